@@ -1,0 +1,15 @@
+/* tuff: a vendor-neutral GPU compute runtime for tensor programs on OpenCL and Vulkan.
+   This header includes all the others and declares nothing itself. */
+#ifndef TUFF_H
+#define TUFF_H
+
+#include "tuff/base.h"
+#include "tuff/device.h"
+#include "tuff/graph.h"
+#include "tuff/io.h"
+#include "tuff/nn.h"
+#include "tuff/ops.h"
+#include "tuff/profile.h"
+#include "tuff/train.h"
+
+#endif

@@ -1,0 +1,90 @@
+/* Graphs of tensors, their compilation to plans, and the running of plans. */
+#ifndef TUFF_GRAPH_H
+#define TUFF_GRAPH_H
+
+#include "tuff/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tuff_graph tuff_graph;   /* owns its tensors */
+typedef struct tuff_tensor tuff_tensor; /* a symbolic value in a graph */
+typedef struct tuff_plan tuff_plan;     /* a compiled graph: recorded once, run many times */
+
+/* Answers NULL on failure. */
+TUFF_API tuff_graph *tuff_graph_create(tuff_device *device);
+/* NULL is allowed. Plans compiled from the graph stay valid. */
+TUFF_API void tuff_graph_destroy(tuff_graph *graph);
+
+/* Graph builders never return NULL. The first error of a graph is kept by it, every builder called with that graph
+   then answers a tensor that carries the error on, and tuff_compile returns it. TUFF_OK while there is none. */
+TUFF_API tuff_status tuff_graph_status(const tuff_graph *graph);
+/* The message of that first error; empty while there is none. Valid as long as the graph. */
+TUFF_API const char *tuff_graph_error(const tuff_graph *graph);
+
+/* The seed of tuff_random; 0 by default. */
+TUFF_API void tuff_graph_seed(tuff_graph *graph, uint32_t seed);
+
+/* Random numbers are keyed by (seed, step, ordinal of the op in building order). counter, an i32 array of rank 0,
+   is the step; without it the graph keeps one of its own, which each run of a plan raises by one. With it, raising
+   is the caller's affair (tuff_assign). The array must outlive the graph and its plans. */
+TUFF_API void tuff_graph_step(tuff_graph *graph, tuff_array *counter);
+
+/* A value the host writes before a run. The name is copied. */
+TUFF_API tuff_tensor *tuff_input(tuff_graph *graph, const char *name, tuff_dtype dtype, tuff_shape shape);
+/* The elements of an array at the start of a run. The array must outlive the graph's plans. */
+TUFF_API tuff_tensor *tuff_array_tensor(tuff_graph *graph, tuff_array *array);
+/* Names a value that the host may read after a run. The name is copied; names of outputs are unique. */
+TUFF_API void tuff_output(tuff_graph *graph, const char *name, tuff_tensor *tensor);
+/* At the end of a run, array's elements become value (same dtype and shape). Every read in the plan sees the elements
+   at its start; the tensor returned is the new value. Two assigns to overlapping ranges are an error. */
+TUFF_API tuff_tensor *tuff_assign(tuff_graph *graph, tuff_array *array, tuff_tensor *value);
+
+TUFF_API tuff_dtype tuff_tensor_dtype(const tuff_tensor *tensor);
+TUFF_API tuff_shape tuff_tensor_shape(const tuff_tensor *tensor);
+TUFF_API tuff_graph *tuff_tensor_graph(const tuff_tensor *tensor);
+
+/* Writes d target / d with[i] into gradients[i] for i < count, as tensors of the graph. target has rank 0.
+   A tensor that target does not depend on gets zeros. Only f32, f16 and bf16 tensors have gradients. */
+TUFF_API tuff_status tuff_gradients(tuff_tensor *target, tuff_tensor *const *with, int count, tuff_tensor **gradients);
+
+typedef enum tuff_fuse_mode {
+    TUFF_FUSE_ALL, /* the default */
+    TUFF_FUSE_NONE /* every op is a dispatch of its own: the baseline, and the first thing to try when a result looks wrong */
+} tuff_fuse_mode;
+
+/* Which family of kernels a plan uses. */
+typedef enum tuff_family {
+    TUFF_FAMILY_DEVICE,   /* by the device's class: the default */
+    TUFF_FAMILY_REGISTER, /* one work-item owns a tile or a row; no local memory, no barriers: CPU devices */
+    TUFF_FAMILY_LOCAL     /* a work-group shares local memory: GPUs */
+} tuff_family;
+
+/* Zero is default. */
+typedef struct tuff_compile_options {
+    tuff_fuse_mode fuse;
+    tuff_family family;
+    bool barrier_everywhere; /* a full barrier before every command: results must not change */
+    uint32_t reserved[16];
+} tuff_compile_options;
+
+/* Compiles the graph for its device. options may be NULL. Answers NULL on failure, tuff_error() says why: the graph's
+   first error, an op this device cannot run, memory. The graph can be compiled again, or extended and compiled. */
+TUFF_API tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options);
+/* NULL is allowed. Waits for the plan's runs. */
+TUFF_API void tuff_plan_destroy(tuff_plan *plan);
+
+/* Copies size bytes, which must be the input's, from data; data may be reused at once. Ordered before later runs. */
+TUFF_API tuff_status tuff_plan_write(tuff_plan *plan, const char *name, const void *data, size_t size);
+/* Enqueues one run and returns. All inputs must have been written once; they keep their values. */
+TUFF_API tuff_status tuff_plan_run(tuff_plan *plan);
+/* Waits for the runs enqueued before, then copies size bytes, which must be the output's, to data. */
+TUFF_API tuff_status tuff_plan_read(tuff_plan *plan, const char *name, void *data, size_t size);
+/* Waits for everything enqueued on the plan's device. */
+TUFF_API tuff_status tuff_plan_wait(tuff_plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,44 @@
+/* What a plan consists of: for tools, tests and people who want to know. */
+#ifndef TUFF_PROFILE_H
+#define TUFF_PROFILE_H
+
+#include "tuff/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tuff_plan_info {
+    int task_count;            /* fused tasks */
+    int dispatch_count;        /* kernel launches a run */
+    int copy_count;            /* buffer copies a run */
+    int node_count;            /* nodes after simplification */
+    int program_count;         /* different kernels */
+    uint64_t memory_peak;      /* bytes of intermediates, known before allocation */
+    uint64_t memory_unplanned; /* bytes if every intermediate had its own memory */
+    uint64_t constant_size;    /* bytes of folded constants */
+    uint64_t reserved[8];
+} tuff_plan_info;
+TUFF_API tuff_status tuff_plan_describe(const tuff_plan *plan, tuff_plan_info *info);
+
+typedef struct tuff_task_info {
+    const char *kind;    /* "map", "row", "column", "matmul", ... */
+    const char *label;   /* the ops fused into the task, in order: "matmul add gelu" */
+    const char *program; /* name of its kernel */
+    const char *source;  /* the kernel as the driver sees it; NULL where it is none of ours */
+    int op_count;        /* ops fused into it */
+    uint64_t items;      /* elements of its iteration space */
+    uint64_t bytes_read, bytes_written;
+    double operations; /* floating-point operations of matmuls; 0 for others */
+    uint64_t nanoseconds; /* of the last tuff_plan_profile; 0 before */
+    uint64_t reserved[8];
+} tuff_task_info;
+/* index from 0 to task_count - 1; strings live as long as the plan. */
+TUFF_API tuff_status tuff_plan_task(const tuff_plan *plan, int index, tuff_task_info *info);
+/* Runs the plan once with timestamps around every task. */
+TUFF_API tuff_status tuff_plan_profile(tuff_plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

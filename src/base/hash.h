@@ -1,0 +1,15 @@
+/* XXH3, 128 bit (xxHash). */
+#ifndef TUFF_BASE_HASH_H
+#define TUFF_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct hash128 {
+    uint64_t low, high;
+} hash128;
+
+hash128 tuff__hash(const void *data, size_t size);
+uint64_t tuff__hash64(const void *data, size_t size, uint64_t seed);
+
+#endif

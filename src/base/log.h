@@ -1,0 +1,9 @@
+/* Sends one line to the application's log callback; does nothing without one. */
+#ifndef TUFF_BASE_LOG_H
+#define TUFF_BASE_LOG_H
+
+#include "base/status.h"
+
+void tuff__log(tuff_log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
+
+#endif

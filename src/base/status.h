@@ -1,0 +1,30 @@
+/* Where errors are born and how they travel. FAIL records the thread's message and answers the status; TRY hands a
+   failure on. */
+#ifndef TUFF_BASE_STATUS_H
+#define TUFF_BASE_STATUS_H
+
+#include "tuff/base.h"
+
+#define TUFF_ERROR_SIZE 1024
+
+#if defined(__GNUC__)
+#define PRINTF_LIKE(format, first) __attribute__((format(printf, format, first)))
+#else
+#define PRINTF_LIKE(format, first)
+#endif
+
+/* Sets tuff_error() of this thread, cut at TUFF_ERROR_SIZE - 1 bytes, and answers status. */
+tuff_status tuff__fail(tuff_status status, const char *format, ...) PRINTF_LIKE(2, 3);
+tuff_status tuff__fail_list(tuff_status status, const char *format, va_list list);
+/* The status of this thread's last failure: what a constructor that answered NULL meant. */
+tuff_status tuff__last_status(void);
+
+#define FAIL(...) tuff__fail(__VA_ARGS__)
+#define TRY(call)                                    \
+    do {                                             \
+        tuff_status status_of_call_ = (call);        \
+        if (status_of_call_ != TUFF_OK)              \
+            return status_of_call_;                  \
+    } while (0)
+
+#endif

@@ -1,0 +1,27 @@
+/* A growing text. After a failed append the text is marked as failed, stays as it was and all later appends do nothing,
+   so that a long series needs one check at its end. Zero is an empty text. */
+#ifndef TUFF_BASE_TEXT_H
+#define TUFF_BASE_TEXT_H
+
+#include "base/status.h"
+
+typedef struct text {
+    char *data; /* ends with 0; NULL while empty */
+    size_t length, capacity;
+    bool failed;
+} text;
+
+void tuff__text_add(text *text, const char *format, ...) PRINTF_LIKE(2, 3);
+void tuff__text_add_bytes(text *text, const char *data, size_t length);
+/* The text, "" when empty. Belongs to the text. */
+const char *tuff__text_get(const text *text);
+/* TUFF_E_OOM_HOST where an append failed. */
+tuff_status tuff__text_status(const text *text);
+void tuff__text_clear(text *text); /* keeps memory and forgets the failure */
+void tuff__text_free(text *text);
+
+/* "[2,3]" into buffer, which is answered; cut where it does not fit. SHAPE_TEXT(s) is a buffer literal for messages. */
+const char *tuff__shape_text(tuff_shape shape, char *buffer, size_t size);
+#define SHAPE_TEXT(shape) tuff__shape_text((shape), (char[96]){0}, 96)
+
+#endif

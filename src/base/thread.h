@@ -1,0 +1,18 @@
+/* Locks, one-time calls, clocks. */
+#ifndef TUFF_BASE_THREAD_H
+#define TUFF_BASE_THREAD_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+typedef pthread_mutex_t mutex;
+#define MUTEX_INITIALIZER PTHREAD_MUTEX_INITIALIZER
+int tuff__mutex_create(mutex *mutex); /* 0 on success */
+void tuff__mutex_destroy(mutex *mutex);
+void tuff__lock(mutex *mutex);
+void tuff__unlock(mutex *mutex);
+void tuff__once(pthread_once_t *once, void (*call)(void));
+/* Monotonic time. */
+uint64_t tuff__nanoseconds(void);
+
+#endif

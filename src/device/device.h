@@ -1,0 +1,57 @@
+/* The front door to devices: what the library above may call. It validates, locks, counts, keeps programs (in memory and
+   on disk) and makes device-lost sticky; then it calls a driver. Nothing here knows tensors or ops. */
+#ifndef TUFF_DEVICE_DEVICE_H
+#define TUFF_DEVICE_DEVICE_H
+
+#include "base/thread.h"
+#include "device/driver.h"
+
+/* A range of device memory that arrays share. */
+typedef struct storage storage;
+
+struct tuff_array {
+    tuff_device *device;
+    storage *storage;
+    uint64_t offset; /* bytes into the storage */
+    tuff_dtype dtype;
+    tuff_shape shape;
+};
+
+/* True for the reference device: it has no driver, and arrays live in host memory. */
+bool tuff__device_is_reference(const tuff_device *device);
+const tuff_device_info *tuff__device_info(const tuff_device *device);
+/* "OpenCL C" or "GLSL"; "" for the reference device. */
+const char *tuff__device_language(const tuff_device *device);
+
+/* Device memory from the pool: released ranges are kept and reused. Sizes round up to 256 bytes. A storage is one
+   buffer: offset 0 of it is aligned for binding. Zeroed where asked. Reference counted. */
+tuff_status tuff__storage_create(tuff_device *device, uint64_t size, bool zeroed, storage **out);
+void tuff__storage_retain(storage *storage);
+void tuff__storage_release(storage *storage); /* NULL is allowed; the last one gives it back to the pool */
+driver_buffer *tuff__storage_buffer(storage *storage); /* NULL on the reference device */
+void *tuff__storage_host(storage *storage);            /* the bytes on the reference device, else NULL */
+uint64_t tuff__storage_size(const storage *storage);
+uint64_t tuff__storage_version(const storage *storage);
+void tuff__storage_touch(storage *storage); /* raises the version */
+tuff_status tuff__storage_write(tuff_device *device, storage *storage, uint64_t offset, const void *data, uint64_t size);
+tuff_status tuff__storage_read(tuff_device *device, storage *storage, uint64_t offset, void *data, uint64_t size);
+
+/* The program for a request: shared in memory by equal text, then from disk, then compiled. Release when done. */
+typedef struct program program;
+tuff_status tuff__program_get(tuff_device *device, const program_request *request, program **out);
+void tuff__program_release(tuff_device *device, program *program); /* NULL is allowed */
+driver_program *tuff__program_driver(program *program);
+
+/* A recorded list of commands. Sets the barriers (tuff__hazards), or one before every command where everywhere is true. */
+typedef struct recording recording;
+tuff_status tuff__recording_create(tuff_device *device, command *commands, int count, bool everywhere, bool timed,
+                                   recording **out);
+void tuff__recording_destroy(tuff_device *device, recording *recording); /* NULL is allowed; waits for its submissions */
+tuff_status tuff__submit(tuff_device *device, recording *recording);
+tuff_status tuff__wait(tuff_device *device);
+tuff_status tuff__timestamps(tuff_device *device, recording *recording, uint64_t *nanoseconds);
+
+/* From the read and write sets of the commands: which must wait for earlier ones. */
+void tuff__hazards(command *commands, int count, bool everywhere);
+
+#endif

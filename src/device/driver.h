@@ -1,0 +1,99 @@
+/* The whole boundary to an API: one table of functions. A driver knows bytes, programs and grids; never tensors or ops.
+   device.c validates and locks before it calls a driver: every slot is called with the device's lock held, arguments are
+   in range, sizes are not 0. A driver answers statuses with a message made by FAIL; device-lost is sticky in device.c. */
+#ifndef TUFF_DEVICE_DRIVER_H
+#define TUFF_DEVICE_DRIVER_H
+
+#include "base/status.h"
+#include "tuff/device.h"
+
+typedef struct driver_device driver_device;
+typedef struct driver_buffer driver_buffer;
+typedef struct driver_program driver_program;
+typedef struct driver_recording driver_recording;
+
+typedef struct blob {
+    void *data; /* tuff__free */
+    size_t size;
+} blob;
+
+/* One kernel. text is what the driver's compiler gets: OpenCL C with one kernel function `name`, or GLSL with main.
+   The kernel sees buffer_count storage buffers (OpenCL: arguments 0..buffer_count-1; Vulkan: set 0, bindings
+   0..buffer_count-1) and word_count 32-bit words (OpenCL: the arguments after the buffers, uint each; Vulkan: push
+   constants). Groups lie on one logical axis of local_size items each; see command. */
+typedef struct program_request {
+    const char *name, *text;
+    int buffer_count, word_count;
+    uint32_t local_size;
+    uint32_t subgroup_size; /* required width; 0: any */
+} program_request;
+
+typedef struct buffer_binding {
+    driver_buffer *buffer;
+    uint64_t offset, size; /* Vulkan binds the range; offset is a multiple of offset_alignment. OpenCL binds the whole
+                              buffer: the kernel gets the offset as data */
+    bool written;
+} buffer_binding;
+
+#define MAX_BINDINGS 32
+#define MAX_WORDS 8
+
+typedef enum command_kind { COMMAND_DISPATCH, COMMAND_COPY, COMMAND_FILL_ZERO } command_kind;
+
+/* One step of a recording. A dispatch runs group_count groups of program; the last word of `words` is the base that the
+   kernel adds to its group index: the driver fills it in when it must split a dispatch (65,535 groups an axis,
+   watchdogs), and passes 0 otherwise. A Vulkan kernel finds its group as
+   gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x + base and does nothing beyond the count, which it gets from
+   its own parameters. A copy moves size bytes from bindings[0] to bindings[1]; a fill zeroes bindings[0]. Offsets and
+   sizes of copies and fills are multiples of 4. */
+typedef struct command {
+    command_kind kind;
+    driver_program *program;
+    uint64_t group_count;
+    int binding_count, word_count;
+    buffer_binding bindings[MAX_BINDINGS];
+    uint32_t words[MAX_WORDS];
+    bool barrier; /* everything before must be visible to this command: set by tuff__hazards, the one place that does */
+    bool after_copy, after_dispatch; /* what kinds of commands the barrier waits for */
+} command;
+
+typedef struct driver {
+    const char *name;     /* "opencl" */
+    const char *language; /* "OpenCL C" or "GLSL": what the assembler writes for it */
+    /* The number of devices; 0 with *absence set where the API is not to be had. Called once. */
+    int (*count)(const char **absence);
+    tuff_status (*describe)(int index, tuff_device_info *info);
+    tuff_status (*open)(int index, driver_device **device);
+    void (*close)(driver_device *device);
+    /* Text that identifies compiler and device exactly: platform, versions, UUIDs. Part of every cache key. */
+    const char *(*identity)(driver_device *device);
+
+    tuff_status (*buffer_create)(driver_device *device, uint64_t size, driver_buffer **buffer); /* contents undefined */
+    void (*buffer_destroy)(driver_device *device, driver_buffer *buffer); /* waits until no submission uses it */
+    /* The source may be reused on return; ordered before later submissions and after earlier ones. */
+    tuff_status (*buffer_write)(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data, uint64_t size);
+    /* Waits for earlier submissions. */
+    tuff_status (*buffer_read)(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size);
+
+    /* cached: the bytes that an earlier call gave in *made, proved undamaged; an empty blob compiles the text. made: gets
+       the bytes to keep, empty where there is nothing worth keeping. A cached blob that the driver refuses is an error:
+       the caller tries again without. TUFF_E_COMPILE carries the build log's first lines. */
+    tuff_status (*program_create)(driver_device *device, const program_request *request, blob cached, blob *made,
+                                  driver_program **program);
+    void (*program_destroy)(driver_device *device, driver_program *program);
+
+    /* Records commands for many replays. The bindings' buffers and programs outlive the recording. timed: timestamps
+       around every command. */
+    tuff_status (*recording_create)(driver_device *device, const command *commands, int count, bool timed,
+                                    driver_recording **recording);
+    void (*recording_destroy)(driver_device *device, driver_recording *recording);
+    tuff_status (*submit)(driver_device *device, driver_recording *recording); /* enqueues and returns */
+    /* Bounded: TUFF_E_TIMEOUT after the limit (30 s since the last sign of progress), never an endless wait. */
+    tuff_status (*wait)(driver_device *device);
+    /* After wait: nanoseconds of each command of the last submission of a timed recording. */
+    tuff_status (*timestamps)(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
+} driver;
+
+extern const driver tuff__driver_opencl, tuff__driver_vulkan;
+
+#endif

@@ -1,0 +1,62 @@
+/* Graphs from the inside: nodes in an arena, in building order, which is a topological order. */
+#ifndef TUFF_GRAPH_GRAPH_H
+#define TUFF_GRAPH_GRAPH_H
+
+#include "base/alloc.h"
+#include "device/device.h"
+#include "ops/ops.h"
+#include "tuff/graph.h"
+#include "tuff/ops.h"
+
+typedef struct node node;
+
+/* A value: (node, output index). Tensors of a graph in error may have node NULL. */
+struct tuff_tensor {
+    tuff_graph *graph;
+    node *node;
+    int output;
+    tuff_dtype dtype;
+    tuff_shape shape;
+};
+
+/* Inputs come from earlier nodes. Every op of today has one output. */
+struct node {
+    op_code op;
+    int id; /* position in the graph's nodes */
+    int input_count, output_count;
+    tuff_tensor **inputs;
+    tuff_tensor *outputs; /* array of output_count */
+    op_attributes attributes;
+};
+
+typedef struct graph_output {
+    const char *name;
+    tuff_tensor *tensor;
+} graph_output;
+
+struct tuff_graph {
+    tuff_device *device;
+    arena arena;
+    node **nodes;
+    int node_count, node_capacity;
+    graph_output *outputs;
+    int output_count, output_capacity;
+    node **assigns; /* the ASSIGN nodes, in order */
+    int assign_count, assign_capacity;
+    tuff_tensor failed; /* what builders answer when they cannot make a node */
+    tuff_status status; /* the first error */
+    char message[TUFF_ERROR_SIZE];
+    uint32_t seed, random_count; /* RANDOM nodes made so far: the next ordinal */
+    tuff_array *step_array;      /* the counter; NULL until given or needed */
+    bool owns_step;              /* made by the graph: compile appends the raise, destroy frees it */
+};
+
+/* Adds a node with one output; attributes may be NULL. Inputs must be valid tensors of the graph. Answers a tensor that
+   carries the error where memory runs out. No checks: builders made them. */
+tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_shape shape, tuff_tensor *const *inputs,
+                               int input_count, const op_attributes *attributes);
+
+/* Keeps the graph's first error and answers the tensor that carries it. */
+tuff_tensor *tuff__graph_fail(tuff_graph *graph, tuff_status status, const char *format, ...) PRINTF_LIKE(3, 4);
+
+#endif
