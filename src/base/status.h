@@ -8,9 +8,9 @@
 #define TUFF_ERROR_SIZE 1024
 
 #if defined(__GNUC__)
-#define PRINTF_LIKE(format, first) __attribute__((format(printf, format, first)))
+#define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
 #else
-#define PRINTF_LIKE(format, first)
+#define PRINTF_LIKE(text, first)
 #endif
 
 /* Sets tuff_error() of this thread, cut at TUFF_ERROR_SIZE - 1 bytes, and answers status. */

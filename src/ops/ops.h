@@ -4,6 +4,7 @@
 #define TUFF_OPS_OPS_H
 
 #include "base/status.h"
+#include "tuff/device.h"
 
 typedef enum op_code {
 #define ELEMENTWISE(code, ...) OP_##code,
