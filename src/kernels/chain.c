@@ -1,0 +1,112 @@
+/* Simplifies the domain of a chain, so that kernels walk as few axes as the addresses allow. */
+#include "kernels/chain.h"
+
+#include "base/alloc.h"
+
+typedef void (*address_visitor)(affine *address, const int *arguments, void *state);
+
+/* Calls visit for every address of the chain. */
+static void each_address(fused_chain *chain, address_visitor visit, const int *arguments, void *state)
+{
+    for (int i = 0; i < chain->value_count; ++i) {
+        const value_kind kind = chain->values[i].kind;
+        if (kind == VALUE_LOAD || kind == VALUE_LOOKUP || kind == VALUE_INDEX || kind == VALUE_RANDOM || kind == VALUE_INSIDE)
+            visit(&chain->values[i].address, arguments, state);
+    }
+    for (int i = 0; i < chain->output_count; ++i)
+        visit(&chain->outputs[i].address, arguments, state);
+    for (int i = 0; i < chain->extra_count; ++i)
+        visit(&chain->extra[i], arguments, state);
+}
+
+/* arguments: axis, extent of the axis after it. */
+static void can_merge(affine *address, const int *arguments, void *state)
+{
+    const fused_chain *of = ((void **)state)[0];
+    bool *possible = ((void **)state)[1];
+    const int axis = arguments[0];
+    *possible &= address->stride[axis] == address->stride[axis + 1] * of->extent[axis + 1];
+}
+
+static void remove_axis(affine *address, const int *arguments, void *state)
+{
+    (void)state;
+    for (int i = arguments[0]; i + 1 < TUFF_MAX_RANK; ++i)
+        address->stride[i] = address->stride[i + 1];
+    address->stride[TUFF_MAX_RANK - 1] = 0;
+}
+
+static void drop(fused_chain *chain, int axis)
+{
+    each_address(chain, remove_axis, &axis, NULL);
+    for (int i = axis; i + 1 < chain->rank; ++i) {
+        chain->extent[i] = chain->extent[i + 1];
+        chain->classes[i] = chain->classes[i + 1];
+    }
+    --chain->rank;
+}
+
+static bool merges_with_next(fused_chain *chain, int axis)
+{
+    if (chain->classes[axis] != chain->classes[axis + 1] || chain->classes[axis] >= AXIS_ROW)
+        return false;
+    if (chain->extent[axis] * chain->extent[axis + 1] > INT32_MAX)
+        return false;
+    bool possible = true;
+    void *state[] = {chain, &possible};
+    each_address(chain, can_merge, &axis, state);
+    return possible;
+}
+
+void tuff__chain_collapse(fused_chain *chain)
+{
+    for (int i = chain->rank - 1; i >= 0; --i)
+        if (chain->extent[i] == 1 && chain->classes[i] < AXIS_ROW)
+            drop(chain, i);
+    for (int i = chain->rank - 2; i >= 0; --i)
+        if (merges_with_next(chain, i)) {
+            chain->extent[i + 1] *= chain->extent[i];
+            drop(chain, i);
+        }
+}
+
+static void analyse(fused_chain *chain, chain_value *value)
+{
+    value->varies = 0;
+    value->stage = 0;
+    if (value->kind != VALUE_OP && value->kind != VALUE_CONSTANT && value->kind != VALUE_RESULT)
+        for (int i = 0; i < chain->rank; ++i)
+            if (value->address.stride[i] != 0 && chain->extent[i] > 1)
+                value->varies |= 1u << i;
+    const int sources[] = {value->args[0], value->args[1], value->args[2], value->guard};
+    for (int i = 0; i < 4; ++i) {
+        if (sources[i] == NO_VALUE)
+            continue;
+        const chain_value *source = &chain->values[sources[i]];
+        value->varies |= source->varies;
+        value->stage = source->stage > value->stage ? source->stage : value->stage;
+    }
+    if (value->kind != VALUE_RESULT)
+        return;
+    for (int i = 0; i < chain->rank; ++i)
+        if (chain->classes[i] != AXIS_LOOP)
+            value->varies |= 1u << i;
+    if (chain->reduction_count > 0)
+        value->stage = chain->reductions[value->index].stage + 1;
+}
+
+void tuff__chain_analyse(fused_chain *chain)
+{
+    for (int i = 0; i < chain->value_count; ++i) {
+        analyse(chain, &chain->values[i]);
+        for (int k = 0; k < chain->reduction_count; ++k)
+            if (chain->reductions[k].input == i)
+                chain->reductions[k].stage = chain->values[i].stage;
+    }
+}
+
+void tuff__chain_free(fused_chain *chain)
+{
+    tuff__free(chain->values);
+    *chain = (fused_chain){.rank = 0};
+}

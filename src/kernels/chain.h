@@ -1,0 +1,100 @@
+/* A fused chain: what one kernel computes for each point of its domain, as single static assignments over affine
+   addresses. Built by src/compile, written out as kernel text by emit.c.
+
+   The domain is a small box of axes; each axis has a class: outer axes are spread over work-items, loop axes are walked
+   inside one (the reduced axes), and for matmul the row and the column of the result are axes of their own. */
+#ifndef TUFF_KERNELS_CHAIN_H
+#define TUFF_KERNELS_CHAIN_H
+
+#include "ops/ops.h"
+
+/* offset + sum of coordinate·stride over the domain's axes, in elements. */
+typedef struct affine {
+    int64_t offset;
+    int64_t stride[TUFF_MAX_RANK];
+} affine;
+
+typedef enum value_kind {
+    VALUE_LOAD,     /* an element of a buffer at the address */
+    VALUE_LOOKUP,   /* an element of a buffer at the address + args[0]·step, NaN or 0 where args[0] is not in 0 .. extent-1 */
+    VALUE_CONSTANT, /* constant */
+    VALUE_INDEX,    /* the address itself, i32 */
+    VALUE_RANDOM,   /* tuff_random: the address is the counter, args[0] the step */
+    VALUE_INSIDE,   /* bool: low <= address < high */
+    VALUE_OP,       /* op of args */
+    VALUE_RESULT    /* the result of reduction `index`, or the matmul's element */
+} value_kind;
+
+#define NO_VALUE (-1)
+
+typedef struct chain_value {
+    value_kind kind;
+    tuff_dtype dtype; /* f32, i32, u32, bool */
+    op_code op;
+    tuff_dtype cast_to;   /* CAST: the storage type whose rounding applies */
+    int args[3];          /* indices of values */
+    int guard;            /* LOAD, LOOKUP: read only where this bool holds (else address 0 is read); or NO_VALUE */
+    int buffer;           /* index into the chain's buffers */
+    affine address;
+    int64_t low, high;    /* INSIDE */
+    int64_t step, extent; /* LOOKUP */
+    double constant;
+    uint32_t seed, ordinal;
+    int index;            /* RESULT */
+    uint32_t varies;      /* bit i: depends on axis i of the domain */
+    int stage;            /* 1 + the highest stage of a reduction it depends on; 0: none */
+} chain_value;
+
+typedef struct chain_reduction {
+    op_code op; /* SUM or REDUCE_MAX */
+    int input;  /* value reduced over the loop axes */
+    int result; /* the RESULT value */
+    int stage;  /* the pass that computes it: the input's stage */
+} chain_reduction;
+
+/* A store of a value. Where the value does not vary on the loop axes and the address does not either, it happens once. */
+typedef struct chain_output {
+    int value, buffer;
+    affine address;
+    bool every_point; /* stored at every point of the domain, not once for the loop axes */
+} chain_output;
+
+typedef enum axis_class { AXIS_OUTER, AXIS_LOOP, AXIS_ROW, AXIS_COLUMN } axis_class;
+
+#define MAX_REDUCTIONS 8
+#define MAX_OUTPUTS 12
+#define MAX_EXTRA 4
+
+/* A buffer the kernel sees. id is the compiler's number for it. element_offset and aligned are known after memory is planned. */
+typedef struct chain_buffer {
+    int id;
+    tuff_dtype dtype;       /* storage type */
+    bool read, written;
+    int64_t element_offset; /* what the kernel adds to every address */
+} chain_buffer;
+
+typedef struct fused_chain {
+    int rank;
+    int64_t extent[TUFF_MAX_RANK];
+    axis_class classes[TUFF_MAX_RANK];
+    chain_value *values;
+    int value_count, value_capacity;
+    chain_reduction reductions[MAX_REDUCTIONS];
+    int reduction_count;
+    chain_output outputs[MAX_OUTPUTS];
+    int output_count;
+    chain_buffer buffers[32];
+    int buffer_count;
+    affine extra[MAX_EXTRA]; /* addresses of a structured kernel's own operands: they limit how axes merge */
+    int extra_count;
+} fused_chain;
+
+#define MAX_CHAIN_BUFFERS 32
+
+/* Removes axes of extent 1 and merges neighbours of one class that every address walks as one. Row and column axes stay. */
+void tuff__chain_collapse(fused_chain *chain);
+/* Fills in what each value varies on, and stages. */
+void tuff__chain_analyse(fused_chain *chain);
+void tuff__chain_free(fused_chain *chain);
+
+#endif
