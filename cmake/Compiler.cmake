@@ -1,0 +1,25 @@
+# How our own C is compiled: the interface target tuff_compiler carries the language, the warnings and the sanitizers.
+set(tuff_warnings -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wvla)
+
+add_library(tuff_compiler INTERFACE)
+target_compile_features(tuff_compiler INTERFACE c_std_11)
+if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
+  target_compile_options(tuff_compiler INTERFACE "$<$<COMPILE_LANGUAGE:C>:-std=c11;${tuff_warnings}>")
+  # The standard's arithmetic: no contraction, so that host references are the same everywhere.
+  target_compile_options(tuff_compiler INTERFACE "$<$<COMPILE_LANGUAGE:C>:-ffp-contract=off>")
+  if(TUFF_WERROR)
+    target_compile_options(tuff_compiler INTERFACE "$<$<COMPILE_LANGUAGE:C>:-Werror>")
+  endif()
+endif()
+
+string(REPLACE "," ";" tuff_sanitizers "${TUFF_SANITIZE}")
+foreach(sanitizer IN LISTS tuff_sanitizers)
+  if(NOT sanitizer MATCHES "^(address|undefined|thread)$")
+    message(FATAL_ERROR "TUFF_SANITIZE knows address, undefined and thread, not '${sanitizer}'")
+  endif()
+  target_compile_options(tuff_compiler INTERFACE -fsanitize=${sanitizer} -fno-omit-frame-pointer)
+  target_link_options(tuff_compiler INTERFACE -fsanitize=${sanitizer})
+endforeach()
+if("undefined" IN_LIST tuff_sanitizers)
+  target_compile_options(tuff_compiler INTERFACE -fno-sanitize-recover=undefined)
+endif()

@@ -1,0 +1,36 @@
+# What tuff needs from others. tuff_libraries is the list of what the library is linked with, as names and paths that
+# also suit the linker line of an installed static library. OpenCL and Vulkan are headers only: the loaders are opened
+# at run time.
+set(tuff_libraries)
+
+function(tuff_find_header variable header package)
+  find_path(${variable} ${header})
+  if(NOT ${variable})
+    message(FATAL_ERROR "${header} was not found: install ${package} (tools/install-packages installs everything)")
+  endif()
+endfunction()
+
+tuff_find_header(TUFF_JANSSON_INCLUDE jansson.h libjansson-dev)
+tuff_find_header(TUFF_XXHASH_INCLUDE xxhash.h libxxhash-dev)
+find_library(TUFF_JANSSON_LIBRARY jansson)
+if(NOT TUFF_JANSSON_LIBRARY)
+  message(FATAL_ERROR "the jansson library was not found: install libjansson-dev")
+endif()
+list(APPEND tuff_libraries jansson)
+
+if(TUFF_OPENCL)
+  tuff_find_header(TUFF_OPENCL_INCLUDE CL/cl.h opencl-headers)
+endif()
+if(TUFF_VULKAN)
+  tuff_find_header(TUFF_VULKAN_INCLUDE vulkan/vulkan.h libvulkan-dev)
+endif()
+
+# cmake/Shaderc.cmake finds out which of the forms of shaderc links and runs here.
+set(TUFF_SHADERC_LIBRARIES)
+if(TUFF_VULKAN AND TUFF_SHADERC)
+  include(cmake/Shaderc.cmake)
+endif()
+
+set(THREADS_PREFER_PTHREAD_FLAG OFF)
+find_package(Threads REQUIRED)
+list(APPEND tuff_libraries ${CMAKE_THREAD_LIBS_INIT} ${CMAKE_DL_LIBS} m)

@@ -1,0 +1,18 @@
+# Run as a script: writes OUTPUT, a C file that holds the texts of FILES by their names, for src/kernels/texts.h.
+# Bytes are written as numbers because a string literal may not be longer than 4095 characters.
+set(arrays)
+set(rows)
+set(count 0)
+foreach(file IN LISTS FILES)
+  get_filename_component(name ${file} NAME)
+  file(READ ${file} bytes HEX)
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1, " bytes "${bytes}")
+  string(REGEX REPLACE "((0x.., ){16})" "\\1\n    " bytes "${bytes}")
+  string(APPEND arrays "static const unsigned char text_${count}[] = {\n    ${bytes}0x00\n};\n\n")
+  string(APPEND rows "    {\"${name}\", (const char *)text_${count}},\n")
+  math(EXPR count "${count} + 1")
+endforeach()
+set(text "/* Made by cmake/EmbedTexts.cmake from the kernel texts. */\n#include \"kernels/texts.h\"\n\n#include <stddef.h>\n\n")
+string(APPEND text "${arrays}const struct kernel_text tuff__kernel_texts[] = {\n${rows}    {NULL, NULL},\n};\n\n")
+string(APPEND text "const int tuff__kernel_text_count = ${count};\n")
+file(WRITE ${OUTPUT} "${text}")

@@ -1,0 +1,20 @@
+# The fuzz targets: every tests/fuzz_NAME.c is a program build/fuzz/NAME, built with clang's libFuzzer over a library with
+# AddressSanitizer and UBSan. Run it with a folder for its corpus.
+if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+  message(FATAL_ERROR "TUFF_FUZZ needs clang: configure with -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++")
+endif()
+if(NOT TUFF_SANITIZE)
+  message(FATAL_ERROR "TUFF_FUZZ finds little without sanitizers: add -DTUFF_SANITIZE=address,undefined")
+endif()
+target_compile_options(tuff_objects PRIVATE -fsanitize=fuzzer-no-link)
+file(GLOB tuff_fuzz_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz_*.c)
+foreach(source IN LISTS tuff_fuzz_sources)
+  get_filename_component(name ${source} NAME_WE)
+  string(REGEX REPLACE "^fuzz_" "" name ${name})
+  add_executable(fuzz_${name} ${source})
+  set_target_properties(fuzz_${name} PROPERTIES
+    OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz C_STANDARD 11 C_EXTENSIONS OFF)
+  target_compile_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+  target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+  target_link_libraries(fuzz_${name} PRIVATE tuff_internal)
+endforeach()

@@ -1,0 +1,40 @@
+# What cmake --install puts where: headers, library, tool, the package for find_package(tuff) and the pkg-config file.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS tuff EXPORT tuff_targets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+if(TARGET tuff_tool)
+  install(TARGETS tuff_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+set(tuff_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tuff)
+install(EXPORT tuff_targets NAMESPACE tuff:: FILE tuffTargets.cmake DESTINATION ${tuff_package_folder})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tuffConfig.cmake.in ${PROJECT_BINARY_DIR}/tuffConfig.cmake
+  INSTALL_DESTINATION ${tuff_package_folder})
+# Until 1.0 a minor version may change the interface.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/tuffConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/tuffConfig.cmake ${PROJECT_BINARY_DIR}/tuffConfigVersion.cmake
+  DESTINATION ${tuff_package_folder})
+
+# A static library's users link what it was linked with. pkg-config has no other way to say so to those who do not pass
+# --static, hence Libs and not Libs.private for it.
+set(tuff_linker_words)
+foreach(library IN LISTS TUFF_SHADERC_LIBRARIES tuff_libraries)
+  if(library MATCHES "^-" OR library MATCHES "/")
+    list(APPEND tuff_linker_words ${library})
+  else()
+    list(APPEND tuff_linker_words -l${library})
+  endif()
+endforeach()
+list(JOIN tuff_linker_words " " tuff_linker_words)
+set(tuff_pc_libraries "${tuff_linker_words}")
+set(tuff_pc_private_libraries)
+if(BUILD_SHARED_LIBS)
+  set(tuff_pc_libraries)
+  set(tuff_pc_private_libraries "${tuff_linker_words}")
+endif()
+configure_file(${PROJECT_SOURCE_DIR}/cmake/tuff.pc.in ${PROJECT_BINARY_DIR}/tuff.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tuff.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,40 @@
+# The library. Its sources are compiled once, as objects; tuff is made of them for users, and tuff_internal, always static,
+# for the tool's parts and the tests, which may use internal symbols.
+file(GLOB_RECURSE tuff_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
+if(NOT TUFF_OPENCL)
+  list(FILTER tuff_sources EXCLUDE REGEX "/src/device/opencl/")
+endif()
+if(NOT TUFF_VULKAN)
+  list(FILTER tuff_sources EXCLUDE REGEX "/src/device/vulkan/")
+endif()
+
+add_library(tuff_objects OBJECT ${tuff_sources} ${tuff_kernel_texts_source})
+set_target_properties(tuff_objects PROPERTIES
+  POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden C_STANDARD 11 C_EXTENSIONS OFF)
+target_link_libraries(tuff_objects PRIVATE tuff_compiler)
+target_include_directories(tuff_objects PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+target_include_directories(tuff_objects SYSTEM PRIVATE
+  ${TUFF_JANSSON_INCLUDE} ${TUFF_XXHASH_INCLUDE} ${TUFF_SHADERC_INCLUDE}
+  $<$<BOOL:${TUFF_OPENCL}>:${TUFF_OPENCL_INCLUDE}> $<$<BOOL:${TUFF_VULKAN}>:${TUFF_VULKAN_INCLUDE}>)
+set(tuff_definitions
+  TUFF_WITH_OPENCL=$<BOOL:${TUFF_OPENCL}> TUFF_WITH_VULKAN=$<BOOL:${TUFF_VULKAN}>
+  TUFF_WITH_SHADERC=$<AND:$<BOOL:${TUFF_VULKAN}>,$<BOOL:${TUFF_SHADERC}>>)
+target_compile_definitions(tuff_objects PRIVATE ${tuff_definitions})
+
+add_library(tuff $<TARGET_OBJECTS:tuff_objects>)
+add_library(tuff::tuff ALIAS tuff)
+set_target_properties(tuff PROPERTIES
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} LINKER_LANGUAGE C)
+target_include_directories(tuff PUBLIC
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(tuff PRIVATE $<BUILD_INTERFACE:tuff_compiler> ${TUFF_SHADERC_LIBRARIES} ${tuff_libraries})
+if(BUILD_SHARED_LIBS)
+  # Only what include/ declares is exported, none of the static libraries that went in.
+  target_link_options(tuff PRIVATE -Wl,--exclude-libs,ALL -Wl,--no-undefined)
+endif()
+
+add_library(tuff_internal STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:tuff_objects>)
+target_include_directories(tuff_internal PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+target_compile_definitions(tuff_internal PUBLIC ${tuff_definitions})
+target_link_libraries(tuff_internal PUBLIC tuff_compiler ${TUFF_SHADERC_LIBRARIES} ${tuff_libraries})
+set_target_properties(tuff_internal PROPERTIES LINKER_LANGUAGE C)
