@@ -1,0 +1,256 @@
+/* Which nodes have memory of their own. The rest is recomputed where it is needed, which on every device costs less than
+   a pass over memory as long as chains stay short and nothing dear is repeated for every element of a broadcast. */
+#include "compile/fuse.h"
+
+#define CHAIN_OPS 40   /* elementwise ops inlined into one node at most */
+#define CHAIN_LEAVES 8 /* buffers read by one node's inlined chain at most */
+#define PLACED_PARTS 4 /* concats of more parts are not walked but written part by part */
+
+bool tuff__is_source(const node *at)
+{
+    return at->op == OP_INPUT || at->op == OP_ARRAY || at->op == OP_CONSTANT;
+}
+
+view tuff__fusion_layout(const struct fusion *fusion, const node *at)
+{
+    const node_facts *facts = &fusion->facts[at->id];
+    if (facts->ordered)
+        return tuff__view_ordered(at->outputs[0].shape, facts->order);
+    return tuff__view_contiguous(at->outputs[0].shape);
+}
+
+/* The steps from base to the node, innermost first, are applied while the recursion unwinds. */
+static const node *descend(const struct fusion *fusion, const node *at, view *out, const node **give_up)
+{
+    if (tuff__is_source(at) || fusion->facts[at->id].anchor) {
+        *out = tuff__fusion_layout(fusion, at);
+        return at;
+    }
+    if (!tuff__op_is_view(at->op)) {
+        *give_up = at;
+        return at;
+    }
+    const node *base = descend(fusion, at->inputs[0]->node, out, give_up);
+    if (*give_up != NULL)
+        return base;
+    const path step = tuff__path_of(at, NULL);
+    if (!tuff__view_apply(out, &step))
+        *give_up = at->inputs[0]->node;
+    return base;
+}
+
+const node *tuff__operand_view(const struct fusion *fusion, const tuff_tensor *operand, view *out, const node **give_up)
+{
+    *give_up = NULL;
+    return descend(fusion, operand->node, out, give_up);
+}
+
+/* Materialises whatever keeps the operand from being a strided view of memory. */
+static void need_operand(struct fusion *fusion, const tuff_tensor *operand)
+{
+    for (;;) {
+        view layout;
+        const node *missing = NULL;
+        tuff__operand_view(fusion, operand, &layout, &missing);
+        if (missing == NULL || fusion->facts[missing->id].anchor)
+            return;
+        fusion->facts[missing->id].anchor = true;
+    }
+}
+
+typedef struct chain_size {
+    int ops, leaves;
+    bool dear;
+} chain_size;
+
+static bool is_dear(op_code op)
+{
+    return (op >= OP_EXP && op <= OP_ERFC) || op == OP_POW || op == OP_RANDOM;
+}
+
+static void measure(struct fusion *fusion, const node *at, chain_size *size)
+{
+    if (fusion->marks[at->id] == fusion->mark)
+        return;
+    fusion->marks[at->id] = fusion->mark;
+    if (tuff__is_source(at) || fusion->facts[at->id].anchor) {
+        size->leaves += at->op != OP_CONSTANT || at->attributes.data != NULL;
+        return;
+    }
+    size->ops += !tuff__op_is_view(at->op);
+    size->dear |= is_dear(at->op);
+    for (int i = 0; i < at->input_count && size->ops <= 4 * CHAIN_OPS; ++i)
+        measure(fusion, at->inputs[i]->node, size);
+}
+
+static chain_size chain_size_of(struct fusion *fusion, const node *at)
+{
+    chain_size size = {.ops = !tuff__op_is_view(at->op), .dear = is_dear(at->op)};
+    ++fusion->mark;
+    for (int i = 0; i < at->input_count; ++i)
+        measure(fusion, at->inputs[i]->node, &size);
+    return size;
+}
+
+/* The node behind views. */
+static const node *behind_views(const struct fusion *fusion, const node *at)
+{
+    while (tuff__op_is_view(at->op) && !fusion->facts[at->id].anchor)
+        at = at->inputs[0]->node;
+    return at;
+}
+
+/* Gives memory to the longest of a node's inlined inputs until its chain is short. */
+static void limit_chain(struct fusion *fusion, const node *at)
+{
+    for (;;) {
+        const chain_size whole = chain_size_of(fusion, at);
+        if (whole.ops <= CHAIN_OPS && whole.leaves <= CHAIN_LEAVES)
+            return;
+        const node *longest = NULL;
+        int most = 0;
+        for (int i = 0; i < at->input_count; ++i) {
+            const node *input = behind_views(fusion, at->inputs[i]->node);
+            if (tuff__is_source(input) || fusion->facts[input->id].anchor || input->op == OP_IOTA)
+                continue;
+            const chain_size size = chain_size_of(fusion, input);
+            if (size.ops + 4 * size.leaves > most) {
+                most = size.ops + 4 * size.leaves;
+                longest = input;
+            }
+        }
+        if (longest == NULL)
+            return;
+        fusion->facts[longest->id].anchor = true;
+    }
+}
+
+/* True where an expand repeats its input for whole rows, not just along the innermost axes. */
+static bool repeats_rows(const node *expand)
+{
+    const tuff_shape *from = &expand->inputs[0]->shape, *to = &expand->outputs[0].shape;
+    int64_t behind = 1;
+    for (int i = from->rank - 1; i >= 0; --i) {
+        if (from->extent[i] != to->extent[i] && behind > 1)
+            return true;
+        behind *= from->extent[i];
+    }
+    return false;
+}
+
+/* A part of a concat that is written straight into the concat's memory: the node that computes it. */
+static const node *part_to_place(const struct fusion *fusion, const tuff_tensor *part)
+{
+    const node *at = part->node;
+    while (at->op == OP_RESHAPE && !fusion->facts[at->id].forced) {
+        const node *inner = at->inputs[0]->node;
+        if (tuff__is_source(inner) || fusion->facts[inner->id].placed != NULL || inner->op == OP_CONCAT)
+            break;
+        at = inner;
+    }
+    return at;
+}
+
+static bool can_be_placed(const struct fusion *fusion, const node *concat)
+{
+    for (int i = 0; i < concat->attributes.axis; ++i)
+        if (concat->outputs[0].shape.extent[i] != 1)
+            return false;
+    for (int i = 0; i < concat->input_count; ++i) {
+        const node *part = part_to_place(fusion, concat->inputs[i]);
+        if (tuff__is_source(part) || fusion->facts[part->id].placed != NULL || part->op == OP_CONCAT)
+            return false;
+    }
+    return true;
+}
+
+static void place_parts(struct fusion *fusion, const node *concat)
+{
+    int64_t at = 0;
+    for (int i = 0; i < concat->input_count; ++i) {
+        const int64_t count = tuff_shape_count(concat->inputs[i]->shape);
+        if (count > 0) {
+            node_facts *part = &fusion->facts[part_to_place(fusion, concat->inputs[i])->id];
+            part->anchor = true;
+            part->placed = concat;
+            part->placed_at = at;
+        }
+        at += count;
+    }
+}
+
+static void visit_concat(struct fusion *fusion, const node *concat)
+{
+    node_facts *facts = &fusion->facts[concat->id];
+    if (!facts->anchor && concat->input_count <= PLACED_PARTS)
+        return;
+    facts->anchor = true;
+    if (can_be_placed(fusion, concat))
+        place_parts(fusion, concat);
+}
+
+static bool has_kernel_of_its_own(op_code op)
+{
+    return op == OP_MATMUL || op == OP_SUM || op == OP_REDUCE_MAX || op == OP_CUMSUM || op == OP_SCATTER_ADD;
+}
+
+static void visit(struct fusion *fusion, const node *at)
+{
+    node_facts *facts = &fusion->facts[at->id];
+    if (tuff__is_source(at) || at->op == OP_ASSIGN)
+        return;
+    facts->anchor |= facts->forced || facts->kept || has_kernel_of_its_own(at->op);
+    if (fusion->mode == TUFF_FUSE_NONE && !tuff__op_is_view(at->op) && at->op != OP_IOTA)
+        facts->anchor = true;
+    if (at->op == OP_MATMUL || at->op == OP_SCATTER_ADD)
+        for (int i = 0; i < at->input_count; ++i)
+            need_operand(fusion, at->inputs[i]);
+    if (at->op == OP_GATHER)
+        need_operand(fusion, at->inputs[0]);
+    if (at->op == OP_CONCAT)
+        visit_concat(fusion, at);
+    else if (!tuff__op_is_view(at->op))
+        limit_chain(fusion, at);
+    if (at->op == OP_EXPAND && repeats_rows(at)) {
+        const node *input = behind_views(fusion, at->inputs[0]->node);
+        if (chain_size_of(fusion, input).dear && !tuff__is_source(input))
+            fusion->facts[input->id].anchor = true;
+    }
+}
+
+/* A matmul that only a permute reads is written in the permuted order: the permute is then contiguous. */
+static void choose_order(struct fusion *fusion, const node *at)
+{
+    node_facts *facts = &fusion->facts[at->id];
+    if (at->op != OP_MATMUL || !facts->anchor || facts->consumer_count != 1 || facts->kept || facts->placed != NULL)
+        return;
+    if (facts->consumer->op != OP_PERMUTE || fusion->mode == TUFF_FUSE_NONE)
+        return;
+    facts->ordered = true;
+    for (int i = 0; i < at->outputs[0].shape.rank; ++i)
+        facts->order[i] = facts->consumer->attributes.order[i];
+}
+
+tuff_status tuff__choose_anchors(struct fusion *fusion)
+{
+    tuff_graph *graph = fusion->graph;
+    for (int i = 0; i < graph->node_count; ++i) {
+        node_facts *facts = &fusion->facts[i];
+        *facts = (node_facts){.forced = facts->forced, .alone = facts->alone, .task = -1};
+    }
+    for (int i = 0; i < graph->node_count; ++i)
+        for (int k = 0; k < graph->nodes[i]->input_count; ++k) {
+            node_facts *input = &fusion->facts[graph->nodes[i]->inputs[k]->node->id];
+            ++input->consumer_count;
+            input->consumer = graph->nodes[i];
+        }
+    for (int i = 0; i < graph->output_count; ++i)
+        fusion->facts[graph->outputs[i].tensor->node->id].kept = true;
+    for (int i = 0; i < graph->assign_count; ++i)
+        fusion->facts[graph->assigns[i]->inputs[0]->node->id].kept = true;
+    for (int i = 0; i < graph->node_count; ++i)
+        visit(fusion, graph->nodes[i]);
+    for (int i = 0; i < graph->node_count; ++i)
+        choose_order(fusion, graph->nodes[i]);
+    return TUFF_OK;
+}

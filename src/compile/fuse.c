@@ -1,0 +1,174 @@
+/* Makes tasks of anchors, each matmul with the elementwise ops that follow it, and checks that every chain can be
+   addressed: where one cannot, a node more gets memory and all is grouped again. */
+#include "compile/fuse.h"
+
+#include <string.h>
+
+/* The axes of a shape without those of extent 1; bit i of *reduced is the i-th of them. */
+static tuff_shape without_units(const tuff_shape *shape, uint32_t axes, uint32_t *reduced)
+{
+    tuff_shape result = {.rank = 0};
+    *reduced = 0;
+    for (int i = 0; i < shape->rank; ++i)
+        if (shape->extent[i] != 1) {
+            *reduced |= (axes >> i & 1) << result.rank;
+            result.extent[result.rank++] = shape->extent[i];
+        }
+    return result;
+}
+
+/* Rows reduce the innermost axes; columns keep the innermost axis. */
+static task_kind kind_of_reduction(const node *at)
+{
+    uint32_t reduced;
+    const tuff_shape shape = without_units(&at->inputs[0]->shape, at->attributes.axes, &reduced);
+    return shape.rank == 0 || (reduced >> (shape.rank - 1) & 1) != 0 ? TASK_ROW : TASK_COLUMN;
+}
+
+static struct task task_of(const node *at)
+{
+    struct task task = {.kind = TASK_MAP, .domain = at->outputs[0].shape, .roots = {at}, .root_count = 1};
+    if (at->op == OP_SUM || at->op == OP_REDUCE_MAX) {
+        task.kind = kind_of_reduction(at);
+        task.domain = at->inputs[0]->shape;
+        task.loop_axes = at->attributes.axes;
+        task.reductions[task.reduction_count++] = at;
+    } else if (at->op == OP_MATMUL || at->op == OP_CUMSUM || at->op == OP_SCATTER_ADD) {
+        task.core = at;
+        task.kind = at->op == OP_MATMUL ? TASK_MATMUL : at->op == OP_CUMSUM ? TASK_CUMSUM : TASK_SCATTER;
+        if (at->op == OP_CUMSUM)
+            task.loop_axes = 1u << at->attributes.axis;
+    }
+    return task;
+}
+
+/* The last node of the chain of elementwise ops that reads the matmul and nothing else reads in between. */
+static const node *end_of_epilogue(const struct fusion *fusion, const node *matmul)
+{
+    const node *end = matmul, *at = matmul;
+    for (;;) {
+        const node_facts *facts = &fusion->facts[at->id];
+        if (facts->consumer_count != 1 || facts->kept || facts->placed != NULL || (at != matmul && facts->forced))
+            return end;
+        at = facts->consumer;
+        if (fusion->facts[at->id].task >= 0 || (at->op != OP_RESHAPE && !tuff__op_is_elementwise(at->op)))
+            return end;
+        if (at->op != OP_RESHAPE)
+            end = at;
+    }
+}
+
+static void absorb_epilogue(struct fusion *fusion, struct task *task, int index)
+{
+    const node *end = end_of_epilogue(fusion, task->core);
+    fusion->facts[end->id].task = index;
+    if (end == task->core)
+        return;
+    fusion->facts[task->core->id].anchor = false;
+    fusion->facts[task->core->id].ordered = false;
+    fusion->facts[end->id].anchor = true;
+    task->roots[0] = end;
+}
+
+static tuff_status add_task(struct fusion *fusion, const node *at)
+{
+    if (!GROW(fusion->tasks, fusion->task_count, fusion->task_capacity))
+        return TUFF_E_OOM_HOST;
+    struct task *task = &fusion->tasks[fusion->task_count];
+    *task = task_of(at);
+    if (task->kind == TASK_MATMUL && fusion->mode == TUFF_FUSE_ALL && !fusion->facts[at->id].alone)
+        absorb_epilogue(fusion, task, fusion->task_count);
+    else
+        fusion->facts[at->id].task = fusion->task_count;
+    ++fusion->task_count;
+    return TUFF_OK;
+}
+
+static void forget_tasks(struct fusion *fusion)
+{
+    for (int i = 0; i < fusion->task_count; ++i)
+        tuff__free(fusion->tasks[i].reads);
+    fusion->task_count = 0;
+}
+
+static tuff_status make_tasks(struct fusion *fusion)
+{
+    tuff_graph *graph = fusion->graph;
+    forget_tasks(fusion);
+    for (int i = graph->node_count - 1; i >= 0; --i)
+        if (graph->nodes[i]->op == OP_MATMUL)
+            TRY(add_task(fusion, graph->nodes[i]));
+    for (int i = 0; i < graph->node_count; ++i) {
+        const node *at = graph->nodes[i];
+        bool written_by_parts = false;
+        for (int k = 0; k < graph->node_count && at->op == OP_CONCAT && !written_by_parts; ++k)
+            written_by_parts = fusion->facts[k].placed == at;
+        if (fusion->facts[i].anchor && fusion->facts[i].task < 0 && !written_by_parts)
+            TRY(add_task(fusion, at));
+    }
+    for (int i = 0; i < fusion->task_count; ++i)
+        TRY(tuff__task_find_reads(fusion, &fusion->tasks[i]));
+    return TUFF_OK;
+}
+
+/* True in *again where a task's chain needs another grouping. */
+static tuff_status check_task(struct fusion *fusion, const struct task *task, bool *again)
+{
+    fused_chain chain;
+    const node *give_up;
+    bool impossible;
+    if (task->kind == TASK_SCATTER)
+        return TUFF_OK;
+    TRY(tuff__chain_build(fusion, task, &chain, &give_up, &impossible));
+    const bool crowded = chain.buffer_count > fusion->buffer_limit - 3;
+    tuff__chain_free(&chain);
+    if (give_up != NULL && !fusion->facts[give_up->id].anchor) {
+        fusion->facts[give_up->id].forced = true;
+        *again = true;
+    } else if ((give_up != NULL || impossible || crowded) && task->core != NULL && task->roots[0] != task->core) {
+        fusion->facts[task->core->id].alone = true;
+        *again = true;
+    } else if (give_up != NULL || impossible || crowded) {
+        return FAIL(TUFF_E_LIMIT, "compile: %s %s cannot be addressed by one kernel",
+                    tuff__op_info(task->roots[0]->op)->name, SHAPE_TEXT(task->domain));
+    }
+    return TUFF_OK;
+}
+
+static tuff_status group(struct fusion *fusion)
+{
+    bool again = true;
+    while (again) {
+        again = false;
+        TRY(tuff__choose_anchors(fusion));
+        TRY(make_tasks(fusion));
+        for (int i = 0; i < fusion->task_count && !again; ++i)
+            TRY(check_task(fusion, &fusion->tasks[i], &again));
+    }
+    return TUFF_OK;
+}
+
+tuff_status tuff__fuse(tuff_graph *graph, tuff_fuse_mode mode, int buffer_limit, struct fusion *out)
+{
+    *out = (struct fusion){.graph = graph, .mode = mode, .buffer_limit = buffer_limit};
+    out->facts = tuff__calloc((size_t)graph->node_count + 1, sizeof *out->facts);
+    out->marks = tuff__calloc((size_t)graph->node_count + 1, sizeof *out->marks);
+    tuff_status status = out->facts == NULL || out->marks == NULL ? TUFF_E_OOM_HOST : group(out);
+    if (status == TUFF_OK && mode == TUFF_FUSE_ALL)
+        status = tuff__merge_tasks(out);
+    if (status == TUFF_OK)
+        status = tuff__order_tasks(out);
+    if (status != TUFF_OK)
+        tuff__fusion_free(out);
+    return status;
+}
+
+void tuff__fusion_free(struct fusion *fusion)
+{
+    forget_tasks(fusion);
+    tuff__free(fusion->tasks);
+    tuff__free(fusion->facts);
+    tuff__free(fusion->marks);
+    tuff__arena_free(&fusion->arena);
+    *fusion = (struct fusion){.graph = NULL};
+}

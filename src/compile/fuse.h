@@ -1,0 +1,77 @@
+/* Fusion: which nodes are materialised (anchors), and which tasks compute them. A task is a domain to walk, the nodes it
+   stores, and, by kind, a core: reductions, a matmul, a cumulative sum, a scatter. Everything between anchors is inlined
+   into the chains that need it. */
+#ifndef TUFF_COMPILE_FUSE_H
+#define TUFF_COMPILE_FUSE_H
+
+#include "compile/view.h"
+#include "kernels/chain.h"
+
+typedef enum task_kind { TASK_MAP, TASK_ROW, TASK_COLUMN, TASK_MATMUL, TASK_CUMSUM, TASK_SCATTER, TASK_NONE } task_kind;
+
+struct task {
+    task_kind kind; /* TASK_NONE: merged into another */
+    tuff_shape domain;
+    uint32_t loop_axes; /* of the domain: reduced or walked in order */
+    const node *core;   /* of MATMUL, CUMSUM, SCATTER */
+    const node *reductions[MAX_REDUCTIONS];
+    int reduction_count;
+    const node *roots[MAX_OUTPUTS]; /* what it stores */
+    int root_count;
+    const node **reads; /* what it needs from memory, each once */
+    int read_count;
+};
+
+/* What fusion knows of each node. */
+typedef struct node_facts {
+    bool anchor;          /* has memory of its own */
+    bool forced;          /* because a chain cannot address what lies behind it */
+    bool kept;            /* because it is an output or assigned */
+    bool alone;           /* a matmul that takes nothing into its epilogue */
+    bool ordered;         /* its memory has the axes in `order`, outermost first */
+    int order[TUFF_MAX_RANK];
+    int task;             /* that stores or computes it; -1 */
+    int consumer_count;   /* uses by live nodes, outputs and assigns */
+    const node *consumer; /* one of them */
+    const node *placed;   /* the concat whose memory it is written into, or NULL */
+    int64_t placed_at;    /* elements into that */
+} node_facts;
+
+struct fusion {
+    tuff_graph *graph; /* simplified; not owned */
+    arena arena;
+    node_facts *facts; /* by node id */
+    int *marks, mark;  /* scratch for walks: a node is marked when its mark is `mark` */
+    struct task *tasks;
+    int task_count, task_capacity;
+    tuff_fuse_mode mode;
+    int buffer_limit; /* of one kernel */
+};
+
+/* Groups the nodes of a simplified graph into tasks and orders them. */
+tuff_status tuff__fuse(tuff_graph *graph, tuff_fuse_mode mode, int buffer_limit, struct fusion *out);
+void tuff__fusion_free(struct fusion *fusion);
+
+/* The layout of an anchor's or a source's memory. */
+view tuff__fusion_layout(const struct fusion *fusion, const node *at);
+
+/* Writes the chain of a task: its values, reductions, outputs and buffers (ids are node ids). Where a value cannot be
+   addressed, *give_up is the node that must be materialised first (the chain is then empty); it is NULL on success.
+   *impossible: the task itself cannot be, whatever is materialised. */
+tuff_status tuff__chain_build(struct fusion *fusion, const struct task *task, fused_chain *out, const node **give_up, bool *impossible);
+
+/* Where operand leads through views: its base, and the view of the base's memory. Like tuff__chain_build for what fails. */
+const node *tuff__operand_view(const struct fusion *fusion, const tuff_tensor *operand, view *out, const node **give_up);
+
+/* True for nodes that always have memory: inputs, arrays, constants. */
+bool tuff__is_source(const node *at);
+/* Fills in what a task reads: sources, and anchors that other tasks store. */
+tuff_status tuff__task_find_reads(struct fusion *fusion, struct task *task);
+/* Decides which nodes have memory. Called again after a chain gave up on a node (its fact `forced` is then set). */
+tuff_status tuff__choose_anchors(struct fusion *fusion);
+/* Joins tasks that walk one domain. */
+tuff_status tuff__merge_tasks(struct fusion *fusion);
+/* Sorts tasks into an order of execution and drops those merged away. */
+tuff_status tuff__order_tasks(struct fusion *fusion);
+
+#endif

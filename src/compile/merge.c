@@ -1,0 +1,322 @@
+/* Joins tasks that walk the same domain, so that values pass in registers instead of memory: a row kernel with the maps
+   around it, two reductions of one pass, a matmul with further outputs. Then orders what is left. */
+#include <string.h>
+
+#include "compile/fuse.h"
+
+static bool computes(const struct task *task, const node *at)
+{
+    bool found = at == task->core;
+    for (int i = 0; i < task->root_count; ++i)
+        found |= task->roots[i] == at;
+    for (int i = 0; i < task->reduction_count; ++i)
+        found |= task->reductions[i] == at;
+    return found;
+}
+
+/* The nodes of a walk: those the task must read go to task->reads. */
+static tuff_status find_reads(struct fusion *fusion, struct task *task, const node *at, int *capacity)
+{
+    if (fusion->marks[at->id] == fusion->mark)
+        return TUFF_OK;
+    fusion->marks[at->id] = fusion->mark;
+    const bool inner = computes(task, at);
+    if (!inner && (tuff__is_source(at) || fusion->facts[at->id].anchor)) {
+        if (!GROW(task->reads, task->read_count, *capacity))
+            return TUFF_E_OOM_HOST;
+        task->reads[task->read_count++] = at;
+        return TUFF_OK;
+    }
+    for (int i = 0; i < at->input_count; ++i)
+        TRY(find_reads(fusion, task, at->inputs[i]->node, capacity));
+    return TUFF_OK;
+}
+
+tuff_status tuff__task_find_reads(struct fusion *fusion, struct task *task)
+{
+    int capacity = 0;
+    ++fusion->mark;
+    task->reads = NULL;
+    task->read_count = 0;
+    for (int i = 0; i < task->root_count; ++i)
+        TRY(find_reads(fusion, task, task->roots[i], &capacity));
+    for (int i = 0; i < task->reduction_count; ++i)
+        TRY(find_reads(fusion, task, task->reductions[i], &capacity));
+    return TUFF_OK;
+}
+
+/* The task that writes a node's memory; for a concat written by parts, -1: see depends_on. */
+static int writer_of(const struct fusion *fusion, const node *at)
+{
+    return tuff__is_source(at) ? -1 : fusion->facts[at->id].task;
+}
+
+typedef bool (*task_visitor)(struct fusion *fusion, int index, void *state);
+
+/* Calls visit for every task whose results the task reads, until one answers true. */
+static bool any_source(struct fusion *fusion, const struct task *task, task_visitor visit, void *state)
+{
+    for (int i = 0; i < task->read_count; ++i) {
+        const node *at = task->reads[i];
+        const int writer = writer_of(fusion, at);
+        if (writer >= 0 && visit(fusion, writer, state))
+            return true;
+        if (at->op != OP_CONCAT || writer >= 0)
+            continue;
+        for (int k = 0; k < fusion->graph->node_count; ++k)
+            if (fusion->facts[k].placed == at && fusion->facts[k].task >= 0 && visit(fusion, fusion->facts[k].task, state))
+                return true;
+    }
+    return false;
+}
+
+typedef struct search {
+    int wanted, skipped;
+    bool *seen;
+} search;
+
+static bool leads_to(struct fusion *fusion, int index, void *state)
+{
+    search *of = state;
+    if (index == of->skipped || of->seen[index])
+        return false;
+    if (index == of->wanted)
+        return true;
+    of->seen[index] = true;
+    return any_source(fusion, &fusion->tasks[index], leads_to, state);
+}
+
+/* True where `from` needs, through at least one other task, what `wanted` computes (or directly, unless direct is false). */
+static bool needs(struct fusion *fusion, int from, int wanted, bool *seen, bool direct)
+{
+    memset(seen, 0, (size_t)fusion->task_count * sizeof *seen);
+    search state = {.wanted = wanted, .skipped = -1, .seen = seen};
+    if (direct)
+        return any_source(fusion, &fusion->tasks[from], leads_to, &state);
+    const struct task *task = &fusion->tasks[from];
+    for (int i = 0; i < task->read_count; ++i) {
+        const struct task one = {.reads = &task->reads[i], .read_count = 1};
+        if (writer_of(fusion, task->reads[i]) != wanted && any_source(fusion, &one, leads_to, &state))
+            return true;
+    }
+    return false;
+}
+
+static bool same_reduction_axes(const struct task *a, const struct task *b)
+{
+    int i = 0, k = 0;
+    for (;;) {
+        while (i < a->domain.rank && a->domain.extent[i] == 1)
+            ++i;
+        while (k < b->domain.rank && b->domain.extent[k] == 1)
+            ++k;
+        if (i == a->domain.rank || k == b->domain.rank)
+            return i == a->domain.rank && k == b->domain.rank;
+        if (a->domain.extent[i] != b->domain.extent[k] || (a->loop_axes >> i & 1) != (b->loop_axes >> k & 1))
+            return false;
+        ++i;
+        ++k;
+    }
+}
+
+static int64_t kept_count(const struct task *task)
+{
+    int64_t count = 1;
+    for (int i = 0; i < task->domain.rank; ++i)
+        count *= (task->loop_axes >> i & 1) != 0 ? 1 : task->domain.extent[i];
+    return count;
+}
+
+/* Whether the kinds and domains of two tasks allow one kernel; the domain of the result is *wide's. */
+static bool fit(const struct task *early, const struct task *late, const struct task **wide)
+{
+    const int64_t early_count = tuff_shape_count(early->domain), late_count = tuff_shape_count(late->domain);
+    const bool late_reduces = late->kind == TASK_ROW || late->kind == TASK_COLUMN;
+    *wide = early;
+    if (early->kind == late->kind && late_reduces)
+        return same_reduction_axes(early, late);
+    if (early->kind == TASK_MAP && late_reduces) {
+        *wide = late;
+        return early_count == late_count;
+    }
+    if (late->kind != TASK_MAP)
+        return false;
+    if (early->kind == TASK_MAP || early->kind == TASK_MATMUL)
+        return early_count == late_count;
+    if (early->kind == TASK_ROW)
+        return early_count == late_count || late_count == kept_count(early);
+    return early->kind == TASK_COLUMN && late_count == kept_count(early);
+}
+
+static bool is_needed_elsewhere(const struct fusion *fusion, const node *at, int first, int second)
+{
+    const node_facts *facts = &fusion->facts[at->id];
+    if (facts->kept || facts->placed != NULL)
+        return true;
+    for (int i = 0; i < fusion->task_count; ++i) {
+        const struct task *task = &fusion->tasks[i];
+        for (int k = 0; k < task->read_count && i != first && i != second && task->kind != TASK_NONE; ++k)
+            if (task->reads[k] == at)
+                return true;
+    }
+    return false;
+}
+
+static bool unite(const struct fusion *fusion, int first, int second, struct task *out)
+{
+    const struct task *early = &fusion->tasks[first], *late = &fusion->tasks[second], *wide;
+    if (!fit(early, late, &wide) || early->reduction_count + late->reduction_count > MAX_REDUCTIONS)
+        return false;
+    *out = *wide;
+    out->core = early->core;
+    out->root_count = out->reduction_count = 0;
+    const struct task *both[] = {early, late};
+    for (int i = 0; i < 2; ++i) {
+        for (int k = 0; k < both[i]->reduction_count; ++k)
+            out->reductions[out->reduction_count++] = both[i]->reductions[k];
+        for (int k = 0; k < both[i]->root_count; ++k) {
+            if (!is_needed_elsewhere(fusion, both[i]->roots[k], first, second))
+                continue;
+            if (out->root_count == MAX_OUTPUTS)
+                return false;
+            out->roots[out->root_count++] = both[i]->roots[k];
+        }
+    }
+    return out->root_count > 0;
+}
+
+static void set_task(struct fusion *fusion, const struct task *task, int index, bool anchor)
+{
+    for (int i = 0; i < task->root_count; ++i) {
+        fusion->facts[task->roots[i]->id].anchor = anchor;
+        fusion->facts[task->roots[i]->id].task = index;
+    }
+}
+
+static tuff_status try_merge(struct fusion *fusion, int first, int second, bool *merged)
+{
+    struct task united;
+    *merged = false;
+    if (!unite(fusion, first, second, &united))
+        return TUFF_OK;
+    set_task(fusion, &fusion->tasks[first], first, false);
+    set_task(fusion, &fusion->tasks[second], second, false);
+    set_task(fusion, &united, first, true);
+    fused_chain chain;
+    const node *give_up;
+    bool impossible;
+    TRY(tuff__chain_build(fusion, &united, &chain, &give_up, &impossible));
+    *merged = give_up == NULL && !impossible && chain.buffer_count <= fusion->buffer_limit - 3;
+    tuff__chain_free(&chain);
+    if (!*merged) {
+        set_task(fusion, &fusion->tasks[first], first, true);
+        set_task(fusion, &fusion->tasks[second], second, true);
+        return TUFF_OK;
+    }
+    TRY(tuff__task_find_reads(fusion, &united));
+    tuff__free(fusion->tasks[first].reads);
+    tuff__free(fusion->tasks[second].reads);
+    fusion->tasks[first] = united;
+    fusion->tasks[second] = (struct task){.kind = TASK_NONE};
+    return TUFF_OK;
+}
+
+static bool shares_a_read(const struct task *a, const struct task *b)
+{
+    for (int i = 0; i < a->read_count; ++i)
+        for (int k = 0; k < b->read_count; ++k)
+            if (a->reads[i] == b->reads[k] && a->reads[i]->op != OP_CONSTANT)
+                return true;
+    return false;
+}
+
+static bool reads_from(const struct fusion *fusion, const struct task *task, int writer)
+{
+    for (int i = 0; i < task->read_count; ++i)
+        if (writer_of(fusion, task->reads[i]) == writer)
+            return true;
+    return false;
+}
+
+/* Tries to join task `second` with an earlier one. */
+static tuff_status merge_one(struct fusion *fusion, int second, bool *seen, bool *merged)
+{
+    for (int first = 0; first < fusion->task_count && !*merged; ++first) {
+        const struct task *early = &fusion->tasks[first], *late = &fusion->tasks[second], *wide;
+        if (first == second || early->kind == TASK_NONE || late->kind == TASK_NONE || !fit(early, late, &wide))
+            continue;
+        const bool vertical = reads_from(fusion, late, first);
+        const bool beside = early->kind == late->kind && early->kind != TASK_MAP && shares_a_read(early, late);
+        if ((!vertical && !beside) || needs(fusion, first, second, seen, true) || needs(fusion, second, first, seen, false))
+            continue;
+        TRY(try_merge(fusion, first, second, merged));
+    }
+    return TUFF_OK;
+}
+
+tuff_status tuff__merge_tasks(struct fusion *fusion)
+{
+    bool *seen = tuff__calloc((size_t)fusion->task_count + 1, sizeof *seen);
+    if (seen == NULL)
+        return TUFF_E_OOM_HOST;
+    tuff_status status = TUFF_OK;
+    for (bool again = true; again && status == TUFF_OK;) {
+        again = false;
+        for (int i = 0; i < fusion->task_count && status == TUFF_OK; ++i) {
+            bool merged = false;
+            status = merge_one(fusion, i, seen, &merged);
+            again |= merged;
+        }
+    }
+    tuff__free(seen);
+    return status;
+}
+
+typedef struct ordering {
+    struct task *out;
+    int count;
+    signed char *state; /* 0 untouched, 1 on the way, 2 placed */
+    int *index;         /* old index to new */
+} ordering;
+
+static bool place(struct fusion *fusion, int index, void *state)
+{
+    ordering *order = state;
+    if (order->state[index] != 0)
+        return order->state[index] == 1; /* a cycle ends the walk */
+    order->state[index] = 1;
+    if (any_source(fusion, &fusion->tasks[index], place, state))
+        return true;
+    order->state[index] = 2;
+    order->index[index] = order->count;
+    order->out[order->count++] = fusion->tasks[index];
+    return false;
+}
+
+static tuff_status order(struct fusion *fusion, ordering *into)
+{
+    for (int i = 0; i < fusion->task_count; ++i)
+        if (fusion->tasks[i].kind != TASK_NONE && place(fusion, i, into))
+            return FAIL(TUFF_E_LIMIT, "compile: tasks wait for each other");
+    memcpy(fusion->tasks, into->out, (size_t)into->count * sizeof *into->out);
+    fusion->task_count = into->count;
+    for (int i = 0; i < fusion->graph->node_count; ++i)
+        if (fusion->facts[i].task >= 0)
+            fusion->facts[i].task = into->index[fusion->facts[i].task];
+    return TUFF_OK;
+}
+
+tuff_status tuff__order_tasks(struct fusion *fusion)
+{
+    const size_t count = (size_t)fusion->task_count + 1;
+    ordering into = {.out = tuff__calloc(count, sizeof *into.out),
+                     .state = tuff__calloc(count, 1),
+                     .index = tuff__calloc(count, sizeof *into.index)};
+    tuff_status status = TUFF_E_OOM_HOST;
+    if (into.out != NULL && into.state != NULL && into.index != NULL)
+        status = order(fusion, &into);
+    tuff__free(into.out);
+    tuff__free(into.state);
+    tuff__free(into.index);
+    return status;
+}
