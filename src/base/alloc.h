@@ -5,10 +5,10 @@
 
 #include "base/status.h"
 
-void *tuff__alloc(size_t size);                   /* size 0 gives a valid block */
-void *tuff__calloc(size_t count, size_t size);    /* zeroed */
+void *tuff__alloc(size_t size);                /* size 0 gives a valid block */
+void *tuff__calloc(size_t count, size_t size); /* zeroed */
 void *tuff__realloc_array(void *block, size_t count, size_t size);
-void tuff__free(void *block);                     /* NULL is allowed */
+void tuff__free(void *block); /* NULL is allowed */
 char *tuff__strdup(const char *text);
 void *tuff__memdup(const void *data, size_t size);
 
@@ -22,8 +22,8 @@ bool tuff__grow(void **items, int *capacity, size_t size);
 typedef struct arena {
     struct arena_block *blocks;
 } arena;
-void *tuff__arena_alloc(arena *arena, size_t size); /* zeroed, aligned for any type */
-char *tuff__arena_strdup(arena *arena, const char *text);
-void tuff__arena_free(arena *arena);
+void *tuff__arena_alloc(arena *from, size_t size); /* zeroed, aligned for any type */
+char *tuff__arena_strdup(arena *from, const char *text);
+void tuff__arena_free(arena *from);
 
 #endif

@@ -11,14 +11,18 @@ typedef struct text {
     bool failed;
 } text;
 
-void tuff__text_add(text *text, const char *format, ...) PRINTF_LIKE(2, 3);
-void tuff__text_add_bytes(text *text, const char *data, size_t length);
+void tuff__text_add(text *self, const char *format, ...) PRINTF_LIKE(2, 3);
+void tuff__text_add_bytes(text *self, const char *data, size_t length);
 /* The text, "" when empty. Belongs to the text. */
-const char *tuff__text_get(const text *text);
+const char *tuff__text_get(const text *self);
 /* TUFF_E_OOM_HOST where an append failed. */
-tuff_status tuff__text_status(const text *text);
-void tuff__text_clear(text *text); /* keeps memory and forgets the failure */
-void tuff__text_free(text *text);
+tuff_status tuff__text_status(const text *self);
+void tuff__text_clear(text *self); /* keeps memory and forgets the failure */
+void tuff__text_free(text *self);
+
+/* Makes one line of a message: control characters become blanks, blanks at the end and a UTF-8 sequence that was cut off
+   there go. */
+void tuff__text_one_line(char *line);
 
 /* "[2,3]" into buffer, which is answered; cut where it does not fit. SHAPE_TEXT(s) is a buffer literal for messages. */
 const char *tuff__shape_text(tuff_shape shape, char *buffer, size_t size);

@@ -7,12 +7,14 @@
 
 typedef pthread_mutex_t mutex;
 #define MUTEX_INITIALIZER PTHREAD_MUTEX_INITIALIZER
-int tuff__mutex_create(mutex *mutex); /* 0 on success */
-void tuff__mutex_destroy(mutex *mutex);
-void tuff__lock(mutex *mutex);
-void tuff__unlock(mutex *mutex);
+int tuff__mutex_create(mutex *lock); /* 0 on success */
+void tuff__mutex_destroy(mutex *lock);
+void tuff__lock(mutex *lock);
+void tuff__unlock(mutex *lock);
 void tuff__once(pthread_once_t *once, void (*call)(void));
 /* Monotonic time. */
 uint64_t tuff__nanoseconds(void);
+/* May return early. */
+void tuff__sleep(uint64_t nanoseconds);
 
 #endif

@@ -1,0 +1,166 @@
+/* The allocator hook and the blocks on top of it: plain blocks, growing arrays, arenas. Everything in the library gets
+   its memory here. A failed request is reported without allocating. */
+#include "base/alloc.h"
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+static void *default_allocate(void *user, size_t size)
+{
+    (void)user;
+    return malloc(size);
+}
+
+static void *default_reallocate(void *user, void *block, size_t size)
+{
+    (void)user;
+    return realloc(block, size);
+}
+
+static void default_release(void *user, void *block)
+{
+    (void)user;
+    free(block);
+}
+
+static const tuff_allocator default_allocator = {default_allocate, default_reallocate, default_release, NULL};
+static tuff_allocator current = {default_allocate, default_reallocate, default_release, NULL};
+
+void tuff_set_allocator(const tuff_allocator *allocator)
+{
+    bool complete = allocator && allocator->allocate && allocator->reallocate && allocator->release;
+    current = complete ? *allocator : default_allocator;
+}
+
+static void *out_of_memory(size_t size)
+{
+    (void)FAIL(TUFF_E_OOM_HOST, "out of host memory: %zu bytes were asked for", size);
+    return NULL;
+}
+
+void *tuff__alloc(size_t size)
+{
+    if (size > PTRDIFF_MAX)
+        return out_of_memory(size);
+    void *block = current.allocate(current.user, size ? size : 1);
+    return block ? block : out_of_memory(size);
+}
+
+void *tuff__calloc(size_t count, size_t size)
+{
+    size_t total;
+    if (!tuff__mul_size(count, size, &total))
+        return out_of_memory(SIZE_MAX);
+    void *block = tuff__alloc(total);
+    return block ? memset(block, 0, total) : NULL;
+}
+
+void *tuff__realloc_array(void *block, size_t count, size_t size)
+{
+    size_t total;
+    if (!tuff__mul_size(count, size, &total) || total > PTRDIFF_MAX)
+        return out_of_memory(SIZE_MAX);
+    if (!block)
+        return tuff__alloc(total);
+    void *moved = current.reallocate(current.user, block, total ? total : 1);
+    return moved ? moved : out_of_memory(total);
+}
+
+void tuff__free(void *block)
+{
+    if (block)
+        current.release(current.user, block);
+}
+
+char *tuff__strdup(const char *text)
+{
+    return tuff__memdup(text, strlen(text) + 1);
+}
+
+void *tuff__memdup(const void *data, size_t size)
+{
+    void *block = tuff__alloc(size);
+    return block && size ? memcpy(block, data, size) : block;
+}
+
+bool tuff__grow(void **items, int *capacity, size_t size)
+{
+    /* The caller's pointer has a type of its own: memcpy keeps to the aliasing rules. */
+    void *block;
+    memcpy(&block, items, sizeof block);
+    if (*capacity > INT_MAX / 2) {
+        (void)FAIL(TUFF_E_LIMIT, "an array of %d elements cannot grow", *capacity);
+        return false;
+    }
+    int larger = *capacity ? *capacity * 2 : 8;
+    void *moved = tuff__realloc_array(block, (size_t)larger, size);
+    if (!moved)
+        return false;
+    memcpy(items, &moved, sizeof moved);
+    *capacity = larger;
+    return true;
+}
+
+/* A block is a header and then the bytes, which a flexible array of max_align_t aligns for any type. */
+typedef struct arena_block {
+    struct arena_block *next;
+    size_t used, capacity; /* bytes */
+    max_align_t bytes[];
+} arena_block;
+
+#define ARENA_BLOCK_SIZE ((size_t)16384)
+
+static arena_block *arena_block_create(size_t capacity)
+{
+    size_t total;
+    if (!tuff__add_size(sizeof(arena_block), capacity, &total))
+        return out_of_memory(capacity);
+    arena_block *block = tuff__calloc(1, total);
+    if (block)
+        block->capacity = capacity;
+    return block;
+}
+
+/* The first block is the one being filled. A large request gets a block of its own behind it, so that the room left in
+   the first is not lost. */
+void *tuff__arena_alloc(arena *from, size_t size)
+{
+    uint64_t rounded;
+    if (!tuff__align_u64(size, sizeof(max_align_t), &rounded) || rounded > PTRDIFF_MAX)
+        return out_of_memory(size);
+    size_t needed = (size_t)rounded;
+    arena_block *first = from->blocks;
+    if (!first || first->capacity - first->used < needed) {
+        bool large = needed > ARENA_BLOCK_SIZE / 4;
+        arena_block *block = arena_block_create(large ? needed : ARENA_BLOCK_SIZE);
+        if (!block)
+            return NULL;
+        arena_block **place = large && first ? &first->next : &from->blocks;
+        block->next = *place;
+        *place = block;
+        first = block;
+    }
+    void *memory = (unsigned char *)first->bytes + first->used;
+    first->used += needed;
+    return memory;
+}
+
+char *tuff__arena_strdup(arena *from, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = tuff__arena_alloc(from, size);
+    return copy ? memcpy(copy, text, size) : NULL;
+}
+
+void tuff__arena_free(arena *from)
+{
+    for (arena_block *block = from->blocks, *next; block; block = next) {
+        next = block->next;
+        tuff__free(block);
+    }
+    from->blocks = NULL;
+}

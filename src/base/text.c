@@ -1,0 +1,127 @@
+/* Growing texts: what kernels, messages and reports are written into. */
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/checked.h"
+
+/* Room for length more bytes and the final 0. */
+static bool reserve(text *self, size_t length)
+{
+    size_t needed;
+    if (self->failed)
+        return false;
+    if (tuff__add_size(self->length, length, &needed) && tuff__add_size(needed, 1, &needed)) {
+        if (needed <= self->capacity)
+            return true;
+        size_t capacity = self->capacity ? self->capacity : 64;
+        while (capacity < needed && tuff__mul_size(capacity, 2, &capacity))
+            ;
+        char *data = capacity >= needed ? tuff__realloc_array(self->data, capacity, 1) : NULL;
+        if (data) {
+            self->data = data;
+            self->capacity = capacity;
+            return true;
+        }
+    }
+    self->failed = true;
+    return false;
+}
+
+static void add_list(text *self, const char *format, va_list list)
+{
+    va_list again;
+    va_copy(again, list);
+    int length = vsnprintf(NULL, 0, format, list);
+    if (length < 0)
+        self->failed = true;
+    else if (length > 0 && reserve(self, (size_t)length)) {
+        (void)vsnprintf(self->data + self->length, (size_t)length + 1, format, again);
+        self->length += (size_t)length;
+    }
+    va_end(again);
+}
+
+void tuff__text_add(text *self, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    add_list(self, format, list);
+    va_end(list);
+}
+
+void tuff__text_add_bytes(text *self, const char *data, size_t length)
+{
+    if (!length || !reserve(self, length))
+        return;
+    memcpy(self->data + self->length, data, length);
+    self->length += length;
+    self->data[self->length] = 0;
+}
+
+const char *tuff__text_get(const text *self)
+{
+    return self->data ? self->data : "";
+}
+
+tuff_status tuff__text_status(const text *self)
+{
+    if (self->failed)
+        return FAIL(TUFF_E_OOM_HOST, "out of host memory: a text of %zu bytes could not grow", self->length);
+    return TUFF_OK;
+}
+
+void tuff__text_clear(text *self)
+{
+    self->length = 0;
+    self->failed = false;
+    if (self->data)
+        self->data[0] = 0;
+}
+
+void tuff__text_free(text *self)
+{
+    tuff__free(self->data);
+    *self = (text){0};
+}
+
+/* The bytes of a UTF-8 sequence that lead announces; 1 for what cannot start one. */
+static size_t sequence_length(unsigned char lead)
+{
+    return lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
+}
+
+void tuff__text_one_line(char *line)
+{
+    size_t length = strlen(line);
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
+            line[i] = ' ';
+    for (size_t back = 1; back <= 3 && back <= length; back++) {
+        unsigned char byte = (unsigned char)line[length - back];
+        if (byte < 0x80)
+            break;
+        if (byte >= 0xc0) {
+            if (sequence_length(byte) > back)
+                length -= back;
+            break;
+        }
+    }
+    while (length && line[length - 1] == ' ')
+        length--;
+    line[length] = 0;
+}
+
+const char *tuff__shape_text(tuff_shape shape, char *buffer, size_t size)
+{
+    size_t used = (size_t)snprintf(buffer, size, "[");
+    int rank = shape.rank < TUFF_MAX_RANK ? shape.rank : TUFF_MAX_RANK;
+    for (int i = 0; i < rank && used < size; i++)
+        used += (size_t)snprintf(buffer + used, size - used, "%s%" PRId64, i ? "," : "", shape.extent[i]);
+    if (used < size)
+        (void)snprintf(buffer + used, size - used, "]");
+    return buffer;
+}
