@@ -1,0 +1,138 @@
+/* Arrays: typed, shaped parts of storages that the host reads and writes. */
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/text.h"
+#include "device/state.h"
+
+/* The bytes of a shape, checked: a dtype that arrays may have, extents that are not negative, a size that fits. */
+static tuff_status array_size(const char *call, tuff_dtype dtype, tuff_shape shape, uint64_t *size)
+{
+    if ((unsigned)dtype > TUFF_I64)
+        return FAIL(TUFF_E_DTYPE, "%s: %d is no dtype", call, (int)dtype);
+    if (dtype == TUFF_F64 || dtype == TUFF_I64)
+        return FAIL(TUFF_E_DTYPE, "%s: %s exists in files only; use %s", call, tuff_dtype_name(dtype),
+                    dtype == TUFF_F64 ? "f32" : "i32");
+    if (shape.rank < 0 || shape.rank > TUFF_MAX_RANK)
+        return FAIL(TUFF_E_SHAPE, "%s: rank %d; ranks go from 0 to %d", call, shape.rank, TUFF_MAX_RANK);
+    int64_t count = tuff_shape_count(shape), bytes = 0;
+    if (count < 0 || !tuff__mul_i64(count, (int64_t)tuff_dtype_size(dtype), &bytes))
+        return FAIL(TUFF_E_SHAPE, "%s: %s has a negative extent or too many elements", call, SHAPE_TEXT(shape));
+    *size = (uint64_t)bytes;
+    return TUFF_OK;
+}
+
+/* Takes over the caller's reference to storage; gives it up on failure. */
+static tuff_array *make_array(tuff_device *device, storage *memory, uint64_t offset, tuff_dtype dtype, tuff_shape shape)
+{
+    tuff_array *array = tuff__calloc(1, sizeof *array);
+    if (!array) {
+        tuff__storage_release(memory);
+        return NULL;
+    }
+    array->device = device;
+    array->storage = memory;
+    array->offset = offset;
+    array->dtype = dtype;
+    array->shape.rank = shape.rank;
+    for (int i = 0; i < shape.rank; i++)
+        array->shape.extent[i] = shape.extent[i];
+    return array;
+}
+
+tuff_array *tuff_array_create(tuff_device *device, tuff_dtype dtype, tuff_shape shape)
+{
+    uint64_t size;
+    storage *memory;
+    if (!device) {
+        FAIL(TUFF_E_USAGE, "tuff_array_create: the device is NULL");
+        return NULL;
+    }
+    if (array_size("tuff_array_create", dtype, shape, &size) != TUFF_OK ||
+        tuff__storage_create(device, size, true, &memory) != TUFF_OK)
+        return NULL;
+    return make_array(device, memory, 0, dtype, shape);
+}
+
+tuff_array *tuff_array_view(tuff_array *array, int64_t offset, tuff_shape shape)
+{
+    uint64_t size;
+    if (!array) {
+        FAIL(TUFF_E_USAGE, "tuff_array_view: the array is NULL");
+        return NULL;
+    }
+    if (array_size("tuff_array_view", array->dtype, shape, &size) != TUFF_OK)
+        return NULL;
+    int64_t count = tuff_shape_count(array->shape), viewed = tuff_shape_count(shape);
+    if (offset < 0 || offset > count || viewed > count - offset) {
+        FAIL(TUFF_E_SHAPE, "tuff_array_view: %s from element %lld of %s, which has %lld elements", SHAPE_TEXT(shape),
+             (long long)offset, SHAPE_TEXT(array->shape), (long long)count);
+        return NULL;
+    }
+    tuff__storage_retain(array->storage);
+    uint64_t bytes = (uint64_t)offset * tuff_dtype_size(array->dtype);
+    return make_array(array->device, array->storage, array->offset + bytes, array->dtype, shape);
+}
+
+tuff_array *tuff_array_import(tuff_device *device, void *buffer, uint64_t offset, tuff_dtype dtype, tuff_shape shape)
+{
+    uint64_t size;
+    if (!device || !buffer)
+        FAIL(TUFF_E_USAGE, "tuff_array_import: the %s is NULL", device ? "buffer" : "device");
+    else if (array_size("tuff_array_import", dtype, shape, &size) == TUFF_OK)
+        FAIL(TUFF_E_UNSUPPORTED, "tuff_array_import: importing %llu bytes at %llu is not supported yet: copy them with "
+             "tuff_array_write", (unsigned long long)size, (unsigned long long)offset);
+    return NULL;
+}
+
+void tuff_array_destroy(tuff_array *array)
+{
+    if (!array)
+        return;
+    tuff__storage_release(array->storage);
+    tuff__free(array);
+}
+
+tuff_dtype tuff_array_dtype(const tuff_array *array)
+{
+    return array->dtype;
+}
+
+tuff_shape tuff_array_shape(const tuff_array *array)
+{
+    return array->shape;
+}
+
+uint64_t tuff_array_size(const tuff_array *array)
+{
+    return (uint64_t)tuff_shape_count(array->shape) * tuff_dtype_size(array->dtype);
+}
+
+uint64_t tuff_array_version(const tuff_array *array)
+{
+    return tuff__storage_version(array->storage);
+}
+
+static tuff_status check_transfer(const char *call, const tuff_array *array, const void *data, size_t size)
+{
+    if (!array)
+        return FAIL(TUFF_E_USAGE, "%s: the array is NULL", call);
+    if (size != tuff_array_size(array))
+        return FAIL(TUFF_E_USAGE, "%s: %zu bytes for an array %s of %s, which has %llu", call, size,
+                    SHAPE_TEXT(array->shape), tuff_dtype_name(array->dtype),
+                    (unsigned long long)tuff_array_size(array));
+    if (!data && size > 0)
+        return FAIL(TUFF_E_USAGE, "%s: data is NULL", call);
+    return TUFF_OK;
+}
+
+tuff_status tuff_array_write(tuff_array *array, const void *data, size_t size)
+{
+    TRY(check_transfer("tuff_array_write", array, data, size));
+    return tuff__storage_write(array->device, array->storage, array->offset, data, size);
+}
+
+tuff_status tuff_array_read(tuff_array *array, void *data, size_t size)
+{
+    TRY(check_transfer("tuff_array_read", array, data, size));
+    return tuff__storage_read(array->device, array->storage, array->offset, data, size);
+}

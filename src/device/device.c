@@ -1,0 +1,170 @@
+/* Opens and closes devices, and guards them: one lock a device, held around every call of its driver, and the loss of a
+   device kept for all later calls. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "device/list.h"
+#include "device/state.h"
+
+bool tuff__device_is_reference(const tuff_device *device)
+{
+    return !device->driver;
+}
+
+const tuff_device_info *tuff__device_info(const tuff_device *device)
+{
+    return &device->info;
+}
+
+const char *tuff__device_language(const tuff_device *device)
+{
+    return device->driver ? device->driver->language : "";
+}
+
+tuff_status tuff__device_begin(tuff_device *device)
+{
+    tuff__lock(&device->lock);
+    if (!device->lost)
+        return TUFF_OK;
+    tuff_status status = FAIL(TUFF_E_DEVICE_LOST, "%s was lost earlier (%s): close it and open it again",
+                              device->info.selector, device->lost_message);
+    tuff__unlock(&device->lock);
+    return status;
+}
+
+tuff_status tuff__device_end(tuff_device *device, tuff_status status)
+{
+    if (status == TUFF_E_DEVICE_LOST && !device->lost) {
+        device->lost = true;
+        snprintf(device->lost_message, sizeof device->lost_message, "%.255s", tuff_error());
+    }
+    tuff__unlock(&device->lock);
+    return status;
+}
+
+tuff_status tuff__device_drain(tuff_device *device)
+{
+    TRY(device->driver->wait(device->handle));
+    device->finished = device->submitted;
+    return TUFF_OK;
+}
+
+static void free_device(tuff_device *device)
+{
+    if (device->driver) {
+        tuff__pool_trim(device);
+        device->driver->close(device->handle);
+    }
+    tuff__mutex_destroy(&device->lock);
+    tuff__free(device);
+}
+
+/* Opens one candidate and proves it. */
+static tuff_status open_choice(device_choice choice, tuff_device **out)
+{
+    tuff_device *device = tuff__calloc(1, sizeof *device);
+    if (!device)
+        return TUFF_E_OOM_HOST;
+    tuff_status status = tuff__device_describe(choice, &device->info);
+    if (status != TUFF_OK)
+        goto free_memory;
+    if (tuff__mutex_create(&device->lock) != 0) {
+        status = FAIL(TUFF_E_OOM_HOST, "%s: no memory for a lock", device->info.selector);
+        goto free_memory;
+    }
+    if (choice.driver) {
+        status = choice.driver->open(choice.index, &device->handle);
+        if (status != TUFF_OK)
+            goto destroy_lock;
+        device->driver = choice.driver;
+        status = tuff__device_prove(device);
+        if (status != TUFF_OK)
+            goto close;
+        device->counters = (tuff_device_counters){0};
+    }
+    *out = device;
+    return TUFF_OK;
+close:
+    free_device(device);
+    return status;
+destroy_lock:
+    tuff__mutex_destroy(&device->lock);
+free_memory:
+    tuff__free(device);
+    return status;
+}
+
+tuff_device *tuff_device_open(const char *name)
+{
+    enum { MOST = 16 };
+    device_choice choices[MOST];
+    int count = 0;
+    if (!name)
+        name = getenv("TUFF_DEVICE");
+    if (!name || !*name)
+        name = "auto";
+    if (tuff__device_choose(name, choices, MOST, &count) != TUFF_OK)
+        return NULL;
+    for (int i = 0; i < count; i++) {
+        tuff_device *device = NULL;
+        if (open_choice(choices[i], &device) == TUFF_OK) {
+            tuff__log(TUFF_LOG_INFO, "opened %s (%s)", device->info.selector, device->info.name);
+            return device;
+        }
+        if (i + 1 < count)
+            tuff__log(TUFF_LOG_WARNING, "\"%s\" passes over a device that does not open: %s", name, tuff_error());
+    }
+    return NULL;
+}
+
+void tuff_device_close(tuff_device *device)
+{
+    if (device)
+        free_device(device);
+}
+
+tuff_status tuff_device_information(const tuff_device *device, tuff_device_info *info)
+{
+    if (!device || !info)
+        return FAIL(TUFF_E_USAGE, "tuff_device_information: the %s is NULL", device ? "info" : "device");
+    *info = device->info;
+    return TUFF_OK;
+}
+
+tuff_status tuff_device_count_work(const tuff_device *device, tuff_device_counters *counters)
+{
+    if (!device || !counters)
+        return FAIL(TUFF_E_USAGE, "tuff_device_count_work: %s is NULL", device ? "counters" : "the device");
+    /* No device object is const itself: the pointer only promises that the caller sees no change. */
+    mutex *lock = (mutex *)&device->lock;
+    tuff__lock(lock);
+    *counters = device->counters;
+    tuff__unlock(lock);
+    return TUFF_OK;
+}
+
+tuff_device *tuff_device_wrap_opencl(void *context, void *device_id, void *queue)
+{
+    if (!context || !device_id || !queue)
+        FAIL(TUFF_E_USAGE, "tuff_device_wrap_opencl: context, device and queue must not be NULL");
+    else
+        FAIL(TUFF_E_UNSUPPORTED, "tuff_device_wrap_opencl is not supported yet: open the device with tuff_device_open");
+    return NULL;
+}
+
+tuff_device *tuff_device_wrap_vulkan(const tuff_vulkan_handles *handles)
+{
+    if (!handles)
+        FAIL(TUFF_E_USAGE, "tuff_device_wrap_vulkan: handles is NULL");
+    else
+        FAIL(TUFF_E_UNSUPPORTED, "tuff_device_wrap_vulkan is not supported yet: open the device with tuff_device_open");
+    return NULL;
+}
+
+const char *tuff_vulkan_requirements(void)
+{
+    return "Vulkan 1.1; where present: VK_KHR_8bit_storage, VK_KHR_shader_float16_int8, VK_EXT_subgroup_size_control, "
+           "storageBuffer16BitAccess, storageBuffer8BitAccess, shaderFloat16, shaderInt64";
+}

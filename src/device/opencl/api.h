@@ -1,0 +1,148 @@
+/* OpenCL through one table of function pointers, filled from the loader that is opened at run time: tests may replace
+   any entry. Also the objects that the files of this driver share. */
+#ifndef TUFF_DEVICE_OPENCL_API_H
+#define TUFF_DEVICE_OPENCL_API_H
+
+#ifndef CL_TARGET_OPENCL_VERSION
+#define CL_TARGET_OPENCL_VERSION 120
+#endif
+#include <CL/cl.h>
+
+#include "device/driver.h"
+
+/* Every call of OpenCL 1.2 that the driver makes. */
+#define OPENCL_CALLS(X)          \
+    X(GetPlatformIDs)            \
+    X(GetPlatformInfo)           \
+    X(GetDeviceIDs)              \
+    X(GetDeviceInfo)             \
+    X(CreateContext)             \
+    X(ReleaseContext)            \
+    X(CreateCommandQueue)        \
+    X(ReleaseCommandQueue)       \
+    X(CreateBuffer)              \
+    X(ReleaseMemObject)          \
+    X(EnqueueMigrateMemObjects)  \
+    X(EnqueueWriteBuffer)        \
+    X(EnqueueReadBuffer)         \
+    X(EnqueueCopyBuffer)         \
+    X(EnqueueFillBuffer)         \
+    X(EnqueueNDRangeKernel)      \
+    X(EnqueueMarkerWithWaitList) \
+    X(CreateProgramWithSource)   \
+    X(CreateProgramWithBinary)   \
+    X(BuildProgram)              \
+    X(GetProgramBuildInfo)       \
+    X(GetProgramInfo)            \
+    X(ReleaseProgram)            \
+    X(CreateKernel)              \
+    X(SetKernelArg)              \
+    X(GetKernelWorkGroupInfo)    \
+    X(ReleaseKernel)             \
+    X(GetEventInfo)              \
+    X(GetEventProfilingInfo)     \
+    X(ReleaseEvent)              \
+    X(Flush)
+
+typedef struct opencl_api {
+#define X(name) __typeof__(&cl##name) name;
+    OPENCL_CALLS(X)
+#undef X
+} opencl_api;
+
+/* The table in use. */
+extern opencl_api tuff__cl;
+
+/* Opens the loader and fills the table; NULL on success, else why it cannot be had (static storage). */
+const char *tuff__cl_load(void);
+
+/* "CL_OUT_OF_RESOURCES"; "unknown error" for what has no name. */
+const char *tuff__cl_error_name(cl_int error);
+/* FAIL with the status that error means: "clEnqueueReadBuffer: CL_OUT_OF_RESOURCES (-5)". */
+tuff_status tuff__cl_fail(cl_int error, const char *call);
+/* Hands an OpenCL error on as a status: CL_TRY(Flush, (queue)). */
+#define CL_TRY(call, arguments)                              \
+    do {                                                     \
+        cl_int error_of_call_ = tuff__cl.call arguments;     \
+        if (error_of_call_ != CL_SUCCESS)                    \
+            return tuff__cl_fail(error_of_call_, "cl" #call); \
+    } while (0)
+
+/* Enqueued work that nobody has seen finished yet; block is what it reads from, freed with it. */
+typedef struct pending {
+    cl_event event;
+    void *block;
+    size_t size;
+} pending;
+
+#define PENDING_COUNT 256
+
+struct driver_device {
+    cl_platform_id platform;
+    cl_device_id id;
+    cl_context context;
+    cl_command_queue queue;
+    cl_command_queue timed_queue; /* with profiling; NULL until the first timed submission */
+    cl_ulong group_limit;         /* groups that one launch may have */
+    char identity[1024];
+    pending pending[PENDING_COUNT]; /* a ring, in order of the queue */
+    int pending_first, pending_count;
+    size_t staged_size; /* bytes of the blocks in it */
+};
+
+struct driver_buffer {
+    cl_mem memory;
+};
+
+struct driver_program {
+    cl_program program;
+    char *name;
+    int buffer_count, word_count;
+    uint32_t local_size;
+};
+
+/* The most groups that a launch of the devices opened from now on has; 0: the device's own limit. Tests set it to force
+   splits. */
+extern cl_ulong tuff__cl_group_limit;
+/* How long waits go on without any sign of progress: 30 s. Tests shorten it. */
+extern uint64_t tuff__cl_patience;
+
+/* open.c */
+int tuff__cl_count(const char **absence);
+tuff_status tuff__cl_describe(int index, tuff_device_info *info);
+tuff_status tuff__cl_open(int index, driver_device **device);
+void tuff__cl_close(driver_device *device);
+const char *tuff__cl_identity(driver_device *device);
+
+/* buffer.c */
+tuff_status tuff__cl_buffer_create(driver_device *device, uint64_t size, driver_buffer **buffer);
+void tuff__cl_buffer_destroy(driver_device *device, driver_buffer *buffer);
+tuff_status tuff__cl_buffer_write(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
+                                  uint64_t size);
+tuff_status tuff__cl_buffer_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data,
+                                 uint64_t size);
+
+/* program.c */
+tuff_status tuff__cl_program_create(driver_device *device, const program_request *request, blob cached, blob *made,
+                                    driver_program **program);
+void tuff__cl_program_destroy(driver_device *device, driver_program *program);
+
+/* recording.c */
+tuff_status tuff__cl_recording_create(driver_device *device, const command *commands, int count, bool timed,
+                                      driver_recording **recording);
+void tuff__cl_recording_destroy(driver_device *device, driver_recording *recording);
+tuff_status tuff__cl_submit(driver_device *device, driver_recording *recording);
+tuff_status tuff__cl_timestamps(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
+
+/* wait.c */
+tuff_status tuff__cl_wait(driver_device *device);
+/* Waits, within bounds, until the ring has room for one more event and at most staged_limit bytes are staged. */
+tuff_status tuff__cl_make_room(driver_device *device, size_t staged_limit);
+/* After tuff__cl_make_room: takes over event, and block (may be NULL), which is freed when the event is complete. */
+void tuff__cl_track(driver_device *device, cl_event event, void *block, size_t size);
+/* Waits, within bounds, for one event that need not be in the ring. */
+tuff_status tuff__cl_wait_event(cl_event event);
+/* Gives up all tracking. */
+void tuff__cl_forget(driver_device *device);
+
+#endif

@@ -1,0 +1,89 @@
+/* Buffers, and the host's writes to and reads from them. */
+#include "base/alloc.h"
+#include "device/opencl/api.h"
+
+/* Writes up to this size are staged: copied on the host and left to the queue. Larger ones wait for the queue. */
+#define STAGED_SIZE ((size_t)1 << 20)
+/* Bytes that may be staged at a time. */
+#define STAGED_LIMIT ((size_t)32 << 20)
+
+/* Many drivers allocate at first use, where a failure comes too late; the migration makes them do it here. */
+static tuff_status make_resident(driver_device *device, cl_mem memory)
+{
+    CL_TRY(EnqueueMigrateMemObjects,
+           (device->queue, 1, &memory, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0, NULL, NULL));
+    return TUFF_OK;
+}
+
+tuff_status tuff__cl_buffer_create(driver_device *device, uint64_t size, driver_buffer **out)
+{
+    cl_int error = CL_SUCCESS;
+    if (size > SIZE_MAX)
+        return FAIL(TUFF_E_OOM_DEVICE, "a buffer of %llu bytes", (unsigned long long)size);
+    driver_buffer *buffer = tuff__calloc(1, sizeof *buffer);
+    if (!buffer)
+        return TUFF_E_OOM_HOST;
+    buffer->memory = tuff__cl.CreateBuffer(device->context, CL_MEM_READ_WRITE, (size_t)size, NULL, &error);
+    tuff_status status = TUFF_OK;
+    if (error != CL_SUCCESS || !buffer->memory)
+        status = tuff__cl_fail(error, "clCreateBuffer");
+    else
+        status = make_resident(device, buffer->memory);
+    if (status != TUFF_OK) {
+        tuff__cl_buffer_destroy(device, buffer);
+        return status;
+    }
+    *out = buffer;
+    return TUFF_OK;
+}
+
+/* OpenCL keeps the memory until the commands that use it have run. */
+void tuff__cl_buffer_destroy(driver_device *device, driver_buffer *buffer)
+{
+    (void)device;
+    if (buffer->memory)
+        tuff__cl.ReleaseMemObject(buffer->memory);
+    tuff__free(buffer);
+}
+
+static tuff_status write_staged(driver_device *device, driver_buffer *buffer, size_t offset, const void *data,
+                                size_t size)
+{
+    cl_event event = NULL;
+    TRY(tuff__cl_make_room(device, STAGED_LIMIT));
+    void *block = tuff__memdup(data, size);
+    if (!block)
+        return TUFF_E_OOM_HOST;
+    cl_int error = tuff__cl.EnqueueWriteBuffer(device->queue, buffer->memory, CL_FALSE, offset, size, block, 0, NULL,
+                                               &event);
+    if (error != CL_SUCCESS) {
+        tuff__free(block);
+        return tuff__cl_fail(error, "clEnqueueWriteBuffer");
+    }
+    tuff__cl_track(device, event, block, size);
+    CL_TRY(Flush, (device->queue));
+    return TUFF_OK;
+}
+
+tuff_status tuff__cl_buffer_write(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
+                                  uint64_t size)
+{
+    if (device->pending_count > 0 && size <= STAGED_SIZE)
+        return write_staged(device, buffer, (size_t)offset, data, (size_t)size);
+    /* With an idle queue the blocking call has nothing else to wait for. */
+    if (device->pending_count > 0)
+        TRY(tuff__cl_wait(device));
+    CL_TRY(EnqueueWriteBuffer,
+           (device->queue, buffer->memory, CL_TRUE, (size_t)offset, (size_t)size, data, 0, NULL, NULL));
+    return TUFF_OK;
+}
+
+tuff_status tuff__cl_buffer_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data,
+                                 uint64_t size)
+{
+    if (device->pending_count > 0)
+        TRY(tuff__cl_wait(device));
+    CL_TRY(EnqueueReadBuffer,
+           (device->queue, buffer->memory, CL_TRUE, (size_t)offset, (size_t)size, data, 0, NULL, NULL));
+    return TUFF_OK;
+}

@@ -1,0 +1,301 @@
+/* Lists, describes, opens and closes OpenCL devices. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "device/opencl/api.h"
+
+enum { PLATFORM_LIMIT = 16, DEVICE_LIMIT = 64, VENDOR_AMD = 0x1002, VENDOR_NVIDIA = 0x10de, VENDOR_INTEL = 0x8086 };
+
+/* Queries of vendors' extensions that tell the width of a subgroup. */
+enum { WARP_SIZE_NV = 0x4000, WAVEFRONT_WIDTH_AMD = 0x4043, SUBGROUP_SIZES_INTEL = 0x4108 };
+
+typedef struct listed_device {
+    cl_platform_id platform;
+    cl_device_id id;
+} listed_device;
+
+/* Filled by tuff__cl_count, before any other call. */
+static listed_device devices[DEVICE_LIMIT];
+static int device_count;
+
+cl_ulong tuff__cl_group_limit;
+
+static tuff_status device_value(cl_device_id id, cl_device_info what, void *out, size_t size)
+{
+    CL_TRY(GetDeviceInfo, (id, what, size, out, NULL));
+    return TUFF_OK;
+}
+
+/* The text is cut at the buffer's size, which some drivers refuse to do themselves. */
+static tuff_status device_text(cl_device_id id, cl_device_info what, char *out, size_t size)
+{
+    size_t needed = 0;
+    CL_TRY(GetDeviceInfo, (id, what, 0, NULL, &needed));
+    char *whole = tuff__calloc(needed + 1, 1);
+    if (!whole)
+        return TUFF_E_OOM_HOST;
+    cl_int error = tuff__cl.GetDeviceInfo(id, what, needed, whole, NULL);
+    if (error == CL_SUCCESS)
+        snprintf(out, size, "%s", whole);
+    tuff__free(whole);
+    return error == CL_SUCCESS ? TUFF_OK : tuff__cl_fail(error, "clGetDeviceInfo");
+}
+
+static tuff_status platform_text(cl_platform_id id, cl_platform_info what, char *out, size_t size)
+{
+    size_t needed = 0;
+    CL_TRY(GetPlatformInfo, (id, what, 0, NULL, &needed));
+    char *whole = tuff__calloc(needed + 1, 1);
+    if (!whole)
+        return TUFF_E_OOM_HOST;
+    cl_int error = tuff__cl.GetPlatformInfo(id, what, needed, whole, NULL);
+    if (error == CL_SUCCESS)
+        snprintf(out, size, "%s", whole);
+    tuff__free(whole);
+    return error == CL_SUCCESS ? TUFF_OK : tuff__cl_fail(error, "clGetPlatformInfo");
+}
+
+/* OpenCL 1.2 or later, with a compiler, little-endian. */
+static bool is_usable(cl_device_id id)
+{
+    cl_bool available = CL_FALSE, compiler = CL_FALSE, little_endian = CL_FALSE;
+    char version[64] = "";
+    int major = 0, minor = 0;
+    if (device_value(id, CL_DEVICE_AVAILABLE, &available, sizeof available) != TUFF_OK ||
+        device_value(id, CL_DEVICE_COMPILER_AVAILABLE, &compiler, sizeof compiler) != TUFF_OK ||
+        device_value(id, CL_DEVICE_ENDIAN_LITTLE, &little_endian, sizeof little_endian) != TUFF_OK ||
+        device_text(id, CL_DEVICE_VERSION, version, sizeof version) != TUFF_OK)
+        return false;
+    bool parsed = sscanf(version, "OpenCL %d.%d", &major, &minor) == 2;
+    return available && compiler && little_endian && parsed && (major > 1 || (major == 1 && minor >= 2));
+}
+
+static void list_platform(cl_platform_id platform)
+{
+    cl_device_id ids[DEVICE_LIMIT];
+    cl_uint count = 0;
+    if (tuff__cl.GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICE_LIMIT, ids, &count) != CL_SUCCESS)
+        return;
+    for (cl_uint i = 0; i < count && i < DEVICE_LIMIT && device_count < DEVICE_LIMIT; i++)
+        if (is_usable(ids[i]))
+            devices[device_count++] = (listed_device){platform, ids[i]};
+}
+
+int tuff__cl_count(const char **absence)
+{
+    cl_platform_id platforms[PLATFORM_LIMIT];
+    cl_uint count = 0;
+    device_count = 0;
+    *absence = tuff__cl_load();
+    if (*absence)
+        return 0;
+    if (tuff__cl.GetPlatformIDs(PLATFORM_LIMIT, platforms, &count) != CL_SUCCESS || count == 0) {
+        *absence = "the OpenCL loader is here but finds no driver: install one (Debian: pocl-opencl-icd for the CPU, or "
+                   "your GPU's)";
+        return 0;
+    }
+    for (cl_uint i = 0; i < count && i < PLATFORM_LIMIT; i++)
+        list_platform(platforms[i]);
+    if (device_count == 0)
+        *absence = "the OpenCL drivers here offer no device with OpenCL 1.2 and a compiler";
+    return device_count;
+}
+
+static tuff_device_class class_of(cl_device_type type, bool unified)
+{
+    if (type & CL_DEVICE_TYPE_GPU)
+        return unified ? TUFF_DEVICE_GPU_INTEGRATED : TUFF_DEVICE_GPU_DISCRETE;
+    return type & CL_DEVICE_TYPE_CPU ? TUFF_DEVICE_CPU : TUFF_DEVICE_OTHER;
+}
+
+static bool has_extension(const char *extensions, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = strstr(extensions, name); at; at = strstr(at + 1, name))
+        if ((at == extensions || at[-1] == ' ') && (at[length] == ' ' || at[length] == 0))
+            return true;
+    return false;
+}
+
+static uint32_t clamp_u32(uint64_t value)
+{
+    return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+}
+
+/* The width that a vendor's query names; Intel's lists several, of which the largest is meant. */
+static uint32_t subgroup_size(cl_device_id id, const char *extensions)
+{
+    cl_uint width = 0;
+    size_t sizes[16] = {0}, largest = 0;
+    if (has_extension(extensions, "cl_nv_device_attribute_query") &&
+        tuff__cl.GetDeviceInfo(id, WARP_SIZE_NV, sizeof width, &width, NULL) == CL_SUCCESS)
+        return width;
+    if (has_extension(extensions, "cl_amd_device_attribute_query") &&
+        tuff__cl.GetDeviceInfo(id, WAVEFRONT_WIDTH_AMD, sizeof width, &width, NULL) == CL_SUCCESS)
+        return width;
+    if (has_extension(extensions, "cl_intel_required_subgroup_size") &&
+        tuff__cl.GetDeviceInfo(id, SUBGROUP_SIZES_INTEL, sizeof sizes, sizes, NULL) == CL_SUCCESS)
+        for (int i = 0; i < 16; i++)
+            largest = sizes[i] > largest ? sizes[i] : largest;
+    return clamp_u32(largest);
+}
+
+/* What the extensions and the profile say that kernels can do. Stores of single bytes are core since OpenCL 1.1. */
+static tuff_status describe_features(cl_device_id id, tuff_device_info *info)
+{
+    size_t needed = 0;
+    char profile[32] = "";
+    TRY(device_text(id, CL_DEVICE_PROFILE, profile, sizeof profile));
+    CL_TRY(GetDeviceInfo, (id, CL_DEVICE_EXTENSIONS, 0, NULL, &needed));
+    char *extensions = tuff__calloc(needed + 1, 1);
+    if (!extensions)
+        return TUFF_E_OOM_HOST;
+    tuff_status status = device_text(id, CL_DEVICE_EXTENSIONS, extensions, needed + 1);
+    if (status == TUFF_OK) {
+        info->narrow_storage = true;
+        info->half_arithmetic = has_extension(extensions, "cl_khr_fp16");
+        info->int64 = strcmp(profile, "FULL_PROFILE") == 0 || has_extension(extensions, "cles_khr_int64");
+        info->subgroup_size = subgroup_size(id, extensions);
+    }
+    tuff__free(extensions);
+    return status;
+}
+
+static tuff_status describe_limits(cl_device_id id, tuff_device_info *info)
+{
+    cl_ulong memory = 0, allocation = 0, local = 0;
+    cl_uint units = 0, alignment_bits = 0;
+    size_t group = 0, parameters = 0;
+    TRY(device_value(id, CL_DEVICE_GLOBAL_MEM_SIZE, &memory, sizeof memory));
+    TRY(device_value(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, &allocation, sizeof allocation));
+    TRY(device_value(id, CL_DEVICE_LOCAL_MEM_SIZE, &local, sizeof local));
+    TRY(device_value(id, CL_DEVICE_MAX_COMPUTE_UNITS, &units, sizeof units));
+    TRY(device_value(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN, &alignment_bits, sizeof alignment_bits));
+    TRY(device_value(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, &group, sizeof group));
+    TRY(device_value(id, CL_DEVICE_MAX_PARAMETER_SIZE, &parameters, sizeof parameters));
+    info->memory_size = memory;
+    info->max_allocation = info->max_binding = allocation;
+    info->local_memory_size = clamp_u32(local);
+    info->compute_units = units;
+    info->offset_alignment = alignment_bits / 8 > 0 ? alignment_bits / 8 : 1;
+    info->max_group_size = clamp_u32(group);
+    /* A buffer takes 8 bytes of a kernel's parameters, of which the words need some. */
+    size_t words = MAX_WORDS * sizeof(cl_uint), pointers = parameters > words ? (parameters - words) / 8 : 0;
+    info->max_bindings = pointers < MAX_BINDINGS ? (uint32_t)pointers : MAX_BINDINGS;
+    return TUFF_OK;
+}
+
+tuff_status tuff__cl_describe(int index, tuff_device_info *info)
+{
+    char platform[128] = "", version[64] = "", driver_version[64] = "";
+    cl_device_type type = 0;
+    cl_bool unified = CL_FALSE;
+    cl_uint vendor = 0;
+    if (index < 0 || index >= device_count)
+        return FAIL(TUFF_E_NO_DEVICE, "opencl:%d: there are %d OpenCL devices", index, device_count);
+    cl_device_id id = devices[index].id;
+    TRY(device_text(id, CL_DEVICE_NAME, info->name, sizeof info->name));
+    TRY(platform_text(devices[index].platform, CL_PLATFORM_NAME, platform, sizeof platform));
+    TRY(device_text(id, CL_DRIVER_VERSION, driver_version, sizeof driver_version));
+    TRY(device_text(id, CL_DEVICE_VERSION, version, sizeof version));
+    TRY(device_value(id, CL_DEVICE_TYPE, &type, sizeof type));
+    TRY(device_value(id, CL_DEVICE_VENDOR_ID, &vendor, sizeof vendor));
+    TRY(device_value(id, CL_DEVICE_HOST_UNIFIED_MEMORY, &unified, sizeof unified));
+    snprintf(info->driver, sizeof info->driver, "%.80s %.40s", platform, driver_version);
+    /* "OpenCL 3.0 vendor's text": the number is what counts. */
+    int length = (int)strcspn(version + sizeof "OpenCL " - 1, " ") + (int)sizeof "OpenCL " - 1;
+    snprintf(info->api, sizeof info->api, "%.*s", length, version);
+    info->device_class = class_of(type, unified);
+    info->vendor_id = vendor;
+    TRY(describe_limits(id, info));
+    return describe_features(id, info);
+}
+
+/* Everything that a compiled program depends on: platform, device and driver, with their versions. */
+static tuff_status fill_identity(driver_device *device)
+{
+    char platform[256] = "", name[256] = "", version[128] = "", driver_version[128] = "";
+    cl_uint vendor = 0, bits = 0;
+    TRY(platform_text(device->platform, CL_PLATFORM_VERSION, platform, sizeof platform));
+    TRY(device_text(device->id, CL_DEVICE_NAME, name, sizeof name));
+    TRY(device_text(device->id, CL_DEVICE_VERSION, version, sizeof version));
+    TRY(device_text(device->id, CL_DRIVER_VERSION, driver_version, sizeof driver_version));
+    TRY(device_value(device->id, CL_DEVICE_VENDOR_ID, &vendor, sizeof vendor));
+    TRY(device_value(device->id, CL_DEVICE_ADDRESS_BITS, &bits, sizeof bits));
+    snprintf(device->identity, sizeof device->identity, "platform %s; device %s; %s; driver %s; vendor %04x; %u bits",
+             platform, name, version, driver_version, vendor, bits);
+    return TUFF_OK;
+}
+
+/* Intel's and Qualcomm's GPUs take 65,535 groups a launch; global sizes elsewhere may be short of 32 bits. */
+static tuff_status fill_group_limit(driver_device *device)
+{
+    cl_device_type type = 0;
+    cl_uint vendor = 0;
+    TRY(device_value(device->id, CL_DEVICE_TYPE, &type, sizeof type));
+    TRY(device_value(device->id, CL_DEVICE_VENDOR_ID, &vendor, sizeof vendor));
+    bool unlimited = !(type & CL_DEVICE_TYPE_GPU) || vendor == VENDOR_NVIDIA || vendor == VENDOR_AMD;
+    device->group_limit = unlimited ? 1u << 20 : 65535;
+    if (tuff__cl_group_limit > 0)
+        device->group_limit = tuff__cl_group_limit;
+    return TUFF_OK;
+}
+
+static tuff_status fill_device(driver_device *device)
+{
+    cl_int error = CL_SUCCESS;
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)device->platform, 0};
+    TRY(fill_identity(device));
+    TRY(fill_group_limit(device));
+    device->context = tuff__cl.CreateContext(properties, 1, &device->id, NULL, NULL, &error);
+    if (error != CL_SUCCESS || !device->context)
+        return tuff__cl_fail(error, "clCreateContext");
+    device->queue = tuff__cl.CreateCommandQueue(device->context, device->id, 0, &error);
+    if (error != CL_SUCCESS || !device->queue)
+        return tuff__cl_fail(error, "clCreateCommandQueue");
+    return TUFF_OK;
+}
+
+static void release(driver_device *device)
+{
+    tuff__cl_forget(device);
+    if (device->timed_queue)
+        tuff__cl.ReleaseCommandQueue(device->timed_queue);
+    if (device->queue)
+        tuff__cl.ReleaseCommandQueue(device->queue);
+    if (device->context)
+        tuff__cl.ReleaseContext(device->context);
+    tuff__free(device);
+}
+
+tuff_status tuff__cl_open(int index, driver_device **out)
+{
+    if (index < 0 || index >= device_count)
+        return FAIL(TUFF_E_NO_DEVICE, "opencl:%d: there are %d OpenCL devices", index, device_count);
+    driver_device *device = tuff__calloc(1, sizeof *device);
+    if (!device)
+        return TUFF_E_OOM_HOST;
+    device->platform = devices[index].platform;
+    device->id = devices[index].id;
+    tuff_status status = fill_device(device);
+    if (status != TUFF_OK) {
+        release(device);
+        return status;
+    }
+    *out = device;
+    return TUFF_OK;
+}
+
+/* A wait that fails is tried once more: the blocks that are then still in use can never be freed. */
+void tuff__cl_close(driver_device *device)
+{
+    if (device->pending_count > 0 && tuff__cl_wait(device) != TUFF_OK && device->pending_count > 0)
+        (void)tuff__cl_wait(device);
+    release(device);
+}
+
+const char *tuff__cl_identity(driver_device *device)
+{
+    return device->identity;
+}

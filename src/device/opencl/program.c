@@ -1,0 +1,136 @@
+/* Programs from text or from the binaries of an earlier build. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "device/opencl/api.h"
+
+/* No option that lets the compiler change results: none of the fast-math family, ever. */
+static const char build_options[] = "-cl-std=CL1.2";
+
+enum { LOG_LINES = 6, LOG_BYTES = 700 };
+
+/* The first lines of a log, on one line. */
+static void shorten(char *log)
+{
+    int lines = 0;
+    size_t i = 0;
+    for (; log[i] && i < LOG_BYTES && lines < LOG_LINES; i++)
+        if (log[i] == '\n' || log[i] == '\r') {
+            log[i] = ' ';
+            lines++;
+        }
+    log[i] = 0;
+}
+
+static tuff_status build_failure(driver_device *device, cl_program program, cl_int error, const char *name)
+{
+    size_t size = 0;
+    char *log = NULL;
+    if (tuff__cl.GetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &size) == CL_SUCCESS)
+        log = tuff__calloc(size + 1, 1);
+    if (log && tuff__cl.GetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, size, log, NULL) != CL_SUCCESS)
+        log[0] = 0;
+    if (log)
+        shorten(log);
+    tuff_status status = tuff__cl_fail(error, "clBuildProgram");
+    if (status != TUFF_E_DEVICE_LOST && status != TUFF_E_OOM_HOST && status != TUFF_E_OOM_DEVICE)
+        status = TUFF_E_COMPILE;
+    status = FAIL(status, "kernel %s: clBuildProgram: %s: %s", name, tuff__cl_error_name(error), log ? log : "");
+    tuff__free(log);
+    return status;
+}
+
+static tuff_status create_from_text(driver_device *device, const char *text, cl_program *out)
+{
+    cl_int error = CL_SUCCESS;
+    *out = tuff__cl.CreateProgramWithSource(device->context, 1, &text, NULL, &error);
+    return error == CL_SUCCESS && *out ? TUFF_OK : tuff__cl_fail(error, "clCreateProgramWithSource");
+}
+
+static tuff_status create_from_binary(driver_device *device, blob cached, cl_program *out)
+{
+    cl_int error = CL_SUCCESS, status = CL_SUCCESS;
+    const unsigned char *bytes = cached.data;
+    *out = tuff__cl.CreateProgramWithBinary(device->context, 1, &device->id, &cached.size, &bytes, &status, &error);
+    if (error == CL_SUCCESS)
+        error = status;
+    return error == CL_SUCCESS && *out ? TUFF_OK : tuff__cl_fail(error, "clCreateProgramWithBinary");
+}
+
+/* The binary that the driver made; made stays empty where it gives none, which is no failure. */
+static void fetch_binary(cl_program program, blob *made)
+{
+    size_t size = 0;
+    if (tuff__cl.GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) != CL_SUCCESS || size == 0)
+        return;
+    unsigned char *bytes = tuff__calloc(size, 1);
+    if (!bytes)
+        return;
+    if (tuff__cl.GetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, NULL) == CL_SUCCESS)
+        *made = (blob){bytes, size};
+    else
+        tuff__free(bytes);
+}
+
+/* A kernel of the program shows that it has the function and that the device can run groups of its size. */
+static tuff_status check_kernel(driver_device *device, const driver_program *program)
+{
+    cl_int error = CL_SUCCESS;
+    size_t size = 0;
+    cl_kernel kernel = tuff__cl.CreateKernel(program->program, program->name, &error);
+    if (error != CL_SUCCESS || !kernel)
+        return tuff__cl_fail(error, "clCreateKernel");
+    error = tuff__cl.GetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof size, &size, NULL);
+    tuff__cl.ReleaseKernel(kernel);
+    if (error != CL_SUCCESS)
+        return tuff__cl_fail(error, "clGetKernelWorkGroupInfo");
+    if (size < program->local_size)
+        return FAIL(TUFF_E_LIMIT, "kernel %s: groups of %lu; the device can run it in groups of up to %zu",
+                    program->name, (unsigned long)program->local_size, size);
+    return TUFF_OK;
+}
+
+static tuff_status fill_program(driver_device *device, const program_request *request, blob cached, blob *made,
+                                driver_program *program)
+{
+    if (cached.size > 0)
+        TRY(create_from_binary(device, cached, &program->program));
+    else
+        TRY(create_from_text(device, request->text, &program->program));
+    cl_int error = tuff__cl.BuildProgram(program->program, 1, &device->id, build_options, NULL, NULL);
+    if (error != CL_SUCCESS)
+        return build_failure(device, program->program, error, request->name);
+    TRY(check_kernel(device, program));
+    if (cached.size == 0)
+        fetch_binary(program->program, made);
+    return TUFF_OK;
+}
+
+tuff_status tuff__cl_program_create(driver_device *device, const program_request *request, blob cached, blob *made,
+                                    driver_program **out)
+{
+    driver_program *program = tuff__calloc(1, sizeof *program);
+    if (!program)
+        return TUFF_E_OOM_HOST;
+    program->buffer_count = request->buffer_count;
+    program->word_count = request->word_count;
+    program->local_size = request->local_size;
+    program->name = tuff__strdup(request->name);
+    tuff_status status = program->name ? fill_program(device, request, cached, made, program) : TUFF_E_OOM_HOST;
+    if (status != TUFF_OK) {
+        tuff__cl_program_destroy(device, program);
+        return status;
+    }
+    *out = program;
+    return TUFF_OK;
+}
+
+void tuff__cl_program_destroy(driver_device *device, driver_program *program)
+{
+    (void)device;
+    if (program->program)
+        tuff__cl.ReleaseProgram(program->program);
+    tuff__free(program->name);
+    tuff__free(program);
+}

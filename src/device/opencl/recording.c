@@ -1,0 +1,235 @@
+/* Recordings: a list of launches, copies and fills, each launch with a kernel object of its own whose arguments are set
+   once. The queue is in order, so barriers need nothing. */
+#include "base/alloc.h"
+#include "device/opencl/api.h"
+
+/* An event is kept for every so many steps of a submission: the signs of progress that waits look for. */
+enum { STEPS_A_SIGN = 16 };
+
+/* What one call enqueues; a command that was split is several steps. */
+typedef struct step {
+    command_kind kind;
+    int command; /* index of the command it belongs to */
+    cl_kernel kernel;
+    size_t global_size, local_size;
+    cl_mem source, destination;
+    size_t source_offset, destination_offset, size;
+    cl_event event; /* of the last timed submission */
+} step;
+
+struct driver_recording {
+    step *steps;
+    int count, capacity;
+    int command_count;
+    bool timed;
+};
+
+static tuff_status set_argument(cl_kernel kernel, int index, size_t size, const void *value)
+{
+    CL_TRY(SetKernelArg, (kernel, (cl_uint)index, size, value));
+    return TUFF_OK;
+}
+
+static tuff_status set_arguments(cl_kernel kernel, const command *work, cl_uint base)
+{
+    for (int i = 0; i < work->binding_count; i++)
+        TRY(set_argument(kernel, i, sizeof(cl_mem), &work->bindings[i].buffer->memory));
+    for (int i = 0; i < work->word_count; i++) {
+        cl_uint word = i == work->word_count - 1 ? base : work->words[i];
+        TRY(set_argument(kernel, work->binding_count + i, sizeof word, &word));
+    }
+    return TUFF_OK;
+}
+
+static step *add_step(driver_recording *record, command_kind kind, int command_index)
+{
+    if (!GROW(record->steps, record->count, record->capacity))
+        return NULL;
+    step *part = &record->steps[record->count++];
+    *part = (struct step){.kind = kind, .command = command_index};
+    return part;
+}
+
+static tuff_status add_launch(driver_recording *record, const command *work, int index, uint64_t base,
+                              uint64_t groups)
+{
+    cl_int error = CL_SUCCESS;
+    const driver_program *program = work->program;
+    step *part = add_step(record, COMMAND_DISPATCH, index);
+    if (!part)
+        return TUFF_E_OOM_HOST;
+    part->local_size = program->local_size;
+    part->global_size = (size_t)groups * program->local_size;
+    part->kernel = tuff__cl.CreateKernel(program->program, program->name, &error);
+    if (error != CL_SUCCESS || !part->kernel)
+        return tuff__cl_fail(error, "clCreateKernel");
+    return set_arguments(part->kernel, work, (cl_uint)base);
+}
+
+/* One launch, or several with rising bases where a launch cannot have so many groups. */
+static tuff_status add_dispatch(const driver_device *device, driver_recording *record, const command *work,
+                                int index)
+{
+    const driver_program *program = work->program;
+    if (work->binding_count != program->buffer_count || work->word_count != program->word_count)
+        return FAIL(TUFF_E_USAGE, "kernel %s takes %d buffers and %d words, not %d and %d", program->name,
+                    program->buffer_count, program->word_count, work->binding_count, work->word_count);
+    if (work->group_count > device->group_limit && work->word_count == 0)
+        return FAIL(TUFF_E_LIMIT, "kernel %s: %llu groups need a split, for which it has no word", program->name,
+                    (unsigned long long)work->group_count);
+    for (uint64_t base = 0; base < work->group_count; base += device->group_limit) {
+        uint64_t left = work->group_count - base;
+        TRY(add_launch(record, work, index, base, left < device->group_limit ? left : device->group_limit));
+    }
+    return TUFF_OK;
+}
+
+static tuff_status add_transfer(driver_recording *record, const command *work, int index)
+{
+    const buffer_binding *source = &work->bindings[0];
+    const buffer_binding *destination = &work->bindings[work->binding_count - 1];
+    step *part = add_step(record, work->kind, index);
+    if (!part)
+        return TUFF_E_OOM_HOST;
+    part->source = source->buffer->memory;
+    part->source_offset = (size_t)source->offset;
+    part->destination = destination->buffer->memory;
+    part->destination_offset = (size_t)destination->offset;
+    part->size = (size_t)destination->size;
+    return TUFF_OK;
+}
+
+tuff_status tuff__cl_recording_create(driver_device *device, const command *commands, int count, bool timed,
+                                      driver_recording **out)
+{
+    driver_recording *record = tuff__calloc(1, sizeof *record);
+    if (!record)
+        return TUFF_E_OOM_HOST;
+    record->timed = timed;
+    record->command_count = count;
+    tuff_status status = TUFF_OK;
+    for (int i = 0; i < count && status == TUFF_OK; i++)
+        status = commands[i].kind == COMMAND_DISPATCH ? add_dispatch(device, record, &commands[i], i)
+                                                      : add_transfer(record, &commands[i], i);
+    if (status != TUFF_OK) {
+        tuff__cl_recording_destroy(device, record);
+        return status;
+    }
+    *out = record;
+    return TUFF_OK;
+}
+
+static void release_events(driver_recording *record)
+{
+    for (int i = 0; i < record->count; i++) {
+        if (record->steps[i].event)
+            tuff__cl.ReleaseEvent(record->steps[i].event);
+        record->steps[i].event = NULL;
+    }
+}
+
+/* OpenCL keeps kernels until the launches that use them have run. */
+void tuff__cl_recording_destroy(driver_device *device, driver_recording *record)
+{
+    (void)device;
+    release_events(record);
+    for (int i = 0; i < record->count; i++)
+        if (record->steps[i].kernel)
+            tuff__cl.ReleaseKernel(record->steps[i].kernel);
+    tuff__free(record->steps);
+    tuff__free(record);
+}
+
+static tuff_status enqueue(cl_command_queue queue, const step *part, cl_event *event)
+{
+    static const cl_uint zero = 0;
+    switch (part->kind) {
+    case COMMAND_DISPATCH:
+        CL_TRY(EnqueueNDRangeKernel,
+               (queue, part->kernel, 1, NULL, &part->global_size, &part->local_size, 0, NULL, event));
+        break;
+    case COMMAND_COPY:
+        CL_TRY(EnqueueCopyBuffer, (queue, part->source, part->destination, part->source_offset,
+                                   part->destination_offset, part->size, 0, NULL, event));
+        break;
+    case COMMAND_FILL_ZERO:
+        CL_TRY(EnqueueFillBuffer, (queue, part->destination, &zero, sizeof zero, part->destination_offset, part->size,
+                                   0, NULL, event));
+        break;
+    }
+    return TUFF_OK;
+}
+
+/* The last step always has an event, so that a wait for the ring waits for everything. */
+static tuff_status submit_plain(driver_device *device, const driver_recording *record)
+{
+    for (int i = 0; i < record->count; i++) {
+        bool sign = i % STEPS_A_SIGN == STEPS_A_SIGN - 1 || i == record->count - 1;
+        cl_event event = NULL;
+        if (sign)
+            TRY(tuff__cl_make_room(device, SIZE_MAX));
+        TRY(enqueue(device->queue, &record->steps[i], sign ? &event : NULL));
+        if (!sign)
+            continue;
+        tuff__cl_track(device, event, NULL, 0);
+        CL_TRY(Flush, (device->queue));
+    }
+    return TUFF_OK;
+}
+
+static tuff_status need_timed_queue(driver_device *device)
+{
+    cl_int error = CL_SUCCESS;
+    if (device->timed_queue)
+        return TUFF_OK;
+    cl_command_queue queue =
+        tuff__cl.CreateCommandQueue(device->context, device->id, CL_QUEUE_PROFILING_ENABLE, &error);
+    if (error != CL_SUCCESS || !queue)
+        return tuff__cl_fail(error, "clCreateCommandQueue");
+    device->timed_queue = queue;
+    return TUFF_OK;
+}
+
+/* The timed queue has the device to itself: the other one is idle before, and this one after. */
+static tuff_status submit_timed(driver_device *device, driver_recording *record)
+{
+    TRY(need_timed_queue(device));
+    TRY(tuff__cl_wait(device));
+    release_events(record);
+    tuff_status status = TUFF_OK;
+    int enqueued = 0;
+    for (; enqueued < record->count && status == TUFF_OK; enqueued++)
+        status = enqueue(device->timed_queue, &record->steps[enqueued], &record->steps[enqueued].event);
+    if (status == TUFF_OK && tuff__cl.Flush(device->timed_queue) != CL_SUCCESS)
+        status = FAIL(TUFF_E_UNSUPPORTED, "clFlush of the queue with timestamps failed");
+    for (int i = 0; i < record->count && record->steps[i].event; i++) {
+        tuff_status one = tuff__cl_wait_event(record->steps[i].event);
+        if (status == TUFF_OK)
+            status = one;
+        if (one == TUFF_E_TIMEOUT)
+            break;
+    }
+    return status;
+}
+
+tuff_status tuff__cl_submit(driver_device *device, driver_recording *record)
+{
+    return record->timed ? submit_timed(device, record) : submit_plain(device, record);
+}
+
+tuff_status tuff__cl_timestamps(driver_device *device, driver_recording *record, uint64_t *nanoseconds)
+{
+    (void)device;
+    for (int i = 0; i < record->command_count; i++)
+        nanoseconds[i] = 0;
+    for (int i = 0; i < record->count; i++) {
+        const step *part = &record->steps[i];
+        cl_ulong begin = 0, end = 0;
+        if (!part->event)
+            return FAIL(TUFF_E_USAGE, "the recording was not submitted");
+        CL_TRY(GetEventProfilingInfo, (part->event, CL_PROFILING_COMMAND_START, sizeof begin, &begin, NULL));
+        CL_TRY(GetEventProfilingInfo, (part->event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL));
+        nanoseconds[part->command] += end > begin ? end - begin : 0;
+    }
+    return TUFF_OK;
+}

@@ -1,0 +1,122 @@
+/* Waiting within bounds: events are polled, never waited for without end. Work that was enqueued stands in a ring of
+   events, so that each one that completes is a sign of progress. */
+#include "base/alloc.h"
+#include "base/thread.h"
+#include "device/opencl/api.h"
+
+#define MICROSECOND 1000u
+#define SECOND 1000000000u
+
+uint64_t tuff__cl_patience = 30ull * SECOND;
+
+/* *done where the event is complete; an event that ended in an error is done and fails. */
+static tuff_status poll_event(cl_event event, bool *done, cl_int *state)
+{
+    CL_TRY(GetEventInfo, (event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof *state, state, NULL));
+    *done = *state <= CL_COMPLETE;
+    return *state < 0 ? tuff__cl_fail(*state, "an enqueued command") : TUFF_OK;
+}
+
+/* Sleeps from 20 us to 500 us between polls: a wait costs no processor, which may be the device itself. */
+tuff_status tuff__cl_wait_event(cl_event event)
+{
+    uint64_t since = tuff__nanoseconds(), pause = 20 * MICROSECOND;
+    cl_int state = CL_QUEUED, last = CL_QUEUED;
+    for (;;) {
+        bool done = false;
+        TRY(poll_event(event, &done, &state));
+        if (done)
+            return TUFF_OK;
+        if (state != last) {
+            last = state;
+            since = tuff__nanoseconds();
+        }
+        if (tuff__nanoseconds() - since > tuff__cl_patience)
+            return FAIL(TUFF_E_TIMEOUT, "the device shows no progress for %.1f s: a kernel may hang",
+                        (double)tuff__cl_patience / SECOND);
+        tuff__sleep(pause);
+        pause = pause < 500 * MICROSECOND ? pause * 2 : pause;
+    }
+}
+
+static void drop_first(driver_device *device)
+{
+    pending *first = &device->pending[device->pending_first];
+    tuff__cl.ReleaseEvent(first->event);
+    tuff__free(first->block);
+    device->staged_size -= first->size;
+    device->pending_first = (device->pending_first + 1) % PENDING_COUNT;
+    device->pending_count--;
+}
+
+/* The oldest event leaves the ring when it is complete, in an error too; not where that is unknown, since the device may
+   still read its block. */
+static tuff_status wait_first(driver_device *device)
+{
+    cl_int state = CL_QUEUED;
+    bool done = false;
+    cl_event event = device->pending[device->pending_first].event;
+    tuff_status status = tuff__cl_wait_event(event);
+    if (status == TUFF_OK || (poll_event(event, &done, &state) != TUFF_OK && done))
+        drop_first(device);
+    return status;
+}
+
+/* Removes what is complete without waiting. */
+static void reap(driver_device *device)
+{
+    while (device->pending_count > 0) {
+        cl_int state = CL_QUEUED;
+        cl_event event = device->pending[device->pending_first].event;
+        if (tuff__cl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL) != CL_SUCCESS ||
+            state != CL_COMPLETE)
+            return;
+        drop_first(device);
+    }
+}
+
+tuff_status tuff__cl_make_room(driver_device *device, size_t staged_limit)
+{
+    reap(device);
+    while (device->pending_count == PENDING_COUNT || device->staged_size > staged_limit)
+        TRY(wait_first(device));
+    return TUFF_OK;
+}
+
+void tuff__cl_track(driver_device *device, cl_event event, void *block, size_t size)
+{
+    int last = (device->pending_first + device->pending_count) % PENDING_COUNT;
+    device->pending[last] = (pending){event, block, size};
+    device->pending_count++;
+    device->staged_size += size;
+}
+
+/* Goes on after a command that ended in an error, so that the ring is empty where it can be; answers the first one. */
+tuff_status tuff__cl_wait(driver_device *device)
+{
+    cl_event event = NULL;
+    TRY(tuff__cl_make_room(device, SIZE_MAX));
+    CL_TRY(EnqueueMarkerWithWaitList, (device->queue, 0, NULL, &event));
+    tuff__cl_track(device, event, NULL, 0);
+    CL_TRY(Flush, (device->queue));
+    tuff_status status = TUFF_OK;
+    while (device->pending_count > 0) {
+        int before = device->pending_count;
+        tuff_status one = wait_first(device);
+        if (status == TUFF_OK)
+            status = one;
+        if (device->pending_count == before)
+            break;
+    }
+    return status;
+}
+
+/* A block that the device may still read is never freed. */
+void tuff__cl_forget(driver_device *device)
+{
+    reap(device);
+    while (device->pending_count > 0) {
+        device->pending[device->pending_first].block = NULL;
+        drop_first(device);
+    }
+}

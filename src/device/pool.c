@@ -1,0 +1,273 @@
+/* Storages: reference-counted device memory, and the pool that keeps released buffers for the next request of about
+   their size. Reuse needs no wait, since the queue of a device is in order. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/log.h"
+#include "device/state.h"
+
+enum { SIZE_STEP = 256 };
+
+struct storage {
+    tuff_device *device;
+    driver_buffer *buffer; /* NULL on the reference device */
+    void *host;            /* NULL elsewhere */
+    uint64_t size;         /* as asked for, rounded up */
+    uint64_t capacity;     /* of the buffer */
+    _Atomic uint32_t references;
+    _Atomic uint64_t version;
+    storage *next; /* in the pool */
+};
+
+static void count_bytes(tuff_device *device, uint64_t size)
+{
+    device->counters.bytes_allocated += size;
+    if (device->counters.bytes_allocated > device->counters.bytes_peak)
+        device->counters.bytes_peak = device->counters.bytes_allocated;
+}
+
+static void destroy(storage *memory)
+{
+    if (memory->buffer)
+        memory->device->driver->buffer_destroy(memory->device->handle, memory->buffer);
+    tuff__free(memory->host);
+    tuff__free(memory);
+}
+
+bool tuff__pool_trim(tuff_device *device)
+{
+    if (!device->idle)
+        return false;
+    tuff_status drained = tuff__device_drain(device);
+    if (drained != TUFF_OK)
+        tuff__log(TUFF_LOG_WARNING, "%s: waiting before a release of memory: %s", device->info.selector, tuff_error());
+    while (device->idle) {
+        storage *memory = device->idle;
+        device->idle = memory->next;
+        destroy(memory);
+    }
+    device->idle_size = 0;
+    return true;
+}
+
+bool tuff__pool_relieves(tuff_device *device, tuff_status status)
+{
+    return (status == TUFF_E_OOM_DEVICE || status == TUFF_E_OOM_HOST) && tuff__pool_trim(device);
+}
+
+/* The smallest idle buffer of at least size bytes that wastes at most a quarter of itself. */
+static storage *take_idle(tuff_device *device, uint64_t size)
+{
+    storage **best = NULL;
+    for (storage **at = &device->idle; *at; at = &(*at)->next) {
+        uint64_t capacity = (*at)->capacity;
+        if (capacity >= size && capacity - size <= capacity / 4 && (!best || capacity < (*best)->capacity))
+            best = at;
+    }
+    if (!best)
+        return NULL;
+    storage *found = *best;
+    *best = found->next;
+    found->next = NULL;
+    device->idle_size -= found->capacity;
+    return found;
+}
+
+/* Keeps at most an eighth of the device's memory idle; the buffers released longest ago go first. */
+static void give_idle(tuff_device *device, storage *released)
+{
+    released->next = device->idle;
+    device->idle = released;
+    device->idle_size += released->capacity;
+    uint64_t kept = 0, limit = device->info.memory_size / 8;
+    storage **at = &device->idle;
+    while (*at && kept + (*at)->capacity <= limit) {
+        kept += (*at)->capacity;
+        at = &(*at)->next;
+    }
+    storage *surplus = *at;
+    *at = NULL;
+    device->idle_size = kept;
+    while (surplus) {
+        storage *next = surplus->next;
+        destroy(surplus);
+        surplus = next;
+    }
+}
+
+static tuff_status make_buffer(tuff_device *device, storage *memory)
+{
+    const driver *calls = device->driver;
+    if (memory->size > device->info.max_allocation)
+        return FAIL(TUFF_E_LIMIT, "%s: a buffer of %llu bytes; the largest of this device has %llu",
+                    device->info.selector, (unsigned long long)memory->size,
+                    (unsigned long long)device->info.max_allocation);
+    tuff_status status = calls->buffer_create(device->handle, memory->size, &memory->buffer);
+    if (tuff__pool_relieves(device, status))
+        status = calls->buffer_create(device->handle, memory->size, &memory->buffer);
+    return status;
+}
+
+/* A storage from the pool, the driver or, on the reference device, the host. Lock held. */
+static tuff_status obtain(tuff_device *device, uint64_t size, storage **out)
+{
+    storage *memory = device->driver ? take_idle(device, size) : NULL;
+    if (!memory) {
+        memory = tuff__calloc(1, sizeof *memory);
+        if (!memory)
+            return TUFF_E_OOM_HOST;
+        memory->device = device;
+        memory->size = memory->capacity = size;
+        tuff_status status = TUFF_OK;
+        if (device->driver)
+            status = make_buffer(device, memory);
+        else if (!(memory->host = size <= SIZE_MAX ? tuff__alloc((size_t)size) : NULL))
+            status = FAIL(TUFF_E_OOM_HOST, "%llu bytes of host memory", (unsigned long long)size);
+        if (status != TUFF_OK) {
+            tuff__free(memory);
+            return status;
+        }
+    }
+    memory->size = size;
+    atomic_store(&memory->references, 1);
+    atomic_store(&memory->version, 0);
+    count_bytes(device, size);
+    *out = memory;
+    return TUFF_OK;
+}
+
+static void put_back(storage *memory)
+{
+    tuff_device *device = memory->device;
+    device->counters.bytes_allocated -= memory->size;
+    if (device->driver && !device->lost)
+        give_idle(device, memory);
+    else
+        destroy(memory);
+}
+
+/* A recording of one fill, gone once it has run. */
+static tuff_status fill_zero(tuff_device *device, storage *memory)
+{
+    const driver *calls = device->driver;
+    if (!calls) {
+        memset(memory->host, 0, (size_t)memory->size);
+        return TUFF_OK;
+    }
+    command fill = {.kind = COMMAND_FILL_ZERO, .binding_count = 1};
+    fill.bindings[0] = (buffer_binding){memory->buffer, 0, memory->size, true};
+    driver_recording *fill_recording = NULL;
+    tuff_status status = calls->recording_create(device->handle, &fill, 1, false, &fill_recording);
+    if (tuff__pool_relieves(device, status))
+        status = calls->recording_create(device->handle, &fill, 1, false, &fill_recording);
+    TRY(status);
+    status = calls->submit(device->handle, fill_recording);
+    device->submitted++;
+    if (status == TUFF_OK)
+        status = tuff__device_drain(device);
+    calls->recording_destroy(device->handle, fill_recording);
+    return status;
+}
+
+tuff_status tuff__storage_create(tuff_device *device, uint64_t size, bool zeroed, storage **out)
+{
+    *out = NULL;
+    if (!tuff__align_u64(size ? size : 1, SIZE_STEP, &size))
+        return FAIL(TUFF_E_LIMIT, "a storage of more than 2^64 bytes");
+    TRY(tuff__device_begin(device));
+    storage *memory = NULL;
+    tuff_status status = obtain(device, size, &memory);
+    if (status == TUFF_OK && zeroed) {
+        status = fill_zero(device, memory);
+        if (status != TUFF_OK)
+            put_back(memory);
+    }
+    if (status == TUFF_OK)
+        *out = memory;
+    return tuff__device_end(device, status);
+}
+
+void tuff__storage_retain(storage *memory)
+{
+    atomic_fetch_add(&memory->references, 1);
+}
+
+void tuff__storage_release(storage *memory)
+{
+    if (!memory || atomic_fetch_sub(&memory->references, 1) != 1)
+        return;
+    tuff_device *device = memory->device;
+    tuff__lock(&device->lock);
+    put_back(memory);
+    tuff__unlock(&device->lock);
+}
+
+driver_buffer *tuff__storage_buffer(storage *memory)
+{
+    return memory->buffer;
+}
+
+void *tuff__storage_host(storage *memory)
+{
+    return memory->host;
+}
+
+uint64_t tuff__storage_size(const storage *memory)
+{
+    return memory->size;
+}
+
+uint64_t tuff__storage_version(const storage *memory)
+{
+    return atomic_load(&memory->version);
+}
+
+void tuff__storage_touch(storage *memory)
+{
+    atomic_fetch_add(&memory->version, 1);
+}
+
+static tuff_status check_range(const storage *memory, uint64_t offset, uint64_t size)
+{
+    if (offset > memory->size || size > memory->size - offset)
+        return FAIL(TUFF_E_USAGE, "bytes %llu to %llu of a storage of %llu", (unsigned long long)offset,
+                    (unsigned long long)(offset + size), (unsigned long long)memory->size);
+    return TUFF_OK;
+}
+
+tuff_status tuff__storage_write(tuff_device *device, storage *memory, uint64_t offset, const void *data, uint64_t size)
+{
+    TRY(check_range(memory, offset, size));
+    if (size == 0)
+        return TUFF_OK;
+    TRY(tuff__device_begin(device));
+    tuff_status status = TUFF_OK;
+    if (device->driver)
+        status = device->driver->buffer_write(device->handle, memory->buffer, offset, data, size);
+    else
+        memcpy((unsigned char *)memory->host + offset, data, (size_t)size);
+    if (status == TUFF_OK)
+        device->counters.writes++;
+    tuff__storage_touch(memory);
+    return tuff__device_end(device, status);
+}
+
+tuff_status tuff__storage_read(tuff_device *device, storage *memory, uint64_t offset, void *data, uint64_t size)
+{
+    TRY(check_range(memory, offset, size));
+    if (size == 0)
+        return TUFF_OK;
+    TRY(tuff__device_begin(device));
+    tuff_status status = TUFF_OK;
+    if (device->driver)
+        status = device->driver->buffer_read(device->handle, memory->buffer, offset, data, size);
+    else
+        memcpy(data, (const unsigned char *)memory->host + offset, (size_t)size);
+    if (status == TUFF_OK) {
+        device->counters.reads++;
+        device->finished = device->submitted;
+    }
+    return tuff__device_end(device, status);
+}

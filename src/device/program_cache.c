@@ -1,0 +1,131 @@
+/* One file an entry, little-endian: 8 bytes of magic, u32 format, u32 header length, u64 payload length, 16 bytes of
+   XXH3-128 over the header with these 16 zeroed and the payload; then, still header, the key text; then the payload.
+   The hash is against damage; against others on the machine stand the owner and mode checks of tuff__cache_read. */
+#include "device/program_cache.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+
+enum {
+    FORMAT = 1,
+    FORMAT_AT = 8,
+    HEADER_LENGTH_AT = 12,
+    PAYLOAD_LENGTH_AT = 16,
+    HASH_AT = 24,
+    KEY_AT = 40,
+    ENTRY_LIMIT = 256 << 20,
+    PATH_SIZE = 4096
+};
+static const unsigned char magic[8] = {'t', 'u', 'f', 'f', 0x8f, 'k', 0x0d, 0x0a};
+
+static void put(unsigned char *at, uint64_t value, int size)
+{
+    for (int i = 0; i < size; i++)
+        at[i] = (unsigned char)(value >> (8 * i));
+}
+
+static uint64_t get(const unsigned char *at, int size)
+{
+    uint64_t value = 0;
+    for (int i = 0; i < size; i++)
+        value |= (uint64_t)at[i] << (8 * i);
+    return value;
+}
+
+static void put_hash(unsigned char *at, hash128 hash)
+{
+    put(at, hash.low, 8);
+    put(at + 8, hash.high, 8);
+}
+
+/* The entry's file: the folder and a hash of the key text. False where there is no cache. */
+static bool entry_path(cache_key key, char *path)
+{
+    char folder[PATH_SIZE];
+    if (tuff__cache_folder(folder, sizeof folder) != TUFF_OK) {
+        tuff__log(TUFF_LOG_DEBUG, "no cache: %s", tuff_error());
+        return false;
+    }
+    hash128 hash = tuff__hash(key.text, strlen(key.text));
+    int length = snprintf(path, PATH_SIZE, "%s/%016llx%016llx.%s", folder, (unsigned long long)hash.high,
+                          (unsigned long long)hash.low, key.kind);
+    return length > 0 && length < PATH_SIZE;
+}
+
+/* Why an entry is refused; NULL where it is whole and its key is this one. Zeroes the hash in place. */
+static const char *refusal(unsigned char *entry, size_t size, cache_key key)
+{
+    size_t key_length = strlen(key.text);
+    if (size < KEY_AT || memcmp(entry, magic, sizeof magic) != 0)
+        return "it is none of ours";
+    if (get(entry + FORMAT_AT, 4) != FORMAT)
+        return "its format is another";
+    uint64_t header = get(entry + HEADER_LENGTH_AT, 4), payload = get(entry + PAYLOAD_LENGTH_AT, 8);
+    if (header < KEY_AT || header > size || payload != size - header)
+        return "its length is wrong";
+    unsigned char hash[16], stored[16];
+    memcpy(stored, entry + HASH_AT, sizeof stored);
+    memset(entry + HASH_AT, 0, sizeof stored);
+    put_hash(hash, tuff__hash(entry, size));
+    if (memcmp(hash, stored, sizeof hash) != 0)
+        return "it is damaged";
+    if (header - KEY_AT != key_length || memcmp(entry + KEY_AT, key.text, key_length) != 0)
+        return "its key is another";
+    return NULL;
+}
+
+bool tuff__cache_load(cache_key key, blob *payload)
+{
+    char path[PATH_SIZE];
+    void *data = NULL;
+    size_t size = 0;
+    *payload = (blob){0};
+    if (!entry_path(key, path) || tuff__cache_read(path, ENTRY_LIMIT, &data, &size) != TUFF_OK)
+        return false;
+    const char *reason = refusal(data, size, key);
+    if (reason) {
+        tuff__log(TUFF_LOG_WARNING, "cache entry %s is not used: %s", path, reason);
+    } else {
+        size_t header = KEY_AT + strlen(key.text);
+        payload->size = size - header;
+        payload->data = tuff__memdup((unsigned char *)data + header, payload->size);
+    }
+    tuff__free(data);
+    return payload->data != NULL;
+}
+
+void tuff__cache_store(cache_key key, blob payload)
+{
+    char path[PATH_SIZE];
+    size_t key_length = strlen(key.text), header, size;
+    if (!tuff__add_size(KEY_AT, key_length, &header) || !tuff__add_size(header, payload.size, &size) ||
+        size > ENTRY_LIMIT || !entry_path(key, path))
+        return;
+    unsigned char *entry = tuff__calloc(1, size);
+    if (!entry)
+        return;
+    memcpy(entry, magic, sizeof magic);
+    put(entry + FORMAT_AT, FORMAT, 4);
+    put(entry + HEADER_LENGTH_AT, header, 4);
+    put(entry + PAYLOAD_LENGTH_AT, payload.size, 8);
+    memcpy(entry + KEY_AT, key.text, key_length);
+    memcpy(entry + header, payload.data, payload.size);
+    put_hash(entry + HASH_AT, tuff__hash(entry, size));
+    file_part part = {entry, size};
+    if (tuff__file_write(path, &part, 1, false, false) != TUFF_OK)
+        tuff__log(TUFF_LOG_INFO, "cache entry %s is not kept: %s", path, tuff_error());
+    tuff__free(entry);
+}
+
+void tuff__cache_drop(cache_key key)
+{
+    char path[PATH_SIZE];
+    if (entry_path(key, path))
+        tuff__file.unlink(path);
+}

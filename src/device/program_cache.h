@@ -1,0 +1,19 @@
+/* Entries of the cache folder: bytes under a key text, proved undamaged before anybody sees them. Used for programs and
+   for what self-tests found. The cache is optional: every failure means "not found" or "not kept". */
+#ifndef TUFF_DEVICE_PROGRAM_CACHE_H
+#define TUFF_DEVICE_PROGRAM_CACHE_H
+
+#include "device/driver.h"
+
+/* kind ends the file's name: "program" or "device". */
+typedef struct cache_key {
+    const char *kind, *text;
+} cache_key;
+
+/* True where the folder has a whole entry for exactly this key; payload->data is freed by the caller. */
+bool tuff__cache_load(cache_key key, blob *payload);
+void tuff__cache_store(cache_key key, blob payload);
+/* Removes an entry that turned out to be of no use. */
+void tuff__cache_drop(cache_key key);
+
+#endif

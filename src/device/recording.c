@@ -1,0 +1,127 @@
+/* Recordings at the front door: checks commands, sets their barriers, counts submissions. */
+#include "base/alloc.h"
+#include "device/state.h"
+
+struct recording {
+    driver_recording *driver; /* NULL where there are no commands */
+    uint64_t dispatch_count;
+    uint64_t submission; /* ordinal of the last one; 0: never submitted */
+    bool timed;
+    int count;
+};
+
+static tuff_status check_dispatch(const command *work, int index)
+{
+    if (!work->program)
+        return FAIL(TUFF_E_USAGE, "command %d: a dispatch without a program", index);
+    if (work->group_count == 0)
+        return FAIL(TUFF_E_USAGE, "command %d: a dispatch of no groups", index);
+    if (work->group_count > UINT32_MAX)
+        return FAIL(TUFF_E_LIMIT, "command %d: %llu groups; a group's index has 32 bits", index,
+                    (unsigned long long)work->group_count);
+    if (work->word_count < 0 || work->word_count > MAX_WORDS)
+        return FAIL(TUFF_E_USAGE, "command %d: %d words; at most %d", index, work->word_count, MAX_WORDS);
+    return TUFF_OK;
+}
+
+static tuff_status check_transfer(const command *work, int index)
+{
+    int expected = work->kind == COMMAND_COPY ? 2 : 1;
+    if (work->binding_count != expected)
+        return FAIL(TUFF_E_USAGE, "command %d: a copy or fill with %d bindings", index, work->binding_count);
+    for (int i = 0; i < expected; i++)
+        if ((work->bindings[i].offset | work->bindings[i].size) & 3)
+            return FAIL(TUFF_E_USAGE, "command %d: copies and fills go by multiples of 4 bytes", index);
+    if (expected == 2 && work->bindings[0].size != work->bindings[1].size)
+        return FAIL(TUFF_E_USAGE, "command %d: a copy between ranges of different sizes", index);
+    return TUFF_OK;
+}
+
+static tuff_status check_command(const command *work, int index)
+{
+    if (work->binding_count < 0 || work->binding_count > MAX_BINDINGS)
+        return FAIL(TUFF_E_LIMIT, "command %d: %d bindings; at most %d", index, work->binding_count, MAX_BINDINGS);
+    for (int i = 0; i < work->binding_count; i++)
+        if (!work->bindings[i].buffer || work->bindings[i].size == 0)
+            return FAIL(TUFF_E_USAGE, "command %d: binding %d is empty", index, i);
+    return work->kind == COMMAND_DISPATCH ? check_dispatch(work, index) : check_transfer(work, index);
+}
+
+tuff_status tuff__recording_create(tuff_device *device, command *commands, int count, bool everywhere, bool timed,
+                                   recording **out)
+{
+    *out = NULL;
+    if (!device->driver)
+        return FAIL(TUFF_E_UNSUPPORTED, "the reference device takes no recordings");
+    for (int i = 0; i < count; i++)
+        TRY(check_command(&commands[i], i));
+    tuff__hazards(commands, count, everywhere);
+    recording *record = tuff__calloc(1, sizeof *record);
+    if (!record)
+        return TUFF_E_OOM_HOST;
+    record->timed = timed;
+    record->count = count;
+    for (int i = 0; i < count; i++)
+        record->dispatch_count += commands[i].kind == COMMAND_DISPATCH;
+    tuff_status status = tuff__device_begin(device);
+    if (status == TUFF_OK) {
+        if (count > 0) {
+            status = device->driver->recording_create(device->handle, commands, count, timed, &record->driver);
+            if (tuff__pool_relieves(device, status))
+                status = device->driver->recording_create(device->handle, commands, count, timed, &record->driver);
+        }
+        status = tuff__device_end(device, status);
+    }
+    if (status != TUFF_OK) {
+        tuff__free(record);
+        return status;
+    }
+    *out = record;
+    return TUFF_OK;
+}
+
+void tuff__recording_destroy(tuff_device *device, recording *record)
+{
+    if (!record)
+        return;
+    tuff__lock(&device->lock);
+    tuff_status status = TUFF_OK;
+    if (record->submission > device->finished && !device->lost)
+        status = tuff__device_drain(device);
+    if (record->driver)
+        device->driver->recording_destroy(device->handle, record->driver);
+    tuff__device_end(device, status);
+    tuff__free(record);
+}
+
+tuff_status tuff__submit(tuff_device *device, recording *record)
+{
+    TRY(tuff__device_begin(device));
+    tuff_status status = TUFF_OK;
+    if (record->driver) {
+        /* A submission that fails may have begun: it counts as one to wait for. */
+        record->submission = ++device->submitted;
+        status = device->driver->submit(device->handle, record->driver);
+    }
+    if (status == TUFF_OK) {
+        device->counters.submissions++;
+        device->counters.dispatches += record->dispatch_count;
+    }
+    return tuff__device_end(device, status);
+}
+
+tuff_status tuff__wait(tuff_device *device)
+{
+    TRY(tuff__device_begin(device));
+    return tuff__device_end(device, device->driver ? tuff__device_drain(device) : TUFF_OK);
+}
+
+tuff_status tuff__timestamps(tuff_device *device, recording *record, uint64_t *nanoseconds)
+{
+    if (!record->timed || record->submission == 0)
+        return record->count == 0 ? TUFF_OK
+                                     : FAIL(TUFF_E_USAGE, "timestamps of a recording that was not %s",
+                                            record->timed ? "submitted" : "recorded for timing");
+    TRY(tuff__device_begin(device));
+    return tuff__device_end(device, device->driver->timestamps(device->handle, record->driver, nanoseconds));
+}

@@ -1,0 +1,308 @@
+/* The self-test of a device's first open: small kernels that show what works, since drivers were seen to claim what does
+   not. The results are kept in the cache folder under the device's identity; what is not proved counts as absent. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "device/probes.h"
+#include "device/program_cache.h"
+#include "device/state.h"
+
+/* Raised when the probes change. */
+#define PROBES_VERSION 1
+
+enum { ITEMS = 64, WORDS = 4 * ITEMS, BYTES = 4 * WORDS, BUFFERS = 3 };
+
+/* What one probe leaves: the words of its input and of its two outputs. */
+typedef struct words {
+    uint32_t a[WORDS], b[WORDS], c[WORDS];
+} words;
+
+typedef struct probe {
+    const char *name, *opencl, *glsl;
+    uint64_t groups;
+    bool (*is_wanted)(const tuff_device_info *info); /* NULL: always */
+    void (*fill)(uint32_t *a);
+    void (*judge)(const words *words, tuff_device_info *info);
+} probe;
+
+static void fill_distinct(uint32_t *a)
+{
+    for (uint32_t i = 0; i < WORDS; i++)
+        a[i] = i * 2654435761u + 12345u;
+}
+
+static void fill_small(uint32_t *a)
+{
+    for (uint32_t i = 0; i < WORDS; i++)
+        a[i] = (i * 7 + i / ITEMS) % 41;
+}
+
+/* NaNs with payloads, -0, denormals, and numbers around the smallest normal one; the last two are 1 and a half. */
+static void fill_floats(uint32_t *a)
+{
+    static const uint32_t special[] = {0x7fc00001u, 0x7fd55555u, 0xffc12345u, 0xffffffffu, 0x80000000u, 0x00000000u,
+                                       0x00000001u, 0x80000001u, 0x007fffffu, 0x807fffffu, 0x00400000u, 0x00800000u,
+                                       0x80800000u, 0x7f800000u, 0xff800000u, 0x3fc00000u};
+    enum { SPECIAL_COUNT = (int)(sizeof special / sizeof special[0]) };
+    for (int i = 0; i < WORDS; i++)
+        a[i] = special[i % SPECIAL_COUNT];
+    a[62] = 0x3f800000u;
+    a[63] = 0x3f000000u;
+}
+
+static void judge_barrier(const words *got, tuff_device_info *info)
+{
+    bool right = true;
+    for (uint32_t group = 0; group < WORDS / ITEMS; group++) {
+        const uint32_t *a = got->a + group * ITEMS, *b = got->b + group * ITEMS;
+        uint32_t sum = 0;
+        for (int i = 0; i < ITEMS; i++)
+            sum += a[i];
+        for (int i = 0; i < ITEMS; i++)
+            right = right && b[i] == a[ITEMS - 1 - i] + sum;
+    }
+    info->proved_barrier = right;
+}
+
+static bool is_nan(uint32_t bits)
+{
+    return (bits & 0x7fffffffu) > 0x7f800000u;
+}
+
+static bool is_denormal(uint32_t bits)
+{
+    return (bits & 0x7f800000u) == 0 && (bits & 0x007fffffu) != 0;
+}
+
+static void judge_floats(const words *got, tuff_device_info *info)
+{
+    const uint32_t *a = got->a, *copy = got->b, *times_one = got->b + 64, *twice = got->b + 128, *half = got->b + 192;
+    bool nan = true, zero = true, denormal = true;
+    for (int i = 0; i < ITEMS; i++) {
+        if (is_nan(a[i]))
+            nan = nan && copy[i] == a[i];
+        if (a[i] == 0x80000000u)
+            zero = zero && copy[i] == a[i] && times_one[i] == a[i] && twice[i] == a[i] && half[i] == a[i];
+        /* Twice a denormal is its bits shifted by one, as far as into the normal numbers. */
+        if (is_denormal(a[i]))
+            denormal = denormal && copy[i] == a[i] && times_one[i] == a[i] &&
+                       twice[i] == ((a[i] & 0x80000000u) | (a[i] & 0x7fffffffu) << 1);
+        if ((a[i] & 0x7fffffffu) == 0x00800000u)
+            denormal = denormal && half[i] == ((a[i] & 0x80000000u) | 0x00400000u);
+    }
+    info->proved_nan = nan;
+    info->proved_negative_zero = zero;
+    info->proved_denormals = denormal;
+}
+
+static bool wants_narrow(const tuff_device_info *info)
+{
+    return info->narrow_storage;
+}
+
+static void judge_narrow(const words *got, tuff_device_info *info)
+{
+    unsigned char bytes[ITEMS];
+    uint16_t shorts[ITEMS];
+    memcpy(bytes, got->b, sizeof bytes);
+    memcpy(shorts, got->c, sizeof shorts);
+    bool right = true;
+    for (int i = 0; i < ITEMS; i++)
+        right = right && bytes[i] == (got->a[i] & 0xff) && shorts[i] == ((got->a[i] * 257u) & 0xffff);
+    /* What lies behind is as it was. */
+    for (int i = ITEMS / 4; i < WORDS; i++)
+        right = right && got->b[i] == 0 && (i < ITEMS / 2 || got->c[i] == 0);
+    info->proved_narrow_storage = right;
+}
+
+static bool wants_half(const tuff_device_info *info)
+{
+    return info->half_arithmetic;
+}
+
+static void judge_half(const words *got, tuff_device_info *info)
+{
+    for (uint32_t i = 0; i < ITEMS; i++)
+        if (got->b[i] != got->a[i] * got->a[ITEMS + i] + i)
+            return;
+    info->half_arithmetic = true;
+}
+
+static bool wants_int64(const tuff_device_info *info)
+{
+    return info->int64;
+}
+
+static void judge_int64(const words *got, tuff_device_info *info)
+{
+    for (int i = 0; i < ITEMS; i++) {
+        uint64_t product = (uint64_t)got->a[i] * got->a[ITEMS + i];
+        if (got->b[i] != (uint32_t)product || got->b[ITEMS + i] != (uint32_t)(product >> 32))
+            return;
+    }
+    info->int64 = true;
+}
+
+static bool wants_subgroups(const tuff_device_info *info)
+{
+    return info->subgroup_size > 0;
+}
+
+/* Proved where all items see equally many lanes, and as many leaders exist as subgroups of that size. */
+static void judge_subgroups(const words *got, tuff_device_info *info)
+{
+    uint32_t lanes = got->b[0], leaders = 0;
+    for (uint32_t i = 0; i < ITEMS; i++) {
+        if (got->b[i] != lanes)
+            return;
+        leaders += got->b[ITEMS + i] == i;
+    }
+    if (lanes > 0 && lanes <= ITEMS && lanes * leaders == ITEMS)
+        info->proved_subgroup_size = lanes;
+}
+
+static const probe probes[] = {
+    {"barrier", barrier_opencl, barrier_glsl, WORDS / ITEMS, NULL, fill_distinct, judge_barrier},
+    {"floats", floats_opencl, floats_glsl, 1, NULL, fill_floats, judge_floats},
+    {"narrow stores", narrow_opencl, narrow_glsl, 1, wants_narrow, fill_distinct, judge_narrow},
+    {"half", half_opencl, half_glsl, 1, wants_half, fill_small, judge_half},
+    {"int64", int64_opencl, int64_glsl, 1, wants_int64, fill_distinct, judge_int64},
+    {"subgroups", subgroup_opencl, subgroup_glsl, 1, wants_subgroups, fill_distinct, judge_subgroups},
+};
+enum { PROBE_COUNT = (int)(sizeof probes / sizeof probes[0]) };
+
+/* Dispatches the probe over the storages, whose outputs are zero, and fetches the results. */
+static tuff_status dispatch(tuff_device *device, driver_program *made, uint64_t groups, storage *const *storages,
+                            words *got)
+{
+    command probe_command = {.kind = COMMAND_DISPATCH,
+                             .program = made,
+                             .group_count = groups,
+                             .binding_count = BUFFERS,
+                             .word_count = 1};
+    uint32_t *const contents[BUFFERS] = {got->a, got->b, got->c};
+    recording *once = NULL;
+    for (int i = 0; i < BUFFERS; i++)
+        probe_command.bindings[i] = (buffer_binding){tuff__storage_buffer(storages[i]), 0, BYTES, i > 0};
+    TRY(tuff__recording_create(device, &probe_command, 1, true, false, &once));
+    tuff_status status = tuff__submit(device, once);
+    for (int i = 1; i < BUFFERS && status == TUFF_OK; i++)
+        status = tuff__storage_read(device, storages[i], 0, contents[i], BYTES);
+    tuff__recording_destroy(device, once);
+    return status;
+}
+
+static tuff_status run_probe(tuff_device *device, const probe *tested, words *got)
+{
+    bool is_glsl = strcmp(device->driver->language, "GLSL") == 0;
+    const program_request request = {.name = "probe",
+                                     .text = is_glsl ? tested->glsl : tested->opencl,
+                                     .buffer_count = BUFFERS,
+                                     .word_count = 1,
+                                     .local_size = ITEMS};
+    storage *storages[BUFFERS] = {NULL};
+    program *made = NULL;
+    tested->fill(got->a);
+    tuff_status status = tuff__program_get(device, &request, &made);
+    for (int i = 0; i < BUFFERS && status == TUFF_OK; i++)
+        status = tuff__storage_create(device, BYTES, true, &storages[i]);
+    if (status == TUFF_OK)
+        status = tuff__storage_write(device, storages[0], 0, got->a, BYTES);
+    if (status == TUFF_OK)
+        status = dispatch(device, tuff__program_driver(made), tested->groups, storages, got);
+    for (int i = 0; i < BUFFERS; i++)
+        tuff__storage_release(storages[i]);
+    tuff__program_release(device, made);
+    return status;
+}
+
+/* Runs all probes. Turns to false what must be proved first; *whole where no probe failed for want of memory or time,
+   so that the results are worth keeping. */
+static tuff_status run_probes(tuff_device *device, bool *whole)
+{
+    const tuff_device_info claims = device->info;
+    tuff_device_info *info = &device->info;
+    words *got = tuff__alloc(sizeof *got);
+    if (!got)
+        return TUFF_E_OOM_HOST;
+    tuff_status status = TUFF_OK;
+    info->half_arithmetic = info->int64 = false;
+    *whole = true;
+    for (int i = 0; i < PROBE_COUNT && status != TUFF_E_DEVICE_LOST; i++) {
+        if (probes[i].is_wanted && !probes[i].is_wanted(&claims))
+            continue;
+        status = run_probe(device, &probes[i], got);
+        if (status == TUFF_OK) {
+            probes[i].judge(got, info);
+            continue;
+        }
+        *whole = *whole && (status == TUFF_E_COMPILE || status == TUFF_E_UNSUPPORTED || status == TUFF_E_LIMIT);
+        tuff__log(TUFF_LOG_WARNING, "%s: self-test \"%s\": %s", info->selector, probes[i].name, tuff_error());
+    }
+    tuff__free(got);
+    info->proved = true;
+    info->narrow_storage = info->proved_narrow_storage;
+    return status == TUFF_E_DEVICE_LOST ? status : TUFF_OK;
+}
+
+/* The record: one byte a result, in this order; the width of a subgroup fits one. */
+enum { RECORD_SIZE = 8 };
+
+static void to_record(const tuff_device_info *info, unsigned char *record)
+{
+    const unsigned char bytes[RECORD_SIZE] = {
+        (unsigned char)info->proved_subgroup_size, info->proved_barrier,       info->proved_narrow_storage,
+        info->proved_nan,                          info->proved_negative_zero, info->proved_denormals,
+        info->half_arithmetic,                     info->int64};
+    memcpy(record, bytes, sizeof bytes);
+}
+
+/* A record never grants what the driver does not claim. */
+static bool from_record(blob record, tuff_device_info *info)
+{
+    const unsigned char *bytes = record.data;
+    if (record.size != RECORD_SIZE || bytes[0] > ITEMS)
+        return false;
+    for (int i = 1; i < RECORD_SIZE; i++)
+        if (bytes[i] > 1)
+            return false;
+    info->proved_subgroup_size = bytes[0];
+    info->proved_barrier = bytes[1];
+    info->proved_narrow_storage = info->narrow_storage && bytes[2];
+    info->proved_nan = bytes[3];
+    info->proved_negative_zero = bytes[4];
+    info->proved_denormals = bytes[5];
+    info->half_arithmetic = info->half_arithmetic && bytes[6];
+    info->int64 = info->int64 && bytes[7];
+    info->narrow_storage = info->proved_narrow_storage;
+    info->proved = true;
+    return true;
+}
+
+tuff_status tuff__device_prove(tuff_device *device)
+{
+    text key = {0};
+    blob record = {0};
+    unsigned char bytes[RECORD_SIZE];
+    tuff__text_add(&key, "tuff %s, probes %d, pointers of %zu bytes\n%s\n%s\n", tuff_version(), PROBES_VERSION,
+                   sizeof(void *), device->driver->name, device->driver->identity(device->handle));
+    if (tuff__text_status(&key) != TUFF_OK) {
+        tuff__text_free(&key);
+        return TUFF_E_OOM_HOST;
+    }
+    cache_key entry = {"device", tuff__text_get(&key)};
+    tuff_status status = TUFF_OK;
+    if (!tuff__cache_load(entry, &record) || !from_record(record, &device->info)) {
+        bool whole = false;
+        status = run_probes(device, &whole);
+        if (status == TUFF_OK && whole) {
+            to_record(&device->info, bytes);
+            tuff__cache_store(entry, (blob){bytes, sizeof bytes});
+        }
+    }
+    tuff__free(record.data);
+    tuff__text_free(&key);
+    return status;
+}

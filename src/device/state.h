@@ -1,0 +1,39 @@
+/* What an open device consists of: for the files of this folder only. Every field but info, driver and handle is guarded
+   by the lock, and so is every call of a driver. */
+#ifndef TUFF_DEVICE_STATE_H
+#define TUFF_DEVICE_STATE_H
+
+#include "device/device.h"
+
+struct tuff_device {
+    const driver *driver;  /* NULL: the reference device */
+    driver_device *handle; /* NULL with it */
+    tuff_device_info info;
+    mutex lock;
+    bool lost; /* sticky: every later call answers lost_message */
+    char lost_message[256];
+    tuff_device_counters counters;
+    storage *idle; /* the pool: buffers that nobody uses, last released first */
+    uint64_t idle_size;
+    program *programs;
+    uint64_t submitted, finished; /* ordinals of the last submission, and of the last one known to be done */
+};
+
+/* Locks the device. Fails, and leaves it unlocked, where the device was lost. */
+tuff_status tuff__device_begin(tuff_device *device);
+/* Notes a loss in status, unlocks and answers status. */
+tuff_status tuff__device_end(tuff_device *device, tuff_status status);
+
+/* Waits for the device and gives all idle buffers back to the driver; false where there were none. Lock held. */
+bool tuff__pool_trim(tuff_device *device);
+/* Whether a call that answered status may be worth repeating: memory was short and the pool gave some back. */
+bool tuff__pool_relieves(tuff_device *device, tuff_status status);
+
+/* The driver's wait, which makes every submission finished. Lock held. */
+tuff_status tuff__device_drain(tuff_device *device);
+
+/* Runs the self-test or reads its record, fills in the proved fields of device->info and turns features off that failed.
+   Fails only where the device was lost or host memory ran out. */
+tuff_status tuff__device_prove(tuff_device *device);
+
+#endif
