@@ -3,6 +3,7 @@
 #define TUFF_GRAPH_GRAPH_H
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "device/device.h"
 #include "ops/ops.h"
 #include "tuff/graph.h"
@@ -27,6 +28,7 @@ struct node {
     tuff_tensor **inputs;
     tuff_tensor *outputs; /* array of output_count */
     op_attributes attributes;
+    bool stops_gradient; /* tuff_gradients treats the value as a constant */
 };
 
 typedef struct graph_output {
@@ -58,5 +60,12 @@ tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, 
 
 /* Keeps the graph's first error and answers the tensor that carries it. */
 tuff_tensor *tuff__graph_fail(tuff_graph *graph, tuff_status status, const char *format, ...) PRINTF_LIKE(3, 4);
+
+/* One line a node, for debugging: "%5 = add f32 [2,3] (%1, %4)". */
+void tuff__graph_print(const tuff_graph *graph, text *out);
+
+/* For tests: the op whose gradients tuff_gradients negates, OP_COUNT for none. A test suite that stays green with a sign
+   error planted proves nothing. */
+extern op_code tuff__mutated_gradient;
 
 #endif

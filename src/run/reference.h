@@ -14,4 +14,12 @@ tuff_status tuff__reference_write(reference_plan *plan, const char *name, const 
 tuff_status tuff__reference_run(reference_plan *plan);
 tuff_status tuff__reference_read(reference_plan *plan, const char *name, void *data, size_t size);
 
+/* The same in double, past the dtypes of inputs and outputs: for gradient checks and for references of other devices.
+   Values count as many as the input or output has elements. bounds: runs carry first-order error bounds as well (see
+   ops/ops.h), for inputs that are exact; tuff__reference_bounds reads them. */
+tuff_status tuff__reference_write_double(reference_plan *plan, const char *name, const double *values);
+tuff_status tuff__reference_read_double(reference_plan *plan, const char *name, double *values);
+void tuff__reference_carry_bounds(reference_plan *plan, bool carry);
+tuff_status tuff__reference_read_bounds(reference_plan *plan, const char *name, double *bounds);
+
 #endif

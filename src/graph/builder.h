@@ -1,0 +1,55 @@
+/* Between the files of src/graph: checks that every builder begins with, and builders without a public name. A builder
+   checks, then calls tuff__node_create; whatever is wrong becomes the graph's error. */
+#ifndef TUFF_GRAPH_BUILDER_H
+#define TUFF_GRAPH_BUILDER_H
+
+#include "graph/graph.h"
+
+/* The graph of a builder's operands, or NULL with *answer set to the tensor that the builder must return: one operand is
+   NULL, carries an error, or is of another graph. op names the builder in messages. */
+tuff_graph *tuff__enter(const char *op, tuff_tensor *const *operands, int count, tuff_tensor **answer);
+/* The same for builders without operands: graph where it is sound, or NULL with *answer set. */
+tuff_graph *tuff__enter_graph(const char *op, tuff_graph *graph, tuff_tensor **answer);
+
+/* True where tensor is a value that can be used. */
+bool tuff__is_sound(const tuff_tensor *tensor);
+
+/* Checks rank, extents and count of a shape; false with the graph's error set. */
+bool tuff__shape_is_legal(tuff_graph *graph, const char *op, tuff_shape shape);
+/* Checks that arrays and tensors may have dtype. */
+bool tuff__dtype_is_legal(tuff_graph *graph, const char *op, tuff_dtype dtype);
+/* axis of tensor, counted from the front, in *out. */
+bool tuff__axis(const char *op, const tuff_tensor *tensor, int axis, int *out);
+
+/* The shape that a and b broadcast to, as NumPy; false where there is none. */
+bool tuff__broadcast(tuff_shape a, tuff_shape b, tuff_shape *out);
+/* tensor as shape, to which it must be known to broadcast: RESHAPE to add leading axes, then EXPAND. */
+tuff_tensor *tuff__expand_to(tuff_tensor *tensor, tuff_shape shape);
+/* tensor, or where it is a constant scalar whose value dtype can hold, that constant in dtype. */
+tuff_tensor *tuff__as_dtype(tuff_tensor *tensor, tuff_dtype dtype);
+/* Gives both operands one dtype where one of them is a constant scalar. */
+void tuff__agree(tuff_tensor **x, tuff_tensor **y);
+
+/* All elements are value. */
+tuff_tensor *tuff__filled(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, double value);
+/* A scalar constant of like's dtype. */
+tuff_tensor *tuff__scalar(const tuff_tensor *like, double value);
+/* x · factor, x + term. */
+tuff_tensor *tuff__scale(tuff_tensor *x, double factor);
+tuff_tensor *tuff__shift(tuff_tensor *x, double term);
+
+/* shape with the extent of axis replaced. */
+tuff_shape tuff__with_extent(tuff_shape shape, int axis, int64_t extent);
+/* Elements start to stop along one axis, the others whole. */
+tuff_tensor *tuff__slice_axis(tuff_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
+/* Exchanges two axes. */
+tuff_tensor *tuff__swap_axes(tuff_tensor *x, int a, int b);
+
+/* Marks a value that nothing else uses yet: tuff_gradients treats it as a constant. Answers it. */
+tuff_tensor *tuff__stop_gradient(tuff_tensor *tensor);
+
+/* The gradient of node's output with respect to one input, given the upstream gradient; NULL where there is none. */
+tuff_tensor *tuff__table_gradient(const node *node, tuff_tensor *upstream, int input);
+tuff_tensor *tuff__special_gradient(const node *node, tuff_tensor *upstream, int input);
+
+#endif

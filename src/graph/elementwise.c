@@ -1,0 +1,137 @@
+/* Builders of the elementwise ops: one public function for each row of ops.def, WHERE and CAST. Operands broadcast to
+   one shape here, so that elementwise nodes have inputs of exactly their own shape. */
+#include "graph/builder.h"
+
+static bool kinds_accept(op_kinds kinds, tuff_dtype dtype)
+{
+    const bool number = tuff__dtype_is_float(dtype) || dtype == TUFF_I32 || dtype == TUFF_U32;
+    switch (kinds) {
+    case OP_KIND_FLOATS:
+        return tuff__dtype_is_float(dtype);
+    case OP_KIND_NUMBERS:
+    case OP_KIND_COMPARE:
+        return number;
+    case OP_KIND_BOOLS:
+        return dtype == TUFF_BOOL;
+    case OP_KIND_SPECIAL:
+        break;
+    }
+    return false;
+}
+
+static const char *kinds_text(op_kinds kinds)
+{
+    return kinds == OP_KIND_FLOATS ? "f32, f16 or bf16" : kinds == OP_KIND_BOOLS ? "bool" : "f32, f16, bf16, i32 or u32";
+}
+
+/* "f32 [2,3] x f16 [3]" for messages. */
+static const char *operands_text(tuff_tensor *const *operands, int count, char *buffer, size_t size)
+{
+    text list = {0};
+    for (int i = 0; i < count; i++)
+        tuff__text_add(&list, "%s%s %s", i ? " x " : "", tuff_dtype_name(operands[i]->dtype),
+                       SHAPE_TEXT(operands[i]->shape));
+    const char *made = tuff__text_get(&list);
+    size_t length = 0;
+    for (; made[length] && length + 1 < size; length++)
+        buffer[length] = made[length];
+    buffer[length] = 0;
+    tuff__text_free(&list);
+    return buffer;
+}
+
+#define OPERANDS_TEXT(operands, count) operands_text((operands), (count), (char[384]){0}, 384)
+
+/* Expands every operand to the shape they broadcast to. */
+static bool broadcast_all(const char *op, tuff_graph *graph, tuff_tensor **operands, int count, tuff_shape *shape)
+{
+    *shape = operands[0]->shape;
+    for (int i = 1; i < count; i++)
+        if (!tuff__broadcast(*shape, operands[i]->shape, shape)) {
+            tuff__graph_fail(graph, TUFF_E_SHAPE, "%s: %s: the shapes do not broadcast", op,
+                             OPERANDS_TEXT(operands, count));
+            return false;
+        }
+    if (!tuff__shape_is_legal(graph, op, *shape))
+        return false;
+    for (int i = 0; i < count; i++)
+        operands[i] = tuff__expand_to(operands[i], *shape);
+    return graph->status == TUFF_OK;
+}
+
+/* One dtype for all: constant scalars take the others'. */
+static bool agree_all(const char *op, tuff_graph *graph, tuff_tensor **operands, int count)
+{
+    for (int i = 1; i < count; i++)
+        tuff__agree(&operands[0], &operands[i]);
+    for (int i = 1; i < count; i++)
+        tuff__agree(&operands[0], &operands[i]);
+    for (int i = 1; i < count && graph->status == TUFF_OK; i++)
+        if (operands[i]->dtype != operands[0]->dtype)
+            tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s: the dtypes differ, cast one of them", op,
+                             OPERANDS_TEXT(operands, count));
+    return graph->status == TUFF_OK;
+}
+
+static tuff_tensor *elementwise(op_code op, tuff_tensor **operands, int count)
+{
+    const op_info *info = tuff__op_info(op);
+    tuff_tensor *answer;
+    tuff_shape shape;
+    tuff_graph *graph = tuff__enter(info->name, operands, count, &answer);
+    if (!graph)
+        return answer;
+    if (!agree_all(info->name, graph, operands, count))
+        return &graph->failed;
+    const tuff_dtype dtype = operands[0]->dtype;
+    if (!kinds_accept(info->kinds, dtype))
+        return tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s: takes %s", info->name, OPERANDS_TEXT(operands, count),
+                                kinds_text(info->kinds));
+    if (!broadcast_all(info->name, graph, operands, count, &shape))
+        return &graph->failed;
+    return tuff__node_create(graph, op, info->kinds == OP_KIND_COMPARE ? TUFF_BOOL : dtype, shape, operands, count, NULL);
+}
+
+#define BUILDER_1(code, name)                                      \
+    tuff_tensor *tuff_##name(tuff_tensor *x)                       \
+    {                                                              \
+        return elementwise(OP_##code, (tuff_tensor *[]){x}, 1);    \
+    }
+#define BUILDER_2(code, name)                                      \
+    tuff_tensor *tuff_##name(tuff_tensor *x, tuff_tensor *y)       \
+    {                                                              \
+        return elementwise(OP_##code, (tuff_tensor *[]){x, y}, 2); \
+    }
+#define BUILDER_3(code, name)                                                 \
+    tuff_tensor *tuff_##name(tuff_tensor *x, tuff_tensor *y, tuff_tensor *z)  \
+    {                                                                         \
+        return elementwise(OP_##code, (tuff_tensor *[]){x, y, z}, 3);         \
+    }
+#define ELEMENTWISE(code, name, inputs, ...) BUILDER_##inputs(code, name)
+#define SPECIAL(code, name, inputs)
+#include "ops/ops.def"
+
+tuff_tensor *tuff_where(tuff_tensor *condition, tuff_tensor *x, tuff_tensor *y)
+{
+    tuff_tensor *operands[3] = {condition, x, y}, *answer;
+    tuff_shape shape;
+    tuff_graph *graph = tuff__enter("where", operands, 3, &answer);
+    if (!graph)
+        return answer;
+    if (condition->dtype != TUFF_BOOL)
+        return tuff__graph_fail(graph, TUFF_E_DTYPE, "where: %s: the condition must be bool", OPERANDS_TEXT(operands, 3));
+    if (!agree_all("where", graph, operands + 1, 2) || !broadcast_all("where", graph, operands, 3, &shape))
+        return &graph->failed;
+    return tuff__node_create(graph, OP_WHERE, operands[1]->dtype, shape, operands, 3, NULL);
+}
+
+tuff_tensor *tuff_cast(tuff_tensor *x, tuff_dtype dtype)
+{
+    tuff_tensor *answer;
+    tuff_graph *graph = tuff__enter("cast", &x, 1, &answer);
+    if (!graph)
+        return answer;
+    if (!tuff__dtype_is_legal(graph, "cast", dtype))
+        return &graph->failed;
+    return x->dtype == dtype ? x : tuff__node_create(graph, OP_CAST, dtype, x->shape, &x, 1, NULL);
+}

@@ -1,0 +1,171 @@
+/* Elements of every dtype to double and back. The one place that knows the formats of f16 and bf16 on the host. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/ops.h"
+
+/* A binary floating-point format: bits of fraction, least and greatest exponent of a normal number. */
+typedef struct float_format {
+    int fraction, least, greatest;
+} float_format;
+
+static const float_format half = {10, -14, 15}, brain = {7, -126, 127}, single = {23, -126, 127};
+
+/* Rounds to nearest even in one step, denormals included; beyond the greatest number is infinity. */
+static double round_to_format(double value, const float_format *format)
+{
+    if (value == 0 || !isfinite(value))
+        return value;
+    int exponent = ilogb(value);
+    if (exponent < format->least)
+        exponent = format->least;
+    int quantum = exponent - format->fraction;
+    double rounded = ldexp(nearbyint(ldexp(value, -quantum)), quantum);
+    return fabs(rounded) >= ldexp(1, format->greatest + 1) ? copysign(INFINITY, value) : rounded;
+}
+
+/* Truncates into [low, high]; NaN gives 0. */
+static double saturate(double value, double low, double high)
+{
+    if (isnan(value))
+        return 0;
+    return value <= low ? low : value >= high ? high : trunc(value);
+}
+
+double tuff__round_to(tuff_dtype dtype, double value)
+{
+    switch (dtype) {
+    case TUFF_F32:
+        return round_to_format(value, &single);
+    case TUFF_F16:
+        return round_to_format(value, &half);
+    case TUFF_BF16:
+        return round_to_format(value, &brain);
+    case TUFF_I32:
+        return saturate(value, -2147483648.0, 2147483647.0);
+    case TUFF_U32:
+        return saturate(value, 0, 4294967295.0);
+    case TUFF_I8:
+        return saturate(value, -128, 127);
+    case TUFF_U8:
+        return saturate(value, 0, 255);
+    case TUFF_BOOL:
+        return value != 0;
+    case TUFF_I64:
+        return saturate(value, -9223372036854775808.0, 9223372036854774784.0);
+    case TUFF_F64:
+        break;
+    }
+    return value;
+}
+
+static double half_to_double(uint16_t bits)
+{
+    int exponent = (bits >> 10) & 31, fraction = bits & 1023;
+    double magnitude = exponent == 31  ? (fraction ? NAN : INFINITY)
+                       : exponent == 0 ? ldexp(fraction, -24)
+                                       : ldexp(1024 + fraction, exponent - 25);
+    return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+static uint16_t half_from_double(double value)
+{
+    uint16_t sign = signbit(value) ? 0x8000 : 0;
+    if (isnan(value))
+        return sign | 0x7e00;
+    double magnitude = fabs(round_to_format(value, &half));
+    if (isinf(magnitude))
+        return sign | 0x7c00;
+    if (magnitude < ldexp(1, -14))
+        return (uint16_t)(sign | (uint16_t)ldexp(magnitude, 24));
+    int exponent = ilogb(magnitude);
+    int fraction = (int)ldexp(magnitude, 10 - exponent) - 1024;
+    return (uint16_t)(sign | ((exponent + 15) << 10) | fraction);
+}
+
+static double brain_to_double(uint16_t bits)
+{
+    uint32_t word = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &word, sizeof value);
+    return (double)value;
+}
+
+static uint16_t brain_from_double(double value)
+{
+    float rounded = (float)round_to_format(value, &brain);
+    uint32_t word;
+    memcpy(&word, &rounded, sizeof word);
+    return isnan(value) ? (uint16_t)((word >> 16) | 0x40) : (uint16_t)(word >> 16);
+}
+
+/* data may be unaligned, hence the copies. */
+#define READ_EACH(type, expression)                               \
+    for (int64_t i = 0; i < count; i++) {                         \
+        type element;                                             \
+        memcpy(&element, bytes + (size_t)i * sizeof element, sizeof element); \
+        out[i] = (expression);                                    \
+    }                                                             \
+    break
+
+void tuff__to_double(tuff_dtype dtype, const void *data, int64_t count, double *out)
+{
+    const unsigned char *bytes = data;
+    switch (dtype) {
+    case TUFF_F32:
+        READ_EACH(float, (double)element);
+    case TUFF_F16:
+        READ_EACH(uint16_t, half_to_double(element));
+    case TUFF_BF16:
+        READ_EACH(uint16_t, brain_to_double(element));
+    case TUFF_I32:
+        READ_EACH(int32_t, element);
+    case TUFF_U32:
+        READ_EACH(uint32_t, element);
+    case TUFF_I8:
+        READ_EACH(int8_t, element);
+    case TUFF_U8:
+        READ_EACH(uint8_t, element);
+    case TUFF_BOOL:
+        READ_EACH(uint8_t, element != 0);
+    case TUFF_F64:
+        READ_EACH(double, element);
+    case TUFF_I64:
+        READ_EACH(int64_t, (double)element);
+    }
+}
+
+#define WRITE_EACH(type, expression)                              \
+    for (int64_t i = 0; i < count; i++) {                         \
+        double value = values[i];                                 \
+        type element = (type)(expression);                        \
+        memcpy(bytes + (size_t)i * sizeof element, &element, sizeof element); \
+    }                                                             \
+    break
+
+void tuff__from_double(tuff_dtype dtype, const double *values, int64_t count, void *out)
+{
+    unsigned char *bytes = out;
+    switch (dtype) {
+    case TUFF_F32:
+        WRITE_EACH(float, value);
+    case TUFF_F16:
+        WRITE_EACH(uint16_t, half_from_double(value));
+    case TUFF_BF16:
+        WRITE_EACH(uint16_t, brain_from_double(value));
+    case TUFF_I32:
+        WRITE_EACH(int32_t, tuff__round_to(dtype, value));
+    case TUFF_U32:
+        WRITE_EACH(uint32_t, tuff__round_to(dtype, value));
+    case TUFF_I8:
+        WRITE_EACH(int8_t, tuff__round_to(dtype, value));
+    case TUFF_U8:
+        WRITE_EACH(uint8_t, tuff__round_to(dtype, value));
+    case TUFF_BOOL:
+        WRITE_EACH(uint8_t, value != 0);
+    case TUFF_F64:
+        WRITE_EACH(double, value);
+    case TUFF_I64:
+        WRITE_EACH(int64_t, tuff__round_to(dtype, value));
+    }
+}

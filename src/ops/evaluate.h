@@ -1,0 +1,40 @@
+/* Between the files of the reference evaluator. Each function evaluates one op or one family of ops. */
+#ifndef TUFF_OPS_EVALUATE_H
+#define TUFF_OPS_EVALUATE_H
+
+#include "ops/ops.h"
+
+/* Half a unit in the last place of f32, relative. */
+#define UNIT 5.9604644775390625e-08
+
+/* Where elements lie: offset and stride of each axis, in elements. */
+typedef struct layout {
+    int64_t offset;
+    int64_t stride[TUFF_MAX_RANK];
+} layout;
+
+layout tuff__row_major(tuff_shape shape);
+/* Calls visit for every element of shape in row-major order, with its place in two layouts; inner runs of the last axis
+   go through one call: count elements, steps step_a and step_b. */
+typedef void (*walk_visit)(void *context, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b);
+void tuff__walk(tuff_shape shape, const layout *a, const layout *b, walk_visit visit, void *context);
+
+/* The bound on the rounding of a sum of count terms in any order. */
+double tuff__gamma(double count);
+
+void tuff__evaluate_elementwise(const evaluation *e, int64_t count);
+void tuff__evaluate_where(const evaluation *e, int64_t count);
+void tuff__evaluate_cast(const evaluation *e, int64_t count);
+void tuff__evaluate_view(const evaluation *e); /* RESHAPE, PERMUTE, EXPAND, SLICE, PAD, CONCAT */
+void tuff__evaluate_source(const evaluation *e, int64_t count); /* CONSTANT, IOTA, RANDOM */
+tuff_status tuff__evaluate_sum(const evaluation *e, int64_t count);
+void tuff__evaluate_reduce_max(const evaluation *e, int64_t count);
+void tuff__evaluate_matmul(const evaluation *e);
+void tuff__evaluate_gather(const evaluation *e, int64_t count);
+tuff_status tuff__evaluate_scatter_add(const evaluation *e, int64_t count);
+void tuff__evaluate_cumsum(const evaluation *e, int64_t count);
+
+/* The value that 32-bit arithmetic keeps of an integer. Floats and bools pass. */
+double tuff__wrap(tuff_dtype dtype, double value);
+
+#endif

@@ -1,0 +1,205 @@
+/* The elementwise rows of ops.def as C double: values, 32-bit integer values, and the first-order error bound. */
+#include <math.h>
+
+#include "ops/evaluate.h"
+
+/* The intrinsics of the value texts. */
+#define ABS(x) fabs(x)
+#define FLOOR(x) floor(x)
+#define EXP(x) exp(x)
+#define EXP2(x) exp2(x)
+#define EXPM1(x) expm1(x)
+#define LOG(x) log(x)
+#define LOG2(x) log2(x)
+#define LOG1P(x) log1p(x)
+#define SQRT(x) sqrt(x)
+#define RSQRT(x) (1 / sqrt(x))
+#define SIN(x) sin(x)
+#define COS(x) cos(x)
+#define TANH(x) tanh(x)
+#define SIGMOID(x) (1 / (1 + exp(-(x))))
+#define ERF(x) erf(x)
+#define ERFC(x) erfc(x)
+#define POW(x, y) pow(x, y)
+#define FMA(x, y, z) ((x) * (y) + (z))
+#define MAX(x, y) (isnan(x) || (x) > (y) ? (x) : (y))
+#define MIN(x, y) (isnan(x) || (x) < (y) ? (x) : (y))
+#define LESS(x, y) ((x) < (y))
+#define EQUAL(x, y) ((x) == (y))
+#define AND(x, y) ((x) != 0 && (y) != 0)
+#define OR(x, y) ((x) != 0 || (y) != 0)
+#define IDIV(x, y) ((y) == 0 ? 0 : (x) / (y))
+#define IMAX(x, y) ((x) > (y) ? (x) : (y))
+#define IMIN(x, y) ((x) < (y) ? (x) : (y))
+#define ILESS(x, y) ((x) < (y))
+#define IEQUAL(x, y) ((x) == (y))
+#define P(...) {__VA_ARGS__}
+
+typedef double (*value_function)(double x, double y, double z);
+typedef int64_t (*signed_function)(int64_t x, int64_t y);
+typedef uint64_t (*unsigned_function)(uint64_t x, uint64_t y);
+typedef void (*partials_function)(double x, double y, double z, double f, double *partials);
+
+#define SPECIAL(code, name, inputs)
+
+#define ELEMENTWISE(code, name, inputs, kinds, text, integer_text, derivatives, gradients, ulps, low, high) \
+    static double value_of_##name(double x, double y, double z)                                            \
+    {                                                                                                      \
+        (void)x, (void)y, (void)z;                                                                         \
+        return text;                                                                                       \
+    }                                                                                                      \
+    static void partials_of_##name(double x, double y, double z, double f, double *partials)              \
+    {                                                                                                      \
+        (void)x, (void)y, (void)z, (void)f;                                                                \
+        const double values[3] = derivatives;                                                              \
+        for (int i = 0; i < 3; i++)                                                                        \
+            partials[i] = values[i];                                                                       \
+    }
+#include "ops/ops.def"
+#undef ELEMENTWISE
+
+/* Bools are integers here: AND and OR have no integer text, and their float text serves. */
+#define IABS(x) ((x) < 0 ? -(x) : (x))
+#define ELEMENTWISE(code, name, inputs, kinds, text, integer_text, derivatives, gradients, ulps, low, high) \
+    static int64_t signed_##name(int64_t x, int64_t y)                                                     \
+    {                                                                                                      \
+        (void)x, (void)y;                                                                                  \
+        return integer_text;                                                                               \
+    }
+#include "ops/ops.def"
+#undef ELEMENTWISE
+#undef IABS
+
+#define IABS(x) (x)
+#define ELEMENTWISE(code, name, inputs, kinds, text, integer_text, derivatives, gradients, ulps, low, high) \
+    static uint64_t unsigned_##name(uint64_t x, uint64_t y)                                                \
+    {                                                                                                      \
+        (void)x, (void)y;                                                                                  \
+        return integer_text;                                                                               \
+    }
+#include "ops/ops.def"
+#undef ELEMENTWISE
+
+static const struct {
+    value_function value;
+    signed_function signed_value;
+    unsigned_function unsigned_value;
+    partials_function partials;
+} functions[OP_COUNT] = {
+#define ELEMENTWISE(code, name, ...) [OP_##code] = {value_of_##name, signed_##name, unsigned_##name, partials_of_##name},
+#include "ops/ops.def"
+};
+
+double tuff__wrap(tuff_dtype dtype, double value)
+{
+    if (dtype == TUFF_I32)
+        return (double)(int32_t)(uint32_t)(int64_t)value;
+    return dtype == TUFF_U32 ? (double)(uint32_t)(int64_t)value : value;
+}
+
+static double operand(const evaluation *e, int input, int64_t i)
+{
+    return input < e->input_count ? e->inputs[input][i] : 0;
+}
+
+static double integer_value(const evaluation *e, double x, double y)
+{
+    if (e->input_dtypes[0] == TUFF_U32) {
+        uint64_t value = functions[e->op].unsigned_value((uint64_t)x, (uint64_t)y);
+        return e->dtype == TUFF_BOOL ? (double)value : (double)(uint32_t)value;
+    }
+    int64_t value = functions[e->op].signed_value((int64_t)x, (int64_t)y);
+    return e->dtype == TUFF_BOOL ? (double)value : (double)(int32_t)(uint32_t)value;
+}
+
+/* What the bars grant beside the relative term: logarithms near 1, and sines, whose argument is reduced. */
+static double absolute_term(op_code op, double x)
+{
+    if (op == OP_SIN || op == OP_COS)
+        return 0.5e-7;
+    if ((op == OP_LOG || op == OP_LOG2) && x >= 0.5 && x <= 2)
+        return 0.5 * 4.76837158203125e-07;
+    return 0;
+}
+
+/* A step that the error of an operand may cross: 1 where it can. */
+static bool may_jump(op_code op, double x, double y, double error_x, double error_y)
+{
+    double error = error_x + error_y;
+    if (op == OP_FLOOR)
+        return floor(x - error) != floor(x + error);
+    return error > 0 && (op == OP_LESS || op == OP_EQUAL) && fabs(x - y) <= error;
+}
+
+static double bound(const evaluation *e, int64_t i, double f)
+{
+    const double x = operand(e, 0, i), y = operand(e, 1, i), z = operand(e, 2, i);
+    double errors[3] = {0, 0, 0}, partials[3];
+    for (int input = 0; input < e->input_count; input++)
+        errors[input] = e->input_errors[input][i];
+    if (may_jump(e->op, x, y, errors[0], errors[1]))
+        return 1;
+    double total = tuff__dtype_is_float(e->dtype) && isfinite(f) ? tuff__op_info(e->op)->ulps * UNIT * fabs(f) : 0;
+    if (tuff__dtype_is_float(e->dtype))
+        total += absolute_term(e->op, x);
+    functions[e->op].partials(x, y, z, f, partials);
+    for (int input = 0; input < e->input_count; input++)
+        if (errors[input] != 0)
+            total += isnan(partials[input]) ? INFINITY : fabs(partials[input]) * errors[input];
+    return total;
+}
+
+void tuff__evaluate_elementwise(const evaluation *e, int64_t count)
+{
+    const bool integers = tuff__dtype_is_integer(e->input_dtypes[0]);
+    for (int64_t i = 0; i < count; i++) {
+        double x = operand(e, 0, i), y = operand(e, 1, i);
+        e->value[i] = integers ? integer_value(e, x, y) : functions[e->op].value(x, y, operand(e, 2, i));
+        if (e->error)
+            e->error[i] = bound(e, i, e->value[i]);
+    }
+}
+
+void tuff__evaluate_where(const evaluation *e, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        int chosen = e->inputs[0][i] != 0 ? 1 : 2;
+        e->value[i] = e->inputs[chosen][i];
+        if (e->error) {
+            bool uncertain = e->input_errors[0][i] > 0;
+            e->error[i] = e->input_errors[chosen][i];
+            if (uncertain)
+                e->error[i] += fabs(e->inputs[1][i] - e->inputs[2][i]) + e->input_errors[3 - chosen][i];
+        }
+    }
+}
+
+static double cast_value(tuff_dtype from, tuff_dtype to, double value)
+{
+    bool bits_pass = (from == TUFF_I32 || from == TUFF_U32) && (to == TUFF_I32 || to == TUFF_U32);
+    if (bits_pass || (tuff__dtype_is_integer(from) && to == TUFF_U32))
+        return tuff__wrap(to, value);
+    if (tuff__dtype_is_float(from) && to == TUFF_F32)
+        return value;
+    return tuff__round_to(to, value);
+}
+
+static double cast_bound(const evaluation *e, double value, double result, double error)
+{
+    if (error == 0)
+        return 0;
+    double low = cast_value(e->input_dtypes[0], e->dtype, value - error);
+    double high = cast_value(e->input_dtypes[0], e->dtype, value + error);
+    double bound = fmax(fabs(high - result), fabs(result - low));
+    return isnan(bound) ? error : bound;
+}
+
+void tuff__evaluate_cast(const evaluation *e, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        double value = e->inputs[0][i];
+        e->value[i] = cast_value(e->input_dtypes[0], e->dtype, value);
+        if (e->error)
+            e->error[i] = cast_bound(e, value, e->value[i], e->input_errors[0][i]);
+    }
+}

@@ -1,0 +1,183 @@
+/* The reference evaluator's movement: every op that only says where elements come from is a walk over two layouts. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ops/evaluate.h"
+
+layout tuff__row_major(tuff_shape shape)
+{
+    layout result = {0};
+    int64_t stride = 1;
+    for (int axis = shape.rank - 1; axis >= 0; axis--) {
+        result.stride[axis] = stride;
+        stride *= shape.extent[axis];
+    }
+    return result;
+}
+
+void tuff__walk(tuff_shape shape, const layout *a, const layout *b, walk_visit visit, void *context)
+{
+    int64_t index[TUFF_MAX_RANK] = {0}, place_a = a->offset, place_b = b->offset;
+    const int last = shape.rank - 1;
+    if (tuff_shape_count(shape) == 0)
+        return;
+    if (last < 0) {
+        visit(context, place_a, place_b, 1, 0, 0);
+        return;
+    }
+    for (;;) {
+        visit(context, place_a, place_b, shape.extent[last], a->stride[last], b->stride[last]);
+        int axis = last - 1;
+        for (; axis >= 0; axis--) {
+            place_a += a->stride[axis];
+            place_b += b->stride[axis];
+            if (++index[axis] < shape.extent[axis])
+                break;
+            place_a -= a->stride[axis] * shape.extent[axis];
+            place_b -= b->stride[axis] * shape.extent[axis];
+            index[axis] = 0;
+        }
+        if (axis < 0)
+            return;
+    }
+}
+
+typedef struct copying {
+    const double *from;
+    double *to;
+} copying;
+
+static void copy_run(void *context, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b)
+{
+    const copying *copy = context;
+    const double *from = copy->from + a;
+    double *to = copy->to + b;
+    if (step_a == 1 && step_b == 1) {
+        memcpy(to, from, (size_t)count * sizeof *to);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++)
+        to[i * step_b] = from[i * step_a];
+}
+
+/* Values and, where they are wanted, errors. */
+static void copy_walk(const evaluation *e, int input, tuff_shape shape, const layout *from, const layout *to)
+{
+    tuff__walk(shape, from, to, copy_run, &(copying){e->inputs[input], e->value});
+    if (e->error)
+        tuff__walk(shape, from, to, copy_run, &(copying){e->input_errors[input], e->error});
+}
+
+static void concatenate(const evaluation *e)
+{
+    layout to = tuff__row_major(e->shape);
+    for (int input = 0; input < e->input_count; input++) {
+        layout from = tuff__row_major(e->input_shapes[input]);
+        copy_walk(e, input, e->input_shapes[input], &from, &to);
+        to.offset += e->input_shapes[input].extent[e->attributes->axis] * to.stride[e->attributes->axis];
+    }
+}
+
+static void pad(const evaluation *e)
+{
+    const int64_t count = tuff_shape_count(e->shape);
+    for (int64_t i = 0; i < count; i++)
+        e->value[i] = e->attributes->value;
+    for (int64_t i = 0; e->error && i < count; i++)
+        e->error[i] = 0;
+    layout from = tuff__row_major(e->input_shapes[0]), to = tuff__row_major(e->shape);
+    for (int axis = 0; axis < e->shape.rank; axis++)
+        to.offset += e->attributes->start[axis] * to.stride[axis];
+    copy_walk(e, 0, e->input_shapes[0], &from, &to);
+}
+
+/* The layout of a view's result in its input's elements. */
+static layout view_layout(const evaluation *e)
+{
+    const layout input = tuff__row_major(e->op == OP_RESHAPE ? e->shape : e->input_shapes[0]);
+    layout result = input;
+    for (int axis = 0; axis < e->shape.rank; axis++) {
+        if (e->op == OP_PERMUTE)
+            result.stride[axis] = input.stride[e->attributes->order[axis]];
+        else if (e->op == OP_EXPAND && e->input_shapes[0].extent[axis] != e->shape.extent[axis])
+            result.stride[axis] = 0;
+        else if (e->op == OP_SLICE) {
+            result.offset += e->attributes->start[axis] * input.stride[axis];
+            result.stride[axis] = e->attributes->step[axis] * input.stride[axis];
+        }
+    }
+    return result;
+}
+
+void tuff__evaluate_view(const evaluation *e)
+{
+    if (e->op == OP_CONCAT) {
+        concatenate(e);
+    } else if (e->op == OP_PAD) {
+        pad(e);
+    } else {
+        layout from = view_layout(e), to = tuff__row_major(e->shape);
+        copy_walk(e, 0, e->shape, &from, &to);
+    }
+}
+
+/* The place of element i of shape in x, along axis at index; -1 where index is out of range. */
+static int64_t indexed_place(tuff_shape shape, tuff_shape x, int axis, int64_t i, double index)
+{
+    int64_t inner = 1;
+    for (int j = axis + 1; j < shape.rank; j++)
+        inner *= shape.extent[j];
+    if (!(index >= 0 && index < (double)x.extent[axis]))
+        return -1;
+    int64_t outer = i / (inner * shape.extent[axis]);
+    return (outer * x.extent[axis] + (int64_t)index) * inner + i % inner;
+}
+
+void tuff__evaluate_gather(const evaluation *e, int64_t count)
+{
+    const double outside = tuff__dtype_is_float(e->dtype) ? NAN : 0;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t place = indexed_place(e->shape, e->input_shapes[0], e->attributes->axis, i, e->inputs[1][i]);
+        e->value[i] = place < 0 ? outside : e->inputs[0][place];
+        if (e->error)
+            e->error[i] = place < 0 ? 0 : e->input_errors[0][place];
+    }
+}
+
+/* Adds every term's magnitude and error to its element, and counts the terms, for the bound. */
+static void scatter_bounds(const evaluation *e, double *magnitude, double *terms, int64_t source_count)
+{
+    for (int64_t i = 0; i < source_count; i++) {
+        int64_t place = indexed_place(e->input_shapes[1], e->shape, e->attributes->axis, i, e->inputs[1][i]);
+        if (place < 0)
+            continue;
+        magnitude[place] += fabs(e->inputs[2][i]);
+        e->error[place] += e->input_errors[2][i];
+        terms[place] += 1;
+    }
+}
+
+tuff_status tuff__evaluate_scatter_add(const evaluation *e, int64_t count)
+{
+    const int64_t source_count = tuff_shape_count(e->input_shapes[1]);
+    memcpy(e->value, e->inputs[0], (size_t)count * sizeof *e->value);
+    for (int64_t i = 0; i < source_count; i++) {
+        int64_t place = indexed_place(e->input_shapes[1], e->shape, e->attributes->axis, i, e->inputs[1][i]);
+        if (place >= 0)
+            e->value[place] = tuff__wrap(e->dtype, e->value[place] + e->inputs[2][i]);
+    }
+    if (!e->error)
+        return TUFF_OK;
+    double *magnitude = tuff__calloc((size_t)count * 2, sizeof *magnitude);
+    if (!magnitude)
+        return TUFF_E_OOM_HOST;
+    memcpy(e->error, e->input_errors[0], (size_t)count * sizeof *e->error);
+    scatter_bounds(e, magnitude, magnitude + count, source_count);
+    for (int64_t i = 0; i < count; i++)
+        if (magnitude[count + i] > 0)
+            e->error[i] += tuff__dtype_is_float(e->dtype)
+                               ? tuff__gamma(magnitude[count + i]) * (magnitude[i] + fabs(e->inputs[0][i])) : 0;
+    tuff__free(magnitude);
+    return TUFF_OK;
+}

@@ -1,0 +1,173 @@
+/* The reference evaluator's sums: reductions, running sums, matmul, each with the bound of its rounding in f32. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ops/evaluate.h"
+
+double tuff__gamma(double count)
+{
+    double product = count * UNIT;
+    return product < 0.5 ? product / (1 - product) : INFINITY;
+}
+
+/* Terms of one chain before a tree, and the tree's depth: what a kernel's summation may cost. */
+static double reduction_gamma(double count)
+{
+    return tuff__gamma(fmin(count, 256 + log2(count)));
+}
+
+/* The layout of a reduction's result under a walk over its input. */
+static layout reduced_layout(const evaluation *e)
+{
+    layout result = tuff__row_major(e->shape);
+    for (int axis = 0; axis < e->shape.rank; axis++)
+        if (e->attributes->axes >> axis & 1)
+            result.stride[axis] = 0;
+    return result;
+}
+
+typedef struct adding {
+    const double *from;
+    double *to;
+    bool magnitudes;
+} adding;
+
+static void add_run(void *context, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b)
+{
+    const adding *sum = context;
+    for (int64_t i = 0; i < count; i++) {
+        double term = sum->from[a + i * step_a];
+        sum->to[b + i * step_b] += sum->magnitudes ? fabs(term) : term;
+    }
+}
+
+static void sum_walk(const evaluation *e, const double *from, double *to, bool magnitudes)
+{
+    layout input = tuff__row_major(e->input_shapes[0]), output = reduced_layout(e);
+    tuff__walk(e->input_shapes[0], &input, &output, add_run, &(adding){from, to, magnitudes});
+}
+
+tuff_status tuff__evaluate_sum(const evaluation *e, int64_t count)
+{
+    memset(e->value, 0, (size_t)count * sizeof *e->value);
+    sum_walk(e, e->inputs[0], e->value, false);
+    for (int64_t i = 0; tuff__dtype_is_integer(e->dtype) && i < count; i++)
+        e->value[i] = tuff__wrap(e->dtype, e->value[i]);
+    if (!e->error)
+        return TUFF_OK;
+    double *magnitudes = tuff__calloc((size_t)count, sizeof *magnitudes);
+    if (!magnitudes)
+        return TUFF_E_OOM_HOST;
+    memset(e->error, 0, (size_t)count * sizeof *e->error);
+    sum_walk(e, e->input_errors[0], e->error, false);
+    sum_walk(e, e->inputs[0], magnitudes, true);
+    double terms = (double)tuff_shape_count(e->input_shapes[0]) / (double)count;
+    double gamma = tuff__dtype_is_float(e->dtype) && terms > 1 ? reduction_gamma(terms) : 0;
+    for (int64_t i = 0; i < count; i++)
+        if (gamma > 0 && isfinite(e->value[i]))
+            e->error[i] += gamma * magnitudes[i];
+    tuff__free(magnitudes);
+    return TUFF_OK;
+}
+
+static void max_run(void *context, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b)
+{
+    const adding *reduction = context;
+    for (int64_t i = 0; i < count; i++) {
+        double term = reduction->from[a + i * step_a], *to = &reduction->to[b + i * step_b];
+        if (isnan(term) || term > *to)
+            *to = term;
+    }
+}
+
+static void max_walk(const evaluation *e, const double *from, double *to, int64_t count, double least)
+{
+    layout input = tuff__row_major(e->input_shapes[0]), output = reduced_layout(e);
+    for (int64_t i = 0; i < count; i++)
+        to[i] = least;
+    tuff__walk(e->input_shapes[0], &input, &output, max_run, &(adding){from, to, false});
+}
+
+void tuff__evaluate_reduce_max(const evaluation *e, int64_t count)
+{
+    max_walk(e, e->inputs[0], e->value, count, -INFINITY);
+    if (e->error)
+        max_walk(e, e->input_errors[0], e->error, count, 0);
+}
+
+void tuff__evaluate_cumsum(const evaluation *e, int64_t count)
+{
+    const int64_t extent = e->shape.extent[e->attributes->axis];
+    int64_t inner = 1;
+    for (int axis = e->attributes->axis + 1; axis < e->shape.rank; axis++)
+        inner *= e->shape.extent[axis];
+    for (int64_t series = 0; series < count / extent; series++) {
+        int64_t place = series / inner * inner * extent + series % inner;
+        double sum = 0, error = 0, magnitude = 0;
+        for (int64_t i = 0; i < extent; i++, place += inner) {
+            sum = tuff__wrap(e->dtype, sum + e->inputs[0][place]);
+            e->value[place] = sum;
+            if (!e->error)
+                continue;
+            magnitude += fabs(e->inputs[0][place]);
+            error += e->input_errors[0][place];
+            bool rounds = tuff__dtype_is_float(e->dtype) && isfinite(sum);
+            e->error[place] = error + (rounds ? tuff__gamma((double)i) * magnitude : 0);
+        }
+    }
+}
+
+typedef struct matrices {
+    int64_t rows, inner, columns;
+} matrices;
+
+/* out += x · y for one matrix; each term's magnitude where absolute. The innermost loop runs along a row of y. */
+static void multiply(const matrices *size, const double *x, const double *y, double *out, bool absolute)
+{
+    for (int64_t i = 0; i < size->rows; i++) {
+        double *row = out + i * size->columns;
+        for (int64_t k = 0; k < size->inner; k++) {
+            const double factor = absolute ? fabs(x[i * size->inner + k]) : x[i * size->inner + k];
+            const double *terms = y + k * size->columns;
+            if (absolute)
+                for (int64_t j = 0; j < size->columns; j++)
+                    row[j] += factor * fabs(terms[j]);
+            else
+                for (int64_t j = 0; j < size->columns; j++)
+                    row[j] += factor * terms[j];
+        }
+    }
+}
+
+/* gamma_k Σ|x||y| + Σ|x| error_y + Σ error_x |y| for one matrix. */
+static void matmul_bound(const matrices *size, const double *const inputs[2], const double *const errors[2],
+                         const double *value, double *error)
+{
+    const double gamma = tuff__gamma((double)size->inner);
+    multiply(size, inputs[0], inputs[1], error, true);
+    for (int64_t i = 0; i < size->rows * size->columns; i++)
+        error[i] = isfinite(value[i]) ? gamma * error[i] : 0;
+    multiply(size, inputs[0], errors[1], error, true);
+    multiply(size, errors[0], inputs[1], error, true);
+}
+
+void tuff__evaluate_matmul(const evaluation *e)
+{
+    const int rank = e->shape.rank;
+    const tuff_shape *x = &e->input_shapes[0];
+    const matrices size = {x->extent[rank - 2], x->extent[rank - 1], e->shape.extent[rank - 1]};
+    const int64_t count = tuff_shape_count(e->shape), each = size.rows * size.columns;
+    memset(e->value, 0, (size_t)count * sizeof *e->value);
+    if (e->error)
+        memset(e->error, 0, (size_t)count * sizeof *e->error);
+    for (int64_t batch = 0; batch < count / each; batch++) {
+        const int64_t from_x = batch * size.rows * size.inner, from_y = batch * size.inner * size.columns;
+        const double *const inputs[2] = {e->inputs[0] + from_x, e->inputs[1] + from_y};
+        multiply(&size, inputs[0], inputs[1], e->value + batch * each, false);
+        if (!e->error)
+            continue;
+        const double *const errors[2] = {e->input_errors[0] + from_x, e->input_errors[1] + from_y};
+        matmul_bound(&size, inputs, errors, e->value + batch * each, e->error + batch * each);
+    }
+}
