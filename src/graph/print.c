@@ -28,7 +28,7 @@ void tuff__graph_print(const tuff_graph *graph, text *out)
         const node *of = graph->nodes[i];
         tuff__text_add(out, "%%%d = %s %s %s", of->id, tuff__op_info(of->op)->name,
                        tuff_dtype_name(of->outputs[0].dtype), SHAPE_TEXT(of->outputs[0].shape));
-        print_attributes(node, out);
+        print_attributes(of, out);
         for (int input = 0; input < of->input_count; input++)
             tuff__text_add(out, "%s%%%d", input ? ", " : " (", of->inputs[input]->node->id);
         tuff__text_add(out, of->input_count ? ")\n" : "\n");
