@@ -79,8 +79,10 @@ tuff_array *tuff_array_import(tuff_device *device, void *buffer, uint64_t offset
     if (!device || !buffer)
         FAIL(TUFF_E_USAGE, "tuff_array_import: the %s is NULL", device ? "buffer" : "device");
     else if (array_size("tuff_array_import", dtype, shape, &size) == TUFF_OK)
-        FAIL(TUFF_E_UNSUPPORTED, "tuff_array_import: importing %llu bytes at %llu is not supported yet: copy them with "
-             "tuff_array_write", (unsigned long long)size, (unsigned long long)offset);
+        FAIL(TUFF_E_UNSUPPORTED,
+             "tuff_array_import: importing %llu bytes at %llu is not supported yet: copy them with "
+             "tuff_array_write",
+             (unsigned long long)size, (unsigned long long)offset);
     return NULL;
 }
 

@@ -109,10 +109,13 @@ tuff_device *tuff_device_open(const char *name)
         return NULL;
     for (int i = 0; i < count; i++) {
         tuff_device *device = NULL;
-        if (open_choice(choices[i], &device) == TUFF_OK) {
+        tuff_status status = open_choice(choices[i], &device);
+        if (status == TUFF_OK) {
             tuff__log(TUFF_LOG_INFO, "opened %s (%s)", device->info.selector, device->info.name);
             return device;
         }
+        if (status == TUFF_E_OOM_HOST)
+            return NULL;
         if (i + 1 < count)
             tuff__log(TUFF_LOG_WARNING, "\"%s\" passes over a device that does not open: %s", name, tuff_error());
     }

@@ -13,8 +13,7 @@ static int kind_of(const command *later)
 /* The last binding of a copy or fill is its destination, whatever its flag says. */
 static bool writes(const command *later, int binding)
 {
-    return later->bindings[binding].written ||
-           (later->kind != COMMAND_DISPATCH && binding == later->binding_count - 1);
+    return later->bindings[binding].written || (later->kind != COMMAND_DISPATCH && binding == later->binding_count - 1);
 }
 
 static bool ranges_overlap(const buffer_binding *a, const buffer_binding *b)

@@ -265,7 +265,10 @@ tuff_status tuff__device_choose(const char *selector, device_choice *out, int li
         return no_such_device(selector, NULL);
     for (int i = 0; i < devices; i++) {
         tuff_device_info info;
-        if (tuff__device_describe(choice_at(i), &info) != TUFF_OK) {
+        tuff_status status = tuff__device_describe(choice_at(i), &info);
+        if (status == TUFF_E_OOM_HOST)
+            return status;
+        if (status != TUFF_OK) {
             tuff__log(TUFF_LOG_WARNING, "device %d is left out: %s", i, tuff_error());
             continue;
         }

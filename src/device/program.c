@@ -1,5 +1,5 @@
-/* Programs at the front door: one for each different request, shared while somebody holds it; looked for in memory, then
-   in the cache folder, then compiled. */
+/* Programs at the front door: one for each different request, shared while somebody holds it; looked for in memory,
+   then in the cache folder, then compiled. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -25,8 +25,8 @@ static char *key_text(const tuff_device *device, const program_request *request)
     text key = {0};
     size_t length = strlen(request->text);
     hash128 hash = tuff__hash(request->text, length);
-    tuff__text_add(&key, "tuff %s, key %d, pointers of %zu bytes\n%s\n%s\n", tuff_version(), KEY_VERSION, sizeof(void *),
-                   device->driver->name, device->driver->identity(device->handle));
+    tuff__text_add(&key, "tuff %s, key %d, pointers of %zu bytes\n%s\n%s\n", tuff_version(), KEY_VERSION,
+                   sizeof(void *), device->driver->name, device->driver->identity(device->handle));
     tuff__text_add(&key, "kernel %s, buffers %d, words %d, local size %lu, subgroup size %lu\n", request->name,
                    request->buffer_count, request->word_count, (unsigned long)request->local_size,
                    (unsigned long)request->subgroup_size);

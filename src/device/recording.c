@@ -120,8 +120,8 @@ tuff_status tuff__timestamps(tuff_device *device, recording *record, uint64_t *n
 {
     if (!record->timed || record->submission == 0)
         return record->count == 0 ? TUFF_OK
-                                     : FAIL(TUFF_E_USAGE, "timestamps of a recording that was not %s",
-                                            record->timed ? "submitted" : "recorded for timing");
+                                  : FAIL(TUFF_E_USAGE, "timestamps of a recording that was not %s",
+                                         record->timed ? "submitted" : "recorded for timing");
     TRY(tuff__device_begin(device));
     return tuff__device_end(device, device->driver->timestamps(device->handle, record->driver, nanoseconds));
 }

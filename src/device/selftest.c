@@ -1,5 +1,5 @@
-/* The self-test of a device's first open: small kernels that show what works, since drivers were seen to claim what does
-   not. The results are kept in the cache folder under the device's identity; what is not proved counts as absent. */
+/* The self-test of a device's first open: small kernels that show what works, since drivers were seen to claim what
+   does not. The results are kept in the cache folder under the device's identity; what is not proved counts as absent. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,6 +11,11 @@
 
 /* Raised when the probes change. */
 #define PROBES_VERSION 1
+
+/* Without it no GLSL compiles, and the record of such a build must not stand for other builds. */
+#ifndef TUFF_WITH_SHADERC
+#define TUFF_WITH_SHADERC 1
+#endif
 
 enum { ITEMS = 64, WORDS = 4 * ITEMS, BYTES = 4 * WORDS, BUFFERS = 3 };
 
@@ -177,11 +182,8 @@ enum { PROBE_COUNT = (int)(sizeof probes / sizeof probes[0]) };
 static tuff_status dispatch(tuff_device *device, driver_program *made, uint64_t groups, storage *const *storages,
                             words *got)
 {
-    command probe_command = {.kind = COMMAND_DISPATCH,
-                             .program = made,
-                             .group_count = groups,
-                             .binding_count = BUFFERS,
-                             .word_count = 1};
+    command probe_command = {
+        .kind = COMMAND_DISPATCH, .program = made, .group_count = groups, .binding_count = BUFFERS, .word_count = 1};
     uint32_t *const contents[BUFFERS] = {got->a, got->b, got->c};
     recording *once = NULL;
     for (int i = 0; i < BUFFERS; i++)
@@ -218,9 +220,14 @@ static tuff_status run_probe(tuff_device *device, const probe *tested, words *go
     return status;
 }
 
-/* Runs all probes. Turns to false what must be proved first; *whole where no probe failed for want of memory or time,
-   so that the results are worth keeping. */
-static tuff_status run_probes(tuff_device *device, bool *whole)
+/* Whether a probe that ended in status speaks against its feature only, not against the device. */
+static bool is_refusal(tuff_status status)
+{
+    return status == TUFF_E_COMPILE || status == TUFF_E_UNSUPPORTED || status == TUFF_E_LIMIT;
+}
+
+/* Runs all probes that the driver's claims call for. A probe that the driver refuses leaves its feature off. */
+static tuff_status run_probes(tuff_device *device)
 {
     const tuff_device_info claims = device->info;
     tuff_device_info *info = &device->info;
@@ -229,22 +236,21 @@ static tuff_status run_probes(tuff_device *device, bool *whole)
         return TUFF_E_OOM_HOST;
     tuff_status status = TUFF_OK;
     info->half_arithmetic = info->int64 = false;
-    *whole = true;
-    for (int i = 0; i < PROBE_COUNT && status != TUFF_E_DEVICE_LOST; i++) {
+    for (int i = 0; i < PROBE_COUNT && status == TUFF_OK; i++) {
         if (probes[i].is_wanted && !probes[i].is_wanted(&claims))
             continue;
         status = run_probe(device, &probes[i], got);
         if (status == TUFF_OK) {
             probes[i].judge(got, info);
-            continue;
+        } else if (is_refusal(status)) {
+            tuff__log(TUFF_LOG_INFO, "%s: self-test \"%s\": %s", info->selector, probes[i].name, tuff_error());
+            status = TUFF_OK;
         }
-        *whole = *whole && (status == TUFF_E_COMPILE || status == TUFF_E_UNSUPPORTED || status == TUFF_E_LIMIT);
-        tuff__log(TUFF_LOG_WARNING, "%s: self-test \"%s\": %s", info->selector, probes[i].name, tuff_error());
     }
     tuff__free(got);
     info->proved = true;
     info->narrow_storage = info->proved_narrow_storage;
-    return status == TUFF_E_DEVICE_LOST ? status : TUFF_OK;
+    return status;
 }
 
 /* The record: one byte a result, in this order; the width of a subgroup fits one. */
@@ -252,10 +258,14 @@ enum { RECORD_SIZE = 8 };
 
 static void to_record(const tuff_device_info *info, unsigned char *record)
 {
-    const unsigned char bytes[RECORD_SIZE] = {
-        (unsigned char)info->proved_subgroup_size, info->proved_barrier,       info->proved_narrow_storage,
-        info->proved_nan,                          info->proved_negative_zero, info->proved_denormals,
-        info->half_arithmetic,                     info->int64};
+    const unsigned char bytes[RECORD_SIZE] = {(unsigned char)info->proved_subgroup_size,
+                                              info->proved_barrier,
+                                              info->proved_narrow_storage,
+                                              info->proved_nan,
+                                              info->proved_negative_zero,
+                                              info->proved_denormals,
+                                              info->half_arithmetic,
+                                              info->int64};
     memcpy(record, bytes, sizeof bytes);
 }
 
@@ -286,8 +296,9 @@ tuff_status tuff__device_prove(tuff_device *device)
     text key = {0};
     blob record = {0};
     unsigned char bytes[RECORD_SIZE];
-    tuff__text_add(&key, "tuff %s, probes %d, pointers of %zu bytes\n%s\n%s\n", tuff_version(), PROBES_VERSION,
-                   sizeof(void *), device->driver->name, device->driver->identity(device->handle));
+    tuff__text_add(&key, "tuff %s, probes %d, shaderc %d, pointers of %zu bytes\n%s\n%s\n", tuff_version(),
+                   PROBES_VERSION, TUFF_WITH_SHADERC, sizeof(void *), device->driver->name,
+                   device->driver->identity(device->handle));
     if (tuff__text_status(&key) != TUFF_OK) {
         tuff__text_free(&key);
         return TUFF_E_OOM_HOST;
@@ -295,9 +306,8 @@ tuff_status tuff__device_prove(tuff_device *device)
     cache_key entry = {"device", tuff__text_get(&key)};
     tuff_status status = TUFF_OK;
     if (!tuff__cache_load(entry, &record) || !from_record(record, &device->info)) {
-        bool whole = false;
-        status = run_probes(device, &whole);
-        if (status == TUFF_OK && whole) {
+        status = run_probes(device);
+        if (status == TUFF_OK) {
             to_record(&device->info, bytes);
             tuff__cache_store(entry, (blob){bytes, sizeof bytes});
         }

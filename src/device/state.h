@@ -1,5 +1,5 @@
-/* What an open device consists of: for the files of this folder only. Every field but info, driver and handle is guarded
-   by the lock, and so is every call of a driver. */
+/* What an open device consists of: for the files of this folder only. Every field but info, driver and handle is
+   guarded by the lock, and so is every call of a driver. */
 #ifndef TUFF_DEVICE_STATE_H
 #define TUFF_DEVICE_STATE_H
 
@@ -32,8 +32,8 @@ bool tuff__pool_relieves(tuff_device *device, tuff_status status);
 /* The driver's wait, which makes every submission finished. Lock held. */
 tuff_status tuff__device_drain(tuff_device *device);
 
-/* Runs the self-test or reads its record, fills in the proved fields of device->info and turns features off that failed.
-   Fails only where the device was lost or host memory ran out. */
+/* Runs the self-test or reads its record, fills in the proved fields of device->info and turns off features that are
+   not proved. Fails where the device or memory did, not where a feature is missing. */
 tuff_status tuff__device_prove(tuff_device *device);
 
 #endif

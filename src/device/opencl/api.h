@@ -61,10 +61,10 @@ const char *tuff__cl_error_name(cl_int error);
 /* FAIL with the status that error means: "clEnqueueReadBuffer: CL_OUT_OF_RESOURCES (-5)". */
 tuff_status tuff__cl_fail(cl_int error, const char *call);
 /* Hands an OpenCL error on as a status: CL_TRY(Flush, (queue)). */
-#define CL_TRY(call, arguments)                              \
-    do {                                                     \
-        cl_int error_of_call_ = tuff__cl.call arguments;     \
-        if (error_of_call_ != CL_SUCCESS)                    \
+#define CL_TRY(call, arguments)                               \
+    do {                                                      \
+        cl_int error_of_call_ = tuff__cl.call arguments;      \
+        if (error_of_call_ != CL_SUCCESS)                     \
             return tuff__cl_fail(error_of_call_, "cl" #call); \
     } while (0)
 

@@ -54,8 +54,8 @@ static tuff_status write_staged(driver_device *device, driver_buffer *buffer, si
     void *block = tuff__memdup(data, size);
     if (!block)
         return TUFF_E_OOM_HOST;
-    cl_int error = tuff__cl.EnqueueWriteBuffer(device->queue, buffer->memory, CL_FALSE, offset, size, block, 0, NULL,
-                                               &event);
+    cl_int error =
+        tuff__cl.EnqueueWriteBuffer(device->queue, buffer->memory, CL_FALSE, offset, size, block, 0, NULL, &event);
     if (error != CL_SUCCESS) {
         tuff__free(block);
         return tuff__cl_fail(error, "clEnqueueWriteBuffer");

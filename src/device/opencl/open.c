@@ -56,16 +56,16 @@ static tuff_status platform_text(cl_platform_id id, cl_platform_info what, char 
     return error == CL_SUCCESS ? TUFF_OK : tuff__cl_fail(error, "clGetPlatformInfo");
 }
 
-/* OpenCL 1.2 or later, with a compiler, little-endian. */
+/* OpenCL 1.2 or later, with a compiler, little-endian. Allocates nothing: no device is to vanish for want of memory. */
 static bool is_usable(cl_device_id id)
 {
     cl_bool available = CL_FALSE, compiler = CL_FALSE, little_endian = CL_FALSE;
-    char version[64] = "";
+    char version[256] = "";
     int major = 0, minor = 0;
     if (device_value(id, CL_DEVICE_AVAILABLE, &available, sizeof available) != TUFF_OK ||
         device_value(id, CL_DEVICE_COMPILER_AVAILABLE, &compiler, sizeof compiler) != TUFF_OK ||
         device_value(id, CL_DEVICE_ENDIAN_LITTLE, &little_endian, sizeof little_endian) != TUFF_OK ||
-        device_text(id, CL_DEVICE_VERSION, version, sizeof version) != TUFF_OK)
+        device_value(id, CL_DEVICE_VERSION, version, sizeof version - 1) != TUFF_OK)
         return false;
     bool parsed = sscanf(version, "OpenCL %d.%d", &major, &minor) == 2;
     return available && compiler && little_endian && parsed && (major > 1 || (major == 1 && minor >= 2));
@@ -91,8 +91,9 @@ int tuff__cl_count(const char **absence)
     if (*absence)
         return 0;
     if (tuff__cl.GetPlatformIDs(PLATFORM_LIMIT, platforms, &count) != CL_SUCCESS || count == 0) {
-        *absence = "the OpenCL loader is here but finds no driver: install one (Debian: pocl-opencl-icd for the CPU, or "
-                   "your GPU's)";
+        *absence =
+            "the OpenCL loader is here but finds no driver: install one (Debian: pocl-opencl-icd for the CPU, or "
+            "your GPU's)";
         return 0;
     }
     for (cl_uint i = 0; i < count && i < PLATFORM_LIMIT; i++)

@@ -50,8 +50,7 @@ static step *add_step(driver_recording *record, command_kind kind, int command_i
     return part;
 }
 
-static tuff_status add_launch(driver_recording *record, const command *work, int index, uint64_t base,
-                              uint64_t groups)
+static tuff_status add_launch(driver_recording *record, const command *work, int index, uint64_t base, uint64_t groups)
 {
     cl_int error = CL_SUCCESS;
     const driver_program *program = work->program;
@@ -67,19 +66,21 @@ static tuff_status add_launch(driver_recording *record, const command *work, int
 }
 
 /* One launch, or several with rising bases where a launch cannot have so many groups. */
-static tuff_status add_dispatch(const driver_device *device, driver_recording *record, const command *work,
-                                int index)
+static tuff_status add_dispatch(const driver_device *device, driver_recording *record, const command *work, int index)
 {
     const driver_program *program = work->program;
     if (work->binding_count != program->buffer_count || work->word_count != program->word_count)
         return FAIL(TUFF_E_USAGE, "kernel %s takes %d buffers and %d words, not %d and %d", program->name,
                     program->buffer_count, program->word_count, work->binding_count, work->word_count);
-    if (work->group_count > device->group_limit && work->word_count == 0)
+    /* The items of a launch are counted in 32 bits, which is what small devices have. */
+    uint64_t items_limit = UINT32_MAX / program->local_size;
+    uint64_t limit = device->group_limit < items_limit ? device->group_limit : items_limit;
+    if (work->group_count > limit && work->word_count == 0)
         return FAIL(TUFF_E_LIMIT, "kernel %s: %llu groups need a split, for which it has no word", program->name,
                     (unsigned long long)work->group_count);
-    for (uint64_t base = 0; base < work->group_count; base += device->group_limit) {
+    for (uint64_t base = 0; base < work->group_count; base += limit) {
         uint64_t left = work->group_count - base;
-        TRY(add_launch(record, work, index, base, left < device->group_limit ? left : device->group_limit));
+        TRY(add_launch(record, work, index, base, left < limit ? left : limit));
     }
     return TUFF_OK;
 }
@@ -153,8 +154,8 @@ static tuff_status enqueue(cl_command_queue queue, const step *part, cl_event *e
                                    part->destination_offset, part->size, 0, NULL, event));
         break;
     case COMMAND_FILL_ZERO:
-        CL_TRY(EnqueueFillBuffer, (queue, part->destination, &zero, sizeof zero, part->destination_offset, part->size,
-                                   0, NULL, event));
+        CL_TRY(EnqueueFillBuffer,
+               (queue, part->destination, &zero, sizeof zero, part->destination_offset, part->size, 0, NULL, event));
         break;
     }
     return TUFF_OK;

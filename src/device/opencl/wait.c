@@ -49,8 +49,8 @@ static void drop_first(driver_device *device)
     device->pending_count--;
 }
 
-/* The oldest event leaves the ring when it is complete, in an error too; not where that is unknown, since the device may
-   still read its block. */
+/* The oldest event leaves the ring when it is complete, in an error too; not where that is unknown, since the device
+   may still read its block. */
 static tuff_status wait_first(driver_device *device)
 {
     cl_int state = CL_QUEUED;
