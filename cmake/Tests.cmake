@@ -39,7 +39,7 @@ endif()
 
 set(tuff_environment
   TUFF_TEST_DATA=${PROJECT_SOURCE_DIR}/tests/data TUFF_SOURCE=${PROJECT_SOURCE_DIR} TUFF_BUILD=${PROJECT_BINARY_DIR}
-  "TUFF_TEST_SANITIZE=${TUFF_SANITIZE}")
+  TUFF_CACHE_DIR=${PROJECT_BINARY_DIR}/tests/cache "TUFF_TEST_SANITIZE=${TUFF_SANITIZE}")
 function(tuff_add_test name)
   add_test(NAME ${name} COMMAND sh ${PROJECT_SOURCE_DIR}/tests/driver_environment ${ARGN}
     WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
