@@ -1,5 +1,6 @@
 /* The self-test of a device's first open: small kernels that show what works, since drivers were seen to claim what
-   does not. The results are kept in the cache folder under the device's identity; what is not proved counts as absent. */
+   does not. The results are kept in the cache folder under the device's identity; what is not proved counts as
+   absent. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -196,18 +197,12 @@ static tuff_status dispatch(tuff_device *device, driver_program *made, uint64_t 
     return status;
 }
 
-static tuff_status run_probe(tuff_device *device, const probe *tested, words *got)
+/* Fresh buffers around one dispatch. */
+static tuff_status run_program(tuff_device *device, program *made, const probe *tested, words *got)
 {
-    bool is_glsl = strcmp(device->driver->language, "GLSL") == 0;
-    const program_request request = {.name = "probe",
-                                     .text = is_glsl ? tested->glsl : tested->opencl,
-                                     .buffer_count = BUFFERS,
-                                     .word_count = 1,
-                                     .local_size = ITEMS};
     storage *storages[BUFFERS] = {NULL};
-    program *made = NULL;
+    tuff_status status = TUFF_OK;
     tested->fill(got->a);
-    tuff_status status = tuff__program_get(device, &request, &made);
     for (int i = 0; i < BUFFERS && status == TUFF_OK; i++)
         status = tuff__storage_create(device, BYTES, true, &storages[i]);
     if (status == TUFF_OK)
@@ -216,17 +211,33 @@ static tuff_status run_probe(tuff_device *device, const probe *tested, words *go
         status = dispatch(device, tuff__program_driver(made), tested->groups, storages, got);
     for (int i = 0; i < BUFFERS; i++)
         tuff__storage_release(storages[i]);
+    return status;
+}
+
+/* A kernel that the driver refuses speaks against its feature, which stays off; any other failure against the device. */
+static tuff_status run_probe(tuff_device *device, const probe *tested, words *got)
+{
+    bool is_glsl = strcmp(device->driver->language, "GLSL") == 0;
+    const program_request request = {.name = "probe",
+                                     .text = is_glsl ? tested->glsl : tested->opencl,
+                                     .buffer_count = BUFFERS,
+                                     .word_count = 1,
+                                     .local_size = ITEMS};
+    program *made = NULL;
+    tuff_status status = tuff__program_get(device, &request, &made);
+    if (status == TUFF_E_COMPILE || status == TUFF_E_UNSUPPORTED || status == TUFF_E_LIMIT) {
+        tuff__log(TUFF_LOG_INFO, "%s: self-test \"%s\": %s", device->info.selector, tested->name, tuff_error());
+        return TUFF_OK;
+    }
+    TRY(status);
+    status = run_program(device, made, tested, got);
+    if (status == TUFF_OK)
+        tested->judge(got, &device->info);
     tuff__program_release(device, made);
     return status;
 }
 
-/* Whether a probe that ended in status speaks against its feature only, not against the device. */
-static bool is_refusal(tuff_status status)
-{
-    return status == TUFF_E_COMPILE || status == TUFF_E_UNSUPPORTED || status == TUFF_E_LIMIT;
-}
-
-/* Runs all probes that the driver's claims call for. A probe that the driver refuses leaves its feature off. */
+/* Runs all probes that the driver's claims call for. */
 static tuff_status run_probes(tuff_device *device)
 {
     const tuff_device_info claims = device->info;
@@ -236,17 +247,9 @@ static tuff_status run_probes(tuff_device *device)
         return TUFF_E_OOM_HOST;
     tuff_status status = TUFF_OK;
     info->half_arithmetic = info->int64 = false;
-    for (int i = 0; i < PROBE_COUNT && status == TUFF_OK; i++) {
-        if (probes[i].is_wanted && !probes[i].is_wanted(&claims))
-            continue;
-        status = run_probe(device, &probes[i], got);
-        if (status == TUFF_OK) {
-            probes[i].judge(got, info);
-        } else if (is_refusal(status)) {
-            tuff__log(TUFF_LOG_INFO, "%s: self-test \"%s\": %s", info->selector, probes[i].name, tuff_error());
-            status = TUFF_OK;
-        }
-    }
+    for (int i = 0; i < PROBE_COUNT && status == TUFF_OK; i++)
+        if (!probes[i].is_wanted || probes[i].is_wanted(&claims))
+            status = run_probe(device, &probes[i], got);
     tuff__free(got);
     info->proved = true;
     info->narrow_storage = info->proved_narrow_storage;
