@@ -117,12 +117,12 @@ tuff_tensor *tuff__scalar(const tuff_tensor *like, double value)
 
 tuff_tensor *tuff__scale(tuff_tensor *x, double factor)
 {
-    return tuff__is_sound(x) ? tuff_mul(x, tuff__scalar(x, factor)) : x;
+    return tuff__is_sound(x) && factor != 1 ? tuff_mul(x, tuff__scalar(x, factor)) : x;
 }
 
 tuff_tensor *tuff__shift(tuff_tensor *x, double term)
 {
-    return tuff__is_sound(x) ? tuff_add(x, tuff__scalar(x, term)) : x;
+    return tuff__is_sound(x) && term != 0 ? tuff_add(x, tuff__scalar(x, term)) : x;
 }
 
 tuff_shape tuff__with_extent(tuff_shape shape, int axis, int64_t extent)

@@ -1,0 +1,262 @@
+/* Composites of attention: rotary position embedding and scaled dot-product attention, as plain graphs. */
+#include <math.h>
+
+#include "graph/builder.h"
+#include "tuff/nn.h"
+
+/* One rotary embedding. x [B,T,H,D] is seen as [B,T,H,D/2,2] or [B,T,H,2,D/2], so that both elements of a pair lie along
+   one axis of extent 2: their exchange is a flip of that axis, a view, and no concat is needed. */
+typedef struct rotation {
+    tuff_graph *graph;
+    int pair_axis;      /* of the split shape: the axis of extent 2 */
+    tuff_shape split;   /* x's */
+    tuff_shape table;   /* [1,T,1,D/2,2] in the order of split */
+    double theta;
+    int64_t offset;
+} rotation;
+
+static rotation plan_rotation(const tuff_tensor *x, tuff_rope_pairs pairs, double theta, int64_t offset)
+{
+    const tuff_shape s = x->shape;
+    const int64_t half = s.extent[3] / 2;
+    const bool interleaved = pairs == TUFF_ROPE_INTERLEAVED;
+    const int64_t fourth = interleaved ? half : 2, fifth = interleaved ? 2 : half;
+    return (rotation){.graph = x->graph,
+                      .pair_axis = interleaved ? 4 : 3,
+                      .split = TUFF_SHAPE(s.extent[0], s.extent[1], s.extent[2], fourth, fifth),
+                      .table = TUFF_SHAPE(1, s.extent[1], 1, fourth, fifth),
+                      .theta = theta,
+                      .offset = offset};
+}
+
+static double frequency(const rotation *of, int64_t pair)
+{
+    const int64_t half = of->table.extent[3] * of->table.extent[4] / 2;
+    return pow(of->theta, -(double)pair / (double)half);
+}
+
+/* The pair and the member (0 or 1) of element i of a row of D. */
+static void locate(const rotation *of, int64_t i, int64_t *pair, int64_t *member)
+{
+    const int64_t half = of->table.extent[3] * of->table.extent[4] / 2;
+    *pair = of->pair_axis == 4 ? i / 2 : i % half;
+    *member = of->pair_axis == 4 ? i % 2 : i / half;
+}
+
+/* Tables for known positions, in double on the host: cosines, and sines with the sign of each member. */
+static bool constant_tables(const rotation *of, tuff_tensor **cosines, tuff_tensor **sines)
+{
+    const int64_t positions = of->table.extent[1], width = of->table.extent[3] * of->table.extent[4];
+    float *values = tuff__calloc((size_t)(positions * width) * 2, sizeof *values);
+    if (!values) {
+        tuff__graph_fail(of->graph, TUFF_E_OOM_HOST, "rope: out of host memory for tables of %s", SHAPE_TEXT(of->table));
+        return false;
+    }
+    for (int64_t i = 0; i < positions * width; i++) {
+        int64_t pair, member;
+        locate(of, i % width, &pair, &member);
+        const double angle = (double)(i / width + of->offset) * frequency(of, pair);
+        values[i] = (float)cos(angle);
+        values[positions * width + i] = (float)(member ? sin(angle) : -sin(angle));
+    }
+    *cosines = tuff_constant_data(of->graph, TUFF_F32, of->table, values);
+    *sines = tuff_constant_data(of->graph, TUFF_F32, of->table, values + positions * width);
+    tuff__free(values);
+    return of->graph->status == TUFF_OK;
+}
+
+/* The same for a position that only the device knows: angles are computed there. */
+static bool device_tables(const rotation *of, tuff_tensor *position, tuff_tensor **cosines, tuff_tensor **sines)
+{
+    const int64_t width = of->table.extent[3] * of->table.extent[4];
+    float *values = tuff__calloc((size_t)width * 2, sizeof *values);
+    if (!values) {
+        tuff__graph_fail(of->graph, TUFF_E_OOM_HOST, "rope: out of host memory for tables of %s", SHAPE_TEXT(of->table));
+        return false;
+    }
+    for (int64_t i = 0; i < width; i++) {
+        int64_t pair, member;
+        locate(of, i, &pair, &member);
+        values[i] = (float)frequency(of, pair);
+        values[width + i] = member ? 1 : -1;
+    }
+    const tuff_shape row = tuff__with_extent(of->table, 1, 1);
+    const tuff_shape column = TUFF_SHAPE(1, of->table.extent[1], 1, 1, 1);
+    tuff_tensor *index = tuff_add(tuff_iota(of->graph, column, 1), tuff__shift(position, (double)of->offset));
+    tuff_tensor *angle = tuff_mul(tuff_cast(index, TUFF_F32), tuff_constant_data(of->graph, TUFF_F32, row, values));
+    *cosines = tuff_cos(angle);
+    *sines = tuff_mul(tuff_sin(angle), tuff_constant_data(of->graph, TUFF_F32, row, values + width));
+    tuff__free(values);
+    return of->graph->status == TUFF_OK;
+}
+
+static bool rope_is_legal(tuff_graph *graph, const tuff_tensor *x, tuff_rope_pairs pairs, double theta, int64_t offset,
+                          const tuff_tensor *position)
+{
+    const tuff_shape s = x->shape;
+    if (s.rank != 4 || s.extent[3] % 2)
+        tuff__graph_fail(graph, TUFF_E_SHAPE, "rope: %s: takes [B,T,H,D] with D even", SHAPE_TEXT(s));
+    else if (!tuff__dtype_is_float(x->dtype))
+        tuff__graph_fail(graph, TUFF_E_DTYPE, "rope: %s %s: takes f32, f16 or bf16", tuff_dtype_name(x->dtype),
+                         SHAPE_TEXT(s));
+    else if ((pairs != TUFF_ROPE_INTERLEAVED && pairs != TUFF_ROPE_HALF) || !(theta > 0))
+        tuff__graph_fail(graph, TUFF_E_USAGE, "rope: %s: unknown pairs %d or theta %g", SHAPE_TEXT(s), (int)pairs, theta);
+    else if (offset < INT32_MIN || offset > INT32_MAX)
+        tuff__graph_fail(graph, TUFF_E_LIMIT, "rope: %s: the offset %lld is no i32", SHAPE_TEXT(s), (long long)offset);
+    else if (position && (position->dtype != TUFF_I32 || position->shape.rank != 0))
+        tuff__graph_fail(graph, TUFF_E_SHAPE, "rope: %s: the position must be i32 [], not %s %s", SHAPE_TEXT(s),
+                         tuff_dtype_name(position->dtype), SHAPE_TEXT(position->shape));
+    return graph->status == TUFF_OK;
+}
+
+tuff_tensor *tuff_rope(tuff_tensor *x, tuff_rope_pairs pairs, double theta, int64_t offset, tuff_tensor *position)
+{
+    tuff_tensor *answer, *cosines, *sines;
+    tuff_graph *graph = tuff__enter("rope", (tuff_tensor *[]){x, position}, position ? 2 : 1, &answer);
+    if (!graph)
+        return answer;
+    if (!rope_is_legal(graph, x, pairs, theta, offset, position))
+        return &graph->failed;
+    if (tuff_shape_count(x->shape) == 0)
+        return x;
+    const rotation of = plan_rotation(x, pairs, theta, offset);
+    if (!(position ? device_tables(&of, position, &cosines, &sines) : constant_tables(&of, &cosines, &sines)))
+        return &graph->failed;
+    tuff_tensor *split = tuff_reshape(tuff_cast(x, TUFF_F32), of.split);
+    tuff_tensor *exchanged = tuff__slice_axis(split, of.pair_axis, 1, -1, -1);
+    tuff_tensor *turned = tuff_add(tuff_mul(split, cosines), tuff_mul(exchanged, sines));
+    return tuff_cast(tuff_reshape(turned, x->shape), x->dtype);
+}
+
+/* Extents of one attention. */
+typedef struct heads {
+    int64_t batch, queries, keys, heads, groups, shared; /* heads = groups · shared: shared heads read one key head */
+    int64_t key_width, value_width;
+} heads;
+
+static bool heads_are_legal(tuff_graph *graph, const tuff_tensor *q, const tuff_tensor *k, const tuff_tensor *v, heads *out)
+{
+    const tuff_shape *a = &q->shape, *b = &k->shape, *c = &v->shape;
+    const bool ranks = a->rank == 4 && b->rank == 4 && c->rank == 4;
+    const bool fits = ranks && a->extent[0] == b->extent[0] && a->extent[3] == b->extent[3] &&
+                      b->extent[0] == c->extent[0] && b->extent[1] == c->extent[1] && b->extent[2] == c->extent[2] &&
+                      (b->extent[2] == 0 ? a->extent[2] == 0 : a->extent[2] % b->extent[2] == 0);
+    if (!fits) {
+        tuff__graph_fail(graph, TUFF_E_SHAPE,
+                         "attention: %s x %s x %s: takes q [B,Tq,H,Dk], k [B,Tk,Hkv,Dk], v [B,Tk,Hkv,Dv], H a multiple "
+                         "of Hkv", SHAPE_TEXT(*a), SHAPE_TEXT(*b), SHAPE_TEXT(*c));
+        return false;
+    }
+    if (q->dtype != k->dtype || q->dtype != v->dtype || !tuff__dtype_is_float(q->dtype)) {
+        tuff__graph_fail(graph, TUFF_E_DTYPE, "attention: %s %s x %s %s x %s %s: takes one of f32, f16 and bf16 for all",
+                         tuff_dtype_name(q->dtype), SHAPE_TEXT(*a), tuff_dtype_name(k->dtype), SHAPE_TEXT(*b),
+                         tuff_dtype_name(v->dtype), SHAPE_TEXT(*c));
+        return false;
+    }
+    *out = (heads){.batch = a->extent[0], .queries = a->extent[1], .keys = b->extent[1], .heads = a->extent[2],
+                   .groups = b->extent[2], .shared = b->extent[2] ? a->extent[2] / b->extent[2] : 1,
+                   .key_width = a->extent[3], .value_width = c->extent[3]};
+    return true;
+}
+
+/* x [B,T,H,D] as [B,H,T,D], or [B,D',..] for a transposed right operand; with shared heads [B,groups,shared,T,D], where
+   shared is 1 for keys and values, which matmul then broadcasts. */
+static tuff_tensor *per_head(tuff_tensor *x, const heads *of, bool is_query, bool transposed)
+{
+    const tuff_shape s = x->shape;
+    const int rows = transposed ? 3 : 1, columns = transposed ? 1 : 3;
+    tuff_tensor *heads_first = tuff_permute(x, (int[]){0, 2, rows, columns});
+    if (of->shared == 1)
+        return heads_first;
+    if (!is_query)
+        return tuff_reshape(heads_first, TUFF_SHAPE(s.extent[0], of->groups, 1, s.extent[rows], s.extent[columns]));
+    tuff_tensor *grouped = tuff_reshape(x, TUFF_SHAPE(s.extent[0], s.extent[1], of->groups, of->shared, s.extent[3]));
+    return tuff_permute(grouped, (int[]){0, 2, 3, 1, 4});
+}
+
+static bool options_are_legal(tuff_graph *graph, const tuff_tensor *q, const heads *of,
+                              const tuff_attention_options *options)
+{
+    const tuff_tensor *bias = options->bias;
+    if (options->window < 0 || options->window > INT32_MAX)
+        tuff__graph_fail(graph, TUFF_E_USAGE, "attention: %s: the window %lld is not in 0 to 2147483647",
+                         SHAPE_TEXT(q->shape), (long long)options->window);
+    if (bias && bias->dtype != q->dtype)
+        tuff__graph_fail(graph, TUFF_E_DTYPE, "attention: %s %s: the bias %s %s has another dtype",
+                         tuff_dtype_name(q->dtype), SHAPE_TEXT(q->shape), tuff_dtype_name(bias->dtype),
+                         SHAPE_TEXT(bias->shape));
+    const int64_t want[4] = {of->batch, of->heads, of->queries, of->keys};
+    bool fits = !bias || (bias->shape.rank >= 2 && bias->shape.rank <= 4);
+    for (int i = 0; fits && bias && i < bias->shape.rank; i++)
+        fits = bias->shape.extent[i] == want[4 - bias->shape.rank + i];
+    if (!fits)
+        tuff__graph_fail(graph, TUFF_E_SHAPE, "attention: %s: the bias %s is not [Tq,Tk], [H,Tq,Tk] or [B,H,Tq,Tk]",
+                         SHAPE_TEXT(q->shape), SHAPE_TEXT(bias->shape));
+    return graph->status == TUFF_OK;
+}
+
+/* The bias in the shape that scores have: their heads may be split in groups. */
+static tuff_tensor *split_bias(tuff_tensor *bias, const heads *of)
+{
+    if (bias->shape.rank == 2 || of->shared == 1)
+        return bias;
+    if (bias->shape.rank == 3)
+        return tuff_reshape(bias, TUFF_SHAPE(of->groups, of->shared, of->queries, of->keys));
+    return tuff_reshape(bias, TUFF_SHAPE(of->batch, of->groups, of->shared, of->queries, of->keys));
+}
+
+/* bool [Tq,Tk]: the keys that each query sees; NULL where it sees all. Symbolic: never a table in memory. */
+static tuff_tensor *visible(tuff_graph *graph, const heads *of, const tuff_attention_options *options)
+{
+    const tuff_shape shape = TUFF_SHAPE(of->queries, of->keys);
+    const int64_t shift = of->keys - of->queries;
+    if (!options->causal && options->window == 0)
+        return NULL;
+    tuff_tensor *query = tuff_iota(graph, shape, 0), *key = tuff_iota(graph, shape, 1);
+    tuff_tensor *causal = tuff_less(key, tuff__shift(query, (double)(shift + 1)));
+    if (options->window == 0)
+        return causal;
+    int64_t first = shift - options->window;
+    if (first < -INT32_MAX)
+        first = -INT32_MAX;
+    tuff_tensor *recent = tuff_less(tuff__shift(query, (double)first), key);
+    return options->causal ? tuff_and(causal, recent) : recent;
+}
+
+static tuff_tensor *attention_scores(tuff_tensor *q, tuff_tensor *k, const heads *of,
+                                     const tuff_attention_options *options)
+{
+    const double scale = options->scale == 0 ? 1 / sqrt((double)of->key_width) : options->scale;
+    tuff_tensor *product = tuff_matmul(per_head(q, of, true, false), per_head(k, of, false, true));
+    tuff_tensor *scores = of->key_width > 0 ? tuff__scale(product, scale) : product;
+    if (options->bias)
+        scores = tuff_add(scores, split_bias(options->bias, of));
+    tuff_tensor *mask = visible(q->graph, of, options);
+    if (!mask || !tuff__is_sound(scores))
+        return scores;
+    return tuff_where(mask, scores, tuff__scalar(scores, options->no_softmax ? 0 : -INFINITY));
+}
+
+tuff_tensor *tuff_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const tuff_attention_options *options)
+{
+    const tuff_attention_options defaults = {0}, *chosen = options ? options : &defaults;
+    tuff_tensor *operands[4] = {q, k, v, chosen->bias}, *answer;
+    tuff_graph *graph = tuff__enter("attention", operands, chosen->bias ? 4 : 3, &answer);
+    heads of;
+    if (!graph)
+        return answer;
+    if (!heads_are_legal(graph, q, k, v, &of) || !options_are_legal(graph, q, &of, chosen))
+        return &graph->failed;
+    const tuff_shape shape = TUFF_SHAPE(of.batch, of.queries, of.heads, of.value_width);
+    if (tuff_shape_count(shape) == 0 || of.keys == 0)
+        return tuff__filled(graph, q->dtype, shape, 0);
+    tuff_tensor *weights = attention_scores(q, k, &of, chosen);
+    if (!chosen->no_softmax)
+        weights = tuff_softmax(weights, -1);
+    if (chosen->dropout != 0)
+        weights = tuff_dropout(weights, chosen->dropout);
+    tuff_tensor *mixed = tuff_matmul(weights, per_head(v, &of, false, false));
+    if (of.shared > 1)
+        return tuff_reshape(tuff_permute(mixed, (int[]){0, 3, 1, 2, 4}), shape);
+    return tuff_permute(mixed, (int[]){0, 2, 1, 3});
+}
