@@ -50,6 +50,8 @@
 #define AND_1(x, y) ((x) & (y))
 #define OR_1(x, y) ((x) | (y))
 #define NOT_1(x) (!(x))
+#define ANY_1(x) (x)
+#define MULTIPLY_HIGH_1(x, y) mul_hi(x, y)
 #define SELECT_1(c, x, y) ((c) ? (x) : (y))
 #define ISELECT_1(c, x, y) ((c) ? (x) : (y))
 #define USELECT_1(c, x, y) ((c) ? (x) : (y))
@@ -130,6 +132,8 @@ FUNCTION uint BF16_BITS(float x)
 #define AND_v(x, y) ((x) & (y))
 #define OR_v(x, y) ((x) | (y))
 #define NOT_v(x) (!(x))
+#define ANY_v(x) any(x)
+#define MULTIPLY_HIGH_v(x, y) mul_hi(x, y)
 #define SELECT_v(c, x, y) ((c) ? (x) : (y))
 #define ISELECT_v(c, x, y) ((c) ? (x) : (y))
 #define USELECT_v(c, x, y) ((c) ? (x) : (y))
@@ -138,7 +142,7 @@ FUNCTION uint BF16_BITS(float x)
 // EACH_LANE lists F(f, 0, s0), F(f, 1, s1), ... for every lane; EACH_LANE_STATEMENT without the commas.
 // Reductions fold halves, so that their order does not depend on the compiler. LARGER answers NaN where x or y is.
 #define LARGER(x, y, as_int_n) (((x) < (y)) || ((as_int_n(y) & 0x7fffffff) > 0x7f800000) ? (y) : (x))
-#define LARGER_n(x, y, as_int_n) (((x) < (y)) | ((as_int_n(y) & 0x7fffffff) > 0x7f800000) ? (y) : (x))
+#define LARGER_n(x, y, as_int_n) ((((x) < (y)) | ((as_int_n(y) & 0x7fffffff) > 0x7f800000)) ? (y) : (x))
 FUNCTION float sum_of_4(float4 x)
 {
     float2 halves = x.lo + x.hi;

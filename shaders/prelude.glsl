@@ -18,10 +18,11 @@
 #endif
 #define BARRIER() (memoryBarrierShared(), barrier())
 
-// x·y + z with one rounding or two, whichever the device does fast. Only for code that is right either way.
-#define MUL_ADD(x, y, z) fma(x, y, z)
+// x·y + z with one rounding or two: for code that is right either way. Not fma(), which compilers that lack it were seen
+// to take apart and reassociate, `precise` or not.
+#define MUL_ADD(x, y, z) ((x) * (y) + (z))
 // One step of Horner's rule with a scalar constant, in whatever width REAL has.
-#define STEP(sum, x, constant) MUL_ADD(sum, x, MAKE_REAL(constant))
+#define STEP(sum, x, constant) fma(sum, x, MAKE_REAL(constant))
 
 #define SPLAT(x) vec4(x)
 #define ISPLAT(x) ivec4(x)
@@ -54,6 +55,7 @@
 #define AND_1(x, y) ((x) && (y))
 #define OR_1(x, y) ((x) || (y))
 #define NOT_1(x) (!(x))
+#define ANY_1(x) (x)
 #define SELECT_1(c, x, y) mix(y, x, c)
 #define ISELECT_1(c, x, y) mix(y, x, c)
 #define USELECT_1(c, x, y) mix(y, x, c)
@@ -84,10 +86,26 @@
 #define AND_v(x, y) mix(bvec4(false), y, x)
 #define OR_v(x, y) mix(y, bvec4(true), x)
 #define NOT_v(x) not(x)
+#define ANY_v(x) any(x)
 #define SELECT_v(c, x, y) mix(y, x, c)
 #define ISELECT_v(c, x, y) mix(y, x, c)
 #define USELECT_v(c, x, y) mix(y, x, c)
 #define BSELECT_v(c, x, y) mix(y, x, c)
+
+// The upper 32 bits of a product.
+uint MULTIPLY_HIGH_1(uint x, uint y)
+{
+    uint upper, lower;
+    umulExtended(x, y, upper, lower);
+    return upper;
+}
+
+uvec4 MULTIPLY_HIGH_v(uvec4 x, uvec4 y)
+{
+    uvec4 upper, lower;
+    umulExtended(x, y, upper, lower);
+    return upper;
+}
 
 float HSUM(vec4 x)
 {
