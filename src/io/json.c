@@ -1,0 +1,119 @@
+/* jansson makes a tree of many small blocks, so a scan bounds what a text may cost before the parser sees it. jansson's
+   allocator belongs to the process: it becomes ours at the first use. */
+#include "io/json.h"
+
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/thread.h"
+
+#define DEPTH_LIMIT 8
+
+static pthread_once_t installed = PTHREAD_ONCE_INIT;
+static _Thread_local bool exhausted;
+
+static void *allocate(size_t size)
+{
+    void *block = tuff__alloc(size);
+    exhausted = exhausted || !block;
+    return block;
+}
+
+static void install(void)
+{
+    json_set_alloc_funcs(allocate, tuff__free);
+}
+
+void tuff__json_begin(void)
+{
+    tuff__once(&installed, install);
+    exhausted = false;
+}
+
+tuff_status tuff__json_failure(const char *reason)
+{
+    return exhausted ? FAIL(TUFF_E_OOM_HOST, "out of host memory in a JSON text") : FAIL(TUFF_E_USAGE, "%s", reason);
+}
+
+/* The place behind the string that opens at source[at]. */
+static size_t skip_string(const char *source, size_t size, size_t at)
+{
+    for (at++; at < size && source[at] != '"'; at++)
+        if (source[at] == '\\')
+            at++;
+    return at;
+}
+
+/* More bytes than jansson asks for because of one byte of structure: an object with its first buckets, an array with its
+   first slots, a pair, an element and the share of both in tables that doubled. */
+static uint64_t cost_of(char byte)
+{
+    switch (byte) {
+    case '{':
+        return 256;
+    case '[':
+        return 128;
+    case ':':
+        return 96;
+    case ',':
+        return 64;
+    default:
+        return 0;
+    }
+}
+
+/* Looks at the text outside strings. Text that is no JSON at all may pass: the parser finds it. */
+static tuff_status scan(const char *source, size_t size)
+{
+    uint64_t cost = 0;
+    int depth = 0;
+    for (size_t i = 0; i < size; i++) {
+        char byte = source[i];
+        if (byte == '"')
+            i = skip_string(source, size, i);
+        else if (byte == '-')
+            return FAIL(TUFF_E_FORMAT, "JSON: a number is negative at byte %zu", i);
+        else if (byte == '}' || byte == ']')
+            depth--;
+        else if ((byte == '{' || byte == '[') && ++depth > DEPTH_LIMIT)
+            return FAIL(TUFF_E_FORMAT, "JSON: nested more than %d deep at byte %zu", DEPTH_LIMIT, i);
+        cost += cost_of(byte);
+    }
+    /* Strings cost their length up to four times: as a token, as a key or value, and in the token's growing buffer. */
+    if (cost / 28 > size + 32768)
+        return FAIL(TUFF_E_FORMAT, "JSON: %zu bytes hold too many small values", size);
+    return TUFF_OK;
+}
+
+tuff_status tuff__json_parse(const char *source, size_t size, json_t **out)
+{
+    if (size == 0 || source[0] != '{')
+        return FAIL(TUFF_E_FORMAT, "JSON: does not start with {");
+    TRY(scan(source, size));
+    tuff__json_begin();
+    json_error_t error;
+    json_t *value = json_loadb(source, size, JSON_REJECT_DUPLICATES, &error);
+    if (exhausted) {
+        json_decref(value);
+        return FAIL(TUFF_E_OOM_HOST, "out of host memory for a JSON text of %zu bytes", size);
+    }
+    if (!value)
+        return FAIL(TUFF_E_FORMAT, "JSON: %s, at byte %d", error.text, error.position);
+    *out = value;
+    return TUFF_OK;
+}
+
+static int append(const char *bytes, size_t size, void *out)
+{
+    text *target = out;
+    tuff__text_add_bytes(target, bytes, size);
+    return target->failed ? -1 : 0;
+}
+
+tuff_status tuff__json_print(const json_t *value, text *out)
+{
+    tuff__json_begin();
+    int result = json_dump_callback(value, append, out, JSON_COMPACT);
+    TRY(tuff__text_status(out));
+    return result ? tuff__json_failure("a value could not be written as JSON") : TUFF_OK;
+}
