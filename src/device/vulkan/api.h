@@ -1,0 +1,100 @@
+/* Every call to Vulkan goes through the one table tuff__vk, so that tests can replace any entry. The table is filled at
+   run time from the loader's library: nothing here links to Vulkan. Entries of devices come from the loader's instance
+   level, so they serve every device. */
+#ifndef TUFF_DEVICE_VULKAN_API_H
+#define TUFF_DEVICE_VULKAN_API_H
+
+#ifndef VK_NO_PROTOTYPES
+#define VK_NO_PROTOTYPES
+#endif
+#include <vulkan/vulkan.h>
+
+#include "base/status.h"
+
+/* Functions that exist without an instance. X(name). */
+#define VULKAN_GLOBAL_FUNCTIONS(X)            \
+    X(vkEnumerateInstanceVersion)             \
+    X(vkEnumerateInstanceExtensionProperties) \
+    X(vkCreateInstance)
+
+/* Functions of Vulkan 1.1 that are looked up through the instance. X(name). */
+#define VULKAN_INSTANCE_FUNCTIONS(X)            \
+    X(vkDestroyInstance)                        \
+    X(vkEnumeratePhysicalDevices)               \
+    X(vkEnumerateDeviceExtensionProperties)     \
+    X(vkGetPhysicalDeviceProperties)            \
+    X(vkGetPhysicalDeviceProperties2)           \
+    X(vkGetPhysicalDeviceFeatures2)             \
+    X(vkGetPhysicalDeviceQueueFamilyProperties) \
+    X(vkGetPhysicalDeviceMemoryProperties)      \
+    X(vkCreateDevice)                           \
+    X(vkDestroyDevice)                          \
+    X(vkGetDeviceQueue)                         \
+    X(vkQueueSubmit)                            \
+    X(vkCreateFence)                            \
+    X(vkDestroyFence)                           \
+    X(vkResetFences)                            \
+    X(vkGetFenceStatus)                         \
+    X(vkWaitForFences)                          \
+    X(vkCreateBuffer)                           \
+    X(vkDestroyBuffer)                          \
+    X(vkGetBufferMemoryRequirements)            \
+    X(vkAllocateMemory)                         \
+    X(vkFreeMemory)                             \
+    X(vkBindBufferMemory)                       \
+    X(vkMapMemory)                              \
+    X(vkFlushMappedMemoryRanges)                \
+    X(vkInvalidateMappedMemoryRanges)           \
+    X(vkCreateShaderModule)                     \
+    X(vkDestroyShaderModule)                    \
+    X(vkCreateDescriptorSetLayout)              \
+    X(vkDestroyDescriptorSetLayout)             \
+    X(vkCreatePipelineLayout)                   \
+    X(vkDestroyPipelineLayout)                  \
+    X(vkCreateComputePipelines)                 \
+    X(vkDestroyPipeline)                        \
+    X(vkCreateDescriptorPool)                   \
+    X(vkDestroyDescriptorPool)                  \
+    X(vkAllocateDescriptorSets)                 \
+    X(vkUpdateDescriptorSets)                   \
+    X(vkCreateQueryPool)                        \
+    X(vkDestroyQueryPool)                       \
+    X(vkGetQueryPoolResults)                    \
+    X(vkCreateCommandPool)                      \
+    X(vkDestroyCommandPool)                     \
+    X(vkAllocateCommandBuffers)                 \
+    X(vkFreeCommandBuffers)                     \
+    X(vkBeginCommandBuffer)                     \
+    X(vkEndCommandBuffer)                       \
+    X(vkCmdBindPipeline)                        \
+    X(vkCmdBindDescriptorSets)                  \
+    X(vkCmdPushConstants)                       \
+    X(vkCmdDispatch)                            \
+    X(vkCmdCopyBuffer)                          \
+    X(vkCmdFillBuffer)                          \
+    X(vkCmdPipelineBarrier)                     \
+    X(vkCmdResetQueryPool)                      \
+    X(vkCmdWriteTimestamp)
+
+typedef struct vulkan_api {
+    PFN_vkGetInstanceProcAddr vkGetInstanceProcAddr;
+#define X(name) PFN_##name name;
+    VULKAN_GLOBAL_FUNCTIONS(X)
+    VULKAN_INSTANCE_FUNCTIONS(X)
+#undef X
+} vulkan_api;
+
+extern vulkan_api tuff__vk;
+
+/* Opens the loader (unless vkGetInstanceProcAddr is set already) and fills the global part of the table.
+   TUFF_E_NO_DEVICE with what to install where that fails. */
+tuff_status tuff__vulkan_load_global(void);
+/* Fills the rest. An entry that is not NULL stays. */
+tuff_status tuff__vulkan_load_instance(VkInstance instance);
+
+/* Makes a status and a message of what the call `function` answered. Positive results count as success. */
+tuff_status tuff__vulkan_check(VkResult result, const char *function);
+/* Calls a function of the table that answers VkResult: VULKAN(vkEndCommandBuffer, commands). */
+#define VULKAN(function, ...) tuff__vulkan_check(tuff__vk.function(__VA_ARGS__), #function)
+
+#endif

@@ -1,0 +1,150 @@
+/* Buffers, and the ways of bytes between host and device: straight into mapped memory where that is possible without
+   waiting long, else through a ring of staging slots and copies on the queue. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "device/vulkan/state.h"
+
+tuff_status tuff__vulkan_new_buffer(driver_device *device, uint64_t size, driver_buffer **out)
+{
+    driver_buffer *buffer = tuff__alloc(sizeof *buffer);
+    if (!buffer)
+        return TUFF_E_OOM_HOST;
+    tuff_status status = tuff__vulkan_buffer_create(device, size, false, buffer);
+    if (status != TUFF_OK) {
+        tuff__free(buffer);
+        return status;
+    }
+    *out = buffer;
+    return TUFF_OK;
+}
+
+void tuff__vulkan_drop_buffer(driver_device *device, driver_buffer *buffer)
+{
+    if (tuff__vulkan_settle(device, buffer->last_use))
+        tuff__vulkan_buffer_release(device, buffer);
+    tuff__free(buffer);
+}
+
+static tuff_status open_staging(driver_device *device)
+{
+    vulkan_staging *staging = &device->staging;
+    if (staging->buffer.handle)
+        return TUFF_OK;
+    if (!staging->commands[0]) {
+        VkCommandBufferAllocateInfo info = {
+            .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+            .commandPool = device->commands,
+            .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+            .commandBufferCount = STAGING_SLOTS,
+        };
+        TRY(VULKAN(vkAllocateCommandBuffers, device->handle, &info, staging->commands));
+    }
+    return tuff__vulkan_buffer_create(device, (uint64_t)STAGING_SLOTS * STAGING_SLOT_SIZE, true, &staging->buffer);
+}
+
+/* The next slot, when its former copy is done. */
+static tuff_status take_slot(driver_device *device, uint32_t *slot)
+{
+    TRY(open_staging(device));
+    TRY(tuff__vulkan_wait_until(device, device->staging.tickets[device->staging.next]));
+    *slot = device->staging.next;
+    device->staging.next = (*slot + 1) % STAGING_SLOTS;
+    return TUFF_OK;
+}
+
+/* Submits the copy of a region between a slot and a buffer. */
+static tuff_status copy_slot(driver_device *device, uint32_t slot, VkBuffer from, VkBuffer to, VkBufferCopy region)
+{
+    VkCommandBuffer commands = device->staging.commands[slot];
+    TRY(tuff__vulkan_begin(commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT));
+    tuff__vk.vkCmdCopyBuffer(commands, from, to, 1, &region);
+    TRY(tuff__vulkan_end(commands));
+    return tuff__vulkan_submit(device, commands, &device->staging.tickets[slot]);
+}
+
+static tuff_status upload_piece(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
+                                uint64_t size)
+{
+    uint32_t slot;
+    TRY(take_slot(device, &slot));
+    driver_buffer *staging = &device->staging.buffer;
+    VkBufferCopy region = {.srcOffset = (uint64_t)slot * STAGING_SLOT_SIZE, .dstOffset = offset, .size = size};
+    TRY(tuff__vulkan_poke(device, staging, region.srcOffset, data, size));
+    TRY(copy_slot(device, slot, staging->handle, buffer->handle, region));
+    buffer->last_use = device->submitted;
+    return TUFF_OK;
+}
+
+tuff_status tuff__vulkan_write(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
+                               uint64_t size)
+{
+    /* Small writes to a buffer in use queue up; large ones would fill the ring and wait anyway. */
+    bool idle = tuff__vulkan_is_done(device, buffer->last_use);
+    if (buffer->memory.mapped && (idle || size > STAGING_SLOT_SIZE)) {
+        TRY(tuff__vulkan_wait_until(device, buffer->last_use));
+        return tuff__vulkan_poke(device, buffer, offset, data, size);
+    }
+    for (uint64_t done = 0; done < size; done += STAGING_SLOT_SIZE) {
+        uint64_t piece = size - done < STAGING_SLOT_SIZE ? size - done : STAGING_SLOT_SIZE;
+        TRY(upload_piece(device, buffer, offset + done, (const char *)data + done, piece));
+    }
+    return TUFF_OK;
+}
+
+typedef struct download {
+    driver_buffer *buffer;
+    uint64_t offset, size, asked, got; /* bytes of the range that were asked for and that have arrived */
+    char *data;
+    uint32_t slots[STAGING_SLOTS]; /* of the pieces that are under way */
+    uint32_t first, count;
+} download;
+
+static uint64_t next_piece(const download *range, uint64_t done)
+{
+    return range->size - done < STAGING_SLOT_SIZE ? range->size - done : STAGING_SLOT_SIZE;
+}
+
+static tuff_status ask(driver_device *device, download *range)
+{
+    uint32_t slot;
+    TRY(take_slot(device, &slot));
+    VkBufferCopy region = {
+        .srcOffset = range->offset + range->asked,
+        .dstOffset = (uint64_t)slot * STAGING_SLOT_SIZE,
+        .size = next_piece(range, range->asked),
+    };
+    TRY(copy_slot(device, slot, range->buffer->handle, device->staging.buffer.handle, region));
+    range->buffer->last_use = device->submitted;
+    range->asked += region.size;
+    range->slots[(range->first + range->count++) % STAGING_SLOTS] = slot;
+    return TUFF_OK;
+}
+
+static tuff_status get(driver_device *device, download *range)
+{
+    uint32_t slot = range->slots[range->first];
+    uint64_t size = next_piece(range, range->got);
+    TRY(tuff__vulkan_wait_until(device, device->staging.tickets[slot]));
+    TRY(tuff__vulkan_peek(device, &device->staging.buffer, (uint64_t)slot * STAGING_SLOT_SIZE, range->data + range->got,
+                          size));
+    range->got += size;
+    range->first = (range->first + 1) % STAGING_SLOTS;
+    range->count--;
+    return TUFF_OK;
+}
+
+tuff_status tuff__vulkan_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size)
+{
+    TRY(tuff__vulkan_wait_until(device, device->submitted));
+    if (buffer->memory.mapped)
+        return tuff__vulkan_peek(device, buffer, offset, data, size);
+    download range = {.buffer = buffer, .offset = offset, .size = size, .data = data};
+    /* Half of the ring is under way while the other half is emptied. */
+    while (range.got < size)
+        if (range.asked < size && range.count < STAGING_SLOTS / 2)
+            TRY(ask(device, &range));
+        else
+            TRY(get(device, &range));
+    return TUFF_OK;
+}

@@ -1,0 +1,144 @@
+/* Buffers with their memory: the choice of a memory type, mapping, and the flushes that memory without coherence needs.
+   Every buffer has an allocation of its own, because the pool above asks for few and large ones. */
+#include "base/checked.h"
+#include "device/vulkan/state.h"
+
+#include <string.h>
+
+/* Properties that need extensions or features that tuff does not use: protected, lazily allocated, AMD's coherent and
+   uncached memory, RDMA. */
+#define FORBIDDEN_PROPERTIES UINT32_C(0x1f0)
+
+static int count_bits(uint32_t bits)
+{
+    int count = 0;
+    for (; bits; bits &= bits - 1)
+        count++;
+    return count;
+}
+
+/* The type with all `needed` properties, the most `wanted` ones and the fewest others; -1 where there is none. */
+static int find_type(const VkPhysicalDeviceMemoryProperties *memory, uint32_t allowed, uint32_t needed, uint32_t wanted)
+{
+    int best = -1, best_score = -100;
+    for (uint32_t i = 0; i < memory->memoryTypeCount; i++) {
+        uint32_t flags = memory->memoryTypes[i].propertyFlags;
+        if (!(allowed >> i & 1) || (flags & needed) != needed || flags & (FORBIDDEN_PROPERTIES & ~needed))
+            continue;
+        int score = 4 * count_bits(flags & wanted) - count_bits(flags & ~(needed | wanted));
+        if (score > best_score) {
+            best = (int)i;
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+static int choose_type(const driver_device *device, uint32_t allowed, bool host)
+{
+    const uint32_t visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT, local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+    const uint32_t easy = VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    const VkPhysicalDeviceMemoryProperties *memory = &device->physical.memory;
+    if (host)
+        return find_type(memory, allowed, visible, easy);
+    int type = device->mapped ? find_type(memory, allowed, local | visible, easy) : -1;
+    if (type < 0)
+        type = find_type(memory, allowed, local, 0);
+    return type < 0 ? find_type(memory, allowed, 0, 0) : type;
+}
+
+static tuff_status allocate(driver_device *device, const VkMemoryRequirements *requirements, bool host,
+                            vulkan_memory *memory)
+{
+    int type = choose_type(device, requirements->memoryTypeBits, host);
+    if (type < 0)
+        return FAIL(TUFF_E_UNSUPPORTED, "vulkan: no memory type serves a buffer of %llu bytes",
+                    (unsigned long long)requirements->size);
+    uint32_t flags = device->physical.memory.memoryTypes[type].propertyFlags;
+    memory->coherent = flags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    /* Flushes round to whole atoms, which must lie inside. */
+    if (!tuff__align_u64(requirements->size, device->physical.properties.properties.limits.nonCoherentAtomSize,
+                         &memory->size))
+        return FAIL(TUFF_E_LIMIT, "vulkan: a buffer of %llu bytes is too large",
+                    (unsigned long long)requirements->size);
+    VkMemoryAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+        .allocationSize = memory->size,
+        .memoryTypeIndex = (uint32_t)type,
+    };
+    TRY(VULKAN(vkAllocateMemory, device->handle, &info, NULL, &memory->handle));
+    if (host || (device->mapped && flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT))
+        TRY(VULKAN(vkMapMemory, device->handle, memory->handle, 0, VK_WHOLE_SIZE, 0, &memory->mapped));
+    return TUFF_OK;
+}
+
+static tuff_status fill_buffer(driver_device *device, uint64_t size, bool host, driver_buffer *buffer)
+{
+    VkBufferCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+        .size = size,
+        .usage =
+            VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+    };
+    TRY(VULKAN(vkCreateBuffer, device->handle, &info, NULL, &buffer->handle));
+    VkMemoryRequirements requirements;
+    tuff__vk.vkGetBufferMemoryRequirements(device->handle, buffer->handle, &requirements);
+    TRY(allocate(device, &requirements, host, &buffer->memory));
+    return VULKAN(vkBindBufferMemory, device->handle, buffer->handle, buffer->memory.handle, 0);
+}
+
+tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, bool host, driver_buffer *buffer)
+{
+    *buffer = (driver_buffer){.size = size};
+    if (size > device->physical.maintenance3.maxMemoryAllocationSize)
+        return FAIL(TUFF_E_LIMIT, "vulkan: a buffer of %llu bytes is larger than %s allows (%llu)",
+                    (unsigned long long)size, device->physical.properties.properties.deviceName,
+                    (unsigned long long)device->physical.maintenance3.maxMemoryAllocationSize);
+    tuff_status status = fill_buffer(device, size, host, buffer);
+    if (status != TUFF_OK)
+        tuff__vulkan_buffer_release(device, buffer);
+    return status;
+}
+
+void tuff__vulkan_buffer_release(driver_device *device, driver_buffer *buffer)
+{
+    if (buffer->handle)
+        tuff__vk.vkDestroyBuffer(device->handle, buffer->handle, NULL);
+    if (buffer->memory.handle)
+        tuff__vk.vkFreeMemory(device->handle, buffer->memory.handle, NULL);
+    *buffer = (driver_buffer){0};
+}
+
+/* The whole atoms around a range. */
+static VkMappedMemoryRange atoms(const driver_device *device, const driver_buffer *buffer, uint64_t offset,
+                                 uint64_t size)
+{
+    uint64_t atom = device->physical.properties.properties.limits.nonCoherentAtomSize;
+    uint64_t first = offset / atom * atom, end = (offset + size + atom - 1) / atom * atom;
+    return (VkMappedMemoryRange){
+        .sType = VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE,
+        .memory = buffer->memory.handle,
+        .offset = first,
+        .size = end - first,
+    };
+}
+
+tuff_status tuff__vulkan_poke(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
+                              uint64_t size)
+{
+    memcpy((char *)buffer->memory.mapped + offset, data, size);
+    if (buffer->memory.coherent)
+        return TUFF_OK;
+    VkMappedMemoryRange range = atoms(device, buffer, offset, size);
+    return VULKAN(vkFlushMappedMemoryRanges, device->handle, 1, &range);
+}
+
+tuff_status tuff__vulkan_peek(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size)
+{
+    if (!buffer->memory.coherent) {
+        VkMappedMemoryRange range = atoms(device, buffer, offset, size);
+        TRY(VULKAN(vkInvalidateMappedMemoryRanges, device->handle, 1, &range));
+    }
+    memcpy(data, (const char *)buffer->memory.mapped + offset, size);
+    return TUFF_OK;
+}

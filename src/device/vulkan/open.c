@@ -1,0 +1,227 @@
+/* The driver's table, the list of devices, and opening and closing one. The instance is made at the first count and
+   lives as long as the process, because drivers do not survive being unloaded. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "device/vulkan/state.h"
+
+#define WAIT_LIMIT UINT64_C(30000000000)
+
+static VkInstance instance;
+static VkPhysicalDevice *usable_devices;
+static int usable_count;
+static char absence_text[256];
+
+/* Loaders from 2022 on hide devices of layers over other APIs unless they are asked for. */
+static tuff_status has_portability(bool *found)
+{
+    uint32_t count = 0;
+    TRY(VULKAN(vkEnumerateInstanceExtensionProperties, NULL, &count, NULL));
+    VkExtensionProperties *extensions = tuff__calloc(count + 1u, sizeof *extensions);
+    if (!extensions)
+        return TUFF_E_OOM_HOST;
+    tuff_status status = VULKAN(vkEnumerateInstanceExtensionProperties, NULL, &count, extensions);
+    for (uint32_t i = 0; status == TUFF_OK && i < count; i++)
+        if (strcmp(extensions[i].extensionName, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME) == 0)
+            *found = true;
+    tuff__free(extensions);
+    return status;
+}
+
+static tuff_status make_instance(VkInstance *out)
+{
+    static const char *const portability_names[] = {VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME};
+    uint32_t version = 0;
+    bool portability = false;
+    TRY(VULKAN(vkEnumerateInstanceVersion, &version));
+    if (version < VK_API_VERSION_1_1)
+        return FAIL(TUFF_E_NO_DEVICE, "the Vulkan loader is older than 1.1");
+    TRY(has_portability(&portability));
+    VkApplicationInfo application = {
+        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+        .pApplicationName = "tuff",
+        .pEngineName = "tuff",
+        .apiVersion = VK_API_VERSION_1_3,
+    };
+    VkInstanceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+        .flags = portability ? VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR : 0u,
+        .pApplicationInfo = &application,
+        .enabledExtensionCount = portability ? 1 : 0,
+        .ppEnabledExtensionNames = portability_names,
+    };
+    return VULKAN(vkCreateInstance, &info, NULL, out);
+}
+
+static tuff_status list_devices(VkInstance from)
+{
+    uint32_t count = 0;
+    TRY(VULKAN(vkEnumeratePhysicalDevices, from, &count, NULL));
+    VkPhysicalDevice *devices = tuff__calloc(count + 1u, sizeof *devices);
+    if (!devices)
+        return TUFF_E_OOM_HOST;
+    tuff_status status = VULKAN(vkEnumeratePhysicalDevices, from, &count, devices);
+    if (status != TUFF_OK) {
+        tuff__free(devices);
+        return status;
+    }
+    usable_count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (tuff__vulkan_is_usable(devices[i]))
+            devices[usable_count++] = devices[i];
+    usable_devices = devices;
+    return TUFF_OK;
+}
+
+static tuff_status start(void)
+{
+    VkInstance made = NULL;
+    TRY(tuff__vulkan_load_global());
+    TRY(make_instance(&made));
+    tuff_status status = tuff__vulkan_load_instance(made);
+    if (status == TUFF_OK)
+        status = list_devices(made);
+    if (status == TUFF_OK)
+        instance = made;
+    else if (tuff__vk.vkDestroyInstance)
+        tuff__vk.vkDestroyInstance(made, NULL);
+    return status;
+}
+
+static int count_devices(const char **absence)
+{
+    tuff_status status = instance ? TUFF_OK : start();
+    if (status == TUFF_OK && usable_count)
+        return usable_count;
+    const char *advice = "install a Vulkan driver (Debian: mesa-vulkan-drivers, which also runs on the CPU)";
+    if (status == TUFF_OK)
+        snprintf(absence_text, sizeof absence_text, "no driver offers a device with Vulkan 1.1 and compute: %s",
+                 advice);
+    else
+        snprintf(absence_text, sizeof absence_text, "%.120s%s%s", tuff_error(),
+                 strstr(tuff_error(), "install") ? "" : ": ", strstr(tuff_error(), "install") ? "" : advice);
+    *absence = absence_text;
+    return 0;
+}
+
+static tuff_status describe(int index, tuff_device_info *info)
+{
+    vulkan_physical physical;
+    *info = (tuff_device_info){0};
+    TRY(tuff__vulkan_examine(usable_devices[index], &physical));
+    tuff__vulkan_describe(&physical, info);
+    snprintf(info->selector, sizeof info->selector, "vulkan:%d", index);
+    return TUFF_OK;
+}
+
+static tuff_status create_device(driver_device *device)
+{
+    const vulkan_physical *physical = &device->physical;
+    const float priority = 1;
+    VkDeviceQueueCreateInfo queue = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+        .queueFamilyIndex = physical->queue_family,
+        .queueCount = 1,
+        .pQueuePriorities = &priority,
+    };
+    VkDeviceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+        .pNext = &physical->features,
+        .queueCreateInfoCount = 1,
+        .pQueueCreateInfos = &queue,
+        .enabledExtensionCount = physical->extension_count,
+        .ppEnabledExtensionNames = physical->extensions,
+    };
+    return VULKAN(vkCreateDevice, physical->handle, &info, NULL, &device->handle);
+}
+
+static tuff_status create_objects(driver_device *device)
+{
+    VkCommandPoolCreateInfo pool = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+        .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
+        .queueFamilyIndex = device->physical.queue_family,
+    };
+    VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    tuff__vk.vkGetDeviceQueue(device->handle, device->physical.queue_family, 0, &device->queue);
+    TRY(VULKAN(vkCreateCommandPool, device->handle, &pool, NULL, &device->commands));
+    for (int i = 0; i < MAX_IN_FLIGHT; i++)
+        TRY(VULKAN(vkCreateFence, device->handle, &fence, NULL, &device->fences[i]));
+    device->identity = tuff__vulkan_identity(&device->physical);
+    return device->identity ? TUFF_OK : TUFF_E_OOM_HOST;
+}
+
+static void destroy_objects(driver_device *device)
+{
+    if (!device->handle)
+        return;
+    tuff__vulkan_buffer_release(device, &device->staging.buffer);
+    for (int i = 0; i < MAX_IN_FLIGHT; i++)
+        if (device->fences[i])
+            tuff__vk.vkDestroyFence(device->handle, device->fences[i], NULL);
+    if (device->commands)
+        tuff__vk.vkDestroyCommandPool(device->handle, device->commands, NULL);
+    tuff__vk.vkDestroyDevice(device->handle, NULL);
+}
+
+static void close_device(driver_device *device)
+{
+    /* A device that still runs after the time limit keeps its objects: destroying them could wait for ever. */
+    if (tuff__vulkan_settle(device, device->submitted))
+        destroy_objects(device);
+    tuff__free(device->identity);
+    tuff__free(device);
+}
+
+static tuff_status open_device(int index, driver_device **out)
+{
+    driver_device *device = tuff__calloc(1, sizeof *device);
+    if (!device)
+        return TUFF_E_OOM_HOST;
+    device->wait_limit = WAIT_LIMIT;
+    tuff_status status = tuff__vulkan_examine(usable_devices[index], &device->physical);
+    VkPhysicalDeviceType type = device->physical.properties.properties.deviceType;
+    device->mapped = type == VK_PHYSICAL_DEVICE_TYPE_CPU || type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+    if (status == TUFF_OK)
+        status = create_device(device);
+    if (status == TUFF_OK)
+        status = create_objects(device);
+    if (status == TUFF_OK)
+        *out = device;
+    else
+        close_device(device);
+    return status;
+}
+
+static const char *identity(driver_device *device)
+{
+    return device->identity;
+}
+
+static tuff_status wait_for_all(driver_device *device)
+{
+    return tuff__vulkan_wait_until(device, device->submitted);
+}
+
+const driver tuff__driver_vulkan = {
+    .name = "vulkan",
+    .language = "GLSL",
+    .count = count_devices,
+    .describe = describe,
+    .open = open_device,
+    .close = close_device,
+    .identity = identity,
+    .buffer_create = tuff__vulkan_new_buffer,
+    .buffer_destroy = tuff__vulkan_drop_buffer,
+    .buffer_write = tuff__vulkan_write,
+    .buffer_read = tuff__vulkan_read,
+    .program_create = tuff__vulkan_new_program,
+    .program_destroy = tuff__vulkan_drop_program,
+    .recording_create = tuff__vulkan_record,
+    .recording_destroy = tuff__vulkan_drop_recording,
+    .submit = tuff__vulkan_replay,
+    .wait = wait_for_all,
+    .timestamps = tuff__vulkan_timestamps,
+};

@@ -1,0 +1,259 @@
+/* What a physical device is and has: properties and features of every Vulkan version from 1.1, the queue family, the
+   description for users and the identity for cache keys. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "device/vulkan/state.h"
+
+/* Names the way from GLSL to SPIR-V: to be raised with every change of it. The compiler's own version stays out, so that a
+   build without compiler finds the programs of a build with one. */
+#define SPIRV_REVISION "1: shaderc, Vulkan 1.1, optimised for performance"
+
+/* Puts a structure at the head of a pNext chain. */
+#define CHAIN(head, structure, type)      \
+    do {                                  \
+        (structure).sType = (type);       \
+        (structure).pNext = (head).pNext; \
+        (head).pNext = &(structure);      \
+    } while (0)
+
+/* The family for compute: without graphics if possible, since such a queue does not wait for the desktop. */
+static bool find_queue_family(VkPhysicalDevice handle, uint32_t *family, uint32_t *timestamp_bits)
+{
+    VkQueueFamilyProperties families[32];
+    uint32_t count = sizeof families / sizeof *families;
+    bool found = false;
+    tuff__vk.vkGetPhysicalDeviceQueueFamilyProperties(handle, &count, families);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) || !families[i].queueCount)
+            continue;
+        bool alone = !(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT);
+        if (found && !alone)
+            continue;
+        *family = i;
+        *timestamp_bits = families[i].timestampValidBits;
+        if (alone)
+            return true;
+        found = true;
+    }
+    return found;
+}
+
+bool tuff__vulkan_is_usable(VkPhysicalDevice handle)
+{
+    VkPhysicalDeviceProperties properties;
+    uint32_t family, bits;
+    tuff__vk.vkGetPhysicalDeviceProperties(handle, &properties);
+    return properties.apiVersion >= VK_API_VERSION_1_1 && find_queue_family(handle, &family, &bits);
+}
+
+static bool has(const VkExtensionProperties *extensions, uint32_t count, const char *name)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(extensions[i].extensionName, name) == 0)
+            return true;
+    return false;
+}
+
+typedef struct extension_list {
+    VkExtensionProperties *items;
+    uint32_t count;
+} extension_list;
+
+static tuff_status list_extensions(VkPhysicalDevice handle, extension_list *list)
+{
+    VkResult result;
+    TRY(VULKAN(vkEnumerateDeviceExtensionProperties, handle, NULL, &list->count, NULL));
+    list->items = tuff__calloc(list->count + 1u, sizeof *list->items);
+    if (!list->items)
+        return TUFF_E_OOM_HOST;
+    result = tuff__vk.vkEnumerateDeviceExtensionProperties(handle, NULL, &list->count, list->items);
+    return tuff__vulkan_check(result, "vkEnumerateDeviceExtensionProperties");
+}
+
+/* True where the device has what core_version made core. Below that version the extension is noted for enabling. */
+static bool provides(vulkan_physical *physical, const extension_list *list, uint32_t core_version, const char *name)
+{
+    if (physical->version >= core_version)
+        return true;
+    if (!has(list->items, list->count, name))
+        return false;
+    physical->extensions[physical->extension_count++] = name;
+    return true;
+}
+
+static void query_properties(vulkan_physical *physical, const extension_list *list)
+{
+    VkPhysicalDeviceProperties2 *head = &physical->properties;
+    head->sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    CHAIN(*head, physical->id, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES);
+    CHAIN(*head, physical->maintenance3, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES);
+    CHAIN(*head, physical->subgroup, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES);
+    if (physical->version >= VK_API_VERSION_1_2 ||
+        has(list->items, list->count, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME))
+        CHAIN(*head, physical->driver, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES);
+    if (physical->subgroup_control.sType)
+        CHAIN(*head, physical->subgroup_sizes, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
+    if (provides(physical, list, VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME))
+        CHAIN(*head, physical->float_controls, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES);
+    if (has(list->items, list->count, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME))
+        CHAIN(*head, physical->multiprocessors, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
+    if (has(list->items, list->count, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME))
+        CHAIN(*head, physical->compute_units, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD);
+    tuff__vk.vkGetPhysicalDeviceProperties2(physical->handle, head);
+}
+
+/* Clears what the device has and tuff does not use: unused features can cost speed. */
+static void keep_used_features(vulkan_physical *physical)
+{
+    VkPhysicalDeviceFeatures *core = &physical->features.features;
+    *core = (VkPhysicalDeviceFeatures){.shaderInt64 = core->shaderInt64, .shaderInt16 = core->shaderInt16};
+    physical->storage16.uniformAndStorageBuffer16BitAccess = VK_FALSE;
+    physical->storage16.storagePushConstant16 = VK_FALSE;
+    physical->storage16.storageInputOutput16 = VK_FALSE;
+    physical->storage8.uniformAndStorageBuffer8BitAccess = VK_FALSE;
+    physical->storage8.storagePushConstant8 = VK_FALSE;
+}
+
+static void query_features(vulkan_physical *physical, const extension_list *list)
+{
+    VkPhysicalDeviceFeatures2 *head = &physical->features;
+    head->sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+    CHAIN(*head, physical->storage16, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES);
+    if (provides(physical, list, VK_API_VERSION_1_2, VK_KHR_8BIT_STORAGE_EXTENSION_NAME))
+        CHAIN(*head, physical->storage8, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES);
+    if (provides(physical, list, VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME))
+        CHAIN(*head, physical->arithmetic, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES);
+    if (provides(physical, list, VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
+        CHAIN(*head, physical->subgroup_control, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
+    tuff__vk.vkGetPhysicalDeviceFeatures2(physical->handle, head);
+    keep_used_features(physical);
+}
+
+tuff_status tuff__vulkan_examine(VkPhysicalDevice handle, vulkan_physical *physical)
+{
+    extension_list list = {0};
+    VkPhysicalDeviceProperties properties;
+    *physical = (vulkan_physical){.handle = handle};
+    tuff__vk.vkGetPhysicalDeviceProperties(handle, &properties);
+    physical->version = properties.apiVersion & ~UINT32_C(0xfff);
+    if (physical->version > VK_API_VERSION_1_3)
+        physical->version = VK_API_VERSION_1_3;
+    if (!find_queue_family(handle, &physical->queue_family, &physical->timestamp_bits))
+        return FAIL(TUFF_E_NO_DEVICE, "vulkan: %s has no compute queue", properties.deviceName);
+    tuff_status status = list_extensions(handle, &list);
+    if (status == TUFF_OK) {
+        query_features(physical, &list);
+        query_properties(physical, &list);
+        tuff__vk.vkGetPhysicalDeviceMemoryProperties(handle, &physical->memory);
+        /* Layers over other APIs, such as MoltenVK, demand that their restrictions are accepted. */
+        if (has(list.items, list.count, "VK_KHR_portability_subset"))
+            physical->extensions[physical->extension_count++] = "VK_KHR_portability_subset";
+    }
+    tuff__free(list.items);
+    return status;
+}
+
+static tuff_device_class device_class(VkPhysicalDeviceType type)
+{
+    switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_CPU:
+        return TUFF_DEVICE_CPU;
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+        return TUFF_DEVICE_GPU_INTEGRATED;
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+        return TUFF_DEVICE_GPU_DISCRETE;
+    default:
+        return TUFF_DEVICE_OTHER;
+    }
+}
+
+static uint32_t lower(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t memory_size(const VkPhysicalDeviceMemoryProperties *memory)
+{
+    uint64_t largest = 0;
+    for (uint32_t i = 0; i < memory->memoryHeapCount; i++)
+        if (memory->memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT && memory->memoryHeaps[i].size > largest)
+            largest = memory->memoryHeaps[i].size;
+    return largest;
+}
+
+static void describe_limits(const vulkan_physical *physical, tuff_device_info *info)
+{
+    const VkPhysicalDeviceLimits *limits = &physical->properties.properties.limits;
+    const VkPhysicalDeviceShaderCorePropertiesAMD *amd = &physical->compute_units;
+    uint32_t bindings = lower(limits->maxPerStageDescriptorStorageBuffers, limits->maxDescriptorSetStorageBuffers);
+    info->memory_size = memory_size(&physical->memory);
+    info->max_allocation = physical->maintenance3.maxMemoryAllocationSize;
+    if (info->memory_size && info->max_allocation > info->memory_size)
+        info->max_allocation = info->memory_size;
+    info->max_binding = limits->maxStorageBufferRange / 256u * 256u;
+    info->offset_alignment = (uint32_t)limits->minStorageBufferOffsetAlignment;
+    info->local_memory_size = limits->maxComputeSharedMemorySize;
+    info->max_group_size = lower(limits->maxComputeWorkGroupInvocations, limits->maxComputeWorkGroupSize[0]);
+    info->max_bindings = lower(lower(bindings, limits->maxPerStageResources), MAX_BINDINGS);
+    info->compute_units = physical->multiprocessors.shaderSMCount;
+    if (!info->compute_units)
+        info->compute_units =
+            amd->shaderEngineCount * amd->shaderArraysPerEngineCount * amd->computeUnitsPerShaderArray;
+}
+
+static void describe_driver(const vulkan_physical *physical, tuff_device_info *info)
+{
+    const VkPhysicalDeviceProperties *properties = &physical->properties.properties;
+    if (physical->driver.driverName[0])
+        snprintf(info->driver, sizeof info->driver, "%.60s %.60s", physical->driver.driverName,
+                 physical->driver.driverInfo[0] ? physical->driver.driverInfo : "");
+    else
+        snprintf(info->driver, sizeof info->driver, "Vulkan driver %#x", properties->driverVersion);
+    size_t length = strlen(info->driver);
+    if (length && info->driver[length - 1] == ' ')
+        info->driver[length - 1] = 0;
+}
+
+void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *info)
+{
+    const VkPhysicalDeviceProperties *properties = &physical->properties.properties;
+    snprintf(info->name, sizeof info->name, "%.127s", properties->deviceName);
+    snprintf(info->api, sizeof info->api, "Vulkan %u.%u", VK_API_VERSION_MAJOR(properties->apiVersion),
+             VK_API_VERSION_MINOR(properties->apiVersion));
+    describe_driver(physical, info);
+    info->device_class = device_class(properties->deviceType);
+    info->vendor_id = properties->vendorID;
+    info->device_id = properties->deviceID;
+    describe_limits(physical, info);
+    info->subgroup_size =
+        physical->subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT ? physical->subgroup.subgroupSize : 0;
+    info->narrow_storage = physical->storage16.storageBuffer16BitAccess && physical->storage8.storageBuffer8BitAccess;
+    info->half_arithmetic = physical->arithmetic.shaderFloat16;
+    info->int64 = physical->features.features.shaderInt64;
+}
+
+static void add_uuid(text *out, const char *name, const uint8_t *bytes)
+{
+    tuff__text_add(out, "\n%s ", name);
+    for (size_t i = 0; i < VK_UUID_SIZE; i++)
+        tuff__text_add(out, "%02x", bytes[i]);
+}
+
+char *tuff__vulkan_identity(const vulkan_physical *physical)
+{
+    const VkPhysicalDeviceProperties *properties = &physical->properties.properties;
+    text lines = {0};
+    tuff__text_add(&lines, "vulkan %u.%u\nname %s\nvendor %#x device %#x driver %#x %s %s",
+                   VK_API_VERSION_MAJOR(properties->apiVersion), VK_API_VERSION_MINOR(properties->apiVersion),
+                   properties->deviceName, properties->vendorID, properties->deviceID, properties->driverVersion,
+                   physical->driver.driverName, physical->driver.driverInfo);
+    add_uuid(&lines, "pipeline cache", properties->pipelineCacheUUID);
+    add_uuid(&lines, "driver", physical->id.driverUUID);
+    tuff__text_add(&lines, "\nSPIR-V " SPIRV_REVISION);
+    char *copy = lines.failed ? NULL : tuff__strdup(tuff__text_get(&lines));
+    tuff__text_free(&lines);
+    return copy;
+}

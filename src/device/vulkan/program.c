@@ -1,0 +1,159 @@
+/* Programs: SPIR-V from the cache or the compiler, made into a compute pipeline with its layouts. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "device/vulkan/state.h"
+
+#define SPIRV_MAGIC UINT32_C(0x07230203)
+
+static tuff_status create_set_layout(driver_device *device, driver_program *program)
+{
+    VkDescriptorSetLayoutBinding bindings[MAX_BINDINGS];
+    if (!program->buffer_count)
+        return TUFF_OK;
+    for (uint32_t i = 0; i < program->buffer_count; i++)
+        bindings[i] = (VkDescriptorSetLayoutBinding){
+            .binding = i,
+            .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+            .descriptorCount = 1,
+            .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
+        };
+    VkDescriptorSetLayoutCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
+        .bindingCount = program->buffer_count,
+        .pBindings = bindings,
+    };
+    return VULKAN(vkCreateDescriptorSetLayout, device->handle, &info, NULL, &program->set_layout);
+}
+
+static tuff_status create_layout(driver_device *device, driver_program *program)
+{
+    VkPushConstantRange words = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT, .size = program->word_count * 4u};
+    VkPipelineLayoutCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+        .setLayoutCount = program->set_layout ? 1 : 0,
+        .pSetLayouts = &program->set_layout,
+        .pushConstantRangeCount = program->word_count ? 1 : 0,
+        .pPushConstantRanges = &words,
+    };
+    return VULKAN(vkCreatePipelineLayout, device->handle, &info, NULL, &program->layout);
+}
+
+/* Whether the pipeline must be made with the required subgroup width, or has it anyway. */
+static tuff_status check_subgroup(const vulkan_physical *physical, const program_request *request, bool *required)
+{
+    const VkPhysicalDeviceSubgroupSizeControlProperties *sizes = &physical->subgroup_sizes;
+    uint32_t width = request->subgroup_size;
+    *required = false;
+    if (!width)
+        return TUFF_OK;
+    if (physical->subgroup_control.subgroupSizeControl && width >= sizes->minSubgroupSize &&
+        width <= sizes->maxSubgroupSize && !(width & (width - 1)) &&
+        sizes->requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) {
+        if (request->local_size > (uint64_t)width * sizes->maxComputeWorkgroupSubgroups)
+            return FAIL(TUFF_E_LIMIT, "%s: groups of %u items are more than %u subgroups of %u", request->name,
+                        request->local_size, sizes->maxComputeWorkgroupSubgroups, width);
+        *required = true;
+        return TUFF_OK;
+    }
+    bool varies = physical->subgroup_control.subgroupSizeControl && sizes->minSubgroupSize != sizes->maxSubgroupSize;
+    if (!varies && physical->subgroup.subgroupSize == width)
+        return TUFF_OK;
+    return FAIL(TUFF_E_UNSUPPORTED, "%s: %s has no subgroups of %u items", request->name,
+                physical->properties.properties.deviceName, width);
+}
+
+static tuff_status create_pipeline(driver_device *device, const program_request *request, VkShaderModule module,
+                                   driver_program *program)
+{
+    bool required = false;
+    TRY(check_subgroup(&device->physical, request, &required));
+    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
+        .requiredSubgroupSize = request->subgroup_size,
+    };
+    bool full = required && device->physical.subgroup_control.computeFullSubgroups &&
+                request->local_size % request->subgroup_size == 0;
+    VkComputePipelineCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+        .stage =
+            {
+                .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                .pNext = required ? &subgroup : NULL,
+                .flags = full ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0u,
+                .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                .module = module,
+                .pName = "main",
+            },
+        .layout = program->layout,
+        .basePipelineIndex = -1,
+    };
+    return VULKAN(vkCreateComputePipelines, device->handle, VK_NULL_HANDLE, 1, &info, NULL, &program->pipeline);
+}
+
+static tuff_status build(driver_device *device, const program_request *request, blob spirv, driver_program *program)
+{
+    VkShaderModuleCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+        .codeSize = spirv.size,
+        .pCode = spirv.data,
+    };
+    VkShaderModule module = VK_NULL_HANDLE;
+    TRY(create_set_layout(device, program));
+    TRY(create_layout(device, program));
+    TRY(VULKAN(vkCreateShaderModule, device->handle, &info, NULL, &module));
+    tuff_status status = create_pipeline(device, request, module, program);
+    tuff__vk.vkDestroyShaderModule(device->handle, module, NULL);
+    return status;
+}
+
+/* The caller has proved the bytes undamaged; this refuses what is no SPIR-V at all. */
+static bool is_spirv(blob spirv)
+{
+    uint32_t magic = 0;
+    if (spirv.size < 20 || spirv.size % 4)
+        return false;
+    memcpy(&magic, spirv.data, sizeof magic);
+    return magic == SPIRV_MAGIC;
+}
+
+tuff_status tuff__vulkan_new_program(driver_device *device, const program_request *request, blob cached, blob *made,
+                                     driver_program **out)
+{
+    blob spirv = {0};
+    *made = (blob){0};
+    if (cached.size && !is_spirv(cached))
+        return FAIL(TUFF_E_COMPILE, "%s: the cached program is not SPIR-V", request->name);
+    if (!cached.size)
+        TRY(tuff__vulkan_compile(request, &spirv));
+    driver_program *program = tuff__calloc(1, sizeof *program);
+    if (!program) {
+        tuff__free(spirv.data);
+        return TUFF_E_OOM_HOST;
+    }
+    program->buffer_count = (uint32_t)request->buffer_count;
+    program->word_count = (uint32_t)request->word_count;
+    tuff_status status = build(device, request, cached.size ? cached : spirv, program);
+    if (status != TUFF_OK) {
+        tuff__vulkan_drop_program(device, program);
+        tuff__free(spirv.data);
+        return status;
+    }
+    *made = spirv;
+    *out = program;
+    return TUFF_OK;
+}
+
+void tuff__vulkan_drop_program(driver_device *device, driver_program *program)
+{
+    /* Recordings that use the program are gone, and they waited for their submissions; a hung one keeps its pipeline. */
+    if (!device->hung) {
+        if (program->pipeline)
+            tuff__vk.vkDestroyPipeline(device->handle, program->pipeline, NULL);
+        if (program->layout)
+            tuff__vk.vkDestroyPipelineLayout(device->handle, program->layout, NULL);
+        if (program->set_layout)
+            tuff__vk.vkDestroyDescriptorSetLayout(device->handle, program->set_layout, NULL);
+    }
+    tuff__free(program);
+}

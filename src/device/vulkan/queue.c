@@ -1,0 +1,122 @@
+/* The order of work on the device's one queue: numbered submissions, bounded waits, and the barriers that make
+   submissions follow each other. */
+#include "base/thread.h"
+#include "device/vulkan/state.h"
+
+#define WAIT_SLICE UINT64_C(100000000)
+
+static const VkPipelineStageFlags work_stages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+
+/* Notes what an answer of the driver means for the device as a whole. */
+static tuff_status note(driver_device *device, VkResult result, const char *function)
+{
+    if (result == VK_ERROR_DEVICE_LOST) {
+        device->lost = true;
+        device->finished = device->submitted;
+    }
+    return tuff__vulkan_check(result, function);
+}
+
+static VkFence oldest(const driver_device *device)
+{
+    return device->fences[(device->finished + 1) % MAX_IN_FLIGHT];
+}
+
+static tuff_status wait_within(driver_device *device, uint64_t ticket, uint64_t limit)
+{
+    uint64_t idle = 0;
+    while (device->finished < ticket) {
+        VkFence fence = oldest(device);
+        uint64_t start = tuff__nanoseconds(), slice = limit < WAIT_SLICE ? limit : WAIT_SLICE;
+        VkResult result = tuff__vk.vkWaitForFences(device->handle, 1, &fence, VK_TRUE, slice);
+        if (result == VK_SUCCESS) {
+            device->finished++;
+            device->hung = false;
+            idle = 0;
+            continue;
+        }
+        if (result != VK_TIMEOUT)
+            return note(device, result, "vkWaitForFences");
+        /* A process that was stopped for an hour has waited for one slice only. */
+        uint64_t elapsed = tuff__nanoseconds() - start;
+        idle += elapsed < slice ? elapsed : slice;
+        if (idle >= limit) {
+            device->hung = true;
+            return FAIL(TUFF_E_TIMEOUT, "vulkan: %s made no progress for %llu ms",
+                        device->physical.properties.properties.deviceName, (unsigned long long)(limit / 1000000));
+        }
+    }
+    return TUFF_OK;
+}
+
+tuff_status tuff__vulkan_wait_until(driver_device *device, uint64_t ticket)
+{
+    if (device->lost)
+        return FAIL(TUFF_E_DEVICE_LOST, "vulkan: %s was lost", device->physical.properties.properties.deviceName);
+    return wait_within(device, ticket, device->wait_limit);
+}
+
+bool tuff__vulkan_is_done(driver_device *device, uint64_t ticket)
+{
+    while (device->finished < ticket && tuff__vk.vkGetFenceStatus(device->handle, oldest(device)) == VK_SUCCESS)
+        device->finished++;
+    return device->finished >= ticket;
+}
+
+bool tuff__vulkan_settle(driver_device *device, uint64_t ticket)
+{
+    /* A device that hung once is not given the whole time again for every object. A wait that fails for want of memory
+       is worth another try, since giving up leaves objects behind. */
+    for (int attempt = 0; attempt < 3 && !device->lost && !device->hung; attempt++)
+        if (wait_within(device, ticket, device->wait_limit) == TUFF_OK)
+            return true;
+    return device->lost || tuff__vulkan_is_done(device, ticket);
+}
+
+tuff_status tuff__vulkan_submit(driver_device *device, VkCommandBuffer commands, uint64_t *ticket)
+{
+    if (device->submitted - device->finished == MAX_IN_FLIGHT)
+        TRY(tuff__vulkan_wait_until(device, device->finished + 1));
+    VkFence fence = device->fences[(device->submitted + 1) % MAX_IN_FLIGHT];
+    VkSubmitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+        .commandBufferCount = 1,
+        .pCommandBuffers = &commands,
+    };
+    TRY(VULKAN(vkResetFences, device->handle, 1, &fence));
+    TRY(note(device, tuff__vk.vkQueueSubmit(device->queue, 1, &info, fence), "vkQueueSubmit"));
+    *ticket = ++device->submitted;
+    return TUFF_OK;
+}
+
+void tuff__vulkan_barrier(VkCommandBuffer commands, VkPipelineStageFlags from)
+{
+    /* Later commands of either kind may rely on this barrier, so it reaches both. */
+    VkMemoryBarrier barrier = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = (from & VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT ? VK_ACCESS_SHADER_WRITE_BIT : 0u) |
+                         (from & VK_PIPELINE_STAGE_TRANSFER_BIT ? VK_ACCESS_TRANSFER_WRITE_BIT : 0u),
+        .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
+                         VK_ACCESS_TRANSFER_WRITE_BIT,
+    };
+    tuff__vk.vkCmdPipelineBarrier(commands, from, work_stages, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+tuff_status tuff__vulkan_begin(VkCommandBuffer commands, VkCommandBufferUsageFlags usage)
+{
+    VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, .flags = usage};
+    TRY(VULKAN(vkBeginCommandBuffer, commands, &info));
+    tuff__vulkan_barrier(commands, work_stages);
+    return TUFF_OK;
+}
+
+tuff_status tuff__vulkan_end(VkCommandBuffer commands)
+{
+    VkMemoryBarrier barrier = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+        .dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT,
+    };
+    tuff__vk.vkCmdPipelineBarrier(commands, work_stages, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, NULL, 0, NULL);
+    return VULKAN(vkEndCommandBuffer, commands);
+}

@@ -1,0 +1,323 @@
+/* Lists of commands recorded once and replayed. A recording is cut into segments, each a command buffer and a submission
+   of its own: their ends are the signs of progress that bounded waits need, and short ones do not run into watchdogs. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "device/vulkan/state.h"
+
+#define SEGMENT_COMMANDS 32u
+
+static const VkPipelineStageFlags compute_stage = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
+static const VkPipelineStageFlags transfer_stage = VK_PIPELINE_STAGE_TRANSFER_BIT;
+
+static uint32_t segment_end(const driver_recording *recording, uint32_t segment)
+{
+    uint32_t end = (segment + 1) * SEGMENT_COMMANDS;
+    return end < recording->command_count ? end : recording->command_count;
+}
+
+/* A grid of x * y groups that covers the count, wider than needed by less than y. */
+typedef struct grid {
+    uint32_t x, y;
+} grid;
+
+static grid shape_grid(const vulkan_physical *physical, uint64_t group_count)
+{
+    const uint32_t *limits = physical->properties.properties.limits.maxComputeWorkGroupCount;
+    uint64_t y = (group_count + limits[0] - 1) / limits[0];
+    if (y > limits[1])
+        return (grid){limits[0], limits[1]};
+    return (grid){(uint32_t)((group_count + y - 1) / y), (uint32_t)y};
+}
+
+static tuff_status dispatch(driver_device *device, VkCommandBuffer commands, const command *step)
+{
+    const driver_program *program = step->program;
+    uint32_t words[MAX_WORDS];
+    memcpy(words, step->words, sizeof words);
+    tuff__vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, program->pipeline);
+    for (uint64_t base = 0; base < step->group_count;) {
+        grid part = shape_grid(&device->physical, step->group_count - base);
+        uint64_t end = base + (uint64_t)part.x * part.y;
+        /* Group indices are 32 bits wide; a wrapped one would do another group's work a second time. */
+        if (end > UINT32_MAX || (end < step->group_count && !program->word_count))
+            return FAIL(TUFF_E_LIMIT, "vulkan: a dispatch of %llu groups is too large",
+                        (unsigned long long)step->group_count);
+        if (program->word_count) {
+            words[program->word_count - 1] = (uint32_t)base;
+            tuff__vk.vkCmdPushConstants(commands, program->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                        program->word_count * 4u, words);
+        }
+        tuff__vk.vkCmdDispatch(commands, part.x, part.y, 1);
+        base = end;
+    }
+    return TUFF_OK;
+}
+
+static void bind(driver_device *device, VkCommandBuffer commands, const command *step, VkDescriptorSet set)
+{
+    VkDescriptorBufferInfo buffers[MAX_BINDINGS];
+    for (int i = 0; i < step->binding_count; i++)
+        buffers[i] = (VkDescriptorBufferInfo){
+            .buffer = step->bindings[i].buffer->handle,
+            .offset = step->bindings[i].offset,
+            .range = step->bindings[i].size,
+        };
+    VkWriteDescriptorSet write = {
+        .sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+        .dstSet = set,
+        .descriptorCount = (uint32_t)step->binding_count,
+        .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+        .pBufferInfo = buffers,
+    };
+    tuff__vk.vkUpdateDescriptorSets(device->handle, 1, &write, 0, NULL);
+    tuff__vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, step->program->layout, 0, 1, &set, 0,
+                                     NULL);
+}
+
+static tuff_status record_command(driver_device *device, VkCommandBuffer commands, const command *step,
+                                  VkDescriptorSet set)
+{
+    const buffer_binding *bindings = step->bindings;
+    VkBufferCopy region;
+    switch (step->kind) {
+    case COMMAND_DISPATCH:
+        if (set)
+            bind(device, commands, step, set);
+        return dispatch(device, commands, step);
+    case COMMAND_COPY:
+        region = (VkBufferCopy){bindings[0].offset, bindings[1].offset, bindings[0].size};
+        tuff__vk.vkCmdCopyBuffer(commands, bindings[0].buffer->handle, bindings[1].buffer->handle, 1, &region);
+        return TUFF_OK;
+    case COMMAND_FILL_ZERO:
+        tuff__vk.vkCmdFillBuffer(commands, bindings[0].buffer->handle, bindings[0].offset, bindings[0].size, 0);
+        return TUFF_OK;
+    }
+    return FAIL(TUFF_E_USAGE, "vulkan: command kind %d", (int)step->kind);
+}
+
+/* Records the barriers and timestamps around a command. pending: the stages of the commands since the last barrier; it
+   widens what the caller says, because a barrier stands for everything before it. */
+static tuff_status record_step(driver_device *device, driver_recording *recording, VkCommandBuffer commands,
+                               const command *step, uint32_t index, VkDescriptorSet set, VkPipelineStageFlags *pending)
+{
+    VkPipelineStageFlags from =
+        *pending | (step->after_copy ? transfer_stage : 0u) | (step->after_dispatch ? compute_stage : 0u);
+    /* Timed commands run alone. */
+    if ((step->barrier || recording->queries) && from) {
+        tuff__vulkan_barrier(commands, from);
+        *pending = 0;
+    }
+    if (recording->queries)
+        tuff__vk.vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, recording->queries, 2 * index);
+    TRY(record_command(device, commands, step, set));
+    if (recording->queries)
+        tuff__vk.vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, recording->queries, 2 * index + 1);
+    *pending |= step->kind == COMMAND_DISPATCH ? compute_stage : transfer_stage;
+    return TUFF_OK;
+}
+
+/* sets: the descriptor sets of the whole recording, in the order of the dispatches that have buffers. */
+static tuff_status record_segment(driver_device *device, driver_recording *recording, uint32_t segment,
+                                  const command *commands, const VkDescriptorSet **sets)
+{
+    VkCommandBuffer buffer = recording->segments[segment];
+    uint32_t begin = segment * SEGMENT_COMMANDS, end = segment_end(recording, segment);
+    VkPipelineStageFlags pending = 0;
+    TRY(tuff__vulkan_begin(buffer, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT));
+    if (recording->queries)
+        tuff__vk.vkCmdResetQueryPool(buffer, recording->queries, 2 * begin, 2 * (end - begin));
+    for (uint32_t i = begin; i < end; i++) {
+        bool has_set = commands[i].kind == COMMAND_DISPATCH && commands[i].program->buffer_count;
+        TRY(record_step(device, recording, buffer, &commands[i], i, has_set ? *(*sets)++ : VK_NULL_HANDLE, &pending));
+    }
+    return tuff__vulkan_end(buffer);
+}
+
+static void count_descriptors(const command *commands, uint32_t count, uint32_t *sets, uint32_t *descriptors)
+{
+    *sets = *descriptors = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (commands[i].kind == COMMAND_DISPATCH && commands[i].program->buffer_count) {
+            *sets += 1;
+            *descriptors += commands[i].program->buffer_count;
+        }
+}
+
+/* Allocates sets of the layouts of all dispatches, in order. layouts has room for set_count. */
+static tuff_status allocate_sets(driver_device *device, driver_recording *recording, const command *commands,
+                                 uint32_t set_count, VkDescriptorSetLayout *layouts, VkDescriptorSet *sets)
+{
+    uint32_t filled = 0;
+    for (uint32_t i = 0; i < recording->command_count; i++)
+        if (commands[i].kind == COMMAND_DISPATCH && commands[i].program->buffer_count)
+            layouts[filled++] = commands[i].program->set_layout;
+    VkDescriptorSetAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
+        .descriptorPool = recording->pool,
+        .descriptorSetCount = set_count,
+        .pSetLayouts = layouts,
+    };
+    return VULKAN(vkAllocateDescriptorSets, device->handle, &info, sets);
+}
+
+/* The descriptor sets of the recording; *sets is freed by the caller, also after a failure. */
+static tuff_status create_sets(driver_device *device, driver_recording *recording, const command *commands,
+                               VkDescriptorSet **sets)
+{
+    uint32_t set_count, descriptor_count;
+    count_descriptors(commands, recording->command_count, &set_count, &descriptor_count);
+    if (!set_count)
+        return TUFF_OK;
+    VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, descriptor_count};
+    VkDescriptorPoolCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
+        .maxSets = set_count,
+        .poolSizeCount = 1,
+        .pPoolSizes = &size,
+    };
+    TRY(VULKAN(vkCreateDescriptorPool, device->handle, &info, NULL, &recording->pool));
+    *sets = tuff__calloc(set_count, sizeof **sets);
+    VkDescriptorSetLayout *layouts = tuff__calloc(set_count, sizeof *layouts);
+    tuff_status status =
+        *sets && layouts ? allocate_sets(device, recording, commands, set_count, layouts, *sets) : TUFF_E_OOM_HOST;
+    tuff__free(layouts);
+    return status;
+}
+
+static void note_buffer(driver_recording *recording, driver_buffer *buffer)
+{
+    for (uint32_t i = 0; i < recording->buffer_count; i++)
+        if (recording->buffers[i] == buffer)
+            return;
+    recording->buffers[recording->buffer_count++] = buffer;
+}
+
+static tuff_status note_buffers(driver_recording *recording, const command *commands)
+{
+    size_t bindings = 0;
+    for (uint32_t i = 0; i < recording->command_count; i++)
+        bindings += (size_t)commands[i].binding_count;
+    recording->buffers = tuff__calloc(bindings, sizeof *recording->buffers);
+    if (!recording->buffers)
+        return TUFF_E_OOM_HOST;
+    for (uint32_t i = 0; i < recording->command_count; i++)
+        for (int j = 0; j < commands[i].binding_count; j++)
+            note_buffer(recording, commands[i].bindings[j].buffer);
+    return TUFF_OK;
+}
+
+static tuff_status create_queries(driver_device *device, driver_recording *recording)
+{
+    const VkPhysicalDeviceProperties *properties = &device->physical.properties.properties;
+    if (!device->physical.timestamp_bits || properties->limits.timestampPeriod <= 0)
+        return FAIL(TUFF_E_UNSUPPORTED, "vulkan: %s has no timestamps", properties->deviceName);
+    VkQueryPoolCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+        .queryType = VK_QUERY_TYPE_TIMESTAMP,
+        .queryCount = 2 * recording->command_count,
+    };
+    return VULKAN(vkCreateQueryPool, device->handle, &info, NULL, &recording->queries);
+}
+
+static tuff_status create_segments(driver_device *device, driver_recording *recording)
+{
+    recording->segment_count = (recording->command_count + SEGMENT_COMMANDS - 1) / SEGMENT_COMMANDS;
+    recording->segments = tuff__calloc(recording->segment_count, sizeof *recording->segments);
+    if (!recording->segments)
+        return TUFF_E_OOM_HOST;
+    VkCommandBufferAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = device->commands,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = recording->segment_count,
+    };
+    return recording->segment_count ? VULKAN(vkAllocateCommandBuffers, device->handle, &info, recording->segments)
+                                    : TUFF_OK;
+}
+
+static tuff_status record_all(driver_device *device, driver_recording *recording, const command *commands, bool timed)
+{
+    VkDescriptorSet *sets = NULL;
+    TRY(note_buffers(recording, commands));
+    if (timed && recording->command_count)
+        TRY(create_queries(device, recording));
+    TRY(create_segments(device, recording));
+    tuff_status status = create_sets(device, recording, commands, &sets);
+    const VkDescriptorSet *next = sets;
+    for (uint32_t i = 0; status == TUFF_OK && i < recording->segment_count; i++)
+        status = record_segment(device, recording, i, commands, &next);
+    tuff__free(sets);
+    return status;
+}
+
+tuff_status tuff__vulkan_record(driver_device *device, const command *commands, int count, bool timed,
+                                driver_recording **out)
+{
+    driver_recording *recording = tuff__calloc(1, sizeof *recording);
+    if (!recording)
+        return TUFF_E_OOM_HOST;
+    recording->command_count = (uint32_t)count;
+    tuff_status status = record_all(device, recording, commands, timed);
+    if (status == TUFF_OK)
+        *out = recording;
+    else
+        tuff__vulkan_drop_recording(device, recording);
+    return status;
+}
+
+static void destroy_objects(driver_device *device, driver_recording *recording)
+{
+    /* A failed allocation leaves no command buffers: the handles are then all null. */
+    if (recording->segments && recording->segment_count && recording->segments[0])
+        tuff__vk.vkFreeCommandBuffers(device->handle, device->commands, recording->segment_count, recording->segments);
+    if (recording->pool)
+        tuff__vk.vkDestroyDescriptorPool(device->handle, recording->pool, NULL);
+    if (recording->queries)
+        tuff__vk.vkDestroyQueryPool(device->handle, recording->queries, NULL);
+}
+
+void tuff__vulkan_drop_recording(driver_device *device, driver_recording *recording)
+{
+    if (tuff__vulkan_settle(device, recording->last_use))
+        destroy_objects(device, recording);
+    tuff__free(recording->segments);
+    tuff__free(recording->buffers);
+    tuff__free(recording);
+}
+
+tuff_status tuff__vulkan_replay(driver_device *device, driver_recording *recording)
+{
+    tuff_status status = TUFF_OK;
+    for (uint32_t i = 0; status == TUFF_OK && i < recording->segment_count; i++)
+        status = tuff__vulkan_submit(device, recording->segments[i], &recording->last_use);
+    for (uint32_t i = 0; i < recording->buffer_count; i++)
+        recording->buffers[i]->last_use = device->submitted;
+    return status;
+}
+
+static uint64_t to_nanoseconds(const vulkan_physical *physical, uint64_t begin, uint64_t end)
+{
+    uint32_t bits = physical->timestamp_bits;
+    uint64_t mask = bits < 64 ? (UINT64_C(1) << bits) - 1 : UINT64_MAX;
+    return (uint64_t)((double)((end - begin) & mask) * (double)physical->properties.properties.limits.timestampPeriod);
+}
+
+tuff_status tuff__vulkan_timestamps(driver_device *device, driver_recording *recording, uint64_t *nanoseconds)
+{
+    if (!recording->command_count)
+        return TUFF_OK;
+    if (!recording->queries || !recording->last_use)
+        return FAIL(TUFF_E_USAGE, "vulkan: timestamps of a recording that is not timed or was never submitted");
+    TRY(tuff__vulkan_wait_until(device, recording->last_use));
+    for (uint32_t i = 0; i < recording->command_count; i++) {
+        uint64_t pair[2];
+        VkResult result = tuff__vk.vkGetQueryPoolResults(device->handle, recording->queries, 2 * i, 2, sizeof pair,
+                                                         pair, sizeof *pair, VK_QUERY_RESULT_64_BIT);
+        TRY(tuff__vulkan_check(result, "vkGetQueryPoolResults"));
+        if (result != VK_SUCCESS)
+            return FAIL(TUFF_E_UNSUPPORTED, "vulkan: the driver kept no timestamps");
+        nanoseconds[i] = to_nanoseconds(&device->physical, pair[0], pair[1]);
+    }
+    return TUFF_OK;
+}
