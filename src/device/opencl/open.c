@@ -187,9 +187,35 @@ static tuff_status describe_limits(cl_device_id id, tuff_device_info *info)
     return TUFF_OK;
 }
 
+/* "OpenCL 3.0 vendor's text": where the number ends. */
+static size_t number_end(const char *version)
+{
+    const size_t prefix = sizeof "OpenCL " - 1, length = strlen(version);
+    return length < prefix ? length : prefix + strcspn(version + prefix, " ");
+}
+
+/* The platform, its version in the vendor's own words (at most two of them) and the driver's where that is another:
+   "Portable Computing Language, PoCL 3.1". */
+static tuff_status describe_driver(const listed_device *listed, tuff_device_info *info)
+{
+    char platform[128] = "", words[256] = "", version[64] = "";
+    TRY(platform_text(listed->platform, CL_PLATFORM_NAME, platform, sizeof platform));
+    TRY(platform_text(listed->platform, CL_PLATFORM_VERSION, words, sizeof words));
+    TRY(device_text(listed->id, CL_DRIVER_VERSION, version, sizeof version));
+    const char *vendor = words + number_end(words);
+    vendor += strspn(vendor, " ");
+    int length = (int)strcspn(vendor, " ");
+    if (vendor[length] == ' ')
+        length += 1 + (int)strcspn(vendor + length + 1, " ,");
+    bool repeats = strstr(vendor, version) != NULL;
+    snprintf(info->driver, sizeof info->driver, "%.50s, %.*s%s%.30s", platform, length < 40 ? length : 40, vendor,
+             repeats ? "" : ", driver ", repeats ? "" : version);
+    return TUFF_OK;
+}
+
 tuff_status tuff__cl_describe(int index, tuff_device_info *info)
 {
-    char platform[128] = "", version[64] = "", driver_version[64] = "";
+    char version[64] = "";
     cl_device_type type = 0;
     cl_bool unified = CL_FALSE;
     cl_uint vendor = 0;
@@ -197,16 +223,12 @@ tuff_status tuff__cl_describe(int index, tuff_device_info *info)
         return FAIL(TUFF_E_NO_DEVICE, "opencl:%d: there are %d OpenCL devices", index, device_count);
     cl_device_id id = devices[index].id;
     TRY(device_text(id, CL_DEVICE_NAME, info->name, sizeof info->name));
-    TRY(platform_text(devices[index].platform, CL_PLATFORM_NAME, platform, sizeof platform));
-    TRY(device_text(id, CL_DRIVER_VERSION, driver_version, sizeof driver_version));
+    TRY(describe_driver(&devices[index], info));
     TRY(device_text(id, CL_DEVICE_VERSION, version, sizeof version));
     TRY(device_value(id, CL_DEVICE_TYPE, &type, sizeof type));
     TRY(device_value(id, CL_DEVICE_VENDOR_ID, &vendor, sizeof vendor));
     TRY(device_value(id, CL_DEVICE_HOST_UNIFIED_MEMORY, &unified, sizeof unified));
-    snprintf(info->driver, sizeof info->driver, "%.80s %.40s", platform, driver_version);
-    /* "OpenCL 3.0 vendor's text": the number is what counts. */
-    int length = (int)strcspn(version + sizeof "OpenCL " - 1, " ") + (int)sizeof "OpenCL " - 1;
-    snprintf(info->api, sizeof info->api, "%.*s", length, version);
+    snprintf(info->api, sizeof info->api, "%.*s", (int)number_end(version), version);
     info->device_class = class_of(type, unified);
     info->vendor_id = vendor;
     TRY(describe_limits(id, info));
