@@ -1,0 +1,330 @@
+/* Expands a body. Its lines are copied but for directives (@parameters, @shared, @body, @pass ... @end) and splices ($name),
+   which are replaced by the statements that emit.c writes. */
+#include "kernels/assemble.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kernels/maths.h"
+#include "kernels/texts.h"
+
+const char *tuff__kernel_text(const char *file_name)
+{
+    for (int i = 0; i < tuff__kernel_text_count; ++i)
+        if (strcmp(tuff__kernel_texts[i].name, file_name) == 0)
+            return tuff__kernel_texts[i].text;
+    return NULL;
+}
+
+/* A line of a body without its indentation. */
+typedef struct line {
+    const char *start, *next; /* next: the following line, or the end of the text */
+    size_t length;
+    int indentation;
+} line;
+
+static line line_at(const char *at)
+{
+    line result = {.start = at};
+    while (*result.start == ' ') {
+        ++result.start;
+        ++result.indentation;
+    }
+    const char *end = strchr(result.start, '\n');
+    result.length = end == NULL ? strlen(result.start) : (size_t)(end - result.start);
+    result.next = end == NULL ? result.start + result.length : end + 1;
+    return result;
+}
+
+static bool starts(const line *of, const char *word)
+{
+    return of->length >= strlen(word) && strncmp(of->start, word, strlen(word)) == 0;
+}
+
+/* Adds statements, one a line, with the indentation of the splice they replace. */
+static void add_indented(text *out, const char *statements, int indentation)
+{
+    while (*statements != 0) {
+        const line one = line_at(statements);
+        tuff__text_add(out, "%*s%.*s\n", indentation, "", (int)one.length, one.start);
+        statements = one.next;
+    }
+}
+
+typedef struct expansion {
+    const assembly_request *request;
+    emitter emitter;
+    pass_texts consume; /* of a matmul: written before the tile is known, used after */
+    text *header;       /* what stands outside the kernel function */
+    text *shared;       /* declarations of local memory */
+    text *body;
+} expansion;
+
+static const char *const names_of_texts[] = {"$row", "$run", "$vector", "$scalar", "$clear", "$reset_vector", "$reset_scalar",
+                                             "$add_vector", "$add_scalar", "$combine"};
+
+static const text *text_named(const pass_texts *texts, const line *splice)
+{
+    const text *all[] = {&texts->row,          &texts->run,        &texts->vector,     &texts->scalar, &texts->clear,
+                         &texts->reset_vector, &texts->reset_scalar, &texts->add_vector, &texts->add_scalar, &texts->combine};
+    for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
+        if (splice->length == strlen(names_of_texts[i]) && starts(splice, names_of_texts[i]))
+            return all[i];
+    return NULL;
+}
+
+/* A matmul: the addresses of its operands, and all of the epilogue that does not depend on the element. */
+static tuff_status expand_operands(expansion *with, int indentation)
+{
+    text made = {0};
+    tuff__emit_coordinates(&with->emitter, "U_TO_I_1(batch)", &made);
+    tuff__emit_operand(&with->emitter, 0, "a", &made);
+    tuff__emit_operand(&with->emitter, 1, "b", &made);
+    tuff_status status = tuff__emit_pass(&with->emitter, 0, EMIT_BOTH, &with->consume);
+    add_indented(with->body, tuff__text_get(&made), indentation);
+    add_indented(with->body, tuff__text_get(&with->consume.row), indentation);
+    if (status == TUFF_OK)
+        status = tuff__text_status(&made);
+    tuff__text_free(&made);
+    return status;
+}
+
+/* A splice outside of passes. */
+static tuff_status expand_splice(expansion *with, const line *splice)
+{
+    if (starts(splice, "$operands"))
+        return expand_operands(with, splice->indentation);
+    if (starts(splice, "$consume_vector"))
+        add_indented(with->body, tuff__text_get(&with->consume.vector), splice->indentation);
+    else if (starts(splice, "$consume_scalar"))
+        add_indented(with->body, tuff__text_get(&with->consume.scalar), splice->indentation);
+    if (starts(splice, "$consume"))
+        return TUFF_OK;
+    text made = {0};
+    tuff_status status = TUFF_OK;
+    if (starts(splice, "$coordinates"))
+        tuff__emit_coordinates(&with->emitter, "row", &made);
+    else
+        status = tuff__emit_finish(&with->emitter, starts(splice, "$finish_vector"), &made);
+    add_indented(with->body, tuff__text_get(&made), splice->indentation);
+    if (status == TUFF_OK)
+        status = tuff__text_status(&made);
+    tuff__text_free(&made);
+    return status;
+}
+
+/* The lines between @pass and @end, for one pass. */
+static tuff_status expand_pass(expansion *with, const char *from, const char *until, int pass, emit_mode mode)
+{
+    pass_texts texts = {.row = {0}};
+    tuff_status status = tuff__emit_pass(&with->emitter, pass, mode, &texts);
+    for (const char *at = from; at < until && status == TUFF_OK;) {
+        const line one = line_at(at);
+        const text *named = text_named(&texts, &one);
+        if (named != NULL) {
+            add_indented(with->body, tuff__text_get(named), one.indentation);
+        } else if (starts(&one, "$loop")) {
+            text loops = {0};
+            tuff__emit_loop_coordinates(&with->emitter, "run", &loops);
+            add_indented(with->body, tuff__text_get(&loops), one.indentation);
+            status = tuff__text_status(&loops);
+            tuff__text_free(&loops);
+        } else {
+            tuff__text_add(with->body, "%*s%.*s\n", one.indentation, "", (int)one.length, one.start);
+        }
+        at = one.next;
+    }
+    tuff__pass_texts_free(&texts);
+    return status;
+}
+
+/* Expands all passes of a section and answers where it ends. */
+static tuff_status expand_passes(expansion *with, const line *directive, const char **next)
+{
+    const char *end = strstr(directive->next, "@end\n");
+    if (end == NULL)
+        return FAIL(TUFF_E_COMPILE, "kernels: %s.k: @pass without @end", with->request->body);
+    const emit_mode mode = starts(directive, "@pass vector")   ? EMIT_VECTOR
+                           : starts(directive, "@pass scalar") ? EMIT_SCALAR
+                                                               : EMIT_BOTH;
+    const int passes = tuff__emit_pass_count(&with->emitter);
+    for (int pass = 0; pass < passes; ++pass)
+        TRY(expand_pass(with, directive->next, end, pass, mode));
+    *next = end + strlen("@end\n");
+    return TUFF_OK;
+}
+
+/* `const int name = PARAM(i);` for each name of the directive. */
+static tuff_status expand_parameters(expansion *with, const line *directive)
+{
+    const char *c = directive->start + strlen("@parameters"), *end = directive->start + directive->length;
+    int count = 0;
+    while (c < end) {
+        while (c < end && *c == ' ')
+            ++c;
+        size_t length = 0;
+        while (c + length < end && c[length] != ' ')
+            ++length;
+        if (length == 0)
+            break;
+        if (count >= with->request->fixed_count)
+            return FAIL(TUFF_E_COMPILE, "kernels: %s.k has more parameters than it was given", with->request->body);
+        const int number = tuff__emit_parameter(&with->emitter, with->request->fixed[count++]);
+        tuff__text_add(with->body, "    const int %.*s = PARAM(%d);\n", (int)length, c, number);
+        c += length;
+    }
+    return TUFF_OK;
+}
+
+static void expand_shared(expansion *with, const line *directive)
+{
+    const char *declaration = directive->start + strlen("@shared ");
+    const int length = (int)(directive->length - strlen("@shared "));
+    if (with->request->glsl)
+        tuff__text_add(with->shared, "shared %.*s;\n", length, declaration);
+    else
+        tuff__text_add(with->shared, "    __local %.*s;\n", length, declaration);
+}
+
+static tuff_status expand_body(expansion *with, const char *body)
+{
+    bool inside = false;
+    for (const char *at = body; *at != 0;) {
+        const line one = line_at(at);
+        at = one.next;
+        if (starts(&one, "@parameters"))
+            TRY(expand_parameters(with, &one));
+        else if (starts(&one, "@shared"))
+            expand_shared(with, &one);
+        else if (starts(&one, "@body"))
+            inside = true;
+        else if (starts(&one, "@pass"))
+            TRY(expand_passes(with, &one, &at));
+        else if (one.length > 0 && one.start[0] == '$')
+            TRY(expand_splice(with, &one));
+        else
+            tuff__text_add(inside ? with->body : with->header, "%*s%.*s\n", one.indentation, "", (int)one.length, one.start);
+    }
+    TRY(with->emitter.status);
+    TRY(tuff__text_status(with->header));
+    TRY(tuff__text_status(with->shared));
+    return tuff__text_status(with->body);
+}
+
+static const char *memory_type(tuff_dtype dtype, const assembly_request *request)
+{
+    static const char *const opencl[] = {"float", "ushort", "ushort", "int", "uint", "char", "uchar", "uchar"};
+    static const char *const glsl[] = {"float", "uint16_t", "uint16_t", "int", "uint", "int8_t", "uint8_t", "uint8_t"};
+    if (!request->glsl)
+        return opencl[dtype];
+    return tuff_dtype_size(dtype) < 4 && !request->narrow_storage ? "uint" : glsl[dtype];
+}
+
+static void add_glsl_buffers(const assembly_request *request, text *out)
+{
+    tuff__text_add(out, "layout(std430, set = 0, binding = 0) readonly buffer P_ { int p[]; };\n");
+    for (int i = 0; i < request->buffer_count; ++i) {
+        const chain_buffer *buffer = &request->buffers[i];
+        const char *access = buffer->written ? "" : "readonly ";
+        tuff__text_add(out, "layout(std430, set = 0, binding = %d) %sbuffer B%d_ { %s b%d[]; };\n", i + 1, access, i,
+                       memory_type(buffer->dtype, request), i);
+        if (request->vec > 1 && tuff_dtype_size(buffer->dtype) == 4)
+            tuff__text_add(out, "layout(std430, set = 0, binding = %d) %sbuffer B%dv_ { %s b%d_v[]; };\n", i + 1, access, i,
+                           buffer->dtype == TUFF_F32   ? "vec4"
+                           : buffer->dtype == TUFF_I32 ? "ivec4"
+                                                       : "uvec4",
+                           i);
+    }
+    tuff__text_add(out, "layout(push_constant) uniform Words_ { uint param_base, group_base; };\n");
+}
+
+static void add_glsl_header(const assembly_request *request, text *out)
+{
+    tuff__text_add(out, "#version 450\n#extension GL_EXT_control_flow_attributes : enable\n");
+    if (request->narrow_storage)
+        tuff__text_add(out, "#extension GL_EXT_shader_16bit_storage : enable\n#extension GL_EXT_shader_8bit_storage : enable\n"
+                            "#define NARROW_STORAGE\n");
+    tuff__text_add(out, "layout(local_size_x = %u) in;\n", request->local_size);
+}
+
+static void add_opencl_signature(const assembly_request *request, text *out)
+{
+    tuff__text_add(out, "__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))\nvoid %s(__global const int *restrict p",
+                   request->name);
+    for (int i = 0; i < request->buffer_count; ++i) {
+        const chain_buffer *buffer = &request->buffers[i];
+        tuff__text_add(out, ",\n    __global %s%s *%sb%d", buffer->written ? "" : "const ", memory_type(buffer->dtype, request),
+                       buffer->read && buffer->written ? "" : "restrict ", i);
+    }
+    tuff__text_add(out, ",\n    uint param_base, uint group_base)\n");
+}
+
+static tuff_status compose(const expansion *with, text *out)
+{
+    const assembly_request *request = with->request;
+    const char *prelude = tuff__kernel_text(request->glsl ? "prelude.glsl" : "prelude.cl");
+    if (prelude == NULL)
+        return FAIL(TUFF_E_UNSUPPORTED, "kernels: this build has no kernels in %s", request->glsl ? "GLSL" : "OpenCL C");
+    if (request->glsl)
+        add_glsl_header(request, out);
+    tuff__text_add(out, "#define LOCAL_SIZE %u\n#define VEC %d\n%s", request->local_size, request->vec,
+                   request->defines == NULL ? "" : request->defines);
+    if (request->glsl)
+        add_glsl_buffers(request, out);
+    tuff__text_add_bytes(out, prelude, strlen(prelude));
+    text used = {0};
+    tuff__text_add(&used, "%s%s%s", tuff__text_get(with->header), tuff__text_get(with->body),
+                   request->defines == NULL ? "" : request->defines);
+    tuff_status status = tuff__text_status(&used);
+    if (status == TUFF_OK)
+        status = tuff__maths_add(tuff__text_get(&used), request->vec > 1, out);
+    tuff__text_free(&used);
+    tuff__text_add(out, "%s", tuff__text_get(with->header));
+    if (request->glsl)
+        tuff__text_add(out, "%svoid main()\n{\n", tuff__text_get(with->shared));
+    else
+        add_opencl_signature(request, out);
+    if (!request->glsl)
+        tuff__text_add(out, "{\n%s", tuff__text_get(with->shared));
+    tuff__text_add(out, "%s}\n", tuff__text_get(with->body));
+    return status == TUFF_OK ? tuff__text_status(out) : status;
+}
+
+tuff_status tuff__assemble(const assembly_request *request, assembly *out)
+{
+    static const fused_chain empty = {.rank = 0};
+    char file[64];
+    snprintf(file, sizeof file, "%s.k", request->body);
+    const char *body = tuff__kernel_text(file);
+    *out = (assembly){.parameters = NULL};
+    if (body == NULL)
+        return FAIL(TUFF_E_UNSUPPORTED, "kernels: there is no body %s", file);
+    text texts[3] = {{0}};
+    expansion with = {.request = request, .header = &texts[0], .shared = &texts[1], .body = &texts[2]};
+    tuff_status status = tuff__emitter_create(request->chain == NULL ? &empty : request->chain, request->walk, request->vec,
+                                              request->glsl, &with.emitter);
+    if (status == TUFF_OK)
+        status = expand_body(&with, body);
+    if (status == TUFF_OK)
+        status = compose(&with, &out->source);
+    if (status == TUFF_OK) {
+        out->parameters = with.emitter.parameters;
+        out->parameter_count = with.emitter.parameter_count;
+        with.emitter.parameters = NULL;
+    } else {
+        tuff__assembly_free(out);
+    }
+    for (int i = 0; i < 3; ++i)
+        tuff__text_free(&texts[i]);
+    tuff__pass_texts_free(&with.consume);
+    tuff__emitter_free(&with.emitter);
+    return status;
+}
+
+void tuff__assembly_free(assembly *of)
+{
+    tuff__text_free(&of->source);
+    tuff__free(of->parameters);
+    *of = (assembly){.parameters = NULL};
+}

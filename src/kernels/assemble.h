@@ -1,0 +1,38 @@
+/* Puts a kernel together: the language's prelude, the maths that is used, the buffers, the body NAME.k with its tunables,
+   and the statements of the chain in the body's open places. */
+#ifndef TUFF_KERNELS_ASSEMBLE_H
+#define TUFF_KERNELS_ASSEMBLE_H
+
+#include "kernels/emit.h"
+
+#define MAX_FIXED 16
+
+typedef struct assembly_request {
+    const char *body;         /* "map": src/kernels/map.k */
+    const char *name;         /* of the kernel function */
+    const fused_chain *chain; /* NULL for bodies without open places */
+    walk walk;
+    bool glsl;           /* else OpenCL C */
+    bool narrow_storage; /* the device stores single 8-bit and 16-bit elements */
+    int vec;             /* lanes of a vector: 1, 4, 8, 16; GLSL has 4 */
+    uint32_t local_size;
+    const char *defines; /* the tunables, as #define lines; may be NULL */
+    const chain_buffer *buffers;
+    int buffer_count;
+    int64_t fixed[MAX_FIXED]; /* values of the body's @parameters, in order */
+    int fixed_count;
+} assembly_request;
+
+typedef struct assembly {
+    text source;
+    int32_t *parameters; /* what the kernel reads through PARAM */
+    int parameter_count;
+} assembly;
+
+tuff_status tuff__assemble(const assembly_request *request, assembly *out);
+void tuff__assembly_free(assembly *assembly);
+
+/* The embedded text of a file, NULL where there is none. */
+const char *tuff__kernel_text(const char *file_name);
+
+#endif

@@ -1,0 +1,276 @@
+/* Writes the statements of a pass: its reductions and stores, in vectors and element by element. */
+#include "kernels/emit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kernels/emit_value.h"
+
+static int find_vector_axis(const fused_chain *chain, walk order)
+{
+    for (int i = chain->rank - 1; i >= 0; --i) {
+        const axis_class class = chain->classes[i];
+        if (order == WALK_MATMUL ? class == AXIS_COLUMN : (order == WALK_ROW || order == WALK_SCAN) == (class == AXIS_LOOP))
+            return i;
+    }
+    return -1;
+}
+
+tuff_status tuff__emitter_create(const fused_chain *chain, walk order, int vec, bool aligned_only, emitter *out)
+{
+    *out = (emitter){.chain = chain, .walk = order, .vec = vec, .aligned_only = aligned_only};
+    const size_t count = (size_t)(chain->value_count + chain->output_count + 1);
+    out->vector_axis = find_vector_axis(chain, order);
+    out->named = tuff__calloc(count, 1);
+    out->placed = tuff__calloc(count, 1);
+    if (out->named == NULL || out->placed == NULL) {
+        tuff__emitter_free(out);
+        return TUFF_E_OOM_HOST;
+    }
+    return TUFF_OK;
+}
+
+void tuff__emitter_free(emitter *with)
+{
+    tuff__free(with->named);
+    tuff__free(with->placed);
+    tuff__free(with->parameters);
+    *with = (emitter){.chain = NULL};
+}
+
+int tuff__emit_parameter(emitter *with, int64_t value)
+{
+    if (value > INT32_MAX || value < INT32_MIN) {
+        with->status = FAIL(TUFF_E_LIMIT, "compile: an index of %lld does not fit 32 bits", (long long)value);
+        return 0;
+    }
+    if (!GROW(with->parameters, with->parameter_count, with->parameter_capacity)) {
+        with->status = TUFF_E_OOM_HOST;
+        return 0;
+    }
+    with->parameters[with->parameter_count] = (int32_t)value;
+    return with->parameter_count++;
+}
+
+/* Splits the flat index `from` over the given axes, the innermost first. */
+static void split_index(emitter *with, const int *axes, int count, char letter, const char *from, text *out)
+{
+    char rest[32];
+    snprintf(rest, sizeof rest, "%s", from);
+    for (int i = count - 1; i >= 0; --i) {
+        if (i == 0) {
+            tuff__text_add(out, "const int %c%d = %s;\n", letter, axes[i], rest);
+            break;
+        }
+        const int extent = tuff__emit_parameter(with, with->chain->extent[axes[i]]);
+        tuff__text_add(out, "const int %c%d = %s %% PARAM(%d);\n", letter, axes[i], rest, extent);
+        tuff__text_add(out, "const int q%c%d = %s / PARAM(%d);\n", letter, i, rest, extent);
+        snprintf(rest, sizeof rest, "q%c%d", letter, i);
+    }
+}
+
+static void split_class(emitter *with, axis_class class, char letter, const char *from, text *out)
+{
+    int axes[TUFF_MAX_RANK], count = 0;
+    for (int i = 0; i < with->chain->rank; ++i)
+        if (with->chain->classes[i] == class && i != with->vector_axis)
+            axes[count++] = i;
+    split_index(with, axes, count, letter, from, out);
+}
+
+void tuff__emit_coordinates(emitter *with, const char *from, text *out)
+{
+    split_class(with, AXIS_OUTER, 'c', from, out);
+}
+
+void tuff__emit_loop_coordinates(emitter *with, const char *from, text *out)
+{
+    split_class(with, AXIS_LOOP, 'l', from, out);
+}
+
+void tuff__emit_operand(emitter *with, int index, const char *name, text *out)
+{
+    const affine *address = &with->chain->extra[index];
+    tuff__text_add(out, "const int %s_base = PARAM(%d)", name, tuff__emit_parameter(with, address->offset));
+    for (int i = 0; i < with->chain->rank; ++i)
+        if (with->chain->classes[i] == AXIS_OUTER && address->stride[i] != 0)
+            tuff__text_add(out, " + c%d * PARAM(%d)", i, tuff__emit_parameter(with, address->stride[i]));
+    tuff__text_add(out, ";\n");
+}
+
+int tuff__emit_pass_count(const emitter *with)
+{
+    int last = 0;
+    for (int i = 0; i < with->chain->reduction_count; ++i)
+        last = with->chain->reductions[i].stage > last ? with->chain->reductions[i].stage : last;
+    for (int i = 0; i < with->chain->output_count; ++i) {
+        const chain_output *output = &with->chain->outputs[i];
+        if (output->every_point && output->value != NO_VALUE && with->chain->values[output->value].stage > last)
+            last = with->chain->values[output->value].stage;
+    }
+    return last + 1;
+}
+
+static void forget(emitter *with, unsigned places)
+{
+    const int count = with->chain->value_count + with->chain->output_count;
+    for (int i = 0; i < count; ++i) {
+        with->named[i] &= (unsigned char)~places;
+        with->placed[i] &= (unsigned char)~places;
+    }
+}
+
+static const char *start_value(const chain_reduction *reduction, tuff_dtype dtype)
+{
+    if (reduction->op == OP_SUM)
+        return dtype == TUFF_F32 ? "0.0f" : dtype == TUFF_I32 ? "0" : "0u";
+    return dtype == TUFF_F32 ? "FROM_BITS_1(0xff800000u)" : dtype == TUFF_I32 ? "(-2147483647 - 1)" : "0u";
+}
+
+/* `target = target + x` or the maximum of both. */
+static void accumulate(const chain_reduction *reduction, tuff_dtype dtype, bool vector, const char *target, int number,
+                       const char *x, text *out)
+{
+    if (reduction->op == OP_SUM)
+        tuff__text_add(out, "%s%d = %s%d + %s;\n", target, number, target, number, x);
+    else
+        tuff__text_add(out, "%s%d = %sMAX_%c(%s%d, %s);\n", target, number, tuff__prefix(dtype), vector ? 'v' : '1', target,
+                       number, x);
+}
+
+static void emit_reduction(emitter *with, const chain_reduction *reduction, bool vector)
+{
+    text *out = vector ? &with->texts->vector : &with->texts->scalar;
+    const tuff_dtype dtype = with->chain->values[reduction->result].dtype;
+    const snippet input = tuff__emit_value(with, reduction->input, vector);
+    accumulate(reduction, dtype, vector, "part", reduction->result, input.text, out);
+}
+
+/* The declarations around the loops: partial sums of at most a block of terms, totals, and the result. */
+static void emit_frame(emitter *with, const chain_reduction *reduction, bool vector)
+{
+    pass_texts *texts = with->texts;
+    const int number = reduction->result;
+    const tuff_dtype dtype = with->chain->values[number].dtype;
+    const char *start = start_value(reduction, dtype), *type = tuff__type_name(dtype, vector);
+    const bool row = with->walk == WALK_ROW;
+    const char *total = row && !vector ? "tail" : "total";
+    const char *open = vector ? tuff__prefix(dtype) : "", *splat = vector ? "SPLAT(" : "(";
+    char part[32];
+    snprintf(part, sizeof part, "part%d", number);
+    tuff__text_add(&texts->clear, "%s %s%d = %s%s%s);\n", type, total, number, open, splat, start);
+    tuff__text_add(vector ? &texts->reset_vector : &texts->reset_scalar, "%s part%d = %s%s%s);\n", type, number, open, splat,
+                   start);
+    accumulate(reduction, dtype, vector, total, number, part, vector ? &texts->add_vector : &texts->add_scalar);
+    if (!row)
+        tuff__text_add(&texts->combine, "%s v%d = total%d;\n", type, number, number);
+}
+
+/* Rows: the vector's lanes and the tail become one value, then the lanes of the group do (REDUCE_... of the body). */
+static void emit_row_result(emitter *with, const chain_reduction *reduction)
+{
+    const int number = reduction->result;
+    const bool sum = reduction->op == OP_SUM;
+    const tuff_dtype dtype = with->chain->values[number].dtype;
+    text *out = &with->texts->combine;
+    tuff__text_add(out, "%s v%d = tail%d;\n", tuff__type_name(dtype, false), number, number);
+    if (with->vec > 1 && sum)
+        tuff__text_add(out, "v%d = v%d + HSUM(total%d);\n", number, number, number);
+    else if (with->vec > 1)
+        tuff__text_add(out, "v%d = MAX_1(v%d, HMAX(total%d));\n", number, number, number);
+    if (dtype == TUFF_F32)
+        tuff__text_add(out, "REDUCE_%s(v%d);\n", sum ? "SUM" : "MAX", number);
+}
+
+/* Reductions and every-point stores of one pass in one width. */
+static void emit_points(emitter *with, int pass, bool vector)
+{
+    const fused_chain *chain = with->chain;
+    with->vector = vector;
+    for (int i = 0; i < chain->reduction_count; ++i)
+        if (chain->reductions[i].stage == pass && with->walk != WALK_SCAN) {
+            emit_reduction(with, &chain->reductions[i], vector);
+            emit_frame(with, &chain->reductions[i], vector);
+        }
+    for (int i = 0; i < chain->output_count; ++i) {
+        const chain_output *output = &chain->outputs[i];
+        if (output->every_point && output->value != NO_VALUE && chain->values[output->value].stage == pass)
+            tuff__emit_store(with, i, vector ? &with->texts->vector : &with->texts->scalar);
+    }
+}
+
+/* One running sum, stored at every element. */
+static void emit_scan(emitter *with)
+{
+    const chain_reduction *scan = &with->chain->reductions[0];
+    const chain_output *output = &with->chain->outputs[0];
+    const chain_buffer *buffer = &with->chain->buffers[output->buffer];
+    const tuff_dtype dtype = with->chain->values[scan->input].dtype;
+    text *out = &with->texts->scalar;
+    with->vector = false;
+    tuff__text_add(&with->texts->clear, "%s total = %s;\n", tuff__type_name(dtype, false), start_value(scan, dtype));
+    const snippet input = tuff__emit_value(with, scan->input, false);
+    tuff__text_add(out, "total = total + %s;\n", input.text);
+    const snippet where = tuff__emit_address(with, with->chain->value_count, &output->address, output->buffer);
+    tuff__text_add(out, "STORE_%s(b%d, %s, total);\n", tuff_dtype_name(buffer->dtype), output->buffer, where.text);
+}
+
+static tuff_status texts_status(const emitter *with)
+{
+    const pass_texts *texts = with->texts;
+    const text *all[] = {&texts->row,          &texts->run,        &texts->vector,     &texts->scalar, &texts->clear,
+                         &texts->reset_vector, &texts->reset_scalar, &texts->add_vector, &texts->add_scalar, &texts->combine};
+    for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
+        TRY(tuff__text_status(all[i]));
+    return with->status;
+}
+
+tuff_status tuff__emit_pass(emitter *with, int pass, emit_mode mode, pass_texts *texts)
+{
+    enum { ROW = 1, RUN = 2, ELEMENT = 4 };
+    with->texts = texts;
+    if (with->walk == WALK_SCAN) {
+        emit_scan(with);
+        return texts_status(with);
+    }
+    forget(with, ELEMENT | (with->walk == WALK_COLUMN && pass > 0 ? 0 : RUN) | (pass == 0 && mode == EMIT_SCALAR ? ROW : 0));
+    if (mode != EMIT_SCALAR && with->vec > 1)
+        emit_points(with, pass, true);
+    forget(with, ELEMENT);
+    if (mode != EMIT_VECTOR)
+        emit_points(with, pass, false);
+    for (int i = 0; i < with->chain->reduction_count && with->walk == WALK_ROW; ++i)
+        if (with->chain->reductions[i].stage == pass)
+            emit_row_result(with, &with->chain->reductions[i]);
+    return texts_status(with);
+}
+
+tuff_status tuff__emit_finish(emitter *with, bool vector, text *out)
+{
+    pass_texts texts = {.row = {0}};
+    with->texts = &texts;
+    with->vector = vector;
+    forget(with, 4);
+    text stores = {0};
+    for (int i = 0; i < with->chain->output_count; ++i)
+        if (!with->chain->outputs[i].every_point)
+            tuff__emit_store(with, i, &stores);
+    tuff__text_add(out, "%s%s%s%s", tuff__text_get(&texts.row), tuff__text_get(&texts.run),
+                   tuff__text_get(vector ? &texts.vector : &texts.scalar), tuff__text_get(&stores));
+    tuff_status status = texts_status(with);
+    if (status == TUFF_OK)
+        status = tuff__text_status(&stores);
+    tuff__text_free(&stores);
+    tuff__pass_texts_free(&texts);
+    with->texts = NULL;
+    return status;
+}
+
+void tuff__pass_texts_free(pass_texts *texts)
+{
+    text *all[] = {&texts->row,          &texts->run,        &texts->vector,     &texts->scalar, &texts->clear,
+                   &texts->reset_vector, &texts->reset_scalar, &texts->add_vector, &texts->add_scalar, &texts->combine};
+    for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
+        tuff__text_free(all[i]);
+}

@@ -1,0 +1,62 @@
+/* Writes the statements of a chain in the kernel dialect, for the places that a body (src/kernels/NAME.k) leaves open. */
+#ifndef TUFF_KERNELS_EMIT_H
+#define TUFF_KERNELS_EMIT_H
+
+#include "base/text.h"
+#include "kernels/chain.h"
+
+/* What a body walks, and so which axis vectors lie along. */
+typedef enum walk {
+    WALK_MAP,    /* the innermost axis */
+    WALK_ROW,    /* the innermost loop axis */
+    WALK_COLUMN, /* the innermost outer axis, each vector over all loop axes */
+    WALK_MATMUL, /* the columns of the result */
+    WALK_SCAN    /* the loop axis, element by element */
+} walk;
+
+/* The statements of one pass over the domain, by the name of the splice that asks for them. */
+typedef struct pass_texts {
+    text row;          /* once before the pass */
+    text run;          /* inside the outer loop axes (or, for columns, before them) */
+    text vector, scalar;
+    text clear, reset_vector, reset_scalar, add_vector, add_scalar, combine;
+} pass_texts;
+
+typedef enum emit_mode { EMIT_BOTH, EMIT_VECTOR, EMIT_SCALAR } emit_mode;
+
+typedef struct emitter {
+    const fused_chain *chain;
+    walk walk;
+    int vec;
+    bool aligned_only;    /* whole vectors need aligned addresses (GLSL) */
+    int vector_axis;      /* -1 where the domain has none */
+    int32_t *parameters;  /* what PARAM(i) gives */
+    int parameter_count, parameter_capacity;
+    unsigned char *named; /* per value: the places in which it has a name */
+    unsigned char *placed; /* per address: the parts written so far */
+    int *stride_names;
+    bool vector; /* writing vectors now */
+    pass_texts *texts;
+    tuff_status status;
+} emitter;
+
+tuff_status tuff__emitter_create(const fused_chain *chain, walk walk, int vec, bool aligned_only, emitter *out);
+void tuff__emitter_free(emitter *with);
+
+/* Adds a parameter and answers its number. */
+int tuff__emit_parameter(emitter *with, int64_t value);
+/* Coordinates of the outer axes from the flat index in variable `from`. */
+void tuff__emit_coordinates(emitter *with, const char *from, text *out);
+/* Coordinates of the loop axes but the vector axis from the flat index in variable `from`. */
+void tuff__emit_loop_coordinates(emitter *with, const char *from, text *out);
+/* The base address of extra operand number index, as `const int NAME_base`. */
+void tuff__emit_operand(emitter *with, int index, const char *name, text *out);
+/* The number of passes: the highest stage and one. */
+int tuff__emit_pass_count(const emitter *with);
+/* Fills texts (zero, freed by tuff__pass_texts_free) with pass number pass. */
+tuff_status tuff__emit_pass(emitter *with, int pass, emit_mode mode, pass_texts *texts);
+/* The stores that happen once after the last pass. */
+tuff_status tuff__emit_finish(emitter *with, bool vector, text *out);
+void tuff__pass_texts_free(pass_texts *texts);
+
+#endif

@@ -1,0 +1,428 @@
+/* Writes single values of a chain: addresses, loads, ops, each as one assignment in the outermost place where all it
+   depends on is known. */
+#include "kernels/emit_value.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PLACE_ROW = 1, PLACE_RUN = 2, PLACE_ELEMENT = 4 };
+
+snippet tuff__format(const char *format, ...)
+{
+    snippet result;
+    va_list list;
+    va_start(list, format);
+    vsnprintf(result.text, sizeof result.text, format, list);
+    va_end(list);
+    return result;
+}
+
+const char *tuff__type_name(tuff_dtype dtype, bool vector)
+{
+    switch (dtype) {
+    case TUFF_I32:
+        return vector ? "ivec" : "int";
+    case TUFF_U32:
+        return vector ? "uvec" : "uint";
+    case TUFF_BOOL:
+        return vector ? "bvec" : "boolean";
+    default:
+        return vector ? "precise vec" : "precise float";
+    }
+}
+
+const char *tuff__prefix(tuff_dtype dtype)
+{
+    return dtype == TUFF_I32 ? "I" : dtype == TUFF_U32 ? "U" : dtype == TUFF_BOOL ? "B" : "";
+}
+
+static uint32_t loop_mask(const emitter *with)
+{
+    uint32_t mask = 0;
+    for (int i = 0; i < with->chain->rank; ++i)
+        if (with->chain->classes[i] == AXIS_LOOP && i != with->vector_axis)
+            mask |= 1u << i;
+    return mask;
+}
+
+static bool varies_along_vector(const emitter *with, uint32_t varies)
+{
+    return with->vector_axis >= 0 && (varies >> with->vector_axis & 1) != 0;
+}
+
+bool tuff__is_vector(const emitter *with, const chain_value *of)
+{
+    return with->vector && varies_along_vector(with, of->varies);
+}
+
+static int place_of(const emitter *with, uint32_t varies)
+{
+    const bool in_loop = (varies & loop_mask(with)) != 0, along = varies_along_vector(with, varies);
+    switch (with->walk) {
+    case WALK_COLUMN:
+        return in_loop ? PLACE_ELEMENT : along ? PLACE_RUN : PLACE_ROW;
+    case WALK_ROW:
+        return along ? PLACE_ELEMENT : in_loop ? PLACE_RUN : PLACE_ROW;
+    case WALK_MATMUL:
+        return (varies >> (with->chain->rank - 2)) != 0 ? PLACE_ELEMENT : PLACE_ROW;
+    default:
+        return along || in_loop ? PLACE_ELEMENT : PLACE_ROW;
+    }
+}
+
+static text *text_of(emitter *with, int place)
+{
+    if (place == PLACE_ROW)
+        return &with->texts->row;
+    if (place == PLACE_RUN)
+        return &with->texts->run;
+    return with->vector ? &with->texts->vector : &with->texts->scalar;
+}
+
+/* Names of axes: cN for those that items are spread over, lN for loops; the row of a matmul is `row`. */
+static snippet coordinate(const emitter *with, int axis)
+{
+    if (with->chain->classes[axis] == AXIS_ROW)
+        return tuff__format("row");
+    return tuff__format("%c%d", with->chain->classes[axis] == AXIS_LOOP ? 'l' : 'c', axis);
+}
+
+static bool walks(const emitter *with, const affine *address, int axis)
+{
+    return axis != with->vector_axis && address->stride[axis] != 0 && with->chain->extent[axis] > 1;
+}
+
+/* `const int aN`: the address without loops, rows of a matmul and the vector axis. */
+static void write_row_part(emitter *with, int number, const affine *address, int buffer)
+{
+    if (with->placed[number] & PLACE_ROW)
+        return;
+    with->placed[number] |= PLACE_ROW;
+    const int64_t start = address->offset + (buffer >= 0 ? with->chain->buffers[buffer].element_offset : 0);
+    text *out = &with->texts->row;
+    snippet names[TUFF_MAX_RANK];
+    tuff__text_add(out, "const int a%d = PARAM(%d)", number, tuff__emit_parameter(with, start));
+    for (int i = 0; i < with->chain->rank; ++i)
+        if (walks(with, address, i) && with->chain->classes[i] == AXIS_OUTER)
+            tuff__text_add(out, " + %s * PARAM(%d)", coordinate(with, i).text, tuff__emit_parameter(with, address->stride[i]));
+    tuff__text_add(out, ";\n");
+    for (int i = 0; i < with->chain->rank; ++i) {
+        names[i] = tuff__format("s%d_%d", number, i);
+        const bool along = i == with->vector_axis && address->stride[i] != 0 && address->stride[i] != 1;
+        if (along || (walks(with, address, i) && with->chain->classes[i] != AXIS_OUTER))
+            tuff__text_add(out, "const int %s = PARAM(%d);\n", names[i].text,
+                           tuff__emit_parameter(with, address->stride[i]));
+    }
+}
+
+snippet tuff__emit_base(emitter *with, int number, const affine *address, int buffer)
+{
+    write_row_part(with, number, address, buffer);
+    snippet sum = tuff__format("a%d", number);
+    bool moves = false;
+    for (int i = 0; i < with->chain->rank; ++i)
+        if (walks(with, address, i) && with->chain->classes[i] != AXIS_OUTER) {
+            sum = tuff__format("%s + %s * s%d_%d", sum.text, coordinate(with, i).text, number, i);
+            moves = true;
+        }
+    if (!moves || with->walk == WALK_MATMUL)
+        return sum;
+    const int place = with->walk == WALK_ROW ? PLACE_RUN : PLACE_ELEMENT;
+    if (!(with->placed[number] & place)) {
+        with->placed[number] |= (unsigned char)place;
+        tuff__text_add(text_of(with, place), "const int r%d = %s;\n", number, sum.text);
+    }
+    return tuff__format("r%d", number);
+}
+
+static int64_t vector_stride(const emitter *with, const affine *address)
+{
+    if (with->vector_axis < 0 || with->chain->extent[with->vector_axis] == 1)
+        return 0;
+    return address->stride[with->vector_axis];
+}
+
+snippet tuff__emit_address(emitter *with, int number, const affine *address, int buffer)
+{
+    const snippet base = tuff__emit_base(with, number, address, buffer);
+    const char *along = with->walk == WALK_MATMUL ? "column" : "i";
+    const int64_t stride = vector_stride(with, address);
+    if (stride == 0)
+        return base;
+    if (stride == 1)
+        return tuff__format("%s + %s", base.text, along);
+    return tuff__format("%s + %s * s%d_%d", base.text, along, number, with->vector_axis);
+}
+
+/* Whether every vector of this address starts at a multiple of four elements. */
+static bool is_aligned(const emitter *with, const affine *address, int buffer)
+{
+    const chain_buffer *of = &with->chain->buffers[buffer];
+    if (!with->aligned_only)
+        return true;
+    bool aligned = (address->offset + of->element_offset) % 4 == 0;
+    for (int i = 0; i < with->chain->rank; ++i)
+        if (walks(with, address, i))
+            aligned &= address->stride[i] % 4 == 0;
+    return aligned;
+}
+
+/* The address as a vector of ints. */
+static snippet wide_address(emitter *with, int number, const affine *address, int buffer)
+{
+    const snippet start = tuff__emit_address(with, number, address, buffer);
+    const int64_t stride = vector_stride(with, address);
+    if (stride == 1)
+        return tuff__format("(ISPLAT(%s) + LANES_V)", start.text);
+    return tuff__format("(ISPLAT(%s) + LANES_V * ISPLAT(s%d_%d))", start.text, number, with->vector_axis);
+}
+
+static snippet literal(tuff_dtype dtype, double number)
+{
+    if (dtype == TUFF_BOOL)
+        return tuff__format("%s", number != 0 ? "(0 == 0)" : "(0 != 0)");
+    if (dtype == TUFF_I32 && number <= -2147483648.0)
+        return tuff__format("(-2147483647 - 1)");
+    if (dtype == TUFF_I32)
+        return tuff__format("(%.0f)", number);
+    if (dtype == TUFF_U32)
+        return tuff__format("%.0fu", number);
+    const float single = (float)number;
+    uint32_t bits;
+    memcpy(&bits, &single, sizeof bits);
+    if (single == floorf(single) && fabsf(single) < 1e6f && bits != 0x80000000u)
+        return tuff__format("(%.1ff)", (double)single);
+    if (isfinite(single) && fabsf(single) > 1e-30f)
+        return tuff__format("(%.9ef)", (double)single);
+    return tuff__format("FROM_BITS_1(0x%08xu)", bits);
+}
+
+/* A scalar expression as a vector where the mode and the consumer want one. */
+static snippet widen(tuff_dtype dtype, snippet scalar)
+{
+    return tuff__format("%sSPLAT(%s)", tuff__prefix(dtype), scalar.text);
+}
+
+/* Appends an intrinsic's name with the suffix of its width; integer intrinsics of u32 begin with U. */
+static size_t write_intrinsic(const char *from, size_t length, bool vector, bool of_u32, char *out, size_t size)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%.*s", (int)length, from);
+    if (of_u32 && name[0] == 'I' && length > 1)
+        name[0] = 'U';
+    const int written = snprintf(out, size, "%s_%c", name, vector ? 'v' : '1');
+    return written < 0 || (size_t)written >= size ? 0 : (size_t)written;
+}
+
+/* The op's text with its operands in place of x, y and z. */
+static snippet substitute(const char *pattern, const snippet *operands, bool vector, bool of_u32)
+{
+    snippet out = {{0}};
+    size_t at = 0;
+    for (const char *c = pattern; *c != 0 && at + 1 < sizeof out.text;) {
+        size_t length = 1;
+        while (isalnum((unsigned char)*c) && isalnum((unsigned char)c[length]))
+            ++length;
+        if (length == 1 && *c >= 'x' && *c <= 'z') {
+            const int written = snprintf(out.text + at, sizeof out.text - at, "%s", operands[*c - 'x'].text);
+            at += (size_t)written;
+        } else if (isupper((unsigned char)*c)) {
+            at += write_intrinsic(c, length, vector, of_u32, out.text + at, sizeof out.text - at);
+        } else {
+            for (size_t i = 0; i < length && at + 1 < sizeof out.text; ++i)
+                out.text[at++] = c[i];
+        }
+        c += length;
+    }
+    return out;
+}
+
+static const char *cast_pattern(tuff_dtype from, tuff_dtype to)
+{
+    /* By the kind of the operand: float, i32, u32, bool. */
+    static const char *const patterns[10][4] = {
+        [TUFF_F32] = {"x", "I_TO_F(x)", "U_TO_F(x)", "B_TO_F(x)"},
+        [TUFF_F16] = {"ROUND_F16(x)", "ROUND_F16(I_TO_F(x))", "ROUND_F16(U_TO_F(x))", "B_TO_F(x)"},
+        [TUFF_BF16] = {"ROUND_BF16(x)", "ROUND_BF16(I_TO_F(x))", "ROUND_BF16(U_TO_F(x))", "B_TO_F(x)"},
+        [TUFF_I32] = {"F_TO_I(x)", "x", "U_TO_I(UMIN(x, y))", "B_TO_I(x)"},
+        [TUFF_U32] = {"F_TO_U(x)", "I_TO_U(IMAX(x, y))", "x", "B_TO_U(x)"},
+        [TUFF_I8] = {"CLAMP_I8(F_TO_I(x))", "CLAMP_I8(x)", "CLAMP_I8(U_TO_I(UMIN(x, y)))", "B_TO_I(x)"},
+        [TUFF_U8] = {"CLAMP_U8(F_TO_U(x))", "CLAMP_U8(I_TO_U(IMAX(x, y)))", "CLAMP_U8(x)", "B_TO_U(x)"},
+        [TUFF_BOOL] = {"F_TO_B(x)", "I_TO_B(x)", "U_TO_B(x)", "x"},
+    };
+    return patterns[to][from == TUFF_I32 ? 1 : from == TUFF_U32 ? 2 : from == TUFF_BOOL ? 3 : 0];
+}
+
+/* Names like F_TO_I hold underscores: substitute() would split them, so casts are written whole. */
+static snippet write_cast(emitter *with, const chain_value *of, bool vector)
+{
+    const tuff_dtype from = with->chain->values[of->args[0]].dtype;
+    const snippet x = tuff__emit_value(with, of->args[0], vector);
+    const snippet limit = from == TUFF_U32 ? tuff__format("2147483647u") : tuff__format("0");
+    const snippet y = vector ? widen(from, limit) : limit;
+    const char *pattern = cast_pattern(from, of->cast_to);
+    snippet out = {{0}};
+    size_t at = 0;
+    for (const char *c = pattern; *c != 0 && at + 1 < sizeof out.text; ++c) {
+        int written;
+        if (*c == 'x' || *c == 'y')
+            written = snprintf(out.text + at, sizeof out.text - at, "%s", *c == 'x' ? x.text : y.text);
+        else
+            written = snprintf(out.text + at, sizeof out.text - at, "%s%c",
+                               *c == '(' && c > pattern ? (vector ? "_v" : "_1") : "", *c);
+        at += (size_t)written;
+    }
+    return out;
+}
+
+static snippet write_op(emitter *with, const chain_value *of, bool vector)
+{
+    if (of->op == OP_CAST)
+        return write_cast(with, of, vector);
+    snippet operands[3] = {{{0}}, {{0}}, {{0}}};
+    for (int i = 0; i < 3 && of->args[i] != NO_VALUE; ++i)
+        operands[i] = tuff__emit_value(with, of->args[i], vector);
+    if (of->op == OP_WHERE)
+        return tuff__format("%sSELECT_%c(%s, %s, %s)", tuff__prefix(of->dtype), vector ? 'v' : '1', operands[0].text,
+                            operands[1].text, operands[2].text);
+    const tuff_dtype operand = with->chain->values[of->args[0]].dtype;
+    const op_info *info = tuff__op_info(of->op);
+    const bool whole = operand == TUFF_I32 || operand == TUFF_U32;
+    return substitute(whole ? info->integer_value : info->value, operands, vector, operand == TUFF_U32);
+}
+
+/* The elements at an address: the shortest form that the address allows. guard is an expression or NULL. */
+static snippet write_load(emitter *with, const chain_value *of, int number, bool vector)
+{
+    const chain_buffer *buffer = &with->chain->buffers[of->buffer];
+    const char *type = tuff_dtype_name(buffer->dtype);
+    const bool guarded = of->guard != NO_VALUE;
+    const snippet zero = guarded ? tuff__format("PARAM(%d)", tuff__emit_parameter(with, buffer->element_offset))
+                                 : tuff__format("0");
+    if (vector && guarded && tuff__is_vector(with, &with->chain->values[of->guard])) {
+        const snippet guard = tuff__emit_value(with, of->guard, true);
+        const snippet where = varies_along_vector(with, of->varies) && vector_stride(with, &of->address) != 0
+                                  ? wide_address(with, number, &of->address, of->buffer)
+                                  : tuff__format("ISPLAT(%s)", tuff__emit_address(with, number, &of->address, of->buffer).text);
+        return tuff__format("LOADI_%s(b%d, ISELECT_v(%s, %s, ISPLAT(%s)))", type, of->buffer, guard.text, where.text, zero.text);
+    }
+    snippet where = tuff__emit_address(with, number, &of->address, of->buffer);
+    if (guarded)
+        where = tuff__format("ISELECT_1(%s, %s, %s)", tuff__emit_value(with, of->guard, false).text, where.text, zero.text);
+    const int64_t stride = vector_stride(with, &of->address);
+    if (!vector)
+        return tuff__format("LOAD_%s(b%d, %s)", type, of->buffer, where.text);
+    if (stride == 1)
+        return tuff__format("LOAD%c_%s(b%d, %s)", !guarded && is_aligned(with, &of->address, of->buffer) ? 'V' : 'U', type,
+                            of->buffer, where.text);
+    return tuff__format("LOADS_%s(b%d, %s, s%d_%d)", type, of->buffer, where.text, number, with->vector_axis);
+}
+
+/* An element whose index along one axis is itself a value. */
+static snippet write_lookup(emitter *with, const chain_value *of, int number, bool vector)
+{
+    const char *type = tuff_dtype_name(with->chain->buffers[of->buffer].dtype), w = vector ? 'v' : '1';
+    const char *splat = vector ? "ISPLAT" : "";
+    const int step = tuff__emit_parameter(with, of->step), extent = tuff__emit_parameter(with, of->extent);
+    const int zero = tuff__emit_parameter(with, with->chain->buffers[of->buffer].element_offset);
+    const snippet index = tuff__emit_value(with, of->args[0], vector);
+    snippet inside = tuff__format("ULESS_%c(I_TO_U_%c(%s), I_TO_U_%c(%s(PARAM(%d))))", w, w, index.text, w, splat, extent);
+    if (of->guard != NO_VALUE)
+        inside = tuff__format("AND_%c(%s, %s)", w, inside.text, tuff__emit_value(with, of->guard, vector).text);
+    text *out = text_of(with, place_of(with, of->varies));
+    tuff__text_add(out, "%s g%d = %s;\n", vector ? "bvec" : "boolean", number, inside.text);
+    snippet base = tuff__emit_address(with, number, &of->address, of->buffer);
+    if (vector)
+        base = vector_stride(with, &of->address) != 0 ? wide_address(with, number, &of->address, of->buffer)
+                                                      : tuff__format("ISPLAT(%s)", base.text);
+    tuff__text_add(out, "%s h%d = ISELECT_%c(g%d, %s + %s * %s(PARAM(%d)), %s(PARAM(%d)));\n", vector ? "ivec" : "int", number,
+                   w, number, base.text, index.text, splat, step, splat, zero);
+    const snippet missing = of->dtype == TUFF_F32 ? tuff__format("FROM_BITS_1(0x7fc00000u)") : literal(of->dtype, 0);
+    return tuff__format("%sSELECT_%c(g%d, LOAD%s_%s(b%d, h%d), %s)", tuff__prefix(of->dtype), w, number, vector ? "I" : "",
+                        type, of->buffer, number, vector ? widen(of->dtype, missing).text : missing.text);
+}
+
+static snippet write_inside(emitter *with, const chain_value *of, int number, bool vector)
+{
+    const int low = tuff__emit_parameter(with, of->low), span = tuff__emit_parameter(with, of->high - of->low);
+    if (!vector)
+        return tuff__format("ULESS_1(I_TO_U_1(%s - PARAM(%d)), I_TO_U_1(PARAM(%d)))",
+                            tuff__emit_address(with, number, &of->address, -1).text, low, span);
+    return tuff__format("ULESS_v(I_TO_U_v(%s - ISPLAT(PARAM(%d))), I_TO_U_v(ISPLAT(PARAM(%d))))",
+                        wide_address(with, number, &of->address, -1).text, low, span);
+}
+
+static snippet write_random(emitter *with, const chain_value *of, int number, bool vector)
+{
+    const snippet step = tuff__emit_value(with, of->args[0], false);
+    const snippet index = vector ? wide_address(with, number, &of->address, -1)
+                                 : tuff__emit_address(with, number, &of->address, -1);
+    return tuff__format("RANDOM_%c(I_TO_U_%c(%s), I_TO_U_1(%s), %uu, %uu)", vector ? 'v' : '1', vector ? 'v' : '1',
+                        index.text, step.text, of->seed, of->ordinal);
+}
+
+static snippet write_kind(emitter *with, const chain_value *of, int number, bool vector)
+{
+    switch (of->kind) {
+    case VALUE_LOAD: {
+        const snippet load = write_load(with, of, number, vector);
+        const bool packed = of->dtype == TUFF_BOOL && with->chain->buffers[of->buffer].dtype == TUFF_U32;
+        return packed ? tuff__format("U_TO_B_%c(%s)", vector ? 'v' : '1', load.text) : load;
+    }
+    case VALUE_LOOKUP:
+        return write_lookup(with, of, number, vector);
+    case VALUE_INSIDE:
+        return write_inside(with, of, number, vector);
+    case VALUE_RANDOM:
+        return write_random(with, of, number, vector);
+    case VALUE_INDEX:
+        return vector ? wide_address(with, number, &of->address, -1) : tuff__emit_address(with, number, &of->address, -1);
+    default:
+        return write_op(with, of, vector);
+    }
+}
+
+snippet tuff__emit_value(emitter *with, int index, bool wide)
+{
+    const chain_value *of = &with->chain->values[index];
+    const bool vector = tuff__is_vector(with, of), spread = wide && with->vector && !vector;
+    snippet name = tuff__format("v%d", index);
+    if (of->kind == VALUE_CONSTANT) {
+        name = literal(of->dtype, of->constant);
+    } else if (of->kind == VALUE_RESULT && with->walk == WALK_MATMUL) {
+        name = tuff__format("value");
+    } else if (of->kind != VALUE_RESULT) {
+        const int place = place_of(with, of->varies);
+        if (!(with->named[index] & place)) {
+            with->named[index] |= (unsigned char)place;
+            const snippet expression = write_kind(with, of, index, vector);
+            tuff__text_add(text_of(with, place), "%s v%d = %s;\n", tuff__type_name(of->dtype, vector), index, expression.text);
+        }
+    }
+    return spread ? widen(of->dtype, name) : name;
+}
+
+void tuff__emit_store(emitter *with, int index, text *out)
+{
+    const chain_output *output = &with->chain->outputs[index];
+    const chain_value *of = &with->chain->values[output->value];
+    const chain_buffer *buffer = &with->chain->buffers[output->buffer];
+    const int number = with->chain->value_count + index;
+    const int64_t stride = vector_stride(with, &output->address);
+    const bool vector = with->vector && stride != 0;
+    const char *type = tuff_dtype_name(buffer->dtype);
+    snippet value = tuff__emit_value(with, output->value, vector);
+    if (of->dtype == TUFF_BOOL && buffer->dtype == TUFF_U32)
+        value = tuff__format("B_TO_U_%c(%s)", vector ? 'v' : '1', value.text);
+    const snippet where = tuff__emit_address(with, number, &output->address, output->buffer);
+    if (!vector)
+        tuff__text_add(out, "STORE_%s(b%d, %s, %s);\n", type, output->buffer, where.text, value.text);
+    else if (stride == 1)
+        tuff__text_add(out, "STORE%c_%s(b%d, %s, %s);\n", is_aligned(with, &output->address, output->buffer) ? 'V' : 'U', type,
+                       output->buffer, where.text, value.text);
+    else
+        tuff__text_add(out, "STORES_%s(b%d, %s, s%d_%d, %s);\n", type, output->buffer, where.text, number, with->vector_axis,
+                       value.text);
+}

@@ -1,0 +1,26 @@
+/* The part of emit.c that writes single values. */
+#ifndef TUFF_KERNELS_EMIT_VALUE_H
+#define TUFF_KERNELS_EMIT_VALUE_H
+
+#include "kernels/emit.h"
+
+/* A short piece of text, by value. */
+typedef struct snippet {
+    char text[320];
+} snippet;
+
+/* True where the value is a vector in the current mode. */
+bool tuff__is_vector(const emitter *with, const chain_value *of);
+/* Writes what value number index needs and answers an expression of it: a vector if wide (and the mode writes vectors). */
+snippet tuff__emit_value(emitter *with, int index, bool wide);
+/* The address of an output or value, numbered after all values: base expression without the vector axis. */
+snippet tuff__emit_base(emitter *with, int number, const affine *address, int buffer);
+/* The whole address, vector axis included. */
+snippet tuff__emit_address(emitter *with, int number, const affine *address, int buffer);
+/* The store of a value at an output's address, into out. */
+void tuff__emit_store(emitter *with, int index, text *out);
+const char *tuff__type_name(tuff_dtype dtype, bool vector);
+const char *tuff__prefix(tuff_dtype dtype); /* "", "I", "U", "B" */
+snippet tuff__format(const char *format, ...) PRINTF_LIKE(1, 2);
+
+#endif
