@@ -1,0 +1,69 @@
+/* The op suite: every primitive of ops.def, in every dtype that it takes, over shapes and values that break kernels,
+   run on a device and held against the float64 reference, element by element. `tuff verify` prints its results, and
+   tests/every_op.c demands that there are no failures; tests/gradients.c differentiates the same cases. */
+#ifndef TOOLS_SUITE_H
+#define TOOLS_SUITE_H
+
+#include "ops/ops.h"
+#include "tuff/graph.h"
+
+typedef enum suite_fill {
+    FILL_RANDOM, /* uniform between low and high */
+    FILL_EDGES   /* NaN, infinities, zeros, denormals, the largest numbers, and ones, each against each */
+} suite_fill;
+
+/* How an operand reaches the op: as it lies in memory, or through a view that the kernel must index. */
+typedef enum suite_view { VIEW_NONE, VIEW_PERMUTED, VIEW_FLIPPED } suite_view;
+
+typedef struct suite_operand {
+    tuff_dtype dtype;
+    tuff_shape shape;
+    double low, high;
+    suite_fill fill;
+} suite_operand;
+
+#define SUITE_MAX_OPERANDS 3
+
+/* One use of an op. */
+typedef struct suite_case suite_case;
+struct suite_case {
+    op_code op;
+    tuff_dtype dtype; /* the dtype under test */
+    int operand_count;
+    suite_operand operands[SUITE_MAX_OPERANDS];
+    suite_view view;
+    int parameter; /* what the op needs besides operands: a mask of axes, an axis, a dtype, a variant */
+    /* Adds the op to a graph; operands have the shapes above. */
+    tuff_tensor *(*build)(const suite_case *of, tuff_graph *graph, tuff_tensor *const *operands);
+};
+
+/* Writes case index (from 0) of an op in a dtype; false where there are no more, or none at all: the op does not take
+   the dtype. */
+bool suite_case_at(op_code op, tuff_dtype dtype, int index, suite_case *out);
+
+/* The values of an operand, rounded to its dtype. seed chooses among random ones. Caller frees (tuff__free); NULL where
+   memory ran out. */
+double *suite_values(const suite_case *of, int operand, uint32_t seed);
+
+/* What one op did in one dtype on a device. */
+typedef struct suite_result {
+    op_code op;
+    tuff_dtype dtype;
+    int case_count;
+    int64_t element_count;
+    int64_t failure_count;   /* elements beyond their bar, and cases that could not run */
+    double worst;            /* the largest error over its bar: at most 1 where all is well */
+    char failure[384];       /* the first failure in words; empty where there is none */
+} suite_result;
+
+/* Zero is default. */
+typedef struct suite_options {
+    tuff_compile_options compile;
+    uint32_t seed;
+} suite_options;
+
+/* Runs all cases of an op in a dtype. False where the op does not take the dtype: *result is then untouched. options may
+   be NULL. */
+bool suite_run(tuff_device *device, op_code op, tuff_dtype dtype, const suite_options *options, suite_result *result);
+
+#endif
