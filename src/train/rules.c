@@ -1,0 +1,86 @@
+/* Optimizers as descriptors: a rule is the names of its moments and the formula of its update, elementwise over whole slabs,
+   so that a step is one dispatch whatever the number of tensors. Scalars of a step are made first, once. */
+#include <math.h>
+
+#include "train/rules.h"
+
+static tuff_tensor *number(tuff_tensor *beside, double value)
+{
+    return tuff_constant(tuff_tensor_graph(beside), TUFF_F32, value);
+}
+
+static tuff_tensor *scaled(tuff_tensor *x, double factor)
+{
+    return tuff_mul(x, number(x, factor));
+}
+
+/* factor for every element that decays, else 0. The slab begins with the parameters that decay. */
+static tuff_tensor *decay_factor(const tuff_optimizer *optimizer, tuff_tensor *factor)
+{
+    const tuff_parameters *parameters = optimizer->parameters;
+    if (optimizer->options.decay_all || parameters->decayed_total >= parameters->total)
+        return factor;
+    tuff_graph *graph = tuff_tensor_graph(factor);
+    tuff_tensor *place = tuff_iota(graph, TUFF_SHAPE(parameters->total), 0);
+    tuff_tensor *end = tuff_constant(graph, TUFF_I32, (double)parameters->decayed_total);
+    return tuff_where(tuff_less(place, end), factor, number(factor, 0));
+}
+
+/* moment = beta · moment + (1 - beta) · sample */
+static tuff_tensor *blend(tuff_tensor *moment, double beta, tuff_tensor *sample)
+{
+    return tuff_add(scaled(moment, beta), scaled(sample, 1 - beta));
+}
+
+/* 1 - beta^t for the first step t = 1: through expm1, because beta^t is near 1 at first. */
+static tuff_tensor *bias_correction(double beta, tuff_tensor *t)
+{
+    return tuff_neg(tuff_expm1(scaled(t, log(beta))));
+}
+
+static tuff_tensor *update_adamw(const tuff_optimizer *optimizer, tuff_tensor *weights, tuff_tensor *gradients,
+                                 tuff_tensor **moments, tuff_tensor *rate, tuff_tensor *step)
+{
+    const tuff_optimizer_options *options = &optimizer->options;
+    tuff_tensor *t = tuff_add(step, number(step, 1));
+    tuff_tensor *first_correction = bias_correction(options->beta1, t);
+    tuff_tensor *second_correction = bias_correction(options->beta2, t);
+    tuff_tensor *step_size = tuff_div(rate, first_correction);
+    moments[0] = blend(moments[0], options->beta1, gradients);
+    moments[1] = blend(moments[1], options->beta2, tuff_mul(gradients, gradients));
+    if (options->weight_decay > 0) {
+        tuff_tensor *factor = decay_factor(optimizer, scaled(rate, options->weight_decay));
+        weights = tuff_sub(weights, tuff_mul(factor, weights));
+    }
+    tuff_tensor *root = tuff_sqrt(tuff_div(moments[1], second_correction));
+    tuff_tensor *change = tuff_div(moments[0], tuff_add(root, number(root, options->epsilon)));
+    return tuff_sub(weights, tuff_mul(step_size, change));
+}
+
+static tuff_tensor *update_sgd(const tuff_optimizer *optimizer, tuff_tensor *weights, tuff_tensor *gradients,
+                               tuff_tensor **moments, tuff_tensor *rate, tuff_tensor *step)
+{
+    (void)step;
+    const tuff_optimizer_options *options = &optimizer->options;
+    tuff_tensor *change = gradients;
+    if (options->weight_decay > 0) {
+        tuff_tensor *factor = decay_factor(optimizer, number(weights, options->weight_decay));
+        change = tuff_add(change, tuff_mul(factor, weights));
+    }
+    if (options->momentum > 0) {
+        moments[0] = tuff_add(scaled(moments[0], options->momentum), change);
+        change = options->nesterov ? tuff_add(change, scaled(moments[0], options->momentum)) : moments[0];
+    }
+    return tuff_sub(weights, tuff_mul(rate, change));
+}
+
+static const optimizer_rule adamw = {.name = "adamw", .moments = {"m", "v"}, .update = update_adamw};
+static const optimizer_rule sgd = {.name = "sgd", .update = update_sgd};
+static const optimizer_rule sgd_momentum = {.name = "sgd", .moments = {"m"}, .update = update_sgd};
+
+const optimizer_rule *tuff__optimizer_rule(const tuff_optimizer_options *options)
+{
+    if (options->kind == TUFF_ADAMW)
+        return &adamw;
+    return options->momentum > 0 ? &sgd_momentum : &sgd;
+}
