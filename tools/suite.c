@@ -40,12 +40,13 @@ static double edge_value(tuff_dtype dtype, int index)
     const double largest = dtype == TUFF_F16 ? 65504 : dtype == TUFF_BF16 ? ldexp(255, 120) : FLT_MAX;
     const double normal = dtype == TUFF_F16 ? ldexp(1, -14) : FLT_MIN;
     const double denormal = dtype == TUFF_F16 ? ldexp(1, -24) : dtype == TUFF_BF16 ? ldexp(1, -133) : ldexp(1, -149);
-    const double float_edges[EDGE_COUNT] = {NAN,    INFINITY, -INFINITY, 0,        -0.0, 1,  -1,
+    const double float_edges[EDGE_COUNT] = {NAN, INFINITY, -INFINITY, 0,        -0.0,      1,     -1,
                                             0.5, largest,  -largest,  denormal, -denormal, normal};
     if (tuff__dtype_is_float(dtype))
         return float_edges[index];
-    return dtype == TUFF_BOOL ? index % 2 : dtype == TUFF_U32 || dtype == TUFF_U8 ? unsigned_edges[index]
-                                                                                  : signed_edges[index];
+    return dtype == TUFF_BOOL                      ? index % 2
+           : dtype == TUFF_U32 || dtype == TUFF_U8 ? unsigned_edges[index]
+                                                   : signed_edges[index];
 }
 
 static uint32_t next_random(uint32_t *state)
@@ -185,7 +186,8 @@ static tuff_status write_to_reference(void *plan, const char *name, const void *
 }
 
 /* Hands one operand's values, in its dtype, to a plan or to the case's array. */
-static tuff_status write_operand(const execution *run, int operand, const double *values, input_writer write, void *plan)
+static tuff_status write_operand(const execution *run, int operand, const double *values, input_writer write,
+                                 void *plan)
 {
     const suite_operand *to = &run->of->operands[operand];
     const int64_t count = tuff_shape_count(to->shape);
@@ -251,7 +253,8 @@ static tuff_status read_result(const execution *run, tuff_plan *plan, double *va
     return status;
 }
 
-static tuff_status run_device(execution *run, const tuff_compile_options *options, double *const *inputs, double *values)
+static tuff_status run_device(execution *run, const tuff_compile_options *options, double *const *inputs,
+                              double *values)
 {
     tuff_plan *plan = tuff_compile(run->graph, options);
     if (!plan)
@@ -294,7 +297,8 @@ static double error_ratio(const comparison *with, double got, double reference, 
     if (moves_bits(with->of->op))
         return got == reference && signbit(got) == signbit(reference) ? 0 : INFINITY;
     const double bar = bar_of(with, reference, bound);
-    const double low = tuff__round_to(with->dtype, reference - bar), high = tuff__round_to(with->dtype, reference + bar);
+    const double low = tuff__round_to(with->dtype, reference - bar),
+                 high = tuff__round_to(with->dtype, reference + bar);
     const double rounding = with->dtype == TUFF_F32 ? 0 : fmax(high - reference, reference - low);
     if (got < low || got > high)
         return INFINITY;
@@ -316,8 +320,10 @@ static void describe_failure(const comparison *with, double *const *inputs, int6
 {
     char operands[128] = "";
     size_t used = 0;
-    const bool elementwise = tuff__op_info(with->of->op)->kinds != OP_KIND_SPECIAL;
-    for (int operand = 0; elementwise && operand < with->of->operand_count; operand++)
+    /* Operands that broadcast or lie otherwise have their elements elsewhere. */
+    const bool aligned = tuff__op_info(with->of->op)->kinds != OP_KIND_SPECIAL && with->of->view == VIEW_NONE &&
+                         tuff_shape_equal(with->of->operands[0].shape, with->of->operands[1].shape);
+    for (int operand = 0; aligned && operand < with->of->operand_count; operand++)
         if (i < tuff_shape_count(with->of->operands[operand].shape) && used < sizeof operands)
             used += (size_t)snprintf(operands + used, sizeof operands - used, " %s = %.9g", operand_name(operand),
                                      inputs[operand][i]);
@@ -339,7 +345,8 @@ static void compare(const comparison *with, double *const *inputs, const double 
         if (ratio <= 1)
             continue;
         if (result->failure_count++ == 0)
-            describe_failure(with, inputs, i, (double[]){got[i], values[i], bar_of(with, values[i], bounds[i])}, result);
+            describe_failure(with, inputs, i, (double[]){got[i], values[i], bar_of(with, values[i], bounds[i])},
+                             result);
     }
 }
 
