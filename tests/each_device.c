@@ -1,0 +1,168 @@
+/* What tests of devices share: see the header. */
+#define _XOPEN_SOURCE 700
+#include <dirent.h>
+#include <ftw.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "each_device.h"
+
+static char folder[64];
+
+int use_fresh_cache(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/tuff-test-XXXXXX");
+    return mkdtemp(folder) && setenv("TUFF_CACHE_DIR", folder, 1) == 0 ? 0 : -1;
+}
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *position)
+{
+    (void)status;
+    (void)type;
+    (void)position;
+    return remove(path);
+}
+
+int drop_cache(void **state)
+{
+    (void)state;
+    return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+const char *cache_folder(void)
+{
+    return folder;
+}
+
+int count_cache_files(const char *suffix, char *path, size_t size)
+{
+    int count = 0;
+    DIR *directory = opendir(folder);
+    assert_non_null(directory);
+    for (struct dirent *entry = readdir(directory); entry; entry = readdir(directory)) {
+        size_t length = strlen(entry->d_name), end = strlen(suffix);
+        if (length < end || strcmp(entry->d_name + length - end, suffix) != 0)
+            continue;
+        count++;
+        if (path)
+            snprintf(path, size, "%s/%s", folder, entry->d_name);
+    }
+    closedir(directory);
+    return count;
+}
+
+static void for_each(void (*test)(tuff_device *device), bool with_reference)
+{
+    int count = tuff_device_count();
+    for (int i = 0; i < count; i++) {
+        tuff_device_info info;
+        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        if (info.device_class == TUFF_DEVICE_REFERENCE && !with_reference)
+            continue;
+        print_message("  %s: %s\n", info.selector, info.name);
+        tuff_device *device = tuff_device_open(info.selector);
+        if (!device)
+            fail_msg("%s: %s", info.selector, tuff_error());
+        test(device);
+        tuff_device_close(device);
+    }
+}
+
+void for_each_device(void (*test)(tuff_device *device))
+{
+    for_each(test, true);
+}
+
+void for_each_driver(void (*test)(tuff_device *device))
+{
+    for_each(test, false);
+}
+
+program_request test_request(tuff_device *device, test_kernel *kernel, const char *name, const char *statement)
+{
+    if (strcmp(tuff__device_language(device), "GLSL") == 0)
+        snprintf(kernel->text, sizeof kernel->text,
+                 "#version 450\nlayout(local_size_x = 32) in;\n"
+                 "layout(std430, set = 0, binding = 0) buffer X { uint x[]; };\n"
+                 "layout(push_constant) uniform P { uint count; uint base; };\n"
+                 "void main()\n{\n"
+                 "    uint group = gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x + base;\n"
+                 "    uint i = group * 32u + gl_LocalInvocationID.x;\n"
+                 "    if (i < count) { %s }\n}\n",
+                 statement);
+    else
+        snprintf(kernel->text, sizeof kernel->text,
+                 "__kernel __attribute__((reqd_work_group_size(32, 1, 1)))\n"
+                 "void %s(__global uint *x, uint count, uint base)\n{\n"
+                 "    uint group = (uint)get_group_id(0) + base;\n"
+                 "    uint i = group * 32u + (uint)get_local_id(0);\n"
+                 "    if (i < count) { %s }\n}\n",
+                 name, statement);
+    return (program_request){
+        .name = name, .text = kernel->text, .buffer_count = 1, .word_count = 2, .local_size = TEST_GROUP};
+}
+
+void make_kernel(tuff_device *device, test_kernel *kernel, const char *name, const char *statement)
+{
+    program_request request = test_request(device, kernel, name, statement);
+    if (tuff__program_get(device, &request, &kernel->program) != TUFF_OK)
+        fail_msg("%s: %s", name, tuff_error());
+}
+
+buffer_binding range_of(storage *memory, uint64_t offset, uint64_t size, bool written)
+{
+    return (buffer_binding){tuff__storage_buffer(memory), offset, size, written};
+}
+
+command dispatch_over(tuff_device *device, const test_kernel *kernel, storage *memory, uint32_t count)
+{
+    (void)device;
+    command dispatch = {.kind = COMMAND_DISPATCH,
+                        .program = tuff__program_driver(kernel->program),
+                        .group_count = (count + TEST_GROUP - 1) / TEST_GROUP,
+                        .binding_count = 1,
+                        .word_count = 2,
+                        .words = {count, 0}};
+    dispatch.bindings[0] = range_of(memory, 0, (uint64_t)count * 4, true);
+    return dispatch;
+}
+
+void run_commands(command *commands, int count, tuff_device *device, int times)
+{
+    recording *recorded = NULL;
+    if (tuff__recording_create(device, commands, count, false, false, &recorded) != TUFF_OK)
+        fail_msg("%s", tuff_error());
+    for (int i = 0; i < times; i++)
+        if (tuff__submit(device, recorded) != TUFF_OK)
+            fail_msg("%s", tuff_error());
+    if (tuff__wait(device) != TUFF_OK)
+        fail_msg("%s", tuff_error());
+    tuff__recording_destroy(device, recorded);
+}
+
+storage *make_words(tuff_device *device, uint32_t count)
+{
+    storage *memory = NULL;
+    if (tuff__storage_create(device, (uint64_t)count * 4, true, &memory) != TUFF_OK)
+        fail_msg("%s", tuff_error());
+    return memory;
+}
+
+void write_words(tuff_device *device, storage *memory, const uint32_t *words, uint32_t count)
+{
+    assert_int_equal(tuff__storage_write(device, memory, 0, words, (uint64_t)count * 4), TUFF_OK);
+}
+
+void read_words(tuff_device *device, storage *memory, uint32_t *words, uint32_t count)
+{
+    assert_int_equal(tuff__storage_read(device, memory, 0, words, (uint64_t)count * 4), TUFF_OK);
+}
