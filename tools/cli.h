@@ -1,0 +1,73 @@
+/* What the verbs share on the command line: options as a table, messages, exit codes, opening a device. */
+#ifndef TUFF_TOOLS_CLI_H
+#define TUFF_TOOLS_CLI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tuff.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG_USE = 2 };
+
+typedef enum cli_kind { CLI_TEXT, CLI_TEXTS, CLI_WHOLE, CLI_NUMBER, CLI_CHOICE, CLI_SWITCH } cli_kind;
+
+/* Values of an option that may be given several times. */
+typedef struct cli_texts {
+    const char **items; /* freed by cli_texts_free */
+    int count, capacity;
+} cli_texts;
+void cli_texts_free(cli_texts *texts);
+
+/* One option, as a row of a verb's table. value points to: const char * for CLI_TEXT, cli_texts for CLI_TEXTS, int64_t for
+   CLI_WHOLE, double for CLI_NUMBER, int (the index of the choice) for CLI_CHOICE, bool for CLI_SWITCH. Its value before
+   parsing is the default. given, where not NULL, tells whether the option was there. */
+typedef struct cli_option {
+    const char *name; /* "--steps" */
+    cli_kind kind;
+    void *value;
+    const char *placeholder; /* "N"; for CLI_CHOICE the choices, "on|off" */
+    const char *help;
+    double low, high; /* of CLI_WHOLE and CLI_NUMBER, both legal */
+    bool *given;
+} cli_option;
+
+typedef struct cli_verb {
+    const char *name;
+    const char *operand;                     /* "[NAME]"; NULL where there is none */
+    const char *summary;                     /* one line for the list of verbs */
+    const char *about;                       /* a paragraph for --help, or NULL */
+    int (*run)(int count, char **arguments); /* without the verb's name; answers an exit code */
+} cli_verb;
+
+/* What parsing answers: go on, or end with this exit code (--help was printed, or a message). */
+typedef struct cli_end {
+    bool now;
+    int code;
+} cli_end;
+
+/* Parses arguments by the table. operand receives the verb's one operand and may be NULL. */
+cli_end cli_parse(const cli_verb *verb, const cli_option *options, int option_count, int count, char **arguments,
+                  const char **operand);
+
+/* "tuff VERB: " and the text on the error stream; answers the code. */
+int cli_fail(const cli_verb *verb, int code, const char *format, ...);
+/* The same with the library's last message behind what. Answers EXIT_FAILED. */
+int cli_fail_library(const cli_verb *verb, const char *what);
+
+/* Opens a device or says why not, and what to install where there is none. NULL on failure, with *code set. */
+tuff_device *cli_open_device(const cli_verb *verb, const char *name, int *code);
+
+/* A count of bytes for people: "12.3 MiB". buffer is answered. */
+const char *cli_bytes(uint64_t bytes, char *buffer, size_t size);
+#define BYTES_TEXT(bytes) cli_bytes((bytes), (char[32]){0}, 32)
+
+/* Text as a JSON string with its quotes; bytes that are no printable ASCII are escaped. */
+void cli_print_json_text(const char *text);
+
+/* True once the user pressed Ctrl-C after cli_catch_interrupt. A second Ctrl-C ends the process. */
+void cli_catch_interrupt(void);
+bool cli_is_interrupted(void);
+/* True where the error stream is a terminal that understands carriage returns. */
+bool cli_is_terminal(void);
+
+#endif

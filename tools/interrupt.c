@@ -1,0 +1,37 @@
+/* Ctrl-C and the terminal: the only part of the tool that needs POSIX. */
+#define _POSIX_C_SOURCE 200809L
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/cli.h"
+
+static volatile sig_atomic_t interrupted;
+
+static void note_interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+void cli_catch_interrupt(void)
+{
+    struct sigaction action = {.sa_handler = note_interrupt};
+    action.sa_flags = (int)(SA_RESETHAND | SA_RESTART);
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+bool cli_is_interrupted(void)
+{
+    return interrupted != 0;
+}
+
+bool cli_is_terminal(void)
+{
+    const char *kind = getenv("TERM");
+    return isatty(STDERR_FILENO) && kind && strcmp(kind, "dumb") != 0;
+}

@@ -1,0 +1,18 @@
+/* Numbers that depend on nothing but their key and index: initial weights, batches, samples. There is no state to save. */
+#ifndef TUFF_TOOLS_RANDOM_H
+#define TUFF_TOOLS_RANDOM_H
+
+#include <stdint.h>
+
+/* A key out of a seed and a name or a number. */
+uint64_t random_key(uint64_t seed, const char *name);
+uint64_t random_key_number(uint64_t seed, uint64_t number);
+
+/* 64 random bits. */
+uint64_t random_bits(uint64_t key, uint64_t index);
+/* Uniform in [0, 1). */
+double random_uniform(uint64_t key, uint64_t index);
+/* Of mean 0 and variance 1. */
+double random_normal(uint64_t key, uint64_t index);
+
+#endif

@@ -1,0 +1,42 @@
+/* tuff: the command-line tool. Finds the verb and hands it the rest of the line. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/verbs.h"
+
+static const cli_verb *const verbs[] = {&verb_devices,  &verb_verify, &verb_train,
+                                        &verb_generate, &verb_plan,   &verb_kernel};
+
+static void print_usage(FILE *out)
+{
+    fputs("usage: tuff VERB [OPTIONS]\n\n", out);
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+        fprintf(out, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
+    fputs("\ntuff VERB --help lists the options of a verb; tuff --version prints the version.\n"
+          "Exit codes: 0 done, 1 the work failed, 2 wrong use.\n",
+          out);
+}
+
+int main(int count, char **arguments)
+{
+    const char *name = count > 1 ? arguments[1] : "";
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_usage(stdout);
+        return EXIT_DONE;
+    }
+    if (strcmp(name, "--version") == 0) {
+        printf("tuff %s\n", tuff_version());
+        return EXIT_DONE;
+    }
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+        if (strcmp(name, verbs[i]->name) == 0) {
+            const int code = verbs[i]->run(count - 2, arguments + 2);
+            if (fflush(stdout) == 0)
+                return code;
+            return cli_fail(verbs[i], EXIT_FAILED, "the output could not be written");
+        }
+    if (name[0])
+        fprintf(stderr, "tuff: there is no verb \"%s\"\n", name);
+    print_usage(stderr);
+    return EXIT_WRONG_USE;
+}

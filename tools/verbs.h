@@ -1,0 +1,11 @@
+/* The verbs of the tool, one file each. */
+#ifndef TUFF_TOOLS_VERBS_H
+#define TUFF_TOOLS_VERBS_H
+
+#include "tools/cli.h"
+
+extern const cli_verb verb_devices, verb_verify, verb_train, verb_generate, verb_plan, verb_kernel;
+
+#define CLI_DEVICE_HELP "auto, opencl[:n|:name], vulkan[:n|:name] or reference; else $TUFF_DEVICE, else auto"
+
+#endif
