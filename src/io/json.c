@@ -44,17 +44,18 @@ static size_t skip_string(const char *source, size_t size, size_t at)
     return at;
 }
 
-/* More bytes than jansson asks for because of one byte of structure: an object with its first buckets, an array with its
-   first slots, a pair, an element and the share of both in tables that doubled. */
-static uint64_t cost_of(char byte)
+/* At least the bytes that one byte of structure makes us ask for: an object with its first buckets, an array with its first
+   slots, a pair with its share in buckets that doubled (and, in the outer object, what the caller keeps of it), a value
+   with its share in slots that doubled. */
+static uint64_t cost_of(char byte, int depth)
 {
     switch (byte) {
     case '{':
-        return 256;
+        return 208;
     case '[':
-        return 128;
+        return 112;
     case ':':
-        return 96;
+        return depth == 1 ? 272 : 128;
     case ',':
         return 64;
     default:
@@ -77,7 +78,7 @@ static tuff_status scan(const char *source, size_t size)
             depth--;
         else if ((byte == '{' || byte == '[') && ++depth > DEPTH_LIMIT)
             return FAIL(TUFF_E_FORMAT, "JSON: nested more than %d deep at byte %zu", DEPTH_LIMIT, i);
-        cost += cost_of(byte);
+        cost += cost_of(byte, depth);
     }
     /* Strings cost their length up to four times: as a token, as a key or value, and in the token's growing buffer. */
     if (cost / 28 > size + 32768)

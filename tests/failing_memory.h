@@ -1,0 +1,18 @@
+/* An allocator for tests that makes the n-th request fail and counts what is not given back. */
+#ifndef TESTS_FAILING_MEMORY_H
+#define TESTS_FAILING_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Installs the allocator. Request number failing (from 1; 0: none) fails, and with sticky every one after it too. Counts
+   start at 0. */
+void failing_memory_begin(int64_t failing, bool sticky);
+/* Back to malloc. Answers whether a request was made to fail. All blocks must have been given back. */
+bool failing_memory_end(void);
+
+int64_t failing_memory_requests(void); /* since begin */
+uint64_t failing_memory_bytes(void);   /* asked for since begin */
+int64_t failing_memory_live(void);     /* blocks not given back */
+
+#endif
