@@ -1,144 +1,12 @@
 /* The Vulkan driver, straight on its table, on every Vulkan device, as it is and with other memory and limits than the
-   device has. Where the Khronos validation layer is installed, all tests run under it (core and synchronisation), and
-   the last one demands that it had nothing to say. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+   device has. The last test demands that the validation layer (core and synchronisation) had nothing to say. */
+#include "vulkan_fixture.h"
 
 #if !defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN
 
-#include "base/alloc.h"
-#include "device/vulkan/state.h"
-#include "vulkan_faults.h"
-
-static const driver *const vulkan = &tuff__driver_vulkan;
-static int device_count;
-static int validation_messages;
-static bool validated;
-static VkInstance instance;
-
-/* What the driver is told of the device instead of the truth. */
-static struct {
-    bool discrete;      /* memory is not reached by the host: staging */
-    bool incoherent;    /* memory needs flushes */
-    uint32_t groups[2]; /* limits of groups along x and y, 0: as they are */
-    bool no_timestamps;
-    bool old; /* Vulkan 1.1 without any feature */
-} lies;
-
-/* Between the tests' table and the loader: the functions that tell lies call these. */
-static vulkan_api truth;
-
-#define ok(call) \
-    do { \
-        if ((call) != TUFF_OK) \
-            fail_msg("%s: %s", #call, tuff_error()); \
-    } while (0)
-
-static const char *const scale_text =
-    "#version 450\n"
-    "layout(local_size_x = 64) in;\n"
-    "layout(std430, binding = 0) readonly buffer A { float x[]; };\n"
-    "layout(std430, binding = 1) buffer B { float y[]; };\n"
-    "layout(push_constant) uniform P { uint count; uint base; };\n"
-    "void main() {\n"
-    "    uint i = (gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x + base) * 64u + gl_LocalInvocationID.x;\n"
-    "    if (i < count) y[i] = 2.0 * x[i] + 1.0;\n"
-    "}\n";
-
-/* Every group adds one to its element: a group that runs twice or never is seen. */
-static const char *const tally_text =
-    "#version 450\n"
-    "layout(local_size_x = 1) in;\n"
-    "layout(std430, binding = 0) buffer A { uint x[]; };\n"
-    "layout(push_constant) uniform P { uint count; uint base; };\n"
-    "void main() {\n"
-    "    uint group = gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x + base;\n"
-    "    if (group < count) x[group] += 1u;\n"
-    "}\n";
-
-static driver_device *open_device(int index)
+static uint8_t pattern(uint64_t i, unsigned seed)
 {
-    driver_device *device = NULL;
-    ok(vulkan->open(index, &device));
-    return device;
-}
-
-static driver_buffer *create_buffer(driver_device *device, uint64_t size)
-{
-    driver_buffer *buffer = NULL;
-    ok(vulkan->buffer_create(device, size, &buffer));
-    return buffer;
-}
-
-static driver_program *create_program(driver_device *device, const char *text, int buffers, uint32_t local_size)
-{
-    program_request request = {"test", text, buffers, 2, local_size, 0};
-    driver_program *program = NULL;
-    blob made = {0};
-    ok(vulkan->program_create(device, &request, (blob){0}, &made, &program));
-    assert_true(made.size > 20);
-    tuff__free(made.data);
-    return program;
-}
-
-static driver_recording *record(driver_device *device, const command *commands, int count, bool timed)
-{
-    driver_recording *recording = NULL;
-    ok(vulkan->recording_create(device, commands, count, timed, &recording));
-    return recording;
-}
-
-static command scale(driver_program *program, driver_buffer *from, driver_buffer *to, uint32_t count)
-{
-    return (command){
-        .kind = COMMAND_DISPATCH,
-        .program = program,
-        .group_count = (count + 63) / 64,
-        .binding_count = 2,
-        .word_count = 2,
-        .bindings = {{from, 0, count * 4u, false}, {to, 0, count * 4u, true}},
-        .words = {count, 0},
-        .barrier = true,
-        .after_dispatch = true,
-    };
-}
-
-static command tally(driver_program *program, driver_buffer *buffer, uint32_t count)
-{
-    return (command){
-        .kind = COMMAND_DISPATCH,
-        .program = program,
-        .group_count = count,
-        .binding_count = 1,
-        .word_count = 2,
-        .bindings = {{buffer, 0, count * 4u, true}},
-        .words = {count, 0},
-    };
-}
-
-static command copy(driver_buffer *from, uint64_t from_offset, driver_buffer *to, uint64_t to_offset, uint64_t size)
-{
-    return (command){
-        .kind = COMMAND_COPY,
-        .binding_count = 2,
-        .bindings = {{from, from_offset, size, false}, {to, to_offset, size, true}},
-    };
-}
-
-static command fill(driver_buffer *buffer, uint64_t offset, uint64_t size)
-{
-    return (command){
-        .kind = COMMAND_FILL_ZERO,
-        .binding_count = 1,
-        .bindings = {{buffer, offset, size, true}},
-    };
+    return (uint8_t)(i * 7 + i / 251 + seed);
 }
 
 static void describes_every_device(void **state)
@@ -177,66 +45,11 @@ static void identifies_devices_apart_and_always_the_same(void **state)
             if (again)
                 assert_string_equal(text, texts[i]);
             else
-                texts[i] = strdup(text);
+                texts[i] = tuff__strdup(text);
             vulkan->close(device);
         }
     for (int i = 0; i < 16; i++)
-        free(texts[i]);
-}
-
-static uint8_t pattern(uint64_t i, unsigned seed)
-{
-    return (uint8_t)(i * 7 + i / 251 + seed);
-}
-
-static void write_and_read(driver_device *device, uint64_t offset, uint64_t size)
-{
-    uint64_t whole = offset + size + 13;
-    driver_buffer *buffer = create_buffer(device, whole);
-    uint8_t *data = malloc(whole), *back = malloc(whole);
-    for (uint64_t i = 0; i < whole; i++)
-        data[i] = pattern(i, 1);
-    ok(vulkan->buffer_write(device, buffer, 0, data, whole));
-    memset(data, 0, whole);
-    for (uint64_t i = 0; i < size; i++)
-        data[i] = pattern(i, 99);
-    ok(vulkan->buffer_write(device, buffer, offset, data, size));
-    memset(data, 0, whole);
-    ok(vulkan->buffer_read(device, buffer, 0, back, whole));
-    for (uint64_t i = 0; i < whole; i++) {
-        bool inside = i >= offset && i < offset + size;
-        if (back[i] != (inside ? pattern(i - offset, 99) : pattern(i, 1)))
-            fail_msg("byte %llu of %llu at %llu", (unsigned long long)i, (unsigned long long)size,
-                     (unsigned long long)offset);
-    }
-    ok(vulkan->buffer_read(device, buffer, offset, back, size));
-    assert_int_equal(back[size - 1], pattern(size - 1, 99));
-    free(data);
-    free(back);
-    vulkan->buffer_destroy(device, buffer);
-}
-
-/* Runs a check on every device, with host-visible memory and with staging. */
-static void on_every_device(void (*check)(driver_device *device))
-{
-    for (int i = 0; i < device_count; i++)
-        for (int discrete = 0; discrete < 2; discrete++) {
-            lies.discrete = discrete;
-            driver_device *device = open_device(i);
-            
-            check(device);
-            vulkan->close(device);
-            lies.discrete = false;
-        }
-}
-
-static void check_writes_and_reads(driver_device *device)
-{
-    write_and_read(device, 0, 1);
-    write_and_read(device, 3, 5);
-    write_and_read(device, 256, 4096);
-    write_and_read(device, 1, 2 * STAGING_SLOT_SIZE);
-    write_and_read(device, 7, 11 * (uint64_t)STAGING_SLOT_SIZE + 3);
+        tuff__free(texts[i]);
 }
 
 static void writes_and_reads_bytes(void **state)
@@ -286,25 +99,357 @@ static void orders_writes_between_submissions(void **state)
     on_every_device(check_orders_writes);
 }
 
+static void check_programs(driver_device *device)
+{
+    program_request request = {"scale", scale_text, 2, 2, 64, 0};
+    driver_program *program = NULL, *again = NULL;
+    blob made = {0}, empty = {0};
+    ok(vulkan->program_create(device, &request, (blob){0}, &made, &program));
+    /* With what was made before, the text is not looked at, and there is nothing new to keep. */
+    request.text = "no program";
+    ok(vulkan->program_create(device, &request, made, &empty, &again));
+    assert_int_equal(empty.size, 0);
+    float x[100], y[100];
+    driver_buffer *in = create_buffer(device, sizeof x), *out = create_buffer(device, sizeof y);
+    for (int i = 0; i < 100; i++)
+        x[i] = (float)i;
+    ok(vulkan->buffer_write(device, in, 0, x, sizeof x));
+    command commands[] = {scale(program, in, out, 100), scale(again, out, in, 100)};
+    driver_recording *recording = record(device, commands, 2, false);
+    ok(vulkan->submit(device, recording));
+    ok(vulkan->buffer_read(device, in, 0, y, sizeof y));
+    for (int i = 0; i < 100; i++)
+        assert_true(y[i] == 4 * x[i] + 3);
+    vulkan->recording_destroy(device, recording);
+    vulkan->buffer_destroy(device, in);
+    vulkan->buffer_destroy(device, out);
+    vulkan->program_destroy(device, program);
+    vulkan->program_destroy(device, again);
+    tuff__free(made.data);
+}
+
+static void makes_programs_from_text_and_from_what_was_made(void **state)
+{
+    (void)state;
+    on_every_device(check_programs);
+}
+
+static void check_refusals(driver_device *device)
+{
+    char text[4000] = "#version 450\nlayout(local_size_x = 1) in;\nvoid main() {\n    int first = undefined_name;\n";
+    for (int i = 0; i < 60; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "    undefined_number_%d = 1;\n", i);
+    strcat(text, "}\n");
+    program_request request = {"broken", text, 0, 2, 1, 0};
+    driver_program *program = NULL;
+    blob made = {0};
+    assert_int_equal(vulkan->program_create(device, &request, (blob){0}, &made, &program), TUFF_E_COMPILE);
+    assert_non_null(strstr(tuff_error(), "broken"));
+    assert_non_null(strstr(tuff_error(), "undefined_name"));
+    assert_null(strstr(tuff_error(), "undefined_number_50"));
+    assert_true(!program && !made.data);
+    request.text = scale_text;
+    char junk[64] = "not a program at all, only some text that is long enough";
+    assert_int_equal(vulkan->program_create(device, &request, (blob){junk, 64}, &made, &program), TUFF_E_COMPILE);
+    assert_int_equal(vulkan->program_create(device, &request, (blob){junk, 7}, &made, &program), TUFF_E_COMPILE);
+    request = (program_request){"subgroups", scale_text, 2, 2, 64, 3};
+    assert_int_equal(vulkan->program_create(device, &request, (blob){0}, &made, &program), TUFF_E_UNSUPPORTED);
+    assert_true(!program && !made.data);
+    driver_buffer *buffer = NULL;
+    uint64_t too_much = device->physical.maintenance3.maxMemoryAllocationSize;
+    if (too_much < UINT64_MAX)
+        assert_int_equal(vulkan->buffer_create(device, too_much + 1, &buffer), TUFF_E_LIMIT);
+    assert_null(buffer);
+}
+
+static void refuses_what_is_no_program_and_says_why(void **state)
+{
+    (void)state;
+    on_every_device(check_refusals);
+}
+
+static void check_subgroup_width(driver_device *device)
+{
+    tuff_device_info info;
+    tuff__vulkan_describe(&device->physical, &info);
+    program_request request = {"scale", scale_text, 2, 2, 64, info.subgroup_size};
+    driver_program *program = NULL;
+    blob made = {0};
+    ok(vulkan->program_create(device, &request, (blob){0}, &made, &program));
+    vulkan->program_destroy(device, program);
+    tuff__free(made.data);
+}
+
+static void makes_programs_of_a_required_subgroup_width(void **state)
+{
+    (void)state;
+    on_every_device(check_subgroup_width);
+}
+
+static void tally_groups(driver_device *device, uint32_t count)
+{
+    driver_program *program = create_program(device, tally_text, 1, 1);
+    driver_buffer *buffer = create_buffer(device, count * 4u);
+    uint32_t *x = calloc(count, 4);
+    command commands[] = {fill(buffer, 0, count * 4u), tally(program, buffer, count)};
+    commands[1].barrier = commands[1].after_copy = true;
+    driver_recording *recording = record(device, commands, 2, false);
+    ok(vulkan->submit(device, recording));
+    ok(vulkan->buffer_read(device, buffer, 0, x, count * 4u));
+    for (uint32_t i = 0; i < count; i++)
+        if (x[i] != 1)
+            fail_msg("group %u of %u ran %u times", i, count, x[i]);
+    free(x);
+    vulkan->recording_destroy(device, recording);
+    vulkan->buffer_destroy(device, buffer);
+    vulkan->program_destroy(device, program);
+}
+
+static void runs_every_group_once(void **state)
+{
+    (void)state;
+    for (int i = 0; i < device_count; i++) {
+        driver_device *device = open_device(i);
+        static const uint32_t counts[] = {1, 65535, 65536, 200001};
+        for (int j = 0; j < 4; j++)
+            tally_groups(device, counts[j]);
+        vulkan->close(device);
+    }
+}
+
+static void splits_dispatches_by_base(void **state)
+{
+    (void)state;
+    for (int i = 0; i < device_count; i++) {
+        lies.groups[0] = 7;
+        lies.groups[1] = 3;
+        driver_device *device = open_device(i);
+        static const uint32_t counts[] = {1, 7, 8, 20, 21, 22, 42, 43, 1000};
+        for (int j = 0; j < 9; j++)
+            tally_groups(device, counts[j]);
+        lies.groups[0] = lies.groups[1] = 0;
+        vulkan->close(device);
+    }
+}
+
+static void refuses_more_groups_than_an_index_can_count(void **state)
+{
+    (void)state;
+    driver_device *device = open_device(0);
+    driver_program *program = create_program(device, tally_text, 1, 1);
+    driver_buffer *buffer = create_buffer(device, 64);
+    driver_recording *recording = NULL;
+    command step = tally(program, buffer, 16);
+    step.group_count = UINT64_C(1) << 33;
+    assert_int_equal(vulkan->recording_create(device, &step, 1, false, &recording), TUFF_E_LIMIT);
+    assert_null(recording);
+    vulkan->buffer_destroy(device, buffer);
+    vulkan->program_destroy(device, program);
+    vulkan->close(device);
+}
+
+static void check_copies(driver_device *device)
+{
+    uint8_t data[1024], back[1024];
+    driver_buffer *from = create_buffer(device, sizeof data), *to = create_buffer(device, sizeof data);
+    for (uint64_t i = 0; i < sizeof data; i++)
+        data[i] = pattern(i, 5);
+    ok(vulkan->buffer_write(device, from, 0, data, sizeof data));
+    memset(back, 0xee, sizeof back);
+    ok(vulkan->buffer_write(device, to, 0, back, sizeof back));
+    command commands[] = {copy(from, 4, to, 512, 100), fill(to, 256, 12), copy(to, 512, from, 0, 8)};
+    commands[2].barrier = commands[2].after_copy = true;
+    driver_recording *recording = record(device, commands, 3, false);
+    ok(vulkan->submit(device, recording));
+    ok(vulkan->buffer_read(device, to, 0, back, sizeof back));
+    for (int i = 0; i < 1024; i++)
+        assert_int_equal(back[i], i >= 512 && i < 612 ? data[i - 508] : i >= 256 && i < 268 ? 0 : 0xee);
+    ok(vulkan->buffer_read(device, from, 0, back, sizeof back));
+    assert_memory_equal(back, data + 4, 8);
+    assert_memory_equal(back + 8, data + 8, sizeof data - 8);
+    vulkan->recording_destroy(device, recording);
+    vulkan->buffer_destroy(device, from);
+    vulkan->buffer_destroy(device, to);
+}
+
+static void copies_and_fills_ranges(void **state)
+{
+    (void)state;
+    on_every_device(check_copies);
+}
+
+/* Proof that the layer sees what the tests rely on: the same chain without its barriers. */
+static void notices_missing_barriers(void **state)
+{
+    (void)state;
+    if (!validated)
+        return;
+    driver_device *device = open_device(0);
+    driver_program *program = create_program(device, scale_text, 2, 64);
+    driver_buffer *from = create_buffer(device, 256), *to = create_buffer(device, 256);
+    command commands[] = {scale(program, from, to, 64), scale(program, to, from, 64)};
+    commands[1].barrier = false;
+    expects_messages = true;
+    driver_recording *recording = record(device, commands, 2, false);
+    ok(vulkan->submit(device, recording));
+    expects_messages = false;
+    assert_true(validation_messages > 0);
+    validation_messages = 0;
+    vulkan->recording_destroy(device, recording);
+    vulkan->buffer_destroy(device, from);
+    vulkan->buffer_destroy(device, to);
+    vulkan->program_destroy(device, program);
+    vulkan->close(device);
+}
+
+static void keeps_the_order_of_a_long_chain(void **state)
+{
+    (void)state;
+    on_every_device(check_chain);
+}
+
+/* More submissions than can be in flight, none of them waited for. */
+static void check_replays(driver_device *device)
+{
+    enum { COUNT = 300, REPLAYS = 3 * MAX_IN_FLIGHT + 1 };
+    uint32_t x[COUNT] = {0};
+    driver_program *program = create_program(device, tally_text, 1, 1);
+    driver_buffer *buffer = create_buffer(device, sizeof x);
+    command step = tally(program, buffer, COUNT);
+    driver_recording *recording = record(device, &step, 1, false);
+    ok(vulkan->buffer_write(device, buffer, 0, x, sizeof x));
+    for (int i = 0; i < REPLAYS; i++)
+        ok(vulkan->submit(device, recording));
+    ok(vulkan->buffer_read(device, buffer, 0, x, sizeof x));
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(x[i], REPLAYS);
+    /* Destroyed while it runs: destruction waits. */
+    ok(vulkan->submit(device, recording));
+    vulkan->recording_destroy(device, recording);
+    vulkan->buffer_destroy(device, buffer);
+    vulkan->program_destroy(device, program);
+}
+
+static void replays_a_recording_that_is_still_running(void **state)
+{
+    (void)state;
+    on_every_device(check_replays);
+}
+
+static void check_timestamps(driver_device *device)
+{
+    enum { COUNT = 1 << 20, LENGTH = 40 };
+    driver_program *program = create_program(device, scale_text, 2, 64);
+    driver_buffer *from = create_buffer(device, COUNT * 4), *to = create_buffer(device, COUNT * 4);
+    static command commands[LENGTH];
+    uint64_t nanoseconds[LENGTH], total = 0, start = 0;
+    for (int i = 0; i < LENGTH; i++) {
+        commands[i] = i % 2 ? copy(to, 0, from, 0, COUNT * 4) : scale(program, from, to, COUNT);
+        commands[i].barrier = true;
+    }
+    driver_recording *recording = record(device, commands, LENGTH, true);
+    assert_int_equal(vulkan->timestamps(device, recording, nanoseconds), TUFF_E_USAGE);
+    for (int again = 0; again < 2; again++) {
+        ok(vulkan->wait(device));
+        start = tuff__nanoseconds();
+        ok(vulkan->submit(device, recording));
+        ok(vulkan->timestamps(device, recording, nanoseconds));
+        start = tuff__nanoseconds() - start;
+        total = 0;
+        for (int i = 0; i < LENGTH; i++) {
+            assert_true(nanoseconds[i] > 0);
+            total += nanoseconds[i];
+        }
+        assert_true(total <= start);
+    }
+    vulkan->recording_destroy(device, recording);
+    recording = record(device, commands, LENGTH, false);
+    assert_int_equal(vulkan->timestamps(device, recording, nanoseconds), TUFF_E_USAGE);
+    vulkan->recording_destroy(device, recording);
+    vulkan->buffer_destroy(device, from);
+    vulkan->buffer_destroy(device, to);
+    vulkan->program_destroy(device, program);
+}
+
+static void measures_every_command(void **state)
+{
+    (void)state;
+    on_every_device(check_timestamps);
+    lies.no_timestamps = true;
+    driver_device *device = open_device(0);
+    driver_buffer *buffer = create_buffer(device, 64);
+    command step = fill(buffer, 0, 64);
+    driver_recording *recording = NULL;
+    assert_int_equal(vulkan->recording_create(device, &step, 1, true, &recording), TUFF_E_UNSUPPORTED);
+    assert_null(recording);
+    vulkan->buffer_destroy(device, buffer);
+    vulkan->close(device);
+    lies.no_timestamps = false;
+}
+
+static void runs_without_any_feature_of_a_later_version(void **state)
+{
+    (void)state;
+    lies.old = true;
+    for (int i = 0; i < device_count; i++) {
+        tuff_device_info info;
+        ok(vulkan->describe(i, &info));
+        assert_string_equal(info.api, "Vulkan 1.1");
+        assert_false(info.narrow_storage || info.half_arithmetic || info.int64);
+        driver_device *device = open_device(i);
+        assert_int_equal(device->physical.extension_count, 0);
+        check_orders_writes(device);
+        check_programs(device);
+        check_subgroup_width(device);
+        vulkan->close(device);
+    }
+    lies.old = false;
+}
+
+static void has_several_devices_open(void **state)
+{
+    (void)state;
+    driver_device *devices[4];
+    for (int i = 0; i < 4; i++)
+        devices[i] = open_device(i % device_count);
+    for (int i = 0; i < 4; i++)
+        check_chain(devices[i]);
+    for (int i = 0; i < 4; i++)
+        vulkan->close(devices[i]);
+}
+
 int main(void)
 {
-    const char *absence = NULL;
-    device_count = vulkan->count(&absence);
-    if (!device_count) {
-        printf("no Vulkan devices: %s\n", absence);
+    if (vulkan_start() != 0)
         return 77;
-    }
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(notices_missing_barriers),
         cmocka_unit_test(describes_every_device),
         cmocka_unit_test(identifies_devices_apart_and_always_the_same),
         cmocka_unit_test(writes_and_reads_bytes),
         cmocka_unit_test(orders_writes_between_submissions),
+        cmocka_unit_test(makes_programs_from_text_and_from_what_was_made),
+        cmocka_unit_test(refuses_what_is_no_program_and_says_why),
+        cmocka_unit_test(makes_programs_of_a_required_subgroup_width),
+        cmocka_unit_test(runs_every_group_once),
+        cmocka_unit_test(splits_dispatches_by_base),
+        cmocka_unit_test(refuses_more_groups_than_an_index_can_count),
+        cmocka_unit_test(copies_and_fills_ranges),
+        cmocka_unit_test(keeps_the_order_of_a_long_chain),
+        cmocka_unit_test(replays_a_recording_that_is_still_running),
+        cmocka_unit_test(measures_every_command),
+        cmocka_unit_test(runs_without_any_feature_of_a_later_version),
+        cmocka_unit_test(has_several_devices_open),
+        cmocka_unit_test(has_nothing_to_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
+
 #else
+
 int main(void)
 {
     return 77;
 }
+
 #endif

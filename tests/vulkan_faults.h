@@ -1,60 +1,61 @@
 /* Replaces the table of Vulkan's functions by ones that count calls, fail the one that was armed, keep a ledger of living
-   objects and refuse null handles at destruction. Included by vulkan.c alone. */
+   objects and refuse null handles at destruction. Included by vulkan_failures.c alone. */
 #ifndef TUFF_TESTS_VULKAN_FAULTS_H
 #define TUFF_TESTS_VULKAN_FAULTS_H
 
 #include "device/vulkan/api.h"
 
 /* Functions that answer VkResult and make or change nothing that must be destroyed. X(name, parameters, arguments). */
-#define PLAIN_CALLS(X)                                                                                                 \
-    X(vkEnumerateDeviceExtensionProperties,                                                                            \
-      (VkPhysicalDevice a, const char *b, uint32_t *c, VkExtensionProperties *d), (a, b, c, d))                        \
-    X(vkQueueSubmit, (VkQueue a, uint32_t b, const VkSubmitInfo *c, VkFence d), (a, b, c, d))                          \
-    X(vkResetFences, (VkDevice a, uint32_t b, const VkFence *c), (a, b, c))                                            \
-    X(vkGetFenceStatus, (VkDevice a, VkFence b), (a, b))                                                               \
-    X(vkWaitForFences, (VkDevice a, uint32_t b, const VkFence *c, VkBool32 d, uint64_t e), (a, b, c, d, e))            \
-    X(vkBindBufferMemory, (VkDevice a, VkBuffer b, VkDeviceMemory c, VkDeviceSize d), (a, b, c, d))                    \
-    X(vkMapMemory, (VkDevice a, VkDeviceMemory b, VkDeviceSize c, VkDeviceSize d, VkMemoryMapFlags e, void **f),       \
-      (a, b, c, d, e, f))                                                                                              \
-    X(vkFlushMappedMemoryRanges, (VkDevice a, uint32_t b, const VkMappedMemoryRange *c), (a, b, c))                    \
-    X(vkInvalidateMappedMemoryRanges, (VkDevice a, uint32_t b, const VkMappedMemoryRange *c), (a, b, c))               \
-    X(vkAllocateDescriptorSets, (VkDevice a, const VkDescriptorSetAllocateInfo *b, VkDescriptorSet *c), (a, b, c))     \
-    X(vkGetQueryPoolResults,                                                                                           \
-      (VkDevice a, VkQueryPool b, uint32_t c, uint32_t d, size_t e, void *f, VkDeviceSize g, VkQueryResultFlags h),    \
-      (a, b, c, d, e, f, g, h))                                                                                        \
-    X(vkBeginCommandBuffer, (VkCommandBuffer a, const VkCommandBufferBeginInfo *b), (a, b))                            \
+#define PLAIN_CALLS(X)                                                                                              \
+    X(vkEnumerateDeviceExtensionProperties,                                                                         \
+      (VkPhysicalDevice a, const char *b, uint32_t *c, VkExtensionProperties *d), (a, b, c, d))                     \
+    X(vkQueueSubmit, (VkQueue a, uint32_t b, const VkSubmitInfo *c, VkFence d), (a, b, c, d))                       \
+    X(vkResetFences, (VkDevice a, uint32_t b, const VkFence *c), (a, b, c))                                         \
+    X(vkGetFenceStatus, (VkDevice a, VkFence b), (a, b))                                                            \
+    X(vkWaitForFences, (VkDevice a, uint32_t b, const VkFence *c, VkBool32 d, uint64_t e), (a, b, c, d, e))         \
+    X(vkBindBufferMemory, (VkDevice a, VkBuffer b, VkDeviceMemory c, VkDeviceSize d), (a, b, c, d))                 \
+    X(vkMapMemory, (VkDevice a, VkDeviceMemory b, VkDeviceSize c, VkDeviceSize d, VkMemoryMapFlags e, void **f),    \
+      (a, b, c, d, e, f))                                                                                           \
+    X(vkFlushMappedMemoryRanges, (VkDevice a, uint32_t b, const VkMappedMemoryRange *c), (a, b, c))                 \
+    X(vkInvalidateMappedMemoryRanges, (VkDevice a, uint32_t b, const VkMappedMemoryRange *c), (a, b, c))            \
+    X(vkAllocateDescriptorSets, (VkDevice a, const VkDescriptorSetAllocateInfo *b, VkDescriptorSet *c), (a, b, c))  \
+    X(vkGetQueryPoolResults,                                                                                        \
+      (VkDevice a, VkQueryPool b, uint32_t c, uint32_t d, size_t e, void *f, VkDeviceSize g, VkQueryResultFlags h), \
+      (a, b, c, d, e, f, g, h))                                                                                     \
+    X(vkBeginCommandBuffer, (VkCommandBuffer a, const VkCommandBufferBeginInfo *b), (a, b))                         \
     X(vkEndCommandBuffer, (VkCommandBuffer a), (a))
 
-/* Functions that make one object, and the ones that destroy it. X(maker, owner, info, object, destroyer). */
-#define OBJECTS(X)                                                                                                     \
-    X(vkCreateDevice, VkPhysicalDevice, VkDeviceCreateInfo, VkDevice)                                                  \
-    X(vkCreateFence, VkDevice, VkFenceCreateInfo, VkFence)                                                             \
-    X(vkCreateBuffer, VkDevice, VkBufferCreateInfo, VkBuffer)                                                          \
-    X(vkAllocateMemory, VkDevice, VkMemoryAllocateInfo, VkDeviceMemory)                                                \
-    X(vkCreateShaderModule, VkDevice, VkShaderModuleCreateInfo, VkShaderModule)                                        \
-    X(vkCreateDescriptorSetLayout, VkDevice, VkDescriptorSetLayoutCreateInfo, VkDescriptorSetLayout)                   \
-    X(vkCreatePipelineLayout, VkDevice, VkPipelineLayoutCreateInfo, VkPipelineLayout)                                  \
-    X(vkCreateDescriptorPool, VkDevice, VkDescriptorPoolCreateInfo, VkDescriptorPool)                                  \
-    X(vkCreateQueryPool, VkDevice, VkQueryPoolCreateInfo, VkQueryPool)                                                 \
+/* Functions that make one object. X(maker, owner, info, object). */
+#define OBJECTS(X)                                                                                   \
+    X(vkCreateDevice, VkPhysicalDevice, VkDeviceCreateInfo, VkDevice)                                \
+    X(vkCreateFence, VkDevice, VkFenceCreateInfo, VkFence)                                           \
+    X(vkCreateBuffer, VkDevice, VkBufferCreateInfo, VkBuffer)                                        \
+    X(vkAllocateMemory, VkDevice, VkMemoryAllocateInfo, VkDeviceMemory)                              \
+    X(vkCreateShaderModule, VkDevice, VkShaderModuleCreateInfo, VkShaderModule)                      \
+    X(vkCreateDescriptorSetLayout, VkDevice, VkDescriptorSetLayoutCreateInfo, VkDescriptorSetLayout) \
+    X(vkCreatePipelineLayout, VkDevice, VkPipelineLayoutCreateInfo, VkPipelineLayout)                \
+    X(vkCreateDescriptorPool, VkDevice, VkDescriptorPoolCreateInfo, VkDescriptorPool)                \
+    X(vkCreateQueryPool, VkDevice, VkQueryPoolCreateInfo, VkQueryPool)                               \
     X(vkCreateCommandPool, VkDevice, VkCommandPoolCreateInfo, VkCommandPool)
 
-#define DESTROYERS(X)                                         \
-    X(vkDestroyFence, VkFence)                                \
-    X(vkDestroyBuffer, VkBuffer)                              \
-    X(vkFreeMemory, VkDeviceMemory)                           \
-    X(vkDestroyShaderModule, VkShaderModule)                  \
-    X(vkDestroyDescriptorSetLayout, VkDescriptorSetLayout)    \
-    X(vkDestroyPipelineLayout, VkPipelineLayout)              \
-    X(vkDestroyPipeline, VkPipeline)                          \
-    X(vkDestroyDescriptorPool, VkDescriptorPool)              \
-    X(vkDestroyQueryPool, VkQueryPool)                        \
+/* Functions that destroy one object. X(destroyer, object). */
+#define DESTROYERS(X)                                      \
+    X(vkDestroyFence, VkFence)                             \
+    X(vkDestroyBuffer, VkBuffer)                           \
+    X(vkFreeMemory, VkDeviceMemory)                        \
+    X(vkDestroyShaderModule, VkShaderModule)               \
+    X(vkDestroyDescriptorSetLayout, VkDescriptorSetLayout) \
+    X(vkDestroyPipelineLayout, VkPipelineLayout)           \
+    X(vkDestroyPipeline, VkPipeline)                       \
+    X(vkDestroyDescriptorPool, VkDescriptorPool)           \
+    X(vkDestroyQueryPool, VkQueryPool)                     \
     X(vkDestroyCommandPool, VkCommandPool)
 
 enum fault_site {
 #define X(name, ...) SITE_##name,
     PLAIN_CALLS(X) OBJECTS(X)
 #undef X
-    SITE_vkCreateComputePipelines,
+        SITE_vkCreateComputePipelines,
     SITE_vkAllocateCommandBuffers,
     SITE_COUNT
 };
@@ -63,7 +64,7 @@ static const char *const site_names[SITE_COUNT] = {
 #define X(name, ...) #name,
     PLAIN_CALLS(X) OBJECTS(X)
 #undef X
-    "vkCreateComputePipelines",
+        "vkCreateComputePipelines",
     "vkAllocateCommandBuffers",
 };
 
@@ -104,35 +105,35 @@ static bool fails_now(int site)
     return true;
 }
 
-#define X(name, parameters, arguments)                    \
+#define X(name, parameters, arguments)                            \
     static VKAPI_ATTR VkResult VKAPI_CALL fault_##name parameters \
-    {                                                     \
-        if (fails_now(SITE_##name))                       \
-            return faults.armed_result;                   \
-        return faults.real.name arguments;                \
+    {                                                             \
+        if (fails_now(SITE_##name))                               \
+            return faults.armed_result;                           \
+        return faults.real.name arguments;                        \
     }
 PLAIN_CALLS(X)
 #undef X
 
-#define X(name, owner, info, object)                                                                                   \
-    static VKAPI_ATTR VkResult VKAPI_CALL fault_##name(owner from, const info *how, const VkAllocationCallbacks *memory, \
-                                                       object *out)                                                    \
-    {                                                                                                                  \
-        if (fails_now(SITE_##name))                                                                                    \
-            return faults.armed_result;                                                                                \
-        VkResult result = faults.real.name(from, how, memory, out);                                                    \
-        faults.alive += result == VK_SUCCESS;                                                                          \
-        return result;                                                                                                 \
+#define X(name, owner, info, object)                                                                     \
+    static VKAPI_ATTR VkResult VKAPI_CALL fault_##name(owner from, const info *how,                      \
+                                                       const VkAllocationCallbacks *memory, object *out) \
+    {                                                                                                    \
+        if (fails_now(SITE_##name))                                                                      \
+            return faults.armed_result;                                                                  \
+        VkResult result = faults.real.name(from, how, memory, out);                                      \
+        faults.alive += result == VK_SUCCESS;                                                            \
+        return result;                                                                                   \
     }
 OBJECTS(X)
 #undef X
 
-#define X(name, object)                                                                                               \
-    static VKAPI_ATTR void VKAPI_CALL fault_##name(VkDevice from, object which, const VkAllocationCallbacks *memory)  \
-    {                                                                                                                 \
-        faults.alive--;                                                                                               \
-        faults.null_destroyed += !which;                                                                              \
-        faults.real.name(from, which, memory);                                                                        \
+#define X(name, object)                                                                                              \
+    static VKAPI_ATTR void VKAPI_CALL fault_##name(VkDevice from, object which, const VkAllocationCallbacks *memory) \
+    {                                                                                                                \
+        faults.alive--;                                                                                              \
+        faults.null_destroyed += !which;                                                                             \
+        faults.real.name(from, which, memory);                                                                       \
     }
 DESTROYERS(X)
 #undef X
@@ -156,7 +157,8 @@ static VKAPI_ATTR void VKAPI_CALL fault_vkDestroyDevice(VkDevice device, const V
 static VKAPI_ATTR VkResult VKAPI_CALL fault_vkCreateComputePipelines(VkDevice device, VkPipelineCache cache,
                                                                      uint32_t count,
                                                                      const VkComputePipelineCreateInfo *how,
-                                                                     const VkAllocationCallbacks *memory, VkPipeline *out)
+                                                                     const VkAllocationCallbacks *memory,
+                                                                     VkPipeline *out)
 {
     if (fails_now(SITE_vkCreateComputePipelines))
         return faults.armed_result;
@@ -175,9 +177,10 @@ static VKAPI_ATTR VkResult VKAPI_CALL fault_vkAllocateCommandBuffers(VkDevice de
 }
 
 /* Puts the counting functions into the table, which has been filled. */
-static void faults_install(void)
+static void faults_install(PFN_vkDeviceWaitIdle wait_idle)
 {
     faults.real = tuff__vk;
+    faults.wait_idle = wait_idle;
 #define X(name, ...) tuff__vk.name = fault_##name;
     PLAIN_CALLS(X)
     OBJECTS(X)

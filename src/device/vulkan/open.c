@@ -55,23 +55,27 @@ static tuff_status make_instance(VkInstance *out)
     return VULKAN(vkCreateInstance, &info, NULL, out);
 }
 
+/* Keeps the devices that can run tuff. TUFF_E_NO_DEVICE where there is none. */
 static tuff_status list_devices(VkInstance from)
 {
     uint32_t count = 0;
+    int usable = 0;
     TRY(VULKAN(vkEnumeratePhysicalDevices, from, &count, NULL));
     VkPhysicalDevice *devices = tuff__calloc(count + 1u, sizeof *devices);
     if (!devices)
         return TUFF_E_OOM_HOST;
     tuff_status status = VULKAN(vkEnumeratePhysicalDevices, from, &count, devices);
+    for (uint32_t i = 0; status == TUFF_OK && i < count; i++)
+        if (tuff__vulkan_is_usable(devices[i]))
+            devices[usable++] = devices[i];
+    if (status == TUFF_OK && !usable)
+        status = FAIL(TUFF_E_NO_DEVICE, "no driver offers a device with Vulkan 1.1 and compute");
     if (status != TUFF_OK) {
         tuff__free(devices);
         return status;
     }
-    usable_count = 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (tuff__vulkan_is_usable(devices[i]))
-            devices[usable_count++] = devices[i];
     usable_devices = devices;
+    usable_count = usable;
     return TUFF_OK;
 }
 
@@ -92,16 +96,11 @@ static tuff_status start(void)
 
 static int count_devices(const char **absence)
 {
-    tuff_status status = instance ? TUFF_OK : start();
-    if (status == TUFF_OK && usable_count)
+    if (instance || start() == TUFF_OK)
         return usable_count;
-    const char *advice = "install a Vulkan driver (Debian: mesa-vulkan-drivers, which also runs on the CPU)";
-    if (status == TUFF_OK)
-        snprintf(absence_text, sizeof absence_text, "no driver offers a device with Vulkan 1.1 and compute: %s",
-                 advice);
-    else
-        snprintf(absence_text, sizeof absence_text, "%.120s%s%s", tuff_error(),
-                 strstr(tuff_error(), "install") ? "" : ": ", strstr(tuff_error(), "install") ? "" : advice);
+    const char *reason = tuff_error();
+    const char *advice = ": install a Vulkan driver (Debian: mesa-vulkan-drivers, which also runs on the CPU)";
+    snprintf(absence_text, sizeof absence_text, "%.150s%s", reason, strstr(reason, "install") ? "" : advice);
     *absence = absence_text;
     return 0;
 }

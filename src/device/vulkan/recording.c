@@ -43,6 +43,9 @@ static tuff_status dispatch(driver_device *device, VkCommandBuffer commands, con
         if (end > UINT32_MAX || (end < step->group_count && !program->word_count))
             return FAIL(TUFF_E_LIMIT, "vulkan: a dispatch of %llu groups is too large",
                         (unsigned long long)step->group_count);
+        /* Parts write different elements, but nothing says so to a validation layer; they are too long to lose by it. */
+        if (base)
+            tuff__vulkan_barrier(commands, compute_stage);
         if (program->word_count) {
             words[program->word_count - 1] = (uint32_t)base;
             tuff__vk.vkCmdPushConstants(commands, program->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
