@@ -187,7 +187,7 @@ static tuff_status add_spec(void *user, const model_config *config, const parame
 
 tuff_status model_create(tuff_device *device, const model_config *config, language_model *out)
 {
-    *out = (model){.config = *config};
+    *out = (language_model){.config = *config};
     TRY(model_check(config));
     spec_list list = {0};
     tuff_status status = visit_all(config, add_spec, &list);
@@ -203,7 +203,7 @@ tuff_status model_create(tuff_device *device, const model_config *config, langua
 void model_destroy(language_model *self)
 {
     tuff_parameters_destroy(self->parameters);
-    *self = (model){0};
+    *self = (language_model){0};
 }
 
 typedef struct initialization {

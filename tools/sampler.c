@@ -6,18 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "tools/graphs.h"
 #include "tools/random.h"
-
-tuff_graph *sampler_graph(tuff_device *device, language_model *model)
-{
-    tuff_graph *graph = tuff_graph_create(device);
-    if (!graph)
-        return NULL;
-    tuff_tensor *tokens = tuff_input(graph, "tokens", TUFF_I32, TUFF_SHAPE(1, model->config.context));
-    tuff_tensor *position = tuff_input(graph, "position", TUFF_I32, TUFF_SCALAR);
-    tuff_output(graph, "logits", model_next_logits(model, graph, tokens, position));
-    return graph;
-}
 
 static void append(text_sampler *self, int32_t token)
 {
@@ -48,7 +38,8 @@ static tuff_status build(text_sampler *self, tuff_device *device, language_model
 tuff_status sampler_create(tuff_device *device, language_model *model, const sampler_options *options,
                            text_sampler *out)
 {
-    *out = (sampler){.options = *options, .context = model->config.context, .vocabulary = model->config.vocabulary};
+    *out =
+        (text_sampler){.options = *options, .context = model->config.context, .vocabulary = model->config.vocabulary};
     out->key = random_key((uint64_t)options->seed, "sample");
     const tuff_status status = build(out, device, model);
     if (status != TUFF_OK)
@@ -62,7 +53,7 @@ void sampler_destroy(text_sampler *self)
     tuff_graph_destroy(self->graph);
     tuff__free(self->window);
     tuff__free(self->logits);
-    *self = (sampler){0};
+    *self = (text_sampler){0};
 }
 
 static int64_t likeliest(const float *logits, int64_t count)

@@ -29,7 +29,4 @@ void sampler_destroy(text_sampler *self);
 /* The next byte, which also joins the window. */
 tuff_status sampler_next(text_sampler *self, int *byte);
 
-/* The graph alone: tokens [1, context], position -> logits, an output. */
-tuff_graph *sampler_graph(tuff_device *device, language_model *model);
-
 #endif
