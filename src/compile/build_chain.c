@@ -420,6 +420,34 @@ static void build_axes(builder *with)
     }
 }
 
+/* The matrices of a matmul: buffers 0 and 1 where they differ. */
+static void build_operands(builder *with)
+{
+    fused_chain *chain = with->chain;
+    for (int i = 0; i < 2 && !failed(with); ++i) {
+        const tuff_tensor *operand = with->task->core->inputs[i];
+        view layout;
+        const node *missing = NULL;
+        const node *base = tuff__operand_view(with->fusion, operand, &layout, &missing);
+        if (missing != NULL) {
+            give_up(with, missing);
+            return;
+        }
+        if (is_computed_here(with->task, base)) {
+            with->impossible = true;
+            return;
+        }
+        chain->operand_buffers[i] = buffer_of(with, base->id, base->outputs[0].dtype, false);
+        chain->extra[i] = affine_of(&layout);
+        for (int k = 0; k < 2; ++k) {
+            const int axis = layout.rank - 2 + k;
+            chain->operand_strides[i][k] = layout.stride[axis];
+            chain->extra[i].stride[axis] = 0;
+        }
+        chain->extra_count = i + 1;
+    }
+}
+
 tuff_status tuff__chain_build(struct fusion *fusion, const struct task *task, fused_chain *out, const node **give_up_on, bool *impossible)
 {
     *out = (fused_chain){.rank = 0};
@@ -430,6 +458,8 @@ tuff_status tuff__chain_build(struct fusion *fusion, const struct task *task, fu
         out->reductions[0].input = build(&with, task->core->inputs[0]->node, NULL, NO_VALUE);
         out->reduction_count = 1;
     }
+    if (task->kind == TASK_MATMUL)
+        build_operands(&with);
     for (int i = 0; i < task->reduction_count && !failed(&with); ++i)
         build_reduction(&with, i);
     for (int i = 0; i < task->root_count && !failed(&with); ++i)

@@ -63,7 +63,7 @@ typedef enum axis_class { AXIS_OUTER, AXIS_LOOP, AXIS_ROW, AXIS_COLUMN } axis_cl
 
 #define MAX_REDUCTIONS 8
 #define MAX_OUTPUTS 12
-#define MAX_EXTRA 4
+#define MAX_EXTRA 2
 
 /* A buffer the kernel sees. id is the compiler's number for it. element_offset and aligned are known after memory is planned. */
 typedef struct chain_buffer {
@@ -85,8 +85,10 @@ typedef struct fused_chain {
     int output_count;
     chain_buffer buffers[32];
     int buffer_count;
-    affine extra[MAX_EXTRA]; /* addresses of a structured kernel's own operands: they limit how axes merge */
+    affine extra[MAX_EXTRA]; /* matmul: where each operand's matrix of a batch starts; they limit how axes merge */
     int extra_count;
+    int operand_buffers[2];        /* matmul: the buffers of x and y */
+    int64_t operand_strides[2][2]; /* matmul: strides of each operand's last two axes */
 } fused_chain;
 
 #define MAX_CHAIN_BUFFERS 32

@@ -92,7 +92,8 @@ void tuff__emit_loop_coordinates(emitter *with, const char *from, text *out)
 void tuff__emit_operand(emitter *with, int index, const char *name, text *out)
 {
     const affine *address = &with->chain->extra[index];
-    tuff__text_add(out, "const int %s_base = PARAM(%d)", name, tuff__emit_parameter(with, address->offset));
+    const int64_t start = address->offset + with->chain->buffers[with->chain->operand_buffers[index]].element_offset;
+    tuff__text_add(out, "const int %s_base = PARAM(%d)", name, tuff__emit_parameter(with, start));
     for (int i = 0; i < with->chain->rank; ++i)
         if (with->chain->classes[i] == AXIS_OUTER && address->stride[i] != 0)
             tuff__text_add(out, " + c%d * PARAM(%d)", i, tuff__emit_parameter(with, address->stride[i]));

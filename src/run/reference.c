@@ -122,7 +122,8 @@ tuff_status tuff__reference_write(reference_plan *plan, const char *name, const 
 {
     const node *input = find_input(plan, name);
     if (!input || (!data && size > 0))
-        return FAIL(TUFF_E_USAGE, input ? "write: the data of \"%.200s\" is NULL" : "write: there is no input \"%.200s\"",
+        return FAIL(TUFF_E_USAGE,
+                    input ? "write: the data of \"%.200s\" is NULL" : "write: there is no input \"%.200s\"",
                     name ? name : "(NULL)");
     TRY(size_matches("write", name, &input->outputs[0], size));
     TRY(hold(plan, input));
@@ -147,7 +148,8 @@ static tuff_status inputs_are_written(const reference_plan *plan)
 {
     for (int i = 0; i < plan->graph->node_count; i++)
         if (plan->graph->nodes[i]->op == OP_INPUT && !plan->values[i].written)
-            return FAIL(TUFF_E_USAGE, "run: the input \"%.200s\" was never written", plan->graph->nodes[i]->attributes.name);
+            return FAIL(TUFF_E_USAGE, "run: the input \"%.200s\" was never written",
+                        plan->graph->nodes[i]->attributes.name);
     return TUFF_OK;
 }
 
@@ -190,11 +192,17 @@ static tuff_status evaluate_node(reference_plan *plan, const node *of)
             shapes[i] = of->inputs[i]->shape;
             dtypes[i] = of->inputs[i]->dtype;
         }
-        status = tuff__evaluate(&(evaluation){
-            .op = of->op, .attributes = &of->attributes, .input_count = of->input_count, .input_shapes = shapes,
-            .input_dtypes = dtypes, .inputs = values, .input_errors = plan->carries_bounds ? values + count : NULL,
-            .dtype = of->outputs[0].dtype, .shape = of->outputs[0].shape, .value = plan->values[of->id].value,
-            .error = plan->values[of->id].error});
+        status = tuff__evaluate(&(evaluation){.op = of->op,
+                                              .attributes = &of->attributes,
+                                              .input_count = of->input_count,
+                                              .input_shapes = shapes,
+                                              .input_dtypes = dtypes,
+                                              .inputs = values,
+                                              .input_errors = plan->carries_bounds ? values + count : NULL,
+                                              .dtype = of->outputs[0].dtype,
+                                              .shape = of->outputs[0].shape,
+                                              .value = plan->values[of->id].value,
+                                              .error = plan->values[of->id].error});
     }
     if (many) {
         tuff__free(values);

@@ -1,5 +1,5 @@
-/* The executor of the reference device: walks a graph with the float64 evaluator. Values between ops stay double; inputs,
-   outputs, casts and assigned arrays round to their dtypes. */
+/* The executor of the reference device: walks a graph with the float64 evaluator. Values between ops stay double;
+   inputs, outputs, casts and assigned arrays round to their dtypes. */
 #ifndef TUFF_RUN_REFERENCE_H
 #define TUFF_RUN_REFERENCE_H
 
@@ -7,7 +7,8 @@
 
 typedef struct reference_plan reference_plan;
 
-/* Takes the graph, which must have no error and no dead nodes, and destroys it with the plan (on failure it does not). */
+/* Takes the graph, which must have no error and no dead nodes, and destroys it with the plan (on failure it does
+   not). */
 tuff_status tuff__reference_create(tuff_graph *graph, reference_plan **out);
 void tuff__reference_destroy(reference_plan *plan); /* NULL is allowed */
 tuff_status tuff__reference_write(reference_plan *plan, const char *name, const void *data, size_t size);

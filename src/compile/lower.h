@@ -1,0 +1,88 @@
+/* Lowering: tasks become launches (one kernel each, in order) over planned memory. */
+#ifndef TUFF_COMPILE_LOWER_H
+#define TUFF_COMPILE_LOWER_H
+
+#include "compile/fuse.h"
+#include "kernels/assemble.h"
+
+/* A stretch of memory that launches use. Ids below the graph's node count are nodes, the rest scratch. */
+typedef struct memory_buffer {
+    bool used;
+    tuff_dtype dtype; /* of its elements in memory; temporaries are 32-bit */
+    int64_t count;
+    storage *storage; /* set for inputs, outputs, arrays; for temporaries after planning */
+    uint64_t offset;  /* bytes into the storage */
+    bool fixed;       /* has its storage from the start */
+    int first, last;  /* launches between which its contents matter */
+    int parent;       /* the buffer it is a part of, or -1 */
+    int64_t parent_at;
+    uint64_t planned; /* bytes into the plan's blocks: block number · 2^48 + offset */
+} memory_buffer;
+
+typedef enum launch_kind { LAUNCH_KERNEL, LAUNCH_COPY } launch_kind;
+
+/* One dispatch to be. */
+typedef struct launch {
+    launch_kind kind;
+    int task; /* index of the task it serves, -1: none */
+    const char *body;
+    walk walk;
+    fused_chain chain; /* owned; for plain bodies it holds the buffers only */
+    int vec;
+    uint32_t local_size;
+    char defines[320];
+    int64_t fixed[MAX_FIXED];
+    int fixed_buffer[MAX_FIXED]; /* chain buffer whose element offset is added, or -1 */
+    int fixed_count;
+    uint64_t groups;
+    double operations;
+    int copy_from, copy_to; /* COPY: buffer ids */
+} launch;
+
+typedef struct named_buffer {
+    const char *name; /* belongs to the graph */
+    int buffer;
+    tuff_dtype dtype;
+    tuff_shape shape;
+} named_buffer;
+
+typedef struct lowered {
+    tuff_device *device;
+    const struct fusion *fusion;
+    tuff_family family;
+    memory_buffer *buffers;
+    int buffer_count, buffer_capacity;
+    launch *launches;
+    int launch_count, launch_capacity;
+    named_buffer *inputs, *outputs;
+    int input_count, output_count;
+    storage **blocks; /* of temporaries */
+    int block_count, block_capacity;
+    storage *constants;
+    uint64_t peak, unplanned, constant_size;
+} lowered;
+
+/* Makes launches of all tasks, outputs and assigns, and places all memory. out is valid only with TUFF_OK. */
+tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, tuff_family family, lowered *out);
+void tuff__lowered_free(lowered *of);
+
+/* Between the files of this folder. */
+int tuff__buffer_add(lowered *with, tuff_dtype dtype, int64_t count); /* scratch; -1 where memory ran out */
+launch *tuff__launch_add(lowered *with, const char *body, walk order, int task); /* NULL where memory ran out */
+tuff_status tuff__lower_task(lowered *with, int index);
+tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain);
+tuff_status tuff__lower_scatter(lowered *with, int index);
+/* The launch of a chain without reductions; takes the chain. */
+tuff_status tuff__lower_map(lowered *with, int task, fused_chain *chain);
+/* Copies source's elements to target converted to its dtype. */
+tuff_status tuff__lower_convert(lowered *with, int source, int target);
+tuff_status tuff__plan_memory(lowered *with);
+uint64_t tuff__buffer_size(const memory_buffer *of);
+/* Whether kernels keep to one item a row or tile, without local memory. */
+bool tuff__uses_registers(const lowered *with);
+/* Lanes of a vector where extent is walked by vectors. */
+int tuff__vector_width(const lowered *with, int64_t extent);
+bool tuff__is_vulkan(const lowered *with);
+int64_t tuff__divide_up(int64_t a, int64_t b);
+
+#endif

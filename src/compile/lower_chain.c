@@ -1,0 +1,199 @@
+/* Launches of elementwise and reducing chains: which body walks them, in what vectors, tiles and groups. */
+#include <stdio.h>
+#include <string.h>
+
+#include "compile/lower.h"
+
+#define ITEM_ELEMENTS 8192 /* a CPU item's work: enough to forget its start, little enough to share */
+#define FEW_ELEMENTS 512
+#define GPU_GROUP 128
+
+int64_t tuff__divide_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+bool tuff__is_vulkan(const lowered *with)
+{
+    return strcmp(tuff__device_language(with->device), "GLSL") == 0;
+}
+
+bool tuff__uses_registers(const lowered *with)
+{
+    if (with->family != TUFF_FAMILY_DEVICE)
+        return with->family == TUFF_FAMILY_REGISTER;
+    return tuff__device_info(with->device)->device_class == TUFF_DEVICE_CPU;
+}
+
+int tuff__vector_width(const lowered *with, int64_t extent)
+{
+    int width = tuff__is_vulkan(with) || !tuff__uses_registers(with) ? 4 : 16;
+    while (width > 4 && width > extent)
+        width /= 2;
+    return extent < 4 ? 1 : width;
+}
+
+static int64_t extent_of_vector_axis(const fused_chain *chain, bool loops)
+{
+    for (int i = chain->rank - 1; i >= 0; --i)
+        if ((chain->classes[i] == AXIS_LOOP) == loops)
+            return chain->extent[i];
+    return 1;
+}
+
+/* The product of the extents of one class of axes. */
+static int64_t count_of(const fused_chain *chain, axis_class class)
+{
+    int64_t count = 1;
+    for (int i = 0; i < chain->rank; ++i)
+        if (chain->classes[i] == class)
+            count *= chain->extent[i];
+    return count;
+}
+
+/* Integers are reduced element by element. */
+static bool reduces_floats(const fused_chain *chain)
+{
+    bool floats = true;
+    for (int i = 0; i < chain->reduction_count; ++i)
+        if (chain->reductions[i].result != NO_VALUE)
+            floats &= chain->values[chain->reductions[i].result].dtype == TUFF_F32;
+    return floats;
+}
+
+static void set_fixed(launch *of, const int64_t *values, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        of->fixed[i] = values[i];
+        of->fixed_buffer[i] = -1;
+    }
+    of->fixed_count = count;
+}
+
+/* Elements of a row that one item owns, and rows. CPU devices behind OpenCL want large items; others want neighbouring
+   items on neighbouring vectors. */
+static void tile_map(const lowered *with, int64_t rows, int64_t columns, int vec, int64_t *tile, int64_t *rows_per_item)
+{
+    *rows_per_item = 1;
+    *tile = vec;
+    if (tuff__is_vulkan(with) || !tuff__uses_registers(with))
+        return;
+    const int64_t share = rows * columns / (8 * (int64_t)tuff__device_info(with->device)->compute_units + 1);
+    const int64_t wanted = share < FEW_ELEMENTS ? FEW_ELEMENTS : share > ITEM_ELEMENTS ? ITEM_ELEMENTS : share;
+    *tile = columns < wanted ? tuff__divide_up(columns, vec) * vec : tuff__divide_up(wanted, vec) * vec;
+    *rows_per_item = columns < wanted ? tuff__divide_up(wanted, columns) : 1;
+}
+
+tuff_status tuff__lower_map(lowered *with, int task, fused_chain *chain)
+{
+    launch *of = tuff__launch_add(with, "map", WALK_MAP, task);
+    if (of == NULL) {
+        tuff__chain_free(chain);
+        return TUFF_E_OOM_HOST;
+    }
+    of->chain = *chain;
+    const int64_t columns = extent_of_vector_axis(chain, false), rows = count_of(chain, AXIS_OUTER) / columns;
+    of->vec = tuff__vector_width(with, columns);
+    int64_t tile, rows_per_item;
+    tile_map(with, rows, columns, of->vec, &tile, &rows_per_item);
+    const int64_t tiles = tuff__divide_up(columns, tile), items = tiles * tuff__divide_up(rows, rows_per_item);
+    of->local_size = tuff__is_vulkan(with) ? 64 : tuff__uses_registers(with) ? 1 : GPU_GROUP;
+    of->groups = (uint64_t)tuff__divide_up(items, of->local_size);
+    snprintf(of->defines, sizeof of->defines, "#define COLUMN_TAIL %d\n", columns % of->vec != 0);
+    set_fixed(of, (int64_t[]){rows, columns, tiles, tile, rows_per_item, items}, 6);
+    return TUFF_OK;
+}
+
+static void lower_row(lowered *with, launch *of)
+{
+    const fused_chain *chain = &of->chain;
+    const int64_t columns = extent_of_vector_axis(chain, true), rows = count_of(chain, AXIS_OUTER);
+    const int64_t runs = columns == 0 ? 0 : count_of(chain, AXIS_LOOP) / columns;
+    const bool local = !tuff__uses_registers(with) && reduces_floats(chain);
+    of->body = local ? "row_local" : "row_register";
+    of->vec = reduces_floats(chain) ? tuff__vector_width(with, columns) : 1;
+    of->local_size = local ? (columns >= 512 ? 256 : 64) : tuff__is_vulkan(with) ? 8 : tuff__uses_registers(with) ? 1 : 64;
+    of->groups = (uint64_t)(local ? rows : tuff__divide_up(rows, of->local_size));
+    snprintf(of->defines, sizeof of->defines, "#define COLUMN_TAIL %d\n", columns % of->vec != 0);
+    set_fixed(of, (int64_t[]){rows, columns, runs}, 3);
+}
+
+static void lower_column(lowered *with, launch *of)
+{
+    const fused_chain *chain = &of->chain;
+    const int64_t columns = extent_of_vector_axis(chain, false), rows = count_of(chain, AXIS_OUTER) / columns;
+    const int64_t runs = count_of(chain, AXIS_LOOP);
+    const bool local = !tuff__uses_registers(with) && reduces_floats(chain);
+    of->body = local ? "column_local" : "column_register";
+    of->vec = local || !reduces_floats(chain) ? 1 : tuff__vector_width(with, columns);
+    of->local_size = local ? GPU_GROUP : tuff__is_vulkan(with) ? 8 : tuff__uses_registers(with) ? 1 : 64;
+    const int64_t tiles = tuff__divide_up(columns, local ? 32 : of->vec), items = rows * tiles;
+    of->groups = (uint64_t)(local ? items : tuff__divide_up(items, of->local_size));
+    snprintf(of->defines, sizeof of->defines, "#define COLUMN_TAIL %d\n", columns % of->vec != 0);
+    set_fixed(of, (int64_t[]){items, columns, tiles, runs}, 4);
+}
+
+static void lower_scan(lowered *with, launch *of)
+{
+    const int64_t columns = extent_of_vector_axis(&of->chain, true), rows = count_of(&of->chain, AXIS_OUTER);
+    of->vec = 1;
+    of->local_size = tuff__is_vulkan(with) ? 8 : tuff__uses_registers(with) ? 1 : 64;
+    of->groups = (uint64_t)tuff__divide_up(rows, of->local_size);
+    set_fixed(of, (int64_t[]){rows, columns}, 2);
+}
+
+static tuff_status lower_reducing(lowered *with, int index, fused_chain *chain)
+{
+    const task_kind kind = with->fusion->tasks[index].kind;
+    const bool row = kind == TASK_ROW;
+    launch *of = tuff__launch_add(with, kind == TASK_CUMSUM ? "scan" : "",
+                                  kind == TASK_CUMSUM ? WALK_SCAN : row ? WALK_ROW : WALK_COLUMN, index);
+    if (of == NULL) {
+        tuff__chain_free(chain);
+        return TUFF_E_OOM_HOST;
+    }
+    of->chain = *chain;
+    if (kind == TASK_CUMSUM)
+        lower_scan(with, of);
+    else if (row)
+        lower_row(with, of);
+    else
+        lower_column(with, of);
+    return TUFF_OK;
+}
+
+/* Nothing to store: every output has no elements. */
+static bool is_empty(const struct task *task)
+{
+    for (int i = 0; i < task->root_count; ++i)
+        if (tuff_shape_count(task->roots[i]->outputs[0].shape) > 0)
+            return false;
+    return true;
+}
+
+tuff_status tuff__lower_task(lowered *with, int index)
+{
+    const struct task *task = &with->fusion->tasks[index];
+    if (is_empty(task))
+        return TUFF_OK;
+    if (task->kind == TASK_SCATTER)
+        return tuff__lower_scatter(with, index);
+    fused_chain chain;
+    const node *give_up;
+    bool impossible;
+    TRY(tuff__chain_build((struct fusion *)with->fusion, task, &chain, &give_up, &impossible));
+    if (give_up != NULL || impossible)
+        return FAIL(TUFF_E_LIMIT, "compile: a fused task cannot be addressed");
+    for (int i = 0; i < chain.buffer_count; ++i)
+        chain.buffers[i].dtype = with->buffers[chain.buffers[i].id].dtype;
+    tuff__chain_collapse(&chain);
+    tuff__chain_analyse(&chain);
+    switch (task->kind) {
+    case TASK_MAP:
+        return tuff__lower_map(with, index, &chain);
+    case TASK_MATMUL:
+        return tuff__lower_matmul(with, index, &chain);
+    default:
+        return lower_reducing(with, index, &chain);
+    }
+}

@@ -1,0 +1,78 @@
+/* Narrow results: 32-bit values become f16, bf16, i8, u8 or bool in memory, one element an item, or whole words where a
+   device cannot store less. */
+#include <stdio.h>
+
+#include "compile/lower.h"
+
+static chain_buffer buffer_for(const lowered *with, int id, bool written)
+{
+    return (chain_buffer){.id = id, .dtype = with->buffers[id].dtype, .read = !written, .written = written};
+}
+
+static tuff_status convert_elements(lowered *with, int source, int target)
+{
+    const tuff_dtype from = with->buffers[source].dtype, to = with->buffers[target].dtype;
+    fused_chain chain = {.rank = 1, .extent = {with->buffers[target].count}, .classes = {AXIS_OUTER}};
+    chain.buffers[0] = buffer_for(with, source, false);
+    chain.buffers[1] = buffer_for(with, target, true);
+    chain.buffer_count = 2;
+    if (!GROW(chain.values, chain.value_count, chain.value_capacity))
+        return TUFF_E_OOM_HOST;
+    chain.values[chain.value_count++] = (chain_value){.kind = VALUE_LOAD,
+                                                      .dtype = from == TUFF_U32 && to == TUFF_BOOL ? TUFF_BOOL : from,
+                                                      .args = {NO_VALUE, NO_VALUE, NO_VALUE},
+                                                      .guard = NO_VALUE,
+                                                      .address.stride = {1}};
+    chain.outputs[0] = (chain_output){.buffer = 1, .address.stride = {1}, .every_point = true};
+    chain.output_count = 1;
+    tuff__chain_analyse(&chain);
+    return tuff__lower_map(with, -1, &chain);
+}
+
+static const char *packing_of(tuff_dtype dtype)
+{
+    switch (dtype) {
+    case TUFF_F16:
+        return "#define PER_WORD 2\n#define PACK(x) F16_BITS(x)\n";
+    case TUFF_BF16:
+        return "#define PER_WORD 2\n#define PACK(x) BF16_BITS(x)\n";
+    case TUFF_I8:
+        return "#define PER_WORD 4\n#define PACK(x) (I_TO_U_1(x) & 255u)\n";
+    default:
+        return "#define PER_WORD 4\n#define PACK(x) ((x) & 255u)\n";
+    }
+}
+
+static tuff_status convert_words(lowered *with, int source, int target)
+{
+    const memory_buffer *to = &with->buffers[target];
+    const int64_t per_word = 4 / (int64_t)tuff_dtype_size(to->dtype), words = tuff__divide_up(to->count, per_word);
+    if (to->offset % 4 != 0 || (to->count % per_word != 0 && tuff__storage_size(to->storage) < to->offset + (uint64_t)words * 4))
+        return FAIL(TUFF_E_UNSUPPORTED, "assign: this device stores whole 32-bit words: the array must begin and end on one");
+    launch *of = tuff__launch_add(with, "pack", WALK_MAP, -1);
+    if (of == NULL)
+        return TUFF_E_OOM_HOST;
+    of->chain.buffers[0] = buffer_for(with, source, false);
+    of->chain.buffers[1] = buffer_for(with, target, true);
+    of->chain.buffers[1].dtype = TUFF_U32;
+    of->chain.buffer_count = 2;
+    of->local_size = 64;
+    of->groups = (uint64_t)tuff__divide_up(words, of->local_size);
+    of->fixed[0] = words;
+    of->fixed[1] = to->count;
+    of->fixed_buffer[0] = of->fixed_buffer[1] = -1;
+    of->fixed_buffer[2] = 0;
+    of->fixed_buffer[3] = 1;
+    of->fixed_count = 4;
+    snprintf(of->defines, sizeof of->defines, "%s", packing_of(to->dtype));
+    return TUFF_OK;
+}
+
+tuff_status tuff__lower_convert(lowered *with, int source, int target)
+{
+    const tuff_device_info *info = tuff__device_info(with->device);
+    const bool narrow = tuff_dtype_size(with->buffers[target].dtype) < 4;
+    if (narrow && tuff__is_vulkan(with) && !info->proved_narrow_storage)
+        return convert_words(with, source, target);
+    return convert_elements(with, source, target);
+}

@@ -1,0 +1,256 @@
+/* Launches of matmuls: the tile by device kind and shape, and a packed copy of the second operand where its rows are not
+   contiguous (CPU devices read it by vectors). */
+#include <stdio.h>
+#include <string.h>
+
+#include "compile/lower.h"
+
+/* Tunables of one matmul. */
+struct tile {
+    int vec, rows, columns; /* rows and vectors of columns one item owns */
+    uint32_t local_size;
+};
+
+static chain_value plain_value(value_kind kind, tuff_dtype dtype)
+{
+    return (chain_value){.kind = kind, .dtype = dtype, .args = {NO_VALUE, NO_VALUE, NO_VALUE}, .guard = NO_VALUE, .buffer = -1};
+}
+
+static tuff_status add_value(fused_chain *chain, chain_value value)
+{
+    if (!GROW(chain->values, chain->value_count, chain->value_capacity))
+        return TUFF_E_OOM_HOST;
+    chain->values[chain->value_count++] = value;
+    return TUFF_OK;
+}
+
+/* The axes of the packed copy: those of the batch that the operand walks, panels, terms, columns of a panel. */
+static void packing_axes(const fused_chain *matmul, int64_t panels, int64_t inner, int64_t width, fused_chain *out,
+                         affine *source, affine *target)
+{
+    const int batch_rank = matmul->rank - 2;
+    const int64_t *strides = matmul->operand_strides[1];
+    out->rank = batch_rank + 3;
+    *source = matmul->extra[1];
+    *target = (affine){.offset = 0};
+    for (int i = 0; i < batch_rank; ++i)
+        out->extent[i] = matmul->extra[1].stride[i] != 0 ? matmul->extent[i] : 1;
+    const int64_t extents[] = {panels, inner, width}, from[] = {width * strides[1], strides[0], strides[1]};
+    int64_t stride = 1;
+    for (int i = out->rank - 1; i >= 0; --i) {
+        if (i >= batch_rank) {
+            out->extent[i] = extents[i - batch_rank];
+            source->stride[i] = from[i - batch_rank];
+        }
+        out->classes[i] = AXIS_OUTER;
+        target->stride[i] = stride;
+        stride *= out->extent[i];
+    }
+}
+
+/* packed[batch][panel][k][column] = operand[batch][k][panel · width + column], zero beyond the last column. */
+static tuff_status packing_chain(const fused_chain *matmul, int64_t inner, int64_t width, int target_id, fused_chain *out)
+{
+    const int64_t columns = matmul->extent[matmul->rank - 1];
+    affine source, target;
+    *out = (fused_chain){.rank = 0};
+    packing_axes(matmul, tuff__divide_up(columns, width), inner, width, out, &source, &target);
+    out->buffers[0] = matmul->buffers[matmul->operand_buffers[1]];
+    out->buffers[0].written = false;
+    out->buffers[0].read = true;
+    out->buffers[1] = (chain_buffer){.id = target_id, .dtype = TUFF_F32, .written = true};
+    out->buffer_count = 2;
+    chain_value load = plain_value(VALUE_LOAD, TUFF_F32);
+    load.buffer = 0;
+    load.address = source;
+    if (columns % width != 0) {
+        chain_value inside = plain_value(VALUE_INSIDE, TUFF_BOOL), zero = plain_value(VALUE_CONSTANT, TUFF_F32);
+        inside.address.stride[out->rank - 3] = width;
+        inside.address.stride[out->rank - 1] = 1;
+        inside.high = columns;
+        load.guard = 0;
+        chain_value select = plain_value(VALUE_OP, TUFF_F32);
+        select.op = OP_WHERE;
+        select.args[0] = 0;
+        select.args[1] = 2;
+        select.args[2] = 1;
+        TRY(add_value(out, inside));
+        TRY(add_value(out, zero));
+        TRY(add_value(out, load));
+        TRY(add_value(out, select));
+    } else {
+        TRY(add_value(out, load));
+    }
+    out->outputs[0] = (chain_output){.value = out->value_count - 1, .buffer = 1, .address = target, .every_point = true};
+    out->output_count = 1;
+    return TUFF_OK;
+}
+
+/* Puts a packed copy in the place of the second operand: panels of width columns. */
+static tuff_status pack(lowered *with, int index, fused_chain *matmul, int64_t inner, int64_t width, int64_t *panel_stride)
+{
+    int64_t count = tuff__divide_up(matmul->extent[matmul->rank - 1], width) * width * inner;
+    affine packed = {.offset = 0};
+    for (int i = matmul->rank - 3; i >= 0; --i)
+        if (matmul->extra[1].stride[i] != 0) {
+            packed.stride[i] = count;
+            count *= matmul->extent[i];
+        }
+    const int target = tuff__buffer_add(with, TUFF_F32, count);
+    if (target < 0)
+        return TUFF_E_OOM_HOST;
+    fused_chain copy;
+    const tuff_status status = packing_chain(matmul, inner, width, target, &copy);
+    if (status != TUFF_OK) {
+        tuff__chain_free(&copy);
+        return status;
+    }
+    tuff__chain_collapse(&copy);
+    tuff__chain_analyse(&copy);
+    TRY(tuff__lower_map(with, index, &copy));
+    matmul->buffers[matmul->buffer_count] = (chain_buffer){.id = target, .dtype = TUFF_F32, .read = true};
+    matmul->operand_buffers[1] = matmul->buffer_count++;
+    matmul->extra[1] = packed;
+    matmul->operand_strides[1][0] = width;
+    matmul->operand_strides[1][1] = 1;
+    *panel_stride = inner * width;
+    return TUFF_OK;
+}
+
+static struct tile choose_tile(const lowered *with, int64_t rows, int64_t columns)
+{
+    (void)rows;
+    if (tuff__is_vulkan(with))
+        return (struct tile){.vec = 4, .rows = 8, .columns = 1, .local_size = 8};
+    return (struct tile){.vec = 16, .rows = 8, .columns = columns > 16 ? 2 : 1, .local_size = 1};
+}
+
+/* `#define LOADV_B(i) LOADV_f32(b1, i)` and the like. */
+static void define_load(const fused_chain *chain, int operand, const char *macro, const char *form, text *out)
+{
+    const chain_buffer *of = &chain->buffers[chain->operand_buffers[operand]];
+    tuff__text_add(out, "#define %s(i) %s_%s(b%d, i)\n", macro, form, tuff_dtype_name(of->dtype),
+                   chain->operand_buffers[operand]);
+}
+
+static int64_t batches_of(const fused_chain *chain)
+{
+    int64_t count = 1;
+    for (int i = 0; i < chain->rank - 2; ++i)
+        count *= chain->extent[i];
+    return count;
+}
+
+/* Whether whole vectors of the second operand start at multiples of four elements, as far as is known before memory is
+   planned: every buffer of ours does. */
+static bool is_aligned(const lowered *with, const fused_chain *chain, int64_t panel_stride)
+{
+    const memory_buffer *of = &with->buffers[chain->buffers[chain->operand_buffers[1]].id];
+    bool aligned = (chain->extra[1].offset + (int64_t)(of->offset / tuff_dtype_size(of->dtype)) + of->parent_at) % 4 == 0;
+    for (int i = 0; i < chain->rank - 2; ++i)
+        aligned &= chain->extra[1].stride[i] % 4 == 0;
+    return aligned && chain->operand_strides[1][0] % 4 == 0 && panel_stride % 4 == 0;
+}
+
+static tuff_status define(const lowered *with, launch *of, const struct tile *tile, const char *tunables, int64_t panel_stride)
+{
+    text defines = {0};
+    const bool aligned = tile->vec == 1 || is_aligned(with, &of->chain, panel_stride);
+    define_load(&of->chain, 0, "LOAD_A", "LOAD", &defines);
+    define_load(&of->chain, 1, "LOAD_B", "LOAD", &defines);
+    if (tile->vec > 1) {
+        define_load(&of->chain, 1, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
+        define_load(&of->chain, 1, "LOADI_B", "LOADI", &defines);
+    }
+    tuff__text_add(&defines, "%s", tunables);
+    const tuff_status status = tuff__text_status(&defines);
+    if (status == TUFF_OK && defines.length < sizeof of->defines)
+        memcpy(of->defines, tuff__text_get(&defines), defines.length + 1);
+    tuff__text_free(&defines);
+    return status;
+}
+
+static void set_fixed(launch *of, const int64_t *values, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        of->fixed[i] = values[i];
+        of->fixed_buffer[i] = -1;
+    }
+    of->fixed_count = count;
+}
+
+/* The tile in registers: CPU devices. */
+static tuff_status lower_registers(lowered *with, launch *of, const struct tile *tile, int64_t inner, int64_t panel_stride, bool packed)
+{
+    const fused_chain *chain = &of->chain;
+    const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
+    const int64_t width = (int64_t)tile->vec * tile->columns;
+    const int64_t row_tiles = tuff__divide_up(rows, tile->rows), column_tiles = tuff__divide_up(columns, width);
+    char tunables[200];
+    const int row_tail = rows % tile->rows == 0 ? 0 : rows >= tile->rows ? 1 : 2;
+    const int column_tail = columns % width == 0 ? 0 : columns >= width || packed ? 1 : 2;
+    snprintf(tunables, sizeof tunables,
+             "#define TILE_ROWS %d\n#define TILE_COLUMNS %d\n#define ROW_TAIL %d\n#define COLUMN_TAIL %d\n#define PACKED_B %d\n"
+             "#define LANES_ALONG_COLUMNS %d\n",
+             tile->rows, tile->columns, row_tail, column_tail, packed, tuff__is_vulkan(with));
+    of->body = "matmul_register";
+    of->vec = tile->vec;
+    of->local_size = tile->local_size;
+    const int64_t batches = batches_of(chain);
+    of->groups = (uint64_t)tuff__divide_up(row_tiles * column_tiles * batches, tile->local_size);
+    if (tuff__is_vulkan(with))
+        of->groups = (uint64_t)(row_tiles * tuff__divide_up(column_tiles, tile->local_size) * batches);
+    set_fixed(of,
+              (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches, chain->operand_strides[0][0],
+                          chain->operand_strides[0][1], chain->operand_strides[1][0], panel_stride},
+              10);
+    return define(with, of, tile, tunables, panel_stride);
+}
+
+/* The tile in local memory: GPUs. */
+static tuff_status lower_local(lowered *with, launch *of, int64_t inner)
+{
+    enum { ROWS = 64, COLUMNS = 64, STEP = 16, THREAD_ROWS = 4, THREAD_COLUMNS = 4 };
+    const fused_chain *chain = &of->chain;
+    const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
+    const int64_t row_tiles = tuff__divide_up(rows, ROWS), column_tiles = tuff__divide_up(columns, COLUMNS);
+    const struct tile scalar = {.vec = 1};
+    char tunables[240];
+    snprintf(tunables, sizeof tunables,
+             "#define BLOCK_ROWS %d\n#define BLOCK_COLUMNS %d\n#define STEP_K %d\n#define THREAD_ROWS %d\n"
+             "#define THREAD_COLUMNS %d\n#define A_K_CONTIGUOUS %d\n#define B_K_CONTIGUOUS %d\n",
+             ROWS, COLUMNS, STEP, THREAD_ROWS, THREAD_COLUMNS, chain->operand_strides[0][1] == 1,
+             chain->operand_strides[1][0] == 1);
+    of->body = "matmul_local";
+    of->vec = 1;
+    of->local_size = ROWS * COLUMNS / (THREAD_ROWS * THREAD_COLUMNS);
+    of->groups = (uint64_t)(row_tiles * column_tiles * batches_of(chain));
+    set_fixed(of,
+              (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches_of(chain), chain->operand_strides[0][0],
+                          chain->operand_strides[0][1], chain->operand_strides[1][0], chain->operand_strides[1][1]},
+              10);
+    return define(with, of, &scalar, tunables, 0);
+}
+
+tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain)
+{
+    const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
+    const tuff_shape *operand = &with->fusion->tasks[index].core->inputs[0]->shape;
+    const int64_t inner = operand->extent[operand->rank - 1];
+    const bool registers = tuff__uses_registers(with);
+    const struct tile tile = choose_tile(with, rows, columns);
+    const int64_t width = (int64_t)tile.vec * tile.columns;
+    const bool packed = registers && chain->operand_strides[1][1] != 1 && columns > 1;
+    int64_t panel_stride = width;
+    tuff_status status = TUFF_OK;
+    if (packed)
+        status = pack(with, index, chain, inner, width, &panel_stride);
+    launch *of = status == TUFF_OK ? tuff__launch_add(with, "", WALK_MATMUL, index) : NULL;
+    if (of == NULL) {
+        tuff__chain_free(chain);
+        return status == TUFF_OK ? TUFF_E_OOM_HOST : status;
+    }
+    of->chain = *chain;
+    of->operations = 2.0 * (double)rows * (double)columns * (double)inner * (double)batches_of(chain);
+    return registers ? lower_registers(with, of, &tile, inner, panel_stride, packed) : lower_local(with, of, inner);
+}

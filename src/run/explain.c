@@ -1,0 +1,133 @@
+/* What a plan consists of, for people and tests. */
+#include <string.h>
+
+#include "run/plan.h"
+
+static const char *kind_of(const tuff_plan *plan, const launch *of)
+{
+    static const char *const kinds[] = {"map", "row", "column", "matmul", "cumsum", "scatter", ""};
+    if (of->kind == LAUNCH_COPY)
+        return "copy";
+    if (of->task < 0)
+        return "convert";
+    const task_kind kind = plan->fusion.tasks[of->task].kind;
+    if (kind == TASK_MATMUL && of->walk != WALK_MATMUL)
+        return "pack";
+    return kinds[kind];
+}
+
+/* The ops of a chain in the order of the kernel, each run of equal ones once. */
+static void list_ops(const launch *of, text *out, int *count)
+{
+    const char *last = "";
+    for (int i = 0; i < of->chain.value_count; ++i) {
+        const chain_value *value = &of->chain.values[i];
+        const char *name = value->kind == VALUE_OP       ? tuff__op_info(value->op)->name
+                           : value->kind == VALUE_LOOKUP ? "gather"
+                           : value->kind == VALUE_RANDOM ? "random"
+                           : value->kind == VALUE_RESULT && of->walk != WALK_MATMUL
+                               ? tuff__op_info(of->chain.reductions[value->index].op)->name
+                               : NULL;
+        if (name == NULL)
+            continue;
+        ++*count;
+        if (strcmp(name, last) != 0 && out->length < 160)
+            tuff__text_add(out, " %s", name);
+        last = name;
+    }
+}
+
+tuff_status tuff__describe_launch(const tuff_plan *plan, int index, task_record *out)
+{
+    const launch *of = &plan->lowered.launches[index];
+    text label = {0};
+    out->kind = kind_of(plan, of);
+    tuff__text_add(&label, "%s", out->kind);
+    out->op_count = of->walk == WALK_MATMUL || of->walk == WALK_SCAN || of->kind == LAUNCH_COPY;
+    list_ops(of, &label, &out->op_count);
+    out->operations = of->operations;
+    out->items = 1;
+    for (int i = 0; i < of->chain.rank; ++i)
+        out->items *= (uint64_t)of->chain.extent[i];
+    for (int i = 0; i < of->chain.buffer_count; ++i) {
+        const uint64_t size = tuff__buffer_size(&plan->lowered.buffers[of->chain.buffers[i].id]);
+        out->bytes_read += of->chain.buffers[i].read ? size : 0;
+        out->bytes_written += of->chain.buffers[i].written ? size : 0;
+    }
+    if (of->kind == LAUNCH_COPY)
+        out->bytes_read = out->bytes_written = tuff__buffer_size(&plan->lowered.buffers[of->copy_to]);
+    const tuff_status status = tuff__text_status(&label);
+    if (status == TUFF_OK)
+        out->label = tuff__strdup(tuff__text_get(&label));
+    tuff__text_free(&label);
+    return status == TUFF_OK && out->label == NULL ? TUFF_E_OOM_HOST : status;
+}
+
+tuff_status tuff_plan_describe(const tuff_plan *plan, tuff_plan_info *info)
+{
+    if (plan == NULL || info == NULL)
+        return FAIL(TUFF_E_USAGE, "plan: the %s is NULL", plan == NULL ? "plan" : "info");
+    *info = (tuff_plan_info){.task_count = plan->command_count};
+    for (int i = 0; i < plan->command_count; ++i) {
+        const bool copy = plan->commands[i].kind == COMMAND_COPY;
+        info->copy_count += copy;
+        info->dispatch_count += !copy;
+        bool fresh = !copy;
+        for (int k = 0; k < i && fresh; ++k)
+            fresh = plan->programs[k] != plan->programs[i];
+        info->program_count += fresh;
+    }
+    info->node_count = plan->graph == NULL ? 0 : plan->graph->node_count;
+    info->memory_peak = plan->lowered.peak;
+    info->memory_unplanned = plan->lowered.unplanned;
+    info->constant_size = plan->lowered.constant_size;
+    return TUFF_OK;
+}
+
+tuff_status tuff_plan_task(const tuff_plan *plan, int index, tuff_task_info *info)
+{
+    if (plan == NULL || info == NULL || index < 0 || index >= plan->command_count)
+        return FAIL(TUFF_E_USAGE, "plan: there is no task %d", index);
+    const task_record *record = &plan->records[index];
+    *info = (tuff_task_info){.kind = record->kind,
+                             .label = record->label,
+                             .program = record->name,
+                             .source = record->source,
+                             .op_count = record->op_count,
+                             .items = record->items,
+                             .bytes_read = record->bytes_read,
+                             .bytes_written = record->bytes_written,
+                             .operations = record->operations,
+                             .nanoseconds = record->nanoseconds};
+    return TUFF_OK;
+}
+
+static tuff_status run_timed(tuff_plan *plan, recording *timed, uint64_t *nanoseconds)
+{
+    TRY(tuff__submit(plan->device, timed));
+    TRY(tuff__wait(plan->device));
+    TRY(tuff__timestamps(plan->device, timed, nanoseconds));
+    for (int i = 0; i < plan->command_count; ++i)
+        plan->records[i].nanoseconds = nanoseconds[i];
+    for (int i = 0; i < plan->graph->assign_count; ++i)
+        tuff__storage_touch(plan->graph->assigns[i]->attributes.array->storage);
+    return TUFF_OK;
+}
+
+tuff_status tuff_plan_profile(tuff_plan *plan)
+{
+    if (plan == NULL)
+        return FAIL(TUFF_E_USAGE, "profile: the plan is NULL");
+    if (plan->reference != NULL || plan->recording == NULL)
+        return FAIL(TUFF_E_UNSUPPORTED, "profile: there is nothing on a device to time");
+    for (int i = 0; i < plan->lowered.input_count; ++i)
+        if (!plan->written[i])
+            return FAIL(TUFF_E_USAGE, "profile: the input \"%s\" was never written", plan->lowered.inputs[i].name);
+    recording *timed;
+    TRY(tuff__recording_create(plan->device, plan->commands, plan->command_count, true, true, &timed));
+    uint64_t *nanoseconds = tuff__calloc((size_t)plan->command_count, sizeof *nanoseconds);
+    const tuff_status status = nanoseconds == NULL ? TUFF_E_OOM_HOST : run_timed(plan, timed, nanoseconds);
+    tuff__free(nanoseconds);
+    tuff__recording_destroy(plan->device, timed);
+    return status;
+}

@@ -1,0 +1,175 @@
+/* Plans: compiled once, recorded once, run many times. */
+#include "run/plan.h"
+
+#include <string.h>
+
+#include "compile/simplify.h"
+
+static tuff_status compile_for_driver(tuff_plan *plan, const tuff_compile_options *options)
+{
+    const tuff_device_info *info = tuff__device_info(plan->device);
+    const int bindings = info->max_bindings == 0 || info->max_bindings > MAX_BINDINGS ? MAX_BINDINGS : (int)info->max_bindings;
+    TRY(tuff__fuse(plan->graph, options->fuse, bindings, &plan->fusion));
+    TRY(tuff__lower(plan->device, &plan->fusion, options->family, &plan->lowered));
+    plan->written = tuff__calloc((size_t)plan->lowered.input_count + 1, sizeof *plan->written);
+    if (plan->written == NULL)
+        return TUFF_E_OOM_HOST;
+    return tuff__record(plan);
+}
+
+static tuff_status compile(tuff_plan *plan, tuff_graph *graph, const tuff_compile_options *options)
+{
+    const bool reference = tuff__device_is_reference(plan->device);
+    plan->graph = tuff__simplify(graph, reference);
+    if (plan->graph == NULL)
+        return tuff__last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff__last_status();
+    if (!reference)
+        return compile_for_driver(plan, options);
+    const tuff_status status = tuff__reference_create(plan->graph, &plan->reference);
+    if (status == TUFF_OK)
+        plan->graph = NULL; /* the executor owns it now */
+    return status;
+}
+
+static bool options_are_legal(const tuff_compile_options *options)
+{
+    return (options->fuse == TUFF_FUSE_ALL || options->fuse == TUFF_FUSE_NONE) &&
+           (options->family == TUFF_FAMILY_DEVICE || options->family == TUFF_FAMILY_REGISTER ||
+            options->family == TUFF_FAMILY_LOCAL);
+}
+
+tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
+{
+    const tuff_compile_options defaults = {.fuse = TUFF_FUSE_ALL};
+    options = options == NULL ? &defaults : options;
+    if (graph == NULL || !options_are_legal(options)) {
+        FAIL(TUFF_E_USAGE, graph == NULL ? "compile: the graph is NULL" : "compile: unknown fuse mode or kernel family");
+        return NULL;
+    }
+    if (graph->status != TUFF_OK) {
+        FAIL(graph->status, "%s", graph->message);
+        return NULL;
+    }
+    if (graph->output_count == 0 && graph->assign_count == 0) {
+        FAIL(TUFF_E_USAGE, "compile: the graph has no outputs and assigns nothing: call tuff_output or tuff_assign");
+        return NULL;
+    }
+    tuff_plan *plan = tuff__calloc(1, sizeof *plan);
+    if (plan == NULL)
+        return NULL;
+    plan->device = graph->device;
+    plan->barrier_everywhere = options->barrier_everywhere;
+    if (compile(plan, graph, options) == TUFF_OK)
+        return plan;
+    tuff_plan_destroy(plan);
+    return NULL;
+}
+
+static void free_records(tuff_plan *plan)
+{
+    for (int i = 0; i < plan->command_count && plan->programs != NULL; ++i)
+        tuff__program_release(plan->device, plan->programs[i]);
+    for (int i = 0; i < plan->command_count && plan->records != NULL; ++i) {
+        tuff__free(plan->records[i].label);
+        tuff__free(plan->records[i].source);
+    }
+    tuff__free(plan->programs);
+    tuff__free(plan->records);
+    tuff__free(plan->commands);
+}
+
+void tuff_plan_destroy(tuff_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    tuff__recording_destroy(plan->device, plan->recording);
+    free_records(plan);
+    tuff__storage_release(plan->parameters);
+    tuff__free(plan->written);
+    tuff__lowered_free(&plan->lowered);
+    tuff__fusion_free(&plan->fusion);
+    tuff__reference_destroy(plan->reference);
+    tuff_graph_destroy(plan->graph);
+    tuff__free(plan);
+}
+
+static const named_buffer *find(const named_buffer *list, int count, const char *name, int *index)
+{
+    for (int i = 0; i < count; ++i)
+        if (strcmp(list[i].name, name) == 0) {
+            *index = i;
+            return &list[i];
+        }
+    return NULL;
+}
+
+static tuff_status check_transfer(const tuff_plan *plan, const char *name, const void *data, const char *action)
+{
+    if (plan == NULL || name == NULL || data == NULL)
+        return FAIL(TUFF_E_USAGE, "%s: the %s is NULL", action, plan == NULL ? "plan" : name == NULL ? "name" : "data");
+    return TUFF_OK;
+}
+
+static tuff_status check_size(const named_buffer *of, const char *action, size_t size)
+{
+    const size_t wanted = (size_t)tuff_shape_count(of->shape) * tuff_dtype_size(of->dtype);
+    if (size == wanted)
+        return TUFF_OK;
+    return FAIL(TUFF_E_USAGE, "%s: \"%s\" is %s %s, %zu bytes, not %zu", action, of->name, tuff_dtype_name(of->dtype),
+                SHAPE_TEXT(of->shape), wanted, size);
+}
+
+tuff_status tuff_plan_write(tuff_plan *plan, const char *name, const void *data, size_t size)
+{
+    int index = 0;
+    TRY(check_transfer(plan, name, data, "write"));
+    if (plan->reference != NULL)
+        return tuff__reference_write(plan->reference, name, data, size);
+    const named_buffer *input = find(plan->lowered.inputs, plan->lowered.input_count, name, &index);
+    if (input == NULL)
+        return FAIL(TUFF_E_USAGE, "write: the plan has no input \"%s\" that its outputs depend on", name);
+    TRY(check_size(input, "write", size));
+    if (size > 0)
+        TRY(tuff__storage_write(plan->device, plan->lowered.buffers[input->buffer].storage, 0, data, size));
+    plan->written[index] = true;
+    return TUFF_OK;
+}
+
+tuff_status tuff_plan_run(tuff_plan *plan)
+{
+    if (plan == NULL)
+        return FAIL(TUFF_E_USAGE, "run: the plan is NULL");
+    if (plan->reference != NULL)
+        return tuff__reference_run(plan->reference);
+    for (int i = 0; i < plan->lowered.input_count; ++i)
+        if (!plan->written[i])
+            return FAIL(TUFF_E_USAGE, "run: the input \"%s\" %s was never written", plan->lowered.inputs[i].name,
+                        SHAPE_TEXT(plan->lowered.inputs[i].shape));
+    if (plan->recording != NULL)
+        TRY(tuff__submit(plan->device, plan->recording));
+    for (int i = 0; i < plan->graph->assign_count; ++i)
+        tuff__storage_touch(plan->graph->assigns[i]->attributes.array->storage);
+    return TUFF_OK;
+}
+
+tuff_status tuff_plan_read(tuff_plan *plan, const char *name, void *data, size_t size)
+{
+    int index = 0;
+    TRY(check_transfer(plan, name, data, "read"));
+    if (plan->reference != NULL)
+        return tuff__reference_read(plan->reference, name, data, size);
+    const named_buffer *output = find(plan->lowered.outputs, plan->lowered.output_count, name, &index);
+    if (output == NULL)
+        return FAIL(TUFF_E_USAGE, "read: the plan has no output \"%s\"", name);
+    TRY(check_size(output, "read", size));
+    if (size == 0)
+        return TUFF_OK;
+    return tuff__storage_read(plan->device, plan->lowered.buffers[output->buffer].storage, 0, data, size);
+}
+
+tuff_status tuff_plan_wait(tuff_plan *plan)
+{
+    if (plan == NULL)
+        return FAIL(TUFF_E_USAGE, "wait: the plan is NULL");
+    return plan->reference != NULL ? TUFF_OK : tuff__wait(plan->device);
+}

@@ -1,0 +1,204 @@
+/* From launches to a recording: kernels are assembled and compiled, their parameters go to one buffer, their buffers are
+   bound by range. */
+#include <stdio.h>
+#include <string.h>
+
+#include "run/plan.h"
+
+/* Vulkan binds ranges that start at multiples of the device's alignment; the rest of an offset is data. OpenCL binds whole
+   buffers: there all of it is data. */
+static uint64_t bound_offset(const tuff_plan *plan, uint64_t offset)
+{
+    if (!tuff__is_vulkan(&plan->lowered))
+        return 0;
+    return offset - offset % tuff__device_info(plan->device)->offset_alignment;
+}
+
+/* Buffers of a chain that are the same memory (an array and what is assigned to it in place) become one binding. */
+static void unite_aliases(const tuff_plan *plan, fused_chain *chain)
+{
+    for (int i = 0; i < chain->buffer_count; ++i)
+        for (int k = i + 1; k < chain->buffer_count; ++k) {
+            const memory_buffer *a = &plan->lowered.buffers[chain->buffers[i].id], *b = &plan->lowered.buffers[chain->buffers[k].id];
+            if (a->storage != b->storage || a->offset != b->offset || a->dtype != b->dtype)
+                continue;
+            chain->buffers[i].read |= chain->buffers[k].read;
+            chain->buffers[i].written |= chain->buffers[k].written;
+            for (int v = 0; v < chain->value_count; ++v)
+                if (chain->values[v].buffer == k)
+                    chain->values[v].buffer = i;
+            for (int v = 0; v < chain->output_count; ++v)
+                if (chain->outputs[v].buffer == k)
+                    chain->outputs[v].buffer = i;
+        }
+}
+
+static void find_offsets(const tuff_plan *plan, launch *of)
+{
+    for (int i = 0; i < of->chain.buffer_count; ++i) {
+        const memory_buffer *buffer = &plan->lowered.buffers[of->chain.buffers[i].id];
+        const uint64_t rest = buffer->offset - bound_offset(plan, buffer->offset);
+        of->chain.buffers[i].element_offset = (int64_t)(rest / tuff_dtype_size(of->chain.buffers[i].dtype));
+    }
+    for (int i = 0; i < of->fixed_count; ++i)
+        if (of->fixed_buffer[i] >= 0)
+            of->fixed[i] += of->chain.buffers[of->fixed_buffer[i]].element_offset;
+}
+
+static void bind(const tuff_plan *plan, const launch *of, command *into)
+{
+    into->bindings[0] = (buffer_binding){.buffer = tuff__storage_buffer(plan->parameters),
+                                         .size = tuff__storage_size(plan->parameters)};
+    into->binding_count = 1;
+    for (int i = 0; i < of->chain.buffer_count; ++i) {
+        const chain_buffer *buffer = &of->chain.buffers[i];
+        const memory_buffer *memory = &plan->lowered.buffers[buffer->id];
+        const uint64_t start = tuff__is_vulkan(&plan->lowered) ? bound_offset(plan, memory->offset) : memory->offset;
+        const uint64_t end = (memory->offset + tuff__buffer_size(memory) + 15) / 16 * 16;
+        const uint64_t whole = tuff__storage_size(memory->storage);
+        into->bindings[into->binding_count++] =
+            (buffer_binding){.buffer = tuff__storage_buffer(memory->storage),
+                             .offset = start,
+                             .size = (end > whole ? whole : end) - start,
+                             .written = buffer->written};
+    }
+}
+
+static void name_kernel(const launch *of, char *name, size_t size)
+{
+    snprintf(name, size, "tuff_%s", of->body);
+}
+
+static tuff_status assemble_launch(const tuff_plan *plan, launch *of, assembly *out)
+{
+    assembly_request request = {.body = of->body,
+                                .chain = &of->chain,
+                                .walk = of->walk,
+                                .glsl = tuff__is_vulkan(&plan->lowered),
+                                .narrow_storage = tuff__device_info(plan->device)->proved_narrow_storage,
+                                .vec = of->vec,
+                                .local_size = of->local_size,
+                                .defines = of->defines,
+                                .buffers = of->chain.buffers,
+                                .buffer_count = of->chain.buffer_count,
+                                .fixed_count = of->fixed_count};
+    char name[48];
+    name_kernel(of, name, sizeof name);
+    request.name = name;
+    memcpy(request.fixed, of->fixed, sizeof request.fixed);
+    return tuff__assemble(&request, out);
+}
+
+/* Parameters of all launches, one after another. */
+typedef struct parameter_block {
+    int32_t *data;
+    int count, capacity;
+} parameter_block;
+
+static tuff_status append_parameters(parameter_block *block, const assembly *made)
+{
+    for (int i = 0; i < made->parameter_count; ++i) {
+        if (!GROW(block->data, block->count, block->capacity))
+            return TUFF_E_OOM_HOST;
+        block->data[block->count++] = made->parameters[i];
+    }
+    return TUFF_OK;
+}
+
+static tuff_status build_launch(tuff_plan *plan, int index, parameter_block *block)
+{
+    launch *of = &plan->lowered.launches[index];
+    command *into = &plan->commands[index];
+    task_record *record = &plan->records[index];
+    assembly made;
+    unite_aliases(plan, &of->chain);
+    find_offsets(plan, of);
+    TRY(assemble_launch(plan, of, &made));
+    into->kind = COMMAND_DISPATCH;
+    into->group_count = of->groups;
+    into->word_count = 2;
+    into->words[0] = (uint32_t)block->count;
+    tuff_status status = append_parameters(block, &made);
+    name_kernel(of, record->name, sizeof record->name);
+    const program_request request = {.name = record->name,
+                                     .text = tuff__text_get(&made.source),
+                                     .buffer_count = of->chain.buffer_count + 1,
+                                     .word_count = 2,
+                                     .local_size = of->local_size};
+    if (status == TUFF_OK)
+        status = tuff__program_get(plan->device, &request, &plan->programs[index]);
+    if (status == TUFF_OK)
+        into->program = tuff__program_driver(plan->programs[index]);
+    if (status == TUFF_OK && (record->source = tuff__strdup(request.text)) == NULL)
+        status = TUFF_E_OOM_HOST;
+    tuff__assembly_free(&made);
+    return status;
+}
+
+static void build_copy(tuff_plan *plan, int index)
+{
+    const launch *of = &plan->lowered.launches[index];
+    command *into = &plan->commands[index];
+    const memory_buffer *ends[] = {&plan->lowered.buffers[of->copy_from], &plan->lowered.buffers[of->copy_to]};
+    into->kind = COMMAND_COPY;
+    into->binding_count = 2;
+    for (int i = 0; i < 2; ++i)
+        into->bindings[i] = (buffer_binding){.buffer = tuff__storage_buffer(ends[i]->storage),
+                                             .offset = ends[i]->offset,
+                                             .size = tuff__buffer_size(ends[1]),
+                                             .written = i == 1};
+    snprintf(plan->records[index].name, sizeof plan->records[index].name, "copy");
+}
+
+static tuff_status build_commands(tuff_plan *plan, parameter_block *block)
+{
+    for (int i = 0; i < plan->command_count; ++i) {
+        if (plan->lowered.launches[i].kind == LAUNCH_COPY)
+            build_copy(plan, i);
+        else
+            TRY(build_launch(plan, i, block));
+        TRY(tuff__describe_launch(plan, i, &plan->records[i]));
+    }
+    const uint64_t size = block->count == 0 ? 4 : (uint64_t)block->count * sizeof *block->data;
+    TRY(tuff__storage_create(plan->device, size, false, &plan->parameters));
+    if (block->count > 0)
+        TRY(tuff__storage_write(plan->device, plan->parameters, 0, block->data, size));
+    for (int i = 0; i < plan->command_count; ++i)
+        if (plan->commands[i].kind == COMMAND_DISPATCH)
+            bind(plan, &plan->lowered.launches[i], &plan->commands[i]);
+    return TUFF_OK;
+}
+
+/* Launches over no groups at all do not reach the device. */
+static int drop_empty(tuff_plan *plan)
+{
+    int kept = 0;
+    for (int i = 0; i < plan->lowered.launch_count; ++i) {
+        launch *of = &plan->lowered.launches[i];
+        if (of->kind == LAUNCH_KERNEL && of->groups == 0)
+            tuff__chain_free(&of->chain);
+        else
+            plan->lowered.launches[kept++] = *of;
+    }
+    plan->lowered.launch_count = kept;
+    return kept;
+}
+
+tuff_status tuff__record(tuff_plan *plan)
+{
+    plan->command_count = drop_empty(plan);
+    const size_t count = (size_t)plan->command_count + 1;
+    plan->commands = tuff__calloc(count, sizeof *plan->commands);
+    plan->programs = tuff__calloc(count, sizeof(program *));
+    plan->records = tuff__calloc(count, sizeof *plan->records);
+    if (plan->commands == NULL || plan->programs == NULL || plan->records == NULL)
+        return TUFF_E_OOM_HOST;
+    parameter_block block = {.data = NULL};
+    const tuff_status status = build_commands(plan, &block);
+    tuff__free(block.data);
+    TRY(status);
+    if (plan->command_count == 0)
+        return TUFF_OK;
+    return tuff__recording_create(plan->device, plan->commands, plan->command_count, plan->barrier_everywhere, false,
+                                  &plan->recording);
+}
