@@ -1,5 +1,5 @@
-/* Devices by name, and arrays on every device found: zeros, writes, reads, views, versions, refusals, the pool, threads,
-   and the loss of a device. */
+/* Devices by name, and arrays on every device found: zeros, writes, reads, views, versions, refusals, the pool,
+   threads, and the loss of a device. */
 #define _XOPEN_SOURCE 700
 #include <pthread.h>
 #include <setjmp.h>

@@ -18,8 +18,8 @@ void for_each_device(void (*test)(tuff_device *device));
 /* The same without the reference device: those that take kernels. */
 void for_each_driver(void (*test)(tuff_device *device));
 
-/* A kernel over one buffer of 32-bit words, 32 items a group: for each i < count, statement on x[i], in the common subset
-   of both languages. OpenCL C: words are uint; so they are in GLSL. */
+/* A kernel over one buffer of 32-bit words, 32 items a group: for each i < count, statement on x[i], in the common
+   subset of both languages. OpenCL C: words are uint; so they are in GLSL. */
 typedef struct test_kernel {
     program *program;
     char text[2048];

@@ -1,5 +1,5 @@
-/* The front door to devices: what the library above may call. It validates, locks, counts, keeps programs (in memory and
-   on disk) and makes device-lost sticky; then it calls a driver. Nothing here knows tensors or ops. */
+/* The front door to devices: what the library above may call. It validates, locks, counts, keeps programs (in memory
+   and on disk) and makes device-lost sticky; then it calls a driver. Nothing here knows tensors or ops. */
 #ifndef TUFF_DEVICE_DEVICE_H
 #define TUFF_DEVICE_DEVICE_H
 
@@ -33,7 +33,8 @@ void *tuff__storage_host(storage *storage);            /* the bytes on the refer
 uint64_t tuff__storage_size(const storage *storage);
 uint64_t tuff__storage_version(const storage *storage);
 void tuff__storage_touch(storage *storage); /* raises the version */
-tuff_status tuff__storage_write(tuff_device *device, storage *storage, uint64_t offset, const void *data, uint64_t size);
+tuff_status tuff__storage_write(tuff_device *device, storage *storage, uint64_t offset, const void *data,
+                                uint64_t size);
 tuff_status tuff__storage_read(tuff_device *device, storage *storage, uint64_t offset, void *data, uint64_t size);
 
 /* The program for a request: shared in memory by equal text, then from disk, then compiled. Release when done. */
@@ -42,11 +43,13 @@ tuff_status tuff__program_get(tuff_device *device, const program_request *reques
 void tuff__program_release(tuff_device *device, program *program); /* NULL is allowed */
 driver_program *tuff__program_driver(program *program);
 
-/* A recorded list of commands. Sets the barriers (tuff__hazards), or one before every command where everywhere is true. */
+/* A recorded list of commands. Sets the barriers (tuff__hazards), or one before every command where everywhere is
+   true. */
 typedef struct recording recording;
 tuff_status tuff__recording_create(tuff_device *device, command *commands, int count, bool everywhere, bool timed,
                                    recording **out);
-void tuff__recording_destroy(tuff_device *device, recording *recording); /* NULL is allowed; waits for its submissions */
+/* NULL is allowed; waits for its submissions. */
+void tuff__recording_destroy(tuff_device *device, recording *recording);
 tuff_status tuff__submit(tuff_device *device, recording *recording);
 tuff_status tuff__wait(tuff_device *device);
 tuff_status tuff__timestamps(tuff_device *device, recording *recording, uint64_t *nanoseconds);

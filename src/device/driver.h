@@ -1,6 +1,7 @@
 /* The whole boundary to an API: one table of functions. A driver knows bytes, programs and grids; never tensors or ops.
-   device.c validates and locks before it calls a driver: every slot is called with the device's lock held, arguments are
-   in range, sizes are not 0. A driver answers statuses with a message made by FAIL; device-lost is sticky in device.c. */
+   device.c validates and locks before it calls a driver: every slot is called with the device's lock held, arguments
+   are in range, sizes are not 0. A driver answers statuses with a message made by FAIL; device-lost is sticky in
+   device.c. */
 #ifndef TUFF_DEVICE_DRIVER_H
 #define TUFF_DEVICE_DRIVER_H
 
@@ -71,12 +72,14 @@ typedef struct driver {
     tuff_status (*buffer_create)(driver_device *device, uint64_t size, driver_buffer **buffer); /* contents undefined */
     void (*buffer_destroy)(driver_device *device, driver_buffer *buffer); /* waits until no submission uses it */
     /* The source may be reused on return; ordered before later submissions and after earlier ones. */
-    tuff_status (*buffer_write)(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data, uint64_t size);
+    tuff_status (*buffer_write)(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
+                                uint64_t size);
     /* Waits for earlier submissions. */
-    tuff_status (*buffer_read)(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size);
+    tuff_status (*buffer_read)(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data,
+                               uint64_t size);
 
-    /* cached: the bytes that an earlier call gave in *made, proved undamaged; an empty blob compiles the text. made: gets
-       the bytes to keep, empty where there is nothing worth keeping. A cached blob that the driver refuses is an error:
+    /* cached: the bytes that an earlier call gave in *made, proved undamaged; an empty blob compiles the text. made:
+       gets the bytes to keep, empty where there is nothing worth keeping. A cached blob that the driver refuses is an error:
        the caller tries again without. TUFF_E_COMPILE carries the build log's first lines. */
     tuff_status (*program_create)(driver_device *device, const program_request *request, blob cached, blob *made,
                                   driver_program **program);

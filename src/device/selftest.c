@@ -214,7 +214,8 @@ static tuff_status run_program(tuff_device *device, program *made, const probe *
     return status;
 }
 
-/* A kernel that the driver refuses speaks against its feature, which stays off; any other failure against the device. */
+/* A kernel that the driver refuses speaks against its feature, which stays off; any other failure against the
+   device. */
 static tuff_status run_probe(tuff_device *device, const probe *tested, words *got)
 {
     bool is_glsl = strcmp(device->driver->language, "GLSL") == 0;
