@@ -1,5 +1,6 @@
 /* Gradients against central finite differences, in double on the float64 reference: every differentiable op of ops.def
-   through the cases of the op suite, every composite, and for every op the proof that a planted sign error is caught. */
+   through the cases of the op suite, every composite, and for every op the proof that a planted sign error is
+   caught. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -242,7 +243,8 @@ static void each_op_agrees_with_finite_differences(void **state)
                 continue;
             const double worst = check(&of);
             if (!(worst <= 1))
-                fail_msg("%s, case %d: the gradient is off by %g times the tolerance", tuff__op_info(op)->name, index, worst);
+                fail_msg("%s, case %d: the gradient is off by %g times the tolerance", tuff__op_info(op)->name, index,
+                         worst);
             checked++;
         }
         if (is_differentiable(op) && checked == 0)

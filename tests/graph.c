@@ -147,7 +147,8 @@ static void a_shared_matrix_is_multiplied_once_and_so_is_its_gradient(void **sta
     assert_ptr_equal(product->node->inputs[0]->node->inputs[1], w);
     tuff_tensor *gradient = slope(product, w);
     assert_int_equal(gradient->node->op, OP_MATMUL);
-    tuff_tensor *nothing = tuff_matmul(tuff_input(graph, "a", TUFF_F32, S(2, 0)), tuff_input(graph, "b", TUFF_F32, S(0, 3)));
+    tuff_tensor *nothing =
+        tuff_matmul(tuff_input(graph, "a", TUFF_F32, S(2, 0)), tuff_input(graph, "b", TUFF_F32, S(0, 3)));
     assert_true(tuff_shape_equal(nothing->shape, S(2, 3)));
     assert_int_equal(count_ops(graph, OP_MATMUL), 2);
     tuff_graph_destroy(graph);
@@ -174,7 +175,8 @@ static void gather_and_scatter_nodes_have_aligned_inputs(void **state)
 {
     (void)state;
     tuff_graph *graph = new_graph();
-    tuff_tensor *table = tuff_input(graph, "table", TUFF_F32, S(7, 4)), *ids = tuff_input(graph, "ids", TUFF_I32, S(2, 3));
+    tuff_tensor *table = tuff_input(graph, "table", TUFF_F32, S(7, 4)),
+                *ids = tuff_input(graph, "ids", TUFF_I32, S(2, 3));
     tuff_tensor *rows = tuff_embedding(table, ids);
     assert_true(tuff_shape_equal(rows->shape, S(2, 3, 4)));
     const node *gather = rows->node->inputs[0]->node;
@@ -308,7 +310,8 @@ static void integers_wrap_and_divide_as_promised(void **state)
 static void casts_truncate_saturate_and_round_to_even(void **state)
 {
     (void)state;
-    EXPECT(tuff_cast(F32(new_graph(), S(5), 2.9f, -2.9f, 1e20f, -1e20f, NAN), TUFF_I32), 2, -2, INT32_MAX, INT32_MIN, 0);
+    EXPECT(tuff_cast(F32(new_graph(), S(5), 2.9f, -2.9f, 1e20f, -1e20f, NAN), TUFF_I32), 2, -2, INT32_MAX, INT32_MIN,
+           0);
     EXPECT(tuff_cast(F32(new_graph(), S(3), -1, 300, 7.5f), TUFF_U8), 0, 255, 7);
     EXPECT(tuff_cast(F32(new_graph(), S(3), 0, -0.0f, NAN), TUFF_BOOL), 0, 0, 1);
     EXPECT(tuff_cast(I32(new_graph(), S(2), -1, 5), TUFF_U32), 4294967295.0, 5);

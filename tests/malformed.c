@@ -13,9 +13,11 @@
 typedef struct scene {
     tuff_device *device;
     tuff_graph *graph, *other_graph;
-    tuff_array *array;                                        /* f32 [4] */
-    tuff_tensor *vector, *matrix, *wide, *half, *index, *flag; /* f32 [3], f32 [2,3], f32 [4,5], f16 [2,3], i32 [3], bool [3] */
-    tuff_tensor *scalar, *empty, *byte, *foreign;             /* f32 [], f32 [0,3], i8 [3], f32 [7] of the other graph */
+    tuff_array *array;                      /* f32 [4] */
+    tuff_tensor *vector, *matrix, *wide;    /* f32 [3], [2,3], [4,5] */
+    tuff_tensor *half, *index, *flag;       /* f16 [2,3], i32 [3], bool [3] */
+    tuff_tensor *scalar, *empty, *byte;     /* f32 [], f32 [0,3], i8 [3] */
+    tuff_tensor *foreign;                   /* f32 [7] of the other graph */
 } scene;
 
 #define CASE(name, statement)         \

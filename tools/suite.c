@@ -1,5 +1,5 @@
-/* The op suite's runner: each case is built twice, on the device and on the reference device, run on the same values, and
-   compared element by element. The bars are those of primitives: ulps of f32 for elementwise ops, twice the carried
+/* The op suite's runner: each case is built twice, on the device and on the reference device, run on the same values,
+   and compared element by element. The bars are those of primitives: ulps of f32 for elementwise ops, twice the carried
    first-order bound for sums, nothing at all for copies and integers; storage in f16 and bf16 adds its own rounding. */
 #include "suite.h"
 
@@ -274,36 +274,35 @@ static double unit_in_last_place(double value)
     return value == 0 || !isfinite(value) || fabs(value) < FLT_MIN ? ldexp(1, -149) : ldexp(1, ilogb(value) - 23);
 }
 
-static double bar_of(const comparison *with, double reference, double bound)
+static double bar_of(const suite_case *of, bool keeps_denormals, double reference, double bound)
 {
-    const op_info *info = tuff__op_info(with->of->op);
+    const op_info *info = tuff__op_info(of->op);
     double bar = 2 * bound;
     if (info->kinds != OP_KIND_SPECIAL && isfinite(reference)) {
         const double relative = info->ulps * ldexp(1, -24) * fabs(reference);
         bar = info->ulps * unit_in_last_place(reference) + 2 * fmax(bound - relative, 0);
     }
-    if (fabs(reference) < 2 * (double)FLT_MIN && !(with->keeps_denormals && keeps_denormal_results(with->of->op)))
-        bar += FLT_MIN;
+    if (fabs(reference) < 2 * (double)FLT_MIN && !(keeps_denormals && keeps_denormal_results(of->op)))
+        bar += (double)FLT_MIN;
     return bar;
 }
 
-/* The error over the bar; more than 1 is a failure. */
-static double error_ratio(const comparison *with, double got, double reference, double bound)
+double suite_error_ratio(const suite_case *of, tuff_dtype dtype, bool keeps_denormals, double got, double reference,
+                         double bound)
 {
     if (isnan(reference) || isnan(got))
         return isnan(reference) && isnan(got) ? 0 : INFINITY;
-    if (!tuff__dtype_is_float(with->dtype))
+    if (!tuff__dtype_is_float(dtype))
         return got == reference ? 0 : INFINITY;
-    if (moves_bits(with->of->op))
+    if (moves_bits(of->op))
         return got == reference && signbit(got) == signbit(reference) ? 0 : INFINITY;
-    const double bar = bar_of(with, reference, bound);
-    const double low = tuff__round_to(with->dtype, reference - bar),
-                 high = tuff__round_to(with->dtype, reference + bar);
-    const double rounding = with->dtype == TUFF_F32 ? 0 : fmax(high - reference, reference - low);
+    const double bar = bar_of(of, keeps_denormals, reference, bound);
+    const double low = tuff__round_to(dtype, reference - bar), high = tuff__round_to(dtype, reference + bar);
     if (got < low || got > high)
         return INFINITY;
-    if (!isfinite(got) || !isfinite(rounding) || got == reference)
+    if (!isfinite(got) || !isfinite(low) || !isfinite(high) || got == reference)
         return 0;
+    const double rounding = dtype == TUFF_F32 ? 0 : fmax(high - reference, reference - low);
     return fabs(got - reference) / fmax(bar, rounding);
 }
 
@@ -339,14 +338,16 @@ static void compare(const comparison *with, double *const *inputs, const double 
     for (int64_t i = 0; i < count; i++) {
         if (is_unspecified(with->of, inputs, i))
             continue;
-        const double ratio = error_ratio(with, got[i], values[i], bounds[i]);
+        const double ratio =
+            suite_error_ratio(with->of, with->dtype, with->keeps_denormals, got[i], values[i], bounds[i]);
         result->element_count++;
         result->worst = fmax(result->worst, ratio);
         if (ratio <= 1)
             continue;
         if (result->failure_count++ == 0)
-            describe_failure(with, inputs, i, (double[]){got[i], values[i], bar_of(with, values[i], bounds[i])},
-                             result);
+            describe_failure(
+                with, inputs, i,
+                (double[]){got[i], values[i], bar_of(with->of, with->keeps_denormals, values[i], bounds[i])}, result);
     }
 }
 

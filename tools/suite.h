@@ -51,9 +51,9 @@ typedef struct suite_result {
     tuff_dtype dtype;
     int case_count;
     int64_t element_count;
-    int64_t failure_count;   /* elements beyond their bar, and cases that could not run */
-    double worst;            /* the largest error over its bar: at most 1 where all is well */
-    char failure[384];       /* the first failure in words; empty where there is none */
+    int64_t failure_count; /* elements beyond their bar, and cases that could not run */
+    double worst;          /* the largest error over its bar: at most 1 where all is well */
+    char failure[384];     /* the first failure in words; empty where there is none */
 } suite_result;
 
 /* Zero is default. */
@@ -62,8 +62,13 @@ typedef struct suite_options {
     uint32_t seed;
 } suite_options;
 
-/* Runs all cases of an op in a dtype. False where the op does not take the dtype: *result is then untouched. options may
-   be NULL. */
+/* Runs all cases of an op in a dtype. False where the op does not take the dtype: *result is then untouched. options
+   may be NULL. */
 bool suite_run(tuff_device *device, op_code op, tuff_dtype dtype, const suite_options *options, suite_result *result);
+
+/* How far a result is from its reference, over what is allowed: at most 1 where it passes. of and dtype tell the rule;
+   bound is the reference's first-order error bound; keeps_denormals: the device is known not to flush them. */
+double suite_error_ratio(const suite_case *of, tuff_dtype dtype, bool keeps_denormals, double got, double reference,
+                         double bound);
 
 #endif

@@ -1,5 +1,5 @@
-/* Reverse-mode differentiation: walks the nodes backwards from the target and adds ordinary nodes that compute gradients.
-   What each op passes on is in ops.def (gradient_table.c) and gradient_special.c. */
+/* Reverse-mode differentiation: walks the nodes backwards from the target and adds ordinary nodes that compute
+   gradients. What each op passes on is in ops.def (gradient_table.c) and gradient_special.c. */
 #include "graph/builder.h"
 
 op_code tuff__mutated_gradient = OP_COUNT;
@@ -29,8 +29,9 @@ static void mark_dependence(const tuff_graph *graph, tuff_tensor *const *with, i
 
 static tuff_tensor *input_gradient(const node *of, tuff_tensor *upstream, int input)
 {
-    tuff_tensor *gradient = tuff__op_info(of->op)->kinds == OP_KIND_SPECIAL ? tuff__special_gradient(of, upstream, input)
-                                                                           : tuff__table_gradient(of, upstream, input);
+    tuff_tensor *gradient = tuff__op_info(of->op)->kinds == OP_KIND_SPECIAL
+                                ? tuff__special_gradient(of, upstream, input)
+                                : tuff__table_gradient(of, upstream, input);
     return gradient && of->op == tuff__mutated_gradient ? tuff_neg(gradient) : gradient;
 }
 
@@ -96,8 +97,8 @@ tuff_status tuff_gradients(tuff_tensor *target, tuff_tensor *const *with, int co
     if (!graph)
         return fail_all(answer, count, gradients);
     if (count < 0 || (count > 0 && (!with || !gradients)))
-        return fail_all(tuff__graph_fail(graph, TUFF_E_USAGE, "gradients: %s", count < 0 ? "the count is negative"
-                                                                                         : "a list is NULL"),
+        return fail_all(tuff__graph_fail(graph, TUFF_E_USAGE, "gradients: %s",
+                                         count < 0 ? "the count is negative" : "a list is NULL"),
                         count, gradients);
     for (int i = 0; i < count; i++)
         if (!with[i] || with[i]->graph != graph || !with[i]->node)
@@ -108,9 +109,9 @@ tuff_status tuff_gradients(tuff_tensor *target, tuff_tensor *const *with, int co
         return fail_all(&graph->failed, count, gradients);
     adjoint *adjoints = tuff__calloc((size_t)graph->node_count, sizeof *adjoints);
     if (!adjoints)
-        return fail_all(tuff__graph_fail(graph, TUFF_E_OOM_HOST, "gradients: out of host memory for %d nodes",
-                                         graph->node_count),
-                        count, gradients);
+        return fail_all(
+            tuff__graph_fail(graph, TUFF_E_OOM_HOST, "gradients: out of host memory for %d nodes", graph->node_count),
+            count, gradients);
     differentiate(target, with, count, adjoints, gradients);
     tuff__free(adjoints);
     return graph->status == TUFF_OK ? TUFF_OK : fail_all(&graph->failed, count, gradients);

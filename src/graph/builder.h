@@ -5,8 +5,8 @@
 
 #include "graph/graph.h"
 
-/* The graph of a builder's operands, or NULL with *answer set to the tensor that the builder must return: one operand is
-   NULL, carries an error, or is of another graph. op names the builder in messages. */
+/* The graph of a builder's operands, or NULL with *answer set to the tensor that the builder must return: one operand
+   is NULL, carries an error, or is of another graph. op names the builder in messages. */
 tuff_graph *tuff__enter(const char *op, tuff_tensor *const *operands, int count, tuff_tensor **answer);
 /* The same for builders without operands: graph where it is sound, or NULL with *answer set. */
 tuff_graph *tuff__enter_graph(const char *op, tuff_graph *graph, tuff_tensor **answer);

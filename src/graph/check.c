@@ -21,7 +21,8 @@ bool tuff__shape_is_legal(tuff_graph *graph, const char *op, tuff_shape shape)
                tuff__mul_i64(count, shape.extent[axis] > 0 ? shape.extent[axis] : 1, &count) && count <= INT32_MAX;
     }
     if (!fits)
-        tuff__graph_fail(graph, TUFF_E_LIMIT, "%s: the shape %s has more than 2147483647 elements", op, SHAPE_TEXT(shape));
+        tuff__graph_fail(graph, TUFF_E_LIMIT, "%s: the shape %s has more than 2147483647 elements", op,
+                         SHAPE_TEXT(shape));
     return fits;
 }
 
@@ -80,7 +81,8 @@ static bool is_scalar_constant(const tuff_tensor *tensor)
     return tensor->node->op == OP_CONSTANT && tensor->shape.rank == 0 && !tensor->node->attributes.data;
 }
 
-/* Whether dtype can stand for a constant of another dtype: any number for floats, whole numbers in range for integers. */
+/* Whether dtype can stand for a constant of another dtype: any number for floats, whole numbers in range for
+   integers. */
 static bool can_hold(tuff_dtype dtype, const tuff_tensor *constant)
 {
     if (dtype == TUFF_BOOL || constant->dtype == TUFF_BOOL)

@@ -4,13 +4,13 @@
 #include "graph/builder.h"
 #include "tuff/nn.h"
 
-/* One rotary embedding. x [B,T,H,D] is seen as [B,T,H,D/2,2] or [B,T,H,2,D/2], so that both elements of a pair lie along
-   one axis of extent 2: their exchange is a flip of that axis, a view, and no concat is needed. */
+/* One rotary embedding. x [B,T,H,D] is seen as [B,T,H,D/2,2] or [B,T,H,2,D/2], so that both elements of a pair lie
+   along one axis of extent 2: their exchange is a flip of that axis, a view, and no concat is needed. */
 typedef struct rotation {
     tuff_graph *graph;
-    int pair_axis;      /* of the split shape: the axis of extent 2 */
-    tuff_shape split;   /* x's */
-    tuff_shape table;   /* [1,T,1,D/2,2] in the order of split */
+    int pair_axis;    /* of the split shape: the axis of extent 2 */
+    tuff_shape split; /* x's */
+    tuff_shape table; /* [1,T,1,D/2,2] in the order of split */
     double theta;
     int64_t offset;
 } rotation;
@@ -49,7 +49,8 @@ static bool constant_tables(const rotation *of, tuff_tensor **cosines, tuff_tens
     const int64_t positions = of->table.extent[1], width = of->table.extent[3] * of->table.extent[4];
     float *values = tuff__calloc((size_t)(positions * width) * 2, sizeof *values);
     if (!values) {
-        tuff__graph_fail(of->graph, TUFF_E_OOM_HOST, "rope: out of host memory for tables of %s", SHAPE_TEXT(of->table));
+        tuff__graph_fail(of->graph, TUFF_E_OOM_HOST, "rope: out of host memory for tables of %s",
+                         SHAPE_TEXT(of->table));
         return false;
     }
     for (int64_t i = 0; i < positions * width; i++) {
@@ -71,7 +72,8 @@ static bool device_tables(const rotation *of, tuff_tensor *position, tuff_tensor
     const int64_t width = of->table.extent[3] * of->table.extent[4];
     float *values = tuff__calloc((size_t)width * 2, sizeof *values);
     if (!values) {
-        tuff__graph_fail(of->graph, TUFF_E_OOM_HOST, "rope: out of host memory for tables of %s", SHAPE_TEXT(of->table));
+        tuff__graph_fail(of->graph, TUFF_E_OOM_HOST, "rope: out of host memory for tables of %s",
+                         SHAPE_TEXT(of->table));
         return false;
     }
     for (int64_t i = 0; i < width; i++) {
@@ -100,7 +102,8 @@ static bool rope_is_legal(tuff_graph *graph, const tuff_tensor *x, tuff_rope_pai
         tuff__graph_fail(graph, TUFF_E_DTYPE, "rope: %s %s: takes f32, f16 or bf16", tuff_dtype_name(x->dtype),
                          SHAPE_TEXT(s));
     else if ((pairs != TUFF_ROPE_INTERLEAVED && pairs != TUFF_ROPE_HALF) || !(theta > 0))
-        tuff__graph_fail(graph, TUFF_E_USAGE, "rope: %s: unknown pairs %d or theta %g", SHAPE_TEXT(s), (int)pairs, theta);
+        tuff__graph_fail(graph, TUFF_E_USAGE, "rope: %s: unknown pairs %d or theta %g", SHAPE_TEXT(s), (int)pairs,
+                         theta);
     else if (offset < INT32_MIN || offset > INT32_MAX)
         tuff__graph_fail(graph, TUFF_E_LIMIT, "rope: %s: the offset %lld is no i32", SHAPE_TEXT(s), (long long)offset);
     else if (position && (position->dtype != TUFF_I32 || position->shape.rank != 0))
@@ -134,7 +137,8 @@ typedef struct heads {
     int64_t key_width, value_width;
 } heads;
 
-static bool heads_are_legal(tuff_graph *graph, const tuff_tensor *q, const tuff_tensor *k, const tuff_tensor *v, heads *out)
+static bool heads_are_legal(tuff_graph *graph, const tuff_tensor *q, const tuff_tensor *k, const tuff_tensor *v,
+                            heads *out)
 {
     const tuff_shape *a = &q->shape, *b = &k->shape, *c = &v->shape;
     const bool ranks = a->rank == 4 && b->rank == 4 && c->rank == 4;
@@ -144,18 +148,25 @@ static bool heads_are_legal(tuff_graph *graph, const tuff_tensor *q, const tuff_
     if (!fits) {
         tuff__graph_fail(graph, TUFF_E_SHAPE,
                          "attention: %s x %s x %s: takes q [B,Tq,H,Dk], k [B,Tk,Hkv,Dk], v [B,Tk,Hkv,Dv], H a multiple "
-                         "of Hkv", SHAPE_TEXT(*a), SHAPE_TEXT(*b), SHAPE_TEXT(*c));
+                         "of Hkv",
+                         SHAPE_TEXT(*a), SHAPE_TEXT(*b), SHAPE_TEXT(*c));
         return false;
     }
     if (q->dtype != k->dtype || q->dtype != v->dtype || !tuff__dtype_is_float(q->dtype)) {
-        tuff__graph_fail(graph, TUFF_E_DTYPE, "attention: %s %s x %s %s x %s %s: takes one of f32, f16 and bf16 for all",
+        tuff__graph_fail(graph, TUFF_E_DTYPE,
+                         "attention: %s %s x %s %s x %s %s: takes one of f32, f16 and bf16 for all",
                          tuff_dtype_name(q->dtype), SHAPE_TEXT(*a), tuff_dtype_name(k->dtype), SHAPE_TEXT(*b),
                          tuff_dtype_name(v->dtype), SHAPE_TEXT(*c));
         return false;
     }
-    *out = (heads){.batch = a->extent[0], .queries = a->extent[1], .keys = b->extent[1], .heads = a->extent[2],
-                   .groups = b->extent[2], .shared = b->extent[2] ? a->extent[2] / b->extent[2] : 1,
-                   .key_width = a->extent[3], .value_width = c->extent[3]};
+    *out = (heads){.batch = a->extent[0],
+                   .queries = a->extent[1],
+                   .keys = b->extent[1],
+                   .heads = a->extent[2],
+                   .groups = b->extent[2],
+                   .shared = b->extent[2] ? a->extent[2] / b->extent[2] : 1,
+                   .key_width = a->extent[3],
+                   .value_width = c->extent[3]};
     return true;
 }
 

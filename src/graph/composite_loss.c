@@ -4,7 +4,8 @@
 #include "graph/builder.h"
 #include "tuff/nn.h"
 
-static bool classes_are_legal(tuff_graph *graph, const tuff_tensor *logits, const tuff_tensor *targets, double smoothing)
+static bool classes_are_legal(tuff_graph *graph, const tuff_tensor *logits, const tuff_tensor *targets,
+                              double smoothing)
 {
     if (targets->dtype != TUFF_I32 || !tuff__dtype_is_float(logits->dtype)) {
         tuff__graph_fail(graph, TUFF_E_DTYPE, "cross_entropy: %s %s by %s %s: takes floats and i32 targets",
@@ -23,12 +24,13 @@ static bool classes_are_legal(tuff_graph *graph, const tuff_tensor *logits, cons
     return graph->status == TUFF_OK;
 }
 
-/* The log-probability of the target in each row, as [N, 1]. By selection: the gradient of a gather would be a scatter. */
+/* The log-probability of the target in each row, as [N, 1]. By selection: the gradient of a gather would be a
+   scatter. */
 static tuff_tensor *pick(tuff_tensor *log_probabilities, tuff_tensor *column)
 {
     tuff_tensor *class_index = tuff_iota(column->graph, log_probabilities->shape, 1);
-    tuff_tensor *chosen = tuff_where(tuff_equal(class_index, column), log_probabilities,
-                                     tuff__scalar(log_probabilities, 0));
+    tuff_tensor *chosen =
+        tuff_where(tuff_equal(class_index, column), log_probabilities, tuff__scalar(log_probabilities, 0));
     return tuff_sum(chosen, (int[]){1}, 1, true);
 }
 
@@ -42,8 +44,8 @@ static tuff_tensor *row_losses(tuff_tensor *logits, tuff_tensor *column, double 
     tuff_tensor *loss = tuff__scale(pick(log_probabilities, column), smoothing - 1);
     if (smoothing > 0)
         loss = tuff_sub(loss, tuff__scale(tuff_mean(log_probabilities, (int[]){1}, 1, true), smoothing));
-    tuff_tensor *is_class = tuff_and(tuff_less(tuff__scalar(column, -1), column),
-                                     tuff_less(column, tuff__scalar(column, (double)classes)));
+    tuff_tensor *is_class =
+        tuff_and(tuff_less(tuff__scalar(column, -1), column), tuff_less(column, tuff__scalar(column, (double)classes)));
     return tuff_where(is_class, loss, tuff__scalar(loss, NAN));
 }
 

@@ -59,7 +59,8 @@ tuff_tensor *tuff_layer_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bia
     tuff_graph *graph = tuff__enter("layer_norm", &x, 1, &answer);
     if (!graph)
         return answer;
-    if (!trailing_axes("layer_norm", x, trailing, axes) || !has_trailing_shape("layer_norm", "gain", x, gain, trailing) ||
+    if (!trailing_axes("layer_norm", x, trailing, axes) ||
+        !has_trailing_shape("layer_norm", "gain", x, gain, trailing) ||
         !has_trailing_shape("layer_norm", "bias", x, bias, trailing))
         return &graph->failed;
     return scale_and_shift(normalise(x, axes, trailing, eps), gain, bias);
@@ -97,8 +98,8 @@ static bool has_channels(tuff_tensor *x, const char *what, tuff_tensor *of)
         return false;
     if (of->shape.rank == 1 && of->shape.extent[0] == x->shape.extent[1])
         return true;
-    tuff__graph_fail(x->graph, TUFF_E_SHAPE, "group_norm: %s: the %s %s is not one number a channel", SHAPE_TEXT(x->shape),
-                     what, SHAPE_TEXT(of->shape));
+    tuff__graph_fail(x->graph, TUFF_E_SHAPE, "group_norm: %s: the %s %s is not one number a channel",
+                     SHAPE_TEXT(x->shape), what, SHAPE_TEXT(of->shape));
     return false;
 }
 
@@ -109,7 +110,8 @@ tuff_tensor *tuff_group_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bia
     if (!graph)
         return answer;
     if (x->shape.rank < 2 || groups < 1 || x->shape.extent[1] % groups)
-        return tuff__graph_fail(graph, TUFF_E_SHAPE, "group_norm: %s: the channels (axis 1) do not divide into %d groups",
+        return tuff__graph_fail(graph, TUFF_E_SHAPE,
+                                "group_norm: %s: the channels (axis 1) do not divide into %d groups",
                                 SHAPE_TEXT(x->shape), groups);
     if (!has_channels(x, "gain", gain) || !has_channels(x, "bias", bias))
         return &graph->failed;
@@ -130,8 +132,8 @@ tuff_tensor *tuff_linear(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bias)
         return answer;
     const int rank = x->shape.rank;
     if (rank < 1 || weight->shape.rank != 2 || x->shape.extent[rank - 1] != weight->shape.extent[0])
-        return tuff__graph_fail(graph, TUFF_E_SHAPE, "linear: %s x %s: takes [..., in] x [in, out]", SHAPE_TEXT(x->shape),
-                                SHAPE_TEXT(weight->shape));
+        return tuff__graph_fail(graph, TUFF_E_SHAPE, "linear: %s x %s: takes [..., in] x [in, out]",
+                                SHAPE_TEXT(x->shape), SHAPE_TEXT(weight->shape));
     if (bias && (bias->shape.rank != 1 || bias->shape.extent[0] != weight->shape.extent[1]))
         return tuff__graph_fail(graph, TUFF_E_SHAPE, "linear: %s x %s: the bias %s is not [out]", SHAPE_TEXT(x->shape),
                                 SHAPE_TEXT(weight->shape), SHAPE_TEXT(bias->shape));
@@ -191,7 +193,8 @@ tuff_tensor *tuff_embedding(tuff_tensor *table, tuff_tensor *indices)
     if (!graph)
         return answer;
     if (table->shape.rank != 2 || indices->shape.rank >= TUFF_MAX_RANK)
-        return tuff__graph_fail(graph, TUFF_E_SHAPE, "embedding: %s by %s: takes a table [V, C] and indices of rank < %d",
+        return tuff__graph_fail(graph, TUFF_E_SHAPE,
+                                "embedding: %s by %s: takes a table [V, C] and indices of rank < %d",
                                 SHAPE_TEXT(table->shape), SHAPE_TEXT(indices->shape), TUFF_MAX_RANK);
     tuff_shape shape = indices->shape;
     shape.extent[shape.rank++] = table->shape.extent[1];

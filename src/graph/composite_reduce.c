@@ -19,8 +19,8 @@ static tuff_tensor *float_operand(const char *op, tuff_tensor *x, bool *legal)
     tuff_graph *graph = tuff__enter(op, &x, 1, &answer);
     *legal = graph && tuff__dtype_is_float(x->dtype);
     if (graph && !*legal)
-        answer = tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: takes f32, f16 or bf16", op, tuff_dtype_name(x->dtype),
-                                  SHAPE_TEXT(x->shape));
+        answer = tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: takes f32, f16 or bf16", op,
+                                  tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
     return answer;
 }
 
@@ -96,8 +96,8 @@ tuff_tensor *tuff_one_hot(tuff_tensor *indices, int64_t classes)
     return tuff_cast(tuff_equal(tuff_reshape(indices, column), class_index), TUFF_F32);
 }
 
-/* exp(x - row maximum) and its sum. The maximum cancels, so no gradient goes through it. Rows of -inf only are shifted by
-   the least number instead, so that they give zeros rather than -inf - -inf. */
+/* exp(x - row maximum) and its sum. The maximum cancels, so no gradient goes through it. Rows of -inf only are shifted
+   by the least number instead, so that they give zeros rather than -inf - -inf. */
 typedef struct exponentials {
     tuff_tensor *largest, *shifted, *exponential, *sum;
 } exponentials;

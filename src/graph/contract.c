@@ -87,8 +87,8 @@ tuff_tensor *tuff_matmul(tuff_tensor *x, tuff_tensor *y)
                                 tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape), tuff_dtype_name(y->dtype),
                                 SHAPE_TEXT(y->shape));
     if (x->shape.rank == 0 || y->shape.rank == 0)
-        return tuff__graph_fail(graph, TUFF_E_SHAPE, "matmul: %s x %s: a scalar has no inner axis", SHAPE_TEXT(x->shape),
-                                SHAPE_TEXT(y->shape));
+        return tuff__graph_fail(graph, TUFF_E_SHAPE, "matmul: %s x %s: a scalar has no inner axis",
+                                SHAPE_TEXT(x->shape), SHAPE_TEXT(y->shape));
     tuff_tensor *left = promote(x, true), *right = promote(y, false);
     if (!tuff__is_sound(left) || !tuff__is_sound(right))
         return &graph->failed;
@@ -156,10 +156,9 @@ tuff_tensor *tuff_scatter_add(tuff_tensor *x, tuff_tensor *indices, tuff_tensor 
         return answer;
     const bool summable = tuff__dtype_is_float(x->dtype) || x->dtype == TUFF_I32 || x->dtype == TUFF_U32;
     if (x->dtype != source->dtype || !summable)
-        return tuff__graph_fail(graph, TUFF_E_DTYPE,
-                                "scatter_add: %s %s into %s %s: takes one of f32, f16, bf16, i32 and u32 for both",
-                                tuff_dtype_name(source->dtype), SHAPE_TEXT(source->shape), tuff_dtype_name(x->dtype),
-                                SHAPE_TEXT(x->shape));
+        return tuff__graph_fail(
+            graph, TUFF_E_DTYPE, "scatter_add: %s %s into %s %s: takes one of f32, f16, bf16, i32 and u32 for both",
+            tuff_dtype_name(source->dtype), SHAPE_TEXT(source->shape), tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
     if (!indices_fit("scatter_add", x, indices, &axis) || !scatter_shape(x, indices, source, axis, &shape))
         return &graph->failed;
     tuff_tensor *operands[3] = {x, tuff__expand_to(indices, shape), tuff__expand_to(source, shape)};

@@ -21,7 +21,9 @@ static bool kinds_accept(op_kinds kinds, tuff_dtype dtype)
 
 static const char *kinds_text(op_kinds kinds)
 {
-    return kinds == OP_KIND_FLOATS ? "f32, f16 or bf16" : kinds == OP_KIND_BOOLS ? "bool" : "f32, f16, bf16, i32 or u32";
+    return kinds == OP_KIND_FLOATS  ? "f32, f16 or bf16"
+           : kinds == OP_KIND_BOOLS ? "bool"
+                                    : "f32, f16, bf16, i32 or u32";
 }
 
 /* "f32 [2,3] x f16 [3]" for messages. */
@@ -89,23 +91,24 @@ static tuff_tensor *elementwise(op_code op, tuff_tensor **operands, int count)
                                 kinds_text(info->kinds));
     if (!broadcast_all(info->name, graph, operands, count, &shape))
         return &graph->failed;
-    return tuff__node_create(graph, op, info->kinds == OP_KIND_COMPARE ? TUFF_BOOL : dtype, shape, operands, count, NULL);
+    return tuff__node_create(graph, op, info->kinds == OP_KIND_COMPARE ? TUFF_BOOL : dtype, shape, operands, count,
+                             NULL);
 }
 
-#define BUILDER_1(code, name)                                      \
-    tuff_tensor *tuff_##name(tuff_tensor *x)                       \
-    {                                                              \
-        return elementwise(OP_##code, (tuff_tensor *[]){x}, 1);    \
+#define BUILDER_1(code, name)                                   \
+    tuff_tensor *tuff_##name(tuff_tensor *x)                    \
+    {                                                           \
+        return elementwise(OP_##code, (tuff_tensor *[]){x}, 1); \
     }
 #define BUILDER_2(code, name)                                      \
     tuff_tensor *tuff_##name(tuff_tensor *x, tuff_tensor *y)       \
     {                                                              \
         return elementwise(OP_##code, (tuff_tensor *[]){x, y}, 2); \
     }
-#define BUILDER_3(code, name)                                                 \
-    tuff_tensor *tuff_##name(tuff_tensor *x, tuff_tensor *y, tuff_tensor *z)  \
-    {                                                                         \
-        return elementwise(OP_##code, (tuff_tensor *[]){x, y, z}, 3);         \
+#define BUILDER_3(code, name)                                                \
+    tuff_tensor *tuff_##name(tuff_tensor *x, tuff_tensor *y, tuff_tensor *z) \
+    {                                                                        \
+        return elementwise(OP_##code, (tuff_tensor *[]){x, y, z}, 3);        \
     }
 #define ELEMENTWISE(code, name, inputs, ...) BUILDER_##inputs(code, name)
 #define SPECIAL(code, name, inputs)
@@ -119,7 +122,8 @@ tuff_tensor *tuff_where(tuff_tensor *condition, tuff_tensor *x, tuff_tensor *y)
     if (!graph)
         return answer;
     if (condition->dtype != TUFF_BOOL)
-        return tuff__graph_fail(graph, TUFF_E_DTYPE, "where: %s: the condition must be bool", OPERANDS_TEXT(operands, 3));
+        return tuff__graph_fail(graph, TUFF_E_DTYPE, "where: %s: the condition must be bool",
+                                OPERANDS_TEXT(operands, 3));
     if (!agree_all("where", graph, operands + 1, 2) || !broadcast_all("where", graph, operands, 3, &shape))
         return &graph->failed;
     return tuff__node_create(graph, OP_WHERE, operands[1]->dtype, shape, operands, 3, NULL);

@@ -1,5 +1,5 @@
-/* Gradients of the ops that are no rows of values: selection, movement, reductions, contraction, indexing. Each function
-   answers the gradient of one input in that input's shape and dtype. */
+/* Gradients of the ops that are no rows of values: selection, movement, reductions, contraction, indexing. Each
+   function answers the gradient of one input in that input's shape and dtype. */
 #include "graph/builder.h"
 
 static tuff_tensor *zeros_like(const tuff_tensor *x)

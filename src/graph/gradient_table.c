@@ -49,19 +49,19 @@ static tuff_tensor *power_exponent(tuff_tensor *g, tuff_tensor *x, tuff_tensor *
 #define G(...) CHOOSE(__VA_ARGS__, NULL, NULL, NULL)
 #define CHOOSE(dx, dy, dz, ...) (input == 0 ? (dx) : input == 1 ? (dy) : (dz))
 
-#define ELEMENTWISE(code, name, inputs, kinds, value, integer_value, partials, gradients, ulps, low, high)            \
-    static tuff_tensor *gradient_of_##name(tuff_tensor *x, tuff_tensor *y, tuff_tensor *z, tuff_tensor *f,            \
-                                           tuff_tensor *g, int input)                                                 \
-    {                                                                                                                 \
-        (void)x, (void)y, (void)z, (void)f, (void)g, (void)input;                                                     \
-        return gradients;                                                                                             \
+#define ELEMENTWISE(code, name, inputs, kinds, value, integer_value, partials, gradients, ulps, low, high) \
+    static tuff_tensor *gradient_of_##name(tuff_tensor *x, tuff_tensor *y, tuff_tensor *z, tuff_tensor *f, \
+                                           tuff_tensor *g, int input)                                      \
+    {                                                                                                      \
+        (void)x, (void)y, (void)z, (void)f, (void)g, (void)input;                                          \
+        return gradients;                                                                                  \
     }
 #define SPECIAL(code, name, inputs)
 #include "ops/ops.def"
 #undef ELEMENTWISE
 
-typedef tuff_tensor *(*gradient_function)(tuff_tensor *x, tuff_tensor *y, tuff_tensor *z, tuff_tensor *f, tuff_tensor *g,
-                                          int input);
+typedef tuff_tensor *(*gradient_function)(tuff_tensor *x, tuff_tensor *y, tuff_tensor *z, tuff_tensor *f,
+                                          tuff_tensor *g, int input);
 
 static const gradient_function functions[OP_COUNT] = {
 #define ELEMENTWISE(code, name, ...) [OP_##code] = gradient_of_##name,

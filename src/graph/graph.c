@@ -77,7 +77,11 @@ tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, 
         output->shape.extent[axis] = 0;
     for (int i = 0; i < input_count; i++)
         list[i] = inputs[i];
-    *made = (node){.op = op, .id = graph->node_count, .input_count = input_count, .output_count = 1, .inputs = list,
+    *made = (node){.op = op,
+                   .id = graph->node_count,
+                   .input_count = input_count,
+                   .output_count = 1,
+                   .inputs = list,
                    .outputs = output};
     if (attributes)
         made->attributes = *attributes;
@@ -142,8 +146,9 @@ void tuff_graph_step(tuff_graph *graph, tuff_array *counter)
         tuff__graph_fail(graph, TUFF_E_DTYPE, "step: the counter must be i32 of shape [], not %s %s",
                          tuff_dtype_name(counter->dtype), SHAPE_TEXT(counter->shape));
     else if (graph->step_array && graph->step_array != counter)
-        tuff__graph_fail(graph, TUFF_E_USAGE, "step: the graph has a counter already: give it before building anything "
-                                              "that is random");
+        tuff__graph_fail(graph, TUFF_E_USAGE,
+                         "step: the graph has a counter already: give it before building anything "
+                         "that is random");
     else
         graph->step_array = counter;
 }
@@ -189,8 +194,8 @@ tuff_tensor *tuff_input(tuff_graph *graph, const char *name, tuff_dtype dtype, t
         return &graph->failed;
     for (int i = 0; i < graph->node_count; i++)
         if (graph->nodes[i]->op == OP_INPUT && strcmp(graph->nodes[i]->attributes.name, name) == 0)
-            return tuff__graph_fail(graph, TUFF_E_USAGE, "input: the name \"%.200s\" is taken by an input of shape %s", name,
-                                    SHAPE_TEXT(graph->nodes[i]->outputs[0].shape));
+            return tuff__graph_fail(graph, TUFF_E_USAGE, "input: the name \"%.200s\" is taken by an input of shape %s",
+                                    name, SHAPE_TEXT(graph->nodes[i]->outputs[0].shape));
     const char *copy = tuff__arena_strdup(&graph->arena, name);
     if (!copy)
         return fail_for_memory(graph);
@@ -201,8 +206,8 @@ static bool array_is_legal(tuff_graph *graph, const char *op, const tuff_array *
 {
     if (array && array->device == graph->device)
         return true;
-    tuff__graph_fail(graph, TUFF_E_USAGE, array ? "%s: the array is on another device than the graph"
-                                                : "%s: the array is NULL", op);
+    tuff__graph_fail(graph, TUFF_E_USAGE,
+                     array ? "%s: the array is on another device than the graph" : "%s: the array is NULL", op);
     return false;
 }
 
@@ -228,12 +233,13 @@ void tuff_output(tuff_graph *graph, const char *name, tuff_tensor *tensor)
     if (!tuff__enter_graph("output", graph, &answer))
         return;
     if (tensor && tensor->graph && tensor->graph != graph) {
-        tuff__graph_fail(graph, TUFF_E_USAGE, "output: the tensor %s belongs to another graph", SHAPE_TEXT(tensor->shape));
+        tuff__graph_fail(graph, TUFF_E_USAGE, "output: the tensor %s belongs to another graph",
+                         SHAPE_TEXT(tensor->shape));
         return;
     }
     if (!tuff__enter("output", &tensor, 1, &answer)) {
-        tuff__graph_fail(graph, TUFF_E_USAGE, tensor ? "output: the tensor was not made in any graph"
-                                                     : "output: the tensor is NULL");
+        tuff__graph_fail(graph, TUFF_E_USAGE,
+                         tensor ? "output: the tensor was not made in any graph" : "output: the tensor is NULL");
         return;
     }
     if (!name_is_legal(graph, "output", name))
@@ -290,8 +296,8 @@ tuff_tensor *tuff_assign(tuff_graph *graph, tuff_array *array, tuff_tensor *valu
         return &graph->failed;
     if (!GROW(graph->assigns, graph->assign_count, graph->assign_capacity))
         return fail_for_memory(graph);
-    tuff_tensor *made = tuff__node_create(graph, OP_ASSIGN, array->dtype, array->shape, &value, 1,
-                                          &(op_attributes){.array = array});
+    tuff_tensor *made =
+        tuff__node_create(graph, OP_ASSIGN, array->dtype, array->shape, &value, 1, &(op_attributes){.array = array});
     if (tuff__is_sound(made))
         graph->assigns[graph->assign_count++] = made->node;
     return made;

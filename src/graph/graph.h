@@ -55,8 +55,8 @@ struct tuff_graph {
 
 /* Adds a node with one output; attributes may be NULL. Inputs must be valid tensors of the graph. Answers a tensor that
    carries the error where memory runs out. No checks: builders made them. */
-tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_shape shape, tuff_tensor *const *inputs,
-                               int input_count, const op_attributes *attributes);
+tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_shape shape,
+                               tuff_tensor *const *inputs, int input_count, const op_attributes *attributes);
 
 /* Keeps the graph's first error and answers the tensor that carries it. */
 tuff_tensor *tuff__graph_fail(tuff_graph *graph, tuff_status status, const char *format, ...) PRINTF_LIKE(3, 4);
@@ -64,8 +64,8 @@ tuff_tensor *tuff__graph_fail(tuff_graph *graph, tuff_status status, const char 
 /* One line a node, for debugging: "%5 = add f32 [2,3] (%1, %4)". */
 void tuff__graph_print(const tuff_graph *graph, text *out);
 
-/* For tests: the op whose gradients tuff_gradients negates, OP_COUNT for none. A test suite that stays green with a sign
-   error planted proves nothing. */
+/* For tests: the op whose gradients tuff_gradients negates, OP_COUNT for none. A test suite that stays green with a
+   sign error planted proves nothing. */
 extern op_code tuff__mutated_gradient;
 
 #endif

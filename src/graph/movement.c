@@ -60,7 +60,8 @@ tuff_tensor *tuff_permute(tuff_tensor *x, const int *order)
         if (!tuff__axis("permute", x, order[i], &axis))
             return &graph->failed;
         if (seen[axis])
-            return tuff__graph_fail(graph, TUFF_E_SHAPE, "permute: %s: axis %d is given twice", SHAPE_TEXT(x->shape), axis);
+            return tuff__graph_fail(graph, TUFF_E_SHAPE, "permute: %s: axis %d is given twice", SHAPE_TEXT(x->shape),
+                                    axis);
         seen[axis] = true;
         identity = identity && axis == i;
         attributes.order[i] = axis;
@@ -167,7 +168,8 @@ tuff_tensor *tuff_pad(tuff_tensor *x, const int64_t *before, const int64_t *afte
     }
     if (!tuff__shape_is_legal(graph, "pad", shape))
         return &graph->failed;
-    return tuff_shape_equal(shape, x->shape) ? x : tuff__node_create(graph, OP_PAD, x->dtype, shape, &x, 1, &attributes);
+    return tuff_shape_equal(shape, x->shape) ? x
+                                             : tuff__node_create(graph, OP_PAD, x->dtype, shape, &x, 1, &attributes);
 }
 
 static bool part_fits(tuff_graph *graph, const tuff_tensor *first, const tuff_tensor *part, int axis)
@@ -181,8 +183,8 @@ static bool part_fits(tuff_graph *graph, const tuff_tensor *first, const tuff_te
     if (part->shape.rank == first->shape.rank &&
         tuff_shape_equal(tuff__with_extent(first->shape, axis, 0), tuff__with_extent(part->shape, axis, 0)))
         return true;
-    tuff__graph_fail(graph, TUFF_E_SHAPE, "concat: %s and %s: the shapes differ beside axis %d", SHAPE_TEXT(first->shape),
-                     SHAPE_TEXT(part->shape), axis);
+    tuff__graph_fail(graph, TUFF_E_SHAPE, "concat: %s and %s: the shapes differ beside axis %d",
+                     SHAPE_TEXT(first->shape), SHAPE_TEXT(part->shape), axis);
     return false;
 }
 
@@ -212,5 +214,6 @@ tuff_tensor *tuff_concat(tuff_tensor *const *parts, int count, int axis)
     }
     if (kept_count <= 1)
         return kept_count == 1 ? kept[0] : parts[0];
-    return tuff__node_create(graph, OP_CONCAT, parts[0]->dtype, shape, kept, kept_count, &(op_attributes){.axis = axis});
+    return tuff__node_create(graph, OP_CONCAT, parts[0]->dtype, shape, kept, kept_count,
+                             &(op_attributes){.axis = axis});
 }

@@ -28,8 +28,8 @@ tuff_tensor *tuff_constant_data(tuff_graph *graph, tuff_dtype dtype, tuff_shape 
                                 SHAPE_TEXT(shape));
     unsigned char *copy = tuff__arena_alloc(&graph->arena, size);
     if (!copy)
-        return tuff__graph_fail(graph, TUFF_E_OOM_HOST, "constant: out of host memory for %s %s", tuff_dtype_name(dtype),
-                                SHAPE_TEXT(shape));
+        return tuff__graph_fail(graph, TUFF_E_OOM_HOST, "constant: out of host memory for %s %s",
+                                tuff_dtype_name(dtype), SHAPE_TEXT(shape));
     if (size > 0)
         memcpy(copy, data, size);
     for (size_t i = 0; dtype == TUFF_BOOL && i < size; i++)

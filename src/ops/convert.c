@@ -100,12 +100,12 @@ static uint16_t brain_from_double(double value)
 }
 
 /* data may be unaligned, hence the copies. */
-#define READ_EACH(type, expression)                               \
-    for (int64_t i = 0; i < count; i++) {                         \
-        type element;                                             \
+#define READ_EACH(type, expression)                                           \
+    for (int64_t i = 0; i < count; i++) {                                     \
+        type element;                                                         \
         memcpy(&element, bytes + (size_t)i * sizeof element, sizeof element); \
-        out[i] = (expression);                                    \
-    }                                                             \
+        out[i] = (expression);                                                \
+    }                                                                         \
     break
 
 void tuff__to_double(tuff_dtype dtype, const void *data, int64_t count, double *out)
@@ -135,12 +135,12 @@ void tuff__to_double(tuff_dtype dtype, const void *data, int64_t count, double *
     }
 }
 
-#define WRITE_EACH(type, expression)                              \
-    for (int64_t i = 0; i < count; i++) {                         \
-        double value = values[i];                                 \
-        type element = (type)(expression);                        \
+#define WRITE_EACH(type, expression)                                          \
+    for (int64_t i = 0; i < count; i++) {                                     \
+        double value = values[i];                                             \
+        type element = (type)(expression);                                    \
         memcpy(bytes + (size_t)i * sizeof element, &element, sizeof element); \
-    }                                                             \
+    }                                                                         \
     break
 
 void tuff__from_double(tuff_dtype dtype, const double *values, int64_t count, void *out)

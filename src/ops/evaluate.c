@@ -4,7 +4,6 @@
 
 #include "ops/evaluate.h"
 
-
 static void convert_constant(const evaluation *e, int64_t count)
 {
     if (e->attributes->data) {
@@ -129,8 +128,8 @@ tuff_status tuff__evaluate(const evaluation *e)
     if (count <= 0)
         return count == 0 ? TUFF_OK : FAIL(TUFF_E_LIMIT, "%s: too many elements", tuff__op_info(e->op)->name);
     TRY(evaluate_any(e, count));
-    /* The formulas of the bounds meet infinities: a result that is not finite must come out as it is, a finite one whose
-       bound is no number may come out as anything. */
+    /* The formulas of the bounds meet infinities: a result that is not finite must come out as it is, a finite one
+       whose bound is no number may come out as anything. */
     for (int64_t i = 0; e->error && i < count; i++)
         if (isnan(e->error[i]) || !isfinite(e->value[i]))
             e->error[i] = isfinite(e->value[i]) ? INFINITY : 0;

@@ -25,7 +25,7 @@ double tuff__gamma(double count);
 void tuff__evaluate_elementwise(const evaluation *e, int64_t count);
 void tuff__evaluate_where(const evaluation *e, int64_t count);
 void tuff__evaluate_cast(const evaluation *e, int64_t count);
-void tuff__evaluate_view(const evaluation *e); /* RESHAPE, PERMUTE, EXPAND, SLICE, PAD, CONCAT */
+void tuff__evaluate_view(const evaluation *e);                  /* RESHAPE, PERMUTE, EXPAND, SLICE, PAD, CONCAT */
 void tuff__evaluate_source(const evaluation *e, int64_t count); /* CONSTANT, IOTA, RANDOM */
 tuff_status tuff__evaluate_sum(const evaluation *e, int64_t count);
 void tuff__evaluate_reduce_max(const evaluation *e, int64_t count);

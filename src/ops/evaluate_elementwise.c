@@ -33,7 +33,10 @@
 #define IMIN(x, y) ((x) < (y) ? (x) : (y))
 #define ILESS(x, y) ((x) < (y))
 #define IEQUAL(x, y) ((x) == (y))
-#define P(...) {__VA_ARGS__}
+#define P(...)      \
+    {               \
+        __VA_ARGS__ \
+    }
 
 typedef double (*value_function)(double x, double y, double z);
 typedef int64_t (*signed_function)(int64_t x, int64_t y);
@@ -43,17 +46,17 @@ typedef void (*partials_function)(double x, double y, double z, double f, double
 #define SPECIAL(code, name, inputs)
 
 #define ELEMENTWISE(code, name, inputs, kinds, text, integer_text, derivatives, gradients, ulps, low, high) \
-    static double value_of_##name(double x, double y, double z)                                            \
-    {                                                                                                      \
-        (void)x, (void)y, (void)z;                                                                         \
-        return text;                                                                                       \
-    }                                                                                                      \
-    static void partials_of_##name(double x, double y, double z, double f, double *partials)              \
-    {                                                                                                      \
-        (void)x, (void)y, (void)z, (void)f;                                                                \
-        const double values[3] = derivatives;                                                              \
-        for (int i = 0; i < 3; i++)                                                                        \
-            partials[i] = values[i];                                                                       \
+    static double value_of_##name(double x, double y, double z)                                             \
+    {                                                                                                       \
+        (void)x, (void)y, (void)z;                                                                          \
+        return text;                                                                                        \
+    }                                                                                                       \
+    static void partials_of_##name(double x, double y, double z, double f, double *partials)                \
+    {                                                                                                       \
+        (void)x, (void)y, (void)z, (void)f;                                                                 \
+        const double values[3] = derivatives;                                                               \
+        for (int i = 0; i < 3; i++)                                                                         \
+            partials[i] = values[i];                                                                        \
     }
 #include "ops/ops.def"
 #undef ELEMENTWISE
@@ -61,10 +64,10 @@ typedef void (*partials_function)(double x, double y, double z, double f, double
 /* Bools are integers here: AND and OR have no integer text, and their float text serves. */
 #define IABS(x) ((x) < 0 ? -(x) : (x))
 #define ELEMENTWISE(code, name, inputs, kinds, text, integer_text, derivatives, gradients, ulps, low, high) \
-    static int64_t signed_##name(int64_t x, int64_t y)                                                     \
-    {                                                                                                      \
-        (void)x, (void)y;                                                                                  \
-        return integer_text;                                                                               \
+    static int64_t signed_##name(int64_t x, int64_t y)                                                      \
+    {                                                                                                       \
+        (void)x, (void)y;                                                                                   \
+        return integer_text;                                                                                \
     }
 #include "ops/ops.def"
 #undef ELEMENTWISE
@@ -72,10 +75,10 @@ typedef void (*partials_function)(double x, double y, double z, double f, double
 
 #define IABS(x) (x)
 #define ELEMENTWISE(code, name, inputs, kinds, text, integer_text, derivatives, gradients, ulps, low, high) \
-    static uint64_t unsigned_##name(uint64_t x, uint64_t y)                                                \
-    {                                                                                                      \
-        (void)x, (void)y;                                                                                  \
-        return integer_text;                                                                               \
+    static uint64_t unsigned_##name(uint64_t x, uint64_t y)                                                 \
+    {                                                                                                       \
+        (void)x, (void)y;                                                                                   \
+        return integer_text;                                                                                \
     }
 #include "ops/ops.def"
 #undef ELEMENTWISE
@@ -86,7 +89,8 @@ static const struct {
     unsigned_function unsigned_value;
     partials_function partials;
 } functions[OP_COUNT] = {
-#define ELEMENTWISE(code, name, ...) [OP_##code] = {value_of_##name, signed_##name, unsigned_##name, partials_of_##name},
+#define ELEMENTWISE(code, name, ...) \
+    [OP_##code] = {value_of_##name, signed_##name, unsigned_##name, partials_of_##name},
 #include "ops/ops.def"
 };
 

@@ -177,7 +177,8 @@ tuff_status tuff__evaluate_scatter_add(const evaluation *e, int64_t count)
     for (int64_t i = 0; i < count; i++)
         if (magnitude[count + i] > 0)
             e->error[i] += tuff__dtype_is_float(e->dtype)
-                               ? tuff__gamma(magnitude[count + i]) * (magnitude[i] + fabs(e->inputs[0][i])) : 0;
+                               ? tuff__gamma(magnitude[count + i]) * (magnitude[i] + fabs(e->inputs[0][i]))
+                               : 0;
     tuff__free(magnitude);
     return TUFF_OK;
 }
