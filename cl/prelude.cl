@@ -1,6 +1,6 @@
-// The OpenCL C half of the kernel dialect: types, loads and stores of every storage type, and the intrinsics whose text
-// differs between the languages. The assembler puts it in front of the maths and the body; shaders/prelude.glsl gives
-// the same names the same meaning. VEC (1, 4, 8 or 16) and LOCAL_SIZE are defined before it.
+// The OpenCL C half of the kernel dialect: types, loads and stores of every storage type, and the intrinsics whose
+// text differs between the languages. The assembler puts it in front of the maths and the body; shaders/prelude.glsl
+// gives the same names the same meaning. VEC (1, 4, 8 or 16) and LOCAL_SIZE are defined before it.
 #pragma OPENCL FP_CONTRACT OFF
 
 #define FUNCTION static inline
@@ -13,8 +13,9 @@
 #define UNROLL _Pragma("unroll")
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 
-// x·y + z with one rounding or two, whichever is fast. Only for code that is right either way.
-#ifdef FP_FAST_FMAF
+// x·y + z with one rounding or two, whichever is fast. Only for code that is right either way. CPU drivers built on
+// Clang keep quiet about FP_FAST_FMAF, but tell what they compile for.
+#if defined(FP_FAST_FMAF) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define MUL_ADD(x, y, z) fma(x, y, z)
 #else
 #define MUL_ADD(x, y, z) ((x) * (y) + (z))

@@ -1,6 +1,7 @@
 // The GLSL half of the kernel dialect: types, loads and stores of every storage type, and the intrinsics whose text
-// differs between the languages. The assembler puts it between the buffer declarations and the maths; cl/prelude.cl gives
-// the same names the same meaning. LOCAL_SIZE, and NARROW_STORAGE where the device has it, are defined before it.
+// differs between the languages. The assembler puts it between the buffer declarations and the maths; cl/prelude.cl
+// gives the same names the same meaning. LOCAL_SIZE, and NARROW_STORAGE where the device has it, are defined before
+// it.
 #define FUNCTION
 #define boolean bool
 #define vec vec4
@@ -18,8 +19,8 @@
 #endif
 #define BARRIER() (memoryBarrierShared(), barrier())
 
-// x·y + z with one rounding or two: for code that is right either way. Not fma(), which compilers that lack it were seen
-// to take apart and reassociate, `precise` or not.
+// x·y + z with one rounding or two: for code that is right either way. Not fma(), which compilers that lack it were
+// seen to take apart and reassociate, `precise` or not.
 #define MUL_ADD(x, y, z) ((x) * (y) + (z))
 // One step of Horner's rule with a scalar constant, in whatever width REAL has.
 #define STEP(sum, x, constant) fma(sum, x, MAKE_REAL(constant))
@@ -189,15 +190,21 @@ uint BF16_BITS(float x)
 #define STORE_bf16(b, i, x) b[i] = uint16_t(BF16_BITS(x))
 #define STORE_i8(b, i, x) b[i] = int8_t(x)
 #define STORE_u8(b, i, x) b[i] = uint8_t(x)
-#define STORE_bool(b, i, x) b[i] = uint8_t(x)
+#define STORE_bool(b, i, x) b[i] = uint8_t((x) ? 1u : 0u)
 #endif
 
 // Vectors: four strided elements through one macro, since buffers cannot be passed to functions. 32-bit types have an
 // alias of vec4 for aligned access. Arguments must be free of side effects.
-#define STRIDED(type, load, b, i, s) type(load(b, i), load(b, (i) + (s)), load(b, (i) + 2 * (s)), load(b, (i) + 3 * (s)))
+#define STRIDED(type, load, b, i, s) \
+    type(load(b, i), load(b, (i) + (s)), load(b, (i) + 2 * (s)), load(b, (i) + 3 * (s)))
 #define INDEXED(type, load, b, at) type(load(b, (at).x), load(b, (at).y), load(b, (at).z), load(b, (at).w))
-#define STRIDED_STORE(store, b, i, s, x) \
-    { store(b, i, (x).x); store(b, (i) + (s), (x).y); store(b, (i) + 2 * (s), (x).z); store(b, (i) + 3 * (s), (x).w); }
+#define STRIDED_STORE(store, b, i, s, value)                                                 \
+    {                                                                                        \
+        store(b, i, (value).x);                                                              \
+        store(b, (i) + (s), (value).y);                                                      \
+        store(b, (i) + 2 * (s), (value).z);                                                  \
+        store(b, (i) + 3 * (s), (value).w);                                                  \
+    }
 
 #define LOADS_f32(b, i, s) STRIDED(vec4, LOAD_f32, b, i, s)
 #define LOADS_i32(b, i, s) STRIDED(ivec4, LOAD_i32, b, i, s)
