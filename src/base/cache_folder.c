@@ -24,13 +24,20 @@ static tuff_status join(const char *folder, const char *rest, char *out, size_t 
     return TUFF_OK;
 }
 
+static int examine(const char *path, struct stat *found)
+{
+    int result = -1;
+    UNINTERRUPTED(result, tuff__file.lstat(path, found));
+    return result;
+}
+
 /* A home of another user, as under sudo: files of ours in there would lock its owner out of the folder. */
 static tuff_status check_home(const char *home, char *scratch, size_t size)
 {
     struct stat found;
     /* The last component makes lstat look through a symbolic link, which a home may well be. */
     TRY(join(home, "/.", scratch, size));
-    if (tuff__file.lstat(scratch, &found))
+    if (examine(scratch, &found))
         return tuff__fail_errno("use the cache below", home);
     if (found.st_uid != geteuid())
         return FAIL(TUFF_E_IO, "no cache folder: HOME %s belongs to another user", home);
@@ -86,7 +93,7 @@ tuff_status tuff__cache_folder(char *out, size_t size)
     TRY(choose_folder(out, size));
     TRY(make_folders(out));
     struct stat found;
-    if (tuff__file.lstat(out, &found))
+    if (examine(out, &found))
         return tuff__fail_errno("examine the cache folder", out);
     if (!S_ISDIR(found.st_mode))
         return FAIL(TUFF_E_IO, "no cache folder: %s is not a folder", out);

@@ -57,8 +57,9 @@ static tuff_status open_reader(const char *path, bool own, file_reader *out)
     if (fd < 0)
         return tuff__fail_errno("open", path);
     struct stat found;
-    tuff_status status =
-        tuff__file.fstat(fd, &found) ? tuff__fail_errno("examine", path) : check_readable(path, &found, own);
+    int result = -1;
+    UNINTERRUPTED(result, tuff__file.fstat(fd, &found));
+    tuff_status status = result < 0 ? tuff__fail_errno("examine", path) : check_readable(path, &found, own);
     if (status != TUFF_OK) {
         (void)tuff__file.close(fd);
         return status;

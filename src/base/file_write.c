@@ -73,7 +73,9 @@ static tuff_status flush(int fd, const char *path)
 static tuff_status check_size(int fd, const char *path, uint64_t size)
 {
     struct stat found;
-    if (tuff__file.fstat(fd, &found))
+    int result = -1;
+    UNINTERRUPTED(result, tuff__file.fstat(fd, &found));
+    if (result < 0)
         return tuff__fail_errno("examine", path);
     if ((uint64_t)found.st_size != size)
         return FAIL(TUFF_E_IO, "cannot write %s: %" PRIu64 " bytes were written and %" PRIu64 " are there", path, size,
@@ -204,7 +206,9 @@ static tuff_status commit(const char *name, const char *path, bool durable, bool
 static tuff_status examine_target(const char *path, bool *exists)
 {
     struct stat found;
-    if (tuff__file.lstat(path, &found)) {
+    int result = -1;
+    UNINTERRUPTED(result, tuff__file.lstat(path, &found));
+    if (result < 0) {
         *exists = false;
         return errno == ENOENT ? TUFF_OK : tuff__fail_errno("examine", path);
     }
