@@ -30,7 +30,7 @@ typedef struct launch {
     fused_chain chain; /* owned; for plain bodies it holds the buffers only */
     int vec;
     uint32_t local_size;
-    char defines[320];
+    char defines[512];
     int64_t fixed[MAX_FIXED];
     int fixed_buffer[MAX_FIXED]; /* chain buffer whose element offset is added, or -1 */
     int fixed_count;

@@ -155,7 +155,8 @@ static bool is_aligned(const lowered *with, const fused_chain *chain, int64_t pa
 static tuff_status define(const lowered *with, launch *of, const struct tile *tile, const char *tunables, int64_t panel_stride)
 {
     text defines = {0};
-    const bool aligned = tile->vec == 1 || is_aligned(with, &of->chain, panel_stride);
+    const bool whole = of->chain.extent[of->chain.rank - 1] % 4 == 0 || of->chain.operand_strides[1][0] % 4 == 0;
+    const bool aligned = whole && is_aligned(with, &of->chain, panel_stride);
     define_load(&of->chain, 0, "LOAD_A", "LOAD", &defines);
     define_load(&of->chain, 1, "LOAD_B", "LOAD", &defines);
     if (tile->vec > 1) {
@@ -186,13 +187,13 @@ static tuff_status lower_registers(lowered *with, launch *of, const struct tile 
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t width = (int64_t)tile->vec * tile->columns;
     const int64_t row_tiles = tuff__divide_up(rows, tile->rows), column_tiles = tuff__divide_up(columns, width);
-    char tunables[200];
+    char tunables[240];
     const int row_tail = rows % tile->rows == 0 ? 0 : rows >= tile->rows ? 1 : 2;
     const int column_tail = columns % width == 0 ? 0 : columns >= width || packed ? 1 : 2;
     snprintf(tunables, sizeof tunables,
              "#define TILE_ROWS %d\n#define TILE_COLUMNS %d\n#define ROW_TAIL %d\n#define COLUMN_TAIL %d\n#define PACKED_B %d\n"
-             "#define LANES_ALONG_COLUMNS %d\n",
-             tile->rows, tile->columns, row_tail, column_tail, packed, tuff__is_vulkan(with));
+             "#define LANES_ALONG_COLUMNS %d\n#define FUSED_MULTIPLY_ADD %d\n",
+             tile->rows, tile->columns, row_tail, column_tail, packed, tuff__is_vulkan(with), !tuff__is_vulkan(with));
     of->body = "matmul_register";
     of->vec = tile->vec;
     of->local_size = tile->local_size;
@@ -214,22 +215,23 @@ static tuff_status lower_local(lowered *with, launch *of, int64_t inner)
     const fused_chain *chain = &of->chain;
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t row_tiles = tuff__divide_up(rows, ROWS), column_tiles = tuff__divide_up(columns, COLUMNS);
-    const struct tile scalar = {.vec = 1};
-    char tunables[240];
+    const struct tile vectors = {.vec = 4};
+    char tunables[320];
     snprintf(tunables, sizeof tunables,
              "#define BLOCK_ROWS %d\n#define BLOCK_COLUMNS %d\n#define STEP_K %d\n#define THREAD_ROWS %d\n"
-             "#define THREAD_COLUMNS %d\n#define A_K_CONTIGUOUS %d\n#define B_K_CONTIGUOUS %d\n",
+             "#define THREAD_COLUMNS %d\n#define A_K_CONTIGUOUS %d\n#define B_K_CONTIGUOUS %d\n#define B_COLUMN_UNIT %d\n"
+             "#define FUSED_MULTIPLY_ADD 1\n",
              ROWS, COLUMNS, STEP, THREAD_ROWS, THREAD_COLUMNS, chain->operand_strides[0][1] == 1,
-             chain->operand_strides[1][0] == 1);
+             chain->operand_strides[1][0] == 1, chain->operand_strides[1][1] == 1);
     of->body = "matmul_local";
-    of->vec = 1;
+    of->vec = vectors.vec;
     of->local_size = ROWS * COLUMNS / (THREAD_ROWS * THREAD_COLUMNS);
     of->groups = (uint64_t)(row_tiles * column_tiles * batches_of(chain));
     set_fixed(of,
               (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches_of(chain), chain->operand_strides[0][0],
                           chain->operand_strides[0][1], chain->operand_strides[1][0], chain->operand_strides[1][1]},
               10);
-    return define(with, of, &scalar, tunables, 0);
+    return define(with, of, &vectors, tunables, 0);
 }
 
 tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain)

@@ -166,6 +166,8 @@ static void emit_frame(emitter *with, const chain_reduction *reduction, bool vec
     accumulate(reduction, dtype, vector, total, number, part, vector ? &texts->add_vector : &texts->add_scalar);
     if (!row)
         tuff__text_add(&texts->combine, "%s v%d = total%d;\n", type, number, number);
+    if (!row && !vector && dtype == TUFF_F32)
+        tuff__text_add(&texts->combine, "REDUCE_%s(v%d);\n", reduction->op == OP_SUM ? "SUM" : "MAX", number);
 }
 
 /* Rows: the vector's lanes and the tail become one value, then the lanes of the group do (REDUCE_... of the body). */

@@ -163,6 +163,8 @@ static bool is_aligned(const emitter *with, const affine *address, int buffer)
     if (!with->aligned_only)
         return true;
     bool aligned = (address->offset + of->element_offset) % 4 == 0;
+    if (with->walk == WALK_MATMUL) /* tiles at an edge are moved back inside */
+        aligned &= with->chain->extent[with->vector_axis] % 4 == 0;
     for (int i = 0; i < with->chain->rank; ++i)
         if (walks(with, address, i))
             aligned &= address->stride[i] % 4 == 0;
