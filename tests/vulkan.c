@@ -162,6 +162,77 @@ static void check_refusals(driver_device *device)
     assert_null(buffer);
 }
 
+/* A number minus itself is zero, but not for NaN and infinities. Nothing in the text asks for care. */
+static const char *const careless_text = "#version 450\n"
+                                         "layout(local_size_x = 64) in;\n"
+                                         "layout(std430, binding = 0) readonly buffer A { float x[]; };\n"
+                                         "layout(std430, binding = 1) buffer B { float y[]; };\n"
+                                         "layout(push_constant) uniform P { uint count; uint base; };\n"
+                                         "void main() {\n"
+                                         "    uint i = (gl_WorkGroupID.x + base) * 64u + gl_LocalInvocationID.x;\n"
+                                         "    if (i < count) y[i] = (x[i] - x[i]) + x[0];\n"
+                                         "}\n";
+
+static void check_special_floats(driver_device *device)
+{
+    program_request request = {"careless", careless_text, 2, 2, 64, 0};
+    driver_program *program = NULL;
+    blob made = {0}, plain = {0};
+    const float zero = 0, one = 1;
+    float x[] = {-zero, one, one / zero, -one / zero, zero / zero}, y[5];
+    ok(tuff__vulkan_compile(&request, &plain));
+    ok(vulkan->program_create(device, &request, (blob){0}, &made, &program));
+    const VkPhysicalDeviceFloatControlsProperties *controls = &device->physical.float_controls;
+    bool declares = controls->shaderSignedZeroInfNanPreserveFloat32;
+    assert_true((made.size > plain.size) == declares);
+    /* Modules that declare it themselves stay as they are. */
+    size_t size = made.size;
+    ok(tuff__vulkan_declare_floats(&device->physical, &made));
+    assert_int_equal(made.size, size);
+    driver_buffer *in = create_buffer(device, sizeof x), *out = create_buffer(device, sizeof y);
+    ok(vulkan->buffer_write(device, in, 0, x, sizeof x));
+    command step = scale(program, in, out, 5);
+    driver_recording *recording = record(device, &step, 1, false);
+    ok(vulkan->submit(device, recording));
+    ok(vulkan->buffer_read(device, out, 0, y, sizeof y));
+    for (int i = 2; i < 5 && declares; i++)
+        assert_true(y[i] != y[i]);
+    vulkan->recording_destroy(device, recording);
+    vulkan->buffer_destroy(device, in);
+    vulkan->buffer_destroy(device, out);
+    vulkan->program_destroy(device, program);
+    tuff__free(made.data);
+    tuff__free(plain.data);
+}
+
+static void keeps_nan_and_infinities(void **state)
+{
+    (void)state;
+    on_every_device(check_special_floats);
+}
+
+static void refuses_malformed_modules(void **state)
+{
+    (void)state;
+    driver_device *device = open_device(0);
+    device->physical.float_controls.shaderSignedZeroInfNanPreserveFloat32 = VK_TRUE;
+    program_request request = {"scale", scale_text, 2, 2, 64, 0};
+    blob plain = {0};
+    ok(tuff__vulkan_compile(&request, &plain));
+    int refused = 0;
+    for (size_t size = 20; size < plain.size; size += 4) {
+        blob cut = {tuff__memdup(plain.data, size), size};
+        refused += tuff__vulkan_declare_floats(&device->physical, &cut) == TUFF_E_COMPILE;
+        tuff__free(cut.data);
+    }
+    assert_true(refused > 10);
+    uint32_t no_length[6] = {0x07230203, 0x10300, 0, 9, 0, 17};
+    blob endless = {no_length, sizeof no_length};
+    assert_int_equal(tuff__vulkan_declare_floats(&device->physical, &endless), TUFF_E_COMPILE);
+    tuff__free(plain.data);
+    vulkan->close(device);
+}
+
 static void refuses_what_is_no_program_and_says_why(void **state)
 {
     (void)state;
@@ -429,6 +500,8 @@ int main(void)
         cmocka_unit_test(writes_and_reads_bytes),
         cmocka_unit_test(orders_writes_between_submissions),
         cmocka_unit_test(makes_programs_from_text_and_from_what_was_made),
+        cmocka_unit_test(keeps_nan_and_infinities),
+        cmocka_unit_test(refuses_malformed_modules),
         cmocka_unit_test(refuses_what_is_no_program_and_says_why),
         cmocka_unit_test(makes_programs_of_a_required_subgroup_width),
         cmocka_unit_test(runs_every_group_once),

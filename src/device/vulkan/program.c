@@ -117,31 +117,43 @@ static bool is_spirv(blob spirv)
     return magic == SPIRV_MAGIC;
 }
 
+static tuff_status compile(driver_device *device, const program_request *request, blob *spirv)
+{
+    TRY(tuff__vulkan_compile(request, spirv));
+    return tuff__vulkan_declare_floats(&device->physical, spirv);
+}
+
+static tuff_status create(driver_device *device, const program_request *request, blob spirv, driver_program **out)
+{
+    driver_program *program = tuff__calloc(1, sizeof *program);
+    if (!program)
+        return TUFF_E_OOM_HOST;
+    program->buffer_count = (uint32_t)request->buffer_count;
+    program->word_count = (uint32_t)request->word_count;
+    tuff_status status = build(device, request, spirv, program);
+    if (status == TUFF_OK)
+        *out = program;
+    else
+        tuff__vulkan_drop_program(device, program);
+    return status;
+}
+
 tuff_status tuff__vulkan_new_program(driver_device *device, const program_request *request, blob cached, blob *made,
                                      driver_program **out)
 {
     blob spirv = {0};
     *made = (blob){0};
-    if (cached.size && !is_spirv(cached))
-        return FAIL(TUFF_E_COMPILE, "%s: the cached program is not SPIR-V", request->name);
-    if (!cached.size)
-        TRY(tuff__vulkan_compile(request, &spirv));
-    driver_program *program = tuff__calloc(1, sizeof *program);
-    if (!program) {
+    if (cached.size)
+        return is_spirv(cached) ? create(device, request, cached, out)
+                                : FAIL(TUFF_E_COMPILE, "%s: the cached program is not SPIR-V", request->name);
+    tuff_status status = compile(device, request, &spirv);
+    if (status == TUFF_OK)
+        status = create(device, request, spirv, out);
+    if (status == TUFF_OK)
+        *made = spirv;
+    else
         tuff__free(spirv.data);
-        return TUFF_E_OOM_HOST;
-    }
-    program->buffer_count = (uint32_t)request->buffer_count;
-    program->word_count = (uint32_t)request->word_count;
-    tuff_status status = build(device, request, cached.size ? cached : spirv, program);
-    if (status != TUFF_OK) {
-        tuff__vulkan_drop_program(device, program);
-        tuff__free(spirv.data);
-        return status;
-    }
-    *made = spirv;
-    *out = program;
-    return TUFF_OK;
+    return status;
 }
 
 void tuff__vulkan_drop_program(driver_device *device, driver_program *program)

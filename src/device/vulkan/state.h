@@ -123,6 +123,10 @@ tuff_status tuff__vulkan_peek(driver_device *device, driver_buffer *buffer, uint
 /* Compiles GLSL to SPIR-V for Vulkan 1.1. TUFF_E_UNSUPPORTED where the compiler is not built in. */
 tuff_status tuff__vulkan_compile(const program_request *request, blob *spirv);
 
+/* spirv.c */
+/* Replaces finished SPIR-V by the same with the declarations of float behaviour that the device knows. */
+tuff_status tuff__vulkan_declare_floats(const vulkan_physical *physical, blob *spirv);
+
 /* The driver's slots, by file. */
 tuff_status tuff__vulkan_new_buffer(driver_device *device, uint64_t size, driver_buffer **buffer);
 void tuff__vulkan_drop_buffer(driver_device *device, driver_buffer *buffer);

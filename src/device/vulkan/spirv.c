@@ -1,0 +1,95 @@
+/* Declares in finished SPIR-V how floats must behave: GLSL cannot say it, and without it Vulkan lets a driver lose NaN,
+   infinities and the sign of zero, or round as it likes. It is done after the optimiser, which leaves modules with these
+   declarations nearly as they are. Layout: SPIR-V specification 2.3 and 2.4; the modes: SPV_KHR_float_controls. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "device/vulkan/state.h"
+
+enum { OP_EXTENSION = 10, OP_ENTRY_POINT = 15, OP_EXECUTION_MODE = 16, OP_CAPABILITY = 17 };
+enum { CAPABILITY_PRESERVE = 4466, CAPABILITY_ROUND_TO_EVEN = 4467, MODE_PRESERVE = 4461, MODE_ROUND_TO_EVEN = 4462 };
+enum { HEADER_WORDS = 5, EXTENSION_WORDS = 7, MOST_ADDED_WORDS = 2 * 2 + EXTENSION_WORDS + 2 * 4 };
+
+/* Where things stand in a module, in words. */
+typedef struct places {
+    size_t capabilities_end, modes_end;
+    uint32_t entry_point;
+    bool declared; /* the module says something of floats itself */
+} places;
+
+static bool find_places(const uint32_t *words, size_t count, places *found)
+{
+    *found = (places){.capabilities_end = HEADER_WORDS};
+    for (size_t i = HEADER_WORDS; i < count;) {
+        size_t length = words[i] >> 16;
+        uint32_t operation = words[i] & 0xffff;
+        if (!length || length > count - i)
+            return false;
+        if (operation == OP_CAPABILITY && length == 2) {
+            found->capabilities_end = i + length;
+            found->declared |= words[i + 1] == CAPABILITY_PRESERVE || words[i + 1] == CAPABILITY_ROUND_TO_EVEN;
+        }
+        if (operation == OP_ENTRY_POINT && length >= 4)
+            found->entry_point = words[i + 2];
+        if (operation == OP_ENTRY_POINT || operation == OP_EXECUTION_MODE)
+            found->modes_end = i + length;
+        i += length;
+    }
+    return found->modes_end > found->capabilities_end && found->entry_point;
+}
+
+static uint32_t *put(uint32_t *to, const uint32_t *words, size_t count)
+{
+    memcpy(to, words, count * sizeof *to);
+    return to + count;
+}
+
+static uint32_t *put_capability(uint32_t *to, uint32_t capability)
+{
+    return put(to, (uint32_t[]){2u << 16 | OP_CAPABILITY, capability}, 2);
+}
+
+static uint32_t *put_mode(uint32_t *to, uint32_t entry_point, uint32_t mode)
+{
+    return put(to, (uint32_t[]){4u << 16 | OP_EXECUTION_MODE, entry_point, mode, 32}, 4);
+}
+
+/* The characters of a word stand with the first in the lowest byte, whatever the machine's order. */
+static uint32_t *put_extension(uint32_t *to)
+{
+    static const char name[(EXTENSION_WORDS - 1) * 4] = "SPV_KHR_float_controls";
+    uint32_t words[EXTENSION_WORDS] = {(uint32_t)EXTENSION_WORDS << 16 | OP_EXTENSION};
+    for (size_t i = 0; i < sizeof name; i++)
+        words[1 + i / 4] |= (uint32_t)(unsigned char)name[i] << (8 * (i % 4));
+    return put(to, words, EXTENSION_WORDS);
+}
+
+tuff_status tuff__vulkan_declare_floats(const vulkan_physical *physical, blob *spirv)
+{
+    const VkPhysicalDeviceFloatControlsProperties *controls = &physical->float_controls;
+    const uint32_t *words = spirv->data;
+    size_t count = spirv->size / 4;
+    places at;
+    bool preserve = controls->shaderSignedZeroInfNanPreserveFloat32;
+    /* Where widths depend on each other, a mode for one of them alone is not allowed. */
+    bool round = controls->shaderRoundingModeRTEFloat32 &&
+                 controls->roundingModeIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
+    if (!find_places(words, count, &at))
+        return FAIL(TUFF_E_COMPILE, "vulkan: the compiler's SPIR-V is malformed");
+    if (at.declared || !(preserve || round))
+        return TUFF_OK;
+    uint32_t *out = tuff__alloc((count + MOST_ADDED_WORDS) * 4), *to = out;
+    if (!out)
+        return TUFF_E_OOM_HOST;
+    to = put(to, words, at.capabilities_end);
+    to = preserve ? put_capability(to, CAPABILITY_PRESERVE) : to;
+    to = round ? put_capability(to, CAPABILITY_ROUND_TO_EVEN) : to;
+    to = put_extension(to);
+    to = put(to, words + at.capabilities_end, at.modes_end - at.capabilities_end);
+    to = preserve ? put_mode(to, at.entry_point, MODE_PRESERVE) : to;
+    to = round ? put_mode(to, at.entry_point, MODE_ROUND_TO_EVEN) : to;
+    to = put(to, words + at.modes_end, count - at.modes_end);
+    tuff__free(spirv->data);
+    *spirv = (blob){out, (size_t)(to - out) * 4};
+    return TUFF_OK;
+}
