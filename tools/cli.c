@@ -45,8 +45,6 @@ static void print_default(const cli_option *option)
         printf(" (%lld)", (long long)*(const int64_t *)option->value);
     if (option->kind == CLI_NUMBER && *(const double *)option->value > 0)
         printf(" (%g)", *(const double *)option->value);
-    if (option->kind == CLI_TEXT && *(const char *const *)option->value)
-        printf(" (%s)", *(const char *const *)option->value);
 }
 
 static void print_help(const cli_verb *verb, const cli_option *options, int count)
@@ -195,14 +193,6 @@ cli_end cli_parse(const cli_verb *verb, const cli_option *options, int option_co
     return (cli_end){0};
 }
 
-static void say_what_to_install(void)
-{
-    const char *const apis[] = {"opencl", "vulkan"};
-    for (int i = 0; i < 2; i++)
-        if (tuff_device_absence(apis[i]))
-            fprintf(stderr, "%s: %s\n", apis[i], tuff_device_absence(apis[i]));
-}
-
 tuff_device *cli_open_device(const cli_verb *verb, const char *name, int *code)
 {
     tuff_device *device = tuff_device_open(name);
@@ -210,10 +200,8 @@ tuff_device *cli_open_device(const cli_verb *verb, const char *name, int *code)
         return device;
     const tuff_status status = tuff__last_status();
     *code = cli_fail(verb, status == TUFF_E_USAGE ? EXIT_WRONG_USE : EXIT_FAILED, "%s", tuff_error());
-    if (status == TUFF_E_NO_DEVICE) {
-        say_what_to_install();
+    if (status == TUFF_E_NO_DEVICE)
         fputs("tuff devices lists what there is; --device reference runs on the host, slowly\n", stderr);
-    }
     return NULL;
 }
 

@@ -1,0 +1,33 @@
+/* What the readers of golden files share: comparing results with what a file says, and counting. */
+#ifndef TUFF_TESTS_GOLDEN_COMMON_H
+#define TUFF_TESTS_GOLDEN_COMMON_H
+
+#include "tuff.h"
+
+typedef struct golden_run {
+    tuff_device *device;
+    tuff_compile_options compile;
+    const tuff_file *file;
+    int passed, failed, skipped;
+} golden_run;
+
+/* One line: the deviation beside its bar; counts it. A deviation that is no number fails. */
+void golden_row(golden_run *run, const char *subject, const char *quantity, double deviation, double bar);
+/* One line for something that could not be computed, with the library's message. Counts a failure. */
+void golden_broken(golden_run *run, const char *subject);
+/* One line for something that tuff has no op for. */
+void golden_skip(golden_run *run, const char *subject, const char *why);
+
+/* The larger of two deviations; NaN where either is. */
+double golden_worse(double a, double b);
+/* Element of a tensor of any dtype that files hold. */
+double golden_element(const tuff_file_tensor *tensor, int64_t index);
+int64_t golden_count(const tuff_file_tensor *tensor);
+/* Finds "prefix" + "name"; false where there is none. */
+bool golden_find(const tuff_file *file, const char *prefix, const char *name, tuff_file_tensor *out);
+
+/* Files of the two kinds; false where the file is not of the kind. */
+bool golden_training(golden_run *run);
+bool golden_ops(golden_run *run);
+
+#endif

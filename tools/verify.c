@@ -1,0 +1,117 @@
+/* tuff verify: the op suite on a device, every element against the float64 reference. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/suite.h"
+#include "tools/verbs.h"
+
+typedef struct verification {
+    tuff_device *device;
+    suite_options options;
+    const char *only; /* an op's name, or NULL */
+    bool json;
+    int rows;
+    int64_t cases, elements, failures;
+    double worst;
+} verification;
+
+static void print_row(verification *self, const suite_result *result)
+{
+    const char *op = tuff__op_info(result->op)->name, *dtype = tuff_dtype_name(result->dtype);
+    if (self->json) {
+        printf("%s  {\"op\": \"%s\", \"dtype\": \"%s\", \"cases\": %d, \"elements\": %" PRId64
+               ", \"failures\": %" PRId64 ", \"worst_over_bar\": %.4g, \"failure\": ",
+               self->rows > 0 ? ",\n" : "", op, dtype, result->case_count, result->element_count, result->failure_count,
+               result->worst < 1e300 ? result->worst : 1e300);
+        cli_print_json_text(result->failure);
+        printf("}");
+    } else {
+        printf("%-12s %-5s %5d %10" PRId64 " %12.3g  %s\n", op, dtype, result->case_count, result->element_count,
+               result->worst, result->failure_count == 0 ? "ok" : "FAILED");
+        if (result->failure_count > 0)
+            printf("    %" PRId64 " beyond: %s\n", result->failure_count, result->failure);
+    }
+    fflush(stdout);
+    self->rows++;
+}
+
+static void verify_op(verification *self, op_code op)
+{
+    for (tuff_dtype dtype = TUFF_F32; dtype <= TUFF_BOOL; dtype++) {
+        suite_result result = {0};
+        if (!suite_run(self->device, op, dtype, &self->options, &result))
+            continue;
+        print_row(self, &result);
+        self->cases += result.case_count;
+        self->elements += result.element_count;
+        self->failures += result.failure_count;
+        if (result.worst > self->worst)
+            self->worst = result.worst;
+    }
+}
+
+static int verify_all(verification *self)
+{
+    tuff_device_info info;
+    if (tuff_device_information(self->device, &info) != TUFF_OK)
+        return cli_fail_library(&verb_verify, "describing the device");
+    if (self->json)
+        printf("[\n");
+    else
+        printf("%s (%s), %s, %s\n%-12s %-5s %5s %10s %12s\n", info.name, info.selector, info.api, info.driver, "op",
+               "dtype", "cases", "elements", "worst/bar");
+    for (int op = 0; op < OP_COUNT; op++)
+        if (!self->only || strcmp(tuff__op_info((op_code)op)->name, self->only) == 0)
+            verify_op(self, (op_code)op);
+    if (self->json)
+        printf("\n]\n");
+    else
+        printf("%" PRId64 " cases, %" PRId64 " elements, %" PRId64 " failures; worst error %.3g of its bar\n",
+               self->cases, self->elements, self->failures, self->worst);
+    if (self->rows == 0)
+        return cli_fail(&verb_verify, EXIT_WRONG_USE, "there is no op \"%s\" in the suite",
+                        self->only ? self->only : "");
+    return self->failures == 0 ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int verify(int count, char **arguments)
+{
+    verification self = {0};
+    const char *device = NULL;
+    int fuse = 0, code = EXIT_FAILED;
+    int64_t seed = 0;
+    const cli_option options[] = {
+        {.name = "--device", .kind = CLI_TEXT, .value = &device, .placeholder = "D", .help = CLI_DEVICE_HELP},
+        {.name = "--fuse",
+         .kind = CLI_CHOICE,
+         .value = &fuse,
+         .placeholder = "on|off",
+         .help = "off: every op a kernel of its own"},
+        {.name = "--seed", .kind = CLI_WHOLE, .value = &seed, .placeholder = "S", .high = 4e9, .help = "of the inputs"},
+        {.name = "--json",
+         .kind = CLI_SWITCH,
+         .value = &self.json,
+         .help = "for programs: a list of objects, one a line"},
+    };
+    const cli_end end =
+        cli_parse(&verb_verify, options, sizeof options / sizeof *options, count, arguments, &self.only);
+    if (end.now)
+        return end.code;
+    self.device = cli_open_device(&verb_verify, device, &code);
+    if (!self.device)
+        return code;
+    self.options =
+        (suite_options){.compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE}, .seed = (uint32_t)seed};
+    code = verify_all(&self);
+    tuff_device_close(self.device);
+    return code;
+}
+
+const cli_verb verb_verify = {
+    .name = "verify",
+    .operand = "[OP]",
+    .summary = "Runs the op suite on a device against the float64 reference.",
+    .about = "Prints the worst error of each op over its bar. Exits with 1 where an element is beyond its bar.",
+    .run = verify,
+};
