@@ -40,7 +40,6 @@
 #define I_TO_U_1(x) uint(x)
 #define U_TO_I_1(x) int(x)
 #define I_TO_F_1(x) float(x)
-#define U_TO_F_1(x) float(x)
 #define TRUNCATE_TO_I_1(x) int(x)
 #define TRUNCATE_TO_U_1(x) uint(x)
 #define ABS_1(x) abs(x)
@@ -71,7 +70,6 @@
 #define I_TO_U_v(x) uvec4(x)
 #define U_TO_I_v(x) ivec4(x)
 #define I_TO_F_v(x) vec4(x)
-#define U_TO_F_v(x) vec4(x)
 #define TRUNCATE_TO_I_v(x) ivec4(x)
 #define TRUNCATE_TO_U_v(x) uvec4(x)
 #define ABS_v(x) abs(x)
@@ -92,6 +90,19 @@
 #define ISELECT_v(c, x, y) mix(y, x, c)
 #define USELECT_v(c, x, y) mix(y, x, c)
 #define BSELECT_v(c, x, y) mix(y, x, c)
+
+// In two exact halves, so that one addition rounds: a driver's own conversion was seen to err above 2^31.
+float U_TO_F_1(uint x)
+{
+    precise float sum = float(int(x >> 16)) * 65536.0 + float(int(x & 0xffffu));
+    return sum;
+}
+
+vec4 U_TO_F_v(uvec4 x)
+{
+    precise vec4 sum = vec4(ivec4(x >> 16)) * 65536.0 + vec4(ivec4(x & 0xffffu));
+    return sum;
+}
 
 // The upper 32 bits of a product.
 uint MULTIPLY_HIGH_1(uint x, uint y)
