@@ -63,8 +63,8 @@ static cli_end check_same(const cli_verb *verb, const char *option, bool given, 
 {
     if (!given || wanted == kept)
         return (cli_end){0};
-    return end_with(cli_fail(verb, EXIT_FAILED, "the checkpoint's model has %s %lld, not %lld: leave the option out",
-                             option + 2, (long long)kept, (long long)wanted));
+    return end_with(cli_fail(verb, EXIT_FAILED, "%s %lld: the checkpoint's model has %lld; leave the option out",
+                             option, (long long)wanted, (long long)kept));
 }
 
 static cli_end check_model(const cli_verb *verb, const given_settings *given, const model_config *asked,

@@ -1,0 +1,157 @@
+/* tuff plan: what a training step and a generated token of a GPT are made of on a device. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "tools/known_plans.h"
+#include "tools/verbs.h"
+
+typedef struct plan_options {
+    model_config model;
+    int64_t batch;
+    const char *device;
+    int fuse;
+    bool json, profile, summary;
+} plan_options;
+
+static void print_task(const tuff_task_info *task, int index, bool profile)
+{
+    printf("%4d  %-10s %10" PRIu64 " items %10s read %10s written", index, task->kind, task->items,
+           BYTES_TEXT(task->bytes_read), BYTES_TEXT(task->bytes_written));
+    if (profile)
+        printf(" %9.1f us", (double)task->nanoseconds * 1e-3);
+    printf("  %s\n", task->label ? task->label : "");
+}
+
+static void print_json_task(const tuff_task_info *task, bool last)
+{
+    printf("      {\"kind\": ");
+    cli_print_json_text(task->kind ? task->kind : "");
+    printf(", \"ops\": ");
+    cli_print_json_text(task->label ? task->label : "");
+    printf(", \"program\": ");
+    cli_print_json_text(task->program ? task->program : "");
+    printf(", \"op_count\": %d, \"items\": %" PRIu64 ", \"bytes_read\": %" PRIu64 ", \"bytes_written\": %" PRIu64
+           ", \"operations\": %.0f, \"nanoseconds\": %" PRIu64 "}%s\n",
+           task->op_count, task->items, task->bytes_read, task->bytes_written, task->operations, task->nanoseconds,
+           last ? "" : ",");
+}
+
+static int print_tasks(const known_plan *known, const tuff_plan_info *info, const plan_options *options)
+{
+    for (int i = 0; i < info->task_count; i++) {
+        tuff_task_info task;
+        if (tuff_plan_task(known->plan, i, &task) != TUFF_OK)
+            return cli_fail_library(&verb_plan, "describing a task");
+        if (options->json)
+            print_json_task(&task, i + 1 == info->task_count);
+        else if (!options->summary)
+            print_task(&task, i, options->profile);
+    }
+    return EXIT_DONE;
+}
+
+static void print_json_plan(const char *name, const tuff_plan_info *info, const tuff_plan_info *unfused)
+{
+    printf("  \"%s\": {\n    \"tasks\": %d, \"dispatches\": %d, \"copies\": %d, \"nodes\": %d, \"programs\": %d, "
+           "\"memory_peak\": %" PRIu64 ", \"memory_unplanned\": %" PRIu64 ", \"constant_size\": %" PRIu64
+           ", \"dispatches_unfused\": %d,\n"
+           "    \"task_list\": [\n",
+           name, info->task_count, info->dispatch_count, info->copy_count, info->node_count, info->program_count,
+           info->memory_peak, info->memory_unplanned, info->constant_size, unfused->dispatch_count);
+}
+
+static void print_plan(const char *name, const tuff_plan_info *info, const tuff_plan_info *unfused)
+{
+    printf("%s: %d nodes in %d tasks: %d dispatches, %d copies; with every op by itself %d dispatches: %.1f times as "
+           "many\n"
+           "%s of intermediates at the peak, %s if none shared memory; %s of constants; %d programs\n",
+           name, info->node_count, info->task_count, info->dispatch_count, info->copy_count, unfused->dispatch_count,
+           (double)unfused->dispatch_count / (info->dispatch_count > 0 ? info->dispatch_count : 1),
+           BYTES_TEXT(info->memory_peak), BYTES_TEXT(info->memory_unplanned), BYTES_TEXT(info->constant_size),
+           info->program_count);
+}
+
+static int show(const known_plans *plans, const known_plans *unfused, int index, const plan_options *options)
+{
+    const known_plan *known = &plans->items[index];
+    tuff_plan_info info, other;
+    if (options->profile && (known_plan_write(plans, index) != TUFF_OK || tuff_plan_profile(known->plan) != TUFF_OK))
+        return cli_fail_library(&verb_plan, "timing the plan");
+    if (tuff_plan_describe(known->plan, &info) != TUFF_OK ||
+        tuff_plan_describe(unfused->items[index].plan, &other) != TUFF_OK)
+        return cli_fail_library(&verb_plan, "describing the plan");
+    fputs(options->json && index > 0 ? "  ,\n" : "", stdout);
+    (options->json ? print_json_plan : print_plan)(known->name, &info, &other);
+    const int code = print_tasks(known, &info, options);
+    fputs(options->json ? "    ]}\n" : "\n", stdout);
+    return code;
+}
+
+static int show_all(const known_plans *plans, const known_plans *unfused, const plan_options *options)
+{
+    int code = EXIT_DONE;
+    fputs(options->json ? "{\n" : "", stdout);
+    for (int i = 0; i < KNOWN_COUNT && code == EXIT_DONE; i++)
+        code = show(plans, unfused, i, options);
+    fputs(options->json ? "}\n" : "", stdout);
+    return code;
+}
+
+static int compile_and_show(tuff_device *device, const plan_options *options)
+{
+    const tuff_compile_options asked = {.fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE};
+    const tuff_compile_options single = {.fuse = TUFF_FUSE_NONE};
+    known_plans plans = {0}, unfused = {0};
+    int code;
+    if (known_plans_create(device, &options->model, options->batch, &asked, &plans) != TUFF_OK ||
+        known_plans_create(device, &options->model, options->batch, &single, &unfused) != TUFF_OK)
+        code = cli_fail_library(&verb_plan, "compiling the model");
+    else
+        code = show_all(&plans, &unfused, options);
+    known_plans_destroy(&plans);
+    known_plans_destroy(&unfused);
+    return code;
+}
+
+static cli_end parse(int count, char **arguments, plan_options *self)
+{
+    const cli_option options[] = {
+        {"--device", CLI_TEXT, &self->device, "D", CLI_DEVICE_HELP, 0, 0, NULL},
+        {"--layers", CLI_WHOLE, &self->model.layers, "N", "blocks", 1, 1000, NULL},
+        {"--heads", CLI_WHOLE, &self->model.heads, "N", "attention heads; divide the width", 1, 1 << 20, NULL},
+        {"--width", CLI_WHOLE, &self->model.width, "N", "of the residual stream", 1, 1 << 20, NULL},
+        {"--context", CLI_WHOLE, &self->model.context, "N", "bytes that the model sees", 1, 1 << 20, NULL},
+        {"--batch", CLI_WHOLE, &self->batch, "N", "windows a step", 1, 1 << 20, NULL},
+        {"--fuse", CLI_CHOICE, &self->fuse, "on|off", "off: every op a kernel of its own", 0, 0, NULL},
+        {"--profile", CLI_SWITCH, &self->profile, NULL, "run once with a timestamp around every task", 0, 0, NULL},
+        {"--summary", CLI_SWITCH, &self->summary, NULL, "without the list of tasks", 0, 0, NULL},
+        {"--json", CLI_SWITCH, &self->json, NULL, "for programs: one object with both plans", 0, 0, NULL},
+    };
+    return cli_parse(&verb_plan, options, sizeof options / sizeof *options, count, arguments, NULL);
+}
+
+static int plan(int count, char **arguments)
+{
+    plan_options self = {
+        .model = {.form = MODEL_GPT, .layers = 4, .heads = 4, .width = 128, .context = 128, .vocabulary = 256},
+        .batch = 8};
+    const cli_end end = parse(count, arguments, &self);
+    if (end.now)
+        return end.code;
+    if (model_check(&self.model) != TUFF_OK)
+        return cli_fail(&verb_plan, EXIT_WRONG_USE, "%s", tuff_error());
+    int code = EXIT_FAILED;
+    tuff_device *device = cli_open_device(&verb_plan, self.device, &code);
+    if (!device)
+        return code;
+    code = compile_and_show(device, &self);
+    tuff_device_close(device);
+    return code;
+}
+
+const cli_verb verb_plan = {
+    .name = "plan",
+    .summary = "Shows what a GPT's training step and next token become: tasks, dispatches, memory.",
+    .about = "Each task lists the ops that were fused into it.",
+    .run = plan,
+};
