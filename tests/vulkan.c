@@ -156,9 +156,8 @@ static void check_refusals(driver_device *device)
     assert_int_equal(vulkan->program_create(device, &request, (blob){0}, &made, &program), TUFF_E_UNSUPPORTED);
     assert_true(!program && !made.data);
     driver_buffer *buffer = NULL;
-    uint64_t too_much = device->physical.maintenance3.maxMemoryAllocationSize;
-    if (too_much < UINT64_MAX)
-        assert_int_equal(vulkan->buffer_create(device, too_much + 1, &buffer), TUFF_E_LIMIT);
+    uint64_t too_much = tuff__vulkan_max_allocation(&device->physical);
+    assert_int_equal(vulkan->buffer_create(device, too_much + 1, &buffer), TUFF_E_LIMIT);
     assert_null(buffer);
 }
 

@@ -90,10 +90,11 @@ static tuff_status fill_buffer(driver_device *device, uint64_t size, bool host, 
 tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, bool host, driver_buffer *buffer)
 {
     *buffer = (driver_buffer){.size = size};
-    if (size > device->physical.maintenance3.maxMemoryAllocationSize)
+    uint64_t limit = tuff__vulkan_max_allocation(&device->physical);
+    if (size > limit)
         return FAIL(TUFF_E_LIMIT, "vulkan: a buffer of %llu bytes is larger than %s allows (%llu)",
                     (unsigned long long)size, device->physical.properties.properties.deviceName,
-                    (unsigned long long)device->physical.maintenance3.maxMemoryAllocationSize);
+                    (unsigned long long)limit);
     tuff_status status = fill_buffer(device, size, host, buffer);
     if (status != TUFF_OK)
         tuff__vulkan_buffer_release(device, buffer);

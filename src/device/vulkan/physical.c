@@ -19,7 +19,7 @@
         (head).pNext = &(structure);      \
     } while (0)
 
-/* The family for compute: without graphics if possible, since such a queue does not wait for the desktop. */
+/* The family for compute: without graphics if one has timestamps too, since such a queue does not wait for the desktop. */
 static bool find_queue_family(VkPhysicalDevice handle, uint32_t *family, uint32_t *timestamp_bits)
 {
     VkQueueFamilyProperties families[32];
@@ -29,7 +29,7 @@ static bool find_queue_family(VkPhysicalDevice handle, uint32_t *family, uint32_
     for (uint32_t i = 0; i < count; i++) {
         if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) || !families[i].queueCount)
             continue;
-        bool alone = !(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT);
+        bool alone = !(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) && families[i].timestampValidBits;
         if (found && !alone)
             continue;
         *family = i;
@@ -98,6 +98,8 @@ static void query_properties(vulkan_physical *physical, const extension_list *li
         CHAIN(*head, physical->subgroup_sizes, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
     if (provides(physical, list, VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME))
         CHAIN(*head, physical->float_controls, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES);
+    if (physical->version >= VK_API_VERSION_1_3)
+        CHAIN(*head, physical->maintenance4, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES);
     if (has(list->items, list->count, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME))
         CHAIN(*head, physical->multiprocessors, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
     if (has(list->items, list->count, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME))
@@ -184,15 +186,22 @@ static uint64_t memory_size(const VkPhysicalDeviceMemoryProperties *memory)
     return largest;
 }
 
+uint64_t tuff__vulkan_max_allocation(const vulkan_physical *physical)
+{
+    const uint64_t buffer = physical->maintenance4.maxBufferSize, memory = memory_size(&physical->memory);
+    uint64_t limit = physical->maintenance3.maxMemoryAllocationSize;
+    if (buffer && buffer < limit)
+        limit = buffer;
+    return memory && memory < limit ? memory : limit;
+}
+
 static void describe_limits(const vulkan_physical *physical, tuff_device_info *info)
 {
     const VkPhysicalDeviceLimits *limits = &physical->properties.properties.limits;
     const VkPhysicalDeviceShaderCorePropertiesAMD *amd = &physical->compute_units;
     uint32_t bindings = lower(limits->maxPerStageDescriptorStorageBuffers, limits->maxDescriptorSetStorageBuffers);
     info->memory_size = memory_size(&physical->memory);
-    info->max_allocation = physical->maintenance3.maxMemoryAllocationSize;
-    if (info->memory_size && info->max_allocation > info->memory_size)
-        info->max_allocation = info->memory_size;
+    info->max_allocation = tuff__vulkan_max_allocation(physical);
     info->max_binding = limits->maxStorageBufferRange / 256u * 256u;
     info->offset_alignment = (uint32_t)limits->minStorageBufferOffsetAlignment;
     info->local_memory_size = limits->maxComputeSharedMemorySize;

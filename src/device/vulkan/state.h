@@ -21,6 +21,7 @@ typedef struct vulkan_physical {
     VkPhysicalDeviceProperties2 properties;
     VkPhysicalDeviceIDProperties id;
     VkPhysicalDeviceMaintenance3Properties maintenance3;
+    VkPhysicalDeviceMaintenance4Properties maintenance4;
     VkPhysicalDeviceSubgroupProperties subgroup;
     VkPhysicalDeviceDriverProperties driver;
     VkPhysicalDeviceSubgroupSizeControlProperties subgroup_sizes;
@@ -94,6 +95,8 @@ tuff_status tuff__vulkan_examine(VkPhysicalDevice handle, vulkan_physical *physi
 /* True where the device can run tuff: Vulkan 1.1 and a queue family that computes. */
 bool tuff__vulkan_is_usable(VkPhysicalDevice handle);
 void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *info);
+/* Bytes of the largest buffer. */
+uint64_t tuff__vulkan_max_allocation(const vulkan_physical *physical);
 /* The device's exact name for cache keys; NULL where memory ran out. */
 char *tuff__vulkan_identity(const vulkan_physical *physical);
 
