@@ -79,8 +79,8 @@ typedef struct driver {
                                uint64_t size);
 
     /* cached: the bytes that an earlier call gave in *made, proved undamaged; an empty blob compiles the text. made:
-       gets the bytes to keep, empty where there is nothing worth keeping. A cached blob that the driver refuses is an error:
-       the caller tries again without. TUFF_E_COMPILE carries the build log's first lines. */
+       gets the bytes to keep, empty where there is nothing worth keeping. A cached blob that the driver refuses is an
+       error: the caller tries again without. TUFF_E_COMPILE carries the build log's first lines. */
     tuff_status (*program_create)(driver_device *device, const program_request *request, blob cached, blob *made,
                                   driver_program **program);
     void (*program_destroy)(driver_device *device, driver_program *program);

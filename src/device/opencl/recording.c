@@ -191,6 +191,12 @@ static tuff_status need_timed_queue(driver_device *device)
     return TUFF_OK;
 }
 
+static tuff_status flush(cl_command_queue queue)
+{
+    CL_TRY(Flush, (queue));
+    return TUFF_OK;
+}
+
 /* The timed queue has the device to itself: the other one is idle before, and this one after. */
 static tuff_status submit_timed(driver_device *device, driver_recording *record)
 {
@@ -201,8 +207,8 @@ static tuff_status submit_timed(driver_device *device, driver_recording *record)
     int enqueued = 0;
     for (; enqueued < record->count && status == TUFF_OK; enqueued++)
         status = enqueue(device->timed_queue, &record->steps[enqueued], &record->steps[enqueued].event);
-    if (status == TUFF_OK && tuff__cl.Flush(device->timed_queue) != CL_SUCCESS)
-        status = FAIL(TUFF_E_UNSUPPORTED, "clFlush of the queue with timestamps failed");
+    if (status == TUFF_OK)
+        status = flush(device->timed_queue);
     for (int i = 0; i < record->count && record->steps[i].event; i++) {
         tuff_status one = tuff__cl_wait_event(record->steps[i].event);
         if (status == TUFF_OK)
