@@ -242,6 +242,16 @@ static void files_that_could_not_be_read_are_not_written(void **state)
     assert_string_equal(scratch_list(), "");
 }
 
+/* Refused before the data, which are not there, would be looked at. */
+static void data_beyond_the_format_s_limit_are_not_written(void **state)
+{
+    (void)state;
+    tuff_file_tensor huge[] = {{"a", TUFF_U8, {.rank = 1, .extent = {1LL << 62}}, flags, 1ULL << 62},
+                               {"b", TUFF_U8, {.rank = 1, .extent = {1LL << 62}}, flags, 1ULL << 62}};
+    assert_int_equal(tuff_file_save(scratch_path("x"), huge, 2, NULL, NULL, 0), TUFF_E_LIMIT);
+    assert_string_equal(scratch_list(), "");
+}
+
 static void a_header_beyond_the_format_s_limit_is_not_written(void **state)
 {
     (void)state;
@@ -376,6 +386,35 @@ static void memory_may_run_out_at_every_request(void **state)
     tuff_file_close(file);
 }
 
+/* Names and texts so long that each needs a block of memory of its own. */
+static void memory_may_run_out_at_every_part_of_a_header(void **state)
+{
+    (void)state;
+    static char names[12][6000], values[12][9000];
+    static tuff_file_tensor many[12];
+    const char *many_keys[12], *many_texts[12];
+    for (int i = 0; i < 12; i++) {
+        (void)snprintf(names[i], sizeof names[i], "%05999d", i);
+        (void)snprintf(values[i], sizeof values[i], "%08999d", i);
+        many[i] = (tuff_file_tensor){names[i], TUFF_U8, {.rank = 1, .extent = {1}}, flags, 1};
+        many_keys[i] = names[i];
+        many_texts[i] = values[i];
+    }
+    assert_int_equal(tuff_file_save(scratch_path("x"), many, 12, many_keys, many_texts, 12), TUFF_OK);
+    for (int64_t k = 1;; k++) {
+        failing_memory_begin(k, false);
+        tuff_file *file = tuff_file_open(scratch_path("x"));
+        bool done = file != NULL;
+        tuff_file_close(file);
+        assert_int_equal(failing_memory_live(), 0);
+        bool hit = failing_memory_end();
+        assert_int_equal(done, !hit);
+        if (!hit)
+            break;
+        assert_int_equal(tuff__last_status(), TUFF_E_OOM_HOST);
+    }
+}
+
 static void the_previous_file_survives_every_failure_of_the_disk(void **state)
 {
     (void)state;
@@ -413,11 +452,13 @@ int main(void)
         SCRATCH_TEST(an_empty_file_is_legal),
         SCRATCH_TEST(questions_that_make_no_sense_are_answered_with_errors),
         SCRATCH_TEST(files_that_could_not_be_read_are_not_written),
+        SCRATCH_TEST(data_beyond_the_format_s_limit_are_not_written),
         SCRATCH_TEST(a_header_beyond_the_format_s_limit_is_not_written),
         SCRATCH_TEST(every_flipped_bit_of_a_header_is_noticed_or_harmless),
         SCRATCH_TEST(every_truncated_and_extended_file_is_refused),
         SCRATCH_TEST(the_size_of_a_file_alone_asks_for_no_memory),
         SCRATCH_TEST(memory_may_run_out_at_every_request),
+        SCRATCH_TEST(memory_may_run_out_at_every_part_of_a_header),
         SCRATCH_TEST(the_previous_file_survives_every_failure_of_the_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,8 @@ TUFF_API tuff_file *tuff_file_parse(const void *data, size_t size);
 TUFF_API void tuff_file_close(tuff_file *file); /* NULL is allowed */
 
 TUFF_API int tuff_file_count(const tuff_file *file);
-TUFF_API tuff_status tuff_file_tensor_at(const tuff_file *file, int index, tuff_file_tensor *tensor); /* in file order */
+TUFF_API tuff_status tuff_file_tensor_at(const tuff_file *file, int index,
+                                         tuff_file_tensor *tensor); /* in file order */
 /* TUFF_E_USAGE where the file has no such tensor. */
 TUFF_API tuff_status tuff_file_find(const tuff_file *file, const char *name, tuff_file_tensor *tensor);
 /* The text under key of __metadata__, or NULL. */
@@ -38,8 +39,8 @@ TUFF_API tuff_status tuff_file_metadata_at(const tuff_file *file, int index, con
 
 /* Writes a file: to path.tmp-..., flushed, renamed over path; the old path stays intact until the new one is whole,
    and is then kept as path.prev. tensors hold name, dtype, shape, data and size; keys and texts are metadata_count long. */
-TUFF_API tuff_status tuff_file_save(const char *path, const tuff_file_tensor *tensors, int count, const char *const *keys,
-                                    const char *const *texts, int metadata_count);
+TUFF_API tuff_status tuff_file_save(const char *path, const tuff_file_tensor *tensors, int count,
+                                    const char *const *keys, const char *const *texts, int metadata_count);
 
 #ifdef __cplusplus
 }
