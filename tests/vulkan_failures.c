@@ -1,5 +1,5 @@
-/* The Vulkan driver where things fail: the loader, every call once, every allocation once, waits without end, memory that
-   needs flushes. No crash, nothing left behind, a status that says what it was, and the next use works. */
+/* The Vulkan driver where things fail: the loader, every call once, every allocation once, waits without end, memory
+   that needs flushes. No crash, nothing left behind, a status that says what it was, and the next use works. */
 #include "vulkan_fixture.h"
 
 #if !defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN
@@ -30,13 +30,15 @@ static VKAPI_ATTR VkResult VKAPI_CALL no_driver(const VkInstanceCreateInfo *how,
 
 static VKAPI_ATTR VkResult VKAPI_CALL no_extensions(const char *layer, uint32_t *count, VkExtensionProperties *out)
 {
-    (void)layer, (void)count, (void)out;
+    (void)layer, (void)out;
+    *count = 0;
     return VK_ERROR_OUT_OF_HOST_MEMORY;
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL no_list(VkInstance from, uint32_t *count, VkPhysicalDevice *out)
 {
-    (void)from, (void)count, (void)out;
+    (void)from, (void)out;
+    *count = 0;
     return VK_ERROR_INITIALIZATION_FAILED;
 }
 
@@ -322,8 +324,8 @@ static void survives_the_failure_of_every_allocation(void **state)
     assert_true(failures > 8);
 }
 
-/* True where a loader and a driver are there at all: the tests begin with neither. The instance stays, so that no driver
-   is unloaded between the tests: what it leaks then has no name that could be suppressed. */
+/* True where a loader and a driver are there at all: the tests begin with neither. The instance stays, so that no
+   driver is unloaded between the tests: what it leaks then has no name that could be suppressed. */
 static bool has_driver(void)
 {
     static VkInstance probe;

@@ -1,5 +1,5 @@
-/* Replaces the table of Vulkan's functions by ones that count calls, fail the one that was armed, keep a ledger of living
-   objects and refuse null handles at destruction. Included by vulkan_failures.c alone. */
+/* Replaces the table of Vulkan's functions by ones that count calls, fail the one that was armed, keep a ledger of
+   living objects and refuse null handles at destruction. Included by vulkan_failures.c alone. */
 #ifndef TUFF_TESTS_VULKAN_FAULTS_H
 #define TUFF_TESTS_VULKAN_FAULTS_H
 

@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "device/vulkan/state.h"
 
-/* Names the way from GLSL to SPIR-V: to be raised with every change of it. The compiler's own version stays out, so that a
-   build without compiler finds the programs of a build with one. */
+/* Names the way from GLSL to SPIR-V: to be raised with every change of it. The compiler's own version stays out, so that
+   a build without compiler finds the programs of a build with one. */
 #define SPIRV_REVISION "2: shaderc, Vulkan 1.1, optimised for performance, floats declared"
 
 /* Puts a structure at the head of a pNext chain. */
@@ -19,7 +19,7 @@
         (head).pNext = &(structure);      \
     } while (0)
 
-/* The family for compute: without graphics if one has timestamps too, since such a queue does not wait for the desktop. */
+/* The family for compute: without graphics if one has timestamps too, since it does not wait for the desktop. */
 static bool find_queue_family(VkPhysicalDevice handle, uint32_t *family, uint32_t *timestamp_bits)
 {
     VkQueueFamilyProperties families[32];

@@ -158,7 +158,7 @@ tuff_status tuff__vulkan_new_program(driver_device *device, const program_reques
 
 void tuff__vulkan_drop_program(driver_device *device, driver_program *program)
 {
-    /* Recordings that use the program are gone, and they waited for their submissions; a hung one keeps its pipeline. */
+    /* Recordings that use the program are gone, and they waited for their submissions; a hung one keeps it. */
     if (!device->hung) {
         if (program->pipeline)
             tuff__vk.vkDestroyPipeline(device->handle, program->pipeline, NULL);

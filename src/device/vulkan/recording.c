@@ -1,5 +1,6 @@
-/* Lists of commands recorded once and replayed. A recording is cut into segments, each a command buffer and a submission
-   of its own: their ends are the signs of progress that bounded waits need, and short ones do not run into watchdogs. */
+/* Lists of commands recorded once and replayed. A recording is cut into segments, each a command buffer and a
+   submission of its own: their ends are the signs of progress that bounded waits need, and short ones do not run into
+   watchdogs. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -43,7 +44,7 @@ static tuff_status dispatch(driver_device *device, VkCommandBuffer commands, con
         if (end > UINT32_MAX || (end < step->group_count && !program->word_count))
             return FAIL(TUFF_E_LIMIT, "vulkan: a dispatch of %llu groups is too large",
                         (unsigned long long)step->group_count);
-        /* Parts write different elements, but nothing says so to a validation layer; they are too long to lose by it. */
+        /* Parts write different elements, but a validation layer cannot know; they are too long to lose by it. */
         if (base)
             tuff__vulkan_barrier(commands, compute_stage);
         if (program->word_count) {
