@@ -122,6 +122,25 @@ static void text_that_is_no_header_is_refused(void **state)
     CHECK(examples);
 }
 
+/* A NUL byte ends a C string but not a header. */
+static void a_nul_byte_anywhere_is_refused(void **state)
+{
+    (void)state;
+    static const char header[] =
+        "{\"__metadata__\":{\"a\":\"b\"},\"x\":{\"dtype\":\"U8\",\"shape\":[0,10],\"data_offsets\":[0,0]}} ";
+    char changed[sizeof header + 1];
+    for (size_t at = 0; at < sizeof header; at++) {
+        memcpy(changed, header, at);
+        changed[at] = 0;
+        memcpy(changed + at + 1, header + at, sizeof header - 1 - at);
+        assert_null(parse(changed, sizeof header, 0));
+        assert_int_equal(tuff__last_status(), TUFF_E_FORMAT);
+    }
+    tuff_file *file = parse(header, sizeof header - 1, 0);
+    assert_non_null(file);
+    tuff_file_close(file);
+}
+
 static void keys_that_come_twice_are_refused(void **state)
 {
     (void)state;
@@ -341,6 +360,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(legal_files_are_read),
         cmocka_unit_test(text_that_is_no_header_is_refused),
+        cmocka_unit_test(a_nul_byte_anywhere_is_refused),
         cmocka_unit_test(keys_that_come_twice_are_refused),
         cmocka_unit_test(entries_need_their_three_fields),
         cmocka_unit_test(dtypes_are_known_or_refused),

@@ -2,7 +2,7 @@
    allocator belongs to the process: it becomes ours at the first use. */
 #include "io/json.h"
 
-#include <inttypes.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/thread.h"
@@ -90,6 +90,9 @@ tuff_status tuff__json_parse(const char *source, size_t size, json_t **out)
 {
     if (size == 0 || source[0] != '{')
         return FAIL(TUFF_E_FORMAT, "JSON: does not start with {");
+    /* jansson passes over a NUL byte behind a number. */
+    if (memchr(source, 0, size))
+        return FAIL(TUFF_E_FORMAT, "JSON: there is a NUL byte in it");
     TRY(scan(source, size));
     tuff__json_begin();
     json_error_t error;
