@@ -9,7 +9,8 @@
 
 typedef enum suite_fill {
     FILL_RANDOM, /* uniform between low and high */
-    FILL_EDGES   /* NaN, infinities, zeros, denormals, the largest numbers, and ones, each against each */
+    FILL_EDGES,  /* NaN, infinities, zeros, denormals, the largest numbers, and ones, each against each */
+    FILL_MIXED   /* edges first, then random */
 } suite_fill;
 
 /* How an operand reaches the op: as it lies in memory, or through a view that the kernel must index. */
@@ -41,6 +42,11 @@ struct suite_case {
    the dtype. */
 bool suite_case_at(op_code op, tuff_dtype dtype, int index, suite_case *out);
 
+/* Whether a case belongs to the short suite. Addressing is the same code for all elementwise ops and for all dtypes,
+   and a program a case is what time goes into: so f32 and one op of each kind see every shape, the others the telling
+   ones. */
+bool suite_is_telling(op_code op, tuff_dtype dtype, int index);
+
 /* The values of an operand, rounded to its dtype. seed chooses among random ones. Caller frees (tuff__free); NULL where
    memory ran out. */
 double *suite_values(const suite_case *of, int operand, uint32_t seed);
@@ -60,6 +66,7 @@ typedef struct suite_result {
 typedef struct suite_options {
     tuff_compile_options compile;
     uint32_t seed;
+    bool thorough; /* every op in every shape and view; else the views of one op stand for those of its kind */
 } suite_options;
 
 /* Runs all cases of an op in a dtype. False where the op does not take the dtype: *result is then untouched. options

@@ -180,12 +180,7 @@ void tuff__evaluate_where(const evaluation *e, int64_t count)
 
 static double cast_value(tuff_dtype from, tuff_dtype to, double value)
 {
-    bool bits_pass = (from == TUFF_I32 || from == TUFF_U32) && (to == TUFF_I32 || to == TUFF_U32);
-    if (bits_pass || (tuff__dtype_is_integer(from) && to == TUFF_U32))
-        return tuff__wrap(to, value);
-    if (tuff__dtype_is_float(from) && to == TUFF_F32)
-        return value;
-    return tuff__round_to(to, value);
+    return tuff__dtype_is_float(from) && to == TUFF_F32 ? value : tuff__round_to(to, value);
 }
 
 static double cast_bound(const evaluation *e, double value, double result, double error)
