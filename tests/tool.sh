@@ -1,0 +1,170 @@
+#!/bin/sh
+# The command line: verbs, exit codes, messages, bad input, interruption, resumption. Training runs on the first device found
+# that has kernels, and on the reference. Called: tool.sh BUILD
+set -u
+tuff=$1/tuff
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+
+fail() {
+    echo "FAILED: $*" >&2
+    failures=$((failures + 1))
+}
+
+# expect CODE TEXT COMMAND...: the command exits with CODE, and its output holds TEXT.
+expect() {
+    code=$1 text=$2
+    shift 2
+    "$@" >out 2>&1
+    got=$?
+    [ $got -eq "$code" ] || { fail "$* exits with $got, not $code:"; cat out >&2; }
+    grep -qF -e "$text" out || { fail "$*: its output lacks \"$text\":"; cat out >&2; }
+}
+
+# The text to learn: a sentence many times over.
+i=0
+while [ $i -lt 60 ]; do
+    echo "The licensed work is that which the licensee may copy, $i times."
+    i=$((i + 1))
+done >text
+
+# Every verb explains itself; wrong use is 2.
+for verb in devices verify train generate plan kernel; do
+    expect 0 "usage: tuff $verb" "$tuff" $verb --help
+    expect 2 "there is no option --nonsense" "$tuff" $verb --nonsense 1
+done
+expect 0 "Exit codes" "$tuff" --help
+expect 0 "tuff 0." "$tuff" --version
+expect 2 "usage: tuff VERB" "$tuff"
+expect 2 "there is no verb" "$tuff" trian
+expect 2 "give a text" "$tuff" train
+expect 2 "--steps takes a whole number" "$tuff" train --data text --steps many
+expect 2 "--steps takes a whole number" "$tuff" train --data text --steps 0
+expect 2 "--steps needs a value" "$tuff" train --data text --steps
+expect 2 "--fuse takes on|off" "$tuff" train --data text --fuse maybe
+expect 2 "--learning-rate takes a number" "$tuff" train --data text --learning-rate nan
+expect 2 "no multiple of 3 heads" "$tuff" train --data text --width 32 --heads 3
+expect 2 "--save-every needs --save" "$tuff" train --data text --save-every 3
+expect 2 "give the model" "$tuff" generate
+expect 2 "there is no op" "$tuff" verify nothing --device reference
+expect 0 "reference" "$tuff" devices
+expect 0 '"selector": "reference"' "$tuff" devices --json
+expect 0 "0 failures" "$tuff" verify neg --device reference
+expect 0 '"op": "neg"' "$tuff" verify neg --device reference --json
+
+# Bad input.
+: >empty
+echo short >short
+mkdir folder
+expect 1 "empty" "$tuff" train --data empty
+expect 1 "one window" "$tuff" train --data short
+expect 1 "missing" "$tuff" train --data missing
+expect 1 "folder" "$tuff" train --data folder
+expect 1 "quantum" "$tuff" train --data text --device quantum:7
+expect 1 "No such file" "$tuff" train --data text --save nowhere/checkpoint
+expect 1 "is a folder" "$tuff" train --data text --save folder
+expect 1 "missing" "$tuff" train --data text --resume missing
+expect 1 "missing" "$tuff" generate --checkpoint missing
+expect 1 "cannot" "$tuff" generate --checkpoint text
+expect 1 "log cannot be written" "$tuff" train --data text --device reference --log folder --width 8 --context 8 --layers 1
+
+# train_on DEVICE OPTIONS...: a small model.
+train_on() {
+    device=$1
+    shift
+    "$tuff" train --data text --device "$device" --layers 1 --heads 2 --width 16 --context 16 --batch 2 --sample 0 "$@"
+}
+
+# go_through DEVICE: training, stopping, resuming, sampling.
+go_through() {
+    device=$1
+    rm -f ./*.safetensors* log*
+    expect 0 "done after step 12" train_on "$device" --steps 12 --save whole.safetensors --log log --log-every 4
+    [ "$(wc -l <log)" -eq 3 ] || fail "$device: --log-every 4 of 12 steps wrote $(wc -l <log) lines"
+    grep -q '^{"step": 12, "loss": [0-9.]*, "tokens_per_second": [0-9.e+]*, "seconds": [0-9.e-]*, .*}$' log ||
+        fail "$device: the log says $(tail -n 1 log)"
+
+    # Half way and on gives the same bits, though the log and the saves in between differ.
+    expect 0 "stopped after step 5" train_on "$device" --steps 12 --stop-after 5 --save half.safetensors --save-every 2
+    [ -f half.safetensors.prev ] || fail "$device: --save-every keeps no previous checkpoint"
+    expect 0 "going on after step 5" "$tuff" train --data text --device "$device" --resume half.safetensors \
+        --save rest.safetensors --sample 0
+    cmp -s whole.safetensors rest.safetensors || fail "$device: the resumed run ends with other bits"
+    expect 0 "done after step 12" train_on "$device" --steps 12 --save seed.safetensors --seed 2
+    cmp -s whole.safetensors seed.safetensors && fail "$device: another seed trains the same weights"
+
+    # A sample is the same for the same seed, and starts with the prompt.
+    for seed in 1 1 2; do
+        "$tuff" generate --checkpoint whole.safetensors --device "$device" --prompt "The" --tokens 40 --temperature 1 \
+            --seed $seed >"sample-$seed" || fail "$device: generate --seed $seed"
+        [ $seed = 2 ] || { [ -f first ] && { cmp -s first sample-1 || fail "$device: the same seed gives another text"; }; }
+        [ -f first ] || cp sample-1 first
+    done
+    cmp -s sample-1 sample-2 && fail "$device: another seed gives the same text"
+    [ "$(head -c 3 sample-1)" = The ] || fail "$device: the sample does not start with its prompt"
+    [ "$(wc -c <sample-1)" -eq 44 ] || fail "$device: 40 tokens behind a prompt of 3 are $(wc -c <sample-1) bytes"
+    rm -f first
+
+    # Checkpoints that do not fit.
+    expect 1 "the checkpoint's model has" train_on "$device" --resume whole.safetensors --width 32
+    head -c 5000 whole.safetensors >cut.safetensors
+    expect 1 "cut.safetensors" train_on "$device" --resume cut.safetensors
+    expect 1 "cut.safetensors" "$tuff" generate --checkpoint cut.safetensors --device "$device"
+
+    # A disk that is full, played by a limit on the size of files: the old checkpoint stays.
+    cp half.safetensors full.safetensors
+    (
+        trap '' XFSZ
+        ulimit -f 8
+        "$tuff" train --data text --device "$device" --resume half.safetensors --save full.safetensors --sample 0 >full.out 2>&1
+    )
+    [ $? -eq 1 ] || fail "$device: a full disk is not reported"
+    grep -q "as it was before" full.out || fail "$device: on a full disk it says $(cat full.out)"
+    cmp -s half.safetensors full.safetensors || fail "$device: a full disk cost the old checkpoint"
+    [ -z "$(ls | grep tmp)" ] || fail "$device: a full disk left $(ls)"
+}
+
+# interrupt DEVICE: Ctrl-C in the middle saves the last whole step, and the rest gives the same bits.
+interrupt() {
+    device=$1
+    rm -f log ./*.safetensors*
+    "$tuff" train --data text --device "$device" --layers 1 --heads 2 --width 16 --context 16 --batch 2 --sample 0 \
+        --steps 100000 --save stopped.safetensors --log log --log-every 1 >out 2>&1 &
+    process=$!
+    waited=0
+    while [ "$(cat log 2>/dev/null | wc -l)" -lt 3 ] && [ $waited -lt 600 ]; do
+        sleep 0.1
+        waited=$((waited + 1))
+    done
+    kill -INT $process
+    wait $process
+    code=$?
+    [ $code -eq 0 ] || { fail "$device: after Ctrl-C it exits with $code:"; cat out >&2; }
+    grep -q "stopped after step" out || fail "$device: after Ctrl-C it does not say where it stopped"
+    step=$(sed -n 's/.*stopped after step \([0-9]*\).*/\1/p' out)
+    expect 0 "stopped after step $step" train_on "$device" --steps 100000 --stop-after "$step" --save again.safetensors
+    cmp -s stopped.safetensors again.safetensors || fail "$device: Ctrl-C saved other bits than --stop-after $step"
+}
+
+first=$("$tuff" devices --json | sed -n 's/.*"selector": "\([^"]*\)".*/\1/p' | head -n 1)
+for device in $first reference; do
+    go_through "$device"
+    interrupt "$device"
+    [ "$first" = reference ] && break
+done
+
+# What plans and kernels are made of, where there are kernels.
+if [ "$first" != reference ]; then
+    small="--layers 1 --heads 2 --width 16 --context 16 --batch 2"
+    expect 0 "dispatches" "$tuff" plan --device "$first" $small
+    expect 0 '"dispatches_unfused"' "$tuff" plan --device "$first" $small --json
+    expect 0 "matmul" "$tuff" kernel --device "$first"
+    expect 0 "kernel" "$tuff" kernel matmul --device "$first"
+    expect 0 "cumsum" "$tuff" kernel cumsum --device "$first"
+    expect 1 "no kernel" "$tuff" kernel nothing --device "$first"
+fi
+
+[ $failures -eq 0 ] || echo "$failures checks failed" >&2
+[ $failures -eq 0 ]
