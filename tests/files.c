@@ -2,6 +2,7 @@
    whatever fails and wherever the process dies. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -300,8 +301,15 @@ static void file_systems_without_links_get_a_copy(void **state)
 static file_operations genuine;
 static int collisions;
 
+/* Passes over no existing file and no link, whatever an attacker puts there. */
+static bool creates_safely(int flags, mode_t mode)
+{
+    return (flags & O_EXCL) && (flags & O_NOFOLLOW) && (flags & O_CLOEXEC) && mode == 0600;
+}
+
 static int collide(const char *path, int flags, mode_t mode)
 {
+    assert_true(!strstr(path, ".tmp-") || creates_safely(flags, mode));
     if (strstr(path, ".tmp-") && collisions-- > 0) {
         errno = EEXIST;
         return -1;

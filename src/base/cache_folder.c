@@ -17,10 +17,9 @@ static tuff_status join(const char *folder, const char *rest, char *out, size_t 
     size_t length = strlen(folder);
     while (length > 1 && folder[length - 1] == '/')
         length--;
-    if (length >= size || strlen(rest) >= size - length)
+    int written = snprintf(out, size, "%.*s%s", (int)(length < size ? length : size), folder, rest);
+    if (written < 0 || (size_t)written >= size)
         return FAIL(TUFF_E_IO, "no cache folder: its name is longer than %zu bytes", size - 1);
-    memcpy(out, folder, length);
-    memcpy(out + length, rest, strlen(rest) + 1);
     return TUFF_OK;
 }
 

@@ -116,7 +116,7 @@ static tuff_status read_all(file_reader *reader, uint64_t limit, void **data, si
 
 static tuff_status read_file(const char *path, bool own, uint64_t limit, void **data, size_t *size)
 {
-    file_reader reader;
+    file_reader reader = {.fd = -1};
     TRY(open_reader(path, own, &reader));
     tuff_status status = read_all(&reader, limit, data, size);
     tuff__reader_close(&reader);

@@ -220,7 +220,7 @@ static tuff_status examine_target(const char *path, bool *exists)
 
 tuff_status tuff__file_write(const char *path, const file_part *parts, int count, bool durable, bool keep_previous)
 {
-    bool exists;
+    bool exists = false;
     TRY(examine_target(path, &exists));
     text name = {0};
     tuff_status status = write_temporary(&name, path, parts, count, durable);

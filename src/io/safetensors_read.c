@@ -112,7 +112,7 @@ static tuff_file *read_source(source *from)
 
 tuff_file *tuff_file_open(const char *path)
 {
-    file_reader reader;
+    file_reader reader = {.fd = -1};
     if (!path) {
         (void)FAIL(TUFF_E_USAGE, "tuff_file_open: path is NULL");
         return NULL;
@@ -130,7 +130,7 @@ tuff_file *tuff_file_open(const char *path)
 
 tuff_file *tuff_file_parse(const void *data, size_t size)
 {
-    if (!data && size) {
+    if (!data) {
         (void)FAIL(TUFF_E_USAGE, "tuff_file_parse: data is NULL");
         return NULL;
     }
