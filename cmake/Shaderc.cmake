@@ -1,7 +1,7 @@
 # Finds a shaderc that really works, by linking and running a program that compiles a shader: some distributions
 # (Debian 12) ship a shared library with unresolved symbols, where only the static archives together with those of
-# glslang do. Sets TUFF_SHADERC_FOUND (where not, turns TUFF_SHADERC off) and TUFF_SHADERC_LIBRARIES (what to link); users
-# of the static library need them as well.
+# glslang do. Sets TUFF_SHADERC_FOUND (where not, turns TUFF_SHADERC off) and TUFF_SHADERC_LIBRARIES (what to link);
+# users of the static library need them as well.
 
 set(shaderc_test "${CMAKE_BINARY_DIR}/shaderc_test.c")
 file(WRITE "${shaderc_test}" [[
@@ -55,8 +55,8 @@ endmacro()
 tuff_try_shaderc(shared shaderc_shared)
 tuff_try_shaderc(plain shaderc)
 tuff_try_shaderc(combined -l:libshaderc_combined.a stdc++ m pthread)
-tuff_try_shaderc(archives -Wl,--start-group -l:libshaderc_combined.a glslang MachineIndependent GenericCodeGen OSDependent
-  OGLCompiler HLSL SPIRV SPIRV-Tools-opt SPIRV-Tools -Wl,--end-group stdc++ m pthread)
+tuff_try_shaderc(archives -Wl,--start-group -l:libshaderc_combined.a glslang MachineIndependent GenericCodeGen
+  OSDependent OGLCompiler HLSL SPIRV SPIRV-Tools-opt SPIRV-Tools -Wl,--end-group stdc++ m pthread)
 
 if(NOT TUFF_SHADERC_FOUND)
   set(TUFF_SHADERC OFF)

@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "device/vulkan/state.h"
 
-/* Names the way from GLSL to SPIR-V: to be raised with every change of it. The compiler's own version stays out, so that
-   a build without compiler finds the programs of a build with one. */
+/* Names the way from GLSL to SPIR-V: to be raised with every change of it. The compiler's own version stays out, so
+   that a build without compiler finds the programs of a build with one. */
 #define SPIRV_REVISION "2: shaderc, Vulkan 1.1, optimised for performance, floats declared"
 
 /* Puts a structure at the head of a pNext chain. */

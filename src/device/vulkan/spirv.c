@@ -1,6 +1,6 @@
 /* Declares in finished SPIR-V how floats must behave: GLSL cannot say it, and without it Vulkan lets a driver lose NaN,
    infinities and the sign of zero, or round as it likes. It is done after the optimiser, which leaves modules with
-   these declarations nearly as they are. Layout: SPIR-V specification 2.3 and 2.4; the modes: SPV_KHR_float_controls. */
+   these declarations nearly as they are. Layout: SPIR-V specification 2.3 and 2.4; modes: SPV_KHR_float_controls. */
 #include <string.h>
 
 #include "base/alloc.h"
