@@ -80,6 +80,9 @@ const char *tuff_device_absence(const char *api)
     return "no such API: tuff knows \"opencl\" and \"vulkan\"";
 }
 
+/* Bytes of one array on the reference device: more than any host has, less than what makes allocators complain. */
+#define HOST_LIMIT ((uint64_t)1 << 39)
+
 static void describe_reference(tuff_device_info *info)
 {
     *info = (tuff_device_info){
@@ -87,8 +90,8 @@ static void describe_reference(tuff_device_info *info)
         .selector = "reference",
         .api = "reference",
         .device_class = TUFF_DEVICE_REFERENCE,
-        .max_allocation = INT64_MAX,
-        .max_binding = INT64_MAX,
+        .max_allocation = HOST_LIMIT,
+        .max_binding = HOST_LIMIT,
         .offset_alignment = 16,
         .max_group_size = 1,
         .compute_units = 1,

@@ -97,20 +97,25 @@ static void give_idle(tuff_device *device, storage *released)
     }
 }
 
-static tuff_status make_buffer(tuff_device *device, storage *memory)
+/* The bytes behind a storage: a buffer of the driver, or host memory on the reference device. */
+static tuff_status make_memory(tuff_device *device, storage *memory)
 {
     const driver *calls = device->driver;
-    if (memory->size > device->info.max_allocation)
+    if (memory->size > device->info.max_allocation || memory->size > SIZE_MAX)
         return FAIL(TUFF_E_LIMIT, "%s: a buffer of %llu bytes; the largest of this device has %llu",
                     device->info.selector, (unsigned long long)memory->size,
                     (unsigned long long)device->info.max_allocation);
+    if (!calls) {
+        memory->host = tuff__alloc((size_t)memory->size);
+        return memory->host ? TUFF_OK : TUFF_E_OOM_HOST;
+    }
     tuff_status status = calls->buffer_create(device->handle, memory->size, &memory->buffer);
     if (tuff__pool_relieves(device, status))
         status = calls->buffer_create(device->handle, memory->size, &memory->buffer);
     return status;
 }
 
-/* A storage from the pool, the driver or, on the reference device, the host. Lock held. */
+/* A storage from the pool, or a new one. Lock held. */
 static tuff_status obtain(tuff_device *device, uint64_t size, storage **out)
 {
     storage *memory = device->driver ? take_idle(device, size) : NULL;
@@ -120,11 +125,7 @@ static tuff_status obtain(tuff_device *device, uint64_t size, storage **out)
             return TUFF_E_OOM_HOST;
         memory->device = device;
         memory->size = memory->capacity = size;
-        tuff_status status = TUFF_OK;
-        if (device->driver)
-            status = make_buffer(device, memory);
-        else if (!(memory->host = size <= SIZE_MAX ? tuff__alloc((size_t)size) : NULL))
-            status = FAIL(TUFF_E_OOM_HOST, "%llu bytes of host memory", (unsigned long long)size);
+        tuff_status status = make_memory(device, memory);
         if (status != TUFF_OK) {
             tuff__free(memory);
             return status;
