@@ -1,5 +1,5 @@
-/* Recomputes what golden files hold and prints the largest deviation of each quantity beside its bar.
-   Called: golden FILE... [--device D] [--fuse off]; exits with 1 where a deviation is beyond its bar, with 2 for wrong use. */
+/* Recomputes what golden files hold and prints the largest deviation of each quantity beside its bar. Called: golden
+   FILE... [--device D] [--fuse off]; exits with 1 where a deviation is beyond its bar, with 2 for wrong use. */
 #include <stdio.h>
 #include <string.h>
 

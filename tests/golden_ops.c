@@ -1,5 +1,5 @@
-/* Golden cases of single ops: each is built from the file's inputs and attributes, and its result and gradients are held
-   against the file's, every element within the bars that the file gives. */
+/* Golden cases of single ops: each is built from the file's inputs and attributes, and its result and gradients are
+   held against the file's, every element within the bars that the file gives. */
 #include "tests/golden_ops.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* Golden training runs: a GPT and a Llama are built from the file's configuration, given its weights, and trained on its
-   batches; logits, gradients, losses and weights are held against the file's, with the bars of its description. */
+/* Golden training runs: a GPT and a Llama are built from the file's configuration, given its weights, and trained on
+   its batches; logits, gradients, losses and weights are held against the file's, with the bars of its description. */
 #include "tests/golden_training.h"
 
 #include <jansson.h>
@@ -59,8 +59,8 @@ static bool read_config(trial *self)
     return self->batch > 0 && self->steps > 0 && model_check(&self->config) == TUFF_OK;
 }
 
-/* The schedule, out of the file's rates: warm-up ends with the first highest one, and the last one gives the fraction that
-   the cosine goes down to. */
+/* The schedule, out of the file's rates: warm-up ends with the first highest one, and the last one gives the
+   fraction that the cosine goes down to. */
 static bool read_schedule(const trial *self, tuff_optimizer_options *out)
 {
     tuff_file_tensor rates;
@@ -214,8 +214,8 @@ static bool run_forward(trial *self)
     return good;
 }
 
-/* Weights after step updates, where the file has them. The key part of qkv's bias has no gradient but rounding noise, which
-   AdamW may blow up: it has a bar of its own. */
+/* Weights after step updates, where the file has them. The key part of qkv's bias has no gradient but rounding
+   noise, which AdamW may blow up: it has a bar of its own. */
 static void compare_weights(trial *self, int64_t step)
 {
     char prefix[48], quantity[64];

@@ -1,5 +1,5 @@
-/* Parameters, optimizers and checkpoints on every device found: against plain C loops in double, and bit for bit where a
-   run goes on from a checkpoint. */
+/* Parameters, optimizers and checkpoints on every device found: against plain C loops in double, and bit for bit
+   where a run goes on from a checkpoint. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>

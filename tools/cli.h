@@ -18,9 +18,9 @@ typedef struct cli_texts {
 } cli_texts;
 void cli_texts_free(cli_texts *texts);
 
-/* One option, as a row of a verb's table. value points to: const char * for CLI_TEXT, cli_texts for CLI_TEXTS, int64_t for
-   CLI_WHOLE, double for CLI_NUMBER, int (the index of the choice) for CLI_CHOICE, bool for CLI_SWITCH. Its value before
-   parsing is the default. given, where not NULL, tells whether the option was there. */
+/* One option, as a row of a verb's table. value points to: const char * for CLI_TEXT, cli_texts for CLI_TEXTS,
+   int64_t for CLI_WHOLE, double for CLI_NUMBER, int (the index of the choice) for CLI_CHOICE, bool for CLI_SWITCH.
+   Its value before parsing is the default. given, where not NULL, tells whether the option was there. */
 typedef struct cli_option {
     const char *name; /* "--steps" */
     cli_kind kind;

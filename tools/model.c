@@ -1,4 +1,5 @@
-/* The forward pass of the models and their loss. Parameters are asked for by name: model_parameters.c says which there are. */
+/* The forward pass of the models and their loss. Parameters are asked for by name: model_parameters.c says which
+   there are. */
 #include "tools/model.h"
 
 #include <stdio.h>
@@ -112,7 +113,8 @@ static tuff_tensor *llama_output(const builder *b, tuff_tensor *x)
     return tuff_matmul(tuff_rms_norm(x, weight(b, "norm_f.gain"), 1, 1e-6), weight(b, "output.weight"));
 }
 
-/* What one form of model is made of. embed: tokens [B, T] -> [B, T, C]; block: the same shape; output: [..., C] -> logits. */
+/* What one form of model is made of. embed: tokens [B, T] -> [B, T, C]; block: the same shape; output: [..., C] ->
+   logits. */
 typedef struct form_rule {
     tuff_tensor *(*embed)(const builder *b, tuff_tensor *tokens);
     tuff_tensor *(*block)(const builder *b, tuff_tensor *x);

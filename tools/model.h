@@ -30,15 +30,16 @@ typedef struct language_model {
 tuff_status model_create(tuff_device *device, const model_config *config, language_model *out);
 void model_destroy(language_model *self);
 
-/* Writes the initial weights: normal with deviation 0.02, less for the projections that end in the residual stream, keyed
-   by seed and name; gains 1, biases 0. The same bits on every device. */
+/* Writes the initial weights: normal with deviation 0.02, less for the projections that end in the residual stream,
+   keyed by seed and name; gains 1, biases 0. The same bits on every device. */
 tuff_status model_initialize(language_model *self, uint64_t seed);
 
 /* tokens i32 [B, T], T at most the context -> logits [B, T, vocabulary]. */
 tuff_tensor *model_logits(language_model *self, tuff_graph *graph, tuff_tensor *tokens);
 /* The logits [vocabulary] that follow the token at position, an i32 scalar; tokens [1, T]. */
 tuff_tensor *model_next_logits(language_model *self, tuff_graph *graph, tuff_tensor *tokens, tuff_tensor *position);
-/* windows i32 [B, T + 1]: the mean cross-entropy of every token but the first, given those before it. logits may be NULL. */
+/* windows i32 [B, T + 1]: the mean cross-entropy of every token but the first, given those before it. logits may be
+   NULL. */
 tuff_tensor *model_loss(language_model *self, tuff_graph *graph, tuff_tensor *windows, tuff_tensor **logits);
 
 /* How the tool trains: the optimizer and its schedule for a run of steps. */

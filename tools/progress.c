@@ -1,5 +1,5 @@
-/* The progress line and the log. Reading a loss waits for the device, so lines are spaced: by a fixed number of steps, or so
-   that one appears about every second. */
+/* The progress line and the log. Reading a loss waits for the device, so lines are spaced: by a fixed number of
+   steps, or so that one appears about every second. */
 #include "tools/progress.h"
 
 #include <errno.h>

@@ -23,7 +23,8 @@ typedef struct progress {
     bool terminal;
 } progress;
 
-/* Opens the log (appending where append is set); path may be NULL. Message and EXIT_FAILED where it cannot be written. */
+/* Opens the log (appending where append is set); path may be NULL. Message and EXIT_FAILED where it cannot be
+   written. */
 int progress_open(progress *self, const cli_verb *verb, const char *path, bool append);
 /* Starts the clock. first steps are done, last is where the run ends. */
 void progress_begin(progress *self, int64_t first, int64_t last, int64_t total, int64_t tokens_per_step,

@@ -1,5 +1,5 @@
-/* Counter-based random numbers: the finalizer of SplitMix64 (Steele, Lea, Flood 2014) over key and index, twice, because
-   keys and indices are small numbers that differ in few bits. */
+/* Counter-based random numbers: the finalizer of SplitMix64 (Steele, Lea, Flood 2014) over key and index, twice,
+   because keys and indices are small numbers that differ in few bits. */
 #include "tools/random.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Numbers that depend on nothing but their key and index: initial weights, batches, samples. There is no state to save. */
+/* Numbers that depend on nothing but their key and index: initial weights, batches, samples. There is no state to
+   save. */
 #ifndef TUFF_TOOLS_RANDOM_H
 #define TUFF_TOOLS_RANDOM_H
 

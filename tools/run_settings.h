@@ -1,5 +1,5 @@
-/* What a checkpoint of the tool says beside its tensors: the model, and how it is trained, so that training can go on to the
-   same bits. */
+/* What a checkpoint of the tool says beside its tensors: the model, and how it is trained, so that training can go
+   on to the same bits. */
 #ifndef TUFF_TOOLS_RUN_SETTINGS_H
 #define TUFF_TOOLS_RUN_SETTINGS_H
 

@@ -1,5 +1,5 @@
-/* Sampling: the window of tokens and the position are inputs of a plan whose recording never changes; the host draws from
-   the logits that come back. */
+/* Sampling: the window of tokens and the position are inputs of a plan whose recording never changes; the host draws
+   from the logits that come back. */
 #include "tools/sampler.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* Text out of a model, byte by byte: one plan, recorded once and run for every byte. It reads the model's own arrays, so it
-   follows a training that goes on beside it. */
+/* Text out of a model, byte by byte: one plan, recorded once and run for every byte. It reads the model's own
+   arrays, so it follows a training that goes on beside it. */
 #ifndef TUFF_TOOLS_SAMPLER_H
 #define TUFF_TOOLS_SAMPLER_H
 

@@ -1,5 +1,6 @@
-/* tuff train: trains a byte-level GPT on text files. A step is one run of one plan; the host writes the next windows and
-   reads nothing back but the report of a step that gets a line. Ctrl-C ends the loop between two steps and saves. */
+/* tuff train: trains a byte-level GPT on text files. A step is one run of one plan; the host writes the next windows
+   and reads nothing back but the report of a step that gets a line. Ctrl-C ends the loop between two steps and
+   saves. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Options of tuff train. A checkpoint's settings hold unless the command line says otherwise; its model cannot change. */
+/* Options of tuff train. A checkpoint's settings hold unless the command line says otherwise; its model cannot
+   change. */
 #include "tools/train_options.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
-/* Checkpoints: one safetensors file with every parameter by name, the optimizer's moments by the same names, the counter,
-   and metadata. Slabs and their padding are not in the file, so that other programs can read it and the layout may change.
-   Loading checks everything before it writes anything; a hash of all tensors finds damage that the format cannot. */
+/* Checkpoints: one safetensors file with every parameter by name, the optimizer's moments by the same names, the
+   counter, and metadata. Slabs and their padding are not in the file, so that other programs can read it and the
+   layout may change. Loading checks everything before it writes anything; a hash of all tensors finds damage that
+   the format cannot. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

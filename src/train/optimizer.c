@@ -1,6 +1,6 @@
-/* The optimizer: its options, its state, and the part of the graph that turns a loss into an update. Gradients are gathered
-   in a slab like the parameters' (the compiler writes them there in the first place), so that norm, clipping and update are
-   a few dispatches over whole slabs. */
+/* The optimizer: its options, its state, and the part of the graph that turns a loss into an update. Gradients are
+   gathered in a slab like the parameters' (the compiler writes them there in the first place), so that norm,
+   clipping and update are a few dispatches over whole slabs. */
 #include <math.h>
 
 #include "train/rules.h"

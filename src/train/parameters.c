@@ -1,5 +1,5 @@
-/* The parameters of a model in one slab. Their places are decided once, at creation; everything that works on all of them
-   at once (optimizer, norm, checkpoint) works on the slab. */
+/* The parameters of a model in one slab. Their places are decided once, at creation; everything that works on all of
+   them at once (optimizer, norm, checkpoint) works on the slab. */
 #include <string.h>
 
 #include "base/checked.h"

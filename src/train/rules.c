@@ -1,5 +1,6 @@
-/* Optimizers as descriptors: a rule is the names of its moments and the formula of its update, elementwise over whole slabs,
-   so that a step is one dispatch whatever the number of tensors. Scalars of a step are made first, once. */
+/* Optimizers as descriptors: a rule is the names of its moments and the formula of its update, elementwise over
+   whole slabs, so that a step is one dispatch whatever the number of tensors. Scalars of a step are made first,
+   once. */
 #include <math.h>
 
 #include "train/rules.h"

@@ -1,5 +1,5 @@
-/* The learning rate as a function of the step, built into the graph: the step is device data, so that one recording serves
-   all steps and no step needs the host. */
+/* The learning rate as a function of the step, built into the graph: the step is device data, so that one recording
+   serves all steps and no step needs the host. */
 #include "train/train.h"
 
 static tuff_tensor *number(tuff_tensor *beside, double value)
@@ -7,8 +7,8 @@ static tuff_tensor *number(tuff_tensor *beside, double value)
     return tuff_constant(tuff_tensor_graph(beside), TUFF_F32, value);
 }
 
-/* Cosine from the rate to its final fraction: f + (1 - f) (1 + cos(pi p)) / 2 with the part p done, written with the square
-   of cos(pi p / 2), which does not lose digits near the end. */
+/* Cosine from the rate to its final fraction: f + (1 - f) (1 + cos(pi p)) / 2 with the part p done, written with the
+   square of cos(pi p / 2), which does not lose digits near the end. */
 static tuff_tensor *cosine(const tuff_optimizer_options *options, tuff_tensor *step)
 {
     const double length = (double)(options->total_steps - options->warmup_steps);
