@@ -49,20 +49,13 @@ static double divide(double x, double y)
 }
 
 static const function functions[] = {
-    {"exp", tuff_exp, exp, 4, 0, -104, 89},
-    {"exp2", tuff_exp2, exp2, 4, 0, -150, 128},
-    {"expm1", tuff_expm1, expm1, 4, 0, -20, 89},
-    {"log", tuff_log, log, 4, 0, 0, 4},
-    {"log2", tuff_log2, log2, 4, 0, 0, 4},
-    {"log1p", tuff_log1p, log1p, 4, 0, -1, 4},
-    {"sqrt", tuff_sqrt, sqrt, 5, 0, 0, 100},
-    {"rsqrt", tuff_rsqrt, rsqrt, 3, 0, 0, 100},
-    {"sin", tuff_sin, sin, 4, 1e-7, -1e5, 1e5},
-    {"cos", tuff_cos, cos, 4, 1e-7, -1e5, 1e5},
-    {"tanh", tuff_tanh, tanh, 4, 0, -10, 10},
-    {"sigmoid", tuff_sigmoid, sigmoid, 4, 0, -104, 30},
-    {"erf", tuff_erf, erf, 4, 0, -4.2, 4.2},
-    {"erfc", tuff_erfc, erfc, 8, 0, -5, 10.2},
+    {"exp", tuff_exp, exp, 4, 0, -104, 89},      {"exp2", tuff_exp2, exp2, 4, 0, -150, 128},
+    {"expm1", tuff_expm1, expm1, 4, 0, -20, 89}, {"log", tuff_log, log, 4, 0, 0, 4},
+    {"log2", tuff_log2, log2, 4, 0, 0, 4},       {"log1p", tuff_log1p, log1p, 4, 0, -1, 4},
+    {"sqrt", tuff_sqrt, sqrt, 5, 0, 0, 100},     {"rsqrt", tuff_rsqrt, rsqrt, 3, 0, 0, 100},
+    {"sin", tuff_sin, sin, 4, 1e-7, -1e5, 1e5},  {"cos", tuff_cos, cos, 4, 1e-7, -1e5, 1e5},
+    {"tanh", tuff_tanh, tanh, 4, 0, -10, 10},    {"sigmoid", tuff_sigmoid, sigmoid, 4, 0, -104, 30},
+    {"erf", tuff_erf, erf, 4, 0, -4.2, 4.2},     {"erfc", tuff_erfc, erfc, 8, 0, -5, 10.2},
 };
 
 static const function_of_two functions_of_two[] = {
@@ -73,11 +66,11 @@ static const function_of_two functions_of_two[] = {
 #define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
 static const float edges[] = {
-    0.0f,       -0.0f,      1.0f,       -1.0f,      INFINITY,   -INFINITY,  NAN,    0.5f,    -0.5f,     2.0f,
-    -2.0f,      3.0f,       -3.0f,      FLT_MIN,    -FLT_MIN,   FLT_MAX,    -FLT_MAX, 1e-45f, -1e-45f,  1.1754942e-38f,
-    88.72283f,  88.72284f,  88.7229f,   -87.33655f, -103.97f,   -104.0f,    128.0f, -126.0f, -149.0f,   -150.0f,
-    1e-8f,      -1e-8f,     1e-30f,     9.0f,       10.05f,     10.06f,     -9.0f,  4.0f,    3.9f,      16777216.0f,
-    33554432.f, 16777215.f, 1e10f,      -1e10f,     100.0f,     -100.0f,    1.5f,   -2.5f,   102943.0f, -102944.0f,
+    0.0f,       -0.0f,      1.0f,     -1.0f,      INFINITY, -INFINITY, NAN,      0.5f,    -0.5f,     2.0f,
+    -2.0f,      3.0f,       -3.0f,    FLT_MIN,    -FLT_MIN, FLT_MAX,   -FLT_MAX, 1e-45f,  -1e-45f,   1.1754942e-38f,
+    88.72283f,  88.72284f,  88.7229f, -87.33655f, -103.97f, -104.0f,   128.0f,   -126.0f, -149.0f,   -150.0f,
+    1e-8f,      -1e-8f,     1e-30f,   9.0f,       10.05f,   10.06f,    -9.0f,    4.0f,    3.9f,      16777216.0f,
+    33554432.f, 16777215.f, 1e10f,    -1e10f,     100.0f,   -100.0f,   1.5f,     -2.5f,   102943.0f, -102944.0f,
 };
 
 static float from_bits(uint32_t bits)
@@ -155,8 +148,9 @@ static bool passes_of_two(const function_of_two *of, float x, float y, float got
     double value = of->value(x, y);
     if (is_within(got, value, of->ulps, 0))
         return true;
-    return !has_denormals && (may_flush(got, value) || ((is_denormal(x) || is_denormal(y)) &&
-                                                        is_within(got, of->value(flushed(x), flushed(y)), of->ulps, 0)));
+    return !has_denormals &&
+           (may_flush(got, value) ||
+            ((is_denormal(x) || is_denormal(y)) && is_within(got, of->value(flushed(x), flushed(y)), of->ulps, 0)));
 }
 
 static float *make_floats(void)
