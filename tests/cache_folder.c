@@ -1,5 +1,5 @@
-/* The cache folder is used only where nobody else can write to it; whatever is put in its place, nothing foreign is read and
-   nothing hangs. */
+/* The cache folder is used only where nobody else can write to it; whatever is put in its place, nothing foreign is
+   read and nothing hangs. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

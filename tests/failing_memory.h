@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Installs the allocator. Request number failing (from 1; 0: none) fails, and with sticky every one after it too. Counts
-   start at 0. */
+/* Installs the allocator. Request number failing (from 1; 0: none) fails, and with sticky every one after it too.
+   Counts start at 0. */
 void failing_memory_begin(int64_t failing, bool sticky);
 /* Back to malloc. Answers whether a request was made to fail. All blocks must have been given back. */
 bool failing_memory_end(void);

@@ -14,8 +14,8 @@ typedef enum fault_kind {
     FAULT_EXIT   /* the process ends before the operation, as by SIGKILL */
 } fault_kind;
 
-/* Installs the table. Operation number failing (from 1) goes wrong, and with sticky every one after it too. close really
-   closes before it fails. */
+/* Installs the table. Operation number failing (from 1) goes wrong, and with sticky every one after it too. close
+   really closes before it fails. */
 void faulty_files_begin(fault_kind kind, int failing, bool sticky);
 /* Back to the real operations. Answers whether an operation was made to go wrong. */
 bool faulty_files_end(void);

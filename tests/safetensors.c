@@ -1,5 +1,5 @@
-/* safetensors files as a user sees them: read, written, read again, with every kind of mistake in their use and with every
-   failure of memory and disk. Malformed files are in safetensors_malformed.c. */
+/* safetensors files as a user sees them: read, written, read again, with every kind of mistake in their use and with
+   every failure of memory and disk. Malformed files are in safetensors_malformed.c. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,8 @@
 #include "scratch_folder.h"
 #include "tuff/io.h"
 
-/* Written by the format's own library (version 0.8.0): all our dtypes, names to be escaped and sorted, an empty tensor. */
+/* Written by the format's own library (version 0.8.0): all our dtypes, names to be escaped and sorted, an empty
+   tensor. */
 #define REFERENCE TUFF_TEST_DATA "/safetensors/reference"
 
 static const float weights[] = {1.5f, -2.0f, 3.25f, 0.0f, 1e-45f, -0.0f};
@@ -281,8 +282,8 @@ static bool same_tensors(const tuff_file *a, const tuff_file *b, size_t *differe
     return same;
 }
 
-/* A flipped bit in a name gives another name. Everything else must be noticed or change nothing: blanks that become other
-   blanks, for instance. */
+/* A flipped bit in a name gives another name. Everything else must be noticed or change nothing: blanks that become
+   other blanks, for instance. */
 static void every_flipped_bit_of_a_header_is_noticed_or_harmless(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Every way in which a safetensors file is known to be wrong, each with the status and the words that name the mistake, and
-   the odd ones that are legal. */
+/* Every way in which a safetensors file is known to be wrong, each with the status and the words that name the
+   mistake, and the odd ones that are legal. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -38,7 +38,8 @@ TUFF_API int tuff_file_metadata_count(const tuff_file *file);
 TUFF_API tuff_status tuff_file_metadata_at(const tuff_file *file, int index, const char **key, const char **text);
 
 /* Writes a file: to path.tmp-..., flushed, renamed over path; the old path stays intact until the new one is whole,
-   and is then kept as path.prev. tensors hold name, dtype, shape, data and size; keys and texts are metadata_count long. */
+   and is then kept as path.prev. tensors hold name, dtype, shape, data and size; keys and texts are metadata_count
+   long. */
 TUFF_API tuff_status tuff_file_save(const char *path, const tuff_file_tensor *tensors, int count,
                                     const char *const *keys, const char *const *texts, int metadata_count);
 

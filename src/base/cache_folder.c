@@ -1,5 +1,5 @@
-/* The folder for what tuff keeps between runs. Programs in it are handed to drivers, which do not survive hostile bytes,
-   so it is used only where nobody else can write to it. */
+/* The folder for what tuff keeps between runs. Programs in it are handed to drivers, which do not survive hostile
+   bytes, so it is used only where nobody else can write to it. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif

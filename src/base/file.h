@@ -24,8 +24,8 @@ typedef struct file_operations {
 /* The table in use; tests may replace entries. */
 extern file_operations tuff__file;
 
-/* Reads a whole regular file of at most limit bytes (TUFF_E_LIMIT beyond); *data is freed by the caller (tuff__free) and
-   has a 0 behind its last byte. Refuses FIFOs, devices and directories without hanging. */
+/* Reads a whole regular file of at most limit bytes (TUFF_E_LIMIT beyond); *data is freed by the caller (tuff__free)
+   and has a 0 behind its last byte. Refuses FIFOs, devices and directories without hanging. */
 tuff_status tuff__file_read(const char *path, uint64_t limit, void **data, size_t *size);
 
 /* A regular file that is read piece by piece. path is the caller's and outlives the reader. */
@@ -44,10 +44,10 @@ typedef struct file_part {
     const void *data;
     size_t size;
 } file_part;
-/* Writes parts to path.tmp-<pid>-<random> (O_EXCL, 0600), then renames it over path. durable: fsync of the file and its
-   folder. keep_previous: the old file stays as path.prev. On failure path is as before and the temporary is gone; only
-   where nothing but the last flush of the folder failed, path is the whole new file. A device, FIFO or directory at path
-   is refused. */
+/* Writes parts to path.tmp-<pid>-<random> (O_EXCL, 0600), then renames it over path. durable: fsync of the file and
+   its folder. keep_previous: the old file stays as path.prev. On failure path is as before and the temporary is gone;
+   only where nothing but the last flush of the folder failed, path is the whole new file. A device, FIFO or directory
+   at path is refused. */
 tuff_status tuff__file_write(const char *path, const file_part *parts, int count, bool durable, bool keep_previous);
 
 /* The folder for programs and device records: $TUFF_CACHE_DIR, else $XDG_CACHE_HOME/tuff, else $HOME/.cache/tuff; made
@@ -55,7 +55,8 @@ tuff_status tuff__file_write(const char *path, const file_part *parts, int count
    set-uid process, somebody else's HOME) or it cannot be made, or where TUFF_CACHE_DIR is empty (off): the caller goes
    on without. */
 tuff_status tuff__cache_folder(char *out, size_t size);
-/* Like tuff__file_read for a file in the cache folder: O_NOFOLLOW, owned by us, no write permission for others, one link. */
+/* Like tuff__file_read for a file in the cache folder: O_NOFOLLOW, owned by us, no write permission for others, one
+   link. */
 tuff_status tuff__cache_read(const char *path, uint64_t limit, void **data, size_t *size);
 
 #endif

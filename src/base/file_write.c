@@ -185,8 +185,8 @@ static tuff_status flush_folder(int fd, const char *path)
     return result < 0 && errno != EINVAL ? tuff__fail_errno("flush the folder of", path) : TUFF_OK;
 }
 
-/* Puts the finished temporary file in the place of path. The folder is opened first, so that the last step that can fail
-   before path changes is the rename itself. */
+/* Puts the finished temporary file in the place of path. The folder is opened first, so that the last step that can
+   fail before path changes is the rename itself. */
 static tuff_status commit(const char *name, const char *path, bool durable, bool keep)
 {
     int folder = -1;

@@ -20,8 +20,8 @@ tuff_status tuff__text_status(const text *self);
 void tuff__text_clear(text *self); /* keeps memory and forgets the failure */
 void tuff__text_free(text *self);
 
-/* Makes one line of a message: control characters become blanks, blanks at the end and a UTF-8 sequence that was cut off
-   there go. */
+/* Makes one line of a message: control characters become blanks, blanks at the end and a UTF-8 sequence that was cut
+   off there go. */
 void tuff__text_one_line(char *line);
 
 /* "[2,3]" into buffer, which is answered; cut where it does not fit. SHAPE_TEXT(s) is a buffer literal for messages. */

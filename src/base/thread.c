@@ -4,6 +4,7 @@
 #endif
 #include "base/thread.h"
 
+#include <sched.h>
 #include <stddef.h>
 #include <time.h>
 
@@ -41,6 +42,10 @@ uint64_t tuff__nanoseconds(void)
 
 void tuff__sleep(uint64_t nanoseconds)
 {
+    if (nanoseconds == 0) {
+        (void)sched_yield();
+        return;
+    }
     const struct timespec pause = {(time_t)(nanoseconds / 1000000000u), (long)(nanoseconds % 1000000000u)};
     (void)nanosleep(&pause, NULL);
 }

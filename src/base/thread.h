@@ -14,7 +14,7 @@ void tuff__unlock(mutex *lock);
 void tuff__once(pthread_once_t *once, void (*call)(void));
 /* Monotonic time. */
 uint64_t tuff__nanoseconds(void);
-/* May return early. */
+/* May return early; 0 lets other threads go first. */
 void tuff__sleep(uint64_t nanoseconds);
 
 #endif

@@ -44,9 +44,9 @@ static size_t skip_string(const char *source, size_t size, size_t at)
     return at;
 }
 
-/* At least the bytes that one byte of structure makes us ask for: an object with its first buckets, an array with its first
-   slots, a pair with its share in buckets that doubled (and, in the outer object, what the caller keeps of it), a value
-   with its share in slots that doubled. */
+/* At least the bytes that one byte of structure makes us ask for: an object with its first buckets, an array with its
+   first slots, a pair with its share in buckets that doubled (and, in the outer object, what the caller keeps of it),
+   a value with its share in slots that doubled. */
 static uint64_t cost_of(char byte, int depth)
 {
     switch (byte) {

@@ -1,5 +1,5 @@
-/* Opens safetensors files and hands out their tensors. The header is read and checked before any memory is asked for that
-   the data need; each tensor's bytes then go to an aligned place, wherever they lie in the file. */
+/* Opens safetensors files and hands out their tensors. The header is read and checked before any memory is asked for
+   that the data need; each tensor's bytes then go to an aligned place, wherever they lie in the file. */
 #include "io/safetensors.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* Writes safetensors files: the same tensors and metadata give the same bytes, laid out as the format's own writer does, and
-   every file written is one that the reader accepts. */
+/* Writes safetensors files: the same tensors and metadata give the same bytes, laid out as the format's own writer
+   does, and every file written is one that the reader accepts. */
 #include "io/safetensors.h"
 
 #include <limits.h>
