@@ -144,11 +144,10 @@ tuff_status tuff__reference_write_double(reference_plan *plan, const char *name,
     return TUFF_OK;
 }
 
-/* Inputs that nothing reads need no values. */
 static tuff_status inputs_are_written(const reference_plan *plan)
 {
     for (int i = 0; i < plan->graph->node_count; i++)
-        if (plan->graph->nodes[i]->op == OP_INPUT && plan->values[i].last_use != i && !plan->values[i].written)
+        if (plan->graph->nodes[i]->op == OP_INPUT && !plan->values[i].written)
             return FAIL(TUFF_E_USAGE, "run: the input \"%.200s\" was never written",
                         plan->graph->nodes[i]->attributes.name);
     return TUFF_OK;
