@@ -18,7 +18,7 @@ typedef struct golden_case {
     int input_count;
     struct {
         char name[64];
-        tuff_file_tensor wanted; /* as in the file */
+        tuff_file_tensor wanted;   /* as in the file */
         tuff_tensor *raw, *tensor; /* the input, and what it means: a cast to bool where the file has u8 */
     } inputs[GOLDEN_INPUTS_MAX];
 } golden_case;

@@ -42,7 +42,7 @@ typedef struct tuff_optimizer_options {
     bool nesterov;             /* SGD */
     double weight_decay;
     bool decay_all;            /* decay tensors of rank < 2 as well */
-    double clip_norm;          /* > 0: gradients are scaled by min(1, clip_norm / (norm + 1e-6)), norm over all of them */
+    double clip_norm;          /* > 0: gradients are scaled by min(1, clip_norm / (norm + 1e-6)), norm over all */
     int64_t warmup_steps;      /* the rate rises linearly: rate · (s + 1) / warmup_steps */
     int64_t total_steps;       /* > 0: cosine from there to final_fraction of the rate at total_steps */
     double final_fraction;     /* of the rate, at the end of the cosine */
