@@ -17,25 +17,34 @@ static tuff_status poll_event(cl_event event, bool *done, cl_int *state)
     return *state < 0 ? tuff__cl_fail(*state, "an enqueued command") : TUFF_OK;
 }
 
-/* Sleeps from 20 us to 500 us between polls: a wait costs no processor, which may be the device itself. */
+/* Short work is met by polling that lets other threads go first; from then on sleeps cost no processor, which may be the
+   device itself. */
+static uint64_t next_pause(uint64_t waited)
+{
+    if (waited < 100 * MICROSECOND)
+        return 0;
+    return waited < 5000 * MICROSECOND ? 50 * MICROSECOND : 500 * MICROSECOND;
+}
+
 tuff_status tuff__cl_wait_event(cl_event event)
 {
-    uint64_t since = tuff__nanoseconds(), pause = 20 * MICROSECOND;
+    const uint64_t begin = tuff__nanoseconds();
+    uint64_t progress = begin;
     cl_int state = CL_QUEUED, last = CL_QUEUED;
     for (;;) {
         bool done = false;
         TRY(poll_event(event, &done, &state));
         if (done)
             return TUFF_OK;
+        uint64_t now = tuff__nanoseconds();
         if (state != last) {
             last = state;
-            since = tuff__nanoseconds();
+            progress = now;
         }
-        if (tuff__nanoseconds() - since > tuff__cl_patience)
+        if (now - progress > tuff__cl_patience)
             return FAIL(TUFF_E_TIMEOUT, "the device shows no progress for %.1f s: a kernel may hang",
                         (double)tuff__cl_patience / SECOND);
-        tuff__sleep(pause);
-        pause = pause < 500 * MICROSECOND ? pause * 2 : pause;
+        tuff__sleep(next_pause(now - begin));
     }
 }
 
