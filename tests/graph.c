@@ -314,7 +314,8 @@ static void casts_truncate_saturate_and_round_to_even(void **state)
            0);
     EXPECT(tuff_cast(F32(new_graph(), S(3), -1, 300, 7.5f), TUFF_U8), 0, 255, 7);
     EXPECT(tuff_cast(F32(new_graph(), S(3), 0, -0.0f, NAN), TUFF_BOOL), 0, 0, 1);
-    EXPECT(tuff_cast(I32(new_graph(), S(2), -1, 5), TUFF_U32), 0, 5);
+    EXPECT(tuff_cast(I32(new_graph(), S(2), -1, 5), TUFF_U32), 4294967295.0, 5);
+    EXPECT(tuff_cast(I32(new_graph(), S(3), -1, 300, 5), TUFF_U8), 0, 255, 5);
     EXPECT(tuff_cast(F32(new_graph(), S(5), 2049, 2051, 65519, 65520, 3e-8f), TUFF_F16), 2048, 2052, 65504, INFINITY,
            5.9604644775390625e-08);
     EXPECT(tuff_cast(F32(new_graph(), S(3), 257, 259, 3.4e38f), TUFF_BF16), 256, 260, INFINITY);

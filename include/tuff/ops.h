@@ -60,7 +60,8 @@ TUFF_API tuff_tensor *tuff_and(tuff_tensor *x, tuff_tensor *y);
 TUFF_API tuff_tensor *tuff_or(tuff_tensor *x, tuff_tensor *y);
 /* condition ? x : y, elements moved bit for bit; the branch not taken reaches neither value nor gradient. */
 TUFF_API tuff_tensor *tuff_where(tuff_tensor *condition, tuff_tensor *x, tuff_tensor *y);
-/* Floats round to nearest even; to integers truncates and saturates, NaN gives 0; to bool is x != 0. */
+/* Floats round to nearest even; to integers truncates and saturates, NaN gives 0, but between i32 and u32 the bits
+   pass; to bool is x != 0. */
 TUFF_API tuff_tensor *tuff_cast(tuff_tensor *x, tuff_dtype dtype);
 
 /* Reductions over count axes; keep: reduced axes stay as extent 1. The sum of no terms is 0, the maximum of none is

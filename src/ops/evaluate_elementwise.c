@@ -178,8 +178,11 @@ void tuff__evaluate_where(const evaluation *e, int64_t count)
     }
 }
 
+/* Between i32 and u32 bits pass, as in C; 8-bit integers saturate like all else. */
 static double cast_value(tuff_dtype from, tuff_dtype to, double value)
 {
+    if (tuff__dtype_is_integer(from) && (to == TUFF_I32 || to == TUFF_U32))
+        return tuff__wrap(to, value);
     return tuff__dtype_is_float(from) && to == TUFF_F32 ? value : tuff__round_to(to, value);
 }
 
