@@ -33,7 +33,9 @@ mkdir "$work/none"
 )
 # A file that is no library hides the real loader of that name.
 (
-    echo "not a library" | tee "$work/none/libOpenCL.so.1" >"$work/none/libvulkan.so.1"
+    for name in libOpenCL.so.1 libOpenCL.so libvulkan.so.1 libvulkan.so; do
+        echo "not a library" >"$work/none/$name"
+    done
     export LD_LIBRARY_PATH="$work/none"
     check "no loader"
 )
