@@ -111,13 +111,21 @@ static tuff_status make_tasks(struct fusion *fusion)
     return TUFF_OK;
 }
 
+bool tuff__task_is_empty(const struct task *task)
+{
+    for (int i = 0; i < task->root_count; ++i)
+        if (tuff_shape_count(task->roots[i]->outputs[0].shape) > 0)
+            return false;
+    return true;
+}
+
 /* True in *again where a task's chain needs another grouping. */
 static tuff_status check_task(struct fusion *fusion, const struct task *task, bool *again)
 {
     fused_chain chain;
     const node *give_up;
     bool impossible;
-    if (task->kind == TASK_SCATTER)
+    if (task->kind == TASK_SCATTER || tuff__task_is_empty(task))
         return TUFF_OK;
     TRY(tuff__chain_build(fusion, task, &chain, &give_up, &impossible));
     const bool crowded = chain.buffer_count > fusion->buffer_limit - 3;

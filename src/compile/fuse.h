@@ -65,6 +65,8 @@ const node *tuff__operand_view(const struct fusion *fusion, const tuff_tensor *o
 
 /* True for nodes that always have memory: inputs, arrays, constants. */
 bool tuff__is_source(const node *at);
+/* True where a task stores no elements at all. */
+bool tuff__task_is_empty(const struct task *task);
 /* Fills in what a task reads: sources, and anchors that other tasks store. */
 tuff_status tuff__task_find_reads(struct fusion *fusion, struct task *task);
 /* Decides which nodes have memory. Called again after a chain gave up on a node (its fact `forced` is then set). */

@@ -162,19 +162,10 @@ static tuff_status lower_reducing(lowered *with, int index, fused_chain *chain)
     return TUFF_OK;
 }
 
-/* Nothing to store: every output has no elements. */
-static bool is_empty(const struct task *task)
-{
-    for (int i = 0; i < task->root_count; ++i)
-        if (tuff_shape_count(task->roots[i]->outputs[0].shape) > 0)
-            return false;
-    return true;
-}
-
 tuff_status tuff__lower_task(lowered *with, int index)
 {
     const struct task *task = &with->fusion->tasks[index];
-    if (is_empty(task))
+    if (tuff__task_is_empty(task))
         return TUFF_OK;
     if (task->kind == TASK_SCATTER)
         return tuff__lower_scatter(with, index);

@@ -114,20 +114,21 @@ static tuff_status allocate_blocks(lowered *with, const placement *all, int coun
     return TUFF_OK;
 }
 
-static void resolve(lowered *with, int id)
+static void resolve_whole(lowered *with, memory_buffer *of)
+{
+    of->storage = with->blocks[of->planned >> BLOCK_SHIFT];
+    of->offset = of->planned & (((uint64_t)1 << BLOCK_SHIFT) - 1);
+}
+
+static void resolve_part(lowered *with, int id)
 {
     memory_buffer *of = &with->buffers[id];
     const int root = root_of(with, id);
-    if (root == id && !of->fixed) {
-        of->storage = with->blocks[of->planned >> BLOCK_SHIFT];
-        of->offset = of->planned & (((uint64_t)1 << BLOCK_SHIFT) - 1);
-    } else if (root != id) {
-        int64_t at = 0;
-        for (int k = id; k != root; k = with->buffers[k].parent)
-            at += with->buffers[k].parent_at;
-        of->storage = with->buffers[root].storage;
-        of->offset = with->buffers[root].offset + (uint64_t)at * tuff_dtype_size(of->dtype);
-    }
+    int64_t at = 0;
+    for (int k = id; k != root; k = with->buffers[k].parent)
+        at += with->buffers[k].parent_at;
+    of->storage = with->buffers[root].storage;
+    of->offset = with->buffers[root].offset + (uint64_t)at * tuff_dtype_size(of->dtype);
 }
 
 static tuff_status plan(lowered *with, placement *all)
@@ -151,9 +152,11 @@ static tuff_status plan(lowered *with, placement *all)
     for (int i = 0; i < count; ++i)
         place(with, all, i, info->max_allocation);
     TRY(allocate_blocks(with, all, count));
+    for (int i = 0; i < count; ++i)
+        resolve_whole(with, &with->buffers[all[i].id]);
     for (int i = 0; i < with->buffer_count; ++i)
-        if (with->buffers[i].used)
-            resolve(with, i);
+        if (with->buffers[i].used && with->buffers[i].parent >= 0)
+            resolve_part(with, i);
     return TUFF_OK;
 }
 

@@ -12,8 +12,11 @@ typedef struct rebuild {
     bool only_live;
 } rebuild;
 
+/* Inputs stay, so that the host may write them whether or not anything reads them. */
 static void mark_live(const tuff_graph *source, bool *live)
 {
+    for (int i = 0; i < source->node_count; ++i)
+        live[i] = source->nodes[i]->op == OP_INPUT;
     for (int i = 0; i < source->output_count; ++i)
         live[source->outputs[i].tensor->node->id] = true;
     for (int i = 0; i < source->assign_count; ++i)
