@@ -38,6 +38,7 @@ typedef struct tuff_device_info {
     uint32_t compute_units;
     uint32_t max_bindings; /* storage buffers that one kernel can see */
     uint32_t subgroup_size; /* as the driver claims; 0: none */
+    uint32_t vector_width;  /* native float lanes, as the driver claims; 0: unknown */
     bool narrow_storage; /* kernels can store single 8-bit and 16-bit elements */
     bool half_arithmetic;
     bool int64;
@@ -48,7 +49,7 @@ typedef struct tuff_device_info {
     bool proved_nan;              /* NaN payloads survive a copy kernel */
     bool proved_negative_zero;
     bool proved_denormals;        /* f32 denormals survive arithmetic */
-    uint32_t reserved[15];
+    uint32_t reserved[14];
 } tuff_device_info;
 
 /* The number of devices that the drivers on this machine offer, the reference device included (last).

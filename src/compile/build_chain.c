@@ -444,6 +444,7 @@ static void build_operands(builder *with)
             chain->operand_strides[i][k] = layout.stride[axis];
             chain->extra[i].stride[axis] = 0;
         }
+        chain->operand_names[i] = i == 0 ? "a" : "b";
         chain->extra_count = i + 1;
     }
 }

@@ -80,6 +80,8 @@ tuff_status tuff__plan_memory(lowered *with);
 uint64_t tuff__buffer_size(const memory_buffer *of);
 /* Whether kernels keep to one item a row or tile, without local memory. */
 bool tuff__uses_registers(const lowered *with);
+/* Lanes of the device's own float vectors: 4, 8 or 16. */
+int tuff__native_lanes(const lowered *with);
 /* Lanes of a vector where extent is walked by vectors. */
 int tuff__vector_width(const lowered *with, int64_t extent);
 bool tuff__is_vulkan(const lowered *with);

@@ -25,9 +25,15 @@ bool tuff__uses_registers(const lowered *with)
     return tuff__device_info(with->device)->device_class == TUFF_DEVICE_CPU;
 }
 
+int tuff__native_lanes(const lowered *with)
+{
+    const uint32_t lanes = tuff__device_info(with->device)->vector_width;
+    return tuff__is_vulkan(with) || !tuff__uses_registers(with) || (lanes > 0 && lanes < 8) ? 4 : lanes == 8 ? 8 : 16;
+}
+
 int tuff__vector_width(const lowered *with, int64_t extent)
 {
-    int width = tuff__is_vulkan(with) || !tuff__uses_registers(with) ? 4 : 16;
+    int width = tuff__native_lanes(with);
     while (width > 4 && width > extent)
         width /= 2;
     return extent < 4 ? 1 : width;

@@ -86,19 +86,9 @@ static tuff_status packing_chain(const fused_chain *matmul, int64_t inner, int64
     return TUFF_OK;
 }
 
-/* Puts a packed copy in the place of the second operand: panels of width columns. */
-static tuff_status pack(lowered *with, int index, fused_chain *matmul, int64_t inner, int64_t width, int64_t *panel_stride)
+/* The copy by strided loads, for any strides. */
+static tuff_status pack_strided(lowered *with, int index, const fused_chain *matmul, int64_t inner, int64_t width, int target)
 {
-    int64_t count = tuff__divide_up(matmul->extent[matmul->rank - 1], width) * width * inner;
-    affine packed = {.offset = 0};
-    for (int i = matmul->rank - 3; i >= 0; --i)
-        if (matmul->extra[1].stride[i] != 0) {
-            packed.stride[i] = count;
-            count *= matmul->extent[i];
-        }
-    const int target = tuff__buffer_add(with, TUFF_F32, count);
-    if (target < 0)
-        return TUFF_E_OOM_HOST;
     fused_chain copy;
     const tuff_status status = packing_chain(matmul, inner, width, target, &copy);
     if (status != TUFF_OK) {
@@ -107,68 +97,7 @@ static tuff_status pack(lowered *with, int index, fused_chain *matmul, int64_t i
     }
     tuff__chain_collapse(&copy);
     tuff__chain_analyse(&copy);
-    TRY(tuff__lower_map(with, index, &copy));
-    matmul->buffers[matmul->buffer_count] = (chain_buffer){.id = target, .dtype = TUFF_F32, .read = true};
-    matmul->operand_buffers[1] = matmul->buffer_count++;
-    matmul->extra[1] = packed;
-    matmul->operand_strides[1][0] = width;
-    matmul->operand_strides[1][1] = 1;
-    *panel_stride = inner * width;
-    return TUFF_OK;
-}
-
-static struct tile choose_tile(const lowered *with, int64_t rows, int64_t columns)
-{
-    (void)rows;
-    if (tuff__is_vulkan(with))
-        return (struct tile){.vec = 4, .rows = 8, .columns = 1, .local_size = 8};
-    return (struct tile){.vec = 16, .rows = 8, .columns = columns > 16 ? 2 : 1, .local_size = 1};
-}
-
-/* `#define LOADV_B(i) LOADV_f32(b1, i)` and the like. */
-static void define_load(const fused_chain *chain, int operand, const char *macro, const char *form, text *out)
-{
-    const chain_buffer *of = &chain->buffers[chain->operand_buffers[operand]];
-    tuff__text_add(out, "#define %s(i) %s_%s(b%d, i)\n", macro, form, tuff_dtype_name(of->dtype),
-                   chain->operand_buffers[operand]);
-}
-
-static int64_t batches_of(const fused_chain *chain)
-{
-    int64_t count = 1;
-    for (int i = 0; i < chain->rank - 2; ++i)
-        count *= chain->extent[i];
-    return count;
-}
-
-/* Whether whole vectors of the second operand start at multiples of four elements, as far as is known before memory is
-   planned: every buffer of ours does. */
-static bool is_aligned(const lowered *with, const fused_chain *chain, int64_t panel_stride)
-{
-    const memory_buffer *of = &with->buffers[chain->buffers[chain->operand_buffers[1]].id];
-    bool aligned = (chain->extra[1].offset + (int64_t)(of->offset / tuff_dtype_size(of->dtype)) + of->parent_at) % 4 == 0;
-    for (int i = 0; i < chain->rank - 2; ++i)
-        aligned &= chain->extra[1].stride[i] % 4 == 0;
-    return aligned && chain->operand_strides[1][0] % 4 == 0 && panel_stride % 4 == 0;
-}
-
-static tuff_status define(const lowered *with, launch *of, const struct tile *tile, const char *tunables, int64_t panel_stride)
-{
-    text defines = {0};
-    const bool whole = of->chain.extent[of->chain.rank - 1] % 4 == 0 || of->chain.operand_strides[1][0] % 4 == 0;
-    const bool aligned = whole && is_aligned(with, &of->chain, panel_stride);
-    define_load(&of->chain, 0, "LOAD_A", "LOAD", &defines);
-    define_load(&of->chain, 1, "LOAD_B", "LOAD", &defines);
-    if (tile->vec > 1) {
-        define_load(&of->chain, 1, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
-        define_load(&of->chain, 1, "LOADI_B", "LOADI", &defines);
-    }
-    tuff__text_add(&defines, "%s", tunables);
-    const tuff_status status = tuff__text_status(&defines);
-    if (status == TUFF_OK && defines.length < sizeof of->defines)
-        memcpy(of->defines, tuff__text_get(&defines), defines.length + 1);
-    tuff__text_free(&defines);
-    return status;
+    return tuff__lower_map(with, index, &copy);
 }
 
 static void set_fixed(launch *of, const int64_t *values, int count)
@@ -180,12 +109,149 @@ static void set_fixed(launch *of, const int64_t *values, int count)
     of->fixed_count = count;
 }
 
+/* `#define LOADV_B(i) LOADV_f32(b1, i)` and the like. */
+static void define_load(const fused_chain *chain, int operand, const char *macro, const char *form, text *out)
+{
+    const chain_buffer *of = &chain->buffers[chain->operand_buffers[operand]];
+    tuff__text_add(out, "#define %s(i) %s_%s(b%d, i)\n", macro, form, tuff_dtype_name(of->dtype),
+                   chain->operand_buffers[operand]);
+}
+
+/* Moves a launch's tunables into it. */
+static tuff_status keep_defines(launch *of, text *defines)
+{
+    tuff_status status = tuff__text_status(defines);
+    if (status == TUFF_OK && defines->length < sizeof of->defines)
+        memcpy(of->defines, tuff__text_get(defines), defines->length + 1);
+    else if (status == TUFF_OK)
+        status = FAIL(TUFF_E_LIMIT, "compile: too many tunables for one kernel");
+    tuff__text_free(defines);
+    return status;
+}
+
+static int64_t batches_of(const fused_chain *chain, int rank)
+{
+    int64_t count = 1;
+    for (int i = 0; i < rank; ++i)
+        count *= chain->extent[i];
+    return count;
+}
+
+/* Whether every vector of an operand starts at a multiple of four elements; buffers of ours do. */
+static bool is_aligned(const lowered *with, const fused_chain *chain, int operand, int rank, int64_t line_stride)
+{
+    const memory_buffer *of = &with->buffers[chain->buffers[chain->operand_buffers[operand]].id];
+    const int64_t start = chain->extra[operand].offset + (int64_t)(of->offset / tuff_dtype_size(of->dtype)) + of->parent_at;
+    bool aligned = start % 4 == 0 && line_stride % 4 == 0;
+    for (int i = 0; i < rank; ++i)
+        aligned &= chain->extra[operand].stride[i] % 4 == 0;
+    return aligned;
+}
+
+/* The copy by transposing blocks in registers, for operands whose terms are contiguous. */
+static tuff_status pack_transposed(lowered *with, int index, const fused_chain *matmul, int64_t inner, int64_t width,
+                                   const affine *packed, int target, int vec)
+{
+    launch *of = tuff__launch_add(with, "pack_transpose", WALK_MATMUL, index);
+    if (of == NULL)
+        return TUFF_E_OOM_HOST;
+    const int64_t columns = matmul->extent[matmul->rank - 1], line = matmul->operand_strides[1][1];
+    const int64_t inner_blocks = tuff__divide_up(inner, vec), column_blocks = tuff__divide_up(columns, width) * width / vec;
+    fused_chain *chain = &of->chain;
+    chain->rank = matmul->rank - 2;
+    for (int i = 0; i < chain->rank; ++i) {
+        chain->extent[i] = packed->stride[i] != 0 ? matmul->extent[i] : 1;
+        chain->classes[i] = AXIS_OUTER;
+    }
+    chain->buffers[0] = matmul->buffers[matmul->operand_buffers[1]];
+    chain->buffers[1] = (chain_buffer){.id = target, .dtype = TUFF_F32, .written = true};
+    chain->buffers[0].written = false;
+    chain->buffer_count = chain->extra_count = 2;
+    chain->operand_buffers[1] = 1;
+    chain->operand_names[0] = "b";
+    chain->operand_names[1] = "packed";
+    chain->extra[0] = matmul->extra[1];
+    chain->extra[1] = *packed;
+    of->vec = vec;
+    of->local_size = 8;
+    const int64_t batches = batches_of(chain, chain->rank);
+    of->groups = (uint64_t)tuff__divide_up(batches * inner_blocks * column_blocks, of->local_size);
+    set_fixed(of, (int64_t[]){columns, inner, inner_blocks, column_blocks, batches, line}, 6);
+    text defines = {0};
+    const bool aligned = is_aligned(with, chain, 0, chain->rank, line) && inner % 4 == 0;
+    define_load(chain, 0, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
+    define_load(chain, 0, "LOADI_B", "LOADI", &defines);
+    tuff__text_add(&defines, "#define STOREV_PACKED(i, x) STOREV_f32(b1, i, x)\n#define PANEL %d\n#define INNER_TAIL %d\n",
+                   (int)width, inner % vec == 0 ? 0 : inner >= vec ? 1 : 2);
+    return keep_defines(of, &defines);
+}
+
+/* Puts a packed copy in the place of the second operand: panels of width columns. */
+static tuff_status pack(lowered *with, int index, fused_chain *matmul, int64_t inner, int64_t width, int vec)
+{
+    int64_t count = tuff__divide_up(matmul->extent[matmul->rank - 1], width) * width * inner;
+    affine packed = {.offset = 0};
+    for (int i = matmul->rank - 3; i >= 0; --i)
+        if (matmul->extra[1].stride[i] != 0) {
+            packed.stride[i] = count;
+            count *= matmul->extent[i];
+        }
+    const int target = tuff__buffer_add(with, TUFF_F32, count);
+    if (target < 0)
+        return TUFF_E_OOM_HOST;
+    if (matmul->operand_strides[1][0] == 1 && inner > 1)
+        TRY(pack_transposed(with, index, matmul, inner, width, &packed, target, vec));
+    else
+        TRY(pack_strided(with, index, matmul, inner, width, target));
+    matmul->buffers[matmul->buffer_count] = (chain_buffer){.id = target, .dtype = TUFF_F32, .read = true};
+    matmul->operand_buffers[1] = matmul->buffer_count++;
+    matmul->extra[1] = packed;
+    matmul->operand_strides[1][0] = width;
+    matmul->operand_strides[1][1] = 1;
+    return TUFF_OK;
+}
+
+/* Measured on PoCL, Intel's runtime and lavapipe; sixteen sums hide the latency of a multiply-add and leave registers for
+   the operands. */
+static struct tile choose_tile(const lowered *with, int64_t rows, int64_t columns, bool packed)
+{
+    if (tuff__is_vulkan(with)) {
+        const int wide = columns >= 256 ? 8 : columns >= 128 ? 4 : columns >= 64 ? 2 : 1;
+        return (struct tile){.vec = 4, .rows = rows >= 16 ? 16 : 4, .columns = wide, .local_size = 8};
+    }
+    const int lanes = tuff__native_lanes(with);
+    struct tile best = {.vec = lanes, .rows = lanes == 8 ? 6 : packed ? 8 : 12, .columns = 2, .local_size = 4};
+    while (best.vec > 4 && columns < best.vec)
+        best.vec /= 2;
+    if (columns < 2 * best.vec)
+        best.columns = 1;
+    if (rows < 8) {
+        best.rows = (int)rows;
+        best.columns = columns >= 4 * best.vec && rows <= 4 ? 4 : best.columns;
+    } else if (best.columns == 1 || rows < best.rows) {
+        best.rows = lanes == 8 ? 6 : 8;
+    }
+    return best;
+}
+
+/* Loads of both operands; aligned: whole vectors of the second start at multiples of four elements. */
+static tuff_status define(launch *of, bool aligned, const char *tunables)
+{
+    text defines = {0};
+    define_load(&of->chain, 0, "LOAD_A", "LOAD", &defines);
+    define_load(&of->chain, 1, "LOAD_B", "LOAD", &defines);
+    define_load(&of->chain, 1, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
+    define_load(&of->chain, 1, "LOADI_B", "LOADI", &defines);
+    tuff__text_add(&defines, "%s", tunables);
+    return keep_defines(of, &defines);
+}
+
 /* The tile in registers: CPU devices. */
-static tuff_status lower_registers(lowered *with, launch *of, const struct tile *tile, int64_t inner, int64_t panel_stride, bool packed)
+static tuff_status lower_registers(lowered *with, launch *of, const struct tile *tile, int64_t inner, bool packed)
 {
     const fused_chain *chain = &of->chain;
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
-    const int64_t width = (int64_t)tile->vec * tile->columns;
+    const int64_t width = (int64_t)tile->vec * tile->columns, panel_stride = packed ? inner * width : width;
     const int64_t row_tiles = tuff__divide_up(rows, tile->rows), column_tiles = tuff__divide_up(columns, width);
     char tunables[240];
     const int row_tail = rows % tile->rows == 0 ? 0 : rows >= tile->rows ? 1 : 2;
@@ -196,16 +262,17 @@ static tuff_status lower_registers(lowered *with, launch *of, const struct tile 
              tile->rows, tile->columns, row_tail, column_tail, packed, tuff__is_vulkan(with), !tuff__is_vulkan(with));
     of->body = "matmul_register";
     of->vec = tile->vec;
-    of->local_size = tile->local_size;
-    const int64_t batches = batches_of(chain);
-    of->groups = (uint64_t)tuff__divide_up(row_tiles * column_tiles * batches, tile->local_size);
+    of->local_size = !tuff__is_vulkan(with) && row_tiles * column_tiles < 64 ? 1 : tile->local_size;
+    const int64_t batches = batches_of(chain, chain->rank - 2);
+    of->groups = (uint64_t)tuff__divide_up(row_tiles * column_tiles * batches, of->local_size);
     if (tuff__is_vulkan(with))
-        of->groups = (uint64_t)(row_tiles * tuff__divide_up(column_tiles, tile->local_size) * batches);
+        of->groups = (uint64_t)(row_tiles * tuff__divide_up(column_tiles, of->local_size) * batches);
     set_fixed(of,
               (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches, chain->operand_strides[0][0],
                           chain->operand_strides[0][1], chain->operand_strides[1][0], panel_stride},
               10);
-    return define(with, of, tile, tunables, panel_stride);
+    const bool aligned = is_aligned(with, chain, 1, chain->rank - 2, chain->operand_strides[1][0]);
+    return define(of, packed || (aligned && columns % 4 == 0), tunables);
 }
 
 /* The tile in local memory: GPUs. */
@@ -215,7 +282,6 @@ static tuff_status lower_local(lowered *with, launch *of, int64_t inner)
     const fused_chain *chain = &of->chain;
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t row_tiles = tuff__divide_up(rows, ROWS), column_tiles = tuff__divide_up(columns, COLUMNS);
-    const struct tile vectors = {.vec = 4};
     char tunables[320];
     snprintf(tunables, sizeof tunables,
              "#define BLOCK_ROWS %d\n#define BLOCK_COLUMNS %d\n#define STEP_K %d\n#define THREAD_ROWS %d\n"
@@ -224,14 +290,14 @@ static tuff_status lower_local(lowered *with, launch *of, int64_t inner)
              ROWS, COLUMNS, STEP, THREAD_ROWS, THREAD_COLUMNS, chain->operand_strides[0][1] == 1,
              chain->operand_strides[1][0] == 1, chain->operand_strides[1][1] == 1);
     of->body = "matmul_local";
-    of->vec = vectors.vec;
+    of->vec = 4;
     of->local_size = ROWS * COLUMNS / (THREAD_ROWS * THREAD_COLUMNS);
-    of->groups = (uint64_t)(row_tiles * column_tiles * batches_of(chain));
+    of->groups = (uint64_t)(row_tiles * column_tiles * batches_of(chain, chain->rank - 2));
     set_fixed(of,
-              (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches_of(chain), chain->operand_strides[0][0],
+              (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches_of(chain, chain->rank - 2), chain->operand_strides[0][0],
                           chain->operand_strides[0][1], chain->operand_strides[1][0], chain->operand_strides[1][1]},
               10);
-    return define(with, of, &vectors, tunables, 0);
+    return define(of, is_aligned(with, chain, 1, chain->rank - 2, chain->operand_strides[1][0]), tunables);
 }
 
 tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain)
@@ -240,19 +306,17 @@ tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain)
     const tuff_shape *operand = &with->fusion->tasks[index].core->inputs[0]->shape;
     const int64_t inner = operand->extent[operand->rank - 1];
     const bool registers = tuff__uses_registers(with);
-    const struct tile tile = choose_tile(with, rows, columns);
-    const int64_t width = (int64_t)tile.vec * tile.columns;
     const bool packed = registers && chain->operand_strides[1][1] != 1 && columns > 1;
-    int64_t panel_stride = width;
+    const struct tile tile = choose_tile(with, rows, columns, packed);
     tuff_status status = TUFF_OK;
     if (packed)
-        status = pack(with, index, chain, inner, width, &panel_stride);
+        status = pack(with, index, chain, inner, (int64_t)tile.vec * tile.columns, tile.vec);
     launch *of = status == TUFF_OK ? tuff__launch_add(with, "", WALK_MATMUL, index) : NULL;
     if (of == NULL) {
         tuff__chain_free(chain);
         return status == TUFF_OK ? TUFF_E_OOM_HOST : status;
     }
     of->chain = *chain;
-    of->operations = 2.0 * (double)rows * (double)columns * (double)inner * (double)batches_of(chain);
-    return registers ? lower_registers(with, of, &tile, inner, panel_stride, packed) : lower_local(with, of, inner);
+    of->operations = 2.0 * (double)rows * (double)columns * (double)inner * (double)batches_of(chain, chain->rank - 2);
+    return registers ? lower_registers(with, of, &tile, inner, packed) : lower_local(with, of, inner);
 }

@@ -79,9 +79,11 @@ static tuff_status expand_operands(expansion *with, int indentation)
 {
     text made = {0};
     tuff__emit_coordinates(&with->emitter, "U_TO_I_1(batch)", &made);
-    tuff__emit_operand(&with->emitter, 0, "a", &made);
-    tuff__emit_operand(&with->emitter, 1, "b", &made);
-    tuff_status status = tuff__emit_pass(&with->emitter, 0, EMIT_BOTH, &with->consume);
+    for (int i = 0; i < 2; ++i)
+        tuff__emit_operand(&with->emitter, i, &made);
+    tuff_status status = TUFF_OK;
+    if (with->request->chain->output_count > 0)
+        status = tuff__emit_pass(&with->emitter, 0, EMIT_BOTH, &with->consume);
     add_indented(with->body, tuff__text_get(&made), indentation);
     add_indented(with->body, tuff__text_get(&with->consume.row), indentation);
     if (status == TUFF_OK)

@@ -85,9 +85,10 @@ typedef struct fused_chain {
     int output_count;
     chain_buffer buffers[32];
     int buffer_count;
-    affine extra[MAX_EXTRA]; /* matmul: where each operand's matrix of a batch starts; they limit how axes merge */
+    affine extra[MAX_EXTRA]; /* where each operand's matrix of a batch starts (`$operands`); they limit how axes merge */
     int extra_count;
-    int operand_buffers[2];        /* matmul: the buffers of x and y */
+    const char *operand_names[2];  /* a body finds them in NAME_base */
+    int operand_buffers[2];        /* matmul: the buffers of x and y; packing: of y and its copy */
     int64_t operand_strides[2][2]; /* matmul: strides of each operand's last two axes */
 } fused_chain;
 

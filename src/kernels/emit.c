@@ -89,8 +89,9 @@ void tuff__emit_loop_coordinates(emitter *with, const char *from, text *out)
     split_class(with, AXIS_LOOP, 'l', from, out);
 }
 
-void tuff__emit_operand(emitter *with, int index, const char *name, text *out)
+void tuff__emit_operand(emitter *with, int index, text *out)
 {
+    const char *name = with->chain->operand_names[index];
     const affine *address = &with->chain->extra[index];
     const int64_t start = address->offset + with->chain->buffers[with->chain->operand_buffers[index]].element_offset;
     tuff__text_add(out, "const int %s_base = PARAM(%d)", name, tuff__emit_parameter(with, start));
@@ -238,7 +239,9 @@ tuff_status tuff__emit_pass(emitter *with, int pass, emit_mode mode, pass_texts 
         return texts_status(with);
     }
     forget(with, ELEMENT | (with->walk == WALK_COLUMN && pass > 0 ? 0 : RUN) | (pass == 0 && mode == EMIT_SCALAR ? ROW : 0));
-    if (mode != EMIT_SCALAR && with->vec > 1)
+    /* A result narrower than a vector has none: its address does not even move along the vector axis. */
+    const bool narrow = with->walk == WALK_MATMUL && with->chain->extent[with->vector_axis] < with->vec;
+    if (mode != EMIT_SCALAR && with->vec > 1 && !narrow)
         emit_points(with, pass, true);
     forget(with, ELEMENT);
     if (mode != EMIT_VECTOR)

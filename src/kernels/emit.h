@@ -50,7 +50,7 @@ void tuff__emit_coordinates(emitter *with, const char *from, text *out);
 /* Coordinates of the loop axes but the vector axis from the flat index in variable `from`. */
 void tuff__emit_loop_coordinates(emitter *with, const char *from, text *out);
 /* The base address of extra operand number index, as `const int NAME_base`. */
-void tuff__emit_operand(emitter *with, int index, const char *name, text *out);
+void tuff__emit_operand(emitter *with, int index, text *out);
 /* The number of passes: the highest stage and one. */
 int tuff__emit_pass_count(const emitter *with);
 /* Fills texts (zero, freed by tuff__pass_texts_free) with pass number pass. */

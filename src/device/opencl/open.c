@@ -166,7 +166,7 @@ static tuff_status describe_features(cl_device_id id, tuff_device_info *info)
 static tuff_status describe_limits(cl_device_id id, tuff_device_info *info)
 {
     cl_ulong memory = 0, allocation = 0, local = 0;
-    cl_uint units = 0, alignment_bits = 0;
+    cl_uint units = 0, alignment_bits = 0, lanes = 0;
     size_t group = 0, parameters = 0;
     TRY(device_value(id, CL_DEVICE_GLOBAL_MEM_SIZE, &memory, sizeof memory));
     TRY(device_value(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, &allocation, sizeof allocation));
@@ -174,11 +174,13 @@ static tuff_status describe_limits(cl_device_id id, tuff_device_info *info)
     TRY(device_value(id, CL_DEVICE_MAX_COMPUTE_UNITS, &units, sizeof units));
     TRY(device_value(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN, &alignment_bits, sizeof alignment_bits));
     TRY(device_value(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, &group, sizeof group));
+    TRY(device_value(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, &lanes, sizeof lanes));
     TRY(device_value(id, CL_DEVICE_MAX_PARAMETER_SIZE, &parameters, sizeof parameters));
     info->memory_size = memory;
     info->max_allocation = info->max_binding = allocation;
     info->local_memory_size = clamp_u32(local);
     info->compute_units = units;
+    info->vector_width = lanes;
     info->offset_alignment = alignment_bits / 8 > 0 ? alignment_bits / 8 : 1;
     info->max_group_size = clamp_u32(group);
     /* A buffer takes 8 bytes of a kernel's parameters, of which the words need some. */
