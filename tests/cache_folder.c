@@ -104,6 +104,16 @@ static void missing_folders_are_made_for_us_alone(void **state)
     assert_int_equal(choose(), TUFF_OK);
 }
 
+static void a_home_may_be_a_symbolic_link(void **state)
+{
+    (void)state;
+    make("home", 0700);
+    assert_int_equal(symlink("home", scratch_path("link")), 0);
+    environment(NULL, NULL, absolute("link"));
+    assert_int_equal(choose(), TUFF_OK);
+    assert_int_equal(mode_of(absolute("home/.cache/tuff")), 0700);
+}
+
 static void without_a_usable_home_there_is_none(void **state)
 {
     (void)state;
@@ -231,6 +241,10 @@ static void other_users_have_no_part_in_it(void **state)
     environment(NULL, NULL, absolute("home"));
     assert_refused("belongs to another user");
     assert_int_equal(access(absolute("home/.cache"), F_OK), -1);
+    /* The link is ours and the folder behind it is not. */
+    assert_int_equal(symlink("home", scratch_path("link")), 0);
+    environment(NULL, NULL, absolute("link"));
+    assert_refused("belongs to another user");
 }
 
 static tuff_status read_entry(const char *name)
@@ -313,6 +327,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(the_variables_are_asked_in_order),
         SCRATCH_TEST(missing_folders_are_made_for_us_alone),
+        SCRATCH_TEST(a_home_may_be_a_symbolic_link),
         SCRATCH_TEST(without_a_usable_home_there_is_none),
         SCRATCH_TEST(folders_that_others_can_write_to_are_refused),
         SCRATCH_TEST(what_is_no_folder_is_refused),
