@@ -156,8 +156,8 @@ static void every_request_may_fail(void **state)
     on_every_device(fail_every_request);
 }
 
-/* Without a cache the open makes its self-test, and programs come from their texts: slow, but with the same requests for
-   each probe, so that every third one meets them all. */
+/* Without a cache the open makes its self-test, and programs come from their texts: slow, but with the same requests
+   for each probe, so that every third one meets them all. */
 static void every_request_of_a_first_open_may_fail(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Replaces the table of OpenCL calls by ones that count, fail the one that was armed, keep a ledger of living objects and
-   refuse null handles. Included by opencl.c alone. */
+/* Replaces the table of OpenCL calls by ones that count, fail the one that was armed, keep a ledger of living objects
+   and refuse null handles. Included by opencl.c alone. */
 #ifndef TUFF_TESTS_OPENCL_FAULTS_H
 #define TUFF_TESTS_OPENCL_FAULTS_H
 
@@ -50,7 +50,8 @@
     X(GetEventProfilingInfo, (cl_event a, cl_profiling_info b, size_t c, void *d, size_t *e), (a, b, c, d, e))       \
     X(Flush, (cl_command_queue a), (a))
 
-/* Calls that make an object and answer an error through their last parameter. X(name, object, parameters, arguments). */
+/* Calls that make an object and answer an error through their last parameter.
+   X(name, object, parameters, arguments). */
 #define MAKERS(X)                                                                                                     \
     X(CreateContext, cl_context,                                                                                      \
       (const cl_context_properties *a, cl_uint b, const cl_device_id *c,                                              \
@@ -88,8 +89,8 @@ static const char *const site_names[SITE_COUNT] = {
 #undef X
 };
 
-/* calls: of each function since the last reset. From call armed_call (from 1) of armed_site on, armed_count calls answer
-   armed_error. alive: objects made and events given, less those released. */
+/* calls: of each function since the last reset. From call armed_call (from 1) of armed_site on, armed_count calls
+   answer armed_error. alive: objects made and events given, less those released. */
 static struct {
     opencl_api real;
     int calls[SITE_COUNT];

@@ -17,8 +17,8 @@ static tuff_status poll_event(cl_event event, bool *done, cl_int *state)
     return *state < 0 ? tuff__cl_fail(*state, "an enqueued command") : TUFF_OK;
 }
 
-/* Short work is met by polling that lets other threads go first; from then on sleeps cost no processor, which may be the
-   device itself. */
+/* Short work is met by polling that lets other threads go first; from then on sleeps cost no processor, which may be
+   the device itself. */
 static uint64_t next_pause(uint64_t waited)
 {
     if (waited < 100 * MICROSECOND)
