@@ -41,7 +41,7 @@ static tuff_array *make_array(tuff_device *device, storage *memory, uint64_t off
 
 tuff_array *tuff_array_create(tuff_device *device, tuff_dtype dtype, tuff_shape shape)
 {
-    uint64_t size;
+    uint64_t size = 0;
     storage *memory;
     if (!device) {
         FAIL(TUFF_E_USAGE, "tuff_array_create: the device is NULL");
@@ -55,7 +55,7 @@ tuff_array *tuff_array_create(tuff_device *device, tuff_dtype dtype, tuff_shape 
 
 tuff_array *tuff_array_view(tuff_array *array, int64_t offset, tuff_shape shape)
 {
-    uint64_t size;
+    uint64_t size = 0;
     if (!array) {
         FAIL(TUFF_E_USAGE, "tuff_array_view: the array is NULL");
         return NULL;
@@ -75,7 +75,7 @@ tuff_array *tuff_array_view(tuff_array *array, int64_t offset, tuff_shape shape)
 
 tuff_array *tuff_array_import(tuff_device *device, void *buffer, uint64_t offset, tuff_dtype dtype, tuff_shape shape)
 {
-    uint64_t size;
+    uint64_t size = 0;
     if (!device || !buffer)
         FAIL(TUFF_E_USAGE, "tuff_array_import: the %s is NULL", device ? "buffer" : "device");
     else if (array_size("tuff_array_import", dtype, shape, &size) == TUFF_OK)

@@ -30,8 +30,9 @@ static void count_bytes(tuff_device *device, uint64_t size)
 
 static void destroy(storage *memory)
 {
-    if (memory->buffer)
-        memory->device->driver->buffer_destroy(memory->device->handle, memory->buffer);
+    const driver *calls = memory->device->driver;
+    if (calls && memory->buffer)
+        calls->buffer_destroy(memory->device->handle, memory->buffer);
     tuff__free(memory->host);
     tuff__free(memory);
 }
