@@ -20,11 +20,11 @@ tuff_status tuff__fail_list(tuff_status status, const char *format, va_list list
 tuff_status tuff__last_status(void);
 
 #define FAIL(...) tuff__fail(__VA_ARGS__)
-#define TRY(call)                                    \
-    do {                                             \
-        tuff_status status_of_call_ = (call);        \
-        if (status_of_call_ != TUFF_OK)              \
-            return status_of_call_;                  \
+#define TRY(call)                             \
+    do {                                      \
+        tuff_status status_of_call_ = (call); \
+        if (status_of_call_ != TUFF_OK)       \
+            return status_of_call_;           \
     } while (0)
 
 #endif
