@@ -339,6 +339,30 @@ static void the_pool_reuses_what_fits(void **state)
     for_each_driver(check_pool);
 }
 
+/* The pool keeps an eighth of the memory that there is: the latest buffers within it. */
+static void check_pool_limit(tuff_device *device)
+{
+    storage *storages[6] = {NULL};
+    device->info.memory_size = 8 * 100000;
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(tuff__storage_create(device, 30000, false, &storages[i]), TUFF_OK);
+    for (int i = 0; i < 6; i++) {
+        tuff__storage_release(storages[i]);
+        assert_true(device->idle_size <= 100000);
+    }
+    assert_int_equal(device->idle_size, 3 * 30208);
+    tuff_device_counters counters;
+    assert_int_equal(tuff_device_count_work(device, &counters), TUFF_OK);
+    assert_int_equal(counters.bytes_allocated, 0);
+    assert_int_equal(counters.bytes_peak, 6 * 30208);
+}
+
+static void the_pool_keeps_within_its_limit(void **state)
+{
+    (void)state;
+    for_each_driver(check_pool_limit);
+}
+
 static const driver *real;
 static int failures_left;
 
@@ -502,6 +526,7 @@ int main(void)
         cmocka_unit_test(wrong_use_is_refused),
         cmocka_unit_test(work_is_counted),
         cmocka_unit_test(the_pool_reuses_what_fits),
+        cmocka_unit_test(the_pool_keeps_within_its_limit),
         cmocka_unit_test(memory_pressure_empties_the_pool),
         cmocka_unit_test(a_lost_device_stays_lost_and_opens_anew),
         cmocka_unit_test(threads_share_a_device),
