@@ -163,7 +163,7 @@ if [ "$first" != reference ]; then
     expect 0 "matmul" "$tuff" kernel --device "$first"
     expect 0 "kernel" "$tuff" kernel matmul --device "$first"
     expect 0 "cumsum" "$tuff" kernel cumsum --device "$first"
-    expect 1 "no kernel" "$tuff" kernel nothing --device "$first"
+    expect 1 "there is no kernel" "$tuff" kernel nothing --device "$first"
 fi
 
 [ $failures -eq 0 ] || echo "$failures checks failed" >&2

@@ -34,6 +34,8 @@ static void print_table_row(const tuff_device_info *info, const char *reason)
 {
     printf("%-12s %s\n", info->selector, info->name);
     printf("  %s, %s; %s\n", info->api, info->driver, class_name(info->device_class));
+    if (info->device_class == TUFF_DEVICE_REFERENCE)
+        return;
     printf("  %u compute units, groups of %u, %s local, %s memory, %s an allocation\n", info->compute_units,
            info->max_group_size, BYTES_TEXT(info->local_memory_size), BYTES_TEXT(info->memory_size),
            BYTES_TEXT(info->max_allocation));

@@ -8,21 +8,20 @@
 #include "tools/suite.h"
 #include "tools/verbs.h"
 
-/* Names of programs that were printed already. */
-typedef struct kernel_search {
-    const char *name; /* NULL: list */
-    const char **seen;
-    int seen_count, seen_capacity;
+/* The different kernels found; strings live as long as their plans. */
+typedef struct kernel_list {
+    tuff_task_info *items;
+    int count, capacity;
+    const char *name; /* asked for; NULL: list */
+    int shown;
     bool json;
-} kernel_search;
+} kernel_list;
 
-static bool is_seen(kernel_search *self, const char *program)
+static bool is_known(const kernel_list *self, const tuff_task_info *task)
 {
-    for (int i = 0; i < self->seen_count; i++)
-        if (strcmp(self->seen[i], program) == 0)
+    for (int i = 0; i < self->count; i++)
+        if (strcmp(self->items[i].source, task->source) == 0)
             return true;
-    if (GROW(self->seen, self->seen_count, self->seen_capacity))
-        self->seen[self->seen_count++] = program;
     return false;
 }
 
@@ -36,44 +35,61 @@ static bool has_word(const char *label, const char *name)
     return false;
 }
 
-static bool matches(const kernel_search *self, const tuff_task_info *task)
+static bool matches(const kernel_list *self, int index)
 {
-    return !self->name || strcmp(task->kind, self->name) == 0 || strcmp(task->program, self->name) == 0 ||
-           has_word(task->label, self->name);
+    char number[16];
+    const tuff_task_info *task = &self->items[index];
+    snprintf(number, sizeof number, "%d", index);
+    return !self->name || strcmp(number, self->name) == 0 || strcmp(task->kind, self->name) == 0 ||
+           strcmp(task->program, self->name) == 0 || has_word(task->label, self->name);
 }
 
-static void print_task(const kernel_search *self, const tuff_task_info *task, const char *where)
+static void print_json(const kernel_list *self, int index)
 {
-    if (self->json) {
-        printf("%s  {\"program\": ", self->seen_count > 1 ? ",\n" : "");
-        cli_print_json_text(task->program);
-        printf(", \"kind\": ");
-        cli_print_json_text(task->kind);
-        printf(", \"ops\": ");
-        cli_print_json_text(task->label);
-        if (self->name) {
-            printf(", \"source\": ");
-            cli_print_json_text(task->source);
-        }
-        printf("}");
-    } else if (self->name) {
-        printf("/* %s: %s of %s, fusing: %s */\n%s\n", task->program, task->kind, where, task->label, task->source);
-    } else {
-        printf("%-24s %-10s %s\n", task->program, task->kind, task->label);
+    const tuff_task_info *task = &self->items[index];
+    printf("%s  {\"number\": %d, \"program\": ", self->shown > 0 ? ",\n" : "", index);
+    cli_print_json_text(task->program);
+    printf(", \"kind\": ");
+    cli_print_json_text(task->kind);
+    printf(", \"ops\": ");
+    cli_print_json_text(task->label);
+    if (self->name) {
+        printf(", \"source\": ");
+        cli_print_json_text(task->source);
     }
+    printf("}");
 }
 
-static void search_plan(kernel_search *self, const tuff_plan *plan, const char *where)
+static void print_kernel(const kernel_list *self, int index)
+{
+    const tuff_task_info *task = &self->items[index];
+    if (self->json)
+        print_json(self, index);
+    else if (self->name)
+        printf("/* %d: %s, a %s task of: %s */\n%s\n", index, task->program, task->kind, task->label, task->source);
+    else
+        printf("%3d  %-24s %-10s %s\n", index, task->program, task->kind, task->label);
+}
+
+/* Adds the kernels of a plan that are not in the list yet, and shows those that match. */
+static tuff_status search_plan(kernel_list *self, const tuff_plan *plan)
 {
     tuff_plan_info info;
-    if (tuff_plan_describe(plan, &info) != TUFF_OK)
-        return;
+    TRY(tuff_plan_describe(plan, &info));
     for (int i = 0; i < info.task_count; i++) {
         tuff_task_info task;
-        if (tuff_plan_task(plan, i, &task) == TUFF_OK && task.source && task.program && matches(self, &task) &&
-            !is_seen(self, task.program))
-            print_task(self, &task, where);
+        TRY(tuff_plan_task(plan, i, &task));
+        if (!task.source || is_known(self, &task))
+            continue;
+        if (!GROW(self->items, self->count, self->capacity))
+            return TUFF_E_OOM_HOST;
+        self->items[self->count++] = task;
+        if (matches(self, self->count - 1)) {
+            print_kernel(self, self->count - 1);
+            self->shown++;
+        }
     }
+    return TUFF_OK;
 }
 
 /* The first case of the op in the suite that compiles to something with a source. NULL where there is none. */
@@ -102,47 +118,38 @@ static tuff_plan *compile_op(tuff_device *device, op_code op, const tuff_compile
     return plan;
 }
 
-static void search_op(kernel_search *self, tuff_device *device, const tuff_compile_options *options)
+static op_code find_op(const char *name)
 {
-    for (int op = 0; op < OP_COUNT; op++) {
-        const char *name = tuff__op_info((op_code)op)->name;
-        if (strcmp(name, self->name) != 0)
-            continue;
-        tuff_plan *plan = compile_op(device, (op_code)op, options);
-        if (plan)
-            search_plan(self, plan, "a graph of one op");
-        tuff_plan_destroy(plan);
-    }
+    int op = 0;
+    while (op < OP_COUNT && strcmp(tuff__op_info((op_code)op)->name, name) != 0)
+        op++;
+    return (op_code)op;
 }
 
-static int search(kernel_search *self, tuff_device *device, const tuff_compile_options *options)
+/* Kernels of a GPT first; those of a graph of the one op where the GPT has none of the name. */
+static int search(kernel_list *self, tuff_device *device, const tuff_compile_options *options)
 {
     const model_config config = {
         .form = MODEL_GPT, .layers = 4, .heads = 4, .width = 128, .context = 128, .vocabulary = 256};
     known_plans plans;
-    if (known_plans_create(device, &config, 8, options, &plans) != TUFF_OK) {
-        known_plans_destroy(&plans);
-        return cli_fail_library(&verb_kernel, "compiling the model");
-    }
+    tuff_plan *single = NULL;
+    tuff_status status = known_plans_create(device, &config, 8, options, &plans);
     fputs(self->json ? "[\n" : "", stdout);
-    for (int i = 0; i < KNOWN_COUNT; i++)
-        search_plan(self, plans.items[i].plan, plans.items[i].name);
-    if (self->name && self->seen_count == 0)
-        search_op(self, device, options);
+    for (int i = 0; i < KNOWN_COUNT && status == TUFF_OK; i++)
+        status = search_plan(self, plans.items[i].plan);
+    if (status == TUFF_OK && self->name && self->shown == 0 && find_op(self->name) < OP_COUNT)
+        single = compile_op(device, find_op(self->name), options);
+    if (single)
+        status = search_plan(self, single);
     fputs(self->json ? "\n]\n" : "", stdout);
+    tuff_plan_destroy(single);
     known_plans_destroy(&plans);
-    if (self->seen_count == 0)
-        return cli_fail(
-            &verb_kernel, EXIT_FAILED,
-            "no kernel \"%s\" on this device: tuff kernel without a name lists those of a GPT; names of ops and "
-            "kinds are good too",
-            self->name ? self->name : "");
-    return EXIT_DONE;
+    return status == TUFF_OK ? EXIT_DONE : cli_fail_library(&verb_kernel, "compiling the model");
 }
 
 static int kernel(int count, char **arguments)
 {
-    kernel_search self = {0};
+    kernel_list self = {0};
     const char *device_name = NULL;
     int fuse = 0, code = EXIT_FAILED;
     const cli_option options[] = {
@@ -166,7 +173,10 @@ static int kernel(int count, char **arguments)
         return code;
     const tuff_compile_options compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE};
     code = search(&self, device, &compile);
-    tuff__free((void *)self.seen);
+    if (code == EXIT_DONE && self.shown == 0)
+        code = self.name ? cli_fail(&verb_kernel, EXIT_FAILED, "there is no kernel \"%s\" on this device", self.name)
+                         : cli_fail(&verb_kernel, EXIT_FAILED, "this device has no kernels");
+    tuff__free(self.items);
     tuff_device_close(device);
     return code;
 }
@@ -175,8 +185,8 @@ const cli_verb verb_kernel = {
     .name = "kernel",
     .operand = "[NAME]",
     .summary = "Prints the assembled source of a kernel for a device.",
-    .about =
-        "NAME is a program, a kind of task (map, row, column, matmul, ...) or an op. Without it, lists the kernels of\n"
-        "a GPT's plans.",
+    .about = "NAME is a number of the list, a program, a kind of task (map, row, column, matmul, ...) or an op. "
+             "Without it,\n"
+             "lists the kernels of a GPT's plans.",
     .run = kernel,
 };
