@@ -51,7 +51,7 @@ TUFF_API tuff_status tuff_gradients(tuff_tensor *target, tuff_tensor *const *wit
 
 typedef enum tuff_fuse_mode {
     TUFF_FUSE_ALL, /* the default */
-    TUFF_FUSE_NONE /* every op is a dispatch of its own: the baseline, and the first thing to try when a result looks wrong */
+    TUFF_FUSE_NONE /* every op a dispatch of its own: the baseline, and the first to try when a result looks wrong */
 } tuff_fuse_mode;
 
 /* Which family of kernels a plan uses. */

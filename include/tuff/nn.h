@@ -1,4 +1,4 @@
-/* Composites: functions over the primitives of ops.h. They need no gradient and no kernel of their own: autodiff derives
+/* Composites: functions over the primitives of ops.h. They need no gradient and no kernel of their own: autodiff gives
    them and the compiler makes one kernel of them. Shapes as in ops.h. */
 #ifndef TUFF_NN_H
 #define TUFF_NN_H
@@ -30,11 +30,11 @@ TUFF_API tuff_tensor *tuff_leaky_relu(tuff_tensor *x, double slope);
 TUFF_API tuff_tensor *tuff_clamp(tuff_tensor *x, double low, double high);    /* gradient 0 at a bound */
 TUFF_API tuff_tensor *tuff_pow_scalar(tuff_tensor *x, double exponent);       /* small integers by multiplication */
 TUFF_API tuff_tensor *tuff_swiglu(tuff_tensor *gate, tuff_tensor *up);        /* silu(gate) up */
-TUFF_API tuff_tensor *tuff_glu(tuff_tensor *x, int axis);                     /* first half times sigmoid(second half) */
+TUFF_API tuff_tensor *tuff_glu(tuff_tensor *x, int axis);                     /* first half · sigmoid(second half) */
 TUFF_API tuff_tensor *tuff_softmax(tuff_tensor *x, int axis);
 TUFF_API tuff_tensor *tuff_log_softmax(tuff_tensor *x, int axis);
 TUFF_API tuff_tensor *tuff_logsumexp(tuff_tensor *x, int axis, bool keep);
-/* Over the last trailing axes, biased variance, eps inside the root. gain and bias have the trailing shape or are NULL. */
+/* Over the last trailing axes, biased variance, eps inside the root. gain and bias: the trailing shape, or NULL. */
 TUFF_API tuff_tensor *tuff_layer_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias, int trailing, double eps);
 TUFF_API tuff_tensor *tuff_rms_norm(tuff_tensor *x, tuff_tensor *gain, int trailing, double eps);
 /* x [N,C,...], statistics over each of groups of channels; gain and bias [C] or NULL. */
@@ -50,10 +50,14 @@ TUFF_API tuff_tensor *tuff_scatter_add_rows(tuff_tensor *x, tuff_tensor *indices
 TUFF_API tuff_tensor *tuff_dropout(tuff_tensor *x, double probability);
 
 /* How rotary position embedding pairs the elements of a head. */
-typedef enum tuff_rope_pairs { TUFF_ROPE_INTERLEAVED /* (2i, 2i+1) */, TUFF_ROPE_HALF /* (i, i + D/2) */ } tuff_rope_pairs;
+typedef enum tuff_rope_pairs {
+    TUFF_ROPE_INTERLEAVED, /* (2i, 2i+1) */
+    TUFF_ROPE_HALF         /* (i, i + D/2) */
+} tuff_rope_pairs;
 /* x [B,T,H,D]; the pair i of position t + offset turns by position · theta^(-2i/D). position, an i32 scalar tensor, is
    added to offset where not NULL. Su et al. 2021. */
-TUFF_API tuff_tensor *tuff_rope(tuff_tensor *x, tuff_rope_pairs pairs, double theta, int64_t offset, tuff_tensor *position);
+TUFF_API tuff_tensor *tuff_rope(tuff_tensor *x, tuff_rope_pairs pairs, double theta, int64_t offset,
+                                tuff_tensor *position);
 
 /* Zero is default. */
 typedef struct tuff_attention_options {
@@ -66,11 +70,13 @@ typedef struct tuff_attention_options {
     uint32_t reserved[8];
 } tuff_attention_options;
 /* q [B,Tq,H,Dk], k [B,Tk,Hkv,Dk], v [B,Tk,Hkv,Dv] -> [B,Tq,H,Dv]; head h reads key and value head h / (H / Hkv). */
-TUFF_API tuff_tensor *tuff_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const tuff_attention_options *options);
+TUFF_API tuff_tensor *tuff_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
+                                     const tuff_attention_options *options);
 
 /* logits [N, V], targets [N] i32 -> the mean over targets that are not ignore_index, of
    (1 - smoothing) · nll + smoothing · mean over classes of -log p. */
-TUFF_API tuff_tensor *tuff_cross_entropy(tuff_tensor *logits, tuff_tensor *targets, int64_t ignore_index, double smoothing);
+TUFF_API tuff_tensor *tuff_cross_entropy(tuff_tensor *logits, tuff_tensor *targets, int64_t ignore_index,
+                                         double smoothing);
 TUFF_API tuff_tensor *tuff_mse(tuff_tensor *x, tuff_tensor *target); /* mean of squares */
 
 #ifdef __cplusplus

@@ -71,7 +71,7 @@ TUFF_API tuff_tensor *tuff_reduce_max(tuff_tensor *x, const int *axes, int count
 
 /* Movement: views where strides can say it, index expressions where they cannot. */
 TUFF_API tuff_tensor *tuff_reshape(tuff_tensor *x, tuff_shape shape); /* one extent may be -1 */
-TUFF_API tuff_tensor *tuff_permute(tuff_tensor *x, const int *order); /* rank entries: axis i of the result is order[i] */
+TUFF_API tuff_tensor *tuff_permute(tuff_tensor *x, const int *order); /* axis i of the result is x's axis order[i] */
 TUFF_API tuff_tensor *tuff_expand(tuff_tensor *x, tuff_shape shape);  /* NumPy broadcast to shape */
 /* rank entries each; start <= stop for step > 0; for step < 0 as Python, with stop -1 meaning past element 0.
    NULL step: all 1. */

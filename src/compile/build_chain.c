@@ -1,5 +1,5 @@
-/* Writes the chain of a task: walks from the stored nodes down to memory, carrying the path of movement ops and the guard
-   under which reads are legal. Equal values are written once. */
+/* Writes the chain of a task: walks from the stored nodes down to memory, carrying the path of movement ops and the
+   guard under which reads are legal. Equal values are written once. */
 #include <string.h>
 
 #include "compile/fuse.h"
@@ -32,8 +32,9 @@ static bool same_value(const chain_value *a, const chain_value *b)
     return a->kind == b->kind && a->dtype == b->dtype && a->op == b->op && a->cast_to == b->cast_to &&
            memcmp(a->args, b->args, sizeof a->args) == 0 && a->guard == b->guard && a->buffer == b->buffer &&
            memcmp(&a->address, &b->address, sizeof a->address) == 0 && a->low == b->low && a->high == b->high &&
-           a->step == b->step && a->extent == b->extent && memcmp(&a->constant, &b->constant, sizeof a->constant) == 0 &&
-           a->seed == b->seed && a->ordinal == b->ordinal && a->index == b->index;
+           a->step == b->step && a->extent == b->extent &&
+           memcmp(&a->constant, &b->constant, sizeof a->constant) == 0 && a->seed == b->seed &&
+           a->ordinal == b->ordinal && a->index == b->index;
 }
 
 static int add(builder *with, const chain_value *fresh)
@@ -53,7 +54,8 @@ static int add(builder *with, const chain_value *fresh)
 /* A value with nothing set. */
 static chain_value blank(value_kind kind, tuff_dtype dtype)
 {
-    return (chain_value){.kind = kind, .dtype = dtype, .args = {NO_VALUE, NO_VALUE, NO_VALUE}, .guard = NO_VALUE, .buffer = -1};
+    return (chain_value){
+        .kind = kind, .dtype = dtype, .args = {NO_VALUE, NO_VALUE, NO_VALUE}, .guard = NO_VALUE, .buffer = -1};
 }
 
 static int give_up(builder *with, const node *at)
@@ -229,8 +231,8 @@ static int build_concat(builder *with, const node *concat, const path *along, in
         const int part = build(with, concat->inputs[i]->node, step, both(with, guard, inside));
         if (failed(with))
             return NO_VALUE;
-        result = result == NO_VALUE ? part
-                                    : build_op(with, OP_WHERE, with->chain->values[part].dtype, inside, part, result);
+        result =
+            result == NO_VALUE ? part : build_op(with, OP_WHERE, with->chain->values[part].dtype, inside, part, result);
         end = start;
     }
     return result;
@@ -251,7 +253,8 @@ static int build_index(builder *with, value_kind kind, const node *at, const pat
         tuff_shape ones = at->outputs[0].shape;
         for (int i = 0; i < ones.rank; ++i)
             ones.extent[i] = 1;
-        const path *spread = keep_path(with, (path){.kind = STEP_EXPAND, .shape = at->outputs[0].shape, .outer = along});
+        const path *spread =
+            keep_path(with, (path){.kind = STEP_EXPAND, .shape = at->outputs[0].shape, .outer = along});
         const path *unit = keep_path(with, tuff__path_reshape(ones, spread));
         if (unit == NULL || spread == NULL)
             return NO_VALUE;
@@ -397,8 +400,8 @@ static void build_output(builder *with, const node *root)
     output->value = with->task->kind == TASK_CUMSUM ? NO_VALUE : build(with, root, along, NO_VALUE);
     output->address = affine_of(&layout);
     output->buffer = buffer_of(with, root->id, root->outputs[0].dtype, true);
-    output->every_point = tuff_shape_count(root->outputs[0].shape) == tuff_shape_count(with->task->domain) ||
-                          with->task->loop_axes == 0;
+    output->every_point =
+        tuff_shape_count(root->outputs[0].shape) == tuff_shape_count(with->task->domain) || with->task->loop_axes == 0;
     ++with->chain->output_count;
 }
 
@@ -449,7 +452,8 @@ static void build_operands(builder *with)
     }
 }
 
-tuff_status tuff__chain_build(struct fusion *fusion, const struct task *task, fused_chain *out, const node **give_up_on, bool *impossible)
+tuff_status tuff__chain_build(struct fusion *fusion, const struct task *task, fused_chain *out, const node **give_up_on,
+                              bool *impossible)
 {
     *out = (fused_chain){.rank = 0};
     builder with = {.fusion = fusion, .task = task, .chain = out};

@@ -1,5 +1,5 @@
-/* Constant folding with the float64 reference: what depends on nothing but shapes is computed once, on the host, exactly,
-   and is the same on every device. */
+/* Constant folding with the float64 reference: what depends on nothing but shapes is computed once, on the host,
+   exactly, and is the same on every device. */
 #include <string.h>
 
 #include "compile/simplify.h"

@@ -1,6 +1,6 @@
-/* Fusion: which nodes are materialised (anchors), and which tasks compute them. A task is a domain to walk, the nodes it
-   stores, and, by kind, a core: reductions, a matmul, a cumulative sum, a scatter. Everything between anchors is inlined
-   into the chains that need it. */
+/* Fusion: which nodes are materialised (anchors), and which tasks compute them. A task is a domain to walk, the nodes
+   it stores, and, by kind, a core: reductions, a matmul, a cumulative sum, a scatter. Everything between anchors is
+   inlined into the chains that need it. */
 #ifndef TUFF_COMPILE_FUSE_H
 #define TUFF_COMPILE_FUSE_H
 
@@ -24,11 +24,11 @@ struct task {
 
 /* What fusion knows of each node. */
 typedef struct node_facts {
-    bool anchor;          /* has memory of its own */
-    bool forced;          /* because a chain cannot address what lies behind it */
-    bool kept;            /* because it is an output or assigned */
-    bool alone;           /* a matmul that takes nothing into its epilogue */
-    bool ordered;         /* its memory has the axes in `order`, outermost first */
+    bool anchor;  /* has memory of its own */
+    bool forced;  /* because a chain cannot address what lies behind it */
+    bool kept;    /* because it is an output or assigned */
+    bool alone;   /* a matmul that takes nothing into its epilogue */
+    bool ordered; /* its memory has the axes in `order`, outermost first */
     int order[TUFF_MAX_RANK];
     int task;             /* that stores or computes it; -1 */
     int consumer_count;   /* uses by live nodes, outputs and assigns */
@@ -58,10 +58,13 @@ view tuff__fusion_layout(const struct fusion *fusion, const node *at);
 /* Writes the chain of a task: its values, reductions, outputs and buffers (ids are node ids). Where a value cannot be
    addressed, *give_up is the node that must be materialised first (the chain is then empty); it is NULL on success.
    *impossible: the task itself cannot be, whatever is materialised. */
-tuff_status tuff__chain_build(struct fusion *fusion, const struct task *task, fused_chain *out, const node **give_up, bool *impossible);
+tuff_status tuff__chain_build(struct fusion *fusion, const struct task *task, fused_chain *out, const node **give_up,
+                              bool *impossible);
 
-/* Where operand leads through views: its base, and the view of the base's memory. Like tuff__chain_build for what fails. */
-const node *tuff__operand_view(const struct fusion *fusion, const tuff_tensor *operand, view *out, const node **give_up);
+/* Where operand leads through views: its base, and the view of the base's memory. Like tuff__chain_build for what
+   fails. */
+const node *tuff__operand_view(const struct fusion *fusion, const tuff_tensor *operand, view *out,
+                               const node **give_up);
 
 /* True for nodes that always have memory: inputs, arrays, constants. */
 bool tuff__is_source(const node *at);

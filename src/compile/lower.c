@@ -1,5 +1,5 @@
-/* Turns a fused graph into launches over memory: sources get their storage, tasks their kernels, outputs and assigned arrays
-   their last copies. */
+/* Turns a fused graph into launches over memory: sources get their storage, tasks their kernels, outputs and assigned
+   arrays their last copies. */
 #include "compile/lower.h"
 
 #include <string.h>

@@ -67,7 +67,7 @@ tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, tuff_f
 void tuff__lowered_free(lowered *of);
 
 /* Between the files of this folder. */
-int tuff__buffer_add(lowered *with, tuff_dtype dtype, int64_t count); /* scratch; -1 where memory ran out */
+int tuff__buffer_add(lowered *with, tuff_dtype dtype, int64_t count);            /* scratch; -1 where memory ran out */
 launch *tuff__launch_add(lowered *with, const char *body, walk order, int task); /* NULL where memory ran out */
 tuff_status tuff__lower_task(lowered *with, int index);
 tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain);

@@ -118,7 +118,10 @@ static void lower_row(lowered *with, launch *of)
     const bool local = !tuff__uses_registers(with) && reduces_floats(chain);
     of->body = local ? "row_local" : "row_register";
     of->vec = reduces_floats(chain) ? tuff__vector_width(with, columns) : 1;
-    of->local_size = local ? (columns >= 512 ? 256 : 64) : tuff__is_vulkan(with) ? 8 : tuff__uses_registers(with) ? 1 : 64;
+    of->local_size = local                        ? (columns >= 512 ? 256 : 64)
+                     : tuff__is_vulkan(with)      ? 8
+                     : tuff__uses_registers(with) ? 1
+                                                  : 64;
     of->groups = (uint64_t)(local ? rows : tuff__divide_up(rows, of->local_size));
     snprintf(of->defines, sizeof of->defines, "#define COLUMN_TAIL %d\n", columns % of->vec != 0);
     set_fixed(of, (int64_t[]){rows, columns, runs}, 3);
@@ -153,7 +156,10 @@ static tuff_status lower_reducing(lowered *with, int index, fused_chain *chain)
     const task_kind kind = with->fusion->tasks[index].kind;
     const bool row = kind == TASK_ROW;
     launch *of = tuff__launch_add(with, kind == TASK_CUMSUM ? "scan" : "",
-                                  kind == TASK_CUMSUM ? WALK_SCAN : row ? WALK_ROW : WALK_COLUMN, index);
+                                  kind == TASK_CUMSUM ? WALK_SCAN
+                                  : row               ? WALK_ROW
+                                                      : WALK_COLUMN,
+                                  index);
     if (of == NULL) {
         tuff__chain_free(chain);
         return TUFF_E_OOM_HOST;

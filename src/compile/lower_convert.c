@@ -47,8 +47,10 @@ static tuff_status convert_words(lowered *with, int source, int target)
 {
     const memory_buffer *to = &with->buffers[target];
     const int64_t per_word = 4 / (int64_t)tuff_dtype_size(to->dtype), words = tuff__divide_up(to->count, per_word);
-    if (to->offset % 4 != 0 || (to->count % per_word != 0 && tuff__storage_size(to->storage) < to->offset + (uint64_t)words * 4))
-        return FAIL(TUFF_E_UNSUPPORTED, "assign: this device stores whole 32-bit words: the array must begin and end on one");
+    if (to->offset % 4 != 0 ||
+        (to->count % per_word != 0 && tuff__storage_size(to->storage) < to->offset + (uint64_t)words * 4))
+        return FAIL(TUFF_E_UNSUPPORTED,
+                    "assign: this device stores whole 32-bit words: the array must begin and end on one");
     launch *of = tuff__launch_add(with, "pack", WALK_MAP, -1);
     if (of == NULL)
         return TUFF_E_OOM_HOST;

@@ -1,5 +1,5 @@
-/* Launches of matmuls: the tile by device kind and shape, and a packed copy of the second operand where its rows are not
-   contiguous (CPU devices read it by vectors). */
+/* Launches of matmuls: the tile by device kind and shape, and a packed copy of the second operand where its rows are
+   not contiguous (CPU devices read it by vectors). */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,8 @@ struct tile {
 
 static chain_value plain_value(value_kind kind, tuff_dtype dtype)
 {
-    return (chain_value){.kind = kind, .dtype = dtype, .args = {NO_VALUE, NO_VALUE, NO_VALUE}, .guard = NO_VALUE, .buffer = -1};
+    return (chain_value){
+        .kind = kind, .dtype = dtype, .args = {NO_VALUE, NO_VALUE, NO_VALUE}, .guard = NO_VALUE, .buffer = -1};
 }
 
 static tuff_status add_value(fused_chain *chain, chain_value value)
@@ -49,7 +50,8 @@ static void packing_axes(const fused_chain *matmul, int64_t panels, int64_t inne
 }
 
 /* packed[batch][panel][k][column] = operand[batch][k][panel · width + column], zero beyond the last column. */
-static tuff_status packing_chain(const fused_chain *matmul, int64_t inner, int64_t width, int target_id, fused_chain *out)
+static tuff_status packing_chain(const fused_chain *matmul, int64_t inner, int64_t width, int target_id,
+                                 fused_chain *out)
 {
     const int64_t columns = matmul->extent[matmul->rank - 1];
     affine source, target;
@@ -81,13 +83,15 @@ static tuff_status packing_chain(const fused_chain *matmul, int64_t inner, int64
     } else {
         TRY(add_value(out, load));
     }
-    out->outputs[0] = (chain_output){.value = out->value_count - 1, .buffer = 1, .address = target, .every_point = true};
+    out->outputs[0] =
+        (chain_output){.value = out->value_count - 1, .buffer = 1, .address = target, .every_point = true};
     out->output_count = 1;
     return TUFF_OK;
 }
 
 /* The copy by strided loads, for any strides. */
-static tuff_status pack_strided(lowered *with, int index, const fused_chain *matmul, int64_t inner, int64_t width, int target)
+static tuff_status pack_strided(lowered *with, int index, const fused_chain *matmul, int64_t inner, int64_t width,
+                                int target)
 {
     fused_chain copy;
     const tuff_status status = packing_chain(matmul, inner, width, target, &copy);
@@ -141,7 +145,8 @@ static int64_t batches_of(const fused_chain *chain, int rank)
 static bool is_aligned(const lowered *with, const fused_chain *chain, int operand, int rank, int64_t line_stride)
 {
     const memory_buffer *of = &with->buffers[chain->buffers[chain->operand_buffers[operand]].id];
-    const int64_t start = chain->extra[operand].offset + (int64_t)(of->offset / tuff_dtype_size(of->dtype)) + of->parent_at;
+    const int64_t start =
+        chain->extra[operand].offset + (int64_t)(of->offset / tuff_dtype_size(of->dtype)) + of->parent_at;
     bool aligned = start % 4 == 0 && line_stride % 4 == 0;
     for (int i = 0; i < rank; ++i)
         aligned &= chain->extra[operand].stride[i] % 4 == 0;
@@ -156,7 +161,8 @@ static tuff_status pack_transposed(lowered *with, int index, const fused_chain *
     if (of == NULL)
         return TUFF_E_OOM_HOST;
     const int64_t columns = matmul->extent[matmul->rank - 1], line = matmul->operand_strides[1][1];
-    const int64_t inner_blocks = tuff__divide_up(inner, vec), column_blocks = tuff__divide_up(columns, width) * width / vec;
+    const int64_t inner_blocks = tuff__divide_up(inner, vec),
+                  column_blocks = tuff__divide_up(columns, width) * width / vec;
     fused_chain *chain = &of->chain;
     chain->rank = matmul->rank - 2;
     for (int i = 0; i < chain->rank; ++i) {
@@ -181,8 +187,12 @@ static tuff_status pack_transposed(lowered *with, int index, const fused_chain *
     const bool aligned = is_aligned(with, chain, 0, chain->rank, line) && inner % 4 == 0;
     define_load(chain, 0, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
     define_load(chain, 0, "LOADI_B", "LOADI", &defines);
-    tuff__text_add(&defines, "#define STOREV_PACKED(i, x) STOREV_f32(b1, i, x)\n#define PANEL %d\n#define INNER_TAIL %d\n",
-                   (int)width, inner % vec == 0 ? 0 : inner >= vec ? 1 : 2);
+    tuff__text_add(&defines,
+                   "#define STOREV_PACKED(i, x) STOREV_f32(b1, i, x)\n#define PANEL %d\n#define INNER_TAIL %d\n",
+                   (int)width,
+                   inner % vec == 0 ? 0
+                   : inner >= vec   ? 1
+                                    : 2);
     return keep_defines(of, &defines);
 }
 
@@ -211,8 +221,8 @@ static tuff_status pack(lowered *with, int index, fused_chain *matmul, int64_t i
     return TUFF_OK;
 }
 
-/* Measured on PoCL, Intel's runtime and lavapipe; sixteen sums hide the latency of a multiply-add and leave registers for
-   the operands. */
+/* Measured on PoCL, Intel's runtime and lavapipe; sixteen sums hide the latency of a multiply-add and leave registers
+   for the operands. */
 static struct tile choose_tile(const lowered *with, int64_t rows, int64_t columns, bool packed)
 {
     if (tuff__is_vulkan(with)) {
@@ -257,7 +267,8 @@ static tuff_status lower_registers(lowered *with, launch *of, const struct tile 
     const int row_tail = rows % tile->rows == 0 ? 0 : rows >= tile->rows ? 1 : 2;
     const int column_tail = columns % width == 0 ? 0 : columns >= width || packed ? 1 : 2;
     snprintf(tunables, sizeof tunables,
-             "#define TILE_ROWS %d\n#define TILE_COLUMNS %d\n#define ROW_TAIL %d\n#define COLUMN_TAIL %d\n#define PACKED_B %d\n"
+             "#define TILE_ROWS %d\n#define TILE_COLUMNS %d\n#define ROW_TAIL %d\n#define COLUMN_TAIL %d\n#define "
+             "PACKED_B %d\n"
              "#define LANES_ALONG_COLUMNS %d\n#define FUSED_MULTIPLY_ADD %d\n",
              tile->rows, tile->columns, row_tail, column_tail, packed, tuff__is_vulkan(with), !tuff__is_vulkan(with));
     of->body = "matmul_register";
@@ -283,19 +294,21 @@ static tuff_status lower_local(lowered *with, launch *of, int64_t inner)
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t row_tiles = tuff__divide_up(rows, ROWS), column_tiles = tuff__divide_up(columns, COLUMNS);
     char tunables[320];
-    snprintf(tunables, sizeof tunables,
-             "#define BLOCK_ROWS %d\n#define BLOCK_COLUMNS %d\n#define STEP_K %d\n#define THREAD_ROWS %d\n"
-             "#define THREAD_COLUMNS %d\n#define A_K_CONTIGUOUS %d\n#define B_K_CONTIGUOUS %d\n#define B_COLUMN_UNIT %d\n"
-             "#define FUSED_MULTIPLY_ADD 1\n",
-             ROWS, COLUMNS, STEP, THREAD_ROWS, THREAD_COLUMNS, chain->operand_strides[0][1] == 1,
-             chain->operand_strides[1][0] == 1, chain->operand_strides[1][1] == 1);
+    snprintf(
+        tunables, sizeof tunables,
+        "#define BLOCK_ROWS %d\n#define BLOCK_COLUMNS %d\n#define STEP_K %d\n#define THREAD_ROWS %d\n"
+        "#define THREAD_COLUMNS %d\n#define A_K_CONTIGUOUS %d\n#define B_K_CONTIGUOUS %d\n#define B_COLUMN_UNIT %d\n"
+        "#define FUSED_MULTIPLY_ADD 1\n",
+        ROWS, COLUMNS, STEP, THREAD_ROWS, THREAD_COLUMNS, chain->operand_strides[0][1] == 1,
+        chain->operand_strides[1][0] == 1, chain->operand_strides[1][1] == 1);
     of->body = "matmul_local";
     of->vec = 4;
     of->local_size = ROWS * COLUMNS / (THREAD_ROWS * THREAD_COLUMNS);
     of->groups = (uint64_t)(row_tiles * column_tiles * batches_of(chain, chain->rank - 2));
     set_fixed(of,
-              (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches_of(chain, chain->rank - 2), chain->operand_strides[0][0],
-                          chain->operand_strides[0][1], chain->operand_strides[1][0], chain->operand_strides[1][1]},
+              (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches_of(chain, chain->rank - 2),
+                          chain->operand_strides[0][0], chain->operand_strides[0][1], chain->operand_strides[1][0],
+                          chain->operand_strides[1][1]},
               10);
     return define(of, is_aligned(with, chain, 1, chain->rank - 2, chain->operand_strides[1][0]), tunables);
 }

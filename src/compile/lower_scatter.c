@@ -1,5 +1,6 @@
-/* Launches of scatter_add: the indices become keys of rows, the list positions are sorted by key through counting, and each
-   row adds its segment in list order. The same bits every time, no atomics, and no scan of the whole list for each row. */
+/* Launches of scatter_add: the indices become keys of rows, the list positions are sorted by key through counting, and
+   each row adds its segment in list order. The same bits every time, no atomics, and no scan of the whole list for
+   each row. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +20,12 @@ typedef struct split {
 
 static split split_axes(const struct fusion *fusion, const node *at)
 {
-    split result = {.at = at, .axis = at->attributes.axis, .rank = at->outputs[0].shape.rank, .keys = 1, .list_size = 1, .columns = 1};
+    split result = {.at = at,
+                    .axis = at->attributes.axis,
+                    .rank = at->outputs[0].shape.rank,
+                    .keys = 1,
+                    .list_size = 1,
+                    .columns = 1};
     view layout;
     const node *missing = NULL;
     tuff__operand_view(fusion, at->inputs[1], &layout, &missing);
@@ -42,7 +48,8 @@ static split split_axes(const struct fusion *fusion, const node *at)
 
 static chain_value plain_value(value_kind kind, tuff_dtype dtype)
 {
-    return (chain_value){.kind = kind, .dtype = dtype, .args = {NO_VALUE, NO_VALUE, NO_VALUE}, .guard = NO_VALUE, .buffer = -1};
+    return (chain_value){
+        .kind = kind, .dtype = dtype, .args = {NO_VALUE, NO_VALUE, NO_VALUE}, .guard = NO_VALUE, .buffer = -1};
 }
 
 static int add_value(fused_chain *chain, chain_value value)
@@ -75,8 +82,8 @@ static chain_buffer buffer_for(const lowered *with, int id, bool written)
 }
 
 /* The chain that copies an operand, walked with the list axes outermost, to contiguous memory. */
-static tuff_status copying_chain(const lowered *with, const split *of, const tuff_tensor *operand, bool list_only, int target,
-                                 fused_chain *out)
+static tuff_status copying_chain(const lowered *with, const split *of, const tuff_tensor *operand, bool list_only,
+                                 int target, fused_chain *out)
 {
     view layout;
     const node *missing = NULL;
@@ -161,8 +168,8 @@ static tuff_status key_chain(const lowered *with, const split *of, int target, f
 
 /* A launch of a plain body: buffers by id with what is done to them ('r', 'w', 'b' both), parameters, and for the last
    count of them the buffers whose offsets they are. */
-static tuff_status add_plain(lowered *with, int index, const char *body, const int *ids, const char *access, int64_t items,
-                             const int64_t *fixed, int fixed_count)
+static tuff_status add_plain(lowered *with, int index, const char *body, const int *ids, const char *access,
+                             int64_t items, const int64_t *fixed, int fixed_count)
 {
     launch *of = tuff__launch_add(with, body, WALK_MAP, index);
     if (of == NULL)
@@ -198,12 +205,14 @@ static tuff_status sort_list(lowered *with, int index, const split *of, const sc
                   (int64_t[]){blocks, size, of->list_size, of->keys, 0, 0}, 6));
     TRY(add_plain(with, index, "scatter_offsets", (int[]){use->counts, use->totals}, "bw", of->keys,
                   (int64_t[]){of->keys, blocks, 0, 0}, 4));
-    TRY(add_plain(with, index, "scatter_starts", (int[]){use->totals, use->starts}, "rw", 1, (int64_t[]){of->keys, 0, 0}, 3));
-    return add_plain(with, index, "scatter_place", (int[]){use->list, use->counts, use->starts, use->positions}, "rbrw", blocks,
-                     (int64_t[]){blocks, size, of->list_size, of->keys, 0, 0, 0, 0}, 8);
+    TRY(add_plain(with, index, "scatter_starts", (int[]){use->totals, use->starts}, "rw", 1,
+                  (int64_t[]){of->keys, 0, 0}, 3));
+    return add_plain(with, index, "scatter_place", (int[]){use->list, use->counts, use->starts, use->positions}, "rbrw",
+                     blocks, (int64_t[]){blocks, size, of->list_size, of->keys, 0, 0, 0, 0}, 8);
 }
 
-static tuff_status sum_segments(lowered *with, int index, const split *of, const scratch *use, int source, int x, int result)
+static tuff_status sum_segments(lowered *with, int index, const split *of, const scratch *use, int source, int x,
+                                int result)
 {
     const int64_t tile = tuff__uses_registers(with) && !tuff__is_vulkan(with) ? of->columns : 1;
     const int64_t tiles = tuff__divide_up(of->columns, tile), items = tiles * of->keys;
@@ -212,7 +221,9 @@ static tuff_status sum_segments(lowered *with, int index, const split *of, const
     const tuff_dtype dtype = with->buffers[result].dtype;
     launch *last = &with->launches[with->launch_count - 1];
     snprintf(last->defines, sizeof last->defines, "#define VALUE_TYPE %s\n",
-             dtype == TUFF_F32 ? "precise float" : dtype == TUFF_I32 ? "int" : "uint");
+             dtype == TUFF_F32   ? "precise float"
+             : dtype == TUFF_I32 ? "int"
+                                 : "uint");
     return TUFF_OK;
 }
 
@@ -262,7 +273,8 @@ tuff_status tuff__lower_scatter(lowered *with, int index)
     if (!keeps_order(&of))
         result = tuff__buffer_add(with, with->buffers[at->id].dtype, tuff_shape_count(at->outputs[0].shape));
     const int64_t counts = MOST_BLOCKS * of.keys;
-    scratch use = {.list = tuff__buffer_add(with, TUFF_I32, of.list_size), .counts = tuff__buffer_add(with, TUFF_I32, counts)};
+    scratch use = {.list = tuff__buffer_add(with, TUFF_I32, of.list_size),
+                   .counts = tuff__buffer_add(with, TUFF_I32, counts)};
     use.totals = tuff__buffer_add(with, TUFF_I32, of.keys);
     use.starts = tuff__buffer_add(with, TUFF_I32, of.keys + 1);
     use.positions = tuff__buffer_add(with, TUFF_I32, of.list_size);

@@ -63,8 +63,8 @@ static int larger_first(const void *a, const void *b)
 }
 
 /* The end of a placed neighbour in the way of [at, at + size) in block, or 0. */
-static uint64_t obstacle(const lowered *with, const placement *placed, int count, const memory_buffer *of, uint64_t block,
-                         uint64_t at, uint64_t size)
+static uint64_t obstacle(const lowered *with, const placement *placed, int count, const memory_buffer *of,
+                         uint64_t block, uint64_t at, uint64_t size)
 {
     for (int i = 0; i < count; ++i) {
         const memory_buffer *other = &with->buffers[placed[i].id];
@@ -103,7 +103,8 @@ static tuff_status allocate_blocks(lowered *with, const placement *all, int coun
     for (uint64_t block = 0; block < block_count; ++block) {
         uint64_t size = 0;
         for (int i = 0; i < count; ++i) {
-            const uint64_t planned = with->buffers[all[i].id].planned, end = (planned & (((uint64_t)1 << BLOCK_SHIFT) - 1)) + all[i].size;
+            const uint64_t planned = with->buffers[all[i].id].planned,
+                           end = (planned & (((uint64_t)1 << BLOCK_SHIFT) - 1)) + all[i].size;
             if (planned >> BLOCK_SHIFT == block && end > size)
                 size = end;
         }
@@ -141,7 +142,8 @@ static tuff_status plan(lowered *with, placement *all)
         if (!of->used)
             continue;
         if (tuff__buffer_size(of) > info->max_binding)
-            return FAIL(TUFF_E_LIMIT, "compile: a tensor of %llu bytes exceeds the %llu that a kernel of %s can address",
+            return FAIL(TUFF_E_LIMIT,
+                        "compile: a tensor of %llu bytes exceeds the %llu that a kernel of %s can address",
                         (unsigned long long)size, (unsigned long long)info->max_binding, info->name);
         if (of->fixed || of->parent >= 0)
             continue;

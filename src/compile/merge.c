@@ -64,7 +64,8 @@ static bool any_source(struct fusion *fusion, const struct task *task, task_visi
         if (at->op != OP_CONCAT || writer >= 0)
             continue;
         for (int k = 0; k < fusion->graph->node_count; ++k)
-            if (fusion->facts[k].placed == at && fusion->facts[k].task >= 0 && visit(fusion, fusion->facts[k].task, state))
+            if (fusion->facts[k].placed == at && fusion->facts[k].task >= 0 &&
+                visit(fusion, fusion->facts[k].task, state))
                 return true;
     }
     return false;
@@ -86,7 +87,8 @@ static bool leads_to(struct fusion *fusion, int index, void *state)
     return any_source(fusion, &fusion->tasks[index], leads_to, state);
 }
 
-/* True where `from` needs, through at least one other task, what `wanted` computes (or directly, unless direct is false). */
+/* True where `from` needs, through at least one other task, what `wanted` computes (or directly, unless direct is
+   false). */
 static bool needs(struct fusion *fusion, int from, int wanted, bool *seen, bool direct)
 {
     memset(seen, 0, (size_t)fusion->task_count * sizeof *seen);
@@ -247,7 +249,8 @@ static tuff_status merge_one(struct fusion *fusion, int second, bool *seen, bool
             continue;
         const bool vertical = reads_from(fusion, late, first);
         const bool beside = early->kind == late->kind && early->kind != TASK_MAP && shares_a_read(early, late);
-        if ((!vertical && !beside) || needs(fusion, first, second, seen, true) || needs(fusion, second, first, seen, false))
+        if ((!vertical && !beside) || needs(fusion, first, second, seen, true) ||
+            needs(fusion, second, first, seen, false))
             continue;
         TRY(try_merge(fusion, first, second, merged));
     }

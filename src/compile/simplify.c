@@ -43,7 +43,8 @@ static bool same_node(const node *a, op_code op, tuff_dtype dtype, const tuff_sh
                       int input_count, const op_attributes *attributes)
 {
     const tuff_tensor *value = &a->outputs[0];
-    if (a->op != op || value->dtype != dtype || a->input_count != input_count || !tuff_shape_equal(value->shape, *shape))
+    if (a->op != op || value->dtype != dtype || a->input_count != input_count ||
+        !tuff_shape_equal(value->shape, *shape))
         return false;
     for (int i = 0; i < input_count; ++i)
         if (a->inputs[i] != inputs[i])
@@ -51,8 +52,8 @@ static bool same_node(const node *a, op_code op, tuff_dtype dtype, const tuff_sh
     return same_attributes(op, &a->attributes, attributes, (size_t)tuff_shape_count(*shape) * tuff_dtype_size(dtype));
 }
 
-tuff_tensor *tuff__share_node(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_shape shape, tuff_tensor *const *inputs,
-                              int input_count, const op_attributes *attributes)
+tuff_tensor *tuff__share_node(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_shape shape,
+                              tuff_tensor *const *inputs, int input_count, const op_attributes *attributes)
 {
     static const op_attributes none = {0};
     if (attributes == NULL)
@@ -78,7 +79,8 @@ static bool is_identity_order(const tuff_tensor *x, const int *order)
 }
 
 /* Views of views: a reshape of a reshape, a permute of a permute, and views that change nothing. */
-static tuff_tensor *simplify_view(tuff_graph *graph, op_code op, tuff_shape shape, tuff_tensor *x, op_attributes *attributes)
+static tuff_tensor *simplify_view(tuff_graph *graph, op_code op, tuff_shape shape, tuff_tensor *x,
+                                  op_attributes *attributes)
 {
     if (op == OP_RESHAPE) {
         while (x->node->op == OP_RESHAPE)
@@ -91,7 +93,8 @@ static tuff_tensor *simplify_view(tuff_graph *graph, op_code op, tuff_shape shap
         x = x->node->inputs[0];
     }
     const bool same_shape = tuff_shape_equal(x->shape, shape);
-    if ((op == OP_PERMUTE && is_identity_order(x, attributes->order)) || (op != OP_PERMUTE && op != OP_SLICE && same_shape))
+    if ((op == OP_PERMUTE && is_identity_order(x, attributes->order)) ||
+        (op != OP_PERMUTE && op != OP_SLICE && same_shape))
         return x;
     return tuff__share_node(graph, op, x->dtype, shape, &x, 1, attributes);
 }
@@ -99,7 +102,8 @@ static tuff_tensor *simplify_view(tuff_graph *graph, op_code op, tuff_shape shap
 /* True for a constant scalar behind views, with its value. */
 static bool is_uniform(const tuff_tensor *x, double *value)
 {
-    while (x->node->op == OP_RESHAPE || x->node->op == OP_EXPAND || x->node->op == OP_PERMUTE || x->node->op == OP_SLICE)
+    while (x->node->op == OP_RESHAPE || x->node->op == OP_EXPAND || x->node->op == OP_PERMUTE ||
+           x->node->op == OP_SLICE)
         x = x->node->inputs[0];
     *value = x->node->attributes.value;
     return x->node->op == OP_CONSTANT && x->node->attributes.data == NULL;
@@ -132,8 +136,9 @@ static void separate_parts(tuff_graph *graph, tuff_tensor **inputs, int count)
         bool again = false;
         for (int k = 0; k < i && !again; ++k)
             again = inputs[k] == inputs[i];
-        inputs[i] = again ? tuff__node_create(graph, OP_RESHAPE, inputs[i]->dtype, inputs[i]->shape, &inputs[i], 1, NULL)
-                          : with_memory(graph, inputs[i]);
+        inputs[i] = again
+                        ? tuff__node_create(graph, OP_RESHAPE, inputs[i]->dtype, inputs[i]->shape, &inputs[i], 1, NULL)
+                        : with_memory(graph, inputs[i]);
     }
 }
 
@@ -187,10 +192,9 @@ static tuff_status rebuild_node(rebuild *with, const node *at)
         inputs[i] = with->map[at->inputs[i]->node->id];
     if (at->op == OP_INPUT || at->op == OP_CONSTANT)
         TRY(own_attributes(graph, &copy.attributes, &at->outputs[0]));
-    tuff_tensor *made = with->only_live
-                            ? tuff__node_create(graph, at->op, at->outputs[0].dtype, at->outputs[0].shape, inputs,
-                                                at->input_count, &copy.attributes)
-                            : apply_rules(with, &copy, inputs);
+    tuff_tensor *made = with->only_live ? tuff__node_create(graph, at->op, at->outputs[0].dtype, at->outputs[0].shape,
+                                                            inputs, at->input_count, &copy.attributes)
+                                        : apply_rules(with, &copy, inputs);
     if (made->node == NULL)
         return graph->status;
     with->map[at->id] = made;

@@ -1,11 +1,11 @@
-/* Long reductions in pieces: many items share them, and no chain of additions grows long. The pieces depend on shapes alone,
-   so every device adds in the same groups. */
+/* Long reductions in pieces: many items share them, and no chain of additions grows long. The pieces depend on shapes
+   alone, so every device adds in the same groups. */
 #include <math.h>
 
 #include "compile/simplify.h"
 
-#define COLUMN_TERMS 128  /* added by one item of a column */
-#define ROW_TERMS 4096    /* added by one item of a row where there are few rows */
+#define COLUMN_TERMS 128 /* added by one item of a column */
+#define ROW_TERMS 4096   /* added by one item of a row where there are few rows */
 #define FEW_ROWS 64
 #define SCAN_TERMS 128
 
@@ -193,7 +193,8 @@ tuff_tensor *tuff__split_cumsum(tuff_graph *graph, tuff_tensor *x, int axis)
         return carry;
     tuff_tensor *spread = tuff__share_node(graph, OP_EXPAND, x->dtype, local->shape, &carry, 1, NULL);
     tuff_tensor *both[] = {local, spread};
-    tuff_tensor *sum = spread->node == NULL ? spread : tuff__share_node(graph, OP_ADD, x->dtype, local->shape, both, 2, NULL);
+    tuff_tensor *sum =
+        spread->node == NULL ? spread : tuff__share_node(graph, OP_ADD, x->dtype, local->shape, both, 2, NULL);
     if (sum->node == NULL)
         return sum;
     tuff_shape padded = x->shape;

@@ -144,8 +144,10 @@ path tuff__path_reshape(tuff_shape shape, const path *outer)
 
 path tuff__path_of(const node *movement, const path *outer)
 {
-    static const step_kind kinds[OP_COUNT] = {[OP_RESHAPE] = STEP_RESHAPE, [OP_PERMUTE] = STEP_PERMUTE,
-                                              [OP_EXPAND] = STEP_EXPAND,   [OP_SLICE] = STEP_SLICE,
+    static const step_kind kinds[OP_COUNT] = {[OP_RESHAPE] = STEP_RESHAPE,
+                                              [OP_PERMUTE] = STEP_PERMUTE,
+                                              [OP_EXPAND] = STEP_EXPAND,
+                                              [OP_SLICE] = STEP_SLICE,
                                               [OP_PAD] = STEP_PAD};
     path step = {.kind = kinds[movement->op], .shape = movement->outputs[0].shape, .outer = outer};
     step.source = movement->inputs[0]->node;

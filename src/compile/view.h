@@ -1,6 +1,6 @@
 /* Strided views and the paths of movement ops that lead to them. A path says how the coordinates of a task's iteration
-   space (its domain) reach a node: its steps are kept from the node outwards, so that a leaf's address is found by applying
-   them in order to the leaf's own layout. */
+   space (its domain) reach a node: its steps are kept from the node outwards, so that a leaf's address is found by
+   applying them in order to the leaf's own layout. */
 #ifndef TUFF_COMPILE_VIEW_H
 #define TUFF_COMPILE_VIEW_H
 

@@ -1,5 +1,5 @@
-/* Expands a body. Its lines are copied but for directives (@parameters, @shared, @body, @pass ... @end) and splices ($name),
-   which are replaced by the statements that emit.c writes. */
+/* Expands a body. Its lines are copied but for directives (@parameters, @shared, @body, @pass ... @end) and splices
+   ($name), which are replaced by the statements that emit.c writes. */
 #include "kernels/assemble.h"
 
 #include <stdio.h>
@@ -61,13 +61,15 @@ typedef struct expansion {
     text *body;
 } expansion;
 
-static const char *const names_of_texts[] = {"$row", "$run", "$vector", "$scalar", "$clear", "$reset_vector", "$reset_scalar",
-                                             "$add_vector", "$add_scalar", "$combine"};
+static const char *const names_of_texts[] = {"$row",        "$run",          "$vector",       "$scalar",
+                                             "$clear",      "$reset_vector", "$reset_scalar", "$add_vector",
+                                             "$add_scalar", "$combine"};
 
 static const text *text_named(const pass_texts *texts, const line *splice)
 {
-    const text *all[] = {&texts->row,          &texts->run,        &texts->vector,     &texts->scalar, &texts->clear,
-                         &texts->reset_vector, &texts->reset_scalar, &texts->add_vector, &texts->add_scalar, &texts->combine};
+    const text *all[] = {&texts->row,        &texts->run,          &texts->vector,       &texts->scalar,
+                         &texts->clear,      &texts->reset_vector, &texts->reset_scalar, &texts->add_vector,
+                         &texts->add_scalar, &texts->combine};
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
         if (splice->length == strlen(names_of_texts[i]) && starts(splice, names_of_texts[i]))
             return all[i];
@@ -206,7 +208,8 @@ static tuff_status expand_body(expansion *with, const char *body)
         else if (one.length > 0 && one.start[0] == '$')
             TRY(expand_splice(with, &one));
         else
-            tuff__text_add(inside ? with->body : with->header, "%*s%.*s\n", one.indentation, "", (int)one.length, one.start);
+            tuff__text_add(inside ? with->body : with->header, "%*s%.*s\n", one.indentation, "", (int)one.length,
+                           one.start);
     }
     TRY(with->emitter.status);
     TRY(tuff__text_status(with->header));
@@ -232,7 +235,8 @@ static void add_glsl_buffers(const assembly_request *request, text *out)
         tuff__text_add(out, "layout(std430, set = 0, binding = %d) %sbuffer B%d_ { %s b%d[]; };\n", i + 1, access, i,
                        memory_type(buffer->dtype, request), i);
         if (request->vec > 1 && tuff_dtype_size(buffer->dtype) == 4)
-            tuff__text_add(out, "layout(std430, set = 0, binding = %d) %sbuffer B%dv_ { %s b%d_v[]; };\n", i + 1, access, i,
+            tuff__text_add(out, "layout(std430, set = 0, binding = %d) %sbuffer B%dv_ { %s b%d_v[]; };\n", i + 1,
+                           access, i,
                            buffer->dtype == TUFF_F32   ? "vec4"
                            : buffer->dtype == TUFF_I32 ? "ivec4"
                                                        : "uvec4",
@@ -245,19 +249,21 @@ static void add_glsl_header(const assembly_request *request, text *out)
 {
     tuff__text_add(out, "#version 450\n#extension GL_EXT_control_flow_attributes : enable\n");
     if (request->narrow_storage)
-        tuff__text_add(out, "#extension GL_EXT_shader_16bit_storage : enable\n#extension GL_EXT_shader_8bit_storage : enable\n"
-                            "#define NARROW_STORAGE\n");
+        tuff__text_add(
+            out, "#extension GL_EXT_shader_16bit_storage : enable\n#extension GL_EXT_shader_8bit_storage : enable\n"
+                 "#define NARROW_STORAGE\n");
     tuff__text_add(out, "layout(local_size_x = %u) in;\n", request->local_size);
 }
 
 static void add_opencl_signature(const assembly_request *request, text *out)
 {
-    tuff__text_add(out, "__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))\nvoid %s(__global const int *restrict p",
-                   request->name);
+    tuff__text_add(
+        out, "__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))\nvoid %s(__global const int *restrict p",
+        request->name);
     for (int i = 0; i < request->buffer_count; ++i) {
         const chain_buffer *buffer = &request->buffers[i];
-        tuff__text_add(out, ",\n    __global %s%s *%sb%d", buffer->written ? "" : "const ", memory_type(buffer->dtype, request),
-                       buffer->read && buffer->written ? "" : "restrict ", i);
+        tuff__text_add(out, ",\n    __global %s%s *%sb%d", buffer->written ? "" : "const ",
+                       memory_type(buffer->dtype, request), buffer->read && buffer->written ? "" : "restrict ", i);
     }
     tuff__text_add(out, ",\n    uint param_base, uint group_base)\n");
 }
@@ -267,7 +273,8 @@ static tuff_status compose(const expansion *with, text *out)
     const assembly_request *request = with->request;
     const char *prelude = tuff__kernel_text(request->glsl ? "prelude.glsl" : "prelude.cl");
     if (prelude == NULL)
-        return FAIL(TUFF_E_UNSUPPORTED, "kernels: this build has no kernels in %s", request->glsl ? "GLSL" : "OpenCL C");
+        return FAIL(TUFF_E_UNSUPPORTED, "kernels: this build has no kernels in %s",
+                    request->glsl ? "GLSL" : "OpenCL C");
     if (request->glsl)
         add_glsl_header(request, out);
     tuff__text_add(out, "#define LOCAL_SIZE %u\n#define VEC %d\n%s", request->local_size, request->vec,
@@ -304,8 +311,8 @@ tuff_status tuff__assemble(const assembly_request *request, assembly *out)
         return FAIL(TUFF_E_UNSUPPORTED, "kernels: there is no body %s", file);
     text texts[3] = {{0}};
     expansion with = {.request = request, .header = &texts[0], .shared = &texts[1], .body = &texts[2]};
-    tuff_status status = tuff__emitter_create(request->chain == NULL ? &empty : request->chain, request->walk, request->vec,
-                                              request->glsl, &with.emitter);
+    tuff_status status = tuff__emitter_create(request->chain == NULL ? &empty : request->chain, request->walk,
+                                              request->vec, request->glsl, &with.emitter);
     if (status == TUFF_OK)
         status = expand_body(&with, body);
     if (status == TUFF_OK)

@@ -1,5 +1,5 @@
-/* Puts a kernel together: the language's prelude, the maths that is used, the buffers, the body NAME.k with its tunables,
-   and the statements of the chain in the body's open places. */
+/* Puts a kernel together: the language's prelude, the maths that is used, the buffers, the body NAME.k with its
+   tunables, and the statements of the chain in the body's open places. */
 #ifndef TUFF_KERNELS_ASSEMBLE_H
 #define TUFF_KERNELS_ASSEMBLE_H
 

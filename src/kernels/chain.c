@@ -10,7 +10,8 @@ static void each_address(fused_chain *chain, address_visitor visit, const int *a
 {
     for (int i = 0; i < chain->value_count; ++i) {
         const value_kind kind = chain->values[i].kind;
-        if (kind == VALUE_LOAD || kind == VALUE_LOOKUP || kind == VALUE_INDEX || kind == VALUE_RANDOM || kind == VALUE_INSIDE)
+        if (kind == VALUE_LOAD || kind == VALUE_LOOKUP || kind == VALUE_INDEX || kind == VALUE_RANDOM ||
+            kind == VALUE_INSIDE)
             visit(&chain->values[i].address, arguments, state);
     }
     for (int i = 0; i < chain->output_count; ++i)

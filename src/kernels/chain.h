@@ -15,8 +15,8 @@ typedef struct affine {
 } affine;
 
 typedef enum value_kind {
-    VALUE_LOAD,     /* an element of a buffer at the address */
-    VALUE_LOOKUP,   /* an element of a buffer at the address + args[0]·step, NaN or 0 where args[0] is not in 0 .. extent-1 */
+    VALUE_LOAD, /* an element of a buffer at the address */
+    VALUE_LOOKUP, /* a buffer's element at address + args[0]·step; NaN or 0 where args[0] is outside 0 .. extent-1 */
     VALUE_CONSTANT, /* constant */
     VALUE_INDEX,    /* the address itself, i32 */
     VALUE_RANDOM,   /* tuff_random: the address is the counter, args[0] the step */
@@ -31,18 +31,18 @@ typedef struct chain_value {
     value_kind kind;
     tuff_dtype dtype; /* f32, i32, u32, bool */
     op_code op;
-    tuff_dtype cast_to;   /* CAST: the storage type whose rounding applies */
-    int args[3];          /* indices of values */
-    int guard;            /* LOAD, LOOKUP: read only where this bool holds (else address 0 is read); or NO_VALUE */
-    int buffer;           /* index into the chain's buffers */
+    tuff_dtype cast_to; /* CAST: the storage type whose rounding applies */
+    int args[3];        /* indices of values */
+    int guard;          /* LOAD, LOOKUP: read only where this bool holds (else address 0 is read); or NO_VALUE */
+    int buffer;         /* index into the chain's buffers */
     affine address;
     int64_t low, high;    /* INSIDE */
     int64_t step, extent; /* LOOKUP */
     double constant;
     uint32_t seed, ordinal;
-    int index;            /* RESULT */
-    uint32_t varies;      /* bit i: depends on axis i of the domain */
-    int stage;            /* 1 + the highest stage of a reduction it depends on; 0: none */
+    int index;       /* RESULT */
+    uint32_t varies; /* bit i: depends on axis i of the domain */
+    int stage;       /* 1 + the highest stage of a reduction it depends on; 0: none */
 } chain_value;
 
 typedef struct chain_reduction {
@@ -52,7 +52,7 @@ typedef struct chain_reduction {
     int stage;  /* the pass that computes it: the input's stage */
 } chain_reduction;
 
-/* A store of a value. Where the value does not vary on the loop axes and the address does not either, it happens once. */
+/* A store of a value. Where the value does not vary on the loop axes and the address does not, it happens once. */
 typedef struct chain_output {
     int value, buffer;
     affine address;
@@ -65,10 +65,11 @@ typedef enum axis_class { AXIS_OUTER, AXIS_LOOP, AXIS_ROW, AXIS_COLUMN } axis_cl
 #define MAX_OUTPUTS 12
 #define MAX_EXTRA 2
 
-/* A buffer the kernel sees. id is the compiler's number for it. element_offset and aligned are known after memory is planned. */
+/* A buffer the kernel sees. id is the compiler's number for it. element_offset and aligned are known after memory is
+   planned. */
 typedef struct chain_buffer {
     int id;
-    tuff_dtype dtype;       /* storage type */
+    tuff_dtype dtype; /* storage type */
     bool read, written;
     int64_t element_offset; /* what the kernel adds to every address */
 } chain_buffer;
@@ -85,7 +86,8 @@ typedef struct fused_chain {
     int output_count;
     chain_buffer buffers[32];
     int buffer_count;
-    affine extra[MAX_EXTRA]; /* where each operand's matrix of a batch starts (`$operands`); they limit how axes merge */
+    affine
+        extra[MAX_EXTRA]; /* where each operand's matrix of a batch starts (`$operands`); they limit how axes merge */
     int extra_count;
     const char *operand_names[2];  /* a body finds them in NAME_base */
     int operand_buffers[2];        /* matmul: the buffers of x and y; packing: of y and its copy */
@@ -94,7 +96,8 @@ typedef struct fused_chain {
 
 #define MAX_CHAIN_BUFFERS 32
 
-/* Removes axes of extent 1 and merges neighbours of one class that every address walks as one. Row and column axes stay. */
+/* Removes axes of extent 1 and merges neighbours of one class that every address walks as one. Row and column axes
+   stay. */
 void tuff__chain_collapse(fused_chain *chain);
 /* Fills in what each value varies on, and stages. */
 void tuff__chain_analyse(fused_chain *chain);

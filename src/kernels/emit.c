@@ -11,7 +11,8 @@ static int find_vector_axis(const fused_chain *chain, walk order)
 {
     for (int i = chain->rank - 1; i >= 0; --i) {
         const axis_class class = chain->classes[i];
-        if (order == WALK_MATMUL ? class == AXIS_COLUMN : (order == WALK_ROW || order == WALK_SCAN) == (class == AXIS_LOOP))
+        if (order == WALK_MATMUL ? class == AXIS_COLUMN
+                                 : (order == WALK_ROW || order == WALK_SCAN) == (class == AXIS_LOOP))
             return i;
     }
     return -1;
@@ -137,8 +138,8 @@ static void accumulate(const chain_reduction *reduction, tuff_dtype dtype, bool 
     if (reduction->op == OP_SUM)
         tuff__text_add(out, "%s%d = %s%d + %s;\n", target, number, target, number, x);
     else
-        tuff__text_add(out, "%s%d = %sMAX_%c(%s%d, %s);\n", target, number, tuff__prefix(dtype), vector ? 'v' : '1', target,
-                       number, x);
+        tuff__text_add(out, "%s%d = %sMAX_%c(%s%d, %s);\n", target, number, tuff__prefix(dtype), vector ? 'v' : '1',
+                       target, number, x);
 }
 
 static void emit_reduction(emitter *with, const chain_reduction *reduction, bool vector)
@@ -162,8 +163,8 @@ static void emit_frame(emitter *with, const chain_reduction *reduction, bool vec
     char part[32];
     snprintf(part, sizeof part, "part%d", number);
     tuff__text_add(&texts->clear, "%s %s%d = %s%s%s);\n", type, total, number, open, splat, start);
-    tuff__text_add(vector ? &texts->reset_vector : &texts->reset_scalar, "%s part%d = %s%s%s);\n", type, number, open, splat,
-                   start);
+    tuff__text_add(vector ? &texts->reset_vector : &texts->reset_scalar, "%s part%d = %s%s%s);\n", type, number, open,
+                   splat, start);
     accumulate(reduction, dtype, vector, total, number, part, vector ? &texts->add_vector : &texts->add_scalar);
     if (!row)
         tuff__text_add(&texts->combine, "%s v%d = total%d;\n", type, number, number);
@@ -223,8 +224,9 @@ static void emit_scan(emitter *with)
 static tuff_status texts_status(const emitter *with)
 {
     const pass_texts *texts = with->texts;
-    const text *all[] = {&texts->row,          &texts->run,        &texts->vector,     &texts->scalar, &texts->clear,
-                         &texts->reset_vector, &texts->reset_scalar, &texts->add_vector, &texts->add_scalar, &texts->combine};
+    const text *all[] = {&texts->row,        &texts->run,          &texts->vector,       &texts->scalar,
+                         &texts->clear,      &texts->reset_vector, &texts->reset_scalar, &texts->add_vector,
+                         &texts->add_scalar, &texts->combine};
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
         TRY(tuff__text_status(all[i]));
     return with->status;
@@ -238,7 +240,8 @@ tuff_status tuff__emit_pass(emitter *with, int pass, emit_mode mode, pass_texts 
         emit_scan(with);
         return texts_status(with);
     }
-    forget(with, ELEMENT | (with->walk == WALK_COLUMN && pass > 0 ? 0 : RUN) | (pass == 0 && mode == EMIT_SCALAR ? ROW : 0));
+    forget(with,
+           ELEMENT | (with->walk == WALK_COLUMN && pass > 0 ? 0 : RUN) | (pass == 0 && mode == EMIT_SCALAR ? ROW : 0));
     /* A result narrower than a vector has none: its address does not even move along the vector axis. */
     const bool narrow = with->walk == WALK_MATMUL && with->chain->extent[with->vector_axis] < with->vec;
     if (mode != EMIT_SCALAR && with->vec > 1 && !narrow)
@@ -275,7 +278,7 @@ tuff_status tuff__emit_finish(emitter *with, bool vector, text *out)
 
 void tuff__pass_texts_free(pass_texts *texts)
 {
-    text *all[] = {&texts->row,          &texts->run,        &texts->vector,     &texts->scalar, &texts->clear,
+    text *all[] = {&texts->row,          &texts->run,          &texts->vector,     &texts->scalar,     &texts->clear,
                    &texts->reset_vector, &texts->reset_scalar, &texts->add_vector, &texts->add_scalar, &texts->combine};
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
         tuff__text_free(all[i]);

@@ -1,4 +1,4 @@
-/* Writes the statements of a chain in the kernel dialect, for the places that a body (src/kernels/NAME.k) leaves open. */
+/* Writes the statements of a chain in the kernel dialect, for the places that a body (NAME.k) leaves open. */
 #ifndef TUFF_KERNELS_EMIT_H
 #define TUFF_KERNELS_EMIT_H
 
@@ -16,8 +16,8 @@ typedef enum walk {
 
 /* The statements of one pass over the domain, by the name of the splice that asks for them. */
 typedef struct pass_texts {
-    text row;          /* once before the pass */
-    text run;          /* inside the outer loop axes (or, for columns, before them) */
+    text row; /* once before the pass */
+    text run; /* inside the outer loop axes (or, for columns, before them) */
     text vector, scalar;
     text clear, reset_vector, reset_scalar, add_vector, add_scalar, combine;
 } pass_texts;
@@ -28,11 +28,11 @@ typedef struct emitter {
     const fused_chain *chain;
     walk walk;
     int vec;
-    bool aligned_only;    /* whole vectors need aligned addresses (GLSL) */
-    int vector_axis;      /* -1 where the domain has none */
-    int32_t *parameters;  /* what PARAM(i) gives */
+    bool aligned_only;   /* whole vectors need aligned addresses (GLSL) */
+    int vector_axis;     /* -1 where the domain has none */
+    int32_t *parameters; /* what PARAM(i) gives */
     int parameter_count, parameter_capacity;
-    unsigned char *named; /* per value: the places in which it has a name */
+    unsigned char *named;  /* per value: the places in which it has a name */
     unsigned char *placed; /* per address: the parts written so far */
     int *stride_names;
     bool vector; /* writing vectors now */

@@ -106,7 +106,8 @@ static void write_row_part(emitter *with, int number, const affine *address, int
     tuff__text_add(out, "const int a%d = PARAM(%d)", number, tuff__emit_parameter(with, start));
     for (int i = 0; i < with->chain->rank; ++i)
         if (walks(with, address, i) && with->chain->classes[i] == AXIS_OUTER)
-            tuff__text_add(out, " + %s * PARAM(%d)", coordinate(with, i).text, tuff__emit_parameter(with, address->stride[i]));
+            tuff__text_add(out, " + %s * PARAM(%d)", coordinate(with, i).text,
+                           tuff__emit_parameter(with, address->stride[i]));
     tuff__text_add(out, ";\n");
     for (int i = 0; i < with->chain->rank; ++i) {
         names[i] = tuff__format("s%d_%d", number, i);
@@ -301,24 +302,27 @@ static snippet write_load(emitter *with, const chain_value *of, int number, bool
     const chain_buffer *buffer = &with->chain->buffers[of->buffer];
     const char *type = tuff_dtype_name(buffer->dtype);
     const bool guarded = of->guard != NO_VALUE;
-    const snippet zero = guarded ? tuff__format("PARAM(%d)", tuff__emit_parameter(with, buffer->element_offset))
-                                 : tuff__format("0");
+    const snippet zero =
+        guarded ? tuff__format("PARAM(%d)", tuff__emit_parameter(with, buffer->element_offset)) : tuff__format("0");
     if (vector && guarded && tuff__is_vector(with, &with->chain->values[of->guard])) {
         const snippet guard = tuff__emit_value(with, of->guard, true);
-        const snippet where = varies_along_vector(with, of->varies) && vector_stride(with, &of->address) != 0
-                                  ? wide_address(with, number, &of->address, of->buffer)
-                                  : tuff__format("ISPLAT(%s)", tuff__emit_address(with, number, &of->address, of->buffer).text);
-        return tuff__format("LOADI_%s(b%d, ISELECT_v(%s, %s, ISPLAT(%s)))", type, of->buffer, guard.text, where.text, zero.text);
+        const snippet where =
+            varies_along_vector(with, of->varies) && vector_stride(with, &of->address) != 0
+                ? wide_address(with, number, &of->address, of->buffer)
+                : tuff__format("ISPLAT(%s)", tuff__emit_address(with, number, &of->address, of->buffer).text);
+        return tuff__format("LOADI_%s(b%d, ISELECT_v(%s, %s, ISPLAT(%s)))", type, of->buffer, guard.text, where.text,
+                            zero.text);
     }
     snippet where = tuff__emit_address(with, number, &of->address, of->buffer);
     if (guarded)
-        where = tuff__format("ISELECT_1(%s, %s, %s)", tuff__emit_value(with, of->guard, false).text, where.text, zero.text);
+        where =
+            tuff__format("ISELECT_1(%s, %s, %s)", tuff__emit_value(with, of->guard, false).text, where.text, zero.text);
     const int64_t stride = vector_stride(with, &of->address);
     if (!vector)
         return tuff__format("LOAD_%s(b%d, %s)", type, of->buffer, where.text);
     if (stride == 1)
-        return tuff__format("LOAD%c_%s(b%d, %s)", !guarded && is_aligned(with, &of->address, of->buffer) ? 'V' : 'U', type,
-                            of->buffer, where.text);
+        return tuff__format("LOAD%c_%s(b%d, %s)", !guarded && is_aligned(with, &of->address, of->buffer) ? 'V' : 'U',
+                            type, of->buffer, where.text);
     return tuff__format("LOADS_%s(b%d, %s, s%d_%d)", type, of->buffer, where.text, number, with->vector_axis);
 }
 
@@ -330,7 +334,8 @@ static snippet write_lookup(emitter *with, const chain_value *of, int number, bo
     const int step = tuff__emit_parameter(with, of->step), extent = tuff__emit_parameter(with, of->extent);
     const int zero = tuff__emit_parameter(with, with->chain->buffers[of->buffer].element_offset);
     const snippet index = tuff__emit_value(with, of->args[0], vector);
-    snippet inside = tuff__format("ULESS_%c(I_TO_U_%c(%s), I_TO_U_%c(%s(PARAM(%d))))", w, w, index.text, w, splat, extent);
+    snippet inside =
+        tuff__format("ULESS_%c(I_TO_U_%c(%s), I_TO_U_%c(%s(PARAM(%d))))", w, w, index.text, w, splat, extent);
     if (of->guard != NO_VALUE)
         inside = tuff__format("AND_%c(%s, %s)", w, inside.text, tuff__emit_value(with, of->guard, vector).text);
     text *out = text_of(with, place_of(with, of->varies));
@@ -339,11 +344,12 @@ static snippet write_lookup(emitter *with, const chain_value *of, int number, bo
     if (vector)
         base = vector_stride(with, &of->address) != 0 ? wide_address(with, number, &of->address, of->buffer)
                                                       : tuff__format("ISPLAT(%s)", base.text);
-    tuff__text_add(out, "%s h%d = ISELECT_%c(g%d, %s + %s * %s(PARAM(%d)), %s(PARAM(%d)));\n", vector ? "ivec" : "int", number,
-                   w, number, base.text, index.text, splat, step, splat, zero);
+    tuff__text_add(out, "%s h%d = ISELECT_%c(g%d, %s + %s * %s(PARAM(%d)), %s(PARAM(%d)));\n", vector ? "ivec" : "int",
+                   number, w, number, base.text, index.text, splat, step, splat, zero);
     const snippet missing = of->dtype == TUFF_F32 ? tuff__format("FROM_BITS_1(0x7fc00000u)") : literal(of->dtype, 0);
-    return tuff__format("%sSELECT_%c(g%d, LOAD%s_%s(b%d, h%d), %s)", tuff__prefix(of->dtype), w, number, vector ? "I" : "",
-                        type, of->buffer, number, vector ? widen(of->dtype, missing).text : missing.text);
+    return tuff__format("%sSELECT_%c(g%d, LOAD%s_%s(b%d, h%d), %s)", tuff__prefix(of->dtype), w, number,
+                        vector ? "I" : "", type, of->buffer, number,
+                        vector ? widen(of->dtype, missing).text : missing.text);
 }
 
 static snippet write_inside(emitter *with, const chain_value *of, int number, bool vector)
@@ -359,8 +365,8 @@ static snippet write_inside(emitter *with, const chain_value *of, int number, bo
 static snippet write_random(emitter *with, const chain_value *of, int number, bool vector)
 {
     const snippet step = tuff__emit_value(with, of->args[0], false);
-    const snippet index = vector ? wide_address(with, number, &of->address, -1)
-                                 : tuff__emit_address(with, number, &of->address, -1);
+    const snippet index =
+        vector ? wide_address(with, number, &of->address, -1) : tuff__emit_address(with, number, &of->address, -1);
     return tuff__format("RANDOM_%c(I_TO_U_%c(%s), I_TO_U_1(%s), %uu, %uu)", vector ? 'v' : '1', vector ? 'v' : '1',
                         index.text, step.text, of->seed, of->ordinal);
 }
@@ -380,7 +386,8 @@ static snippet write_kind(emitter *with, const chain_value *of, int number, bool
     case VALUE_RANDOM:
         return write_random(with, of, number, vector);
     case VALUE_INDEX:
-        return vector ? wide_address(with, number, &of->address, -1) : tuff__emit_address(with, number, &of->address, -1);
+        return vector ? wide_address(with, number, &of->address, -1)
+                      : tuff__emit_address(with, number, &of->address, -1);
     default:
         return write_op(with, of, vector);
     }
@@ -400,7 +407,8 @@ snippet tuff__emit_value(emitter *with, int index, bool wide)
         if (!(with->named[index] & place)) {
             with->named[index] |= (unsigned char)place;
             const snippet expression = write_kind(with, of, index, vector);
-            tuff__text_add(text_of(with, place), "%s v%d = %s;\n", tuff__type_name(of->dtype, vector), index, expression.text);
+            tuff__text_add(text_of(with, place), "%s v%d = %s;\n", tuff__type_name(of->dtype, vector), index,
+                           expression.text);
         }
     }
     return spread ? widen(of->dtype, name) : name;
@@ -422,9 +430,10 @@ void tuff__emit_store(emitter *with, int index, text *out)
     if (!vector)
         tuff__text_add(out, "STORE_%s(b%d, %s, %s);\n", type, output->buffer, where.text, value.text);
     else if (stride == 1)
-        tuff__text_add(out, "STORE%c_%s(b%d, %s, %s);\n", is_aligned(with, &output->address, output->buffer) ? 'V' : 'U', type,
-                       output->buffer, where.text, value.text);
-    else
-        tuff__text_add(out, "STORES_%s(b%d, %s, s%d_%d, %s);\n", type, output->buffer, where.text, number, with->vector_axis,
+        tuff__text_add(out, "STORE%c_%s(b%d, %s, %s);\n",
+                       is_aligned(with, &output->address, output->buffer) ? 'V' : 'U', type, output->buffer, where.text,
                        value.text);
+    else
+        tuff__text_add(out, "STORES_%s(b%d, %s, s%d_%d, %s);\n", type, output->buffer, where.text, number,
+                       with->vector_axis, value.text);
 }

@@ -11,7 +11,8 @@ typedef struct snippet {
 
 /* True where the value is a vector in the current mode. */
 bool tuff__is_vector(const emitter *with, const chain_value *of);
-/* Writes what value number index needs and answers an expression of it: a vector if wide (and the mode writes vectors). */
+/* Writes what value number index needs and answers an expression of it: a vector if wide (and the mode writes
+   vectors). */
 snippet tuff__emit_value(emitter *with, int index, bool wide);
 /* The address of an output or value, numbered after all values: base expression without the vector axis. */
 snippet tuff__emit_base(emitter *with, int number, const affine *address, int buffer);

@@ -83,8 +83,9 @@ static void add_sections(const section *sections, int count, bool vectors, text 
         return;
     const char *v = vectors ? "v" : "1";
     tuff__text_add(out, "#define FN(name) name##_%s\n#define MAKE_REAL(x) %s\n", v, vectors ? "SPLAT(x)" : "(x)");
-    tuff__text_add(out, "#define REAL %s\n#define INT %s\n#define UINT %s\n#define BOOL %s\n", vectors ? "vec" : "float",
-                   vectors ? "ivec" : "int", vectors ? "uvec" : "uint", vectors ? "bvec" : "boolean");
+    tuff__text_add(out, "#define REAL %s\n#define INT %s\n#define UINT %s\n#define BOOL %s\n",
+                   vectors ? "vec" : "float", vectors ? "ivec" : "int", vectors ? "uvec" : "uint",
+                   vectors ? "bvec" : "boolean");
     for (int i = 0; i < count; ++i)
         if (sections[i].wanted)
             tuff__text_add_bytes(out, sections[i].text, sections[i].text_length);

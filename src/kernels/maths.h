@@ -4,8 +4,8 @@
 
 #include "base/text.h"
 
-/* Appends the sections for the names NAME_1 and NAME_v that occur in used, once for scalars and, where vectors is true, once
-   for vectors. */
+/* Appends the sections for the names NAME_1 and NAME_v that occur in used, once for scalars and, where vectors is
+   true, once for vectors. */
 tuff_status tuff__maths_add(const char *used, bool vectors, text *out);
 
 #endif

@@ -105,6 +105,7 @@ tuff_status tuff_plan_task(const tuff_plan *plan, int index, tuff_task_info *inf
 static tuff_status run_timed(tuff_plan *plan, recording *timed, uint64_t *nanoseconds)
 {
     TRY(tuff__submit(plan->device, timed));
+    plan->has_run = true;
     TRY(tuff__wait(plan->device));
     TRY(tuff__timestamps(plan->device, timed, nanoseconds));
     for (int i = 0; i < plan->command_count; ++i)

@@ -8,7 +8,8 @@
 static tuff_status compile_for_driver(tuff_plan *plan, const tuff_compile_options *options)
 {
     const tuff_device_info *info = tuff__device_info(plan->device);
-    const int bindings = info->max_bindings == 0 || info->max_bindings > MAX_BINDINGS ? MAX_BINDINGS : (int)info->max_bindings;
+    const int bindings =
+        info->max_bindings == 0 || info->max_bindings > MAX_BINDINGS ? MAX_BINDINGS : (int)info->max_bindings;
     TRY(tuff__fuse(plan->graph, options->fuse, bindings, &plan->fusion));
     TRY(tuff__lower(plan->device, &plan->fusion, options->family, &plan->lowered));
     plan->written = tuff__calloc((size_t)plan->lowered.input_count + 1, sizeof *plan->written);
@@ -43,7 +44,8 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
     const tuff_compile_options defaults = {.fuse = TUFF_FUSE_ALL};
     options = options == NULL ? &defaults : options;
     if (graph == NULL || !options_are_legal(options)) {
-        FAIL(TUFF_E_USAGE, graph == NULL ? "compile: the graph is NULL" : "compile: unknown fuse mode or kernel family");
+        FAIL(TUFF_E_USAGE,
+             graph == NULL ? "compile: the graph is NULL" : "compile: unknown fuse mode or kernel family");
         return NULL;
     }
     if (graph->status != TUFF_OK) {
@@ -147,6 +149,7 @@ tuff_status tuff_plan_run(tuff_plan *plan)
                         SHAPE_TEXT(plan->lowered.inputs[i].shape));
     if (plan->recording != NULL)
         TRY(tuff__submit(plan->device, plan->recording));
+    plan->has_run = true;
     for (int i = 0; i < plan->graph->assign_count; ++i)
         tuff__storage_touch(plan->graph->assigns[i]->attributes.array->storage);
     return TUFF_OK;
@@ -162,6 +165,8 @@ tuff_status tuff_plan_read(tuff_plan *plan, const char *name, void *data, size_t
     if (output == NULL)
         return FAIL(TUFF_E_USAGE, "read: the plan has no output \"%s\"", name);
     TRY(check_size(output, "read", size));
+    if (!plan->has_run)
+        return FAIL(TUFF_E_USAGE, "read: \"%s\": the plan has not been run", name);
     if (size == 0)
         return TUFF_OK;
     return tuff__storage_read(plan->device, plan->lowered.buffers[output->buffer].storage, 0, data, size);

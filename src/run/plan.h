@@ -30,6 +30,7 @@ struct tuff_plan {
     int command_count;
     bool barrier_everywhere;
     bool *written; /* inputs that the host gave a value */
+    bool has_run;
 };
 
 /* Assembles, compiles and records everything. */

@@ -1,12 +1,12 @@
-/* From launches to a recording: kernels are assembled and compiled, their parameters go to one buffer, their buffers are
-   bound by range. */
+/* From launches to a recording: kernels are assembled and compiled, their parameters go to one buffer, their buffers
+   are bound by range. */
 #include <stdio.h>
 #include <string.h>
 
 #include "run/plan.h"
 
-/* Vulkan binds ranges that start at multiples of the device's alignment; the rest of an offset is data. OpenCL binds whole
-   buffers: there all of it is data. */
+/* Vulkan binds ranges that start at multiples of the device's alignment; the rest of an offset is data. OpenCL binds
+   whole buffers: there all of it is data. */
 static uint64_t bound_offset(const tuff_plan *plan, uint64_t offset)
 {
     if (!tuff__is_vulkan(&plan->lowered))
@@ -19,7 +19,8 @@ static void unite_aliases(const tuff_plan *plan, fused_chain *chain)
 {
     for (int i = 0; i < chain->buffer_count; ++i)
         for (int k = i + 1; k < chain->buffer_count; ++k) {
-            const memory_buffer *a = &plan->lowered.buffers[chain->buffers[i].id], *b = &plan->lowered.buffers[chain->buffers[k].id];
+            const memory_buffer *a = &plan->lowered.buffers[chain->buffers[i].id],
+                                *b = &plan->lowered.buffers[chain->buffers[k].id];
             if (a->storage != b->storage || a->offset != b->offset || a->dtype != b->dtype)
                 continue;
             chain->buffers[i].read |= chain->buffers[k].read;
@@ -56,11 +57,10 @@ static void bind(const tuff_plan *plan, const launch *of, command *into)
         const uint64_t start = tuff__is_vulkan(&plan->lowered) ? bound_offset(plan, memory->offset) : memory->offset;
         const uint64_t end = (memory->offset + tuff__buffer_size(memory) + 15) / 16 * 16;
         const uint64_t whole = tuff__storage_size(memory->storage);
-        into->bindings[into->binding_count++] =
-            (buffer_binding){.buffer = tuff__storage_buffer(memory->storage),
-                             .offset = start,
-                             .size = (end > whole ? whole : end) - start,
-                             .written = buffer->written};
+        into->bindings[into->binding_count++] = (buffer_binding){.buffer = tuff__storage_buffer(memory->storage),
+                                                                 .offset = start,
+                                                                 .size = (end > whole ? whole : end) - start,
+                                                                 .written = buffer->written};
     }
 }
 
