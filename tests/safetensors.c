@@ -76,8 +76,15 @@ static void what_is_written_is_read(void **state)
     assert_int_equal(tuff_file_tensor_at(file, 0, &first), TUFF_OK);
     assert_int_equal(first.dtype, TUFF_F64);
     tuff_file_close(file);
+    faulty_files_begin(FAULT_NONE, 0, false);
     assert_int_equal(save("x"), TUFF_OK);
+    faulty_files_end();
     assert_string_equal(scratch_list(), "x x.prev ");
+    /* The bytes are flushed before the file gets its name, and the folder after. */
+    const char *renamed = strrchr(faulty_files_log(), 'm'), *flushed = strchr(faulty_files_log(), 'f');
+    assert_non_null(renamed);
+    assert_true(flushed && flushed < renamed);
+    assert_non_null(strchr(renamed, 'f'));
 }
 
 /* Saves everything in file under name. */

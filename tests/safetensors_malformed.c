@@ -80,6 +80,7 @@ static void legal_files_are_read(void **state)
         {TWO("[2]", "[3,5]", "[3]", "[0,3]"), 5, TUFF_OK, ""},
         {TWO("[0]", "[1,1]", "[1]", "[0,1]"), 1, TUFF_OK, ""},
         {TWO("[0]", "[0,0]", "[1]", "[0,1]"), 1, TUFF_OK, ""},
+        {TWO("[1]", "[0,1]", "[0]", "[0,0]"), 1, TUFF_OK, ""},
         {"{\"\":{\"shape\":[1],\"data_offsets\":[0,1],\"dtype\":\"I8\"}}", 1, TUFF_OK, ""},
         {"{\"\\ud83d\\ude00\\u00e9\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TUFF_OK, ""},
     };
