@@ -1,0 +1,262 @@
+/* What assign promises, on every device: reads see the elements at the start of a run, in place or not. The numbers are
+   small ones that every device computes exactly, so that results are compared bit for bit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "each_device.h"
+#include "ops/ops.h"
+#include "small_plans.h"
+
+/* Two arrays swap in one run; outputs see the elements at the start. */
+static void swap(tuff_device *device)
+{
+    const float one[] = {1, 2, 3, 4, 5}, two[] = {-1, -2, -3, -4, -5};
+    tuff_array *a = make_array(device, TUFF_F32, 5, one), *b = make_array(device, TUFF_F32, 5, two);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_assign(graph, a, tuff_array_tensor(graph, b));
+    tuff_assign(graph, b, tuff_array_tensor(graph, a));
+    tuff_output(graph, "a", tuff_array_tensor(graph, a));
+    tuff_plan *plan = compile_plan(graph);
+    for (int i = 0; i < 3; i++) {
+        run_plan(plan);
+        expect_output(plan, "a", i % 2 ? two : one, sizeof one);
+        expect_array(a, i % 2 ? one : two);
+        expect_array(b, i % 2 ? two : one);
+    }
+    destroy_plan(plan, graph);
+    tuff_array_destroy(a);
+    tuff_array_destroy(b);
+}
+
+static void arrays_swap_in_one_run(void **state)
+{
+    (void)state;
+    for_each_device(swap);
+}
+
+/* w := w - g is done in place where it can be; what else reads w sees the old elements. */
+static void update(tuff_device *device)
+{
+    const float start[] = {8, 7, 6, 5, 4, 3}, gradient[] = {1, 1, 2, 2, 3, 3};
+    tuff_array *w = make_array(device, TUFF_F32, 6, start);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *old = tuff_array_tensor(graph, w), *g = tuff_input(graph, "g", TUFF_F32, TUFF_SHAPE(6));
+    tuff_output(graph, "sum", tuff_sum(tuff_mul(old, old), (int[]){0}, 1, false));
+    tuff_output(graph, "new", tuff_assign(graph, w, tuff_sub(old, g)));
+    tuff_output(graph, "back", reversed(old));
+    tuff_plan *plan = compile_plan(graph);
+    assert_int_equal(tuff_plan_write(plan, "g", gradient, sizeof gradient), TUFF_OK);
+    float expected[6], back[6];
+    memcpy(expected, start, sizeof expected);
+    for (int i = 0; i < 3; i++) {
+        float sum = 0;
+        for (int k = 0; k < 6; k++) {
+            sum += expected[k] * expected[k];
+            back[5 - k] = expected[k];
+            expected[k] -= gradient[k];
+        }
+        run_plan(plan);
+        expect_output(plan, "sum", &sum, sizeof sum);
+        expect_output(plan, "back", back, sizeof back);
+        expect_output(plan, "new", expected, sizeof expected);
+        expect_array(w, expected);
+    }
+    destroy_plan(plan, graph);
+    tuff_array_destroy(w);
+}
+
+static void an_update_leaves_other_readers_the_old_elements(void **state)
+{
+    (void)state;
+    for_each_device(update);
+}
+
+/* Values that need all old elements for each new one: nothing may be written before everything is read. */
+static void turn(tuff_device *device)
+{
+    const float start[] = {1, 2, 3, 4, 5, 6, 7}, turned[] = {7, 6, 5, 4, 3, 2, 1};
+    const float total[] = {29, 30, 31, 32, 33, 34, 35};
+    tuff_array *a = make_array(device, TUFF_F32, 7, start), *b = make_array(device, TUFF_F32, 7, start);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_array_tensor(graph, b);
+    tuff_assign(graph, a, reversed(tuff_array_tensor(graph, a)));
+    tuff_assign(graph, b, tuff_add(x, tuff_sum(x, (int[]){0}, 1, true)));
+    tuff_plan *plan = compile_plan(graph);
+    run_plan(plan);
+    expect_array(a, turned);
+    expect_array(b, total);
+    destroy_plan(plan, graph);
+    tuff_array_destroy(a);
+    tuff_array_destroy(b);
+}
+
+static void an_array_can_be_turned_round(void **state)
+{
+    (void)state;
+    for_each_device(turn);
+}
+
+static void refuse_overlap(tuff_device *device)
+{
+    tuff_array *slab = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(8));
+    tuff_array *low = tuff_array_view(slab, 0, TUFF_SHAPE(5)), *high = tuff_array_view(slab, 4, TUFF_SHAPE(4));
+    tuff_array *pairs[][2] = {{slab, slab}, {slab, high}, {low, high}, {high, low}};
+    for (int i = 0; i < 4; i++) {
+        tuff_graph *graph = tuff_graph_create(device);
+        for (int k = 0; k < 2; k++)
+            tuff_assign(graph, pairs[i][k], tuff_neg(tuff_array_tensor(graph, pairs[i][k])));
+        assert_int_equal(tuff_graph_status(graph), TUFF_E_USAGE);
+        assert_non_null(strstr(tuff_graph_error(graph), "overlaps"));
+        assert_null(tuff_compile(graph, NULL));
+        assert_non_null(strstr(tuff_error(), "overlaps"));
+        tuff_graph_destroy(graph);
+    }
+    tuff_array_destroy(low);
+    tuff_array_destroy(high);
+    tuff_array_destroy(slab);
+}
+
+static void overlapping_assigns_are_an_error(void **state)
+{
+    (void)state;
+    for_each_device(refuse_overlap);
+}
+
+/* Two parts of a slab are assigned from each other, while the whole of it is read. */
+static void use_views(tuff_device *device)
+{
+    const float start[] = {1, 2, 3, 4, 5, 6, 7}, after[] = {5, 6, 7, 4, 2, 4, 6}, twice[] = {2, 4, 6, 8, 10, 12, 14};
+    tuff_array *slab = make_array(device, TUFF_F32, 7, start);
+    tuff_array *low = tuff_array_view(slab, 0, TUFF_SHAPE(3)), *high = tuff_array_view(slab, 4, TUFF_SHAPE(3));
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *whole = tuff_array_tensor(graph, slab), *first = tuff_array_tensor(graph, low);
+    tuff_assign(graph, low, tuff_array_tensor(graph, high));
+    tuff_assign(graph, high, tuff_add(first, first));
+    tuff_output(graph, "twice", tuff_add(whole, whole));
+    tuff_plan *plan = compile_plan(graph);
+    run_plan(plan);
+    expect_output(plan, "twice", twice, sizeof twice);
+    expect_array(low, after);
+    expect_array(high, after + 4);
+    destroy_plan(plan, graph);
+    tuff_array_destroy(slab); /* the views hold the storage */
+    expect_array(high, after + 4);
+    tuff_array_destroy(low);
+    tuff_array_destroy(high);
+}
+
+static void views_of_one_slab_are_assigned_apart(void **state)
+{
+    (void)state;
+    for_each_device(use_views);
+}
+
+/* One value is an output twice, and what two arrays become. */
+static void share_value(tuff_device *device)
+{
+    const float zeros[4] = {0}, x[] = {1, -2, 3, -4}, twice[] = {2, -4, 6, -8};
+    tuff_array *a = make_array(device, TUFF_F32, 4, zeros), *b = make_array(device, TUFF_F32, 4, zeros);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *input = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(4)), *value = tuff_add(input, input);
+    tuff_output(graph, "value", value);
+    tuff_output(graph, "assigned", tuff_assign(graph, a, value));
+    tuff_assign(graph, b, value);
+    tuff_output(graph, "old", tuff_array_tensor(graph, a));
+    tuff_output(graph, "x again", input);
+    tuff_plan *plan = compile_plan(graph);
+    assert_int_equal(tuff_plan_write(plan, "x", x, sizeof x), TUFF_OK);
+    for (int i = 0; i < 2; i++) {
+        run_plan(plan);
+        expect_output(plan, "value", twice, sizeof twice);
+        expect_output(plan, "assigned", twice, sizeof twice);
+        expect_output(plan, "old", i == 0 ? zeros : twice, sizeof zeros);
+        expect_output(plan, "x again", x, sizeof x);
+        expect_array(a, twice);
+        expect_array(b, twice);
+    }
+    destroy_plan(plan, graph);
+    tuff_array_destroy(a);
+    tuff_array_destroy(b);
+}
+
+static void a_value_may_be_output_and_assigned(void **state)
+{
+    (void)state;
+    for_each_device(share_value);
+}
+
+/* Elements from start on, in the middle of arrays of 12 narrow elements, rise by one; bools turn round. */
+static tuff_graph *raise_narrow(tuff_device *device, tuff_array *const *arrays, tuff_array **parts, int64_t start,
+                                int64_t count)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *one = tuff_constant(graph, TUFF_F32, 1);
+    for (int i = 0; i < 4; i++) {
+        parts[i] = tuff_array_view(arrays[i], start, TUFF_SHAPE(count));
+        tuff_tensor *old = tuff_cast(tuff_array_tensor(graph, parts[i]), TUFF_F32);
+        tuff_tensor *next = i == 3 ? tuff_sub(one, old) : tuff_add(old, one);
+        tuff_assign(graph, parts[i], tuff_cast(next, tuff_array_dtype(arrays[i])));
+    }
+    return graph;
+}
+
+static void assign_narrow_part(tuff_device *device, int64_t start, int64_t count)
+{
+    static const tuff_dtype dtypes[] = {TUFF_F16, TUFF_BF16, TUFF_U8, TUFF_BOOL};
+    const double values[] = {9, 8, 7, 6, 5, 4, 3, 2, 1, 2, 3, 4};
+    tuff_array *arrays[4], *parts[4];
+    unsigned char bytes[64];
+    for (int i = 0; i < 4; i++) {
+        tuff__from_double(dtypes[i], values, 12, bytes);
+        arrays[i] = make_array(device, dtypes[i], 12, bytes);
+    }
+    tuff_graph *graph = raise_narrow(device, arrays, parts, start, count);
+    tuff_plan *plan = compile_plan(graph);
+    run_plan(plan);
+    for (int i = 0; i < 4; i++) {
+        double after[12];
+        for (int k = 0; k < 12; k++)
+            after[k] = k < start || k >= start + count ? values[k] : i == 3 ? 0 : values[k] + 1;
+        tuff__from_double(dtypes[i], after, 12, bytes);
+        expect_array(arrays[i], bytes);
+    }
+    destroy_plan(plan, graph);
+    for (int i = 0; i < 4; i++) {
+        tuff_array_destroy(parts[i]);
+        tuff_array_destroy(arrays[i]);
+    }
+}
+
+/* A device that stores whole words only assigns to whole words. */
+static void assign_narrow(tuff_device *device)
+{
+    const tuff_device_info *info = tuff__device_info(device);
+    assign_narrow_part(device, 4, 4);
+    if (info->proved_narrow_storage || strncmp(info->selector, "vulkan", 6) != 0)
+        assign_narrow_part(device, 1, 7);
+}
+
+static void narrow_arrays_keep_their_neighbours(void **state)
+{
+    (void)state;
+    for_each_device(assign_narrow);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(arrays_swap_in_one_run),
+        cmocka_unit_test(an_update_leaves_other_readers_the_old_elements),
+        cmocka_unit_test(an_array_can_be_turned_round),
+        cmocka_unit_test(overlapping_assigns_are_an_error),
+        cmocka_unit_test(views_of_one_slab_are_assigned_apart),
+        cmocka_unit_test(a_value_may_be_output_and_assigned),
+        cmocka_unit_test(narrow_arrays_keep_their_neighbours),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

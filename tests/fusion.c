@@ -1,0 +1,216 @@
+/* Fusion must not change what a graph means: fused by both families of kernels, and unfused, every element of every
+   output lies within the reference's bound, for graphs made to be hard to fuse and for random ones. TUFF_RANDOM_GRAPHS
+   is how many of those, TUFF_RANDOM_SEED the seed of the first; TUFF_SUITE=thorough leaves nothing out. */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "differential.h"
+#include "graph/graph.h"
+#include "hard_graphs.h"
+#include "random_graph.h"
+#include "tools/graphs.h"
+
+static tuff_device *devices[16];
+static int device_count;
+
+/* All drivers' devices, or the one that TUFF_DEVICE chooses, stay open for the whole program. */
+static int open_devices(void **state)
+{
+    (void)state;
+    const char *chosen = getenv("TUFF_DEVICE");
+    for (int i = 0; i < tuff_device_count() && device_count < 16; i++) {
+        tuff_device_info info;
+        if (tuff_device_describe(i, &info) != TUFF_OK)
+            return -1;
+        if (info.device_class == TUFF_DEVICE_REFERENCE || (chosen && chosen[0] && strcmp(chosen, info.selector) != 0))
+            continue;
+        print_message("%s: %s\n", info.selector, info.name);
+        devices[device_count] = tuff_device_open(info.selector);
+        if (!devices[device_count++])
+            return -1;
+    }
+    return 0;
+}
+
+static int close_devices(void **state)
+{
+    (void)state;
+    for (int i = 0; i < device_count; i++)
+        tuff_device_close(devices[i]);
+    return 0;
+}
+
+static bool is_thorough(void)
+{
+    const char *suite = getenv("TUFF_SUITE");
+    return suite && strcmp(suite, "thorough") == 0;
+}
+
+/* Both families fused on every device. Unfused graphs have kernels that tests/every_op.c tries one by one: here only
+   where asked, or on one device. */
+static int64_t run_everywhere(const differential *graph, bool unfused)
+{
+    static const tuff_compile_options ways[] = {{.family = TUFF_FAMILY_REGISTER},
+                                                {.family = TUFF_FAMILY_LOCAL},
+                                                {.fuse = TUFF_FUSE_NONE},
+                                                {.fuse = TUFF_FUSE_NONE, .family = TUFF_FAMILY_LOCAL}};
+    int64_t failures = 0;
+    for (int i = 0; i < device_count; i++)
+        for (int way = 0; way < 4; way++)
+            if (way < 2 || is_thorough() || (unfused && way == 2))
+                failures += differential_run(graph, devices[i], &ways[way]);
+    return failures;
+}
+
+static void hard_graphs_are_right(void **state)
+{
+    (void)state;
+    int64_t failures = 0;
+    for (int i = 0; i < hard_graph_count; i++) {
+        differential graph;
+        differential_create(&graph, hard_graphs[i].name, hard_graphs[i].build, NULL, (uint64_t)i);
+        failures += run_everywhere(&graph, hard_graphs[i].unfused);
+        differential_destroy(&graph);
+    }
+    assert_int_equal(failures, 0);
+}
+
+static uint64_t number_from(const char *variable, uint64_t otherwise)
+{
+    const char *value = getenv(variable);
+    return value && value[0] ? strtoull(value, NULL, 10) : otherwise;
+}
+
+static void random_graphs_are_right(void **state)
+{
+    (void)state;
+    const uint64_t count = number_from("TUFF_RANDOM_GRAPHS", 3), first = number_from("TUFF_RANDOM_SEED", 1);
+    int failed = 0;
+    print_message("random graphs from seed %" PRIu64 "\n", first);
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t seed = first + i;
+        char name[48];
+        differential graph;
+        snprintf(name, sizeof name, "TUFF_RANDOM_SEED=%" PRIu64, seed);
+        differential_create(&graph, name, random_graph, &seed, seed);
+        failed += run_everywhere(&graph, i % 3 == 0) > 0;
+        differential_destroy(&graph);
+    }
+    assert_int_equal(failed, 0);
+}
+
+/* The checks above are worth what they would see. */
+static void a_planted_sign_error_is_seen(void **state)
+{
+    (void)state;
+    differential graph;
+    tuff_device *device = tuff_device_open("reference");
+    assert_non_null(device);
+    differential_create(&graph, "softmax backward", find_hard_graph("softmax backward"), NULL, 1);
+    assert_int_equal(differential_run(&graph, device, &(tuff_compile_options){0}), 0);
+    tuff__mutated_gradient = OP_EXP;
+    const int64_t failures = differential_run(&graph, device, &(tuff_compile_options){0});
+    tuff__mutated_gradient = OP_COUNT;
+    differential_destroy(&graph);
+    tuff_device_close(device);
+    assert_true(failures > 0);
+}
+
+static void results_beyond_their_bounds_are_seen(void **state)
+{
+    (void)state;
+    assert_true(differential_ratio(TUFF_F32, 1 + 1.9e-7, 1, 1e-7) <= 1);
+    assert_false(differential_ratio(TUFF_F32, 1 + 5e-7, 1, 1e-7) <= 1);
+    assert_false(differential_ratio(TUFF_F32, 0.0 / 0.0, 1, 1) <= 1);
+    assert_false(differential_ratio(TUFF_I32, 3, 4, 1) <= 1);
+    assert_true(differential_ratio(TUFF_F16, 2048, 2049, 0.01) <= 1);
+}
+
+static void barriers_everywhere_change_no_bits(void **state)
+{
+    (void)state;
+    differential graph;
+    differential_create(&graph, "attention block", find_hard_graph("attention block"), NULL, 3);
+    for (int i = 0; i < device_count; i++) {
+        size_t size;
+        unsigned char *some = differential_bytes(&graph, devices[i], NULL, 1, &size);
+        unsigned char *all =
+            differential_bytes(&graph, devices[i], &(tuff_compile_options){.barrier_everywhere = true}, 1, &size);
+        assert_non_null(some);
+        assert_non_null(all);
+        assert_memory_equal(some, all, size);
+        free(some);
+        free(all);
+    }
+    differential_destroy(&graph);
+}
+
+static void twenty_runs_give_the_same_bits(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"attention block", "embedding and loss"};
+    for (size_t name = 0; name < 2; name++) {
+        differential graph;
+        differential_create(&graph, names[name], find_hard_graph(names[name]), NULL, 3);
+        for (int i = 0; i < device_count; i++) {
+            size_t size;
+            unsigned char *bytes = differential_bytes(&graph, devices[i], NULL, 20, &size);
+            assert_non_null(bytes);
+            free(bytes);
+        }
+        differential_destroy(&graph);
+    }
+}
+
+static int dispatches_of_a_training_step(tuff_device *device, const tuff_compile_options *options)
+{
+    const model_config config = {
+        .form = MODEL_GPT, .layers = 2, .heads = 2, .width = 32, .context = 16, .vocabulary = 64};
+    const tuff_optimizer_options rule = model_optimizer_options(1e-3, 100);
+    language_model model;
+    tuff_plan_info info;
+    assert_int_equal(model_create(device, &config, &model), TUFF_OK);
+    tuff_optimizer *optimizer = tuff_optimizer_create(model.parameters, &rule);
+    assert_non_null(optimizer);
+    tuff_graph *graph = train_graph(device, &model, optimizer, 2);
+    tuff_plan *plan = tuff_compile(graph, options);
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    assert_int_equal(tuff_plan_describe(plan, &info), TUFF_OK);
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+    tuff_optimizer_destroy(optimizer);
+    model_destroy(&model);
+    return info.dispatch_count + info.copy_count;
+}
+
+static void fusion_leaves_a_third_of_the_dispatches(void **state)
+{
+    (void)state;
+    for (int i = 0; i < (is_thorough() ? device_count : device_count > 0); i++) {
+        const int fused = dispatches_of_a_training_step(devices[i], NULL);
+        const int unfused = dispatches_of_a_training_step(devices[i], &(tuff_compile_options){.fuse = TUFF_FUSE_NONE});
+        print_message("a training step of GPT: %d dispatches fused, %d unfused\n", fused, unfused);
+        assert_true(fused * 3 <= unfused);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results_beyond_their_bounds_are_seen),
+        cmocka_unit_test(a_planted_sign_error_is_seen),
+        cmocka_unit_test(hard_graphs_are_right),
+        cmocka_unit_test(random_graphs_are_right),
+        cmocka_unit_test(barriers_everywhere_change_no_bits),
+        cmocka_unit_test(twenty_runs_give_the_same_bits),
+        cmocka_unit_test(fusion_leaves_a_third_of_the_dispatches),
+    };
+    return cmocka_run_group_tests(tests, open_devices, close_devices);
+}

@@ -1,0 +1,204 @@
+/* Graphs that are hard to fuse rightly: shared subexpressions, reductions of reductions, views that strides cannot say,
+   and sums long enough to be split. */
+#include "hard_graphs.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static void residual_and_norm(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(5, 40)),
+                *w = ranged_input(graph, TUFF_F32, TUFF_SHAPE(40, 40), -0.2, 0.2);
+    tuff_tensor *gain = float_input(graph, TUFF_SHAPE(40)), *bias = float_input(graph, TUFF_SHAPE(40));
+    tuff_tensor *sum = tuff_add(x, tuff_linear(tuff_rms_norm(x, gain, 1, 1e-5), w, bias));
+    add_output(graph, sum);
+    add_with_gradients(graph, tuff_add(sum, tuff_layer_norm(sum, gain, bias, 1, 1e-5)),
+                       (tuff_tensor *[]){x, w, gain, bias}, 4);
+}
+
+static void softmax_backward(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(7, 37)), *weights = float_input(graph, TUFF_SHAPE(7, 37));
+    tuff_tensor *mixed = tuff_add(tuff_softmax(x, 1), tuff_mul(weights, tuff_softmax(x, 0)));
+    add_with_gradients(graph, tuff_mul(mixed, weights), (tuff_tensor *[]){x, weights}, 2);
+}
+
+/* Queries, keys and values are slices of one product. */
+static void attention_block(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    const int64_t batch = 2, time = 9, heads = 2, width = 12;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(batch, time, 24));
+    tuff_tensor *w = ranged_input(graph, TUFF_F32, TUFF_SHAPE(24, 72), -0.25, 0.25);
+    tuff_tensor *all = tuff_matmul(x, w), *part[3];
+    for (int64_t i = 0; i < 3; i++)
+        part[i] = tuff_reshape(tuff_slice(all, (int64_t[]){0, 0, 24 * i}, (int64_t[]){batch, time, 24 * (i + 1)}, NULL),
+                               TUFF_SHAPE(batch, time, heads, width));
+    tuff_tensor *y = tuff_attention(part[0], part[1], part[2], &(tuff_attention_options){.causal = true});
+    y = tuff_add(x, tuff_reshape(y, TUFF_SHAPE(batch, time, 24)));
+    add_with_gradients(graph, y, (tuff_tensor *[]){x, w}, 2);
+}
+
+/* More parts than one kernel would compute, some of them equal, sources, or views. */
+static void many_parts(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(5, 6)), *y = float_input(graph, TUFF_SHAPE(5, 3));
+    tuff_tensor *back = tuff_slice(x, (int64_t[]){4, 5}, (int64_t[]){-1, -1}, (int64_t[]){-1, -2});
+    tuff_tensor *parts[] = {x,
+                            tuff_exp(y),
+                            back,
+                            tuff_softmax(x, 1),
+                            x,
+                            tuff_matmul(x, float_input(graph, TUFF_SHAPE(6, 4))),
+                            tuff_expand(tuff_sum(y, (int[]){1}, 1, true), TUFF_SHAPE(5, 2)),
+                            tuff_exp(y)};
+    tuff_tensor *joined = tuff_concat(parts, 8, 1);
+    add_output(graph, parts[3]);
+    add_with_gradients(graph, tuff_mul(joined, tuff_sum(joined, (int[]){0}, 1, true)), (tuff_tensor *[]){x, y}, 2);
+    tuff_tensor *rows[] = {x, tuff_tanh(x), back, tuff_neg(x)};
+    rows[2] = tuff_pad(back, (int64_t[]){0, 1}, (int64_t[]){1, 2}, -1);
+    add_output(graph, tuff_concat(rows, 4, 0));
+}
+
+static void long_sums(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = ranged_input(graph, TUFF_F32, TUFF_SHAPE(2, 130003), -0.5, 1);
+    tuff_tensor *mean = tuff_mean(x, (int[]){0, 1}, 2, true);
+    tuff_tensor *apart = tuff_sub(x, mean);
+    add_output(graph, mean);
+    add_output(graph, tuff_mean(tuff_mul(apart, apart), (int[]){1}, 1, false));
+    add_output(graph, tuff_reduce_max(x, (int[]){1}, 1, false));
+    add_output(graph,
+               tuff_slice(tuff_softmax(x, 1), (int64_t[]){0, 130002}, (int64_t[]){2, 129000}, (int64_t[]){1, -100}));
+}
+
+static void long_columns(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = ranged_input(graph, TUFF_F32, TUFF_SHAPE(50021, 3), 0, 1);
+    tuff_tensor *y = ranged_input(graph, TUFF_F32, TUFF_SHAPE(50021, 1), 0.5, 1);
+    add_output(graph, tuff_sum(x, (int[]){0}, 1, false));
+    add_output(graph, tuff_sum(tuff_mul(tuff_exp(x), y), (int[]){0}, 1, true));
+    add_output(graph, tuff_reduce_max(tuff_mul(x, y), (int[]){0}, 1, false));
+    add_output(graph, tuff_sum(tuff_mul(x, x), (int[]){0, 1}, 2, false));
+}
+
+/* One subexpression in reductions over different axes, and a result of its own. */
+static void shared_subexpression(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(6, 11, 13)), *y = float_input(graph, TUFF_SHAPE(11, 1));
+    tuff_tensor *e = tuff_exp(tuff_mul(x, y));
+    tuff_tensor *last = tuff_sum(e, (int[]){2}, 1, true), *first = tuff_reduce_max(e, (int[]){0}, 1, true);
+    tuff_tensor *middle = tuff_sum(tuff_mul(e, x), (int[]){0, 2}, 2, true);
+    add_output(graph, tuff_div(e, last));
+    add_output(graph, tuff_sub(first, middle));
+    add_output(graph, tuff_sum(tuff_div(tuff_mul(e, e), last), (int[]){1}, 1, false));
+    add_output(graph, e);
+    add_output(graph, tuff_sum(e, (int[]){0, 1, 2}, 3, false));
+}
+
+static void broadcast_transcendental(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *row = float_input(graph, TUFF_SHAPE(1, 65)), *column = float_input(graph, TUFF_SHAPE(90, 1));
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(90, 65));
+    tuff_tensor *y = tuff_add(tuff_mul(x, tuff_exp(row)), tuff_tanh(column));
+    add_with_gradients(graph, tuff_mul(y, tuff_erf(tuff_add(row, column))), (tuff_tensor *[]){row, column}, 2);
+}
+
+/* Storage types at every edge; inside, values stay f32 until a cast. */
+static void narrow_types(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    const tuff_shape shape = TUFF_SHAPE(7, 19);
+    tuff_tensor *half = ranged_input(graph, TUFF_F16, shape, -2, 2),
+                *brain = ranged_input(graph, TUFF_BF16, shape, -2, 2);
+    tuff_tensor *byte = ranged_input(graph, TUFF_U8, shape, 0, 255),
+                *flag = ranged_input(graph, TUFF_BOOL, shape, 0, 1);
+    tuff_tensor *x = tuff_cast(half, TUFF_F32), *y = tuff_cast(brain, TUFF_F32);
+    tuff_tensor *picked = tuff_where(flag, x, tuff_mul(y, tuff_cast(byte, TUFF_F32)));
+    add_output(graph, tuff_cast(picked, TUFF_F16));
+    add_output(graph, tuff_cast(tuff_sum(picked, (int[]){1}, 1, false), TUFF_BF16));
+    add_output(graph,
+               tuff_cast(tuff_slice(byte, (int64_t[]){6, 18}, (int64_t[]){-1, -1}, (int64_t[]){-1, -3}), TUFF_I8));
+    add_output(graph, tuff_and(flag, tuff_less(half, tuff_cast(brain, TUFF_F16))));
+    add_output(graph, tuff_matmul(x, tuff_permute(y, (int[]){1, 0})));
+}
+
+static void embedding_and_loss(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *table = float_input(graph, TUFF_SHAPE(17, 12)), *w = float_input(graph, TUFF_SHAPE(12, 17));
+    tuff_tensor *tokens = ranged_input(graph, TUFF_I32, TUFF_SHAPE(3, 10), 0, 16);
+    tuff_tensor *targets = ranged_input(graph, TUFF_I32, TUFF_SHAPE(30), 0, 16), *gradients[2];
+    tuff_tensor *logits = tuff_matmul(tuff_reshape(tuff_embedding(table, tokens), TUFF_SHAPE(30, 12)), w);
+    tuff_tensor *loss = tuff_cross_entropy(logits, targets, 3, 0.1);
+    add_output(graph, loss);
+    if (tuff_gradients(loss, (tuff_tensor *[]){table, w}, 2, gradients) != TUFF_OK)
+        return;
+    add_output(graph, gradients[0]);
+    add_output(graph, gradients[1]);
+}
+
+static void running_sums(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(3, 21, 5)), *y = float_input(graph, TUFF_SHAPE(2, 700));
+    add_with_gradients(graph, tuff_mul(tuff_cumsum(tuff_mul(x, x), 1), x), &x, 1);
+    add_output(graph, tuff_sub(tuff_cumsum(y, 1), tuff_mean(y, (int[]){1}, 1, true)));
+}
+
+/* Views of views until no stride can say them, into a product and out of it. */
+static void moved_around(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(4, 3, 10)), *y = float_input(graph, TUFF_SHAPE(6, 5, 4));
+    tuff_tensor *a = tuff_reshape(tuff_permute(x, (int[]){2, 0, 1}), TUFF_SHAPE(5, 24));
+    a = tuff_slice(a, (int64_t[]){4, 22}, (int64_t[]){-1, 1}, (int64_t[]){-1, -2});
+    a = tuff_pad(a, (int64_t[]){1, 0}, (int64_t[]){0, 2}, 0);
+    tuff_tensor *b = tuff_permute(y, (int[]){2, 0, 1});
+    b = tuff_slice(tuff_reshape(b, TUFF_SHAPE(10, 12)), (int64_t[]){9, 0}, (int64_t[]){-1, 12}, (int64_t[]){-1, 1});
+    tuff_tensor *product = tuff_matmul(tuff_slice(a, (int64_t[]){0, 0}, (int64_t[]){6, 10}, NULL), b);
+    product = tuff_permute(tuff_reshape(product, TUFF_SHAPE(3, 2, 12)), (int[]){2, 1, 0});
+    add_with_gradients(graph, tuff_mul(product, product), (tuff_tensor *[]){x, y}, 2);
+}
+
+static void many_axes(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(2, 3, 2, 5, 1, 3, 2, 2));
+    tuff_tensor *y = tuff_permute(x, (int[]){7, 2, 5, 0, 4, 3, 1, 6});
+    add_output(graph, tuff_sum(tuff_mul(y, y), (int[]){0, 2, 5}, 3, false));
+    add_output(graph, tuff_sub(y, tuff_reduce_max(y, (int[]){1, 3, 4, 7}, 4, true)));
+    add_output(graph, tuff_variance(x, (int[]){1, 3, 6}, 3, false, 1));
+}
+
+const hard_graph hard_graphs[] = {
+    {"residual and norm", residual_and_norm, true},
+    {"softmax backward", softmax_backward, false},
+    {"attention block", attention_block, true},
+    {"many parts", many_parts, true},
+    {"long sums", long_sums, false},
+    {"long columns", long_columns, false},
+    {"shared subexpression", shared_subexpression, false},
+    {"broadcast transcendental", broadcast_transcendental, false},
+    {"narrow types", narrow_types, false},
+    {"embedding and loss", embedding_and_loss, false},
+    {"running sums", running_sums, false},
+    {"moved around", moved_around, true},
+    {"many axes", many_axes, false},
+};
+const int hard_graph_count = (int)(sizeof hard_graphs / sizeof hard_graphs[0]);
+
+graph_builder find_hard_graph(const char *name)
+{
+    for (int i = 0; i < hard_graph_count; i++)
+        if (strcmp(hard_graphs[i].name, name) == 0)
+            return hard_graphs[i].build;
+    return NULL;
+}

@@ -1,0 +1,14 @@
+/* Random graphs for differential tests: every kind of primitive and many composites, over shapes that seldom divide by
+   anything, with gradients. Values keep to a moderate size, and nothing that jumps is applied to a rounded value: there
+   no error bound could be carried. */
+#ifndef TESTS_RANDOM_GRAPH_H
+#define TESTS_RANDOM_GRAPH_H
+
+#include <stdint.h>
+
+#include "tuff.h"
+
+/* A graph_builder; context is a uint64_t, the seed. */
+void random_graph(tuff_graph *graph, const void *seed);
+
+#endif

@@ -1,0 +1,62 @@
+/* Small plans and arrays for tests: see the header. */
+#include "small_plans.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+tuff_plan *compile_plan(tuff_graph *graph)
+{
+    tuff_plan *plan = tuff_compile(graph, NULL);
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    return plan;
+}
+
+void run_plan(tuff_plan *plan)
+{
+    if (tuff_plan_run(plan) != TUFF_OK)
+        fail_msg("%s", tuff_error());
+}
+
+void destroy_plan(tuff_plan *plan, tuff_graph *graph)
+{
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+}
+
+tuff_array *make_array(tuff_device *device, tuff_dtype dtype, int64_t count, const void *data)
+{
+    tuff_array *array = tuff_array_create(device, dtype, TUFF_SHAPE(count));
+    assert_non_null(array);
+    assert_int_equal(tuff_array_write(array, data, (size_t)tuff_array_size(array)), TUFF_OK);
+    return array;
+}
+
+void expect_array(tuff_array *array, const void *expected)
+{
+    unsigned char bytes[256];
+    const size_t size = (size_t)tuff_array_size(array);
+    assert_true(size <= sizeof bytes);
+    assert_int_equal(tuff_array_read(array, bytes, size), TUFF_OK);
+    assert_memory_equal(bytes, expected, size);
+}
+
+void expect_output(tuff_plan *plan, const char *name, const void *expected, size_t size)
+{
+    unsigned char bytes[256];
+    assert_true(size <= sizeof bytes);
+    if (tuff_plan_read(plan, name, bytes, size) != TUFF_OK)
+        fail_msg("%s", tuff_error());
+    assert_memory_equal(bytes, expected, size);
+}
+
+tuff_tensor *reversed(tuff_tensor *x)
+{
+    const int64_t count = tuff_tensor_shape(x).extent[0];
+    return tuff_slice(x, &(int64_t){count - 1}, &(int64_t){-1}, &(int64_t){-1});
+}

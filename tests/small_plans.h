@@ -1,0 +1,20 @@
+/* Small plans and arrays for tests. Each of these fails the test where the library answers an error. */
+#ifndef TESTS_SMALL_PLANS_H
+#define TESTS_SMALL_PLANS_H
+
+#include "tuff.h"
+
+tuff_plan *compile_plan(tuff_graph *graph);
+void run_plan(tuff_plan *plan);
+void destroy_plan(tuff_plan *plan, tuff_graph *graph);
+
+/* An array of rank 1 that holds data. */
+tuff_array *make_array(tuff_device *device, tuff_dtype dtype, int64_t count, const void *data);
+/* At most 256 bytes, bit for bit. */
+void expect_array(tuff_array *array, const void *expected);
+void expect_output(tuff_plan *plan, const char *name, const void *expected, size_t size);
+
+/* The elements of a tensor of rank 1 in reverse. */
+tuff_tensor *reversed(tuff_tensor *x);
+
+#endif
