@@ -15,7 +15,7 @@ view tuff__fusion_layout(const struct fusion *fusion, const node *at)
 {
     const node_facts *facts = &fusion->facts[at->id];
     if (facts->ordered)
-        return tuff__view_ordered(at->outputs[0].shape, facts->order);
+        return facts->layout;
     return tuff__view_contiguous(at->outputs[0].shape);
 }
 
@@ -172,6 +172,7 @@ static void place_parts(struct fusion *fusion, const node *concat)
         if (count > 0) {
             node_facts *part = &fusion->facts[part_to_place(fusion, concat->inputs[i])->id];
             part->anchor = true;
+            part->ordered = false;
             part->placed = concat;
             part->placed_at = at;
         }
@@ -218,17 +219,21 @@ static void visit(struct fusion *fusion, const node *at)
     }
 }
 
-/* A matmul that only a permute reads is written in the permuted order: the permute is then contiguous. */
+/* A matmul that only a permute reads, perhaps behind a reshape, is written so that the permute is contiguous. */
 static void choose_order(struct fusion *fusion, const node *at)
 {
     node_facts *facts = &fusion->facts[at->id];
-    if (at->op != OP_MATMUL || !facts->anchor || facts->consumer_count != 1 || facts->kept || facts->placed != NULL)
+    if (at->op != OP_MATMUL || facts->consumer_count != 1 || facts->kept)
         return;
-    if (facts->consumer->op != OP_PERMUTE || fusion->mode == TUFF_FUSE_NONE)
+    const node *permute = facts->consumer;
+    if (permute->op == OP_RESHAPE && fusion->facts[permute->id].consumer_count == 1 && !fusion->facts[permute->id].kept)
+        permute = fusion->facts[permute->id].consumer;
+    if (permute->op != OP_PERMUTE || fusion->mode == TUFF_FUSE_NONE)
         return;
-    facts->ordered = true;
-    for (int i = 0; i < at->outputs[0].shape.rank; ++i)
-        facts->order[i] = facts->consumer->attributes.order[i];
+    view layout = tuff__view_ordered(permute->inputs[0]->shape, permute->attributes.order);
+    const path back = tuff__path_reshape(at->outputs[0].shape, NULL);
+    facts->ordered = tuff__view_apply(&layout, &back);
+    facts->layout = layout;
 }
 
 tuff_status tuff__choose_anchors(struct fusion *fusion)
@@ -249,8 +254,8 @@ tuff_status tuff__choose_anchors(struct fusion *fusion)
     for (int i = 0; i < graph->assign_count; ++i)
         fusion->facts[graph->assigns[i]->inputs[0]->node->id].kept = true;
     for (int i = 0; i < graph->node_count; ++i)
-        visit(fusion, graph->nodes[i]);
-    for (int i = 0; i < graph->node_count; ++i)
         choose_order(fusion, graph->nodes[i]);
+    for (int i = 0; i < graph->node_count; ++i)
+        visit(fusion, graph->nodes[i]);
     return TUFF_OK;
 }

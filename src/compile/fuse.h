@@ -28,8 +28,8 @@ typedef struct node_facts {
     bool forced;  /* because a chain cannot address what lies behind it */
     bool kept;    /* because it is an output or assigned */
     bool alone;   /* a matmul that takes nothing into its epilogue */
-    bool ordered; /* its memory has the axes in `order`, outermost first */
-    int order[TUFF_MAX_RANK];
+    bool ordered; /* its memory is laid out as `layout` says, not row by row */
+    view layout;
     int task;             /* that stores or computes it; -1 */
     int consumer_count;   /* uses by live nodes, outputs and assigns */
     const node *consumer; /* one of them */
