@@ -232,13 +232,12 @@ static void assign_narrow_part(tuff_device *device, int64_t start, int64_t count
     }
 }
 
-/* A device that stores whole words only assigns to whole words. */
+/* Parts that are whole words, that end in one, and that lie within one. */
 static void assign_narrow(tuff_device *device)
 {
-    const tuff_device_info *info = tuff__device_info(device);
     assign_narrow_part(device, 4, 4);
-    if (info->proved_narrow_storage || strncmp(info->selector, "vulkan", 6) != 0)
-        assign_narrow_part(device, 1, 7);
+    assign_narrow_part(device, 1, 7);
+    assign_narrow_part(device, 5, 1);
 }
 
 static void narrow_arrays_keep_their_neighbours(void **state)

@@ -46,26 +46,25 @@ static const char *packing_of(tuff_dtype dtype)
 static tuff_status convert_words(lowered *with, int source, int target)
 {
     const memory_buffer *to = &with->buffers[target];
-    const int64_t per_word = 4 / (int64_t)tuff_dtype_size(to->dtype), words = tuff__divide_up(to->count, per_word);
-    if (to->offset % 4 != 0 ||
-        (to->count % per_word != 0 && tuff__storage_size(to->storage) < to->offset + (uint64_t)words * 4))
-        return FAIL(TUFF_E_UNSUPPORTED,
-                    "assign: this device stores whole 32-bit words: the array must begin and end on one");
+    const int64_t size = (int64_t)tuff_dtype_size(to->dtype), per_word = 4 / size;
+    const int64_t skip = (int64_t)(to->offset % 4) / size, words = tuff__divide_up(skip + to->count, per_word);
     launch *of = tuff__launch_add(with, "pack", WALK_MAP, -1);
     if (of == NULL)
         return TUFF_E_OOM_HOST;
     of->chain.buffers[0] = buffer_for(with, source, false);
     of->chain.buffers[1] = buffer_for(with, target, true);
     of->chain.buffers[1].dtype = TUFF_U32;
+    of->chain.buffers[1].read = true;
     of->chain.buffer_count = 2;
     of->local_size = 64;
     of->groups = (uint64_t)tuff__divide_up(words, of->local_size);
     of->fixed[0] = words;
     of->fixed[1] = to->count;
-    of->fixed_buffer[0] = of->fixed_buffer[1] = -1;
+    of->fixed[4] = skip;
+    of->fixed_buffer[0] = of->fixed_buffer[1] = of->fixed_buffer[4] = -1;
     of->fixed_buffer[2] = 0;
     of->fixed_buffer[3] = 1;
-    of->fixed_count = 4;
+    of->fixed_count = 5;
     snprintf(of->defines, sizeof of->defines, "%s", packing_of(to->dtype));
     return TUFF_OK;
 }
