@@ -488,10 +488,38 @@ static void has_several_devices_open(void **state)
         vulkan->close(devices[i]);
 }
 
+static void says_that_there_is_no_compiler(void **state)
+{
+    (void)state;
+    driver_device *device = open_device(0);
+    program_request request = {"scale", scale_text, 2, 2, 64, 0};
+    driver_program *program = NULL;
+    blob made = {0};
+    assert_int_equal(vulkan->program_create(device, &request, (blob){0}, &made, &program), TUFF_E_UNSUPPORTED);
+    assert_non_null(strstr(tuff_error(), "compiler"));
+    assert_true(!program && !made.data);
+    vulkan->close(device);
+}
+
+static int run_without_compiler(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(describes_every_device),
+        cmocka_unit_test(identifies_devices_apart_and_always_the_same),
+        cmocka_unit_test(writes_and_reads_bytes),
+        cmocka_unit_test(copies_and_fills_ranges),
+        cmocka_unit_test(says_that_there_is_no_compiler),
+        cmocka_unit_test(has_nothing_to_say),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
 int main(void)
 {
     if (vulkan_start() != 0)
         return 77;
+    if (!has_compiler)
+        return run_without_compiler();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(notices_missing_barriers),
         cmocka_unit_test(describes_every_device),

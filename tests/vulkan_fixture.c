@@ -5,6 +5,11 @@
 #if !defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN
 
 const driver *const vulkan = &tuff__driver_vulkan;
+#if !defined(TUFF_WITH_SHADERC) || TUFF_WITH_SHADERC
+const bool has_compiler = true;
+#else
+const bool has_compiler = false;
+#endif
 int device_count;
 int validation_messages;
 bool validated, expects_messages;

@@ -48,6 +48,9 @@ extern const char *const scale_text;
 /* Every group adds one to its element: a group that runs twice or never is seen. */
 extern const char *const tally_text;
 
+/* Whether this build compiles GLSL, which nearly all tests need. */
+extern const bool has_compiler;
+
 /* Counts the devices, with the layer and the lies in place; 77 (skipped) where there are none, else 0. */
 int vulkan_start(void);
 /* vkDeviceWaitIdle, which the driver does not use. */
