@@ -501,12 +501,16 @@ static void what_may_come_later_says_so(void **state)
     (void)state;
     int something = 0;
     tuff_vulkan_handles handles = {0};
-    assert_null(tuff_device_wrap_opencl(&something, &something, &something));
-    assert_int_equal(tuff__last_status(), TUFF_E_UNSUPPORTED);
-    assert_null(tuff_device_wrap_opencl(NULL, NULL, NULL));
+    assert_null(tuff_device_wrap_opencl(&something, NULL, &something));
     assert_int_equal(tuff__last_status(), TUFF_E_USAGE);
     assert_null(tuff_device_wrap_vulkan(&handles));
+    assert_int_equal(tuff__last_status(), tuff_device_absence("vulkan") ? TUFF_E_NO_DEVICE : TUFF_E_UNSUPPORTED);
+    tuff_device *reference = tuff_device_open("reference");
+    assert_null(tuff_array_import(reference, &something, 0, TUFF_F32, TUFF_SHAPE(1)));
     assert_int_equal(tuff__last_status(), TUFF_E_UNSUPPORTED);
+    assert_null(tuff_array_import(reference, NULL, 0, TUFF_F32, TUFF_SHAPE(1)));
+    assert_int_equal(tuff__last_status(), TUFF_E_USAGE);
+    tuff_device_close(reference);
     assert_null(tuff_device_wrap_vulkan(NULL));
     assert_true(strlen(tuff_vulkan_requirements()) > 0);
 }

@@ -220,8 +220,10 @@ static void expect_every_site_reached(const char *selector)
     disarm();
     assert_int_equal(run_script(selector), TUFF_OK);
     for (int site = 0; site < SITE_COUNT; site++) {
-        bool listing = site == SITE_GetPlatformIDs || site == SITE_GetDeviceIDs;
-        if (faults.calls[site] == 0 && !listing)
+        bool other = site == SITE_GetPlatformIDs || site == SITE_GetDeviceIDs || site == SITE_RetainContext ||
+                     site == SITE_RetainCommandQueue || site == SITE_RetainMemObject ||
+                     site == SITE_GetCommandQueueInfo || site == SITE_GetMemObjectInfo;
+        if (faults.calls[site] == 0 && !other)
             fail_msg("the script does not reach %s", site_names[site]);
     }
 }

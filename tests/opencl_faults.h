@@ -50,6 +50,15 @@
     X(GetEventProfilingInfo, (cl_event a, cl_profiling_info b, size_t c, void *d, size_t *e), (a, b, c, d, e))       \
     X(Flush, (cl_command_queue a), (a))
 
+/* Calls about an application's own objects. X(name, parameters, arguments, what success adds to the ledger). */
+#define WRAP_CALLS(X)                                                                                   \
+    X(RetainContext, (cl_context a), (a), 1)                                                            \
+    X(RetainCommandQueue, (cl_command_queue a), (a), 1)                                                 \
+    X(RetainMemObject, (cl_mem a), (a), 1)                                                              \
+    X(GetCommandQueueInfo, (cl_command_queue a, cl_command_queue_info b, size_t c, void *d, size_t *e), \
+      (a, b, c, d, e), 0)                                                                               \
+    X(GetMemObjectInfo, (cl_mem a, cl_mem_info b, size_t c, void *d, size_t *e), (a, b, c, d, e), 0)
+
 /* Calls that make an object and answer an error through their last parameter.
    X(name, object, parameters, arguments). */
 #define MAKERS(X)                                                                                                     \
@@ -78,14 +87,14 @@
 
 enum fault_site {
 #define X(name, ...) SITE_##name,
-    PLAIN_CALLS(X) MAKERS(X) RELEASERS(X)
+    PLAIN_CALLS(X) WRAP_CALLS(X) MAKERS(X) RELEASERS(X)
 #undef X
         SITE_COUNT
 };
 
 static const char *const site_names[SITE_COUNT] = {
 #define X(name, ...) "cl" #name,
-    PLAIN_CALLS(X) MAKERS(X) RELEASERS(X)
+    PLAIN_CALLS(X) WRAP_CALLS(X) MAKERS(X) RELEASERS(X)
 #undef X
 };
 
@@ -148,6 +157,18 @@ static void count_event(const cl_event *event)
 PLAIN_CALLS(X)
 #undef X
 
+#define X(name, parameters, arguments, adds)             \
+    static cl_int CL_API_CALL faulty_##name parameters   \
+    {                                                    \
+        if (fails(SITE_##name))                          \
+            return faults.armed_error;                   \
+        cl_int answer = faults.real.name arguments;      \
+        faults.alive += answer == CL_SUCCESS ? adds : 0; \
+        return answer;                                   \
+    }
+WRAP_CALLS(X)
+#undef X
+
 #define X(name, object, parameters, arguments)         \
     static object CL_API_CALL faulty_##name parameters \
     {                                                  \
@@ -182,7 +203,7 @@ static void install_faults(void)
 {
     faults.real = tuff__cl;
 #define X(name, ...) tuff__cl.name = faulty_##name;
-    PLAIN_CALLS(X) MAKERS(X) RELEASERS(X)
+    PLAIN_CALLS(X) WRAP_CALLS(X) MAKERS(X) RELEASERS(X)
 #undef X
 }
 

@@ -76,14 +76,21 @@ tuff_array *tuff_array_view(tuff_array *array, int64_t offset, tuff_shape shape)
 tuff_array *tuff_array_import(tuff_device *device, void *buffer, uint64_t offset, tuff_dtype dtype, tuff_shape shape)
 {
     uint64_t size = 0;
-    if (!device || !buffer)
+    storage *memory;
+    if (!device || !buffer) {
         FAIL(TUFF_E_USAGE, "tuff_array_import: the %s is NULL", device ? "buffer" : "device");
-    else if (array_size("tuff_array_import", dtype, shape, &size) == TUFF_OK)
-        FAIL(TUFF_E_UNSUPPORTED,
-             "tuff_array_import: importing %llu bytes at %llu is not supported yet: copy them with "
-             "tuff_array_write",
-             (unsigned long long)size, (unsigned long long)offset);
-    return NULL;
+        return NULL;
+    }
+    if (array_size("tuff_array_import", dtype, shape, &size) != TUFF_OK)
+        return NULL;
+    if (offset % tuff_dtype_size(dtype) != 0 || offset > UINT64_MAX - size) {
+        FAIL(TUFF_E_USAGE, "tuff_array_import: offset %llu is no multiple of the %zu bytes of %s, or too large",
+             (unsigned long long)offset, tuff_dtype_size(dtype), tuff_dtype_name(dtype));
+        return NULL;
+    }
+    if (tuff__storage_import(device, buffer, offset + size, &memory) != TUFF_OK)
+        return NULL;
+    return make_array(device, memory, offset, dtype, shape);
 }
 
 void tuff_array_destroy(tuff_array *array)

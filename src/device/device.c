@@ -61,39 +61,47 @@ static void free_device(tuff_device *device)
     tuff__free(device);
 }
 
-/* Opens one candidate and proves it. */
-static tuff_status open_choice(device_choice choice, tuff_device **out)
+/* Fills in what the choice opens, or, where handles is not NULL, what it makes of an application's own objects. */
+static tuff_status connect(tuff_device *device, device_choice choice, const void *handles)
+{
+    const driver *calls = choice.driver;
+    if (handles) {
+        if (!calls->wrap)
+            return FAIL(TUFF_E_UNSUPPORTED,
+                        "%s: using an application's own device is not supported yet: open one with "
+                        "tuff_device_open",
+                        calls->name);
+        TRY(calls->wrap(handles, &device->info, &device->handle));
+        snprintf(device->info.selector, sizeof device->info.selector, "%s:wrapped", calls->name);
+    } else {
+        TRY(tuff__device_describe(choice, &device->info));
+        if (!calls)
+            return TUFF_OK;
+        TRY(calls->open(choice.index, &device->handle));
+    }
+    device->driver = calls;
+    TRY(tuff__device_prove(device));
+    device->counters = (tuff_device_counters){0};
+    return TUFF_OK;
+}
+
+static tuff_status make_device(device_choice choice, const void *handles, tuff_device **out)
 {
     tuff_device *device = tuff__calloc(1, sizeof *device);
     if (!device)
         return TUFF_E_OOM_HOST;
-    tuff_status status = tuff__device_describe(choice, &device->info);
-    if (status != TUFF_OK)
-        goto free_memory;
     if (tuff__mutex_create(&device->lock) != 0) {
-        status = FAIL(TUFF_E_OOM_HOST, "%s: no memory for a lock", device->info.selector);
-        goto free_memory;
+        tuff__free(device);
+        return FAIL(TUFF_E_OOM_HOST, "a device: no memory for a lock");
     }
-    if (choice.driver) {
-        status = choice.driver->open(choice.index, &device->handle);
-        if (status != TUFF_OK)
-            goto destroy_lock;
-        device->driver = choice.driver;
-        status = tuff__device_prove(device);
-        if (status != TUFF_OK)
-            goto close;
-        device->counters = (tuff_device_counters){0};
+    tuff_status status = connect(device, choice, handles);
+    if (status != TUFF_OK) {
+        free_device(device);
+        return status;
     }
+    tuff__log(TUFF_LOG_INFO, "opened %s (%s)", device->info.selector, device->info.name);
     *out = device;
     return TUFF_OK;
-close:
-    free_device(device);
-    return status;
-destroy_lock:
-    tuff__mutex_destroy(&device->lock);
-free_memory:
-    tuff__free(device);
-    return status;
 }
 
 tuff_device *tuff_device_open(const char *name)
@@ -109,11 +117,9 @@ tuff_device *tuff_device_open(const char *name)
         return NULL;
     for (int i = 0; i < count; i++) {
         tuff_device *device = NULL;
-        tuff_status status = open_choice(choices[i], &device);
-        if (status == TUFF_OK) {
-            tuff__log(TUFF_LOG_INFO, "opened %s (%s)", device->info.selector, device->info.name);
+        tuff_status status = make_device(choices[i], NULL, &device);
+        if (status == TUFF_OK)
             return device;
-        }
         if (status == TUFF_E_OOM_HOST)
             return NULL;
         if (i + 1 < count)
@@ -148,21 +154,29 @@ tuff_status tuff_device_count_work(const tuff_device *device, tuff_device_counte
     return TUFF_OK;
 }
 
+static tuff_device *wrap(const char *api, const void *handles)
+{
+    tuff_device *device = NULL;
+    device_choice choice = {.driver = tuff__device_driver(api)};
+    if (!choice.driver || make_device(choice, handles, &device) != TUFF_OK)
+        return NULL;
+    return device;
+}
+
 tuff_device *tuff_device_wrap_opencl(void *context, void *device_id, void *queue)
 {
-    if (!context || !device_id || !queue)
-        FAIL(TUFF_E_USAGE, "tuff_device_wrap_opencl: context, device and queue must not be NULL");
-    else
-        FAIL(TUFF_E_UNSUPPORTED, "tuff_device_wrap_opencl is not supported yet: open the device with tuff_device_open");
+    const opencl_handles handles = {context, device_id, queue};
+    if (context && device_id && queue)
+        return wrap("opencl", &handles);
+    FAIL(TUFF_E_USAGE, "tuff_device_wrap_opencl: context, device and queue must not be NULL");
     return NULL;
 }
 
 tuff_device *tuff_device_wrap_vulkan(const tuff_vulkan_handles *handles)
 {
-    if (!handles)
-        FAIL(TUFF_E_USAGE, "tuff_device_wrap_vulkan: handles is NULL");
-    else
-        FAIL(TUFF_E_UNSUPPORTED, "tuff_device_wrap_vulkan is not supported yet: open the device with tuff_device_open");
+    if (handles)
+        return wrap("vulkan", handles);
+    FAIL(TUFF_E_USAGE, "tuff_device_wrap_vulkan: handles is NULL");
     return NULL;
 }
 

@@ -26,6 +26,8 @@ const char *tuff__device_language(const tuff_device *device);
 /* Device memory from the pool: released ranges are kept and reused. Sizes round up to 256 bytes. A storage is one
    buffer: offset 0 of it is aligned for binding. Zeroed where asked. Reference counted. */
 tuff_status tuff__storage_create(tuff_device *device, uint64_t size, bool zeroed, storage **out);
+/* A buffer of the application as a storage, of at least size bytes; it never enters the pool. */
+tuff_status tuff__storage_import(tuff_device *device, void *handle, uint64_t size, storage **out);
 void tuff__storage_retain(storage *storage);
 void tuff__storage_release(storage *storage); /* NULL is allowed; the last one gives it back to the pool */
 driver_buffer *tuff__storage_buffer(storage *storage); /* NULL on the reference device */

@@ -114,6 +114,16 @@ tuff_status tuff__device_describe(device_choice choice, tuff_device_info *info)
     return TUFF_OK;
 }
 
+const driver *tuff__device_driver(const char *api)
+{
+    need_list();
+    for (int i = 0; i < API_COUNT; i++)
+        if (strcmp(api, apis[i].name) == 0 && apis[i].driver && apis[i].count > 0)
+            return apis[i].driver;
+    FAIL(TUFF_E_NO_DEVICE, "%s: %s", api, tuff_device_absence(api));
+    return NULL;
+}
+
 /* The device at a position of the whole list. */
 static device_choice choice_at(int position)
 {

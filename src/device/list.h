@@ -14,6 +14,10 @@ typedef struct device_choice {
    "auto" and a bare API name allow several. TUFF_E_NO_DEVICE names the devices that exist, or what to install. */
 tuff_status tuff__device_choose(const char *selector, device_choice *out, int limit, int *count);
 
+/* The driver of an API, "opencl" or "vulkan"; NULL where it was not built in or has no loader here, with the reason in
+   tuff_error(). */
+const driver *tuff__device_driver(const char *api);
+
 /* What a driver or the reference device says of itself, the selector filled in. */
 tuff_status tuff__device_describe(device_choice choice, tuff_device_info *info);
 

@@ -18,6 +18,7 @@ struct storage {
     uint64_t capacity;     /* of the buffer */
     _Atomic uint32_t references;
     _Atomic uint64_t version;
+    bool imported; /* the application's: not for the pool, and not counted */
     storage *next; /* in the pool */
 };
 
@@ -143,8 +144,9 @@ static tuff_status obtain(tuff_device *device, uint64_t size, storage **out)
 static void put_back(storage *memory)
 {
     tuff_device *device = memory->device;
-    device->counters.bytes_allocated -= memory->size;
-    if (device->driver && !device->lost)
+    if (!memory->imported)
+        device->counters.bytes_allocated -= memory->size;
+    if (device->driver && !device->lost && !memory->imported)
         give_idle(device, memory);
     else
         destroy(memory);
@@ -188,6 +190,39 @@ tuff_status tuff__storage_create(tuff_device *device, uint64_t size, bool zeroed
     }
     if (status == TUFF_OK)
         *out = memory;
+    return tuff__device_end(device, status);
+}
+
+static tuff_status import_buffer(tuff_device *device, void *handle, uint64_t size, storage *memory)
+{
+    const driver *calls = device->driver;
+    if (!calls || !calls->buffer_import)
+        return FAIL(TUFF_E_UNSUPPORTED,
+                    "%s: using an application's buffer is not supported: copy it with tuff_array_write",
+                    device->info.selector);
+    TRY(calls->buffer_import(device->handle, handle, &memory->size, &memory->buffer));
+    if (memory->size < size)
+        return FAIL(TUFF_E_USAGE, "%s: the array ends at byte %llu of a buffer that has %llu", device->info.selector,
+                    (unsigned long long)size, (unsigned long long)memory->size);
+    return TUFF_OK;
+}
+
+tuff_status tuff__storage_import(tuff_device *device, void *handle, uint64_t size, storage **out)
+{
+    *out = NULL;
+    TRY(tuff__device_begin(device));
+    tuff_status status = TUFF_E_OOM_HOST;
+    storage *memory = tuff__calloc(1, sizeof *memory);
+    if (memory) {
+        memory->device = device;
+        memory->imported = true;
+        atomic_store(&memory->references, 1);
+        status = import_buffer(device, handle, size, memory);
+        if (status == TUFF_OK)
+            *out = memory;
+        else
+            destroy(memory);
+    }
     return tuff__device_end(device, status);
 }
 

@@ -93,12 +93,11 @@ typedef struct error_row {
     const char *name;
 } error_row;
 
-static const error_row errors[] = {
+static const error_row errors[] = {{NVIDIA_ILLEGAL_ACCESS, TUFF_E_DEVICE_LOST, "illegal access by a kernel"},
+                                   {LOADER_FOUND_NO_PLATFORM, TUFF_E_NO_DEVICE, "CL_PLATFORM_NOT_FOUND_KHR"},
 #define X(name, status) {CL_##name, TUFF_E_##status, "CL_" #name},
-    OPENCL_ERRORS(X)
+                                   OPENCL_ERRORS(X)
 #undef X
-    {NVIDIA_ILLEGAL_ACCESS, TUFF_E_DEVICE_LOST, "illegal access by a kernel"},
-    {LOADER_FOUND_NO_PLATFORM, TUFF_E_NO_DEVICE, "CL_PLATFORM_NOT_FOUND_KHR"},
 };
 
 static const error_row *find_error(cl_int error)
@@ -140,4 +139,6 @@ const driver tuff__driver_opencl = {
     .submit = tuff__cl_submit,
     .wait = tuff__cl_wait,
     .timestamps = tuff__cl_timestamps,
+    .wrap = tuff__cl_wrap,
+    .buffer_import = tuff__cl_buffer_import,
 };

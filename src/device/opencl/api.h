@@ -17,11 +17,16 @@
     X(GetDeviceIDs)              \
     X(GetDeviceInfo)             \
     X(CreateContext)             \
+    X(RetainContext)             \
     X(ReleaseContext)            \
     X(CreateCommandQueue)        \
+    X(RetainCommandQueue)        \
     X(ReleaseCommandQueue)       \
+    X(GetCommandQueueInfo)       \
     X(CreateBuffer)              \
+    X(RetainMemObject)           \
     X(ReleaseMemObject)          \
+    X(GetMemObjectInfo)          \
     X(EnqueueMigrateMemObjects)  \
     X(EnqueueWriteBuffer)        \
     X(EnqueueReadBuffer)         \
@@ -113,6 +118,15 @@ tuff_status tuff__cl_describe(int index, tuff_device_info *info);
 tuff_status tuff__cl_open(int index, driver_device **device);
 void tuff__cl_close(driver_device *device);
 const char *tuff__cl_identity(driver_device *device);
+
+/* Describes a device of the driver's, listed or not. */
+tuff_status tuff__cl_describe_device(cl_platform_id platform, cl_device_id id, tuff_device_info *info);
+/* Fills in what needs no context: identity and limits. */
+tuff_status tuff__cl_prepare(driver_device *device);
+
+/* wrap.c */
+tuff_status tuff__cl_wrap(const void *handles, tuff_device_info *info, driver_device **device);
+tuff_status tuff__cl_buffer_import(driver_device *device, void *handle, uint64_t *size, driver_buffer **buffer);
 
 /* buffer.c */
 tuff_status tuff__cl_buffer_create(driver_device *device, uint64_t size, driver_buffer **buffer);

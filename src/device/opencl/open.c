@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "device/opencl/api.h"
 
-enum { PLATFORM_LIMIT = 16, DEVICE_LIMIT = 64, VENDOR_AMD = 0x1002, VENDOR_NVIDIA = 0x10de, VENDOR_INTEL = 0x8086 };
+enum { PLATFORM_LIMIT = 16, DEVICE_LIMIT = 64, VENDOR_AMD = 0x1002, VENDOR_NVIDIA = 0x10de };
 
 /* Queries of vendors' extensions that tell the width of a subgroup. */
 enum { WARP_SIZE_NV = 0x4000, WAVEFRONT_WIDTH_AMD = 0x4043, SUBGROUP_SIZES_INTEL = 0x4108 };
@@ -198,12 +198,12 @@ static size_t number_end(const char *version)
 
 /* The platform, its version in the vendor's own words (at most two of them) and the driver's where that is another:
    "Portable Computing Language, PoCL 3.1". */
-static tuff_status describe_driver(const listed_device *listed, tuff_device_info *info)
+static tuff_status describe_driver(cl_platform_id platform_id, cl_device_id id, tuff_device_info *info)
 {
     char platform[128] = "", words[256] = "", version[64] = "";
-    TRY(platform_text(listed->platform, CL_PLATFORM_NAME, platform, sizeof platform));
-    TRY(platform_text(listed->platform, CL_PLATFORM_VERSION, words, sizeof words));
-    TRY(device_text(listed->id, CL_DRIVER_VERSION, version, sizeof version));
+    TRY(platform_text(platform_id, CL_PLATFORM_NAME, platform, sizeof platform));
+    TRY(platform_text(platform_id, CL_PLATFORM_VERSION, words, sizeof words));
+    TRY(device_text(id, CL_DRIVER_VERSION, version, sizeof version));
     const char *vendor = words + number_end(words);
     vendor += strspn(vendor, " ");
     int length = (int)strcspn(vendor, " ");
@@ -215,17 +215,14 @@ static tuff_status describe_driver(const listed_device *listed, tuff_device_info
     return TUFF_OK;
 }
 
-tuff_status tuff__cl_describe(int index, tuff_device_info *info)
+tuff_status tuff__cl_describe_device(cl_platform_id platform, cl_device_id id, tuff_device_info *info)
 {
     char version[64] = "";
     cl_device_type type = 0;
     cl_bool unified = CL_FALSE;
     cl_uint vendor = 0;
-    if (index < 0 || index >= device_count)
-        return FAIL(TUFF_E_NO_DEVICE, "opencl:%d: there are %d OpenCL devices", index, device_count);
-    cl_device_id id = devices[index].id;
     TRY(device_text(id, CL_DEVICE_NAME, info->name, sizeof info->name));
-    TRY(describe_driver(&devices[index], info));
+    TRY(describe_driver(platform, id, info));
     TRY(device_text(id, CL_DEVICE_VERSION, version, sizeof version));
     TRY(device_value(id, CL_DEVICE_TYPE, &type, sizeof type));
     TRY(device_value(id, CL_DEVICE_VENDOR_ID, &vendor, sizeof vendor));
@@ -235,6 +232,13 @@ tuff_status tuff__cl_describe(int index, tuff_device_info *info)
     info->vendor_id = vendor;
     TRY(describe_limits(id, info));
     return describe_features(id, info);
+}
+
+tuff_status tuff__cl_describe(int index, tuff_device_info *info)
+{
+    if (index < 0 || index >= device_count)
+        return FAIL(TUFF_E_NO_DEVICE, "opencl:%d: there are %d OpenCL devices", index, device_count);
+    return tuff__cl_describe_device(devices[index].platform, devices[index].id, info);
 }
 
 /* Everything that a compiled program depends on: platform, device and driver, with their versions. */
@@ -267,12 +271,17 @@ static tuff_status fill_group_limit(driver_device *device)
     return TUFF_OK;
 }
 
+tuff_status tuff__cl_prepare(driver_device *device)
+{
+    TRY(fill_identity(device));
+    return fill_group_limit(device);
+}
+
 static tuff_status fill_device(driver_device *device)
 {
     cl_int error = CL_SUCCESS;
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)device->platform, 0};
-    TRY(fill_identity(device));
-    TRY(fill_group_limit(device));
+    TRY(tuff__cl_prepare(device));
     device->context = tuff__cl.CreateContext(properties, 1, &device->id, NULL, NULL, &error);
     if (error != CL_SUCCESS || !device->context)
         return tuff__cl_fail(error, "clCreateContext");
@@ -282,8 +291,11 @@ static tuff_status fill_device(driver_device *device)
     return TUFF_OK;
 }
 
-static void release(driver_device *device)
+void tuff__cl_close(driver_device *device)
 {
+    /* A wait that fails is tried once more: the blocks that are then still in use can never be freed. */
+    if (device->pending_count > 0 && tuff__cl_wait(device) != TUFF_OK && device->pending_count > 0)
+        (void)tuff__cl_wait(device);
     tuff__cl_forget(device);
     if (device->timed_queue)
         tuff__cl.ReleaseCommandQueue(device->timed_queue);
@@ -305,19 +317,11 @@ tuff_status tuff__cl_open(int index, driver_device **out)
     device->id = devices[index].id;
     tuff_status status = fill_device(device);
     if (status != TUFF_OK) {
-        release(device);
+        tuff__cl_close(device);
         return status;
     }
     *out = device;
     return TUFF_OK;
-}
-
-/* A wait that fails is tried once more: the blocks that are then still in use can never be freed. */
-void tuff__cl_close(driver_device *device)
-{
-    if (device->pending_count > 0 && tuff__cl_wait(device) != TUFF_OK && device->pending_count > 0)
-        (void)tuff__cl_wait(device);
-    release(device);
 }
 
 const char *tuff__cl_identity(driver_device *device)

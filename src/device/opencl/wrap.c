@@ -1,0 +1,86 @@
+/* An application's own context, queue and buffers. They are retained, so that closing releases them like those that
+   the driver made. */
+#include "base/alloc.h"
+#include "device/opencl/api.h"
+
+/* The queue must belong to both others, and run its commands in order: recordings have no other barriers. */
+static tuff_status check_queue(const opencl_handles *handles)
+{
+    cl_context context = NULL;
+    cl_device_id id = NULL;
+    cl_command_queue_properties properties = 0;
+    cl_command_queue queue = handles->queue;
+    CL_TRY(GetCommandQueueInfo, (queue, CL_QUEUE_CONTEXT, sizeof(cl_context), &context, NULL));
+    CL_TRY(GetCommandQueueInfo, (queue, CL_QUEUE_DEVICE, sizeof(cl_device_id), &id, NULL));
+    CL_TRY(GetCommandQueueInfo, (queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL));
+    if (context != handles->context || id != handles->device_id)
+        return FAIL(TUFF_E_USAGE, "tuff_device_wrap_opencl: the queue is one of another context or device");
+    if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
+        return FAIL(TUFF_E_UNSUPPORTED, "tuff_device_wrap_opencl: the queue is out of order; make one in order");
+    return TUFF_OK;
+}
+
+static tuff_status fill(driver_device *device, const opencl_handles *handles, tuff_device_info *info)
+{
+    cl_platform_id platform = NULL;
+    device->id = handles->device_id;
+    CL_TRY(GetDeviceInfo, (device->id, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &platform, NULL));
+    device->platform = platform;
+    TRY(tuff__cl_describe_device(platform, device->id, info));
+    TRY(tuff__cl_prepare(device));
+    CL_TRY(RetainContext, (handles->context));
+    device->context = handles->context;
+    CL_TRY(RetainCommandQueue, (handles->queue));
+    device->queue = handles->queue;
+    return TUFF_OK;
+}
+
+tuff_status tuff__cl_wrap(const void *handles, tuff_device_info *info, driver_device **out)
+{
+    TRY(check_queue(handles));
+    driver_device *device = tuff__calloc(1, sizeof *device);
+    if (!device)
+        return TUFF_E_OOM_HOST;
+    tuff_status status = fill(device, handles, info);
+    if (status != TUFF_OK) {
+        tuff__cl_close(device);
+        return status;
+    }
+    *out = device;
+    return TUFF_OK;
+}
+
+static tuff_status check_buffer(const driver_device *device, cl_mem memory, uint64_t *bytes)
+{
+    cl_context context = NULL;
+    cl_mem_object_type type = 0;
+    cl_mem_flags flags = 0;
+    size_t size = 0;
+    CL_TRY(GetMemObjectInfo, (memory, CL_MEM_CONTEXT, sizeof(cl_context), &context, NULL));
+    CL_TRY(GetMemObjectInfo, (memory, CL_MEM_TYPE, sizeof type, &type, NULL));
+    CL_TRY(GetMemObjectInfo, (memory, CL_MEM_FLAGS, sizeof flags, &flags, NULL));
+    CL_TRY(GetMemObjectInfo, (memory, CL_MEM_SIZE, sizeof size, &size, NULL));
+    if (context != device->context || type != CL_MEM_OBJECT_BUFFER)
+        return FAIL(TUFF_E_USAGE, "tuff_array_import: not a buffer of this device's context");
+    if (flags &
+        (CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY | CL_MEM_HOST_NO_ACCESS | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_WRITE_ONLY))
+        return FAIL(TUFF_E_USAGE, "tuff_array_import: the buffer is not open to reads and writes by host and kernels");
+    *bytes = size;
+    return TUFF_OK;
+}
+
+tuff_status tuff__cl_buffer_import(driver_device *device, void *handle, uint64_t *size, driver_buffer **out)
+{
+    TRY(check_buffer(device, handle, size));
+    driver_buffer *buffer = tuff__calloc(1, sizeof *buffer);
+    if (!buffer)
+        return TUFF_E_OOM_HOST;
+    cl_int error = tuff__cl.RetainMemObject(handle);
+    if (error != CL_SUCCESS) {
+        tuff__free(buffer);
+        return tuff__cl_fail(error, "clRetainMemObject");
+    }
+    buffer->memory = handle;
+    *out = buffer;
+    return TUFF_OK;
+}
