@@ -92,10 +92,11 @@ static void tile_map(const lowered *with, int64_t rows, int64_t columns, int vec
 
 tuff_status tuff__lower_map(lowered *with, int task, fused_chain *chain)
 {
-    launch *of = tuff__launch_add(with, "map", WALK_MAP, task);
+    const bool empty = count_of(chain, AXIS_OUTER) == 0;
+    launch *of = empty ? NULL : tuff__launch_add(with, "map", WALK_MAP, task);
     if (of == NULL) {
         tuff__chain_free(chain);
-        return TUFF_E_OOM_HOST;
+        return empty ? TUFF_OK : TUFF_E_OOM_HOST;
     }
     of->chain = *chain;
     const int64_t columns = extent_of_vector_axis(chain, false), rows = count_of(chain, AXIS_OUTER) / columns;
