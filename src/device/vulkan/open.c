@@ -182,6 +182,8 @@ static tuff_status open_device(int index, driver_device **out)
     device->wait_limit = WAIT_LIMIT;
     tuff_status status = tuff__vulkan_examine(usable_devices[index], &device->physical);
     VkPhysicalDeviceType type = device->physical.properties.properties.deviceType;
+    /* One command may take seconds on a CPU, whose submissions cost little; with GPUs it is the other way round. */
+    device->segment_size = type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 32;
     device->mapped = type == VK_PHYSICAL_DEVICE_TYPE_CPU || type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
     if (status == TUFF_OK)
         status = create_device(device);

@@ -6,14 +6,12 @@
 #include "base/alloc.h"
 #include "device/vulkan/state.h"
 
-#define SEGMENT_COMMANDS 32u
-
 static const VkPipelineStageFlags compute_stage = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
 static const VkPipelineStageFlags transfer_stage = VK_PIPELINE_STAGE_TRANSFER_BIT;
 
 static uint32_t segment_end(const driver_recording *recording, uint32_t segment)
 {
-    uint32_t end = (segment + 1) * SEGMENT_COMMANDS;
+    uint32_t end = (segment + 1) * recording->segment_size;
     return end < recording->command_count ? end : recording->command_count;
 }
 
@@ -126,7 +124,7 @@ static tuff_status record_segment(driver_device *device, driver_recording *recor
                                   const command *commands, const VkDescriptorSet **sets)
 {
     VkCommandBuffer buffer = recording->segments[segment];
-    uint32_t begin = segment * SEGMENT_COMMANDS, end = segment_end(recording, segment);
+    uint32_t begin = segment * recording->segment_size, end = segment_end(recording, segment);
     VkPipelineStageFlags pending = 0;
     TRY(tuff__vulkan_begin(buffer, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT));
     if (recording->queries)
@@ -226,7 +224,7 @@ static tuff_status create_queries(driver_device *device, driver_recording *recor
 
 static tuff_status create_segments(driver_device *device, driver_recording *recording)
 {
-    recording->segment_count = (recording->command_count + SEGMENT_COMMANDS - 1) / SEGMENT_COMMANDS;
+    recording->segment_count = (recording->command_count + recording->segment_size - 1) / recording->segment_size;
     recording->segments = tuff__calloc(recording->segment_count, sizeof *recording->segments);
     if (!recording->segments)
         return TUFF_E_OOM_HOST;
@@ -262,6 +260,7 @@ tuff_status tuff__vulkan_record(driver_device *device, const command *commands, 
     if (!recording)
         return TUFF_E_OOM_HOST;
     recording->command_count = (uint32_t)count;
+    recording->segment_size = device->segment_size;
     tuff_status status = record_all(device, recording, commands, timed);
     if (status == TUFF_OK)
         *out = recording;

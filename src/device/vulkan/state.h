@@ -8,7 +8,7 @@
 #include "device/vulkan/api.h"
 
 #define MAX_DEVICE_EXTENSIONS 8
-#define MAX_IN_FLIGHT 64
+#define MAX_IN_FLIGHT 128
 #define STAGING_SLOTS 8
 #define STAGING_SLOT_SIZE (2u << 20)
 
@@ -66,6 +66,7 @@ struct driver_device {
     VkFence fences[MAX_IN_FLIGHT]; /* of ticket t: fences[t % MAX_IN_FLIGHT] */
     uint64_t submitted, finished;  /* tickets */
     uint64_t wait_limit;           /* nanoseconds without progress until TUFF_E_TIMEOUT */
+    uint32_t segment_size;         /* commands of a recording that are submitted together */
     bool lost, hung;
     bool mapped; /* buffers live where host and device both reach them */
     vulkan_staging staging;
@@ -81,7 +82,7 @@ struct driver_program {
 
 struct driver_recording {
     VkCommandBuffer *segments; /* each is a submission of its own */
-    uint32_t segment_count;
+    uint32_t segment_count, segment_size;
     uint32_t command_count;
     VkDescriptorPool pool;
     VkQueryPool queries;     /* two for each command; none where not timed */
