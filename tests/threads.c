@@ -1,0 +1,160 @@
+/* Two threads, each with its own graphs and plans, share a device. What each computes is right in every round, whatever
+   the other does; under ThreadSanitizer (cmake -DTUFF_SANITIZE=thread) nothing of ours races. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "each_device.h"
+#include "tuff.h"
+
+enum { THREADS = 2, ROUNDS = 12, RUNS = 3, LARGEST = 24 };
+
+/* What a thread works on, and the first thing that went wrong. */
+typedef struct worker {
+    tuff_device *device;
+    int number;
+    char failure[256];
+} worker;
+
+static tuff_status note(worker *self, const char *what)
+{
+    if (!self->failure[0])
+        snprintf(self->failure, sizeof self->failure, "thread %d: %s: %.180s", self->number, what, tuff_error());
+    return TUFF_E_USAGE;
+}
+
+/* total := total + sums of rows of (x · x), exact in f32 for small whole numbers. One thread has a bias more, so that
+   some programs are shared and some are not. */
+static tuff_graph *build_graph(const worker *self, int64_t rows, tuff_array *total)
+{
+    tuff_graph *graph = tuff_graph_create(self->device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(rows, rows));
+    tuff_tensor *product = tuff_matmul(x, x);
+    if (self->number == 1)
+        product = tuff_sub(product, tuff_constant(graph, TUFF_F32, 1));
+    tuff_tensor *sum = tuff_sum(product, (int[]){1}, 1, false);
+    tuff_output(graph, "total", tuff_assign(graph, total, tuff_add(tuff_array_tensor(graph, total), sum)));
+    return graph;
+}
+
+/* x is a diagonal of `value`: each row of its square sums to its square. */
+static tuff_status run_rounds(worker *self, tuff_plan *plan, int64_t rows, float value)
+{
+    float x[LARGEST * LARGEST] = {0}, total[LARGEST];
+    for (int64_t i = 0; i < rows; i++)
+        x[i * rows + i] = value;
+    if (tuff_plan_write(plan, "x", x, (size_t)(rows * rows) * sizeof *x) != TUFF_OK)
+        return note(self, "write");
+    for (int run = 1; run <= RUNS; run++) {
+        const float expected = (float)run * (value * value - (self->number == 1 ? (float)rows : 0));
+        if (tuff_plan_run(plan) != TUFF_OK ||
+            tuff_plan_read(plan, "total", total, (size_t)rows * sizeof *total) != TUFF_OK)
+            return note(self, "run");
+        for (int64_t i = 0; i < rows; i++)
+            if (total[i] != expected)
+                return note(self, "wrong result");
+    }
+    return TUFF_OK;
+}
+
+static tuff_status do_round(worker *self, int round)
+{
+    const int64_t rows = 5 + (round * 7 + self->number * 3) % (LARGEST - 5);
+    tuff_array *total = tuff_array_create(self->device, TUFF_F32, TUFF_SHAPE(rows));
+    tuff_graph *graph = build_graph(self, rows, total);
+    tuff_plan *plan = tuff_compile(graph, NULL);
+    tuff_graph_destroy(graph);
+    const tuff_status status = plan ? run_rounds(self, plan, rows, (float)(round + 2)) : note(self, "compile");
+    tuff_plan_destroy(plan);
+    tuff_array_destroy(total);
+    return status;
+}
+
+static void *work(void *context)
+{
+    worker *self = context;
+    for (int round = 0; round < ROUNDS && !self->failure[0]; round++)
+        do_round(self, round);
+    return NULL;
+}
+
+static void run_threads(void *(*job)(void *worker), tuff_device *device)
+{
+    pthread_t threads[THREADS];
+    worker workers[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (worker){.device = device, .number = i};
+        assert_int_equal(pthread_create(&threads[i], NULL, job, &workers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_string_equal(workers[i].failure, "");
+}
+
+static void work_together(tuff_device *device)
+{
+    run_threads(work, device);
+}
+
+static void two_threads_share_a_device(void **state)
+{
+    (void)state;
+    for_each_device(work_together);
+}
+
+/* Each thread opens and closes devices of its own, and lists them, while the other does. */
+static void *open_and_close(void *context)
+{
+    worker *self = context;
+    for (int round = 0; round < 3 && !self->failure[0]; round++)
+        for (int i = 0; i < tuff_device_count() && !self->failure[0]; i++) {
+            tuff_device_info info;
+            if (tuff_device_describe(i, &info) != TUFF_OK || !(self->device = tuff_device_open(info.selector))) {
+                note(self, "open");
+                return NULL;
+            }
+            do_round(self, round);
+            tuff_device_close(self->device);
+        }
+    return NULL;
+}
+
+static void devices_open_and_close_side_by_side(void **state)
+{
+    (void)state;
+    run_threads(open_and_close, NULL);
+}
+
+/* Errors belong to the thread that made them. */
+static void *fail_quietly(void *context)
+{
+    worker *self = context;
+    char name[16];
+    snprintf(name, sizeof name, "nowhere%d", self->number);
+    for (int i = 0; i < 200 && !self->failure[0]; i++)
+        if (tuff_device_open(name) || !strstr(tuff_error(), name))
+            note(self, "another thread's error");
+    return NULL;
+}
+
+static void errors_are_of_the_thread(void **state)
+{
+    (void)state;
+    run_threads(fail_quietly, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(errors_are_of_the_thread),
+        cmocka_unit_test(two_threads_share_a_device),
+        cmocka_unit_test(devices_open_and_close_side_by_side),
+    };
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}
