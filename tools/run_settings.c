@@ -38,6 +38,9 @@ static tuff_status read_metadata(const char *path, const tuff_file *file, run_se
         return FAIL(TUFF_E_FORMAT, "%s: no checkpoint of tuff train: its metadata lack \"%s\"", path,
                     model ? KEY_TRAINING : KEY_MODEL);
     TRY(model_config_parse(model, &out->model));
+    if (out->model.vocabulary != 256)
+        return FAIL(TUFF_E_UNSUPPORTED, "%s: its model has %" PRId64 " tokens: only bytes, 256, are supported", path,
+                    out->model.vocabulary);
     json_t *object = json_loads(training, JSON_REJECT_DUPLICATES, NULL);
     const tuff_status status = read_training(path, object, out);
     json_decref(object);
