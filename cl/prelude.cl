@@ -53,6 +53,8 @@
 #define NOT_1(x) (!(x))
 #define ANY_1(x) (x)
 #define MULTIPLY_HIGH_1(x, y) mul_hi(x, y)
+#define ROTATE_1(x, left) rotate(x, (uint)(left))
+#define IABS_1(x) as_int(abs(x))
 #define SELECT_1(c, x, y) ((c) ? (x) : (y))
 #define ISELECT_1(c, x, y) ((c) ? (x) : (y))
 #define USELECT_1(c, x, y) ((c) ? (x) : (y))
@@ -135,6 +137,8 @@ FUNCTION uint BF16_BITS(float x)
 #define NOT_v(x) (!(x))
 #define ANY_v(x) any(x)
 #define MULTIPLY_HIGH_v(x, y) mul_hi(x, y)
+#define ROTATE_v(x, left) rotate(x, USPLAT(left))
+#define IABS_v(x) JOIN(as_int, VEC)(abs(x))
 #define SELECT_v(c, x, y) ((c) ? (x) : (y))
 #define ISELECT_v(c, x, y) ((c) ? (x) : (y))
 #define USELECT_v(c, x, y) ((c) ? (x) : (y))
@@ -144,11 +148,8 @@ FUNCTION uint BF16_BITS(float x)
 // Reductions fold halves, so that their order does not depend on the compiler. LARGER answers NaN where x or y is.
 #define LARGER(x, y, as_int_n) (((x) < (y)) || ((as_int_n(y) & 0x7fffffff) > 0x7f800000) ? (y) : (x))
 #define LARGER_n(x, y, as_int_n) ((((x) < (y)) | ((as_int_n(y) & 0x7fffffff) > 0x7f800000)) ? (y) : (x))
-FUNCTION float sum_of_4(float4 x)
-{
-    float2 halves = x.lo + x.hi;
-    return halves.x + halves.y;
-}
+// The sum of 4 is a product with ones, because LLVM's form of plain additions crashes the interpreter oclgrind.
+#define sum_of_4(x) dot(x, (float4)(1.0f))
 FUNCTION float largest_of_4(float4 x)
 {
     float2 halves = LARGER_n(x.lo, x.hi, as_int2);
@@ -186,26 +187,38 @@ FUNCTION float HMAX(float8 x)
     F(f, 9, s9) F(f, 10, sa) F(f, 11, sb) F(f, 12, sc) F(f, 13, sd) F(f, 14, se) F(f, 15, sf)
 FUNCTION float HSUM(float16 x)
 {
-    float8 halves = x.lo + x.hi;
-    return sum_of_4(halves.lo + halves.hi);
+    return sum_of_4((x.s0123 + x.s89ab) + (x.s4567 + x.scdef));
 }
 FUNCTION float HMAX(float16 x)
 {
-    float8 halves = LARGER_n(x.lo, x.hi, as_int8);
-    return largest_of_4(LARGER_n(halves.lo, halves.hi, as_int4));
+    float4 low = LARGER_n(x.s0123, x.s89ab, as_int4), high = LARGER_n(x.s4567, x.scdef, as_int4);
+    return largest_of_4(LARGER_n(low, high, as_int4));
 }
 #endif
 
-#define VLOAD(i, b) JOIN(vload, VEC)(0, (b) + (i))
-#define VSTORE(x, i, b) JOIN(vstore, VEC)(x, 0, (b) + (i))
-#define LOADV_f32(b, i) VLOAD(i, b)
-#define LOADV_i32(b, i) VLOAD(i, b)
-#define LOADV_u32(b, i) VLOAD(i, b)
+// CPU drivers were seen to take wide vloads and vstores apart; a vector type that asks for no more than its element's
+// alignment stays whole.
+#if VEC > 4
+typedef JOIN(float, VEC) vector_of_float __attribute__((aligned(4)));
+typedef JOIN(int, VEC) vector_of_int __attribute__((aligned(4)));
+typedef JOIN(uint, VEC) vector_of_uint __attribute__((aligned(4)));
+typedef JOIN(ushort, VEC) vector_of_ushort __attribute__((aligned(2)));
+typedef JOIN(char, VEC) vector_of_char __attribute__((aligned(1)));
+typedef JOIN(uchar, VEC) vector_of_uchar __attribute__((aligned(1)));
+#define VLOAD(type, i, b) (*(__global const vector_of_##type *)((b) + (i)))
+#define VSTORE(type, x, i, b) (*(__global vector_of_##type *)((b) + (i)) = (x))
+#else
+#define VLOAD(type, i, b) JOIN(vload, VEC)(0, (b) + (i))
+#define VSTORE(type, x, i, b) JOIN(vstore, VEC)(x, 0, (b) + (i))
+#endif
+#define LOADV_f32(b, i) VLOAD(float, i, b)
+#define LOADV_i32(b, i) VLOAD(int, i, b)
+#define LOADV_u32(b, i) VLOAD(uint, i, b)
 #define LOADV_f16(b, i) JOIN(vload_half, VEC)(0, (__global const half *)(b) + (i))
-#define LOADV_bf16(b, i) JOIN(as_float, VEC)(JOIN(convert_uint, VEC)(VLOAD(i, b)) << 16)
-#define LOADV_i8(b, i) JOIN(convert_int, VEC)(VLOAD(i, b))
-#define LOADV_u8(b, i) JOIN(convert_uint, VEC)(VLOAD(i, b))
-#define LOADV_bool(b, i) (JOIN(convert_int, VEC)(VLOAD(i, b)) != 0)
+#define LOADV_bf16(b, i) JOIN(as_float, VEC)(JOIN(convert_uint, VEC)(VLOAD(ushort, i, b)) << 16)
+#define LOADV_i8(b, i) JOIN(convert_int, VEC)(VLOAD(char, i, b))
+#define LOADV_u8(b, i) JOIN(convert_uint, VEC)(VLOAD(uchar, i, b))
+#define LOADV_bool(b, i) (JOIN(convert_int, VEC)(VLOAD(uchar, i, b)) != 0)
 
 FUNCTION uvec bf16_bits_of_vector(vec x)
 {
@@ -215,16 +228,16 @@ FUNCTION uvec bf16_bits_of_vector(vec x)
     return (bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded;
 }
 
-#define STOREV_f32(b, i, x) VSTORE(x, i, b)
-#define STOREV_i32(b, i, x) VSTORE(x, i, b)
-#define STOREV_u32(b, i, x) VSTORE(x, i, b)
+#define STOREV_f32(b, i, x) VSTORE(float, x, i, b)
+#define STOREV_i32(b, i, x) VSTORE(int, x, i, b)
+#define STOREV_u32(b, i, x) VSTORE(uint, x, i, b)
 #define STOREV_f16(b, i, x) JOIN(JOIN(vstore_half, VEC), _rte)(x, 0, (__global half *)(b) + (i))
-#define STOREV_bf16(b, i, x) VSTORE(JOIN(convert_ushort, VEC)(bf16_bits_of_vector(x)), i, b)
-#define STOREV_i8(b, i, x) VSTORE(JOIN(convert_char, VEC)(x), i, b)
-#define STOREV_u8(b, i, x) VSTORE(JOIN(convert_uchar, VEC)(x), i, b)
-#define STOREV_bool(b, i, x) VSTORE(JOIN(convert_uchar, VEC)((x) & 1), i, b)
+#define STOREV_bf16(b, i, x) VSTORE(ushort, JOIN(convert_ushort, VEC)(bf16_bits_of_vector(x)), i, b)
+#define STOREV_i8(b, i, x) VSTORE(char, JOIN(convert_char, VEC)(x), i, b)
+#define STOREV_u8(b, i, x) VSTORE(uchar, JOIN(convert_uchar, VEC)(x), i, b)
+#define STOREV_bool(b, i, x) VSTORE(uchar, JOIN(convert_uchar, VEC)((x) & 1), i, b)
 
-// vloadn and vstoren ask for no alignment beyond the element's.
+// None of the above asks for more than its element's alignment.
 #define LOADU_f32(b, i) LOADV_f32(b, i)
 #define LOADU_i32(b, i) LOADV_i32(b, i)
 #define LOADU_u32(b, i) LOADV_u32(b, i)
