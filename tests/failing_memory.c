@@ -51,6 +51,19 @@ void failing_memory_begin(int64_t failing_request, bool stays)
     tuff_set_allocator(&allocator);
 }
 
+void failing_memory_rearm(int64_t failing_request, bool stays)
+{
+    failing = failing_request;
+    sticky = stays;
+    hit = false;
+    requests = 0;
+}
+
+bool failing_memory_hit(void)
+{
+    return hit;
+}
+
 bool failing_memory_end(void)
 {
     tuff_set_allocator(NULL);

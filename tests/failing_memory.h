@@ -8,6 +8,9 @@
 /* Installs the allocator. Request number failing (from 1; 0: none) fails, and with sticky every one after it too.
    Counts start at 0. */
 void failing_memory_begin(int64_t failing, bool sticky);
+/* Counts requests from 1 again, for another failing one; blocks stay counted. */
+void failing_memory_rearm(int64_t failing, bool sticky);
+bool failing_memory_hit(void); /* whether a request was made to fail since */
 /* Back to malloc. Answers whether a request was made to fail. All blocks must have been given back. */
 bool failing_memory_end(void);
 
