@@ -58,6 +58,9 @@ tuff_tensor *tuff__share_node(tuff_graph *graph, op_code op, tuff_dtype dtype, t
     static const op_attributes none = {0};
     if (attributes == NULL)
         attributes = &none;
+    for (int i = 0; i < input_count; ++i)
+        if (inputs[i]->node == NULL)
+            return inputs[i];
     if (op != OP_INPUT && op != OP_ASSIGN) {
         /* An equal node reads the same inputs, so it is not older than the newest of them. */
         int first = 0;

@@ -23,7 +23,7 @@ static tuff_tensor *reduce(tuff_graph *graph, op_code op, tuff_tensor *x, uint32
 
 static tuff_tensor *reshape(tuff_graph *graph, tuff_tensor *x, tuff_shape shape)
 {
-    while (x->node->op == OP_RESHAPE)
+    while (x->node != NULL && x->node->op == OP_RESHAPE)
         x = x->node->inputs[0];
     return tuff_shape_equal(x->shape, shape) ? x : tuff__share_node(graph, OP_RESHAPE, x->dtype, shape, &x, 1, NULL);
 }
@@ -165,12 +165,15 @@ static tuff_tensor *slice_to(tuff_graph *graph, tuff_tensor *x, int axis, int64_
 static tuff_tensor *carries(tuff_graph *graph, tuff_tensor *local, int axis, int64_t terms)
 {
     tuff_tensor *last = slice_to(graph, local, axis + 1, terms - 1, 1);
+    if (last->node == NULL)
+        return last;
     tuff_shape flat = last->shape;
     for (int i = axis + 1; i + 1 < flat.rank; ++i)
         flat.extent[i] = flat.extent[i + 1];
     --flat.rank;
     flat.extent[flat.rank] = 0;
-    tuff_tensor *totals = tuff__split_cumsum(graph, reshape(graph, last, flat), axis);
+    tuff_tensor *flattened = reshape(graph, last, flat);
+    tuff_tensor *totals = flattened->node == NULL ? flattened : tuff__split_cumsum(graph, flattened, axis);
     if (totals->node == NULL)
         return totals;
     op_attributes attributes = {.value = 0};
