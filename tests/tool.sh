@@ -77,6 +77,17 @@ train_on() {
     "$tuff" train --data text --device "$device" --layers 1 --heads 2 --width 16 --context 16 --batch 2 --sample 0 "$@"
 }
 
+losses() {
+    sed -n 's/.*"loss": \([^,]*\),.*/\1/p' "$1"
+}
+
+# same_curve NAME NAME: the losses of two runs are equal to rounding, and go down.
+same_curve() {
+    paste "$1" "$2" | awk '
+        { apart = $1 - $2; if (apart < 0) apart = -apart; if (apart > 1e-4 * $1) far++; if (NR == 1) first = $1; last = $1 }
+        END { exit far > 0 || NR < 3 || last >= first }' || fail "the losses of $1 and $2 differ: $(paste "$1" "$2")"
+}
+
 # go_through DEVICE: training, stopping, resuming, sampling.
 go_through() {
     device=$1
@@ -85,6 +96,8 @@ go_through() {
     [ "$(wc -l <log)" -eq 3 ] || fail "$device: --log-every 4 of 12 steps wrote $(wc -l <log) lines"
     grep -q '^{"step": 12, "loss": [0-9.]*, "tokens_per_second": [0-9.e+]*, "seconds": [0-9.e-]*, .*}$' log ||
         fail "$device: the log says $(tail -n 1 log)"
+
+    losses log >"curve-$device"
 
     # Half way and on gives the same bits, though the log and the saves in between differ.
     expect 0 "stopped after step 5" train_on "$device" --steps 12 --stop-after 5 --save half.safetensors --save-every 2
@@ -154,6 +167,14 @@ for device in $first reference; do
     interrupt "$device"
     [ "$first" = reference ] && break
 done
+
+# The same seed gives the same losses on every device, fused or not.
+if [ "$first" != reference ]; then
+    same_curve "curve-$first" curve-reference
+    expect 0 "done after step 12" train_on "$first" --steps 12 --log unfused --log-every 4 --fuse off
+    losses unfused >curve-unfused
+    same_curve curve-unfused curve-reference
+fi
 
 # What plans and kernels are made of, where there are kernels.
 if [ "$first" != reference ]; then
