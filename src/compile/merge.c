@@ -215,7 +215,11 @@ static tuff_status try_merge(struct fusion *fusion, int first, int second, bool 
         set_task(fusion, &fusion->tasks[second], second, true);
         return TUFF_OK;
     }
-    TRY(tuff__task_find_reads(fusion, &united));
+    const tuff_status status = tuff__task_find_reads(fusion, &united);
+    if (status != TUFF_OK) {
+        tuff__free(united.reads);
+        return status;
+    }
     tuff__free(fusion->tasks[first].reads);
     tuff__free(fusion->tasks[second].reads);
     fusion->tasks[first] = united;
