@@ -102,8 +102,7 @@ static bool keeps_denormal_results(op_code op)
 
 static const char *operand_name(int operand)
 {
-    static const char *const names[SUITE_MAX_OPERANDS] = {"x", "y", "z"};
-    return names[operand];
+    return operand == 0 ? "x" : operand == 1 ? "y" : "z";
 }
 
 static tuff_tensor *permuted_input(tuff_graph *graph, const char *name, tuff_dtype dtype, tuff_shape shape)
@@ -335,7 +334,7 @@ double suite_error_ratio(const suite_case *of, tuff_dtype dtype, bool keeps_deno
 /* Arguments that ops.h leaves open: sines of large numbers. */
 static bool is_unspecified(const suite_case *of, double *const *inputs, int64_t i)
 {
-    if (of->op != OP_SIN && of->op != OP_COS)
+    if ((of->op != OP_SIN && of->op != OP_COS) || !inputs[0])
         return false;
     return isfinite(inputs[0][i]) && fabs(inputs[0][i]) > 1e5;
 }
@@ -349,7 +348,7 @@ static void describe_failure(const comparison *with, double *const *inputs, int6
     const bool aligned = tuff__op_info(with->of->op)->kinds != OP_KIND_SPECIAL && with->of->view == VIEW_NONE &&
                          tuff_shape_equal(with->of->operands[0].shape, with->of->operands[1].shape);
     for (int operand = 0; aligned && operand < with->of->operand_count; operand++)
-        if (i < tuff_shape_count(with->of->operands[operand].shape) && used < sizeof operands)
+        if (inputs[operand] && i < tuff_shape_count(with->of->operands[operand].shape) && used < sizeof operands)
             used += (size_t)snprintf(operands + used, sizeof operands - used, " %s = %.9g", operand_name(operand),
                                      inputs[operand][i]);
     snprintf(result->failure, sizeof result->failure,

@@ -10,11 +10,10 @@
 /* A row of the table below: shapes beside each other, [] being rank 0. */
 typedef struct special_row {
     op_code op;
-    int parameter;
-    tuff_tensor *(*build)(const suite_case *of, tuff_graph *graph, tuff_tensor *const *operands);
-    int operand_count;
-    suite_operand operands[SUITE_MAX_OPERANDS];
+    int parameter, operand_count;
     suite_view view;
+    tuff_tensor *(*build)(const suite_case *of, tuff_graph *graph, tuff_tensor *const *operands);
+    suite_operand operands[SUITE_MAX_OPERANDS];
 } special_row;
 
 static bool is_computed(tuff_dtype dtype)
@@ -179,8 +178,8 @@ BUILD(cumsum)
 }
 
 #define S(...) TUFF_SHAPE(__VA_ARGS__)
-#define ROW(code, parameter, name, count, ...) {OP_##code, parameter, build_##name, count, {__VA_ARGS__}, VIEW_NONE}
-#define VIEWED(code, parameter, name, count, view, ...) {OP_##code, parameter, build_##name, count, {__VA_ARGS__}, view}
+#define ROW(code, parameter, name, count, ...) {OP_##code, parameter, count, VIEW_NONE, build_##name, {__VA_ARGS__}}
+#define VIEWED(code, parameter, name, count, view, ...) {OP_##code, parameter, count, view, build_##name, {__VA_ARGS__}}
 #define VALUES(shape) {SAME, shape, -4, 4, FILL_RANDOM}
 #define EDGES(shape) {SAME, shape, -4, 4, FILL_EDGES}
 #define FLAGS(shape) {TUFF_BOOL, shape, 0, 1, FILL_RANDOM}
@@ -328,8 +327,8 @@ static bool other_row(int index, special_row *out)
     const int sources = (int)(sizeof rows / sizeof rows[0]), target = index - sources;
     if (target > TUFF_BOOL)
         return false;
-    *out = target < 0 ? rows[index]
-                      : (special_row){OP_CAST, target, build_cast, 1, {{SAME, S(1021), -300, 300, FILL_MIXED}}, VIEW_NONE};
+    const suite_operand mixed = {SAME, S(1021), -300, 300, FILL_MIXED};
+    *out = target < 0 ? rows[index] : (special_row){OP_CAST, target, 1, VIEW_NONE, build_cast, {mixed}};
     return true;
 }
 
