@@ -174,6 +174,9 @@ static tuff_status run_steps(script *run, int index, blob spirv)
         TRY(vulkan->buffer_write(run->device, run->in, 0, x, sizeof x));
         TRY(vulkan->submit(run->device, run->recording));
     }
+    /* Until the fences are used a second time. */
+    for (int i = 0; i < MAX_IN_FLIGHT; i++)
+        TRY(vulkan->submit(run->device, run->recording));
     TRY(vulkan->wait(run->device));
     TRY(vulkan->timestamps(run->device, run->recording, nanoseconds));
     TRY(vulkan->buffer_read(run->device, run->kept, 0, y, sizeof y));

@@ -143,11 +143,8 @@ static tuff_status create_objects(driver_device *device)
         .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
         .queueFamilyIndex = device->physical.queue_family,
     };
-    VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     tuff__vk.vkGetDeviceQueue(device->handle, device->physical.queue_family, 0, &device->queue);
     TRY(VULKAN(vkCreateCommandPool, device->handle, &pool, NULL, &device->commands));
-    for (int i = 0; i < MAX_IN_FLIGHT; i++)
-        TRY(VULKAN(vkCreateFence, device->handle, &fence, NULL, &device->fences[i]));
     device->identity = tuff__vulkan_identity(&device->physical);
     return device->identity ? TUFF_OK : TUFF_E_OOM_HOST;
 }

@@ -73,17 +73,30 @@ bool tuff__vulkan_settle(driver_device *device, uint64_t ticket)
     return device->lost || tuff__vulkan_is_done(device, ticket);
 }
 
+/* The fence of the next ticket, not signalled. */
+static tuff_status next_fence(driver_device *device, VkFence *out)
+{
+    VkFence *fence = &device->fences[(device->submitted + 1) % MAX_IN_FLIGHT];
+    VkFenceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    if (*fence)
+        TRY(VULKAN(vkResetFences, device->handle, 1, fence));
+    else
+        TRY(VULKAN(vkCreateFence, device->handle, &info, NULL, fence));
+    *out = *fence;
+    return TUFF_OK;
+}
+
 tuff_status tuff__vulkan_submit(driver_device *device, VkCommandBuffer commands, uint64_t *ticket)
 {
-    if (device->submitted - device->finished == MAX_IN_FLIGHT)
-        TRY(tuff__vulkan_wait_until(device, device->finished + 1));
-    VkFence fence = device->fences[(device->submitted + 1) % MAX_IN_FLIGHT];
+    VkFence fence;
     VkSubmitInfo info = {
         .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
         .commandBufferCount = 1,
         .pCommandBuffers = &commands,
     };
-    TRY(VULKAN(vkResetFences, device->handle, 1, &fence));
+    if (device->submitted - device->finished == MAX_IN_FLIGHT)
+        TRY(tuff__vulkan_wait_until(device, device->finished + 1));
+    TRY(next_fence(device, &fence));
     TRY(note(device, tuff__vk.vkQueueSubmit(device->queue, 1, &info, fence), "vkQueueSubmit"));
     *ticket = ++device->submitted;
     return TUFF_OK;

@@ -8,7 +8,7 @@
 #include "device/vulkan/api.h"
 
 #define MAX_DEVICE_EXTENSIONS 8
-#define MAX_IN_FLIGHT 128
+#define MAX_IN_FLIGHT 32
 #define STAGING_SLOTS 8
 #define STAGING_SLOT_SIZE (2u << 20)
 
@@ -63,7 +63,7 @@ struct driver_device {
     VkDevice handle;
     VkQueue queue;
     VkCommandPool commands;
-    VkFence fences[MAX_IN_FLIGHT]; /* of ticket t: fences[t % MAX_IN_FLIGHT] */
+    VkFence fences[MAX_IN_FLIGHT]; /* of ticket t: fences[t % MAX_IN_FLIGHT], made at its first use */
     uint64_t submitted, finished;  /* tickets */
     uint64_t wait_limit;           /* nanoseconds without progress until TUFF_E_TIMEOUT */
     uint32_t segment_size;         /* commands of a recording that are submitted together */
