@@ -139,6 +139,8 @@ static tuff_status run_script(const char *selector)
     script run = {.device = tuff_device_open(selector)};
     if (!run.device)
         return tuff__last_status();
+    /* Binaries are fetched the first time on every driver. */
+    run.device->handle->is_pocl = false;
     tuff_status status = run_steps(&run);
     tuff__recording_destroy(run.device, run.timed);
     tuff__recording_destroy(run.device, run.recorded);

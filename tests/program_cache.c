@@ -256,12 +256,23 @@ static void use_program(tuff_device *device, uint64_t compiled, uint64_t from_di
     tuff__storage_release(memory);
 }
 
-/* Leaves the folder without programs. */
-static void forget_programs(void)
+static void forget(const char *suffix)
 {
     char path[512];
-    while (count_cache_files(".program", path, sizeof path) > 0)
+    while (count_cache_files(suffix, path, sizeof path) > 0)
         assert_int_equal(unlink(path), 0);
+}
+
+/* Leaves the folder without programs, but with what makes a costly one worth keeping. */
+static void forget_programs(tuff_device *device)
+{
+    forget(".seen");
+    forget(".program");
+    bool costly = device->driver->is_binary_costly && device->driver->is_binary_costly(device->handle);
+    if (costly)
+        use_program(device, 1, 0);
+    assert_int_equal(count_cache_files(".seen", NULL, 0), costly);
+    assert_int_equal(count_cache_files(".program", NULL, 0), 0);
 }
 
 static void change_byte(const char *path, size_t from_end)
@@ -275,7 +286,7 @@ static void change_byte(const char *path, size_t from_end)
 static void check_disk(tuff_device *device)
 {
     char path[512];
-    forget_programs();
+    forget_programs(device);
     use_program(device, 1, 0);
     assert_int_equal(count_cache_files(".program", path, sizeof path), 1);
     use_program(device, 0, 1);
@@ -311,7 +322,7 @@ static void check_refused_binary(tuff_device *device)
     driver choosy = *device->driver;
     real = device->driver;
     choosy.program_create = refuse_cached;
-    forget_programs();
+    forget_programs(device);
     use_program(device, 1, 0);
     device->driver = &choosy;
     seen = 0;
@@ -348,13 +359,15 @@ static int open_for_reading_only(const char *path, int flags, mode_t mode)
 
 static void check_read_only(tuff_device *device)
 {
-    forget_programs();
+    forget_programs(device);
     real_open = tuff__file.open;
     tuff__file.open = open_for_reading_only;
     use_program(device, 1, 0);
     use_program(device, 1, 0);
     tuff__file.open = real_open;
-    assert_int_equal(count_cache_files("", NULL, 0), count_cache_files(".device", NULL, 0) + 2); /* and . and .. */
+    assert_int_equal(count_cache_files(".program", NULL, 0), 0);
+    assert_int_equal(count_cache_files("", NULL, 0), /* . and .. */
+                     count_cache_files(".device", NULL, 0) + count_cache_files(".seen", NULL, 0) + 2);
     use_program(device, 1, 0);
     tuff__file.open = open_for_reading_only;
     use_program(device, 0, 1);
@@ -369,7 +382,7 @@ static void a_read_only_folder_is_read(void **state)
 
 static void check_off(tuff_device *device)
 {
-    forget_programs();
+    forget_programs(device);
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
     use_program(device, 1, 0);
     use_program(device, 1, 0);
@@ -379,21 +392,20 @@ static void check_off(tuff_device *device)
     assert_int_equal(count_cache_files(".program", NULL, 0), 0);
 }
 
+static void check_compiles(tuff_device *device)
+{
+    use_program(device, 1, 0);
+    use_program(device, 1, 0);
+}
+
 static void the_cache_may_be_off(void **state)
 {
     (void)state;
     for_each_driver(check_off);
-    /* The self-test runs without it, too. */
+    /* Then the self-test runs, too. */
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
-    for_each_driver(check_off);
+    for_each_driver(check_compiles);
     assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
-}
-
-static void forget_records(void)
-{
-    char path[512];
-    while (count_cache_files(".device", path, sizeof path) > 0)
-        assert_int_equal(unlink(path), 0);
 }
 
 static tuff_device_info open_and_describe(const char *selector)
@@ -424,7 +436,7 @@ static void expect_same_proofs(tuff_device_info a, tuff_device_info b)
 static void check_record(const char *selector, const tuff_device_info *claims)
 {
     char path[512];
-    forget_records();
+    forget(".device");
     tuff_device_info proved = open_and_describe(selector);
     assert_true(proved.proved_barrier);
     assert_true(proved.proved_narrow_storage || !claims->narrow_storage);
@@ -458,7 +470,7 @@ static void check_record(const char *selector, const tuff_device_info *claims)
     assert_int_equal(granted.narrow_storage, claims->narrow_storage);
     assert_int_equal(granted.int64, claims->int64);
     free(entry.data);
-    forget_records();
+    forget(".device");
 }
 
 static void what_a_device_proved_is_recorded(void **state)

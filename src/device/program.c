@@ -75,15 +75,32 @@ static bool create_from_disk(tuff_device *device, const program_request *request
     return false;
 }
 
+/* Whether the bytes of a program are worth their price: where that is another compilation, when the program was met
+   before. */
+static bool are_bytes_wanted(tuff_device *device, cache_key mark)
+{
+    const driver *calls = device->driver;
+    blob nothing;
+    if (!calls->is_binary_costly || !calls->is_binary_costly(device->handle))
+        return true;
+    bool seen = tuff__cache_load(mark, &nothing);
+    tuff__free(nothing.data);
+    return seen;
+}
+
 static tuff_status create_from_text(tuff_device *device, const program_request *request, const char *key,
                                     driver_program **out)
 {
+    const cache_key entry = {"program", key}, mark = {"seen", key};
     blob made = {0};
-    tuff_status status = create(device, request, (blob){0}, &made, out);
+    bool wanted = are_bytes_wanted(device, mark);
+    tuff_status status = create(device, request, (blob){0}, wanted ? &made : NULL, out);
     if (status == TUFF_OK) {
         device->counters.programs_compiled++;
         if (made.size > 0)
-            tuff__cache_store((cache_key){"program", key}, made);
+            tuff__cache_store(entry, made);
+        else if (!wanted)
+            tuff__cache_store(mark, made);
     }
     tuff__free(made.data);
     return status;

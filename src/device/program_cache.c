@@ -115,7 +115,8 @@ void tuff__cache_store(cache_key key, blob payload)
     put(entry + HEADER_LENGTH_AT, header, 4);
     put(entry + PAYLOAD_LENGTH_AT, payload.size, 8);
     memcpy(entry + KEY_AT, key.text, key_length);
-    memcpy(entry + header, payload.data, payload.size);
+    if (payload.size > 0)
+        memcpy(entry + header, payload.data, payload.size);
     put_hash(entry + HASH_AT, tuff__hash(entry, size));
     file_part part = {entry, size};
     if (tuff__file_write(path, &part, 1, false, false) != TUFF_OK)

@@ -5,7 +5,7 @@
 
 #include "device/driver.h"
 
-/* kind ends the file's name: "program" or "device". */
+/* kind ends the file's name: "program", "seen" (a program's text, without its bytes) or "device". */
 typedef struct cache_key {
     const char *kind, *text;
 } cache_key;

@@ -134,6 +134,7 @@ const driver tuff__driver_opencl = {
     .buffer_read = tuff__cl_buffer_read,
     .program_create = tuff__cl_program_create,
     .program_destroy = tuff__cl_program_destroy,
+    .is_binary_costly = tuff__cl_is_binary_costly,
     .recording_create = tuff__cl_recording_create,
     .recording_destroy = tuff__cl_recording_destroy,
     .submit = tuff__cl_submit,

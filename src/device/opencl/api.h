@@ -89,6 +89,7 @@ struct driver_device {
     cl_command_queue queue;
     cl_command_queue timed_queue; /* with profiling; NULL until the first timed submission */
     cl_ulong group_limit;         /* groups that one launch may have */
+    bool is_pocl;
     char identity[1024];
     pending pending[PENDING_COUNT]; /* a ring, in order of the queue */
     int pending_first, pending_count;
@@ -140,6 +141,7 @@ tuff_status tuff__cl_buffer_read(driver_device *device, driver_buffer *buffer, u
 tuff_status tuff__cl_program_create(driver_device *device, const program_request *request, blob cached, blob *made,
                                     driver_program **program);
 void tuff__cl_program_destroy(driver_device *device, driver_program *program);
+bool tuff__cl_is_binary_costly(driver_device *device);
 
 /* recording.c */
 tuff_status tuff__cl_recording_create(driver_device *device, const command *commands, int count, bool timed,

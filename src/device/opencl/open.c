@@ -252,6 +252,7 @@ static tuff_status fill_identity(driver_device *device)
     TRY(device_text(device->id, CL_DRIVER_VERSION, driver_version, sizeof driver_version));
     TRY(device_value(device->id, CL_DEVICE_VENDOR_ID, &vendor, sizeof vendor));
     TRY(device_value(device->id, CL_DEVICE_ADDRESS_BITS, &bits, sizeof bits));
+    device->is_pocl = strstr(platform, "PoCL") || strstr(platform, "pocl");
     snprintf(device->identity, sizeof device->identity, "platform %s; device %s; %s; driver %s; vendor %04x; %u bits",
              platform, name, version, driver_version, vendor, bits);
     return TUFF_OK;

@@ -108,7 +108,7 @@ static tuff_status fill_program(driver_device *device, const program_request *re
     if (error != CL_SUCCESS)
         return build_failure(device, program->program, error, request->name);
     TRY(check_kernel(device, program));
-    if (cached.size == 0)
+    if (cached.size == 0 && made)
         fetch_binary(program->program, made);
     return TUFF_OK;
 }
@@ -130,6 +130,12 @@ tuff_status tuff__cl_program_create(driver_device *device, const program_request
     }
     *out = program;
     return TUFF_OK;
+}
+
+/* PoCL compiles a kernel at its first launch, and once more, in a more general form, for a binary. */
+bool tuff__cl_is_binary_costly(driver_device *device)
+{
+    return device->is_pocl;
 }
 
 void tuff__cl_program_destroy(driver_device *device, driver_program *program)
