@@ -352,9 +352,9 @@ static void describe_failure(const comparison *with, double *const *inputs, int6
             used += (size_t)snprintf(operands + used, sizeof operands - used, " %s = %.9g", operand_name(operand),
                                      inputs[operand][i]);
     snprintf(result->failure, sizeof result->failure,
-             "%s %s, case %d, first operand %s: element %lld is %.9g, not %.9g within %.3g%s",
-             tuff__op_info(result->op)->name, tuff_dtype_name(result->dtype), result->case_count,
-             SHAPE_TEXT(with->of->operands[0].shape), (long long)i, numbers[0], numbers[1], numbers[2], operands);
+             "%s %s, case %d, first operand %s: element %lld is %.9g, not %.9g within %.3g%s", with->of->name,
+             tuff_dtype_name(with->of->dtype), result->case_count, SHAPE_TEXT(with->of->operands[0].shape),
+             (long long)i, numbers[0], numbers[1], numbers[2], operands);
 }
 
 static void compare(const comparison *with, double *const *inputs, const double *got, const double *values,
@@ -448,26 +448,28 @@ static void note_failure(const suite_case *of, suite_result *result)
 {
     result->worst = INFINITY;
     if (result->failure_count++ == 0)
-        snprintf(result->failure, sizeof result->failure, "%s %s, case %d, first operand %s: %.200s",
-                 tuff__op_info(result->op)->name, tuff_dtype_name(result->dtype), result->case_count,
-                 SHAPE_TEXT(of->operands[0].shape), tuff_error());
+        snprintf(result->failure, sizeof result->failure, "%s %s, case %d, first operand %s: %.200s", of->name,
+                 tuff_dtype_name(of->dtype), result->case_count, SHAPE_TEXT(of->operands[0].shape), tuff_error());
+}
+
+void suite_run_case(tuff_device *device, const suite_case *of, const suite_options *options, suite_result *result)
+{
+    const suite_options defaults = {0};
+    tuff_device *reference = tuff_device_open("reference");
+    if (!reference || run_case(device, reference, of, options ? options : &defaults, result) != TUFF_OK)
+        note_failure(of, result);
+    tuff_device_close(reference);
+    result->case_count++;
 }
 
 bool suite_run(tuff_device *device, op_code op, tuff_dtype dtype, const suite_options *options, suite_result *result)
 {
-    const suite_options defaults = {0}, *chosen = options ? options : &defaults;
     suite_case of;
     if (!suite_case_at(op, dtype, 0, &of))
         return false;
     *result = (suite_result){.op = op, .dtype = dtype};
-    tuff_device *reference = tuff_device_open("reference");
-    for (int index = 0; suite_case_at(op, dtype, index, &of); index++) {
-        if (!chosen->thorough && !suite_is_telling(op, dtype, index))
-            continue;
-        if (!reference || run_case(device, reference, &of, chosen, result) != TUFF_OK)
-            note_failure(&of, result);
-        result->case_count++;
-    }
-    tuff_device_close(reference);
+    for (int index = 0; suite_case_at(op, dtype, index, &of); index++)
+        if ((options && options->thorough) || suite_is_telling(op, dtype, index))
+            suite_run_case(device, &of, options, result);
     return true;
 }

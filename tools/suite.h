@@ -29,6 +29,7 @@ typedef struct suite_operand {
 typedef struct suite_case suite_case;
 struct suite_case {
     op_code op;
+    const char *name; /* the op's, or the composite's */
     tuff_dtype dtype; /* the dtype under test */
     int operand_count;
     suite_operand operands[SUITE_MAX_OPERANDS];
@@ -41,6 +42,9 @@ struct suite_case {
 /* Writes case index (from 0) of an op in a dtype; false where there are no more, or none at all: the op does not take
    the dtype. */
 bool suite_case_at(op_code op, tuff_dtype dtype, int index, suite_case *out);
+
+/* The same for composite index of nn.h. Its op is one that is judged by the carried bound. */
+bool suite_composite_at(int index, tuff_dtype dtype, suite_case *out);
 
 /* Whether a case belongs to the short suite. Addressing is the same code for all elementwise ops and for all dtypes,
    and a program a case is what time goes into: so f32 and one op of each kind see every shape, the others the telling
@@ -72,6 +76,9 @@ typedef struct suite_options {
 /* Runs all cases of an op in a dtype. False where the op does not take the dtype: *result is then untouched. options
    may be NULL. */
 bool suite_run(tuff_device *device, op_code op, tuff_dtype dtype, const suite_options *options, suite_result *result);
+
+/* Runs one case and adds what it did to *result. */
+void suite_run_case(tuff_device *device, const suite_case *of, const suite_options *options, suite_result *result);
 
 /* How far a result is from its reference, over what is allowed: at most 1 where it passes. of and dtype tell the rule;
    bound is the reference's first-order error bound; keeps_denormals: the device is known not to flush them. */

@@ -367,8 +367,13 @@ static bool special_case(op_code op, tuff_dtype dtype, int index, suite_case *ou
     special_row row;
     if (!takes_dtype(op, dtype) || !special_row_at(op, index, &row))
         return false;
-    *out = (suite_case){.op = op, .dtype = dtype, .operand_count = row.operand_count, .view = row.view,
-                        .parameter = row.parameter, .build = row.build};
+    *out = (suite_case){.op = op,
+                        .name = tuff__op_info(op)->name,
+                        .dtype = dtype,
+                        .operand_count = row.operand_count,
+                        .view = row.view,
+                        .parameter = row.parameter,
+                        .build = row.build};
     for (int i = 0; i < SUITE_MAX_OPERANDS; i++) {
         out->operands[i] = row.operands[i];
         if (row.operands[i].dtype == SAME)
@@ -414,7 +419,8 @@ static bool elementwise_case(op_code op, tuff_dtype dtype, int index, suite_case
                                                        : is_computed(dtype);
     tuff_shape shapes[SUITE_MAX_OPERANDS];
     suite_fill fill;
-    *out = (suite_case){.op = op, .dtype = dtype, .operand_count = info->input_count, .build = build_elementwise};
+    *out = (suite_case){.op = op, .name = info->name, .dtype = dtype, .operand_count = info->input_count,
+                        .build = build_elementwise};
     if (!takes || !elementwise_shapes(index, shapes, &fill, &out->view))
         return false;
     for (int i = 0; i < info->input_count; i++)

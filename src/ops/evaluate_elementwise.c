@@ -143,9 +143,11 @@ static double bound(const evaluation *e, int64_t i, double f)
         errors[input] = e->input_errors[input][i];
     if (may_jump(e->op, x, y, errors[0], errors[1]))
         return 1;
-    double total = tuff__dtype_is_float(e->dtype) && isfinite(f) ? tuff__op_info(e->op)->ulps * UNIT * fabs(f) : 0;
-    if (tuff__dtype_is_float(e->dtype))
-        total += absolute_term(e->op, x);
+    /* Half an ulp stands for an exact result: a sign, a choice, a whole number. */
+    const double ulps = tuff__op_info(e->op)->ulps;
+    double total = 0;
+    if (tuff__dtype_is_float(e->dtype) && isfinite(f) && ulps > 0.5)
+        total = ulps * UNIT * fabs(f) + absolute_term(e->op, x);
     functions[e->op].partials(x, y, z, f, partials);
     for (int input = 0; input < e->input_count; input++)
         if (errors[input] != 0)
