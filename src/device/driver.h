@@ -84,8 +84,8 @@ typedef struct driver {
     tuff_status (*program_create)(driver_device *device, const program_request *request, blob cached, blob *made,
                                   driver_program **program);
     void (*program_destroy)(driver_device *device, driver_program *program);
-    /* May be NULL, which means no: whether the bytes in *made cost another compilation. program_create is then asked for
-       them only when a program is met again; else made is NULL. */
+    /* May be NULL, which means no: whether the bytes in *made cost another compilation. program_create is then asked
+       for them only when a program is met again; else made is NULL. */
     bool (*is_binary_costly)(driver_device *device);
 
     /* Records commands for many replays. The bindings' buffers and programs outlive the recording. timed: timestamps
