@@ -22,7 +22,7 @@ static void describes_every_device(void **state)
         assert_memory_equal(info.api, "Vulkan 1.", 9);
         assert_true(info.memory_size >= 1u << 20 && info.max_allocation >= 1u << 20);
         assert_true(info.max_binding >= 1u << 27);
-        assert_true(info.offset_alignment && !(info.offset_alignment & (info.offset_alignment - 1)));
+        assert_true(info.offset_alignment >= 16 && !(info.offset_alignment & (info.offset_alignment - 1)));
         assert_true(info.local_memory_size >= 16384);
         assert_true(info.max_group_size >= 128);
         assert_true(info.max_bindings >= 4 && info.max_bindings <= MAX_BINDINGS);

@@ -203,7 +203,10 @@ static void describe_limits(const vulkan_physical *physical, tuff_device_info *i
     info->memory_size = memory_size(&physical->memory);
     info->max_allocation = tuff__vulkan_max_allocation(physical);
     info->max_binding = limits->maxStorageBufferRange / 256u * 256u;
+    /* Kernels read vectors of four words from the start of a range, however little the device asks for. */
     info->offset_alignment = (uint32_t)limits->minStorageBufferOffsetAlignment;
+    if (info->offset_alignment < 16)
+        info->offset_alignment = 16;
     info->local_memory_size = limits->maxComputeSharedMemorySize;
     info->max_group_size = lower(limits->maxComputeWorkGroupInvocations, limits->maxComputeWorkGroupSize[0]);
     info->max_bindings = lower(lower(bindings, limits->maxPerStageResources), MAX_BINDINGS);
