@@ -43,7 +43,7 @@ set(tuff_environment
 function(tuff_add_test name)
   add_test(NAME ${name} COMMAND sh ${PROJECT_SOURCE_DIR}/tests/driver_environment ${ARGN}
     WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  set_tests_properties(${name} PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77 ENVIRONMENT "${tuff_environment}")
+  set_tests_properties(${name} PROPERTIES TIMEOUT 1400 SKIP_RETURN_CODE 77 ENVIRONMENT "${tuff_environment}")
 endfunction()
 
 foreach(source IN LISTS tuff_test_programs)
