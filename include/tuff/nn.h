@@ -15,7 +15,7 @@ TUFF_API tuff_tensor *tuff_variance(tuff_tensor *x, const int *axes, int count, 
 /* Square root of the variance. */
 TUFF_API tuff_tensor *tuff_std(tuff_tensor *x, const int *axes, int count, bool keep, int correction);
 TUFF_API tuff_tensor *tuff_reduce_min(tuff_tensor *x, const int *axes, int count, bool keep);
-/* i32: the first index of the largest element. */
+/* i32: the first index of the largest element; a NaN counts as largest. */
 TUFF_API tuff_tensor *tuff_argmax(tuff_tensor *x, int axis, bool keep);
 /* f32 [..., classes]: 1 where the class is the index. */
 TUFF_API tuff_tensor *tuff_one_hot(tuff_tensor *indices, int64_t classes);
@@ -31,6 +31,8 @@ TUFF_API tuff_tensor *tuff_clamp(tuff_tensor *x, double low, double high);    /*
 TUFF_API tuff_tensor *tuff_pow_scalar(tuff_tensor *x, double exponent);       /* small integers by multiplication */
 TUFF_API tuff_tensor *tuff_swiglu(tuff_tensor *gate, tuff_tensor *up);        /* silu(gate) up */
 TUFF_API tuff_tensor *tuff_glu(tuff_tensor *x, int axis);                     /* first half · sigmoid(second half) */
+/* The largest element is subtracted first, and no gradient goes through it. A row of -inf only: zeros from softmax,
+   -inf from the other two, no gradient. */
 TUFF_API tuff_tensor *tuff_softmax(tuff_tensor *x, int axis);
 TUFF_API tuff_tensor *tuff_log_softmax(tuff_tensor *x, int axis);
 TUFF_API tuff_tensor *tuff_logsumexp(tuff_tensor *x, int axis, bool keep);
@@ -69,12 +71,13 @@ typedef struct tuff_attention_options {
     double dropout;    /* on the probabilities */
     uint32_t reserved[8];
 } tuff_attention_options;
-/* q [B,Tq,H,Dk], k [B,Tk,Hkv,Dk], v [B,Tk,Hkv,Dv] -> [B,Tq,H,Dv]; head h reads key and value head h / (H / Hkv). */
+/* q [B,Tq,H,Dk], k [B,Tk,Hkv,Dk], v [B,Tk,Hkv,Dv] -> [B,Tq,H,Dv]; head h reads key and value head h / (H / Hkv).
+   A query that sees no key gives zeros. */
 TUFF_API tuff_tensor *tuff_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
                                      const tuff_attention_options *options);
 
 /* logits [N, V], targets [N] i32 -> the mean over targets that are not ignore_index, of
-   (1 - smoothing) · nll + smoothing · mean over classes of -log p. */
+   (1 - smoothing) · nll + smoothing · mean over classes of -log p. A target that is no class gives NaN. */
 TUFF_API tuff_tensor *tuff_cross_entropy(tuff_tensor *logits, tuff_tensor *targets, int64_t ignore_index,
                                          double smoothing);
 TUFF_API tuff_tensor *tuff_mse(tuff_tensor *x, tuff_tensor *target); /* mean of squares */

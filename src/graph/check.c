@@ -46,6 +46,7 @@ bool tuff__axis(const char *op, const tuff_tensor *tensor, int axis, int *out)
     return true;
 }
 
+/* Shapes are aligned at their last axes; an extent of 1, or none, takes the other's. */
 bool tuff__broadcast(tuff_shape a, tuff_shape b, tuff_shape *out)
 {
     tuff_shape result = {.rank = a.rank > b.rank ? a.rank : b.rank};
@@ -60,6 +61,7 @@ bool tuff__broadcast(tuff_shape a, tuff_shape b, tuff_shape *out)
     return true;
 }
 
+/* EXPAND never changes the rank: that is RESHAPE's part. */
 tuff_tensor *tuff__expand_to(tuff_tensor *tensor, tuff_shape shape)
 {
     if (!tuff__is_sound(tensor))
@@ -76,6 +78,7 @@ tuff_tensor *tuff__expand_to(tuff_tensor *tensor, tuff_shape shape)
     return tuff__node_create(tensor->graph, OP_EXPAND, tensor->dtype, shape, &tensor, 1, NULL);
 }
 
+/* What a number in an expression becomes. Constants with data keep their dtype. */
 static bool is_scalar_constant(const tuff_tensor *tensor)
 {
     return tensor->node->op == OP_CONSTANT && tensor->shape.rank == 0 && !tensor->node->attributes.data;
@@ -98,6 +101,7 @@ tuff_tensor *tuff__as_dtype(tuff_tensor *tensor, tuff_dtype dtype)
     return tuff_constant(tensor->graph, dtype, tensor->node->attributes.value);
 }
 
+/* The second operand is tried first: x * 2 is the usual way to write it. */
 void tuff__agree(tuff_tensor **x, tuff_tensor **y)
 {
     if ((*x)->dtype == (*y)->dtype)

@@ -29,6 +29,7 @@ static rotation plan_rotation(const tuff_tensor *x, tuff_rope_pairs pairs, doubl
                       .offset = offset};
 }
 
+/* theta^(-2i/D) of pair i. */
 static double frequency(const rotation *of, int64_t pair)
 {
     const int64_t half = of->table.extent[3] * of->table.extent[4] / 2;
@@ -137,6 +138,7 @@ typedef struct heads {
     int64_t key_width, value_width;
 } heads;
 
+/* Reads all extents from the three shapes, once they are known to fit. */
 static bool heads_are_legal(tuff_graph *graph, const tuff_tensor *q, const tuff_tensor *k, const tuff_tensor *v,
                             heads *out)
 {
@@ -234,6 +236,7 @@ static tuff_tensor *visible(tuff_graph *graph, const heads *of, const tuff_atten
     return options->causal ? tuff_and(causal, recent) : recent;
 }
 
+/* Scaled, biased, masked: -inf for the softmax, 0 where there is none. */
 static tuff_tensor *attention_scores(tuff_tensor *q, tuff_tensor *k, const heads *of,
                                      const tuff_attention_options *options)
 {

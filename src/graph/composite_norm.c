@@ -40,6 +40,7 @@ static tuff_tensor *divide_by_root_mean_square(tuff_tensor *x, const int *axes, 
     return tuff_mul(x, tuff_rsqrt(tuff__shift(square, eps)));
 }
 
+/* The mean is taken off before the squares: in one pass they would cancel. */
 static tuff_tensor *normalise(tuff_tensor *x, const int *axes, int count, double eps)
 {
     return divide_by_root_mean_square(tuff_sub(x, tuff_mean(x, axes, count, true)), axes, count, eps);
@@ -103,6 +104,7 @@ static bool has_channels(tuff_tensor *x, const char *what, tuff_tensor *of)
     return false;
 }
 
+/* A group is one row: its channels are neighbours, so a reshape makes it. */
 tuff_tensor *tuff_group_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias, int groups, double eps)
 {
     tuff_tensor *answer;
@@ -186,6 +188,7 @@ tuff_tensor *tuff_scatter_add_rows(tuff_tensor *x, tuff_tensor *indices, tuff_te
     return tuff_scatter_add(x, along(indices, axis, x->shape.rank), source, axis);
 }
 
+/* One list of rows, whatever the shape of the indices. */
 tuff_tensor *tuff_embedding(tuff_tensor *table, tuff_tensor *indices)
 {
     tuff_tensor *answer;

@@ -28,6 +28,7 @@ static tuff_tensor *multiply_shared(tuff_tensor *x, tuff_tensor *y)
     return tuff_reshape(tuff_matmul(tuff_reshape(x, TUFF_SHAPE(rows, inner)), y), shape);
 }
 
+/* Every batch axis is expanded; the gradient of EXPAND sums over what was shared. */
 static tuff_tensor *multiply_batches(tuff_tensor *x, tuff_tensor *y, tuff_shape shape)
 {
     const int64_t rows = shape.extent[shape.rank - 2], columns = shape.extent[shape.rank - 1];
@@ -39,6 +40,7 @@ static tuff_tensor *multiply_batches(tuff_tensor *x, tuff_tensor *y, tuff_shape 
     return tuff__node_create(x->graph, OP_MATMUL, x->dtype, shape, operands, 2, NULL);
 }
 
+/* Products without terms or without results are constants: kernels never meet an empty matrix. */
 static tuff_tensor *multiply(tuff_tensor *x, tuff_tensor *y)
 {
     tuff_graph *graph = x->graph;

@@ -2,6 +2,7 @@
    one shape here, so that elementwise nodes have inputs of exactly their own shape. */
 #include "graph/builder.h"
 
+/* 8-bit integers are storage only: they are cast to be computed with. */
 static bool kinds_accept(op_kinds kinds, tuff_dtype dtype)
 {
     const bool number = tuff__dtype_is_float(dtype) || dtype == TUFF_I32 || dtype == TUFF_U32;
@@ -75,6 +76,7 @@ static bool agree_all(const char *op, tuff_graph *graph, tuff_tensor **operands,
     return graph->status == TUFF_OK;
 }
 
+/* What all rows have in common: one graph, one dtype of the right kind, one shape. */
 static tuff_tensor *elementwise(op_code op, tuff_tensor **operands, int count)
 {
     const op_info *info = tuff__op_info(op);
@@ -129,6 +131,7 @@ tuff_tensor *tuff_where(tuff_tensor *condition, tuff_tensor *x, tuff_tensor *y)
     return tuff__node_create(graph, OP_WHERE, operands[1]->dtype, shape, operands, 3, NULL);
 }
 
+/* A cast to the same dtype is no node: values round when they are stored, not when they are cast twice. */
 tuff_tensor *tuff_cast(tuff_tensor *x, tuff_dtype dtype)
 {
     tuff_tensor *answer;

@@ -34,6 +34,7 @@ static tuff_tensor *permute_gradient(const node *of, tuff_tensor *g)
     return tuff_permute(g, inverse);
 }
 
+/* What one element was copied to comes back as a sum. */
 static tuff_tensor *expand_gradient(const node *of, tuff_tensor *g)
 {
     int axes[TUFF_MAX_RANK], count = 0;
@@ -61,6 +62,7 @@ static tuff_tensor *dilate(tuff_tensor *g, int axis, int64_t step)
     return tuff_reshape(g, tuff__with_extent(shape, axis, (extent - 1) * step + 1));
 }
 
+/* Undoes the slice axis by axis: turned round, spread out, then padded to the whole. */
 static tuff_tensor *slice_gradient(const node *of, tuff_tensor *g)
 {
     const tuff_shape whole = of->inputs[0]->shape;
@@ -99,6 +101,7 @@ static tuff_tensor *concat_gradient(const node *of, tuff_tensor *g, int input)
     return tuff__slice_axis(g, axis, start, start + of->inputs[input]->shape.extent[axis], 1);
 }
 
+/* Nodes have operands of equal batch axes: sums over shared ones are EXPAND's gradient. */
 static tuff_tensor *matmul_gradient(const node *of, tuff_tensor *g, int input)
 {
     const int rank = g->shape.rank;
@@ -124,6 +127,7 @@ static tuff_tensor *scatter_add_gradient(const node *of, tuff_tensor *g, int inp
     return tuff_where(inside, tuff_gather(g, indices, of->attributes.axis), tuff__scalar(g, 0));
 }
 
+/* Every element goes into all sums from its own on: a running sum from the end. */
 static tuff_tensor *cumsum_gradient(const node *of, tuff_tensor *g)
 {
     const int axis = of->attributes.axis;

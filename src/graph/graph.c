@@ -44,6 +44,7 @@ const char *tuff_graph_error(const tuff_graph *graph)
     return graph ? graph->message : "the graph is NULL";
 }
 
+/* The thread's error is set each time, the graph's only once: the first error is the one that explains the others. */
 tuff_tensor *tuff__graph_fail(tuff_graph *graph, tuff_status status, const char *format, ...)
 {
     va_list list;
@@ -104,6 +105,7 @@ tuff_graph *tuff__enter_graph(const char *op, tuff_graph *graph, tuff_tensor **a
     return graph->status == TUFF_OK ? graph : NULL;
 }
 
+/* An operand of another graph is told apart from one that carries an error of its own graph. */
 tuff_graph *tuff__enter(const char *op, tuff_tensor *const *operands, int count, tuff_tensor **answer)
 {
     tuff_graph *graph = NULL;
@@ -133,6 +135,7 @@ void tuff_graph_seed(tuff_graph *graph, uint32_t seed)
         graph->seed = seed;
 }
 
+/* After the first random op its key would change: the counter must come before. */
 void tuff_graph_step(tuff_graph *graph, tuff_array *counter)
 {
     tuff_tensor *answer;
@@ -257,6 +260,7 @@ void tuff_output(tuff_graph *graph, const char *name, tuff_tensor *tensor)
         graph->outputs[graph->output_count++] = (graph_output){copy, tensor};
 }
 
+/* Byte ranges of one storage: views of an array may share elements. */
 static bool overlap(const tuff_array *a, const tuff_array *b)
 {
     return a->storage == b->storage && a->offset < b->offset + tuff_array_size(b) &&
@@ -278,6 +282,7 @@ static bool assign_is_legal(tuff_graph *graph, const tuff_array *array, const tu
     return graph->status == TUFF_OK;
 }
 
+/* The list of assigns keeps them alive in a compiled plan though nothing reads them. */
 tuff_tensor *tuff_assign(tuff_graph *graph, tuff_array *array, tuff_tensor *value)
 {
     tuff_tensor *answer;

@@ -95,6 +95,7 @@ static int64_t slice_extent(int64_t extent, int64_t start, int64_t stop, int64_t
     return start == stop ? 0 : 1 - (start - stop - 1) / step;
 }
 
+/* Axes of one element get step 1 and empty ones start 0, so that the compiler sees fewer kinds of views. */
 tuff_tensor *tuff_slice(tuff_tensor *x, const int64_t *start, const int64_t *stop, const int64_t *step)
 {
     tuff_tensor *answer;
@@ -121,6 +122,7 @@ tuff_tensor *tuff_slice(tuff_tensor *x, const int64_t *start, const int64_t *sto
     return identity ? x : tuff__node_create(graph, OP_SLICE, x->dtype, shape, &x, 1, &attributes);
 }
 
+/* The other axes stay whole. */
 tuff_tensor *tuff__slice_axis(tuff_tensor *x, int axis, int64_t start, int64_t stop, int64_t step)
 {
     if (!tuff__is_sound(x))
@@ -188,6 +190,7 @@ static bool part_fits(tuff_graph *graph, const tuff_tensor *first, const tuff_te
     return false;
 }
 
+/* Parts without elements are left out; one part alone is itself. */
 tuff_tensor *tuff_concat(tuff_tensor *const *parts, int count, int axis)
 {
     tuff_tensor *answer;

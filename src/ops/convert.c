@@ -59,6 +59,7 @@ double tuff__round_to(tuff_dtype dtype, double value)
     return value;
 }
 
+/* Exponent 31 holds infinity and NaN, exponent 0 the denormals, which have no hidden bit. */
 static double half_to_double(uint16_t bits)
 {
     int exponent = (bits >> 10) & 31, fraction = bits & 1023;
@@ -68,6 +69,7 @@ static double half_to_double(uint16_t bits)
     return bits & 0x8000 ? -magnitude : magnitude;
 }
 
+/* Rounds first, then writes the bits of a number that the format has. */
 static uint16_t half_from_double(double value)
 {
     uint16_t sign = signbit(value) ? 0x8000 : 0;
@@ -91,6 +93,7 @@ static double brain_to_double(uint16_t bits)
     return (double)value;
 }
 
+/* bf16 is the upper half of an f32. A NaN keeps a fraction bit, or it would turn into infinity. */
 static uint16_t brain_from_double(double value)
 {
     float rounded = (float)round_to_format(value, &brain);

@@ -14,6 +14,7 @@ static void convert_constant(const evaluation *e, int64_t count)
         e->value[i] = e->attributes->value;
 }
 
+/* The index along the axis, from the row-major position: every inner block of elements has the same one. */
 static void fill_iota(const evaluation *e, int64_t count)
 {
     int64_t inner = 1;
@@ -47,6 +48,7 @@ static uint32_t threefry(uint32_t key0, uint32_t key1, uint32_t counter0, uint32
     return x;
 }
 
+/* 24 bits of each block's first word: what f32 holds exactly in [0, 1). */
 static void draw_random(const evaluation *e, int64_t count)
 {
     uint32_t step = (uint32_t)(int32_t)e->inputs[0][0];
@@ -68,6 +70,7 @@ void tuff__evaluate_source(const evaluation *e, int64_t count)
         e->error[i] = 0;
 }
 
+/* The ops that allocate or whose cost is more than a pass over their result. */
 static tuff_status evaluate_reduction(const evaluation *e, int64_t count)
 {
     switch (e->op) {

@@ -101,11 +101,13 @@ double tuff__wrap(tuff_dtype dtype, double value)
     return dtype == TUFF_U32 ? (double)(uint32_t)(int64_t)value : value;
 }
 
+/* Element i of an operand; 0 for those that the op does not have. */
 static double operand(const evaluation *e, int input, int64_t i)
 {
     return input < e->input_count ? e->inputs[input][i] : 0;
 }
 
+/* Integer arithmetic in 64 bits, then wrapped to 32: no overflow on the way is undefined. */
 static double integer_value(const evaluation *e, double x, double y)
 {
     if (e->input_dtypes[0] == TUFF_U32) {
@@ -135,6 +137,7 @@ static bool may_jump(op_code op, double x, double y, double error_x, double erro
     return error > 0 && (op == OP_LESS || op == OP_EQUAL) && fabs(x - y) <= error;
 }
 
+/* The error of element i in first order: the op's own rounding, and what its operands' errors make of it. */
 static double bound(const evaluation *e, int64_t i, double f)
 {
     const double x = operand(e, 0, i), y = operand(e, 1, i), z = operand(e, 2, i);
@@ -166,6 +169,7 @@ void tuff__evaluate_elementwise(const evaluation *e, int64_t count)
     }
 }
 
+/* A condition that may be wrong may choose either branch. */
 void tuff__evaluate_where(const evaluation *e, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -188,6 +192,7 @@ static double cast_value(tuff_dtype from, tuff_dtype to, double value)
     return tuff__dtype_is_float(from) && to == TUFF_F32 ? value : tuff__round_to(to, value);
 }
 
+/* How far the result moves while the operand moves within its error: steps of a narrow dtype included. */
 static double cast_bound(const evaluation *e, double value, double result, double error)
 {
     if (error == 0)

@@ -16,6 +16,7 @@ layout tuff__row_major(tuff_shape shape)
     return result;
 }
 
+/* An odometer over all axes but the last; places move with it, so that no index is multiplied out. */
 void tuff__walk(tuff_shape shape, const layout *a, const layout *b, walk_visit visit, void *context)
 {
     int64_t index[TUFF_MAX_RANK] = {0}, place_a = a->offset, place_b = b->offset;
@@ -48,6 +49,7 @@ typedef struct copying {
     double *to;
 } copying;
 
+/* Contiguous runs, most of a model's movement, go through memcpy. */
 static void copy_run(void *context, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b)
 {
     const copying *copy = context;
@@ -69,6 +71,7 @@ static void copy_walk(const evaluation *e, int input, tuff_shape shape, const la
         tuff__walk(shape, from, to, copy_run, &(copying){e->input_errors[input], e->error});
 }
 
+/* Each part is a walk into the result, further along the axis. */
 static void concatenate(const evaluation *e)
 {
     layout to = tuff__row_major(e->shape);
@@ -79,6 +82,7 @@ static void concatenate(const evaluation *e)
     }
 }
 
+/* The fill first, then the input over it. */
 static void pad(const evaluation *e)
 {
     const int64_t count = tuff_shape_count(e->shape);
@@ -158,6 +162,7 @@ static void scatter_bounds(const evaluation *e, double *magnitude, double *terms
     }
 }
 
+/* In index order, as kernels must; the bound counts the terms that fell on each element. */
 tuff_status tuff__evaluate_scatter_add(const evaluation *e, int64_t count)
 {
     const int64_t source_count = tuff_shape_count(e->input_shapes[1]);

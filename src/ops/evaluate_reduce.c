@@ -48,6 +48,7 @@ static void sum_walk(const evaluation *e, const double *from, double *to, bool m
     tuff__walk(e->input_shapes[0], &input, &output, add_run, &(adding){from, to, magnitudes});
 }
 
+/* The sum in double is exact enough for any f32 result; the bound is that of a kernel's chain and tree. */
 tuff_status tuff__evaluate_sum(const evaluation *e, int64_t count)
 {
     memset(e->value, 0, (size_t)count * sizeof *e->value);
@@ -71,6 +72,7 @@ tuff_status tuff__evaluate_sum(const evaluation *e, int64_t count)
     return TUFF_OK;
 }
 
+/* A NaN, once met, stays: no comparison with it is true. */
 static void max_run(void *context, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b)
 {
     const adding *reduction = context;
@@ -96,6 +98,7 @@ void tuff__evaluate_reduce_max(const evaluation *e, int64_t count)
         max_walk(e, e->input_errors[0], e->error, count, 0);
 }
 
+/* Series by series; element i is a sum of i + 1 terms, hence i roundings. */
 void tuff__evaluate_cumsum(const evaluation *e, int64_t count)
 {
     const int64_t extent = e->shape.extent[e->attributes->axis];

@@ -40,6 +40,7 @@ static void release(held *values)
     values->value = values->error = NULL;
 }
 
+/* Nodes are in order of use, so the last one that names an input is its last use. */
 static void find_last_uses(reference_plan *plan)
 {
     const tuff_graph *graph = plan->graph;
@@ -212,6 +213,7 @@ static tuff_status evaluate_node(reference_plan *plan, const node *of)
     return status;
 }
 
+/* Inputs and constants keep their values from run to run. */
 static tuff_status run_node(reference_plan *plan, const node *of)
 {
     const bool made_before = of->op == OP_INPUT || (of->op == OP_CONSTANT && plan->values[of->id].value);
@@ -238,6 +240,7 @@ static void release_finished(reference_plan *plan, const node *after)
         release(&plan->values[after->id]);
 }
 
+/* Only now do arrays change: all reads of the run are over. */
 static void commit_assigns(reference_plan *plan)
 {
     for (int i = 0; i < plan->graph->assign_count; i++) {
