@@ -166,7 +166,7 @@ static tuff_status use_plan(tuff_plan *plan, size_t input_size, unsigned char *r
 /* The whole script; TUFF_OK where every call succeeded. */
 static tuff_status run_script(int index, tuff_device *device, unsigned char *results)
 {
-    belongings made = {NULL};
+    belongings made = {.slab = NULL};
     memset(results, 0, RESULT_SIZE);
     tuff_graph *graph = tuff_graph_create(device);
     if (graph)
@@ -235,7 +235,7 @@ static void fail_script(int script, tuff_device *device)
    device keeps memory for later, as much as it likes; when it is closed, all must have come back. */
 static void try_script(int script, const char *name)
 {
-    belongings made = {NULL};
+    belongings made = {.slab = NULL};
     tuff_device_count(); /* the list of devices lives as long as the process */
     failing_memory_begin(0, false);
     tuff_device *device = tuff_device_open(name);

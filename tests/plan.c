@@ -1,5 +1,5 @@
-/* Plans on every device: arrays that they share, random numbers, transfers and their errors, profiles, memory. The numbers
-   are small ones that every device computes exactly, so that results are compared bit for bit. */
+/* Plans on every device: arrays that they share, random numbers, transfers and their errors, profiles, memory. The
+   numbers are small ones that every device computes exactly, so that results are compared bit for bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
