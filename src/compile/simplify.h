@@ -11,8 +11,8 @@
 tuff_graph *tuff__simplify(tuff_graph *source, bool only_live);
 
 /* Between the files of this folder. */
-/* A node that computes the same as op of inputs with these attributes: an earlier equal one where there is one. An input
-   without a node, for which memory ran out, is handed on. */
+/* A node that computes the same as op of inputs with these attributes: an earlier equal one where there is one.
+   An input without a node, for which memory ran out, is handed on. */
 tuff_tensor *tuff__share_node(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_shape shape,
                               tuff_tensor *const *inputs, int input_count, const op_attributes *attributes);
 /* The constant that op of constant inputs gives; NULL where it should stay symbolic. */
