@@ -4,6 +4,7 @@
 
 #include "compile/fuse.h"
 #include "kernels/assemble.h"
+#include "kernels/tunables.h"
 
 /* A stretch of memory that launches use. Ids below the graph's node count are nodes, the rest scratch. */
 typedef struct memory_buffer {
@@ -80,6 +81,8 @@ tuff_status tuff__plan_memory(lowered *with);
 uint64_t tuff__buffer_size(const memory_buffer *of);
 /* Whether kernels keep to one item a row or tile, without local memory. */
 bool tuff__uses_registers(const lowered *with);
+/* The value of a tunable for the device. */
+int tuff__tuned(const lowered *with, tunable of);
 /* Lanes of the device's own float vectors: 4, 8 or 16. */
 int tuff__native_lanes(const lowered *with);
 /* Lanes of a vector where extent is walked by vectors. */

@@ -4,10 +4,6 @@
 
 #include "compile/lower.h"
 
-#define ITEM_ELEMENTS 8192 /* a CPU item's work: enough to forget its start, little enough to share */
-#define FEW_ELEMENTS 512
-#define GPU_GROUP 128
-
 int64_t tuff__divide_up(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
@@ -23,6 +19,14 @@ bool tuff__uses_registers(const lowered *with)
     if (with->family != TUFF_FAMILY_DEVICE)
         return with->family == TUFF_FAMILY_REGISTER;
     return tuff__device_info(with->device)->device_class == TUFF_DEVICE_CPU;
+}
+
+int tuff__tuned(const lowered *with, tunable of)
+{
+    const bool cpu = tuff__device_info(with->device)->device_class == TUFF_DEVICE_CPU;
+    return tuff__tunable_info(of)->values[!cpu                    ? KERNELS_GPU
+                                          : tuff__is_vulkan(with) ? KERNELS_VULKAN_CPU
+                                                                  : KERNELS_OPENCL_CPU];
 }
 
 int tuff__native_lanes(const lowered *with)
@@ -82,10 +86,12 @@ static void tile_map(const lowered *with, int64_t rows, int64_t columns, int vec
 {
     *rows_per_item = 1;
     *tile = vec;
-    if (tuff__is_vulkan(with) || !tuff__uses_registers(with))
+    const int64_t most = tuff__tuned(with, TUNABLE_map_item_elements),
+                  least = tuff__tuned(with, TUNABLE_map_least_elements);
+    if (most == 0)
         return;
     const int64_t share = rows * columns / (8 * (int64_t)tuff__device_info(with->device)->compute_units + 1);
-    const int64_t wanted = share < FEW_ELEMENTS ? FEW_ELEMENTS : share > ITEM_ELEMENTS ? ITEM_ELEMENTS : share;
+    const int64_t wanted = share < least ? least : share > most ? most : share;
     *tile = columns < wanted ? tuff__divide_up(columns, vec) * vec : tuff__divide_up(wanted, vec) * vec;
     *rows_per_item = columns < wanted ? tuff__divide_up(wanted, columns) : 1;
 }
@@ -104,7 +110,7 @@ tuff_status tuff__lower_map(lowered *with, int task, fused_chain *chain)
     int64_t tile, rows_per_item;
     tile_map(with, rows, columns, of->vec, &tile, &rows_per_item);
     const int64_t tiles = tuff__divide_up(columns, tile), items = tiles * tuff__divide_up(rows, rows_per_item);
-    of->local_size = tuff__is_vulkan(with) ? 64 : tuff__uses_registers(with) ? 1 : GPU_GROUP;
+    of->local_size = (uint32_t)tuff__tuned(with, TUNABLE_map_local_size);
     of->groups = (uint64_t)tuff__divide_up(items, of->local_size);
     snprintf(of->defines, sizeof of->defines, "#define COLUMN_TAIL %d\n", columns % of->vec != 0);
     set_fixed(of, (int64_t[]){rows, columns, tiles, tile, rows_per_item, items}, 6);
@@ -119,10 +125,10 @@ static void lower_row(lowered *with, launch *of)
     const bool local = !tuff__uses_registers(with) && reduces_floats(chain);
     of->body = local ? "row_local" : "row_register";
     of->vec = reduces_floats(chain) ? tuff__vector_width(with, columns) : 1;
-    of->local_size = local                        ? (columns >= 512 ? 256 : 64)
-                     : tuff__is_vulkan(with)      ? 8
-                     : tuff__uses_registers(with) ? 1
-                                                  : 64;
+    const bool wide = columns >= tuff__tuned(with, TUNABLE_row_local_wide_columns);
+    of->local_size = (uint32_t)tuff__tuned(with, !local ? TUNABLE_row_register_local_size
+                                                 : wide ? TUNABLE_row_local_wide_size
+                                                        : TUNABLE_row_local_local_size);
     of->groups = (uint64_t)(local ? rows : tuff__divide_up(rows, of->local_size));
     snprintf(of->defines, sizeof of->defines, "#define COLUMN_TAIL %d\n", columns % of->vec != 0);
     set_fixed(of, (int64_t[]){rows, columns, runs}, 3);
@@ -136,7 +142,8 @@ static void lower_column(lowered *with, launch *of)
     const bool local = !tuff__uses_registers(with) && reduces_floats(chain);
     of->body = local ? "column_local" : "column_register";
     of->vec = local || !reduces_floats(chain) ? 1 : tuff__vector_width(with, columns);
-    of->local_size = local ? GPU_GROUP : tuff__is_vulkan(with) ? 8 : tuff__uses_registers(with) ? 1 : 64;
+    of->local_size =
+        (uint32_t)tuff__tuned(with, local ? TUNABLE_column_local_local_size : TUNABLE_column_register_local_size);
     const int64_t tiles = tuff__divide_up(columns, local ? 32 : of->vec), items = rows * tiles;
     of->groups = (uint64_t)(local ? items : tuff__divide_up(items, of->local_size));
     snprintf(of->defines, sizeof of->defines, "#define COLUMN_TAIL %d\n", columns % of->vec != 0);
@@ -147,7 +154,7 @@ static void lower_scan(lowered *with, launch *of)
 {
     const int64_t columns = extent_of_vector_axis(&of->chain, true), rows = count_of(&of->chain, AXIS_OUTER);
     of->vec = 1;
-    of->local_size = tuff__is_vulkan(with) ? 8 : tuff__uses_registers(with) ? 1 : 64;
+    of->local_size = (uint32_t)tuff__tuned(with, TUNABLE_scan_local_size);
     of->groups = (uint64_t)tuff__divide_up(rows, of->local_size);
     set_fixed(of, (int64_t[]){rows, columns}, 2);
 }

@@ -56,7 +56,7 @@ static tuff_status convert_words(lowered *with, int source, int target)
     of->chain.buffers[1].dtype = TUFF_U32;
     of->chain.buffers[1].read = true;
     of->chain.buffer_count = 2;
-    of->local_size = 64;
+    of->local_size = (uint32_t)tuff__tuned(with, TUNABLE_pack_local_size);
     of->groups = (uint64_t)tuff__divide_up(words, of->local_size);
     of->fixed[0] = words;
     of->fixed[1] = to->count;

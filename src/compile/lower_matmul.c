@@ -179,7 +179,7 @@ static tuff_status pack_transposed(lowered *with, int index, const fused_chain *
     chain->extra[0] = matmul->extra[1];
     chain->extra[1] = *packed;
     of->vec = vec;
-    of->local_size = 8;
+    of->local_size = (uint32_t)tuff__tuned(with, TUNABLE_pack_transpose_local_size);
     const int64_t batches = batches_of(chain, chain->rank);
     of->groups = (uint64_t)tuff__divide_up(batches * inner_blocks * column_blocks, of->local_size);
     set_fixed(of, (int64_t[]){columns, inner, inner_blocks, column_blocks, batches, line}, 6);
@@ -225,12 +225,19 @@ static tuff_status pack(lowered *with, int index, fused_chain *matmul, int64_t i
    for the operands. */
 static struct tile choose_tile(const lowered *with, int64_t rows, int64_t columns, bool packed)
 {
+    const int lanes = tuff__native_lanes(with), narrow = tuff__tuned(with, TUNABLE_matmul_register_narrow_rows);
+    struct tile best = {
+        .vec = lanes,
+        .rows = tuff__tuned(with, packed ? TUNABLE_matmul_register_packed_rows : TUNABLE_matmul_register_tile_rows),
+        .columns = tuff__tuned(with, TUNABLE_matmul_register_tile_columns),
+        .local_size = (uint32_t)tuff__tuned(with, TUNABLE_matmul_register_local_size)};
     if (tuff__is_vulkan(with)) {
-        const int wide = columns >= 256 ? 8 : columns >= 128 ? 4 : columns >= 64 ? 2 : 1;
-        return (struct tile){.vec = 4, .rows = rows >= 16 ? 16 : 4, .columns = wide, .local_size = 8};
+        while (best.columns > 1 && columns < 8 * (int64_t)best.vec * best.columns)
+            best.columns /= 2;
+        best.rows = rows >= best.rows ? best.rows : 4;
+        return best;
     }
-    const int lanes = tuff__native_lanes(with);
-    struct tile best = {.vec = lanes, .rows = lanes == 8 ? 6 : packed ? 8 : 12, .columns = 2, .local_size = 4};
+    best.rows = lanes == 8 ? narrow : best.rows;
     while (best.vec > 4 && columns < best.vec)
         best.vec /= 2;
     if (columns < 2 * best.vec)
@@ -239,7 +246,7 @@ static struct tile choose_tile(const lowered *with, int64_t rows, int64_t column
         best.rows = (int)rows;
         best.columns = columns >= 4 * best.vec && rows <= 4 ? 4 : best.columns;
     } else if (best.columns == 1 || rows < best.rows) {
-        best.rows = lanes == 8 ? 6 : 8;
+        best.rows = lanes == 8 ? narrow : tuff__tuned(with, TUNABLE_matmul_register_packed_rows);
     }
     return best;
 }
@@ -289,21 +296,24 @@ static tuff_status lower_registers(lowered *with, launch *of, const struct tile 
 /* The tile in local memory: GPUs. */
 static tuff_status lower_local(lowered *with, launch *of, int64_t inner)
 {
-    enum { ROWS = 64, COLUMNS = 64, STEP = 16, THREAD_ROWS = 4, THREAD_COLUMNS = 4 };
+    const int block_rows = tuff__tuned(with, TUNABLE_matmul_local_block_rows);
+    const int block_columns = tuff__tuned(with, TUNABLE_matmul_local_block_columns);
+    const int thread_rows = tuff__tuned(with, TUNABLE_matmul_local_thread_rows);
+    const int thread_columns = tuff__tuned(with, TUNABLE_matmul_local_thread_columns);
     const fused_chain *chain = &of->chain;
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
-    const int64_t row_tiles = tuff__divide_up(rows, ROWS), column_tiles = tuff__divide_up(columns, COLUMNS);
+    const int64_t row_tiles = tuff__divide_up(rows, block_rows), column_tiles = tuff__divide_up(columns, block_columns);
     char tunables[320];
     snprintf(
         tunables, sizeof tunables,
         "#define BLOCK_ROWS %d\n#define BLOCK_COLUMNS %d\n#define STEP_K %d\n#define THREAD_ROWS %d\n"
         "#define THREAD_COLUMNS %d\n#define A_K_CONTIGUOUS %d\n#define B_K_CONTIGUOUS %d\n#define B_COLUMN_UNIT %d\n"
         "#define FUSED_MULTIPLY_ADD 1\n",
-        ROWS, COLUMNS, STEP, THREAD_ROWS, THREAD_COLUMNS, chain->operand_strides[0][1] == 1,
-        chain->operand_strides[1][0] == 1, chain->operand_strides[1][1] == 1);
+        block_rows, block_columns, tuff__tuned(with, TUNABLE_matmul_local_step_k), thread_rows, thread_columns,
+        chain->operand_strides[0][1] == 1, chain->operand_strides[1][0] == 1, chain->operand_strides[1][1] == 1);
     of->body = "matmul_local";
     of->vec = 4;
-    of->local_size = ROWS * COLUMNS / (THREAD_ROWS * THREAD_COLUMNS);
+    of->local_size = (uint32_t)(block_rows * block_columns / (thread_rows * thread_columns));
     of->groups = (uint64_t)(row_tiles * column_tiles * batches_of(chain, chain->rank - 2));
     set_fixed(of,
               (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches_of(chain, chain->rank - 2),

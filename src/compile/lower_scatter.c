@@ -186,7 +186,7 @@ static tuff_status add_plain(lowered *with, int index, const char *body, const i
     }
     of->fixed_count = fixed_count;
     of->vec = 1;
-    of->local_size = tuff__is_vulkan(with) ? 8 : tuff__uses_registers(with) ? 1 : 64;
+    of->local_size = (uint32_t)tuff__tuned(with, TUNABLE_scatter_local_size);
     of->groups = (uint64_t)tuff__divide_up(items, of->local_size);
     return TUFF_OK;
 }
