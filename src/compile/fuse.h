@@ -66,6 +66,8 @@ tuff_status tuff__chain_build(struct fusion *fusion, const struct task *task, fu
 const node *tuff__operand_view(const struct fusion *fusion, const tuff_tensor *operand, view *out,
                                const node **give_up);
 
+/* Whether two arrays have elements in common. */
+bool tuff__arrays_overlap(const tuff_array *a, const tuff_array *b);
 /* True for nodes that always have memory: inputs, arrays, constants. */
 bool tuff__is_source(const node *at);
 /* True where a task stores no elements at all. */
@@ -76,7 +78,10 @@ tuff_status tuff__task_find_reads(struct fusion *fusion, struct task *task);
 tuff_status tuff__choose_anchors(struct fusion *fusion);
 /* Joins tasks that walk one domain. */
 tuff_status tuff__merge_tasks(struct fusion *fusion);
-/* Sorts tasks into an order of execution and drops those merged away. */
+typedef bool (*task_visitor)(struct fusion *fusion, int index, void *state);
+/* Calls visit for every task whose results the task reads, until one answers true. */
+bool tuff__any_source(struct fusion *fusion, const struct task *task, task_visitor visit, void *state);
+/* Sorts tasks into an order of execution that keeps little memory alive, and drops those merged away. */
 tuff_status tuff__order_tasks(struct fusion *fusion);
 
 #endif

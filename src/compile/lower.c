@@ -170,7 +170,7 @@ static uint64_t array_end(const tuff_array *array)
     return array->offset + (uint64_t)tuff_shape_count(array->shape) * tuff_dtype_size(array->dtype);
 }
 
-static bool overlap(const tuff_array *a, const tuff_array *b)
+bool tuff__arrays_overlap(const tuff_array *a, const tuff_array *b)
 {
     return a->storage == b->storage && a->offset < array_end(b) && b->offset < array_end(a);
 }
@@ -216,7 +216,7 @@ static bool can_write_in_place(const lowered *with, const node *assign)
             if (id >= with->fusion->graph->node_count || with->fusion->graph->nodes[id]->op != OP_ARRAY)
                 continue;
             const tuff_array *read = with->fusion->graph->nodes[id]->attributes.array;
-            if (!overlap(read, array))
+            if (!tuff__arrays_overlap(read, array))
                 continue;
             const bool whole = read->offset == array->offset && array_end(read) == array_end(array);
             if (i > writer || !whole || !reads_in_step(of, id, from))

@@ -45,16 +45,13 @@ tuff_status tuff__task_find_reads(struct fusion *fusion, struct task *task)
     return TUFF_OK;
 }
 
-/* The task that writes a node's memory; for a concat written by parts, -1: see depends_on. */
+/* The task that writes a node's memory; for a concat written by parts, -1. */
 static int writer_of(const struct fusion *fusion, const node *at)
 {
     return tuff__is_source(at) ? -1 : fusion->facts[at->id].task;
 }
 
-typedef bool (*task_visitor)(struct fusion *fusion, int index, void *state);
-
-/* Calls visit for every task whose results the task reads, until one answers true. */
-static bool any_source(struct fusion *fusion, const struct task *task, task_visitor visit, void *state)
+bool tuff__any_source(struct fusion *fusion, const struct task *task, task_visitor visit, void *state)
 {
     for (int i = 0; i < task->read_count; ++i) {
         const node *at = task->reads[i];
@@ -84,7 +81,7 @@ static bool leads_to(struct fusion *fusion, int index, void *state)
     if (index == of->wanted)
         return true;
     of->seen[index] = true;
-    return any_source(fusion, &fusion->tasks[index], leads_to, state);
+    return tuff__any_source(fusion, &fusion->tasks[index], leads_to, state);
 }
 
 /* True where `from` needs, through at least one other task, what `wanted` computes (or directly, unless direct is
@@ -94,11 +91,11 @@ static bool needs(struct fusion *fusion, int from, int wanted, bool *seen, bool 
     memset(seen, 0, (size_t)fusion->task_count * sizeof *seen);
     search state = {.wanted = wanted, .skipped = -1, .seen = seen};
     if (direct)
-        return any_source(fusion, &fusion->tasks[from], leads_to, &state);
+        return tuff__any_source(fusion, &fusion->tasks[from], leads_to, &state);
     const struct task *task = &fusion->tasks[from];
     for (int i = 0; i < task->read_count; ++i) {
         const struct task one = {.reads = &task->reads[i], .read_count = 1};
-        if (writer_of(fusion, task->reads[i]) != wanted && any_source(fusion, &one, leads_to, &state))
+        if (writer_of(fusion, task->reads[i]) != wanted && tuff__any_source(fusion, &one, leads_to, &state))
             return true;
     }
     return false;
@@ -276,54 +273,5 @@ tuff_status tuff__merge_tasks(struct fusion *fusion)
         }
     }
     tuff__free(seen);
-    return status;
-}
-
-typedef struct ordering {
-    struct task *out;
-    int count;
-    signed char *state; /* 0 untouched, 1 on the way, 2 placed */
-    int *index;         /* old index to new */
-} ordering;
-
-static bool place(struct fusion *fusion, int index, void *state)
-{
-    ordering *order = state;
-    if (order->state[index] != 0)
-        return order->state[index] == 1; /* a cycle ends the walk */
-    order->state[index] = 1;
-    if (any_source(fusion, &fusion->tasks[index], place, state))
-        return true;
-    order->state[index] = 2;
-    order->index[index] = order->count;
-    order->out[order->count++] = fusion->tasks[index];
-    return false;
-}
-
-static tuff_status order(struct fusion *fusion, ordering *into)
-{
-    for (int i = 0; i < fusion->task_count; ++i)
-        if (fusion->tasks[i].kind != TASK_NONE && place(fusion, i, into))
-            return FAIL(TUFF_E_LIMIT, "compile: tasks wait for each other");
-    memcpy(fusion->tasks, into->out, (size_t)into->count * sizeof *into->out);
-    fusion->task_count = into->count;
-    for (int i = 0; i < fusion->graph->node_count; ++i)
-        if (fusion->facts[i].task >= 0)
-            fusion->facts[i].task = into->index[fusion->facts[i].task];
-    return TUFF_OK;
-}
-
-tuff_status tuff__order_tasks(struct fusion *fusion)
-{
-    const size_t count = (size_t)fusion->task_count + 1;
-    ordering into = {.out = tuff__calloc(count, sizeof *into.out),
-                     .state = tuff__calloc(count, 1),
-                     .index = tuff__calloc(count, sizeof *into.index)};
-    tuff_status status = TUFF_E_OOM_HOST;
-    if (into.out != NULL && into.state != NULL && into.index != NULL)
-        status = order(fusion, &into);
-    tuff__free(into.out);
-    tuff__free(into.state);
-    tuff__free(into.index);
     return status;
 }

@@ -1,5 +1,5 @@
-/* Long reductions in pieces: many items share them, and no chain of additions grows long. The pieces depend on shapes
-   alone, so every device adds in the same groups. */
+/* Long reductions in pieces: many items share them, and no chain of additions grows long. Where columns alone keep every
+   core of a CPU busy they stay whole: their kernel adds in the same groups by itself. */
 #include <math.h>
 
 #include "compile/simplify.h"
@@ -8,6 +8,8 @@
 #define ROW_TERMS 4096   /* added by one item of a row where there are few rows */
 #define FEW_ROWS 64
 #define SCAN_TERMS 128
+#define COLUMN_LANES 16 /* columns of one item, at most */
+#define ITEMS_PER_CORE 8
 
 static tuff_tensor *reduce(tuff_graph *graph, op_code op, tuff_tensor *x, uint32_t axes)
 {
@@ -124,6 +126,15 @@ static tuff_tensor *reduce_rows(tuff_graph *graph, op_code op, tuff_tensor *x, u
     return x;
 }
 
+/* Whether the columns that are kept are work enough for all cores without cutting them. */
+static bool has_enough_columns(const tuff_graph *graph, const tuff_tensor *x, uint32_t axes)
+{
+    const tuff_device_info *info = tuff__device_info(graph->device);
+    const int64_t items = count_of(x, ~axes) / COLUMN_LANES, cores = info->compute_units;
+    return info->device_class == TUFF_DEVICE_CPU && items >= ITEMS_PER_CORE * cores &&
+           count_of(x, axes) <= COLUMN_TERMS * COLUMN_TERMS;
+}
+
 tuff_tensor *tuff__split_reduction(tuff_graph *graph, op_code op, tuff_tensor *x, uint32_t axes)
 {
     if (tuff_shape_count(x->shape) == 0)
@@ -134,7 +145,7 @@ tuff_tensor *tuff__split_reduction(tuff_graph *graph, op_code op, tuff_tensor *x
     const uint32_t outer = axes & ~inner;
     if (x->node == NULL || outer == 0)
         return x;
-    if (count_of(x, outer) <= 2 * COLUMN_TERMS)
+    if (count_of(x, outer) <= 2 * COLUMN_TERMS || has_enough_columns(graph, x, outer))
         return reduce(graph, op, x, outer);
     for (int i = x->shape.rank - 1; i >= 0 && x->node != NULL; --i)
         if ((outer >> i & 1) != 0)
