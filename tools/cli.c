@@ -170,8 +170,21 @@ static cli_end take_option(const cli_verb *verb, const cli_option *options, int 
     return take_value(verb, option, arguments[++*index]);
 }
 
-cli_end cli_parse(const cli_verb *verb, const cli_option *options, int option_count, int count, char **arguments,
-                  const char **operand)
+/* What is no option: joins operands, or is the one operand, where the verb has them. */
+static cli_end take_operand(const cli_verb *verb, const char *argument, const char **operand, cli_texts *operands)
+{
+    if (operands) {
+        const cli_option several = {.name = "operands", .kind = CLI_TEXTS, .value = operands};
+        return take_text(verb, &several, argument);
+    }
+    if (!operand || *operand)
+        return end_with(cli_fail(verb, EXIT_WRONG_USE, "what is \"%s\"?", argument));
+    *operand = argument;
+    return (cli_end){0};
+}
+
+static cli_end parse(const cli_verb *verb, const cli_option *options, int option_count, int count, char **arguments,
+                     const char **operand, cli_texts *operands)
 {
     for (int i = 0; i < count; i++) {
         if (strcmp(arguments[i], "--help") == 0 || strcmp(arguments[i], "-h") == 0) {
@@ -180,17 +193,25 @@ cli_end cli_parse(const cli_verb *verb, const cli_option *options, int option_co
         }
     }
     for (int i = 0; i < count; i++) {
-        if (arguments[i][0] == '-' && arguments[i][1]) {
-            const cli_end end = take_option(verb, options, option_count, count, arguments, &i);
-            if (end.now)
-                return end;
-        } else if (operand && !*operand) {
-            *operand = arguments[i];
-        } else {
-            return end_with(cli_fail(verb, EXIT_WRONG_USE, "what is \"%s\"?", arguments[i]));
-        }
+        const cli_end end = arguments[i][0] == '-' && arguments[i][1]
+                                ? take_option(verb, options, option_count, count, arguments, &i)
+                                : take_operand(verb, arguments[i], operand, operands);
+        if (end.now)
+            return end;
     }
     return (cli_end){0};
+}
+
+cli_end cli_parse(const cli_verb *verb, const cli_option *options, int option_count, int count, char **arguments,
+                  const char **operand)
+{
+    return parse(verb, options, option_count, count, arguments, operand, NULL);
+}
+
+cli_end cli_parse_all(const cli_verb *verb, const cli_option *options, int option_count, int count, char **arguments,
+                      cli_texts *operands)
+{
+    return parse(verb, options, option_count, count, arguments, NULL, operands);
 }
 
 tuff_device *cli_open_device(const cli_verb *verb, const char *name, int *code)

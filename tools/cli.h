@@ -48,6 +48,9 @@ typedef struct cli_end {
 /* Parses arguments by the table. operand receives the verb's one operand and may be NULL. */
 cli_end cli_parse(const cli_verb *verb, const cli_option *options, int option_count, int count, char **arguments,
                   const char **operand);
+/* The same for a verb with any number of operands. */
+cli_end cli_parse_all(const cli_verb *verb, const cli_option *options, int option_count, int count, char **arguments,
+                      cli_texts *operands);
 
 /* "tuff VERB: " and the text on the error stream; answers the code. */
 int cli_fail(const cli_verb *verb, int code, const char *format, ...);
