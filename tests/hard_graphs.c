@@ -168,6 +168,36 @@ static void moved_around(tuff_graph *graph, const void *context)
     add_with_gradients(graph, tuff_mul(product, product), (tuff_tensor *[]){x, y}, 2);
 }
 
+/* Parts and margins whose bounds lie between vectors of any width, so that a whole vector shares them. */
+static void whole_vectors(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(37, 32)), *y = float_input(graph, TUFF_SHAPE(37, 16)),
+                *z = float_input(graph, TUFF_SHAPE(37, 1));
+    tuff_tensor *back = tuff_slice(y, (int64_t[]){36, 15}, (int64_t[]){-1, -1}, (int64_t[]){-1, -1});
+    tuff_tensor *joined =
+        tuff_concat((tuff_tensor *[]){x, back, tuff_expand(tuff_exp(z), TUFF_SHAPE(37, 32)), tuff_tanh(y)}, 4, 1);
+    tuff_tensor *around = tuff_pad(back, (int64_t[]){2, 32}, (int64_t[]){1, 48}, -0.5);
+    tuff_tensor *rest = tuff_pad(x, (int64_t[]){3, 16}, (int64_t[]){0, 48}, 0.25);
+    add_output(graph, tuff_sum(around, (int[]){1}, 1, true));
+    add_output(graph, tuff_sub(rest, tuff_reduce_max(around, (int[]){0}, 1, true)));
+    add_with_gradients(graph, tuff_mul(joined, tuff_sum(joined, (int[]){0}, 1, true)), (tuff_tensor *[]){x, y, z}, 3);
+}
+
+/* Columns of many vectors and a rest, over more rows than are added at once; some factors vary along rows alone. */
+static void wide_columns(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = ranged_input(graph, TUFF_F32, TUFF_SHAPE(149, 1219), -1, 2);
+    tuff_tensor *mean = tuff_mean(x, (int[]){1}, 1, true), *gain = float_input(graph, TUFF_SHAPE(1219));
+    tuff_tensor *scaled = tuff_mul(
+        tuff_mul(tuff_sub(x, mean), tuff_rsqrt(tuff_add(tuff_mul(mean, mean), tuff_constant(graph, TUFF_F32, 0.5)))),
+        gain);
+    add_output(graph, tuff_sum(x, (int[]){0}, 1, false));
+    add_output(graph, tuff_sum(scaled, (int[]){0}, 1, false));
+    add_output(graph, tuff_slice(tuff_softmax(x, 0), (int64_t[]){0, 3}, (int64_t[]){149, 1219}, (int64_t[]){37, 32}));
+}
+
 static void many_axes(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -191,6 +221,8 @@ const hard_graph hard_graphs[] = {
     {"embedding and loss", embedding_and_loss, false},
     {"running sums", running_sums, false},
     {"moved around", moved_around, true},
+    {"whole vectors", whole_vectors, false},
+    {"wide columns", wide_columns, false},
     {"many axes", many_axes, false},
 };
 const int hard_graph_count = (int)(sizeof hard_graphs / sizeof hard_graphs[0]);

@@ -25,10 +25,12 @@ tuff_status tuff__emitter_create(const fused_chain *chain, walk order, int vec, 
     out->vector_axis = find_vector_axis(chain, order);
     out->named = tuff__calloc(count, 1);
     out->placed = tuff__calloc(count, 1);
-    if (out->named == NULL || out->placed == NULL) {
+    out->uniform = tuff__calloc(count, sizeof *out->uniform);
+    if (out->named == NULL || out->placed == NULL || out->uniform == NULL) {
         tuff__emitter_free(out);
         return TUFF_E_OOM_HOST;
     }
+    tuff__find_uniform(out);
     return TUFF_OK;
 }
 
@@ -36,6 +38,7 @@ void tuff__emitter_free(emitter *with)
 {
     tuff__free(with->named);
     tuff__free(with->placed);
+    tuff__free(with->uniform);
     tuff__free(with->parameters);
     *with = (emitter){.chain = NULL};
 }

@@ -34,8 +34,8 @@ typedef struct emitter {
     int parameter_count, parameter_capacity;
     unsigned char *named;  /* per value: the places in which it has a name */
     unsigned char *placed; /* per address: the parts written so far */
-    int *stride_names;
-    bool vector; /* writing vectors now */
+    bool *uniform;         /* per value: the same for all lanes of a vector, though it varies from vector to vector */
+    bool vector;           /* writing vectors now */
     pass_texts *texts;
     tuff_status status;
 } emitter;

@@ -52,9 +52,53 @@ static bool varies_along_vector(const emitter *with, uint32_t varies)
     return with->vector_axis >= 0 && (varies >> with->vector_axis & 1) != 0;
 }
 
+static bool walks(const emitter *with, const affine *address, int axis)
+{
+    return axis != with->vector_axis && address->stride[axis] != 0 && with->chain->extent[axis] > 1;
+}
+
 bool tuff__is_vector(const emitter *with, const chain_value *of)
 {
-    return with->vector && varies_along_vector(with, of->varies);
+    return with->vector && varies_along_vector(with, of->varies) && !with->uniform[of - with->chain->values];
+}
+
+/* Whether vectors start at multiples of their width along the vector axis: tiles of a matmul are moved at edges. */
+static bool starts_at_multiples(const emitter *with)
+{
+    return with->walk != WALK_MATMUL || with->chain->extent[with->vector_axis] % with->vec == 0;
+}
+
+/* Whether the bounds of low <= address < high lie between vectors. */
+static bool bounds_are_between_vectors(const emitter *with, const chain_value *inside)
+{
+    const affine *address = &inside->address;
+    if (address->stride[with->vector_axis] != 1 || !starts_at_multiples(with))
+        return false;
+    bool between = (inside->low - address->offset) % with->vec == 0 && (inside->high - inside->low) % with->vec == 0;
+    for (int i = 0; i < with->chain->rank; ++i)
+        if (walks(with, address, i))
+            between &= address->stride[i] % with->vec == 0;
+    return between;
+}
+
+void tuff__find_uniform(emitter *with)
+{
+    const fused_chain *chain = with->chain;
+    for (int i = 0; i < chain->value_count && with->vec > 1; ++i) {
+        const chain_value *of = &chain->values[i];
+        if (!varies_along_vector(with, of->varies))
+            continue;
+        if (of->kind == VALUE_INSIDE)
+            with->uniform[i] = bounds_are_between_vectors(with, of);
+        if (of->kind == VALUE_LOAD)
+            with->uniform[i] = of->address.stride[with->vector_axis] == 0 && with->uniform[of->guard];
+        if (of->kind != VALUE_OP)
+            continue;
+        with->uniform[i] = true;
+        for (int k = 0; k < 3 && of->args[k] != NO_VALUE; ++k)
+            with->uniform[i] &=
+                with->uniform[of->args[k]] || !varies_along_vector(with, chain->values[of->args[k]].varies);
+    }
 }
 
 static int place_of(const emitter *with, uint32_t varies)
@@ -87,11 +131,6 @@ static snippet coordinate(const emitter *with, int axis)
     if (with->chain->classes[axis] == AXIS_ROW)
         return tuff__format("row");
     return tuff__format("%c%d", with->chain->classes[axis] == AXIS_LOOP ? 'l' : 'c', axis);
-}
-
-static bool walks(const emitter *with, const affine *address, int axis)
-{
-    return axis != with->vector_axis && address->stride[axis] != 0 && with->chain->extent[axis] > 1;
 }
 
 /* `const int aN`: the address without loops, rows of a matmul and the vector axis. */
@@ -302,9 +341,12 @@ static snippet write_load(emitter *with, const chain_value *of, int number, bool
     const chain_buffer *buffer = &with->chain->buffers[of->buffer];
     const char *type = tuff_dtype_name(buffer->dtype);
     const bool guarded = of->guard != NO_VALUE;
-    const snippet zero =
-        guarded ? tuff__format("PARAM(%d)", tuff__emit_parameter(with, buffer->element_offset)) : tuff__format("0");
-    if (vector && guarded && tuff__is_vector(with, &with->chain->values[of->guard])) {
+    const bool each_lane = vector && guarded && tuff__is_vector(with, &with->chain->values[of->guard]);
+    const int64_t stride = vector_stride(with, &of->address);
+    /* Where the guard forbids the address, the buffer's beginning is read: its end where lanes lie backwards. */
+    const int64_t start = buffer->element_offset + (vector && !each_lane && stride < 0 ? -stride * (with->vec - 1) : 0);
+    const snippet zero = guarded ? tuff__format("PARAM(%d)", tuff__emit_parameter(with, start)) : tuff__format("0");
+    if (each_lane) {
         const snippet guard = tuff__emit_value(with, of->guard, true);
         const snippet where =
             varies_along_vector(with, of->varies) && vector_stride(with, &of->address) != 0
@@ -317,12 +359,11 @@ static snippet write_load(emitter *with, const chain_value *of, int number, bool
     if (guarded)
         where =
             tuff__format("ISELECT_1(%s, %s, %s)", tuff__emit_value(with, of->guard, false).text, where.text, zero.text);
-    const int64_t stride = vector_stride(with, &of->address);
     if (!vector)
         return tuff__format("LOAD_%s(b%d, %s)", type, of->buffer, where.text);
+    const bool aligned = is_aligned(with, &of->address, of->buffer) && (!guarded || buffer->element_offset % 4 == 0);
     if (stride == 1)
-        return tuff__format("LOAD%c_%s(b%d, %s)", !guarded && is_aligned(with, &of->address, of->buffer) ? 'V' : 'U',
-                            type, of->buffer, where.text);
+        return tuff__format("LOAD%c_%s(b%d, %s)", aligned ? 'V' : 'U', type, of->buffer, where.text);
     return tuff__format("LOADS_%s(b%d, %s, s%d_%d)", type, of->buffer, where.text, number, with->vector_axis);
 }
 

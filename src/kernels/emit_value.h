@@ -9,6 +9,9 @@ typedef struct snippet {
     char text[320];
 } snippet;
 
+/* Finds the values that a whole vector shares: bounds of pads and concats that fall between vectors, and what is
+   computed from them alone. */
+void tuff__find_uniform(emitter *with);
 /* True where the value is a vector in the current mode. */
 bool tuff__is_vector(const emitter *with, const chain_value *of);
 /* Writes what value number index needs and answers an expression of it: a vector if wide (and the mode writes
