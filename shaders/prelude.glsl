@@ -11,6 +11,9 @@
 
 #define GROUP (gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x + group_base)
 #define LANE gl_LocalInvocationID.x
+// For bodies that ask for a subgroup of a proved width: the lane's place in it, and another lane's value.
+#define SUBGROUP_LANE gl_SubgroupInvocationID
+#define SHUFFLE(x, lane) subgroupShuffle(x, uint(lane))
 #define PARAM(i) p[param_base + uint(i)]
 #ifdef GL_EXT_control_flow_attributes
 #define UNROLL [[unroll]]

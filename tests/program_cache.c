@@ -430,11 +430,13 @@ static void expect_same_proofs(tuff_device_info a, tuff_device_info b)
     assert_int_equal(a.narrow_storage, b.narrow_storage);
     assert_int_equal(a.half_arithmetic, b.half_arithmetic);
     assert_int_equal(a.int64, b.int64);
+    assert_int_equal(a.subgroup_shuffle, b.subgroup_shuffle);
 }
 
 /* What a device proves, from the probes and from its record, from a damaged one and from one that lies. */
 static void check_record(const char *selector, const tuff_device_info *claims)
 {
+    enum { RECORD_SIZE = 9 };
     char path[512];
     forget(".device");
     tuff_device_info proved = open_and_describe(selector);
@@ -444,7 +446,7 @@ static void check_record(const char *selector, const tuff_device_info *claims)
     assert_int_equal(count_cache_files(".device", path, sizeof path), 1);
     expect_same_proofs(proved, open_and_describe(selector));
     bytes entry = read_file(path);
-    size_t record = entry.size - 8;
+    size_t record = entry.size - RECORD_SIZE;
     change_byte(path, 4);
     expect_same_proofs(proved, open_and_describe(selector));
     bytes mended = read_file(path);
@@ -462,13 +464,14 @@ static void check_record(const char *selector, const tuff_device_info *claims)
     write_file(path, entry.data, entry.size);
     expect_same_proofs(proved, open_and_describe(selector));
     /* Nor does a record grant what the driver does not claim. */
-    memset(entry.data + record, 1, 8);
+    memset(entry.data + record, 1, RECORD_SIZE);
     rehash(entry);
     write_file(path, entry.data, entry.size);
     tuff_device_info granted = open_and_describe(selector);
     assert_int_equal(granted.half_arithmetic, claims->half_arithmetic);
     assert_int_equal(granted.narrow_storage, claims->narrow_storage);
     assert_int_equal(granted.int64, claims->int64);
+    assert_int_equal(granted.subgroup_shuffle, claims->subgroup_shuffle);
     free(entry.data);
     forget(".device");
 }

@@ -13,14 +13,15 @@
 #include "device/state.h"
 #include "each_device.h"
 
-typedef enum probe_kind { BARRIER, FLOATS, NARROW, HALF, INT64, SUBGROUPS, PROBE_COUNT } probe_kind;
+typedef enum probe_kind { BARRIER, FLOATS, NARROW, HALF, INT64, SUBGROUPS, SHUFFLES, PROBE_COUNT } probe_kind;
 
 /* A probe is known by what its text must contain, in one language or the other. */
 static probe_kind kind_of(const char *text)
 {
-    static const char *const marks[PROBE_COUNT][2] = {{"tile", "tile"},      {"a[62]", "a[62]"},
-                                                      {"uchar", "uint8_t"},  {"half x", "float16"},
-                                                      {"ulong", "uint64_t"}, {"sub_group", "subgroup"}};
+    static const char *const marks[PROBE_COUNT][2] = {{"tile", "tile"},         {"a[62]", "a[62]"},
+                                                      {"uchar", "uint8_t"},     {"half x", "float16"},
+                                                      {"ulong", "uint64_t"},    {"reduce_min", "subgroupMin"},
+                                                      {"_shuffle(", "Shuffle("}};
     for (int kind = 0; kind < PROBE_COUNT; kind++)
         if (strstr(text, marks[kind][0]) || strstr(text, marks[kind][1]))
             return (probe_kind)kind;
@@ -102,6 +103,8 @@ static const lie lies[] = {
     {"too many lanes", SUBGROUPS, claim_more_lanes, FIELD(proved_subgroup_size)},
     {"lanes apart", SUBGROUPS, change_last_item, FIELD(proved_subgroup_size)},
     {"no subgroup kernel", SUBGROUPS, NULL, FIELD(proved_subgroup_size)},
+    {"a lane shuffled wrongly", SHUFFLES, change_last_item, FIELD(subgroup_shuffle)},
+    {"no shuffle kernel", SHUFFLES, NULL, FIELD(subgroup_shuffle)},
 };
 
 static const driver *real;
@@ -162,11 +165,13 @@ static bool concerns(probe_kind kind, size_t field)
         return field == FIELD(half_arithmetic);
     case INT64:
         return field == FIELD(int64);
+    case SHUFFLES:
+        return field == FIELD(subgroup_shuffle);
     case SUBGROUPS:
     case PROBE_COUNT:
         break;
     }
-    return field == FIELD(proved_subgroup_size);
+    return field == FIELD(proved_subgroup_size) || field == FIELD(subgroup_shuffle);
 }
 
 static int caught;

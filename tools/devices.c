@@ -46,11 +46,12 @@ static void print_table_row(const tuff_device_info *info, const char *reason)
     if (reason)
         printf("  does not open: %s\n", reason);
     else if (info->proved)
-        printf(
-            "  proved: subgroups of %u; barriers %s, 8 and 16-bit storage %s, NaNs kept %s, -0 kept %s, denormals %s\n",
-            info->proved_subgroup_size, info->proved_barrier ? "yes" : "no", info->proved_narrow_storage ? "yes" : "no",
-            info->proved_nan ? "yes" : "no", info->proved_negative_zero ? "yes" : "no",
-            info->proved_denormals ? "yes" : "no");
+        printf("  proved: subgroups of %u%s; barriers %s, 8 and 16-bit storage %s, NaNs kept %s, -0 kept %s, denormals "
+               "%s\n",
+               info->proved_subgroup_size, info->subgroup_shuffle ? " that shuffle" : "",
+               info->proved_barrier ? "yes" : "no", info->proved_narrow_storage ? "yes" : "no",
+               info->proved_nan ? "yes" : "no", info->proved_negative_zero ? "yes" : "no",
+               info->proved_denormals ? "yes" : "no");
     else
         printf("  no self-test\n");
 }
@@ -100,7 +101,8 @@ static void print_json_row(const tuff_device_info *info, const char *reason)
         print_json_flag("narrow_storage", info->proved_narrow_storage, ", ");
         print_json_flag("nan", info->proved_nan, ", ");
         print_json_flag("negative_zero", info->proved_negative_zero, ", ");
-        print_json_flag("denormals", info->proved_denormals, "}");
+        print_json_flag("denormals", info->proved_denormals, ", ");
+        print_json_flag("shuffle", info->subgroup_shuffle, "}");
     } else {
         printf("null");
     }

@@ -49,6 +49,7 @@ typedef struct tuff_device_info {
     bool proved_nan;              /* NaN payloads survive a copy kernel */
     bool proved_negative_zero;
     bool proved_denormals;        /* f32 denormals survive arithmetic */
+    bool subgroup_shuffle;        /* lanes of a subgroup can read each other's registers */
     uint32_t reserved[14];
 } tuff_device_info;
 

@@ -31,6 +31,7 @@ typedef struct launch {
     fused_chain chain; /* owned; for plain bodies it holds the buffers only */
     int vec;
     uint32_t local_size;
+    uint32_t subgroup_size; /* that the body needs; 0: any */
     char defines[512];
     int64_t fixed[MAX_FIXED];
     int fixed_buffer[MAX_FIXED]; /* chain buffer whose element offset is added, or -1 */

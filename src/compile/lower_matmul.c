@@ -263,6 +263,15 @@ static tuff_status define(launch *of, bool aligned, const char *tunables)
     return keep_defines(of, &defines);
 }
 
+/* Lanes that hand each other the elements of the first operand, or 0. A CPU device loads a lane at a time, even where
+   the address is uniform; with fewer than eight lanes a shuffle costs what it saves. */
+static uint32_t shuffle_width(const lowered *with)
+{
+    const tuff_device_info *info = tuff__device_info(with->device);
+    const uint32_t width = tuff__is_vulkan(with) && info->subgroup_shuffle ? info->proved_subgroup_size : 0;
+    return width == 8 || width == 16 ? width : 0;
+}
+
 /* The tile in registers: CPU devices. */
 static tuff_status lower_registers(lowered *with, launch *of, const struct tile *tile, int64_t inner, bool packed)
 {
@@ -270,17 +279,21 @@ static tuff_status lower_registers(lowered *with, launch *of, const struct tile 
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t width = (int64_t)tile->vec * tile->columns, panel_stride = packed ? inner * width : width;
     const int64_t row_tiles = tuff__divide_up(rows, tile->rows), column_tiles = tuff__divide_up(columns, width);
-    char tunables[240];
+    char tunables[260];
     const int row_tail = rows % tile->rows == 0 ? 0 : rows >= tile->rows ? 1 : 2;
     const int column_tail = columns % width == 0 ? 0 : columns >= width || packed ? 1 : 2;
+    of->subgroup_size = column_tail == 2 || inner < shuffle_width(with) ? 0 : shuffle_width(with);
     snprintf(tunables, sizeof tunables,
              "#define TILE_ROWS %d\n#define TILE_COLUMNS %d\n#define ROW_TAIL %d\n#define COLUMN_TAIL %d\n#define "
              "PACKED_B %d\n"
-             "#define LANES_ALONG_COLUMNS %d\n#define FUSED_MULTIPLY_ADD %d\n",
-             tile->rows, tile->columns, row_tail, column_tail, packed, tuff__is_vulkan(with), !tuff__is_vulkan(with));
+             "#define LANES_ALONG_COLUMNS %d\n#define FUSED_MULTIPLY_ADD %d\n#define SHUFFLE_A %u\n",
+             tile->rows, tile->columns, row_tail, column_tail, packed, tuff__is_vulkan(with), !tuff__is_vulkan(with),
+             of->subgroup_size);
     of->body = "matmul_register";
     of->vec = tile->vec;
-    of->local_size = !tuff__is_vulkan(with) && row_tiles * column_tiles < 64 ? 1 : tile->local_size;
+    of->local_size = of->subgroup_size > 0                                     ? of->subgroup_size
+                     : !tuff__is_vulkan(with) && row_tiles * column_tiles < 64 ? 1
+                                                                               : tile->local_size;
     const int64_t batches = batches_of(chain, chain->rank - 2);
     of->groups = (uint64_t)tuff__divide_up(row_tiles * column_tiles * batches, of->local_size);
     if (tuff__is_vulkan(with))

@@ -82,4 +82,15 @@ static const char subgroup_glsl[] =
     GLSL_PROBE("uint", "uint", "uint", "",
                "    b[i] = subgroupBallotBitCount(subgroupBallot(true));\n    b[64u + i] = subgroupMin(i);\n");
 
+/* b = the item that a lane exchanged numbers with, then the item's lane; c = the width. */
+static const char shuffle_opencl[] = "#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle : enable\n" OPENCL_PROBE(
+    "uint", "    uint width = get_sub_group_size(), lane = get_sub_group_local_id();\n"
+            "    b[i] = sub_group_shuffle(i, width - 1u - lane);\n"
+            "    b[64u + i] = lane;\n    c[2u * i] = (ushort)width;\n    c[2u * i + 1u] = 0;\n");
+static const char shuffle_glsl[] =
+    "#version 450\n#extension GL_KHR_shader_subgroup_shuffle : require\n"
+    GLSL_PROBE("uint", "uint", "uint", "",
+               "    b[i] = subgroupShuffle(i, gl_SubgroupSize - 1u - gl_SubgroupInvocationID);\n"
+               "    b[64u + i] = gl_SubgroupInvocationID;\n    c[i] = gl_SubgroupSize;\n");
+
 #endif

@@ -11,7 +11,7 @@
 #include "device/state.h"
 
 /* Raised when the probes change. */
-#define PROBES_VERSION 1
+#define PROBES_VERSION 2
 
 /* Without it no GLSL compiles, and the record of such a build must not stand for other builds. */
 #ifndef TUFF_WITH_SHADERC
@@ -169,6 +169,25 @@ static void judge_subgroups(const words *got, tuff_device_info *info)
         info->proved_subgroup_size = lanes;
 }
 
+static bool wants_shuffle(const tuff_device_info *info)
+{
+    return info->subgroup_shuffle;
+}
+
+/* Runs after the subgroups are proved. An item exchanged numbers with the lane that stands as far from the subgroup's
+   end as it does from the start. */
+static void judge_shuffle(const words *got, tuff_device_info *info)
+{
+    const uint32_t *partners = got->b, *lanes = got->b + ITEMS, width = info->proved_subgroup_size;
+    for (uint32_t i = 0; i < ITEMS; i++) {
+        const uint32_t partner = partners[i];
+        if (got->c[i] != width || lanes[i] >= width || partner >= ITEMS || partners[partner] != i ||
+            lanes[partner] != width - 1 - lanes[i])
+            return;
+    }
+    info->subgroup_shuffle = width > 0;
+}
+
 static const probe probes[] = {
     {"barrier", barrier_opencl, barrier_glsl, WORDS / ITEMS, NULL, fill_distinct, judge_barrier},
     {"floats", floats_opencl, floats_glsl, 1, NULL, fill_floats, judge_floats},
@@ -176,6 +195,7 @@ static const probe probes[] = {
     {"half", half_opencl, half_glsl, 1, wants_half, fill_small, judge_half},
     {"int64", int64_opencl, int64_glsl, 1, wants_int64, fill_distinct, judge_int64},
     {"subgroups", subgroup_opencl, subgroup_glsl, 1, wants_subgroups, fill_distinct, judge_subgroups},
+    {"shuffles", shuffle_opencl, shuffle_glsl, 1, wants_shuffle, fill_distinct, judge_shuffle},
 };
 enum { PROBE_COUNT = (int)(sizeof probes / sizeof probes[0]) };
 
@@ -247,7 +267,7 @@ static tuff_status run_probes(tuff_device *device)
     if (!got)
         return TUFF_E_OOM_HOST;
     tuff_status status = TUFF_OK;
-    info->half_arithmetic = info->int64 = false;
+    info->half_arithmetic = info->int64 = info->subgroup_shuffle = false;
     for (int i = 0; i < PROBE_COUNT && status == TUFF_OK; i++)
         if (!probes[i].is_wanted || probes[i].is_wanted(&claims))
             status = run_probe(device, &probes[i], got);
@@ -258,7 +278,7 @@ static tuff_status run_probes(tuff_device *device)
 }
 
 /* The record: one byte a result, in this order; the width of a subgroup fits one. */
-enum { RECORD_SIZE = 8 };
+enum { RECORD_SIZE = 9 };
 
 static void to_record(const tuff_device_info *info, unsigned char *record)
 {
@@ -269,7 +289,8 @@ static void to_record(const tuff_device_info *info, unsigned char *record)
                                               info->proved_negative_zero,
                                               info->proved_denormals,
                                               info->half_arithmetic,
-                                              info->int64};
+                                              info->int64,
+                                              info->subgroup_shuffle};
     memcpy(record, bytes, sizeof bytes);
 }
 
@@ -290,6 +311,7 @@ static bool from_record(blob record, tuff_device_info *info)
     info->proved_denormals = bytes[5];
     info->half_arithmetic = info->half_arithmetic && bytes[6];
     info->int64 = info->int64 && bytes[7];
+    info->subgroup_shuffle = info->subgroup_shuffle && bytes[8];
     info->narrow_storage = info->proved_narrow_storage;
     info->proved = true;
     return true;

@@ -252,6 +252,8 @@ static void add_glsl_header(const assembly_request *request, text *out)
         tuff__text_add(
             out, "#extension GL_EXT_shader_16bit_storage : enable\n#extension GL_EXT_shader_8bit_storage : enable\n"
                  "#define NARROW_STORAGE\n");
+    if (request->subgroup_size > 0)
+        tuff__text_add(out, "#extension GL_KHR_shader_subgroup_shuffle : require\n");
     tuff__text_add(out, "layout(local_size_x = %u) in;\n", request->local_size);
 }
 

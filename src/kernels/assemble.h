@@ -16,6 +16,7 @@ typedef struct assembly_request {
     bool narrow_storage; /* the device stores single 8-bit and 16-bit elements */
     int vec;             /* lanes of a vector: 1, 4, 8, 16; GLSL has 4 */
     uint32_t local_size;
+    uint32_t subgroup_size; /* of a body that shuffles (GLSL): the width it needs; else 0 */
     const char *defines; /* the tunables, as #define lines; may be NULL */
     const chain_buffer *buffers;
     int buffer_count;

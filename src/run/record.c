@@ -78,6 +78,7 @@ static tuff_status assemble_launch(const tuff_plan *plan, launch *of, assembly *
                                 .narrow_storage = tuff__device_info(plan->device)->proved_narrow_storage,
                                 .vec = of->vec,
                                 .local_size = of->local_size,
+                                .subgroup_size = of->subgroup_size,
                                 .defines = of->defines,
                                 .buffers = of->chain.buffers,
                                 .buffer_count = of->chain.buffer_count,
@@ -124,7 +125,8 @@ static tuff_status build_launch(tuff_plan *plan, int index, parameter_block *blo
                                      .text = tuff__text_get(&made.source),
                                      .buffer_count = of->chain.buffer_count + 1,
                                      .word_count = 2,
-                                     .local_size = of->local_size};
+                                     .local_size = of->local_size,
+                                     .subgroup_size = of->subgroup_size};
     if (status == TUFF_OK)
         status = tuff__program_get(plan->device, &request, &plan->programs[index]);
     if (status == TUFF_OK)

@@ -158,6 +158,7 @@ static tuff_status describe_features(cl_device_id id, tuff_device_info *info)
         info->half_arithmetic = has_extension(extensions, "cl_khr_fp16");
         info->int64 = strcmp(profile, "FULL_PROFILE") == 0 || has_extension(extensions, "cles_khr_int64");
         info->subgroup_size = subgroup_size(id, extensions);
+        info->subgroup_shuffle = info->subgroup_size > 0 && has_extension(extensions, "cl_khr_subgroup_shuffle");
     }
     tuff__free(extensions);
     return status;

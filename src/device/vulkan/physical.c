@@ -242,6 +242,8 @@ void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *in
     describe_limits(physical, info);
     info->subgroup_size =
         physical->subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT ? physical->subgroup.subgroupSize : 0;
+    info->subgroup_shuffle =
+        info->subgroup_size > 0 && physical->subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
     info->narrow_storage = physical->storage16.storageBuffer16BitAccess && physical->storage8.storageBuffer8BitAccess;
     info->half_arithmetic = physical->arithmetic.shaderFloat16;
     info->int64 = physical->features.features.shaderInt64;

@@ -1,0 +1,245 @@
+/* Matmuls of every shape class that has a kernel or a tile of its own, in every layout that autodiff makes: against
+   sums in double, element by element. Each is run alone and with an epilogue; an operand is an input, or an array whose
+   elements change between runs. TUFF_DEVICE chooses one device. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "each_device.h"
+#include "ops/ops.h"
+#include "tuff.h"
+
+/* How operands lie in memory. MIDDLE: the batch between rows and terms, as agents or heads do. */
+typedef enum form { PLAIN, X_TRANSPOSED, Y_TRANSPOSED, BOTH_TRANSPOSED, BATCHED, MIDDLE } form;
+
+typedef struct shape_case {
+    int64_t rows, columns, inner, batches;
+    form form;
+    tuff_dtype dtype; /* of y */
+} shape_case;
+
+#define EACH_FORM(m, n, k)                                                                                     \
+    {m, n, k, 1, PLAIN, TUFF_F32}, {m, n, k, 1, X_TRANSPOSED, TUFF_F32}, {m, n, k, 1, Y_TRANSPOSED, TUFF_F32}, \
+    {                                                                                                          \
+        m, n, k, 1, BOTH_TRANSPOSED, TUFF_F32                                                                  \
+    }
+
+static const shape_case cases[] = {
+    EACH_FORM(37, 53, 29),
+    EACH_FORM(48, 96, 40),
+    EACH_FORM(130, 260, 70),
+    EACH_FORM(16, 72, 8),
+    EACH_FORM(5, 300, 33),
+    EACH_FORM(1, 261, 130),
+    EACH_FORM(70, 3, 50),
+    EACH_FORM(70, 1, 50),
+    EACH_FORM(24, 40, 2100),
+    {1, 700, 90, 1, PLAIN, TUFF_F16},
+    {1, 700, 90, 1, Y_TRANSPOSED, TUFF_F16},
+    {3, 130, 90, 1, PLAIN, TUFF_BF16},
+    {3, 130, 96, 1, Y_TRANSPOSED, TUFF_BF16},
+    {33, 65, 31, 1, PLAIN, TUFF_F16},
+    {33, 65, 31, 1, Y_TRANSPOSED, TUFF_F16},
+    {17, 35, 19, 3, BATCHED, TUFF_F32},
+    {17, 35, 19, 3, MIDDLE, TUFF_F32},
+    {32, 64, 32, 4, MIDDLE, TUFF_F32},
+    {1, 64, 48, 5, MIDDLE, TUFF_F32},
+    {128, 32, 64, 2, MIDDLE, TUFF_BF16},
+};
+
+typedef struct layout {
+    tuff_shape shape;   /* of the tensor in memory */
+    int64_t strides[3]; /* of batch, row and column of the matrix it stands for */
+} layout;
+
+static layout layout_of(const shape_case *one, bool y)
+{
+    const int64_t rows = y ? one->inner : one->rows, columns = y ? one->columns : one->inner, count = one->batches;
+    const bool transposed = one->form == BOTH_TRANSPOSED || one->form == (y ? Y_TRANSPOSED : X_TRANSPOSED);
+    if (one->form == MIDDLE && !y)
+        return (layout){TUFF_SHAPE(rows, count, columns), {columns, count * columns, 1}};
+    if (one->form >= BATCHED)
+        return (layout){TUFF_SHAPE(count, rows, columns), {rows * columns, columns, 1}};
+    if (transposed)
+        return (layout){TUFF_SHAPE(columns, rows), {0, 1, rows}};
+    return (layout){TUFF_SHAPE(rows, columns), {0, columns, 1}};
+}
+
+/* The matrix, or batch of them, that the tensor in memory stands for. */
+static tuff_tensor *as_matrix(const shape_case *one, bool y, tuff_tensor *at)
+{
+    at = tuff_tensor_dtype(at) == TUFF_F32 ? at : tuff_cast(at, TUFF_F32);
+    if (one->form == MIDDLE && !y)
+        return tuff_permute(at, (int[]){1, 0, 2});
+    if (one->form == BOTH_TRANSPOSED || one->form == (y ? Y_TRANSPOSED : X_TRANSPOSED))
+        return tuff_permute(at, (int[]){1, 0});
+    return at;
+}
+
+static uint32_t state = 1;
+
+/* Quarters between -2 and 2, which every storage type holds exactly; sums of products still round. */
+static double *random_numbers(int64_t count)
+{
+    double *numbers = malloc((size_t)count * sizeof *numbers);
+    assert_non_null(numbers);
+    for (int64_t i = 0; i < count; i++) {
+        state = state * 1664525u + 1013904223u;
+        numbers[i] = ((double)(state >> 28) - 7.5) / 4 * (1 + (double)(state >> 20 & 7) / 16);
+    }
+    return numbers;
+}
+
+static void *stored(tuff_dtype dtype, double *numbers, int64_t count)
+{
+    void *bytes = malloc((size_t)count * tuff_dtype_size(dtype));
+    assert_non_null(bytes);
+    tuff__from_double(dtype, numbers, count, bytes);
+    tuff__to_double(dtype, bytes, count, numbers);
+    return bytes;
+}
+
+typedef struct trial {
+    const shape_case *one;
+    layout x, y;
+    double *x_numbers, *y_numbers;
+    int64_t x_count, y_count, result_count;
+    tuff_array *array; /* y where it is one */
+    tuff_plan *plan;
+} trial;
+
+static double element(const trial *of, int64_t batch, int64_t row, int64_t column, double *magnitude)
+{
+    double sum = 0;
+    *magnitude = 0;
+    for (int64_t k = 0; k < of->one->inner; k++) {
+        const double term = of->x_numbers[batch * of->x.strides[0] + row * of->x.strides[1] + k * of->x.strides[2]] *
+                            of->y_numbers[batch * of->y.strides[0] + k * of->y.strides[1] + column * of->y.strides[2]];
+        sum += term;
+        *magnitude += fabs(term);
+    }
+    return sum;
+}
+
+static void fill_x(trial *of)
+{
+    free(of->x_numbers);
+    of->x_numbers = random_numbers(of->x_count);
+    void *bytes = stored(TUFF_F32, of->x_numbers, of->x_count);
+    assert_int_equal(tuff_plan_write(of->plan, "x", bytes, (size_t)of->x_count * 4), TUFF_OK);
+    free(bytes);
+}
+
+static void fill_y(trial *of)
+{
+    free(of->y_numbers);
+    of->y_numbers = random_numbers(of->y_count);
+    void *bytes = stored(of->one->dtype, of->y_numbers, of->y_count);
+    const size_t size = (size_t)of->y_count * tuff_dtype_size(of->one->dtype);
+    assert_int_equal(of->array ? tuff_array_write(of->array, bytes, size) : tuff_plan_write(of->plan, "y", bytes, size),
+                     TUFF_OK);
+    free(bytes);
+}
+
+/* Runs and compares every element of what build makes. */
+static void check(const trial *of, bool epilogue, const char *device, const char *when)
+{
+    const shape_case *one = of->one;
+    const size_t size = (size_t)of->result_count * sizeof(float);
+    float *result = malloc(size), *plain = malloc(size);
+    assert_true(result && plain);
+    assert_int_equal(tuff_plan_run(of->plan), TUFF_OK);
+    assert_int_equal(tuff_plan_read(of->plan, "result", result, size), TUFF_OK);
+    assert_int_equal(tuff_plan_read(of->plan, epilogue ? "plain" : "result", plain, size), TUFF_OK);
+    for (int64_t i = 0; i < of->result_count; i++) {
+        const int64_t column = i % one->columns, row = i / one->columns % one->rows;
+        double magnitude;
+        const double exact = element(of, i / one->columns / one->rows, row, column, &magnitude);
+        const double wanted = epilogue ? fmax(exact, 0) * 0.5 + (double)column : exact;
+        const double bar = ((double)one->inner + 3) * ldexp(magnitude + fabs(wanted), -24) + 1e-30;
+        if (!(fabs(result[i] - wanted) <= bar && fabs(plain[i] - exact) <= bar))
+            fail_msg("%s: %lldx%lldx%lld, batches %lld, form %d, y %s%s%s, %s: element %lld is %.9g, not %.9g", device,
+                     (long long)one->rows, (long long)one->columns, (long long)one->inner, (long long)one->batches,
+                     (int)one->form, tuff_dtype_name(one->dtype), of->array ? " in an array" : "",
+                     epilogue ? ", epilogue" : "", when, (long long)i, (double)result[i], wanted);
+    }
+    free(result);
+    free(plain);
+}
+
+/* half of relu(x y) + the column's number, beside x y itself. */
+static void build(trial *of, tuff_graph *graph, bool epilogue)
+{
+    const shape_case *one = of->one;
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, of->x.shape);
+    tuff_tensor *y = of->array ? tuff_array_tensor(graph, of->array) : tuff_input(graph, "y", one->dtype, of->y.shape);
+    tuff_tensor *product = tuff_matmul(as_matrix(one, false, x), as_matrix(one, true, y));
+    if (!epilogue) {
+        tuff_output(graph, "result", product);
+        return;
+    }
+    tuff_tensor *numbers = tuff_cast(tuff_iota(graph, TUFF_SHAPE(one->columns), 0), TUFF_F32);
+    tuff_tensor *half = tuff_mul(tuff_relu(product), tuff_constant(graph, TUFF_F32, 0.5));
+    tuff_output(graph, "plain", product);
+    tuff_output(graph, "result", tuff_add(half, numbers));
+}
+
+static void try_case(tuff_device *device, const char *name, const shape_case *one, bool epilogue, bool array)
+{
+    trial of = {.one = one, .x = layout_of(one, false), .y = layout_of(one, true)};
+    of.x_count = tuff_shape_count(of.x.shape);
+    of.y_count = tuff_shape_count(of.y.shape);
+    of.result_count = one->batches * one->rows * one->columns;
+    of.array = array ? tuff_array_create(device, one->dtype, of.y.shape) : NULL;
+    tuff_graph *graph = tuff_graph_create(device);
+    assert_non_null(graph);
+    build(&of, graph, epilogue);
+    of.plan = tuff_compile(graph, NULL);
+    if (!of.plan)
+        fail_msg("%s", tuff_error());
+    fill_x(&of);
+    fill_y(&of);
+    check(&of, epilogue, name, "first run");
+    fill_x(&of);
+    check(&of, epilogue, name, "another x");
+    fill_y(&of);
+    check(&of, epilogue, name, "another y");
+    tuff_plan_destroy(of.plan);
+    tuff_graph_destroy(graph);
+    tuff_array_destroy(of.array);
+    free(of.x_numbers);
+    free(of.y_numbers);
+}
+
+static void check_device(tuff_device *device)
+{
+    tuff_device_info info;
+    const char *chosen = getenv("TUFF_DEVICE");
+    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    if (chosen && chosen[0] && strcmp(chosen, info.selector) != 0)
+        return;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        try_case(device, info.name, &cases[i], i % 2 == 0, false);
+        try_case(device, info.name, &cases[i], i % 2 == 1, true);
+    }
+}
+
+static void every_shape_is_right(void **unused)
+{
+    (void)unused;
+    for_each_driver(check_device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_shape_is_right)};
+    return cmocka_run_group_tests_name("matmul", tests, NULL, NULL);
+}
