@@ -14,6 +14,23 @@ else()
   target_link_libraries(tuff_tool_parts INTERFACE tuff_internal)
 endif()
 
+# What plain loops reach with the best flags there are, for tuff bench: its arithmetic is as fast as it may be, and is no
+# part of the library. Sanitizers would measure themselves.
+if(TUFF_BENCH AND NOT TUFF_SANITIZE AND CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
+  find_package(OpenMP QUIET COMPONENTS C)
+endif()
+if(OpenMP_C_FOUND)
+  add_library(tuff_plain_gpt STATIC ${PROJECT_SOURCE_DIR}/bench/plain_gpt.c)
+  set_target_properties(tuff_plain_gpt PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
+  target_include_directories(tuff_plain_gpt PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_options(tuff_plain_gpt PRIVATE -O3 -march=native -ffast-math)
+  target_link_libraries(tuff_plain_gpt PRIVATE OpenMP::OpenMP_C m)
+  target_compile_definitions(tuff_tool_parts PRIVATE TUFF_WITH_PLAIN_GPT=1)
+  target_link_libraries(tuff_tool_parts PRIVATE tuff_plain_gpt)
+else()
+  target_compile_definitions(tuff_tool_parts PRIVATE TUFF_WITH_PLAIN_GPT=0)
+endif()
+
 if(TUFF_TOOL AND EXISTS ${PROJECT_SOURCE_DIR}/tools/tuff.c)
   add_executable(tuff_tool ${PROJECT_SOURCE_DIR}/tools/tuff.c)
   set_target_properties(tuff_tool PROPERTIES

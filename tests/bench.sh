@@ -84,8 +84,8 @@ go_through() {
 }
 
 first=$("$tuff" devices --json | sed -n 's/.*"selector": "\([^"]*\)".*/\1/p' | head -n 1)
-go_through reference matmul
-[ "$first" = reference ] || go_through "$first" "matmul"
+go_through reference "norms launch"
+[ "$first" = reference ] || go_through "$first" "matmul attention norms elementwise optimizer gpt launch"
 
 [ $failures -eq 0 ] || echo "$failures checks failed" >&2
 [ $failures -eq 0 ]

@@ -9,7 +9,10 @@ typedef struct suite {
     tuff_status (*run)(bench *self);
 } suite;
 
-static const suite suites[] = {{"matmul", bench_matmul}};
+static const suite suites[] = {{"matmul", bench_matmul},       {"attention", bench_attention},
+                               {"norms", bench_norms},         {"elementwise", bench_elementwise},
+                               {"optimizer", bench_optimizer}, {"gpt", bench_gpt},
+                               {"launch", bench_launch}};
 enum { SUITE_COUNT = (int)(sizeof suites / sizeof *suites) };
 
 static bool is_wanted(const bench *self, const char *name)

@@ -85,14 +85,14 @@ typedef struct bench {
     const char *last_suite;
 } bench;
 
-/* bench_measure.c: measures a work, reports it and frees its contestants, whatever the result. */
-tuff_status bench_do(bench *self, bench_work *work);
+/* bench_measure.c: measures a work and reports it; frees its contestants, whatever the result. built: what building
+   them answered; a failure there is handed on. */
+tuff_status bench_do(bench *self, bench_work *work, tuff_status built);
 /* Starts a work; false where --shape leaves it out. */
 bool bench_begin(const bench *self, bench_work *work, const char *suite, const char *format, ...) PRINTF_LIKE(4, 5);
 /* A new contestant with a name, or NULL with a message where there is no room. */
 bench_contestant *bench_add(bench_work *work, bench_kind kind, const char *name);
 void bench_add_fact(bench_work *work, const char *name, double value, const char *unit);
-void bench_free(bench_work *work);
 /* The seconds that a sample is to take. */
 double bench_sample_seconds(const bench *self);
 
@@ -129,5 +129,11 @@ tuff_status bench_peer_add(bench *self, bench_work *work);
 
 /* The suites. */
 tuff_status bench_matmul(bench *self);
+tuff_status bench_attention(bench *self);
+tuff_status bench_norms(bench *self);
+tuff_status bench_elementwise(bench *self);
+tuff_status bench_optimizer(bench *self);
+tuff_status bench_gpt(bench *self);
+tuff_status bench_launch(bench *self);
 
 #endif

@@ -52,11 +52,7 @@ static tuff_status one_product(bench *self, product_work *product)
     work.operations = 2 * m * n * k;
     work.bytes = 4 * (m * k + m * n) + k * n * (double)tuff_dtype_size(product->dtype);
     work.tolerance = product->dtype == TUFF_F32 ? 1e-4 : 1e-3;
-    const tuff_status status = add_all(self, &work, product);
-    if (status == TUFF_OK)
-        return bench_do(self, &work);
-    bench_free(&work);
-    return status;
+    return bench_do(self, &work, add_all(self, &work, product));
 }
 
 /* As it lies, with A and with B transposed. */

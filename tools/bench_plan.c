@@ -81,7 +81,7 @@ tuff_tensor *bench_weight(bench_plan *self, tuff_dtype dtype, tuff_shape shape, 
     return tuff_array_tensor(self->graph, array);
 }
 
-void bench_backward(bench_plan *self, tuff_tensor *y, tuff_tensor *const *with, int count)
+tuff_tensor *bench_backward(bench_plan *self, tuff_tensor *y, tuff_tensor *const *with, int count)
 {
     tuff_tensor *gradients[BENCH_OPERANDS];
     char name[16];
@@ -89,25 +89,30 @@ void bench_backward(bench_plan *self, tuff_tensor *y, tuff_tensor *const *with, 
     const int rank = tuff_tensor_shape(y).rank;
     for (int i = 0; i < rank; i++)
         axes[i] = i;
-    tuff_tensor *target = y;
     if (rank > 0)
-        target = tuff_sum(tuff_mul(y, bench_input(self, TUFF_F32, tuff_tensor_shape(y), 99)), axes, rank, false);
-    const tuff_status status = tuff_gradients(target, with, count, gradients);
-    if (status != TUFF_OK && self->status == TUFF_OK)
+        y = tuff_sum(tuff_mul(y, bench_input(self, TUFF_F32, tuff_tensor_shape(y), 99)), axes, rank, false);
+    const tuff_status status = tuff_gradients(y, with, count, gradients);
+    if (status != TUFF_OK) {
         self->status = status;
-    for (int i = 0; status == TUFF_OK && i < count; i++) {
+        return y;
+    }
+    for (int i = 1; i < count; i++) {
         snprintf(name, sizeof name, "gradient%d", i);
         tuff_output(self->graph, name, gradients[i]);
     }
+    return gradients[0];
 }
 
 static tuff_status plan_run(void *self, int count, bench_sample *sample)
 {
-    tuff_plan *plan = ((bench_plan *)self)->plan;
+    const bench_plan *made = self;
     (void)sample;
-    for (int i = 0; i < count; i++)
-        TRY(tuff_plan_run(plan));
-    return tuff_plan_wait(plan);
+    for (int i = 0; i < count; i++) {
+        TRY(tuff_plan_run(made->plan));
+        if (made->waits)
+            TRY(tuff_plan_wait(made->plan));
+    }
+    return tuff_plan_wait(made->plan);
 }
 
 static tuff_status plan_read(void *self, float *values, int64_t count)
@@ -169,6 +174,20 @@ tuff_status bench_plan_add(bench *self, bench_work *work, const char *name, tuff
     TRY(make(made, fuse, build, what));
     if (work->result_count == 0)
         work->result_count = tuff_shape_count(tuff_tensor_shape(made->result));
+    return TUFF_OK;
+}
+
+tuff_status bench_plan_facts(bench_work *work)
+{
+    const bench_contestant *item = &work->items[work->count - 1];
+    const bench_plan *made = item->self;
+    tuff_plan_info info;
+    char name[96];
+    TRY(tuff_plan_describe(made->plan, &info));
+    snprintf(name, sizeof name, "%s: dispatches", item->name);
+    bench_add_fact(work, name, info.dispatch_count, "");
+    snprintf(name, sizeof name, "%s: intermediates", item->name);
+    bench_add_fact(work, name, (double)info.memory_peak, "B");
     return TUFF_OK;
 }
 

@@ -25,6 +25,7 @@ typedef struct bench_plan {
     int array_count;
     tuff_tensor *result; /* what is compared: the output "result" */
     tuff_status status;  /* of the building */
+    bool waits;          /* after every run, not only after the last of a sample */
 } bench_plan;
 
 /* Builds the graph of a work into self->graph; what names the work. Sets self->result. */
@@ -36,12 +37,15 @@ tuff_tensor *bench_input(bench_plan *self, tuff_dtype dtype, tuff_shape shape, u
 tuff_tensor *bench_weight(bench_plan *self, tuff_dtype dtype, tuff_shape shape, uint32_t seed);
 /* i32 values in 0 .. limit - 1. */
 tuff_tensor *bench_indices(bench_plan *self, tuff_shape shape, int64_t limit, uint32_t seed);
-/* The gradients of sum(y * seed values) by count tensors, as outputs too. */
-void bench_backward(bench_plan *self, tuff_tensor *y, tuff_tensor *const *with, int count);
+/* The gradients of y, times values of its shape where it has one, by count tensors: answers the first, makes outputs
+   of the others. */
+tuff_tensor *bench_backward(bench_plan *self, tuff_tensor *y, tuff_tensor *const *with, int count);
 
 /* Compiles the work fused or not, and adds it. what must live for the call only. */
 tuff_status bench_plan_add(bench *self, bench_work *work, const char *name, tuff_fuse_mode fuse, bench_builder build,
                            const void *what);
+/* Facts about the plan of the last contestant that was added: dispatches, memory. */
+tuff_status bench_plan_facts(bench_work *work);
 /* "tuff" and "unfused". */
 tuff_status bench_plan_add_both(bench *self, bench_work *work, bench_builder build, const void *what);
 

@@ -17,7 +17,8 @@ typedef struct tuff_plan_info {
     uint64_t memory_peak;      /* bytes of intermediates, known before allocation */
     uint64_t memory_unplanned; /* bytes if every intermediate had its own memory */
     uint64_t constant_size;    /* bytes of folded constants */
-    uint64_t reserved[8];
+    uint64_t run_nanoseconds;  /* wall clock of the last tuff_plan_profile; 0 before */
+    uint64_t reserved[7];
 } tuff_plan_info;
 TUFF_API tuff_status tuff_plan_describe(const tuff_plan *plan, tuff_plan_info *info);
 
@@ -35,7 +36,8 @@ typedef struct tuff_task_info {
 } tuff_task_info;
 /* index from 0 to task_count - 1; strings live as long as the plan. */
 TUFF_API tuff_status tuff_plan_task(const tuff_plan *plan, int index, tuff_task_info *info);
-/* Runs the plan once with timestamps around every task. */
+/* Runs the plan with timestamps around every task; a plan that never ran runs once more before, because first runs pay
+   for what comes once: memory that nobody touched, kernels that the driver finishes late. */
 TUFF_API tuff_status tuff_plan_profile(tuff_plan *plan);
 
 #ifdef __cplusplus

@@ -31,6 +31,7 @@ struct tuff_plan {
     bool barrier_everywhere;
     bool *written; /* inputs that the host gave a value */
     bool has_run;
+    uint64_t profiled; /* nanoseconds of the last profiled run */
 };
 
 /* Assembles, compiles and records everything. */
