@@ -165,7 +165,7 @@ static void writes_keep_their_place_among_runs(void **state)
 
 static void profile(tuff_device *device)
 {
-    const float one = 1, two = 2;
+    const float one = 1, three = 3, four = 4;
     tuff_array *count = make_array(device, TUFF_F32, 1, &one);
     tuff_graph *graph = tuff_graph_create(device);
     tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(1));
@@ -190,8 +190,12 @@ static void profile(tuff_device *device)
             assert_non_null(task.label);
             nanoseconds += task.nanoseconds;
         }
-        assert_true(nanoseconds > 0);
-        expect_array(count, &two);
+        assert_int_equal(tuff_plan_describe(plan, &info), TUFF_OK);
+        assert_true(nanoseconds > 0 && nanoseconds <= info.run_nanoseconds);
+        /* The first profile of a plan that never ran is its second run. */
+        expect_array(count, &three);
+        assert_int_equal(tuff_plan_profile(plan), TUFF_OK);
+        expect_array(count, &four);
     }
     destroy_plan(plan, graph);
     tuff_array_destroy(count);
