@@ -275,7 +275,7 @@ static double unit_in_last_place(double value)
 
 static bool adds_up(op_code op)
 {
-    return op == OP_SUM || op == OP_MATMUL || op == OP_CUMSUM || op == OP_SCATTER_ADD;
+    return op == OP_SUM || op == OP_MATMUL || op == OP_CUMSUM || op == OP_SCATTER_ADD || tuff__op_is_attention(op);
 }
 
 static double bar_of(const suite_case *of, bool keeps_denormals, double reference, double bound)

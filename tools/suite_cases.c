@@ -2,8 +2,11 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "graph/graph.h"
 #include "suite.h"
+#include "tuff/nn.h"
 #include "tuff/ops.h"
+#include "tuff/train.h"
 
 #define SAME ((tuff_dtype)-1) /* the dtype under test */
 
@@ -177,6 +180,39 @@ BUILD(cumsum)
     return tuff_cumsum(x[0], of->parameter);
 }
 
+/* Variants: causal, all keys, a causal window of 5, a window of 3 that looks ahead; 4 more: scores times five. */
+static tuff_tensor *attend(const suite_case *of, tuff_tensor *const *x)
+{
+    static const int64_t windows[4] = {0, 0, 5, 3};
+    const int variant = of->parameter & 3;
+    const tuff_attention_options options = {
+        .causal = variant % 2 == 0, .window = windows[variant], .scale = of->parameter & 4 ? 5 : 0};
+    return tuff_attention(x[0], x[1], x[2], &options);
+}
+
+BUILD(attention)
+{
+    UNUSED;
+    return attend(of, x);
+}
+
+BUILD(attention_lse)
+{
+    UNUSED;
+    return attend(of, x)->node->inputs[3];
+}
+
+/* The gradient of half the sum of squares with respect to the operand that the op is named after. */
+BUILD(attention_gradient)
+{
+    UNUSED;
+    tuff_tensor *result = attend(of, x), *gradient;
+    tuff_tensor *half = tuff_constant(graph, tuff_tensor_dtype(result), 0.5);
+    tuff_tensor *target = tuff_sum(tuff_mul(tuff_mul(result, result), half), (int[]){0, 1, 2, 3}, 4, false);
+    tuff_tensor *with = x[of->op == OP_ATTENTION_DQ ? 0 : of->op == OP_ATTENTION_DK ? 1 : 2];
+    return tuff_gradients(target, &with, 1, &gradient) == TUFF_OK ? gradient : target;
+}
+
 #define S(...) TUFF_SHAPE(__VA_ARGS__)
 #define ROW(code, parameter, name, count, ...) {OP_##code, parameter, count, VIEW_NONE, build_##name, {__VA_ARGS__}}
 #define VIEWED(code, parameter, name, count, view, ...) {OP_##code, parameter, count, view, build_##name, {__VA_ARGS__}}
@@ -332,6 +368,36 @@ static bool other_row(int index, special_row *out)
     return true;
 }
 
+/* The shapes of one attention: batch, queries, keys, heads, heads of keys, both widths. */
+#define ATTENTION(code, name, parameter, b, t, s, h, g, d, e) \
+    ROW(code, parameter, name, 3, VALUES(S(b, t, h, d)), VALUES(S(b, s, g, d)), VALUES(S(b, s, g, e)))
+
+/* One list for the result, the log-sum-exp and the gradients: ragged lengths around the edges of tiles and panels, one
+   query, one key, more keys than queries and fewer, shared heads, widths that differ or fill no vector. */
+#define ATTENTIONS(code, name)                                                                                    \
+    ATTENTION(code, name, 0, 2, 7, 7, 2, 2, 8, 8), ATTENTION(code, name, 0, 1, 33, 33, 2, 1, 20, 36),             \
+        ATTENTION(code, name, 4, 1, 100, 100, 1, 1, 64, 32), ATTENTION(code, name, 1, 1, 1, 70, 4, 2, 16, 16),    \
+        ATTENTION(code, name, 1, 2, 40, 1, 1, 1, 5, 3), ATTENTION(code, name, 2, 1, 70, 35, 3, 1, 4, 16),         \
+        ATTENTION(code, name, 2, 1, 35, 131, 2, 2, 32, 48), ATTENTION(code, name, 3, 1, 65, 66, 2, 1, 12, 8),     \
+        VIEWED(code, 0, name, 3, VIEW_PERMUTED, VALUES(S(2, 9, 4, 8)), VALUES(S(2, 9, 2, 8)),                     \
+               VALUES(S(2, 9, 2, 8))),                                                                            \
+        ATTENTION(code, name, 0, 1, 3, 3, 1, 1, 3, 1)
+
+static bool attention_row(int index, special_row *out)
+{
+    const special_row rows[] = {
+        ATTENTIONS(ATTENTION, attention),
+        ATTENTIONS(ATTENTION_LSE, attention_lse),
+        ATTENTIONS(ATTENTION_DQ, attention_gradient),
+        ATTENTIONS(ATTENTION_DK, attention_gradient),
+        ATTENTIONS(ATTENTION_DV, attention_gradient),
+    };
+    if (index >= (int)(sizeof rows / sizeof rows[0]))
+        return false;
+    *out = rows[index];
+    return true;
+}
+
 static bool takes_dtype(op_code op, tuff_dtype dtype)
 {
     switch (op) {
@@ -341,6 +407,11 @@ static bool takes_dtype(op_code op, tuff_dtype dtype)
     case OP_SCATTER_ADD:
         return is_computed(dtype);
     case OP_MATMUL:
+    case OP_ATTENTION:
+    case OP_ATTENTION_LSE:
+    case OP_ATTENTION_DQ:
+    case OP_ATTENTION_DK:
+    case OP_ATTENTION_DV:
         return tuff__dtype_is_float(dtype);
     case OP_IOTA:
         return dtype == TUFF_I32;
@@ -354,7 +425,8 @@ static bool takes_dtype(op_code op, tuff_dtype dtype)
 /* Rows of one op in order, whichever function holds them. */
 static bool special_row_at(op_code op, int index, special_row *out)
 {
-    static bool (*const tables[])(int, special_row *) = {movement_row, reduction_row, contraction_row, other_row};
+    static bool (*const tables[])(int, special_row *) = {movement_row, reduction_row, contraction_row,
+                                                            attention_row, other_row};
     for (size_t table = 0; table < sizeof tables / sizeof tables[0]; table++)
         for (int i = 0; tables[table](i, out); i++)
             if (out->op == op && index-- == 0)

@@ -58,6 +58,18 @@ static void need_operand(struct fusion *fusion, const tuff_tensor *operand)
     }
 }
 
+/* The same, and rows are read by vectors: one whose elements do not lie together is copied. */
+static void need_rows(struct fusion *fusion, const tuff_tensor *operand)
+{
+    view layout;
+    const node *missing = NULL;
+    need_operand(fusion, operand);
+    tuff__operand_view(fusion, operand, &layout, &missing);
+    const int axis = layout.rank - 1;
+    if (missing == NULL && layout.extent[axis] > 1 && layout.stride[axis] != 1)
+        fusion->facts[operand->node->id].anchor = true;
+}
+
 typedef struct chain_size {
     int ops, leaves;
     bool dear;
@@ -192,7 +204,8 @@ static void visit_concat(struct fusion *fusion, const node *concat)
 
 static bool has_kernel_of_its_own(op_code op)
 {
-    return op == OP_MATMUL || op == OP_SUM || op == OP_REDUCE_MAX || op == OP_CUMSUM || op == OP_SCATTER_ADD;
+    return op == OP_MATMUL || op == OP_SUM || op == OP_REDUCE_MAX || op == OP_CUMSUM || op == OP_SCATTER_ADD ||
+           tuff__op_is_attention(op);
 }
 
 static void visit(struct fusion *fusion, const node *at)
@@ -205,6 +218,11 @@ static void visit(struct fusion *fusion, const node *at)
         facts->anchor = true;
     if (at->op == OP_MATMUL || at->op == OP_SCATTER_ADD)
         for (int i = 0; i < at->input_count; ++i)
+            need_operand(fusion, at->inputs[i]);
+    for (int i = 0; i < at->input_count && tuff__op_is_attention(at->op); ++i)
+        if (at->inputs[i]->shape.rank == 4)
+            need_rows(fusion, at->inputs[i]);
+        else
             need_operand(fusion, at->inputs[i]);
     if (at->op == OP_GATHER)
         need_operand(fusion, at->inputs[0]);

@@ -92,7 +92,8 @@ static tuff_tensor *constant_of(tuff_graph *graph, tuff_dtype dtype, tuff_shape 
 
 static bool can_fold(op_code op, tuff_dtype dtype, tuff_shape shape, tuff_tensor *const *inputs, int input_count)
 {
-    if (input_count < 1 || input_count > 3 || op == OP_ASSIGN || op == OP_RANDOM || op == OP_CONCAT)
+    if (input_count < 1 || input_count > 3 || op == OP_ASSIGN || op == OP_RANDOM || op == OP_CONCAT ||
+        tuff__op_is_attention(op))
         return false;
     if (tuff_shape_count(shape) * (int64_t)tuff_dtype_size(dtype) > FOLD_LIMIT)
         return false;

@@ -38,8 +38,53 @@ static struct task task_of(const node *at)
         task.kind = at->op == OP_MATMUL ? TASK_MATMUL : at->op == OP_CUMSUM ? TASK_CUMSUM : TASK_SCATTER;
         if (at->op == OP_CUMSUM)
             task.loop_axes = 1u << at->attributes.axis;
+    } else if (tuff__op_is_attention(at->op)) {
+        task.kind = TASK_ATTENTION;
     }
     return task;
+}
+
+/* The node that leads an attention task: for a log-sum-exp the first result that is made of it. Nothing that this
+   result depends on needs the log-sum-exp. */
+static const node *leader_of(const struct fusion *fusion, const node *at)
+{
+    for (int i = at->id + 1; i < fusion->graph->node_count && at->op == OP_ATTENTION_LSE; ++i)
+        if (fusion->graph->nodes[i]->op == OP_ATTENTION && fusion->graph->nodes[i]->inputs[3]->node == at)
+            return fusion->graph->nodes[i];
+    return at;
+}
+
+/* Gradients of one attention differ in nothing but their op. */
+static bool are_siblings(const node *a, const node *b)
+{
+    bool same = a->input_count == b->input_count && tuff__op_is_attention(b->op) && a->op != OP_ATTENTION &&
+                b->op != OP_ATTENTION && a->attributes.value == b->attributes.value &&
+                a->attributes.start[0] == b->attributes.start[0] && a->attributes.start[1] == b->attributes.start[1];
+    for (int i = 0; i < a->input_count && same; ++i)
+        same = a->inputs[i] == b->inputs[i];
+    return same;
+}
+
+/* Whether the task of `leader` also stores `at`. */
+static bool follows(const struct fusion *fusion, const node *leader, const node *at)
+{
+    if (leader->op == OP_ATTENTION)
+        return at == leader->inputs[3]->node && leader_of(fusion, at) == leader;
+    return leader->op != OP_ATTENTION_LSE && are_siblings(leader, at);
+}
+
+static void gather_attention(struct fusion *fusion, struct task *task, int index)
+{
+    const tuff_graph *graph = fusion->graph;
+    task->core = task->roots[0];
+    fusion->facts[task->core->id].task = index;
+    for (int i = 0; i < graph->node_count && task->root_count < MAX_OUTPUTS; ++i) {
+        const node *at = graph->nodes[i];
+        if (at == task->core || fusion->facts[i].task >= 0 || !follows(fusion, task->core, at))
+            continue;
+        task->roots[task->root_count++] = at;
+        fusion->facts[i].task = index;
+    }
 }
 
 /* The last node of the chain of elementwise ops that reads the matmul and nothing else reads in between. */
@@ -75,8 +120,10 @@ static tuff_status add_task(struct fusion *fusion, const node *at)
     if (!GROW(fusion->tasks, fusion->task_count, fusion->task_capacity))
         return TUFF_E_OOM_HOST;
     struct task *task = &fusion->tasks[fusion->task_count];
-    *task = task_of(at);
-    if (task->kind == TASK_MATMUL && fusion->mode == TUFF_FUSE_ALL && !fusion->facts[at->id].alone)
+    *task = task_of(tuff__op_is_attention(at->op) ? leader_of(fusion, at) : at);
+    if (task->kind == TASK_ATTENTION)
+        gather_attention(fusion, task, fusion->task_count);
+    else if (task->kind == TASK_MATMUL && fusion->mode == TUFF_FUSE_ALL && !fusion->facts[at->id].alone)
         absorb_epilogue(fusion, task, fusion->task_count);
     else
         fusion->facts[at->id].task = fusion->task_count;
@@ -125,7 +172,7 @@ static tuff_status check_task(struct fusion *fusion, const struct task *task, bo
     fused_chain chain;
     const node *give_up;
     bool impossible;
-    if (task->kind == TASK_SCATTER || tuff__task_is_empty(task))
+    if (task->kind == TASK_SCATTER || task->kind == TASK_ATTENTION || tuff__task_is_empty(task))
         return TUFF_OK;
     TRY(tuff__chain_build(fusion, task, &chain, &give_up, &impossible));
     const bool crowded = chain.buffer_count > fusion->buffer_limit - 3;

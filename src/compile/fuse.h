@@ -7,13 +7,22 @@
 #include "compile/view.h"
 #include "kernels/chain.h"
 
-typedef enum task_kind { TASK_MAP, TASK_ROW, TASK_COLUMN, TASK_MATMUL, TASK_CUMSUM, TASK_SCATTER, TASK_NONE } task_kind;
+typedef enum task_kind {
+    TASK_MAP,
+    TASK_ROW,
+    TASK_COLUMN,
+    TASK_MATMUL,
+    TASK_CUMSUM,
+    TASK_SCATTER,
+    TASK_ATTENTION, /* a result and its log-sum-exp, or gradients: the nodes that one kernel stores are all roots */
+    TASK_NONE
+} task_kind;
 
 struct task {
     task_kind kind; /* TASK_NONE: merged into another */
     tuff_shape domain;
     uint32_t loop_axes; /* of the domain: reduced or walked in order */
-    const node *core;   /* of MATMUL, CUMSUM, SCATTER */
+    const node *core;   /* of MATMUL, CUMSUM, SCATTER, ATTENTION */
     const node *reductions[MAX_REDUCTIONS];
     int reduction_count;
     const node *roots[MAX_OUTPUTS]; /* what it stores */

@@ -32,7 +32,7 @@ typedef struct launch {
     int vec;
     uint32_t local_size;
     uint32_t subgroup_size; /* that the body needs; 0: any */
-    char defines[512];
+    char defines[2048];
     int64_t fixed[MAX_FIXED];
     int fixed_buffer[MAX_FIXED]; /* chain buffer whose element offset is added, or -1 */
     int fixed_count;
@@ -74,6 +74,7 @@ launch *tuff__launch_add(lowered *with, const char *body, walk order, int task);
 tuff_status tuff__lower_task(lowered *with, int index);
 tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain);
 tuff_status tuff__lower_scatter(lowered *with, int index);
+tuff_status tuff__lower_attention(lowered *with, int index);
 /* The launch of a chain without reductions; takes the chain. */
 tuff_status tuff__lower_map(lowered *with, int task, fused_chain *chain);
 /* Copies source's elements to target converted to its dtype. */

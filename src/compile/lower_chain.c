@@ -189,6 +189,8 @@ tuff_status tuff__lower_task(lowered *with, int index)
         return TUFF_OK;
     if (task->kind == TASK_SCATTER)
         return tuff__lower_scatter(with, index);
+    if (task->kind == TASK_ATTENTION)
+        return tuff__lower_attention(with, index);
     fused_chain chain;
     const node *give_up;
     bool impossible;

@@ -48,6 +48,15 @@ tuff_tensor *tuff__swap_axes(tuff_tensor *x, int a, int b);
 /* Marks a value that nothing else uses yet: tuff_gradients treats it as a constant. Answers it. */
 tuff_tensor *tuff__stop_gradient(tuff_tensor *tensor);
 
+/* The attention primitive of operands whose shapes fit and have elements: query i sees key j where first <= j - i <=
+   last. */
+tuff_tensor *tuff__attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, double scale, int64_t first, int64_t last);
+tuff_tensor *tuff__attention_gradient(const node *of, tuff_tensor *upstream, int input);
+/* tuff_attention made of other ops, whatever the options. */
+struct tuff_attention_options;
+tuff_tensor *tuff__composite_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
+                                       const struct tuff_attention_options *options);
+
 /* The gradient of node's output with respect to one input, given the upstream gradient; NULL where there is none. */
 tuff_tensor *tuff__table_gradient(const node *node, tuff_tensor *upstream, int input);
 tuff_tensor *tuff__special_gradient(const node *node, tuff_tensor *upstream, int input);

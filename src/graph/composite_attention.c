@@ -1,4 +1,5 @@
-/* Composites of attention: rotary position embedding and scaled dot-product attention, as plain graphs. */
+/* Rotary position embedding and scaled dot-product attention: as plain graphs, or where it can serve as the primitive
+   of attention.c. */
 #include <math.h>
 
 #include "graph/builder.h"
@@ -251,7 +252,42 @@ static tuff_tensor *attention_scores(tuff_tensor *q, tuff_tensor *k, const heads
     return tuff_where(mask, scores, tuff__scalar(scores, options->no_softmax ? 0 : -INFINITY));
 }
 
-tuff_tensor *tuff_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const tuff_attention_options *options)
+/* Any attention whose operands and options were checked. */
+static tuff_tensor *compose(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const heads *of,
+                            const tuff_attention_options *options)
+{
+    const tuff_shape shape = TUFF_SHAPE(of->batch, of->queries, of->heads, of->value_width);
+    tuff_tensor *weights = attention_scores(q, k, of, options);
+    if (!options->no_softmax)
+        weights = tuff_softmax(weights, -1);
+    if (options->dropout != 0)
+        weights = tuff_dropout(weights, options->dropout);
+    tuff_tensor *mixed = tuff_matmul(weights, per_head(v, of, false, false));
+    if (of->shared > 1)
+        return tuff_reshape(tuff_permute(mixed, (int[]){0, 3, 1, 2, 4}), shape);
+    return tuff_permute(mixed, (int[]){0, 2, 1, 3});
+}
+
+/* The primitive with the causal mask and the window as one band. */
+static tuff_tensor *attend(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const heads *of,
+                           const tuff_attention_options *options)
+{
+    const double scale = options->scale == 0 ? 1 / sqrt((double)of->key_width) : options->scale;
+    const int64_t shift = of->keys - of->queries;
+    int64_t first = -of->queries;
+    if (options->window > 0 && shift - options->window + 1 > first)
+        first = shift - options->window + 1;
+    return tuff__attention(q, k, v, scale, first, options->causal ? shift : of->keys);
+}
+
+/* What the primitive has no kernels for. */
+static bool needs_composite(const heads *of, const tuff_attention_options *options)
+{
+    return options->bias || options->dropout != 0 || options->no_softmax || of->key_width == 0;
+}
+
+static tuff_tensor *attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const tuff_attention_options *options,
+                              bool composite)
 {
     const tuff_attention_options defaults = {0}, *chosen = options ? options : &defaults;
     tuff_tensor *operands[4] = {q, k, v, chosen->bias}, *answer;
@@ -264,13 +300,16 @@ tuff_tensor *tuff_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, cons
     const tuff_shape shape = TUFF_SHAPE(of.batch, of.queries, of.heads, of.value_width);
     if (tuff_shape_count(shape) == 0 || of.keys == 0)
         return tuff__filled(graph, q->dtype, shape, 0);
-    tuff_tensor *weights = attention_scores(q, k, &of, chosen);
-    if (!chosen->no_softmax)
-        weights = tuff_softmax(weights, -1);
-    if (chosen->dropout != 0)
-        weights = tuff_dropout(weights, chosen->dropout);
-    tuff_tensor *mixed = tuff_matmul(weights, per_head(v, &of, false, false));
-    if (of.shared > 1)
-        return tuff_reshape(tuff_permute(mixed, (int[]){0, 3, 1, 2, 4}), shape);
-    return tuff_permute(mixed, (int[]){0, 2, 1, 3});
+    return composite || needs_composite(&of, chosen) ? compose(q, k, v, &of, chosen) : attend(q, k, v, &of, chosen);
+}
+
+tuff_tensor *tuff_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const tuff_attention_options *options)
+{
+    return attention(q, k, v, options, false);
+}
+
+tuff_tensor *tuff__composite_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
+                                       const struct tuff_attention_options *options)
+{
+    return attention(q, k, v, options, true);
 }

@@ -136,6 +136,14 @@ static tuff_tensor *cumsum_gradient(const node *of, tuff_tensor *g)
     return tuff__slice_axis(tuff_cumsum(g, axis), axis, extent - 1, -1, -1);
 }
 
+/* What would pass back through a gradient of attention is not built. */
+static tuff_tensor *fail_second_gradient(const node *of)
+{
+    return tuff__graph_fail(of->outputs[0].graph, TUFF_E_UNSUPPORTED,
+                            "gradients: attention has no second derivatives (%s %s)", tuff__op_info(of->op)->name,
+                            SHAPE_TEXT(of->outputs[0].shape));
+}
+
 tuff_tensor *tuff__special_gradient(const node *of, tuff_tensor *upstream, int input)
 {
     tuff_tensor *x = of->inputs[0];
@@ -170,6 +178,12 @@ tuff_tensor *tuff__special_gradient(const node *of, tuff_tensor *upstream, int i
         return cumsum_gradient(of, upstream);
     case OP_ASSIGN:
         return upstream;
+    case OP_ATTENTION:
+        return tuff__attention_gradient(of, upstream, input);
+    case OP_ATTENTION_DQ:
+    case OP_ATTENTION_DK:
+    case OP_ATTENTION_DV:
+        return fail_second_gradient(of);
     default:
         return NULL;
     }

@@ -56,6 +56,7 @@ typedef struct expansion {
     const assembly_request *request;
     emitter emitter;
     pass_texts consume; /* of a matmul: written before the tile is known, used after */
+    int fixed_count;    /* of the body's parameters so far */
     text *header;       /* what stands outside the kernel function */
     text *shared;       /* declarations of local memory */
     text *body;
@@ -159,11 +160,10 @@ static tuff_status expand_passes(expansion *with, const line *directive, const c
     return TUFF_OK;
 }
 
-/* `const int name = PARAM(i);` for each name of the directive. */
+/* `const int name = PARAM(i);` for each name of the directive; a body may have several. */
 static tuff_status expand_parameters(expansion *with, const line *directive)
 {
     const char *c = directive->start + strlen("@parameters"), *end = directive->start + directive->length;
-    int count = 0;
     while (c < end) {
         while (c < end && *c == ' ')
             ++c;
@@ -172,9 +172,9 @@ static tuff_status expand_parameters(expansion *with, const line *directive)
             ++length;
         if (length == 0)
             break;
-        if (count >= with->request->fixed_count)
+        if (with->fixed_count >= with->request->fixed_count)
             return FAIL(TUFF_E_COMPILE, "kernels: %s.k has more parameters than it was given", with->request->body);
-        const int number = tuff__emit_parameter(&with->emitter, with->request->fixed[count++]);
+        const int number = tuff__emit_parameter(&with->emitter, with->request->fixed[with->fixed_count++]);
         tuff__text_add(with->body, "    const int %.*s = PARAM(%d);\n", (int)length, c, number);
         c += length;
     }

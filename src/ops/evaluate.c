@@ -90,6 +90,12 @@ static tuff_status evaluate_reduction(const evaluation *e, int64_t count)
     case OP_CUMSUM:
         tuff__evaluate_cumsum(e, count);
         return TUFF_OK;
+    case OP_ATTENTION_LSE:
+    case OP_ATTENTION:
+    case OP_ATTENTION_DQ:
+    case OP_ATTENTION_DK:
+    case OP_ATTENTION_DV:
+        return tuff__evaluate_attention(e, count);
     default:
         return FAIL(TUFF_E_USAGE, "%s: has no value of its own", tuff__op_info(e->op)->name);
     }

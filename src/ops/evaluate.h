@@ -33,6 +33,7 @@ void tuff__evaluate_matmul(const evaluation *e);
 void tuff__evaluate_gather(const evaluation *e, int64_t count);
 tuff_status tuff__evaluate_scatter_add(const evaluation *e, int64_t count);
 void tuff__evaluate_cumsum(const evaluation *e, int64_t count);
+tuff_status tuff__evaluate_attention(const evaluation *e, int64_t count); /* all its ops */
 
 /* The value that 32-bit arithmetic keeps of an integer. Floats and bools pass. */
 double tuff__wrap(tuff_dtype dtype, double value);

@@ -38,6 +38,11 @@ bool tuff__op_is_view(op_code op)
     return op == OP_RESHAPE || op == OP_PERMUTE || op == OP_EXPAND || op == OP_SLICE;
 }
 
+bool tuff__op_is_attention(op_code op)
+{
+    return op >= OP_ATTENTION_LSE && op <= OP_ATTENTION_DV;
+}
+
 bool tuff__dtype_is_float(tuff_dtype dtype)
 {
     return dtype == TUFF_F32 || dtype == TUFF_F16 || dtype == TUFF_BF16;

@@ -32,6 +32,8 @@ const op_info *tuff__op_info(op_code op);
 bool tuff__op_is_elementwise(op_code op);
 /* RESHAPE, PERMUTE, EXPAND, SLICE: what a strided view can say (a reshape perhaps). */
 bool tuff__op_is_view(op_code op);
+/* ATTENTION, what comes before it and its gradients. */
+bool tuff__op_is_attention(op_code op);
 
 bool tuff__dtype_is_float(tuff_dtype dtype);   /* f32, f16, bf16 */
 bool tuff__dtype_is_integer(tuff_dtype dtype); /* i32, u32, i8, u8 */
@@ -43,9 +45,9 @@ typedef struct op_attributes {
     uint32_t axes;                /* SUM, REDUCE_MAX: bit i is axis i. Reduced axes stay, with extent 1 */
     int axis;                     /* CONCAT, IOTA, GATHER, SCATTER_ADD, CUMSUM */
     int order[TUFF_MAX_RANK];     /* PERMUTE */
-    int64_t start[TUFF_MAX_RANK]; /* SLICE: first element; PAD: elements before */
+    int64_t start[TUFF_MAX_RANK]; /* SLICE: first element; PAD: elements before; ATTENTION: [0] <= key - query <= [1] */
     int64_t step[TUFF_MAX_RANK];  /* SLICE: may be negative */
-    double value;                 /* PAD: the fill; CONSTANT: a scalar's value */
+    double value;                 /* PAD: the fill; CONSTANT: a scalar's value; ATTENTION: the scale */
     const void *data;             /* CONSTANT: elements of its dtype, row-major; NULL: all are value */
     tuff_array *array;            /* ARRAY, ASSIGN */
     const char *name;             /* INPUT */

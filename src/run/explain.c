@@ -5,13 +5,15 @@
 
 static const char *kind_of(const tuff_plan *plan, const launch *of)
 {
-    static const char *const kinds[] = {"map", "row", "column", "matmul", "cumsum", "scatter", ""};
+    static const char *const kinds[] = {"map", "row", "column", "matmul", "cumsum", "scatter", "attention", ""};
     if (of->kind == LAUNCH_COPY)
         return "copy";
     if (of->task < 0)
         return "convert";
     const task_kind kind = plan->fusion.tasks[of->task].kind;
     if (kind == TASK_MATMUL && strncmp(of->body, "matmul", 6) != 0)
+        return "pack";
+    if (kind == TASK_ATTENTION && strncmp(of->body, "attention", 9) != 0)
         return "pack";
     return kinds[kind];
 }
@@ -43,7 +45,8 @@ tuff_status tuff__describe_launch(const tuff_plan *plan, int index, task_record 
     text label = {0};
     out->kind = kind_of(plan, of);
     tuff__text_add(&label, "%s", out->kind);
-    out->op_count = strncmp(of->body, "matmul", 6) == 0 || of->walk == WALK_SCAN || of->kind == LAUNCH_COPY;
+    out->op_count = strncmp(of->body, "matmul", 6) == 0 || strncmp(of->body, "attention", 9) == 0 ||
+                    of->walk == WALK_SCAN || of->kind == LAUNCH_COPY;
     list_ops(of, &label, &out->op_count);
     out->operations = of->operations;
     out->items = 1;
