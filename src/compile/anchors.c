@@ -4,7 +4,6 @@
 
 #define CHAIN_OPS 40   /* elementwise ops inlined into one node at most */
 #define CHAIN_LEAVES 8 /* buffers read by one node's inlined chain at most */
-#define PLACED_PARTS 4 /* concats of more parts are not walked but written part by part */
 
 bool tuff__is_source(const node *at)
 {
@@ -55,6 +54,8 @@ static void need_operand(struct fusion *fusion, const tuff_tensor *operand)
         if (missing == NULL || fusion->facts[missing->id].anchor)
             return;
         fusion->facts[missing->id].anchor = true;
+        if (missing->op == OP_CONCAT)
+            tuff__place_parts(fusion, missing);
     }
 }
 
@@ -150,58 +151,6 @@ static bool repeats_rows(const node *expand)
     return false;
 }
 
-/* A part of a concat that is written straight into the concat's memory: the node that computes it. */
-static const node *part_to_place(const struct fusion *fusion, const tuff_tensor *part)
-{
-    const node *at = part->node;
-    while (at->op == OP_RESHAPE && !fusion->facts[at->id].forced) {
-        const node *inner = at->inputs[0]->node;
-        if (tuff__is_source(inner) || fusion->facts[inner->id].placed != NULL || inner->op == OP_CONCAT)
-            break;
-        at = inner;
-    }
-    return at;
-}
-
-static bool can_be_placed(const struct fusion *fusion, const node *concat)
-{
-    for (int i = 0; i < concat->attributes.axis; ++i)
-        if (concat->outputs[0].shape.extent[i] != 1)
-            return false;
-    for (int i = 0; i < concat->input_count; ++i) {
-        const node *part = part_to_place(fusion, concat->inputs[i]);
-        if (tuff__is_source(part) || fusion->facts[part->id].placed != NULL || part->op == OP_CONCAT)
-            return false;
-    }
-    return true;
-}
-
-static void place_parts(struct fusion *fusion, const node *concat)
-{
-    int64_t at = 0;
-    for (int i = 0; i < concat->input_count; ++i) {
-        const int64_t count = tuff_shape_count(concat->inputs[i]->shape);
-        if (count > 0) {
-            node_facts *part = &fusion->facts[part_to_place(fusion, concat->inputs[i])->id];
-            part->anchor = true;
-            part->ordered = false;
-            part->placed = concat;
-            part->placed_at = at;
-        }
-        at += count;
-    }
-}
-
-static void visit_concat(struct fusion *fusion, const node *concat)
-{
-    node_facts *facts = &fusion->facts[concat->id];
-    if (!facts->anchor && concat->input_count <= PLACED_PARTS)
-        return;
-    facts->anchor = true;
-    if (can_be_placed(fusion, concat))
-        place_parts(fusion, concat);
-}
-
 static bool has_kernel_of_its_own(op_code op)
 {
     return op == OP_MATMUL || op == OP_SUM || op == OP_REDUCE_MAX || op == OP_CUMSUM || op == OP_SCATTER_ADD ||
@@ -227,7 +176,7 @@ static void visit(struct fusion *fusion, const node *at)
     if (at->op == OP_GATHER)
         need_operand(fusion, at->inputs[0]);
     if (at->op == OP_CONCAT)
-        visit_concat(fusion, at);
+        tuff__place_parts(fusion, at);
     else if (!tuff__op_is_view(at->op))
         limit_chain(fusion, at);
     if (at->op == OP_EXPAND && repeats_rows(at)) {

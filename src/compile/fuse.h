@@ -43,7 +43,7 @@ typedef struct node_facts {
     int consumer_count;   /* uses by live nodes, outputs and assigns */
     const node *consumer; /* one of them */
     const node *placed;   /* the concat whose memory it is written into, or NULL */
-    int64_t placed_at;    /* elements into that */
+    int64_t placed_at;    /* its first element, counted in that; `layout` says where the others are */
 } node_facts;
 
 struct fusion {
@@ -85,6 +85,8 @@ bool tuff__task_is_empty(const struct task *task);
 tuff_status tuff__task_find_reads(struct fusion *fusion, struct task *task);
 /* Decides which nodes have memory. Called again after a chain gave up on a node (its fact `forced` is then set). */
 tuff_status tuff__choose_anchors(struct fusion *fusion);
+/* Where a concat has memory, or more parts than one kernel should walk: has its parts written straight into it. */
+void tuff__place_parts(struct fusion *fusion, const node *concat);
 /* Joins tasks that walk one domain. */
 tuff_status tuff__merge_tasks(struct fusion *fusion);
 typedef bool (*task_visitor)(struct fusion *fusion, int index, void *state);

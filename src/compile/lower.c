@@ -43,6 +43,7 @@ static tuff_status add_node_buffers(lowered *with)
         if (facts->placed != NULL && facts->anchor) {
             with->buffers[i].parent = facts->placed->id;
             with->buffers[i].parent_at = facts->placed_at;
+            with->buffers[i].count = tuff__view_span(&facts->layout);
         }
     }
     return TUFF_OK;

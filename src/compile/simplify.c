@@ -145,6 +145,18 @@ static void separate_parts(tuff_graph *graph, tuff_tensor **inputs, int count)
     }
 }
 
+/* x + y as the concatenation of what both were padded from; NULL where it is none. */
+static tuff_tensor *simplify_sum_of_pads(tuff_graph *graph, const tuff_tensor *sum, tuff_tensor *const *inputs)
+{
+    tuff_tensor *parts[8];
+    op_attributes attributes = {.axis = 0};
+    const int count = tuff__join_pads(inputs[0], inputs[1], parts, &attributes.axis);
+    if (count == 0)
+        return NULL;
+    separate_parts(graph, parts, count);
+    return tuff__share_node(graph, OP_CONCAT, sum->dtype, sum->shape, parts, count, &attributes);
+}
+
 static tuff_tensor *apply_rules(rebuild *with, const node *at, tuff_tensor **inputs)
 {
     tuff_graph *graph = with->target;
@@ -155,6 +167,8 @@ static tuff_tensor *apply_rules(rebuild *with, const node *at, tuff_tensor **inp
     tuff_tensor *found = tuff__fold(graph, at->op, value->dtype, value->shape, inputs, at->input_count, &attributes);
     if (found == NULL && at->input_count == 2)
         found = simplify_identity(at->op, inputs);
+    if (found == NULL && at->op == OP_ADD)
+        found = simplify_sum_of_pads(graph, value, inputs);
     if (found != NULL)
         return found;
     if (at->op == OP_SUM || at->op == OP_REDUCE_MAX)

@@ -127,6 +127,17 @@ bool tuff__view_along(view *subject, const path *inner, const path **failed)
     return true;
 }
 
+int64_t tuff__view_span(const view *of)
+{
+    int64_t last = 0;
+    for (int i = 0; i < of->rank; ++i) {
+        if (of->extent[i] == 0)
+            return 0;
+        last += (of->extent[i] - 1) * of->stride[i];
+    }
+    return last + 1;
+}
+
 bool tuff__view_equal(const view *a, const view *b)
 {
     if (a->rank != b->rank || a->offset != b->offset)

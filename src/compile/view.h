@@ -34,6 +34,8 @@ view tuff__view_ordered(tuff_shape shape, const int *order);
 bool tuff__view_apply(view *view, const path *step);
 /* Applies all steps from inner outwards. Where one fails: false, and *failed is that step. */
 bool tuff__view_along(view *view, const path *inner, const path **failed);
+/* Elements from the first to the last that a view without negative strides touches. */
+int64_t tuff__view_span(const view *view);
 bool tuff__view_equal(const view *a, const view *b); /* as address functions: strides of extent 1 do not count */
 
 /* The step that a movement node stands for (RESHAPE, PERMUTE, EXPAND, SLICE, PAD), in front of outer. */
