@@ -198,6 +198,31 @@ static void wide_columns(tuff_graph *graph, const void *context)
     add_output(graph, tuff_slice(tuff_softmax(x, 0), (int64_t[]){0, 3}, (int64_t[]){149, 1219}, (int64_t[]){37, 32}));
 }
 
+/* Columns computed apart and read as one matrix: written in place through permutes, beside parts that are outputs too,
+   that two concats want, or that come last first. */
+static void side_by_side(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(2, 5, 12)), *w = float_input(graph, TUFF_SHAPE(12, 7));
+    tuff_tensor *parts[3];
+    for (int i = 0; i < 3; i++) {
+        parts[i] = tuff_slice(x, (int64_t[]){0, 0, 4 * i}, (int64_t[]){2, 5, 4 * i + 4}, NULL);
+        parts[i] = tuff_permute(tuff_reshape(parts[i], TUFF_SHAPE(2, 5, 2, 2)), (int[]){0, 2, 1, 3});
+    }
+    tuff_tensor *scores = tuff_matmul(parts[0], tuff_permute(parts[1], (int[]){0, 1, 3, 2}));
+    tuff_tensor *mixed = tuff_matmul(tuff_exp(scores), parts[2]);
+    add_with_gradients(graph, mixed, &x, 1);
+    tuff_tensor *back = tuff_reshape(tuff_permute(mixed, (int[]){0, 2, 1, 3}), TUFF_SHAPE(2, 5, 4));
+    tuff_tensor *doubled = tuff_add(back, back), *squared = tuff_mul(back, back);
+    tuff_tensor *wide = tuff_concat((tuff_tensor *[]){doubled, squared, doubled}, 3, 2);
+    add_with_gradients(graph, tuff_matmul(wide, w), (tuff_tensor *[]){x, w}, 2);
+    add_output(graph, squared);
+    tuff_tensor *thrice = tuff_concat((tuff_tensor *[]){x, tuff_neg(x), x}, 3, 2);
+    add_output(graph, tuff_matmul(tuff_slice(thrice, (int64_t[]){0, 0, 3}, (int64_t[]){2, 5, 15}, NULL), w));
+    tuff_tensor *again = tuff_concat((tuff_tensor *[]){squared, wide}, 2, 2);
+    add_output(graph, tuff_matmul(tuff_slice(again, (int64_t[]){0, 0, 2}, (int64_t[]){2, 5, 14}, NULL), w));
+}
+
 static void many_axes(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -223,6 +248,7 @@ const hard_graph hard_graphs[] = {
     {"moved around", moved_around, true},
     {"whole vectors", whole_vectors, false},
     {"wide columns", wide_columns, false},
+    {"side by side", side_by_side, true},
     {"many axes", many_axes, false},
 };
 const int hard_graph_count = (int)(sizeof hard_graphs / sizeof hard_graphs[0]);

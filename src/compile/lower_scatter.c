@@ -256,8 +256,13 @@ static tuff_status put_back(lowered *with, int index, const split *of, int resul
     return finish_copy(with, index, copy.outputs[0].value == NO_VALUE ? TUFF_E_OOM_HOST : TUFF_OK, &copy);
 }
 
-static bool keeps_order(const split *of)
+/* Whether the result's own memory lies as the sums are made: list axes outermost, nothing in between. */
+static bool keeps_order(const lowered *with, const split *of)
 {
+    const view layout = tuff__fusion_layout(with->fusion, of->at),
+               contiguous = tuff__view_contiguous(of->at->outputs[0].shape);
+    if (!tuff__view_equal(&layout, &contiguous))
+        return false;
     for (int i = 0; i < of->rank; ++i)
         if (of->order[i] != i)
             return false;
@@ -270,7 +275,7 @@ tuff_status tuff__lower_scatter(lowered *with, int index)
     const split of = split_axes(with->fusion, at);
     int source, x, result = at->id;
     TRY(ordered_operand(with, index, &of, 0, &x));
-    if (!keeps_order(&of))
+    if (!keeps_order(with, &of))
         result = tuff__buffer_add(with, with->buffers[at->id].dtype, tuff_shape_count(at->outputs[0].shape));
     const int64_t counts = MOST_BLOCKS * of.keys;
     scratch use = {.list = tuff__buffer_add(with, TUFF_I32, of.list_size),

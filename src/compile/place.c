@@ -36,6 +36,15 @@ static bool has_memory_elsewhere(const struct fusion *fusion, const node *at)
     return tuff__is_source(at) || fusion->facts[at->id].placed != NULL || at->op == OP_CONCAT;
 }
 
+/* Whether inner is this part's alone: two parts may be views of one node. */
+static bool is_own(const struct fusion *fusion, const node *concat, const node *movement, const node *inner)
+{
+    for (int i = 0; i < concat->input_count; ++i)
+        if (concat->inputs[i]->node == inner)
+            return false;
+    return movement->op == OP_RESHAPE || fusion->facts[inner->id].consumer_count == 1;
+}
+
 /* Follows reshapes and permutes back to what computes the part. */
 static destination find(const struct fusion *fusion, const node *concat, int index, int64_t start)
 {
@@ -43,7 +52,8 @@ static destination find(const struct fusion *fusion, const node *concat, int ind
     while ((found.at->op == OP_RESHAPE || found.at->op == OP_PERMUTE) && !fusion->facts[found.at->id].forced) {
         const node *inner = found.at->inputs[0]->node;
         view place = found.place;
-        if (has_memory_elsewhere(fusion, inner) || !move_back(found.at, &place))
+        if (has_memory_elsewhere(fusion, inner) || !is_own(fusion, concat, found.at, inner) ||
+            !move_back(found.at, &place))
             break;
         found.at = inner;
         found.place = place;

@@ -123,25 +123,30 @@ static tuff_tensor *simplify_identity(op_code op, tuff_tensor *const *inputs)
     return NULL;
 }
 
+/* Whether memory holds it before the plan runs. */
+static bool is_held(const tuff_tensor *x)
+{
+    return x->node->op == OP_INPUT || x->node->op == OP_ARRAY || x->node->op == OP_CONSTANT;
+}
+
 /* A value that its own memory must hold: sources get an identity node, which becomes a copy. */
 static tuff_tensor *with_memory(tuff_graph *graph, tuff_tensor *x)
 {
-    const op_code op = x->node->op;
-    if (op != OP_INPUT && op != OP_ARRAY && op != OP_CONSTANT)
+    if (!is_held(x))
         return x;
     return tuff__share_node(graph, OP_RESHAPE, x->dtype, x->shape, &x, 1, NULL);
 }
 
-/* Parts that are sources, or occur twice, get nodes of their own, so that each can be written in its place. */
+/* Parts that are sources, or occur twice, get nodes of their own, never shared, so that each can be written in its
+   place. */
 static void separate_parts(tuff_graph *graph, tuff_tensor **inputs, int count)
 {
-    for (int i = 0; i < count; ++i) {
-        bool again = false;
-        for (int k = 0; k < i && !again; ++k)
-            again = inputs[k] == inputs[i];
-        inputs[i] = again
-                        ? tuff__node_create(graph, OP_RESHAPE, inputs[i]->dtype, inputs[i]->shape, &inputs[i], 1, NULL)
-                        : with_memory(graph, inputs[i]);
+    for (int i = count - 1; i >= 0; --i) {
+        bool separate = is_held(inputs[i]);
+        for (int k = 0; k < i && !separate; ++k)
+            separate = inputs[k] == inputs[i];
+        if (separate)
+            inputs[i] = tuff__node_create(graph, OP_RESHAPE, inputs[i]->dtype, inputs[i]->shape, &inputs[i], 1, NULL);
     }
 }
 
