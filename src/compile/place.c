@@ -36,6 +36,20 @@ static bool has_memory_elsewhere(const struct fusion *fusion, const node *at)
     return tuff__is_source(at) || fusion->facts[at->id].placed != NULL || at->op == OP_CONCAT;
 }
 
+/* What must also be copied elsewhere as a whole has to lie in one piece. */
+static bool is_whole_piece(const destination *part)
+{
+    view contiguous = tuff__view_contiguous(part->at->outputs[0].shape);
+    contiguous.offset = part->place.offset;
+    return tuff__view_equal(&contiguous, &part->place);
+}
+
+/* Attention writes whole tensors only. */
+static bool needs_whole_piece(const struct fusion *fusion, const node *at)
+{
+    return fusion->facts[at->id].kept || tuff__op_is_attention(at->op);
+}
+
 /* Whether inner is this part's alone: two parts may be views of one node. */
 static bool is_own(const struct fusion *fusion, const node *concat, const node *movement, const node *inner)
 {
@@ -55,18 +69,12 @@ static destination find(const struct fusion *fusion, const node *concat, int ind
         if (has_memory_elsewhere(fusion, inner) || !is_own(fusion, concat, found.at, inner) ||
             !move_back(found.at, &place))
             break;
-        found.at = inner;
-        found.place = place;
+        const destination next = {.at = inner, .place = place};
+        if (tuff__op_is_attention(inner->op) && !is_whole_piece(&next))
+            break;
+        found = next;
     }
     return found;
-}
-
-/* What must also be copied elsewhere as a whole has to lie in one piece. */
-static bool is_whole_piece(const destination *part)
-{
-    view contiguous = tuff__view_contiguous(part->at->outputs[0].shape);
-    contiguous.offset = part->place.offset;
-    return tuff__view_equal(&contiguous, &part->place);
 }
 
 static bool can_be_placed(const struct fusion *fusion, const node *concat)
@@ -74,7 +82,7 @@ static bool can_be_placed(const struct fusion *fusion, const node *concat)
     int64_t start = 0;
     for (int i = 0; i < concat->input_count; ++i) {
         const destination part = find(fusion, concat, i, start);
-        if (has_memory_elsewhere(fusion, part.at) || (fusion->facts[part.at->id].kept && !is_whole_piece(&part)))
+        if (has_memory_elsewhere(fusion, part.at) || (needs_whole_piece(fusion, part.at) && !is_whole_piece(&part)))
             return false;
         start += concat->inputs[i]->shape.extent[concat->attributes.axis];
     }
