@@ -134,6 +134,18 @@ static void lower_row(lowered *with, launch *of)
     set_fixed(of, (int64_t[]){rows, columns, runs}, 3);
 }
 
+/* Vectors of columns that one item owns: the wider its stretch of a row, the faster memory is, but all compute units
+   want work, and what the item adds up stays in the nearest cache. */
+static int64_t column_vectors(const lowered *with, const fused_chain *chain, int64_t rows, int64_t vectors)
+{
+    const int sums = chain->reduction_count < 1 ? 1 : chain->reduction_count;
+    const int64_t most = tuff__divide_up(tuff__tuned(with, TUNABLE_column_register_vectors), sums);
+    const int64_t items = 2 * (int64_t)tuff__device_info(with->device)->compute_units;
+    const int64_t share = rows * vectors / (items < 1 ? 1 : items);
+    const int64_t wanted = share < 1 ? 1 : share > most ? most : share;
+    return tuff__divide_up(vectors, tuff__divide_up(vectors, wanted));
+}
+
 static void lower_column(lowered *with, launch *of)
 {
     const fused_chain *chain = &of->chain;
@@ -144,9 +156,13 @@ static void lower_column(lowered *with, launch *of)
     of->vec = local || !reduces_floats(chain) ? 1 : tuff__vector_width(with, columns);
     of->local_size =
         (uint32_t)tuff__tuned(with, local ? TUNABLE_column_local_local_size : TUNABLE_column_register_local_size);
-    const int64_t tiles = tuff__divide_up(columns, local ? 32 : of->vec), items = rows * tiles;
+    const int64_t vectors =
+        local || of->vec == 1 ? 1 : column_vectors(with, chain, rows, tuff__divide_up(columns, of->vec));
+    const int64_t tiles = tuff__divide_up(columns, local ? 32 : vectors * of->vec), items = rows * tiles;
     of->groups = (uint64_t)(local ? items : tuff__divide_up(items, of->local_size));
-    snprintf(of->defines, sizeof of->defines, "#define COLUMN_TAIL %d\n", columns % of->vec != 0);
+    snprintf(of->defines, sizeof of->defines,
+             "#define COLUMN_TAIL %d\n#define COLUMN_VECTORS %d\n#define ROWS_AT_ONCE %d\n", columns % of->vec != 0,
+             (int)vectors, tuff__tuned(with, TUNABLE_column_register_rows_at_once));
     set_fixed(of, (int64_t[]){items, columns, tiles, runs}, 4);
 }
 

@@ -62,18 +62,29 @@ typedef struct expansion {
     text *body;
 } expansion;
 
-static const char *const names_of_texts[] = {"$row",        "$run",          "$vector",       "$scalar",
-                                             "$clear",      "$reset_vector", "$reset_scalar", "$add_vector",
-                                             "$add_scalar", "$combine"};
-
 static const text *text_named(const pass_texts *texts, const line *splice)
 {
-    const text *all[] = {&texts->row,        &texts->run,          &texts->vector,       &texts->scalar,
-                         &texts->clear,      &texts->reset_vector, &texts->reset_scalar, &texts->add_vector,
-                         &texts->add_scalar, &texts->combine};
+    const struct {
+        const char *name;
+        const text *text;
+    } all[] = {{"$row", &texts->row},
+               {"$run", &texts->run},
+               {"$vector", &texts->vector},
+               {"$scalar", &texts->scalar},
+               {"$declare", &texts->declare},
+               {"$each_run", &texts->each_run},
+               {"$open", &texts->open},
+               {"$fetch", &texts->fetch},
+               {"$close", &texts->close},
+               {"$clear", &texts->clear},
+               {"$reset_vector", &texts->reset_vector},
+               {"$reset_scalar", &texts->reset_scalar},
+               {"$add_vector", &texts->add_vector},
+               {"$add_scalar", &texts->add_scalar},
+               {"$combine", &texts->combine}};
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
-        if (splice->length == strlen(names_of_texts[i]) && starts(splice, names_of_texts[i]))
-            return all[i];
+        if (splice->length == strlen(all[i].name) && starts(splice, all[i].name))
+            return all[i].text;
     return NULL;
 }
 

@@ -15,8 +15,8 @@ typedef struct affine {
 } affine;
 
 typedef enum value_kind {
-    VALUE_LOAD, /* an element of a buffer at the address */
-    VALUE_LOOKUP, /* a buffer's element at address + args[0]·step; NaN or 0 where args[0] is outside 0 .. extent-1 */
+    VALUE_LOAD,     /* an element of a buffer at the address */
+    VALUE_LOOKUP,   /* a buffer's element at address + args[0]·step; NaN or 0 where args[0] is outside 0 .. extent-1 */
     VALUE_CONSTANT, /* constant */
     VALUE_INDEX,    /* the address itself, i32 */
     VALUE_RANDOM,   /* tuff_random: the address is the counter, args[0] the step */

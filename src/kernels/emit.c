@@ -169,10 +169,44 @@ static void emit_frame(emitter *with, const chain_reduction *reduction, bool vec
     tuff__text_add(vector ? &texts->reset_vector : &texts->reset_scalar, "%s part%d = %s%s%s);\n", type, number, open,
                    splat, start);
     accumulate(reduction, dtype, vector, total, number, part, vector ? &texts->add_vector : &texts->add_scalar);
-    if (!row)
-        tuff__text_add(&texts->combine, "%s v%d = total%d;\n", type, number, number);
-    if (!row && !vector && dtype == TUFF_F32)
+    if (row)
+        return;
+    tuff__text_add(&texts->combine, "%s v%d = total%d;\n", type, number, number);
+    if (dtype == TUFF_F32)
         tuff__text_add(&texts->combine, "REDUCE_%s(v%d);\n", reduction->op == OP_SUM ? "SUM" : "MAX", number);
+}
+
+/* The same for columns in vectors: arrays over the vectors that an item owns. */
+static void emit_column_frame(emitter *with, const chain_reduction *reduction)
+{
+    pass_texts *texts = with->texts;
+    const int number = reduction->result;
+    const tuff_dtype dtype = with->chain->values[number].dtype;
+    const char *start = start_value(reduction, dtype), *type = tuff__type_name(dtype, true);
+    tuff__text_add(&texts->declare, "%s totals%d VECTOR_ARRAY;\n%s parts%d VECTOR_ARRAY;\n", type, number, type,
+                   number);
+    tuff__text_add(&texts->clear, "totals%d OF_VECTOR = %sSPLAT(%s);\n", number, tuff__prefix(dtype), start);
+    tuff__text_add(&texts->reset_vector, "parts%d OF_VECTOR = %sSPLAT(%s);\n", number, tuff__prefix(dtype), start);
+    tuff__text_add(&texts->open, "%s part%d = parts%d OF_VECTOR;\n", type, number, number);
+    tuff__text_add(&texts->close, "parts%d OF_VECTOR = part%d;\n", number, number);
+    if (reduction->op == OP_SUM)
+        tuff__text_add(&texts->add_vector, "totals%d OF_VECTOR = totals%d OF_VECTOR + parts%d OF_VECTOR;\n", number,
+                       number, number);
+    else
+        tuff__text_add(&texts->add_vector, "totals%d OF_VECTOR = %sMAX_v(totals%d OF_VECTOR, parts%d OF_VECTOR);\n",
+                       number, tuff__prefix(dtype), number, number);
+}
+
+/* What earlier passes reduced, for a vector of columns. */
+static void emit_column_results(emitter *with, int pass)
+{
+    for (int i = 0; i < with->chain->reduction_count; ++i) {
+        const chain_reduction *reduction = &with->chain->reductions[i];
+        const int number = reduction->result;
+        if (reduction->stage < pass)
+            tuff__text_add(&with->texts->open, "%s v%d = totals%d OF_VECTOR;\n",
+                           tuff__type_name(with->chain->values[number].dtype, true), number, number);
+    }
 }
 
 /* Rows: the vector's lanes and the tail become one value, then the lanes of the group do (REDUCE_... of the body). */
@@ -196,10 +230,15 @@ static void emit_points(emitter *with, int pass, bool vector)
 {
     const fused_chain *chain = with->chain;
     with->vector = vector;
+    if (vector && with->walk == WALK_COLUMN)
+        emit_column_results(with, pass);
     for (int i = 0; i < chain->reduction_count; ++i)
         if (chain->reductions[i].stage == pass && with->walk != WALK_SCAN) {
             emit_reduction(with, &chain->reductions[i], vector);
-            emit_frame(with, &chain->reductions[i], vector);
+            if (vector && with->walk == WALK_COLUMN)
+                emit_column_frame(with, &chain->reductions[i]);
+            else
+                emit_frame(with, &chain->reductions[i], vector);
         }
     for (int i = 0; i < chain->output_count; ++i) {
         const chain_output *output = &chain->outputs[i];
@@ -224,32 +263,33 @@ static void emit_scan(emitter *with)
     tuff__text_add(out, "STORE_%s(b%d, %s, total);\n", tuff_dtype_name(buffer->dtype), output->buffer, where.text);
 }
 
+enum { TEXT_COUNT = sizeof(pass_texts) / sizeof(text) };
+
+/* pass_texts holds nothing but texts. */
 static tuff_status texts_status(const emitter *with)
 {
-    const pass_texts *texts = with->texts;
-    const text *all[] = {&texts->row,        &texts->run,          &texts->vector,       &texts->scalar,
-                         &texts->clear,      &texts->reset_vector, &texts->reset_scalar, &texts->add_vector,
-                         &texts->add_scalar, &texts->combine};
-    for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
-        TRY(tuff__text_status(all[i]));
+    const text *all = &with->texts->row;
+    for (int i = 0; i < TEXT_COUNT; ++i)
+        TRY(tuff__text_status(&all[i]));
     return with->status;
 }
 
 tuff_status tuff__emit_pass(emitter *with, int pass, emit_mode mode, pass_texts *texts)
 {
-    enum { ROW = 1, RUN = 2, ELEMENT = 4 };
     with->texts = texts;
     if (with->walk == WALK_SCAN) {
         emit_scan(with);
         return texts_status(with);
     }
-    forget(with,
-           ELEMENT | (with->walk == WALK_COLUMN && pass > 0 ? 0 : RUN) | (pass == 0 && mode == EMIT_SCALAR ? ROW : 0));
+    /* Scalar columns keep what does not vary along rows for all passes; a vector of columns comes anew with each. */
+    const bool kept = with->walk == WALK_COLUMN && mode == EMIT_SCALAR && pass > 0;
+    forget(with, PLACE_ELEMENT | PLACE_LOOP | PLACE_FETCHED | (kept ? 0 : PLACE_RUN) |
+                     (pass == 0 && mode == EMIT_SCALAR ? PLACE_ROW : 0));
     /* A result narrower than a vector has none: its address does not even move along the vector axis. */
     const bool narrow = with->walk == WALK_MATMUL && with->chain->extent[with->vector_axis] < with->vec;
     if (mode != EMIT_SCALAR && with->vec > 1 && !narrow)
         emit_points(with, pass, true);
-    forget(with, ELEMENT);
+    forget(with, PLACE_ELEMENT);
     if (mode != EMIT_VECTOR)
         emit_points(with, pass, false);
     for (int i = 0; i < with->chain->reduction_count && with->walk == WALK_ROW; ++i)
@@ -263,13 +303,17 @@ tuff_status tuff__emit_finish(emitter *with, bool vector, text *out)
     pass_texts texts = {.row = {0}};
     with->texts = &texts;
     with->vector = vector;
-    forget(with, 4);
+    const bool columns = vector && with->walk == WALK_COLUMN;
+    forget(with, PLACE_ELEMENT | (columns ? PLACE_RUN : 0));
+    if (columns)
+        emit_column_results(with, tuff__emit_pass_count(with));
     text stores = {0};
     for (int i = 0; i < with->chain->output_count; ++i)
         if (!with->chain->outputs[i].every_point)
             tuff__emit_store(with, i, &stores);
-    tuff__text_add(out, "%s%s%s%s", tuff__text_get(&texts.row), tuff__text_get(&texts.run),
-                   tuff__text_get(vector ? &texts.vector : &texts.scalar), tuff__text_get(&stores));
+    tuff__text_add(out, "%s%s%s%s%s", tuff__text_get(&texts.open), tuff__text_get(&texts.row),
+                   tuff__text_get(&texts.run), tuff__text_get(vector ? &texts.vector : &texts.scalar),
+                   tuff__text_get(&stores));
     tuff_status status = texts_status(with);
     if (status == TUFF_OK)
         status = tuff__text_status(&stores);
@@ -281,8 +325,7 @@ tuff_status tuff__emit_finish(emitter *with, bool vector, text *out)
 
 void tuff__pass_texts_free(pass_texts *texts)
 {
-    text *all[] = {&texts->row,          &texts->run,          &texts->vector,     &texts->scalar,     &texts->clear,
-                   &texts->reset_vector, &texts->reset_scalar, &texts->add_vector, &texts->add_scalar, &texts->combine};
-    for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
-        tuff__text_free(all[i]);
+    text *all = &texts->row;
+    for (int i = 0; i < TEXT_COUNT; ++i)
+        tuff__text_free(&all[i]);
 }

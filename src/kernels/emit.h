@@ -19,6 +19,9 @@ typedef struct pass_texts {
     text row; /* once before the pass */
     text run; /* inside the outer loop axes (or, for columns, before them) */
     text vector, scalar;
+    /* Columns in vectors, several of which an item owns (number j of them): arrays over them; what varies along rows
+       alone, once a row; what each vector needs of both, and hands back. */
+    text declare, each_run, open, fetch, close;
     text clear, reset_vector, reset_scalar, add_vector, add_scalar, combine;
 } pass_texts;
 
@@ -36,6 +39,7 @@ typedef struct emitter {
     unsigned char *placed; /* per address: the parts written so far */
     bool *uniform;         /* per value: the same for all lanes of a vector, though it varies from vector to vector */
     bool vector;           /* writing vectors now */
+    int loop_depth;        /* > 0 while writing what varies along the loop of columns alone */
     pass_texts *texts;
     tuff_status status;
 } emitter;

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PLACE_ROW = 1, PLACE_RUN = 2, PLACE_ELEMENT = 4 };
-
 snippet tuff__format(const char *format, ...)
 {
     snippet result;
@@ -106,6 +104,8 @@ static int place_of(const emitter *with, uint32_t varies)
     const bool in_loop = (varies & loop_mask(with)) != 0, along = varies_along_vector(with, varies);
     switch (with->walk) {
     case WALK_COLUMN:
+        if (with->vector && in_loop && !along)
+            return PLACE_LOOP;
         return in_loop ? PLACE_ELEMENT : along ? PLACE_RUN : PLACE_ROW;
     case WALK_ROW:
         return along ? PLACE_ELEMENT : in_loop ? PLACE_RUN : PLACE_ROW;
@@ -122,6 +122,8 @@ static text *text_of(emitter *with, int place)
         return &with->texts->row;
     if (place == PLACE_RUN)
         return &with->texts->run;
+    if (place == PLACE_LOOP)
+        return &with->texts->each_run;
     return with->vector ? &with->texts->vector : &with->texts->scalar;
 }
 
@@ -169,7 +171,7 @@ snippet tuff__emit_base(emitter *with, int number, const affine *address, int bu
         }
     if (!moves || with->walk == WALK_MATMUL)
         return sum;
-    const int place = with->walk == WALK_ROW ? PLACE_RUN : PLACE_ELEMENT;
+    const int place = with->walk == WALK_ROW ? PLACE_RUN : with->loop_depth > 0 ? PLACE_LOOP : PLACE_ELEMENT;
     if (!(with->placed[number] & place)) {
         with->placed[number] |= (unsigned char)place;
         tuff__text_add(text_of(with, place), "const int r%d = %s;\n", number, sum.text);
@@ -434,6 +436,18 @@ static snippet write_kind(emitter *with, const chain_value *of, int number, bool
     }
 }
 
+/* Keeps a value of a row for the vectors of columns that follow. */
+static void fetch(emitter *with, const chain_value *of, int index)
+{
+    if (with->named[index] & PLACE_FETCHED)
+        return;
+    with->named[index] |= PLACE_FETCHED;
+    const char *type = tuff__type_name(of->dtype, false);
+    tuff__text_add(&with->texts->declare, "%s w%d RUN_ARRAY;\n", type, index);
+    tuff__text_add(&with->texts->each_run, "w%d OF_RUN = v%d;\n", index, index);
+    tuff__text_add(&with->texts->fetch, "%s v%d = w%d OF_RUN;\n", type, index, index);
+}
+
 snippet tuff__emit_value(emitter *with, int index, bool wide)
 {
     const chain_value *of = &with->chain->values[index];
@@ -447,10 +461,14 @@ snippet tuff__emit_value(emitter *with, int index, bool wide)
         const int place = place_of(with, of->varies);
         if (!(with->named[index] & place)) {
             with->named[index] |= (unsigned char)place;
+            with->loop_depth += place == PLACE_LOOP;
             const snippet expression = write_kind(with, of, index, vector);
+            with->loop_depth -= place == PLACE_LOOP;
             tuff__text_add(text_of(with, place), "%s v%d = %s;\n", tuff__type_name(of->dtype, vector), index,
                            expression.text);
         }
+        if (place == PLACE_LOOP && with->loop_depth == 0)
+            fetch(with, of, index);
     }
     return spread ? widen(of->dtype, name) : name;
 }

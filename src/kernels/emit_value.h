@@ -4,6 +4,15 @@
 
 #include "kernels/emit.h"
 
+/* Where a value is computed: the outermost place in which all it depends on is known. */
+enum {
+    PLACE_ROW = 1,
+    PLACE_RUN = 2,
+    PLACE_ELEMENT = 4,
+    PLACE_LOOP = 8,    /* columns in vectors: once a row of all vectors */
+    PLACE_FETCHED = 16 /* and known to each vector */
+};
+
 /* A short piece of text, by value. */
 typedef struct snippet {
     char text[320];
