@@ -48,8 +48,8 @@ static cli_end parse(int count, char **arguments, bench *self)
          0, NULL},
         {"--json", CLI_SWITCH, &self->json, NULL, "for programs: one object, every sample in it", 0, 0, NULL},
         {"--markdown", CLI_TEXT, &self->markdown_path, "FILE", "tables for bench/results; - is the output", 0, 0, NULL},
-        {"--peer", CLI_TEXT, &self->peer_command, "COMMAND", "a program that does the same works: see bench/peers", 0,
-         0, NULL},
+        {"--peer", CLI_TEXTS, &self->peer_commands, "COMMAND",
+         "a program that does the same works: see bench/peers; may be given several times", 0, 0, NULL},
     };
     return cli_parse_all(&verb_bench, options, sizeof options / sizeof *options, count, arguments, &self->suites);
 }
@@ -76,7 +76,7 @@ static int open_all(bench *self)
         return code;
     if (tuff_device_information(self->device, &self->info) != TUFF_OK || bench_peaks_create(self) != TUFF_OK)
         return cli_fail_library(&verb_bench, "the device's peak");
-    if (bench_peer_start(self) != TUFF_OK)
+    if (bench_peers_start(self) != TUFF_OK)
         return cli_fail_library(&verb_bench, "the peer");
     if (!self->markdown_path)
         return EXIT_DONE;
@@ -86,7 +86,7 @@ static int open_all(bench *self)
 
 static int close_all(bench *self, int code)
 {
-    bench_peer_end(self);
+    bench_peers_end(self);
     bench_peaks_destroy(self);
     tuff_device_close(self->device);
     if (self->markdown && self->markdown != stdout && (ferror(self->markdown) | fclose(self->markdown)) != 0 &&
@@ -114,6 +114,7 @@ static int run_bench(int count, char **arguments)
     }
     cli_texts_free(&self.suites);
     cli_texts_free(&self.shapes);
+    cli_texts_free(&self.peer_commands);
     return code;
 }
 

@@ -72,16 +72,17 @@ struct bench_peer; /* bench_peer.c */
 typedef enum bench_format { BENCH_TEXT, BENCH_JSON } bench_format;
 
 typedef struct bench {
-    cli_texts suites, shapes;
-    const char *device_name, *markdown_path, *peer_command;
+    cli_texts suites, shapes, peer_commands;
+    const char *device_name, *markdown_path;
     int64_t round_count;
     bool quick, json;
     tuff_device *device;
     tuff_device_info info;
     struct bench_peak *flops, *copy; /* NULL on the reference device */
-    struct bench_peer *peer;         /* NULL without --peer */
-    FILE *markdown;                  /* NULL without --markdown */
-    int printed;                     /* works */
+    struct bench_peer *peers;        /* one a --peer */
+    int peer_count;
+    FILE *markdown; /* NULL without --markdown */
+    int printed;    /* works */
     const char *last_suite;
 } bench;
 
@@ -122,10 +123,10 @@ tuff_status bench_clblast_add(bench *self, bench_work *work, const bench_product
 const char *bench_blas_absence(void); /* NULL where it is there */
 const char *bench_clblast_absence(const bench *self);
 
-/* bench_peer.c: another program as contestants. */
-tuff_status bench_peer_start(bench *self);
-void bench_peer_end(bench *self);
-tuff_status bench_peer_add(bench *self, bench_work *work);
+/* bench_peer.c: other programs as contestants. */
+tuff_status bench_peers_start(bench *self);
+void bench_peers_end(bench *self);
+tuff_status bench_peers_add(bench *self, bench_work *work);
 
 /* The suites. */
 tuff_status bench_matmul(bench *self);

@@ -16,9 +16,10 @@
 
 /* Multiply-adds of the matrices, forward and twice backward, and of the causal half of attention, forward and two and a
    half times backward. */
-static double step_operations(const model_config *config, int64_t batch)
+static double step_operations(const bench_job *job)
 {
-    const double tokens = (double)(batch * config->context), width = (double)config->width;
+    const model_config *config = &job->config;
+    const double tokens = (double)(job->batch * config->context), width = (double)config->width;
     const double layers = (double)config->layers, vocabulary = (double)config->vocabulary;
     const double matrices = 3 * 2 * tokens * (layers * 12 * width * width + vocabulary * width);
     return matrices + 3.5 * 2 * tokens * (double)config->context * width * layers;
@@ -79,11 +80,27 @@ static tuff_status copy_parameters(tuff_device *device, plain_gpt *to, const mod
     return status;
 }
 
-static tuff_status add_plain(bench *self, bench_work *work)
+static plain_gpt *create_plain(const bench_job *job)
 {
-    const model_config config = bench_model_config(self);
+    const model_config *config = &job->config;
     const tuff_optimizer_options rule = bench_optimizer_options();
-    const int64_t batch = bench_model_batch(self);
+    return plain_gpt_create(&(plain_gpt_options){.layers = (int)config->layers,
+                                                 .heads = (int)config->heads,
+                                                 .width = (int)config->width,
+                                                 .context = (int)config->context,
+                                                 .vocabulary = (int)config->vocabulary,
+                                                 .batch = (int)job->batch,
+                                                 .learning_rate = (float)rule.learning_rate,
+                                                 .beta1 = (float)rule.beta1,
+                                                 .beta2 = (float)rule.beta2,
+                                                 .epsilon = 1e-8f,
+                                                 .weight_decay = (float)rule.weight_decay,
+                                                 .clip_norm = (float)rule.clip_norm});
+}
+
+static tuff_status add_plain(bench *self, bench_work *work, const bench_job *job)
+{
+    size_t size = 0;
     bench_contestant *item = bench_add(work, BENCH_PEER, "plain C, OpenMP");
     plain_training *made = item ? tuff__calloc(1, sizeof *made) : NULL;
     if (!made)
@@ -92,24 +109,11 @@ static tuff_status add_plain(bench *self, bench_work *work)
     item->run = plain_run;
     item->read = plain_read;
     item->destroy = plain_destroy;
-    const plain_gpt_options options = {.layers = (int)config.layers,
-                                       .heads = (int)config.heads,
-                                       .width = (int)config.width,
-                                       .context = (int)config.context,
-                                       .vocabulary = (int)config.vocabulary,
-                                       .batch = (int)batch,
-                                       .learning_rate = (float)rule.learning_rate,
-                                       .beta1 = (float)rule.beta1,
-                                       .beta2 = (float)rule.beta2,
-                                       .epsilon = 1e-8f,
-                                       .weight_decay = (float)rule.weight_decay,
-                                       .clip_norm = (float)rule.clip_norm};
-    made->model = plain_gpt_create(&options);
-    made->windows = tuff__alloc((size_t)(batch * (config.context + 1)) * sizeof *made->windows);
+    made->model = create_plain(job);
+    made->windows = bench_windows(job, &size);
     if (!made->model || !made->windows)
         return FAIL(TUFF_E_OOM_HOST, "bench: no memory for the plain C form");
-    TRY(copy_parameters(self->device, made->model, &config));
-    bench_windows(&config, batch, made->windows);
+    TRY(copy_parameters(self->device, made->model, &job->config));
     for (int i = 0; i < BENCH_LOSSES; i++)
         made->losses[i] = plain_gpt_step(made->model, made->windows);
     return TUFF_OK;
@@ -175,15 +179,15 @@ static tuff_status add_plan_facts(bench_work *work, const bench_training *fused,
     return TUFF_OK;
 }
 
-static tuff_status add_forms(bench *self, bench_work *work)
+static tuff_status add_forms(bench *self, bench_work *work, const bench_job *job)
 {
     bench_training *fused, *unfused;
-    TRY(bench_training_add(self, work, "tuff", TUFF_FUSE_ALL, &fused));
+    TRY(bench_training_add(self, work, job, "tuff", TUFF_FUSE_ALL, &fused));
     bench_add_fact(work, "compile", fused->compile_seconds, "s");
     bench_add_fact(work, "programs compiled for it, not from the cache", (double)fused->fresh_programs, "");
-    TRY(bench_training_add(self, work, "tuff, unfused", TUFF_FUSE_NONE, &unfused));
+    TRY(bench_training_add(self, work, job, "tuff, unfused", TUFF_FUSE_NONE, &unfused));
 #if TUFF_WITH_PLAIN_GPT
-    TRY(add_plain(self, work));
+    TRY(add_plain(self, work, job));
 #endif
     TRY(add_plan_facts(work, fused, unfused));
     if (strcmp(self->info.selector, "reference") == 0)
@@ -194,12 +198,13 @@ static tuff_status add_forms(bench *self, bench_work *work)
 
 tuff_status bench_gpt(bench *self)
 {
-    const model_config config = bench_model_config(self);
-    const int64_t batch = bench_model_batch(self);
-    bench_work work;
-    if (!bench_begin(self, &work, "gpt", "step %dx%d T%d B%d", (int)config.layers, (int)config.width,
-                     (int)config.context, (int)batch))
-        return TUFF_OK;
-    work.operations = step_operations(&config, batch);
-    return bench_do(self, &work, add_forms(self, &work));
+    bench_job job;
+    for (int i = 0; bench_job_at(self, i, &job); i++) {
+        bench_work work;
+        if (!bench_begin(self, &work, "gpt", "step %s", JOB_TEXT(&job)))
+            continue;
+        work.operations = step_operations(&job);
+        TRY(bench_do(self, &work, add_forms(self, &work, &job)));
+    }
+    return TUFF_OK;
 }

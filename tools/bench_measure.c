@@ -254,7 +254,7 @@ static tuff_status evaluate(const bench *self, bench_work *work)
 
 static tuff_status measure(bench *self, bench_work *work)
 {
-    TRY(bench_peer_add(self, work));
+    TRY(bench_peers_add(self, work));
     TRY(bench_peaks_add(self, work));
     for (int i = 0; i < work->count; i++)
         TRY(warm_up(self, &work->items[i]));

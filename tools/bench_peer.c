@@ -5,6 +5,7 @@
    program. */
 #define _POSIX_C_SOURCE 200809L
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,12 @@ static void run_command(const char *command, int input, int output)
     _exit(127);
 }
 
+/* Peers that start later must not hold the ends of this one's pipes, or it never sees its input end. */
+static void keep_from_children(int end)
+{
+    fcntl(end, F_SETFD, FD_CLOEXEC);
+}
+
 static tuff_status start(bench_peer *self, const char *command)
 {
     int to[2], from[2];
@@ -58,6 +65,8 @@ static tuff_status start(bench_peer *self, const char *command)
         close(to[0]), close(to[1]);
         return FAIL(TUFF_E_IO, "--peer: no pipe");
     }
+    keep_from_children(to[1]);
+    keep_from_children(from[0]);
     self->process = fork();
     if (self->process == 0) {
         close(to[1]), close(from[0]);
@@ -69,30 +78,39 @@ static tuff_status start(bench_peer *self, const char *command)
     return self->process > 0 && self->to && self->from ? TUFF_OK : FAIL(TUFF_E_IO, "--peer: it does not start");
 }
 
-tuff_status bench_peer_start(bench *self)
+tuff_status bench_peers_start(bench *self)
 {
-    if (!self->peer_command)
-        return TUFF_OK;
-    self->peer = tuff__calloc(1, sizeof *self->peer);
-    if (!self->peer)
+    const int count = self->peer_commands.count;
+    self->peers = tuff__calloc((size_t)count + 1, sizeof *self->peers);
+    if (!self->peers)
         return TUFF_E_OOM_HOST;
     signal(SIGPIPE, SIG_IGN); /* a peer that ended is a message, not our end */
-    TRY(start(self->peer, self->peer_command));
-    return ask(self->peer, "hello\n");
+    while (self->peer_count < count) {
+        const int index = self->peer_count++;
+        TRY(start(&self->peers[index], self->peer_commands.items[index]));
+    }
+    for (int i = 0; i < count; i++)
+        TRY(ask(&self->peers[i], "hello\n"));
+    return TUFF_OK;
 }
 
-void bench_peer_end(bench *self)
+static void end_peer(bench_peer *self)
 {
-    if (!self->peer)
-        return;
-    if (self->peer->to)
-        fclose(self->peer->to);
-    if (self->peer->from)
-        fclose(self->peer->from);
-    if (self->peer->process > 0)
-        waitpid(self->peer->process, NULL, 0);
-    tuff__free(self->peer);
-    self->peer = NULL;
+    if (self->to)
+        fclose(self->to);
+    if (self->from)
+        fclose(self->from);
+    if (self->process > 0)
+        waitpid(self->process, NULL, 0);
+}
+
+void bench_peers_end(bench *self)
+{
+    for (int i = 0; i < self->peer_count; i++)
+        end_peer(&self->peers[i]);
+    tuff__free(self->peers);
+    self->peers = NULL;
+    self->peer_count = 0;
 }
 
 static tuff_status peer_run(void *object, int count, bench_sample *sample)
@@ -112,17 +130,14 @@ static void peer_destroy(void *object)
     tuff__free(self);
 }
 
-tuff_status bench_peer_add(bench *self, bench_work *work)
+static tuff_status add_peer(bench_peer *peer, bench_work *work)
 {
-    bench_peer *peer = self->peer;
-    if (!peer)
-        return TUFF_OK;
+    char names[sizeof peer->line];
+    int index = 0;
     TRY(ask(peer, "work %s %s\n", work->suite, work->name));
     if (strncmp(peer->line, "names", 5) != 0)
         return FAIL(TUFF_E_FORMAT, "--peer: \"%s\" are no names", peer->line);
-    char names[sizeof peer->line];
     snprintf(names, sizeof names, "%s", peer->line + 5 + strspn(peer->line + 5, " "));
-    int index = 0;
     for (char *name = strtok(names, "|"); name; name = strtok(NULL, "|")) {
         bench_contestant *item = bench_add(work, BENCH_PEER, name);
         peer_contestant *made = item ? tuff__calloc(1, sizeof *made) : NULL;
@@ -134,5 +149,12 @@ tuff_status bench_peer_add(bench *self, bench_work *work)
         item->run = peer_run;
         item->destroy = peer_destroy;
     }
+    return TUFF_OK;
+}
+
+tuff_status bench_peers_add(bench *self, bench_work *work)
+{
+    for (int i = 0; i < self->peer_count; i++)
+        TRY(add_peer(&self->peers[i], work));
     return TUFF_OK;
 }

@@ -165,6 +165,19 @@ void bench_report_work(bench *self, const bench_work *work)
     self->printed++;
 }
 
+/* Threads that wanted a processor in the last minute, which tells whether figures can be trusted; -1 where the system does
+   not say. */
+static double load_before(void)
+{
+    double load = -1;
+    FILE *file = fopen("/proc/loadavg", "r");
+    if (file && fscanf(file, "%lf", &load) != 1)
+        load = -1;
+    if (file)
+        fclose(file);
+    return load;
+}
+
 /* Libraries that are not there are a part of the result. */
 static int absences(const bench *self, const char **out)
 {
@@ -187,7 +200,8 @@ static void begin_json(const bench *self, const char *const *absent, int absent_
     cli_print_json_text(self->info.driver);
     printf(", \"api\": ");
     cli_print_json_text(self->info.api);
-    printf(", \"compute_units\": %" PRIu32 "},\n\"absent\": [", self->info.compute_units);
+    printf(", \"compute_units\": %" PRIu32 "},\n\"load\": %.2f, \"absent\": [", self->info.compute_units,
+           load_before());
     for (int i = 0; i < absent_count; i++) {
         fputs(i > 0 ? ", " : "", stdout);
         cli_print_json_text(absent[i]);
@@ -203,11 +217,11 @@ static void begin_markdown(const bench *self, const char *const *absent, int abs
     if (parts)
         strftime(date, sizeof date, "%Y-%m-%d", parts);
     fprintf(self->markdown,
-            "# tuff %s on %s\n\n%s, %s, %s, %" PRIu32 " compute units, %s. %" PRId64
+            "# tuff %s on %s\n\n%s, %s, %s, %" PRIu32 " compute units, %s; load average before: %.2f. %" PRId64
             " rounds in turns; *ratio*: the time over that of the first row of the work, median of the rounds, so more "
             "than 1 means that the first row is faster.\n",
             tuff_version(), self->info.name, date, self->info.driver, self->info.api, self->info.compute_units,
-            self->info.selector, self->round_count);
+            self->info.selector, load_before(), self->round_count);
     for (int i = 0; i < absent_count; i++)
         fprintf(self->markdown, "%s.\n", absent[i]);
 }
@@ -219,8 +233,10 @@ void bench_report_begin(bench *self)
     if (self->json)
         begin_json(self, absent, count);
     else if (self->markdown != stdout)
-        printf("%s (%s), %s, %s\n%" PRId64 " rounds in turns; ratio: the time over that of the first row of a work\n",
-               self->info.name, self->info.selector, self->info.driver, self->info.api, self->round_count);
+        printf("%s (%s), %s, %s; load average before: %.2f\n%" PRId64
+               " rounds in turns; ratio: the time over that of the first row of a work\n",
+               self->info.name, self->info.selector, self->info.driver, self->info.api, load_before(),
+               self->round_count);
     for (int i = 0; i < count && !self->json && self->markdown != stdout; i++)
         printf("%s\n", absent[i]);
     if (self->markdown)

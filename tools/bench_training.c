@@ -6,17 +6,27 @@
 #include "base/thread.h"
 #include "tools/graphs.h"
 
-model_config bench_model_config(const bench *self)
+/* The job of the figures, and that of tuff train without options. */
+bool bench_job_at(const bench *self, int index, bench_job *out)
 {
-    if (self->quick)
-        return (model_config){
-            .form = MODEL_GPT, .layers = 2, .heads = 2, .width = 32, .context = 16, .vocabulary = 256};
-    return (model_config){.form = MODEL_GPT, .layers = 6, .heads = 6, .width = 384, .context = 256, .vocabulary = 256};
+    static const bench_job jobs[] = {
+        {{.form = MODEL_GPT, .layers = 6, .heads = 6, .width = 384, .context = 256, .vocabulary = 256}, 4},
+        {{.form = MODEL_GPT, .layers = 4, .heads = 4, .width = 128, .context = 128, .vocabulary = 256}, 8}};
+    static const bench_job quick = {
+        {.form = MODEL_GPT, .layers = 2, .heads = 2, .width = 32, .context = 16, .vocabulary = 256}, 2};
+    const int count = self->quick ? 1 : (int)(sizeof jobs / sizeof *jobs);
+    if (index >= count)
+        return false;
+    *out = self->quick ? quick : jobs[index];
+    return true;
 }
 
-int64_t bench_model_batch(const bench *self)
+const char *bench_job_text(const bench_job *job, char *buffer, size_t size)
 {
-    return self->quick ? 2 : 4;
+    const model_config *config = &job->config;
+    snprintf(buffer, size, "%dx%d H%d T%d B%d", (int)config->layers, (int)config->width, (int)config->heads,
+             (int)config->context, (int)job->batch);
+    return buffer;
 }
 
 /* Constant rate: every step is alike. */
@@ -26,10 +36,14 @@ tuff_optimizer_options bench_optimizer_options(void)
         .kind = TUFF_ADAMW, .learning_rate = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1, .clip_norm = 1};
 }
 
-void bench_windows(const model_config *config, int64_t batch, int32_t *windows)
+int32_t *bench_windows(const bench_job *job, size_t *size)
 {
-    for (int64_t i = 0; i < batch * (config->context + 1); i++)
-        windows[i] = (int32_t)((bench_value(5, i) + 1) * 0.5f * (float)config->vocabulary);
+    const int64_t count = job->batch * (job->config.context + 1);
+    *size = (size_t)count * sizeof(int32_t);
+    int32_t *windows = tuff__alloc(*size);
+    for (int64_t i = 0; windows && i < count; i++)
+        windows[i] = (int32_t)((bench_value(5, i) + 1) * 0.5f * (float)job->config.vocabulary);
+    return windows;
 }
 
 static void training_destroy(void *object)
@@ -48,18 +62,13 @@ static void training_destroy(void *object)
     tuff__free(self);
 }
 
-static size_t windows_size(const bench_training *self)
-{
-    return (size_t)(self->batch * (self->config.context + 1)) * sizeof *self->windows;
-}
-
 /* The host's part of a step is in the time: the next windows, as tuff train writes them. */
 static tuff_status training_run(void *object, int count, bench_sample *sample)
 {
     bench_training *self = object;
     (void)sample;
     for (int i = 0; i < count; i++) {
-        TRY(tuff_plan_write(self->plan, "windows", self->windows, windows_size(self)));
+        TRY(tuff_plan_write(self->plan, "windows", self->windows, self->windows_size));
         TRY(tuff_plan_run(self->plan));
     }
     return tuff_plan_wait(self->plan);
@@ -76,7 +85,7 @@ static tuff_status training_read(void *object, float *values, int64_t count)
 static tuff_status make_model(bench_training *self)
 {
     const tuff_optimizer_options options = bench_optimizer_options();
-    TRY(model_create(self->device, &self->config, &self->model));
+    TRY(model_create(self->device, &self->job.config, &self->model));
     TRY(model_initialize(&self->model, 1));
     self->optimizer = tuff_optimizer_create(self->model.parameters, &options);
     return self->optimizer ? TUFF_OK : tuff__last_status();
@@ -97,10 +106,9 @@ static tuff_status compile(bench_training *self, tuff_fuse_mode fuse)
 static tuff_status first_steps(bench_training *self)
 {
     float report[3]; /* loss, norm, rate */
-    self->windows = tuff__alloc(windows_size(self));
+    self->windows = bench_windows(&self->job, &self->windows_size);
     if (!self->windows)
         return TUFF_E_OOM_HOST;
-    bench_windows(&self->config, self->batch, self->windows);
     for (int i = 0; i < BENCH_LOSSES; i++) {
         TRY(training_run(self, 1, NULL));
         TRY(tuff_plan_read(self->plan, "report", report, sizeof report));
@@ -109,31 +117,30 @@ static tuff_status first_steps(bench_training *self)
     return TUFF_OK;
 }
 
-static bench_training *add(bench *self, bench_work *work, const char *name)
+static bench_training *add(bench *self, bench_work *work, const bench_job *job, const char *name)
 {
     bench_contestant *item = bench_add(work, BENCH_OURS, name);
     bench_training *made = item ? tuff__calloc(1, sizeof *made) : NULL;
     if (!made)
         return NULL;
     made->device = self->device;
-    made->config = bench_model_config(self);
-    made->batch = bench_model_batch(self);
+    made->job = *job;
     item->self = made;
     item->destroy = training_destroy;
     return made;
 }
 
-tuff_status bench_training_add(bench *self, bench_work *work, const char *name, tuff_fuse_mode fuse,
-                               bench_training **out)
+tuff_status bench_training_add(bench *self, bench_work *work, const bench_job *job, const char *name,
+                               tuff_fuse_mode fuse, bench_training **out)
 {
-    bench_training *made = add(self, work, name);
+    bench_training *made = add(self, work, job, name);
     if (!made)
         return tuff__last_status();
     work->items[work->count - 1].run = training_run;
     work->items[work->count - 1].read = training_read;
     work->result_count = BENCH_LOSSES;
     TRY(make_model(made));
-    made->graph = train_graph(made->device, &made->model, made->optimizer, made->batch);
+    made->graph = train_graph(made->device, &made->model, made->optimizer, made->job.batch);
     TRY(compile(made, fuse));
     if (out)
         *out = made;
@@ -182,16 +189,16 @@ static tuff_status fill_gradients(bench_training *self, int64_t count)
     return status;
 }
 
-tuff_status bench_update_add(bench *self, bench_work *work, const char *name, tuff_fuse_mode fuse)
+tuff_status bench_update_add(bench *self, bench_work *work, const bench_job *job, const char *name, tuff_fuse_mode fuse)
 {
-    bench_training *made = add(self, work, name);
+    bench_training *made = add(self, work, job, name);
     tuff_tensor *loss = NULL;
     int64_t offset = 0;
     if (!made)
         return tuff__last_status();
     work->items[work->count - 1].run = update_run;
     TRY(make_model(made));
-    TRY(fill_gradients(made, model_parameter_count(&made->config)));
+    TRY(fill_gradients(made, model_parameter_count(&made->job.config)));
     made->graph = tuff_graph_create(made->device);
     if (!made->graph)
         return tuff__last_status();

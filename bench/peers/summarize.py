@@ -1,35 +1,84 @@
-"""Prints what bench/compare-training measured: a folder of tuff-N.jsonl (logs of `tuff train`) and pytorch-N.json."""
+"""Prints what `tuff bench --json` measured beside its peers as one table: a row for each work and peer, the ratio of their
+time over tuff's with its quartiles over the rounds. --short: a row for each work, against the best of PyTorch's ways."""
 
 import argparse
 import json
-import pathlib
 import statistics
+import sys
 
-SKIP = 10  # steps at the start that both leave out
+UNITS = ((1, "s"), (1e-3, "ms"), (1e-6, "us"))
+ASIDE = ("unfused", "written out", "a wait")  # ways of tuff's own that are measured for comparison only
 
 
-def tuff_speed(path, tokens):
-    """Tokens per second between step SKIP and the last step of a log."""
-    rows = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
-    rows = [row for row in rows if "step" in row and row["step"] >= SKIP]
-    first, last = rows[0], rows[-1]
-    return tokens * (last["step"] - first["step"]) / (last["seconds"] - first["seconds"])
+def time_text(seconds):
+    scale, unit = next((u for u in UNITS if seconds >= u[0]), UNITS[-1])
+    return f"{seconds / scale:.3g} {unit}" if seconds / scale < 1000 else f"{seconds / scale:.0f} {unit}"
+
+
+def rate_text(one):
+    """In the unit of the limit that is nearer."""
+    if one["of_flops_peak"] > one["of_copy_peak"]:
+        return f"{one['gflops']:.0f} GFLOP/s ({one['of_flops_peak']:.2f})"
+    return f"{one['gbytes']:.1f} GB/s ({one['of_copy_peak']:.2f})" if one["of_copy_peak"] > 0 else ""
+
+
+def compare(ours, theirs):
+    """Median and quartiles of their time over ours, round by round, and the ratio of the least times, which a busy machine
+    bends least."""
+    ratios = [b / a for a, b in zip(ours["samples"], theirs["samples"])]
+    quartiles = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+    return dict(median=statistics.median(ratios), low=quartiles[0], high=quartiles[2],
+                least=min(theirs["samples"]) / min(ours["samples"]))
+
+
+def pairs(work):
+    ours = [c for c in work["contestants"] if c["kind"] == "tuff" and not any(a in c["name"] for a in ASIDE)]
+    others = [c for c in work["contestants"] if c["kind"] == "peer" or "unfused" in c["name"]]
+    return [(a, b) for a in ours[: len(ours) if work["suite"] == "matmul" else 1] for b in others]
+
+
+def fastest_ratio(rows):
+    """The peer that is hardest to beat."""
+    return min(rows, key=lambda row: row["ratio"]["median"])
+
+
+def rows_of(result, short):
+    for work in result["works"]:
+        rows = [
+            dict(suite=work["suite"], work=work["work"], tuff=a["name"], seconds=a["median"], rate=rate_text(a),
+                 peer=b["name"], peer_seconds=b["median"], rounds=min(a["rounds"], b["rounds"]), ratio=compare(a, b))
+            for a, b in pairs(work)
+        ]
+        if short:
+            by_ours = {row["tuff"]: [r for r in rows if r["tuff"] == row["tuff"] and "PyTorch" in r["peer"]] for row in rows}
+            rows = [fastest_ratio(each) for each in by_ours.values() if each]
+        yield from rows
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=pathlib.Path)
-    for name, default in dict(layers=4, heads=4, width=128, context=128, batch=8).items():
-        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("file", type=argparse.FileType("r"))
+    parser.add_argument("--short", action="store_true")
+    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    tokens = options.batch * options.context
-    ours = [tuff_speed(path, tokens) for path in sorted(options.folder.glob("tuff-*.jsonl"))]
-    rows = [json.loads(path.read_text()) for path in sorted(options.folder.glob("pytorch-*.json"))]
-    theirs = [row["tokens_per_second"] for row in rows]
-    for name, speeds in (("tuff", ours), (rows[0]["framework"], theirs)):
-        each = ", ".join(f"{speed:.0f}" for speed in speeds)
-        print(f"{name}: median {statistics.median(speeds):.0f} tokens/s of {each}")
-    print(f"ratio {statistics.median(ours) / statistics.median(theirs):.3f}")
+    result = json.load(options.file)
+    rows = list(rows_of(result, options.short))
+    if options.json:
+        json.dump(dict(device=result["device"], rounds=result["rounds"], rows=rows), sys.stdout, indent=1)
+        print()
+        return
+    print(f"{result['device']['driver']}; {result['rounds']} rounds; load before: {result['load']} on"
+          f" {result['device']['compute_units']} units\n")
+    print("| work | tuff | time | rate (of peak) | beside | time | ratio | quartiles | of the least |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for row in rows:
+        ratio = row["ratio"]
+        few = "" if row["rounds"] == result["rounds"] else f", {row['rounds']} rounds"
+        print(
+            f"| {row['suite']} {row['work']} | {row['tuff']} | {time_text(row['seconds'])} | {row['rate']} | {row['peer']} |"
+            f" {time_text(row['peer_seconds'])} | {ratio['median']:.2f} | {ratio['low']:.2f} to {ratio['high']:.2f}{few} |"
+            f" {ratio['least']:.2f} |"
+        )
 
 
 if __name__ == "__main__":
