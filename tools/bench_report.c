@@ -165,8 +165,8 @@ void bench_report_work(bench *self, const bench_work *work)
     self->printed++;
 }
 
-/* Threads that wanted a processor in the last minute, which tells whether figures can be trusted; -1 where the system does
-   not say. */
+/* Threads that wanted a processor in the last minute, which tells whether figures can be trusted; -1 where the system
+   does not say. */
 static double load_before(void)
 {
     double load = -1;

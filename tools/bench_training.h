@@ -37,7 +37,7 @@ bool bench_job_at(const bench *self, int index, bench_job *out);
 const char *bench_job_text(const bench_job *job, char *buffer, size_t size);
 #define JOB_TEXT(job) bench_job_text((job), (char[48]){0}, 48)
 tuff_optimizer_options bench_optimizer_options(void);
-/* The bytes that every contestant learns, i32 [batch, context + 1]; freed with tuff__free, NULL where memory ran out. */
+/* The bytes that every contestant learns, i32 [batch, context + 1]; freed with tuff__free, NULL without memory. */
 int32_t *bench_windows(const bench_job *job, size_t *size);
 
 /* Adds a step of training; the first BENCH_LOSSES steps are done by then. */
