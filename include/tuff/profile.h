@@ -16,7 +16,7 @@ typedef struct tuff_plan_info {
     int program_count;         /* different kernels */
     uint64_t memory_peak;      /* bytes of intermediates, known before allocation */
     uint64_t memory_unplanned; /* bytes if every intermediate had its own memory */
-    uint64_t constant_size;    /* bytes of folded constants */
+    uint64_t constant_size;    /* bytes of folded constants, and of packed copies of weights kept between runs */
     uint64_t run_nanoseconds;  /* wall clock of the last tuff_plan_profile; 0 before */
     uint64_t reserved[7];
 } tuff_plan_info;

@@ -242,6 +242,23 @@ static tuff_status add_assign(lowered *with, const node *assign)
     return bring(with, assign->inputs[0]->node->id, to);
 }
 
+/* What is not part of a step comes before everything that is. */
+static tuff_status move_setup_first(lowered *with)
+{
+    launch *sorted = tuff__alloc(((size_t)with->launch_count + 1) * sizeof *sorted);
+    int count = 0;
+    if (sorted == NULL)
+        return TUFF_E_OOM_HOST;
+    for (int setup = 1; setup >= 0; --setup)
+        for (int i = 0; i < with->launch_count; ++i)
+            if (with->launches[i].setup == (setup == 1))
+                sorted[count++] = with->launches[i];
+    tuff__free(with->launches);
+    with->launches = sorted;
+    with->launch_capacity = with->launch_count + 1;
+    return TUFF_OK;
+}
+
 static tuff_status lower(lowered *with)
 {
     const tuff_graph *graph = with->fusion->graph;
@@ -257,6 +274,7 @@ static tuff_status lower(lowered *with)
         TRY(add_output(with, &graph->outputs[i]));
     for (int i = 0; i < graph->assign_count; ++i)
         TRY(add_assign(with, graph->assigns[i]));
+    TRY(move_setup_first(with));
     return tuff__plan_memory(with);
 }
 
@@ -282,6 +300,9 @@ void tuff__lowered_free(lowered *of)
     for (int i = 0; i < of->block_count; ++i)
         tuff__storage_release(of->blocks[i]);
     tuff__storage_release(of->constants);
+    for (int i = 0; i < of->copy_count; ++i)
+        tuff__storage_release(of->copies[i].kept);
+    tuff__free(of->copies);
     for (int i = 0; i < of->launch_count; ++i)
         tuff__chain_free(&of->launches[i].chain);
     tuff__free(of->launches);

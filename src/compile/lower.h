@@ -39,7 +39,16 @@ typedef struct launch {
     uint64_t groups;
     double operations;
     int copy_from, copy_to; /* COPY: buffer ids */
+    bool setup;             /* runs before the first step, and again when what it reads changed */
 } launch;
+
+/* A copy of a matmul's operand in panels (lower_pack.c). */
+typedef struct packed_copy {
+    int source, target; /* buffer ids */
+    int64_t lines, inner, width, line_stride, inner_stride;
+    affine from, to;
+    storage *kept; /* owned, where the copy outlives a run; else NULL */
+} packed_copy;
 
 typedef struct named_buffer {
     const char *name; /* belongs to the graph */
@@ -61,6 +70,8 @@ typedef struct lowered {
     storage **blocks; /* of temporaries */
     int block_count, block_capacity;
     storage *constants;
+    packed_copy *copies;
+    int copy_count, copy_capacity;
     uint64_t peak, unplanned, constant_size;
 } lowered;
 

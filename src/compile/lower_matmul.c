@@ -1,9 +1,10 @@
-/* Launches of matmuls: the tile by device kind and shape, and a packed copy of the second operand where its rows are
-   not contiguous (CPU devices read it by vectors). */
+/* Launches of matmuls: the tile by device kind and shape, by what its registers, edges and rounds cost, and which
+   operands are read from packed copies. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "compile/lower.h"
+#include "compile/lower_matmul.h"
 
 /* Tunables of one matmul. */
 struct tile {
@@ -11,100 +12,7 @@ struct tile {
     uint32_t local_size;
 };
 
-static chain_value plain_value(value_kind kind, tuff_dtype dtype)
-{
-    return (chain_value){
-        .kind = kind, .dtype = dtype, .args = {NO_VALUE, NO_VALUE, NO_VALUE}, .guard = NO_VALUE, .buffer = -1};
-}
-
-static tuff_status add_value(fused_chain *chain, chain_value value)
-{
-    if (!GROW(chain->values, chain->value_count, chain->value_capacity))
-        return TUFF_E_OOM_HOST;
-    chain->values[chain->value_count++] = value;
-    return TUFF_OK;
-}
-
-/* The axes of the packed copy: those of the batch that the operand walks, panels, terms, columns of a panel. */
-static void packing_axes(const fused_chain *matmul, int64_t panels, int64_t inner, int64_t width, fused_chain *out,
-                         affine *source, affine *target)
-{
-    const int batch_rank = matmul->rank - 2;
-    const int64_t *strides = matmul->operand_strides[1];
-    out->rank = batch_rank + 3;
-    *source = matmul->extra[1];
-    *target = (affine){.offset = 0};
-    for (int i = 0; i < batch_rank; ++i)
-        out->extent[i] = matmul->extra[1].stride[i] != 0 ? matmul->extent[i] : 1;
-    const int64_t extents[] = {panels, inner, width}, from[] = {width * strides[1], strides[0], strides[1]};
-    int64_t stride = 1;
-    for (int i = out->rank - 1; i >= 0; --i) {
-        if (i >= batch_rank) {
-            out->extent[i] = extents[i - batch_rank];
-            source->stride[i] = from[i - batch_rank];
-        }
-        out->classes[i] = AXIS_OUTER;
-        target->stride[i] = stride;
-        stride *= out->extent[i];
-    }
-}
-
-/* packed[batch][panel][k][column] = operand[batch][k][panel · width + column], zero beyond the last column. */
-static tuff_status packing_chain(const fused_chain *matmul, int64_t inner, int64_t width, int target_id,
-                                 fused_chain *out)
-{
-    const int64_t columns = matmul->extent[matmul->rank - 1];
-    affine source, target;
-    *out = (fused_chain){.rank = 0};
-    packing_axes(matmul, tuff__divide_up(columns, width), inner, width, out, &source, &target);
-    out->buffers[0] = matmul->buffers[matmul->operand_buffers[1]];
-    out->buffers[0].written = false;
-    out->buffers[0].read = true;
-    out->buffers[1] = (chain_buffer){.id = target_id, .dtype = TUFF_F32, .written = true};
-    out->buffer_count = 2;
-    chain_value load = plain_value(VALUE_LOAD, TUFF_F32);
-    load.buffer = 0;
-    load.address = source;
-    if (columns % width != 0) {
-        chain_value inside = plain_value(VALUE_INSIDE, TUFF_BOOL), zero = plain_value(VALUE_CONSTANT, TUFF_F32);
-        inside.address.stride[out->rank - 3] = width;
-        inside.address.stride[out->rank - 1] = 1;
-        inside.high = columns;
-        load.guard = 0;
-        chain_value select = plain_value(VALUE_OP, TUFF_F32);
-        select.op = OP_WHERE;
-        select.args[0] = 0;
-        select.args[1] = 2;
-        select.args[2] = 1;
-        TRY(add_value(out, inside));
-        TRY(add_value(out, zero));
-        TRY(add_value(out, load));
-        TRY(add_value(out, select));
-    } else {
-        TRY(add_value(out, load));
-    }
-    out->outputs[0] =
-        (chain_output){.value = out->value_count - 1, .buffer = 1, .address = target, .every_point = true};
-    out->output_count = 1;
-    return TUFF_OK;
-}
-
-/* The copy by strided loads, for any strides. */
-static tuff_status pack_strided(lowered *with, int index, const fused_chain *matmul, int64_t inner, int64_t width,
-                                int target)
-{
-    fused_chain copy;
-    const tuff_status status = packing_chain(matmul, inner, width, target, &copy);
-    if (status != TUFF_OK) {
-        tuff__chain_free(&copy);
-        return status;
-    }
-    tuff__chain_collapse(&copy);
-    tuff__chain_analyse(&copy);
-    return tuff__lower_map(with, index, &copy);
-}
-
-static void set_fixed(launch *of, const int64_t *values, int count)
+void tuff__set_fixed(launch *of, const int64_t *values, int count)
 {
     for (int i = 0; i < count; ++i) {
         of->fixed[i] = values[i];
@@ -113,16 +21,14 @@ static void set_fixed(launch *of, const int64_t *values, int count)
     of->fixed_count = count;
 }
 
-/* `#define LOADV_B(i) LOADV_f32(b1, i)` and the like. */
-static void define_load(const fused_chain *chain, int operand, const char *macro, const char *form, text *out)
+void tuff__define_load(const fused_chain *chain, int operand, const char *macro, const char *form, text *out)
 {
     const chain_buffer *of = &chain->buffers[chain->operand_buffers[operand]];
     tuff__text_add(out, "#define %s(i) %s_%s(b%d, i)\n", macro, form, tuff_dtype_name(of->dtype),
                    chain->operand_buffers[operand]);
 }
 
-/* Moves a launch's tunables into it. */
-static tuff_status keep_defines(launch *of, text *defines)
+tuff_status tuff__keep_defines(launch *of, text *defines)
 {
     tuff_status status = tuff__text_status(defines);
     if (status == TUFF_OK && defines->length < sizeof of->defines)
@@ -133,7 +39,7 @@ static tuff_status keep_defines(launch *of, text *defines)
     return status;
 }
 
-static int64_t batches_of(const fused_chain *chain, int rank)
+int64_t tuff__batch_count(const fused_chain *chain, int rank)
 {
     int64_t count = 1;
     for (int i = 0; i < rank; ++i)
@@ -141,8 +47,7 @@ static int64_t batches_of(const fused_chain *chain, int rank)
     return count;
 }
 
-/* Whether every vector of an operand starts at a multiple of four elements; buffers of ours do. */
-static bool is_aligned(const lowered *with, const fused_chain *chain, int operand, int rank, int64_t line_stride)
+bool tuff__operand_is_aligned(const lowered *with, const fused_chain *chain, int operand, int rank, int64_t line_stride)
 {
     const memory_buffer *of = &with->buffers[chain->buffers[chain->operand_buffers[operand]].id];
     const int64_t start =
@@ -153,114 +58,124 @@ static bool is_aligned(const lowered *with, const fused_chain *chain, int operan
     return aligned;
 }
 
-/* The copy by transposing blocks in registers, for operands whose terms are contiguous. */
-static tuff_status pack_transposed(lowered *with, int index, const fused_chain *matmul, int64_t inner, int64_t width,
-                                   const affine *packed, int target, int vec)
+/* The caches that tiles are chosen for: lines of 64 bytes. Every CPU of the last ten years has at least these. */
+enum { LINE_SIZE = 64, NEAR_SETS = 64, NEAR_WAYS = 8, FAR_SETS = 2048, FAR_WAYS = 8 };
+
+/* Whether `count` stretches of `size` bytes, `stride` bytes apart, push each other out of a cache: strides that are
+   multiples of a high power of two meet in few of its sets. */
+static bool thrashes(int64_t count, int64_t size, int64_t stride, int64_t sets, int64_t ways)
 {
-    launch *of = tuff__launch_add(with, "pack_transpose", WALK_MATMUL, index);
-    if (of == NULL)
-        return TUFF_E_OOM_HOST;
-    const int64_t columns = matmul->extent[matmul->rank - 1], line = matmul->operand_strides[1][1];
-    const int64_t inner_blocks = tuff__divide_up(inner, vec),
-                  column_blocks = tuff__divide_up(columns, width) * width / vec;
-    fused_chain *chain = &of->chain;
-    chain->rank = matmul->rank - 2;
-    for (int i = 0; i < chain->rank; ++i) {
-        chain->extent[i] = packed->stride[i] != 0 ? matmul->extent[i] : 1;
-        chain->classes[i] = AXIS_OUTER;
-    }
-    chain->buffers[0] = matmul->buffers[matmul->operand_buffers[1]];
-    chain->buffers[1] = (chain_buffer){.id = target, .dtype = TUFF_F32, .written = true};
-    chain->buffers[0].written = false;
-    chain->buffer_count = chain->extra_count = 2;
-    chain->operand_buffers[1] = 1;
-    chain->operand_names[0] = "b";
-    chain->operand_names[1] = "packed";
-    chain->extra[0] = matmul->extra[1];
-    chain->extra[1] = *packed;
-    of->vec = vec;
-    of->local_size = (uint32_t)tuff__tuned(with, TUNABLE_pack_transpose_local_size);
-    const int64_t batches = batches_of(chain, chain->rank);
-    of->groups = (uint64_t)tuff__divide_up(batches * inner_blocks * column_blocks, of->local_size);
-    set_fixed(of, (int64_t[]){columns, inner, inner_blocks, column_blocks, batches, line}, 6);
-    text defines = {0};
-    const bool aligned = is_aligned(with, chain, 0, chain->rank, line) && inner % 4 == 0;
-    define_load(chain, 0, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
-    define_load(chain, 0, "LOADI_B", "LOADI", &defines);
-    tuff__text_add(&defines,
-                   "#define STOREV_PACKED(i, x) STOREV_f32(b1, i, x)\n#define PANEL %d\n#define INNER_TAIL %d\n",
-                   (int)width,
-                   inner % vec == 0 ? 0
-                   : inner >= vec   ? 1
-                                    : 2);
-    return keep_defines(of, &defines);
+    const int64_t lines = tuff__divide_up(size, LINE_SIZE);
+    int64_t step = 1; /* sets from one stretch to the next: the power of two in it is what matters */
+    stride = stride < 0 ? -stride : stride;
+    while (step < sets && stride % (2 * LINE_SIZE * step) == 0)
+        step *= 2;
+    const int64_t touched = stride % LINE_SIZE != 0 || lines >= step ? sets : sets / step * lines;
+    return count * lines > touched * ways;
 }
 
-/* Puts a packed copy in the place of the second operand: panels of width columns. */
-static tuff_status pack(lowered *with, int index, fused_chain *matmul, int64_t inner, int64_t width, int vec)
+/* What the inner loop of a tile costs a term, in cycles of a core that starts two multiply-adds and two loads in
+   each, with four cycles from an operand to its result. */
+static double cost_of_term(int rows, int columns)
 {
-    int64_t count = tuff__divide_up(matmul->extent[matmul->rank - 1], width) * width * inner;
-    affine packed = {.offset = 0};
-    for (int i = matmul->rank - 3; i >= 0; --i)
-        if (matmul->extra[1].stride[i] != 0) {
-            packed.stride[i] = count;
-            count *= matmul->extent[i];
+    const double sums = 0.5 * rows * columns, loads = 0.5 * (rows + columns);
+    const double most = sums > loads ? sums : loads;
+    return (most > 4 ? most : 4) + 0.5;
+}
+
+/* The matrix as the tiles see it. */
+struct problem {
+    int64_t rows, columns, inner, batches;
+    bool packed[2]; /* x, y: in panels */
+    int most_rows;  /* of a tile, for the cache's sake */
+};
+
+/* Time of the busiest core: what hangs over an edge costs as much as what does not, and the last round is as long as
+   the others. */
+static double cost_of_tile(const lowered *with, const struct problem *of, int vec, int rows, int columns)
+{
+    const int64_t cores = tuff__device_info(with->device)->compute_units;
+    const int64_t items =
+        tuff__divide_up(of->rows, rows) * tuff__divide_up(of->columns, (int64_t)vec * columns) * of->batches;
+    return (double)tuff__divide_up(items, cores > 0 ? cores : 1) * cost_of_term(rows, columns);
+}
+
+/* The cheapest tile whose sums leave registers for the operands; more rows than twelve gain nothing. */
+static void choose_sums(const lowered *with, const struct problem *of, struct tile *best)
+{
+    const int registers = best->vec == 16 ? 32 : 16;
+    const int most =
+        tuff__tuned(with, of->packed[1] ? TUNABLE_matmul_register_packed_rows : TUNABLE_matmul_register_tile_rows);
+    const int64_t whole = of->rows < most ? of->rows : most;
+    double least = 0;
+    for (int columns = 1; columns <= 4; columns *= 2)
+        for (int rows = 1; rows <= whole && rows <= of->most_rows; ++rows) {
+            const bool fits = rows * columns + columns + 1 <= registers && (columns == 1 || rows * columns <= 24);
+            const bool covered = columns == 1 || (int64_t)best->vec * columns <= of->columns;
+            if (!fits || !covered || (columns == 4 && rows > 4))
+                continue;
+            const double cost = cost_of_tile(with, of, best->vec, rows, columns);
+            if (least == 0 || cost < least || (cost == least && rows * columns > best->rows * best->columns)) {
+                least = cost;
+                best->rows = rows;
+                best->columns = columns;
+            }
         }
-    const int target = tuff__buffer_add(with, TUFF_F32, count);
-    if (target < 0)
-        return TUFF_E_OOM_HOST;
-    if (matmul->operand_strides[1][0] == 1 && inner > 1)
-        TRY(pack_transposed(with, index, matmul, inner, width, &packed, target, vec));
-    else
-        TRY(pack_strided(with, index, matmul, inner, width, target));
-    matmul->buffers[matmul->buffer_count] = (chain_buffer){.id = target, .dtype = TUFF_F32, .read = true};
-    matmul->operand_buffers[1] = matmul->buffer_count++;
-    matmul->extra[1] = packed;
-    matmul->operand_strides[1][0] = width;
-    matmul->operand_strides[1][1] = 1;
-    return TUFF_OK;
 }
 
-/* Measured on PoCL, Intel's runtime and lavapipe; sixteen sums hide the latency of a multiply-add and leave registers
-   for the operands. */
-static struct tile choose_tile(const lowered *with, int64_t rows, int64_t columns, bool packed)
+static struct tile choose_tile(const lowered *with, const struct problem *of)
 {
-    const int lanes = tuff__native_lanes(with), narrow = tuff__tuned(with, TUNABLE_matmul_register_narrow_rows);
-    struct tile best = {
-        .vec = lanes,
-        .rows = tuff__tuned(with, packed ? TUNABLE_matmul_register_packed_rows : TUNABLE_matmul_register_tile_rows),
-        .columns = tuff__tuned(with, TUNABLE_matmul_register_tile_columns),
-        .local_size = (uint32_t)tuff__tuned(with, TUNABLE_matmul_register_local_size)};
+    struct tile best = {.vec = tuff__native_lanes(with),
+                        .rows = tuff__tuned(with, TUNABLE_matmul_register_tile_rows),
+                        .columns = tuff__tuned(with, TUNABLE_matmul_register_tile_columns),
+                        .local_size = (uint32_t)tuff__tuned(with, TUNABLE_matmul_register_local_size)};
     if (tuff__is_vulkan(with)) {
-        while (best.columns > 1 && columns < 8 * (int64_t)best.vec * best.columns)
+        while (best.columns > 1 && of->columns < 8 * (int64_t)best.vec * best.columns)
             best.columns /= 2;
-        best.rows = rows >= best.rows ? best.rows : 4;
+        best.rows = of->rows >= best.rows ? best.rows : 4;
         return best;
     }
-    best.rows = lanes == 8 ? narrow : best.rows;
-    while (best.vec > 4 && columns < best.vec)
+    while (best.vec > 4 && of->columns < best.vec)
         best.vec /= 2;
-    if (columns < 2 * best.vec)
-        best.columns = 1;
-    if (rows < 8) {
-        best.rows = (int)rows;
-        best.columns = columns >= 4 * best.vec && rows <= 4 ? 4 : best.columns;
-    } else if (best.columns == 1 || rows < best.rows) {
-        best.rows = lanes == 8 ? narrow : tuff__tuned(with, TUNABLE_matmul_register_packed_rows);
-    }
+    choose_sums(with, of, &best);
     return best;
+}
+
+/* Copies in panels: of y where its columns do not lie side by side, since it is read by vectors; of either where the
+   lines that one tile reads push each other out of the cache, if there is enough work to pay for the copy. */
+static void choose_packing(const lowered *with, const fused_chain *chain, struct problem *of)
+{
+    const int64_t *x = chain->operand_strides[0], *y = chain->operand_strides[1];
+    const int64_t panel = 2 * (int64_t)sizeof(float) * tuff__native_lanes(with);
+    const int64_t x_size = (int64_t)tuff_dtype_size(chain->buffers[chain->operand_buffers[0]].dtype),
+                  y_size = (int64_t)tuff_dtype_size(chain->buffers[chain->operand_buffers[1]].dtype);
+    enum { ENOUGH = 192, ENOUGH_KEPT = 8 };
+    of->most_rows = INT_MAX;
+    of->packed[1] = y[1] != 1 && of->columns > 1;
+    if (tuff__is_vulkan(with))
+        return;
+    const int64_t enough[] = {tuff__packing_is_kept(with, chain, 0) ? ENOUGH_KEPT : ENOUGH,
+                              tuff__packing_is_kept(with, chain, 1) ? ENOUGH_KEPT : ENOUGH};
+    of->packed[1] |= of->rows >= enough[1] && of->columns >= panel / (int64_t)sizeof(float) &&
+                     thrashes(of->inner, panel, y[0] * y_size, FAR_SETS, FAR_WAYS);
+    of->packed[0] = of->columns >= enough[0] && of->rows >= 8 && x[1] != 1 &&
+                    thrashes(of->inner, LINE_SIZE, x[1] * x_size, FAR_SETS, FAR_WAYS);
+    if (x[1] == 1 && thrashes(12, 1, x[0] * x_size, NEAR_SETS, NEAR_WAYS))
+        of->most_rows = NEAR_WAYS;
+    if (of->packed[0])
+        of->most_rows = tuff__tuned(with, TUNABLE_matmul_register_packed_rows);
 }
 
 /* Loads of both operands; aligned: whole vectors of the second start at multiples of four elements. */
 static tuff_status define(launch *of, bool aligned, const char *tunables)
 {
     text defines = {0};
-    define_load(&of->chain, 0, "LOAD_A", "LOAD", &defines);
-    define_load(&of->chain, 1, "LOAD_B", "LOAD", &defines);
-    define_load(&of->chain, 1, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
-    define_load(&of->chain, 1, "LOADI_B", "LOADI", &defines);
+    tuff__define_load(&of->chain, 0, "LOAD_A", "LOAD", &defines);
+    tuff__define_load(&of->chain, 1, "LOAD_B", "LOAD", &defines);
+    tuff__define_load(&of->chain, 1, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
+    tuff__define_load(&of->chain, 1, "LOADI_B", "LOADI", &defines);
     tuff__text_add(&defines, "%s", tunables);
-    return keep_defines(of, &defines);
+    return tuff__keep_defines(of, &defines);
 }
 
 /* Lanes that hand each other the elements of the first operand, or 0. A CPU device loads a lane at a time, even where
@@ -273,14 +188,16 @@ static uint32_t shuffle_width(const lowered *with)
 }
 
 /* The tile in registers: CPU devices. */
-static tuff_status lower_registers(lowered *with, launch *of, const struct tile *tile, int64_t inner, bool packed)
+static tuff_status lower_registers(lowered *with, launch *of, const struct tile *tile, const struct problem *problem)
 {
     const fused_chain *chain = &of->chain;
-    const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
+    const int64_t rows = problem->rows, columns = problem->columns, inner = problem->inner;
+    const bool packed = problem->packed[1];
     const int64_t width = (int64_t)tile->vec * tile->columns, panel_stride = packed ? inner * width : width;
+    const int64_t a_panel = (problem->packed[0] ? inner : chain->operand_strides[0][0]) * tile->rows;
     const int64_t row_tiles = tuff__divide_up(rows, tile->rows), column_tiles = tuff__divide_up(columns, width);
     char tunables[260];
-    const int row_tail = rows % tile->rows == 0 ? 0 : rows >= tile->rows ? 1 : 2;
+    const int row_tail = rows % tile->rows == 0 ? 0 : problem->packed[0] ? 3 : rows >= tile->rows ? 1 : 2;
     const int column_tail = columns % width == 0 ? 0 : columns >= width || packed ? 1 : 2;
     of->subgroup_size = column_tail == 2 || inner < shuffle_width(with) ? 0 : shuffle_width(with);
     snprintf(tunables, sizeof tunables,
@@ -294,15 +211,15 @@ static tuff_status lower_registers(lowered *with, launch *of, const struct tile 
     of->local_size = of->subgroup_size > 0                                     ? of->subgroup_size
                      : !tuff__is_vulkan(with) && row_tiles * column_tiles < 64 ? 1
                                                                                : tile->local_size;
-    const int64_t batches = batches_of(chain, chain->rank - 2);
+    const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
     of->groups = (uint64_t)tuff__divide_up(row_tiles * column_tiles * batches, of->local_size);
     if (tuff__is_vulkan(with))
         of->groups = (uint64_t)(row_tiles * tuff__divide_up(column_tiles, of->local_size) * batches);
-    set_fixed(of,
-              (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches, chain->operand_strides[0][0],
-                          chain->operand_strides[0][1], chain->operand_strides[1][0], panel_stride},
-              10);
-    const bool aligned = is_aligned(with, chain, 1, chain->rank - 2, chain->operand_strides[1][0]);
+    tuff__set_fixed(of,
+                    (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches, chain->operand_strides[0][0],
+                                chain->operand_strides[0][1], chain->operand_strides[1][0], panel_stride, a_panel},
+                    11);
+    const bool aligned = tuff__operand_is_aligned(with, chain, 1, chain->rank - 2, chain->operand_strides[1][0]);
     return define(of, packed || (aligned && columns % 4 == 0), tunables);
 }
 
@@ -327,32 +244,49 @@ static tuff_status lower_local(lowered *with, launch *of, int64_t inner)
     of->body = "matmul_local";
     of->vec = 4;
     of->local_size = (uint32_t)(block_rows * block_columns / (thread_rows * thread_columns));
-    of->groups = (uint64_t)(row_tiles * column_tiles * batches_of(chain, chain->rank - 2));
-    set_fixed(of,
-              (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches_of(chain, chain->rank - 2),
-                          chain->operand_strides[0][0], chain->operand_strides[0][1], chain->operand_strides[1][0],
-                          chain->operand_strides[1][1]},
-              10);
-    return define(of, is_aligned(with, chain, 1, chain->rank - 2, chain->operand_strides[1][0]), tunables);
+    of->groups = (uint64_t)(row_tiles * column_tiles * tuff__batch_count(chain, chain->rank - 2));
+    tuff__set_fixed(of,
+                    (int64_t[]){rows, columns, inner, row_tiles, column_tiles,
+                                tuff__batch_count(chain, chain->rank - 2), chain->operand_strides[0][0],
+                                chain->operand_strides[0][1], chain->operand_strides[1][0],
+                                chain->operand_strides[1][1]},
+                    10);
+    return define(of, tuff__operand_is_aligned(with, chain, 1, chain->rank - 2, chain->operand_strides[1][0]),
+                  tunables);
+}
+
+/* Makes the copies that the problem asks for. */
+static tuff_status pack(lowered *with, int index, fused_chain *chain, const struct problem *of, const struct tile *tile)
+{
+    if (of->packed[0])
+        TRY(tuff__pack_operand(with, index, chain, 0, of->inner, tile->rows, tile->vec));
+    if (of->packed[1])
+        TRY(tuff__pack_operand(with, index, chain, 1, of->inner, (int64_t)tile->vec * tile->columns, tile->vec));
+    return TUFF_OK;
 }
 
 tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain)
 {
-    const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const tuff_shape *operand = &with->fusion->tasks[index].core->inputs[0]->shape;
-    const int64_t inner = operand->extent[operand->rank - 1];
+    struct problem problem = {.rows = chain->extent[chain->rank - 2],
+                              .columns = chain->extent[chain->rank - 1],
+                              .inner = operand->extent[operand->rank - 1],
+                              .batches = tuff__batch_count(chain, chain->rank - 2)};
     const bool registers = tuff__uses_registers(with);
-    const bool packed = registers && chain->operand_strides[1][1] != 1 && columns > 1;
-    const struct tile tile = choose_tile(with, rows, columns, packed);
+    struct tile tile = {.vec = 4};
     tuff_status status = TUFF_OK;
-    if (packed)
-        status = pack(with, index, chain, inner, (int64_t)tile.vec * tile.columns, tile.vec);
+    if (registers) {
+        choose_packing(with, chain, &problem);
+        tile = choose_tile(with, &problem);
+        status = pack(with, index, chain, &problem, &tile);
+    }
     launch *of = status == TUFF_OK ? tuff__launch_add(with, "", WALK_MATMUL, index) : NULL;
     if (of == NULL) {
         tuff__chain_free(chain);
         return status == TUFF_OK ? TUFF_E_OOM_HOST : status;
     }
     of->chain = *chain;
-    of->operations = 2.0 * (double)rows * (double)columns * (double)inner * (double)batches_of(chain, chain->rank - 2);
-    return registers ? lower_registers(with, of, &tile, inner, packed) : lower_local(with, of, inner);
+    of->operations =
+        2.0 * (double)problem.rows * (double)problem.columns * (double)problem.inner * (double)problem.batches;
+    return registers ? lower_registers(with, of, &tile, &problem) : lower_local(with, of, problem.inner);
 }

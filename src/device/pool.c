@@ -261,6 +261,11 @@ uint64_t tuff__storage_version(const storage *memory)
     return atomic_load(&memory->version);
 }
 
+bool tuff__storage_is_imported(const storage *memory)
+{
+    return memory->imported;
+}
+
 void tuff__storage_touch(storage *memory)
 {
     atomic_fetch_add(&memory->version, 1);

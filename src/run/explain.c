@@ -123,8 +123,8 @@ static tuff_status run_timed(tuff_plan *plan, recording *timed, uint64_t *nanose
     TRY(tuff__wait(plan->device));
     plan->profiled = tuff__nanoseconds() - begin;
     TRY(tuff__timestamps(plan->device, timed, nanoseconds));
-    for (int i = 0; i < plan->command_count; ++i)
-        plan->records[i].nanoseconds = nanoseconds[i];
+    for (int i = plan->setup_count; i < plan->command_count; ++i)
+        plan->records[i].nanoseconds = nanoseconds[i - plan->setup_count];
     for (int i = 0; i < plan->graph->assign_count; ++i)
         tuff__storage_touch(plan->graph->assigns[i]->attributes.array->storage);
     return TUFF_OK;
@@ -140,7 +140,8 @@ tuff_status tuff_plan_profile(tuff_plan *plan)
         if (!plan->written[i])
             return FAIL(TUFF_E_USAGE, "profile: the input \"%s\" was never written", plan->lowered.inputs[i].name);
     recording *timed;
-    TRY(tuff__recording_create(plan->device, plan->commands, plan->command_count, true, true, &timed));
+    TRY(tuff__recording_create(plan->device, plan->commands + plan->setup_count,
+                               plan->command_count - plan->setup_count, true, true, &timed));
     uint64_t *nanoseconds = tuff__calloc((size_t)plan->command_count, sizeof *nanoseconds);
     const tuff_status status = nanoseconds == NULL ? TUFF_E_OOM_HOST : run_timed(plan, timed, nanoseconds);
     tuff__free(nanoseconds);

@@ -78,12 +78,14 @@ static void free_records(tuff_plan *plan)
     tuff__free(plan->programs);
     tuff__free(plan->records);
     tuff__free(plan->commands);
+    tuff__free(plan->versions);
 }
 
 void tuff_plan_destroy(tuff_plan *plan)
 {
     if (plan == NULL)
         return;
+    tuff__recording_destroy(plan->device, plan->setup);
     tuff__recording_destroy(plan->device, plan->recording);
     free_records(plan);
     tuff__storage_release(plan->parameters);
@@ -137,6 +139,26 @@ tuff_status tuff_plan_write(tuff_plan *plan, const char *name, const void *data,
     return TUFF_OK;
 }
 
+/* Makes the kept copies anew where what they were made from has changed since. */
+static tuff_status refresh_copies(tuff_plan *plan)
+{
+    bool changed = false;
+    for (int i = 0; i < plan->lowered.copy_count && plan->setup != NULL; ++i) {
+        const packed_copy *copy = &plan->lowered.copies[i];
+        const uint64_t version = tuff__storage_version(plan->lowered.buffers[copy->source].storage) + 1;
+        if (copy->kept == NULL || plan->versions[i] == version)
+            continue;
+        changed = true;
+        plan->versions[i] = version;
+    }
+    if (!changed)
+        return TUFF_OK;
+    const tuff_status status = tuff__submit(plan->device, plan->setup);
+    for (int i = 0; i < plan->lowered.copy_count && status != TUFF_OK; ++i)
+        plan->versions[i] = 0;
+    return status;
+}
+
 tuff_status tuff_plan_run(tuff_plan *plan)
 {
     if (plan == NULL)
@@ -147,6 +169,7 @@ tuff_status tuff_plan_run(tuff_plan *plan)
         if (!plan->written[i])
             return FAIL(TUFF_E_USAGE, "run: the input \"%s\" %s was never written", plan->lowered.inputs[i].name,
                         SHAPE_TEXT(plan->lowered.inputs[i].shape));
+    TRY(refresh_copies(plan));
     if (plan->recording != NULL)
         TRY(tuff__submit(plan->device, plan->recording));
     plan->has_run = true;

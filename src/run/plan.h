@@ -25,7 +25,9 @@ struct tuff_plan {
     storage *parameters;
     program **programs; /* one a launch, NULL for copies */
     command *commands;
-    recording *recording;
+    recording *setup, *recording; /* setup: the copies kept between runs; NULL where there are none */
+    int setup_count;              /* of commands */
+    uint64_t *versions;           /* by copy: of what it was made from, and 1; 0: not made yet */
     task_record *records; /* one a launch */
     int command_count;
     bool barrier_everywhere;

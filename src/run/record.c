@@ -193,14 +193,21 @@ tuff_status tuff__record(tuff_plan *plan)
     plan->commands = tuff__calloc(count, sizeof *plan->commands);
     plan->programs = tuff__calloc(count, sizeof(program *));
     plan->records = tuff__calloc(count, sizeof *plan->records);
-    if (plan->commands == NULL || plan->programs == NULL || plan->records == NULL)
+    plan->versions = tuff__calloc((size_t)plan->lowered.copy_count + 1, sizeof *plan->versions);
+    if (plan->commands == NULL || plan->programs == NULL || plan->records == NULL || plan->versions == NULL)
         return TUFF_E_OOM_HOST;
     parameter_block block = {.data = NULL};
     const tuff_status status = build_commands(plan, &block);
     tuff__free(block.data);
     TRY(status);
-    if (plan->command_count == 0)
+    while (plan->setup_count < plan->command_count && plan->lowered.launches[plan->setup_count].setup)
+        ++plan->setup_count;
+    if (plan->setup_count > 0)
+        TRY(tuff__recording_create(plan->device, plan->commands, plan->setup_count, plan->barrier_everywhere, false,
+                                   &plan->setup));
+    if (plan->setup_count == plan->command_count)
         return TUFF_OK;
-    return tuff__recording_create(plan->device, plan->commands, plan->command_count, plan->barrier_everywhere, false,
+    return tuff__recording_create(plan->device, plan->commands + plan->setup_count,
+                                  plan->command_count - plan->setup_count, plan->barrier_everywhere, false,
                                   &plan->recording);
 }

@@ -1,0 +1,31 @@
+/* Between the files that lower matmuls: lower_matmul.c (tiles), lower_thin.c (few rows), lower_pack.c (copies of
+   operands). */
+#ifndef TUFF_COMPILE_LOWER_MATMUL_H
+#define TUFF_COMPILE_LOWER_MATMUL_H
+
+#include "compile/lower.h"
+
+/* Puts a packed copy in the place of an operand, 0 or 1: panels of `width` rows of x or columns of y. Its strides are
+   then 1 along the panel and width along the terms; panels follow each other. vec: lanes of the copying kernel. */
+tuff_status tuff__pack_operand(lowered *with, int index, fused_chain *matmul, int operand, int64_t inner, int64_t width,
+                               int vec);
+/* Whether a copy of the operand would be made once, and not in every run. */
+bool tuff__packing_is_kept(const lowered *with, const fused_chain *matmul, int operand);
+
+/* The parameters that a body names, none of them an address. */
+void tuff__set_fixed(launch *of, const int64_t *values, int count);
+/* `#define LOADV_B(i) LOADV_f32(b1, i)` and the like. */
+void tuff__define_load(const fused_chain *chain, int operand, const char *macro, const char *form, text *out);
+/* Moves a launch's tunables into it. */
+tuff_status tuff__keep_defines(launch *of, text *defines);
+/* The product of the first rank extents. */
+int64_t tuff__batch_count(const fused_chain *chain, int rank);
+/* Whether every vector of an operand starts at a multiple of four elements; buffers of ours do. */
+bool tuff__operand_is_aligned(const lowered *with, const fused_chain *chain, int operand, int rank,
+                              int64_t line_stride);
+
+/* A launch without local memory for a matmul of few rows, or of few columns; false in *taken where the tiles are
+   better. */
+tuff_status tuff__lower_thin(lowered *with, launch *of, int64_t inner, bool *taken);
+
+#endif

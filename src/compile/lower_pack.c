@@ -1,0 +1,261 @@
+/* Packed copies of a matmul's operands: panels of as many columns of y (or rows of x) as a tile has, the terms of a
+   panel one after another, zero beyond the last column. An operand whose elements only the host or other plans change
+   is packed apart from the steps, and again only after it changed; one copy serves all matmuls that want the same. */
+#include <string.h>
+
+#include "compile/lower_matmul.h"
+
+/* What is copied: `lines` is the number of columns of y or rows of x, `width` that of one panel. */
+struct packing {
+    int operand, batch_rank;
+    int64_t lines, inner, width, panels;
+    int64_t line_stride, inner_stride; /* of the operand */
+    affine target;                     /* where each batch's panels start */
+    int64_t count;                     /* elements of the copy */
+};
+
+static struct packing packing_of(const fused_chain *matmul, int operand, int64_t inner, int64_t width)
+{
+    const int64_t *strides = matmul->operand_strides[operand];
+    struct packing out = {.operand = operand, .batch_rank = matmul->rank - 2, .inner = inner, .width = width};
+    out.lines = matmul->extent[operand == 0 ? matmul->rank - 2 : matmul->rank - 1];
+    out.line_stride = strides[operand == 0 ? 0 : 1];
+    out.inner_stride = strides[operand == 0 ? 1 : 0];
+    out.panels = tuff__divide_up(out.lines, width);
+    out.count = out.panels * width * inner;
+    for (int i = out.batch_rank - 1; i >= 0; --i)
+        if (matmul->extra[operand].stride[i] != 0) {
+            out.target.stride[i] = out.count;
+            out.count *= matmul->extent[i];
+        }
+    return out;
+}
+
+static chain_value plain_value(value_kind kind, tuff_dtype dtype)
+{
+    return (chain_value){
+        .kind = kind, .dtype = dtype, .args = {NO_VALUE, NO_VALUE, NO_VALUE}, .guard = NO_VALUE, .buffer = -1};
+}
+
+static tuff_status add_value(fused_chain *chain, chain_value value)
+{
+    if (!GROW(chain->values, chain->value_count, chain->value_capacity))
+        return TUFF_E_OOM_HOST;
+    chain->values[chain->value_count++] = value;
+    return TUFF_OK;
+}
+
+static void set_buffers(const fused_chain *matmul, int operand, int target_id, fused_chain *out)
+{
+    out->buffers[0] = matmul->buffers[matmul->operand_buffers[operand]];
+    out->buffers[0].written = false;
+    out->buffers[0].read = true;
+    out->buffers[1] = (chain_buffer){.id = target_id, .dtype = TUFF_F32, .written = true};
+    out->buffer_count = 2;
+}
+
+/* The axes of the copy: those of the batch that the operand walks, panels, terms, lines of a panel. */
+static void set_axes(const fused_chain *matmul, const struct packing *of, fused_chain *out, affine *source,
+                     affine *target)
+{
+    const int64_t extents[] = {of->panels, of->inner, of->width};
+    const int64_t from[] = {of->width * of->line_stride, of->inner_stride, of->line_stride};
+    out->rank = of->batch_rank + 3;
+    *source = matmul->extra[of->operand];
+    *target = of->target;
+    int64_t stride = 1;
+    for (int i = out->rank - 1; i >= 0; --i) {
+        out->classes[i] = AXIS_OUTER;
+        if (i < of->batch_rank) {
+            out->extent[i] = of->target.stride[i] != 0 ? matmul->extent[i] : 1;
+            continue;
+        }
+        out->extent[i] = extents[i - of->batch_rank];
+        source->stride[i] = from[i - of->batch_rank];
+        target->stride[i] = stride;
+        stride *= out->extent[i];
+    }
+}
+
+/* packed[batch][panel][k][line] = operand[batch][k][panel · width + line], zero beyond the last line. */
+static tuff_status build_copy(const fused_chain *matmul, const struct packing *of, int target_id, fused_chain *out)
+{
+    affine source, target;
+    set_axes(matmul, of, out, &source, &target);
+    set_buffers(matmul, of->operand, target_id, out);
+    chain_value load = plain_value(VALUE_LOAD, TUFF_F32);
+    load.buffer = 0;
+    load.address = source;
+    if (of->lines % of->width != 0) {
+        chain_value inside = plain_value(VALUE_INSIDE, TUFF_BOOL), zero = plain_value(VALUE_CONSTANT, TUFF_F32);
+        inside.address.stride[out->rank - 3] = of->width;
+        inside.address.stride[out->rank - 1] = 1;
+        inside.high = of->lines;
+        load.guard = 0;
+        chain_value select = plain_value(VALUE_OP, TUFF_F32);
+        select.op = OP_WHERE;
+        select.args[0] = 0;
+        select.args[1] = 2;
+        select.args[2] = 1;
+        TRY(add_value(out, inside));
+        TRY(add_value(out, zero));
+        TRY(add_value(out, load));
+        TRY(add_value(out, select));
+    } else {
+        TRY(add_value(out, load));
+    }
+    out->outputs[0] =
+        (chain_output){.value = out->value_count - 1, .buffer = 1, .address = target, .every_point = true};
+    out->output_count = 1;
+    return TUFF_OK;
+}
+
+/* The copy by strided loads, for any strides. */
+static tuff_status pack_strided(lowered *with, int index, const fused_chain *matmul, const struct packing *of,
+                                int target)
+{
+    fused_chain copy = {.rank = 0};
+    const tuff_status status = build_copy(matmul, of, target, &copy);
+    if (status != TUFF_OK) {
+        tuff__chain_free(&copy);
+        return status;
+    }
+    tuff__chain_collapse(&copy);
+    tuff__chain_analyse(&copy);
+    return tuff__lower_map(with, index, &copy);
+}
+
+/* The copy by transposing blocks in registers, for operands whose terms are contiguous. */
+static tuff_status pack_transposed(lowered *with, int index, const fused_chain *matmul, const struct packing *packing,
+                                   int target, int vec)
+{
+    launch *of = tuff__launch_add(with, "pack_transpose", WALK_MATMUL, index);
+    if (of == NULL)
+        return TUFF_E_OOM_HOST;
+    const int64_t line = packing->line_stride, inner = packing->inner;
+    const int64_t inner_blocks = tuff__divide_up(inner, vec), column_blocks = packing->panels * packing->width / vec;
+    fused_chain *chain = &of->chain;
+    chain->rank = packing->batch_rank;
+    for (int i = 0; i < chain->rank; ++i) {
+        chain->extent[i] = packing->target.stride[i] != 0 ? matmul->extent[i] : 1;
+        chain->classes[i] = AXIS_OUTER;
+    }
+    set_buffers(matmul, packing->operand, target, chain);
+    chain->extra_count = 2;
+    chain->operand_buffers[1] = 1;
+    chain->operand_names[0] = "b";
+    chain->operand_names[1] = "packed";
+    chain->extra[0] = matmul->extra[packing->operand];
+    chain->extra[1] = packing->target;
+    of->vec = vec;
+    of->local_size = (uint32_t)tuff__tuned(with, TUNABLE_pack_transpose_local_size);
+    const int64_t batches = tuff__batch_count(chain, chain->rank);
+    of->groups = (uint64_t)tuff__divide_up(batches * inner_blocks * column_blocks, of->local_size);
+    tuff__set_fixed(of, (int64_t[]){packing->lines, inner, inner_blocks, column_blocks, batches, line}, 6);
+    text defines = {0};
+    const bool aligned = tuff__operand_is_aligned(with, chain, 0, chain->rank, line) && inner % 4 == 0;
+    tuff__define_load(chain, 0, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
+    tuff__define_load(chain, 0, "LOADI_B", "LOADI", &defines);
+    tuff__text_add(&defines,
+                   "#define STOREV_PACKED(i, x) STOREV_f32(b1, i, x)\n#define PANEL %d\n#define INNER_TAIL %d\n",
+                   (int)packing->width,
+                   inner % vec == 0 ? 0
+                   : inner >= vec   ? 1
+                                    : 2);
+    return tuff__keep_defines(of, &defines);
+}
+
+/* Whether the buffer's elements change only between runs of the plan, and through calls that raise a version. */
+static bool is_steady(const lowered *with, int id)
+{
+    const tuff_graph *graph = with->fusion->graph;
+    const node *at = id < graph->node_count ? graph->nodes[id] : NULL;
+    if (at == NULL || (at->op != OP_ARRAY && at->op != OP_CONSTANT))
+        return false;
+    const storage *memory = with->buffers[id].storage;
+    for (int i = 0; i < graph->assign_count; ++i)
+        if (graph->assigns[i]->attributes.array->storage == memory)
+            return false;
+    return !tuff__storage_is_imported(memory);
+}
+
+static bool is_same_copy(const packed_copy *a, const packed_copy *b)
+{
+    return a->source == b->source && a->inner == b->inner && a->width == b->width && a->lines == b->lines &&
+           a->line_stride == b->line_stride && a->inner_stride == b->inner_stride &&
+           memcmp(&a->from, &b->from, sizeof a->from) == 0 && memcmp(&a->to, &b->to, sizeof a->to) == 0;
+}
+
+/* Memory of its own for a copy that outlives a run. */
+static tuff_status keep_copy(lowered *with, packed_copy *copy)
+{
+    memory_buffer *of = &with->buffers[copy->target];
+    TRY(tuff__storage_create(with->device, tuff__buffer_size(of), false, &copy->kept));
+    of->storage = copy->kept;
+    of->fixed = true;
+    with->constant_size += tuff__buffer_size(of);
+    return TUFF_OK;
+}
+
+/* Launches the copy; its entry is in the list already. */
+static tuff_status make_copy(lowered *with, int index, const fused_chain *matmul, const struct packing *of, int vec)
+{
+    packed_copy *copy = &with->copies[with->copy_count - 1];
+    const int first = with->launch_count;
+    if (is_steady(with, copy->source))
+        TRY(keep_copy(with, copy));
+    const bool transposes = of->inner_stride == 1 && of->inner > 1 && of->width % vec == 0;
+    TRY(transposes ? pack_transposed(with, index, matmul, of, copy->target, vec)
+                   : pack_strided(with, index, matmul, of, copy->target));
+    for (int i = first; i < with->launch_count; ++i)
+        with->launches[i].setup = copy->kept != NULL;
+    return TUFF_OK;
+}
+
+/* Puts buffer `target` in the operand's place; the old one goes where nothing else of the chain needs it. */
+static void replace_operand(fused_chain *matmul, int operand, int target)
+{
+    const int old = matmul->operand_buffers[operand];
+    bool needed = matmul->operand_buffers[1 - operand] == old;
+    for (int i = 0; i < matmul->value_count; ++i)
+        needed |= matmul->values[i].buffer == old;
+    for (int i = 0; i < matmul->output_count; ++i)
+        needed |= matmul->outputs[i].buffer == old;
+    const int slot = needed ? matmul->buffer_count++ : old;
+    matmul->buffers[slot] = (chain_buffer){.id = target, .dtype = TUFF_F32, .read = true};
+    matmul->operand_buffers[operand] = slot;
+}
+
+tuff_status tuff__pack_operand(lowered *with, int index, fused_chain *matmul, int operand, int64_t inner, int64_t width,
+                               int vec)
+{
+    const struct packing of = packing_of(matmul, operand, inner, width);
+    packed_copy wanted = {.source = matmul->buffers[matmul->operand_buffers[operand]].id,
+                          .lines = of.lines,
+                          .inner = inner,
+                          .width = width,
+                          .line_stride = of.line_stride,
+                          .inner_stride = of.inner_stride,
+                          .from = matmul->extra[operand],
+                          .to = of.target};
+    int found = 0;
+    while (found < with->copy_count && !is_same_copy(&with->copies[found], &wanted))
+        ++found;
+    if (found == with->copy_count) {
+        wanted.target = tuff__buffer_add(with, TUFF_F32, of.count);
+        if (wanted.target < 0 || !GROW(with->copies, with->copy_count, with->copy_capacity))
+            return TUFF_E_OOM_HOST;
+        with->copies[with->copy_count++] = wanted;
+        TRY(make_copy(with, index, matmul, &of, vec));
+    }
+    replace_operand(matmul, operand, with->copies[found].target);
+    matmul->extra[operand] = of.target;
+    matmul->operand_strides[operand][operand == 0 ? 0 : 1] = 1;
+    matmul->operand_strides[operand][operand == 0 ? 1 : 0] = width;
+    return TUFF_OK;
+}
+
+bool tuff__packing_is_kept(const lowered *with, const fused_chain *matmul, int operand)
+{
+    return is_steady(with, matmul->buffers[matmul->operand_buffers[operand]].id);
+}
