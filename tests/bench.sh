@@ -78,6 +78,8 @@ go_through() {
     done
     [ "$(grep '^|' table.md | sed 's/[^|]//g' | sort -u | wc -l)" -eq 1 ] || fail "$device: the table's rows differ in width"
     expect 0 "of peak" "$tuff" bench matmul --quick --rounds 1 --device "$device" --shape "A^T"
+    expect 0 "unfused" "$tuff" bench launch norms --quick --rounds 1 --device "$device" --skip "wait"
+    grep -q "a wait after each" out && fail "$device: --skip leaves in what it names"
     "$tuff" bench matmul --quick --rounds 2 --device "$device" --json --peer "sh peer.sh" >json ||
         fail "$device: with a peer it exits with $?"
     python3 check.py json 2 matmul slow slower || fail "$device: the peer's figures are not in the JSON"

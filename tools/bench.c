@@ -44,6 +44,8 @@ static cli_end parse(int count, char **arguments, bench *self)
         {"--rounds", CLI_WHOLE, &self->round_count, "N", "samples of every contestant, in turns", 1, 1000, NULL},
         {"--shape", CLI_TEXTS, &self->shapes, "TEXT",
          "only works whose name holds the text; may be given several times", 0, 0, NULL},
+        {"--skip", CLI_TEXTS, &self->skipped, "TEXT", "not those whose name holds the text, as CLBlast or unfused", 0,
+         0, NULL},
         {"--quick", CLI_SWITCH, &self->quick, NULL, "small works and short samples: whether it runs, not how fast", 0,
          0, NULL},
         {"--json", CLI_SWITCH, &self->json, NULL, "for programs: one object, every sample in it", 0, 0, NULL},
@@ -114,6 +116,7 @@ static int run_bench(int count, char **arguments)
     }
     cli_texts_free(&self.suites);
     cli_texts_free(&self.shapes);
+    cli_texts_free(&self.skipped);
     cli_texts_free(&self.peer_commands);
     return code;
 }

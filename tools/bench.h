@@ -72,7 +72,7 @@ struct bench_peer; /* bench_peer.c */
 typedef enum bench_format { BENCH_TEXT, BENCH_JSON } bench_format;
 
 typedef struct bench {
-    cli_texts suites, shapes, peer_commands;
+    cli_texts suites, shapes, skipped, peer_commands;
     const char *device_name, *markdown_path;
     int64_t round_count;
     bool quick, json;

@@ -252,9 +252,32 @@ static tuff_status evaluate(const bench *self, bench_work *work)
     return TUFF_OK;
 }
 
+static bool is_skipped(const bench *self, const bench_contestant *item)
+{
+    for (int i = 0; i < self->skipped.count; i++)
+        if (strstr(item->name, self->skipped.items[i]))
+            return true;
+    return false;
+}
+
+/* The first stays: it is what the others are measured by. */
+static void leave_out(const bench *self, bench_work *work)
+{
+    int kept = 1;
+    for (int i = 1; i < work->count; i++) {
+        bench_contestant *item = &work->items[i];
+        if (!is_skipped(self, item))
+            work->items[kept++] = *item;
+        else if (item->destroy)
+            item->destroy(item->self);
+    }
+    work->count = kept;
+}
+
 static tuff_status measure(bench *self, bench_work *work)
 {
     TRY(bench_peers_add(self, work));
+    leave_out(self, work);
     TRY(bench_peaks_add(self, work));
     for (int i = 0; i < work->count; i++)
         TRY(warm_up(self, &work->items[i]));

@@ -19,7 +19,7 @@ typedef struct bench_peer {
     FILE *to, *from;
     pid_t process;
     char line[1024];
-    bool busy; /* with a work */
+    int contestants; /* of the work in hand; the last to go ends it */
 } bench_peer;
 
 typedef struct peer_contestant {
@@ -125,8 +125,8 @@ static tuff_status peer_run(void *object, int count, bench_sample *sample)
 static void peer_destroy(void *object)
 {
     peer_contestant *self = object;
-    if (self && self->peer->busy && ask(self->peer, "end\n") == TUFF_OK)
-        self->peer->busy = false;
+    if (self && --self->peer->contestants == 0)
+        (void)ask(self->peer, "end\n"); /* a peer that fails here fails again when it is next asked */
     tuff__free(self);
 }
 
@@ -144,7 +144,7 @@ static tuff_status add_peer(bench_peer *peer, bench_work *work)
         if (!made)
             return tuff__last_status();
         *made = (peer_contestant){.peer = peer, .index = index++};
-        peer->busy = true;
+        peer->contestants++;
         item->self = made;
         item->run = peer_run;
         item->destroy = peer_destroy;
