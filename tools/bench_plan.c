@@ -84,7 +84,7 @@ tuff_tensor *bench_weight(bench_plan *self, tuff_dtype dtype, tuff_shape shape, 
 tuff_tensor *bench_backward(bench_plan *self, tuff_tensor *y, tuff_tensor *const *with, int count)
 {
     tuff_tensor *gradients[BENCH_OPERANDS];
-    char name[16];
+    char name[32];
     int axes[TUFF_MAX_RANK];
     const int rank = tuff_tensor_shape(y).rank;
     for (int i = 0; i < rank; i++)
