@@ -190,7 +190,7 @@ static void visit(struct fusion *fusion, const node *at)
 static void choose_order(struct fusion *fusion, const node *at)
 {
     node_facts *facts = &fusion->facts[at->id];
-    if (at->op != OP_MATMUL || facts->consumer_count != 1 || facts->kept)
+    if (at->op != OP_MATMUL || facts->consumer_count != 1 || facts->kept || facts->in_rows)
         return;
     const node *permute = facts->consumer;
     if (permute->op == OP_RESHAPE && fusion->facts[permute->id].consumer_count == 1 && !fusion->facts[permute->id].kept)
@@ -208,7 +208,7 @@ tuff_status tuff__choose_anchors(struct fusion *fusion)
     tuff_graph *graph = fusion->graph;
     for (int i = 0; i < graph->node_count; ++i) {
         node_facts *facts = &fusion->facts[i];
-        *facts = (node_facts){.forced = facts->forced, .alone = facts->alone, .task = -1};
+        *facts = (node_facts){.forced = facts->forced, .alone = facts->alone, .in_rows = facts->in_rows, .task = -1};
     }
     for (int i = 0; i < graph->node_count; ++i)
         for (int k = 0; k < graph->nodes[i]->input_count; ++k) {

@@ -166,6 +166,15 @@ bool tuff__task_is_empty(const struct task *task)
     return true;
 }
 
+/* Whether a layout of its own may be what keeps the node from being addressed: it then loses it. */
+static bool straighten(struct fusion *fusion, const node *at)
+{
+    node_facts *facts = &fusion->facts[at->id];
+    const bool fresh = facts->anchor && facts->ordered && !facts->in_rows;
+    facts->in_rows |= fresh;
+    return fresh;
+}
+
 /* True in *again where a task's chain needs another grouping. */
 static tuff_status check_task(struct fusion *fusion, const struct task *task, bool *again)
 {
@@ -179,6 +188,10 @@ static tuff_status check_task(struct fusion *fusion, const struct task *task, bo
     tuff__chain_free(&chain);
     if (give_up != NULL && !fusion->facts[give_up->id].anchor) {
         fusion->facts[give_up->id].forced = true;
+        *again = true;
+    } else if (give_up != NULL && straighten(fusion, give_up)) {
+        *again = true;
+    } else if (impossible && straighten(fusion, task->roots[0])) {
         *again = true;
     } else if ((give_up != NULL || impossible || crowded) && task->core != NULL && task->roots[0] != task->core) {
         fusion->facts[task->core->id].alone = true;

@@ -37,6 +37,7 @@ typedef struct node_facts {
     bool forced;  /* because a chain cannot address what lies behind it */
     bool kept;    /* because it is an output or assigned */
     bool alone;   /* a matmul that takes nothing into its epilogue */
+    bool in_rows; /* must be laid out row by row, because a chain cannot address it otherwise */
     bool ordered; /* its memory is laid out as `layout` says, not row by row */
     view layout;
     int task;             /* that stores or computes it; -1 */
@@ -60,6 +61,12 @@ struct fusion {
 /* Groups the nodes of a simplified graph into tasks and orders them. */
 tuff_status tuff__fuse(tuff_graph *graph, tuff_fuse_mode mode, int buffer_limit, struct fusion *out);
 void tuff__fusion_free(struct fusion *fusion);
+
+/* Nodes between the last early reader of a value and the first late one, where it is computed again, at least. */
+#define LATE_GAP 48
+/* Has values computed again near late readers instead of kept for them, where nothing more must be kept for that. After
+   *changed the graph must be fused anew. */
+tuff_status tuff__recompute(struct fusion *fusion, bool *changed);
 
 /* The layout of an anchor's or a source's memory. */
 view tuff__fusion_layout(const struct fusion *fusion, const node *at);

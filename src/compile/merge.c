@@ -4,6 +4,9 @@
 
 #include "compile/fuse.h"
 
+#define LEAST_BESIDE 1024 /* elements of maps that are worth joining for what they read */
+#define NEAR 96           /* nodes between the results of tasks that share what they read */
+
 static bool computes(const struct task *task, const node *at)
 {
     bool found = at == task->core;
@@ -233,6 +236,39 @@ static bool shares_a_read(const struct task *a, const struct task *b)
     return false;
 }
 
+/* The highest id of what a task stores. */
+static int newest_root(const struct task *task)
+{
+    int newest = -1;
+    for (int i = 0; i < task->root_count; ++i)
+        newest = task->roots[i]->id > newest ? task->roots[i]->id : newest;
+    return newest;
+}
+
+/* A late copy never joins what runs much earlier: it would be kept from there on. */
+static bool is_too_early(const struct task *early, const struct task *late)
+{
+    for (int i = 0; i < late->root_count; ++i)
+        if (late->roots[i]->is_late_copy && newest_root(early) < late->roots[i]->id - LATE_GAP / 2)
+            return true;
+    return false;
+}
+
+/* A map beside a task that reads the same elements at about the same time. */
+static bool is_map_beside(const struct task *early, const struct task *late)
+{
+    const int64_t count = tuff_shape_count(late->domain);
+    const int distance = newest_root(early) - newest_root(late);
+    if (late->kind != TASK_MAP || early->kind == TASK_COLUMN || count < LEAST_BESIDE ||
+        tuff_shape_count(early->domain) != count || distance > NEAR || distance < -NEAR)
+        return false;
+    for (int i = 0; i < early->read_count; ++i)
+        for (int k = 0; k < late->read_count; ++k)
+            if (early->reads[i] == late->reads[k] && tuff_shape_count(early->reads[i]->outputs[0].shape) == count)
+                return true;
+    return false;
+}
+
 static bool reads_from(const struct fusion *fusion, const struct task *task, int writer)
 {
     for (int i = 0; i < task->read_count; ++i)
@@ -249,8 +285,9 @@ static tuff_status merge_one(struct fusion *fusion, int second, bool *seen, bool
         if (first == second || early->kind == TASK_NONE || late->kind == TASK_NONE || !fit(early, late, &wide))
             continue;
         const bool vertical = reads_from(fusion, late, first);
-        const bool beside = early->kind == late->kind && early->kind != TASK_MAP && shares_a_read(early, late);
-        if ((!vertical && !beside) || needs(fusion, first, second, seen, true) ||
+        const bool beside = (early->kind == late->kind && early->kind != TASK_MAP && shares_a_read(early, late)) ||
+                            is_map_beside(early, late);
+        if ((!vertical && !beside) || is_too_early(early, late) || needs(fusion, first, second, seen, true) ||
             needs(fusion, second, first, seen, false))
             continue;
         TRY(try_merge(fusion, first, second, merged));

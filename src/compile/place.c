@@ -36,7 +36,6 @@ static bool has_memory_elsewhere(const struct fusion *fusion, const node *at)
     return tuff__is_source(at) || fusion->facts[at->id].placed != NULL || at->op == OP_CONCAT;
 }
 
-/* What must also be copied elsewhere as a whole has to lie in one piece. */
 static bool is_whole_piece(const destination *part)
 {
     view contiguous = tuff__view_contiguous(part->at->outputs[0].shape);
@@ -44,10 +43,10 @@ static bool is_whole_piece(const destination *part)
     return tuff__view_equal(&contiguous, &part->place);
 }
 
-/* Attention writes whole tensors only. */
+/* Attention writes whole tensors only; what must also be copied elsewhere as a whole has to lie in one piece. */
 static bool needs_whole_piece(const struct fusion *fusion, const node *at)
 {
-    return fusion->facts[at->id].kept || tuff__op_is_attention(at->op);
+    return fusion->facts[at->id].kept || fusion->facts[at->id].in_rows || tuff__op_is_attention(at->op);
 }
 
 /* Whether inner is this part's alone: two parts may be views of one node. */
@@ -70,7 +69,7 @@ static destination find(const struct fusion *fusion, const node *concat, int ind
             !move_back(found.at, &place))
             break;
         const destination next = {.at = inner, .place = place};
-        if (tuff__op_is_attention(inner->op) && !is_whole_piece(&next))
+        if (needs_whole_piece(fusion, inner) && !is_whole_piece(&next))
             break;
         found = next;
     }

@@ -29,6 +29,7 @@ struct node {
     tuff_tensor *outputs; /* array of output_count */
     op_attributes attributes;
     bool stops_gradient; /* tuff_gradients treats the value as a constant */
+    bool is_late_copy;   /* made by compile: computes an earlier node's value once more, near its late readers */
 };
 
 typedef struct graph_output {

@@ -10,7 +10,14 @@ static tuff_status compile_for_driver(tuff_plan *plan, const tuff_compile_option
     const tuff_device_info *info = tuff__device_info(plan->device);
     const int bindings =
         info->max_bindings == 0 || info->max_bindings > MAX_BINDINGS ? MAX_BINDINGS : (int)info->max_bindings;
+    bool changed = false;
     TRY(tuff__fuse(plan->graph, options->fuse, bindings, &plan->fusion));
+    if (options->fuse == TUFF_FUSE_ALL)
+        TRY(tuff__recompute(&plan->fusion, &changed));
+    if (changed) {
+        tuff__fusion_free(&plan->fusion);
+        TRY(tuff__fuse(plan->graph, options->fuse, bindings, &plan->fusion));
+    }
     TRY(tuff__lower(plan->device, &plan->fusion, options->family, &plan->lowered));
     plan->written = tuff__calloc((size_t)plan->lowered.input_count + 1, sizeof *plan->written);
     if (plan->written == NULL)

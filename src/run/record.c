@@ -23,6 +23,8 @@ static void unite_aliases(const tuff_plan *plan, fused_chain *chain)
                                 *b = &plan->lowered.buffers[chain->buffers[k].id];
             if (a->storage != b->storage || a->offset != b->offset || a->dtype != b->dtype)
                 continue;
+            if (tuff__buffer_size(b) > tuff__buffer_size(a))
+                chain->buffers[i].id = chain->buffers[k].id; /* a whole and its first part: the range of the whole */
             chain->buffers[i].read |= chain->buffers[k].read;
             chain->buffers[i].written |= chain->buffers[k].written;
             for (int v = 0; v < chain->value_count; ++v)
