@@ -31,6 +31,7 @@ typedef struct launch {
     fused_chain chain; /* owned; for plain bodies it holds the buffers only */
     int vec;
     uint32_t local_size;
+    int private_bytes;      /* of a row that an item may keep, as assemble.h says */
     uint32_t subgroup_size; /* that the body needs; 0: any */
     char defines[2048];
     int64_t fixed[MAX_FIXED];

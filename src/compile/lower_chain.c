@@ -117,6 +117,15 @@ tuff_status tuff__lower_map(lowered *with, int task, fused_chain *chain)
     return TUFF_OK;
 }
 
+/* The most partial results up to the tunable that share the vectors of a row evenly. */
+static int row_parts(const lowered *with, int64_t columns, int vec)
+{
+    int parts = tuff__tuned(with, TUNABLE_row_register_parts);
+    while (parts > 1 && columns / vec % parts != 0)
+        --parts;
+    return parts;
+}
+
 static void lower_row(lowered *with, launch *of)
 {
     const fused_chain *chain = &of->chain;
@@ -130,7 +139,9 @@ static void lower_row(lowered *with, launch *of)
                                                  : wide ? TUNABLE_row_local_wide_size
                                                         : TUNABLE_row_local_local_size);
     of->groups = (uint64_t)(local ? rows : tuff__divide_up(rows, of->local_size));
-    snprintf(of->defines, sizeof of->defines, "#define COLUMN_TAIL %d\n", columns % of->vec != 0);
+    of->private_bytes = local ? 0 : tuff__tuned(with, TUNABLE_row_register_private_bytes);
+    snprintf(of->defines, sizeof of->defines, "#define COLUMN_TAIL %d\n#define PARTS %d\n", columns % of->vec != 0,
+             local ? 1 : row_parts(with, columns, of->vec));
     set_fixed(of, (int64_t[]){rows, columns, runs}, 3);
 }
 

@@ -327,6 +327,8 @@ tuff_status tuff__assemble(const assembly_request *request, assembly *out)
     tuff_status status = tuff__emitter_create(request->chain == NULL ? &empty : request->chain, request->walk,
                                               request->vec, request->glsl, &with.emitter);
     if (status == TUFF_OK)
+        tuff__find_kept(&with.emitter, request->private_bytes);
+    if (status == TUFF_OK)
         status = expand_body(&with, body);
     if (status == TUFF_OK)
         status = compose(&with, &out->source);

@@ -26,10 +26,15 @@ tuff_status tuff__emitter_create(const fused_chain *chain, walk order, int vec, 
     out->named = tuff__calloc(count, 1);
     out->placed = tuff__calloc(count, 1);
     out->uniform = tuff__calloc(count, sizeof *out->uniform);
-    if (out->named == NULL || out->placed == NULL || out->uniform == NULL) {
+    out->first_pass = tuff__calloc(count, sizeof *out->first_pass);
+    out->kept = tuff__calloc(count, sizeof *out->kept);
+    if (out->named == NULL || out->placed == NULL || out->uniform == NULL || out->first_pass == NULL ||
+        out->kept == NULL) {
         tuff__emitter_free(out);
         return TUFF_E_OOM_HOST;
     }
+    for (size_t i = 0; i < count; ++i)
+        out->first_pass[i] = -1;
     tuff__find_uniform(out);
     return TUFF_OK;
 }
@@ -39,6 +44,8 @@ void tuff__emitter_free(emitter *with)
     tuff__free(with->named);
     tuff__free(with->placed);
     tuff__free(with->uniform);
+    tuff__free(with->first_pass);
+    tuff__free(with->kept);
     tuff__free(with->parameters);
     *with = (emitter){.chain = NULL};
 }
@@ -145,30 +152,45 @@ static void accumulate(const chain_reduction *reduction, tuff_dtype dtype, bool 
                        target, number, x);
 }
 
-static void emit_reduction(emitter *with, const chain_reduction *reduction, bool vector)
+/* Rows in vectors: several partial results side by side (EACH_PART, OF_PART), so that no addition waits for the last.
+   A maximum looks for NaN apart, among the bits: cheaper than in every comparison. */
+static void emit_row_reduction(emitter *with, const chain_reduction *reduction, const char *x)
 {
-    text *out = vector ? &with->texts->vector : &with->texts->scalar;
-    const tuff_dtype dtype = with->chain->values[reduction->result].dtype;
-    const snippet input = tuff__emit_value(with, reduction->input, vector);
-    accumulate(reduction, dtype, vector, "part", reduction->result, input.text, out);
+    pass_texts *texts = with->texts;
+    const int n = reduction->result;
+    if (reduction->op == OP_SUM) {
+        tuff__text_add(&texts->vector, "part%d OF_PART = part%d OF_PART + %s;\n", n, n, x);
+        tuff__text_add(&texts->add_vector, "EACH_PART total%d = total%d + part%d OF_PART;\n", n, n, n);
+    } else {
+        tuff__text_add(&texts->vector, "part%d OF_PART = SELECT_v(LESS_v(part%d OF_PART, %s), %s, part%d OF_PART);\n",
+                       n, n, x, x, n);
+        tuff__text_add(&texts->vector, "bits%d OF_PART = UMAX_v(bits%d OF_PART, BITS_v(%s) & 0x7fffffffu);\n", n, n, x);
+        tuff__text_add(&texts->reset_vector, "uvec bits%d PART_ARRAY;\nEACH_PART bits%d OF_PART = USPLAT(0u);\n", n, n);
+        tuff__text_add(&texts->add_vector,
+                       "EACH_PART total%d = MAX_v(total%d, SELECT_v(ULESS_v(USPLAT(0x7f800000u), bits%d OF_PART), "
+                       "FROM_BITS_v(bits%d OF_PART), part%d OF_PART));\n",
+                       n, n, n, n, n);
+    }
+    const char *start = start_value(reduction, TUFF_F32);
+    tuff__text_add(&texts->clear, "precise vec total%d = SPLAT(%s);\n", n, start);
+    tuff__text_add(&texts->reset_vector, "precise vec part%d PART_ARRAY;\nEACH_PART part%d OF_PART = SPLAT(%s);\n", n,
+                   n, start);
 }
 
 /* The declarations around the loops: partial sums of at most a block of terms, totals, and the result. */
-static void emit_frame(emitter *with, const chain_reduction *reduction, bool vector)
+static void emit_frame(emitter *with, const chain_reduction *reduction)
 {
     pass_texts *texts = with->texts;
     const int number = reduction->result;
     const tuff_dtype dtype = with->chain->values[number].dtype;
-    const char *start = start_value(reduction, dtype), *type = tuff__type_name(dtype, vector);
+    const char *start = start_value(reduction, dtype), *type = tuff__type_name(dtype, false);
     const bool row = with->walk == WALK_ROW;
-    const char *total = row && !vector ? "tail" : "total";
-    const char *open = vector ? tuff__prefix(dtype) : "", *splat = vector ? "SPLAT(" : "(";
+    const char *total = row ? "tail" : "total";
     char part[32];
     snprintf(part, sizeof part, "part%d", number);
-    tuff__text_add(&texts->clear, "%s %s%d = %s%s%s);\n", type, total, number, open, splat, start);
-    tuff__text_add(vector ? &texts->reset_vector : &texts->reset_scalar, "%s part%d = %s%s%s);\n", type, number, open,
-                   splat, start);
-    accumulate(reduction, dtype, vector, total, number, part, vector ? &texts->add_vector : &texts->add_scalar);
+    tuff__text_add(&texts->clear, "%s %s%d = (%s);\n", type, total, number, start);
+    tuff__text_add(&texts->reset_scalar, "%s part%d = (%s);\n", type, number, start);
+    accumulate(reduction, dtype, false, total, number, part, &texts->add_scalar);
     if (row)
         return;
     tuff__text_add(&texts->combine, "%s v%d = total%d;\n", type, number, number);
@@ -225,6 +247,22 @@ static void emit_row_result(emitter *with, const chain_reduction *reduction)
         tuff__text_add(out, "REDUCE_%s(v%d);\n", sum ? "SUM" : "MAX", number);
 }
 
+static void emit_reduction(emitter *with, const chain_reduction *reduction, bool vector)
+{
+    const tuff_dtype dtype = with->chain->values[reduction->result].dtype;
+    const snippet input = tuff__emit_value(with, reduction->input, vector);
+    if (vector && with->walk == WALK_ROW) {
+        emit_row_reduction(with, reduction, input.text);
+        return;
+    }
+    accumulate(reduction, dtype, vector, "part", reduction->result, input.text,
+               vector ? &with->texts->vector : &with->texts->scalar);
+    if (vector)
+        emit_column_frame(with, reduction);
+    else
+        emit_frame(with, reduction);
+}
+
 /* Reductions and every-point stores of one pass in one width. */
 static void emit_points(emitter *with, int pass, bool vector)
 {
@@ -235,10 +273,6 @@ static void emit_points(emitter *with, int pass, bool vector)
     for (int i = 0; i < chain->reduction_count; ++i)
         if (chain->reductions[i].stage == pass && with->walk != WALK_SCAN) {
             emit_reduction(with, &chain->reductions[i], vector);
-            if (vector && with->walk == WALK_COLUMN)
-                emit_column_frame(with, &chain->reductions[i]);
-            else
-                emit_frame(with, &chain->reductions[i], vector);
         }
     for (int i = 0; i < chain->output_count; ++i) {
         const chain_output *output = &chain->outputs[i];
@@ -284,7 +318,8 @@ tuff_status tuff__emit_pass(emitter *with, int pass, emit_mode mode, pass_texts 
     /* Scalar columns keep what does not vary along rows for all passes; a vector of columns comes anew with each. */
     const bool kept = with->walk == WALK_COLUMN && mode == EMIT_SCALAR && pass > 0;
     forget(with, PLACE_ELEMENT | PLACE_LOOP | PLACE_FETCHED | (kept ? 0 : PLACE_RUN) |
-                     (pass == 0 && mode == EMIT_SCALAR ? PLACE_ROW : 0));
+                     (pass == 0 && mode == EMIT_SCALAR ? PLACE_ROW | PLACE_INVERSE : 0));
+    with->pass = pass;
     /* A result narrower than a vector has none: its address does not even move along the vector axis. */
     const bool narrow = with->walk == WALK_MATMUL && with->chain->extent[with->vector_axis] < with->vec;
     if (mode != EMIT_SCALAR && with->vec > 1 && !narrow)

@@ -31,7 +31,11 @@ typedef struct emitter {
     const fused_chain *chain;
     walk walk;
     int vec;
-    bool aligned_only;   /* whole vectors need aligned addresses (GLSL) */
+    bool aligned_only;    /* whole vectors need aligned addresses (GLSL) */
+    int *first_pass;      /* per value of a row in vectors: the pass that computes it first; -1 */
+    bool *kept;           /* per value: kept from its first pass for later ones */
+    bool has_reciprocals; /* x / y as x times 1/y where many x meet one y */
+    int pass;
     int vector_axis;     /* -1 where the domain has none */
     int32_t *parameters; /* what PARAM(i) gives */
     int parameter_count, parameter_capacity;
@@ -46,6 +50,10 @@ typedef struct emitter {
 
 tuff_status tuff__emitter_create(const fused_chain *chain, walk walk, int vec, bool aligned_only, emitter *out);
 void tuff__emitter_free(emitter *with);
+
+/* Finds the values of a row that are dear, and needed in a later pass than the first: an item keeps them, as long as
+   they fit private_bytes. */
+void tuff__find_kept(emitter *with, int private_bytes);
 
 /* Adds a parameter and answers its number. */
 int tuff__emit_parameter(emitter *with, int64_t value);

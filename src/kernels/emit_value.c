@@ -321,6 +321,27 @@ static snippet write_cast(emitter *with, const chain_value *of, bool vector)
     return out;
 }
 
+/* Makes sure of the reciprocal of a float divisor that a whole row shares. It is safe where neither it nor the divisor
+   is denormal or beyond. */
+static bool knows_reciprocal(emitter *with, const chain_value *division, int number)
+{
+    const chain_value *divisor = &with->chain->values[division->args[1]];
+    const int place = place_of(with, divisor->varies);
+    if (division->dtype != TUFF_F32 || divisor->kind == VALUE_CONSTANT || tuff__is_vector(with, divisor) ||
+        with->uniform[division->args[1]] || !(place == PLACE_ROW || (place == PLACE_RUN && with->walk == WALK_ROW)) ||
+        with->walk == WALK_MATMUL)
+        return false;
+    if (with->named[number] & PLACE_INVERSE)
+        return true;
+    with->named[number] |= place == PLACE_ROW ? PLACE_INVERSE : 0;
+    const snippet y = tuff__emit_value(with, division->args[1], false);
+    text *out = text_of(with, place);
+    tuff__text_add(out, "const float inverse%d = 1.0f / %s;\n", number, y.text);
+    tuff__text_add(out, "const boolean safe%d = ULESS_1((BITS_1(%s) & 0x7fffffffu) - 0x00800000u, 0x7e000000u);\n",
+                   number, y.text);
+    return true;
+}
+
 static snippet write_op(emitter *with, const chain_value *of, bool vector)
 {
     if (of->op == OP_CAST)
@@ -331,6 +352,10 @@ static snippet write_op(emitter *with, const chain_value *of, bool vector)
     if (of->op == OP_WHERE)
         return tuff__format("%sSELECT_%c(%s, %s, %s)", tuff__prefix(of->dtype), vector ? 'v' : '1', operands[0].text,
                             operands[1].text, operands[2].text);
+    const int number = (int)(of - with->chain->values);
+    if (of->op == OP_DIV && vector && with->has_reciprocals && knows_reciprocal(with, of, number))
+        return tuff__format("(safe%d ? %s * SPLAT(inverse%d) : %s / %s)", number, operands[0].text, number,
+                            operands[0].text, operands[1].text);
     const tuff_dtype operand = with->chain->values[of->args[0]].dtype;
     const op_info *info = tuff__op_info(of->op);
     const bool whole = operand == TUFF_I32 || operand == TUFF_U32;
@@ -462,10 +487,17 @@ snippet tuff__emit_value(emitter *with, int index, bool wide)
         if (!(with->named[index] & place)) {
             with->named[index] |= (unsigned char)place;
             with->loop_depth += place == PLACE_LOOP;
-            const snippet expression = write_kind(with, of, index, vector);
+            const bool kept = with->kept[index] && vector;
+            const snippet expression = kept && with->pass > with->first_pass[index]
+                                           ? tuff__format("kept%d OF_KEPT", index)
+                                           : write_kind(with, of, index, vector);
             with->loop_depth -= place == PLACE_LOOP;
             tuff__text_add(text_of(with, place), "%s v%d = %s;\n", tuff__type_name(of->dtype, vector), index,
                            expression.text);
+            if (kept && with->pass == with->first_pass[index]) {
+                tuff__text_add(&with->texts->clear, "vec kept%d[%d];\n", index, tuff__kept_vectors(with));
+                tuff__text_add(text_of(with, place), "kept%d OF_KEPT = v%d;\n", index, index);
+            }
         }
         if (place == PLACE_LOOP && with->loop_depth == 0)
             fetch(with, of, index);

@@ -9,8 +9,9 @@ enum {
     PLACE_ROW = 1,
     PLACE_RUN = 2,
     PLACE_ELEMENT = 4,
-    PLACE_LOOP = 8,    /* columns in vectors: once a row of all vectors */
-    PLACE_FETCHED = 16 /* and known to each vector */
+    PLACE_LOOP = 8,     /* columns in vectors: once a row of all vectors */
+    PLACE_FETCHED = 16, /* and known to each vector */
+    PLACE_INVERSE = 32  /* beside the value: the reciprocal of its divisor is known */
 };
 
 /* A short piece of text, by value. */
@@ -18,6 +19,8 @@ typedef struct snippet {
     char text[320];
 } snippet;
 
+/* The length of the array in which an item keeps a value of its row, in vectors. */
+int tuff__kept_vectors(const emitter *with);
 /* Finds the values that a whole vector shares: bounds of pads and concats that fall between vectors, and what is
    computed from them alone. */
 void tuff__find_uniform(emitter *with);

@@ -80,6 +80,7 @@ static tuff_status assemble_launch(const tuff_plan *plan, launch *of, assembly *
                                 .narrow_storage = tuff__device_info(plan->device)->proved_narrow_storage,
                                 .vec = of->vec,
                                 .local_size = of->local_size,
+                                .private_bytes = of->private_bytes,
                                 .subgroup_size = of->subgroup_size,
                                 .defines = of->defines,
                                 .buffers = of->chain.buffers,
