@@ -223,6 +223,18 @@ static void side_by_side(tuff_graph *graph, const void *context)
     add_output(graph, tuff_matmul(tuff_slice(again, (int64_t[]){0, 0, 2}, (int64_t[]){2, 5, 14}, NULL), w));
 }
 
+/* Rows of many vectors, with and without a rest: what one pass computes is kept for the next. */
+static void wide_rows(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    for (int64_t width = 1088; width <= 1101; width += 13) {
+        tuff_tensor *x = float_input(graph, TUFF_SHAPE(5, width)), *weights = float_input(graph, TUFF_SHAPE(5, width));
+        tuff_tensor *tangent = tuff_tanh(x), *largest = tuff_reduce_max(tangent, (int[]){1}, 1, true);
+        add_output(graph, tuff_div(tuff_sub(tangent, largest), tuff_sum(tuff_exp(x), (int[]){1}, 1, true)));
+        add_with_gradients(graph, tuff_mul(tuff_softmax(x, 1), weights), (tuff_tensor *[]){x, weights}, 2);
+    }
+}
+
 static void many_axes(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -249,6 +261,7 @@ const hard_graph hard_graphs[] = {
     {"whole vectors", whole_vectors, false},
     {"wide columns", wide_columns, false},
     {"side by side", side_by_side, true},
+    {"wide rows", wide_rows, false},
     {"many axes", many_axes, false},
 };
 const int hard_graph_count = (int)(sizeof hard_graphs / sizeof hard_graphs[0]);
