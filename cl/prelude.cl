@@ -214,8 +214,23 @@ typedef JOIN(uchar, VEC) vector_of_uchar __attribute__((aligned(1)));
 #define LOADV_f32(b, i) VLOAD(float, i, b)
 #define LOADV_i32(b, i) VLOAD(int, i, b)
 #define LOADV_u32(b, i) VLOAD(uint, i, b)
+// CPU drivers built on Clang were seen to convert wide vectors element by element; Clang's own builtins do not.
+#ifdef __has_builtin
+#if __has_builtin(__builtin_convertvector) && VEC > 4
+#define WIDEN_ushort(x) __builtin_convertvector(x, uvec)
+#ifdef __F16C__
+typedef __fp16 vector_of_half __attribute__((ext_vector_type(VEC), aligned(2)));
+#define LOADV_f16(b, i) __builtin_convertvector(*(__global const vector_of_half *)((b) + (i)), vec)
+#endif
+#endif
+#endif
+#ifndef WIDEN_ushort
+#define WIDEN_ushort(x) JOIN(convert_uint, VEC)(x)
+#endif
+#ifndef LOADV_f16
 #define LOADV_f16(b, i) JOIN(vload_half, VEC)(0, (__global const half *)(b) + (i))
-#define LOADV_bf16(b, i) JOIN(as_float, VEC)(JOIN(convert_uint, VEC)(VLOAD(ushort, i, b)) << 16)
+#endif
+#define LOADV_bf16(b, i) JOIN(as_float, VEC)(WIDEN_ushort(VLOAD(ushort, i, b)) << 16)
 #define LOADV_i8(b, i) JOIN(convert_int, VEC)(VLOAD(char, i, b))
 #define LOADV_u8(b, i) JOIN(convert_uint, VEC)(VLOAD(uchar, i, b))
 #define LOADV_bool(b, i) (JOIN(convert_int, VEC)(VLOAD(uchar, i, b)) != 0)

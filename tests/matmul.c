@@ -45,6 +45,10 @@ static const shape_case cases[] = {
     /* Operands whose lines meet in few sets of a cache, or fill all of it: copies in panels. */
     EACH_FORM(256, 256, 1100),
     {37, 200, 16500, 1, X_TRANSPOSED, TUFF_F32},
+    EACH_FORM(200, 10, 64),
+    EACH_FORM(12, 530, 40),
+    EACH_FORM(2, 8300, 70),
+    {9, 1, 67, 1, PLAIN, TUFF_F32},
     {1, 700, 90, 1, PLAIN, TUFF_F16},
     {1, 700, 90, 1, Y_TRANSPOSED, TUFF_F16},
     {3, 130, 90, 1, PLAIN, TUFF_BF16},

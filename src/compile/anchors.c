@@ -18,18 +18,27 @@ view tuff__fusion_layout(const struct fusion *fusion, const node *at)
     return tuff__view_contiguous(at->outputs[0].shape);
 }
 
+/* A cast that changes no value: kernels that load f16 and bf16 get f32 anyway. */
+static bool is_widening(const node *at)
+{
+    const tuff_dtype from = at->op == OP_CAST ? at->inputs[0]->dtype : TUFF_F32;
+    return at->outputs[0].dtype == TUFF_F32 && (from == TUFF_F16 || from == TUFF_BF16);
+}
+
 /* The steps from base to the node, innermost first, are applied while the recursion unwinds. */
-static const node *descend(const struct fusion *fusion, const node *at, view *out, const node **give_up)
+static const node *descend(const struct fusion *fusion, const node *at, bool widened, view *out, const node **give_up)
 {
     if (tuff__is_source(at) || fusion->facts[at->id].anchor) {
         *out = tuff__fusion_layout(fusion, at);
         return at;
     }
+    if (widened && is_widening(at))
+        return descend(fusion, at->inputs[0]->node, widened, out, give_up);
     if (!tuff__op_is_view(at->op)) {
         *give_up = at;
         return at;
     }
-    const node *base = descend(fusion, at->inputs[0]->node, out, give_up);
+    const node *base = descend(fusion, at->inputs[0]->node, widened, out, give_up);
     if (*give_up != NULL)
         return base;
     const path step = tuff__path_of(at, NULL);
@@ -41,16 +50,25 @@ static const node *descend(const struct fusion *fusion, const node *at, view *ou
 const node *tuff__operand_view(const struct fusion *fusion, const tuff_tensor *operand, view *out, const node **give_up)
 {
     *give_up = NULL;
-    return descend(fusion, operand->node, out, give_up);
+    return descend(fusion, operand->node, false, out, give_up);
+}
+
+const node *tuff__factor_view(const struct fusion *fusion, const tuff_tensor *operand, view *out, const node **give_up)
+{
+    *give_up = NULL;
+    return descend(fusion, operand->node, true, out, give_up);
 }
 
 /* Materialises whatever keeps the operand from being a strided view of memory. */
-static void need_operand(struct fusion *fusion, const tuff_tensor *operand)
+static void need_operand(struct fusion *fusion, const tuff_tensor *operand, bool is_factor)
 {
     for (;;) {
         view layout;
         const node *missing = NULL;
-        tuff__operand_view(fusion, operand, &layout, &missing);
+        if (is_factor)
+            tuff__factor_view(fusion, operand, &layout, &missing);
+        else
+            tuff__operand_view(fusion, operand, &layout, &missing);
         if (missing == NULL || fusion->facts[missing->id].anchor)
             return;
         fusion->facts[missing->id].anchor = true;
@@ -64,7 +82,7 @@ static void need_rows(struct fusion *fusion, const tuff_tensor *operand)
 {
     view layout;
     const node *missing = NULL;
-    need_operand(fusion, operand);
+    need_operand(fusion, operand, false);
     tuff__operand_view(fusion, operand, &layout, &missing);
     const int axis = layout.rank - 1;
     if (missing == NULL && layout.extent[axis] > 1 && layout.stride[axis] != 1)
@@ -167,14 +185,14 @@ static void visit(struct fusion *fusion, const node *at)
         facts->anchor = true;
     if (at->op == OP_MATMUL || at->op == OP_SCATTER_ADD)
         for (int i = 0; i < at->input_count; ++i)
-            need_operand(fusion, at->inputs[i]);
+            need_operand(fusion, at->inputs[i], at->op == OP_MATMUL);
     for (int i = 0; i < at->input_count && tuff__op_is_attention(at->op); ++i)
         if (at->inputs[i]->shape.rank == 4)
             need_rows(fusion, at->inputs[i]);
         else
-            need_operand(fusion, at->inputs[i]);
+            need_operand(fusion, at->inputs[i], false);
     if (at->op == OP_GATHER)
-        need_operand(fusion, at->inputs[0]);
+        need_operand(fusion, at->inputs[0], false);
     if (at->op == OP_CONCAT)
         tuff__place_parts(fusion, at);
     else if (!tuff__op_is_view(at->op))

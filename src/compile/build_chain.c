@@ -431,7 +431,7 @@ static void build_operands(builder *with)
         const tuff_tensor *operand = with->task->core->inputs[i];
         view layout;
         const node *missing = NULL;
-        const node *base = tuff__operand_view(with->fusion, operand, &layout, &missing);
+        const node *base = tuff__factor_view(with->fusion, operand, &layout, &missing);
         if (missing != NULL) {
             give_up(with, missing);
             return;

@@ -81,6 +81,8 @@ tuff_status tuff__chain_build(struct fusion *fusion, const struct task *task, fu
    fails. */
 const node *tuff__operand_view(const struct fusion *fusion, const tuff_tensor *operand, view *out,
                                const node **give_up);
+/* The same for an operand of a matmul, which may be behind a cast from f16 or bf16 to f32 too. */
+const node *tuff__factor_view(const struct fusion *fusion, const tuff_tensor *operand, view *out, const node **give_up);
 
 /* Whether two arrays have elements in common. */
 bool tuff__arrays_overlap(const tuff_array *a, const tuff_array *b);

@@ -135,7 +135,7 @@ static struct tile choose_tile(const lowered *with, const struct problem *of)
         best.rows = of->rows >= best.rows ? best.rows : 4;
         return best;
     }
-    while (best.vec > 4 && of->columns < best.vec)
+    while (best.vec > 4 && of->columns < best.vec && !of->packed[1])
         best.vec /= 2;
     choose_sums(with, of, &best);
     return best;
@@ -156,6 +156,7 @@ static void choose_packing(const lowered *with, const fused_chain *chain, struct
         return;
     const int64_t enough[] = {tuff__packing_is_kept(with, chain, 0) ? ENOUGH_KEPT : ENOUGH,
                               tuff__packing_is_kept(with, chain, 1) ? ENOUGH_KEPT : ENOUGH};
+    of->packed[1] |= of->columns > 1 && of->columns < tuff__native_lanes(with) && of->rows >= enough[1];
     of->packed[1] |= of->rows >= enough[1] && of->columns >= panel / (int64_t)sizeof(float) &&
                      thrashes(of->inner, panel, y[0] * y_size, FAR_SETS, FAR_WAYS);
     of->packed[0] = of->columns >= enough[0] && of->rows >= 8 && x[1] != 1 &&
@@ -265,6 +266,26 @@ static tuff_status pack(lowered *with, int index, fused_chain *chain, const stru
     return TUFF_OK;
 }
 
+static double operations_of(const struct problem *of)
+{
+    return 2.0 * (double)of->rows * (double)of->columns * (double)of->inner * (double)of->batches;
+}
+
+/* Few rows or columns; takes the chain where *taken. */
+static tuff_status lower_few(lowered *with, int index, fused_chain *chain, const struct problem *problem, bool *taken)
+{
+    launch few = {.walk = WALK_MATMUL, .task = index, .chain = *chain, .operations = operations_of(problem)};
+    const tuff_status status = tuff__lower_thin(with, &few, problem->inner, taken);
+    if (status == TUFF_OK && !*taken)
+        return TUFF_OK;
+    launch *of = status == TUFF_OK ? tuff__launch_add(with, few.body, WALK_MATMUL, index) : NULL;
+    if (of != NULL)
+        *of = few;
+    else
+        tuff__chain_free(chain);
+    return status == TUFF_OK && of == NULL ? TUFF_E_OOM_HOST : status;
+}
+
 tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain)
 {
     const tuff_shape *operand = &with->fusion->tasks[index].core->inputs[0]->shape;
@@ -275,6 +296,11 @@ tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain)
     const bool registers = tuff__uses_registers(with);
     struct tile tile = {.vec = 4};
     tuff_status status = TUFF_OK;
+    bool taken = false;
+    if (registers && !tuff__is_vulkan(with))
+        TRY(lower_few(with, index, chain, &problem, &taken));
+    if (taken)
+        return TUFF_OK;
     if (registers) {
         choose_packing(with, chain, &problem);
         tile = choose_tile(with, &problem);
@@ -286,7 +312,6 @@ tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain)
         return status == TUFF_OK ? TUFF_E_OOM_HOST : status;
     }
     of->chain = *chain;
-    of->operations =
-        2.0 * (double)problem.rows * (double)problem.columns * (double)problem.inner * (double)problem.batches;
+    of->operations = operations_of(&problem);
     return registers ? lower_registers(with, of, &tile, &problem) : lower_local(with, of, problem.inner);
 }
