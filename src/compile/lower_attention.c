@@ -3,42 +3,24 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compile/lower.h"
+#include "compile/lower_attention.h"
 
-/* A tensor [B,T,H,D], or [B,T,H], as a kernel addresses it. */
-typedef struct rows {
-    int id; /* of the memory buffer */
-    int64_t offset, batch, row, head;
-    int64_t count, heads, width; /* rows of a batch, heads of a row, elements of a head's row */
-} rows;
-
-/* What all launches of one attention share. */
-typedef struct attention {
-    lowered *with;
-    int index;
-    const struct task *task;
-    rows q, k, v, lse, upstream, sums;
-    int64_t batches;
-    int vec;
-} attention;
-
-static rows operand_rows(const lowered *with, const tuff_tensor *operand)
+static attention_rows operand_rows(const lowered *with, const tuff_tensor *operand)
 {
     view layout;
     const node *missing = NULL;
     const node *base = tuff__operand_view(with->fusion, operand, &layout, &missing);
-    return (rows){.id = base->id,
-                  .offset = layout.offset,
-                  .batch = layout.stride[0],
-                  .row = layout.stride[1],
-                  .head = layout.stride[2],
-                  .count = layout.extent[1],
-                  .heads = layout.extent[2],
-                  .width = layout.rank == 4 ? layout.extent[3] : 1};
+    return (attention_rows){.id = base->id,
+                            .offset = layout.offset,
+                            .batch = layout.stride[0],
+                            .row = layout.stride[1],
+                            .head = layout.stride[2],
+                            .count = layout.extent[1],
+                            .heads = layout.extent[2],
+                            .width = layout.rank == 4 ? layout.extent[3] : 1};
 }
 
-/* The id of the task's root that has this op, or -1. */
-static int root_of(const struct task *task, op_code op)
+int tuff__attention_root(const struct task *task, op_code op)
 {
     for (int i = 0; i < task->root_count; ++i)
         if (task->roots[i]->op == op)
@@ -84,29 +66,28 @@ static void add_parameter(launch *of, int64_t value, int buffer)
     of->fixed_buffer[of->fixed_count++] = buffer;
 }
 
-static void add_parameters(launch *of, const int64_t *values, int count)
+void tuff__attention_parameters(launch *of, const int64_t *values, int count)
 {
     for (int i = 0; i < count; ++i)
         add_parameter(of, values[i], -1);
 }
 
 /* Whether every vector of a tensor starts at a multiple of four elements; buffers of ours do. */
-static bool is_aligned(const lowered *with, const rows *of)
+static bool is_aligned(const lowered *with, const attention_rows *of)
 {
     const memory_buffer *memory = &with->buffers[of->id];
     const int64_t start = of->offset + (int64_t)(memory->offset / tuff_dtype_size(memory->dtype)) + memory->parent_at;
     return start % 4 == 0 && of->batch % 4 == 0 && of->row % 4 == 0 && of->head % 4 == 0;
 }
 
-/* Four parameters, and the macros LOAD_X, LOADV_X, and where it is written STORE_X and STOREV_X. */
-static void add_rows(const lowered *with, launch *of, const rows *operand, const char *letter, bool written,
-                     text *defines)
+void tuff__attention_rows(const lowered *with, launch *of, const attention_rows *operand, const char *letter,
+                          bool written, text *defines)
 {
     const int buffer = use_buffer(with, of, operand->id, true, written);
     const char *dtype = tuff_dtype_name(with->buffers[operand->id].dtype);
     const char *form = is_aligned(with, operand) ? "V" : "U";
     add_parameter(of, operand->offset, buffer);
-    add_parameters(of, (int64_t[]){operand->batch, operand->row, operand->head}, 3);
+    tuff__attention_parameters(of, (int64_t[]){operand->batch, operand->row, operand->head}, 3);
     tuff__text_add(defines, "#define LOAD_%s(i) LOAD_%s(b%d, i)\n#define LOADV_%s(i) LOAD%s_%s(b%d, i)\n", letter,
                    dtype, buffer, letter, form, dtype, buffer);
     if (written)
@@ -115,17 +96,19 @@ static void add_rows(const lowered *with, launch *of, const rows *operand, const
                        letter, dtype, buffer, letter, form, dtype, buffer);
 }
 
-/* A contiguous buffer: one parameter. */
-static void add_whole(const lowered *with, launch *of, int id, int64_t width, const char *letter, bool written,
-                      text *defines)
+void tuff__attention_whole(const lowered *with, launch *of, int id, int64_t width, const char *letter, bool written,
+                           text *defines)
 {
-    const rows operand = {.id = id, .row = width};
-    add_rows(with, of, &operand, letter, written, defines);
+    const attention_rows operand = {.id = id, .row = width};
+    if (id < 0) {
+        add_parameter(of, 0, -1);
+        return;
+    }
+    tuff__attention_rows(with, of, &operand, letter, written, defines);
     of->fixed_count -= 3;
 }
 
-/* Moves a launch's tunables into it. */
-static tuff_status keep_defines(launch *of, text *defines)
+tuff_status tuff__attention_defines(launch *of, text *defines)
 {
     tuff_status status = tuff__text_status(defines);
     if (status == TUFF_OK && defines->length < sizeof of->defines)
@@ -136,13 +119,13 @@ static tuff_status keep_defines(launch *of, text *defines)
     return status;
 }
 
-static int64_t packed_count(const attention *of, const rows *operand, int64_t panel)
+static int64_t packed_count(const attention *of, const attention_rows *operand, int64_t panel)
 {
     return of->batches * operand->heads * tuff__divide_up(operand->count, panel) * panel * operand->width;
 }
 
 /* packed[batch][head][panel][k][row] of a tensor's rows: a new buffer in *out. */
-static tuff_status pack(const attention *of, const rows *operand, int64_t panel, int *out)
+static tuff_status pack(const attention *of, const attention_rows *operand, int64_t panel, int *out)
 {
     lowered *with = of->with;
     const int64_t width = operand->width, count = operand->count;
@@ -166,7 +149,7 @@ static tuff_status pack(const attention *of, const rows *operand, int64_t panel,
     made->local_size = (uint32_t)tuff__tuned(with, TUNABLE_pack_transpose_local_size);
     const int64_t batches = of->batches * operand->heads;
     made->groups = (uint64_t)tuff__divide_up(batches * inner_blocks * column_blocks, made->local_size);
-    add_parameters(made, (int64_t[]){count, width, inner_blocks, column_blocks, batches, operand->row}, 6);
+    tuff__attention_parameters(made, (int64_t[]){count, width, inner_blocks, column_blocks, batches, operand->row}, 6);
     text defines = {0};
     const char *dtype = tuff_dtype_name(with->buffers[operand->id].dtype);
     const char *form = is_aligned(with, operand) && width % 4 == 0 ? "V" : "U";
@@ -177,10 +160,10 @@ static tuff_status pack(const attention *of, const rows *operand, int64_t panel,
                    width % of->vec == 0 ? 0
                    : width >= of->vec   ? 1
                                         : 2);
-    return keep_defines(made, &defines);
+    return tuff__attention_defines(made, &defines);
 }
 
-static int64_t float_bits(double value)
+int64_t tuff__attention_float(double value)
 {
     const float narrow = (float)value;
     int32_t bits;
@@ -188,8 +171,7 @@ static int64_t float_bits(double value)
     return bits;
 }
 
-/* Multiply-adds of one product over the pairs of queries and keys that the band lets through. */
-static double pairs(const attention *of)
+double tuff__attention_pairs(const attention *of)
 {
     const int64_t first = of->task->core->attributes.start[0], last = of->task->core->attributes.start[1];
     double count = 0;
@@ -226,11 +208,11 @@ static tuff_status lower_forward(const attention *of)
 {
     lowered *with = of->with;
     const op_attributes *band = &of->task->core->attributes;
-    const int result = root_of(of->task, OP_ATTENTION);
+    const int result = tuff__attention_root(of->task, OP_ATTENTION);
     const tile use = choose_tile(of);
     const int64_t panel = use.panel * of->vec, blocks = tuff__divide_up(of->q.count, use.block);
     const int64_t items = of->batches * of->q.heads * blocks;
-    int packed, lse = root_of(of->task, OP_ATTENTION_LSE);
+    int packed, lse = tuff__attention_root(of->task, OP_ATTENTION_LSE);
     TRY(pack(of, &of->k, panel, &packed));
     if (lse < 0)
         lse = tuff__buffer_add(with, TUFF_F32, of->batches * of->q.count * of->q.heads);
@@ -238,19 +220,16 @@ static tuff_status lower_forward(const attention *of)
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
-    add_parameters(made,
-                   (int64_t[]){of->q.count, of->k.count, of->q.heads, of->k.heads, of->q.width, of->v.width, blocks,
-                               tuff__divide_up(of->k.count, panel), items, band->start[0], band->start[1],
-                               float_bits(band->value)},
-                   12);
-    add_rows(with, made, &of->q, "Q", false, &defines);
-    add_rows(with, made, &of->v, "V", false, &defines);
-    add_whole(with, made, packed, panel, "K", false, &defines);
-    if (result >= 0)
-        add_whole(with, made, result, of->v.width, "R", true, &defines);
-    else
-        add_parameter(made, 0, -1);
-    add_whole(with, made, lse, 1, "L", true, &defines);
+    tuff__attention_parameters(made,
+                               (int64_t[]){of->q.count, of->k.count, of->q.heads, of->k.heads, of->q.width, of->v.width,
+                                           blocks, tuff__divide_up(of->k.count, panel), items, band->start[0],
+                                           band->start[1], tuff__attention_float(band->value)},
+                               12);
+    tuff__attention_rows(with, made, &of->q, "Q", false, &defines);
+    tuff__attention_rows(with, made, &of->v, "V", false, &defines);
+    tuff__attention_whole(with, made, packed, panel, "K", false, &defines);
+    tuff__attention_whole(with, made, result, of->v.width, "R", true, &defines);
+    tuff__attention_whole(with, made, lse, 1, "L", true, &defines);
     tuff__text_add(&defines,
                    "#define TILE_ROWS %d\n#define BLOCK_ROWS %d\n#define PANEL_VECTORS %d\n#define TILE_COLUMNS %d\n"
                    "#define ROW_TAIL %d\n#define VALUE_TAIL %d\n#define RESULT %d\n",
@@ -259,8 +238,8 @@ static tuff_status lower_forward(const attention *of)
     made->vec = of->vec;
     made->local_size = (uint32_t)tuff__tuned(with, TUNABLE_attention_register_local_size);
     made->groups = (uint64_t)tuff__divide_up(items, made->local_size);
-    made->operations = 2 * pairs(of) * (double)(of->q.width + of->v.width);
-    return keep_defines(made, &defines);
+    made->operations = 2 * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width);
+    return tuff__attention_defines(made, &defines);
 }
 
 /* The tile of the backward pass, and how its work is parted. */
@@ -276,29 +255,23 @@ static int64_t panels_of(const attention *of, const backward *use)
     return tuff__divide_up(of->k.count, use->panel * of->vec);
 }
 
-static void add_gradient(const attention *of, launch *made, op_code op, bool stored, int64_t width, const char *letters,
-                         text *defines)
-{
-    if (stored)
-        add_whole(of->with, made, root_of(of->task, op), width, letters, true, defines);
-    else
-        add_parameter(made, 0, -1);
-}
-
 static void add_backward_buffers(const attention *of, launch *made, const backward *use, text *defines)
 {
     lowered *with = of->with;
     const int64_t panel = use->panel * of->vec;
-    add_rows(with, made, &of->q, "Q", false, defines);
-    add_rows(with, made, &of->k, "K", false, defines);
-    add_rows(with, made, &of->upstream, "G", false, defines);
-    add_rows(with, made, &of->lse, "L", false, defines);
-    add_rows(with, made, &of->sums, "S", false, defines);
-    add_whole(with, made, use->packed_k, panel, "PK", false, defines);
-    add_whole(with, made, use->packed_v, panel, "PV", false, defines);
-    add_gradient(of, made, OP_ATTENTION_DQ, use->dq, of->q.width, "DQ", defines);
-    add_gradient(of, made, OP_ATTENTION_DK, use->dk, of->q.width, "DK", defines);
-    add_gradient(of, made, OP_ATTENTION_DV, use->dv, of->v.width, "DV", defines);
+    tuff__attention_rows(with, made, &of->q, "Q", false, defines);
+    tuff__attention_rows(with, made, &of->k, "K", false, defines);
+    tuff__attention_rows(with, made, &of->upstream, "G", false, defines);
+    tuff__attention_rows(with, made, &of->lse, "L", false, defines);
+    tuff__attention_rows(with, made, &of->sums, "S", false, defines);
+    tuff__attention_whole(with, made, use->packed_k, panel, "PK", false, defines);
+    tuff__attention_whole(with, made, use->packed_v, panel, "PV", false, defines);
+    const int dq = use->dq ? tuff__attention_root(of->task, OP_ATTENTION_DQ) : -1;
+    tuff__attention_whole(with, made, dq, of->q.width, "DQ", true, defines);
+    const int dk = use->dk ? tuff__attention_root(of->task, OP_ATTENTION_DK) : -1;
+    tuff__attention_whole(with, made, dk, of->q.width, "DK", true, defines);
+    const int dv = use->dv ? tuff__attention_root(of->task, OP_ATTENTION_DV) : -1;
+    tuff__attention_whole(with, made, dv, of->v.width, "DV", true, defines);
 }
 
 static tuff_status launch_backward(const attention *of, const backward *use)
@@ -309,11 +282,12 @@ static tuff_status launch_backward(const attention *of, const backward *use)
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
-    add_parameters(made,
-                   (int64_t[]){of->q.count, of->k.count, of->q.heads, of->k.heads, of->q.width, of->v.width,
-                               panels_of(of, use), use->key_parts, use->panels_each, use->query_parts, use->rows_each,
-                               items, band->start[0], band->start[1], float_bits(band->value)},
-                   15);
+    tuff__attention_parameters(made,
+                               (int64_t[]){of->q.count, of->k.count, of->q.heads, of->k.heads, of->q.width, of->v.width,
+                                           panels_of(of, use), use->key_parts, use->panels_each, use->query_parts,
+                                           use->rows_each, items, band->start[0], band->start[1],
+                                           tuff__attention_float(band->value)},
+                               15);
     add_backward_buffers(of, made, use, &defines);
     const int most = tuff__tuned(of->with, TUNABLE_attention_register_tile_columns);
     tuff__text_add(&defines,
@@ -328,8 +302,8 @@ static tuff_status launch_backward(const attention *of, const backward *use)
     made->local_size = (uint32_t)tuff__tuned(of->with, TUNABLE_attention_register_local_size);
     made->groups = (uint64_t)tuff__divide_up(items, made->local_size);
     const double products = 1.0 + (use->dq || use->dk) + use->dq + use->dk + use->dv;
-    made->operations = products * pairs(of) * (double)(of->q.width + of->v.width);
-    return keep_defines(made, &defines);
+    made->operations = products * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width);
+    return tuff__attention_defines(made, &defines);
 }
 
 /* One pass computes all gradients from one set of scores, an item for each group of heads; where so few items leave
@@ -349,9 +323,9 @@ static tuff_status lower_backward(const attention *of)
     backward use = {.rows = of->q.count < tile_rows ? of->q.count : tile_rows,
                     .panel = tuff__tuned(with, TUNABLE_attention_register_panel),
                     .tile_keys = of->vec < 8 ? 4 : 8,
-                    .dq = root_of(of->task, OP_ATTENTION_DQ) >= 0,
-                    .dk = root_of(of->task, OP_ATTENTION_DK) >= 0,
-                    .dv = root_of(of->task, OP_ATTENTION_DV) >= 0};
+                    .dq = tuff__attention_root(of->task, OP_ATTENTION_DQ) >= 0,
+                    .dk = tuff__attention_root(of->task, OP_ATTENTION_DK) >= 0,
+                    .dv = tuff__attention_root(of->task, OP_ATTENTION_DV) >= 0};
     const int64_t block = tuff__tuned(with, TUNABLE_attention_register_backward_rows);
     use.block = tuff__divide_up(block < of->q.count ? block : of->q.count, use.rows) * use.rows;
     TRY(pack(of, &of->k, use.panel * of->vec, &use.packed_k));
@@ -389,13 +363,14 @@ tuff_status tuff__lower_attention(lowered *with, int index)
                     .k = operand_rows(with, core->inputs[1]),
                     .batches = core->inputs[0]->shape.extent[0]};
     of.v = core->input_count > 2 ? operand_rows(with, core->inputs[2]) : of.k;
-    if (core->op == OP_ATTENTION || core->op == OP_ATTENTION_LSE) {
-        of.vec = choose_vector(with, of.v.width, of.v.width);
-        return lower_forward(&of);
+    const bool forward = core->op == OP_ATTENTION || core->op == OP_ATTENTION_LSE;
+    if (!forward) {
+        of.lse = operand_rows(with, core->inputs[3]);
+        of.upstream = operand_rows(with, core->inputs[4]);
+        of.sums = operand_rows(with, core->inputs[5]);
     }
-    of.lse = operand_rows(with, core->inputs[3]);
-    of.upstream = operand_rows(with, core->inputs[4]);
-    of.sums = operand_rows(with, core->inputs[5]);
-    of.vec = choose_vector(with, of.q.width, of.v.width);
-    return lower_backward(&of);
+    if (!tuff__uses_registers(with))
+        return tuff__lower_attention_local(&of);
+    of.vec = choose_vector(with, forward ? of.v.width : of.q.width, of.v.width);
+    return forward ? lower_forward(&of) : lower_backward(&of);
 }

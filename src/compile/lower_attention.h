@@ -1,0 +1,43 @@
+/* Between the files that lower attention: its operands, and how a launch is told of them. */
+#ifndef TUFF_COMPILE_LOWER_ATTENTION_H
+#define TUFF_COMPILE_LOWER_ATTENTION_H
+
+#include "compile/lower.h"
+
+/* A tensor [B,T,H,D], or [B,T,H], as a kernel addresses it. */
+typedef struct attention_rows {
+    int id; /* of the memory buffer */
+    int64_t offset, batch, row, head;
+    int64_t count, heads, width; /* rows of a batch, heads of a row, elements of a head's row */
+} attention_rows;
+
+/* What all launches of one attention share. */
+typedef struct attention {
+    lowered *with;
+    int index;
+    const struct task *task;
+    attention_rows q, k, v, lse, upstream, sums;
+    int64_t batches;
+    int vec;
+} attention;
+
+/* The id of the task's root that has this op, or -1. */
+int tuff__attention_root(const struct task *task, op_code op);
+/* The next of the body's parameters. */
+void tuff__attention_parameters(launch *of, const int64_t *values, int count);
+/* A scale as the parameter that holds its bits. */
+int64_t tuff__attention_float(double value);
+/* Four parameters, and the macros LOAD_X, LOADV_X, and where it is written STORE_X and STOREV_X. */
+void tuff__attention_rows(const lowered *with, launch *of, const attention_rows *operand, const char *letter,
+                          bool written, text *defines);
+/* A contiguous buffer of lines of that width: one parameter. An id of -1: the parameter alone. */
+void tuff__attention_whole(const lowered *with, launch *of, int id, int64_t width, const char *letter, bool written,
+                           text *defines);
+/* Moves a launch's tunables into it. */
+tuff_status tuff__attention_defines(launch *of, text *defines);
+/* Multiply-adds of one product over the pairs of queries and keys that the band lets through. */
+double tuff__attention_pairs(const attention *of);
+/* The launches of devices with local memory. */
+tuff_status tuff__lower_attention_local(const attention *of);
+
+#endif

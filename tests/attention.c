@@ -1,0 +1,227 @@
+/* Attention with all its gradients in one graph, as models have it: by both families of kernels on every device found,
+   against the float64 reference, and there against attention composed of other ops. Memory grows with the length, not
+   with its square. TUFF_DEVICE chooses one device. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "differential.h"
+#include "graph/builder.h"
+#include "run/reference.h"
+
+/* One attention; packed: queries, keys and values are parts of one tensor, as a merged projection writes them. */
+typedef struct shape {
+    const char *name;
+    int64_t batch, queries, keys, heads, groups, key_width, value_width;
+    bool packed, causal;
+    int64_t window;
+    double scale;
+} shape;
+
+static const shape shapes[] = {
+    {"one query", 2, 1, 100, 4, 2, 16, 16, false, true, 0, 0},
+    {"two keys", 1, 33, 2, 2, 2, 8, 8, false, false, 0, 0},
+    {"causal, 7", 2, 7, 7, 2, 2, 20, 20, true, true, 0, 0},
+    {"causal, 100, heads of 64", 2, 100, 100, 2, 2, 64, 64, true, true, 0, 0},
+    {"causal, 128", 1, 128, 128, 3, 3, 32, 32, true, true, 0, 3},
+    {"all keys, shared heads, widths that differ", 1, 33, 70, 4, 2, 24, 40, false, false, 0, 0},
+    {"window, shared heads", 1, 100, 100, 4, 1, 12, 12, false, true, 17, 0},
+    {"window over the keys behind and before", 1, 70, 70, 1, 1, 8, 8, false, false, 9, 0},
+    {"more queries than keys", 1, 70, 33, 2, 1, 16, 32, false, true, 0, 0},
+    {"odd widths", 1, 35, 35, 2, 2, 5, 3, false, true, 0, 0},
+    {"wide heads", 1, 18, 18, 1, 1, 272, 130, false, true, 0, 0},
+};
+enum { SHAPE_COUNT = sizeof shapes / sizeof shapes[0] };
+
+typedef tuff_tensor *(*attention_builder)(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
+                                          const tuff_attention_options *options);
+
+/* Part number index of a [B,T,3·H·D] as [B,T,H,D]. */
+static tuff_tensor *part_of(const shape *of, tuff_tensor *whole, int index)
+{
+    const int64_t width = of->heads * of->key_width;
+    tuff_tensor *part = tuff_slice(whole, (int64_t[]){0, 0, index * width},
+                                   (int64_t[]){of->batch, of->queries, (index + 1) * width}, NULL);
+    return tuff_reshape(part, TUFF_SHAPE(of->batch, of->queries, of->heads, of->key_width));
+}
+
+static void build_with(tuff_graph *graph, const shape *of, attention_builder build)
+{
+    const tuff_attention_options options = {.causal = of->causal, .window = of->window, .scale = of->scale};
+    if (of->packed) {
+        tuff_tensor *x = float_input(graph, TUFF_SHAPE(of->batch, of->queries, 3 * of->heads * of->key_width));
+        tuff_tensor *y = build(part_of(of, x, 0), part_of(of, x, 1), part_of(of, x, 2), &options);
+        add_with_gradients(graph, y, &x, 1);
+        return;
+    }
+    tuff_tensor *x[3] = {float_input(graph, TUFF_SHAPE(of->batch, of->queries, of->heads, of->key_width)),
+                         float_input(graph, TUFF_SHAPE(of->batch, of->keys, of->groups, of->key_width)),
+                         float_input(graph, TUFF_SHAPE(of->batch, of->keys, of->groups, of->value_width))};
+    add_with_gradients(graph, build(x[0], x[1], x[2], &options), x, 3);
+}
+
+static void build_attention(tuff_graph *graph, const void *context)
+{
+    build_with(graph, context, tuff_attention);
+}
+
+static void build_composite(tuff_graph *graph, const void *context)
+{
+    build_with(graph, context, tuff__composite_attention);
+}
+
+static bool has_attention(const tuff_graph *graph)
+{
+    for (int i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i]->op == OP_ATTENTION)
+            return true;
+    return false;
+}
+
+static void the_primitive_is_chosen(void **state)
+{
+    (void)state;
+    tuff_device *device = tuff_device_open("reference");
+    tuff_graph *graph = tuff_graph_create(device), *composed = tuff_graph_create(device);
+    build_attention(graph, &shapes[3]);
+    build_composite(composed, &shapes[3]);
+    assert_true(has_attention(graph));
+    assert_false(has_attention(composed));
+    tuff_graph_destroy(graph);
+    tuff_graph_destroy(composed);
+    tuff_device_close(device);
+}
+
+/* In double both give the same but for the scale, which is a constant of f32 when composed. */
+static void the_reference_agrees_with_the_composite(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SHAPE_COUNT; i++) {
+        differential primitive, composite;
+        differential_create(&primitive, shapes[i].name, build_attention, &shapes[i], 3);
+        differential_create(&composite, shapes[i].name, build_composite, &shapes[i], 3);
+        assert_int_equal(primitive.output_count, composite.output_count);
+        for (int k = 0; k < primitive.output_count; k++)
+            for (int64_t j = 0; j < primitive.outputs[k].count; j++)
+                if (!(fabs(primitive.outputs[k].values[j] - composite.outputs[k].values[j]) <= 1e-6))
+                    fail_msg("%s: %s[%lld] is %.17g, composed %.17g", shapes[i].name, primitive.outputs[k].name,
+                             (long long)j, primitive.outputs[k].values[j], composite.outputs[k].values[j]);
+        differential_destroy(&primitive);
+        differential_destroy(&composite);
+    }
+}
+
+/* Calls visit for the drivers' devices; how many there were. */
+static int each_driver(void (*visit)(tuff_device *device))
+{
+    const char *chosen = getenv("TUFF_DEVICE");
+    int count = 0;
+    for (int i = 0; i < tuff_device_count(); i++) {
+        tuff_device_info info;
+        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        if (info.device_class == TUFF_DEVICE_REFERENCE || (chosen && chosen[0] && strcmp(chosen, info.selector) != 0))
+            continue;
+        print_message("  %s: %s\n", info.selector, info.name);
+        tuff_device *device = tuff_device_open(info.selector);
+        if (!device)
+            fail_msg("%s: %s", info.selector, tuff_error());
+        visit(device);
+        tuff_device_close(device);
+        count++;
+    }
+    return count;
+}
+
+/* Kernels with barriers take CPU drivers long to compile: two shapes stand for all but in a thorough run. */
+static bool is_telling(int index, int family)
+{
+    const char *suite = getenv("TUFF_SUITE");
+    return family == 0 || index % 4 == 3 || (suite && strcmp(suite, "thorough") == 0);
+}
+
+static void run_shapes(tuff_device *device)
+{
+    static const tuff_compile_options families[] = {{.family = TUFF_FAMILY_REGISTER}, {.family = TUFF_FAMILY_LOCAL}};
+    int64_t failures = 0;
+    for (int i = 0; i < SHAPE_COUNT; i++) {
+        differential of;
+        differential_create(&of, shapes[i].name, build_attention, &shapes[i], 7);
+        for (int family = 0; family < 2; family++)
+            if (is_telling(i, family))
+                failures += differential_run(&of, device, &families[family]);
+        differential_destroy(&of);
+    }
+    assert_int_equal(failures, 0);
+}
+
+static void every_family_is_within_its_bounds(void **state)
+{
+    (void)state;
+    if (each_driver(run_shapes) == 0)
+        skip();
+}
+
+/* Bytes that a plan of this length keeps between its inputs and outputs. */
+static uint64_t scratch_of(tuff_device *device, int64_t length)
+{
+    tuff_plan_info info;
+    tuff_graph *graph = tuff_graph_create(device);
+    const tuff_shape each = TUFF_SHAPE(1, length, 1, 64);
+    tuff_tensor *x[3] = {float_input(graph, each), float_input(graph, each), float_input(graph, each)};
+    add_output(graph, tuff_attention(x[0], x[1], x[2], &(tuff_attention_options){.causal = true}));
+    tuff_plan *plan = tuff_compile(graph, NULL);
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    assert_int_equal(tuff_plan_describe(plan, &info), TUFF_OK);
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+    return info.memory_peak;
+}
+
+/* All of it, packed keys included, against inputs, result and log-sum-exp. */
+static void check_memory(tuff_device *device)
+{
+    const int64_t length = 8192;
+    const uint64_t tensors = 4 * (uint64_t)length * 64 * 4, lse = (uint64_t)length * 4;
+    const uint64_t scratch = scratch_of(device, length);
+    assert_true((double)(tensors + scratch) <= 1.35 * (double)(tensors + lse));
+    assert_true(scratch <= 2 * scratch_of(device, length / 2) + 1024);
+}
+
+static void memory_grows_with_the_length(void **state)
+{
+    (void)state;
+    if (each_driver(check_memory) == 0)
+        skip();
+}
+
+static void second_derivatives_are_refused(void **state)
+{
+    (void)state;
+    tuff_device *device = tuff_device_open("reference");
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(1, 3, 1, 4)), *first, *second;
+    const int axes[] = {0, 1, 2, 3};
+    tuff_tensor *target = tuff_sum(tuff_attention(x, x, x, NULL), axes, 4, false);
+    assert_int_equal(tuff_gradients(target, &x, 1, &first), TUFF_OK);
+    target = tuff_sum(tuff_mul(first, first), axes, 4, false);
+    assert_int_equal(tuff_gradients(target, &x, 1, &second), TUFF_E_UNSUPPORTED);
+    assert_non_null(strstr(tuff_error(), "second derivatives"));
+    tuff_graph_destroy(graph);
+    tuff_device_close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_primitive_is_chosen),           cmocka_unit_test(the_reference_agrees_with_the_composite),
+        cmocka_unit_test(every_family_is_within_its_bounds), cmocka_unit_test(memory_grows_with_the_length),
+        cmocka_unit_test(second_derivatives_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
