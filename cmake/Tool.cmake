@@ -37,3 +37,14 @@ if(TUFF_TOOL AND EXISTS ${PROJECT_SOURCE_DIR}/tools/tuff.c)
     OUTPUT_NAME tuff RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR} C_STANDARD 11 C_EXTENSIONS OFF)
   target_link_libraries(tuff_tool PRIVATE tuff_tool_parts)
 endif()
+
+# Asks Vulkan drivers what they make of kernels; built for tools/check-vendors only, and the one program here that links a
+# Vulkan loader.
+find_library(TUFF_VULKAN_LOADER vulkan)
+mark_as_advanced(TUFF_VULKAN_LOADER)
+if(TUFF_SHADERC_FOUND AND TUFF_VULKAN_LOADER)
+  add_executable(vendor_pipelines EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tools/vendors/pipelines.c)
+  set_target_properties(vendor_pipelines PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
+  target_include_directories(vendor_pipelines SYSTEM PRIVATE ${TUFF_VULKAN_INCLUDE})
+  target_link_libraries(vendor_pipelines PRIVATE ${TUFF_SHADERC_LIBRARIES} ${TUFF_VULKAN_LOADER})
+endif()

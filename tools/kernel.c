@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "tools/kernel_texts.h"
 #include "tools/known_plans.h"
 #include "tools/suite.h"
 #include "tools/verbs.h"
@@ -150,8 +151,8 @@ static int search(kernel_list *self, tuff_device *device, const tuff_compile_opt
 static int kernel(int count, char **arguments)
 {
     kernel_list self = {0};
-    const char *device_name = NULL;
-    int fuse = 0, code = EXIT_FAILED;
+    const char *device_name = NULL, *folder = NULL;
+    int fuse = 0, family = TUFF_FAMILY_DEVICE, code = EXIT_FAILED;
     const cli_option options[] = {
         {.name = "--device", .kind = CLI_TEXT, .value = &device_name, .placeholder = "D", .help = CLI_DEVICE_HELP},
         {.name = "--fuse",
@@ -159,6 +160,16 @@ static int kernel(int count, char **arguments)
          .value = &fuse,
          .placeholder = "on|off",
          .help = "off: every op a kernel of its own"},
+        {.name = "--family",
+         .kind = CLI_CHOICE,
+         .value = &family,
+         .placeholder = "device|register|local",
+         .help = "local: as GPUs get them"},
+        {.name = "--all",
+         .kind = CLI_TEXT,
+         .value = &folder,
+         .placeholder = "FOLDER",
+         .help = "writes every kernel of two models and of the op suite"},
         {.name = "--json",
          .kind = CLI_SWITCH,
          .value = &self.json,
@@ -171,9 +182,15 @@ static int kernel(int count, char **arguments)
     tuff_device *device = cli_open_device(&verb_kernel, device_name, &code);
     if (!device)
         return code;
-    const tuff_compile_options compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE};
-    code = search(&self, device, &compile);
-    if (code == EXIT_DONE && self.shown == 0)
+    const tuff_compile_options compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+                                          .family = (tuff_family)family};
+    if (!folder)
+        code = search(&self, device, &compile);
+    else if (kernel_texts_write(device, &compile, folder) == TUFF_OK)
+        code = EXIT_DONE;
+    else
+        code = cli_fail_library(&verb_kernel, "writing the kernels");
+    if (!folder && code == EXIT_DONE && self.shown == 0)
         code = self.name ? cli_fail(&verb_kernel, EXIT_FAILED, "there is no kernel \"%s\" on this device", self.name)
                          : cli_fail(&verb_kernel, EXIT_FAILED, "this device has no kernels");
     tuff__free(self.items);
@@ -187,6 +204,6 @@ const cli_verb verb_kernel = {
     .summary = "Prints the assembled source of a kernel for a device.",
     .about = "NAME is a number of the list, a program, a kind of task (map, row, column, matmul, ...) or an op. "
              "Without it,\n"
-             "lists the kernels of a GPT's plans.",
+             "lists the kernels of a GPT's plans. With --all, writes a file for each different kernel and lists these.",
     .run = kernel,
 };

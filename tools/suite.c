@@ -172,6 +172,21 @@ static tuff_status prepare(const suite_case *of, tuff_device *device, execution 
     return tuff_graph_status(run->graph);
 }
 
+tuff_status suite_with_plan(tuff_device *device, const suite_case *of, const tuff_compile_options *options,
+                            tuff_status (*use)(void *state, const tuff_plan *plan), void *state)
+{
+    execution run;
+    tuff_plan *plan = NULL;
+    tuff_status status = prepare(of, device, &run);
+    if (status == TUFF_OK) {
+        plan = tuff_compile(run.graph, options);
+        status = plan ? use(state, plan) : tuff__last_status();
+    }
+    tuff_plan_destroy(plan);
+    finish(&run);
+    return status;
+}
+
 typedef tuff_status (*input_writer)(void *plan, const char *name, const void *data, size_t size);
 
 static tuff_status write_to_plan(void *plan, const char *name, const void *data, size_t size)

@@ -95,7 +95,7 @@ tuff_status tuff__plan_memory(lowered *with);
 uint64_t tuff__buffer_size(const memory_buffer *of);
 /* Whether kernels keep to one item a row or tile, without local memory. */
 bool tuff__uses_registers(const lowered *with);
-/* The value of a tunable for the device. */
+/* The value of a tunable for the device; a CPU device that is asked for the local family gets a GPU's. */
 int tuff__tuned(const lowered *with, tunable of);
 /* Lanes of the device's own float vectors: 4, 8 or 16. */
 int tuff__native_lanes(const lowered *with);
