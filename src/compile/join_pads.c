@@ -10,7 +10,7 @@ typedef struct pieces {
     int count, axis;
 } pieces;
 
-/* The only axis along which the pad adds elements; -1 where there is none or more than one, or what it adds is not 0. */
+/* The only axis along which the pad adds elements; -1 where there is none or more than one, or it adds other than 0. */
 static int padded_axis(const node *pad)
 {
     const tuff_shape *inner = &pad->inputs[0]->shape, *outer = &pad->outputs[0].shape;

@@ -1,4 +1,4 @@
-/* Long reductions in pieces: many items share them, and no chain of additions grows long. Where columns alone keep every
+/* Long reductions in pieces: many items share them, no chain of additions grows long. Where columns alone keep every
    core of a CPU busy they stay whole: their kernel adds in the same groups by itself. */
 #include <math.h>
 
