@@ -317,7 +317,9 @@ static void check_programs(tuff_device *device)
     make_kernel(device, &other, "shared_one", "x[i] = 2u;");
     assert_ptr_not_equal(other.program, kernel.program);
     assert_int_equal(tuff_device_count_work(device, &after), TUFF_OK);
-    assert_int_equal(after.programs_compiled, before.programs_compiled + 1);
+    /* Another device of the same make may have left the second one in the cache. */
+    assert_int_equal(after.programs_compiled + after.programs_from_disk,
+                     before.programs_compiled + before.programs_from_disk + 1);
     tuff__program_release(device, again);
     tuff__program_release(device, kernel.program);
     tuff__program_release(device, other.program);

@@ -5,6 +5,7 @@
 #include "base/thread.h"
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <time.h>
 
@@ -33,6 +34,11 @@ void tuff__once(pthread_once_t *once, void (*call)(void))
     (void)pthread_once(once, call);
 }
 
+static struct timespec split(uint64_t nanoseconds)
+{
+    return (struct timespec){(time_t)(nanoseconds / 1000000000u), (long)(nanoseconds % 1000000000u)};
+}
+
 uint64_t tuff__nanoseconds(void)
 {
     struct timespec now = {0};
@@ -46,6 +52,58 @@ void tuff__sleep(uint64_t nanoseconds)
         (void)sched_yield();
         return;
     }
-    const struct timespec pause = {(time_t)(nanoseconds / 1000000000u), (long)(nanoseconds % 1000000000u)};
+    const struct timespec pause = split(nanoseconds);
     (void)nanosleep(&pause, NULL);
+}
+
+/* Of the process, so that whoever announces late finds it in place. */
+static struct {
+    pthread_once_t once;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool works;
+    uint64_t count;
+} announcements = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void prepare_announcements(void)
+{
+    pthread_condattr_t with;
+    if (pthread_condattr_init(&with) != 0)
+        return;
+    announcements.works =
+        pthread_condattr_setclock(&with, CLOCK_MONOTONIC) == 0 && pthread_cond_init(&announcements.changed, &with) == 0;
+    (void)pthread_condattr_destroy(&with);
+}
+
+void tuff__announce(void)
+{
+    tuff__once(&announcements.once, prepare_announcements);
+    tuff__lock(&announcements.lock);
+    announcements.count++;
+    if (announcements.works)
+        (void)pthread_cond_broadcast(&announcements.changed);
+    tuff__unlock(&announcements.lock);
+}
+
+uint64_t tuff__announced(void)
+{
+    tuff__lock(&announcements.lock);
+    const uint64_t count = announcements.count;
+    tuff__unlock(&announcements.lock);
+    return count;
+}
+
+void tuff__await(uint64_t seen, uint64_t nanoseconds)
+{
+    tuff__once(&announcements.once, prepare_announcements);
+    if (!announcements.works) {
+        tuff__sleep(nanoseconds / 32);
+        return;
+    }
+    const struct timespec until = split(tuff__nanoseconds() + nanoseconds);
+    tuff__lock(&announcements.lock);
+    while (announcements.count == seen &&
+           pthread_cond_timedwait(&announcements.changed, &announcements.lock, &until) == 0)
+        ;
+    tuff__unlock(&announcements.lock);
 }

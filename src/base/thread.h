@@ -16,5 +16,11 @@ void tuff__once(pthread_once_t *once, void (*call)(void));
 uint64_t tuff__nanoseconds(void);
 /* May return early; 0 lets other threads go first. */
 void tuff__sleep(uint64_t nanoseconds);
+/* Tells every thread in tuff__await to look again; from any thread, at any time. */
+void tuff__announce(void);
+/* How often there was an announcement. */
+uint64_t tuff__announced(void);
+/* Returns once tuff__announced() is no longer seen, or after that time; may return early. */
+void tuff__await(uint64_t seen, uint64_t nanoseconds);
 
 #endif

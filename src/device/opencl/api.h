@@ -45,6 +45,7 @@
     X(GetKernelWorkGroupInfo)    \
     X(ReleaseKernel)             \
     X(GetEventInfo)              \
+    X(SetEventCallback)          \
     X(GetEventProfilingInfo)     \
     X(ReleaseEvent)              \
     X(Flush)

@@ -1,10 +1,11 @@
-/* Waiting within bounds: events are polled, never waited for without end. Work that was enqueued stands in a ring of
-   events, so that each one that completes is a sign of progress. */
+/* Waiting within bounds: events announce their end and are polled besides, never waited for without end. Work that was
+   enqueued stands in a ring of events, so that each one that completes is a sign of progress. */
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "device/opencl/api.h"
 
 #define MICROSECOND 1000u
+#define MILLISECOND 1000000u
 #define SECOND 1000000000u
 
 uint64_t tuff__cl_patience = 30ull * SECOND;
@@ -17,13 +18,24 @@ static tuff_status poll_event(cl_event event, bool *done, cl_int *state)
     return *state < 0 ? tuff__cl_fail(*state, "an enqueued command") : TUFF_OK;
 }
 
-/* Short work is met by polling that lets other threads go first; from then on sleeps cost no processor, which may be
-   the device itself. */
-static uint64_t next_pause(uint64_t waited)
+static void CL_CALLBACK announce(cl_event event, cl_int state, void *nothing)
+{
+    (void)event;
+    (void)state;
+    (void)nothing;
+    tuff__announce();
+}
+
+/* Short work is met by polling that lets other threads go first; from then on this thread sleeps until the event
+   announces its end, for the processor may be the device itself. *told: the event was asked to, and will. */
+static void pause_for(cl_event event, uint64_t waited, uint64_t seen, bool *told)
 {
     if (waited < 100 * MICROSECOND)
-        return 0;
-    return waited < 5000 * MICROSECOND ? 50 * MICROSECOND : 500 * MICROSECOND;
+        tuff__sleep(0);
+    else if (*told || (*told = tuff__cl.SetEventCallback(event, CL_COMPLETE, announce, NULL) == CL_SUCCESS))
+        tuff__await(seen, 20 * MILLISECOND);
+    else
+        tuff__sleep(waited < 5 * MILLISECOND ? 50 * MICROSECOND : 500 * MICROSECOND);
 }
 
 tuff_status tuff__cl_wait_event(cl_event event)
@@ -31,12 +43,14 @@ tuff_status tuff__cl_wait_event(cl_event event)
     const uint64_t begin = tuff__nanoseconds();
     uint64_t progress = begin;
     cl_int state = CL_QUEUED, last = CL_QUEUED;
+    bool told = false;
     for (;;) {
         bool done = false;
+        const uint64_t seen = tuff__announced();
         TRY(poll_event(event, &done, &state));
         if (done)
             return TUFF_OK;
-        uint64_t now = tuff__nanoseconds();
+        const uint64_t now = tuff__nanoseconds();
         if (state != last) {
             last = state;
             progress = now;
@@ -44,7 +58,7 @@ tuff_status tuff__cl_wait_event(cl_event event)
         if (now - progress > tuff__cl_patience)
             return FAIL(TUFF_E_TIMEOUT, "the device shows no progress for %.1f s: a kernel may hang",
                         (double)tuff__cl_patience / SECOND);
-        tuff__sleep(next_pause(now - begin));
+        pause_for(event, now - begin, seen, &told);
     }
 }
 
