@@ -73,6 +73,16 @@ static void product_and_gradient(tuff_graph *graph, tuff_device *device, belongi
     tuff_output(graph, "y", tuff_concat(parts, 4, 1));
 }
 
+static void segments(tuff_graph *graph, tuff_device *device, belongings *made)
+{
+    (void)device, (void)made;
+    tuff_tensor *gradient, *x = input(graph, TUFF_SHAPE(4, 4));
+    tuff_tensor *inner = tuff_softmax(tuff_matmul(x, tuff_tanh(x)), 1);
+    tuff_tensor *y = tuff_recompute(tuff_exp(tuff_recompute(inner, &x, 1)), &x, 1);
+    if (tuff_gradients(tuff_mean(y, (int[]){0, 1}, 2, false), &x, 1, &gradient) == TUFF_OK)
+        tuff_output(graph, "gradient", gradient);
+}
+
 static void lookups(tuff_graph *graph, tuff_device *device, belongings *made)
 {
     (void)device, (void)made;
@@ -132,6 +142,7 @@ static const struct {
     {"elementwise", elementwise, 12},
     {"norm and gradient", norm_and_gradient, 10},
     {"product and gradient", product_and_gradient, 24},
+    {"segments", segments, 16},
     {"lookups", lookups, 25},
     {"long reductions", long_reductions, 6000},
     {"assigns", assigns, 4},
@@ -146,9 +157,10 @@ static tuff_status use_plan(tuff_plan *plan, size_t input_size, unsigned char *r
     static const struct {
         const char *name;
         size_t size;
-    } outputs[] = {{"y", 24},        {"y", 40},         {"y", 4 * 22 * 4}, {"z", 48},   {"gradient", 40},
-                   {"gradient", 96}, {"gradient", 100}, {"sums", 144},     {"sum", 4},  {"max", 8},
-                   {"last", 80},     {"columns", 8},    {"random", 12},    {"new", 16}, {"loss", 4}};
+    } outputs[] = {{"y", 24},        {"y", 40},        {"y", 4 * 22 * 4}, {"z", 48},
+                   {"gradient", 40}, {"gradient", 64}, {"gradient", 96},  {"gradient", 100},
+                   {"sums", 144},    {"sum", 4},       {"max", 8},        {"last", 80},
+                   {"columns", 8},   {"random", 12},   {"new", 16},       {"loss", 4}};
     static float data[6000];
     for (size_t i = 0; i < input_size; i++)
         data[i] = (float)(i % 7) / 4 - 1;

@@ -118,6 +118,13 @@ CASE(step_shape, tuff_graph_step(on->graph, on->array))
 CASE(gradient_of_vector, tuff_gradients(on->vector, &on->vector, 1, (tuff_tensor *[]){NULL}))
 CASE(gradient_by_integer, tuff_gradients(on->scalar, &on->index, 1, (tuff_tensor *[]){NULL}))
 CASE(gradient_by_null, tuff_gradients(on->scalar, (tuff_tensor *[]){NULL}, 1, (tuff_tensor *[]){NULL}))
+CASE(recompute_nothing, tuff_recompute(on->matrix, NULL, 1))
+CASE(recompute_negative, tuff_recompute(on->matrix, &on->matrix, -1))
+CASE(recompute_null_input, tuff_recompute(on->matrix, (tuff_tensor *[]){on->matrix, NULL}, 2))
+CASE(recompute_foreign, tuff_recompute(tuff_exp(on->matrix), &on->foreign, 1))
+CASE(recompute_foreign_too, tuff_recompute(tuff_exp(on->matrix), (tuff_tensor *[]){on->matrix, on->foreign}, 2))
+CASE(recompute_independent, tuff_recompute(tuff_exp(on->matrix), (tuff_tensor *[]){on->matrix, on->wide}, 2))
+CASE(recompute_later, tuff_tensor *later = tuff_exp(on->matrix); tuff_recompute(on->matrix, &later, 1))
 CASE(softmax_axis, tuff_softmax(on->matrix, 2))
 CASE(softmax_dtype, tuff_softmax(on->index, 0))
 CASE(layer_norm_gain, tuff_layer_norm(on->matrix, on->wide, NULL, 1, 1e-5))
@@ -221,6 +228,13 @@ static const struct {
     ROW(gradient_of_vector, E_SHAPE, "gradients", "f32 [3]"),
     ROW(gradient_by_integer, E_DTYPE, "gradients", "i32 [3]"),
     ROW(gradient_by_null, E_USAGE, "gradients", "tensor 0", "NULL"),
+    ROW(recompute_nothing, E_USAGE, "recompute", "f32 [2,3]", "NULL"),
+    ROW(recompute_negative, E_USAGE, "recompute", "[2,3]", "negative"),
+    ROW(recompute_null_input, E_USAGE, "recompute", "operand 1", "NULL"),
+    ROW(recompute_foreign, E_USAGE, "recompute", "[7]", "another graph"),
+    ROW(recompute_foreign_too, E_USAGE, "recompute", "[7]", "another graph"),
+    ROW(recompute_independent, E_USAGE, "recompute", "[2,3] does not depend", "input 1, [4,5]"),
+    ROW(recompute_later, E_USAGE, "recompute", "does not depend", "input 0"),
     ROW(softmax_axis, E_SHAPE, "softmax", "[2,3]", "axis 2"),
     ROW(softmax_dtype, E_DTYPE, "softmax", "i32 [3]"),
     ROW(layer_norm_gain, E_SHAPE, "layer_norm", "[2,3]", "[4,5]"),
@@ -311,11 +325,22 @@ static void builders_without_a_graph_answer_a_failed_tensor(void **state)
 {
     (void)state;
     tuff_tensor *made[] = {
-        tuff_input(NULL, "x", TUFF_F32, S(2)), tuff_constant(NULL, TUFF_F32, 1), tuff_iota(NULL, S(2), 0),
-        tuff_random(NULL, S(2)),               tuff_step(NULL),                  tuff_add(NULL, NULL),
-        tuff_concat(NULL, 2, 0),               tuff_array_tensor(NULL, NULL),    tuff_assign(NULL, NULL, NULL),
-        tuff_softmax(NULL, 0),                 tuff_matmul(NULL, NULL),          tuff_where(NULL, NULL, NULL),
-        tuff_attention(NULL, NULL, NULL, NULL), tuff_one_hot(NULL, 3),           tuff_linear(NULL, NULL, NULL),
+        tuff_input(NULL, "x", TUFF_F32, S(2)),
+        tuff_constant(NULL, TUFF_F32, 1),
+        tuff_iota(NULL, S(2), 0),
+        tuff_random(NULL, S(2)),
+        tuff_step(NULL),
+        tuff_add(NULL, NULL),
+        tuff_concat(NULL, 2, 0),
+        tuff_array_tensor(NULL, NULL),
+        tuff_assign(NULL, NULL, NULL),
+        tuff_softmax(NULL, 0),
+        tuff_matmul(NULL, NULL),
+        tuff_where(NULL, NULL, NULL),
+        tuff_attention(NULL, NULL, NULL, NULL),
+        tuff_one_hot(NULL, 3),
+        tuff_linear(NULL, NULL, NULL),
+        tuff_recompute(NULL, NULL, 0),
     };
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) {
         assert_non_null(made[i]);

@@ -134,7 +134,7 @@ static int search(kernel_list *self, tuff_device *device, const tuff_compile_opt
         .form = MODEL_GPT, .layers = 4, .heads = 4, .width = 128, .context = 128, .vocabulary = 256};
     known_plans plans;
     tuff_plan *single = NULL;
-    tuff_status status = known_plans_create(device, &config, 8, options, &plans);
+    tuff_status status = known_plans_create(device, &config, 8, false, options, &plans);
     fputs(self->json ? "[\n" : "", stdout);
     for (int i = 0; i < KNOWN_COUNT && status == TUFF_OK; i++)
         status = search_plan(self, plans.items[i].plan);

@@ -77,7 +77,7 @@ static tuff_status write_models(text_writer *self, tuff_device *device, const tu
     tuff_status status = TUFF_OK;
     for (size_t m = 0; m < sizeof models / sizeof *models && status == TUFF_OK; m++) {
         known_plans plans;
-        status = known_plans_create(device, &models[m], 2, options, &plans);
+        status = known_plans_create(device, &models[m], 2, false, options, &plans);
         for (int i = 0; i < KNOWN_COUNT && status == TUFF_OK; i++) {
             self->origin = plans.items[i].name;
             status = write_plan(self, plans.items[i].plan);

@@ -12,11 +12,12 @@ static tuff_status compile(known_plan *self, const char *name, tuff_graph *graph
     return self->plan ? TUFF_OK : tuff__last_status();
 }
 
-tuff_status known_plans_create(tuff_device *device, const model_config *config, int64_t batch,
+tuff_status known_plans_create(tuff_device *device, const model_config *config, int64_t batch, bool recompute,
                                const tuff_compile_options *options, known_plans *out)
 {
     *out = (known_plans){.batch = batch};
     TRY(model_create(device, config, &out->model));
+    out->model.recompute = recompute;
     const tuff_optimizer_options rule = model_optimizer_options(1e-3, 1000);
     out->optimizer = tuff_optimizer_create(out->model.parameters, &rule);
     if (!out->optimizer)

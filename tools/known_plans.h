@@ -19,8 +19,9 @@ typedef struct known_plans {
     int64_t batch;
 } known_plans;
 
-/* Compiles both; the weights are zeros. known_plans_destroy frees what there is, after a failure too. */
-tuff_status known_plans_create(tuff_device *device, const model_config *config, int64_t batch,
+/* Compiles both; recompute as in language_model; the weights are zeros. known_plans_destroy frees what there is, after
+   a failure too. */
+tuff_status known_plans_create(tuff_device *device, const model_config *config, int64_t batch, bool recompute,
                                const tuff_compile_options *options, known_plans *out);
 void known_plans_destroy(known_plans *self);
 

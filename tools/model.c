@@ -137,8 +137,10 @@ static tuff_tensor *run_blocks(builder *b, tuff_tensor *tokens)
 {
     const form_rule *form = &forms[b->model->config.form];
     tuff_tensor *x = form->embed(b, tokens);
-    for (b->layer = 0; b->layer < b->model->config.layers; b->layer++)
-        x = form->block(b, x);
+    for (b->layer = 0; b->layer < b->model->config.layers; b->layer++) {
+        tuff_tensor *result = form->block(b, x);
+        x = b->model->recompute ? tuff_recompute(result, &x, 1) : result;
+    }
     return x;
 }
 

@@ -25,6 +25,7 @@ tuff_status model_config_parse(const char *text, model_config *out);
 typedef struct language_model {
     model_config config;
     tuff_parameters *parameters;
+    bool recompute; /* each block is a segment of tuff_recompute; set before graphs are built, false at first */
 } language_model;
 
 tuff_status model_create(tuff_device *device, const model_config *config, language_model *out);

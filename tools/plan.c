@@ -10,7 +10,7 @@ typedef struct plan_options {
     int64_t batch;
     const char *device;
     int fuse;
-    bool json, profile, summary;
+    bool json, profile, summary, recompute;
 } plan_options;
 
 static void print_task(const tuff_task_info *task, int index, bool profile)
@@ -103,8 +103,8 @@ static int compile_and_show(tuff_device *device, const plan_options *options)
     const tuff_compile_options single = {.fuse = TUFF_FUSE_NONE};
     known_plans plans = {0}, unfused = {0};
     int code;
-    if (known_plans_create(device, &options->model, options->batch, &asked, &plans) != TUFF_OK ||
-        known_plans_create(device, &options->model, options->batch, &single, &unfused) != TUFF_OK)
+    if (known_plans_create(device, &options->model, options->batch, options->recompute, &asked, &plans) != TUFF_OK ||
+        known_plans_create(device, &options->model, options->batch, options->recompute, &single, &unfused) != TUFF_OK)
         code = cli_fail_library(&verb_plan, "compiling the model");
     else
         code = show_all(&plans, &unfused, options);
@@ -123,6 +123,8 @@ static cli_end parse(int count, char **arguments, plan_options *self)
         {"--context", CLI_WHOLE, &self->model.context, "N", "bytes that the model sees", 1, 1 << 20, NULL},
         {"--batch", CLI_WHOLE, &self->batch, "N", "windows a step", 1, 1 << 20, NULL},
         {"--fuse", CLI_CHOICE, &self->fuse, "on|off", "off: every op a kernel of its own", 0, 0, NULL},
+        {"--recompute", CLI_SWITCH, &self->recompute, NULL, "keep nothing of a block for its gradients but its input",
+         0, 0, NULL},
         {"--profile", CLI_SWITCH, &self->profile, NULL, "run once with a timestamp around every task", 0, 0, NULL},
         {"--summary", CLI_SWITCH, &self->summary, NULL, "without the list of tasks", 0, 0, NULL},
         {"--json", CLI_SWITCH, &self->json, NULL, "for programs: one object with both plans", 0, 0, NULL},

@@ -99,6 +99,7 @@ static int make_plan(training *self)
     self->windows = tuff__alloc(windows_size(self));
     if (!self->windows)
         return cli_fail_library(&verb_train, "the windows of text");
+    self->model.recompute = self->options.recompute;
     self->graph = train_graph(self->device, &self->model, self->optimizer, self->options.settings.batch);
     self->plan = self->graph ? tuff_compile(self->graph, &options) : NULL;
     if (!self->plan)

@@ -11,6 +11,7 @@ typedef struct train_options {
     const char *device, *log, *save, *resume, *prompt;
     int64_t save_every, stop_after, log_every, sample;
     int fuse;
+    bool recompute;
 } train_options;
 
 /* Fills options from the command line and, with --resume, from the checkpoint. Free data with cli_texts_free

@@ -49,6 +49,15 @@ TUFF_API tuff_graph *tuff_tensor_graph(const tuff_tensor *tensor);
    A tensor that target does not depend on gets zeros. Only f32, f16 and bf16 tensors have gradients. */
 TUFF_API tuff_status tuff_gradients(tuff_tensor *target, tuff_tensor *const *with, int count, tuff_tensor **gradients);
 
+/* Trades computation for memory: what lies between inputs and y is a segment of which gradients keep nothing; they
+   compute it once more, from inputs, when they get there (torch.utils.checkpoint, jax.checkpoint). Values, random
+   numbers among them, and gradients are the same. Answers y. Call it before tuff_gradients or tuff_optimizer_apply.
+   Inputs, and arrays, inputs of the graph and constants, which are in memory anyway, end the segment: a value made
+   before the segment that is none of them belongs in inputs, or it is computed once more too. y must depend on each
+   input; y itself is no more kept than before, so that the next segment's inputs, or an output, may name it. Segments
+   may lie in one another; the inner is then computed as often as its gradients and those around it ask. */
+TUFF_API tuff_tensor *tuff_recompute(tuff_tensor *y, tuff_tensor *const *inputs, int count);
+
 typedef enum tuff_fuse_mode {
     TUFF_FUSE_ALL, /* the default */
     TUFF_FUSE_NONE /* every op a dispatch of its own: the baseline, and the first to try when a result looks wrong */

@@ -216,12 +216,27 @@ static tuff_status group(struct fusion *fusion)
     return TUFF_OK;
 }
 
+/* Number 0 is for what no recomputation made. */
+static bool find_copies(struct fusion *fusion)
+{
+    const tuff_graph *graph = fusion->graph;
+    int most = 0;
+    for (int i = 0; i < graph->node_count; ++i)
+        most = graph->nodes[i]->copy > most ? graph->nodes[i]->copy : most;
+    fusion->copy_begins = tuff__calloc((size_t)most + 1, sizeof *fusion->copy_begins);
+    for (int i = graph->node_count - 1; i >= 0 && fusion->copy_begins != NULL; --i)
+        if (graph->nodes[i]->copy != 0)
+            fusion->copy_begins[graph->nodes[i]->copy] = i;
+    return fusion->copy_begins != NULL;
+}
+
 tuff_status tuff__fuse(tuff_graph *graph, tuff_fuse_mode mode, int buffer_limit, struct fusion *out)
 {
     *out = (struct fusion){.graph = graph, .mode = mode, .buffer_limit = buffer_limit};
     out->facts = tuff__calloc((size_t)graph->node_count + 1, sizeof *out->facts);
     out->marks = tuff__calloc((size_t)graph->node_count + 1, sizeof *out->marks);
-    tuff_status status = out->facts == NULL || out->marks == NULL ? TUFF_E_OOM_HOST : group(out);
+    const bool complete = out->facts != NULL && out->marks != NULL && find_copies(out);
+    tuff_status status = complete ? group(out) : TUFF_E_OOM_HOST;
     if (status == TUFF_OK && mode == TUFF_FUSE_ALL)
         status = tuff__merge_tasks(out);
     if (status == TUFF_OK)
@@ -237,6 +252,7 @@ void tuff__fusion_free(struct fusion *fusion)
     tuff__free(fusion->tasks);
     tuff__free(fusion->facts);
     tuff__free(fusion->marks);
+    tuff__free(fusion->copy_begins);
     tuff__arena_free(&fusion->arena);
     *fusion = (struct fusion){.graph = NULL};
 }

@@ -56,6 +56,7 @@ struct fusion {
     int task_count, task_capacity;
     tuff_fuse_mode mode;
     int buffer_limit; /* of one kernel */
+    int *copy_begins; /* by number of a recomputation: the id of its first node */
 };
 
 /* Groups the nodes of a simplified graph into tasks and orders them. */
@@ -67,6 +68,12 @@ void tuff__fusion_free(struct fusion *fusion);
 /* Has values computed again near late readers instead of kept for them, where nothing more must be kept for that. After
    *changed the graph must be fused anew. */
 tuff_status tuff__recompute(struct fusion *fusion, bool *changed);
+
+/* The id that all which a task must not join nor run before is below: the first of the recomputations that it stores
+   values of; 0 where there is none. */
+int tuff__task_begin(const struct fusion *fusion, const struct task *task);
+/* The highest id of what a task stores. */
+int tuff__task_newest(const struct task *task);
 
 /* The layout of an anchor's or a source's memory. */
 view tuff__fusion_layout(const struct fusion *fusion, const node *at);

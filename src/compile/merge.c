@@ -236,8 +236,7 @@ static bool shares_a_read(const struct task *a, const struct task *b)
     return false;
 }
 
-/* The highest id of what a task stores. */
-static int newest_root(const struct task *task)
+int tuff__task_newest(const struct task *task)
 {
     int newest = -1;
     for (int i = 0; i < task->root_count; ++i)
@@ -245,11 +244,24 @@ static int newest_root(const struct task *task)
     return newest;
 }
 
-/* A late copy never joins what runs much earlier: it would be kept from there on. */
-static bool is_too_early(const struct task *early, const struct task *late)
+int tuff__task_begin(const struct fusion *fusion, const struct task *task)
 {
+    int begin = 0;
+    for (int i = 0; i < task->root_count; ++i)
+        if (fusion->copy_begins[task->roots[i]->copy] > begin)
+            begin = fusion->copy_begins[task->roots[i]->copy];
+    return begin;
+}
+
+/* A late copy never joins what runs much earlier, and a recomputation nothing that is there before it: it would be kept
+   from there on. */
+static bool is_too_early(const struct fusion *fusion, const struct task *early, const struct task *late)
+{
+    if (tuff__task_newest(early) < tuff__task_begin(fusion, late) ||
+        tuff__task_newest(late) < tuff__task_begin(fusion, early))
+        return true;
     for (int i = 0; i < late->root_count; ++i)
-        if (late->roots[i]->is_late_copy && newest_root(early) < late->roots[i]->id - LATE_GAP / 2)
+        if (late->roots[i]->is_late_copy && tuff__task_newest(early) < late->roots[i]->id - LATE_GAP / 2)
             return true;
     return false;
 }
@@ -258,7 +270,7 @@ static bool is_too_early(const struct task *early, const struct task *late)
 static bool is_map_beside(const struct task *early, const struct task *late)
 {
     const int64_t count = tuff_shape_count(late->domain);
-    const int distance = newest_root(early) - newest_root(late);
+    const int distance = tuff__task_newest(early) - tuff__task_newest(late);
     if (late->kind != TASK_MAP || early->kind == TASK_COLUMN || count < LEAST_BESIDE ||
         tuff_shape_count(early->domain) != count || distance > NEAR || distance < -NEAR)
         return false;
@@ -287,7 +299,7 @@ static tuff_status merge_one(struct fusion *fusion, int second, bool *seen, bool
         const bool vertical = reads_from(fusion, late, first);
         const bool beside = (early->kind == late->kind && early->kind != TASK_MAP && shares_a_read(early, late)) ||
                             is_map_beside(early, late);
-        if ((!vertical && !beside) || is_too_early(early, late) || needs(fusion, first, second, seen, true) ||
+        if ((!vertical && !beside) || is_too_early(fusion, early, late) || needs(fusion, first, second, seen, true) ||
             needs(fusion, second, first, seen, false))
             continue;
         TRY(try_merge(fusion, first, second, merged));

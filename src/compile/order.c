@@ -98,14 +98,26 @@ static bool overwrites_too_early(const struct fusion *fusion, const ordering *wi
     return false;
 }
 
-/* The ready task that frees most, or else the first; -1 where none is ready. patient: leaves those out that others had
-   better run before. */
-static int choose(const struct fusion *fusion, const ordering *with, bool patient)
+/* The lowest of what tasks still to come store last: a recomputation begins once all that was built before is done. */
+static int oldest_to_come(const struct fusion *fusion, const ordering *with)
 {
+    int oldest = INT32_MAX;
+    for (int i = 0; i < fusion->task_count; ++i)
+        if (with->waiting[i] >= 0 && tuff__task_newest(&fusion->tasks[i]) < oldest)
+            oldest = tuff__task_newest(&fusion->tasks[i]);
+    return oldest;
+}
+
+/* The ready task that frees most, or else the first; -1 where none is ready. patience: leaves those out that others had
+   better run before: from 1 on recomputations, 2 those that overwrite too early. */
+static int choose(const struct fusion *fusion, const ordering *with, int patience)
+{
+    const int oldest = oldest_to_come(fusion, with);
     int best = -1;
     int64_t most = 0;
     for (int i = 0; i < fusion->task_count; ++i) {
-        if (with->waiting[i] != 0 || (patient && overwrites_too_early(fusion, with, i)))
+        if (with->waiting[i] != 0 || (patience >= 1 && oldest < tuff__task_begin(fusion, &fusion->tasks[i])) ||
+            (patience >= 2 && overwrites_too_early(fusion, with, i)))
             continue;
         const int64_t gain = gain_of(fusion, with, &fusion->tasks[i]);
         if (best < 0 || (gain >= 0 && gain > most)) {
@@ -118,8 +130,10 @@ static int choose(const struct fusion *fusion, const ordering *with, bool patien
 
 static int next_task(const struct fusion *fusion, const ordering *with)
 {
-    const int patient = choose(fusion, with, true);
-    return patient >= 0 ? patient : choose(fusion, with, false);
+    int next = -1;
+    for (int patience = 2; patience >= 0 && next < 0; --patience)
+        next = choose(fusion, with, patience);
+    return next;
 }
 
 static void place(const struct fusion *fusion, ordering *with, int index)

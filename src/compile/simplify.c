@@ -67,7 +67,8 @@ tuff_tensor *tuff__share_node(tuff_graph *graph, op_code op, tuff_dtype dtype, t
         for (int i = 0; i < input_count; ++i)
             first = inputs[i]->node->id > first ? inputs[i]->node->id : first;
         for (int i = first; i < graph->node_count; ++i)
-            if (same_node(graph->nodes[i], op, dtype, &shape, inputs, input_count, attributes))
+            if ((graph->nodes[i]->copy == graph->copy || op == OP_CONSTANT || op == OP_ARRAY) &&
+                same_node(graph->nodes[i], op, dtype, &shape, inputs, input_count, attributes))
                 return &graph->nodes[i]->outputs[0];
     }
     return tuff__node_create(graph, op, dtype, shape, inputs, input_count, attributes);
@@ -214,9 +215,11 @@ static tuff_status rebuild_node(rebuild *with, const node *at)
         inputs[i] = with->map[at->inputs[i]->node->id];
     if (at->op == OP_INPUT || at->op == OP_CONSTANT)
         TRY(own_attributes(graph, &copy.attributes, &at->outputs[0]));
+    graph->copy = at->copy;
     tuff_tensor *made = with->only_live ? tuff__node_create(graph, at->op, at->outputs[0].dtype, at->outputs[0].shape,
                                                             inputs, at->input_count, &copy.attributes)
                                         : apply_rules(with, &copy, inputs);
+    graph->copy = 0;
     if (made->node == NULL)
         return graph->status;
     with->map[at->id] = made;

@@ -1,6 +1,7 @@
 /* Reverse-mode differentiation: walks the nodes backwards from the target and adds ordinary nodes that compute
    gradients. What each op passes on is in ops.def (gradient_table.c) and gradient_special.c. */
 #include "graph/builder.h"
+#include "graph/segment.h"
 
 op_code tuff__mutated_gradient = OP_COUNT;
 
@@ -36,13 +37,16 @@ static tuff_tensor *input_gradient(const node *of, tuff_tensor *upstream, int in
 }
 
 /* Hands a node's gradient on to its inputs, first to last. */
-static void propagate(const node *of, tuff_tensor *upstream, adjoint *adjoints)
+static void propagate(const node *of, tuff_tensor *upstream, adjoint *adjoints, recomputation *segments)
 {
+    node seen;
+    if (!tuff__as_recomputed(segments, of, &seen))
+        return;
     for (int input = 0; input < of->input_count; input++) {
         adjoint *to = &adjoints[of->inputs[input]->node->id];
         if (!to->depends || !tuff__dtype_is_float(of->inputs[input]->dtype))
             continue;
-        tuff_tensor *gradient = input_gradient(of, upstream, input);
+        tuff_tensor *gradient = input_gradient(&seen, upstream, input);
         if (gradient)
             to->gradient = to->gradient ? tuff_add(to->gradient, gradient) : gradient;
     }
@@ -66,7 +70,7 @@ static bool operands_are_legal(tuff_graph *graph, const tuff_tensor *target, tuf
 }
 
 static void differentiate(tuff_tensor *target, tuff_tensor *const *with, int count, adjoint *adjoints,
-                          tuff_tensor **gradients)
+                          recomputation *segments, tuff_tensor **gradients)
 {
     tuff_graph *graph = target->graph;
     const int last = target->node->id;
@@ -74,7 +78,7 @@ static void differentiate(tuff_tensor *target, tuff_tensor *const *with, int cou
     adjoints[last].gradient = tuff__scalar(target, 1);
     for (int i = last; i >= 0 && graph->status == TUFF_OK; i--)
         if (adjoints[i].gradient && adjoints[i].depends && passes_gradient(graph->nodes[i]))
-            propagate(graph->nodes[i], adjoints[i].gradient, adjoints);
+            propagate(graph->nodes[i], adjoints[i].gradient, adjoints, segments);
     for (int i = 0; i < count; i++) {
         tuff_tensor *gradient = adjoints[with[i]->node->id].gradient;
         gradients[i] = gradient ? gradient : tuff__filled(graph, with[i]->dtype, with[i]->shape, 0);
@@ -108,11 +112,12 @@ tuff_status tuff_gradients(tuff_tensor *target, tuff_tensor *const *with, int co
     if (!operands_are_legal(graph, target, with, count))
         return fail_all(&graph->failed, count, gradients);
     adjoint *adjoints = tuff__calloc((size_t)graph->node_count, sizeof *adjoints);
-    if (!adjoints)
-        return fail_all(
-            tuff__graph_fail(graph, TUFF_E_OOM_HOST, "gradients: out of host memory for %d nodes", graph->node_count),
-            count, gradients);
-    differentiate(target, with, count, adjoints, gradients);
+    recomputation segments;
+    if (tuff__recomputation_begin(graph, &segments) != TUFF_OK || !adjoints)
+        tuff__graph_fail(graph, TUFF_E_OOM_HOST, "gradients: out of host memory for %d nodes", graph->node_count);
+    else
+        differentiate(target, with, count, adjoints, &segments, gradients);
+    tuff__recomputation_end(&segments);
     tuff__free(adjoints);
     return graph->status == TUFF_OK ? TUFF_OK : fail_all(&graph->failed, count, gradients);
 }

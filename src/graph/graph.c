@@ -30,6 +30,7 @@ void tuff_graph_destroy(tuff_graph *graph)
     tuff__free(graph->nodes);
     tuff__free(graph->outputs);
     tuff__free(graph->assigns);
+    tuff__free(graph->segments);
     tuff__arena_free(&graph->arena);
     tuff__free(graph);
 }
@@ -83,7 +84,8 @@ tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, 
                    .input_count = input_count,
                    .output_count = 1,
                    .inputs = list,
-                   .outputs = output};
+                   .outputs = output,
+                   .copy = graph->copy};
     if (attributes)
         made->attributes = *attributes;
     graph->nodes[graph->node_count++] = made;

@@ -30,7 +30,15 @@ struct node {
     op_attributes attributes;
     bool stops_gradient; /* tuff_gradients treats the value as a constant */
     bool is_late_copy;   /* made by compile: computes an earlier node's value once more, near its late readers */
+    int copy;            /* the recomputation that it is part of, never one node with an equal one outside; 0: none */
 };
+
+/* A segment whose values gradients do not keep. */
+typedef struct segment {
+    const node *result;
+    const node **inputs;
+    int input_count;
+} segment;
 
 typedef struct graph_output {
     const char *name;
@@ -46,6 +54,10 @@ struct tuff_graph {
     int output_count, output_capacity;
     node **assigns; /* the ASSIGN nodes, in order */
     int assign_count, assign_capacity;
+    segment *segments;
+    int segment_count, segment_capacity;
+    int copy_count;     /* recomputations so far */
+    int copy;           /* of the nodes being made */
     tuff_tensor failed; /* what builders answer when they cannot make a node */
     tuff_status status; /* the first error */
     char message[TUFF_ERROR_SIZE];
