@@ -108,6 +108,21 @@ void tuff__attention_whole(const lowered *with, launch *of, int id, int64_t widt
     of->fixed_count -= 3;
 }
 
+void tuff__attention_result(const attention *of, launch *to, int id, const char *letter, text *defines)
+{
+    if (id < 0) {
+        tuff__attention_parameters(to, (int64_t[]){0, 0, 0, 0}, 4);
+        return;
+    }
+    const view layout = tuff__fusion_layout(of->with->fusion, of->with->fusion->graph->nodes[id]);
+    const attention_rows rows = {.id = id,
+                                 .offset = layout.offset,
+                                 .batch = layout.stride[0],
+                                 .row = layout.stride[1],
+                                 .head = layout.stride[2]};
+    tuff__attention_rows(of->with, to, &rows, letter, true, defines);
+}
+
 tuff_status tuff__attention_defines(launch *of, text *defines)
 {
     tuff_status status = tuff__text_status(defines);
@@ -228,7 +243,7 @@ static tuff_status lower_forward(const attention *of)
     tuff__attention_rows(with, made, &of->q, "Q", false, &defines);
     tuff__attention_rows(with, made, &of->v, "V", false, &defines);
     tuff__attention_whole(with, made, packed, panel, "K", false, &defines);
-    tuff__attention_whole(with, made, result, of->v.width, "R", true, &defines);
+    tuff__attention_result(of, made, result, "R", &defines);
     tuff__attention_whole(with, made, lse, 1, "L", true, &defines);
     tuff__text_add(&defines,
                    "#define TILE_ROWS %d\n#define BLOCK_ROWS %d\n#define PANEL_VECTORS %d\n#define TILE_COLUMNS %d\n"
@@ -267,11 +282,11 @@ static void add_backward_buffers(const attention *of, launch *made, const backwa
     tuff__attention_whole(with, made, use->packed_k, panel, "PK", false, defines);
     tuff__attention_whole(with, made, use->packed_v, panel, "PV", false, defines);
     const int dq = use->dq ? tuff__attention_root(of->task, OP_ATTENTION_DQ) : -1;
-    tuff__attention_whole(with, made, dq, of->q.width, "DQ", true, defines);
+    tuff__attention_result(of, made, dq, "DQ", defines);
     const int dk = use->dk ? tuff__attention_root(of->task, OP_ATTENTION_DK) : -1;
-    tuff__attention_whole(with, made, dk, of->q.width, "DK", true, defines);
+    tuff__attention_result(of, made, dk, "DK", defines);
     const int dv = use->dv ? tuff__attention_root(of->task, OP_ATTENTION_DV) : -1;
-    tuff__attention_whole(with, made, dv, of->v.width, "DV", true, defines);
+    tuff__attention_result(of, made, dv, "DV", defines);
 }
 
 static tuff_status launch_backward(const attention *of, const backward *use)

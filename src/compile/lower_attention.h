@@ -33,6 +33,8 @@ void tuff__attention_rows(const lowered *with, launch *of, const attention_rows 
 /* A contiguous buffer of lines of that width: one parameter. An id of -1: the parameter alone. */
 void tuff__attention_whole(const lowered *with, launch *of, int id, int64_t width, const char *letter, bool written,
                            text *defines);
+/* A result that the kernel computes into: four parameters, and the macros. An id of -1: the parameters alone. */
+void tuff__attention_result(const attention *of, launch *to, int id, const char *letter, text *defines);
 /* Moves a launch's tunables into it. */
 tuff_status tuff__attention_defines(launch *of, text *defines);
 /* Multiply-adds of one product over the pairs of queries and keys that the band lets through. */

@@ -52,7 +52,7 @@ static tuff_status lower_forward(const attention *of)
     tuff__attention_rows(with, made, &of->q, "Q", false, &defines);
     tuff__attention_rows(with, made, &of->k, "K", false, &defines);
     tuff__attention_rows(with, made, &of->v, "V", false, &defines);
-    tuff__attention_whole(with, made, result, of->v.width, "R", true, &defines);
+    tuff__attention_result(of, made, result, "R", &defines);
     tuff__attention_whole(with, made, lse, 1, "L", true, &defines);
     tuff__text_add(&defines, "#define COLUMNS %d\n#define RESULT %d\n", (int)columns_of(of, of->v.width), result >= 0);
     return finish(made, items, 2 * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width), &defines);
@@ -82,9 +82,9 @@ static tuff_status launch_backward(const attention *of, int dq, int dk, int dv)
     tuff__attention_rows(with, made, &of->upstream, "G", false, &defines);
     tuff__attention_rows(with, made, &of->lse, "L", false, &defines);
     tuff__attention_rows(with, made, &of->sums, "S", false, &defines);
-    tuff__attention_whole(with, made, dq, of->q.width, "DQ", true, &defines);
-    tuff__attention_whole(with, made, dk, of->q.width, "DK", true, &defines);
-    tuff__attention_whole(with, made, dv, of->v.width, "DV", true, &defines);
+    tuff__attention_result(of, made, dq, "DQ", &defines);
+    tuff__attention_result(of, made, dk, "DK", &defines);
+    tuff__attention_result(of, made, dv, "DV", &defines);
     tuff__text_add(&defines,
                    "#define DQ %d\n#define DK %d\n#define DV %d\n#define KEY_COLUMNS %d\n#define VALUE_COLUMNS %d\n"
                    "#define MOST_COLUMNS %d\n",

@@ -43,10 +43,13 @@ static bool is_whole_piece(const destination *part)
     return tuff__view_equal(&contiguous, &part->place);
 }
 
-/* Attention writes whole tensors only; what must also be copied elsewhere as a whole has to lie in one piece. */
-static bool needs_whole_piece(const struct fusion *fusion, const node *at)
+/* What is also copied elsewhere as a whole has to lie in one piece; attention writes the elements of a head in a row. */
+static bool can_lie(const struct fusion *fusion, const destination *part)
 {
-    return fusion->facts[at->id].kept || fusion->facts[at->id].in_rows || tuff__op_is_attention(at->op);
+    const node_facts *facts = &fusion->facts[part->at->id];
+    if (facts->kept || facts->in_rows || part->at->op == OP_ATTENTION_LSE)
+        return is_whole_piece(part);
+    return !tuff__op_is_attention(part->at->op) || part->place.extent[3] == 1 || part->place.stride[3] == 1;
 }
 
 /* Whether inner is this part's alone: two parts may be views of one node. */
@@ -69,7 +72,7 @@ static destination find(const struct fusion *fusion, const node *concat, int ind
             !move_back(found.at, &place))
             break;
         const destination next = {.at = inner, .place = place};
-        if (needs_whole_piece(fusion, inner) && !is_whole_piece(&next))
+        if (!can_lie(fusion, &next))
             break;
         found = next;
     }
@@ -81,7 +84,7 @@ static bool can_be_placed(const struct fusion *fusion, const node *concat)
     int64_t start = 0;
     for (int i = 0; i < concat->input_count; ++i) {
         const destination part = find(fusion, concat, i, start);
-        if (has_memory_elsewhere(fusion, part.at) || (needs_whole_piece(fusion, part.at) && !is_whole_piece(&part)))
+        if (has_memory_elsewhere(fusion, part.at) || !can_lie(fusion, &part))
             return false;
         start += concat->inputs[i]->shape.extent[concat->attributes.axis];
     }

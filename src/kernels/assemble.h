@@ -5,7 +5,7 @@
 
 #include "kernels/emit.h"
 
-#define MAX_FIXED 48
+#define MAX_FIXED 64
 
 typedef struct assembly_request {
     const char *body;         /* "map": src/kernels/map.k */
