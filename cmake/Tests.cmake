@@ -61,6 +61,12 @@ foreach(script IN LISTS tuff_test_scripts)
   get_filename_component(name ${script} NAME_WE)
   tuff_add_test(${name} sh ${script} ${PROJECT_BINARY_DIR})
 endforeach()
+# The longest go first, so that no processor is left with one of them at the end.
+foreach(name every_op golden golden_cases attention)
+  if(TEST ${name})
+    set_tests_properties(${name} PROPERTIES COST 1000)
+  endif()
+endforeach()
 
 # The rules of the sources, as tests.
 foreach(check check-layers check-budgets)

@@ -43,7 +43,7 @@ static bool is_whole_piece(const destination *part)
     return tuff__view_equal(&contiguous, &part->place);
 }
 
-/* What is also copied elsewhere as a whole has to lie in one piece; attention writes the elements of a head in a row. */
+/* What is also copied elsewhere as a whole has to lie in one piece; attention writes a head's elements in a row. */
 static bool can_lie(const struct fusion *fusion, const destination *part)
 {
     const node_facts *facts = &fusion->facts[part->at->id];

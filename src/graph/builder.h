@@ -52,9 +52,12 @@ tuff_tensor *tuff__stop_gradient(tuff_tensor *tensor);
    last. */
 tuff_tensor *tuff__attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, double scale, int64_t first, int64_t last);
 tuff_tensor *tuff__attention_gradient(const node *of, tuff_tensor *upstream, int input);
-/* tuff_attention made of other ops, whatever the options. */
+/* tuff_attention made of other ops, whatever the options, and as the primitive where that can serve, whatever the
+   device. */
 struct tuff_attention_options;
 tuff_tensor *tuff__composite_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
+                                       const struct tuff_attention_options *options);
+tuff_tensor *tuff__primitive_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
                                        const struct tuff_attention_options *options);
 
 /* The gradient of node's output with respect to one input, given the upstream gradient; NULL where there is none. */

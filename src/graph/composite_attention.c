@@ -1,6 +1,7 @@
 /* Rotary position embedding and scaled dot-product attention: as plain graphs, or where it can serve as the primitive
    of attention.c. */
 #include <math.h>
+#include <string.h>
 
 #include "graph/builder.h"
 #include "tuff/nn.h"
@@ -286,8 +287,23 @@ static bool needs_composite(const heads *of, const tuff_attention_options *optio
     return options->bias || options->dropout != 0 || options->no_softmax || of->key_width == 0;
 }
 
+/* Bytes of scores up to which devices that are quicker without the primitive may keep them. */
+#define MOST_SCORES ((int64_t)64 << 20)
+
+/* Vulkan drivers for CPUs keep in memory what a kernel holds in arrays, and look up each element lane by lane: there
+   the primitive is several times slower than matmuls with a softmax between, while the scores fit. */
+static bool is_quicker_composed(const tuff_graph *graph, const heads *of)
+{
+    const int64_t scores = of->batch * of->heads * of->queries;
+    return tuff__device_info(graph->device)->device_class == TUFF_DEVICE_CPU &&
+           strcmp(tuff__device_language(graph->device), "GLSL") == 0 &&
+           scores <= MOST_SCORES / (int64_t)sizeof(float) / of->keys;
+}
+
+typedef enum attention_form { FORM_OF_DEVICE, FORM_COMPOSED, FORM_PRIMITIVE } attention_form;
+
 static tuff_tensor *attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const tuff_attention_options *options,
-                              bool composite)
+                              attention_form form)
 {
     const tuff_attention_options defaults = {0}, *chosen = options ? options : &defaults;
     tuff_tensor *operands[4] = {q, k, v, chosen->bias}, *answer;
@@ -300,16 +316,25 @@ static tuff_tensor *attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, co
     const tuff_shape shape = TUFF_SHAPE(of.batch, of.queries, of.heads, of.value_width);
     if (tuff_shape_count(shape) == 0 || of.keys == 0)
         return tuff__filled(graph, q->dtype, shape, 0);
-    return composite || needs_composite(&of, chosen) ? compose(q, k, v, &of, chosen) : attend(q, k, v, &of, chosen);
+    if (form == FORM_COMPOSED || needs_composite(&of, chosen) ||
+        (form == FORM_OF_DEVICE && is_quicker_composed(graph, &of)))
+        return compose(q, k, v, &of, chosen);
+    return attend(q, k, v, &of, chosen);
 }
 
 tuff_tensor *tuff_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const tuff_attention_options *options)
 {
-    return attention(q, k, v, options, false);
+    return attention(q, k, v, options, FORM_OF_DEVICE);
 }
 
 tuff_tensor *tuff__composite_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
                                        const struct tuff_attention_options *options)
 {
-    return attention(q, k, v, options, true);
+    return attention(q, k, v, options, FORM_COMPOSED);
+}
+
+tuff_tensor *tuff__primitive_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
+                                       const struct tuff_attention_options *options)
+{
+    return attention(q, k, v, options, FORM_PRIMITIVE);
 }
