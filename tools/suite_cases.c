@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "graph/builder.h"
 #include "graph/graph.h"
 #include "suite.h"
 #include "tuff/nn.h"
@@ -187,7 +188,7 @@ static tuff_tensor *attend(const suite_case *of, tuff_tensor *const *x)
     const int variant = of->parameter & 3;
     const tuff_attention_options options = {
         .causal = variant % 2 == 0, .window = windows[variant], .scale = of->parameter & 4 ? 5 : 0};
-    return tuff_attention(x[0], x[1], x[2], &options);
+    return tuff__primitive_attention(x[0], x[1], x[2], &options);
 }
 
 BUILD(attention)
