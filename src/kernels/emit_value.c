@@ -461,16 +461,16 @@ static snippet write_kind(emitter *with, const chain_value *of, int number, bool
     }
 }
 
-/* Keeps a value of a row for the vectors of columns that follow. */
+/* Keeps a value of a row for the vectors of columns that follow; passes share a scope. */
 static void fetch(emitter *with, const chain_value *of, int index)
 {
     if (with->named[index] & PLACE_FETCHED)
         return;
     with->named[index] |= PLACE_FETCHED;
     const char *type = tuff__type_name(of->dtype, false);
-    tuff__text_add(&with->texts->declare, "%s w%d RUN_ARRAY;\n", type, index);
-    tuff__text_add(&with->texts->each_run, "w%d OF_RUN = v%d;\n", index, index);
-    tuff__text_add(&with->texts->fetch, "%s v%d = w%d OF_RUN;\n", type, index, index);
+    tuff__text_add(&with->texts->declare, "%s w%d_%d RUN_ARRAY;\n", type, index, with->pass);
+    tuff__text_add(&with->texts->each_run, "w%d_%d OF_RUN = v%d;\n", index, with->pass, index);
+    tuff__text_add(&with->texts->fetch, "%s v%d = w%d_%d OF_RUN;\n", type, index, index, with->pass);
 }
 
 snippet tuff__emit_value(emitter *with, int index, bool wide)
