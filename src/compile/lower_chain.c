@@ -104,6 +104,7 @@ tuff_status tuff__lower_map(lowered *with, int task, fused_chain *chain)
         tuff__chain_free(chain);
         return empty ? TUFF_OK : TUFF_E_OOM_HOST;
     }
+    tuff__chain_lengthen(chain, 4);
     of->chain = *chain;
     const int64_t columns = extent_of_vector_axis(chain, false), rows = count_of(chain, AXIS_OUTER) / columns;
     of->vec = tuff__vector_width(with, columns);

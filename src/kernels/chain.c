@@ -71,6 +71,29 @@ void tuff__chain_collapse(fused_chain *chain)
         }
 }
 
+/* arguments: the axis to be exchanged with the one after it. */
+static void exchange(affine *address, const int *arguments, void *state)
+{
+    (void)state;
+    int64_t *stride = address->stride + arguments[0];
+    const int64_t first = stride[0];
+    stride[0] = stride[1];
+    stride[1] = first;
+}
+
+void tuff__chain_lengthen(fused_chain *chain, int64_t enough)
+{
+    const int axis = chain->rank - 2;
+    if (axis < 0 || chain->extent[axis + 1] >= enough || chain->extent[axis] < enough ||
+        chain->classes[axis] != chain->classes[axis + 1])
+        return;
+    each_address(chain, exchange, &axis, NULL);
+    const int64_t inner = chain->extent[axis + 1];
+    chain->extent[axis + 1] = chain->extent[axis];
+    chain->extent[axis] = inner;
+    tuff__chain_analyse(chain);
+}
+
 static void analyse(fused_chain *chain, chain_value *value)
 {
     value->varies = 0;

@@ -99,6 +99,9 @@ typedef struct fused_chain {
 /* Removes axes of extent 1 and merges neighbours of one class that every address walks as one. Row and column axes
    stay. */
 void tuff__chain_collapse(fused_chain *chain);
+/* Where the innermost axis is too short for vectors and the one around it has at least `enough` elements, they change
+   places: only for walks that compute every point by itself. */
+void tuff__chain_lengthen(fused_chain *chain, int64_t enough);
 /* Fills in what each value varies on, and stages. */
 void tuff__chain_analyse(fused_chain *chain);
 void tuff__chain_free(fused_chain *chain);
