@@ -1,4 +1,4 @@
-/* tuff plan: what a training step and a generated token of a GPT are made of on a device. */
+/* tuff plan: what a training step and a generated token of a language model are made of on a device. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -9,7 +9,7 @@ typedef struct plan_options {
     model_config model;
     int64_t batch;
     const char *device;
-    int fuse;
+    int form, fuse;
     bool json, profile, summary, recompute;
 } plan_options;
 
@@ -117,9 +117,14 @@ static cli_end parse(int count, char **arguments, plan_options *self)
 {
     const cli_option options[] = {
         {"--device", CLI_TEXT, &self->device, "D", CLI_DEVICE_HELP, 0, 0, NULL},
+        {"--form", CLI_CHOICE, &self->form, "gpt|llama", "of the model", 0, 0, NULL},
         {"--layers", CLI_WHOLE, &self->model.layers, "N", "blocks", 1, 1000, NULL},
         {"--heads", CLI_WHOLE, &self->model.heads, "N", "attention heads; divide the width", 1, 1 << 20, NULL},
+        {"--key-value-heads", CLI_WHOLE, &self->model.key_value_heads, "N", "llama: shared by the heads; 0: as many", 0,
+         1 << 20, NULL},
         {"--width", CLI_WHOLE, &self->model.width, "N", "of the residual stream", 1, 1 << 20, NULL},
+        {"--hidden", CLI_WHOLE, &self->model.hidden, "N", "llama: columns of the MLP; 0: 8/3 of the width", 0, 1 << 20,
+         NULL},
         {"--context", CLI_WHOLE, &self->model.context, "N", "bytes that the model sees", 1, 1 << 20, NULL},
         {"--batch", CLI_WHOLE, &self->batch, "N", "windows a step", 1, 1 << 20, NULL},
         {"--fuse", CLI_CHOICE, &self->fuse, "on|off", "off: every op a kernel of its own", 0, 0, NULL},
@@ -132,6 +137,17 @@ static cli_end parse(int count, char **arguments, plan_options *self)
     return cli_parse(&verb_plan, options, sizeof options / sizeof *options, count, arguments, NULL);
 }
 
+/* What a Llama has beside what a GPT has. */
+static void complete_model(plan_options *self)
+{
+    model_config *model = &self->model;
+    model->form = self->form == 0 ? MODEL_GPT : MODEL_LLAMA;
+    if (model->key_value_heads == 0)
+        model->key_value_heads = model->heads;
+    if (model->hidden == 0)
+        model->hidden = (8 * model->width / 3 + 31) / 32 * 32;
+}
+
 static int plan(int count, char **arguments)
 {
     plan_options self = {
@@ -140,6 +156,7 @@ static int plan(int count, char **arguments)
     const cli_end end = parse(count, arguments, &self);
     if (end.now)
         return end.code;
+    complete_model(&self);
     if (model_check(&self.model) != TUFF_OK)
         return cli_fail(&verb_plan, EXIT_WRONG_USE, "%s", tuff_error());
     int code = EXIT_FAILED;
@@ -153,7 +170,7 @@ static int plan(int count, char **arguments)
 
 const cli_verb verb_plan = {
     .name = "plan",
-    .summary = "Shows what a GPT's training step and next token become: tasks, dispatches, memory.",
+    .summary = "Shows what a GPT's or Llama's training step and next token become: tasks, memory.",
     .about = "Each task lists the ops that were fused into it.",
     .run = plan,
 };
