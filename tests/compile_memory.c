@@ -134,6 +134,28 @@ static void training(tuff_graph *graph, tuff_device *device, belongings *made)
         tuff_output(graph, "loss", loss);
 }
 
+/* Three matmuls that become one, and so do their gradients. */
+static void siblings(tuff_graph *graph, tuff_device *device, belongings *made)
+{
+    const tuff_shape shape = TUFF_SHAPE(2, 8);
+    const tuff_parameter_spec specs[] = {{"first", TUFF_SHAPE(3, 8)}, {"q", shape}, {"k", shape}, {"v", shape}};
+    tuff_tensor *x = input(graph, TUFF_SHAPE(2, 3)), *loss = NULL;
+    made->parameters = tuff_parameters_create(device, specs, 4);
+    made->optimizer = made->parameters ? tuff_optimizer_create(made->parameters, NULL) : NULL;
+    if (!made->optimizer)
+        return;
+    tuff_graph_step(graph, tuff_optimizer_counter(made->optimizer));
+    x = tuff_matmul(x, tuff_array_tensor(graph, tuff_parameters_at(made->parameters, 0, NULL)));
+    for (int i = 1; i < 4; i++) {
+        tuff_tensor *w = tuff_array_tensor(graph, tuff_parameters_at(made->parameters, i, NULL));
+        tuff_tensor *y = tuff_tanh(tuff_matmul(x, tuff_permute(w, (int[]){1, 0})));
+        tuff_tensor *sum = tuff_mean(tuff_mul(y, y), (int[]){0, 1}, 2, false);
+        loss = loss ? tuff_add(loss, sum) : sum;
+    }
+    if (tuff_optimizer_apply(made->optimizer, loss, NULL) == TUFF_OK)
+        tuff_output(graph, "loss", loss);
+}
+
 static const struct {
     const char *name;
     graph_script build;
@@ -147,6 +169,7 @@ static const struct {
     {"long reductions", long_reductions, 6000},
     {"assigns", assigns, 4},
     {"training", training, 6},
+    {"siblings", siblings, 6},
 };
 
 #define RESULT_SIZE 1024

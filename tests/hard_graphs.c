@@ -195,7 +195,8 @@ static void wide_columns(tuff_graph *graph, const void *context)
         gain);
     add_output(graph, tuff_sum(x, (int[]){0}, 1, false));
     add_output(graph, tuff_sum(scaled, (int[]){0}, 1, false));
-    add_output(graph, tuff_slice(tuff_softmax(x, 0), (int64_t[]){0, 3}, (int64_t[]){149, 1219}, (int64_t[]){37, 32}));
+    tuff_tensor *shares = tuff_softmax(tuff_mul(x, tuff_tanh(mean)), 0);
+    add_output(graph, tuff_slice(shares, (int64_t[]){0, 3}, (int64_t[]){149, 1219}, (int64_t[]){37, 32}));
 }
 
 /* Columns computed apart and read as one matrix: written in place through permutes, beside parts that are outputs too,
@@ -235,6 +236,85 @@ static void wide_rows(tuff_graph *graph, const void *context)
     }
 }
 
+/* rows x columns elements of a slab, from start on. */
+static tuff_tensor *in_slab(tuff_tensor *slab, int64_t start, int64_t rows, int64_t columns)
+{
+    return tuff_reshape(tuff_slice(slab, &start, (int64_t[]){start + rows * columns}, NULL), TUFF_SHAPE(rows, columns));
+}
+
+/* Products of one x with matrices of one shape, one after another in a slab: with the same ops behind each, with other
+   ones, and with a gap between the matrices; and some that are outputs as soon as they are negated. */
+static void stacked_siblings(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    const int64_t inner = 13, columns = 19, size = inner * columns;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(2, 5, inner)), *mixed = NULL;
+    tuff_tensor *slab = ranged_input(graph, TUFF_F32, TUFF_SHAPE(6 * size + 11), -0.3, 0.3);
+    tuff_tensor *bias = float_input(graph, TUFF_SHAPE(3, columns)), *with[] = {x, slab, bias};
+    for (int64_t i = 0; i < 3; i++) {
+        tuff_tensor *own = tuff_slice(bias, (int64_t[]){i, 0}, (int64_t[]){i + 1, columns}, NULL);
+        tuff_tensor *y = tuff_linear(x, in_slab(slab, 3 + i * size, inner, columns), tuff_reshape(own, TUFF_SHAPE(-1)));
+        y = tuff_gelu(y);
+        mixed = i == 0 ? y : i == 1 ? tuff_sub(mixed, y) : tuff_mul(mixed, y);
+    }
+    for (int64_t i = 0; i < 2; i++) {
+        tuff_tensor *y = tuff_matmul(x, in_slab(slab, 3 + 3 * size + i * (size + 4), inner, columns));
+        mixed = tuff_add(mixed, i == 0 ? tuff_tanh(y) : tuff_mul(y, mixed));
+    }
+    tuff_tensor *rows = float_input(graph, TUFF_SHAPE(4, inner));
+    for (int64_t i = 0; i < 3; i++) {
+        tuff_tensor *y = tuff_matmul(rows, in_slab(slab, 3 + i * size, inner, columns));
+        add_output(graph, i < 2 ? tuff_neg(y) : y);
+    }
+    add_with_gradients(graph, mixed, with, 3);
+}
+
+/* Products of one x with rows of one matrix, of different lengths, transposed; the gradient by x is a sum that has
+   another term. One of the products is an output as it is, and one matrix is used twice. */
+static void transposed_siblings(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    const int64_t inner = 21, columns[] = {17, 5, 33, 8};
+    const int turn[] = {1, 0};
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(11, inner)), *parts[4];
+    tuff_tensor *slab = ranged_input(graph, TUFF_F32, TUFF_SHAPE(63 * inner), -0.25, 0.25), *with[] = {x, slab};
+    tuff_tensor *scale = float_input(graph, TUFF_SCALAR);
+    int64_t start = 0;
+    for (int i = 0; i < 4; i++) {
+        tuff_tensor *w = tuff_permute(in_slab(slab, start, columns[i], inner), turn);
+        parts[i] = tuff_mul(tuff_add(tuff_matmul(x, w), tuff_constant(graph, TUFF_F32, 0.5)), scale);
+        start += columns[i] * inner;
+    }
+    add_output(graph, tuff_matmul(x, tuff_permute(in_slab(slab, 22 * inner, 33, inner), turn)));
+    tuff_tensor *joined = tuff_concat((tuff_tensor *[]){parts[2], tuff_exp(parts[0]), parts[3], parts[1]}, 4, 1);
+    tuff_tensor *sums = tuff_sum(tuff_mul(joined, joined), (int[]){1}, 1, true);
+    add_with_gradients(graph, tuff_add(tuff_mul(x, sums), x), with, 2);
+}
+
+/* Queries, keys and values by columns of one matrix taken apart, the last with a pad of columns that nothing reads, and
+   a gated pair beside them in f16. */
+static void sliced_siblings(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    const int64_t batch = 2, time = 7, width = 16;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(batch, time, width)), *part[3];
+    tuff_tensor *w = ranged_input(graph, TUFF_F32, TUFF_SHAPE(width, 4 * width - 3), -0.3, 0.3), *with[] = {x, w};
+    tuff_tensor *half = ranged_input(graph, TUFF_F16, TUFF_SHAPE(2, width, 24), -0.3, 0.3), *gated[2];
+    for (int64_t i = 0; i < 3; i++) {
+        tuff_tensor *own = tuff_slice(w, (int64_t[]){0, width * i}, (int64_t[]){width, width * (i + 1)}, NULL);
+        part[i] = tuff_reshape(tuff_matmul(x, own), TUFF_SHAPE(batch, time, 2, width / 2));
+    }
+    part[0] = tuff_rope(part[0], TUFF_ROPE_INTERLEAVED, 100, 0, NULL);
+    tuff_tensor *y = tuff_attention(part[0], part[1], part[2], &(tuff_attention_options){.causal = true});
+    y = tuff_add(x, tuff_reshape(y, TUFF_SHAPE(batch, time, width)));
+    for (int64_t i = 0; i < 2; i++) {
+        tuff_tensor *own = tuff_slice(half, (int64_t[]){i, 0, 0}, (int64_t[]){i + 1, width, 24}, NULL);
+        gated[i] = tuff_matmul(y, tuff_cast(tuff_reshape(own, TUFF_SHAPE(width, 24)), TUFF_F32));
+    }
+    add_output(graph, tuff_swiglu(gated[0], gated[1]));
+    add_with_gradients(graph, y, with, 2);
+}
+
 static void many_axes(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -263,6 +343,9 @@ const hard_graph hard_graphs[] = {
     {"side by side", side_by_side, true},
     {"wide rows", wide_rows, false},
     {"many axes", many_axes, false},
+    {"stacked siblings", stacked_siblings, true},
+    {"transposed siblings", transposed_siblings, false},
+    {"sliced siblings", sliced_siblings, false},
 };
 const int hard_graph_count = (int)(sizeof hard_graphs / sizeof hard_graphs[0]);
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "compile/siblings.h"
 #include "compile/simplify.h"
 
 static tuff_status compile_for_driver(tuff_plan *plan, const tuff_compile_options *options)
@@ -11,6 +12,8 @@ static tuff_status compile_for_driver(tuff_plan *plan, const tuff_compile_option
     const int bindings =
         info->max_bindings == 0 || info->max_bindings > MAX_BINDINGS ? MAX_BINDINGS : (int)info->max_bindings;
     bool changed = false;
+    if (options->fuse == TUFF_FUSE_ALL)
+        TRY(tuff__merge_siblings(plan->graph));
     TRY(tuff__fuse(plan->graph, options->fuse, bindings, &plan->fusion));
     if (options->fuse == TUFF_FUSE_ALL)
         TRY(tuff__recompute(&plan->fusion, &changed));

@@ -1,0 +1,259 @@
+/* Matmuls that share an operand are one kernel where their weights are neighbours in memory, and stay apart where they
+   are not; the results are the same. All numbers are small ones that every device computes exactly, so that they are
+   compared bit for bit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "each_device.h"
+#include "small_plans.h"
+
+enum { ROWS = 4, PROJECTIONS = 3, MOST = 1024 };
+
+/* -2 to 2, without a pattern that a wrong address would keep. */
+static float number(int seed, int64_t i)
+{
+    const uint32_t hash = ((uint32_t)i * 2654435761u + (uint32_t)seed * 40503u) >> 13;
+    return (float)(hash % 5) - 2;
+}
+
+static void fill(tuff_array *array, int seed, float *copy)
+{
+    const int64_t count = tuff_shape_count(tuff_array_shape(array));
+    assert_true(count <= MOST);
+    for (int64_t i = 0; i < count; i++)
+        copy[i] = number(seed, i);
+    assert_int_equal(tuff_array_write(array, copy, (size_t)count * sizeof *copy), TUFF_OK);
+}
+
+static int matmuls_of(const tuff_plan *plan)
+{
+    tuff_plan_info info;
+    int count = 0;
+    assert_int_equal(tuff_plan_describe(plan, &info), TUFF_OK);
+    for (int i = 0; i < info.task_count; i++) {
+        tuff_task_info task;
+        assert_int_equal(tuff_plan_task(plan, i, &task), TUFF_OK);
+        count += strcmp(task.kind, "matmul") == 0;
+    }
+    return count;
+}
+
+/* Three projections of one x. */
+typedef struct projections {
+    const char *what;
+    bool transposed, in_slab, with_bias, first_is_output;
+    int64_t inner, columns[PROJECTIONS];
+    int matmuls; /* that must be left */
+} projections;
+
+static const projections cases[] = {
+    {"matrices of one shape", false, true, false, false, 6, {8, 8, 8}, 1},
+    {"matrices of one shape with gaps between them", false, true, true, false, 6, {5, 5, 5}, 1},
+    {"two of one shape and another", false, true, false, false, 16, {9, 4, 4}, 2},
+    {"rows of one matrix", true, true, true, false, 16, {8, 3, 5}, 1},
+    {"transposed matrices of one shape with gaps", true, true, false, false, 6, {5, 5, 5}, 1},
+    {"different shapes with gaps", true, true, false, false, 6, {4, 3, 5}, 3},
+    {"memory of their own", false, false, true, false, 6, {8, 8, 8}, 3},
+    {"the first is wanted by itself", false, true, true, true, 6, {8, 8, 8}, 2},
+};
+
+typedef struct weights {
+    tuff_parameters *slab;
+    tuff_array *own[PROJECTIONS], *arrays[PROJECTIONS];
+    float values[PROJECTIONS][MOST];
+} weights;
+
+static void make_weights(tuff_device *device, const projections *of, weights *out)
+{
+    tuff_parameter_spec specs[PROJECTIONS];
+    char names[PROJECTIONS][8];
+    *out = (weights){.slab = NULL};
+    for (int i = 0; i < PROJECTIONS; i++) {
+        snprintf(names[i], sizeof names[i], "w%d", i);
+        const tuff_shape shape =
+            of->transposed ? TUFF_SHAPE(of->columns[i], of->inner) : TUFF_SHAPE(of->inner, of->columns[i]);
+        specs[i] = (tuff_parameter_spec){.name = names[i], .shape = shape};
+        if (!of->in_slab)
+            out->own[i] = tuff_array_create(device, TUFF_F32, shape);
+    }
+    if (of->in_slab)
+        out->slab = tuff_parameters_create(device, specs, PROJECTIONS);
+    for (int i = 0; i < PROJECTIONS; i++) {
+        out->arrays[i] = of->in_slab ? tuff_parameters_at(out->slab, i, NULL) : out->own[i];
+        assert_non_null(out->arrays[i]);
+        fill(out->arrays[i], i, out->values[i]);
+    }
+}
+
+static void destroy_weights(weights *made)
+{
+    tuff_parameters_destroy(made->slab);
+    for (int i = 0; i < PROJECTIONS; i++)
+        tuff_array_destroy(made->own[i]);
+}
+
+/* 2 · (x · w + column number) where there is a bias; the first as it is where it is an output. */
+static tuff_tensor *project(tuff_graph *graph, const projections *of, tuff_tensor *x, tuff_array *w, bool plain)
+{
+    tuff_tensor *factor = tuff_array_tensor(graph, w);
+    if (of->transposed)
+        factor = tuff_permute(factor, (int[]){1, 0});
+    tuff_tensor *y = tuff_matmul(x, factor);
+    if (!of->with_bias || plain)
+        return y;
+    const int64_t columns = tuff_tensor_shape(y).extent[1];
+    tuff_tensor *bias = tuff_cast(tuff_iota(graph, TUFF_SHAPE(columns), 0), TUFF_F32);
+    return tuff_mul(tuff_add(y, bias), tuff_constant(graph, TUFF_F32, 2));
+}
+
+static void expect_projection(tuff_plan *plan, const projections *of, const weights *made, const float *x, int which)
+{
+    char name[8];
+    float expected[64] = {0};
+    const int64_t columns = of->columns[which];
+    for (int64_t i = 0; i < ROWS * columns; i++) {
+        const int64_t row = i / columns, column = i % columns;
+        for (int64_t k = 0; k < of->inner; k++)
+            expected[i] += x[row * of->inner + k] *
+                           made->values[which][of->transposed ? column * of->inner + k : k * columns + column];
+        if (of->with_bias && !(which == 0 && of->first_is_output))
+            expected[i] = 2 * (expected[i] + (float)column);
+        if (!(which == 0 && of->first_is_output))
+            expected[i] = expected[i] < 0 ? -expected[i] : expected[i];
+    }
+    snprintf(name, sizeof name, "y%d", which);
+    expect_output(plan, name, expected, (size_t)(ROWS * columns) * sizeof *expected);
+}
+
+/* What is read from the products is another kernel's: the absolute value of the columns turned round, and back. */
+static tuff_tensor *read_elsewhere(tuff_tensor *y)
+{
+    const tuff_shape shape = tuff_tensor_shape(y);
+    const int64_t start[] = {shape.extent[0] - 1, 0}, stop[] = {-1, shape.extent[1]}, step[] = {-1, 1};
+    return tuff_slice(tuff_abs(tuff_slice(y, start, stop, step)), start, stop, step);
+}
+
+static void run_case(tuff_device *device, const projections *of)
+{
+    weights made;
+    float data[ROWS * 16];
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, of->inner));
+    make_weights(device, of, &made);
+    for (int i = 0; i < PROJECTIONS; i++) {
+        const bool plain = i == 0 && of->first_is_output;
+        tuff_tensor *y = project(graph, of, x, made.arrays[i], plain);
+        char name[8];
+        snprintf(name, sizeof name, "y%d", i);
+        tuff_output(graph, name, plain ? y : read_elsewhere(y));
+    }
+    tuff_plan *plan = compile_plan(graph);
+    if (matmuls_of(plan) != of->matmuls)
+        fail_msg("%s: %d matmuls, not %d", of->what, matmuls_of(plan), of->matmuls);
+    for (int64_t i = 0; i < ROWS * of->inner; i++)
+        data[i] = number(7, i);
+    assert_int_equal(tuff_plan_write(plan, "x", data, (size_t)(ROWS * of->inner) * sizeof *data), TUFF_OK);
+    run_plan(plan);
+    for (int i = 0; i < PROJECTIONS; i++)
+        expect_projection(plan, of, &made, data, i);
+    destroy_plan(plan, graph);
+    destroy_weights(&made);
+}
+
+static void project_all(tuff_device *device)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        run_case(device, &cases[i]);
+}
+
+static void neighbours_become_one(void **state)
+{
+    (void)state;
+    for_each_driver(project_all);
+}
+
+/* Two layers, the second of three projections; answers the matmuls of a step of gradient descent, and the parameters
+   after it. */
+static int descend(tuff_device *device, bool transposed, float *after, size_t size)
+{
+    static const int64_t columns[] = {8, 3, 5}, inner = 16;
+    tuff_parameter_spec specs[] = {{"first", TUFF_SHAPE(6, inner)}, {"q", {0}}, {"k", {0}}, {"v", {0}}};
+    for (int i = 0; i < 3; i++)
+        specs[i + 1].shape = transposed ? TUFF_SHAPE(columns[i], inner) : TUFF_SHAPE(inner, 8);
+    tuff_parameters *parameters = tuff_parameters_create(device, specs, 4);
+    const tuff_optimizer_options rule = {.kind = TUFF_SGD, .learning_rate = 1.0 / 4096};
+    tuff_optimizer *optimizer = tuff_optimizer_create(parameters, &rule);
+    assert_non_null(optimizer);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, 6)), *loss = NULL, *values[4];
+    float data[ROWS * 6], scratch[MOST];
+    for (int i = 0; i < 4; i++) {
+        fill(tuff_parameters_at(parameters, i, NULL), i, scratch);
+        values[i] = tuff_array_tensor(graph, tuff_parameters_at(parameters, i, NULL));
+    }
+    tuff_tensor *hidden = tuff_matmul(x, values[0]);
+    for (int i = 1; i < 4; i++) {
+        tuff_tensor *w = transposed ? tuff_permute(values[i], (int[]){1, 0}) : values[i];
+        tuff_tensor *y = tuff_matmul(hidden, w);
+        tuff_tensor *sum = tuff_sum(tuff_mul(y, y), (int[]){0, 1}, 2, false);
+        loss = loss ? tuff_add(loss, sum) : sum;
+    }
+    assert_int_equal(tuff_optimizer_apply(optimizer, tuff_mul(loss, tuff_constant(graph, TUFF_F32, 0.5)), NULL),
+                     TUFF_OK);
+    tuff_output(graph, "loss", loss);
+    tuff_plan *plan = compile_plan(graph);
+    for (int i = 0; i < ROWS * 6; i++)
+        data[i] = number(9, i) > 0;
+    assert_int_equal(tuff_plan_write(plan, "x", data, sizeof data), TUFF_OK);
+    run_plan(plan);
+    for (int i = 0; i < 4; i++) {
+        tuff_array *array = tuff_parameters_at(parameters, i, NULL);
+        assert_true(tuff_array_size(array) <= size);
+        assert_int_equal(tuff_array_read(array, after, (size_t)tuff_array_size(array)), TUFF_OK);
+        after += tuff_array_size(array) / sizeof *after;
+        size -= (size_t)tuff_array_size(array);
+    }
+    const bool counted = !tuff__device_is_reference(device);
+    const int matmuls = counted ? matmuls_of(plan) : 0;
+    destroy_plan(plan, graph);
+    tuff_optimizer_destroy(optimizer);
+    tuff_parameters_destroy(parameters);
+    return matmuls;
+}
+
+/* Apart there would be 11: of hidden, three projections, three gradients each by hidden and by weights, and one by the
+   first weight. Where weights are not transposed the sum of the gradients by hidden has no joined factor. */
+static void descend_both_ways(tuff_device *device)
+{
+    float after[MOST], expected[MOST];
+    tuff_device *reference = tuff_device_open("reference");
+    for (int transposed = 0; transposed < 2; transposed++) {
+        memset(after, 0, sizeof after);
+        memset(expected, 0, sizeof expected);
+        descend(reference, transposed, expected, sizeof expected);
+        assert_int_equal(descend(device, transposed, after, sizeof after), transposed ? 5 : 7);
+        assert_memory_equal(after, expected, sizeof after);
+    }
+    tuff_device_close(reference);
+}
+
+static void gradients_become_one(void **state)
+{
+    (void)state;
+    for_each_driver(descend_both_ways);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(neighbours_become_one),
+        cmocka_unit_test(gradients_become_one),
+    };
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}
