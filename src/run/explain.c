@@ -39,6 +39,50 @@ static void list_ops(const launch *of, text *out, int *count)
     }
 }
 
+/* Different elements at an address, over the axes that it moves along. */
+static uint64_t elements_at(const fused_chain *chain, const affine *address, bool loops)
+{
+    uint64_t count = 1;
+    for (int i = 0; i < chain->rank; ++i)
+        if (address->stride[i] != 0 && (loops || chain->classes[i] != AXIS_LOOP))
+            count *= (uint64_t)chain->extent[i];
+    return count;
+}
+
+/* Whether an earlier buffer of the chain is the same memory: it stands for both. */
+static bool is_united(const tuff_plan *plan, const fused_chain *chain, int index)
+{
+    const memory_buffer *buffers = plan->lowered.buffers, *of = &buffers[chain->buffers[index].id];
+    for (int i = 0; i < index; ++i) {
+        const memory_buffer *other = &buffers[chain->buffers[i].id];
+        if (other->storage == of->storage && other->offset == of->offset && other->dtype == of->dtype)
+            return true;
+    }
+    return false;
+}
+
+/* What a launch reads or writes of one of its buffers: what its chain says, but no more than there is; all of it where
+   the body moves through it by itself. */
+static uint64_t bytes_of(const tuff_plan *plan, const launch *of, int buffer, bool written)
+{
+    const fused_chain *chain = &of->chain;
+    const int id = chain->buffers[buffer].id;
+    const memory_buffer *memory = &plan->lowered.buffers[id];
+    const uint64_t size = tuff_dtype_size(memory->dtype);
+    uint64_t whole = tuff__buffer_size(memory) / size, count = 0;
+    if (plan->graph != NULL && id < plan->graph->node_count)
+        whole = (uint64_t)tuff_shape_count(plan->graph->nodes[id]->outputs[0].shape);
+    for (int i = 0; i < chain->value_count && !written; ++i) {
+        const chain_value *value = &chain->values[i];
+        if ((value->kind == VALUE_LOAD || value->kind == VALUE_LOOKUP) && value->buffer == buffer)
+            count += elements_at(chain, &value->address, true);
+    }
+    for (int i = 0; i < chain->output_count && written; ++i)
+        if (chain->outputs[i].buffer == buffer)
+            count += elements_at(chain, &chain->outputs[i].address, chain->outputs[i].every_point);
+    return (count == 0 || count > whole ? whole : count) * size;
+}
+
 tuff_status tuff__describe_launch(const tuff_plan *plan, int index, task_record *out)
 {
     const launch *of = &plan->lowered.launches[index];
@@ -52,10 +96,13 @@ tuff_status tuff__describe_launch(const tuff_plan *plan, int index, task_record 
     out->items = 1;
     for (int i = 0; i < of->chain.rank; ++i)
         out->items *= (uint64_t)of->chain.extent[i];
+    if (of->chain.rank == 0 && of->kind != LAUNCH_COPY)
+        out->items = of->groups * of->local_size;
     for (int i = 0; i < of->chain.buffer_count; ++i) {
-        const uint64_t size = tuff__buffer_size(&plan->lowered.buffers[of->chain.buffers[i].id]);
-        out->bytes_read += of->chain.buffers[i].read ? size : 0;
-        out->bytes_written += of->chain.buffers[i].written ? size : 0;
+        if (is_united(plan, &of->chain, i))
+            continue;
+        out->bytes_read += of->chain.buffers[i].read ? bytes_of(plan, of, i, false) : 0;
+        out->bytes_written += of->chain.buffers[i].written ? bytes_of(plan, of, i, true) : 0;
     }
     if (of->kind == LAUNCH_COPY)
         out->bytes_read = out->bytes_written = tuff__buffer_size(&plan->lowered.buffers[of->copy_to]);
