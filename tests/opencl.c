@@ -355,6 +355,8 @@ static void check_waits(const char *selector)
     uint32_t word;
     assert_int_equal(tuff__storage_read(run.device, run.copy, 0, &word, 4), TUFF_E_TIMEOUT);
     assert_int_equal(tuff__submit(run.device, run.timed), TUFF_E_TIMEOUT);
+    told_state = CL_SUBMITTED;
+    assert_int_equal(tuff__wait(run.device), TUFF_E_TIMEOUT);
     tuff__cl.GetEventInfo = faults.real.GetEventInfo;
     assert_int_equal(tuff__wait(run.device), TUFF_OK);
     /* Memory that ran out only when the command began. */

@@ -111,7 +111,7 @@ struct driver_program {
 /* The most groups that a launch of the devices opened from now on has; 0: the device's own limit. Tests set it to force
    splits. */
 extern cl_ulong tuff__cl_group_limit;
-/* How long waits go on without any sign of progress: 30 s. Tests shorten it. */
+/* How long waits go on while a command runs without any sign of progress: 30 s. Tests shorten it. */
 extern uint64_t tuff__cl_patience;
 
 /* open.c */

@@ -7,6 +7,7 @@
 #define MICROSECOND 1000u
 #define MILLISECOND 1000000u
 #define SECOND 1000000000u
+#define UNSTARTED 8 /* times the patience for what has not begun: drivers compile late, and other work may come first */
 
 uint64_t tuff__cl_patience = 30ull * SECOND;
 
@@ -55,9 +56,10 @@ tuff_status tuff__cl_wait_event(cl_event event)
             last = state;
             progress = now;
         }
-        if (now - progress > tuff__cl_patience)
+        const uint64_t patience = state == CL_RUNNING ? tuff__cl_patience : UNSTARTED * tuff__cl_patience;
+        if (now - progress > patience)
             return FAIL(TUFF_E_TIMEOUT, "the device shows no progress for %.1f s: a kernel may hang",
-                        (double)tuff__cl_patience / SECOND);
+                        (double)patience / SECOND);
         pause_for(event, now - begin, seen, &told);
     }
 }
