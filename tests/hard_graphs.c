@@ -313,6 +313,19 @@ static void sliced_siblings(tuff_graph *graph, const void *context)
     }
     add_output(graph, tuff_swiglu(gated[0], gated[1]));
     add_with_gradients(graph, y, with, 2);
+/* Values used twice at every one of many levels, alike and transposed: there are 2^30 ways down. */
+static void many_ways(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(6, 1056)), *y = x;
+    tuff_tensor *square = float_input(graph, TUFF_SHAPE(9, 9)), *turned = square;
+    for (int i = 0; i < 30; i++) {
+        y = tuff_mul(tuff_add(y, tuff_mul(y, x)), tuff_constant(graph, TUFF_F32, 0.5));
+        turned = tuff_mul(tuff_sub(turned, tuff_permute(tuff_mul(turned, square), (int[]){1, 0})),
+                          tuff_constant(graph, TUFF_F32, 0.5));
+    }
+    add_output(graph, tuff_sub(y, tuff_sum(y, (int[]){1}, 1, true)));
+    add_output(graph, turned);
 }
 
 static void many_axes(tuff_graph *graph, const void *context)
@@ -342,6 +355,7 @@ const hard_graph hard_graphs[] = {
     {"wide columns", wide_columns, false},
     {"side by side", side_by_side, true},
     {"wide rows", wide_rows, false},
+    {"many ways", many_ways, false},
     {"many axes", many_axes, false},
     {"stacked siblings", stacked_siblings, true},
     {"transposed siblings", transposed_siblings, false},

@@ -4,6 +4,15 @@
 
 #include "compile/fuse.h"
 
+/* A value that was built: a node's, seen along a path, under a guard. */
+typedef struct seen_value {
+    const node *at;
+    const path *along;
+    int guard, value;
+} seen_value;
+
+#define MOST_SEEN 2048 /* ways to see nodes: from then on one that branches again is materialised */
+
 typedef struct builder {
     struct fusion *fusion;
     const struct task *task;
@@ -12,6 +21,8 @@ typedef struct builder {
     const node *give_up; /* must be materialised first */
     bool impossible;
     tuff_status status;
+    seen_value *seen; /* hashed by what they are of; at is NULL where there is none */
+    int seen_count, seen_capacity;
 } builder;
 
 static int build(builder *with, const node *at, const path *along, int guard);
@@ -143,8 +154,38 @@ static int build_result(builder *with, const node *core, int index, const path *
     return add(with, &result);
 }
 
+static seen_value *find_seen(const builder *with, const node *at, const path *along, int guard)
+{
+    const uint64_t key = ((uint64_t)(uintptr_t)along >> 4) + (uint64_t)at->id * 31 + (uint64_t)guard * 7;
+    int i = (int)((key * 0x9e3779b97f4a7c15u >> 32) & (uint64_t)(with->seen_capacity - 1));
+    while (with->seen[i].at != NULL &&
+           (with->seen[i].at != at || with->seen[i].along != along || with->seen[i].guard != guard))
+        i = (i + 1) & (with->seen_capacity - 1);
+    return &with->seen[i];
+}
+
+/* Keeps the table at most half full. */
+static bool grow_seen(builder *with)
+{
+    builder fresh = *with;
+    fresh.seen_capacity = with->seen_capacity == 0 ? 64 : with->seen_capacity * 2;
+    fresh.seen = tuff__calloc((size_t)fresh.seen_capacity, sizeof *fresh.seen);
+    if (fresh.seen == NULL) {
+        with->status = TUFF_E_OOM_HOST;
+        return false;
+    }
+    for (int i = 0; i < with->seen_capacity; ++i)
+        if (with->seen[i].at != NULL)
+            *find_seen(&fresh, with->seen[i].at, with->seen[i].along, with->seen[i].guard) = with->seen[i];
+    tuff__free(with->seen);
+    *with = fresh;
+    return true;
+}
+
 static int build_elementwise(builder *with, const node *at, const path *along, int guard)
 {
+    if (with->seen_count >= MOST_SEEN && at->input_count > 1 && !with->fusion->facts[at->id].anchor)
+        return give_up(with, at);
     chain_value value = blank(VALUE_OP, tuff__compute_dtype(at->outputs[0].dtype));
     value.op = at->op;
     value.cast_to = at->op == OP_CAST ? at->outputs[0].dtype : TUFF_F32;
@@ -323,7 +364,7 @@ static int build_movement(builder *with, const node *at, const path *along, int 
     return step == NULL ? NO_VALUE : build(with, at->inputs[0]->node, step, guard);
 }
 
-static int build_inner(builder *with, const node *at, const path *along, int guard)
+static int build_fresh(builder *with, const node *at, const path *along, int guard)
 {
     if (tuff__op_is_elementwise(at->op))
         return build_elementwise(with, at, along, guard);
@@ -345,6 +386,22 @@ static int build_inner(builder *with, const node *at, const path *along, int gua
     default:
         return give_up(with, at);
     }
+}
+
+/* What several nodes use is built once. */
+static int build_inner(builder *with, const node *at, const path *along, int guard)
+{
+    if (with->seen_count * 2 >= with->seen_capacity && !grow_seen(with))
+        return NO_VALUE;
+    const seen_value *before = find_seen(with, at, along, guard);
+    if (before->at != NULL)
+        return before->value;
+    const int value = build_fresh(with, at, along, guard);
+    if (failed(with) || (with->seen_count * 2 >= with->seen_capacity && !grow_seen(with)))
+        return NO_VALUE;
+    *find_seen(with, at, along, guard) = (seen_value){at, along, guard, value};
+    with->seen_count++;
+    return value;
 }
 
 static int build(builder *with, const node *at, const path *along, int guard)
@@ -469,6 +526,7 @@ tuff_status tuff__chain_build(struct fusion *fusion, const struct task *task, fu
         build_reduction(&with, i);
     for (int i = 0; i < task->root_count && !failed(&with); ++i)
         build_output(&with, task->roots[i]);
+    tuff__free(with.seen);
     *give_up_on = with.give_up;
     *impossible = with.impossible;
     if (failed(&with))

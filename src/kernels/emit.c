@@ -27,14 +27,16 @@ tuff_status tuff__emitter_create(const fused_chain *chain, walk order, int vec, 
     out->placed = tuff__calloc(count, 1);
     out->uniform = tuff__calloc(count, sizeof *out->uniform);
     out->first_pass = tuff__calloc(count, sizeof *out->first_pass);
+    out->last_pass = tuff__calloc(count, sizeof *out->last_pass);
     out->kept = tuff__calloc(count, sizeof *out->kept);
+    out->dear = tuff__calloc(count, sizeof *out->dear);
     if (out->named == NULL || out->placed == NULL || out->uniform == NULL || out->first_pass == NULL ||
-        out->kept == NULL) {
+        out->last_pass == NULL || out->kept == NULL || out->dear == NULL) {
         tuff__emitter_free(out);
         return TUFF_E_OOM_HOST;
     }
     for (size_t i = 0; i < count; ++i)
-        out->first_pass[i] = -1;
+        out->first_pass[i] = out->last_pass[i] = -1;
     tuff__find_uniform(out);
     return TUFF_OK;
 }
@@ -45,7 +47,9 @@ void tuff__emitter_free(emitter *with)
     tuff__free(with->placed);
     tuff__free(with->uniform);
     tuff__free(with->first_pass);
+    tuff__free(with->last_pass);
     tuff__free(with->kept);
+    tuff__free(with->dear);
     tuff__free(with->parameters);
     *with = (emitter){.chain = NULL};
 }

@@ -33,7 +33,9 @@ typedef struct emitter {
     int vec;
     bool aligned_only;    /* whole vectors need aligned addresses (GLSL) */
     int *first_pass;      /* per value of a row in vectors: the pass that computes it first; -1 */
+    int *last_pass;       /* and the last one found to need it; -1 */
     bool *kept;           /* per value: kept from its first pass for later ones */
+    bool *dear;           /* per value of a row in vectors: worth keeping */
     bool has_reciprocals; /* x / y as x times 1/y where many x meet one y */
     int pass;
     int vector_axis;     /* -1 where the domain has none */

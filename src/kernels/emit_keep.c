@@ -15,24 +15,27 @@ static bool is_element(const emitter *with, int index)
     return (of->varies >> with->vector_axis & 1) != 0 && !with->uniform[index];
 }
 
-/* Whether computing a value for a vector takes an op that is dear. */
-static bool is_dear(const emitter *with, int index)
+/* Which values take a dear op to compute for a vector; what a value is made of stands before it. */
+static void find_dear(emitter *with)
 {
-    const chain_value *of = &with->chain->values[index];
-    if (of->kind != VALUE_OP || !is_element(with, index))
-        return false;
-    bool dear = is_dear_op(of->op);
-    for (int i = 0; i < 3 && of->args[i] != NO_VALUE && !dear; ++i)
-        dear = is_dear(with, of->args[i]);
-    return dear;
+    for (int index = 0; index < with->chain->value_count; ++index) {
+        const chain_value *of = &with->chain->values[index];
+        if (of->kind != VALUE_OP || !is_element(with, index))
+            continue;
+        bool dear = is_dear_op(of->op);
+        for (int i = 0; i < 3 && of->args[i] != NO_VALUE; ++i)
+            dear |= with->dear[of->args[i]];
+        with->dear[index] = dear;
+    }
 }
 
 static void visit(emitter *with, int index, int pass)
 {
     const chain_value *of = &with->chain->values[index];
-    if (!is_element(with, index) || with->first_pass[index] == pass || with->kept[index])
+    if (!is_element(with, index) || with->last_pass[index] == pass || with->kept[index])
         return;
-    if (with->first_pass[index] >= 0 && of->dtype == TUFF_F32 && is_dear(with, index)) {
+    with->last_pass[index] = pass;
+    if (with->first_pass[index] >= 0 && of->dtype == TUFF_F32 && with->dear[index]) {
         with->kept[index] = true;
         return;
     }
@@ -80,6 +83,7 @@ void tuff__find_kept(emitter *with, int private_bytes)
     with->has_reciprocals = private_bytes > 0;
     if (with->walk != WALK_ROW || with->vec == 1 || private_bytes == 0 || loop_axes(chain) != 1)
         return;
+    find_dear(with);
     const int passes = tuff__emit_pass_count(with);
     for (int pass = 0; pass < passes; ++pass)
         visit_pass(with, pass);
