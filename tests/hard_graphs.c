@@ -313,6 +313,8 @@ static void sliced_siblings(tuff_graph *graph, const void *context)
     }
     add_output(graph, tuff_swiglu(gated[0], gated[1]));
     add_with_gradients(graph, y, with, 2);
+}
+
 /* Values used twice at every one of many levels, alike and transposed: there are 2^30 ways down. */
 static void many_ways(tuff_graph *graph, const void *context)
 {
