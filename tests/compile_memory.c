@@ -83,6 +83,22 @@ static void segments(tuff_graph *graph, tuff_device *device, belongings *made)
         tuff_output(graph, "gradient", gradient);
 }
 
+/* Compiled within a budget that takes some recomputing. */
+static void deep(tuff_graph *graph, tuff_device *device, belongings *made)
+{
+    (void)device, (void)made;
+    float numbers[4 * 32];
+    for (int i = 0; i < 4 * 32; i++)
+        numbers[i] = (float)(i % 5) / 8 - 0.25F;
+    tuff_tensor *up = tuff_constant_data(graph, TUFF_F32, TUFF_SHAPE(4, 32), numbers);
+    tuff_tensor *down = tuff_constant_data(graph, TUFF_F32, TUFF_SHAPE(32, 4), numbers);
+    tuff_tensor *gradient, *x = input(graph, TUFF_SHAPE(64, 4)), *y = x;
+    for (int i = 0; i < 4; i++)
+        y = tuff_add(y, tuff_matmul(tuff_tanh(tuff_matmul(y, up)), down));
+    if (tuff_gradients(tuff_mean(y, (int[]){0, 1}, 2, false), &x, 1, &gradient) == TUFF_OK)
+        tuff_output(graph, "gradient", tuff_slice(gradient, (int64_t[]){0, 0}, (int64_t[]){5, 2}, NULL));
+}
+
 static void lookups(tuff_graph *graph, tuff_device *device, belongings *made)
 {
     (void)device, (void)made;
@@ -160,16 +176,18 @@ static const struct {
     const char *name;
     graph_script build;
     size_t input_size;
+    uint64_t budget; /* of the driver's memory; 0: none */
 } scripts[] = {
-    {"elementwise", elementwise, 12},
-    {"norm and gradient", norm_and_gradient, 10},
-    {"product and gradient", product_and_gradient, 24},
-    {"segments", segments, 16},
-    {"lookups", lookups, 25},
-    {"long reductions", long_reductions, 6000},
-    {"assigns", assigns, 4},
-    {"training", training, 6},
-    {"siblings", siblings, 6},
+    {"elementwise", elementwise, 12, 0},
+    {"norm and gradient", norm_and_gradient, 10, 0},
+    {"product and gradient", product_and_gradient, 24, 0},
+    {"segments", segments, 16, 0},
+    {"deep", deep, 256, 30 << 10},
+    {"lookups", lookups, 25, 0},
+    {"long reductions", long_reductions, 6000, 0},
+    {"assigns", assigns, 4, 0},
+    {"training", training, 6, 0},
+    {"siblings", siblings, 6, 0},
 };
 
 #define RESULT_SIZE 1024
@@ -206,7 +224,8 @@ static tuff_status run_script(int index, tuff_device *device, unsigned char *res
     tuff_graph *graph = tuff_graph_create(device);
     if (graph)
         scripts[index].build(graph, device, &made);
-    tuff_plan *plan = graph ? tuff_compile(graph, NULL) : NULL;
+    const tuff_compile_options options = {.memory_budget = scripts[index].budget};
+    tuff_plan *plan = graph ? tuff_compile(graph, &options) : NULL;
     tuff_status status = plan ? use_plan(plan, scripts[index].input_size, results) : tuff__last_status();
     tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);
@@ -280,7 +299,7 @@ static void try_script(int script, const char *name)
     }
     tuff_graph *graph = tuff_graph_create(device);
     scripts[script].build(graph, device, &made);
-    tuff_plan *keeper = tuff_compile(graph, NULL);
+    tuff_plan *keeper = tuff_compile(graph, &(tuff_compile_options){.memory_budget = scripts[script].budget});
     if (!keeper)
         fail_msg("%s: %s", scripts[script].name, tuff_error());
     fail_script(script, device);

@@ -90,6 +90,24 @@ static cli_end take_whole(const cli_verb *verb, const cli_option *option, const 
     return (cli_end){0};
 }
 
+/* As cli_bytes prints them: 1K is 1024. */
+static cli_end take_bytes(const cli_verb *verb, const cli_option *option, const char *text)
+{
+    static const char units[] = "KMG";
+    char *rest, wanted[96];
+    double value = strtod(text, &rest);
+    const bool is_number = rest != text;
+    const char *unit = *rest ? strchr(units, *rest) : NULL;
+    for (ptrdiff_t i = 0; unit && i <= unit - units; i++)
+        value *= 1024;
+    snprintf(wanted, sizeof wanted, "bytes, as in 65536, 512K, 100M or 1.5G, from %.0f to %g", option->low,
+             option->high);
+    if (!is_number || *(unit ? rest + 1 : rest) || !(value >= option->low && value <= option->high))
+        return end_with(wrong_use(verb, option->name, wanted, text));
+    *(int64_t *)option->value = (int64_t)value;
+    return (cli_end){0};
+}
+
 static cli_end take_number(const cli_verb *verb, const cli_option *option, const char *text)
 {
     char *rest, wanted[96];
@@ -135,6 +153,8 @@ static cli_end take_value(const cli_verb *verb, const cli_option *option, const 
     switch (option->kind) {
     case CLI_WHOLE:
         return take_whole(verb, option, text);
+    case CLI_BYTES:
+        return take_bytes(verb, option, text);
     case CLI_NUMBER:
         return take_number(verb, option, text);
     case CLI_CHOICE:

@@ -9,7 +9,7 @@
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG_USE = 2 };
 
-typedef enum cli_kind { CLI_TEXT, CLI_TEXTS, CLI_WHOLE, CLI_NUMBER, CLI_CHOICE, CLI_SWITCH } cli_kind;
+typedef enum cli_kind { CLI_TEXT, CLI_TEXTS, CLI_WHOLE, CLI_BYTES, CLI_NUMBER, CLI_CHOICE, CLI_SWITCH } cli_kind;
 
 /* Values of an option that may be given several times. */
 typedef struct cli_texts {
@@ -19,15 +19,16 @@ typedef struct cli_texts {
 void cli_texts_free(cli_texts *texts);
 
 /* One option, as a row of a verb's table. value points to: const char * for CLI_TEXT, cli_texts for CLI_TEXTS,
-   int64_t for CLI_WHOLE, double for CLI_NUMBER, int (the index of the choice) for CLI_CHOICE, bool for CLI_SWITCH.
-   Its value before parsing is the default. given, where not NULL, tells whether the option was there. */
+   int64_t for CLI_WHOLE and CLI_BYTES (a number, perhaps with K, M or G for powers of 1024), double for CLI_NUMBER, int
+   (the index of the choice) for CLI_CHOICE, bool for CLI_SWITCH. Its value before parsing is the default. given, where
+   not NULL, tells whether the option was there. */
 typedef struct cli_option {
     const char *name; /* "--steps" */
     cli_kind kind;
     void *value;
     const char *placeholder; /* "N"; for CLI_CHOICE the choices, "on|off" */
     const char *help;
-    double low, high; /* of CLI_WHOLE and CLI_NUMBER, both legal */
+    double low, high; /* of CLI_WHOLE, CLI_BYTES and CLI_NUMBER, both legal */
     bool *given;
 } cli_option;
 

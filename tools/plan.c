@@ -7,7 +7,7 @@
 
 typedef struct plan_options {
     model_config model;
-    int64_t batch;
+    int64_t batch, memory_budget;
     const char *device;
     int form, fuse;
     bool json, profile, summary, recompute;
@@ -99,7 +99,8 @@ static int show_all(const known_plans *plans, const known_plans *unfused, const 
 
 static int compile_and_show(tuff_device *device, const plan_options *options)
 {
-    const tuff_compile_options asked = {.fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE};
+    const tuff_compile_options asked = {.fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+                                        .memory_budget = (uint64_t)options->memory_budget};
     const tuff_compile_options single = {.fuse = TUFF_FUSE_NONE};
     known_plans plans = {0}, unfused = {0};
     int code;
@@ -130,6 +131,8 @@ static cli_end parse(int count, char **arguments, plan_options *self)
         {"--fuse", CLI_CHOICE, &self->fuse, "on|off", "off: every op a kernel of its own", 0, 0, NULL},
         {"--recompute", CLI_SWITCH, &self->recompute, NULL, "keep nothing of a block for its gradients but its input",
          0, 0, NULL},
+        {"--memory-budget", CLI_BYTES, &self->memory_budget, "BYTES", "of intermediates at the peak, as in 100M", 1,
+         1e15, NULL},
         {"--profile", CLI_SWITCH, &self->profile, NULL, "run once with a timestamp around every task", 0, 0, NULL},
         {"--summary", CLI_SWITCH, &self->summary, NULL, "without the list of tasks", 0, 0, NULL},
         {"--json", CLI_SWITCH, &self->json, NULL, "for programs: one object with both plans", 0, 0, NULL},

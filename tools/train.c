@@ -38,7 +38,8 @@ static size_t windows_size(const training *self)
 
 static tuff_compile_options compile_options(const training *self)
 {
-    return (tuff_compile_options){.fuse = self->options.fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE};
+    return (tuff_compile_options){.fuse = self->options.fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+                                  .memory_budget = (uint64_t)self->options.memory_budget};
 }
 
 /* Fails now rather than after the training: the folder must take a file, and the path must not be a folder. */
@@ -190,6 +191,9 @@ static void say_begin(const training *self, const tuff_device_info *info)
             " parameters; %zu bytes of text, %" PRId64 " windows a step\n",
             config->layers, config->heads, config->width, config->context, model_parameter_count(config),
             self->text.size, settings->batch);
+    tuff_plan_info plan;
+    if (tuff_plan_describe(self->plan, &plan) == TUFF_OK && plan.memory_peak > 0)
+        fprintf(stderr, "%s of intermediates at the peak\n", BYTES_TEXT(plan.memory_peak));
     if (self->options.resume)
         fprintf(stderr, "going on after step %" PRId64 "\n", self->done);
 }

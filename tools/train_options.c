@@ -41,6 +41,8 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
         {"--fuse", CLI_CHOICE, &self->fuse, "on|off", "off: every op a kernel of its own", 0, 0, NULL},
         {"--recompute", CLI_SWITCH, &self->recompute, NULL, "keep nothing of a block for its gradients but its input",
          0, 0, NULL},
+        {"--memory-budget", CLI_BYTES, &self->memory_budget, "BYTES", "of intermediates at the peak, as in 100M", 1,
+         1e15, NULL},
         {"--log", CLI_TEXT, &self->log, "FILE", "JSON Lines: step, loss, tokens_per_second, seconds and more", 0, 0,
          NULL},
         {"--log-every", CLI_WHOLE, &self->log_every, "N", "steps between lines; 0: about one line a second", 0, 1 << 24,

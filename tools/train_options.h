@@ -9,7 +9,7 @@ typedef struct train_options {
     cli_texts data;
     run_settings settings;
     const char *device, *log, *save, *resume, *prompt;
-    int64_t save_every, stop_after, log_every, sample;
+    int64_t save_every, stop_after, log_every, sample, memory_budget;
     int fuse;
     bool recompute;
 } train_options;

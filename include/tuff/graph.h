@@ -75,7 +75,13 @@ typedef struct tuff_compile_options {
     tuff_fuse_mode fuse;
     tuff_family family;
     bool barrier_everywhere; /* a full barrier before every command: results must not change */
-    uint32_t reserved[16];
+    /* Bytes of intermediates at the peak (memory_peak of tuff_plan_info); 0: no limit. Where more would be needed,
+       values that lie idle then are computed again instead of kept, the cheapest for their size first and about as many
+       as it takes: results stay within the same bounds. TUFF_E_LIMIT, saying the least peak that was reached, where
+       that is not enough. Inputs, outputs, arrays and constants are not counted. The reference device takes no
+       notice. */
+    uint64_t memory_budget;
+    uint32_t reserved[14];
 } tuff_compile_options;
 
 /* Compiles the graph for its device. options may be NULL. Answers NULL on failure, tuff_error() says why: the graph's

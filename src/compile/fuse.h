@@ -69,6 +69,16 @@ void tuff__fusion_free(struct fusion *fusion);
    *changed the graph must be fused anew. */
 tuff_status tuff__recompute(struct fusion *fusion, bool *changed);
 
+/* A value that readers from id `late` on get computed again instead of kept. */
+typedef struct recomputed {
+    int id, late;
+} recomputed;
+/* The values that lie idle while most memory is in use, in the order in which computing them again saves memory at the
+   least cost. The caller frees *out, after a failure too. */
+tuff_status tuff__rank_recomputed(struct fusion *fusion, recomputed **out, int *count);
+/* Has the first count of a ranking computed again; the graph must be fused anew. */
+tuff_status tuff__recompute_ranked(struct fusion *fusion, const recomputed *list, int count);
+
 /* The id that all which a task must not join nor run before is below: the first of the recomputations that it stores
    values of; 0 where there is none. */
 int tuff__task_begin(const struct fusion *fusion, const struct task *task);

@@ -73,11 +73,15 @@ typedef struct lowered {
     storage *constants;
     packed_copy *copies;
     int copy_count, copy_capacity;
+    uint64_t budget; /* bytes of temporaries that may be allocated */
     uint64_t peak, unplanned, constant_size;
 } lowered;
 
 /* Makes launches of all tasks, outputs and assigns, and places all memory. out is valid only with TUFF_OK. */
 tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, tuff_family family, lowered *out);
+/* The same, but where the peak is above budget no temporary gets memory: nothing but `peak` is then of use. */
+tuff_status tuff__lower_within(tuff_device *device, const struct fusion *fusion, tuff_family family, uint64_t budget,
+                               lowered *out);
 void tuff__lowered_free(lowered *of);
 
 /* Between the files of this folder. */

@@ -91,26 +91,38 @@ static void place(lowered *with, placement *all, int index, uint64_t limit)
     }
 }
 
-static tuff_status allocate_blocks(lowered *with, const placement *all, int count)
+static uint64_t size_of_block(const lowered *with, const placement *all, int count, uint64_t block)
+{
+    uint64_t size = 0;
+    for (int i = 0; i < count; ++i) {
+        const uint64_t planned = with->buffers[all[i].id].planned,
+                       end = (planned & (((uint64_t)1 << BLOCK_SHIFT) - 1)) + all[i].size;
+        if (planned >> BLOCK_SHIFT == block && end > size)
+            size = end;
+    }
+    return size;
+}
+
+/* The number of blocks; their sizes become the peak. */
+static uint64_t measure_blocks(lowered *with, const placement *all, int count)
 {
     uint64_t block_count = 0;
     for (int i = 0; i < count; ++i)
         if (with->buffers[all[i].id].planned >> BLOCK_SHIFT >= block_count)
             block_count = (with->buffers[all[i].id].planned >> BLOCK_SHIFT) + 1;
+    for (uint64_t block = 0; block < block_count; ++block)
+        with->peak += size_of_block(with, all, count, block);
+    return block_count;
+}
+
+static tuff_status allocate_blocks(lowered *with, const placement *all, int count, uint64_t block_count)
+{
     with->blocks = tuff__calloc((size_t)block_count + 1, sizeof(storage *));
     if (with->blocks == NULL)
         return TUFF_E_OOM_HOST;
     for (uint64_t block = 0; block < block_count; ++block) {
-        uint64_t size = 0;
-        for (int i = 0; i < count; ++i) {
-            const uint64_t planned = with->buffers[all[i].id].planned,
-                           end = (planned & (((uint64_t)1 << BLOCK_SHIFT) - 1)) + all[i].size;
-            if (planned >> BLOCK_SHIFT == block && end > size)
-                size = end;
-        }
-        TRY(tuff__storage_create(with->device, size, false, &with->blocks[block]));
+        TRY(tuff__storage_create(with->device, size_of_block(with, all, count, block), false, &with->blocks[block]));
         ++with->block_count;
-        with->peak += size;
     }
     return TUFF_OK;
 }
@@ -153,7 +165,10 @@ static tuff_status plan(lowered *with, placement *all)
     qsort(all, (size_t)count, sizeof *all, larger_first);
     for (int i = 0; i < count; ++i)
         place(with, all, i, info->max_allocation);
-    TRY(allocate_blocks(with, all, count));
+    const uint64_t block_count = measure_blocks(with, all, count);
+    if (with->peak > with->budget)
+        return TUFF_OK;
+    TRY(allocate_blocks(with, all, count, block_count));
     for (int i = 0; i < count; ++i)
         resolve_whole(with, &with->buffers[all[i].id]);
     for (int i = 0; i < with->buffer_count; ++i)

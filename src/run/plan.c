@@ -3,25 +3,12 @@
 
 #include <string.h>
 
-#include "compile/siblings.h"
 #include "compile/simplify.h"
+#include "run/fit.h"
 
-static tuff_status compile_for_driver(tuff_plan *plan, const tuff_compile_options *options)
+static tuff_status compile_for_driver(tuff_plan *plan, tuff_graph *graph, const tuff_compile_options *options)
 {
-    const tuff_device_info *info = tuff__device_info(plan->device);
-    const int bindings =
-        info->max_bindings == 0 || info->max_bindings > MAX_BINDINGS ? MAX_BINDINGS : (int)info->max_bindings;
-    bool changed = false;
-    if (options->fuse == TUFF_FUSE_ALL)
-        TRY(tuff__merge_siblings(plan->graph));
-    TRY(tuff__fuse(plan->graph, options->fuse, bindings, &plan->fusion));
-    if (options->fuse == TUFF_FUSE_ALL)
-        TRY(tuff__recompute(&plan->fusion, &changed));
-    if (changed) {
-        tuff__fusion_free(&plan->fusion);
-        TRY(tuff__fuse(plan->graph, options->fuse, bindings, &plan->fusion));
-    }
-    TRY(tuff__lower(plan->device, &plan->fusion, options->family, &plan->lowered));
+    TRY(tuff__fit(plan, graph, options));
     plan->written = tuff__calloc((size_t)plan->lowered.input_count + 1, sizeof *plan->written);
     if (plan->written == NULL)
         return TUFF_E_OOM_HOST;
@@ -30,12 +17,11 @@ static tuff_status compile_for_driver(tuff_plan *plan, const tuff_compile_option
 
 static tuff_status compile(tuff_plan *plan, tuff_graph *graph, const tuff_compile_options *options)
 {
-    const bool reference = tuff__device_is_reference(plan->device);
-    plan->graph = tuff__simplify(graph, reference);
+    if (!tuff__device_is_reference(plan->device))
+        return compile_for_driver(plan, graph, options);
+    plan->graph = tuff__simplify(graph, true);
     if (plan->graph == NULL)
         return tuff__last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff__last_status();
-    if (!reference)
-        return compile_for_driver(plan, options);
     const tuff_status status = tuff__reference_create(plan->graph, &plan->reference);
     if (status == TUFF_OK)
         plan->graph = NULL; /* the executor owns it now */
