@@ -61,11 +61,11 @@ static tuff_status write_plan(void *state, const tuff_plan *plan)
     return TUFF_OK;
 }
 
-/* Wide enough that rows of the width take the bodies for wide rows. */
+/* Wide enough that rows of the width take the bodies for wide rows; heads of 128 and of 64. */
 static tuff_status write_models(text_writer *self, tuff_device *device, const tuff_compile_options *options)
 {
     static const model_config models[] = {
-        {.form = MODEL_GPT, .layers = 2, .heads = 8, .width = 512, .context = 64, .vocabulary = 256},
+        {.form = MODEL_GPT, .layers = 2, .heads = 4, .width = 512, .context = 64, .vocabulary = 256},
         {.form = MODEL_LLAMA,
          .layers = 2,
          .heads = 4,
