@@ -40,6 +40,9 @@ typedef struct differential {
 /* Runs the reference. Fails the test where the graph has an error, or where the bounds are so wide that a comparison
    within them means little. */
 void differential_create(differential *self, const char *name, graph_builder build, const void *context, uint64_t seed);
+/* The same for a graph that nobody chose: false where its bounds are so wide. */
+bool differential_prepare(differential *self, const char *name, graph_builder build, const void *context,
+                          uint64_t seed);
 void differential_destroy(differential *self);
 
 /* Compiles, runs and compares; the number of elements that fail, the first of each output told. What does not compile

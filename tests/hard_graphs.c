@@ -330,6 +330,16 @@ static void many_ways(tuff_graph *graph, const void *context)
     add_output(graph, turned);
 }
 
+/* The products' gradients lead back into sums that other products end in. */
+static void products_in_turns(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(16, 16)), *y = x;
+    for (int i = 0; i < 3; i++)
+        y = tuff_add(y, tuff_matmul(tuff_tanh(tuff_matmul(y, x)), x));
+    add_with_gradients(graph, y, &x, 1);
+}
+
 static void many_axes(tuff_graph *graph, const void *context)
 {
     (void)context;
@@ -358,6 +368,7 @@ const hard_graph hard_graphs[] = {
     {"side by side", side_by_side, true},
     {"wide rows", wide_rows, false},
     {"many ways", many_ways, false},
+    {"products in turns", products_in_turns, false},
     {"many axes", many_axes, false},
     {"stacked siblings", stacked_siblings, true},
     {"transposed siblings", transposed_siblings, false},

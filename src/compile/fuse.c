@@ -93,7 +93,7 @@ static const node *end_of_epilogue(const struct fusion *fusion, const node *matm
     const node *end = matmul, *at = matmul;
     for (;;) {
         const node_facts *facts = &fusion->facts[at->id];
-        if (facts->consumer_count != 1 || facts->kept || facts->placed != NULL || (at != matmul && facts->forced))
+        if (facts->consumer_count != 1 || facts->kept || facts->placed != NULL || facts->forced)
             return end;
         at = facts->consumer;
         if (fusion->facts[at->id].task >= 0 || (at->op != OP_RESHAPE && !tuff__op_is_elementwise(at->op)))
@@ -186,14 +186,16 @@ static tuff_status check_task(struct fusion *fusion, const struct task *task, bo
     TRY(tuff__chain_build(fusion, task, &chain, &give_up, &impossible));
     const bool crowded = chain.buffer_count > fusion->buffer_limit - 3;
     tuff__chain_free(&chain);
-    if (give_up != NULL && !fusion->facts[give_up->id].anchor) {
+    /* Each of these can be done once only, so that this ends. */
+    if (give_up != NULL && !fusion->facts[give_up->id].anchor && !fusion->facts[give_up->id].forced) {
         fusion->facts[give_up->id].forced = true;
         *again = true;
     } else if (give_up != NULL && straighten(fusion, give_up)) {
         *again = true;
     } else if (impossible && straighten(fusion, task->roots[0])) {
         *again = true;
-    } else if ((give_up != NULL || impossible || crowded) && task->core != NULL && task->roots[0] != task->core) {
+    } else if ((give_up != NULL || impossible || crowded) && task->core != NULL && task->roots[0] != task->core &&
+               !fusion->facts[task->core->id].alone) {
         fusion->facts[task->core->id].alone = true;
         *again = true;
     } else if (give_up != NULL || impossible || crowded) {
