@@ -334,7 +334,7 @@ static void many_ways(tuff_graph *graph, const void *context)
 static void products_in_turns(tuff_graph *graph, const void *context)
 {
     (void)context;
-    tuff_tensor *x = float_input(graph, TUFF_SHAPE(16, 16)), *y = x;
+    tuff_tensor *x = ranged_input(graph, TUFF_F32, TUFF_SHAPE(16, 16), -0.2, 0.2), *y = x;
     for (int i = 0; i < 3; i++)
         y = tuff_add(y, tuff_matmul(tuff_tanh(tuff_matmul(y, x)), x));
     add_with_gradients(graph, y, &x, 1);
