@@ -6,12 +6,15 @@ import os
 import re
 
 import torch
+import torch._functorch.config
 from torch.nn import functional
 
 import gpt_pytorch
 import peer
 
 aten = torch.ops.aten
+# A compiled backward that runs again and again must not give its buffers away.
+torch._functorch.config.donated_buffer = False
 forms = set()
 
 
