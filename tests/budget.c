@@ -95,7 +95,7 @@ static void keep_to_budget(tuff_device *device)
 static void plans_keep_to_their_budget(void **state)
 {
     (void)state;
-    for_each_driver(keep_to_budget);
+    for_each_api(keep_to_budget);
 }
 
 /* What does not depend on the driver is tried on one of them. */

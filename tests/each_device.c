@@ -60,13 +60,35 @@ int count_cache_files(const char *suffix, char *path, size_t size)
     return count;
 }
 
-static void for_each(void (*test)(tuff_device *device), bool with_reference)
+/* The length of "opencl" in "opencl:0". */
+static size_t api_length(const char *selector)
+{
+    return strcspn(selector, ":");
+}
+
+/* Whether a later device has the same API. */
+static bool has_successor(int index)
+{
+    tuff_device_info info, later;
+    assert_int_equal(tuff_device_describe(index, &info), TUFF_OK);
+    for (int i = index + 1; i < tuff_device_count(); i++) {
+        assert_int_equal(tuff_device_describe(i, &later), TUFF_OK);
+        if (strncmp(info.selector, later.selector, api_length(info.selector) + 1) == 0)
+            return true;
+    }
+    return false;
+}
+
+typedef enum choice { ALL_DEVICES, ALL_DRIVERS, LAST_DRIVERS } choice;
+
+static void for_each(void (*test)(tuff_device *device), choice which)
 {
     int count = tuff_device_count();
     for (int i = 0; i < count; i++) {
         tuff_device_info info;
         assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
-        if (info.device_class == TUFF_DEVICE_REFERENCE && !with_reference)
+        if ((info.device_class == TUFF_DEVICE_REFERENCE && which != ALL_DEVICES) ||
+            (which == LAST_DRIVERS && has_successor(i)))
             continue;
         print_message("  %s: %s\n", info.selector, info.name);
         tuff_device *device = tuff_device_open(info.selector);
@@ -79,12 +101,18 @@ static void for_each(void (*test)(tuff_device *device), bool with_reference)
 
 void for_each_device(void (*test)(tuff_device *device))
 {
-    for_each(test, true);
+    for_each(test, ALL_DEVICES);
 }
 
 void for_each_driver(void (*test)(tuff_device *device))
 {
-    for_each(test, false);
+    for_each(test, ALL_DRIVERS);
+}
+
+void for_each_api(void (*test)(tuff_device *device))
+{
+    const char *suite = getenv("TUFF_SUITE");
+    for_each(test, suite && strcmp(suite, "thorough") == 0 ? ALL_DRIVERS : LAST_DRIVERS);
 }
 
 program_request test_request(tuff_device *device, test_kernel *kernel, const char *name, const char *statement)

@@ -17,6 +17,8 @@ int count_cache_files(const char *suffix, char *path, size_t size);
 void for_each_device(void (*test)(tuff_device *device));
 /* The same without the reference device: those that take kernels. */
 void for_each_driver(void (*test)(tuff_device *device));
+/* What depends on devices little: one driver of each API, or all where TUFF_SUITE=thorough. */
+void for_each_api(void (*test)(tuff_device *device));
 
 /* A kernel over one buffer of 32-bit words, 32 items a group: for each i < count, statement on x[i], in the common
    subset of both languages. OpenCL C: words are uint; so they are in GLSL. */

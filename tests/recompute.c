@@ -153,7 +153,7 @@ static void compare(tuff_device *device)
 static void every_driver_is_right(void **state)
 {
     (void)state;
-    for_each_driver(compare);
+    for_each_api(compare);
 }
 
 static int count_nodes(tuff_graph *graph, op_code op)
@@ -265,7 +265,7 @@ static void halve_memory(tuff_device *device)
 static void a_segment_a_layer_halves_memory(void **state)
 {
     (void)state;
-    for_each_driver(halve_memory);
+    for_each_api(halve_memory);
 }
 
 int main(void)
