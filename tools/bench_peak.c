@@ -1,7 +1,6 @@
 /* What the device can do at most: a loop of independent fused multiply-adds, and a copy of 64 MiB, through the
    device's own driver. They take part in every round of every work, so that the fraction of the peak is of the peak
    at that time. */
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/text.h"
@@ -52,7 +51,7 @@ static const char glsl_head[] = "layout(local_size_x = LOCAL) in;\n"
 
 static bool is_glsl(const bench_peak *self)
 {
-    return strcmp(tuff__device_language(self->device), "GLSL") == 0;
+    return tuff__device_takes_glsl(self->device);
 }
 
 static void write_fma(text *out, bool glsl, int lanes, uint32_t local)

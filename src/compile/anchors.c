@@ -7,7 +7,7 @@
 
 bool tuff__is_source(const node *at)
 {
-    return at->op == OP_INPUT || at->op == OP_ARRAY || at->op == OP_CONSTANT;
+    return tuff__op_is_source(at->op);
 }
 
 view tuff__fusion_layout(const struct fusion *fusion, const node *at)
@@ -96,7 +96,7 @@ typedef struct chain_size {
 
 static bool is_dear(op_code op)
 {
-    return (op >= OP_EXP && op <= OP_ERFC) || op == OP_POW || op == OP_RANDOM;
+    return tuff__op_is_dear(op) || op == OP_RANDOM;
 }
 
 static void measure(struct fusion *fusion, const node *at, chain_size *size)

@@ -77,7 +77,7 @@ static double cost_of(const rewrite *with, const node *at)
         return traffic + 4 * count * (double)at->inputs[1]->shape.extent[1];
     if (tuff__op_is_view(at->op) || at->op == OP_ATTENTION_LSE)
         return traffic;
-    if ((at->op >= OP_EXP && at->op <= OP_ERFC) || at->op == OP_POW || at->op == OP_RANDOM)
+    if (tuff__op_is_dear(at->op) || at->op == OP_RANDOM)
         return traffic + DEAR_COST * count;
     return traffic + count + (double)tuff_shape_count(*first);
 }
@@ -341,32 +341,6 @@ static tuff_tensor *late_value(rewrite *with, tuff_tensor *value, int reader)
     return same ? value : make_copy(with, at, inputs);
 }
 
-/* Puts the nodes into their new order, without those that nothing reads any more. */
-static tuff_status keep_live(rewrite *with)
-{
-    tuff_graph *graph = with->graph;
-    bool *live = tuff__calloc((size_t)with->order_count + 1, sizeof *live);
-    if (live == NULL)
-        return TUFF_E_OOM_HOST;
-    for (int i = 0; i < with->order_count; ++i) {
-        with->order[i]->id = i;
-        live[i] = with->order[i]->op == OP_INPUT || with->order[i]->op == OP_ASSIGN;
-    }
-    for (int i = 0; i < graph->output_count; ++i)
-        live[graph->outputs[i].tensor->node->id] = true;
-    for (int i = with->order_count - 1; i >= 0; --i)
-        for (int k = 0; k < with->order[i]->input_count && live[i]; ++k)
-            live[with->order[i]->inputs[k]->node->id] = true;
-    graph->node_count = 0;
-    for (int i = 0; i < with->order_count; ++i)
-        if (live[i]) {
-            with->order[i]->id = graph->node_count;
-            graph->nodes[graph->node_count++] = with->order[i];
-        }
-    tuff__free(live);
-    return TUFF_OK;
-}
-
 static tuff_status rewrite_all(rewrite *with)
 {
     tuff_graph *graph = with->graph;
@@ -386,7 +360,7 @@ static tuff_status rewrite_all(rewrite *with)
         if (!emit(with, at))
             return TUFF_E_OOM_HOST;
     }
-    return keep_live(with);
+    return tuff__graph_reorder(graph, with->order, with->order_count);
 }
 
 tuff_status tuff__recompute_ranked(struct fusion *fusion, const recomputed *list, int count)

@@ -278,13 +278,8 @@ static tuff_status lower(lowered *with)
     return tuff__plan_memory(with);
 }
 
-tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, tuff_family family, lowered *out)
-{
-    return tuff__lower_within(device, fusion, family, UINT64_MAX, out);
-}
-
-tuff_status tuff__lower_within(tuff_device *device, const struct fusion *fusion, tuff_family family, uint64_t budget,
-                               lowered *out)
+tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, tuff_family family, uint64_t budget,
+                        lowered *out)
 {
     *out = (lowered){.device = device, .fusion = fusion, .family = family, .budget = budget};
     const tuff_status status = lower(out);

@@ -77,11 +77,10 @@ typedef struct lowered {
     uint64_t peak, unplanned, constant_size;
 } lowered;
 
-/* Makes launches of all tasks, outputs and assigns, and places all memory. out is valid only with TUFF_OK. */
-tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, tuff_family family, lowered *out);
-/* The same, but where the peak is above budget no temporary gets memory: nothing but `peak` is then of use. */
-tuff_status tuff__lower_within(tuff_device *device, const struct fusion *fusion, tuff_family family, uint64_t budget,
-                               lowered *out);
+/* Makes launches of all tasks, outputs and assigns, and places all memory. out is valid only with TUFF_OK; where the
+   peak is above budget (UINT64_MAX: none) no temporary gets memory, and nothing but `peak` is of use. */
+tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, tuff_family family, uint64_t budget,
+                        lowered *out);
 void tuff__lowered_free(lowered *of);
 
 /* Between the files of this folder. */

@@ -1,9 +1,9 @@
 /* Launches of attention. Queries, keys and values are read through their views, row by row; what vectors must run
    across (keys in the scores) is packed in panels before. */
-#include <stdio.h>
 #include <string.h>
 
 #include "compile/lower_attention.h"
+#include "compile/lower_matmul.h"
 
 static attention_rows operand_rows(const lowered *with, const tuff_tensor *operand)
 {
@@ -123,17 +123,6 @@ void tuff__attention_result(const attention *of, launch *to, int id, const char 
     tuff__attention_rows(of->with, to, &rows, letter, true, defines);
 }
 
-tuff_status tuff__attention_defines(launch *of, text *defines)
-{
-    tuff_status status = tuff__text_status(defines);
-    if (status == TUFF_OK && defines->length < sizeof of->defines)
-        memcpy(of->defines, tuff__text_get(defines), defines->length + 1);
-    else if (status == TUFF_OK)
-        status = FAIL(TUFF_E_LIMIT, "compile: too many tunables for one kernel");
-    tuff__text_free(defines);
-    return status;
-}
-
 static int64_t packed_count(const attention *of, const attention_rows *operand, int64_t panel)
 {
     return of->batches * operand->heads * tuff__divide_up(operand->count, panel) * panel * operand->width;
@@ -148,8 +137,6 @@ static tuff_status pack(const attention *of, const attention_rows *operand, int6
     launch *made = *out < 0 ? NULL : tuff__launch_add(with, "pack_transpose", WALK_MATMUL, of->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
-    const int64_t inner_blocks = tuff__divide_up(width, of->vec),
-                  column_blocks = tuff__divide_up(count, panel) * panel / of->vec;
     fused_chain *chain = &made->chain;
     *chain = (fused_chain){.rank = 2, .extra_count = 2, .operand_names = {"b", "packed"}};
     chain->extent[0] = of->batches;
@@ -160,22 +147,7 @@ static tuff_status pack(const attention *of, const attention_rows *operand, int6
     chain->extra[0] = (affine){.offset = operand->offset, .stride = {operand->batch, operand->head}};
     const int64_t each = tuff__divide_up(count, panel) * panel * width;
     chain->extra[1] = (affine){.offset = 0, .stride = {operand->heads * each, each}};
-    made->vec = of->vec;
-    made->local_size = (uint32_t)tuff__tuned(with, TUNABLE_pack_transpose_local_size);
-    const int64_t batches = of->batches * operand->heads;
-    made->groups = (uint64_t)tuff__divide_up(batches * inner_blocks * column_blocks, made->local_size);
-    tuff__attention_parameters(made, (int64_t[]){count, width, inner_blocks, column_blocks, batches, operand->row}, 6);
-    text defines = {0};
-    const char *dtype = tuff_dtype_name(with->buffers[operand->id].dtype);
-    const char *form = is_aligned(with, operand) && width % 4 == 0 ? "V" : "U";
-    tuff__text_add(&defines,
-                   "#define LOADV_B(i) LOAD%s_%s(b0, i)\n#define LOADI_B(i) LOADI_%s(b0, i)\n"
-                   "#define STOREV_PACKED(i, x) STOREV_f32(b1, i, x)\n#define PANEL %d\n#define INNER_TAIL %d\n",
-                   form, dtype, dtype, (int)panel,
-                   width % of->vec == 0 ? 0
-                   : width >= of->vec   ? 1
-                                        : 2);
-    return tuff__attention_defines(made, &defines);
+    return tuff__finish_transpose(with, made, of->vec, count, width, panel, operand->row);
 }
 
 int64_t tuff__attention_float(double value)
@@ -254,7 +226,7 @@ static tuff_status lower_forward(const attention *of)
     made->local_size = (uint32_t)tuff__tuned(with, TUNABLE_attention_register_local_size);
     made->groups = (uint64_t)tuff__divide_up(items, made->local_size);
     made->operations = 2 * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width);
-    return tuff__attention_defines(made, &defines);
+    return tuff__keep_defines(made, &defines);
 }
 
 /* The tile of the backward pass, and how its work is parted. */
@@ -318,7 +290,7 @@ static tuff_status launch_backward(const attention *of, const backward *use)
     made->groups = (uint64_t)tuff__divide_up(items, made->local_size);
     const double products = 1.0 + (use->dq || use->dk) + use->dq + use->dk + use->dv;
     made->operations = products * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width);
-    return tuff__attention_defines(made, &defines);
+    return tuff__keep_defines(made, &defines);
 }
 
 /* One pass computes all gradients from one set of scores, an item for each group of heads; where so few items leave

@@ -35,8 +35,6 @@ void tuff__attention_whole(const lowered *with, launch *of, int id, int64_t widt
                            text *defines);
 /* A result that the kernel computes into: four parameters, and the macros. An id of -1: the parameters alone. */
 void tuff__attention_result(const attention *of, launch *to, int id, const char *letter, text *defines);
-/* Moves a launch's tunables into it. */
-tuff_status tuff__attention_defines(launch *of, text *defines);
 /* Multiply-adds of one product over the pairs of queries and keys that the band lets through. */
 double tuff__attention_pairs(const attention *of);
 /* The launches of devices with local memory. */

@@ -1,7 +1,6 @@
 /* Launches of attention on devices with local memory: nothing is packed, and what one group stores no other adds to. */
-#include <stdio.h>
-
 #include "compile/lower_attention.h"
+#include "compile/lower_matmul.h"
 
 #define BLOCK 32 /* queries and keys of a tile, and columns that one vector of each lane covers */
 #define LOCAL_SIZE 64
@@ -21,6 +20,19 @@ static int64_t parts_of(const attention *of, int64_t width)
     return tuff__divide_up(width, columns_of(of, width) * BLOCK);
 }
 
+/* What both bodies begin with: extents, the band, queries, keys and values. */
+static void add_operands(const attention *of, launch *made, int64_t blocks, int64_t parts, int64_t items, text *defines)
+{
+    const op_attributes *band = &of->task->core->attributes;
+    const int64_t parameters[] = {of->q.count, of->k.count,    of->q.heads,    of->k.heads,
+                                  of->q.width, of->v.width,    blocks,         parts,
+                                  items,       band->start[0], band->start[1], tuff__attention_float(band->value)};
+    tuff__attention_parameters(made, parameters, sizeof parameters / sizeof *parameters);
+    tuff__attention_rows(of->with, made, &of->q, "Q", false, defines);
+    tuff__attention_rows(of->with, made, &of->k, "K", false, defines);
+    tuff__attention_rows(of->with, made, &of->v, "V", false, defines);
+}
+
 static tuff_status finish(launch *made, int64_t items, double operations, text *defines)
 {
     tuff__text_add(defines, "#define BLOCK %d\n#define DEPTH 8\n", BLOCK);
@@ -28,13 +40,12 @@ static tuff_status finish(launch *made, int64_t items, double operations, text *
     made->local_size = LOCAL_SIZE;
     made->groups = (uint64_t)items;
     made->operations = operations;
-    return tuff__attention_defines(made, defines);
+    return tuff__keep_defines(made, defines);
 }
 
 static tuff_status lower_forward(const attention *of)
 {
     lowered *with = of->with;
-    const op_attributes *band = &of->task->core->attributes;
     const int result = tuff__attention_root(of->task, OP_ATTENTION);
     const int64_t blocks = tuff__divide_up(of->q.count, BLOCK), parts = result < 0 ? 1 : parts_of(of, of->v.width);
     const int64_t items = of->batches * of->q.heads * blocks * parts;
@@ -45,13 +56,7 @@ static tuff_status lower_forward(const attention *of)
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
-    const int64_t parameters[] = {of->q.count, of->k.count,    of->q.heads,    of->k.heads,
-                                  of->q.width, of->v.width,    blocks,         parts,
-                                  items,       band->start[0], band->start[1], tuff__attention_float(band->value)};
-    tuff__attention_parameters(made, parameters, sizeof parameters / sizeof *parameters);
-    tuff__attention_rows(with, made, &of->q, "Q", false, &defines);
-    tuff__attention_rows(with, made, &of->k, "K", false, &defines);
-    tuff__attention_rows(with, made, &of->v, "V", false, &defines);
+    add_operands(of, made, blocks, parts, items, &defines);
     tuff__attention_result(of, made, result, "R", &defines);
     tuff__attention_whole(with, made, lse, 1, "L", true, &defines);
     tuff__text_add(&defines, "#define COLUMNS %d\n#define RESULT %d\n", (int)columns_of(of, of->v.width), result >= 0);
@@ -62,7 +67,6 @@ static tuff_status lower_forward(const attention *of)
 static tuff_status launch_backward(const attention *of, int dq, int dk, int dv)
 {
     lowered *with = of->with;
-    const op_attributes *band = &of->task->core->attributes;
     const int64_t blocks = tuff__divide_up(dq >= 0 ? of->q.count : of->k.count, BLOCK);
     const int64_t key_parts = dq >= 0 || dk >= 0 ? parts_of(of, of->q.width) : 1;
     const int64_t value_parts = dv >= 0 ? parts_of(of, of->v.width) : 1;
@@ -72,13 +76,7 @@ static tuff_status launch_backward(const attention *of, int dq, int dk, int dv)
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
-    const int64_t parameters[] = {of->q.count, of->k.count,    of->q.heads,    of->k.heads,
-                                  of->q.width, of->v.width,    blocks,         parts,
-                                  items,       band->start[0], band->start[1], tuff__attention_float(band->value)};
-    tuff__attention_parameters(made, parameters, sizeof parameters / sizeof *parameters);
-    tuff__attention_rows(with, made, &of->q, "Q", false, &defines);
-    tuff__attention_rows(with, made, &of->k, "K", false, &defines);
-    tuff__attention_rows(with, made, &of->v, "V", false, &defines);
+    add_operands(of, made, blocks, parts, items, &defines);
     tuff__attention_rows(with, made, &of->upstream, "G", false, &defines);
     tuff__attention_rows(with, made, &of->lse, "L", false, &defines);
     tuff__attention_rows(with, made, &of->sums, "S", false, &defines);

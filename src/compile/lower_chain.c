@@ -1,6 +1,5 @@
 /* Launches of elementwise and reducing chains: which body walks them, in what vectors, tiles and groups. */
 #include <stdio.h>
-#include <string.h>
 
 #include "compile/lower.h"
 
@@ -11,7 +10,7 @@ int64_t tuff__divide_up(int64_t a, int64_t b)
 
 bool tuff__is_vulkan(const lowered *with)
 {
-    return strcmp(tuff__device_language(with->device), "GLSL") == 0;
+    return tuff__device_takes_glsl(with->device);
 }
 
 bool tuff__uses_registers(const lowered *with)

@@ -9,6 +9,10 @@
    then 1 along the panel and width along the terms; panels follow each other. vec: lanes of the copying kernel. */
 tuff_status tuff__pack_operand(lowered *with, int index, fused_chain *matmul, int operand, int64_t inner, int64_t width,
                                int vec);
+/* The rest of a launch of pack_transpose, whose chain has its axes, operand 0 in buffer 0 and the copy in buffer 1:
+   `lines` lines of `inner` terms, line_stride apart, become panels of `width`. */
+tuff_status tuff__finish_transpose(const lowered *with, launch *of, int vec, int64_t lines, int64_t inner,
+                                   int64_t width, int64_t line_stride);
 /* Whether a copy of the operand would be made once, and not in every run. */
 bool tuff__packing_is_kept(const lowered *with, const fused_chain *matmul, int operand);
 

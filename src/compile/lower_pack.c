@@ -125,6 +125,29 @@ static tuff_status pack_strided(lowered *with, int index, const fused_chain *mat
     return tuff__lower_map(with, index, &copy);
 }
 
+tuff_status tuff__finish_transpose(const lowered *with, launch *of, int vec, int64_t lines, int64_t inner,
+                                   int64_t width, int64_t line_stride)
+{
+    const fused_chain *chain = &of->chain;
+    const int64_t batches = tuff__batch_count(chain, chain->rank), inner_blocks = tuff__divide_up(inner, vec),
+                  column_blocks = tuff__divide_up(lines, width) * width / vec;
+    of->vec = vec;
+    of->local_size = (uint32_t)tuff__tuned(with, TUNABLE_pack_transpose_local_size);
+    of->groups = (uint64_t)tuff__divide_up(batches * inner_blocks * column_blocks, of->local_size);
+    tuff__set_fixed(of, (int64_t[]){lines, inner, inner_blocks, column_blocks, batches, line_stride}, 6);
+    text defines = {0};
+    const bool aligned = tuff__operand_is_aligned(with, chain, 0, chain->rank, line_stride) && inner % 4 == 0;
+    tuff__define_load(chain, 0, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
+    tuff__define_load(chain, 0, "LOADI_B", "LOADI", &defines);
+    tuff__text_add(&defines,
+                   "#define STOREV_PACKED(i, x) STOREV_f32(b1, i, x)\n#define PANEL %d\n#define INNER_TAIL %d\n",
+                   (int)width,
+                   inner % vec == 0 ? 0
+                   : inner >= vec   ? 1
+                                    : 2);
+    return tuff__keep_defines(of, &defines);
+}
+
 /* The copy by transposing blocks in registers, for operands whose terms are contiguous. */
 static tuff_status pack_transposed(lowered *with, int index, const fused_chain *matmul, const struct packing *packing,
                                    int target, int vec)
@@ -132,8 +155,6 @@ static tuff_status pack_transposed(lowered *with, int index, const fused_chain *
     launch *of = tuff__launch_add(with, "pack_transpose", WALK_MATMUL, index);
     if (of == NULL)
         return TUFF_E_OOM_HOST;
-    const int64_t line = packing->line_stride, inner = packing->inner;
-    const int64_t inner_blocks = tuff__divide_up(inner, vec), column_blocks = packing->panels * packing->width / vec;
     fused_chain *chain = &of->chain;
     chain->rank = packing->batch_rank;
     for (int i = 0; i < chain->rank; ++i) {
@@ -147,22 +168,7 @@ static tuff_status pack_transposed(lowered *with, int index, const fused_chain *
     chain->operand_names[1] = "packed";
     chain->extra[0] = matmul->extra[packing->operand];
     chain->extra[1] = packing->target;
-    of->vec = vec;
-    of->local_size = (uint32_t)tuff__tuned(with, TUNABLE_pack_transpose_local_size);
-    const int64_t batches = tuff__batch_count(chain, chain->rank);
-    of->groups = (uint64_t)tuff__divide_up(batches * inner_blocks * column_blocks, of->local_size);
-    tuff__set_fixed(of, (int64_t[]){packing->lines, inner, inner_blocks, column_blocks, batches, line}, 6);
-    text defines = {0};
-    const bool aligned = tuff__operand_is_aligned(with, chain, 0, chain->rank, line) && inner % 4 == 0;
-    tuff__define_load(chain, 0, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
-    tuff__define_load(chain, 0, "LOADI_B", "LOADI", &defines);
-    tuff__text_add(&defines,
-                   "#define STOREV_PACKED(i, x) STOREV_f32(b1, i, x)\n#define PANEL %d\n#define INNER_TAIL %d\n",
-                   (int)packing->width,
-                   inner % vec == 0 ? 0
-                   : inner >= vec   ? 1
-                                    : 2);
-    return tuff__keep_defines(of, &defines);
+    return tuff__finish_transpose(with, of, vec, packing->lines, packing->inner, packing->width, packing->line_stride);
 }
 
 /* Whether the buffer's elements change only between runs of the plan, and through calls that raise a version. */

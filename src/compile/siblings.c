@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "compile/lower.h"
+
 node *tuff__only_user(const rewriting *with, const node *at)
 {
     if (at->id >= with->original_count || with->use_count[at->id] != 1 || with->kept[at->id])
@@ -39,11 +41,6 @@ static machine machine_of(const tuff_device_info *info)
     return result;
 }
 
-static int64_t divide_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* Seconds that units wait for the last tiles of each product, which they need not when the products are one. */
 static double waiting_saved(const machine *on, const merge_cost *cost)
 {
@@ -52,11 +49,12 @@ static double waiting_saved(const machine *on, const merge_cost *cost)
     if (cost->along_inner)
         return 0;
     for (int i = 0; i < cost->count; ++i) {
-        const int64_t own = divide_up(cost->rows, on->tile_rows) * divide_up(cost->columns[i], on->tile_columns);
-        apart += divide_up(own, on->units);
+        const int64_t own =
+            tuff__divide_up(cost->rows, on->tile_rows) * tuff__divide_up(cost->columns[i], on->tile_columns);
+        apart += tuff__divide_up(own, on->units);
         tiles += own;
     }
-    return (double)(apart - divide_up(tiles, on->units)) * tile;
+    return (double)(apart - tuff__divide_up(tiles, on->units)) * tile;
 }
 
 bool tuff__merge_pays(const rewriting *with, const merge_cost *cost)
@@ -181,18 +179,6 @@ static void place(sorting *with, node *at)
     with->sorted[with->count++] = at;
 }
 
-/* Inputs stay, whether or not anything reads them. */
-static void mark_live(const tuff_graph *graph, const sorting *all, bool *live)
-{
-    for (int i = 0; i < all->count; ++i)
-        live[i] = all->sorted[i]->op == OP_INPUT || all->sorted[i]->op == OP_ASSIGN;
-    for (int i = 0; i < graph->output_count; ++i)
-        live[graph->outputs[i].tensor->node->id] = true;
-    for (int i = all->count - 1; i >= 0; --i)
-        for (int k = 0; k < all->sorted[i]->input_count && live[i]; ++k)
-            live[all->sorted[i]->inputs[k]->node->id] = true;
-}
-
 /* For every new node the last old one that it needs, -1 where there is none, by id from the first new one on. New ones
    were made after what they need. */
 static void find_last_needed(const rewriting *with, int *last)
@@ -228,38 +214,23 @@ static void place_all(const rewriting *with, sorting *all, const int *last, int 
     }
 }
 
-static void keep_live(tuff_graph *graph, const sorting *all, bool *live)
-{
-    for (int i = 0; i < all->count; ++i)
-        all->sorted[i]->id = i;
-    mark_live(graph, all, live);
-    graph->node_count = 0;
-    for (int i = 0; i < all->count; ++i)
-        if (live[i]) {
-            all->sorted[i]->id = graph->node_count;
-            graph->nodes[graph->node_count++] = all->sorted[i];
-        }
-}
-
 /* Old nodes keep their order as far as they can; new ones come as soon as they can; dead ones go. */
 static tuff_status sort(const rewriting *with)
 {
     tuff_graph *graph = with->graph;
     const size_t size = (size_t)graph->node_count + 1;
     sorting all = {.sorted = tuff__calloc(size, sizeof(node *)), .placed = tuff__calloc(size, sizeof(bool))};
-    bool *live = tuff__calloc(size, sizeof *live);
     int *numbers = tuff__calloc(3 * size, sizeof *numbers);
-    const bool enough = all.sorted != NULL && all.placed != NULL && live != NULL && numbers != NULL;
-    if (enough) {
+    tuff_status status = TUFF_E_OOM_HOST;
+    if (all.sorted != NULL && all.placed != NULL && numbers != NULL) {
         find_last_needed(with, numbers);
         place_all(with, &all, numbers, numbers + size, numbers + 2 * size);
-        keep_live(graph, &all, live);
+        status = tuff__graph_reorder(graph, all.sorted, all.count);
     }
     tuff__free(all.sorted);
     tuff__free(all.placed);
-    tuff__free(live);
     tuff__free(numbers);
-    return enough ? TUFF_OK : TUFF_E_OOM_HOST;
+    return status;
 }
 
 static tuff_status end(rewriting *with, tuff_status status)

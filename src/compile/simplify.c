@@ -124,16 +124,10 @@ static tuff_tensor *simplify_identity(op_code op, tuff_tensor *const *inputs)
     return NULL;
 }
 
-/* Whether memory holds it before the plan runs. */
-static bool is_held(const tuff_tensor *x)
-{
-    return x->node->op == OP_INPUT || x->node->op == OP_ARRAY || x->node->op == OP_CONSTANT;
-}
-
 /* A value that its own memory must hold: sources get an identity node, which becomes a copy. */
 static tuff_tensor *with_memory(tuff_graph *graph, tuff_tensor *x)
 {
-    if (!is_held(x))
+    if (!tuff__op_is_source(x->node->op))
         return x;
     return tuff__share_node(graph, OP_RESHAPE, x->dtype, x->shape, &x, 1, NULL);
 }
@@ -143,7 +137,7 @@ static tuff_tensor *with_memory(tuff_graph *graph, tuff_tensor *x)
 static void separate_parts(tuff_graph *graph, tuff_tensor **inputs, int count)
 {
     for (int i = count - 1; i >= 0; --i) {
-        bool separate = is_held(inputs[i]);
+        bool separate = tuff__op_is_source(inputs[i]->node->op);
         for (int k = 0; k < i && !separate; ++k)
             separate = inputs[k] == inputs[i];
         if (separate)

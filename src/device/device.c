@@ -2,6 +2,7 @@
    device kept for all later calls. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -21,6 +22,11 @@ const tuff_device_info *tuff__device_info(const tuff_device *device)
 const char *tuff__device_language(const tuff_device *device)
 {
     return device->driver ? device->driver->language : "";
+}
+
+bool tuff__device_takes_glsl(const tuff_device *device)
+{
+    return strcmp(tuff__device_language(device), "GLSL") == 0;
 }
 
 tuff_status tuff__device_begin(tuff_device *device)

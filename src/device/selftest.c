@@ -238,7 +238,7 @@ static tuff_status run_program(tuff_device *device, program *made, const probe *
    device. */
 static tuff_status run_probe(tuff_device *device, const probe *tested, words *got)
 {
-    bool is_glsl = strcmp(device->driver->language, "GLSL") == 0;
+    bool is_glsl = tuff__device_takes_glsl(device);
     const program_request request = {.name = "probe",
                                      .text = is_glsl ? tested->glsl : tested->opencl,
                                      .buffer_count = BUFFERS,

@@ -1,7 +1,6 @@
 /* Rotary position embedding and scaled dot-product attention: as plain graphs, or where it can serve as the primitive
    of attention.c. */
 #include <math.h>
-#include <string.h>
 
 #include "graph/builder.h"
 #include "tuff/nn.h"
@@ -296,8 +295,7 @@ static bool is_quicker_composed(const tuff_graph *graph, const heads *of)
 {
     const int64_t scores = of->batch * of->heads * of->queries;
     return tuff__device_info(graph->device)->device_class == TUFF_DEVICE_CPU &&
-           strcmp(tuff__device_language(graph->device), "GLSL") == 0 &&
-           scores <= MOST_SCORES / (int64_t)sizeof(float) / of->keys;
+           tuff__device_takes_glsl(graph->device) && scores <= MOST_SCORES / (int64_t)sizeof(float) / of->keys;
 }
 
 typedef enum attention_form { FORM_OF_DEVICE, FORM_COMPOSED, FORM_PRIMITIVE } attention_form;

@@ -46,6 +46,30 @@ const char *tuff_graph_error(const tuff_graph *graph)
 }
 
 /* The thread's error is set each time, the graph's only once: the first error is the one that explains the others. */
+tuff_status tuff__graph_reorder(tuff_graph *graph, node *const *order, int count)
+{
+    bool *live = tuff__calloc((size_t)count + 1, sizeof *live);
+    if (!live)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < count; i++) {
+        order[i]->id = i;
+        live[i] = order[i]->op == OP_INPUT || order[i]->op == OP_ASSIGN;
+    }
+    for (int i = 0; i < graph->output_count; i++)
+        live[graph->outputs[i].tensor->node->id] = true;
+    for (int i = count - 1; i >= 0; i--)
+        for (int k = 0; k < order[i]->input_count && live[i]; k++)
+            live[order[i]->inputs[k]->node->id] = true;
+    graph->node_count = 0;
+    for (int i = 0; i < count; i++)
+        if (live[i]) {
+            order[i]->id = graph->node_count;
+            graph->nodes[graph->node_count++] = order[i];
+        }
+    tuff__free(live);
+    return TUFF_OK;
+}
+
 tuff_tensor *tuff__graph_fail(tuff_graph *graph, tuff_status status, const char *format, ...)
 {
     va_list list;

@@ -71,6 +71,10 @@ struct tuff_graph {
 tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_shape shape,
                                tuff_tensor *const *inputs, int input_count, const op_attributes *attributes);
 
+/* Puts the nodes into another order, a topological one that may lack old nodes and have new ones, and drops what
+   nothing needs; inputs stay. */
+tuff_status tuff__graph_reorder(tuff_graph *graph, node *const *order, int count);
+
 /* Keeps the graph's first error and answers the tensor that carries it. */
 tuff_tensor *tuff__graph_fail(tuff_graph *graph, tuff_status status, const char *format, ...) PRINTF_LIKE(3, 4);
 

@@ -14,11 +14,6 @@ struct segment_copies {
     tuff_tensor **copies; /* likewise; NULL: none yet */
 };
 
-static bool is_held(const node *of)
-{
-    return of->op == OP_INPUT || of->op == OP_ARRAY || of->op == OP_CONSTANT;
-}
-
 static bool is_input(const segment *of, const node *at)
 {
     for (int i = 0; i < of->input_count; i++)
@@ -37,7 +32,7 @@ static int mark_ancestors(const tuff_graph *graph, const node *from, const segme
         const node *at = graph->nodes[i];
         if (!marks[i])
             continue;
-        if (stop && (is_input(stop, at) || is_held(at))) {
+        if (stop && (is_input(stop, at) || tuff__op_is_source(at->op))) {
             marks[i] = false;
             continue;
         }

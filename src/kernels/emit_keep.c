@@ -6,7 +6,7 @@
 
 static bool is_dear_op(op_code op)
 {
-    return (op >= OP_EXP && op <= OP_ERFC) || op == OP_POW || op == OP_DIV;
+    return tuff__op_is_dear(op) || op == OP_DIV;
 }
 
 static bool is_element(const emitter *with, int index)

@@ -38,6 +38,16 @@ bool tuff__op_is_view(op_code op)
     return op == OP_RESHAPE || op == OP_PERMUTE || op == OP_EXPAND || op == OP_SLICE;
 }
 
+bool tuff__op_is_source(op_code op)
+{
+    return op == OP_INPUT || op == OP_ARRAY || op == OP_CONSTANT;
+}
+
+bool tuff__op_is_dear(op_code op)
+{
+    return (op >= OP_EXP && op <= OP_ERFC) || op == OP_POW;
+}
+
 bool tuff__op_is_attention(op_code op)
 {
     return op >= OP_ATTENTION_LSE && op <= OP_ATTENTION_DV;

@@ -32,6 +32,10 @@ const op_info *tuff__op_info(op_code op);
 bool tuff__op_is_elementwise(op_code op);
 /* RESHAPE, PERMUTE, EXPAND, SLICE: what a strided view can say (a reshape perhaps). */
 bool tuff__op_is_view(op_code op);
+/* INPUT, ARRAY, CONSTANT: memory holds the value before anything runs. */
+bool tuff__op_is_source(op_code op);
+/* Exponentials, logarithms and the like: many times the cost of an addition. */
+bool tuff__op_is_dear(op_code op);
 /* ATTENTION, what comes before it and its gradients. */
 bool tuff__op_is_attention(op_code op);
 

@@ -49,18 +49,6 @@ static uint64_t elements_at(const fused_chain *chain, const affine *address, boo
     return count;
 }
 
-/* Whether an earlier buffer of the chain is the same memory: it stands for both. */
-static bool is_united(const tuff_plan *plan, const fused_chain *chain, int index)
-{
-    const memory_buffer *buffers = plan->lowered.buffers, *of = &buffers[chain->buffers[index].id];
-    for (int i = 0; i < index; ++i) {
-        const memory_buffer *other = &buffers[chain->buffers[i].id];
-        if (other->storage == of->storage && other->offset == of->offset && other->dtype == of->dtype)
-            return true;
-    }
-    return false;
-}
-
 /* What a launch reads or writes of one of its buffers: what its chain says, but no more than there is; all of it where
    the body moves through it by itself. */
 static uint64_t bytes_of(const tuff_plan *plan, const launch *of, int buffer, bool written)
@@ -99,8 +87,6 @@ tuff_status tuff__describe_launch(const tuff_plan *plan, int index, task_record 
     if (of->chain.rank == 0 && of->kind != LAUNCH_COPY)
         out->items = of->groups * of->local_size;
     for (int i = 0; i < of->chain.buffer_count; ++i) {
-        if (is_united(plan, &of->chain, i))
-            continue;
         out->bytes_read += of->chain.buffers[i].read ? bytes_of(plan, of, i, false) : 0;
         out->bytes_written += of->chain.buffers[i].written ? bytes_of(plan, of, i, true) : 0;
     }

@@ -52,8 +52,8 @@ static tuff_status lower(fitting *with)
 {
     const uint64_t budget = with->options->memory_budget;
     tuff_plan *plan = with->plan;
-    TRY(tuff__lower_within(plan->device, &plan->fusion, with->options->family, budget == 0 ? UINT64_MAX : budget,
-                           &plan->lowered));
+    TRY(tuff__lower(plan->device, &plan->fusion, with->options->family, budget == 0 ? UINT64_MAX : budget,
+                    &plan->lowered));
     with->least = plan->lowered.peak < with->least ? plan->lowered.peak : with->least;
     return TUFF_OK;
 }

@@ -27,6 +27,7 @@ static void unite_aliases(const tuff_plan *plan, fused_chain *chain)
                 chain->buffers[i].id = chain->buffers[k].id; /* a whole and its first part: the range of the whole */
             chain->buffers[i].read |= chain->buffers[k].read;
             chain->buffers[i].written |= chain->buffers[k].written;
+            chain->buffers[k].read = chain->buffers[k].written = false;
             for (int v = 0; v < chain->value_count; ++v)
                 if (chain->values[v].buffer == k)
                     chain->values[v].buffer = i;
