@@ -189,10 +189,11 @@ static int dispatches_of(tuff_graph *graph, tuff_device *device, tuff_fuse_mode 
 {
     struct fusion fusion;
     lowered launches;
+    const tuff_compile_options options = {.fuse = mode};
     tuff_graph *simple = tuff__simplify(graph, false);
     assert_non_null(simple);
-    assert_int_equal(tuff__fuse(simple, mode, MAX_BINDINGS, &fusion), TUFF_OK);
-    assert_int_equal(tuff__lower(device, &fusion, TUFF_FAMILY_DEVICE, UINT64_MAX, &launches), TUFF_OK);
+    assert_int_equal(tuff__fuse(simple, &options, MAX_BINDINGS, &fusion), TUFF_OK);
+    assert_int_equal(tuff__lower(device, &fusion, &options, &launches), TUFF_OK);
     const int count = launches.launch_count;
     tuff__lowered_free(&launches);
     tuff__fusion_free(&fusion);

@@ -200,7 +200,8 @@ static void build(trial *of, tuff_graph *graph, bool epilogue)
     tuff_output(graph, "result", tuff_add(half, numbers));
 }
 
-static void try_case(tuff_device *device, const char *name, const shape_case *one, bool epilogue, bool array)
+static void try_case(tuff_device *device, const char *name, const shape_case *one, bool epilogue, bool array,
+                     const tuff_compile_options *options)
 {
     trial of = {.one = one, .x = layout_of(one, false), .y = layout_of(one, true)};
     of.x_count = tuff_shape_count(of.x.shape);
@@ -210,7 +211,7 @@ static void try_case(tuff_device *device, const char *name, const shape_case *on
     tuff_graph *graph = tuff_graph_create(device);
     assert_non_null(graph);
     build(&of, graph, epilogue);
-    of.plan = tuff_compile(graph, NULL);
+    of.plan = tuff_compile(graph, options);
     if (!of.plan)
         fail_msg("%s", tuff_error());
     fill_x(&of);
@@ -235,9 +236,111 @@ static void check_device(tuff_device *device)
     if (chosen && chosen[0] && strcmp(chosen, info.selector) != 0)
         return;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        try_case(device, info.name, &cases[i], i % 2 == 0, false);
-        try_case(device, info.name, &cases[i], i % 2 == 1, true);
+        try_case(device, info.name, &cases[i], i % 2 == 0, false, NULL);
+        try_case(device, info.name, &cases[i], i % 2 == 1, true, NULL);
     }
+}
+
+/* How many of a plan's matmuls are a library's. */
+static int products_of(const tuff_plan *plan)
+{
+    tuff_plan_info plan_info;
+    int count = 0;
+    assert_int_equal(tuff_plan_describe(plan, &plan_info), TUFF_OK);
+    for (int i = 0; i < plan_info.task_count; i++) {
+        tuff_task_info task;
+        assert_int_equal(tuff_plan_task(plan, i, &task), TUFF_OK);
+        count += strcmp(task.program, "clblast") == 0 && task.source == NULL && strcmp(task.kind, "matmul") == 0;
+    }
+    return count;
+}
+
+/* A weight for all of a batch, two products of one operand with itself, and what follows in kernels of their own. */
+static void check_chain(tuff_graph *graph, tuff_plan **plan)
+{
+    static float numbers[3 * 20 * 24];
+    float sum, wanted_sum;
+    for (int i = 0; i < 3 * 20 * 24; i++)
+        numbers[i] = (float)(i % 13 - 6) / 8;
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(3, 20, 24));
+    tuff_tensor *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(24, 24));
+    tuff_tensor *y = tuff_relu(tuff_matmul(tuff_matmul(x, w), tuff_matmul(w, w)));
+    tuff_output(graph, "sum", tuff_sum(tuff_mul(y, y), (int[]){0, 1, 2}, 3, false));
+    const tuff_compile_options library = {.matmul_library = TUFF_MATMUL_CLBLAST};
+    tuff_plan *own = tuff_compile(graph, NULL);
+    *plan = tuff_compile(graph, &library);
+    assert_non_null(own);
+    assert_non_null(*plan);
+    tuff_plan *const both[] = {own, *plan};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(tuff_plan_write(both[i], "x", numbers, sizeof numbers), TUFF_OK);
+        assert_int_equal(tuff_plan_write(both[i], "w", numbers, 24 * 24 * sizeof(float)), TUFF_OK);
+        assert_int_equal(tuff_plan_run(both[i]), TUFF_OK);
+        assert_int_equal(tuff_plan_read(both[i], "sum", i ? &sum : &wanted_sum, sizeof sum), TUFF_OK);
+    }
+    assert_true(wanted_sum > 0 && fabsf(sum - wanted_sum) <= 1e-5f * wanted_sum);
+    assert_int_equal(products_of(own), 0);
+    assert_true(products_of(*plan) > 0);
+    tuff_plan_destroy(own);
+}
+
+/* Times are there, and a run of the plan afterwards answers what it did before. */
+static void check_profile(tuff_plan *plan)
+{
+    tuff_plan_info info;
+    float before, after;
+    assert_int_equal(tuff_plan_read(plan, "sum", &before, sizeof before), TUFF_OK);
+    assert_int_equal(tuff_plan_profile(plan), TUFF_OK);
+    assert_int_equal(tuff_plan_describe(plan, &info), TUFF_OK);
+    for (int i = 0; i < info.task_count; i++) {
+        tuff_task_info task;
+        assert_int_equal(tuff_plan_task(plan, i, &task), TUFF_OK);
+        assert_true(task.nanoseconds > 0 && task.nanoseconds <= info.run_nanoseconds);
+    }
+    assert_int_equal(tuff_plan_run(plan), TUFF_OK);
+    assert_int_equal(tuff_plan_read(plan, "sum", &after, sizeof after), TUFF_OK);
+    assert_memory_equal(&before, &after, sizeof before);
+}
+
+/* Devices without it say so; nothing else is compiled in its place. */
+static void refuse_library(tuff_device *device)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    assert_non_null(graph);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(4, 4));
+    tuff_output(graph, "y", tuff_matmul(x, x));
+    assert_null(tuff_compile(graph, &(tuff_compile_options){.matmul_library = TUFF_MATMUL_CLBLAST}));
+    assert_int_equal(tuff__last_status(), TUFF_E_UNSUPPORTED);
+    assert_non_null(strstr(tuff_error(), "CLBlast"));
+    assert_null(tuff_compile(graph, &(tuff_compile_options){.matmul_library = (tuff_matmul_library)7}));
+    assert_int_equal(tuff__last_status(), TUFF_E_USAGE);
+    tuff_graph_destroy(graph);
+}
+
+static void check_library(tuff_device *device)
+{
+    static const tuff_compile_options library = {.matmul_library = TUFF_MATMUL_CLBLAST};
+    tuff_device_info info;
+    tuff_plan *plan = NULL;
+    if (tuff__device_library_absence(device)) {
+        refuse_library(device);
+        return;
+    }
+    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        try_case(device, info.name, &cases[i], i % 2 == 0, i % 3 == 0, &library);
+    tuff_graph *graph = tuff_graph_create(device);
+    assert_non_null(graph);
+    check_chain(graph, &plan);
+    check_profile(plan);
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+}
+
+static void a_library_is_right_too(void **unused)
+{
+    (void)unused;
+    for_each_device(check_library);
 }
 
 static void every_shape_is_right(void **unused)
@@ -248,6 +351,7 @@ static void every_shape_is_right(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_shape_is_right)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_shape_is_right),
+                                       cmocka_unit_test(a_library_is_right_too)};
     return cmocka_run_group_tests_name("matmul", tests, NULL, NULL);
 }

@@ -236,14 +236,15 @@ static uint64_t peak_of_training(tuff_device *device, bool recompute)
     language_model model;
     struct fusion fusion;
     lowered launches;
+    const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
     assert_int_equal(model_create(device, &config, &model), TUFF_OK);
     model.recompute = recompute;
     tuff_optimizer *optimizer = tuff_optimizer_create(model.parameters, &rule);
     assert_non_null(optimizer);
     tuff_graph *graph = train_graph(device, &model, optimizer, 4), *simple = tuff__simplify(graph, false);
     assert_non_null(simple);
-    assert_int_equal(tuff__fuse(simple, TUFF_FUSE_ALL, MAX_BINDINGS, &fusion), TUFF_OK);
-    assert_int_equal(tuff__lower(device, &fusion, TUFF_FAMILY_DEVICE, UINT64_MAX, &launches), TUFF_OK);
+    assert_int_equal(tuff__fuse(simple, &options, MAX_BINDINGS, &fusion), TUFF_OK);
+    assert_int_equal(tuff__lower(device, &fusion, &options, &launches), TUFF_OK);
     const uint64_t peak = launches.peak;
     tuff__lowered_free(&launches);
     tuff__fusion_free(&fusion);

@@ -112,15 +112,15 @@ tuff_status bench_peaks_create(bench *self);
 void bench_peaks_destroy(bench *self);
 tuff_status bench_peaks_add(bench *self, bench_work *work);
 
-/* bench_blas.c, bench_clblast.c: C = A · B, row-major, A [m,k] or stored [k,m], B [k,n] or stored [n,k]. Adds nothing
+/* bench_blas.c: C = A · B, row-major, A [m,k] or stored [k,m], B [k,n] or stored [n,k]. Adds nothing
    where the library is absent, which bench_blas_absence tells. */
 typedef struct bench_product {
     int64_t m, n, k;
     bool a_transposed, b_transposed;
 } bench_product;
 tuff_status bench_blas_add(bench_work *work, const bench_product *of);
-tuff_status bench_clblast_add(bench *self, bench_work *work, const bench_product *of);
 const char *bench_blas_absence(void); /* NULL where it is there */
+/* bench_plan.c */
 const char *bench_clblast_absence(const bench *self);
 
 /* bench_peer.c: other programs as contestants. */

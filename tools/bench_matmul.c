@@ -37,7 +37,7 @@ static tuff_status add_all(bench *self, bench_work *work, product_work *product)
     if (product->dtype != TUFF_F32)
         return TUFF_OK;
     TRY(bench_blas_add(work, &product->of));
-    return bench_clblast_add(self, work, &product->of);
+    return bench_plan_add_clblast(self, work, build_product, product);
 }
 
 static tuff_status one_product(bench *self, product_work *product)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "device/device.h"
 
 static bench_operand *new_operand(bench_plan *self, tuff_dtype dtype, tuff_shape shape, uint32_t seed)
 {
@@ -147,7 +148,7 @@ static tuff_status write_inputs(bench_plan *self)
     return TUFF_OK;
 }
 
-static tuff_status make(bench_plan *self, tuff_fuse_mode fuse, bench_builder build, const void *what)
+static tuff_status make(bench_plan *self, const tuff_compile_options *options, bench_builder build, const void *what)
 {
     self->graph = tuff_graph_create(self->device);
     if (!self->graph)
@@ -155,14 +156,13 @@ static tuff_status make(bench_plan *self, tuff_fuse_mode fuse, bench_builder bui
     build(self, what);
     TRY(self->status);
     tuff_output(self->graph, "result", self->result);
-    self->plan = tuff_compile(self->graph, &(tuff_compile_options){.fuse = fuse});
+    self->plan = tuff_compile(self->graph, options);
     return self->plan ? write_inputs(self) : tuff__last_status();
 }
 
-tuff_status bench_plan_add(bench *self, bench_work *work, const char *name, tuff_fuse_mode fuse, bench_builder build,
-                           const void *what)
+static tuff_status add(bench *self, bench_work *work, bench_contestant *item, const tuff_compile_options *options,
+                       bench_builder build, const void *what)
 {
-    bench_contestant *item = bench_add(work, BENCH_OURS, name);
     bench_plan *made = item ? tuff__calloc(1, sizeof *made) : NULL;
     if (!made)
         return tuff__last_status();
@@ -171,10 +171,30 @@ tuff_status bench_plan_add(bench *self, bench_work *work, const char *name, tuff
     item->read = plan_read;
     item->destroy = plan_destroy;
     made->device = self->device;
-    TRY(make(made, fuse, build, what));
+    TRY(make(made, options, build, what));
     if (work->result_count == 0)
         work->result_count = tuff_shape_count(tuff_tensor_shape(made->result));
     return TUFF_OK;
+}
+
+tuff_status bench_plan_add(bench *self, bench_work *work, const char *name, tuff_fuse_mode fuse, bench_builder build,
+                           const void *what)
+{
+    const tuff_compile_options options = {.fuse = fuse};
+    return add(self, work, bench_add(work, BENCH_OURS, name), &options, build, what);
+}
+
+const char *bench_clblast_absence(const bench *self)
+{
+    return tuff__device_library_absence(self->device);
+}
+
+tuff_status bench_plan_add_clblast(bench *self, bench_work *work, bench_builder build, const void *what)
+{
+    const tuff_compile_options options = {.matmul_library = TUFF_MATMUL_CLBLAST};
+    if (bench_clblast_absence(self))
+        return TUFF_OK;
+    return add(self, work, bench_add(work, BENCH_PEER, "CLBlast"), &options, build, what);
 }
 
 tuff_status bench_plan_facts(bench_work *work)

@@ -9,7 +9,7 @@ typedef struct plan_options {
     model_config model;
     int64_t batch, memory_budget;
     const char *device;
-    int form, fuse;
+    int form, fuse, matmul;
     bool json, profile, summary, recompute;
 } plan_options;
 
@@ -100,6 +100,7 @@ static int show_all(const known_plans *plans, const known_plans *unfused, const 
 static int compile_and_show(tuff_device *device, const plan_options *options)
 {
     const tuff_compile_options asked = {.fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+                                        .matmul_library = (tuff_matmul_library)options->matmul,
                                         .memory_budget = (uint64_t)options->memory_budget};
     const tuff_compile_options single = {.fuse = TUFF_FUSE_NONE};
     known_plans plans = {0}, unfused = {0};
@@ -129,6 +130,7 @@ static cli_end parse(int count, char **arguments, plan_options *self)
         {"--context", CLI_WHOLE, &self->model.context, "N", "bytes that the model sees", 1, 1 << 20, NULL},
         {"--batch", CLI_WHOLE, &self->batch, "N", "windows a step", 1, 1 << 20, NULL},
         {"--fuse", CLI_CHOICE, &self->fuse, "on|off", "off: every op a kernel of its own", 0, 0, NULL},
+        {"--matmul", CLI_CHOICE, &self->matmul, "own|clblast", "whose kernels compute matmuls", 0, 0, NULL},
         {"--recompute", CLI_SWITCH, &self->recompute, NULL, "keep nothing of a block for its gradients but its input",
          0, 0, NULL},
         {"--memory-budget", CLI_BYTES, &self->memory_budget, "BYTES", "of intermediates at the peak, as in 100M", 1,

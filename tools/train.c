@@ -39,6 +39,7 @@ static size_t windows_size(const training *self)
 static tuff_compile_options compile_options(const training *self)
 {
     return (tuff_compile_options){.fuse = self->options.fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+                                  .matmul_library = (tuff_matmul_library)self->options.matmul,
                                   .memory_budget = (uint64_t)self->options.memory_budget};
 }
 

@@ -39,6 +39,7 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
         {"--learning-rate", CLI_NUMBER, &settings->learning_rate, "R",
          "at its highest; warm-up, then cosine to a tenth", 1e-12, 100, &given->learning_rate},
         {"--fuse", CLI_CHOICE, &self->fuse, "on|off", "off: every op a kernel of its own", 0, 0, NULL},
+        {"--matmul", CLI_CHOICE, &self->matmul, "own|clblast", "whose kernels compute matmuls", 0, 0, NULL},
         {"--recompute", CLI_SWITCH, &self->recompute, NULL, "keep nothing of a block for its gradients but its input",
          0, 0, NULL},
         {"--memory-budget", CLI_BYTES, &self->memory_budget, "BYTES", "of intermediates at the peak, as in 100M", 1,

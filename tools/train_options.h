@@ -10,7 +10,7 @@ typedef struct train_options {
     run_settings settings;
     const char *device, *log, *save, *resume, *prompt;
     int64_t save_every, stop_after, log_every, sample, memory_budget;
-    int fuse;
+    int fuse, matmul;
     bool recompute;
 } train_options;
 

@@ -79,7 +79,7 @@ static int verify(int count, char **arguments)
 {
     verification self = {0};
     const char *device = NULL;
-    int fuse = 0, code = EXIT_FAILED;
+    int fuse = 0, matmul = 0, code = EXIT_FAILED;
     int64_t seed = 0;
     const cli_option options[] = {
         {.name = "--device", .kind = CLI_TEXT, .value = &device, .placeholder = "D", .help = CLI_DEVICE_HELP},
@@ -88,6 +88,11 @@ static int verify(int count, char **arguments)
          .value = &fuse,
          .placeholder = "on|off",
          .help = "off: every op a kernel of its own"},
+        {.name = "--matmul",
+         .kind = CLI_CHOICE,
+         .value = &matmul,
+         .placeholder = "own|clblast",
+         .help = "whose kernels compute matmuls"},
         {.name = "--seed", .kind = CLI_WHOLE, .value = &seed, .placeholder = "S", .high = 4e9, .help = "of the inputs"},
         {.name = "--json",
          .kind = CLI_SWITCH,
@@ -102,7 +107,9 @@ static int verify(int count, char **arguments)
     if (!self.device)
         return code;
     self.options =
-        (suite_options){.compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE}, .seed = (uint32_t)seed};
+        (suite_options){.compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+                                    .matmul_library = (tuff_matmul_library)matmul},
+                        .seed = (uint32_t)seed};
     code = verify_all(&self);
     tuff_device_close(self.device);
     return code;

@@ -70,6 +70,15 @@ typedef enum tuff_family {
     TUFF_FAMILY_LOCAL     /* a work-group shares local memory: GPUs */
 } tuff_family;
 
+/* Whose kernels compute matmuls. */
+typedef enum tuff_matmul_library {
+    TUFF_MATMUL_OWN,    /* the default */
+    TUFF_MATMUL_CLBLAST /* CLBlast, found at run time, on OpenCL devices: for products of f32 whose rows or columns lie
+                           side by side; own kernels for the others. What follows a product is then a kernel of its own.
+                           tuff_compile answers NULL, with TUFF_E_UNSUPPORTED, where it cannot be had. Its kernels are
+                           compiled in the first run, and it may allocate device memory of its own in every run. */
+} tuff_matmul_library;
+
 /* Zero is default. */
 typedef struct tuff_compile_options {
     tuff_fuse_mode fuse;
@@ -81,7 +90,8 @@ typedef struct tuff_compile_options {
        that is not enough. Inputs, outputs, arrays and constants are not counted. The reference device takes no
        notice. */
     uint64_t memory_budget;
-    uint32_t reserved[14];
+    tuff_matmul_library matmul_library;
+    uint32_t reserved[13];
 } tuff_compile_options;
 
 /* Compiles the graph for its device. options may be NULL. Answers NULL on failure, tuff_error() says why: the graph's

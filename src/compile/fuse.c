@@ -123,7 +123,8 @@ static tuff_status add_task(struct fusion *fusion, const node *at)
     *task = task_of(tuff__op_is_attention(at->op) ? leader_of(fusion, at) : at);
     if (task->kind == TASK_ATTENTION)
         gather_attention(fusion, task, fusion->task_count);
-    else if (task->kind == TASK_MATMUL && fusion->mode == TUFF_FUSE_ALL && !fusion->facts[at->id].alone)
+    else if (task->kind == TASK_MATMUL && fusion->mode == TUFF_FUSE_ALL && !fusion->plain_products &&
+             !fusion->facts[at->id].alone)
         absorb_epilogue(fusion, task, fusion->task_count);
     else
         fusion->facts[at->id].task = fusion->task_count;
@@ -232,14 +233,17 @@ static bool find_copies(struct fusion *fusion)
     return fusion->copy_begins != NULL;
 }
 
-tuff_status tuff__fuse(tuff_graph *graph, tuff_fuse_mode mode, int buffer_limit, struct fusion *out)
+tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, int buffer_limit, struct fusion *out)
 {
-    *out = (struct fusion){.graph = graph, .mode = mode, .buffer_limit = buffer_limit};
+    *out = (struct fusion){.graph = graph,
+                           .mode = options->fuse,
+                           .plain_products = options->matmul_library != TUFF_MATMUL_OWN,
+                           .buffer_limit = buffer_limit};
     out->facts = tuff__calloc((size_t)graph->node_count + 1, sizeof *out->facts);
     out->marks = tuff__calloc((size_t)graph->node_count + 1, sizeof *out->marks);
     const bool complete = out->facts != NULL && out->marks != NULL && find_copies(out);
     tuff_status status = complete ? group(out) : TUFF_E_OOM_HOST;
-    if (status == TUFF_OK && mode == TUFF_FUSE_ALL)
+    if (status == TUFF_OK && options->fuse == TUFF_FUSE_ALL)
         status = tuff__merge_tasks(out);
     if (status == TUFF_OK)
         status = tuff__order_tasks(out);

@@ -55,12 +55,13 @@ struct fusion {
     struct task *tasks;
     int task_count, task_capacity;
     tuff_fuse_mode mode;
-    int buffer_limit; /* of one kernel */
-    int *copy_begins; /* by number of a recomputation: the id of its first node */
+    bool plain_products; /* matmuls take nothing into their epilogues: a library computes them */
+    int buffer_limit;    /* of one kernel */
+    int *copy_begins;    /* by number of a recomputation: the id of its first node */
 };
 
 /* Groups the nodes of a simplified graph into tasks and orders them. */
-tuff_status tuff__fuse(tuff_graph *graph, tuff_fuse_mode mode, int buffer_limit, struct fusion *out);
+tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, int buffer_limit, struct fusion *out);
 void tuff__fusion_free(struct fusion *fusion);
 
 /* Nodes between the last early reader of a value and the first late one, where it is computed again, at least. */

@@ -278,10 +278,14 @@ static tuff_status lower(lowered *with)
     return tuff__plan_memory(with);
 }
 
-tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, tuff_family family, uint64_t budget,
+tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
                         lowered *out)
 {
-    *out = (lowered){.device = device, .fusion = fusion, .family = family, .budget = budget};
+    *out = (lowered){.device = device,
+                     .fusion = fusion,
+                     .family = options->family,
+                     .library = options->matmul_library,
+                     .budget = options->memory_budget == 0 ? UINT64_MAX : options->memory_budget};
     const tuff_status status = lower(out);
     if (status != TUFF_OK)
         tuff__lowered_free(out);

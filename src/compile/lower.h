@@ -20,7 +20,7 @@ typedef struct memory_buffer {
     uint64_t planned; /* bytes into the plan's blocks: block number · 2^48 + offset */
 } memory_buffer;
 
-typedef enum launch_kind { LAUNCH_KERNEL, LAUNCH_COPY } launch_kind;
+typedef enum launch_kind { LAUNCH_KERNEL, LAUNCH_COPY, LAUNCH_PRODUCT } launch_kind;
 
 /* One dispatch to be. */
 typedef struct launch {
@@ -39,8 +39,9 @@ typedef struct launch {
     int fixed_count;
     uint64_t groups;
     double operations;
-    int copy_from, copy_to; /* COPY: buffer ids */
-    bool setup;             /* runs before the first step, and again when what it reads changed */
+    int copy_from, copy_to;  /* COPY: buffer ids */
+    library_product product; /* PRODUCT: of the chain's operands */
+    bool setup;              /* runs before the first step, and again when what it reads changed */
 } launch;
 
 /* A copy of a matmul's operand in panels (lower_pack.c). */
@@ -62,6 +63,7 @@ typedef struct lowered {
     tuff_device *device;
     const struct fusion *fusion;
     tuff_family family;
+    tuff_matmul_library library;
     memory_buffer *buffers;
     int buffer_count, buffer_capacity;
     launch *launches;
@@ -78,8 +80,8 @@ typedef struct lowered {
 } lowered;
 
 /* Makes launches of all tasks, outputs and assigns, and places all memory. out is valid only with TUFF_OK; where the
-   peak is above budget (UINT64_MAX: none) no temporary gets memory, and nothing but `peak` is of use. */
-tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, tuff_family family, uint64_t budget,
+   peak is above the options' budget no temporary gets memory, and nothing but `peak` is of use. */
+tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
                         lowered *out);
 void tuff__lowered_free(lowered *of);
 

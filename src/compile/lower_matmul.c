@@ -286,6 +286,26 @@ static tuff_status lower_few(lowered *with, int index, fused_chain *chain, const
     return status == TUFF_OK && of == NULL ? TUFF_E_OOM_HOST : status;
 }
 
+/* Takes the chain where *taken. */
+static tuff_status lower_by_library(lowered *with, int index, fused_chain *chain, const struct problem *problem,
+                                    bool *taken)
+{
+    library_product product;
+    *taken = tuff__find_product(with, chain, problem->inner, &product);
+    if (!*taken)
+        return TUFF_OK;
+    launch *of = tuff__launch_add(with, "matmul_clblast", WALK_MATMUL, index);
+    if (of == NULL) {
+        tuff__chain_free(chain);
+        return TUFF_E_OOM_HOST;
+    }
+    of->kind = LAUNCH_PRODUCT;
+    of->chain = *chain;
+    of->product = product;
+    of->operations = operations_of(problem);
+    return TUFF_OK;
+}
+
 tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain)
 {
     const tuff_shape *operand = &with->fusion->tasks[index].core->inputs[0]->shape;
@@ -297,7 +317,9 @@ tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain)
     struct tile tile = {.vec = 4};
     tuff_status status = TUFF_OK;
     bool taken = false;
-    if (registers && !tuff__is_vulkan(with))
+    if (with->library == TUFF_MATMUL_CLBLAST)
+        TRY(lower_by_library(with, index, chain, &problem, &taken));
+    if (!taken && registers && !tuff__is_vulkan(with))
         TRY(lower_few(with, index, chain, &problem, &taken));
     if (taken)
         return TUFF_OK;

@@ -24,6 +24,8 @@ void tuff__define_load(const fused_chain *chain, int operand, const char *macro,
 tuff_status tuff__keep_defines(launch *of, text *defines);
 /* The product of the first rank extents. */
 int64_t tuff__batch_count(const fused_chain *chain, int rank);
+/* Whether a library computes what the chain asks for; fills in how. */
+bool tuff__find_product(const lowered *with, const fused_chain *chain, int64_t inner, library_product *out);
 /* Whether every vector of an operand starts at a multiple of four elements; buffers of ours do. */
 bool tuff__operand_is_aligned(const lowered *with, const fused_chain *chain, int operand, int rank,
                               int64_t line_stride);

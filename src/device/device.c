@@ -29,6 +29,13 @@ bool tuff__device_takes_glsl(const tuff_device *device)
     return strcmp(tuff__device_language(device), "GLSL") == 0;
 }
 
+const char *tuff__device_library_absence(const tuff_device *device)
+{
+    if (!device->driver || !device->driver->library_absence)
+        return "there is no library of matmuls for this device: CLBlast is for OpenCL";
+    return device->driver->library_absence(device->handle);
+}
+
 tuff_status tuff__device_begin(tuff_device *device)
 {
     tuff__lock(&device->lock);

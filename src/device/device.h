@@ -23,6 +23,8 @@ const tuff_device_info *tuff__device_info(const tuff_device *device);
 /* "OpenCL C" or "GLSL"; "" for the reference device. */
 const char *tuff__device_language(const tuff_device *device);
 bool tuff__device_takes_glsl(const tuff_device *device);
+/* NULL where COMMAND_PRODUCT is understood, else why not. */
+const char *tuff__device_library_absence(const tuff_device *device);
 
 /* Device memory from the pool: released ranges are kept and reused. Sizes round up to 256 bytes. A storage is one
    buffer: offset 0 of it is aligned for binding. Zeroed where asked. Reference counted. */

@@ -39,14 +39,26 @@ typedef struct buffer_binding {
 #define MAX_BINDINGS 32
 #define MAX_WORDS 8
 
-typedef enum command_kind { COMMAND_DISPATCH, COMMAND_COPY, COMMAND_FILL_ZERO } command_kind;
+typedef enum command_kind { COMMAND_DISPATCH, COMMAND_COPY, COMMAND_FILL_ZERO, COMMAND_PRODUCT } command_kind;
+
+/* A matrix of f32 in a binding, counted in elements. Elements of a line lie side by side. */
+typedef struct library_matrix {
+    int64_t start, line, step; /* the first element; from line to line; from one matrix of a batch to the next */
+    bool transposed;           /* its lines are columns */
+} library_matrix;
+
+/* result (rows × columns) = x (rows × inner) · y (inner × columns), once for each of a batch. */
+typedef struct library_product {
+    int64_t rows, columns, inner, batches;
+    library_matrix matrices[3]; /* x, y, result: bindings 0, 1, 2 */
+} library_product;
 
 /* One step of a recording. A dispatch runs group_count groups of program; the last word of `words` is the base that the
    kernel adds to its group index: the driver fills it in when it must split a dispatch (65,535 groups an axis,
    watchdogs), and passes 0 otherwise. A Vulkan kernel finds its group as
    gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x + base and does nothing beyond the count, which it gets from
    its own parameters. A copy moves size bytes from bindings[0] to bindings[1]; a fill zeroes bindings[0]. Offsets and
-   sizes of copies and fills are multiples of 4. */
+   sizes of copies and fills are multiples of 4. A product comes only where library_absence answers NULL. */
 typedef struct command {
     command_kind kind;
     driver_program *program;
@@ -54,6 +66,7 @@ typedef struct command {
     int binding_count, word_count;
     buffer_binding bindings[MAX_BINDINGS];
     uint32_t words[MAX_WORDS];
+    library_product product;
     bool barrier; /* everything before must be visible to this command: set by tuff__hazards, the one place that does */
     bool after_copy, after_dispatch; /* what kinds of commands the barrier waits for */
 } command;
@@ -103,6 +116,8 @@ typedef struct driver {
        opencl_handles or tuff_vulkan_handles. buffer_import: *size gets the buffer's bytes. */
     tuff_status (*wrap)(const void *handles, tuff_device_info *info, driver_device **device);
     tuff_status (*buffer_import)(driver_device *device, void *handle, uint64_t *size, driver_buffer **buffer);
+    /* NULL where products can be left to a library, else why not. The slot may be NULL: there is none for this API. */
+    const char *(*library_absence)(driver_device *device);
 } driver;
 
 /* A cl_context, a cl_device_id of it and an in-order cl_command_queue for both. */

@@ -37,6 +37,16 @@ static tuff_status check_transfer(const command *work, int index)
     return TUFF_OK;
 }
 
+static tuff_status check_product(const command *work, int index)
+{
+    const library_product *of = &work->product;
+    if (work->binding_count != 3)
+        return FAIL(TUFF_E_USAGE, "command %d: a product with %d bindings", index, work->binding_count);
+    if (of->rows <= 0 || of->columns <= 0 || of->inner <= 0 || of->batches <= 0)
+        return FAIL(TUFF_E_USAGE, "command %d: an empty product", index);
+    return TUFF_OK;
+}
+
 static tuff_status check_command(const command *work, int index)
 {
     if (work->binding_count < 0 || work->binding_count > MAX_BINDINGS)
@@ -44,6 +54,8 @@ static tuff_status check_command(const command *work, int index)
     for (int i = 0; i < work->binding_count; i++)
         if (!work->bindings[i].buffer || work->bindings[i].size == 0)
             return FAIL(TUFF_E_USAGE, "command %d: binding %d is empty", index, i);
+    if (work->kind == COMMAND_PRODUCT)
+        return check_product(work, index);
     return work->kind == COMMAND_DISPATCH ? check_dispatch(work, index) : check_transfer(work, index);
 }
 
@@ -53,8 +65,12 @@ tuff_status tuff__recording_create(tuff_device *device, command *commands, int c
     *out = NULL;
     if (!device->driver)
         return FAIL(TUFF_E_UNSUPPORTED, "the reference device takes no recordings");
-    for (int i = 0; i < count; i++)
+    const char *absence = tuff__device_library_absence(device);
+    for (int i = 0; i < count; i++) {
+        if (commands[i].kind == COMMAND_PRODUCT && absence)
+            return FAIL(TUFF_E_UNSUPPORTED, "%s", absence);
         TRY(check_command(&commands[i], i));
+    }
     tuff__hazards(commands, count, everywhere);
     recording *record = tuff__calloc(1, sizeof *record);
     if (!record)
@@ -62,7 +78,7 @@ tuff_status tuff__recording_create(tuff_device *device, command *commands, int c
     record->timed = timed;
     record->count = count;
     for (int i = 0; i < count; i++)
-        record->dispatch_count += commands[i].kind == COMMAND_DISPATCH;
+        record->dispatch_count += commands[i].kind == COMMAND_DISPATCH || commands[i].kind == COMMAND_PRODUCT;
     tuff_status status = tuff__device_begin(device);
     if (status == TUFF_OK) {
         if (count > 0) {

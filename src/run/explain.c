@@ -108,7 +108,7 @@ tuff_status tuff_plan_describe(const tuff_plan *plan, tuff_plan_info *info)
         const bool copy = plan->commands[i].kind == COMMAND_COPY;
         info->copy_count += copy;
         info->dispatch_count += !copy;
-        bool fresh = !copy;
+        bool fresh = plan->programs[i] != NULL;
         for (int k = 0; k < i && fresh; ++k)
             fresh = plan->programs[k] != plan->programs[i];
         info->program_count += fresh;

@@ -20,7 +20,7 @@ typedef struct fitting {
 static tuff_status fuse_again(fitting *with)
 {
     tuff__fusion_free(&with->plan->fusion);
-    return tuff__fuse(with->plan->graph, with->options->fuse, with->bindings, &with->plan->fusion);
+    return tuff__fuse(with->plan->graph, with->options, with->bindings, &with->plan->fusion);
 }
 
 /* The graph as fusion groups it, cheap values computed again. */
@@ -36,7 +36,7 @@ static tuff_status prepare(fitting *with)
         return tuff__last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff__last_status();
     if (with->options->fuse == TUFF_FUSE_ALL)
         TRY(tuff__merge_siblings(plan->graph));
-    TRY(tuff__fuse(plan->graph, with->options->fuse, with->bindings, &plan->fusion));
+    TRY(tuff__fuse(plan->graph, with->options, with->bindings, &plan->fusion));
     if (with->options->fuse == TUFF_FUSE_ALL)
         TRY(tuff__recompute(&plan->fusion, &changed));
     return changed ? fuse_again(with) : TUFF_OK;
@@ -50,10 +50,8 @@ static bool fits(const fitting *with)
 
 static tuff_status lower(fitting *with)
 {
-    const uint64_t budget = with->options->memory_budget;
     tuff_plan *plan = with->plan;
-    TRY(tuff__lower(plan->device, &plan->fusion, with->options->family, budget == 0 ? UINT64_MAX : budget,
-                    &plan->lowered));
+    TRY(tuff__lower(plan->device, &plan->fusion, with->options, &plan->lowered));
     with->least = plan->lowered.peak < with->least ? plan->lowered.peak : with->least;
     return TUFF_OK;
 }

@@ -17,6 +17,9 @@ static tuff_status compile_for_driver(tuff_plan *plan, tuff_graph *graph, const 
 
 static tuff_status compile(tuff_plan *plan, tuff_graph *graph, const tuff_compile_options *options)
 {
+    const char *absence = tuff__device_library_absence(plan->device);
+    if (options->matmul_library != TUFF_MATMUL_OWN && absence != NULL)
+        return FAIL(TUFF_E_UNSUPPORTED, "compile: %s", absence);
     if (!tuff__device_is_reference(plan->device))
         return compile_for_driver(plan, graph, options);
     plan->graph = tuff__simplify(graph, true);
@@ -32,7 +35,8 @@ static bool options_are_legal(const tuff_compile_options *options)
 {
     return (options->fuse == TUFF_FUSE_ALL || options->fuse == TUFF_FUSE_NONE) &&
            (options->family == TUFF_FAMILY_DEVICE || options->family == TUFF_FAMILY_REGISTER ||
-            options->family == TUFF_FAMILY_LOCAL);
+            options->family == TUFF_FAMILY_LOCAL) &&
+           (options->matmul_library == TUFF_MATMUL_OWN || options->matmul_library == TUFF_MATMUL_CLBLAST);
 }
 
 tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
@@ -41,7 +45,7 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
     options = options == NULL ? &defaults : options;
     if (graph == NULL || !options_are_legal(options)) {
         FAIL(TUFF_E_USAGE,
-             graph == NULL ? "compile: the graph is NULL" : "compile: unknown fuse mode or kernel family");
+             graph == NULL ? "compile: the graph is NULL" : "compile: unknown fuse mode, kernel family or library");
         return NULL;
     }
     if (graph->status != TUFF_OK) {

@@ -141,6 +141,24 @@ static tuff_status build_launch(tuff_plan *plan, int index, parameter_block *blo
     return status;
 }
 
+static void build_product(tuff_plan *plan, int index)
+{
+    const launch *of = &plan->lowered.launches[index];
+    command *into = &plan->commands[index];
+    const int buffers[] = {of->chain.operand_buffers[0], of->chain.operand_buffers[1], of->chain.outputs[0].buffer};
+    into->kind = COMMAND_PRODUCT;
+    into->product = of->product;
+    into->binding_count = 3;
+    for (int i = 0; i < 3; ++i) {
+        const memory_buffer *memory = &plan->lowered.buffers[of->chain.buffers[buffers[i]].id];
+        into->bindings[i] = (buffer_binding){.buffer = tuff__storage_buffer(memory->storage),
+                                             .offset = memory->offset,
+                                             .size = tuff__buffer_size(memory),
+                                             .written = i == 2};
+    }
+    snprintf(plan->records[index].name, sizeof plan->records[index].name, "clblast");
+}
+
 static void build_copy(tuff_plan *plan, int index)
 {
     const launch *of = &plan->lowered.launches[index];
@@ -161,6 +179,8 @@ static tuff_status build_commands(tuff_plan *plan, parameter_block *block)
     for (int i = 0; i < plan->command_count; ++i) {
         if (plan->lowered.launches[i].kind == LAUNCH_COPY)
             build_copy(plan, i);
+        else if (plan->lowered.launches[i].kind == LAUNCH_PRODUCT)
+            build_product(plan, i);
         else
             TRY(build_launch(plan, i, block));
         TRY(tuff__describe_launch(plan, i, &plan->records[i]));

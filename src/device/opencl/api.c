@@ -142,4 +142,5 @@ const driver tuff__driver_opencl = {
     .timestamps = tuff__cl_timestamps,
     .wrap = tuff__cl_wrap,
     .buffer_import = tuff__cl_buffer_import,
+    .library_absence = tuff__cl_library_absence,
 };

@@ -74,6 +74,29 @@ tuff_status tuff__cl_fail(cl_int error, const char *call);
             return tuff__cl_fail(error_of_call_, "cl" #call); \
     } while (0)
 
+/* Every call of CLBlast that the driver makes; tests may replace any entry after tuff__cl_library_absence. */
+#define CLBLAST_CALLS(X)                         \
+    X(sgemm, CLBlastSgemm)                       \
+    X(sgemv, CLBlastSgemv)                       \
+    X(sgemm_batched, CLBlastSgemmStridedBatched) \
+    X(clear_cache, CLBlastClearCache)
+
+/* Enumerations are ints of fixed values there; 0 is success. */
+typedef struct clblast_api {
+    int (*sgemm)(int layout, int a_form, int b_form, size_t m, size_t n, size_t k, float alpha, cl_mem a,
+                 size_t a_start, size_t a_line, cl_mem b, size_t b_start, size_t b_line, float beta, cl_mem c,
+                 size_t c_start, size_t c_line, cl_command_queue *queue, cl_event *event);
+    int (*sgemv)(int layout, int form, size_t m, size_t n, float alpha, cl_mem a, size_t a_start, size_t a_line,
+                 cl_mem x, size_t x_start, size_t x_step, float beta, cl_mem y, size_t y_start, size_t y_step,
+                 cl_command_queue *queue, cl_event *event);
+    int (*sgemm_batched)(int layout, int a_form, int b_form, size_t m, size_t n, size_t k, float alpha, cl_mem a,
+                         size_t a_start, size_t a_line, size_t a_step, cl_mem b, size_t b_start, size_t b_line,
+                         size_t b_step, float beta, cl_mem c, size_t c_start, size_t c_line, size_t c_step,
+                         size_t batches, cl_command_queue *queue, cl_event *event);
+    int (*clear_cache)(void);
+} clblast_api;
+extern clblast_api tuff__clblast;
+
 /* Enqueued work that nobody has seen finished yet; block is what it reads from, freed with it. */
 typedef struct pending {
     cl_event event;
@@ -91,6 +114,7 @@ struct driver_device {
     cl_command_queue timed_queue; /* with profiling; NULL until the first timed submission */
     cl_ulong group_limit;         /* groups that one launch may have */
     bool is_pocl;
+    bool used_library; /* for products */
     char identity[1024];
     pending pending[PENDING_COUNT]; /* a ring, in order of the queue */
     int pending_first, pending_count;
@@ -150,6 +174,12 @@ tuff_status tuff__cl_recording_create(driver_device *device, const command *comm
 void tuff__cl_recording_destroy(driver_device *device, driver_recording *recording);
 tuff_status tuff__cl_submit(driver_device *device, driver_recording *recording);
 tuff_status tuff__cl_timestamps(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
+
+/* library.c */
+const char *tuff__cl_library_absence(driver_device *device);
+void tuff__cl_library_forget(const driver_device *device);
+/* Enqueues a product; event gets what tells of its end. */
+tuff_status tuff__cl_library_enqueue(const command *work, cl_command_queue queue, cl_event *event);
 
 /* wait.c */
 tuff_status tuff__cl_wait(driver_device *device);

@@ -299,6 +299,7 @@ void tuff__cl_close(driver_device *device)
     if (device->pending_count > 0 && tuff__cl_wait(device) != TUFF_OK && device->pending_count > 0)
         (void)tuff__cl_wait(device);
     tuff__cl_forget(device);
+    tuff__cl_library_forget(device);
     if (device->timed_queue)
         tuff__cl.ReleaseCommandQueue(device->timed_queue);
     if (device->queue)

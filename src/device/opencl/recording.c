@@ -14,6 +14,7 @@ typedef struct step {
     size_t global_size, local_size;
     cl_mem source, destination;
     size_t source_offset, destination_offset, size;
+    command *product; /* owned */
     cl_event event; /* of the last timed submission */
 } step;
 
@@ -100,6 +101,23 @@ static tuff_status add_transfer(driver_recording *record, const command *work, i
     return TUFF_OK;
 }
 
+static tuff_status add_product(driver_device *device, driver_recording *record, const command *work, int index)
+{
+    step *part = add_step(record, COMMAND_PRODUCT, index);
+    if (!part || !(part->product = tuff__alloc(sizeof *part->product)))
+        return TUFF_E_OOM_HOST;
+    *part->product = *work;
+    device->used_library = true;
+    return TUFF_OK;
+}
+
+static tuff_status add_command(driver_device *device, driver_recording *record, const command *work, int index)
+{
+    if (work->kind == COMMAND_DISPATCH)
+        return add_dispatch(device, record, work, index);
+    return work->kind == COMMAND_PRODUCT ? add_product(device, record, work, index) : add_transfer(record, work, index);
+}
+
 tuff_status tuff__cl_recording_create(driver_device *device, const command *commands, int count, bool timed,
                                       driver_recording **out)
 {
@@ -110,8 +128,7 @@ tuff_status tuff__cl_recording_create(driver_device *device, const command *comm
     record->command_count = count;
     tuff_status status = TUFF_OK;
     for (int i = 0; i < count && status == TUFF_OK; i++)
-        status = commands[i].kind == COMMAND_DISPATCH ? add_dispatch(device, record, &commands[i], i)
-                                                      : add_transfer(record, &commands[i], i);
+        status = add_command(device, record, &commands[i], i);
     if (status != TUFF_OK) {
         tuff__cl_recording_destroy(device, record);
         return status;
@@ -134,9 +151,11 @@ void tuff__cl_recording_destroy(driver_device *device, driver_recording *record)
 {
     (void)device;
     release_events(record);
-    for (int i = 0; i < record->count; i++)
+    for (int i = 0; i < record->count; i++) {
         if (record->steps[i].kernel)
             tuff__cl.ReleaseKernel(record->steps[i].kernel);
+        tuff__free(record->steps[i].product);
+    }
     tuff__free(record->steps);
     tuff__free(record);
 }
@@ -157,6 +176,8 @@ static tuff_status enqueue(cl_command_queue queue, const step *part, cl_event *e
         CL_TRY(EnqueueFillBuffer,
                (queue, part->destination, &zero, sizeof zero, part->destination_offset, part->size, 0, NULL, event));
         break;
+    case COMMAND_PRODUCT:
+        return tuff__cl_library_enqueue(part->product, queue, event);
     }
     return TUFF_OK;
 }
@@ -229,6 +250,7 @@ tuff_status tuff__cl_timestamps(driver_device *device, driver_recording *record,
     (void)device;
     for (int i = 0; i < record->command_count; i++)
         nanoseconds[i] = 0;
+    cl_ulong last_end = 0;
     for (int i = 0; i < record->count; i++) {
         const step *part = &record->steps[i];
         cl_ulong begin = 0, end = 0;
@@ -236,6 +258,10 @@ tuff_status tuff__cl_timestamps(driver_device *device, driver_recording *record,
             return FAIL(TUFF_E_USAGE, "the recording was not submitted");
         CL_TRY(GetEventProfilingInfo, (part->event, CL_PROFILING_COMMAND_START, sizeof begin, &begin, NULL));
         CL_TRY(GetEventProfilingInfo, (part->event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL));
+        /* The event of a library's call is its last kernel's: the call lasts since what came before it. */
+        if (part->kind == COMMAND_PRODUCT && i > 0)
+            begin = last_end;
+        last_end = end;
         nanoseconds[part->command] += end > begin ? end - begin : 0;
     }
     return TUFF_OK;

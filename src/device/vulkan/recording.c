@@ -94,6 +94,8 @@ static tuff_status record_command(driver_device *device, VkCommandBuffer command
     case COMMAND_FILL_ZERO:
         tuff__vk.vkCmdFillBuffer(commands, bindings[0].buffer->handle, bindings[0].offset, bindings[0].size, 0);
         return TUFF_OK;
+    case COMMAND_PRODUCT: /* stopped at the front door */
+        break;
     }
     return FAIL(TUFF_E_USAGE, "vulkan: command kind %d", (int)step->kind);
 }

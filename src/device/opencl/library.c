@@ -1,0 +1,111 @@
+/* Products of matrices by CLBlast. It is opened at run time, after an OpenCL loader was found, and never linked. */
+#include <string.h>
+
+#include "base/library.h"
+#include "base/thread.h"
+#include "device/opencl/api.h"
+
+/* clblast_c.h: the values of its enumerations are fixed. */
+enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111, TRANSPOSE = 112 };
+
+clblast_api tuff__clblast;
+
+static void load(void)
+{
+    static const char *const names[] = {"libclblast.so.1", "libclblast.so"};
+    void *library = tuff__library_open(names, 2);
+#define X(name, symbol)                                                        \
+    {                                                                          \
+        void *found = library ? tuff__library_symbol(library, #symbol) : NULL; \
+        memcpy(&tuff__clblast.name, &found, sizeof tuff__clblast.name);        \
+    }
+    CLBLAST_CALLS(X)
+#undef X
+}
+
+const char *tuff__cl_library_absence(driver_device *device)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)device;
+    tuff__once(&once, load);
+    const clblast_api *all = &tuff__clblast;
+    return all->sgemm && all->sgemv && all->sgemm_batched && all->clear_cache
+               ? NULL
+               : "CLBlast could not be opened (libclblast.so.1 with CLBlastSgemmStridedBatched; Debian: libclblast1)";
+}
+
+/* CLBlast keeps programs, and with them contexts, until it is told to forget them. */
+void tuff__cl_library_forget(const driver_device *device)
+{
+    if (device->used_library)
+        (void)tuff__clblast.clear_cache();
+}
+
+typedef struct operand {
+    cl_mem memory;
+    size_t start, line, step;
+    int form;
+} operand;
+
+static operand operand_of(const command *work, int index)
+{
+    const buffer_binding *binding = &work->bindings[index];
+    const library_matrix *matrix = &work->product.matrices[index];
+    return (operand){.memory = binding->buffer->memory,
+                     .start = (size_t)(binding->offset / sizeof(float)) + (size_t)matrix->start,
+                     .line = (size_t)matrix->line,
+                     .step = (size_t)matrix->step,
+                     .form = matrix->transposed ? TRANSPOSE : NO_TRANSPOSE};
+}
+
+/* A matrix of width 1, or the transpose of one of a single line, as a vector: from element to element. */
+static size_t step_along(const operand *of, int lengthwise)
+{
+    return of->form == lengthwise ? 1 : of->line;
+}
+
+/* The result is one row or one column: matrix · vector, `m` lines of `n` elements in memory. */
+static int multiply_vector(const library_product *of, const operand *x, const operand *y, const operand *result,
+                           cl_command_queue *queue, cl_event *event)
+{
+    const size_t rows = (size_t)of->rows, columns = (size_t)of->columns, inner = (size_t)of->inner;
+    const bool row = of->rows == 1;
+    const operand *matrix = row ? y : x, *vector = row ? x : y;
+    const size_t length = row ? columns : rows;
+    const bool results_are_lines = row == (matrix->form == TRANSPOSE);
+    return tuff__clblast.sgemv(ROW_MAJOR, results_are_lines ? NO_TRANSPOSE : TRANSPOSE,
+                               results_are_lines ? length : inner, results_are_lines ? inner : length, 1,
+                               matrix->memory, matrix->start, matrix->line, vector->memory, vector->start,
+                               step_along(vector, row ? NO_TRANSPOSE : TRANSPOSE), 0, result->memory, result->start,
+                               row ? 1 : result->line, queue, event);
+}
+
+static int multiply(const command *work, cl_command_queue *queue, cl_event *event)
+{
+    const library_product *of = &work->product;
+    const operand x = operand_of(work, 0), y = operand_of(work, 1), result = operand_of(work, 2);
+    const size_t m = (size_t)of->rows, n = (size_t)of->columns, k = (size_t)of->inner;
+    if (of->batches > 1)
+        return tuff__clblast.sgemm_batched(ROW_MAJOR, x.form, y.form, m, n, k, 1, x.memory, x.start, x.line, x.step,
+                                           y.memory, y.start, y.line, y.step, 0, result.memory, result.start,
+                                           result.line, result.step, (size_t)of->batches, queue, event);
+    if (m == 1 || n == 1)
+        return multiply_vector(of, &x, &y, &result, queue, event);
+    return tuff__clblast.sgemm(ROW_MAJOR, x.form, y.form, m, n, k, 1, x.memory, x.start, x.line, y.memory, y.start,
+                               y.line, 0, result.memory, result.start, result.line, queue, event);
+}
+
+tuff_status tuff__cl_library_enqueue(const command *work, cl_command_queue queue, cl_event *event)
+{
+    const library_product *of = &work->product;
+    if (event)
+        *event = NULL;
+    const int error = multiply(work, &queue, event);
+    /* OpenCL's errors are handed on; CLBlast's own are below -1000. */
+    if (error != 0 && error > -1000)
+        return tuff__cl_fail(error, "CLBlast");
+    if (error != 0 || (event && !*event))
+        return FAIL(TUFF_E_UNSUPPORTED, "CLBlast: a product %lld x %lld x %lld answers %d%s", (long long)of->rows,
+                    (long long)of->columns, (long long)of->inner, error, error ? "" : " and no event");
+    return TUFF_OK;
+}

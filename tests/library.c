@@ -1,0 +1,129 @@
+/* CLBlast as a plan's library when it fails, lies or is not there: an error that says so, nothing lost, a device that
+   works on. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "each_device.h"
+#include "tuff.h"
+
+#if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
+#include "device/opencl/api.h"
+
+static clblast_api real;
+static int answer;
+
+static int fake_sgemm(int layout, int a_form, int b_form, size_t m, size_t n, size_t k, float alpha, cl_mem a,
+                      size_t a_start, size_t a_line, cl_mem b, size_t b_start, size_t b_line, float beta, cl_mem c,
+                      size_t c_start, size_t c_line, cl_command_queue *queue, cl_event *event)
+{
+    (void)layout, (void)a_form, (void)b_form, (void)m, (void)n, (void)k, (void)alpha, (void)a, (void)a_start;
+    (void)a_line, (void)b, (void)b_start, (void)b_line, (void)beta, (void)c, (void)c_start, (void)c_line, (void)queue;
+    (void)event;
+    return answer;
+}
+
+static tuff_plan *compile_square(tuff_graph *graph)
+{
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(2, 2));
+    tuff_output(graph, "y", tuff_matmul(x, x));
+    return tuff_compile(graph, &(tuff_compile_options){.matmul_library = TUFF_MATMUL_CLBLAST});
+}
+
+static tuff_status run_square(tuff_plan *plan)
+{
+    static const float x[] = {1, 2, 3, 4}, wanted[] = {7, 10, 15, 22};
+    float y[4] = {0};
+    tuff_status status = tuff_plan_write(plan, "x", x, sizeof x);
+    if (status == TUFF_OK)
+        status = tuff_plan_run(plan);
+    if (status == TUFF_OK)
+        status = tuff_plan_read(plan, "y", y, sizeof y);
+    if (status == TUFF_OK)
+        assert_memory_equal(y, wanted, sizeof y);
+    return status;
+}
+
+static void check_failures(tuff_device *device)
+{
+    static const struct {
+        int answer;
+        tuff_status status;
+        const char *text;
+    } cases[] = {{CL_OUT_OF_RESOURCES, TUFF_E_OOM_DEVICE, "CL_OUT_OF_RESOURCES"},
+                 {-2045, TUFF_E_UNSUPPORTED, "-2045"},
+                 {0, TUFF_E_UNSUPPORTED, "no event"}};
+    if (tuff__device_library_absence(device))
+        return;
+    real = tuff__clblast;
+    tuff_graph *graph = tuff_graph_create(device);
+    assert_non_null(graph);
+    tuff_plan *plan = compile_square(graph);
+    assert_non_null(plan);
+    assert_int_equal(run_square(plan), TUFF_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        answer = cases[i].answer;
+        tuff__clblast.sgemm = fake_sgemm;
+        assert_int_equal(run_square(plan), cases[i].status);
+        assert_non_null(strstr(tuff_error(), "CLBlast"));
+        assert_non_null(strstr(tuff_error(), cases[i].text));
+        tuff__clblast = real;
+        assert_int_equal(run_square(plan), TUFF_OK);
+    }
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+}
+
+static void failures_are_told(void **unused)
+{
+    (void)unused;
+    for_each_driver(check_failures);
+}
+
+static void check_absence(tuff_device *device)
+{
+    if (tuff__device_library_absence(device))
+        return;
+    real = tuff__clblast;
+    tuff_graph *graph = tuff_graph_create(device);
+    assert_non_null(graph);
+    tuff__clblast.sgemm_batched = NULL;
+    assert_null(compile_square(graph));
+    assert_non_null(strstr(tuff_error(), "libclblast"));
+    tuff__clblast = real;
+    tuff_graph_destroy(graph);
+}
+
+static void absence_is_told(void **unused)
+{
+    (void)unused;
+    for_each_driver(check_absence);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(failures_are_told), cmocka_unit_test(absence_is_told)};
+    return cmocka_run_group_tests_name("library", tests, use_fresh_cache, drop_cache);
+}
+#else
+static void there_is_none(tuff_device *device)
+{
+    assert_non_null(tuff__device_library_absence(device));
+}
+
+static void without_opencl_there_is_no_library(void **unused)
+{
+    (void)unused;
+    for_each_device(there_is_none);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(without_opencl_there_is_no_library)};
+    return cmocka_run_group_tests_name("library", tests, use_fresh_cache, drop_cache);
+}
+#endif
