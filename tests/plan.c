@@ -234,6 +234,63 @@ static void reuse_memory(tuff_device *device)
     tuff_plan_destroy(plan);
 }
 
+#define SIDE 64
+#define LAYERS 6
+
+/* w moves the elements of a column by this. */
+static int moved(int row, int times)
+{
+    for (int i = 0; i < times; i++)
+        row = (row * 5 + 3) % SIDE;
+    return row;
+}
+
+/* As in training: a value a layer, kept for its gradient, which is made in the opposite order; the gradients lie in one
+   piece of memory, and meet a vector. */
+static tuff_plan *small_training(tuff_graph *graph)
+{
+    tuff_tensor *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(SIDE, SIDE));
+    tuff_tensor *numbers = tuff_input(graph, "numbers", TUFF_F32, TUFF_SHAPE(SIDE, 1));
+    tuff_tensor *values[LAYERS], *gradients[LAYERS], *value = w;
+    for (int i = 0; i < LAYERS; i++)
+        values[i] = value = tuff_matmul(value, w);
+    for (int i = LAYERS - 1; i >= 0; i--) {
+        gradients[i] = tuff_matmul(tuff_permute(values[i], (int[]){1, 0}), value);
+        value = tuff_matmul(value, w);
+    }
+    tuff_output(graph, "moved", tuff_matmul(tuff_concat(gradients, LAYERS, 0), numbers));
+    return compile_plan(graph);
+}
+
+/* Room for a gradient is needed from when it is made: values that are no longer read may have lain there. */
+static void share_room_of_gradients(tuff_device *device)
+{
+    static float w[SIDE][SIDE], numbers[SIDE], got[LAYERS * SIDE];
+    tuff_plan_info info;
+    for (int i = 0; i < SIDE; i++) {
+        w[i][moved(i, 1)] = 1;
+        numbers[i] = (float)i;
+    }
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_plan *plan = small_training(graph);
+    assert_int_equal(tuff_plan_write(plan, "w", w, sizeof w), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "numbers", numbers, sizeof numbers), TUFF_OK);
+    run_plan(plan);
+    assert_int_equal(tuff_plan_read(plan, "moved", got, sizeof got), TUFF_OK);
+    for (int i = 0; i < LAYERS * SIDE; i++)
+        assert_true(got[i] == (float)moved(i % SIDE, 2 * (LAYERS - 1 - i / SIDE)));
+    assert_int_equal(tuff_plan_describe(plan, &info), TUFF_OK);
+    if (!tuff__device_is_reference(device))
+        assert_true(info.memory_peak >= (LAYERS + 2) * sizeof w && info.memory_peak < (2 * LAYERS - 1) * sizeof w);
+    destroy_plan(plan, graph);
+}
+
+static void gradients_take_no_room_before_they_are_made(void **state)
+{
+    (void)state;
+    for_each_device(share_room_of_gradients);
+}
+
 static void memory_is_used_again(void **state)
 {
     (void)state;
@@ -352,6 +409,7 @@ int main(void)
         cmocka_unit_test(writes_keep_their_place_among_runs),
         cmocka_unit_test(a_profile_is_a_run_with_times),
         cmocka_unit_test(memory_is_used_again),
+        cmocka_unit_test(gradients_take_no_room_before_they_are_made),
         cmocka_unit_test(training_reads_nothing_from_the_device),
         cmocka_unit_test(one_recording_serves_every_position),
         cmocka_unit_test(a_compiled_graph_may_be_extended),

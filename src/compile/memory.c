@@ -1,12 +1,35 @@
 /* Places temporaries: lifetimes over the launches become offsets in a few blocks, the largest first, each at the lowest
-   offset that no living neighbour holds. The peak is known before anything is allocated. */
+   offset that no living neighbour holds. What is written part by part lives part by part: until a part is written its
+   place serves others, so that the gradients of all parameters take no memory from the values of the forward pass. The
+   peak is known before anything is allocated. */
+#include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "compile/lower.h"
 
 #define ALIGNMENT 256u
 #define BLOCK_SHIFT 48
+#define OFFSET_MASK (((uint64_t)1 << BLOCK_SHIFT) - 1)
+
+/* A stretch of a placement, in bytes, and the launches between which it is in use. */
+typedef struct piece {
+    uint64_t start, end;
+    int first, last;
+} piece;
+
+typedef struct placement {
+    int id;
+    uint64_t size;
+    int piece_begin, piece_end;
+} placement;
+
+typedef struct planner {
+    lowered *with;
+    placement *all;
+    int count;
+    piece *pieces; /* of one placement after the other */
+    int *place_of; /* by buffer: the number of its placement */
+} planner;
 
 uint64_t tuff__buffer_size(const memory_buffer *of)
 {
@@ -21,18 +44,19 @@ static int root_of(const lowered *with, int id)
     return id;
 }
 
+/* What it is a part of is in use as long, but begins to be only where a launch uses it as a whole. */
 static void use(lowered *with, int id, int launch_index)
 {
-    memory_buffer *of = &with->buffers[root_of(with, id)];
-    if (!of->used) {
-        of->used = true;
-        of->first = of->last = launch_index;
+    for (int i = id; i >= 0; i = with->buffers[i].parent) {
+        memory_buffer *of = &with->buffers[i];
+        if (!of->used) {
+            of->used = true;
+            of->first = INT_MAX;
+        }
+        of->last = of->last < launch_index ? launch_index : of->last;
     }
-    if (launch_index < of->first)
-        of->first = launch_index;
-    if (launch_index > of->last)
-        of->last = launch_index;
-    with->buffers[id].used = true;
+    if (with->buffers[id].first > launch_index)
+        with->buffers[id].first = launch_index;
 }
 
 static void find_lifetimes(lowered *with)
@@ -48,12 +72,6 @@ static void find_lifetimes(lowered *with)
     }
 }
 
-typedef struct placement {
-    int id;
-    uint64_t size;
-    const memory_buffer *buffer;
-} placement;
-
 static int larger_first(const void *a, const void *b)
 {
     const placement *x = a, *y = b;
@@ -62,30 +80,99 @@ static int larger_first(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* The end of a placed neighbour in the way of [at, at + size) in block, or 0. */
-static uint64_t obstacle(const lowered *with, const placement *placed, int count, const memory_buffer *of,
-                         uint64_t block, uint64_t at, uint64_t size)
+static uint64_t start_of_part(const lowered *with, int id)
 {
-    for (int i = 0; i < count; ++i) {
-        const memory_buffer *other = &with->buffers[placed[i].id];
-        const uint64_t start = other->planned & (((uint64_t)1 << BLOCK_SHIFT) - 1);
-        if (other->planned >> BLOCK_SHIFT != block || other->last < of->first || of->last < other->first)
+    int64_t at = 0;
+    const size_t size = tuff_dtype_size(with->buffers[id].dtype);
+    for (; with->buffers[id].parent >= 0; id = with->buffers[id].parent)
+        at += with->buffers[id].parent_at;
+    return (uint64_t)at * size;
+}
+
+/* The buffers that are no part of another, the largest first. */
+static tuff_status find_placements(planner *self)
+{
+    lowered *with = self->with;
+    const tuff_device_info *info = tuff__device_info(with->device);
+    for (int i = 0; i < with->buffer_count; ++i) {
+        const memory_buffer *of = &with->buffers[i];
+        const uint64_t size = (tuff__buffer_size(of) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        if (!of->used)
             continue;
-        if (start < at + size && at < start + placed[i].size)
-            return start + placed[i].size;
+        if (tuff__buffer_size(of) > info->max_binding)
+            return FAIL(TUFF_E_LIMIT,
+                        "compile: a tensor of %llu bytes exceeds the %llu that a kernel of %s can address",
+                        (unsigned long long)size, (unsigned long long)info->max_binding, info->name);
+        if (of->fixed || of->parent >= 0)
+            continue;
+        self->all[self->count++] = (placement){.id = i, .size = size};
+        with->unplanned += size;
+    }
+    qsort(self->all, (size_t)self->count, sizeof *self->all, larger_first);
+    return TUFF_OK;
+}
+
+/* A buffer and its parts, each from where launches use it until nobody uses any of them. */
+static void find_pieces(planner *self)
+{
+    const lowered *with = self->with;
+    int begin = 0, *counts = self->place_of;
+    for (int i = 0; i < with->buffer_count; ++i)
+        ++counts[root_of(with, i)];
+    for (int i = 0; i < self->count; ++i) {
+        placement *of = &self->all[i];
+        of->piece_begin = of->piece_end = begin;
+        begin += counts[of->id];
+        self->place_of[of->id] = i;
+    }
+    for (int i = 0; i < with->buffer_count; ++i) {
+        const int root = root_of(with, i);
+        const memory_buffer *of = &with->buffers[i];
+        if (!of->used || of->first == INT_MAX || with->buffers[root].fixed)
+            continue;
+        placement *into = &self->all[self->place_of[root]];
+        const uint64_t start = start_of_part(with, i);
+        self->pieces[into->piece_end++] = (piece){
+            .start = start, .end = start + tuff__buffer_size(of), .first = of->first, .last = with->buffers[root].last};
+    }
+}
+
+/* How far a placement at `at` must move on because of a neighbour at `start`; 0 where neither is in the other's way. */
+static uint64_t clash(const planner *self, const placement *of, uint64_t at, const placement *other, uint64_t start)
+{
+    if (start >= at + of->size || at >= start + other->size)
+        return 0;
+    for (int i = of->piece_begin; i < of->piece_end; ++i)
+        for (int k = other->piece_begin; k < other->piece_end; ++k) {
+            const piece *a = &self->pieces[i], *b = &self->pieces[k];
+            if (a->first <= b->last && b->first <= a->last && at + a->start < start + b->end &&
+                start + b->start < at + a->end)
+                return start + b->end - at - a->start;
+        }
+    return 0;
+}
+
+static uint64_t find_clash(const planner *self, int index, uint64_t block, uint64_t at)
+{
+    for (int i = 0; i < index; ++i) {
+        const uint64_t planned = self->with->buffers[self->all[i].id].planned;
+        const uint64_t step = planned >> BLOCK_SHIFT != block
+                                  ? 0
+                                  : clash(self, &self->all[index], at, &self->all[i], planned & OFFSET_MASK);
+        if (step != 0)
+            return step;
     }
     return 0;
 }
 
-static void place(lowered *with, placement *all, int index, uint64_t limit)
+static void place(const planner *self, int index, uint64_t limit)
 {
-    memory_buffer *of = &with->buffers[all[index].id];
     for (uint64_t block = 0;; ++block) {
-        uint64_t at = 0, next = 0;
-        while ((next = obstacle(with, all, index, of, block, at, all[index].size)) != 0)
-            at = next;
-        if (at == 0 || at + all[index].size <= limit) {
-            of->planned = block << BLOCK_SHIFT | at;
+        uint64_t at = 0, step = 0;
+        while ((step = find_clash(self, index, block, at)) != 0)
+            at += (step + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        if (at == 0 || at + self->all[index].size <= limit) {
+            self->with->buffers[self->all[index].id].planned = block << BLOCK_SHIFT | at;
             return;
         }
     }
@@ -95,8 +182,7 @@ static uint64_t size_of_block(const lowered *with, const placement *all, int cou
 {
     uint64_t size = 0;
     for (int i = 0; i < count; ++i) {
-        const uint64_t planned = with->buffers[all[i].id].planned,
-                       end = (planned & (((uint64_t)1 << BLOCK_SHIFT) - 1)) + all[i].size;
+        const uint64_t planned = with->buffers[all[i].id].planned, end = (planned & OFFSET_MASK) + all[i].size;
         if (planned >> BLOCK_SHIFT == block && end > size)
             size = end;
     }
@@ -130,47 +216,29 @@ static tuff_status allocate_blocks(lowered *with, const placement *all, int coun
 static void resolve_whole(lowered *with, memory_buffer *of)
 {
     of->storage = with->blocks[of->planned >> BLOCK_SHIFT];
-    of->offset = of->planned & (((uint64_t)1 << BLOCK_SHIFT) - 1);
+    of->offset = of->planned & OFFSET_MASK;
 }
 
 static void resolve_part(lowered *with, int id)
 {
-    memory_buffer *of = &with->buffers[id];
-    const int root = root_of(with, id);
-    int64_t at = 0;
-    for (int k = id; k != root; k = with->buffers[k].parent)
-        at += with->buffers[k].parent_at;
-    of->storage = with->buffers[root].storage;
-    of->offset = with->buffers[root].offset + (uint64_t)at * tuff_dtype_size(of->dtype);
+    const memory_buffer *root = &with->buffers[root_of(with, id)];
+    with->buffers[id].storage = root->storage;
+    with->buffers[id].offset = root->offset + start_of_part(with, id);
 }
 
-static tuff_status plan(lowered *with, placement *all)
+static tuff_status plan(planner *self)
 {
-    const tuff_device_info *info = tuff__device_info(with->device);
-    int count = 0;
-    for (int i = 0; i < with->buffer_count; ++i) {
-        const memory_buffer *of = &with->buffers[i];
-        const uint64_t size = (tuff__buffer_size(of) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        if (!of->used)
-            continue;
-        if (tuff__buffer_size(of) > info->max_binding)
-            return FAIL(TUFF_E_LIMIT,
-                        "compile: a tensor of %llu bytes exceeds the %llu that a kernel of %s can address",
-                        (unsigned long long)size, (unsigned long long)info->max_binding, info->name);
-        if (of->fixed || of->parent >= 0)
-            continue;
-        all[count++] = (placement){.id = i, .size = size};
-        with->unplanned += size;
-    }
-    qsort(all, (size_t)count, sizeof *all, larger_first);
-    for (int i = 0; i < count; ++i)
-        place(with, all, i, info->max_allocation);
-    const uint64_t block_count = measure_blocks(with, all, count);
+    lowered *with = self->with;
+    TRY(find_placements(self));
+    find_pieces(self);
+    for (int i = 0; i < self->count; ++i)
+        place(self, i, tuff__device_info(with->device)->max_allocation);
+    const uint64_t block_count = measure_blocks(with, self->all, self->count);
     if (with->peak > with->budget)
         return TUFF_OK;
-    TRY(allocate_blocks(with, all, count, block_count));
-    for (int i = 0; i < count; ++i)
-        resolve_whole(with, &with->buffers[all[i].id]);
+    TRY(allocate_blocks(with, self->all, self->count, block_count));
+    for (int i = 0; i < self->count; ++i)
+        resolve_whole(with, &with->buffers[self->all[i].id]);
     for (int i = 0; i < with->buffer_count; ++i)
         if (with->buffers[i].used && with->buffers[i].parent >= 0)
             resolve_part(with, i);
@@ -179,9 +247,16 @@ static tuff_status plan(lowered *with, placement *all)
 
 tuff_status tuff__plan_memory(lowered *with)
 {
+    const size_t count = (size_t)with->buffer_count + 1;
+    planner self = {.with = with};
     find_lifetimes(with);
-    placement *all = tuff__calloc((size_t)with->buffer_count + 1, sizeof *all);
-    const tuff_status status = all == NULL ? TUFF_E_OOM_HOST : plan(with, all);
-    tuff__free(all);
+    self.all = tuff__calloc(count, sizeof *self.all);
+    self.pieces = tuff__calloc(count, sizeof *self.pieces);
+    self.place_of = tuff__calloc(count, sizeof *self.place_of);
+    const bool complete = self.all != NULL && self.pieces != NULL && self.place_of != NULL;
+    const tuff_status status = complete ? plan(&self) : TUFF_E_OOM_HOST;
+    tuff__free(self.all);
+    tuff__free(self.pieces);
+    tuff__free(self.place_of);
     return status;
 }
