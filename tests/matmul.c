@@ -42,6 +42,8 @@ static const shape_case cases[] = {
     EACH_FORM(70, 3, 50),
     EACH_FORM(70, 1, 50),
     EACH_FORM(24, 40, 2100),
+    /* One tile, and more terms than one unit should add alone. */
+    EACH_FORM(12, 24, 8200),
     /* Operands whose lines meet in few sets of a cache, or fill all of it: copies in panels. */
     EACH_FORM(256, 256, 1100),
     {37, 200, 16500, 1, X_TRANSPOSED, TUFF_F32},

@@ -1,6 +1,6 @@
 /* Matmuls that share an operand are one kernel where their weights are neighbours in memory, and stay apart where they
    are not; the results are the same. All numbers are small ones that every device computes exactly, so that they are
-   compared bit for bit. */
+   compared bit for bit. Also products that are split. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -249,11 +249,63 @@ static void gradients_become_one(void **state)
     for_each_driver(descend_both_ways);
 }
 
+enum { LONG = 20480, FEW = 12, SOME = 24 };
+
+/* A product of one tile and many terms is a batch of shorter ones and a sum, which takes what follows into its kernel;
+   one of few terms stays whole. Operands as they lie and transposed. */
+static void split_product(tuff_device *device, bool x_transposed, bool y_transposed, int inner)
+{
+    static float x[FEW * LONG], y[LONG * SOME], got[FEW * SOME];
+    const int swap[] = {1, 0};
+    tuff_plan_info info;
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *a = tuff_input(graph, "x", TUFF_F32, x_transposed ? TUFF_SHAPE(inner, FEW) : TUFF_SHAPE(FEW, inner));
+    tuff_tensor *b = tuff_input(graph, "y", TUFF_F32, y_transposed ? TUFF_SHAPE(SOME, inner) : TUFF_SHAPE(inner, SOME));
+    a = x_transposed ? tuff_permute(a, swap) : a;
+    b = y_transposed ? tuff_permute(b, swap) : b;
+    tuff_output(graph, "z", tuff_relu(tuff_matmul(a, b)));
+    tuff_plan *plan = compile_plan(graph);
+    for (int i = 0; i < inner; i++) {
+        for (int k = 0; k < FEW; k++)
+            x[x_transposed ? i * FEW + k : k * inner + i] = number(1, i * FEW + k);
+        for (int k = 0; k < SOME; k++)
+            y[y_transposed ? k * inner + i : i * SOME + k] = number(2, i * SOME + k);
+    }
+    assert_int_equal(tuff_plan_write(plan, "x", x, (size_t)(FEW * inner) * sizeof *x), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "y", y, (size_t)(SOME * inner) * sizeof *y), TUFF_OK);
+    run_plan(plan);
+    assert_int_equal(tuff_plan_read(plan, "z", got, sizeof got), TUFF_OK);
+    for (int i = 0; i < FEW * SOME; i++) {
+        float sum = 0;
+        for (int k = 0; k < inner; k++)
+            sum += number(1, k * FEW + i / SOME) * number(2, k * SOME + i % SOME);
+        assert_true(got[i] == (sum > 0 ? sum : 0));
+    }
+    assert_int_equal(tuff_plan_describe(plan, &info), TUFF_OK);
+    if (!tuff__device_is_reference(device) && !y_transposed)
+        assert_int_equal(info.dispatch_count, inner == LONG ? 2 : 1);
+    destroy_plan(plan, graph);
+}
+
+static void split_products(tuff_device *device)
+{
+    for (int form = 0; form < 4; form++)
+        split_product(device, form & 1, form & 2, LONG);
+    split_product(device, false, false, 256);
+}
+
+static void long_products_are_sums_of_pieces(void **state)
+{
+    (void)state;
+    for_each_device(split_products);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(neighbours_become_one),
         cmocka_unit_test(gradients_become_one),
+        cmocka_unit_test(long_products_are_sums_of_pieces),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

@@ -57,6 +57,17 @@ static double waiting_saved(const machine *on, const merge_cost *cost)
     return (double)(apart - tuff__divide_up(tiles, on->units)) * tile;
 }
 
+double tuff__product_seconds(const rewriting *with, int64_t batches, int64_t rows, int64_t columns, int64_t inner,
+                             int64_t pieces)
+{
+    const machine on = machine_of(with->info);
+    const int64_t tiles =
+        batches * pieces * tuff__divide_up(rows, on.tile_rows) * tuff__divide_up(columns, on.tile_columns);
+    const double tile = 2.0 * (double)(on.tile_rows * on.tile_columns) * (double)(inner / pieces) / on.rate;
+    const double sums = 8.0 * (double)(batches * rows * columns) * (double)pieces / on.bandwidth;
+    return (double)tuff__divide_up(tiles, on.units) * tile + (pieces > 1 ? on.launch + sums : 0);
+}
+
 bool tuff__merge_pays(const rewriting *with, const merge_cost *cost)
 {
     const machine on = machine_of(with->info);
@@ -252,7 +263,8 @@ static tuff_status end(rewriting *with, tuff_status status)
 
 tuff_status tuff__merge_siblings(tuff_graph *graph)
 {
-    static tuff_status (*const passes[])(rewriting *) = {tuff__merge_columns, tuff__merge_terms, tuff__merge_gradients};
+    static tuff_status (*const passes[])(rewriting *) = {tuff__merge_columns, tuff__merge_terms, tuff__merge_gradients,
+                                                         tuff__split_products};
     for (size_t i = 0; i < sizeof passes / sizeof *passes; ++i) {
         rewriting with;
         tuff_status status = begin(&with, graph);

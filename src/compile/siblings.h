@@ -1,8 +1,10 @@
-/* Matmuls that share an operand become one. Three rewritings of a simplified graph, one file each:
+/* Matmuls that share an operand become one, and one that leaves most of the device idle becomes several. Rewritings of
+   a simplified graph, one file each:
 
      x · w0, x · w1, ...               become  x · [w0 w1 ...] and slices of it        (sibling_columns.c)
      y0 · v0 + y1 · v1 + ...           becomes [y0 y1 ...] · [v0; v1; ...]             (sibling_terms.c)
      x' · y0, x' · y1, ... in a slab   become  one product that the slab takes whole   (sibling_gradients.c)
+     x · y with few tiles and a long inner axis becomes a sum over its pieces          (split_products.c)
 
    Weights are joined only as a view of the memory that they lie in, never by a copy; whether joining pays is decided
    by a cost model. */
@@ -67,6 +69,10 @@ typedef struct merge_cost {
 } merge_cost;
 bool tuff__merge_pays(const rewriting *with, const merge_cost *cost);
 
+/* About how long a batch of products takes with its inner axis in that many pieces, sums of these included. */
+double tuff__product_seconds(const rewriting *with, int64_t batches, int64_t rows, int64_t columns, int64_t inner,
+                             int64_t pieces);
+
 /* The values side by side along an axis, which they are computed into; whether no copy is needed for that. */
 bool tuff__placing_is_free(const rewriting *with, tuff_tensor *const *values, int count, int axis);
 tuff_tensor *tuff__place_together(rewriting *with, tuff_tensor *const *values, int count, int axis);
@@ -74,5 +80,6 @@ tuff_tensor *tuff__place_together(rewriting *with, tuff_tensor *const *values, i
 tuff_status tuff__merge_columns(rewriting *with);
 tuff_status tuff__merge_terms(rewriting *with);
 tuff_status tuff__merge_gradients(rewriting *with);
+tuff_status tuff__split_products(rewriting *with);
 
 #endif
