@@ -11,6 +11,13 @@
 #define LANE ((uint)get_local_id(0))
 #define PARAM(i) p[param_base + (uint)(i)]
 #define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("unroll 1")
+// Kernels that keep many sums ask for the narrowest lanes there are, each of which then has the most registers.
+#if defined(NARROWEST_SUBGROUP) && defined(MANY_SUMS)
+#define SUBGROUP __attribute__((intel_reqd_sub_group_size(NARROWEST_SUBGROUP)))
+#else
+#define SUBGROUP
+#endif
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 
 // x·y + z with one rounding or two, whichever is fast. Only for code that is right either way. CPU drivers built on

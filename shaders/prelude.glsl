@@ -17,8 +17,10 @@
 #define PARAM(i) p[param_base + uint(i)]
 #ifdef GL_EXT_control_flow_attributes
 #define UNROLL [[unroll]]
+#define ROLLED [[dont_unroll]]
 #else
 #define UNROLL
+#define ROLLED
 #endif
 #define BARRIER() (memoryBarrierShared(), barrier())
 

@@ -5,19 +5,19 @@
 #define BLOCK 32 /* queries and keys of a tile, and columns that one vector of each lane covers */
 #define LOCAL_SIZE 64
 
-/* Vectors of a tensor's columns that a lane owns. */
-static int64_t columns_of(const attention *of, int64_t width)
+/* Vectors of a tensor's columns that a lane owns; `tensors` share its registers. */
+static int64_t columns_of(const attention *of, int64_t width, int tensors)
 {
-    int64_t columns = tuff__tuned(of->with, TUNABLE_attention_local_columns);
+    int64_t columns = tuff__tuned(of->with, TUNABLE_attention_local_columns) / tensors;
     while (columns > 1 && columns / 2 * BLOCK >= width)
         columns /= 2;
     return columns;
 }
 
 /* The groups that share the columns of a tensor. */
-static int64_t parts_of(const attention *of, int64_t width)
+static int64_t parts_of(int64_t width, int64_t columns)
 {
-    return tuff__divide_up(width, columns_of(of, width) * BLOCK);
+    return tuff__divide_up(width, columns * BLOCK);
 }
 
 /* What both bodies begin with: extents, the band, queries, keys and values. */
@@ -35,7 +35,7 @@ static void add_operands(const attention *of, launch *made, int64_t blocks, int6
 
 static tuff_status finish(launch *made, int64_t items, double operations, text *defines)
 {
-    tuff__text_add(defines, "#define BLOCK %d\n#define DEPTH 8\n", BLOCK);
+    tuff__text_add(defines, "#define BLOCK %d\n#define DEPTH 8\n#define MANY_SUMS\n", BLOCK);
     made->vec = 4;
     made->local_size = LOCAL_SIZE;
     made->groups = (uint64_t)items;
@@ -47,7 +47,8 @@ static tuff_status lower_forward(const attention *of)
 {
     lowered *with = of->with;
     const int result = tuff__attention_root(of->task, OP_ATTENTION);
-    const int64_t blocks = tuff__divide_up(of->q.count, BLOCK), parts = result < 0 ? 1 : parts_of(of, of->v.width);
+    const int64_t blocks = tuff__divide_up(of->q.count, BLOCK), columns = columns_of(of, of->v.width, 1);
+    const int64_t parts = result < 0 ? 1 : parts_of(of->v.width, columns);
     const int64_t items = of->batches * of->q.heads * blocks * parts;
     int lse = tuff__attention_root(of->task, OP_ATTENTION_LSE);
     if (lse < 0)
@@ -59,7 +60,7 @@ static tuff_status lower_forward(const attention *of)
     add_operands(of, made, blocks, parts, items, &defines);
     tuff__attention_result(of, made, result, "R", &defines);
     tuff__attention_whole(with, made, lse, 1, "L", true, &defines);
-    tuff__text_add(&defines, "#define COLUMNS %d\n#define RESULT %d\n", (int)columns_of(of, of->v.width), result >= 0);
+    tuff__text_add(&defines, "#define COLUMNS %d\n#define RESULT %d\n", (int)columns, result >= 0);
     return finish(made, items, 2 * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width), &defines);
 }
 
@@ -68,8 +69,11 @@ static tuff_status launch_backward(const attention *of, int dq, int dk, int dv)
 {
     lowered *with = of->with;
     const int64_t blocks = tuff__divide_up(dq >= 0 ? of->q.count : of->k.count, BLOCK);
-    const int64_t key_parts = dq >= 0 || dk >= 0 ? parts_of(of, of->q.width) : 1;
-    const int64_t value_parts = dv >= 0 ? parts_of(of, of->v.width) : 1;
+    const int tensors = dk >= 0 && dv >= 0 ? 2 : 1;
+    const int64_t key_columns = columns_of(of, of->q.width, tensors);
+    const int64_t value_columns = columns_of(of, of->v.width, tensors);
+    const int64_t key_parts = dq >= 0 || dk >= 0 ? parts_of(of->q.width, key_columns) : 1;
+    const int64_t value_parts = dv >= 0 ? parts_of(of->v.width, value_columns) : 1;
     const int64_t parts = key_parts > value_parts ? key_parts : value_parts;
     const int64_t items = of->batches * (dq >= 0 ? of->q.heads : of->k.heads) * blocks * parts;
     launch *made = tuff__launch_add(with, "attention_backward_local", WALK_MATMUL, of->index);
@@ -86,8 +90,8 @@ static tuff_status launch_backward(const attention *of, int dq, int dk, int dv)
     tuff__text_add(&defines,
                    "#define DQ %d\n#define DK %d\n#define DV %d\n#define KEY_COLUMNS %d\n#define VALUE_COLUMNS %d\n"
                    "#define MOST_COLUMNS %d\n",
-                   dq >= 0, dk >= 0, dv >= 0, (int)columns_of(of, of->q.width), (int)columns_of(of, of->v.width),
-                   tuff__tuned(with, TUNABLE_attention_local_columns));
+                   dq >= 0, dk >= 0, dv >= 0, (int)key_columns, (int)value_columns,
+                   (int)(key_columns > value_columns ? key_columns : value_columns));
     const double products = 1.0 + (dq >= 0 || dk >= 0) + (dq >= 0) + (dk >= 0) + (dv >= 0);
     return finish(made, items, products * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width), &defines);
 }

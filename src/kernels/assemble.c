@@ -271,7 +271,9 @@ static void add_glsl_header(const assembly_request *request, text *out)
 static void add_opencl_signature(const assembly_request *request, text *out)
 {
     tuff__text_add(
-        out, "__kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))\nvoid %s(__global const int *restrict p",
+        out,
+        "__kernel SUBGROUP __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))\n"
+        "void %s(__global const int *restrict p",
         request->name);
     for (int i = 0; i < request->buffer_count; ++i) {
         const chain_buffer *buffer = &request->buffers[i];

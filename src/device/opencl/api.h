@@ -116,6 +116,7 @@ struct driver_device {
     bool is_pocl;
     bool used_library; /* for products */
     char identity[1024];
+    char build_options[64];
     pending pending[PENDING_COUNT]; /* a ring, in order of the queue */
     int pending_first, pending_count;
     size_t staged_size; /* bytes of the blocks in it */

@@ -10,6 +10,8 @@ enum { PLATFORM_LIMIT = 16, DEVICE_LIMIT = 64, VENDOR_AMD = 0x1002, VENDOR_NVIDI
 /* Queries of vendors' extensions that tell the width of a subgroup. */
 enum { WARP_SIZE_NV = 0x4000, WAVEFRONT_WIDTH_AMD = 0x4043, SUBGROUP_SIZES_INTEL = 0x4108 };
 
+enum { SUBGROUP_SIZES = 16 };
+
 typedef struct listed_device {
     cl_platform_id platform;
     cl_device_id id;
@@ -124,44 +126,86 @@ static uint32_t clamp_u32(uint64_t value)
     return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
 }
 
+/* The widths that Intel's compiler can be told to use; zeros where there are no such or no more. */
+static void list_subgroup_sizes(cl_device_id id, const char *extensions, size_t sizes[SUBGROUP_SIZES])
+{
+    memset(sizes, 0, SUBGROUP_SIZES * sizeof *sizes);
+    if (has_extension(extensions, "cl_intel_required_subgroup_size") &&
+        tuff__cl.GetDeviceInfo(id, SUBGROUP_SIZES_INTEL, SUBGROUP_SIZES * sizeof *sizes, sizes, NULL) != CL_SUCCESS)
+        memset(sizes, 0, SUBGROUP_SIZES * sizeof *sizes);
+}
+
 /* The width that a vendor's query names; Intel's lists several, of which the largest is meant. */
 static uint32_t subgroup_size(cl_device_id id, const char *extensions)
 {
     cl_uint width = 0;
-    size_t sizes[16] = {0}, largest = 0;
+    size_t sizes[SUBGROUP_SIZES], largest = 0;
     if (has_extension(extensions, "cl_nv_device_attribute_query") &&
         tuff__cl.GetDeviceInfo(id, WARP_SIZE_NV, sizeof width, &width, NULL) == CL_SUCCESS)
         return width;
     if (has_extension(extensions, "cl_amd_device_attribute_query") &&
         tuff__cl.GetDeviceInfo(id, WAVEFRONT_WIDTH_AMD, sizeof width, &width, NULL) == CL_SUCCESS)
         return width;
-    if (has_extension(extensions, "cl_intel_required_subgroup_size") &&
-        tuff__cl.GetDeviceInfo(id, SUBGROUP_SIZES_INTEL, sizeof sizes, sizes, NULL) == CL_SUCCESS)
-        for (int i = 0; i < 16; i++)
-            largest = sizes[i] > largest ? sizes[i] : largest;
+    list_subgroup_sizes(id, extensions, sizes);
+    for (int i = 0; i < SUBGROUP_SIZES; i++)
+        largest = sizes[i] > largest ? sizes[i] : largest;
     return clamp_u32(largest);
+}
+
+/* Answers NULL, with an error, where they cannot be read; the caller frees. */
+static char *read_extensions(cl_device_id id)
+{
+    size_t needed = 0;
+    const cl_int error = tuff__cl.GetDeviceInfo(id, CL_DEVICE_EXTENSIONS, 0, NULL, &needed);
+    if (error != CL_SUCCESS) {
+        tuff__cl_fail(error, "clGetDeviceInfo");
+        return NULL;
+    }
+    char *extensions = tuff__calloc(needed + 1, 1);
+    if (extensions && device_text(id, CL_DEVICE_EXTENSIONS, extensions, needed + 1) != TUFF_OK) {
+        tuff__free(extensions);
+        return NULL;
+    }
+    return extensions;
+}
+
+/* No option that lets the compiler change results: none of the fast-math family, ever. The narrowest subgroup, where a
+   GPU's can be chosen, leaves a lane the most registers: what cl/prelude.cl gives to kernels that keep many sums. */
+static tuff_status fill_build_options(driver_device *device)
+{
+    size_t sizes[SUBGROUP_SIZES], least = 0;
+    cl_device_type type = 0;
+    TRY(device_value(device->id, CL_DEVICE_TYPE, &type, sizeof type));
+    char *extensions = read_extensions(device->id);
+    if (!extensions)
+        return tuff__last_status();
+    list_subgroup_sizes(device->id, extensions, sizes);
+    tuff__free(extensions);
+    for (int i = 0; i < SUBGROUP_SIZES; i++)
+        if (sizes[i] > 0 && (least == 0 || sizes[i] < least))
+            least = sizes[i];
+    int length = snprintf(device->build_options, sizeof device->build_options, "-cl-std=CL1.2");
+    if (least > 0 && (type & CL_DEVICE_TYPE_GPU))
+        snprintf(device->build_options + length, sizeof device->build_options - (size_t)length,
+                 " -DNARROWEST_SUBGROUP=%zu", least);
+    return TUFF_OK;
 }
 
 /* What the extensions and the profile say that kernels can do. Stores of single bytes are core since OpenCL 1.1. */
 static tuff_status describe_features(cl_device_id id, tuff_device_info *info)
 {
-    size_t needed = 0;
     char profile[32] = "";
     TRY(device_text(id, CL_DEVICE_PROFILE, profile, sizeof profile));
-    CL_TRY(GetDeviceInfo, (id, CL_DEVICE_EXTENSIONS, 0, NULL, &needed));
-    char *extensions = tuff__calloc(needed + 1, 1);
+    char *extensions = read_extensions(id);
     if (!extensions)
-        return TUFF_E_OOM_HOST;
-    tuff_status status = device_text(id, CL_DEVICE_EXTENSIONS, extensions, needed + 1);
-    if (status == TUFF_OK) {
-        info->narrow_storage = true;
-        info->half_arithmetic = has_extension(extensions, "cl_khr_fp16");
-        info->int64 = strcmp(profile, "FULL_PROFILE") == 0 || has_extension(extensions, "cles_khr_int64");
-        info->subgroup_size = subgroup_size(id, extensions);
-        info->subgroup_shuffle = info->subgroup_size > 0 && has_extension(extensions, "cl_khr_subgroup_shuffle");
-    }
+        return tuff__last_status();
+    info->narrow_storage = true;
+    info->half_arithmetic = has_extension(extensions, "cl_khr_fp16");
+    info->int64 = strcmp(profile, "FULL_PROFILE") == 0 || has_extension(extensions, "cles_khr_int64");
+    info->subgroup_size = subgroup_size(id, extensions);
+    info->subgroup_shuffle = info->subgroup_size > 0 && has_extension(extensions, "cl_khr_subgroup_shuffle");
     tuff__free(extensions);
-    return status;
+    return TUFF_OK;
 }
 
 static tuff_status describe_limits(cl_device_id id, tuff_device_info *info)
@@ -276,6 +320,7 @@ static tuff_status fill_group_limit(driver_device *device)
 tuff_status tuff__cl_prepare(driver_device *device)
 {
     TRY(fill_identity(device));
+    TRY(fill_build_options(device));
     return fill_group_limit(device);
 }
 

@@ -6,9 +6,6 @@
 #include "base/thread.h"
 #include "device/opencl/api.h"
 
-/* No option that lets the compiler change results: none of the fast-math family, ever. */
-static const char build_options[] = "-cl-std=CL1.2";
-
 /* Compilers are called by one thread at a time, whatever the specification allows. */
 static mutex compiler = MUTEX_INITIALIZER;
 
@@ -103,7 +100,7 @@ static tuff_status fill_program(driver_device *device, const program_request *re
     else
         TRY(create_from_text(device, request->text, &program->program));
     tuff__lock(&compiler);
-    cl_int error = tuff__cl.BuildProgram(program->program, 1, &device->id, build_options, NULL, NULL);
+    cl_int error = tuff__cl.BuildProgram(program->program, 1, &device->id, device->build_options, NULL, NULL);
     tuff__unlock(&compiler);
     if (error != CL_SUCCESS)
         return build_failure(device, program->program, error, request->name);
