@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "device/device.h"
 #include "tools/kernel_texts.h"
 #include "tools/known_plans.h"
 #include "tools/suite.h"
@@ -148,11 +149,24 @@ static int search(kernel_list *self, tuff_device *device, const tuff_compile_opt
     return status == TUFF_OK ? EXIT_DONE : cli_fail_library(&verb_kernel, "compiling the model");
 }
 
+/* A GPU as the vendor's are; only what the compiler goes by. */
+static void pose(tuff_device *device, int vendor)
+{
+    static const uint32_t ids[] = {0, 0x8086, 0x1002, 0x10de}, widths[] = {0, 16, 32, 32};
+    tuff_device_info as = *tuff__device_info(device);
+    as.device_class = TUFF_DEVICE_GPU_DISCRETE;
+    as.vendor_id = ids[vendor];
+    as.compute_units = 32;
+    as.max_group_size = 256;
+    as.proved_subgroup_size = as.subgroup_size = widths[vendor];
+    tuff__device_pose(device, &as);
+}
+
 static int kernel(int count, char **arguments)
 {
     kernel_list self = {0};
     const char *device_name = NULL, *folder = NULL;
-    int fuse = 0, family = TUFF_FAMILY_DEVICE, code = EXIT_FAILED;
+    int fuse = 0, family = TUFF_FAMILY_DEVICE, vendor = 0, code = EXIT_FAILED;
     const cli_option options[] = {
         {.name = "--device", .kind = CLI_TEXT, .value = &device_name, .placeholder = "D", .help = CLI_DEVICE_HELP},
         {.name = "--fuse",
@@ -164,7 +178,12 @@ static int kernel(int count, char **arguments)
          .kind = CLI_CHOICE,
          .value = &family,
          .placeholder = "device|register|local",
-         .help = "local: as GPUs get them"},
+         .help = "local: with local memory, as GPUs get them"},
+        {.name = "--as",
+         .kind = CLI_CHOICE,
+         .value = &vendor,
+         .placeholder = "itself|intel|amd|nvidia",
+         .help = "what a GPU of that vendor would get in the device's language"},
         {.name = "--all",
          .kind = CLI_TEXT,
          .value = &folder,
@@ -184,6 +203,8 @@ static int kernel(int count, char **arguments)
         return code;
     const tuff_compile_options compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
                                           .family = (tuff_family)family};
+    if (vendor > 0 && !tuff__device_is_reference(device))
+        pose(device, vendor);
     if (!folder)
         code = search(&self, device, &compile);
     else if (kernel_texts_write(device, &compile, folder) == TUFF_OK)

@@ -4,6 +4,7 @@
 
 #define BLOCK 32 /* queries and keys of a tile, and columns that one vector of each lane covers */
 #define LOCAL_SIZE 64
+#define BACKWARD_DEPTH 8 /* of tiles in local memory */
 
 /* Vectors of a tensor's columns that a lane owns; `tensors` share its registers. */
 static int64_t columns_of(const attention *of, int64_t width, int tensors)
@@ -33,9 +34,9 @@ static void add_operands(const attention *of, launch *made, int64_t blocks, int6
     tuff__attention_rows(of->with, made, &of->v, "V", false, defines);
 }
 
-static tuff_status finish(launch *made, int64_t items, double operations, text *defines)
+static tuff_status finish(launch *made, int depth, int64_t items, double operations, text *defines)
 {
-    tuff__text_add(defines, "#define BLOCK %d\n#define DEPTH 8\n#define MANY_SUMS\n", BLOCK);
+    tuff__text_add(defines, "#define BLOCK %d\n#define DEPTH %d\n#define MANY_SUMS\n", BLOCK, depth);
     made->vec = 4;
     made->local_size = LOCAL_SIZE;
     made->groups = (uint64_t)items;
@@ -61,7 +62,8 @@ static tuff_status lower_forward(const attention *of)
     tuff__attention_result(of, made, result, "R", &defines);
     tuff__attention_whole(with, made, lse, 1, "L", true, &defines);
     tuff__text_add(&defines, "#define COLUMNS %d\n#define RESULT %d\n", (int)columns, result >= 0);
-    return finish(made, items, 2 * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width), &defines);
+    return finish(made, tuff__tuned(with, TUNABLE_attention_local_depth), items,
+                  2 * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width), &defines);
 }
 
 /* The gradient of queries, or those of keys and values. */
@@ -93,7 +95,8 @@ static tuff_status launch_backward(const attention *of, int dq, int dk, int dv)
                    dq >= 0, dk >= 0, dv >= 0, (int)key_columns, (int)value_columns,
                    (int)(key_columns > value_columns ? key_columns : value_columns));
     const double products = 1.0 + (dq >= 0 || dk >= 0) + (dq >= 0) + (dk >= 0) + (dv >= 0);
-    return finish(made, items, products * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width), &defines);
+    return finish(made, BACKWARD_DEPTH, items,
+                  products * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width), &defines);
 }
 
 tuff_status tuff__lower_attention_local(const attention *of)

@@ -22,10 +22,10 @@ bool tuff__uses_registers(const lowered *with)
 
 int tuff__tuned(const lowered *with, tunable of)
 {
-    const bool cpu = tuff__device_info(with->device)->device_class == TUFF_DEVICE_CPU && tuff__uses_registers(with);
-    return tuff__tunable_info(of)->values[!cpu                    ? KERNELS_GPU
-                                          : tuff__is_vulkan(with) ? KERNELS_VULKAN_CPU
-                                                                  : KERNELS_OPENCL_CPU];
+    const tuff_device_info *info = tuff__device_info(with->device);
+    if (info->device_class != TUFF_DEVICE_CPU || !tuff__uses_registers(with))
+        return tuff__tunable_of_vendor(of, info->vendor_id);
+    return tuff__tunable_info(of)->values[tuff__is_vulkan(with) ? KERNELS_VULKAN_CPU : KERNELS_OPENCL_CPU];
 }
 
 int tuff__native_lanes(const lowered *with)

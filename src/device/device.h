@@ -23,6 +23,10 @@ const tuff_device_info *tuff__device_info(const tuff_device *device);
 /* "OpenCL C" or "GLSL"; "" for the reference device. */
 const char *tuff__device_language(const tuff_device *device);
 bool tuff__device_takes_glsl(const tuff_device *device);
+/* For tools and tests that want to see what another device would get: from here on this one, just opened and not the
+   reference device, describes itself so. Plans compiled for it hold the texts of kernels, which nobody builds; running
+   one fails with TUFF_E_UNSUPPORTED. */
+void tuff__device_pose(tuff_device *device, const tuff_device_info *as);
 /* NULL where COMMAND_PRODUCT is understood, else why not. */
 const char *tuff__device_library_absence(const tuff_device *device);
 

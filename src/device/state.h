@@ -8,6 +8,7 @@
 struct tuff_device {
     const driver *driver;  /* NULL: the reference device */
     driver_device *handle; /* NULL with it */
+    driver posing;         /* what driver points at, where the device poses as another */
     tuff_device_info info;
     mutex lock;
     bool lost; /* sticky: every later call answers lost_message */

@@ -4,8 +4,10 @@
 
 typedef enum tunable {
 #define TUNABLE(kernel, name, ...) TUNABLE_##kernel##_##name,
+#define FOR_VENDOR(vendor, kernel, name, value)
 #include "kernels/kernels.def"
 #undef TUNABLE
+#undef FOR_VENDOR
     TUNABLE_COUNT
 } tunable;
 
@@ -19,5 +21,7 @@ typedef struct tunable_info {
 } tunable_info;
 
 const tunable_info *tuff__tunable_info(tunable of);
+/* The value for the vendor's GPUs. */
+int tuff__tunable_of_vendor(tunable of, unsigned vendor);
 
 #endif
