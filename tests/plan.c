@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -400,6 +401,45 @@ static void a_compiled_graph_may_be_extended(void **state)
     for_each_device(extend);
 }
 
+/* The tile of a matmul's text. */
+static int rows_of_tile(const tuff_plan *plan)
+{
+    tuff_task_info task;
+    int rows = 0;
+    assert_int_equal(tuff_plan_task(plan, 0, &task), TUFF_OK);
+    const char *line = strstr(task.source, "#define BLOCK_ROWS ");
+    assert_true(line == NULL || sscanf(line, "#define BLOCK_ROWS %d", &rows) == 1);
+    return rows;
+}
+
+/* A CPU's device multiplies without local memory; posing as a GPU it shows a GPU's kernel, and runs nothing. */
+static void pose(tuff_device *device)
+{
+    const float ones[64] = {0};
+    tuff_device_info as;
+    assert_int_equal(tuff_device_information(device, &as), TUFF_OK);
+    const bool cpu = as.device_class == TUFF_DEVICE_CPU;
+    for (int posing = 0; posing < 2; posing++) {
+        tuff_graph *graph = tuff_graph_create(device);
+        tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(8, 8));
+        tuff_output(graph, "y", tuff_matmul(x, x));
+        tuff_plan *plan = compile_plan(graph);
+        assert_int_equal(rows_of_tile(plan) > 0, posing || !cpu);
+        assert_int_equal(tuff_plan_write(plan, "x", ones, sizeof ones), TUFF_OK);
+        assert_int_equal(tuff_plan_run(plan), posing ? TUFF_E_UNSUPPORTED : TUFF_OK);
+        destroy_plan(plan, graph);
+        as.device_class = TUFF_DEVICE_GPU_DISCRETE;
+        if (!posing)
+            tuff__device_pose(device, &as);
+    }
+}
+
+static void a_posing_device_shows_anothers_kernels(void **state)
+{
+    (void)state;
+    for_each_driver(pose);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -413,6 +453,7 @@ int main(void)
         cmocka_unit_test(training_reads_nothing_from_the_device),
         cmocka_unit_test(one_recording_serves_every_position),
         cmocka_unit_test(a_compiled_graph_may_be_extended),
+        cmocka_unit_test(a_posing_device_shows_anothers_kernels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

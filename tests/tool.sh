@@ -186,14 +186,19 @@ if [ "$first" != reference ]; then
     expect 0 "cumsum" "$tuff" kernel cumsum --device "$first"
     expect 1 "there is no kernel" "$tuff" kernel nothing --device "$first"
 
-    # Every kernel as a file, each text once, and the list names each file.
-    TUFF_CACHE_DIR= expect 0 "row_local" "$tuff" kernel --all kernels --family local --device "$first"
-    [ "$(ls kernels | wc -l)" -eq "$(wc -l <out)" ] || fail "kernel --all lists $(wc -l <out) of $(ls kernels | wc -l) files"
-    [ -z "$(cksum kernels/* | cut -d ' ' -f 1,2 | sort | uniq -d)" ] || fail "kernel --all writes a text twice"
-    for name in attention_local attention_backward_local matmul_local column_local map scan scatter_sum; do
-        grep -q "$name(\|void main()" "kernels/$(ls kernels | grep "^tuff_$name-" | head -n 1)" ||
-            fail "kernel --all writes no $name"
+    # Every kernel as a file, each text once, and the list names each file; as GPUs of two vendors get them.
+    for vendor in nvidia intel; do
+        expect 0 "row_local" "$tuff" kernel --all $vendor --as $vendor --device "$first"
+        [ "$(ls $vendor | wc -l)" -eq "$(wc -l <out)" ] ||
+            fail "kernel --all lists $(wc -l <out) of $(ls $vendor | wc -l) files"
+        [ -z "$(cksum $vendor/* | cut -d ' ' -f 1,2 | sort | uniq -d)" ] || fail "kernel --all writes a text twice"
+        for name in attention_local attention_backward_local matmul_local column_local map scan scatter_sum; do
+            grep -q "$name(\|void main()" "$vendor/$(ls $vendor | grep "^tuff_$name-" | head -n 1)" ||
+                fail "kernel --all writes no $name"
+        done
     done
+    grep -q '#define COLUMNS 4' nvidia/tuff_attention_local-* || fail "kernel --as nvidia keeps few sums"
+    ! grep -q '#define COLUMNS 4' intel/tuff_attention_local-* || fail "kernel --as intel keeps too many sums"
     expect 1 "text" "$tuff" kernel --all text --device "$first"
 fi
 

@@ -237,7 +237,8 @@ static tuff_status lower_local(lowered *with, launch *of, int64_t inner)
     char tunables[320];
     snprintf(
         tunables, sizeof tunables,
-        "#define MANY_SUMS\n#define BLOCK_ROWS %d\n#define BLOCK_COLUMNS %d\n#define STEP_K %d\n#define THREAD_ROWS %d\n"
+        "#define MANY_SUMS\n#define BLOCK_ROWS %d\n#define BLOCK_COLUMNS %d\n#define STEP_K %d\n#define THREAD_ROWS "
+        "%d\n"
         "#define THREAD_COLUMNS %d\n#define A_K_CONTIGUOUS %d\n#define B_K_CONTIGUOUS %d\n#define B_COLUMN_UNIT %d\n"
         "#define FUSED_MULTIPLY_ADD 1\n",
         block_rows, block_columns, tuff__tuned(with, TUNABLE_matmul_local_step_k), thread_rows, thread_columns,
