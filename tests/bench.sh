@@ -85,9 +85,24 @@ go_through() {
     python3 check.py json 2 matmul slow slower || fail "$device: the peer's figures are not in the JSON"
 }
 
+# What CLBlast's tuners would leave: of two files about a kernel the faster one counts, and its parameters are named.
+tuned() {
+    device=$1
+    mkdir -p tuned empty
+    name='"precision": "32", "best_kernel": "Xgemm", "best_time"'
+    echo "{$name: \"1.5\", \"best_parameters\": \"GEMMK=nonsense\"}" >tuned/clblast_a.json
+    expect 1 "no such folder" "$tuff" bench matmul --quick --device "$device" --clblast-tuned nowhere
+    expect 1 "no results" "$tuff" bench matmul --quick --device "$device" --clblast-tuned empty
+    echo "{" >empty/clblast_b.json
+    expect 1 "clblast_b.json" "$tuff" bench matmul --quick --device "$device" --clblast-tuned empty
+    expect 1 "the parameters of Xgemm" "$tuff" bench matmul --quick --device "$device" --clblast-tuned tuned
+}
+
 first=$("$tuff" devices --json | sed -n 's/.*"selector": "\([^"]*\)".*/\1/p' | head -n 1)
 go_through reference "norms launch"
 [ "$first" = reference ] || go_through "$first" "matmul attention norms elementwise optimizer gpt launch"
+
+"$tuff" plan --summary --matmul clblast --device "$first" >/dev/null 2>&1 && tuned "$first"
 
 [ $failures -eq 0 ] || echo "$failures checks failed" >&2
 [ $failures -eq 0 ]

@@ -52,6 +52,8 @@ static cli_end parse(int count, char **arguments, bench *self)
         {"--markdown", CLI_TEXT, &self->markdown_path, "FILE", "tables for bench/results; - is the output", 0, 0, NULL},
         {"--peer", CLI_TEXTS, &self->peer_commands, "COMMAND",
          "a program that does the same works: see bench/peers; may be given several times", 0, 0, NULL},
+        {"--clblast-tuned", CLI_TEXT, &self->clblast_folder, "FOLDER",
+         "CLBlast with what its own tuners found: see bench/tune-clblast", 0, 0, NULL},
     };
     return cli_parse_all(&verb_bench, options, sizeof options / sizeof *options, count, arguments, &self->suites);
 }
@@ -80,6 +82,8 @@ static int open_all(bench *self)
         return cli_fail_library(&verb_bench, "the device's peak");
     if (bench_peers_start(self) != TUFF_OK)
         return cli_fail_library(&verb_bench, "the peer");
+    if (self->clblast_folder && bench_clblast_tune(self, self->clblast_folder) != TUFF_OK)
+        return cli_fail_library(&verb_bench, "--clblast-tuned");
     if (!self->markdown_path)
         return EXIT_DONE;
     self->markdown = strcmp(self->markdown_path, "-") == 0 ? stdout : fopen(self->markdown_path, "w");

@@ -73,7 +73,7 @@ typedef enum bench_format { BENCH_TEXT, BENCH_JSON } bench_format;
 
 typedef struct bench {
     cli_texts suites, shapes, skipped, peer_commands;
-    const char *device_name, *markdown_path;
+    const char *device_name, *markdown_path, *clblast_folder;
     int64_t round_count;
     bool quick, json;
     tuff_device *device;
@@ -122,6 +122,8 @@ tuff_status bench_blas_add(bench_work *work, const bench_product *of);
 const char *bench_blas_absence(void); /* NULL where it is there */
 /* bench_plan.c */
 const char *bench_clblast_absence(const bench *self);
+/* bench_clblast.c: CLBlast gets the parameters that its tuners left in the folder. */
+tuff_status bench_clblast_tune(const bench *self, const char *folder);
 
 /* bench_peer.c: other programs as contestants. */
 tuff_status bench_peers_start(bench *self);

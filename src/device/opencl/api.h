@@ -79,7 +79,8 @@ tuff_status tuff__cl_fail(cl_int error, const char *call);
     X(sgemm, CLBlastSgemm)                       \
     X(sgemv, CLBlastSgemv)                       \
     X(sgemm_batched, CLBlastSgemmStridedBatched) \
-    X(clear_cache, CLBlastClearCache)
+    X(clear_cache, CLBlastClearCache)            \
+    X(override, CLBlastOverrideParameters)
 
 /* Enumerations are ints of fixed values there; 0 is success. */
 typedef struct clblast_api {
@@ -94,6 +95,8 @@ typedef struct clblast_api {
                          size_t b_step, float beta, cl_mem c, size_t c_start, size_t c_line, size_t c_step,
                          size_t batches, cl_command_queue *queue, cl_event *event);
     int (*clear_cache)(void);
+    int (*override)(cl_device_id device, const char *kernel, int precision, size_t count, const char **names,
+                    const size_t *values);
 } clblast_api;
 extern clblast_api tuff__clblast;
 

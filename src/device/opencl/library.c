@@ -29,7 +29,7 @@ const char *tuff__cl_library_absence(driver_device *device)
     (void)device;
     tuff__once(&once, load);
     const clblast_api *all = &tuff__clblast;
-    return all->sgemm && all->sgemv && all->sgemm_batched && all->clear_cache
+    return all->sgemm && all->sgemv && all->sgemm_batched && all->clear_cache && all->override
                ? NULL
                : "CLBlast could not be opened (libclblast.so.1 with CLBlastSgemmStridedBatched; Debian: libclblast1)";
 }
