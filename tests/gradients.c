@@ -43,7 +43,7 @@ static bool is_varied(const problem *of, int operand)
 /* The case's graph, without its view: that is the kernels' affair. */
 static tuff_graph *build(const suite_case *of, tuff_tensor **operands, tuff_tensor **result)
 {
-    static const char *const names[SUITE_MAX_OPERANDS] = {"x", "y", "z"};
+    static const char *const names[SUITE_MAX_OPERANDS] = {"x", "y", "z", "w"};
     tuff_graph *graph = tuff_graph_create(device);
     assert_non_null(graph);
     for (int i = 0; i < of->operand_count; i++)
@@ -56,7 +56,7 @@ static tuff_graph *build(const suite_case *of, tuff_tensor **operands, tuff_tens
 
 static void write_values(const problem *of, reference_plan *plan)
 {
-    static const char *const names[SUITE_MAX_OPERANDS] = {"x", "y", "z"};
+    static const char *const names[SUITE_MAX_OPERANDS] = {"x", "y", "z", "w"};
     for (int i = 0; i < of->of->operand_count; i++)
         assert_int_equal(tuff__reference_write_double(plan, names[i], of->values[i]), TUFF_OK);
 }
@@ -77,7 +77,7 @@ static tuff_tensor *weigh(const suite_case *of, tuff_tensor *result, tuff_tensor
 /* The gradients that tuff_gradients derives, for all operands that have one. */
 static void derive(const problem *of, double *const *gradients)
 {
-    static const char *const names[SUITE_MAX_OPERANDS] = {"gx", "gy", "gz"};
+    static const char *const names[SUITE_MAX_OPERANDS] = {"gx", "gy", "gz", "gw"};
     tuff_tensor *operands[SUITE_MAX_OPERANDS] = {NULL}, *with[SUITE_MAX_OPERANDS], *made[SUITE_MAX_OPERANDS], *result;
     int indices[SUITE_MAX_OPERANDS], count = 0;
     tuff_graph *graph = build(of->of, operands, &result);
@@ -225,7 +225,8 @@ static bool is_differentiable(op_code op)
 {
     static const op_code without[] = {OP_FLOOR,         OP_LESS,         OP_EQUAL,        OP_AND,         OP_OR,
                                       OP_INPUT,         OP_ARRAY,        OP_CONSTANT,     OP_IOTA,        OP_RANDOM,
-                                      OP_ATTENTION_LSE, OP_ATTENTION_DQ, OP_ATTENTION_DK, OP_ATTENTION_DV};
+                                      OP_ATTENTION_LSE, OP_ATTENTION_DQ, OP_ATTENTION_DK, OP_ATTENTION_DV,
+                                      OP_ATTENTION_DB};
     for (size_t i = 0; i < sizeof without / sizeof without[0]; i++)
         if (op == without[i])
             return false;

@@ -70,7 +70,7 @@ static double random_value(const suite_operand *operand, uint32_t *state)
 
 double *suite_values(const suite_case *of, int operand, uint32_t seed)
 {
-    static const int divisors[SUITE_MAX_OPERANDS] = {EDGE_COUNT, 1, 5};
+    static const int divisors[SUITE_MAX_OPERANDS] = {EDGE_COUNT, 1, 5, 1};
     const suite_operand *from = &of->operands[operand];
     const int64_t count = tuff_shape_count(from->shape);
     double *values = tuff__calloc((size_t)count, sizeof *values);
@@ -102,7 +102,8 @@ static bool keeps_denormal_results(op_code op)
 
 static const char *operand_name(int operand)
 {
-    return operand == 0 ? "x" : operand == 1 ? "y" : "z";
+    static const char *const names[SUITE_MAX_OPERANDS] = {"x", "y", "z", "w"};
+    return names[operand];
 }
 
 static tuff_tensor *permuted_input(tuff_graph *graph, const char *name, tuff_dtype dtype, tuff_shape shape)

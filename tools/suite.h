@@ -23,7 +23,7 @@ typedef struct suite_operand {
     suite_fill fill;
 } suite_operand;
 
-#define SUITE_MAX_OPERANDS 3
+#define SUITE_MAX_OPERANDS 4
 
 /* One use of an op. */
 typedef struct suite_case suite_case;

@@ -181,13 +181,19 @@ BUILD(cumsum)
     return tuff_cumsum(x[0], of->parameter);
 }
 
-/* Variants: causal, all keys, a causal window of 5, a window of 3 that looks ahead; 4 more: scores times five. */
+/* Variants: causal, all keys, a causal window of 5, a window of 3 that looks ahead; 4 more: scores times five; 8 more:
+   without softmax; 16 more: with dropout. A fourth operand is the bias. */
 static tuff_tensor *attend(const suite_case *of, tuff_tensor *const *x)
 {
     static const int64_t windows[4] = {0, 0, 5, 3};
     const int variant = of->parameter & 3;
     const tuff_attention_options options = {
-        .causal = variant % 2 == 0, .window = windows[variant], .scale = of->parameter & 4 ? 5 : 0};
+        .causal = variant % 2 == 0,
+        .window = windows[variant],
+        .scale = of->parameter & 4 ? 5 : 0,
+        .no_softmax = (of->parameter & 8) != 0,
+        .bias = of->operand_count > 3 ? x[3] : NULL,
+        .dropout = of->parameter & 16 ? 0.3 : 0};
     return tuff__primitive_attention(x[0], x[1], x[2], &options);
 }
 
@@ -200,7 +206,8 @@ BUILD(attention)
 BUILD(attention_lse)
 {
     UNUSED;
-    return attend(of, x)->node->inputs[3];
+    const node *result = attend(of, x)->node;
+    return result->inputs[tuff__attention_inputs(OP_ATTENTION, result->attributes.options).lse];
 }
 
 /* The gradient of half the sum of squares with respect to the operand that the op is named after. */
@@ -210,7 +217,7 @@ BUILD(attention_gradient)
     tuff_tensor *result = attend(of, x), *gradient;
     tuff_tensor *half = tuff_constant(graph, tuff_tensor_dtype(result), 0.5);
     tuff_tensor *target = tuff_sum(tuff_mul(tuff_mul(result, result), half), (int[]){0, 1, 2, 3}, 4, false);
-    tuff_tensor *with = x[of->op == OP_ATTENTION_DQ ? 0 : of->op == OP_ATTENTION_DK ? 1 : 2];
+    tuff_tensor *with = x[of->op - OP_ATTENTION_DQ];
     return tuff_gradients(target, &with, 1, &gradient) == TUFF_OK ? gradient : target;
 }
 
@@ -382,7 +389,16 @@ static bool other_row(int index, special_row *out)
         ATTENTION(code, name, 2, 1, 35, 131, 2, 2, 32, 48), ATTENTION(code, name, 3, 1, 65, 66, 2, 1, 12, 8),     \
         VIEWED(code, 0, name, 3, VIEW_PERMUTED, VALUES(S(2, 9, 4, 8)), VALUES(S(2, 9, 2, 8)),                     \
                VALUES(S(2, 9, 2, 8))),                                                                            \
-        ATTENTION(code, name, 0, 1, 3, 3, 1, 1, 3, 1)
+        ATTENTION(code, name, 0, 1, 3, 3, 1, 1, 3, 1), BIASED(code, name)
+
+/* The same with a bias: of its own for each score, shared by heads, by batches and heads, and by queries too. */
+#define WITH_BIAS(code, name, parameter, b, t, s, h, g, d, e, ...)                                         \
+    ROW(code, parameter, name, 4, VALUES(S(b, t, h, d)), VALUES(S(b, s, g, d)), VALUES(S(b, s, g, e)), \
+        VALUES(S(__VA_ARGS__)))
+#define BIASED(code, name)                                                                                          \
+    WITH_BIAS(code, name, 0, 2, 7, 7, 2, 2, 8, 8, 2, 2, 7, 7), WITH_BIAS(code, name, 1, 2, 3, 5, 4, 2, 2, 3, 4, 3, 5), \
+        WITH_BIAS(code, name, 2, 1, 35, 131, 2, 2, 8, 4, 1, 35, 131),                                               \
+        WITH_BIAS(code, name, 0, 2, 33, 64, 2, 1, 5, 3, 2, 1, 1, 64), WITH_BIAS(code, name, 3, 2, 66, 40, 2, 1, 4, 4, 40)
 
 static bool attention_row(int index, special_row *out)
 {
@@ -392,6 +408,7 @@ static bool attention_row(int index, special_row *out)
         ATTENTIONS(ATTENTION_DQ, attention_gradient),
         ATTENTIONS(ATTENTION_DK, attention_gradient),
         ATTENTIONS(ATTENTION_DV, attention_gradient),
+        BIASED(ATTENTION_DB, attention_gradient),
     };
     if (index >= (int)(sizeof rows / sizeof rows[0]))
         return false;
@@ -413,6 +430,7 @@ static bool takes_dtype(op_code op, tuff_dtype dtype)
     case OP_ATTENTION_DQ:
     case OP_ATTENTION_DK:
     case OP_ATTENTION_DV:
+    case OP_ATTENTION_DB:
         return tuff__dtype_is_float(dtype);
     case OP_IOTA:
         return dtype == TUFF_I32;

@@ -49,6 +49,7 @@ COMPOSITE(attention_causal, tuff_attention(x[0], x[1], x[2], &(tuff_attention_op
 COMPOSITE(attention_linear, tuff_attention(x[0], x[1], x[2],
                                            &(tuff_attention_options){.causal = true, .no_softmax = true, .scale = 0.7}))
 COMPOSITE(attention_bias, tuff_attention(x[0], x[1], tuff_neg(x[1]), &(tuff_attention_options){.bias = x[2]}))
+COMPOSITE(attention_key_bias, tuff_attention(x[0], x[0], x[1], &(tuff_attention_options){.causal = true, .bias = x[2]}))
 COMPOSITE(cross_entropy, tuff_cross_entropy(x[0], x[1], -100, 0))
 COMPOSITE(cross_entropy_smoothed, tuff_cross_entropy(x[0], x[1], 2, 0.1))
 COMPOSITE(mean_squared_error, tuff_mse(x[0], x[1]))
@@ -84,6 +85,7 @@ bool suite_composite_at(int index, tuff_dtype dtype, suite_case *out)
         ROW(attention_causal, 3, F(2, 4, 1, 2), F(2, 3, 1, 2), F(2, 3, 1, 2)),
         ROW(attention_linear, 3, F(1, 3, 2, 2), F(1, 3, 2, 2), F(1, 3, 2, 3)),
         ROW(attention_bias, 3, F(1, 3, 4, 2), F(1, 3, 2, 2), F(4, 3, 3)),
+        ROW(attention_key_bias, 3, F(2, 4, 2, 3), F(2, 4, 2, 2), F(2, 1, 1, 4)),
         ROW(cross_entropy, 2, F(4, 5), I(0, 4, 4)), ROW(cross_entropy_smoothed, 2, F(6, 5), I(0, 4, 6)),
         ROW(mean_squared_error, 2, F(3, 4), F(3, 4)), ROW(many_uses, 1, F(4)),
     };

@@ -67,7 +67,7 @@ typedef struct tuff_attention_options {
     bool causal;       /* query i sees keys j <= i + Tk - Tq */
     int64_t window;    /* > 0: also j > i + Tk - Tq - window */
     bool no_softmax;   /* masked scores count 0 */
-    tuff_tensor *bias; /* [Tq,Tk], [H,Tq,Tk] or [B,H,Tq,Tk], added to the scores; NULL: none */
+    tuff_tensor *bias; /* added to the scores: q's dtype, whatever broadcasts to [B,H,Tq,Tk] and ends in Tk; or NULL */
     double dropout;    /* on the probabilities */
     uint32_t reserved[8];
 } tuff_attention_options;

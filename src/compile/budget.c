@@ -85,7 +85,7 @@ static double cost_of(const rewrite *with, const node *at)
 /* A kernel computes attention and its log-sum-exp together: they are copied together. */
 static bool must_follow(const node *reader, int input)
 {
-    return reader->op == OP_ATTENTION && input == 3;
+    return reader->op == OP_ATTENTION && input == tuff__attention_inputs(reader->op, reader->attributes.options).lse;
 }
 
 /* What a copy of the node at `late` costs beyond the copies there are; with `mark` it is one of them from now on. */

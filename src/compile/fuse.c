@@ -44,12 +44,19 @@ static struct task task_of(const node *at)
     return task;
 }
 
+/* The log-sum-exp that a result is made of; NULL where it is made of none. */
+static const node *lse_of(const node *at)
+{
+    const int input = at->op == OP_ATTENTION ? tuff__attention_inputs(at->op, at->attributes.options).lse : -1;
+    return input < 0 ? NULL : at->inputs[input]->node;
+}
+
 /* The node that leads an attention task: for a log-sum-exp the first result that is made of it. Nothing that this
    result depends on needs the log-sum-exp. */
 static const node *leader_of(const struct fusion *fusion, const node *at)
 {
     for (int i = at->id + 1; i < fusion->graph->node_count && at->op == OP_ATTENTION_LSE; ++i)
-        if (fusion->graph->nodes[i]->op == OP_ATTENTION && fusion->graph->nodes[i]->inputs[3]->node == at)
+        if (lse_of(fusion->graph->nodes[i]) == at)
             return fusion->graph->nodes[i];
     return at;
 }
@@ -57,9 +64,10 @@ static const node *leader_of(const struct fusion *fusion, const node *at)
 /* Gradients of one attention differ in nothing but their op. */
 static bool are_siblings(const node *a, const node *b)
 {
-    bool same = a->input_count == b->input_count && tuff__op_is_attention(b->op) && a->op != OP_ATTENTION &&
-                b->op != OP_ATTENTION && a->attributes.value == b->attributes.value &&
-                a->attributes.start[0] == b->attributes.start[0] && a->attributes.start[1] == b->attributes.start[1];
+    const op_attributes *x = &a->attributes, *y = &b->attributes;
+    bool same = a->input_count == b->input_count && tuff__op_is_attention(b->op) && b->op >= OP_ATTENTION_DQ &&
+                x->value == y->value && x->start[0] == y->start[0] && x->start[1] == y->start[1] &&
+                x->options == y->options && x->dropout == y->dropout && x->seed == y->seed && x->ordinal == y->ordinal;
     for (int i = 0; i < a->input_count && same; ++i)
         same = a->inputs[i] == b->inputs[i];
     return same;
@@ -69,7 +77,7 @@ static bool are_siblings(const node *a, const node *b)
 static bool follows(const struct fusion *fusion, const node *leader, const node *at)
 {
     if (leader->op == OP_ATTENTION)
-        return at == leader->inputs[3]->node && leader_of(fusion, at) == leader;
+        return at == lse_of(leader) && leader_of(fusion, at) == leader;
     return leader->op != OP_ATTENTION_LSE && are_siblings(leader, at);
 }
 

@@ -33,7 +33,7 @@ typedef struct launch {
     uint32_t local_size;
     int private_bytes;      /* of a row that an item may keep, as assemble.h says */
     uint32_t subgroup_size; /* that the body needs; 0: any */
-    char defines[2048];
+    char defines[3072];
     int64_t fixed[MAX_FIXED];
     int fixed_buffer[MAX_FIXED]; /* chain buffer whose element offset is added, or -1 */
     int fixed_count;

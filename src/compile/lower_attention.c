@@ -108,6 +108,78 @@ void tuff__attention_whole(const lowered *with, launch *of, int id, int64_t widt
     of->fixed_count -= 3;
 }
 
+void tuff__attention_operand(const attention *of, launch *to, const attention_rows *operand, const char *letter,
+                             text *defines)
+{
+    if (operand->id < 0)
+        tuff__attention_parameters(to, (int64_t[]){0, 0, 0, 0}, 4);
+    else
+        tuff__attention_rows(of->with, to, operand, letter, false, defines);
+}
+
+/* A bias or its gradient, [B or 1, H or 1, T or 1, S], as a kernel addresses it: what is shared has no stride. */
+static attention_rows bias_rows(int id, const view *layout)
+{
+    return (attention_rows){.id = id,
+                            .offset = layout->offset,
+                            .batch = layout->extent[0] == 1 ? 0 : layout->stride[0],
+                            .row = layout->extent[2] == 1 ? 0 : layout->stride[2],
+                            .head = layout->extent[1] == 1 ? 0 : layout->stride[1]};
+}
+
+static void add_bias(const attention *of, launch *to, const tuff_tensor *bias, text *defines)
+{
+    view layout;
+    const node *missing = NULL;
+    const node *base = tuff__operand_view(of->with->fusion, bias, &layout, &missing);
+    const attention_rows rows = bias_rows(base->id, &layout);
+    tuff__attention_rows(of->with, to, &rows, "B", false, defines);
+    tuff__text_add(defines, "#define LOADI_B(i) LOADI_%s(b%d, i)\n", tuff_dtype_name(of->with->buffers[base->id].dtype),
+                   use_buffer(of->with, to, base->id, true, false));
+}
+
+static void add_step(const attention *of, launch *to, const tuff_tensor *step, text *defines)
+{
+    view layout;
+    const node *missing = NULL;
+    const node *base = tuff__operand_view(of->with->fusion, step, &layout, &missing);
+    const int buffer = use_buffer(of->with, to, base->id, true, false);
+    add_parameter(to, layout.offset, buffer);
+    tuff__text_add(defines, "#define STEP_NUMBER LOAD_i32(b%d, step_base)\n#define DRAW RANDOM_v\n", buffer);
+}
+
+void tuff__attention_options(const attention *of, launch *to, text *defines)
+{
+    const node *core = of->task->core;
+    const op_attributes *how = &core->attributes;
+    const attention_inputs at = tuff__attention_inputs(core->op, how->options);
+    if (at.bias >= 0)
+        add_bias(of, to, core->inputs[at.bias], defines);
+    else
+        tuff__attention_parameters(to, (int64_t[]){0, 0, 0, 0}, 4);
+    if (at.step >= 0)
+        add_step(of, to, core->inputs[at.step], defines);
+    else
+        add_parameter(to, 0, -1);
+    const int64_t dropout[] = {(int32_t)how->seed, (int32_t)how->ordinal, tuff__attention_float(how->dropout),
+                               tuff__attention_float(1 / (1 - how->dropout))};
+    tuff__attention_parameters(to, dropout, 4);
+    tuff__text_add(defines, "#define BIAS %d\n#define DROPOUT %d\n#define SOFTMAX %d\n", at.bias >= 0, at.step >= 0,
+                   (how->options & ATTENTION_NO_SOFTMAX) == 0);
+}
+
+void tuff__attention_bias_result(const attention *of, launch *to, int id, text *defines)
+{
+    if (id < 0) {
+        tuff__attention_parameters(to, (int64_t[]){0, 0, 0, 0, 0, 0, 0}, 7);
+        return;
+    }
+    const view layout = tuff__fusion_layout(of->with->fusion, of->with->fusion->graph->nodes[id]);
+    const attention_rows rows = bias_rows(id, &layout);
+    tuff__attention_rows(of->with, to, &rows, "DB", true, defines);
+    tuff__attention_parameters(to, layout.extent, 3);
+}
+
 void tuff__attention_result(const attention *of, launch *to, int id, const char *letter, text *defines)
 {
     if (id < 0) {
@@ -201,9 +273,10 @@ static tuff_status lower_forward(const attention *of)
     const int64_t items = of->batches * of->q.heads * blocks;
     int packed, lse = tuff__attention_root(of->task, OP_ATTENTION_LSE);
     TRY(pack(of, &of->k, panel, &packed));
-    if (lse < 0)
+    const bool softmax = (band->options & ATTENTION_NO_SOFTMAX) == 0;
+    if (lse < 0 && softmax)
         lse = tuff__buffer_add(with, TUFF_F32, of->batches * of->q.count * of->q.heads);
-    launch *made = lse < 0 ? NULL : tuff__launch_add(with, "attention_register", WALK_MATMUL, of->index);
+    launch *made = lse < 0 && softmax ? NULL : tuff__launch_add(with, "attention_register", WALK_MATMUL, of->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
@@ -217,6 +290,7 @@ static tuff_status lower_forward(const attention *of)
     tuff__attention_whole(with, made, packed, panel, "K", false, &defines);
     tuff__attention_result(of, made, result, "R", &defines);
     tuff__attention_whole(with, made, lse, 1, "L", true, &defines);
+    tuff__attention_options(of, made, &defines);
     tuff__text_add(&defines,
                    "#define TILE_ROWS %d\n#define BLOCK_ROWS %d\n#define PANEL_VECTORS %d\n#define TILE_COLUMNS %d\n"
                    "#define ROW_TAIL %d\n#define VALUE_TAIL %d\n#define RESULT %d\n",
@@ -233,8 +307,9 @@ static tuff_status lower_forward(const attention *of)
 typedef struct backward {
     int64_t rows, block, panel, tile_keys; /* panel: vectors of keys */
     int packed_k, packed_v;
+    int64_t owners; /* batches and heads of keys, or of the bias */
     int64_t key_parts, panels_each, query_parts, rows_each;
-    bool dq, dk, dv;
+    bool dq, dk, dv, db;
 } backward;
 
 static int64_t panels_of(const attention *of, const backward *use)
@@ -249,8 +324,8 @@ static void add_backward_buffers(const attention *of, launch *made, const backwa
     tuff__attention_rows(with, made, &of->q, "Q", false, defines);
     tuff__attention_rows(with, made, &of->k, "K", false, defines);
     tuff__attention_rows(with, made, &of->upstream, "G", false, defines);
-    tuff__attention_rows(with, made, &of->lse, "L", false, defines);
-    tuff__attention_rows(with, made, &of->sums, "S", false, defines);
+    tuff__attention_operand(of, made, &of->lse, "L", defines);
+    tuff__attention_operand(of, made, &of->sums, "S", defines);
     tuff__attention_whole(with, made, use->packed_k, panel, "PK", false, defines);
     tuff__attention_whole(with, made, use->packed_v, panel, "PV", false, defines);
     const int dq = use->dq ? tuff__attention_root(of->task, OP_ATTENTION_DQ) : -1;
@@ -259,12 +334,15 @@ static void add_backward_buffers(const attention *of, launch *made, const backwa
     tuff__attention_result(of, made, dk, "DK", defines);
     const int dv = use->dv ? tuff__attention_root(of->task, OP_ATTENTION_DV) : -1;
     tuff__attention_result(of, made, dv, "DV", defines);
+    const int db = use->db ? tuff__attention_root(of->task, OP_ATTENTION_DB) : -1;
+    tuff__attention_bias_result(of, made, db, defines);
+    tuff__attention_options(of, made, defines);
 }
 
 static tuff_status launch_backward(const attention *of, const backward *use)
 {
     const op_attributes *band = &of->task->core->attributes;
-    const int64_t items = of->batches * of->k.heads * use->key_parts * use->query_parts;
+    const int64_t items = use->owners * use->key_parts * use->query_parts;
     launch *made = tuff__launch_add(of->with, "attention_backward_register", WALK_MATMUL, of->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
@@ -272,23 +350,23 @@ static tuff_status launch_backward(const attention *of, const backward *use)
     tuff__attention_parameters(made,
                                (int64_t[]){of->q.count, of->k.count, of->q.heads, of->k.heads, of->q.width, of->v.width,
                                            panels_of(of, use), use->key_parts, use->panels_each, use->query_parts,
-                                           use->rows_each, items, band->start[0], band->start[1],
-                                           tuff__attention_float(band->value)},
-                               15);
+                                           use->rows_each, items, of->batches, band->start[0],
+                                           band->start[1], tuff__attention_float(band->value)},
+                               16);
     add_backward_buffers(of, made, use, &defines);
     const int most = tuff__tuned(of->with, TUNABLE_attention_register_tile_columns);
     tuff__text_add(&defines,
                    "#define TILE_ROWS %d\n#define BLOCK_ROWS %d\n#define PANEL_VECTORS %d\n#define TILE_KEYS %d\n"
                    "#define KEY_COLUMNS %d\n#define VALUE_COLUMNS %d\n#define ROW_TAIL %d\n#define LANE_TAIL %d\n"
-                   "#define KEY_TAIL %d\n#define VALUE_TAIL %d\n#define DQ %d\n#define DK %d\n#define DV %d\n",
+                   "#define KEY_TAIL %d\n#define VALUE_TAIL %d\n#define DQ %d\n#define DK %d\n#define DV %d\n#define DB %d\n",
                    (int)use->rows, (int)use->block, (int)use->panel, (int)use->tile_keys,
                    choose_columns(of->q.width, of->vec, most), choose_columns(of->v.width, of->vec, most),
                    of->q.count % use->rows != 0, of->k.count % use->tile_keys != 0, of->q.width % of->vec != 0,
-                   of->v.width % of->vec != 0, use->dq, use->dk, use->dv);
+                   of->v.width % of->vec != 0, use->dq, use->dk, use->dv, use->db);
     made->vec = of->vec;
     made->local_size = (uint32_t)tuff__tuned(of->with, TUNABLE_attention_register_local_size);
     made->groups = (uint64_t)tuff__divide_up(items, made->local_size);
-    const double products = 1.0 + (use->dq || use->dk) + use->dq + use->dk + use->dv;
+    const double products = 1.0 + (use->dq || use->dk || use->db) + use->dq + use->dk + use->dv;
     made->operations = products * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width);
     return tuff__keep_defines(made, &defines);
 }
@@ -303,6 +381,41 @@ static bool takes_one_pass(const attention *of, const backward *use)
     return units > 0 && items * 7 >= tuff__divide_up(items, units) * units * 5;
 }
 
+/* Queries and keys each by items of their own. */
+static tuff_status lower_in_two_passes(const attention *of, const backward *whole)
+{
+    if (whole->dq) {
+        backward queries = *whole;
+        queries.dk = queries.dv = false;
+        queries.query_parts = whole->rows_each / whole->block;
+        queries.rows_each = whole->block;
+        TRY(launch_backward(of, &queries));
+    }
+    backward keys = *whole;
+    keys.dq = false;
+    keys.key_parts = whole->panels_each;
+    keys.panels_each = 1;
+    return keys.dk || keys.dv ? launch_backward(of, &keys) : TUFF_OK;
+}
+
+/* The gradient of the bias: an item owns a block of its queries by a panel of keys, and passes over all that share
+   them. */
+static tuff_status lower_bias(const attention *of, const backward *whole, int root)
+{
+    const int64_t *extent = of->with->fusion->graph->nodes[root]->outputs[0].shape.extent;
+    backward bias = *whole;
+    bias.dq = bias.dk = bias.dv = false;
+    bias.db = true;
+    bias.owners = extent[0] * extent[1];
+    bias.key_parts = whole->panels_each;
+    bias.panels_each = 1;
+    if (extent[2] > 1) {
+        bias.query_parts = whole->rows_each / whole->block;
+        bias.rows_each = whole->block;
+    }
+    return launch_backward(of, &bias);
+}
+
 static tuff_status lower_backward(const attention *of)
 {
     const lowered *with = of->with;
@@ -310,33 +423,36 @@ static tuff_status lower_backward(const attention *of)
     backward use = {.rows = of->q.count < tile_rows ? of->q.count : tile_rows,
                     .panel = tuff__tuned(with, TUNABLE_attention_register_panel),
                     .tile_keys = of->vec < 8 ? 4 : 8,
+                    .owners = of->batches * of->k.heads,
+                    .key_parts = 1,
+                    .query_parts = 1,
                     .dq = tuff__attention_root(of->task, OP_ATTENTION_DQ) >= 0,
                     .dk = tuff__attention_root(of->task, OP_ATTENTION_DK) >= 0,
                     .dv = tuff__attention_root(of->task, OP_ATTENTION_DV) >= 0};
     const int64_t block = tuff__tuned(with, TUNABLE_attention_register_backward_rows);
+    const int bias = tuff__attention_root(of->task, OP_ATTENTION_DB);
     use.block = tuff__divide_up(block < of->q.count ? block : of->q.count, use.rows) * use.rows;
+    use.panels_each = panels_of(of, &use);
+    use.rows_each = tuff__divide_up(of->q.count, use.block) * use.block;
     TRY(pack(of, &of->k, use.panel * of->vec, &use.packed_k));
     TRY(pack(of, &of->v, use.panel * of->vec, &use.packed_v));
-    const backward whole = {.key_parts = 1,
-                            .panels_each = panels_of(of, &use),
-                            .query_parts = 1,
-                            .rows_each = tuff__divide_up(of->q.count, use.block) * use.block};
-    use.key_parts = use.query_parts = 1;
-    use.panels_each = whole.panels_each;
-    use.rows_each = whole.rows_each;
     if (takes_one_pass(of, &use))
-        return launch_backward(of, &use);
-    if (use.dq) {
-        backward queries = use;
-        queries.dk = queries.dv = false;
-        queries.query_parts = whole.rows_each / use.block;
-        queries.rows_each = use.block;
-        TRY(launch_backward(of, &queries));
-    }
-    use.dq = false;
-    use.key_parts = whole.panels_each;
-    use.panels_each = 1;
-    return use.dk || use.dv ? launch_backward(of, &use) : TUFF_OK;
+        TRY(launch_backward(of, &use));
+    else
+        TRY(lower_in_two_passes(of, &use));
+    return bias < 0 ? TUFF_OK : lower_bias(of, &use, bias);
+}
+
+/* The operands of the backward pass besides q, k and v. */
+static void find_upstream(attention *of)
+{
+    const node *core = of->task->core;
+    const attention_inputs at = tuff__attention_inputs(core->op, core->attributes.options);
+    of->upstream = operand_rows(of->with, core->inputs[at.upstream]);
+    if (at.lse >= 0)
+        of->lse = operand_rows(of->with, core->inputs[at.lse]);
+    if (at.sums >= 0)
+        of->sums = operand_rows(of->with, core->inputs[at.sums]);
 }
 
 tuff_status tuff__lower_attention(lowered *with, int index)
@@ -349,13 +465,11 @@ tuff_status tuff__lower_attention(lowered *with, int index)
                     .q = operand_rows(with, core->inputs[0]),
                     .k = operand_rows(with, core->inputs[1]),
                     .batches = core->inputs[0]->shape.extent[0]};
-    of.v = core->input_count > 2 ? operand_rows(with, core->inputs[2]) : of.k;
+    of.v = core->op == OP_ATTENTION_LSE ? of.k : operand_rows(with, core->inputs[2]);
+    of.lse.id = of.sums.id = -1;
     const bool forward = core->op == OP_ATTENTION || core->op == OP_ATTENTION_LSE;
-    if (!forward) {
-        of.lse = operand_rows(with, core->inputs[3]);
-        of.upstream = operand_rows(with, core->inputs[4]);
-        of.sums = operand_rows(with, core->inputs[5]);
-    }
+    if (!forward)
+        find_upstream(&of);
     if (!tuff__uses_registers(with))
         return tuff__lower_attention_local(&of);
     of.vec = choose_vector(with, forward ? of.v.width : of.q.width, of.v.width);

@@ -16,7 +16,7 @@ typedef struct attention {
     lowered *with;
     int index;
     const struct task *task;
-    attention_rows q, k, v, lse, upstream, sums;
+    attention_rows q, k, v, lse, upstream, sums; /* without softmax there are no lse and sums: their id is -1 */
     int64_t batches;
     int vec;
 } attention;
@@ -27,14 +27,22 @@ int tuff__attention_root(const struct task *task, op_code op);
 void tuff__attention_parameters(launch *of, const int64_t *values, int count);
 /* A scale as the parameter that holds its bits. */
 int64_t tuff__attention_float(double value);
+/* What the options want, at the end of a body's parameters: the address of the bias (4), the step's, seed, ordinal, the
+   threshold and the factor of dropout; the macros BIAS, DROPOUT and SOFTMAX, and those that read bias and step. */
+void tuff__attention_options(const attention *of, launch *to, text *defines);
 /* Four parameters, and the macros LOAD_X, LOADV_X, and where it is written STORE_X and STOREV_X. */
 void tuff__attention_rows(const lowered *with, launch *of, const attention_rows *operand, const char *letter,
                           bool written, text *defines);
+/* Like tuff__attention_rows for a tensor that is only read; an id of -1: the parameters alone. */
+void tuff__attention_operand(const attention *of, launch *to, const attention_rows *operand, const char *letter,
+                             text *defines);
 /* A contiguous buffer of lines of that width: one parameter. An id of -1: the parameter alone. */
 void tuff__attention_whole(const lowered *with, launch *of, int id, int64_t width, const char *letter, bool written,
                            text *defines);
 /* A result that the kernel computes into: four parameters, and the macros. An id of -1: the parameters alone. */
 void tuff__attention_result(const attention *of, launch *to, int id, const char *letter, text *defines);
+/* The gradient of the bias, likewise, and the extents of its first three axes. */
+void tuff__attention_bias_result(const attention *of, launch *to, int id, text *defines);
 /* Multiply-adds of one product over the pairs of queries and keys that the band lets through. */
 double tuff__attention_pairs(const attention *of);
 /* The launches of devices with local memory. */

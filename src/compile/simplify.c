@@ -36,7 +36,8 @@ static bool same_attributes(op_code op, const op_attributes *a, const op_attribu
     return a->axes == b->axes && a->axis == b->axis && memcmp(a->order, b->order, sizeof a->order) == 0 &&
            memcmp(a->start, b->start, sizeof a->start) == 0 && memcmp(a->step, b->step, sizeof a->step) == 0 &&
            memcmp(&a->value, &b->value, sizeof a->value) == 0 && a->array == b->array && a->name == b->name &&
-           a->seed == b->seed && a->ordinal == b->ordinal;
+           a->seed == b->seed && a->ordinal == b->ordinal && a->options == b->options &&
+           memcmp(&a->dropout, &b->dropout, sizeof a->dropout) == 0;
 }
 
 static bool same_node(const node *a, op_code op, tuff_dtype dtype, const tuff_shape *shape, tuff_tensor *const *inputs,

@@ -48,9 +48,13 @@ tuff_tensor *tuff__swap_axes(tuff_tensor *x, int a, int b);
 /* Marks a value that nothing else uses yet: tuff_gradients treats it as a constant. Answers it. */
 tuff_tensor *tuff__stop_gradient(tuff_tensor *tensor);
 
-/* The attention primitive of operands whose shapes fit and have elements: query i sees key j where first <= j - i <=
-   last. */
-tuff_tensor *tuff__attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, double scale, int64_t first, int64_t last);
+/* What attention works on; bias, of four axes, may be NULL. */
+typedef struct attention_operands {
+    tuff_tensor *q, *k, *v, *bias;
+} attention_operands;
+/* The attention primitive of operands whose shapes fit and have elements. Of the options, value (the scale), start (the
+   band), ATTENTION_NO_SOFTMAX and dropout are read. */
+tuff_tensor *tuff__attention(const attention_operands *of, const op_attributes *options);
 tuff_tensor *tuff__attention_gradient(const node *of, tuff_tensor *upstream, int input);
 /* tuff_attention made of other ops, whatever the options, and as the primitive where that can serve, whatever the
    device. */

@@ -188,6 +188,16 @@ static tuff_tensor *per_head(tuff_tensor *x, const heads *of, bool is_query, boo
     return tuff_permute(grouped, (int[]){0, 2, 3, 1, 4});
 }
 
+static bool bias_fits(const tuff_tensor *bias, const heads *of)
+{
+    const int64_t want[4] = {of->batch, of->heads, of->queries, of->keys};
+    const int rank = bias->shape.rank;
+    bool fits = rank >= 1 && rank <= 4 && bias->shape.extent[rank - 1] == of->keys;
+    for (int i = 0; fits && i < rank; i++)
+        fits = bias->shape.extent[i] == want[4 - rank + i] || bias->shape.extent[i] == 1;
+    return fits;
+}
+
 static bool options_are_legal(tuff_graph *graph, const tuff_tensor *q, const heads *of,
                               const tuff_attention_options *options)
 {
@@ -199,24 +209,37 @@ static bool options_are_legal(tuff_graph *graph, const tuff_tensor *q, const hea
         tuff__graph_fail(graph, TUFF_E_DTYPE, "attention: %s %s: the bias %s %s has another dtype",
                          tuff_dtype_name(q->dtype), SHAPE_TEXT(q->shape), tuff_dtype_name(bias->dtype),
                          SHAPE_TEXT(bias->shape));
-    const int64_t want[4] = {of->batch, of->heads, of->queries, of->keys};
-    bool fits = !bias || (bias->shape.rank >= 2 && bias->shape.rank <= 4);
-    for (int i = 0; fits && bias && i < bias->shape.rank; i++)
-        fits = bias->shape.extent[i] == want[4 - bias->shape.rank + i];
-    if (!fits)
-        tuff__graph_fail(graph, TUFF_E_SHAPE, "attention: %s: the bias %s is not [Tq,Tk], [H,Tq,Tk] or [B,H,Tq,Tk]",
-                         SHAPE_TEXT(q->shape), SHAPE_TEXT(bias->shape));
+    if (bias && !bias_fits(bias, of))
+        tuff__graph_fail(graph, TUFF_E_SHAPE,
+                         "attention: %s: the bias %s does not broadcast to [B,H,Tq,Tk] = [%lld,%lld,%lld,%lld], whose "
+                         "last axis it must have whole",
+                         SHAPE_TEXT(q->shape), SHAPE_TEXT(bias->shape), (long long)of->batch, (long long)of->heads,
+                         (long long)of->queries, (long long)of->keys);
+    if (!(options->dropout >= 0 && options->dropout <= 1))
+        tuff__graph_fail(graph, TUFF_E_USAGE, "attention: %s: the dropout probability %g is not in 0 to 1",
+                         SHAPE_TEXT(q->shape), options->dropout);
     return graph->status == TUFF_OK;
+}
+
+/* The bias with all four axes. */
+static tuff_tensor *whole_bias(tuff_tensor *bias)
+{
+    tuff_shape shape = {.rank = 4, .extent = {1, 1, 1, 1}};
+    for (int i = 0; i < bias->shape.rank; i++)
+        shape.extent[4 - bias->shape.rank + i] = bias->shape.extent[i];
+    return bias->shape.rank == 4 ? bias : tuff_reshape(bias, shape);
 }
 
 /* The bias in the shape that scores have: their heads may be split in groups. */
 static tuff_tensor *split_bias(tuff_tensor *bias, const heads *of)
 {
-    if (bias->shape.rank == 2 || of->shared == 1)
+    bias = whole_bias(bias);
+    const int64_t *extent = bias->shape.extent;
+    const bool each = extent[1] != 1;
+    if (of->shared == 1)
         return bias;
-    if (bias->shape.rank == 3)
-        return tuff_reshape(bias, TUFF_SHAPE(of->groups, of->shared, of->queries, of->keys));
-    return tuff_reshape(bias, TUFF_SHAPE(of->batch, of->groups, of->shared, of->queries, of->keys));
+    return tuff_reshape(
+        bias, TUFF_SHAPE(extent[0], each ? of->groups : 1, each ? of->shared : 1, extent[2], extent[3]));
 }
 
 /* bool [Tq,Tk]: the keys that each query sees; NULL where it sees all. Symbolic: never a table in memory. */
@@ -277,13 +300,19 @@ static tuff_tensor *attend(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const
     int64_t first = -of->queries;
     if (options->window > 0 && shift - options->window + 1 > first)
         first = shift - options->window + 1;
-    return tuff__attention(q, k, v, scale, first, options->causal ? shift : of->keys);
+    const attention_operands operands = {q, k, v, options->bias ? whole_bias(options->bias) : NULL};
+    if (operands.bias && !tuff__is_sound(operands.bias))
+        return operands.bias;
+    return tuff__attention(&operands, &(op_attributes){.value = scale,
+                                                       .start = {first, options->causal ? shift : of->keys},
+                                                       .options = options->no_softmax ? ATTENTION_NO_SOFTMAX : 0,
+                                                       .dropout = options->dropout});
 }
 
-/* What the primitive has no kernels for. */
+/* What the primitive has no kernels for, or no need of. */
 static bool needs_composite(const heads *of, const tuff_attention_options *options)
 {
-    return options->bias || options->dropout != 0 || options->no_softmax || of->key_width == 0;
+    return options->dropout != 0 || options->no_softmax || of->key_width == 0;
 }
 
 /* Bytes of scores up to which devices that are quicker without the primitive may keep them. */

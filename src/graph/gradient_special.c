@@ -183,6 +183,7 @@ tuff_tensor *tuff__special_gradient(const node *of, tuff_tensor *upstream, int i
     case OP_ATTENTION_DQ:
     case OP_ATTENTION_DK:
     case OP_ATTENTION_DV:
+    case OP_ATTENTION_DB:
         return fail_second_gradient(of);
     default:
         return NULL;

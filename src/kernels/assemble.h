@@ -5,7 +5,7 @@
 
 #include "kernels/emit.h"
 
-#define MAX_FIXED 64
+#define MAX_FIXED 80
 
 typedef struct assembly_request {
     const char *body;         /* "map": src/kernels/map.k */

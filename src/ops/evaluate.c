@@ -48,14 +48,16 @@ static uint32_t threefry(uint32_t key0, uint32_t key1, uint32_t counter0, uint32
     return x;
 }
 
-/* 24 bits of each block's first word: what f32 holds exactly in [0, 1). */
+/* 24 bits of the block's first word: what f32 holds exactly in [0, 1). */
+double tuff__draw(const op_attributes *of, int64_t index, double step)
+{
+    return (double)(threefry(of->seed, of->ordinal, (uint32_t)index, (uint32_t)(int32_t)step) >> 8) / 16777216.0;
+}
+
 static void draw_random(const evaluation *e, int64_t count)
 {
-    uint32_t step = (uint32_t)(int32_t)e->inputs[0][0];
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t bits = threefry(e->attributes->seed, e->attributes->ordinal, (uint32_t)i, step);
-        e->value[i] = (double)(bits >> 8) / 16777216.0;
-    }
+    for (int64_t i = 0; i < count; i++)
+        e->value[i] = tuff__draw(e->attributes, i, e->inputs[0][0]);
 }
 
 void tuff__evaluate_source(const evaluation *e, int64_t count)
@@ -95,6 +97,7 @@ static tuff_status evaluate_reduction(const evaluation *e, int64_t count)
     case OP_ATTENTION_DQ:
     case OP_ATTENTION_DK:
     case OP_ATTENTION_DV:
+    case OP_ATTENTION_DB:
         return tuff__evaluate_attention(e, count);
     default:
         return FAIL(TUFF_E_USAGE, "%s: has no value of its own", tuff__op_info(e->op)->name);

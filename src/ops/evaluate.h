@@ -35,6 +35,9 @@ tuff_status tuff__evaluate_scatter_add(const evaluation *e, int64_t count);
 void tuff__evaluate_cumsum(const evaluation *e, int64_t count);
 tuff_status tuff__evaluate_attention(const evaluation *e, int64_t count); /* all its ops */
 
+/* A random number in [0, 1) of element index, by the seed and ordinal of the attributes. */
+double tuff__draw(const op_attributes *of, int64_t index, double step);
+
 /* The value that 32-bit arithmetic keeps of an integer. Floats and bools pass. */
 double tuff__wrap(tuff_dtype dtype, double value);
 

@@ -1,5 +1,5 @@
 /* The reference evaluator's attention: the log-sum-exp of the scores, the result, and the gradients, query by query,
-   each with the first-order bound of a kernel that computes the scores again. */
+   each with the first-order bound of a kernel that computes the scores again. Errors of weights are absolute. */
 #include <math.h>
 #include <string.h>
 
@@ -14,8 +14,11 @@
 
 typedef struct attention {
     const evaluation *e;
+    attention_inputs at;
+    bool softmax;
     int64_t queries, keys, heads, groups, key_width, value_width;
-    int64_t terms; /* of the longest sum of the result */
+    int64_t terms;          /* of the longest sum of the result */
+    double threshold, keep; /* a weight whose random number is below the threshold counts 0, others `keep` fold */
     bool bounds;
     double *score, *score_error; /* of one query, by key */
 } attention;
@@ -24,21 +27,45 @@ typedef struct attention {
 typedef struct place {
     int64_t query, key_first, key_end; /* keys it sees */
     int64_t q, row, keys;              /* rows: of q, of l and d, and of the first key of its batch and group */
+    int64_t bias;                      /* its first element, of key 0 */
+    int64_t random;                    /* the index of key 0's random number */
 } place;
+
+/* What one key counts for a query. */
+typedef struct weight {
+    double value, error;
+    double kept; /* 1, or what dropout makes of it */
+} weight;
+
+/* Elements that one element of a gradient sums. */
+static int64_t count_terms(const evaluation *e, const attention_inputs *at)
+{
+    const tuff_shape *q = &e->input_shapes[0], *k = &e->input_shapes[1];
+    if (e->op == OP_ATTENTION_DK || e->op == OP_ATTENTION_DV)
+        return q->extent[1] * (k->extent[2] > 0 ? q->extent[2] / k->extent[2] : 0);
+    if (e->op != OP_ATTENTION_DB)
+        return k->extent[1];
+    const tuff_shape *bias = &e->input_shapes[at->bias];
+    return q->extent[0] / bias->extent[0] * (q->extent[2] / bias->extent[1]) * (q->extent[1] / bias->extent[2]);
+}
 
 static attention describe(const evaluation *e)
 {
     const tuff_shape *q = &e->input_shapes[0], *k = &e->input_shapes[1];
-    const int64_t shared = k->extent[2] > 0 ? q->extent[2] / k->extent[2] : 0;
+    const attention_inputs at = tuff__attention_inputs(e->op, e->attributes->options);
+    const double dropout = e->attributes->dropout;
     return (attention){.e = e,
+                       .at = at,
+                       .softmax = (e->attributes->options & ATTENTION_NO_SOFTMAX) == 0,
                        .queries = q->extent[1],
                        .keys = k->extent[1],
                        .heads = q->extent[2],
                        .groups = k->extent[2],
                        .key_width = q->extent[3],
-                       .value_width = e->input_count > 2 ? e->input_shapes[2].extent[3] : 0,
-                       .terms =
-                           e->op == OP_ATTENTION_DK || e->op == OP_ATTENTION_DV ? q->extent[1] * shared : k->extent[1],
+                       .value_width = at.v >= 0 ? e->input_shapes[at.v].extent[3] : 0,
+                       .terms = count_terms(e, &at),
+                       .threshold = tuff__round_to(TUFF_F32, dropout),
+                       .keep = tuff__round_to(TUFF_F32, 1 / (1 - dropout)),
                        .bounds = e->error != NULL};
 }
 
@@ -62,6 +89,15 @@ static double dot_error(const evaluation *e, int a, int64_t from_a, int b, int64
     return sum;
 }
 
+/* The index of a row's first element in the bias, whose axes of extent 1 are the same for all. */
+static int64_t locate_bias(const attention *of, int64_t batch, int64_t query, int64_t head)
+{
+    if (of->at.bias < 0)
+        return 0;
+    const int64_t *extent = of->e->input_shapes[of->at.bias].extent;
+    return ((batch % extent[0] * extent[1] + head % extent[1]) * extent[2] + query % extent[2]) * extent[3];
+}
+
 static place locate(const attention *of, int64_t batch, int64_t query, int64_t head)
 {
     const int64_t group = head / (of->heads / of->groups);
@@ -72,7 +108,9 @@ static place locate(const attention *of, int64_t batch, int64_t query, int64_t h
                    .key_end = last >= of->keys ? of->keys : last + 1,
                    .q = row * of->key_width,
                    .row = row,
-                   .keys = batch * of->keys * of->groups + group};
+                   .keys = batch * of->keys * of->groups + group,
+                   .bias = locate_bias(of, batch, query, head),
+                   .random = ((batch * of->heads + head) * of->queries + query) * of->keys};
 }
 
 /* The row of key j in k and v, counted in rows. */
@@ -90,6 +128,13 @@ static void find_scores(const attention *of, const place *at)
         of->score[j] = scale * dot(e->inputs[0] + at->q, e->inputs[1] + k, of->key_width);
         if (of->bounds)
             of->score_error[j] = fabs(scale) * dot_error(e, 0, at->q, 1, k, of->key_width);
+        if (of->at.bias < 0)
+            continue;
+        const double bias = e->inputs[of->at.bias][at->bias + j];
+        if (of->bounds)
+            of->score_error[j] +=
+                e->input_errors[of->at.bias][at->bias + j] + 2 * UNIT * (fabs(of->score[j]) + fabs(bias));
+        of->score[j] += bias;
     }
 }
 
@@ -113,17 +158,24 @@ static void find_lse(const attention *of, const place *at)
         slack + tuff__gamma((double)of->keys) + UNIT * (4 * fabs(log(sum)) + 64 + 2 * fabs(largest));
 }
 
-/* The weight of key j, and the bound of its relative error. */
-static double weight_of(const attention *of, const place *at, int64_t j, double *slack)
+static weight weigh(const attention *of, const place *at, int64_t j)
 {
-    const double below = of->score[j] - of->e->inputs[3][at->row], weight = exp(below);
-    *slack = 0;
-    if (of->bounds && weight > 0)
-        *slack = of->score_error[j] + of->e->input_errors[3][at->row] + UNIT * (fabs(below) + WEIGHT_UNITS) +
-                 tuff__gamma((double)of->terms);
+    const evaluation *e = of->e;
+    weight of_key = {.value = of->score[j], .error = of->bounds ? of->score_error[j] : 0, .kept = 1};
+    if (of->at.step >= 0)
+        of_key.kept =
+            tuff__draw(e->attributes, at->random + j, e->inputs[of->at.step][0]) < of->threshold ? 0 : of->keep;
+    if (!of->softmax)
+        return of_key;
+    const double below = of->score[j] - e->inputs[of->at.lse][at->row];
+    of_key.value = exp(below);
+    of_key.error = 0;
+    if (of->bounds && of_key.value > 0)
+        of_key.error = of_key.value * (of->score_error[j] + e->input_errors[of->at.lse][at->row] +
+                                       UNIT * (fabs(below) + WEIGHT_UNITS) + tuff__gamma((double)of->terms));
     if (below < LEAST_EXPONENT)
-        *slack = 1;
-    return weight;
+        of_key.error = of_key.value;
+    return of_key;
 }
 
 /* value[to + i] += factor · row of an input; factor is off by error, the row as the input's errors say. */
@@ -138,24 +190,34 @@ static void add_row(const attention *of, int64_t to, double factor, double facto
         e->error[to + i] += factor_error * fabs(row[i]) + fabs(factor) * e->input_errors[input][from + i];
 }
 
-/* What query and key add to a gradient of q or k: weight · (g·v - d) · scale times the other's row. */
-static void add_score_gradient(const attention *of, const place *at, int64_t j, double weight, double slack)
+/* What query and key add to a gradient of q, k or the bias: the slope of the score, weight · (kept · g·v - d), or
+   kept · g·v where there is no softmax; times scale and the other's row for q and k. */
+static void add_score_gradient(const attention *of, const place *at, int64_t j, const weight *of_key)
 {
     const evaluation *e = of->e;
-    const double scale = e->attributes->value;
     const int64_t g = at->row * of->value_width, v = key_row(of, at, j) * of->value_width;
     const int64_t k = key_row(of, at, j) * of->key_width;
-    const double beyond = dot(e->inputs[4] + g, e->inputs[2] + v, of->value_width) - e->inputs[5][at->row];
-    const double factor = scale * weight * beyond;
+    const double product = of_key->kept * dot(e->inputs[of->at.upstream] + g, e->inputs[of->at.v] + v, of->value_width);
+    const double beyond = of->softmax ? product - e->inputs[of->at.sums][at->row] : product;
+    const double scale = e->op == OP_ATTENTION_DB ? 1 : e->attributes->value;
+    const double factor = scale * (of->softmax ? of_key->value : 1) * beyond;
     double error = 0;
     if (of->bounds) {
-        error = dot_error(e, 4, g, 2, v, of->value_width) + e->input_errors[5][at->row] + 4 * UNIT * fabs(beyond);
-        error = fabs(scale) * weight * (error + slack * fabs(beyond)) + tuff__gamma((double)of->terms) * fabs(factor);
+        error = of_key->kept * dot_error(e, of->at.upstream, g, of->at.v, v, of->value_width) + 4 * UNIT * fabs(beyond);
+        error += of->at.step >= 0 ? UNIT * fabs(product) : 0;
+        if (of->softmax)
+            error = of_key->value * (error + e->input_errors[of->at.sums][at->row]) + of_key->error * fabs(beyond);
+        error = fabs(scale) * error + tuff__gamma((double)of->terms) * fabs(factor);
     }
-    if (e->op == OP_ATTENTION_DQ)
+    if (e->op == OP_ATTENTION_DQ) {
         add_row(of, at->q, factor, error, 1, k, of->key_width);
-    else
+    } else if (e->op == OP_ATTENTION_DK) {
         add_row(of, k, factor, error, 0, at->q, of->key_width);
+    } else {
+        e->value[at->bias + j] += factor;
+        if (of->bounds)
+            e->error[at->bias + j] += error;
+    }
 }
 
 static void visit_query(const attention *of, const place *at)
@@ -167,16 +229,16 @@ static void visit_query(const attention *of, const place *at)
         return;
     }
     for (int64_t j = at->key_first; j < at->key_end; j++) {
-        double slack;
-        const double weight = weight_of(of, at, j, &slack);
+        const weight of_key = weigh(of, at, j);
         const int64_t v = key_row(of, at, j) * of->value_width, result = at->row * of->value_width;
-        const double error = weight > 0 ? weight * (slack + tuff__gamma((double)of->terms)) : 0;
+        const double factor = of_key.value * of_key.kept;
+        const double error = of_key.error * of_key.kept + (tuff__gamma((double)of->terms) + 2 * UNIT) * fabs(factor);
         if (e->op == OP_ATTENTION)
-            add_row(of, result, weight, error, 2, v, of->value_width);
+            add_row(of, result, factor, error, of->at.v, v, of->value_width);
         else if (e->op == OP_ATTENTION_DV)
-            add_row(of, v, weight, error, 4, result, of->value_width);
+            add_row(of, v, factor, error, of->at.upstream, result, of->value_width);
         else
-            add_score_gradient(of, at, j, weight, slack);
+            add_score_gradient(of, at, j, &of_key);
     }
 }
 

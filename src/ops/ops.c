@@ -50,7 +50,27 @@ bool tuff__op_is_dear(op_code op)
 
 bool tuff__op_is_attention(op_code op)
 {
-    return op >= OP_ATTENTION_LSE && op <= OP_ATTENTION_DV;
+    return op >= OP_ATTENTION_LSE && op <= OP_ATTENTION_DB;
+}
+
+attention_inputs tuff__attention_inputs(op_code op, uint32_t options)
+{
+    const bool softmax = (options & ATTENTION_NO_SOFTMAX) == 0, backward = op >= OP_ATTENTION_DQ;
+    attention_inputs at = {.q = 0, .k = 1, .v = -1, .lse = -1, .upstream = -1, .sums = -1, .bias = -1, .step = -1};
+    int count = 2;
+    if (op != OP_ATTENTION_LSE)
+        at.v = count++;
+    if (op != OP_ATTENTION_LSE && softmax)
+        at.lse = count++;
+    if (backward)
+        at.upstream = count++;
+    if (backward && softmax)
+        at.sums = count++;
+    if (options & ATTENTION_BIAS)
+        at.bias = count++;
+    if (op != OP_ATTENTION_LSE && (options & ATTENTION_DROPOUT))
+        at.step = count++;
+    return at;
 }
 
 bool tuff__dtype_is_float(tuff_dtype dtype)

@@ -44,6 +44,13 @@ bool tuff__dtype_is_integer(tuff_dtype dtype); /* i32, u32, i8, u8 */
 /* The type kernels compute in: f32, i32, u32 or bool. */
 tuff_dtype tuff__compute_dtype(tuff_dtype dtype);
 
+/* What attention does beyond softmax(scale·q·k)·v: bits of op_attributes.options. */
+enum {
+    ATTENTION_BIAS = 1,      /* added to the scores */
+    ATTENTION_DROPOUT = 2,   /* on what multiplies the values */
+    ATTENTION_NO_SOFTMAX = 4 /* the scores themselves multiply the values */
+};
+
 /* What a use of an op carries besides inputs, dtype and shape of its result. */
 typedef struct op_attributes {
     uint32_t axes;                /* SUM, REDUCE_MAX: bit i is axis i. Reduced axes stay, with extent 1 */
@@ -55,8 +62,16 @@ typedef struct op_attributes {
     const void *data;             /* CONSTANT: elements of its dtype, row-major; NULL: all are value */
     tuff_array *array;            /* ARRAY, ASSIGN */
     const char *name;             /* INPUT */
-    uint32_t seed, ordinal;       /* RANDOM */
+    uint32_t seed, ordinal;       /* RANDOM, ATTENTION with dropout */
+    uint32_t options;             /* ATTENTION */
+    double dropout;               /* ATTENTION: the probability, above 0 and below 1 */
 } op_attributes;
+
+/* Where an attention op's operands are among its inputs; -1 for what it has not. */
+typedef struct attention_inputs {
+    int q, k, v, lse, upstream, sums, bias, step;
+} attention_inputs;
+attention_inputs tuff__attention_inputs(op_code op, uint32_t options);
 
 /* One use of an op for the reference evaluator: inputs in row-major double. input_errors and error may be NULL
    together; else they carry the first-order error bound: error[i] = ulps·2^-24·|f| + sum of |df/dx|·input_errors, sums
