@@ -14,27 +14,42 @@
 #include "graph/builder.h"
 #include "run/reference.h"
 
-/* One attention; packed: queries, keys and values are parts of one tensor, as a merged projection writes them. */
+/* One attention; packed: queries, keys and values are parts of one tensor, as a merged projection writes them. bias:
+   its extents, none where the first is 0. */
 typedef struct shape {
     const char *name;
     int64_t batch, queries, keys, heads, groups, key_width, value_width;
     bool packed, causal;
     int64_t window;
     double scale;
+    int64_t bias[4];
+    bool no_softmax;
+    double dropout;
 } shape;
 
 static const shape shapes[] = {
-    {"one query", 2, 1, 100, 4, 2, 16, 16, false, true, 0, 0},
-    {"two keys", 1, 33, 2, 2, 2, 8, 8, false, false, 0, 0},
-    {"causal, 7", 2, 7, 7, 2, 2, 20, 20, true, true, 0, 0},
-    {"causal, 100, heads of 64", 2, 100, 100, 2, 2, 64, 64, true, true, 0, 0},
-    {"causal, 128", 1, 128, 128, 3, 3, 32, 32, true, true, 0, 3},
-    {"all keys, shared heads, widths that differ", 1, 33, 70, 4, 2, 24, 40, false, false, 0, 0},
-    {"window, shared heads", 1, 100, 100, 4, 1, 12, 12, false, true, 17, 0},
-    {"window over the keys behind and before", 1, 70, 70, 1, 1, 8, 8, false, false, 9, 0},
-    {"more queries than keys", 1, 70, 33, 2, 1, 16, 32, false, true, 0, 0},
-    {"odd widths", 1, 35, 35, 2, 2, 5, 3, false, true, 0, 0},
-    {"wide heads", 1, 18, 18, 1, 1, 272, 130, false, true, 0, 0},
+    {"one query", 2, 1, 100, 4, 2, 16, 16, .causal = true},
+    {"two keys", 1, 33, 2, 2, 2, 8, 8, .causal = false},
+    {"causal, 7", 2, 7, 7, 2, 2, 20, 20, .packed = true, .causal = true},
+    {"causal, 100, heads of 64", 2, 100, 100, 2, 2, 64, 64, .packed = true, .causal = true},
+    {"causal, 128", 1, 128, 128, 3, 3, 32, 32, .packed = true, .causal = true, .scale = 3},
+    {"all keys, shared heads, widths that differ", 1, 33, 70, 4, 2, 24, 40, .causal = false},
+    {"window, shared heads", 1, 100, 100, 4, 1, 12, 12, .causal = true, .window = 17},
+    {"window over the keys behind and before", 1, 70, 70, 1, 1, 8, 8, .window = 9},
+    {"more queries than keys", 1, 70, 33, 2, 1, 16, 32, .causal = true},
+    {"odd widths", 1, 35, 35, 2, 2, 5, 3, .causal = true},
+    {"wide heads", 1, 18, 18, 1, 1, 272, 130, .causal = true},
+    {"a bias for each score", 2, 40, 40, 2, 2, 16, 16, .packed = true, .causal = true, .bias = {2, 2, 40, 40}},
+    {"a bias shared by batches", 2, 35, 70, 4, 2, 12, 8, .bias = {1, 4, 35, 70}},
+    {"a bias shared by heads, window", 2, 67, 67, 2, 1, 8, 20, .causal = true, .window = 17, .bias = {2, 1, 67, 67}},
+    {"a bias of keys", 2, 33, 131, 4, 2, 8, 8, .bias = {2, 1, 1, 131}},
+    {"without softmax", 2, 40, 70, 4, 2, 16, 24, .causal = true, .no_softmax = true},
+    {"without softmax, a bias, window", 1, 67, 67, 2, 1, 5, 3, .window = 9, .bias = {1, 2, 67, 67}, .no_softmax = true},
+    {"dropout", 2, 45, 45, 4, 2, 16, 16, .causal = true, .dropout = 0.3},
+    {"dropout, packed", 2, 64, 64, 2, 2, 32, 32, .packed = true, .causal = true, .dropout = 0.1},
+    {"dropout, a bias of keys", 2, 33, 70, 2, 1, 8, 8, .bias = {2, 1, 1, 70}, .dropout = 0.5},
+    {"dropout without softmax, a bias", 2, 33, 70, 2, 1, 8, 8, .bias = {1, 2, 33, 70}, .no_softmax = true, .dropout = 0.5},
+    {"a bias shared by all but queries", 3, 70, 35, 2, 2, 5, 3, .causal = true, .bias = {1, 1, 70, 35}},
 };
 enum { SHAPE_COUNT = sizeof shapes / sizeof shapes[0] };
 
@@ -52,17 +67,26 @@ static tuff_tensor *part_of(const shape *of, tuff_tensor *whole, int index)
 
 static void build_with(tuff_graph *graph, const shape *of, attention_builder build)
 {
-    const tuff_attention_options options = {.causal = of->causal, .window = of->window, .scale = of->scale};
+    const int64_t *extent = of->bias;
+    tuff_tensor *bias = NULL;
+    if (extent[0] > 0)
+        bias = float_input(graph, TUFF_SHAPE(extent[0], extent[1], extent[2], extent[3]));
+    const tuff_attention_options options = {.causal = of->causal,
+                                            .window = of->window,
+                                            .scale = of->scale,
+                                            .no_softmax = of->no_softmax,
+                                            .bias = bias,
+                                            .dropout = of->dropout};
     if (of->packed) {
         tuff_tensor *x = float_input(graph, TUFF_SHAPE(of->batch, of->queries, 3 * of->heads * of->key_width));
         tuff_tensor *y = build(part_of(of, x, 0), part_of(of, x, 1), part_of(of, x, 2), &options);
-        add_with_gradients(graph, y, &x, 1);
+        add_with_gradients(graph, y, (tuff_tensor *[]){x, bias}, bias ? 2 : 1);
         return;
     }
-    tuff_tensor *x[3] = {float_input(graph, TUFF_SHAPE(of->batch, of->queries, of->heads, of->key_width)),
+    tuff_tensor *x[4] = {float_input(graph, TUFF_SHAPE(of->batch, of->queries, of->heads, of->key_width)),
                          float_input(graph, TUFF_SHAPE(of->batch, of->keys, of->groups, of->key_width)),
-                         float_input(graph, TUFF_SHAPE(of->batch, of->keys, of->groups, of->value_width))};
-    add_with_gradients(graph, build(x[0], x[1], x[2], &options), x, 3);
+                         float_input(graph, TUFF_SHAPE(of->batch, of->keys, of->groups, of->value_width)), bias};
+    add_with_gradients(graph, build(x[0], x[1], x[2], &options), x, bias ? 4 : 3);
 }
 
 static void build_attention(tuff_graph *graph, const void *context)

@@ -398,7 +398,13 @@ static bool other_row(int index, special_row *out)
 #define BIASED(code, name)                                                                                          \
     WITH_BIAS(code, name, 0, 2, 7, 7, 2, 2, 8, 8, 2, 2, 7, 7), WITH_BIAS(code, name, 1, 2, 3, 5, 4, 2, 2, 3, 4, 3, 5), \
         WITH_BIAS(code, name, 2, 1, 35, 131, 2, 2, 8, 4, 1, 35, 131),                                               \
-        WITH_BIAS(code, name, 0, 2, 33, 64, 2, 1, 5, 3, 2, 1, 1, 64), WITH_BIAS(code, name, 3, 2, 66, 40, 2, 1, 4, 4, 40)
+        WITH_BIAS(code, name, 0, 2, 33, 64, 2, 1, 5, 3, 2, 1, 1, 64), WITH_BIAS(code, name, 3, 2, 66, 40, 2, 1, 4, 4, 40), \
+        WITH_BIAS(code, name, 16, 2, 3, 5, 4, 2, 2, 3, 4, 3, 5)
+
+/* Without softmax, with dropout, with both. */
+#define VARIED(code, name)                                                                                    \
+    ATTENTION(code, name, 8, 2, 3, 4, 4, 2, 3, 4), ATTENTION(code, name, 16, 1, 4, 4, 2, 2, 4, 5),            \
+        ATTENTION(code, name, 26, 2, 37, 70, 4, 2, 16, 20)
 
 static bool attention_row(int index, special_row *out)
 {
@@ -409,6 +415,10 @@ static bool attention_row(int index, special_row *out)
         ATTENTIONS(ATTENTION_DK, attention_gradient),
         ATTENTIONS(ATTENTION_DV, attention_gradient),
         BIASED(ATTENTION_DB, attention_gradient),
+        VARIED(ATTENTION, attention),
+        VARIED(ATTENTION_DQ, attention_gradient),
+        VARIED(ATTENTION_DK, attention_gradient),
+        VARIED(ATTENTION_DV, attention_gradient),
     };
     if (index >= (int)(sizeof rows / sizeof rows[0]))
         return false;

@@ -145,7 +145,7 @@ static void add_step(const attention *of, launch *to, const tuff_tensor *step, t
     const node *base = tuff__operand_view(of->with->fusion, step, &layout, &missing);
     const int buffer = use_buffer(of->with, to, base->id, true, false);
     add_parameter(to, layout.offset, buffer);
-    tuff__text_add(defines, "#define STEP_NUMBER LOAD_i32(b%d, step_base)\n#define DRAW RANDOM_v\n", buffer);
+    tuff__text_add(defines, "#define STEP_NUMBER LOAD_i32(b%d, step_base)\n#define DRAW RANDOM_v\n#define DRAW_ONE RANDOM_1\n", buffer);
 }
 
 void tuff__attention_options(const attention *of, launch *to, text *defines)

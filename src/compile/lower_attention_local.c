@@ -52,51 +52,87 @@ static tuff_status lower_forward(const attention *of)
     const int64_t parts = result < 0 ? 1 : parts_of(of->v.width, columns);
     const int64_t items = of->batches * of->q.heads * blocks * parts;
     int lse = tuff__attention_root(of->task, OP_ATTENTION_LSE);
-    if (lse < 0)
+    const bool softmax = (of->task->core->attributes.options & ATTENTION_NO_SOFTMAX) == 0;
+    if (lse < 0 && softmax)
         lse = tuff__buffer_add(with, TUFF_F32, of->batches * of->q.count * of->q.heads);
-    launch *made = lse < 0 ? NULL : tuff__launch_add(with, "attention_local", WALK_MATMUL, of->index);
+    launch *made = lse < 0 && softmax ? NULL : tuff__launch_add(with, "attention_local", WALK_MATMUL, of->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
     add_operands(of, made, blocks, parts, items, &defines);
     tuff__attention_result(of, made, result, "R", &defines);
     tuff__attention_whole(with, made, lse, 1, "L", true, &defines);
+    tuff__attention_options(of, made, &defines);
     tuff__text_add(&defines, "#define COLUMNS %d\n#define RESULT %d\n", (int)columns, result >= 0);
     return finish(made, tuff__tuned(with, TUNABLE_attention_local_depth), items,
                   2 * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width), &defines);
 }
 
-/* The gradient of queries, or those of keys and values. */
-static tuff_status launch_backward(const attention *of, int dq, int dk, int dv)
+/* What one launch of the backward pass stores, ids or -1, and how its work is parted. */
+typedef struct backward {
+    int dq, dk, dv, db;
+    int64_t owners, blocks, parts; /* owners: batches and heads of what is stored */
+    int64_t key_columns, value_columns;
+} backward;
+
+static tuff_status launch_backward(const attention *of, const backward *use)
 {
     lowered *with = of->with;
-    const int64_t blocks = tuff__divide_up(dq >= 0 ? of->q.count : of->k.count, BLOCK);
-    const int tensors = dk >= 0 && dv >= 0 ? 2 : 1;
-    const int64_t key_columns = columns_of(of, of->q.width, tensors);
-    const int64_t value_columns = columns_of(of, of->v.width, tensors);
-    const int64_t key_parts = dq >= 0 || dk >= 0 ? parts_of(of->q.width, key_columns) : 1;
-    const int64_t value_parts = dv >= 0 ? parts_of(of->v.width, value_columns) : 1;
-    const int64_t parts = key_parts > value_parts ? key_parts : value_parts;
-    const int64_t items = of->batches * (dq >= 0 ? of->q.heads : of->k.heads) * blocks * parts;
+    const bool dq = use->dq >= 0, dk = use->dk >= 0, dv = use->dv >= 0, db = use->db >= 0;
+    const int64_t items = use->owners * use->blocks * use->parts;
     launch *made = tuff__launch_add(with, "attention_backward_local", WALK_MATMUL, of->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
-    add_operands(of, made, blocks, parts, items, &defines);
+    add_operands(of, made, use->blocks, use->parts, items, &defines);
     tuff__attention_rows(with, made, &of->upstream, "G", false, &defines);
-    tuff__attention_rows(with, made, &of->lse, "L", false, &defines);
-    tuff__attention_rows(with, made, &of->sums, "S", false, &defines);
-    tuff__attention_result(of, made, dq, "DQ", &defines);
-    tuff__attention_result(of, made, dk, "DK", &defines);
-    tuff__attention_result(of, made, dv, "DV", &defines);
+    tuff__attention_operand(of, made, &of->lse, "L", &defines);
+    tuff__attention_operand(of, made, &of->sums, "S", &defines);
+    tuff__attention_result(of, made, use->dq, "DQ", &defines);
+    tuff__attention_result(of, made, use->dk, "DK", &defines);
+    tuff__attention_result(of, made, use->dv, "DV", &defines);
+    tuff__attention_bias_result(of, made, use->db, &defines);
+    tuff__attention_options(of, made, &defines);
+    tuff__attention_parameters(made, &of->batches, 1);
+    const int64_t most = use->key_columns > use->value_columns ? use->key_columns : use->value_columns;
     tuff__text_add(&defines,
-                   "#define DQ %d\n#define DK %d\n#define DV %d\n#define KEY_COLUMNS %d\n#define VALUE_COLUMNS %d\n"
-                   "#define MOST_COLUMNS %d\n",
-                   dq >= 0, dk >= 0, dv >= 0, (int)key_columns, (int)value_columns,
-                   (int)(key_columns > value_columns ? key_columns : value_columns));
-    const double products = 1.0 + (dq >= 0 || dk >= 0) + (dq >= 0) + (dk >= 0) + (dv >= 0);
+                   "#define DQ %d\n#define DK %d\n#define DV %d\n#define DB %d\n#define KEY_COLUMNS %d\n"
+                   "#define VALUE_COLUMNS %d\n#define MOST_COLUMNS %d\n",
+                   dq, dk, dv, db, (int)use->key_columns, (int)use->value_columns, (int)most);
+    const double products = 1.0 + (dq || dk || db) + dq + dk + dv;
     return finish(made, BACKWARD_DEPTH, items,
                   products * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width), &defines);
+}
+
+/* The gradient of queries, or those of keys and values. */
+static tuff_status lower_backward(const attention *of, int dq, int dk, int dv)
+{
+    const int tensors = dk >= 0 && dv >= 0 ? 2 : 1;
+    backward use = {.dq = dq, .dk = dk, .dv = dv, .db = -1};
+    use.key_columns = columns_of(of, of->q.width, tensors);
+    use.value_columns = columns_of(of, of->v.width, tensors);
+    use.owners = of->batches * (dq >= 0 ? of->q.heads : of->k.heads);
+    use.blocks = tuff__divide_up(dq >= 0 ? of->q.count : of->k.count, BLOCK);
+    const int64_t key_parts = dq >= 0 || dk >= 0 ? parts_of(of->q.width, use.key_columns) : 1;
+    const int64_t value_parts = dv >= 0 ? parts_of(of->v.width, use.value_columns) : 1;
+    use.parts = key_parts > value_parts ? key_parts : value_parts;
+    return launch_backward(of, &use);
+}
+
+/* The gradient of the bias: a group owns a block of it. */
+static tuff_status lower_bias(const attention *of, int root)
+{
+    const int64_t *extent = of->with->fusion->graph->nodes[root]->outputs[0].shape.extent;
+    const backward use = {.dq = -1,
+                          .dk = -1,
+                          .dv = -1,
+                          .db = root,
+                          .owners = extent[0] * extent[1],
+                          .blocks = tuff__divide_up(extent[2], BLOCK),
+                          .parts = tuff__divide_up(of->k.count, BLOCK),
+                          .key_columns = 1,
+                          .value_columns = 1};
+    return launch_backward(of, &use);
 }
 
 tuff_status tuff__lower_attention_local(const attention *of)
@@ -106,8 +142,11 @@ tuff_status tuff__lower_attention_local(const attention *of)
         return lower_forward(of);
     const int dq = tuff__attention_root(of->task, OP_ATTENTION_DQ),
               dk = tuff__attention_root(of->task, OP_ATTENTION_DK);
-    const int dv = tuff__attention_root(of->task, OP_ATTENTION_DV);
+    const int dv = tuff__attention_root(of->task, OP_ATTENTION_DV),
+              db = tuff__attention_root(of->task, OP_ATTENTION_DB);
     if (dq >= 0)
-        TRY(launch_backward(of, dq, -1, -1));
-    return dk >= 0 || dv >= 0 ? launch_backward(of, -1, dk, dv) : TUFF_OK;
+        TRY(lower_backward(of, dq, -1, -1));
+    if (dk >= 0 || dv >= 0)
+        TRY(lower_backward(of, -1, dk, dv));
+    return db < 0 ? TUFF_OK : lower_bias(of, db);
 }

@@ -312,7 +312,7 @@ static tuff_tensor *attend(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const
 /* What the primitive has no kernels for, or no need of. */
 static bool needs_composite(const heads *of, const tuff_attention_options *options)
 {
-    return options->dropout != 0 || options->no_softmax || of->key_width == 0;
+    return options->dropout == 1 || of->key_width == 0;
 }
 
 /* Bytes of scores up to which devices that are quicker without the primitive may keep them. */
