@@ -39,6 +39,10 @@ static const shape shapes[] = {
     {"more queries than keys", 1, 70, 33, 2, 1, 16, 32, .causal = true},
     {"odd widths", 1, 35, 35, 2, 2, 5, 3, .causal = true},
     {"wide heads", 1, 18, 18, 1, 1, 272, 130, .causal = true},
+    {"heads of 256", 1, 35, 40, 2, 1, 256, 256, .causal = true},
+    {"heads of 512, values of 1024", 1, 9, 35, 1, 1, 512, 1024, .bias = {1, 1, 9, 35}},
+    {"heads of 1024, values of 1", 1, 18, 18, 1, 1, 1024, 1, .causal = true},
+    {"heads of 1030", 1, 18, 18, 1, 1, 1030, 5, .causal = true},
     {"a bias for each score", 2, 40, 40, 2, 2, 16, 16, .packed = true, .causal = true, .bias = {2, 2, 40, 40}},
     {"a bias shared by batches", 2, 35, 70, 4, 2, 12, 8, .bias = {1, 4, 35, 70}},
     {"a bias shared by heads, window", 2, 67, 67, 2, 1, 8, 20, .causal = true, .window = 17, .bias = {2, 1, 67, 67}},
@@ -48,7 +52,8 @@ static const shape shapes[] = {
     {"dropout", 2, 45, 45, 4, 2, 16, 16, .causal = true, .dropout = 0.3},
     {"dropout, packed", 2, 64, 64, 2, 2, 32, 32, .packed = true, .causal = true, .dropout = 0.1},
     {"dropout, a bias of keys", 2, 33, 70, 2, 1, 8, 8, .bias = {2, 1, 1, 70}, .dropout = 0.5},
-    {"dropout without softmax, a bias", 2, 33, 70, 2, 1, 8, 8, .bias = {1, 2, 33, 70}, .no_softmax = true, .dropout = 0.5},
+    {"dropout without softmax, a bias", 2, 33, 70, 2, 1, 8, 8, .bias = {1, 2, 33, 70}, .no_softmax = true,
+     .dropout = 0.5},
     {"a bias shared by all but queries", 3, 70, 35, 2, 2, 5, 3, .causal = true, .bias = {1, 1, 70, 35}},
 };
 enum { SHAPE_COUNT = sizeof shapes / sizeof shapes[0] };

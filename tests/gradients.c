@@ -223,10 +223,10 @@ static bool checkable_case(op_code op, int index, suite_case *of, bool *more)
 
 static bool is_differentiable(op_code op)
 {
-    static const op_code without[] = {OP_FLOOR,         OP_LESS,         OP_EQUAL,        OP_AND,         OP_OR,
-                                      OP_INPUT,         OP_ARRAY,        OP_CONSTANT,     OP_IOTA,        OP_RANDOM,
-                                      OP_ATTENTION_LSE, OP_ATTENTION_DQ, OP_ATTENTION_DK, OP_ATTENTION_DV,
-                                      OP_ATTENTION_DB};
+    static const op_code without[] = {OP_FLOOR,        OP_LESS,         OP_EQUAL,         OP_AND,
+                                      OP_OR,           OP_INPUT,        OP_ARRAY,         OP_CONSTANT,
+                                      OP_IOTA,         OP_RANDOM,       OP_ATTENTION_LSE, OP_ATTENTION_DQ,
+                                      OP_ATTENTION_DK, OP_ATTENTION_DV, OP_ATTENTION_DB};
     for (size_t i = 0; i < sizeof without / sizeof without[0]; i++)
         if (op == without[i])
             return false;

@@ -1,5 +1,6 @@
 /* Malformed graphs: each case must end in the right status with a message that names the op and the shapes, leave the
    graph usable for nothing but its destruction, and crash nothing. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -137,6 +138,20 @@ CASE(gather_rows_dtype, tuff_gather_rows(on->matrix, on->vector, 0))
 CASE(dropout_probability, tuff_dropout(on->matrix, 1.5))
 CASE(rope_rank, tuff_rope(on->matrix, TUFF_ROPE_HALF, 10000, 0, NULL))
 CASE(attention_rank, tuff_attention(on->matrix, on->matrix, on->matrix, NULL))
+#define HEADS(...) tuff_random(on->graph, S(__VA_ARGS__))
+#define ATTENTION_CASE(name, ...)                                                      \
+    CASE(name, tuff_attention(HEADS(2, 3, 4, 5), HEADS(2, 6, 2, 5), HEADS(2, 6, 2, 7), \
+                              &(tuff_attention_options){__VA_ARGS__}))
+ATTENTION_CASE(attention_bias_keys, .bias = HEADS(3, 1))
+ATTENTION_CASE(attention_bias_heads, .bias = HEADS(2, 3, 6))
+ATTENTION_CASE(attention_bias_rank, .bias = HEADS(1, 2, 4, 3, 6))
+ATTENTION_CASE(attention_bias_dtype, .bias = tuff_cast(HEADS(3, 6), TUFF_F16))
+ATTENTION_CASE(attention_bias_foreign, .bias = on->foreign)
+ATTENTION_CASE(attention_dropout, .dropout = -0.25)
+ATTENTION_CASE(attention_dropout_nan, .dropout = NAN)
+ATTENTION_CASE(attention_window, .window = -3)
+CASE(attention_widths, tuff_attention(HEADS(2, 3, 4, 5), HEADS(2, 6, 2, 6), HEADS(2, 6, 2, 7), NULL))
+CASE(attention_heads, tuff_attention(HEADS(2, 3, 4, 5), HEADS(2, 6, 3, 5), HEADS(2, 6, 3, 7), NULL))
 CASE(cross_entropy_shapes, tuff_cross_entropy(on->wide, on->index, -100, 0))
 CASE(cross_entropy_dtype, tuff_cross_entropy(on->matrix, on->vector, -100, 0))
 CASE(one_hot_dtype, tuff_one_hot(on->vector, 4))
@@ -247,6 +262,16 @@ static const struct {
     ROW(dropout_probability, E_USAGE, "dropout", "[2,3]", "1.5"),
     ROW(rope_rank, E_SHAPE, "rope", "[2,3]"),
     ROW(attention_rank, E_SHAPE, "attention", "[2,3]"),
+    ROW(attention_bias_keys, E_SHAPE, "attention", "[3,1]", "[2,4,3,6]"),
+    ROW(attention_bias_heads, E_SHAPE, "attention", "[2,3,6]", "[2,4,3,6]"),
+    ROW(attention_bias_rank, E_SHAPE, "attention", "[1,2,4,3,6]"),
+    ROW(attention_bias_dtype, E_DTYPE, "attention", "f16 [3,6]"),
+    ROW(attention_bias_foreign, E_USAGE, "attention"),
+    ROW(attention_dropout, E_USAGE, "attention", "-0.25"),
+    ROW(attention_dropout_nan, E_USAGE, "attention", "nan"),
+    ROW(attention_window, E_USAGE, "attention", "-3"),
+    ROW(attention_widths, E_SHAPE, "attention", "[2,6,2,6]"),
+    ROW(attention_heads, E_SHAPE, "attention", "[2,6,3,5]"),
     ROW(cross_entropy_shapes, E_SHAPE, "cross_entropy", "[4,5]", "[3]"),
     ROW(cross_entropy_dtype, E_DTYPE, "cross_entropy", "f32 [2,3]", "f32 [3]"),
     ROW(one_hot_dtype, E_DTYPE, "one_hot", "f32 [3]"),

@@ -392,13 +392,15 @@ static bool other_row(int index, special_row *out)
         ATTENTION(code, name, 0, 1, 3, 3, 1, 1, 3, 1), BIASED(code, name)
 
 /* The same with a bias: of its own for each score, shared by heads, by batches and heads, and by queries too. */
-#define WITH_BIAS(code, name, parameter, b, t, s, h, g, d, e, ...)                                         \
+#define WITH_BIAS(code, name, parameter, b, t, s, h, g, d, e, ...)                                      \
     ROW(code, parameter, name, 4, VALUES(S(b, t, h, d)), VALUES(S(b, s, g, d)), VALUES(S(b, s, g, e)), \
         VALUES(S(__VA_ARGS__)))
-#define BIASED(code, name)                                                                                          \
-    WITH_BIAS(code, name, 0, 2, 7, 7, 2, 2, 8, 8, 2, 2, 7, 7), WITH_BIAS(code, name, 1, 2, 3, 5, 4, 2, 2, 3, 4, 3, 5), \
-        WITH_BIAS(code, name, 2, 1, 35, 131, 2, 2, 8, 4, 1, 35, 131),                                               \
-        WITH_BIAS(code, name, 0, 2, 33, 64, 2, 1, 5, 3, 2, 1, 1, 64), WITH_BIAS(code, name, 3, 2, 66, 40, 2, 1, 4, 4, 40), \
+#define BIASED(code, name)                                                 \
+    WITH_BIAS(code, name, 0, 2, 7, 7, 2, 2, 8, 8, 2, 2, 7, 7),             \
+        WITH_BIAS(code, name, 1, 2, 3, 5, 4, 2, 2, 3, 4, 3, 5),            \
+        WITH_BIAS(code, name, 2, 1, 35, 131, 2, 2, 8, 4, 1, 35, 131),      \
+        WITH_BIAS(code, name, 0, 2, 33, 64, 2, 1, 5, 3, 2, 1, 1, 64),      \
+        WITH_BIAS(code, name, 3, 2, 66, 40, 2, 1, 4, 4, 40),               \
         WITH_BIAS(code, name, 16, 2, 3, 5, 4, 2, 2, 3, 4, 3, 5)
 
 /* Without softmax, with dropout, with both. */

@@ -145,7 +145,9 @@ static void add_step(const attention *of, launch *to, const tuff_tensor *step, t
     const node *base = tuff__operand_view(of->with->fusion, step, &layout, &missing);
     const int buffer = use_buffer(of->with, to, base->id, true, false);
     add_parameter(to, layout.offset, buffer);
-    tuff__text_add(defines, "#define STEP_NUMBER LOAD_i32(b%d, step_base)\n#define DRAW RANDOM_v\n#define DRAW_ONE RANDOM_1\n", buffer);
+    tuff__text_add(defines,
+                   "#define STEP_NUMBER LOAD_i32(b%d, step_base)\n#define DRAW RANDOM_v\n#define DRAW_ONE RANDOM_1\n",
+                   buffer);
 }
 
 void tuff__attention_options(const attention *of, launch *to, text *defines)
@@ -350,19 +352,20 @@ static tuff_status launch_backward(const attention *of, const backward *use)
     tuff__attention_parameters(made,
                                (int64_t[]){of->q.count, of->k.count, of->q.heads, of->k.heads, of->q.width, of->v.width,
                                            panels_of(of, use), use->key_parts, use->panels_each, use->query_parts,
-                                           use->rows_each, items, of->batches, band->start[0],
-                                           band->start[1], tuff__attention_float(band->value)},
+                                           use->rows_each, items, of->batches, band->start[0], band->start[1],
+                                           tuff__attention_float(band->value)},
                                16);
     add_backward_buffers(of, made, use, &defines);
     const int most = tuff__tuned(of->with, TUNABLE_attention_register_tile_columns);
-    tuff__text_add(&defines,
-                   "#define TILE_ROWS %d\n#define BLOCK_ROWS %d\n#define PANEL_VECTORS %d\n#define TILE_KEYS %d\n"
-                   "#define KEY_COLUMNS %d\n#define VALUE_COLUMNS %d\n#define ROW_TAIL %d\n#define LANE_TAIL %d\n"
-                   "#define KEY_TAIL %d\n#define VALUE_TAIL %d\n#define DQ %d\n#define DK %d\n#define DV %d\n#define DB %d\n",
-                   (int)use->rows, (int)use->block, (int)use->panel, (int)use->tile_keys,
-                   choose_columns(of->q.width, of->vec, most), choose_columns(of->v.width, of->vec, most),
-                   of->q.count % use->rows != 0, of->k.count % use->tile_keys != 0, of->q.width % of->vec != 0,
-                   of->v.width % of->vec != 0, use->dq, use->dk, use->dv, use->db);
+    tuff__text_add(
+        &defines,
+        "#define TILE_ROWS %d\n#define BLOCK_ROWS %d\n#define PANEL_VECTORS %d\n#define TILE_KEYS %d\n"
+        "#define KEY_COLUMNS %d\n#define VALUE_COLUMNS %d\n#define ROW_TAIL %d\n#define LANE_TAIL %d\n"
+        "#define KEY_TAIL %d\n#define VALUE_TAIL %d\n#define DQ %d\n#define DK %d\n#define DV %d\n#define DB %d\n",
+        (int)use->rows, (int)use->block, (int)use->panel, (int)use->tile_keys,
+        choose_columns(of->q.width, of->vec, most), choose_columns(of->v.width, of->vec, most),
+        of->q.count % use->rows != 0, of->k.count % use->tile_keys != 0, of->q.width % of->vec != 0,
+        of->v.width % of->vec != 0, use->dq, use->dk, use->dv, use->db);
     made->vec = of->vec;
     made->local_size = (uint32_t)tuff__tuned(of->with, TUNABLE_attention_register_local_size);
     made->groups = (uint64_t)tuff__divide_up(items, made->local_size);

@@ -9,9 +9,8 @@ static tuff_tensor *log_sum_exp(const attention_operands *of, const op_attribute
 {
     const tuff_shape q = of->q->shape;
     tuff_tensor *inputs[3] = {of->q, of->k, of->bias};
-    const op_attributes plain = {.value = how->value,
-                                 .start = {how->start[0], how->start[1]},
-                                 .options = how->options & ATTENTION_BIAS};
+    const op_attributes plain = {
+        .value = how->value, .start = {how->start[0], how->start[1]}, .options = how->options & ATTENTION_BIAS};
     return tuff__stop_gradient(tuff__node_create(of->q->graph, OP_ATTENTION_LSE, of->q->dtype,
                                                  TUFF_SHAPE(q.extent[0], q.extent[1], q.extent[2]), inputs,
                                                  of->bias ? 3 : 2, &plain));

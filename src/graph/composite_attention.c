@@ -238,8 +238,8 @@ static tuff_tensor *split_bias(tuff_tensor *bias, const heads *of)
     const bool each = extent[1] != 1;
     if (of->shared == 1)
         return bias;
-    return tuff_reshape(
-        bias, TUFF_SHAPE(extent[0], each ? of->groups : 1, each ? of->shared : 1, extent[2], extent[3]));
+    return tuff_reshape(bias,
+                        TUFF_SHAPE(extent[0], each ? of->groups : 1, each ? of->shared : 1, extent[2], extent[3]));
 }
 
 /* bool [Tq,Tk]: the keys that each query sees; NULL where it sees all. Symbolic: never a table in memory. */
