@@ -12,8 +12,17 @@
 #define PARAM(i) p[param_base + (uint)(i)]
 #define UNROLL _Pragma("unroll")
 #define ROLLED _Pragma("unroll 1")
+// For bodies that ask for subgroups of a proved width, SUBGROUP_WIDTH: the lane's place in its subgroup and that one's in
+// the group, and another lane's value.
+#ifdef SUBGROUP_WIDTH
+#pragma OPENCL EXTENSION cl_khr_subgroups : enable
+#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle : enable
+#define SUBGROUP_LANE get_sub_group_local_id()
+#define SUBGROUP_INDEX get_sub_group_id()
+#define SHUFFLE(x, lane) sub_group_shuffle(x, (uint)(lane))
+#define SUBGROUP __attribute__((intel_reqd_sub_group_size(SUBGROUP_WIDTH)))
 // Kernels that keep many sums ask for the narrowest lanes there are, each of which then has the most registers.
-#if defined(NARROWEST_SUBGROUP) && defined(MANY_SUMS)
+#elif defined(NARROWEST_SUBGROUP) && defined(MANY_SUMS)
 #define SUBGROUP __attribute__((intel_reqd_sub_group_size(NARROWEST_SUBGROUP)))
 #else
 #define SUBGROUP

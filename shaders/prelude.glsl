@@ -11,8 +11,14 @@
 
 #define GROUP (gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x + group_base)
 #define LANE gl_LocalInvocationID.x
-// For bodies that ask for a subgroup of a proved width: the lane's place in it, and another lane's value.
+// For bodies that ask for subgroups of a proved width, SUBGROUP_WIDTH: the lane's place in its subgroup and that one's in
+// the group, and another lane's value.
 #define SUBGROUP_LANE gl_SubgroupInvocationID
+#if defined(SUBGROUP_WIDTH) && SUBGROUP_WIDTH < LOCAL_SIZE
+#define SUBGROUP_INDEX gl_SubgroupID
+#else
+#define SUBGROUP_INDEX 0u
+#endif
 #define SHUFFLE(x, lane) subgroupShuffle(x, uint(lane))
 #define PARAM(i) p[param_base + uint(i)]
 #ifdef GL_EXT_control_flow_attributes

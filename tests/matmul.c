@@ -165,8 +165,8 @@ static void check(const trial *of, bool epilogue, const char *device, const char
     const size_t size = (size_t)of->result_count * sizeof(float);
     float *result = malloc(size), *plain = malloc(size);
     assert_true(result && plain);
-    assert_int_equal(tuff_plan_run(of->plan), TUFF_OK);
-    assert_int_equal(tuff_plan_read(of->plan, "result", result, size), TUFF_OK);
+    if (tuff_plan_run(of->plan) != TUFF_OK || tuff_plan_read(of->plan, "result", result, size) != TUFF_OK)
+        fail_msg("%s: %s", device, tuff_error());
     assert_int_equal(tuff_plan_read(of->plan, epilogue ? "plain" : "result", plain, size), TUFF_OK);
     const int64_t step = 1 + of->result_count * one->inner / 4000000 * 7;
     for (int64_t i = 0; i < of->result_count; i += step) {
@@ -345,6 +345,38 @@ static void a_library_is_right_too(void **unused)
     for_each_device(check_library);
 }
 
+/* Lanes that share registers, where the self-test proved it; elsewhere nothing is compiled in their place. */
+static void check_subgroups(tuff_device *device)
+{
+    static const tuff_compile_options subgroups = {.family = TUFF_FAMILY_SUBGROUP};
+    const char *chosen = getenv("TUFF_DEVICE");
+    tuff_device_info info;
+    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    if (chosen && chosen[0] && strcmp(chosen, info.selector) != 0)
+        return;
+    if (!info.subgroup_shuffle) {
+        tuff_graph *graph = tuff_graph_create(device);
+        tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(4, 4));
+        tuff_output(graph, "y", tuff_matmul(x, x));
+        assert_null(tuff_compile(graph, &subgroups));
+        assert_int_equal(tuff__last_status(), TUFF_E_UNSUPPORTED);
+        assert_non_null(strstr(tuff_error(), "subgroups"));
+        tuff_graph_destroy(graph);
+        return;
+    }
+    const char *suite = getenv("TUFF_SUITE");
+    const bool thorough = suite && strcmp(suite, "thorough") == 0;
+    const size_t step = thorough || strcmp(tuff__device_language(device), "GLSL") != 0 ? 1 : 5;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i += step)
+        try_case(device, info.name, &cases[i], i % 2 == 0, i % 3 == 0, &subgroups);
+}
+
+static void subgroups_are_right_too(void **unused)
+{
+    (void)unused;
+    for_each_driver(check_subgroups);
+}
+
 static void every_shape_is_right(void **unused)
 {
     (void)unused;
@@ -354,6 +386,7 @@ static void every_shape_is_right(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_shape_is_right),
+                                       cmocka_unit_test(subgroups_are_right_too),
                                        cmocka_unit_test(a_library_is_right_too)};
     return cmocka_run_group_tests_name("matmul", tests, NULL, NULL);
 }

@@ -67,7 +67,9 @@ typedef enum tuff_fuse_mode {
 typedef enum tuff_family {
     TUFF_FAMILY_DEVICE,   /* by the device's class: the default */
     TUFF_FAMILY_REGISTER, /* one work-item owns a tile or a row; no local memory, no barriers: CPU devices */
-    TUFF_FAMILY_LOCAL     /* a work-group shares local memory: GPUs */
+    TUFF_FAMILY_LOCAL,    /* a work-group shares local memory: GPUs */
+    TUFF_FAMILY_SUBGROUP  /* matmuls whose lanes read each other's registers; everything else as by default.
+                             tuff_compile answers NULL, with TUFF_E_UNSUPPORTED, where the self-test did not prove it */
 } tuff_family;
 
 /* Whose kernels compute matmuls. */

@@ -15,7 +15,7 @@ bool tuff__is_vulkan(const lowered *with)
 
 bool tuff__uses_registers(const lowered *with)
 {
-    if (with->family != TUFF_FAMILY_DEVICE)
+    if (with->family == TUFF_FAMILY_REGISTER || with->family == TUFF_FAMILY_LOCAL)
         return with->family == TUFF_FAMILY_REGISTER;
     return tuff__device_info(with->device)->device_class == TUFF_DEVICE_CPU;
 }

@@ -320,6 +320,8 @@ tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain)
     bool taken = false;
     if (with->library == TUFF_MATMUL_CLBLAST)
         TRY(lower_by_library(with, index, chain, &problem, &taken));
+    if (!taken && with->family == TUFF_FAMILY_SUBGROUP)
+        return tuff__lower_subgroup(with, index, chain, problem.inner);
     if (!taken && registers && !tuff__is_vulkan(with))
         TRY(lower_few(with, index, chain, &problem, &taken));
     if (taken)

@@ -1,5 +1,5 @@
-/* Between the files that lower matmuls: lower_matmul.c (tiles), lower_thin.c (few rows), lower_pack.c (copies of
-   operands). */
+/* Between the files that lower matmuls: lower_matmul.c (tiles), lower_thin.c (few rows), lower_subgroup.c
+   (lanes that share registers), lower_pack.c (copies of operands). */
 #ifndef TUFF_COMPILE_LOWER_MATMUL_H
 #define TUFF_COMPILE_LOWER_MATMUL_H
 
@@ -29,6 +29,10 @@ bool tuff__find_product(const lowered *with, const fused_chain *chain, int64_t i
 /* Whether every vector of an operand starts at a multiple of four elements; buffers of ours do. */
 bool tuff__operand_is_aligned(const lowered *with, const fused_chain *chain, int operand, int rank,
                               int64_t line_stride);
+
+/* The launch of a matmul whose lanes share registers; takes the chain. TUFF_E_UNSUPPORTED where the device was not
+   proved to let them. */
+tuff_status tuff__lower_subgroup(lowered *with, int index, fused_chain *chain, int64_t inner);
 
 /* A launch without local memory for a matmul of few rows, or of few columns; false in *taken where the tiles are
    better. */

@@ -292,6 +292,8 @@ static tuff_status compose(const expansion *with, text *out)
                     request->glsl ? "GLSL" : "OpenCL C");
     if (request->glsl)
         add_glsl_header(request, out);
+    if (request->subgroup_size > 0)
+        tuff__text_add(out, "#define SUBGROUP_WIDTH %u\n", request->subgroup_size);
     tuff__text_add(out, "#define LOCAL_SIZE %u\n#define VEC %d\n%s", request->local_size, request->vec,
                    request->defines == NULL ? "" : request->defines);
     if (request->glsl)

@@ -109,6 +109,8 @@ typedef struct pending {
 
 #define PENDING_COUNT 256
 
+enum { SUBGROUP_SIZES = 16 };
+
 struct driver_device {
     cl_platform_id platform;
     cl_device_id id;
@@ -120,7 +122,8 @@ struct driver_device {
     bool used_library; /* for products */
     char identity[1024];
     char build_options[64];
-    pending pending[PENDING_COUNT]; /* a ring, in order of the queue */
+    size_t subgroup_sizes[SUBGROUP_SIZES]; /* that a kernel can require; zeros where there are no more */
+    pending pending[PENDING_COUNT];        /* a ring, in order of the queue */
     int pending_first, pending_count;
     size_t staged_size; /* bytes of the blocks in it */
 };

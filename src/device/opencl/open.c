@@ -10,8 +10,6 @@ enum { PLATFORM_LIMIT = 16, DEVICE_LIMIT = 64, VENDOR_AMD = 0x1002, VENDOR_NVIDI
 /* Queries of vendors' extensions that tell the width of a subgroup. */
 enum { WARP_SIZE_NV = 0x4000, WAVEFRONT_WIDTH_AMD = 0x4043, SUBGROUP_SIZES_INTEL = 0x4108 };
 
-enum { SUBGROUP_SIZES = 16 };
-
 typedef struct listed_device {
     cl_platform_id platform;
     cl_device_id id;
@@ -173,7 +171,7 @@ static char *read_extensions(cl_device_id id)
    GPU's can be chosen, leaves a lane the most registers: what cl/prelude.cl gives to kernels that keep many sums. */
 static tuff_status fill_build_options(driver_device *device)
 {
-    size_t sizes[SUBGROUP_SIZES], least = 0;
+    size_t *sizes = device->subgroup_sizes, least = 0;
     cl_device_type type = 0;
     TRY(device_value(device->id, CL_DEVICE_TYPE, &type, sizeof type));
     char *extensions = read_extensions(device->id);

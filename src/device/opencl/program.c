@@ -92,9 +92,20 @@ static tuff_status check_kernel(driver_device *device, const driver_program *pro
     return TUFF_OK;
 }
 
+static tuff_status check_subgroup(const driver_device *device, const program_request *request)
+{
+    bool found = request->subgroup_size == 0;
+    for (int i = 0; i < SUBGROUP_SIZES; i++)
+        found |= device->subgroup_sizes[i] == request->subgroup_size;
+    return found ? TUFF_OK
+                 : FAIL(TUFF_E_UNSUPPORTED, "kernel %s: no kernel can require subgroups of %lu here", request->name,
+                        (unsigned long)request->subgroup_size);
+}
+
 static tuff_status fill_program(driver_device *device, const program_request *request, blob cached, blob *made,
                                 driver_program *program)
 {
+    TRY(check_subgroup(device, request));
     if (cached.size > 0)
         TRY(create_from_binary(device, cached, &program->program));
     else

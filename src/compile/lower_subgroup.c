@@ -1,0 +1,96 @@
+/* Launches of matmuls whose lanes share registers: for devices whose self-test proved that they can. */
+#include "compile/lower_matmul.h"
+
+/* How a subgroup's lanes and their sums lie over the result. */
+struct lanes {
+    int width, lane_rows, tile_rows, tile_columns, subgroups;
+};
+
+static int64_t columns_of(const struct lanes *of)
+{
+    return (int64_t)of->width / of->lane_rows * of->tile_columns * 4;
+}
+
+/* The tunables, less where the matrix is small: lanes move from columns to rows, and sums are left out. */
+static struct lanes choose_lanes(const lowered *with, int width, int64_t rows, int64_t columns)
+{
+    struct lanes best = {.width = width,
+                         .lane_rows = tuff__tuned(with, TUNABLE_matmul_subgroup_lane_rows),
+                         .tile_rows = tuff__tuned(with, TUNABLE_matmul_subgroup_tile_rows),
+                         .tile_columns = tuff__tuned(with, TUNABLE_matmul_subgroup_tile_columns),
+                         .subgroups = tuff__tuned(with, TUNABLE_matmul_subgroup_subgroups)};
+    const int64_t most = tuff__device_info(with->device)->max_group_size;
+    while (best.lane_rows > width)
+        best.lane_rows /= 2;
+    while (best.tile_columns > 1 && columns_of(&best) / 2 >= columns)
+        best.tile_columns /= 2;
+    while (best.lane_rows < width && columns_of(&best) / 2 >= columns)
+        best.lane_rows *= 2;
+    while (best.tile_rows > 1 && best.tile_rows / 2 * best.lane_rows >= rows)
+        best.tile_rows /= 2;
+    while (best.subgroups > 1 &&
+           (best.subgroups * width > most || best.subgroups / 2 * best.tile_rows * best.lane_rows >= rows))
+        best.subgroups /= 2;
+    return best;
+}
+
+static tuff_status define(const lowered *with, launch *of, const struct lanes *lanes, bool packed)
+{
+    const fused_chain *chain = &of->chain;
+    const int64_t columns = chain->extent[chain->rank - 1];
+    const bool tail = columns % columns_of(lanes) != 0;
+    const bool aligned =
+        packed || ((columns % 4 == 0 || !tail) &&
+                   tuff__operand_is_aligned(with, chain, 1, chain->rank - 2, chain->operand_strides[1][0]));
+    text defines = {0};
+    tuff__define_load(chain, 0, "LOAD_A", "LOAD", &defines);
+    tuff__define_load(chain, 1, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
+    tuff__text_add(&defines,
+                   "#define MANY_SUMS\n#define LANE_ROWS %d\n#define TILE_ROWS %d\n#define TILE_COLUMNS %d\n"
+                   "#define PACKED_B %d\n#define COLUMN_TAIL %d\n#define A_ROW_CONTIGUOUS %d\n",
+                   lanes->lane_rows, lanes->tile_rows, lanes->tile_columns, packed, tail,
+                   chain->operand_strides[0][0] == 1 && chain->operand_strides[0][1] != 1);
+    return tuff__keep_defines(of, &defines);
+}
+
+static tuff_status finish(const lowered *with, launch *of, const struct lanes *lanes, int64_t inner, bool packed)
+{
+    const fused_chain *chain = &of->chain;
+    const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
+    const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
+    const int64_t row_tiles = tuff__divide_up(rows, (int64_t)lanes->subgroups * lanes->lane_rows * lanes->tile_rows);
+    const int64_t column_tiles = tuff__divide_up(columns, columns_of(lanes));
+    of->vec = 4;
+    of->subgroup_size = (uint32_t)lanes->width;
+    of->local_size = (uint32_t)(lanes->width * lanes->subgroups);
+    of->groups = (uint64_t)(row_tiles * column_tiles * batches);
+    of->operations = 2.0 * (double)rows * (double)columns * (double)inner * (double)batches;
+    tuff__set_fixed(of,
+                    (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches, chain->operand_strides[0][0],
+                                chain->operand_strides[0][1], chain->operand_strides[1][0], inner * columns_of(lanes)},
+                    10);
+    return define(with, of, lanes, packed);
+}
+
+tuff_status tuff__lower_subgroup(lowered *with, int index, fused_chain *chain, int64_t inner)
+{
+    const tuff_device_info *info = tuff__device_info(with->device);
+    const int64_t columns = chain->extent[chain->rank - 1];
+    tuff_status status = TUFF_OK;
+    if (!info->subgroup_shuffle || info->proved_subgroup_size < 2 ||
+        (info->proved_subgroup_size & (info->proved_subgroup_size - 1)) != 0)
+        status = FAIL(TUFF_E_UNSUPPORTED, "compile: %s is not proved to have subgroups whose lanes share registers",
+                      info->selector);
+    const struct lanes lanes =
+        choose_lanes(with, (int)info->proved_subgroup_size, chain->extent[chain->rank - 2], columns);
+    const bool packed = (chain->operand_strides[1][1] != 1 || columns < 4) && columns > 0;
+    if (status == TUFF_OK && packed)
+        status = tuff__pack_operand(with, index, chain, 1, inner, columns_of(&lanes), 4);
+    launch *of = status == TUFF_OK ? tuff__launch_add(with, "matmul_subgroup", WALK_MATMUL, index) : NULL;
+    if (of == NULL) {
+        tuff__chain_free(chain);
+        return status == TUFF_OK ? TUFF_E_OOM_HOST : status;
+    }
+    of->chain = *chain;
+    return finish(with, of, &lanes, inner, packed);
+}
