@@ -12,7 +12,7 @@
 #define PARAM(i) p[param_base + (uint)(i)]
 #define UNROLL _Pragma("unroll")
 #define ROLLED _Pragma("unroll 1")
-// For bodies that ask for subgroups of a proved width, SUBGROUP_WIDTH: the lane's place in its subgroup and that one's in
+// For bodies that ask for subgroups of a proved width, SUBGROUP_WIDTH: the lane's place in its subgroup, that one's in
 // the group, and another lane's value.
 #ifdef SUBGROUP_WIDTH
 #pragma OPENCL EXTENSION cl_khr_subgroups : enable

@@ -11,7 +11,7 @@
 
 #define GROUP (gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x + group_base)
 #define LANE gl_LocalInvocationID.x
-// For bodies that ask for subgroups of a proved width, SUBGROUP_WIDTH: the lane's place in its subgroup and that one's in
+// For bodies that ask for subgroups of a proved width, SUBGROUP_WIDTH: the lane's place in its subgroup, that one's in
 // the group, and another lane's value.
 #define SUBGROUP_LANE gl_SubgroupInvocationID
 #if defined(SUBGROUP_WIDTH) && SUBGROUP_WIDTH < LOCAL_SIZE

@@ -159,6 +159,7 @@ static void pose(tuff_device *device, int vendor)
     as.compute_units = 32;
     as.max_group_size = 256;
     as.proved_subgroup_size = as.subgroup_size = widths[vendor];
+    as.subgroup_shuffle = true;
     tuff__device_pose(device, &as);
 }
 

@@ -24,8 +24,10 @@ static struct lanes choose_lanes(const lowered *with, int width, int64_t rows, i
         best.lane_rows /= 2;
     while (best.tile_columns > 1 && columns_of(&best) / 2 >= columns)
         best.tile_columns /= 2;
-    while (best.lane_rows < width && columns_of(&best) / 2 >= columns)
+    while (best.lane_rows < width && columns_of(&best) / 2 >= columns) {
         best.lane_rows *= 2;
+        best.tile_rows = best.tile_rows > 4 ? best.tile_rows / 2 : best.tile_rows;
+    }
     while (best.tile_rows > 1 && best.tile_rows / 2 * best.lane_rows >= rows)
         best.tile_rows /= 2;
     while (best.subgroups > 1 &&

@@ -15,7 +15,7 @@ typedef struct step {
     cl_mem source, destination;
     size_t source_offset, destination_offset, size;
     command *product; /* owned */
-    cl_event event;   /* of the last timed submission */
+    cl_event event; /* of the last timed submission */
 } step;
 
 struct driver_recording {
