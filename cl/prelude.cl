@@ -113,6 +113,16 @@ FUNCTION uint BF16_BITS(float x)
 #define STORE_u8(b, i, x) ((b)[i] = (uchar)(x))
 #define STORE_bool(b, i, x) ((b)[i] = (uchar)((x) != 0))
 
+// Asks for element i before its turn; it may lie behind the end.
+#if defined(__has_builtin) && (defined(__x86_64__) || defined(__aarch64__))
+#if __has_builtin(__builtin_prefetch)
+#define PREFETCH(b, i) __builtin_prefetch((const void *)((size_t)(b) + sizeof *(b) * (size_t)(i)), 0, 2)
+#endif
+#endif
+#ifndef PREFETCH
+#define PREFETCH(b, i)
+#endif
+
 #if VEC > 1
 #define JOIN_EXPANDED(a, b) a##b
 #define JOIN(a, b) JOIN_EXPANDED(a, b)
@@ -286,6 +296,29 @@ FUNCTION uvec bf16_bits_of_vector(vec x)
 #define STOREU_u8(b, i, x) STOREV_u8(b, i, x)
 #define STOREU_bool(b, i, x) STOREV_bool(b, i, x)
 
+// Stores that pass the caches by, for results that are larger than these. Only after STREAM_END is what an item
+// streamed sure to be seen by whoever hears that it ended.
+#ifdef STREAMS
+#if VEC > 4 && defined(__has_builtin)
+#if __has_builtin(__builtin_nontemporal_store)
+#define STREAM(type, b, i, x)                                                                    \
+    if (((size_t)((b) + (i)) & (sizeof(vec) - 1)) == 0)                                          \
+        __builtin_nontemporal_store(x, (__global JOIN(type, VEC) *)((b) + (i)));                 \
+    else                                                                                         \
+        VSTORE(type, x, i, b)
+#endif
+#if __has_builtin(__builtin_ia32_sfence)
+#define STREAM_END() __builtin_ia32_sfence()
+#endif
+#endif
+#ifndef STREAM
+#define STREAM(type, b, i, x) VSTORE(type, x, i, b)
+#endif
+#define STREAM_f32(b, i, x) STREAM(float, b, i, x)
+#define STREAM_i32(b, i, x) STREAM(int, b, i, x)
+#define STREAM_u32(b, i, x) STREAM(uint, b, i, x)
+#endif
+
 // Strided and indexed access, functions of each storage type. In the vector forms of bool a true lane is -1.
 #define STRIDED(load, lane, component) load(b, i + (lane) * s)
 #define INDEXED(load, lane, component) load(b, at.component)
@@ -312,4 +345,7 @@ STRIDED_ACCESS(bf16, ushort, vec, LOAD_bf16, STORE_bf16)
 STRIDED_ACCESS(i8, char, ivec, LOAD_i8, STORE_i8)
 STRIDED_ACCESS(u8, uchar, uvec, LOAD_u8, STORE_u8)
 STRIDED_ACCESS(bool, uchar, bvec, LOAD_mask, STORE_bool)
+#endif
+#ifndef STREAM_END
+#define STREAM_END()
 #endif

@@ -29,6 +29,7 @@
 #define ROLLED
 #endif
 #define BARRIER() (memoryBarrierShared(), barrier())
+#define STREAM_END()
 
 // x·y + z with one rounding or two: for code that is right either way. Not fma(), which compilers that lack it were
 // seen to take apart and reassociate, `precise` or not.

@@ -315,6 +315,12 @@ static int find_reduction(const struct task *task, const node *at)
     return -1;
 }
 
+/* Whether a reduction is known only when the last row of an item is done. */
+static bool is_in_columns(const struct task *task, int reduction)
+{
+    return reduction >= 0 && (task->in_columns >> reduction & 1) != 0;
+}
+
 static bool is_stored_here(const struct task *task, const node *at)
 {
     for (int i = 0; i < task->root_count; ++i)
@@ -411,6 +417,7 @@ static int build(builder *with, const node *at, const path *along, int guard)
     if (at->op == OP_CONSTANT && at->attributes.data == NULL)
         return build_constant(with, at->outputs[0].dtype, at->attributes.value);
     const int reduction = find_reduction(with->task, at);
+    with->impossible |= is_in_columns(with->task, reduction);
     if (reduction >= 0)
         return build_result(with, at, reduction, along);
     if (at == with->task->core && with->task->kind == TASK_MATMUL)
@@ -432,10 +439,21 @@ static const path *path_to_domain(builder *with, tuff_shape shape)
     return keep_path(with, tuff__path_reshape(with->kept, spread));
 }
 
+/* The path from sums of columns: the same for all rows of an item. */
+static const path *path_from_columns(builder *with)
+{
+    tuff_shape kept = with->task->domain;
+    for (int i = 0; i < kept.rank; ++i)
+        kept.extent[i] = (with->task->column_axes >> i & 1) != 0 ? 1 : kept.extent[i];
+    const path *spread = keep_path(with, (path){.kind = STEP_EXPAND, .shape = with->task->domain});
+    return keep_path(with, tuff__path_reshape(kept, spread));
+}
+
 static void build_reduction(builder *with, int index)
 {
     const node *at = with->task->reductions[index];
     chain_reduction *reduction = &with->chain->reductions[index];
+    reduction->in_columns = is_in_columns(with->task, index);
     const path *along = path_to_domain(with, at->inputs[0]->shape);
     reduction->op = at->op;
     reduction->input = build(with, at->inputs[0]->node, along, NO_VALUE);
@@ -450,15 +468,22 @@ static void build_reduction(builder *with, int index)
 static void build_output(builder *with, const node *root)
 {
     chain_output *output = &with->chain->outputs[with->chain->output_count];
-    const path *along = path_to_domain(with, root->outputs[0].shape);
+    const int reduction = find_reduction(with->task, root);
+    output->in_columns = is_in_columns(with->task, reduction);
+    const path *along = output->in_columns ? path_from_columns(with) : path_to_domain(with, root->outputs[0].shape);
     view layout = tuff__fusion_layout(with->fusion, root);
     if (!reach(with, &layout, along))
         return;
-    output->value = with->task->kind == TASK_CUMSUM ? NO_VALUE : build(with, root, along, NO_VALUE);
+    if (output->in_columns)
+        output->value = with->chain->reductions[reduction].result;
+    else
+        output->value = with->task->kind == TASK_CUMSUM ? NO_VALUE : build(with, root, along, NO_VALUE);
     output->address = affine_of(&layout);
     output->buffer = buffer_of(with, root->id, root->outputs[0].dtype, true);
+    with->chain->buffers[output->buffer].read |= output->in_columns;
     output->every_point =
-        tuff_shape_count(root->outputs[0].shape) == tuff_shape_count(with->task->domain) || with->task->loop_axes == 0;
+        !output->in_columns && (tuff_shape_count(root->outputs[0].shape) == tuff_shape_count(with->task->domain) ||
+                                with->task->loop_axes == 0);
     ++with->chain->output_count;
 }
 
@@ -473,6 +498,9 @@ static void build_axes(builder *with)
         with->chain->classes[i] = loop ? AXIS_LOOP : AXIS_OUTER;
         if (loop)
             with->kept.extent[i] = 1;
+        if ((task->column_axes >> i & 1) != 0)
+            with->chain->item_rows =
+                (with->chain->item_rows == 0 ? 1 : with->chain->item_rows) * task->domain.extent[i];
     }
     if (task->kind == TASK_MATMUL) {
         with->chain->classes[task->domain.rank - 2] = AXIS_ROW;

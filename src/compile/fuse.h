@@ -21,8 +21,10 @@ typedef enum task_kind {
 struct task {
     task_kind kind; /* TASK_NONE: merged into another */
     tuff_shape domain;
-    uint32_t loop_axes; /* of the domain: reduced or walked in order */
-    const node *core;   /* of MATMUL, CUMSUM, SCATTER, ATTENTION */
+    uint32_t loop_axes;   /* of the domain: reduced or walked in order */
+    uint32_t column_axes; /* of a ROW's domain: the rows that one item walks and adds up in columns; 0: none */
+    uint32_t in_columns;  /* bit i: reduction i is over those instead */
+    const node *core;     /* of MATMUL, CUMSUM, SCATTER, ATTENTION */
     const node *reductions[MAX_REDUCTIONS];
     int reduction_count;
     const node *roots[MAX_OUTPUTS]; /* what it stores */
@@ -116,6 +118,16 @@ tuff_status tuff__choose_anchors(struct fusion *fusion);
 void tuff__place_parts(struct fusion *fusion, const node *concat);
 /* Joins tasks that walk one domain. */
 tuff_status tuff__merge_tasks(struct fusion *fusion);
+/* Whether a row task can add up the columns of the column task while it passes over the rows; blocks of them, where
+   rows is not NULL: how many of the column's rows should then be one block, 0 where they are blocks as they are. */
+bool tuff__rows_fit_column(const struct fusion *fusion, const struct task *row, const struct task *column,
+                           int64_t *rows);
+/* Whether tasks may become one: the second reads what the first writes, or both something else, and neither waits for
+   the other by way of a third. seen is scratch for all tasks. */
+bool tuff__may_join(struct fusion *fusion, int first, int second, bool *seen);
+/* Cuts the sums of columns that could join a row task into sums of blocks of rows and the sum of these. After *changed
+   the graph must be fused anew. */
+tuff_status tuff__cut_columns(struct fusion *fusion, bool *changed);
 typedef bool (*task_visitor)(struct fusion *fusion, int index, void *state);
 /* Calls visit for every task whose results the task reads, until one answers true. */
 bool tuff__any_source(struct fusion *fusion, const struct task *task, task_visitor visit, void *state);

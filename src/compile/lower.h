@@ -32,6 +32,7 @@ typedef struct launch {
     int vec;
     uint32_t local_size;
     int private_bytes;      /* of a row that an item may keep, as assemble.h says */
+    bool asks_ahead;        /* as assemble.h says */
     uint32_t subgroup_size; /* that the body needs; 0: any */
     char defines[3072];
     int64_t fixed[MAX_FIXED];

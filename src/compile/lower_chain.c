@@ -95,6 +95,16 @@ static void tile_map(const lowered *with, int64_t rows, int64_t columns, int vec
     *rows_per_item = columns < wanted ? tuff__divide_up(wanted, columns) : 1;
 }
 
+/* Results too large to be still in a cache when they are read need not push out what is. */
+static void stream_results(const lowered *with, launch *of)
+{
+    const uint64_t least = (uint64_t)tuff__tuned(with, TUNABLE_map_stream_mebibytes) << 20;
+    for (int i = 0; i < of->chain.buffer_count && least > 0; ++i) {
+        chain_buffer *buffer = &of->chain.buffers[i];
+        buffer->streamed = buffer->written && tuff__buffer_size(&with->buffers[buffer->id]) >= least;
+    }
+}
+
 tuff_status tuff__lower_map(lowered *with, int task, fused_chain *chain)
 {
     const bool empty = count_of(chain, AXIS_OUTER) == 0;
@@ -114,6 +124,7 @@ tuff_status tuff__lower_map(lowered *with, int task, fused_chain *chain)
     of->groups = (uint64_t)tuff__divide_up(items, of->local_size);
     snprintf(of->defines, sizeof of->defines, "#define COLUMN_TAIL %d\n", columns % of->vec != 0);
     set_fixed(of, (int64_t[]){rows, columns, tiles, tile, rows_per_item, items}, 6);
+    stream_results(with, of);
     return TUFF_OK;
 }
 
@@ -124,6 +135,16 @@ static int row_parts(const lowered *with, int64_t columns, int vec)
     while (parts > 1 && columns / vec % parts != 0)
         --parts;
     return parts;
+}
+
+/* How many rows of so many bytes an item owns; CPU devices behind OpenCL want large items. */
+static int64_t rows_of_item(const lowered *with, int64_t rows, int64_t columns)
+{
+    const int64_t wanted = tuff__tuned(with, TUNABLE_row_register_item_elements);
+    const int64_t share = rows / (8 * (int64_t)tuff__device_info(with->device)->compute_units + 1);
+    const int64_t most = columns == 0 ? 1 : wanted / columns;
+    const int64_t fair = share < most ? share : most;
+    return fair < 1 ? 1 : fair;
 }
 
 static void lower_row(lowered *with, launch *of)
@@ -138,11 +159,17 @@ static void lower_row(lowered *with, launch *of)
     of->local_size = (uint32_t)tuff__tuned(with, !local ? TUNABLE_row_register_local_size
                                                  : wide ? TUNABLE_row_local_wide_size
                                                         : TUNABLE_row_local_local_size);
-    of->groups = (uint64_t)(local ? rows : tuff__divide_up(rows, of->local_size));
+    const int64_t item_rows = chain->item_rows > 0 ? chain->item_rows : local ? 1 : rows_of_item(with, rows, columns);
+    const int64_t items = tuff__divide_up(rows, item_rows);
+    of->groups = (uint64_t)(local ? items : tuff__divide_up(items, of->local_size));
     of->private_bytes = local ? 0 : tuff__tuned(with, TUNABLE_row_register_private_bytes);
+    const int64_t ahead = tuff__tuned(with, TUNABLE_row_register_ahead_bytes);
+    of->asks_ahead = !local && ahead > 0 && columns * (int64_t)sizeof(float) >= ahead;
     snprintf(of->defines, sizeof of->defines, "#define COLUMN_TAIL %d\n#define PARTS %d\n", columns % of->vec != 0,
              local ? 1 : row_parts(with, columns, of->vec));
-    set_fixed(of, (int64_t[]){rows, columns, runs}, 3);
+    set_fixed(of, (int64_t[]){rows, columns, runs, item_rows}, 4);
+    if (!local)
+        stream_results(with, of);
 }
 
 /* Vectors of columns that one item owns: the wider its stretch of a row, the faster memory is, but all compute units

@@ -164,12 +164,12 @@ static bool is_needed_elsewhere(const struct fusion *fusion, const node *at, int
     return false;
 }
 
-static bool unite(const struct fusion *fusion, int first, int second, struct task *out)
+/* All that both compute; false where that is more than one kernel takes. */
+static bool gather(const struct fusion *fusion, int first, int second, struct task *out)
 {
-    const struct task *early = &fusion->tasks[first], *late = &fusion->tasks[second], *wide;
-    if (!fit(early, late, &wide) || early->reduction_count + late->reduction_count > MAX_REDUCTIONS)
+    const struct task *early = &fusion->tasks[first], *late = &fusion->tasks[second];
+    if (early->reduction_count + late->reduction_count > MAX_REDUCTIONS)
         return false;
-    *out = *wide;
     out->core = early->core;
     out->root_count = out->reduction_count = 0;
     const struct task *both[] = {early, late};
@@ -187,6 +187,31 @@ static bool unite(const struct fusion *fusion, int first, int second, struct tas
     return out->root_count > 0;
 }
 
+static bool unite(const struct fusion *fusion, int first, int second, struct task *out)
+{
+    const struct task *wide;
+    if (!fit(&fusion->tasks[first], &fusion->tasks[second], &wide))
+        return false;
+    *out = *wide;
+    return gather(fusion, first, second, out);
+}
+
+/* A row task that adds up columns on its way. */
+static bool unite_columns(const struct fusion *fusion, int row, int column, struct task *out)
+{
+    const struct task *early = &fusion->tasks[row], *late = &fusion->tasks[column];
+    if (!tuff__rows_fit_column(fusion, early, late, NULL))
+        return false;
+    *out = *late;
+    out->kind = TASK_ROW;
+    out->column_axes = late->loop_axes;
+    out->in_columns = early->in_columns | ((1u << late->reduction_count) - 1) << early->reduction_count;
+    out->loop_axes = 0;
+    for (int i = late->domain.rank - 1; i >= 0 && (late->loop_axes >> i & 1) == 0; --i)
+        out->loop_axes |= 1u << i;
+    return gather(fusion, row, column, out);
+}
+
 static void set_task(struct fusion *fusion, const struct task *task, int index, bool anchor)
 {
     for (int i = 0; i < task->root_count; ++i) {
@@ -195,12 +220,9 @@ static void set_task(struct fusion *fusion, const struct task *task, int index, 
     }
 }
 
-static tuff_status try_merge(struct fusion *fusion, int first, int second, bool *merged)
+/* Makes one task of two where its chain can be written. */
+static tuff_status replace(struct fusion *fusion, int first, int second, struct task united, bool *merged)
 {
-    struct task united;
-    *merged = false;
-    if (!unite(fusion, first, second, &united))
-        return TUFF_OK;
     set_task(fusion, &fusion->tasks[first], first, false);
     set_task(fusion, &fusion->tasks[second], second, false);
     set_task(fusion, &united, first, true);
@@ -225,6 +247,13 @@ static tuff_status try_merge(struct fusion *fusion, int first, int second, bool 
     fusion->tasks[first] = united;
     fusion->tasks[second] = (struct task){.kind = TASK_NONE};
     return TUFF_OK;
+}
+
+static tuff_status try_merge(struct fusion *fusion, int first, int second, bool *merged)
+{
+    struct task united;
+    *merged = false;
+    return unite(fusion, first, second, &united) ? replace(fusion, first, second, united, merged) : TUFF_OK;
 }
 
 static bool shares_a_read(const struct task *a, const struct task *b)
@@ -289,6 +318,39 @@ static bool reads_from(const struct fusion *fusion, const struct task *task, int
     return false;
 }
 
+/* Whether all of a's results that are reduced once more are made by one task, as those of b. */
+static bool shares_a_writer(const struct fusion *fusion, const struct task *a, const struct task *b)
+{
+    for (int i = 0; i < a->read_count; ++i) {
+        const int writer = writer_of(fusion, a->reads[i]);
+        if (writer >= 0 && fusion->tasks[writer].in_columns != 0 && reads_from(fusion, b, writer))
+            return true;
+    }
+    return false;
+}
+
+/* Whether neither of two tasks keeps the other from running at its time. */
+static bool can_run_together(struct fusion *fusion, int first, int second, bool *seen)
+{
+    return !is_too_early(fusion, &fusion->tasks[first], &fusion->tasks[second]) &&
+           !needs(fusion, first, second, seen, true) && !needs(fusion, second, first, seen, false);
+}
+
+bool tuff__may_join(struct fusion *fusion, int first, int second, bool *seen)
+{
+    const struct task *early = &fusion->tasks[first], *late = &fusion->tasks[second];
+    const int64_t count = tuff_shape_count(late->domain);
+    bool same_memory = false;
+    for (int i = 0; i < late->read_count; ++i) {
+        const node *at = late->reads[i];
+        bool shared = writer_of(fusion, at) == first;
+        for (int k = 0; k < early->read_count; ++k)
+            shared |= early->reads[k] == at;
+        same_memory |= shared && tuff_shape_count(at->outputs[0].shape) == count;
+    }
+    return same_memory && can_run_together(fusion, first, second, seen);
+}
+
 /* Tries to join task `second` with an earlier one. */
 static tuff_status merge_one(struct fusion *fusion, int second, bool *seen, bool *merged)
 {
@@ -297,13 +359,40 @@ static tuff_status merge_one(struct fusion *fusion, int second, bool *seen, bool
         if (first == second || early->kind == TASK_NONE || late->kind == TASK_NONE || !fit(early, late, &wide))
             continue;
         const bool vertical = reads_from(fusion, late, first);
-        const bool beside = (early->kind == late->kind && early->kind != TASK_MAP && shares_a_read(early, late)) ||
-                            is_map_beside(early, late);
-        if ((!vertical && !beside) || is_too_early(fusion, early, late) || needs(fusion, first, second, seen, true) ||
-            needs(fusion, second, first, seen, false))
+        const bool beside =
+            (early->kind == late->kind && early->kind != TASK_MAP && shares_a_read(early, late)) ||
+            is_map_beside(early, late) ||
+            (early->kind == TASK_COLUMN && late->kind == TASK_COLUMN && shares_a_writer(fusion, early, late));
+        if ((!vertical && !beside) || !can_run_together(fusion, first, second, seen))
             continue;
         TRY(try_merge(fusion, first, second, merged));
     }
+    return TUFF_OK;
+}
+
+static tuff_status merge_all(struct fusion *fusion, bool *seen)
+{
+    for (bool again = true; again;) {
+        again = false;
+        for (int i = 0; i < fusion->task_count; ++i) {
+            bool merged = false;
+            TRY(merge_one(fusion, i, seen, &merged));
+            again |= merged;
+        }
+    }
+    return TUFF_OK;
+}
+
+static tuff_status join_columns(struct fusion *fusion, bool *seen)
+{
+    for (int second = 0; second < fusion->task_count; ++second)
+        for (int first = 0; first < fusion->task_count && fusion->tasks[second].kind == TASK_COLUMN; ++first) {
+            struct task united;
+            bool merged;
+            if (fusion->tasks[first].kind == TASK_ROW && tuff__may_join(fusion, first, second, seen) &&
+                unite_columns(fusion, first, second, &united))
+                TRY(replace(fusion, first, second, united, &merged));
+        }
     return TUFF_OK;
 }
 
@@ -312,15 +401,11 @@ tuff_status tuff__merge_tasks(struct fusion *fusion)
     bool *seen = tuff__calloc((size_t)fusion->task_count + 1, sizeof *seen);
     if (seen == NULL)
         return TUFF_E_OOM_HOST;
-    tuff_status status = TUFF_OK;
-    for (bool again = true; again && status == TUFF_OK;) {
-        again = false;
-        for (int i = 0; i < fusion->task_count && status == TUFF_OK; ++i) {
-            bool merged = false;
-            status = merge_one(fusion, i, seen, &merged);
-            again |= merged;
-        }
-    }
+    tuff_status status = merge_all(fusion, seen);
+    if (status == TUFF_OK)
+        status = join_columns(fusion, seen);
+    if (status == TUFF_OK)
+        status = merge_all(fusion, seen);
     tuff__free(seen);
     return status;
 }

@@ -283,6 +283,14 @@ static void add_opencl_signature(const assembly_request *request, text *out)
     tuff__text_add(out, ",\n    uint param_base, uint group_base)\n");
 }
 
+static bool streams(const assembly_request *request)
+{
+    bool any = false;
+    for (int i = 0; i < request->buffer_count; ++i)
+        any |= request->buffers[i].streamed;
+    return any;
+}
+
 static tuff_status compose(const expansion *with, text *out)
 {
     const assembly_request *request = with->request;
@@ -294,8 +302,8 @@ static tuff_status compose(const expansion *with, text *out)
         add_glsl_header(request, out);
     if (request->subgroup_size > 0)
         tuff__text_add(out, "#define SUBGROUP_WIDTH %u\n", request->subgroup_size);
-    tuff__text_add(out, "#define LOCAL_SIZE %u\n#define VEC %d\n%s", request->local_size, request->vec,
-                   request->defines == NULL ? "" : request->defines);
+    tuff__text_add(out, "#define LOCAL_SIZE %u\n#define VEC %d\n%s%s", request->local_size, request->vec,
+                   streams(request) ? "#define STREAMS\n" : "", request->defines == NULL ? "" : request->defines);
     if (request->glsl)
         add_glsl_buffers(request, out);
     tuff__text_add_bytes(out, prelude, strlen(prelude));
@@ -330,6 +338,7 @@ tuff_status tuff__assemble(const assembly_request *request, assembly *out)
     expansion with = {.request = request, .header = &texts[0], .shared = &texts[1], .body = &texts[2]};
     tuff_status status = tuff__emitter_create(request->chain == NULL ? &empty : request->chain, request->walk,
                                               request->vec, request->glsl, &with.emitter);
+    with.emitter.asks_ahead = request->asks_ahead;
     if (status == TUFF_OK)
         tuff__find_kept(&with.emitter, request->private_bytes);
     if (status == TUFF_OK)

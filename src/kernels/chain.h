@@ -46,10 +46,11 @@ typedef struct chain_value {
 } chain_value;
 
 typedef struct chain_reduction {
-    op_code op; /* SUM or REDUCE_MAX */
-    int input;  /* value reduced over the loop axes */
-    int result; /* the RESULT value */
-    int stage;  /* the pass that computes it: the input's stage */
+    op_code op;      /* SUM or REDUCE_MAX */
+    int input;       /* value reduced over the loop axes */
+    int result;      /* the RESULT value */
+    int stage;       /* the pass that computes it: the input's stage */
+    bool in_columns; /* of a row walk: over the rows of an item instead of each row, added up in its output's memory */
 } chain_reduction;
 
 /* A store of a value. Where the value does not vary on the loop axes and the address does not, it happens once. */
@@ -57,6 +58,7 @@ typedef struct chain_output {
     int value, buffer;
     affine address;
     bool every_point; /* stored at every point of the domain, not once for the loop axes */
+    bool in_columns;  /* the sums of columns that its value is */
 } chain_output;
 
 typedef enum axis_class { AXIS_OUTER, AXIS_LOOP, AXIS_ROW, AXIS_COLUMN } axis_class;
@@ -71,6 +73,7 @@ typedef struct chain_buffer {
     int id;
     tuff_dtype dtype; /* storage type */
     bool read, written;
+    bool streamed;          /* stores need not stay in caches */
     int64_t element_offset; /* what the kernel adds to every address */
 } chain_buffer;
 
@@ -82,6 +85,7 @@ typedef struct fused_chain {
     int value_count, value_capacity;
     chain_reduction reductions[MAX_REDUCTIONS];
     int reduction_count;
+    int64_t item_rows; /* of a row walk with sums of columns: the rows of each; else 0 */
     chain_output outputs[MAX_OUTPUTS];
     int output_count;
     chain_buffer buffers[32];

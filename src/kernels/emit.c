@@ -129,6 +129,11 @@ int tuff__emit_pass_count(const emitter *with)
     return last + 1;
 }
 
+bool tuff__reduces_in(const emitter *with, int reduction, int pass)
+{
+    return with->chain->reductions[reduction].stage == pass && !with->chain->reductions[reduction].in_columns;
+}
+
 static void forget(emitter *with, unsigned places)
 {
     const int count = with->chain->value_count + with->chain->output_count;
@@ -275,14 +280,17 @@ static void emit_points(emitter *with, int pass, bool vector)
     if (vector && with->walk == WALK_COLUMN)
         emit_column_results(with, pass);
     for (int i = 0; i < chain->reduction_count; ++i)
-        if (chain->reductions[i].stage == pass && with->walk != WALK_SCAN) {
+        if (tuff__reduces_in(with, i, pass) && with->walk != WALK_SCAN)
             emit_reduction(with, &chain->reductions[i], vector);
-        }
     for (int i = 0; i < chain->output_count; ++i) {
         const chain_output *output = &chain->outputs[i];
+        if (output->in_columns && pass == tuff__emit_pass_count(with) - 1)
+            tuff__emit_column_sum(with, i, vector ? &with->texts->vector : &with->texts->scalar);
         if (output->every_point && output->value != NO_VALUE && chain->values[output->value].stage == pass)
             tuff__emit_store(with, i, vector ? &with->texts->vector : &with->texts->scalar);
     }
+    if (vector && with->walk == WALK_ROW)
+        tuff__emit_ahead(with, pass);
 }
 
 /* One running sum, stored at every element. */
@@ -332,7 +340,7 @@ tuff_status tuff__emit_pass(emitter *with, int pass, emit_mode mode, pass_texts 
     if (mode != EMIT_VECTOR)
         emit_points(with, pass, false);
     for (int i = 0; i < with->chain->reduction_count && with->walk == WALK_ROW; ++i)
-        if (with->chain->reductions[i].stage == pass)
+        if (tuff__reduces_in(with, i, pass))
             emit_row_result(with, &with->chain->reductions[i]);
     return texts_status(with);
 }
@@ -348,7 +356,7 @@ tuff_status tuff__emit_finish(emitter *with, bool vector, text *out)
         emit_column_results(with, tuff__emit_pass_count(with));
     text stores = {0};
     for (int i = 0; i < with->chain->output_count; ++i)
-        if (!with->chain->outputs[i].every_point)
+        if (!with->chain->outputs[i].every_point && !with->chain->outputs[i].in_columns)
             tuff__emit_store(with, i, &stores);
     tuff__text_add(out, "%s%s%s%s%s", tuff__text_get(&texts.open), tuff__text_get(&texts.row),
                    tuff__text_get(&texts.run), tuff__text_get(vector ? &texts.vector : &texts.scalar),

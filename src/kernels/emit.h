@@ -37,6 +37,7 @@ typedef struct emitter {
     bool *kept;           /* per value: kept from its first pass for later ones */
     bool *dear;           /* per value of a row in vectors: worth keeping */
     bool has_reciprocals; /* x / y as x times 1/y where many x meet one y */
+    bool asks_ahead;      /* a row asks for the elements of the next one */
     int pass;
     int vector_axis;     /* -1 where the domain has none */
     int32_t *parameters; /* what PARAM(i) gives */
@@ -56,6 +57,9 @@ void tuff__emitter_free(emitter *with);
 /* Finds the values of a row that are dear, and needed in a later pass than the first: an item keeps them, as long as
    they fit private_bytes. */
 void tuff__find_kept(emitter *with, int private_bytes);
+
+/* Has later passes over a row ask for what the first one over the next row will read. */
+void tuff__emit_ahead(emitter *with, int pass);
 
 /* Adds a parameter and answers its number. */
 int tuff__emit_parameter(emitter *with, int64_t value);

@@ -51,7 +51,8 @@ static void visit_pass(emitter *with, int pass)
 {
     const fused_chain *chain = with->chain;
     for (int i = 0; i < chain->reduction_count; ++i)
-        if (chain->reductions[i].stage == pass)
+        if (tuff__reduces_in(with, i, pass) ||
+            (chain->reductions[i].in_columns && pass == tuff__emit_pass_count(with) - 1))
             visit(with, chain->reductions[i].input, pass);
     for (int i = 0; i < chain->output_count; ++i) {
         const chain_output *output = &chain->outputs[i];

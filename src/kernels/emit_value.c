@@ -520,6 +520,8 @@ void tuff__emit_store(emitter *with, int index, text *out)
     const snippet where = tuff__emit_address(with, number, &output->address, output->buffer);
     if (!vector)
         tuff__text_add(out, "STORE_%s(b%d, %s, %s);\n", type, output->buffer, where.text, value.text);
+    else if (stride == 1 && buffer->streamed && !buffer->read && tuff_dtype_size(buffer->dtype) == 4)
+        tuff__text_add(out, "STREAM_%s(b%d, %s, %s);\n", type, output->buffer, where.text, value.text);
     else if (stride == 1)
         tuff__text_add(out, "STORE%c_%s(b%d, %s, %s);\n",
                        is_aligned(with, &output->address, output->buffer) ? 'V' : 'U', type, output->buffer, where.text,
@@ -527,4 +529,19 @@ void tuff__emit_store(emitter *with, int index, text *out)
     else
         tuff__text_add(out, "STORES_%s(b%d, %s, s%d_%d, %s);\n", type, output->buffer, where.text, number,
                        with->vector_axis, value.text);
+}
+
+/* The first row of an item stores, the others add. */
+void tuff__emit_column_sum(emitter *with, int index, text *out)
+{
+    const chain_output *output = &with->chain->outputs[index];
+    const chain_reduction *reduction = &with->chain->reductions[with->chain->values[output->value].index];
+    const int number = with->chain->value_count + index, buffer = output->buffer;
+    const snippet value = tuff__emit_value(with, reduction->input, true);
+    const snippet where = tuff__emit_address(with, number, &output->address, buffer);
+    const char *form = !with->vector ? "" : is_aligned(with, &output->address, buffer) ? "V" : "U";
+    tuff__text_add(out, "%s column%d = %s;\n", tuff__type_name(TUFF_F32, with->vector), index, value.text);
+    tuff__text_add(out, "if (row > first_row) column%d = LOAD%s_f32(b%d, %s) + column%d;\n", index, form, buffer,
+                   where.text, index);
+    tuff__text_add(out, "STORE%s_f32(b%d, %s, column%d);\n", form, buffer, where.text, index);
 }

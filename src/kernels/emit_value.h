@@ -19,6 +19,10 @@ typedef struct snippet {
     char text[320];
 } snippet;
 
+/* Whether the pass reduces, for each row or column on its own, what reduction number index is of. */
+bool tuff__reduces_in(const emitter *with, int index, int pass);
+/* Adds what the sums of columns at an output's address are of, into out. */
+void tuff__emit_column_sum(emitter *with, int index, text *out);
 /* The length of the array in which an item keeps a value of its row, in vectors. */
 int tuff__kept_vectors(const emitter *with);
 /* Finds the values that a whole vector shares: bounds of pads and concats that fall between vectors, and what is

@@ -37,8 +37,12 @@ static tuff_status prepare(fitting *with)
     if (with->options->fuse == TUFF_FUSE_ALL)
         TRY(tuff__merge_siblings(plan->graph));
     TRY(tuff__fuse(plan->graph, with->options, with->bindings, &plan->fusion));
-    if (with->options->fuse == TUFF_FUSE_ALL)
-        TRY(tuff__recompute(&plan->fusion, &changed));
+    if (with->options->fuse != TUFF_FUSE_ALL)
+        return TUFF_OK;
+    TRY(tuff__cut_columns(&plan->fusion, &changed));
+    if (changed)
+        TRY(fuse_again(with));
+    TRY(tuff__recompute(&plan->fusion, &changed));
     return changed ? fuse_again(with) : TUFF_OK;
 }
 

@@ -82,6 +82,7 @@ static tuff_status assemble_launch(const tuff_plan *plan, launch *of, assembly *
                                 .vec = of->vec,
                                 .local_size = of->local_size,
                                 .private_bytes = of->private_bytes,
+                                .asks_ahead = of->asks_ahead,
                                 .subgroup_size = of->subgroup_size,
                                 .defines = of->defines,
                                 .buffers = of->chain.buffers,

@@ -1,0 +1,204 @@
+/* Sums of columns of what a row task passes over anyway, such as the gradients of a norm's gain and bias or of a bias in
+   front of it: the row task adds them up, for each item over the rows that it owns, and what is left to a column task
+   are the sums of items. Long columns are cut into blocks of rows for that. */
+#include "compile/fuse.h"
+
+#define MOST_ROWS 128      /* of a block; so many terms one chain of additions has */
+#define LEAST_ROWS 8       /* with fewer the blocks' sums are too much memory */
+#define MOST_TERMS 256     /* of blocks that are there already */
+#define SMALL_DOMAIN 16384 /* elements: one item does them all */
+#define ITEMS_PER_CORE 4
+#define LANES_ON_VULKAN 8 /* items that a core of a CPU walks in step */
+
+/* A column's domain, its axes of extent 1 aside, as blocks × rows × columns, of which the rows are reduced. */
+typedef struct column_form {
+    int64_t blocks, rows, columns;
+    int axis; /* the innermost that is reduced */
+} column_form;
+
+static bool find_form(const struct task *of, column_form *out)
+{
+    *out = (column_form){.blocks = 1, .rows = 1, .columns = 1, .axis = -1};
+    bool above = false;
+    for (int i = of->domain.rank - 1; i >= 0; --i) {
+        const int64_t extent = of->domain.extent[i];
+        const bool reduced = (of->loop_axes >> i & 1) != 0;
+        if (extent == 1)
+            continue;
+        if (above && reduced)
+            return false;
+        above |= out->axis >= 0 && !reduced;
+        out->axis = reduced && out->axis < 0 ? i : out->axis;
+        *(reduced ? &out->rows : above ? &out->blocks : &out->columns) *= extent;
+    }
+    return out->axis >= 0 && out->columns > 1;
+}
+
+/* The elements of a row of a row task; 0 where it reduces other axes than the innermost too. */
+static int64_t row_length(const struct task *of)
+{
+    int64_t length = 1;
+    bool above = false;
+    for (int i = of->domain.rank - 1; i >= 0; --i) {
+        const bool reduced = (of->loop_axes >> i & 1) != 0;
+        if (of->domain.extent[i] == 1)
+            continue;
+        if (above && reduced)
+            return 0;
+        above |= !reduced;
+        length *= reduced ? of->domain.extent[i] : 1;
+    }
+    return length;
+}
+
+static bool sums_floats(const struct task *of)
+{
+    bool sums = true;
+    for (int i = 0; i < of->reduction_count; ++i)
+        sums &= of->reductions[i]->op == OP_SUM && tuff__compute_dtype(of->reductions[i]->outputs[0].dtype) == TUFF_F32;
+    return sums;
+}
+
+/* Whether it stores nothing but the sums. */
+static bool stores_sums(const struct task *of)
+{
+    bool sums = of->root_count == of->reduction_count;
+    for (int i = 0; i < of->root_count; ++i)
+        sums &= of->roots[i]->op == OP_SUM;
+    return sums;
+}
+
+/* Items that keep the device busy. */
+static int64_t wanted_items(const struct fusion *fusion, int64_t elements)
+{
+    tuff_device *device = fusion->graph->device;
+    const tuff_device_info *info = tuff__device_info(device);
+    const bool cpu = info->device_class == TUFF_DEVICE_CPU;
+    if (cpu && elements <= SMALL_DOMAIN)
+        return 1;
+    return ITEMS_PER_CORE * (int64_t)info->compute_units *
+           (cpu && tuff__device_takes_glsl(device) ? LANES_ON_VULKAN : 1);
+}
+
+/* The most rows up to limit that divide extent; 0 where none above the least do. */
+static int64_t rows_of_block(int64_t extent, int64_t limit)
+{
+    for (int64_t rows = limit < MOST_ROWS ? limit : MOST_ROWS; rows >= LEAST_ROWS; --rows)
+        if (extent % rows == 0)
+            return rows;
+    return 0;
+}
+
+bool tuff__rows_fit_column(const struct fusion *fusion, const struct task *row, const struct task *column,
+                           int64_t *rows)
+{
+    column_form form;
+    if (row->kind != TASK_ROW || column->kind != TASK_COLUMN || !sums_floats(column) || !find_form(column, &form) ||
+        tuff_shape_count(row->domain) != form.blocks * form.rows * form.columns)
+        return false;
+    if (row->column_axes != 0)
+        return tuff_shape_equal(row->domain, column->domain) && row->column_axes == column->loop_axes &&
+               stores_sums(column);
+    if (row_length(row) != form.columns)
+        return false;
+    const int64_t items = wanted_items(fusion, form.blocks * form.rows * form.columns);
+    const bool ready = form.rows <= MOST_TERMS && form.blocks >= items && (form.rows >= LEAST_ROWS || items == 1);
+    if (rows == NULL)
+        return ready && stores_sums(column);
+    *rows = ready ? 0 : rows_of_block(column->domain.extent[form.axis], form.blocks * form.rows / items);
+    return ready || (*rows > 0 && form.blocks == 1 && column->domain.rank < TUFF_MAX_RANK);
+}
+
+typedef struct cutting {
+    tuff_graph *graph;
+    int original_count;
+    node **order; /* what the graph becomes */
+    int order_count;
+    int64_t *rows; /* by node: those of a block of its columns; 0: it stays */
+} cutting;
+
+static tuff_tensor *make(cutting *with, op_code op, tuff_shape shape, tuff_tensor *input, uint32_t axes)
+{
+    if (input->node == NULL)
+        return input;
+    const op_attributes attributes = {.axes = axes};
+    tuff_tensor *made = tuff__node_create(with->graph, op, input->dtype, shape, &input, 1, &attributes);
+    if (made->node != NULL)
+        with->order[with->order_count++] = made->node;
+    return made;
+}
+
+/* The sum over the innermost axis that is reduced, in blocks of so many rows; its node sums the blocks from then on. */
+static tuff_status cut(cutting *with, node *at, int64_t rows)
+{
+    tuff_tensor *x = at->inputs[0];
+    const uint32_t axes = at->attributes.axes;
+    int axis = x->shape.rank - 1;
+    while ((axes >> axis & 1) == 0 || x->shape.extent[axis] == 1)
+        --axis;
+    tuff_shape shape = x->shape;
+    for (int i = shape.rank++; i > axis + 1; --i)
+        shape.extent[i] = shape.extent[i - 1];
+    shape.extent[axis + 1] = rows;
+    shape.extent[axis] /= rows;
+    with->graph->copy = at->copy;
+    tuff_tensor *pieces = make(with, OP_RESHAPE, shape, x, 0);
+    shape.extent[axis + 1] = 1;
+    tuff_tensor *blocks = make(with, OP_SUM, shape, pieces, 1u << (axis + 1));
+    shape = x->shape;
+    shape.extent[axis] /= rows;
+    tuff_tensor *sums = make(with, OP_RESHAPE, shape, blocks, 0);
+    with->graph->copy = 0;
+    if (sums->node == NULL)
+        return TUFF_E_OOM_HOST;
+    at->inputs[0] = sums;
+    return TUFF_OK;
+}
+
+static tuff_status rewrite(cutting *with)
+{
+    tuff_status status = TUFF_OK;
+    for (int i = 0; i < with->original_count && status == TUFF_OK; ++i) {
+        node *at = with->graph->nodes[i];
+        if (with->rows[i] > 0)
+            status = cut(with, at, with->rows[i]);
+        with->order[with->order_count++] = at;
+    }
+    return status == TUFF_OK ? tuff__graph_reorder(with->graph, with->order, with->order_count) : status;
+}
+
+/* Which columns to cut, and in blocks of how many rows. */
+static bool choose(struct fusion *fusion, int64_t *cut_rows, bool *seen)
+{
+    bool any = false;
+    for (int column = 0; column < fusion->task_count; ++column)
+        for (int row = 0; row < fusion->task_count; ++row) {
+            const struct task *of = &fusion->tasks[column];
+            int64_t rows;
+            if (!tuff__rows_fit_column(fusion, &fusion->tasks[row], of, &rows) || rows == 0 ||
+                !tuff__may_join(fusion, row, column, seen))
+                continue;
+            for (int i = 0; i < of->reduction_count; ++i)
+                cut_rows[of->reductions[i]->id] = rows;
+            any = true;
+            break;
+        }
+    return any;
+}
+
+tuff_status tuff__cut_columns(struct fusion *fusion, bool *changed)
+{
+    const size_t count = (size_t)fusion->graph->node_count;
+    cutting with = {.graph = fusion->graph, .original_count = fusion->graph->node_count};
+    bool *seen = tuff__calloc((size_t)fusion->task_count + 1, sizeof *seen);
+    with.rows = tuff__calloc(count + 1, sizeof *with.rows);
+    with.order = tuff__calloc(4 * count + 1, sizeof(node *));
+    tuff_status status = seen == NULL || with.rows == NULL || with.order == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+    *changed = status == TUFF_OK && choose(fusion, with.rows, seen);
+    if (*changed)
+        status = rewrite(&with);
+    tuff__free(seen);
+    tuff__free(with.rows);
+    tuff__free(with.order);
+    return status;
+}

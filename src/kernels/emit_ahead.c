@@ -1,0 +1,47 @@
+/* What comes from memory while a row is computed: the passes after the first find their row in a near cache, and would
+   leave memory idle. Each of them asks for its share of the next row. */
+#include "kernels/emit_value.h"
+
+/* The innermost of the axes that rows are counted along; -1 where there is one row. */
+static int row_axis(const fused_chain *chain)
+{
+    for (int i = chain->rank - 1; i >= 0; --i)
+        if (chain->classes[i] == AXIS_OUTER && chain->extent[i] > 1)
+            return i;
+    return -1;
+}
+
+/* Whether rows of this load lie one after another. */
+static bool is_worth_asking(const emitter *with, const chain_value *of, int axis)
+{
+    return of->kind == VALUE_LOAD && of->guard == NO_VALUE && of->address.stride[with->vector_axis] == 1 &&
+           of->address.stride[axis] >= with->chain->extent[with->vector_axis];
+}
+
+void tuff__emit_ahead(emitter *with, int pass)
+{
+    const fused_chain *chain = with->chain;
+    const int axis = row_axis(chain), shares = tuff__emit_pass_count(with) - 1;
+    if (!with->asks_ahead || axis < 0 || pass == 0)
+        return;
+    text *out = &with->texts->vector, *before = &with->texts->clear;
+    bool open = false;
+    for (int i = 0; i < chain->value_count; ++i) {
+        const chain_value *of = &chain->values[i];
+        if (!is_worth_asking(with, of, axis))
+            continue;
+        const int64_t ahead = of->address.stride[axis];
+        const int64_t share = (chain->extent[with->vector_axis] + shares - 1) / shares;
+        if (!open && shares > 1) {
+            tuff__text_add(before, "const int share%d = PARAM(%d), from%d = share%d * %d;\n", pass,
+                           tuff__emit_parameter(with, share), pass, pass, pass - 1);
+            tuff__text_add(out, "if (ULESS_1(I_TO_U_1(i - from%d), I_TO_U_1(share%d))) {\n", pass, pass);
+        }
+        open = true;
+        tuff__text_add(before, "const int ahead%d_%d = PARAM(%d);\n", i, pass, tuff__emit_parameter(with, ahead));
+        tuff__text_add(out, "PREFETCH(b%d, %s + ahead%d_%d);\n", of->buffer,
+                       tuff__emit_address(with, i, &of->address, of->buffer).text, i, pass);
+    }
+    if (open && shares > 1)
+        tuff__text_add(out, "}\n");
+}

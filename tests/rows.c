@@ -1,0 +1,170 @@
+/* Row kernels that do more than rows: columns added up on the way, rows asked for ahead, results that pass the caches
+   by. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "differential.h"
+#include "each_device.h"
+#include "small_plans.h"
+#include "tuff/profile.h"
+
+typedef struct row_graph {
+    const char *name;
+    tuff_tensor *(*build)(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias);
+    tuff_shape shape;
+    bool joins; /* all columns find a row task on every CPU */
+} row_graph;
+
+static tuff_tensor *layer_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias)
+{
+    return tuff_layer_norm(x, gain, bias, 1, 1e-5);
+}
+
+static tuff_tensor *rms_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias)
+{
+    return tuff_rms_norm(tuff_add(x, bias), gain, 1, 1e-5);
+}
+
+static tuff_tensor *biased_softmax(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias)
+{
+    return tuff_softmax(tuff_add(tuff_mul(x, gain), bias), -1);
+}
+
+static void build_rows(tuff_graph *graph, const void *context)
+{
+    const row_graph *of = context;
+    const int64_t columns = of->shape.extent[of->shape.rank - 1];
+    tuff_tensor *x = float_input(graph, of->shape), *gain = float_input(graph, TUFF_SHAPE(columns));
+    tuff_tensor *bias = float_input(graph, TUFF_SHAPE(columns));
+    add_with_gradients(graph, of->build(x, gain, bias), (tuff_tensor *[]){x, gain, bias}, 3);
+}
+
+/* Small ones are one item's work; of 360 rows a divisor makes blocks; 509 is prime: they stay apart. */
+static const row_graph graphs[] = {{"layer norm", layer_norm, {.rank = 2, .extent = {512, 24}}, true},
+                                   {"layer norm, axes", layer_norm, {.rank = 3, .extent = {3, 160, 21}}, true},
+                                   {"layer norm, long", layer_norm, {.rank = 2, .extent = {8192, 20}}, false},
+                                   {"rms norm", rms_norm, {.rank = 2, .extent = {360, 35}}, true},
+                                   {"rms norm, prime", rms_norm, {.rank = 2, .extent = {509, 17}}, false},
+                                   {"softmax", biased_softmax, {.rank = 2, .extent = {384, 40}}, true}};
+enum { GRAPHS = sizeof graphs / sizeof *graphs };
+
+static void columns_are_right(tuff_device *device)
+{
+    static const tuff_compile_options ways[] = {{.family = TUFF_FAMILY_REGISTER}, {.family = TUFF_FAMILY_LOCAL}};
+    for (int i = 0; i < GRAPHS; i++)
+        for (int way = 0; way < 2; way++) {
+            differential graph;
+            differential_create(&graph, graphs[i].name, build_rows, &graphs[i], (uint64_t)i);
+            assert_int_equal(differential_run(&graph, device, &ways[way]), 0);
+            differential_destroy(&graph);
+        }
+}
+
+/* What is left to column tasks is the sums of blocks. */
+static void columns_join_rows(tuff_device *device)
+{
+    const tuff_device_info *info = tuff__device_info(device);
+    for (int i = 0; i < GRAPHS && info->device_class == TUFF_DEVICE_CPU; i++) {
+        tuff_graph *graph = tuff_graph_create(device);
+        build_rows(graph, &graphs[i]);
+        tuff_plan *plan = compile_plan(graph);
+        tuff_plan_info whole;
+        int columns = 0, wide = 0;
+        assert_int_equal(tuff_plan_describe(plan, &whole), TUFF_OK);
+        for (int k = 0; k < whole.task_count; k++) {
+            tuff_task_info task;
+            assert_int_equal(tuff_plan_task(plan, k, &task), TUFF_OK);
+            columns += strcmp(task.kind, "column") == 0;
+            wide += strcmp(task.kind, "column") == 0 && task.items == (uint64_t)tuff_shape_count(graphs[i].shape);
+        }
+        assert_true(columns > 0);
+        if (graphs[i].joins)
+            assert_int_equal(wide, 0);
+        destroy_plan(plan, graph);
+    }
+}
+
+/* Rows whose beginnings are at every multiple of 16 bytes, results of more than 32 MiB: x minus its row's greatest
+   element, and 2x + 1. Whole numbers, so that there is no rounding. */
+enum { LARGE_ROWS = 2932, LARGE_COLUMNS = 2868 };
+
+static float large_element(size_t i)
+{
+    return (float)((i * 7919 + i / LARGE_COLUMNS) % 4093);
+}
+
+static void expect_large(tuff_plan *plan, const char *name, const float *x, float *y)
+{
+    const size_t count = (size_t)LARGE_ROWS * LARGE_COLUMNS;
+    size_t wrong = 0;
+    assert_int_equal(tuff_plan_read(plan, name, y, count * sizeof *y), TUFF_OK);
+    for (size_t row = 0; row < LARGE_ROWS; row++) {
+        const float *from = x + row * LARGE_COLUMNS, *to = y + row * LARGE_COLUMNS;
+        float greatest = from[0];
+        for (size_t i = 0; i < LARGE_COLUMNS; i++)
+            greatest = from[i] > greatest ? from[i] : greatest;
+        for (size_t i = 0; i < LARGE_COLUMNS; i++)
+            wrong += to[i] != (name[0] == 'r' ? from[i] - greatest : 2 * from[i] + 1);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static void large_results_are_right(tuff_device *device)
+{
+    const size_t count = (size_t)LARGE_ROWS * LARGE_COLUMNS;
+    float *x = malloc(count * sizeof *x), *y = malloc(count * sizeof *y);
+    assert_true(x && y);
+    for (size_t i = 0; i < count; i++)
+        x[i] = large_element(i);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *in = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(LARGE_ROWS, LARGE_COLUMNS));
+    tuff_output(graph, "rows", tuff_sub(in, tuff_reduce_max(in, (int[]){1}, 1, true)));
+    tuff_tensor *same = tuff_input(graph, "same", TUFF_F32, TUFF_SHAPE(LARGE_ROWS, LARGE_COLUMNS));
+    tuff_tensor *doubled = tuff_mul(same, tuff_constant(graph, TUFF_F32, 2));
+    tuff_output(graph, "map", tuff_add(doubled, tuff_constant(graph, TUFF_F32, 1)));
+    tuff_plan *plan = compile_plan(graph);
+    assert_int_equal(tuff_plan_write(plan, "x", x, count * sizeof *x), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "same", x, count * sizeof *x), TUFF_OK);
+    for (int run = 0; run < 2; run++) {
+        run_plan(plan);
+        expect_large(plan, "rows", x, y);
+        expect_large(plan, "map", x, y);
+    }
+    destroy_plan(plan, graph);
+    free(x);
+    free(y);
+}
+
+static void columns_of_rows_are_right_on_all_drivers(void **state)
+{
+    (void)state;
+    for_each_driver(columns_are_right);
+}
+
+static void columns_join_rows_on_all_drivers(void **state)
+{
+    (void)state;
+    for_each_driver(columns_join_rows);
+}
+
+static void large_results_are_right_on_all_drivers(void **state)
+{
+    (void)state;
+    for_each_driver(large_results_are_right);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(columns_of_rows_are_right_on_all_drivers),
+        cmocka_unit_test(columns_join_rows_on_all_drivers),
+        cmocka_unit_test(large_results_are_right_on_all_drivers),
+    };
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}
