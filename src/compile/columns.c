@@ -16,13 +16,13 @@ typedef struct column_form {
     int axis; /* the innermost that is reduced */
 } column_form;
 
-static bool find_form(const struct task *of, column_form *out)
+static bool find_form(const struct task *of, uint32_t reduced_axes, column_form *out)
 {
     *out = (column_form){.blocks = 1, .rows = 1, .columns = 1, .axis = -1};
     bool above = false;
     for (int i = of->domain.rank - 1; i >= 0; --i) {
         const int64_t extent = of->domain.extent[i];
-        const bool reduced = (of->loop_axes >> i & 1) != 0;
+        const bool reduced = (reduced_axes >> i & 1) != 0;
         if (extent == 1)
             continue;
         if (above && reduced)
@@ -76,8 +76,8 @@ static int64_t wanted_items(const struct fusion *fusion, int64_t elements)
     const bool cpu = info->device_class == TUFF_DEVICE_CPU;
     if (cpu && elements <= SMALL_DOMAIN)
         return 1;
-    return ITEMS_PER_CORE * (int64_t)info->compute_units *
-           (cpu && tuff__device_takes_glsl(device) ? LANES_ON_VULKAN : 1);
+    const int64_t cores = info->compute_units < 1 ? 1 : info->compute_units;
+    return ITEMS_PER_CORE * cores * (cpu && tuff__device_takes_glsl(device) ? LANES_ON_VULKAN : 1);
 }
 
 /* The most rows up to limit that divide extent; 0 where none above the least do. */
@@ -92,13 +92,14 @@ static int64_t rows_of_block(int64_t extent, int64_t limit)
 bool tuff__rows_fit_column(const struct fusion *fusion, const struct task *row, const struct task *column,
                            int64_t *rows)
 {
-    column_form form;
-    if (row->kind != TASK_ROW || column->kind != TASK_COLUMN || !sums_floats(column) || !find_form(column, &form) ||
+    column_form form, own;
+    if (row->kind != TASK_ROW || column->kind != TASK_COLUMN || !sums_floats(column) ||
+        !find_form(column, column->loop_axes, &form) ||
         tuff_shape_count(row->domain) != form.blocks * form.rows * form.columns)
         return false;
     if (row->column_axes != 0)
-        return tuff_shape_equal(row->domain, column->domain) && row->column_axes == column->loop_axes &&
-               stores_sums(column);
+        return find_form(row, row->column_axes, &own) && own.blocks == form.blocks && own.rows == form.rows &&
+               own.columns == form.columns && stores_sums(column);
     if (row_length(row) != form.columns)
         return false;
     const int64_t items = wanted_items(fusion, form.blocks * form.rows * form.columns);

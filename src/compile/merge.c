@@ -202,10 +202,12 @@ static bool unite_columns(const struct fusion *fusion, int row, int column, stru
     const struct task *early = &fusion->tasks[row], *late = &fusion->tasks[column];
     if (!tuff__rows_fit_column(fusion, early, late, NULL))
         return false;
-    *out = *late;
-    out->kind = TASK_ROW;
-    out->column_axes = late->loop_axes;
+    *out = *early;
     out->in_columns = early->in_columns | ((1u << late->reduction_count) - 1) << early->reduction_count;
+    if (early->column_axes != 0)
+        return gather(fusion, row, column, out);
+    out->domain = late->domain;
+    out->column_axes = late->loop_axes;
     out->loop_axes = 0;
     for (int i = late->domain.rank - 1; i >= 0 && (late->loop_axes >> i & 1) == 0; --i)
         out->loop_axes |= 1u << i;
