@@ -1,6 +1,6 @@
-/* Sums of columns of what a row task passes over anyway, such as the gradients of a norm's gain and bias or of a bias in
-   front of it: the row task adds them up, for each item over the rows that it owns, and what is left to a column task
-   are the sums of items. Long columns are cut into blocks of rows for that. */
+/* Sums of columns of what a row task passes over anyway, such as the gradients of a norm's gain and bias or of a bias
+   in front of it: the row task adds them up, for each item over the rows that it owns, and what is left to a column
+   task are the sums of items. Long columns are cut into blocks of rows for that. */
 #include "compile/fuse.h"
 
 #define MOST_ROWS 128      /* of a block; so many terms one chain of additions has */
