@@ -297,26 +297,26 @@ FUNCTION uvec bf16_bits_of_vector(vec x)
 #define STOREU_bool(b, i, x) STOREV_bool(b, i, x)
 
 // Stores that pass the caches by, for results that are larger than these. Only after STREAM_END is what an item
-// streamed sure to be seen by whoever hears that it ended.
+// streamed sure to be seen by whoever hears that it ended. i is a multiple of VEC.
 #ifdef STREAMS
 #if VEC > 4 && defined(__has_builtin)
 #if __has_builtin(__builtin_nontemporal_store)
-#define STREAM(type, b, i, x)                                                                    \
-    if (((size_t)((b) + (i)) & (sizeof(vec) - 1)) == 0)                                          \
-        __builtin_nontemporal_store(x, (__global JOIN(type, VEC) *)((b) + (i)));                 \
-    else                                                                                         \
-        VSTORE(type, x, i, b)
+#define STREAM(type, b, base, i, x)                                                       \
+    if (((size_t)((b) + (base)) & (sizeof(vec) - 1)) == 0)                                \
+        __builtin_nontemporal_store(x, (__global JOIN(type, VEC) *)((b) + ((base) + i))); \
+    else                                                                                  \
+        VSTORE(type, x, (base) + i, b)
 #endif
 #if __has_builtin(__builtin_ia32_sfence)
 #define STREAM_END() __builtin_ia32_sfence()
 #endif
 #endif
 #ifndef STREAM
-#define STREAM(type, b, i, x) VSTORE(type, x, i, b)
+#define STREAM(type, b, base, i, x) VSTORE(type, x, (base) + i, b)
 #endif
-#define STREAM_f32(b, i, x) STREAM(float, b, i, x)
-#define STREAM_i32(b, i, x) STREAM(int, b, i, x)
-#define STREAM_u32(b, i, x) STREAM(uint, b, i, x)
+#define STREAM_f32(b, base, i, x) STREAM(float, b, base, i, x)
+#define STREAM_i32(b, base, i, x) STREAM(int, b, base, i, x)
+#define STREAM_u32(b, base, i, x) STREAM(uint, b, base, i, x)
 #endif
 
 // Strided and indexed access, functions of each storage type. In the vector forms of bool a true lane is -1.

@@ -104,21 +104,33 @@ static bool needs(struct fusion *fusion, int from, int wanted, bool *seen, bool 
     return false;
 }
 
+/* The product of the axes from *axis on that a task treats alike, which it moves behind; 1 at the end. */
+static int64_t next_extent(const struct task *of, int *axis, bool *reduced)
+{
+    int64_t extent = 1;
+    bool any = false;
+    for (; *axis < of->domain.rank; ++*axis) {
+        const bool loops = (of->loop_axes >> *axis & 1) != 0;
+        if (of->domain.extent[*axis] == 1)
+            continue;
+        if (any && loops != *reduced)
+            break;
+        any = true;
+        *reduced = loops;
+        extent *= of->domain.extent[*axis];
+    }
+    return extent;
+}
+
 static bool same_reduction_axes(const struct task *a, const struct task *b)
 {
     int i = 0, k = 0;
-    for (;;) {
-        while (i < a->domain.rank && a->domain.extent[i] == 1)
-            ++i;
-        while (k < b->domain.rank && b->domain.extent[k] == 1)
-            ++k;
-        if (i == a->domain.rank || k == b->domain.rank)
-            return i == a->domain.rank && k == b->domain.rank;
-        if (a->domain.extent[i] != b->domain.extent[k] || (a->loop_axes >> i & 1) != (b->loop_axes >> k & 1))
+    while (i < a->domain.rank || k < b->domain.rank) {
+        bool of_a = false, of_b = false;
+        if (next_extent(a, &i, &of_a) != next_extent(b, &k, &of_b) || of_a != of_b)
             return false;
-        ++i;
-        ++k;
     }
+    return a->column_axes == 0 && b->column_axes == 0;
 }
 
 static int64_t kept_count(const struct task *task)

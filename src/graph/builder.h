@@ -45,6 +45,10 @@ tuff_tensor *tuff__slice_axis(tuff_tensor *x, int axis, int64_t start, int64_t s
 /* Exchanges two axes. */
 tuff_tensor *tuff__swap_axes(tuff_tensor *x, int a, int b);
 
+/* x less its greatest element along the axis, and the logarithm of the sum of the exponentials of that, in *log_sum:
+   their difference is the log-softmax. Both carry the error where there is one. */
+tuff_tensor *tuff__shifted_logits(const char *op, tuff_tensor *x, int axis, tuff_tensor **log_sum);
+
 /* Marks a value that nothing else uses yet: tuff_gradients treats it as a constant. Answers it. */
 tuff_tensor *tuff__stop_gradient(tuff_tensor *tensor);
 

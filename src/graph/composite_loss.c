@@ -24,26 +24,25 @@ static bool classes_are_legal(tuff_graph *graph, const tuff_tensor *logits, cons
     return graph->status == TUFF_OK;
 }
 
-/* The log-probability of the target in each row, as [N, 1]. By selection: the gradient of a gather would be a
-   scatter. */
-static tuff_tensor *pick(tuff_tensor *log_probabilities, tuff_tensor *column)
+/* The element of the target in each row, as [N, 1]. By selection: the gradient of a gather would be a scatter. */
+static tuff_tensor *pick(tuff_tensor *logits, tuff_tensor *column)
 {
-    tuff_tensor *class_index = tuff_iota(column->graph, log_probabilities->shape, 1);
-    tuff_tensor *chosen =
-        tuff_where(tuff_equal(class_index, column), log_probabilities, tuff__scalar(log_probabilities, 0));
+    tuff_tensor *class_index = tuff_iota(column->graph, logits->shape, 1);
+    tuff_tensor *chosen = tuff_where(tuff_equal(class_index, column), logits, tuff__scalar(logits, 0));
     return tuff_sum(chosen, (int[]){1}, 1, true);
 }
 
-/* The loss of each row, as [N, 1]; NaN where the target is no class. */
+/* The loss of each row, as [N, 1]; NaN where the target is no class. The logarithm of the sum is taken off once a row,
+   so that a kernel meets target and sum in one pass. */
 static tuff_tensor *row_losses(tuff_tensor *logits, tuff_tensor *column, double smoothing)
 {
     const int64_t classes = logits->shape.extent[1];
-    tuff_tensor *log_probabilities = tuff_log_softmax(logits, 1);
-    if (!tuff__is_sound(log_probabilities))
-        return log_probabilities;
-    tuff_tensor *loss = tuff__scale(pick(log_probabilities, column), smoothing - 1);
+    tuff_tensor *log_sum, *shifted = tuff__shifted_logits("cross_entropy", logits, 1, &log_sum);
+    if (!tuff__is_sound(shifted) || !tuff__is_sound(log_sum))
+        return &logits->graph->failed;
+    tuff_tensor *loss = tuff_sub(log_sum, tuff__scale(pick(shifted, column), 1 - smoothing));
     if (smoothing > 0)
-        loss = tuff_sub(loss, tuff__scale(tuff_mean(log_probabilities, (int[]){1}, 1, true), smoothing));
+        loss = tuff_sub(loss, tuff__scale(tuff_mean(shifted, (int[]){1}, 1, true), smoothing));
     tuff_tensor *is_class =
         tuff_and(tuff_less(tuff__scalar(column, -1), column), tuff_less(column, tuff__scalar(column, (double)classes)));
     return tuff_where(is_class, loss, tuff__scalar(loss, NAN));

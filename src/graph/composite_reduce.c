@@ -128,22 +128,31 @@ static tuff_tensor *at_least_one(tuff_tensor *sum)
     return tuff_add(sum, tuff__stop_gradient(empty));
 }
 
+/* Times the reciprocal of the sum: its gradient needs the sum of gradients by exponentials, which is known as early as
+   the sum itself, where that of a quotient needs the sum first. */
 tuff_tensor *tuff_softmax(tuff_tensor *x, int axis)
 {
     exponentials parts;
     tuff_tensor *failure;
     if (!exponentiate("softmax", x, axis, &parts, &failure))
         return failure;
-    return tuff_div(parts.exponential, at_least_one(parts.sum));
+    return tuff_mul(parts.exponential, tuff_div(tuff__scalar(parts.sum, 1), at_least_one(parts.sum)));
+}
+
+tuff_tensor *tuff__shifted_logits(const char *op, tuff_tensor *x, int axis, tuff_tensor **log_sum)
+{
+    exponentials parts;
+    tuff_tensor *failure;
+    if (!exponentiate(op, x, axis, &parts, &failure))
+        return *log_sum = failure;
+    *log_sum = tuff_log(at_least_one(parts.sum));
+    return parts.shifted;
 }
 
 tuff_tensor *tuff_log_softmax(tuff_tensor *x, int axis)
 {
-    exponentials parts;
-    tuff_tensor *failure;
-    if (!exponentiate("log_softmax", x, axis, &parts, &failure))
-        return failure;
-    return tuff_sub(parts.shifted, tuff_log(at_least_one(parts.sum)));
+    tuff_tensor *log_sum, *shifted = tuff__shifted_logits("log_softmax", x, axis, &log_sum);
+    return tuff__is_sound(shifted) ? tuff_sub(shifted, log_sum) : shifted;
 }
 
 tuff_tensor *tuff_logsumexp(tuff_tensor *x, int axis, bool keep)

@@ -521,7 +521,8 @@ void tuff__emit_store(emitter *with, int index, text *out)
     if (!vector)
         tuff__text_add(out, "STORE_%s(b%d, %s, %s);\n", type, output->buffer, where.text, value.text);
     else if (stride == 1 && buffer->streamed && !buffer->read && tuff_dtype_size(buffer->dtype) == 4)
-        tuff__text_add(out, "STREAM_%s(b%d, %s, %s);\n", type, output->buffer, where.text, value.text);
+        tuff__text_add(out, "STREAM_%s(b%d, %s, i, %s);\n", type, output->buffer,
+                       tuff__emit_base(with, number, &output->address, output->buffer).text, value.text);
     else if (stride == 1)
         tuff__text_add(out, "STORE%c_%s(b%d, %s, %s);\n",
                        is_aligned(with, &output->address, output->buffer) ? 'V' : 'U', type, output->buffer, where.text,
