@@ -186,6 +186,9 @@ static tuff_status fill_build_options(driver_device *device)
     if (least > 0 && (type & CL_DEVICE_TYPE_GPU))
         snprintf(device->build_options + length, sizeof device->build_options - (size_t)length,
                  " -DNARROWEST_SUBGROUP=%zu", least);
+    /* Oclgrind takes the wrong side of selects between vectors of conditions, which optimisation makes. */
+    else if (strstr(device->identity, "Oclgrind"))
+        snprintf(device->build_options + length, sizeof device->build_options - (size_t)length, " -cl-opt-disable");
     return TUFF_OK;
 }
 
