@@ -79,7 +79,7 @@ static int verify(int count, char **arguments)
 {
     verification self = {0};
     const char *device = NULL;
-    int fuse = 0, matmul = 0, code = EXIT_FAILED;
+    int fuse = 0, family = 0, matmul = 0, code = EXIT_FAILED;
     int64_t seed = 0;
     const cli_option options[] = {
         {.name = "--device", .kind = CLI_TEXT, .value = &device, .placeholder = "D", .help = CLI_DEVICE_HELP},
@@ -88,6 +88,11 @@ static int verify(int count, char **arguments)
          .value = &fuse,
          .placeholder = "on|off",
          .help = "off: every op a kernel of its own"},
+        {.name = "--family",
+         .kind = CLI_CHOICE,
+         .value = &family,
+         .placeholder = "device|register|local",
+         .help = "kernels for CPUs or for GPUs; device: those of its kind"},
         {.name = "--matmul",
          .kind = CLI_CHOICE,
          .value = &matmul,
@@ -108,6 +113,7 @@ static int verify(int count, char **arguments)
         return code;
     self.options =
         (suite_options){.compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+                                    .family = (tuff_family)family,
                                     .matmul_library = (tuff_matmul_library)matmul},
                         .seed = (uint32_t)seed};
     code = verify_all(&self);
