@@ -91,8 +91,8 @@ static int verify(int count, char **arguments)
         {.name = "--family",
          .kind = CLI_CHOICE,
          .value = &family,
-         .placeholder = "device|register|local",
-         .help = "kernels for CPUs or for GPUs; device: those of its kind"},
+         .placeholder = "device|register|local|subgroup",
+         .help = "kernels for CPUs, for GPUs, or with subgroups; device: those of its kind"},
         {.name = "--matmul",
          .kind = CLI_CHOICE,
          .value = &matmul,
@@ -111,11 +111,10 @@ static int verify(int count, char **arguments)
     self.device = cli_open_device(&verb_verify, device, &code);
     if (!self.device)
         return code;
-    self.options =
-        (suite_options){.compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
-                                    .family = (tuff_family)family,
-                                    .matmul_library = (tuff_matmul_library)matmul},
-                        .seed = (uint32_t)seed};
+    self.options = (suite_options){.compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+                                               .family = (tuff_family)family,
+                                               .matmul_library = (tuff_matmul_library)matmul},
+                                   .seed = (uint32_t)seed};
     code = verify_all(&self);
     tuff_device_close(self.device);
     return code;
