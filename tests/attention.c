@@ -23,6 +23,7 @@ typedef struct shape {
     int64_t window;
     double scale;
     int64_t bias[4];
+    bool hides; /* the bias of some scores is -inf, and all of every third row's */
     bool no_softmax;
     double dropout;
 } shape;
@@ -47,6 +48,7 @@ static const shape shapes[] = {
     {"a bias shared by batches", 2, 35, 70, 4, 2, 12, 8, .bias = {1, 4, 35, 70}},
     {"a bias shared by heads, window", 2, 67, 67, 2, 1, 8, 20, .causal = true, .window = 17, .bias = {2, 1, 67, 67}},
     {"a bias of keys", 2, 33, 131, 4, 2, 8, 8, .bias = {2, 1, 1, 131}},
+    {"a bias that hides", 2, 35, 40, 2, 1, 16, 16, .bias = {2, 1, 35, 40}, .hides = true},
     {"without softmax", 2, 40, 70, 4, 2, 16, 24, .causal = true, .no_softmax = true},
     {"without softmax, a bias, window", 1, 67, 67, 2, 1, 5, 3, .window = 9, .bias = {1, 2, 67, 67}, .no_softmax = true},
     {"dropout", 2, 45, 45, 4, 2, 16, 16, .causal = true, .dropout = 0.3},
@@ -70,12 +72,26 @@ static tuff_tensor *part_of(const shape *of, tuff_tensor *whole, int index)
     return tuff_reshape(part, TUFF_SHAPE(of->batch, of->queries, of->heads, of->key_width));
 }
 
-static void build_with(tuff_graph *graph, const shape *of, attention_builder build)
+/* The bias, made of the input *given; NULL where there is none. */
+static tuff_tensor *make_bias(tuff_graph *graph, const shape *of, tuff_tensor **given)
 {
     const int64_t *extent = of->bias;
-    tuff_tensor *bias = NULL;
-    if (extent[0] > 0)
-        bias = float_input(graph, TUFF_SHAPE(extent[0], extent[1], extent[2], extent[3]));
+    const tuff_shape whole = TUFF_SHAPE(extent[0], extent[1], extent[2], extent[3]), rows = TUFF_SHAPE(1, extent[2], 1);
+    if (extent[0] == 0)
+        return NULL;
+    *given = float_input(graph, whole);
+    if (!of->hides)
+        return *given;
+    tuff_tensor *row = tuff_iota(graph, rows, 1), *three = tuff_constant(graph, TUFF_I32, 3);
+    tuff_tensor *rest = tuff_sub(row, tuff_mul(tuff_div(row, three), three));
+    tuff_tensor *seen = tuff_and(tuff_less(tuff_constant(graph, TUFF_I32, 0), rest),
+                                 tuff_less(*given, tuff_constant(graph, TUFF_F32, 0.25)));
+    return tuff_where(seen, *given, tuff_constant(graph, TUFF_F32, -INFINITY));
+}
+
+static void build_with(tuff_graph *graph, const shape *of, attention_builder build)
+{
+    tuff_tensor *given = NULL, *bias = make_bias(graph, of, &given);
     const tuff_attention_options options = {.causal = of->causal,
                                             .window = of->window,
                                             .scale = of->scale,
@@ -85,13 +101,13 @@ static void build_with(tuff_graph *graph, const shape *of, attention_builder bui
     if (of->packed) {
         tuff_tensor *x = float_input(graph, TUFF_SHAPE(of->batch, of->queries, 3 * of->heads * of->key_width));
         tuff_tensor *y = build(part_of(of, x, 0), part_of(of, x, 1), part_of(of, x, 2), &options);
-        add_with_gradients(graph, y, (tuff_tensor *[]){x, bias}, bias ? 2 : 1);
+        add_with_gradients(graph, y, (tuff_tensor *[]){x, given}, given ? 2 : 1);
         return;
     }
     tuff_tensor *x[4] = {float_input(graph, TUFF_SHAPE(of->batch, of->queries, of->heads, of->key_width)),
                          float_input(graph, TUFF_SHAPE(of->batch, of->keys, of->groups, of->key_width)),
-                         float_input(graph, TUFF_SHAPE(of->batch, of->keys, of->groups, of->value_width)), bias};
-    add_with_gradients(graph, build(x[0], x[1], x[2], &options), x, bias ? 4 : 3);
+                         float_input(graph, TUFF_SHAPE(of->batch, of->keys, of->groups, of->value_width)), given};
+    add_with_gradients(graph, build(x[0], x[1], x[2], &options), x, given ? 4 : 3);
 }
 
 static void build_attention(tuff_graph *graph, const void *context)
@@ -173,7 +189,9 @@ static bool is_telling(const tuff_device *device, int index, int family)
     const char *suite = getenv("TUFF_SUITE");
     if (suite && strcmp(suite, "thorough") == 0)
         return true;
-    return family == 0 ? strcmp(tuff__device_language(device), "GLSL") != 0 || index % 3 == 0 : index % 4 == 3;
+    if (family == 0)
+        return strcmp(tuff__device_language(device), "GLSL") != 0 || index % 3 == 0;
+    return index % 4 == 3 || (shapes[index].no_softmax && shapes[index].dropout > 0);
 }
 
 static void run_shapes(tuff_device *device)
@@ -198,14 +216,87 @@ static void every_family_is_within_its_bounds(void **state)
         skip();
 }
 
+static void gradients_of_the_bias_are_the_same_in_each_run(tuff_device *device)
+{
+    size_t size;
+    differential of;
+    for (int i = 0; i < SHAPE_COUNT; i++) {
+        if (strcmp(shapes[i].name, "a bias of keys") != 0)
+            continue;
+        differential_create(&of, shapes[i].name, build_attention, &shapes[i], 11);
+        unsigned char *bytes = differential_bytes(&of, device, NULL, 3, &size);
+        assert_non_null(bytes);
+        free(bytes);
+        differential_destroy(&of);
+    }
+}
+
+/* In each run another mask: one value whose weights are all equal tells how many were kept. */
+static void dropout_is_fresh_in_each_run(tuff_device *device)
+{
+    enum { QUERIES = 40, KEYS = 200 };
+    static float zeros[QUERIES * 4], keys[KEYS * 4], ones[KEYS];
+    float results[2][QUERIES];
+    double sum = 0;
+    int different = 0;
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *q = tuff_input(graph, "q", TUFF_F32, TUFF_SHAPE(1, QUERIES, 1, 4));
+    tuff_tensor *k = tuff_input(graph, "k", TUFF_F32, TUFF_SHAPE(1, KEYS, 1, 4));
+    tuff_tensor *v = tuff_input(graph, "v", TUFF_F32, TUFF_SHAPE(1, KEYS, 1, 1));
+    tuff_output(graph, "y", tuff__primitive_attention(q, k, v, &(tuff_attention_options){.dropout = 0.25}));
+    tuff_plan *plan = tuff_compile(graph, NULL);
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    for (int i = 0; i < KEYS; i++)
+        ones[i] = 1;
+    assert_int_equal(tuff_plan_write(plan, "q", zeros, sizeof zeros), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "k", keys, sizeof keys), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "v", ones, sizeof ones), TUFF_OK);
+    for (int run = 0; run < 2; run++) {
+        assert_int_equal(tuff_plan_run(plan), TUFF_OK);
+        assert_int_equal(tuff_plan_read(plan, "y", results[run], sizeof results[run]), TUFF_OK);
+    }
+    for (int i = 0; i < QUERIES; i++) {
+        sum += results[0][i];
+        different += results[0][i] != results[1][i];
+    }
+    /* 8000 draws: 0.04 are six standard deviations of the mean. */
+    assert_true(fabs(sum / QUERIES - 1) < 0.04);
+    assert_true(different > QUERIES / 2);
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+}
+
+static void check_runs(tuff_device *device)
+{
+    gradients_of_the_bias_are_the_same_in_each_run(device);
+    dropout_is_fresh_in_each_run(device);
+}
+
+static void runs_differ_in_their_dropout_only(void **state)
+{
+    (void)state;
+    if (each_driver(check_runs) == 0)
+        skip();
+}
+
 /* Bytes that a plan of this length keeps between its inputs and outputs. */
-static uint64_t scratch_of(tuff_device *device, int64_t length)
+static uint64_t scratch_of(tuff_device *device, int64_t length, bool everything)
 {
     tuff_plan_info info;
     tuff_graph *graph = tuff_graph_create(device);
     const tuff_shape each = TUFF_SHAPE(1, length, 1, 64);
-    tuff_tensor *x[3] = {float_input(graph, each), float_input(graph, each), float_input(graph, each)};
-    add_output(graph, tuff__primitive_attention(x[0], x[1], x[2], &(tuff_attention_options){.causal = true}));
+    tuff_tensor *x[4] = {float_input(graph, each), float_input(graph, each), float_input(graph, each)};
+    tuff_attention_options options = {.causal = true};
+    if (everything) {
+        options.dropout = 0.1;
+        options.bias = x[3] = float_input(graph, TUFF_SHAPE(length));
+    }
+    tuff_tensor *y = tuff__primitive_attention(x[0], x[1], x[2], &options);
+    if (everything)
+        add_with_gradients(graph, y, x, 4);
+    else
+        add_output(graph, y);
     tuff_plan *plan = tuff_compile(graph, NULL);
     if (!plan)
         fail_msg("%s", tuff_error());
@@ -220,9 +311,10 @@ static void check_memory(tuff_device *device)
 {
     const int64_t length = 8192;
     const uint64_t tensors = 4 * (uint64_t)length * 64 * 4, lse = (uint64_t)length * 4;
-    const uint64_t scratch = scratch_of(device, length);
+    const uint64_t scratch = scratch_of(device, length, false);
     assert_true((double)(tensors + scratch) <= 1.35 * (double)(tensors + lse));
-    assert_true(scratch <= 2 * scratch_of(device, length / 2) + 1024);
+    assert_true(scratch <= 2 * scratch_of(device, length / 2, false) + 1024);
+    assert_true(scratch_of(device, length, true) <= 2 * scratch_of(device, length / 2, true) + 4096);
 }
 
 static void memory_grows_with_the_length(void **state)
@@ -252,8 +344,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_primitive_is_chosen),           cmocka_unit_test(the_reference_agrees_with_the_composite),
-        cmocka_unit_test(every_family_is_within_its_bounds), cmocka_unit_test(memory_grows_with_the_length),
-        cmocka_unit_test(second_derivatives_are_refused),
+        cmocka_unit_test(every_family_is_within_its_bounds), cmocka_unit_test(runs_differ_in_their_dropout_only),
+        cmocka_unit_test(memory_grows_with_the_length),      cmocka_unit_test(second_derivatives_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,6 +41,19 @@ static void attention_block(tuff_graph *graph, const void *context)
     add_with_gradients(graph, y, (tuff_tensor *[]){x, w}, 2);
 }
 
+/* Slopes by distances as the bias of shared heads, with dropout; the bias is computed, its gradient summed to slopes. */
+static void biased_attention(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    const tuff_shape whole = TUFF_SHAPE(2, 9, 4, 8), shared = TUFF_SHAPE(2, 9, 2, 8), square = TUFF_SHAPE(9, 9);
+    tuff_tensor *x = float_input(graph, whole), *k = float_input(graph, shared), *v = float_input(graph, shared);
+    tuff_tensor *slopes = float_input(graph, TUFF_SHAPE(4, 1, 1)), *with[] = {x, k, v, slopes};
+    tuff_tensor *distance = tuff_sub(tuff_iota(graph, square, 1), tuff_iota(graph, square, 0));
+    tuff_tensor *bias = tuff_mul(slopes, tuff_cast(distance, TUFF_F32));
+    tuff_tensor *y = tuff_attention(x, k, v, &(tuff_attention_options){.causal = true, .bias = bias, .dropout = 0.25});
+    add_with_gradients(graph, tuff_add(x, y), with, 4);
+}
+
 /* More parts than one kernel would compute, some of them equal, sources, or views. */
 static void many_parts(tuff_graph *graph, const void *context)
 {
@@ -354,6 +367,7 @@ const hard_graph hard_graphs[] = {
     {"residual and norm", residual_and_norm, true},
     {"softmax backward", softmax_backward, false},
     {"attention block", attention_block, true},
+    {"biased attention", biased_attention, true},
     {"many parts", many_parts, true},
     {"long sums", long_sums, false},
     {"long columns", long_columns, false},

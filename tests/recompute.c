@@ -39,14 +39,14 @@ static weights make_weights(tuff_graph *graph)
                      .down = ranged_input(graph, TUFF_F32, TUFF_SHAPE(20, WIDTH), -0.2, 0.2)};
 }
 
-/* A residual block: products, activations, dropout, two heads of attention. No norm: bounds would grow too wide. */
+/* A residual block: products, activations, dropout, two heads of attention with dropout too. No norm: bounds would grow too wide. */
 static tuff_tensor *block(tuff_tensor *x, const weights *with)
 {
     const tuff_shape whole = tuff_tensor_shape(x), heads = TUFF_SHAPE(whole.extent[0], whole.extent[1], 2, WIDTH / 2);
     tuff_tensor *normed = tuff_mul(tuff_sigmoid(x), with->gain);
     tuff_tensor *hidden = tuff_dropout(tuff_gelu_tanh(tuff_matmul(normed, with->up)), 0.25);
     tuff_tensor *part = tuff_reshape(tuff_matmul(hidden, with->down), heads);
-    tuff_tensor *mixed = tuff_attention(part, part, part, &(tuff_attention_options){.causal = true});
+    tuff_tensor *mixed = tuff_attention(part, part, part, &(tuff_attention_options){.causal = true, .dropout = 0.2});
     return tuff_add(x, tuff_reshape(mixed, whole));
 }
 
