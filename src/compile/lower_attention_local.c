@@ -75,6 +75,13 @@ typedef struct backward {
     int64_t key_columns, value_columns;
 } backward;
 
+/* Biases and random numbers take registers that deeper tiles would need. */
+static int backward_depth(const attention *of)
+{
+    const bool plain = (of->task->core->attributes.options & (ATTENTION_BIAS | ATTENTION_DROPOUT)) == 0;
+    return plain ? BACKWARD_DEPTH : tuff__tuned(of->with, TUNABLE_attention_local_depth);
+}
+
 static tuff_status launch_backward(const attention *of, const backward *use)
 {
     lowered *with = of->with;
@@ -100,7 +107,7 @@ static tuff_status launch_backward(const attention *of, const backward *use)
                    "#define VALUE_COLUMNS %d\n#define MOST_COLUMNS %d\n",
                    dq, dk, dv, db, (int)use->key_columns, (int)use->value_columns, (int)most);
     const double products = 1.0 + (dq || dk || db) + dq + dk + dv;
-    return finish(made, BACKWARD_DEPTH, items,
+    return finish(made, backward_depth(of), items,
                   products * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width), &defines);
 }
 
