@@ -431,12 +431,13 @@ static void expect_same_proofs(tuff_device_info a, tuff_device_info b)
     assert_int_equal(a.half_arithmetic, b.half_arithmetic);
     assert_int_equal(a.int64, b.int64);
     assert_int_equal(a.subgroup_shuffle, b.subgroup_shuffle);
+    assert_int_equal(a.cooperative_matrix, b.cooperative_matrix);
 }
 
 /* What a device proves, from the probes and from its record, from a damaged one and from one that lies. */
 static void check_record(const char *selector, const tuff_device_info *claims)
 {
-    enum { RECORD_SIZE = 9 };
+    enum { RECORD_SIZE = 10 };
     char path[512];
     forget(".device");
     tuff_device_info proved = open_and_describe(selector);
@@ -472,6 +473,7 @@ static void check_record(const char *selector, const tuff_device_info *claims)
     assert_int_equal(granted.narrow_storage, claims->narrow_storage);
     assert_int_equal(granted.int64, claims->int64);
     assert_int_equal(granted.subgroup_shuffle, claims->subgroup_shuffle);
+    assert_int_equal(granted.cooperative_matrix, claims->cooperative_matrix);
     free(entry.data);
     forget(".device");
 }

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -206,6 +207,67 @@ static void lies_are_caught(void **state)
         assert_true(caught > 4);
 }
 
+/* What stands in for a driver with matrix units: a plain kernel that answers as they do, one that is a bit off at one
+   element, or no kernel at all. */
+typedef enum units { UNITS_RIGHT, UNITS_WRONG, UNITS_ABSENT } units;
+static units stand_in;
+
+static const char product_text[] = "#version 450\nlayout(local_size_x = 64) in;\n"
+                                   "layout(std430, set = 0, binding = 0) readonly buffer A { uint a[]; };\n"
+                                   "layout(std430, set = 0, binding = 1) buffer B { uint b[]; };\n"
+                                   "layout(std430, set = 0, binding = 2) buffer C { uint c[]; };\n"
+                                   "layout(push_constant) uniform P { uint base; };\n"
+                                   "void main()\n{\n"
+                                   "    for (uint i = gl_LocalInvocationID.x; i < 256u; i += 64u) {\n"
+                                   "        uint sum = i == 200u ? OFFSET : 0u;\n"
+                                   "        for (uint k = 0u; k < 16u; k++)\n"
+                                   "            sum += a[i / 16u * 16u + k] * (a[255u - (k * 16u + i % 16u)] + 1u);\n"
+                                   "        b[i] = sum;\n    }\n}\n";
+
+static tuff_status create_with_units(driver_device *device, const program_request *request, blob cached, blob *made,
+                                     driver_program **out)
+{
+    char text[sizeof product_text + 64];
+    program_request changed = *request;
+    if (!strstr(request->text, "cooperative_matrix"))
+        return real->program_create(device, request, cached, made, out);
+    if (stand_in == UNITS_ABSENT)
+        return tuff__fail(TUFF_E_COMPILE, "this compiler knows no matrix units");
+    const char *line_end = strchr(product_text, '\n') + 1;
+    snprintf(text, sizeof text, "#version 450\n#define OFFSET %s\n%s", stand_in == UNITS_WRONG ? "1u" : "0u", line_end);
+    changed.text = text;
+    return real->program_create(device, &changed, cached, made, out);
+}
+
+/* A claim to matrix units of either form holds only where a block comes out right. */
+static void check_units(tuff_device *device)
+{
+    if (!tuff__device_takes_glsl(device))
+        return;
+    driver with_units = *device->driver;
+    real = device->driver;
+    with_units.program_create = create_with_units;
+    const tuff_device_info before = device->info;
+    assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
+    device->driver = &with_units;
+    for (uint32_t form = 1; form <= 2; form++)
+        for (int which = UNITS_RIGHT; which <= UNITS_ABSENT; which++) {
+            stand_in = (units)which;
+            device->info.cooperative_matrix = form;
+            assert_int_equal(tuff__device_prove(device), TUFF_OK);
+            assert_int_equal(device->info.cooperative_matrix, which == UNITS_RIGHT ? form : 0);
+        }
+    device->driver = real;
+    device->info = before;
+    assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
+}
+
+static void matrix_units_must_multiply_right(void **state)
+{
+    (void)state;
+    for_each_driver(check_units);
+}
+
 /* A failure that is none of the features' fails the open. */
 static tuff_status failing_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data,
                                 uint64_t size)
@@ -240,6 +302,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lies_are_caught),
+        cmocka_unit_test(matrix_units_must_multiply_right),
         cmocka_unit_test(a_silent_device_does_not_open),
     };
     return cmocka_run_group_tests_name("selftest", tests, use_fresh_cache, drop_cache);

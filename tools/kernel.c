@@ -160,6 +160,7 @@ static void pose(tuff_device *device, int vendor)
     as.max_group_size = 256;
     as.proved_subgroup_size = as.subgroup_size = widths[vendor];
     as.subgroup_shuffle = true;
+    as.cooperative_matrix = as.vendor_id == 0x1002 ? 2 : 1; /* both forms are somebody's */
     tuff__device_pose(device, &as);
 }
 
@@ -178,8 +179,9 @@ static int kernel(int count, char **arguments)
         {.name = "--family",
          .kind = CLI_CHOICE,
          .value = &family,
-         .placeholder = "device|register|local|subgroup",
-         .help = "local: with local memory, as GPUs get them; subgroup: matmuls whose lanes share registers"},
+         .placeholder = "device|register|local|subgroup|cooperative",
+         .help = "local: with local memory, as GPUs get them; subgroup: matmuls whose lanes share registers; "
+                 "cooperative: on matrix units"},
         {.name = "--as",
          .kind = CLI_CHOICE,
          .value = &vendor,

@@ -68,8 +68,11 @@ typedef enum tuff_family {
     TUFF_FAMILY_DEVICE,   /* by the device's class: the default */
     TUFF_FAMILY_REGISTER, /* one work-item owns a tile or a row; no local memory, no barriers: CPU devices */
     TUFF_FAMILY_LOCAL,    /* a work-group shares local memory: GPUs */
-    TUFF_FAMILY_SUBGROUP  /* matmuls whose lanes read each other's registers; everything else as by default.
+    TUFF_FAMILY_SUBGROUP, /* matmuls whose lanes read each other's registers; everything else as by default.
                              tuff_compile answers NULL, with TUFF_E_UNSUPPORTED, where the self-test did not prove it */
+    TUFF_FAMILY_COOPERATIVE /* matmuls of two operands that are stored as f16 on matrix units; everything else, and
+                               where they are not proved, likewise. Sums are kept in f32, but how units round them is
+                               their own affair */
 } tuff_family;
 
 /* Whose kernels compute matmuls. */

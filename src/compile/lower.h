@@ -34,6 +34,7 @@ typedef struct launch {
     int private_bytes;      /* of a row that an item may keep, as assemble.h says */
     bool asks_ahead;        /* as assemble.h says */
     uint32_t subgroup_size; /* that the body needs; 0: any */
+    uint32_t cooperative;   /* form of matrix units, as tuff_device_info says; 0: none */
     char defines[3072];
     int64_t fixed[MAX_FIXED];
     int fixed_buffer[MAX_FIXED]; /* chain buffer whose element offset is added, or -1 */

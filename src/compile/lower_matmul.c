@@ -322,6 +322,8 @@ tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain)
         TRY(lower_by_library(with, index, chain, &problem, &taken));
     if (!taken && with->family == TUFF_FAMILY_SUBGROUP)
         return tuff__lower_subgroup(with, index, chain, problem.inner);
+    if (!taken && with->family == TUFF_FAMILY_COOPERATIVE)
+        TRY(tuff__lower_cooperative(with, index, chain, problem.inner, &taken));
     if (!taken && registers && !tuff__is_vulkan(with))
         TRY(lower_few(with, index, chain, &problem, &taken));
     if (taken)

@@ -34,6 +34,10 @@ bool tuff__operand_is_aligned(const lowered *with, const fused_chain *chain, int
    proved to let them. */
 tuff_status tuff__lower_subgroup(lowered *with, int index, fused_chain *chain, int64_t inner);
 
+/* The launch on matrix units, of operands that are f16 in memory; takes the chain where *taken. TUFF_E_UNSUPPORTED
+   where the device was not proved to have them. */
+tuff_status tuff__lower_cooperative(lowered *with, int index, fused_chain *chain, int64_t inner, bool *taken);
+
 /* A launch without local memory for a matmul of few rows, or of few columns; false in *taken where the tiles are
    better. */
 tuff_status tuff__lower_thin(lowered *with, launch *of, int64_t inner, bool *taken);

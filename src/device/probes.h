@@ -93,4 +93,50 @@ static const char shuffle_glsl[] =
                "    b[i] = subgroupShuffle(i, gl_SubgroupSize - 1u - gl_SubgroupInvocationID);\n"
                "    b[64u + i] = gl_SubgroupInvocationID;\n    c[i] = gl_SubgroupSize;\n");
 
+/* b = the product of two blocks of 16 by 16: a, and a from its end backwards, each plus one. All subgroups compute it,
+   one stores. */
+#define MATRIX_BODY(left_type, right_type, sum_type, zero, load_left, load_right)     \
+    "    for (uint j = i; j < 256u; j += 64u) {\n"                                    \
+    "        left[j] = float16_t(float(a[j]));\n"                                     \
+    "        right[j] = float16_t(float(a[255u - j] + 1u));\n"                        \
+    "    }\n"                                                                         \
+    "    barrier();\n"                                                                \
+    "    " left_type " x;\n    " right_type " y;\n    " sum_type " sum = " zero ";\n" \
+    "    " load_left ";\n    " load_right ";\n"
+
+#define MATRIX_TILES "shared float16_t left[256], right[256];\nshared float sums[256];\n"
+#define MATRIX_END                               \
+    "    barrier();\n"                           \
+    "    for (uint j = i; j < 256u; j += 64u)\n" \
+    "        b[j] = uint(sums[j]);\n"
+
+static const char matrix_nv_glsl[] =
+    "#version 450\n#extension GL_NV_cooperative_matrix : require\n#extension GL_KHR_memory_scope_semantics : require\n"
+    "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n"
+    "#extension GL_KHR_shader_subgroup_basic : require\n" GLSL_PROBE(
+        "uint", "uint", "uint", MATRIX_TILES,
+        MATRIX_BODY("fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>", "fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>",
+                    "fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>", "fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>(0.0)",
+                    "coopMatLoadNV(x, left, 0, 16, false)",
+                    "coopMatLoadNV(y, right, 0, 16, false)") "    sum = coopMatMulAddNV(x, y, sum);\n"
+                                                             "    if (gl_SubgroupID == 0u)\n        "
+                                                             "coopMatStoreNV(sum, sums, 0, 16, false);\n" MATRIX_END);
+static const char matrix_khr_glsl[] =
+    "#version 450\n#extension GL_KHR_cooperative_matrix : require\n#extension GL_KHR_memory_scope_semantics : require\n"
+    "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n"
+    "#extension GL_KHR_shader_subgroup_basic : require\n" GLSL_PROBE(
+        "uint", "uint", "uint", MATRIX_TILES,
+        MATRIX_BODY(
+            "coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>",
+            "coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB>",
+            "coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>",
+            "coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0)",
+            "coopMatLoad(x, left, 0, 16, gl_CooperativeMatrixLayoutRowMajor)",
+            "coopMatLoad(y, right, 0, 16, gl_CooperativeMatrixLayoutRowMajor)") "    sum = coopMatMulAdd(x, y, sum);\n"
+                                                                                "    if (gl_SubgroupID == 0u)\n"
+                                                                                "        coopMatStore(sum, sums, 0, "
+                                                                                "16, "
+                                                                                "gl_CooperativeMatrixLayoutRowMajor);"
+                                                                                "\n" MATRIX_END);
+
 #endif

@@ -11,7 +11,7 @@
 #include "device/state.h"
 
 /* Raised when the probes change. */
-#define PROBES_VERSION 2
+#define PROBES_VERSION 3
 
 /* Without it no GLSL compiles, and the record of such a build must not stand for other builds. */
 #ifndef TUFF_WITH_SHADERC
@@ -188,6 +188,39 @@ static void judge_shuffle(const words *got, tuff_device_info *info)
     info->subgroup_shuffle = width > 0;
 }
 
+static bool wants_matrix_nv(const tuff_device_info *info)
+{
+    return info->cooperative_matrix == 1;
+}
+
+static bool wants_matrix_khr(const tuff_device_info *info)
+{
+    return info->cooperative_matrix == 2;
+}
+
+/* The product of two blocks of small integers, which is exact. */
+static bool is_product(const words *got)
+{
+    for (uint32_t i = 0; i < WORDS; i++) {
+        uint32_t sum = 0;
+        for (uint32_t k = 0; k < 16; k++)
+            sum += got->a[i / 16 * 16 + k] * (got->a[255 - (k * 16 + i % 16)] + 1);
+        if (got->b[i] != sum)
+            return false;
+    }
+    return true;
+}
+
+static void judge_matrix_nv(const words *got, tuff_device_info *info)
+{
+    info->cooperative_matrix = is_product(got) ? 1 : 0;
+}
+
+static void judge_matrix_khr(const words *got, tuff_device_info *info)
+{
+    info->cooperative_matrix = is_product(got) ? 2 : 0;
+}
+
 static const probe probes[] = {
     {"barrier", barrier_opencl, barrier_glsl, WORDS / ITEMS, NULL, fill_distinct, judge_barrier},
     {"floats", floats_opencl, floats_glsl, 1, NULL, fill_floats, judge_floats},
@@ -196,6 +229,8 @@ static const probe probes[] = {
     {"int64", int64_opencl, int64_glsl, 1, wants_int64, fill_distinct, judge_int64},
     {"subgroups", subgroup_opencl, subgroup_glsl, 1, wants_subgroups, fill_distinct, judge_subgroups},
     {"shuffles", shuffle_opencl, shuffle_glsl, 1, wants_shuffle, fill_distinct, judge_shuffle},
+    {"matrices (NV)", "", matrix_nv_glsl, 1, wants_matrix_nv, fill_small, judge_matrix_nv},
+    {"matrices (KHR)", "", matrix_khr_glsl, 1, wants_matrix_khr, fill_small, judge_matrix_khr},
 };
 enum { PROBE_COUNT = (int)(sizeof probes / sizeof probes[0]) };
 
@@ -268,6 +303,7 @@ static tuff_status run_probes(tuff_device *device)
         return TUFF_E_OOM_HOST;
     tuff_status status = TUFF_OK;
     info->half_arithmetic = info->int64 = info->subgroup_shuffle = false;
+    info->cooperative_matrix = 0;
     for (int i = 0; i < PROBE_COUNT && status == TUFF_OK; i++)
         if (!probes[i].is_wanted || probes[i].is_wanted(&claims))
             status = run_probe(device, &probes[i], got);
@@ -278,7 +314,7 @@ static tuff_status run_probes(tuff_device *device)
 }
 
 /* The record: one byte a result, in this order; the width of a subgroup fits one. */
-enum { RECORD_SIZE = 9 };
+enum { RECORD_SIZE = 10 };
 
 static void to_record(const tuff_device_info *info, unsigned char *record)
 {
@@ -290,7 +326,8 @@ static void to_record(const tuff_device_info *info, unsigned char *record)
                                               info->proved_denormals,
                                               info->half_arithmetic,
                                               info->int64,
-                                              info->subgroup_shuffle};
+                                              info->subgroup_shuffle,
+                                              info->cooperative_matrix > 0};
     memcpy(record, bytes, sizeof bytes);
 }
 
@@ -312,6 +349,7 @@ static bool from_record(blob record, tuff_device_info *info)
     info->half_arithmetic = info->half_arithmetic && bytes[6];
     info->int64 = info->int64 && bytes[7];
     info->subgroup_shuffle = info->subgroup_shuffle && bytes[8];
+    info->cooperative_matrix = bytes[9] ? info->cooperative_matrix : 0;
     info->narrow_storage = info->proved_narrow_storage;
     info->proved = true;
     return true;

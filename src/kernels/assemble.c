@@ -263,18 +263,23 @@ static void add_glsl_header(const assembly_request *request, text *out)
         tuff__text_add(
             out, "#extension GL_EXT_shader_16bit_storage : enable\n#extension GL_EXT_shader_8bit_storage : enable\n"
                  "#define NARROW_STORAGE\n");
-    if (request->subgroup_size > 0)
+    if (request->subgroup_size > 0 && request->cooperative == 0)
         tuff__text_add(out, "#extension GL_KHR_shader_subgroup_shuffle : require\n");
+    if (request->cooperative > 0)
+        tuff__text_add(out,
+                       "#extension GL_%s_cooperative_matrix : require\n#extension GL_KHR_memory_scope_semantics : "
+                       "require\n#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n"
+                       "#extension GL_KHR_shader_subgroup_basic : require\n#define COOPERATIVE_%s\n",
+                       request->cooperative == 1 ? "NV" : "KHR", request->cooperative == 1 ? "NV" : "KHR");
     tuff__text_add(out, "layout(local_size_x = %u) in;\n", request->local_size);
 }
 
 static void add_opencl_signature(const assembly_request *request, text *out)
 {
-    tuff__text_add(
-        out,
-        "__kernel SUBGROUP __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))\n"
-        "void %s(__global const int *restrict p",
-        request->name);
+    tuff__text_add(out,
+                   "__kernel SUBGROUP __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))\n"
+                   "void %s(__global const int *restrict p",
+                   request->name);
     for (int i = 0; i < request->buffer_count; ++i) {
         const chain_buffer *buffer = &request->buffers[i];
         tuff__text_add(out, ",\n    __global %s%s *%sb%d", buffer->written ? "" : "const ",

@@ -35,7 +35,8 @@ static bool options_are_legal(const tuff_compile_options *options)
 {
     return (options->fuse == TUFF_FUSE_ALL || options->fuse == TUFF_FUSE_NONE) &&
            (options->family == TUFF_FAMILY_DEVICE || options->family == TUFF_FAMILY_REGISTER ||
-            options->family == TUFF_FAMILY_LOCAL || options->family == TUFF_FAMILY_SUBGROUP) &&
+            options->family == TUFF_FAMILY_LOCAL || options->family == TUFF_FAMILY_SUBGROUP ||
+            options->family == TUFF_FAMILY_COOPERATIVE) &&
            (options->matmul_library == TUFF_MATMUL_OWN || options->matmul_library == TUFF_MATMUL_CLBLAST);
 }
 

@@ -84,6 +84,7 @@ static tuff_status assemble_launch(const tuff_plan *plan, launch *of, assembly *
                                 .private_bytes = of->private_bytes,
                                 .asks_ahead = of->asks_ahead,
                                 .subgroup_size = of->subgroup_size,
+                                .cooperative = of->cooperative,
                                 .defines = of->defines,
                                 .buffers = of->chain.buffers,
                                 .buffer_count = of->chain.buffer_count,

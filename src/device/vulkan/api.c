@@ -42,6 +42,10 @@ tuff_status tuff__vulkan_load_instance(VkInstance instance)
         missing = #name;
     VULKAN_INSTANCE_FUNCTIONS(X)
 #undef X
+    tuff__vk.cooperative_nv = (PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV)tuff__vk.vkGetInstanceProcAddr(
+        instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesNV");
+    tuff__vk.cooperative_khr =
+        (cooperative_khr)tuff__vk.vkGetInstanceProcAddr(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
     return missing ? FAIL(TUFF_E_NO_DEVICE, "the Vulkan loader is older than 1.1: it has no %s", missing) : TUFF_OK;
 }
 

@@ -76,8 +76,27 @@
     X(vkCmdResetQueryPool)                      \
     X(vkCmdWriteTimestamp)
 
+/* VK_KHR_cooperative_matrix, which is younger than many headers. */
+enum {
+    COOPERATIVE_FEATURES_KHR = 1000506000, /* of VkPhysicalDeviceCooperativeMatrixFeaturesNV, which looks the same */
+    COOPERATIVE_PROPERTIES_KHR = 1000506001
+};
+
+typedef struct cooperative_properties_khr {
+    VkStructureType sType;
+    void *pNext;
+    uint32_t m, n, k, a, b, c, result; /* types as NV's are numbered */
+    VkBool32 saturating;
+    uint32_t scope;
+} cooperative_properties_khr;
+
+typedef VkResult(VKAPI_PTR *cooperative_khr)(VkPhysicalDevice device, uint32_t *count,
+                                             cooperative_properties_khr *properties);
+
 typedef struct vulkan_api {
     PFN_vkGetInstanceProcAddr vkGetInstanceProcAddr;
+    PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV cooperative_nv; /* NULL where no driver has it */
+    cooperative_khr cooperative_khr;                                     /* likewise */
 #define X(name) PFN_##name name;
     VULKAN_GLOBAL_FUNCTIONS(X)
     VULKAN_INSTANCE_FUNCTIONS(X)

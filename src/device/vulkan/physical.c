@@ -117,6 +117,9 @@ static void keep_used_features(vulkan_physical *physical)
     physical->storage16.storageInputOutput16 = VK_FALSE;
     physical->storage8.uniformAndStorageBuffer8BitAccess = VK_FALSE;
     physical->storage8.storagePushConstant8 = VK_FALSE;
+    physical->matrices.cooperativeMatrixRobustBufferAccess = VK_FALSE;
+    physical->memory_model.vulkanMemoryModelDeviceScope = VK_FALSE;
+    physical->memory_model.vulkanMemoryModelAvailabilityVisibilityChains = VK_FALSE;
 }
 
 static void query_features(vulkan_physical *physical, const extension_list *list)
@@ -130,6 +133,19 @@ static void query_features(vulkan_physical *physical, const extension_list *list
         CHAIN(*head, physical->arithmetic, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES);
     if (provides(physical, list, VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
         CHAIN(*head, physical->subgroup_control, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
+    if (physical->version >= VK_API_VERSION_1_2)
+        physical->cooperative_matrix =
+            tuff__vulkan_find_matrices(physical->handle, has(list->items, list->count, "VK_KHR_cooperative_matrix"),
+                                       has(list->items, list->count, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME));
+    if (physical->cooperative_matrix) {
+        const bool khr = physical->cooperative_matrix == 2;
+        CHAIN(*head, physical->matrices,
+              khr ? (VkStructureType)COOPERATIVE_FEATURES_KHR
+                  : VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV);
+        CHAIN(*head, physical->memory_model, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES);
+        physical->extensions[physical->extension_count++] =
+            khr ? "VK_KHR_cooperative_matrix" : VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME;
+    }
     tuff__vk.vkGetPhysicalDeviceFeatures2(physical->handle, head);
     keep_used_features(physical);
 }
@@ -247,6 +263,8 @@ void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *in
     info->narrow_storage = physical->storage16.storageBuffer16BitAccess && physical->storage8.storageBuffer8BitAccess;
     info->half_arithmetic = physical->arithmetic.shaderFloat16;
     info->int64 = physical->features.features.shaderInt64;
+    if (physical->matrices.cooperativeMatrix && physical->memory_model.vulkanMemoryModel && info->half_arithmetic)
+        info->cooperative_matrix = physical->cooperative_matrix;
 }
 
 static void add_uuid(text *out, const char *name, const uint8_t *bytes)

@@ -12,6 +12,10 @@
 #define STAGING_SLOTS 8
 #define STAGING_SLOT_SIZE (2u << 20)
 
+/* Which form of matrix units the device offers for blocks of 16 by 16 by 16, f16 with sums in f32: 1 NV's, 2 KHR's, 0
+   none. khr and nv: which extensions it has. */
+uint32_t tuff__vulkan_find_matrices(VkPhysicalDevice handle, bool khr, bool nv);
+
 /* A physical device as examined: the properties and features structures point at each other and must not be moved. */
 typedef struct vulkan_physical {
     VkPhysicalDevice handle;
@@ -34,6 +38,9 @@ typedef struct vulkan_physical {
     VkPhysicalDevice8BitStorageFeatures storage8;
     VkPhysicalDeviceShaderFloat16Int8Features arithmetic;
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_control;
+    VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices; /* or KHR's, which looks the same */
+    VkPhysicalDeviceVulkanMemoryModelFeatures memory_model;
+    uint32_t cooperative_matrix; /* as tuff_device_info says */
     const char *extensions[MAX_DEVICE_EXTENSIONS];
     uint32_t extension_count;
 } vulkan_physical;
