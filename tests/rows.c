@@ -36,6 +36,13 @@ static tuff_tensor *biased_softmax(tuff_tensor *x, tuff_tensor *gain, tuff_tenso
     return tuff_softmax(tuff_add(tuff_mul(x, gain), bias), -1);
 }
 
+/* Exponentials down to what is no number of its own any more. */
+static tuff_tensor *steep_softmax(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias)
+{
+    tuff_tensor *steep = tuff_mul(x, tuff_constant(tuff_tensor_graph(x), TUFF_F32, 60));
+    return tuff_softmax(tuff_add(steep, tuff_mul(gain, bias)), -1);
+}
+
 static void build_rows(tuff_graph *graph, const void *context)
 {
     const row_graph *of = context;
@@ -51,7 +58,8 @@ static const row_graph graphs[] = {{"layer norm", layer_norm, {.rank = 2, .exten
                                    {"layer norm, long", layer_norm, {.rank = 2, .extent = {8192, 20}}, false},
                                    {"rms norm", rms_norm, {.rank = 2, .extent = {360, 35}}, true},
                                    {"rms norm, prime", rms_norm, {.rank = 2, .extent = {509, 17}}, false},
-                                   {"softmax", biased_softmax, {.rank = 2, .extent = {384, 40}}, true}};
+                                   {"softmax", biased_softmax, {.rank = 2, .extent = {384, 40}}, true},
+                                   {"softmax, steep", steep_softmax, {.rank = 2, .extent = {256, 48}}, false}};
 enum { GRAPHS = sizeof graphs / sizeof *graphs };
 
 static void columns_are_right(tuff_device *device)

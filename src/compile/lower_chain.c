@@ -165,8 +165,8 @@ static void lower_row(lowered *with, launch *of)
     of->private_bytes = local ? 0 : tuff__tuned(with, TUNABLE_row_register_private_bytes);
     const int64_t ahead = tuff__tuned(with, TUNABLE_row_register_ahead_bytes);
     of->asks_ahead = !local && ahead > 0 && columns * (int64_t)sizeof(float) >= ahead;
-    snprintf(of->defines, sizeof of->defines, "#define COLUMN_TAIL %d\n#define PARTS %d\n", columns % of->vec != 0,
-             local ? 1 : row_parts(with, columns, of->vec));
+    snprintf(of->defines, sizeof of->defines, "#define COLUMN_TAIL %d\n#define PARTS %d\n#define ONE_RUN %d\n",
+             columns % of->vec != 0, local ? 1 : row_parts(with, columns, of->vec), runs == 1);
     set_fixed(of, (int64_t[]){rows, columns, runs, item_rows}, 4);
     if (!local)
         stream_results(with, of);

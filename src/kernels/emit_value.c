@@ -342,6 +342,25 @@ static bool knows_reciprocal(emitter *with, const chain_value *division, int num
     return true;
 }
 
+/* Whether it is x less a maximum over x, perhaps a larger number still: 0 at most, or NaN. */
+static bool is_never_above_zero(const fused_chain *chain, const chain_value *of)
+{
+    if (of->kind != VALUE_OP || of->op != OP_SUB || of->dtype != TUFF_F32)
+        return false;
+    const chain_value *most = &chain->values[of->args[1]];
+    if (most->kind == VALUE_OP && most->op == OP_MAX)
+        most = &chain->values[most->args[0]];
+    return most->kind == VALUE_RESULT && chain->reduction_count > 0 &&
+           chain->reductions[most->index].op == OP_REDUCE_MAX && chain->reductions[most->index].input == of->args[0];
+}
+
+/* e^x where x is 0 at most takes less than where it may be anything. */
+static snippet write_falling_exp(const char *x, bool vector)
+{
+    const char w = vector ? 'v' : '1', *least = vector ? "SPLAT(-104.0f)" : "-104.0f";
+    return tuff__format("EXP_BELOW_%c(SELECT_%c(LESS_%c(%s, %s), %s, %s))", w, w, w, x, least, least, x);
+}
+
 static snippet write_op(emitter *with, const chain_value *of, bool vector)
 {
     if (of->op == OP_CAST)
@@ -356,6 +375,8 @@ static snippet write_op(emitter *with, const chain_value *of, bool vector)
     if (of->op == OP_DIV && vector && with->has_reciprocals && knows_reciprocal(with, of, number))
         return tuff__format("(safe%d ? %s * SPLAT(inverse%d) : %s / %s)", number, operands[0].text, number,
                             operands[0].text, operands[1].text);
+    if (of->op == OP_EXP && is_never_above_zero(with->chain, &with->chain->values[of->args[0]]))
+        return write_falling_exp(operands[0].text, vector);
     const tuff_dtype operand = with->chain->values[of->args[0]].dtype;
     const op_info *info = tuff__op_info(of->op);
     const bool whole = operand == TUFF_I32 || operand == TUFF_U32;
