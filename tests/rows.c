@@ -36,10 +36,10 @@ static tuff_tensor *biased_softmax(tuff_tensor *x, tuff_tensor *gain, tuff_tenso
     return tuff_softmax(tuff_add(tuff_mul(x, gain), bias), -1);
 }
 
-/* Exponentials down to what is no number of its own any more. */
+/* Exponentials down to the least that drivers keep, which may take what is denormal for 0. */
 static tuff_tensor *steep_softmax(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias)
 {
-    tuff_tensor *steep = tuff_mul(x, tuff_constant(tuff_tensor_graph(x), TUFF_F32, 60));
+    tuff_tensor *steep = tuff_mul(x, tuff_constant(tuff_tensor_graph(x), TUFF_F32, 36));
     return tuff_softmax(tuff_add(steep, tuff_mul(gain, bias)), -1);
 }
 
