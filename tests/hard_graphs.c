@@ -41,7 +41,7 @@ static void attention_block(tuff_graph *graph, const void *context)
     add_with_gradients(graph, y, (tuff_tensor *[]){x, w}, 2);
 }
 
-/* Slopes by distances as the bias of shared heads, with dropout; the bias is computed, its gradient summed to slopes. */
+/* Slopes by distances as the bias of shared heads, with dropout: its gradient is summed to that of the slopes. */
 static void biased_attention(tuff_graph *graph, const void *context)
 {
     (void)context;

@@ -68,11 +68,14 @@ typedef struct tuff_attention_options {
     int64_t window;    /* > 0: also j > i + Tk - Tq - window */
     bool no_softmax;   /* masked scores count 0 */
     tuff_tensor *bias; /* added to the scores: q's dtype, whatever broadcasts to [B,H,Tq,Tk] and ends in Tk; or NULL */
-    double dropout;    /* on the probabilities */
+    double dropout;    /* on the probabilities, or without softmax on the scores; 0 to 1 */
     uint32_t reserved[8];
 } tuff_attention_options;
 /* q [B,Tq,H,Dk], k [B,Tk,Hkv,Dk], v [B,Tk,Hkv,Dv] -> [B,Tq,H,Dv]; head h reads key and value head h / (H / Hkv).
-   A query that sees no key gives zeros. */
+   A query that sees no key, or whose scores are all -inf, gives zeros. No option needs memory for the scores: what
+   there is grows with Tq and Tk, but for a bias and its gradient in the bias's own shape. (Vulkan drivers of CPUs keep
+   scores of up to 64 MiB, which is quicker there.) Dropout draws the same numbers as tuff_dropout of [B,H,Tq,Tk]
+   would. Has gradients by q, k, v and bias, but no second ones. */
 TUFF_API tuff_tensor *tuff_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
                                      const tuff_attention_options *options);
 
