@@ -39,7 +39,8 @@ static weights make_weights(tuff_graph *graph)
                      .down = ranged_input(graph, TUFF_F32, TUFF_SHAPE(20, WIDTH), -0.2, 0.2)};
 }
 
-/* A residual block: products, activations, dropout, two heads of attention with dropout too. No norm: bounds would grow too wide. */
+/* A residual block: products, activations, dropout, two heads of attention with dropout too. No norm: bounds would grow
+   too wide. */
 static tuff_tensor *block(tuff_tensor *x, const weights *with)
 {
     const tuff_shape whole = tuff_tensor_shape(x), heads = TUFF_SHAPE(whole.extent[0], whole.extent[1], 2, WIDTH / 2);
