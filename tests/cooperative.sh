@@ -8,7 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
-device=$("$tuff" devices | sed -n 's/^\(vulkan:[0-9]*\) .*/\1/p' | tail -n 1)
+device=$("$tuff" devices | sed -n 's/^\(vulkan:[0-9][0-9]*\) .*/\1/p' | tail -n 1)
 [ -n "$device" ] || { echo "no Vulkan device"; exit 77; }
 checked=
 
