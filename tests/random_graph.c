@@ -354,7 +354,8 @@ static void add_op(generator *with)
     kinds[pick(with, (int64_t)(sizeof kinds / sizeof kinds[0]))](with);
 }
 
-/* What no op reads would be dead: all of it is output, joined to one target where gradients are wanted. */
+/* What no op reads would be dead: all of it is output, and the last value in any case, joined to one target where
+   gradients are wanted. */
 static void add_outputs(generator *with)
 {
     tuff_tensor *target = tuff_constant(with->graph, TUFF_F32, 0);
@@ -362,7 +363,7 @@ static void add_outputs(generator *with)
     for (int i = 0; i < with->count; i++) {
         const tuff_shape shape = tuff_tensor_shape(with->pool[i]);
         const int axes[TUFF_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
-        if (with->read[i] && !chance(with, 10))
+        if (with->read[i] && i < with->count - 1 && !chance(with, 10))
             continue;
         add_output(with->graph, with->pool[i]);
         target = tuff_add(target, tuff_mean(tuff_tanh(with->pool[i]), axes, shape.rank, false));
