@@ -38,7 +38,6 @@ static tuff_status finish(const lowered *with, launch *of, int64_t inner)
     of->subgroup_size = info->proved_subgroup_size;
     of->local_size = info->proved_subgroup_size * (uint32_t)(down * across);
     of->groups = (uint64_t)(row_tiles * column_tiles * batches);
-    of->operations = 2.0 * (double)rows * (double)columns * (double)inner * (double)batches;
     tuff__set_fixed(of,
                     (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches, chain->operand_strides[0][0],
                                 chain->operand_strides[0][1], chain->operand_strides[1][0],
@@ -50,17 +49,14 @@ static tuff_status finish(const lowered *with, launch *of, int64_t inner)
 tuff_status tuff__lower_cooperative(lowered *with, int index, fused_chain *chain, int64_t inner, bool *taken)
 {
     const tuff_device_info *info = tuff__device_info(with->device);
-    if (!tuff__is_vulkan(with) || info->cooperative_matrix == 0 || info->proved_subgroup_size == 0)
+    if (!tuff__is_vulkan(with) || info->cooperative_matrix == 0 || info->proved_subgroup_size == 0) {
+        tuff__chain_free(chain);
         return FAIL(TUFF_E_UNSUPPORTED, "compile: %s is not proved to have matrix units", info->selector);
+    }
     *taken = chain->buffers[chain->operand_buffers[0]].dtype == TUFF_F16 &&
              chain->buffers[chain->operand_buffers[1]].dtype == TUFF_F16;
     if (!*taken)
         return TUFF_OK;
-    launch *of = tuff__launch_add(with, "matmul_cooperative", WALK_MATMUL, index);
-    if (of == NULL) {
-        tuff__chain_free(chain);
-        return TUFF_E_OOM_HOST;
-    }
-    of->chain = *chain;
-    return finish(with, of, inner);
+    launch *of = tuff__matmul_launch(with, "matmul_cooperative", index, chain, inner);
+    return of == NULL ? TUFF_E_OOM_HOST : finish(with, of, inner);
 }

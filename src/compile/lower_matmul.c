@@ -58,6 +58,19 @@ bool tuff__operand_is_aligned(const lowered *with, const fused_chain *chain, int
     return aligned;
 }
 
+launch *tuff__matmul_launch(lowered *with, const char *body, int index, fused_chain *chain, int64_t inner)
+{
+    launch *of = tuff__launch_add(with, body, WALK_MATMUL, index);
+    if (of == NULL) {
+        tuff__chain_free(chain);
+        return NULL;
+    }
+    of->chain = *chain;
+    of->operations = 2.0 * (double)chain->extent[chain->rank - 2] * (double)chain->extent[chain->rank - 1] *
+                     (double)inner * (double)tuff__batch_count(chain, chain->rank - 2);
+    return of;
+}
+
 /* The caches that tiles are chosen for: lines of 64 bytes. Every CPU of the last ten years has at least these. */
 enum { LINE_SIZE = 64, NEAR_SETS = 64, NEAR_WAYS = 8, FAR_SETS = 2048, FAR_WAYS = 8 };
 
@@ -267,24 +280,23 @@ static tuff_status pack(lowered *with, int index, fused_chain *chain, const stru
     return TUFF_OK;
 }
 
-static double operations_of(const struct problem *of)
-{
-    return 2.0 * (double)of->rows * (double)of->columns * (double)of->inner * (double)of->batches;
-}
-
 /* Few rows or columns; takes the chain where *taken. */
 static tuff_status lower_few(lowered *with, int index, fused_chain *chain, const struct problem *problem, bool *taken)
 {
-    launch few = {.walk = WALK_MATMUL, .task = index, .chain = *chain, .operations = operations_of(problem)};
+    launch few = {.walk = WALK_MATMUL, .task = index, .chain = *chain};
     const tuff_status status = tuff__lower_thin(with, &few, problem->inner, taken);
     if (status == TUFF_OK && !*taken)
         return TUFF_OK;
-    launch *of = status == TUFF_OK ? tuff__launch_add(with, few.body, WALK_MATMUL, index) : NULL;
-    if (of != NULL)
-        *of = few;
-    else
+    if (status != TUFF_OK) {
         tuff__chain_free(chain);
-    return status == TUFF_OK && of == NULL ? TUFF_E_OOM_HOST : status;
+        return status;
+    }
+    launch *of = tuff__matmul_launch(with, few.body, index, chain, problem->inner);
+    if (of == NULL)
+        return TUFF_E_OOM_HOST;
+    few.operations = of->operations;
+    *of = few;
+    return TUFF_OK;
 }
 
 /* Takes the chain where *taken. */
@@ -295,15 +307,11 @@ static tuff_status lower_by_library(lowered *with, int index, fused_chain *chain
     *taken = tuff__find_product(with, chain, problem->inner, &product);
     if (!*taken)
         return TUFF_OK;
-    launch *of = tuff__launch_add(with, "matmul_clblast", WALK_MATMUL, index);
-    if (of == NULL) {
-        tuff__chain_free(chain);
+    launch *of = tuff__matmul_launch(with, "matmul_clblast", index, chain, problem->inner);
+    if (of == NULL)
         return TUFF_E_OOM_HOST;
-    }
     of->kind = LAUNCH_PRODUCT;
-    of->chain = *chain;
     of->product = product;
-    of->operations = operations_of(problem);
     return TUFF_OK;
 }
 
@@ -333,12 +341,12 @@ tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain)
         tile = choose_tile(with, &problem);
         status = pack(with, index, chain, &problem, &tile);
     }
-    launch *of = status == TUFF_OK ? tuff__launch_add(with, "", WALK_MATMUL, index) : NULL;
-    if (of == NULL) {
+    if (status != TUFF_OK) {
         tuff__chain_free(chain);
-        return status == TUFF_OK ? TUFF_E_OOM_HOST : status;
+        return status;
     }
-    of->chain = *chain;
-    of->operations = operations_of(&problem);
+    launch *of = tuff__matmul_launch(with, "", index, chain, problem.inner);
+    if (of == NULL)
+        return TUFF_E_OOM_HOST;
     return registers ? lower_registers(with, of, &tile, &problem) : lower_local(with, of, problem.inner);
 }

@@ -24,6 +24,9 @@ void tuff__define_load(const fused_chain *chain, int operand, const char *macro,
 tuff_status tuff__keep_defines(launch *of, text *defines);
 /* The product of the first rank extents. */
 int64_t tuff__batch_count(const fused_chain *chain, int rank);
+/* A launch of the body for a matmul of `inner` terms, which takes the chain; NULL where memory ran out: the chain is
+   freed. */
+launch *tuff__matmul_launch(lowered *with, const char *body, int index, fused_chain *chain, int64_t inner);
 /* Whether a library computes what the chain asks for; fills in how. */
 bool tuff__find_product(const lowered *with, const fused_chain *chain, int64_t inner, library_product *out);
 /* Whether every vector of an operand starts at a multiple of four elements; buffers of ours do. */
@@ -34,8 +37,8 @@ bool tuff__operand_is_aligned(const lowered *with, const fused_chain *chain, int
    proved to let them. */
 tuff_status tuff__lower_subgroup(lowered *with, int index, fused_chain *chain, int64_t inner);
 
-/* The launch on matrix units, of operands that are f16 in memory; takes the chain where *taken. TUFF_E_UNSUPPORTED
-   where the device was not proved to have them. */
+/* The launch on matrix units, of operands that are f16 in memory; takes the chain where *taken, and where it fails.
+   TUFF_E_UNSUPPORTED where the device was not proved to have them. */
 tuff_status tuff__lower_cooperative(lowered *with, int index, fused_chain *chain, int64_t inner, bool *taken);
 
 /* A launch without local memory for a matmul of few rows, or of few columns; false in *taken where the tiles are

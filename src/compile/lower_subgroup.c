@@ -66,7 +66,6 @@ static tuff_status finish(const lowered *with, launch *of, const struct lanes *l
     of->subgroup_size = (uint32_t)lanes->width;
     of->local_size = (uint32_t)(lanes->width * lanes->subgroups);
     of->groups = (uint64_t)(row_tiles * column_tiles * batches);
-    of->operations = 2.0 * (double)rows * (double)columns * (double)inner * (double)batches;
     tuff__set_fixed(of,
                     (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches, chain->operand_strides[0][0],
                                 chain->operand_strides[0][1], chain->operand_strides[1][0], inner * columns_of(lanes)},
@@ -88,11 +87,10 @@ tuff_status tuff__lower_subgroup(lowered *with, int index, fused_chain *chain, i
     const bool packed = (chain->operand_strides[1][1] != 1 || columns < 4) && columns > 0;
     if (status == TUFF_OK && packed)
         status = tuff__pack_operand(with, index, chain, 1, inner, columns_of(&lanes), 4);
-    launch *of = status == TUFF_OK ? tuff__launch_add(with, "matmul_subgroup", WALK_MATMUL, index) : NULL;
-    if (of == NULL) {
+    if (status != TUFF_OK) {
         tuff__chain_free(chain);
-        return status == TUFF_OK ? TUFF_E_OOM_HOST : status;
+        return status;
     }
-    of->chain = *chain;
-    return finish(with, of, &lanes, inner, packed);
+    launch *of = tuff__matmul_launch(with, "matmul_subgroup", index, chain, inner);
+    return of == NULL ? TUFF_E_OOM_HOST : finish(with, of, &lanes, inner, packed);
 }
