@@ -31,19 +31,6 @@ static void fill(tuff_array *array, int seed, float *copy)
     assert_int_equal(tuff_array_write(array, copy, (size_t)count * sizeof *copy), TUFF_OK);
 }
 
-static int matmuls_of(const tuff_plan *plan)
-{
-    tuff_plan_info info;
-    int count = 0;
-    assert_int_equal(tuff_plan_describe(plan, &info), TUFF_OK);
-    for (int i = 0; i < info.task_count; i++) {
-        tuff_task_info task;
-        assert_int_equal(tuff_plan_task(plan, i, &task), TUFF_OK);
-        count += strcmp(task.kind, "matmul") == 0;
-    }
-    return count;
-}
-
 /* Three projections of one x. */
 typedef struct projections {
     const char *what;
@@ -154,8 +141,8 @@ static void run_case(tuff_device *device, const projections *of)
         tuff_output(graph, name, plain ? y : read_elsewhere(y));
     }
     tuff_plan *plan = compile_plan(graph);
-    if (matmuls_of(plan) != of->matmuls)
-        fail_msg("%s: %d matmuls, not %d", of->what, matmuls_of(plan), of->matmuls);
+    if (count_tasks(plan, "matmul", NULL) != of->matmuls)
+        fail_msg("%s: %d matmuls, not %d", of->what, count_tasks(plan, "matmul", NULL), of->matmuls);
     for (int64_t i = 0; i < ROWS * of->inner; i++)
         data[i] = number(7, i);
     assert_int_equal(tuff_plan_write(plan, "x", data, (size_t)(ROWS * of->inner) * sizeof *data), TUFF_OK);
@@ -220,7 +207,7 @@ static int descend(tuff_device *device, bool transposed, float *after, size_t si
         size -= (size_t)tuff_array_size(array);
     }
     const bool counted = !tuff__device_is_reference(device);
-    const int matmuls = counted ? matmuls_of(plan) : 0;
+    const int matmuls = counted ? count_tasks(plan, "matmul", NULL) : 0;
     destroy_plan(plan, graph);
     tuff_optimizer_destroy(optimizer);
     tuff_parameters_destroy(parameters);

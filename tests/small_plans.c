@@ -55,6 +55,19 @@ void expect_output(tuff_plan *plan, const char *name, const void *expected, size
     assert_memory_equal(bytes, expected, size);
 }
 
+int count_tasks(const tuff_plan *plan, const char *kind, const char *program)
+{
+    tuff_plan_info info;
+    int count = 0;
+    assert_int_equal(tuff_plan_describe(plan, &info), TUFF_OK);
+    for (int i = 0; i < info.task_count; i++) {
+        tuff_task_info task;
+        assert_int_equal(tuff_plan_task(plan, i, &task), TUFF_OK);
+        count += strcmp(task.kind, kind) == 0 && (!program || strcmp(task.program, program) == 0);
+    }
+    return count;
+}
+
 tuff_tensor *reversed(tuff_tensor *x)
 {
     const int64_t count = tuff_tensor_shape(x).extent[0];

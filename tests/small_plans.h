@@ -14,6 +14,9 @@ tuff_array *make_array(tuff_device *device, tuff_dtype dtype, int64_t count, con
 void expect_array(tuff_array *array, const void *expected);
 void expect_output(tuff_plan *plan, const char *name, const void *expected, size_t size);
 
+/* How many tasks of a kind a plan has; of those whose program has that name, where one is given. */
+int count_tasks(const tuff_plan *plan, const char *kind, const char *program);
+
 /* The elements of a tensor of rank 1 in reverse. */
 tuff_tensor *reversed(tuff_tensor *x);
 

@@ -137,11 +137,7 @@ static tuff_status cut(cutting *with, node *at, int64_t rows)
     int axis = x->shape.rank - 1;
     while ((axes >> axis & 1) == 0 || x->shape.extent[axis] == 1)
         --axis;
-    tuff_shape shape = x->shape;
-    for (int i = shape.rank++; i > axis + 1; --i)
-        shape.extent[i] = shape.extent[i - 1];
-    shape.extent[axis + 1] = rows;
-    shape.extent[axis] /= rows;
+    tuff_shape shape = tuff__shape_cut(x->shape, axis, x->shape.extent[axis] / rows, rows);
     with->graph->copy = at->copy;
     tuff_tensor *pieces = make(with, OP_RESHAPE, shape, x, 0);
     shape.extent[axis + 1] = 1;

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "compile/simplify.h"
+#include "compile/view.h"
 
 #define COLUMN_TERMS 128 /* added by one item of a column */
 #define ROW_TERMS 4096   /* added by one item of a row where there are few rows */
@@ -42,12 +43,7 @@ static tuff_tensor *cut_axis(tuff_graph *graph, tuff_tensor *x, int axis, int64_
         if (x->node == NULL)
             return x;
     }
-    for (int i = shape.rank; i > axis + 1; --i)
-        shape.extent[i] = shape.extent[i - 1];
-    shape.extent[axis] = pieces;
-    shape.extent[axis + 1] = terms;
-    ++shape.rank;
-    return reshape(graph, x, shape);
+    return reshape(graph, x, tuff__shape_cut(shape, axis, pieces, terms));
 }
 
 /* The most terms up to limit that divide extent, or limit where only few would. */

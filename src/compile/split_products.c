@@ -7,14 +7,9 @@ enum { MOST_PIECES = 64, LEAST_TERMS = 128, LEAST_SIDE = 8 };
 /* x [..., m, k] as [..., pieces, m, k / pieces], y [..., k, n] as [..., pieces, k / pieces, n]: views. */
 static tuff_tensor *cut(tuff_tensor *x, int axis, int64_t pieces)
 {
-    tuff_shape shape = x->shape;
-    const int batch_axis = shape.rank - 2;
+    const tuff_shape shape = tuff__shape_cut(x->shape, axis, pieces, x->shape.extent[axis] / pieces);
+    const int batch_axis = x->shape.rank - 2;
     int order[TUFF_MAX_RANK];
-    for (int i = shape.rank; i > axis + 1; --i)
-        shape.extent[i] = shape.extent[i - 1];
-    shape.extent[axis + 1] = shape.extent[axis] / pieces;
-    shape.extent[axis] = pieces;
-    ++shape.rank;
     for (int i = 0, from = 0; i < shape.rank; ++i) {
         from += from == axis;
         order[i] = i == batch_axis ? axis : from++;

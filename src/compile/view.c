@@ -3,6 +3,15 @@
 
 #include <string.h>
 
+tuff_shape tuff__shape_cut(tuff_shape shape, int axis, int64_t pieces, int64_t terms)
+{
+    for (int i = shape.rank++; i > axis + 1; --i)
+        shape.extent[i] = shape.extent[i - 1];
+    shape.extent[axis] = pieces;
+    shape.extent[axis + 1] = terms;
+    return shape;
+}
+
 view tuff__view_contiguous(tuff_shape shape)
 {
     view result = {.rank = shape.rank};

@@ -27,6 +27,8 @@ struct path {
     const path *outer;            /* the next step towards the domain; NULL: this was the last */
 };
 
+/* The shape with an axis in two, pieces × terms. */
+tuff_shape tuff__shape_cut(tuff_shape shape, int axis, int64_t pieces, int64_t terms);
 view tuff__view_contiguous(tuff_shape shape);
 /* The layout of a shape whose axes lie in memory in the given order, outermost first. */
 view tuff__view_ordered(tuff_shape shape, const int *order);
