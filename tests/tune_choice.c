@@ -1,0 +1,311 @@
+/* Candidates, their texts, and the spaces they are points of. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "failing_memory.h"
+#include "tune/space.h"
+
+/* The text of a choice, in one of two buffers that take turns. */
+static const char *text_of(const choice *of)
+{
+    static char buffers[2][4096];
+    static int turn;
+    char *buffer = buffers[turn++ % 2];
+    text out = {0};
+    tuff__choice_format(of, &out);
+    assert_int_equal(tuff__text_status(&out), TUFF_OK);
+    assert_true(out.length < sizeof buffers[0]);
+    memcpy(buffer, tuff__text_get(&out), out.length + 1);
+    tuff__text_free(&out);
+    return buffer;
+}
+
+static void texts_are_sorted_and_read_back(void **state)
+{
+    (void)state;
+    choice of = {0}, again;
+    assert_string_equal(text_of(&of), "");
+    tuff__choice_set(&of, TUNABLE_matmul_register_tile_rows, 8);
+    tuff__choice_set(&of, TUNABLE_matmul_register_local_size, 4);
+    tuff__choice_set(&of, TUNABLE_attention_local_depth, 16);
+    tuff__choice_set(&of, TUNABLE_map_item_elements, 0);
+    assert_string_equal(text_of(&of), "attention_local.depth=16;map.item_elements=0;matmul_register.local_size=4;"
+                                      "matmul_register.tile_rows=8");
+    assert_int_equal(tuff__choice_count(&of), 4);
+    assert_int_equal(tuff__choice_parse(text_of(&of), &again), TUFF_OK);
+    assert_true(tuff__choice_equal(&of, &again));
+    assert_true(tuff__choice_hash(&of) == tuff__choice_hash(&again));
+    tuff__choice_unset(&again, TUNABLE_map_item_elements);
+    assert_false(tuff__choice_equal(&of, &again));
+    assert_true(tuff__choice_hash(&of) != tuff__choice_hash(&again));
+    assert_int_equal(tuff__choice_value(&again, TUNABLE_matmul_register_tile_rows, 3), 8);
+    assert_int_equal(tuff__choice_value(&again, TUNABLE_map_item_elements, 3), 3);
+    assert_int_equal(tuff__choice_parse("matmul_register.tile_rows=8;map.local_size=2", &again), TUFF_OK);
+    assert_string_equal(text_of(&again), "map.local_size=2;matmul_register.tile_rows=8");
+    assert_int_equal(tuff__choice_parse("", &again), TUFF_OK);
+    assert_int_equal(tuff__choice_count(&again), 0);
+}
+
+/* A choice of everything, with random values, lives through its text. */
+static void every_tunable_has_a_text(void **state)
+{
+    (void)state;
+    dice from = {7};
+    for (int round = 0; round < 200; round++) {
+        choice of = {0}, again;
+        for (int i = 0; i < TUNABLE_COUNT; i++) {
+            const tunable_info *info = tuff__tunable_info((tunable)i);
+            if (round == 0 || tuff__dice_below(&from, 2))
+                tuff__choice_set(&of, (tunable)i, info->least + tuff__dice_below(&from, info->most - info->least + 1));
+        }
+        assert_int_equal(tuff__choice_parse(text_of(&of), &again), TUFF_OK);
+        assert_true(tuff__choice_equal(&of, &again));
+        assert_string_equal(text_of(&of), text_of(&again));
+    }
+}
+
+static void other_texts_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *source;
+        tuff_status status;
+        const char *message;
+    } cases[] = {
+        {"matmul_register.rows=8", TUFF_E_UNSUPPORTED, "no tunable is called 'matmul_register.rows'"},
+        {"matmul_register.tile_row=8", TUFF_E_UNSUPPORTED, "no tunable"},
+        {"matmul_register.tile_rowss=8", TUFF_E_UNSUPPORTED, "no tunable"},
+        {"matmul_registertile_rows=8", TUFF_E_UNSUPPORTED, "no tunable"},
+        {"map.local_size=2;new.thing=1", TUFF_E_UNSUPPORTED, "'new.thing'"},
+        {"matmul_register.tile_rows=33", TUFF_E_LIMIT, "tile_rows=33, but it is 1 to 32"},
+        {"matmul_register.tile_rows=0", TUFF_E_LIMIT, "1 to 32"},
+        {"map.item_elements=9999999", TUFF_E_LIMIT, "0 to 65536"},
+        {"map.item_elements=99999999999999999999", TUFF_E_FORMAT, "does not begin"},
+        {"map.local_size=-1", TUFF_E_FORMAT, "does not begin"},
+        {"map.local_size=04", TUFF_E_FORMAT, "does not begin"},
+        {"map.local_size=4 ", TUFF_E_FORMAT, "does not begin"},
+        {" map.local_size=4", TUFF_E_FORMAT, "does not begin"},
+        {"map.local_size=4;", TUFF_E_FORMAT, "does not begin"},
+        {";map.local_size=4", TUFF_E_FORMAT, "does not begin"},
+        {"map.local_size=4;;map.least_elements=4", TUFF_E_FORMAT, "does not begin"},
+        {"map.local_size=4;map.local_size=4", TUFF_E_FORMAT, "set twice"},
+        {"map.local_size", TUFF_E_FORMAT, "does not begin"},
+        {"map.local_size=", TUFF_E_FORMAT, "does not begin"},
+        {"=4", TUFF_E_FORMAT, "does not begin"},
+        {"map.local_size=4x", TUFF_E_FORMAT, "does not begin"},
+        {"Map.local_size=4", TUFF_E_FORMAT, "does not begin"},
+        {"\xff", TUFF_E_FORMAT, "does not begin"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        choice out;
+        memset(&out, 1, sizeof out);
+        assert_int_equal(tuff__choice_parse(cases[i].source, &out), cases[i].status);
+        assert_non_null(strstr(tuff_error(), cases[i].message));
+        assert_int_equal(tuff__choice_count(&out), 0);
+    }
+}
+
+/* Every prefix and every changed byte is read or refused, and what is read has a text that reads the same. */
+static void damaged_texts_do_no_harm(void **state)
+{
+    (void)state;
+    static const char whole[] = "map.item_elements=512;matmul_register.local_size=4;matmul_register.tile_rows=8";
+    int read = 0;
+    for (size_t at = 0; at < sizeof whole; at++)
+        for (int byte = 0; byte < 256; byte++) {
+            char damaged[sizeof whole];
+            memcpy(damaged, whole, sizeof whole);
+            damaged[at] = (char)byte;
+            damaged[sizeof whole - 1] = 0;
+            choice out, again;
+            if (tuff__choice_parse(damaged, &out))
+                continue;
+            read++;
+            assert_int_equal(tuff__choice_parse(text_of(&out), &again), TUFF_OK);
+            assert_true(tuff__choice_equal(&out, &again));
+        }
+    assert_true(read > 256);
+}
+
+static void a_text_without_memory_says_so(void **state)
+{
+    (void)state;
+    choice of = {0};
+    tuff__choice_set(&of, TUNABLE_map_local_size, 4);
+    text out = {0};
+    failing_memory_begin(1, true);
+    tuff__choice_format(&of, &out);
+    assert_int_equal(tuff__text_status(&out), TUFF_E_OOM_HOST);
+    tuff__text_free(&out);
+    assert_true(failing_memory_end());
+}
+
+static const space_axis *axis_of(const tune_space *space, tunable of)
+{
+    for (int i = 0; i < space->count; i++)
+        if (space->axes[i].of == of)
+            return &space->axes[i];
+    fail_msg("no such axis");
+    return NULL;
+}
+
+static void assert_values(const space_axis *axis, int usual, const int *values, int count)
+{
+    assert_int_equal(axis->usual, usual);
+    assert_int_equal(axis->count, count);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(axis->values[i], values[i]);
+}
+
+static tune_space make_space(void)
+{
+    choice consulted = {0};
+    tuff__choice_set(&consulted, TUNABLE_matmul_register_tile_rows, 5);
+    tuff__choice_set(&consulted, TUNABLE_matmul_register_tile_columns, 2);
+    tuff__choice_set(&consulted, TUNABLE_matmul_register_local_size, 8);
+    tuff__choice_set(&consulted, TUNABLE_row_register_private_bytes, 49152);
+    tune_space space = {0};
+    assert_int_equal(tuff__space_take(&space, &consulted), 4);
+    return space;
+}
+
+static void axes_have_the_values_worth_trying(void **state)
+{
+    (void)state;
+    tune_space space = make_space();
+    assert_values(axis_of(&space, TUNABLE_matmul_register_tile_rows), 5, (int[]){1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32},
+                  11);
+    assert_values(axis_of(&space, TUNABLE_matmul_register_tile_columns), 2, (int[]){1, 2, 3, 4, 6, 8}, 6);
+    assert_values(axis_of(&space, TUNABLE_matmul_register_local_size), 8, (int[]){1, 2, 4, 8, 16, 32, 64, 128, 256}, 9);
+    const space_axis *bytes = axis_of(&space, TUNABLE_row_register_private_bytes);
+    assert_int_equal(bytes->count, 19);
+    assert_int_equal(bytes->values[0], 0);
+    assert_int_equal(bytes->values[1], 1);
+    assert_int_equal(bytes->values[16], 32768);
+    assert_int_equal(bytes->values[17], 49152);
+    assert_int_equal(bytes->values[18], 65536);
+    assert_true(tuff__space_count(&space) == 11 * 6 * 9 * 19);
+    /* Known ones stay, new ones come. */
+    choice more = {0};
+    tuff__choice_set(&more, TUNABLE_matmul_register_tile_rows, 6);
+    tuff__choice_set(&more, TUNABLE_map_local_size, 64);
+    assert_int_equal(tuff__space_take(&space, &more), 1);
+    assert_int_equal(space.count, 5);
+    assert_int_equal(axis_of(&space, TUNABLE_matmul_register_tile_rows)->usual, 5);
+}
+
+/* Every tunable of the table makes an axis with its defaults on it, rising, within the range. */
+static void every_tunable_makes_an_axis(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        choice all = {0};
+        for (int i = 0; i < TUNABLE_COUNT; i++)
+            tuff__choice_set(&all, (tunable)i, tuff__tunable_info((tunable)i)->values[kind]);
+        tune_space space = {0};
+        assert_int_equal(tuff__space_take(&space, &all), TUNABLE_COUNT);
+        assert_true(tuff__space_count(&space) == UINT64_MAX);
+        for (int i = 0; i < TUNABLE_COUNT; i++) {
+            const space_axis *axis = &space.axes[i];
+            const tunable_info *info = tuff__tunable_info(axis->of);
+            bool has_usual = false;
+            for (int j = 0; j < axis->count; j++) {
+                assert_in_range(axis->values[j], info->least, info->most);
+                assert_true(j == 0 || axis->values[j] > axis->values[j - 1]);
+                has_usual = has_usual || axis->values[j] == axis->usual;
+            }
+            assert_true(has_usual);
+            assert_true(axis->count > 1);
+            assert_int_equal(axis->values[axis->count - 1], info->most);
+        }
+    }
+}
+
+static void points_are_counted_and_all_differ(void **state)
+{
+    (void)state;
+    tune_space space = {0};
+    choice consulted = {0};
+    tuff__choice_set(&consulted, TUNABLE_matmul_local_block_rows, 64);
+    tuff__choice_set(&consulted, TUNABLE_matmul_local_step_k, 16);
+    tuff__choice_set(&consulted, TUNABLE_matmul_local_thread_rows, 4);
+    tuff__space_take(&space, &consulted);
+    assert_true(tuff__space_count(&space) == 4 * 4 * 3);
+    choice points[48];
+    int defaults = 0;
+    for (int i = 0; i < 48; i++) {
+        tuff__space_at(&space, (uint64_t)i, &points[i]);
+        defaults += tuff__choice_count(&points[i]) == 0;
+        for (int j = 0; j < i; j++)
+            assert_false(tuff__choice_equal(&points[i], &points[j]));
+    }
+    assert_int_equal(defaults, 1);
+    int hits[48] = {0};
+    dice from = {1};
+    for (int i = 0; i < 4800; i++) {
+        choice random;
+        tuff__space_random(&space, &from, &random);
+        int j = 0;
+        while (j < 48 && !tuff__choice_equal(&random, &points[j]))
+            j++;
+        assert_true(j < 48);
+        hits[j]++;
+    }
+    for (int i = 0; i < 48; i++)
+        assert_in_range(hits[i], 50, 150);
+}
+
+static void moves_go_to_the_next_value(void **state)
+{
+    (void)state;
+    const tune_space space = make_space();
+    assert_int_equal(tuff__space_moves(&space), 8);
+    int axis = 0;
+    while (space.axes[axis].of != TUNABLE_matmul_register_tile_rows)
+        axis++;
+    choice of = {0};
+    assert_true(tuff__space_move(&space, 2 * axis, &of));
+    assert_string_equal(text_of(&of), "matmul_register.tile_rows=6");
+    /* Back at the usual value nothing is set. */
+    assert_true(tuff__space_move(&space, 2 * axis + 1, &of));
+    assert_string_equal(text_of(&of), "");
+    tuff__choice_set(&of, TUNABLE_matmul_register_tile_rows, 20);
+    assert_true(tuff__space_move(&space, 2 * axis + 1, &of));
+    assert_string_equal(text_of(&of), "matmul_register.tile_rows=16");
+    tuff__choice_set(&of, TUNABLE_matmul_register_tile_rows, 32);
+    assert_false(tuff__space_move(&space, 2 * axis, &of));
+    tuff__choice_set(&of, TUNABLE_matmul_register_tile_rows, 1);
+    assert_false(tuff__space_move(&space, 2 * axis + 1, &of));
+    assert_string_equal(text_of(&of), "matmul_register.tile_rows=1");
+}
+
+static void choices_from_elsewhere_are_fitted(void **state)
+{
+    (void)state;
+    const tune_space space = make_space();
+    choice of;
+    assert_int_equal(tuff__choice_parse("matmul_register.tile_rows=10;matmul_register.tile_columns=2;map.local_size=8;"
+                                        "matmul_register.local_size=200",
+                                        &of),
+                     TUFF_OK);
+    tuff__space_fit(&space, &of);
+    assert_string_equal(text_of(&of), "matmul_register.local_size=256;matmul_register.tile_rows=8");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_are_sorted_and_read_back), cmocka_unit_test(every_tunable_has_a_text),
+        cmocka_unit_test(other_texts_are_refused),        cmocka_unit_test(damaged_texts_do_no_harm),
+        cmocka_unit_test(a_text_without_memory_says_so),  cmocka_unit_test(axes_have_the_values_worth_trying),
+        cmocka_unit_test(every_tunable_makes_an_axis),    cmocka_unit_test(points_are_counted_and_all_differ),
+        cmocka_unit_test(moves_go_to_the_next_value),     cmocka_unit_test(choices_from_elsewhere_are_fitted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
