@@ -57,7 +57,7 @@ typedef struct judge {
     verdict (*lower)(void *state, const choice *what, lowering *out);
     /* What is compiled here is kept until release; where it fails there is no release. */
     verdict (*compile)(void *state, const contender *who);
-    /* count times of one run each. limit, where not 0: beyond it a run need not be finished or repeated, SLOW will do. */
+    /* count times of one run each. limit, where not 0: beyond it a run need not be finished, SLOW will do. */
     verdict (*sample)(void *state, const contender *who, int count, uint64_t limit, uint64_t *nanoseconds);
     /* Compares results with the baseline's; of the default: those with the host's. thorough: other shapes too, once
        for the winner. */

@@ -26,7 +26,7 @@ typedef struct tune_space {
    three quarters of them, and the usual one. Answers how many were added. */
 int tuff__space_take(tune_space *self, const choice *consulted);
 
-/* How many points there are, at most UINT64_MAX; and each of them: index from 0, which is some point, not the default. */
+/* How many points there are, at most UINT64_MAX; and each of them, by an index from 0, in no order that means much. */
 uint64_t tuff__space_count(const tune_space *self);
 void tuff__space_at(const tune_space *self, uint64_t index, choice *out);
 /* A point, all equally likely. */
