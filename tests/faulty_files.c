@@ -117,6 +117,17 @@ static int faulty_lstat(const char *path, struct stat *out)
     return fails("lstat", 't') ? -1 : real.lstat(path, out);
 }
 
+static int faulty_flock(int fd, int operation)
+{
+    return fails("flock", 'x') ? -1 : real.flock(fd, operation);
+}
+
+static ssize_t faulty_pread(int fd, void *data, size_t size, off_t offset)
+{
+    ssize_t allowed = moved("pread", 'p', size);
+    return allowed <= 0 ? allowed : real.pread(fd, data, (size_t)allowed, offset);
+}
+
 void faulty_files_begin(fault_kind kind, int failing, bool sticky)
 {
     if (!installed)
@@ -139,7 +150,9 @@ void faulty_files_begin(fault_kind kind, int failing, bool sticky)
                                    .link = faulty_link,
                                    .unlink = faulty_unlink,
                                    .mkdir = faulty_mkdir,
-                                   .lstat = faulty_lstat};
+                                   .lstat = faulty_lstat,
+                                   .flock = faulty_flock,
+                                   .pread = faulty_pread};
 }
 
 bool faulty_files_end(void)

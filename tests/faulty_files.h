@@ -22,7 +22,8 @@ bool faulty_files_end(void);
 int faulty_files_count(void); /* operations since begin */
 int faulty_files_open(void);  /* descriptors not closed */
 const char *faulty_files_log(
-    void); /* the operations since begin, one letter each: o r w s(fstat) f(sync) c m(rename) l u k(mkdir) t(lstat) */
+    void); /* the operations since begin, one letter each: o r w s(fstat) f(sync) c m(rename) l u k(mkdir) t(lstat)
+             x(flock) p(pread) */
 const char *faulty_files_hit(void); /* the name of the first operation that went wrong; "" before */
 
 #endif

@@ -1,5 +1,5 @@
 /* A folder of its own for each test that touches files, in the working folder or TMPDIR; removed with all that is in
-   it. */
+   it, also where a signal that can be caught ends the test. */
 #ifndef TESTS_SCRATCH_FOLDER_H
 #define TESTS_SCRATCH_FOLDER_H
 

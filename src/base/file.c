@@ -1,6 +1,6 @@
 /* The table of file operations, and reading, which trusts nothing that it finds at a path. */
-#ifndef _POSIX_C_SOURCE
-#define _POSIX_C_SOURCE 200809L
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE 1
 #endif
 #include "base/file.h"
 
@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -31,6 +32,8 @@ file_operations tuff__file = {
     .unlink = unlink,
     .mkdir = mkdir,
     .lstat = lstat,
+    .flock = flock,
+    .pread = pread,
 };
 
 tuff_status tuff__fail_errno(const char *action, const char *path)

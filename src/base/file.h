@@ -19,6 +19,8 @@ typedef struct file_operations {
     int (*unlink)(const char *path);
     int (*mkdir)(const char *path, mode_t mode);
     int (*lstat)(const char *path, struct stat *out);
+    int (*flock)(int fd, int operation);
+    ssize_t (*pread)(int fd, void *data, size_t size, off_t offset);
 } file_operations;
 
 /* The table in use; tests may replace entries. */

@@ -1,0 +1,255 @@
+/* Records to lines and back. What is read is not trusted: a line is taken whole or not at all. */
+#include "tune/record.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "io/json.h"
+
+enum { CHECK_DIGITS = 8, HASH_DIGITS = 32, LINE_LIMIT = 64 << 10 };
+
+static const char *const kinds[] = {"env", "win", "bad", "pin"};
+
+hash128 tuff__hash_text(const char *source)
+{
+    return tuff__hash(source, strlen(source));
+}
+
+bool tuff__is_same_hash(hash128 a, hash128 b)
+{
+    return a.low == b.low && a.high == b.high;
+}
+
+/* An object in the making; failed: some part of it could not be made. */
+typedef struct builder {
+    json_t *object;
+    bool failed;
+} builder;
+
+static void set(builder *to, const char *name, json_t *value)
+{
+    to->failed |= json_object_set_new(to->object, name, value) != 0;
+}
+
+static void set_text(builder *to, const char *name, const char *value)
+{
+    if (value[0])
+        set(to, name, json_string(value));
+}
+
+static void set_number(builder *to, const char *name, uint64_t value)
+{
+    if (value > 0)
+        set(to, name, json_integer((json_int_t)value));
+}
+
+static void set_hash(builder *to, const char *name, hash128 value)
+{
+    char digits[HASH_DIGITS + 1];
+    snprintf(digits, sizeof digits, "%016" PRIx64 "%016" PRIx64, value.high, value.low);
+    set(to, name, json_string(digits));
+}
+
+static void set_win(builder *to, const tune_record *record)
+{
+    json_t *quartiles = json_array(), *runners_up = json_array();
+    for (int i = 0; i < 3; i++)
+        to->failed |= json_array_append_new(quartiles, json_integer((json_int_t)record->nanoseconds[i])) != 0;
+    for (int i = 0; i < RUNNERS_UP; i++)
+        if (record->runners_up[i][0])
+            to->failed |= json_array_append_new(runners_up, json_string(record->runners_up[i])) != 0;
+    set(to, "ns", quartiles);
+    set_number(to, "n", record->samples);
+    set_number(to, "def", record->default_nanoseconds);
+    set(to, "top", runners_up);
+    set_text(to, "cold", record->cold);
+    set_number(to, "bud", record->budget_milliseconds);
+    set_text(to, "src", record->source);
+    set_text(to, "lib", record->library);
+}
+
+static void build(builder *to, const tune_record *record)
+{
+    set_text(to, "t", kinds[record->kind]);
+    set_hash(to, "e", record->environment);
+    if (record->kind == RECORD_ENVIRONMENT) {
+        set_text(to, "text", record->op);
+        return;
+    }
+    set_hash(to, "k", record->key);
+    set_text(to, "op", record->op);
+    set_text(to, "kgen", record->generator);
+    set(to, "c", json_string(record->candidate));
+    if (record->kind == RECORD_WIN)
+        set_win(to, record);
+    set_text(to, record->kind == RECORD_PIN ? "by" : "why", record->reason);
+    set_text(to, "ph", record->phase);
+    set_number(to, "ts", record->time);
+}
+
+tuff_status tuff__record_write(const tune_record *record, text *out)
+{
+    text body = {0};
+    tuff__json_begin();
+    builder made = {.object = json_object()};
+    build(&made, record);
+    tuff_status status = TUFF_OK;
+    if (made.failed)
+        status = tuff__json_failure("tune: a text of a record is not valid UTF-8");
+    if (status == TUFF_OK)
+        status = tuff__json_print(made.object, &body);
+    json_decref(made.object);
+    if (status == TUFF_OK)
+        tuff__text_add(out, "%08" PRIx32 " %s\n", tuff__crc32(tuff__text_get(&body), body.length),
+                       tuff__text_get(&body));
+    tuff__text_free(&body);
+    return status == TUFF_OK ? tuff__text_status(out) : status;
+}
+
+static bool read_hexadecimal(const char *digits, int count, uint64_t *out)
+{
+    *out = 0;
+    for (int i = 0; i < count; i++) {
+        const char c = digits[i];
+        const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        if (digit < 0)
+            return false;
+        *out = *out << 4 | (uint64_t)digit;
+    }
+    return true;
+}
+
+/* What a line says; damaged: a member that must be there is not, or is of another type. */
+typedef struct reader {
+    const json_t *object;
+    arena *texts;
+    bool damaged, exhausted;
+} reader;
+
+static const char *copy_text(reader *from, const json_t *value)
+{
+    const char *found = json_string_value(value);
+    from->damaged |= value && !found;
+    const char *copy = found ? tuff__arena_strdup(from->texts, found) : "";
+    from->exhausted |= !copy;
+    return copy ? copy : "";
+}
+
+static const char *get_text(reader *from, const char *name)
+{
+    return copy_text(from, json_object_get(from->object, name));
+}
+
+static uint64_t number_of(reader *from, const json_t *value)
+{
+    from->damaged |= value && !json_is_integer(value);
+    return (uint64_t)json_integer_value(value);
+}
+
+static uint64_t get_number(reader *from, const char *name)
+{
+    return number_of(from, json_object_get(from->object, name));
+}
+
+static hash128 get_hash(reader *from, const char *name)
+{
+    hash128 hash = {0};
+    const json_t *value = json_object_get(from->object, name);
+    from->damaged |= json_string_length(value) != HASH_DIGITS ||
+                     !read_hexadecimal(json_string_value(value), HASH_DIGITS / 2, &hash.high) ||
+                     !read_hexadecimal(json_string_value(value) + HASH_DIGITS / 2, HASH_DIGITS / 2, &hash.low);
+    return hash;
+}
+
+static void read_win(reader *from, tune_record *out)
+{
+    const json_t *quartiles = json_object_get(from->object, "ns"), *top = json_object_get(from->object, "top");
+    from->damaged |= json_array_size(quartiles) != 3;
+    for (size_t i = 0; i < 3; i++)
+        out->nanoseconds[i] = number_of(from, json_array_get(quartiles, i));
+    for (size_t i = 0; i < RUNNERS_UP; i++)
+        out->runners_up[i] = copy_text(from, json_array_get(top, i));
+    out->samples = get_number(from, "n");
+    out->default_nanoseconds = get_number(from, "def");
+    out->cold = get_text(from, "cold");
+    out->budget_milliseconds = get_number(from, "bud");
+    out->source = get_text(from, "src");
+    out->library = get_text(from, "lib");
+}
+
+static void read_object(reader *from, tune_record *out)
+{
+    out->environment = get_hash(from, "e");
+    if (out->kind == RECORD_ENVIRONMENT) {
+        out->op = get_text(from, "text");
+        from->damaged |= !tuff__is_same_hash(out->environment, tuff__hash_text(out->op));
+        return;
+    }
+    out->key = get_hash(from, "k");
+    out->op = get_text(from, "op");
+    out->generator = get_text(from, "kgen");
+    out->candidate = get_text(from, "c");
+    from->damaged |= !json_object_get(from->object, "c");
+    out->reason = get_text(from, out->kind == RECORD_PIN ? "by" : "why");
+    out->phase = get_text(from, "ph");
+    out->time = get_number(from, "ts");
+    if (out->kind == RECORD_WIN)
+        read_win(from, out);
+    from->damaged |= !tuff__is_same_hash(out->key, tuff__hash_text(out->op));
+}
+
+static bool find_kind(const json_t *object, record_kind *out)
+{
+    const char *name = json_string_value(json_object_get(object, "t"));
+    for (int i = 0; name && i < (int)(sizeof kinds / sizeof *kinds); i++)
+        if (strcmp(name, kinds[i]) == 0) {
+            *out = (record_kind)i;
+            return true;
+        }
+    return false;
+}
+
+/* The JSON of a line whose check holds, or NULL. */
+static const char *checked_body(const char *line, size_t size)
+{
+    uint64_t check;
+    if (size <= CHECK_DIGITS + 1 || size > LINE_LIMIT || line[CHECK_DIGITS] != ' ' ||
+        !read_hexadecimal(line, CHECK_DIGITS, &check))
+        return NULL;
+    const char *body = line + CHECK_DIGITS + 1;
+    return tuff__crc32(body, size - CHECK_DIGITS - 1) == check ? body : NULL;
+}
+
+tuff_status tuff__record_read(const char *line, size_t size, arena *texts, tune_record *out, line_state *state)
+{
+    static const tune_record nothing = {.op = "",
+                                        .generator = "",
+                                        .candidate = "",
+                                        .runners_up = {"", "", ""},
+                                        .cold = "",
+                                        .source = "",
+                                        .library = "",
+                                        .reason = "",
+                                        .phase = ""};
+    json_t *object = NULL;
+    const char *body = checked_body(line, size);
+    *state = LINE_DAMAGED;
+    *out = nothing;
+    if (!body)
+        return TUFF_OK;
+    const tuff_status status = tuff__json_parse(body, size - CHECK_DIGITS - 1, &object);
+    *state = LINE_MALFORMED;
+    if (status != TUFF_OK)
+        return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
+    reader from = {.object = object, .texts = texts};
+    if (find_kind(object, &out->kind)) {
+        read_object(&from, out);
+        *state = from.damaged ? LINE_MALFORMED : LINE_GOOD;
+    } else {
+        *state = LINE_UNKNOWN;
+    }
+    json_decref(object);
+    return from.exhausted ? TUFF_E_OOM_HOST : TUFF_OK;
+}

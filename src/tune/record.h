@@ -1,0 +1,56 @@
+/* What the tuner remembers: records, and the lines they are stored as. A line is the CRC-32 of its JSON in eight
+   hexadecimal digits, a blank, the JSON, a newline:
+
+     {"t":"env","e":HASH,"text":ENVIRONMENT}
+     {"t":"win","e":HASH,"k":HASH,"op":KEY,"kgen":TEXT,"c":CANDIDATE,"ns":[q25,median,q75],"n":SAMPLES,"def":NS,
+      "top":[CANDIDATE...],"cold":TEXT,"bud":MS,"src":TEXT,"lib":VERSION,"ts":SECONDS}
+     {"t":"bad","e":HASH,"k":HASH,"op":KEY,"kgen":TEXT,"c":CANDIDATE,"why":REASON,"ph":PHASE,"ts":SECONDS}
+     {"t":"pin","e":HASH,"k":HASH,"op":KEY,"c":CANDIDATE,"by":TEXT,"ts":SECONDS}
+
+   Hashes are XXH3-128 of the text, in 32 digits. An empty candidate is the default. Other members are passed
+   over, so that later versions may add some. */
+#ifndef TUFF_TUNE_RECORD_H
+#define TUFF_TUNE_RECORD_H
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/text.h"
+
+typedef enum record_kind { RECORD_ENVIRONMENT, RECORD_WIN, RECORD_BAD, RECORD_PIN } record_kind;
+
+#define RUNNERS_UP 3
+
+/* Texts are never NULL; what a kind has no use for is "" or 0. */
+typedef struct tune_record {
+    record_kind kind;
+    hash128 environment;     /* of ENVIRONMENT that of op */
+    hash128 key;             /* of op */
+    const char *op;          /* the op key; of ENVIRONMENT its text */
+    const char *generator;   /* which texts the kernel was made from */
+    const char *candidate;   /* "tile_rows=8;tile_columns=2" */
+    uint64_t nanoseconds[3]; /* quartiles of one run */
+    uint64_t samples;
+    uint64_t default_nanoseconds;       /* of the default in the same race */
+    const char *runners_up[RUNNERS_UP]; /* the next best */
+    const char *cold;                   /* which inputs were not in the caches: "w": weights */
+    uint64_t budget_milliseconds;       /* that the search had */
+    const char *source;                 /* "live", "import", "shipped" */
+    const char *library;                /* the version of tuff that wrote it */
+    const char *reason;                 /* BAD: "crash", "hang", "wrong", "race", "compile", "reboot"; PIN: by whom */
+    const char *phase;                  /* BAD: "compile", "first-run", "bench", "verify" */
+    uint64_t time;                      /* seconds since 1970 */
+} tune_record;
+
+hash128 tuff__hash_text(const char *source);
+bool tuff__is_same_hash(hash128 a, hash128 b);
+
+/* Appends the record's line. */
+tuff_status tuff__record_write(const tune_record *record, text *out);
+
+/* LINE_DAMAGED: its check does not hold; LINE_MALFORMED: it holds, but the line says what no record says;
+   LINE_UNKNOWN: whole, but of a kind that this version does not know. */
+typedef enum line_state { LINE_GOOD, LINE_DAMAGED, LINE_MALFORMED, LINE_UNKNOWN } line_state;
+/* Reads a line without its newline; texts are copied to the arena. TUFF_E_OOM_HOST is the only failure. */
+tuff_status tuff__record_read(const char *line, size_t size, arena *texts, tune_record *out, line_state *state);
+
+#endif

@@ -1,0 +1,269 @@
+/* Reading and asking. Records lie in the order of the files; an index by identity finds the living one. */
+#include "tune/store.h"
+
+#include <string.h>
+
+#include "base/file_list.h"
+#include "tune/store_parts.h"
+
+enum { FILE_LIMIT = 256 << 20, LEAST_INDEX = 64 };
+
+/* What records must have in common for the later to replace the earlier. */
+static uint64_t identity_of(const tune_record *record)
+{
+    const hash128 none = {0};
+    const struct {
+        hash128 environment, key, candidate;
+        uint64_t kind;
+    } all = {record->environment, record->key, record->kind == RECORD_BAD ? tuff__hash_text(record->candidate) : none,
+             (uint64_t)record->kind};
+    return tuff__hash64(&all, sizeof all, 0);
+}
+
+static bool is_same(const tune_record *a, const tune_record *b)
+{
+    return a->kind == b->kind && tuff__is_same_hash(a->key, b->key) &&
+           tuff__is_same_hash(a->environment, b->environment) &&
+           (a->kind != RECORD_BAD || strcmp(a->candidate, b->candidate) == 0);
+}
+
+/* The slot of a record like this one, or the empty one where it would be. */
+static int *slot_of(const tune_store *store, const tune_record *record)
+{
+    for (uint64_t i = identity_of(record);; i++) {
+        int *slot = &store->index[i & (uint64_t)(store->index_size - 1)];
+        if (*slot == 0 || is_same(&store->records[*slot - 1], record))
+            return slot;
+    }
+}
+
+static bool grow_index(tune_store *store)
+{
+    if (2 * (store->count + 1) <= store->index_size)
+        return true;
+    const int size = store->index_size == 0 ? LEAST_INDEX : 2 * store->index_size;
+    int *larger = tuff__calloc((size_t)size, sizeof *larger);
+    if (!larger)
+        return false;
+    tuff__free(store->index);
+    store->index = larger;
+    store->index_size = size;
+    for (int i = 0; i < store->count; i++)
+        if (!store->dead[i])
+            *slot_of(store, &store->records[i]) = i + 1;
+    return true;
+}
+
+/* A measurement of the same kernel with far fewer samples, or from elsewhere, does not replace one made here. */
+static bool is_weaker(const tune_record *later, const tune_record *earlier)
+{
+    if (later->kind != RECORD_WIN || strcmp(later->generator, earlier->generator) != 0)
+        return false;
+    const bool stranger = strcmp(earlier->source, "live") == 0 && strcmp(later->source, "live") != 0;
+    return stranger || 2 * later->samples < earlier->samples;
+}
+
+tuff_status tuff__store_remember(tune_store *store, const tune_record *record)
+{
+    if (!grow_index(store) || !GROW(store->records, store->count, store->capacity))
+        return TUFF_E_OOM_HOST;
+    if (store->dead_capacity < store->capacity) {
+        bool *dead = tuff__realloc_array(store->dead, (size_t)store->capacity, sizeof *dead);
+        if (!dead)
+            return TUFF_E_OOM_HOST;
+        store->dead = dead;
+        store->dead_capacity = store->capacity;
+    }
+    int *slot = slot_of(store, record);
+    const int before = *slot;
+    const bool weaker = before > 0 && is_weaker(record, &store->records[before - 1]);
+    store->records[store->count] = *record;
+    store->dead[store->count++] = weaker;
+    store->counts.superseded += before > 0;
+    if (weaker)
+        return TUFF_OK;
+    if (before > 0)
+        store->dead[before - 1] = true;
+    *slot = store->count;
+    return TUFF_OK;
+}
+
+static tuff_status read_line(tune_store *store, const char *line, size_t size)
+{
+    tune_record record;
+    line_state state;
+    store->counts.lines++;
+    TRY(tuff__record_read(line, size, &store->texts, &record, &state));
+    if (state == LINE_GOOD)
+        return tuff__store_remember(store, &record);
+    if (state != LINE_UNKNOWN) {
+        store->counts.damaged++;
+        return TUFF_OK;
+    }
+    store->counts.unknown++;
+    tuff__text_add_bytes(&store->unknown, line, size);
+    tuff__text_add_bytes(&store->unknown, "\n", 1);
+    return tuff__text_status(&store->unknown);
+}
+
+static tuff_status read_lines(tune_store *store, const char *data, size_t size)
+{
+    for (size_t at = 0; at < size;) {
+        const char *end = memchr(data + at, '\n', size - at);
+        const size_t length = end ? (size_t)(end - data) - at : size - at;
+        if (length > 0)
+            TRY(read_line(store, data + at, length));
+        at += length + 1;
+    }
+    return TUFF_OK;
+}
+
+void tuff__store_note(tune_store *store, const char *why)
+{
+    if (!store->trouble[0])
+        snprintf(store->trouble, sizeof store->trouble, "%s", why);
+}
+
+tuff_status tuff__store_read(tune_store *store, const char *path)
+{
+    void *data = NULL;
+    size_t size = 0;
+    struct stat found;
+    if (tuff__file.lstat(path, &found) != 0 && errno == ENOENT)
+        return TUFF_OK;
+    const tuff_status status = tuff__cache_read(path, FILE_LIMIT, &data, &size);
+    if (status == TUFF_E_OOM_HOST)
+        return status;
+    if (status != TUFF_OK) {
+        tuff__store_note(store, tuff_error());
+        return TUFF_OK;
+    }
+    store->counts.bytes += size;
+    const tuff_status result = read_lines(store, data, size);
+    tuff__free(data);
+    return result;
+}
+
+bool tuff__store_is_shard(const tune_store *store, const char *name)
+{
+    const char *base = tuff__store_file_name(store);
+    const size_t length = strlen(base);
+    return strncmp(name, base, length) == 0 && name[length] == '.' && strcmp(name + length, ".lock") != 0 &&
+           strncmp(name + length, ".tmp-", 5) != 0;
+}
+
+static tuff_status read_shard(const char *name, void *state)
+{
+    tune_store *store = state;
+    char path[STORE_PATH];
+    if (!tuff__store_is_shard(store, name) || !tuff__store_path_of(store, name, path))
+        return TUFF_OK;
+    store->counts.shards++;
+    return tuff__store_read(store, path);
+}
+
+const char *tuff__store_file_name(const tune_store *store)
+{
+    const char *slash = strrchr(store->path, '/');
+    return slash ? slash + 1 : store->path;
+}
+
+bool tuff__store_path_of(const tune_store *store, const char *name, char *out)
+{
+    const int length = (int)(tuff__store_file_name(store) - store->path);
+    return snprintf(out, STORE_PATH, "%.*s%s", length, store->path, name) < STORE_PATH;
+}
+
+tuff_status tuff__store_read_all(tune_store *store)
+{
+    char folder[STORE_PATH];
+    if (!store->path)
+        return TUFF_OK;
+    TRY(tuff__store_read(store, store->path));
+    if (!tuff__store_path_of(store, ".", folder))
+        return TUFF_OK;
+    const tuff_status status = tuff__file_list(folder, tuff__store_file_name(store), read_shard, store);
+    if (status == TUFF_E_IO)
+        tuff__store_note(store, tuff_error());
+    return status == TUFF_E_IO ? TUFF_OK : status;
+}
+
+tuff_status tuff__store_open(const char *path, tune_store **out)
+{
+    tune_store *store = tuff__calloc(1, sizeof *store);
+    tuff_status status = store ? TUFF_OK : TUFF_E_OOM_HOST;
+    if (store && path && !(store->path = tuff__strdup(path)))
+        status = TUFF_E_OOM_HOST;
+    if (status == TUFF_OK)
+        status = grow_index(store) ? tuff__store_read_all(store) : TUFF_E_OOM_HOST;
+    if (status != TUFF_OK) {
+        tuff__store_close(store);
+        store = NULL;
+    }
+    *out = store;
+    return status;
+}
+
+void tuff__store_clear(tune_store *store)
+{
+    tuff__free(store->records);
+    tuff__free(store->dead);
+    tuff__free(store->index);
+    tuff__text_free(&store->unknown);
+    tuff__arena_free(&store->texts);
+}
+
+void tuff__store_close(tune_store *store)
+{
+    if (!store)
+        return;
+    tuff__store_clear(store);
+    tuff__free(store->path);
+    tuff__free(store);
+}
+
+static const tune_record *find(const tune_store *store, const tune_record *like)
+{
+    const int found = *slot_of(store, like);
+    return found > 0 ? &store->records[found - 1] : NULL;
+}
+
+const tune_record *tuff__store_win(const tune_store *store, hash128 environment, hash128 key)
+{
+    return find(store, &(tune_record){.kind = RECORD_WIN, .environment = environment, .key = key, .candidate = ""});
+}
+
+const tune_record *tuff__store_pin(const tune_store *store, hash128 environment, hash128 key)
+{
+    return find(store, &(tune_record){.kind = RECORD_PIN, .environment = environment, .key = key, .candidate = ""});
+}
+
+const tune_record *tuff__store_bad(const tune_store *store, hash128 environment, hash128 key, const char *candidate)
+{
+    return find(store,
+                &(tune_record){.kind = RECORD_BAD, .environment = environment, .key = key, .candidate = candidate});
+}
+
+const tune_record *tuff__store_at(const tune_store *store, int index)
+{
+    for (int i = 0; i < store->count; i++)
+        if (!store->dead[i] && index-- == 0)
+            return &store->records[i];
+    return NULL;
+}
+
+store_counts tuff__store_count(const tune_store *store)
+{
+    return store->counts;
+}
+
+const char *tuff__store_trouble(const tune_store *store)
+{
+    return store->trouble;
+}
+
+bool tuff__store_wants_compaction(const tune_store *store)
+{
+    const store_counts *counts = &store->counts;
+    return counts->bytes > 1 << 20 && 2 * (counts->damaged + counts->superseded) > counts->lines;
+}
