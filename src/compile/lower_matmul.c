@@ -242,6 +242,10 @@ static tuff_status lower_local(lowered *with, launch *of, int64_t inner)
 {
     const int block_rows = tuff__tuned(with, TUNABLE_matmul_local_block_rows);
     const int block_columns = tuff__tuned(with, TUNABLE_matmul_local_block_columns);
+    const int step = tuff__tuned(with, TUNABLE_matmul_local_step_k);
+    /* A column more in each tile than there is. */
+    const uint32_t buffer = (uint32_t)(4 * step * (block_rows + 1 + block_columns + 4));
+    const bool room = 2 * buffer <= tuff__device_info(with->device)->local_memory_size;
     const int thread_rows = tuff__tuned(with, TUNABLE_matmul_local_thread_rows);
     const int thread_columns = tuff__tuned(with, TUNABLE_matmul_local_thread_columns);
     const fused_chain *chain = &of->chain;
@@ -253,9 +257,10 @@ static tuff_status lower_local(lowered *with, launch *of, int64_t inner)
         "#define MANY_SUMS\n#define BLOCK_ROWS %d\n#define BLOCK_COLUMNS %d\n#define STEP_K %d\n#define THREAD_ROWS "
         "%d\n"
         "#define THREAD_COLUMNS %d\n#define A_K_CONTIGUOUS %d\n#define B_K_CONTIGUOUS %d\n#define B_COLUMN_UNIT %d\n"
-        "#define FUSED_MULTIPLY_ADD 1\n",
-        block_rows, block_columns, tuff__tuned(with, TUNABLE_matmul_local_step_k), thread_rows, thread_columns,
-        chain->operand_strides[0][1] == 1, chain->operand_strides[1][0] == 1, chain->operand_strides[1][1] == 1);
+        "#define FUSED_MULTIPLY_ADD 1\n#define BUFFERS %d\n",
+        block_rows, block_columns, step, thread_rows, thread_columns, chain->operand_strides[0][1] == 1,
+        chain->operand_strides[1][0] == 1, chain->operand_strides[1][1] == 1,
+        room ? tuff__tuned(with, TUNABLE_matmul_local_buffers) : 1);
     of->body = "matmul_local";
     of->vec = 4;
     of->local_size = (uint32_t)(block_rows * block_columns / (thread_rows * thread_columns));
