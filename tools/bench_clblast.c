@@ -80,6 +80,22 @@ static tuff_status read_all(const char *folder, DIR *entries, tuned *all, int *c
     return *count > 0 ? TUFF_OK : FAIL(TUFF_E_IO, "%s: no results of CLBlast's tuners", folder);
 }
 
+/* What CLBlast calls the parameters of a kernel that its tuners call otherwise. */
+static const char *name_of_parameters(const char *kernel)
+{
+    static const struct {
+        const char *tuner, *parameters;
+    } names[] = {
+        {"CopyMatrixFast", "Copy"},           {"CopyPadMatrix", "Pad"},
+        {"TransposeMatrixFast", "Transpose"}, {"TransposePadMatrix", "Padtranspose"},
+        {"XgemmDirectTN", "XgemmDirect"},     {"gemm_kernel_selection", "GemmRoutine"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(kernel, names[i].tuner) == 0)
+            return names[i].parameters;
+    return kernel;
+}
+
 static tuff_status apply(const bench *self, const tuned *of)
 {
     char text[1024];
@@ -97,7 +113,8 @@ static tuff_status apply(const bench *self, const tuned *of)
         values[count++] = strtoul(sign + 1, NULL, 10);
     }
     enum { SINGLE = 32 };
-    const int error = tuff__clblast.override(self->device->handle->id, of->kernel, SINGLE, count, names, values);
+    const int error =
+        tuff__clblast.override(self->device->handle->id, name_of_parameters(of->kernel), SINGLE, count, names, values);
     return error == 0 ? TUFF_OK : FAIL(TUFF_E_USAGE, "CLBlast: the parameters of %s: %d", of->kernel, error);
 }
 
