@@ -62,7 +62,8 @@ def gpt_step(layers, heads, width, length, batch):
         rule.zero_grad()
         loss = model.loss(windows[:, :-1], windows[:, 1:])
         loss.backward()
-        norm = sum((p.grad.square().sum() for p in rule.params), Tensor(0.0)).sqrt()
+        # A kernel for each sum: OpenCL drivers do not link what becomes of all of them in one.
+        norm = sum((p.grad.square().sum().contiguous() for p in rule.params), Tensor(0.0)).sqrt()
         factor = (1.0 / (norm + 1e-6)).minimum(1.0)
         for p in rule.params:
             p.grad = p.grad * factor
