@@ -9,6 +9,9 @@ if(TARGET tuff_tool)
   install(TARGETS tuff_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# What was measured on other machines (src/tune/folder.h).
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/share/tune DESTINATION ${CMAKE_INSTALL_DATADIR}/tuff OPTIONAL
+  FILES_MATCHING PATTERN "*.jsonl")
 
 set(tuff_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tuff)
 install(EXPORT tuff_targets NAMESPACE tuff:: FILE tuffTargets.cmake DESTINATION ${tuff_package_folder})

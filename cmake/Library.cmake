@@ -20,6 +20,9 @@ set(tuff_definitions
   TUFF_WITH_OPENCL=$<BOOL:${TUFF_OPENCL}> TUFF_WITH_VULKAN=$<BOOL:${TUFF_VULKAN}>
   TUFF_WITH_SHADERC=$<AND:$<BOOL:${TUFF_VULKAN}>,$<BOOL:${TUFF_SHADERC}>>)
 target_compile_definitions(tuff_objects PRIVATE ${tuff_definitions})
+# Where what other machines found is looked for; TUFF_SHARE_DIR says otherwise at run time.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/tune/folder.c PROPERTIES
+  COMPILE_DEFINITIONS "TUFF_SHARE_FOLDER=\"${CMAKE_INSTALL_FULL_DATADIR}/tuff\"")
 
 add_library(tuff $<TARGET_OBJECTS:tuff_objects>)
 add_library(tuff::tuff ALIAS tuff)

@@ -85,11 +85,9 @@ static tuff_status make_folders(char *path)
     return make_folder(path) ? tuff__fail_errno("make the cache folder", path) : TUFF_OK;
 }
 
-tuff_status tuff__cache_folder(char *out, size_t size)
+/* Makes the folder where it is missing; nobody else may be able to write to it. */
+static tuff_status make_own(char *out)
 {
-    if (getuid() != geteuid() || getgid() != getegid())
-        return FAIL(TUFF_E_IO, "no cache folder: the process runs with another user's rights");
-    TRY(choose_folder(out, size));
     TRY(make_folders(out));
     struct stat found;
     if (examine(out, &found))
@@ -99,4 +97,22 @@ tuff_status tuff__cache_folder(char *out, size_t size)
     if (found.st_uid != geteuid() || (found.st_mode & (S_IWGRP | S_IWOTH)))
         return FAIL(TUFF_E_IO, "no cache folder: others than its owner could write to %s", out);
     return TUFF_OK;
+}
+
+tuff_status tuff__cache_folder(char *out, size_t size)
+{
+    if (getuid() != geteuid() || getgid() != getegid())
+        return FAIL(TUFF_E_IO, "no cache folder: the process runs with another user's rights");
+    TRY(choose_folder(out, size));
+    return make_own(out);
+}
+
+tuff_status tuff__cache_subfolder(const char *name, char *out, size_t size)
+{
+    TRY(tuff__cache_folder(out, size));
+    const size_t length = strlen(out);
+    const int written = snprintf(out + length, size - length, "/%s", name);
+    if (written < 0 || (size_t)written >= size - length)
+        return FAIL(TUFF_E_IO, "no cache folder: its name is longer than %zu bytes", size - 1);
+    return make_own(out);
 }

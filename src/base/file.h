@@ -57,6 +57,8 @@ tuff_status tuff__file_write(const char *path, const file_part *parts, int count
    set-uid process, somebody else's HOME) or it cannot be made, or where TUFF_CACHE_DIR is empty (off): the caller goes
    on without. */
 tuff_status tuff__cache_folder(char *out, size_t size);
+/* A folder in it, "tune/v1", made and examined in the same way. */
+tuff_status tuff__cache_subfolder(const char *name, char *out, size_t size);
 /* Like tuff__file_read for a file in the cache folder: O_NOFOLLOW, owned by us, no write permission for others, one
    link. */
 tuff_status tuff__cache_read(const char *path, uint64_t limit, void **data, size_t *size);

@@ -253,3 +253,11 @@ tuff_status tuff__record_read(const char *line, size_t size, arena *texts, tune_
     json_decref(object);
     return from.exhausted ? TUFF_E_OOM_HOST : TUFF_OK;
 }
+
+bool tuff__record_is_weaker(const tune_record *later, const tune_record *earlier)
+{
+    if (later->kind != RECORD_WIN || strcmp(later->generator, earlier->generator) != 0)
+        return false;
+    const bool stranger = strcmp(earlier->source, "live") == 0 && strcmp(later->source, "live") != 0;
+    return stranger || 2 * later->samples < earlier->samples;
+}

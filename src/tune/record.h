@@ -34,7 +34,7 @@ typedef struct tune_record {
     const char *runners_up[RUNNERS_UP]; /* the next best */
     const char *cold;                   /* which inputs were not in the caches: "w": weights */
     uint64_t budget_milliseconds;       /* that the search had */
-    const char *source;                 /* "live", "import", "shipped" */
+    const char *source;                 /* "live", "import", "shipped"; "seed": where a search may begin, no answer */
     const char *library;                /* the version of tuff that wrote it */
     const char *reason;                 /* BAD: "crash", "hang", "wrong", "race", "compile", "reboot"; PIN: by whom */
     const char *phase;                  /* BAD: "compile", "first-run", "bench", "verify" */
@@ -43,6 +43,10 @@ typedef struct tune_record {
 
 hash128 tuff__hash_text(const char *source);
 bool tuff__is_same_hash(hash128 a, hash128 b);
+
+/* Whether a record must not replace an earlier one of the same key: a winner of the same kernel with far fewer samples,
+   or from elsewhere where the earlier was measured here. */
+bool tuff__record_is_weaker(const tune_record *later, const tune_record *earlier);
 
 /* Appends the record's line. */
 tuff_status tuff__record_write(const tune_record *record, text *out);

@@ -54,15 +54,6 @@ static bool grow_index(tune_store *store)
     return true;
 }
 
-/* A measurement of the same kernel with far fewer samples, or from elsewhere, does not replace one made here. */
-static bool is_weaker(const tune_record *later, const tune_record *earlier)
-{
-    if (later->kind != RECORD_WIN || strcmp(later->generator, earlier->generator) != 0)
-        return false;
-    const bool stranger = strcmp(earlier->source, "live") == 0 && strcmp(later->source, "live") != 0;
-    return stranger || 2 * later->samples < earlier->samples;
-}
-
 tuff_status tuff__store_remember(tune_store *store, const tune_record *record)
 {
     if (!grow_index(store) || !GROW(store->records, store->count, store->capacity))
@@ -76,7 +67,7 @@ tuff_status tuff__store_remember(tune_store *store, const tune_record *record)
     }
     int *slot = slot_of(store, record);
     const int before = *slot;
-    const bool weaker = before > 0 && is_weaker(record, &store->records[before - 1]);
+    const bool weaker = before > 0 && tuff__record_is_weaker(record, &store->records[before - 1]);
     store->records[store->count] = *record;
     store->dead[store->count++] = weaker;
     store->counts.superseded += before > 0;
@@ -124,6 +115,15 @@ void tuff__store_note(tune_store *store, const char *why)
         snprintf(store->trouble, sizeof store->trouble, "%s", why);
 }
 
+/* Takes what was read, and frees it. */
+static tuff_status take(tune_store *store, void *data, size_t size)
+{
+    store->counts.bytes += size;
+    const tuff_status status = read_lines(store, data, size);
+    tuff__free(data);
+    return status;
+}
+
 tuff_status tuff__store_read(tune_store *store, const char *path)
 {
     void *data = NULL;
@@ -138,10 +138,7 @@ tuff_status tuff__store_read(tune_store *store, const char *path)
         tuff__store_note(store, tuff_error());
         return TUFF_OK;
     }
-    store->counts.bytes += size;
-    const tuff_status result = read_lines(store, data, size);
-    tuff__free(data);
-    return result;
+    return take(store, data, size);
 }
 
 bool tuff__store_is_shard(const tune_store *store, const char *name)
@@ -204,6 +201,35 @@ tuff_status tuff__store_open(const char *path, tune_store **out)
     return status;
 }
 
+tuff_status tuff__store_load(const char *path, tune_store **out)
+{
+    void *data = NULL;
+    size_t size = 0;
+    *out = NULL;
+    TRY(tuff__file_read(path, FILE_LIMIT, &data, &size));
+    tuff_status status = tuff__store_open(NULL, out);
+    if (status != TUFF_OK) {
+        tuff__free(data);
+        return status;
+    }
+    status = take(*out, data, size);
+    if (status != TUFF_OK) {
+        tuff__store_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+tuff_status tuff__store_describe(tune_store *store, const char *environment)
+{
+    char *copy = tuff__strdup(environment);
+    if (!copy)
+        return TUFF_E_OOM_HOST;
+    tuff__free(store->environment);
+    store->environment = copy;
+    return TUFF_OK;
+}
+
 void tuff__store_clear(tune_store *store)
 {
     tuff__free(store->records);
@@ -218,6 +244,7 @@ void tuff__store_close(tune_store *store)
     if (!store)
         return;
     tuff__store_clear(store);
+    tuff__free(store->environment);
     tuff__free(store->path);
     tuff__free(store);
 }
@@ -244,12 +271,26 @@ const tune_record *tuff__store_bad(const tune_store *store, hash128 environment,
                 &(tune_record){.kind = RECORD_BAD, .environment = environment, .key = key, .candidate = candidate});
 }
 
-const tune_record *tuff__store_at(const tune_store *store, int index)
+const tune_record *tuff__store_next(const tune_store *store, int *at)
 {
-    for (int i = 0; i < store->count; i++)
-        if (!store->dead[i] && index-- == 0)
+    while (*at < store->count) {
+        const int i = (*at)++;
+        if (!store->dead[i])
             return &store->records[i];
+    }
     return NULL;
+}
+
+const char *tuff__store_environment(const tune_store *store, hash128 environment)
+{
+    const tune_record *found =
+        find(store, &(tune_record){.kind = RECORD_ENVIRONMENT, .environment = environment, .candidate = ""});
+    return found ? found->op : NULL;
+}
+
+const char *tuff__store_file(const tune_store *store)
+{
+    return store->path ? store->path : "";
 }
 
 store_counts tuff__store_count(const tune_store *store)

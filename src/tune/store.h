@@ -18,7 +18,12 @@ typedef struct store_counts {
 /* Reads path and its shards; a missing file is an empty store, and so is a path of NULL: no file at all. Only host
    memory can be lacking. */
 tuff_status tuff__store_open(const char *path, tune_store **out);
+/* Reads a file of anybody's, without shards, into a store that has no file: what is added stays in memory.
+   TUFF_E_IO and TUFF_E_LIMIT where it cannot be read. */
+tuff_status tuff__store_load(const char *path, tune_store **out);
 void tuff__store_close(tune_store *store); /* NULL is allowed */
+/* The environment that the store is of: before the first record that is added, its text is, unless it is there. */
+tuff_status tuff__store_describe(tune_store *store, const char *environment);
 
 /* Remembers a record and appends it to the file; its texts are copied. Only host memory can be lacking. */
 tuff_status tuff__store_add(tune_store *store, const tune_record *record);
@@ -28,11 +33,14 @@ const tune_record *tuff__store_win(const tune_store *store, hash128 environment,
 const tune_record *tuff__store_pin(const tune_store *store, hash128 environment, hash128 key);
 const tune_record *tuff__store_bad(const tune_store *store, hash128 environment, hash128 key, const char *candidate);
 
-/* All living records, in the order of the files: index from 0; NULL at the end. */
-const tune_record *tuff__store_at(const tune_store *store, int index);
+/* All living records, in the order of the files: *at begins with 0 and is moved on; NULL at the end. */
+const tune_record *tuff__store_next(const tune_store *store, int *at);
+/* The text of an environment of this hash, or NULL. */
+const char *tuff__store_environment(const tune_store *store, hash128 environment);
 store_counts tuff__store_count(const tune_store *store);
 /* Why the file cannot be read, or was not written; "" where it can and was. */
 const char *tuff__store_trouble(const tune_store *store);
+const char *tuff__store_file(const tune_store *store); /* its path; "" where it has none */
 
 /* Rewrites the file without what is damaged or superseded, and takes in the shards of dead processes; lines of later
    versions stay. drop, where not NULL, leaves out living records that it answers true for. The store is as if opened

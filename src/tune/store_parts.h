@@ -11,7 +11,8 @@
 #define STORE_PATH 4200
 
 struct tune_store {
-    char *path; /* NULL: in memory alone */
+    char *path;        /* NULL: in memory alone */
+    char *environment; /* that the store is of; NULL: not told */
     arena texts;
     tune_record *records; /* in the order of the files */
     bool *dead;           /* by record: superseded */

@@ -53,7 +53,7 @@ static tuff_status remember_line(tune_store *store, const char *line, size_t siz
     return tuff__store_remember(store, &record);
 }
 
-tuff_status tuff__store_add(tune_store *store, const tune_record *record)
+static tuff_status add(tune_store *store, const tune_record *record)
 {
     text line = {0};
     tuff_status status = tuff__record_write(record, &line);
@@ -73,6 +73,31 @@ tuff_status tuff__store_add(tune_store *store, const tune_record *record)
     }
     tuff__text_free(&line);
     return status;
+}
+
+static tuff_status add_environment(tune_store *store, const char *environment)
+{
+    const tune_record record = {.kind = RECORD_ENVIRONMENT,
+                                .environment = tuff__hash_text(environment),
+                                .op = environment,
+                                .generator = "",
+                                .candidate = "",
+                                .runners_up = {"", "", ""},
+                                .cold = "",
+                                .source = "",
+                                .library = "",
+                                .reason = "",
+                                .phase = ""};
+    if (tuff__store_environment(store, record.environment))
+        return TUFF_OK;
+    return add(store, &record);
+}
+
+tuff_status tuff__store_add(tune_store *store, const tune_record *record)
+{
+    if (store->environment && record->kind != RECORD_ENVIRONMENT)
+        TRY(add_environment(store, store->environment));
+    return add(store, record);
 }
 
 /* All living lines of the files as they are now. */
@@ -131,10 +156,10 @@ tuff_status tuff__store_compact(tune_store *store, record_filter drop, void *sta
     TRY(tuff__store_open(store->path, &now));
     /* The caller's handle gets what the new one has read. */
     tuff__store_clear(store);
-    char *path = store->path;
-    char *same = now->path;
+    char *path = store->path, *environment = store->environment, *same = now->path;
     *store = *now;
     store->path = path;
+    store->environment = environment;
     tuff__free(same);
     tuff__free(now);
     return TUFF_OK;

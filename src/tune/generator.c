@@ -1,0 +1,42 @@
+/* The texts are embedded in the library, so that the answer is the same wherever this version runs. */
+#include "tune/generator.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "kernels/texts.h"
+
+/* Raised whenever lowering or assembly write other kernels from the same texts and tunables. */
+#define PASSES_VERSION 1
+
+static bool begins_with(const char *name, const char *word)
+{
+    const size_t length = strlen(word);
+    return strncmp(name, word, length) == 0 && (name[length] == '_' || name[length] == '.');
+}
+
+static bool is_body(const char *name)
+{
+    const size_t length = strlen(name);
+    return length > 2 && strcmp(name + length - 2, ".k") == 0 && strcmp(name, "math.k") != 0;
+}
+
+static bool belongs_to(const char *name, const char *family)
+{
+    return !is_body(name) || begins_with(name, family) || (strcmp(family, "matmul") == 0 && begins_with(name, "pack"));
+}
+
+const char *tuff__generator_of(const char *family, char *out)
+{
+    uint64_t hash = PASSES_VERSION;
+    for (int i = 0; i < tuff__kernel_text_count; i++)
+        if (belongs_to(tuff__kernel_texts[i].name, family)) {
+            hash = tuff__hash64(tuff__kernel_texts[i].name, strlen(tuff__kernel_texts[i].name), hash);
+            hash = tuff__hash64(tuff__kernel_texts[i].text, strlen(tuff__kernel_texts[i].text), hash);
+        }
+    (void)snprintf(out, GENERATOR_SIZE, "%08" PRIx32, (uint32_t)(hash ^ hash >> 32));
+    return out;
+}

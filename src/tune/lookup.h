@@ -1,0 +1,57 @@
+/* Which candidate a task runs with, from what stores remember. A pure function: it reads stores and changes nothing.
+
+   The tiers, asked in this order:
+     T0 override   by the caller, or a pin of this environment or of the same device under another driver
+     T1 same       a winner of this key in this environment
+     T2 driver     a winner of this key on the same device under another driver: to be measured again when there is time
+     T3 nearest    a winner of this environment for the same task at nearby dims, for no better alignment than ours
+     T4 seed       a winner of this key elsewhere, or of older kernel texts: where a search begins
+     T5 portfolio  the family's candidates: where a search begins
+     T6 default    what lowering takes by itself
+   T0 to T3 are run with at once; below them the default is, until something is measured. */
+#ifndef TUFF_TUNE_LOOKUP_H
+#define TUFF_TUNE_LOOKUP_H
+
+#include "tune/environment.h"
+#include "tune/key.h"
+#include "tune/store.h"
+
+typedef enum tune_tier {
+    TIER_OVERRIDE,
+    TIER_SAME,
+    TIER_DRIVER,
+    TIER_NEAREST,
+    TIER_SEED,
+    TIER_PORTFOLIO,
+    TIER_DEFAULT,
+    TIER_COUNT
+} tune_tier;
+const char *tuff__tier_text(tune_tier of); /* "override" */
+
+typedef struct tune_question {
+    const tune_key *key;
+    const tune_environment *environment;
+    const char *generator;           /* of today's kernels; NULL: whatever */
+    const char *override_candidate;  /* NULL: none */
+    const tune_store *const *stores; /* what an earlier one knows, wins: ours, then shipped ones */
+    int store_count;
+    const char *const *portfolio;
+    int portfolio_count;
+    bool (*is_usable)(const char *candidate, void *state); /* NULL: all are */
+    void *state;
+} tune_question;
+
+enum { TUNE_SEEDS = 8, TUNE_REASON_SIZE = 256 };
+
+typedef struct tune_answer {
+    tune_tier tier;                /* the first that has something */
+    const char *candidate;         /* to run with at once: "" (the default) below T3. The question's or a store's */
+    const tune_record *record;     /* that it, or the best seed, comes from; NULL where none does */
+    const char *seeds[TUNE_SEEDS]; /* for a search, best first, portfolio included; none twice */
+    int seed_count;
+    char why[TIER_COUNT][TUNE_REASON_SIZE]; /* what each tier up to `tier` says; "" below */
+} tune_answer;
+
+void tuff__tune_lookup(const tune_question *question, tune_answer *out);
+
+#endif

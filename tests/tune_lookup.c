@@ -1,0 +1,577 @@
+/* Keys and environments as texts, where stores live, and the tiers of a lookup: which record serves, and why none above
+   it did. */
+#define _POSIX_C_SOURCE 200809L
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "failing_memory.h"
+#include "scratch_folder.h"
+#include "tune/choice.h"
+#include "tune/folder.h"
+#include "tune/generator.h"
+#include "tune/lookup.h"
+
+static const tune_key product = {.family = "matmul",
+                                 .structure = 0xc1f2e3a4b59687,
+                                 .dtypes = "f16,f32,f16",
+                                 .layout = "NT",
+                                 .dims = {1024, 3072, 768},
+                                 .dim_count = 3,
+                                 .alignment = 16,
+                                 .math = "fast"};
+static const tune_environment board = {.backend = "opencl",
+                                       .device = "gfx1100",
+                                       .kind = "gpu",
+                                       .platform = "AMD-APP",
+                                       .driver = "AMD-APP 24.3",
+                                       .api = "OpenCL 2.0",
+                                       .system = "Linux x86_64",
+                                       .vendor = 0x1002,
+                                       .device_id = 0x744c,
+                                       .units = 96,
+                                       .local_memory = 65536,
+                                       .group_size = 256,
+                                       .subgroup = 32,
+                                       .lanes = 1};
+
+static void keys_come_back(void **state)
+{
+    (void)state;
+    tune_key read, other = product;
+    assert_string_equal(KEY_TEXT(&product), "matmul 00c1f2e3a4b59687 | f16,f32,f16 | NT | 1024x3072x768 | a16 | fast");
+    assert_int_equal(tuff__key_parse(KEY_TEXT(&product), &read), TUFF_OK);
+    assert_memory_equal(&read, &product, sizeof read);
+    other = (tune_key){.family = "map", .alignment = 1};
+    assert_string_equal(KEY_TEXT(&other), "map 0000000000000000 | - | - | - | a1 | -");
+    assert_int_equal(tuff__key_parse(KEY_TEXT(&other), &read), TUFF_OK);
+    assert_memory_equal(&read, &other, sizeof read);
+    assert_true(tuff__is_same_hash(tuff__key_hash(&product), tuff__hash_text(KEY_TEXT(&product))));
+}
+
+/* Whatever is taken gives the same text again. */
+static void expect_no_other_key(const char *source)
+{
+    tune_key read;
+    if (tuff__key_parse(source, &read) == TUFF_OK)
+        assert_string_equal(KEY_TEXT(&read), source);
+}
+
+static void texts_that_are_no_keys_are_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",
+                                      "matmul",
+                                      "matmul 00c1f2e3a4b59687",
+                                      "matmul 00c1f2e3a4b59687 | f16 | NT | 8 | a16",
+                                      "matmul c1f2e3a4b59687 | f16 | NT | 8 | a16 | fast",
+                                      "matmul 00C1f2e3a4b59687 | f16 | NT | 8 | a16 | fast",
+                                      "matmul 00c1f2e3a4b59687 | f16 | NT | 8x | a16 | fast",
+                                      "matmul 00c1f2e3a4b59687 | f16 | NT | 08 | a16 | fast",
+                                      "matmul 00c1f2e3a4b59687 | f16 | NT | 0x1 | a16 | fast",
+                                      "matmul 00c1f2e3a4b59687 | f16 | NT | 1x2x3x4x5x6x7x8x9 | a16 | fast",
+                                      "matmul 00c1f2e3a4b59687 | f16 | NT | 9999999999999999999 | a16 | fast",
+                                      "matmul 00c1f2e3a4b59687 | f16 | NT | 8 | a32 | fast",
+                                      "matmul 00c1f2e3a4b59687 | f16 | NT | 8 | 16 | fast",
+                                      "matmul 00c1f2e3a4b59687 | f16 | N T | 8 | a16 | fast",
+                                      "matmul 00c1f2e3a4b59687 | f16 | NT | 8 | a16 | fast | more",
+                                      "- 00c1f2e3a4b59687 | f16 | NT | 8 | a16 | fast"};
+    tune_key read;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(tuff__key_parse(bad[i], &read), TUFF_E_FORMAT);
+    char source[TUNE_KEY_SIZE];
+    (void)tuff__key_text(&product, source);
+    for (size_t i = 0; source[i]; i++) {
+        const char was = source[i];
+        for (int c = 1; c < 256; c++) {
+            source[i] = (char)c;
+            expect_no_other_key(source);
+        }
+        source[i] = 0;
+        expect_no_other_key(source);
+        source[i] = was;
+    }
+}
+
+static void near_is_within_twice(void **state)
+{
+    (void)state;
+    tune_key other = product;
+    assert_true(tuff__key_is_alike(&product, &other));
+    assert_true(tuff__key_distance(&product, &other) == 0);
+    other.dims[0] = 2048;
+    other.dims[2] = 384;
+    assert_true(tuff__key_distance(&product, &other) == 2);
+    assert_true(tuff__key_distance(&other, &product) == 2);
+    other.dims[0] = 2049;
+    assert_true(tuff__key_distance(&product, &other) < 0);
+    other = product;
+    other.alignment = 4;
+    assert_true(tuff__key_is_alike(&product, &other));
+    other.structure++;
+    assert_false(tuff__key_is_alike(&product, &other));
+}
+
+static void environments_come_back(void **state)
+{
+    (void)state;
+    tune_environment read;
+    assert_string_equal(ENVIRONMENT_TEXT(&board),
+                        "opencl; device gfx1100; class gpu; vendor 1002:744c; units 96; local 65536; group 256; "
+                        "subgroup 32; lanes 1; platform AMD-APP; driver AMD-APP 24.3; api OpenCL 2.0; system Linux "
+                        "x86_64");
+    assert_int_equal(tuff__environment_parse(ENVIRONMENT_TEXT(&board), &read), TUFF_OK);
+    assert_memory_equal(&read, &board, sizeof read);
+    assert_int_equal(tuff__environment_parse("opencl; device A; later thing; units 7", &read), TUFF_OK);
+    assert_int_equal(read.units, 7);
+    static const char *const bad[] = {"",
+                                      "opencl",
+                                      "opencl; device",
+                                      "opencl; device A; units x",
+                                      "opencl; device A; units 99999999999",
+                                      "opencl; device A; vendor 1002",
+                                      "a name that is far longer than any backend; device A"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(tuff__environment_parse(bad[i], &read), TUFF_E_FORMAT);
+}
+
+/* What is found of a device before it is opened is what is found afterwards. */
+static void devices_have_one_environment(void **state)
+{
+    (void)state;
+    for (int i = 0; i < tuff_device_count(); i++) {
+        tuff_device_info info;
+        tune_environment described, opened, read;
+        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        tuff__environment_of(&info, &described);
+        tuff_device *device = tuff_device_open(info.selector);
+        if (!device)
+            continue;
+        assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+        tuff__environment_of(&info, &opened);
+        tuff_device_close(device);
+        assert_string_equal(ENVIRONMENT_TEXT(&described), ENVIRONMENT_TEXT(&opened));
+        assert_int_equal(tuff__environment_parse(ENVIRONMENT_TEXT(&opened), &read), TUFF_OK);
+        assert_string_equal(ENVIRONMENT_TEXT(&read), ENVIRONMENT_TEXT(&opened));
+    }
+}
+
+static void drivers_are_told_from_devices(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *driver, *platform;
+    } names[] = {{"Portable Computing Language, PoCL 3.1+debian", "Portable Computing Language, PoCL"},
+                 {"llvmpipe Mesa 22.3.6 (LLVM 15.0.6)", "llvmpipe Mesa"},
+                 {"AMD-APP (3590.0)", "AMD-APP"},
+                 {"NVIDIA CUDA, CUDA 12.2.148, driver 535.54", "NVIDIA CUDA, CUDA"},
+                 {"", ""}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        tuff_device_info info = {.name = "gfx", .selector = "opencl:3"};
+        tune_environment found;
+        snprintf(info.driver, sizeof info.driver, "%s", names[i].driver);
+        tuff__environment_of(&info, &found);
+        assert_string_equal(found.platform, names[i].platform);
+        assert_string_equal(found.backend, "opencl");
+    }
+    tune_environment other = board;
+    assert_int_equal(tuff__environment_compare(&board, &other), LIKENESS_SAME);
+    snprintf(other.driver, sizeof other.driver, "AMD-APP 25.1");
+    assert_int_equal(tuff__environment_compare(&board, &other), LIKENESS_OTHER_DRIVER);
+    snprintf(other.platform, sizeof other.platform, "rusticl");
+    assert_int_equal(tuff__environment_compare(&board, &other), LIKENESS_OTHER_BACKEND);
+    other.device_id = 0x7448;
+    snprintf(other.device, sizeof other.device, "AMD Radeon PRO W7900 (RADV GFX1100)");
+    assert_int_equal(tuff__environment_compare(&board, &other), LIKENESS_ARCHITECTURE);
+    snprintf(other.device, sizeof other.device, "gfx1030");
+    assert_int_equal(tuff__environment_compare(&board, &other), LIKENESS_NONE);
+    tune_environment old = {.backend = "vulkan", .device = "llvmpipe (LLVM 15.0.6, 256 bits)", .kind = "cpu"},
+                     new = old;
+    snprintf(new.device, sizeof new.device, "llvmpipe (LLVM 17.0.1, 256 bits)");
+    assert_int_equal(tuff__environment_compare(&old, &new), LIKENESS_OTHER_DRIVER);
+    snprintf(new.device, sizeof new.device, "SwiftShader Device (Subzero)");
+    assert_int_equal(tuff__environment_compare(&old, &new), LIKENESS_OTHER_BACKEND);
+}
+
+static void generators_tell_families_apart(void **state)
+{
+    (void)state;
+    char matmul[GENERATOR_SIZE], again[GENERATOR_SIZE], row[GENERATOR_SIZE];
+    assert_string_equal(tuff__generator_of("matmul", matmul), tuff__generator_of("matmul", again));
+    assert_string_not_equal(matmul, tuff__generator_of("row", row));
+    assert_int_equal(strlen(matmul), 8);
+}
+
+/* A lookup over two stores of its own, and what it may use. */
+typedef struct scene {
+    tune_environment here;
+    tune_key key;
+    tune_store *ours, *shipped;
+    tune_answer answer;
+} scene;
+
+static bool is_choice(const char *candidate, void *state)
+{
+    choice parsed;
+    (void)state;
+    return tuff__choice_parse(candidate, &parsed) == TUFF_OK;
+}
+
+static void begin(scene *self)
+{
+    *self = (scene){.here = board, .key = product};
+    assert_int_equal(tuff__store_open(NULL, &self->ours), TUFF_OK);
+    assert_int_equal(tuff__store_open(NULL, &self->shipped), TUFF_OK);
+}
+
+static void end(scene *self)
+{
+    tuff__store_close(self->ours);
+    tuff__store_close(self->shipped);
+}
+
+static tune_record record_of(record_kind kind, const tune_environment *where, const char *op, const char *candidate)
+{
+    return (tune_record){.kind = kind,
+                         .environment = tuff__hash_text(ENVIRONMENT_TEXT(where)),
+                         .key = tuff__hash_text(op),
+                         .op = op,
+                         .generator = kind == RECORD_WIN ? "today" : "",
+                         .candidate = candidate,
+                         .nanoseconds = {90, 100, 110},
+                         .samples = 20,
+                         .default_nanoseconds = 200,
+                         .runners_up = {"", "", ""},
+                         .cold = "",
+                         .source = "live",
+                         .library = "",
+                         .reason = kind == RECORD_BAD   ? "crash"
+                                   : kind == RECORD_PIN ? "user"
+                                                        : "",
+                         .phase = kind == RECORD_BAD ? "first-run" : "",
+                         .time = 1800000000};
+}
+
+static void put(tune_store *store, const tune_environment *where, tune_record record)
+{
+    assert_int_equal(tuff__store_describe(store, ENVIRONMENT_TEXT(where)), TUFF_OK);
+    assert_int_equal(tuff__store_add(store, &record), TUFF_OK);
+}
+
+static void put_win(tune_store *store, const tune_environment *where, const tune_key *key, const char *candidate)
+{
+    char op[TUNE_KEY_SIZE];
+    put(store, where, record_of(RECORD_WIN, where, tuff__key_text(key, op), candidate));
+}
+
+static void ask(scene *self)
+{
+    static const char *const portfolio[] = {"matmul_register.tile_rows=4", "matmul_register.tile_rows=16"};
+    const tune_store *const stores[] = {self->ours, self->shipped};
+    tuff__tune_lookup(&(tune_question){.key = &self->key,
+                                       .environment = &self->here,
+                                       .generator = "today",
+                                       .stores = stores,
+                                       .store_count = 2,
+                                       .portfolio = portfolio,
+                                       .portfolio_count = 2,
+                                       .is_usable = is_choice},
+                      &self->answer);
+    for (int tier = 0; tier < TIER_COUNT; tier++)
+        assert_int_equal(self->answer.why[tier][0] != 0, tier <= (int)self->answer.tier);
+}
+
+static void expect(scene *self, tune_tier tier, const char *candidate, const char *why)
+{
+    ask(self);
+    assert_int_equal(self->answer.tier, tier);
+    assert_string_equal(self->answer.candidate, candidate);
+    if (!strstr(self->answer.why[tier], why))
+        fail_msg("\"%s\" lacks \"%s\"", self->answer.why[tier], why);
+}
+
+#define ROWS(n) "matmul_register.tile_rows=" #n
+
+static void tiers_are_asked_in_order(void **state)
+{
+    (void)state;
+    scene now;
+    begin(&now);
+    tune_environment other = board;
+    tune_key near = product;
+    expect(&now, TIER_PORTFOLIO, "", "2 candidates");
+    assert_int_equal(now.answer.seed_count, 2);
+
+    snprintf(other.device, sizeof other.device, "AMD Radeon (RADV GFX1100)");
+    snprintf(other.backend, sizeof other.backend, "vulkan");
+    other.units = 48;
+    put_win(now.shipped, &other, &product, ROWS(5));
+    expect(&now, TIER_SEED, "", "1 to begin");
+    assert_string_equal(now.answer.seeds[0], ROWS(5));
+    assert_int_equal(now.answer.seed_count, 3);
+
+    near.dims[1] = 4096;
+    near.alignment = 8;
+    put_win(now.ours, &board, &near, ROWS(6));
+    expect(&now, TIER_NEAREST, ROWS(6), "1024x4096x768");
+    assert_string_equal(now.answer.seeds[0], ROWS(5)); /* the same key elsewhere before another key here */
+
+    other = board;
+    snprintf(other.driver, sizeof other.driver, "AMD-APP 23.0");
+    put_win(now.shipped, &other, &product, ROWS(7));
+    expect(&now, TIER_DRIVER, ROWS(7), "another driver");
+
+    put_win(now.shipped, &board, &product, ROWS(8));
+    expect(&now, TIER_SAME, ROWS(8), "20 samples");
+    put_win(now.ours, &board, &product, ROWS(9));
+    expect(&now, TIER_SAME, ROWS(9), "20 samples");
+
+    put(now.shipped, &other, record_of(RECORD_PIN, &other, KEY_TEXT(&product), ROWS(10)));
+    expect(&now, TIER_OVERRIDE, ROWS(10), "pinned by user");
+    put(now.ours, &board, record_of(RECORD_PIN, &board, KEY_TEXT(&product), ""));
+    expect(&now, TIER_OVERRIDE, "", "pinned by user");
+    end(&now);
+}
+
+static void the_default_is_always_there(void **state)
+{
+    (void)state;
+    tune_answer answer;
+    tuff__tune_lookup(&(tune_question){.key = &product, .environment = &board}, &answer);
+    assert_int_equal(answer.tier, TIER_DEFAULT);
+    assert_string_equal(answer.candidate, "");
+    assert_int_equal(answer.seed_count, 0);
+    tuff__tune_lookup(&(tune_question){.key = &product, .environment = &board, .override_candidate = ROWS(3)}, &answer);
+    assert_int_equal(answer.tier, TIER_OVERRIDE);
+    assert_string_equal(answer.candidate, ROWS(3));
+}
+
+static void what_may_not_run_is_passed_over(void **state)
+{
+    (void)state;
+    scene now;
+    begin(&now);
+    char op[TUNE_KEY_SIZE];
+    (void)tuff__key_text(&product, op);
+    tune_record win = record_of(RECORD_WIN, &board, op, ROWS(8));
+    win.runners_up[0] = "nonsense.tile=3";
+    win.runners_up[1] = ROWS(6);
+    put(now.ours, &board, win);
+    expect(&now, TIER_SAME, ROWS(8), "measured here");
+    put(now.shipped, &board, record_of(RECORD_BAD, &board, op, ROWS(8)));
+    expect(&now, TIER_SAME, ROWS(6), "because of the winner: crash in first-run");
+    put(now.ours, &board, record_of(RECORD_BAD, &board, op, ROWS(6)));
+    expect(&now, TIER_PORTFOLIO, "", "2 candidates");
+    assert_non_null(strstr(now.answer.why[TIER_SAME], "nor a runner-up may run"));
+
+    put(now.ours, &board, record_of(RECORD_BAD, &board, op, ROWS(4)));
+    ask(&now);
+    assert_int_equal(now.answer.seed_count, 1); /* one of the portfolio is barred too */
+
+    put(now.ours, &board, record_of(RECORD_PIN, &board, op, "matmul_register.tile_rows=4000"));
+    expect(&now, TIER_PORTFOLIO, "", "2 candidates");
+    assert_non_null(strstr(now.answer.why[TIER_OVERRIDE], "cannot be used"));
+    assert_non_null(strstr(now.answer.why[TIER_OVERRIDE], "tile_rows=4000"));
+    end(&now);
+}
+
+static void seeds_are_no_answers(void **state)
+{
+    (void)state;
+    scene now;
+    begin(&now);
+    char op[TUNE_KEY_SIZE];
+    tune_record win = record_of(RECORD_WIN, &board, tuff__key_text(&product, op), ROWS(8));
+    win.source = "seed";
+    put(now.ours, &board, win);
+    expect(&now, TIER_SEED, "", "1 to begin");
+    assert_non_null(strstr(now.answer.why[TIER_SAME], "seed only"));
+    assert_string_equal(now.answer.seeds[0], ROWS(8));
+    end(&now);
+
+    begin(&now);
+    win.source = "live";
+    win.generator = "older";
+    put(now.ours, &board, win);
+    expect(&now, TIER_SEED, "", "1 to begin");
+    assert_non_null(strstr(now.answer.why[TIER_SAME], "other kernel texts (older, today's are today)"));
+    end(&now);
+}
+
+static void near_keys_must_fit(void **state)
+{
+    (void)state;
+    scene now;
+    begin(&now);
+    tune_key near = product;
+    near.dims[0] = 512;
+    now.key.alignment = 8;
+    put_win(now.ours, &board, &near, ROWS(6)); /* was aligned to 16 */
+    expect(&now, TIER_PORTFOLIO, "", "2 candidates");
+    near.alignment = 8;
+    near.dims[0] = 500; /* less than half */
+    put_win(now.ours, &board, &near, ROWS(7));
+    expect(&now, TIER_PORTFOLIO, "", "2 candidates");
+    near.dims[0] = 600;
+    put_win(now.ours, &board, &near, ROWS(9));
+    expect(&now, TIER_NEAREST, ROWS(9), "600x3072x768");
+    near.dims[0] = 1000;
+    put_win(now.ours, &board, &near, ROWS(10));
+    expect(&now, TIER_NEAREST, ROWS(10), "1000x3072x768");
+    near.structure++;
+    near.dims[0] = 1023;
+    put_win(now.ours, &board, &near, ROWS(11));
+    expect(&now, TIER_NEAREST, ROWS(10), "1000x3072x768");
+    end(&now);
+}
+
+static void the_best_seeds_are_kept(void **state)
+{
+    (void)state;
+    scene now;
+    begin(&now);
+    for (int i = 0; i < 20; i++) {
+        tune_environment other = board;
+        char candidate[64];
+        snprintf(other.device, sizeof other.device, "gfx1100 number %d", i);
+        other.device_id = 0x7400 + (uint32_t)i;
+        other.units = (uint32_t)(96 + 10 * (19 - i));
+        snprintf(candidate, sizeof candidate, "matmul_register.tile_rows=%d", 1 + i);
+        put_win(now.ours, &other, &product, candidate);
+    }
+    expect(&now, TIER_SEED, "", "8 to begin");
+    for (int i = 0; i < TUNE_SEEDS; i++) {
+        char wanted[64];
+        snprintf(wanted, sizeof wanted, "matmul_register.tile_rows=%d", 20 - i);
+        assert_string_equal(now.answer.seeds[i], wanted);
+    }
+    end(&now);
+}
+
+static void stores_live_in_the_cache_folder(void **state)
+{
+    (void)state;
+    char path[FOLDER_SIZE], wanted[FOLDER_SIZE], name[STORE_NAME_SIZE];
+    tune_environment other = board;
+    assert_int_equal(setenv("TUFF_CACHE_DIR", scratch_path("cache"), 1), 0);
+    assert_int_equal(setenv("TUFF_SHARE_DIR", scratch_path("share"), 1), 0);
+    assert_int_equal(tuff__tune_store_path(ENVIRONMENT_TEXT(&board), path, sizeof path), TUFF_OK);
+    snprintf(wanted, sizeof wanted, "%s/tune/v1/opencl-gfx1100-", scratch_path("cache"));
+    assert_memory_equal(path, wanted, strlen(wanted));
+    assert_int_equal(strlen(path), strlen(wanted) + strlen("12345678.jsonl"));
+    snprintf(other.device, sizeof other.device, "%s",
+             "Some / Device (TM) <2>; ../ é of a very long name that has no end and goes on "
+             "for more than any file may be called");
+    assert_null(strchr(tuff__tune_store_name(ENVIRONMENT_TEXT(&other), name), '/'));
+    assert_non_null(strstr(name, "opencl-some-device-tm-2-"));
+    assert_non_null(strstr(tuff__tune_store_name("what is no environment", name), "device-"));
+
+    tune_stores stores;
+    tune_store *store = NULL;
+    snprintf(other.device, sizeof other.device, "gfx1030");
+    put_win((assert_int_equal(tuff__tune_open(ENVIRONMENT_TEXT(&board), &store), TUFF_OK), store), &board, &product,
+            ROWS(8));
+    tuff__store_close(store);
+    put_win((assert_int_equal(tuff__tune_open(ENVIRONMENT_TEXT(&other), &store), TUFF_OK), store), &other, &product,
+            ROWS(9));
+    tuff__store_close(store);
+    /* The first is shipped too, under another driver's number. */
+    size_t size = 0;
+    (void)tuff__tune_store_name(ENVIRONMENT_TEXT(&board), name);
+    snprintf(path, sizeof path, "cache/tune/v1/%s", name);
+    char *bytes = scratch_read(path, &size);
+    assert_non_null(bytes);
+    assert_int_equal(mkdir(scratch_path("share"), 0755), 0);
+    assert_int_equal(mkdir(scratch_path("share/tune"), 0755), 0);
+    scratch_write("share/tune/opencl-gfx1100-01234567.jsonl", bytes, size);
+    scratch_write("share/tune/opencl-gfx900-01234567.jsonl", bytes, size);
+    free(bytes);
+    assert_int_equal(tuff__tune_gather(ENVIRONMENT_TEXT(&board), false, &stores), TUFF_OK);
+    assert_int_equal(stores.count, 2);
+    tuff__tune_release(&stores);
+    assert_int_equal(tuff__tune_gather(ENVIRONMENT_TEXT(&board), true, &stores), TUFF_OK);
+    assert_int_equal(stores.count, 3);
+    tuff__tune_release(&stores);
+}
+
+/* Nowhere to write is a line and a store in memory. */
+static void without_a_folder_stores_live_in_memory(void **state)
+{
+    (void)state;
+    tune_stores stores;
+    assert_int_equal(unsetenv("TUFF_CACHE_DIR"), 0);
+    const char *home = getenv("HOME"), *shared = getenv("XDG_CACHE_HOME");
+    assert_int_equal(unsetenv("XDG_CACHE_HOME"), 0);
+    assert_int_equal(unsetenv("HOME"), 0);
+    assert_int_equal(tuff__tune_gather(ENVIRONMENT_TEXT(&board), true, &stores), TUFF_OK);
+    assert_int_equal(stores.count, 1);
+    assert_non_null(strstr(tuff__store_trouble(stores.items[0]), "HOME is not an absolute path"));
+    put_win(stores.items[0], &board, &product, ROWS(8));
+    assert_non_null(
+        tuff__store_win(stores.items[0], tuff__hash_text(ENVIRONMENT_TEXT(&board)), tuff__key_hash(&product)));
+    tuff__tune_release(&stores);
+    if (home)
+        (void)setenv("HOME", home, 1);
+    if (shared)
+        (void)setenv("XDG_CACHE_HOME", shared, 1);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("TUFF_CACHE_DIR", scratch_path("cache"), 1), 0);
+    assert_int_equal(setenv("TUFF_SHARE_DIR", scratch_path("share"), 1), 0);
+    for (int device = 0; device < 2; device++) {
+        tune_environment where = board;
+        tune_store *store = NULL;
+        where.units += (uint32_t)device;
+        assert_int_equal(tuff__tune_open(ENVIRONMENT_TEXT(&where), &store), TUFF_OK);
+        put_win(store, &where, &product, ROWS(8));
+        tuff__store_close(store);
+    }
+    for (int64_t failing = 1; failing < 10000; failing++) {
+        tune_stores stores = {0};
+        failing_memory_begin(failing, false);
+        const tuff_status status = tuff__tune_gather(ENVIRONMENT_TEXT(&board), true, &stores);
+        if (status == TUFF_OK)
+            tuff__tune_release(&stores);
+        const bool hit = failing_memory_end();
+        assert_int_equal(status, hit ? TUFF_E_OOM_HOST : TUFF_OK);
+        if (!hit)
+            return;
+    }
+    fail();
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_folder_make, scratch_folder_remove)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(keys_come_back),
+        TEST(texts_that_are_no_keys_are_refused),
+        TEST(near_is_within_twice),
+        TEST(environments_come_back),
+        TEST(devices_have_one_environment),
+        TEST(drivers_are_told_from_devices),
+        TEST(generators_tell_families_apart),
+        TEST(tiers_are_asked_in_order),
+        TEST(the_default_is_always_there),
+        TEST(what_may_not_run_is_passed_over),
+        TEST(seeds_are_no_answers),
+        TEST(near_keys_must_fit),
+        TEST(the_best_seeds_are_kept),
+        TEST(stores_live_in_the_cache_folder),
+        TEST(without_a_folder_stores_live_in_memory),
+        TEST(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests_name("tune_lookup", tests, NULL, NULL);
+}
