@@ -95,7 +95,7 @@ typedef struct search_progress {
     uint64_t default_nanoseconds; /* 0: not timed yet */
     uint64_t best_nanoseconds;
     int tried;      /* candidates compiled, default included */
-    int since_gain; /* of them, since the best became better by more than 1 % */
+    int since_gain; /* of the climb's, since the best became better by more than 1 % */
     search_counts counts;
 } search_progress;
 
@@ -140,8 +140,9 @@ tuff_status tuff__search_step(search *self, int compiles);
 /* The same for all of the listed ones: default, cached, portfolio, seeds. */
 tuff_status tuff__search_prime(search *self);
 search_progress tuff__search_progress(const search *self); /* .best is valid until the next call */
-/* Races the best. Also of a search that goes on, and again after more steps. The result is filled whatever fails; a
-   status is given like that of step. */
+/* Races the best. Also of a search that goes on, and again after more steps; of one that was stopped where is_over no
+   longer says so, as when time was kept for the race. The result is filled whatever fails; a status is given like that
+   of step. */
 tuff_status tuff__search_finish(search *self, search_result *out);
 void tuff__search_end(search *self); /* releases what is compiled; NULL is allowed */
 

@@ -1,0 +1,420 @@
+/* Times candidates one after the other and keeps the best, until a reason to stop. Few samples are spent on what is
+   slow, and nothing becomes the best that was not verified. */
+#include <assert.h>
+#include <string.h>
+
+#include "tune/search_parts.h"
+#include "tune/times.h"
+
+enum { USUAL_PATIENCE = 16 };
+/* Candidates between two looks at the clocks. */
+enum { PACE_INTERVAL = 8 };
+/* Two confirmations that the device allows no better. */
+enum { ROOFLINE_LOOKS = 2 };
+
+/* Samples are taken in stages; behind each, what is beyond so many times the best is left. */
+static const struct stage {
+    int count;
+    double cut;
+} stages[] = {{1, 2}, {2, 1.25}, {FULL_SAMPLES - 3, 0}};
+enum { STAGES = sizeof stages / sizeof *stages };
+
+const char *tuff__verdict_text(verdict of)
+{
+    static const char *const texts[] = {
+#define X(name, text) text,
+        VERDICT_MAP(X)
+#undef X
+    };
+    return (unsigned)of < VERDICT_COUNT ? texts[of] : "unknown";
+}
+
+void tuff__search_fail(search *self, tuff_status status)
+{
+    self->end = SEARCH_FAILED;
+    self->status = status;
+}
+
+bool tuff__search_is_over(search *self)
+{
+    if (!self->end && self->by.is_over && self->by.is_over(self->by.state))
+        self->end = SEARCH_STOPPED;
+    return self->end != SEARCH_GOES_ON;
+}
+
+/* What is no reason to leave a candidate out for good. */
+static bool is_passing(verdict found)
+{
+    return found == VERDICT_INVALID || found == VERDICT_BARRED || found == VERDICT_SLOW || found == VERDICT_TIMER ||
+           found == VERDICT_FAILED;
+}
+
+bool tuff__search_accept(search *self, const choice *what, verdict found)
+{
+    if (found == VERDICT_GOOD)
+        return true;
+    assert((unsigned)found < VERDICT_COUNT);
+    self->counts.rejected[found]++;
+    if (found == VERDICT_FAILED)
+        tuff__search_fail(self, tuff__last_status() ? tuff__last_status() : TUFF_E_USAGE);
+    if (found == VERDICT_LOST)
+        self->end = SEARCH_LOST;
+    if (!is_passing(found) && self->settings.rejected)
+        self->settings.rejected(self->settings.user, what, found);
+    return false;
+}
+
+void tuff__search_release(search *self, trial *of)
+{
+    if (of->who.slot < 0)
+        return;
+    self->by.release(self->by.state, &of->who);
+    self->slots[of->who.slot] = -1;
+    of->who.slot = -1;
+}
+
+/* A slot: a free one, or that of the slowest trial but the default and the best. */
+static int take_slot(search *self)
+{
+    trial *slowest = NULL;
+    for (int i = 0; i < SEARCH_SLOTS; i++) {
+        if (self->slots[i] < 0)
+            return i;
+        trial *one = &self->trials[self->slots[i]];
+        if (self->slots[i] != 0 && self->slots[i] != self->best &&
+            (!slowest || one->nanoseconds > slowest->nanoseconds))
+            slowest = one;
+    }
+    assert(slowest);
+    const int slot = slowest->who.slot;
+    tuff__search_release(self, slowest);
+    return slot;
+}
+
+bool tuff__search_compile(search *self, trial *of)
+{
+    if (of->who.slot >= 0)
+        return true;
+    if (tuff__search_is_over(self))
+        return false;
+    of->who.slot = take_slot(self);
+    self->counts.compiled++;
+    if (tuff__search_accept(self, &of->who.what, self->by.compile(self->by.state, &of->who))) {
+        self->slots[of->who.slot] = (int)(of - self->trials);
+        return true;
+    }
+    of->who.slot = -1;
+    of->rejected = true;
+    return false;
+}
+
+bool tuff__search_verify(search *self, trial *of, bool thorough)
+{
+    if ((of->verified && !thorough) || of->rejected)
+        return !of->rejected;
+    if (tuff__search_is_over(self))
+        return false;
+    self->counts.verified++;
+    const verdict found = self->by.verify(self->by.state, &of->who, thorough);
+    of->verified = tuff__search_accept(self, &of->who.what, found);
+    of->rejected = !of->verified;
+    return of->verified;
+}
+
+/* Timers that answer 0, or a time that no device of this one's peak can need. */
+static bool are_believable(const search *self, const uint64_t *times, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!times[i] || times[i] < self->settings.roofline / 2)
+            return false;
+    return true;
+}
+
+bool tuff__search_sample(search *self, trial *of, int count, uint64_t limit, uint64_t *times)
+{
+    verdict found = VERDICT_TIMER;
+    for (int attempt = 0; attempt < 2 && found == VERDICT_TIMER; attempt++) {
+        if (tuff__search_is_over(self))
+            return false;
+        found = self->by.sample(self->by.state, &of->who, count, limit, times);
+        self->counts.samples += found == VERDICT_GOOD ? (uint64_t)count : 0;
+        if (found == VERDICT_GOOD && !are_believable(self, times, count))
+            found = VERDICT_TIMER;
+    }
+    of->rejected = !tuff__search_accept(self, &of->who.what, found);
+    return !of->rejected;
+}
+
+int tuff__search_least(const search *self, int without)
+{
+    int least = -1;
+    for (int i = 0; i < self->trial_count; i++) {
+        const trial *one = &self->trials[i];
+        if (i != without && !one->rejected && one->samples >= FULL_SAMPLES &&
+            (least < 0 || one->nanoseconds < self->trials[least].nanoseconds))
+            least = i;
+    }
+    return least;
+}
+
+/* Samples in stages; false where it was rejected, or cut as too slow. */
+static bool time_trial(search *self, trial *of)
+{
+    const uint64_t best = self->best < 0 ? 0 : self->trials[self->best].nanoseconds;
+    const double now = (double)best * self->pace;
+    uint64_t times[FULL_SAMPLES];
+    for (int i = 0; i < STAGES; i++) {
+        if (!tuff__search_sample(self, of, stages[i].count, (uint64_t)(stages[0].cut * now), times + of->samples))
+            return false;
+        of->samples += stages[i].count;
+        const double median = (double)tuff__times_median(times, of->samples);
+        of->nanoseconds = (uint64_t)(median / self->pace);
+        if (best && stages[i].cut > 0 && median > stages[i].cut * now) {
+            self->counts.rejected[VERDICT_SLOW]++;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The best becomes another, or stays: how long ago it became 1 % better is what patience counts. */
+static void note_best(search *self, int index)
+{
+    const uint64_t time = self->trials[index].nanoseconds;
+    const bool is_better = self->best < 0 || time < self->trials[self->best].nanoseconds;
+    if (is_better) {
+        self->best = index;
+        self->last_move = self->picked_move;
+        self->near_roofline = 0;
+    }
+    self->since_gain++;
+    if (is_better && (double)time < 0.99 * (double)self->gained) {
+        self->since_gain = 0;
+        self->gained = time;
+    }
+}
+
+static bool is_least(const search *self, const trial *of)
+{
+    return self->best < 0 || of->nanoseconds < self->trials[self->best].nanoseconds;
+}
+
+/* Compiles, times and verifies the last trial. */
+static void try_last(search *self)
+{
+    const int index = self->trial_count - 1;
+    trial *of = &self->trials[index];
+    self->tried++;
+    self->paced++;
+    bool good = tuff__search_compile(self, of);
+    /* What all others are compared with has to be right before its time means anything. */
+    if (good && index == 0)
+        good = tuff__search_verify(self, of, false);
+    good = good && time_trial(self, of);
+    if (good && is_least(self, of))
+        good = tuff__search_verify(self, of, false);
+    if (good)
+        note_best(self, is_least(self, of) ? index : self->best);
+    else
+        self->since_gain++;
+    if (!good)
+        tuff__search_release(self, of);
+    if (index == 0 && !good && !self->end)
+        self->end = SEARCH_UNUSABLE;
+}
+
+/* What was best failed when it ran again. */
+static void lose_best(search *self)
+{
+    if (self->best == 0 && !self->end)
+        self->end = SEARCH_UNUSABLE;
+    tuff__search_release(self, &self->trials[self->best]);
+    self->best = 0;
+    self->gained = self->trials[0].nanoseconds;
+}
+
+/* Times the best again: beyond 5 % the clocks have changed, and all later times are seen against that. */
+static void update_pace(search *self)
+{
+    if (self->best < 0 || self->paced == 0)
+        return;
+    self->paced = 0;
+    uint64_t times[3];
+    trial *best = &self->trials[self->best];
+    if (!tuff__search_sample(self, best, 3, 0, times)) {
+        if (best->rejected)
+            lose_best(self);
+        return;
+    }
+    const double drift = (double)tuff__times_median(times, 3) / ((double)best->nanoseconds * self->pace);
+    if (drift > 1.05 || drift < 0.95)
+        self->pace *= drift;
+}
+
+/* At a look the best is timed again: a lucky sample is no roof. */
+static void look_at_roofline(search *self)
+{
+    const double roof = 1.1 * (double)self->settings.roofline;
+    uint64_t times[3];
+    while (!self->end && self->near_roofline < ROOFLINE_LOOKS) {
+        trial *best = &self->trials[self->best];
+        if ((double)best->nanoseconds > roof)
+            return;
+        if (!tuff__search_sample(self, best, 3, 0, times)) {
+            if (best->rejected)
+                lose_best(self);
+            return;
+        }
+        if ((double)tuff__times_median(times, 3) > roof)
+            return;
+        if (++self->near_roofline == ROOFLINE_LOOKS)
+            self->end = SEARCH_ROOFLINE;
+    }
+}
+
+static void stop_if_due(search *self)
+{
+    const search_settings *by = &self->settings;
+    const int patience = by->patience ? by->patience : USUAL_PATIENCE;
+    if (!self->end && by->roofline && !self->near_roofline)
+        look_at_roofline(self);
+    if (!self->end && by->most_compiles && self->tried >= by->most_compiles)
+        self->end = SEARCH_COMPILES;
+    if (!self->end && !tuff__search_is_listed(self) && patience > 0 && self->since_gain >= patience)
+        self->end = SEARCH_PATIENCE;
+    const search_progress now = tuff__search_progress(self);
+    if (by->progress && !by->progress(by->user, &now) && !self->end)
+        self->end = SEARCH_STOPPED;
+}
+
+static void advance(search *self)
+{
+    if (self->paced >= PACE_INTERVAL)
+        update_pace(self);
+    trial next;
+    if (self->end || !tuff__search_pick(self, &next)) {
+        if (!self->end)
+            self->end = SEARCH_EXHAUSTED;
+        return;
+    }
+    if (!GROW(self->trials, self->trial_count, self->trial_capacity)) {
+        tuff__search_fail(self, TUFF_E_OOM_HOST);
+        return;
+    }
+    self->trials[self->trial_count++] = next;
+    try_last(self);
+    /* Patience is the climb's. */
+    if (tuff__search_is_listed(self))
+        self->since_gain = 0;
+    stop_if_due(self);
+}
+
+static tuff_status status_of(const search *self)
+{
+    return self->end == SEARCH_FAILED ? self->status : TUFF_OK;
+}
+
+tuff_status tuff__search_step(search *self, int compiles)
+{
+    if (!self->end)
+        update_pace(self);
+    for (const int before = self->tried; !self->end && self->tried - before < compiles;)
+        advance(self);
+    return status_of(self);
+}
+
+tuff_status tuff__search_prime(search *self)
+{
+    while (!self->end && tuff__search_is_listed(self))
+        advance(self);
+    return status_of(self);
+}
+
+static search_stage stage_of(const search *self)
+{
+    if (self->next_listed <= 1)
+        return SEARCH_DEFAULT;
+    if (self->next_listed <= self->first_portfolio)
+        return SEARCH_CACHED;
+    if (self->next_listed <= self->first_seed)
+        return SEARCH_PORTFOLIO;
+    return self->next_listed < self->listed_count || self->settings.no_climb ? SEARCH_SEEDS : SEARCH_CLIMB;
+}
+
+search_progress tuff__search_progress(const search *self)
+{
+    static const choice usual;
+    const trial *best = self->best < 0 ? NULL : &self->trials[self->best];
+    return (search_progress){
+        .stage = stage_of(self),
+        .end = self->end,
+        .best = best ? &best->who.what : &usual,
+        .default_nanoseconds = best ? self->trials[0].nanoseconds : 0,
+        .best_nanoseconds = best ? best->nanoseconds : 0,
+        .tried = self->tried,
+        .since_gain = self->since_gain,
+        .counts = self->counts,
+    };
+}
+
+static void list(search *self, const choice *what, int count, int rank)
+{
+    for (int i = 0; i < count; i++) {
+        self->ranks[self->listed_count] = rank == RANK_PORTFOLIO ? rank + i : rank;
+        self->listed[self->listed_count++] = what[i];
+    }
+}
+
+/* Everything that is tried before the climb, the default first. */
+static bool make_list(search *self, const search_settings *settings)
+{
+    const choice usual = {0};
+    const size_t count = 2 + (size_t)settings->portfolio_count + (size_t)settings->seed_count;
+    self->listed = tuff__calloc(count, sizeof *self->listed);
+    self->ranks = tuff__calloc(count, sizeof *self->ranks);
+    if (!self->listed || !self->ranks)
+        return false;
+    list(self, &usual, 1, RANK_DEFAULT);
+    list(self, settings->cached, settings->cached ? 1 : 0, RANK_CACHED);
+    self->first_portfolio = self->listed_count;
+    list(self, settings->portfolio, settings->portfolio_count, RANK_PORTFOLIO);
+    self->first_seed = self->listed_count;
+    list(self, settings->seeds, settings->seed_count, RANK_FOUND);
+    return true;
+}
+
+tuff_status tuff__search_begin(const judge *by, const search_settings *settings, search **out)
+{
+    *out = NULL;
+    search *self = tuff__calloc(1, sizeof *self);
+    if (!self)
+        return TUFF_E_OOM_HOST;
+    *self = (search){.by = *by, .settings = *settings, .random = {settings->seed}, .best = -1, .pace = 1};
+    self->gained = UINT64_MAX;
+    self->last_move = self->picked_move = -1;
+    for (int i = 0; i < SEARCH_SLOTS; i++)
+        self->slots[i] = -1;
+    for (int i = 0; i < FRONTIERS; i++)
+        self->frontiers[i].centre = -1;
+    if (!make_list(self, settings)) {
+        tuff__search_end(self);
+        return TUFF_E_OOM_HOST;
+    }
+    *out = self;
+    return TUFF_OK;
+}
+
+void tuff__search_end(search *self)
+{
+    if (!self)
+        return;
+    for (int i = 0; i < self->trial_count; i++)
+        tuff__search_release(self, &self->trials[i]);
+    for (int i = 0; i < FRONTIERS; i++)
+        tuff__free(self->frontiers[i].steps);
+    tuff__free(self->trials);
+    tuff__free(self->seen);
+    tuff__free(self->listed);
+    tuff__free(self->ranks);
+    tuff__free(self);
+}

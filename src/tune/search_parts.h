@@ -1,0 +1,91 @@
+/* What the files of the search share: its state. search.c times candidates one by one, search_picks.c says which is
+   next, search_race.c decides. */
+#ifndef TUFF_TUNE_SEARCH_PARTS_H
+#define TUFF_TUNE_SEARCH_PARTS_H
+
+#include "base/alloc.h"
+#include "tune/search.h"
+
+enum { FULL_SAMPLES = 8 };
+
+/* Where a candidate comes from decides between equals: the less, the better. */
+enum { RANK_CACHED, RANK_DEFAULT, RANK_PORTFOLIO, RANK_FOUND = 1 << 20 };
+
+/* A candidate that was timed. */
+typedef struct trial {
+    contender who;        /* slot is -1 while it is not compiled */
+    uint64_t nanoseconds; /* the median, at the pace of the clocks at the beginning */
+    int samples;          /* fewer than FULL_SAMPLES: it was cut */
+    int rank;
+    bool verified, rejected;
+} trial;
+
+/* A choice that was lowered, and its program; 0: refused. */
+typedef struct seen_choice {
+    uint64_t hash, program;
+} seen_choice;
+
+/* One or two moves of tuff__space_move(); second is -1 for one. */
+typedef struct step {
+    short first, second;
+} step;
+
+/* The untried moves from a centre, in random order: single ones first. */
+typedef struct frontier {
+    int centre; /* a trial, -1: none */
+    step *steps;
+    int next, singles, count, capacity;
+} frontier;
+
+enum { FRONTIERS = 2 };
+
+struct search {
+    judge by;
+    search_settings settings;
+    choice *listed; /* default, cached, portfolio, seeds */
+    int *ranks;
+    int listed_count, next_listed, first_portfolio, first_seed;
+    dice random;
+    tune_space space;
+    seen_choice *seen;
+    int seen_count, seen_capacity;
+    uint64_t swept; /* points of a small space that were looked at in order */
+    trial *trials;  /* the first is the default */
+    int trial_count, trial_capacity;
+    int slots[SEARCH_SLOTS]; /* trials, -1: free */
+    int best;                /* a trial, -1: none yet */
+    frontier frontiers[FRONTIERS];
+    int turn;        /* of picks */
+    int last_move;   /* which single move made the best one, -1: none */
+    int picked_move; /* which single move made the latest pick, -1: none */
+    double pace;     /* clocks now against the beginning: 1.1 is 10 % slower */
+    int paced;       /* candidates since that was measured */
+    uint64_t gained; /* nanoseconds of the best when it last became 1 % better */
+    int tried, since_gain, near_roofline;
+    search_end end;
+    tuff_status status;
+    search_counts counts;
+};
+
+/* Whether the search has ended, after asking is_over. */
+bool tuff__search_is_over(search *self);
+/* Counts and reports a verdict and ends the search where it says so; whether it is GOOD. */
+bool tuff__search_accept(search *self, const choice *what, verdict found);
+/* Ends it as SEARCH_FAILED. */
+void tuff__search_fail(search *self, tuff_status status);
+
+/* The next candidate that was not tried, lowered; false where there is none or the search has ended. */
+bool tuff__search_pick(search *self, trial *out);
+/* Whether the next pick is one of the listed. */
+bool tuff__search_is_listed(const search *self);
+
+/* Compiles a trial that is not, into a slot of its own. */
+bool tuff__search_compile(search *self, trial *of);
+void tuff__search_release(search *self, trial *of);
+bool tuff__search_verify(search *self, trial *of, bool thorough);
+/* Times that can be believed, in nanoseconds as measured; false where the candidate was rejected or the search ended. */
+bool tuff__search_sample(search *self, trial *of, int count, uint64_t limit, uint64_t *times);
+/* The trial with the least time that was sampled fully and not rejected, leaving out one; -1 where there is none. */
+int tuff__search_least(const search *self, int without);
+
+#endif

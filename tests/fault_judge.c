@@ -1,0 +1,264 @@
+/* A made-up device. Its programs have five tunables; which combinations are no kernel, and which have a fault, is a
+   matter of hashes. */
+#include "fault_judge.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+enum { N = FAULT_MATRIX, CANARY = 0x5ca1ab1e, POISON = 0x7fc0dead };
+
+static const struct {
+    tunable of;
+    int usual;
+    double best; /* logarithm of base 2 */
+} axes[] = {{TUNABLE_matmul_register_local_size, 64, 5},
+            {TUNABLE_matmul_register_tile_rows, 4, 3},
+            {TUNABLE_matmul_register_tile_columns, 1, 1.6},
+            {TUNABLE_matmul_thin_step_k, 8, 2},
+            {TUNABLE_row_register_parts, 1, 2}};
+enum { AXES = sizeof axes / sizeof *axes };
+
+static uint64_t hash_of(const fault_device *self, const choice *what)
+{
+    int values[AXES];
+    for (int i = 0; i < AXES; i++)
+        values[i] = tuff__choice_value(what, axes[i].of, axes[i].usual);
+    return tuff__hash64(values, sizeof values, self->seed);
+}
+
+static bool is_default(const choice *what)
+{
+    for (int i = 0; i < AXES; i++)
+        if (tuff__choice_value(what, axes[i].of, axes[i].usual) != axes[i].usual)
+            return false;
+    return true;
+}
+
+fault fault_of(const fault_device *self, const choice *what)
+{
+    if (is_default(what))
+        return self->default_fault;
+    dice from = {hash_of(self, what) + 1};
+    double at = tuff__dice_share(&from);
+    for (int i = 0; i < FAULT_COUNT; i++) {
+        if (i != SOUND && at < self->share[i])
+            return (fault)i;
+        at -= i == SOUND ? 0 : self->share[i];
+    }
+    return SOUND;
+}
+
+uint64_t fault_time(const fault_device *self, const choice *what)
+{
+    double sum = 0;
+    for (int i = 0; i < AXES; i++)
+        sum += fabs(log2(tuff__choice_value(what, axes[i].of, axes[i].usual)) - axes[i].best);
+    dice from = {hash_of(self, what)};
+    const double rough = 0.1 * tuff__dice_share(&from);
+    const double faulty = fault_of(self, what) != SOUND && self->faulty_speed > 0 ? self->faulty_speed : 1;
+    return (uint64_t)(1e6 * faulty * exp((0.12 * sum + rough) * (1 - self->flatness)));
+}
+
+static verdict lower(void *state, const choice *what, lowering *out)
+{
+    const fault_device *self = state;
+    const uint64_t hash = hash_of(self, what);
+    if (hash % 4 == 0 && !is_default(what)) {
+        (void)FAIL(TUFF_E_USAGE, "fault judge: it does not divide");
+        return VERDICT_INVALID;
+    }
+    *out =
+        (lowering){.program = hash | 1, .group_items = (uint32_t)tuff__choice_value(what, axes[0].of, axes[0].usual)};
+    for (int i = 0; i < AXES; i++)
+        tuff__choice_set(&out->consulted, axes[i].of, axes[i].usual);
+    return VERDICT_GOOD;
+}
+
+static verdict broken(fault_device *self)
+{
+    self->broken++;
+    (void)FAIL(TUFF_E_USAGE, "fault judge: a call out of order");
+    return VERDICT_FAILED;
+}
+
+static verdict say(verdict what)
+{
+    (void)FAIL(TUFF_E_COMPILE, "fault judge: %s", tuff__verdict_text(what));
+    return what;
+}
+
+static verdict compile(void *state, const contender *who)
+{
+    fault_device *self = state;
+    if (who->slot < 0 || who->slot >= SEARCH_SLOTS || self->is_live[who->slot] || self->is_down)
+        return broken(self);
+    self->clock += self->compile_cost;
+    self->compiled++;
+    const uint64_t name = hash_of(self, &who->what);
+    self->compiled_log = tuff__hash64(&name, sizeof name, self->compiled_log);
+    const fault has = fault_of(self, &who->what);
+    if (has == FAULT_LIMITS || has == FAULT_COMPILE)
+        return say(has == FAULT_LIMITS ? VERDICT_LIMITS : VERDICT_COMPILE);
+    self->live[who->slot] = who->what;
+    self->is_live[who->slot] = true;
+    self->live_count++;
+    self->live_most = self->live_count > self->live_most ? self->live_count : self->live_most;
+    return VERDICT_GOOD;
+}
+
+static bool is_right_slot(const fault_device *self, const contender *who)
+{
+    return who->slot >= 0 && who->slot < SEARCH_SLOTS && self->is_live[who->slot] && !self->is_down &&
+           tuff__choice_equal(&self->live[who->slot], &who->what);
+}
+
+/* What ends a run instead of its results. A hang is waited for until the deadline, or the end of the budget. */
+static verdict launch(fault_device *self, fault has)
+{
+    if (has == FAULT_HANGS) {
+        const uint64_t left = self->budget > self->clock ? self->budget - self->clock : 0;
+        self->clock += self->budget && left < self->deadline ? left : self->deadline;
+        self->hangs++;
+        self->is_down = self->no_hang_recovery;
+        return say(VERDICT_HANG);
+    }
+    if (has == FAULT_CRASHES) {
+        self->is_down = self->no_hang_recovery;
+        return say(VERDICT_CRASH);
+    }
+    if (has == FAULT_LOSES) {
+        self->is_down = true;
+        return say(VERDICT_LOST);
+    }
+    return VERDICT_GOOD;
+}
+
+static double bell(dice *from)
+{
+    double sum = 0;
+    for (int i = 0; i < 12; i++)
+        sum += tuff__dice_share(from);
+    return sum - 6;
+}
+
+static double time_now(fault_device *self, const choice *what)
+{
+    const int64_t taken = self->samples_taken++;
+    const double slower =
+        (1 + self->drift * (double)taken) * (self->step_at && taken >= self->step_at ? self->step_factor : 1);
+    return (double)fault_time(self, what) * slower * (1 + self->scatter * bell(&self->random));
+}
+
+static verdict sample(void *state, const contender *who, int count, uint64_t limit, uint64_t *nanoseconds)
+{
+    (void)limit;
+    fault_device *self = state;
+    if (!is_right_slot(self, who))
+        return broken(self);
+    const fault has = fault_of(self, &who->what);
+    const verdict found = launch(self, has);
+    for (int i = 0; i < count && found == VERDICT_GOOD; i++) {
+        nanoseconds[i] = (uint64_t)time_now(self, &who->what);
+        self->clock += nanoseconds[i];
+        if (has == FAULT_ZERO)
+            nanoseconds[i] = 0;
+    }
+    return found;
+}
+
+/* A product of small whole numbers: exact in any order. The fault is in the program, not in what looks at it. */
+static void run(fault_device *self, fault has, int depth)
+{
+    int32_t *out = self->memory + N;
+    for (int i = 0; i < N - (has == FAULT_PARTIAL); i++)
+        for (int j = 0; j < N; j++) {
+            int32_t sum = 0;
+            for (int k = 0; k < depth; k++)
+                sum += ((i * 7 + k * 3) % 3 - 1) * ((k * 5 + j) % 3 - 1);
+            out[i * N + j] = sum;
+        }
+    const bool is_off =
+        has == FAULT_WRONG || (has == FAULT_RACES && self->runs % 2 == 0) || (has == FAULT_RAGGED && depth != N);
+    if (is_off)
+        out[N * N - 3] += 1;
+    if (has == FAULT_OUTSIDE)
+        out[N * N] = 0;
+    self->runs++;
+}
+
+static void prepare(fault_device *self)
+{
+    for (int i = 0; i < N * N + 2 * N; i++)
+        self->memory[i] = i < N || i >= N * N + N ? CANARY : POISON;
+}
+
+static verdict look(fault_device *self, fault has, int depth)
+{
+    int32_t expected[N * N], first[N * N];
+    prepare(self);
+    run(self, SOUND, depth);
+    memcpy(expected, self->memory + N, sizeof expected);
+    for (int turn = 0; turn < 2; turn++) {
+        prepare(self);
+        run(self, has, depth);
+        for (int i = 0; i < N; i++)
+            if (self->memory[i] != CANARY || self->memory[N * N + N + i] != CANARY)
+                return say(VERDICT_WRONG);
+        if (turn && memcmp(first, self->memory + N, sizeof first) != 0)
+            return say(VERDICT_RACE);
+        memcpy(first, self->memory + N, sizeof first);
+    }
+    return memcmp(expected, first, sizeof first) == 0 ? VERDICT_GOOD : say(VERDICT_WRONG);
+}
+
+static verdict verify(void *state, const contender *who, bool thorough)
+{
+    fault_device *self = state;
+    if (!is_right_slot(self, who))
+        return broken(self);
+    const fault has = fault_of(self, &who->what);
+    const bool is_caught = has >= FAULT_WRONG && has <= FAULT_OUTSIDE;
+    const bool is_faulty = is_caught || (has == FAULT_RAGGED && thorough);
+    self->clock += 2 * fault_time(self, &who->what);
+    verdict found = launch(self, has);
+    if (found == VERDICT_GOOD)
+        found = look(self, has, N);
+    if (found == VERDICT_GOOD && thorough)
+        found = look(self, has, N - 3);
+    self->verified_faulty += is_faulty;
+    self->verified_sound += has == SOUND;
+    self->passed_faulty += is_faulty && found == VERDICT_GOOD;
+    self->refused_sound += has == SOUND && found != VERDICT_GOOD;
+    return found;
+}
+
+static void release(void *state, const contender *who)
+{
+    fault_device *self = state;
+    if (who->slot < 0 || who->slot >= SEARCH_SLOTS || !self->is_live[who->slot]) {
+        self->broken++;
+        return;
+    }
+    self->is_live[who->slot] = false;
+    self->live_count--;
+}
+
+static bool is_over(void *state)
+{
+    const fault_device *self = state;
+    return self->is_down || (self->budget && self->clock >= self->budget);
+}
+
+judge fault_begin(fault_device *self)
+{
+    self->random = (dice){self->seed};
+    return (judge){.state = self,
+                   .lower = lower,
+                   .compile = compile,
+                   .sample = sample,
+                   .verify = verify,
+                   .release = release,
+                   .is_over = is_over};
+}

@@ -1,0 +1,289 @@
+/* Made-up recordings. Logarithms of time are added up: a valley along each axis, a ridge for each pair of axes, cliffs
+   where a resource runs out, and roughness of pairs and of single points. Each part comes from a hash of the family, of
+   which a device has some of its own. */
+#include "synthetic_space.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/hash.h"
+
+enum { AXES_MOST = 8, SAMPLES = 16 };
+
+typedef struct family {
+    const char *name;
+    tunable axes[AXES_MOST];
+    int count;
+    double valley, ridge, pair_roughness, roughness; /* weights */
+    double cliff;                                    /* of registers; 0: none */
+    double valid;                                    /* the share of local memory that there is */
+    double nanoseconds;
+} family;
+
+static const family families[SYNTHETIC_FAMILIES] = {
+    {.name = "blocks",
+     .axes = {TUNABLE_matmul_local_block_rows, TUNABLE_matmul_local_block_columns, TUNABLE_matmul_local_step_k,
+              TUNABLE_matmul_local_thread_rows, TUNABLE_matmul_local_thread_columns,
+              TUNABLE_matmul_register_tile_columns, TUNABLE_attention_local_columns, TUNABLE_matmul_subgroup_subgroups},
+     .count = 8,
+     .valley = 0.2,
+     .ridge = 0.1,
+     .pair_roughness = 0.014,
+     .roughness = 0.025,
+     .cliff = 0.35,
+     .valid = 0.55,
+     .nanoseconds = 3e6},
+    {.name = "tiles",
+     .axes = {TUNABLE_matmul_register_local_size, TUNABLE_matmul_register_tile_rows,
+              TUNABLE_matmul_register_tile_columns, TUNABLE_matmul_register_packed_rows, TUNABLE_row_register_parts,
+              TUNABLE_matmul_thin_step_k},
+     .count = 6,
+     .valley = 0.35,
+     .ridge = 0.2,
+     .pair_roughness = 0.025,
+     .roughness = 0.03,
+     .cliff = 0.6,
+     .valid = 0.6,
+     .nanoseconds = 8e5},
+    {.name = "flat",
+     .axes = {TUNABLE_map_local_size, TUNABLE_map_item_elements, TUNABLE_column_register_rows_at_once,
+              TUNABLE_column_register_vectors},
+     .count = 4,
+     .valley = 0.25,
+     .ridge = 0.15,
+     .pair_roughness = 0.02,
+     .roughness = 0.008,
+     .cliff = 0.4,
+     .valid = 0.8,
+     .nanoseconds = 2e5},
+};
+
+/* A number in [0, 1) that depends on all of these. */
+static double hashed(int a, int b, int c, int d, int e)
+{
+    const int all[] = {a, b, c, d, e};
+    dice from = {tuff__hash64(all, sizeof all, 3)};
+    return tuff__dice_share(&from);
+}
+
+/* Near enough to a normal one: variance 1. */
+static double bell(dice *from)
+{
+    double sum = 0;
+    for (int i = 0; i < 12; i++)
+        sum += tuff__dice_share(from);
+    return sum - 6;
+}
+
+static double hashed_bell(int a, int b, int c, int d, int e)
+{
+    const int all[] = {a, b, c, d, e};
+    dice from = {tuff__hash64(all, sizeof all, 4)};
+    return bell(&from);
+}
+
+typedef struct place {
+    int family, device;
+    const struct family *of;
+    int index[AXES_MOST];                     /* of values */
+    double part[AXES_MOST], usual[AXES_MOST]; /* of the way along each axis; and that of the default */
+} place;
+
+/* Where an axis is best: not far from the default, and a step or so from other devices of the family. */
+static double optimum(const place *at, int axis)
+{
+    const double shared = 0.5 * at->usual[axis] + 0.1 + 0.4 * hashed(1, at->family, axis, 0, 0);
+    const double own = shared + 0.1 * hashed_bell(2, at->family, at->device, axis, 0);
+    return own < 0 ? 0 : own > 1 ? 1 : own;
+}
+
+static double valleys(const place *at)
+{
+    double sum = 0;
+    for (int i = 0; i < at->of->count; i++) {
+        const double away = fabs(at->part[i] - optimum(at, i));
+        sum += (0.4 + 1.2 * hashed(3, at->family, i, 0, 0)) * pow(away, 1.4);
+    }
+    return at->of->valley * sum;
+}
+
+static double pairs(const place *at)
+{
+    double ridges = 0, rough = 0;
+    for (int i = 0; i < at->of->count; i++)
+        for (int j = 0; j < i; j++) {
+            const double target = optimum(at, i) + optimum(at, j);
+            const double away = at->part[i] + at->part[j] - target;
+            const int one = i * 64 + at->index[i], other = j * 64 + at->index[j];
+            if (hashed(4, at->family, i, j, 0) < 0.4)
+                ridges += away * away;
+            rough += 0.85 * hashed_bell(5, at->family, one, other, 0);
+            rough += 0.53 * hashed_bell(6, at->family, one, other, at->device + 1);
+        }
+    return at->of->ridge * ridges + at->of->pair_roughness * rough;
+}
+
+/* How much of a resource is used, 0 to 1. */
+static double use_of(const place *at, int resource)
+{
+    double sum = 0, most = 0;
+    for (int i = 0; i < at->of->count; i++) {
+        const double weight = hashed(7, at->family, i, resource, 0);
+        sum += weight * at->part[i];
+        most += weight;
+    }
+    return sum / most;
+}
+
+/* Beyond some use of registers they spill, each device at another. */
+static double cliffs(const place *at)
+{
+    const double limit = 0.5 + 0.2 * hashed(8, at->family, at->device, 0, 0), use = use_of(at, 0);
+    return use > limit ? at->of->cliff * (1 + 2 * (use - limit)) : 0;
+}
+
+static double roughness(const place *at, uint64_t number)
+{
+    return at->of->roughness * hashed_bell(9, at->family, at->device, (int)number, 0);
+}
+
+/* 1 % of scatter, now and then a disturbance; the first sample is anything from 0.8 to 4 times the others. */
+static void make_times(double nanoseconds, dice *from, uint64_t *times)
+{
+    for (int i = 0; i < SAMPLES; i++) {
+        double factor = 1 + 0.01 * bell(from);
+        if (tuff__dice_share(from) < 0.04)
+            factor += 0.5 * tuff__dice_share(from);
+        if (i == 0)
+            factor *= tuff__dice_share(from) < 0.85 ? 0.9 + 0.4 * tuff__dice_share(from)
+                                                    : 0.76 + 3.24 * tuff__dice_share(from);
+        times[i] = (uint64_t)(nanoseconds * factor);
+    }
+}
+
+static int index_of(const space_axis *axis, int value)
+{
+    int index = 0;
+    while (axis->values[index] != value)
+        index++;
+    return index;
+}
+
+static void find_place(const tune_space *space, const choice *what, place *at)
+{
+    for (int i = 0; i < space->count; i++) {
+        int k = 0;
+        while (at->of->axes[k] != space->axes[i].of)
+            k++;
+        const space_axis *axis = &space->axes[i];
+        at->index[k] = index_of(axis, tuff__choice_value(what, axis->of, axis->usual));
+        at->part[k] = (double)at->index[k] / (axis->count - 1);
+        at->usual[k] = (double)index_of(axis, axis->usual) / (axis->count - 1);
+    }
+}
+
+static void add_point(const tune_space *space, uint64_t number, int family_index, int device, recording *out)
+{
+    place at = {.family = family_index, .device = device, .of = &families[family_index]};
+    recorded_point point = {.program = number + 1};
+    tuff__space_at(space, number, &point.what);
+    find_place(space, &point.what, &at);
+    const bool is_usual = tuff__choice_count(&point.what) == 0;
+    /* What does not divide, of any three two; and what needs more local memory than there is. */
+    if (!is_usual && (hashed(10, family_index, (int)number, 0, 0) < 0.6 || use_of(&at, 1) > at.of->valid))
+        return;
+    uint64_t times[SAMPLES];
+    dice from = {tuff__hash64(&number, sizeof number, (uint64_t)(family_index * 100 + device))};
+    const double logarithm = valleys(&at) + pairs(&at) + cliffs(&at) + roughness(&at, number);
+    make_times(at.of->nanoseconds * exp(logarithm), &from, times);
+    point.group_items = 1U << (at.index[0] < 10 ? at.index[0] : 10);
+    point.count = SAMPLES;
+    point.nanoseconds = times;
+    assert_int_equal(recording_add(out, &point), TUFF_OK);
+}
+
+void synthetic_space(int family_index, int device, recording *out)
+{
+    const family *of = &families[family_index];
+    choice usual = {0};
+    for (int i = 0; i < of->count; i++)
+        tuff__choice_set(&usual, of->axes[i], tuff__tunable_info(of->axes[i])->values[KERNELS_GPU]);
+    char name[32] = "device 0";
+    name[7] = (char)('0' + device);
+    assert_int_equal(recording_begin(out, of->name, name, &usual, 0), TUFF_OK);
+    tune_space space = {0};
+    tuff__space_take(&space, &usual);
+    for (uint64_t number = 0; number < tuff__space_count(&space); number++)
+        add_point(&space, number, family_index, device, out);
+}
+
+/* The part of the best speed that a choice reaches; 0 where there is no kernel of it. */
+static double score(const recording *of, uint64_t best, const choice *what)
+{
+    const recorded_point *found = recording_find(of, what);
+    return found ? (double)best / (double)found->median : 0;
+}
+
+/* The fastest of a recording that are slower than `after`. */
+static const recorded_point *next_fastest(const recording *of, uint64_t after)
+{
+    const recorded_point *best = NULL;
+    for (int i = 0; i < of->count; i++) {
+        const uint64_t time = of->points[i].median;
+        if (time > after && (!best || time < best->median))
+            best = &of->points[i];
+    }
+    return best;
+}
+
+enum { BEST_OF_EACH = 12, POOL = BEST_OF_EACH * SYNTHETIC_DEVICES };
+
+/* The best of all recordings but one, and what each reaches on each of them. */
+static int make_pool(const recording *of, int count, int but, choice *pool, double (*scores)[SYNTHETIC_DEVICES])
+{
+    int size = 0;
+    for (int i = 0; i < count; i++) {
+        uint64_t after = 0;
+        for (int j = 0; j < BEST_OF_EACH && i != but; j++) {
+            const recorded_point *next = next_fastest(&of[i], after);
+            after = next->median;
+            pool[size++] = next->what;
+        }
+    }
+    for (int j = 0; j < count; j++) {
+        const uint64_t best = recording_best(&of[j]);
+        for (int i = 0; i < size; i++)
+            scores[i][j] = j == but ? 0 : score(&of[j], best, &pool[i]);
+    }
+    return size;
+}
+
+void synthetic_portfolio(const recording *of, int count, int but, choice *out)
+{
+    static choice pool[POOL];
+    static double scores[POOL][SYNTHETIC_DEVICES];
+    const int size = make_pool(of, count, but, pool, scores);
+    double covered[SYNTHETIC_DEVICES] = {0};
+    for (int k = 0; k < SYNTHETIC_PORTFOLIO; k++) {
+        int best = 0;
+        double best_gain = -1;
+        for (int i = 0; i < size; i++) {
+            double gain = 0;
+            for (int j = 0; j < count; j++)
+                gain += scores[i][j] > covered[j] ? scores[i][j] - covered[j] : 0;
+            if (gain > best_gain) {
+                best_gain = gain;
+                best = i;
+            }
+        }
+        out[k] = pool[best];
+        for (int j = 0; j < count; j++)
+            covered[j] = scores[best][j] > covered[j] ? scores[best][j] : covered[j];
+    }
+}

@@ -1,0 +1,24 @@
+/* A recording as a device that a search can ask. Compiling and timing cost nothing; times are the recorded ones: the
+   first behind a compiling is the first that was recorded, later ones are drawn from the rest. */
+#ifndef TUFF_TOOLS_REPLAY_H
+#define TUFF_TOOLS_REPLAY_H
+
+#include "tools/recording.h"
+
+typedef struct replay {
+    const recording *from;
+    dice random;
+    struct {
+        const recorded_point *point; /* NULL: free */
+        int taken;
+    } slots[SEARCH_SLOTS];
+    int64_t calls;      /* of everything but is_over */
+    int64_t calls_most; /* is_over from then on; 0: never */
+    int broken;         /* calls that the contract of judge does not allow */
+} replay;
+
+/* The judge borrows the replay, which borrows the recording. */
+judge replay_begin(replay *self, const recording *from, uint64_t seed);
+int replay_live(const replay *self); /* compiled and not released */
+
+#endif
