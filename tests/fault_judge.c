@@ -58,7 +58,8 @@ uint64_t fault_time(const fault_device *self, const choice *what)
     dice from = {hash_of(self, what)};
     const double rough = 0.1 * tuff__dice_share(&from);
     const double faulty = fault_of(self, what) != SOUND && self->faulty_speed > 0 ? self->faulty_speed : 1;
-    return (uint64_t)(1e6 * faulty * exp((0.12 * sum + rough) * (1 - self->flatness)));
+    const double others = is_default(what) || self->others <= 0 ? 1 : self->others;
+    return (uint64_t)(1e6 * faulty * others * exp((0.12 * sum + rough) * (1 - self->flatness)));
 }
 
 static verdict lower(void *state, const choice *what, lowering *out)

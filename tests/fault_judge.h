@@ -29,6 +29,7 @@ typedef struct fault_device {
     double share[FAULT_COUNT]; /* of the programs that have each fault; the default is sound but for default_fault */
     fault default_fault;
     double faulty_speed; /* such a program takes so much of the time; 0: all of it */
+    double others;       /* all but the default take so much of their time; 0: all of it */
     double scatter;      /* of times, one standard deviation */
     double flatness;     /* 0: times vary as the formula has it, 1: all take the same */
     double drift;        /* by which the clock slows down with each sample */

@@ -1,6 +1,6 @@
-/* Made-up recordings, about as hard to search as the recorded spaces of other libraries that the search was designed on:
-   one point in a thousand or fewer is within 5 % of the best, the middle one takes two to three times as long (a flat
-   family: less), random points reach 0.67 of the best after 8 and 0.88 after 256 (recorded ones: 0.68 and 0.91);
+/* Made-up recordings, about as hard to search as the recorded spaces of other libraries that the search was designed
+   on: one point in a thousand or fewer is within 5 % of the best, the middle one takes two to three times as long (in
+   a flat family: less), random points reach 0.67 of the best after 8 and 0.88 after 256 (recorded ones: 0.68 and 0.91);
    registers and local memory end in cliffs; a device's best is 0.5 to 1.0 as good on another of its family; times
    scatter by 1 %, now and then by much more, and the first behind a compiling means little. */
 #ifndef TESTS_SYNTHETIC_SPACE_H

@@ -1,5 +1,5 @@
-/* The measured times of many candidates of one key: a device that a search can be run on again and again. Files are JSON
-   Lines, a header and then a line for each candidate:
+/* The measured times of many candidates of one key: a device that a search can be run on again and again. Files are
+   JSON Lines, a header and then a line for each candidate:
 
      {"t":"space","v":1,"name":TEXT,"device":TEXT,"usual":CANDIDATE,"roofline":NS}
      {"t":"point","c":CANDIDATE,"g":GROUP_ITEMS,"p":PROGRAM,"ns":[NS...]}

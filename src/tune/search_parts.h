@@ -83,7 +83,7 @@ bool tuff__search_is_listed(const search *self);
 bool tuff__search_compile(search *self, trial *of);
 void tuff__search_release(search *self, trial *of);
 bool tuff__search_verify(search *self, trial *of, bool thorough);
-/* Times that can be believed, in nanoseconds as measured; false where the candidate was rejected or the search ended. */
+/* Times that can be believed, as measured; false where the candidate was rejected or the search ended. */
 bool tuff__search_sample(search *self, trial *of, int count, uint64_t limit, uint64_t *times);
 /* The trial with the least time that was sampled fully and not rejected, leaving out one; -1 where there is none. */
 int tuff__search_least(const search *self, int without);

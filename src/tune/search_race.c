@@ -5,7 +5,7 @@
 #include "tune/search_parts.h"
 #include "tune/times.h"
 
-enum { RACERS = 8, LEAST_ROUNDS = 10, MOST_ROUNDS = 20, EARLY_ROUNDS = 3, RETIMED_ROUNDS = 7 };
+enum { RACERS = 8, LEAST_ROUNDS = 10, MOST_ROUNDS = 20, EARLY_ROUNDS = 3, RETIMED_ROUNDS = 9 };
 /* Beyond these times the best: not raced, and left behind during the race. */
 static const double admitted = 1.25, dropped = 1.5;
 /* By which the winner's time may differ behind the race from that in it. */
@@ -168,22 +168,27 @@ static racer *choose(race *of, double gain)
             winner = one;
     }
     const bool gains = (double)winner->quartiles[1] < (1 - gain) * (double)usual->quartiles[1];
-    return winner == usual || gains ? winner : usual;
+    return gains && !are_tied(winner, usual) ? winner : usual;
 }
 
-/* The winner alone against the default once more, with fresh times that it was not chosen for. */
+/* The winner alone against the default once more, with fresh times: the least of several medians is less than the
+   truth. */
 typedef enum outcome { CONFIRMED, DRIFTED, NOT_FASTER, ENDED } outcome;
 
 static outcome confirm(search *self, race *of, const racer *winner)
 {
     racer usual = {.of = of->racers[0].of, .is_in = true}, again = {.of = winner->of, .is_in = true};
-    for (int round = 0; round < RETIMED_ROUNDS; round++)
-        if (!run_once(self, &again, true) || (again.of != usual.of && !run_once(self, &usual, true)))
+    const bool is_usual = usual.of == again.of;
+    bool is_open = true;
+    for (int round = 1; is_open && round <= MOST_ROUNDS; round++) {
+        if (!run_once(self, &again, true) || (!is_usual && !run_once(self, &usual, true)))
             return self->end || usual.of->rejected ? ENDED : NOT_FASTER;
+        is_open = round < RETIMED_ROUNDS || (!is_usual && are_tied(&again, &usual));
+    }
     const double change = (double)again.quartiles[1] / (double)winner->quartiles[1] - 1;
     if (fabs(change) > steady)
         return DRIFTED;
-    return again.of == usual.of || again.quartiles[1] < usual.quartiles[1] ? CONFIRMED : NOT_FASTER;
+    return is_usual || (!is_open && again.quartiles[1] < usual.quartiles[1]) ? CONFIRMED : NOT_FASTER;
 }
 
 static void copy_racer(const racer *from, search_result *out)
