@@ -237,7 +237,7 @@ static void recordings_live_through_files(void **state)
     recording_print_header(of, &lines);
     for (int i = 0; i < of->count; i++)
         recording_print_point(&of->points[i], &lines);
-    recording_print_point(&(recorded_point){.what = {{0}}, .program = 9, .found = VERDICT_LIMITS}, &lines);
+    recording_print_point(&(recorded_point){.program = 9, .found = VERDICT_LIMITS}, &lines);
     assert_int_equal(tuff__text_status(&lines), TUFF_OK);
     recording again;
     /* The last line has the default once more. */

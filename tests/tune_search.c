@@ -1,5 +1,5 @@
-/* What a search does, step by step: what it tries in which order, when it stops, what it prefers, and what is left after
-   every failure. */
+/* What a search does, step by step: what it tries in which order, when it stops, what it prefers, and what is left
+   after every failure. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
