@@ -1,0 +1,146 @@
+/* The shares of keys in a graph's tuning time. */
+#include "tune/budget.h"
+
+#include <assert.h>
+
+#include "base/alloc.h"
+
+static const double minor_share = 0.005, recent_share = 0.2;
+/* Of a race: runs of the winner, its rivals and the default; the least that a measured run takes, since short ones are
+   repeated; what comes on top. */
+enum { RACE_RUNS = 180, LEAST_RUN = 200000, RACE_OVERHEAD = 20000000 };
+
+typedef struct budget_key {
+    double weight; /* calls x the default's time */
+    uint64_t default_nanoseconds, best_nanoseconds;
+    int candidates;
+    double gain; /* of the latest slice, a candidate, as a part of the default's time */
+    bool weighed, ended, raced;
+} budget_key;
+
+struct tune_budget {
+    uint64_t whole, elapsed;
+    int count;
+    double weights;
+    double raced, estimated; /* what races took, and were believed to take */
+    budget_key *keys;
+};
+
+tuff_status tuff__budget_create(uint64_t whole, int keys, tune_budget **out)
+{
+    *out = NULL;
+    tune_budget *self = tuff__calloc(1, sizeof *self);
+    if (!self)
+        return TUFF_E_OOM_HOST;
+    *self = (tune_budget){.whole = whole, .count = keys};
+    self->keys = tuff__calloc((size_t)keys + 1, sizeof *self->keys);
+    if (!self->keys) {
+        tuff__free(self);
+        return TUFF_E_OOM_HOST;
+    }
+    *out = self;
+    return TUFF_OK;
+}
+
+void tuff__budget_destroy(tune_budget *self)
+{
+    if (self)
+        tuff__free(self->keys);
+    tuff__free(self);
+}
+
+static budget_key *key_of(const tune_budget *self, int key)
+{
+    assert(key >= 0 && key < self->count);
+    return &self->keys[key];
+}
+
+void tuff__budget_weigh(tune_budget *self, int key, uint64_t calls, uint64_t default_nanoseconds)
+{
+    budget_key *one = key_of(self, key);
+    self->weights -= one->weight;
+    one->weight = (double)calls * (double)default_nanoseconds;
+    self->weights += one->weight;
+    one->default_nanoseconds = one->best_nanoseconds = default_nanoseconds;
+    one->candidates = 1;
+    one->weighed = true;
+}
+
+bool tuff__budget_is_minor(const tune_budget *self, int key)
+{
+    return key_of(self, key)->weight < minor_share * self->weights;
+}
+
+void tuff__budget_spend(tune_budget *self, int key, uint64_t elapsed, int candidates, uint64_t best_nanoseconds,
+                        bool ended)
+{
+    budget_key *one = key_of(self, key);
+    const int fresh = candidates - one->candidates;
+    const double before = (double)one->best_nanoseconds, now = (double)best_nanoseconds;
+    one->gain = 0;
+    if (fresh > 0 && now < before && one->default_nanoseconds)
+        one->gain = (before - now) / (double)one->default_nanoseconds / fresh;
+    one->best_nanoseconds = best_nanoseconds;
+    one->candidates = candidates;
+    one->ended = ended;
+    self->elapsed = elapsed;
+}
+
+/* What the next candidate of a key may gain the graph. */
+static double promise(const budget_key *of)
+{
+    const double best = of->default_nanoseconds ? (double)of->best_nanoseconds / (double)of->default_nanoseconds : 0;
+    const double hope = best / (of->candidates > 0 ? of->candidates : 1);
+    return of->weight * (recent_share * of->gain + (1 - recent_share) * hope);
+}
+
+int tuff__budget_next(const tune_budget *self)
+{
+    if (self->elapsed >= tuff__budget_search_end(self))
+        return -1;
+    int best = -1;
+    for (int i = 0; i < self->count; i++) {
+        const budget_key *one = &self->keys[i];
+        if (one->weighed && !one->ended && !one->raced && !tuff__budget_is_minor(self, i) &&
+            (best < 0 || promise(one) > promise(&self->keys[best])))
+            best = i;
+    }
+    return best;
+}
+
+static double estimate(const budget_key *of)
+{
+    const double run = (double)(of->best_nanoseconds > LEAST_RUN ? of->best_nanoseconds : LEAST_RUN);
+    return RACE_OVERHEAD + RACE_RUNS * run;
+}
+
+uint64_t tuff__budget_search_end(const tune_budget *self)
+{
+    const double error = self->estimated > 0 ? self->raced / self->estimated : 1;
+    double races = 0;
+    for (int i = 0; i < self->count; i++)
+        if (self->keys[i].weighed && !self->keys[i].raced)
+            races += error * estimate(&self->keys[i]);
+    const uint64_t half = self->whole / 2;
+    return races < (double)half ? self->whole - (uint64_t)races : self->whole - half;
+}
+
+void tuff__budget_raced(tune_budget *self, int key, uint64_t elapsed, uint64_t nanoseconds)
+{
+    budget_key *one = key_of(self, key);
+    self->raced += (double)nanoseconds;
+    self->estimated += estimate(one);
+    one->raced = true;
+    self->elapsed = elapsed;
+}
+
+int tuff__budget_next_race(const tune_budget *self)
+{
+    int best = -1;
+    for (int i = 0; i < self->count; i++) {
+        const budget_key *one = &self->keys[i];
+        if (one->weighed && !one->raced && (best < 0 || one->weight > self->keys[best].weight))
+            best = i;
+    }
+    return best;
+}
