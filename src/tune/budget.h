@@ -1,6 +1,6 @@
 /* How a graph's tuning time is shared among its keys: each gets its default timed first, then the portfolio; what is
-   left goes, slice by slice, to the key that promises most (Zheng and others 2020, Ansor, section 6). It reads no clock:
-   the caller says what was spent. Times are nanoseconds. */
+   left goes, slice by slice, to the key that promises most (Zheng and others 2020, Ansor, section 6). It reads no
+   clock: the caller says what was spent. Times are nanoseconds. */
 #ifndef TUFF_TUNE_BUDGET_H
 #define TUFF_TUNE_BUDGET_H
 
@@ -14,8 +14,8 @@ void tuff__budget_destroy(tune_budget *self); /* NULL is allowed */
 
 /* After the default of a key was timed; calls: how often the graph runs it. */
 void tuff__budget_weigh(tune_budget *self, int key, uint64_t calls, uint64_t default_nanoseconds);
-/* Whether a key is less than 0.5 % of the graph's time: it gets one candidate of the portfolio and no climb. By the keys
-   weighed so far, so weigh all of them before asking. */
+/* Whether a key is less than 0.5 % of the graph's time: it gets one candidate of the portfolio and no climb. By the
+   keys weighed so far, so weigh all of them before asking. */
 bool tuff__budget_is_minor(const tune_budget *self, int key);
 
 /* A slice was spent on a key. candidates: compiled for it until now; best_nanoseconds: its time now; ended: its search
