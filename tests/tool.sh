@@ -31,7 +31,7 @@ while [ $i -lt 60 ]; do
 done >text
 
 # Every verb explains itself; wrong use is 2.
-for verb in devices verify train generate plan kernel bench; do
+for verb in devices verify train generate plan kernel bench cache; do
     expect 0 "usage: tuff $verb" "$tuff" $verb --help
     expect 2 "there is no option --nonsense" "$tuff" $verb --nonsense 1
 done

@@ -5,7 +5,7 @@
 #include "tools/verbs.h"
 
 static const cli_verb *const verbs[] = {&verb_devices, &verb_verify, &verb_train, &verb_generate,
-                                        &verb_plan,    &verb_kernel, &verb_bench};
+                                        &verb_plan,    &verb_kernel, &verb_bench, &verb_cache};
 
 static void print_usage(FILE *out)
 {

@@ -298,6 +298,11 @@ store_counts tuff__store_count(const tune_store *store)
     return store->counts;
 }
 
+const char *tuff__store_unknown(const tune_store *store)
+{
+    return tuff__text_get(&store->unknown);
+}
+
 const char *tuff__store_trouble(const tune_store *store)
 {
     return store->trouble;

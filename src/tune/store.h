@@ -38,6 +38,8 @@ const tune_record *tuff__store_next(const tune_store *store, int *at);
 /* The text of an environment of this hash, or NULL. */
 const char *tuff__store_environment(const tune_store *store, hash128 environment);
 store_counts tuff__store_count(const tune_store *store);
+/* Whole lines of later versions, each with its newline. */
+const char *tuff__store_unknown(const tune_store *store);
 /* Why the file cannot be read, or was not written; "" where it can and was. */
 const char *tuff__store_trouble(const tune_store *store);
 const char *tuff__store_file(const tune_store *store); /* its path; "" where it has none */

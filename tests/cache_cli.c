@@ -1,0 +1,103 @@
+/* Adds one record to a store as a program would, and prints the store's file and the key's digits: what cache_cli.sh
+   makes its stores of. Called:
+
+     cache_cli KIND DEVICE DRIVER ROWS CANDIDATE [MICROSECONDS SAMPLES DAYS GENERATOR]
+
+   KIND is win, seed, bad or pin; the key is a matmul of ROWS rows; DAYS is the record's age, GENERATOR "today" or
+   another text. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tune/folder.h"
+#include "tune/generator.h"
+#include "tune/key.h"
+#include "tune/environment.h"
+
+static const char *argument(int count, char **arguments, int index, const char *usual)
+{
+    return index < count ? arguments[index] : usual;
+}
+
+static tune_environment environment_of(const char *device, const char *driver)
+{
+    tune_environment out = {.backend = "opencl",
+                            .kind = "gpu",
+                            .platform = "AMD-APP",
+                            .api = "OpenCL 2.0",
+                            .system = "Linux x86_64",
+                            .vendor = 0x1002,
+                            .device_id = 0x744c,
+                            .units = 96,
+                            .local_memory = 65536,
+                            .group_size = 256,
+                            .subgroup = 32,
+                            .lanes = 1};
+    snprintf(out.device, sizeof out.device, "%s", device);
+    snprintf(out.driver, sizeof out.driver, "AMD-APP %s", driver);
+    return out;
+}
+
+static record_kind kind_of(const char *name)
+{
+    return strcmp(name, "bad") == 0 ? RECORD_BAD : strcmp(name, "pin") == 0 ? RECORD_PIN : RECORD_WIN;
+}
+
+static uint64_t number(const char *digits)
+{
+    return strtoull(digits, NULL, 10);
+}
+
+static int add(const char *environment, const tune_record *record)
+{
+    tune_store *store = NULL;
+    if (tuff__tune_open(environment, &store) != TUFF_OK || tuff__store_add(store, record) != TUFF_OK ||
+        tuff__store_trouble(store)[0]) {
+        fprintf(stderr, "cache_cli: %s\n", store ? tuff__store_trouble(store) : tuff_error());
+        return 1;
+    }
+    printf("%s %016" PRIx64 "%016" PRIx64 "\n", tuff__store_file(store), record->key.high, record->key.low);
+    tuff__store_close(store);
+    return 0;
+}
+
+int main(int count, char **arguments)
+{
+    char op[TUNE_KEY_SIZE], today[GENERATOR_SIZE], environment[ENVIRONMENT_SIZE];
+    if (count < 6)
+        return 2;
+    const tune_environment where = environment_of(arguments[2], arguments[3]);
+    const tune_key key = {.family = "matmul",
+                          .structure = 1,
+                          .dtypes = "f32",
+                          .layout = "NN",
+                          .dims = {(int64_t)number(arguments[4]), 768, 768},
+                          .dim_count = 3,
+                          .alignment = 16,
+                          .math = "fast"};
+    const record_kind kind = kind_of(arguments[1]);
+    const uint64_t time_taken = 1000 * number(argument(count, arguments, 6, "100"));
+    const char *generator = argument(count, arguments, 9, "today");
+    const tune_record record = {.kind = kind,
+                                .environment = tuff__hash_text(tuff__environment_text(&where, environment)),
+                                .key = tuff__key_hash(&key),
+                                .op = tuff__key_text(&key, op),
+                                .generator =
+                                    strcmp(generator, "today") == 0 ? tuff__generator_of("matmul", today) : generator,
+                                .candidate = arguments[5],
+                                .nanoseconds = {time_taken * 9 / 10, time_taken, time_taken * 11 / 10},
+                                .samples = number(argument(count, arguments, 7, "20")),
+                                .default_nanoseconds = 400000,
+                                .runners_up = {"matmul_register.tile_rows=3", "", ""},
+                                .cold = "w",
+                                .source = strcmp(arguments[1], "seed") == 0 ? "seed" : "live",
+                                .library = "0.1.0",
+                                .reason = kind == RECORD_BAD   ? "crash"
+                                          : kind == RECORD_PIN ? "user"
+                                                               : "",
+                                .phase = kind == RECORD_BAD ? "first-run" : "",
+                                .time = (uint64_t)time(NULL) - 86400 * number(argument(count, arguments, 8, "0"))};
+    return add(environment, &record);
+}
