@@ -28,7 +28,7 @@ static bool is_widening(const node *at)
 /* The steps from base to the node, innermost first, are applied while the recursion unwinds. */
 static const node *descend(const struct fusion *fusion, const node *at, bool widened, view *out, const node **give_up)
 {
-    if (tuff__is_source(at) || fusion->facts[at->id].anchor) {
+    if (tuff__is_source(at) || fusion->facts[at->id].anchor || fusion->facts[at->id].absorbed) {
         *out = tuff__fusion_layout(fusion, at);
         return at;
     }

@@ -17,6 +17,7 @@ typedef struct builder {
     struct fusion *fusion;
     const struct task *task;
     fused_chain *chain;
+    int first;           /* of the values that walk the same axes as the next */
     tuff_shape kept;     /* the domain with its loop axes at extent 1 */
     const node *give_up; /* must be materialised first */
     bool impossible;
@@ -51,7 +52,7 @@ static bool same_value(const chain_value *a, const chain_value *b)
 static int add(builder *with, const chain_value *fresh)
 {
     fused_chain *chain = with->chain;
-    for (int i = 0; i < chain->value_count; ++i)
+    for (int i = with->first; i < chain->value_count; ++i)
         if (same_value(&chain->values[i], fresh))
             return i;
     if (!GROW(chain->values, chain->value_count, chain->value_capacity)) {
@@ -508,7 +509,33 @@ static void build_axes(builder *with)
     }
 }
 
-/* The matrices of a matmul: buffers 0 and 1 where they differ. */
+/* Values built from here on walk other axes than those before. */
+static void begin_values(builder *with)
+{
+    tuff__free(with->seen);
+    with->seen = NULL;
+    with->seen_count = with->seen_capacity = 0;
+    with->first = with->chain->value_count;
+}
+
+/* The operand as values over its own rows and columns; where it is in memory its address is built already. */
+static void build_producer(builder *with, int operand)
+{
+    fused_chain *chain = with->chain;
+    const tuff_tensor *of = with->task->core->inputs[operand];
+    chain_producer *made = &chain->producers[operand];
+    begin_values(with);
+    made->axis = of->shape.rank - 2;
+    memcpy(made->extent, of->shape.extent + made->axis, sizeof made->extent);
+    made->begin = chain->value_count;
+    made->value = build(with, of->node, NULL, NO_VALUE);
+    made->end = chain->value_count;
+    begin_values(with);
+    if (!failed(with))
+        tuff__chain_lead(chain, operand);
+}
+
+/* The matrices of a matmul: buffers 0 and 1 where they differ and lie in memory. */
 static void build_operands(builder *with)
 {
     fused_chain *chain = with->chain;
@@ -525,7 +552,8 @@ static void build_operands(builder *with)
             with->impossible = true;
             return;
         }
-        chain->operand_buffers[i] = buffer_of(with, base->id, base->outputs[0].dtype, false);
+        const bool produced = with->fusion->facts[base->id].absorbed;
+        chain->operand_buffers[i] = produced ? 0 : buffer_of(with, base->id, base->outputs[0].dtype, false);
         chain->extra[i] = affine_of(&layout);
         for (int k = 0; k < 2; ++k) {
             const int axis = layout.rank - 2 + k;
@@ -534,6 +562,8 @@ static void build_operands(builder *with)
         }
         chain->operand_names[i] = i == 0 ? "a" : "b";
         chain->extra_count = i + 1;
+        if (produced)
+            build_producer(with, i);
     }
 }
 

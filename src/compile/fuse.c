@@ -245,6 +245,7 @@ tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, i
 {
     *out = (struct fusion){.graph = graph,
                            .mode = options->fuse,
+                           .family = options->family,
                            .plain_products = options->matmul_library != TUFF_MATMUL_OWN,
                            .buffer_limit = buffer_limit};
     out->facts = tuff__calloc((size_t)graph->node_count + 1, sizeof *out->facts);

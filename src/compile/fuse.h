@@ -35,12 +35,13 @@ struct task {
 
 /* What fusion knows of each node. */
 typedef struct node_facts {
-    bool anchor;  /* has memory of its own */
-    bool forced;  /* because a chain cannot address what lies behind it */
-    bool kept;    /* because it is an output or assigned */
-    bool alone;   /* a matmul that takes nothing into its epilogue */
-    bool in_rows; /* must be laid out row by row, because a chain cannot address it otherwise */
-    bool ordered; /* its memory is laid out as `layout` says, not row by row */
+    bool anchor;   /* has memory of its own */
+    bool forced;   /* because a chain cannot address what lies behind it */
+    bool kept;     /* because it is an output or assigned */
+    bool alone;    /* a matmul that takes nothing into its epilogue */
+    bool absorbed; /* has none, though a matmul's operand: computed where that is loaded */
+    bool in_rows;  /* must be laid out row by row, because a chain cannot address it otherwise */
+    bool ordered;  /* its memory is laid out as `layout` says, not row by row */
     view layout;
     int task;             /* that stores or computes it; -1 */
     int consumer_count;   /* uses by live nodes, outputs and assigns */
@@ -57,6 +58,7 @@ struct fusion {
     struct task *tasks;
     int task_count, task_capacity;
     tuff_fuse_mode mode;
+    tuff_family family;
     bool plain_products; /* matmuls take nothing into their epilogues: a library computes them */
     int buffer_limit;    /* of one kernel */
     int *copy_begins;    /* by number of a recomputation: the id of its first node */
@@ -101,7 +103,8 @@ tuff_status tuff__chain_build(struct fusion *fusion, const struct task *task, fu
    fails. */
 const node *tuff__operand_view(const struct fusion *fusion, const tuff_tensor *operand, view *out,
                                const node **give_up);
-/* The same for an operand of a matmul, which may be behind a cast from f16 or bf16 to f32 too. */
+/* The same for an operand of a matmul, which may be behind a cast from f16 or bf16 to f32 too. An absorbed node is seen
+   as if it lay in memory row by row. */
 const node *tuff__factor_view(const struct fusion *fusion, const tuff_tensor *operand, view *out, const node **give_up);
 
 /* Whether two arrays have elements in common. */
@@ -128,6 +131,8 @@ bool tuff__may_join(struct fusion *fusion, int first, int second, bool *seen);
 /* Cuts the sums of columns that could join a row task into sums of blocks of rows and the sum of these. After *changed
    the graph must be fused anew. */
 tuff_status tuff__cut_columns(struct fusion *fusion, bool *changed);
+/* Takes maps that only an operand of a matmul reads into the matmul's loads, where that takes less time. */
+tuff_status tuff__absorb_producers(struct fusion *fusion);
 typedef bool (*task_visitor)(struct fusion *fusion, int index, void *state);
 /* Calls visit for every task whose results the task reads, until one answers true. */
 bool tuff__any_source(struct fusion *fusion, const struct task *task, task_visitor visit, void *state);

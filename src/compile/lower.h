@@ -49,6 +49,8 @@ typedef struct launch {
 /* A copy of a matmul's operand in panels (lower_pack.c). */
 typedef struct packed_copy {
     int source, target; /* buffer ids */
+    bool produced;      /* not copied but computed, from several buffers maybe: shared with no other matmul */
+    int sources[MAX_CHAIN_BUFFERS], source_count; /* buffers that it is made from */
     int64_t lines, inner, width, line_stride, inner_stride;
     affine from, to;
     storage *kept; /* owned, where the copy outlives a run; else NULL */

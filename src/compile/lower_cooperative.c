@@ -7,8 +7,8 @@ static tuff_status define(const lowered *with, launch *of)
 {
     const fused_chain *chain = &of->chain;
     text defines = {0};
-    tuff__define_load(chain, 0, "LOAD_A", "LOAD", &defines);
-    tuff__define_load(chain, 1, "LOAD_B", "LOAD", &defines);
+    tuff__define_plain_load(chain, 0, "LOAD_A", "LOAD", &defines);
+    tuff__define_plain_load(chain, 1, "LOAD_B", "LOAD", &defines);
     tuff__text_add(&defines,
                    "#define SUBGROUP_ROWS %d\n#define SUBGROUP_COLUMNS %d\n#define TILE_ROWS %d\n"
                    "#define TILE_COLUMNS %d\n#define STEP_K %d\n#define A_K_CONTIGUOUS %d\n#define B_K_CONTIGUOUS %d\n",

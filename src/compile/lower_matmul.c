@@ -24,8 +24,20 @@ void tuff__set_fixed(launch *of, const int64_t *values, int count)
 void tuff__define_load(const fused_chain *chain, int operand, const char *macro, const char *form, text *out)
 {
     const chain_buffer *of = &chain->buffers[chain->operand_buffers[operand]];
-    tuff__text_add(out, "#define %s(i) %s_%s(b%d, i)\n", macro, form, tuff_dtype_name(of->dtype),
-                   chain->operand_buffers[operand]);
+    const char *kind = form[4] == 'I' ? "I" : form[4] == 0 ? "" : "V";
+    if (tuff__is_produced(chain, operand))
+        tuff__text_add(out, "#define %s(i, row, column) PRODUCE%s_%s(row, column)\n", macro, kind,
+                       chain->operand_names[operand]);
+    else
+        tuff__text_add(out, "#define %s(i, row, column) %s_%s(b%d, i)\n", macro, form, tuff_dtype_name(of->dtype),
+                       chain->operand_buffers[operand]);
+}
+
+void tuff__define_plain_load(const fused_chain *chain, int operand, const char *macro, const char *form, text *out)
+{
+    const int buffer = chain->operand_buffers[operand];
+    tuff__text_add(out, "#define %s(i) %s_%s(b%d, i)\n", macro, form, tuff_dtype_name(chain->buffers[buffer].dtype),
+                   buffer);
 }
 
 tuff_status tuff__keep_defines(launch *of, text *defines)
@@ -154,8 +166,9 @@ static struct tile choose_tile(const lowered *with, const struct problem *of)
     return best;
 }
 
-/* Copies in panels: of y where its columns do not lie side by side, since it is read by vectors; of either where the
-   lines that one tile reads push each other out of the cache, if there is enough work to pay for the copy. */
+/* Copies in panels: of y where its columns do not lie side by side, since it is read by vectors, and where that spares
+   every run but the first its producer; of either where the lines that one tile reads push each other out of the cache,
+   if there is enough work to pay for the copy. */
 static void choose_packing(const lowered *with, const fused_chain *chain, struct problem *of)
 {
     const int64_t *x = chain->operand_strides[0], *y = chain->operand_strides[1];
@@ -164,7 +177,8 @@ static void choose_packing(const lowered *with, const fused_chain *chain, struct
                   y_size = (int64_t)tuff_dtype_size(chain->buffers[chain->operand_buffers[1]].dtype);
     enum { ENOUGH = 192, ENOUGH_KEPT = 8 };
     of->most_rows = INT_MAX;
-    of->packed[1] = y[1] != 1 && of->columns > 1;
+    const bool finished_once = tuff__is_produced(chain, 1) && tuff__packing_is_kept(with, chain, 1);
+    of->packed[1] = (y[1] != 1 || finished_once) && of->columns > 1;
     if (tuff__is_vulkan(with))
         return;
     const int64_t enough[] = {tuff__packing_is_kept(with, chain, 0) ? ENOUGH_KEPT : ENOUGH,
@@ -180,14 +194,15 @@ static void choose_packing(const lowered *with, const fused_chain *chain, struct
         of->most_rows = tuff__tuned(with, TUNABLE_matmul_register_packed_rows);
 }
 
-/* Loads of both operands; aligned: whole vectors of the second start at multiples of four elements. */
-static tuff_status define(launch *of, bool aligned, const char *tunables)
+/* Loads of both operands; aligned: whole vectors of the second start at multiples of four elements; gathers: others are
+   read too. */
+static tuff_status define(launch *of, bool aligned, bool gathers, const char *tunables)
 {
     text defines = {0};
     tuff__define_load(&of->chain, 0, "LOAD_A", "LOAD", &defines);
-    tuff__define_load(&of->chain, 1, "LOAD_B", "LOAD", &defines);
     tuff__define_load(&of->chain, 1, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
-    tuff__define_load(&of->chain, 1, "LOADI_B", "LOADI", &defines);
+    if (gathers)
+        tuff__define_load(&of->chain, 1, "LOADI_B", "LOADI", &defines);
     tuff__text_add(&defines, "%s", tunables);
     return tuff__keep_defines(of, &defines);
 }
@@ -234,7 +249,7 @@ static tuff_status lower_registers(lowered *with, launch *of, const struct tile 
                                 chain->operand_strides[0][1], chain->operand_strides[1][0], panel_stride, a_panel},
                     11);
     const bool aligned = tuff__operand_is_aligned(with, chain, 1, chain->rank - 2, chain->operand_strides[1][0]);
-    return define(of, packed || (aligned && columns % 4 == 0), tunables);
+    return define(of, packed || (aligned && columns % 4 == 0), column_tail == 2, tunables);
 }
 
 /* The tile in local memory: GPUs. */
@@ -271,7 +286,7 @@ static tuff_status lower_local(lowered *with, launch *of, int64_t inner)
                                 chain->operand_strides[0][1], chain->operand_strides[1][0],
                                 chain->operand_strides[1][1]},
                     10);
-    return define(of, tuff__operand_is_aligned(with, chain, 1, chain->rank - 2, chain->operand_strides[1][0]),
+    return define(of, tuff__operand_is_aligned(with, chain, 1, chain->rank - 2, chain->operand_strides[1][0]), true,
                   tunables);
 }
 
@@ -320,13 +335,38 @@ static tuff_status lower_by_library(lowered *with, int index, fused_chain *chain
     return TUFF_OK;
 }
 
+static struct problem problem_of(const fused_chain *chain, int64_t inner)
+{
+    return (struct problem){.rows = chain->extent[chain->rank - 2],
+                            .columns = chain->extent[chain->rank - 1],
+                            .inner = inner,
+                            .batches = tuff__batch_count(chain, chain->rank - 2)};
+}
+
+double tuff__operand_loads(const lowered *with, const fused_chain *chain, int operand, int64_t inner)
+{
+    struct problem problem = problem_of(chain, inner);
+    const int64_t across = operand == 0 ? problem.columns : problem.rows;
+    if (!tuff__uses_registers(with))
+        return (double)tuff__divide_up(across, tuff__tuned(with, operand == 0 ? TUNABLE_matmul_local_block_columns
+                                                                              : TUNABLE_matmul_local_block_rows));
+    const double thin = tuff__is_vulkan(with) ? 0 : tuff__thin_loads(with, chain, operand, inner);
+    if (thin > 0)
+        return thin;
+    choose_packing(with, chain, &problem);
+    if (problem.packed[operand])
+        return tuff__packing_is_kept(with, chain, operand) ? 0 : 1;
+    const struct tile tile = choose_tile(with, &problem);
+    if (operand == 1)
+        return (double)tuff__divide_up(across, tile.rows);
+    const int lanes = tuff__is_vulkan(with) ? 1 : tile.vec;
+    return (double)(tuff__divide_up(across, (int64_t)tile.vec * tile.columns) * lanes);
+}
+
 tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain)
 {
     const tuff_shape *operand = &with->fusion->tasks[index].core->inputs[0]->shape;
-    struct problem problem = {.rows = chain->extent[chain->rank - 2],
-                              .columns = chain->extent[chain->rank - 1],
-                              .inner = operand->extent[operand->rank - 1],
-                              .batches = tuff__batch_count(chain, chain->rank - 2)};
+    struct problem problem = problem_of(chain, operand->extent[operand->rank - 1]);
     const bool registers = tuff__uses_registers(with);
     struct tile tile = {.vec = 4};
     tuff_status status = TUFF_OK;

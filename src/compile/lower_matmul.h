@@ -18,8 +18,12 @@ bool tuff__packing_is_kept(const lowered *with, const fused_chain *matmul, int o
 
 /* The parameters that a body names, none of them an address. */
 void tuff__set_fixed(launch *of, const int64_t *values, int count);
-/* `#define LOADV_B(i) LOADV_f32(b1, i)` and the like. */
+/* `#define LOADV_B(i, row, column) LOADV_f32(b1, i)` and the like, for the macro LOADV_B; where a producer makes the
+   elements, they are those of the row and the column instead, or of the other way round where it is turned. form: LOAD,
+   LOADV, LOADU, or LOADI with columns. */
 void tuff__define_load(const fused_chain *chain, int operand, const char *macro, const char *form, text *out);
+/* `#define LOAD_A(i) LOAD_f32(b0, i)` and the like, for bodies that take no producers. */
+void tuff__define_plain_load(const fused_chain *chain, int operand, const char *macro, const char *form, text *out);
 /* Moves a launch's tunables into it. */
 tuff_status tuff__keep_defines(launch *of, text *defines);
 /* The product of the first rank extents. */
@@ -40,6 +44,12 @@ tuff_status tuff__lower_subgroup(lowered *with, int index, fused_chain *chain, i
 /* The launch on matrix units, of operands that are f16 in memory; takes the chain where *taken, and where it fails.
    TUFF_E_UNSUPPORTED where the device was not proved to have them. */
 tuff_status tuff__lower_cooperative(lowered *with, int index, fused_chain *chain, int64_t inner, bool *taken);
+
+/* How often a run computes each element of an operand, 0 or 1, that is made by a producer: per vector of elements, so
+   that scalars count as many times as the device's vectors have lanes. */
+double tuff__operand_loads(const lowered *with, const fused_chain *chain, int operand, int64_t inner);
+/* The same where the matmul has few rows or columns; 0 where the tiles are better. */
+double tuff__thin_loads(const lowered *with, const fused_chain *chain, int operand, int64_t inner);
 
 /* A launch without local memory for a matmul of few rows, or of few columns; false in *taken where the tiles are
    better. */

@@ -54,6 +54,19 @@ static void set_buffers(const fused_chain *matmul, int operand, int target_id, f
     out->buffer_count = 2;
 }
 
+/* The same for an operand that is produced: what the matmul reads, and at last the target. */
+static void copy_buffers(const fused_chain *matmul, int target_id, fused_chain *out)
+{
+    memcpy(out->buffers, matmul->buffers, sizeof out->buffers);
+    for (int i = 0; i < matmul->buffer_count; ++i) {
+        out->buffers[i].written = false;
+        out->buffers[i].read = true;
+    }
+    out->buffers[matmul->buffer_count] = (chain_buffer){.id = target_id, .dtype = TUFF_F32, .written = true};
+    out->buffer_count = matmul->buffer_count + 1;
+    out->operand_buffers[0] = out->operand_buffers[1] = matmul->buffer_count;
+}
+
 /* The axes of the copy: those of the batch that the operand walks, panels, terms, lines of a panel. */
 static void set_axes(const fused_chain *matmul, const struct packing *of, fused_chain *out, affine *source,
                      affine *target)
@@ -77,36 +90,102 @@ static void set_axes(const fused_chain *matmul, const struct packing *of, fused_
     }
 }
 
+/* The address of an operand's element on the axes of its copy. */
+static affine on_panels(const struct packing *of, const chain_producer *producer, const affine *address)
+{
+    const int line = producer->axis + (of->operand == 0 ? 0 : 1), term = producer->axis + (of->operand == 0 ? 1 : 0);
+    affine result = {.offset = address->offset};
+    memcpy(result.stride, address->stride, (size_t)of->batch_rank * sizeof result.stride[0]);
+    result.stride[of->batch_rank] = address->stride[line] * of->width;
+    result.stride[of->batch_rank + 1] = address->stride[term];
+    result.stride[of->batch_rank + 2] = address->stride[line];
+    return result;
+}
+
+static bool has_address(const chain_value *value)
+{
+    return value->kind == VALUE_LOAD || value->kind == VALUE_LOOKUP || value->kind == VALUE_INDEX ||
+           value->kind == VALUE_RANDOM || value->kind == VALUE_INSIDE;
+}
+
+/* The producer's values on the axes of the copy; nothing is read beyond the last line, where `inside` is false. */
+static tuff_status add_produced(const fused_chain *matmul, const struct packing *of, int inside, fused_chain *out)
+{
+    const chain_producer *producer = &matmul->producers[of->operand];
+    int *now = tuff__calloc((size_t)producer->end, sizeof *now);
+    tuff_status status = now == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+    for (int i = producer->begin; i < producer->end && status == TUFF_OK; ++i) {
+        chain_value value = matmul->values[i];
+        for (int k = 0; k < 3; ++k)
+            value.args[k] = value.args[k] == NO_VALUE ? NO_VALUE : now[value.args[k]];
+        value.guard = value.guard == NO_VALUE ? NO_VALUE : now[value.guard];
+        if (has_address(&value))
+            value.address = on_panels(of, producer, &value.address);
+        const bool reads =
+            (value.kind == VALUE_LOAD || value.kind == VALUE_LOOKUP) && value.address.stride[of->batch_rank + 2] != 0;
+        if (reads && inside != NO_VALUE && value.guard != NO_VALUE) {
+            chain_value both = plain_value(VALUE_OP, TUFF_BOOL);
+            both.op = OP_AND;
+            both.args[0] = inside;
+            both.args[1] = value.guard;
+            status = add_value(out, both);
+            value.guard = out->value_count - 1;
+        } else if (reads && inside != NO_VALUE) {
+            value.guard = inside;
+        }
+        if (status == TUFF_OK)
+            status = add_value(out, value);
+        now[i] = out->value_count - 1;
+    }
+    if (status == TUFF_OK && now[producer->value] != out->value_count - 1)
+        status = add_value(out, out->values[now[producer->value]]);
+    tuff__free(now);
+    return status;
+}
+
+/* The element that is copied, as the chain's last value. */
+static tuff_status add_element(const fused_chain *matmul, const struct packing *of, const affine *source, int inside,
+                               fused_chain *out)
+{
+    if (tuff__is_produced(matmul, of->operand))
+        return add_produced(matmul, of, inside, out);
+    chain_value load = plain_value(VALUE_LOAD, TUFF_F32);
+    load.buffer = 0;
+    load.address = *source;
+    load.guard = inside;
+    return add_value(out, load);
+}
+
 /* packed[batch][panel][k][line] = operand[batch][k][panel · width + line], zero beyond the last line. */
 static tuff_status build_copy(const fused_chain *matmul, const struct packing *of, int target_id, fused_chain *out)
 {
     affine source, target;
     set_axes(matmul, of, out, &source, &target);
-    set_buffers(matmul, of->operand, target_id, out);
-    chain_value load = plain_value(VALUE_LOAD, TUFF_F32);
-    load.buffer = 0;
-    load.address = source;
+    if (tuff__is_produced(matmul, of->operand))
+        copy_buffers(matmul, target_id, out);
+    else
+        set_buffers(matmul, of->operand, target_id, out);
     if (of->lines % of->width != 0) {
         chain_value inside = plain_value(VALUE_INSIDE, TUFF_BOOL), zero = plain_value(VALUE_CONSTANT, TUFF_F32);
         inside.address.stride[out->rank - 3] = of->width;
         inside.address.stride[out->rank - 1] = 1;
         inside.high = of->lines;
-        load.guard = 0;
+        TRY(add_value(out, inside));
+        TRY(add_value(out, zero));
+        TRY(add_element(matmul, of, &source, 0, out));
         chain_value select = plain_value(VALUE_OP, TUFF_F32);
         select.op = OP_WHERE;
         select.args[0] = 0;
-        select.args[1] = 2;
+        select.args[1] = out->value_count - 1;
         select.args[2] = 1;
-        TRY(add_value(out, inside));
-        TRY(add_value(out, zero));
-        TRY(add_value(out, load));
         TRY(add_value(out, select));
     } else {
-        TRY(add_value(out, load));
+        TRY(add_element(matmul, of, &source, NO_VALUE, out));
     }
-    out->outputs[0] =
-        (chain_output){.value = out->value_count - 1, .buffer = 1, .address = target, .every_point = true};
+    out->outputs[0] = (chain_output){
+        .value = out->value_count - 1, .buffer = out->buffer_count - 1, .address = target, .every_point = true};
     out->output_count = 1;
+    tuff__chain_drop_buffers(out);
     return TUFF_OK;
 }
 
@@ -138,14 +217,30 @@ tuff_status tuff__finish_transpose(const lowered *with, launch *of, int vec, int
     text defines = {0};
     const bool aligned = tuff__operand_is_aligned(with, chain, 0, chain->rank, line_stride) && inner % 4 == 0;
     tuff__define_load(chain, 0, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
-    tuff__define_load(chain, 0, "LOADI_B", "LOADI", &defines);
+    if (inner < vec)
+        tuff__define_load(chain, 0, "LOADI_B", "LOADI", &defines);
     tuff__text_add(&defines,
-                   "#define STOREV_PACKED(i, x) STOREV_f32(b1, i, x)\n#define PANEL %d\n#define INNER_TAIL %d\n",
-                   (int)width,
+                   "#define STOREV_PACKED(i, x) STOREV_f32(b%d, i, x)\n#define PANEL %d\n#define INNER_TAIL %d\n",
+                   chain->operand_buffers[1], (int)width,
                    inner % vec == 0 ? 0
                    : inner >= vec   ? 1
                                     : 2);
     return tuff__keep_defines(of, &defines);
+}
+
+/* The operand's producer becomes that of the copy. */
+static tuff_status take_producer(const fused_chain *matmul, const struct packing *of, int target, fused_chain *out)
+{
+    copy_buffers(matmul, target, out);
+    out->producers[0] = matmul->producers[of->operand];
+    out->producers[0].turned = of->operand == 1;
+    out->operand_buffers[0] = matmul->operand_buffers[of->operand];
+    for (int i = 0; i < out->producers[0].end; ++i) {
+        const bool own = i >= out->producers[0].begin;
+        TRY(add_value(out, own ? matmul->values[i] : plain_value(VALUE_CONSTANT, TUFF_F32)));
+    }
+    tuff__chain_drop_buffers(out);
+    return TUFF_OK;
 }
 
 /* The copy by transposing blocks in registers, for operands whose terms are contiguous. */
@@ -161,13 +256,17 @@ static tuff_status pack_transposed(lowered *with, int index, const fused_chain *
         chain->extent[i] = packing->target.stride[i] != 0 ? matmul->extent[i] : 1;
         chain->classes[i] = AXIS_OUTER;
     }
-    set_buffers(matmul, packing->operand, target, chain);
     chain->extra_count = 2;
-    chain->operand_buffers[1] = 1;
     chain->operand_names[0] = "b";
     chain->operand_names[1] = "packed";
     chain->extra[0] = matmul->extra[packing->operand];
     chain->extra[1] = packing->target;
+    if (tuff__is_produced(matmul, packing->operand)) {
+        TRY(take_producer(matmul, packing, target, chain));
+    } else {
+        set_buffers(matmul, packing->operand, target, chain);
+        chain->operand_buffers[1] = 1;
+    }
     return tuff__finish_transpose(with, of, vec, packing->lines, packing->inner, packing->width, packing->line_stride);
 }
 
@@ -178,17 +277,17 @@ static bool is_steady(const lowered *with, int id)
     const node *at = id < graph->node_count ? graph->nodes[id] : NULL;
     if (at == NULL || (at->op != OP_ARRAY && at->op != OP_CONSTANT))
         return false;
-    const storage *memory = with->buffers[id].storage;
+    const storage *memory = at->op == OP_ARRAY ? at->attributes.array->storage : NULL;
     for (int i = 0; i < graph->assign_count; ++i)
         if (graph->assigns[i]->attributes.array->storage == memory)
             return false;
-    return !tuff__storage_is_imported(memory);
+    return memory == NULL || !tuff__storage_is_imported(memory);
 }
 
 static bool is_same_copy(const packed_copy *a, const packed_copy *b)
 {
-    return a->source == b->source && a->inner == b->inner && a->width == b->width && a->lines == b->lines &&
-           a->line_stride == b->line_stride && a->inner_stride == b->inner_stride &&
+    return !a->produced && !b->produced && a->source == b->source && a->inner == b->inner && a->width == b->width &&
+           a->lines == b->lines && a->line_stride == b->line_stride && a->inner_stride == b->inner_stride &&
            memcmp(&a->from, &b->from, sizeof a->from) == 0 && memcmp(&a->to, &b->to, sizeof a->to) == 0;
 }
 
@@ -208,7 +307,7 @@ static tuff_status make_copy(lowered *with, int index, const fused_chain *matmul
 {
     packed_copy *copy = &with->copies[with->copy_count - 1];
     const int first = with->launch_count;
-    if (is_steady(with, copy->source))
+    if (tuff__packing_is_kept(with, matmul, of->operand))
         TRY(keep_copy(with, copy));
     const bool transposes = of->inner_stride == 1 && of->inner > 1 && of->width % vec == 0;
     TRY(transposes ? pack_transposed(with, index, matmul, of, copy->target, vec)
@@ -218,18 +317,29 @@ static tuff_status make_copy(lowered *with, int index, const fused_chain *matmul
     return TUFF_OK;
 }
 
-/* Puts buffer `target` in the operand's place; the old one goes where nothing else of the chain needs it. */
+/* Puts buffer `target` in the operand's place. */
 static void replace_operand(fused_chain *matmul, int operand, int target)
 {
-    const int old = matmul->operand_buffers[operand];
-    bool needed = matmul->operand_buffers[1 - operand] == old;
-    for (int i = 0; i < matmul->value_count; ++i)
-        needed |= matmul->values[i].buffer == old;
-    for (int i = 0; i < matmul->output_count; ++i)
-        needed |= matmul->outputs[i].buffer == old;
-    const int slot = needed ? matmul->buffer_count++ : old;
-    matmul->buffers[slot] = (chain_buffer){.id = target, .dtype = TUFF_F32, .read = true};
-    matmul->operand_buffers[operand] = slot;
+    matmul->buffers[matmul->buffer_count++] = (chain_buffer){.id = target, .dtype = TUFF_F32, .read = true};
+    matmul->operand_buffers[operand] = matmul->buffer_count - 1;
+    tuff__chain_drop_producer(matmul, operand);
+    tuff__chain_drop_buffers(matmul);
+}
+
+/* What the copy's elements are computed from. */
+static void find_sources(const fused_chain *matmul, int operand, packed_copy *of)
+{
+    const chain_producer *producer = &matmul->producers[operand];
+    of->sources[of->source_count++] = of->source;
+    for (int i = producer->begin; i < producer->end; ++i)
+        if (matmul->values[i].buffer >= 0 && of->source_count < MAX_CHAIN_BUFFERS) {
+            const int id = matmul->buffers[matmul->values[i].buffer].id;
+            int k = 0;
+            while (k < of->source_count && of->sources[k] != id)
+                ++k;
+            of->sources[k] = id;
+            of->source_count += k == of->source_count;
+        }
 }
 
 tuff_status tuff__pack_operand(lowered *with, int index, fused_chain *matmul, int operand, int64_t inner, int64_t width,
@@ -237,6 +347,7 @@ tuff_status tuff__pack_operand(lowered *with, int index, fused_chain *matmul, in
 {
     const struct packing of = packing_of(matmul, operand, inner, width);
     packed_copy wanted = {.source = matmul->buffers[matmul->operand_buffers[operand]].id,
+                          .produced = tuff__is_produced(matmul, operand),
                           .lines = of.lines,
                           .inner = inner,
                           .width = width,
@@ -251,6 +362,7 @@ tuff_status tuff__pack_operand(lowered *with, int index, fused_chain *matmul, in
         wanted.target = tuff__buffer_add(with, TUFF_F32, of.count);
         if (wanted.target < 0 || !GROW(with->copies, with->copy_count, with->copy_capacity))
             return TUFF_E_OOM_HOST;
+        find_sources(matmul, operand, &wanted);
         with->copies[with->copy_count++] = wanted;
         TRY(make_copy(with, index, matmul, &of, vec));
     }
@@ -263,5 +375,11 @@ tuff_status tuff__pack_operand(lowered *with, int index, fused_chain *matmul, in
 
 bool tuff__packing_is_kept(const lowered *with, const fused_chain *matmul, int operand)
 {
-    return is_steady(with, matmul->buffers[matmul->operand_buffers[operand]].id);
+    const chain_producer *of = &matmul->producers[operand];
+    bool steady =
+        tuff__is_produced(matmul, operand) || is_steady(with, matmul->buffers[matmul->operand_buffers[operand]].id);
+    for (int i = of->begin; i < of->end; ++i)
+        if (matmul->values[i].buffer >= 0)
+            steady &= is_steady(with, matmul->buffers[matmul->values[i].buffer].id);
+    return steady;
 }

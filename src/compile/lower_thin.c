@@ -15,11 +15,12 @@ static int64_t wanted_items(const lowered *with)
 
 static tuff_status define_thin(launch *of, int rows, int columns, int step)
 {
-    static const char *const names[2][2] = {{"LOAD_A", "LOADV_A"}, {"LOAD_B", "LOADV_B"}};
     text defines = {0};
-    for (int i = 0; i < 2; ++i) {
-        tuff__define_load(&of->chain, i, names[i][0], "LOAD", &defines);
-        tuff__define_load(&of->chain, i, names[i][1], "LOADU", &defines);
+    tuff__define_load(&of->chain, 0, "LOAD_A", "LOAD", &defines);
+    tuff__define_load(&of->chain, 1, "LOADV_B", "LOADU", &defines);
+    if (step == 0) {
+        tuff__define_load(&of->chain, 0, "LOADV_A", "LOADU", &defines);
+        tuff__define_load(&of->chain, 1, "LOAD_B", "LOAD", &defines);
     }
     tuff__text_add(&defines, "#define TILE_ROWS %d\n#define FUSED_MULTIPLY_ADD 1\n", rows);
     if (step > 0)
@@ -29,16 +30,22 @@ static tuff_status define_thin(launch *of, int rows, int columns, int step)
     return tuff__keep_defines(of, &defines);
 }
 
+/* The vectors of columns of an item. */
+static int64_t span_of(const lowered *with, const fused_chain *chain, int vec)
+{
+    const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
+    const int64_t wanted = tuff__divide_up(wanted_items(with), tuff__batch_count(chain, chain->rank - 2));
+    const int64_t most = tuff__tuned(with, TUNABLE_matmul_thin_span) / rows, span = columns / vec / wanted;
+    return span < 1 ? 1 : span > most ? most : span;
+}
+
 /* Columns side by side: long stretches of them. */
 static tuff_status lower_spans(const lowered *with, launch *of, int64_t inner)
 {
     const fused_chain *chain = &of->chain;
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
-    const int most = tuff__tuned(with, TUNABLE_matmul_thin_span) / (int)rows;
-    const int64_t wanted = tuff__divide_up(wanted_items(with), batches);
-    int64_t span = columns / of->vec / wanted;
-    span = span < 1 ? 1 : span > most ? most : span;
+    const int64_t span = span_of(with, chain, of->vec);
     const int64_t tiles = tuff__divide_up(columns, span * of->vec);
     of->body = "matmul_thin";
     of->local_size = 1;
@@ -50,16 +57,25 @@ static tuff_status lower_spans(const lowered *with, launch *of, int64_t inner)
     return define_thin(of, (int)rows, (int)span, tuff__tuned(with, TUNABLE_matmul_thin_step_k));
 }
 
+/* The rows and columns of an item of inner products. */
+static void choose_dots(const fused_chain *chain, int64_t inner, int *tile_rows, int *tile_columns)
+{
+    const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
+    const int64_t y_size = columns * inner * (int64_t)tuff_dtype_size(chain->buffers[chain->operand_buffers[1]].dtype);
+    const int side_by_side = rows == 1 ? 8 : rows < 5 || rows >= FEW_ROWS ? 4 : 2;
+    *tile_columns = columns == 1 || (y_size >= STREAMED && rows < FEW_ROWS) ? 1 : side_by_side;
+    *tile_rows = rows < FEW_ROWS ? (int)rows : columns == 1 ? FEW_ROWS : 4;
+}
+
 /* Terms side by side: inner products. */
 static tuff_status lower_dots(launch *of, int64_t inner)
 {
-    const fused_chain *chain = &of->chain;
+    fused_chain *chain = &of->chain;
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
-    const int64_t y_size = columns * inner * (int64_t)tuff_dtype_size(chain->buffers[chain->operand_buffers[1]].dtype);
-    const int side_by_side = rows == 1 ? 8 : rows < 5 || rows >= FEW_ROWS ? 4 : 2;
-    const int tile_columns = columns == 1 || (y_size >= STREAMED && rows < FEW_ROWS) ? 1 : side_by_side;
-    const int tile_rows = rows < FEW_ROWS ? (int)rows : columns == 1 ? FEW_ROWS : 4;
+    int tile_rows, tile_columns;
+    choose_dots(chain, inner, &tile_rows, &tile_columns);
+    chain->producers[1].turned = true;
     const int64_t row_tiles = tuff__divide_up(rows, tile_rows), column_tiles = tuff__divide_up(columns, tile_columns);
     of->body = "matmul_dot";
     of->local_size = row_tiles * column_tiles * batches < 64 ? 1 : 4;
@@ -71,19 +87,40 @@ static tuff_status lower_dots(launch *of, int64_t inner)
     return define_thin(of, tile_rows, tile_columns, 0);
 }
 
-tuff_status tuff__lower_thin(lowered *with, launch *of, int64_t inner, bool *taken)
+typedef enum thin_form { THIN_NONE, THIN_DOTS, THIN_SPANS } thin_form;
+
+static thin_form form_of(const lowered *with, const fused_chain *chain, int64_t inner)
 {
-    const fused_chain *chain = &of->chain;
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t *x = chain->operand_strides[0], *y = chain->operand_strides[1];
-    of->vec = tuff__native_lanes(with);
-    const bool dots = x[1] == 1 && y[0] == 1 && inner >= 2 * of->vec;
+    const int vec = tuff__native_lanes(with);
+    const bool dots = x[1] == 1 && y[0] == 1 && inner >= 2 * vec;
     const bool no_copy = rows < FEW_ROWS || (rows <= MOST_DOTS && !tuff__packing_is_kept(with, chain, 1));
-    *taken = true;
     if (dots && (columns == 1 || (y[1] != 1 && no_copy)))
+        return THIN_DOTS;
+    return rows < FEW_ROWS && y[1] == 1 && columns >= 2 * vec ? THIN_SPANS : THIN_NONE;
+}
+
+double tuff__thin_loads(const lowered *with, const fused_chain *chain, int operand, int64_t inner)
+{
+    const thin_form form = form_of(with, chain, inner);
+    const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
+    const int vec = tuff__native_lanes(with);
+    int tile_rows, tile_columns;
+    if (form == THIN_NONE)
+        return 0;
+    if (form == THIN_SPANS)
+        return operand == 1 ? 1 : (double)(tuff__divide_up(columns, span_of(with, chain, vec) * vec) * vec);
+    choose_dots(chain, inner, &tile_rows, &tile_columns);
+    return (double)(operand == 1 ? tuff__divide_up(rows, tile_rows) : tuff__divide_up(columns, tile_columns));
+}
+
+tuff_status tuff__lower_thin(lowered *with, launch *of, int64_t inner, bool *taken)
+{
+    const thin_form form = form_of(with, &of->chain, inner);
+    of->vec = tuff__native_lanes(with);
+    *taken = form != THIN_NONE;
+    if (form == THIN_DOTS)
         return lower_dots(of, inner);
-    if (rows < FEW_ROWS && y[1] == 1 && columns >= 2 * of->vec)
-        return lower_spans(with, of, inner);
-    *taken = false;
-    return TUFF_OK;
+    return form == THIN_SPANS ? lower_spans(with, of, inner) : TUFF_OK;
 }

@@ -421,5 +421,5 @@ tuff_status tuff__merge_tasks(struct fusion *fusion)
     if (status == TUFF_OK)
         status = merge_all(fusion, seen);
     tuff__free(seen);
-    return status;
+    return status == TUFF_OK ? tuff__absorb_producers(fusion) : status;
 }

@@ -1,44 +1,14 @@
 /* The frame of the rewritings: what uses what, the cost model, and the sorting of old and new nodes. */
 #include "compile/siblings.h"
 
-#include <string.h>
-
 #include "compile/lower.h"
+#include "compile/machine.h"
 
 node *tuff__only_user(const rewriting *with, const node *at)
 {
     if (at->id >= with->original_count || with->use_count[at->id] != 1 || with->kept[at->id])
         return NULL;
     return with->user[at->id];
-}
-
-/* Rough figures of a class of devices: they say which of two plans is better where the difference is large. */
-typedef struct machine {
-    double launch;    /* seconds from one dispatch to the next */
-    double bandwidth; /* bytes a second */
-    double rate;      /* operations a second of one unit */
-    int64_t units;
-    int64_t tile_rows, tile_columns; /* of a matmul, in elements */
-} machine;
-
-static machine machine_of(const tuff_device_info *info)
-{
-    const bool vulkan = strncmp(info->api, "Vulkan", 6) == 0;
-    machine result = {.units = info->compute_units > 0 ? info->compute_units : 16};
-    if (info->device_class == TUFF_DEVICE_CPU) {
-        result.launch = vulkan ? 40e-6 : 5e-6;
-        result.bandwidth = 15e9;
-        result.rate = vulkan ? 10e9 : 80e9;
-        result.units = info->compute_units > 0 ? info->compute_units : 2;
-        result.tile_rows = 12;
-        result.tile_columns = 32;
-        return result;
-    }
-    result.launch = 5e-6;
-    result.bandwidth = 200e9;
-    result.rate = 60e9;
-    result.tile_rows = result.tile_columns = 64;
-    return result;
 }
 
 /* Seconds that units wait for the last tiles of each product, which they need not when the products are one. */
@@ -60,7 +30,7 @@ static double waiting_saved(const machine *on, const merge_cost *cost)
 double tuff__product_seconds(const rewriting *with, int64_t batches, int64_t rows, int64_t columns, int64_t inner,
                              int64_t pieces)
 {
-    const machine on = machine_of(with->info);
+    const machine on = tuff__machine_of(with->info);
     const int64_t tiles =
         batches * pieces * tuff__divide_up(rows, on.tile_rows) * tuff__divide_up(columns, on.tile_columns);
     const double tile = 2.0 * (double)(on.tile_rows * on.tile_columns) * (double)(inner / pieces) / on.rate;
@@ -70,7 +40,7 @@ double tuff__product_seconds(const rewriting *with, int64_t batches, int64_t row
 
 bool tuff__merge_pays(const rewriting *with, const merge_cost *cost)
 {
-    const machine on = machine_of(with->info);
+    const machine on = tuff__machine_of(with->info);
     const double saved = (double)cost->launches_saved * on.launch + waiting_saved(&on, cost);
     return saved > cost->bytes_added / on.bandwidth;
 }

@@ -96,7 +96,10 @@ static tuff_status expand_operands(expansion *with, int indentation)
     for (int i = 0; i < 2; ++i)
         tuff__emit_operand(&with->emitter, i, &made);
     tuff_status status = TUFF_OK;
-    if (with->request->chain->output_count > 0)
+    for (int i = 0; i < 2 && status == TUFF_OK; ++i)
+        if (tuff__is_produced(with->request->chain, i))
+            status = tuff__add_producer(with->request, i, &with->emitter, &made, with->header);
+    if (status == TUFF_OK && with->request->chain->output_count > 0)
         status = tuff__emit_pass(&with->emitter, 0, EMIT_BOTH, &with->consume);
     add_indented(with->body, tuff__text_get(&made), indentation);
     add_indented(with->body, tuff__text_get(&with->consume.row), indentation);
@@ -228,7 +231,7 @@ static tuff_status expand_body(expansion *with, const char *body)
     return tuff__text_status(with->body);
 }
 
-static const char *memory_type(tuff_dtype dtype, const assembly_request *request)
+const char *tuff__memory_type(tuff_dtype dtype, const assembly_request *request)
 {
     static const char *const opencl[] = {"float", "ushort", "ushort", "int", "uint", "char", "uchar", "uchar"};
     static const char *const glsl[] = {"float", "uint16_t", "uint16_t", "int", "uint", "int8_t", "uint8_t", "uint8_t"};
@@ -244,7 +247,7 @@ static void add_glsl_buffers(const assembly_request *request, text *out)
         const chain_buffer *buffer = &request->buffers[i];
         const char *access = buffer->written ? "" : "readonly ";
         tuff__text_add(out, "layout(std430, set = 0, binding = %d) %sbuffer B%d_ { %s b%d[]; };\n", i + 1, access, i,
-                       memory_type(buffer->dtype, request), i);
+                       tuff__memory_type(buffer->dtype, request), i);
         if (request->vec > 1 && tuff_dtype_size(buffer->dtype) == 4)
             tuff__text_add(out, "layout(std430, set = 0, binding = %d) %sbuffer B%dv_ { %s b%d_v[]; };\n", i + 1,
                            access, i,
@@ -283,7 +286,8 @@ static void add_opencl_signature(const assembly_request *request, text *out)
     for (int i = 0; i < request->buffer_count; ++i) {
         const chain_buffer *buffer = &request->buffers[i];
         tuff__text_add(out, ",\n    __global %s%s *%sb%d", buffer->written ? "" : "const ",
-                       memory_type(buffer->dtype, request), buffer->read && buffer->written ? "" : "restrict ", i);
+                       tuff__memory_type(buffer->dtype, request), buffer->read && buffer->written ? "" : "restrict ",
+                       i);
     }
     tuff__text_add(out, ",\n    uint param_base, uint group_base)\n");
 }

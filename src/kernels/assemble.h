@@ -18,7 +18,7 @@ typedef struct assembly_request {
     uint32_t local_size;
     int private_bytes; /* what an item may keep of a row for later passes; 0 where such memory is slow. Where it is not,
                           division is exact, so that its reciprocal will do for many divisions by one value */
-    bool asks_ahead;        /* of a row body: while one row is computed, the next is asked for from memory */
+    bool asks_ahead;   /* of a row body: while one row is computed, the next is asked for from memory */
     uint32_t subgroup_size; /* of a body that shuffles: the width it needs; else 0 */
     uint32_t cooperative;   /* of a body on matrix units (GLSL): 1 in NV's form, 2 in KHR's; else 0 */
     const char *defines;    /* the tunables, as #define lines; may be NULL */
@@ -36,6 +36,16 @@ typedef struct assembly {
 
 tuff_status tuff__assemble(const assembly_request *request, assembly *out);
 void tuff__assembly_free(assembly *assembly);
+
+/* The type of a buffer's elements in the kernel's language. */
+const char *tuff__memory_type(tuff_dtype dtype, const assembly_request *request);
+
+/* The functions that make the elements of operand 0 or 1 where its chain says how (assemble_producer.c):
+   `PRODUCE_x(row, column)`, PRODUCEV_x for a vector of columns from there on, PRODUCEI_x for columns in an ivec, where
+   x is the operand's name; each if the request's defines use it. into_body gets what is the same for all elements and
+   known to the functions, into_header the functions. Parameters are added to `with`. */
+tuff_status tuff__add_producer(const assembly_request *request, int operand, emitter *with, text *into_body,
+                               text *into_header);
 
 /* The embedded text of a file, NULL where there is none. */
 const char *tuff__kernel_text(const char *file_name);

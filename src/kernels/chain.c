@@ -1,6 +1,8 @@
 /* Simplifies the domain of a chain, so that kernels walk as few axes as the addresses allow. */
 #include "kernels/chain.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 
 typedef void (*address_visitor)(affine *address, const int *arguments, void *state);
@@ -44,6 +46,8 @@ static void drop(fused_chain *chain, int axis)
         chain->extent[i] = chain->extent[i + 1];
         chain->classes[i] = chain->classes[i + 1];
     }
+    for (int i = 0; i < 2; ++i)
+        chain->producers[i].axis -= chain->producers[i].axis > axis;
     --chain->rank;
 }
 
@@ -127,6 +131,75 @@ void tuff__chain_analyse(fused_chain *chain)
             if (chain->reductions[k].input == i)
                 chain->reductions[k].stage = chain->values[i].stage;
     }
+}
+
+bool tuff__is_produced(const fused_chain *chain, int operand)
+{
+    return chain->producers[operand].end > 0;
+}
+
+void tuff__chain_lead(fused_chain *chain, int operand)
+{
+    const chain_producer *of = &chain->producers[operand];
+    bool found = false;
+    for (int i = of->begin; i < of->end; ++i) {
+        const chain_value *value = &chain->values[i];
+        const int64_t *strides = value->address.stride + of->axis;
+        const bool whole = value->kind == VALUE_LOAD && strides[0] != 0 && strides[1] != 0;
+        if (value->buffer < 0 || (found && !whole))
+            continue;
+        found = true;
+        chain->operand_buffers[operand] = value->buffer;
+        if (whole) {
+            memcpy(chain->operand_strides[operand], strides, sizeof chain->operand_strides[operand]);
+            return;
+        }
+    }
+}
+
+void tuff__chain_rename_buffer(fused_chain *chain, int from, int to)
+{
+    for (int i = 0; i < chain->value_count; ++i)
+        if (chain->values[i].buffer == from)
+            chain->values[i].buffer = to;
+    for (int i = 0; i < chain->output_count; ++i)
+        if (chain->outputs[i].buffer == from)
+            chain->outputs[i].buffer = to;
+}
+
+static bool is_used(const fused_chain *chain, int buffer)
+{
+    bool used = chain->operand_buffers[0] == buffer || chain->operand_buffers[1] == buffer;
+    for (int i = 0; i < chain->value_count; ++i)
+        used |= chain->values[i].buffer == buffer;
+    for (int i = 0; i < chain->output_count; ++i)
+        used |= chain->outputs[i].buffer == buffer;
+    return used;
+}
+
+void tuff__chain_drop_producer(fused_chain *chain, int operand)
+{
+    const chain_value none = {
+        .kind = VALUE_CONSTANT, .args = {NO_VALUE, NO_VALUE, NO_VALUE}, .guard = NO_VALUE, .buffer = -1};
+    for (int i = chain->producers[operand].begin; i < chain->producers[operand].end; ++i)
+        chain->values[i] = none;
+    chain->producers[operand] = (chain_producer){.end = 0};
+}
+
+void tuff__chain_drop_buffers(fused_chain *chain)
+{
+    int kept = 0;
+    for (int i = 0; i < chain->buffer_count; ++i) {
+        if (!is_used(chain, i))
+            continue;
+        chain->buffers[kept] = chain->buffers[i];
+        tuff__chain_rename_buffer(chain, i, kept);
+        for (int k = 0; k < 2; ++k)
+            if (chain->operand_buffers[k] == i)
+                chain->operand_buffers[k] = kept;
+        ++kept;
+    }
+    chain->buffer_count = kept;
 }
 
 void tuff__chain_free(fused_chain *chain)

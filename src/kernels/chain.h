@@ -77,6 +77,16 @@ typedef struct chain_buffer {
     int64_t element_offset; /* what the kernel adds to every address */
 } chain_buffer;
 
+/* What a matmul computes where it loads an operand: a value of the chain whose addresses walk the axes before `axis`
+   like all others, and then the operand's own rows and columns in the place of the result's. */
+typedef struct chain_producer {
+    int begin, end; /* its values; none where the operand is read as it lies in memory */
+    int value;      /* the element */
+    int axis;       /* of its rows; columns are the next one */
+    int64_t extent[2];
+    bool turned; /* the body's vectors lie along its rows */
+} chain_producer;
+
 typedef struct fused_chain {
     int rank;
     int64_t extent[TUFF_MAX_RANK];
@@ -96,6 +106,7 @@ typedef struct fused_chain {
     const char *operand_names[2];  /* a body finds them in NAME_base */
     int operand_buffers[2];        /* matmul: the buffers of x and y; packing: of y and its copy */
     int64_t operand_strides[2][2]; /* matmul: strides of each operand's last two axes */
+    chain_producer producers[2];   /* matmul: of each operand; its buffer and strides are then those of what it reads */
 } fused_chain;
 
 #define MAX_CHAIN_BUFFERS 32
@@ -108,6 +119,17 @@ void tuff__chain_collapse(fused_chain *chain);
 void tuff__chain_lengthen(fused_chain *chain, int64_t enough);
 /* Fills in what each value varies on, and stages. */
 void tuff__chain_analyse(fused_chain *chain);
+/* Whether an operand is computed where it is loaded. */
+bool tuff__is_produced(const fused_chain *chain, int operand);
+/* Gives the operand the buffer and the strides that its producer reads: those of elements that walk both its rows and
+   its columns rather than others. */
+void tuff__chain_lead(fused_chain *chain, int operand);
+/* The values and stores of buffer `from` become those of `to`. */
+void tuff__chain_rename_buffer(fused_chain *chain, int from, int to);
+/* Takes an operand's producer out of a matmul. */
+void tuff__chain_drop_producer(fused_chain *chain, int operand);
+/* Leaves out buffers that neither an operand nor a value nor a store is of. */
+void tuff__chain_drop_buffers(fused_chain *chain);
 void tuff__chain_free(fused_chain *chain);
 
 #endif

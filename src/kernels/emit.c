@@ -345,6 +345,17 @@ tuff_status tuff__emit_pass(emitter *with, int pass, emit_mode mode, pass_texts 
     return texts_status(with);
 }
 
+snippet tuff__emit_form(emitter *with, int value, bool vector, bool gathers, pass_texts *texts)
+{
+    with->texts = texts;
+    with->vector = vector;
+    with->gathers = gathers;
+    if (gathers)
+        memset(with->uniform, 0, (size_t)with->chain->value_count * sizeof *with->uniform);
+    forget(with, PLACE_ELEMENT);
+    return tuff__emit_value(with, value, vector);
+}
+
 tuff_status tuff__emit_finish(emitter *with, bool vector, text *out)
 {
     pass_texts texts = {.row = {0}};

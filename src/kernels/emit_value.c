@@ -216,8 +216,14 @@ static bool is_aligned(const emitter *with, const affine *address, int buffer)
 /* The address as a vector of ints. */
 static snippet wide_address(emitter *with, int number, const affine *address, int buffer)
 {
-    const snippet start = tuff__emit_address(with, number, address, buffer);
     const int64_t stride = vector_stride(with, address);
+    if (with->gathers) {
+        const snippet base = tuff__emit_base(with, number, address, buffer);
+        return stride == 1
+                   ? tuff__format("(ISPLAT(%s) + column)", base.text)
+                   : tuff__format("(ISPLAT(%s) + column * ISPLAT(s%d_%d))", base.text, number, with->vector_axis);
+    }
+    const snippet start = tuff__emit_address(with, number, address, buffer);
     if (stride == 1)
         return tuff__format("(ISPLAT(%s) + LANES_V)", start.text);
     return tuff__format("(ISPLAT(%s) + LANES_V * ISPLAT(s%d_%d))", start.text, number, with->vector_axis);
@@ -389,11 +395,15 @@ static snippet write_load(emitter *with, const chain_value *of, int number, bool
     const chain_buffer *buffer = &with->chain->buffers[of->buffer];
     const char *type = tuff_dtype_name(buffer->dtype);
     const bool guarded = of->guard != NO_VALUE;
-    const bool each_lane = vector && guarded && tuff__is_vector(with, &with->chain->values[of->guard]);
     const int64_t stride = vector_stride(with, &of->address);
+    const bool each_lane =
+        vector && (with->gathers || (guarded && tuff__is_vector(with, &with->chain->values[of->guard])));
     /* Where the guard forbids the address, the buffer's beginning is read: its end where lanes lie backwards. */
     const int64_t start = buffer->element_offset + (vector && !each_lane && stride < 0 ? -stride * (with->vec - 1) : 0);
     const snippet zero = guarded ? tuff__format("PARAM(%d)", tuff__emit_parameter(with, start)) : tuff__format("0");
+    if (each_lane && !guarded)
+        return tuff__format("LOADI_%s(b%d, %s)", type, of->buffer,
+                            wide_address(with, number, &of->address, of->buffer).text);
     if (each_lane) {
         const snippet guard = tuff__emit_value(with, of->guard, true);
         const snippet where =

@@ -49,6 +49,12 @@ static uint64_t elements_at(const fused_chain *chain, const affine *address, boo
     return count;
 }
 
+/* Values of producers come first; their addresses walk other axes than the result's. */
+static int produced_count(const fused_chain *chain)
+{
+    return chain->producers[0].end > chain->producers[1].end ? chain->producers[0].end : chain->producers[1].end;
+}
+
 /* What a launch reads or writes of one of its buffers: what its chain says, but no more than there is; all of it where
    the body moves through it by itself. */
 static uint64_t bytes_of(const tuff_plan *plan, const launch *of, int buffer, bool written)
@@ -60,7 +66,7 @@ static uint64_t bytes_of(const tuff_plan *plan, const launch *of, int buffer, bo
     uint64_t whole = tuff__buffer_size(memory) / size, count = 0;
     if (plan->graph != NULL && id < plan->graph->node_count)
         whole = (uint64_t)tuff_shape_count(plan->graph->nodes[id]->outputs[0].shape);
-    for (int i = 0; i < chain->value_count && !written; ++i) {
+    for (int i = produced_count(chain); i < chain->value_count && !written; ++i) {
         const chain_value *value = &chain->values[i];
         if ((value->kind == VALUE_LOAD || value->kind == VALUE_LOOKUP) && value->buffer == buffer)
             count += elements_at(chain, &value->address, true);

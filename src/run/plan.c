@@ -146,7 +146,9 @@ static tuff_status refresh_copies(tuff_plan *plan)
     bool changed = false;
     for (int i = 0; i < plan->lowered.copy_count && plan->setup != NULL; ++i) {
         const packed_copy *copy = &plan->lowered.copies[i];
-        const uint64_t version = tuff__storage_version(plan->lowered.buffers[copy->source].storage) + 1;
+        uint64_t version = 1; /* none goes back, so that their sum tells whether one went on */
+        for (int k = 0; k < copy->source_count; ++k)
+            version += tuff__storage_version(plan->lowered.buffers[copy->sources[k]].storage);
         if (copy->kept == NULL || plan->versions[i] == version)
             continue;
         changed = true;

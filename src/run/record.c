@@ -28,12 +28,7 @@ static void unite_aliases(const tuff_plan *plan, fused_chain *chain)
             chain->buffers[i].read |= chain->buffers[k].read;
             chain->buffers[i].written |= chain->buffers[k].written;
             chain->buffers[k].read = chain->buffers[k].written = false;
-            for (int v = 0; v < chain->value_count; ++v)
-                if (chain->values[v].buffer == k)
-                    chain->values[v].buffer = i;
-            for (int v = 0; v < chain->output_count; ++v)
-                if (chain->outputs[v].buffer == k)
-                    chain->outputs[v].buffer = i;
+            tuff__chain_rename_buffer(chain, k, i);
         }
 }
 

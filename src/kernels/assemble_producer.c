@@ -1,0 +1,161 @@
+/* Writes the operands of a matmul that are computed where they are loaded, as functions over their own rows and
+   columns. Functions of OpenCL C see nothing of the kernel that calls them: macros hand them what they need. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kernels/assemble.h"
+#include "kernels/emit_value.h"
+
+typedef struct form {
+    const char *suffix, *type, *column; /* column: the type of its coordinate */
+    bool vector, gathers;
+} form;
+
+static const form forms[] = {
+    {"", "float", "int", false, false}, {"V", "vec", "int", true, false}, {"I", "vec", "ivec", true, true}};
+
+/* The chain with the operand's rows and columns in the place of the result's, or turned; values keep their numbers. */
+static tuff_status chain_of(const fused_chain *chain, int operand, fused_chain *out)
+{
+    const chain_producer *of = &chain->producers[operand];
+    *out = *chain;
+    out->output_count = out->reduction_count = out->extra_count = 0;
+    out->values = tuff__alloc((size_t)of->end * sizeof *out->values);
+    out->value_count = out->value_capacity = of->end;
+    if (out->values == NULL)
+        return TUFF_E_OOM_HOST;
+    memcpy(out->values, chain->values, (size_t)of->end * sizeof *out->values);
+    out->rank = of->axis + 2;
+    for (int i = 0; i < 2; ++i) {
+        out->classes[of->axis + i] = i == 0 ? AXIS_ROW : AXIS_COLUMN;
+        out->extent[of->axis + i] = of->extent[of->turned ? 1 - i : i];
+    }
+    for (int i = of->begin; i < of->end && of->turned; ++i) {
+        int64_t *strides = out->values[i].address.stride + of->axis;
+        const int64_t first = strides[0];
+        strides[0] = strides[1];
+        strides[1] = first;
+    }
+    tuff__chain_analyse(out);
+    return TUFF_OK;
+}
+
+/* What functions are handed, as parameters with types or as arguments: the buffers that they read, and the names of
+   `const int a5 = ...;` lines. */
+static void list_captures(const assembly_request *request, const fused_chain *of, int begin, const char *lines,
+                          bool types, text *out)
+{
+    for (int i = 0; i < request->buffer_count && !request->glsl; ++i) {
+        bool used = false;
+        for (int k = begin; k < of->value_count; ++k)
+            used |= of->values[k].buffer == i;
+        if (used && types)
+            tuff__text_add(out, ", __global const %s *b%d", tuff__memory_type(request->buffers[i].dtype, request), i);
+        else if (used)
+            tuff__text_add(out, ", b%d", i);
+    }
+    if (!request->glsl)
+        tuff__text_add(out, types ? ", __global const int *p, uint param_base" : ", p, param_base");
+    for (const char *at = lines; *at != 0; at = strchr(at, '\n') + 1) {
+        char type[16], name[24], *space;
+        at += strncmp(at, "const ", 6) == 0 ? 6 : 0;
+        at += strncmp(at, "precise ", 8) == 0 ? 8 : 0;
+        snprintf(type, sizeof type, "%s", at);
+        if ((space = strchr(type, ' ')) == NULL)
+            continue;
+        *space = 0;
+        snprintf(name, sizeof name, "%s", at + strlen(type) + 1);
+        if ((space = strchr(name, ' ')) == NULL)
+            continue;
+        *space = 0;
+        tuff__text_add(out, ", %s%s%s", types ? type : "", types ? " " : "", name);
+    }
+}
+
+/* A form's statements, and the expression that they end in. */
+typedef struct function {
+    text statements;
+    snippet result;
+} function;
+
+static void add_function(const assembly_request *request, const fused_chain *of, int operand, const form *as,
+                         const function *made, const char *shared, text *out)
+{
+    const char *name = request->chain->operand_names[operand];
+    const int begin = request->chain->producers[operand].begin;
+    tuff__text_add(out, "FUNCTION %s produce%s_%s(int row, %s column", as->type, as->suffix, name, as->column);
+    list_captures(request, of, begin, shared, true, out);
+    tuff__text_add(out, ")\n{\n%s    return %s;\n}\n", tuff__text_get(&made->statements), made->result.text);
+    tuff__text_add(out, "#define PRODUCE%s_%s(row, column) produce%s_%s(row, column", as->suffix, name, as->suffix,
+                   name);
+    list_captures(request, of, begin, shared, false, out);
+    tuff__text_add(out, ")\n");
+}
+
+enum { FORMS = sizeof forms / sizeof forms[0] };
+
+static bool is_used(const assembly_request *request, int operand, const form *of)
+{
+    char macro[32];
+    snprintf(macro, sizeof macro, "PRODUCE%s_%s(", of->suffix, request->chain->operand_names[operand]);
+    return request->defines != NULL && strstr(request->defines, macro) != NULL;
+}
+
+/* Functions are written after all of them, since what they share grows with each. */
+static tuff_status add_functions(const assembly_request *request, int operand, emitter *with, text *into_body,
+                                 text *into_header)
+{
+    pass_texts texts = {.row = {0}};
+    function made[FORMS] = {{.statements = {0}}};
+    tuff_status status = TUFF_OK;
+    for (int i = 0; i < FORMS; ++i) {
+        if (!is_used(request, operand, &forms[i]))
+            continue;
+        const int value = request->chain->producers[operand].value;
+        made[i].result = tuff__emit_form(with, value, forms[i].vector, forms[i].gathers, &texts);
+        text *statements = forms[i].vector ? &texts.vector : &texts.scalar;
+        made[i].statements = *statements;
+        *statements = (text){0};
+    }
+    for (int i = 0; i < FORMS; ++i) {
+        if (is_used(request, operand, &forms[i]))
+            add_function(request, with->chain, operand, &forms[i], &made[i], tuff__text_get(&texts.row), into_header);
+        if (status == TUFF_OK)
+            status = tuff__text_status(&made[i].statements);
+        tuff__text_free(&made[i].statements);
+    }
+    tuff__text_add(into_body, "%s", tuff__text_get(&texts.row));
+    if (status == TUFF_OK)
+        status = tuff__text_status(&texts.row);
+    tuff__pass_texts_free(&texts);
+    return status == TUFF_OK ? with->status : status;
+}
+
+/* Number the parameters on from those that another emitter has. */
+static void hand_over_parameters(emitter *from, emitter *to)
+{
+    to->parameters = from->parameters;
+    to->parameter_count = from->parameter_count;
+    to->parameter_capacity = from->parameter_capacity;
+    from->parameters = NULL;
+    from->parameter_count = from->parameter_capacity = 0;
+}
+
+tuff_status tuff__add_producer(const assembly_request *request, int operand, emitter *with, text *into_body,
+                               text *into_header)
+{
+    fused_chain chain;
+    emitter own = {.chain = NULL};
+    tuff_status status = chain_of(request->chain, operand, &chain);
+    if (status == TUFF_OK)
+        status = tuff__emitter_create(&chain, WALK_MATMUL, request->vec, request->glsl, &own);
+    if (status == TUFF_OK) {
+        hand_over_parameters(with, &own);
+        status = add_functions(request, operand, &own, into_body, into_header);
+        hand_over_parameters(&own, with);
+        tuff__emitter_free(&own);
+    }
+    tuff__chain_free(&chain);
+    return status;
+}
