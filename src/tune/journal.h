@@ -48,12 +48,13 @@ typedef struct journal_strike {
 } journal_strike;
 
 typedef struct journal_counts {
-    int strikes, idle, alive, damaged; /* files that told of a strike, of nothing, are in use, were no use */
+    int strikes, idle, alive, damaged; /* files that told of a strike, of nothing; are in use; were no use */
 } journal_counts;
 
 /* Reads the journals of processes that are gone, calls `strike` for each that was within a step, then removes them. A
    visitor that fails keeps that file, and ends the call with its status. Of several processes that do this at once each
-   strike reaches at least one. A folder that is missing or cannot be read has no journals. */
+   strike reaches at least one; more only if one is killed in between, or the file system has no locks. A folder that is
+   missing, cannot be read, or others could write to has no journals. */
 typedef tuff_status (*journal_visitor)(const journal_strike *strike, void *state);
 tuff_status tuff__journal_recover(const char *folder, journal_visitor strike, void *state, journal_counts *out);
 

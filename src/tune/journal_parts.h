@@ -1,0 +1,50 @@
+/* The page of a journal, which its owner writes (journal.c) and the next process reads (journal_recover.c). Both run on
+   one machine, so it has that machine's byte order. */
+#ifndef TUFF_TUNE_JOURNAL_PARTS_H
+#define TUFF_TUNE_JOURNAL_PARTS_H
+
+#include <stdatomic.h>
+
+#include "tune/journal.h"
+
+#define JOURNAL_MAGIC "tuffjrn1"
+#define JOURNAL_FOLDER "inflight"
+
+enum {
+    JOURNAL_SIZE = 4096,
+    JOURNAL_TEXTS = 3840,
+    JOURNAL_NAME = 192, /* bytes for "<host>.<pid>.<start>" */
+    JOURNAL_PATH = 4096
+};
+
+typedef struct journal_owner {
+    uint64_t pid, start; /* start: of the process, in ticks since the boot; 0: not known */
+    char boot[40], host[64];
+} journal_owner;
+
+typedef struct journal_page {
+    char magic[8];
+    uint32_t size;           /* of the page, against files of another layout */
+    _Atomic uint32_t locked; /* the owner holds a lock until it ends */
+    journal_owner owner;
+    uint64_t owner_check;
+    _Atomic uint32_t phase;    /* stored last, and reset before anything below changes */
+    uint32_t filled;           /* of the texts */
+    uint64_t time, check;      /* check: of filled, time and texts */
+    char texts[JOURNAL_TEXTS]; /* environment, op, candidate, each with its 0 */
+} journal_page;
+
+/* This process. */
+void tuff__journal_owner(journal_owner *out);
+/* When the process of a number began, in ticks since the boot; 0 where that cannot be known, or there is none. */
+uint64_t tuff__process_start(uint64_t pid);
+uint64_t tuff__journal_owner_check(const journal_owner *of);
+uint64_t tuff__journal_check(const journal_page *page);
+/* "<host>.<pid>.<start>" */
+void tuff__journal_name(const journal_owner *of, char *out, size_t size);
+/* folder/inflight, or folder/inflight/name; TUFF_E_LIMIT where it does not fit JOURNAL_PATH bytes. */
+tuff_status tuff__journal_path(const char *folder, const char *name, char *out);
+/* Whether this is a folder, no link to one, that nobody but us can write to: files are removed in no other. */
+bool tuff__journal_owns(const char *path);
+
+#endif
