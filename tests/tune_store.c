@@ -22,7 +22,7 @@
 #include "failing_memory.h"
 #include "faulty_files.h"
 #include "scratch_folder.h"
-#include "tune/store.h"
+#include "tune/tidy.h"
 
 static const char environment[] = "opencl; platform PoCL; device of a test";
 
@@ -274,19 +274,37 @@ static void append_many(const char *path, int process)
     _exit(0);
 }
 
-static void processes_lose_nothing(void **state)
+/* Rewrites the file over and over while the others append. */
+static void compact_often(const char *path)
 {
-    (void)state;
-    const char *path = scratch_path("shared.jsonl");
+    for (int i = 0; i < 50; i++) {
+        tune_store *store = NULL;
+        const struct timespec pause = {0, 1000000};
+        if (tuff__store_open(path, &store) != TUFF_OK || tuff__store_compact(store, NULL, NULL) != TUFF_OK)
+            _exit(4);
+        tuff__store_close(store);
+        nanosleep(&pause, NULL);
+    }
+    _exit(0);
+}
+
+static void append_together(const char *path, int compacting)
+{
     int status;
-    for (int i = 0; i < PROCESSES; i++)
-        if (fork() == 0)
-            append_many(path, i);
-    for (int i = 0; i < PROCESSES; i++) {
+    for (int i = 0; i < PROCESSES + compacting; i++)
+        if (fork() == 0) {
+            if (i < PROCESSES)
+                append_many(path, i);
+            compact_often(path);
+        }
+    for (int i = 0; i < PROCESSES + compacting; i++) {
         assert_true(wait(&status) > 0);
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
     tune_store *store = open_store(path);
+    /* Who waited too long for the lock has a shard, whose lines may be in the file as well by now. */
+    if (compacting)
+        assert_int_equal(tuff__store_compact(store, NULL, NULL), TUFF_OK);
     assert_int_equal(tuff__store_count(store).lines, PROCESSES * RECORDS);
     assert_int_equal(tuff__store_count(store).damaged, 0);
     for (int i = 0; i < PROCESSES * RECORDS; i++) {
@@ -364,6 +382,19 @@ static void killed_writers_lose_nothing(void **state)
                   (unsigned long long)damaged);
 }
 
+static void processes_lose_nothing(void **state)
+{
+    (void)state;
+    append_together(scratch_path("shared.jsonl"), 0);
+}
+
+static void processes_lose_nothing_to_compaction(void **state)
+{
+    (void)state;
+    append_together(scratch_path("shared.jsonl"), 2);
+    assert_string_equal(scratch_list(), "shared.jsonl shared.jsonl.lock ");
+}
+
 static void write_beside_a_lock(const char *path)
 {
     tune_store *store = NULL;
@@ -424,6 +455,34 @@ static void compaction_drops_what_it_is_told(void **state)
     tuff__store_close(store);
     store = open_store(path);
     assert_string_equal(win(store, "last"), "l=2");
+    tuff__store_close(store);
+}
+
+/* What a compaction that was killed leaves, and what is superseded or too much, goes when a store is tidied. */
+static void stores_are_kept_small(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("device.jsonl");
+    fill(path);
+    tune_store *store = open_store(path);
+    assert_int_equal(tuff__store_tidy(store, TIDY_LIMIT), TUFF_OK);
+    assert_int_equal(tuff__store_count(store).superseded, 1);
+    scratch_write("device.jsonl.tmp-1-0123456789abcdef", "half", 4);
+    for (uint64_t i = 0; i < 20; i++) {
+        char op[32];
+        snprintf(op, sizeof op, "t%d", (int)i);
+        tune_record record = win_of(op, "a=1", 20);
+        record.time += i;
+        add(store, record);
+    }
+    const uint64_t limit = tuff__store_count(store).bytes / 2;
+    assert_int_equal(tuff__store_tidy(store, limit), TUFF_OK);
+    assert_in_range(tuff__store_count(store).bytes, limit / 2, limit);
+    assert_string_equal(win(store, "t0"), "");
+    assert_string_equal(win(store, "t19"), "a=1");
+    assert_string_equal(candidate_of(tuff__store_pin(store, tuff__hash_text(environment), tuff__hash_text("k2"))),
+                        "c=4");
+    assert_string_equal(scratch_list(), "device.jsonl device.jsonl.lock ");
     tuff__store_close(store);
 }
 
@@ -521,9 +580,11 @@ int main(void)
         TEST(a_torn_end_costs_one_line),
         TEST(strange_lines_are_passed_over),
         TEST(processes_lose_nothing),
+        TEST(processes_lose_nothing_to_compaction),
         TEST(killed_writers_lose_nothing),
         TEST(a_held_lock_makes_a_shard),
         TEST(compaction_drops_what_it_is_told),
+        TEST(stores_are_kept_small),
         TEST(strange_files_are_left_alone),
         TEST(every_file_operation_may_fail),
         TEST(every_allocation_may_fail),

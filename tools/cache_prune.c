@@ -8,6 +8,7 @@
 #include "io/json.h"
 #include "tools/cache.h"
 #include "tune/generator.h"
+#include "tune/tidy.h"
 
 typedef struct pruning {
     const char *older;
@@ -56,54 +57,13 @@ static tuff_status find_old_drivers(const cache_stores *stores, pruning *of)
     return TUFF_OK;
 }
 
-typedef struct sized {
-    uint64_t time, size;
-} sized;
-
-static int newest_first(const void *a, const void *b)
-{
-    const sized *first = a, *second = b;
-    return (first->time < second->time) - (first->time > second->time);
-}
-
-/* The size of what has no age and stays: environments and pins; the others are appended to out. */
-static tuff_status collect_sizes(const cache_stores *stores, sized **out, int *count, uint64_t *staying)
-{
-    int capacity = 0;
-    const tune_record *record;
-    text line = {0};
-    tuff_status status = TUFF_OK;
-    for (int i = 0; i < stores->count && status == TUFF_OK; i++)
-        for (int at = 0; status == TUFF_OK && !stores->items[i].is_shipped &&
-                         (record = tuff__store_next(stores->items[i].store, &at));) {
-            tuff__text_clear(&line);
-            status = tuff__record_write(record, &line);
-            if (record->kind == RECORD_ENVIRONMENT || record->kind == RECORD_PIN)
-                *staying += line.length;
-            else if (status == TUFF_OK && !GROW(*out, *count, capacity))
-                status = TUFF_E_OOM_HOST;
-            else if (status == TUFF_OK)
-                (*out)[(*count)++] = (sized){record->time, line.length};
-        }
-    tuff__text_free(&line);
-    return status;
-}
-
+/* Shipped files are none of ours to count. */
 static tuff_status find_size_cutoff(const cache_stores *stores, pruning *of)
 {
-    sized *all = NULL;
-    int count = 0;
-    uint64_t used = 0;
-    const tuff_status status = collect_sizes(stores, &all, &count, &used);
-    if (status == TUFF_OK && count > 0)
-        qsort(all, (size_t)count, sizeof *all, newest_first);
-    for (int i = 0; i < count && status == TUFF_OK && of->size_cutoff == 0; i++) {
-        used += all[i].size;
-        if (used > (uint64_t)of->most)
-            of->size_cutoff = all[i].time > 0 ? all[i].time : 1;
-    }
-    tuff__free(all);
-    return status;
+    int ours = 0;
+    while (ours < stores->count && !stores->items[ours].is_shipped)
+        ours++;
+    return tuff__tidy_cutoff(stores->plain, ours, (uint64_t)of->most, &of->size_cutoff);
 }
 
 static bool is_stale(const tune_record *record)

@@ -7,6 +7,7 @@
 
 #include "base/crc.h"
 #include "io/json.h"
+#include "tune/record_plain.h"
 
 enum { CHECK_DIGITS = 8, HASH_DIGITS = 32, LINE_LIMIT = 64 << 10 };
 
@@ -108,19 +109,6 @@ tuff_status tuff__record_write(const tune_record *record, text *out)
     return status == TUFF_OK ? tuff__text_status(out) : status;
 }
 
-static bool read_hexadecimal(const char *digits, int count, uint64_t *out)
-{
-    *out = 0;
-    for (int i = 0; i < count; i++) {
-        const char c = digits[i];
-        const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-        if (digit < 0)
-            return false;
-        *out = *out << 4 | (uint64_t)digit;
-    }
-    return true;
-}
-
 /* What a line says; damaged: a member that must be there is not, or is of another type. */
 typedef struct reader {
     const json_t *object;
@@ -128,10 +116,22 @@ typedef struct reader {
     bool damaged, exhausted;
 } reader;
 
+/* Texts are printed: what moves a terminal's cursor has no place in them. In UTF-8 the second such range begins with
+   0xc2. */
+static bool has_controls(const char *found)
+{
+    for (; *found; found++) {
+        const unsigned char byte = (unsigned char)*found, next = (unsigned char)found[1];
+        if (byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0))
+            return true;
+    }
+    return false;
+}
+
 static const char *copy_text(reader *from, const json_t *value)
 {
     const char *found = json_string_value(value);
-    from->damaged |= value && !found;
+    from->damaged |= value && (!found || has_controls(found));
     const char *copy = found ? tuff__arena_strdup(from->texts, found) : "";
     from->exhausted |= !copy;
     return copy ? copy : "";
@@ -157,9 +157,7 @@ static hash128 get_hash(reader *from, const char *name)
 {
     hash128 hash = {0};
     const json_t *value = json_object_get(from->object, name);
-    from->damaged |= json_string_length(value) != HASH_DIGITS ||
-                     !read_hexadecimal(json_string_value(value), HASH_DIGITS / 2, &hash.high) ||
-                     !read_hexadecimal(json_string_value(value) + HASH_DIGITS / 2, HASH_DIGITS / 2, &hash.low);
+    from->damaged |= json_string_length(value) != HASH_DIGITS || !tuff__hash_read(json_string_value(value), &hash);
     return hash;
 }
 
@@ -214,33 +212,35 @@ static bool find_kind(const json_t *object, record_kind *out)
 /* The JSON of a line whose check holds, or NULL. */
 static const char *checked_body(const char *line, size_t size)
 {
-    uint64_t check;
-    if (size <= CHECK_DIGITS + 1 || size > LINE_LIMIT || line[CHECK_DIGITS] != ' ' ||
-        !read_hexadecimal(line, CHECK_DIGITS, &check))
+    uint32_t check = 0;
+    if (size <= CHECK_DIGITS + 1 || size > LINE_LIMIT || line[CHECK_DIGITS] != ' ')
         return NULL;
+    for (int i = 0; i < CHECK_DIGITS; i++) {
+        const char *digit = strchr("0123456789abcdef", line[i]);
+        if (!digit || !*digit)
+            return NULL;
+        check = check << 4 | (uint32_t)(digit - "0123456789abcdef");
+    }
     const char *body = line + CHECK_DIGITS + 1;
     return tuff__crc32(body, size - CHECK_DIGITS - 1) == check ? body : NULL;
 }
 
-tuff_status tuff__record_read(const char *line, size_t size, arena *texts, tune_record *out, line_state *state)
+static const tune_record nothing = {.op = "",
+                                    .generator = "",
+                                    .candidate = "",
+                                    .runners_up = {"", "", ""},
+                                    .cold = "",
+                                    .source = "",
+                                    .library = "",
+                                    .reason = "",
+                                    .phase = ""};
+
+/* Any JSON: lines of other versions, and of other hands. */
+static tuff_status read_json(const char *body, size_t size, arena *texts, tune_record *out, line_state *state)
 {
-    static const tune_record nothing = {.op = "",
-                                        .generator = "",
-                                        .candidate = "",
-                                        .runners_up = {"", "", ""},
-                                        .cold = "",
-                                        .source = "",
-                                        .library = "",
-                                        .reason = "",
-                                        .phase = ""};
     json_t *object = NULL;
-    const char *body = checked_body(line, size);
-    *state = LINE_DAMAGED;
     *out = nothing;
-    if (!body)
-        return TUFF_OK;
-    const tuff_status status = tuff__json_parse(body, size - CHECK_DIGITS - 1, &object);
-    *state = LINE_MALFORMED;
+    const tuff_status status = tuff__json_parse(body, size, &object);
     if (status != TUFF_OK)
         return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
     reader from = {.object = object, .texts = texts};
@@ -252,6 +252,25 @@ tuff_status tuff__record_read(const char *line, size_t size, arena *texts, tune_
     }
     json_decref(object);
     return from.exhausted ? TUFF_E_OOM_HOST : TUFF_OK;
+}
+
+tuff_status tuff__record_read(const char *line, size_t size, arena *texts, tune_record *out, line_state *state)
+{
+    const char *body = checked_body(line, size);
+    *state = LINE_DAMAGED;
+    *out = nothing;
+    if (!body)
+        return TUFF_OK;
+    *state = LINE_MALFORMED;
+    size -= CHECK_DIGITS + 1;
+    char *copy = tuff__arena_alloc(texts, size + 1);
+    if (!copy)
+        return TUFF_E_OOM_HOST;
+    memcpy(copy, body, size);
+    if (!tuff__record_read_plain(copy, size, out))
+        return read_json(body, size, texts, out, state);
+    *state = LINE_GOOD;
+    return TUFF_OK;
 }
 
 bool tuff__record_is_weaker(const tune_record *later, const tune_record *earlier)

@@ -171,11 +171,9 @@ bool tuff__store_path_of(const tune_store *store, const char *name, char *out)
     return snprintf(out, STORE_PATH, "%.*s%s", length, store->path, name) < STORE_PATH;
 }
 
-tuff_status tuff__store_read_all(tune_store *store)
+static tuff_status read_all(tune_store *store)
 {
     char folder[STORE_PATH];
-    if (!store->path)
-        return TUFF_OK;
     TRY(tuff__store_read(store, store->path));
     if (!tuff__store_path_of(store, ".", folder))
         return TUFF_OK;
@@ -185,6 +183,36 @@ tuff_status tuff__store_read_all(tune_store *store)
     return status == TUFF_E_IO ? TUFF_OK : status;
 }
 
+/* What compaction replaces. */
+static uint64_t identity_of_file(const char *path)
+{
+    struct stat found;
+    return tuff__file.lstat(path, &found) == 0 ? (uint64_t)found.st_ino : 0;
+}
+
+static bool forget(tune_store *store)
+{
+    char *path = store->path, *environment = store->environment;
+    tuff__store_clear(store);
+    *store = (tune_store){.path = path, .environment = environment};
+    return grow_index(store);
+}
+
+/* A compaction between the file and its shards would take records from both: then all is read again. */
+static tuff_status read_still(tune_store *store)
+{
+    enum { TRIES = 4 };
+    for (int i = 0; store->path && i < TRIES; i++) {
+        const uint64_t before = identity_of_file(store->path);
+        TRY(read_all(store));
+        if (before == 0 || identity_of_file(store->path) == before)
+            break;
+        if (i + 1 < TRIES && !forget(store))
+            return TUFF_E_OOM_HOST;
+    }
+    return TUFF_OK;
+}
+
 tuff_status tuff__store_open(const char *path, tune_store **out)
 {
     tune_store *store = tuff__calloc(1, sizeof *store);
@@ -192,7 +220,7 @@ tuff_status tuff__store_open(const char *path, tune_store **out)
     if (store && path && !(store->path = tuff__strdup(path)))
         status = TUFF_E_OOM_HOST;
     if (status == TUFF_OK)
-        status = grow_index(store) ? tuff__store_read_all(store) : TUFF_E_OOM_HOST;
+        status = grow_index(store) ? read_still(store) : TUFF_E_OOM_HOST;
     if (status != TUFF_OK) {
         tuff__store_close(store);
         store = NULL;

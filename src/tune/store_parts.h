@@ -28,7 +28,6 @@ struct tune_store {
 /* Takes a record whose texts outlive the store's. */
 tuff_status tuff__store_remember(tune_store *store, const tune_record *record);
 tuff_status tuff__store_read(tune_store *store, const char *path);
-tuff_status tuff__store_read_all(tune_store *store);
 /* Keeps the first reason of all. */
 void tuff__store_note(tune_store *store, const char *why);
 const char *tuff__store_file_name(const tune_store *store);

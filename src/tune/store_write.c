@@ -110,14 +110,20 @@ static tuff_status collect(tune_store *store, record_filter drop, void *state, t
     return tuff__text_status(out);
 }
 
-/* A shard whose process may go on writing stays. */
+/* A shard whose process may go on writing stays. Temporary files are those of compactions that were killed: who holds
+   the lock is alone. */
 static tuff_status remove_shard(const char *name, void *state)
 {
     const tune_store *store = state;
     char path[STORE_PATH], own[160];
-    if (!tuff__store_is_shard(store, name) || !tuff__store_path_of(store, name, path))
+    const size_t length = strlen(tuff__store_file_name(store));
+    if (!tuff__store_path_of(store, name, path))
         return TUFF_OK;
-    const char *process = name + strlen(tuff__store_file_name(store)) + 1;
+    if (strncmp(name + length, ".tmp-", 5) == 0)
+        (void)tuff__file.unlink(path);
+    if (!tuff__store_is_shard(store, name))
+        return TUFF_OK;
+    const char *process = name + length + 1;
     tuff__process_name(own, sizeof own);
     if (strcmp(process, own) == 0 || !tuff__process_may_live(process))
         (void)tuff__file.unlink(path);
