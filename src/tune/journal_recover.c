@@ -62,9 +62,9 @@ static owner_state find_owner(const recovery *self, const journal_page *page, in
 /* Three texts, each ended within what is filled. */
 static bool split_texts(const journal_page *page, const char *texts[3])
 {
-    const char *at = page->texts, *end = page->texts + page->filled;
     if (page->filled > JOURNAL_TEXTS || page->check != tuff__journal_check(page))
         return false;
+    const char *at = page->texts, *end = page->texts + page->filled;
     for (int i = 0; i < 3; i++) {
         const char *zero = at < end ? memchr(at, 0, (size_t)(end - at)) : NULL;
         if (!zero)
