@@ -13,8 +13,7 @@
 
 #include "tune/folder.h"
 #include "tune/generator.h"
-#include "tune/key.h"
-#include "tune/environment.h"
+#include "tune_fixture.h"
 
 static const char *argument(int count, char **arguments, int index, const char *usual)
 {
@@ -23,18 +22,7 @@ static const char *argument(int count, char **arguments, int index, const char *
 
 static tune_environment environment_of(const char *device, const char *driver)
 {
-    tune_environment out = {.backend = "opencl",
-                            .kind = "gpu",
-                            .platform = "AMD-APP",
-                            .api = "OpenCL 2.0",
-                            .system = "Linux x86_64",
-                            .vendor = 0x1002,
-                            .device_id = 0x744c,
-                            .units = 96,
-                            .local_memory = 65536,
-                            .group_size = 256,
-                            .subgroup = 32,
-                            .lanes = 1};
+    tune_environment out = fixture_board;
     snprintf(out.device, sizeof out.device, "%s", device);
     snprintf(out.driver, sizeof out.driver, "AMD-APP %s", driver);
     return out;

@@ -9,45 +9,22 @@
 
 #include <cmocka.h>
 
-#include "tune/environment.h"
 #include "tune/generator.h"
-#include "tune/key.h"
-
-static const tune_key product = {.family = "matmul",
-                                 .structure = 0xc1f2e3a4b59687,
-                                 .dtypes = "f16,f32,f16",
-                                 .layout = "NT",
-                                 .dims = {1024, 3072, 768},
-                                 .dim_count = 3,
-                                 .alignment = 16,
-                                 .math = "fast"};
-static const tune_environment board = {.backend = "opencl",
-                                       .device = "gfx1100",
-                                       .kind = "gpu",
-                                       .platform = "AMD-APP",
-                                       .driver = "AMD-APP 24.3",
-                                       .api = "OpenCL 2.0",
-                                       .system = "Linux x86_64",
-                                       .vendor = 0x1002,
-                                       .device_id = 0x744c,
-                                       .units = 96,
-                                       .local_memory = 65536,
-                                       .group_size = 256,
-                                       .subgroup = 32,
-                                       .lanes = 1};
+#include "tune_fixture.h"
 
 static void keys_come_back(void **state)
 {
     (void)state;
-    tune_key read, other = product;
-    assert_string_equal(KEY_TEXT(&product), "matmul 00c1f2e3a4b59687 | f16,f32,f16 | NT | 1024x3072x768 | a16 | fast");
-    assert_int_equal(tuff__key_parse(KEY_TEXT(&product), &read), TUFF_OK);
-    assert_memory_equal(&read, &product, sizeof read);
+    tune_key read, other = fixture_product;
+    assert_string_equal(KEY_TEXT(&fixture_product),
+                        "matmul 00c1f2e3a4b59687 | f16,f32,f16 | NT | 1024x3072x768 | a16 | fast");
+    assert_int_equal(tuff__key_parse(KEY_TEXT(&fixture_product), &read), TUFF_OK);
+    assert_memory_equal(&read, &fixture_product, sizeof read);
     other = (tune_key){.family = "map", .alignment = 1};
     assert_string_equal(KEY_TEXT(&other), "map 0000000000000000 | - | - | - | a1 | -");
     assert_int_equal(tuff__key_parse(KEY_TEXT(&other), &read), TUFF_OK);
     assert_memory_equal(&read, &other, sizeof read);
-    assert_true(tuff__key_hash(&product).low != tuff__key_hash(&other).low);
+    assert_true(tuff__key_hash(&fixture_product).low != tuff__key_hash(&other).low);
 }
 
 /* Whatever is taken gives the same text again. */
@@ -81,7 +58,7 @@ static void texts_that_are_no_keys_are_refused(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(tuff__key_parse(bad[i], &read), TUFF_E_FORMAT);
     char source[TUNE_KEY_SIZE];
-    (void)tuff__key_text(&product, source);
+    (void)tuff__key_text(&fixture_product, source);
     for (size_t i = 0; source[i]; i++) {
         const char was = source[i];
         for (int c = 1; c < 256; c++) {
@@ -97,32 +74,32 @@ static void texts_that_are_no_keys_are_refused(void **state)
 static void near_is_within_twice(void **state)
 {
     (void)state;
-    tune_key other = product;
-    assert_true(tuff__key_is_alike(&product, &other));
-    assert_true(tuff__key_distance(&product, &other) == 0);
+    tune_key other = fixture_product;
+    assert_true(tuff__key_is_alike(&fixture_product, &other));
+    assert_true(tuff__key_distance(&fixture_product, &other) == 0);
     other.dims[0] = 2048;
     other.dims[2] = 384;
-    assert_true(tuff__key_distance(&product, &other) == 2);
-    assert_true(tuff__key_distance(&other, &product) == 2);
+    assert_true(tuff__key_distance(&fixture_product, &other) == 2);
+    assert_true(tuff__key_distance(&other, &fixture_product) == 2);
     other.dims[0] = 2049;
-    assert_true(tuff__key_distance(&product, &other) < 0);
-    other = product;
+    assert_true(tuff__key_distance(&fixture_product, &other) < 0);
+    other = fixture_product;
     other.alignment = 4;
-    assert_true(tuff__key_is_alike(&product, &other));
+    assert_true(tuff__key_is_alike(&fixture_product, &other));
     other.structure++;
-    assert_false(tuff__key_is_alike(&product, &other));
+    assert_false(tuff__key_is_alike(&fixture_product, &other));
 }
 
 static void environments_come_back(void **state)
 {
     (void)state;
     tune_environment read;
-    assert_string_equal(ENVIRONMENT_TEXT(&board),
+    assert_string_equal(ENVIRONMENT_TEXT(&fixture_board),
                         "opencl; device gfx1100; class gpu; vendor 1002:744c; units 96; local 65536; group 256; "
                         "subgroup 32; lanes 1; platform AMD-APP; driver AMD-APP 24.3; api OpenCL 2.0; system Linux "
                         "x86_64");
-    assert_int_equal(tuff__environment_parse(ENVIRONMENT_TEXT(&board), &read), TUFF_OK);
-    assert_memory_equal(&read, &board, sizeof read);
+    assert_int_equal(tuff__environment_parse(ENVIRONMENT_TEXT(&fixture_board), &read), TUFF_OK);
+    assert_memory_equal(&read, &fixture_board, sizeof read);
     assert_int_equal(tuff__environment_parse("opencl; device A; later thing; units 7", &read), TUFF_OK);
     assert_int_equal(read.units, 7);
     static const char *const bad[] = {"",
@@ -175,17 +152,17 @@ static void drivers_are_told_from_devices(void **state)
         assert_string_equal(found.platform, names[i].platform);
         assert_string_equal(found.backend, "opencl");
     }
-    tune_environment other = board;
-    assert_int_equal(tuff__environment_compare(&board, &other), LIKENESS_SAME);
+    tune_environment other = fixture_board;
+    assert_int_equal(tuff__environment_compare(&fixture_board, &other), LIKENESS_SAME);
     snprintf(other.driver, sizeof other.driver, "AMD-APP 25.1");
-    assert_int_equal(tuff__environment_compare(&board, &other), LIKENESS_OTHER_DRIVER);
+    assert_int_equal(tuff__environment_compare(&fixture_board, &other), LIKENESS_OTHER_DRIVER);
     snprintf(other.platform, sizeof other.platform, "rusticl");
-    assert_int_equal(tuff__environment_compare(&board, &other), LIKENESS_OTHER_BACKEND);
+    assert_int_equal(tuff__environment_compare(&fixture_board, &other), LIKENESS_OTHER_BACKEND);
     other.device_id = 0x7448;
     snprintf(other.device, sizeof other.device, "AMD Radeon PRO W7900 (RADV GFX1100)");
-    assert_int_equal(tuff__environment_compare(&board, &other), LIKENESS_ARCHITECTURE);
+    assert_int_equal(tuff__environment_compare(&fixture_board, &other), LIKENESS_ARCHITECTURE);
     snprintf(other.device, sizeof other.device, "gfx1030");
-    assert_int_equal(tuff__environment_compare(&board, &other), LIKENESS_NONE);
+    assert_int_equal(tuff__environment_compare(&fixture_board, &other), LIKENESS_NONE);
     tune_environment old = {.backend = "vulkan", .device = "llvmpipe (LLVM 15.0.6, 256 bits)", .kind = "cpu"},
                      new = old;
     snprintf(new.device, sizeof new.device, "llvmpipe (LLVM 17.0.1, 256 bits)");

@@ -17,29 +17,7 @@
 #include "tune/choice.h"
 #include "tune/folder.h"
 #include "tune/lookup.h"
-
-static const tune_key product = {.family = "matmul",
-                                 .structure = 0xc1f2e3a4b59687,
-                                 .dtypes = "f16,f32,f16",
-                                 .layout = "NT",
-                                 .dims = {1024, 3072, 768},
-                                 .dim_count = 3,
-                                 .alignment = 16,
-                                 .math = "fast"};
-static const tune_environment board = {.backend = "opencl",
-                                       .device = "gfx1100",
-                                       .kind = "gpu",
-                                       .platform = "AMD-APP",
-                                       .driver = "AMD-APP 24.3",
-                                       .api = "OpenCL 2.0",
-                                       .system = "Linux x86_64",
-                                       .vendor = 0x1002,
-                                       .device_id = 0x744c,
-                                       .units = 96,
-                                       .local_memory = 65536,
-                                       .group_size = 256,
-                                       .subgroup = 32,
-                                       .lanes = 1};
+#include "tune_fixture.h"
 
 /* A lookup over two stores of its own, and what it may use. */
 typedef struct scene {
@@ -58,7 +36,7 @@ static bool is_choice(const char *candidate, void *state)
 
 static void begin(scene *self)
 {
-    *self = (scene){.here = board, .key = product};
+    *self = (scene){.here = fixture_board, .key = fixture_product};
     assert_int_equal(tuff__store_open(NULL, &self->ours), TUFF_OK);
     assert_int_equal(tuff__store_open(NULL, &self->shipped), TUFF_OK);
 }
@@ -136,38 +114,38 @@ static void tiers_are_asked_in_order(void **state)
     (void)state;
     scene now;
     begin(&now);
-    tune_environment other = board;
-    tune_key near = product;
+    tune_environment other = fixture_board;
+    tune_key near = fixture_product;
     expect(&now, TIER_PORTFOLIO, "", "2 candidates");
     assert_int_equal(now.answer.seed_count, 2);
 
     snprintf(other.device, sizeof other.device, "AMD Radeon (RADV GFX1100)");
     snprintf(other.backend, sizeof other.backend, "vulkan");
     other.units = 48;
-    put_win(now.shipped, &other, &product, ROWS(5));
+    put_win(now.shipped, &other, &fixture_product, ROWS(5));
     expect(&now, TIER_SEED, "", "1 to begin");
     assert_string_equal(now.answer.seeds[0], ROWS(5));
     assert_int_equal(now.answer.seed_count, 3);
 
     near.dims[1] = 4096;
     near.alignment = 8;
-    put_win(now.ours, &board, &near, ROWS(6));
+    put_win(now.ours, &fixture_board, &near, ROWS(6));
     expect(&now, TIER_NEAREST, ROWS(6), "1024x4096x768");
     assert_string_equal(now.answer.seeds[0], ROWS(5)); /* the same key elsewhere before another key here */
 
-    other = board;
+    other = fixture_board;
     snprintf(other.driver, sizeof other.driver, "AMD-APP 23.0");
-    put_win(now.shipped, &other, &product, ROWS(7));
+    put_win(now.shipped, &other, &fixture_product, ROWS(7));
     expect(&now, TIER_DRIVER, ROWS(7), "another driver");
 
-    put_win(now.shipped, &board, &product, ROWS(8));
+    put_win(now.shipped, &fixture_board, &fixture_product, ROWS(8));
     expect(&now, TIER_SAME, ROWS(8), "20 samples");
-    put_win(now.ours, &board, &product, ROWS(9));
+    put_win(now.ours, &fixture_board, &fixture_product, ROWS(9));
     expect(&now, TIER_SAME, ROWS(9), "20 samples");
 
-    put(now.shipped, &other, record_of(RECORD_PIN, &other, KEY_TEXT(&product), ROWS(10)));
+    put(now.shipped, &other, record_of(RECORD_PIN, &other, KEY_TEXT(&fixture_product), ROWS(10)));
     expect(&now, TIER_OVERRIDE, ROWS(10), "pinned by user");
-    put(now.ours, &board, record_of(RECORD_PIN, &board, KEY_TEXT(&product), ""));
+    put(now.ours, &fixture_board, record_of(RECORD_PIN, &fixture_board, KEY_TEXT(&fixture_product), ""));
     expect(&now, TIER_OVERRIDE, "", "pinned by user");
     end(&now);
 }
@@ -176,11 +154,13 @@ static void the_default_is_always_there(void **state)
 {
     (void)state;
     tune_answer answer;
-    tuff__tune_lookup(&(tune_question){.key = &product, .environment = &board}, &answer);
+    tuff__tune_lookup(&(tune_question){.key = &fixture_product, .environment = &fixture_board}, &answer);
     assert_int_equal(answer.tier, TIER_DEFAULT);
     assert_string_equal(answer.candidate, "");
     assert_int_equal(answer.seed_count, 0);
-    tuff__tune_lookup(&(tune_question){.key = &product, .environment = &board, .override_candidate = ROWS(3)}, &answer);
+    tuff__tune_lookup(
+        &(tune_question){.key = &fixture_product, .environment = &fixture_board, .override_candidate = ROWS(3)},
+        &answer);
     assert_int_equal(answer.tier, TIER_OVERRIDE);
     assert_string_equal(answer.candidate, ROWS(3));
 }
@@ -191,23 +171,23 @@ static void what_may_not_run_is_passed_over(void **state)
     scene now;
     begin(&now);
     char op[TUNE_KEY_SIZE];
-    (void)tuff__key_text(&product, op);
-    tune_record win = record_of(RECORD_WIN, &board, op, ROWS(8));
+    (void)tuff__key_text(&fixture_product, op);
+    tune_record win = record_of(RECORD_WIN, &fixture_board, op, ROWS(8));
     win.runners_up[0] = "nonsense.tile=3";
     win.runners_up[1] = ROWS(6);
-    put(now.ours, &board, win);
+    put(now.ours, &fixture_board, win);
     expect(&now, TIER_SAME, ROWS(8), "measured here");
-    put(now.shipped, &board, record_of(RECORD_BAD, &board, op, ROWS(8)));
+    put(now.shipped, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(8)));
     expect(&now, TIER_SAME, ROWS(6), "because of the winner: crash in first-run");
-    put(now.ours, &board, record_of(RECORD_BAD, &board, op, ROWS(6)));
+    put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(6)));
     expect(&now, TIER_PORTFOLIO, "", "2 candidates");
     assert_non_null(strstr(now.answer.why[TIER_SAME], "nor a runner-up may run"));
 
-    put(now.ours, &board, record_of(RECORD_BAD, &board, op, ROWS(4)));
+    put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(4)));
     ask(&now);
     assert_int_equal(now.answer.seed_count, 1); /* one of the portfolio is barred too */
 
-    put(now.ours, &board, record_of(RECORD_PIN, &board, op, "matmul_register.tile_rows=4000"));
+    put(now.ours, &fixture_board, record_of(RECORD_PIN, &fixture_board, op, "matmul_register.tile_rows=4000"));
     expect(&now, TIER_PORTFOLIO, "", "2 candidates");
     assert_non_null(strstr(now.answer.why[TIER_OVERRIDE], "cannot be used"));
     assert_non_null(strstr(now.answer.why[TIER_OVERRIDE], "tile_rows=4000"));
@@ -220,9 +200,9 @@ static void seeds_are_no_answers(void **state)
     scene now;
     begin(&now);
     char op[TUNE_KEY_SIZE];
-    tune_record win = record_of(RECORD_WIN, &board, tuff__key_text(&product, op), ROWS(8));
+    tune_record win = record_of(RECORD_WIN, &fixture_board, tuff__key_text(&fixture_product, op), ROWS(8));
     win.source = "seed";
-    put(now.ours, &board, win);
+    put(now.ours, &fixture_board, win);
     expect(&now, TIER_SEED, "", "1 to begin");
     assert_non_null(strstr(now.answer.why[TIER_SAME], "seed only"));
     assert_string_equal(now.answer.seeds[0], ROWS(8));
@@ -231,7 +211,7 @@ static void seeds_are_no_answers(void **state)
     begin(&now);
     win.source = "live";
     win.generator = "older";
-    put(now.ours, &board, win);
+    put(now.ours, &fixture_board, win);
     expect(&now, TIER_SEED, "", "1 to begin");
     assert_non_null(strstr(now.answer.why[TIER_SAME], "other kernel texts (older, today's are today)"));
     end(&now);
@@ -242,24 +222,24 @@ static void near_keys_must_fit(void **state)
     (void)state;
     scene now;
     begin(&now);
-    tune_key near = product;
+    tune_key near = fixture_product;
     near.dims[0] = 512;
     now.key.alignment = 8;
-    put_win(now.ours, &board, &near, ROWS(6)); /* was aligned to 16 */
+    put_win(now.ours, &fixture_board, &near, ROWS(6)); /* was aligned to 16 */
     expect(&now, TIER_PORTFOLIO, "", "2 candidates");
     near.alignment = 8;
     near.dims[0] = 500; /* less than half */
-    put_win(now.ours, &board, &near, ROWS(7));
+    put_win(now.ours, &fixture_board, &near, ROWS(7));
     expect(&now, TIER_PORTFOLIO, "", "2 candidates");
     near.dims[0] = 600;
-    put_win(now.ours, &board, &near, ROWS(9));
+    put_win(now.ours, &fixture_board, &near, ROWS(9));
     expect(&now, TIER_NEAREST, ROWS(9), "600x3072x768");
     near.dims[0] = 1000;
-    put_win(now.ours, &board, &near, ROWS(10));
+    put_win(now.ours, &fixture_board, &near, ROWS(10));
     expect(&now, TIER_NEAREST, ROWS(10), "1000x3072x768");
     near.structure++;
     near.dims[0] = 1023;
-    put_win(now.ours, &board, &near, ROWS(11));
+    put_win(now.ours, &fixture_board, &near, ROWS(11));
     expect(&now, TIER_NEAREST, ROWS(10), "1000x3072x768");
     end(&now);
 }
@@ -270,13 +250,13 @@ static void the_best_seeds_are_kept(void **state)
     scene now;
     begin(&now);
     for (int i = 0; i < 20; i++) {
-        tune_environment other = board;
+        tune_environment other = fixture_board;
         char candidate[64];
         snprintf(other.device, sizeof other.device, "gfx1100 number %d", i);
         other.device_id = 0x7400 + (uint32_t)i;
         other.units = (uint32_t)(96 + 10 * (19 - i));
         snprintf(candidate, sizeof candidate, "matmul_register.tile_rows=%d", 1 + i);
-        put_win(now.ours, &other, &product, candidate);
+        put_win(now.ours, &other, &fixture_product, candidate);
     }
     expect(&now, TIER_SEED, "", "8 to begin");
     for (int i = 0; i < TUNE_SEEDS; i++) {
@@ -291,10 +271,10 @@ static void stores_live_in_the_cache_folder(void **state)
 {
     (void)state;
     char path[FOLDER_SIZE], wanted[FOLDER_SIZE], name[STORE_NAME_SIZE];
-    tune_environment other = board;
+    tune_environment other = fixture_board;
     assert_int_equal(setenv("TUFF_CACHE_DIR", scratch_path("cache"), 1), 0);
     assert_int_equal(setenv("TUFF_SHARE_DIR", scratch_path("share"), 1), 0);
-    assert_int_equal(tuff__tune_store_path(ENVIRONMENT_TEXT(&board), path, sizeof path), TUFF_OK);
+    assert_int_equal(tuff__tune_store_path(ENVIRONMENT_TEXT(&fixture_board), path, sizeof path), TUFF_OK);
     snprintf(wanted, sizeof wanted, "%s/tune/v1/opencl-gfx1100-", scratch_path("cache"));
     assert_memory_equal(path, wanted, strlen(wanted));
     assert_int_equal(strlen(path), strlen(wanted) + strlen("12345678.jsonl"));
@@ -308,15 +288,15 @@ static void stores_live_in_the_cache_folder(void **state)
     tune_stores stores;
     tune_store *store = NULL;
     snprintf(other.device, sizeof other.device, "gfx1030");
-    put_win((assert_int_equal(tuff__tune_open(ENVIRONMENT_TEXT(&board), &store), TUFF_OK), store), &board, &product,
-            ROWS(8));
+    put_win((assert_int_equal(tuff__tune_open(ENVIRONMENT_TEXT(&fixture_board), &store), TUFF_OK), store),
+            &fixture_board, &fixture_product, ROWS(8));
     tuff__store_close(store);
-    put_win((assert_int_equal(tuff__tune_open(ENVIRONMENT_TEXT(&other), &store), TUFF_OK), store), &other, &product,
-            ROWS(9));
+    put_win((assert_int_equal(tuff__tune_open(ENVIRONMENT_TEXT(&other), &store), TUFF_OK), store), &other,
+            &fixture_product, ROWS(9));
     tuff__store_close(store);
     /* The first is shipped too, under another driver's number. */
     size_t size = 0;
-    (void)tuff__tune_store_name(ENVIRONMENT_TEXT(&board), name);
+    (void)tuff__tune_store_name(ENVIRONMENT_TEXT(&fixture_board), name);
     snprintf(path, sizeof path, "cache/tune/v1/%s", name);
     char *bytes = scratch_read(path, &size);
     assert_non_null(bytes);
@@ -325,10 +305,10 @@ static void stores_live_in_the_cache_folder(void **state)
     scratch_write("share/tune/opencl-gfx1100-01234567.jsonl", bytes, size);
     scratch_write("share/tune/opencl-gfx900-01234567.jsonl", bytes, size);
     free(bytes);
-    assert_int_equal(tuff__tune_gather(ENVIRONMENT_TEXT(&board), false, &stores), TUFF_OK);
+    assert_int_equal(tuff__tune_gather(ENVIRONMENT_TEXT(&fixture_board), false, &stores), TUFF_OK);
     assert_int_equal(stores.count, 2);
     tuff__tune_release(&stores);
-    assert_int_equal(tuff__tune_gather(ENVIRONMENT_TEXT(&board), true, &stores), TUFF_OK);
+    assert_int_equal(tuff__tune_gather(ENVIRONMENT_TEXT(&fixture_board), true, &stores), TUFF_OK);
     assert_int_equal(stores.count, 3);
     tuff__tune_release(&stores);
 }
@@ -342,12 +322,12 @@ static void without_a_folder_stores_live_in_memory(void **state)
     const char *home = getenv("HOME"), *shared = getenv("XDG_CACHE_HOME");
     assert_int_equal(unsetenv("XDG_CACHE_HOME"), 0);
     assert_int_equal(unsetenv("HOME"), 0);
-    assert_int_equal(tuff__tune_gather(ENVIRONMENT_TEXT(&board), true, &stores), TUFF_OK);
+    assert_int_equal(tuff__tune_gather(ENVIRONMENT_TEXT(&fixture_board), true, &stores), TUFF_OK);
     assert_int_equal(stores.count, 1);
     assert_non_null(strstr(tuff__store_trouble(stores.items[0]), "HOME is not an absolute path"));
-    put_win(stores.items[0], &board, &product, ROWS(8));
-    assert_non_null(
-        tuff__store_win(stores.items[0], tuff__hash_text(ENVIRONMENT_TEXT(&board)), tuff__key_hash(&product)));
+    put_win(stores.items[0], &fixture_board, &fixture_product, ROWS(8));
+    assert_non_null(tuff__store_win(stores.items[0], tuff__hash_text(ENVIRONMENT_TEXT(&fixture_board)),
+                                    tuff__key_hash(&fixture_product)));
     tuff__tune_release(&stores);
     if (home)
         (void)setenv("HOME", home, 1);
@@ -362,12 +342,12 @@ static void damage_gives_no_wrong_candidate(void **state)
     scene now;
     begin(&now);
     tune_store *store = NULL;
-    tune_key near = product;
+    tune_key near = fixture_product;
     near.dims[0] = 2048;
     assert_int_equal(tuff__store_open(scratch_path("whole.jsonl"), &store), TUFF_OK);
-    put_win(store, &board, &near, ROWS(7));
-    put_win(store, &board, &product, ROWS(8));
-    put(store, &board, record_of(RECORD_PIN, &board, KEY_TEXT(&near), ROWS(9)));
+    put_win(store, &fixture_board, &near, ROWS(7));
+    put_win(store, &fixture_board, &fixture_product, ROWS(8));
+    put(store, &fixture_board, record_of(RECORD_PIN, &fixture_board, KEY_TEXT(&near), ROWS(9)));
     tuff__store_close(store);
     size_t size = 0;
     int hits = 0;
@@ -396,17 +376,17 @@ static void every_allocation_may_fail(void **state)
     assert_int_equal(setenv("TUFF_CACHE_DIR", scratch_path("cache"), 1), 0);
     assert_int_equal(setenv("TUFF_SHARE_DIR", scratch_path("share"), 1), 0);
     for (int device = 0; device < 2; device++) {
-        tune_environment where = board;
+        tune_environment where = fixture_board;
         tune_store *store = NULL;
         where.units += (uint32_t)device;
         assert_int_equal(tuff__tune_open(ENVIRONMENT_TEXT(&where), &store), TUFF_OK);
-        put_win(store, &where, &product, ROWS(8));
+        put_win(store, &where, &fixture_product, ROWS(8));
         tuff__store_close(store);
     }
     for (int64_t failing = 1; failing < 10000; failing++) {
         tune_stores stores = {0};
         failing_memory_begin(failing, false);
-        const tuff_status status = tuff__tune_gather(ENVIRONMENT_TEXT(&board), true, &stores);
+        const tuff_status status = tuff__tune_gather(ENVIRONMENT_TEXT(&fixture_board), true, &stores);
         if (status == TUFF_OK)
             tuff__tune_release(&stores);
         const bool hit = failing_memory_end();

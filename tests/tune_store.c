@@ -80,17 +80,10 @@ static void add(tune_store *store, tune_record record)
 static void fill(const char *path)
 {
     tune_store *store = open_store(path);
-    const tune_record described = {.kind = RECORD_ENVIRONMENT,
-                                   .environment = tuff__hash_text(environment),
-                                   .op = environment,
-                                   .generator = "",
-                                   .candidate = "",
-                                   .runners_up = {"", "", ""},
-                                   .cold = "",
-                                   .source = "",
-                                   .library = "",
-                                   .reason = "",
-                                   .phase = ""};
+    tune_record described = tuff__empty_record;
+    described.kind = RECORD_ENVIRONMENT;
+    described.environment = tuff__hash_text(environment);
+    described.op = environment;
     add(store, described);
     add(store, win_of("k0", "a=1", 20));
     add(store, win_of("k0", "a=2", 20));

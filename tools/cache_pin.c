@@ -77,19 +77,15 @@ static bool append(const cli_verb *verb, const char *environment, const tune_rec
 
 static tune_record pin_of(const cache_store *store, const cache_key *key, const char *candidate)
 {
-    return (tune_record){.kind = RECORD_PIN,
-                         .environment = tuff__hash_text(store->text),
-                         .key = key->hash,
-                         .op = key->op,
-                         .generator = "",
-                         .candidate = candidate,
-                         .runners_up = {"", "", ""},
-                         .cold = "",
-                         .source = "",
-                         .library = "",
-                         .reason = "user",
-                         .phase = "",
-                         .time = cache_now()};
+    tune_record pin = tuff__empty_record;
+    pin.kind = RECORD_PIN;
+    pin.environment = tuff__hash_text(store->text);
+    pin.key = key->hash;
+    pin.op = key->op;
+    pin.candidate = candidate;
+    pin.reason = "user";
+    pin.time = cache_now();
+    return pin;
 }
 
 /* Whether the store, or an earlier one of its environment, knows the key. */
@@ -195,47 +191,6 @@ const cli_verb cache_verb_pin = {
     .run = pin,
 };
 
-/* Both verbs drop a kind of record of the chosen keys. */
-static int drop_chosen(change *of, const cache_common *common, const cache_selection *which, const char *what,
-                       int (*afterwards)(change *))
-{
-    cache_stores stores;
-    cache_keys keys;
-    int code = cache_open(of->verb, common->device, &stores);
-    if (code != CACHE_OK)
-        return code;
-    code = cache_find_keys(of->verb, &stores, which, &keys);
-    if (code == CACHE_OK) {
-        of->stores = &stores;
-        of->keys = &keys;
-        code = drop_records(of);
-        if (code == CACHE_OK && afterwards)
-            code = afterwards(of);
-        if (code == CACHE_OK)
-            code = report(of->verb, common, what, of->dropped);
-        cache_free_keys(&keys);
-    }
-    cache_close(&stores);
-    return code;
-}
-
-static int unpin(int count, char **arguments)
-{
-    cache_common common = {0};
-    cache_selection which = {0};
-    change of = {.verb = &cache_verb_unpin, .kind = RECORD_PIN};
-    const cli_option options[] = {CACHE_COMMON(common)};
-    const cli_end end = cache_parse(&cache_verb_unpin, options, 2, count, arguments, &which.prefix, NULL, &common);
-    return end.now ? end.code : drop_chosen(&of, &common, &which, "unpinned", NULL);
-}
-
-const cli_verb cache_verb_unpin = {
-    .name = "cache unpin",
-    .operand = "KEY",
-    .summary = "Takes a key's pins away.",
-    .run = unpin,
-};
-
 /* A shipped winner cannot be dropped: a seed in our store stands before it. */
 static int hide_shipped(change *of)
 {
@@ -256,11 +211,49 @@ static int hide_shipped(change *of)
     return CACHE_OK;
 }
 
+/* Both verbs drop a kind of record of the chosen keys. */
+static int drop_chosen(const cli_verb *verb, record_kind kind, const cache_common *common, const cache_selection *which,
+                       const char *what)
+{
+    cache_stores stores;
+    cache_keys keys;
+    int code = cache_open(verb, common->device, &stores);
+    if (code != CACHE_OK)
+        return code;
+    code = cache_find_keys(verb, &stores, which, &keys);
+    if (code == CACHE_OK) {
+        change of = {.verb = verb, .stores = &stores, .keys = &keys, .kind = kind};
+        code = drop_records(&of);
+        if (code == CACHE_OK && kind == RECORD_WIN)
+            code = hide_shipped(&of);
+        if (code == CACHE_OK)
+            code = report(verb, common, what, of.dropped);
+        cache_free_keys(&keys);
+    }
+    cache_close(&stores);
+    return code;
+}
+
+static int unpin(int count, char **arguments)
+{
+    cache_common common = {0};
+    cache_selection which = {0};
+    const cli_option options[] = {CACHE_COMMON(common)};
+    const cli_end end = cache_parse(&cache_verb_unpin, options, 2, count, arguments, &which.prefix, NULL, &common);
+    return end.now ? end.code : drop_chosen(&cache_verb_unpin, RECORD_PIN, &common, &which, "unpinned");
+}
+
+const cli_verb cache_verb_unpin = {
+    .name = "cache unpin",
+    .operand = "KEY",
+    .summary = "Takes a key's pins away.",
+    .run = unpin,
+};
+
 static int retune(int count, char **arguments)
 {
     cache_common common = {0};
     cache_selection which = {0};
-    change of = {.verb = &cache_verb_retune, .kind = RECORD_WIN};
     const cli_option options[] = {
         CACHE_COMMON(common),
         {.name = "--op",
@@ -270,7 +263,7 @@ static int retune(int count, char **arguments)
          .help = "keys whose text has PATTERN in it, or matches it where it has * or ?"},
         {.name = "--all", .kind = CLI_SWITCH, .value = &which.all, .help = "all keys of the stores"}};
     const cli_end end = cache_parse(&cache_verb_retune, options, 4, count, arguments, &which.prefix, NULL, &common);
-    return end.now ? end.code : drop_chosen(&of, &common, &which, "dropped", hide_shipped);
+    return end.now ? end.code : drop_chosen(&cache_verb_retune, RECORD_WIN, &common, &which, "dropped");
 }
 
 const cli_verb cache_verb_retune = {

@@ -10,6 +10,9 @@
 /* TUFF_E_IO, "cannot <action> <path>: <errno's text>". */
 tuff_status tuff__fail_errno(const char *action, const char *path);
 
+/* Writes all bytes, in as many pieces as it takes; TUFF_E_IO. path is for messages. */
+tuff_status tuff__write_all(int fd, const char *path, const void *data, size_t size);
+
 /* How often a call that a signal interrupted is made again: often enough for any real series of signals, and an end for
    a file system that answers nothing else. */
 #define INTERRUPTION_LIMIT 100

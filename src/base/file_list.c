@@ -6,7 +6,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,5 +86,5 @@ bool tuff__process_may_live(const char *name)
     const long pid = strtol(name + length + 1, &end, 10);
     if (pid <= 0 || *end != 0)
         return true;
-    return kill((pid_t)pid, 0) == 0 || errno != ESRCH;
+    return getpgid((pid_t)pid) >= 0 || errno != ESRCH;
 }

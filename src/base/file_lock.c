@@ -65,7 +65,7 @@ static tuff_status take(int fd, const char *path, uint64_t patience)
 
 tuff_status tuff__file_lock(const char *path, uint64_t patience, file_lock *out)
 {
-    uint64_t size;
+    uint64_t size = 0;
     out->fd = -1;
     int fd = -1;
     TRY(open_own(path, 0, &fd, &size));
@@ -97,20 +97,6 @@ static tuff_status ends_line(int fd, const char *path, uint64_t size, bool *out)
     return TUFF_OK;
 }
 
-static tuff_status write_all(int fd, const char *path, const char *data, size_t size)
-{
-    for (size_t done = 0; done < size;) {
-        ssize_t put = -1;
-        UNINTERRUPTED(put, tuff__file.write(fd, data + done, size - done));
-        if (put < 0)
-            return tuff__fail_errno("write", path);
-        if (put == 0)
-            return FAIL(TUFF_E_IO, "cannot write %s: the file system takes no more bytes", path);
-        done += (size_t)put;
-    }
-    return TUFF_OK;
-}
-
 static tuff_status append(int fd, const char *path, uint64_t size, const char *line, size_t length, bool durable)
 {
     bool whole = false;
@@ -120,7 +106,7 @@ static tuff_status append(int fd, const char *path, uint64_t size, const char *l
         return TUFF_E_OOM_HOST;
     data[0] = '\n';
     memcpy(data + 1, line, length);
-    tuff_status status = write_all(fd, path, whole ? data + 1 : data, whole ? length : length + 1);
+    tuff_status status = tuff__write_all(fd, path, whole ? data + 1 : data, whole ? length : length + 1);
     tuff__free(data);
     int result = 0;
     if (status == TUFF_OK && durable)
@@ -131,7 +117,7 @@ static tuff_status append(int fd, const char *path, uint64_t size, const char *l
 tuff_status tuff__file_append(const char *path, const char *line, size_t size, bool durable)
 {
     int fd = -1;
-    uint64_t before;
+    uint64_t before = 0;
     TRY(open_own(path, O_APPEND, &fd, &before));
     tuff_status status = append(fd, path, before, line, size, durable);
     if (tuff__file.close(fd) < 0 && status == TUFF_OK)

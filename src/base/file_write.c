@@ -48,11 +48,11 @@ static tuff_status create_temporary(text *name, const char *path, int *out)
     return tuff__fail_errno("create", tuff__text_get(name));
 }
 
-static tuff_status write_part(int fd, const char *path, const file_part *part)
+tuff_status tuff__write_all(int fd, const char *path, const void *data, size_t size)
 {
-    for (size_t done = 0; done < part->size;) {
+    for (size_t done = 0; done < size;) {
         ssize_t put = -1;
-        UNINTERRUPTED(put, tuff__file.write(fd, (const unsigned char *)part->data + done, part->size - done));
+        UNINTERRUPTED(put, tuff__file.write(fd, (const unsigned char *)data + done, size - done));
         if (put < 0)
             return tuff__fail_errno("write", path);
         if (put == 0)
@@ -87,7 +87,7 @@ static tuff_status write_parts(int fd, const char *path, const file_part *parts,
 {
     uint64_t size = 0;
     for (int i = 0; i < count; i++) {
-        TRY(write_part(fd, path, &parts[i]));
+        TRY(tuff__write_all(fd, path, parts[i].data, parts[i].size));
         size += parts[i].size;
     }
     TRY(check_size(fd, path, size));

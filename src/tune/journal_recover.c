@@ -45,7 +45,7 @@ static owner_state find_unlocked(const recovery *self, const journal_owner *owne
         return OWNER_ALIVE;
     if (strcmp(owner->boot, self->self.boot) != 0)
         return OWNER_DEAD;
-    if (kill((pid_t)owner->pid, 0) != 0 && errno == ESRCH)
+    if (getpgid((pid_t)owner->pid) < 0 && errno == ESRCH)
         return OWNER_DEAD;
     const uint64_t start = tuff__process_start(owner->pid);
     return start && owner->start && start != owner->start ? OWNER_DEAD : OWNER_ALIVE;

@@ -13,6 +13,16 @@ enum { CHECK_DIGITS = 8, HASH_DIGITS = 32, LINE_LIMIT = 64 << 10 };
 
 static const char *const kinds[] = {"env", "win", "bad", "pin"};
 
+const tune_record tuff__empty_record = {.op = "",
+                                        .generator = "",
+                                        .candidate = "",
+                                        .runners_up = {"", "", ""},
+                                        .cold = "",
+                                        .source = "",
+                                        .library = "",
+                                        .reason = "",
+                                        .phase = ""};
+
 hash128 tuff__hash_text(const char *source)
 {
     return tuff__hash(source, strlen(source));
@@ -225,21 +235,11 @@ static const char *checked_body(const char *line, size_t size)
     return tuff__crc32(body, size - CHECK_DIGITS - 1) == check ? body : NULL;
 }
 
-static const tune_record nothing = {.op = "",
-                                    .generator = "",
-                                    .candidate = "",
-                                    .runners_up = {"", "", ""},
-                                    .cold = "",
-                                    .source = "",
-                                    .library = "",
-                                    .reason = "",
-                                    .phase = ""};
-
 /* Any JSON: lines of other versions, and of other hands. */
 static tuff_status read_json(const char *body, size_t size, arena *texts, tune_record *out, line_state *state)
 {
     json_t *object = NULL;
-    *out = nothing;
+    *out = tuff__empty_record;
     const tuff_status status = tuff__json_parse(body, size, &object);
     if (status != TUFF_OK)
         return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
@@ -258,7 +258,7 @@ tuff_status tuff__record_read(const char *line, size_t size, arena *texts, tune_
 {
     const char *body = checked_body(line, size);
     *state = LINE_DAMAGED;
-    *out = nothing;
+    *out = tuff__empty_record;
     if (!body)
         return TUFF_OK;
     *state = LINE_MALFORMED;

@@ -41,6 +41,9 @@ typedef struct tune_record {
     uint64_t time;                      /* seconds since 1970 */
 } tune_record;
 
+/* A record whose texts are all "". */
+extern const tune_record tuff__empty_record;
+
 hash128 tuff__hash_text(const char *source);
 bool tuff__is_same_hash(hash128 a, hash128 b);
 

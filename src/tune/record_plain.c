@@ -130,6 +130,7 @@ bool tuff__record_read_plain(char *body, size_t size, tune_record *out)
     static const char *const heads[] = {"{\"t\":\"env\"", "{\"t\":\"win\"", "{\"t\":\"bad\"", "{\"t\":\"pin\""};
     cursor from = {.at = body};
     int kind = 0;
+    body[size] = 0;
     while (kind < 4 && !skip(&from, heads[kind]))
         kind++;
     if (kind == 4)

@@ -5,8 +5,8 @@
 #include "tune/record.h"
 
 /* Reads the JSON of a line that has the members of its kind in the order of record.c, plain ASCII and nothing else,
-   into out, which is a record of nothing before. body is writable, ends with a 0 and lives as long as the record. False
-   where the line is another: body is changed then, and so is out. */
+   into out, which is a record of nothing before. body is writable, one byte more too, and lives as long as the record.
+   False where the line is another: body is changed then, and so is out. */
 bool tuff__record_read_plain(char *body, size_t size, tune_record *out);
 /* Digits of a hash; false where they are none. */
 bool tuff__hash_read(const char *digits, hash128 *out);

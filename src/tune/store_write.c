@@ -77,17 +77,10 @@ static tuff_status add(tune_store *store, const tune_record *record)
 
 static tuff_status add_environment(tune_store *store, const char *environment)
 {
-    const tune_record record = {.kind = RECORD_ENVIRONMENT,
-                                .environment = tuff__hash_text(environment),
-                                .op = environment,
-                                .generator = "",
-                                .candidate = "",
-                                .runners_up = {"", "", ""},
-                                .cold = "",
-                                .source = "",
-                                .library = "",
-                                .reason = "",
-                                .phase = ""};
+    tune_record record = tuff__empty_record;
+    record.kind = RECORD_ENVIRONMENT;
+    record.environment = tuff__hash_text(environment);
+    record.op = environment;
     if (tuff__store_environment(store, record.environment))
         return TUFF_OK;
     return add(store, &record);

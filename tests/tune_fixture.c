@@ -1,0 +1,24 @@
+#include "tune_fixture.h"
+
+const tune_key fixture_product = {.family = "matmul",
+                                  .structure = 0xc1f2e3a4b59687,
+                                  .dtypes = "f16,f32,f16",
+                                  .layout = "NT",
+                                  .dims = {1024, 3072, 768},
+                                  .dim_count = 3,
+                                  .alignment = 16,
+                                  .math = "fast"};
+const tune_environment fixture_board = {.backend = "opencl",
+                                        .device = "gfx1100",
+                                        .kind = "gpu",
+                                        .platform = "AMD-APP",
+                                        .driver = "AMD-APP 24.3",
+                                        .api = "OpenCL 2.0",
+                                        .system = "Linux x86_64",
+                                        .vendor = 0x1002,
+                                        .device_id = 0x744c,
+                                        .units = 96,
+                                        .local_memory = 65536,
+                                        .group_size = 256,
+                                        .subgroup = 32,
+                                        .lanes = 1};
