@@ -172,6 +172,21 @@ static void siblings(tuff_graph *graph, tuff_device *device, belongings *made)
         tuff_output(graph, "loss", loss);
 }
 
+/* Operands that are computed where they are loaded, those of weights once, into both kinds of copies. */
+static void producers(tuff_graph *graph, tuff_device *device, belongings *made)
+{
+    const tuff_parameter_spec specs[] = {{"plain", TUFF_SHAPE(12, 5)}, {"turned", TUFF_SHAPE(5, 12)}};
+    tuff_tensor *x = input(graph, TUFF_SHAPE(2, 12)), *factor = tuff_constant(graph, TUFF_F32, 0.5);
+    made->parameters = tuff_parameters_create(device, specs, 2);
+    if (!made->parameters)
+        return;
+    tuff_tensor *plain = tuff_array_tensor(graph, tuff_parameters_at(made->parameters, 0, NULL));
+    tuff_tensor *turned = tuff_array_tensor(graph, tuff_parameters_at(made->parameters, 1, NULL));
+    turned = tuff_permute(tuff_mul(turned, factor), (int[]){1, 0});
+    tuff_output(graph, "y",
+                tuff_add(tuff_matmul(tuff_neg(x), tuff_mul(plain, factor)), tuff_matmul(tuff_relu(x), turned)));
+}
+
 static const struct {
     const char *name;
     graph_script build;
@@ -188,6 +203,7 @@ static const struct {
     {"assigns", assigns, 4, 0},
     {"training", training, 6, 0},
     {"siblings", siblings, 6, 0},
+    {"producers", producers, 24, 0},
 };
 
 #define RESULT_SIZE 1024

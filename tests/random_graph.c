@@ -312,6 +312,24 @@ static void add_concat(generator *with)
     add_to_pool(with, tuff_concat(parts, part_count, (int)pick(with, shape.rank)), size);
 }
 
+/* What a product may compute where it loads the tensor. */
+static tuff_tensor *prepared(generator *with, tuff_tensor *x)
+{
+    const tuff_shape shape = tuff_tensor_shape(x);
+    switch (pick(with, 7)) {
+    case 0:
+        return tuff_mul(x, tuff_constant(with->graph, TUFF_F32, 0.75));
+    case 1:
+        return tuff_mul(x, tuff_sigmoid(new_input(with, shape)));
+    case 2:
+        return tuff_sin(tuff_mul(x, new_input(with, TUFF_SHAPE(shape.extent[shape.rank - 1]))));
+    case 3:
+        return tuff_mul(x, tuff_cast(ranged_input(with->graph, TUFF_F16, TUFF_SHAPE(1), 0.25, 1), TUFF_F32));
+    default:
+        return x;
+    }
+}
+
 static void add_matmul(generator *with)
 {
     const int at = some_index(with);
@@ -320,8 +338,9 @@ static void add_matmul(generator *with)
     if (shape.rank < 2)
         return;
     const int64_t k = shape.extent[shape.rank - 1], n = some_extent(with);
-    tuff_tensor *y = chance(with, 50) ? new_input(with, TUFF_SHAPE(k, n))
-                                      : tuff_permute(new_input(with, TUFF_SHAPE(n, k)), (int[]){1, 0});
+    tuff_tensor *y = chance(with, 50) ? prepared(with, new_input(with, TUFF_SHAPE(k, n)))
+                                      : tuff_permute(prepared(with, new_input(with, TUFF_SHAPE(n, k))), (int[]){1, 0});
+    x = prepared(with, x);
     add_to_pool(with, tuff_matmul(x, y), with->size[at] * (double)k);
 }
 

@@ -359,7 +359,7 @@ double tuff__operand_loads(const lowered *with, const fused_chain *chain, int op
     const struct tile tile = choose_tile(with, &problem);
     if (operand == 1)
         return (double)tuff__divide_up(across, tile.rows);
-    const int lanes = tuff__is_vulkan(with) ? 1 : tile.vec;
+    const int lanes = tuff__is_vulkan(with) ? 1 : 2 * tile.vec;
     return (double)(tuff__divide_up(across, (int64_t)tile.vec * tile.columns) * lanes);
 }
 

@@ -46,7 +46,7 @@ tuff_status tuff__lower_subgroup(lowered *with, int index, fused_chain *chain, i
 tuff_status tuff__lower_cooperative(lowered *with, int index, fused_chain *chain, int64_t inner, bool *taken);
 
 /* How often a run computes each element of an operand, 0 or 1, that is made by a producer: per vector of elements, so
-   that scalars count as many times as the device's vectors have lanes. */
+   that scalars count as many times as the device's vectors have lanes, and twice: nothing else hides them. */
 double tuff__operand_loads(const lowered *with, const fused_chain *chain, int operand, int64_t inner);
 /* The same where the matmul has few rows or columns; 0 where the tiles are better. */
 double tuff__thin_loads(const lowered *with, const fused_chain *chain, int operand, int64_t inner);

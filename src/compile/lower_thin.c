@@ -110,7 +110,7 @@ double tuff__thin_loads(const lowered *with, const fused_chain *chain, int opera
     if (form == THIN_NONE)
         return 0;
     if (form == THIN_SPANS)
-        return operand == 1 ? 1 : (double)(tuff__divide_up(columns, span_of(with, chain, vec) * vec) * vec);
+        return operand == 1 ? 1 : 2.0 * (double)(tuff__divide_up(columns, span_of(with, chain, vec) * vec) * vec);
     choose_dots(chain, inner, &tile_rows, &tile_columns);
     return (double)(operand == 1 ? tuff__divide_up(rows, tile_rows) : tuff__divide_up(columns, tile_columns));
 }

@@ -78,7 +78,8 @@ static bool pays(const struct fusion *fusion, const struct task *task, const nod
     const double count = (double)tuff_shape_count(at->outputs[0].shape);
     const double loads = tuff__operand_loads(&with, chain, operand, x->extent[x->rank - 1]);
     const double chains = count * ops_of_element(chain, operand) / (0.5 * on.rate * (double)on.units);
-    return loads * chains < on.launch + 2 * sizeof(float) * count / on.bandwidth + chains;
+    const double rate = sizeof(float) * count <= on.cache_size ? on.cached : on.bandwidth;
+    return loads * chains < on.launch + 2 * sizeof(float) * count / rate + chains;
 }
 
 static tuff_status try_absorb(struct fusion *fusion, struct task *task, const node *at, int operand)
