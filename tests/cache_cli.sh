@@ -232,6 +232,7 @@ fresh
 expect 0 "dropped 1 of 1 records" "$tuff" cache prune --driver old
 expect 0 "2 win  1 bad" "$tuff" cache list --device 24.3
 add win gfx1100 24.3 2048 "$rows=8" 90 20 0 othertexts >/dev/null
+expect 0 "1 of other kernel texts" "$tuff" cache list --device 24.3
 expect 0 "dropped 1 of 4 records" "$tuff" cache prune --kgen stale
 expect 0 "dropped 0 of 3 records" "$tuff" cache prune --max 16M
 "$tuff" cache prune --max 1200 >out || fail "prune --max"

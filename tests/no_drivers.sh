@@ -16,6 +16,11 @@ check() {
         echo "$what: a driver was found all the same"
         exit 1
     fi
+    if ! TUFF_CACHE_DIR="$work/cache" "$tuff" cache list >"$work/out" 2>&1; then
+        cat "$work/out"
+        echo "$what: tuff cache list failed"
+        exit 1
+    fi
     code=0
     head -c 5000 "$0" /dev/zero >"$work/text"
     "$tuff" train --data "$work/text" --steps 1 >"$work/out" 2>"$work/errors" || code=$?

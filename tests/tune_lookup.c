@@ -217,6 +217,22 @@ static void seeds_are_no_answers(void **state)
     end(&now);
 }
 
+static void the_default_is_no_seed(void **state)
+{
+    (void)state;
+    scene now;
+    begin(&now);
+    char op[TUNE_KEY_SIZE];
+    tune_record win = record_of(RECORD_WIN, &fixture_board, tuff__key_text(&fixture_product, op), "");
+    win.generator = "older";
+    put(now.ours, &fixture_board, win);
+    expect(&now, TIER_PORTFOLIO, "", "2 candidates");
+    win.generator = "today";
+    put(now.ours, &fixture_board, win);
+    expect(&now, TIER_SAME, "", "measured here");
+    end(&now);
+}
+
 static void near_keys_must_fit(void **state)
 {
     (void)state;
@@ -406,6 +422,7 @@ int main(void)
         TEST(the_default_is_always_there),
         TEST(what_may_not_run_is_passed_over),
         TEST(seeds_are_no_answers),
+        TEST(the_default_is_no_seed),
         TEST(near_keys_must_fit),
         TEST(the_best_seeds_are_kept),
         TEST(stores_live_in_the_cache_folder),

@@ -6,11 +6,13 @@
 
 #include "io/json.h"
 #include "tools/cache.h"
+#include "tune/generator.h"
 
 /* One winner, to be sorted by family, then gain. */
 typedef struct gain_row {
     tune_key key;
     double gain;
+    bool is_stale; /* measured with other kernel texts than today's */
 } gain_row;
 
 typedef struct store_summary {
@@ -18,7 +20,16 @@ typedef struct store_summary {
     int count, capacity;
     int bad, pins;
     uint64_t newest;
+    char family[32], today[GENERATOR_SIZE]; /* the last that was asked for */
 } store_summary;
+
+static const char *today_of(store_summary *summary, const char *family)
+{
+    if (strcmp(summary->family, family) != 0)
+        (void)tuff__generator_of(family, summary->today);
+    snprintf(summary->family, sizeof summary->family, "%s", family);
+    return summary->today;
+}
 
 static int by_family(const void *a, const void *b)
 {
@@ -33,9 +44,11 @@ static tuff_status add_winner(store_summary *to, const tune_record *win)
     if (!GROW(to->rows, to->count, to->capacity))
         return TUFF_E_OOM_HOST;
     gain_row *row = &to->rows[to->count++];
-    row->gain = cache_gain(win);
+    *row = (gain_row){.gain = cache_gain(win)};
     if (tuff__key_parse(win->op, &row->key) != TUFF_OK)
         row->key = (tune_key){.family = "other"};
+    else
+        row->is_stale = strcmp(win->generator, today_of(to, row->key.family)) != 0;
     return TUFF_OK;
 }
 
@@ -63,6 +76,14 @@ static int family_size(const store_summary *summary, int at)
     return size;
 }
 
+static int count_stale(const store_summary *summary, int at, int size)
+{
+    int count = 0;
+    for (int i = at; i < at + size; i++)
+        count += summary->rows[i].is_stale;
+    return count;
+}
+
 static double median_gain(const store_summary *summary, int at, int size)
 {
     const gain_row *rows = summary->rows + at;
@@ -88,8 +109,12 @@ static void print_store(cache_stores *stores, const cache_store *store, const st
                counts.unknown);
     for (int at = 0, size; at < summary->count; at += size) {
         size = family_size(summary, at);
-        printf("  %-20s %5d key%s  %.2fx  %s\n", summary->rows[at].key.family, size, size > 1 ? "s" : " ",
+        const int stale = count_stale(summary, at, size);
+        printf("  %-20s %5d key%s  %.2fx  %s", summary->rows[at].key.family, size, size > 1 ? "s" : " ",
                median_gain(summary, at, size), tier_of(stores, store));
+        if (stale)
+            printf("  %d of other kernel texts", stale);
+        putchar('\n');
     }
 }
 
@@ -98,8 +123,9 @@ static json_t *json_families(const store_summary *summary)
     json_t *out = json_array();
     for (int at = 0, size; at < summary->count; at += size) {
         size = family_size(summary, at);
-        (void)json_array_append_new(out, json_pack("{s:s, s:i, s:f}", "family", summary->rows[at].key.family, "keys",
-                                                   size, "median_gain", median_gain(summary, at, size)));
+        (void)json_array_append_new(out, json_pack("{s:s, s:i, s:i, s:f}", "family", summary->rows[at].key.family,
+                                                   "keys", size, "stale", count_stale(summary, at, size), "median_gain",
+                                                   median_gain(summary, at, size)));
     }
     return out;
 }

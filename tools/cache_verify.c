@@ -28,23 +28,24 @@ static void find(checking *of, int line, const char *what, const char *detail)
         printf("%s:%d: %s%s%s\n", of->path, line, what, detail[0] ? ": " : "", detail);
 }
 
-/* The first of the record's candidates that this version cannot use; NULL where all can be. */
+/* What this version cannot use of the record; NULL where all can be. */
 static const char *unusable(const tune_record *record)
 {
     choice parsed;
-    if (tuff__choice_parse(record->candidate, &parsed) != TUFF_OK)
-        return record->candidate;
+    tune_key key;
+    if (tuff__key_parse(record->op, &key) != TUFF_OK || tuff__choice_parse(record->candidate, &parsed) != TUFF_OK)
+        return "cannot be used";
     for (int i = 0; i < RUNNERS_UP; i++)
         if (tuff__choice_parse(record->runners_up[i], &parsed) != TUFF_OK)
-            return record->runners_up[i];
+            return "a runner-up cannot be used";
     return NULL;
 }
 
 static void check_record(checking *of, int line, const tune_record *record)
 {
-    tune_key key;
     tune_environment environment;
     const tune_record *bad;
+    const char *what;
     if (record->kind == RECORD_ENVIRONMENT) {
         const bool whole = tuff__environment_parse(record->op, &environment) == TUFF_OK;
         of->ok += whole;
@@ -53,9 +54,9 @@ static void check_record(checking *of, int line, const tune_record *record)
             find(of, line, "environment", tuff_error());
         return;
     }
-    if (unusable(record) || tuff__key_parse(record->op, &key) != TUFF_OK) {
+    if ((what = unusable(record))) {
         of->invalid++;
-        find(of, line, "cannot be used", tuff_error());
+        find(of, line, what, tuff_error());
     } else if (!tuff__store_environment(of->store, record->environment)) {
         of->orphans++;
         find(of, line, "of an environment that no line describes", record->op);

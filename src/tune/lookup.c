@@ -103,10 +103,12 @@ static const neighbour *neighbour_of(lookup *self, const tune_store *store, hash
     return out;
 }
 
-/* Keeps the best seeds, in order. */
+/* Keeps the best seeds, in order. The default is none: every search begins with it. */
 static void add_seed(lookup *self, const tune_record *record, double rank)
 {
     int at = self->seed_count;
+    if (!record->candidate[0])
+        return;
     while (at > 0 && self->seeds[at - 1].rank > rank)
         at--;
     if (at == TUNE_SEEDS)

@@ -47,7 +47,7 @@ typedef struct tune_answer {
     tune_tier tier;                /* the first that has something */
     const char *candidate;         /* to run with at once: "" (the default) below T3. The question's or a store's */
     const tune_record *record;     /* that it, or the best seed, comes from; NULL where none does */
-    const char *seeds[TUNE_SEEDS]; /* for a search, best first, portfolio included; none twice */
+    const char *seeds[TUNE_SEEDS]; /* for a search, best first, portfolio included; none twice, never "" */
     int seed_count;
     char why[TIER_COUNT][TUNE_REASON_SIZE]; /* what each tier up to `tier` says; "" below */
 } tune_answer;

@@ -1,0 +1,115 @@
+/* The libFuzzer target of what the tuner reads from files. An input is the JSON of a line, which is given its check:
+   both parsers must say the same of it, and what is good must survive writing and reading again. It is also taken for a
+   key, an environment and a candidate, which must come back. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc.h"
+#include "tune/choice.h"
+#include "tune/environment.h"
+#include "tune/key.h"
+#include "tune/record.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(bool holds, const char *what)
+{
+    if (!holds) {
+        fprintf(stderr, "fuzz_tune_record: %s; last error: %s\n", what, tuff_error());
+        abort();
+    }
+}
+
+static line_state read_body(const text *body, arena *texts, tune_record *out)
+{
+    text line = {0};
+    line_state state;
+    tuff__text_add(&line, "%08x ", (unsigned)tuff__crc32(tuff__text_get(body), body->length));
+    tuff__text_add_bytes(&line, tuff__text_get(body), body->length);
+    require(tuff__record_read(tuff__text_get(&line), line.length, texts, out, &state) == TUFF_OK, "no memory");
+    tuff__text_free(&line);
+    return state;
+}
+
+static void write_line(const tune_record *record, text *out)
+{
+    require(tuff__record_write(record, out) == TUFF_OK, "a record that was read is not written");
+}
+
+static void check_key(const char *source)
+{
+    tune_key key;
+    if (tuff__key_parse(source, &key) == TUFF_OK)
+        require(strcmp(KEY_TEXT(&key), source) == 0, "a key gives another text");
+}
+
+static void check_environment(const char *source)
+{
+    tune_environment read, again;
+    if (tuff__environment_parse(source, &read) == TUFF_OK)
+        require(tuff__environment_parse(ENVIRONMENT_TEXT(&read), &again) == TUFF_OK &&
+                    strcmp(ENVIRONMENT_TEXT(&read), ENVIRONMENT_TEXT(&again)) == 0,
+                "an environment does not come back");
+}
+
+static void check_candidate(const char *source)
+{
+    choice read, again;
+    if (tuff__choice_parse(source, &read) != TUFF_OK)
+        return;
+    text canonical = {0};
+    tuff__choice_format(&read, &canonical);
+    require(tuff__choice_parse(tuff__text_get(&canonical), &again) == TUFF_OK && tuff__choice_equal(&read, &again),
+            "a candidate does not come back");
+    tuff__text_free(&canonical);
+}
+
+static void check_good(const tune_record *quick, const tune_record *slow, arena *texts)
+{
+    text first = {0}, second = {0}, third = {0};
+    tune_record again;
+    line_state state;
+    write_line(quick, &first);
+    write_line(slow, &second);
+    require(strcmp(tuff__text_get(&first), tuff__text_get(&second)) == 0, "the parsers read different records");
+    require(tuff__record_read(tuff__text_get(&first), first.length - 1, texts, &again, &state) == TUFF_OK &&
+                state == LINE_GOOD,
+            "a written record is refused");
+    write_line(&again, &third);
+    require(strcmp(tuff__text_get(&first), tuff__text_get(&third)) == 0, "writing twice gives different lines");
+    tuff__text_free(&first);
+    tuff__text_free(&second);
+    tuff__text_free(&third);
+}
+
+static void check_body(const text *plain)
+{
+    arena texts = {0};
+    text spaced = {0};
+    tune_record quick, slow;
+    /* A blank that JSON does not mind is none that the quick parser expects. */
+    tuff__text_add(&spaced, "{ ");
+    tuff__text_add_bytes(&spaced, plain->data + 1, plain->length - 1);
+    const line_state state = read_body(plain, &texts, &quick);
+    require(state == read_body(&spaced, &texts, &slow), "the parsers disagree");
+    if (state == LINE_GOOD)
+        check_good(&quick, &slow, &texts);
+    tuff__text_free(&spaced);
+    tuff__arena_free(&texts);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    text input = {0};
+    if (size == 0 || size > 8192)
+        return 0;
+    tuff__text_add_bytes(&input, (const char *)data, size);
+    if (data[0] == '{')
+        check_body(&input);
+    check_key(tuff__text_get(&input));
+    check_environment(tuff__text_get(&input));
+    check_candidate(tuff__text_get(&input));
+    tuff__text_free(&input);
+    return 0;
+}
