@@ -50,6 +50,14 @@ fault fault_of(const fault_device *self, const choice *what)
     return SOUND;
 }
 
+/* No single or double move leads from the default across the wall. */
+static double wall(const choice *what)
+{
+    const int group = tuff__choice_value(what, axes[0].of, axes[0].usual);
+    const int rows = tuff__choice_value(what, axes[1].of, axes[1].usual);
+    return group == 16 ? 3 : group < 16 && rows >= 8 ? 0.4 : 1;
+}
+
 uint64_t fault_time(const fault_device *self, const choice *what)
 {
     double sum = 0;
@@ -59,7 +67,8 @@ uint64_t fault_time(const fault_device *self, const choice *what)
     const double rough = 0.1 * tuff__dice_share(&from);
     const double faulty = fault_of(self, what) != SOUND && self->faulty_speed > 0 ? self->faulty_speed : 1;
     const double others = is_default(what) || self->others <= 0 ? 1 : self->others;
-    return (uint64_t)(1e6 * faulty * others * exp((0.12 * sum + rough) * (1 - self->flatness)));
+    const double walled = self->walled ? wall(what) : 1;
+    return (uint64_t)(1e6 * faulty * others * walled * exp((0.12 * sum + rough) * (1 - self->flatness)));
 }
 
 static verdict lower(void *state, const choice *what, lowering *out)

@@ -32,8 +32,9 @@ typedef struct fault_device {
     double others;       /* all but the default take so much of their time; 0: all of it */
     double scatter;      /* of times, one standard deviation */
     double flatness;     /* 0: times vary as the formula has it, 1: all take the same */
-    double drift;        /* by which the clock slows down with each sample */
-    int64_t step_at;     /* samples after which everything takes step_factor times as long; 0: never */
+    bool walled;     /* small groups of tall tiles take less than half, but the groups between do three times as long */
+    double drift;    /* by which the clock slows down with each sample */
+    int64_t step_at; /* samples after which everything takes step_factor times as long; 0: never */
     double step_factor;
     uint64_t compile_cost, deadline; /* nanoseconds */
     uint64_t budget;                 /* of the device's clock; 0: no end */

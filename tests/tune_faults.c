@@ -133,7 +133,7 @@ static void a_lost_device_leaves_an_answer(void **state)
             const search_result found =
                 run(&device, &(search_settings){.seed = seed, .patience = -1, .most_compiles = 100});
             assert_usable(&device, &found);
-            const bool is_lost = found.end == SEARCH_LOST || found.end == SEARCH_STOPPED;
+            const bool is_lost = found.end == (ends[i] == FAULT_LOSES ? SEARCH_LOST : SEARCH_STOPPED);
             assert_true(is_lost == device.is_down);
             assert_true(is_lost != found.is_final);
             assert_int_equal(reported.count, is_lost);
@@ -192,6 +192,18 @@ static void a_step_of_the_clock_is_noticed(void **state)
         discarded += found.counts.discarded > 0;
     }
     assert_in_range(discarded, 1, 250);
+}
+
+/* Everything takes longer from the first candidate on: it is seen, and candidates are not taken for slow ones. */
+static void a_slower_clock_hides_no_gain(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        fault_device device = {.seed = seed, .scatter = 0.01, .step_at = 9, .step_factor = 2.2};
+        const search_result found = run(&device, &(search_settings){.seed = seed, .most_compiles = 60, .patience = -1});
+        assert_true((double)fault_time(&device, &found.winner) < 0.9 * (double)fault_time(&device, &usual));
+        assert_true(found.is_final);
+    }
 }
 
 static void what_drifts_all_the_time_is_not_remembered(void **state)
@@ -283,6 +295,7 @@ int main(void)
         cmocka_unit_test(a_bad_default_ends_it),
         cmocka_unit_test(hangs_do_not_overrun_the_budget),
         cmocka_unit_test(a_step_of_the_clock_is_noticed),
+        cmocka_unit_test(a_slower_clock_hides_no_gain),
         cmocka_unit_test(what_drifts_all_the_time_is_not_remembered),
         cmocka_unit_test(times_beyond_the_roof_are_not_believed),
         cmocka_unit_test(it_can_be_interrupted_anywhere),

@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "base/file.h"
 #include "failing_memory.h"
 #include "faulty_files.h"
 #include "journal_fixture.h"
@@ -108,6 +109,34 @@ static void strange_entries_are_left_alone(void **state)
     assert_int_equal(utimes(scratch_path("inflight/x.1.2.tmp-1-2"), then), 0);
     assert_counts(recover(), 0, 0, 1, 0);
     assert_int_equal(count_files(), 6);
+}
+
+static file_operations real;
+static journal_owner late;
+static int reads;
+
+/* The owner goes on while its journal is read, and dies. */
+static ssize_t read_before_it_goes_on(int fd, void *data, size_t size, off_t offset)
+{
+    const ssize_t got = real.pread(fd, data, size, offset);
+    if (reads++ == 0)
+        craft("dead.1.2", &late, true, JOURNAL_FIRST_RUN);
+    return got;
+}
+
+static void the_last_word_of_the_dead_counts(void **state)
+{
+    (void)state;
+    tuff__journal_owner(&late);
+    late.start++;
+    craft("dead.1.2", &late, true, JOURNAL_IDLE);
+    real = tuff__file;
+    tuff__file.pread = read_before_it_goes_on;
+    reads = 0;
+    const journal_counts found = recover();
+    tuff__file = real;
+    assert_counts(found, 1, 0, 0, 0);
+    assert_int_equal(last.phase, JOURNAL_FIRST_RUN);
 }
 
 static tuff_status tell_board(const journal_strike *strike, void *state)
@@ -302,6 +331,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(damage_is_noticed),
         SCRATCH_TEST(strange_entries_are_left_alone),
+        SCRATCH_TEST(the_last_word_of_the_dead_counts),
         SCRATCH_TEST(racing_readers_lose_none),
         SCRATCH_TEST(a_visitor_may_fail),
         SCRATCH_TEST(where_nothing_can_be_written_there_is_no_journal),

@@ -113,7 +113,7 @@ static verdict note_compile(void *state, const contender *who)
     return inner.compile(state, who);
 }
 
-static answer search_space(int index, int compiles, int patience, uint64_t seed)
+static answer search_with(int index, const search_settings *settings, uint64_t seed)
 {
     const recording *of = &spaces.all[index];
     replay device;
@@ -121,15 +121,10 @@ static answer search_space(int index, int compiles, int patience, uint64_t seed)
     judge by = inner;
     by.compile = note_compile;
     best_tried = UINT64_MAX;
-    const search_settings settings = {.portfolio = spaces.portfolio[index],
-                                      .portfolio_count = SYNTHETIC_PORTFOLIO,
-                                      .patience = patience,
-                                      .most_compiles = compiles,
-                                      .seed = seed * 977 + (uint64_t)index};
     search *self;
     answer out;
-    assert_int_equal(tuff__search_begin(&by, &settings, &self), TUFF_OK);
-    assert_int_equal(tuff__search_step(self, compiles), TUFF_OK);
+    assert_int_equal(tuff__search_begin(&by, settings, &self), TUFF_OK);
+    assert_int_equal(tuff__search_step(self, 1 << 20), TUFF_OK);
     out.tried = tuff__search_progress(self).tried;
     assert_int_equal(tuff__search_finish(self, &out.result), TUFF_OK);
     tuff__search_end(self);
@@ -140,6 +135,17 @@ static answer search_space(int index, int compiles, int patience, uint64_t seed)
     out.regret = time / (double)best_tried - 1;
     out.slower = time > (double)median_of(of, &(choice){0});
     return out;
+}
+
+/* With the portfolio of the other devices. */
+static answer search_space(int index, int compiles, int patience, uint64_t seed)
+{
+    const search_settings settings = {.portfolio = spaces.portfolio[index],
+                                      .portfolio_count = SYNTHETIC_PORTFOLIO,
+                                      .patience = patience,
+                                      .most_compiles = compiles,
+                                      .seed = seed * 977 + (uint64_t)index};
+    return search_with(index, &settings, seed);
 }
 
 /* Shares of the best of the space, not of what was found: a search that ends early is not excused. */
@@ -212,6 +218,52 @@ static void noise_costs_little(void **state)
     free(regrets);
     assert_true(mean <= 0.005);
     assert_true(late <= 0.04);
+}
+
+/* The three best of a recording. */
+static void find_leaders(const recording *of, choice leaders[3])
+{
+    uint64_t after = 0;
+    for (int k = 0; k < 3; k++) {
+        const recorded_point *best = NULL;
+        for (int i = 0; i < of->count; i++)
+            if (of->points[i].median > after && (!best || of->points[i].median < best->median))
+                best = &of->points[i];
+        leaders[k] = best->what;
+        after = best->median;
+    }
+}
+
+/* Another driver, played by another device: its winner and two runners-up against the default are four compiles, and
+   whatever they are worth here, nothing is worse than the default. Then as seeds of a search of 16. */
+static void winners_from_elsewhere_are_raced_again(void **state)
+{
+    (void)state;
+    double raced = 0, seeded = 0;
+    for (int i = 0; i < SPACES; i++) {
+        const int other = i - i % SYNTHETIC_DEVICES + (i + 1) % SYNTHETIC_DEVICES;
+        choice leaders[3];
+        find_leaders(&spaces.all[other], leaders);
+        for (int seed = 0; seed < spaces.seeds; seed++) {
+            search_settings settings = {.cached = &leaders[0],
+                                        .portfolio = &leaders[1],
+                                        .portfolio_count = 2,
+                                        .no_climb = true,
+                                        .seed = (uint64_t)seed};
+            const answer race = search_with(i, &settings, (uint64_t)seed);
+            assert_true(race.tried <= 4);
+            assert_false(race.slower);
+            assert_true(race.result.is_final);
+            raced += race.share / SPACES / spaces.seeds;
+            settings =
+                (search_settings){.seeds = leaders, .seed_count = 3, .most_compiles = 16, .seed = (uint64_t)seed};
+            const answer found = search_with(i, &settings, (uint64_t)seed);
+            assert_false(found.slower);
+            seeded += found.share / SPACES / spaces.seeds;
+        }
+    }
+    print_message("another device's best: %.3f of the best after 4 compiles, %.3f after 16\n", raced, seeded);
+    assert_true(raced > 0.8 && seeded > 0.85);
 }
 
 static void one_seed_gives_one_search(void **state)
@@ -303,6 +355,7 @@ int main(void)
         cmocka_unit_test(thirty_two_compiles_find_95_percent),
         cmocka_unit_test(many_compiles_find_97_percent),
         cmocka_unit_test(noise_costs_little),
+        cmocka_unit_test(winners_from_elsewhere_are_raced_again),
         cmocka_unit_test(one_seed_gives_one_search),
         cmocka_unit_test(recordings_live_through_files),
         cmocka_unit_test(bad_recordings_are_refused),

@@ -247,6 +247,36 @@ static void equals_are_decided_by_where_they_come_from(void **state)
     assert_true(cases[0] > 30 && cases[1] > 30 && cases[2] > 30);
 }
 
+/* Twice as fast as the default, which is left behind after three rounds: 8 samples each before the race, one each to wake
+   up, 3 and 10 rounds, 9 to confirm. */
+static void a_clear_race_is_short(void **state)
+{
+    (void)state;
+    const choice portfolio = parse("matmul_register.tile_rows=8");
+    fault_device device = {.seed = 1, .flatness = 1, .others = 0.5};
+    while (!can_be_lowered(&device, &portfolio))
+        device.seed++;
+    const search_result found =
+        run(&device, &(search_settings){.portfolio = &portfolio, .portfolio_count = 1, .no_climb = true});
+    assert_string_equal(text_of(&found.winner), "matmul_register.tile_rows=8");
+    assert_int_equal(found.samples, 10);
+    assert_int_equal(found.counts.samples, 2 * 8 + 2 + 3 + 10 + 2 * 9);
+    assert_int_equal(found.counts.verified, 3);
+}
+
+/* A valley that no neighbour of the default leads to is found by the random points. */
+static void random_points_cross_walls(void **state)
+{
+    (void)state;
+    int crossed = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        fault_device device = {.seed = seed, .walled = true};
+        const search_result found = run(&device, &(search_settings){.seed = seed, .most_compiles = 80, .patience = -1});
+        crossed += tuff__choice_value(&found.winner, TUNABLE_matmul_register_local_size, 64) < 16;
+    }
+    assert_true(crossed >= 38);
+}
+
 /* Runners-up follow the winner, by time; neither it nor the default is among them. */
 static void runners_up_are_the_next(void **state)
 {
@@ -377,6 +407,8 @@ int main(void)
         cmocka_unit_test(searches_stop_when_it_is_time),
         cmocka_unit_test(noise_does_not_replace_the_default),
         cmocka_unit_test(equals_are_decided_by_where_they_come_from),
+        cmocka_unit_test(a_clear_race_is_short),
+        cmocka_unit_test(random_points_cross_walls),
         cmocka_unit_test(runners_up_are_the_next),
         cmocka_unit_test(a_search_can_be_resumed),
         cmocka_unit_test(a_search_goes_on_behind_a_race),
