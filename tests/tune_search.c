@@ -247,8 +247,8 @@ static void equals_are_decided_by_where_they_come_from(void **state)
     assert_true(cases[0] > 30 && cases[1] > 30 && cases[2] > 30);
 }
 
-/* Twice as fast as the default, which is left behind after three rounds: 8 samples each before the race, one each to wake
-   up, 3 and 10 rounds, 9 to confirm. */
+/* Twice as fast as the default, which is left behind after three rounds: 8 samples each before the race, one each to
+   wake up, 3 and 10 rounds, 9 to confirm. */
 static void a_clear_race_is_short(void **state)
 {
     (void)state;
