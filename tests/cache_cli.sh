@@ -314,7 +314,18 @@ expect 1 "others than its owner" "$tuff" cache list
 expect 2 "others than its owner" "$tuff" cache retune --all
 cmp -s aside "$file" || fail "a file that others may write was changed"
 chmod 600 "$file"
+rm -f "$file.lock" && mkdir "$file.lock"
+expect 2 "$file.lock" "$tuff" cache pin "$key" "$rows=4"
+expect 2 "$file.lock" "$tuff" cache retune "$key"
+cmp -s aside "$file" || fail "a store without its lock was changed"
+rmdir "$file.lock"
 expect 0 "2 win" "$tuff" cache list
+chmod 777 cache/tune/v1
+expect 2 "others than its owner could write to" "$tuff" cache list
+chmod 700 cache/tune/v1
+mv cache/tune/v1 cache/tune/real && ln -s real cache/tune/v1
+expect 2 "is not a folder" "$tuff" cache list
+rm cache/tune/v1 && mv cache/tune/real cache/tune/v1
 chmod 777 cache
 expect 2 "others than its owner could write to" "$tuff" cache list
 chmod 700 cache
@@ -332,6 +343,21 @@ else
     expect 0 "2 win" "$tuff" cache list
     chmod 700 cache/tune/v1
 fi
+
+# Eight at once into an empty cache: all is there, and no line is hurt.
+for i in 1 2 3 4 5 6 7 8; do
+    rm -rf cache
+    add win gfx1100 24.3 ${i}00 "$rows=$i" >/dev/null
+    "$tuff" cache export "file$i" >out || fail "export"
+done
+rm -rf cache
+for i in 1 2 3 4 5 6 7 8; do
+    "$tuff" cache import "file$i" >"import$i" 2>&1 &
+done
+wait
+expect 0 "8 win" "$tuff" cache list
+expect 0 "damaged 0" "$tuff" cache verify
+fresh
 
 # A disk that is full, played by a limit on the size of files: what was there stays.
 for verb in "pin $key $rows=4" "retune $near" "prune --older 90d" "export full"; do
