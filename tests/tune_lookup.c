@@ -217,6 +217,42 @@ static void seeds_are_no_answers(void **state)
     end(&now);
 }
 
+/* With a manifest nothing else counts, and what it does not say is a deviation. */
+static void a_manifest_is_the_last_word(void **state)
+{
+    (void)state;
+    scene now;
+    begin(&now);
+    char op[TUNE_KEY_SIZE];
+    (void)tuff__key_text(&fixture_product, op);
+    put_win(now.ours, &fixture_board, &fixture_product, ROWS(8));
+    put(now.shipped, &fixture_board, record_of(RECORD_PIN, &fixture_board, op, ROWS(5)));
+    tune_environment other = fixture_board;
+    snprintf(other.driver, sizeof other.driver, "AMD-APP 23.0");
+    tune_question question = {.key = &now.key,
+                              .environment = &fixture_board,
+                              .manifest = now.shipped,
+                              .override_candidate = ROWS(4),
+                              .stores = (const tune_store *const[]){now.ours},
+                              .store_count = 1,
+                              .is_usable = is_choice};
+    tuff__tune_lookup(&question, &now.answer);
+    assert_int_equal(now.answer.tier, TIER_OVERRIDE);
+    assert_false(now.answer.deviates);
+    assert_string_equal(now.answer.candidate, ROWS(5));
+    question.environment = &other;
+    tuff__tune_lookup(&question, &now.answer);
+    assert_true(now.answer.deviates);
+    assert_string_equal(now.answer.candidate, "");
+    assert_non_null(strstr(now.answer.why[TIER_OVERRIDE], "does not have the key"));
+    question.environment = &fixture_board;
+    put(now.shipped, &fixture_board, record_of(RECORD_PIN, &fixture_board, op, "gone.tile=5"));
+    tuff__tune_lookup(&question, &now.answer);
+    assert_true(now.answer.deviates);
+    assert_non_null(strstr(now.answer.why[TIER_OVERRIDE], "no tunable is called 'gone.tile'"));
+    end(&now);
+}
+
 static void the_default_is_no_seed(void **state)
 {
     (void)state;
@@ -422,6 +458,7 @@ int main(void)
         TEST(the_default_is_always_there),
         TEST(what_may_not_run_is_passed_over),
         TEST(seeds_are_no_answers),
+        TEST(a_manifest_is_the_last_word),
         TEST(the_default_is_no_seed),
         TEST(near_keys_must_fit),
         TEST(the_best_seeds_are_kept),

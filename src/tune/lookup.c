@@ -217,6 +217,23 @@ static bool ask_override(lookup *self)
     return true;
 }
 
+/* The manifest's word is the last: where it has none, or none that can be used, the default must not pass for it. */
+static void ask_manifest(lookup *self)
+{
+    const tune_record *pin = tuff__store_pin(self->of->manifest, self->environment, self->key);
+    if (pin && (!self->of->is_usable || self->of->is_usable(pin->candidate, self->of->state))) {
+        serve(self, TIER_OVERRIDE, pin->candidate, pin);
+        SAY(self, TIER_OVERRIDE, "locked by the manifest");
+        return;
+    }
+    self->out->tier = TIER_OVERRIDE;
+    self->out->deviates = true;
+    if (pin)
+        SAY(self, TIER_OVERRIDE, "the manifest's candidate cannot be used: %.190s", tuff_error());
+    else
+        SAY(self, TIER_OVERRIDE, "the manifest does not have the key in this environment");
+}
+
 static bool ask_same(lookup *self)
 {
     char why[BARRED_SIZE];
@@ -321,6 +338,10 @@ void tuff__tune_lookup(const tune_question *question, tune_answer *out)
     lookup self = {.of = question, .out = out, .key = tuff__key_hash(question->key)};
     self.environment = tuff__hash_text(environment);
     *out = (tune_answer){.tier = TIER_DEFAULT, .candidate = ""};
+    if (question->manifest) {
+        ask_manifest(&self);
+        return;
+    }
     if (ask_override(&self) || ask_same(&self))
         return;
     weigh_all(&self);

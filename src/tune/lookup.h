@@ -32,6 +32,7 @@ typedef struct tune_question {
     const tune_key *key;
     const tune_environment *environment;
     const char *generator;           /* of today's kernels; NULL: whatever */
+    const tune_store *manifest;      /* of tuff cache export --lock: nothing else is asked; NULL: none */
     const char *override_candidate;  /* NULL: none */
     const tune_store *const *stores; /* what an earlier one knows, wins: ours, then shipped ones */
     int store_count;
@@ -45,6 +46,7 @@ enum { TUNE_SEEDS = 8, TUNE_REASON_SIZE = 256 };
 
 typedef struct tune_answer {
     tune_tier tier;                /* the first that has something */
+    bool deviates;                 /* the manifest does not say what the key runs with: why[TIER_OVERRIDE] */
     const char *candidate;         /* to run with at once: "" (the default) below T3. The question's or a store's */
     const tune_record *record;     /* that it, or the best seed, comes from; NULL where none does */
     const char *seeds[TUNE_SEEDS]; /* for a search, best first, portfolio included; none twice, never "" */
