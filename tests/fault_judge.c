@@ -99,10 +99,34 @@ static verdict say(verdict what)
     return what;
 }
 
+static void expect(void *state, const contender *who)
+{
+    fault_device *self = state;
+    if (who->slot < 0 || who->slot >= SEARCH_SLOTS || self->is_live[who->slot] || self->is_expected[who->slot]) {
+        self->broken++;
+        return;
+    }
+    self->is_expected[who->slot] = true;
+    self->live[who->slot] = who->what;
+    self->expected++;
+    self->expected_most = self->expected > self->expected_most ? self->expected : self->expected_most;
+}
+
+/* Of what was expected in a slot, or could have been. */
+static bool is_its_turn(fault_device *self, const contender *who)
+{
+    if (who->slot < 0 || who->slot >= SEARCH_SLOTS || self->is_live[who->slot] || self->is_down)
+        return false;
+    const bool was_expected = self->is_expected[who->slot];
+    self->is_expected[who->slot] = false;
+    self->expected -= was_expected;
+    return !was_expected || tuff__choice_equal(&self->live[who->slot], &who->what);
+}
+
 static verdict compile(void *state, const contender *who)
 {
     fault_device *self = state;
-    if (who->slot < 0 || who->slot >= SEARCH_SLOTS || self->is_live[who->slot] || self->is_down)
+    if (!is_its_turn(self, who))
         return broken(self);
     self->clock += self->compile_cost;
     self->compiled++;
@@ -247,12 +271,13 @@ static verdict verify(void *state, const contender *who, bool thorough)
 static void release(void *state, const contender *who)
 {
     fault_device *self = state;
-    if (who->slot < 0 || who->slot >= SEARCH_SLOTS || !self->is_live[who->slot]) {
+    if (who->slot < 0 || who->slot >= SEARCH_SLOTS || (!self->is_live[who->slot] && !self->is_expected[who->slot])) {
         self->broken++;
         return;
     }
-    self->is_live[who->slot] = false;
-    self->live_count--;
+    self->expected -= self->is_expected[who->slot];
+    self->live_count -= self->is_live[who->slot];
+    self->is_expected[who->slot] = self->is_live[who->slot] = false;
 }
 
 static bool is_over(void *state)
@@ -267,6 +292,7 @@ judge fault_begin(fault_device *self)
     return (judge){.state = self,
                    .lower = lower,
                    .compile = compile,
+                   .expect = expect,
                    .sample = sample,
                    .verify = verify,
                    .release = release,

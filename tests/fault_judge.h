@@ -47,7 +47,8 @@ typedef struct fault_device {
     int compiled, hangs, broken;
     bool is_down;
     choice live[SEARCH_SLOTS];
-    bool is_live[SEARCH_SLOTS];
+    bool is_live[SEARCH_SLOTS], is_expected[SEARCH_SLOTS];
+    int expected, expected_most; /* and not compiled yet */
     int live_count, live_most;
     int runs;
     dice random;

@@ -157,7 +157,12 @@ static void reject(void *user, const choice *what, verdict why)
 
 static void tune_key(tuner *self, int key, double killers)
 {
-    const judge by = {self, guarded_lower, guarded_compile, guarded_sample, guarded_verify, guarded_release, NULL};
+    const judge by = {.state = self,
+                      .lower = guarded_lower,
+                      .compile = guarded_compile,
+                      .sample = guarded_sample,
+                      .verify = guarded_verify,
+                      .release = guarded_release};
     search *of;
     search_result found;
     self->device = (fault_device){.seed = (uint64_t)key + 1, .scatter = 0.01};

@@ -137,6 +137,9 @@ static answer search_with(int index, const search_settings *settings, uint64_t s
     return out;
 }
 
+/* How many candidates searches expect. */
+static int ahead;
+
 /* With the portfolio of the other devices. */
 static answer search_space(int index, int compiles, int patience, uint64_t seed)
 {
@@ -144,6 +147,7 @@ static answer search_space(int index, int compiles, int patience, uint64_t seed)
                                       .portfolio_count = SYNTHETIC_PORTFOLIO,
                                       .patience = patience,
                                       .most_compiles = compiles,
+                                      .ahead = ahead,
                                       .seed = seed * 977 + (uint64_t)index};
     return search_with(index, &settings, seed);
 }
@@ -180,6 +184,16 @@ static void thirty_two_compiles_find_95_percent(void **state)
 {
     (void)state;
     check_compiles(32, 0.95, 0);
+}
+
+/* Picks that do not know yet what the latest ones are worth are hardly worse. */
+static void candidates_compiled_ahead_cost_little(void **state)
+{
+    (void)state;
+    ahead = 3;
+    check_compiles(32, 0.95, 0);
+    check_compiles(128, 0.97, 0);
+    ahead = 0;
 }
 
 static void many_compiles_find_97_percent(void **state)
@@ -354,6 +368,7 @@ int main(void)
         cmocka_unit_test(eight_compiles_find_92_percent),
         cmocka_unit_test(thirty_two_compiles_find_95_percent),
         cmocka_unit_test(many_compiles_find_97_percent),
+        cmocka_unit_test(candidates_compiled_ahead_cost_little),
         cmocka_unit_test(noise_costs_little),
         cmocka_unit_test(winners_from_elsewhere_are_raced_again),
         cmocka_unit_test(one_seed_gives_one_search),

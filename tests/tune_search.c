@@ -51,7 +51,7 @@ static search_result run(fault_device *device, const search_settings *settings)
     assert_int_equal(tuff__search_finish(self, &out), TUFF_OK);
     tuff__search_end(self);
     assert_int_equal(device->broken, 0);
-    assert_int_equal(device->live_count, 0);
+    assert_int_equal(device->live_count + device->expected, 0);
     return out;
 }
 
@@ -324,6 +324,41 @@ static void a_search_can_be_resumed(void **state)
     }
 }
 
+/* Candidates are announced before they are compiled, as many as was asked for; each is compiled, or let go. */
+static void candidates_can_be_expected(void **state)
+{
+    (void)state;
+    const choice portfolio[] = {parse("matmul_register.tile_rows=8"), parse("matmul_register.tile_rows=6")};
+    for (int ahead = 0; ahead <= SEARCH_AHEAD + 2; ahead++)
+        for (uint64_t seed = 1; seed <= 20; seed++) {
+            fault_device device = {.seed = seed, .scatter = 0.01};
+            device.share[FAULT_WRONG] = device.share[FAULT_COMPILE] = 0.1;
+            const search_settings settings = {.portfolio = portfolio,
+                                              .portfolio_count = 2,
+                                              .seed = seed,
+                                              .ahead = ahead,
+                                              .patience = -1,
+                                              .most_compiles = seed % 2 ? 0 : 40};
+            const judge by = fault_begin(&device);
+            search *self = begin(&by, &settings);
+            search_result found;
+            assert_int_equal(tuff__search_prime(self), TUFF_OK);
+            const int primed = tuff__search_progress(self).tried;
+            assert_true(primed <= 3 && tuff__search_progress(self).stage <= SEARCH_PORTFOLIO);
+            assert_int_equal(tuff__search_step(self, 40 - primed), TUFF_OK);
+            assert_int_equal(tuff__search_progress(self).tried, 40);
+            assert_int_equal(tuff__search_progress(self).end, seed % 2 ? SEARCH_GOES_ON : SEARCH_COMPILES);
+            assert_int_equal(device.compiled, 40);
+            assert_int_equal(tuff__search_finish(self, &found), TUFF_OK);
+            assert_true(found.is_final);
+            tuff__search_end(self);
+            /* The next to try is among them until it is compiled. */
+            const int most = ahead < SEARCH_AHEAD ? ahead : SEARCH_AHEAD;
+            assert_int_equal(device.expected_most, most ? most + 1 : 0);
+            assert_int_equal(device.broken + device.live_count + device.expected, 0);
+        }
+}
+
 /* A race in between does not end a search, and a later race is of all that was found until then. */
 static void a_search_goes_on_behind_a_race(void **state)
 {
@@ -355,7 +390,7 @@ static void a_callback_can_stop_it(void **state)
         seen.stop_at = stop;
         fault_device device = {.seed = 5, .scatter = 0.01};
         const judge by = fault_begin(&device);
-        search *self = begin(&by, &(search_settings){.progress = note, .patience = -1});
+        search *self = begin(&by, &(search_settings){.progress = note, .patience = -1, .ahead = stop % 4});
         assert_int_equal(tuff__search_step(self, 100), TUFF_OK);
         assert_int_equal(seen.count, stop);
         assert_int_equal(device.compiled, stop);
@@ -378,7 +413,8 @@ static void without_memory_there_is_still_an_answer(void **state)
         fault_device device = {.seed = 5};
         const judge by = fault_begin(&device);
         const choice portfolio[] = {parse("matmul_register.tile_rows=8")};
-        const search_settings settings = {.portfolio = portfolio, .portfolio_count = 1, .most_compiles = 60};
+        const search_settings settings = {
+            .portfolio = portfolio, .portfolio_count = 1, .most_compiles = 60, .ahead = 3};
         search_result found = {0};
         search *self;
         failing_memory_begin(failing, failing % 2);
@@ -411,6 +447,7 @@ int main(void)
         cmocka_unit_test(random_points_cross_walls),
         cmocka_unit_test(runners_up_are_the_next),
         cmocka_unit_test(a_search_can_be_resumed),
+        cmocka_unit_test(candidates_can_be_expected),
         cmocka_unit_test(a_search_goes_on_behind_a_race),
         cmocka_unit_test(a_callback_can_stop_it),
         cmocka_unit_test(without_memory_there_is_still_an_answer),

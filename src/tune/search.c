@@ -71,9 +71,10 @@ void tuff__search_release(search *self, trial *of)
     self->by.release(self->by.state, &of->who);
     self->slots[of->who.slot] = -1;
     of->who.slot = -1;
+    of->compiled = false;
 }
 
-/* A slot: a free one, or that of the slowest trial but the default and the best. */
+/* A slot: a free one, or that of the slowest of those that were tried, but the default and the best. */
 static int take_slot(search *self)
 {
     trial *slowest = NULL;
@@ -81,7 +82,7 @@ static int take_slot(search *self)
         if (self->slots[i] < 0)
             return i;
         trial *one = &self->trials[self->slots[i]];
-        if (self->slots[i] != 0 && self->slots[i] != self->best &&
+        if (self->slots[i] != 0 && self->slots[i] != self->best && self->slots[i] < self->tried &&
             (!slowest || one->nanoseconds > slowest->nanoseconds))
             slowest = one;
     }
@@ -91,21 +92,35 @@ static int take_slot(search *self)
     return slot;
 }
 
+static void give_slot(search *self, trial *of)
+{
+    if (of->who.slot < 0) {
+        of->who.slot = take_slot(self);
+        self->slots[of->who.slot] = (int)(of - self->trials);
+    }
+}
+
 bool tuff__search_compile(search *self, trial *of)
 {
-    if (of->who.slot >= 0)
+    if (of->compiled)
         return true;
     if (tuff__search_is_over(self))
         return false;
-    of->who.slot = take_slot(self);
+    give_slot(self, of);
     self->counts.compiled++;
-    if (tuff__search_accept(self, &of->who.what, self->by.compile(self->by.state, &of->who))) {
-        self->slots[of->who.slot] = (int)(of - self->trials);
-        return true;
+    of->compiled = tuff__search_accept(self, &of->who.what, self->by.compile(self->by.state, &of->who));
+    of->rejected = !of->compiled;
+    if (!of->compiled) {
+        self->slots[of->who.slot] = -1;
+        of->who.slot = -1;
     }
-    of->who.slot = -1;
+    return of->compiled;
+}
+
+static void drop(search *self, trial *of)
+{
     of->rejected = true;
-    return false;
+    tuff__search_release(self, of);
 }
 
 bool tuff__search_verify(search *self, trial *of, bool thorough)
@@ -117,7 +132,8 @@ bool tuff__search_verify(search *self, trial *of, bool thorough)
     self->counts.verified++;
     const verdict found = self->by.verify(self->by.state, &of->who, thorough);
     of->verified = tuff__search_accept(self, &of->who.what, found);
-    of->rejected = !of->verified;
+    if (!of->verified)
+        drop(self, of);
     return of->verified;
 }
 
@@ -141,8 +157,10 @@ bool tuff__search_sample(search *self, trial *of, int count, uint64_t limit, uin
         if (found == VERDICT_GOOD && !are_believable(self, times, count))
             found = VERDICT_TIMER;
     }
-    of->rejected = !tuff__search_accept(self, &of->who.what, found);
-    return !of->rejected;
+    const bool is_good = tuff__search_accept(self, &of->who.what, found);
+    if (!is_good)
+        drop(self, of);
+    return is_good;
 }
 
 int tuff__search_least(const search *self, int without)
@@ -184,7 +202,7 @@ static void note_best(search *self, int index)
     const bool is_better = self->best < 0 || time < self->trials[self->best].nanoseconds;
     if (is_better) {
         self->best = index;
-        self->last_move = self->picked_move;
+        self->last_move = self->trials[index].move;
         self->near_roofline = 0;
     }
     self->since_gain++;
@@ -199,12 +217,11 @@ static bool is_least(const search *self, const trial *of)
     return self->best < 0 || of->nanoseconds < self->trials[self->best].nanoseconds;
 }
 
-/* Compiles, times and verifies the last trial. */
-static void try_last(search *self)
+/* Compiles, times and verifies the first trial that waits. */
+static void try_next(search *self)
 {
-    const int index = self->trial_count - 1;
+    const int index = self->tried++;
     trial *of = &self->trials[index];
-    self->tried++;
     self->paced++;
     bool good = tuff__search_compile(self, of) && time_trial(self, of);
     /* Of the default, too: all others are compared with it. */
@@ -225,7 +242,6 @@ static void lose_best(search *self)
 {
     if (self->best == 0 && !self->end)
         self->end = SEARCH_UNUSABLE;
-    tuff__search_release(self, &self->trials[self->best]);
     self->best = 0;
     self->gained = self->trials[0].nanoseconds;
 }
@@ -269,6 +285,14 @@ static void look_at_roofline(search *self)
     }
 }
 
+/* Whether the next candidate is one of the list; where none waits, whether it may be. */
+static bool is_priming(const search *self)
+{
+    if (self->tried < self->trial_count)
+        return self->trials[self->tried].listed >= 0;
+    return !self->is_dry && self->next_listed < self->listed_count;
+}
+
 static void stop_if_due(search *self)
 {
     const search_settings *by = &self->settings;
@@ -277,31 +301,57 @@ static void stop_if_due(search *self)
         look_at_roofline(self);
     if (!self->end && by->most_compiles && self->tried >= by->most_compiles)
         self->end = SEARCH_COMPILES;
-    if (!self->end && !tuff__search_is_listed(self) && patience > 0 && self->since_gain >= patience)
+    if (!self->end && !is_priming(self) && patience > 0 && self->since_gain >= patience)
         self->end = SEARCH_PATIENCE;
     const search_progress now = tuff__search_progress(self);
     if (by->progress && !by->progress(by->user, &now) && !self->end)
         self->end = SEARCH_STOPPED;
 }
 
+/* Picks one more. */
+static bool queue_pick(search *self)
+{
+    trial next;
+    const int most = self->settings.most_compiles;
+    if (self->is_dry || (most && self->trial_count >= most) || !tuff__search_pick(self, &next))
+        return false;
+    if (!GROW(self->trials, self->trial_count, self->trial_capacity)) {
+        tuff__search_fail(self, TUFF_E_OOM_HOST);
+        return false;
+    }
+    self->trials[self->trial_count++] = next;
+    return true;
+}
+
+/* The next to try, and those expected behind it. Nothing is behind a default that was not tried. */
+static void fill_queue(search *self)
+{
+    const int wanted = self->settings.ahead < SEARCH_AHEAD ? self->settings.ahead : SEARCH_AHEAD;
+    while (!self->end && self->trial_count - self->tried <= (self->tried ? wanted : 0)) {
+        if (!queue_pick(self)) {
+            self->is_dry = true;
+            return;
+        }
+        trial *of = &self->trials[self->trial_count - 1];
+        if (self->trial_count - self->tried > 1 && self->by.expect) {
+            give_slot(self, of);
+            self->by.expect(self->by.state, &of->who);
+        }
+    }
+}
+
 static void advance(search *self)
 {
     if (self->paced >= PACE_INTERVAL)
         update_pace(self);
-    trial next;
-    if (self->end || !tuff__search_pick(self, &next)) {
-        if (!self->end)
-            self->end = SEARCH_EXHAUSTED;
+    fill_queue(self);
+    if (!self->end && self->tried == self->trial_count)
+        self->end = SEARCH_EXHAUSTED;
+    if (self->end)
         return;
-    }
-    if (!GROW(self->trials, self->trial_count, self->trial_capacity)) {
-        tuff__search_fail(self, TUFF_E_OOM_HOST);
-        return;
-    }
-    self->trials[self->trial_count++] = next;
-    try_last(self);
+    try_next(self);
     /* Patience is the climb's. */
-    if (tuff__search_is_listed(self))
+    if (is_priming(self))
         self->since_gain = 0;
     stop_if_due(self);
 }
@@ -322,20 +372,21 @@ tuff_status tuff__search_step(search *self, int compiles)
 
 tuff_status tuff__search_prime(search *self)
 {
-    while (!self->end && tuff__search_is_listed(self))
+    /* What is left of the list may be nothing that can be lowered. */
+    for (fill_queue(self); !self->end && is_priming(self); fill_queue(self))
         advance(self);
     return status_of(self);
 }
 
+/* Of what was tried last. */
 static search_stage stage_of(const search *self)
 {
-    if (self->next_listed <= 1)
-        return SEARCH_DEFAULT;
-    if (self->next_listed <= self->first_portfolio)
-        return SEARCH_CACHED;
-    if (self->next_listed <= self->first_seed)
-        return SEARCH_PORTFOLIO;
-    return self->next_listed < self->listed_count || self->settings.no_climb ? SEARCH_SEEDS : SEARCH_CLIMB;
+    const int listed = self->tried ? self->trials[self->tried - 1].listed : 0;
+    if (listed < 0)
+        return SEARCH_CLIMB;
+    if (listed < self->first_portfolio)
+        return listed ? SEARCH_CACHED : SEARCH_DEFAULT;
+    return listed < self->first_seed ? SEARCH_PORTFOLIO : SEARCH_SEEDS;
 }
 
 search_progress tuff__search_progress(const search *self)
@@ -388,7 +439,7 @@ tuff_status tuff__search_begin(const judge *by, const search_settings *settings,
         return TUFF_E_OOM_HOST;
     *self = (search){.by = *by, .settings = *settings, .random = {settings->seed}, .best = -1, .pace = 1};
     self->gained = UINT64_MAX;
-    self->last_move = self->picked_move = -1;
+    self->last_move = -1;
     for (int i = 0; i < SEARCH_SLOTS; i++)
         self->slots[i] = -1;
     for (int i = 0; i < FRONTIERS; i++)

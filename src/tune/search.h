@@ -40,14 +40,14 @@ typedef struct lowering {
     choice consulted;     /* the tunables that were asked for, with the values they have by default */
 } lowering;
 
-enum { SEARCH_SLOTS = 16 };
+enum { SEARCH_SLOTS = 16, SEARCH_AHEAD = 6 };
 
 /* A candidate as the judge sees it. */
 typedef struct contender {
     choice what;
     uint64_t program;
     uint32_t group_items;
-    int slot; /* 0 to SEARCH_SLOTS - 1, its own from compile to release: the place of what the judge compiled */
+    int slot; /* 0 to SEARCH_SLOTS - 1, its own from expect or compile to release: the place of what was compiled */
 } contender;
 
 /* All calls come from the thread that steps the search. A verdict other than GOOD is explained by tuff_error(). After
@@ -57,6 +57,8 @@ typedef struct judge {
     verdict (*lower)(void *state, const choice *what, lowering *out);
     /* What is compiled here is kept until release; where it fails there is no release. */
     verdict (*compile)(void *state, const contender *who);
+    /* May be NULL. Who will be compiled soon, in its slot: another thread may begin. compile follows, or release. */
+    void (*expect)(void *state, const contender *who);
     /* count times of one run each. limit, where not 0: beyond it a run need not be finished, SLOW will do. */
     verdict (*sample)(void *state, const contender *who, int count, uint64_t limit, uint64_t *nanoseconds);
     /* Compares results with the baseline's; of the default: those with the host's. thorough: other shapes too, once
@@ -105,6 +107,7 @@ typedef struct search_settings {
     int portfolio_count, seed_count;
     const choice *cached; /* the winner of an earlier run, or NULL; borrowed like those */
     bool no_climb;        /* only what is listed */
+    int ahead;            /* candidates that are expected beyond the one that is tried, at most SEARCH_AHEAD */
     int patience;      /* candidates in a row without a gain of 1 % that end the climb; 0: 16, negative: any number */
     int most_compiles; /* 0: any number */
     uint64_t roofline; /* nanoseconds that the device would need at its peak; 0: not known */

@@ -11,13 +11,14 @@ enum { FULL_SAMPLES = 8 };
 /* Where a candidate comes from decides between equals: the less, the better. */
 enum { RANK_CACHED, RANK_DEFAULT, RANK_PORTFOLIO, RANK_FOUND = 1 << 20 };
 
-/* A candidate that was timed. */
+/* A candidate that was picked, and, unless it still waits, tried. */
 typedef struct trial {
-    contender who;        /* slot is -1 while it is not compiled */
+    contender who;        /* slot is -1 while it is neither expected nor compiled */
     uint64_t nanoseconds; /* the median, at the pace of the clocks at the beginning */
     int samples;          /* fewer than FULL_SAMPLES: it was cut */
     int rank;
-    bool verified, rejected;
+    int listed, move; /* its place in the list, and the single move that led to it; -1: none */
+    bool compiled, verified, rejected;
 } trial;
 
 /* A choice that was lowered, and its program; 0: refused. */
@@ -50,14 +51,14 @@ struct search {
     seen_choice *seen;
     int seen_count, seen_capacity;
     uint64_t swept; /* points of a small space that were looked at in order */
-    trial *trials;  /* the first is the default */
+    trial *trials;  /* the first is the default; those behind `tried` wait */
     int trial_count, trial_capacity;
+    bool is_dry;             /* nothing is left to pick */
     int slots[SEARCH_SLOTS]; /* trials, -1: free */
     int best;                /* a trial, -1: none yet */
     frontier frontiers[FRONTIERS];
     int turn;        /* of picks */
     int last_move;   /* which single move made the best one, -1: none */
-    int picked_move; /* which single move made the latest pick, -1: none */
     double pace;     /* clocks now against the beginning: 1.1 is 10 % slower */
     int paced;       /* candidates since that was measured */
     uint64_t gained; /* nanoseconds of the best when it last became 1 % better */
@@ -76,8 +77,6 @@ void tuff__search_fail(search *self, tuff_status status);
 
 /* The next candidate that was not tried, lowered; false where there is none or the search has ended. */
 bool tuff__search_pick(search *self, trial *out);
-/* Whether the next pick is one of the listed. */
-bool tuff__search_is_listed(const search *self);
 
 /* Compiles a trial that is not, into a slot of its own. */
 bool tuff__search_compile(search *self, trial *of);

@@ -1,6 +1,4 @@
 /* Which candidate a search tries next. */
-#include <assert.h>
-
 #include "tune/search_parts.h"
 
 /* Parts of a hundred of the climb's picks that are random points: neighbours alone get stuck. */
@@ -71,20 +69,15 @@ static novelty lower(search *self, const choice *what, trial *out, uint64_t *pro
     (void)tuff__space_take(&self->space, &made.consulted);
     if (!remember(self, hash, *program))
         return NO_ANSWER;
-    *out = (trial){.who = {*what, *program, made.group_items, -1}, .rank = RANK_FOUND};
+    *out = (trial){.who = {*what, *program, made.group_items, -1}, .rank = RANK_FOUND, .listed = -1, .move = -1};
     trim(&out->who.what, &made.consulted);
     return known ? KNOWN_PROGRAM : NEW_PROGRAM;
-}
-
-bool tuff__search_is_listed(const search *self)
-{
-    return self->next_listed < self->listed_count;
 }
 
 /* The next of the list; what cannot be lowered as it is may fit the space. */
 static bool pick_listed(search *self, trial *out)
 {
-    while (tuff__search_is_listed(self) && !self->end) {
+    while (self->next_listed < self->listed_count && !self->end) {
         const int index = self->next_listed++;
         choice what = self->listed[index];
         uint64_t program;
@@ -94,6 +87,7 @@ static bool pick_listed(search *self, trial *out)
             found = lower(self, &what, out, &program);
         }
         out->rank = self->ranks[index];
+        out->listed = index;
         if (found == NEW_PROGRAM)
             return true;
         /* Without its default a search has nothing to begin with. */
@@ -186,7 +180,7 @@ static bool pick_step(search *self, frontier *of, int end, trial *out)
         const step by = of->steps[of->next++];
         const trial centre = self->trials[of->centre];
         if (take_step(self, &centre, by, out) == NEW_PROGRAM) {
-            self->picked_move = by.second < 0 ? by.first : -1;
+            out->move = by.second < 0 ? by.first : -1;
             return true;
         }
     }
@@ -238,12 +232,10 @@ static bool pick_rest(search *self, trial *out)
 
 bool tuff__search_pick(search *self, trial *out)
 {
-    self->picked_move = -1;
-    if (tuff__search_is_listed(self) && pick_listed(self, out))
+    if (pick_listed(self, out))
         return true;
-    if (self->end || self->settings.no_climb)
+    if (self->end || self->settings.no_climb || self->best < 0)
         return false;
-    assert(self->best >= 0);
     if (tuff__dice_below(&self->random, 100) < RANDOM_PERCENT && pick_random(self, RANDOM_DRAWS, out))
         return true;
     return pick_near(self, out) || pick_rest(self, out);

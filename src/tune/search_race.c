@@ -85,7 +85,7 @@ static bool line_up(search *self, race *of)
 static bool run_once(search *self, racer *one, bool counts)
 {
     uint64_t time;
-    one->is_in = one->of->who.slot >= 0 && tuff__search_sample(self, one->of, 1, 0, &time);
+    one->is_in = one->of->compiled && tuff__search_sample(self, one->of, 1, 0, &time);
     if (!one->is_in || !counts)
         return one->is_in;
     one->times[one->count++] = time;
