@@ -6,9 +6,9 @@
 #include "base/alloc.h"
 
 static const double minor_share = 0.005, recent_share = 0.2;
-/* Of a race: runs of the winner, its rivals and the default; the least that a measured run takes, since short ones are
-   repeated; what comes on top. */
-enum { RACE_RUNS = 180, LEAST_RUN = 200000, RACE_OVERHEAD = 20000000 };
+/* Of a race: runs of the winner, its rivals and the default, in all; where there is one rival at most; the least that a
+   measured run takes, since short ones are repeated; what comes on top. */
+enum { RACE_RUNS = 180, MINOR_RACE_RUNS = 60, LEAST_RUN = 200000, RACE_OVERHEAD = 20000000 };
 
 typedef struct budget_key {
     double weight; /* calls x the default's time */
@@ -108,10 +108,11 @@ int tuff__budget_next(const tune_budget *self)
     return best;
 }
 
-static double estimate(const budget_key *of)
+static double estimate(const tune_budget *self, int key)
 {
+    const budget_key *of = key_of(self, key);
     const double run = (double)(of->best_nanoseconds > LEAST_RUN ? of->best_nanoseconds : LEAST_RUN);
-    return RACE_OVERHEAD + RACE_RUNS * run;
+    return RACE_OVERHEAD + (tuff__budget_is_minor(self, key) ? MINOR_RACE_RUNS : RACE_RUNS) * run;
 }
 
 uint64_t tuff__budget_search_end(const tune_budget *self)
@@ -120,7 +121,7 @@ uint64_t tuff__budget_search_end(const tune_budget *self)
     double races = 0;
     for (int i = 0; i < self->count; i++)
         if (self->keys[i].weighed && !self->keys[i].raced)
-            races += error * estimate(&self->keys[i]);
+            races += error * estimate(self, i);
     const uint64_t half = self->whole / 2;
     return races < (double)half ? self->whole - (uint64_t)races : self->whole - half;
 }
@@ -129,7 +130,7 @@ void tuff__budget_raced(tune_budget *self, int key, uint64_t elapsed, uint64_t n
 {
     budget_key *one = key_of(self, key);
     self->raced += (double)nanoseconds;
-    self->estimated += estimate(one);
+    self->estimated += estimate(self, key);
     one->raced = true;
     self->elapsed = elapsed;
 }
