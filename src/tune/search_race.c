@@ -106,13 +106,23 @@ static racer *fastest(race *of)
     return best;
 }
 
+/* By how much two medians may differ without meaning it. */
+static double band_of(const racer *a, const racer *b)
+{
+    return sqrt(a->spread * a->spread + b->spread * b->spread);
+}
+
+static bool are_within(const racer *a, const racer *b, double bands)
+{
+    const double first = (double)a->quartiles[1], second = (double)b->quartiles[1];
+    const double least = first < second ? first : second, band = band_of(a, b);
+    return fabs(first - second) <= bands * (band > least_gain * least ? band : least_gain * least);
+}
+
 /* Whether two medians may be the same one. */
 static bool are_tied(const racer *a, const racer *b)
 {
-    const double first = (double)a->quartiles[1], second = (double)b->quartiles[1];
-    const double least = first < second ? first : second;
-    const double band = sqrt(a->spread * a->spread + b->spread * b->spread);
-    return fabs(first - second) <= (band > least_gain * least ? band : least_gain * least);
+    return are_within(a, b, 1);
 }
 
 /* Leaves the slow behind. Answers whether more rounds could change anything. */
@@ -183,12 +193,14 @@ static outcome confirm(search *self, race *of, const racer *winner)
     for (int round = 1; is_open && round <= MOST_ROUNDS; round++) {
         if (!run_once(self, &again, true) || (!is_usual && !run_once(self, &usual, true)))
             return self->end || usual.of->rejected ? ENDED : NOT_FASTER;
-        is_open = round < RETIMED_ROUNDS || (!is_usual && are_tied(&again, &usual));
+        /* To end at the first look that says so would be to choose the look. */
+        is_open = round < RETIMED_ROUNDS || (!is_usual && are_within(&again, &usual, 2));
     }
-    const double change = (double)again.quartiles[1] / (double)winner->quartiles[1] - 1;
-    if (fabs(change) > steady)
+    const double before = (double)winner->quartiles[1], change = fabs((double)again.quartiles[1] - before);
+    if (change > steady * before && change > band_of(&again, winner))
         return DRIFTED;
-    return is_usual || (!is_open && again.quartiles[1] < usual.quartiles[1]) ? CONFIRMED : NOT_FASTER;
+    const bool gains = again.quartiles[1] < usual.quartiles[1] && !are_tied(&again, &usual);
+    return is_usual || gains ? CONFIRMED : NOT_FASTER;
 }
 
 static void copy_racer(const racer *from, search_result *out)
