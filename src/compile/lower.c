@@ -278,15 +278,53 @@ static tuff_status lower(lowered *with)
     return tuff__plan_memory(with);
 }
 
-tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                        lowered *out)
+static lowered begin(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options)
 {
-    *out = (lowered){.device = device,
+    return (lowered){.device = device,
                      .fusion = fusion,
                      .family = options->family,
                      .library = options->matmul_library,
                      .budget = options->memory_budget == 0 ? UINT64_MAX : options->memory_budget};
+}
+
+tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
+                        const choice *const *choices, lowered *out)
+{
+    *out = begin(device, fusion, options);
+    out->choices = choices;
     const tuff_status status = lower(out);
+    out->choices = NULL;
+    if (status != TUFF_OK)
+        tuff__lowered_free(out);
+    return status;
+}
+
+static tuff_status lower_alone(lowered *with, int task, const choice *what)
+{
+    TRY(add_node_buffers(with));
+    for (int i = 0; i < with->fusion->graph->node_count; ++i) {
+        const node *at = with->fusion->graph->nodes[i];
+        if (at->op == OP_ARRAY) /* whose it is, and where vectors begin, matters to kernels */
+            fix(with, i, at->attributes.array->storage, at->attributes.array->offset);
+    }
+    const choice **choices = tuff__calloc((size_t)with->fusion->task_count + 1, sizeof(choice *));
+    if (choices == NULL)
+        return TUFF_E_OOM_HOST;
+    choices[task] = what;
+    with->choices = choices;
+    const tuff_status status = tuff__lower_task(with, task);
+    with->choices = NULL;
+    tuff__free(choices);
+    return status == TUFF_OK ? move_setup_first(with) : status;
+}
+
+tuff_status tuff__lower_alone(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
+                              int task, const choice *what, choice *consulted, lowered *out)
+{
+    *out = begin(device, fusion, options);
+    out->consulted = consulted;
+    const tuff_status status = lower_alone(out, task, what);
+    out->consulted = NULL;
     if (status != TUFF_OK)
         tuff__lowered_free(out);
     return status;

@@ -4,7 +4,7 @@
 
 #include "compile/fuse.h"
 #include "kernels/assemble.h"
-#include "kernels/tunables.h"
+#include "tune/choice.h"
 
 /* A stretch of memory that launches use. Ids below the graph's node count are nodes, the rest scratch. */
 typedef struct memory_buffer {
@@ -68,6 +68,9 @@ typedef struct lowered {
     const struct fusion *fusion;
     tuff_family family;
     tuff_matmul_library library;
+    const choice *const *choices; /* by task, NULL where there is none; or NULL: the defaults everywhere */
+    const choice *choice;         /* of the task that is being lowered, or NULL */
+    choice *consulted;            /* where not NULL: gets what tasks asked for, with the usual values */
     memory_buffer *buffers;
     int buffer_count, buffer_capacity;
     launch *launches;
@@ -86,7 +89,12 @@ typedef struct lowered {
 /* Makes launches of all tasks, outputs and assigns, and places all memory. out is valid only with TUFF_OK; where the
    peak is above the options' budget no temporary gets memory, and nothing but `peak` is of use. */
 tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                        lowered *out);
+                        const choice *const *choices, lowered *out);
+/* Makes the launches of one task by a choice, without memory: of what they read and write arrays alone have theirs.
+   consulted gets the tunables that were asked for, with the values they have without a choice. TUFF_E_LIMIT,
+   TUFF_E_UNSUPPORTED: no such kernel can be. out is valid only with TUFF_OK. */
+tuff_status tuff__lower_alone(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
+                              int task, const choice *what, choice *consulted, lowered *out);
 void tuff__lowered_free(lowered *of);
 
 /* Between the files of this folder. */
@@ -102,6 +110,9 @@ tuff_status tuff__lower_map(lowered *with, int task, fused_chain *chain);
 tuff_status tuff__lower_convert(lowered *with, int source, int target);
 tuff_status tuff__plan_memory(lowered *with);
 uint64_t tuff__buffer_size(const memory_buffer *of);
+/* What the task that is being lowered is to use, by the options and its choice. */
+tuff_family tuff__family(const lowered *with);
+tuff_matmul_library tuff__library(const lowered *with);
 /* Whether kernels keep to one item a row or tile, without local memory. */
 bool tuff__uses_registers(const lowered *with);
 /* The value of a tunable for the device; a CPU device that is asked for the local family gets a GPU's. */

@@ -15,12 +15,13 @@ bool tuff__is_vulkan(const lowered *with)
 
 bool tuff__uses_registers(const lowered *with)
 {
-    if (with->family == TUFF_FAMILY_REGISTER || with->family == TUFF_FAMILY_LOCAL)
-        return with->family == TUFF_FAMILY_REGISTER;
+    const tuff_family family = tuff__family(with);
+    if (family == TUFF_FAMILY_REGISTER || family == TUFF_FAMILY_LOCAL)
+        return family == TUFF_FAMILY_REGISTER;
     return tuff__device_info(with->device)->device_class == TUFF_DEVICE_CPU;
 }
 
-int tuff__tuned(const lowered *with, tunable of)
+static int usual_value(const lowered *with, tunable of)
 {
     const tuff_device_info *info = tuff__device_info(with->device);
     if (info->device_class != TUFF_DEVICE_CPU || !tuff__uses_registers(with))
@@ -28,10 +29,41 @@ int tuff__tuned(const lowered *with, tunable of)
     return tuff__tunable_info(of)->values[tuff__is_vulkan(with) ? KERNELS_VULKAN_CPU : KERNELS_OPENCL_CPU];
 }
 
+/* What the choice says, else the usual value, which those who want to know what was asked for are told. */
+static int value_of(const lowered *with, tunable of, int usual)
+{
+    if (with->consulted != NULL && !tuff__choice_has(with->consulted, of))
+        tuff__choice_set(with->consulted, of, usual);
+    return with->choice == NULL ? usual : tuff__choice_value(with->choice, of, usual);
+}
+
+int tuff__tuned(const lowered *with, tunable of)
+{
+    return value_of(with, of, usual_value(with, of));
+}
+
+tuff_family tuff__family(const lowered *with)
+{
+    if (with->family != TUFF_FAMILY_DEVICE)
+        return with->family;
+    const int wanted = value_of(with, TUNABLE_task_family, TUFF_FAMILY_DEVICE);
+    return wanted > TUFF_FAMILY_COOPERATIVE ? TUFF_FAMILY_DEVICE : (tuff_family)wanted;
+}
+
+tuff_matmul_library tuff__library(const lowered *with)
+{
+    const bool wanted = with->family == TUFF_FAMILY_DEVICE &&
+                        value_of(with, TUNABLE_task_family, TUFF_FAMILY_DEVICE) > TUFF_FAMILY_COOPERATIVE;
+    return wanted ? TUFF_MATMUL_CLBLAST : with->library;
+}
+
 int tuff__native_lanes(const lowered *with)
 {
     const uint32_t lanes = tuff__device_info(with->device)->vector_width;
-    return tuff__is_vulkan(with) || !tuff__uses_registers(with) || (lanes > 0 && lanes < 8) ? 4 : lanes == 8 ? 8 : 16;
+    if (tuff__is_vulkan(with) || !tuff__uses_registers(with))
+        return 4;
+    const int wanted = value_of(with, TUNABLE_task_lanes, 0);
+    return wanted >= 4 ? wanted : lanes > 0 && lanes < 8 ? 4 : lanes == 8 ? 8 : 16;
 }
 
 int tuff__vector_width(const lowered *with, int64_t extent)
@@ -163,7 +195,7 @@ static void lower_row(lowered *with, launch *of)
     const int64_t items = tuff__divide_up(rows, item_rows);
     of->groups = (uint64_t)(local ? items : tuff__divide_up(items, of->local_size));
     of->private_bytes = local ? 0 : tuff__tuned(with, TUNABLE_row_register_private_bytes);
-    const int64_t ahead = tuff__tuned(with, TUNABLE_row_register_ahead_bytes);
+    const int64_t ahead = tuff__is_vulkan(with) ? 0 : tuff__tuned(with, TUNABLE_row_register_ahead_bytes);
     of->asks_ahead = !local && ahead > 0 && columns * (int64_t)sizeof(float) >= ahead;
     snprintf(of->defines, sizeof of->defines, "#define COLUMN_TAIL %d\n#define PARTS %d\n#define ONE_RUN %d\n",
              columns % of->vec != 0, local ? 1 : row_parts(with, columns, of->vec), runs == 1);
@@ -236,7 +268,7 @@ static tuff_status lower_reducing(lowered *with, int index, fused_chain *chain)
     return TUFF_OK;
 }
 
-tuff_status tuff__lower_task(lowered *with, int index)
+static tuff_status lower_task(lowered *with, int index)
 {
     const struct task *task = &with->fusion->tasks[index];
     if (tuff__task_is_empty(task))
@@ -263,4 +295,26 @@ tuff_status tuff__lower_task(lowered *with, int index)
     default:
         return lower_reducing(with, index, &chain);
     }
+}
+
+/* What a choice asks for may be more than the device has; the usual values never are. */
+static tuff_status check_groups(const lowered *with, int first)
+{
+    const tuff_device_info *info = tuff__device_info(with->device);
+    for (int i = first; i < with->launch_count && with->choice != NULL; ++i)
+        if (with->launches[i].kind == LAUNCH_KERNEL && with->launches[i].local_size > info->max_group_size)
+            return FAIL(TUFF_E_LIMIT, "compile: groups of %u items, %s has at most %u", with->launches[i].local_size,
+                        info->name, info->max_group_size);
+    return TUFF_OK;
+}
+
+tuff_status tuff__lower_task(lowered *with, int index)
+{
+    const int first = with->launch_count;
+    with->choice = with->choices == NULL ? NULL : with->choices[index];
+    tuff_status status = lower_task(with, index);
+    if (status == TUFF_OK)
+        status = check_groups(with, first);
+    with->choice = NULL;
+    return status;
 }

@@ -148,6 +148,16 @@ static void choose_sums(const lowered *with, const struct problem *of, struct ti
         }
 }
 
+/* The tile that a choice names, of any shape; else as chosen by cost. */
+static struct tile wanted_tile(const lowered *with, struct tile usual)
+{
+    const int rows = tuff__tuned(with, TUNABLE_matmul_register_rows),
+              vectors = tuff__tuned(with, TUNABLE_matmul_register_vectors);
+    usual.rows = rows > 0 ? rows : usual.rows;
+    usual.columns = vectors > 0 ? vectors : usual.columns;
+    return usual;
+}
+
 static struct tile choose_tile(const lowered *with, const struct problem *of)
 {
     struct tile best = {.vec = tuff__native_lanes(with),
@@ -158,12 +168,20 @@ static struct tile choose_tile(const lowered *with, const struct problem *of)
         while (best.columns > 1 && of->columns < 8 * (int64_t)best.vec * best.columns)
             best.columns /= 2;
         best.rows = of->rows >= best.rows ? best.rows : 4;
-        return best;
+        return wanted_tile(with, best);
     }
     while (best.vec > 4 && of->columns < best.vec && !of->packed[1])
         best.vec /= 2;
     choose_sums(with, of, &best);
-    return best;
+    return wanted_tile(with, best);
+}
+
+/* Whether an operand is copied: as a choice says, else as its strides do. */
+static bool wants_copy(const lowered *with, tunable of, bool usual)
+{
+    enum { BY_STRIDES, NO };
+    const int wanted = tuff__tuned(with, of);
+    return wanted == BY_STRIDES ? usual : wanted != NO;
 }
 
 /* Copies in panels: of y where its columns do not lie side by side, since it is read by vectors, and where that spares
@@ -183,15 +201,26 @@ static void choose_packing(const lowered *with, const fused_chain *chain, struct
         return;
     const int64_t enough[] = {tuff__packing_is_kept(with, chain, 0) ? ENOUGH_KEPT : ENOUGH,
                               tuff__packing_is_kept(with, chain, 1) ? ENOUGH_KEPT : ENOUGH};
-    of->packed[1] |= of->columns > 1 && of->columns < tuff__native_lanes(with) && of->rows >= enough[1];
-    of->packed[1] |= of->rows >= enough[1] && of->columns >= panel / (int64_t)sizeof(float) &&
-                     thrashes(of->inner, panel, y[0] * y_size, FAR_SETS, FAR_WAYS);
-    of->packed[0] = of->columns >= enough[0] && of->rows >= 8 && x[1] != 1 &&
-                    thrashes(of->inner, LINE_SIZE, x[1] * x_size, FAR_SETS, FAR_WAYS);
+    const bool narrow = of->columns > 1 && of->columns < tuff__native_lanes(with) && of->rows >= enough[1];
+    const bool far_y = of->rows >= enough[1] && of->columns >= panel / (int64_t)sizeof(float) &&
+                       thrashes(of->inner, panel, y[0] * y_size, FAR_SETS, FAR_WAYS);
+    const bool far_x = of->columns >= enough[0] && of->rows >= 8 && x[1] != 1 &&
+                       thrashes(of->inner, LINE_SIZE, x[1] * x_size, FAR_SETS, FAR_WAYS);
+    of->packed[1] |= wants_copy(with, TUNABLE_matmul_copy_y, narrow || far_y);
+    of->packed[0] = wants_copy(with, TUNABLE_matmul_copy_x, far_x);
     if (x[1] == 1 && thrashes(12, 1, x[0] * x_size, NEAR_SETS, NEAR_WAYS))
         of->most_rows = NEAR_WAYS;
     if (of->packed[0])
         of->most_rows = tuff__tuned(with, TUNABLE_matmul_register_packed_rows);
+}
+
+/* More sums than any register file holds only keep compilers busy. */
+static tuff_status check_tile(const struct tile *of)
+{
+    enum { MOST_SUMS = 64 };
+    if (of->rows * of->columns <= MOST_SUMS)
+        return TUFF_OK;
+    return FAIL(TUFF_E_LIMIT, "compile: tiles of %d vectors, at most %d", of->rows * of->columns, MOST_SUMS);
 }
 
 /* Loads of both operands; aligned: whole vectors of the second start at multiples of four elements; gathers: others are
@@ -371,11 +400,11 @@ tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain)
     struct tile tile = {.vec = 4};
     tuff_status status = TUFF_OK;
     bool taken = false;
-    if (with->library == TUFF_MATMUL_CLBLAST)
+    if (tuff__library(with) == TUFF_MATMUL_CLBLAST)
         TRY(lower_by_library(with, index, chain, &problem, &taken));
-    if (!taken && with->family == TUFF_FAMILY_SUBGROUP)
+    if (!taken && tuff__family(with) == TUFF_FAMILY_SUBGROUP)
         return tuff__lower_subgroup(with, index, chain, problem.inner);
-    if (!taken && with->family == TUFF_FAMILY_COOPERATIVE)
+    if (!taken && tuff__family(with) == TUFF_FAMILY_COOPERATIVE)
         TRY(tuff__lower_cooperative(with, index, chain, problem.inner, &taken));
     if (!taken && registers && !tuff__is_vulkan(with))
         TRY(lower_few(with, index, chain, &problem, &taken));
@@ -384,7 +413,9 @@ tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain)
     if (registers) {
         choose_packing(with, chain, &problem);
         tile = choose_tile(with, &problem);
-        status = pack(with, index, chain, &problem, &tile);
+        status = check_tile(&tile);
+        if (status == TUFF_OK)
+            status = pack(with, index, chain, &problem, &tile);
     }
     if (status != TUFF_OK) {
         tuff__chain_free(chain);

@@ -55,7 +55,7 @@ static bool fits(const fitting *with)
 static tuff_status lower(fitting *with)
 {
     tuff_plan *plan = with->plan;
-    TRY(tuff__lower(plan->device, &plan->fusion, with->options, &plan->lowered));
+    TRY(tuff__lower(plan->device, &plan->fusion, with->options, NULL, &plan->lowered));
     with->least = plan->lowered.peak < with->least ? plan->lowered.peak : with->least;
     return TUFF_OK;
 }
