@@ -120,7 +120,7 @@ expect 0 "measured with other kernel texts (othertexts, today" "$tuff" cache exp
 
 # Pins.
 fresh
-expect 2 "no tunable is called 'matmul_register.rows'" "$tuff" cache pin "$key" matmul_register.rows=8
+expect 2 "no tunable is called 'matmul_register.height'" "$tuff" cache pin "$key" matmul_register.height=8
 expect 2 "it is 1 to 32" "$tuff" cache pin "$key" "$rows=4000"
 expect 2 "does not begin with kernel.name=value" "$tuff" cache pin "$key" nonsense
 expect 1 "it was rejected there, crash in first-run" "$tuff" cache pin "$key" "$rows=9"

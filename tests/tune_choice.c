@@ -78,7 +78,7 @@ static void other_texts_are_refused(void **state)
         tuff_status status;
         const char *message;
     } cases[] = {
-        {"matmul_register.rows=8", TUFF_E_UNSUPPORTED, "no tunable is called 'matmul_register.rows'"},
+        {"matmul_register.height=8", TUFF_E_UNSUPPORTED, "no tunable is called 'matmul_register.height'"},
         {"matmul_register.tile_row=8", TUFF_E_UNSUPPORTED, "no tunable"},
         {"matmul_register.tile_rowss=8", TUFF_E_UNSUPPORTED, "no tunable"},
         {"matmul_registertile_rows=8", TUFF_E_UNSUPPORTED, "no tunable"},

@@ -197,6 +197,8 @@ static void drop_file(journal *self)
 static tuff_status make_file(journal *self, const char *folder)
 {
     journal_owner owner;
+    if (!folder)
+        return FAIL(TUFF_E_IO, "there is no cache folder");
     tuff__journal_owner(&owner);
     TRY(make_folder(folder, self->path));
     TRY(choose_path(folder, &owner, self->path));

@@ -24,8 +24,8 @@ const char *tuff__journal_phase_text(journal_phase of);
 
 typedef struct journal journal;
 
-/* The folder is the tuner's; inflight/ is made in it. Where that cannot be written there is no file, entries go nowhere
-   and tuff__journal_trouble says why. Only host memory can be lacking. */
+/* The folder is the tuner's, or NULL; inflight/ is made in it. Where that cannot be written there is no file, entries
+   go nowhere and tuff__journal_trouble says why. Only host memory can be lacking. */
 tuff_status tuff__journal_open(const char *folder, journal **out);
 void tuff__journal_close(journal *self);                /* removes the file; NULL is allowed */
 const char *tuff__journal_trouble(const journal *self); /* "" where the journal is kept */

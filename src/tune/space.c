@@ -8,13 +8,16 @@
 static bool is_tile(const tunable_info *info)
 {
     return strncmp(info->name, "tile_", 5) == 0 || strcmp(info->name, "packed_rows") == 0 ||
-           strcmp(info->name, "narrow_rows") == 0;
+           strcmp(info->name, "narrow_rows") == 0 || strcmp(info->name, "rows") == 0;
 }
 
 static bool is_candidate(const tunable_info *info, int value)
 {
+    enum { FEW = 6 }; /* kinds of things rather than sizes: all of them */
     if (value < info->least || value > info->most)
         return false;
+    if (info->least == 0 && info->most < FEW)
+        return true;
     /* Of tiles 3, 6, 12, 24 too: three quarters of a power of two. */
     return (value & (value - 1)) == 0 || (is_tile(info) && value % 3 == 0 && (value / 3 & (value / 3 - 1)) == 0);
 }
