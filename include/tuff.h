@@ -11,5 +11,6 @@
 #include "tuff/ops.h"
 #include "tuff/profile.h"
 #include "tuff/train.h"
+#include "tuff/tune.h"
 
 #endif

@@ -3,6 +3,7 @@
 #define TUFF_GRAPH_H
 
 #include "tuff/device.h"
+#include "tuff/tune.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -96,7 +97,13 @@ typedef struct tuff_compile_options {
        notice. */
     uint64_t memory_budget;
     tuff_matmul_library matmul_library;
-    uint32_t reserved[13];
+    /* Whether kernels are tuned to the device: see tuff/tune.h. With a family or a library other than the default's
+       nothing is tuned. */
+    tuff_tune_mode tune;
+    uint32_t tune_milliseconds; /* the most that measuring may take; 0: by the mode */
+    tuff_tune_callback tune_progress; /* may be NULL */
+    void *tune_user;
+    uint32_t reserved[12];
 } tuff_compile_options;
 
 /* Compiles the graph for its device. options may be NULL. Answers NULL on failure, tuff_error() says why: the graph's

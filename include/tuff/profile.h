@@ -40,6 +40,9 @@ TUFF_API tuff_status tuff_plan_task(const tuff_plan *plan, int index, tuff_task_
    for what comes once: memory that nobody touched, kernels that the driver finishes late. */
 TUFF_API tuff_status tuff_plan_profile(tuff_plan *plan);
 
+/* What tuning did when the plan was compiled. */
+TUFF_API tuff_status tuff_plan_tuning(const tuff_plan *plan, tuff_tune_stats *stats);
+
 #ifdef __cplusplus
 }
 #endif

@@ -127,6 +127,14 @@ tuff_status tuff_plan_describe(const tuff_plan *plan, tuff_plan_info *info)
     return TUFF_OK;
 }
 
+tuff_status tuff_plan_tuning(const tuff_plan *plan, tuff_tune_stats *stats)
+{
+    if (plan == NULL || stats == NULL)
+        return FAIL(TUFF_E_USAGE, "plan: the %s is NULL", plan == NULL ? "plan" : "stats");
+    *stats = plan->tuning;
+    return TUFF_OK;
+}
+
 tuff_status tuff_plan_task(const tuff_plan *plan, int index, tuff_task_info *info)
 {
     if (plan == NULL || info == NULL || index < 0 || index >= plan->command_count)

@@ -5,10 +5,12 @@
 
 #include "compile/simplify.h"
 #include "run/fit.h"
+#include "run/tuner.h"
 
 static tuff_status compile_for_driver(tuff_plan *plan, tuff_graph *graph, const tuff_compile_options *options)
 {
     TRY(tuff__fit(plan, graph, options));
+    TRY(tuff__tune(plan, options));
     plan->written = tuff__calloc((size_t)plan->lowered.input_count + 1, sizeof *plan->written);
     if (plan->written == NULL)
         return TUFF_E_OOM_HOST;
@@ -37,6 +39,7 @@ static bool options_are_legal(const tuff_compile_options *options)
            (options->family == TUFF_FAMILY_DEVICE || options->family == TUFF_FAMILY_REGISTER ||
             options->family == TUFF_FAMILY_LOCAL || options->family == TUFF_FAMILY_SUBGROUP ||
             options->family == TUFF_FAMILY_COOPERATIVE) &&
+           options->tune >= TUFF_TUNE_CACHED && options->tune <= TUFF_TUNE_MAX &&
            (options->matmul_library == TUFF_MATMUL_OWN || options->matmul_library == TUFF_MATMUL_CLBLAST);
 }
 
@@ -45,8 +48,8 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
     const tuff_compile_options defaults = {.fuse = TUFF_FUSE_ALL};
     options = options == NULL ? &defaults : options;
     if (graph == NULL || !options_are_legal(options)) {
-        FAIL(TUFF_E_USAGE,
-             graph == NULL ? "compile: the graph is NULL" : "compile: unknown fuse mode, kernel family or library");
+        FAIL(TUFF_E_USAGE, graph == NULL ? "compile: the graph is NULL"
+                                         : "compile: unknown fuse mode, kernel family, library or tune mode");
         return NULL;
     }
     if (graph->status != TUFF_OK) {
@@ -68,28 +71,11 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
     return NULL;
 }
 
-static void free_records(tuff_plan *plan)
-{
-    for (int i = 0; i < plan->command_count && plan->programs != NULL; ++i)
-        tuff__program_release(plan->device, plan->programs[i]);
-    for (int i = 0; i < plan->command_count && plan->records != NULL; ++i) {
-        tuff__free(plan->records[i].label);
-        tuff__free(plan->records[i].source);
-    }
-    tuff__free(plan->programs);
-    tuff__free(plan->records);
-    tuff__free(plan->commands);
-    tuff__free(plan->versions);
-}
-
 void tuff_plan_destroy(tuff_plan *plan)
 {
     if (plan == NULL)
         return;
-    tuff__recording_destroy(plan->device, plan->setup);
-    tuff__recording_destroy(plan->device, plan->recording);
-    free_records(plan);
-    tuff__storage_release(plan->parameters);
+    tuff__unrecord(plan);
     tuff__free(plan->written);
     tuff__lowered_free(&plan->lowered);
     tuff__fusion_free(&plan->fusion);

@@ -33,11 +33,14 @@ struct tuff_plan {
     bool barrier_everywhere;
     bool *written; /* inputs that the host gave a value */
     bool has_run;
+    tuff_tune_stats tuning;
     uint64_t profiled; /* nanoseconds of the last profiled run */
 };
 
 /* Assembles, compiles and records everything. */
 tuff_status tuff__record(tuff_plan *plan);
+/* Frees what tuff__record made, waiting for its runs. */
+void tuff__unrecord(tuff_plan *plan);
 /* Describes a launch for people: its ops in order. */
 tuff_status tuff__describe_launch(const tuff_plan *plan, int index, task_record *out);
 

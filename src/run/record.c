@@ -232,3 +232,32 @@ tuff_status tuff__record(tuff_plan *plan)
                                   plan->command_count - plan->setup_count, plan->barrier_everywhere, false,
                                   &plan->recording);
 }
+
+static void free_records(tuff_plan *plan)
+{
+    for (int i = 0; i < plan->command_count && plan->programs != NULL; ++i)
+        tuff__program_release(plan->device, plan->programs[i]);
+    for (int i = 0; i < plan->command_count && plan->records != NULL; ++i) {
+        tuff__free(plan->records[i].label);
+        tuff__free(plan->records[i].source);
+    }
+    tuff__free(plan->programs);
+    tuff__free(plan->records);
+    tuff__free(plan->commands);
+    tuff__free(plan->versions);
+}
+
+void tuff__unrecord(tuff_plan *plan)
+{
+    tuff__recording_destroy(plan->device, plan->setup);
+    tuff__recording_destroy(plan->device, plan->recording);
+    free_records(plan);
+    tuff__storage_release(plan->parameters);
+    plan->setup = plan->recording = NULL;
+    plan->programs = NULL;
+    plan->records = NULL;
+    plan->commands = NULL;
+    plan->versions = NULL;
+    plan->parameters = NULL;
+    plan->command_count = plan->setup_count = 0;
+}

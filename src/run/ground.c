@@ -1,0 +1,357 @@
+/* Memory for trials: one stretch for every buffer of the task, between two guards. */
+#include "run/ground.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Before and behind what kernels may write; a multiple of every alignment, so that addresses are as aligned as those of
+   the real memory. */
+enum { GUARD = 256 };
+#define GUARD_WORD 0xA5C3F00Du
+/* As a float a NaN that no arithmetic makes. */
+#define POISON_WORD 0x7FE1DEADu
+/* Data repeats after so many elements: a prime, so that no two rows are alike. */
+enum { PERIOD = 4093 };
+
+typedef struct stretch {
+    int id;        /* of the buffer, no part of another */
+    uint64_t lead; /* bytes from the guard to the first element */
+    uint64_t size; /* of the elements */
+    tuff_dtype dtype;
+    storage *storage;
+    bool read, written;
+    void *right, *last; /* of what is written: as it should be, and as it was seen last */
+} stretch;
+
+struct ground {
+    tuff_device *device;
+    const struct fusion *fusion;
+    int task;
+    uint64_t most, size;
+    stretch *all;
+    int count, capacity;
+};
+
+tuff_status tuff__ground_create(tuff_device *device, const struct fusion *fusion, int task, uint64_t most, ground **out)
+{
+    ground *self = tuff__calloc(1, sizeof *self);
+    *out = self;
+    if (self == NULL)
+        return TUFF_E_OOM_HOST;
+    *self = (ground){.device = device, .fusion = fusion, .task = task, .most = most};
+    return TUFF_OK;
+}
+
+void tuff__ground_destroy(ground *self)
+{
+    if (self == NULL)
+        return;
+    for (int i = 0; i < self->count; ++i) {
+        tuff__storage_release(self->all[i].storage);
+        tuff__free(self->all[i].right);
+        tuff__free(self->all[i].last);
+    }
+    tuff__free(self->all);
+    tuff__free(self);
+}
+
+uint64_t tuff__ground_size(const ground *self)
+{
+    return self->size;
+}
+
+static uint64_t whole_size(const stretch *of)
+{
+    return GUARD + of->lead + (of->size + 3) / 4 * 4 + GUARD;
+}
+
+/* One past the largest index that lookups of the task's kernels find something at; 64 where there are none. */
+static int64_t index_bound(const ground *self, const lowered *launches)
+{
+    const struct task *task = &self->fusion->tasks[self->task];
+    int64_t bound = 0;
+    if (task->kind == TASK_SCATTER && task->core != NULL)
+        bound = task->core->outputs[0].shape.extent[task->core->attributes.axis];
+    for (int i = 0; i < launches->launch_count; ++i)
+        for (int k = 0; k < launches->launches[i].chain.value_count; ++k) {
+            const chain_value *value = &launches->launches[i].chain.values[k];
+            if (value->kind == VALUE_LOOKUP && (bound == 0 || value->extent < bound))
+                bound = value->extent;
+        }
+    return bound > 0 ? bound : 64;
+}
+
+/* Whether sums of the products of what kernels read are exact in any order: eighths between -1 and 1. Elsewhere they
+   are positive, because of roots and logarithms. */
+static bool is_signed(const ground *self)
+{
+    const task_kind kind = self->fusion->tasks[self->task].kind;
+    return kind == TASK_MATMUL || kind == TASK_ATTENTION;
+}
+
+static void make_elements(const ground *self, const stretch *of, int64_t bound, void *out)
+{
+    uint64_t state = 0x9E3779B97F4A7C15u * (uint64_t)(of->id + 1);
+    double values[PERIOD];
+    for (int i = 0; i < PERIOD; ++i) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        const uint32_t roll = (uint32_t)(state >> 33);
+        if (of->dtype == TUFF_F32 || of->dtype == TUFF_F16 || of->dtype == TUFF_BF16)
+            values[i] = is_signed(self) ? (int)(roll % 17) / 8.0 - 1.0 : (1 + roll % 8) / 8.0;
+        else if (of->dtype == TUFF_BOOL)
+            values[i] = roll % 2;
+        else
+            values[i] = (double)(roll % (uint32_t)bound % 128);
+        if (of->dtype == TUFF_I32 || of->dtype == TUFF_U32)
+            values[i] = (double)(roll % (uint32_t)(bound > INT32_MAX ? INT32_MAX : bound));
+    }
+    tuff__from_double(of->dtype, values, PERIOD, out);
+}
+
+/* Repeats a pattern over a stretch of device memory. */
+static tuff_status fill(const ground *self, const stretch *of, uint64_t start, uint64_t size, const void *pattern,
+                        size_t period)
+{
+    enum { AT_ONCE = 1 << 20 };
+    const uint64_t wanted = (size < AT_ONCE ? size : AT_ONCE) / period + 1;
+    const uint64_t length = wanted * period;
+    char *block = tuff__alloc((size_t)length);
+    tuff_status status = block == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+    for (uint64_t i = 0; i < wanted && block != NULL; ++i)
+        memcpy(block + i * period, pattern, period);
+    for (uint64_t at = 0; at < size && status == TUFF_OK; at += length)
+        status =
+            tuff__storage_write(self->device, of->storage, start + at, block, size - at < length ? size - at : length);
+    tuff__free(block);
+    return status;
+}
+
+static tuff_status write_constant(const ground *self, const stretch *of, const node *at)
+{
+    if (at->attributes.data != NULL)
+        return tuff__storage_write(self->device, of->storage, GUARD + of->lead, at->attributes.data, of->size);
+    double number = at->attributes.value;
+    char bytes[8];
+    tuff__from_double(of->dtype, &number, 1, bytes);
+    return fill(self, of, GUARD + of->lead, of->size, bytes, tuff_dtype_size(of->dtype));
+}
+
+static tuff_status fill_elements(const ground *self, const stretch *of, const lowered *launches)
+{
+    const tuff_graph *graph = self->fusion->graph;
+    const uint32_t guard = GUARD_WORD;
+    const uint64_t behind = whole_size(of) - GUARD;
+    TRY(fill(self, of, 0, GUARD, &guard, sizeof guard));
+    TRY(fill(self, of, behind, GUARD, &guard, sizeof guard));
+    if (of->size == 0)
+        return TUFF_OK;
+    if (of->id < graph->node_count && graph->nodes[of->id]->op == OP_CONSTANT)
+        return write_constant(self, of, graph->nodes[of->id]);
+    char pattern[PERIOD * 8];
+    make_elements(self, of, index_bound(self, launches), pattern);
+    return fill(self, of, GUARD + of->lead, of->size, pattern, PERIOD * tuff_dtype_size(of->dtype));
+}
+
+static stretch *find(const ground *self, int id)
+{
+    for (int i = 0; i < self->count; ++i)
+        if (self->all[i].id == id)
+            return &self->all[i];
+    return NULL;
+}
+
+static tuff_status add(ground *self, const lowered *launches, int id)
+{
+    const memory_buffer *buffer = &launches->buffers[id];
+    stretch made = {
+        .id = id, .lead = buffer->offset % GUARD, .size = tuff__buffer_size(buffer), .dtype = buffer->dtype};
+    if (whole_size(&made) > self->most - self->size)
+        return FAIL(TUFF_E_LIMIT, "tune: a task of more than %llu bytes", (unsigned long long)self->most);
+    if (!GROW(self->all, self->count, self->capacity))
+        return TUFF_E_OOM_HOST;
+    TRY(tuff__storage_create(self->device, whole_size(&made), false, &made.storage));
+    const tuff_status status = fill_elements(self, &made, launches);
+    if (status != TUFF_OK) {
+        tuff__storage_release(made.storage);
+        return status;
+    }
+    self->all[self->count++] = made;
+    self->size += whole_size(&made);
+    return TUFF_OK;
+}
+
+static tuff_status place(ground *self, lowered *launches, int id, const chain_buffer *use)
+{
+    int root = id;
+    while (launches->buffers[root].parent >= 0) /* parts get their places when memory is planned */
+        root = launches->buffers[root].parent;
+    stretch *of = find(self, root);
+    if (of == NULL) {
+        TRY(add(self, launches, root));
+        of = &self->all[self->count - 1];
+    }
+    of->read |= use->read;
+    of->written |= use->written;
+    launches->buffers[root].fixed = true;
+    launches->buffers[root].storage = of->storage;
+    launches->buffers[root].offset = GUARD + of->lead;
+    return TUFF_OK;
+}
+
+tuff_status tuff__ground_place(ground *self, lowered *launches)
+{
+    for (int i = 0; i < launches->launch_count; ++i) {
+        const fused_chain *chain = &launches->launches[i].chain;
+        for (int k = 0; k < chain->buffer_count; ++k)
+            if (chain->buffers[k].id < self->fusion->graph->node_count)
+                TRY(place(self, launches, chain->buffers[k].id, &chain->buffers[k]));
+    }
+    return TUFF_OK;
+}
+
+tuff_status tuff__ground_poison(ground *self)
+{
+    const uint32_t poison = POISON_WORD;
+    for (int i = 0; i < self->count; ++i)
+        if (self->all[i].written && !self->all[i].read)
+            TRY(fill(self, &self->all[i], GUARD + self->all[i].lead, (self->all[i].size + 3) / 4 * 4, &poison,
+                     sizeof poison));
+    return TUFF_OK;
+}
+
+/* Reads a stretch with its guards. */
+static tuff_status read_back(const ground *self, const stretch *of, void **out)
+{
+    const size_t size = (size_t)whole_size(of);
+    *out = tuff__alloc(size);
+    if (*out == NULL)
+        return TUFF_E_OOM_HOST;
+    return tuff__storage_read(self->device, of->storage, 0, *out, size);
+}
+
+tuff_status tuff__ground_keep(ground *self)
+{
+    for (int i = 0; i < self->count; ++i) {
+        stretch *of = &self->all[i];
+        if (!of->written)
+            continue;
+        tuff__free(of->right);
+        of->right = NULL;
+        TRY(read_back(self, of, &of->right));
+    }
+    return TUFF_OK;
+}
+
+static bool guards_hold(const stretch *of, const char *seen)
+{
+    const uint64_t behind = whole_size(of) - GUARD;
+    for (uint64_t i = 0; i < GUARD; i += 4) {
+        uint32_t before, after;
+        memcpy(&before, seen + i, 4);
+        memcpy(&after, seen + behind + i, 4);
+        if (before != GUARD_WORD || after != GUARD_WORD)
+            return false;
+    }
+    return true;
+}
+
+/* Terms that one element is the sum of, at most. */
+static double terms_of(const ground *self)
+{
+    const struct task *task = &self->fusion->tasks[self->task];
+    double terms = 1;
+    for (int i = 0; i < task->domain.rank; ++i)
+        if (task->kind != TASK_MATMUL && (task->kind == TASK_ATTENTION || (task->loop_axes >> i & 1) != 0))
+            terms *= (double)task->domain.extent[i];
+    return task->kind == TASK_SCATTER ? 64 : terms;
+}
+
+static double rounding_of(tuff_dtype dtype)
+{
+    return dtype == TUFF_F16 ? 0x1p-11 : dtype == TUFF_BF16 ? 0x1p-8 : 0x1p-24;
+}
+
+/* The root of the mean square of what is finite. */
+static double size_of_elements(tuff_dtype dtype, const char *data, int64_t count)
+{
+    double sum = 0;
+    int64_t finite = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        double value;
+        tuff__to_double(dtype, data + (size_t)i * tuff_dtype_size(dtype), 1, &value);
+        if (isfinite(value)) {
+            sum += value * value;
+            ++finite;
+        }
+    }
+    return finite == 0 ? 0 : sqrt(sum / (double)finite);
+}
+
+static bool is_poison(const char *element)
+{
+    uint32_t word;
+    memcpy(&word, element, sizeof word);
+    return word == POISON_WORD;
+}
+
+static void compare_elements(const ground *self, const stretch *of, const char *seen, char *wrong, size_t size)
+{
+    const size_t step = tuff_dtype_size(of->dtype);
+    const int64_t count = (int64_t)(of->size / step);
+    const char *right = (const char *)of->right + GUARD + of->lead;
+    const bool floats = of->dtype == TUFF_F32 || of->dtype == TUFF_F16 || of->dtype == TUFF_BF16;
+    seen += GUARD + of->lead;
+    if (memcmp(seen, right, of->size) == 0)
+        return;
+    const double unit = rounding_of(of->dtype) + 0x1p-24 * sqrt(terms_of(self));
+    const double typical = floats ? size_of_elements(of->dtype, right, count) : 0;
+    for (int64_t i = 0; i < count; ++i) {
+        double is, should;
+        const char *at = seen + (size_t)i * step, *expected = right + (size_t)i * step;
+        if (memcmp(at, expected, step) == 0)
+            continue;
+        tuff__to_double(of->dtype, at, 1, &is);
+        tuff__to_double(of->dtype, expected, 1, &should);
+        const bool unwritten = step == 4 && is_poison(at);
+        const bool close =
+            floats && !unwritten &&
+            ((isnan(is) && isnan(should)) || fabs(is - should) <= 16 * unit * fmax(fabs(should), typical));
+        if (close)
+            continue;
+        if (unwritten)
+            snprintf(wrong, size, "element %lld is not written", (long long)i);
+        else
+            snprintf(wrong, size, "element %lld is %.9g, should be %.9g", (long long)i, is, should);
+        return;
+    }
+}
+
+static tuff_status compare(stretch *of, const ground *self, bool exactly, char *wrong, size_t size)
+{
+    void *seen = NULL;
+    const tuff_status status = read_back(self, of, &seen);
+    if (status != TUFF_OK) {
+        tuff__free(seen);
+        return status;
+    }
+    if (!guards_hold(of, seen))
+        snprintf(wrong, size, "it writes beyond a buffer");
+    else if (!exactly)
+        compare_elements(self, of, seen, wrong, size);
+    else if (of->last != NULL &&
+             memcmp((char *)seen + GUARD + of->lead, (char *)of->last + GUARD + of->lead, of->size) != 0)
+        snprintf(wrong, size, "two runs differ");
+    tuff__free(of->last);
+    of->last = seen;
+    return TUFF_OK;
+}
+
+tuff_status tuff__ground_compare(ground *self, bool exactly, char *wrong, size_t size)
+{
+    wrong[0] = '\0';
+    for (int i = 0; i < self->count && wrong[0] == '\0'; ++i)
+        if (self->all[i].written)
+            TRY(compare(&self->all[i], self, exactly, wrong, size));
+    return TUFF_OK;
+}

@@ -1,0 +1,28 @@
+/* The ground that trials of one task run on: memory for what the task reads and writes, apart from everybody else's,
+   with made-up data in it, and the results that its kernels should give. */
+#ifndef TUFF_RUN_GROUND_H
+#define TUFF_RUN_GROUND_H
+
+#include "compile/lower.h"
+
+typedef struct ground ground;
+
+/* most: bytes that may be taken. */
+tuff_status tuff__ground_create(tuff_device *device, const struct fusion *fusion, int task, uint64_t most,
+                                ground **out);
+void tuff__ground_destroy(ground *self); /* NULL is allowed */
+uint64_t tuff__ground_size(const ground *self);
+
+/* Gives the launches of the task their memory; what none had yet is made and filled. TUFF_E_LIMIT: more than the ground
+   may have. */
+tuff_status tuff__ground_place(ground *self, lowered *launches);
+
+/* Before a run whose results are looked at: fills what is written with a pattern that no kernel stores. */
+tuff_status tuff__ground_poison(ground *self);
+/* Keeps what was written as what is right. */
+tuff_status tuff__ground_keep(ground *self);
+/* Compares what was written with that: *wrong is a line about the first difference beyond rounding (of sums in another
+   order, where the task has sums), or "" . exactly: no difference is allowed; what the last comparison saw is right. */
+tuff_status tuff__ground_compare(ground *self, bool exactly, char *wrong, size_t size);
+
+#endif

@@ -1,0 +1,190 @@
+/* A trial is a plan of one task, recorded with timestamps. */
+#include "run/trial.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "run/plan.h"
+
+/* Timers are trusted for runs of this length; shorter ones are repeated. */
+enum { LEAST_NANOSECONDS = 200000, MOST_REPEATS = 64 };
+
+struct trial {
+    tuff_plan plan; /* graph and fusion are the task's, not owned */
+    recording *timed;
+    uint64_t *stamps;
+    int command_count, repeats; /* of the timed recording */
+};
+
+static uint64_t hash_chain(const fused_chain *chain, uint64_t seed)
+{
+    seed = tuff__hash64(chain->extent, sizeof *chain->extent * (size_t)chain->rank, seed);
+    seed = tuff__hash64(chain->operand_strides, sizeof chain->operand_strides, seed);
+    for (int i = 0; i < chain->extra_count; ++i)
+        seed = tuff__hash64(&chain->extra[i], sizeof chain->extra[i], seed);
+    for (int i = 0; i < chain->value_count; ++i)
+        seed = tuff__hash64(&chain->values[i].address, sizeof chain->values[i].address, seed);
+    for (int i = 0; i < chain->output_count; ++i)
+        seed = tuff__hash64(&chain->outputs[i].address, sizeof chain->outputs[i].address, seed);
+    for (int i = 0; i < chain->buffer_count; ++i)
+        seed = tuff__hash64(&chain->buffers[i].streamed, sizeof chain->buffers[i].streamed, seed);
+    return seed;
+}
+
+static uint64_t hash_launch(const launch *of, uint64_t seed)
+{
+    const uint64_t numbers[] = {
+        of->kind,       (uint64_t)of->vec, of->local_size,           (uint64_t)of->private_bytes,
+        of->asks_ahead, of->subgroup_size, of->cooperative,          of->groups,
+        of->setup,      of->walk,          (uint64_t)of->fixed_count};
+    seed = tuff__hash64(numbers, sizeof numbers, seed);
+    seed = tuff__hash64(of->body, strlen(of->body), seed);
+    seed = tuff__hash64(of->defines, strlen(of->defines), seed);
+    seed = tuff__hash64(of->fixed, sizeof *of->fixed * (size_t)of->fixed_count, seed);
+    return hash_chain(&of->chain, seed);
+}
+
+tuff_status tuff__trial_foresee(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
+                                int task, const choice *what, choice *consulted, uint64_t *kernels, uint32_t *items)
+{
+    lowered launches;
+    TRY(tuff__lower_alone(device, fusion, options, task, what, consulted, &launches));
+    *kernels = 0;
+    *items = 1;
+    for (int i = 0; i < launches.launch_count; ++i) {
+        *kernels = hash_launch(&launches.launches[i], *kernels);
+        *items = launches.launches[i].local_size > *items ? launches.launches[i].local_size : *items;
+    }
+    tuff__lowered_free(&launches);
+    return TUFF_OK;
+}
+
+void tuff__trial_destroy(trial *self)
+{
+    if (self == NULL)
+        return;
+    tuff__recording_destroy(self->plan.device, self->timed);
+    tuff__unrecord(&self->plan);
+    tuff__lowered_free(&self->plan.lowered);
+    tuff__free(self->stamps);
+    tuff__free(self);
+}
+
+/* Records the steps of a run so many times over. */
+static tuff_status record_repeats(trial *self, int repeats)
+{
+    const int count = self->plan.command_count - self->plan.setup_count;
+    command *all = tuff__calloc((size_t)count * (size_t)repeats + 1, sizeof *all);
+    uint64_t *stamps = tuff__calloc((size_t)count * (size_t)repeats + 1, sizeof *stamps);
+    recording *made = NULL;
+    tuff_status status = all == NULL || stamps == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+    for (int i = 0; i < repeats && status == TUFF_OK; ++i)
+        memcpy(all + (size_t)i * (size_t)count, self->plan.commands + self->plan.setup_count,
+               (size_t)count * sizeof *all);
+    if (status == TUFF_OK)
+        status = tuff__recording_create(self->plan.device, all, count * repeats, true, true, &made);
+    tuff__free(all);
+    if (status != TUFF_OK) {
+        tuff__free(stamps);
+        return status;
+    }
+    tuff__recording_destroy(self->plan.device, self->timed);
+    tuff__free(self->stamps);
+    self->timed = made;
+    self->stamps = stamps;
+    self->command_count = count * repeats;
+    self->repeats = repeats;
+    return TUFF_OK;
+}
+
+/* Scratch memory comes from others who used it before: what a kernel reads of it without having written it shows. */
+static tuff_status poison_scratch(const lowered *of)
+{
+    enum { AT_ONCE = 1 << 16 };
+    static const uint32_t poison = 0x7FE1DEAD;
+    uint32_t *block = tuff__alloc(AT_ONCE);
+    tuff_status status = block == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+    for (size_t i = 0; i < AT_ONCE / sizeof poison && block != NULL; ++i)
+        block[i] = poison;
+    for (int i = 0; i < of->block_count && status == TUFF_OK; ++i) {
+        const uint64_t size = tuff__storage_size(of->blocks[i]);
+        for (uint64_t at = 0; at < size && status == TUFF_OK; at += AT_ONCE)
+            status =
+                tuff__storage_write(of->device, of->blocks[i], at, block, size - at < AT_ONCE ? size - at : AT_ONCE);
+    }
+    tuff__free(block);
+    return status;
+}
+
+static tuff_status build(trial *self, const tuff_compile_options *options, int task, const choice *what, ground *on)
+{
+    tuff_plan *plan = &self->plan;
+    TRY(tuff__lower_alone(plan->device, &plan->fusion, options, task, what, NULL, &plan->lowered));
+    TRY(tuff__ground_place(on, &plan->lowered));
+    TRY(tuff__plan_memory(&plan->lowered));
+    TRY(poison_scratch(&plan->lowered));
+    TRY(tuff__record(plan));
+    if (plan->setup != NULL)
+        TRY(tuff__submit(plan->device, plan->setup));
+    return record_repeats(self, 1);
+}
+
+tuff_status tuff__trial_create(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
+                               int task, const choice *what, ground *on, trial **out)
+{
+    trial *self = tuff__calloc(1, sizeof *self);
+    *out = NULL;
+    if (self == NULL)
+        return TUFF_E_OOM_HOST;
+    self->plan.device = device;
+    self->plan.graph = fusion->graph;
+    self->plan.fusion = *fusion;
+    const tuff_status status = build(self, options, task, what, on);
+    if (status != TUFF_OK) {
+        tuff__trial_destroy(self);
+        return status;
+    }
+    *out = self;
+    return TUFF_OK;
+}
+
+/* The time of one of the repeats. A device without a clock leaves it to the host's. */
+static tuff_status time_once(trial *self, uint64_t *nanoseconds)
+{
+    const uint64_t begin = tuff__nanoseconds();
+    uint64_t sum = 0;
+    TRY(tuff__submit(self->plan.device, self->timed));
+    TRY(tuff__wait(self->plan.device));
+    const uint64_t passed = tuff__nanoseconds() - begin;
+    const tuff_status status = tuff__timestamps(self->plan.device, self->timed, self->stamps);
+    if (status != TUFF_OK && status != TUFF_E_UNSUPPORTED)
+        return status;
+    for (int i = 0; i < self->command_count && status == TUFF_OK; ++i)
+        sum += self->stamps[i];
+    *nanoseconds = (sum > 0 ? sum : passed) / (uint64_t)self->repeats;
+    return TUFF_OK;
+}
+
+tuff_status tuff__trial_time(trial *self, int count, uint64_t limit, uint64_t *nanoseconds)
+{
+    for (int i = 0; i < count; ++i) {
+        TRY(time_once(self, &nanoseconds[i]));
+        const uint64_t took = nanoseconds[i] == 0 ? 1 : nanoseconds[i];
+        if (self->repeats == 1 && took < LEAST_NANOSECONDS) {
+            const uint64_t wanted = LEAST_NANOSECONDS / took + 1;
+            TRY(record_repeats(self, wanted > MOST_REPEATS ? MOST_REPEATS : (int)wanted));
+            TRY(time_once(self, &nanoseconds[i]));
+        }
+        for (int k = i + 1; k < count && limit > 0 && nanoseconds[i] > limit; ++k)
+            nanoseconds[k] = nanoseconds[i];
+        if (limit > 0 && nanoseconds[i] > limit)
+            break;
+    }
+    return TUFF_OK;
+}
+
+tuff_status tuff__trial_run(trial *self)
+{
+    TRY(tuff__submit(self->plan.device, self->plan.recording));
+    return tuff__wait(self->plan.device);
+}

@@ -1,0 +1,201 @@
+/* Keys of a plan's tasks, what is remembered of them, and the plan that follows. */
+#include "run/tuner_parts.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "tune/tidy.h"
+
+static subject *find(const tuner *self, hash128 hash)
+{
+    for (int i = 0; i < self->subject_count; ++i)
+        if (tuff__is_same_hash(self->subjects[i].hash, hash))
+            return &self->subjects[i];
+    return NULL;
+}
+
+/* A task that lowering asks no tunable for has nothing to tune. */
+static bool has_tunables(const tuner *self, int task)
+{
+    choice consulted = {.set = {0}};
+    const choice usual = {.set = {0}};
+    uint64_t kernels;
+    uint32_t items;
+    return tuff__trial_foresee(self->device, &self->plan->fusion, self->options, task, &usual, &consulted, &kernels,
+                               &items) == TUFF_OK &&
+           tuff__choice_count(&consulted) > 0;
+}
+
+static tuff_status add_task(tuner *self, int task)
+{
+    tune_key key;
+    self->subject_of[task] = -1;
+    const tuff_status status = tuff__task_key(&self->plan->fusion, task, &key);
+    if (status != TUFF_OK)
+        return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
+    const hash128 hash = tuff__key_hash(&key);
+    subject *same = find(self, hash);
+    if (same == NULL) {
+        if (!has_tunables(self, task))
+            return TUFF_OK;
+        if (!GROW(self->subjects, self->subject_count, self->subject_capacity))
+            return TUFF_E_OOM_HOST;
+        same = &self->subjects[self->subject_count++];
+        *same = (subject){.of = self, .key = key, .hash = hash, .task = task, .tier = TIER_DEFAULT};
+        tuff__key_text(&key, same->text);
+        tuff__generator_of(key.family, same->generator);
+    }
+    same->calls++;
+    self->stats.tasks++;
+    self->subject_of[task] = (int)(same - self->subjects);
+    return TUFF_OK;
+}
+
+/* Whether a remembered candidate can be lowered here and now. */
+static bool is_usable(const char *candidate, void *state)
+{
+    const subject *of = state;
+    choice what, consulted = {.set = {0}};
+    uint64_t kernels;
+    uint32_t items;
+    return tuff__choice_parse(candidate, &what) == TUFF_OK &&
+           tuff__trial_foresee(of->of->device, &of->of->plan->fusion, of->of->options, of->task, &what, &consulted,
+                               &kernels, &items) == TUFF_OK;
+}
+
+static void look_up(tuner *self, subject *of)
+{
+    const tune_question question = {.key = &of->key,
+                                    .environment = &self->environment,
+                                    .generator = of->generator,
+                                    .stores = (const tune_store *const *)self->stores.items,
+                                    .store_count = self->stores.count,
+                                    .is_usable = is_usable,
+                                    .state = of};
+    tune_answer answer;
+    tuff__tune_lookup(&question, &answer);
+    of->tier = answer.tier;
+    self->stats.hits[answer.tier]++;
+    if (tuff__choice_parse(answer.candidate, &of->chosen) != TUFF_OK)
+        of->chosen = (choice){.set = {0}};
+    for (int i = 0; i < answer.seed_count; ++i)
+        of->seed_count += tuff__choice_parse(answer.seeds[i], &of->seeds[of->seed_count]) == TUFF_OK;
+    if (answer.tier == TIER_DRIVER || answer.tier == TIER_NEAREST)
+        of->seeds[of->seed_count < TUNE_SEEDS ? of->seed_count++ : 0] = of->chosen;
+    of->wants_measuring = self->options->tune >= TUFF_TUNE_QUICK && answer.tier > TIER_SAME;
+}
+
+static uint64_t budget_of(const tuff_compile_options *options)
+{
+    enum { MANY_CORES = 8 };
+    uint64_t seconds = 0;
+    if (options->tune == TUFF_TUNE_QUICK)
+        seconds = 10;
+    if (options->tune == TUFF_TUNE_NORMAL)
+        seconds = sysconf(_SC_NPROCESSORS_ONLN) >= MANY_CORES ? 60 : 120;
+    if (options->tune == TUFF_TUNE_MAX)
+        seconds = 600;
+    return options->tune_milliseconds > 0 ? (uint64_t)options->tune_milliseconds * 1000000 : seconds * 1000000000;
+}
+
+static tuff_status find_subjects(tuner *self)
+{
+    const int count = self->plan->fusion.task_count;
+    self->subject_of = tuff__calloc((size_t)count + 1, sizeof *self->subject_of);
+    if (self->subject_of == NULL)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < count; ++i)
+        TRY(add_task(self, i));
+    for (int i = 0; i < self->subject_count; ++i) {
+        self->subjects[i].of = self;
+        look_up(self, &self->subjects[i]);
+    }
+    self->stats.keys = self->subject_count;
+    return TUFF_OK;
+}
+
+/* Lowers the plan by what was chosen; where it then needs more memory than it may, by the defaults. */
+static tuff_status apply(tuner *self)
+{
+    tuff_plan *plan = self->plan;
+    const int count = plan->fusion.task_count;
+    const choice **choices = tuff__calloc((size_t)count + 1, sizeof(choice *));
+    bool any = false;
+    if (choices == NULL)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < count; ++i)
+        if (self->subject_of[i] >= 0 && tuff__choice_count(&self->subjects[self->subject_of[i]].chosen) > 0) {
+            choices[i] = &self->subjects[self->subject_of[i]].chosen;
+            any = true;
+        }
+    tuff_status status = TUFF_OK;
+    if (any) {
+        tuff__lowered_free(&plan->lowered);
+        status = tuff__lower(self->device, &plan->fusion, self->options, choices, &plan->lowered);
+        const bool fits = self->options->memory_budget == 0 || plan->lowered.peak <= self->options->memory_budget;
+        if (status != TUFF_E_OOM_HOST && (status != TUFF_OK || !fits)) {
+            tuff__log(TUFF_LOG_WARNING, "tune: the plan is made without what was found: %s",
+                      status == TUFF_OK ? "it would need more memory than it may" : tuff_error());
+            tuff__lowered_free(&plan->lowered);
+            status = tuff__lower(self->device, &plan->fusion, self->options, NULL, &plan->lowered);
+        }
+    }
+    tuff__free(choices);
+    return status;
+}
+
+static bool knows_nothing(const tuner *self)
+{
+    for (int i = 0; i < self->stores.count; ++i) {
+        int at = 0;
+        if (tuff__store_next(self->stores.items[i], &at) != NULL)
+            return false;
+    }
+    return true;
+}
+
+/* What other drivers found is asked for where this one found nothing, and where searches want seeds. */
+static tuff_status gather(tuner *self)
+{
+    TRY(tuff__tune_gather(self->environment_text, self->options->tune >= TUFF_TUNE_QUICK, &self->stores));
+    if (!knows_nothing(self) || self->options->tune >= TUFF_TUNE_QUICK)
+        return TUFF_OK;
+    tuff__tune_release(&self->stores);
+    return tuff__tune_gather(self->environment_text, true, &self->stores);
+}
+
+static tuff_status tune(tuner *self)
+{
+    tuff__environment_of(tuff__device_info(self->device), &self->environment);
+    tuff__environment_text(&self->environment, self->environment_text);
+    TRY(gather(self));
+    self->store = self->stores.items[0];
+    TRY(tuff__store_describe(self->store, self->environment_text));
+    if (knows_nothing(self) && self->options->tune < TUFF_TUNE_QUICK)
+        return TUFF_OK;
+    self->stats.damaged_lines = tuff__store_count(self->store).damaged;
+    TRY(find_subjects(self));
+    TRY(tuff__tuner_measure(self));
+    if (self->lost)
+        return FAIL(TUFF_E_DEVICE_LOST, "tune: a candidate took the device down; it will not be tried again");
+    return apply(self);
+}
+
+tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
+{
+    tuner self = {.plan = plan, .options = options, .device = plan->device, .begin = tuff__nanoseconds()};
+    if (options->tune == TUFF_TUNE_OFF || options->family != TUFF_FAMILY_DEVICE ||
+        options->matmul_library != TUFF_MATMUL_OWN || options->fuse != TUFF_FUSE_ALL)
+        return TUFF_OK;
+    self.budget = budget_of(options);
+    const tuff_status status = tune(&self);
+    if (self.stats.measured > 0 && tuff__store_tidy(self.store, TIDY_LIMIT) != TUFF_OK)
+        tuff__log(TUFF_LOG_INFO, "tune: the cache was not compacted: %s", tuff_error());
+    tuff__tune_release(&self.stores);
+    tuff__free(self.subjects);
+    tuff__free(self.subject_of);
+    self.stats.nanoseconds = tuff__nanoseconds() - self.begin;
+    plan->tuning = self.stats;
+    return status;
+}

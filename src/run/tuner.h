@@ -1,0 +1,11 @@
+/* The tuner of a plan: tasks become keys, keys get candidates, from what is remembered or by measuring. */
+#ifndef TUFF_RUN_TUNER_H
+#define TUFF_RUN_TUNER_H
+
+#include "run/plan.h"
+
+/* Finds the choices for the tasks of a plan that is fused and lowered, and lowers it again by them. Whatever fails
+   leaves tasks with their defaults, but for host memory and a device that is lost or does not come back. */
+tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options);
+
+#endif

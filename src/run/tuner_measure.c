@@ -1,0 +1,276 @@
+/* Measuring within a budget: the default of every key first, which says what each is worth; then slices of search where
+   they promise most; at the end the races, and what they found is remembered. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "run/tuner_parts.h"
+#include "tune/budget.h"
+
+/* Candidates of a key before the next key may get its turn. */
+enum { SLICE = 4 };
+
+static uint64_t elapsed(const tuner *self)
+{
+    return tuff__nanoseconds() - self->begin;
+}
+
+static void count_rejection(tuff_tune_stats *stats, verdict why)
+{
+    switch (why) {
+    case VERDICT_WRONG:
+        stats->wrong++;
+        break;
+    case VERDICT_RACE:
+        stats->races++;
+        break;
+    case VERDICT_SLOW:
+        stats->slow++;
+        break;
+    case VERDICT_HANG:
+        stats->hangs++;
+        break;
+    case VERDICT_CRASH:
+        stats->crashes++;
+        break;
+    default:
+        stats->limits++;
+    }
+}
+
+static tune_record record_of(const subject *of, record_kind kind)
+{
+    tune_record out = {.kind = kind,
+                       .environment = tuff__hash_text(of->of->environment_text),
+                       .key = of->hash,
+                       .op = of->text,
+                       .generator = of->generator,
+                       .candidate = "",
+                       .runners_up = {"", "", ""},
+                       .cold = "",
+                       .source = "live",
+                       .library = tuff_version(),
+                       .reason = "",
+                       .phase = "",
+                       .time = (uint64_t)time(NULL)};
+    return out;
+}
+
+/* A candidate that must not be tried again is remembered as that. */
+static void reject(void *user, const choice *what, verdict why)
+{
+    subject *of = user;
+    tune_record record = record_of(of, RECORD_BAD);
+    text name = {0};
+    of->rejected++;
+    snprintf(of->rejection, sizeof of->rejection, "%.40s: %.80s", tuff__verdict_text(why), tuff_error());
+    count_rejection(&of->of->stats, why);
+    tuff__choice_format(what, &name);
+    record.candidate = tuff__text_get(&name);
+    record.reason = tuff__verdict_text(why);
+    record.phase = why == VERDICT_COMPILE || why == VERDICT_LIMITS ? "compile" : "verify";
+    if (tuff__text_status(&name) == TUFF_OK && tuff__store_add(of->of->store, &record) != TUFF_OK)
+        tuff__log(TUFF_LOG_WARNING, "tune: a rejected candidate is not remembered: %s", tuff_error());
+    tuff__text_free(&name);
+}
+
+static bool report(void *user, const search_progress *now)
+{
+    subject *of = user;
+    tuner *self = of->of;
+    if (self->options->tune_progress == NULL)
+        return true;
+    text best = {0};
+    tuff__choice_format(now->best, &best);
+    const uint64_t spent = elapsed(self);
+    const tuff_tune_progress progress = {.key_count = self->stats.measured,
+                                         .keys_done = self->keys_done,
+                                         .seconds_left =
+                                             spent < self->budget ? (double)(self->budget - spent) * 1e-9 : 0,
+                                         .key = of->text,
+                                         .best = tuff__text_get(&best),
+                                         .default_nanoseconds = now->default_nanoseconds,
+                                         .best_nanoseconds = now->best_nanoseconds,
+                                         .candidates = now->tried,
+                                         .rejected = of->rejected,
+                                         .rejection = of->rejection};
+    self->stopped = !self->options->tune_progress(self->options->tune_user, &progress);
+    tuff__text_free(&best);
+    return !self->stopped;
+}
+
+static tuff_status begin(subject *of)
+{
+    const judge by = tuff__judge_of(of);
+    const search_settings settings = {.seeds = of->seeds,
+                                      .seed_count = of->seed_count,
+                                      .patience = of->of->options->tune == TUFF_TUNE_MAX ? 48 : 0,
+                                      .seed = of->hash.low,
+                                      .progress = report,
+                                      .rejected = reject,
+                                      .user = of};
+    return tuff__search_begin(&by, &settings, &of->search);
+}
+
+static void spend(const tuner *self, tune_budget *budget, int key)
+{
+    const search_progress now = tuff__search_progress(self->subjects[key].search);
+    tuff__budget_spend(budget, key, elapsed(self), now.tried, now.best_nanoseconds, now.end != SEARCH_GOES_ON);
+}
+
+/* The default of every key, which weighs them; then what is listed for those that matter. */
+static tuff_status prime(tuner *self, tune_budget *budget)
+{
+    for (int i = 0; i < self->subject_count; ++i) {
+        subject *of = &self->subjects[i];
+        if (!of->wants_measuring)
+            continue;
+        TRY(begin(of));
+        TRY(tuff__search_step(of->search, 1));
+        const search_progress now = tuff__search_progress(of->search);
+        if (now.default_nanoseconds > 0)
+            tuff__budget_weigh(budget, i, of->calls, now.default_nanoseconds);
+    }
+    for (int i = 0; i < self->subject_count; ++i) {
+        subject *of = &self->subjects[i];
+        if (of->search == NULL)
+            continue;
+        TRY(tuff__budget_is_minor(budget, i) ? tuff__search_step(of->search, 1) : tuff__search_prime(of->search));
+        spend(self, budget, i);
+    }
+    return TUFF_OK;
+}
+
+static tuff_status climb(tuner *self, tune_budget *budget)
+{
+    for (int key = tuff__budget_next(budget); key >= 0 && !self->stopped && !self->lost;
+         key = tuff__budget_next(budget)) {
+        if (elapsed(self) >= tuff__budget_search_end(budget))
+            break;
+        TRY(tuff__search_step(self->subjects[key].search, SLICE));
+        spend(self, budget, key);
+    }
+    return TUFF_OK;
+}
+
+static void remember(subject *of, const search_result *found)
+{
+    tune_record record = record_of(of, RECORD_WIN);
+    text names[1 + SEARCH_RUNNERS_UP] = {{0}};
+    tuff__choice_format(&found->winner, &names[0]);
+    record.candidate = tuff__text_get(&names[0]);
+    for (int i = 0; i < found->runner_up_count && i < RUNNERS_UP; ++i) {
+        tuff__choice_format(&found->runners_up[i], &names[1 + i]);
+        record.runners_up[i] = tuff__text_get(&names[1 + i]);
+    }
+    memcpy(record.nanoseconds, found->nanoseconds, sizeof record.nanoseconds);
+    record.samples = (uint64_t)found->samples;
+    record.default_nanoseconds = found->default_nanoseconds;
+    record.budget_milliseconds = of->of->budget / 1000000;
+    bool complete = true;
+    for (int i = 0; i < 1 + SEARCH_RUNNERS_UP; ++i)
+        complete &= tuff__text_status(&names[i]) == TUFF_OK;
+    if (complete && tuff__store_add(of->of->store, &record) != TUFF_OK)
+        tuff__log(TUFF_LOG_WARNING, "tune: a winner is not remembered: %s", tuff_error());
+    for (int i = 0; i < 1 + SEARCH_RUNNERS_UP; ++i)
+        tuff__text_free(&names[i]);
+}
+
+static tuff_status finish(subject *of)
+{
+    search_result found;
+    TRY(tuff__search_finish(of->search, &found));
+    of->chosen = found.winner;
+    /* Of what a race could not settle the safe guess is remembered too, or every start would try again. */
+    const bool usable = found.default_nanoseconds > 0 && found.end < SEARCH_UNUSABLE && !of->of->stopped;
+    if (found.is_final || usable)
+        remember(of, &found);
+    of->of->stats.improved += tuff__choice_count(&found.winner) > 0;
+    of->of->stats.skipped += found.end == SEARCH_UNUSABLE;
+    of->of->keys_done++;
+    return TUFF_OK;
+}
+
+/* The races, of the keys that matter most first: time may run out. */
+static tuff_status finish_all(tuner *self, tune_budget *budget)
+{
+    for (int key = tuff__budget_next_race(budget); key >= 0; key = tuff__budget_next_race(budget)) {
+        const uint64_t before = tuff__nanoseconds();
+        TRY(finish(&self->subjects[key]));
+        tuff__budget_raced(budget, key, elapsed(self), tuff__nanoseconds() - before);
+    }
+    return TUFF_OK;
+}
+
+/* Searches that failed for other reasons than memory end their key, not the compilation. */
+static tuff_status measure(tuner *self, tune_budget *budget)
+{
+    self->limit = self->begin + self->budget;
+    TRY(prime(self, budget));
+    TRY(climb(self, budget));
+    return finish_all(self, budget);
+}
+
+/* A candidate that a process died of is not tried again; the default is, since there is nothing else. */
+static tuff_status strike(const journal_strike *what, void *state)
+{
+    tuner *self = state;
+    tune_key key;
+    char generator[GENERATOR_SIZE];
+    if (what->candidate[0] == '\0' || tuff__key_parse(what->op, &key) != TUFF_OK)
+        return TUFF_OK;
+    const tune_record record = {.kind = RECORD_BAD,
+                                .environment = tuff__hash_text(what->environment),
+                                .key = tuff__hash_text(what->op),
+                                .op = what->op,
+                                .generator = tuff__generator_of(key.family, generator),
+                                .candidate = what->candidate,
+                                .runners_up = {"", "", ""},
+                                .cold = "",
+                                .source = "live",
+                                .library = tuff_version(),
+                                .reason = what->rebooted ? "reboot" : "crash",
+                                .phase = tuff__journal_phase_text(what->phase),
+                                .time = what->time};
+    tuff__log(TUFF_LOG_WARNING, "tune: a process ended while it tried %s for %s: it is not tried again",
+              what->candidate, what->op);
+    return tuff__store_add(self->store, &record);
+}
+
+/* Only host memory can be lacking. */
+static tuff_status open_journal(tuner *self)
+{
+    char folder[FOLDER_SIZE];
+    journal_counts counts;
+    if (tuff__tune_folder(folder, sizeof folder) != TUFF_OK)
+        folder[0] = '\0';
+    if (folder[0] != '\0' && tuff__journal_recover(folder, strike, self, &counts) != TUFF_OK)
+        tuff__log(TUFF_LOG_WARNING, "tune: journals of earlier processes: %s", tuff_error());
+    return tuff__journal_open(folder[0] == '\0' ? NULL : folder, &self->journal);
+}
+
+tuff_status tuff__tuner_measure(tuner *self)
+{
+    tune_budget *budget;
+    for (int i = 0; i < self->subject_count; ++i)
+        self->stats.measured += self->subjects[i].wants_measuring;
+    if (self->stats.measured == 0)
+        return TUFF_OK;
+    TRY(tuff__budget_create(self->budget, self->subject_count, &budget));
+    tuff_status status = open_journal(self);
+    if (status == TUFF_OK)
+        status = measure(self, budget);
+    for (int i = 0; i < self->subject_count; ++i) {
+        tuff__search_end(self->subjects[i].search);
+        self->subjects[i].search = NULL;
+        tuff__judge_clear(&self->subjects[i]);
+    }
+    tuff__journal_close(self->journal);
+    self->journal = NULL;
+    tuff__budget_destroy(budget);
+    if (status == TUFF_OK || status == TUFF_E_OOM_HOST)
+        return status;
+    tuff__log(TUFF_LOG_WARNING, "tune: measuring ended: %s", tuff_error());
+    return TUFF_OK;
+}

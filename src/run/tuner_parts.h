@@ -1,0 +1,67 @@
+/* Between the files of the tuner: tuner.c finds keys and what is remembered of them, tuner_measure.c spends the budget,
+   judge.c tells searches about candidates. */
+#ifndef TUFF_RUN_TUNER_PARTS_H
+#define TUFF_RUN_TUNER_PARTS_H
+
+#include "run/task_key.h"
+#include "run/trial.h"
+#include "run/tuner.h"
+#include "tune/environment.h"
+#include "tune/folder.h"
+#include "tune/generator.h"
+#include "tune/journal.h"
+#include "tune/lookup.h"
+#include "tune/search.h"
+
+struct tuner;
+
+/* All tasks of one key. */
+typedef struct subject {
+    struct tuner *of;
+    tune_key key;
+    char text[TUNE_KEY_SIZE];
+    hash128 hash;
+    char generator[GENERATOR_SIZE];
+    int task;       /* one of them */
+    uint64_t calls; /* how many there are */
+    tune_tier tier;
+    choice chosen;
+    choice seeds[TUNE_SEEDS];
+    int seed_count;
+    bool wants_measuring;
+    /* While it is measured: */
+    ground *ground;
+    search *search;
+    trial *slots[SEARCH_SLOTS];
+    bool has_run[SEARCH_SLOTS];
+    int rejected;
+    char rejection[128];
+} subject;
+
+typedef struct tuner {
+    tuff_plan *plan;
+    const tuff_compile_options *options;
+    tuff_device *device;
+    tune_environment environment;
+    char environment_text[ENVIRONMENT_SIZE];
+    tune_stores stores;
+    tune_store *store; /* the first of them: ours */
+    journal *journal;  /* while there is measuring */
+    subject *subjects;
+    int subject_count, subject_capacity;
+    int *subject_of; /* by task; -1: it has none */
+    tuff_tune_stats stats;
+    uint64_t begin, budget, limit; /* of the clock; limit: nothing may begin after */
+    uint64_t ground_size;          /* of all subjects */
+    int keys_done;
+    bool stopped, lost;
+} tuner;
+
+/* Measures the subjects that want it, within the budget. */
+tuff_status tuff__tuner_measure(tuner *self);
+/* The judge of a subject's candidates. */
+judge tuff__judge_of(subject *of);
+/* Frees what its trials held. */
+void tuff__judge_clear(subject *of);
+
+#endif

@@ -1,0 +1,286 @@
+/* Tuning when a graph is compiled, on a device of each API: what is found is right and remembered, a second start
+   measures nothing, whatever is wrong with the cache a plan comes out, and a pin is obeyed. */
+#define _POSIX_C_SOURCE 200809L
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/hash.h"
+#include "each_device.h"
+#include "small_plans.h"
+#include "tune/environment.h"
+#include "tune/folder.h"
+
+enum { ROWS = 24, INNER = 40, COLUMNS = 56 };
+
+/* gelu(x · w) and its row-wise softmax: a matmul and a row. */
+static tuff_graph *make_graph(tuff_device *device)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, INNER)),
+                *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(INNER, COLUMNS));
+    tuff_tensor *y = tuff_gelu(tuff_matmul(x, w));
+    tuff_output(graph, "y", y);
+    tuff_output(graph, "p", tuff_softmax(y, 1));
+    return graph;
+}
+
+typedef struct answers {
+    float y[ROWS * COLUMNS], p[ROWS * COLUMNS];
+} answers;
+
+static void run_graph(tuff_plan *plan, answers *out)
+{
+    float x[ROWS * INNER], w[INNER * COLUMNS];
+    for (int i = 0; i < ROWS * INNER; i++)
+        x[i] = (float)(i % 13 - 6) / 8;
+    for (int i = 0; i < INNER * COLUMNS; i++)
+        w[i] = (float)(i % 11 - 5) / 16;
+    assert_int_equal(tuff_plan_write(plan, "x", x, sizeof x), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "w", w, sizeof w), TUFF_OK);
+    run_plan(plan);
+    assert_int_equal(tuff_plan_read(plan, "y", out->y, sizeof out->y), TUFF_OK);
+    assert_int_equal(tuff_plan_read(plan, "p", out->p, sizeof out->p), TUFF_OK);
+}
+
+static tuff_tune_stats compile_and_run(tuff_device *device, const tuff_compile_options *options, answers *out)
+{
+    tuff_tune_stats stats;
+    tuff_graph *graph = make_graph(device);
+    tuff_plan *plan = tuff_compile(graph, options);
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    assert_int_equal(tuff_plan_tuning(plan, &stats), TUFF_OK);
+    run_graph(plan, out);
+    destroy_plan(plan, graph);
+    return stats;
+}
+
+static void expect_close(const answers *a, const answers *b)
+{
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        assert_true(fabsf(a->y[i] - b->y[i]) <= 1e-5f);
+        assert_true(fabsf(a->p[i] - b->p[i]) <= 1e-5f);
+    }
+}
+
+static void remove_stores(void)
+{
+    char line[600];
+    (void)snprintf(line, sizeof line, "rm -rf '%s/tune'", cache_folder());
+    assert_int_equal(system(line), 0);
+}
+
+static int known(const tuff_tune_stats *stats)
+{
+    return stats->hits[0] + stats->hits[1];
+}
+
+static const tuff_compile_options off = {.tune = TUFF_TUNE_OFF},
+                                  quick = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 4000};
+
+/* Time may run out before every key was met: so a start that knows all of them may take a few. */
+static void learn_and_remember(tuff_device *device)
+{
+    answers plain, tuned, again;
+    remove_stores();
+    tuff_tune_stats stats = compile_and_run(device, &off, &plain);
+    assert_int_equal(stats.keys, 0);
+    stats = compile_and_run(device, &(tuff_compile_options){.tune = TUFF_TUNE_CACHED}, &again);
+    assert_int_equal(stats.measured, 0);
+    assert_memory_equal(&plain, &again, sizeof plain);
+    int missing = 1;
+    for (int attempt = 0; attempt < 6 && missing > 0; attempt++) {
+        stats = compile_and_run(device, &quick, &tuned);
+        assert_true(stats.keys >= 2 && stats.tasks >= stats.keys);
+        assert_int_equal(stats.measured + known(&stats), stats.keys);
+        assert_int_equal(stats.wrong + stats.races + stats.hangs + stats.crashes, 0);
+        expect_close(&plain, &tuned);
+        missing = stats.measured;
+    }
+    assert_int_equal(missing, 0);
+    assert_int_equal(stats.compiles, 0);
+    assert_int_equal(stats.launches, 0);
+    stats = compile_and_run(device, &(tuff_compile_options){.tune = TUFF_TUNE_CACHED}, &again);
+    assert_int_equal(known(&stats), stats.keys);
+    assert_memory_equal(&tuned, &again, sizeof tuned);
+}
+
+static void tuning_is_remembered(void **state)
+{
+    (void)state;
+    for_each_api(learn_and_remember);
+}
+
+typedef struct watcher {
+    int calls, stop_at;
+} watcher;
+
+static bool watch(void *user, const tuff_tune_progress *now)
+{
+    watcher *self = user;
+    assert_true(now->keys_done <= now->key_count);
+    assert_true(strlen(now->key) > 0);
+    return ++self->calls < self->stop_at;
+}
+
+static void stop_early(tuff_device *device)
+{
+    answers plain, tuned;
+    watcher self = {.stop_at = 2};
+    remove_stores();
+    compile_and_run(device, &off, &plain);
+    tuff_compile_options options = quick;
+    options.tune_progress = watch;
+    options.tune_user = &self;
+    compile_and_run(device, &options, &tuned);
+    assert_int_equal(self.calls, 2);
+    expect_close(&plain, &tuned);
+}
+
+static void the_caller_may_stop(void **state)
+{
+    (void)state;
+    for_each_api(stop_early);
+}
+
+static void tune_anyway(tuff_device *device)
+{
+    answers plain, tuned;
+    compile_and_run(device, &off, &plain);
+    tuff_tune_stats stats =
+        compile_and_run(device, &(tuff_compile_options){.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 700}, &tuned);
+    assert_true(stats.measured > 0);
+    expect_close(&plain, &tuned);
+}
+
+/* No folder at all, and one that cannot be made. */
+static void a_cache_is_not_needed(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
+    for_each_api(tune_anyway);
+    assert_int_equal(setenv("TUFF_CACHE_DIR", "/dev/null/nowhere", 1), 0);
+    for_each_api(tune_anyway);
+    assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
+}
+
+/* The store of the device, as the tuner names it. */
+static tune_store *open_store(tuff_device *device, char *environment)
+{
+    tune_environment of;
+    tuff_device_info info;
+    tune_store *store;
+    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    tuff__environment_of(&info, &of);
+    tuff__environment_text(&of, environment);
+    assert_int_equal(tuff__tune_open(environment, &store), TUFF_OK);
+    return store;
+}
+
+/* The first record of a family's winner. */
+static bool find_win(const tune_store *store, const char *family, char *key, size_t size)
+{
+    int at = 0;
+    for (const tune_record *one; (one = tuff__store_next(store, &at));)
+        if (one->kind == RECORD_WIN && strncmp(one->op, family, strlen(family)) == 0) {
+            (void)snprintf(key, size, "%s", one->op);
+            return true;
+        }
+    return false;
+}
+
+static bool has_source(tuff_device *device, const char *what)
+{
+    bool found = false;
+    tuff_plan_info info;
+    tuff_graph *graph = make_graph(device);
+    tuff_plan *plan = tuff_compile(graph, NULL);
+    assert_non_null(plan);
+    assert_int_equal(tuff_plan_describe(plan, &info), TUFF_OK);
+    for (int i = 0; i < info.task_count; i++) {
+        tuff_task_info task;
+        assert_int_equal(tuff_plan_task(plan, i, &task), TUFF_OK);
+        found = found || (task.source && strstr(task.source, what));
+    }
+    destroy_plan(plan, graph);
+    return found;
+}
+
+static void obey_pin(tuff_device *device)
+{
+    answers plain, pinned;
+    char environment[ENVIRONMENT_SIZE], key[600] = "";
+    remove_stores();
+    compile_and_run(device, &off, &plain);
+    for (int attempt = 0; attempt < 6 && key[0] == '\0'; attempt++) {
+        compile_and_run(device, &quick, &pinned);
+        tune_store *store = open_store(device, environment);
+        (void)find_win(store, "matmul ", key, sizeof key);
+        tuff__store_close(store);
+    }
+    assert_true(key[0] != '\0');
+    tune_store *store = open_store(device, environment);
+    const tune_record pin = {.kind = RECORD_PIN,
+                             .environment = tuff__hash_text(environment),
+                             .key = tuff__hash_text(key),
+                             .op = key,
+                             .generator = "",
+                             .candidate = "matmul_register.rows=5;matmul_register.vectors=1;task.family=1",
+                             .runners_up = {"", "", ""},
+                             .cold = "",
+                             .source = "live",
+                             .library = "",
+                             .reason = "test",
+                             .phase = ""};
+    assert_int_equal(tuff__store_add(store, &pin), TUFF_OK);
+    tuff__store_close(store);
+    assert_true(has_source(device, "#define TILE_ROWS 5"));
+    const tuff_tune_stats stats = compile_and_run(device, NULL, &pinned);
+    assert_int_equal(stats.hits[0], 1);
+    expect_close(&plain, &pinned);
+    remove_stores();
+    assert_false(has_source(device, "#define TILE_ROWS 5"));
+}
+
+static void a_pin_is_obeyed(void **state)
+{
+    (void)state;
+    for_each_api(obey_pin);
+}
+
+static void modes_are_checked(void **state)
+{
+    (void)state;
+    tuff_device *device = tuff_device_open("reference");
+    tuff_graph *graph = make_graph(device);
+    assert_null(tuff_compile(graph, &(tuff_compile_options){.tune = (tuff_tune_mode)7}));
+    assert_non_null(strstr(tuff_error(), "tune"));
+    tuff_tune_stats stats;
+    assert_int_equal(tuff_plan_tuning(NULL, &stats), TUFF_E_USAGE);
+    tuff_plan *plan = tuff_compile(graph, &quick);
+    assert_non_null(plan);
+    assert_int_equal(tuff_plan_tuning(plan, &stats), TUFF_OK);
+    assert_int_equal(stats.keys, 0);
+    destroy_plan(plan, graph);
+    tuff_device_close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tuning_is_remembered),  cmocka_unit_test(the_caller_may_stop),
+        cmocka_unit_test(a_cache_is_not_needed), cmocka_unit_test(a_pin_is_obeyed),
+        cmocka_unit_test(modes_are_checked),
+    };
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}

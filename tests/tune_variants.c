@@ -1,0 +1,205 @@
+/* Every variant of a kernel that the tuner may choose is right: random choices for the tasks of training steps, run on
+   grounds of their own and compared with the default's results. None of them may be rejected. Called with a number,
+   that many choices a task are tried, with a second one they begin at that seed; called with the text of a choice, that
+   one is, for every task. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compile/simplify.h"
+#include "compile/siblings.h"
+#include "each_device.h"
+#include "run/task_key.h"
+#include "run/trial.h"
+#include "tools/known_plans.h"
+#include "tools/graphs.h"
+#include "tune/space.h"
+
+enum { MOST_KEYS = 96, MOST_BYTES = 64 << 20 };
+
+static int choices_per_task = 2;
+static uint64_t first_seed = 1;
+static const char *only_choice;
+static const tuff_compile_options usual_options = {.fuse = TUFF_FUSE_ALL};
+
+typedef struct tally {
+    int tasks, tried, impossible, wrong;
+} tally;
+
+static bool run_and_compare(trial *one, ground *on, bool is_default, char *wrong, size_t size)
+{
+    assert_int_equal(tuff__ground_poison(on), TUFF_OK);
+    if (tuff__trial_run(one) != TUFF_OK) {
+        snprintf(wrong, size, "not run: %s", tuff_error());
+        return false;
+    }
+    if (is_default)
+        assert_int_equal(tuff__ground_keep(on), TUFF_OK);
+    assert_int_equal(tuff__ground_compare(on, false, wrong, size), TUFF_OK);
+    if (wrong[0] != '\0')
+        return false;
+    assert_int_equal(tuff__ground_poison(on), TUFF_OK);
+    assert_int_equal(tuff__trial_run(one), TUFF_OK);
+    assert_int_equal(tuff__ground_compare(on, true, wrong, size), TUFF_OK);
+    return wrong[0] == '\0';
+}
+
+/* Points of the space that grows while they are looked at: some tunables are asked for by some choices only. */
+static bool pick(tuff_device *device, const struct fusion *fusion, int task, tune_space *space, dice *from, choice *out)
+{
+    if (only_choice != NULL)
+        return tuff__choice_parse(only_choice, out) == TUFF_OK;
+    for (int attempt = 0; attempt < 40; attempt++) {
+        choice consulted = {.set = {0}};
+        uint64_t kernels;
+        uint32_t items;
+        tuff__space_random(space, from, out);
+        const tuff_status status =
+            tuff__trial_foresee(device, fusion, &usual_options, task, out, &consulted, &kernels, &items);
+        (void)tuff__space_take(space, &consulted);
+        if (status == TUFF_OK)
+            return true;
+        assert_true(status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED);
+    }
+    return false;
+}
+
+static void try_choice(tuff_device *device, const struct fusion *fusion, int task, const choice *what, ground *on,
+                       const char *key, tally *counts)
+{
+    trial *one = NULL;
+    char wrong[128] = "";
+    text name = {0};
+    tuff__choice_format(what, &name);
+    const tuff_status status = tuff__trial_create(device, fusion, &usual_options, task, what, on, &one);
+    counts->tried++;
+    if (status == TUFF_E_LIMIT || status == TUFF_E_COMPILE || status == TUFF_E_OOM_DEVICE) {
+        printf("    %s\n      %s\n      cannot be: %.200s\n", key, tuff__text_get(&name), tuff_error());
+        counts->impossible++;
+    } else {
+        assert_int_equal(status, TUFF_OK);
+        if (!run_and_compare(one, on, false, wrong, sizeof wrong)) {
+            printf("    %s\n      %s\n      is wrong: %s\n", key, tuff__text_get(&name), wrong);
+            counts->wrong++;
+        }
+    }
+    tuff__trial_destroy(one);
+    tuff__text_free(&name);
+}
+
+static void try_task(tuff_device *device, const struct fusion *fusion, int task, const char *key, tally *counts)
+{
+    ground *on;
+    trial *usual;
+    const choice none = {.set = {0}};
+    char wrong[128] = "";
+    tune_space space = {.count = 0};
+    choice consulted = {.set = {0}}, what;
+    uint64_t kernels;
+    uint32_t items;
+    dice from = {.state = first_seed + (uint64_t)task};
+    assert_int_equal(tuff__trial_foresee(device, fusion, &usual_options, task, &none, &consulted, &kernels, &items),
+                     TUFF_OK);
+    if (tuff__space_take(&space, &consulted) == 0)
+        return;
+    assert_int_equal(tuff__ground_create(device, fusion, task, MOST_BYTES, &on), TUFF_OK);
+    assert_int_equal(tuff__trial_create(device, fusion, &usual_options, task, &none, on, &usual), TUFF_OK);
+    if (!run_and_compare(usual, on, true, wrong, sizeof wrong))
+        fail_msg("%s: the default: %s", key, wrong);
+    tuff__trial_destroy(usual);
+    counts->tasks++;
+    for (int i = 0; i < choices_per_task; i++)
+        if (pick(device, fusion, task, &space, &from, &what))
+            try_choice(device, fusion, task, &what, on, key, counts);
+    tuff__ground_destroy(on);
+}
+
+/* One task of every key. */
+static void try_tasks(tuff_device *device, const struct fusion *fusion, tally *counts)
+{
+    uint64_t seen[MOST_KEYS];
+    int count = 0;
+    for (int i = 0; i < fusion->task_count && count < MOST_KEYS; i++) {
+        tune_key key;
+        if (tuff__task_key(fusion, i, &key) != TUFF_OK)
+            continue;
+        const uint64_t hash = tuff__key_hash(&key).low;
+        bool fresh = true;
+        for (int k = 0; k < count; k++)
+            fresh = fresh && seen[k] != hash;
+        if (!fresh)
+            continue;
+        seen[count++] = hash;
+        try_task(device, fusion, i, KEY_TEXT(&key), counts);
+    }
+}
+
+static void try_graph(tuff_device *device, tuff_graph *graph, tally *counts)
+{
+    struct fusion fusion;
+    assert_non_null(graph);
+    tuff_graph *simple = tuff__simplify(graph, false);
+    assert_non_null(simple);
+    assert_int_equal(tuff__merge_siblings(simple), TUFF_OK);
+    assert_int_equal(tuff__fuse(simple, &usual_options, MAX_BINDINGS, &fusion), TUFF_OK);
+    try_tasks(device, &fusion, counts);
+    tuff__fusion_free(&fusion);
+    tuff_graph_destroy(simple);
+    tuff_graph_destroy(graph);
+}
+
+static void try_models(tuff_device *device)
+{
+    const model_config configs[] = {
+        {.form = MODEL_GPT, .layers = 1, .heads = 3, .width = 60, .context = 37, .vocabulary = 256},
+        {.form = MODEL_LLAMA,
+         .layers = 1,
+         .heads = 4,
+         .key_value_heads = 2,
+         .width = 64,
+         .hidden = 96,
+         .context = 32,
+         .vocabulary = 256},
+    };
+    tally counts = {0};
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+        language_model model;
+        const tuff_optimizer_options rule = model_optimizer_options(1e-3, 1000);
+        assert_int_equal(model_create(device, &configs[i], &model), TUFF_OK);
+        tuff_optimizer *optimizer = tuff_optimizer_create(model.parameters, &rule);
+        assert_non_null(optimizer);
+        try_graph(device, train_graph(device, &model, optimizer, 3), &counts);
+        try_graph(device, sampler_graph(device, &model), &counts);
+        tuff_optimizer_destroy(optimizer);
+        model_destroy(&model);
+    }
+    printf("    %d tasks, %d choices, %d of them impossible, %d wrong\n", counts.tasks, counts.tried, counts.impossible,
+           counts.wrong);
+    assert_true(counts.tried > counts.impossible);
+    assert_int_equal(counts.wrong, 0);
+}
+
+static void every_variant_is_right(void **state)
+{
+    (void)state;
+    for_each_api(try_models);
+}
+
+int main(int count, char **arguments)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_variant_is_right)};
+    only_choice = count > 1 && strchr(arguments[1], '=') != NULL ? arguments[1] : NULL;
+    if (only_choice != NULL)
+        choices_per_task = 1;
+    else if (count > 1)
+        choices_per_task = atoi(arguments[1]);
+    if (count > 2)
+        first_seed = strtoull(arguments[2], NULL, 10);
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}
