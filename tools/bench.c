@@ -52,6 +52,7 @@ static cli_end parse(int count, char **arguments, bench *self)
         {"--markdown", CLI_TEXT, &self->markdown_path, "FILE", "tables for bench/results; - is the output", 0, 0, NULL},
         {"--peer", CLI_TEXTS, &self->peer_commands, "COMMAND",
          "a program that does the same works: see bench/peers; may be given several times", 0, 0, NULL},
+        TUNING_OPTIONS(&self->tune),
         {"--clblast-tuned", CLI_TEXT, &self->clblast_folder, "FOLDER",
          "CLBlast with what its own tuners found: see bench/tune-clblast", 0, 0, NULL},
     };

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "tools/cli.h"
+#include "tools/tuning.h"
 
 #define BENCH_CONTESTANTS 12
 #define BENCH_FACTS 24
@@ -76,6 +77,7 @@ typedef struct bench {
     const char *device_name, *markdown_path, *clblast_folder;
     int64_t round_count;
     bool quick, json;
+    tuning tune; /* of the contestants "tuff, tuned": none below TUFF_TUNE_QUICK */
     tuff_device *device;
     tuff_device_info info;
     struct bench_peak *flops, *copy; /* NULL on the reference device */

@@ -54,6 +54,7 @@ static double edges(const attention_work *of)
 static tuff_status add_forms(bench *self, bench_work *work, attention_work *of, bool all)
 {
     TRY(bench_plan_add(self, work, "tuff", TUFF_FUSE_ALL, build_attention, of));
+    TRY(bench_plan_add_tuned(self, work, build_attention, of));
     TRY(bench_plan_facts(work));
     bench_add_fact(work, "inputs, outputs, log-sum-exp", edges(of), "B");
     if (!all)

@@ -179,13 +179,28 @@ static tuff_status add_plan_facts(bench_work *work, const bench_training *fused,
     return TUFF_OK;
 }
 
+static tuff_status add_tuned(bench *self, bench_work *work, const bench_job *job)
+{
+    bench_training *tuned;
+    tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
+    if (self->tune.mode < TUFF_TUNE_QUICK)
+        return TUFF_OK;
+    tuning_apply(&self->tune, &options);
+    TRY(bench_training_add(self, work, job, "tuff, tuned", &options, &tuned));
+    tuning_end(&self->tune, tuned->plan);
+    bench_add_fact(work, "compile, tuned", tuned->compile_seconds, "s");
+    return TUFF_OK;
+}
+
 static tuff_status add_forms(bench *self, bench_work *work, const bench_job *job)
 {
     bench_training *fused, *unfused;
-    TRY(bench_training_add(self, work, job, "tuff", TUFF_FUSE_ALL, &fused));
+    const tuff_compile_options usual = {.tune = TUFF_TUNE_OFF}, plain = {.fuse = TUFF_FUSE_NONE};
+    TRY(bench_training_add(self, work, job, "tuff", &usual, &fused));
     bench_add_fact(work, "compile", fused->compile_seconds, "s");
     bench_add_fact(work, "programs compiled for it, not from the cache", (double)fused->fresh_programs, "");
-    TRY(bench_training_add(self, work, job, "tuff, unfused", TUFF_FUSE_NONE, &unfused));
+    TRY(add_tuned(self, work, job));
+    TRY(bench_training_add(self, work, job, "tuff, unfused", &plain, &unfused));
 #if TUFF_WITH_PLAIN_GPT
     TRY(add_plain(self, work, job));
 #endif

@@ -180,7 +180,7 @@ static tuff_status add(bench *self, bench_work *work, bench_contestant *item, co
 tuff_status bench_plan_add(bench *self, bench_work *work, const char *name, tuff_fuse_mode fuse, bench_builder build,
                            const void *what)
 {
-    const tuff_compile_options options = {.fuse = fuse};
+    const tuff_compile_options options = {.fuse = fuse, .tune = TUFF_TUNE_OFF};
     return add(self, work, bench_add(work, BENCH_OURS, name), &options, build, what);
 }
 
@@ -195,6 +195,18 @@ tuff_status bench_plan_add_clblast(bench *self, bench_work *work, bench_builder 
     if (bench_clblast_absence(self))
         return TUFF_OK;
     return add(self, work, bench_add(work, BENCH_PEER, "CLBlast"), &options, build, what);
+}
+
+tuff_status bench_plan_add_tuned(bench *self, bench_work *work, bench_builder build, const void *what)
+{
+    tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
+    if (self->tune.mode < TUFF_TUNE_QUICK)
+        return TUFF_OK;
+    tuning_apply(&self->tune, &options);
+    const tuff_status status = add(self, work, bench_add(work, BENCH_OURS, "tuff, tuned"), &options, build, what);
+    if (status == TUFF_OK)
+        tuning_end(&self->tune, ((const bench_plan *)work->items[work->count - 1].self)->plan);
+    return status;
 }
 
 tuff_status bench_plan_facts(bench_work *work)
@@ -214,5 +226,6 @@ tuff_status bench_plan_facts(bench_work *work)
 tuff_status bench_plan_add_both(bench *self, bench_work *work, bench_builder build, const void *what)
 {
     TRY(bench_plan_add(self, work, "tuff", TUFF_FUSE_ALL, build, what));
+    TRY(bench_plan_add_tuned(self, work, build, what));
     return bench_plan_add(self, work, "tuff, unfused", TUFF_FUSE_NONE, build, what);
 }

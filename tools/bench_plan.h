@@ -44,11 +44,13 @@ tuff_tensor *bench_backward(bench_plan *self, tuff_tensor *y, tuff_tensor *const
 /* Compiles the work fused or not, and adds it. what must live for the call only. */
 tuff_status bench_plan_add(bench *self, bench_work *work, const char *name, tuff_fuse_mode fuse, bench_builder build,
                            const void *what);
+/* The work tuned as --tune says, as "tuff, tuned"; adds nothing without --tune. */
+tuff_status bench_plan_add_tuned(bench *self, bench_work *work, bench_builder build, const void *what);
 /* The work with its matmuls left to CLBlast, as a peer; adds nothing where that is absent. */
 tuff_status bench_plan_add_clblast(bench *self, bench_work *work, bench_builder build, const void *what);
 /* Facts about the plan of the last contestant that was added: dispatches, memory. */
 tuff_status bench_plan_facts(bench_work *work);
-/* "tuff" and "unfused". */
+/* "tuff", tuned where that is asked for, and unfused. */
 tuff_status bench_plan_add_both(bench *self, bench_work *work, bench_builder build, const void *what);
 
 #endif

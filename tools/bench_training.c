@@ -91,12 +91,12 @@ static tuff_status make_model(bench_training *self)
     return self->optimizer ? TUFF_OK : tuff__last_status();
 }
 
-static tuff_status compile(bench_training *self, tuff_fuse_mode fuse)
+static tuff_status compile(bench_training *self, const tuff_compile_options *options)
 {
     tuff_device_counters before, after;
     TRY(tuff_device_count_work(self->device, &before));
     const uint64_t begin = tuff__nanoseconds();
-    self->plan = self->graph ? tuff_compile(self->graph, &(tuff_compile_options){.fuse = fuse}) : NULL;
+    self->plan = self->graph ? tuff_compile(self->graph, options) : NULL;
     self->compile_seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
     TRY(tuff_device_count_work(self->device, &after));
     self->fresh_programs = after.programs_compiled - before.programs_compiled;
@@ -131,7 +131,7 @@ static bench_training *add(bench *self, bench_work *work, const bench_job *job, 
 }
 
 tuff_status bench_training_add(bench *self, bench_work *work, const bench_job *job, const char *name,
-                               tuff_fuse_mode fuse, bench_training **out)
+                               const tuff_compile_options *options, bench_training **out)
 {
     bench_training *made = add(self, work, job, name);
     if (!made)
@@ -141,7 +141,7 @@ tuff_status bench_training_add(bench *self, bench_work *work, const bench_job *j
     work->result_count = BENCH_LOSSES;
     TRY(make_model(made));
     made->graph = train_graph(made->device, &made->model, made->optimizer, made->job.batch);
-    TRY(compile(made, fuse));
+    TRY(compile(made, options));
     if (out)
         *out = made;
     return first_steps(made);
@@ -206,5 +206,5 @@ tuff_status bench_update_add(bench *self, bench_work *work, const bench_job *job
     for (int i = 0; i < tuff_parameters_count(made->model.parameters); i++)
         TRY(add_term(made, i, &offset, &loss));
     TRY(tuff_optimizer_apply(made->optimizer, loss, NULL));
-    return compile(made, fuse);
+    return compile(made, &(tuff_compile_options){.fuse = fuse, .tune = TUFF_TUNE_OFF});
 }

@@ -42,7 +42,7 @@ int32_t *bench_windows(const bench_job *job, size_t *size);
 
 /* Adds a step of training; the first BENCH_LOSSES steps are done by then. */
 tuff_status bench_training_add(bench *self, bench_work *work, const bench_job *job, const char *name,
-                               tuff_fuse_mode fuse, bench_training **out);
+                               const tuff_compile_options *options, bench_training **out);
 /* Adds the optimizer's part: clipping and update, for gradients that lie in memory. */
 tuff_status bench_update_add(bench *self, bench_work *work, const bench_job *job, const char *name,
                              tuff_fuse_mode fuse);

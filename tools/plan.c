@@ -3,14 +3,17 @@
 #include <stdio.h>
 
 #include "tools/known_plans.h"
+#include "tools/model_options.h"
+#include "tools/tuning.h"
 #include "tools/verbs.h"
 
 typedef struct plan_options {
-    model_config model;
-    int64_t batch, memory_budget;
+    model_options of;
+    int64_t memory_budget;
     const char *device;
-    int form, fuse, matmul;
+    int fuse, matmul;
     bool json, profile, summary, recompute;
+    tuning tune;
 } plan_options;
 
 static void print_task(const tuff_task_info *task, int index, bool profile)
@@ -97,16 +100,21 @@ static int show_all(const known_plans *plans, const known_plans *unfused, const 
     return code;
 }
 
-static int compile_and_show(tuff_device *device, const plan_options *options)
+static int compile_and_show(tuff_device *device, plan_options *options)
 {
-    const tuff_compile_options asked = {.fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
-                                        .matmul_library = (tuff_matmul_library)options->matmul,
-                                        .memory_budget = (uint64_t)options->memory_budget};
+    tuff_compile_options asked = {.fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+                                  .matmul_library = (tuff_matmul_library)options->matmul,
+                                  .memory_budget = (uint64_t)options->memory_budget};
     const tuff_compile_options single = {.fuse = TUFF_FUSE_NONE};
     known_plans plans = {0}, unfused = {0};
     int code;
-    if (known_plans_create(device, &options->model, options->batch, options->recompute, &asked, &plans) != TUFF_OK ||
-        known_plans_create(device, &options->model, options->batch, options->recompute, &single, &unfused) != TUFF_OK)
+    tuning_apply(&options->tune, &asked);
+    const tuff_status status =
+        known_plans_create(device, &options->of.model, options->of.batch, options->recompute, &asked, &plans);
+    for (int i = 0; i < KNOWN_COUNT; i++)
+        tuning_end(&options->tune, plans.items[i].plan);
+    if (status != TUFF_OK || known_plans_create(device, &options->of.model, options->of.batch, options->recompute,
+                                                &single, &unfused) != TUFF_OK)
         code = cli_fail_library(&verb_plan, "compiling the model");
     else
         code = show_all(&plans, &unfused, options);
@@ -119,22 +127,14 @@ static cli_end parse(int count, char **arguments, plan_options *self)
 {
     const cli_option options[] = {
         {"--device", CLI_TEXT, &self->device, "D", CLI_DEVICE_HELP, 0, 0, NULL},
-        {"--form", CLI_CHOICE, &self->form, "gpt|llama", "of the model", 0, 0, NULL},
-        {"--layers", CLI_WHOLE, &self->model.layers, "N", "blocks", 1, 1000, NULL},
-        {"--heads", CLI_WHOLE, &self->model.heads, "N", "attention heads; divide the width", 1, 1 << 20, NULL},
-        {"--key-value-heads", CLI_WHOLE, &self->model.key_value_heads, "N", "llama: shared by the heads; 0: as many", 0,
-         1 << 20, NULL},
-        {"--width", CLI_WHOLE, &self->model.width, "N", "of the residual stream", 1, 1 << 20, NULL},
-        {"--hidden", CLI_WHOLE, &self->model.hidden, "N", "llama: columns of the MLP; 0: 8/3 of the width", 0, 1 << 20,
-         NULL},
-        {"--context", CLI_WHOLE, &self->model.context, "N", "bytes that the model sees", 1, 1 << 20, NULL},
-        {"--batch", CLI_WHOLE, &self->batch, "N", "windows a step", 1, 1 << 20, NULL},
+        MODEL_OPTIONS(&self->of),
         {"--fuse", CLI_CHOICE, &self->fuse, "on|off", "off: every op a kernel of its own", 0, 0, NULL},
         {"--matmul", CLI_CHOICE, &self->matmul, "own|clblast", "whose kernels compute matmuls", 0, 0, NULL},
         {"--recompute", CLI_SWITCH, &self->recompute, NULL, "keep nothing of a block for its gradients but its input",
          0, 0, NULL},
         {"--memory-budget", CLI_BYTES, &self->memory_budget, "BYTES", "of intermediates at the peak, as in 100M", 1,
          1e15, NULL},
+        TUNING_OPTIONS(&self->tune),
         {"--profile", CLI_SWITCH, &self->profile, NULL, "run once with a timestamp around every task", 0, 0, NULL},
         {"--summary", CLI_SWITCH, &self->summary, NULL, "without the list of tasks", 0, 0, NULL},
         {"--json", CLI_SWITCH, &self->json, NULL, "for programs: one object with both plans", 0, 0, NULL},
@@ -142,27 +142,13 @@ static cli_end parse(int count, char **arguments, plan_options *self)
     return cli_parse(&verb_plan, options, sizeof options / sizeof *options, count, arguments, NULL);
 }
 
-/* What a Llama has beside what a GPT has. */
-static void complete_model(plan_options *self)
-{
-    model_config *model = &self->model;
-    model->form = self->form == 0 ? MODEL_GPT : MODEL_LLAMA;
-    if (model->key_value_heads == 0)
-        model->key_value_heads = model->heads;
-    if (model->hidden == 0)
-        model->hidden = (8 * model->width / 3 + 31) / 32 * 32;
-}
-
 static int plan(int count, char **arguments)
 {
-    plan_options self = {
-        .model = {.form = MODEL_GPT, .layers = 4, .heads = 4, .width = 128, .context = 128, .vocabulary = 256},
-        .batch = 8};
+    plan_options self = {.of = MODEL_OPTIONS_USUAL};
     const cli_end end = parse(count, arguments, &self);
     if (end.now)
         return end.code;
-    complete_model(&self);
-    if (model_check(&self.model) != TUFF_OK)
+    if (model_options_complete(&self.of) != TUFF_OK)
         return cli_fail(&verb_plan, EXIT_WRONG_USE, "%s", tuff_error());
     int code = EXIT_FAILED;
     tuff_device *device = cli_open_device(&verb_plan, self.device, &code);

@@ -4,8 +4,8 @@
 
 #include "tools/verbs.h"
 
-static const cli_verb *const verbs[] = {&verb_devices, &verb_verify, &verb_train, &verb_generate,
-                                        &verb_plan,    &verb_kernel, &verb_bench, &verb_cache};
+static const cli_verb *const verbs[] = {&verb_devices, &verb_verify, &verb_train, &verb_generate, &verb_plan,
+                                        &verb_kernel,  &verb_bench,  &verb_cache, &verb_tune};
 
 static void print_usage(FILE *out)
 {

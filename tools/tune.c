@@ -1,0 +1,95 @@
+/* tuff tune: measures the kernels of a model before anybody waits for them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/known_plans.h"
+#include "tools/model_options.h"
+#include "tools/tuning.h"
+#include "tools/verbs.h"
+
+typedef struct warm_options {
+    model_options of;
+    const char *device;
+    tuning tune;
+    bool json;
+} warm_options;
+
+static void print_stats(const char *name, const tuff_tune_stats *stats, bool json, bool last)
+{
+    const int known = stats->hits[0] + stats->hits[1];
+    if (!json) {
+        printf("%s: %d keys, %d known, %d measured, %d improved, %d left out\n", name, stats->keys, known,
+               stats->measured, stats->improved, stats->skipped);
+        return;
+    }
+    printf("  \"%s\": {\"keys\": %d, \"known\": %d, \"measured\": %d, \"improved\": %d, \"left_out\": %d, "
+           "\"candidates\": %llu, \"wrong\": %llu, \"races\": %llu, \"limits\": %llu, \"hangs\": %llu, "
+           "\"seconds\": %.3f}%s\n",
+           name, stats->keys, known, stats->measured, stats->improved, stats->skipped,
+           (unsigned long long)stats->compiles, (unsigned long long)stats->wrong, (unsigned long long)stats->races,
+           (unsigned long long)stats->limits, (unsigned long long)stats->hangs, (double)stats->nanoseconds * 1e-9,
+           last ? "" : ",");
+}
+
+static int warm_device(tuff_device *device, warm_options *options)
+{
+    known_plans plans = {0};
+    tuff_compile_options asked = {.fuse = TUFF_FUSE_ALL};
+    tuning_apply(&options->tune, &asked);
+    cli_catch_interrupt();
+    int code = EXIT_DONE;
+    if (known_plans_create(device, &options->of.model, options->of.batch, false, &asked, &plans) != TUFF_OK)
+        code = cli_fail_library(&verb_tune, "compiling the model");
+    fputs(options->json && code == EXIT_DONE ? "{\n" : "", stdout);
+    for (int i = 0; i < KNOWN_COUNT && code == EXIT_DONE; i++) {
+        tuff_tune_stats stats;
+        tuning_end(&options->tune, plans.items[i].plan);
+        if (tuff_plan_tuning(plans.items[i].plan, &stats) != TUFF_OK)
+            code = cli_fail_library(&verb_tune, "counting");
+        else
+            print_stats(plans.items[i].name, &stats, options->json, i + 1 == KNOWN_COUNT);
+    }
+    fputs(options->json && code == EXIT_DONE ? "}\n" : "", stdout);
+    known_plans_destroy(&plans);
+    return cli_is_interrupted() && code == EXIT_DONE ? EXIT_FAILED : code;
+}
+
+static int warm(int count, char **arguments)
+{
+    warm_options self = {.of = MODEL_OPTIONS_USUAL, .tune = {.mode = TUFF_TUNE_NORMAL}};
+    const cli_option options[] = {
+        {"--device", CLI_TEXT, &self.device, "D", CLI_DEVICE_HELP, 0, 0, NULL},
+        MODEL_OPTIONS(&self.of),
+        TUNING_OPTIONS(&self.tune),
+        {"--json", CLI_SWITCH, &self.json, NULL, "for programs: one object with the counts of both plans", 0, 0, NULL},
+    };
+    const cli_end end = cli_parse(&verb_tune, options, sizeof options / sizeof *options, count, arguments, NULL);
+    if (end.now)
+        return end.code;
+    if (model_options_complete(&self.of) != TUFF_OK)
+        return cli_fail(&verb_tune, EXIT_WRONG_USE, "%s", tuff_error());
+    int code = EXIT_FAILED;
+    tuff_device *device = cli_open_device(&verb_tune, self.device, &code);
+    if (!device)
+        return code;
+    code = warm_device(device, &self);
+    tuff_device_close(device);
+    return code;
+}
+
+static int tune(int count, char **arguments)
+{
+    if (count > 0 && strcmp(arguments[0], "warm") == 0)
+        return warm(count - 1, arguments + 1);
+    if (count > 0 && (strcmp(arguments[0], "--help") == 0 || strcmp(arguments[0], "-h") == 0))
+        return warm(count, arguments);
+    return cli_fail(&verb_tune, EXIT_WRONG_USE, "the verb below it is missing: tuff tune warm [OPTIONS]");
+}
+
+const cli_verb verb_tune = {
+    .name = "tune",
+    .operand = "warm",
+    .summary = "Measures a model's kernels on a device, so that later starts need not.",
+    .about = "What is found is kept in the cache: see tuff cache. Ctrl-C keeps what is finished.",
+    .run = tune,
+};
