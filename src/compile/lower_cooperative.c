@@ -53,7 +53,8 @@ tuff_status tuff__lower_cooperative(lowered *with, int index, fused_chain *chain
         tuff__chain_free(chain);
         return FAIL(TUFF_E_UNSUPPORTED, "compile: %s is not proved to have matrix units", info->selector);
     }
-    *taken = chain->buffers[chain->operand_buffers[0]].dtype == TUFF_F16 &&
+    *taken = !tuff__is_produced(chain, 0) && !tuff__is_produced(chain, 1) &&
+             chain->buffers[chain->operand_buffers[0]].dtype == TUFF_F16 &&
              chain->buffers[chain->operand_buffers[1]].dtype == TUFF_F16;
     if (!*taken)
         return TUFF_OK;

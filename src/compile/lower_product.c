@@ -22,9 +22,9 @@ static bool find_operand(const lowered *with, const fused_chain *chain, int oper
     const memory_buffer *of = &with->buffers[chain->buffers[chain->operand_buffers[operand]].id];
     const affine *at = &chain->extra[operand];
     *out = (library_matrix){.start = at->offset, .step = chain->rank > 2 ? at->stride[0] : 0};
-    return of->dtype == TUFF_F32 && chain->buffers[chain->operand_buffers[operand]].dtype == TUFF_F32 &&
-           of->count < MOST_ELEMENTS && at->offset >= 0 && out->step >= 0 &&
-           find_lines(rows, columns, chain->operand_strides[operand], out);
+    return !tuff__is_produced(chain, operand) && of->dtype == TUFF_F32 &&
+           chain->buffers[chain->operand_buffers[operand]].dtype == TUFF_F32 && of->count < MOST_ELEMENTS &&
+           at->offset >= 0 && out->step >= 0 && find_lines(rows, columns, chain->operand_strides[operand], out);
 }
 
 /* The matmul's own elements and nothing else must be stored, row by row. */

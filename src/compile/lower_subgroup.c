@@ -45,8 +45,8 @@ static tuff_status define(const lowered *with, launch *of, const struct lanes *l
         packed || ((columns % 4 == 0 || !tail) &&
                    tuff__operand_is_aligned(with, chain, 1, chain->rank - 2, chain->operand_strides[1][0]));
     text defines = {0};
-    tuff__define_plain_load(chain, 0, "LOAD_A", "LOAD", &defines);
-    tuff__define_plain_load(chain, 1, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
+    tuff__define_load(chain, 0, "LOAD_A", "LOAD", &defines);
+    tuff__define_load(chain, 1, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
     tuff__text_add(&defines,
                    "#define MANY_SUMS\n#define LANE_ROWS %d\n#define TILE_ROWS %d\n#define TILE_COLUMNS %d\n"
                    "#define PACKED_B %d\n#define COLUMN_TAIL %d\n#define A_ROW_CONTIGUOUS %d\n",

@@ -106,7 +106,7 @@ static tuff_status try_absorb(struct fusion *fusion, struct task *task, const no
 
 tuff_status tuff__absorb_producers(struct fusion *fusion)
 {
-    if (fusion->plain_products || fusion->family == TUFF_FAMILY_SUBGROUP || fusion->family == TUFF_FAMILY_COOPERATIVE)
+    if (fusion->plain_products || fusion->family == TUFF_FAMILY_COOPERATIVE)
         return TUFF_OK;
     for (int i = 0; i < fusion->task_count; ++i)
         for (int k = 0; k < 2 && fusion->tasks[i].kind == TASK_MATMUL; ++k) {

@@ -46,6 +46,11 @@ static uint64_t hash_chain(const fused_chain *chain)
     }
     for (int i = 0; i < chain->extra_count; ++i)
         hash = hash_address(&chain->extra[i], chain->rank, hash);
+    for (int i = 0; i < 2; ++i)
+        if (tuff__is_produced(chain, i)) {
+            const int numbers[] = {i, chain->producers[i].begin, chain->producers[i].end, chain->producers[i].value};
+            hash = tuff__hash64(numbers, sizeof numbers, hash);
+        }
     return hash;
 }
 
