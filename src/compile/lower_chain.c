@@ -122,7 +122,7 @@ static void tile_map(const lowered *with, int64_t rows, int64_t columns, int vec
     if (most == 0)
         return;
     const int64_t share = rows * columns / (8 * (int64_t)tuff__device_info(with->device)->compute_units + 1);
-    const int64_t wanted = share < least ? least : share > most ? most : share;
+    const int64_t fair = share < least ? least : share > most ? most : share, wanted = fair < 1 ? 1 : fair;
     *tile = columns < wanted ? tuff__divide_up(columns, vec) * vec : tuff__divide_up(wanted, vec) * vec;
     *rows_per_item = columns < wanted ? tuff__divide_up(wanted, columns) : 1;
 }

@@ -77,16 +77,17 @@ tuff_status tuff__lower_subgroup(lowered *with, int index, fused_chain *chain, i
 {
     const tuff_device_info *info = tuff__device_info(with->device);
     const int64_t columns = chain->extent[chain->rank - 1];
-    tuff_status status = TUFF_OK;
     if (!info->subgroup_shuffle || info->proved_subgroup_size < 2 ||
-        (info->proved_subgroup_size & (info->proved_subgroup_size - 1)) != 0)
-        status = FAIL(TUFF_E_UNSUPPORTED, "compile: %s is not proved to have subgroups whose lanes share registers",
-                      info->selector);
+        (info->proved_subgroup_size & (info->proved_subgroup_size - 1)) != 0) {
+        tuff__chain_free(chain);
+        return FAIL(TUFF_E_UNSUPPORTED, "compile: %s is not proved to have subgroups whose lanes share registers",
+                    info->selector);
+    }
     const struct lanes lanes =
         choose_lanes(with, (int)info->proved_subgroup_size, chain->extent[chain->rank - 2], columns);
     const bool packed = (chain->operand_strides[1][1] != 1 || columns < 4) && columns > 0;
-    if (status == TUFF_OK && packed)
-        status = tuff__pack_operand(with, index, chain, 1, inner, columns_of(&lanes), 4);
+    const tuff_status status =
+        packed ? tuff__pack_operand(with, index, chain, 1, inner, columns_of(&lanes), 4) : TUFF_OK;
     if (status != TUFF_OK) {
         tuff__chain_free(chain);
         return status;
