@@ -353,6 +353,11 @@ static tuff_status lower_by_library(lowered *with, int index, fused_chain *chain
                                     bool *taken)
 {
     library_product product;
+    const char *absence = tuff__device_library_absence(with->device);
+    if (absence != NULL) {
+        tuff__chain_free(chain);
+        return FAIL(TUFF_E_UNSUPPORTED, "compile: %s", absence);
+    }
     *taken = tuff__find_product(with, chain, problem->inner, &product);
     if (!*taken)
         return TUFF_OK;

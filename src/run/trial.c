@@ -10,7 +10,7 @@
 enum { LEAST_NANOSECONDS = 200000, MOST_REPEATS = 64 };
 
 struct trial {
-    tuff_plan plan; /* graph and fusion are the task's, not owned */
+    tuff_plan plan; /* graph and fusion are the task's, not owned: what grows is theirs alone */
     recording *timed;
     uint64_t *stamps;
     int command_count, repeats; /* of the timed recording */
@@ -116,10 +116,11 @@ static tuff_status poison_scratch(const lowered *of)
     return status;
 }
 
-static tuff_status build(trial *self, const tuff_compile_options *options, int task, const choice *what, ground *on)
+static tuff_status build(trial *self, const struct fusion *fusion, const tuff_compile_options *options, int task,
+                         const choice *what, ground *on)
 {
     tuff_plan *plan = &self->plan;
-    TRY(tuff__lower_alone(plan->device, &plan->fusion, options, task, what, NULL, &plan->lowered));
+    TRY(tuff__lower_alone(plan->device, fusion, options, task, what, NULL, &plan->lowered));
     TRY(tuff__ground_place(on, &plan->lowered));
     TRY(tuff__plan_memory(&plan->lowered));
     TRY(poison_scratch(&plan->lowered));
@@ -139,7 +140,7 @@ tuff_status tuff__trial_create(tuff_device *device, const struct fusion *fusion,
     self->plan.device = device;
     self->plan.graph = fusion->graph;
     self->plan.fusion = *fusion;
-    const tuff_status status = build(self, options, task, what, on);
+    const tuff_status status = build(self, fusion, options, task, what, on);
     if (status != TUFF_OK) {
         tuff__trial_destroy(self);
         return status;
