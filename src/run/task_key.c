@@ -23,8 +23,8 @@ static uint64_t hash_address(const affine *address, int rank, uint64_t seed)
 
 static uint64_t hash_value(const chain_value *of, int rank, uint64_t seed)
 {
-    const int numbers[] = {of->kind,    of->dtype,   of->op,    of->cast_to, of->args[0],
-                           of->args[1], of->args[2], of->guard, of->buffer,  of->index};
+    const int numbers[] = {(int)of->kind, (int)of->dtype, (int)of->op, (int)of->cast_to, of->args[0],
+                           of->args[1],   of->args[2],    of->guard,   of->buffer,       of->index};
     seed = tuff__hash64(numbers, sizeof numbers, seed);
     seed = tuff__hash64(&of->varies, sizeof of->varies, seed);
     return hash_address(&of->address, rank, seed);
@@ -36,7 +36,8 @@ static uint64_t hash_chain(const fused_chain *chain)
     for (int i = 0; i < chain->value_count; ++i)
         hash = hash_value(&chain->values[i], chain->rank, hash);
     for (int i = 0; i < chain->reduction_count; ++i) {
-        const int numbers[] = {chain->reductions[i].op, chain->reductions[i].input, chain->reductions[i].in_columns};
+        const int numbers[] = {(int)chain->reductions[i].op, chain->reductions[i].input,
+                               chain->reductions[i].in_columns};
         hash = tuff__hash64(numbers, sizeof numbers, hash);
     }
     for (int i = 0; i < chain->output_count; ++i) {
