@@ -39,6 +39,10 @@ expect 0 "Exit codes" "$tuff" --help
 expect 0 "tuff 0." "$tuff" --version
 expect 2 "usage: tuff VERB" "$tuff"
 expect 2 "there is no verb" "$tuff" trian
+expect 0 "usage: tuff tune warm" "$tuff" tune --help
+expect 2 "the verb below it is missing" "$tuff" tune
+expect 2 "--tune takes" "$tuff" tune warm --tune maybe
+expect 2 "no multiple of 3 heads" "$tuff" tune warm --width 32 --heads 3
 expect 2 "give a text" "$tuff" train
 expect 2 "--steps takes a whole number" "$tuff" train --data text --steps many
 expect 2 "--steps takes a whole number" "$tuff" train --data text --steps 0
@@ -180,6 +184,15 @@ fi
 if [ "$first" != reference ]; then
     small="--layers 1 --heads 2 --width 16 --context 16 --batch 2"
     expect 0 "dispatches" "$tuff" plan --device "$first" $small
+    # What one run of the tuner finds, the next one knows; its budget may end before every key was met.
+    tiny="--layers 1 --heads 1 --width 16 --context 8 --batch 1"
+    for attempt in 1 2 3 4 5 6; do
+        TUFF_CACHE_DIR=$work/tuned "$tuff" tune warm --device "$first" $tiny --tune quick --tune-budget 8 >out 2>&1 ||
+            fail "tune warm: $(cat out)"
+        [ "$(grep -c ', 0 measured, ' out)" -ge 2 ] && break
+    done
+    grep -q '^train: [1-9][0-9]* keys, [1-9][0-9]* known, 0 measured, ' out || fail "the cache is not used: $(cat out)"
+    expect 0 "win" env TUFF_CACHE_DIR="$work/tuned" "$tuff" cache list
     expect 0 '"dispatches_unfused"' "$tuff" plan --device "$first" $small --json
     expect 0 "matmul" "$tuff" kernel --device "$first"
     expect 0 "kernel" "$tuff" kernel matmul --device "$first"

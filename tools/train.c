@@ -36,11 +36,13 @@ static size_t windows_size(const training *self)
     return (size_t)(self->options.settings.batch * self->window) * sizeof(int32_t);
 }
 
-static tuff_compile_options compile_options(const training *self)
+static tuff_compile_options compile_options(training *self)
 {
-    return (tuff_compile_options){.fuse = self->options.fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
-                                  .matmul_library = (tuff_matmul_library)self->options.matmul,
-                                  .memory_budget = (uint64_t)self->options.memory_budget};
+    tuff_compile_options options = {.fuse = self->options.fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+                                    .matmul_library = (tuff_matmul_library)self->options.matmul,
+                                    .memory_budget = (uint64_t)self->options.memory_budget};
+    tuning_apply(&self->options.tune, &options);
+    return options;
 }
 
 /* Fails now rather than after the training: the folder must take a file, and the path must not be a folder. */
@@ -104,6 +106,7 @@ static int make_plan(training *self)
     self->model.recompute = self->options.recompute;
     self->graph = train_graph(self->device, &self->model, self->optimizer, self->options.settings.batch);
     self->plan = self->graph ? tuff_compile(self->graph, &options) : NULL;
+    tuning_end(&self->options.tune, self->plan);
     if (!self->plan)
         return cli_fail_library(&verb_train, "compiling the model");
     return EXIT_DONE;

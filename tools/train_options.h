@@ -4,6 +4,7 @@
 
 #include "tools/cli.h"
 #include "tools/run_settings.h"
+#include "tools/tuning.h"
 
 typedef struct train_options {
     cli_texts data;
@@ -12,6 +13,7 @@ typedef struct train_options {
     int64_t save_every, stop_after, log_every, sample, memory_budget;
     int fuse, matmul;
     bool recompute;
+    tuning tune;
 } train_options;
 
 /* Fills options from the command line and, with --resume, from the checkpoint. Free data with cli_texts_free

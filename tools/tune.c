@@ -36,7 +36,6 @@ static int warm_device(tuff_device *device, warm_options *options)
     known_plans plans = {0};
     tuff_compile_options asked = {.fuse = TUFF_FUSE_ALL};
     tuning_apply(&options->tune, &asked);
-    cli_catch_interrupt();
     int code = EXIT_DONE;
     if (known_plans_create(device, &options->of.model, options->of.batch, false, &asked, &plans) != TUFF_OK)
         code = cli_fail_library(&verb_tune, "compiling the model");

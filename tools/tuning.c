@@ -37,6 +37,8 @@ static bool show(void *user, const tuff_tune_progress *now)
 
 void tuning_apply(tuning *self, tuff_compile_options *out)
 {
+    if (self->mode >= TUFF_TUNE_QUICK)
+        cli_catch_interrupt();
     self->terminal = cli_is_terminal();
     out->tune = (tuff_tune_mode)self->mode;
     out->tune_milliseconds = (uint32_t)(self->seconds * 1000);

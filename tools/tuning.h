@@ -29,8 +29,8 @@ typedef struct tuning {
             NULL                                                                                                      \
     }
 
-/* Puts mode, budget and the progress line into the options; self must outlive the compilation. Ctrl-C ends tuning, if
-   the verb catches it. */
+/* Puts mode, budget and the progress line into the options; self must outlive the compilation. Ctrl-C ends tuning:
+   the plan is then made of what was found. */
 void tuning_apply(tuning *self, tuff_compile_options *out);
 /* Leaves the progress line and says on the error stream what tuning did, where it did anything. */
 void tuning_end(tuning *self, const tuff_plan *plan);

@@ -182,8 +182,10 @@ static tuff_status finish(subject *of)
     search_result found;
     TRY(tuff__search_finish(of->search, &found));
     of->chosen = found.winner;
-    /* Of what a race could not settle the safe guess is remembered too, or every start would try again. */
-    const bool usable = found.default_nanoseconds > 0 && found.end < SEARCH_UNUSABLE && !of->of->stopped;
+    /* Of what a race could not settle the safe guess is remembered too, or every start would try again. Who stopped it
+       may want to go on: then only what is better than the default is. */
+    const bool usable = found.default_nanoseconds > 0 && found.end < SEARCH_UNUSABLE &&
+                        (!of->of->stopped || tuff__choice_count(&found.winner) > 0);
     if (found.is_final || usable)
         remember(of, &found);
     of->of->stats.improved += tuff__choice_count(&found.winner) > 0;
