@@ -177,16 +177,30 @@ static void remember(subject *of, const search_result *found)
         tuff__text_free(&names[i]);
 }
 
+/* What no race settled may be noise: the default is run with, and the guess is where a later search begins. */
+static void distrust(search_result *found)
+{
+    if (tuff__choice_count(&found->winner) > 0) {
+        found->runners_up[0] = found->winner;
+        found->runner_up_nanoseconds[0] = found->nanoseconds[1];
+        found->runner_up_count = 1;
+    }
+    found->winner = (choice){.set = {0}};
+    for (int i = 0; i < 3; ++i)
+        found->nanoseconds[i] = found->default_nanoseconds;
+}
+
 static tuff_status finish(subject *of)
 {
     search_result found;
     TRY(tuff__search_finish(of->search, &found));
-    of->chosen = found.winner;
-    /* Of what a race could not settle the safe guess is remembered too, or every start would try again. Who stopped it
-       may want to go on: then only what is better than the default is. */
-    const bool usable = found.default_nanoseconds > 0 && found.end < SEARCH_UNUSABLE &&
-                        (!of->of->stopped || tuff__choice_count(&found.winner) > 0);
-    if (found.is_final || usable)
+    /* Without a record every start would try again; who stopped this one may want that. */
+    const bool was_tried = found.default_nanoseconds > 0 && found.end < SEARCH_UNUSABLE && !of->of->stopped;
+    if (!found.is_final)
+        distrust(&found);
+    if (found.is_final)
+        of->chosen = found.winner;
+    if (found.is_final || was_tried)
         remember(of, &found);
     of->of->stats.improved += tuff__choice_count(&found.winner) > 0;
     of->of->stats.skipped += found.end == SEARCH_UNUSABLE;
