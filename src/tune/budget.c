@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 
 static const double minor_share = 0.005, recent_share = 0.2;
-/* By which races take longer than their runs alone would, until some were seen: clocks drift, and they are run twice. */
+/* How much longer races take than their runs alone would, until some were seen: where clocks drift, they run twice. */
 static const double usual_error = 2.5;
 /* Of a race: runs of the winner, its rivals and the default, in all; where there is one rival at most; the least that a
    measured run takes, since short ones are repeated; what comes on top. */
