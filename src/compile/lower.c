@@ -259,7 +259,7 @@ static tuff_status move_setup_first(lowered *with)
     return TUFF_OK;
 }
 
-static tuff_status lower(lowered *with)
+static tuff_status lower(lowered *with, const choice *const *choices)
 {
     const tuff_graph *graph = with->fusion->graph;
     TRY(add_node_buffers(with));
@@ -269,7 +269,7 @@ static tuff_status lower(lowered *with)
         return TUFF_E_OOM_HOST;
     TRY(add_sources(with));
     for (int i = 0; i < with->fusion->task_count; ++i)
-        TRY(tuff__lower_task(with, i));
+        TRY(tuff__lower_task(with, i, choices == NULL ? NULL : choices[i]));
     for (int i = 0; i < graph->output_count; ++i)
         TRY(add_output(with, &graph->outputs[i]));
     for (int i = 0; i < graph->assign_count; ++i)
@@ -291,9 +291,7 @@ tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, const 
                         const choice *const *choices, lowered *out)
 {
     *out = begin(device, fusion, options);
-    out->choices = choices;
-    const tuff_status status = lower(out);
-    out->choices = NULL;
+    const tuff_status status = lower(out, choices);
     if (status != TUFF_OK)
         tuff__lowered_free(out);
     return status;
@@ -307,15 +305,8 @@ static tuff_status lower_alone(lowered *with, int task, const choice *what)
         if (at->op == OP_ARRAY) /* whose it is, and where vectors begin, matters to kernels */
             fix(with, i, at->attributes.array->storage, at->attributes.array->offset);
     }
-    const choice **choices = tuff__calloc((size_t)with->fusion->task_count + 1, sizeof(choice *));
-    if (choices == NULL)
-        return TUFF_E_OOM_HOST;
-    choices[task] = what;
-    with->choices = choices;
-    const tuff_status status = tuff__lower_task(with, task);
-    with->choices = NULL;
-    tuff__free(choices);
-    return status == TUFF_OK ? move_setup_first(with) : status;
+    TRY(tuff__lower_task(with, task, what));
+    return move_setup_first(with);
 }
 
 tuff_status tuff__lower_alone(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,

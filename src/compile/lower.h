@@ -68,9 +68,8 @@ typedef struct lowered {
     const struct fusion *fusion;
     tuff_family family;
     tuff_matmul_library library;
-    const choice *const *choices; /* by task, NULL where there is none; or NULL: the defaults everywhere */
-    const choice *choice;         /* of the task that is being lowered, or NULL */
-    choice *consulted;            /* where not NULL: gets what tasks asked for, with the usual values */
+    const choice *choice; /* of the task that is being lowered; NULL: the defaults */
+    choice *consulted;    /* where not NULL: gets what tasks asked for, with the usual values */
     memory_buffer *buffers;
     int buffer_count, buffer_capacity;
     launch *launches;
@@ -87,7 +86,8 @@ typedef struct lowered {
 } lowered;
 
 /* Makes launches of all tasks, outputs and assigns, and places all memory. out is valid only with TUFF_OK; where the
-   peak is above the options' budget no temporary gets memory, and nothing but `peak` is of use. */
+   peak is above the options' budget no temporary gets memory, and nothing but `peak` is of use. choices: by task, NULL
+   where it has none; NULL: the defaults everywhere. */
 tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
                         const choice *const *choices, lowered *out);
 /* Makes the launches of one task by a choice, without memory: of what they read and write arrays alone have theirs.
@@ -100,7 +100,7 @@ void tuff__lowered_free(lowered *of);
 /* Between the files of this folder. */
 int tuff__buffer_add(lowered *with, tuff_dtype dtype, int64_t count);            /* scratch; -1 where memory ran out */
 launch *tuff__launch_add(lowered *with, const char *body, walk order, int task); /* NULL where memory ran out */
-tuff_status tuff__lower_task(lowered *with, int index);
+tuff_status tuff__lower_task(lowered *with, int index, const choice *what); /* what: NULL for the defaults */
 tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain);
 tuff_status tuff__lower_scatter(lowered *with, int index);
 tuff_status tuff__lower_attention(lowered *with, int index);

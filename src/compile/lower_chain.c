@@ -308,10 +308,10 @@ static tuff_status check_groups(const lowered *with, int first)
     return TUFF_OK;
 }
 
-tuff_status tuff__lower_task(lowered *with, int index)
+tuff_status tuff__lower_task(lowered *with, int index, const choice *what)
 {
     const int first = with->launch_count;
-    with->choice = with->choices == NULL ? NULL : with->choices[index];
+    with->choice = what;
     tuff_status status = lower_task(with, index);
     if (status == TUFF_OK)
         status = check_groups(with, first);
