@@ -3,26 +3,11 @@
 # How fast anything is, is no affair of a test. Runs on the first device found that has kernels, and on the reference.
 # Called: bench.sh BUILD
 set -u
+. "$(dirname "$0")/script_checks"
 tuff=$1/tuff
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-failures=0
-
-fail() {
-    echo "FAILED: $*" >&2
-    failures=$((failures + 1))
-}
-
-# expect CODE TEXT COMMAND...: the command exits with CODE, and its output holds TEXT.
-expect() {
-    code=$1 text=$2
-    shift 2
-    "$@" >out 2>&1
-    got=$?
-    [ $got -eq "$code" ] || { fail "$* exits with $got, not $code:"; cat out >&2; }
-    grep -qF -e "$text" out || { fail "$*: its output lacks \"$text\":"; cat out >&2; }
-}
 
 expect 2 "there is no suite" "$tuff" bench matmull
 expect 2 "--rounds takes a whole number" "$tuff" bench --rounds 0

@@ -2,29 +2,14 @@
 # tuff cache: every verb on stores of devices that are not here, in JSON too, and on bad input: damaged, foreign, read-only,
 # full, no file at all. Nothing needs a device, and nothing that was known is lost. Called: cache_cli.sh BUILD
 set -u
+. "$(dirname "$0")/script_checks"
 tuff=$1/tuff
 make=$1/tests/cache_cli
 work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 cd "$work" || exit 1
-failures=0
 export TUFF_CACHE_DIR="$work/cache" TUFF_SHARE_DIR="$work/share"
 rows=matmul_register.tile_rows
-
-fail() {
-    echo "FAILED: $*" >&2
-    failures=$((failures + 1))
-}
-
-# expect CODE TEXT COMMAND...: the command exits with CODE, and its output holds TEXT.
-expect() {
-    code=$1 text=$2
-    shift 2
-    "$@" >out 2>&1
-    got=$?
-    [ $got -eq "$code" ] || { fail "$* exits with $got, not $code:"; cat out >&2; }
-    grep -qF -e "$text" out || { fail "$*: its output lacks \"$text\":"; cat out >&2; }
-}
 
 # holds TEXT...: the last output holds these as well.
 holds() {
