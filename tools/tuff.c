@@ -17,9 +17,18 @@ static void print_usage(FILE *out)
           out);
 }
 
+/* What the library warns of is for the person at the terminal. */
+static void print_warning(void *user, tuff_log_level level, const char *text)
+{
+    (void)user;
+    if (level <= TUFF_LOG_WARNING)
+        fprintf(stderr, "tuff: %s\n", text);
+}
+
 int main(int count, char **arguments)
 {
     const char *name = count > 1 ? arguments[1] : "";
+    tuff_set_log(print_warning, NULL);
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         print_usage(stdout);
         return EXIT_DONE;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "run/controls.h"
+
 static void leave_line(tuning *self)
 {
     if (self->open)
@@ -37,13 +39,18 @@ static bool show(void *user, const tuff_tune_progress *now)
 
 void tuning_apply(tuning *self, tuff_compile_options *out)
 {
-    if (self->mode >= TUFF_TUNE_QUICK)
-        cli_catch_interrupt();
     self->terminal = cli_is_terminal();
     out->tune = (tuff_tune_mode)self->mode;
+    /* "cached" on the command line is no default that $TUFF_TUNE may change. */
+    if (self->mode_given && self->mode == TUFF_TUNE_CACHED)
+        out->tune_environment = TUFF_TUNE_ENVIRONMENT_NONE;
     out->tune_milliseconds = (uint32_t)(self->seconds * 1000);
     out->tune_progress = show;
     out->tune_user = self;
+    tuff_compile_options seen = *out;
+    tuff__controls_apply(&seen);
+    if (seen.tune >= TUFF_TUNE_QUICK)
+        cli_catch_interrupt();
 }
 
 void tuning_end(tuning *self, const tuff_plan *plan)

@@ -7,6 +7,7 @@
 typedef struct tuning {
     int mode;       /* as tuff_tune_mode */
     double seconds; /* 0: by the mode */
+    bool mode_given;
     /* Of the progress line: */
     bool terminal, open;
     int keys_done, rejected;
@@ -20,10 +21,10 @@ typedef struct tuning {
      CLI_CHOICE,                                                                                                      \
      &(tuning)->mode,                                                                                                 \
      TUNING_MODES,                                                                                                    \
-     "measure kernel variants, at most 10, 120 or 600 seconds; cached: use what is remembered",                       \
+     "measure kernel variants, at most 10, 120 or 600 seconds; cached: what is known; else $TUFF_TUNE",               \
      0,                                                                                                               \
      0,                                                                                                               \
-     NULL},                                                                                                           \
+     &(tuning)->mode_given},                                                                                          \
     {                                                                                                                 \
         "--tune-budget", CLI_NUMBER, &(tuning)->seconds, "S", "seconds that tuning may take; 0: by the mode", 0, 1e6, \
             NULL                                                                                                      \

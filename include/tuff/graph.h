@@ -103,7 +103,13 @@ typedef struct tuff_compile_options {
     uint32_t tune_milliseconds; /* the most that measuring may take; 0: by the mode */
     tuff_tune_callback tune_progress; /* may be NULL */
     void *tune_user;
-    uint32_t reserved[12];
+    /* A file that gets a line for every candidate tried, behind what is in it; "-": the error stream; NULL: none. The
+       members of a line are separated by tabs: seconds since tuning began, verdict, nanoseconds of one run, samples,
+       candidate, key, why it was rejected. */
+    const char *tune_log;
+    uint32_t tune_seed; /* of the random choices of searches: another one, another order of candidates */
+    tuff_tune_environment tune_environment; /* which of the options of tuning the environment may change */
+    uint32_t reserved[8];
 } tuff_compile_options;
 
 /* Compiles the graph for its device. options may be NULL. Answers NULL on failure, tuff_error() says why: the graph's

@@ -17,6 +17,19 @@ typedef enum tuff_tune_mode {
     TUFF_TUNE_MAX     /* for 10 minutes */
 } tuff_tune_mode;
 
+/* What environment variables may change of a program's options:
+     TUFF_TUNE=off|cached|quick|normal|max   tune
+     TUFF_TUNE_BUDGET_MS=n                   tune_milliseconds
+     TUFF_TUNE_SEED=n                        tune_seed
+     TUFF_TUNE_LOG=FILE, or - for the error stream   tune_log
+     TUFF_DETERMINISTIC=0|1                  deterministic
+   A value that is none of these is ignored, with one warning to the log (tuff_set_log) in the life of a process. */
+typedef enum tuff_tune_environment {
+    TUFF_TUNE_ENVIRONMENT_DEFAULTS, /* the default: options that have their default value, 0 */
+    TUFF_TUNE_ENVIRONMENT_NONE,     /* nothing */
+    TUFF_TUNE_ENVIRONMENT_ALL       /* all of these options: for people who look for the cause of something */
+} tuff_tune_environment;
+
 /* How far tuning is; texts are valid during the call. */
 typedef struct tuff_tune_progress {
     int key_count, keys_done;                       /* different tasks of the graph that are measured */

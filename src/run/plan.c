@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compile/simplify.h"
+#include "run/controls.h"
 #include "run/fit.h"
 #include "run/tuner.h"
 
@@ -40,14 +41,17 @@ static bool options_are_legal(const tuff_compile_options *options)
             options->family == TUFF_FAMILY_LOCAL || options->family == TUFF_FAMILY_SUBGROUP ||
             options->family == TUFF_FAMILY_COOPERATIVE) &&
            options->tune >= TUFF_TUNE_CACHED && options->tune <= TUFF_TUNE_MAX &&
+           options->tune_environment >= TUFF_TUNE_ENVIRONMENT_DEFAULTS &&
+           options->tune_environment <= TUFF_TUNE_ENVIRONMENT_ALL &&
            (options->matmul_library == TUFF_MATMUL_OWN || options->matmul_library == TUFF_MATMUL_CLBLAST);
 }
 
 tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
 {
-    const tuff_compile_options defaults = {.fuse = TUFF_FUSE_ALL};
-    options = options == NULL ? &defaults : options;
-    if (graph == NULL || !options_are_legal(options)) {
+    tuff_compile_options asked = {.fuse = TUFF_FUSE_ALL};
+    if (options != NULL)
+        asked = *options;
+    if (graph == NULL || !options_are_legal(&asked)) {
         FAIL(TUFF_E_USAGE, graph == NULL ? "compile: the graph is NULL"
                                          : "compile: unknown fuse mode, kernel family, library or tune mode");
         return NULL;
@@ -64,8 +68,9 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
     if (plan == NULL)
         return NULL;
     plan->device = graph->device;
-    plan->barrier_everywhere = options->barrier_everywhere;
-    if (compile(plan, graph, options) == TUFF_OK)
+    plan->barrier_everywhere = asked.barrier_everywhere;
+    tuff__controls_apply(&asked);
+    if (compile(plan, graph, &asked) == TUFF_OK)
         return plan;
     tuff_plan_destroy(plan);
     return NULL;

@@ -100,13 +100,19 @@ static bool report(void *user, const search_progress *now)
     return !self->stopped;
 }
 
+static void log_trial(void *user, const choice *what, verdict found, uint64_t nanoseconds, int samples)
+{
+    tuff__tuner_log_add(user, what, found, nanoseconds, samples);
+}
+
 static tuff_status begin(subject *of)
 {
     const judge by = tuff__judge_of(of);
     const search_settings settings = {.seeds = of->seeds,
                                       .seed_count = of->seed_count,
                                       .patience = of->of->options->tune == TUFF_TUNE_MAX ? 48 : 0,
-                                      .seed = of->hash.low,
+                                      .seed = of->hash.low ^ of->of->options->tune_seed,
+                                      .tried = log_trial,
                                       .progress = report,
                                       .rejected = reject,
                                       .user = of};
@@ -275,8 +281,10 @@ tuff_status tuff__tuner_measure(tuner *self)
         return TUFF_OK;
     TRY(tuff__budget_create(self->budget, self->subject_count, &budget));
     tuff_status status = open_journal(self);
+    tuff__tuner_log_open(self);
     if (status == TUFF_OK)
         status = measure(self, budget);
+    tuff__tuner_log_close(self);
     for (int i = 0; i < self->subject_count; ++i) {
         tuff__search_end(self->subjects[i].search);
         self->subjects[i].search = NULL;

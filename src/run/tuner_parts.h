@@ -3,6 +3,8 @@
 #ifndef TUFF_RUN_TUNER_PARTS_H
 #define TUFF_RUN_TUNER_PARTS_H
 
+#include <stdio.h>
+
 #include "run/task_key.h"
 #include "run/trial.h"
 #include "run/tuner.h"
@@ -47,6 +49,7 @@ typedef struct tuner {
     tune_stores stores;
     tune_store *store; /* the first of them: ours */
     journal *journal;  /* while there is measuring */
+    FILE *log;         /* a line a candidate; NULL: none */
     subject *subjects;
     int subject_count, subject_capacity;
     int *subject_of; /* by task; -1: it has none */
@@ -59,6 +62,11 @@ typedef struct tuner {
 
 /* Measures the subjects that want it, within the budget. */
 tuff_status tuff__tuner_measure(tuner *self);
+/* The log of candidates (tuner_log.c): opened where the options name one; what cannot be written
+   is a warning. */
+void tuff__tuner_log_open(tuner *self);
+void tuff__tuner_log_close(tuner *self);
+void tuff__tuner_log_add(const subject *of, const choice *what, verdict found, uint64_t nanoseconds, int samples);
 /* The judge of a subject's candidates. */
 judge tuff__judge_of(subject *of);
 /* Frees what its trials held. */

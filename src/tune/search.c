@@ -55,6 +55,7 @@ bool tuff__search_accept(search *self, const choice *what, verdict found)
         return true;
     assert((unsigned)found < VERDICT_COUNT);
     self->counts.rejected[found]++;
+    self->verdict = found;
     if (found == VERDICT_FAILED)
         tuff__search_fail(self, tuff__last_status() ? tuff__last_status() : TUFF_E_USAGE);
     if (found == VERDICT_LOST)
@@ -189,6 +190,7 @@ static bool time_trial(search *self, trial *of)
         of->nanoseconds = (uint64_t)(median / self->pace);
         if (best && stages[i].cut > 0 && median > stages[i].cut * now) {
             self->counts.rejected[VERDICT_SLOW]++;
+            self->verdict = VERDICT_SLOW;
             return false;
         }
     }
@@ -217,16 +219,27 @@ static bool is_least(const search *self, const trial *of)
     return self->best < 0 || of->nanoseconds < self->trials[self->best].nanoseconds;
 }
 
+/* What ended for another reason than the candidate was not tried. */
+static void report_trial(search *self, const trial *of, bool good)
+{
+    const search_settings *to = &self->settings;
+    if (to->tried && (good || self->verdict != VERDICT_GOOD))
+        to->tried(to->user, &of->who.what, good ? VERDICT_GOOD : self->verdict, of->samples ? of->nanoseconds : 0,
+                  of->samples);
+}
+
 /* Compiles, times and verifies the first trial that waits. */
 static void try_next(search *self)
 {
     const int index = self->tried++;
     trial *of = &self->trials[index];
     self->paced++;
+    self->verdict = VERDICT_GOOD;
     bool good = tuff__search_compile(self, of) && time_trial(self, of);
     /* Of the default, too: all others are compared with it. */
     if (good && is_least(self, of))
         good = tuff__search_verify(self, of, false);
+    report_trial(self, of, good);
     if (good)
         note_best(self, is_least(self, of) ? index : self->best);
     else

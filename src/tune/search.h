@@ -114,6 +114,9 @@ typedef struct search_settings {
     uint64_t seed;
     /* After every candidate; false stops. */
     bool (*progress)(void *user, const search_progress *now);
+    /* For every candidate that was compiled, or would not: its median time, 0 where it has none, and of how many
+       samples. Before progress. */
+    void (*tried)(void *user, const choice *what, verdict found, uint64_t nanoseconds, int samples);
     /* For every candidate that is never to be tried again; tuff_error() says more. */
     void (*rejected)(void *user, const choice *what, verdict why);
     void *user;

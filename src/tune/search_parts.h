@@ -64,6 +64,7 @@ struct search {
     uint64_t gained; /* nanoseconds of the best when it last became 1 % better */
     int tried, since_gain, near_roofline;
     search_end end;
+    verdict verdict; /* the last that was not GOOD of the trial at hand */
     tuff_status status;
     search_counts counts;
 };

@@ -1,0 +1,82 @@
+/* Environment variables that steer the tuner, for people who cannot change the program. */
+#include "run/controls.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+/* One warning for each variable: programs compile many plans. */
+static void warn(atomic_flag *warned, const char *name, const char *value, const char *wanted)
+{
+    if (!atomic_flag_test_and_set(warned))
+        tuff__log(TUFF_LOG_WARNING, "tune: %s=%.60s is ignored: it takes %s", name, value, wanted);
+}
+
+/* The value of a variable that is there and not empty. */
+static const char *find(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+static bool find_mode(tuff_tune_mode *out)
+{
+    static const char *const names[] = {[TUFF_TUNE_CACHED] = "cached",
+                                        [TUFF_TUNE_OFF] = "off",
+                                        [TUFF_TUNE_QUICK] = "quick",
+                                        [TUFF_TUNE_NORMAL] = "normal",
+                                        [TUFF_TUNE_MAX] = "max"};
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    const char *value = find("TUFF_TUNE");
+    if (value == NULL)
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+        if (strcmp(value, names[i]) == 0) {
+            *out = (tuff_tune_mode)i;
+            return true;
+        }
+    warn(&warned, "TUFF_TUNE", value, "off, cached, quick, normal or max");
+    return false;
+}
+
+static bool find_number(const char *name, uint32_t least, uint32_t most, atomic_flag *warned, uint32_t *out)
+{
+    enum { DIGITS = 10 };
+    const char *value = find(name);
+    char wanted[64];
+    if (value == NULL)
+        return false;
+    const size_t length = strlen(value);
+    if (length <= DIGITS && strspn(value, "0123456789") == length) {
+        const unsigned long long number = strtoull(value, NULL, 10);
+        if (number >= least && number <= most) {
+            *out = (uint32_t)number;
+            return true;
+        }
+    }
+    (void)snprintf(wanted, sizeof wanted, "a whole number from %lu to %lu", (unsigned long)least, (unsigned long)most);
+    warn(warned, name, value, wanted);
+    return false;
+}
+
+void tuff__controls_apply(tuff_compile_options *options)
+{
+    static atomic_flag warned_budget = ATOMIC_FLAG_INIT, warned_seed = ATOMIC_FLAG_INIT;
+    const bool all = options->tune_environment == TUFF_TUNE_ENVIRONMENT_ALL;
+    tuff_tune_mode mode;
+    uint32_t number;
+    if (options->tune_environment == TUFF_TUNE_ENVIRONMENT_NONE)
+        return;
+    if ((all || options->tune == TUFF_TUNE_CACHED) && find_mode(&mode))
+        options->tune = mode;
+    if ((all || options->tune_milliseconds == 0) &&
+        find_number("TUFF_TUNE_BUDGET_MS", 1, UINT32_MAX, &warned_budget, &number))
+        options->tune_milliseconds = number;
+    if ((all || options->tune_seed == 0) && find_number("TUFF_TUNE_SEED", 0, UINT32_MAX, &warned_seed, &number))
+        options->tune_seed = number;
+    if ((all || options->tune_log == NULL) && find("TUFF_TUNE_LOG") != NULL)
+        options->tune_log = find("TUFF_TUNE_LOG");
+}

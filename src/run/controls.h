@@ -1,0 +1,10 @@
+/* What environment variables change of a program's options; which, says include/tuff/tune.h. */
+#ifndef TUFF_RUN_CONTROLS_H
+#define TUFF_RUN_CONTROLS_H
+
+#include "tuff/graph.h"
+
+/* Changes what the options allow to be changed. Texts in them may be the environment's. */
+void tuff__controls_apply(tuff_compile_options *options);
+
+#endif
