@@ -29,7 +29,7 @@ static const char *only_choice;
 static const tuff_compile_options usual_options = {.fuse = TUFF_FUSE_ALL};
 
 typedef struct tally {
-    int tasks, tried, impossible, wrong;
+    int tasks, tried, impossible, wrong, cut;
 } tally;
 
 static bool run_and_compare(trial *one, ground *on, bool is_default, char *wrong, size_t size)
@@ -93,6 +93,25 @@ static void try_choice(tuff_device *device, const struct fusion *fusion, int tas
     tuff__text_free(&name);
 }
 
+static int count_launches(tuff_device *device, const struct fusion *fusion, int task, const choice *what)
+{
+    lowered launches;
+    assert_int_equal(tuff__lower_alone(device, fusion, &usual_options, task, what, NULL, &launches), TUFF_OK);
+    const int count = launches.launch_count;
+    tuff__lowered_free(&launches);
+    return count;
+}
+
+/* What is stored beside a product can be left to a pass of its own. */
+static void cut_epilogue(tuff_device *device, const struct fusion *fusion, int task, tally *counts)
+{
+    choice apart = {.set = {0}};
+    const choice none = {.set = {0}};
+    tuff__choice_set(&apart, TUNABLE_matmul_epilogue, 1);
+    assert_int_equal(count_launches(device, fusion, task, &apart), count_launches(device, fusion, task, &none) + 1);
+    counts->cut++;
+}
+
 static void try_task(tuff_device *device, const struct fusion *fusion, int task, const char *key, tally *counts)
 {
     ground *on;
@@ -114,6 +133,8 @@ static void try_task(tuff_device *device, const struct fusion *fusion, int task,
         fail_msg("%s: the default: %s", key, wrong);
     tuff__trial_destroy(usual);
     counts->tasks++;
+    if (tuff__choice_has(&consulted, TUNABLE_matmul_epilogue))
+        cut_epilogue(device, fusion, task, counts);
     for (int i = 0; i < choices_per_task; i++)
         if (pick(device, fusion, task, &space, &from, &what))
             try_choice(device, fusion, task, &what, on, key, counts);
@@ -182,6 +203,7 @@ static void try_models(tuff_device *device)
     printf("    %d tasks, %d choices, %d of them impossible, %d wrong\n", counts.tasks, counts.tried, counts.impossible,
            counts.wrong);
     assert_true(counts.tried > counts.impossible);
+    assert_true(counts.cut > 0);
     assert_int_equal(counts.wrong, 0);
 }
 

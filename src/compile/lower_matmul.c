@@ -405,6 +405,8 @@ tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain)
     struct tile tile = {.vec = 4};
     tuff_status status = TUFF_OK;
     bool taken = false;
+    if (tuff__has_epilogue(chain) && tuff__tuned(with, TUNABLE_matmul_epilogue) != 0)
+        return tuff__lower_apart(with, index, chain);
     if (tuff__library(with) == TUFF_MATMUL_CLBLAST)
         TRY(lower_by_library(with, index, chain, &problem, &taken));
     if (!taken && tuff__family(with) == TUFF_FAMILY_SUBGROUP)

@@ -1,5 +1,5 @@
 /* Between the files that lower matmuls: lower_matmul.c (tiles), lower_thin.c (few rows), lower_subgroup.c
-   (lanes that share registers), lower_pack.c (copies of operands). */
+   (lanes that share registers), lower_pack.c (copies of operands), lower_apart.c (products without their epilogues). */
 #ifndef TUFF_COMPILE_LOWER_MATMUL_H
 #define TUFF_COMPILE_LOWER_MATMUL_H
 
@@ -50,6 +50,11 @@ tuff_status tuff__lower_cooperative(lowered *with, int index, fused_chain *chain
 double tuff__operand_loads(const lowered *with, const fused_chain *chain, int operand, int64_t inner);
 /* The same where the matmul has few rows or columns; 0 where the tiles are better. */
 double tuff__thin_loads(const lowered *with, const fused_chain *chain, int operand, int64_t inner);
+
+/* Whether more is stored than the product itself. */
+bool tuff__has_epilogue(const fused_chain *chain);
+/* Launches of the product and of a map that reads it; takes the chain. */
+tuff_status tuff__lower_apart(lowered *with, int index, fused_chain *chain);
 
 /* A launch without local memory for a matmul of few rows, or of few columns; false in *taken where the tiles are
    better. */

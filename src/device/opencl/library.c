@@ -64,7 +64,8 @@ static size_t step_along(const operand *of, int lengthwise)
     return of->form == lengthwise ? 1 : of->line;
 }
 
-/* The result is one row or one column: matrix · vector, `m` lines of `n` elements in memory. */
+/* The result is one row or one column whose elements lie together: matrix · vector, `m` lines of `n` elements in
+   memory. */
 static int multiply_vector(const library_product *of, const operand *x, const operand *y, const operand *result,
                            cl_command_queue *queue, cl_event *event)
 {
@@ -76,8 +77,16 @@ static int multiply_vector(const library_product *of, const operand *x, const op
     return tuff__clblast.sgemv(ROW_MAJOR, results_are_lines ? NO_TRANSPOSE : TRANSPOSE,
                                results_are_lines ? length : inner, results_are_lines ? inner : length, 1,
                                matrix->memory, matrix->start, matrix->line, vector->memory, vector->start,
-                               step_along(vector, row ? NO_TRANSPOSE : TRANSPOSE), 0, result->memory, result->start,
-                               row ? 1 : result->line, queue, event);
+                               step_along(vector, row ? NO_TRANSPOSE : TRANSPOSE), 0, result->memory, result->start, 1,
+                               queue, event);
+}
+
+/* CLBlast's sgemv adds 0 times what is in the result before, which may be no number. */
+static int clear(const operand *result, size_t count, cl_command_queue queue)
+{
+    const float zero = 0;
+    return tuff__cl.EnqueueFillBuffer(queue, result->memory, &zero, sizeof zero, result->start * sizeof zero,
+                                      count * sizeof zero, 0, NULL, NULL);
 }
 
 static int multiply(const command *work, cl_command_queue *queue, cl_event *event)
@@ -89,8 +98,10 @@ static int multiply(const command *work, cl_command_queue *queue, cl_event *even
         return tuff__clblast.sgemm_batched(ROW_MAJOR, x.form, y.form, m, n, k, 1, x.memory, x.start, x.line, x.step,
                                            y.memory, y.start, y.line, y.step, 0, result.memory, result.start,
                                            result.line, result.step, (size_t)of->batches, queue, event);
-    if (m == 1 || n == 1)
-        return multiply_vector(of, &x, &y, &result, queue, event);
+    if (m == 1 || (n == 1 && result.line == 1)) {
+        const int error = clear(&result, m * n, *queue);
+        return error != CL_SUCCESS ? error : multiply_vector(of, &x, &y, &result, queue, event);
+    }
     return tuff__clblast.sgemm(ROW_MAJOR, x.form, y.form, m, n, k, 1, x.memory, x.start, x.line, y.memory, y.start,
                                y.line, 0, result.memory, result.start, result.line, queue, event);
 }
