@@ -369,6 +369,20 @@ static tuff_status lower_by_library(lowered *with, int index, fused_chain *chain
     return TUFF_OK;
 }
 
+/* Bodies that make no panels: a choice may have what a producer makes written to memory of its own, whole. */
+static tuff_status write_produced(lowered *with, int index, fused_chain *chain, int64_t inner)
+{
+    static const tunable copies[] = {TUNABLE_matmul_copy_x, TUNABLE_matmul_copy_y};
+    const int64_t lines[] = {chain->extent[chain->rank - 2], chain->extent[chain->rank - 1]};
+    tuff_status status = TUFF_OK;
+    for (int i = 0; i < 2 && status == TUFF_OK; ++i)
+        if (tuff__is_produced(chain, i) && wants_copy(with, copies[i], false))
+            status = tuff__pack_operand(with, index, chain, i, inner, lines[i], 4);
+    if (status != TUFF_OK)
+        tuff__chain_free(chain);
+    return status;
+}
+
 static struct problem problem_of(const fused_chain *chain, int64_t inner)
 {
     return (struct problem){.rows = chain->extent[chain->rank - 2],
@@ -407,6 +421,8 @@ tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain)
     bool taken = false;
     if (tuff__has_epilogue(chain) && tuff__tuned(with, TUNABLE_matmul_epilogue) != 0)
         return tuff__lower_apart(with, index, chain);
+    if (!registers || tuff__library(with) == TUFF_MATMUL_CLBLAST || tuff__family(with) >= TUFF_FAMILY_SUBGROUP)
+        TRY(write_produced(with, index, chain, problem.inner));
     if (tuff__library(with) == TUFF_MATMUL_CLBLAST)
         TRY(lower_by_library(with, index, chain, &problem, &taken));
     if (!taken && tuff__family(with) == TUFF_FAMILY_SUBGROUP)
