@@ -3,11 +3,12 @@
 
      {"t":"space","v":1,"name":TEXT,"device":TEXT,"usual":CANDIDATE,"roofline":NS}
      {"t":"point","c":CANDIDATE,"g":GROUP_ITEMS,"p":PROGRAM,"ns":[NS...]}
-     {"t":"point","c":CANDIDATE,"g":GROUP_ITEMS,"p":PROGRAM,"why":VERDICT}
+     {"t":"point","c":CANDIDATE,"g":GROUP_ITEMS,"p":PROGRAM,"d":1,"why":VERDICT}
 
    usual has every tunable that was consulted, with the value it has by default; the others as in tune/choice.h. ns are
    times of single runs in the order they were taken in, the first one right behind the compiling. PROGRAM is a number
-   that candidates of equal programs share. why: what was found instead of times. */
+   that candidates of equal programs share. why: what was found instead of times. d: the point was drawn at random;
+   where a recording has some of a space only, the others are near good ones, and luck would find them less often. */
 #ifndef TUFF_TOOLS_RECORDING_H
 #define TUFF_TOOLS_RECORDING_H
 
@@ -18,6 +19,7 @@ typedef struct recorded_point {
     choice what;
     uint64_t program; /* not 0 */
     uint32_t group_items;
+    bool drawn;    /* at random */
     verdict found; /* GOOD: there are times */
     int count;
     const uint64_t *nanoseconds;

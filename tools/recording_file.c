@@ -42,6 +42,8 @@ void recording_print_point(const recorded_point *point, text *out)
     tuff__text_add(out, "{\"t\":\"point\"");
     print_choice("c", &point->what, out);
     tuff__text_add(out, ",\"g\":%" PRIu32 ",\"p\":%" PRIu64, point->group_items, point->program);
+    if (point->drawn)
+        tuff__text_add(out, ",\"d\":1");
     if (point->found == VERDICT_GOOD) {
         tuff__text_add(out, ",\"ns\":[");
         for (int i = 0; i < point->count; i++)
@@ -108,6 +110,7 @@ static tuff_status read_point(const json_t *line, recording *out)
     if (strcmp(read_text(line, "t"), "point") != 0 || !point.program || !json_object_get(line, "c"))
         return FAIL(TUFF_E_FORMAT, "neither a candidate nor its program");
     point.group_items = (uint32_t)read_number(line, "g");
+    point.drawn = read_number(line, "d") != 0;
     TRY(tuff__choice_parse(read_text(line, "c"), &point.what));
     if (json_object_get(line, "ns"))
         TRY(read_times(json_object_get(line, "ns"), times, &point.count));

@@ -20,6 +20,8 @@ static verdict lower(void *state, const choice *what, lowering *out)
     self->calls++;
     const choice reduced = reduce(self->from, what);
     const recorded_point *found = recording_find(self->from, &reduced);
+    self->asked++;
+    self->unrecorded += !found;
     if (!found || found->found == VERDICT_INVALID) {
         (void)FAIL(TUFF_E_USAGE, "replay: not recorded");
         return VERDICT_INVALID;
@@ -94,6 +96,16 @@ static void release(void *state, const contender *who)
         self->slots[who->slot].point = NULL;
 }
 
+static bool draw(void *state, dice *from, choice *out)
+{
+    const replay *self = state;
+    int left = tuff__dice_below(from, self->drawn);
+    for (int i = 0; i < self->from->count; i++)
+        if (self->from->points[i].drawn && left-- == 0)
+            *out = self->from->points[i].what;
+    return true;
+}
+
 static bool is_over(void *state)
 {
     const replay *self = state;
@@ -103,12 +115,15 @@ static bool is_over(void *state)
 judge replay_begin(replay *self, const recording *from, uint64_t seed)
 {
     *self = (replay){.from = from, .random = {seed}};
+    for (int i = 0; i < from->count; i++)
+        self->drawn += from->points[i].drawn;
     return (judge){.state = self,
                    .lower = lower,
                    .compile = compile,
                    .sample = sample,
                    .verify = verify,
                    .release = release,
+                   .draw = self->drawn ? draw : NULL,
                    .is_over = is_over};
 }
 

@@ -36,4 +36,7 @@ void tuning_apply(tuning *self, tuff_compile_options *out);
 /* Leaves the progress line and says on the error stream what tuning did, where it did anything. */
 void tuning_end(tuning *self, const tuff_plan *plan);
 
+/* tuff tune record: answers an exit code. */
+int tune_record(int count, char **arguments);
+
 #endif

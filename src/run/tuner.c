@@ -99,7 +99,7 @@ static uint64_t budget_of(const tuff_compile_options *options)
     return options->tune_milliseconds > 0 ? (uint64_t)options->tune_milliseconds * 1000000 : seconds * 1000000000;
 }
 
-static tuff_status find_subjects(tuner *self)
+tuff_status tuff__tuner_find(tuner *self)
 {
     const int count = self->plan->fusion.task_count;
     self->subject_of = tuff__calloc((size_t)count + 1, sizeof *self->subject_of);
@@ -107,10 +107,8 @@ static tuff_status find_subjects(tuner *self)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < count; ++i)
         TRY(add_task(self, i));
-    for (int i = 0; i < self->subject_count; ++i) {
+    for (int i = 0; i < self->subject_count; ++i)
         self->subjects[i].of = self;
-        look_up(self, &self->subjects[i]);
-    }
     self->stats.keys = self->subject_count;
     return TUFF_OK;
 }
@@ -175,7 +173,9 @@ static tuff_status tune(tuner *self)
     if (knows_nothing(self) && self->options->tune < TUFF_TUNE_QUICK)
         return TUFF_OK;
     self->stats.damaged_lines = tuff__store_count(self->store).damaged;
-    TRY(find_subjects(self));
+    TRY(tuff__tuner_find(self));
+    for (int i = 0; i < self->subject_count; ++i)
+        look_up(self, &self->subjects[i]);
     TRY(tuff__tuner_measure(self));
     if (self->lost)
         return FAIL(TUFF_E_DEVICE_LOST, "tune: a candidate took the device down; it will not be tried again");

@@ -260,8 +260,7 @@ static tuff_status strike(const journal_strike *what, void *state)
     return tuff__store_add(self->store, &record);
 }
 
-/* Only host memory can be lacking. */
-static tuff_status open_journal(tuner *self)
+tuff_status tuff__tuner_open_journal(tuner *self)
 {
     char folder[FOLDER_SIZE];
     journal_counts counts;
@@ -280,7 +279,7 @@ tuff_status tuff__tuner_measure(tuner *self)
     if (self->stats.measured == 0)
         return TUFF_OK;
     TRY(tuff__budget_create(self->budget, self->subject_count, &budget));
-    tuff_status status = open_journal(self);
+    tuff_status status = tuff__tuner_open_journal(self);
     tuff__tuner_log_open(self);
     if (status == TUFF_OK)
         status = measure(self, budget);

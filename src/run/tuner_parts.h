@@ -1,5 +1,5 @@
 /* Between the files of the tuner: tuner.c finds keys and what is remembered of them, tuner_measure.c spends the budget,
-   judge.c tells searches about candidates. */
+   judge.c tells searches about candidates, subjects.c hands keys to tools. */
 #ifndef TUFF_RUN_TUNER_PARTS_H
 #define TUFF_RUN_TUNER_PARTS_H
 
@@ -60,6 +60,10 @@ typedef struct tuner {
     bool stopped, lost;
 } tuner;
 
+/* The keys of the plan's tasks: subjects with their defaults, nothing looked up. */
+tuff_status tuff__tuner_find(tuner *self);
+/* After telling the store of candidates that earlier processes died of. Only host memory can be lacking. */
+tuff_status tuff__tuner_open_journal(tuner *self);
 /* Measures the subjects that want it, within the budget. */
 tuff_status tuff__tuner_measure(tuner *self);
 /* The log of candidates (tuner_log.c): opened where the options name one; what cannot be written

@@ -65,6 +65,8 @@ typedef struct judge {
        for the winner. */
     verdict (*verify)(void *state, const contender *who, bool thorough);
     void (*release)(void *state, const contender *who);
+    /* May be NULL: then a point of the space. A random choice; false: there is none. For judges of few points. */
+    bool (*draw)(void *state, dice *from, choice *out);
     /* Whether to stop at once: out of time, interrupted, or no longer able to. Asked between all other calls. */
     bool (*is_over)(void *state);
 } judge;

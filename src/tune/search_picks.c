@@ -102,7 +102,10 @@ static bool pick_random(search *self, int draws, trial *out)
     for (int i = 0; i < draws && !self->end; i++) {
         choice what;
         uint64_t program;
-        tuff__space_random(&self->space, &self->random, &what);
+        if (!self->by.draw)
+            tuff__space_random(&self->space, &self->random, &what);
+        else if (!self->by.draw(self->by.state, &self->random, &what))
+            return false;
         if (lower(self, &what, out, &program) == NEW_PROGRAM)
             return true;
     }
