@@ -21,7 +21,9 @@ typedef struct stretch {
     tuff_dtype dtype;
     storage *storage;
     bool read, written;
-    void *right, *last; /* of what is written: as it should be, and as it was seen last */
+    const node *constant; /* whose data it holds; NULL: made-up elements */
+    double *made;         /* PERIOD of them, over and over */
+    void *right, *last;   /* of what is written: as it should be, and as it was seen last */
 } stretch;
 
 struct ground {
@@ -49,6 +51,7 @@ void tuff__ground_destroy(ground *self)
         return;
     for (int i = 0; i < self->count; ++i) {
         tuff__storage_release(self->all[i].storage);
+        tuff__free(self->all[i].made);
         tuff__free(self->all[i].right);
         tuff__free(self->all[i].last);
     }
@@ -90,10 +93,9 @@ static bool is_signed(const ground *self)
     return kind == TASK_MATMUL || kind == TASK_ATTENTION;
 }
 
-static void make_elements(const ground *self, const stretch *of, int64_t bound, void *out)
+static void make_elements(const ground *self, const stretch *of, int64_t bound, double *values)
 {
     uint64_t state = 0x9E3779B97F4A7C15u * (uint64_t)(of->id + 1);
-    double values[PERIOD];
     for (int i = 0; i < PERIOD; ++i) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         const uint32_t roll = (uint32_t)(state >> 33);
@@ -106,7 +108,6 @@ static void make_elements(const ground *self, const stretch *of, int64_t bound, 
         if (of->dtype == TUFF_I32 || of->dtype == TUFF_U32)
             values[i] = (double)(roll % (uint32_t)(bound > INT32_MAX ? INT32_MAX : bound));
     }
-    tuff__from_double(of->dtype, values, PERIOD, out);
 }
 
 /* Repeats a pattern over a stretch of device memory. */
@@ -137,7 +138,7 @@ static tuff_status write_constant(const ground *self, const stretch *of, const n
     return fill(self, of, GUARD + of->lead, of->size, bytes, tuff_dtype_size(of->dtype));
 }
 
-static tuff_status fill_elements(const ground *self, const stretch *of, const lowered *launches)
+static tuff_status fill_elements(const ground *self, stretch *of, const lowered *launches)
 {
     const tuff_graph *graph = self->fusion->graph;
     const uint32_t guard = GUARD_WORD;
@@ -147,9 +148,13 @@ static tuff_status fill_elements(const ground *self, const stretch *of, const lo
     if (of->size == 0)
         return TUFF_OK;
     if (of->id < graph->node_count && graph->nodes[of->id]->op == OP_CONSTANT)
-        return write_constant(self, of, graph->nodes[of->id]);
+        return write_constant(self, of, of->constant = graph->nodes[of->id]);
     char pattern[PERIOD * 8];
-    make_elements(self, of, index_bound(self, launches), pattern);
+    of->made = tuff__alloc(PERIOD * sizeof *of->made);
+    if (of->made == NULL)
+        return TUFF_E_OOM_HOST;
+    make_elements(self, of, index_bound(self, launches), of->made);
+    tuff__from_double(of->dtype, of->made, PERIOD, pattern);
     return fill(self, of, GUARD + of->lead, of->size, pattern, PERIOD * tuff_dtype_size(of->dtype));
 }
 
@@ -174,6 +179,7 @@ static tuff_status add(ground *self, const lowered *launches, int id)
     const tuff_status status = fill_elements(self, &made, launches);
     if (status != TUFF_OK) {
         tuff__storage_release(made.storage);
+        tuff__free(made.made);
         return status;
     }
     self->all[self->count++] = made;
@@ -354,4 +360,35 @@ tuff_status tuff__ground_compare(ground *self, bool exactly, char *wrong, size_t
         if (self->all[i].written)
             TRY(compare(&self->all[i], self, exactly, wrong, size));
     return TUFF_OK;
+}
+
+static const stretch *find_element(const ground *self, int buffer, int64_t at)
+{
+    const stretch *of = find(self, buffer);
+    return of != NULL && at >= 0 && (uint64_t)at < of->size / tuff_dtype_size(of->dtype) ? of : NULL;
+}
+
+bool tuff__ground_input(const ground *self, int buffer, int64_t at, double *out)
+{
+    const stretch *of = find_element(self, buffer, at);
+    if (of == NULL || of->written)
+        return false;
+    if (of->constant == NULL)
+        *out = of->made[at % PERIOD];
+    else if (of->constant->attributes.data == NULL)
+        *out = of->constant->attributes.value;
+    else
+        tuff__to_double(of->dtype, (const char *)of->constant->attributes.data + (size_t)at * tuff_dtype_size(of->dtype),
+                        1, out);
+    return true;
+}
+
+bool tuff__ground_right(const ground *self, int buffer, int64_t at, double *out)
+{
+    const stretch *of = find_element(self, buffer, at);
+    if (of == NULL || of->right == NULL)
+        return false;
+    tuff__to_double(of->dtype, (const char *)of->right + GUARD + of->lead + (size_t)at * tuff_dtype_size(of->dtype), 1,
+                    out);
+    return true;
 }

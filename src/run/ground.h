@@ -25,4 +25,9 @@ tuff_status tuff__ground_keep(ground *self);
    order, where the task has sums), or "" . exactly: no difference is allowed; what the last comparison saw is right. */
 tuff_status tuff__ground_compare(ground *self, bool exactly, char *wrong, size_t size);
 
+/* What element `at` of a buffer that is only read holds, and what is right of one that is written; counted from the
+   beginning of the buffer that it is a part of. False where the task's kernels have no such element. */
+bool tuff__ground_input(const ground *self, int buffer, int64_t at, double *out);
+bool tuff__ground_right(const ground *self, int buffer, int64_t at, double *out);
+
 #endif
