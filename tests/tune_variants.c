@@ -1,7 +1,7 @@
 /* Every variant of a kernel that the tuner may choose is right: random choices for the tasks of training steps, run on
    grounds of their own and compared with the default's results. None of them may be rejected. Called with a number,
    that many choices a task are tried, with a second one they begin at that seed; called with the text of a choice, that
-   one is, for every task. */
+   one is, for every task. The default's results, and those of a choice at other extents, are what the host says. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +15,8 @@
 #include "compile/simplify.h"
 #include "compile/siblings.h"
 #include "each_device.h"
+#include "run/excerpt.h"
+#include "run/referee.h"
 #include "run/task_key.h"
 #include "run/trial.h"
 #include "tools/known_plans.h"
@@ -30,6 +32,8 @@ static const tuff_compile_options usual_options = {.fuse = TUFF_FUSE_ALL};
 
 typedef struct tally {
     int tasks, tried, impossible, wrong, cut;
+    int exact, refereed, caught, ragged; /* tasks: of exact sums; whose default the host judged, and whose poisoned
+                                            results it did not take; at other extents too */
 } tally;
 
 static bool run_and_compare(trial *one, ground *on, bool is_default, char *wrong, size_t size)
@@ -70,6 +74,53 @@ static bool pick(tuff_device *device, const struct fusion *fusion, int task, tun
     return false;
 }
 
+/* What the host says of a choice at other extents: true where it has nothing to say. */
+static bool is_right_ragged(tuff_device *device, const struct fusion *fusion, int task, const choice *what,
+                            const char *key, tally *counts)
+{
+    char wrong[128] = "";
+    const tuff_status status = tuff__referee_ragged(device, fusion, &usual_options, task, what, wrong, sizeof wrong);
+    if (status != TUFF_OK && status != TUFF_E_UNSUPPORTED && status != TUFF_E_LIMIT && status != TUFF_E_OOM_DEVICE)
+        fail_msg("%s: other extents: %s", key, tuff_error());
+    counts->ragged += status == TUFF_OK;
+    if (wrong[0] != '\0')
+        printf("    %s\n      with other extents: %s\n", key, wrong);
+    return wrong[0] == '\0';
+}
+
+/* The default, whose results are kept; then results that nobody computed. */
+static void ask_host(tuff_device *device, const struct fusion *fusion, int task, ground *on, const char *key,
+                     tally *counts)
+{
+    char wrong[128] = "";
+    const choice none = {.set = {0}};
+    const tuff_status status = tuff__referee_ground(device, on, fusion, task, wrong, sizeof wrong);
+    if (status != TUFF_OK && status != TUFF_E_UNSUPPORTED)
+        fail_msg("%s: the host: %s", key, tuff_error());
+    if (status == TUFF_OK && wrong[0] != '\0')
+        fail_msg("%s: the default, by the host: %s", key, wrong);
+    counts->refereed += status == TUFF_OK;
+    assert_true(is_right_ragged(device, fusion, task, &none, key, counts));
+    if (status != TUFF_OK)
+        return;
+    assert_int_equal(tuff__ground_poison(on), TUFF_OK);
+    assert_int_equal(tuff__ground_keep(on), TUFF_OK);
+    assert_int_equal(tuff__referee_ground(device, on, fusion, task, wrong, sizeof wrong), TUFF_OK);
+    counts->caught += wrong[0] != '\0'; /* results that later kernels of the task add to are not poisoned */
+}
+
+static void expect_exact(const struct fusion *fusion, int task, ground *on, tally *counts)
+{
+    excerpt *whole;
+    if (tuff__excerpt_create(fusion, task, &whole) != TUFF_OK)
+        return;
+    if (tuff__excerpt_is_exact(whole)) {
+        tuff__ground_expect_exact(on);
+        counts->exact++;
+    }
+    tuff__excerpt_destroy(whole);
+}
+
 static void try_choice(tuff_device *device, const struct fusion *fusion, int task, const choice *what, ground *on,
                        const char *key, tally *counts)
 {
@@ -87,6 +138,9 @@ static void try_choice(tuff_device *device, const struct fusion *fusion, int tas
         assert_int_equal(status, TUFF_OK);
         if (!run_and_compare(one, on, false, wrong, sizeof wrong)) {
             printf("    %s\n      %s\n      is wrong: %s\n", key, tuff__text_get(&name), wrong);
+            counts->wrong++;
+        } else if (counts->tried % 4 == 0 && !is_right_ragged(device, fusion, task, what, key, counts)) {
+            printf("      %s\n", tuff__text_get(&name));
             counts->wrong++;
         }
     }
@@ -129,6 +183,7 @@ static void try_task(tuff_device *device, const struct fusion *fusion, int task,
     if (tuff__space_take(&space, &consulted) == 0)
         return;
     assert_int_equal(tuff__ground_create(device, fusion, task, MOST_BYTES, &on), TUFF_OK);
+    expect_exact(fusion, task, on, counts);
     assert_int_equal(tuff__trial_create(device, fusion, &usual_options, task, &none, on, &usual), TUFF_OK);
     if (!run_and_compare(usual, on, true, wrong, sizeof wrong))
         fail_msg("%s: the default: %s", key, wrong);
@@ -139,6 +194,7 @@ static void try_task(tuff_device *device, const struct fusion *fusion, int task,
     for (int i = 0; i < choices_per_task; i++)
         if (pick(device, fusion, task, &space, &from, &what))
             try_choice(device, fusion, task, &what, on, key, counts);
+    ask_host(device, fusion, task, on, key, counts);
     tuff__ground_destroy(on);
 }
 
@@ -222,6 +278,10 @@ static void try_models(tuff_device *device)
     try_graph(device, produced_graph(device), &counts);
     printf("    %d tasks, %d choices, %d of them impossible, %d wrong\n", counts.tasks, counts.tried, counts.impossible,
            counts.wrong);
+    printf("    exact: %d; judged by the host: %d, poison seen: %d; at other extents: %d\n", counts.exact,
+           counts.refereed, counts.caught, counts.ragged);
+    assert_true(counts.caught > counts.refereed * 3 / 4);
+    assert_true(counts.exact > 0 && counts.refereed > counts.tasks / 2 && counts.ragged > counts.tasks / 2);
     assert_true(counts.tried > counts.impossible);
     assert_true(counts.cut > 0);
     assert_int_equal(counts.wrong, 0);

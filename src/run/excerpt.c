@@ -282,11 +282,32 @@ bool tuff__excerpt_jumps(const excerpt *self)
     for (int i = 0; i < self->node_count; ++i) {
         const node *of = self->nodes[i];
         const bool from_floats = of->input_count > 0 && tuff__dtype_is_float(of->inputs[0]->dtype);
-        if (!self->read[i] && from_floats &&
-            (of->op == OP_FLOOR || !tuff__dtype_is_float(of->outputs[0].dtype)))
+        if (!self->read[i] && from_floats && (of->op == OP_FLOOR || !tuff__dtype_is_float(of->outputs[0].dtype)))
             return true;
     }
     return false;
+}
+
+static bool keeps_eighths(const node *of)
+{
+    return of->op == OP_ADD || of->op == OP_SUB || of->op == OP_NEG || of->op == OP_CAST || of->op == OP_PAD ||
+           of->op == OP_CONCAT || tuff__op_is_view(of->op);
+}
+
+bool tuff__excerpt_is_exact(const excerpt *self)
+{
+    enum { MOST_TERMS = 1 << 15 }; /* of products of sums of four eighths at most: 2^24 units */
+    int products = 0, sums = 0;
+    for (int i = 0; i < self->node_count; ++i) {
+        const node *of = self->nodes[i];
+        const bool is_product = !self->read[i] && of->op == OP_MATMUL;
+        products += is_product;
+        sums += !self->read[i] && (of->op == OP_ADD || of->op == OP_SUB);
+        if (!tuff__dtype_is_float(of->outputs[0].dtype) || (!self->read[i] && !is_product && !keeps_eighths(of)) ||
+            (is_product && of->inputs[0]->shape.extent[of->inputs[0]->shape.rank - 1] > MOST_TERMS))
+            return false;
+    }
+    return products == 1 && sums <= 2;
 }
 
 int64_t tuff__excerpt_index_bound(const excerpt *self)
@@ -314,8 +335,7 @@ enum { FEW = 16 };
 static tuff_tensor *copy_node(const excerpt *self, tuff_graph *graph, tuff_tensor *const *made, const node *of)
 {
     tuff_tensor *few[FEW];
-    tuff_tensor **inputs =
-        of->input_count > FEW ? tuff__calloc((size_t)of->input_count, sizeof(tuff_tensor *)) : few;
+    tuff_tensor **inputs = of->input_count > FEW ? tuff__calloc((size_t)of->input_count, sizeof(tuff_tensor *)) : few;
     if (inputs == NULL)
         return NULL;
     for (int i = 0; i < of->input_count; ++i)

@@ -1,6 +1,6 @@
-/* A task's part of its graph, by itself and smaller: what it reads becomes inputs, what it stores outputs. Of axes along
-   which values do not depend on each other some places alone may be looked at, for the host to compute what the whole
-   task has there; or axes get other, odd extents, for a task of the same structure that no tile divides. */
+/* A task's part of its graph, by itself and smaller: what it reads becomes inputs, what it stores outputs. Of axes
+   along which values do not depend on each other some places alone may be looked at, for the host to compute what the
+   whole task has there; or axes get other, odd extents, for a task of the same structure that no tile divides. */
 #ifndef TUFF_RUN_EXCERPT_H
 #define TUFF_RUN_EXCERPT_H
 
@@ -29,6 +29,9 @@ tuff_shape tuff__excerpt_shape(const excerpt *self, const node *of);
 int64_t tuff__excerpt_place(const excerpt *self, const node *of, int axis, int64_t i);
 /* Whether results jump where inputs do not: what one rounding decides may be anything. */
 bool tuff__excerpt_jumps(const excerpt *self);
+/* Whether sums of products of eighths between -1 and 1, which is what grounds hold, are all that it has: f32 keeps
+   each of them exactly, in whatever order they are added. */
+bool tuff__excerpt_is_exact(const excerpt *self);
 /* The least extent that indices among the inputs find something at; 0 where there are none. */
 int64_t tuff__excerpt_index_bound(const excerpt *self);
 

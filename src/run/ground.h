@@ -17,6 +17,8 @@ uint64_t tuff__ground_size(const ground *self);
    may have. */
 tuff_status tuff__ground_place(ground *self, lowered *launches);
 
+/* Whether results must be equal to the last bit whatever the order of sums: see tuff__excerpt_is_exact. */
+void tuff__ground_expect_exact(ground *self);
 /* Before a run whose results are looked at: fills what is written with a pattern that no kernel stores. */
 tuff_status tuff__ground_poison(ground *self);
 /* Keeps what was written as what is right. */

@@ -2,6 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
+#include "run/excerpt.h"
+#include "run/referee.h"
 #include "run/tuner_parts.h"
 
 /* What all grounds of a graph may take of the device's memory, and at most. */
@@ -80,6 +83,19 @@ static tuff_status announce(const subject *of, const contender *who, journal_pha
     return status == TUFF_E_IO ? TUFF_OK : status; /* a machine that goes down is not worth refusing to tune */
 }
 
+static tuff_status make_ground(subject *of)
+{
+    excerpt *whole;
+    tuner *self = of->of;
+    TRY(tuff__ground_create(self->device, &self->plan->fusion, of->task, ground_left(self), &of->ground));
+    const tuff_status status = tuff__excerpt_create(&self->plan->fusion, of->task, &whole);
+    if (status == TUFF_OK && tuff__excerpt_is_exact(whole))
+        tuff__ground_expect_exact(of->ground);
+    if (status == TUFF_OK)
+        tuff__excerpt_destroy(whole);
+    return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
+}
+
 static verdict compile_candidate(void *state, const contender *who)
 {
     subject *of = state;
@@ -88,7 +104,7 @@ static verdict compile_candidate(void *state, const contender *who)
     tuff_status status = announce(of, who, JOURNAL_COMPILE, true);
     of->has_run[who->slot] = false;
     if (status == TUFF_OK && of->ground == NULL)
-        status = tuff__ground_create(self->device, &self->plan->fusion, of->task, ground_left(self), &of->ground);
+        status = make_ground(of);
     const uint64_t before = of->ground == NULL ? 0 : tuff__ground_size(of->ground);
     if (status == TUFF_OK)
         status = tuff__trial_create(self->device, &self->plan->fusion, self->options, of->task, &who->what, of->ground,
@@ -130,11 +146,32 @@ static tuff_status run_clean(subject *of, const contender *who)
     return tuff__trial_run(of->slots[who->slot]);
 }
 
-static tuff_status check(subject *of, const contender *who, char *wrong, size_t size, bool *differs)
+/* By a task of other extents; those that there is none for stay as they were found. */
+static tuff_status check_ragged(subject *of, const contender *who, char *wrong, size_t size)
+{
+    tuner *self = of->of;
+    const tuff_status status =
+        tuff__referee_ragged(self->device, &self->plan->fusion, self->options, of->task, &who->what, wrong, size);
+    if (status != TUFF_E_UNSUPPORTED && status != TUFF_E_LIMIT && status != TUFF_E_OOM_DEVICE)
+        return status;
+    tuff__log(TUFF_LOG_DEBUG, "tune: %s is not looked at with other extents: %s", of->text, tuff_error());
+    return TUFF_OK;
+}
+
+/* What is kept as right, by the host. */
+static tuff_status check_kept(subject *of, const contender *who, char *wrong, size_t size)
+{
+    const tuner *self = of->of;
+    const tuff_status status =
+        tuff__referee_ground(self->device, of->ground, &self->plan->fusion, of->task, wrong, size);
+    return status == TUFF_E_UNSUPPORTED ? check_ragged(of, who, wrong, size) : status;
+}
+
+static tuff_status check(subject *of, const contender *who, bool is_baseline, char *wrong, size_t size, bool *differs)
 {
     *differs = false;
     TRY(run_clean(of, who));
-    if (tuff__choice_count(&who->what) == 0)
+    if (is_baseline)
         TRY(tuff__ground_keep(of->ground));
     TRY(tuff__ground_compare(of->ground, false, wrong, size));
     if (wrong[0] != '\0')
@@ -142,27 +179,38 @@ static tuff_status check(subject *of, const contender *who, char *wrong, size_t 
     TRY(run_clean(of, who));
     TRY(tuff__ground_compare(of->ground, true, wrong, size));
     *differs = wrong[0] != '\0';
-    return TUFF_OK;
+    return wrong[0] == '\0' && is_baseline ? check_kept(of, who, wrong, size) : TUFF_OK;
 }
 
-static verdict verify_candidate(void *state, const contender *who, bool thorough)
+static verdict verify(subject *of, const contender *who, bool is_baseline, bool thorough)
 {
-    subject *of = state;
     char wrong[128] = "";
     bool differs = false;
-    (void)thorough;
     const uint64_t begin = tuff__nanoseconds();
     tuff_status status = announce_run(of, who, JOURNAL_VERIFY);
-    if (status == TUFF_OK)
-        status = check(of, who, wrong, sizeof wrong, &differs);
+    if (status == TUFF_OK && !thorough)
+        status = check(of, who, is_baseline, wrong, sizeof wrong, &differs);
+    else if (status == TUFF_OK)
+        status = check_ragged(of, who, wrong, sizeof wrong);
     tuff__journal_leave(of->of->journal);
     of->of->stats.verify_nanoseconds += tuff__nanoseconds() - begin;
     if (status != TUFF_OK)
         return verdict_of(of->of, status);
     if (wrong[0] == '\0')
         return VERDICT_GOOD;
-    (void)FAIL(TUFF_E_NUMERIC, "tune: %s", wrong);
+    (void)FAIL(TUFF_E_NUMERIC, "tune: %s%s", thorough ? "with other extents " : "", wrong);
     return differs ? VERDICT_RACE : VERDICT_WRONG;
+}
+
+/* Winners were verified before. */
+static verdict verify_candidate(void *state, const contender *who, bool thorough)
+{
+    return verify(state, who, tuff__choice_count(&who->what) == 0, thorough);
+}
+
+verdict tuff__judge_alone(subject *of, const contender *who)
+{
+    return verify(of, who, true, false);
 }
 
 static void release_candidate(void *state, const contender *who)

@@ -151,9 +151,9 @@ static tuff_status compare_ground(const hearing *self, const struct fusion *fusi
 {
     for (int i = 0; i < tuff__excerpt_root_count(self->of) && wrong[0] == '\0'; ++i) {
         double *got = tuff__calloc((size_t)self->roots[i].count + 1, sizeof *got);
-        const tuff_status status = got == NULL ? TUFF_E_OOM_HOST
-                                               : gather(self->of, fusion, tuff__excerpt_root(self->of, i), with,
-                                                        tuff__ground_right, got);
+        const tuff_status status =
+            got == NULL ? TUFF_E_OOM_HOST
+                        : gather(self->of, fusion, tuff__excerpt_root(self->of, i), with, tuff__ground_right, got);
         if (status == TUFF_OK)
             judge_root(self, i, got, wrong, size);
         tuff__free(got);

@@ -1,13 +1,13 @@
-/* Who says what is right when the tuner looks at kernels: the host's arithmetic in float64, with bounds on what rounding
-   may do. */
+/* Who says what is right when the tuner looks at kernels: the host's arithmetic in float64, with bounds on what
+   rounding may do. */
 #ifndef TUFF_RUN_REFEREE_H
 #define TUFF_RUN_REFEREE_H
 
 #include "run/ground.h"
 
-/* Compares what the ground keeps as right with what the host computes, at all places, or at some where they are many.
-   *wrong is a line about the first difference, "" where there is none. TUFF_E_UNSUPPORTED: the host would need too long,
-   or cannot: nothing is said. */
+/* Compares what the ground keeps as right with what the host computes, at all places, or at some where they are
+   many. *wrong is a line about the first difference, "" where there is none. TUFF_E_UNSUPPORTED: the host would need
+   too long, or cannot: nothing is said. */
 tuff_status tuff__referee_ground(tuff_device *device, const ground *of, const struct fusion *fusion, int task,
                                  char *wrong, size_t size);
 /* Runs a task of the same structure, but of odd extents, by a choice, and compares all it stores with the host's.

@@ -10,7 +10,7 @@
 enum { LEAST_NANOSECONDS = 200000, MOST_REPEATS = 64 };
 
 struct trial {
-    tuff_plan plan; /* graph and fusion are the task's, not owned: what grows is theirs alone */
+    tuff_plan plan; /* graph and fusion are the task's, not owned, but for what lowering writes on */
     recording *timed;
     uint64_t *stamps;
     int command_count, repeats; /* of the timed recording */
@@ -44,11 +44,27 @@ static uint64_t hash_launch(const launch *of, uint64_t seed)
     return hash_chain(&of->chain, seed);
 }
 
-tuff_status tuff__trial_foresee(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                                int task, const choice *what, choice *consulted, uint64_t *kernels, uint32_t *items)
+/* The same fusion with paper of its own to write on: what is lowered by it leaves nothing behind. */
+static tuff_status borrow(const struct fusion *from, struct fusion *out)
+{
+    *out = *from;
+    out->arena = (arena){NULL};
+    out->mark = 0;
+    out->marks = tuff__calloc((size_t)from->graph->node_count + 1, sizeof *out->marks);
+    return out->marks == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+}
+
+static void give_back(struct fusion *borrowed)
+{
+    tuff__free(borrowed->marks);
+    tuff__arena_free(&borrowed->arena);
+}
+
+static tuff_status lower_on(const struct fusion *paper, tuff_device *device, const tuff_compile_options *options,
+                            int task, const choice *what, choice *consulted, uint64_t *kernels, uint32_t *items)
 {
     lowered launches;
-    TRY(tuff__lower_alone(device, fusion, options, task, what, consulted, &launches));
+    TRY(tuff__lower_alone(device, paper, options, task, what, consulted, &launches));
     *kernels = 0;
     *items = 1;
     for (int i = 0; i < launches.launch_count; ++i) {
@@ -59,6 +75,16 @@ tuff_status tuff__trial_foresee(tuff_device *device, const struct fusion *fusion
     return TUFF_OK;
 }
 
+tuff_status tuff__trial_foresee(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
+                                int task, const choice *what, choice *consulted, uint64_t *kernels, uint32_t *items)
+{
+    struct fusion paper;
+    TRY(borrow(fusion, &paper));
+    const tuff_status status = lower_on(&paper, device, options, task, what, consulted, kernels, items);
+    give_back(&paper);
+    return status;
+}
+
 void tuff__trial_destroy(trial *self)
 {
     if (self == NULL)
@@ -66,6 +92,7 @@ void tuff__trial_destroy(trial *self)
     tuff__recording_destroy(self->plan.device, self->timed);
     tuff__unrecord(&self->plan);
     tuff__lowered_free(&self->plan.lowered);
+    give_back(&self->plan.fusion);
     tuff__free(self->stamps);
     tuff__free(self);
 }
@@ -120,7 +147,8 @@ static tuff_status build(trial *self, const struct fusion *fusion, const tuff_co
                          const choice *what, ground *on)
 {
     tuff_plan *plan = &self->plan;
-    TRY(tuff__lower_alone(plan->device, fusion, options, task, what, NULL, &plan->lowered));
+    TRY(borrow(fusion, &plan->fusion));
+    TRY(tuff__lower_alone(plan->device, &plan->fusion, options, task, what, NULL, &plan->lowered));
     TRY(tuff__ground_place(on, &plan->lowered));
     TRY(tuff__plan_memory(&plan->lowered));
     TRY(poison_scratch(&plan->lowered));
@@ -139,7 +167,6 @@ tuff_status tuff__trial_create(tuff_device *device, const struct fusion *fusion,
         return TUFF_E_OOM_HOST;
     self->plan.device = device;
     self->plan.graph = fusion->graph;
-    self->plan.fusion = *fusion;
     const tuff_status status = build(self, fusion, options, task, what, on);
     if (status != TUFF_OK) {
         tuff__trial_destroy(self);

@@ -1,8 +1,6 @@
 /* Measuring within a budget: the default of every key first, which says what each is worth; then slices of search where
    they promise most; at the end the races, and what they found is remembered. */
 #include <stdio.h>
-#include <string.h>
-#include <time.h>
 
 #include "base/log.h"
 #include "run/tuner_parts.h"
@@ -14,65 +12,6 @@ enum { SLICE = 4 };
 static uint64_t elapsed(const tuner *self)
 {
     return tuff__nanoseconds() - self->begin;
-}
-
-static void count_rejection(tuff_tune_stats *stats, verdict why)
-{
-    switch (why) {
-    case VERDICT_WRONG:
-        stats->wrong++;
-        break;
-    case VERDICT_RACE:
-        stats->races++;
-        break;
-    case VERDICT_SLOW:
-        stats->slow++;
-        break;
-    case VERDICT_HANG:
-        stats->hangs++;
-        break;
-    case VERDICT_CRASH:
-        stats->crashes++;
-        break;
-    default:
-        stats->limits++;
-    }
-}
-
-static tune_record record_of(const subject *of, record_kind kind)
-{
-    tune_record out = {.kind = kind,
-                       .environment = tuff__hash_text(of->of->environment_text),
-                       .key = of->hash,
-                       .op = of->text,
-                       .generator = of->generator,
-                       .candidate = "",
-                       .runners_up = {"", "", ""},
-                       .cold = "",
-                       .source = "live",
-                       .library = tuff_version(),
-                       .reason = "",
-                       .phase = "",
-                       .time = (uint64_t)time(NULL)};
-    return out;
-}
-
-/* A candidate that must not be tried again is remembered as that. */
-static void reject(void *user, const choice *what, verdict why)
-{
-    subject *of = user;
-    tune_record record = record_of(of, RECORD_BAD);
-    text name = {0};
-    of->rejected++;
-    snprintf(of->rejection, sizeof of->rejection, "%.40s: %.80s", tuff__verdict_text(why), tuff_error());
-    count_rejection(&of->of->stats, why);
-    tuff__choice_format(what, &name);
-    record.candidate = tuff__text_get(&name);
-    record.reason = tuff__verdict_text(why);
-    record.phase = why == VERDICT_COMPILE || why == VERDICT_LIMITS ? "compile" : "verify";
-    if (tuff__text_status(&name) == TUFF_OK && tuff__store_add(of->of->store, &record) != TUFF_OK)
-        tuff__log(TUFF_LOG_WARNING, "tune: a rejected candidate is not remembered: %s", tuff_error());
-    tuff__text_free(&name);
 }
 
 static bool report(void *user, const search_progress *now)
@@ -114,7 +53,7 @@ static tuff_status begin(subject *of)
                                       .seed = of->hash.low ^ of->of->options->tune_seed,
                                       .tried = log_trial,
                                       .progress = report,
-                                      .rejected = reject,
+                                      .rejected = tuff__tuner_reject,
                                       .user = of};
     return tuff__search_begin(&by, &settings, &of->search);
 }
@@ -137,6 +76,8 @@ static tuff_status prime(tuner *self, tune_budget *budget)
         const search_progress now = tuff__search_progress(of->search);
         if (now.default_nanoseconds > 0)
             tuff__budget_weigh(budget, i, of->calls, now.default_nanoseconds);
+        if (of->is_default_bad && now.end == SEARCH_UNUSABLE)
+            tuff__tuner_take_safer(of);
     }
     for (int i = 0; i < self->subject_count; ++i) {
         subject *of = &self->subjects[i];
@@ -158,29 +99,6 @@ static tuff_status climb(tuner *self, tune_budget *budget)
         spend(self, budget, key);
     }
     return TUFF_OK;
-}
-
-static void remember(subject *of, const search_result *found)
-{
-    tune_record record = record_of(of, RECORD_WIN);
-    text names[1 + SEARCH_RUNNERS_UP] = {{0}};
-    tuff__choice_format(&found->winner, &names[0]);
-    record.candidate = tuff__text_get(&names[0]);
-    for (int i = 0; i < found->runner_up_count && i < RUNNERS_UP; ++i) {
-        tuff__choice_format(&found->runners_up[i], &names[1 + i]);
-        record.runners_up[i] = tuff__text_get(&names[1 + i]);
-    }
-    memcpy(record.nanoseconds, found->nanoseconds, sizeof record.nanoseconds);
-    record.samples = (uint64_t)found->samples;
-    record.default_nanoseconds = found->default_nanoseconds;
-    record.budget_milliseconds = of->of->budget / 1000000;
-    bool complete = true;
-    for (int i = 0; i < 1 + SEARCH_RUNNERS_UP; ++i)
-        complete &= tuff__text_status(&names[i]) == TUFF_OK;
-    if (complete && tuff__store_add(of->of->store, &record) != TUFF_OK)
-        tuff__log(TUFF_LOG_WARNING, "tune: a winner is not remembered: %s", tuff_error());
-    for (int i = 0; i < 1 + SEARCH_RUNNERS_UP; ++i)
-        tuff__text_free(&names[i]);
 }
 
 /* What no race settled may be noise: the default is run with, and the guess is where a later search begins. */
@@ -207,7 +125,7 @@ static tuff_status finish(subject *of)
     if (found.is_final)
         of->chosen = found.winner;
     if (found.is_final || was_tried)
-        remember(of, &found);
+        tuff__tuner_remember(of, &found);
     of->of->stats.improved += tuff__choice_count(&found.winner) > 0;
     of->of->stats.skipped += found.end == SEARCH_UNUSABLE;
     of->of->keys_done++;
@@ -234,39 +152,13 @@ static tuff_status measure(tuner *self, tune_budget *budget)
     return finish_all(self, budget);
 }
 
-/* A candidate that a process died of is not tried again; the default is, since there is nothing else. */
-static tuff_status strike(const journal_strike *what, void *state)
-{
-    tuner *self = state;
-    tune_key key;
-    char generator[GENERATOR_SIZE];
-    if (what->candidate[0] == '\0' || tuff__key_parse(what->op, &key) != TUFF_OK)
-        return TUFF_OK;
-    const tune_record record = {.kind = RECORD_BAD,
-                                .environment = tuff__hash_text(what->environment),
-                                .key = tuff__hash_text(what->op),
-                                .op = what->op,
-                                .generator = tuff__generator_of(key.family, generator),
-                                .candidate = what->candidate,
-                                .runners_up = {"", "", ""},
-                                .cold = "",
-                                .source = "live",
-                                .library = tuff_version(),
-                                .reason = what->rebooted ? "reboot" : "crash",
-                                .phase = tuff__journal_phase_text(what->phase),
-                                .time = what->time};
-    tuff__log(TUFF_LOG_WARNING, "tune: a process ended while it tried %s for %s: it is not tried again",
-              what->candidate, what->op);
-    return tuff__store_add(self->store, &record);
-}
-
 tuff_status tuff__tuner_open_journal(tuner *self)
 {
     char folder[FOLDER_SIZE];
     journal_counts counts;
     if (tuff__tune_folder(folder, sizeof folder) != TUFF_OK)
         folder[0] = '\0';
-    if (folder[0] != '\0' && tuff__journal_recover(folder, strike, self, &counts) != TUFF_OK)
+    if (folder[0] != '\0' && tuff__journal_recover(folder, tuff__tuner_strike, self, &counts) != TUFF_OK)
         tuff__log(TUFF_LOG_WARNING, "tune: journals of earlier processes: %s", tuff_error());
     return tuff__journal_open(folder[0] == '\0' ? NULL : folder, &self->journal);
 }

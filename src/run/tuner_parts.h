@@ -38,6 +38,7 @@ typedef struct subject {
     bool has_run[SEARCH_SLOTS];
     int rejected;
     char rejection[128];
+    bool is_default_bad; /* its results are wrong */
 } subject;
 
 typedef struct tuner {
@@ -73,6 +74,14 @@ void tuff__tuner_log_close(tuner *self);
 void tuff__tuner_log_add(const subject *of, const choice *what, verdict found, uint64_t nanoseconds, int samples);
 /* The judge of a subject's candidates. */
 judge tuff__judge_of(subject *of);
+/* What the host says of a candidate that was compiled, whatever was kept as right: it is then. */
+verdict tuff__judge_alone(subject *of, const contender *who);
+/* Where the default's results are wrong: takes what is right instead, if anything is, and remembers it. */
+void tuff__tuner_take_safer(subject *of);
+/* What is written down (tuner_records.c). reject: as search_settings.rejected. */
+void tuff__tuner_reject(void *user, const choice *what, verdict why);
+void tuff__tuner_remember(subject *of, const search_result *found);
+tuff_status tuff__tuner_strike(const journal_strike *what, void *state); /* state: the tuner */
 /* Frees what its trials held. */
 void tuff__judge_clear(subject *of);
 

@@ -1,0 +1,104 @@
+/* What the tuner writes down: winners, candidates that are never to be tried again, those that a process died of. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "run/tuner_parts.h"
+
+/* texts are borrowed. */
+static tune_record record_of(record_kind kind, const char *environment, const char *op, const char *generator)
+{
+    tune_record out = tuff__empty_record;
+    out.kind = kind;
+    out.environment = tuff__hash_text(environment);
+    out.key = tuff__hash_text(op);
+    out.op = op;
+    out.generator = generator;
+    out.source = "live";
+    out.library = tuff_version();
+    out.time = (uint64_t)time(NULL);
+    return out;
+}
+
+static void count_rejection(tuff_tune_stats *stats, verdict why)
+{
+    switch (why) {
+    case VERDICT_WRONG:
+        stats->wrong++;
+        break;
+    case VERDICT_RACE:
+        stats->races++;
+        break;
+    case VERDICT_SLOW:
+        stats->slow++;
+        break;
+    case VERDICT_HANG:
+        stats->hangs++;
+        break;
+    case VERDICT_CRASH:
+        stats->crashes++;
+        break;
+    default:
+        stats->limits++;
+    }
+}
+
+void tuff__tuner_reject(void *user, const choice *what, verdict why)
+{
+    subject *of = user;
+    tune_record record = record_of(RECORD_BAD, of->of->environment_text, of->text, of->generator);
+    text name = {0};
+    of->rejected++;
+    of->is_default_bad |= tuff__choice_count(what) == 0 && (why == VERDICT_WRONG || why == VERDICT_RACE);
+    snprintf(of->rejection, sizeof of->rejection, "%.40s: %.80s", tuff__verdict_text(why), tuff_error());
+    count_rejection(&of->of->stats, why);
+    tuff__choice_format(what, &name);
+    record.candidate = tuff__text_get(&name);
+    record.reason = tuff__verdict_text(why);
+    record.phase = why == VERDICT_COMPILE || why == VERDICT_LIMITS ? "compile" : "verify";
+    if (tuff__text_status(&name) == TUFF_OK && tuff__store_add(of->of->store, &record) != TUFF_OK)
+        tuff__log(TUFF_LOG_WARNING, "tune: a rejected candidate is not remembered: %s", tuff_error());
+    tuff__text_free(&name);
+}
+
+void tuff__tuner_remember(subject *of, const search_result *found)
+{
+    tune_record record = record_of(RECORD_WIN, of->of->environment_text, of->text, of->generator);
+    text names[1 + SEARCH_RUNNERS_UP] = {{0}};
+    tuff__choice_format(&found->winner, &names[0]);
+    record.candidate = tuff__text_get(&names[0]);
+    for (int i = 0; i < found->runner_up_count && i < RUNNERS_UP; ++i) {
+        tuff__choice_format(&found->runners_up[i], &names[1 + i]);
+        record.runners_up[i] = tuff__text_get(&names[1 + i]);
+    }
+    memcpy(record.nanoseconds, found->nanoseconds, sizeof record.nanoseconds);
+    record.samples = (uint64_t)found->samples;
+    record.default_nanoseconds = found->default_nanoseconds;
+    record.budget_milliseconds = of->of->budget / 1000000;
+    bool complete = true;
+    for (int i = 0; i < 1 + SEARCH_RUNNERS_UP; ++i)
+        complete &= tuff__text_status(&names[i]) == TUFF_OK;
+    if (complete && tuff__store_add(of->of->store, &record) != TUFF_OK)
+        tuff__log(TUFF_LOG_WARNING, "tune: a winner is not remembered: %s", tuff_error());
+    for (int i = 0; i < 1 + SEARCH_RUNNERS_UP; ++i)
+        tuff__text_free(&names[i]);
+}
+
+/* A candidate that a process died of is not tried again; the default is, since there is nothing else. */
+tuff_status tuff__tuner_strike(const journal_strike *what, void *state)
+{
+    tuner *self = state;
+    tune_key key;
+    char generator[GENERATOR_SIZE];
+    if (tuff__key_parse(what->op, &key) != TUFF_OK)
+        return TUFF_OK;
+    tune_record record = record_of(RECORD_BAD, what->environment, what->op, tuff__generator_of(key.family, generator));
+    record.candidate = what->candidate;
+    record.reason = what->rebooted ? "reboot" : "crash";
+    record.phase = tuff__journal_phase_text(what->phase);
+    record.time = what->time;
+    tuff__log(TUFF_LOG_WARNING, "tune: a process ended while it tried %s for %s: it is not tried again",
+              what->candidate[0] == '\0' ? "the default" : what->candidate, what->op);
+    return tuff__store_add(self->store, &record);
+}
