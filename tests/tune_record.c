@@ -44,6 +44,8 @@ static const tune_record full = {.kind = RECORD_WIN,
                                  .budget_milliseconds = 3100,
                                  .source = "live",
                                  .library = "0.1.0",
+                                 .timed = 23,
+                                 .spread = {900, 1000, 0, 2000, 999999999999999999},
                                  .reason = "",
                                  .phase = "",
                                  .time = 1800000000};
@@ -88,7 +90,8 @@ static void expect_same(const tune_record *a, const tune_record *b)
     assert_true(tuff__is_same_hash(a->key, b->key) && tuff__is_same_hash(a->environment, b->environment));
     assert_memory_equal(a->nanoseconds, b->nanoseconds, sizeof a->nanoseconds);
     assert_true(a->samples == b->samples && a->default_nanoseconds == b->default_nanoseconds && a->time == b->time &&
-                a->budget_milliseconds == b->budget_milliseconds);
+                a->budget_milliseconds == b->budget_milliseconds && a->timed == b->timed);
+    assert_memory_equal(a->spread, b->spread, sizeof a->spread);
 }
 
 /* A blank that JSON does not mind sends a body to the JSON parser. Answers whether the body is a good one. */
@@ -157,6 +160,31 @@ static void records_come_back_whole(void **state)
     }
 }
 
+/* Lines of the version before, which did not say how the times of candidates lie; and such that say half of it. */
+static void older_lines_are_read(void **state)
+{
+    (void)state;
+    tune_record record = record_of(RECORD_WIN), found;
+    text line = {0};
+    arena texts = {0};
+    char body[2048];
+    assert_int_equal(tuff__record_write(&record, &line), TUFF_OK);
+    (void)snprintf(body, sizeof body, "%s", tuff__text_get(&line) + 9);
+    tuff__text_free(&line);
+    char *all = strstr(body, ",\"all\":["), *rest = all ? strchr(all, ']') : NULL;
+    assert_non_null(rest);
+    char tail[64];
+    (void)snprintf(tail, sizeof tail, "%.*s", (int)strcspn(rest + 1, "\n"), rest + 1);
+    (void)snprintf(all, sizeof body - (size_t)(all - body), "%s", tail);
+    assert_int_equal(read_body(body, &texts, &found), LINE_GOOD);
+    record.timed = 0;
+    memset(record.spread, 0, sizeof record.spread);
+    expect_same(&record, &found);
+    (void)snprintf(all, sizeof body - (size_t)(all - body), ",\"all\":[3,1,2,3]%s", tail);
+    assert_int_equal(read_body(body, &texts, &found), LINE_MALFORMED);
+    tuff__arena_free(&texts);
+}
+
 static void texts_that_move_the_cursor_are_refused(void **state)
 {
     (void)state;
@@ -193,6 +221,7 @@ int main(void)
         cmocka_unit_test(checks_are_those_of_the_standard),
         cmocka_unit_test(records_come_back_whole),
         cmocka_unit_test(both_parsers_agree),
+        cmocka_unit_test(older_lines_are_read),
         cmocka_unit_test(texts_that_move_the_cursor_are_refused),
     };
     return cmocka_run_group_tests_name("tune_record", tests, NULL, NULL);

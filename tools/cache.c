@@ -104,6 +104,11 @@ json_t *cache_json_record(const tune_record *record)
                            "default_nanoseconds", (json_int_t)record->default_nanoseconds, "gain", cache_gain(record),
                            "runners_up", json_runners_up(record), "source", record->source, "generator",
                            record->generator, "cold", record->cold, "library", record->library));
+    if (record->kind == RECORD_WIN && record->timed > 0)
+        (void)json_object_update_new(out, json_pack("{s:I, s:[I,I,I,I,I]}", "timed", (json_int_t)record->timed,
+                                                    "spread", (json_int_t)record->spread[0],
+                                                    (json_int_t)record->spread[1], (json_int_t)record->spread[2],
+                                                    (json_int_t)record->spread[3], (json_int_t)record->spread[4]));
     if (record->kind == RECORD_BAD)
         (void)json_object_update_new(out, json_pack("{s:s, s:s}", "why", record->reason, "phase", record->phase));
     if (record->kind == RECORD_PIN)

@@ -63,6 +63,15 @@ static void set_hash(builder *to, const char *name, hash128 value)
     set(to, name, json_string(digits));
 }
 
+static void set_spread(builder *to, const tune_record *record)
+{
+    json_t *all = json_array();
+    to->failed |= json_array_append_new(all, json_integer((json_int_t)record->timed)) != 0;
+    for (int i = 0; i < SPREAD; i++)
+        to->failed |= json_array_append_new(all, json_integer((json_int_t)record->spread[i])) != 0;
+    set(to, "all", all);
+}
+
 static void set_win(builder *to, const tune_record *record)
 {
     json_t *quartiles = json_array(), *runners_up = json_array();
@@ -79,6 +88,8 @@ static void set_win(builder *to, const tune_record *record)
     set_number(to, "bud", record->budget_milliseconds);
     set_text(to, "src", record->source);
     set_text(to, "lib", record->library);
+    if (record->timed > 0)
+        set_spread(to, record);
 }
 
 static void build(builder *to, const tune_record *record)
@@ -185,6 +196,11 @@ static void read_win(reader *from, tune_record *out)
     out->budget_milliseconds = get_number(from, "bud");
     out->source = get_text(from, "src");
     out->library = get_text(from, "lib");
+    const json_t *all = json_object_get(from->object, "all");
+    from->damaged |= all && json_array_size(all) != 1 + SPREAD;
+    out->timed = number_of(from, json_array_get(all, 0));
+    for (size_t i = 0; i < SPREAD; i++)
+        out->spread[i] = number_of(from, json_array_get(all, 1 + i));
 }
 
 static void read_object(reader *from, tune_record *out)

@@ -3,7 +3,8 @@
 
      {"t":"env","e":HASH,"text":ENVIRONMENT}
      {"t":"win","e":HASH,"k":HASH,"op":KEY,"kgen":TEXT,"c":CANDIDATE,"ns":[q25,median,q75],"n":SAMPLES,"def":NS,
-      "top":[CANDIDATE...],"cold":TEXT,"bud":MS,"src":TEXT,"lib":VERSION,"ts":SECONDS}
+      "top":[CANDIDATE...],"cold":TEXT,"bud":MS,"src":TEXT,"lib":VERSION,"all":[COUNT,least,q25,median,q75,most],
+      "ts":SECONDS}
      {"t":"bad","e":HASH,"k":HASH,"op":KEY,"kgen":TEXT,"c":CANDIDATE,"why":REASON,"ph":PHASE,"ts":SECONDS}
      {"t":"pin","e":HASH,"k":HASH,"op":KEY,"c":CANDIDATE,"by":TEXT,"ts":SECONDS}
 
@@ -19,6 +20,7 @@
 typedef enum record_kind { RECORD_ENVIRONMENT, RECORD_WIN, RECORD_BAD, RECORD_PIN } record_kind;
 
 #define RUNNERS_UP 3
+#define SPREAD 5
 
 /* Texts are never NULL; what a kind has no use for is "" or 0. */
 typedef struct tune_record {
@@ -34,6 +36,8 @@ typedef struct tune_record {
     const char *runners_up[RUNNERS_UP]; /* the next best */
     const char *cold;                   /* which inputs were not in the caches: "w": weights */
     uint64_t budget_milliseconds;       /* that the search had */
+    uint64_t timed;                     /* candidates of the search that have a time; 0: not said */
+    uint64_t spread[SPREAD];            /* of their times: least, quartiles, most */
     const char *source;                 /* "live", "import", "shipped"; "seed": where a search may begin, no answer */
     const char *library;                /* the version of tuff that wrote it */
     const char *reason;                 /* BAD: "crash", "hang", "wrong", "race", "compile", "reboot"; PIN: by whom */

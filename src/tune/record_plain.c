@@ -108,6 +108,14 @@ static void take_win(cursor *from, tune_record *out)
     may_number(from, ",\"bud\":", &out->budget_milliseconds);
     may_text(from, ",\"src\":\"", &out->source);
     may_text(from, ",\"lib\":\"", &out->library);
+    if (!skip(from, ",\"all\":["))
+        return;
+    out->timed = take_number(from);
+    for (int i = 0; i < SPREAD; i++) {
+        expect(from, ",");
+        out->spread[i] = take_number(from);
+    }
+    expect(from, "]");
 }
 
 static void take_members(cursor *from, tune_record *out)

@@ -134,6 +134,8 @@ typedef struct search_result {
     choice runners_up[SEARCH_RUNNERS_UP];
     uint64_t runner_up_nanoseconds[SEARCH_RUNNERS_UP];
     int runner_up_count;
+    int timed;          /* candidates that have a time, those that were left early among them */
+    uint64_t spread[5]; /* of their times: least, quartiles, most */
     bool is_final; /* raced to the end and steady: worth remembering. Else the best guess that is safe to use. */
     search_end end;
     search_counts counts;

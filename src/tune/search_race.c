@@ -1,6 +1,7 @@
 /* The end of a search: the best run against each other and against the default, in turns, because clocks change. Only
    what is surely faster than the default replaces it. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "tune/search_parts.h"
 #include "tune/times.h"
@@ -275,6 +276,28 @@ static void guess(const search *self, search_result *out)
     out->is_final = false;
 }
 
+static int compare_times(const void *a, const void *b)
+{
+    const uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
+    return (first > second) - (first < second);
+}
+
+/* How the times of all candidates lie; of very many, the first. */
+static void spread_out(const search *self, search_result *out)
+{
+    enum { MOST_TIMES = 1024 };
+    uint64_t times[MOST_TIMES];
+    int count = 0;
+    for (int i = 0; count < MOST_TIMES && i < self->trial_count; i++)
+        if (self->trials[i].samples > 0 && !self->trials[i].rejected)
+            times[count++] = self->trials[i].nanoseconds;
+    if (count > 0)
+        qsort(times, (size_t)count, sizeof *times, compare_times);
+    out->timed = count;
+    for (int i = 0; i < 5 && count > 0; i++)
+        out->spread[i] = times[(count - 1) * i / 4];
+}
+
 static bool is_worth_racing(search *self)
 {
     if (self->end == SEARCH_STOPPED && !(self->by.is_over && self->by.is_over(self->by.state)))
@@ -316,6 +339,7 @@ tuff_status tuff__search_finish(search *self, search_result *out)
         if (!self->end)
             self->end = before;
     }
+    spread_out(self, out);
     out->end = self->end;
     out->counts = self->counts;
     return self->end == SEARCH_FAILED ? self->status : TUFF_OK;
