@@ -63,7 +63,7 @@ static tuff_status lock_store(export *to, const cache_stores *stores, int index)
             tune_record pin = *record;
             pin.kind = RECORD_PIN;
             pin.reason = "lock";
-            pin.generator = pin.phase = "";
+            pin.phase = "";
             if (!was_locked(stores, index, record))
                 TRY(put(to, &pin));
         }

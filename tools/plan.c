@@ -10,7 +10,7 @@
 typedef struct plan_options {
     model_options of;
     int64_t memory_budget;
-    const char *device;
+    const char *device, *save_manifest;
     int fuse, matmul;
     bool json, profile, summary, recompute;
     tuning tune;
@@ -53,25 +53,41 @@ static int print_tasks(const known_plan *known, const tuff_plan_info *info, cons
     return EXIT_DONE;
 }
 
-static void print_json_plan(const char *name, const tuff_plan_info *info, const tuff_plan_info *unfused)
+/* 32 digits; "" where there is no hash. */
+static const char *plan_digits(const tuff_plan *plan, char *out)
 {
-    printf("  \"%s\": {\n    \"tasks\": %d, \"dispatches\": %d, \"copies\": %d, \"nodes\": %d, \"programs\": %d, "
+    uint64_t hash[2];
+    out[0] = 0;
+    if (tuff_plan_hash(plan, hash) == TUFF_OK)
+        snprintf(out, 33, "%016" PRIx64 "%016" PRIx64, hash[0], hash[1]);
+    return out;
+}
+#define PLAN_DIGITS(plan) plan_digits((plan), (char[33]){0})
+
+static void print_json_plan(const known_plan *known, const tuff_plan_info *info, const tuff_plan_info *unfused)
+{
+    printf("  \"%s\": {\n    \"hash\": \"%s\",\n    \"tasks\": %d, \"dispatches\": %d, \"copies\": %d, \"nodes\": %d, "
+           "\"programs\": %d, "
            "\"memory_peak\": %" PRIu64 ", \"memory_unplanned\": %" PRIu64 ", \"constant_size\": %" PRIu64
            ", \"dispatches_unfused\": %d,\n"
            "    \"task_list\": [\n",
-           name, info->task_count, info->dispatch_count, info->copy_count, info->node_count, info->program_count,
-           info->memory_peak, info->memory_unplanned, info->constant_size, unfused->dispatch_count);
+           known->name, PLAN_DIGITS(known->plan), info->task_count, info->dispatch_count, info->copy_count,
+           info->node_count, info->program_count, info->memory_peak, info->memory_unplanned, info->constant_size,
+           unfused->dispatch_count);
 }
 
-static void print_plan(const char *name, const tuff_plan_info *info, const tuff_plan_info *unfused)
+static void print_plan(const known_plan *known, const tuff_plan_info *info, const tuff_plan_info *unfused)
 {
     printf("%s: %d nodes in %d tasks: %d dispatches, %d copies; with every op by itself %d dispatches: %.1f times as "
            "many\n"
            "%s of intermediates at the peak, %s if none shared memory; %s of constants; %d programs\n",
-           name, info->node_count, info->task_count, info->dispatch_count, info->copy_count, unfused->dispatch_count,
+           known->name, info->node_count, info->task_count, info->dispatch_count, info->copy_count,
+           unfused->dispatch_count,
            (double)unfused->dispatch_count / (info->dispatch_count > 0 ? info->dispatch_count : 1),
            BYTES_TEXT(info->memory_peak), BYTES_TEXT(info->memory_unplanned), BYTES_TEXT(info->constant_size),
            info->program_count);
+    if (PLAN_DIGITS(known->plan)[0])
+        printf("plan hash %s\n", PLAN_DIGITS(known->plan));
 }
 
 static int show(const known_plans *plans, const known_plans *unfused, int index, const plan_options *options)
@@ -84,7 +100,9 @@ static int show(const known_plans *plans, const known_plans *unfused, int index,
         tuff_plan_describe(unfused->items[index].plan, &other) != TUFF_OK)
         return cli_fail_library(&verb_plan, "describing the plan");
     fputs(options->json && index > 0 ? "  ,\n" : "", stdout);
-    (options->json ? print_json_plan : print_plan)(known->name, &info, &other);
+    (options->json ? print_json_plan : print_plan)(known, &info, &other);
+    if (options->save_manifest && tuff_plan_lock(known->plan, options->save_manifest) != TUFF_OK)
+        return cli_fail_library(&verb_plan, "--save-manifest");
     const int code = print_tasks(known, &info, options);
     fputs(options->json ? "    ]}\n" : "\n", stdout);
     return code;
@@ -135,6 +153,8 @@ static cli_end parse(int count, char **arguments, plan_options *self)
         {"--memory-budget", CLI_BYTES, &self->memory_budget, "BYTES", "of intermediates at the peak, as in 100M", 1,
          1e15, NULL},
         TUNING_OPTIONS(&self->tune),
+        {"--save-manifest", CLI_TEXT, &self->save_manifest, "F", "add what both plans run with, for --lock-manifest", 0,
+         0, NULL},
         {"--profile", CLI_SWITCH, &self->profile, NULL, "run once with a timestamp around every task", 0, 0, NULL},
         {"--summary", CLI_SWITCH, &self->summary, NULL, "without the list of tasks", 0, 0, NULL},
         {"--json", CLI_SWITCH, &self->json, NULL, "for programs: one object with both plans", 0, 0, NULL},

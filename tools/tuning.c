@@ -44,6 +44,8 @@ void tuning_apply(tuning *self, tuff_compile_options *out)
     /* "cached" on the command line is no default that $TUFF_TUNE may change. */
     if (self->mode_given && self->mode == TUFF_TUNE_CACHED)
         out->tune_environment = TUFF_TUNE_ENVIRONMENT_NONE;
+    out->deterministic = self->deterministic;
+    out->tune_manifest = self->manifest;
     out->tune_milliseconds = (uint32_t)(self->seconds * 1000);
     out->tune_progress = show;
     out->tune_user = self;

@@ -7,7 +7,8 @@
 typedef struct tuning {
     int mode;       /* as tuff_tune_mode */
     double seconds; /* 0: by the mode */
-    bool mode_given;
+    bool mode_given, deterministic;
+    const char *manifest;
     /* Of the progress line: */
     bool terminal, open;
     int keys_done, rejected;
@@ -15,19 +16,27 @@ typedef struct tuning {
 } tuning;
 
 #define TUNING_MODES "cached|off|quick|normal|max"
-/* Two rows of an option table. */
+/* Four rows of an option table. */
 #define TUNING_OPTIONS(tuning)                                                                                        \
-    {"--tune",                                                                                                        \
-     CLI_CHOICE,                                                                                                      \
-     &(tuning)->mode,                                                                                                 \
-     TUNING_MODES,                                                                                                    \
-     "measure kernel variants, at most 10, 120 or 600 seconds; cached: what is known; else $TUFF_TUNE",               \
-     0,                                                                                                               \
-     0,                                                                                                               \
-     &(tuning)->mode_given},                                                                                          \
+    {.name = "--tune",                                                                                                \
+     .kind = CLI_CHOICE,                                                                                              \
+     .value = &(tuning)->mode,                                                                                        \
+     .placeholder = TUNING_MODES,                                                                                     \
+     .help = "measure kernel variants, at most 10, 120 or 600 seconds; cached: what is known; else $TUFF_TUNE",       \
+     .given = &(tuning)->mode_given},                                                                                 \
+    {.name = "--tune-budget",                                                                                         \
+     .kind = CLI_NUMBER,                                                                                              \
+     .value = &(tuning)->seconds,                                                                                     \
+     .placeholder = "S",                                                                                              \
+     .help = "seconds that tuning may take; 0: by the mode",                                                          \
+     .high = 1e6},                                                                                                    \
+    {.name = "--deterministic",                                                                                       \
+     .kind = CLI_SWITCH,                                                                                              \
+     .value = &(tuning)->deterministic,                                                                               \
+     .help = "nothing is measured, and what was changes no bit of the results; else $TUFF_DETERMINISTIC"},            \
     {                                                                                                                 \
-        "--tune-budget", CLI_NUMBER, &(tuning)->seconds, "S", "seconds that tuning may take; 0: by the mode", 0, 1e6, \
-            NULL                                                                                                      \
+        .name = "--lock-manifest", .kind = CLI_TEXT, .value = &(tuning)->manifest, .placeholder = "F",                \
+        .help = "run with what F names; any deviation is an error"                                                    \
     }
 
 /* Puts mode, budget and the progress line into the options; self must outlive the compilation. Ctrl-C ends tuning:

@@ -109,7 +109,16 @@ typedef struct tuff_compile_options {
     const char *tune_log;
     uint32_t tune_seed; /* of the random choices of searches: another one, another order of candidates */
     tuff_tune_environment tune_environment; /* which of the options of tuning the environment may change */
-    uint32_t reserved[8];
+    /* A manifest of tuff_plan_lock or `tuff cache export --lock`: every kernel runs with the candidate that it names.
+       TUFF_E_UNSUPPORTED, naming the key, where it does not have one, where the candidate cannot be used here, or was
+       named for other kernel texts than this version's; and for options with which nothing is tuned. Nothing is
+       measured then, and nothing else that is remembered is used. NULL: none. */
+    const char *tune_manifest;
+    /* Results do not depend on what was measured, on this machine or elsewhere: nothing is measured, and of what is
+       remembered (pins, winners of the same environment) only that is used which adds in the same order as the
+       default. A manifest may say otherwise: it is the same for everybody who has it. */
+    bool deterministic;
+    uint32_t reserved[5];
 } tuff_compile_options;
 
 /* Compiles the graph for its device. options may be NULL. Answers NULL on failure, tuff_error() says why: the graph's

@@ -40,6 +40,28 @@ TUFF_API tuff_status tuff_plan_task(const tuff_plan *plan, int index, tuff_task_
    for what comes once: memory that nobody touched, kernels that the driver finishes late. */
 TUFF_API tuff_status tuff_plan_profile(tuff_plan *plan);
 
+/* What the tuner calls a key: tasks that are alike, and the candidate that all of them run with. */
+typedef struct tuff_plan_key_info {
+    const char *key;       /* as `tuff cache show` names it */
+    const char *candidate; /* "": the default */
+    const char *origin;    /* where it came from: "override" (a pin, or a manifest), "same", "other driver", "nearest",
+                              "measured", "default" */
+    uint64_t calls;        /* tasks of this key in a run */
+    uint64_t reserved[4];
+} tuff_plan_key_info;
+/* How many keys a plan has; -1 where they could not be listed. Plans without tuning (other families, libraries, without
+   fusion, on the reference device) have none. Where nothing was remembered they are listed at the first call. */
+TUFF_API int tuff_plan_key_count(tuff_plan *plan);
+/* index from 0; strings live as long as the plan. */
+TUFF_API tuff_status tuff_plan_key(tuff_plan *plan, int index, tuff_plan_key_info *info);
+/* 128 bits over what runs: the device and its driver, the kernels' texts, their parameters and grids, in their order.
+   Plans of equal hashes give equal results for equal inputs, but for kernels of other libraries.
+   TUFF_E_UNSUPPORTED on the reference device. */
+TUFF_API tuff_status tuff_plan_hash(const tuff_plan *plan, uint64_t hash[2]);
+/* Writes what each key of the plan runs with into a manifest, for tuff_compile_options.tune_manifest; keys of other
+   plans that the file has already stay in it. */
+TUFF_API tuff_status tuff_plan_lock(tuff_plan *plan, const char *path);
+
 /* What tuning did when the plan was compiled. */
 TUFF_API tuff_status tuff_plan_tuning(const tuff_plan *plan, tuff_tune_stats *stats);
 

@@ -2,12 +2,16 @@
 #ifndef TUFF_KERNELS_TUNABLES_H
 #define TUFF_KERNELS_TUNABLES_H
 
+#include <stdbool.h>
+
 typedef enum tunable {
 #define TUNABLE(kernel, name, ...) TUNABLE_##kernel##_##name,
 #define FOR_VENDOR(vendor, kernel, name, value)
+#define KEEPS_BITS(kernel, name)
 #include "kernels/kernels.def"
 #undef TUNABLE
 #undef FOR_VENDOR
+#undef KEEPS_BITS
     TUNABLE_COUNT
 } tunable;
 
@@ -23,5 +27,7 @@ typedef struct tunable_info {
 const tunable_info *tuff__tunable_info(tunable of);
 /* The value for the vendor's GPUs. */
 int tuff__tunable_of_vendor(tunable of, unsigned vendor);
+/* Whether results are the same to the last bit whatever its value is: the order of sums does not depend on it. */
+bool tuff__tunable_keeps_bits(tunable of);
 
 #endif

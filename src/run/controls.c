@@ -64,7 +64,8 @@ static bool find_number(const char *name, uint32_t least, uint32_t most, atomic_
 
 void tuff__controls_apply(tuff_compile_options *options)
 {
-    static atomic_flag warned_budget = ATOMIC_FLAG_INIT, warned_seed = ATOMIC_FLAG_INIT;
+    static atomic_flag warned_budget = ATOMIC_FLAG_INIT, warned_seed = ATOMIC_FLAG_INIT,
+                       warned_deterministic = ATOMIC_FLAG_INIT;
     const bool all = options->tune_environment == TUFF_TUNE_ENVIRONMENT_ALL;
     tuff_tune_mode mode;
     uint32_t number;
@@ -79,4 +80,6 @@ void tuff__controls_apply(tuff_compile_options *options)
         options->tune_seed = number;
     if ((all || options->tune_log == NULL) && find("TUFF_TUNE_LOG") != NULL)
         options->tune_log = find("TUFF_TUNE_LOG");
+    if ((all || !options->deterministic) && find_number("TUFF_DETERMINISTIC", 0, 1, &warned_deterministic, &number))
+        options->deterministic = number == 1;
 }

@@ -33,6 +33,7 @@ struct ground {
     bool is_exact; /* results do not depend on the order of sums */
     stretch *all;
     int count, capacity;
+    bool is_rough;
 };
 
 tuff_status tuff__ground_create(tuff_device *device, const struct fusion *fusion, int task, uint64_t most, ground **out)
@@ -43,6 +44,11 @@ tuff_status tuff__ground_create(tuff_device *device, const struct fusion *fusion
         return TUFF_E_OOM_HOST;
     *self = (ground){.device = device, .fusion = fusion, .task = task, .most = most};
     return TUFF_OK;
+}
+
+void tuff__ground_roughen(ground *self)
+{
+    self->is_rough = true;
 }
 
 void tuff__ground_destroy(ground *self)
@@ -98,6 +104,14 @@ static bool is_signed(const ground *self)
     return kind == TASK_MATMUL || kind == TASK_ATTENTION;
 }
 
+static double make_float(const ground *self, uint32_t roll)
+{
+    const double share = (1 + roll % 0xFFFFFF) / 0x1p24;
+    if (self->is_rough)
+        return is_signed(self) ? 2 * share - 1 : share;
+    return is_signed(self) ? (int)(roll % 17) / 8.0 - 1.0 : (1 + roll % 8) / 8.0;
+}
+
 static void make_elements(const ground *self, const stretch *of, int64_t bound, double *values)
 {
     uint64_t state = 0x9E3779B97F4A7C15u * (uint64_t)(of->id + 1);
@@ -105,7 +119,7 @@ static void make_elements(const ground *self, const stretch *of, int64_t bound, 
         state = state * 6364136223846793005u + 1442695040888963407u;
         const uint32_t roll = (uint32_t)(state >> 33);
         if (of->dtype == TUFF_F32 || of->dtype == TUFF_F16 || of->dtype == TUFF_BF16)
-            values[i] = is_signed(self) ? (int)(roll % 17) / 8.0 - 1.0 : (1 + roll % 8) / 8.0;
+            values[i] = make_float(self, roll);
         else if (of->dtype == TUFF_BOOL)
             values[i] = roll % 2;
         else
@@ -250,6 +264,23 @@ tuff_status tuff__ground_keep(ground *self)
         tuff__free(of->right);
         of->right = NULL;
         TRY(read_back(self, of, &of->right));
+    }
+    return TUFF_OK;
+}
+
+tuff_status tuff__ground_is_kept(ground *self, bool *same)
+{
+    *same = true;
+    for (int i = 0; i < self->count && *same; ++i) {
+        const stretch *of = &self->all[i];
+        void *seen = NULL;
+        if (!of->written || of->right == NULL)
+            continue;
+        const tuff_status status = read_back(self, of, &seen);
+        *same = status == TUFF_OK && memcmp((char *)seen + GUARD + of->lead, (char *)of->right + GUARD + of->lead,
+                                            of->size) == 0;
+        tuff__free(seen);
+        TRY(status);
     }
     return TUFF_OK;
 }

@@ -13,6 +13,9 @@ tuff_status tuff__ground_create(tuff_device *device, const struct fusion *fusion
 void tuff__ground_destroy(ground *self); /* NULL is allowed */
 uint64_t tuff__ground_size(const ground *self);
 
+/* Before the first place: data with whole significands, so that results depend on the order of their terms. */
+void tuff__ground_roughen(ground *self);
+
 /* Gives the launches of the task their memory; what none had yet is made and filled. TUFF_E_LIMIT: more than the ground
    may have. */
 tuff_status tuff__ground_place(ground *self, lowered *launches);
@@ -23,6 +26,8 @@ void tuff__ground_expect_exact(ground *self);
 tuff_status tuff__ground_poison(ground *self);
 /* Keeps what was written as what is right. */
 tuff_status tuff__ground_keep(ground *self);
+/* Whether what was written has the bits of what is kept. */
+tuff_status tuff__ground_is_kept(ground *self, bool *same);
 /* Compares what was written with that: *wrong is a line about the first difference beyond rounding (of sums in another
    order, where the task has sums), or "" . exactly: no difference is allowed; what the last comparison saw is right. */
 tuff_status tuff__ground_compare(ground *self, bool exactly, char *wrong, size_t size);

@@ -81,6 +81,7 @@ void tuff_plan_destroy(tuff_plan *plan)
     if (plan == NULL)
         return;
     tuff__unrecord(plan);
+    tuff__plan_keys_free(plan);
     tuff__free(plan->written);
     tuff__lowered_free(&plan->lowered);
     tuff__fusion_free(&plan->fusion);

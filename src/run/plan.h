@@ -2,9 +2,11 @@
 #ifndef TUFF_RUN_PLAN_H
 #define TUFF_RUN_PLAN_H
 
+#include "base/hash.h"
 #include "compile/lower.h"
 #include "run/reference.h"
 #include "tuff/profile.h"
+#include "tune/generator.h"
 
 /* What can be told of a launch after it is recorded. */
 typedef struct task_record {
@@ -15,6 +17,15 @@ typedef struct task_record {
     uint64_t items, bytes_read, bytes_written, nanoseconds;
     double operations;
 } task_record;
+
+/* A key of the tuner, and what it runs with. */
+typedef struct plan_key {
+    char *text, *candidate; /* owned */
+    const char *origin;
+    char generator[GENERATOR_SIZE];
+    int task; /* one of them */
+    uint64_t calls;
+} plan_key;
 
 struct tuff_plan {
     tuff_device *device;
@@ -34,8 +45,16 @@ struct tuff_plan {
     bool *written; /* inputs that the host gave a value */
     bool has_run;
     tuff_tune_stats tuning;
+    plan_key *keys; /* where keys_listed */
+    int key_count;
+    bool is_tunable, keys_listed; /* is_tunable: nothing in its options forbids it */
+    hash128 hash;                 /* of the commands */
     uint64_t profiled; /* nanoseconds of the last profiled run */
 };
+
+/* Makes room for so many keys; all texts are NULL. */
+tuff_status tuff__plan_keys_create(tuff_plan *plan, int count);
+void tuff__plan_keys_free(tuff_plan *plan);
 
 /* Assembles, compiles and records everything. */
 tuff_status tuff__record(tuff_plan *plan);

@@ -97,6 +97,23 @@ typedef struct parameter_block {
     int count, capacity;
 } parameter_block;
 
+/* What the plan's hash is about, one launch after another. */
+static void hash_launch(tuff_plan *plan, const launch *of, const char *source, const assembly *made)
+{
+    const hash128 own = tuff__hash(source, strlen(source));
+    const uint64_t parts[] = {
+        plan->hash.low,
+        plan->hash.high,
+        own.low,
+        own.high,
+        of->groups,
+        of->local_size,
+        of->setup,
+        of->subgroup_size,
+        made == NULL ? 0 : tuff__hash64(made->parameters, sizeof *made->parameters * (size_t)made->parameter_count, 0)};
+    plan->hash = tuff__hash(parts, sizeof parts);
+}
+
 static tuff_status append_parameters(parameter_block *block, const assembly *made)
 {
     for (int i = 0; i < made->parameter_count; ++i) {
@@ -121,6 +138,7 @@ static tuff_status build_launch(tuff_plan *plan, int index, parameter_block *blo
     into->word_count = 2;
     into->words[0] = (uint32_t)block->count;
     tuff_status status = append_parameters(block, &made);
+    hash_launch(plan, of, tuff__text_get(&made.source), &made);
     name_kernel(of, record->name, sizeof record->name);
     const program_request request = {.name = record->name,
                                      .text = tuff__text_get(&made.source),
@@ -143,6 +161,7 @@ static void build_product(tuff_plan *plan, int index)
     const launch *of = &plan->lowered.launches[index];
     command *into = &plan->commands[index];
     const int buffers[] = {of->chain.operand_buffers[0], of->chain.operand_buffers[1], of->chain.outputs[0].buffer};
+    hash_launch(plan, of, "clblast", NULL);
     into->kind = COMMAND_PRODUCT;
     into->product = of->product;
     into->binding_count = 3;
@@ -161,6 +180,7 @@ static void build_copy(tuff_plan *plan, int index)
     const launch *of = &plan->lowered.launches[index];
     command *into = &plan->commands[index];
     const memory_buffer *ends[] = {&plan->lowered.buffers[of->copy_from], &plan->lowered.buffers[of->copy_to]};
+    hash_launch(plan, of, "copy", NULL);
     into->kind = COMMAND_COPY;
     into->binding_count = 2;
     for (int i = 0; i < 2; ++i)
@@ -210,6 +230,7 @@ static int drop_empty(tuff_plan *plan)
 tuff_status tuff__record(tuff_plan *plan)
 {
     plan->command_count = drop_empty(plan);
+    plan->hash = (hash128){0};
     const size_t count = (size_t)plan->command_count + 1;
     plan->commands = tuff__calloc(count, sizeof *plan->commands);
     plan->programs = tuff__calloc(count, sizeof(program *));

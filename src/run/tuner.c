@@ -59,22 +59,37 @@ static bool is_usable(const char *candidate, void *state)
     choice what, consulted = {.set = {0}};
     uint64_t kernels;
     uint32_t items;
-    return tuff__choice_parse(candidate, &what) == TUFF_OK &&
-           tuff__trial_foresee(of->of->device, &of->of->plan->fusion, of->of->options, of->task, &what, &consulted,
+    if (tuff__choice_parse(candidate, &what) != TUFF_OK)
+        return false;
+    if (of->of->options->deterministic && of->of->manifest == NULL && !tuff__choice_keeps_bits(&what)) {
+        (void)FAIL(TUFF_E_UNSUPPORTED, "it may add in another order than the default: not in deterministic mode");
+        return false;
+    }
+    return tuff__trial_foresee(of->of->device, &of->of->plan->fusion, of->of->options, of->task, &what, &consulted,
                                &kernels, &items) == TUFF_OK;
 }
 
-static void look_up(tuner *self, subject *of)
+static bool is_measuring(const tuner *self)
+{
+    return self->options->tune >= TUFF_TUNE_QUICK && !self->options->deterministic && self->manifest == NULL;
+}
+
+static tuff_status look_up(tuner *self, subject *of)
 {
     const tune_question question = {.key = &of->key,
                                     .environment = &self->environment,
                                     .generator = of->generator,
+                                    .manifest = self->manifest,
+                                    .only_same = self->options->deterministic,
                                     .stores = (const tune_store *const *)self->stores.items,
                                     .store_count = self->stores.count,
                                     .is_usable = is_usable,
                                     .state = of};
     tune_answer answer;
     tuff__tune_lookup(&question, &answer);
+    if (answer.deviates)
+        return FAIL(TUFF_E_UNSUPPORTED, "compile: %.300s: %s, of %.200s", answer.why[TIER_OVERRIDE], of->text,
+                    self->options->tune_manifest);
     of->tier = answer.tier;
     self->stats.hits[answer.tier]++;
     if (tuff__choice_parse(answer.candidate, &of->chosen) != TUFF_OK)
@@ -83,7 +98,8 @@ static void look_up(tuner *self, subject *of)
         of->seed_count += tuff__choice_parse(answer.seeds[i], &of->seeds[of->seed_count]) == TUFF_OK;
     if (answer.tier == TIER_DRIVER || answer.tier == TIER_NEAREST)
         of->seeds[of->seed_count < TUNE_SEEDS ? of->seed_count++ : 0] = of->chosen;
-    of->wants_measuring = self->options->tune >= TUFF_TUNE_QUICK && answer.tier > TIER_SAME;
+    of->wants_measuring = is_measuring(self) && answer.tier > TIER_SAME;
+    return TUFF_OK;
 }
 
 static uint64_t budget_of(const tuff_compile_options *options)
@@ -113,6 +129,47 @@ tuff_status tuff__tuner_find(tuner *self)
     return TUFF_OK;
 }
 
+static tuff_status look_up_all(tuner *self)
+{
+    for (int i = 0; i < self->subject_count; ++i)
+        TRY(look_up(self, &self->subjects[i]));
+    return TUFF_OK;
+}
+
+/* Tells the plan what its keys are, and what they run with. */
+static tuff_status list_keys(const tuner *self)
+{
+    tuff_plan *plan = self->plan;
+    TRY(tuff__plan_keys_create(plan, self->subject_count));
+    for (int i = 0; i < self->subject_count; ++i) {
+        const subject *of = &self->subjects[i];
+        plan_key *key = &plan->keys[i];
+        text candidate = {0};
+        tuff__choice_format(&of->chosen, &candidate);
+        key->text = tuff__strdup(of->text);
+        key->candidate = tuff__strdup(tuff__text_get(&candidate));
+        const tuff_status status = tuff__text_status(&candidate);
+        tuff__text_free(&candidate);
+        if (status != TUFF_OK || key->text == NULL || key->candidate == NULL)
+            return TUFF_E_OOM_HOST;
+        const bool is_default = tuff__choice_count(&of->chosen) == 0 && of->tier > TIER_NEAREST;
+        key->origin = of->was_measured ? "measured" : tuff__tier_text(is_default ? TIER_DEFAULT : of->tier);
+        key->task = of->task;
+        key->calls = of->calls;
+        memcpy(key->generator, of->generator, sizeof key->generator);
+    }
+    return TUFF_OK;
+}
+
+static void forget_choices(tuner *self)
+{
+    for (int i = 0; i < self->subject_count; ++i) {
+        self->subjects[i].chosen = (choice){.set = {0}};
+        self->subjects[i].tier = TIER_DEFAULT;
+        self->subjects[i].was_measured = false;
+    }
+}
+
 /* Lowers the plan by what was chosen; where it then needs more memory than it may, by the defaults. */
 static tuff_status apply(tuner *self)
 {
@@ -132,11 +189,15 @@ static tuff_status apply(tuner *self)
         tuff__lowered_free(&plan->lowered);
         status = tuff__lower(self->device, &plan->fusion, self->options, choices, &plan->lowered);
         const bool fits = self->options->memory_budget == 0 || plan->lowered.peak <= self->options->memory_budget;
-        if (status != TUFF_E_OOM_HOST && (status != TUFF_OK || !fits)) {
+        if (self->manifest != NULL && status == TUFF_OK && !fits)
+            status = FAIL(TUFF_E_LIMIT, "compile: by the manifest the plan needs %llu bytes, more than it may",
+                          (unsigned long long)plan->lowered.peak);
+        else if (self->manifest == NULL && status != TUFF_E_OOM_HOST && (status != TUFF_OK || !fits)) {
             tuff__log(TUFF_LOG_WARNING, "tune: the plan is made without what was found: %s",
                       status == TUFF_OK ? "it would need more memory than it may" : tuff_error());
             tuff__lowered_free(&plan->lowered);
             status = tuff__lower(self->device, &plan->fusion, self->options, NULL, &plan->lowered);
+            forget_choices(self);
         }
     }
     tuff__free(choices);
@@ -156,8 +217,8 @@ static bool knows_nothing(const tuner *self)
 /* What other drivers found is asked for where this one found nothing, and where searches want seeds. */
 static tuff_status gather(tuner *self)
 {
-    TRY(tuff__tune_gather(self->environment_text, self->options->tune >= TUFF_TUNE_QUICK, &self->stores));
-    if (!knows_nothing(self) || self->options->tune >= TUFF_TUNE_QUICK)
+    TRY(tuff__tune_gather(self->environment_text, is_measuring(self), &self->stores));
+    if (!knows_nothing(self) || is_measuring(self) || self->manifest != NULL)
         return TUFF_OK;
     tuff__tune_release(&self->stores);
     return tuff__tune_gather(self->environment_text, true, &self->stores);
@@ -167,34 +228,64 @@ static tuff_status tune(tuner *self)
 {
     tuff__environment_of(tuff__device_info(self->device), &self->environment);
     tuff__environment_text(&self->environment, self->environment_text);
+    if (self->options->tune_manifest != NULL)
+        TRY(tuff__store_load(self->options->tune_manifest, &self->manifest));
     TRY(gather(self));
     self->store = self->stores.items[0];
     TRY(tuff__store_describe(self->store, self->environment_text));
-    if (knows_nothing(self) && self->options->tune < TUFF_TUNE_QUICK)
+    if (knows_nothing(self) && !is_measuring(self) && self->manifest == NULL)
         return TUFF_OK;
     self->stats.damaged_lines = tuff__store_count(self->store).damaged;
     TRY(tuff__tuner_find(self));
-    for (int i = 0; i < self->subject_count; ++i)
-        look_up(self, &self->subjects[i]);
+    TRY(look_up_all(self));
     TRY(tuff__tuner_measure(self));
     if (self->lost)
         return FAIL(TUFF_E_DEVICE_LOST, "tune: a candidate took the device down; it will not be tried again");
-    return apply(self);
+    TRY(apply(self));
+    return list_keys(self);
+}
+
+static bool is_tunable(const tuff_compile_options *options)
+{
+    return options->family == TUFF_FAMILY_DEVICE && options->matmul_library == TUFF_MATMUL_OWN &&
+           options->fuse == TUFF_FUSE_ALL;
+}
+
+static void end(tuner *self)
+{
+    tuff__tune_release(&self->stores);
+    tuff__store_close(self->manifest);
+    tuff__free(self->subjects);
+    tuff__free(self->subject_of);
+}
+
+tuff_status tuff__tuner_list(tuff_plan *plan)
+{
+    const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
+    tuner self = {.plan = plan, .options = &usual, .device = plan->device};
+    if (plan->keys_listed || !plan->is_tunable)
+        return TUFF_OK;
+    tuff_status status = tuff__tuner_find(&self);
+    if (status == TUFF_OK)
+        status = list_keys(&self);
+    end(&self);
+    return status;
 }
 
 tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
 {
     tuner self = {.plan = plan, .options = options, .device = plan->device, .begin = tuff__nanoseconds()};
-    if (options->tune == TUFF_TUNE_OFF || options->family != TUFF_FAMILY_DEVICE ||
-        options->matmul_library != TUFF_MATMUL_OWN || options->fuse != TUFF_FUSE_ALL)
+    plan->is_tunable = is_tunable(options);
+    if (options->tune_manifest != NULL && !plan->is_tunable)
+        return FAIL(TUFF_E_UNSUPPORTED,
+                    "compile: a manifest is for plans of the usual families, fused, without libraries");
+    if (!plan->is_tunable || (options->tune == TUFF_TUNE_OFF && options->tune_manifest == NULL))
         return TUFF_OK;
     self.budget = budget_of(options);
     const tuff_status status = tune(&self);
     if (self.stats.measured > 0 && tuff__store_tidy(self.store, TIDY_LIMIT) != TUFF_OK)
         tuff__log(TUFF_LOG_INFO, "tune: the cache was not compacted: %s", tuff_error());
-    tuff__tune_release(&self.stores);
-    tuff__free(self.subjects);
-    tuff__free(self.subject_of);
+    end(&self);
     self.stats.nanoseconds = tuff__nanoseconds() - self.begin;
     plan->tuning = self.stats;
     return status;

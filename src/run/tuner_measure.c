@@ -124,6 +124,7 @@ static tuff_status finish(subject *of)
         distrust(&found);
     if (found.is_final)
         of->chosen = found.winner;
+    of->was_measured = found.is_final;
     if (found.is_final || was_tried)
         tuff__tuner_remember(of, &found);
     of->of->stats.improved += tuff__choice_count(&found.winner) > 0;

@@ -27,6 +27,7 @@ typedef struct subject {
     int task;       /* one of them */
     uint64_t calls; /* how many there are */
     tune_tier tier;
+    bool was_measured; /* what is chosen won a race here and now */
     choice chosen;
     choice seeds[TUNE_SEEDS];
     int seed_count;
@@ -49,6 +50,7 @@ typedef struct tuner {
     char environment_text[ENVIRONMENT_SIZE];
     tune_stores stores;
     tune_store *store; /* the first of them: ours */
+    tune_store *manifest;
     journal *journal;  /* while there is measuring */
     FILE *log;         /* a line a candidate; NULL: none */
     subject *subjects;

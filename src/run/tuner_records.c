@@ -76,6 +76,8 @@ void tuff__tuner_remember(subject *of, const search_result *found)
     record.samples = (uint64_t)found->samples;
     record.default_nanoseconds = found->default_nanoseconds;
     record.budget_milliseconds = of->of->budget / 1000000;
+    record.timed = (uint64_t)found->timed;
+    memcpy(record.spread, found->spread, sizeof record.spread);
     bool complete = true;
     for (int i = 0; i < 1 + SEARCH_RUNNERS_UP; ++i)
         complete &= tuff__text_status(&names[i]) == TUFF_OK;

@@ -36,6 +36,14 @@ int tuff__choice_count(const choice *self)
     return count;
 }
 
+bool tuff__choice_keeps_bits(const choice *self)
+{
+    bool keeps = true;
+    for (int of = 0; of < TUNABLE_COUNT; of++)
+        keeps = keeps && (!tuff__choice_has(self, (tunable)of) || tuff__tunable_keeps_bits((tunable)of));
+    return keeps;
+}
+
 bool tuff__choice_equal(const choice *a, const choice *b)
 {
     return memcmp(a->set, b->set, sizeof a->set) == 0 && memcmp(a->values, b->values, sizeof a->values) == 0;

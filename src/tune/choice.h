@@ -21,6 +21,8 @@ bool tuff__choice_has(const choice *self, tunable of);
 int tuff__choice_value(const choice *self, tunable of, int usual);
 int tuff__choice_count(const choice *self); /* of what is set */
 bool tuff__choice_equal(const choice *a, const choice *b);
+/* Whether nothing is set that may change results by more than nothing: tuff__tunable_keeps_bits of all. */
+bool tuff__choice_keeps_bits(const choice *self);
 uint64_t tuff__choice_hash(const choice *self); /* of this build: texts are for files */
 
 /* Appends "matmul_register.local_size=4;matmul_register.tile_rows=8": sorted by name, nothing for the default. */

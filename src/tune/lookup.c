@@ -221,14 +221,19 @@ static bool ask_override(lookup *self)
 static void ask_manifest(lookup *self)
 {
     const tune_record *pin = tuff__store_pin(self->of->manifest, self->environment, self->key);
-    if (pin && (!self->of->is_usable || self->of->is_usable(pin->candidate, self->of->state))) {
+    const bool is_old =
+        pin && pin->generator[0] && self->of->generator && strcmp(pin->generator, self->of->generator) != 0;
+    if (pin && !is_old && (!self->of->is_usable || self->of->is_usable(pin->candidate, self->of->state))) {
         serve(self, TIER_OVERRIDE, pin->candidate, pin);
         SAY(self, TIER_OVERRIDE, "locked by the manifest");
         return;
     }
     self->out->tier = TIER_OVERRIDE;
     self->out->deviates = true;
-    if (pin)
+    if (is_old)
+        SAY(self, TIER_OVERRIDE, "the manifest was made for other kernel texts (%.32s, today's are %.32s)",
+            pin->generator, self->of->generator);
+    else if (pin)
         SAY(self, TIER_OVERRIDE, "the manifest's candidate cannot be used: %.190s", tuff_error());
     else
         SAY(self, TIER_OVERRIDE, "the manifest does not have the key in this environment");
@@ -344,6 +349,10 @@ void tuff__tune_lookup(const tune_question *question, tune_answer *out)
     }
     if (ask_override(&self) || ask_same(&self))
         return;
+    if (question->only_same) {
+        SAY(&self, TIER_DEFAULT, "what lowering takes by itself: nothing else is asked");
+        return;
+    }
     weigh_all(&self);
     if (!ask_driver(&self))
         (void)ask_nearest(&self);

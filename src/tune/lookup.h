@@ -8,6 +8,8 @@
      T4 seed       a winner of this key elsewhere, or of older kernel texts: where a search begins
      T5 portfolio  the family's candidates: where a search begins
      T6 default    what lowering takes by itself
+   A manifest is asked alone, and only what it says of today's kernel texts holds.
+
    T0 to T3 are run with at once; below them the default is, until something is measured. */
 #ifndef TUFF_TUNE_LOOKUP_H
 #define TUFF_TUNE_LOOKUP_H
@@ -33,6 +35,7 @@ typedef struct tune_question {
     const tune_environment *environment;
     const char *generator;           /* of today's kernels; NULL: whatever */
     const tune_store *manifest;      /* of tuff cache export --lock: nothing else is asked; NULL: none */
+    bool only_same;                  /* nothing below T1 is asked, but for the default */
     const char *override_candidate;  /* NULL: none */
     const tune_store *const *stores; /* what an earlier one knows, wins: ours, then shipped ones */
     int store_count;

@@ -1,0 +1,333 @@
+/* Deterministic plans: by one manifest twenty processes have the same plan hash and the same results to the last bit,
+   with whatever is in their caches; in deterministic mode what a cache has changes no bit; any deviation from a
+   manifest is an error that names the key. */
+#define _POSIX_C_SOURCE 200809L
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/hash.h"
+#include "each_device.h"
+#include "small_plans.h"
+#include "tune/environment.h"
+#include "tune/folder.h"
+
+enum { ROWS = 24, INNER = 200, COLUMNS = 128, PROCESSES = 20 };
+
+/* A matmul, rows and a sum over columns: kernels whose sums may be cut in many ways. */
+static tuff_graph *make_graph(tuff_device *device)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, INNER)),
+                *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(INNER, COLUMNS));
+    tuff_tensor *y = tuff_gelu(tuff_matmul(x, w));
+    tuff_output(graph, "p", tuff_softmax(y, 1));
+    tuff_output(graph, "s", tuff_sum(tuff_exp(y), (const int[]){0}, 1, false));
+    return graph;
+}
+
+typedef struct outcome {
+    hash128 bits;
+    uint64_t plan[2];
+} outcome;
+
+static outcome run_graph(tuff_plan *plan)
+{
+    static float x[ROWS * INNER], w[INNER * COLUMNS], out[ROWS * COLUMNS + COLUMNS];
+    outcome made;
+    for (int i = 0; i < ROWS * INNER; i++)
+        x[i] = (float)(i * 7919 % 8191) / 8191;
+    for (int i = 0; i < INNER * COLUMNS; i++)
+        w[i] = (float)(i * 10477 % 65521) / 65521 / 16;
+    assert_int_equal(tuff_plan_write(plan, "x", x, sizeof x), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "w", w, sizeof w), TUFF_OK);
+    run_plan(plan);
+    assert_int_equal(tuff_plan_read(plan, "p", out, sizeof(float) * ROWS * COLUMNS), TUFF_OK);
+    assert_int_equal(tuff_plan_read(plan, "s", out + ROWS * COLUMNS, sizeof(float) * COLUMNS), TUFF_OK);
+    made.bits = tuff__hash(out, sizeof out);
+    assert_int_equal(tuff_plan_hash(plan, made.plan), TUFF_OK);
+    return made;
+}
+
+static outcome compile_and_run(tuff_device *device, const tuff_compile_options *options, const char *lock,
+                               tuff_tune_stats *stats)
+{
+    tuff_graph *graph = make_graph(device);
+    tuff_plan *plan = tuff_compile(graph, options);
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    const outcome made = run_graph(plan);
+    assert_int_equal(tuff_plan_tuning(plan, stats), TUFF_OK);
+    if (lock)
+        assert_int_equal(tuff_plan_lock(plan, lock), TUFF_OK);
+    destroy_plan(plan, graph);
+    return made;
+}
+
+static bool is_same(const outcome *a, const outcome *b)
+{
+    return memcmp(&a->bits, &b->bits, sizeof a->bits) == 0 && memcmp(a->plan, b->plan, sizeof a->plan) == 0;
+}
+
+static void remove_stores(void)
+{
+    char line[600];
+    (void)snprintf(line, sizeof line, "rm -rf '%s/tune'", cache_folder());
+    assert_int_equal(system(line), 0);
+}
+
+static const char *manifest(void)
+{
+    static char path[300];
+    (void)snprintf(path, sizeof path, "%s/manifest", cache_folder());
+    return path;
+}
+
+/* Pins another candidate than the default to each of the plan's keys that has a tunable of this name. */
+static int pin_all(tuff_device *device, const char *family, const char *candidate)
+{
+    tune_environment of;
+    tuff_device_info info;
+    tune_store *store;
+    int pins = 0;
+    tuff_graph *graph = make_graph(device);
+    tuff_plan *plan = tuff_compile(graph, NULL);
+    assert_non_null(plan);
+    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    tuff__environment_of(&info, &of);
+    assert_int_equal(tuff__tune_open(ENVIRONMENT_TEXT(&of), &store), TUFF_OK);
+    assert_int_equal(tuff__store_describe(store, ENVIRONMENT_TEXT(&of)), TUFF_OK);
+    for (int i = 0; i < tuff_plan_key_count(plan); i++) {
+        tuff_plan_key_info key;
+        assert_int_equal(tuff_plan_key(plan, i, &key), TUFF_OK);
+        assert_true(key.calls > 0);
+        if (strncmp(key.key, family, strlen(family)) != 0)
+            continue;
+        tune_record pin = tuff__empty_record;
+        pin.kind = RECORD_PIN;
+        pin.environment = tuff__hash_text(ENVIRONMENT_TEXT(&of));
+        pin.key = tuff__hash_text(key.key);
+        pin.op = key.key;
+        pin.candidate = candidate;
+        assert_int_equal(tuff__store_add(store, &pin), TUFF_OK);
+        pins++;
+    }
+    tuff__store_close(store);
+    destroy_plan(plan, graph);
+    return pins;
+}
+
+/* What the child prints: "CHILD plan bits", by a manifest. */
+static int be_child(const char *selector, const char *path)
+{
+    tuff_device *device = tuff_device_open(selector);
+    tuff_tune_stats stats;
+    const tuff_compile_options options = {.tune = TUFF_TUNE_MAX, .tune_manifest = path};
+    assert_non_null(device);
+    const outcome made = compile_and_run(device, &options, NULL, &stats);
+    printf("CHILD %016" PRIx64 "%016" PRIx64 " %016" PRIx64 "%016" PRIx64 " %d\n", made.plan[0], made.plan[1],
+           made.bits.high, made.bits.low, stats.measured);
+    tuff_device_close(device);
+    return 0;
+}
+
+static outcome run_child(const char *selector, const char *cache)
+{
+    char line[1400], self[400], answer[300];
+    outcome made;
+    int measured = -1;
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(length > 0);
+    self[length] = '\0';
+    (void)snprintf(line, sizeof line, "TUFF_CACHE_DIR='%s' '%s' child %s '%s'", cache, self, selector, manifest());
+    FILE *child = popen(line, "r");
+    assert_non_null(child);
+    bool found = false;
+    while (fgets(answer, sizeof answer, child))
+        found = found || sscanf(answer, "CHILD %16" SCNx64 "%16" SCNx64 " %16" SCNx64 "%16" SCNx64 " %d", &made.plan[0],
+                                &made.plan[1], &made.bits.high, &made.bits.low, &measured) == 5;
+    assert_int_equal(pclose(child), 0);
+    assert_true(found);
+    assert_int_equal(measured, 0);
+    return made;
+}
+
+static void lock_and_repeat(tuff_device *device)
+{
+    tuff_device_info info;
+    tuff_tune_stats stats;
+    char fresh[400];
+    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    remove_stores();
+    (void)remove(manifest());
+    const tuff_compile_options off = {.tune = TUFF_TUNE_OFF};
+    const outcome usual = compile_and_run(device, &off, NULL, &stats);
+    assert_true(pin_all(device, "row ", "task.family=1;task.lanes=4;row_register.local_size=2") > 0);
+    assert_true(pin_all(device, "matmul ", "task.family=1;matmul_register.rows=3;matmul_register.vectors=1") > 0);
+    const outcome locked = compile_and_run(device, NULL, manifest(), &stats);
+    assert_false(is_same(&usual, &locked));
+    assert_int_equal(stats.hits[0], 2 + (stats.hits[0] > 2));
+    remove_stores();
+    for (int i = 0; i < PROCESSES; i++) {
+        (void)snprintf(fresh, sizeof fresh, "%s/fresh%d", cache_folder(), i);
+        if (i % 2)
+            assert_int_equal(mkdir(fresh, 0700), 0);
+        const outcome made = run_child(info.selector, i % 2 ? fresh : cache_folder());
+        assert_true(is_same(&made, &locked));
+        (void)snprintf(fresh, sizeof fresh, "rm -rf '%s/fresh%d'", cache_folder(), i);
+        assert_int_equal(system(fresh), 0);
+    }
+}
+
+static void a_manifest_is_the_same_everywhere(void **state)
+{
+    (void)state;
+    for_each_api(lock_and_repeat);
+}
+
+static void expect_deviation(tuff_device *device, const tuff_compile_options *options, const char *what)
+{
+    tuff_graph *graph = make_graph(device);
+    assert_null(tuff_compile(graph, options));
+    if (!strstr(tuff_error(), what))
+        fail_msg("\"%s\" does not say \"%s\"", tuff_error(), what);
+    tuff_graph_destroy(graph);
+}
+
+/* Writes the manifest anew with one thing changed in one line: the candidate, the generator, or the line gone. */
+static void spoil(const char *family, const char *candidate, const char *generator)
+{
+    tune_store *store;
+    const tune_record *one;
+    text lines = {0};
+    assert_int_equal(tuff__store_load(manifest(), &store), TUFF_OK);
+    for (int at = 0; (one = tuff__store_next(store, &at));) {
+        tune_record copy = *one;
+        const bool is_it = one->kind == RECORD_PIN && strncmp(one->op, family, strlen(family)) == 0;
+        if (is_it && !candidate && !generator)
+            continue;
+        copy.candidate = is_it && candidate ? candidate : one->candidate;
+        copy.generator = is_it && generator ? generator : one->generator;
+        assert_int_equal(tuff__record_write(&copy, &lines), TUFF_OK);
+    }
+    FILE *file = fopen(manifest(), "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(tuff__text_get(&lines), 1, lines.length, file), lines.length);
+    assert_int_equal(fclose(file), 0);
+    tuff__text_free(&lines);
+    tuff__store_close(store);
+}
+
+static void deviate(tuff_device *device)
+{
+    tuff_tune_stats stats;
+    const tuff_compile_options options = {.tune_manifest = manifest()},
+                               unfused = {.fuse = TUFF_FUSE_NONE, .tune_manifest = manifest()};
+    remove_stores();
+    (void)remove(manifest());
+    expect_deviation(device, &options, "manifest");
+    compile_and_run(device, NULL, manifest(), &stats);
+    expect_deviation(device, &unfused, "a manifest is for plans");
+    compile_and_run(device, &options, manifest(), &stats);
+    assert_int_equal(stats.hits[0], stats.keys);
+    spoil("matmul", "matmul_register.rows=99", NULL);
+    expect_deviation(device, &options, "the manifest's candidate cannot be used");
+    expect_deviation(device, &options, ": matmul ");
+    spoil("matmul", "", "00000000");
+    expect_deviation(device, &options, "the manifest was made for other kernel texts (00000000");
+    spoil("row", NULL, NULL);
+    spoil("matmul", NULL, NULL);
+    expect_deviation(device, &options, "the manifest does not have the key in this environment: ");
+    compile_and_run(device, NULL, manifest(), &stats);
+    compile_and_run(device, &options, NULL, &stats);
+    FILE *file = fopen(manifest(), "a");
+    assert_non_null(file);
+    assert_true(fputs("nonsense\n", file) > 0);
+    assert_int_equal(fclose(file), 0);
+    tuff_graph *graph = make_graph(device);
+    tuff_plan *plan = tuff_compile(graph, NULL);
+    assert_non_null(plan);
+    assert_int_equal(tuff_plan_lock(plan, manifest()), TUFF_E_FORMAT);
+    assert_int_equal(tuff_plan_lock(plan, "/dev/null/nowhere"), TUFF_E_IO);
+    destroy_plan(plan, graph);
+}
+
+static void deviations_are_errors(void **state)
+{
+    (void)state;
+    for_each_api(deviate);
+}
+
+/* Pins of another order change bits, but not in deterministic mode; those of the same order are used there. */
+static void stay_deterministic(tuff_device *device)
+{
+    tuff_tune_stats stats;
+    const tuff_compile_options off = {.tune = TUFF_TUNE_OFF},
+                               deterministic = {.tune = TUFF_TUNE_QUICK, .deterministic = true};
+    remove_stores();
+    const outcome usual = compile_and_run(device, &off, NULL, &stats);
+    outcome made = compile_and_run(device, &deterministic, NULL, &stats);
+    assert_true(is_same(&usual, &made));
+    assert_int_equal(stats.measured, 0);
+    assert_true(pin_all(device, "row ", "task.family=2;task.lanes=4;row_local.local_size=8") > 0);
+    made = compile_and_run(device, NULL, NULL, &stats);
+    assert_true(stats.hits[0] > 0);
+    assert_memory_not_equal(&usual.bits, &made.bits, sizeof usual.bits);
+    made = compile_and_run(device, &deterministic, NULL, &stats);
+    assert_int_equal(stats.hits[0], 0);
+    assert_int_equal(stats.measured, 0);
+    assert_true(is_same(&usual, &made));
+    assert_true(pin_all(device, "row ", "row_register.local_size=2;row_register.private_bytes=1024") > 0);
+    made = compile_and_run(device, &deterministic, NULL, &stats);
+    assert_true(stats.hits[0] > 0);
+    assert_memory_equal(&usual.bits, &made.bits, sizeof usual.bits);
+    assert_memory_not_equal(usual.plan, made.plan, sizeof usual.plan);
+}
+
+static void what_is_remembered_changes_no_bit(void **state)
+{
+    (void)state;
+    for_each_api(stay_deterministic);
+}
+
+static void wrong_use_is_refused(void **state)
+{
+    (void)state;
+    uint64_t hash[2];
+    tuff_plan_key_info key;
+    tuff_device *device = tuff_device_open("reference");
+    tuff_graph *graph = make_graph(device);
+    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.deterministic = true});
+    assert_non_null(plan);
+    assert_int_equal(tuff_plan_key_count(plan), 0);
+    assert_int_equal(tuff_plan_key_count(NULL), -1);
+    assert_int_equal(tuff_plan_key(plan, 0, &key), TUFF_E_USAGE);
+    assert_int_equal(tuff_plan_key(NULL, 0, &key), TUFF_E_USAGE);
+    assert_int_equal(tuff_plan_hash(plan, hash), TUFF_E_UNSUPPORTED);
+    assert_int_equal(tuff_plan_hash(NULL, hash), TUFF_E_USAGE);
+    assert_int_equal(tuff_plan_lock(plan, NULL), TUFF_E_USAGE);
+    destroy_plan(plan, graph);
+    tuff_device_close(device);
+}
+
+int main(int count, char **arguments)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_manifest_is_the_same_everywhere),
+        cmocka_unit_test(deviations_are_errors),
+        cmocka_unit_test(what_is_remembered_changes_no_bit),
+        cmocka_unit_test(wrong_use_is_refused),
+    };
+    if (count == 4 && strcmp(arguments[1], "child") == 0)
+        return be_child(arguments[2], arguments[3]);
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}
