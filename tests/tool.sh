@@ -178,6 +178,15 @@ if [ "$first" != reference ]; then
     done
     grep -q '^train: [1-9][0-9]* keys, [1-9][0-9]* known, 0 measured, ' out || fail "the cache is not used: $(cat out)"
     expect 0 "win" env TUFF_CACHE_DIR="$work/tuned" "$tuff" cache list
+    # A manifest is what a plan runs with; another model's is none.
+    expect 0 "plan hash" "$tuff" plan --device "$first" $small --summary --save-manifest manifest
+    grep '^plan hash' out >hashes
+    expect 0 "plan hash" env TUFF_CACHE_DIR="$work/tuned" "$tuff" plan --device "$first" $small --summary --lock-manifest manifest
+    grep '^plan hash' out | cmp -s - hashes || fail "by one manifest two plan hashes: $(cat out)"
+    expect 1 "the manifest does not have the key" "$tuff" plan --device "$first" $tiny --lock-manifest manifest
+    expect 1 "--save-manifest: " "$tuff" plan --device "$first" $tiny --save-manifest folder
+    expect 0 "done after step 3" train_on "$first" --steps 3 --save-manifest trained
+    expect 0 "done after step 3" train_on "$first" --steps 3 --lock-manifest trained --deterministic
     expect 0 '"dispatches_unfused"' "$tuff" plan --device "$first" $small --json
     expect 0 "matmul" "$tuff" kernel --device "$first"
     expect 0 "kernel" "$tuff" kernel matmul --device "$first"

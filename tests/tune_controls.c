@@ -84,7 +84,7 @@ static void use_modes(tuff_device *device)
     const tuff_compile_options off = {.tune = TUFF_TUNE_OFF, .tune_environment = TUFF_TUNE_ENVIRONMENT_ALL};
     assert_true(compile(device, &off).measured > 0);
     set("TUFF_TUNE", "off");
-    const tuff_compile_options quick = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 300};
+    const tuff_compile_options quick = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 5000};
     assert_true(compile(device, &quick).compiles > 1); /* the program's own budget and mode hold */
     assert_int_equal(warnings, 0);
 }
@@ -159,6 +159,13 @@ static int read_log(char *second, size_t size)
     return lines;
 }
 
+/* Ends tuning by the number of candidates: time is another one on every machine. */
+static bool stop_at_thirty(void *user, const tuff_tune_progress *now)
+{
+    (void)now;
+    return ++*(int *)user < 30;
+}
+
 /* As many lines as candidates; the same seed begins with the same random choices, another one with others. */
 static void log_and_repeat(tuff_device *device)
 {
@@ -170,8 +177,10 @@ static void log_and_repeat(tuff_device *device)
         log_path(path, sizeof path);
         set("TUFF_TUNE_LOG", path);
         set("TUFF_TUNE_SEED", seeds[i]);
-        const tuff_tune_stats stats =
-            compile(device, &(tuff_compile_options){.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 4000});
+        int calls = 0;
+        const tuff_compile_options options = {
+            .tune = TUFF_TUNE_QUICK, .tune_milliseconds = 60000, .tune_progress = stop_at_thirty, .tune_user = &calls};
+        const tuff_tune_stats stats = compile(device, &options);
         const int lines = read_log(second[i], sizeof second[i]);
         assert_true(lines > stats.keys);
         assert_true((uint64_t)lines <= stats.compiles);

@@ -22,12 +22,12 @@
 enum { MOST_KEYS = 128, MOST_BYTES = 64 << 20, FAMILIES = 4 };
 
 static bool verbose;
-static int most_tries = 6; /* of a tunable: compiling takes its time */
+static int most_tries = 2; /* of a tunable: compiling takes its time */
 static const tuff_compile_options usual_options = {.fuse = TUFF_FUSE_ALL};
 
 typedef struct tally {
     int bases, same, changed; /* changed: by a tunable that is not listed */
-    int tried[TUNABLE_COUNT], differing[TUNABLE_COUNT];
+    int tried[TUNABLE_COUNT], differing[TUNABLE_COUNT], looked[TUNABLE_COUNT];
 } tally;
 
 typedef struct place {
@@ -101,7 +101,7 @@ static void try_axis(const place *at, const choice *base, const space_axis *axis
     while (usual + 1 < axis->count && axis->values[usual] != axis->usual)
         usual++;
     for (int i = 0; i < 3; i++) {
-        const int picks[] = {usual - 1, usual + 1, at->counts->tried[axis->of] % axis->count};
+        const int picks[] = {usual - 1, usual + 1, at->counts->looked[axis->of]++ % axis->count};
         if (picks[i] >= 0 && picks[i] < axis->count && picks[i] != usual)
             try_value(at, base, axis->of, axis->values[picks[i]], kernels);
     }

@@ -187,7 +187,7 @@ static tuff_status add_tuned(bench *self, bench_work *work, const bench_job *job
         return TUFF_OK;
     tuning_apply(&self->tune, &options);
     TRY(bench_training_add(self, work, job, "tuff, tuned", &options, &tuned));
-    tuning_end(&self->tune, tuned->plan);
+    (void)tuning_end(&self->tune, tuned->plan);
     bench_add_fact(work, "compile, tuned", tuned->compile_seconds, "s");
     return TUFF_OK;
 }

@@ -205,7 +205,7 @@ tuff_status bench_plan_add_tuned(bench *self, bench_work *work, bench_builder bu
     tuning_apply(&self->tune, &options);
     const tuff_status status = add(self, work, bench_add(work, BENCH_OURS, "tuff, tuned"), &options, build, what);
     if (status == TUFF_OK)
-        tuning_end(&self->tune, ((const bench_plan *)work->items[work->count - 1].self)->plan);
+        (void)tuning_end(&self->tune, ((const bench_plan *)work->items[work->count - 1].self)->plan);
     return status;
 }
 

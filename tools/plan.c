@@ -10,7 +10,7 @@
 typedef struct plan_options {
     model_options of;
     int64_t memory_budget;
-    const char *device, *save_manifest;
+    const char *device;
     int fuse, matmul;
     bool json, profile, summary, recompute;
     tuning tune;
@@ -101,8 +101,6 @@ static int show(const known_plans *plans, const known_plans *unfused, int index,
         return cli_fail_library(&verb_plan, "describing the plan");
     fputs(options->json && index > 0 ? "  ,\n" : "", stdout);
     (options->json ? print_json_plan : print_plan)(known, &info, &other);
-    if (options->save_manifest && tuff_plan_lock(known->plan, options->save_manifest) != TUFF_OK)
-        return cli_fail_library(&verb_plan, "--save-manifest");
     const int code = print_tasks(known, &info, options);
     fputs(options->json ? "    ]}\n" : "\n", stdout);
     return code;
@@ -129,9 +127,12 @@ static int compile_and_show(tuff_device *device, plan_options *options)
     tuning_apply(&options->tune, &asked);
     const tuff_status status =
         known_plans_create(device, &options->of.model, options->of.batch, options->recompute, &asked, &plans);
+    bool saved = true;
     for (int i = 0; i < KNOWN_COUNT; i++)
-        tuning_end(&options->tune, plans.items[i].plan);
-    if (status != TUFF_OK || known_plans_create(device, &options->of.model, options->of.batch, options->recompute,
+        saved = tuning_end(&options->tune, plans.items[i].plan) && saved;
+    if (!saved)
+        code = EXIT_FAILED;
+    else if (status != TUFF_OK || known_plans_create(device, &options->of.model, options->of.batch, options->recompute,
                                                 &single, &unfused) != TUFF_OK)
         code = cli_fail_library(&verb_plan, "compiling the model");
     else
@@ -153,8 +154,6 @@ static cli_end parse(int count, char **arguments, plan_options *self)
         {"--memory-budget", CLI_BYTES, &self->memory_budget, "BYTES", "of intermediates at the peak, as in 100M", 1,
          1e15, NULL},
         TUNING_OPTIONS(&self->tune),
-        {"--save-manifest", CLI_TEXT, &self->save_manifest, "F", "add what both plans run with, for --lock-manifest", 0,
-         0, NULL},
         {"--profile", CLI_SWITCH, &self->profile, NULL, "run once with a timestamp around every task", 0, 0, NULL},
         {"--summary", CLI_SWITCH, &self->summary, NULL, "without the list of tasks", 0, 0, NULL},
         {"--json", CLI_SWITCH, &self->json, NULL, "for programs: one object with both plans", 0, 0, NULL},

@@ -106,10 +106,12 @@ static int make_plan(training *self)
     self->model.recompute = self->options.recompute;
     self->graph = train_graph(self->device, &self->model, self->optimizer, self->options.settings.batch);
     self->plan = self->graph ? tuff_compile(self->graph, &options) : NULL;
-    tuning_end(&self->options.tune, self->plan);
-    if (!self->plan)
-        return cli_fail_library(&verb_train, "compiling the model");
-    return EXIT_DONE;
+    if (!self->plan) {
+        const int code = cli_fail_library(&verb_train, "compiling the model");
+        (void)tuning_end(&self->options.tune, NULL);
+        return code;
+    }
+    return tuning_end(&self->options.tune, self->plan) ? EXIT_DONE : EXIT_FAILED;
 }
 
 static int read_text(training *self)

@@ -42,8 +42,9 @@ static int warm_device(tuff_device *device, warm_options *options)
     fputs(options->json && code == EXIT_DONE ? "{\n" : "", stdout);
     for (int i = 0; i < KNOWN_COUNT && code == EXIT_DONE; i++) {
         tuff_tune_stats stats;
-        tuning_end(&options->tune, plans.items[i].plan);
-        if (tuff_plan_tuning(plans.items[i].plan, &stats) != TUFF_OK)
+        if (!tuning_end(&options->tune, plans.items[i].plan))
+            code = EXIT_FAILED;
+        else if (tuff_plan_tuning(plans.items[i].plan, &stats) != TUFF_OK)
             code = cli_fail_library(&verb_tune, "counting");
         else
             print_stats(plans.items[i].name, &stats, options->json, i + 1 == KNOWN_COUNT);

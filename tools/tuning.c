@@ -55,12 +55,20 @@ void tuning_apply(tuning *self, tuff_compile_options *out)
         cli_catch_interrupt();
 }
 
-void tuning_end(tuning *self, const tuff_plan *plan)
+static bool save_manifest(const tuning *self, tuff_plan *plan)
+{
+    if (self->save_manifest == NULL || plan == NULL || tuff_plan_lock(plan, self->save_manifest) == TUFF_OK)
+        return true;
+    fprintf(stderr, "tuff: --save-manifest: %s\n", tuff_error());
+    return false;
+}
+
+bool tuning_end(tuning *self, tuff_plan *plan)
 {
     tuff_tune_stats stats;
     leave_line(self);
     if (plan == NULL || tuff_plan_tuning(plan, &stats) != TUFF_OK || stats.keys == 0)
-        return;
+        return save_manifest(self, plan);
     const int known = stats.hits[0] + stats.hits[1];
     fprintf(stderr, "tuned: %d of %d keys known, %d measured, %d improved, %d left out; ", known, stats.keys,
             stats.measured, stats.improved, stats.skipped);
@@ -71,4 +79,5 @@ void tuning_end(tuning *self, const tuff_plan *plan)
             (unsigned long long)(stats.wrong + stats.races + stats.limits + stats.slow + stats.crashes + stats.hangs),
             (double)stats.nanoseconds * 1e-9, (double)stats.compile_nanoseconds * 1e-9,
             (double)stats.sample_nanoseconds * 1e-9, (double)stats.verify_nanoseconds * 1e-9);
+    return save_manifest(self, plan);
 }

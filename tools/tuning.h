@@ -8,7 +8,7 @@ typedef struct tuning {
     int mode;       /* as tuff_tune_mode */
     double seconds; /* 0: by the mode */
     bool mode_given, deterministic;
-    const char *manifest;
+    const char *manifest, *save_manifest;
     /* Of the progress line: */
     bool terminal, open;
     int keys_done, rejected;
@@ -16,7 +16,7 @@ typedef struct tuning {
 } tuning;
 
 #define TUNING_MODES "cached|off|quick|normal|max"
-/* Four rows of an option table. */
+/* Five rows of an option table. */
 #define TUNING_OPTIONS(tuning)                                                                                        \
     {.name = "--tune",                                                                                                \
      .kind = CLI_CHOICE,                                                                                              \
@@ -34,6 +34,11 @@ typedef struct tuning {
      .kind = CLI_SWITCH,                                                                                              \
      .value = &(tuning)->deterministic,                                                                               \
      .help = "nothing is measured, and what was changes no bit of the results; else $TUFF_DETERMINISTIC"},            \
+    {.name = "--save-manifest",                                                                                       \
+     .kind = CLI_TEXT,                                                                                               \
+     .value = &(tuning)->save_manifest,                                                                              \
+     .placeholder = "F",                                                                                             \
+     .help = "add what the plan runs with to F, for --lock-manifest"},                                               \
     {                                                                                                                 \
         .name = "--lock-manifest", .kind = CLI_TEXT, .value = &(tuning)->manifest, .placeholder = "F",                \
         .help = "run with what F names; any deviation is an error"                                                    \
@@ -42,8 +47,9 @@ typedef struct tuning {
 /* Puts mode, budget and the progress line into the options; self must outlive the compilation. Ctrl-C ends tuning:
    the plan is then made of what was found. */
 void tuning_apply(tuning *self, tuff_compile_options *out);
-/* Leaves the progress line and says on the error stream what tuning did, where it did anything. */
-void tuning_end(tuning *self, const tuff_plan *plan);
+/* Leaves the progress line and says on the error stream what tuning did, where it did anything; then writes the
+   manifest that is asked for. False, after a message, where that cannot be written. NULL is a plan. */
+bool tuning_end(tuning *self, tuff_plan *plan);
 
 /* tuff tune record: answers an exit code. */
 int tune_record(int count, char **arguments);
