@@ -57,7 +57,8 @@ typedef struct tuff_tune_stats {
     uint64_t nanoseconds;                                                 /* spent tuning, looking up included */
     uint64_t compile_nanoseconds, sample_nanoseconds, verify_nanoseconds; /* of those */
     uint64_t damaged_lines;                                               /* of the cache */
-    uint64_t reserved[16];
+    uint64_t lock_waits; /* times that another process measured on the device */
+    uint64_t reserved[15];
 } tuff_tune_stats;
 
 #ifdef __cplusplus

@@ -64,6 +64,29 @@ tuff_status tuff__device_drain(tuff_device *device)
     return TUFF_OK;
 }
 
+void tuff__device_limit_compiles(tuff_device *device, uint64_t nanoseconds)
+{
+    tuff__lock(&device->lock);
+    device->compile_limit = nanoseconds;
+    tuff__unlock(&device->lock);
+}
+
+bool tuff__device_is_stuck(tuff_device *device)
+{
+    tuff__lock(&device->lock);
+    const bool is_stuck = device->is_stuck;
+    tuff__unlock(&device->lock);
+    return is_stuck;
+}
+
+void tuff__device_set_patience(tuff_device *device, uint64_t nanoseconds)
+{
+    tuff__lock(&device->lock);
+    if (device->driver && device->driver->set_patience && !device->is_stuck)
+        device->driver->set_patience(device->handle, nanoseconds);
+    tuff__unlock(&device->lock);
+}
+
 static void free_device(tuff_device *device)
 {
     if (device->driver) {

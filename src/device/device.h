@@ -27,6 +27,12 @@ bool tuff__device_takes_glsl(const tuff_device *device);
    reference device, describes itself so. Plans compiled for it hold the texts of kernels, which nobody builds; running
    one fails with TUFF_E_UNSUPPORTED. */
 void tuff__device_pose(tuff_device *device, const tuff_device_info *as);
+/* How long a compilation may take, 0: any time. One that takes longer is left to itself and the device is lost, for
+   this process: tuff__device_is_stuck. */
+void tuff__device_limit_compiles(tuff_device *device, uint64_t nanoseconds);
+bool tuff__device_is_stuck(tuff_device *device);
+/* How long a wait may see no progress until TUFF_E_TIMEOUT; 0: the driver's own time. */
+void tuff__device_set_patience(tuff_device *device, uint64_t nanoseconds);
 /* NULL where COMMAND_PRODUCT is understood, else why not. */
 const char *tuff__device_library_absence(const tuff_device *device);
 

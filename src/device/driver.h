@@ -109,6 +109,8 @@ typedef struct driver {
     tuff_status (*submit)(driver_device *device, driver_recording *recording); /* enqueues and returns */
     /* Bounded: TUFF_E_TIMEOUT after the limit (30 s since the last sign of progress), never an endless wait. */
     tuff_status (*wait)(driver_device *device);
+    /* May be NULL. The limit from now on; 0: as at first. */
+    void (*set_patience)(driver_device *device, uint64_t nanoseconds);
     /* After wait: nanoseconds of each command of the last submission of a timed recording. */
     tuff_status (*timestamps)(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
 

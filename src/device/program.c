@@ -50,6 +50,8 @@ static tuff_status create(tuff_device *device, const program_request *request, b
                           driver_program **out)
 {
     const driver *calls = device->driver;
+    if (device->compile_limit > 0)
+        return tuff__create_watched(device, request, cached, made, out);
     tuff_status status = calls->program_create(device->handle, request, cached, made, out);
     if (tuff__pool_relieves(device, status))
         status = calls->program_create(device->handle, request, cached, made, out);
@@ -114,7 +116,7 @@ static tuff_status make(tuff_device *device, const program_request *request, cha
         return TUFF_E_OOM_HOST;
     tuff_status status = TUFF_OK;
     if (!create_from_disk(device, request, key, &shared->driver))
-        status = create_from_text(device, request, key, &shared->driver);
+        status = device->is_stuck ? TUFF_E_DEVICE_LOST : create_from_text(device, request, key, &shared->driver);
     if (status != TUFF_OK) {
         tuff__free(shared);
         return status;

@@ -17,6 +17,8 @@ struct tuff_device {
     storage *idle; /* the pool: buffers that nobody uses, last released first */
     uint64_t idle_size;
     program *programs;
+    uint64_t compile_limit; /* nanoseconds that the driver's compiler may take; 0: any time */
+    bool is_stuck;          /* it took longer, and may still be in the driver */
     uint64_t submitted, finished; /* ordinals of the last submission, and of the last one known to be done */
 };
 
@@ -32,6 +34,11 @@ bool tuff__pool_relieves(tuff_device *device, tuff_status status);
 
 /* The driver's wait, which makes every submission finished. Lock held. */
 tuff_status tuff__device_drain(tuff_device *device);
+
+/* The driver's program_create in a thread of its own, for compile_limit at most; made may be NULL. Where that passes:
+   TUFF_E_DEVICE_LOST, and nothing reaches the driver any more. Lock held. */
+tuff_status tuff__create_watched(tuff_device *device, const program_request *request, blob cached, blob *made,
+                                 driver_program **out);
 
 /* Runs the self-test or reads its record, fills in the proved fields of device->info and turns off features that are
    not proved. Fails where the device or memory did, not where a feature is missing. */

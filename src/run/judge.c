@@ -6,6 +6,7 @@
 #include "run/excerpt.h"
 #include "run/referee.h"
 #include "run/tuner_parts.h"
+#include "tune/guard.h"
 
 /* What all grounds of a graph may take of the device's memory, and at most. */
 enum { SHARE_OF_MEMORY = 4 };
@@ -13,7 +14,7 @@ enum { SHARE_OF_MEMORY = 4 };
 
 static uint64_t ground_left(const tuner *of)
 {
-    const uint64_t share = tuff__device_info(of->device)->memory_size / SHARE_OF_MEMORY;
+    const uint64_t share = tuff__device_info(tuff__tuner_bench(of))->memory_size / SHARE_OF_MEMORY;
     const uint64_t most = share > 0 && share < MOST_GROUND ? share : MOST_GROUND;
     return most > of->ground_size ? most - of->ground_size : 0;
 }
@@ -23,7 +24,7 @@ static bool comes_back(const tuner *of)
 {
     enum { MOST_WAITS = 3 };
     for (int i = 0; i < MOST_WAITS; ++i)
-        if (tuff__wait(of->device) == TUFF_OK)
+        if (tuff__wait(tuff__tuner_bench(of)) == TUFF_OK)
             return true;
     return false;
 }
@@ -43,7 +44,7 @@ static verdict verdict_of(tuner *of, tuff_status status)
         return VERDICT_INVALID;
     case TUFF_E_DEVICE_LOST:
         of->lost = true;
-        return VERDICT_LOST;
+        return tuff__device_is_stuck(tuff__tuner_bench(of)) ? VERDICT_HANG : VERDICT_LOST;
     case TUFF_E_TIMEOUT:
         of->lost = !comes_back(of);
         return VERDICT_HANG;
@@ -70,10 +71,17 @@ static verdict lower_candidate(void *state, const choice *what, lowering *out)
     return bad != NULL && strcmp(bad->generator, of->generator) == 0 ? VERDICT_BARRED : VERDICT_GOOD;
 }
 
+static void leave(const tuner *of)
+{
+    tuff__journal_leave(of->journal);
+    atomic_store(&tuff__tune_step_begin, 0);
+}
+
 /* Tells the journal what comes, so that a process that starts after a crash knows whom to blame. */
 static tuff_status announce(const subject *of, const contender *who, journal_phase phase, bool durable)
 {
     text name = {0};
+    atomic_store(&tuff__tune_step_begin, tuff__nanoseconds());
     tuff__choice_format(&who->what, &name);
     tuff_status status = tuff__text_status(&name);
     if (status == TUFF_OK)
@@ -87,7 +95,7 @@ static tuff_status make_ground(subject *of)
 {
     excerpt *whole;
     tuner *self = of->of;
-    TRY(tuff__ground_create(self->device, &self->plan->fusion, of->task, ground_left(self), &of->ground));
+    TRY(tuff__ground_create(tuff__tuner_bench(self), &self->plan->fusion, of->task, ground_left(self), &of->ground));
     const tuff_status status = tuff__excerpt_create(&self->plan->fusion, of->task, &whole);
     if (status == TUFF_OK && tuff__excerpt_is_exact(whole))
         tuff__ground_expect_exact(of->ground);
@@ -107,11 +115,12 @@ static verdict compile_candidate(void *state, const contender *who)
         status = make_ground(of);
     const uint64_t before = of->ground == NULL ? 0 : tuff__ground_size(of->ground);
     if (status == TUFF_OK)
-        status = tuff__trial_create(self->device, &self->plan->fusion, self->options, of->task, &who->what, of->ground,
-                                    &of->slots[who->slot]);
-    tuff__journal_leave(self->journal);
+        status = tuff__trial_create(tuff__tuner_bench(self), &self->plan->fusion, self->options, of->task, &who->what,
+                                    of->ground, &of->slots[who->slot]);
+    leave(self);
     self->stats.compiles++;
     self->stats.compile_nanoseconds += tuff__nanoseconds() - begin;
+    tuff__tuner_note_compile(self, tuff__nanoseconds() - begin);
     if (of->ground != NULL)
         self->ground_size += tuff__ground_size(of->ground) - before;
     return verdict_of(self, status);
@@ -125,17 +134,65 @@ static tuff_status announce_run(subject *of, const contender *who, journal_phase
     return announce(of, who, first ? JOURNAL_FIRST_RUN : phase, first);
 }
 
+/* What would take far longer than the default is not run at all. */
+static tuff_status probe(subject *of, const contender *who, bool *is_slow)
+{
+    enum { TIMES = 8 };
+    const uint64_t least = UINT64_C(20000000), limit = TIMES * of->default_nanoseconds;
+    uint64_t predicted;
+    TRY(tuff__trial_probe(of->slots[who->slot], &predicted));
+    *is_slow = tuff__choice_count(&who->what) > 0 && of->default_nanoseconds > 0 &&
+               predicted > (limit > least ? limit : least);
+    return TUFF_OK;
+}
+
+/* Before another key's candidates are timed: idle clocks are low ones. */
+static tuff_status warm_up(subject *of, trial *with)
+{
+    tuner *self = of->of;
+    const tuff_device_class class = tuff__device_info(tuff__tuner_bench(self))->device_class;
+    const bool is_due = self->warmed != of && class != TUFF_DEVICE_CPU && class != TUFF_DEVICE_OTHER;
+    self->warmed = of;
+    return is_due ? tuff__trial_warm(with, UINT64_C(150000000)) : TUFF_OK;
+}
+
+static tuff_status take_samples(subject *of, const contender *who, int count, uint64_t limit, uint64_t *nanoseconds,
+                                verdict *found)
+{
+    bool is_slow = false;
+    trial *one = of->slots[who->slot];
+    const bool first = !of->has_run[who->slot];
+    TRY(announce_run(of, who, JOURNAL_BENCH));
+    if (first)
+        TRY(probe(of, who, &is_slow));
+    if (is_slow) {
+        *found = VERDICT_SLOW;
+        return TUFF_OK;
+    }
+    TRY(warm_up(of, one));
+    TRY(tuff__trial_time(one, count, limit, nanoseconds));
+    for (int i = 0; i < count; ++i)
+        if (tuff__trial_is_too_fast(one, nanoseconds[i]))
+            *found = VERDICT_TIMER;
+    if (tuff__choice_count(&who->what) == 0)
+        of->default_nanoseconds = nanoseconds[0];
+    return TUFF_OK;
+}
+
 static verdict sample_candidate(void *state, const contender *who, int count, uint64_t limit, uint64_t *nanoseconds)
 {
     subject *of = state;
+    verdict found = VERDICT_GOOD;
     const uint64_t begin = tuff__nanoseconds();
-    tuff_status status = announce_run(of, who, JOURNAL_BENCH);
-    if (status == TUFF_OK)
-        status = tuff__trial_time(of->slots[who->slot], count, limit, nanoseconds);
-    tuff__journal_leave(of->of->journal);
+    const tuff_status status = take_samples(of, who, count, limit, nanoseconds, &found);
+    leave(of->of);
     of->of->stats.launches += (uint64_t)count;
     of->of->stats.sample_nanoseconds += tuff__nanoseconds() - begin;
-    return verdict_of(of->of, status);
+    if (found == VERDICT_TIMER)
+        (void)FAIL(TUFF_E_NUMERIC, "tune: a time that no device needs so little of");
+    if (found == VERDICT_SLOW)
+        (void)FAIL(TUFF_E_NUMERIC, "tune: a part of it says that the whole takes far longer than the default");
+    return status == TUFF_OK ? found : verdict_of(of->of, status);
 }
 
 /* One run over poisoned results. */
@@ -150,8 +207,8 @@ static tuff_status run_clean(subject *of, const contender *who)
 static tuff_status check_ragged(subject *of, const contender *who, char *wrong, size_t size)
 {
     tuner *self = of->of;
-    const tuff_status status =
-        tuff__referee_ragged(self->device, &self->plan->fusion, self->options, of->task, &who->what, wrong, size);
+    const tuff_status status = tuff__referee_ragged(tuff__tuner_bench(self), &self->plan->fusion, self->options,
+                                                    of->task, &who->what, wrong, size);
     if (status != TUFF_E_UNSUPPORTED && status != TUFF_E_LIMIT && status != TUFF_E_OOM_DEVICE)
         return status;
     tuff__log(TUFF_LOG_DEBUG, "tune: %s is not looked at with other extents: %s", of->text, tuff_error());
@@ -163,7 +220,7 @@ static tuff_status check_kept(subject *of, const contender *who, char *wrong, si
 {
     const tuner *self = of->of;
     const tuff_status status =
-        tuff__referee_ground(self->device, of->ground, &self->plan->fusion, of->task, wrong, size);
+        tuff__referee_ground(tuff__tuner_bench(self), of->ground, &self->plan->fusion, of->task, wrong, size);
     return status == TUFF_E_UNSUPPORTED ? check_ragged(of, who, wrong, size) : status;
 }
 
@@ -192,7 +249,7 @@ static verdict verify(subject *of, const contender *who, bool is_baseline, bool 
         status = check(of, who, is_baseline, wrong, sizeof wrong, &differs);
     else if (status == TUFF_OK)
         status = check_ragged(of, who, wrong, sizeof wrong);
-    tuff__journal_leave(of->of->journal);
+    leave(of->of);
     of->of->stats.verify_nanoseconds += tuff__nanoseconds() - begin;
     if (status != TUFF_OK)
         return verdict_of(of->of, status);

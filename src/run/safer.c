@@ -45,3 +45,33 @@ void tuff__tuner_take_safer(subject *of)
               "its results, and please report it",
               of->text);
 }
+
+/* What another kernel than the default is made of, if it can be. */
+static bool is_other_kernel(const subject *of, const choice *what)
+{
+    const tuner *self = of->of;
+    const choice none = {.set = {0}};
+    choice consulted = {.set = {0}};
+    uint64_t usual, other;
+    uint32_t items;
+    return tuff__trial_foresee(self->device, &self->plan->fusion, self->options, of->task, &none, &consulted, &usual,
+                               &items) == TUFF_OK &&
+           tuff__trial_foresee(self->device, &self->plan->fusion, self->options, of->task, what, &consulted, &other,
+                               &items) == TUFF_OK &&
+           usual != other;
+}
+
+void tuff__tuner_avoid_default(subject *of)
+{
+    const hash128 environment = tuff__hash_text(of->of->environment_text);
+    const tune_record *bad = tuff__store_bad(of->of->store, environment, of->hash, "");
+    choice what;
+    if (tuff__choice_count(&of->chosen) > 0 || bad == NULL || strcmp(bad->generator, of->generator) != 0 ||
+        strcmp(bad->reason, "limits") == 0)
+        return;
+    for (int i = 0; i < PLAIN_KERNELS; ++i)
+        if (tuff__choice_parse(plain_kernels[i], &what) == TUFF_OK && is_other_kernel(of, &what)) {
+            of->chosen = what;
+            return;
+        }
+}

@@ -14,6 +14,7 @@ struct trial {
     recording *timed;
     uint64_t *stamps;
     int command_count, repeats; /* of the timed recording */
+    uint64_t expected;          /* nanoseconds of one run; 0: not known */
 };
 
 static uint64_t hash_chain(const fused_chain *chain, uint64_t seed)
@@ -176,9 +177,19 @@ tuff_status tuff__trial_create(tuff_device *device, const struct fusion *fusion,
     return TUFF_OK;
 }
 
+/* How long a run may show no sign of life. CPUs do not hang, but others may need them. */
+static void set_patience(const trial *self, int repeats)
+{
+    const uint64_t least = tuff__device_info(self->plan.device)->device_class == TUFF_DEVICE_CPU ? UINT64_C(10000000000)
+                                                                                                 : UINT64_C(2000000000);
+    const uint64_t wanted = 50 * self->expected * (uint64_t)repeats;
+    tuff__device_set_patience(self->plan.device, self->expected == 0 ? 0 : wanted > least ? wanted : least);
+}
+
 /* The time of one of the repeats. A device without a clock leaves it to the host's. */
 static tuff_status time_once(trial *self, uint64_t *nanoseconds)
 {
+    set_patience(self, self->repeats);
     const uint64_t begin = tuff__nanoseconds();
     uint64_t sum = 0;
     TRY(tuff__submit(self->plan.device, self->timed));
@@ -190,7 +201,102 @@ static tuff_status time_once(trial *self, uint64_t *nanoseconds)
     for (int i = 0; i < self->command_count && status == TUFF_OK; ++i)
         sum += self->stamps[i];
     *nanoseconds = (sum > 0 ? sum : passed) / (uint64_t)self->repeats;
+    self->expected = *nanoseconds;
     return TUFF_OK;
+}
+
+/* Scatters look for places in what earlier kernels counted: those must be whole. */
+static bool can_run_in_part(const trial *self)
+{
+    for (int i = 0; i < self->plan.lowered.launch_count; ++i) {
+        const int task = self->plan.lowered.launches[i].task;
+        if (task < 0 || self->plan.fusion.tasks[task].kind == TASK_SCATTER)
+            return false;
+    }
+    return true;
+}
+
+/* A sixteenth of a kernel's groups, but enough for every unit to have some. */
+static uint64_t part_of(const trial *self, uint64_t groups)
+{
+    enum { SHARE = 16, A_UNIT = 2 };
+    const uint64_t wave = (uint64_t)tuff__device_info(self->plan.device)->compute_units * A_UNIT;
+    const uint64_t part = (groups + SHARE - 1) / SHARE;
+    return part > wave ? part : wave < groups ? wave : groups;
+}
+
+static tuff_status time_part(trial *self, command *part, uint64_t *stamps, int count, double *predicted)
+{
+    recording *made = NULL;
+    const command *whole = self->plan.commands + self->plan.setup_count;
+    TRY(tuff__recording_create(self->plan.device, part, count, true, true, &made));
+    const uint64_t begin = tuff__nanoseconds();
+    tuff_status status = tuff__submit(self->plan.device, made);
+    if (status == TUFF_OK)
+        status = tuff__wait(self->plan.device);
+    const uint64_t passed = tuff__nanoseconds() - begin;
+    tuff_status timed = status == TUFF_OK ? tuff__timestamps(self->plan.device, made, stamps) : status;
+    for (int i = 0; i < count && status == TUFF_OK; ++i) {
+        const double share =
+            part[i].kind == COMMAND_DISPATCH ? (double)whole[i].group_count / (double)part[i].group_count : 1;
+        *predicted += share * (timed == TUFF_OK ? (double)stamps[i] : (double)passed / count);
+    }
+    tuff__recording_destroy(self->plan.device, made);
+    return timed == TUFF_E_UNSUPPORTED ? status : timed;
+}
+
+tuff_status tuff__trial_probe(trial *self, uint64_t *nanoseconds)
+{
+    const int count = self->plan.command_count - self->plan.setup_count;
+    *nanoseconds = 0;
+    if (!can_run_in_part(self) || count == 0)
+        return TUFF_OK;
+    double predicted = 0;
+    command *part = tuff__memdup(self->plan.commands + self->plan.setup_count, (size_t)count * sizeof *part);
+    uint64_t *stamps = tuff__calloc((size_t)count, sizeof *stamps);
+    tuff_status status = part == NULL || stamps == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+    for (int i = 0; i < count && status == TUFF_OK; ++i)
+        if (part[i].kind == COMMAND_DISPATCH)
+            part[i].group_count = part_of(self, part[i].group_count);
+    tuff__device_set_patience(self->plan.device, 0);
+    if (status == TUFF_OK)
+        status = time_part(self, part, stamps, count, &predicted);
+    tuff__free(part);
+    tuff__free(stamps);
+    self->expected = *nanoseconds = (uint64_t)predicted;
+    return status;
+}
+
+tuff_status tuff__trial_warm(trial *self, uint64_t most)
+{
+    enum { WINDOW = 10000000 };
+    const uint64_t begin = tuff__nanoseconds();
+    uint64_t before = 0;
+    while (tuff__nanoseconds() - begin < most) {
+        const uint64_t start = tuff__nanoseconds();
+        uint64_t sum = 0, count = 0, time;
+        while (tuff__nanoseconds() - start < WINDOW) {
+            TRY(time_once(self, &time));
+            sum += time;
+            ++count;
+        }
+        const uint64_t now = sum / (count > 0 ? count : 1), apart = now > before ? now - before : before - now;
+        if (before > 0 && apart * 50 <= now)
+            return TUFF_OK;
+        before = now;
+    }
+    return TUFF_OK;
+}
+
+bool tuff__trial_is_too_fast(const trial *self, uint64_t nanoseconds)
+{
+    const tuff_device_info *info = tuff__device_info(self->plan.device);
+    /* Operations of a unit in a nanosecond: several times what any has today. */
+    const double unit = info->device_class == TUFF_DEVICE_CPU ? 2048 : 32768;
+    double operations = 0;
+    for (int i = 0; i < self->plan.lowered.launch_count; ++i)
+        operations += self->plan.lowered.launches[i].operations;
+    return info->compute_units > 0 && operations > unit * info->compute_units * (double)nanoseconds;
 }
 
 tuff_status tuff__trial_time(trial *self, int count, uint64_t limit, uint64_t *nanoseconds)
@@ -213,6 +319,7 @@ tuff_status tuff__trial_time(trial *self, int count, uint64_t limit, uint64_t *n
 
 tuff_status tuff__trial_run(trial *self)
 {
+    set_patience(self, 1);
     TRY(tuff__submit(self->plan.device, self->plan.recording));
     return tuff__wait(self->plan.device);
 }

@@ -21,6 +21,13 @@ void tuff__trial_destroy(trial *self); /* NULL is allowed */
    repeated in one submission. Copies that are kept between runs do not count. limit, where not 0: after a run that
    takes longer the rest are given its time. */
 tuff_status tuff__trial_time(trial *self, int count, uint64_t limit, uint64_t *nanoseconds);
+/* The first run: of some of each kernel's groups alone, where the task's kernels can be run in part. Answers how long a
+   whole run should take; 0 where that is not known. */
+tuff_status tuff__trial_probe(trial *self, uint64_t *nanoseconds);
+/* Runs until two times agree within 2 %, which says that the clocks have settled, or so long at most. */
+tuff_status tuff__trial_warm(trial *self, uint64_t most);
+/* Whether no device of this one's size could be so fast. */
+bool tuff__trial_is_too_fast(const trial *self, uint64_t nanoseconds);
 /* One run, waited for. */
 tuff_status tuff__trial_run(trial *self);
 

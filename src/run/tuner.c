@@ -96,6 +96,8 @@ static tuff_status look_up(tuner *self, subject *of)
         of->chosen = (choice){.set = {0}};
     for (int i = 0; i < answer.seed_count; ++i)
         of->seed_count += tuff__choice_parse(answer.seeds[i], &of->seeds[of->seed_count]) == TUFF_OK;
+    if (answer.tier > TIER_NEAREST)
+        tuff__tuner_avoid_default(of);
     if (answer.tier == TIER_DRIVER || answer.tier == TIER_NEAREST)
         of->seeds[of->seed_count < TUNE_SEEDS ? of->seed_count++ : 0] = of->chosen;
     of->wants_measuring = is_measuring(self) && answer.tier > TIER_SAME;
@@ -224,6 +226,19 @@ static tuff_status gather(tuner *self)
     return tuff__tune_gather(self->environment_text, true, &self->stores);
 }
 
+tuff_status tuff__tuner_look_again(tuner *self)
+{
+    tuff__tune_release(&self->stores);
+    TRY(gather(self));
+    self->store = self->stores.items[0];
+    memset(self->stats.hits, 0, sizeof self->stats.hits);
+    for (int i = 0; i < self->subject_count; ++i) {
+        self->subjects[i].seed_count = 0;
+        look_up(self, &self->subjects[i]);
+    }
+    return tuff__store_describe(self->store, self->environment_text);
+}
+
 static tuff_status tune(tuner *self)
 {
     tuff__environment_of(tuff__device_info(self->device), &self->environment);
@@ -239,7 +254,7 @@ static tuff_status tune(tuner *self)
     TRY(tuff__tuner_find(self));
     TRY(look_up_all(self));
     TRY(tuff__tuner_measure(self));
-    if (self->lost)
+    if (self->lost && !self->had_bench)
         return FAIL(TUFF_E_DEVICE_LOST, "tune: a candidate took the device down; it will not be tried again");
     TRY(apply(self));
     return list_keys(self);

@@ -164,15 +164,20 @@ tuff_status tuff__tuner_open_journal(tuner *self)
     return tuff__journal_open(folder[0] == '\0' ? NULL : folder, &self->journal);
 }
 
-tuff_status tuff__tuner_measure(tuner *self)
+static int count_wanted(const tuner *self)
+{
+    int count = 0;
+    for (int i = 0; i < self->subject_count; ++i)
+        count += self->subjects[i].wants_measuring;
+    return count;
+}
+
+static tuff_status measure_alone(tuner *self)
 {
     tune_budget *budget;
-    for (int i = 0; i < self->subject_count; ++i)
-        self->stats.measured += self->subjects[i].wants_measuring;
-    if (self->stats.measured == 0)
-        return TUFF_OK;
     TRY(tuff__budget_create(self->budget, self->subject_count, &budget));
     tuff_status status = tuff__tuner_open_journal(self);
+    tuff__tuner_open_bench(self);
     tuff__tuner_log_open(self);
     if (status == TUFF_OK)
         status = measure(self, budget);
@@ -182,9 +187,23 @@ tuff_status tuff__tuner_measure(tuner *self)
         self->subjects[i].search = NULL;
         tuff__judge_clear(&self->subjects[i]);
     }
+    if (self->lost)
+        tuff__tuner_turn_off();
+    tuff__tuner_close_bench(self);
     tuff__journal_close(self->journal);
     self->journal = NULL;
     tuff__budget_destroy(budget);
+    return status;
+}
+
+tuff_status tuff__tuner_measure(tuner *self)
+{
+    file_lock lock;
+    if (count_wanted(self) == 0 || !tuff__tuner_may_measure(self) || !tuff__tuner_take_device(self, &lock))
+        return TUFF_OK;
+    self->stats.measured = count_wanted(self);
+    const tuff_status status = self->stats.measured > 0 ? measure_alone(self) : TUFF_OK;
+    tuff__file_unlock(&lock);
     if (status == TUFF_OK || status == TUFF_E_OOM_HOST)
         return status;
     tuff__log(TUFF_LOG_WARNING, "tune: measuring ended: %s", tuff_error());

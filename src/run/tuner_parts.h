@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "base/file_lock.h"
 #include "run/task_key.h"
 #include "run/trial.h"
 #include "run/tuner.h"
@@ -39,7 +40,8 @@ typedef struct subject {
     bool has_run[SEARCH_SLOTS];
     int rejected;
     char rejection[128];
-    bool is_default_bad; /* its results are wrong */
+    bool is_default_bad;          /* its results are wrong */
+    uint64_t default_nanoseconds; /* about; 0: not known yet */
 } subject;
 
 typedef struct tuner {
@@ -60,8 +62,33 @@ typedef struct tuner {
     uint64_t begin, budget, limit; /* of the clock; limit: nothing may begin after */
     uint64_t ground_size;          /* of all subjects */
     int keys_done;
-    bool stopped, lost;
+    bool stopped, lost, had_bench; /* had_bench: what was lost is not the plan's device */
+    tuff_device *bench;            /* where candidates run: a device of their own, NULL: the plan's */
+    const subject *warmed;         /* whose candidates ran last */
+    uint64_t slow_compiles[4];     /* the longest ones, in falling order */
+    int compile_count;
 } tuner;
+
+/* The device that candidates run on. */
+tuff_device *tuff__tuner_bench(const tuner *self);
+/* Opens one of its own, so that a candidate that takes it down takes nothing else with it; and closes it. */
+void tuff__tuner_open_bench(tuner *self);
+void tuff__tuner_close_bench(tuner *self);
+/* A compilation took so long: how long later ones may take follows from that. */
+void tuff__tuner_note_compile(tuner *self, uint64_t nanoseconds);
+/* At most so long; tests put a shorter time here. */
+extern uint64_t tuff__compile_patience;
+/* Whether anything may be measured: not after a candidate took the device down in this process, nor where candidates
+   did so twice within a day. Says why not, once. */
+bool tuff__tuner_may_measure(const tuner *self);
+/* Makes this the process that measures on the device's silicon: on a CPU its drivers would disturb each other. Where
+   another process is that, waits with TUFF_TUNE_WAIT=1 and then looks up again what that one found; else answers false
+   at once. True too where there are no locks to be had. The lock ends with tuff__file_unlock. */
+bool tuff__tuner_take_device(tuner *self, file_lock *out);
+/* Reads the stores once more, and what they know of the subjects. */
+tuff_status tuff__tuner_look_again(tuner *self);
+/* Nothing is measured any more in this process. */
+void tuff__tuner_turn_off(void);
 
 /* The keys of the plan's tasks: subjects with their defaults, nothing looked up. */
 tuff_status tuff__tuner_find(tuner *self);
@@ -80,6 +107,8 @@ judge tuff__judge_of(subject *of);
 verdict tuff__judge_alone(subject *of, const contender *who);
 /* Where the default's results are wrong: takes what is right instead, if anything is, and remembers it. */
 void tuff__tuner_take_safer(subject *of);
+/* Where nothing is known but that the default is not to be run: chooses what is next. */
+void tuff__tuner_avoid_default(subject *of);
 /* What is written down (tuner_records.c). reject: as search_settings.rejected. */
 void tuff__tuner_reject(void *user, const choice *what, verdict why);
 void tuff__tuner_remember(subject *of, const search_result *found);

@@ -56,7 +56,9 @@ void tuff__tuner_reject(void *user, const choice *what, verdict why)
     tuff__choice_format(what, &name);
     record.candidate = tuff__text_get(&name);
     record.reason = tuff__verdict_text(why);
-    record.phase = why == VERDICT_COMPILE || why == VERDICT_LIMITS ? "compile" : "verify";
+    const bool at_compile =
+        why == VERDICT_COMPILE || why == VERDICT_LIMITS || tuff__device_is_stuck(tuff__tuner_bench(of->of));
+    record.phase = at_compile ? "compile" : "verify";
     if (tuff__text_status(&name) == TUFF_OK && tuff__store_add(of->of->store, &record) != TUFF_OK)
         tuff__log(TUFF_LOG_WARNING, "tune: a rejected candidate is not remembered: %s", tuff_error());
     tuff__text_free(&name);
@@ -87,13 +89,14 @@ void tuff__tuner_remember(subject *of, const search_result *found)
         tuff__text_free(&names[i]);
 }
 
-/* A candidate that a process died of is not tried again; the default is, since there is nothing else. */
+/* A candidate that a process died of is not tried again. The default is, since whoever ends a process at a bad moment
+   should not pay for it for good; unless the whole machine went down. */
 tuff_status tuff__tuner_strike(const journal_strike *what, void *state)
 {
     tuner *self = state;
     tune_key key;
     char generator[GENERATOR_SIZE];
-    if (tuff__key_parse(what->op, &key) != TUFF_OK)
+    if ((what->candidate[0] == '\0' && !what->rebooted) || tuff__key_parse(what->op, &key) != TUFF_OK)
         return TUFF_OK;
     tune_record record = record_of(RECORD_BAD, what->environment, what->op, tuff__generator_of(key.family, generator));
     record.candidate = what->candidate;

@@ -120,6 +120,11 @@ tuff_status tuff__cl_fail(cl_int error, const char *call)
     return FAIL(row ? row->status : TUFF_E_UNSUPPORTED, "%s: %s (%d)", call, tuff__cl_error_name(error), (int)error);
 }
 
+static void set_patience(driver_device *device, uint64_t nanoseconds)
+{
+    device->patience = nanoseconds;
+}
+
 const driver tuff__driver_opencl = {
     .name = "opencl",
     .language = "OpenCL C",
@@ -139,6 +144,7 @@ const driver tuff__driver_opencl = {
     .recording_destroy = tuff__cl_recording_destroy,
     .submit = tuff__cl_submit,
     .wait = tuff__cl_wait,
+    .set_patience = set_patience,
     .timestamps = tuff__cl_timestamps,
     .wrap = tuff__cl_wrap,
     .buffer_import = tuff__cl_buffer_import,

@@ -126,6 +126,7 @@ struct driver_device {
     pending pending[PENDING_COUNT];        /* a ring, in order of the queue */
     int pending_first, pending_count;
     size_t staged_size; /* bytes of the blocks in it */
+    uint64_t patience;  /* of waits, as tuff__cl_patience; 0: that */
 };
 
 struct driver_buffer {
@@ -195,7 +196,7 @@ tuff_status tuff__cl_make_room(driver_device *device, size_t staged_limit);
 /* After tuff__cl_make_room: takes over event, and block (may be NULL), which is freed when the event is complete. */
 void tuff__cl_track(driver_device *device, cl_event event, void *block, size_t size);
 /* Waits, within bounds, for one event that need not be in the ring. */
-tuff_status tuff__cl_wait_event(cl_event event);
+tuff_status tuff__cl_wait_event(const driver_device *device, cl_event event);
 /* Gives up all tracking. */
 void tuff__cl_forget(driver_device *device);
 

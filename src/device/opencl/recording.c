@@ -231,7 +231,7 @@ static tuff_status submit_timed(driver_device *device, driver_recording *record)
     if (status == TUFF_OK)
         status = flush(device->timed_queue);
     for (int i = 0; i < record->count && record->steps[i].event; i++) {
-        tuff_status one = tuff__cl_wait_event(record->steps[i].event);
+        tuff_status one = tuff__cl_wait_event(device, record->steps[i].event);
         if (status == TUFF_OK)
             status = one;
         if (one == TUFF_E_TIMEOUT)

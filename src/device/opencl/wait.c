@@ -39,8 +39,9 @@ static void pause_for(cl_event event, uint64_t waited, uint64_t seen, bool *told
         tuff__sleep(waited < 5 * MILLISECOND ? 50 * MICROSECOND : 500 * MICROSECOND);
 }
 
-tuff_status tuff__cl_wait_event(cl_event event)
+tuff_status tuff__cl_wait_event(const driver_device *device, cl_event event)
 {
+    const uint64_t limit = device->patience > 0 ? device->patience : tuff__cl_patience;
     const uint64_t begin = tuff__nanoseconds();
     uint64_t progress = begin;
     cl_int state = CL_QUEUED, last = CL_QUEUED;
@@ -56,7 +57,7 @@ tuff_status tuff__cl_wait_event(cl_event event)
             last = state;
             progress = now;
         }
-        const uint64_t patience = state == CL_RUNNING ? tuff__cl_patience : UNSTARTED * tuff__cl_patience;
+        const uint64_t patience = state == CL_RUNNING ? limit : UNSTARTED * limit;
         if (now - progress > patience)
             return FAIL(TUFF_E_TIMEOUT, "the device shows no progress for %.1f s: a kernel may hang",
                         (double)patience / SECOND);
@@ -81,7 +82,7 @@ static tuff_status wait_first(driver_device *device)
     cl_int state = CL_QUEUED;
     bool done = false;
     cl_event event = device->pending[device->pending_first].event;
-    tuff_status status = tuff__cl_wait_event(event);
+    tuff_status status = tuff__cl_wait_event(device, event);
     if (status == TUFF_OK || (poll_event(event, &done, &state) != TUFF_OK && done))
         drop_first(device);
     return status;

@@ -203,6 +203,11 @@ static tuff_status wait_for_all(driver_device *device)
     return tuff__vulkan_wait_until(device, device->submitted);
 }
 
+static void set_patience(driver_device *device, uint64_t nanoseconds)
+{
+    device->wait_limit = nanoseconds > 0 ? nanoseconds : WAIT_LIMIT;
+}
+
 const driver tuff__driver_vulkan = {
     .name = "vulkan",
     .language = "GLSL",
@@ -221,5 +226,6 @@ const driver tuff__driver_vulkan = {
     .recording_destroy = tuff__vulkan_drop_recording,
     .submit = tuff__vulkan_replay,
     .wait = wait_for_all,
+    .set_patience = set_patience,
     .timestamps = tuff__vulkan_timestamps,
 };

@@ -1,0 +1,144 @@
+/* Where candidates run, and when none may. */
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "run/tuner_parts.h"
+#include "tune/guard.h"
+
+#define SECOND UINT64_C(1000000000)
+enum { SLOWEST = sizeof((tuner *)NULL)->slow_compiles / sizeof(uint64_t) };
+
+static atomic_bool is_off, was_told;
+
+uint64_t tuff__compile_patience = 30 * SECOND;
+
+tuff_device *tuff__tuner_bench(const tuner *self)
+{
+    return self->bench != NULL ? self->bench : self->device;
+}
+
+/* Devices that the application made cannot be opened again, and one that poses as another is no device. */
+void tuff__tuner_open_bench(tuner *self)
+{
+    const tuff_device_info *info = tuff__device_info(self->device);
+    tuff_device *made = strstr(info->selector, ":wrapped") == NULL ? tuff_device_open(info->selector) : NULL;
+    if (made == NULL)
+        return;
+    if (strcmp(tuff__device_info(made)->name, info->name) != 0 ||
+        strcmp(tuff__device_info(made)->driver, info->driver) != 0) {
+        tuff_device_close(made);
+        return;
+    }
+    self->bench = made;
+    self->had_bench = true;
+    tuff__device_limit_compiles(made, tuff__compile_patience);
+}
+
+void tuff__tuner_close_bench(tuner *self)
+{
+    tuff_device_close(self->bench);
+    self->bench = NULL;
+}
+
+/* Four times what nine in ten take, by the slowest of the first few dozen, from 5 to 30 seconds. */
+void tuff__tuner_note_compile(tuner *self, uint64_t nanoseconds)
+{
+    enum { ENOUGH = 10, RECENT = 10 * SLOWEST };
+    if (self->compile_count++ >= RECENT || self->bench == NULL || self->lost)
+        return;
+    for (int i = 0; i < SLOWEST; ++i)
+        if (nanoseconds > self->slow_compiles[i]) {
+            const uint64_t passed = self->slow_compiles[i];
+            self->slow_compiles[i] = nanoseconds;
+            nanoseconds = passed;
+        }
+    if (self->compile_count < ENOUGH)
+        return;
+    const uint64_t limit = 4 * self->slow_compiles[self->compile_count / 10 - 1];
+    const uint64_t least = limit < 5 * SECOND ? 5 * SECOND : limit;
+    tuff__device_limit_compiles(self->bench, least < tuff__compile_patience ? least : tuff__compile_patience);
+}
+
+static bool is_strike(const tune_record *record, hash128 environment, uint64_t since)
+{
+    return record->kind == RECORD_BAD && tuff__is_same_hash(record->environment, environment) &&
+           record->time >= since &&
+           (strcmp(record->reason, "crash") == 0 || strcmp(record->reason, "hang") == 0 ||
+            strcmp(record->reason, "reboot") == 0 || strcmp(record->reason, "lost") == 0);
+}
+
+bool tuff__tuner_may_measure(const tuner *self)
+{
+    enum { DAY = 24 * 60 * 60, MOST = 2 };
+    const hash128 environment = tuff__hash_text(self->environment_text);
+    const uint64_t now = (uint64_t)time(NULL);
+    int strikes = 0, at = 0;
+    if (atomic_load(&is_off))
+        return false;
+    if (tuff__tune_is_supervised)
+        return true;
+    for (const tune_record *one; (one = tuff__store_next(self->store, &at)) != NULL;)
+        strikes += is_strike(one, environment, now > DAY ? now - DAY : 0);
+    if (strikes >= MOST && !atomic_exchange(&was_told, true))
+        tuff__log(
+            TUFF_LOG_WARNING,
+            "tune: %d candidates ended a process, hung or took the device down within a day: nothing is measured "
+            "on %s when graphs are compiled. tuff cache verify --retry allows it again; tuff tune warm tunes in a "
+            "process of its own",
+            strikes, tuff__device_info(self->device)->name);
+    return strikes < MOST;
+}
+
+/* "cpu.tune.lock", "gpu-1002-744c.tune.lock": one GPU has one name in all APIs, if its drivers say its number. */
+static bool lock_path(const tuner *self, char *out, size_t size)
+{
+    const tune_environment *of = &self->environment;
+    char folder[FOLDER_SIZE];
+    if (tuff__tune_folder(folder, sizeof folder) != TUFF_OK)
+        return false;
+    const hash128 name = tuff__hash_text(of->device);
+    const int length =
+        strcmp(of->kind, "cpu") == 0 ? snprintf(out, size, "%s/cpu.tune.lock", folder)
+        : of->device_id != 0
+            ? snprintf(out, size, "%s/gpu-%04" PRIx32 "-%04" PRIx32 ".tune.lock", folder, of->vendor, of->device_id)
+            : snprintf(out, size, "%s/gpu-%08" PRIx32 ".tune.lock", folder, (uint32_t)name.low);
+    return length > 0 && (size_t)length < size;
+}
+
+static bool waits_for_others(void)
+{
+    const char *asked = getenv("TUFF_TUNE_WAIT");
+    return asked != NULL && strcmp(asked, "1") == 0;
+}
+
+bool tuff__tuner_take_device(tuner *self, file_lock *out)
+{
+    const uint64_t most = 700 * SECOND;
+    char place[FOLDER_SIZE];
+    out->fd = -1;
+    if (!lock_path(self, place, sizeof place) || tuff__file_lock(place, 0, out) != TUFF_E_TIMEOUT)
+        return true;
+    self->stats.lock_waits++;
+    if (!waits_for_others()) {
+        tuff__log(TUFF_LOG_INFO, "tune: another process measures on this device: what is known is used. "
+                                 "TUFF_TUNE_WAIT=1 waits for it");
+        return false;
+    }
+    tuff__log(TUFF_LOG_INFO, "tune: waiting for another process that measures on this device");
+    if (tuff__file_lock(place, most, out) == TUFF_E_TIMEOUT || tuff__tuner_look_again(self) != TUFF_OK) {
+        tuff__file_unlock(out);
+        return false;
+    }
+    self->begin = tuff__nanoseconds(); /* the budget is for measuring */
+    return true;
+}
+
+void tuff__tuner_turn_off(void)
+{
+    if (!atomic_exchange(&is_off, true))
+        tuff__log(TUFF_LOG_WARNING, "tune: nothing more is measured in this process: %s", tuff_error());
+}

@@ -1,0 +1,15 @@
+/* Who watches over a process that tunes. */
+#ifndef TUFF_TUNE_GUARD_H
+#define TUFF_TUNE_GUARD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Another process does, and starts this one again after a crash: candidates that ended processes are no reason to
+   measure nothing. Set before anything is compiled. */
+extern bool tuff__tune_is_supervised;
+/* When the step at hand began, which a driver may not come back from; 0: none is. Of tuff__nanoseconds. */
+extern _Atomic uint64_t tuff__tune_step_begin;
+
+#endif

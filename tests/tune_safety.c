@@ -1,0 +1,269 @@
+/* What happens to tuning where a driver is not to be trusted: a default whose results are wrong makes way for kernels
+   that are right, two candidates that ended processes end tuning for a day, and a compiler that does not come back
+   costs the tuner its device, not the program. OpenCL's calls are replaced for that. */
+#define _POSIX_C_SOURCE 200809L
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/thread.h"
+#include "each_device.h"
+#include "run/tuner_parts.h"
+#include "small_plans.h"
+
+#if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
+#include "device/opencl/api.h"
+
+enum { ROWS = 48, INNER = 40, COLUMNS = 64 };
+
+static const tuff_compile_options off = {.tune = TUFF_TUNE_OFF},
+                                  quick = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 4000};
+
+typedef struct answer {
+    float y[ROWS * COLUMNS];
+} answer;
+
+static tuff_tune_stats compile_and_run(tuff_device *device, const tuff_compile_options *options, answer *out)
+{
+    float x[ROWS * INNER], w[INNER * COLUMNS];
+    tuff_tune_stats stats;
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *a = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, INNER)),
+                *b = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(INNER, COLUMNS));
+    tuff_output(graph, "y", tuff_matmul(a, b));
+    tuff_plan *plan = tuff_compile(graph, options);
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    assert_int_equal(tuff_plan_tuning(plan, &stats), TUFF_OK);
+    for (int i = 0; i < ROWS * INNER; i++)
+        x[i] = (float)(i % 13 - 6) / 8;
+    for (int i = 0; i < INNER * COLUMNS; i++)
+        w[i] = (float)(i % 11 - 5) / 16;
+    assert_int_equal(tuff_plan_write(plan, "x", x, sizeof x), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "w", w, sizeof w), TUFF_OK);
+    run_plan(plan);
+    assert_int_equal(tuff_plan_read(plan, "y", out->y, sizeof out->y), TUFF_OK);
+    destroy_plan(plan, graph);
+    return stats;
+}
+
+static bool are_close(const answer *a, const answer *b)
+{
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        if (!(fabsf(a->y[i] - b->y[i]) <= 1e-5f))
+            return false;
+    return true;
+}
+
+/* NULL where there is no device that kernels of OpenCL can be replaced on. */
+static tuff_device *open_device(void)
+{
+    tuff_device *device = tuff_device_open("opencl");
+    if (device && tuff__device_info(device)->device_class == TUFF_DEVICE_CPU)
+        return device;
+    tuff_device_close(device);
+    return NULL;
+}
+
+#define NEED_DEVICE(device)                    \
+    tuff_device *const device = open_device(); \
+    if (!device)                               \
+    skip()
+
+static void use_folder(const char *name)
+{
+    static char folder[600];
+    (void)snprintf(folder, sizeof folder, "%s/%s", cache_folder(), name);
+    assert_int_equal(setenv("TUFF_CACHE_DIR", folder, 1), 0);
+}
+
+static tune_store *open_store(tuff_device *device, char *environment)
+{
+    tune_environment of;
+    tune_store *store;
+    tuff__environment_of(tuff__device_info(device), &of);
+    tuff__environment_text(&of, environment);
+    assert_int_equal(tuff__tune_open(environment, &store), TUFF_OK);
+    return store;
+}
+
+/* The first record of a kind whose reason is that one, or any. */
+static const tune_record *find_record(const tune_store *store, record_kind kind, const char *reason)
+{
+    int at = 0;
+    for (const tune_record *one; (one = tuff__store_next(store, &at)) != NULL;)
+        if (one->kind == kind && (reason == NULL || strcmp(one->reason, reason) == 0))
+            return one;
+    return NULL;
+}
+
+typedef cl_program(CL_API_CALL create_call)(cl_context, cl_uint, const char **, const size_t *, cl_int *);
+static create_call *real_create;
+
+/* Products that are computed in registers are a little wrong. */
+static cl_program CL_API_CALL create_wrong(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
+                                           cl_int *error)
+{
+    static const char usual[] = "#define ACCUMULATE(x, y, sum) fma(x, y, sum)";
+    static const char wrong[] = "#define ACCUMULATE(x, y, sum) fma((x) * 1.01f, y, sum)";
+    const char *at = count == 1 ? strstr(texts[0], usual) : NULL;
+    if (!at || !strstr(texts[0], "tuff_matmul_register"))
+        return real_create(context, count, texts, sizes, error);
+    const char *parts[] = {texts[0], wrong, at + sizeof usual - 1};
+    const size_t lengths[] = {(size_t)(at - texts[0]), sizeof wrong - 1, strlen(at + sizeof usual - 1)};
+    return real_create(context, 3, parts, lengths, error);
+}
+
+static void a_wrong_default_makes_way(void **state)
+{
+    (void)state;
+    NEED_DEVICE(device);
+    static answer right, wrong, tuned, again;
+    char environment[ENVIRONMENT_SIZE];
+    use_folder("right");
+    compile_and_run(device, &off, &right);
+    use_folder("wrong");
+    real_create = tuff__cl.CreateProgramWithSource;
+    tuff__cl.CreateProgramWithSource = create_wrong;
+    compile_and_run(device, &off, &wrong);
+    assert_false(are_close(&right, &wrong));
+    const tuff_tune_stats stats = compile_and_run(device, &quick, &tuned);
+    compile_and_run(device, NULL, &again);
+    tuff__cl.CreateProgramWithSource = real_create;
+    assert_true(stats.wrong >= 1);
+    assert_true(are_close(&right, &tuned));
+    assert_true(are_close(&right, &again));
+    tune_store *store = open_store(device, environment);
+    const tune_record *bad = find_record(store, RECORD_BAD, "wrong"), *win = find_record(store, RECORD_WIN, NULL);
+    assert_non_null(bad);
+    assert_string_equal(bad->candidate, "");
+    assert_non_null(win);
+    assert_non_null(strstr(win->candidate, "task.family"));
+    tuff__store_close(store);
+    tuff_device_close(device);
+}
+
+static void add_strike(tune_store *store, const char *environment, const char *candidate, uint64_t time)
+{
+    tune_record bad = tuff__empty_record;
+    bad.kind = RECORD_BAD;
+    bad.environment = tuff__hash_text(environment);
+    bad.op = "matmul 00c1f2e3a4b59687 | f32 | NN | 8x8x8 | a16 | strict";
+    bad.key = tuff__hash_text(bad.op);
+    bad.generator = "00000000";
+    bad.candidate = candidate;
+    bad.reason = "crash";
+    bad.phase = "compile";
+    bad.source = "live";
+    bad.time = time;
+    assert_int_equal(tuff__store_add(store, &bad), TUFF_OK);
+}
+
+static void two_strikes_end_tuning(void **state)
+{
+    (void)state;
+    NEED_DEVICE(device);
+    static answer out;
+    char environment[ENVIRONMENT_SIZE];
+    const uint64_t now = (uint64_t)time(NULL);
+    use_folder("strikes");
+    tune_store *store = open_store(device, environment);
+    add_strike(store, environment, "matmul_register.rows=5", now - 100);
+    add_strike(store, environment, "matmul_register.rows=6", now - 2 * 24 * 60 * 60);
+    tuff__store_close(store);
+    const tuff_compile_options shortly = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 300};
+    assert_true(compile_and_run(device, &shortly, &out).measured > 0);
+    use_folder("more strikes");
+    store = open_store(device, environment);
+    add_strike(store, environment, "matmul_register.rows=5", now - 100);
+    add_strike(store, environment, "matmul_register.rows=6", now - 200);
+    tuff__store_close(store);
+    assert_int_equal(compile_and_run(device, &shortly, &out).measured, 0);
+    tuff_device_close(device);
+}
+
+static atomic_int creations_left;
+static atomic_bool is_let_go;
+
+/* The third program of a product's compilation ends when it is let go. */
+static cl_program CL_API_CALL create_hanging(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
+                                             cl_int *error)
+{
+    if (strstr(texts[0], "tuff_matmul") && atomic_fetch_sub(&creations_left, 1) == 1)
+        while (!atomic_load(&is_let_go))
+            tuff__sleep(5000000);
+    return real_create(context, count, texts, sizes, error);
+}
+
+/* The last test: this process tunes no more. */
+static void a_compiler_that_hangs_is_left(void **state)
+{
+    (void)state;
+    NEED_DEVICE(device);
+    static answer right, tuned, again;
+    char environment[ENVIRONMENT_SIZE];
+    use_folder("hang");
+    compile_and_run(device, &off, &right);
+    real_create = tuff__cl.CreateProgramWithSource;
+    atomic_store(&creations_left, 3);
+    tuff__cl.CreateProgramWithSource = create_hanging;
+    tuff__compile_patience = 1500000000;
+    const uint64_t begin = tuff__nanoseconds();
+    tuff_tune_stats stats = compile_and_run(device, &quick, &tuned);
+    const double seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
+    print_message("back after %.1f s\n", seconds);
+    assert_int_equal(stats.hangs, 1);
+    assert_true(seconds < 60);
+    assert_true(are_close(&right, &tuned));
+    tune_store *store = open_store(device, environment);
+    const tune_record *bad = find_record(store, RECORD_BAD, "hang");
+    assert_non_null(bad);
+    assert_string_equal(bad->phase, "compile");
+    tuff__store_close(store);
+    use_folder("after");
+    stats = compile_and_run(device, &quick, &again);
+    assert_int_equal(stats.measured, 0);
+    assert_true(are_close(&right, &again));
+    atomic_store(&is_let_go, true);
+    tuff__sleep(500000000);
+    tuff__cl.CreateProgramWithSource = real_create;
+    tuff_device_close(device);
+}
+
+/* What the library warns of is part of what a failure here is about. */
+static void print_log(void *user, tuff_log_level level, const char *said)
+{
+    (void)user;
+    if (level <= TUFF_LOG_WARNING)
+        print_message("%s\n", said);
+}
+
+int main(void)
+{
+    tuff_set_log(print_log, NULL);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_wrong_default_makes_way),
+        cmocka_unit_test(two_strikes_end_tuning),
+        cmocka_unit_test(a_compiler_that_hangs_is_left),
+    };
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}
+
+#else
+
+int main(void)
+{
+    puts("built without OpenCL");
+    return 77;
+}
+
+#endif
