@@ -1,9 +1,12 @@
 /* tuff tune: measures the kernels of a model before anybody waits for them. */
+#define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/known_plans.h"
 #include "tools/model_options.h"
+#include "tools/supervise.h"
 #include "tools/tuning.h"
 #include "tools/verbs.h"
 
@@ -11,6 +14,7 @@ typedef struct warm_options {
     model_options of;
     const char *device;
     tuning tune;
+    int isolate; /* as isolation */
     bool json;
 } warm_options;
 
@@ -61,6 +65,7 @@ static int warm(int count, char **arguments)
         {"--device", CLI_TEXT, &self.device, "D", CLI_DEVICE_HELP, 0, 0, NULL},
         MODEL_OPTIONS(&self.of),
         TUNING_OPTIONS(&self.tune),
+        ISOLATE_OPTION(&self.isolate),
         {"--json", CLI_SWITCH, &self.json, NULL, "for programs: one object with the counts of both plans", 0, 0, NULL},
     };
     const cli_end end = cli_parse(&verb_tune, options, sizeof options / sizeof *options, count, arguments, NULL);
@@ -69,6 +74,10 @@ static int warm(int count, char **arguments)
     if (model_options_complete(&self.of) != TUFF_OK)
         return cli_fail(&verb_tune, EXIT_WRONG_USE, "%s", tuff_error());
     int code = EXIT_FAILED;
+    if (!supervise(&verb_tune, (isolation)self.isolate, (const char *const[]){"tune", "warm", NULL}, count, arguments,
+                   &code))
+        return code;
+    (void)setenv("TUFF_TUNE_WAIT", "1", 0); /* who asks for tuning can wait for another who tunes */
     tuff_device *device = cli_open_device(&verb_tune, self.device, &code);
     if (!device)
         return code;
