@@ -184,8 +184,8 @@ static void twenty_runs_give_the_same_bits(void **state)
     }
 }
 
-/* What a compilation would dispatch, found without compiling a single program. */
-static int dispatches_of(tuff_graph *graph, tuff_device *device, tuff_fuse_mode mode)
+/* What a compilation would dispatch, found without compiling a single program; *values: of the largest kernel. */
+static int dispatches_of(tuff_graph *graph, tuff_device *device, tuff_fuse_mode mode, int *values)
 {
     struct fusion fusion;
     lowered launches;
@@ -195,6 +195,10 @@ static int dispatches_of(tuff_graph *graph, tuff_device *device, tuff_fuse_mode 
     assert_int_equal(tuff__fuse(simple, &options, MAX_BINDINGS, &fusion), TUFF_OK);
     assert_int_equal(tuff__lower(device, &fusion, &options, NULL, &launches), TUFF_OK);
     const int count = launches.launch_count;
+    *values = 0;
+    for (int i = 0; i < count; i++)
+        if (launches.launches[i].chain.value_count > *values)
+            *values = launches.launches[i].chain.value_count;
     tuff__lowered_free(&launches);
     tuff__fusion_free(&fusion);
     tuff_graph_destroy(simple);
@@ -215,14 +219,33 @@ static void fusion_leaves_a_third_of_the_dispatches(void **state)
         tuff_optimizer *optimizer = tuff_optimizer_create(model.parameters, &rule);
         assert_non_null(optimizer);
         tuff_graph *graph = train_graph(devices[i], &model, optimizer, 2);
-        const int fused = dispatches_of(graph, devices[i], TUFF_FUSE_ALL);
-        const int unfused = dispatches_of(graph, devices[i], TUFF_FUSE_NONE);
+        int values;
+        const int fused = dispatches_of(graph, devices[i], TUFF_FUSE_ALL, &values);
+        const int unfused = dispatches_of(graph, devices[i], TUFF_FUSE_NONE, &values);
         print_message("a training step of GPT: %d dispatches fused, %d unfused\n", fused, unfused);
         assert_true(fused > 0 && fused * 3 <= unfused);
         tuff_graph_destroy(graph);
         tuff_optimizer_destroy(optimizer);
         model_destroy(&model);
     }
+}
+
+/* Views of views of sums are seen in more ways than there are nodes: compilers need minutes for thousands of values. */
+static void kernels_stay_small(void **state)
+{
+    (void)state;
+    enum { LEAST = 50, MOST = 800 };
+    static const uint64_t seed = 20780;
+    if (device_count == 0)
+        skip();
+    tuff_graph *graph = tuff_graph_create(devices[0]);
+    assert_non_null(graph);
+    int values;
+    random_graph(graph, &seed);
+    assert_true(dispatches_of(graph, devices[0], TUFF_FUSE_ALL, &values) > 0);
+    print_message("the largest kernel computes %d values\n", values);
+    assert_in_range(values, LEAST, MOST);
+    tuff_graph_destroy(graph);
 }
 
 int main(void)
@@ -235,6 +258,7 @@ int main(void)
         cmocka_unit_test(barriers_everywhere_change_no_bits),
         cmocka_unit_test(twenty_runs_give_the_same_bits),
         cmocka_unit_test(fusion_leaves_a_third_of_the_dispatches),
+        cmocka_unit_test(kernels_stay_small),
     };
     return cmocka_run_group_tests(tests, open_devices, close_devices);
 }

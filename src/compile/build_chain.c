@@ -11,7 +11,7 @@ typedef struct seen_value {
     int guard, value;
 } seen_value;
 
-#define MOST_SEEN 2048 /* ways to see nodes: from then on one that branches again is materialised */
+#define MOST_SEEN 384 /* ways to see nodes: from then on one that branches again is materialised */
 
 typedef struct builder {
     struct fusion *fusion;
