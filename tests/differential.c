@@ -184,6 +184,8 @@ static int64_t tell(const differential *self, tuff_device *device, const tuff_co
 {
     tuff_device_info info;
     static const char *const families[] = {"", ", register", ", local"};
+    const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
+    options = options ? options : &usual;
     assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
     print_message("%s on %s%s%s: %s\n", self->name, info.selector,
                   options->fuse == TUFF_FUSE_NONE ? ", unfused" : ", fused", families[options->family], what);
