@@ -68,24 +68,26 @@ int main(int count, char **arguments)
     const record_kind kind = kind_of(arguments[1]);
     const uint64_t time_taken = 1000 * number(argument(count, arguments, 6, "100"));
     const char *generator = argument(count, arguments, 9, "today");
-    const tune_record record = {.kind = kind,
-                                .environment = tuff__hash_text(tuff__environment_text(&where, environment)),
-                                .key = tuff__key_hash(&key),
-                                .op = tuff__key_text(&key, op),
-                                .generator =
-                                    strcmp(generator, "today") == 0 ? tuff__generator_of("matmul", today) : generator,
-                                .candidate = arguments[5],
-                                .nanoseconds = {time_taken * 9 / 10, time_taken, time_taken * 11 / 10},
-                                .samples = number(argument(count, arguments, 7, "20")),
-                                .default_nanoseconds = 400000,
-                                .runners_up = {"matmul_register.tile_rows=3", "", ""},
-                                .cold = "w",
-                                .source = strcmp(arguments[1], "seed") == 0 ? "seed" : "live",
-                                .library = "0.1.0",
-                                .reason = kind == RECORD_BAD   ? "crash"
-                                          : kind == RECORD_PIN ? "user"
-                                                               : "",
-                                .phase = kind == RECORD_BAD ? "first-run" : "",
-                                .time = (uint64_t)time(NULL) - 86400 * number(argument(count, arguments, 8, "0"))};
+    const tune_record record = {
+        .kind = kind,
+        .environment = tuff__hash_text(tuff__environment_text(&where, environment)),
+        .key = tuff__key_hash(&key),
+        .op = tuff__key_text(&key, op),
+        .generator = strcmp(generator, "today") == 0 ? tuff__generator_of("matmul", today) : generator,
+        .candidate = arguments[5],
+        .nanoseconds = {time_taken * 9 / 10, time_taken, time_taken * 11 / 10},
+        .samples = number(argument(count, arguments, 7, "20")),
+        .default_nanoseconds = 400000,
+        .runners_up = {"matmul_register.tile_rows=3", "", ""},
+        .cold = "w",
+        .source = strcmp(arguments[1], "seed") == 0 ? "seed" : "live",
+        .library = "0.1.0",
+        .timed = 12,
+        .spread = {time_taken * 9 / 10, 2 * time_taken, 3 * time_taken, 5 * time_taken, 20 * time_taken},
+        .reason = kind == RECORD_BAD   ? "crash"
+                  : kind == RECORD_PIN ? "user"
+                                       : "",
+        .phase = kind == RECORD_BAD ? "first-run" : "",
+        .time = (uint64_t)time(NULL) - 86400 * number(argument(count, arguments, 8, "0"))};
     return add(environment, &record);
 }
