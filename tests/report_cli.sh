@@ -38,7 +38,7 @@ expect 2 "no multiple of 3 heads" "$tuff" tune report --width 32 --heads 3
 "$make" bad 'Radeon <b>RX</b> "7" & co' 24.3 1024 "<script>alert('x')</script>" >/dev/null
 "$make" pin 'Radeon <b>RX</b> "7" & co' 24.3 1024 "$rows=2" >/dev/null
 "$make" win 'Arc' 1 1024 "$rows=3" 100 >/dev/null
-expect 0 "" "$tuff" tune report --out page.html
+"$tuff" tune report --out page.html || fail "no page"
 holds page.html '<!DOCTYPE html>' 'prefers-color-scheme:dark' 'width=device-width' '<svg' '4.00×' 'crash in first-run' \
     'Radeon &lt;b&gt;RX&lt;/b&gt; &quot;7&quot; &amp; co' '&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;' 'pinned to' \
     'with other kernel texts' '12 candidates, median 300'

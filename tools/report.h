@@ -8,16 +8,16 @@
 #include "tools/cache.h"
 #include "tools/known_plans.h"
 
-/* The data of the stores; NULL where memory is lacking. plans, where not NULL: only the environment of their device, and
-   their keys alone, with how often each plan calls them and the share of its kernels' time that tuning saves.
+/* The data of the stores; NULL where memory is lacking. plans, where not NULL: only the environment of their device,
+   and their keys alone, with how often each plan calls them and the share of its kernels' time that tuning saves.
 
      {"version": TEXT, "time": SECONDS, "model": whether plans were given, "environments": [
        {"environment": TEXT, "device": TEXT, "driver": TEXT, "backend": TEXT,
         "steps": [{"name": "train", "keys": N, "known": N, "default_nanoseconds": N, "nanoseconds": N}...],
         "keys": [{"key": DIGITS, "op": TEXT, "family": TEXT, "dims": TEXT, "known": whether there is a winner,
-                  "candidate": TEXT, "nanoseconds": [q25, median, q75], "samples": N, "default_nanoseconds": N, "gain": X,
-                  "timed": N, "spread": [least, q25, median, q75, most], "runners_up": [TEXT...], "source": TEXT,
-                  "time": SECONDS, "current": whether of today's kernel texts, "pin": TEXT or null,
+                  "candidate": TEXT, "nanoseconds": [q25, median, q75], "samples": N, "default_nanoseconds": N,
+                  "gain": X, "timed": N, "spread": [least, q25, median, q75, most], "runners_up": [TEXT...],
+                  "source": TEXT, "time": SECONDS, "current": whether of today's kernel texts, "pin": TEXT or null,
                   "rejected": [{"candidate": TEXT, "why": TEXT, "phase": TEXT}...],
                   "calls": [N...], "saved": [X...]}...]}...]}
 
