@@ -1,0 +1,234 @@
+/* Excerpts of tasks: what is sampled of a task has the values that the whole has there, shapes shrink together, and
+   memory that runs out leaves nothing behind. On the host alone. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compile/simplify.h"
+#include "failing_memory.h"
+#include "run/excerpt.h"
+#include "run/reference.h"
+#include "tuff.h"
+
+static const tuff_compile_options usual_options = {.fuse = TUFF_FUSE_ALL};
+
+/* A matmul behind a reshape, with an epilogue; rows; columns; attention; parts of values. */
+static tuff_graph *make_graph(tuff_device *device)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(5, 24, 36)),
+                *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(36, 48)),
+                *b = tuff_input(graph, "b", TUFF_F32, TUFF_SHAPE(48));
+    tuff_tensor *product = tuff_add(tuff_matmul(tuff_reshape(x, TUFF_SHAPE(120, 36)), w), b);
+    tuff_tensor *y = tuff_reshape(tuff_gelu(product), TUFF_SHAPE(5, 24, 48));
+    tuff_output(graph, "y", y);
+    tuff_output(graph, "p", tuff_softmax(y, 2));
+    tuff_output(graph, "c", tuff_sum(tuff_mul(y, y), (int[]){0, 1}, 2, false));
+    tuff_tensor *heads = tuff_reshape(y, TUFF_SHAPE(5, 24, 6, 8));
+    tuff_output(graph, "a", tuff_attention(heads, heads, heads, NULL));
+    tuff_tensor *part = tuff_slice(y, (int64_t[]){0, 3, 0}, (int64_t[]){5, 20, 48}, (int64_t[]){1, 1, 1});
+    tuff_output(graph, "s", tuff_exp(part));
+    return graph;
+}
+
+typedef struct compiled {
+    tuff_device *device;
+    tuff_graph *source, *simple;
+    struct fusion fusion;
+} compiled;
+
+static void compile(compiled *out)
+{
+    out->device = tuff_device_open("reference");
+    assert_non_null(out->device);
+    out->source = make_graph(out->device);
+    if (tuff_graph_status(out->source) != TUFF_OK)
+        fail_msg("%s", tuff_graph_error(out->source));
+    out->simple = tuff__simplify(out->source, false);
+    assert_non_null(out->simple);
+    assert_int_equal(tuff__fuse(out->simple, &usual_options, MAX_BINDINGS, &out->fusion), TUFF_OK);
+}
+
+static void discard(compiled *of)
+{
+    tuff__fusion_free(&of->fusion);
+    tuff_graph_destroy(of->simple);
+    tuff_graph_destroy(of->source);
+    tuff_device_close(of->device);
+}
+
+/* The same number for an element of a node wherever it is asked for. */
+static double element(const node *of, int64_t at)
+{
+    return (double)((uint64_t)(at * 7919 + of->id * 104729) % 17) / 8 - 1;
+}
+
+/* The place of element i of the excerpt in the node as a whole. */
+static int64_t place_of(const excerpt *self, const node *of, int64_t i)
+{
+    const tuff_shape shape = tuff__excerpt_shape(self, of), whole = of->outputs[0].shape;
+    int64_t at = 0, stride = 1;
+    for (int axis = shape.rank - 1; axis >= 0; axis--) {
+        at += tuff__excerpt_place(self, of, axis, i % shape.extent[axis]) * stride;
+        i /= shape.extent[axis];
+        stride *= whole.extent[axis];
+    }
+    return at;
+}
+
+/* What the host makes of an excerpt; one block for each root. */
+static tuff_status evaluate(const excerpt *self, tuff_device *device, double **out)
+{
+    char name[16];
+    tuff_graph *graph;
+    reference_plan *plan;
+    TRY(tuff__excerpt_graph(self, device, &graph));
+    const tuff_status made = tuff__reference_create(graph, &plan);
+    if (made != TUFF_OK) {
+        tuff_graph_destroy(graph);
+        return made;
+    }
+    tuff_status status = TUFF_OK;
+    for (int i = 0; i < tuff__excerpt_read_count(self) && status == TUFF_OK; i++) {
+        const node *of = tuff__excerpt_read(self, i);
+        const int64_t count = tuff_shape_count(tuff__excerpt_shape(self, of));
+        double *values = malloc(((size_t)count + 1) * sizeof *values);
+        for (int64_t k = 0; k < count; k++)
+            values[k] = element(of, place_of(self, of, k));
+        status = tuff__reference_write_double(plan, tuff__excerpt_name('r', i, name), values);
+        free(values);
+    }
+    if (status == TUFF_OK)
+        status = tuff__reference_run(plan);
+    for (int i = 0; i < tuff__excerpt_root_count(self) && status == TUFF_OK; i++) {
+        const tuff_shape shape = tuff__excerpt_shape(self, tuff__excerpt_root(self, i));
+        out[i] = calloc((size_t)tuff_shape_count(shape) + 1, sizeof **out);
+        status = tuff__reference_read_double(plan, tuff__excerpt_name('o', i, name), out[i]);
+    }
+    tuff__reference_destroy(plan);
+    return status;
+}
+
+static void expect_sample(const excerpt *self, tuff_device *device, double *const *whole)
+{
+    double *some[MAX_OUTPUTS] = {NULL};
+    assert_int_equal(evaluate(self, device, some), TUFF_OK);
+    for (int i = 0; i < tuff__excerpt_root_count(self); i++) {
+        const node *of = tuff__excerpt_root(self, i);
+        const int64_t count = tuff_shape_count(tuff__excerpt_shape(self, of));
+        for (int64_t k = 0; k < count; k++) {
+            const double expected = whole[i][place_of(self, of, k)];
+            if (!(fabs(some[i][k] - expected) <= 1e-12 * fmax(1, fabs(expected))))
+                fail_msg("%%%d, element %lld: %.17g, not %.17g", of->id, (long long)k, some[i][k], expected);
+        }
+        free(some[i]);
+    }
+}
+
+static void samples_are_of_the_whole(void **state)
+{
+    (void)state;
+    compiled of;
+    int smaller = 0;
+    compile(&of);
+    for (int task = 0; task < of.fusion.task_count; task++) {
+        excerpt *self;
+        double *whole[MAX_OUTPUTS] = {NULL};
+        assert_int_equal(tuff__excerpt_create(&of.fusion, task, &self), TUFF_OK);
+        const double cost = tuff__excerpt_cost(self);
+        assert_int_equal(evaluate(self, of.device, whole), TUFF_OK);
+        for (int most = 16; most > 1; most /= 2) {
+            assert_int_equal(tuff__excerpt_sample(self, most), TUFF_OK);
+            assert_true(tuff__excerpt_cost(self) <= cost);
+            expect_sample(self, of.device, whole);
+        }
+        smaller += tuff__excerpt_cost(self) < cost / 2;
+        for (int i = 0; i < MAX_OUTPUTS; i++)
+            free(whole[i]);
+        tuff__excerpt_destroy(self);
+    }
+    print_message("%d of %d tasks can be sampled\n", smaller, of.fusion.task_count);
+    assert_true(smaller > of.fusion.task_count / 2);
+    discard(&of);
+}
+
+static void extents_shrink_together(void **state)
+{
+    (void)state;
+    compiled of;
+    int smaller = 0;
+    compile(&of);
+    for (int task = 0; task < of.fusion.task_count; task++) {
+        excerpt *self;
+        bool changed;
+        double *out[MAX_OUTPUTS] = {NULL};
+        assert_int_equal(tuff__excerpt_create(&of.fusion, task, &self), TUFF_OK);
+        assert_int_equal(tuff__excerpt_shrink(self, 19, &changed), TUFF_OK);
+        smaller += changed;
+        assert_int_equal(evaluate(self, of.device, out), TUFF_OK); /* builders would refuse shapes that do not fit */
+        for (int i = 0; i < tuff__excerpt_root_count(self); i++) {
+            const tuff_shape shape = tuff__excerpt_shape(self, tuff__excerpt_root(self, i));
+            for (int axis = 0; axis < shape.rank; axis++)
+                assert_true(shape.extent[axis] <= tuff__excerpt_root(self, i)->outputs[0].shape.extent[axis]);
+            free(out[i]);
+        }
+        tuff__excerpt_destroy(self);
+    }
+    assert_true(smaller > of.fusion.task_count / 2);
+    discard(&of);
+}
+
+static tuff_status go_through(const compiled *of, int task)
+{
+    excerpt *self;
+    tuff_graph *graph = NULL;
+    bool changed;
+    TRY(tuff__excerpt_create(&of->fusion, task, &self));
+    tuff_status status = tuff__excerpt_sample(self, 4);
+    if (status == TUFF_OK)
+        status = tuff__excerpt_graph(self, of->device, &graph);
+    if (status == TUFF_OK) {
+        tuff_graph_destroy(graph);
+        status = tuff__excerpt_shrink(self, 19, &changed);
+    }
+    tuff__excerpt_destroy(self);
+    return status;
+}
+
+static void memory_may_run_out(void **state)
+{
+    (void)state;
+    compiled of;
+    compile(&of);
+    int failures = 0;
+    for (int task = 0; task < of.fusion.task_count; task++)
+        for (int64_t failing = 1;; failing++) {
+            failing_memory_begin(failing, failing % 2);
+            const tuff_status status = go_through(&of, task);
+            const bool hit = failing_memory_end();
+            assert_int_equal(status, hit ? TUFF_E_OOM_HOST : TUFF_OK);
+            if (!hit)
+                break;
+            failures++;
+        }
+    print_message("%d requests failed\n", failures);
+    assert_true(failures > 50);
+    discard(&of);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(samples_are_of_the_whole),
+        cmocka_unit_test(extents_shrink_together),
+        cmocka_unit_test(memory_may_run_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
