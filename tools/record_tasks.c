@@ -7,7 +7,7 @@
 
 static tuff_tensor *input(record_graph *self, tuff_dtype dtype, tuff_shape shape)
 {
-    char name[8];
+    char name[16];
     (void)snprintf(name, sizeof name, "x%d", self->input_count++);
     return tuff_input(self->graph, name, dtype, shape);
 }
@@ -49,7 +49,7 @@ static void backward(record_graph *self, tuff_tensor *y, tuff_tensor *const *wit
     enum { MOST = 4 };
     tuff_tensor *gradients[MOST];
     int axes[TUFF_MAX_RANK];
-    char name[8];
+    char name[16];
     const int rank = tuff_tensor_shape(y).rank;
     for (int i = 0; i < rank; i++)
         axes[i] = i;
