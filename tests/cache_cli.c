@@ -3,6 +3,8 @@
 
      cache_cli KIND DEVICE DRIVER ROWS CANDIDATE [MICROSECONDS SAMPLES DAYS GENERATOR]
 
+     cache_cli op ENVIRONMENT KEY CANDIDATE
+
    KIND is win, seed, bad or pin; the key is a matmul of ROWS rows; DAYS is the record's age, GENERATOR "today" or
    another text. */
 #include <inttypes.h>
@@ -51,9 +53,33 @@ static int add(const char *environment, const tune_record *record)
     return 0;
 }
 
+/* A winner of any key, as if it had been measured here and now. */
+static int add_op(char **arguments)
+{
+    char today[GENERATOR_SIZE];
+    tune_key key;
+    if (tuff__key_parse(arguments[3], &key) != TUFF_OK)
+        return 2;
+    tune_record record = tuff__empty_record;
+    record.kind = RECORD_WIN;
+    record.environment = tuff__hash_text(arguments[2]);
+    record.key = tuff__hash_text(arguments[3]);
+    record.op = arguments[3];
+    record.generator = tuff__generator_of(key.family, today);
+    record.candidate = arguments[4];
+    record.nanoseconds[0] = record.nanoseconds[1] = record.nanoseconds[2] = 1000;
+    record.default_nanoseconds = 2000;
+    record.samples = 60;
+    record.source = "live";
+    record.time = (uint64_t)time(NULL);
+    return add(arguments[2], &record);
+}
+
 int main(int count, char **arguments)
 {
     char op[TUNE_KEY_SIZE], today[GENERATOR_SIZE], environment[ENVIRONMENT_SIZE];
+    if (count == 5 && strcmp(arguments[1], "op") == 0)
+        return add_op(arguments);
     if (count < 6)
         return 2;
     const tune_environment where = environment_of(arguments[2], arguments[3]);

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "io/json.h"
 #include "tools/cache.h"
+#include "tools/cache_rerun.h"
 #include "tune/choice.h"
 
 /* What happens to each of the chosen keys in each store of the filter. */
@@ -254,22 +255,43 @@ static int retune(int count, char **arguments)
 {
     cache_common common = {0};
     cache_selection which = {0};
+    model_options model = MODEL_OPTIONS_USUAL;
+    bool now = false;
     const cli_option options[] = {
         CACHE_COMMON(common),
+        MODEL_OPTIONS(&model),
+        {.name = "--now",
+         .kind = CLI_SWITCH,
+         .value = &now,
+         .help = "measures the model's keys at once, as --tune normal"},
         {.name = "--op",
          .kind = CLI_TEXT,
          .value = &which.pattern,
          .placeholder = "PATTERN",
          .help = "keys whose text has PATTERN in it, or matches it where it has * or ?"},
         {.name = "--all", .kind = CLI_SWITCH, .value = &which.all, .help = "all keys of the stores"}};
-    const cli_end end = cache_parse(&cache_verb_retune, options, 4, count, arguments, &which.prefix, NULL, &common);
-    return end.now ? end.code : drop_chosen(&cache_verb_retune, RECORD_WIN, &common, &which, "dropped");
+    const char *device = cache_device_name(count, arguments);
+    const bool has_model = model_options_given(count, arguments);
+    const cli_end end = cache_parse(&cache_verb_retune, options, sizeof options / sizeof *options, count, arguments,
+                                    &which.prefix, NULL, &common);
+    if (end.now)
+        return end.code;
+    if (now != has_model)
+        return cli_fail(&cache_verb_retune, EXIT_WRONG_USE,
+                        now ? "--now needs the model whose keys are measured: --layers and the like"
+                            : "a model is for --now");
+    if (now && model_options_complete(&model) != TUFF_OK)
+        return cli_fail(&cache_verb_retune, EXIT_WRONG_USE, "%s", tuff_error());
+    const int code = drop_chosen(&cache_verb_retune, RECORD_WIN, &common, &which, "dropped");
+    return now && code == CACHE_OK ? cache_measure(&cache_verb_retune, device, &model, TUFF_TUNE_NORMAL) : code;
 }
 
 const cli_verb cache_verb_retune = {
     .name = "cache retune",
     .operand = "[KEY]",
     .summary = "Drops the winners of keys, so that the next start measures again.",
-    .about = "Pins and rejected candidates stay. A winner that was shipped becomes a seed of the search.",
+    .about =
+        "Pins and rejected candidates stay. A winner that was shipped becomes a seed of the search. --now\n"
+        "compiles the model that --layers and the options below it describe, and measures its keys that are unknown.",
     .run = retune,
 };

@@ -6,6 +6,7 @@
 #include "base/file_list.h"
 #include "io/json.h"
 #include "tools/cache.h"
+#include "tools/cache_rerun.h"
 #include "tune/choice.h"
 #include "tune/store_parts.h"
 
@@ -226,16 +227,42 @@ static int verify(int count, char **arguments)
 {
     cache_common common = {0};
     cli_texts paths = {0};
-    bool retry = false;
+    bool retry = false, is_rerun = false;
+    int64_t most = 0;
+    model_options model = MODEL_OPTIONS_USUAL;
     const cli_option options[] = {CACHE_COMMON(common),
+                                  {.name = "--rerun",
+                                   .kind = CLI_WHOLE,
+                                   .value = &most,
+                                   .placeholder = "N",
+                                   .help = "runs the N newest winners of a model's keys on a device again",
+                                   .low = 1,
+                                   .high = 1e6,
+                                   .given = &is_rerun},
+                                  MODEL_OPTIONS(&model),
                                   {.name = "--retry",
                                    .kind = CLI_SWITCH,
                                    .value = &retry,
                                    .help = "forgets what was rejected, so that it may be tried again"}};
-    const cli_end end = cache_parse(&cache_verb_verify, options, 3, count, arguments, NULL, &paths, &common);
+    const char *device = cache_device_name(count, arguments);
+    const bool has_model = model_options_given(count, arguments);
+    const cli_end end = cache_parse(&cache_verb_verify, options, sizeof options / sizeof *options, count, arguments,
+                                    NULL, &paths, &common);
     int code = end.code;
     if (!end.now && retry && paths.count > 0)
         code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "--retry is for the stores, not for files");
+    else if (!end.now && is_rerun != has_model)
+        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE,
+                        is_rerun
+                            ? "--rerun needs the model whose keys are run: --layers and the like; a key's text is not "
+                              "enough to make its kernels of"
+                            : "a model is for --rerun");
+    else if (!end.now && is_rerun && (paths.count > 0 || retry))
+        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "--rerun is by itself");
+    else if (!end.now && is_rerun && model_options_complete(&model) != TUFF_OK)
+        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "%s", tuff_error());
+    else if (!end.now && is_rerun)
+        code = cache_rerun(&cache_verb_verify, device, &model, (int)most, common.json);
     else if (!end.now)
         code = verify_all(&paths, &common, retry);
     cli_texts_free(&paths);
@@ -246,6 +273,9 @@ const cli_verb cache_verb_verify = {
     .name = "cache verify",
     .operand = "[FILE...]",
     .summary = "Checks every line of the stores, or of files: damage, form, candidates, environments.",
-    .about = "tuff cache prune takes damaged lines out. Exits with 1 where there are findings.",
+    .about =
+        "tuff cache prune takes damaged lines out. Exits with 1 where there are findings. --rerun compiles the model\n"
+        "that --layers and the options below it describe, and for its newest winners compares results and times\n"
+        "with the default's: ok, slower by more than 5 %, wrong, or gone, where they can no longer be made.",
     .run = verify,
 };

@@ -1,6 +1,19 @@
 /* A model as the command line describes it. */
 #include "tools/model_options.h"
 
+#include <string.h>
+
+bool model_options_given(int count, char **arguments)
+{
+    static const char *const names[] = {"--form",  "--layers", "--heads",   "--key-value-heads",
+                                        "--width", "--hidden", "--context", "--batch"};
+    for (int i = 0; i < count; i++)
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+            if (strcmp(arguments[i], names[k]) == 0)
+                return true;
+    return false;
+}
+
 tuff_status model_options_complete(model_options *self)
 {
     model_config *model = &self->model;

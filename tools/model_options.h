@@ -40,4 +40,7 @@ typedef struct model_options {
 /* What a Llama has beside what a GPT has; then the check of the whole. */
 tuff_status model_options_complete(model_options *self);
 
+/* Whether a command line has any of these options: usual values mean a model too. */
+bool model_options_given(int count, char **arguments);
+
 #endif

@@ -91,9 +91,9 @@ static int tune(int count, char **arguments)
     if (count > 0 && strcmp(arguments[0], "warm") == 0)
         return warm(count - 1, arguments + 1);
     if (count > 0 && strcmp(arguments[0], "record") == 0)
-        return tune_record(count - 1, arguments + 1);
+        return verb_tune_record(count - 1, arguments + 1);
     if (count > 0 && strcmp(arguments[0], "report") == 0)
-        return tune_report(count - 1, arguments + 1);
+        return verb_tune_report(count - 1, arguments + 1);
     if (count > 0 && (strcmp(arguments[0], "--help") == 0 || strcmp(arguments[0], "-h") == 0))
         return warm(count, arguments);
     return cli_fail(&verb_tune, EXIT_WRONG_USE, "the verb below it is missing: tuff tune warm|report|record [OPTIONS]");

@@ -230,7 +230,7 @@ static int record(const record_options *self)
     return code;
 }
 
-int tune_record(int count, char **arguments)
+int verb_tune_record(int count, char **arguments)
 {
     record_options self = {.points = 100, .samples = 5, .seconds = 60, .best = 2, .seed = 1};
     const cli_option options[] = {

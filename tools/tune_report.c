@@ -23,18 +23,6 @@ static const cli_verb verb = {
         "on one device, with the share of their kernels' time that tuning saves.",
 };
 
-/* Options of a model that have the usual values mean a model too. */
-static bool asks_for_model(int count, char **arguments)
-{
-    static const char *const names[] = {"--form",  "--layers", "--heads",   "--key-value-heads",
-                                        "--width", "--hidden", "--context", "--batch"};
-    for (int i = 0; i < count; i++)
-        for (size_t k = 0; k < sizeof names / sizeof *names; k++)
-            if (strcmp(arguments[i], names[k]) == 0)
-                return true;
-    return false;
-}
-
 static int write_page(const json_t *data, const char *path)
 {
     text page = {0};
@@ -97,7 +85,7 @@ static int report_model(const report_options *self, const char *name)
     return code;
 }
 
-int tune_report(int count, char **arguments)
+int verb_tune_report(int count, char **arguments)
 {
     report_options self = {.of = MODEL_OPTIONS_USUAL};
     const char *name = NULL;
@@ -118,7 +106,7 @@ int tune_report(int count, char **arguments)
         return end.code;
     if (self.common.json && self.path)
         return cli_fail(&verb, EXIT_WRONG_USE, "--out is for the page, --json goes to the output");
-    if (!asks_for_model(count, arguments))
+    if (!model_options_given(count, arguments))
         return report_on(&self, self.common.device, NULL, NULL);
     if (model_options_complete(&self.of) != TUFF_OK)
         return cli_fail(&verb, EXIT_WRONG_USE, "%s", tuff_error());

@@ -51,7 +51,4 @@ void tuning_apply(tuning *self, tuff_compile_options *out);
    manifest that is asked for. False, after a message, where that cannot be written. NULL is a plan. */
 bool tuning_end(tuning *self, tuff_plan *plan);
 
-/* tuff tune record: answers an exit code. */
-int tune_record(int count, char **arguments);
-
 #endif

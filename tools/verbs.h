@@ -7,8 +7,9 @@
 extern const cli_verb verb_devices, verb_verify, verb_train, verb_generate, verb_plan, verb_kernel, verb_bench,
     verb_cache, verb_tune;
 
-/* tuff tune report, without those words. */
-int tune_report(int count, char **arguments);
+/* tuff tune record and tuff tune report, without those words. */
+int verb_tune_record(int count, char **arguments);
+int verb_tune_report(int count, char **arguments);
 
 #define CLI_DEVICE_HELP "auto, opencl[:n|:name], vulkan[:n|:name] or reference; else $TUFF_DEVICE, else auto"
 
