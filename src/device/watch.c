@@ -118,19 +118,40 @@ static struct {
     job *first;
 } abandoned = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void destroy_nothing(driver_device *handle, driver_program *built)
+/* What drivers made for a device that is stuck: it cannot be given back, and is not lost sight of. */
+typedef struct remainder {
+    void *object;
+    struct remainder *next;
+} remainder;
+static remainder *remainders; /* guarded by the lock of the abandoned jobs */
+
+static void keep(void *object)
 {
-    (void)handle, (void)built;
+    remainder *self = tuff__calloc(1, sizeof *self);
+    if (!self)
+        return;
+    (void)pthread_mutex_lock(&abandoned.lock);
+    *self = (remainder){object, remainders};
+    remainders = self;
+    (void)pthread_mutex_unlock(&abandoned.lock);
 }
 
-static void destroy_no_buffer(driver_device *handle, driver_buffer *buffer)
+static void keep_program(driver_device *handle, driver_program *built)
 {
-    (void)handle, (void)buffer;
+    (void)handle;
+    keep(built);
 }
 
-static void destroy_no_recording(driver_device *handle, driver_recording *recorded)
+static void keep_buffer(driver_device *handle, driver_buffer *buffer)
 {
-    (void)handle, (void)recorded;
+    (void)handle;
+    keep(buffer);
+}
+
+static void keep_recording(driver_device *handle, driver_recording *recorded)
+{
+    (void)handle;
+    keep(recorded);
 }
 
 static tuff_status wait_for_nothing(driver_device *handle)
@@ -141,7 +162,7 @@ static tuff_status wait_for_nothing(driver_device *handle)
 
 static void close_nothing(driver_device *handle)
 {
-    (void)handle;
+    keep(handle);
 }
 
 /* From here on nothing reaches the driver, which the thread may be anywhere within. */
@@ -153,9 +174,9 @@ static void give_up(tuff_device *device, job *of)
     (void)pthread_mutex_unlock(&abandoned.lock);
     device->is_stuck = true;
     device->posing = *device->driver;
-    device->posing.program_destroy = destroy_nothing;
-    device->posing.buffer_destroy = destroy_no_buffer;
-    device->posing.recording_destroy = destroy_no_recording;
+    device->posing.program_destroy = keep_program;
+    device->posing.buffer_destroy = keep_buffer;
+    device->posing.recording_destroy = keep_recording;
     device->posing.wait = wait_for_nothing;
     device->posing.close = close_nothing;
     device->driver = &device->posing;
