@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "base/file_list.h"
+#include "base/file_lock.h"
 #include "base/thread.h"
 #include "each_device.h"
 #include "tune/dice.h"
@@ -291,6 +292,31 @@ static void an_interrupt_is_passed_on(void **state)
     assert_true(tuff__nanoseconds() - begin < UINT64_C(60000000000));
 }
 
+/* Where another process measures, here this one, the tool says so and waits, until it is asked not to. */
+static void who_waits_can_be_stopped(void **state)
+{
+    (void)state;
+    char path[FOLDER_SIZE + 32];
+    int status;
+    file_lock lock;
+    NEED_DEVICE();
+    use_folder("waiting");
+    assert_int_equal(tuff__tune_folder(path, FOLDER_SIZE), TUFF_OK);
+    strcat(path, "/cpu.tune.lock");
+    assert_int_equal(tuff__file_lock(path, 0, &lock), TUFF_OK);
+    const pid_t child = start("off", "300", -1);
+    for (int i = 0; i < 100 && !log_says("waiting for another process"); i++)
+        (void)usleep(100000);
+    const bool waits = log_says("waiting for another process");
+    assert_int_equal(kill(child, SIGINT), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    tuff__file_unlock(&lock);
+    if (!waits) /* GPUs have locks of other names */
+        skip();
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    assert_int_equal(look().wins, 0);
+}
+
 /* Eight at once in an empty cache: none fails, no line is lost or torn. */
 static void many_tune_at_once(void **state)
 {
@@ -335,7 +361,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kills_lose_nothing),         cmocka_unit_test(what_a_signal_ended_goes_on),
         cmocka_unit_test(what_stands_still_is_ended), cmocka_unit_test(an_interrupt_is_passed_on),
-        cmocka_unit_test(many_tune_at_once),
+        cmocka_unit_test(who_waits_can_be_stopped),   cmocka_unit_test(many_tune_at_once),
     };
     device = getenv("TUFF_TEST_DEVICE");
     device = device ? device : "auto";

@@ -41,7 +41,8 @@ typedef struct tuff_tune_progress {
     const char *rejection;                          /* why the last of those was; "" where none was */
     uint64_t reserved[8];
 } tuff_tune_progress;
-/* Called after every candidate, from the thread that compiles; false stops tuning: the best found so far is used. */
+/* Called after every candidate, from the thread that compiles, and while another process measures on the device, where
+   TUFF_TUNE_WAIT=1 says to wait for that: key then says so. False stops tuning: the best found so far is used. */
 typedef bool (*tuff_tune_callback)(void *user, const tuff_tune_progress *now);
 
 /* What tuning did for a plan. */

@@ -115,9 +115,23 @@ static bool waits_for_others(void)
     return asked != NULL && strcmp(asked, "1") == 0;
 }
 
+/* In slices, so that the caller may stop. */
+static bool wait_for_device(tuner *self, const char *place, file_lock *out)
+{
+    const uint64_t slice = SECOND / 5, begin = tuff__nanoseconds(), most = 700 * SECOND;
+    const tuff_tune_progress waiting = {
+        .key = "waiting for another process that measures on this device", .best = "", .rejection = ""};
+    while (tuff__file_lock(place, slice, out) == TUFF_E_TIMEOUT) {
+        self->stopped =
+            self->options->tune_progress != NULL && !self->options->tune_progress(self->options->tune_user, &waiting);
+        if (self->stopped || tuff__nanoseconds() - begin > most)
+            return false;
+    }
+    return true;
+}
+
 bool tuff__tuner_take_device(tuner *self, file_lock *out)
 {
-    const uint64_t most = 700 * SECOND;
     char place[FOLDER_SIZE];
     out->fd = -1;
     if (!lock_path(self, place, sizeof place) || tuff__file_lock(place, 0, out) != TUFF_E_TIMEOUT)
@@ -128,8 +142,7 @@ bool tuff__tuner_take_device(tuner *self, file_lock *out)
                                  "TUFF_TUNE_WAIT=1 waits for it");
         return false;
     }
-    tuff__log(TUFF_LOG_INFO, "tune: waiting for another process that measures on this device");
-    if (tuff__file_lock(place, most, out) == TUFF_E_TIMEOUT || tuff__tuner_look_again(self) != TUFF_OK) {
+    if (!wait_for_device(self, place, out) || tuff__tuner_look_again(self) != TUFF_OK) {
         tuff__file_unlock(out);
         return false;
     }
