@@ -187,6 +187,12 @@ if [ "$first" != reference ]; then
     expect 1 "--save-manifest: " "$tuff" plan --device "$first" $tiny --save-manifest folder
     expect 0 "done after step 3" train_on "$first" --steps 3 --save-manifest trained
     expect 0 "done after step 3" train_on "$first" --steps 3 --lock-manifest trained --deterministic
+    env TUFF_CACHE_DIR="$work/tuned" "$tuff" plan --device "$first" $tiny --summary --json >out ||
+        fail "plan --json fails"
+    python3 -c 'import json
+tuning = json.load(open("out"))["train"]["tuning"]
+assert tuning["keys"] == sum(tuning["hits"].values()) == tuning["hits"]["same"] > 0, tuning
+assert sum(tuning["misses"].values()) == 0, tuning' || fail "counts of tuning: $(cat out)"
     expect 0 '"dispatches_unfused"' "$tuff" plan --device "$first" $small --json
     expect 0 "matmul" "$tuff" kernel --device "$first"
     expect 0 "kernel" "$tuff" kernel matmul --device "$first"

@@ -182,6 +182,7 @@ static void what_may_not_run_is_passed_over(void **state)
     put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(6)));
     expect(&now, TIER_PORTFOLIO, "", "2 candidates");
     assert_non_null(strstr(now.answer.why[TIER_SAME], "nor a runner-up may run"));
+    assert_int_equal(now.answer.miss, MISS_UNUSABLE);
 
     put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(4)));
     ask(&now);
@@ -205,6 +206,7 @@ static void seeds_are_no_answers(void **state)
     put(now.ours, &fixture_board, win);
     expect(&now, TIER_SEED, "", "1 to begin");
     assert_non_null(strstr(now.answer.why[TIER_SAME], "seed only"));
+    assert_int_equal(now.answer.miss, MISS_SEED);
     assert_string_equal(now.answer.seeds[0], ROWS(8));
     end(&now);
 
@@ -214,6 +216,7 @@ static void seeds_are_no_answers(void **state)
     put(now.ours, &fixture_board, win);
     expect(&now, TIER_SEED, "", "1 to begin");
     assert_non_null(strstr(now.answer.why[TIER_SAME], "other kernel texts (older, today's are today)"));
+    assert_int_equal(now.answer.miss, MISS_OLD_TEXTS);
     end(&now);
 }
 

@@ -64,16 +64,39 @@ static const char *plan_digits(const tuff_plan *plan, char *out)
 }
 #define PLAN_DIGITS(plan) plan_digits((plan), (char[33]){0})
 
+/* Two spaces deeper than the plan's members. */
+static void print_json_tuning(const tuff_plan *plan)
+{
+    tuff_tune_stats of;
+    if (tuff_plan_tuning(plan, &of) != TUFF_OK)
+        return;
+    printf("    \"tuning\": {\"tasks\": %d, \"keys\": %d, \"hits\": {\"override\": %d, \"same\": %d, "
+           "\"other_driver\": %d, \"nearest\": %d, \"seed\": %d, \"portfolio\": %d, \"default\": %d},\n",
+           of.tasks, of.keys, of.hits[0], of.hits[1], of.hits[2], of.hits[3], of.hits[4], of.hits[5], of.hits[6]);
+    printf("      \"misses\": {\"unknown\": %d, \"seed\": %d, \"other_texts\": %d, \"unusable\": %d}, "
+           "\"measured\": %d, \"improved\": %d, \"left_out\": %d,\n",
+           of.misses[0], of.misses[1], of.misses[2], of.misses[3], of.measured, of.improved, of.skipped);
+    printf("      \"compiles\": %" PRIu64 ", \"launches\": %" PRIu64 ", \"rejected\": {\"wrong\": %" PRIu64
+           ", \"race\": %" PRIu64 ", \"limits\": %" PRIu64 ", \"slow\": %" PRIu64 ", \"crash\": %" PRIu64
+           ", \"hang\": %" PRIu64 "},\n",
+           of.compiles, of.launches, of.wrong, of.races, of.limits, of.slow, of.crashes, of.hangs);
+    printf("      \"nanoseconds\": %" PRIu64 ", \"compile_nanoseconds\": %" PRIu64 ", \"sample_nanoseconds\": %" PRIu64
+           ", \"verify_nanoseconds\": %" PRIu64 ", \"damaged_lines\": %" PRIu64 ", \"lock_waits\": %" PRIu64 "},\n",
+           of.nanoseconds, of.compile_nanoseconds, of.sample_nanoseconds, of.verify_nanoseconds, of.damaged_lines,
+           of.lock_waits);
+}
+
 static void print_json_plan(const known_plan *known, const tuff_plan_info *info, const tuff_plan_info *unfused)
 {
-    printf("  \"%s\": {\n    \"hash\": \"%s\",\n    \"tasks\": %d, \"dispatches\": %d, \"copies\": %d, \"nodes\": %d, "
+    printf("  \"%s\": {\n    \"hash\": \"%s\",\n", known->name, PLAN_DIGITS(known->plan));
+    print_json_tuning(known->plan);
+    printf("    \"tasks\": %d, \"dispatches\": %d, \"copies\": %d, \"nodes\": %d, "
            "\"programs\": %d, "
            "\"memory_peak\": %" PRIu64 ", \"memory_unplanned\": %" PRIu64 ", \"constant_size\": %" PRIu64
            ", \"dispatches_unfused\": %d,\n"
            "    \"task_list\": [\n",
-           known->name, PLAN_DIGITS(known->plan), info->task_count, info->dispatch_count, info->copy_count,
-           info->node_count, info->program_count, info->memory_peak, info->memory_unplanned, info->constant_size,
-           unfused->dispatch_count);
+           info->task_count, info->dispatch_count, info->copy_count, info->node_count, info->program_count,
+           info->memory_peak, info->memory_unplanned, info->constant_size, unfused->dispatch_count);
 }
 
 static void print_plan(const known_plan *known, const tuff_plan_info *info, const tuff_plan_info *unfused)
@@ -133,7 +156,7 @@ static int compile_and_show(tuff_device *device, plan_options *options)
     if (!saved)
         code = EXIT_FAILED;
     else if (status != TUFF_OK || known_plans_create(device, &options->of.model, options->of.batch, options->recompute,
-                                                &single, &unfused) != TUFF_OK)
+                                                     &single, &unfused) != TUFF_OK)
         code = cli_fail_library(&verb_plan, "compiling the model");
     else
         code = show_all(&plans, &unfused, options);

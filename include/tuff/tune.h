@@ -59,7 +59,9 @@ typedef struct tuff_tune_stats {
     uint64_t compile_nanoseconds, sample_nanoseconds, verify_nanoseconds; /* of those */
     uint64_t damaged_lines;                                               /* of the cache */
     uint64_t lock_waits; /* times that another process measured on the device */
-    uint64_t reserved[15];
+    int misses[4]; /* keys without a pin or a winner of the same environment: nothing is remembered, a seed alone, a
+                      winner of other kernel texts, one that was rejected or cannot be used */
+    uint64_t reserved[13];
 } tuff_tune_stats;
 
 #ifdef __cplusplus

@@ -92,6 +92,8 @@ static tuff_status look_up(tuner *self, subject *of)
                     self->options->tune_manifest);
     of->tier = answer.tier;
     self->stats.hits[answer.tier]++;
+    if (answer.miss != MISS_NONE)
+        self->stats.misses[answer.miss - MISS_UNKNOWN]++;
     if (tuff__choice_parse(answer.candidate, &of->chosen) != TUFF_OK)
         of->chosen = (choice){.set = {0}};
     for (int i = 0; i < answer.seed_count; ++i)

@@ -246,14 +246,18 @@ static bool ask_same(lookup *self)
     for (int i = 0; i < self->of->store_count && !win; i++)
         win = tuff__store_win(self->of->stores[i], self->environment, self->key);
     if (!win) {
+        self->out->miss = MISS_UNKNOWN;
         SAY(self, TIER_SAME, "no winner of this key in this environment");
     } else if (strcmp(win->source, "seed") == 0) {
+        self->out->miss = MISS_SEED;
         SAY(self, TIER_SAME, "the winner is there as a seed only");
     } else if (!is_current(self, win)) {
+        self->out->miss = MISS_OLD_TEXTS;
         SAY(self, TIER_SAME, "the winner was measured with other kernel texts (%.32s, today's are %.32s)",
             win->generator[0] ? win->generator : "unnamed", self->of->generator);
     } else {
         const char *candidate = runnable(self, win, why);
+        self->out->miss = candidate ? MISS_NONE : MISS_UNUSABLE;
         if (candidate)
             serve(self, TIER_SAME, candidate, win);
         if (!candidate)

@@ -47,9 +47,13 @@ typedef struct tune_question {
 
 enum { TUNE_SEEDS = 8, TUNE_REASON_SIZE = 256 };
 
+/* Why there is nothing at T0 and T1; as misses of tuff_tune_stats, from 1. */
+typedef enum tune_miss { MISS_NONE, MISS_UNKNOWN, MISS_SEED, MISS_OLD_TEXTS, MISS_UNUSABLE } tune_miss;
+
 typedef struct tune_answer {
     tune_tier tier;                /* the first that has something */
     bool deviates;                 /* the manifest does not say what the key runs with: why[TIER_OVERRIDE] */
+    tune_miss miss;                /* NONE at T0 and T1 */
     const char *candidate;         /* to run with at once: "" (the default) below T3. The question's or a store's */
     const tune_record *record;     /* that it, or the best seed, comes from; NULL where none does */
     const char *seeds[TUNE_SEEDS]; /* for a search, best first, portfolio included; none twice, never "" */
