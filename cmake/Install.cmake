@@ -10,7 +10,7 @@ if(TARGET tuff_tool)
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # What was measured on other machines (src/tune/folder.h).
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/share/tune DESTINATION ${CMAKE_INSTALL_DATADIR}/tuff OPTIONAL
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/share/tuff/tune DESTINATION ${CMAKE_INSTALL_DATADIR}/tuff OPTIONAL
   FILES_MATCHING PATTERN "*.jsonl")
 
 set(tuff_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tuff)

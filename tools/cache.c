@@ -23,7 +23,9 @@ static void print_usage(FILE *out)
         fprintf(out, "  %-8s %s\n", verbs[i]->name + strlen("cache "), verbs[i]->summary);
     fputs("\ntuff cache VERB --help lists the options of a verb. Stores are files in tune/v1 of $TUFF_CACHE_DIR, else "
           "of\n"
-          "$XDG_CACHE_HOME/tuff, else of ~/.cache/tuff; shipped ones are in tune of $TUFF_SHARE_DIR.\n"
+          "$XDG_CACHE_HOME/tuff, else of ~/.cache/tuff; shipped ones are in tune of $TUFF_SHARE_DIR, else of "
+          "../share/tuff\n"
+          "beside the program's folder.\n"
           "Exit codes: 0 done, 1 findings, 2 wrong use, or files that cannot be read or written.\n",
           out);
 }

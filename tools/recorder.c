@@ -7,8 +7,12 @@
 #include "tune/times.h"
 
 enum { BATCH = SEARCH_SLOTS - 1 };
-/* Runs for a time that is kept behind the first. */
-enum { RUNS_FOR_ONE = 3, RUNS_MOST = RUNS_FOR_ONE * RECORDER_SAMPLES + 1 };
+/* Runs for a time that is kept, behind the first; and of the best at the end. */
+enum { RUNS_FOR_ONE = 5, RUNS_FOR_BEST = 12, RUNS_MOST = RUNS_FOR_BEST * RECORDER_SAMPLES + 1 };
+/* Of rounds, of which as many as times are kept are always made. */
+enum { MOST_SECONDS = 4 };
+/* Races of the best, each among those that none had before. */
+enum { RACES = 3, RACERS = BATCH - 3 };
 /* Beyond so many times the default two runs say enough, and a search would not look at results. */
 enum { SLOW = 4, FEW_RUNS = 2 };
 /* Random points that are drawn for one that can be lowered and is new. */
@@ -27,7 +31,7 @@ typedef struct entry {
     uint64_t program;
     uint32_t group_items;
     verdict found;
-    bool drawn, is_expanded, is_live;
+    bool drawn, is_expanded, is_live, is_raced;
     int slot;
     runs raw;         /* of the batch it is in, at the default's pace but for the first */
     uint64_t pending; /* the time of this round, as it was taken */
@@ -267,60 +271,86 @@ static void run_round(recorder *self, entry **batch, int count, int round)
     }
 }
 
+static uint64_t scaled(const recorder *self, uint64_t time, double pace)
+{
+    return (uint64_t)((double)time * (double)self->reference / pace + 0.5);
+}
+
 static void compile_batch(recorder *self, entry **batch, int count)
 {
+    for (int i = 0; i < count; i++)
+        batch[i]->raw.count = 0;
     for (int i = 0; i < count && (i == 0 || has_time(self)); i++) {
         entry *one = batch[i];
-        uint64_t time;
-        one->raw = (runs){.count = 0};
+        uint64_t time, usual;
         if (!compile(self, one, i + 1) || !sample(self, one, &time))
             continue;
-        note_run(&one->raw, time);
+        if (!sample(self, &self->all[0], &usual)) {
+            (void)fail(self, TUFF_E_NUMERIC);
+            return;
+        }
+        note_run(&one->raw, scaled(self, time, (double)usual));
         if (!is_slow(self, one) && !verify(self, one))
             one->raw.count = 0;
     }
 }
 
-static void conclude(recorder *self, entry *one, double drift)
+/* What there was no time for keeps what it has. */
+static void conclude(const recorder *self, entry *one)
 {
-    release(self, one);
-    if (one->raw.count)
-        one->raw.times[0] = (uint64_t)((double)one->raw.times[0] / drift);
+    if (one->found == VERDICT_GOOD && one->raw.count < 2)
+        return;
     one->count = one->found == VERDICT_GOOD ? keep(&one->raw, self->settings.samples, one->times) : 0;
     one->median = median_of(one->times, one->count);
-    self->counts->refused += one->found != VERDICT_GOOD;
 }
 
-/* One run of each between two of the default, whose mean says what the pace of the machine is in this round. */
-static bool time_round(recorder *self, entry **batch, int count, int round, runs *usual)
+/* One run of each between two of the default, whose mean says what the pace of the machine is in this round. The
+   default is one of them, too. */
+static bool time_round(recorder *self, entry **batch, int count, int round, runs *paces)
 {
-    uint64_t before, behind;
-    if (!sample(self, &self->all[0], &before))
+    entry *usual = &self->all[0];
+    uint64_t before, between, behind;
+    if (!sample(self, usual, &before) || !sample(self, usual, &between))
         return fail(self, TUFF_E_NUMERIC);
     run_round(self, batch, count, round);
-    if (self->status || !sample(self, &self->all[0], &behind))
+    if (self->status || !sample(self, usual, &behind))
         return fail(self, TUFF_E_NUMERIC);
-    const double pace = ((double)before + (double)behind) / 2 / (double)self->reference;
-    note_run(usual, (before + behind) / 2);
+    const double pace = ((double)before + (double)behind) / 2;
+    note_run(paces, (uint64_t)pace);
+    note_run(&usual->raw, scaled(self, between, pace));
     for (int i = 0; i < count; i++)
         if (batch[i]->is_live && batch[i]->pending)
-            note_run(&batch[i]->raw, (uint64_t)((double)batch[i]->pending / pace + 0.5));
+            note_run(&batch[i]->raw, scaled(self, batch[i]->pending, pace));
     return true;
 }
 
-/* Compiles, checks and times up to BATCH candidates. False where the default failed. */
-static bool measure_batch(recorder *self, entry **batch, int count)
+static void note_drift(recorder *self, const runs *paces)
 {
-    runs usual = {.count = 0};
-    compile_batch(self, batch, count);
-    for (int round = 0; round < RUNS_FOR_ONE * self->settings.samples && !self->status; round++)
-        if (!time_round(self, batch, count, round, &usual))
-            break;
-    const double drift =
-        self->status ? 1 : (double)tuff__times_median(usual.times, usual.count) / (double)self->reference;
-    for (int i = 0; i < count; i++)
-        conclude(self, batch[i], drift);
+    uint64_t sorted[RUNS_MOST] = {0};
+    const int count = sort_runs(paces, sorted);
+    const double drift = count > 0 ? (double)sorted[count / 2] / (double)self->reference : 1;
     self->counts->drift = drift > self->counts->drift ? drift : self->counts->drift;
+}
+
+/* Compiles, checks and times up to BATCH candidates. False where the default failed. */
+static bool measure_batch(recorder *self, entry **batch, int count, int runs_for_one)
+{
+    runs paces = {.count = 0};
+    self->all[0].raw.times[0] = self->all[0].times[0];
+    self->all[0].raw.count = 1;
+    compile_batch(self, batch, count);
+    const uint64_t begin = tuff__nanoseconds(), most = (uint64_t)MOST_SECONDS * 1000000000;
+    for (int round = 0; round < runs_for_one * self->settings.samples && !self->status; round++)
+        if ((round >= self->settings.samples && tuff__nanoseconds() - begin > most) ||
+            !time_round(self, batch, count, round, &paces))
+            break;
+    for (int i = 0; i < count; i++) {
+        release(self, batch[i]);
+        conclude(self, batch[i]);
+        self->counts->refused += batch[i]->found != VERDICT_GOOD;
+    }
+    conclude(self, &self->all[0]);
+    note_drift(self, &paces);
     return !self->status;
 }
 
@@ -332,7 +362,7 @@ static void measure_waiting(recorder *self)
         const int left = self->count - self->measured, count = left < BATCH ? left : BATCH;
         for (int i = 0; i < count; i++)
             batch[i] = &self->all[self->measured + i];
-        if (!measure_batch(self, batch, count))
+        if (!measure_batch(self, batch, count, RUNS_FOR_ONE))
             return;
         self->measured += count;
         self->counts->added += count;
@@ -399,27 +429,38 @@ static void climb(recorder *self)
     }
 }
 
-/* The best once more, in one batch: the least of many medians is less than the truth. */
+/* The best that are not taken yet; NULL where there are none that matter. */
+static entry *next_best(const recorder *self, entry *const *taken, int count)
+{
+    entry *best = NULL;
+    for (int i = 1; i < self->measured; i++) {
+        entry *one = &self->all[i];
+        bool is_free = one->found == VERDICT_GOOD && one->count > 1 && one->median < 2 * self->reference;
+        for (int k = 0; k < count; k++)
+            is_free = is_free && taken[k] != one;
+        if (is_free && (!best || one->median < best->median))
+            best = one;
+    }
+    return best;
+}
+
+/* The best once more, and those that are then the best: the least of many medians is less than the truth. */
 static void measure_best(recorder *self)
 {
-    entry *batch[BATCH];
-    int count = 0;
-    for (; count < BATCH - 3; count++) {
-        entry *best = NULL;
-        for (int i = 1; i < self->measured; i++) {
-            entry *one = &self->all[i];
-            bool is_free = one->found == VERDICT_GOOD && one->count > 1 && one->median < 2 * self->reference;
-            for (int k = 0; k < count; k++)
-                is_free = is_free && batch[k] != one;
-            if (is_free && (!best || one->median < best->median))
-                best = one;
+    bool is_open = true;
+    for (int race = 0; race < RACES && is_open && !self->status; race++) {
+        entry *batch[BATCH], *best;
+        int count = 0;
+        is_open = false;
+        while (count < RACERS && (best = next_best(self, batch, count)) != NULL) {
+            batch[count++] = best;
+            is_open = is_open || (count <= RACERS / 3 && !best->is_raced);
         }
-        if (!best)
-            break;
-        batch[count] = best;
+        for (int i = 0; i < count; i++)
+            batch[i]->is_raced = true;
+        if (is_open)
+            (void)measure_batch(self, batch, count, RUNS_FOR_BEST);
     }
-    if (count > 0)
-        (void)measure_batch(self, batch, count);
 }
 
 static void measure_wanted(recorder *self)
@@ -456,8 +497,7 @@ static void run(recorder *self)
     measure_wanted(self);
     if (!is_full(self))
         measure_space(self);
-    if (self->counts->added > 1)
-        measure_best(self);
+    measure_best(self);
 }
 
 /* Lowers what the recording has, for the numbers that programs have today; what can no longer be lowered goes. */

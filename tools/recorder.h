@@ -7,11 +7,13 @@
    How: candidates are compiled in batches of up to 15, and the live ones are timed in rounds, one run of each in turn
    with the default before and behind. A time is written down as its ratio to the mean of those two, times what the
    default took at first: so a burst of somebody else's work, which hits all of a round, is taken out, and drift is.
-   Three times as many runs are made as times are kept, and those in the middle are. The first time of each is taken
+   Five times as many runs are made as times are kept, and those in the middle are. The first time of each is taken
    right behind the compiling, and kept whatever it is. What is several times slower than the default gets two runs, and
-   its results are not looked at. At the end the best are compiled once more and timed against each other in one batch.
+   its results are not looked at. At the end the best are compiled once more and timed against each other in one batch,
+   with more runs; and again, while others come out on top.
 
-   A recording that has points already keeps them: new times are made comparable through the default. */
+   A recording that has points already keeps them: new times are made comparable through the default. The best of all
+   are timed again whenever a recording is worked on. */
 #ifndef TUFF_TOOLS_RECORDER_H
 #define TUFF_TOOLS_RECORDER_H
 

@@ -89,6 +89,18 @@ const recorded_point *recording_find(const recording *self, const choice *what)
     return found ? &self->points[found - 1] : NULL;
 }
 
+choice recording_reduce(const recording *self, const choice *what)
+{
+    choice out = {0};
+    for (int i = 0; i < TUNABLE_COUNT; i++) {
+        const tunable one = (tunable)i;
+        if (tuff__choice_has(what, one) && tuff__choice_has(&self->usual, one) &&
+            what->values[one] != self->usual.values[one])
+            tuff__choice_set(&out, one, what->values[one]);
+    }
+    return out;
+}
+
 uint64_t recording_best(const recording *self)
 {
     uint64_t best = 0;

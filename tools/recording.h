@@ -47,6 +47,8 @@ void recording_free(recording *self);
 
 /* NULL where it was not recorded. */
 const recorded_point *recording_find(const recording *self, const choice *what);
+/* What a choice from elsewhere sets here: without what was not consulted, or is the usual value. */
+choice recording_reduce(const recording *self, const choice *what);
 uint64_t recording_best(const recording *self); /* the least median */
 
 /* Appends the header's line, or a point's. */

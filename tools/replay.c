@@ -1,24 +1,11 @@
 /* A recording as a judge. */
 #include "tools/replay.h"
 
-/* Every tunable that is set was consulted and differs from its usual value; others do not matter. */
-static choice reduce(const recording *from, const choice *what)
-{
-    choice out = {0};
-    for (int i = 0; i < TUNABLE_COUNT; i++) {
-        const tunable one = (tunable)i;
-        if (tuff__choice_has(what, one) && tuff__choice_has(&from->usual, one) &&
-            what->values[one] != from->usual.values[one])
-            tuff__choice_set(&out, one, what->values[one]);
-    }
-    return out;
-}
-
 static verdict lower(void *state, const choice *what, lowering *out)
 {
     replay *self = state;
     self->calls++;
-    const choice reduced = reduce(self->from, what);
+    const choice reduced = recording_reduce(self->from, what);
     const recorded_point *found = recording_find(self->from, &reduced);
     self->asked++;
     self->unrecorded += !found;

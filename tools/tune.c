@@ -92,19 +92,22 @@ static int tune(int count, char **arguments)
         return warm(count - 1, arguments + 1);
     if (count > 0 && strcmp(arguments[0], "record") == 0)
         return verb_tune_record(count - 1, arguments + 1);
+    if (count > 0 && strcmp(arguments[0], "portfolio") == 0)
+        return verb_tune_portfolio(count - 1, arguments + 1);
     if (count > 0 && strcmp(arguments[0], "report") == 0)
         return verb_tune_report(count - 1, arguments + 1);
     if (count > 0 && (strcmp(arguments[0], "--help") == 0 || strcmp(arguments[0], "-h") == 0))
         return warm(count, arguments);
-    return cli_fail(&verb_tune, EXIT_WRONG_USE, "the verb below it is missing: tuff tune warm|report|record [OPTIONS]");
+    return cli_fail(&verb_tune, EXIT_WRONG_USE,
+                    "the verb below it is missing: tuff tune warm|report|record|portfolio [OPTIONS]");
 }
 
 const cli_verb verb_tune = {
     .name = "tune",
-    .operand = "warm|report|record",
+    .operand = "warm|report|record|portfolio",
     .summary = "Measures a model's kernels on a device, so that later starts need not.",
     .about = "What is found is kept in the cache: see tuff cache. Ctrl-C keeps what is finished. report writes a\n"
-             "page of what was tuned; record writes down what many candidates of a list of tasks take, for those who\n"
-             "work on the tuner: see their own --help.",
+             "page of what was tuned. For those who work on the tuner: record writes down what many candidates of\n"
+             "a list of tasks take, portfolio finds those that serve all of them best. See their own --help.",
     .run = tune,
 };

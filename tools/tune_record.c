@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/file_list.h"
 #include "base/thread.h"
 #include "run/subjects.h"
+#include "tools/portfolio.h"
 #include "tools/record_tasks.h"
 #include "tools/recorder.h"
 #include "tools/tuning.h"
@@ -23,7 +23,7 @@ typedef struct record_options {
 
 /* What is asked for of one task. */
 typedef struct wanted {
-    const char *folder, *name, *device;
+    const char *name, *device;
     int best; /* of each recording */
     choice all[WANTED_MOST];
     int count;
@@ -53,21 +53,20 @@ static void want_best(wanted *self, const recording *of)
 }
 
 /* Recordings of the same family, but the one that is made. */
-static tuff_status want_of(const char *file, void *state)
+static tuff_status want_all(const char *folder, wanted *self)
 {
-    wanted *self = state;
-    char path[PATH_SIZE];
-    recording of;
-    const size_t length = strlen(file), family = strcspn(self->name, "-") + 1;
-    if (length < 6 || strcmp(file + length - 6, ".jsonl") != 0 ||
-        snprintf(path, sizeof path, "%s/%s", self->folder, file) >= (int)sizeof path)
-        return TUFF_OK;
-    TRY(recording_read(path, &of));
-    if (strncmp(of.name, self->name, family) == 0 &&
-        (strcmp(of.name, self->name) != 0 || strcmp(of.device, self->device) != 0))
-        want_best(self, &of);
-    recording_free(&of);
-    return TUFF_OK;
+    recordings others;
+    char ours[32], family[32];
+    const tuff_status status = recordings_read(folder, &others);
+    for (int i = 0; i < others.count && !status; i++) {
+        const recording *of = &others.items[i];
+        recording_family(&(recording){.name = self->name}, ours, sizeof ours);
+        recording_family(of, family, sizeof family);
+        if (strcmp(family, ours) == 0 && (strcmp(of->name, self->name) != 0 || strcmp(of->device, self->device) != 0))
+            want_best(self, of);
+    }
+    recordings_free(&others);
+    return status;
 }
 
 /* "opencl-cpu: AMD EPYC, Intel(R) OpenCL, LINUX": the class of the device first. */
@@ -109,7 +108,7 @@ static tuff_status record_into(const record_options *options, const record_task 
     recording of = {0};
     recorder_counts counts;
     const uint64_t begin = tuff__nanoseconds();
-    wanted asked = {.folder = options->with, .name = task->name, .device = device, .best = (int)options->best};
+    wanted asked = {.name = task->name, .device = device, .best = (int)options->best};
     describe_device(environment, device, sizeof device);
     if (snprintf(path, sizeof path, "%s/%s.jsonl", options->out, task->name) >= (int)sizeof path)
         return FAIL(TUFF_E_IO, "record: the path of %s is too long", task->name);
@@ -123,7 +122,7 @@ static tuff_status record_into(const record_options *options, const record_task 
     } else {
         TRY(recording_begin(&of, task->name, device, &nothing, 0));
     }
-    tuff_status status = options->with ? tuff__file_list(options->with, "", want_of, &asked) : TUFF_OK;
+    tuff_status status = options->with ? want_all(options->with, &asked) : TUFF_OK;
     const recorder_settings settings = {.points = (int)options->points,
                                         .samples = (int)options->samples,
                                         .seconds = options->seconds,

@@ -127,9 +127,11 @@ static void tile_map(const lowered *with, int64_t rows, int64_t columns, int vec
     *rows_per_item = columns < wanted ? tuff__divide_up(wanted, columns) : 1;
 }
 
-/* Results too large to be still in a cache when they are read need not push out what is. */
+/* Results too large to be still in a cache when they are read need not push out what is. GLSL has no such stores. */
 static void stream_results(const lowered *with, launch *of)
 {
+    if (tuff__is_vulkan(with))
+        return;
     const uint64_t least = (uint64_t)tuff__tuned(with, TUNABLE_map_stream_mebibytes) << 20;
     for (int i = 0; i < of->chain.buffer_count && least > 0; ++i) {
         chain_buffer *buffer = &of->chain.buffers[i];

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "tune/portfolio.h"
 #include "tune/tidy.h"
 
 static subject *find(const tuner *self, hash128 hash)
@@ -74,8 +75,28 @@ static bool is_measuring(const tuner *self)
     return self->options->tune >= TUFF_TUNE_QUICK && !self->options->deterministic && self->manifest == NULL;
 }
 
+/* Seeds by where they come from: of the portfolio those that lookup let through. */
+static void take_seeds(subject *of, const tune_answer *answer, const char *const *portfolio, int portfolio_count)
+{
+    for (int i = 0; i < answer->seed_count; ++i) {
+        choice what;
+        bool is_portfolio = false;
+        for (int k = 0; k < portfolio_count; ++k)
+            is_portfolio |= answer->seeds[i] == portfolio[k];
+        if (tuff__choice_parse(answer->seeds[i], &what) != TUFF_OK)
+            continue;
+        if (is_portfolio)
+            of->portfolio[of->portfolio_count++] = what;
+        else
+            of->seeds[of->seed_count++] = what;
+    }
+}
+
 static tuff_status look_up(tuner *self, subject *of)
 {
+    const bool may_measure = is_measuring(self);
+    const char *const *portfolio = NULL;
+    const int portfolio_count = may_measure ? tuff__portfolio_of(of->key.family, &portfolio) : 0;
     const tune_question question = {.key = &of->key,
                                     .environment = &self->environment,
                                     .generator = of->generator,
@@ -83,6 +104,8 @@ static tuff_status look_up(tuner *self, subject *of)
                                     .only_same = self->options->deterministic,
                                     .stores = (const tune_store *const *)self->stores.items,
                                     .store_count = self->stores.count,
+                                    .portfolio = portfolio,
+                                    .portfolio_count = portfolio_count,
                                     .is_usable = is_usable,
                                     .state = of};
     tune_answer answer;
@@ -96,13 +119,10 @@ static tuff_status look_up(tuner *self, subject *of)
         self->stats.misses[answer.miss - MISS_UNKNOWN]++;
     if (tuff__choice_parse(answer.candidate, &of->chosen) != TUFF_OK)
         of->chosen = (choice){.set = {0}};
-    for (int i = 0; i < answer.seed_count; ++i)
-        of->seed_count += tuff__choice_parse(answer.seeds[i], &of->seeds[of->seed_count]) == TUFF_OK;
+    take_seeds(of, &answer, portfolio, portfolio_count);
     if (answer.tier > TIER_NEAREST)
         tuff__tuner_avoid_default(of);
-    if (answer.tier == TIER_DRIVER || answer.tier == TIER_NEAREST)
-        of->seeds[of->seed_count < TUNE_SEEDS ? of->seed_count++ : 0] = of->chosen;
-    of->wants_measuring = is_measuring(self) && answer.tier > TIER_SAME;
+    of->wants_measuring = may_measure && answer.tier > TIER_SAME;
     return TUFF_OK;
 }
 

@@ -47,8 +47,13 @@ static void log_trial(void *user, const choice *what, verdict found, uint64_t na
 static tuff_status begin(subject *of)
 {
     const judge by = tuff__judge_of(of);
+    /* What runs until the search is over was measured under another driver, or for other dims. */
+    const bool is_known = of->tier == TIER_DRIVER || of->tier == TIER_NEAREST;
     const search_settings settings = {.seeds = of->seeds,
                                       .seed_count = of->seed_count,
+                                      .portfolio = of->portfolio,
+                                      .portfolio_count = of->portfolio_count,
+                                      .cached = is_known ? &of->chosen : NULL,
                                       .patience = of->of->options->tune == TUFF_TUNE_MAX ? 48 : 0,
                                       .seed = of->hash.low ^ of->of->options->tune_seed,
                                       .tried = log_trial,
@@ -83,7 +88,9 @@ static tuff_status prime(tuner *self, tune_budget *budget)
         subject *of = &self->subjects[i];
         if (of->search == NULL)
             continue;
-        TRY(tuff__budget_is_minor(budget, i) ? tuff__search_step(of->search, 1) : tuff__search_prime(of->search));
+        if (tuff__budget_is_minor(budget, i))
+            tuff__search_narrow(of->search, 2);
+        TRY(tuff__search_prime(of->search));
         spend(self, budget, i);
     }
     return TUFF_OK;

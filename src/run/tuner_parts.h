@@ -30,8 +30,8 @@ typedef struct subject {
     tune_tier tier;
     bool was_measured; /* what is chosen won a race here and now */
     choice chosen;
-    choice seeds[TUNE_SEEDS];
-    int seed_count;
+    choice seeds[TUNE_SEEDS], portfolio[TUNE_SEEDS];
+    int seed_count, portfolio_count;
     bool wants_measuring;
     /* While it is measured: */
     ground *ground;

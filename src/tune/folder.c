@@ -8,6 +8,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file_list.h"
 #include "tune/environment.h"
@@ -68,11 +70,30 @@ tuff_status tuff__tune_store_path(const char *environment, char *out, size_t siz
     return join(out, size, tuff__tune_store_name(environment, name));
 }
 
+/* ../share/tuff beside the folder that the program lies in: where it was installed, also when that was moved since, or
+   the sources whose build folder it is in. False where there is none. */
+static bool find_beside_program(char *out, size_t size)
+{
+    static const char beside[] = "/../share/tuff";
+    struct stat there;
+    const ssize_t length = readlink("/proc/self/exe", out, size - 1);
+    if (length <= 0 || (size_t)length >= size - 1)
+        return false;
+    out[length] = 0;
+    char *end = strrchr(out, '/');
+    if (!end || (size_t)(end - out) + sizeof beside > size)
+        return false;
+    memcpy(end, beside, sizeof beside);
+    return stat(out, &there) == 0 && S_ISDIR(there.st_mode);
+}
+
 tuff_status tuff__tune_shipped_folder(char *out, size_t size)
 {
     const char *chosen = getenv("TUFF_SHARE_DIR");
-    const char *folder = chosen && chosen[0] ? chosen : TUFF_SHARE_FOLDER;
-    if ((size_t)snprintf(out, size, "%s", folder) >= size)
+    const bool is_chosen = chosen && chosen[0];
+    if (!is_chosen && find_beside_program(out, size))
+        return join(out, size, "tune");
+    if ((size_t)snprintf(out, size, "%s", is_chosen ? chosen : TUFF_SHARE_FOLDER) >= size)
         return FAIL(TUFF_E_IO, "tune: the path of the shipped files is longer than %zu bytes", size - 1);
     return join(out, size, "tune");
 }

@@ -1,5 +1,6 @@
 /* Where stores live. Ours: the cache folder's tune/v1/, one file an environment, "<backend>-<device>-<8 hex>.jsonl".
-   Shipped ones: TUFF_SHARE_DIR/tune, else tune/ in the data folder that the build was configured for; read, never
+   Shipped ones: TUFF_SHARE_DIR/tune, else ../share/tuff/tune beside the program's folder (an installation, wherever it
+   was moved, or the sources of a build), else tune/ in the data folder that the build was configured for; read, never
    written. */
 #ifndef TUFF_TUNE_FOLDER_H
 #define TUFF_TUNE_FOLDER_H

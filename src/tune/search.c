@@ -391,6 +391,12 @@ tuff_status tuff__search_prime(search *self)
     return status_of(self);
 }
 
+void tuff__search_narrow(search *self, int most_compiles)
+{
+    self->settings.no_climb = true;
+    self->settings.most_compiles = most_compiles;
+}
+
 /* Of what was tried last. */
 static search_stage stage_of(const search *self)
 {

@@ -149,6 +149,8 @@ tuff_status tuff__search_begin(const judge *by, const search_settings *settings,
 tuff_status tuff__search_step(search *self, int compiles);
 /* The same for all of the listed ones: default, cached, portfolio, seeds. */
 tuff_status tuff__search_prime(search *self);
+/* Nothing from now on but what is listed, up to so many candidates in all: for keys that a climb is too dear for. */
+void tuff__search_narrow(search *self, int most_compiles);
 search_progress tuff__search_progress(const search *self); /* .best is valid until the next call */
 /* Races the best. Also of a search that goes on, and again after more steps; of one that was stopped where is_over no
    longer says so, as when time was kept for the race. The result is filled whatever fails; a status is given like that
