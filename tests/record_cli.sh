@@ -19,7 +19,7 @@ expect 2 "no task is named like 'nothing'" "$tuff" tune record --device referenc
 expect 1 "has no kernels to tune" "$tuff" tune record --device reference --out made --task map-64x384
 
 previous=
-for device in $("$tuff" devices | sed -n 's/^\(opencl:[0-9]*\|vulkan:[0-9]*\) .*/\1/p'); do
+for device in $("$tuff" devices | sed -n 's/^\(opencl:[0-9][0-9]*\|vulkan:[0-9][0-9]*\) .*/\1/p'); do
     folder=$(echo "$device" | tr : -)
     task=map-64x384-gelu-add file=$folder/map-64x384-gelu-add.jsonl
     expect 0 "$task" "$tuff" tune record --device "$device" --out "$folder" --task map-64x384 $small

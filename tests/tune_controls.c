@@ -56,6 +56,7 @@ static tuff_tune_stats compile(tuff_device *device, const tuff_compile_options *
     tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(24, 40)),
                 *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(40, 56));
     tuff_output(graph, "y", tuff_softmax(tuff_gelu(tuff_matmul(x, w)), 1));
+    tuff_output(graph, "sums", tuff_cumsum(x, 1));
     tuff_plan *plan = tuff_compile(graph, options);
     if (!plan)
         fail_msg("%s", tuff_error());
@@ -122,7 +123,8 @@ static void log_path(char *out, size_t size)
     (void)snprintf(out, size, "%s/log", cache_folder());
 }
 
-/* The candidate that was tried second for the matmul: what random choice its search began with. */
+/* The candidate that was tried second for the running sums, which have no portfolio: what random choice their search
+   began with. */
 static int read_log(char *second, size_t size)
 {
     char path[300], line[4096], keys[16][600];
@@ -150,7 +152,7 @@ static int read_log(char *second, size_t size)
             (void)snprintf(keys[count++], sizeof keys[0], "%s", parts[5]);
         if (seen[key]++ == 0)
             assert_string_equal(parts[4], "default");
-        else if (seen[key] == 2 && strncmp(parts[5], "matmul ", 7) == 0)
+        else if (seen[key] == 2 && strncmp(parts[5], "scan ", 5) == 0)
             (void)snprintf(second, size, "%s", parts[4]);
         lines++;
     }
@@ -163,7 +165,7 @@ static int read_log(char *second, size_t size)
 static bool stop_at_second(void *user, const tuff_tune_progress *now)
 {
     (void)user;
-    return strncmp(now->key, "matmul ", 7) != 0 || now->candidates < 2;
+    return strncmp(now->key, "scan ", 5) != 0 || now->candidates < 2;
 }
 
 /* As many lines as candidates; the same seed begins with the same random choices, another one with others. */
@@ -200,7 +202,8 @@ static void an_impossible_log_is_a_warning(void **state)
     (void)state;
     (void)forget_environment(NULL);
     tuff_device *device = tuff_device_open(NULL);
-    assert_non_null(device);
+    if (device == NULL)
+        skip();
     const tuff_compile_options options = {
         .tune = TUFF_TUNE_QUICK, .tune_milliseconds = 50, .tune_log = "/dev/null/nowhere"};
     assert_true(compile(device, &options).measured > 0);

@@ -232,6 +232,19 @@ static void try_graph(tuff_device *device, tuff_graph *graph, tally *counts)
     tuff_graph_destroy(graph);
 }
 
+/* Shapes of their own: few rows, and columns that are wide. */
+static tuff_graph *narrow_graph(tuff_device *device)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    assert_non_null(graph);
+    tuff_tensor *a = tuff_input(graph, "a", TUFF_F32, TUFF_SHAPE(4, 768)),
+                *b = tuff_input(graph, "b", TUFF_F32, TUFF_SHAPE(768, 768)),
+                *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(2048, 768));
+    tuff_output(graph, "product", tuff_matmul(a, b));
+    tuff_output(graph, "sums", tuff_sum(x, (int[]){0}, 1, false));
+    return graph;
+}
+
 /* Matmuls whose operands are made where they are loaded, with nothing and with something behind them. */
 static tuff_graph *produced_graph(tuff_device *device)
 {
@@ -276,6 +289,7 @@ static void try_models(tuff_device *device)
         model_destroy(&model);
     }
     try_graph(device, produced_graph(device), &counts);
+    try_graph(device, narrow_graph(device), &counts);
     printf("    %d tasks, %d choices, %d of them impossible, %d wrong\n", counts.tasks, counts.tried, counts.impossible,
            counts.wrong);
     printf("    exact: %d; judged by the host: %d, poison seen: %d; at other extents: %d\n", counts.exact,

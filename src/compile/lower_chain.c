@@ -207,11 +207,14 @@ static void lower_row(lowered *with, launch *of)
 }
 
 /* Vectors of columns that one item owns: the wider its stretch of a row, the faster memory is, but all compute units
-   want work, and what the item adds up stays in the nearest cache. */
+   want work, and what the item adds up stays in the nearest cache. lavapipe loses sums of arrays of 24 vectors. */
 static int64_t column_vectors(const lowered *with, const fused_chain *chain, int64_t rows, int64_t vectors)
 {
     const int sums = chain->reduction_count < 1 ? 1 : chain->reduction_count;
-    const int64_t most = tuff__divide_up(tuff__tuned(with, TUNABLE_column_register_vectors), sums);
+    enum { MOST_ON_VULKAN = 16 };
+    const int64_t allowed = tuff__divide_up(tuff__tuned(with, TUNABLE_column_register_vectors), sums);
+    const int64_t most =
+        tuff__is_vulkan(with) && allowed * sums > MOST_ON_VULKAN ? tuff__divide_up(MOST_ON_VULKAN, sums) : allowed;
     const int64_t items = 2 * (int64_t)tuff__device_info(with->device)->compute_units;
     const int64_t share = rows * vectors / (items < 1 ? 1 : items);
     const int64_t wanted = share < 1 ? 1 : share > most ? most : share;

@@ -35,8 +35,9 @@ static int64_t span_of(const lowered *with, const fused_chain *chain, int vec)
 {
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t wanted = tuff__divide_up(wanted_items(with), tuff__batch_count(chain, chain->rank - 2));
-    const int64_t most = tuff__tuned(with, TUNABLE_matmul_thin_span) / rows, span = columns / vec / wanted;
-    return span < 1 ? 1 : span > most ? most : span;
+    const int64_t most = tuff__tuned(with, TUNABLE_matmul_thin_span) / rows, share = columns / vec / wanted;
+    const int64_t span = share < most ? share : most;
+    return span < 1 ? 1 : span;
 }
 
 /* Columns side by side: long stretches of them. */
