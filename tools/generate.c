@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/status.h"
+#include "tools/fastest.h"
 #include "tools/run_settings.h"
 #include "tools/sampler.h"
 #include "tools/verbs.h"
@@ -92,7 +93,7 @@ static int generate(int count, char **arguments)
          .low = 0,
          .high = 9e15,
          .help = "the same seed makes the same text"},
-        {.name = "--device", .kind = CLI_TEXT, .value = &self.device, .placeholder = "D", .help = CLI_DEVICE_HELP},
+        {.name = "--device", .kind = CLI_TEXT, .value = &self.device, .placeholder = "D", .help = CLI_WORK_DEVICE_HELP},
         {.name = "--fuse",
          .kind = CLI_CHOICE,
          .value = &self.fuse,
@@ -110,7 +111,9 @@ static int generate(int count, char **arguments)
     if (run_settings_read(self.checkpoint, &settings) != TUFF_OK)
         return cli_fail_library(&verb_generate, "reading the checkpoint");
     int code = EXIT_FAILED;
-    tuff_device *device = cli_open_device(&verb_generate, self.device, &code);
+    tuff_device *device = cli_open_device_for(
+        &verb_generate, self.device,
+        &(fastest_work){.model = &settings.model, .batch = settings.batch, .plan = KNOWN_GENERATE}, &code);
     if (!device)
         return code;
     code = run_model(device, &settings, &self);

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "tools/known_plans.h"
+#include "tools/fastest.h"
 #include "tools/model_options.h"
 #include "tools/tuning.h"
 #include "tools/verbs.h"
@@ -168,7 +168,7 @@ static int compile_and_show(tuff_device *device, plan_options *options)
 static cli_end parse(int count, char **arguments, plan_options *self)
 {
     const cli_option options[] = {
-        {"--device", CLI_TEXT, &self->device, "D", CLI_DEVICE_HELP, 0, 0, NULL},
+        {"--device", CLI_TEXT, &self->device, "D", CLI_WORK_DEVICE_HELP, 0, 0, NULL},
         MODEL_OPTIONS(&self->of),
         {"--fuse", CLI_CHOICE, &self->fuse, "on|off", "off: every op a kernel of its own", 0, 0, NULL},
         {"--matmul", CLI_CHOICE, &self->matmul, "own|clblast", "whose kernels compute matmuls", 0, 0, NULL},
@@ -193,7 +193,9 @@ static int plan(int count, char **arguments)
     if (model_options_complete(&self.of) != TUFF_OK)
         return cli_fail(&verb_plan, EXIT_WRONG_USE, "%s", tuff_error());
     int code = EXIT_FAILED;
-    tuff_device *device = cli_open_device(&verb_plan, self.device, &code);
+    tuff_device *device = cli_open_device_for(
+        &verb_plan, self.device,
+        &(fastest_work){.model = &self.of.model, .batch = self.of.batch, .recompute = self.recompute}, &code);
     if (!device)
         return code;
     code = compile_and_show(device, &self);

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/thread.h"
+#include "tools/fastest.h"
 #include "tools/graphs.h"
 #include "tools/progress.h"
 #include "tools/sampler.h"
@@ -66,7 +67,11 @@ static int check_save_path(const char *path)
 static int open_device(training *self)
 {
     int code = EXIT_DONE;
-    self->device = cli_open_device(&verb_train, self->options.device, &code);
+    self->device = cli_open_device_for(&verb_train, self->options.device,
+                                       &(fastest_work){.model = &self->options.settings.model,
+                                                       .batch = self->options.settings.batch,
+                                                       .recompute = self->options.recompute},
+                                       &code);
     return code;
 }
 

@@ -2,6 +2,8 @@
    change. */
 #include "tools/train_options.h"
 
+#include "tools/fastest.h"
+
 #include <stdio.h>
 
 #include "tools/verbs.h"
@@ -28,7 +30,7 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
         {"--data", CLI_TEXTS, &self->data, "FILE", "text to learn, as bytes; needed, may be given several times", 0, 0,
          NULL},
         {"--steps", CLI_WHOLE, &settings->steps, "N", "steps of the whole schedule", 1, 1 << 24, &given->steps},
-        {"--device", CLI_TEXT, &self->device, "D", CLI_DEVICE_HELP, 0, 0, NULL},
+        {"--device", CLI_TEXT, &self->device, "D", CLI_WORK_DEVICE_HELP, 0, 0, NULL},
         {"--seed", CLI_WHOLE, &settings->seed, "S", "of weights and batches: the same on every device", 0, 9e15,
          &given->seed},
         {"--layers", CLI_WHOLE, &model->layers, "N", "blocks", 1, 1000, &given->layers},

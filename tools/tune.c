@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/fastest.h"
 #include "tools/known_plans.h"
 #include "tools/model_options.h"
 #include "tools/supervise.h"
@@ -62,7 +63,7 @@ static int warm(int count, char **arguments)
 {
     warm_options self = {.of = MODEL_OPTIONS_USUAL, .tune = {.mode = TUFF_TUNE_NORMAL}};
     const cli_option options[] = {
-        {"--device", CLI_TEXT, &self.device, "D", CLI_DEVICE_HELP, 0, 0, NULL},
+        {"--device", CLI_TEXT, &self.device, "D", CLI_WORK_DEVICE_HELP, 0, 0, NULL},
         MODEL_OPTIONS(&self.of),
         TUNING_OPTIONS(&self.tune),
         ISOLATE_OPTION(&self.isolate),
@@ -78,7 +79,8 @@ static int warm(int count, char **arguments)
                    &code))
         return code;
     (void)setenv("TUFF_TUNE_WAIT", "1", 0); /* who asks for tuning can wait for another who tunes */
-    tuff_device *device = cli_open_device(&verb_tune, self.device, &code);
+    tuff_device *device = cli_open_device_for(&verb_tune, self.device,
+                                              &(fastest_work){.model = &self.of.model, .batch = self.of.batch}, &code);
     if (!device)
         return code;
     code = warm_device(device, &self);

@@ -30,7 +30,7 @@ typedef struct tuff_task_info {
     int op_count;        /* ops fused into it */
     uint64_t items;      /* elements of its iteration space */
     uint64_t bytes_read, bytes_written;
-    double operations; /* floating-point operations of matmuls; 0 for others */
+    double operations;    /* floating-point operations of matmuls; 0 for others */
     uint64_t nanoseconds; /* of the last tuff_plan_profile; 0 before */
     uint64_t reserved[8];
 } tuff_task_info;
@@ -61,6 +61,31 @@ TUFF_API tuff_status tuff_plan_hash(const tuff_plan *plan, uint64_t hash[2]);
 /* Writes what each key of the plan runs with into a manifest, for tuff_compile_options.tune_manifest; keys of other
    plans that the file has already stay in it. */
 TUFF_API tuff_status tuff_plan_lock(tuff_plan *plan, const char *path);
+
+/* A program's own work, for devices to race in. */
+typedef struct tuff_contest {
+    const char *name; /* of the work, all that changes its time in it: the answer is remembered by it */
+    /* A plan of the work on the device that is ready to run, its inputs written; NULL leaves the device out. What it
+       stores in *entry is handed to leave. */
+    tuff_plan *(*enter)(tuff_device *device, void *user, void **entry);
+    void (*leave)(tuff_plan *plan, void *user, void *entry); /* frees both; where only one is there, that */
+    void *user;
+    uint64_t reserved[4];
+} tuff_contest;
+
+typedef struct tuff_contest_result {
+    char selector[32], next[32];            /* of the fastest device and of the one after it; "": there is none */
+    uint64_t nanoseconds, next_nanoseconds; /* of a run, medians; 0: not measured, as where there is one device only */
+    int entrants;                           /* devices that were raced; 0 where nothing was */
+    bool remembered;                        /* from the cache: nothing was measured */
+    uint64_t reserved[8];
+} tuff_contest_result;
+/* Opens the device that does the work in the least time: for machines that offer one piece of silicon through several
+   drivers, or several devices. All but the reference device run it in turns, the median counts, and what takes four
+   times as long as the best is not run again. The answer is kept in the cache for 30 days, as long as the same devices
+   with the same drivers are there. NULL where no device does the work: tuff_error() has the last reason. result may be
+   NULL. Close the device with tuff_device_close. */
+TUFF_API tuff_device *tuff_device_open_fastest(const tuff_contest *of, tuff_contest_result *result);
 
 /* What tuning did when the plan was compiled. */
 TUFF_API tuff_status tuff_plan_tuning(const tuff_plan *plan, tuff_tune_stats *stats);

@@ -1,0 +1,251 @@
+/* Devices that race in a program's own work, and the memory of who won. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "tuff/profile.h"
+#include "tune/environment.h"
+#include "tune/folder.h"
+#include "tune/times.h"
+
+enum { ENTRANTS_MOST = 16, ROUNDS = 5, CUT = 4, PATH_MOST = FOLDER_SIZE + 64 };
+
+typedef struct entrant {
+    tuff_device_info info;
+    char environment[ENVIRONMENT_SIZE];
+    tuff_device *device;
+    tuff_plan *plan;
+    void *entry;
+    bool runs; /* it is in the race */
+    uint64_t times[ROUNDS];
+    int count;
+    uint64_t nanoseconds;
+} entrant;
+
+typedef struct field {
+    const tuff_contest *of;
+    entrant *all;
+    int count;
+    char path[PATH_MOST]; /* of the answer; "": there is no cache */
+} field;
+
+static void find_entrants(field *self)
+{
+    for (int i = 0; i < tuff_device_count() && self->count < ENTRANTS_MOST; ++i) {
+        entrant *one = &self->all[self->count];
+        tune_environment parts;
+        if (tuff_device_describe(i, &one->info) != TUFF_OK || one->info.device_class == TUFF_DEVICE_REFERENCE)
+            continue;
+        tuff__environment_of(&one->info, &parts);
+        tuff__environment_text(&parts, one->environment);
+        ++self->count;
+    }
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The answer's file is named by all that it depends on: the work, this version, the devices in whatever order. */
+static tuff_status name_answer(field *self)
+{
+    const char *environments[ENTRANTS_MOST];
+    char folder[FOLDER_SIZE];
+    text key = {0};
+    for (int i = 0; i < self->count; ++i)
+        environments[i] = self->all[i].environment;
+    qsort(environments, (size_t)self->count, sizeof *environments, compare_texts);
+    tuff__text_add(&key, "%s\n%s\n", tuff_version(), self->of->name);
+    for (int i = 0; i < self->count; ++i)
+        tuff__text_add(&key, "%s\n", environments[i]);
+    const tuff_status status = tuff__text_status(&key);
+    if (status == TUFF_OK && tuff__tune_folder(folder, sizeof folder) == TUFF_OK) {
+        const hash128 hash = tuff__hash_text(tuff__text_get(&key));
+        (void)snprintf(self->path, sizeof self->path, "%s/fastest-%016" PRIx64 "%016" PRIx64 ".txt", folder, hash.high,
+                       hash.low);
+    }
+    tuff__text_free(&key);
+    return status;
+}
+
+/* Two lines: seconds since 1970, a run's time, the next one's, the next one's selector or "-"; then the
+   winner's environment. NULL where nothing of worth is remembered. */
+static entrant *recall(const field *self, tuff_contest_result *result)
+{
+    enum { LIMIT = 4096, DAYS = 30, DAY = 24 * 60 * 60 };
+    void *data;
+    size_t size;
+    uint64_t when, fastest, next;
+    char selector[32] = "";
+    if (self->path[0] == '\0' || tuff__cache_read(self->path, LIMIT, &data, &size) != TUFF_OK)
+        return NULL;
+    entrant *found = NULL;
+    char *line = strchr(data, '\n');
+    const uint64_t now = (uint64_t)time(NULL);
+    if (line != NULL &&
+        sscanf(data, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %31s", &when, &fastest, &next, selector) == 4 &&
+        when <= now && now - when < (uint64_t)DAYS * DAY) {
+        char *environment = line + 1;
+        environment[strcspn(environment, "\n")] = '\0';
+        for (int i = 0; i < self->count && found == NULL; ++i)
+            if (strcmp(self->all[i].environment, environment) == 0)
+                found = &self->all[i];
+    }
+    tuff__free(data);
+    if (found != NULL) {
+        *result = (tuff_contest_result){.remembered = true, .nanoseconds = fastest, .next_nanoseconds = next};
+        (void)snprintf(result->next, sizeof result->next, "%s", strcmp(selector, "-") == 0 ? "" : selector);
+    }
+    return found;
+}
+
+static void remember(const field *self, const entrant *winner, const tuff_contest_result *result)
+{
+    text lines = {0};
+    if (self->path[0] == '\0')
+        return;
+    tuff__text_add(&lines, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %s\n%s\n", (uint64_t)time(NULL), result->nanoseconds,
+                   result->next_nanoseconds, result->next[0] == '\0' ? "-" : result->next, winner->environment);
+    const file_part part = {tuff__text_get(&lines), lines.length};
+    if (tuff__text_status(&lines) != TUFF_OK || tuff__file_write(self->path, &part, 1, false, false) != TUFF_OK)
+        tuff__log(TUFF_LOG_WARNING, "fastest: the answer is not remembered: %s", tuff_error());
+    tuff__text_free(&lines);
+}
+
+static tuff_status run_once(entrant *one, uint64_t *nanoseconds)
+{
+    const uint64_t begin = tuff__nanoseconds();
+    TRY(tuff_plan_run(one->plan));
+    TRY(tuff_plan_wait(one->plan));
+    *nanoseconds = tuff__nanoseconds() - begin;
+    return TUFF_OK;
+}
+
+/* The first run pays for what comes once, the second says whether more of them are worth the time. */
+static void admit(const field *self, entrant *one)
+{
+    one->device = tuff_device_open(one->info.selector);
+    if (one->device == NULL)
+        return;
+    one->plan = self->of->enter(one->device, self->of->user, &one->entry);
+    one->runs =
+        one->plan != NULL && run_once(one, &one->nanoseconds) == TUFF_OK && run_once(one, &one->nanoseconds) == TUFF_OK;
+    if (!one->runs)
+        tuff__log(TUFF_LOG_INFO, "fastest: %s is left out: %s", one->info.selector, tuff_error());
+}
+
+static void drop(const field *self, entrant *one, bool and_device)
+{
+    if (one->device == NULL)
+        return;
+    if (one->plan != NULL || one->entry != NULL)
+        self->of->leave(one->plan, self->of->user, one->entry);
+    one->plan = NULL;
+    one->entry = NULL;
+    if (and_device) {
+        tuff_device_close(one->device);
+        one->device = NULL;
+    }
+}
+
+static entrant *least(const field *self, const entrant *but)
+{
+    entrant *best = NULL;
+    for (int i = 0; i < self->count; ++i) {
+        entrant *one = &self->all[i];
+        if (one->runs && one != but && (best == NULL || one->nanoseconds < best->nanoseconds))
+            best = one;
+    }
+    return best;
+}
+
+static void run_rounds(field *self)
+{
+    const entrant *first = least(self, NULL);
+    const uint64_t limit = first == NULL ? 0 : CUT * first->nanoseconds;
+    for (int round = 0; round < ROUNDS; ++round)
+        for (int i = 0; i < self->count; ++i) {
+            entrant *one = &self->all[i];
+            if (!one->runs || one->nanoseconds > limit)
+                continue;
+            if (run_once(one, &one->times[one->count]) == TUFF_OK)
+                ++one->count;
+            else
+                one->runs = false;
+        }
+    for (int i = 0; i < self->count; ++i) {
+        uint64_t quartiles[3];
+        if (self->all[i].count == 0)
+            continue;
+        tuff__times_quartiles(self->all[i].times, self->all[i].count, quartiles);
+        self->all[i].nanoseconds = quartiles[1];
+    }
+}
+
+static entrant *race(field *self, tuff_contest_result *result)
+{
+    for (int i = 0; i < self->count; ++i)
+        admit(self, &self->all[i]);
+    run_rounds(self);
+    entrant *winner = least(self, NULL);
+    const entrant *next = least(self, winner);
+    for (int i = 0; i < self->count; ++i)
+        result->entrants += self->all[i].plan != NULL;
+    for (int i = 0; i < self->count; ++i)
+        drop(self, &self->all[i], &self->all[i] != winner);
+    if (winner == NULL)
+        return NULL;
+    result->nanoseconds = winner->nanoseconds;
+    if (next != NULL) {
+        result->next_nanoseconds = next->nanoseconds;
+        (void)snprintf(result->next, sizeof result->next, "%s", next->info.selector);
+    }
+    remember(self, winner, result);
+    return winner;
+}
+
+static tuff_device *open_fastest(field *self, tuff_contest_result *result)
+{
+    find_entrants(self);
+    if (self->count == 0) {
+        FAIL(TUFF_E_NO_DEVICE, "fastest: there is no OpenCL or Vulkan device here");
+        return NULL;
+    }
+    if (name_answer(self) != TUFF_OK)
+        return NULL;
+    entrant *winner = self->count == 1 ? self->all : recall(self, result);
+    if (winner == NULL)
+        winner = race(self, result);
+    if (winner == NULL)
+        return NULL;
+    if (winner->device == NULL)
+        winner->device = tuff_device_open(winner->info.selector);
+    (void)snprintf(result->selector, sizeof result->selector, "%s", winner->info.selector);
+    return winner->device;
+}
+
+tuff_device *tuff_device_open_fastest(const tuff_contest *of, tuff_contest_result *result)
+{
+    tuff_contest_result unused;
+    result = result == NULL ? &unused : result;
+    *result = (tuff_contest_result){.entrants = 0};
+    if (of == NULL || of->name == NULL || of->enter == NULL || of->leave == NULL) {
+        FAIL(TUFF_E_USAGE, "fastest: a contest needs a name, enter and leave");
+        return NULL;
+    }
+    field self = {.of = of, .all = tuff__calloc(ENTRANTS_MOST, sizeof *self.all)};
+    if (self.all == NULL)
+        return NULL;
+    tuff_device *device = open_fastest(&self, result);
+    tuff__free(self.all);
+    return device;
+}

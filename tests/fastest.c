@@ -1,0 +1,172 @@
+/* Devices race in a program's own work: the fastest is opened, remembered for the same work on the same devices, and
+   what cannot take part is left out. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/file_list.h"
+#include "each_device.h"
+#include "tuff.h"
+#include "tune/folder.h"
+
+typedef struct work {
+    const char *refused; /* the selector that does not take part; "": all of them; NULL: none */
+    int entered, left;
+} work;
+
+static tuff_plan *enter(tuff_device *device, void *user, void **entry)
+{
+    work *self = user;
+    tuff_device_info info;
+    static const float numbers[64] = {1};
+    self->entered++;
+    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    tuff_graph *graph = tuff_graph_create(device);
+    assert_non_null(graph);
+    *entry = graph;
+    if (self->refused && (self->refused[0] == '\0' || strcmp(self->refused, info.selector) == 0))
+        return NULL;
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(8, 8));
+    tuff_output(graph, "y", tuff_matmul(x, x));
+    tuff_plan *plan = tuff_compile(graph, NULL);
+    assert_non_null(plan);
+    assert_int_equal(tuff_plan_write(plan, "x", numbers, sizeof numbers), TUFF_OK);
+    return plan;
+}
+
+static void leave(tuff_plan *plan, void *user, void *entry)
+{
+    work *self = user;
+    self->left++;
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(entry);
+}
+
+static tuff_contest_result hold(const char *name, const char *refused, bool wins, int *entered)
+{
+    work self = {.refused = refused};
+    const tuff_contest contest = {.name = name, .enter = enter, .leave = leave, .user = &self};
+    tuff_contest_result result;
+    tuff_device *device = tuff_device_open_fastest(&contest, &result);
+    assert_int_equal(self.entered, self.left);
+    assert_true((device != NULL) == wins);
+    if (device) {
+        tuff_device_info info;
+        assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+        assert_string_equal(info.selector, result.selector);
+    }
+    tuff_device_close(device);
+    *entered = self.entered;
+    return result;
+}
+
+static int count_devices(char *first, size_t size)
+{
+    int count = 0;
+    for (int i = 0; i < tuff_device_count(); i++) {
+        tuff_device_info info;
+        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        if (info.device_class == TUFF_DEVICE_REFERENCE)
+            continue;
+        if (count++ == 0)
+            (void)snprintf(first, size, "%s", info.selector);
+    }
+    return count;
+}
+
+static void the_fastest_is_remembered(void **state)
+{
+    (void)state;
+    char first[32];
+    int entered;
+    const int count = count_devices(first, sizeof first);
+    if (count < 2)
+        skip();
+    const tuff_contest_result now = hold("work", NULL, true, &entered);
+    assert_int_equal(entered, count);
+    assert_int_equal(now.entrants, count);
+    assert_false(now.remembered);
+    assert_true(now.nanoseconds > 0 && now.next_nanoseconds >= now.nanoseconds);
+    assert_string_not_equal(now.selector, now.next);
+    const tuff_contest_result again = hold("work", NULL, true, &entered);
+    assert_int_equal(entered, 0);
+    assert_true(again.remembered);
+    assert_string_equal(again.selector, now.selector);
+    assert_string_equal(again.next, now.next);
+    assert_int_equal(again.nanoseconds, now.nanoseconds);
+    assert_false(hold("other work", NULL, true, &entered).remembered);
+}
+
+static void who_cannot_is_left_out(void **state)
+{
+    (void)state;
+    char first[32];
+    int entered;
+    const int count = count_devices(first, sizeof first);
+    if (count < 2)
+        skip();
+    const tuff_contest_result without = hold("not for the first", first, true, &entered);
+    assert_int_equal(entered, count);
+    assert_int_equal(without.entrants, count - 1);
+    assert_string_not_equal(without.selector, first);
+    assert_string_not_equal(without.next, first);
+    assert_int_equal(hold("for nobody", "", false, &entered).entrants, 0);
+    assert_int_equal(entered, count);
+}
+
+static tuff_status spoil(const char *name, void *state)
+{
+    char path[FOLDER_SIZE + 300];
+    int *count = state;
+    if (strncmp(name, "fastest-", 8) != 0)
+        return TUFF_OK;
+    char folder[FOLDER_SIZE];
+    assert_int_equal(tuff__tune_folder(folder, sizeof folder), TUFF_OK);
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    (void)fputs("9 9 nine\n", file);
+    (void)fclose(file);
+    ++*count;
+    return TUFF_OK;
+}
+
+static void a_damaged_answer_is_none(void **state)
+{
+    (void)state;
+    char first[32], folder[FOLDER_SIZE];
+    int entered, spoiled = 0;
+    if (count_devices(first, sizeof first) < 2)
+        skip();
+    (void)hold("work", NULL, true, &entered);
+    assert_int_equal(tuff__tune_folder(folder, sizeof folder), TUFF_OK);
+    assert_int_equal(tuff__file_list(folder, "", spoil, &spoiled), TUFF_OK);
+    assert_true(spoiled > 0);
+    assert_false(hold("work", NULL, true, &entered).remembered);
+    assert_true(hold("work", NULL, true, &entered).remembered);
+}
+
+static void a_contest_needs_its_parts(void **state)
+{
+    (void)state;
+    assert_null(tuff_device_open_fastest(NULL, NULL));
+    assert_null(tuff_device_open_fastest(&(tuff_contest){.name = "work"}, NULL));
+    assert_non_null(strstr(tuff_error(), "enter"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_fastest_is_remembered),
+        cmocka_unit_test(who_cannot_is_left_out),
+        cmocka_unit_test(a_damaged_answer_is_none),
+        cmocka_unit_test(a_contest_needs_its_parts),
+    };
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}
