@@ -1,5 +1,6 @@
 /* Where candidates run, and when none may. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

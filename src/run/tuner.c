@@ -299,7 +299,7 @@ static void end(tuner *self)
 tuff_status tuff__tuner_list(tuff_plan *plan)
 {
     const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
-    tuner self = {.plan = plan, .options = &usual, .device = plan->device};
+    tuner self = {.plan = plan, .options = &usual, .device = plan->device, .log = -1};
     if (plan->keys_listed || !plan->is_tunable)
         return TUFF_OK;
     tuff_status status = tuff__tuner_find(&self);
@@ -311,7 +311,8 @@ tuff_status tuff__tuner_list(tuff_plan *plan)
 
 tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
 {
-    tuner self = {.plan = plan, .options = options, .device = plan->device, .begin = tuff__nanoseconds()};
+    tuner self = {
+        .plan = plan, .options = options, .device = plan->device, .log = -1, .begin = tuff__nanoseconds()};
     plan->is_tunable = is_tunable(options);
     if (options->tune_manifest != NULL && !plan->is_tunable)
         return FAIL(TUFF_E_UNSUPPORTED,

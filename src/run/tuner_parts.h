@@ -3,7 +3,6 @@
 #ifndef TUFF_RUN_TUNER_PARTS_H
 #define TUFF_RUN_TUNER_PARTS_H
 
-#include <stdio.h>
 
 #include "base/file_lock.h"
 #include "run/task_key.h"
@@ -54,7 +53,7 @@ typedef struct tuner {
     tune_store *store; /* the first of them: ours */
     tune_store *manifest;
     journal *journal;  /* while there is measuring */
-    FILE *log;         /* a line a candidate; NULL: none */
+    int log;           /* a file that gets a line for every candidate; -1: none */
     subject *subjects;
     int subject_count, subject_capacity;
     int *subject_of; /* by task; -1: it has none */
