@@ -58,6 +58,12 @@ static int run_model(tuff_device *device, const run_settings *settings, const ge
     return code;
 }
 
+static tuff_device *open_device(const char *name, const run_settings *settings, int *code)
+{
+    const fastest_work work = {.model = &settings->model, .batch = settings->batch, .plan = KNOWN_GENERATE};
+    return cli_open_device_for(&verb_generate, name, &work, code);
+}
+
 static int generate(int count, char **arguments)
 {
     generation self = {.prompt = "\n", .tokens = 400, .seed = 1, .temperature = 0.8};
@@ -111,9 +117,7 @@ static int generate(int count, char **arguments)
     if (run_settings_read(self.checkpoint, &settings) != TUFF_OK)
         return cli_fail_library(&verb_generate, "reading the checkpoint");
     int code = EXIT_FAILED;
-    tuff_device *device = cli_open_device_for(
-        &verb_generate, self.device,
-        &(fastest_work){.model = &settings.model, .batch = settings.batch, .plan = KNOWN_GENERATE}, &code);
+    tuff_device *device = open_device(self.device, &settings, &code);
     if (!device)
         return code;
     code = run_model(device, &settings, &self);

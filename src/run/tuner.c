@@ -78,6 +78,7 @@ static bool is_measuring(const tuner *self)
 /* Seeds by where they come from: of the portfolio those that lookup let through. */
 static void take_seeds(subject *of, const tune_answer *answer, const char *const *portfolio, int portfolio_count)
 {
+    of->seed_count = of->portfolio_count = 0;
     for (int i = 0; i < answer->seed_count; ++i) {
         choice what;
         bool is_portfolio = false;
@@ -254,10 +255,9 @@ tuff_status tuff__tuner_look_again(tuner *self)
     TRY(gather(self));
     self->store = self->stores.items[0];
     memset(self->stats.hits, 0, sizeof self->stats.hits);
-    for (int i = 0; i < self->subject_count; ++i) {
-        self->subjects[i].seed_count = 0;
-        look_up(self, &self->subjects[i]);
-    }
+    memset(self->stats.misses, 0, sizeof self->stats.misses);
+    for (int i = 0; i < self->subject_count; ++i)
+        TRY(look_up(self, &self->subjects[i]));
     return tuff__store_describe(self->store, self->environment_text);
 }
 
@@ -311,8 +311,7 @@ tuff_status tuff__tuner_list(tuff_plan *plan)
 
 tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
 {
-    tuner self = {
-        .plan = plan, .options = options, .device = plan->device, .log = -1, .begin = tuff__nanoseconds()};
+    tuner self = {.plan = plan, .options = options, .device = plan->device, .log = -1, .begin = tuff__nanoseconds()};
     plan->is_tunable = is_tunable(options);
     if (options->tune_manifest != NULL && !plan->is_tunable)
         return FAIL(TUFF_E_UNSUPPORTED,
