@@ -216,6 +216,15 @@ static bool can_run_in_part(const trial *self)
     return true;
 }
 
+/* A library compiles its kernels in its first call. */
+static bool has_product(const trial *self)
+{
+    for (int i = self->plan.setup_count; i < self->plan.command_count; ++i)
+        if (self->plan.commands[i].kind == COMMAND_PRODUCT)
+            return true;
+    return false;
+}
+
 /* A sixteenth of a kernel's groups, but enough for every unit to have some. */
 static uint64_t part_of(const trial *self, uint64_t groups)
 {
@@ -259,6 +268,9 @@ tuff_status tuff__trial_probe(trial *self, uint64_t *nanoseconds)
         if (part[i].kind == COMMAND_DISPATCH)
             part[i].group_count = part_of(self, part[i].group_count);
     tuff__device_set_patience(self->plan.device, 0);
+    if (status == TUFF_OK && has_product(self))
+        status = time_part(self, part, stamps, count, &predicted);
+    predicted = 0;
     if (status == TUFF_OK)
         status = time_part(self, part, stamps, count, &predicted);
     tuff__free(part);

@@ -14,8 +14,8 @@ typedef struct step {
     size_t global_size, local_size;
     cl_mem source, destination;
     size_t source_offset, destination_offset, size;
-    command *product; /* owned */
-    cl_event event; /* of the last timed submission */
+    command *product;       /* owned */
+    cl_event before, event; /* of the last timed submission; before: a marker ahead of a product */
 } step;
 
 struct driver_recording {
@@ -140,9 +140,12 @@ tuff_status tuff__cl_recording_create(driver_device *device, const command *comm
 static void release_events(driver_recording *record)
 {
     for (int i = 0; i < record->count; i++) {
-        if (record->steps[i].event)
-            tuff__cl.ReleaseEvent(record->steps[i].event);
-        record->steps[i].event = NULL;
+        step *part = &record->steps[i];
+        if (part->event)
+            tuff__cl.ReleaseEvent(part->event);
+        if (part->before)
+            tuff__cl.ReleaseEvent(part->before);
+        part->event = part->before = NULL;
     }
 }
 
@@ -212,6 +215,14 @@ static tuff_status need_timed_queue(driver_device *device)
     return TUFF_OK;
 }
 
+/* The event of a library's call is that of its last kernel alone: its first ones begin behind a marker. */
+static tuff_status enqueue_timed(cl_command_queue queue, step *part)
+{
+    if (part->kind == COMMAND_PRODUCT)
+        CL_TRY(EnqueueMarkerWithWaitList, (queue, 0, NULL, &part->before));
+    return enqueue(queue, part, &part->event);
+}
+
 static tuff_status flush(cl_command_queue queue)
 {
     CL_TRY(Flush, (queue));
@@ -227,7 +238,7 @@ static tuff_status submit_timed(driver_device *device, driver_recording *record)
     tuff_status status = TUFF_OK;
     int enqueued = 0;
     for (; enqueued < record->count && status == TUFF_OK; enqueued++)
-        status = enqueue(device->timed_queue, &record->steps[enqueued], &record->steps[enqueued].event);
+        status = enqueue_timed(device->timed_queue, &record->steps[enqueued]);
     if (status == TUFF_OK)
         status = flush(device->timed_queue);
     for (int i = 0; i < record->count && record->steps[i].event; i++) {
@@ -250,18 +261,16 @@ tuff_status tuff__cl_timestamps(driver_device *device, driver_recording *record,
     (void)device;
     for (int i = 0; i < record->command_count; i++)
         nanoseconds[i] = 0;
-    cl_ulong last_end = 0;
     for (int i = 0; i < record->count; i++) {
         const step *part = &record->steps[i];
         cl_ulong begin = 0, end = 0;
         if (!part->event)
             return FAIL(TUFF_E_USAGE, "the recording was not submitted");
-        CL_TRY(GetEventProfilingInfo, (part->event, CL_PROFILING_COMMAND_START, sizeof begin, &begin, NULL));
+        if (part->before)
+            CL_TRY(GetEventProfilingInfo, (part->before, CL_PROFILING_COMMAND_END, sizeof begin, &begin, NULL));
+        else
+            CL_TRY(GetEventProfilingInfo, (part->event, CL_PROFILING_COMMAND_START, sizeof begin, &begin, NULL));
         CL_TRY(GetEventProfilingInfo, (part->event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL));
-        /* The event of a library's call is its last kernel's: the call lasts since what came before it. */
-        if (part->kind == COMMAND_PRODUCT && i > 0)
-            begin = last_end;
-        last_end = end;
         nanoseconds[part->command] += end > begin ? end - begin : 0;
     }
     return TUFF_OK;
