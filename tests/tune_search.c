@@ -118,7 +118,7 @@ static void the_list_is_tried_in_order(void **state)
     assert_true(now.stage == SEARCH_DEFAULT && now.end == SEARCH_GOES_ON && now.tried == 0);
     assert_true(tuff__choice_equal(now.best, &usual));
     assert_int_equal(tuff__search_prime(self), TUFF_OK);
-    assert_string_equal(seen.compiled, " matmul_thin.step_k=4 matmul_register.tile_rows=8 row_register.parts=4 ");
+    assert_string_equal(seen.compiled, " matmul_thin.step_k=4 row_register.parts=4 matmul_register.tile_rows=8 ");
     now = tuff__search_progress(self);
     assert_int_equal(now.end, SEARCH_GOES_ON);
     assert_int_equal(now.tried, 4);
@@ -126,7 +126,7 @@ static void the_list_is_tried_in_order(void **state)
     assert_int_equal(tuff__search_step(self, 5), TUFF_OK);
     assert_int_equal(tuff__search_progress(self).end, SEARCH_EXHAUSTED);
     assert_int_equal(seen.count, 4);
-    const search_stage stages[] = {SEARCH_DEFAULT, SEARCH_CACHED, SEARCH_PORTFOLIO, SEARCH_SEEDS};
+    const search_stage stages[] = {SEARCH_DEFAULT, SEARCH_CACHED, SEARCH_SEEDS, SEARCH_PORTFOLIO};
     assert_memory_equal(seen.stages, stages, sizeof stages);
     tuff__search_end(self);
     assert_int_equal(device.live_count, 0);

@@ -403,9 +403,9 @@ static search_stage stage_of(const search *self)
     const int listed = self->tried ? self->trials[self->tried - 1].listed : 0;
     if (listed < 0)
         return SEARCH_CLIMB;
-    if (listed < self->first_portfolio)
+    if (listed < self->first_seed)
         return listed ? SEARCH_CACHED : SEARCH_DEFAULT;
-    return listed < self->first_seed ? SEARCH_PORTFOLIO : SEARCH_SEEDS;
+    return listed < self->first_portfolio ? SEARCH_SEEDS : SEARCH_PORTFOLIO;
 }
 
 search_progress tuff__search_progress(const search *self)
@@ -443,10 +443,10 @@ static bool make_list(search *self, const search_settings *settings)
         return false;
     list(self, &usual, 1, RANK_DEFAULT);
     list(self, settings->cached, settings->cached ? 1 : 0, RANK_CACHED);
-    self->first_portfolio = self->listed_count;
-    list(self, settings->portfolio, settings->portfolio_count, RANK_PORTFOLIO);
     self->first_seed = self->listed_count;
     list(self, settings->seeds, settings->seed_count, RANK_FOUND);
+    self->first_portfolio = self->listed_count;
+    list(self, settings->portfolio, settings->portfolio_count, RANK_PORTFOLIO);
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* The search for the best candidate of one key: the default, what an earlier run found, a portfolio, seeds, then hill
+/* The search for the best candidate of one key: the default, what an earlier run found, seeds, a portfolio, then hill
    climbing with random points in between; at the end a race of the best, default included. It knows no device: a judge
    lowers, compiles, times and verifies, and may as well be a table of recorded times.
 
@@ -78,7 +78,7 @@ typedef struct search_counts {
     uint64_t races, discarded; /* discarded: because clocks drifted meanwhile */
 } search_counts;
 
-typedef enum search_stage { SEARCH_DEFAULT, SEARCH_CACHED, SEARCH_PORTFOLIO, SEARCH_SEEDS, SEARCH_CLIMB } search_stage;
+typedef enum search_stage { SEARCH_DEFAULT, SEARCH_CACHED, SEARCH_SEEDS, SEARCH_PORTFOLIO, SEARCH_CLIMB } search_stage;
 
 typedef enum search_end {
     SEARCH_GOES_ON,
@@ -147,7 +147,7 @@ tuff_status tuff__search_begin(const judge *by, const search_settings *settings,
 /* Compiles up to so many candidates; fewer where the search ends. Once it has ended this does nothing. TUFF_OK unless
    the end is SEARCH_FAILED. */
 tuff_status tuff__search_step(search *self, int compiles);
-/* The same for all of the listed ones: default, cached, portfolio, seeds. */
+/* The same for all of the listed ones: default, cached, seeds, portfolio. */
 tuff_status tuff__search_prime(search *self);
 /* Nothing from now on but what is listed, up to so many candidates in all: for keys that a climb is too dear for. */
 void tuff__search_narrow(search *self, int most_compiles);

@@ -43,9 +43,9 @@ enum { FRONTIERS = 2 };
 struct search {
     judge by;
     search_settings settings;
-    choice *listed; /* default, cached, portfolio, seeds */
+    choice *listed; /* default, cached, seeds, portfolio */
     int *ranks;
-    int listed_count, next_listed, first_portfolio, first_seed;
+    int listed_count, next_listed, first_seed, first_portfolio;
     dice random;
     tune_space space;
     seen_choice *seen;
