@@ -1,5 +1,6 @@
 /* Where candidates run, and when none may. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "run/peak.h"
 #include "run/tuner_parts.h"
 #include "tune/guard.h"
 
@@ -43,6 +45,42 @@ void tuff__tuner_close_bench(tuner *self)
 {
     tuff_device_close(self->bench);
     self->bench = NULL;
+}
+
+/* The fastest of a few runs: others may be at work, too. */
+static tuff_status measure_rate(tuff_device *device, double *rate)
+{
+    enum { RUNS = 8 };
+    peak *loop;
+    uint64_t least = UINT64_MAX, time;
+    TRY(tuff__peak_create(device, PEAK_OPERATIONS, &loop));
+    tuff_status status = TUFF_OK;
+    for (int i = 0; i <= RUNS && status == TUFF_OK; ++i) {
+        status = tuff__peak_time(loop, &time);
+        if (status == TUFF_OK && i > 0 && time > 0 && time < least)
+            least = time;
+    }
+    if (status == TUFF_OK && least < UINT64_MAX)
+        *rate = tuff__peak_work(loop) / (double)least;
+    tuff__peak_destroy(loop);
+    return status;
+}
+
+uint64_t tuff__tuner_roofline(subject *of)
+{
+    tuner *self = of->of;
+    const tune_key *key = &of->key;
+    double operations = 2;
+    if (strcmp(key->family, "matmul") != 0 || strncmp(key->dtypes, "f32,f32,", 8) != 0 ||
+        strcmp(key->math, "strict") != 0)
+        return 0;
+    if (self->rate == 0 && measure_rate(tuff__tuner_bench(self), &self->rate) != TUFF_OK) {
+        tuff__log(TUFF_LOG_DEBUG, "tune: the device's peak is not known: %s", tuff_error());
+        self->rate = INFINITY;
+    }
+    for (int i = 0; i < key->dim_count; ++i)
+        operations *= (double)key->dims[i];
+    return (uint64_t)(operations / self->rate);
 }
 
 /* Four times what nine in ten take, by the slowest of the first few dozen, from 5 to 30 seconds. */

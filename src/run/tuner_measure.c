@@ -55,6 +55,7 @@ static tuff_status begin(subject *of)
                                       .portfolio_count = of->portfolio_count,
                                       .cached = is_known ? &of->chosen : NULL,
                                       .patience = of->of->options->tune == TUFF_TUNE_MAX ? 48 : 0,
+                                      .roofline = tuff__tuner_roofline(of),
                                       .seed = of->hash.low ^ of->of->options->tune_seed,
                                       .tried = log_trial,
                                       .progress = report,

@@ -66,8 +66,12 @@ typedef struct tuner {
     const subject *warmed;         /* whose candidates ran last */
     uint64_t slow_compiles[4];     /* the longest ones, in falling order */
     int compile_count;
+    double rate;                   /* operations on f32 in a nanosecond, of the bench; 0: not measured, or in vain */
 } tuner;
 
+/* Nanoseconds that the bench needs for the multiplying of a task alone, at its peak; 0 where that is not known. Only
+   products of f32 are counted this way: the peak is of those. */
+uint64_t tuff__tuner_roofline(subject *of);
 /* The device that candidates run on. */
 tuff_device *tuff__tuner_bench(const tuner *self);
 /* Opens one of its own, so that a candidate that takes it down takes nothing else with it; and closes it. */

@@ -138,6 +138,13 @@ bool tuff__search_verify(search *self, trial *of, bool thorough)
     return of->verified;
 }
 
+/* A default that is faster than the peak allows says that this is no peak. */
+static void doubt_roofline(search *self, const trial *of, const uint64_t *times, int count)
+{
+    if (of == &self->trials[0] && tuff__times_median(times, count) < self->settings.roofline)
+        self->settings.roofline = 0;
+}
+
 /* Timers that answer 0, or a time that no device of this one's peak can need. */
 static bool are_believable(const search *self, const uint64_t *times, int count)
 {
@@ -155,6 +162,8 @@ bool tuff__search_sample(search *self, trial *of, int count, uint64_t limit, uin
             return false;
         found = self->by.sample(self->by.state, &of->who, count, limit, times);
         self->counts.samples += found == VERDICT_GOOD ? (uint64_t)count : 0;
+        if (found == VERDICT_GOOD)
+            doubt_roofline(self, of, times, count);
         if (found == VERDICT_GOOD && !are_believable(self, times, count))
             found = VERDICT_TIMER;
     }
