@@ -52,7 +52,8 @@ static bool foresee(const place *at, const choice *what, choice *consulted, uint
 static bool run(const place *at, const choice *what)
 {
     trial *one = NULL;
-    const tuff_status status = tuff__trial_create(at->device, at->fusion, &usual_options, at->task, what, at->on, &one);
+    const tuff_status status =
+        tuff__trial_create(at->device, at->fusion, &usual_options, at->task, what, at->on, NULL, &one);
     assert_true(status == TUFF_OK || status == TUFF_E_LIMIT || status == TUFF_E_COMPILE || status == TUFF_E_OOM_DEVICE);
     tuff_status ran = status;
     if (status == TUFF_OK) {

@@ -31,7 +31,7 @@ static const char *only_choice;
 static const tuff_compile_options usual_options = {.fuse = TUFF_FUSE_ALL};
 
 typedef struct tally {
-    int tasks, tried, impossible, wrong, cut;
+    int tasks, lowered, tried, impossible, wrong, cut;
     int exact, refereed, caught, ragged; /* tasks: of exact sums; whose default the host judged, and whose poisoned
                                             results it did not take; at other extents too */
 } tally;
@@ -128,7 +128,7 @@ static void try_choice(tuff_device *device, const struct fusion *fusion, int tas
     char wrong[128] = "";
     text name = {0};
     tuff__choice_format(what, &name);
-    const tuff_status status = tuff__trial_create(device, fusion, &usual_options, task, what, on, &one);
+    const tuff_status status = tuff__trial_create(device, fusion, &usual_options, task, what, on, NULL, &one);
     counts->tried++;
     const bool asked_for = only_choice != NULL && status == TUFF_E_UNSUPPORTED;
     if (asked_for || status == TUFF_E_LIMIT || status == TUFF_E_COMPILE || status == TUFF_E_OOM_DEVICE) {
@@ -167,6 +167,24 @@ static void cut_epilogue(tuff_device *device, const struct fusion *fusion, int t
     counts->cut++;
 }
 
+/* Whatever is chosen, lowering makes a kernel or says that there is none. */
+static void lower_many(tuff_device *device, const struct fusion *fusion, int task, tune_space space, tally *counts)
+{
+    enum { DRAWS = 400 };
+    dice from = {.state = 77 + (uint64_t)task};
+    for (int i = 0; i < DRAWS; i++) {
+        choice what, consulted = {.set = {0}};
+        uint64_t kernels;
+        uint32_t items;
+        tuff__space_random(&space, &from, &what);
+        const tuff_status status =
+            tuff__trial_foresee(device, fusion, &usual_options, task, &what, &consulted, &kernels, &items);
+        assert_true(status == TUFF_OK || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED);
+        counts->lowered += status == TUFF_OK;
+        (void)tuff__space_take(&space, &consulted);
+    }
+}
+
 static void try_task(tuff_device *device, const struct fusion *fusion, int task, const char *key, tally *counts)
 {
     ground *on;
@@ -184,11 +202,13 @@ static void try_task(tuff_device *device, const struct fusion *fusion, int task,
         return;
     assert_int_equal(tuff__ground_create(device, fusion, task, MOST_BYTES, &on), TUFF_OK);
     expect_exact(fusion, task, on, counts);
-    assert_int_equal(tuff__trial_create(device, fusion, &usual_options, task, &none, on, &usual), TUFF_OK);
+    assert_int_equal(tuff__trial_create(device, fusion, &usual_options, task, &none, on, NULL, &usual), TUFF_OK);
     if (!run_and_compare(usual, on, true, wrong, sizeof wrong))
         fail_msg("%s: the default: %s", key, wrong);
     tuff__trial_destroy(usual);
     counts->tasks++;
+    if (only_choice == NULL)
+        lower_many(device, fusion, task, space, counts);
     if (tuff__choice_has(&consulted, TUNABLE_matmul_epilogue))
         cut_epilogue(device, fusion, task, counts);
     for (int i = 0; i < choices_per_task; i++)
@@ -290,13 +310,14 @@ static void try_models(tuff_device *device)
     }
     try_graph(device, produced_graph(device), &counts);
     try_graph(device, narrow_graph(device), &counts);
-    printf("    %d tasks, %d choices, %d of them impossible, %d wrong\n", counts.tasks, counts.tried, counts.impossible,
-           counts.wrong);
+    printf("    %d tasks, %d choices lowered, %d run, %d of those impossible, %d wrong\n", counts.tasks, counts.lowered,
+           counts.tried, counts.impossible, counts.wrong);
     printf("    exact: %d; judged by the host: %d, poison seen: %d; at other extents: %d\n", counts.exact,
            counts.refereed, counts.caught, counts.ragged);
     assert_true(counts.caught > counts.refereed * 3 / 4);
     assert_true(counts.exact > 0 && counts.refereed > counts.tasks / 2 && counts.ragged > counts.tasks / 2);
     assert_true(counts.tried > counts.impossible);
+    assert_true(only_choice != NULL || counts.lowered > 100 * counts.tasks);
     assert_true(counts.cut > 0);
     assert_int_equal(counts.wrong, 0);
 }

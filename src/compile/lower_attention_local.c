@@ -9,7 +9,8 @@
 /* Vectors of a tensor's columns that a lane owns; `tensors` share its registers. */
 static int64_t columns_of(const attention *of, int64_t width, int tensors)
 {
-    int64_t columns = tuff__tuned(of->with, TUNABLE_attention_local_columns) / tensors;
+    const int64_t tuned = tuff__tuned(of->with, TUNABLE_attention_local_columns) / tensors;
+    int64_t columns = tuned > 1 ? tuned : 1;
     while (columns > 1 && columns / 2 * BLOCK >= width)
         columns /= 2;
     return columns;

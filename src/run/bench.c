@@ -43,6 +43,7 @@ void tuff__tuner_open_bench(tuner *self)
 
 void tuff__tuner_close_bench(tuner *self)
 {
+    tuff__cold_pool_free(&self->pool);
     tuff_device_close(self->bench);
     self->bench = NULL;
 }

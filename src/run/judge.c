@@ -104,6 +104,19 @@ static tuff_status make_ground(subject *of)
     return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
 }
 
+/* Made for the first candidate; without memory for it weights are warm. */
+static cold_pool *cold_pool_of(tuner *self)
+{
+    const uint64_t size = tuff__cold_pool_size(tuff__tuner_bench(self));
+    if (!self->has_pool && size > 0 && size <= ground_left(self) / 2) {
+        if (tuff__cold_pool_create(tuff__tuner_bench(self), size, &self->pool) != TUFF_OK)
+            tuff__log(TUFF_LOG_DEBUG, "tune: weights are timed as the caches have them: %s", tuff_error());
+        self->ground_size += self->pool.size;
+    }
+    self->has_pool = true;
+    return self->pool.memory == NULL ? NULL : &self->pool;
+}
+
 static verdict compile_candidate(void *state, const contender *who)
 {
     subject *of = state;
@@ -116,7 +129,7 @@ static verdict compile_candidate(void *state, const contender *who)
     const uint64_t before = of->ground == NULL ? 0 : tuff__ground_size(of->ground);
     if (status == TUFF_OK)
         status = tuff__trial_create(tuff__tuner_bench(self), &self->plan->fusion, self->options, of->task, &who->what,
-                                    of->ground, &of->slots[who->slot]);
+                                    of->ground, cold_pool_of(self), &of->slots[who->slot]);
     leave(self);
     self->stats.compiles++;
     self->stats.compile_nanoseconds += tuff__nanoseconds() - begin;
@@ -174,8 +187,10 @@ static tuff_status take_samples(subject *of, const contender *who, int count, ui
     for (int i = 0; i < count; ++i)
         if (tuff__trial_is_too_fast(one, nanoseconds[i]))
             *found = VERDICT_TIMER;
-    if (tuff__choice_count(&who->what) == 0)
+    if (tuff__choice_count(&who->what) == 0) {
         of->default_nanoseconds = nanoseconds[0];
+        of->is_cold = tuff__trial_is_cold(one);
+    }
     return TUFF_OK;
 }
 

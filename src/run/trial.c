@@ -4,17 +4,20 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "run/plan.h"
+#include "run/cold.h"
 
 /* Timers are trusted for runs of this length; shorter ones are repeated. */
 enum { LEAST_NANOSECONDS = 200000, MOST_REPEATS = 64 };
 
 struct trial {
-    tuff_plan plan; /* graph and fusion are the task's, not owned, but for what lowering writes on */
-    recording *timed;
+    tuff_plan plan;                /* graph and fusion are the task's, not owned, but for what lowering writes on */
+    recording *timed[COLD_PLACES]; /* from each place on; made when it is needed */
     uint64_t *stamps;
-    int command_count, repeats; /* of the timed recording */
-    uint64_t expected;          /* nanoseconds of one run; 0: not known */
+    int command_count, repeats; /* of a timed recording */
+    cold_pool *pool;            /* of weights, borrowed; NULL: they are warm */
+    uint64_t place_size;
+    int places;        /* in the pool */
+    uint64_t expected; /* nanoseconds of one run; 0: not known */
 };
 
 static uint64_t hash_chain(const fused_chain *chain, uint64_t seed)
@@ -86,11 +89,19 @@ tuff_status tuff__trial_foresee(tuff_device *device, const struct fusion *fusion
     return status;
 }
 
+static void forget_timed(trial *self)
+{
+    for (int i = 0; i < COLD_PLACES; ++i) {
+        tuff__recording_destroy(self->plan.device, self->timed[i]);
+        self->timed[i] = NULL;
+    }
+}
+
 void tuff__trial_destroy(trial *self)
 {
     if (self == NULL)
         return;
-    tuff__recording_destroy(self->plan.device, self->timed);
+    forget_timed(self);
     tuff__unrecord(&self->plan);
     tuff__lowered_free(&self->plan.lowered);
     give_back(&self->plan.fusion);
@@ -98,30 +109,47 @@ void tuff__trial_destroy(trial *self)
     tuff__free(self);
 }
 
-/* Records the steps of a run so many times over. */
-static tuff_status record_repeats(trial *self, int repeats)
+/* The steps of a run as often as they are repeated, the weights of each at a place further on. */
+static tuff_status record_from(trial *self, int place)
 {
     const int count = self->plan.command_count - self->plan.setup_count;
-    command *all = tuff__calloc((size_t)count * (size_t)repeats + 1, sizeof *all);
-    uint64_t *stamps = tuff__calloc((size_t)count * (size_t)repeats + 1, sizeof *stamps);
-    recording *made = NULL;
-    tuff_status status = all == NULL || stamps == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
-    for (int i = 0; i < repeats && status == TUFF_OK; ++i)
-        memcpy(all + (size_t)i * (size_t)count, self->plan.commands + self->plan.setup_count,
-               (size_t)count * sizeof *all);
-    if (status == TUFF_OK)
-        status = tuff__recording_create(self->plan.device, all, count * repeats, true, true, &made);
-    tuff__free(all);
-    if (status != TUFF_OK) {
-        tuff__free(stamps);
-        return status;
+    command *all = tuff__calloc((size_t)self->command_count + 1, sizeof *all);
+    if (all == NULL)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < self->repeats; ++i) {
+        command *one = all + (size_t)i * (size_t)count;
+        memcpy(one, self->plan.commands + self->plan.setup_count, (size_t)count * sizeof *one);
+        if (self->places > 1)
+            tuff__cold_bind(&self->plan, self->pool, (place + i) % self->places, one, count);
     }
-    tuff__recording_destroy(self->plan.device, self->timed);
+    const tuff_status status =
+        tuff__recording_create(self->plan.device, all, self->command_count, true, true, &self->timed[place]);
+    tuff__free(all);
+    return status;
+}
+
+/* Lets a submission have so many runs. */
+static tuff_status repeat(trial *self, int repeats)
+{
+    const int count = (self->plan.command_count - self->plan.setup_count) * repeats;
+    uint64_t *stamps = tuff__calloc((size_t)count + 1, sizeof *stamps);
+    if (stamps == NULL)
+        return TUFF_E_OOM_HOST;
+    forget_timed(self);
     tuff__free(self->stamps);
-    self->timed = made;
     self->stamps = stamps;
-    self->command_count = count * repeats;
+    self->command_count = count;
     self->repeats = repeats;
+    return TUFF_OK;
+}
+
+/* What is to be submitted now. */
+static tuff_status next_timed(trial *self, recording **out)
+{
+    const int place = self->places > 1 ? tuff__cold_take(self->pool, self->places, self->place_size, self->repeats) : 0;
+    if (self->timed[place] == NULL)
+        TRY(record_from(self, place));
+    *out = self->timed[place];
     return TUFF_OK;
 }
 
@@ -156,11 +184,12 @@ static tuff_status build(trial *self, const struct fusion *fusion, const tuff_co
     TRY(tuff__record(plan));
     if (plan->setup != NULL)
         TRY(tuff__submit(plan->device, plan->setup));
-    return record_repeats(self, 1);
+    self->places = self->pool == NULL ? 1 : tuff__cold_places(plan, self->pool, &self->place_size);
+    return repeat(self, 1);
 }
 
 tuff_status tuff__trial_create(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                               int task, const choice *what, ground *on, trial **out)
+                               int task, const choice *what, ground *on, cold_pool *pool, trial **out)
 {
     trial *self = tuff__calloc(1, sizeof *self);
     *out = NULL;
@@ -168,6 +197,7 @@ tuff_status tuff__trial_create(tuff_device *device, const struct fusion *fusion,
         return TUFF_E_OOM_HOST;
     self->plan.device = device;
     self->plan.graph = fusion->graph;
+    self->pool = pool;
     const tuff_status status = build(self, fusion, options, task, what, on);
     if (status != TUFF_OK) {
         tuff__trial_destroy(self);
@@ -189,13 +219,15 @@ static void set_patience(const trial *self, int repeats)
 /* The time of one of the repeats. A device without a clock leaves it to the host's. */
 static tuff_status time_once(trial *self, uint64_t *nanoseconds)
 {
+    recording *timed;
+    TRY(next_timed(self, &timed));
     set_patience(self, self->repeats);
     const uint64_t begin = tuff__nanoseconds();
     uint64_t sum = 0;
-    TRY(tuff__submit(self->plan.device, self->timed));
+    TRY(tuff__submit(self->plan.device, timed));
     TRY(tuff__wait(self->plan.device));
     const uint64_t passed = tuff__nanoseconds() - begin;
-    const tuff_status status = tuff__timestamps(self->plan.device, self->timed, self->stamps);
+    const tuff_status status = tuff__timestamps(self->plan.device, timed, self->stamps);
     if (status != TUFF_OK && status != TUFF_E_UNSUPPORTED)
         return status;
     for (int i = 0; i < self->command_count && status == TUFF_OK; ++i)
@@ -300,6 +332,11 @@ tuff_status tuff__trial_warm(trial *self, uint64_t most)
     return TUFF_OK;
 }
 
+bool tuff__trial_is_cold(const trial *self)
+{
+    return self->places > 1;
+}
+
 bool tuff__trial_is_too_fast(const trial *self, uint64_t nanoseconds)
 {
     const tuff_device_info *info = tuff__device_info(self->plan.device);
@@ -318,7 +355,7 @@ tuff_status tuff__trial_time(trial *self, int count, uint64_t limit, uint64_t *n
         const uint64_t took = nanoseconds[i] == 0 ? 1 : nanoseconds[i];
         if (self->repeats == 1 && took < LEAST_NANOSECONDS) {
             const uint64_t wanted = LEAST_NANOSECONDS / took + 1;
-            TRY(record_repeats(self, wanted > MOST_REPEATS ? MOST_REPEATS : (int)wanted));
+            TRY(repeat(self, wanted > MOST_REPEATS ? MOST_REPEATS : (int)wanted));
             TRY(time_once(self, &nanoseconds[i]));
         }
         for (int k = i + 1; k < count && limit > 0 && nanoseconds[i] > limit; ++k)

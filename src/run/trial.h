@@ -2,6 +2,7 @@
 #ifndef TUFF_RUN_TRIAL_H
 #define TUFF_RUN_TRIAL_H
 
+#include "run/cold.h"
 #include "run/ground.h"
 
 typedef struct trial trial;
@@ -12,9 +13,10 @@ typedef struct trial trial;
 tuff_status tuff__trial_foresee(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
                                 int task, const choice *what, choice *consulted, uint64_t *kernels, uint32_t *items);
 
-/* Compiles and records. */
+/* Compiles and records. pool: of tuff__cold_pool_create, borrowed, for weights that are to be cold while runs are timed;
+   NULL: nothing is. */
 tuff_status tuff__trial_create(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                               int task, const choice *what, ground *on, trial **out);
+                               int task, const choice *what, ground *on, cold_pool *pool, trial **out);
 void tuff__trial_destroy(trial *self); /* NULL is allowed */
 
 /* One run after another, each timed by the device's clock (the host's, where that is none): count times. Short runs are
@@ -26,6 +28,8 @@ tuff_status tuff__trial_time(trial *self, int count, uint64_t limit, uint64_t *n
 tuff_status tuff__trial_probe(trial *self, uint64_t *nanoseconds);
 /* Runs until two times agree within 2 %, which says that the clocks have settled, or so long at most. */
 tuff_status tuff__trial_warm(trial *self, uint64_t most);
+/* Whether its weights are cold when it is timed. */
+bool tuff__trial_is_cold(const trial *self);
 /* Whether no device of this one's size could be so fast. */
 bool tuff__trial_is_too_fast(const trial *self, uint64_t nanoseconds);
 /* One run, waited for. */

@@ -40,6 +40,7 @@ typedef struct subject {
     int rejected;
     char rejection[128];
     bool is_default_bad;          /* its results are wrong */
+    bool is_cold;                 /* the default was timed with its weights out of the caches */
     uint64_t default_nanoseconds; /* about; 0: not known yet */
 } subject;
 
@@ -63,6 +64,8 @@ typedef struct tuner {
     int keys_done;
     bool stopped, lost, had_bench; /* had_bench: what was lost is not the plan's device */
     tuff_device *bench;            /* where candidates run: a device of their own, NULL: the plan's */
+    cold_pool pool;                /* on the bench */
+    bool has_pool;                 /* or there can be none */
     const subject *warmed;         /* whose candidates ran last */
     uint64_t slow_compiles[4];     /* the longest ones, in falling order */
     int compile_count;

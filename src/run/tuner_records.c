@@ -76,6 +76,7 @@ void tuff__tuner_remember(subject *of, const search_result *found)
     }
     memcpy(record.nanoseconds, found->nanoseconds, sizeof record.nanoseconds);
     record.samples = (uint64_t)found->samples;
+    record.cold = of->is_cold ? "w" : "";
     record.default_nanoseconds = found->default_nanoseconds;
     record.budget_milliseconds = of->of->budget / 1000000;
     record.timed = (uint64_t)found->timed;
