@@ -4,6 +4,7 @@
 #define TUFF_H
 
 #include "tuff/base.h"
+#include "tuff/cache.h"
 #include "tuff/device.h"
 #include "tuff/graph.h"
 #include "tuff/io.h"

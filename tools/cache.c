@@ -103,9 +103,9 @@ json_t *cache_json_record(const tune_record *record)
             out, json_pack("{s:[I,I,I], s:I, s:I, s:f, s:o, s:s, s:s, s:s, s:s}", "nanoseconds",
                            (json_int_t)record->nanoseconds[0], (json_int_t)record->nanoseconds[1],
                            (json_int_t)record->nanoseconds[2], "samples", (json_int_t)record->samples,
-                           "default_nanoseconds", (json_int_t)record->default_nanoseconds, "gain", cache_gain(record),
-                           "runners_up", json_runners_up(record), "source", record->source, "generator",
-                           record->generator, "cold", record->cold, "library", record->library));
+                           "default_nanoseconds", (json_int_t)record->default_nanoseconds, "gain",
+                           tuff__record_gain(record), "runners_up", json_runners_up(record), "source", record->source,
+                           "generator", record->generator, "cold", record->cold, "library", record->library));
     if (record->kind == RECORD_WIN && record->timed > 0)
         (void)json_object_update_new(out, json_pack("{s:I, s:[I,I,I,I,I]}", "timed", (json_int_t)record->timed,
                                                     "spread", (json_int_t)record->spread[0],
@@ -116,13 +116,6 @@ json_t *cache_json_record(const tune_record *record)
     if (record->kind == RECORD_PIN)
         (void)json_object_set_new(out, "by", json_string(record->reason));
     return out;
-}
-
-const char *cache_digits(hash128 hash, int count, char *buffer)
-{
-    (void)snprintf(buffer, 33, "%016" PRIx64 "%016" PRIx64, hash.high, hash.low);
-    buffer[count < 32 ? count : 32] = 0;
-    return buffer;
 }
 
 uint64_t cache_now(void)
@@ -151,19 +144,4 @@ const char *cache_age(uint64_t at, char *buffer)
 const char *cache_candidate(const char *candidate)
 {
     return candidate[0] ? candidate : "default";
-}
-
-double cache_gain(const tune_record *win)
-{
-    return win->nanoseconds[1] > 0 ? (double)win->default_nanoseconds / (double)win->nanoseconds[1] : 0;
-}
-
-uint64_t cache_newest(const tune_store *store)
-{
-    const tune_record *record;
-    uint64_t newest = 0;
-    for (int at = 0; (record = tuff__store_next(store, &at));)
-        if (record->time > newest)
-            newest = record->time;
-    return newest;
 }

@@ -4,10 +4,8 @@
 
 #include <jansson.h>
 
+#include "run/cache.h"
 #include "tools/cli.h"
-#include "tune/environment.h"
-#include "tune/folder.h"
-#include "tune/lookup.h"
 
 /* Exit codes of `tuff cache`. */
 enum { CACHE_OK = 0, CACHE_FINDINGS = 1, CACHE_TROUBLE = 2 };
@@ -35,38 +33,11 @@ cli_end cache_parse(const cli_verb *verb, const cli_option *options, int option_
         .name = "--json", .kind = CLI_SWITCH, .value = &(common).json, .help = "for programs"                \
     }
 
-typedef struct cache_store {
-    tune_store *store;
-    char *path;
-    const char *name; /* of the file, within path */
-    bool is_shipped;
-    bool is_described; /* environment and text are known: those of the file's first record that describes one */
-    const char *text;
-    tune_environment environment;
-} cache_store;
-
-typedef struct cache_stores {
-    cache_store *items; /* ours, then shipped ones */
-    int count, capacity;
-    const tune_store **plain; /* the same, for lookups */
-    tune_environment *here;   /* of the devices on this machine; see cache_find_devices */
-    int here_count, here_capacity;
-    bool searched;
-} cache_stores;
-
-/* Opens all stores that the filter lets through; those of ours that cannot be read are there, with their trouble.
-   Answers an exit code, after a message where it is not CACHE_OK. */
-int cache_open(const cli_verb *verb, const char *device, cache_stores *out);
-void cache_close(cache_stores *stores);
-/* Finds out which devices are here, without opening them. */
-void cache_find_devices(cache_stores *stores);
+/* Opens all stores, of which those that the filter lets through are wanted, after a line for each of them that cannot
+   be read. Answers an exit code, after a message where it is not CACHE_OK. */
+int cache_open(const cli_verb *verb, const char *device, tuff_cache **out);
 /* The best that a device here is to the environment. */
-likeness cache_likeness(cache_stores *stores, const tune_environment *environment);
-/* Whether --device lets a store, or an environment, through; NULL: everything. */
-bool cache_is_wanted(const char *device, const char *name, const char *environment);
-bool cache_is_wanted_record(const char *device, const tune_store *store, const tune_record *record);
-/* The text of an environment, from whatever store knows it; NULL: none. */
-const char *cache_environment_text(const cache_stores *stores, hash128 environment);
+likeness cache_likeness(tuff_cache *cache, const tune_environment *environment);
 
 /* Keys, in the order of their texts; none twice. */
 typedef struct cache_key {
@@ -83,11 +54,8 @@ typedef struct cache_selection {
     const char *prefix, *pattern;
     bool all;
 } cache_selection;
-int cache_find_keys(const cli_verb *verb, const cache_stores *stores, const cache_selection *which, cache_keys *out);
+int cache_find_keys(const cli_verb *verb, const tuff_cache *cache, const cache_selection *which, cache_keys *out);
 void cache_free_keys(cache_keys *keys);
-
-/* Asks for a candidate as a program in this environment would. False where the key's text is of another version. */
-bool cache_ask(const cache_stores *stores, const tune_environment *environment, const char *op, tune_answer *out);
 
 /* Prints a message; answers CACHE_TROUBLE. The second: with what went wrong in the library. */
 #define CACHE_REFUSE(verb, ...) (cli_fail((verb), CACHE_FINDINGS, __VA_ARGS__), (int)CACHE_TROUBLE)
@@ -97,14 +65,11 @@ int cache_print_json(const cli_verb *verb, json_t *value, int code);
 json_t *cache_json_text(const char *source); /* bytes that are no ASCII become '?' */
 json_t *cache_json_record(const tune_record *record);
 
-const char *cache_digits(hash128 hash, int count, char *buffer); /* the first of 32, at most 32 */
-#define KEY_DIGITS(hash) cache_digits((hash), 12, (char[33]){0})
-#define ALL_DIGITS(hash) cache_digits((hash), 32, (char[33]){0})
+#define KEY_DIGITS(hash) tuff__hash_digits((hash), 12, (char[33]){0})
+#define ALL_DIGITS(hash) tuff__hash_digits((hash), 32, (char[33]){0})
 const char *cache_age(uint64_t time, char *buffer); /* "2d", in 16 bytes */
 #define AGE_TEXT(time) cache_age((time), (char[16]){0})
 const char *cache_candidate(const char *candidate); /* "default" where it is empty */
 uint64_t cache_now(void);                           /* seconds since 1970 */
-double cache_gain(const tune_record *win);          /* the default's time by the winner's; 0 where not known */
-uint64_t cache_newest(const tune_store *store);     /* the time of its last winner, bad candidate or pin */
 
 #endif

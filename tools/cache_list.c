@@ -44,7 +44,7 @@ static tuff_status add_winner(store_summary *to, const tune_record *win)
     if (!GROW(to->rows, to->count, to->capacity))
         return TUFF_E_OOM_HOST;
     gain_row *row = &to->rows[to->count++];
-    *row = (gain_row){.gain = cache_gain(win)};
+    *row = (gain_row){.gain = tuff__record_gain(win)};
     if (tuff__key_parse(win->op, &row->key) != TUFF_OK)
         row->key = (tune_key){.family = "other"};
     else
@@ -55,7 +55,7 @@ static tuff_status add_winner(store_summary *to, const tune_record *win)
 static tuff_status summarize(const tune_store *store, store_summary *out)
 {
     const tune_record *record;
-    *out = (store_summary){.newest = cache_newest(store)};
+    *out = (store_summary){.newest = tuff__store_newest(store)};
     for (int at = 0; (record = tuff__store_next(store, &at));) {
         out->bad += record->kind == RECORD_BAD;
         out->pins += record->kind == RECORD_PIN;
@@ -91,13 +91,13 @@ static double median_gain(const store_summary *summary, int at, int size)
 }
 
 /* What the store is worth to the devices here. */
-static const char *tier_of(cache_stores *stores, const cache_store *store)
+static const char *tier_of(tuff_cache *cache, const cache_file *store)
 {
     static const char *const tiers[] = {"T1", "T2", "T4", "T4", "-"};
-    return store->is_described ? tiers[cache_likeness(stores, &store->environment)] : "-";
+    return store->is_described ? tiers[cache_likeness(cache, &store->environment)] : "-";
 }
 
-static void print_store(cache_stores *stores, const cache_store *store, const store_summary *summary)
+static void print_store(tuff_cache *cache, const cache_file *store, const store_summary *summary)
 {
     const store_counts counts = tuff__store_count(store->store);
     printf("dev %.*s  drv %s  %d win  %d bad  %d pin  shards %" PRIu64 "  %s  newest %s%s\n",
@@ -111,7 +111,7 @@ static void print_store(cache_stores *stores, const cache_store *store, const st
         size = family_size(summary, at);
         const int stale = count_stale(summary, at, size);
         printf("  %-20s %5d key%s  %.2fx  %s", summary->rows[at].key.family, size, size > 1 ? "s" : " ",
-               median_gain(summary, at, size), tier_of(stores, store));
+               median_gain(summary, at, size), tier_of(cache, store));
         if (stale)
             printf("  %d of other kernel texts", stale);
         putchar('\n');
@@ -130,13 +130,13 @@ static json_t *json_families(const store_summary *summary)
     return out;
 }
 
-static json_t *json_store(cache_stores *stores, const cache_store *store, const store_summary *summary)
+static json_t *json_store(tuff_cache *cache, const cache_file *store, const store_summary *summary)
 {
     const store_counts counts = tuff__store_count(store->store);
     json_t *out = json_pack("{s:o, s:b, s:s, s:s, s:s, s:s, s:i, s:i, s:i}", "path", cache_json_text(store->path),
                             "shipped", (int)store->is_shipped, "environment", store->text, "device",
                             store->environment.device, "driver", store->environment.driver, "tier",
-                            tier_of(stores, store), "win", summary->count, "bad", summary->bad, "pin", summary->pins);
+                            tier_of(cache, store), "win", summary->count, "bad", summary->bad, "pin", summary->pins);
     (void)json_object_update_new(
         out, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "shards", (json_int_t)counts.shards, "bytes",
                        (json_int_t)counts.bytes, "damaged", (json_int_t)counts.damaged, "unknown",
@@ -147,14 +147,14 @@ static json_t *json_store(cache_stores *stores, const cache_store *store, const 
 }
 
 /* Answers whether the store is whole. */
-static tuff_status list_one(cache_stores *stores, const cache_store *store, json_t *list, int *code)
+static tuff_status list_one(tuff_cache *cache, const cache_file *store, json_t *list, int *code)
 {
     store_summary summary;
     const tuff_status status = summarize(store->store, &summary);
     if (status == TUFF_OK && list)
-        (void)json_array_append_new(list, json_store(stores, store, &summary));
+        (void)json_array_append_new(list, json_store(cache, store, &summary));
     else if (status == TUFF_OK)
-        print_store(stores, store, &summary);
+        print_store(cache, store, &summary);
     tuff__free(summary.rows);
     if (tuff__store_trouble(store->store)[0] || tuff__store_count(store->store).damaged)
         *code = CACHE_FINDINGS;
@@ -164,28 +164,29 @@ static tuff_status list_one(cache_stores *stores, const cache_store *store, json
 static int list(int count, char **arguments)
 {
     cache_common common = {0};
-    cache_stores stores;
+    tuff_cache *cache;
     const cli_option options[] = {CACHE_COMMON(common)};
     const cli_end end = cache_parse(&cache_verb_list, options, 2, count, arguments, NULL, NULL, &common);
     if (end.now)
         return end.code;
-    int code = cache_open(&cache_verb_list, common.device, &stores);
+    int code = cache_open(&cache_verb_list, common.device, &cache);
     if (code != CACHE_OK)
         return code;
     tuff__json_begin();
     json_t *all = common.json ? json_array() : NULL;
     tuff_status status = TUFF_OK;
-    for (int i = 0; i < stores.count && status == TUFF_OK; i++)
-        status = list_one(&stores, &stores.items[i], all, &code);
+    for (int i = 0; i < cache->count && status == TUFF_OK; i++)
+        if (cache->files[i].is_wanted)
+            status = list_one(cache, &cache->files[i], all, &code);
     if (status != TUFF_OK) {
         json_decref(all);
         code = cache_fail(&cache_verb_list, "the stores");
     } else if (common.json) {
         code = cache_print_json(&cache_verb_list, all, code);
-    } else if (stores.count == 0) {
+    } else if (tuff_cache_file_count(cache) == 0) {
         puts("no stores");
     }
-    cache_close(&stores);
+    tuff_cache_close(cache);
     return code;
 }
 

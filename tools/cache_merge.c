@@ -4,40 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "io/json.h"
 #include "tools/cache.h"
 
-typedef struct merging {
-    tune_store *out;
-    const cache_common *common;
-    json_t *conflicts;
-    text unknown; /* lines of later versions */
-    int wins, clashes;
-    uint64_t damaged;
-} merging;
-
-/* Better evidence: measured where it is used, with far more samples, later; and then anything that does not depend on
-   which file was first. */
-static bool is_better(const tune_record *a, const tune_record *b)
+static void report_conflict(const tune_record *kept, const tune_record *left, void *state)
 {
-    if (tuff__record_is_weaker(a, b) || tuff__record_is_weaker(b, a))
-        return !tuff__record_is_weaker(a, b);
-    if (a->time != b->time)
-        return a->time > b->time;
-    if (a->samples != b->samples)
-        return a->samples > b->samples;
-    if (a->nanoseconds[1] != b->nanoseconds[1])
-        return a->nanoseconds[1] < b->nanoseconds[1];
-    return strcmp(a->candidate, b->candidate) < 0;
-}
-
-static void report_conflict(merging *of, const tune_record *kept, const tune_record *left)
-{
-    of->clashes++;
-    if (of->conflicts)
-        (void)json_array_append_new(of->conflicts, json_pack("{s:o, s:o}", "kept", cache_json_record(kept), "left_out",
-                                                             cache_json_record(left)));
+    json_t *list = state;
+    if (list)
+        (void)json_array_append_new(
+            list, json_pack("{s:o, s:o}", "kept", cache_json_record(kept), "left_out", cache_json_record(left)));
     else
         printf("conflict %s %s\n  kept %s %.3f ms (n %" PRIu64 ", %s ago)\n  left %s %.3f ms (n %" PRIu64 ", %s ago)\n",
                KEY_DIGITS(kept->key), kept->op, cache_candidate(kept->candidate), (double)kept->nanoseconds[1] / 1e6,
@@ -45,96 +20,29 @@ static void report_conflict(merging *of, const tune_record *kept, const tune_rec
                (double)left->nanoseconds[1] / 1e6, left->samples, AGE_TEXT(left->time));
 }
 
-static const tune_record *find_like(const tune_store *store, const tune_record *record)
-{
-    switch (record->kind) {
-    case RECORD_WIN:
-        return tuff__store_win(store, record->environment, record->key);
-    case RECORD_PIN:
-        return tuff__store_pin(store, record->environment, record->key);
-    case RECORD_BAD:
-        return tuff__store_bad(store, record->environment, record->key, record->candidate);
-    case RECORD_ENVIRONMENT:
-        break;
-    }
-    return NULL;
-}
-
-static tuff_status merge_record(merging *of, const tune_record *record)
-{
-    if (record->kind == RECORD_ENVIRONMENT && tuff__store_environment(of->out, record->environment))
-        return TUFF_OK;
-    const tune_record *before = find_like(of->out, record);
-    if (!before)
-        return tuff__store_add(of->out, record);
-    const bool better = is_better(record, before);
-    if (record->kind != RECORD_BAD && strcmp(record->candidate, before->candidate) != 0)
-        report_conflict(of, better ? record : before, better ? before : record);
-    return better ? tuff__store_add(of->out, record) : TUFF_OK;
-}
-
-static tuff_status merge_file(merging *of, const char *path)
-{
-    tune_store *from = NULL;
-    const tune_record *record;
-    TRY(tuff__store_load(path, &from));
-    tuff_status status = TUFF_OK;
-    for (int at = 0; status == TUFF_OK && (record = tuff__store_next(from, &at));)
-        if (cache_is_wanted_record(of->common->device, from, record))
-            status = merge_record(of, record);
-    const char *unknown = tuff__store_unknown(from);
-    tuff__text_add_bytes(&of->unknown, unknown, strlen(unknown));
-    of->damaged += tuff__store_count(from).damaged;
-    tuff__store_close(from);
-    return status;
-}
-
-static tuff_status write_merged(merging *of, const char *path)
-{
-    text lines = {0};
-    const tune_record *record;
-    tuff_status status = TUFF_OK;
-    for (int at = 0; status == TUFF_OK && (record = tuff__store_next(of->out, &at));) {
-        of->wins += record->kind == RECORD_WIN;
-        status = tuff__record_write(record, &lines);
-    }
-    tuff__text_add_bytes(&lines, tuff__text_get(&of->unknown), of->unknown.length);
-    const file_part part = {tuff__text_get(&lines), lines.length};
-    if (status == TUFF_OK)
-        status = tuff__text_status(&lines);
-    if (status == TUFF_OK)
-        status = tuff__file_write(path, &part, 1, true, false);
-    tuff__text_free(&lines);
-    return status;
-}
-
-static int report_merge(merging *of, const char *path)
+static int report_merge(const tuff_cache_merged *of, const char *path, json_t *conflicts)
 {
     const int code = of->damaged ? CACHE_FINDINGS : CACHE_OK;
-    if (!of->conflicts) {
-        printf("merged %d win into %s: conflicts %d, damaged lines left out %" PRIu64 "\n", of->wins, path, of->clashes,
-               of->damaged);
+    if (!conflicts) {
+        printf("merged %d win into %s: conflicts %d, damaged lines left out %" PRIu64 "\n", of->winners, path,
+               of->conflicts, of->damaged);
         return code;
     }
-    json_t *out = json_pack("{s:o, s:i, s:I, s:O}", "path", cache_json_text(path), "win", of->wins, "damaged",
-                            (json_int_t)of->damaged, "conflicts", of->conflicts);
+    json_t *out = json_pack("{s:o, s:i, s:I, s:O}", "path", cache_json_text(path), "win", of->winners, "damaged",
+                            (json_int_t)of->damaged, "conflicts", conflicts);
     return cache_print_json(&cache_verb_merge, out, code);
 }
 
 static int merge_files(const cli_texts *files, const char *path, const cache_common *common)
 {
-    merging of = {.common = common};
+    tuff_cache_merged counts;
     tuff__json_begin();
-    of.conflicts = common->json ? json_array() : NULL;
-    tuff_status status = tuff__store_open(NULL, &of.out);
-    for (int i = 0; i < files->count && status == TUFF_OK; i++)
-        status = merge_file(&of, files->items[i]);
-    if (status == TUFF_OK)
-        status = write_merged(&of, path);
-    const int code = status == TUFF_OK ? report_merge(&of, path) : cache_fail(&cache_verb_merge, "the files");
-    json_decref(of.conflicts);
-    tuff__text_free(&of.unknown);
-    tuff__store_close(of.out);
+    json_t *conflicts = common->json ? json_array() : NULL;
+    const tuff_status status = tuff__cache_merge((const char *const *)files->items, files->count, common->device, path,
+                                                 report_conflict, conflicts, &counts);
+    const int code =
+        status == TUFF_OK ? report_merge(&counts, path, conflicts) : cache_fail(&cache_verb_merge, "the files");
+    json_decref(conflicts);
     return code;
 }
 
@@ -175,6 +83,12 @@ typedef struct difference {
     int alone_a, alone_b, winners, times, same;
 } difference;
 
+static bool is_wanted(const char *device, const tune_store *store, const tune_record *record)
+{
+    const char *environment = tuff__store_environment(store, record->environment);
+    return !device || (environment && tuff__cache_is_wanted(device, "", environment));
+}
+
 /* The environment of all records, or false where there are several. */
 static bool find_environment(const tune_store *store, hash128 *out)
 {
@@ -203,7 +117,7 @@ static void tell(difference *of, const char *what, const tune_record *a, const t
         const tune_record *one = i ? b : a;
         if (one)
             printf("  %c %s %.3f ms, %.2fx\n", i ? 'B' : 'A', cache_candidate(one->candidate),
-                   (double)one->nanoseconds[1] / 1e6, cache_gain(one));
+                   (double)one->nanoseconds[1] / 1e6, tuff__record_gain(one));
     }
 }
 
@@ -226,7 +140,7 @@ static void find_differences(difference *of, hash128 environment_a, hash128 envi
 {
     const tune_record *record, *other;
     for (int at = 0; (record = tuff__store_next(of->a, &at));) {
-        if (record->kind != RECORD_WIN || !cache_is_wanted_record(of->device, of->a, record))
+        if (record->kind != RECORD_WIN || !is_wanted(of->device, of->a, record))
             continue;
         other = tuff__store_win(of->b, of->by_key ? environment_b : record->environment, record->key);
         of->alone_a += !other;
@@ -236,7 +150,7 @@ static void find_differences(difference *of, hash128 environment_a, hash128 envi
             tell(of, "only in A", record, NULL);
     }
     for (int at = 0; (record = tuff__store_next(of->b, &at));) {
-        if (record->kind != RECORD_WIN || !cache_is_wanted_record(of->device, of->b, record) ||
+        if (record->kind != RECORD_WIN || !is_wanted(of->device, of->b, record) ||
             tuff__store_win(of->a, of->by_key ? environment_a : record->environment, record->key))
             continue;
         of->alone_b++;

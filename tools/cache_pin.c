@@ -1,55 +1,10 @@
 /* tuff cache pin, unpin and retune: what a person decides about keys. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/status.h"
 #include "io/json.h"
 #include "tools/cache.h"
 #include "tools/cache_rerun.h"
-#include "tune/choice.h"
-
-/* What happens to each of the chosen keys in each store of the filter. */
-typedef struct change {
-    const cli_verb *verb;
-    cache_stores *stores;
-    const cache_keys *keys;
-    record_kind kind; /* that is dropped */
-    int dropped;
-} change;
-
-static bool is_chosen(const cache_keys *keys, hash128 key)
-{
-    for (int i = 0; i < keys->count; i++)
-        if (tuff__is_same_hash(keys->items[i].hash, key))
-            return true;
-    return false;
-}
-
-static bool drops(const tune_record *record, void *state)
-{
-    change *of = state;
-    const bool drop = record->kind == of->kind && is_chosen(of->keys, record->key);
-    of->dropped += drop;
-    return drop;
-}
-
-/* Rewrites those of our stores that have such a record. */
-static int drop_records(change *of)
-{
-    for (int i = 0; i < of->stores->count; i++) {
-        const cache_store *store = &of->stores->items[i];
-        const tune_record *record;
-        bool concerned = false;
-        if (tuff__store_trouble(store->store)[0])
-            return CACHE_REFUSE(of->verb, "%s", tuff__store_trouble(store->store));
-        for (int at = 0; !store->is_shipped && !concerned && (record = tuff__store_next(store->store, &at));)
-            concerned = record->kind == of->kind && is_chosen(of->keys, record->key);
-        if (concerned && tuff__store_compact(store->store, drops, of) != TUFF_OK)
-            return cache_fail(of->verb, store->path);
-    }
-    return CACHE_OK;
-}
 
 static int report(const cli_verb *verb, const cache_common *common, const char *what, int count)
 {
@@ -61,111 +16,58 @@ static int report(const cli_verb *verb, const cache_common *common, const char *
     return CACHE_OK;
 }
 
-/* Appends to our store of the environment; false after a message. */
-static bool append(const cli_verb *verb, const char *environment, const tune_record *record)
+typedef struct pin_report {
+    const cache_key *key;
+    const char *candidate;
+    bool json;
+} pin_report;
+
+static void print_pin(const cache_file *file, void *state)
 {
-    tune_store *store = NULL;
-    tuff_status status = tuff__tune_open(environment, &store);
-    if (status == TUFF_OK)
-        status = tuff__store_add(store, record);
-    if (status == TUFF_OK && tuff__store_trouble(store)[0])
-        status = FAIL(TUFF_E_IO, "%s", tuff__store_trouble(store));
+    const pin_report *of = state;
+    if (!of->json)
+        printf("%s %s on %s, %s: %s\n", KEY_DIGITS(of->key->hash), of->key->op, file->environment.device,
+               file->environment.driver, cache_candidate(of->candidate));
+}
+
+/* What was rejected is a finding, no trouble. */
+static int pin_key(tuff_cache *cache, const cache_key *key, const char *candidate, const cache_common *common)
+{
+    int pinned;
+    pin_report to = {key, candidate, common->json};
+    const tuff_status status = tuff__cache_pin_known(cache, key->op, candidate, print_pin, &to, &pinned);
+    if (status == TUFF_E_UNSUPPORTED)
+        return cli_fail(&cache_verb_pin, CACHE_FINDINGS, "%s", tuff_error());
     if (status != TUFF_OK)
-        (void)cache_fail(verb, "the store");
-    tuff__store_close(store);
-    return status == TUFF_OK;
-}
-
-static tune_record pin_of(const cache_store *store, const cache_key *key, const char *candidate)
-{
-    tune_record pin = tuff__empty_record;
-    pin.kind = RECORD_PIN;
-    pin.environment = tuff__hash_text(store->text);
-    pin.key = key->hash;
-    pin.op = key->op;
-    pin.candidate = candidate;
-    pin.reason = "user";
-    pin.time = cache_now();
-    return pin;
-}
-
-/* Whether the store, or an earlier one of its environment, knows the key. */
-static bool knows(const cache_store *store, hash128 key)
-{
-    const tune_record *record;
-    for (int at = 0; (record = tuff__store_next(store->store, &at));)
-        if (record->kind != RECORD_ENVIRONMENT && tuff__is_same_hash(record->key, key))
-            return true;
-    return false;
-}
-
-static bool was_done(const cache_stores *stores, int index, hash128 key)
-{
-    for (int i = 0; i < index; i++)
-        if (strcmp(stores->items[i].text, stores->items[index].text) == 0 && knows(&stores->items[i], key))
-            return true;
-    return false;
-}
-
-static int pin_in(const cache_store *store, const cache_key *key, const char *candidate)
-{
-    const hash128 environment = tuff__hash_text(store->text);
-    const tune_record *bad = tuff__store_bad(store->store, environment, key->hash, candidate);
-    if (bad)
-        return cli_fail(&cache_verb_pin, CACHE_FINDINGS, "%s is not pinned on %s: it was rejected there, %s in %s",
-                        cache_candidate(candidate), store->environment.device, bad->reason,
-                        bad->phase[0] ? bad->phase : "use");
-    const tune_record pin = pin_of(store, key, candidate);
-    return append(&cache_verb_pin, store->text, &pin) ? CACHE_OK : CACHE_TROUBLE;
-}
-
-static int pin_key(const cache_stores *stores, const cache_key *key, const char *candidate, const cache_common *common)
-{
-    int pinned = 0;
-    for (int i = 0; i < stores->count; i++) {
-        const cache_store *store = &stores->items[i];
-        if (!store->is_described || !knows(store, key->hash) || was_done(stores, i, key->hash))
-            continue;
-        const int code = pin_in(store, key, candidate);
-        if (code != CACHE_OK)
-            return code;
-        if (!common->json)
-            printf("%s %s on %s, %s: %s\n", KEY_DIGITS(key->hash), key->op, store->environment.device,
-                   store->environment.driver, cache_candidate(candidate));
-        pinned++;
-    }
+        return cache_fail(&cache_verb_pin, "the store");
     return common->json ? report(&cache_verb_pin, common, "pinned", pinned) : CACHE_OK;
 }
 
 /* The canonical text of a candidate, or a message. */
 static int read_candidate(const char *source, text *out)
 {
-    choice parsed;
-    if (strcmp(source, "default") == 0)
-        source = "";
-    if (tuff__choice_parse(source, &parsed) != TUFF_OK)
+    if (tuff__cache_candidate(strcmp(source, "default") == 0 ? "" : source, out) != TUFF_OK)
         return cache_fail(&cache_verb_pin, "this is no candidate");
-    tuff__choice_format(&parsed, out);
-    return tuff__text_status(out) == TUFF_OK ? CACHE_OK : cache_fail(&cache_verb_pin, "CANDIDATE");
+    return CACHE_OK;
 }
 
 static int pin_operands(const cli_texts *operands, const cache_common *common)
 {
-    cache_stores stores;
+    tuff_cache *cache;
     cache_keys keys;
     text candidate = {0};
     if (operands->count != 2)
         return cli_fail(&cache_verb_pin, EXIT_WRONG_USE, "give a KEY and a CANDIDATE");
     int code = read_candidate(operands->items[1], &candidate);
     if (code == CACHE_OK)
-        code = cache_open(&cache_verb_pin, common->device, &stores);
+        code = cache_open(&cache_verb_pin, common->device, &cache);
     if (code == CACHE_OK) {
-        code = cache_find_keys(&cache_verb_pin, &stores, &(cache_selection){.prefix = operands->items[0]}, &keys);
+        code = cache_find_keys(&cache_verb_pin, cache, &(cache_selection){.prefix = operands->items[0]}, &keys);
         if (code == CACHE_OK) {
-            code = pin_key(&stores, &keys.items[0], tuff__text_get(&candidate), common);
+            code = pin_key(cache, &keys.items[0], tuff__text_get(&candidate), common);
             cache_free_keys(&keys);
         }
-        cache_close(&stores);
+        tuff_cache_close(cache);
     }
     tuff__text_free(&candidate);
     return code;
@@ -192,46 +94,37 @@ const cli_verb cache_verb_pin = {
     .run = pin,
 };
 
-/* A shipped winner cannot be dropped: a seed in our store stands before it. */
-static int hide_shipped(change *of)
+static int drop_keys(const cli_verb *verb, tuff_cache *cache, const cache_keys *keys, record_kind kind, int *dropped)
 {
-    for (int i = 0; i < of->stores->count; i++) {
-        const cache_store *store = &of->stores->items[i];
-        const tune_record *record;
-        for (int at = 0; store->is_shipped && store->is_described && (record = tuff__store_next(store->store, &at));) {
-            if (record->kind != RECORD_WIN || !is_chosen(of->keys, record->key))
-                continue;
-            tune_record seed = *record;
-            seed.source = "seed";
-            const char *environment = tuff__store_environment(store->store, record->environment);
-            if (environment && !append(of->verb, environment, &seed))
-                return CACHE_TROUBLE;
-            of->dropped += environment != NULL;
-        }
-    }
-    return CACHE_OK;
+    hash128 *hashes = tuff__calloc((size_t)keys->count + 1, sizeof *hashes);
+    cache_drop of = {.kind = kind, .keys = hashes, .key_count = keys->count};
+    for (int i = 0; hashes && i < keys->count; i++)
+        hashes[i] = keys->items[i].hash;
+    tuff_status status = hashes ? tuff__cache_drop_records(cache, &of) : TUFF_E_OOM_HOST;
+    if (status == TUFF_OK && kind == RECORD_WIN)
+        status = tuff__cache_hide_shipped(cache, &of);
+    tuff__free(hashes);
+    *dropped = of.dropped;
+    return status == TUFF_OK ? CACHE_OK : cache_fail(verb, "the stores");
 }
 
 /* Both verbs drop a kind of record of the chosen keys. */
 static int drop_chosen(const cli_verb *verb, record_kind kind, const cache_common *common, const cache_selection *which,
                        const char *what)
 {
-    cache_stores stores;
+    tuff_cache *cache;
     cache_keys keys;
-    int code = cache_open(verb, common->device, &stores);
+    int dropped, code = cache_open(verb, common->device, &cache);
     if (code != CACHE_OK)
         return code;
-    code = cache_find_keys(verb, &stores, which, &keys);
+    code = cache_find_keys(verb, cache, which, &keys);
     if (code == CACHE_OK) {
-        change of = {.verb = verb, .stores = &stores, .keys = &keys, .kind = kind};
-        code = drop_records(&of);
-        if (code == CACHE_OK && kind == RECORD_WIN)
-            code = hide_shipped(&of);
+        code = drop_keys(verb, cache, &keys, kind, &dropped);
         if (code == CACHE_OK)
-            code = report(verb, common, what, of.dropped);
+            code = report(verb, common, what, dropped);
         cache_free_keys(&keys);
     }
-    cache_close(&stores);
+    tuff_cache_close(cache);
     return code;
 }
 

@@ -27,7 +27,7 @@ typedef struct suspect {
 
 typedef struct rerun {
     const cli_verb *verb;
-    cache_stores stores;
+    tuff_cache *cache;
     known_plans plans;
     plan_subjects *subjects[KNOWN_COUNT];
     suspect *all;
@@ -39,8 +39,8 @@ typedef struct rerun {
 static const tune_record *find_win(const rerun *self, hash128 environment, const tune_key *key)
 {
     char generator[GENERATOR_SIZE];
-    for (int i = 0; i < self->stores.count; i++) {
-        const tune_record *win = tuff__store_win(self->stores.items[i].store, environment, tuff__key_hash(key));
+    for (int i = 0; i < self->cache->count; i++) {
+        const tune_record *win = tuff__store_win(self->cache->files[i].store, environment, tuff__key_hash(key));
         if (win && strcmp(win->source, "seed") != 0 &&
             strcmp(win->generator, tuff__generator_of(key->family, generator)) == 0)
             return win;
@@ -200,7 +200,7 @@ int cache_rerun(const cli_verb *verb, const char *name, const model_options *of,
     tuff_device *device = open_device(verb, name, &code);
     if (!device)
         return code;
-    code = cache_open(verb, NULL, &self.stores);
+    code = cache_open(verb, NULL, &self.cache);
     tuff__json_begin();
     self.list = json ? json_array() : NULL;
     if (code == CACHE_OK)
@@ -212,7 +212,7 @@ int cache_rerun(const cli_verb *verb, const char *name, const model_options *of,
     tuff__free(self.all);
     json_decref(self.list);
     known_plans_destroy(&self.plans);
-    cache_close(&self.stores);
+    tuff_cache_close(self.cache);
     tuff_device_close(device);
     return code;
 }

@@ -10,8 +10,8 @@ static void print_win(const tune_record *win)
 {
     printf("    win  %s\n         %.3f/%.3f/%.3f ms, %" PRIu64 " samples; default %.3f ms: %.2fx; %s, %s ago",
            cache_candidate(win->candidate), (double)win->nanoseconds[0] / 1e6, (double)win->nanoseconds[1] / 1e6,
-           (double)win->nanoseconds[2] / 1e6, win->samples, (double)win->default_nanoseconds / 1e6, cache_gain(win),
-           win->source[0] ? win->source : "of unknown source", AGE_TEXT(win->time));
+           (double)win->nanoseconds[2] / 1e6, win->samples, (double)win->default_nanoseconds / 1e6,
+           tuff__record_gain(win), win->source[0] ? win->source : "of unknown source", AGE_TEXT(win->time));
     printf("; kernel texts %s%s%s\n", win->generator[0] ? win->generator : "unnamed", win->cold[0] ? ", cold " : "",
            win->cold);
     for (int i = 0; i < RUNNERS_UP; i++)
@@ -39,16 +39,7 @@ static void print_now(const tune_answer *answer)
     putchar('\n');
 }
 
-static bool has_key(const cache_store *store, hash128 key)
-{
-    const tune_record *record;
-    for (int at = 0; (record = tuff__store_next(store->store, &at));)
-        if (record->kind != RECORD_ENVIRONMENT && tuff__is_same_hash(record->key, key))
-            return true;
-    return false;
-}
-
-static void show_in_store(const cache_stores *stores, const cache_store *store, const cache_key *key)
+static void show_in_store(const tuff_cache *cache, const cache_file *store, const cache_key *key)
 {
     const tune_record *record;
     tune_answer answer;
@@ -58,13 +49,13 @@ static void show_in_store(const cache_stores *stores, const cache_store *store, 
             print_record(record);
     if (!store->is_described)
         printf("    now  unused: the store does not say what it was measured on\n");
-    else if (cache_ask(stores, &store->environment, key->op, &answer))
+    else if (tuff__cache_ask(cache, &store->environment, key->op, &answer) == TUFF_OK)
         print_now(&answer);
     else
         printf("    now  unused: the key is of another version\n");
 }
 
-static json_t *json_in_store(const cache_stores *stores, const cache_store *store, const cache_key *key)
+static json_t *json_in_store(const tuff_cache *cache, const cache_file *store, const cache_key *key)
 {
     const tune_record *record;
     tune_answer answer;
@@ -74,7 +65,7 @@ static json_t *json_in_store(const cache_stores *stores, const cache_store *stor
             (void)json_array_append_new(records, cache_json_record(record));
     json_t *out = json_pack("{s:o, s:s, s:b, s:o}", "path", cache_json_text(store->path), "environment", store->text,
                             "shipped", (int)store->is_shipped, "records", records);
-    if (store->is_described && cache_ask(stores, &store->environment, key->op, &answer))
+    if (store->is_described && tuff__cache_ask(cache, &store->environment, key->op, &answer) == TUFF_OK)
         (void)json_object_update_new(out,
                                      json_pack("{s:s, s:s, s:s, s:s}", "tier", tuff__tier_text(answer.tier),
                                                "candidate", answer.candidate, "why", answer.why[answer.tier],
@@ -82,18 +73,19 @@ static json_t *json_in_store(const cache_stores *stores, const cache_store *stor
     return out;
 }
 
-static json_t *show_key(const cache_stores *stores, const cache_key *key, bool json)
+static json_t *show_key(const tuff_cache *cache, const cache_key *key, bool json)
 {
     json_t *list = json ? json_array() : NULL;
     if (!json)
         printf("%s %s\n", ALL_DIGITS(key->hash), key->op);
-    for (int i = 0; i < stores->count; i++) {
-        if (!has_key(&stores->items[i], key->hash))
+    for (int i = 0; i < cache->count; i++) {
+        const cache_file *file = &cache->files[i];
+        if (!file->is_wanted || !tuff__cache_knows(file, key->hash))
             continue;
         if (json)
-            (void)json_array_append_new(list, json_in_store(stores, &stores->items[i], key));
+            (void)json_array_append_new(list, json_in_store(cache, file, key));
         else
-            show_in_store(stores, &stores->items[i], key);
+            show_in_store(cache, file, key);
     }
     return json ? json_pack("{s:s, s:s, s:o}", "key", ALL_DIGITS(key->hash), "op", key->op, "stores", list) : NULL;
 }
@@ -102,7 +94,7 @@ static int show(int count, char **arguments)
 {
     cache_common common = {0};
     cache_selection which = {0};
-    cache_stores stores;
+    tuff_cache *cache;
     cache_keys keys;
     const cli_option options[] = {CACHE_COMMON(common),
                                   {.name = "--op",
@@ -113,15 +105,15 @@ static int show(int count, char **arguments)
     const cli_end end = cache_parse(&cache_verb_show, options, 3, count, arguments, &which.prefix, NULL, &common);
     if (end.now)
         return end.code;
-    int code = cache_open(&cache_verb_show, common.device, &stores);
+    int code = cache_open(&cache_verb_show, common.device, &cache);
     if (code != CACHE_OK)
         return code;
-    code = cache_find_keys(&cache_verb_show, &stores, &which, &keys);
+    code = cache_find_keys(&cache_verb_show, cache, &which, &keys);
     if (code == CACHE_OK) {
         tuff__json_begin();
         json_t *all = common.json ? json_array() : NULL;
         for (int i = 0; i < keys.count; i++) {
-            json_t *one = show_key(&stores, &keys.items[i], common.json);
+            json_t *one = show_key(cache, &keys.items[i], common.json);
             if (common.json)
                 (void)json_array_append_new(all, one);
         }
@@ -129,7 +121,7 @@ static int show(int count, char **arguments)
             code = cache_print_json(&cache_verb_show, all, code);
         cache_free_keys(&keys);
     }
-    cache_close(&stores);
+    tuff_cache_close(cache);
     return code;
 }
 
@@ -166,26 +158,26 @@ static json_t *explain_json(const tune_environment *environment, bool is_here, c
 }
 
 /* The environments that a key is explained for: of the devices here, then of stores; none twice. */
-static bool is_first(const cache_stores *stores, int index)
+static bool is_first(const tuff_cache *cache, int index)
 {
-    const tune_environment *environment = &stores->items[index].environment;
-    if (!stores->items[index].is_described)
+    const tune_environment *environment = &cache->files[index].environment;
+    if (!cache->files[index].is_described)
         return false;
-    for (int i = 0; i < stores->here_count; i++)
-        if (tuff__environment_compare(&stores->here[i], environment) == LIKENESS_SAME)
+    for (int i = 0; i < cache->here_count; i++)
+        if (tuff__environment_compare(&cache->here[i], environment) == LIKENESS_SAME)
             return false;
     for (int i = 0; i < index; i++)
-        if (stores->items[i].is_described &&
-            tuff__environment_compare(&stores->items[i].environment, environment) == LIKENESS_SAME)
+        if (cache->files[i].is_described &&
+            tuff__environment_compare(&cache->files[i].environment, environment) == LIKENESS_SAME)
             return false;
     return true;
 }
 
-static bool explain_one(const cache_stores *stores, const tune_environment *environment, bool is_here, const char *op,
+static bool explain_one(const tuff_cache *cache, const tune_environment *environment, bool is_here, const char *op,
                         json_t *list)
 {
     tune_answer answer;
-    if (!cache_ask(stores, environment, op, &answer))
+    if (tuff__cache_ask(cache, environment, op, &answer) != TUFF_OK)
         return false;
     if (list)
         (void)json_array_append_new(list, explain_json(environment, is_here, &answer));
@@ -195,21 +187,21 @@ static bool explain_one(const cache_stores *stores, const tune_environment *envi
 }
 
 /* All stores take part in the lookup, whatever the filter lets through. */
-static int explain_key(cache_stores *stores, const cache_key *key, const cache_common *common)
+static int explain_key(const tuff_cache *cache, const cache_key *key, const cache_common *common)
 {
     json_t *list = common->json ? json_array() : NULL;
     bool known = true;
     int count = 0;
     if (!common->json)
         printf("%s %s\n", ALL_DIGITS(key->hash), key->op);
-    for (int i = 0; i < stores->here_count && known; i++)
-        if (cache_is_wanted(common->device, "", ENVIRONMENT_TEXT(&stores->here[i]))) {
-            known = explain_one(stores, &stores->here[i], true, key->op, list);
+    for (int i = 0; i < cache->here_count && known; i++)
+        if (tuff__cache_is_wanted(common->device, "", ENVIRONMENT_TEXT(&cache->here[i]))) {
+            known = explain_one(cache, &cache->here[i], true, key->op, list);
             count++;
         }
-    for (int i = 0; i < stores->count && known; i++)
-        if (is_first(stores, i) && cache_is_wanted(common->device, stores->items[i].name, stores->items[i].text)) {
-            known = explain_one(stores, &stores->items[i].environment, false, key->op, list);
+    for (int i = 0; i < cache->count && known; i++)
+        if (is_first(cache, i) && tuff__cache_is_wanted(common->device, cache->files[i].name, cache->files[i].text)) {
+            known = explain_one(cache, &cache->files[i].environment, false, key->op, list);
             count++;
         }
     json_t *out =
@@ -222,20 +214,20 @@ static int explain_key(cache_stores *stores, const cache_key *key, const cache_c
     return list ? cache_print_json(&cache_verb_explain, out, CACHE_OK) : CACHE_OK;
 }
 
-static int explain_in(cache_stores *stores, const char *operand, const cache_common *common)
+static int explain_in(tuff_cache *cache, const char *operand, const cache_common *common)
 {
     tune_key parsed;
     cache_keys keys;
-    cache_find_devices(stores);
+    (void)tuff__cache_find_here(cache);
     if (operand && strchr(operand, '|')) {
         if (tuff__key_parse(operand, &parsed) != TUFF_OK)
             return cache_fail(&cache_verb_explain, "KEY");
-        return explain_key(stores, &(cache_key){tuff__key_hash(&parsed), operand}, common);
+        return explain_key(cache, &(cache_key){tuff__key_hash(&parsed), operand}, common);
     }
-    int code = cache_find_keys(&cache_verb_explain, stores, &(cache_selection){.prefix = operand}, &keys);
+    int code = cache_find_keys(&cache_verb_explain, cache, &(cache_selection){.prefix = operand}, &keys);
     if (code != CACHE_OK)
         return code;
-    code = explain_key(stores, &keys.items[0], common);
+    code = explain_key(cache, &keys.items[0], common);
     cache_free_keys(&keys);
     return code;
 }
@@ -243,18 +235,18 @@ static int explain_in(cache_stores *stores, const char *operand, const cache_com
 static int explain(int count, char **arguments)
 {
     cache_common common = {0};
-    cache_stores stores;
+    tuff_cache *cache;
     const char *operand = NULL;
     const cli_option options[] = {CACHE_COMMON(common)};
     const cli_end end = cache_parse(&cache_verb_explain, options, 2, count, arguments, &operand, NULL, &common);
     if (end.now)
         return end.code;
-    int code = cache_open(&cache_verb_explain, NULL, &stores);
+    int code = cache_open(&cache_verb_explain, NULL, &cache);
     if (code != CACHE_OK)
         return code;
     tuff__json_begin();
-    code = explain_in(&stores, operand, &common);
-    cache_close(&stores);
+    code = explain_in(cache, operand, &common);
+    tuff_cache_close(cache);
     return code;
 }
 

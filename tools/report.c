@@ -54,11 +54,11 @@ static void take_record(entries *all, const tune_record *record, bool adds)
         of->pin = record;
 }
 
-static void take_stores(entries *all, const cache_stores *stores, hash128 environment, bool adds)
+static void take_stores(entries *all, const tuff_cache *cache, hash128 environment, bool adds)
 {
     const tune_record *record;
-    for (int i = 0; i < stores->count; i++)
-        for (int at = 0; (record = tuff__store_next(stores->items[i].store, &at));)
+    for (int i = 0; i < cache->count; i++)
+        for (int at = 0; (record = tuff__store_next(cache->files[i].store, &at));)
             if (record->kind != RECORD_ENVIRONMENT && tuff__is_same_hash(record->environment, environment))
                 take_record(all, record, adds);
 }
@@ -114,18 +114,19 @@ static int by_worth(const void *a, const void *b)
                             second->saved[KNOWN_TRAIN] + second->saved[KNOWN_GENERATE]};
     if (saved[0] != saved[1])
         return saved[0] < saved[1] ? 1 : -1;
-    const double gains[] = {first->win ? cache_gain(first->win) : 0, second->win ? cache_gain(second->win) : 0};
+    const double gains[] = {first->win ? tuff__record_gain(first->win) : 0,
+                            second->win ? tuff__record_gain(second->win) : 0};
     if (gains[0] != gains[1])
         return gains[0] < gains[1] ? 1 : -1;
     return strcmp(first->op, second->op);
 }
 
-static json_t *rejected_of(const cache_stores *stores, hash128 environment, hash128 key)
+static json_t *rejected_of(const tuff_cache *cache, hash128 environment, hash128 key)
 {
     json_t *list = json_array();
     const tune_record *record;
-    for (int i = 0; i < stores->count; i++)
-        for (int at = 0; (record = tuff__store_next(stores->items[i].store, &at));)
+    for (int i = 0; i < cache->count; i++)
+        for (int at = 0; (record = tuff__store_next(cache->files[i].store, &at));)
             if (record->kind == RECORD_BAD && tuff__is_same_hash(record->environment, environment) &&
                 tuff__is_same_hash(record->key, key))
                 (void)json_array_append_new(
@@ -157,12 +158,12 @@ static void add_win(json_t *out, const entry *of)
         out, json_pack("{s:o, s:o, s:I, s:I, s:f, s:I, s:o, s:o, s:o, s:I, s:b}", "candidate",
                        cache_json_text(win->candidate), "nanoseconds", json_times(win->nanoseconds, 3), "samples",
                        (json_int_t)win->samples, "default_nanoseconds", (json_int_t)win->default_nanoseconds, "gain",
-                       win->candidate[0] ? cache_gain(win) : 1.0, "timed", (json_int_t)win->timed, "spread",
+                       win->candidate[0] ? tuff__record_gain(win) : 1.0, "timed", (json_int_t)win->timed, "spread",
                        json_times(win->spread, SPREAD), "runners_up", runners_up, "source",
                        cache_json_text(win->source), "time", (json_int_t)win->time, "current", (int)is_current));
 }
 
-static json_t *json_entry(const cache_stores *stores, hash128 environment, const entry *of)
+static json_t *json_entry(const tuff_cache *cache, hash128 environment, const entry *of)
 {
     tune_key key;
     char dims[160] = "";
@@ -179,13 +180,13 @@ static json_t *json_entry(const cache_stores *stores, hash128 environment, const
     json_t *out = json_pack("{s:s, s:o, s:s, s:s, s:b, s:o, s:o, s:o, s:o}", "key", ALL_DIGITS(of->hash), "op",
                             cache_json_text(of->op), "family", key.family, "dims", dims, "known",
                             (int)(of->win != NULL), "pin", of->pin ? cache_json_text(of->pin->candidate) : json_null(),
-                            "rejected", rejected_of(stores, environment, of->hash), "calls", calls, "saved", saved);
+                            "rejected", rejected_of(cache, environment, of->hash), "calls", calls, "saved", saved);
     if (of->win && out)
         add_win(out, of);
     return out;
 }
 
-static json_t *json_environment(const cache_stores *stores, const known_plans *plans, const char *source)
+static json_t *json_environment(const tuff_cache *cache, const known_plans *plans, const char *source)
 {
     entries all = {0};
     tune_environment parts;
@@ -195,13 +196,13 @@ static json_t *json_environment(const cache_stores *stores, const known_plans *p
         parts = (tune_environment){.units = 0};
     if (plans)
         take_plans(&all, plans);
-    take_stores(&all, stores, environment, plans == NULL);
+    take_stores(&all, cache, environment, plans == NULL);
     for (int i = 0; plans && i < KNOWN_COUNT; i++)
         (void)json_array_append_new(steps, weigh_plan(&all, plans, i));
     if (all.count > 0)
         qsort(all.items, (size_t)all.count, sizeof *all.items, by_worth);
     for (int i = 0; i < all.count; i++)
-        all.failed |= json_array_append_new(keys, json_entry(stores, environment, &all.items[i])) != 0;
+        all.failed |= json_array_append_new(keys, json_entry(cache, environment, &all.items[i])) != 0;
     tuff__free(all.items);
     json_t *out = json_pack("{s:o, s:o, s:o, s:s, s:o, s:o}", "environment", cache_json_text(source), "device",
                             cache_json_text(parts.device), "driver", cache_json_text(parts.driver), "backend",
@@ -213,23 +214,23 @@ static json_t *json_environment(const cache_stores *stores, const known_plans *p
     return out;
 }
 
-static bool was_seen(const cache_stores *stores, int index)
+static bool was_seen(const tuff_cache *cache, int index)
 {
     for (int i = 0; i < index; i++)
-        if (strcmp(stores->items[i].text, stores->items[index].text) == 0)
+        if (cache->files[i].is_wanted && strcmp(cache->files[i].text, cache->files[index].text) == 0)
             return true;
     return false;
 }
 
-json_t *report_data(const cache_stores *stores, const known_plans *plans, const tune_environment *here)
+json_t *report_data(const tuff_cache *cache, const known_plans *plans, const tune_environment *here)
 {
     json_t *list = json_array();
     bool failed = false;
     if (plans)
-        failed = json_array_append_new(list, json_environment(stores, plans, ENVIRONMENT_TEXT(here))) != 0;
-    for (int i = 0; !plans && i < stores->count; i++)
-        if (stores->items[i].is_described && !was_seen(stores, i))
-            failed |= json_array_append_new(list, json_environment(stores, NULL, stores->items[i].text)) != 0;
+        failed = json_array_append_new(list, json_environment(cache, plans, ENVIRONMENT_TEXT(here))) != 0;
+    for (int i = 0; !plans && i < cache->count; i++)
+        if (cache->files[i].is_wanted && cache->files[i].is_described && !was_seen(cache, i))
+            failed |= json_array_append_new(list, json_environment(cache, NULL, cache->files[i].text)) != 0;
     json_t *out = json_pack("{s:s, s:I, s:b, s:o}", "version", tuff_version(), "time", (json_int_t)cache_now(), "model",
                             (int)(plans != NULL), "environments", list);
     if (failed) {

@@ -8,8 +8,9 @@
 #include "tools/cache.h"
 #include "tools/known_plans.h"
 
-/* The data of the stores; NULL where memory is lacking. plans, where not NULL: only the environment of their device,
-   and their keys alone, with how often each plan calls them and the share of its kernels' time that tuning saves.
+/* The data of the files that are wanted; NULL where memory is lacking. plans, where not NULL: only the environment of
+   their device, and their keys alone, with how often each plan calls them and the share of its kernels' time that
+   tuning saves.
 
      {"version": TEXT, "time": SECONDS, "model": whether plans were given, "environments": [
        {"environment": TEXT, "device": TEXT, "driver": TEXT, "backend": TEXT,
@@ -22,7 +23,7 @@
                   "calls": [N...], "saved": [X...]}...]}...]}
 
    Keys come in the order of what they save, then of their gain. calls and saved: by step. */
-json_t *report_data(const cache_stores *stores, const known_plans *plans, const tune_environment *here);
+json_t *report_data(const tuff_cache *cache, const known_plans *plans, const tune_environment *here);
 
 /* The page of such data: HTML that needs nothing else. */
 tuff_status report_page(const json_t *data, text *out);

@@ -53,13 +53,13 @@ static int print(const report_options *self, json_t *data)
 static int report_on(const report_options *self, const char *device, const known_plans *plans,
                      const tune_environment *here)
 {
-    cache_stores stores;
-    int code = cache_open(&verb, device, &stores);
+    tuff_cache *cache;
+    int code = cache_open(&verb, device, &cache);
     if (code != CACHE_OK)
         return code;
     tuff__json_begin();
-    code = print(self, report_data(&stores, plans, here));
-    cache_close(&stores);
+    code = print(self, report_data(cache, plans, here));
+    tuff_cache_close(cache);
     return code;
 }
 
