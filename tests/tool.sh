@@ -77,6 +77,26 @@ same_curve() {
         END { exit far > 0 || NR < 3 || last >= first }' || fail "the losses of $1 and $2 differ: $(paste "$1" "$2")"
 }
 
+# sample_by_manifest DEVICE: by a manifest of what it ran with a text is that of seed 1, first; a manifest of nothing is
+# refused, and one that cannot be written is told.
+sample_by_manifest() {
+    device=$1
+    sample() {
+        "$tuff" generate --checkpoint whole.safetensors --device "$device" --prompt "The" --tokens 40 --temperature 1 \
+            --seed 1 "$@"
+    }
+    rm -f sampled
+    sample --save-manifest sampled >sample-3 || fail "$device: generate --save-manifest"
+    grep -q '"by":"lock"' sampled || fail "$device: the manifest of generate: $(cat sampled)"
+    sample --lock-manifest sampled --deterministic >sample-4 || fail "$device: generate --lock-manifest"
+    cmp -s first sample-3 && cmp -s first sample-4 || fail "$device: by its manifest generate makes another text"
+    : >empty
+    expect 1 "the manifest does not have the key" sample --lock-manifest empty
+    mkdir -p folder
+    expect 1 "--save-manifest: " sample --save-manifest folder
+    grep -q The out && fail "$device: generate made a text, though its manifest was not written"
+}
+
 # go_through DEVICE: training, stopping, resuming, sampling.
 go_through() {
     device=$1
@@ -107,6 +127,7 @@ go_through() {
     cmp -s sample-1 sample-2 && fail "$device: another seed gives the same text"
     [ "$(head -c 3 sample-1)" = The ] || fail "$device: the sample does not start with its prompt"
     [ "$(wc -c <sample-1)" -eq 44 ] || fail "$device: 40 tokens behind a prompt of 3 are $(wc -c <sample-1) bytes"
+    [ "$device" = reference ] || sample_by_manifest "$device"
     rm -f first
 
     # Checkpoints that do not fit.

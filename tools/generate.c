@@ -5,6 +5,7 @@
 #include "tools/fastest.h"
 #include "tools/run_settings.h"
 #include "tools/sampler.h"
+#include "tools/tuning.h"
 #include "tools/verbs.h"
 
 typedef struct generation {
@@ -12,6 +13,7 @@ typedef struct generation {
     int64_t tokens, seed;
     double temperature;
     int fuse;
+    tuning tune;
 } generation;
 
 static int print_tokens(text_sampler *sampler, const generation *self)
@@ -27,24 +29,30 @@ static int print_tokens(text_sampler *sampler, const generation *self)
     return EXIT_DONE;
 }
 
-static int run_sampler(tuff_device *device, language_model *model, const generation *self)
+static int run_sampler(tuff_device *device, language_model *model, generation *self)
 {
-    const sampler_options options = {.prompt = self->prompt,
-                                     .temperature = self->temperature,
-                                     .seed = self->seed,
-                                     .compile = {.fuse = self->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE}};
+    sampler_options options = {.prompt = self->prompt,
+                               .temperature = self->temperature,
+                               .seed = self->seed,
+                               .compile = {.fuse = self->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE}};
     text_sampler sampler;
-    if (sampler_create(device, model, &options, &sampler) != TUFF_OK)
+    int code = EXIT_FAILED;
+    tuning_apply(&self->tune, &options.compile);
+    if (sampler_create(device, model, &options, &sampler) != TUFF_OK) {
+        (void)tuning_end(&self->tune, NULL);
         return cli_fail_library(&verb_generate, "compiling the model");
-    fputs(self->prompt, stdout);
-    fflush(stdout);
-    cli_catch_interrupt();
-    const int code = print_tokens(&sampler, self);
+    }
+    if (tuning_end(&self->tune, sampler.plan)) {
+        fputs(self->prompt, stdout);
+        fflush(stdout);
+        cli_catch_interrupt();
+        code = print_tokens(&sampler, self);
+    }
     sampler_destroy(&sampler);
     return code;
 }
 
-static int run_model(tuff_device *device, const run_settings *settings, const generation *self)
+static int run_model(tuff_device *device, const run_settings *settings, generation *self)
 {
     language_model model;
     int code;
@@ -62,6 +70,24 @@ static tuff_device *open_device(const char *name, const run_settings *settings, 
 {
     const fastest_work work = {.model = &settings->model, .batch = settings->batch, .plan = KNOWN_GENERATE};
     return cli_open_device_for(&verb_generate, name, &work, code);
+}
+
+static int generate_from(generation *self)
+{
+    run_settings settings;
+    if (!self->checkpoint)
+        return cli_fail(&verb_generate, EXIT_WRONG_USE, "give the model with --checkpoint FILE");
+    if (!self->prompt[0])
+        return cli_fail(&verb_generate, EXIT_WRONG_USE, "--prompt is empty: the model needs a byte to begin with");
+    if (run_settings_read(self->checkpoint, &settings) != TUFF_OK)
+        return cli_fail_library(&verb_generate, "reading the checkpoint");
+    int code = EXIT_FAILED;
+    tuff_device *device = open_device(self->device, &settings, &code);
+    if (!device)
+        return code;
+    code = run_model(device, &settings, self);
+    tuff_device_close(device);
+    return code;
 }
 
 static int generate(int count, char **arguments)
@@ -105,24 +131,10 @@ static int generate(int count, char **arguments)
          .value = &self.fuse,
          .placeholder = "on|off",
          .help = "off: every op a kernel of its own"},
+        TUNING_OPTIONS(&self.tune),
     };
     const cli_end end = cli_parse(&verb_generate, options, sizeof options / sizeof *options, count, arguments, NULL);
-    if (end.now)
-        return end.code;
-    if (!self.checkpoint)
-        return cli_fail(&verb_generate, EXIT_WRONG_USE, "give the model with --checkpoint FILE");
-    if (!self.prompt[0])
-        return cli_fail(&verb_generate, EXIT_WRONG_USE, "--prompt is empty: the model needs a byte to begin with");
-    run_settings settings;
-    if (run_settings_read(self.checkpoint, &settings) != TUFF_OK)
-        return cli_fail_library(&verb_generate, "reading the checkpoint");
-    int code = EXIT_FAILED;
-    tuff_device *device = open_device(self.device, &settings, &code);
-    if (!device)
-        return code;
-    code = run_model(device, &settings, &self);
-    tuff_device_close(device);
-    return code;
+    return end.now ? end.code : generate_from(&self);
 }
 
 const cli_verb verb_generate = {
