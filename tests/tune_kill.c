@@ -241,6 +241,23 @@ static bool log_says(const char *what)
     return found;
 }
 
+/* Seconds of the budget that a process that was started again has; negative where none says so. */
+static double seconds_left(void)
+{
+    char line[400];
+    double left = -1;
+    FILE *log = fopen(log_path, "r");
+    while (log && fgets(line, sizeof line, log)) {
+        const char *says = strstr(line, "of the budget are left"), *at = strstr(line, "tuff tune: ");
+        if (says && at)
+            left = strtod(at + strlen("tuff tune: "), NULL);
+    }
+    if (log)
+        (void)fclose(log);
+    return left;
+}
+
+/* Each of the two plans may be tuned for 3 seconds; the first process has had one of them at least. */
 static void a_supervisor_starts_again(int signal_number, const char *says)
 {
     const pid_t parent = start("on", "3", -1);
@@ -255,6 +272,7 @@ static void a_supervisor_starts_again(int signal_number, const char *says)
     expect_done(parent);
     assert_true(log_says(says));
     assert_true(log_says("\"generate\""));
+    assert_true(seconds_left() >= 0 && seconds_left() <= 5);
 }
 
 static void what_a_signal_ended_goes_on(void **state)

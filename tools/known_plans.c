@@ -15,6 +15,13 @@ static tuff_status compile(known_plan *self, const char *name, tuff_graph *graph
 tuff_status known_plans_create(tuff_device *device, const model_config *config, int64_t batch, bool recompute,
                                const tuff_compile_options *options, known_plans *out)
 {
+    const tuff_compile_options each[KNOWN_COUNT] = {*options, *options};
+    return known_plans_create_each(device, config, batch, recompute, each, out);
+}
+
+tuff_status known_plans_create_each(tuff_device *device, const model_config *config, int64_t batch, bool recompute,
+                                    const tuff_compile_options *options, known_plans *out)
+{
     *out = (known_plans){.batch = batch};
     TRY(model_create(device, config, &out->model));
     out->model.recompute = recompute;
@@ -22,8 +29,10 @@ tuff_status known_plans_create(tuff_device *device, const model_config *config, 
     out->optimizer = tuff_optimizer_create(out->model.parameters, &rule);
     if (!out->optimizer)
         return tuff__last_status();
-    TRY(compile(&out->items[KNOWN_TRAIN], "train", train_graph(device, &out->model, out->optimizer, batch), options));
-    return compile(&out->items[KNOWN_GENERATE], "generate", sampler_graph(device, &out->model), options);
+    TRY(compile(&out->items[KNOWN_TRAIN], "train", train_graph(device, &out->model, out->optimizer, batch),
+                &options[KNOWN_TRAIN]));
+    return compile(&out->items[KNOWN_GENERATE], "generate", sampler_graph(device, &out->model),
+                   &options[KNOWN_GENERATE]);
 }
 
 void known_plans_destroy(known_plans *self)

@@ -23,6 +23,9 @@ typedef struct known_plans {
    a failure too. */
 tuff_status known_plans_create(tuff_device *device, const model_config *config, int64_t batch, bool recompute,
                                const tuff_compile_options *options, known_plans *out);
+/* The same with KNOWN_COUNT options, one a plan. */
+tuff_status known_plans_create_each(tuff_device *device, const model_config *config, int64_t batch, bool recompute,
+                                    const tuff_compile_options *options, known_plans *out);
 void known_plans_destroy(known_plans *self);
 
 /* Gives every input of a plan values, so that it can run. */

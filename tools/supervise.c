@@ -19,6 +19,7 @@
 #include "tune/guard.h"
 
 #define CHILD "TUFF_TUNE_CHILD"
+#define SPENT "TUFF_TUNE_CHILD_SPENT"
 #define SECOND UINT64_C(1000000000)
 enum { MOST_STARTS = 20, BEAT = 250 };
 
@@ -48,13 +49,23 @@ static void *beat(void *argument)
     }
 }
 
+static uint64_t spent_before;
+
+uint64_t supervised_before(void)
+{
+    return spent_before;
+}
+
 /* In the process that works. */
 static bool begin_work(const char *number)
 {
     static int fd;
+    const char *spent = getenv(SPENT);
     pthread_t thread;
     fd = atoi(number);
+    spent_before = spent ? strtoull(spent, NULL, 10) : 0;
     (void)unsetenv(CHILD);
+    (void)unsetenv(SPENT);
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     tuff__tune_is_supervised = true;
     if (pthread_create(&thread, NULL, beat, &fd) == 0)
@@ -67,7 +78,8 @@ typedef struct supervisor {
     char program[4096];
     char **arguments; /* with the program in front and NULL behind */
     pid_t child;
-    int fd; /* to read the child's signs of life from */
+    int fd;                /* to read the child's signs of life from */
+    uint64_t begin, spent; /* begin: of the first child; spent: milliseconds since, when this one started */
     bool was_asked_to_stop, was_killed;
 } supervisor;
 
@@ -82,10 +94,11 @@ static bool find_program(supervisor *self)
 
 static void become(const supervisor *self, int fd)
 {
-    char number[16];
+    char number[16], spent[32];
     (void)snprintf(number, sizeof number, "%d", fd);
+    (void)snprintf(spent, sizeof spent, "%llu", (unsigned long long)self->spent);
     (void)setpgid(0, 0); /* what a terminal sends at Ctrl-C comes once, from the one that watches */
-    if (fcntl(fd, F_SETFD, 0) == 0 && setenv(CHILD, number, 1) == 0)
+    if (fcntl(fd, F_SETFD, 0) == 0 && setenv(CHILD, number, 1) == 0 && setenv(SPENT, spent, 1) == 0)
         (void)execv(self->program, self->arguments);
     _exit(127);
 }
@@ -152,7 +165,9 @@ static int watch(supervisor *self)
 static int run(supervisor *self)
 {
     cli_catch_interrupt();
+    self->begin = tuff__nanoseconds();
     for (int starts = 1;; starts++) {
+        self->spent = starts == 1 ? 0 : (tuff__nanoseconds() - self->begin) / UINT64_C(1000000);
         if (!start(self))
             return cli_fail(self->verb, EXIT_FAILED, "no process to work in: %s", strerror(errno));
         const int status = watch(self);

@@ -21,4 +21,7 @@ typedef enum isolation { ISOLATE_AUTO, ISOLATE_ON, ISOLATE_OFF } isolation;
 bool supervise(const cli_verb *verb, isolation isolate, const char *const *words, int count, char **arguments,
                int *code);
 
+/* In a process that works: milliseconds that earlier ones of the same command had before they were ended. */
+uint64_t supervised_before(void);
+
 #endif

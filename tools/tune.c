@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run/controls.h"
+#include "run/tuner.h"
 #include "tools/fastest.h"
 #include "tools/known_plans.h"
 #include "tools/model_options.h"
@@ -36,13 +38,34 @@ static void print_stats(const char *name, const tuff_tune_stats *stats, bool jso
            last ? "" : ",");
 }
 
+/* Each plan has the budget that is asked for. What processes of this command that were ended have used of theirs is
+   taken off, of the first plan's first: a command that is started again does not measure for longer. */
+static void share_budget(const tuff_compile_options *asked, tuff_compile_options *out)
+{
+    tuff_compile_options seen = *asked;
+    tuff__controls_apply(&seen);
+    const uint64_t budget = tuff__tune_budget(&seen) / 1000000;
+    uint64_t spent = supervised_before(), left = 0;
+    for (int i = 0; i < KNOWN_COUNT; i++) {
+        out[i] = *asked;
+        const uint64_t used = spent < budget ? spent : budget;
+        if (used > 0) /* 0 milliseconds would be the whole budget */
+            out[i].tune_milliseconds = (uint32_t)(used < budget ? budget - used : 1);
+        left += budget - used;
+        spent -= used;
+    }
+    if (supervised_before() > 0 && budget > 0)
+        fprintf(stderr, "tuff tune: %.1f s of the budget are left\n", (double)left * 1e-3);
+}
+
 static int warm_device(tuff_device *device, warm_options *options)
 {
     known_plans plans = {0};
-    tuff_compile_options asked = {.fuse = TUFF_FUSE_ALL};
+    tuff_compile_options asked = {.fuse = TUFF_FUSE_ALL}, each[KNOWN_COUNT];
     tuning_apply(&options->tune, &asked);
+    share_budget(&asked, each);
     int code = EXIT_DONE;
-    if (known_plans_create(device, &options->of.model, options->of.batch, false, &asked, &plans) != TUFF_OK)
+    if (known_plans_create_each(device, &options->of.model, options->of.batch, false, each, &plans) != TUFF_OK)
         code = cli_fail_library(&verb_tune, "compiling the model");
     fputs(options->json && code == EXIT_DONE ? "{\n" : "", stdout);
     for (int i = 0; i < KNOWN_COUNT && code == EXIT_DONE; i++) {

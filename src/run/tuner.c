@@ -127,7 +127,7 @@ static tuff_status look_up(tuner *self, subject *of)
     return TUFF_OK;
 }
 
-static uint64_t budget_of(const tuff_compile_options *options)
+uint64_t tuff__tune_budget(const tuff_compile_options *options)
 {
     enum { MANY_CORES = 8 };
     uint64_t seconds = 0;
@@ -318,7 +318,7 @@ tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
                     "compile: a manifest is for plans of the usual families, fused, without libraries");
     if (!plan->is_tunable || (options->tune == TUFF_TUNE_OFF && options->tune_manifest == NULL))
         return TUFF_OK;
-    self.budget = budget_of(options);
+    self.budget = tuff__tune_budget(options);
     const tuff_status status = tune(&self);
     if (self.stats.measured > 0 && tuff__store_tidy(self.store, TIDY_LIMIT) != TUFF_OK)
         tuff__log(TUFF_LOG_INFO, "tune: the cache was not compacted: %s", tuff_error());

@@ -7,6 +7,8 @@
 /* Finds the choices for the tasks of a plan that is fused and lowered, and lowers it again by them. Whatever fails
    leaves tasks with their defaults, but for host memory and a device that is lost or does not come back. */
 tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options);
+/* Nanoseconds that measuring may take by the options. */
+uint64_t tuff__tune_budget(const tuff_compile_options *options);
 /* Lists the keys of a plan that nothing was remembered for, or that was compiled without tuning. */
 tuff_status tuff__tuner_list(tuff_plan *plan);
 
