@@ -1,12 +1,16 @@
 /* Devices race in a program's own work: the fastest is opened, remembered for the same work on the same devices, and
    what cannot take part is left out. */
+#define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -17,6 +21,7 @@
 
 typedef struct work {
     const char *refused; /* the selector that does not take part; "": all of them; NULL: none */
+    const char *deadly;  /* the selector that ends the process; NULL: none */
     int entered, left;
 } work;
 
@@ -27,6 +32,8 @@ static tuff_plan *enter(tuff_device *device, void *user, void **entry)
     static const float numbers[64] = {1};
     self->entered++;
     assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    if (self->deadly && strcmp(self->deadly, info.selector) == 0)
+        (void)raise(SIGKILL);
     tuff_graph *graph = tuff_graph_create(device);
     assert_non_null(graph);
     *entry = graph;
@@ -152,6 +159,57 @@ static void a_damaged_answer_is_none(void **state)
     assert_true(hold("work", NULL, true, &entered).remembered);
 }
 
+/* In a process of its own, which is this program again. */
+#define DEADLY "TUFF_TEST_DEADLY"
+static int race_to_death(const char *selector)
+{
+    work self = {.deadly = selector};
+    const tuff_contest contest = {.name = "deadly", .enter = enter, .leave = leave, .user = &self};
+    tuff_device_close(tuff_device_open_fastest(&contest, NULL));
+    return 0;
+}
+
+static void let_die(const char *selector)
+{
+    int status;
+    (void)fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        if (setenv(DEADLY, selector, 1) == 0)
+            (void)execl("/proc/self/exe", "fastest", (char *)NULL);
+        _exit(127);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void a_device_that_ends_processes_does_so_once(void **state)
+{
+    (void)state;
+    char first[32];
+    int entered, forgotten;
+    const int count = count_devices(first, sizeof first);
+    if (count < 2)
+        skip();
+    let_die(first);
+    const tuff_contest_result without = hold("deadly", NULL, true, &entered);
+    assert_int_equal(without.left_out, 1);
+    assert_string_not_equal(without.selector, first);
+    assert_int_equal(entered, count == 2 ? 0 : count - 1);
+    assert_int_equal(hold("other deadly", NULL, true, &entered).left_out, 0);
+    tuff_cache *cache = tuff_cache_open(NULL);
+    assert_non_null(cache);
+    assert_int_equal(tuff_cache_verify(cache, NULL, NULL, &(tuff_cache_verdict){0}), TUFF_OK);
+    assert_int_equal(tuff_cache_forget_rejected(cache, &forgotten), TUFF_OK);
+    assert_int_equal(forgotten, 1);
+    tuff_cache_close(cache);
+    const tuff_contest_result again = hold("deadly", NULL, true, &entered);
+    assert_int_equal(again.left_out, 0);
+    assert_false(again.remembered);
+    assert_int_equal(entered, count);
+}
+
 static void a_contest_needs_its_parts(void **state)
 {
     (void)state;
@@ -162,10 +220,11 @@ static void a_contest_needs_its_parts(void **state)
 
 int main(void)
 {
+    if (getenv(DEADLY))
+        return race_to_death(getenv(DEADLY));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_fastest_is_remembered),
-        cmocka_unit_test(who_cannot_is_left_out),
-        cmocka_unit_test(a_damaged_answer_is_none),
+        cmocka_unit_test(the_fastest_is_remembered), cmocka_unit_test(who_cannot_is_left_out),
+        cmocka_unit_test(a_damaged_answer_is_none),  cmocka_unit_test(a_device_that_ends_processes_does_so_once),
         cmocka_unit_test(a_contest_needs_its_parts),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);

@@ -29,8 +29,13 @@ static void leave(tuff_plan *plan, void *user, void *entry)
 static void say(const tuff_contest_result *result, bool trains)
 {
     const char *work = trains ? "a training step" : "a token";
+    if (result->left_out > 0)
+        (void)fprintf(stderr,
+                      "fastest: %d of the devices here left out: a process ended while they were in this race; tuff "
+                      "cache verify --retry allows them again\n",
+                      result->left_out);
     if (result->nanoseconds == 0)
-        (void)fprintf(stderr, "fastest: %s, the only device here\n", result->selector);
+        (void)fprintf(stderr, "fastest: %s, the only device that takes part\n", result->selector);
     else if (result->next[0] == '\0')
         (void)fprintf(stderr, "fastest: %s, %.2f ms for %s; no other device can\n", result->selector,
                       (double)result->nanoseconds * 1e-6, work);

@@ -78,13 +78,16 @@ typedef struct tuff_contest_result {
     uint64_t nanoseconds, next_nanoseconds; /* of a run, medians; 0: not measured, as where there is one device only */
     int entrants;                           /* devices that were raced; 0 where nothing was */
     bool remembered;                        /* from the cache: nothing was measured */
-    uint64_t reserved[8];
+    int left_out; /* devices that took no part because a process ended while they were in this race */
+    uint64_t reserved[7];
 } tuff_contest_result;
 /* Opens the device that does the work in the least time: for machines that offer one piece of silicon through several
    drivers, or several devices. All but the reference device run it in turns, the median counts, and what takes four
    times as long as the best is not run again. The answer is kept in the cache for 30 days, as long as the same devices
-   with the same drivers are there. NULL where no device does the work: tuff_error() has the last reason. result may be
-   NULL. Close the device with tuff_device_close. */
+   with the same drivers are there. A device that was at work in the race when a process ended is left out of that race
+   for as long, which is a warning to the log (tuff_set_log) once: `tuff cache verify --retry`, or
+   tuff_cache_forget_rejected, allows it again. NULL where no device does the work: tuff_error() has the last reason.
+   result may be NULL. Close the device with tuff_device_close. */
 TUFF_API tuff_device *tuff_device_open_fastest(const tuff_contest *of, tuff_contest_result *result);
 
 /* What tuning did when the plan was compiled. */

@@ -121,7 +121,7 @@ static tuff_status connect(tuff_device *device, device_choice choice, const void
     return TUFF_OK;
 }
 
-static tuff_status make_device(device_choice choice, const void *handles, tuff_device **out)
+static tuff_status make_device(device_choice choice, const void *handles, uint64_t compile_limit, tuff_device **out)
 {
     tuff_device *device = tuff__calloc(1, sizeof *device);
     if (!device)
@@ -130,6 +130,7 @@ static tuff_status make_device(device_choice choice, const void *handles, tuff_d
         tuff__free(device);
         return FAIL(TUFF_E_OOM_HOST, "a device: no memory for a lock");
     }
+    device->compile_limit = compile_limit;
     tuff_status status = connect(device, choice, handles);
     if (status != TUFF_OK) {
         free_device(device);
@@ -142,6 +143,11 @@ static tuff_status make_device(device_choice choice, const void *handles, tuff_d
 
 tuff_device *tuff_device_open(const char *name)
 {
+    return tuff__device_open_limited(name, 0);
+}
+
+tuff_device *tuff__device_open_limited(const char *name, uint64_t nanoseconds)
+{
     enum { MOST = 16 };
     device_choice choices[MOST];
     int count = 0;
@@ -153,7 +159,7 @@ tuff_device *tuff_device_open(const char *name)
         return NULL;
     for (int i = 0; i < count; i++) {
         tuff_device *device = NULL;
-        tuff_status status = make_device(choices[i], NULL, &device);
+        tuff_status status = make_device(choices[i], NULL, nanoseconds, &device);
         if (status == TUFF_OK)
             return device;
         if (status == TUFF_E_OOM_HOST)
@@ -194,7 +200,7 @@ static tuff_device *wrap(const char *api, const void *handles)
 {
     tuff_device *device = NULL;
     device_choice choice = {.driver = tuff__device_driver(api)};
-    if (!choice.driver || make_device(choice, handles, &device) != TUFF_OK)
+    if (!choice.driver || make_device(choice, handles, 0, &device) != TUFF_OK)
         return NULL;
     return device;
 }

@@ -30,6 +30,8 @@ void tuff__device_pose(tuff_device *device, const tuff_device_info *as);
 /* How long a compilation may take, 0: any time. One that takes longer is left to itself and the device is lost, for
    this process: tuff__device_is_stuck. */
 void tuff__device_limit_compiles(tuff_device *device, uint64_t nanoseconds);
+/* tuff_device_open with that limit from the beginning: for the kernels of the self-test too. */
+tuff_device *tuff__device_open_limited(const char *name, uint64_t nanoseconds);
 bool tuff__device_is_stuck(tuff_device *device);
 /* How long a wait may see no progress until TUFF_E_TIMEOUT; 0: the driver's own time. */
 void tuff__device_set_patience(tuff_device *device, uint64_t nanoseconds);

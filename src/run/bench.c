@@ -24,13 +24,18 @@ tuff_device *tuff__tuner_bench(const tuner *self)
     return self->bench != NULL ? self->bench : self->device;
 }
 
-/* Devices that the application made cannot be opened again, and one that poses as another is no device. */
+/* Devices that the application made cannot be opened again, and one that poses as another is no device. Where the
+   driver's compiler does not come back from the self-test, it would not from candidates: nothing is measured. */
 void tuff__tuner_open_bench(tuner *self)
 {
     const tuff_device_info *info = tuff__device_info(self->device);
-    tuff_device *made = strstr(info->selector, ":wrapped") == NULL ? tuff_device_open(info->selector) : NULL;
-    if (made == NULL)
+    if (strstr(info->selector, ":wrapped") != NULL)
         return;
+    tuff_device *made = tuff__device_open_limited(info->selector, tuff__compile_patience);
+    if (made == NULL) {
+        self->lost = self->had_bench = tuff__last_status() == TUFF_E_DEVICE_LOST;
+        return;
+    }
     if (strcmp(tuff__device_info(made)->name, info->name) != 0 ||
         strcmp(tuff__device_info(made)->driver, info->driver) != 0) {
         tuff_device_close(made);
@@ -38,7 +43,6 @@ void tuff__tuner_open_bench(tuner *self)
     }
     self->bench = made;
     self->had_bench = true;
-    tuff__device_limit_compiles(made, tuff__compile_patience);
 }
 
 void tuff__tuner_close_bench(tuner *self)

@@ -1,4 +1,4 @@
-/* Devices that race in a program's own work, and the memory of who won. */
+/* Devices that race in a program's own work, and the memory of who won, and of those that no process came back from. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,12 +11,14 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "run/strikes.h"
 #include "tuff/profile.h"
 #include "tune/environment.h"
 #include "tune/folder.h"
+#include "tune/key.h"
 #include "tune/times.h"
 
-enum { ENTRANTS_MOST = 16, ROUNDS = 5, CUT = 4, PATH_MOST = FOLDER_SIZE + 64 };
+enum { ENTRANTS_MOST = 16, ROUNDS = 5, CUT = 4, PATH_MOST = FOLDER_SIZE + 64, DAYS = 30, DAY = 24 * 60 * 60 };
 
 typedef struct entrant {
     tuff_device_info info;
@@ -34,10 +36,32 @@ typedef struct field {
     const tuff_contest *of;
     entrant *all;
     int count;
-    char path[PATH_MOST]; /* of the answer; "": there is no cache */
+    char path[PATH_MOST];   /* of the answer; "": there is no cache */
+    char op[TUNE_KEY_SIZE]; /* the race, as a key of the tuner's memory */
+    journal *journal;
+    int left_out;
 } field;
 
-static void find_entrants(field *self)
+/* Strikes are remembered like those of candidates: the race is a key, the device its default. */
+static void name_race(field *self)
+{
+    tune_key key = {.family = RACE_FAMILY, .dims = {1}, .dim_count = 1, .alignment = 1};
+    key.structure = tuff__hash64(self->of->name, strlen(self->of->name), 0);
+    tuff__key_text(&key, self->op);
+}
+
+static tuff_status is_struck(const field *self, const entrant *one, bool *struck)
+{
+    tune_store *store;
+    const uint64_t now = (uint64_t)time(NULL);
+    TRY(tuff__tune_open(one->environment, &store));
+    const tune_record *bad = tuff__store_bad(store, tuff__hash_text(one->environment), tuff__hash_text(self->op), "");
+    *struck = bad != NULL && (bad->time > now || now - bad->time < (uint64_t)DAYS * DAY);
+    tuff__store_close(store);
+    return TUFF_OK;
+}
+
+static tuff_status find_entrants(field *self)
 {
     for (int i = 0; i < tuff_device_count() && self->count < ENTRANTS_MOST; ++i) {
         entrant *one = &self->all[self->count];
@@ -46,8 +70,18 @@ static void find_entrants(field *self)
             continue;
         tuff__environment_of(&one->info, &parts);
         tuff__environment_text(&parts, one->environment);
-        ++self->count;
+        bool struck;
+        TRY(is_struck(self, one, &struck));
+        self->left_out += struck;
+        self->count += !struck;
     }
+    return TUFF_OK;
+}
+
+/* From here on the process may end of what the device does. What cannot be noted down is not. */
+static void enter(const field *self, journal_phase phase, const entrant *one)
+{
+    (void)tuff__journal_enter(self->journal, phase, one->environment, self->op, "", phase == JOURNAL_FIRST_RUN);
 }
 
 static int compare_texts(const void *a, const void *b)
@@ -81,7 +115,7 @@ static tuff_status name_answer(field *self)
    winner's environment. NULL where nothing of worth is remembered. */
 static entrant *recall(const field *self, tuff_contest_result *result)
 {
-    enum { LIMIT = 4096, DAYS = 30, DAY = 24 * 60 * 60 };
+    enum { LIMIT = 4096 };
     void *data;
     size_t size;
     uint64_t when, fastest, next;
@@ -102,7 +136,8 @@ static entrant *recall(const field *self, tuff_contest_result *result)
     }
     tuff__free(data);
     if (found != NULL) {
-        *result = (tuff_contest_result){.remembered = true, .nanoseconds = fastest, .next_nanoseconds = next};
+        *result = (tuff_contest_result){
+            .remembered = true, .nanoseconds = fastest, .next_nanoseconds = next, .left_out = self->left_out};
         (void)snprintf(result->next, sizeof result->next, "%s", strcmp(selector, "-") == 0 ? "" : selector);
     }
     return found;
@@ -133,12 +168,13 @@ static tuff_status run_once(entrant *one, uint64_t *nanoseconds)
 /* The first run pays for what comes once, the second says whether more of them are worth the time. */
 static void admit(const field *self, entrant *one)
 {
+    enter(self, JOURNAL_FIRST_RUN, one);
     one->device = tuff_device_open(one->info.selector);
-    if (one->device == NULL)
-        return;
-    one->plan = self->of->enter(one->device, self->of->user, &one->entry);
+    if (one->device != NULL)
+        one->plan = self->of->enter(one->device, self->of->user, &one->entry);
     one->runs =
         one->plan != NULL && run_once(one, &one->nanoseconds) == TUFF_OK && run_once(one, &one->nanoseconds) == TUFF_OK;
+    tuff__journal_leave(self->journal);
     if (!one->runs)
         tuff__log(TUFF_LOG_INFO, "fastest: %s is left out: %s", one->info.selector, tuff_error());
 }
@@ -147,6 +183,7 @@ static void drop(const field *self, entrant *one, bool and_device)
 {
     if (one->device == NULL)
         return;
+    enter(self, JOURNAL_BENCH, one);
     if (one->plan != NULL || one->entry != NULL)
         self->of->leave(one->plan, self->of->user, one->entry);
     one->plan = NULL;
@@ -155,6 +192,7 @@ static void drop(const field *self, entrant *one, bool and_device)
         tuff_device_close(one->device);
         one->device = NULL;
     }
+    tuff__journal_leave(self->journal);
 }
 
 static entrant *least(const field *self, const entrant *but)
@@ -177,10 +215,12 @@ static void run_rounds(field *self)
             entrant *one = &self->all[i];
             if (!one->runs || one->nanoseconds > limit)
                 continue;
+            enter(self, JOURNAL_BENCH, one);
             if (run_once(one, &one->times[one->count]) == TUFF_OK)
                 ++one->count;
             else
                 one->runs = false;
+            tuff__journal_leave(self->journal);
         }
     for (int i = 0; i < self->count; ++i) {
         uint64_t quartiles[3];
@@ -193,6 +233,10 @@ static void run_rounds(field *self)
 
 static entrant *race(field *self, tuff_contest_result *result)
 {
+    char folder[FOLDER_SIZE];
+    const bool has_folder = tuff__tune_folder(folder, sizeof folder) == TUFF_OK;
+    if (tuff__journal_open(has_folder ? folder : NULL, &self->journal) != TUFF_OK)
+        return NULL;
     for (int i = 0; i < self->count; ++i)
         admit(self, &self->all[i]);
     run_rounds(self);
@@ -215,9 +259,15 @@ static entrant *race(field *self, tuff_contest_result *result)
 
 static tuff_device *open_fastest(field *self, tuff_contest_result *result)
 {
-    find_entrants(self);
+    name_race(self);
+    if (tuff__strikes_recover(NULL, NULL) != TUFF_OK || find_entrants(self) != TUFF_OK)
+        return NULL;
+    result->left_out = self->left_out;
     if (self->count == 0) {
-        FAIL(TUFF_E_NO_DEVICE, "fastest: there is no OpenCL or Vulkan device here");
+        FAIL(TUFF_E_NO_DEVICE, self->left_out == 0
+                                   ? "fastest: there is no OpenCL or Vulkan device here"
+                                   : "fastest: a process ended with each of the devices here in this race: tuff cache "
+                                     "verify --retry allows them again");
         return NULL;
     }
     if (name_answer(self) != TUFF_OK)
@@ -246,6 +296,7 @@ tuff_device *tuff_device_open_fastest(const tuff_contest *of, tuff_contest_resul
     if (self.all == NULL)
         return NULL;
     tuff_device *device = open_fastest(&self, result);
+    tuff__journal_close(self.journal);
     tuff__free(self.all);
     return device;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "run/strikes.h"
 #include "run/tuner_parts.h"
 #include "tune/budget.h"
 
@@ -164,11 +165,9 @@ static tuff_status measure(tuner *self, tune_budget *budget)
 tuff_status tuff__tuner_open_journal(tuner *self)
 {
     char folder[FOLDER_SIZE];
-    journal_counts counts;
     if (tuff__tune_folder(folder, sizeof folder) != TUFF_OK)
         folder[0] = '\0';
-    if (folder[0] != '\0' && tuff__journal_recover(folder, tuff__tuner_strike, self, &counts) != TUFF_OK)
-        tuff__log(TUFF_LOG_WARNING, "tune: journals of earlier processes: %s", tuff_error());
+    TRY(tuff__strikes_recover(self->store, self->environment_text));
     return tuff__journal_open(folder[0] == '\0' ? NULL : folder, &self->journal);
 }
 
@@ -187,7 +186,7 @@ static tuff_status measure_alone(tuner *self)
     tuff_status status = tuff__tuner_open_journal(self);
     tuff__tuner_open_bench(self);
     tuff__tuner_log_open(self);
-    if (status == TUFF_OK)
+    if (status == TUFF_OK && !self->lost)
         status = measure(self, budget);
     tuff__tuner_log_close(self);
     for (int i = 0; i < self->subject_count; ++i) {

@@ -118,7 +118,6 @@ void tuff__tuner_avoid_default(subject *of);
 /* What is written down (tuner_records.c). reject: as search_settings.rejected. */
 void tuff__tuner_reject(void *user, const choice *what, verdict why);
 void tuff__tuner_remember(subject *of, const search_result *found);
-tuff_status tuff__tuner_strike(const journal_strike *what, void *state); /* state: the tuner */
 /* Frees what its trials held. */
 void tuff__judge_clear(subject *of);
 

@@ -89,22 +89,3 @@ void tuff__tuner_remember(subject *of, const search_result *found)
     for (int i = 0; i < 1 + SEARCH_RUNNERS_UP; ++i)
         tuff__text_free(&names[i]);
 }
-
-/* A candidate that a process died of is not tried again. The default is, since whoever ends a process at a bad moment
-   should not pay for it for good; unless the whole machine went down. */
-tuff_status tuff__tuner_strike(const journal_strike *what, void *state)
-{
-    tuner *self = state;
-    tune_key key;
-    char generator[GENERATOR_SIZE];
-    if ((what->candidate[0] == '\0' && !what->rebooted) || tuff__key_parse(what->op, &key) != TUFF_OK)
-        return TUFF_OK;
-    tune_record record = record_of(RECORD_BAD, what->environment, what->op, tuff__generator_of(key.family, generator));
-    record.candidate = what->candidate;
-    record.reason = what->rebooted ? "reboot" : "crash";
-    record.phase = tuff__journal_phase_text(what->phase);
-    record.time = what->time;
-    tuff__log(TUFF_LOG_WARNING, "tune: a process ended while it tried %s for %s: it is not tried again",
-              what->candidate[0] == '\0' ? "the default" : what->candidate, what->op);
-    return tuff__store_add(self->store, &record);
-}

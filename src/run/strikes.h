@@ -1,0 +1,16 @@
+/* What earlier processes died of, from their journals (tune/journal.h) into the stores of what they ran on. */
+#ifndef TUFF_RUN_STRIKES_H
+#define TUFF_RUN_STRIKES_H
+
+#include "tune/journal.h"
+#include "tune/store.h"
+
+/* The family of keys that stand for a race of devices (fastest.c): a strike there is the device's. */
+#define RACE_FAMILY "race"
+
+/* Remembers candidates, and devices in races, that the processes of journals in our folder died of. own, where not
+   NULL, is an open store of ours, of an environment: strikes of that are added to it. Only host memory can be lacking:
+   what else fails is a warning. */
+tuff_status tuff__strikes_recover(tune_store *own, const char *own_environment);
+
+#endif
