@@ -19,7 +19,35 @@
 
 static const tuff_compile_options usual_options = {.fuse = TUFF_FUSE_ALL};
 
-/* A matmul behind a reshape, with an epilogue; rows; columns; attention; parts of values. */
+/* Biases of all scores, and of each head's and query's alike; their gradients sum over what is alike. */
+static void add_biased(tuff_graph *graph, tuff_tensor *heads)
+{
+    static const char *const names[][3] = {{"b0", "ab0", "db0"}, {"b1", "ab1", "db1"}, {"b2", "ab2", "db2"}};
+    const tuff_shape shapes[] = {TUFF_SHAPE(5, 6, 24, 24), TUFF_SHAPE(6, 24, 24), TUFF_SHAPE(5, 1, 1, 24)};
+    for (int i = 0; i < 3; i++) {
+        tuff_tensor *bias = tuff_input(graph, names[i][0], TUFF_F32, shapes[i]), *gradient;
+        tuff_tensor *y = tuff_attention(heads, heads, heads, &(tuff_attention_options){.bias = bias, .causal = i == 1});
+        tuff_output(graph, names[i][1], y);
+        assert_int_equal(tuff_gradients(tuff_sum(tuff_mul(y, y), (int[]){0, 1, 2, 3}, 4, false), &bias, 1, &gradient),
+                         TUFF_OK);
+        tuff_output(graph, names[i][2], gradient);
+    }
+}
+
+/* Rows by their numbers, elements each by its own, and what adds to rows. */
+static void add_lookups(tuff_graph *graph, tuff_tensor *table)
+{
+    tuff_tensor *rows = tuff_input(graph, "i", TUFF_I32, TUFF_SHAPE(30)),
+                *each = tuff_input(graph, "j", TUFF_I32, TUFF_SHAPE(36, 20)),
+                *source = tuff_input(graph, "t", TUFF_F32, TUFF_SHAPE(30, 48));
+    tuff_tensor *column = tuff_expand(tuff_reshape(rows, TUFF_SHAPE(30, 1)), TUFF_SHAPE(30, 48));
+    tuff_output(graph, "g0", tuff_exp(tuff_gather_rows(table, rows, 0)));
+    tuff_output(graph, "g1", tuff_exp(tuff_gather(table, each, 1)));
+    tuff_output(graph, "u", tuff_scatter_add(table, column, tuff_exp(source), 0));
+}
+
+/* A matmul behind a reshape, with an epilogue; rows; columns; attention, with a bias too; parts of values; elements by
+   indices. */
 static tuff_graph *make_graph(tuff_device *device)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -35,6 +63,8 @@ static tuff_graph *make_graph(tuff_device *device)
     tuff_output(graph, "a", tuff_attention(heads, heads, heads, NULL));
     tuff_tensor *part = tuff_slice(y, (int64_t[]){0, 3, 0}, (int64_t[]){5, 20, 48}, (int64_t[]){1, 1, 1});
     tuff_output(graph, "s", tuff_exp(part));
+    add_biased(graph, heads);
+    add_lookups(graph, w);
     return graph;
 }
 
@@ -44,16 +74,21 @@ typedef struct compiled {
     struct fusion fusion;
 } compiled;
 
-static void compile(compiled *out)
+static void compile_as(tuff_graph *(*make)(tuff_device *), compiled *out)
 {
     out->device = tuff_device_open("reference");
     assert_non_null(out->device);
-    out->source = make_graph(out->device);
+    out->source = make(out->device);
     if (tuff_graph_status(out->source) != TUFF_OK)
         fail_msg("%s", tuff_graph_error(out->source));
     out->simple = tuff__simplify(out->source, false);
     assert_non_null(out->simple);
     assert_int_equal(tuff__fuse(out->simple, &usual_options, MAX_BINDINGS, &out->fusion), TUFF_OK);
+}
+
+static void compile(compiled *out)
+{
+    compile_as(make_graph, out);
 }
 
 static void discard(compiled *of)
@@ -64,9 +99,11 @@ static void discard(compiled *of)
     tuff_device_close(of->device);
 }
 
-/* The same number for an element of a node wherever it is asked for. */
+/* The same number for an element of a node wherever it is asked for; an index finds something. */
 static double element(const node *of, int64_t at)
 {
+    if (of->outputs[0].dtype == TUFF_I32)
+        return (double)((uint64_t)(at * 7919 + of->id * 104729) % 17);
     return (double)((uint64_t)(at * 7919 + of->id * 104729) % 17) / 8 - 1;
 }
 
@@ -185,6 +222,44 @@ static void extents_shrink_together(void **state)
     discard(&of);
 }
 
+/* An embedding of GPT's and its gradient, and a bias of long sequences: nothing that the host could do as a whole. */
+static tuff_graph *make_large(tuff_device *device)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    const tuff_shape long_q = TUFF_SHAPE(2, 1024, 4, 64);
+    tuff_tensor *table = tuff_input(graph, "t", TUFF_F32, TUFF_SHAPE(50257, 768)),
+                *rows = tuff_input(graph, "i", TUFF_I32, TUFF_SHAPE(8192)),
+                *source = tuff_input(graph, "s", TUFF_F32, TUFF_SHAPE(8192, 768)),
+                *q = tuff_input(graph, "q", TUFF_F32, long_q),
+                *bias = tuff_input(graph, "b", TUFF_F32, TUFF_SHAPE(1, 4, 1024, 1024));
+    tuff_output(graph, "g", tuff_exp(tuff_gather_rows(table, rows, 0)));
+    tuff_output(graph, "u", tuff_scatter_add_rows(table, rows, source, 0));
+    tuff_output(graph, "a", tuff_attention(q, q, q, &(tuff_attention_options){.bias = bias}));
+    return graph;
+}
+
+static void what_is_large_can_be_judged(void **state)
+{
+    (void)state;
+    compiled of;
+    int sampled = 0, ragged = 0;
+    compile_as(make_large, &of);
+    for (int task = 0; task < of.fusion.task_count; task++) {
+        const task_kind kind = of.fusion.tasks[task].kind;
+        excerpt *self;
+        bool changed;
+        assert_int_equal(tuff__excerpt_create(&of.fusion, task, &self), TUFF_OK);
+        assert_int_equal(tuff__excerpt_sample(self, 4), TUFF_OK); /* of the columns; all that adds to those */
+        sampled += kind != TASK_ATTENTION && tuff__excerpt_cost(self) < 3e6;
+        assert_int_equal(tuff__excerpt_shrink(self, 67, &changed), TUFF_OK);
+        ragged += changed && tuff__excerpt_cost(self) < 2e7;
+        tuff__excerpt_destroy(self);
+    }
+    assert_int_equal(sampled, 2);
+    assert_int_equal(ragged, of.fusion.task_count);
+    discard(&of);
+}
+
 static tuff_status go_through(const compiled *of, int task)
 {
     excerpt *self;
@@ -228,6 +303,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(samples_are_of_the_whole),
         cmocka_unit_test(extents_shrink_together),
+        cmocka_unit_test(what_is_large_can_be_judged),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,6 +101,48 @@ static void unite_product(excerpt *self, const node *of)
     class_of(self, x, rank - 1)->whole = true;
 }
 
+/* Where the axis that is looked up in must be there as a whole, the others are apart from each other: an element comes
+   from its own line of x. Indices may be the same for all of an axis. */
+static void unite_gathered(excerpt *self, const node *of)
+{
+    const int along = of->attributes.axis;
+    for (int i = 0; i < of->outputs[0].shape.rank; ++i)
+        for (int k = 0; k < 2; ++k)
+            if (of->inputs[k]->shape.extent[i] == of->outputs[0].shape.extent[i] && (i != along || k == 1))
+                unite(self, of, i, of->inputs[k]->node, i);
+    class_of(self, of->inputs[0]->node, along)->whole = true;
+}
+
+/* Likewise; whatever adds to an element lies in its own line of the source. */
+static void unite_scattered(excerpt *self, const node *of)
+{
+    const int along = of->attributes.axis;
+    const node *indices = of->inputs[1]->node, *source = of->inputs[2]->node;
+    for (int i = 0; i < of->outputs[0].shape.rank; ++i) {
+        unite(self, of, i, of->inputs[0]->node, i);
+        if (i != along)
+            unite(self, of, i, source, i);
+        if (indices->outputs[0].shape.extent[i] == source->outputs[0].shape.extent[i])
+            unite(self, source, i, indices, i);
+    }
+    class_of(self, of, along)->whole = class_of(self, source, along)->whole = true;
+}
+
+/* A bias, and its gradient, have an axis for each that scores have, or 1 there: by batches, heads, queries, keys. Where
+   all of an axis add to one gradient, all of it must be there. */
+static void unite_bias(excerpt *self, const node *bias, const node *q, const node *k, bool is_gradient)
+{
+    const int axes[] = {0, 2, 1, 1};
+    for (int i = 0; i < 4; ++i) {
+        const node *like = i == 3 ? k : q;
+        if (bias->outputs[0].shape.extent[i] == like->outputs[0].shape.extent[axes[i]])
+            unite(self, bias, i, like, axes[i]);
+        else if (is_gradient)
+            class_of(self, like, axes[i])->whole = true;
+    }
+    class_of(self, bias, 1)->fixed = true;
+}
+
 /* A query's place says which keys it sees, so that batches alone are apart from each other; heads come in groups, and
    kernels take the width of a head as it is. */
 static void unite_attention(excerpt *self, const node *of)
@@ -118,18 +160,20 @@ static void unite_attention(excerpt *self, const node *of)
         }
     if (at.v >= 0)
         unite(self, k, 1, of->inputs[at.v]->node, 1);
-    const bool is_key = of->op == OP_ATTENTION_DK || of->op == OP_ATTENTION_DV;
-    if (of->op == OP_ATTENTION_DB || at.bias >= 0) {
-        fix_all(self, of);
-        return;
+    const bool is_key = of->op == OP_ATTENTION_DK || of->op == OP_ATTENTION_DV, is_bias = of->op == OP_ATTENTION_DB;
+    if (at.bias >= 0)
+        unite_bias(self, of->inputs[at.bias]->node, q, k, false);
+    if (is_bias)
+        unite_bias(self, of, q, k, true);
+    if (!is_bias) {
+        unite(self, of, 0, q, 0);
+        unite(self, of, 1, is_key ? k : q, 1);
     }
-    unite(self, of, 0, q, 0);
-    unite(self, of, 1, is_key ? k : q, 1);
     class_of(self, q, 1)->whole = class_of(self, k, 1)->whole = true;
     for (int i = 0; i < of->input_count; ++i)
-        for (int axis = 2; axis < of->inputs[i]->shape.rank; ++axis)
+        for (int axis = 2; axis < of->inputs[i]->shape.rank && i != at.bias; ++axis)
             class_of(self, of->inputs[i]->node, axis)->fixed = true;
-    for (int axis = 2; axis < of->outputs[0].shape.rank; ++axis)
+    for (int axis = 2; axis < of->outputs[0].shape.rank && !is_bias; ++axis)
         class_of(self, of, axis)->fixed = true;
 }
 
@@ -223,6 +267,10 @@ static tuff_status unite_node(excerpt *self, const node *of)
         unite_product(self, of);
     } else if (tuff__op_is_attention(of->op)) {
         unite_attention(self, of);
+    } else if (of->op == OP_GATHER) {
+        unite_gathered(self, of);
+    } else if (of->op == OP_SCATTER_ADD) {
+        unite_scattered(self, of);
     } else if (of->op == OP_IOTA || of->op == OP_RANDOM || of->op == OP_CONSTANT) {
         mark_source(self, of);
     } else {
