@@ -152,6 +152,56 @@ static void a_wrong_default_makes_way(void **state)
     tuff_device_close(device);
 }
 
+/* What is looked up lies at half the index. */
+static cl_program CL_API_CALL create_lost(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
+                                          cl_int *error)
+{
+    const char *at = count == 1 ? strstr(texts[0], " = LOAD_i32(") : NULL;
+    const char *end = at ? strchr(at, ';') : NULL;
+    if (!end)
+        return real_create(context, count, texts, sizes, error);
+    const char *parts[] = {texts[0], " / 2", end};
+    const size_t lengths[] = {(size_t)(end - texts[0]), strlen(" / 2"), strlen(end)};
+    return real_create(context, 3, parts, lengths, error);
+}
+
+/* In a table that the host does not go through as a whole. */
+static tuff_tune_stats look_up_rows(tuff_device *device)
+{
+    tuff_tune_stats stats;
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *table = tuff_input(graph, "table", TUFF_F32, TUFF_SHAPE(20000, 192)),
+                *rows = tuff_input(graph, "rows", TUFF_I32, TUFF_SHAPE(512));
+    tuff_output(graph, "y", tuff_exp(tuff_gather_rows(table, rows, 0)));
+    tuff_plan *plan = tuff_compile(graph, &quick);
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    assert_int_equal(tuff_plan_tuning(plan, &stats), TUFF_OK);
+    destroy_plan(plan, graph);
+    return stats;
+}
+
+static void a_wrong_lookup_is_seen(void **state)
+{
+    (void)state;
+    NEED_DEVICE(device);
+    char environment[ENVIRONMENT_SIZE];
+    use_folder("lookup");
+    assert_int_equal(look_up_rows(device).wrong, 0);
+    use_folder("lost");
+    real_create = tuff__cl.CreateProgramWithSource;
+    tuff__cl.CreateProgramWithSource = create_lost;
+    const tuff_tune_stats stats = look_up_rows(device);
+    tuff__cl.CreateProgramWithSource = real_create;
+    assert_true(stats.wrong >= 1);
+    tune_store *store = open_store(device, environment);
+    const tune_record *bad = find_record(store, RECORD_BAD, "wrong");
+    assert_non_null(bad);
+    assert_string_equal(bad->candidate, "");
+    tuff__store_close(store);
+    tuff_device_close(device);
+}
+
 static void add_strike(tune_store *store, const char *environment, const char *candidate, uint64_t time)
 {
     tune_record bad = tuff__empty_record;
@@ -252,6 +302,7 @@ int main(void)
     tuff_set_log(print_log, NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wrong_default_makes_way),
+        cmocka_unit_test(a_wrong_lookup_is_seen),
         cmocka_unit_test(two_strikes_end_tuning),
         cmocka_unit_test(a_compiler_that_hangs_is_left),
     };
