@@ -71,6 +71,9 @@ void cli_print_json_text(const char *text);
 /* True once the user pressed Ctrl-C after cli_catch_interrupt. A second Ctrl-C ends the process. */
 void cli_catch_interrupt(void);
 bool cli_is_interrupted(void);
+/* Ctrl-C and the like have no effect between these, but afterwards. */
+void cli_hold_interrupt(void);
+void cli_release_interrupt(void);
 /* True where the error stream is a terminal that understands carriage returns. */
 bool cli_is_terminal(void);
 

@@ -63,7 +63,9 @@ tuff_device *cli_open_device_for(const cli_verb *verb, const char *name, const f
     fastest_work copy = *work;
     const tuff_contest contest = {.name = key, .enter = enter, .leave = leave, .user = &copy};
     tuff_contest_result result;
+    cli_hold_interrupt(); /* a process that ends within the race counts against the device that was at work */
     tuff_device *device = tuff_device_open_fastest(&contest, &result);
+    cli_release_interrupt();
     if (device)
         say(&result, work->plan == KNOWN_TRAIN);
     else

@@ -25,6 +25,25 @@ void cli_catch_interrupt(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
+static void mask_interrupt(int how)
+{
+    sigset_t both;
+    sigemptyset(&both);
+    sigaddset(&both, SIGINT);
+    sigaddset(&both, SIGTERM);
+    (void)pthread_sigmask(how, &both, NULL);
+}
+
+void cli_hold_interrupt(void)
+{
+    mask_interrupt(SIG_BLOCK);
+}
+
+void cli_release_interrupt(void)
+{
+    mask_interrupt(SIG_UNBLOCK);
+}
+
 bool cli_is_interrupted(void)
 {
     return interrupted != 0;
