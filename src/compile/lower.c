@@ -68,7 +68,7 @@ static tuff_status write_constant(lowered *with, const node *at, uint64_t offset
     const int64_t count = tuff_shape_count(value->shape);
     const size_t size = (size_t)count * tuff_dtype_size(value->dtype);
     fix(with, at->id, with->constants, offset);
-    if (count == 0)
+    if (count == 0 || with->like != NULL)
         return TUFF_OK;
     if (at->attributes.data != NULL)
         return tuff__storage_write(with->device, with->constants, offset, at->attributes.data, size);
@@ -87,7 +87,10 @@ static tuff_status add_constants(lowered *with)
             with->constant_size += constant_size(&graph->nodes[i]->outputs[0]);
     if (with->constant_size == 0)
         return TUFF_OK;
-    TRY(tuff__storage_create(with->device, with->constant_size, false, &with->constants));
+    if (with->like != NULL)
+        tuff__storage_retain(with->constants = with->like->constants);
+    else
+        TRY(tuff__storage_create(with->device, with->constant_size, false, &with->constants));
     uint64_t offset = 0;
     for (int i = 0; i < graph->node_count; ++i)
         if (graph->nodes[i]->op == OP_CONSTANT) {
@@ -97,8 +100,14 @@ static tuff_status add_constants(lowered *with)
     return TUFF_OK;
 }
 
-static tuff_status new_storage(lowered *with, tuff_dtype dtype, tuff_shape shape, storage **out)
+/* Memory for an input or output of the plan; other: the one that another plan has for it, with its buffers, or NULL. */
+static tuff_status take_storage(lowered *with, const named_buffer *other, tuff_dtype dtype, tuff_shape shape,
+                                storage **out)
 {
+    if (other != NULL) {
+        tuff__storage_retain(*out = with->like->buffers[other->buffer].storage);
+        return TUFF_OK;
+    }
     const uint64_t size = (uint64_t)tuff_shape_count(shape) * tuff_dtype_size(dtype);
     return tuff__storage_create(with->device, size == 0 ? 4 : size, true, out);
 }
@@ -114,7 +123,8 @@ static tuff_status add_sources(lowered *with)
         if (at->op != OP_INPUT)
             continue;
         storage *made;
-        TRY(new_storage(with, value->dtype, value->shape, &made));
+        const named_buffer *other = with->like == NULL ? NULL : &with->like->inputs[with->input_count];
+        TRY(take_storage(with, other, value->dtype, value->shape, &made));
         fix(with, i, made, 0);
         with->inputs[with->input_count++] =
             (named_buffer){.name = at->attributes.name, .buffer = i, .dtype = value->dtype, .shape = value->shape};
@@ -155,7 +165,8 @@ static tuff_status add_output(lowered *with, const graph_output *output)
     storage *made;
     if (to < 0)
         return TUFF_E_OOM_HOST;
-    TRY(new_storage(with, value->dtype, value->shape, &made));
+    const named_buffer *other = with->like == NULL ? NULL : &with->like->outputs[with->output_count];
+    TRY(take_storage(with, other, value->dtype, value->shape, &made));
     with->outputs[with->output_count++] =
         (named_buffer){.name = output->name, .buffer = to, .dtype = value->dtype, .shape = value->shape};
     fix(with, to, made, 0);
@@ -287,14 +298,28 @@ static lowered begin(tuff_device *device, const struct fusion *fusion, const tuf
                      .budget = options->memory_budget == 0 ? UINT64_MAX : options->memory_budget};
 }
 
+static tuff_status lower_all(lowered *with, const choice *const *choices)
+{
+    const tuff_status status = lower(with, choices);
+    with->like = NULL;
+    if (status != TUFF_OK)
+        tuff__lowered_free(with);
+    return status;
+}
+
 tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
                         const choice *const *choices, lowered *out)
 {
     *out = begin(device, fusion, options);
-    const tuff_status status = lower(out, choices);
-    if (status != TUFF_OK)
-        tuff__lowered_free(out);
-    return status;
+    return lower_all(out, choices);
+}
+
+tuff_status tuff__lower_like(const lowered *like, const struct fusion *fusion, const tuff_compile_options *options,
+                             const choice *const *choices, lowered *out)
+{
+    *out = begin(like->device, fusion, options);
+    out->like = like;
+    return lower_all(out, choices);
 }
 
 static tuff_status lower_alone(lowered *with, int task, const choice *what)

@@ -68,8 +68,9 @@ typedef struct lowered {
     const struct fusion *fusion;
     tuff_family family;
     tuff_matmul_library library;
-    const choice *choice; /* of the task that is being lowered; NULL: the defaults */
-    choice *consulted;    /* where not NULL: gets what tasks asked for, with the usual values */
+    const struct lowered *like; /* while it is lowered: whose storages are taken over; NULL: nobody's */
+    const choice *choice;       /* of the task that is being lowered; NULL: the defaults */
+    choice *consulted;          /* where not NULL: gets what tasks asked for, with the usual values */
     memory_buffer *buffers;
     int buffer_count, buffer_capacity;
     launch *launches;
@@ -90,6 +91,11 @@ typedef struct lowered {
    where it has none; NULL: the defaults everywhere. */
 tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
                         const choice *const *choices, lowered *out);
+/* The same by other choices: inputs, outputs and constants are the storages of like, which was lowered from the same
+   fusion or one borrowed from it, and temporaries get its blocks where these are large enough: runs of the two must not
+   overlap. like is read while this works. */
+tuff_status tuff__lower_like(const lowered *like, const struct fusion *fusion, const tuff_compile_options *options,
+                             const choice *const *choices, lowered *out);
 /* Makes the launches of one task by a choice, without memory: of what they read and write arrays alone have theirs.
    consulted gets the tunables that were asked for, with the values they have without a choice. TUFF_E_LIMIT,
    TUFF_E_UNSUPPORTED: no such kernel can be. out is valid only with TUFF_OK. */
@@ -100,7 +106,7 @@ void tuff__lowered_free(lowered *of);
 /* Between the files of this folder. */
 int tuff__buffer_add(lowered *with, tuff_dtype dtype, int64_t count);            /* scratch; -1 where memory ran out */
 launch *tuff__launch_add(lowered *with, const char *body, walk order, int task); /* NULL where memory ran out */
-tuff_status tuff__lower_task(lowered *with, int index, const choice *what); /* what: NULL for the defaults */
+tuff_status tuff__lower_task(lowered *with, int index, const choice *what);      /* what: NULL for the defaults */
 tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain);
 tuff_status tuff__lower_scatter(lowered *with, int index);
 tuff_status tuff__lower_attention(lowered *with, int index);

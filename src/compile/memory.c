@@ -201,13 +201,27 @@ static uint64_t measure_blocks(lowered *with, const placement *all, int count)
     return block_count;
 }
 
+/* The block of the plan whose memory is taken over, where it is large enough. */
+static storage *block_of_other(const lowered *with, uint64_t block, uint64_t size)
+{
+    const lowered *like = with->like;
+    const bool fits =
+        like != NULL && block < (uint64_t)like->block_count && tuff__storage_size(like->blocks[block]) >= size;
+    return fits ? like->blocks[block] : NULL;
+}
+
 static tuff_status allocate_blocks(lowered *with, const placement *all, int count, uint64_t block_count)
 {
     with->blocks = tuff__calloc((size_t)block_count + 1, sizeof(storage *));
     if (with->blocks == NULL)
         return TUFF_E_OOM_HOST;
     for (uint64_t block = 0; block < block_count; ++block) {
-        TRY(tuff__storage_create(with->device, size_of_block(with, all, count, block), false, &with->blocks[block]));
+        const uint64_t size = size_of_block(with, all, count, block);
+        storage *other = block_of_other(with, block, size);
+        if (other != NULL)
+            tuff__storage_retain(with->blocks[block] = other);
+        else
+            TRY(tuff__storage_create(with->device, size, false, &with->blocks[block]));
         ++with->block_count;
     }
     return TUFF_OK;

@@ -57,10 +57,32 @@ tuff_status tuff__device_end(tuff_device *device, tuff_status status)
     return status;
 }
 
+tuff_status tuff__device_begin_work(tuff_device *device)
+{
+    TRY(tuff__device_begin(device));
+    atomic_store(&device->is_working, true);
+    return TUFF_OK;
+}
+
+tuff_status tuff__device_end_work(tuff_device *device, tuff_status status)
+{
+    atomic_store(&device->used, tuff__nanoseconds());
+    atomic_store(&device->is_working, false);
+    return tuff__device_end(device, status);
+}
+
+uint64_t tuff__device_rested(tuff_device *device)
+{
+    if (atomic_load(&device->is_working) || atomic_load(&device->finished) < atomic_load(&device->submitted))
+        return 0;
+    const uint64_t used = atomic_load(&device->used), now = tuff__nanoseconds();
+    return now > used ? now - used : 1;
+}
+
 tuff_status tuff__device_drain(tuff_device *device)
 {
     TRY(device->driver->wait(device->handle));
-    device->finished = device->submitted;
+    atomic_store(&device->finished, atomic_load(&device->submitted));
     return TUFF_OK;
 }
 

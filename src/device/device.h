@@ -35,6 +35,10 @@ tuff_device *tuff__device_open_limited(const char *name, uint64_t nanoseconds);
 bool tuff__device_is_stuck(tuff_device *device);
 /* How long a wait may see no progress until TUFF_E_TIMEOUT; 0: the driver's own time. */
 void tuff__device_set_patience(tuff_device *device, uint64_t nanoseconds);
+/* For how long the device has been left alone, in nanoseconds: since a call last submitted, read, wrote or waited; all
+   of the clock where none ever did. 0: such a call is under way, or something that was submitted is not known to be
+   done, because nobody waited for it. From any thread, at once. */
+uint64_t tuff__device_rested(tuff_device *device);
 /* NULL where COMMAND_PRODUCT is understood, else why not. */
 const char *tuff__device_library_absence(const tuff_device *device);
 
@@ -44,13 +48,13 @@ tuff_status tuff__storage_create(tuff_device *device, uint64_t size, bool zeroed
 /* A buffer of the application as a storage, of at least size bytes; it never enters the pool. */
 tuff_status tuff__storage_import(tuff_device *device, void *handle, uint64_t size, storage **out);
 void tuff__storage_retain(storage *storage);
-void tuff__storage_release(storage *storage); /* NULL is allowed; the last one gives it back to the pool */
+void tuff__storage_release(storage *storage);          /* NULL is allowed; the last one gives it back to the pool */
 driver_buffer *tuff__storage_buffer(storage *storage); /* NULL on the reference device */
 void *tuff__storage_host(storage *storage);            /* the bytes on the reference device, else NULL */
 uint64_t tuff__storage_size(const storage *storage);
 uint64_t tuff__storage_version(const storage *storage);
 bool tuff__storage_is_imported(const storage *storage); /* the application may write it unseen */
-void tuff__storage_touch(storage *storage); /* raises the version */
+void tuff__storage_touch(storage *storage);             /* raises the version */
 tuff_status tuff__storage_write(tuff_device *device, storage *storage, uint64_t offset, const void *data,
                                 uint64_t size);
 tuff_status tuff__storage_read(tuff_device *device, storage *storage, uint64_t offset, void *data, uint64_t size);
@@ -58,6 +62,8 @@ tuff_status tuff__storage_read(tuff_device *device, storage *storage, uint64_t o
 /* The program for a request: shared in memory by equal text, then from disk, then compiled. Release when done. */
 typedef struct program program;
 tuff_status tuff__program_get(tuff_device *device, const program_request *request, program **out);
+/* Whether that would be shared in memory, at this moment. */
+bool tuff__program_is_loaded(tuff_device *device, const program_request *request);
 void tuff__program_release(tuff_device *device, program *program); /* NULL is allowed */
 driver_program *tuff__program_driver(program *program);
 

@@ -168,7 +168,7 @@ static tuff_status fill_zero(tuff_device *device, storage *memory)
         status = calls->recording_create(device->handle, &fill, 1, false, &fill_recording);
     TRY(status);
     status = calls->submit(device->handle, fill_recording);
-    device->submitted++;
+    atomic_fetch_add(&device->submitted, 1);
     if (status == TUFF_OK)
         status = tuff__device_drain(device);
     calls->recording_destroy(device->handle, fill_recording);
@@ -284,7 +284,7 @@ tuff_status tuff__storage_write(tuff_device *device, storage *memory, uint64_t o
     TRY(check_range(memory, offset, size));
     if (size == 0)
         return TUFF_OK;
-    TRY(tuff__device_begin(device));
+    TRY(tuff__device_begin_work(device));
     tuff_status status = TUFF_OK;
     if (device->driver)
         status = device->driver->buffer_write(device->handle, memory->buffer, offset, data, size);
@@ -293,7 +293,7 @@ tuff_status tuff__storage_write(tuff_device *device, storage *memory, uint64_t o
     if (status == TUFF_OK)
         device->counters.writes++;
     tuff__storage_touch(memory);
-    return tuff__device_end(device, status);
+    return tuff__device_end_work(device, status);
 }
 
 tuff_status tuff__storage_read(tuff_device *device, storage *memory, uint64_t offset, void *data, uint64_t size)
@@ -301,7 +301,7 @@ tuff_status tuff__storage_read(tuff_device *device, storage *memory, uint64_t of
     TRY(check_range(memory, offset, size));
     if (size == 0)
         return TUFF_OK;
-    TRY(tuff__device_begin(device));
+    TRY(tuff__device_begin_work(device));
     tuff_status status = TUFF_OK;
     if (device->driver)
         status = device->driver->buffer_read(device->handle, memory->buffer, offset, data, size);
@@ -309,7 +309,7 @@ tuff_status tuff__storage_read(tuff_device *device, storage *memory, uint64_t of
         memcpy(data, (const unsigned char *)memory->host + offset, (size_t)size);
     if (status == TUFF_OK) {
         device->counters.reads++;
-        device->finished = device->submitted;
+        atomic_store(&device->finished, atomic_load(&device->submitted));
     }
-    return tuff__device_end(device, status);
+    return tuff__device_end_work(device, status);
 }

@@ -170,6 +170,17 @@ tuff_status tuff__program_get(tuff_device *device, const program_request *reques
     return tuff__device_end(device, status);
 }
 
+bool tuff__program_is_loaded(tuff_device *device, const program_request *request)
+{
+    if (tuff__device_begin(device) != TUFF_OK)
+        return false;
+    char *key = device->driver ? key_text(device, request) : NULL;
+    const bool found = key && find(device, key);
+    tuff__free(key);
+    (void)tuff__device_end(device, TUFF_OK);
+    return found;
+}
+
 void tuff__program_release(tuff_device *device, program *shared)
 {
     if (!shared)

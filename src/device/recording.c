@@ -102,7 +102,7 @@ void tuff__recording_destroy(tuff_device *device, recording *record)
         return;
     tuff__lock(&device->lock);
     tuff_status status = TUFF_OK;
-    if (record->submission > device->finished && !device->lost)
+    if (record->submission > atomic_load(&device->finished) && !device->lost)
         status = tuff__device_drain(device);
     if (record->driver)
         device->driver->recording_destroy(device->handle, record->driver);
@@ -112,24 +112,24 @@ void tuff__recording_destroy(tuff_device *device, recording *record)
 
 tuff_status tuff__submit(tuff_device *device, recording *record)
 {
-    TRY(tuff__device_begin(device));
+    TRY(tuff__device_begin_work(device));
     tuff_status status = TUFF_OK;
     if (record->driver) {
         /* A submission that fails may have begun: it counts as one to wait for. */
-        record->submission = ++device->submitted;
+        record->submission = atomic_fetch_add(&device->submitted, 1) + 1;
         status = device->driver->submit(device->handle, record->driver);
     }
     if (status == TUFF_OK) {
         device->counters.submissions++;
         device->counters.dispatches += record->dispatch_count;
     }
-    return tuff__device_end(device, status);
+    return tuff__device_end_work(device, status);
 }
 
 tuff_status tuff__wait(tuff_device *device)
 {
-    TRY(tuff__device_begin(device));
-    return tuff__device_end(device, device->driver ? tuff__device_drain(device) : TUFF_OK);
+    TRY(tuff__device_begin_work(device));
+    return tuff__device_end_work(device, device->driver ? tuff__device_drain(device) : TUFF_OK);
 }
 
 tuff_status tuff__timestamps(tuff_device *device, recording *record, uint64_t *nanoseconds)

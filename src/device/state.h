@@ -1,7 +1,9 @@
 /* What an open device consists of: for the files of this folder only. Every field but info, driver and handle is
-   guarded by the lock, and so is every call of a driver. */
+   guarded by the lock (some can be read without it), and so is every call of a driver. */
 #ifndef TUFF_DEVICE_STATE_H
 #define TUFF_DEVICE_STATE_H
+
+#include <stdatomic.h>
 
 #include "device/device.h"
 
@@ -19,13 +21,20 @@ struct tuff_device {
     program *programs;
     uint64_t compile_limit; /* nanoseconds that the driver's compiler may take; 0: any time */
     bool is_stuck;          /* it took longer, and may still be in the driver */
-    uint64_t submitted, finished; /* ordinals of the last submission, and of the last one known to be done */
+    /* Ordinals of the last submission, and of the last one known to be done. These four can be read without lock. */
+    _Atomic uint64_t submitted, finished;
+    _Atomic uint64_t used;   /* when a call last gave it work, or waited for some; 0: never */
+    _Atomic bool is_working; /* such a call is under way */
 };
 
 /* Locks the device. Fails, and leaves it unlocked, where the device was lost. */
 tuff_status tuff__device_begin(tuff_device *device);
 /* Notes a loss in status, unlocks and answers status. */
 tuff_status tuff__device_end(tuff_device *device, tuff_status status);
+
+/* The same for calls that give the device work or wait for some: tuff__device_rested tells of them. */
+tuff_status tuff__device_begin_work(tuff_device *device);
+tuff_status tuff__device_end_work(tuff_device *device, tuff_status status);
 
 /* Waits for the device and gives all idle buffers back to the driver; false where there were none. Lock held. */
 bool tuff__pool_trim(tuff_device *device);
