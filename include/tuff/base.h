@@ -6,7 +6,8 @@
 
    Threads: a device may be shared by threads; a graph or a plan is used by one thread at a time.
 
-   The library never aborts, exits, prints, throws or installs a handler. */
+   The library never aborts, exits, prints, throws or installs a handler, but for one of atexit where
+   tuff_compile_options.tune_background asks for a thread: it must have left its driver before that is taken down. */
 #ifndef TUFF_BASE_H
 #define TUFF_BASE_H
 

@@ -118,6 +118,10 @@ typedef struct tuff_compile_options {
        remembered (pins, winners of the same environment) only that is used which adds in the same order as the
        default. A manifest may say otherwise: it is the same for everybody who has it. */
     bool deterministic;
+    /* tuff_compile measures nothing; what tune and tune_milliseconds ask for is measured later, while the program
+       leaves the device alone: see "tuning in the background" in tuff/tune.h. TUFF_E_USAGE where tune is
+       TUFF_TUNE_CACHED or TUFF_TUNE_OFF, with deterministic, and with a manifest. */
+    bool tune_background;
     uint32_t reserved[5];
 } tuff_compile_options;
 

@@ -34,7 +34,7 @@ typedef struct tuff_task_info {
     uint64_t nanoseconds; /* of the last tuff_plan_profile; 0 before */
     uint64_t reserved[8];
 } tuff_task_info;
-/* index from 0 to task_count - 1; strings live as long as the plan. */
+/* index from 0 to task_count - 1; strings live as long as the plan (with tune_background: until its next run). */
 TUFF_API tuff_status tuff_plan_task(const tuff_plan *plan, int index, tuff_task_info *info);
 /* Runs the plan with timestamps around every task; a plan that never ran runs once more before, because first runs pay
    for what comes once: memory that nobody touched, kernels that the driver finishes late. */
@@ -52,7 +52,7 @@ typedef struct tuff_plan_key_info {
 /* How many keys a plan has; -1 where they could not be listed. Plans without tuning (other families, libraries, without
    fusion, on the reference device) have none. Where nothing was remembered they are listed at the first call. */
 TUFF_API int tuff_plan_key_count(tuff_plan *plan);
-/* index from 0; strings live as long as the plan. */
+/* index from 0; strings live as long as the plan (with tune_background: until its next run). */
 TUFF_API tuff_status tuff_plan_key(tuff_plan *plan, int index, tuff_plan_key_info *info);
 /* 128 bits over what runs: the device and its driver, the kernels' texts, their parameters and grids, in their order.
    Plans of equal hashes give equal results for equal inputs, but for kernels of other libraries.
@@ -90,7 +90,7 @@ typedef struct tuff_contest_result {
    result may be NULL. Close the device with tuff_device_close. */
 TUFF_API tuff_device *tuff_device_open_fastest(const tuff_contest *of, tuff_contest_result *result);
 
-/* What tuning did when the plan was compiled. */
+/* What tuning did when the plan was compiled, and since then in the background. */
 TUFF_API tuff_status tuff_plan_tuning(const tuff_plan *plan, tuff_tune_stats *stats);
 
 #ifdef __cplusplus

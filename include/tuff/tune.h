@@ -23,6 +23,7 @@ typedef enum tuff_tune_mode {
      TUFF_TUNE_SEED=n                        tune_seed
      TUFF_TUNE_LOG=FILE, or - for the error stream   tune_log
      TUFF_DETERMINISTIC=0|1                  deterministic
+     TUFF_TUNE_BACKGROUND=0|1                tune_background; no effect where it would be wrong use
    A value that is none of these is ignored, with one warning to the log (tuff_set_log) in the life of a process. */
 typedef enum tuff_tune_environment {
     TUFF_TUNE_ENVIRONMENT_DEFAULTS, /* the default: options that have their default value, 0 */
@@ -41,9 +42,43 @@ typedef struct tuff_tune_progress {
     const char *rejection;                          /* why the last of those was; "" where none was */
     uint64_t reserved[8];
 } tuff_tune_progress;
-/* Called after every candidate, from the thread that compiles, and while another process measures on the device, where
+/* Called after every candidate, from the thread that compiles (with tune_background: from the thread that tunes, which
+   must neither end the process nor touch the plan), and while another process measures on the device, where
    TUFF_TUNE_WAIT=1 says to wait for that: key then says so. False stops tuning: the best found so far is used. */
 typedef bool (*tuff_tune_callback)(void *user, const tuff_tune_progress *now);
+
+/* Tuning in the background (tuff_compile_options.tune_background).
+
+   The plan is compiled by what is remembered, as with TUFF_TUNE_CACHED. Where that knows no winner for some of its
+   keys, a thread of the plan's own measures them, one key after the other, on a device that it opens for itself: never
+   on the program's. Nothing happens where the device cannot be opened a second time, as where an application's own was
+   wrapped.
+
+   When it measures. In steps: a candidate that is compiled, checked and timed, or the last race of a key. A step begins
+   when for 500 ms nothing has used the plan's device, for whatever plan or array: no call gave it work, read, wrote or
+   waited, and nothing is under way. What was submitted is under way until the program waited for it, by a read for
+   instance: a program that runs plans and never waits is never measured beside. The step pauses as soon as the program
+   uses the device again, between two of its launches or compilations at the latest, until the device was left alone for
+   500 ms again. While the program is at work, which is until 10 s after it last used the device, a step that took t is
+   followed by a rest of at least 19 t: at most 5 % of the time. After that step follows step. A program that runs one
+   plan after the other without a pause is left alone for good. The budget of the mode counts steps, not rests. Nothing
+   begins while another process, or thread, measures on the same silicon; that is looked at again, not waited for. A
+   tuff_compile that wants to measure meanwhile finds the silicon taken, as by another process.
+
+   What comes of it. Winners and what was rejected go to the cache as ever, key by key: a program that ends early has
+   lost the key at hand. When keys have become better than what the plan runs with, the same thread makes ready the plan
+   by the new choices: memory, kernels, recordings. It takes over in tuff_plan_run, before the run begins, if by then
+   everything before was waited for; that costs the run about what freeing the old recording does (copies of weights in
+   other orders are made again). There alone results may change in their last bits: never within a run, and never where
+   tuff_plan_run is not called. tuff_tune_stats.swaps counts it, and tuff_plan_hash is another one. Inputs, outputs and
+   arrays keep their values and places; strings that tuff_plan_task and tuff_plan_key gave are gone, and the nanoseconds
+   of tasks that are others now are 0. Where the new plan cannot be made, for want of memory for instance, the old one
+   stays. While it is made there is memory for both, but for what they can share: inputs, outputs, constants,
+   temporaries.
+
+   The thread ends when it has nothing left to do. tuff_plan_destroy ends it at once, and so does exit(), but for a
+   compilation in its driver, which may take up to 30 s. It calls tuff_set_allocator's and tuff_set_log's functions,
+   which must bear that, and takes no signals. */
 
 /* What tuning did for a plan. */
 typedef struct tuff_tune_stats {
@@ -61,7 +96,10 @@ typedef struct tuff_tune_stats {
     uint64_t lock_waits; /* times that another process measured on the device */
     int misses[4]; /* keys without a pin or a winner of the same environment: nothing is remembered, a seed alone, a
                       winner of other kernel texts, one that was rejected or cannot be used */
-    uint64_t reserved[13];
+    int swaps;                /* with tune_background: runs that began with other kernels than the run before */
+    int background_keys_left; /* keys that are yet to be measured, 1 at least until what was found is made ready; 0:
+                                 tuning in the background is over, or never was */
+    uint64_t reserved[12];
 } tuff_tune_stats;
 
 #ifdef __cplusplus

@@ -174,11 +174,17 @@ static bool wait_for_device(tuner *self, const char *place, file_lock *out)
     return true;
 }
 
-bool tuff__tuner_take_device(tuner *self, file_lock *out)
+bool tuff__tuner_try_device(const tuner *self, file_lock *out)
 {
     char place[FOLDER_SIZE];
     out->fd = -1;
-    if (!lock_path(self, place, sizeof place) || tuff__file_lock(place, 0, out) != TUFF_E_TIMEOUT)
+    return !lock_path(self, place, sizeof place) || tuff__file_lock(place, 0, out) != TUFF_E_TIMEOUT;
+}
+
+bool tuff__tuner_take_device(tuner *self, file_lock *out)
+{
+    char place[FOLDER_SIZE];
+    if (tuff__tuner_try_device(self, out) || !lock_path(self, place, sizeof place))
         return true;
     self->stats.lock_waits++;
     if (!waits_for_others()) {

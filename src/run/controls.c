@@ -65,7 +65,7 @@ static bool find_number(const char *name, uint32_t least, uint32_t most, atomic_
 void tuff__controls_apply(tuff_compile_options *options)
 {
     static atomic_flag warned_budget = ATOMIC_FLAG_INIT, warned_seed = ATOMIC_FLAG_INIT,
-                       warned_deterministic = ATOMIC_FLAG_INIT;
+                       warned_deterministic = ATOMIC_FLAG_INIT, warned_background = ATOMIC_FLAG_INIT;
     const bool all = options->tune_environment == TUFF_TUNE_ENVIRONMENT_ALL;
     tuff_tune_mode mode;
     uint32_t number;
@@ -82,4 +82,6 @@ void tuff__controls_apply(tuff_compile_options *options)
         options->tune_log = find("TUFF_TUNE_LOG");
     if ((all || !options->deterministic) && find_number("TUFF_DETERMINISTIC", 0, 1, &warned_deterministic, &number))
         options->deterministic = number == 1;
+    if ((all || !options->tune_background) && find_number("TUFF_TUNE_BACKGROUND", 0, 1, &warned_background, &number))
+        options->tune_background = number == 1;
 }

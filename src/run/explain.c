@@ -1,7 +1,7 @@
 /* What a plan consists of, for people and tests. */
 #include <string.h>
 
-#include "run/plan.h"
+#include "run/background.h"
 
 static const char *kind_of(const tuff_plan *plan, const launch *of)
 {
@@ -132,6 +132,7 @@ tuff_status tuff_plan_tuning(const tuff_plan *plan, tuff_tune_stats *stats)
     if (plan == NULL || stats == NULL)
         return FAIL(TUFF_E_USAGE, "plan: the %s is NULL", plan == NULL ? "plan" : "stats");
     *stats = plan->tuning;
+    tuff__background_count(plan->background, stats);
     return TUFF_OK;
 }
 
@@ -164,7 +165,6 @@ static tuff_status warm_up(tuff_plan *plan)
 
 static tuff_status run_timed(tuff_plan *plan, recording *timed, uint64_t *nanoseconds)
 {
-    TRY(warm_up(plan));
     const uint64_t begin = tuff__nanoseconds();
     TRY(tuff__submit(plan->device, timed));
     TRY(tuff__wait(plan->device));
@@ -187,6 +187,7 @@ tuff_status tuff_plan_profile(tuff_plan *plan)
         if (!plan->written[i])
             return FAIL(TUFF_E_USAGE, "profile: the input \"%s\" was never written", plan->lowered.inputs[i].name);
     recording *timed;
+    TRY(warm_up(plan)); /* whose run may change the commands */
     TRY(tuff__recording_create(plan->device, plan->commands + plan->setup_count,
                                plan->command_count - plan->setup_count, true, true, &timed));
     uint64_t *nanoseconds = tuff__calloc((size_t)plan->command_count, sizeof *nanoseconds);

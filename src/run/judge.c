@@ -294,7 +294,9 @@ static void release_candidate(void *state, const contender *who)
 
 static bool is_over(void *state)
 {
-    const tuner *of = ((const subject *)state)->of;
+    tuner *of = ((subject *)state)->of;
+    if (of->give_way != NULL)
+        of->give_way(of, false);
     return of->stopped || of->lost || tuff__nanoseconds() >= of->limit;
 }
 

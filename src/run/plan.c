@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compile/simplify.h"
+#include "run/background.h"
 #include "run/controls.h"
 #include "run/fit.h"
 #include "run/tuner.h"
@@ -15,7 +16,8 @@ static tuff_status compile_for_driver(tuff_plan *plan, tuff_graph *graph, const 
     plan->written = tuff__calloc((size_t)plan->lowered.input_count + 1, sizeof *plan->written);
     if (plan->written == NULL)
         return TUFF_E_OOM_HOST;
-    return tuff__record(plan);
+    TRY(tuff__record(plan));
+    return options->tune_background ? tuff__background_start(plan, options) : TUFF_OK;
 }
 
 static tuff_status compile(tuff_plan *plan, tuff_graph *graph, const tuff_compile_options *options)
@@ -46,6 +48,13 @@ static bool options_are_legal(const tuff_compile_options *options)
            (options->matmul_library == TUFF_MATMUL_OWN || options->matmul_library == TUFF_MATMUL_CLBLAST);
 }
 
+/* Tuning in the background changes the bits of results, by what it measures. */
+static bool may_tune_later(const tuff_compile_options *options)
+{
+    return options->tune_background && options->tune >= TUFF_TUNE_QUICK && !options->deterministic &&
+           options->tune_manifest == NULL;
+}
+
 tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
 {
     tuff_compile_options asked = {.fuse = TUFF_FUSE_ALL};
@@ -54,6 +63,11 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
     if (graph == NULL || !options_are_legal(&asked)) {
         FAIL(TUFF_E_USAGE, graph == NULL ? "compile: the graph is NULL"
                                          : "compile: unknown fuse mode, kernel family, library or tune mode");
+        return NULL;
+    }
+    if (asked.tune_background && !may_tune_later(&asked)) {
+        FAIL(TUFF_E_USAGE, "compile: tune_background needs tune to be quick, normal or max, and goes neither with "
+                           "deterministic nor with a manifest");
         return NULL;
     }
     if (graph->status != TUFF_OK) {
@@ -70,6 +84,7 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
     plan->device = graph->device;
     plan->barrier_everywhere = asked.barrier_everywhere;
     tuff__controls_apply(&asked);
+    asked.tune_background = may_tune_later(&asked);
     if (compile(plan, graph, &asked) == TUFF_OK)
         return plan;
     tuff_plan_destroy(plan);
@@ -80,10 +95,12 @@ void tuff_plan_destroy(tuff_plan *plan)
 {
     if (plan == NULL)
         return;
+    tuff__background_stop(plan->background);
     tuff__unrecord(plan);
     tuff__plan_keys_free(plan);
     tuff__free(plan->written);
     tuff__lowered_free(&plan->lowered);
+    tuff__background_free(plan->background);
     tuff__fusion_free(&plan->fusion);
     tuff__reference_destroy(plan->reference);
     tuff_graph_destroy(plan->graph);
@@ -164,6 +181,7 @@ tuff_status tuff_plan_run(tuff_plan *plan)
         if (!plan->written[i])
             return FAIL(TUFF_E_USAGE, "run: the input \"%s\" %s was never written", plan->lowered.inputs[i].name,
                         SHAPE_TEXT(plan->lowered.inputs[i].shape));
+    tuff__background_swap(plan);
     TRY(refresh_copies(plan));
     if (plan->recording != NULL)
         TRY(tuff__submit(plan->device, plan->recording));

@@ -27,6 +27,8 @@ typedef struct plan_key {
     uint64_t calls;
 } plan_key;
 
+struct background;
+
 struct tuff_plan {
     tuff_device *device;
     tuff_graph *graph; /* simplified; owned */
@@ -39,7 +41,7 @@ struct tuff_plan {
     recording *setup, *recording; /* setup: the copies kept between runs; NULL where there are none */
     int setup_count;              /* of commands */
     uint64_t *versions;           /* by copy: of what it was made from, and 1; 0: not made yet */
-    task_record *records; /* one a launch */
+    task_record *records;         /* one a launch */
     int command_count;
     bool barrier_everywhere;
     bool *written; /* inputs that the host gave a value */
@@ -47,9 +49,13 @@ struct tuff_plan {
     tuff_tune_stats tuning;
     plan_key *keys; /* where keys_listed */
     int key_count;
-    bool is_tunable, keys_listed; /* is_tunable: nothing in its options forbids it */
-    hash128 hash;                 /* of the commands */
-    uint64_t profiled; /* nanoseconds of the last profiled run */
+    bool is_tunable, keys_listed;  /* is_tunable: nothing in its options forbids it */
+    hash128 hash;                  /* of the commands */
+    uint64_t profiled;             /* nanoseconds of the last profiled run */
+    struct background *background; /* its tuner, where it is tuned while it is used */
+    /* Where not NULL: called before each program that tuff__record asks its device for; what fails ends that. */
+    tuff_status (*before_program)(void *state, const program_request *what);
+    void *before_state;
 };
 
 /* Makes room for so many keys; all texts are NULL. */

@@ -146,6 +146,8 @@ static tuff_status build_launch(tuff_plan *plan, int index, parameter_block *blo
                                      .word_count = 2,
                                      .local_size = of->local_size,
                                      .subgroup_size = of->subgroup_size};
+    if (status == TUFF_OK && plan->before_program != NULL)
+        status = plan->before_program(plan->before_state, &request);
     if (status == TUFF_OK)
         status = tuff__program_get(plan->device, &request, &plan->programs[index]);
     if (status == TUFF_OK)

@@ -48,8 +48,7 @@ static uint64_t hash_launch(const launch *of, uint64_t seed)
     return hash_chain(&of->chain, seed);
 }
 
-/* The same fusion with paper of its own to write on: what is lowered by it leaves nothing behind. */
-static tuff_status borrow(const struct fusion *from, struct fusion *out)
+tuff_status tuff__fusion_borrow(const struct fusion *from, struct fusion *out)
 {
     *out = *from;
     out->arena = (arena){NULL};
@@ -58,7 +57,7 @@ static tuff_status borrow(const struct fusion *from, struct fusion *out)
     return out->marks == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
 }
 
-static void give_back(struct fusion *borrowed)
+void tuff__fusion_give_back(struct fusion *borrowed)
 {
     tuff__free(borrowed->marks);
     tuff__arena_free(&borrowed->arena);
@@ -83,9 +82,9 @@ tuff_status tuff__trial_foresee(tuff_device *device, const struct fusion *fusion
                                 int task, const choice *what, choice *consulted, uint64_t *kernels, uint32_t *items)
 {
     struct fusion paper;
-    TRY(borrow(fusion, &paper));
+    TRY(tuff__fusion_borrow(fusion, &paper));
     const tuff_status status = lower_on(&paper, device, options, task, what, consulted, kernels, items);
-    give_back(&paper);
+    tuff__fusion_give_back(&paper);
     return status;
 }
 
@@ -104,7 +103,7 @@ void tuff__trial_destroy(trial *self)
     forget_timed(self);
     tuff__unrecord(&self->plan);
     tuff__lowered_free(&self->plan.lowered);
-    give_back(&self->plan.fusion);
+    tuff__fusion_give_back(&self->plan.fusion);
     tuff__free(self->stamps);
     tuff__free(self);
 }
@@ -176,7 +175,7 @@ static tuff_status build(trial *self, const struct fusion *fusion, const tuff_co
                          const choice *what, ground *on)
 {
     tuff_plan *plan = &self->plan;
-    TRY(borrow(fusion, &plan->fusion));
+    TRY(tuff__fusion_borrow(fusion, &plan->fusion));
     TRY(tuff__lower_alone(plan->device, &plan->fusion, options, task, what, NULL, &plan->lowered));
     TRY(tuff__ground_place(on, &plan->lowered));
     TRY(tuff__plan_memory(&plan->lowered));

@@ -7,6 +7,11 @@
 
 typedef struct trial trial;
 
+/* The same fusion with paper of its own to write on: what is lowered by it leaves nothing behind, and several threads
+   can lower by borrowed ones at once. What was lowered is freed before it is given back. */
+tuff_status tuff__fusion_borrow(const struct fusion *from, struct fusion *out);
+void tuff__fusion_give_back(struct fusion *borrowed);
+
 /* What a choice makes of a task, found without a compiler: equal kernels over equal grids have equal numbers. consulted
    gets the tunables that were asked for, with their usual values; items the largest work-group. TUFF_E_LIMIT,
    TUFF_E_UNSUPPORTED: nothing. */

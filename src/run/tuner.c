@@ -70,9 +70,11 @@ static bool is_usable(const char *candidate, void *state)
                                &kernels, &items) == TUFF_OK;
 }
 
+/* What is left to the background is measured by a tuner of its own. */
 static bool is_measuring(const tuner *self)
 {
-    return self->options->tune >= TUFF_TUNE_QUICK && !self->options->deterministic && self->manifest == NULL;
+    return self->options->tune >= TUFF_TUNE_QUICK && !self->options->deterministic && self->manifest == NULL &&
+           self->options->tune_background == (self->give_way != NULL);
 }
 
 /* Seeds by where they come from: of the portfolio those that lookup let through. */
@@ -161,8 +163,7 @@ static tuff_status look_up_all(tuner *self)
     return TUFF_OK;
 }
 
-/* Tells the plan what its keys are, and what they run with. */
-static tuff_status list_keys(const tuner *self)
+tuff_status tuff__tuner_list_keys(const tuner *self)
 {
     tuff_plan *plan = self->plan;
     TRY(tuff__plan_keys_create(plan, self->subject_count));
@@ -195,20 +196,27 @@ static void forget_choices(tuner *self)
     }
 }
 
+tuff_status tuff__tuner_choices(const tuner *self, const choice ***out, bool *any)
+{
+    const int count = self->plan->fusion.task_count;
+    const choice **choices = tuff__calloc((size_t)count + 1, sizeof(choice *));
+    *any = false;
+    *out = choices;
+    for (int i = 0; i < count && choices != NULL; ++i)
+        if (self->subject_of[i] >= 0 && tuff__choice_count(&self->subjects[self->subject_of[i]].chosen) > 0) {
+            choices[i] = &self->subjects[self->subject_of[i]].chosen;
+            *any = true;
+        }
+    return choices == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+}
+
 /* Lowers the plan by what was chosen; where it then needs more memory than it may, by the defaults. */
 static tuff_status apply(tuner *self)
 {
     tuff_plan *plan = self->plan;
-    const int count = plan->fusion.task_count;
-    const choice **choices = tuff__calloc((size_t)count + 1, sizeof(choice *));
-    bool any = false;
-    if (choices == NULL)
-        return TUFF_E_OOM_HOST;
-    for (int i = 0; i < count; ++i)
-        if (self->subject_of[i] >= 0 && tuff__choice_count(&self->subjects[self->subject_of[i]].chosen) > 0) {
-            choices[i] = &self->subjects[self->subject_of[i]].chosen;
-            any = true;
-        }
+    const choice **choices;
+    bool any;
+    TRY(tuff__tuner_choices(self, &choices, &any));
     tuff_status status = TUFF_OK;
     if (any) {
         tuff__lowered_free(&plan->lowered);
@@ -261,7 +269,8 @@ tuff_status tuff__tuner_look_again(tuner *self)
     return tuff__store_describe(self->store, self->environment_text);
 }
 
-static tuff_status tune(tuner *self)
+/* What is remembered of the device. */
+static tuff_status open_stores(tuner *self)
 {
     tuff__environment_of(tuff__device_info(self->device), &self->environment);
     tuff__environment_text(&self->environment, self->environment_text);
@@ -269,17 +278,39 @@ static tuff_status tune(tuner *self)
         TRY(tuff__store_load(self->options->tune_manifest, &self->manifest));
     TRY(gather(self));
     self->store = self->stores.items[0];
-    TRY(tuff__store_describe(self->store, self->environment_text));
-    if (knows_nothing(self) && !is_measuring(self) && self->manifest == NULL)
+    return tuff__store_describe(self->store, self->environment_text);
+}
+
+tuff_status tuff__tuner_look_up(tuner *self)
+{
+    TRY(open_stores(self));
+    TRY(tuff__tuner_find(self));
+    return look_up_all(self);
+}
+
+/* How many keys the background is to measure. */
+static int count_left(const tuner *self)
+{
+    int count = 0;
+    for (int i = 0; i < self->subject_count && self->options->tune_background; ++i)
+        count += self->subjects[i].tier > TIER_SAME;
+    return count;
+}
+
+static tuff_status tune(tuner *self)
+{
+    TRY(open_stores(self));
+    if (knows_nothing(self) && !is_measuring(self) && self->manifest == NULL && !self->options->tune_background)
         return TUFF_OK;
     self->stats.damaged_lines = tuff__store_count(self->store).damaged;
     TRY(tuff__tuner_find(self));
     TRY(look_up_all(self));
+    self->stats.background_keys_left = count_left(self);
     TRY(tuff__tuner_measure(self));
     if (self->lost && !self->had_bench)
         return FAIL(TUFF_E_DEVICE_LOST, "tune: a candidate took the device down; it will not be tried again");
     TRY(apply(self));
-    return list_keys(self);
+    return tuff__tuner_list_keys(self);
 }
 
 static bool is_tunable(const tuff_compile_options *options)
@@ -288,12 +319,16 @@ static bool is_tunable(const tuff_compile_options *options)
            options->fuse == TUFF_FUSE_ALL;
 }
 
-static void end(tuner *self)
+void tuff__tuner_end(tuner *self)
 {
     tuff__tune_release(&self->stores);
     tuff__store_close(self->manifest);
     tuff__free(self->subjects);
     tuff__free(self->subject_of);
+    self->manifest = self->store = NULL;
+    self->subjects = NULL;
+    self->subject_of = NULL;
+    self->subject_count = self->subject_capacity = 0;
 }
 
 tuff_status tuff__tuner_list(tuff_plan *plan)
@@ -304,8 +339,8 @@ tuff_status tuff__tuner_list(tuff_plan *plan)
         return TUFF_OK;
     tuff_status status = tuff__tuner_find(&self);
     if (status == TUFF_OK)
-        status = list_keys(&self);
-    end(&self);
+        status = tuff__tuner_list_keys(&self);
+    tuff__tuner_end(&self);
     return status;
 }
 
@@ -322,7 +357,7 @@ tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
     const tuff_status status = tune(&self);
     if (self.stats.measured > 0 && tuff__store_tidy(self.store, TIDY_LIMIT) != TUFF_OK)
         tuff__log(TUFF_LOG_INFO, "tune: the cache was not compacted: %s", tuff_error());
-    end(&self);
+    tuff__tuner_end(&self);
     self.stats.nanoseconds = tuff__nanoseconds() - self.begin;
     plan->tuning = self.stats;
     return status;

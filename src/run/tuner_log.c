@@ -16,6 +16,7 @@ void tuff__tuner_log_open(tuner *self)
 {
     const char *where = self->options->tune_log;
     self->log = -1;
+    self->opened = tuff__nanoseconds();
     if (where == NULL || where[0] == '\0')
         return;
     where = strcmp(where, "-") == 0 ? "/dev/stderr" : where;
@@ -52,9 +53,9 @@ void tuff__tuner_log_add(const subject *of, const choice *what, verdict found, u
         (void)snprintf(reason, sizeof reason, "%s", tuff_error());
     tuff__text_one_line(reason);
     tuff__choice_format(what, &name);
-    tuff__text_add(&line, "%.3f\t%s\t%" PRIu64 "\t%d\t%s\t%s\t%s\n", (double)(tuff__nanoseconds() - self->begin) * 1e-9,
-                   tuff__verdict_text(found), nanoseconds, samples, name.length > 0 ? tuff__text_get(&name) : "default",
-                   of->text, reason);
+    const double seconds = (double)(tuff__nanoseconds() - self->opened) * 1e-9;
+    tuff__text_add(&line, "%.3f\t%s\t%" PRIu64 "\t%d\t%s\t%s\t%s\n", seconds, tuff__verdict_text(found), nanoseconds,
+                   samples, name.length > 0 ? tuff__text_get(&name) : "default", of->text, reason);
     if (tuff__text_status(&line) == TUFF_OK)
         write_line(self, &line);
     tuff__text_free(&line);

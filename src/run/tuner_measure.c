@@ -19,15 +19,16 @@ static bool report(void *user, const search_progress *now)
 {
     subject *of = user;
     tuner *self = of->of;
-    if (self->options->tune_progress == NULL)
-        return true;
+    if (self->give_way != NULL)
+        self->give_way(self, true);
+    if (self->options->tune_progress == NULL || self->stopped)
+        return !self->stopped;
     text best = {0};
     tuff__choice_format(now->best, &best);
-    const uint64_t spent = elapsed(self);
-    const tuff_tune_progress progress = {.key_count = self->stats.measured,
+    const uint64_t spent = elapsed(self), left = spent < self->budget ? self->budget - spent : 0;
+    const tuff_tune_progress progress = {.key_count = self->keys_wanted,
                                          .keys_done = self->keys_done,
-                                         .seconds_left =
-                                             spent < self->budget ? (double)(self->budget - spent) * 1e-9 : 0,
+                                         .seconds_left = (double)(left + self->later) * 1e-9,
                                          .key = of->text,
                                          .best = tuff__text_get(&best),
                                          .default_nanoseconds = now->default_nanoseconds,
@@ -126,6 +127,8 @@ static void distrust(search_result *found)
 static tuff_status finish(subject *of)
 {
     search_result found;
+    if (of->of->give_way != NULL)
+        of->of->give_way(of->of, true);
     TRY(tuff__search_finish(of->search, &found));
     /* Without a record every start would try again; who stopped this one may want that. */
     const bool was_tried = found.default_nanoseconds > 0 && found.end < SEARCH_UNUSABLE && !of->of->stopped;
@@ -179,27 +182,56 @@ static int count_wanted(const tuner *self)
     return count;
 }
 
-static tuff_status measure_alone(tuner *self)
+tuff_status tuff__tuner_open(tuner *self)
 {
-    tune_budget *budget;
-    TRY(tuff__budget_create(self->budget, self->subject_count, &budget));
-    tuff_status status = tuff__tuner_open_journal(self);
-    tuff__tuner_open_bench(self);
+    TRY(tuff__tuner_open_journal(self));
+    if (self->bench == NULL)
+        tuff__tuner_open_bench(self);
     tuff__tuner_log_open(self);
-    if (status == TUFF_OK && !self->lost)
-        status = measure(self, budget);
+    return TUFF_OK;
+}
+
+void tuff__tuner_close(tuner *self)
+{
     tuff__tuner_log_close(self);
-    for (int i = 0; i < self->subject_count; ++i) {
-        tuff__search_end(self->subjects[i].search);
-        self->subjects[i].search = NULL;
-        tuff__judge_clear(&self->subjects[i]);
-    }
     if (self->lost)
         tuff__tuner_turn_off();
     tuff__tuner_close_bench(self);
     tuff__journal_close(self->journal);
     self->journal = NULL;
+}
+
+static tuff_status measure_wanted(tuner *self)
+{
+    tune_budget *budget;
+    TRY(tuff__budget_create(self->budget, self->subject_count, &budget));
+    const tuff_status status = measure(self, budget);
+    for (int i = 0; i < self->subject_count; ++i) {
+        tuff__search_end(self->subjects[i].search);
+        self->subjects[i].search = NULL;
+        tuff__judge_clear(&self->subjects[i]);
+    }
     tuff__budget_destroy(budget);
+    return status;
+}
+
+tuff_status tuff__tuner_measure_one(subject *of, uint64_t budget)
+{
+    tuner *self = of->of;
+    for (int i = 0; i < self->subject_count; ++i)
+        self->subjects[i].wants_measuring = &self->subjects[i] == of;
+    self->begin = tuff__nanoseconds();
+    self->budget = budget;
+    self->stats.measured++;
+    return measure_wanted(self);
+}
+
+static tuff_status measure_alone(tuner *self)
+{
+    tuff_status status = tuff__tuner_open(self);
+    if (status == TUFF_OK && !self->lost)
+        status = measure_wanted(self);
+    tuff__tuner_close(self);
     return status;
 }
 
@@ -208,7 +240,7 @@ tuff_status tuff__tuner_measure(tuner *self)
     file_lock lock;
     if (count_wanted(self) == 0 || !tuff__tuner_may_measure(self) || !tuff__tuner_take_device(self, &lock))
         return TUFF_OK;
-    self->stats.measured = count_wanted(self);
+    self->stats.measured = self->keys_wanted = count_wanted(self);
     const tuff_status status = self->stats.measured > 0 ? measure_alone(self) : TUFF_OK;
     tuff__file_unlock(&lock);
     if (status == TUFF_OK || status == TUFF_E_OOM_HOST)

@@ -1,8 +1,7 @@
 /* Between the files of the tuner: tuner.c finds keys and what is remembered of them, tuner_measure.c spends the budget,
-   judge.c tells searches about candidates, subjects.c hands keys to tools. */
+   judge.c tells searches about candidates, subjects.c hands keys to tools, background.c tunes plans that are in use. */
 #ifndef TUFF_RUN_TUNER_PARTS_H
 #define TUFF_RUN_TUNER_PARTS_H
-
 
 #include "base/file_lock.h"
 #include "run/task_key.h"
@@ -53,15 +52,21 @@ typedef struct tuner {
     tune_stores stores;
     tune_store *store; /* the first of them: ours */
     tune_store *manifest;
-    journal *journal;  /* while there is measuring */
-    int log;           /* a file that gets a line for every candidate; -1: none */
+    journal *journal; /* while there is measuring */
+    int log;          /* a file that gets a line for every candidate; -1: none */
     subject *subjects;
     int subject_count, subject_capacity;
     int *subject_of; /* by task; -1: it has none */
     tuff_tune_stats stats;
     uint64_t begin, budget, limit; /* of the clock; limit: nothing may begin after */
+    uint64_t opened;               /* when tuning began, for the log */
+    uint64_t later;                /* of the whole budget, for what comes behind `budget` */
     uint64_t ground_size;          /* of all subjects */
-    int keys_done;
+    int keys_wanted, keys_done;
+    /* Of a tuner in the background (background_rest.c), else NULL: returns once the device may be used, or with stopped
+       set; what waiting took is added to begin and limit. is_between: no step is under way. */
+    void (*give_way)(struct tuner *self, bool is_between);
+    void *user;
     bool stopped, lost, had_bench; /* had_bench: what was lost is not the plan's device */
     tuff_device *bench;            /* where candidates run: a device of their own, NULL: the plan's */
     cold_pool pool;                /* on the bench */
@@ -91,6 +96,8 @@ bool tuff__tuner_may_measure(const tuner *self);
    another process is that, waits with TUFF_TUNE_WAIT=1 and then looks up again what that one found; else answers false
    at once. True too where there are no locks to be had. The lock ends with tuff__file_unlock. */
 bool tuff__tuner_take_device(tuner *self, file_lock *out);
+/* The same at once, and without looking up anything: false where another has it. */
+bool tuff__tuner_try_device(const tuner *self, file_lock *out);
 /* Reads the stores once more, and what they know of the subjects. */
 tuff_status tuff__tuner_look_again(tuner *self);
 /* Nothing is measured any more in this process. */
@@ -98,10 +105,23 @@ void tuff__tuner_turn_off(void);
 
 /* The keys of the plan's tasks: subjects with their defaults, nothing looked up. */
 tuff_status tuff__tuner_find(tuner *self);
+/* Opens the stores, finds the keys, and what is remembered of them. What was opened is closed by tuff__tuner_end. */
+tuff_status tuff__tuner_look_up(tuner *self);
+void tuff__tuner_end(tuner *self);
+/* What was chosen, by task; NULL where that is the default. any: whether something else is. The caller frees *out,
+   after a failure too. */
+tuff_status tuff__tuner_choices(const tuner *self, const choice ***out, bool *any);
+/* Tells the plan what its keys are, and what they run with. */
+tuff_status tuff__tuner_list_keys(const tuner *self);
 /* After telling the store of candidates that earlier processes died of. Only host memory can be lacking. */
 tuff_status tuff__tuner_open_journal(tuner *self);
 /* Measures the subjects that want it, within the budget. */
 tuff_status tuff__tuner_measure(tuner *self);
+/* The same in parts: what measuring needs, a bench among it if one can be had; one subject, to its end; and away with
+   that. Status as of tuff__search_step. */
+tuff_status tuff__tuner_open(tuner *self);
+tuff_status tuff__tuner_measure_one(subject *of, uint64_t budget);
+void tuff__tuner_close(tuner *self);
 /* The log of candidates (tuner_log.c): opened where the options name one; what cannot be written
    is a warning. */
 void tuff__tuner_log_open(tuner *self);

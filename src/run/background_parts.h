@@ -1,0 +1,55 @@
+/* Between the files of the background: background.c has the thread and its end, background_rest.c says when it may
+   work, background_swap.c makes plans ready and exchanges them.
+
+   Who may touch what: the program's plan is its thread's; this one reads of it what never changes (device, graph, the
+   facts of fusion) and, while nothing is ready, what only an exchange changes (lowered, keys). The next plan and the
+   tuner are the background's alone until the next plan is ready, and again once that is revoked or was taken. */
+#ifndef TUFF_RUN_BACKGROUND_PARTS_H
+#define TUFF_RUN_BACKGROUND_PARTS_H
+
+#include "run/background.h"
+#include "run/tuner_parts.h"
+
+struct background {
+    tuff_plan *plan; /* the program's */
+    tuff_plan next;  /* made ready here; graph and fusion are borrowed, so that it is never destroyed as a whole */
+    tuff_compile_options options;
+    char *log; /* of the options; owned */
+    tuner tuner;
+    choice *running; /* by subject: what the plan runs with, or will when it takes over */
+    file_lock silicon;
+    bool holds_turn;
+    uint64_t began;   /* when the stretch of work at hand did */
+    uint64_t worked;  /* before that, since the last rest */
+    uint64_t rested;  /* until then it rests, while the program is at work */
+    uint64_t offered; /* when a plan was last made ready, or measuring began */
+    uint64_t spent;   /* of the budget */
+    int left;         /* keys that are yet to be measured; 1 at least until all is over */
+
+    pthread_t thread;
+    bool is_joined; /* guarded by the list's lock, like next_one */
+    struct background *next_one;
+    mutex lock; /* of what follows */
+    pthread_cond_t changed;
+    bool stop, is_ready;
+    int swaps;
+    tuff_tune_stats stats; /* as the tuner's were between its last two steps */
+};
+
+/* Shows what was done so far to those who ask. */
+void tuff__background_publish(background *self);
+/* Whether the thread is to end. */
+bool tuff__background_is_stopped(background *self);
+/* Sleeps so long, or until it is to end. */
+void tuff__background_sleep(background *self, uint64_t nanoseconds);
+/* As tuner.give_way; false where the thread is to end. Takes the silicon, which is kept until it has to wait. */
+bool tuff__background_give_way(background *self, bool is_between);
+/* Others may have it. */
+void tuff__background_leave_silicon(background *self);
+/* Makes the next plan ready by what the tuner chose, where the plan does not run with that already. Only host memory
+   can be lacking; what else is in the way is a warning. */
+tuff_status tuff__background_offer(background *self);
+/* Frees what was made ready and not taken. */
+void tuff__background_revoke(background *self);
+
+#endif

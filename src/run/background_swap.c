@@ -1,0 +1,142 @@
+/* The next plan: made ready by the background's thread, taken over by the program's at the beginning of a run. */
+#include <string.h>
+
+#include "base/log.h"
+#include "run/background_parts.h"
+
+/* Whether the tuner chose otherwise than the plan runs. */
+static bool is_other(const background *self)
+{
+    for (int i = 0; i < self->tuner.subject_count; ++i)
+        if (!tuff__choice_equal(&self->tuner.subjects[i].chosen, &self->running[i]))
+            return true;
+    return false;
+}
+
+/* Before the program's device is asked for a program: gives way, and lets the bench compile it, so that the device
+   finds it on the disk. Twice, because some drivers hand out a program's bytes only where it is met again. */
+static tuff_status compile_ahead(void *state, const program_request *what)
+{
+    background *self = state;
+    const bool is_loaded = tuff__program_is_loaded(self->plan->device, what);
+    for (int i = 0; i < 2 && !is_loaded; ++i) {
+        program *made;
+        if (!tuff__background_give_way(self, false))
+            return FAIL(TUFF_E_TIMEOUT, "tune: the plan is not made ready: its tuner was stopped");
+        TRY(tuff__program_get(self->tuner.bench, what, &made));
+        tuff__program_release(self->tuner.bench, made);
+    }
+    return TUFF_OK;
+}
+
+static void drop(tuff_plan *of)
+{
+    tuff__unrecord(of);
+    tuff__lowered_free(&of->lowered);
+    tuff__plan_keys_free(of);
+}
+
+static tuff_status make_ready(background *self)
+{
+    tuff_plan *next = &self->next;
+    const choice **choices;
+    bool any;
+    tuff_status status = tuff__tuner_choices(&self->tuner, &choices, &any);
+    if (status == TUFF_OK)
+        status = tuff__lower_like(&self->plan->lowered, &next->fusion, &self->options, choices, &next->lowered);
+    tuff__free(choices);
+    TRY(status);
+    const uint64_t budget = self->options.memory_budget;
+    if (budget > 0 && next->lowered.peak > budget)
+        return FAIL(TUFF_E_LIMIT, "tune: it would need %llu bytes of intermediates, more than it may",
+                    (unsigned long long)next->lowered.peak);
+    next->before_program = compile_ahead;
+    next->before_state = self;
+    TRY(tuff__record(next));
+    return tuff__tuner_list_keys(&self->tuner);
+}
+
+void tuff__background_revoke(background *self)
+{
+    tuff__lock(&self->lock);
+    self->is_ready = false;
+    tuff__unlock(&self->lock);
+    drop(&self->next);
+}
+
+tuff_status tuff__background_offer(background *self)
+{
+    if (!is_other(self))
+        return TUFF_OK;
+    tuff__background_revoke(self);
+    const tuff_status status = make_ready(self);
+    self->offered = tuff__nanoseconds();
+    if (status != TUFF_OK) {
+        drop(&self->next);
+        if (status != TUFF_E_OOM_HOST && !tuff__background_is_stopped(self))
+            tuff__log(TUFF_LOG_WARNING, "tune: the plan stays as it is: %s", tuff_error());
+        return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
+    }
+    for (int i = 0; i < self->tuner.subject_count; ++i)
+        self->running[i] = self->tuner.subjects[i].chosen;
+    tuff__lock(&self->lock);
+    self->is_ready = true;
+    tuff__unlock(&self->lock);
+    return TUFF_OK;
+}
+
+/* Times of the last profile, of launches that are what they were. */
+static void keep_times(const tuff_plan *from, tuff_plan *to)
+{
+    for (int i = 0; i < to->command_count && i < from->command_count; ++i) {
+        const task_record *before = &from->records[i];
+        task_record *now = &to->records[i];
+        const bool is_same =
+            strcmp(before->label, now->label) == 0 && (before->source == NULL) == (now->source == NULL);
+        if (is_same && (now->source == NULL || strcmp(before->source, now->source) == 0))
+            now->nanoseconds = before->nanoseconds;
+    }
+}
+
+/* What of a plan follows from choices, moved. The storages of inputs and outputs, and their order, are the same. */
+static void move(tuff_plan *from, tuff_plan *to)
+{
+    to->lowered = from->lowered;
+    to->lowered.fusion = &to->fusion;
+    to->parameters = from->parameters;
+    to->programs = from->programs;
+    to->commands = from->commands;
+    to->setup = from->setup;
+    to->recording = from->recording;
+    to->setup_count = from->setup_count;
+    to->versions = from->versions;
+    to->records = from->records;
+    to->command_count = from->command_count;
+    to->keys = from->keys;
+    to->key_count = from->key_count;
+    to->keys_listed = from->keys_listed;
+    to->hash = from->hash;
+}
+
+/* What takes over has made no copies yet: its `versions` say so. */
+void tuff__background_swap(tuff_plan *plan)
+{
+    background *self = plan->background;
+    if (self == NULL || tuff__device_rested(plan->device) == 0)
+        return;
+    tuff_plan old = {.device = plan->device};
+    tuff__lock(&self->lock);
+    const bool is_ready = self->is_ready;
+    if (is_ready) {
+        move(plan, &old);
+        move(&self->next, plan);
+        move(&(tuff_plan){.device = NULL}, &self->next);
+        self->is_ready = false;
+        self->swaps++;
+    }
+    tuff__unlock(&self->lock);
+    if (!is_ready)
+        return;
+    keep_times(&old, plan);
+    drop(&old);
+}
