@@ -38,6 +38,7 @@ typedef struct cli_verb {
     const char *summary;                     /* one line for the list of verbs */
     const char *about;                       /* a paragraph for --help, or NULL */
     int (*run)(int count, char **arguments); /* without the verb's name; answers an exit code */
+    bool repeats;                            /* runs one plan many times: the others take no TUFF_TUNE_BACKGROUND */
 } cli_verb;
 
 /* What parsing answers: go on, or end with this exit code (--help was printed, or a message). */

@@ -42,12 +42,14 @@ static int run_sampler(tuff_device *device, language_model *model, generation *s
         (void)tuning_end(&self->tune, NULL);
         return cli_fail_library(&verb_generate, "compiling the model");
     }
-    if (tuning_end(&self->tune, sampler.plan)) {
+    if (self->tune.background || tuning_end(&self->tune, sampler.plan)) {
         fputs(self->prompt, stdout);
         fflush(stdout);
         cli_catch_interrupt();
         code = print_tokens(&sampler, self);
     }
+    if (self->tune.background && !tuning_end(&self->tune, sampler.plan))
+        code = EXIT_FAILED;
     sampler_destroy(&sampler);
     return code;
 }
@@ -118,13 +120,7 @@ static int generate(int count, char **arguments)
          .low = 0,
          .high = 100,
          .help = "0 takes the likeliest, more is more varied"},
-        {.name = "--seed",
-         .kind = CLI_WHOLE,
-         .value = &self.seed,
-         .placeholder = "S",
-         .low = 0,
-         .high = 9e15,
-         .help = "the same seed makes the same text"},
+        {"--seed", CLI_WHOLE, &self.seed, "S", "the same seed makes the same text", 0, 9e15, NULL},
         {.name = "--device", .kind = CLI_TEXT, .value = &self.device, .placeholder = "D", .help = CLI_WORK_DEVICE_HELP},
         {.name = "--fuse",
          .kind = CLI_CHOICE,
@@ -132,6 +128,7 @@ static int generate(int count, char **arguments)
          .placeholder = "on|off",
          .help = "off: every op a kernel of its own"},
         TUNING_OPTIONS(&self.tune),
+        TUNING_BACKGROUND_OPTION(&self.tune),
     };
     const cli_end end = cli_parse(&verb_generate, options, sizeof options / sizeof *options, count, arguments, NULL);
     return end.now ? end.code : generate_from(&self);
@@ -142,4 +139,5 @@ const cli_verb verb_generate = {
     .summary = "Continues a text with a trained model.",
     .about = "Tokens appear as they are made. Ctrl-C ends the text.",
     .run = generate,
+    .repeats = true,
 };

@@ -116,6 +116,8 @@ static int make_plan(training *self)
         (void)tuning_end(&self->options.tune, NULL);
         return code;
     }
+    if (self->options.tune.background) /* there is nothing to tell yet */
+        return EXIT_DONE;
     return tuning_end(&self->options.tune, self->plan) ? EXIT_DONE : EXIT_FAILED;
 }
 
@@ -262,6 +264,8 @@ static int run(training *self)
     progress_end(&self->progress);
     if (code == EXIT_DONE && self->options.save)
         code = save(self);
+    if (code == EXIT_DONE && self->options.tune.background && !tuning_end(&self->options.tune, self->plan))
+        code = EXIT_FAILED;
     if (code == EXIT_DONE)
         say_end(self, first);
     return code == EXIT_DONE ? print_sample(self) : code;
@@ -313,4 +317,5 @@ const cli_verb verb_train = {
         "Progress goes to the error stream, the sample to the output. Ctrl-C saves the last whole step (with --save)\n"
         "and ends; --resume goes on from there to the same bits as an uninterrupted run.",
     .run = train,
+    .repeats = true,
 };

@@ -47,6 +47,7 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
         {"--memory-budget", CLI_BYTES, &self->memory_budget, "BYTES", "of intermediates at the peak, as in 100M", 1,
          1e15, NULL},
         TUNING_OPTIONS(&self->tune),
+        TUNING_BACKGROUND_OPTION(&self->tune),
         {"--log", CLI_TEXT, &self->log, "FILE", "JSON Lines: step, loss, tokens_per_second, seconds and more", 0, 0,
          NULL},
         {"--log-every", CLI_WHOLE, &self->log_every, "N", "steps between lines; 0: about one line a second", 0, 1 << 24,

@@ -1,5 +1,7 @@
 /* tuff: the command-line tool. Finds the verb and hands it the rest of the line. */
+#define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/verbs.h"
@@ -39,6 +41,8 @@ int main(int count, char **arguments)
     }
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
         if (strcmp(name, verbs[i]->name) == 0) {
+            if (!verbs[i]->repeats)
+                (void)unsetenv("TUFF_TUNE_BACKGROUND"); /* who asks for tuning there waits for it */
             const int code = verbs[i]->run(count - 2, arguments + 2);
             if (fflush(stdout) == 0)
                 return code;

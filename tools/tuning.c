@@ -37,6 +37,15 @@ static bool show(void *user, const tuff_tune_progress *now)
     return !cli_is_interrupted();
 }
 
+/* The line of progress would come between those of the work. */
+static void leave_to_background(const tuning *self, const tuff_compile_options *seen, tuff_compile_options *out)
+{
+    out->tune_background = true;
+    out->tune_progress = NULL;
+    if (seen->tune >= TUFF_TUNE_QUICK || !self->mode_given)
+        out->tune = seen->tune >= TUFF_TUNE_QUICK ? seen->tune : TUFF_TUNE_QUICK;
+}
+
 void tuning_apply(tuning *self, tuff_compile_options *out)
 {
     self->terminal = cli_is_terminal();
@@ -51,7 +60,10 @@ void tuning_apply(tuning *self, tuff_compile_options *out)
     out->tune_user = self;
     tuff_compile_options seen = *out;
     tuff__controls_apply(&seen);
-    if (seen.tune >= TUFF_TUNE_QUICK)
+    self->background |= seen.tune_background && seen.tune >= TUFF_TUNE_QUICK && !seen.deterministic && !self->manifest;
+    if (self->background)
+        leave_to_background(self, &seen, out);
+    else if (seen.tune >= TUFF_TUNE_QUICK)
         cli_catch_interrupt();
 }
 
@@ -79,5 +91,8 @@ bool tuning_end(tuning *self, tuff_plan *plan)
             (unsigned long long)(stats.wrong + stats.races + stats.limits + stats.slow + stats.crashes + stats.hangs),
             (double)stats.nanoseconds * 1e-9, (double)stats.compile_nanoseconds * 1e-9,
             (double)stats.sample_nanoseconds * 1e-9, (double)stats.verify_nanoseconds * 1e-9);
+    if (self->background)
+        fprintf(stderr, "tuned in the background: the plan was exchanged %d times, %d keys are left\n", stats.swaps,
+                stats.background_keys_left);
     return save_manifest(self, plan);
 }

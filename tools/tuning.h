@@ -8,6 +8,7 @@ typedef struct tuning {
     int mode;       /* as tuff_tune_mode */
     double seconds; /* 0: by the mode */
     bool mode_given, deterministic;
+    bool background; /* of verbs with TUNING_BACKGROUND_OPTION */
     const char *manifest, *save_manifest;
     /* Of the progress line: */
     bool terminal, open;
@@ -42,6 +43,13 @@ typedef struct tuning {
     {                                                                                                                 \
         .name = "--lock-manifest", .kind = CLI_TEXT, .value = &(tuning)->manifest, .placeholder = "F",                \
         .help = "run with what F names; any deviation is an error"                                                    \
+    }
+
+/* A row for verbs that run one plan many times. */
+#define TUNING_BACKGROUND_OPTION(tuning)                                                                            \
+    {                                                                                                               \
+        .name = "--tune-background", .kind = CLI_SWITCH, .value = &(tuning)->background,                            \
+        .help = "measure in the pauses of the work, not before it; --tune quick if not given",                      \
     }
 
 /* Puts mode, budget and the progress line into the options; self must outlive the compilation. Ctrl-C ends tuning:
