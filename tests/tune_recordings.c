@@ -22,9 +22,8 @@ enum { SEEDS_MOST = 8, RUNS = 10, STEPS = 4 };
 static const int compiles[STEPS] = {8, 32, 128, 256};
 /* What is asked of a search. */
 static const double asked_means[STEPS] = {0.92, 0.95, 0.97, 0.97}, asked_worst = 0.80;
-/* What searches of the recorded kernels are held to, so that they get no worse: a little less than they reach. Most of
-   what is lacking is of tables that were recorded on a busy machine, with few points and few runs of slow kernels. */
-static const double reached_means[STEPS] = {0.90, 0.94, 0.95, 0.95}, reached_by_seeds = 0.93;
+/* Of a tune for one driver on another, after 16 compiles: a little less than is reached. */
+static const double reached_by_seeds = 0.94;
 
 /* What searches begin with. */
 typedef struct start {
@@ -73,9 +72,10 @@ static void add_seeds(const recordings *all, int but, int of_each, int most, sta
 /* As many as a lookup offers. */
 static void add_portfolio(const recordings *all, int but, start *out)
 {
-    char family[32];
+    char family[32], class[32];
     recording_family(&all->items[but], family, sizeof family);
-    const int count = portfolio_make(all, family, all->items[but].device, out->portfolio);
+    recording_class(&all->items[but], class, sizeof class);
+    const int count = portfolio_make(all, family, class, all->items[but].device, out->portfolio);
     assert_true(count >= 0);
     out->portfolio_count = count < SEEDS_MOST - out->seed_count ? count : SEEDS_MOST - out->seed_count;
 }
@@ -142,12 +142,12 @@ static double search_all(const recordings *all, double means[STEPS])
     return worst;
 }
 
-static void check_all(const recordings *all, const double least_means[STEPS])
+static void check_all(const recordings *all)
 {
     double means[STEPS];
     const double worst = search_all(all, means);
     for (int k = 0; k < STEPS; k++)
-        assert_true(means[k] >= least_means[k]);
+        assert_true(means[k] >= asked_means[k]);
     assert_true(worst >= asked_worst);
 }
 
@@ -171,7 +171,7 @@ static void made_up_recordings_are_searched(void **state)
     }
     assert_int_equal(recordings_read(scratch_folder(), &all), TUFF_OK);
     assert_int_equal(all.count, 3);
-    check_all(&all, asked_means);
+    check_all(&all);
     recordings_free(&all);
 }
 
@@ -188,7 +188,7 @@ static void recordings_of_kernels_are_searched(void **state)
     (void)state;
     recordings all;
     read_all(&all);
-    check_all(&all, reached_means);
+    check_all(&all);
     recordings_free(&all);
 }
 

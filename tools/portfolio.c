@@ -7,7 +7,9 @@
 
 #include "base/file_list.h"
 
-enum { FAMILY_SIZE = 32, PATH_SIZE = 4096 };
+enum { FAMILY_SIZE = 32, CLASS_SIZE = 32, PATH_SIZE = 4096 };
+/* What a recording of another class of devices counts for, where one of the same counts 1. */
+static const double other_class = 0.25;
 /* Of the mean, that a candidate must add. */
 #define LEAST_GAIN 1e-4
 
@@ -63,6 +65,12 @@ void recording_family(const recording *of, char *out, size_t size)
     (void)snprintf(out, size, "%.*s", (int)strcspn(of->name, "-"), of->name);
 }
 
+void recording_class(const recording *of, char *out, size_t size)
+{
+    const size_t length = strcspn(of->device, ":");
+    (void)snprintf(out, size, "%.*s", of->device[length] ? (int)length : 0, of->device);
+}
+
 static bool is_of(const recording *of, const char *family, const char *without)
 {
     char name[FAMILY_SIZE];
@@ -85,10 +93,11 @@ typedef struct cover {
     choice *candidates;
     int candidate_count, candidate_capacity;
     double *shares; /* by candidate, by recording */
-    double *reached;
+    double *reached, *weights;
 } cover;
 
-static tuff_status collect(cover *self, const recordings *from, const char *family, const char *without)
+static tuff_status collect(cover *self, const recordings *from, const char *family, const char *class,
+                           const char *without)
 {
     for (int i = 0; i < from->count; i++) {
         const recording *one = &from->items[i];
@@ -108,7 +117,13 @@ static tuff_status collect(cover *self, const recordings *from, const char *fami
     const size_t count = (size_t)self->count;
     self->shares = tuff__calloc(count * (size_t)self->candidate_count + 1, sizeof *self->shares);
     self->reached = tuff__calloc(count + 1, sizeof *self->reached);
-    return self->shares && self->reached ? TUFF_OK : TUFF_E_OOM_HOST;
+    self->weights = tuff__calloc(count + 1, sizeof *self->weights);
+    for (int i = 0; i < self->count && self->weights; i++) {
+        char own[CLASS_SIZE];
+        recording_class(self->of[i], own, sizeof own);
+        self->weights[i] = strcmp(own, class) == 0 ? 1 : other_class;
+    }
+    return self->shares && self->reached && self->weights ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
 static void weigh(cover *self)
@@ -128,7 +143,7 @@ static double gain_of(const cover *self, int candidate)
     double sum = 0;
     for (int i = 0; i < self->count; i++) {
         const double share = self->shares[candidate * self->count + i];
-        sum += share > self->reached[i] ? share - self->reached[i] : 0;
+        sum += self->weights[i] * (share > self->reached[i] ? share - self->reached[i] : 0);
     }
     return sum / self->count;
 }
@@ -162,14 +177,16 @@ static int cover_all(cover *self, choice out[PORTFOLIO_SIZE])
     return count;
 }
 
-int portfolio_make(const recordings *from, const char *family, const char *without, choice out[PORTFOLIO_SIZE])
+int portfolio_make(const recordings *from, const char *family, const char *class, const char *without,
+                   choice out[PORTFOLIO_SIZE])
 {
     cover all = {0};
-    const int count = collect(&all, from, family, without) == TUFF_OK ? cover_all(&all, out) : -1;
+    const int count = collect(&all, from, family, class, without) == TUFF_OK ? cover_all(&all, out) : -1;
     tuff__free(all.of);
     tuff__free(all.candidates);
     tuff__free(all.shares);
     tuff__free(all.reached);
+    tuff__free(all.weights);
     return count;
 }
 
@@ -212,26 +229,31 @@ typedef struct printing {
     text *out;
 } printing;
 
-static tuff_status print_family(const char *family, void *state)
+static tuff_status print_class(const printing *of, const char *family, const char *class, const char *name)
 {
-    const printing *of = state;
     choice all[PORTFOLIO_SIZE];
-    const int count = portfolio_make(of->from, family, NULL, all);
+    const int count = portfolio_make(of->from, family, class, NULL, all);
     if (count < 0)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < count; i++) {
-        tuff__text_add(of->out, "PORTFOLIO(%s, \"", family);
+        tuff__text_add(of->out, "PORTFOLIO(%s, %s, \"", name, family);
         tuff__choice_format(&all[i], of->out);
         tuff__text_add(of->out, "\")\n");
     }
     return TUFF_OK;
 }
 
+static tuff_status print_family(const char *family, void *state)
+{
+    TRY(print_class(state, family, "opencl-cpu", "opencl_cpu"));
+    return print_class(state, family, "vulkan-cpu", "vulkan_cpu");
+}
+
 tuff_status portfolio_print(const recordings *from, text *out)
 {
     printing of = {from, out};
-    tuff__text_add(out, "/* Candidates that searches begin with: PORTFOLIO(family, candidate), the most useful of a "
-                        "family first. Generated\n   from recordings, and not to be edited:\n\n"
+    tuff__text_add(out, "/* Candidates that searches begin with: PORTFOLIO(class of devices, family, candidate), the most "
+                        "useful first. Generated\n   from recordings, and not to be edited:\n\n"
                         "     tuff tune portfolio tests/data/recordings --out src/tune/portfolio.def */\n\n");
     TRY(portfolio_families(from, print_family, &of));
     return tuff__text_status(out);

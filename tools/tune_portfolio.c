@@ -34,8 +34,10 @@ static tuff_status score_family(const char *family, void *state)
     scores *self = state;
     for (int i = 0; i < self->device_count; i++) {
         choice others[PORTFOLIO_SIZE], all[PORTFOLIO_SIZE];
-        const int count = portfolio_make(self->from, family, self->devices[i], others);
-        const int whole = portfolio_make(self->from, family, NULL, all);
+        char class[32];
+        recording_class(&(recording){.device = self->devices[i]}, class, sizeof class);
+        const int count = portfolio_make(self->from, family, class, self->devices[i], others);
+        const int whole = portfolio_make(self->from, family, class, NULL, all);
         const double usual = portfolio_score(self->from, family, self->devices[i], NULL, 0);
         if (count < 0 || whole < 0)
             return TUFF_E_OOM_HOST;

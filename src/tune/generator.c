@@ -1,4 +1,5 @@
-/* The texts are embedded in the library, so that the answer is the same wherever this version runs. */
+/* The texts and the table of tunables are embedded in the library, so that the answer is the same wherever this version
+   runs. */
 #include "tune/generator.h"
 
 #include <inttypes.h>
@@ -8,6 +9,7 @@
 
 #include "base/hash.h"
 #include "kernels/texts.h"
+#include "kernels/tunables.h"
 
 /* Raised whenever lowering or assembly write other kernels from the same texts and tunables. */
 #define PASSES_VERSION 1
@@ -29,6 +31,26 @@ static bool belongs_to(const char *name, const char *family)
     return !is_body(name) || begins_with(name, family) || (strcmp(family, "matmul") == 0 && begins_with(name, "pack"));
 }
 
+/* What a candidate does not name has its usual value. Tasks of all families have passes of maps and of packing. */
+static bool is_tuned_by(const char *kernel, const char *family)
+{
+    const size_t length = strlen(family);
+    return strncmp(kernel, family, length) == 0 || strncmp(kernel, "pack", 4) == 0 || strcmp(kernel, "map") == 0 ||
+           strcmp(kernel, "task") == 0;
+}
+
+static uint64_t hash_tunables(const char *family, uint64_t hash)
+{
+    for (int i = 0; i < TUNABLE_COUNT; i++) {
+        const tunable_info *one = tuff__tunable_info((tunable)i);
+        if (!is_tuned_by(one->kernel, family))
+            continue;
+        hash = tuff__hash64(one->name, strlen(one->name), hash);
+        hash = tuff__hash64(one->values, sizeof one->values, hash);
+    }
+    return hash;
+}
+
 const char *tuff__generator_of(const char *family, char *out)
 {
     uint64_t hash = PASSES_VERSION;
@@ -37,6 +59,7 @@ const char *tuff__generator_of(const char *family, char *out)
             hash = tuff__hash64(tuff__kernel_texts[i].name, strlen(tuff__kernel_texts[i].name), hash);
             hash = tuff__hash64(tuff__kernel_texts[i].text, strlen(tuff__kernel_texts[i].text), hash);
         }
+    hash = hash_tunables(family, hash);
     (void)snprintf(out, GENERATOR_SIZE, "%08" PRIx32, (uint32_t)(hash ^ hash >> 32));
     return out;
 }

@@ -1,27 +1,45 @@
-/* Rows of a family stand together in the table. */
+/* Rows of a class and family stand together in the tables. */
 #include "tune/portfolio.h"
 
 #include <stddef.h>
 #include <string.h>
 
-#define PORTFOLIO(family, candidate) #family,
-static const char *const families[] = {
+typedef enum row_class {
+    CLASS_opencl_cpu = KERNELS_OPENCL_CPU,
+    CLASS_vulkan_cpu = KERNELS_VULKAN_CPU,
+    CLASS_gpu = KERNELS_GPU
+} row_class;
+
+typedef struct row {
+    row_class class;
+    const char *family;
+} row;
+
+#define PORTFOLIO(class, family, candidate) {CLASS_##class, #family},
+static const row rows[] = {
 #include "tune/portfolio.def"
-    NULL};
+#include "tune/portfolio_gpu.def"
+    {CLASS_gpu, NULL}};
 #undef PORTFOLIO
 
-#define PORTFOLIO(family, candidate) candidate,
+#define PORTFOLIO(class, family, candidate) candidate,
 static const char *const candidates[] = {
 #include "tune/portfolio.def"
+#include "tune/portfolio_gpu.def"
     NULL};
 #undef PORTFOLIO
 
-int tuff__portfolio_of(const char *family, const char *const **out)
+static bool is_of(const row *one, kernel_device class, const char *family)
+{
+    return one->family && (int)one->class == (int)class && strcmp(one->family, family) == 0;
+}
+
+int tuff__portfolio_of(kernel_device class, const char *family, const char *const **out)
 {
     int first = 0, count = 0;
-    while (families[first] && strcmp(families[first], family) != 0)
+    while (rows[first].family && !is_of(&rows[first], class, family))
         first++;
-    while (families[first + count] && strcmp(families[first + count], family) == 0)
+    while (is_of(&rows[first + count], class, family))
         count++;
     *out = &candidates[first];
     return count < PORTFOLIO_MOST ? count : PORTFOLIO_MOST;

@@ -1,12 +1,15 @@
 /* What searches of a family begin with on a device that nobody measured: a few candidates that, between them, did well
-   wherever the family's kernels were recorded (tools/portfolio.h makes the table). They are seeds, no answers: many of
-   them need a check whether they can be lowered here. */
+   wherever the family's kernels were recorded on devices of the class (tools/portfolio.h makes the table; that of GPUs,
+   portfolio_gpu.def, is written by hand). They are seeds, no answers: many of them need a check whether they can be
+   lowered here. */
 #ifndef TUFF_TUNE_PORTFOLIO_H
 #define TUFF_TUNE_PORTFOLIO_H
+
+#include "kernels/tunables.h"
 
 enum { PORTFOLIO_MOST = 8 };
 
 /* The most useful first; answers how many, 0 where the family has none. */
-int tuff__portfolio_of(const char *family, const char *const **out);
+int tuff__portfolio_of(kernel_device class, const char *family, const char *const **out);
 
 #endif
