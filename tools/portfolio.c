@@ -252,8 +252,8 @@ static tuff_status print_family(const char *family, void *state)
 tuff_status portfolio_print(const recordings *from, text *out)
 {
     printing of = {from, out};
-    tuff__text_add(out, "/* Candidates that searches begin with: PORTFOLIO(class of devices, family, candidate), the most "
-                        "useful first. Generated\n   from recordings, and not to be edited:\n\n"
+    tuff__text_add(out, "/* Candidates that searches begin with: PORTFOLIO(class of devices, family, candidate), the "
+                        "most useful first. Generated\n   from recordings, and not to be edited:\n\n"
                         "     tuff tune portfolio tests/data/recordings --out src/tune/portfolio.def */\n\n");
     TRY(portfolio_families(from, print_family, &of));
     return tuff__text_status(out);

@@ -22,10 +22,11 @@ void recording_family(const recording *of, char *out, size_t size);
 /* What the device's name begins with, up to a colon: "opencl-cpu"; "" where it has none. */
 void recording_class(const recording *of, char *out, size_t size);
 
-/* The greedy cover of what is recorded for a family, for a class of devices, whose recordings count for more: each candidate is the one that adds most to the mean, over
-   recordings, of the best speed in the portfolio as a part of the best speed there is; the default is always in it, and
-   what a recording does not have is not known to be any good there. Ends where nothing gains. without: a device that is
-   left out; NULL: none. Answers how many; negative where memory ran out. */
+/* The greedy cover of what is recorded for a family, for a class of devices, whose recordings count for more: each
+   candidate is the one that adds most to the mean, over recordings, of the best speed in the portfolio as a part of the
+   best speed there is; the default is always in it, and what a recording does not have is not known to be any good
+   there. Ends where nothing gains. without: a device that is left out; NULL: none. Answers how many; negative where
+   memory ran out. */
 int portfolio_make(const recordings *from, const char *family, const char *class, const char *without,
                    choice out[PORTFOLIO_SIZE]);
 

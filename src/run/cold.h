@@ -1,6 +1,6 @@
-/* Weights as a program meets them: gone from the caches since the last step. What a plan's runs read and never write, and
-   what is an array or was made of arrays before the first run, is read from another place in a pool each time; when the
-   first place comes again, at least twice what the caches hold was read in between. Values do not change how long a
+/* Weights as a program meets them: gone from the caches since the last step. What a plan's runs read and never write,
+   and what is an array or was made of arrays before the first run, is read from another place in a pool each time; when
+   the first place comes again, at least twice what the caches hold was read in between. Values do not change how long a
    kernel takes; all of the pool are the same small number. */
 #ifndef TUFF_RUN_COLD_H
 #define TUFF_RUN_COLD_H
@@ -22,8 +22,8 @@ typedef struct cold_pool {
 tuff_status tuff__cold_pool_create(tuff_device *device, uint64_t size, cold_pool *out);
 void tuff__cold_pool_free(cold_pool *self);
 
-/* How many places the pool has for the plan's weights, and of how many bytes; 1: they stay where they are, because there
-   are none, so few that what they take does not matter, or more than the caches hold anyway. */
+/* How many places the pool has for the plan's weights, and of how many bytes; 1: they stay where they are, because
+   there are none, so few that what they take does not matter, or more than the caches hold anyway. */
 int tuff__cold_places(const tuff_plan *plan, const cold_pool *pool, uint64_t *size);
 /* The place for the next run; so many are taken. */
 int tuff__cold_take(cold_pool *self, int places, uint64_t size, int count);

@@ -18,8 +18,8 @@ void tuff__fusion_give_back(struct fusion *borrowed);
 tuff_status tuff__trial_foresee(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
                                 int task, const choice *what, choice *consulted, uint64_t *kernels, uint32_t *items);
 
-/* Compiles and records. pool: of tuff__cold_pool_create, borrowed, for weights that are to be cold while runs are timed;
-   NULL: nothing is. */
+/* Compiles and records. pool: of tuff__cold_pool_create, borrowed, for weights that are to be cold while runs are
+   timed; NULL: nothing is. */
 tuff_status tuff__trial_create(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
                                int task, const choice *what, ground *on, cold_pool *pool, trial **out);
 void tuff__trial_destroy(trial *self); /* NULL is allowed */
