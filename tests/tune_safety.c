@@ -26,7 +26,7 @@
 enum { ROWS = 48, INNER = 40, COLUMNS = 64 };
 
 static const tuff_compile_options off = {.tune = TUFF_TUNE_OFF},
-                                  quick = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 4000};
+                                  quick = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 12000};
 
 typedef struct answer {
     float y[ROWS * COLUMNS];
