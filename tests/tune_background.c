@@ -227,6 +227,38 @@ static void busy_programs_are_left_alone(void **state)
     for_each_api(give_way);
 }
 
+/* Of a program that pauses for long enough, but not for long: before a step begins, those before it were a twentieth of
+   the time at most. */
+static void keep_to_a_share(tuff_device *device)
+{
+    subject_plan self;
+    uint64_t before = 0;
+    int steps = 0, count = 0;
+    forget_stores();
+    set_idle(50 * MILLISECOND);
+    compile(&self, device, &longer);
+    const uint64_t begin = tuff__nanoseconds();
+    while (steps < 3 && tuff__nanoseconds() - begin < 20000 * MILLISECOND) {
+        plan_run(&self, ++count);
+        tuff__sleep(150 * MILLISECOND);
+        const tuff_tune_stats stats = plan_stats(&self);
+        const uint64_t now = stats.compile_nanoseconds + stats.sample_nanoseconds + stats.verify_nanoseconds;
+        if (now == before)
+            continue;
+        assert_true(before * 20 <= tuff__nanoseconds() - begin);
+        before = now;
+        steps++;
+    }
+    assert_true(steps > 0);
+    plan_end(&self);
+}
+
+static void at_work_it_takes_a_share(void **state)
+{
+    (void)state;
+    for_each_api(keep_to_a_share);
+}
+
 static void be_locked_out(tuff_device *device)
 {
     subject_plan self;
@@ -455,12 +487,12 @@ static void print_log(void *user, tuff_log_level level, const char *said)
 int main(int count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_use_is_refused),          cmocka_unit_test(the_reference_device_has_nothing_to_tune),
-        cmocka_unit_test(what_is_found_takes_over),      cmocka_unit_test(runs_under_way_are_left_alone),
-        cmocka_unit_test(winners_are_remembered),        cmocka_unit_test(locks_of_others_are_respected),
-        cmocka_unit_test(busy_programs_are_left_alone),  cmocka_unit_test(the_callback_may_stop_it),
-        cmocka_unit_test(several_plans_share_a_device),  cmocka_unit_test(a_plan_may_end_at_any_time),
-        cmocka_unit_test(a_process_may_end_at_any_time),
+        cmocka_unit_test(wrong_use_is_refused),         cmocka_unit_test(the_reference_device_has_nothing_to_tune),
+        cmocka_unit_test(what_is_found_takes_over),     cmocka_unit_test(runs_under_way_are_left_alone),
+        cmocka_unit_test(winners_are_remembered),       cmocka_unit_test(locks_of_others_are_respected),
+        cmocka_unit_test(busy_programs_are_left_alone), cmocka_unit_test(at_work_it_takes_a_share),
+        cmocka_unit_test(the_callback_may_stop_it),     cmocka_unit_test(several_plans_share_a_device),
+        cmocka_unit_test(a_plan_may_end_at_any_time),   cmocka_unit_test(a_process_may_end_at_any_time),
     };
     tuff_set_log(print_log, NULL);
     if (count == 3 && strcmp(arguments[1], "child") == 0)
