@@ -3,12 +3,7 @@
 # full, no file at all. Nothing needs a device, and nothing that was known is lost. Called: cache_cli.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
-tuff=$1/tuff
-make=$1/tests/cache_cli
-work=$(mktemp -d)
-trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-cd "$work" || exit 1
-export TUFF_CACHE_DIR="$work/cache" TUFF_SHARE_DIR="$work/share"
+begin "$1"
 rows=matmul_register.tile_rows
 
 # holds TEXT...: the last output holds these as well.

@@ -3,11 +3,7 @@
 # device. Called: record_cli.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
-tuff=$1/tuff
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-export TUFF_CACHE_DIR=$work/cache
+begin "$1"
 small="--points 5 --samples 3 --seconds 30"
 
 expect 2 "needs --out" "$tuff" tune record --device reference

@@ -3,12 +3,7 @@
 # that has kernels; its texts are escaped, and --json gives the same data. Called: report_cli.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
-tuff=$1/tuff
-make=$1/tests/cache_cli
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-export TUFF_CACHE_DIR="$work/cache" TUFF_SHARE_DIR="$work/share"
+begin "$1"
 rows=matmul_register.tile_rows
 
 # holds FILE TEXT...

@@ -3,12 +3,7 @@
 # that is slower than the default, one that can no longer be made. Called: rerun_cli.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
-tuff=$1/tuff
-make=$1/tests/cache_cli
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-export TUFF_CACHE_DIR="$work/cache" TUFF_SHARE_DIR="$work/share"
+begin "$1"
 
 expect 2 "--rerun needs the model" "$tuff" cache verify --rerun 3
 expect 2 "a model is for --rerun" "$tuff" cache verify --layers 1

@@ -23,6 +23,15 @@ void run_plan(tuff_plan *plan)
         fail_msg("%s", tuff_error());
 }
 
+void write_steps(tuff_plan *plan, const char *name, int count, int period, float divisor)
+{
+    float data[4096];
+    assert_true(count <= 4096);
+    for (int i = 0; i < count; i++)
+        data[i] = (float)(i % period - period / 2) / divisor;
+    assert_int_equal(tuff_plan_write(plan, name, data, sizeof *data * (size_t)count), TUFF_OK);
+}
+
 void destroy_plan(tuff_plan *plan, tuff_graph *graph)
 {
     tuff_plan_destroy(plan);

@@ -6,6 +6,8 @@
 
 tuff_plan *compile_plan(tuff_graph *graph);
 void run_plan(tuff_plan *plan);
+/* Writes an f32 input, at most 4096 elements: (i % period - period / 2) / divisor. */
+void write_steps(tuff_plan *plan, const char *name, int count, int period, float divisor);
 void destroy_plan(tuff_plan *plan, tuff_graph *graph);
 
 /* An array of rank 1 that holds data. */

@@ -40,13 +40,8 @@ typedef struct answers {
 
 static void run_graph(tuff_plan *plan, answers *out)
 {
-    float x[ROWS * INNER], w[INNER * COLUMNS];
-    for (int i = 0; i < ROWS * INNER; i++)
-        x[i] = (float)(i % 13 - 6) / 8;
-    for (int i = 0; i < INNER * COLUMNS; i++)
-        w[i] = (float)(i % 11 - 5) / 16;
-    assert_int_equal(tuff_plan_write(plan, "x", x, sizeof x), TUFF_OK);
-    assert_int_equal(tuff_plan_write(plan, "w", w, sizeof w), TUFF_OK);
+    write_steps(plan, "x", ROWS * INNER, 13, 8);
+    write_steps(plan, "w", INNER * COLUMNS, 11, 16);
     run_plan(plan);
     assert_int_equal(tuff_plan_read(plan, "y", out->y, sizeof out->y), TUFF_OK);
     assert_int_equal(tuff_plan_read(plan, "p", out->p, sizeof out->p), TUFF_OK);

@@ -10,9 +10,8 @@
 
 #include <cmocka.h>
 
-#include "compile/siblings.h"
-#include "compile/simplify.h"
 #include "each_device.h"
+#include "fusions.h"
 #include "run/task_key.h"
 #include "run/trial.h"
 #include "tools/graphs.h"
@@ -160,18 +159,20 @@ static void try_tasks(tuff_device *device, const struct fusion *fusion, tally *c
     }
 }
 
+typedef struct visit {
+    tuff_device *device;
+    tally *counts;
+} visit;
+
+static void visit_fusion(const struct fusion *fusion, void *state)
+{
+    const visit *by = state;
+    try_tasks(by->device, fusion, by->counts);
+}
+
 static void try_graph(tuff_device *device, tuff_graph *graph, tally *counts)
 {
-    struct fusion fusion;
-    assert_non_null(graph);
-    tuff_graph *simple = tuff__simplify(graph, false);
-    assert_non_null(simple);
-    assert_int_equal(tuff__merge_siblings(simple), TUFF_OK);
-    assert_int_equal(tuff__fuse(simple, &usual_options, MAX_BINDINGS, &fusion), TUFF_OK);
-    try_tasks(device, &fusion, counts);
-    tuff__fusion_free(&fusion);
-    tuff_graph_destroy(simple);
-    tuff_graph_destroy(graph);
+    with_fusion(graph, &usual_options, visit_fusion, &(visit){device, counts});
 }
 
 static int print_tally(const tally *counts)

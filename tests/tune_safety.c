@@ -34,7 +34,6 @@ typedef struct answer {
 
 static tuff_tune_stats compile_and_run(tuff_device *device, const tuff_compile_options *options, answer *out)
 {
-    float x[ROWS * INNER], w[INNER * COLUMNS];
     tuff_tune_stats stats;
     tuff_graph *graph = tuff_graph_create(device);
     tuff_tensor *a = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, INNER)),
@@ -44,12 +43,8 @@ static tuff_tune_stats compile_and_run(tuff_device *device, const tuff_compile_o
     if (!plan)
         fail_msg("%s", tuff_error());
     assert_int_equal(tuff_plan_tuning(plan, &stats), TUFF_OK);
-    for (int i = 0; i < ROWS * INNER; i++)
-        x[i] = (float)(i % 13 - 6) / 8;
-    for (int i = 0; i < INNER * COLUMNS; i++)
-        w[i] = (float)(i % 11 - 5) / 16;
-    assert_int_equal(tuff_plan_write(plan, "x", x, sizeof x), TUFF_OK);
-    assert_int_equal(tuff_plan_write(plan, "w", w, sizeof w), TUFF_OK);
+    write_steps(plan, "x", ROWS * INNER, 13, 8);
+    write_steps(plan, "w", INNER * COLUMNS, 11, 16);
     run_plan(plan);
     assert_int_equal(tuff_plan_read(plan, "y", out->y, sizeof out->y), TUFF_OK);
     destroy_plan(plan, graph);

@@ -14,6 +14,19 @@ int tuff__mutex_create(mutex *lock)
     return pthread_mutex_init(lock, NULL);
 }
 
+int tuff__condition_create(pthread_cond_t *condition)
+{
+    pthread_condattr_t with;
+    int error = pthread_condattr_init(&with);
+    if (error != 0)
+        return error;
+    error = pthread_condattr_setclock(&with, CLOCK_MONOTONIC);
+    if (error == 0)
+        error = pthread_cond_init(condition, &with);
+    (void)pthread_condattr_destroy(&with);
+    return error;
+}
+
 void tuff__mutex_destroy(mutex *lock)
 {
     (void)pthread_mutex_destroy(lock);

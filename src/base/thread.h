@@ -9,6 +9,8 @@ typedef pthread_mutex_t mutex;
 #define MUTEX_INITIALIZER PTHREAD_MUTEX_INITIALIZER
 int tuff__mutex_create(mutex *lock); /* 0 on success */
 void tuff__mutex_destroy(mutex *lock);
+/* One that waits by monotonic time; 0 on success. */
+int tuff__condition_create(pthread_cond_t *condition);
 void tuff__lock(mutex *lock);
 void tuff__unlock(mutex *lock);
 void tuff__once(pthread_once_t *once, void (*call)(void));

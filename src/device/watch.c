@@ -58,15 +58,9 @@ static void *work(void *argument)
     return NULL; /* what an abandoned one made stays with the driver's device, which nobody closes */
 }
 
-/* Waits on the monotonic clock, where there is one. */
 static bool prepare(job *self)
 {
-    pthread_condattr_t with;
-    if (pthread_condattr_init(&with) != 0)
-        return false;
-    const bool good =
-        pthread_condattr_setclock(&with, CLOCK_MONOTONIC) == 0 && pthread_cond_init(&self->changed, &with) == 0;
-    (void)pthread_condattr_destroy(&with);
+    const bool good = tuff__condition_create(&self->changed) == 0;
     if (good && pthread_mutex_init(&self->lock, NULL) != 0) {
         (void)pthread_cond_destroy(&self->changed);
         return false;

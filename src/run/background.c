@@ -244,12 +244,7 @@ static bool run_thread(background *self)
 
 static bool prepare(background *self)
 {
-    pthread_condattr_t with;
-    if (pthread_condattr_init(&with) != 0)
-        return false;
-    const bool good =
-        pthread_condattr_setclock(&with, CLOCK_MONOTONIC) == 0 && pthread_cond_init(&self->changed, &with) == 0;
-    (void)pthread_condattr_destroy(&with);
+    const bool good = tuff__condition_create(&self->changed) == 0;
     if (good && tuff__mutex_create(&self->lock) != 0) {
         (void)pthread_cond_destroy(&self->changed);
         return false;
