@@ -268,22 +268,23 @@ static void lose_best(search *self)
     self->gained = self->trials[0].nanoseconds;
 }
 
-/* Times the best again: beyond 5 % the clocks have changed, and all later times are seen against that. */
+/* Times the default again: beyond 5 % the clocks have changed, and all later times are seen against that. The default's
+   first time stays the measure: one that moves with what was found would make each lucky time the next one's excuse. */
 static void update_pace(search *self)
 {
     if (self->best < 0 || self->paced == 0)
         return;
     self->paced = 0;
     uint64_t times[3];
-    trial *best = &self->trials[self->best];
-    if (!tuff__search_sample(self, best, 3, 0, times)) {
-        if (best->rejected)
-            lose_best(self);
+    trial *usual = &self->trials[0];
+    if (!tuff__search_sample(self, usual, 3, 0, times)) {
+        if (usual->rejected && !self->end)
+            self->end = SEARCH_UNUSABLE;
         return;
     }
-    const double drift = (double)tuff__times_median(times, 3) / ((double)best->nanoseconds * self->pace);
-    if (drift > 1.05 || drift < 0.95)
-        self->pace *= drift;
+    const double now = (double)tuff__times_median(times, 3) / (double)usual->nanoseconds;
+    if (now > 1.05 * self->pace || now < 0.95 * self->pace)
+        self->pace = now;
 }
 
 /* At a look the best is timed again: a lucky sample is no roof. */
