@@ -171,11 +171,14 @@ static int run(supervisor *self)
         if (!start(self))
             return cli_fail(self->verb, EXIT_FAILED, "no process to work in: %s", strerror(errno));
         const int status = watch(self);
-        if (WIFEXITED(status))
+        const bool is_again = WIFEXITED(status) && WEXITSTATUS(status) == EXIT_AGAIN;
+        if (WIFEXITED(status) && !is_again)
             return WEXITSTATUS(status);
         if (self->was_asked_to_stop)
             return EXIT_FAILED;
-        if (self->was_killed)
+        if (is_again)
+            fprintf(stderr, "tuff %s: another process goes on\n", self->verb->name);
+        else if (self->was_killed)
             fprintf(stderr, "tuff %s: the process that measured showed no sign of life: what it was at is left out\n",
                     self->verb->name);
         else

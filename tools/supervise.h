@@ -14,6 +14,9 @@ typedef enum isolation { ISOLATE_AUTO, ISOLATE_ON, ISOLATE_OFF } isolation;
             0, NULL                                                                                                   \
     }
 
+/* The exit code of a process that did what it could: it is to be started again, as after a crash. */
+enum { EXIT_AGAIN = 75 };
+
 /* Called before any driver is opened. True: this process is to do the work itself. False: another one did it, by the
    same program with the words of the command in front of its arguments; *code is its exit code. It prints where this
    one would have. One that a signal ended, or that showed no sign of life for TUFF_TUNE_WATCHDOG seconds (60), is

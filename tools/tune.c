@@ -12,6 +12,7 @@
 #include "tools/supervise.h"
 #include "tools/tuning.h"
 #include "tools/verbs.h"
+#include "tune/guard.h"
 
 typedef struct warm_options {
     model_options of;
@@ -67,6 +68,8 @@ static int warm_device(tuff_device *device, warm_options *options)
     int code = EXIT_DONE;
     if (known_plans_create_each(device, &options->of.model, options->of.batch, false, each, &plans) != TUFF_OK)
         code = cli_fail_library(&verb_tune, "compiling the model");
+    else if (tuff__tune_is_supervised && atomic_load(&tuff__tune_is_off) && !cli_is_interrupted())
+        code = EXIT_AGAIN;
     fputs(options->json && code == EXIT_DONE ? "{\n" : "", stdout);
     for (int i = 0; i < KNOWN_COUNT && code == EXIT_DONE; i++) {
         tuff_tune_stats stats;

@@ -15,7 +15,7 @@
 #define SECOND UINT64_C(1000000000)
 enum { SLOWEST = sizeof((tuner *)NULL)->slow_compiles / sizeof(uint64_t) };
 
-static atomic_bool is_off, was_told;
+static atomic_bool was_told;
 
 uint64_t tuff__compile_patience = 30 * SECOND;
 
@@ -88,7 +88,7 @@ uint64_t tuff__tuner_roofline(subject *of)
     return (uint64_t)(operations / self->rate);
 }
 
-/* Four times what nine in ten take, by the slowest of the first few dozen, from 5 to 30 seconds. */
+/* Four times what nine in ten take, by the slowest of the first few dozen; from 5 to 30 seconds. */
 void tuff__tuner_note_compile(tuner *self, uint64_t nanoseconds)
 {
     enum { ENOUGH = 10, RECENT = 10 * SLOWEST };
@@ -103,8 +103,16 @@ void tuff__tuner_note_compile(tuner *self, uint64_t nanoseconds)
     if (self->compile_count < ENOUGH)
         return;
     const uint64_t limit = 4 * self->slow_compiles[self->compile_count / 10 - 1];
-    const uint64_t least = limit < 5 * SECOND ? 5 * SECOND : limit;
-    tuff__device_limit_compiles(self->bench, least < tuff__compile_patience ? least : tuff__compile_patience);
+    self->compile_limit = limit < 5 * SECOND ? 5 * SECOND : limit;
+}
+
+void tuff__tuner_limit_compile(const subject *of)
+{
+    const tuner *self = of->of;
+    const uint64_t own = 4 * of->default_compile;
+    const uint64_t limit = self->compile_limit > own ? self->compile_limit : own;
+    if (self->bench != NULL && !self->lost && self->compile_limit > 0)
+        tuff__device_limit_compiles(self->bench, limit < tuff__compile_patience ? limit : tuff__compile_patience);
 }
 
 static bool is_strike(const tune_record *record, hash128 environment, uint64_t since)
@@ -121,7 +129,7 @@ bool tuff__tuner_may_measure(const tuner *self)
     const hash128 environment = tuff__hash_text(self->environment_text);
     const uint64_t now = (uint64_t)time(NULL);
     int strikes = 0, at = 0;
-    if (atomic_load(&is_off))
+    if (atomic_load(&tuff__tune_is_off))
         return false;
     if (tuff__tune_is_supervised)
         return true;
@@ -202,6 +210,6 @@ bool tuff__tuner_take_device(tuner *self, file_lock *out)
 
 void tuff__tuner_turn_off(void)
 {
-    if (!atomic_exchange(&is_off, true))
+    if (!atomic_exchange(&tuff__tune_is_off, true))
         tuff__log(TUFF_LOG_WARNING, "tune: nothing more is measured in this process: %s", tuff_error());
 }

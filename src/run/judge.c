@@ -127,6 +127,7 @@ static verdict compile_candidate(void *state, const contender *who)
     if (status == TUFF_OK && of->ground == NULL)
         status = make_ground(of);
     const uint64_t before = of->ground == NULL ? 0 : tuff__ground_size(of->ground);
+    tuff__tuner_limit_compile(of);
     if (status == TUFF_OK)
         status = tuff__trial_create(tuff__tuner_bench(self), &self->plan->fusion, self->options, of->task, &who->what,
                                     of->ground, cold_pool_of(self), &of->slots[who->slot]);
@@ -134,6 +135,8 @@ static verdict compile_candidate(void *state, const contender *who)
     self->stats.compiles++;
     self->stats.compile_nanoseconds += tuff__nanoseconds() - begin;
     tuff__tuner_note_compile(self, tuff__nanoseconds() - begin);
+    if (tuff__choice_count(&who->what) == 0)
+        of->default_compile = tuff__nanoseconds() - begin;
     if (of->ground != NULL)
         self->ground_size += tuff__ground_size(of->ground) - before;
     return verdict_of(self, status);

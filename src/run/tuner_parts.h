@@ -41,6 +41,7 @@ typedef struct subject {
     bool is_default_bad;          /* its results are wrong */
     bool is_cold;                 /* the default was timed with its weights out of the caches */
     uint64_t default_nanoseconds; /* about; 0: not known yet */
+    uint64_t default_compile;     /* nanoseconds that its programs took */
 } subject;
 
 typedef struct tuner {
@@ -74,7 +75,8 @@ typedef struct tuner {
     const subject *warmed;         /* whose candidates ran last */
     uint64_t slow_compiles[4];     /* the longest ones, in falling order */
     int compile_count;
-    double rate;                   /* operations on f32 in a nanosecond, of the bench; 0: not measured, or in vain */
+    uint64_t compile_limit; /* of any candidate; 0: not known yet */
+    double rate;            /* operations on f32 in a nanosecond, of the bench; 0: not measured, or in vain */
 } tuner;
 
 /* Nanoseconds that the bench needs for the multiplying of a task alone, at its peak; 0 where that is not known. Only
@@ -87,6 +89,8 @@ void tuff__tuner_open_bench(tuner *self);
 void tuff__tuner_close_bench(tuner *self);
 /* A compilation took so long: how long later ones may take follows from that. */
 void tuff__tuner_note_compile(tuner *self, uint64_t nanoseconds);
+/* Sets how long the next compilation of the subject may take: longer where its default took long. */
+void tuff__tuner_limit_compile(const subject *of);
 /* At most so long; tests put a shorter time here. */
 extern uint64_t tuff__compile_patience;
 /* Whether anything may be measured: not after a candidate took the device down in this process, nor where candidates
