@@ -3,6 +3,7 @@
 # full, no file at all. Nothing needs a device, and nothing that was known is lost. Called: cache_cli.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
+shipped=$(cd "$(dirname "$0")/../share/tuff/tune" && pwd)
 begin "$1"
 rows=matmul_register.tile_rows
 
@@ -49,6 +50,10 @@ for verb in list show verify export import merge diff prune pin unpin retune exp
 done
 expect 0 "no stores" "$tuff" cache list
 expect 0 "no stores" "$tuff" cache verify
+# What comes with tuff is whole.
+for file in "$shipped"/*.jsonl; do
+    expect 0 "damaged 0" "$tuff" cache verify "$file"
+done
 expect 2 "give a KEY, or --op" "$tuff" cache show
 expect 2 "one way to name keys" "$tuff" cache show 12 --op matmul
 expect 2 "hexadecimal digits" "$tuff" cache show matmul

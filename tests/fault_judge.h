@@ -36,6 +36,7 @@ typedef struct fault_device {
     double drift;    /* by which the clock slows down with each sample */
     int64_t step_at; /* samples after which everything takes step_factor times as long; 0: never */
     double step_factor;
+    double burst; /* every other 23 samples somebody else is at work: all take so many times as long; 0: nobody is */
     uint64_t compile_cost, deadline; /* nanoseconds */
     uint64_t budget;                 /* of the device's clock; 0: no end */
     bool no_hang_recovery;           /* after a hang or crash it is over */

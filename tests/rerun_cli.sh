@@ -1,6 +1,6 @@
 #!/bin/sh
 # tuff cache verify --rerun and retune --now on the first device that has kernels: winners that are as they were found, one
-# that is slower than the default, one that can no longer be made. Called: rerun_cli.sh BUILD
+# that is slower than the default, one that can no longer be made; and winners that are shipped. Called: rerun_cli.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 begin "$1"
@@ -45,6 +45,12 @@ assert x["ok"] == 2 and x["gone"] == 1 and x["slower"] == 1 and len(x["winners"]
     TUFF_TUNE_BUDGET_MS=1500 expect 0 "dropped 4" "$tuff" cache retune --all --now $small --device "$first"
     grep -q "measured" out || fail "nothing is measured: $(cat out)"
     expect 0 "gone 0" "$tuff" cache verify --rerun 2 $small --device "$first"
+    # Shipped, the same is known at somebody else's first start.
+    mkdir -p "$TUFF_SHARE_DIR/tune"
+    expect 0 "" "$tuff" cache export --anon "$TUFF_SHARE_DIR/tune/shipped.jsonl"
+    mv "$TUFF_CACHE_DIR" aside
+    expect 0 "now  T1 same" "$tuff" cache show --op "*" --device "$first"
+    expect 0 " shipped" "$tuff" cache list
 fi
 [ $failures -eq 0 ] || echo "$failures checks failed" >&2
 [ $failures -eq 0 ]

@@ -165,10 +165,12 @@ static void searches_stop_when_it_is_time(void **state)
 {
     (void)state;
     fault_device device = {.seed = 2, .flatness = 1};
-    /* Of 17 programs one had to make room, and is compiled again for the race. */
+    /* All take the same: the default stays, and is not raced. */
     search_result found = run(&device, &(search_settings){0});
     assert_int_equal(found.end, SEARCH_PATIENCE);
-    assert_int_equal(found.counts.compiled, 18);
+    assert_int_equal(found.counts.compiled, 17);
+    assert_int_equal(found.counts.races, 0);
+    assert_true(found.is_final && tuff__choice_count(&found.winner) == 0);
     device = (fault_device){.seed = 2, .flatness = 1};
     found = run(&device, &(search_settings){.patience = 5});
     assert_int_equal(found.counts.compiled, 6);
@@ -265,6 +267,28 @@ static void a_clear_race_is_short(void **state)
     assert_int_equal(found.samples, 10);
     assert_int_equal(found.counts.samples, 2 * 8 + 2 + 3 + 10 + 2 * 9);
     assert_int_equal(found.counts.verified, 3);
+}
+
+/* What a search believes of its best is not far below the truth, however often somebody else was at work meanwhile. */
+static bool is_believable(void *user, const search_progress *now)
+{
+    const fault_device *device = user;
+    assert_true((double)now->best_nanoseconds > 0.3 * (double)fault_time(device, now->best));
+    return true;
+}
+
+static void bursts_are_no_excuse(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        fault_device device = {.seed = seed, .burst = 2.5, .scatter = 0.02};
+        const search_result found = run(&device, &(search_settings){.most_compiles = 120,
+                                                                    .patience = -1,
+                                                                    .seed = seed,
+                                                                    .progress = is_believable,
+                                                                    .user = &device});
+        assert_true(found.spread[0] > 0);
+    }
 }
 
 /* A valley that no neighbour of the default leads to is found by the random points. */
@@ -447,6 +471,7 @@ int main(void)
         cmocka_unit_test(noise_does_not_replace_the_default),
         cmocka_unit_test(equals_are_decided_by_where_they_come_from),
         cmocka_unit_test(a_clear_race_is_short),
+        cmocka_unit_test(bursts_are_no_excuse),
         cmocka_unit_test(random_points_cross_walls),
         cmocka_unit_test(runners_up_are_the_next),
         cmocka_unit_test(a_search_can_be_resumed),
