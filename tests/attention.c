@@ -1,6 +1,6 @@
 /* Attention with all its gradients in one graph, as models have it: by both families of kernels on every device found,
    against the float64 reference, and there against attention composed of other ops. Memory grows with the length, not
-   with its square. TUFF_DEVICE chooses one device. */
+   with its square. TUFF_DEVICE chooses one device; TUFF_SUITE=thorough leaves nothing out. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "differential.h"
+#include "each_device.h"
 #include "graph/builder.h"
 #include "run/reference.h"
 
@@ -186,9 +187,10 @@ static int each_driver(void (*visit)(tuff_device *device))
    thorough run. */
 static bool is_telling(const tuff_device *device, int index, int family)
 {
-    const char *suite = getenv("TUFF_SUITE");
-    if (suite && strcmp(suite, "thorough") == 0)
+    if (is_thorough())
         return true;
+    if (!is_its_turn(device, family == 0 ? index : index / 4))
+        return false;
     if (family == 0)
         return strcmp(tuff__device_language(device), "GLSL") != 0 || index % 3 == 0;
     return index % 4 == 3 || (shapes[index].no_softmax && shapes[index].dropout > 0);
@@ -306,9 +308,11 @@ static uint64_t scratch_of(tuff_device *device, int64_t length, bool everything)
     return info.memory_peak;
 }
 
-/* All of it, packed keys included, against inputs, result and log-sum-exp. */
+/* All of it, packed keys included, against inputs, result and log-sum-exp. Plans of one API's drivers need the same. */
 static void check_memory(tuff_device *device)
 {
+    if (!is_its_turn(device, 0))
+        return;
     const int64_t length = 8192;
     const uint64_t tensors = 4 * (uint64_t)length * 64 * 4, lse = (uint64_t)length * 4;
     const uint64_t scratch = scratch_of(device, length, false);

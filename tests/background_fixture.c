@@ -14,6 +14,7 @@
 #include "each_device.h"
 #include "run/background.h"
 #include "run/tuner_parts.h"
+#include "tune_fixture.h"
 
 const char *const remembered_product = "matmul.copy_y=2;matmul_register.packed_rows=4;task.family=1";
 const char *const remembered_row = "row_register.local_size=2;task.family=1;task.lanes=4";
@@ -141,32 +142,13 @@ tuff_tune_stats plan_await(const subject_plan *self)
     return stats;
 }
 
-static tune_store *open_store(tuff_device *device, char *environment)
-{
-    tune_environment of;
-    tune_store *store;
-    tuff__environment_of(tuff__device_info(device), &of);
-    tuff__environment_text(&of, environment);
-    assert_int_equal(tuff__tune_open(environment, &store), TUFF_OK);
-    assert_int_equal(tuff__store_describe(store, environment), TUFF_OK);
-    return store;
-}
-
 static void add_winner(tune_store *store, const char *environment, const char *key, const char *candidate)
 {
     char generator[GENERATOR_SIZE];
-    tune_record win = tuff__empty_record;
+    tune_record win = tuff__record_of(RECORD_WIN, environment, key, candidate);
     tune_key of;
     assert_int_equal(tuff__key_parse(key, &of), TUFF_OK);
-    win.kind = RECORD_WIN;
-    win.environment = tuff__hash_text(environment);
-    win.key = tuff__hash_text(key);
-    win.op = key;
     win.generator = tuff__generator_of(of.family, generator);
-    win.candidate = candidate;
-    win.source = "live";
-    win.library = tuff_version();
-    win.time = (uint64_t)time(NULL);
     win.samples = 10;
     win.default_nanoseconds = 2000;
     for (int i = 0; i < 3; i++)
@@ -177,7 +159,8 @@ static void add_winner(tune_store *store, const char *environment, const char *k
 void plan_remember(subject_plan *self)
 {
     char environment[ENVIRONMENT_SIZE];
-    tune_store *store = open_store(self->device, environment);
+    tune_store *store = open_device_store(self->device, environment);
+    assert_int_equal(tuff__store_describe(store, environment), TUFF_OK);
     int found = 0;
     for (int i = 0; i < tuff_plan_key_count(self->plan); i++) {
         tuff_plan_key_info key;

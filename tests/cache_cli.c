@@ -60,18 +60,11 @@ static int add_op(char **arguments)
     tune_key key;
     if (tuff__key_parse(arguments[3], &key) != TUFF_OK)
         return 2;
-    tune_record record = tuff__empty_record;
-    record.kind = RECORD_WIN;
-    record.environment = tuff__hash_text(arguments[2]);
-    record.key = tuff__hash_text(arguments[3]);
-    record.op = arguments[3];
+    tune_record record = tuff__record_of(RECORD_WIN, arguments[2], arguments[3], arguments[4]);
     record.generator = tuff__generator_of(key.family, today);
-    record.candidate = arguments[4];
     record.nanoseconds[0] = record.nanoseconds[1] = record.nanoseconds[2] = 1000;
     record.default_nanoseconds = 2000;
     record.samples = 60;
-    record.source = "live";
-    record.time = (uint64_t)time(NULL);
     return add(arguments[2], &record);
 }
 

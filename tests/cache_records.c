@@ -35,22 +35,15 @@ void add_record(const char *environment, record_kind kind, const char *key, cons
 {
     char today[GENERATOR_SIZE];
     tune_store *store;
-    tune_record record = tuff__empty_record;
-    record.kind = kind;
-    record.environment = tuff__hash_text(environment);
-    record.key = tuff__hash_text(key);
-    record.op = key;
-    record.candidate = candidate;
+    tune_record record = tuff__record_of(kind, environment, key, candidate);
     record.generator = tuff__generator_of("matmul", today);
-    record.time = (uint64_t)time(NULL) - age;
+    record.time -= age;
     if (kind == RECORD_WIN) {
         const uint64_t times[] = {median - 1, median, median + 1};
         memcpy(record.nanoseconds, times, sizeof times);
         record.default_nanoseconds = 4000;
         record.samples = 20;
         record.runners_up[0] = ROWS(3);
-        record.source = "live";
-        record.library = "0.1.0";
     } else {
         record.reason = kind == RECORD_BAD ? "crash" : "user";
         record.phase = kind == RECORD_BAD ? "first-run" : "";

@@ -60,23 +60,53 @@ int count_cache_files(const char *suffix, char *path, size_t size)
     return count;
 }
 
+void forget_cache_files(const char *suffix)
+{
+    char path[512];
+    while (count_cache_files(suffix, path, sizeof path) > 0)
+        assert_int_equal(unlink(path), 0);
+}
+
 /* The length of "opencl" in "opencl:0". */
 static size_t api_length(const char *selector)
 {
     return strcspn(selector, ":");
 }
 
-/* Whether a later device has the same API. */
-static bool has_successor(int index)
+/* How many of the devices that have the API of a selector there are, and how many of these come before it. */
+static int count_of_api(const char *selector, int *before)
 {
-    tuff_device_info info, later;
-    assert_int_equal(tuff_device_describe(index, &info), TUFF_OK);
-    for (int i = index + 1; i < tuff_device_count(); i++) {
-        assert_int_equal(tuff_device_describe(i, &later), TUFF_OK);
-        if (strncmp(info.selector, later.selector, api_length(info.selector) + 1) == 0)
-            return true;
+    int count = 0;
+    for (int i = 0; i < tuff_device_count(); i++) {
+        tuff_device_info info;
+        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        if (strncmp(info.selector, selector, api_length(selector) + 1) != 0)
+            continue;
+        if (strcmp(info.selector, selector) == 0)
+            *before = count;
+        count++;
     }
-    return false;
+    return count;
+}
+
+static bool is_last_of_api(const char *selector)
+{
+    int before = 0;
+    return count_of_api(selector, &before) == before + 1;
+}
+
+bool is_thorough(void)
+{
+    const char *suite = getenv("TUFF_SUITE");
+    return suite && strcmp(suite, "thorough") == 0;
+}
+
+bool is_its_turn(const tuff_device *device, int number)
+{
+    const char *chosen = getenv("TUFF_DEVICE");
+    int before = 0;
+    const int count = count_of_api(tuff__device_info(device)->selector, &before);
+    return is_thorough() || (chosen && chosen[0]) || count == 0 || number % count == before;
 }
 
 typedef enum choice { ALL_DEVICES, ALL_DRIVERS, LAST_DRIVERS } choice;
@@ -88,7 +118,7 @@ static void for_each(void (*test)(tuff_device *device), choice which)
         tuff_device_info info;
         assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
         if ((info.device_class == TUFF_DEVICE_REFERENCE && which != ALL_DEVICES) ||
-            (which == LAST_DRIVERS && has_successor(i)))
+            (which == LAST_DRIVERS && !is_last_of_api(info.selector)))
             continue;
         print_message("  %s: %s\n", info.selector, info.name);
         tuff_device *device = tuff_device_open(info.selector);
@@ -111,8 +141,7 @@ void for_each_driver(void (*test)(tuff_device *device))
 
 void for_each_api(void (*test)(tuff_device *device))
 {
-    const char *suite = getenv("TUFF_SUITE");
-    for_each(test, suite && strcmp(suite, "thorough") == 0 ? ALL_DRIVERS : LAST_DRIVERS);
+    for_each(test, is_thorough() ? ALL_DRIVERS : LAST_DRIVERS);
 }
 
 program_request test_request(tuff_device *device, test_kernel *kernel, const char *name, const char *statement)

@@ -12,12 +12,19 @@ int drop_cache(void **state);
 const char *cache_folder(void);
 /* Files of the cache folder whose names end with suffix; path of the last one found. */
 int count_cache_files(const char *suffix, char *path, size_t size);
+void forget_cache_files(const char *suffix);
 
 /* Opens every device that tuff_device_count finds, one after the other, and fails where one does not open. */
 void for_each_device(void (*test)(tuff_device *device));
 /* The same without the reference device: those that take kernels. */
 void for_each_driver(void (*test)(tuff_device *device));
-/* What depends on devices little: one driver of each API, or all where TUFF_SUITE=thorough. */
+/* Whether nothing is to be left out for the time it takes: TUFF_SUITE=thorough. */
+bool is_thorough(void);
+/* Compiling programs is what takes the time, and all drivers of an API are given the same texts: so the items of long
+   lists take turns over them. Whether this one is the device's; all are in a thorough run, where TUFF_DEVICE chooses a
+   device, and where its API has no other. */
+bool is_its_turn(const tuff_device *device, int number);
+/* What depends on devices little: one driver of each API, or all in a thorough run. */
 void for_each_api(void (*test)(tuff_device *device));
 
 /* A kernel over one buffer of 32-bit words, 32 items a group: for each i < count, statement on x[i], in the common

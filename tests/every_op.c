@@ -1,6 +1,6 @@
 /* Every primitive op on every device found, in every dtype it takes, element by element against the float64 reference.
    What is tried and how it is judged is in tools/suite.c; here is the demand that nothing fails, and the proof that the
-   suite would see it. */
+   suite would see it. TUFF_DEVICE chooses one device; TUFF_SUITE=thorough leaves nothing out. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "each_device.h"
 #include "tools/suite.h"
 
 /* TUFF_DEVICE, where it is set, chooses one device. */
@@ -19,15 +20,52 @@ static bool is_wanted(const tuff_device_info *info)
     return !chosen || !chosen[0] || strcmp(chosen, info->selector) == 0;
 }
 
+/* Gradients of attention are what drivers compile longest, and tests/attention.c has them in more shapes than are here:
+   in a short run one key, windows, views, biases and all variants at once are enough. */
+static bool is_shape_elsewhere(op_code op, int index)
+{
+    static const int own[] = {4, 5, 6, 8, 11, 14, 18};
+    if (op != OP_ATTENTION_DQ && op != OP_ATTENTION_DK && op != OP_ATTENTION_DV)
+        return false;
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (index == own[i])
+            return false;
+    return true;
+}
+
+/* Unfused, the kernels of a case are those that it has fused, but for views and for what is done in steps, whose maps
+   are kernels of their own: their dtype makes a difference for sums alone. */
+static bool is_other_unfused(const suite_case *of, int index)
+{
+    if (of->op == OP_SUM || of->op == OP_CUMSUM || of->op == OP_IOTA) /* which has no f32 */
+        return true;
+    return of->dtype == TUFF_F32 && (!tuff__op_is_attention(of->op) || index == 1 || of->view != VIEW_NONE);
+}
+
+/* Whether a case is run: of a short run's in f32, each op's first two on every device, the others in turns. The
+   reference device compiles no programs and leaves nothing out. */
+static bool is_wanted_case(const tuff_device *device, const suite_case *of, int index, bool is_fused)
+{
+    if (is_thorough() || tuff__device_is_reference(device))
+        return true;
+    if (!suite_is_telling(of->op, of->dtype, index) || (!is_fused && !is_other_unfused(of, index)))
+        return false;
+    if (of->dtype != TUFF_F32 || of->op == OP_CAST || index < 2)
+        return true;
+    return !is_shape_elsewhere(of->op, index) && is_its_turn(device, index + (int)of->op);
+}
+
 /* Runs one op in all dtypes; the number of failed elements, each first one told. */
 static int64_t run_op(tuff_device *device, op_code op, const suite_options *options, int *rows)
 {
     int64_t failures = 0;
     for (tuff_dtype dtype = TUFF_F32; dtype <= TUFF_BOOL; dtype++) {
-        suite_result result;
-        if (!suite_run(device, op, dtype, options, &result))
-            continue;
-        (*rows)++;
+        suite_result result = {.op = op, .dtype = dtype};
+        suite_case of;
+        for (int index = 0; suite_case_at(op, dtype, index, &of); index++)
+            if (is_wanted_case(device, &of, index, options->compile.fuse == TUFF_FUSE_ALL))
+                suite_run_case(device, &of, options, &result);
+        (*rows) += result.case_count > 0;
         failures += result.failure_count;
         if (result.failure_count > 0)
             print_message("%lld failures of %lld: %s\n", (long long)result.failure_count,
@@ -56,14 +94,7 @@ static void run_device(const tuff_device_info *info, const suite_options *option
         fail_msg("%s, %s: %lld elements are beyond their bars", info->selector, info->name, (long long)failures);
 }
 
-/* TUFF_SUITE=thorough leaves out nothing; on the reference device, which compiles no programs, that is the rule. */
-static bool is_thorough(const tuff_device_info *info)
-{
-    const char *suite = getenv("TUFF_SUITE");
-    return info->device_class == TUFF_DEVICE_REFERENCE || (suite && strcmp(suite, "thorough") == 0);
-}
-
-static void each_device(suite_options options)
+static void each_device(const suite_options *options)
 {
     int tried = 0;
     for (int i = 0; i < tuff_device_count(); i++) {
@@ -72,8 +103,7 @@ static void each_device(suite_options options)
         if (!is_wanted(&info))
             continue;
         print_message("%s: %s\n", info.selector, info.name);
-        options.thorough = is_thorough(&info);
-        run_device(&info, &options);
+        run_device(&info, options);
         tried++;
     }
     assert_true(tried > 0);
@@ -82,14 +112,14 @@ static void each_device(suite_options options)
 static void every_op_is_within_its_bars(void **state)
 {
     (void)state;
-    each_device((suite_options){.seed = 1});
+    each_device(&(suite_options){.seed = 1});
 }
 
 /* Without fusion views become tasks of their own: other kernels. */
 static void every_op_is_within_its_bars_unfused(void **state)
 {
     (void)state;
-    each_device((suite_options){.compile = {.fuse = TUFF_FUSE_NONE}, .seed = 2});
+    each_device(&(suite_options){.compile = {.fuse = TUFF_FUSE_NONE}, .seed = 2});
 }
 
 static suite_case first_case(op_code op, tuff_dtype dtype)

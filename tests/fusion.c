@@ -13,6 +13,7 @@
 #include "compile/lower.h"
 #include "compile/simplify.h"
 #include "differential.h"
+#include "each_device.h"
 #include "hard_graphs.h"
 #include "random_graph.h"
 #include "tools/graphs.h"
@@ -45,12 +46,6 @@ static int close_devices(void **state)
     for (int i = 0; i < device_count; i++)
         tuff_device_close(devices[i]);
     return 0;
-}
-
-static bool is_thorough(void)
-{
-    const char *suite = getenv("TUFF_SUITE");
-    return suite && strcmp(suite, "thorough") == 0;
 }
 
 /* Compiling kernels is what takes the time, so that without a thorough run ways take turns over graphs: every second

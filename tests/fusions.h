@@ -3,9 +3,14 @@
 #define TESTS_FUSIONS_H
 
 #include "compile/fuse.h"
+#include "tune/key.h"
 
-/* Simplifies and fuses a graph, which it destroys, by those options, and shows the result. */
-void with_fusion(tuff_graph *graph, const tuff_compile_options *options,
-                 void (*visit)(const struct fusion *fusion, void *state), void *state);
+/* A task of a fused graph; key is the text of its key, state the caller's. */
+typedef void (*key_visitor)(const struct fusion *fusion, int task, const char *key, void *state);
+
+/* Simplifies and fuses a graph, which it destroys, by those options, and visits one task of every number, which is made
+   of its key. */
+void for_each_task(tuff_graph *graph, const tuff_compile_options *options, uint64_t (*number)(const tune_key *key),
+                   key_visitor visit, void *state);
 
 #endif

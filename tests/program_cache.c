@@ -252,27 +252,15 @@ static void use_program(tuff_device *device, uint64_t compiled, uint64_t from_di
     assert_int_equal(tuff_device_count_work(device, &after), TUFF_OK);
     assert_int_equal(after.programs_compiled - before.programs_compiled, compiled);
     assert_int_equal(after.programs_from_disk - before.programs_from_disk, from_disk);
+    tuff__programs_keep(device, &kernel.program, 1, true, UINT64_MAX);
     tuff__program_release(device, kernel.program);
     tuff__storage_release(memory);
 }
 
-static void forget(const char *suffix)
+static void forget_programs(void)
 {
-    char path[512];
-    while (count_cache_files(suffix, path, sizeof path) > 0)
-        assert_int_equal(unlink(path), 0);
-}
-
-/* Leaves the folder without programs, but with what makes a costly one worth keeping. */
-static void forget_programs(tuff_device *device)
-{
-    forget(".seen");
-    forget(".program");
-    bool costly = device->driver->is_binary_costly && device->driver->is_binary_costly(device->handle);
-    if (costly)
-        use_program(device, 1, 0);
-    assert_int_equal(count_cache_files(".seen", NULL, 0), costly);
-    assert_int_equal(count_cache_files(".program", NULL, 0), 0);
+    forget_cache_files(".seen");
+    forget_cache_files(".program");
 }
 
 static void change_byte(const char *path, size_t from_end)
@@ -286,9 +274,10 @@ static void change_byte(const char *path, size_t from_end)
 static void check_disk(tuff_device *device)
 {
     char path[512];
-    forget_programs(device);
+    forget_programs();
     use_program(device, 1, 0);
     assert_int_equal(count_cache_files(".program", path, sizeof path), 1);
+    assert_int_equal(count_cache_files(".seen", NULL, 0), 0);
     use_program(device, 0, 1);
     change_byte(path, 0);
     use_program(device, 1, 0);
@@ -322,7 +311,7 @@ static void check_refused_binary(tuff_device *device)
     driver choosy = *device->driver;
     real = device->driver;
     choosy.program_create = refuse_cached;
-    forget_programs(device);
+    forget_programs();
     use_program(device, 1, 0);
     device->driver = &choosy;
     seen = 0;
@@ -359,7 +348,7 @@ static int open_for_reading_only(const char *path, int flags, mode_t mode)
 
 static void check_read_only(tuff_device *device)
 {
-    forget_programs(device);
+    forget_programs();
     real_open = tuff__file.open;
     tuff__file.open = open_for_reading_only;
     use_program(device, 1, 0);
@@ -382,7 +371,7 @@ static void a_read_only_folder_is_read(void **state)
 
 static void check_off(tuff_device *device)
 {
-    forget_programs(device);
+    forget_programs();
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
     use_program(device, 1, 0);
     use_program(device, 1, 0);
@@ -439,7 +428,7 @@ static void check_record(const char *selector, const tuff_device_info *claims)
 {
     enum { RECORD_SIZE = 10 };
     char path[512];
-    forget(".device");
+    forget_cache_files(".device");
     tuff_device_info proved = open_and_describe(selector);
     assert_true(proved.proved_barrier);
     assert_true(proved.proved_narrow_storage || !claims->narrow_storage);
@@ -475,7 +464,7 @@ static void check_record(const char *selector, const tuff_device_info *claims)
     assert_int_equal(granted.subgroup_shuffle, claims->subgroup_shuffle);
     assert_int_equal(granted.cooperative_matrix, claims->cooperative_matrix);
     free(entry.data);
-    forget(".device");
+    forget_cache_files(".device");
 }
 
 static void what_a_device_proved_is_recorded(void **state)

@@ -17,8 +17,8 @@
 #include "base/hash.h"
 #include "each_device.h"
 #include "small_plans.h"
-#include "tune/environment.h"
 #include "tune/folder.h"
+#include "tune_fixture.h"
 
 enum { ROWS = 24, INNER = 40, COLUMNS = 56 };
 
@@ -170,18 +170,6 @@ static void a_cache_is_not_needed(void **state)
 }
 
 /* The store of the device, as the tuner names it. */
-static tune_store *open_store(tuff_device *device, char *environment)
-{
-    tune_environment of;
-    tuff_device_info info;
-    tune_store *store;
-    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
-    tuff__environment_of(&info, &of);
-    tuff__environment_text(&of, environment);
-    assert_int_equal(tuff__tune_open(environment, &store), TUFF_OK);
-    return store;
-}
-
 /* The first record of a family's winner. */
 static bool find_win(const tune_store *store, const char *family, char *key, size_t size)
 {
@@ -219,12 +207,12 @@ static void obey_pin(tuff_device *device)
     compile_and_run(device, &off, &plain);
     for (int attempt = 0; attempt < 6 && key[0] == '\0'; attempt++) {
         compile_and_run(device, &quick, &pinned);
-        tune_store *store = open_store(device, environment);
+        tune_store *store = open_device_store(device, environment);
         (void)find_win(store, "matmul ", key, sizeof key);
         tuff__store_close(store);
     }
     assert_true(key[0] != '\0');
-    tune_store *store = open_store(device, environment);
+    tune_store *store = open_device_store(device, environment);
     const tune_record pin = {.kind = RECORD_PIN,
                              .environment = tuff__hash_text(environment),
                              .key = tuff__hash_text(key),
@@ -253,6 +241,50 @@ static void a_pin_is_obeyed(void **state)
     for_each_api(obey_pin);
 }
 
+/* How many keys are known after tuning with so much memory; how many candidates found none. */
+static int learn_within(tuff_device *device, uint64_t memory, int *keys, int *squeezed)
+{
+    char log[600], line[800];
+    answers got;
+    (void)snprintf(log, sizeof log, "%s/tuning.log", cache_folder());
+    (void)remove(log);
+    remove_stores();
+    tuff_compile_options options = {
+        .tune = TUFF_TUNE_QUICK, .tune_milliseconds = 60000, .tune_memory = memory, .tune_log = log};
+    tuff_tune_stats stats = compile_and_run(device, &options, &got);
+    assert_int_equal(stats.wrong + stats.races + stats.limits, 0);
+    *keys = stats.keys;
+    FILE *file = fopen(log, "r");
+    *squeezed = 0;
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        *squeezed += strstr(line, "\troom\t") != NULL;
+    if (file != NULL)
+        (void)fclose(file);
+    stats = compile_and_run(device, &(tuff_compile_options){.tune = TUFF_TUNE_CACHED}, &got);
+    return known(&stats);
+}
+
+/* With the least memory that lets every key be measured they take turns; what finds none is left out, no more. */
+static void share_memory(tuff_device *device)
+{
+    int keys, squeezed;
+    assert_int_equal(learn_within(device, 1, &keys, &squeezed), 0);
+    assert_true(keys >= 2);
+    assert_int_equal(squeezed, keys);
+    uint64_t memory = 16384;
+    while (learn_within(device, memory, &keys, &squeezed) < keys) {
+        assert_true(memory < (uint64_t)1 << 26);
+        memory += memory / 4;
+    }
+    assert_true(squeezed > 0);
+}
+
+static void keys_take_turns_where_memory_is_short(void **state)
+{
+    (void)state;
+    for_each_api(share_memory);
+}
+
 static void modes_are_checked(void **state)
 {
     (void)state;
@@ -275,7 +307,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tuning_is_remembered),  cmocka_unit_test(the_caller_may_stop),
         cmocka_unit_test(a_cache_is_not_needed), cmocka_unit_test(a_pin_is_obeyed),
-        cmocka_unit_test(modes_are_checked),
+        cmocka_unit_test(modes_are_checked),     cmocka_unit_test(keys_take_turns_where_memory_is_short),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

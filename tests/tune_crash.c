@@ -44,16 +44,8 @@ typedef struct tuner {
 
 static tune_record record_of(record_kind kind, const char *op, const char *candidate)
 {
-    tune_record out = tuff__empty_record;
-    out.kind = kind;
-    out.environment = tuff__hash_text(environment);
-    out.key = tuff__hash_text(op);
-    out.op = op;
-    out.candidate = candidate;
+    tune_record out = tuff__record_of(kind, environment, op, candidate);
     out.generator = "1";
-    out.source = "live";
-    out.library = tuff_version();
-    out.time = (uint64_t)time(NULL);
     return out;
 }
 

@@ -1,5 +1,15 @@
 #include "tune_fixture.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "device/device.h"
+#include "tune/folder.h"
+
 const tune_key fixture_product = {.family = "matmul",
                                   .structure = 0xc1f2e3a4b59687,
                                   .dtypes = "f16,f32,f16",
@@ -22,3 +32,13 @@ const tune_environment fixture_board = {.backend = "opencl",
                                         .group_size = 256,
                                         .subgroup = 32,
                                         .lanes = 1};
+
+tune_store *open_device_store(tuff_device *device, char *environment)
+{
+    tune_environment of;
+    tune_store *store;
+    tuff__environment_of(tuff__device_info(device), &of);
+    tuff__environment_text(&of, environment);
+    assert_int_equal(tuff__tune_open(environment, &store), TUFF_OK);
+    return store;
+}

@@ -18,8 +18,8 @@
 #include "base/hash.h"
 #include "each_device.h"
 #include "small_plans.h"
-#include "tune/environment.h"
 #include "tune/folder.h"
+#include "tune_fixture.h"
 
 enum { ROWS = 24, INNER = 200, COLUMNS = 128, PROCESSES = 20 };
 
@@ -95,29 +95,20 @@ static const char *manifest(void)
 /* Pins another candidate than the default to each of the plan's keys that has a tunable of this name. */
 static int pin_all(tuff_device *device, const char *family, const char *candidate)
 {
-    tune_environment of;
-    tuff_device_info info;
-    tune_store *store;
+    char environment[ENVIRONMENT_SIZE];
     int pins = 0;
     tuff_graph *graph = make_graph(device);
     tuff_plan *plan = tuff_compile(graph, NULL);
     assert_non_null(plan);
-    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
-    tuff__environment_of(&info, &of);
-    assert_int_equal(tuff__tune_open(ENVIRONMENT_TEXT(&of), &store), TUFF_OK);
-    assert_int_equal(tuff__store_describe(store, ENVIRONMENT_TEXT(&of)), TUFF_OK);
+    tune_store *store = open_device_store(device, environment);
+    assert_int_equal(tuff__store_describe(store, environment), TUFF_OK);
     for (int i = 0; i < tuff_plan_key_count(plan); i++) {
         tuff_plan_key_info key;
         assert_int_equal(tuff_plan_key(plan, i, &key), TUFF_OK);
         assert_true(key.calls > 0);
         if (strncmp(key.key, family, strlen(family)) != 0)
             continue;
-        tune_record pin = tuff__empty_record;
-        pin.kind = RECORD_PIN;
-        pin.environment = tuff__hash_text(ENVIRONMENT_TEXT(&of));
-        pin.key = tuff__hash_text(key.key);
-        pin.op = key.key;
-        pin.candidate = candidate;
+        const tune_record pin = tuff__record_of(RECORD_PIN, environment, key.key, candidate);
         assert_int_equal(tuff__store_add(store, &pin), TUFF_OK);
         pins++;
     }

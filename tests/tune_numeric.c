@@ -12,13 +12,12 @@
 
 #include "each_device.h"
 #include "fusions.h"
-#include "run/task_key.h"
 #include "run/trial.h"
 #include "tools/graphs.h"
 #include "tools/known_plans.h"
 #include "tune/space.h"
 
-enum { MOST_KEYS = 128, MOST_BYTES = 64 << 20, FAMILIES = 4 };
+enum { MOST_BYTES = 64 << 20, FAMILIES = 4 };
 
 static bool verbose;
 static int most_tries = 2; /* of a tunable: compiling takes its time */
@@ -140,23 +139,9 @@ static void try_task(place *at)
     tuff__ground_destroy(at->on);
 }
 
-/* One task of every structure. */
-static void try_tasks(tuff_device *device, const struct fusion *fusion, tally *counts)
+static uint64_t structure_of(const tune_key *key)
 {
-    static uint64_t seen[MOST_KEYS];
-    int count = 0;
-    for (int i = 0; i < fusion->task_count && count < MOST_KEYS; i++) {
-        tune_key key;
-        if (tuff__task_key(fusion, i, &key) != TUFF_OK)
-            continue;
-        bool fresh = true;
-        for (int k = 0; k < count; k++)
-            fresh = fresh && seen[k] != key.structure;
-        if (!fresh)
-            continue;
-        seen[count++] = key.structure;
-        try_task(&(place){.device = device, .fusion = fusion, .task = i, .key = KEY_TEXT(&key), .counts = counts});
-    }
+    return key->structure;
 }
 
 typedef struct visit {
@@ -164,15 +149,16 @@ typedef struct visit {
     tally *counts;
 } visit;
 
-static void visit_fusion(const struct fusion *fusion, void *state)
+static void visit_task(const struct fusion *fusion, int task, const char *key, void *state)
 {
     const visit *by = state;
-    try_tasks(by->device, fusion, by->counts);
+    try_task(&(place){.device = by->device, .fusion = fusion, .task = task, .key = key, .counts = by->counts});
 }
 
+/* One task of every structure. */
 static void try_graph(tuff_device *device, tuff_graph *graph, tally *counts)
 {
-    with_fusion(graph, &usual_options, visit_fusion, &(visit){device, counts});
+    for_each_task(graph, &usual_options, structure_of, visit_task, &(visit){device, counts});
 }
 
 static int print_tally(const tally *counts)

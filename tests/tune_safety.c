@@ -5,7 +5,6 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,13 +14,13 @@
 
 #include <cmocka.h>
 
-#include "base/thread.h"
 #include "each_device.h"
+#include "opencl_replaced.h"
 #include "run/tuner_parts.h"
 #include "small_plans.h"
+#include "tune_fixture.h"
 
 #if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
-#include "device/opencl/api.h"
 
 enum { ROWS = 48, INNER = 40, COLUMNS = 64 };
 
@@ -59,19 +58,9 @@ static bool are_close(const answer *a, const answer *b)
     return true;
 }
 
-/* NULL where there is no device that kernels of OpenCL can be replaced on. */
-static tuff_device *open_device(void)
-{
-    tuff_device *device = tuff_device_open("opencl");
-    if (device && tuff__device_info(device)->device_class == TUFF_DEVICE_CPU)
-        return device;
-    tuff_device_close(device);
-    return NULL;
-}
-
-#define NEED_DEVICE(device)                    \
-    tuff_device *const device = open_device(); \
-    if (!device)                               \
+#define NEED_DEVICE(device)                         \
+    tuff_device *const device = open_replaceable(); \
+    if (!device)                                    \
     skip()
 
 static void use_folder(const char *name)
@@ -79,16 +68,6 @@ static void use_folder(const char *name)
     static char folder[600];
     (void)snprintf(folder, sizeof folder, "%s/%s", cache_folder(), name);
     assert_int_equal(setenv("TUFF_CACHE_DIR", folder, 1), 0);
-}
-
-static tune_store *open_store(tuff_device *device, char *environment)
-{
-    tune_environment of;
-    tune_store *store;
-    tuff__environment_of(tuff__device_info(device), &of);
-    tuff__environment_text(&of, environment);
-    assert_int_equal(tuff__tune_open(environment, &store), TUFF_OK);
-    return store;
 }
 
 /* The first record of a kind whose reason is that one, or any. */
@@ -101,9 +80,6 @@ static const tune_record *find_record(const tune_store *store, record_kind kind,
     return NULL;
 }
 
-typedef cl_program(CL_API_CALL create_call)(cl_context, cl_uint, const char **, const size_t *, cl_int *);
-static create_call *real_create;
-
 /* Products that are computed in registers are a little wrong. */
 static cl_program CL_API_CALL create_wrong(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
                                            cl_int *error)
@@ -112,10 +88,10 @@ static cl_program CL_API_CALL create_wrong(cl_context context, cl_uint count, co
     static const char wrong[] = "#define ACCUMULATE(x, y, sum) fma((x) * 1.01f, y, sum)";
     const char *at = count == 1 ? strstr(texts[0], usual) : NULL;
     if (!at || !strstr(texts[0], "tuff_matmul_register"))
-        return real_create(context, count, texts, sizes, error);
+        return real_creation(context, count, texts, sizes, error);
     const char *parts[] = {texts[0], wrong, at + sizeof usual - 1};
     const size_t lengths[] = {(size_t)(at - texts[0]), sizeof wrong - 1, strlen(at + sizeof usual - 1)};
-    return real_create(context, 3, parts, lengths, error);
+    return real_creation(context, 3, parts, lengths, error);
 }
 
 static void a_wrong_default_makes_way(void **state)
@@ -127,17 +103,16 @@ static void a_wrong_default_makes_way(void **state)
     use_folder("right");
     compile_and_run(device, &off, &right);
     use_folder("wrong");
-    real_create = tuff__cl.CreateProgramWithSource;
-    tuff__cl.CreateProgramWithSource = create_wrong;
+    replace_creation(create_wrong);
     compile_and_run(device, &off, &wrong);
     assert_false(are_close(&right, &wrong));
     const tuff_tune_stats stats = compile_and_run(device, &quick, &tuned);
     compile_and_run(device, NULL, &again);
-    tuff__cl.CreateProgramWithSource = real_create;
+    restore_creation();
     assert_true(stats.wrong >= 1);
     assert_true(are_close(&right, &tuned));
     assert_true(are_close(&right, &again));
-    tune_store *store = open_store(device, environment);
+    tune_store *store = open_device_store(device, environment);
     const tune_record *bad = find_record(store, RECORD_BAD, "wrong"), *win = find_record(store, RECORD_WIN, NULL);
     assert_non_null(bad);
     assert_string_equal(bad->candidate, "");
@@ -154,10 +129,10 @@ static cl_program CL_API_CALL create_lost(cl_context context, cl_uint count, con
     const char *at = count == 1 ? strstr(texts[0], " = LOAD_i32(") : NULL;
     const char *end = at ? strchr(at, ';') : NULL;
     if (!end)
-        return real_create(context, count, texts, sizes, error);
+        return real_creation(context, count, texts, sizes, error);
     const char *parts[] = {texts[0], " / 2", end};
     const size_t lengths[] = {(size_t)(end - texts[0]), strlen(" / 2"), strlen(end)};
-    return real_create(context, 3, parts, lengths, error);
+    return real_creation(context, 3, parts, lengths, error);
 }
 
 /* In a table that the host does not go through as a whole. */
@@ -184,12 +159,11 @@ static void a_wrong_lookup_is_seen(void **state)
     use_folder("lookup");
     assert_int_equal(look_up_rows(device).wrong, 0);
     use_folder("lost");
-    real_create = tuff__cl.CreateProgramWithSource;
-    tuff__cl.CreateProgramWithSource = create_lost;
+    replace_creation(create_lost);
     const tuff_tune_stats stats = look_up_rows(device);
-    tuff__cl.CreateProgramWithSource = real_create;
+    restore_creation();
     assert_true(stats.wrong >= 1);
-    tune_store *store = open_store(device, environment);
+    tune_store *store = open_device_store(device, environment);
     const tune_record *bad = find_record(store, RECORD_BAD, "wrong");
     assert_non_null(bad);
     assert_string_equal(bad->candidate, "");
@@ -199,16 +173,11 @@ static void a_wrong_lookup_is_seen(void **state)
 
 static void add_strike(tune_store *store, const char *environment, const char *candidate, uint64_t time)
 {
-    tune_record bad = tuff__empty_record;
-    bad.kind = RECORD_BAD;
-    bad.environment = tuff__hash_text(environment);
-    bad.op = "matmul 00c1f2e3a4b59687 | f32 | NN | 8x8x8 | a16 | strict";
-    bad.key = tuff__hash_text(bad.op);
+    tune_record bad = tuff__record_of(RECORD_BAD, environment,
+                                      "matmul 00c1f2e3a4b59687 | f32 | NN | 8x8x8 | a16 | strict", candidate);
     bad.generator = "00000000";
-    bad.candidate = candidate;
     bad.reason = "crash";
     bad.phase = "compile";
-    bad.source = "live";
     bad.time = time;
     assert_int_equal(tuff__store_add(store, &bad), TUFF_OK);
 }
@@ -221,32 +190,19 @@ static void two_strikes_end_tuning(void **state)
     char environment[ENVIRONMENT_SIZE];
     const uint64_t now = (uint64_t)time(NULL);
     use_folder("strikes");
-    tune_store *store = open_store(device, environment);
+    tune_store *store = open_device_store(device, environment);
     add_strike(store, environment, "matmul_register.rows=5", now - 100);
     add_strike(store, environment, "matmul_register.rows=6", now - 2 * 24 * 60 * 60);
     tuff__store_close(store);
     const tuff_compile_options shortly = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 300};
     assert_true(compile_and_run(device, &shortly, &out).measured > 0);
     use_folder("more strikes");
-    store = open_store(device, environment);
+    store = open_device_store(device, environment);
     add_strike(store, environment, "matmul_register.rows=5", now - 100);
     add_strike(store, environment, "matmul_register.rows=6", now - 200);
     tuff__store_close(store);
     assert_int_equal(compile_and_run(device, &shortly, &out).measured, 0);
     tuff_device_close(device);
-}
-
-static atomic_int creations_left;
-static atomic_bool is_let_go;
-
-/* The third program of a product's compilation ends when it is let go. */
-static cl_program CL_API_CALL create_hanging(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
-                                             cl_int *error)
-{
-    if (strstr(texts[0], "tuff_matmul") && atomic_fetch_sub(&creations_left, 1) == 1)
-        while (!atomic_load(&is_let_go))
-            tuff__sleep(5000000);
-    return real_create(context, count, texts, sizes, error);
 }
 
 /* The last test: this process tunes no more. */
@@ -258,9 +214,7 @@ static void a_compiler_that_hangs_is_left(void **state)
     char environment[ENVIRONMENT_SIZE];
     use_folder("hang");
     compile_and_run(device, &off, &right);
-    real_create = tuff__cl.CreateProgramWithSource;
-    atomic_store(&creations_left, 3);
-    tuff__cl.CreateProgramWithSource = create_hanging;
+    hang_creation(3, "tuff_matmul");
     tuff__compile_patience = 1500000000;
     const uint64_t begin = tuff__nanoseconds();
     tuff_tune_stats stats = compile_and_run(device, &quick, &tuned);
@@ -269,7 +223,7 @@ static void a_compiler_that_hangs_is_left(void **state)
     assert_int_equal(stats.hangs, 1);
     assert_true(seconds < 60);
     assert_true(are_close(&right, &tuned));
-    tune_store *store = open_store(device, environment);
+    tune_store *store = open_device_store(device, environment);
     const tune_record *bad = find_record(store, RECORD_BAD, "hang");
     assert_non_null(bad);
     assert_string_equal(bad->phase, "compile");
@@ -278,9 +232,7 @@ static void a_compiler_that_hangs_is_left(void **state)
     stats = compile_and_run(device, &quick, &again);
     assert_int_equal(stats.measured, 0);
     assert_true(are_close(&right, &again));
-    atomic_store(&is_let_go, true);
-    tuff__sleep(500000000);
-    tuff__cl.CreateProgramWithSource = real_create;
+    let_creation_go();
     tuff_device_close(device);
 }
 

@@ -4,7 +4,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,40 +12,14 @@
 
 #include <cmocka.h>
 
-#include "base/thread.h"
 #include "each_device.h"
+#include "opencl_replaced.h"
 #include "run/tuner_parts.h"
 #include "small_plans.h"
 
 #if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
-#include "device/opencl/api.h"
 
 enum { SIDE = 32 };
-
-typedef cl_program(CL_API_CALL create_call)(cl_context, cl_uint, const char **, const size_t *, cl_int *);
-static create_call *real_create;
-static atomic_int creations;
-static atomic_bool is_let_go;
-
-/* The first one ends when it is let go. */
-static cl_program CL_API_CALL create_hanging(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
-                                             cl_int *error)
-{
-    if (atomic_fetch_add(&creations, 1) == 0)
-        while (!atomic_load(&is_let_go))
-            tuff__sleep(5000000);
-    return real_create(context, count, texts, sizes, error);
-}
-
-/* NULL where kernels of OpenCL cannot be replaced. */
-static tuff_device *open_device(void)
-{
-    tuff_device *device = tuff_device_open("opencl");
-    if (device && tuff__device_info(device)->device_class == TUFF_DEVICE_CPU)
-        return device;
-    tuff_device_close(device);
-    return NULL;
-}
 
 /* The product of a matrix of ones with one whose elements are their columns' numbers. */
 static void expect_product(tuff_plan *plan)
@@ -85,14 +58,13 @@ static void a_self_test_that_hangs_is_left(void **state)
 {
     (void)state;
     char folder[600];
-    tuff_device *device = open_device();
+    tuff_device *device = open_replaceable();
     if (!device)
         skip();
     /* What the self-test of the plan's own device found is not known here: that of the other one looks itself. */
     (void)snprintf(folder, sizeof folder, "%s/empty", cache_folder());
     assert_int_equal(setenv("TUFF_CACHE_DIR", folder, 1), 0);
-    real_create = tuff__cl.CreateProgramWithSource;
-    tuff__cl.CreateProgramWithSource = create_hanging;
+    hang_creation(1, "");
     tuff__compile_patience = 1500000000;
     const uint64_t begin = tuff__nanoseconds();
     const tuff_tune_stats stats = compile_and_run(device);
@@ -101,11 +73,9 @@ static void a_self_test_that_hangs_is_left(void **state)
     assert_true(seconds >= 1.5 && seconds < 60);
     assert_int_equal(stats.compiles, 0);
     assert_int_equal(stats.launches, 0);
-    assert_true(atomic_load(&creations) >= 2);
+    assert_true(count_creations() >= 2);
     assert_int_equal(compile_and_run(device).measured, 0);
-    atomic_store(&is_let_go, true);
-    tuff__sleep(500000000);
-    tuff__cl.CreateProgramWithSource = real_create;
+    let_creation_go();
     tuff_device_close(device);
 }
 

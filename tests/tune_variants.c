@@ -16,13 +16,12 @@
 #include "fusions.h"
 #include "run/excerpt.h"
 #include "run/referee.h"
-#include "run/task_key.h"
 #include "run/trial.h"
 #include "tools/known_plans.h"
 #include "tools/graphs.h"
 #include "tune/space.h"
 
-enum { MOST_KEYS = 96, MOST_BYTES = 64 << 20 };
+enum { MOST_BYTES = 64 << 20, LARGE_STACK = 512 << 10 };
 
 static int choices_per_task = 2;
 static uint64_t first_seed = 1;
@@ -31,6 +30,7 @@ static const tuff_compile_options usual_options = {.fuse = TUFF_FUSE_ALL};
 
 typedef struct tally {
     int tasks, lowered, tried, impossible, wrong, cut;
+    int large;                           /* choices whose arrays fill a thread's stack as far as lowering lets them */
     int exact, refereed, caught, ragged; /* tasks: of exact sums; whose default the host judged, and whose poisoned
                                             results it did not take; at other extents too */
 } tally;
@@ -166,10 +166,27 @@ static void cut_epilogue(tuff_device *device, const struct fusion *fusion, int t
     counts->cut++;
 }
 
-/* Whatever is chosen, lowering makes a kernel or says that there is none. */
-static void lower_many(tuff_device *device, const struct fusion *fusion, int task, tune_space space, tally *counts)
+/* Of the arrays of a group's items. */
+static int64_t stack_bytes(tuff_device *device, const struct fusion *fusion, int task, const choice *what)
+{
+    lowered launches;
+    int64_t most = 0;
+    assert_int_equal(tuff__lower_alone(device, fusion, &usual_options, task, what, NULL, &launches), TUFF_OK);
+    for (int i = 0; i < launches.launch_count; i++) {
+        const int64_t bytes = launches.launches[i].array_bytes * launches.launches[i].local_size;
+        most = bytes > most ? bytes : most;
+    }
+    tuff__lowered_free(&launches);
+    return most;
+}
+
+/* Whatever is chosen, lowering makes a kernel or says that there is none. largest: which of them takes most of a
+   thread's stack; returns how much. */
+static int64_t lower_many(tuff_device *device, const struct fusion *fusion, int task, tune_space space, tally *counts,
+                          choice *largest)
 {
     enum { DRAWS = 400 };
+    int64_t most = 0;
     dice from = {.state = 77 + (uint64_t)task};
     for (int i = 0; i < DRAWS; i++) {
         choice what, consulted = {.set = {0}};
@@ -181,7 +198,13 @@ static void lower_many(tuff_device *device, const struct fusion *fusion, int tas
         assert_true(status == TUFF_OK || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED);
         counts->lowered += status == TUFF_OK;
         (void)tuff__space_take(&space, &consulted);
+        const int64_t bytes = status == TUFF_OK ? stack_bytes(device, fusion, task, &what) : 0;
+        if (bytes > most) {
+            most = bytes;
+            *largest = what;
+        }
     }
+    return most;
 }
 
 static void try_task(tuff_device *device, const struct fusion *fusion, int task, const char *key, tally *counts)
@@ -206,8 +229,10 @@ static void try_task(tuff_device *device, const struct fusion *fusion, int task,
         fail_msg("%s: the default: %s", key, wrong);
     tuff__trial_destroy(usual);
     counts->tasks++;
-    if (only_choice == NULL)
-        lower_many(device, fusion, task, space, counts);
+    if (only_choice == NULL && lower_many(device, fusion, task, space, counts, &what) >= LARGE_STACK) {
+        try_choice(device, fusion, task, &what, on, key, counts);
+        counts->large++;
+    }
     if (tuff__choice_has(&consulted, TUNABLE_matmul_epilogue))
         cut_epilogue(device, fusion, task, counts);
     for (int i = 0; i < choices_per_task; i++)
@@ -217,24 +242,9 @@ static void try_task(tuff_device *device, const struct fusion *fusion, int task,
     tuff__ground_destroy(on);
 }
 
-/* One task of every key. */
-static void try_tasks(tuff_device *device, const struct fusion *fusion, tally *counts)
+static uint64_t hash_of(const tune_key *key)
 {
-    uint64_t seen[MOST_KEYS];
-    int count = 0;
-    for (int i = 0; i < fusion->task_count && count < MOST_KEYS; i++) {
-        tune_key key;
-        if (tuff__task_key(fusion, i, &key) != TUFF_OK)
-            continue;
-        const uint64_t hash = tuff__key_hash(&key).low;
-        bool fresh = true;
-        for (int k = 0; k < count; k++)
-            fresh = fresh && seen[k] != hash;
-        if (!fresh)
-            continue;
-        seen[count++] = hash;
-        try_task(device, fusion, i, KEY_TEXT(&key), counts);
-    }
+    return tuff__key_hash(key).low;
 }
 
 typedef struct visit {
@@ -242,15 +252,16 @@ typedef struct visit {
     tally *counts;
 } visit;
 
-static void visit_fusion(const struct fusion *fusion, void *state)
+static void visit_task(const struct fusion *fusion, int task, const char *key, void *state)
 {
     const visit *by = state;
-    try_tasks(by->device, fusion, by->counts);
+    try_task(by->device, fusion, task, key, by->counts);
 }
 
+/* One task of every key. */
 static void try_graph(tuff_device *device, tuff_graph *graph, tally *counts)
 {
-    with_fusion(graph, &usual_options, visit_fusion, &(visit){device, counts});
+    for_each_task(graph, &usual_options, hash_of, visit_task, &(visit){device, counts});
 }
 
 /* Shapes of their own: few rows, and columns that are wide. */
@@ -348,14 +359,15 @@ static void try_models(tuff_device *device)
     }
     try_graph(device, produced_graph(device), &counts);
     try_graph(device, narrow_graph(device), &counts);
-    printf("    %d tasks, %d choices lowered, %d run, %d of those impossible, %d wrong\n", counts.tasks, counts.lowered,
-           counts.tried, counts.impossible, counts.wrong);
+    printf("    %d tasks, %d choices lowered, %d run, %d with large arrays, %d of those impossible, %d wrong\n",
+           counts.tasks, counts.lowered, counts.tried, counts.large, counts.impossible, counts.wrong);
     printf("    exact: %d; judged by the host: %d, poison seen: %d; at other extents: %d\n", counts.exact,
            counts.refereed, counts.caught, counts.ragged);
     assert_true(counts.caught > counts.refereed * 3 / 4);
     assert_true(counts.exact > 0 && counts.refereed > counts.tasks / 2 && counts.ragged > counts.tasks / 2);
     assert_true(counts.tried > counts.impossible);
     assert_true(only_choice != NULL || counts.lowered > 100 * counts.tasks);
+    assert_true(only_choice != NULL || counts.large > 10);
     assert_true(counts.cut > 0);
     assert_int_equal(counts.wrong, 0);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/parallel.h"
 #include "tools/model.h"
 #include "tools/random.h"
 
@@ -211,13 +212,26 @@ typedef struct initialization {
     uint64_t seed;
 } initialization;
 
-static void fill(const model_config *config, const parameter_row *row, uint64_t key, float *values, int64_t count)
+/* What the threads of one parameter share. */
+typedef struct filling {
+    uint64_t key;
+    double deviation; /* of the normal ones */
+    initial initial;
+    float *values;
+    int64_t count;
+} filling;
+
+enum { PART = 1 << 16 };
+
+static void fill_part(void *user, int index)
 {
-    const double deviation = row->initial == NORMAL_RESIDUAL ? 0.02 / sqrt(2.0 * (double)config->layers) : 0.02;
-    for (int64_t i = 0; i < count; i++)
-        values[i] = row->initial == ZERO  ? 0
-                    : row->initial == ONE ? 1
-                                          : (float)(deviation * random_normal(key, (uint64_t)i));
+    const filling *self = user;
+    const int64_t first = (int64_t)index * PART, rest = self->count - first, count = rest < PART ? rest : PART;
+    if (self->initial == NORMAL || self->initial == NORMAL_RESIDUAL)
+        random_normals(self->key, (uint64_t)first, self->deviation, self->values + first, count);
+    else
+        for (int64_t i = 0; i < count; i++)
+            self->values[first + i] = self->initial == ONE ? 1 : 0;
 }
 
 static tuff_status write_initial(void *user, const model_config *config, const parameter_row *row, const char *name)
@@ -227,7 +241,12 @@ static tuff_status write_initial(void *user, const model_config *config, const p
     float *values = tuff__calloc((size_t)count, sizeof *values);
     if (!values)
         return TUFF_E_OOM_HOST;
-    fill(config, row, random_key(self->seed, name), values, count);
+    filling of = {.key = random_key(self->seed, name), .deviation = 0.02, .initial = row->initial};
+    if (row->initial == NORMAL_RESIDUAL)
+        of.deviation = 0.02 / sqrt(2.0 * (double)config->layers);
+    of.values = values;
+    of.count = count;
+    tuff__parallel((int)((count + PART - 1) / PART), fill_part, &of);
     tuff_array *array = tuff_parameters_find(self->model->parameters, name);
     const tuff_status status = tuff_array_write(array, values, (size_t)count * sizeof *values);
     tuff__free(values);

@@ -15,5 +15,7 @@ uint64_t random_bits(uint64_t key, uint64_t index);
 double random_uniform(uint64_t key, uint64_t index);
 /* Of mean 0 and variance 1. */
 double random_normal(uint64_t key, uint64_t index);
+/* values[i] = (float)(deviation * random_normal(key, first + i)), to the bit, in a quarter of the time. */
+void random_normals(uint64_t key, uint64_t first, double deviation, float *values, int64_t count);
 
 #endif

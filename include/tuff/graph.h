@@ -114,6 +114,10 @@ typedef struct tuff_compile_options {
        named for other kernel texts than this version's; and for options with which nothing is tuned. Nothing is
        measured then, and nothing else that is remembered is used. NULL: none. */
     const char *tune_manifest;
+    /* Bytes of the device's memory that measuring may take beside the plan: a quarter of it at most. Tasks that do not
+       fit side by side are measured after each other, what does not fit alone is left as it is. 0: 1 GiB on CPUs,
+       8 GiB elsewhere. */
+    uint64_t tune_memory;
     /* Results do not depend on what was measured, on this machine or elsewhere: nothing is measured, and of what is
        remembered (pins, winners of the same environment) only that is used which adds in the same order as the
        default. A manifest may say otherwise: it is the same for everybody who has it. */
@@ -122,13 +126,15 @@ typedef struct tuff_compile_options {
        leaves the device alone: see "tuning in the background" in tuff/tune.h. TUFF_E_USAGE where tune is
        TUFF_TUNE_CACHED or TUFF_TUNE_OFF, with deterministic, and with a manifest. */
     bool tune_background;
-    uint32_t reserved[5];
+    uint32_t reserved[3];
 } tuff_compile_options;
 
 /* Compiles the graph for its device. options may be NULL. Answers NULL on failure, tuff_error() says why: the graph's
    first error, an op this device cannot run, memory. The graph can be compiled again, or extended and compiled. */
 TUFF_API tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options);
-/* NULL is allowed. Waits for the plan's runs. */
+/* NULL is allowed. Waits for the plan's runs. With a driver that compiles once more for a binary (PoCL), binaries of
+   kernels that were run are made and kept here, so that the next start compiles nothing: this takes half as long as the
+   plan was of use at most, as long as that for kernels which an earlier start met and did not keep, and only once. */
 TUFF_API void tuff_plan_destroy(tuff_plan *plan);
 
 /* Copies size bytes, which must be the input's, from data; data may be reused at once. Ordered before later runs. */

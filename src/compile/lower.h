@@ -32,6 +32,8 @@ typedef struct launch {
     int vec;
     uint32_t local_size;
     int private_bytes;      /* of a row that an item may keep, as assemble.h says */
+    int64_t array_bytes;    /* of an item's own arrays, where a choice makes them large; of whole vectors */
+    int64_t unrolled;       /* values computed behind a matmul's tile in registers, each written out */
     bool asks_ahead;        /* as assemble.h says */
     uint32_t subgroup_size; /* that the body needs; 0: any */
     uint32_t cooperative;   /* form of matrix units, as tuff_device_info says; 0: none */
@@ -123,6 +125,8 @@ tuff_matmul_library tuff__library(const lowered *with);
 bool tuff__uses_registers(const lowered *with);
 /* The value of a tunable for the device; a CPU device that is asked for the local family gets a GPU's. */
 int tuff__tuned(const lowered *with, tunable of);
+/* Bytes of arrays that an item may have where local_size of them are a group. */
+int64_t tuff__most_array_bytes(const lowered *with, uint32_t local_size);
 /* Lanes of the device's own float vectors: 4, 8 or 16. */
 int tuff__native_lanes(const lowered *with);
 /* Lanes of a vector where extent is walked by vectors. */

@@ -300,6 +300,7 @@ static tuff_status lower_forward(const attention *of)
                    of->v.width % of->vec != 0, result >= 0);
     made->vec = of->vec;
     made->local_size = (uint32_t)tuff__tuned(with, TUNABLE_attention_register_local_size);
+    made->array_bytes = (int64_t)sizeof(float) * of->vec * (use.block + use.rows * (2 * use.panel + use.columns));
     made->groups = (uint64_t)tuff__divide_up(items, made->local_size);
     made->operations = 2 * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width);
     return tuff__keep_defines(made, &defines);
@@ -368,6 +369,7 @@ static tuff_status launch_backward(const attention *of, const backward *use)
         of->v.width % of->vec != 0, use->dq, use->dk, use->dv, use->db);
     made->vec = of->vec;
     made->local_size = (uint32_t)tuff__tuned(of->with, TUNABLE_attention_register_local_size);
+    made->array_bytes = 2 * (int64_t)sizeof(float) * of->vec * use->panel * (use->block + 2 * use->rows);
     made->groups = (uint64_t)tuff__divide_up(items, made->local_size);
     const double products = 1.0 + (use->dq || use->dk || use->db) + use->dq + use->dk + use->dv;
     made->operations = products * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width);

@@ -1,4 +1,5 @@
 /* Launches of elementwise and reducing chains: which body walks them, in what vectors, tiles and groups. */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "compile/lower.h"
@@ -196,7 +197,10 @@ static void lower_row(lowered *with, launch *of)
     const int64_t item_rows = chain->item_rows > 0 ? chain->item_rows : local ? 1 : rows_of_item(with, rows, columns);
     const int64_t items = tuff__divide_up(rows, item_rows);
     of->groups = (uint64_t)(local ? items : tuff__divide_up(items, of->local_size));
-    of->private_bytes = local ? 0 : tuff__tuned(with, TUNABLE_row_register_private_bytes);
+    const int64_t kept = tuff__tuned(with, TUNABLE_row_register_private_bytes);
+    const int64_t most = tuff__most_array_bytes(with, of->local_size);
+    of->private_bytes = local ? 0 : (int)(kept < most ? kept : most);
+    of->array_bytes = of->private_bytes;
     const int64_t ahead = tuff__is_vulkan(with) ? 0 : tuff__tuned(with, TUNABLE_row_register_ahead_bytes);
     of->asks_ahead = !local && ahead > 0 && columns * (int64_t)sizeof(float) >= ahead;
     snprintf(of->defines, sizeof of->defines, "#define COLUMN_TAIL %d\n#define PARTS %d\n#define ONE_RUN %d\n",
@@ -235,9 +239,11 @@ static void lower_column(lowered *with, launch *of)
         local || of->vec == 1 ? 1 : column_vectors(with, chain, rows, tuff__divide_up(columns, of->vec));
     const int64_t tiles = tuff__divide_up(columns, local ? 32 : vectors * of->vec), items = rows * tiles;
     of->groups = (uint64_t)(local ? items : tuff__divide_up(items, of->local_size));
+    const int at_once = tuff__tuned(with, TUNABLE_column_register_rows_at_once);
+    of->array_bytes = (int64_t)sizeof(float) * of->vec * (2 * vectors * chain->reduction_count + at_once);
     snprintf(of->defines, sizeof of->defines,
              "#define COLUMN_TAIL %d\n#define COLUMN_VECTORS %d\n#define ROWS_AT_ONCE %d\n", columns % of->vec != 0,
-             (int)vectors, tuff__tuned(with, TUNABLE_column_register_rows_at_once));
+             (int)vectors, at_once);
     set_fixed(of, (int64_t[]){items, columns, tiles, runs}, 4);
 }
 
@@ -302,14 +308,43 @@ static tuff_status lower_task(lowered *with, int index)
     }
 }
 
+/* Drivers of CPUs keep the arrays of all items of a group on a thread's stack, and end the process where it is not
+   large enough: PoCL's is the system's usual one, 2 MiB where the limit of a process's stack is "unlimited". */
+int64_t tuff__most_array_bytes(const lowered *with, uint32_t local_size)
+{
+    enum { SAFE_ON_STACKS = 1 << 20 };
+    return tuff__device_info(with->device)->device_class == TUFF_DEVICE_CPU ? SAFE_ON_STACKS / (int64_t)local_size
+                                                                            : INT32_MAX;
+}
+
+/* Compilers of Vulkan drivers for CPUs take four times as long for twice as much that is unrolled, half a minute and
+   more for what is behind the products of large tiles. */
+static bool takes_long_to_compile(const lowered *with, const launch *of)
+{
+    enum { USUAL_TILE = 128 * sizeof(float), MOST_UNROLLED = 6000 };
+    return tuff__is_vulkan(with) && tuff__device_info(with->device)->device_class == TUFF_DEVICE_CPU &&
+           of->array_bytes > USUAL_TILE && of->unrolled > MOST_UNROLLED;
+}
+
 /* What a choice asks for may be more than the device has; the usual values never are. */
 static tuff_status check_groups(const lowered *with, int first)
 {
     const tuff_device_info *info = tuff__device_info(with->device);
-    for (int i = first; i < with->launch_count && with->choice != NULL; ++i)
-        if (with->launches[i].kind == LAUNCH_KERNEL && with->launches[i].local_size > info->max_group_size)
-            return FAIL(TUFF_E_LIMIT, "compile: groups of %u items, %s has at most %u", with->launches[i].local_size,
-                        info->name, info->max_group_size);
+    for (int i = first; i < with->launch_count && with->choice != NULL; ++i) {
+        const launch *of = &with->launches[i];
+        if (of->kind != LAUNCH_KERNEL)
+            continue;
+        if (of->local_size > info->max_group_size)
+            return FAIL(TUFF_E_LIMIT, "compile: groups of %u items, %s has at most %u", of->local_size, info->name,
+                        info->max_group_size);
+        if (of->array_bytes > tuff__most_array_bytes(with, of->local_size))
+            return FAIL(TUFF_E_LIMIT, "compile: %u items of %" PRId64 " bytes of arrays are more than a thread's stack",
+                        of->local_size, of->array_bytes);
+        if (takes_long_to_compile(with, of))
+            return FAIL(TUFF_E_LIMIT,
+                        "compile: a tile of %" PRId64 " bytes is too long a kernel with what is behind it",
+                        of->array_bytes);
+    }
     return TUFF_OK;
 }
 

@@ -245,6 +245,14 @@ static uint32_t shuffle_width(const lowered *with)
     return width == 8 || width == 16 ? width : 0;
 }
 
+/* Values that a tile's epilogue unrolls to. Partial vectors are unrolled by elements as well, each with a condition of
+   its own. */
+static int64_t unrolled_values(const fused_chain *chain, const struct tile *tile, bool tails)
+{
+    enum { OF_ELEMENT = 4 };
+    return (int64_t)tile->vec * tile->rows * tile->columns * chain->value_count * (tails ? OF_ELEMENT * tile->vec : 1);
+}
+
 /* The tile in registers: CPU devices. */
 static tuff_status lower_registers(lowered *with, launch *of, const struct tile *tile, const struct problem *problem)
 {
@@ -269,6 +277,8 @@ static tuff_status lower_registers(lowered *with, launch *of, const struct tile 
     of->local_size = of->subgroup_size > 0                                     ? of->subgroup_size
                      : !tuff__is_vulkan(with) && row_tiles * column_tiles < 64 ? 1
                                                                                : tile->local_size;
+    of->array_bytes = (int64_t)sizeof(float) * tile->vec * tile->rows * tile->columns;
+    of->unrolled = unrolled_values(chain, tile, column_tail != 0);
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
     of->groups = (uint64_t)tuff__divide_up(row_tiles * column_tiles * batches, of->local_size);
     if (tuff__is_vulkan(with))

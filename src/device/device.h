@@ -62,10 +62,18 @@ tuff_status tuff__storage_read(tuff_device *device, storage *storage, uint64_t o
 /* The program for a request: shared in memory by equal text, then from disk, then compiled. Release when done. */
 typedef struct program program;
 tuff_status tuff__program_get(tuff_device *device, const program_request *request, program **out);
+/* The same for many at once, as far as they come from memory or disk and the driver can load several at a time: what
+   does not stays NULL in out. */
+void tuff__programs_load(tuff_device *device, const program_request *requests, int count, program **out);
 /* Whether that would be shared in memory, at this moment. */
 bool tuff__program_is_loaded(tuff_device *device, const program_request *request);
 void tuff__program_release(tuff_device *device, program *program); /* NULL is allowed */
 driver_program *tuff__program_driver(program *program);
+/* For the end of a plan that was of use for so many nanoseconds: the bytes of its programs, where making them cost
+   another compilation and was put off, go to the cache folder. That takes half of the time of use at most; for
+   programs that an earlier process compiled as well, as long again. What was not launched is kept only if it is one of
+   these. NULL among the programs is allowed. */
+void tuff__programs_keep(tuff_device *device, program *const *programs, int count, bool launched, uint64_t used);
 
 /* A recorded list of commands. Sets the barriers (tuff__hazards), or one before every command where everywhere is
    true. */

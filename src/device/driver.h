@@ -97,9 +97,12 @@ typedef struct driver {
     tuff_status (*program_create)(driver_device *device, const program_request *request, blob cached, blob *made,
                                   driver_program **program);
     void (*program_destroy)(driver_device *device, driver_program *program);
-    /* May be NULL, which means no: whether the bytes in *made cost another compilation. program_create is then asked
-       for them only when a program is met again; else made is NULL. */
+    /* program_create with cached bytes may be called from several threads at once, while nothing else is. */
+    bool loads_in_parallel;
+    /* May be NULL, which means no: whether the bytes in *made cost another compilation. program_create is then never
+       asked for them, made is NULL; program_bytes is, which may be NULL with it, for programs that were of use. */
     bool (*is_binary_costly)(driver_device *device);
+    tuff_status (*program_bytes)(driver_device *device, driver_program *program, blob *made);
 
     /* Records commands for many replays. The bindings' buffers and programs outlive the recording. timed: timestamps
        around every command. */

@@ -1,5 +1,5 @@
-/* Lists the devices of every driver that was built in, and finds the one that a selector means. The drivers are asked
-   once, at the first need. */
+/* Lists the devices of every driver that was built in, and finds the one that a selector means. Each API is asked once,
+   at the first need of it: loading its drivers takes longer than compiling a small graph. */
 #include "device/list.h"
 
 #include <ctype.h>
@@ -24,60 +24,71 @@ typedef struct api_row {
     const driver *driver; /* NULL: not built in */
     int count;
     const char *absence;
+    bool asked;
 } api_row;
 
 static api_row apis[] = {
 #if TUFF_WITH_OPENCL
-    {"opencl", &tuff__driver_opencl, 0, NULL},
+    {"opencl", &tuff__driver_opencl, 0, NULL, false},
 #else
-    {"opencl", NULL, 0, "this tuff was built without OpenCL (TUFF_OPENCL=OFF)"},
+    {"opencl", NULL, 0, "this tuff was built without OpenCL (TUFF_OPENCL=OFF)", false},
 #endif
 #if TUFF_WITH_VULKAN
-    {"vulkan", &tuff__driver_vulkan, 0, NULL},
+    {"vulkan", &tuff__driver_vulkan, 0, NULL, false},
 #else
-    {"vulkan", NULL, 0, "this tuff was built without Vulkan (TUFF_VULKAN=OFF)"},
+    {"vulkan", NULL, 0, "this tuff was built without Vulkan (TUFF_VULKAN=OFF)", false},
 #endif
 };
 enum { API_COUNT = (int)(sizeof apis / sizeof apis[0]) };
 
-static pthread_once_t listed = PTHREAD_ONCE_INIT;
+static mutex listing = MUTEX_INITIALIZER; /* guards all of them until they were asked */
 
-static void list_devices(void)
+static void ask(api_row *api)
 {
-    for (int i = 0; i < API_COUNT; i++) {
-        if (!apis[i].driver)
-            continue;
-        apis[i].count = apis[i].driver->count(&apis[i].absence);
-        if (apis[i].count <= 0) {
-            apis[i].count = 0;
-            if (!apis[i].absence)
-                apis[i].absence = "its drivers offer no device that tuff can use";
-            tuff__log(TUFF_LOG_INFO, "%s: %s", apis[i].name, apis[i].absence);
-        }
-    }
+    api->asked = true;
+    if (!api->driver)
+        return;
+    api->count = api->driver->count(&api->absence);
+    if (api->count > 0)
+        return;
+    api->count = 0;
+    if (!api->absence)
+        api->absence = "its drivers offer no device that tuff can use";
+    tuff__log(TUFF_LOG_INFO, "%s: %s", api->name, api->absence);
 }
 
-static void need_list(void)
+static const api_row *api_at(int index)
 {
-    tuff__once(&listed, list_devices);
+    tuff__lock(&listing);
+    if (!apis[index].asked)
+        ask(&apis[index]);
+    tuff__unlock(&listing);
+    return &apis[index];
+}
+
+/* NULL where tuff knows no such API. */
+static const api_row *find_api(const char *name)
+{
+    for (int i = 0; name && i < API_COUNT; i++)
+        if (strcmp(name, apis[i].name) == 0)
+            return api_at(i);
+    return NULL;
 }
 
 int tuff_device_count(void)
 {
-    need_list();
     int count = 1;
     for (int i = 0; i < API_COUNT; i++)
-        count += apis[i].count;
+        count += api_at(i)->count;
     return count;
 }
 
 const char *tuff_device_absence(const char *api)
 {
-    need_list();
-    for (int i = 0; i < API_COUNT; i++)
-        if (api && strcmp(api, apis[i].name) == 0)
-            return apis[i].count > 0 ? NULL : apis[i].absence;
-    return "no such API: tuff knows \"opencl\" and \"vulkan\"";
+    const api_row *found = find_api(api);
+    if (!found)
+        return "no such API: tuff knows \"opencl\" and \"vulkan\"";
+    return found->count > 0 ? NULL : found->absence;
 }
 
 /* Bytes of one array on the reference device: more than any host has, less than what makes allocators complain. */
@@ -116,10 +127,9 @@ tuff_status tuff__device_describe(device_choice choice, tuff_device_info *info)
 
 const driver *tuff__device_driver(const char *api)
 {
-    need_list();
-    for (int i = 0; i < API_COUNT; i++)
-        if (strcmp(api, apis[i].name) == 0 && apis[i].driver && apis[i].count > 0)
-            return apis[i].driver;
+    const api_row *found = find_api(api);
+    if (found && found->driver && found->count > 0)
+        return found->driver;
     FAIL(TUFF_E_NO_DEVICE, "%s: %s", api, tuff_device_absence(api));
     return NULL;
 }
@@ -128,9 +138,10 @@ const driver *tuff__device_driver(const char *api)
 static device_choice choice_at(int position)
 {
     for (int i = 0; i < API_COUNT; i++) {
-        if (position < apis[i].count)
-            return (device_choice){apis[i].driver, position};
-        position -= apis[i].count;
+        const api_row *api = api_at(i);
+        if (position < api->count)
+            return (device_choice){api->driver, position};
+        position -= api->count;
     }
     return (device_choice){0};
 }
@@ -184,8 +195,6 @@ typedef struct selection {
 
 static bool allows(const selection *wanted, device_choice choice, const tuff_device_info *info)
 {
-    if (!choice.driver || (wanted->api && strcmp(wanted->api, choice.driver->name) != 0))
-        return false;
     if (wanted->index >= 0)
         return choice.index == wanted->index;
     return !wanted->part || contains(info->name, wanted->part) || contains(info->driver, wanted->part);
@@ -235,7 +244,7 @@ static tuff_status no_such_device(const char *selector, const selection *wanted)
     add_devices(&devices);
     text reasons = {0};
     for (int i = 0; i < API_COUNT; i++)
-        if (apis[i].count == 0 && wanted && (!wanted->api || strcmp(wanted->api, apis[i].name) == 0))
+        if (api_at(i)->count == 0 && wanted && (!wanted->api || strcmp(wanted->api, apis[i].name) == 0))
             tuff__text_add(&reasons, "; %s: %s", apis[i].name, apis[i].absence);
     tuff_status status =
         FAIL(TUFF_E_NO_DEVICE, "no device \"%.100s\": %s%s here%s", selector,
@@ -246,51 +255,64 @@ static tuff_status no_such_device(const char *selector, const selection *wanted)
     return status;
 }
 
+enum { MOST_CHOICES = 64 };
+
+/* The best of what a selection allows, best first: at most limit. */
+typedef struct choices {
+    const selection *wanted;
+    device_choice *out;
+    int ranks[MOST_CHOICES], limit, count;
+} choices;
+
 /* Inserts by rank; among equals the order of the list stays. */
-static void insert(device_choice *out, int *ranks, int limit, int *count, device_choice choice, int rank)
+static void insert(choices *self, device_choice choice, int rank)
 {
-    int at = *count;
-    while (at > 0 && ranks[at - 1] > rank)
+    int at = self->count;
+    while (at > 0 && self->ranks[at - 1] > rank)
         at--;
-    if (at >= limit)
+    if (at >= self->limit)
         return;
-    int last = *count < limit ? (*count)++ : limit - 1;
+    int last = self->count < self->limit ? self->count++ : self->limit - 1;
     for (int i = last; i > at; i--) {
-        out[i] = out[i - 1];
-        ranks[i] = ranks[i - 1];
+        self->out[i] = self->out[i - 1];
+        self->ranks[i] = self->ranks[i - 1];
     }
-    out[at] = choice;
-    ranks[at] = rank;
+    self->out[at] = choice;
+    self->ranks[at] = rank;
+}
+
+static tuff_status add_choices(choices *self, const api_row *api)
+{
+    for (int i = 0; i < api->count; i++) {
+        const device_choice choice = {api->driver, i};
+        tuff_device_info info;
+        tuff_status status = tuff__device_describe(choice, &info);
+        if (status == TUFF_E_OOM_HOST)
+            return status;
+        if (status != TUFF_OK)
+            tuff__log(TUFF_LOG_WARNING, "%s:%d is left out: %s", api->name, i, tuff_error());
+        else if (allows(self->wanted, choice, &info))
+            insert(self, choice, rank_of(info.device_class));
+    }
+    return TUFF_OK;
 }
 
 tuff_status tuff__device_choose(const char *selector, device_choice *out, int limit, int *count)
 {
-    enum { MOST = 64 };
-    int ranks[MOST];
     selection wanted;
     *count = 0;
     if (strcmp(selector, "reference") == 0) {
         out[(*count)++] = (device_choice){0};
         return TUFF_OK;
     }
-    int devices = tuff_device_count();
     if (!parse(selector, &wanted))
         return no_such_device(selector, NULL);
-    for (int i = 0; i < devices; i++) {
-        tuff_device_info info;
-        tuff_status status = tuff__device_describe(choice_at(i), &info);
-        if (status == TUFF_E_OOM_HOST)
-            return status;
-        if (status != TUFF_OK) {
-            tuff__log(TUFF_LOG_WARNING, "device %d is left out: %s", i, tuff_error());
-            continue;
-        }
-        if (allows(&wanted, choice_at(i), &info))
-            insert(out, ranks, limit < MOST ? limit : MOST, count, choice_at(i), rank_of(info.device_class));
-    }
-    if (*count == 0)
+    choices found = {.wanted = &wanted, .out = out, .limit = limit < MOST_CHOICES ? limit : MOST_CHOICES};
+    for (int i = 0; i < API_COUNT; i++)
+        if (!wanted.api || strcmp(wanted.api, apis[i].name) == 0)
+            TRY(add_choices(&found, api_at(i)));
+    if (found.count == 0)
         return no_such_device(selector, &wanted);
-    if (wanted.index >= 0 || wanted.part)
-        *count = 1;
+    *count = wanted.index >= 0 || wanted.part ? 1 : found.count;
     return TUFF_OK;
 }

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "device/program_cache.h"
 #include "device/state.h"
@@ -13,6 +14,8 @@ struct program {
     driver_program *driver;
     char *key;
     uint32_t references;
+    bool is_unkept; /* compiled here, and its bytes put off */
+    bool was_met;   /* by an earlier process, which kept no bytes either */
     program *next;
 };
 
@@ -77,35 +80,47 @@ static bool create_from_disk(tuff_device *device, const program_request *request
     return false;
 }
 
-/* Whether the bytes of a program are worth their price: where that is another compilation, when the program was met
-   before. */
-static bool are_bytes_wanted(tuff_device *device, cache_key mark)
+static bool are_bytes_costly(tuff_device *device)
 {
     const driver *calls = device->driver;
+    return calls->is_binary_costly && calls->is_binary_costly(device->handle);
+}
+
+/* Whether this one of a driver with costly bytes was met before; from here on it was. */
+static bool meet(const char *key)
+{
+    const cache_key mark = {"seen", key};
     blob nothing;
-    if (!calls->is_binary_costly || !calls->is_binary_costly(device->handle))
-        return true;
-    bool seen = tuff__cache_load(mark, &nothing);
+    const bool met = tuff__cache_load(mark, &nothing);
+    if (!met)
+        tuff__cache_store(mark, (blob){0});
     tuff__free(nothing.data);
-    return seen;
+    return met;
 }
 
 static tuff_status create_from_text(tuff_device *device, const program_request *request, const char *key,
-                                    driver_program **out)
+                                    program *shared)
 {
-    const cache_key entry = {"program", key}, mark = {"seen", key};
     blob made = {0};
-    bool wanted = are_bytes_wanted(device, mark);
-    tuff_status status = create(device, request, (blob){0}, wanted ? &made : NULL, out);
+    const bool costly = are_bytes_costly(device);
+    tuff_status status = create(device, request, (blob){0}, costly ? NULL : &made, &shared->driver);
     if (status == TUFF_OK) {
         device->counters.programs_compiled++;
         if (made.size > 0)
-            tuff__cache_store(entry, made);
-        else if (!wanted)
-            tuff__cache_store(mark, made);
+            tuff__cache_store((cache_key){"program", key}, made);
+        shared->is_unkept = costly;
+        shared->was_met = costly && meet(key);
     }
     tuff__free(made.data);
     return status;
+}
+
+/* Takes over key. */
+static void list(tuff_device *device, program *shared, char *key)
+{
+    shared->key = key;
+    shared->next = device->programs;
+    device->programs = shared;
 }
 
 /* A program that is in nobody's memory yet; takes over key on success. */
@@ -116,14 +131,12 @@ static tuff_status make(tuff_device *device, const program_request *request, cha
         return TUFF_E_OOM_HOST;
     tuff_status status = TUFF_OK;
     if (!create_from_disk(device, request, key, &shared->driver))
-        status = device->is_stuck ? TUFF_E_DEVICE_LOST : create_from_text(device, request, key, &shared->driver);
+        status = device->is_stuck ? TUFF_E_DEVICE_LOST : create_from_text(device, request, key, shared);
     if (status != TUFF_OK) {
         tuff__free(shared);
         return status;
     }
-    shared->key = key;
-    shared->next = device->programs;
-    device->programs = shared;
+    list(device, shared, key);
     *out = shared;
     return TUFF_OK;
 }
@@ -170,6 +183,81 @@ tuff_status tuff__program_get(tuff_device *device, const program_request *reques
     return tuff__device_end(device, status);
 }
 
+/* A program that comes from the disk. */
+typedef struct arrival {
+    const tuff_device *device;
+    const program_request *request;
+    char *key;
+    program *shared; /* not listed yet */
+} arrival;
+
+/* On any thread. What goes wrong here is told by tuff__program_get, which tries again. */
+static void load(void *user, int index)
+{
+    arrival *self = (arrival *)user + index;
+    const driver *calls = self->device->driver;
+    blob cached, made = {0};
+    if (!self->shared || !tuff__cache_load((cache_key){"program", self->key}, &cached))
+        return;
+    if (calls->program_create(self->device->handle, self->request, cached, &made, &self->shared->driver) != TUFF_OK)
+        self->shared->driver = NULL;
+    tuff__free(cached.data);
+    tuff__free(made.data);
+}
+
+/* The requests that are in nobody's memory, each once; how many. */
+static int list_arrivals(tuff_device *device, const program_request *requests, int count, arrival *out)
+{
+    int listed = 0;
+    for (int i = 0; i < count; i++) {
+        char *key = check_request(device, &requests[i]) == TUFF_OK ? key_text(device, &requests[i]) : NULL;
+        bool is_known = !key || find(device, key);
+        for (int k = 0; k < listed && !is_known; k++)
+            is_known = strcmp(out[k].key, key) == 0;
+        if (is_known)
+            tuff__free(key);
+        else
+            out[listed++] = (arrival){device, &requests[i], key, tuff__calloc(1, sizeof(program))};
+    }
+    return listed;
+}
+
+static void take_in(tuff_device *device, const arrival *from)
+{
+    if (from->shared && from->shared->driver) {
+        list(device, from->shared, from->key);
+        device->counters.programs_from_disk++;
+        return;
+    }
+    tuff__free(from->shared);
+    tuff__free(from->key);
+}
+
+void tuff__programs_load(tuff_device *device, const program_request *requests, int count, program **out)
+{
+    const bool is_parallel = device->driver && device->driver->loads_in_parallel;
+    arrival *arrivals = is_parallel ? tuff__calloc((size_t)count + 1, sizeof *arrivals) : NULL;
+    if (!arrivals)
+        return;
+    if (tuff__device_begin(device) != TUFF_OK) {
+        tuff__free(arrivals);
+        return;
+    }
+    const int listed = device->compile_limit == 0 ? list_arrivals(device, requests, count, arrivals) : 0;
+    tuff__parallel(listed, load, arrivals);
+    for (int i = 0; i < listed; i++)
+        take_in(device, &arrivals[i]);
+    for (int i = 0; i < count && listed > 0; i++) {
+        char *key = key_text(device, &requests[i]);
+        out[i] = key ? find(device, key) : NULL;
+        if (out[i])
+            out[i]->references++;
+        tuff__free(key);
+    }
+    (void)tuff__device_end(device, TUFF_OK);
+    tuff__free(arrivals);
+}
+
 bool tuff__program_is_loaded(tuff_device *device, const program_request *request)
 {
     if (tuff__device_begin(device) != TUFF_OK)
@@ -196,6 +284,53 @@ void tuff__program_release(tuff_device *device, program *shared)
         tuff__free(shared);
     }
     tuff__unlock(&device->lock);
+}
+
+/* What a program that nobody met before may cost is this part of the time that it was of use; what was met and may be
+   met again, all of it. */
+enum { FRESH_PART = 2 };
+#define FIRST_GUESS UINT64_C(100000000) /* nanoseconds for the bytes of a program */
+
+static bool is_worth_keeping(const tuff_device *device, const program *one, bool launched, uint64_t used,
+                             uint64_t spent)
+{
+    const uint64_t expected = device->keeping_cost > 0 ? device->keeping_cost : FIRST_GUESS;
+    return one && one->is_unkept && (launched || one->was_met) &&
+           spent + expected <= (one->was_met ? used : used / FRESH_PART);
+}
+
+/* The device's lock is held. */
+static tuff_status keep(tuff_device *device, program *one)
+{
+    const cache_key entry = {"program", one->key}, mark = {"seen", one->key};
+    blob made = {0};
+    TRY(tuff__device_drain(device));
+    const uint64_t begin = tuff__nanoseconds();
+    if (device->driver->program_bytes(device->handle, one->driver, &made) != TUFF_OK)
+        tuff__log(TUFF_LOG_INFO, "a program is not kept: %s", tuff_error());
+    else if (made.size > 0) {
+        tuff__cache_store(entry, made);
+        tuff__cache_drop(mark);
+    }
+    one->is_unkept = false;
+    tuff__free(made.data);
+    device->keeping_cost = tuff__nanoseconds() - begin;
+    return TUFF_OK;
+}
+
+void tuff__programs_keep(tuff_device *device, program *const *programs, int count, bool launched, uint64_t used)
+{
+    tuff_status status = device->driver && device->driver->program_bytes ? TUFF_OK : TUFF_E_UNSUPPORTED;
+    uint64_t spent = 0;
+    for (int i = 0; i < count && status == TUFF_OK; i++) {
+        if (tuff__device_begin(device) != TUFF_OK)
+            return;
+        if (is_worth_keeping(device, programs[i], launched, used, spent)) {
+            status = keep(device, programs[i]);
+            spent += device->keeping_cost;
+        }
+        status = tuff__device_end(device, status);
+    }
 }
 
 driver_program *tuff__program_driver(program *shared)

@@ -21,6 +21,7 @@ struct tuff_device {
     program *programs;
     uint64_t compile_limit; /* nanoseconds that the driver's compiler may take; 0: any time */
     bool is_stuck;          /* it took longer, and may still be in the driver */
+    uint64_t keeping_cost;  /* nanoseconds for the bytes of the last program that was kept late; 0: there was none */
     /* Ordinals of the last submission, and of the last one known to be done. These four can be read without lock. */
     _Atomic uint64_t submitted, finished;
     _Atomic uint64_t used;   /* when a call last gave it work, or waited for some; 0: never */

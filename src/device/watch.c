@@ -169,6 +169,7 @@ static void give_up(tuff_device *device, job *of)
     device->is_stuck = true;
     device->posing = *device->driver;
     device->posing.program_destroy = keep_program;
+    device->posing.program_bytes = NULL;
     device->posing.buffer_destroy = keep_buffer;
     device->posing.recording_destroy = keep_recording;
     device->posing.wait = wait_for_nothing;

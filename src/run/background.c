@@ -38,8 +38,19 @@ void tuff__background_sleep(background *self, uint64_t nanoseconds)
     tuff__unlock(&self->lock);
 }
 
+static void end_all(void);
+
+/* A compiler may make objects at its first use, and take them down before what was registered earlier: here that use
+   can be the tuner's, since programs come from the disk. So the end is registered once more behind it. */
+static void register_behind_compiler(background *self)
+{
+    if (!self->is_behind && self->tuner.stats.compiles > 0)
+        self->is_behind = atexit(end_all) == 0;
+}
+
 void tuff__background_publish(background *self)
 {
+    register_behind_compiler(self);
     tuff__lock(&self->lock);
     self->stats = self->tuner.stats;
     self->stats.nanoseconds = self->spent;
@@ -77,9 +88,9 @@ static int list_wanted(const background *self, weighted *out)
     int count = 0;
     for (int i = 0; i < of->subject_count; ++i)
         out[i] = (weighted){.subject = i, .weight = 1};
-    for (int i = plan->setup_count; i < plan->command_count; ++i) {
-        const task_record *record = &plan->records[i];
-        const int task = plan->lowered.launches[i].task, key = task < 0 ? -1 : of->subject_of[task];
+    for (int i = plan->made.setup_count; i < plan->made.command_count; ++i) {
+        const task_record *record = &plan->made.records[i];
+        const int task = plan->made.lowered.launches[i].task, key = task < 0 ? -1 : of->subject_of[task];
         if (key >= 0)
             out[key].weight += (double)(record->bytes_read + record->bytes_written) + record->operations / 8;
     }
@@ -141,8 +152,8 @@ static tuff_status note_running(background *self)
     self->running = tuff__calloc((size_t)count + 1, sizeof *self->running);
     if (self->running == NULL)
         return TUFF_E_OOM_HOST;
-    for (int i = 0; i < count && i < plan->key_count; ++i)
-        (void)tuff__choice_parse(plan->keys[i].candidate, &self->running[i]);
+    for (int i = 0; i < count && i < plan->made.key_count; ++i)
+        (void)tuff__choice_parse(plan->made.keys[i].candidate, &self->running[i]);
     return TUFF_OK;
 }
 

@@ -25,6 +25,7 @@ struct background {
     uint64_t offered; /* when a plan was last made ready, or measuring began */
     uint64_t spent;   /* of the budget */
     int left;         /* keys that are yet to be measured; 1 at least until all is over */
+    bool is_behind;   /* the end of the process finds its thread before it takes the compiler down */
 
     pthread_t thread;
     bool is_joined; /* guarded by the list's lock, like next_one */

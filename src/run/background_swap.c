@@ -13,26 +13,26 @@ static bool is_other(const background *self)
     return false;
 }
 
-/* Before the program's device is asked for a program: gives way, and lets the bench compile it, so that the device
-   finds it on the disk. Twice, because some drivers hand out a program's bytes only where it is met again. */
+/* Before the program's device is asked for a program: gives way, and lets the bench compile it and keep its bytes, so
+   that the device finds it on the disk. */
 static tuff_status compile_ahead(void *state, const program_request *what)
 {
     background *self = state;
-    const bool is_loaded = tuff__program_is_loaded(self->plan->device, what);
-    for (int i = 0; i < 2 && !is_loaded; ++i) {
-        program *made;
-        if (!tuff__background_give_way(self, false))
-            return FAIL(TUFF_E_TIMEOUT, "tune: the plan is not made ready: its tuner was stopped");
-        TRY(tuff__program_get(self->tuner.bench, what, &made));
-        tuff__program_release(self->tuner.bench, made);
-    }
+    program *made;
+    if (tuff__program_is_loaded(self->plan->device, what))
+        return TUFF_OK;
+    if (!tuff__background_give_way(self, false))
+        return FAIL(TUFF_E_TIMEOUT, "tune: the plan is not made ready: its tuner was stopped");
+    TRY(tuff__program_get(self->tuner.bench, what, &made));
+    tuff__programs_keep(self->tuner.bench, &made, 1, true, UINT64_MAX);
+    tuff__program_release(self->tuner.bench, made);
     return TUFF_OK;
 }
 
 static void drop(tuff_plan *of)
 {
     tuff__unrecord(of);
-    tuff__lowered_free(&of->lowered);
+    tuff__lowered_free(&of->made.lowered);
     tuff__plan_keys_free(of);
 }
 
@@ -43,13 +43,14 @@ static tuff_status make_ready(background *self)
     bool any;
     tuff_status status = tuff__tuner_choices(&self->tuner, &choices, &any);
     if (status == TUFF_OK)
-        status = tuff__lower_like(&self->plan->lowered, &next->fusion, &self->options, choices, &next->lowered);
+        status =
+            tuff__lower_like(&self->plan->made.lowered, &next->fusion, &self->options, choices, &next->made.lowered);
     tuff__free(choices);
     TRY(status);
     const uint64_t budget = self->options.memory_budget;
-    if (budget > 0 && next->lowered.peak > budget)
+    if (budget > 0 && next->made.lowered.peak > budget)
         return FAIL(TUFF_E_LIMIT, "tune: it would need %llu bytes of intermediates, more than it may",
-                    (unsigned long long)next->lowered.peak);
+                    (unsigned long long)next->made.lowered.peak);
     next->before_program = compile_ahead;
     next->before_state = self;
     TRY(tuff__record(next));
@@ -88,9 +89,9 @@ tuff_status tuff__background_offer(background *self)
 /* Times of the last profile, of launches that are what they were. */
 static void keep_times(const tuff_plan *from, tuff_plan *to)
 {
-    for (int i = 0; i < to->command_count && i < from->command_count; ++i) {
-        const task_record *before = &from->records[i];
-        task_record *now = &to->records[i];
+    for (int i = 0; i < to->made.command_count && i < from->made.command_count; ++i) {
+        const task_record *before = &from->made.records[i];
+        task_record *now = &to->made.records[i];
         const bool is_same =
             strcmp(before->label, now->label) == 0 && (before->source == NULL) == (now->source == NULL);
         if (is_same && (now->source == NULL || strcmp(before->source, now->source) == 0))
@@ -98,24 +99,11 @@ static void keep_times(const tuff_plan *from, tuff_plan *to)
     }
 }
 
-/* What of a plan follows from choices, moved. The storages of inputs and outputs, and their order, are the same. */
-static void move(tuff_plan *from, tuff_plan *to)
+/* The storages of inputs and outputs, and their order, are the same in both. */
+static void put(made_plan made, tuff_plan *to)
 {
-    to->lowered = from->lowered;
-    to->lowered.fusion = &to->fusion;
-    to->parameters = from->parameters;
-    to->programs = from->programs;
-    to->commands = from->commands;
-    to->setup = from->setup;
-    to->recording = from->recording;
-    to->setup_count = from->setup_count;
-    to->versions = from->versions;
-    to->records = from->records;
-    to->command_count = from->command_count;
-    to->keys = from->keys;
-    to->key_count = from->key_count;
-    to->keys_listed = from->keys_listed;
-    to->hash = from->hash;
+    to->made = made;
+    to->made.lowered.fusion = &to->fusion;
 }
 
 /* What takes over has made no copies yet: its `versions` say so. */
@@ -128,9 +116,9 @@ void tuff__background_swap(tuff_plan *plan)
     tuff__lock(&self->lock);
     const bool is_ready = self->is_ready;
     if (is_ready) {
-        move(plan, &old);
-        move(&self->next, plan);
-        move(&(tuff_plan){.device = NULL}, &self->next);
+        put(plan->made, &old);
+        put(self->next.made, plan);
+        put((made_plan){.lowered = {.fusion = NULL}}, &self->next);
         self->is_ready = false;
         self->swaps++;
     }

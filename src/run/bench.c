@@ -88,7 +88,7 @@ uint64_t tuff__tuner_roofline(subject *of)
     return (uint64_t)(operations / self->rate);
 }
 
-/* Four times what nine in ten take, by the slowest of the first few dozen; from 5 to 30 seconds. */
+/* Four times what nine in ten take, by the slowest of the first few dozen; 5 seconds at least. */
 void tuff__tuner_note_compile(tuner *self, uint64_t nanoseconds)
 {
     enum { ENOUGH = 10, RECENT = 10 * SLOWEST };
@@ -106,11 +106,14 @@ void tuff__tuner_note_compile(tuner *self, uint64_t nanoseconds)
     self->compile_limit = limit < 5 * SECOND ? 5 * SECOND : limit;
 }
 
+/* Whoever is given up takes the device with it: as long as there is time for it, a slow compiler is waited for. */
 void tuff__tuner_limit_compile(const subject *of)
 {
     const tuner *self = of->of;
+    const uint64_t now = tuff__nanoseconds(), left = self->limit > now ? self->limit - now : 0;
     const uint64_t own = 4 * of->default_compile;
-    const uint64_t limit = self->compile_limit > own ? self->compile_limit : own;
+    uint64_t limit = self->compile_limit > own ? self->compile_limit : own;
+    limit = left > limit ? left : limit;
     if (self->bench != NULL && !self->lost && self->compile_limit > 0)
         tuff__device_limit_compiles(self->bench, limit < tuff__compile_patience ? limit : tuff__compile_patience);
 }
@@ -182,17 +185,23 @@ static bool wait_for_device(tuner *self, const char *place, file_lock *out)
     return true;
 }
 
+/* place: of FOLDER_SIZE bytes; is set where the answer is false. */
+static bool try_device(const tuner *self, char *place, file_lock *out)
+{
+    out->fd = -1;
+    return !lock_path(self, place, FOLDER_SIZE) || tuff__file_lock(place, 0, out) != TUFF_E_TIMEOUT;
+}
+
 bool tuff__tuner_try_device(const tuner *self, file_lock *out)
 {
     char place[FOLDER_SIZE];
-    out->fd = -1;
-    return !lock_path(self, place, sizeof place) || tuff__file_lock(place, 0, out) != TUFF_E_TIMEOUT;
+    return try_device(self, place, out);
 }
 
 bool tuff__tuner_take_device(tuner *self, file_lock *out)
 {
     char place[FOLDER_SIZE];
-    if (tuff__tuner_try_device(self, out) || !lock_path(self, place, sizeof place))
+    if (try_device(self, place, out))
         return true;
     self->stats.lock_waits++;
     if (!waits_for_others()) {

@@ -203,7 +203,7 @@ tuff_status tuff_cache_pin_plan(tuff_cache *cache, tuff_plan *plan, int index, c
     if (!cache || !plan || !candidate)
         return FAIL(TUFF_E_USAGE, "cache: a pin needs a cache, a plan and a candidate");
     TRY(tuff_plan_key(plan, index, &key));
-    TRY(check_candidate(plan, plan->keys[index].task, candidate));
+    TRY(check_candidate(plan, plan->made.keys[index].task, candidate));
     return tuff_cache_pin(cache, plan->device, key.key, candidate, NULL);
 }
 

@@ -9,19 +9,9 @@
 #include "base/alloc.h"
 
 /* Of addresses: as aligned in the pool as where they were. */
-enum { GRAIN = 256, MOST_WEIGHTS = 16 };
+enum { GRAIN = 256 };
 
-/* A part of memory that is read as a weight. */
-typedef struct weight {
-    const driver_buffer *buffer;
-    uint64_t offset, size, at; /* at: from the beginning of a place */
-} weight;
-
-typedef struct weights {
-    weight all[MOST_WEIGHTS];
-    int count;
-    uint64_t size; /* of a place */
-} weights;
+typedef struct cold_weight weight;
 
 uint64_t tuff__cold_pool_size(const tuff_device *device)
 {
@@ -83,7 +73,7 @@ static bool is_array(const tuff_plan *plan, const driver_buffer *buffer)
     const tuff_graph *graph = plan->fusion.graph;
     bool found = false;
     for (int id = 0; id < graph->node_count; ++id) {
-        const memory_buffer *one = &plan->lowered.buffers[id];
+        const memory_buffer *one = &plan->made.lowered.buffers[id];
         if (one->storage == NULL || tuff__storage_buffer(one->storage) != buffer)
             continue;
         if (graph->nodes[id]->op != OP_ARRAY || !is_float(one->dtype))
@@ -95,14 +85,14 @@ static bool is_array(const tuff_plan *plan, const driver_buffer *buffer)
 
 static bool is_weight(const tuff_plan *plan, const buffer_binding *of)
 {
-    const command *runs = plan->commands + plan->setup_count;
-    if (of->buffer == tuff__storage_buffer(plan->parameters) ||
-        is_written(runs, plan->command_count - plan->setup_count, of->buffer))
+    const command *runs = plan->made.commands + plan->made.setup_count;
+    if (of->buffer == tuff__storage_buffer(plan->made.parameters) ||
+        is_written(runs, plan->made.command_count - plan->made.setup_count, of->buffer))
         return false;
-    return is_array(plan, of->buffer) || is_written(plan->commands, plan->setup_count, of->buffer);
+    return is_array(plan, of->buffer) || is_written(plan->made.commands, plan->made.setup_count, of->buffer);
 }
 
-static const weight *find(const weights *self, const buffer_binding *of)
+static const weight *find(const cold_weights *self, const buffer_binding *of)
 {
     for (int i = 0; i < self->count; ++i)
         if (self->all[i].buffer == of->buffer && self->all[i].offset == of->offset && self->all[i].size == of->size)
@@ -110,12 +100,12 @@ static const weight *find(const weights *self, const buffer_binding *of)
     return NULL;
 }
 
-static void find_weights(const tuff_plan *plan, weights *out)
+void tuff__cold_find(const tuff_plan *plan, cold_weights *out)
 {
-    *out = (weights){.count = 0};
-    for (int i = plan->setup_count; i < plan->command_count; ++i)
-        for (int k = 0; k < plan->commands[i].binding_count && out->count < MOST_WEIGHTS; ++k) {
-            const buffer_binding *of = &plan->commands[i].bindings[k];
+    *out = (cold_weights){.count = 0};
+    for (int i = plan->made.setup_count; i < plan->made.command_count; ++i)
+        for (int k = 0; k < plan->made.commands[i].binding_count && out->count < MOST_WEIGHTS; ++k) {
+            const buffer_binding *of = &plan->made.commands[i].bindings[k];
             if (find(out, of) != NULL || !is_weight(plan, of))
                 continue;
             out->all[out->count++] = (weight){of->buffer, of->offset, of->size, out->size};
@@ -123,12 +113,9 @@ static void find_weights(const tuff_plan *plan, weights *out)
         }
 }
 
-int tuff__cold_places(const tuff_plan *plan, const cold_pool *pool, uint64_t *size)
+int tuff__cold_places(const cold_weights *weights, const cold_pool *pool)
 {
-    weights all;
-    find_weights(plan, &all);
-    *size = all.size;
-    const uint64_t places = all.size == 0 ? 1 : pool->size / all.size;
+    const uint64_t places = weights->size == 0 ? 1 : pool->size / weights->size;
     return places < 2 || places > COLD_PLACES ? 1 : (int)places;
 }
 
@@ -139,17 +126,15 @@ int tuff__cold_take(cold_pool *self, int places, uint64_t size, int count)
     return (int)place;
 }
 
-void tuff__cold_bind(const tuff_plan *plan, const cold_pool *pool, int place, command *commands, int count)
+void tuff__cold_bind(const cold_weights *weights, const cold_pool *pool, int place, command *commands, int count)
 {
-    weights all;
-    find_weights(plan, &all);
     for (int i = 0; i < count; ++i)
         for (int k = 0; k < commands[i].binding_count; ++k) {
             buffer_binding *of = &commands[i].bindings[k];
-            const weight *found = find(&all, of);
+            const weight *found = find(weights, of);
             if (found == NULL)
                 continue;
-            of->offset = (uint64_t)place * all.size + found->at + of->offset % GRAIN;
+            of->offset = (uint64_t)place * weights->size + found->at + of->offset % GRAIN;
             of->buffer = tuff__storage_buffer(pool->memory);
         }
 }

@@ -7,7 +7,20 @@
 
 #include "run/plan.h"
 
-enum { COLD_PLACES = 32 };
+enum { COLD_PLACES = 32, MOST_WEIGHTS = 16 };
+
+/* The parts of memory that a plan's runs read as weights; those past MOST_WEIGHTS stay where they are. */
+typedef struct cold_weights {
+    struct cold_weight {
+        const driver_buffer *buffer;
+        uint64_t offset, size, at; /* at: from the beginning of a place */
+    } all[MOST_WEIGHTS];
+    int count;
+    uint64_t size; /* of a place */
+} cold_weights;
+
+/* Walks over the whole plan: once for each. */
+void tuff__cold_find(const tuff_plan *plan, cold_weights *out);
 
 /* Bytes that a pool should have: twice the caches, as far as they are known, at most 512 MiB and a quarter of the
    memory; 0: too little for the caches. */
@@ -22,12 +35,12 @@ typedef struct cold_pool {
 tuff_status tuff__cold_pool_create(tuff_device *device, uint64_t size, cold_pool *out);
 void tuff__cold_pool_free(cold_pool *self);
 
-/* How many places the pool has for the plan's weights, and of how many bytes; 1: they stay where they are, because
-   there are none, so few that what they take does not matter, or more than the caches hold anyway. */
-int tuff__cold_places(const tuff_plan *plan, const cold_pool *pool, uint64_t *size);
+/* How many places the pool has for weights; 1: they stay where they are, because there are none, so few that what they
+   take does not matter, or more than the caches hold anyway. */
+int tuff__cold_places(const cold_weights *weights, const cold_pool *pool);
 /* The place for the next run; so many are taken. */
 int tuff__cold_take(cold_pool *self, int places, uint64_t size, int count);
 /* Lets commands, copies of the plan's, read their weights at a place. */
-void tuff__cold_bind(const tuff_plan *plan, const cold_pool *pool, int place, command *commands, int count);
+void tuff__cold_bind(const cold_weights *weights, const cold_pool *pool, int place, command *commands, int count);
 
 #endif

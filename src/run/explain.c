@@ -61,7 +61,7 @@ static uint64_t bytes_of(const tuff_plan *plan, const launch *of, int buffer, bo
 {
     const fused_chain *chain = &of->chain;
     const int id = chain->buffers[buffer].id;
-    const memory_buffer *memory = &plan->lowered.buffers[id];
+    const memory_buffer *memory = &plan->made.lowered.buffers[id];
     const uint64_t size = tuff_dtype_size(memory->dtype);
     uint64_t whole = tuff__buffer_size(memory) / size, count = 0;
     if (plan->graph != NULL && id < plan->graph->node_count)
@@ -79,7 +79,7 @@ static uint64_t bytes_of(const tuff_plan *plan, const launch *of, int buffer, bo
 
 tuff_status tuff__describe_launch(const tuff_plan *plan, int index, task_record *out)
 {
-    const launch *of = &plan->lowered.launches[index];
+    const launch *of = &plan->made.lowered.launches[index];
     text label = {0};
     out->kind = kind_of(plan, of);
     tuff__text_add(&label, "%s", out->kind);
@@ -97,7 +97,7 @@ tuff_status tuff__describe_launch(const tuff_plan *plan, int index, task_record 
         out->bytes_written += of->chain.buffers[i].written ? bytes_of(plan, of, i, true) : 0;
     }
     if (of->kind == LAUNCH_COPY)
-        out->bytes_read = out->bytes_written = tuff__buffer_size(&plan->lowered.buffers[of->copy_to]);
+        out->bytes_read = out->bytes_written = tuff__buffer_size(&plan->made.lowered.buffers[of->copy_to]);
     const tuff_status status = tuff__text_status(&label);
     if (status == TUFF_OK)
         out->label = tuff__strdup(tuff__text_get(&label));
@@ -109,20 +109,20 @@ tuff_status tuff_plan_describe(const tuff_plan *plan, tuff_plan_info *info)
 {
     if (plan == NULL || info == NULL)
         return FAIL(TUFF_E_USAGE, "plan: the %s is NULL", plan == NULL ? "plan" : "info");
-    *info = (tuff_plan_info){.task_count = plan->command_count};
-    for (int i = 0; i < plan->command_count; ++i) {
-        const bool copy = plan->commands[i].kind == COMMAND_COPY;
+    *info = (tuff_plan_info){.task_count = plan->made.command_count};
+    for (int i = 0; i < plan->made.command_count; ++i) {
+        const bool copy = plan->made.commands[i].kind == COMMAND_COPY;
         info->copy_count += copy;
         info->dispatch_count += !copy;
-        bool fresh = plan->programs[i] != NULL;
+        bool fresh = plan->made.programs[i] != NULL;
         for (int k = 0; k < i && fresh; ++k)
-            fresh = plan->programs[k] != plan->programs[i];
+            fresh = plan->made.programs[k] != plan->made.programs[i];
         info->program_count += fresh;
     }
     info->node_count = plan->graph == NULL ? 0 : plan->graph->node_count;
-    info->memory_peak = plan->lowered.peak;
-    info->memory_unplanned = plan->lowered.unplanned;
-    info->constant_size = plan->lowered.constant_size;
+    info->memory_peak = plan->made.lowered.peak;
+    info->memory_unplanned = plan->made.lowered.unplanned;
+    info->constant_size = plan->made.lowered.constant_size;
     info->run_nanoseconds = plan->profiled;
     return TUFF_OK;
 }
@@ -138,9 +138,9 @@ tuff_status tuff_plan_tuning(const tuff_plan *plan, tuff_tune_stats *stats)
 
 tuff_status tuff_plan_task(const tuff_plan *plan, int index, tuff_task_info *info)
 {
-    if (plan == NULL || info == NULL || index < 0 || index >= plan->command_count)
+    if (plan == NULL || info == NULL || index < 0 || index >= plan->made.command_count)
         return FAIL(TUFF_E_USAGE, "plan: there is no task %d", index);
-    const task_record *record = &plan->records[index];
+    const task_record *record = &plan->made.records[index];
     *info = (tuff_task_info){.kind = record->kind,
                              .label = record->label,
                              .program = record->name,
@@ -170,8 +170,8 @@ static tuff_status run_timed(tuff_plan *plan, recording *timed, uint64_t *nanose
     TRY(tuff__wait(plan->device));
     plan->profiled = tuff__nanoseconds() - begin;
     TRY(tuff__timestamps(plan->device, timed, nanoseconds));
-    for (int i = plan->setup_count; i < plan->command_count; ++i)
-        plan->records[i].nanoseconds = nanoseconds[i - plan->setup_count];
+    for (int i = plan->made.setup_count; i < plan->made.command_count; ++i)
+        plan->made.records[i].nanoseconds = nanoseconds[i - plan->made.setup_count];
     for (int i = 0; i < plan->graph->assign_count; ++i)
         tuff__storage_touch(plan->graph->assigns[i]->attributes.array->storage);
     return TUFF_OK;
@@ -181,16 +181,16 @@ tuff_status tuff_plan_profile(tuff_plan *plan)
 {
     if (plan == NULL)
         return FAIL(TUFF_E_USAGE, "profile: the plan is NULL");
-    if (plan->reference != NULL || plan->recording == NULL)
+    if (plan->reference != NULL || plan->made.recording == NULL)
         return FAIL(TUFF_E_UNSUPPORTED, "profile: there is nothing on a device to time");
-    for (int i = 0; i < plan->lowered.input_count; ++i)
+    for (int i = 0; i < plan->made.lowered.input_count; ++i)
         if (!plan->written[i])
-            return FAIL(TUFF_E_USAGE, "profile: the input \"%s\" was never written", plan->lowered.inputs[i].name);
+            return FAIL(TUFF_E_USAGE, "profile: the input \"%s\" was never written", plan->made.lowered.inputs[i].name);
     recording *timed;
     TRY(warm_up(plan)); /* whose run may change the commands */
-    TRY(tuff__recording_create(plan->device, plan->commands + plan->setup_count,
-                               plan->command_count - plan->setup_count, true, true, &timed));
-    uint64_t *nanoseconds = tuff__calloc((size_t)plan->command_count, sizeof *nanoseconds);
+    TRY(tuff__recording_create(plan->device, plan->made.commands + plan->made.setup_count,
+                               plan->made.command_count - plan->made.setup_count, true, true, &timed));
+    uint64_t *nanoseconds = tuff__calloc((size_t)plan->made.command_count, sizeof *nanoseconds);
     const tuff_status status = nanoseconds == NULL ? TUFF_E_OOM_HOST : run_timed(plan, timed, nanoseconds);
     tuff__free(nanoseconds);
     tuff__recording_destroy(plan->device, timed);

@@ -191,7 +191,7 @@ static tuff_status add(ground *self, const lowered *launches, int id)
     stretch made = {
         .id = id, .lead = buffer->offset % GUARD, .size = tuff__buffer_size(buffer), .dtype = buffer->dtype};
     if (whole_size(&made) > self->most - self->size)
-        return FAIL(TUFF_E_LIMIT, "tune: a task of more than %llu bytes", (unsigned long long)self->most);
+        return FAIL(TUFF_E_OOM_DEVICE, "tune: a task of more than %llu bytes", (unsigned long long)self->most);
     if (!GROW(self->all, self->count, self->capacity))
         return TUFF_E_OOM_HOST;
     TRY(tuff__storage_create(self->device, whole_size(&made), false, &made.storage));

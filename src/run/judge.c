@@ -8,14 +8,20 @@
 #include "run/tuner_parts.h"
 #include "tune/guard.h"
 
-/* What all grounds of a graph may take of the device's memory, and at most. */
+/* What all grounds of a graph may take of the device's memory, and at most, as graph.h says: a CPU's is everybody's. */
 enum { SHARE_OF_MEMORY = 4 };
-#define MOST_GROUND ((uint64_t)1 << 30)
+#define MOST_GROUND ((uint64_t)8 << 30)
+#define MOST_HOST_GROUND ((uint64_t)1 << 30)
 
 static uint64_t ground_left(const tuner *of)
 {
-    const uint64_t share = tuff__device_info(tuff__tuner_bench(of))->memory_size / SHARE_OF_MEMORY;
-    const uint64_t most = share > 0 && share < MOST_GROUND ? share : MOST_GROUND;
+    const tuff_device_info *info = tuff__device_info(tuff__tuner_bench(of));
+    const uint64_t share = info->memory_size / SHARE_OF_MEMORY;
+    uint64_t most = info->device_class == TUFF_DEVICE_CPU ? MOST_HOST_GROUND : MOST_GROUND;
+    if (of->options->tune_memory > 0)
+        most = of->options->tune_memory;
+    if (share > 0 && share < most)
+        most = share;
     return most > of->ground_size ? most - of->ground_size : 0;
 }
 
@@ -38,8 +44,9 @@ static verdict verdict_of(tuner *of, tuff_status status)
     case TUFF_E_COMPILE:
         return VERDICT_COMPILE;
     case TUFF_E_LIMIT:
-    case TUFF_E_OOM_DEVICE:
         return VERDICT_LIMITS;
+    case TUFF_E_OOM_DEVICE:
+        return VERDICT_ROOM;
     case TUFF_E_UNSUPPORTED:
         return VERDICT_INVALID;
     case TUFF_E_DEVICE_LOST:
@@ -139,6 +146,7 @@ static verdict compile_candidate(void *state, const contender *who)
         of->default_compile = tuff__nanoseconds() - begin;
     if (of->ground != NULL)
         self->ground_size += tuff__ground_size(of->ground) - before;
+    of->lacks_room = status == TUFF_E_OOM_DEVICE && tuff__choice_count(&who->what) == 0;
     return verdict_of(self, status);
 }
 

@@ -13,7 +13,7 @@ static tuff_status compile_for_driver(tuff_plan *plan, tuff_graph *graph, const 
 {
     TRY(tuff__fit(plan, graph, options));
     TRY(tuff__tune(plan, options));
-    plan->written = tuff__calloc((size_t)plan->lowered.input_count + 1, sizeof *plan->written);
+    plan->written = tuff__calloc((size_t)plan->made.lowered.input_count + 1, sizeof *plan->written);
     if (plan->written == NULL)
         return TUFF_E_OOM_HOST;
     TRY(tuff__record(plan));
@@ -82,6 +82,7 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
     if (plan == NULL)
         return NULL;
     plan->device = graph->device;
+    plan->begun = tuff__nanoseconds();
     plan->barrier_everywhere = asked.barrier_everywhere;
     tuff__controls_apply(&asked);
     asked.tune_background = may_tune_later(&asked);
@@ -91,15 +92,25 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
     return NULL;
 }
 
+/* What was launched, by the plan or the tuner, is worth another start's time. */
+static void keep_programs(tuff_plan *plan)
+{
+    const bool launched = plan->has_run || plan->tuning.measured > 0;
+    if (plan->made.programs != NULL)
+        tuff__programs_keep(plan->device, plan->made.programs, plan->made.command_count, launched,
+                            tuff__nanoseconds() - plan->begun);
+}
+
 void tuff_plan_destroy(tuff_plan *plan)
 {
     if (plan == NULL)
         return;
     tuff__background_stop(plan->background);
+    keep_programs(plan);
     tuff__unrecord(plan);
     tuff__plan_keys_free(plan);
     tuff__free(plan->written);
-    tuff__lowered_free(&plan->lowered);
+    tuff__lowered_free(&plan->made.lowered);
     tuff__background_free(plan->background);
     tuff__fusion_free(&plan->fusion);
     tuff__reference_destroy(plan->reference);
@@ -139,12 +150,12 @@ tuff_status tuff_plan_write(tuff_plan *plan, const char *name, const void *data,
     TRY(check_transfer(plan, name, data, "write"));
     if (plan->reference != NULL)
         return tuff__reference_write(plan->reference, name, data, size);
-    const named_buffer *input = find(plan->lowered.inputs, plan->lowered.input_count, name, &index);
+    const named_buffer *input = find(plan->made.lowered.inputs, plan->made.lowered.input_count, name, &index);
     if (input == NULL)
         return FAIL(TUFF_E_USAGE, "write: the plan has no input \"%s\" that its outputs depend on", name);
     TRY(check_size(input, "write", size));
     if (size > 0)
-        TRY(tuff__storage_write(plan->device, plan->lowered.buffers[input->buffer].storage, 0, data, size));
+        TRY(tuff__storage_write(plan->device, plan->made.lowered.buffers[input->buffer].storage, 0, data, size));
     plan->written[index] = true;
     return TUFF_OK;
 }
@@ -153,21 +164,21 @@ tuff_status tuff_plan_write(tuff_plan *plan, const char *name, const void *data,
 static tuff_status refresh_copies(tuff_plan *plan)
 {
     bool changed = false;
-    for (int i = 0; i < plan->lowered.copy_count && plan->setup != NULL; ++i) {
-        const packed_copy *copy = &plan->lowered.copies[i];
+    for (int i = 0; i < plan->made.lowered.copy_count && plan->made.setup != NULL; ++i) {
+        const packed_copy *copy = &plan->made.lowered.copies[i];
         uint64_t version = 1; /* none goes back, so that their sum tells whether one went on */
         for (int k = 0; k < copy->source_count; ++k)
-            version += tuff__storage_version(plan->lowered.buffers[copy->sources[k]].storage);
-        if (copy->kept == NULL || plan->versions[i] == version)
+            version += tuff__storage_version(plan->made.lowered.buffers[copy->sources[k]].storage);
+        if (copy->kept == NULL || plan->made.versions[i] == version)
             continue;
         changed = true;
-        plan->versions[i] = version;
+        plan->made.versions[i] = version;
     }
     if (!changed)
         return TUFF_OK;
-    const tuff_status status = tuff__submit(plan->device, plan->setup);
-    for (int i = 0; i < plan->lowered.copy_count && status != TUFF_OK; ++i)
-        plan->versions[i] = 0;
+    const tuff_status status = tuff__submit(plan->device, plan->made.setup);
+    for (int i = 0; i < plan->made.lowered.copy_count && status != TUFF_OK; ++i)
+        plan->made.versions[i] = 0;
     return status;
 }
 
@@ -177,14 +188,14 @@ tuff_status tuff_plan_run(tuff_plan *plan)
         return FAIL(TUFF_E_USAGE, "run: the plan is NULL");
     if (plan->reference != NULL)
         return tuff__reference_run(plan->reference);
-    for (int i = 0; i < plan->lowered.input_count; ++i)
+    for (int i = 0; i < plan->made.lowered.input_count; ++i)
         if (!plan->written[i])
-            return FAIL(TUFF_E_USAGE, "run: the input \"%s\" %s was never written", plan->lowered.inputs[i].name,
-                        SHAPE_TEXT(plan->lowered.inputs[i].shape));
+            return FAIL(TUFF_E_USAGE, "run: the input \"%s\" %s was never written", plan->made.lowered.inputs[i].name,
+                        SHAPE_TEXT(plan->made.lowered.inputs[i].shape));
     tuff__background_swap(plan);
     TRY(refresh_copies(plan));
-    if (plan->recording != NULL)
-        TRY(tuff__submit(plan->device, plan->recording));
+    if (plan->made.recording != NULL)
+        TRY(tuff__submit(plan->device, plan->made.recording));
     plan->has_run = true;
     for (int i = 0; i < plan->graph->assign_count; ++i)
         tuff__storage_touch(plan->graph->assigns[i]->attributes.array->storage);
@@ -197,7 +208,7 @@ tuff_status tuff_plan_read(tuff_plan *plan, const char *name, void *data, size_t
     TRY(check_transfer(plan, name, data, "read"));
     if (plan->reference != NULL)
         return tuff__reference_read(plan->reference, name, data, size);
-    const named_buffer *output = find(plan->lowered.outputs, plan->lowered.output_count, name, &index);
+    const named_buffer *output = find(plan->made.lowered.outputs, plan->made.lowered.output_count, name, &index);
     if (output == NULL)
         return FAIL(TUFF_E_USAGE, "read: the plan has no output \"%s\"", name);
     TRY(check_size(output, "read", size));
@@ -205,7 +216,7 @@ tuff_status tuff_plan_read(tuff_plan *plan, const char *name, void *data, size_t
         return FAIL(TUFF_E_USAGE, "read: \"%s\": the plan has not been run", name);
     if (size == 0)
         return TUFF_OK;
-    return tuff__storage_read(plan->device, plan->lowered.buffers[output->buffer].storage, 0, data, size);
+    return tuff__storage_read(plan->device, plan->made.lowered.buffers[output->buffer].storage, 0, data, size);
 }
 
 tuff_status tuff_plan_wait(tuff_plan *plan)

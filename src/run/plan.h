@@ -29,12 +29,9 @@ typedef struct plan_key {
 
 struct background;
 
-struct tuff_plan {
-    tuff_device *device;
-    tuff_graph *graph; /* simplified; owned */
-    struct fusion fusion;
+/* What of a plan follows from the choices for its tasks: another one of the same fusion can take its place. */
+typedef struct made_plan {
     lowered lowered;
-    reference_plan *reference; /* set on the reference device, and then nothing of the rest but device */
     storage *parameters;
     program **programs; /* one a launch, NULL for copies */
     command *commands;
@@ -43,14 +40,24 @@ struct tuff_plan {
     uint64_t *versions;           /* by copy: of what it was made from, and 1; 0: not made yet */
     task_record *records;         /* one a launch */
     int command_count;
+    plan_key *keys; /* where keys_listed */
+    int key_count;
+    bool keys_listed;
+    hash128 hash; /* of the commands */
+} made_plan;
+
+struct tuff_plan {
+    tuff_device *device;
+    tuff_graph *graph; /* simplified; owned */
+    struct fusion fusion;
+    made_plan made;
+    reference_plan *reference; /* set on the reference device, and then nothing of the rest but device */
     bool barrier_everywhere;
     bool *written; /* inputs that the host gave a value */
     bool has_run;
+    uint64_t begun; /* when its compilation was */
     tuff_tune_stats tuning;
-    plan_key *keys; /* where keys_listed */
-    int key_count;
-    bool is_tunable, keys_listed;  /* is_tunable: nothing in its options forbids it */
-    hash128 hash;                  /* of the commands */
+    bool is_tunable;               /* nothing in its options forbids it */
     uint64_t profiled;             /* nanoseconds of the last profiled run */
     struct background *background; /* its tuner, where it is tuned while it is used */
     /* Where not NULL: called before each program that tuff__record asks its device for; what fails ends that. */

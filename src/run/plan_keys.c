@@ -1,6 +1,5 @@
 /* What a plan runs with, for those who compare runs or lock them: its keys, its hash, its manifest. */
 #include <string.h>
-#include <time.h>
 
 #include "base/file.h"
 #include "run/tuner.h"
@@ -9,24 +8,24 @@
 
 void tuff__plan_keys_free(tuff_plan *plan)
 {
-    for (int i = 0; i < plan->key_count; ++i) {
-        tuff__free(plan->keys[i].text);
-        tuff__free(plan->keys[i].candidate);
+    for (int i = 0; i < plan->made.key_count; ++i) {
+        tuff__free(plan->made.keys[i].text);
+        tuff__free(plan->made.keys[i].candidate);
     }
-    tuff__free(plan->keys);
-    plan->keys = NULL;
-    plan->key_count = 0;
-    plan->keys_listed = false;
+    tuff__free(plan->made.keys);
+    plan->made.keys = NULL;
+    plan->made.key_count = 0;
+    plan->made.keys_listed = false;
 }
 
 tuff_status tuff__plan_keys_create(tuff_plan *plan, int count)
 {
     tuff__plan_keys_free(plan);
-    plan->keys = tuff__calloc((size_t)count + 1, sizeof *plan->keys);
-    if (plan->keys == NULL)
+    plan->made.keys = tuff__calloc((size_t)count + 1, sizeof *plan->made.keys);
+    if (plan->made.keys == NULL)
         return TUFF_E_OOM_HOST;
-    plan->key_count = count;
-    plan->keys_listed = true;
+    plan->made.key_count = count;
+    plan->made.keys_listed = true;
     return TUFF_OK;
 }
 
@@ -37,7 +36,7 @@ int tuff_plan_key_count(tuff_plan *plan)
         return -1;
     }
     if (tuff__tuner_list(plan) == TUFF_OK)
-        return plan->key_count;
+        return plan->made.key_count;
     tuff__plan_keys_free(plan);
     return -1;
 }
@@ -49,7 +48,7 @@ tuff_status tuff_plan_key(tuff_plan *plan, int index, tuff_plan_key_info *info)
         return tuff__last_status();
     if (index < 0 || index >= count)
         return FAIL(TUFF_E_USAGE, "plan: there is no key %d", index);
-    const plan_key *key = &plan->keys[index];
+    const plan_key *key = &plan->made.keys[index];
     *info =
         (tuff_plan_key_info){.key = key->text, .candidate = key->candidate, .origin = key->origin, .calls = key->calls};
     return TUFF_OK;
@@ -64,7 +63,7 @@ tuff_status tuff_plan_hash(const tuff_plan *plan, uint64_t hash[2])
         return FAIL(TUFF_E_UNSUPPORTED, "plan: nothing runs on the reference device that could be hashed");
     tuff__environment_of(tuff__device_info(plan->device), &environment);
     const hash128 place = tuff__hash_text(ENVIRONMENT_TEXT(&environment));
-    const hash128 parts[] = {place, plan->hash};
+    const hash128 parts[] = {place, plan->made.hash};
     const hash128 all = tuff__hash(parts, sizeof parts);
     hash[0] = all.high;
     hash[1] = all.low;
@@ -74,16 +73,11 @@ tuff_status tuff_plan_hash(const tuff_plan *plan, uint64_t hash[2])
 static tuff_status add_pins(const tuff_plan *plan, const char *environment, tune_store *to)
 {
     TRY(tuff__store_describe(to, environment));
-    for (int i = 0; i < plan->key_count; ++i) {
-        tune_record pin = tuff__empty_record;
-        pin.kind = RECORD_PIN;
-        pin.environment = tuff__hash_text(environment);
-        pin.key = tuff__hash_text(plan->keys[i].text);
-        pin.op = plan->keys[i].text;
-        pin.generator = plan->keys[i].generator;
-        pin.candidate = plan->keys[i].candidate;
+    for (int i = 0; i < plan->made.key_count; ++i) {
+        const plan_key *key = &plan->made.keys[i];
+        tune_record pin = tuff__record_of(RECORD_PIN, environment, key->text, key->candidate);
+        pin.generator = key->generator;
         pin.reason = "lock";
-        pin.time = (uint64_t)time(NULL);
         TRY(tuff__store_add(to, &pin));
     }
     return TUFF_OK;

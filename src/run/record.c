@@ -9,7 +9,7 @@
    whole buffers: there all of it is data. */
 static uint64_t bound_offset(const tuff_plan *plan, uint64_t offset)
 {
-    if (!tuff__is_vulkan(&plan->lowered))
+    if (!tuff__is_vulkan(&plan->made.lowered))
         return 0;
     return offset - offset % tuff__device_info(plan->device)->offset_alignment;
 }
@@ -19,8 +19,8 @@ static void unite_aliases(const tuff_plan *plan, fused_chain *chain)
 {
     for (int i = 0; i < chain->buffer_count; ++i)
         for (int k = i + 1; k < chain->buffer_count; ++k) {
-            const memory_buffer *a = &plan->lowered.buffers[chain->buffers[i].id],
-                                *b = &plan->lowered.buffers[chain->buffers[k].id];
+            const memory_buffer *a = &plan->made.lowered.buffers[chain->buffers[i].id],
+                                *b = &plan->made.lowered.buffers[chain->buffers[k].id];
             if (a->storage != b->storage || a->offset != b->offset || a->dtype != b->dtype)
                 continue;
             if (tuff__buffer_size(b) > tuff__buffer_size(a))
@@ -35,7 +35,7 @@ static void unite_aliases(const tuff_plan *plan, fused_chain *chain)
 static void find_offsets(const tuff_plan *plan, launch *of)
 {
     for (int i = 0; i < of->chain.buffer_count; ++i) {
-        const memory_buffer *buffer = &plan->lowered.buffers[of->chain.buffers[i].id];
+        const memory_buffer *buffer = &plan->made.lowered.buffers[of->chain.buffers[i].id];
         const uint64_t rest = buffer->offset - bound_offset(plan, buffer->offset);
         of->chain.buffers[i].element_offset = (int64_t)(rest / tuff_dtype_size(of->chain.buffers[i].dtype));
     }
@@ -46,13 +46,14 @@ static void find_offsets(const tuff_plan *plan, launch *of)
 
 static void bind(const tuff_plan *plan, const launch *of, command *into)
 {
-    into->bindings[0] = (buffer_binding){.buffer = tuff__storage_buffer(plan->parameters),
-                                         .size = tuff__storage_size(plan->parameters)};
+    into->bindings[0] = (buffer_binding){.buffer = tuff__storage_buffer(plan->made.parameters),
+                                         .size = tuff__storage_size(plan->made.parameters)};
     into->binding_count = 1;
     for (int i = 0; i < of->chain.buffer_count; ++i) {
         const chain_buffer *buffer = &of->chain.buffers[i];
-        const memory_buffer *memory = &plan->lowered.buffers[buffer->id];
-        const uint64_t start = tuff__is_vulkan(&plan->lowered) ? bound_offset(plan, memory->offset) : memory->offset;
+        const memory_buffer *memory = &plan->made.lowered.buffers[buffer->id];
+        const uint64_t start =
+            tuff__is_vulkan(&plan->made.lowered) ? bound_offset(plan, memory->offset) : memory->offset;
         const uint64_t end = (memory->offset + tuff__buffer_size(memory) + 15) / 16 * 16;
         const uint64_t whole = tuff__storage_size(memory->storage);
         into->bindings[into->binding_count++] = (buffer_binding){.buffer = tuff__storage_buffer(memory->storage),
@@ -72,7 +73,7 @@ static tuff_status assemble_launch(const tuff_plan *plan, launch *of, assembly *
     assembly_request request = {.body = of->body,
                                 .chain = &of->chain,
                                 .walk = of->walk,
-                                .glsl = tuff__is_vulkan(&plan->lowered),
+                                .glsl = tuff__is_vulkan(&plan->made.lowered),
                                 .narrow_storage = tuff__device_info(plan->device)->proved_narrow_storage,
                                 .vec = of->vec,
                                 .local_size = of->local_size,
@@ -102,8 +103,8 @@ static void hash_launch(tuff_plan *plan, const launch *of, const char *source, c
 {
     const hash128 own = tuff__hash(source, strlen(source));
     const uint64_t parts[] = {
-        plan->hash.low,
-        plan->hash.high,
+        plan->made.hash.low,
+        plan->made.hash.high,
         own.low,
         own.high,
         of->groups,
@@ -111,7 +112,7 @@ static void hash_launch(tuff_plan *plan, const launch *of, const char *source, c
         of->setup,
         of->subgroup_size,
         made == NULL ? 0 : tuff__hash64(made->parameters, sizeof *made->parameters * (size_t)made->parameter_count, 0)};
-    plan->hash = tuff__hash(parts, sizeof parts);
+    plan->made.hash = tuff__hash(parts, sizeof parts);
 }
 
 static tuff_status append_parameters(parameter_block *block, const assembly *made)
@@ -124,11 +125,12 @@ static tuff_status append_parameters(parameter_block *block, const assembly *mad
     return TUFF_OK;
 }
 
+/* All of a launch but its program. */
 static tuff_status build_launch(tuff_plan *plan, int index, parameter_block *block)
 {
-    launch *of = &plan->lowered.launches[index];
-    command *into = &plan->commands[index];
-    task_record *record = &plan->records[index];
+    launch *of = &plan->made.lowered.launches[index];
+    command *into = &plan->made.commands[index];
+    task_record *record = &plan->made.records[index];
     assembly made;
     unite_aliases(plan, &of->chain);
     find_offsets(plan, of);
@@ -140,48 +142,87 @@ static tuff_status build_launch(tuff_plan *plan, int index, parameter_block *blo
     tuff_status status = append_parameters(block, &made);
     hash_launch(plan, of, tuff__text_get(&made.source), &made);
     name_kernel(of, record->name, sizeof record->name);
-    const program_request request = {.name = record->name,
-                                     .text = tuff__text_get(&made.source),
-                                     .buffer_count = of->chain.buffer_count + 1,
-                                     .word_count = 2,
-                                     .local_size = of->local_size,
-                                     .subgroup_size = of->subgroup_size};
-    if (status == TUFF_OK && plan->before_program != NULL)
-        status = plan->before_program(plan->before_state, &request);
-    if (status == TUFF_OK)
-        status = tuff__program_get(plan->device, &request, &plan->programs[index]);
-    if (status == TUFF_OK)
-        into->program = tuff__program_driver(plan->programs[index]);
-    if (status == TUFF_OK && (record->source = tuff__strdup(request.text)) == NULL)
+    if (status == TUFF_OK && (record->source = tuff__strdup(tuff__text_get(&made.source))) == NULL)
         status = TUFF_E_OOM_HOST;
     tuff__assembly_free(&made);
     return status;
 }
 
+static program_request request_of(const tuff_plan *plan, int index)
+{
+    const launch *of = &plan->made.lowered.launches[index];
+    return (program_request){.name = plan->made.records[index].name,
+                             .text = plan->made.records[index].source,
+                             .buffer_count = of->chain.buffer_count + 1,
+                             .word_count = 2,
+                             .local_size = of->local_size,
+                             .subgroup_size = of->subgroup_size};
+}
+
+/* Programs that the disk has come all at once. */
+static tuff_status load_programs(tuff_plan *plan)
+{
+    const size_t most = (size_t)plan->made.command_count + 1;
+    program_request *requests = tuff__calloc(most, sizeof *requests);
+    program **loaded = tuff__calloc(most, sizeof(program *));
+    int count = 0;
+    if (requests != NULL && loaded != NULL) {
+        for (int i = 0; i < plan->made.command_count; ++i)
+            if (plan->made.commands[i].kind == COMMAND_DISPATCH)
+                requests[count++] = request_of(plan, i);
+        tuff__programs_load(plan->device, requests, count, loaded);
+        for (int i = 0, k = 0; i < plan->made.command_count; ++i)
+            if (plan->made.commands[i].kind == COMMAND_DISPATCH)
+                plan->made.programs[i] = loaded[k++];
+    }
+    const bool complete = requests != NULL && loaded != NULL;
+    tuff__free(requests);
+    tuff__free(loaded);
+    return complete ? TUFF_OK : TUFF_E_OOM_HOST;
+}
+
+static tuff_status get_programs(tuff_plan *plan)
+{
+    if (plan->before_program == NULL)
+        TRY(load_programs(plan));
+    for (int i = 0; i < plan->made.command_count; ++i) {
+        if (plan->made.commands[i].kind != COMMAND_DISPATCH)
+            continue;
+        const program_request request = request_of(plan, i);
+        if (plan->before_program != NULL)
+            TRY(plan->before_program(plan->before_state, &request));
+        if (plan->made.programs[i] == NULL)
+            TRY(tuff__program_get(plan->device, &request, &plan->made.programs[i]));
+        plan->made.commands[i].program = tuff__program_driver(plan->made.programs[i]);
+    }
+    return TUFF_OK;
+}
+
 static void build_product(tuff_plan *plan, int index)
 {
-    const launch *of = &plan->lowered.launches[index];
-    command *into = &plan->commands[index];
+    const launch *of = &plan->made.lowered.launches[index];
+    command *into = &plan->made.commands[index];
     const int buffers[] = {of->chain.operand_buffers[0], of->chain.operand_buffers[1], of->chain.outputs[0].buffer};
     hash_launch(plan, of, "clblast", NULL);
     into->kind = COMMAND_PRODUCT;
     into->product = of->product;
     into->binding_count = 3;
     for (int i = 0; i < 3; ++i) {
-        const memory_buffer *memory = &plan->lowered.buffers[of->chain.buffers[buffers[i]].id];
+        const memory_buffer *memory = &plan->made.lowered.buffers[of->chain.buffers[buffers[i]].id];
         into->bindings[i] = (buffer_binding){.buffer = tuff__storage_buffer(memory->storage),
                                              .offset = memory->offset,
                                              .size = tuff__buffer_size(memory),
                                              .written = i == 2};
     }
-    snprintf(plan->records[index].name, sizeof plan->records[index].name, "clblast");
+    snprintf(plan->made.records[index].name, sizeof plan->made.records[index].name, "clblast");
 }
 
 static void build_copy(tuff_plan *plan, int index)
 {
-    const launch *of = &plan->lowered.launches[index];
-    command *into = &plan->commands[index];
-    const memory_buffer *ends[] = {&plan->lowered.buffers[of->copy_from], &plan->lowered.buffers[of->copy_to]};
+    const launch *of = &plan->made.lowered.launches[index];
+    command *into = &plan->made.commands[index];
+    const memory_buffer *ends[] = {&plan->made.lowered.buffers[of->copy_from],
+                                   &plan->made.lowered.buffers[of->copy_to]};
     hash_launch(plan, of, "copy", NULL);
     into->kind = COMMAND_COPY;
     into->binding_count = 2;
@@ -190,27 +231,28 @@ static void build_copy(tuff_plan *plan, int index)
                                              .offset = ends[i]->offset,
                                              .size = tuff__buffer_size(ends[1]),
                                              .written = i == 1};
-    snprintf(plan->records[index].name, sizeof plan->records[index].name, "copy");
+    snprintf(plan->made.records[index].name, sizeof plan->made.records[index].name, "copy");
 }
 
 static tuff_status build_commands(tuff_plan *plan, parameter_block *block)
 {
-    for (int i = 0; i < plan->command_count; ++i) {
-        if (plan->lowered.launches[i].kind == LAUNCH_COPY)
+    for (int i = 0; i < plan->made.command_count; ++i) {
+        if (plan->made.lowered.launches[i].kind == LAUNCH_COPY)
             build_copy(plan, i);
-        else if (plan->lowered.launches[i].kind == LAUNCH_PRODUCT)
+        else if (plan->made.lowered.launches[i].kind == LAUNCH_PRODUCT)
             build_product(plan, i);
         else
             TRY(build_launch(plan, i, block));
-        TRY(tuff__describe_launch(plan, i, &plan->records[i]));
+        TRY(tuff__describe_launch(plan, i, &plan->made.records[i]));
     }
+    TRY(get_programs(plan));
     const uint64_t size = block->count == 0 ? 4 : (uint64_t)block->count * sizeof *block->data;
-    TRY(tuff__storage_create(plan->device, size, false, &plan->parameters));
+    TRY(tuff__storage_create(plan->device, size, false, &plan->made.parameters));
     if (block->count > 0)
-        TRY(tuff__storage_write(plan->device, plan->parameters, 0, block->data, size));
-    for (int i = 0; i < plan->command_count; ++i)
-        if (plan->commands[i].kind == COMMAND_DISPATCH)
-            bind(plan, &plan->lowered.launches[i], &plan->commands[i]);
+        TRY(tuff__storage_write(plan->device, plan->made.parameters, 0, block->data, size));
+    for (int i = 0; i < plan->made.command_count; ++i)
+        if (plan->made.commands[i].kind == COMMAND_DISPATCH)
+            bind(plan, &plan->made.lowered.launches[i], &plan->made.commands[i]);
     return TUFF_OK;
 }
 
@@ -218,69 +260,71 @@ static tuff_status build_commands(tuff_plan *plan, parameter_block *block)
 static int drop_empty(tuff_plan *plan)
 {
     int kept = 0;
-    for (int i = 0; i < plan->lowered.launch_count; ++i) {
-        launch *of = &plan->lowered.launches[i];
+    for (int i = 0; i < plan->made.lowered.launch_count; ++i) {
+        launch *of = &plan->made.lowered.launches[i];
         if (of->kind == LAUNCH_KERNEL && of->groups == 0)
             tuff__chain_free(&of->chain);
         else
-            plan->lowered.launches[kept++] = *of;
+            plan->made.lowered.launches[kept++] = *of;
     }
-    plan->lowered.launch_count = kept;
+    plan->made.lowered.launch_count = kept;
     return kept;
 }
 
 tuff_status tuff__record(tuff_plan *plan)
 {
-    plan->command_count = drop_empty(plan);
-    plan->hash = (hash128){0};
-    const size_t count = (size_t)plan->command_count + 1;
-    plan->commands = tuff__calloc(count, sizeof *plan->commands);
-    plan->programs = tuff__calloc(count, sizeof(program *));
-    plan->records = tuff__calloc(count, sizeof *plan->records);
-    plan->versions = tuff__calloc((size_t)plan->lowered.copy_count + 1, sizeof *plan->versions);
-    if (plan->commands == NULL || plan->programs == NULL || plan->records == NULL || plan->versions == NULL)
+    plan->made.command_count = drop_empty(plan);
+    plan->made.hash = (hash128){0};
+    const size_t count = (size_t)plan->made.command_count + 1;
+    plan->made.commands = tuff__calloc(count, sizeof *plan->made.commands);
+    plan->made.programs = tuff__calloc(count, sizeof(program *));
+    plan->made.records = tuff__calloc(count, sizeof *plan->made.records);
+    plan->made.versions = tuff__calloc((size_t)plan->made.lowered.copy_count + 1, sizeof *plan->made.versions);
+    if (plan->made.commands == NULL || plan->made.programs == NULL || plan->made.records == NULL ||
+        plan->made.versions == NULL)
         return TUFF_E_OOM_HOST;
     parameter_block block = {.data = NULL};
     const tuff_status status = build_commands(plan, &block);
     tuff__free(block.data);
     TRY(status);
-    while (plan->setup_count < plan->command_count && plan->lowered.launches[plan->setup_count].setup)
-        ++plan->setup_count;
-    if (plan->setup_count > 0)
-        TRY(tuff__recording_create(plan->device, plan->commands, plan->setup_count, plan->barrier_everywhere, false,
-                                   &plan->setup));
-    if (plan->setup_count == plan->command_count)
+    while (plan->made.setup_count < plan->made.command_count &&
+           plan->made.lowered.launches[plan->made.setup_count].setup)
+        ++plan->made.setup_count;
+    if (plan->made.setup_count > 0)
+        TRY(tuff__recording_create(plan->device, plan->made.commands, plan->made.setup_count, plan->barrier_everywhere,
+                                   false, &plan->made.setup));
+    if (plan->made.setup_count == plan->made.command_count)
         return TUFF_OK;
-    return tuff__recording_create(plan->device, plan->commands + plan->setup_count,
-                                  plan->command_count - plan->setup_count, plan->barrier_everywhere, false,
-                                  &plan->recording);
+    return tuff__recording_create(plan->device, plan->made.commands + plan->made.setup_count,
+                                  plan->made.command_count - plan->made.setup_count, plan->barrier_everywhere, false,
+                                  &plan->made.recording);
 }
 
 static void free_records(tuff_plan *plan)
 {
-    for (int i = 0; i < plan->command_count && plan->programs != NULL; ++i)
-        tuff__program_release(plan->device, plan->programs[i]);
-    for (int i = 0; i < plan->command_count && plan->records != NULL; ++i) {
-        tuff__free(plan->records[i].label);
-        tuff__free(plan->records[i].source);
+    for (int i = 0; i < plan->made.command_count && plan->made.programs != NULL; ++i)
+        tuff__program_release(plan->device, plan->made.programs[i]);
+    for (int i = 0; i < plan->made.command_count && plan->made.records != NULL; ++i) {
+        tuff__free(plan->made.records[i].label);
+        tuff__free(plan->made.records[i].source);
     }
-    tuff__free(plan->programs);
-    tuff__free(plan->records);
-    tuff__free(plan->commands);
-    tuff__free(plan->versions);
+    tuff__free(plan->made.programs);
+    tuff__free(plan->made.records);
+    tuff__free(plan->made.commands);
+    tuff__free(plan->made.versions);
 }
 
 void tuff__unrecord(tuff_plan *plan)
 {
-    tuff__recording_destroy(plan->device, plan->setup);
-    tuff__recording_destroy(plan->device, plan->recording);
+    tuff__recording_destroy(plan->device, plan->made.setup);
+    tuff__recording_destroy(plan->device, plan->made.recording);
     free_records(plan);
-    tuff__storage_release(plan->parameters);
-    plan->setup = plan->recording = NULL;
-    plan->programs = NULL;
-    plan->records = NULL;
-    plan->commands = NULL;
-    plan->versions = NULL;
-    plan->parameters = NULL;
-    plan->command_count = plan->setup_count = 0;
+    tuff__storage_release(plan->made.parameters);
+    plan->made.setup = plan->made.recording = NULL;
+    plan->made.programs = NULL;
+    plan->made.records = NULL;
+    plan->made.commands = NULL;
+    plan->made.versions = NULL;
+    plan->made.parameters = NULL;
+    plan->made.command_count = plan->made.setup_count = 0;
 }

@@ -243,11 +243,11 @@ static tuff_status compile_by(tuff_plan *plan, tuff_graph *graph, const tuff_com
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < plan->fusion.task_count; ++i)
         choices[i] = plan->fusion.tasks[i].kind == kind ? what : NULL;
-    tuff__lowered_free(&plan->lowered);
-    const tuff_status status = tuff__lower(plan->device, &plan->fusion, options, choices, &plan->lowered);
+    tuff__lowered_free(&plan->made.lowered);
+    const tuff_status status = tuff__lower(plan->device, &plan->fusion, options, choices, &plan->made.lowered);
     tuff__free(choices);
     TRY(status);
-    plan->written = tuff__calloc((size_t)plan->lowered.input_count + 1, sizeof *plan->written);
+    plan->written = tuff__calloc((size_t)plan->made.lowered.input_count + 1, sizeof *plan->written);
     return plan->written == NULL ? TUFF_E_OOM_HOST : tuff__record(plan);
 }
 

@@ -50,15 +50,8 @@ static tuff_status remember(const journal_strike *what, void *state)
     char generator[GENERATOR_SIZE];
     if (tuff__key_parse(what->op, &key) != TUFF_OK || !is_meant(what, &key))
         return TUFF_OK;
-    tune_record record = tuff__empty_record;
-    record.kind = RECORD_BAD;
-    record.environment = tuff__hash_text(what->environment);
-    record.key = tuff__hash_text(what->op);
-    record.op = what->op;
+    tune_record record = tuff__record_of(RECORD_BAD, what->environment, what->op, what->candidate);
     record.generator = tuff__generator_of(key.family, generator);
-    record.candidate = what->candidate;
-    record.source = "live";
-    record.library = tuff_version();
     record.reason = what->rebooted ? "reboot" : "crash";
     record.phase = tuff__journal_phase_text(what->phase);
     record.time = what->time;

@@ -15,9 +15,9 @@ struct trial {
     uint64_t *stamps;
     int command_count, repeats; /* of a timed recording */
     cold_pool *pool;            /* of weights, borrowed; NULL: they are warm */
-    uint64_t place_size;
-    int places;        /* in the pool */
-    uint64_t expected; /* nanoseconds of one run; 0: not known */
+    cold_weights weights;       /* where there is a pool */
+    int places;                 /* in the pool */
+    uint64_t expected;          /* nanoseconds of one run; 0: not known */
 };
 
 static uint64_t hash_chain(const fused_chain *chain, uint64_t seed)
@@ -102,7 +102,7 @@ void tuff__trial_destroy(trial *self)
         return;
     forget_timed(self);
     tuff__unrecord(&self->plan);
-    tuff__lowered_free(&self->plan.lowered);
+    tuff__lowered_free(&self->plan.made.lowered);
     tuff__fusion_give_back(&self->plan.fusion);
     tuff__free(self->stamps);
     tuff__free(self);
@@ -111,15 +111,15 @@ void tuff__trial_destroy(trial *self)
 /* The steps of a run as often as they are repeated, the weights of each at a place further on. */
 static tuff_status record_from(trial *self, int place)
 {
-    const int count = self->plan.command_count - self->plan.setup_count;
+    const int count = self->plan.made.command_count - self->plan.made.setup_count;
     command *all = tuff__calloc((size_t)self->command_count + 1, sizeof *all);
     if (all == NULL)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < self->repeats; ++i) {
         command *one = all + (size_t)i * (size_t)count;
-        memcpy(one, self->plan.commands + self->plan.setup_count, (size_t)count * sizeof *one);
+        memcpy(one, self->plan.made.commands + self->plan.made.setup_count, (size_t)count * sizeof *one);
         if (self->places > 1)
-            tuff__cold_bind(&self->plan, self->pool, (place + i) % self->places, one, count);
+            tuff__cold_bind(&self->weights, self->pool, (place + i) % self->places, one, count);
     }
     const tuff_status status =
         tuff__recording_create(self->plan.device, all, self->command_count, true, true, &self->timed[place]);
@@ -130,7 +130,7 @@ static tuff_status record_from(trial *self, int place)
 /* Lets a submission have so many runs. */
 static tuff_status repeat(trial *self, int repeats)
 {
-    const int count = (self->plan.command_count - self->plan.setup_count) * repeats;
+    const int count = (self->plan.made.command_count - self->plan.made.setup_count) * repeats;
     uint64_t *stamps = tuff__calloc((size_t)count + 1, sizeof *stamps);
     if (stamps == NULL)
         return TUFF_E_OOM_HOST;
@@ -145,7 +145,8 @@ static tuff_status repeat(trial *self, int repeats)
 /* What is to be submitted now. */
 static tuff_status next_timed(trial *self, recording **out)
 {
-    const int place = self->places > 1 ? tuff__cold_take(self->pool, self->places, self->place_size, self->repeats) : 0;
+    const int place =
+        self->places > 1 ? tuff__cold_take(self->pool, self->places, self->weights.size, self->repeats) : 0;
     if (self->timed[place] == NULL)
         TRY(record_from(self, place));
     *out = self->timed[place];
@@ -176,14 +177,18 @@ static tuff_status build(trial *self, const struct fusion *fusion, const tuff_co
 {
     tuff_plan *plan = &self->plan;
     TRY(tuff__fusion_borrow(fusion, &plan->fusion));
-    TRY(tuff__lower_alone(plan->device, &plan->fusion, options, task, what, NULL, &plan->lowered));
-    TRY(tuff__ground_place(on, &plan->lowered));
-    TRY(tuff__plan_memory(&plan->lowered));
-    TRY(poison_scratch(&plan->lowered));
+    TRY(tuff__lower_alone(plan->device, &plan->fusion, options, task, what, NULL, &plan->made.lowered));
+    TRY(tuff__ground_place(on, &plan->made.lowered));
+    TRY(tuff__plan_memory(&plan->made.lowered));
+    TRY(poison_scratch(&plan->made.lowered));
     TRY(tuff__record(plan));
-    if (plan->setup != NULL)
-        TRY(tuff__submit(plan->device, plan->setup));
-    self->places = self->pool == NULL ? 1 : tuff__cold_places(plan, self->pool, &self->place_size);
+    if (plan->made.setup != NULL)
+        TRY(tuff__submit(plan->device, plan->made.setup));
+    self->places = 1;
+    if (self->pool != NULL) {
+        tuff__cold_find(plan, &self->weights);
+        self->places = tuff__cold_places(&self->weights, self->pool);
+    }
     return repeat(self, 1);
 }
 
@@ -239,8 +244,8 @@ static tuff_status time_once(trial *self, uint64_t *nanoseconds)
 /* Scatters look for places in what earlier kernels counted: those must be whole. */
 static bool can_run_in_part(const trial *self)
 {
-    for (int i = 0; i < self->plan.lowered.launch_count; ++i) {
-        const int task = self->plan.lowered.launches[i].task;
+    for (int i = 0; i < self->plan.made.lowered.launch_count; ++i) {
+        const int task = self->plan.made.lowered.launches[i].task;
         if (task < 0 || self->plan.fusion.tasks[task].kind == TASK_SCATTER)
             return false;
     }
@@ -250,8 +255,8 @@ static bool can_run_in_part(const trial *self)
 /* A library compiles its kernels in its first call. */
 static bool has_product(const trial *self)
 {
-    for (int i = self->plan.setup_count; i < self->plan.command_count; ++i)
-        if (self->plan.commands[i].kind == COMMAND_PRODUCT)
+    for (int i = self->plan.made.setup_count; i < self->plan.made.command_count; ++i)
+        if (self->plan.made.commands[i].kind == COMMAND_PRODUCT)
             return true;
     return false;
 }
@@ -268,7 +273,7 @@ static uint64_t part_of(const trial *self, uint64_t groups)
 static tuff_status time_part(trial *self, command *part, uint64_t *stamps, int count, double *predicted)
 {
     recording *made = NULL;
-    const command *whole = self->plan.commands + self->plan.setup_count;
+    const command *whole = self->plan.made.commands + self->plan.made.setup_count;
     TRY(tuff__recording_create(self->plan.device, part, count, true, true, &made));
     const uint64_t begin = tuff__nanoseconds();
     tuff_status status = tuff__submit(self->plan.device, made);
@@ -287,12 +292,12 @@ static tuff_status time_part(trial *self, command *part, uint64_t *stamps, int c
 
 tuff_status tuff__trial_probe(trial *self, uint64_t *nanoseconds)
 {
-    const int count = self->plan.command_count - self->plan.setup_count;
+    const int count = self->plan.made.command_count - self->plan.made.setup_count;
     *nanoseconds = 0;
     if (!can_run_in_part(self) || count == 0)
         return TUFF_OK;
     double predicted = 0;
-    command *part = tuff__memdup(self->plan.commands + self->plan.setup_count, (size_t)count * sizeof *part);
+    command *part = tuff__memdup(self->plan.made.commands + self->plan.made.setup_count, (size_t)count * sizeof *part);
     uint64_t *stamps = tuff__calloc((size_t)count, sizeof *stamps);
     tuff_status status = part == NULL || stamps == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
     for (int i = 0; i < count && status == TUFF_OK; ++i)
@@ -342,8 +347,8 @@ bool tuff__trial_is_too_fast(const trial *self, uint64_t nanoseconds)
     /* Operations of a unit in a nanosecond: several times what any has today. */
     const double unit = info->device_class == TUFF_DEVICE_CPU ? 2048 : 32768;
     double operations = 0;
-    for (int i = 0; i < self->plan.lowered.launch_count; ++i)
-        operations += self->plan.lowered.launches[i].operations;
+    for (int i = 0; i < self->plan.made.lowered.launch_count; ++i)
+        operations += self->plan.made.lowered.launches[i].operations;
     return info->compute_units > 0 && operations > unit * info->compute_units * (double)nanoseconds;
 }
 
@@ -368,6 +373,6 @@ tuff_status tuff__trial_time(trial *self, int count, uint64_t limit, uint64_t *n
 tuff_status tuff__trial_run(trial *self)
 {
     set_patience(self, 1);
-    TRY(tuff__submit(self->plan.device, self->plan.recording));
+    TRY(tuff__submit(self->plan.device, self->plan.made.recording));
     return tuff__wait(self->plan.device);
 }

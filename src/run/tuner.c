@@ -177,7 +177,7 @@ tuff_status tuff__tuner_list_keys(const tuner *self)
     TRY(tuff__plan_keys_create(plan, self->subject_count));
     for (int i = 0; i < self->subject_count; ++i) {
         const subject *of = &self->subjects[i];
-        plan_key *key = &plan->keys[i];
+        plan_key *key = &plan->made.keys[i];
         text candidate = {0};
         tuff__choice_format(&of->chosen, &candidate);
         key->text = tuff__strdup(of->text);
@@ -227,17 +227,17 @@ static tuff_status apply(tuner *self)
     TRY(tuff__tuner_choices(self, &choices, &any));
     tuff_status status = TUFF_OK;
     if (any) {
-        tuff__lowered_free(&plan->lowered);
-        status = tuff__lower(self->device, &plan->fusion, self->options, choices, &plan->lowered);
-        const bool fits = self->options->memory_budget == 0 || plan->lowered.peak <= self->options->memory_budget;
+        tuff__lowered_free(&plan->made.lowered);
+        status = tuff__lower(self->device, &plan->fusion, self->options, choices, &plan->made.lowered);
+        const bool fits = self->options->memory_budget == 0 || plan->made.lowered.peak <= self->options->memory_budget;
         if (self->manifest != NULL && status == TUFF_OK && !fits)
             status = FAIL(TUFF_E_LIMIT, "compile: by the manifest the plan needs %llu bytes, more than it may",
-                          (unsigned long long)plan->lowered.peak);
+                          (unsigned long long)plan->made.lowered.peak);
         else if (self->manifest == NULL && status != TUFF_E_OOM_HOST && (status != TUFF_OK || !fits)) {
             tuff__log(TUFF_LOG_WARNING, "tune: the plan is made without what was found: %s",
                       status == TUFF_OK ? "it would need more memory than it may" : tuff_error());
-            tuff__lowered_free(&plan->lowered);
-            status = tuff__lower(self->device, &plan->fusion, self->options, NULL, &plan->lowered);
+            tuff__lowered_free(&plan->made.lowered);
+            status = tuff__lower(self->device, &plan->fusion, self->options, NULL, &plan->made.lowered);
             forget_choices(self);
         }
     }
@@ -343,7 +343,7 @@ tuff_status tuff__tuner_list(tuff_plan *plan)
 {
     const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
     tuner self = {.plan = plan, .options = &usual, .device = plan->device, .log = -1};
-    if (plan->keys_listed || !plan->is_tunable)
+    if (plan->made.keys_listed || !plan->is_tunable)
         return TUFF_OK;
     tuff_status status = tuff__tuner_find(&self);
     if (status == TUFF_OK)

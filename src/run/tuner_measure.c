@@ -156,13 +156,48 @@ static tuff_status finish_all(tuner *self, tune_budget *budget)
     return TUFF_OK;
 }
 
+static int count_wanted(const tuner *self)
+{
+    int count = 0;
+    for (int i = 0; i < self->subject_count; ++i)
+        count += self->subjects[i].wants_measuring;
+    return count;
+}
+
+static void clear(subject *of)
+{
+    tuff__search_end(of->search);
+    of->search = NULL;
+    tuff__judge_clear(of);
+}
+
+/* Leaves those to be measured for which the others left no memory; how many they are. */
+static int take_squeezed(tuner *self)
+{
+    int count = 0;
+    for (int i = 0; i < self->subject_count; ++i) {
+        subject *of = &self->subjects[i];
+        clear(of);
+        of->wants_measuring = of->lacks_room;
+        of->lacks_room = false;
+        count += of->wants_measuring;
+    }
+    return count;
+}
+
 /* Searches that failed for other reasons than memory end their key, not the compilation. */
 static tuff_status measure(tuner *self, tune_budget *budget)
 {
     self->limit = self->begin + self->budget;
-    TRY(prime(self, budget));
-    TRY(climb(self, budget));
-    return finish_all(self, budget);
+    int before, squeezed = count_wanted(self);
+    do {
+        TRY(prime(self, budget));
+        TRY(climb(self, budget));
+        TRY(finish_all(self, budget));
+        before = squeezed;
+        squeezed = take_squeezed(self);
+    } while (squeezed > 0 && squeezed < before && !self->stopped && !self->lost && elapsed(self) < self->budget);
+    return TUFF_OK;
 }
 
 tuff_status tuff__tuner_open_journal(tuner *self)
@@ -172,14 +207,6 @@ tuff_status tuff__tuner_open_journal(tuner *self)
         folder[0] = '\0';
     TRY(tuff__strikes_recover(self->store, self->environment_text));
     return tuff__journal_open(folder[0] == '\0' ? NULL : folder, &self->journal);
-}
-
-static int count_wanted(const tuner *self)
-{
-    int count = 0;
-    for (int i = 0; i < self->subject_count; ++i)
-        count += self->subjects[i].wants_measuring;
-    return count;
 }
 
 tuff_status tuff__tuner_open(tuner *self)
@@ -206,11 +233,8 @@ static tuff_status measure_wanted(tuner *self)
     tune_budget *budget;
     TRY(tuff__budget_create(self->budget, self->subject_count, &budget));
     const tuff_status status = measure(self, budget);
-    for (int i = 0; i < self->subject_count; ++i) {
-        tuff__search_end(self->subjects[i].search);
-        self->subjects[i].search = NULL;
-        tuff__judge_clear(&self->subjects[i]);
-    }
+    for (int i = 0; i < self->subject_count; ++i)
+        clear(&self->subjects[i]);
     tuff__budget_destroy(budget);
     return status;
 }

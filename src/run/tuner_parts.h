@@ -39,6 +39,7 @@ typedef struct subject {
     int rejected;
     char rejection[128];
     bool is_default_bad;          /* its results are wrong */
+    bool lacks_room;              /* memory for the default, beside what other keys have of it */
     bool is_cold;                 /* the default was timed with its weights out of the caches */
     uint64_t default_nanoseconds; /* about; 0: not known yet */
     uint64_t default_compile;     /* nanoseconds that its programs took */
@@ -89,7 +90,8 @@ void tuff__tuner_open_bench(tuner *self);
 void tuff__tuner_close_bench(tuner *self);
 /* A compilation took so long: how long later ones may take follows from that. */
 void tuff__tuner_note_compile(tuner *self, uint64_t nanoseconds);
-/* Sets how long the next compilation of the subject may take: longer where its default took long. */
+/* Sets how long the next compilation of the subject may take: longer where its default took long, and while there is
+   time for it. */
 void tuff__tuner_limit_compile(const subject *of);
 /* At most so long; tests put a shorter time here. */
 extern uint64_t tuff__compile_patience;

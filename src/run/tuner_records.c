@@ -1,23 +1,14 @@
 /* What the tuner writes down: winners, candidates that are never to be tried again, those that a process died of. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/log.h"
 #include "run/tuner_parts.h"
 
-/* texts are borrowed. */
-static tune_record record_of(record_kind kind, const char *environment, const char *op, const char *generator)
+static tune_record record_of(record_kind kind, const subject *of, const text *name)
 {
-    tune_record out = tuff__empty_record;
-    out.kind = kind;
-    out.environment = tuff__hash_text(environment);
-    out.key = tuff__hash_text(op);
-    out.op = op;
-    out.generator = generator;
-    out.source = "live";
-    out.library = tuff_version();
-    out.time = (uint64_t)time(NULL);
+    tune_record out = tuff__record_of(kind, of->of->environment_text, of->text, tuff__text_get(name));
+    out.generator = of->generator;
     return out;
 }
 
@@ -47,14 +38,13 @@ static void count_rejection(tuff_tune_stats *stats, verdict why)
 void tuff__tuner_reject(void *user, const choice *what, verdict why)
 {
     subject *of = user;
-    tune_record record = record_of(RECORD_BAD, of->of->environment_text, of->text, of->generator);
     text name = {0};
     of->rejected++;
     of->is_default_bad |= tuff__choice_count(what) == 0 && (why == VERDICT_WRONG || why == VERDICT_RACE);
     snprintf(of->rejection, sizeof of->rejection, "%.40s: %.80s", tuff__verdict_text(why), tuff_error());
     count_rejection(&of->of->stats, why);
     tuff__choice_format(what, &name);
-    record.candidate = tuff__text_get(&name);
+    tune_record record = record_of(RECORD_BAD, of, &name);
     record.reason = tuff__verdict_text(why);
     const bool at_compile =
         why == VERDICT_COMPILE || why == VERDICT_LIMITS || tuff__device_is_stuck(tuff__tuner_bench(of->of));
@@ -66,10 +56,9 @@ void tuff__tuner_reject(void *user, const choice *what, verdict why)
 
 void tuff__tuner_remember(subject *of, const search_result *found)
 {
-    tune_record record = record_of(RECORD_WIN, of->of->environment_text, of->text, of->generator);
     text names[1 + SEARCH_RUNNERS_UP] = {{0}};
     tuff__choice_format(&found->winner, &names[0]);
-    record.candidate = tuff__text_get(&names[0]);
+    tune_record record = record_of(RECORD_WIN, of, &names[0]);
     for (int i = 0; i < found->runner_up_count && i < RUNNERS_UP; ++i) {
         tuff__choice_format(&found->runners_up[i], &names[1 + i]);
         record.runners_up[i] = tuff__text_get(&names[1 + i]);

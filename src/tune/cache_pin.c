@@ -1,6 +1,5 @@
 /* What a person, or a program, decides about keys. */
 #include <string.h>
-#include <time.h>
 
 #include "tune/cache.h"
 #include "tune/choice.h"
@@ -23,16 +22,9 @@ static const tune_record *find_bad(const tuff_cache *self, hash128 environment, 
 
 tuff_status tuff__cache_pin_in(tuff_cache *self, const char *environment, const char *op, const char *candidate)
 {
-    tune_record pin = tuff__empty_record;
+    tune_record pin = tuff__record_of(RECORD_PIN, environment, op, candidate);
     tune_environment parts;
-    const time_t now = time(NULL);
-    pin.kind = RECORD_PIN;
-    pin.environment = tuff__hash_text(environment);
-    pin.key = tuff__hash_text(op);
-    pin.op = op;
-    pin.candidate = candidate;
     pin.reason = "user";
-    pin.time = now > 0 ? (uint64_t)now : 0;
     const tune_record *bad = find_bad(self, pin.environment, pin.key, candidate);
     if (bad && tuff__environment_parse(environment, &parts) == TUFF_OK)
         return FAIL(TUFF_E_UNSUPPORTED, "%s is not pinned on %s: it was rejected there, %s in %s",

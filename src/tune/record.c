@@ -4,9 +4,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/crc.h"
 #include "io/json.h"
+#include "tuff/base.h"
 #include "tune/record_plain.h"
 
 enum { CHECK_DIGITS = 8, HASH_DIGITS = 32, LINE_LIMIT = 64 << 10 };
@@ -31,6 +33,23 @@ hash128 tuff__hash_text(const char *source)
 bool tuff__is_same_hash(hash128 a, hash128 b)
 {
     return a.low == b.low && a.high == b.high;
+}
+
+tune_record tuff__record_of(record_kind kind, const char *environment, const char *op, const char *candidate)
+{
+    tune_record out = tuff__empty_record;
+    const time_t now = time(NULL);
+    out.kind = kind;
+    out.environment = tuff__hash_text(environment);
+    out.key = tuff__hash_text(op);
+    out.op = op;
+    out.candidate = candidate;
+    out.time = now > 0 ? (uint64_t)now : 0;
+    if (kind == RECORD_WIN) {
+        out.source = "live";
+        out.library = tuff_version();
+    }
+    return out;
 }
 
 /* An object in the making; failed: some part of it could not be made. */

@@ -48,6 +48,10 @@ typedef struct tune_record {
 /* A record whose texts are all "". */
 extern const tune_record tuff__empty_record;
 
+/* One of now about a key; of a winner, as it is where it was measured here by this version. The caller adds what else
+   its kind says. Texts are borrowed. */
+tune_record tuff__record_of(record_kind kind, const char *environment, const char *op, const char *candidate);
+
 hash128 tuff__hash_text(const char *source);
 bool tuff__is_same_hash(hash128 a, hash128 b);
 

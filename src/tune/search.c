@@ -46,7 +46,7 @@ bool tuff__search_is_over(search *self)
 static bool is_passing(verdict found)
 {
     return found == VERDICT_INVALID || found == VERDICT_BARRED || found == VERDICT_SLOW || found == VERDICT_TIMER ||
-           found == VERDICT_FAILED;
+           found == VERDICT_ROOM || found == VERDICT_FAILED;
 }
 
 bool tuff__search_accept(search *self, const choice *what, verdict found)

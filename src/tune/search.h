@@ -15,6 +15,7 @@
     X(INVALID, "invalid") /* lower: no kernel can be made of it */                   \
     X(BARRED, "barred")   /* lower: it was rejected in an earlier run */             \
     X(LIMITS, "limits")   /* it needs more than the device has */                    \
+    X(ROOM, "room")       /* memory for it is lacking now: says nothing of it */     \
     X(COMPILE, "compile") /* the driver refused it */                                \
     X(WRONG, "wrong")     /* its results are, or it wrote where it may not */        \
     X(RACE, "race")       /* its results differ from run to run */                   \
@@ -136,7 +137,7 @@ typedef struct search_result {
     int runner_up_count;
     int timed;          /* candidates that have a time, those that were left early among them */
     uint64_t spread[5]; /* of their times: least, quartiles, most */
-    bool is_final; /* raced to the end and steady: worth remembering. Else the best guess that is safe to use. */
+    bool is_final;      /* raced to the end and steady: worth remembering. Else the best guess that is safe to use. */
     search_end end;
     search_counts counts;
 } search_result;

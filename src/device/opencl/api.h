@@ -175,6 +175,7 @@ tuff_status tuff__cl_program_create(driver_device *device, const program_request
                                     driver_program **program);
 void tuff__cl_program_destroy(driver_device *device, driver_program *program);
 bool tuff__cl_is_binary_costly(driver_device *device);
+tuff_status tuff__cl_program_bytes(driver_device *device, driver_program *program, blob *made);
 
 /* recording.c */
 tuff_status tuff__cl_recording_create(driver_device *device, const command *commands, int count, bool timed,

@@ -140,10 +140,20 @@ tuff_status tuff__cl_program_create(driver_device *device, const program_request
     return TUFF_OK;
 }
 
-/* PoCL compiles a kernel at its first launch, and once more, in a more general form, for a binary. */
+/* PoCL compiles a kernel at its first launch, and once more, in a more general form, for a binary. What is launched
+   later is the first of them: a binary has it if there was a launch before the binary is asked for. */
 bool tuff__cl_is_binary_costly(driver_device *device)
 {
     return device->is_pocl;
+}
+
+tuff_status tuff__cl_program_bytes(driver_device *device, driver_program *program, blob *made)
+{
+    (void)device;
+    tuff__lock(&compiler);
+    fetch_binary(program->program, made);
+    tuff__unlock(&compiler);
+    return TUFF_OK;
 }
 
 void tuff__cl_program_destroy(driver_device *device, driver_program *program)

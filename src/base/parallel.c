@@ -1,0 +1,60 @@
+/* Threads for one loop: each takes the next turn until there is none. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include "base/parallel.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <unistd.h>
+
+enum { MOST_HELPERS = 15 };
+
+typedef struct loop {
+    int count;
+    void (*turn)(void *user, int index);
+    void *user;
+    _Atomic int next;
+} loop;
+
+static void *take_turns(void *state)
+{
+    loop *self = state;
+    for (int i = atomic_fetch_add(&self->next, 1); i < self->count; i = atomic_fetch_add(&self->next, 1))
+        self->turn(self->user, i);
+    return NULL;
+}
+
+/* As many as there are processors besides this thread's, and no more than there are turns besides one. */
+static int helper_count(int count)
+{
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    int helpers = processors > MOST_HELPERS ? MOST_HELPERS : (int)processors - 1;
+    helpers = helpers < count - 1 ? helpers : count - 1;
+    return helpers > 0 ? helpers : 0;
+}
+
+/* Signals are for the program's threads. */
+static int start(loop *self, pthread_t *threads, int wanted)
+{
+    sigset_t every, before;
+    int started = 0;
+    (void)sigfillset(&every);
+    (void)pthread_sigmask(SIG_SETMASK, &every, &before);
+    while (started < wanted && pthread_create(&threads[started], NULL, take_turns, self) == 0)
+        started++;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+void tuff__parallel(int count, void (*turn)(void *user, int index), void *user)
+{
+    loop self = {.count = count, .turn = turn, .user = user};
+    pthread_t threads[MOST_HELPERS];
+    const int started = start(&self, threads, helper_count(count));
+    (void)take_turns(&self);
+    for (int i = 0; i < started; i++)
+        (void)pthread_join(threads[i], NULL);
+}

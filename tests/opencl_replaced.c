@@ -1,0 +1,67 @@
+/* See the header. */
+#include "opencl_replaced.h"
+
+#if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/thread.h"
+
+create_call *real_creation;
+
+static atomic_int creations;
+static atomic_bool is_let_go;
+static int hanging_creation;
+static const char *hanging_part;
+
+tuff_device *open_replaceable(void)
+{
+    tuff_device *device = tuff_device_open("opencl");
+    if (device && tuff__device_info(device)->device_class == TUFF_DEVICE_CPU)
+        return device;
+    tuff_device_close(device);
+    return NULL;
+}
+
+void replace_creation(create_call *by)
+{
+    real_creation = tuff__cl.CreateProgramWithSource;
+    tuff__cl.CreateProgramWithSource = by;
+}
+
+void restore_creation(void)
+{
+    tuff__cl.CreateProgramWithSource = real_creation;
+}
+
+static cl_program CL_API_CALL create_hanging(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
+                                             cl_int *error)
+{
+    if (strstr(texts[0], hanging_part) && atomic_fetch_add(&creations, 1) + 1 == hanging_creation)
+        while (!atomic_load(&is_let_go))
+            tuff__sleep(5000000);
+    return real_creation(context, count, texts, sizes, error);
+}
+
+void hang_creation(int nth, const char *part)
+{
+    hanging_creation = nth;
+    hanging_part = part;
+    atomic_store(&creations, 0);
+    atomic_store(&is_let_go, false);
+    replace_creation(create_hanging);
+}
+
+int count_creations(void)
+{
+    return atomic_load(&creations);
+}
+
+void let_creation_go(void)
+{
+    atomic_store(&is_let_go, true);
+    tuff__sleep(500000000);
+    restore_creation();
+}
+
+#endif
