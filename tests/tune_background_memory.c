@@ -116,8 +116,11 @@ static void fail_everywhere(const char *selector, bool is_remembered, double gro
     const int64_t all = tune_once(selector, is_remembered, 0, false);
     print_message("    %lld requests\n", (long long)all);
     assert_true(all > 100);
-    for (int64_t i = 1, round = 0; i <= all; i = (int64_t)((double)i * growth) + 1, round++)
-        assert_true(tune_once(selector, is_remembered, i, round % 2) >= i || round % 2 == 0);
+    int reached = 0, rounds = 0;
+    for (int64_t i = 1; i <= all; i = (int64_t)((double)i * growth) + 1, rounds++)
+        reached += tune_once(selector, is_remembered, i, rounds % 2) >= i;
+    /* How many candidates fit into the time, and with them how many requests are made, differs between runs. */
+    assert_true(is_remembered ? reached == rounds : reached >= rounds / 2);
 }
 
 static const char *selector_of(tuff_device *device)
