@@ -81,6 +81,7 @@ static verdict lower(void *state, const choice *what, lowering *out)
     }
     *out =
         (lowering){.program = hash | 1, .group_items = (uint32_t)tuff__choice_value(what, axes[0].of, axes[0].usual)};
+    out->cost = self->foresight != 0 ? pow((double)fault_time(self, what), self->foresight) : 0;
     for (int i = 0; i < AXES; i++)
         tuff__choice_set(&out->consulted, axes[i].of, axes[i].usual);
     return VERDICT_GOOD;

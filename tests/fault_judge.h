@@ -33,6 +33,7 @@ typedef struct fault_device {
     double scatter;      /* of times, one standard deviation */
     double flatness;     /* 0: times vary as the formula has it, 1: all take the same */
     bool walled;     /* small groups of tall tiles take less than half, but the groups between do three times as long */
+    double foresight; /* lowering foresees times, 1: rightly, -1: the slower, the sooner; 0: not */
     double drift;    /* by which the clock slows down with each sample */
     int64_t step_at; /* samples after which everything takes step_factor times as long; 0: never */
     double step_factor;

@@ -37,11 +37,9 @@ typedef struct place {
     tally *counts;
 } place;
 
-static bool foresee(const place *at, const choice *what, choice *consulted, uint64_t *kernels)
+static bool foresee(const place *at, const choice *what, foreseen *out)
 {
-    uint32_t items;
-    const tuff_status status =
-        tuff__trial_foresee(at->device, at->fusion, &usual_options, at->task, what, consulted, kernels, &items);
+    const tuff_status status = tuff__trial_foresee(at->device, at->fusion, &usual_options, at->task, what, out);
     assert_true(status == TUFF_OK || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED);
     return status == TUFF_OK;
 }
@@ -68,11 +66,11 @@ static bool run(const place *at, const choice *what)
 
 static void try_value(const place *at, const choice *base, tunable of, int value, uint64_t base_kernels)
 {
-    choice what = *base, consulted = {.set = {0}};
-    uint64_t kernels;
+    choice what = *base;
+    foreseen made;
     bool same;
     tuff__choice_set(&what, of, value);
-    if (!foresee(at, &what, &consulted, &kernels) || kernels == base_kernels || !run(at, &what))
+    if (!foresee(at, &what, &made) || made.kernels == base_kernels || !run(at, &what))
         return;
     assert_int_equal(tuff__ground_is_kept(at->on, &same), TUFF_OK);
     at->counts->tried[of]++;
@@ -109,29 +107,27 @@ static void try_axis(const place *at, const choice *base, const space_axis *axis
 static void try_base(const place *at, const choice *base)
 {
     tune_space space = {.count = 0};
-    choice consulted = {.set = {0}};
-    uint64_t kernels;
-    if (!foresee(at, base, &consulted, &kernels) || !run(at, base))
+    foreseen made;
+    if (!foresee(at, base, &made) || !run(at, base))
         return;
-    (void)tuff__space_take(&space, &consulted);
+    (void)tuff__space_take(&space, &made.consulted);
     assert_int_equal(tuff__ground_keep(at->on), TUFF_OK);
     at->counts->bases++;
     for (int i = 0; i < space.count; i++)
         if (!tuff__choice_has(base, space.axes[i].of) && at->counts->tried[space.axes[i].of] < most_tries)
-            try_axis(at, base, &space.axes[i], kernels);
+            try_axis(at, base, &space.axes[i], made.kernels);
 }
 
 static void try_task(place *at)
 {
     const choice none = {.set = {0}};
-    choice consulted = {.set = {0}};
-    uint64_t kernels;
-    if (!foresee(at, &none, &consulted, &kernels) || tuff__choice_count(&consulted) == 0)
+    foreseen made;
+    if (!foresee(at, &none, &made) || tuff__choice_count(&made.consulted) == 0)
         return;
     assert_int_equal(tuff__ground_create(at->device, at->fusion, at->task, MOST_BYTES, &at->on), TUFF_OK);
     tuff__ground_roughen(at->on);
     try_base(at, &none);
-    for (int family = 1; family <= FAMILIES && tuff__choice_has(&consulted, TUNABLE_task_family); family++) {
+    for (int family = 1; family <= FAMILIES && tuff__choice_has(&made.consulted, TUNABLE_task_family); family++) {
         choice base = none;
         tuff__choice_set(&base, TUNABLE_task_family, family);
         try_base(at, &base);

@@ -59,13 +59,10 @@ static bool pick(tuff_device *device, const struct fusion *fusion, int task, tun
     if (only_choice != NULL)
         return tuff__choice_parse(only_choice, out) == TUFF_OK;
     for (int attempt = 0; attempt < 40; attempt++) {
-        choice consulted = {.set = {0}};
-        uint64_t kernels;
-        uint32_t items;
+        foreseen made;
         tuff__space_random(space, from, out);
-        const tuff_status status =
-            tuff__trial_foresee(device, fusion, &usual_options, task, out, &consulted, &kernels, &items);
-        (void)tuff__space_take(space, &consulted);
+        const tuff_status status = tuff__trial_foresee(device, fusion, &usual_options, task, out, &made);
+        (void)tuff__space_take(space, &made.consulted);
         if (status == TUFF_OK)
             return true;
         assert_true(status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED);
@@ -189,15 +186,13 @@ static int64_t lower_many(tuff_device *device, const struct fusion *fusion, int 
     int64_t most = 0;
     dice from = {.state = 77 + (uint64_t)task};
     for (int i = 0; i < DRAWS; i++) {
-        choice what, consulted = {.set = {0}};
-        uint64_t kernels;
-        uint32_t items;
+        choice what;
+        foreseen made;
         tuff__space_random(&space, &from, &what);
-        const tuff_status status =
-            tuff__trial_foresee(device, fusion, &usual_options, task, &what, &consulted, &kernels, &items);
+        const tuff_status status = tuff__trial_foresee(device, fusion, &usual_options, task, &what, &made);
         assert_true(status == TUFF_OK || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED);
         counts->lowered += status == TUFF_OK;
-        (void)tuff__space_take(&space, &consulted);
+        (void)tuff__space_take(&space, &made.consulted);
         const int64_t bytes = status == TUFF_OK ? stack_bytes(device, fusion, task, &what) : 0;
         if (bytes > most) {
             most = bytes;
@@ -214,13 +209,11 @@ static void try_task(tuff_device *device, const struct fusion *fusion, int task,
     const choice none = {.set = {0}};
     char wrong[128] = "";
     tune_space space = {.count = 0};
-    choice consulted = {.set = {0}}, what;
-    uint64_t kernels;
-    uint32_t items;
+    choice what;
+    foreseen made;
     dice from = {.state = first_seed + (uint64_t)task};
-    assert_int_equal(tuff__trial_foresee(device, fusion, &usual_options, task, &none, &consulted, &kernels, &items),
-                     TUFF_OK);
-    if (tuff__space_take(&space, &consulted) == 0)
+    assert_int_equal(tuff__trial_foresee(device, fusion, &usual_options, task, &none, &made), TUFF_OK);
+    if (tuff__space_take(&space, &made.consulted) == 0)
         return;
     assert_int_equal(tuff__ground_create(device, fusion, task, MOST_BYTES, &on), TUFF_OK);
     expect_exact(fusion, task, on, counts);
@@ -233,7 +226,7 @@ static void try_task(tuff_device *device, const struct fusion *fusion, int task,
         try_choice(device, fusion, task, &what, on, key, counts);
         counts->large++;
     }
-    if (tuff__choice_has(&consulted, TUNABLE_matmul_epilogue))
+    if (tuff__choice_has(&made.consulted, TUNABLE_matmul_epilogue))
         cut_epilogue(device, fusion, task, counts);
     for (int i = 0; i < choices_per_task; i++)
         if (pick(device, fusion, task, &space, &from, &what))

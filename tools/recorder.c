@@ -30,6 +30,7 @@ typedef struct entry {
     choice what;
     uint64_t program;
     uint32_t group_items;
+    double cost;
     verdict found;
     bool drawn, is_expanded, is_live, is_raced;
     int slot;
@@ -123,7 +124,8 @@ static void trim(recorder *self, choice *of, const choice *consulted)
 static uint64_t add_candidate(recorder *self, const choice *what, const lowering *made, bool drawn)
 {
     const uint64_t program = made->program ? made->program : 1;
-    entry one = {.what = *what, .program = program, .group_items = made->group_items, .drawn = drawn};
+    entry one = {
+        .what = *what, .program = program, .group_items = made->group_items, .cost = made->cost, .drawn = drawn};
     trim(self, &one.what, &made->consulted);
     entry *same = find_program(self, program);
     if (same)
@@ -534,6 +536,7 @@ static tuff_status write_down(const recorder *self)
             status = recording_add(&out, &(recorded_point){.what = one->what,
                                                            .program = (uint64_t)i + 1,
                                                            .group_items = one->group_items,
+                                                           .cost = one->cost,
                                                            .found = one->found,
                                                            .drawn = one->drawn,
                                                            .count = one->found == VERDICT_GOOD ? one->count : 0,

@@ -2,13 +2,14 @@
    JSON Lines, a header and then a line for each candidate:
 
      {"t":"space","v":1,"name":TEXT,"device":TEXT,"usual":CANDIDATE,"roofline":NS}
-     {"t":"point","c":CANDIDATE,"g":GROUP_ITEMS,"p":PROGRAM,"ns":[NS...]}
+     {"t":"point","c":CANDIDATE,"g":GROUP_ITEMS,"p":PROGRAM,"e":COST,"ns":[NS...]}
      {"t":"point","c":CANDIDATE,"g":GROUP_ITEMS,"p":PROGRAM,"d":1,"why":VERDICT}
 
    usual has every tunable that was consulted, with the value it has by default; the others as in tune/choice.h. ns are
    times of single runs in the order they were taken in, the first one right behind the compiling. PROGRAM is a number
-   that candidates of equal programs share. why: what was found instead of times. d: the point was drawn at random;
-   where a recording has some of a space only, the others are near good ones, and luck would find them less often. */
+   that candidates of equal programs share. COST: what lowering foresaw, as compile/foresee.h says. why: what was found
+   instead of times. d: the point was drawn at random; where a recording has some of a space only, the others are near
+   good ones, and luck would find them less often. */
 #ifndef TUFF_TOOLS_RECORDING_H
 #define TUFF_TOOLS_RECORDING_H
 
@@ -19,6 +20,7 @@ typedef struct recorded_point {
     choice what;
     uint64_t program; /* not 0 */
     uint32_t group_items;
+    double cost;   /* 0: not known */
     bool drawn;    /* at random */
     verdict found; /* GOOD: there are times */
     int count;

@@ -42,6 +42,8 @@ void recording_print_point(const recorded_point *point, text *out)
     tuff__text_add(out, "{\"t\":\"point\"");
     print_choice("c", &point->what, out);
     tuff__text_add(out, ",\"g\":%" PRIu32 ",\"p\":%" PRIu64, point->group_items, point->program);
+    if (point->cost > 0)
+        tuff__text_add(out, ",\"e\":%.4g", point->cost);
     if (point->drawn)
         tuff__text_add(out, ",\"d\":1");
     if (point->found == VERDICT_GOOD) {
@@ -111,6 +113,7 @@ static tuff_status read_point(const json_t *line, recording *out)
         return FAIL(TUFF_E_FORMAT, "neither a candidate nor its program");
     point.group_items = (uint32_t)read_number(line, "g");
     point.drawn = read_number(line, "d") != 0;
+    point.cost = json_number_value(json_object_get(line, "e"));
     TRY(tuff__choice_parse(read_text(line, "c"), &point.what));
     if (json_object_get(line, "ns"))
         TRY(read_times(json_object_get(line, "ns"), times, &point.count));

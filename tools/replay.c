@@ -13,7 +13,7 @@ static verdict lower(void *state, const choice *what, lowering *out)
         (void)FAIL(TUFF_E_USAGE, "replay: not recorded");
         return VERDICT_INVALID;
     }
-    *out = (lowering){found->program, found->group_items, self->from->usual};
+    *out = (lowering){found->program, found->group_items, self->from->usual, found->cost};
     return VERDICT_GOOD;
 }
 

@@ -43,6 +43,9 @@ typedef struct launch {
     int fixed_count;
     uint64_t groups;
     double operations;
+    int tile_rows, tile_columns; /* sums that an item keeps at a time, in vectors; 0: not known */
+    double terms;                /* that are added to each of them */
+    uint32_t local_bytes;        /* of a group, where a choice says how many */
     int copy_from, copy_to;  /* COPY: buffer ids */
     library_product product; /* PRODUCT: of the chain's operands */
     bool setup;              /* runs before the first step, and again when what it reads changed */

@@ -2,6 +2,7 @@
    across (keys in the scores) is packed in panels before. */
 #include <string.h>
 
+#include "compile/foresee.h"
 #include "compile/lower_attention.h"
 #include "compile/lower_matmul.h"
 
@@ -303,6 +304,8 @@ static tuff_status lower_forward(const attention *of)
     made->array_bytes = (int64_t)sizeof(float) * of->vec * (use.block + use.rows * (2 * use.panel + use.columns));
     made->groups = (uint64_t)tuff__divide_up(items, made->local_size);
     made->operations = 2 * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width);
+    const double sums = (double)made->groups * made->local_size * (double)(use.rows * use.panel * of->vec);
+    tuff__foresee_sums(made, use.rows, use.panel, made->operations / 2 / sums);
     return tuff__keep_defines(made, &defines);
 }
 

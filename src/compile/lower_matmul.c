@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compile/foresee.h"
 #include "compile/lower_matmul.h"
 
 /* Tunables of one matmul. */
@@ -279,6 +280,7 @@ static tuff_status lower_registers(lowered *with, launch *of, const struct tile 
                                                                                : tile->local_size;
     of->array_bytes = (int64_t)sizeof(float) * tile->vec * tile->rows * tile->columns;
     of->unrolled = unrolled_values(chain, tile, column_tail != 0);
+    tuff__foresee_sums(of, tile->rows, tile->columns, (double)inner);
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
     of->groups = (uint64_t)tuff__divide_up(row_tiles * column_tiles * batches, of->local_size);
     if (tuff__is_vulkan(with))
@@ -300,6 +302,7 @@ static tuff_status lower_local(lowered *with, launch *of, int64_t inner)
     /* A column more in each tile than there is. */
     const uint32_t buffer = (uint32_t)(4 * step * (block_rows + 1 + block_columns + 4));
     const bool room = 2 * buffer <= tuff__device_info(with->device)->local_memory_size;
+    const int buffers = room ? tuff__tuned(with, TUNABLE_matmul_local_buffers) : 1;
     const int thread_rows = tuff__tuned(with, TUNABLE_matmul_local_thread_rows);
     const int thread_columns = tuff__tuned(with, TUNABLE_matmul_local_thread_columns);
     const fused_chain *chain = &of->chain;
@@ -313,10 +316,11 @@ static tuff_status lower_local(lowered *with, launch *of, int64_t inner)
         "#define THREAD_COLUMNS %d\n#define A_K_CONTIGUOUS %d\n#define B_K_CONTIGUOUS %d\n#define B_COLUMN_UNIT %d\n"
         "#define FUSED_MULTIPLY_ADD 1\n#define BUFFERS %d\n",
         block_rows, block_columns, step, thread_rows, thread_columns, chain->operand_strides[0][1] == 1,
-        chain->operand_strides[1][0] == 1, chain->operand_strides[1][1] == 1,
-        room ? tuff__tuned(with, TUNABLE_matmul_local_buffers) : 1);
+        chain->operand_strides[1][0] == 1, chain->operand_strides[1][1] == 1, buffers);
     of->body = "matmul_local";
     of->vec = 4;
+    tuff__foresee_sums(of, thread_rows, thread_columns, (double)inner);
+    of->local_bytes = buffer * (uint32_t)buffers;
     of->local_size = (uint32_t)(block_rows * block_columns / (thread_rows * thread_columns));
     of->groups = (uint64_t)(row_tiles * column_tiles * tuff__batch_count(chain, chain->rank - 2));
     tuff__set_fixed(of,

@@ -1,4 +1,5 @@
 /* Launches of matmuls whose lanes share registers: for devices whose self-test proved that they can. */
+#include "compile/foresee.h"
 #include "compile/lower_matmul.h"
 
 /* How a subgroup's lanes and their sums lie over the result. */
@@ -64,6 +65,7 @@ static tuff_status finish(const lowered *with, launch *of, const struct lanes *l
     const int64_t column_tiles = tuff__divide_up(columns, columns_of(lanes));
     of->vec = 4;
     of->subgroup_size = (uint32_t)lanes->width;
+    tuff__foresee_sums(of, lanes->tile_rows, lanes->tile_columns, (double)inner);
     of->local_size = (uint32_t)(lanes->width * lanes->subgroups);
     of->groups = (uint64_t)(row_tiles * column_tiles * batches);
     tuff__set_fixed(of,

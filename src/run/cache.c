@@ -185,13 +185,13 @@ tuff_status tuff_cache_pin(tuff_cache *cache, const tuff_device *device, const c
 static tuff_status check_candidate(const tuff_plan *plan, int task, const char *candidate)
 {
     const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
-    choice what, consulted = {.set = {0}};
-    uint64_t kernels, common = 0;
-    uint32_t items;
+    choice what;
+    foreseen made;
+    uint64_t common = 0;
     TRY(tuff__choice_parse(candidate, &what));
-    TRY(tuff__trial_foresee(plan->device, &plan->fusion, &usual, task, &what, &consulted, &kernels, &items));
+    TRY(tuff__trial_foresee(plan->device, &plan->fusion, &usual, task, &what, &made));
     for (int i = 0; i < CHOICE_WORDS; ++i)
-        common |= what.set[i] & consulted.set[i];
+        common |= what.set[i] & made.consulted.set[i];
     if (common == 0 && tuff__choice_count(&what) > 0)
         return FAIL(TUFF_E_UNSUPPORTED, "cache: nothing of %.300s is a tunable of this task", candidate);
     return TUFF_OK;

@@ -63,9 +63,10 @@ static verdict verdict_of(tuner *of, tuff_status status)
 static verdict lower_candidate(void *state, const choice *what, lowering *out)
 {
     subject *of = state;
-    *out = (lowering){.group_items = 1};
-    const tuff_status status = tuff__trial_foresee(of->of->device, &of->of->plan->fusion, of->of->options, of->task,
-                                                   what, &out->consulted, &out->program, &out->group_items);
+    foreseen made;
+    const tuff_status status =
+        tuff__trial_foresee(of->of->device, &of->of->plan->fusion, of->of->options, of->task, what, &made);
+    *out = (lowering){made.kernels, made.items, made.consulted, made.cost};
     if (status == TUFF_E_LIMIT)
         return VERDICT_INVALID;
     if (status != TUFF_OK)

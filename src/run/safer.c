@@ -51,14 +51,10 @@ static bool is_other_kernel(const subject *of, const choice *what)
 {
     const tuner *self = of->of;
     const choice none = {.set = {0}};
-    choice consulted = {.set = {0}};
-    uint64_t usual, other;
-    uint32_t items;
-    return tuff__trial_foresee(self->device, &self->plan->fusion, self->options, of->task, &none, &consulted, &usual,
-                               &items) == TUFF_OK &&
-           tuff__trial_foresee(self->device, &self->plan->fusion, self->options, of->task, what, &consulted, &other,
-                               &items) == TUFF_OK &&
-           usual != other;
+    foreseen usual, other;
+    return tuff__trial_foresee(self->device, &self->plan->fusion, self->options, of->task, &none, &usual) == TUFF_OK &&
+           tuff__trial_foresee(self->device, &self->plan->fusion, self->options, of->task, what, &other) == TUFF_OK &&
+           usual.kernels != other.kernels;
 }
 
 void tuff__tuner_avoid_default(subject *of)

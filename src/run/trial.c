@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "compile/foresee.h"
 #include "run/cold.h"
 
 /* Timers are trusted for runs of this length; shorter ones are repeated. */
@@ -64,26 +65,26 @@ void tuff__fusion_give_back(struct fusion *borrowed)
 }
 
 static tuff_status lower_on(const struct fusion *paper, tuff_device *device, const tuff_compile_options *options,
-                            int task, const choice *what, choice *consulted, uint64_t *kernels, uint32_t *items)
+                            int task, const choice *what, foreseen *out)
 {
     lowered launches;
-    TRY(tuff__lower_alone(device, paper, options, task, what, consulted, &launches));
-    *kernels = 0;
-    *items = 1;
+    *out = (foreseen){.items = 1};
+    TRY(tuff__lower_alone(device, paper, options, task, what, &out->consulted, &launches));
     for (int i = 0; i < launches.launch_count; ++i) {
-        *kernels = hash_launch(&launches.launches[i], *kernels);
-        *items = launches.launches[i].local_size > *items ? launches.launches[i].local_size : *items;
+        out->kernels = hash_launch(&launches.launches[i], out->kernels);
+        out->items = launches.launches[i].local_size > out->items ? launches.launches[i].local_size : out->items;
     }
+    out->cost = tuff__foresee_cost(&launches);
     tuff__lowered_free(&launches);
     return TUFF_OK;
 }
 
 tuff_status tuff__trial_foresee(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                                int task, const choice *what, choice *consulted, uint64_t *kernels, uint32_t *items)
+                                int task, const choice *what, foreseen *out)
 {
     struct fusion paper;
     TRY(tuff__fusion_borrow(fusion, &paper));
-    const tuff_status status = lower_on(&paper, device, options, task, what, consulted, kernels, items);
+    const tuff_status status = lower_on(&paper, device, options, task, what, out);
     tuff__fusion_give_back(&paper);
     return status;
 }

@@ -12,11 +12,16 @@ typedef struct trial trial;
 tuff_status tuff__fusion_borrow(const struct fusion *from, struct fusion *out);
 void tuff__fusion_give_back(struct fusion *borrowed);
 
-/* What a choice makes of a task, found without a compiler: equal kernels over equal grids have equal numbers. consulted
-   gets the tunables that were asked for, with their usual values; items the largest work-group. TUFF_E_LIMIT,
-   TUFF_E_UNSUPPORTED: nothing. */
+typedef struct foreseen {
+    choice consulted; /* the tunables that were asked for, with their usual values; where nothing can be made, too */
+    uint64_t kernels; /* equal kernels over equal grids have equal numbers */
+    uint32_t items;   /* of the largest work-group */
+    double cost;      /* as compile/foresee.h says */
+} foreseen;
+
+/* What a choice makes of a task, found without a compiler. TUFF_E_LIMIT, TUFF_E_UNSUPPORTED: nothing. */
 tuff_status tuff__trial_foresee(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                                int task, const choice *what, choice *consulted, uint64_t *kernels, uint32_t *items);
+                                int task, const choice *what, foreseen *out);
 
 /* Compiles and records. pool: of tuff__cold_pool_create, borrowed, for weights that are to be cold while runs are
    timed; NULL: nothing is. */

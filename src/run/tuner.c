@@ -19,13 +19,10 @@ static subject *find(const tuner *self, hash128 hash)
 /* A task that lowering asks no tunable for has nothing to tune. */
 static bool has_tunables(const tuner *self, int task)
 {
-    choice consulted = {.set = {0}};
     const choice usual = {.set = {0}};
-    uint64_t kernels;
-    uint32_t items;
-    return tuff__trial_foresee(self->device, &self->plan->fusion, self->options, task, &usual, &consulted, &kernels,
-                               &items) == TUFF_OK &&
-           tuff__choice_count(&consulted) > 0;
+    foreseen made;
+    return tuff__trial_foresee(self->device, &self->plan->fusion, self->options, task, &usual, &made) == TUFF_OK &&
+           tuff__choice_count(&made.consulted) > 0;
 }
 
 static tuff_status add_task(tuner *self, int task)
@@ -57,17 +54,16 @@ static tuff_status add_task(tuner *self, int task)
 static bool is_usable(const char *candidate, void *state)
 {
     const subject *of = state;
-    choice what, consulted = {.set = {0}};
-    uint64_t kernels;
-    uint32_t items;
+    choice what;
+    foreseen made;
     if (tuff__choice_parse(candidate, &what) != TUFF_OK)
         return false;
     if (of->of->options->deterministic && of->of->manifest == NULL && !tuff__choice_keeps_bits(&what)) {
         (void)FAIL(TUFF_E_UNSUPPORTED, "it may add in another order than the default: not in deterministic mode");
         return false;
     }
-    return tuff__trial_foresee(of->of->device, &of->of->plan->fusion, of->of->options, of->task, &what, &consulted,
-                               &kernels, &items) == TUFF_OK;
+    return tuff__trial_foresee(of->of->device, &of->of->plan->fusion, of->of->options, of->task, &what, &made) ==
+           TUFF_OK;
 }
 
 /* What is left to the background is measured by a tuner of its own. */

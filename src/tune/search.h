@@ -39,6 +39,7 @@ typedef struct lowering {
     uint64_t program;     /* equal programs, equal numbers: only the first of them is compiled */
     uint32_t group_items; /* of a work-group, all dimensions; of equals, the least wins */
     choice consulted;     /* the tunables that were asked for, with the values they have by default */
+    double cost;          /* the less, the sooner it is tried; of one task and device; 0: not known */
 } lowering;
 
 enum { SEARCH_SLOTS = 16, SEARCH_AHEAD = 6 };

@@ -18,6 +18,8 @@ typedef struct trial {
     int samples;          /* fewer than FULL_SAMPLES: it was cut */
     int rank;
     int listed, move; /* its place in the list, and the single move that led to it; -1: none */
+    uint64_t hash;    /* of the choice that was lowered */
+    double cost;      /* as lowering foresees it */
     bool compiled, verified, rejected;
 } trial;
 
