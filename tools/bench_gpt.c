@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/thread.h"
+#include "tools/bench_plan.h"
 #include "tools/bench_training.h"
 #include "tools/graphs.h"
 #if TUFF_WITH_PLAIN_GPT
@@ -179,7 +180,7 @@ static tuff_status add_plan_facts(bench_work *work, const bench_training *fused,
     return TUFF_OK;
 }
 
-static tuff_status add_tuned(bench *self, bench_work *work, const bench_job *job)
+static tuff_status add_tuned(bench *self, bench_work *work, const bench_job *job, const bench_training *usual)
 {
     bench_training *tuned;
     tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
@@ -189,7 +190,7 @@ static tuff_status add_tuned(bench *self, bench_work *work, const bench_job *job
     TRY(bench_training_add(self, work, job, "tuff, tuned", &options, &tuned));
     (void)tuning_end(&self->tune, tuned->plan);
     bench_add_fact(work, "compile, tuned", tuned->compile_seconds, "s");
-    return TUFF_OK;
+    return bench_plan_compare(work, usual->plan, tuned->plan);
 }
 
 static tuff_status add_forms(bench *self, bench_work *work, const bench_job *job)
@@ -199,7 +200,7 @@ static tuff_status add_forms(bench *self, bench_work *work, const bench_job *job
     TRY(bench_training_add(self, work, job, "tuff", &usual, &fused));
     bench_add_fact(work, "compile", fused->compile_seconds, "s");
     bench_add_fact(work, "programs compiled for it, not from the cache", (double)fused->fresh_programs, "");
-    TRY(add_tuned(self, work, job));
+    TRY(add_tuned(self, work, job, fused));
     TRY(bench_training_add(self, work, job, "tuff, unfused", &plain, &unfused));
 #if TUFF_WITH_PLAIN_GPT
     TRY(add_plain(self, work, job));

@@ -197,6 +197,15 @@ tuff_status bench_plan_add_clblast(bench *self, bench_work *work, bench_builder 
     return add(self, work, bench_add(work, BENCH_PEER, "CLBlast"), &options, build, what);
 }
 
+tuff_status bench_plan_compare(bench_work *work, const tuff_plan *usual, const tuff_plan *tuned)
+{
+    uint64_t hashes[2][2];
+    TRY(tuff_plan_hash(usual, hashes[0]));
+    TRY(tuff_plan_hash(tuned, hashes[1]));
+    bench_add_fact(work, "tuning changed the plan", memcmp(hashes[0], hashes[1], sizeof hashes[0]) != 0, "");
+    return TUFF_OK;
+}
+
 tuff_status bench_plan_add_tuned(bench *self, bench_work *work, bench_builder build, const void *what)
 {
     tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
@@ -204,9 +213,11 @@ tuff_status bench_plan_add_tuned(bench *self, bench_work *work, bench_builder bu
         return TUFF_OK;
     tuning_apply(&self->tune, &options);
     const tuff_status status = add(self, work, bench_add(work, BENCH_OURS, "tuff, tuned"), &options, build, what);
-    if (status == TUFF_OK)
-        (void)tuning_end(&self->tune, ((const bench_plan *)work->items[work->count - 1].self)->plan);
-    return status;
+    if (status != TUFF_OK)
+        return status;
+    const bench_plan *usual = work->items[work->count - 2].self, *tuned = work->items[work->count - 1].self;
+    (void)tuning_end(&self->tune, tuned->plan);
+    return bench_plan_compare(work, usual->plan, tuned->plan);
 }
 
 tuff_status bench_plan_facts(bench_work *work)

@@ -1,11 +1,12 @@
 #include "compile/foresee.h"
 
-/* An average processor. CPU: registers for vectors, of those with 16 lanes too; items that are lanes of one vector
-   behind Vulkan; cycles that a group takes to begin. GPU: registers of a lane, lanes at work in a compute unit, lanes
-   and groups that it keeps, and lanes that hide how long loads take. Both: bytes from memory in a cycle. */
-enum { CPU_REGISTERS = 16, WIDE_REGISTERS = 32, CPU_ITEMS = 8, GROUP_START = 400 };
-enum { GPU_REGISTERS = 128, GPU_LANES = 128, GPU_RESIDENT = 2048, GPU_GROUPS = 32, GPU_HIDES = 512 };
-enum { BYTES_A_CYCLE = 8 };
+/* Average processors. CPU: registers for vectors, of those with 16 lanes too; items that are lanes of one vector behind
+   Vulkan; cycles that a group takes to begin; bytes from memory in a cycle. */
+enum { CPU_REGISTERS = 16, WIDE_REGISTERS = 32, CPU_ITEMS = 8, GROUP_START = 400, CPU_BYTES = 8 };
+/* GPU: registers of a lane for sums and operands; of a compute unit the lanes at work, those and the groups that it
+   keeps, the sums that hide how long loads take, up to four a lane, and bytes in a cycle from memory and from caches. */
+enum { GPU_REGISTERS = 128, GPU_LANES = 128, GPU_RESIDENT = 2048, GPU_GROUPS = 32, GPU_HIDES = 1024, GPU_SUMS = 4 };
+enum { GPU_BYTES = 12, GPU_CACHE_BYTES = 32 };
 
 void tuff__foresee_sums(launch *of, int64_t rows, int64_t columns, double terms)
 {
@@ -19,18 +20,34 @@ static bool is_cpu(const lowered *with)
     return tuff__device_info(with->device)->device_class == TUFF_DEVICE_CPU;
 }
 
-/* Of a term of a tile: two multiply-adds and two loads begin in each cycle, what has no register is loaded and stored,
-   and four cycles lie between an operand and its result. */
+static double least_of(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static double most_of(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* Of a tile for one term: of sums that have no register, too, which are stored again. */
+static double loads_of(double rows, double columns, int registers)
+{
+    return rows + columns + 2 * most_of(0, rows * columns + columns + 1 - registers);
+}
+
+/* Of a term of a tile. CPU: two multiply-adds and two loads begin in each cycle, and four lie between an operand and its
+   result. GPU: a load from local memory takes as long as two multiply-adds. */
 static double cycles_of_term(const lowered *with, const launch *of)
 {
+    const double rows = of->tile_rows;
+    if (!is_cpu(with))
+        return most_of(rows * of->tile_columns, 2 * loads_of(rows, of->tile_columns, GPU_REGISTERS));
     const int lanes = (int)tuff__device_info(with->device)->vector_width;
-    const bool splits = is_cpu(with) && !tuff__is_vulkan(with) && lanes > 0 && of->vec > lanes;
-    const int registers = !is_cpu(with) ? GPU_REGISTERS : lanes >= 16 ? WIDE_REGISTERS : CPU_REGISTERS;
-    const double columns = (double)of->tile_columns * (splits ? of->vec / lanes : 1), sums = of->tile_rows * columns;
-    const double spilled = sums + columns + 1 - registers;
-    const double loads = of->tile_rows + columns + (spilled > 0 ? 2 * spilled : 0);
-    const double most = (sums > loads ? sums : loads) / 2;
-    return (most > 4 ? most : 4) + 0.5;
+    const bool splits = !tuff__is_vulkan(with) && lanes > 0 && of->vec > lanes;
+    const double columns = of->tile_columns * (splits ? of->vec / lanes : 1);
+    const double loads = loads_of(rows, columns, lanes >= 16 ? WIDE_REGISTERS : CPU_REGISTERS);
+    return most_of(most_of(rows * columns, loads) / 2, 4) + 0.5;
 }
 
 static double elements_of(const fused_chain *chain)
@@ -49,18 +66,14 @@ static double cycles_of_item(const lowered *with, const launch *of)
     return work / (double)of->groups / of->local_size / of->vec;
 }
 
-static double least_of(double a, double b)
+/* Groups of a launch that a compute unit of a GPU keeps, of those that it gets. */
+static double resident_groups(const lowered *with, const launch *of, int64_t units)
 {
-    return a < b ? a : b;
-}
-
-/* Groups of a launch that a compute unit of a GPU keeps. */
-static double resident_groups(const lowered *with, const launch *of)
-{
-    const double by_lanes = least_of((double)GPU_RESIDENT / of->local_size, GPU_GROUPS);
     const double room = (double)tuff__device_info(with->device)->local_memory_size;
-    const double fitting = of->local_bytes > 0 ? least_of(by_lanes, room / of->local_bytes) : by_lanes;
-    return fitting < 1 ? 1 : (double)(int)fitting;
+    double most = least_of((double)GPU_RESIDENT / of->local_size, GPU_GROUPS);
+    most = least_of(most, (double)tuff__divide_up((int64_t)of->groups, units));
+    most = of->local_bytes > 0 ? least_of(most, room / of->local_bytes) : most;
+    return most < 1 ? 1 : (double)(int)most;
 }
 
 /* Of as many groups as a compute unit works on at once. */
@@ -69,8 +82,9 @@ static double cycles_of_wave(const lowered *with, const launch *of, double resid
     const double item = cycles_of_item(with, of);
     if (is_cpu(with))
         return item * (double)tuff__divide_up(of->local_size, tuff__is_vulkan(with) ? CPU_ITEMS : 1) + GROUP_START;
-    const double lanes = resident * of->local_size;
-    return item * lanes / GPU_LANES / least_of(1, lanes / GPU_HIDES);
+    const double lanes = resident * of->local_size, sums = of->tile_rows * of->tile_columns;
+    const double hidden = lanes * most_of(1, least_of(sums, GPU_SUMS)) / GPU_HIDES;
+    return item * lanes / GPU_LANES / least_of(1, hidden);
 }
 
 static double bytes_of(const lowered *with, const fused_chain *chain)
@@ -81,15 +95,18 @@ static double bytes_of(const lowered *with, const fused_chain *chain)
     return bytes;
 }
 
-/* Whole waves, or what memory takes: the longer of the two. */
+/* Whole waves, or what memory or the caches take: the longest of them. */
 static double cost_of(const lowered *with, const launch *of)
 {
-    const uint32_t units = tuff__device_info(with->device)->compute_units;
-    const double resident = is_cpu(with) ? 1 : resident_groups(with, of);
-    const int64_t slots = (int64_t)((units > 0 ? units : 1) * resident);
-    const double work = (double)tuff__divide_up((int64_t)of->groups, slots) * cycles_of_wave(with, of, resident);
-    const double memory = bytes_of(with, &of->chain) / BYTES_A_CYCLE;
-    return work > memory ? work : memory;
+    const uint32_t told = tuff__device_info(with->device)->compute_units;
+    const int64_t units = told > 0 ? told : 1;
+    const double resident = is_cpu(with) ? 1 : resident_groups(with, of, units);
+    const int64_t waves = tuff__divide_up((int64_t)of->groups, units * (int64_t)resident);
+    const double work = (double)waves * cycles_of_wave(with, of, resident);
+    const double bytes = bytes_of(with, &of->chain);
+    if (is_cpu(with))
+        return most_of(work, bytes / CPU_BYTES);
+    return most_of(work, most_of(bytes / GPU_BYTES, of->traffic / GPU_CACHE_BYTES) / (double)units);
 }
 
 double tuff__foresee_cost(const lowered *of)

@@ -46,6 +46,7 @@ typedef struct launch {
     int tile_rows, tile_columns; /* sums that an item keeps at a time, in vectors; 0: not known */
     double terms;                /* that are added to each of them */
     uint32_t local_bytes;        /* of a group, where a choice says how many */
+    double traffic;              /* bytes that blocks in local memory read, again and again */
     int copy_from, copy_to;  /* COPY: buffer ids */
     library_product product; /* PRODUCT: of the chain's operands */
     bool setup;              /* runs before the first step, and again when what it reads changed */

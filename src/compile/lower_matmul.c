@@ -321,6 +321,8 @@ static tuff_status lower_local(lowered *with, launch *of, int64_t inner)
     of->vec = 4;
     tuff__foresee_sums(of, thread_rows, thread_columns, (double)inner);
     of->local_bytes = buffer * (uint32_t)buffers;
+    of->traffic = 4.0 * (double)inner * (double)(rows * column_tiles + columns * row_tiles) *
+                  (double)tuff__batch_count(chain, chain->rank - 2);
     of->local_size = (uint32_t)(block_rows * block_columns / (thread_rows * thread_columns));
     of->groups = (uint64_t)(row_tiles * column_tiles * tuff__batch_count(chain, chain->rank - 2));
     tuff__set_fixed(of,
