@@ -4,7 +4,7 @@
    Vulkan; cycles that a group takes to begin; bytes from memory in a cycle. */
 enum { CPU_REGISTERS = 16, WIDE_REGISTERS = 32, CPU_ITEMS = 8, GROUP_START = 400, CPU_BYTES = 8 };
 /* GPU: registers of a lane for sums and operands; of a compute unit the lanes at work, those and the groups that it
-   keeps, the sums that hide how long loads take, up to four a lane, and bytes in a cycle from memory and from caches. */
+   keeps, the sums that hide how long loads take, up to four a lane, and bytes in a cycle from memory and caches. */
 enum { GPU_REGISTERS = 128, GPU_LANES = 128, GPU_RESIDENT = 2048, GPU_GROUPS = 32, GPU_HIDES = 1024, GPU_SUMS = 4 };
 enum { GPU_BYTES = 12, GPU_CACHE_BYTES = 32 };
 
@@ -36,8 +36,8 @@ static double loads_of(double rows, double columns, int registers)
     return rows + columns + 2 * most_of(0, rows * columns + columns + 1 - registers);
 }
 
-/* Of a term of a tile. CPU: two multiply-adds and two loads begin in each cycle, and four lie between an operand and its
-   result. GPU: a load from local memory takes as long as two multiply-adds. */
+/* Of a term of a tile. CPU: two multiply-adds and two loads begin in each cycle, and four lie between an operand and
+   its result. GPU: a load from local memory takes as long as two multiply-adds. */
 static double cycles_of_term(const lowered *with, const launch *of)
 {
     const double rows = of->tile_rows;
