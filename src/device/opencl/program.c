@@ -74,22 +74,39 @@ static void fetch_binary(cl_program program, blob *made)
         tuff__free(bytes);
 }
 
-/* A kernel of the program shows that it has the function and that the device can run groups of its size. */
-static tuff_status check_kernel(driver_device *device, const driver_program *program)
+/* What the compiler made of it must fit a group: some drivers say so only when it is to run. */
+static tuff_status check_limits(driver_device *device, const driver_program *program, cl_kernel kernel)
 {
-    cl_int error = CL_SUCCESS;
     size_t size = 0;
-    cl_kernel kernel = tuff__cl.CreateKernel(program->program, program->name, &error);
-    if (error != CL_SUCCESS || !kernel)
-        return tuff__cl_fail(error, "clCreateKernel");
-    error = tuff__cl.GetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof size, &size, NULL);
-    tuff__cl.ReleaseKernel(kernel);
+    cl_ulong local = 0, room = 0;
+    cl_int error =
+        tuff__cl.GetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof size, &size, NULL);
+    if (error == CL_SUCCESS)
+        error =
+            tuff__cl.GetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local, &local, NULL);
+    if (error == CL_SUCCESS && local > 0)
+        error = tuff__cl.GetDeviceInfo(device->id, CL_DEVICE_LOCAL_MEM_SIZE, sizeof room, &room, NULL);
     if (error != CL_SUCCESS)
         return tuff__cl_fail(error, "clGetKernelWorkGroupInfo");
     if (size < program->local_size)
         return FAIL(TUFF_E_LIMIT, "kernel %s: groups of %lu; the device can run it in groups of up to %zu",
                     program->name, (unsigned long)program->local_size, size);
+    if (local > room)
+        return FAIL(TUFF_E_LIMIT, "kernel %s: it takes %llu bytes of local memory; the device has %llu", program->name,
+                    (unsigned long long)local, (unsigned long long)room);
     return TUFF_OK;
+}
+
+/* A kernel of the program shows that it has the function and that the device can run it. */
+static tuff_status check_kernel(driver_device *device, const driver_program *program)
+{
+    cl_int error = CL_SUCCESS;
+    cl_kernel kernel = tuff__cl.CreateKernel(program->program, program->name, &error);
+    if (error != CL_SUCCESS || !kernel)
+        return tuff__cl_fail(error, "clCreateKernel");
+    const tuff_status status = check_limits(device, program, kernel);
+    tuff__cl.ReleaseKernel(kernel);
+    return status;
 }
 
 static tuff_status check_subgroup(const driver_device *device, const program_request *request)
