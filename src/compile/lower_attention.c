@@ -275,6 +275,7 @@ static tuff_status lower_forward(const attention *of)
     const int64_t panel = use.panel * of->vec, blocks = tuff__divide_up(of->q.count, use.block);
     const int64_t items = of->batches * of->q.heads * blocks;
     int packed, lse = tuff__attention_root(of->task, OP_ATTENTION_LSE);
+    TRY(tuff__check_sums(with, of->vec, use.rows * (use.panel > use.columns ? use.panel : use.columns)));
     TRY(pack(of, &of->k, panel, &packed));
     const bool softmax = (band->options & ATTENTION_NO_SOFTMAX) == 0;
     if (lse < 0 && softmax)
@@ -440,6 +441,7 @@ static tuff_status lower_backward(const attention *of)
     const int64_t block = tuff__tuned(with, TUNABLE_attention_register_backward_rows);
     const int bias = tuff__attention_root(of->task, OP_ATTENTION_DB);
     use.block = tuff__divide_up(block < of->q.count ? block : of->q.count, use.rows) * use.rows;
+    TRY(tuff__check_sums(with, of->vec, use.rows * use.panel));
     use.panels_each = panels_of(of, &use);
     use.rows_each = tuff__divide_up(of->q.count, use.block) * use.block;
     TRY(pack(of, &of->k, use.panel * of->vec, &use.packed_k));

@@ -215,13 +215,15 @@ static void choose_packing(const lowered *with, const fused_chain *chain, struct
         of->most_rows = tuff__tuned(with, TUNABLE_matmul_register_packed_rows);
 }
 
-/* More sums than any register file holds only keep compilers busy. */
-static tuff_status check_tile(const struct tile *of)
+/* Vectors of more lanes than the device's take several registers each. */
+tuff_status tuff__check_sums(const lowered *with, int vec, int64_t count)
 {
     enum { MOST_SUMS = 64 };
-    if (of->rows * of->columns <= MOST_SUMS)
+    const int lanes = (int)tuff__device_info(with->device)->vector_width;
+    const int64_t registers = !tuff__is_vulkan(with) && lanes > 0 && vec > lanes ? count * (vec / lanes) : count;
+    if (registers <= MOST_SUMS)
         return TUFF_OK;
-    return FAIL(TUFF_E_LIMIT, "compile: tiles of %d vectors, at most %d", of->rows * of->columns, MOST_SUMS);
+    return FAIL(TUFF_E_LIMIT, "compile: tiles of %lld vectors, at most %d", (long long)registers, MOST_SUMS);
 }
 
 /* Loads of both operands; aligned: whole vectors of the second start at multiples of four elements; gathers: others are
@@ -452,7 +454,7 @@ tuff_status tuff__lower_matmul(lowered *with, int index, fused_chain *chain)
     if (registers) {
         choose_packing(with, chain, &problem);
         tile = choose_tile(with, &problem);
-        status = check_tile(&tile);
+        status = tuff__check_sums(with, tile.vec, (int64_t)tile.rows * tile.columns);
         if (status == TUFF_OK)
             status = pack(with, index, chain, &problem, &tile);
     }

@@ -16,6 +16,8 @@ tuff_status tuff__finish_transpose(const lowered *with, launch *of, int vec, int
 /* Whether a copy of the operand would be made once, and not in every run. */
 bool tuff__packing_is_kept(const lowered *with, const fused_chain *matmul, int operand);
 
+/* TUFF_E_LIMIT: so many vectors of sums are more than any register file holds and only keep compilers busy. */
+tuff_status tuff__check_sums(const lowered *with, int vec, int64_t count);
 /* The parameters that a body names, none of them an address. */
 void tuff__set_fixed(launch *of, const int64_t *values, int count);
 /* `#define LOADV_B(i, row, column) LOADV_f32(b1, i)` and the like, for the macro LOADV_B; where a producer makes the

@@ -107,15 +107,16 @@ void tuff__tuner_note_compile(tuner *self, uint64_t nanoseconds)
 }
 
 /* Whoever is given up takes the device with it: as long as there is time for it, a slow compiler is waited for. */
-void tuff__tuner_limit_compile(const subject *of)
+void tuff__tuner_limit_compile(subject *of)
 {
     const tuner *self = of->of;
     const uint64_t now = tuff__nanoseconds(), left = self->limit > now ? self->limit - now : 0;
     const uint64_t own = 4 * of->default_compile;
     uint64_t limit = self->compile_limit > own ? self->compile_limit : own;
     limit = left > limit ? left : limit;
+    of->compile_limit = self->compile_limit > 0 && limit < tuff__compile_patience ? limit : tuff__compile_patience;
     if (self->bench != NULL && !self->lost && self->compile_limit > 0)
-        tuff__device_limit_compiles(self->bench, limit < tuff__compile_patience ? limit : tuff__compile_patience);
+        tuff__device_limit_compiles(self->bench, of->compile_limit);
 }
 
 static bool is_strike(const tune_record *record, hash128 environment, uint64_t since)

@@ -43,6 +43,7 @@ typedef struct subject {
     bool is_cold;                 /* the default was timed with its weights out of the caches */
     uint64_t default_nanoseconds; /* about; 0: not known yet */
     uint64_t default_compile;     /* nanoseconds that its programs took */
+    uint64_t compile_limit;       /* that its last candidate was given */
 } subject;
 
 typedef struct tuner {
@@ -92,7 +93,7 @@ void tuff__tuner_close_bench(tuner *self);
 void tuff__tuner_note_compile(tuner *self, uint64_t nanoseconds);
 /* Sets how long the next compilation of the subject may take: longer where its default took long, and while there is
    time for it. */
-void tuff__tuner_limit_compile(const subject *of);
+void tuff__tuner_limit_compile(subject *of);
 /* At most so long; tests put a shorter time here. */
 extern uint64_t tuff__compile_patience;
 /* Whether anything may be measured: not after a candidate took the device down in this process, nor where candidates

@@ -35,6 +35,14 @@ static void count_rejection(tuff_tune_stats *stats, verdict why)
     }
 }
 
+/* The plan needs its default whatever the tuner does: one whose compiler was not waited for as long as for any is
+   tried again by the next process. */
+static bool is_given_up(const subject *of, const choice *what)
+{
+    return tuff__choice_count(what) == 0 && of->compile_limit < tuff__compile_patience &&
+           tuff__device_is_stuck(tuff__tuner_bench(of->of));
+}
+
 void tuff__tuner_reject(void *user, const choice *what, verdict why)
 {
     subject *of = user;
@@ -43,6 +51,8 @@ void tuff__tuner_reject(void *user, const choice *what, verdict why)
     of->is_default_bad |= tuff__choice_count(what) == 0 && (why == VERDICT_WRONG || why == VERDICT_RACE);
     snprintf(of->rejection, sizeof of->rejection, "%.40s: %.80s", tuff__verdict_text(why), tuff_error());
     count_rejection(&of->of->stats, why);
+    if (is_given_up(of, what))
+        return;
     tuff__choice_format(what, &name);
     tune_record record = record_of(RECORD_BAD, of, &name);
     record.reason = tuff__verdict_text(why);

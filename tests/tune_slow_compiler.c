@@ -1,0 +1,100 @@
+/* A compiler that takes longer for a default than the tuner waits for any candidate: this process measures nothing
+   more, and nothing is held against the default, which the plan runs with in any case. OpenCL is replaced for that. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "each_device.h"
+#include "opencl_replaced.h"
+#include "run/tuner_parts.h"
+#include "small_plans.h"
+#include "tune_fixture.h"
+
+#if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
+
+/* So many that the tuner knows how long compilers take here before the row's turn comes. */
+enum { PRODUCTS = 12, INNER = 16, COLUMNS = 32, LONG = 64 };
+
+static tuff_plan *compile(tuff_graph *graph, uint32_t milliseconds)
+{
+    char name[16];
+    tuff_tensor *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(INNER, COLUMNS));
+    for (int i = 0; i < PRODUCTS; i++) {
+        (void)snprintf(name, sizeof name, "x%d", i);
+        tuff_tensor *x = tuff_input(graph, name, TUFF_F32, TUFF_SHAPE(8 + i, INNER));
+        name[0] = 'y';
+        tuff_output(graph, name, tuff_matmul(x, w));
+    }
+    tuff_output(graph, "z", tuff_softmax(tuff_input(graph, "r", TUFF_F32, TUFF_SHAPE(8, LONG)), -1));
+    const tuff_compile_options options = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = milliseconds};
+    tuff_plan *plan = tuff_compile(graph, &options);
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    return plan;
+}
+
+static int count_bad(tuff_device *device)
+{
+    char environment[ENVIRONMENT_SIZE];
+    int at = 0, count = 0;
+    tune_store *store = open_device_store(device, environment);
+    for (const tune_record *one; (one = tuff__store_next(store, &at)) != NULL;)
+        count += one->kind == RECORD_BAD;
+    tuff__store_close(store);
+    return count;
+}
+
+static void a_default_is_not_given_up_for_good(void **state)
+{
+    (void)state;
+    enum { BUDGET = 9000 };
+    static float out[8 * LONG];
+    tuff_tune_stats stats;
+    tuff_device *device = open_replaceable();
+    if (!device)
+        skip();
+    hang_creation(1, "tuff_row");
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_plan *plan = compile(graph, BUDGET);
+    assert_int_equal(tuff_plan_tuning(plan, &stats), TUFF_OK);
+    assert_int_equal(stats.hangs, 1);
+    assert_int_equal(count_bad(device), 0);
+    write_steps(plan, "r", 8 * LONG, 5, 8);
+    write_steps(plan, "w", INNER * COLUMNS, 11, 16);
+    for (int i = 0; i < PRODUCTS; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "x%d", i);
+        write_steps(plan, name, (8 + i) * INNER, 13, 8);
+    }
+    run_plan(plan);
+    assert_int_equal(tuff_plan_read(plan, "z", out, sizeof out), TUFF_OK);
+    double sum = 0;
+    for (int i = 0; i < 8 * LONG; i++)
+        sum += out[i];
+    assert_true(sum > 7.999 && sum < 8.001);
+    destroy_plan(plan, graph);
+    let_creation_go();
+    tuff_device_close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_default_is_not_given_up_for_good, use_fresh_cache, drop_cache),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+    return 77;
+}
+
+#endif
