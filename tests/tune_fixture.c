@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -41,4 +42,13 @@ tune_store *open_device_store(tuff_device *device, char *environment)
     tuff__environment_text(&of, environment);
     assert_int_equal(tuff__tune_open(environment, &store), TUFF_OK);
     return store;
+}
+
+const tune_record *find_store_record(const tune_store *store, record_kind kind, const char *reason)
+{
+    int at = 0;
+    for (const tune_record *one; (one = tuff__store_next(store, &at)) != NULL;)
+        if (one->kind == kind && (reason == NULL || strcmp(one->reason, reason) == 0))
+            return one;
+    return NULL;
 }

@@ -70,16 +70,6 @@ static void use_folder(const char *name)
     assert_int_equal(setenv("TUFF_CACHE_DIR", folder, 1), 0);
 }
 
-/* The first record of a kind whose reason is that one, or any. */
-static const tune_record *find_record(const tune_store *store, record_kind kind, const char *reason)
-{
-    int at = 0;
-    for (const tune_record *one; (one = tuff__store_next(store, &at)) != NULL;)
-        if (one->kind == kind && (reason == NULL || strcmp(one->reason, reason) == 0))
-            return one;
-    return NULL;
-}
-
 /* Products that are computed in registers are a little wrong. */
 static cl_program CL_API_CALL create_wrong(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
                                            cl_int *error)
@@ -113,7 +103,8 @@ static void a_wrong_default_makes_way(void **state)
     assert_true(are_close(&right, &tuned));
     assert_true(are_close(&right, &again));
     tune_store *store = open_device_store(device, environment);
-    const tune_record *bad = find_record(store, RECORD_BAD, "wrong"), *win = find_record(store, RECORD_WIN, NULL);
+    const tune_record *bad = find_store_record(store, RECORD_BAD, "wrong"),
+                      *win = find_store_record(store, RECORD_WIN, NULL);
     assert_non_null(bad);
     assert_string_equal(bad->candidate, "");
     assert_non_null(win);
@@ -164,7 +155,7 @@ static void a_wrong_lookup_is_seen(void **state)
     restore_creation();
     assert_true(stats.wrong >= 1);
     tune_store *store = open_device_store(device, environment);
-    const tune_record *bad = find_record(store, RECORD_BAD, "wrong");
+    const tune_record *bad = find_store_record(store, RECORD_BAD, "wrong");
     assert_non_null(bad);
     assert_string_equal(bad->candidate, "");
     tuff__store_close(store);
@@ -224,7 +215,7 @@ static void a_compiler_that_hangs_is_left(void **state)
     assert_true(seconds < 60);
     assert_true(are_close(&right, &tuned));
     tune_store *store = open_device_store(device, environment);
-    const tune_record *bad = find_record(store, RECORD_BAD, "hang");
+    const tune_record *bad = find_store_record(store, RECORD_BAD, "hang");
     assert_non_null(bad);
     assert_string_equal(bad->phase, "compile");
     tuff__store_close(store);

@@ -44,8 +44,7 @@ static double cycles_of_term(const lowered *with, const launch *of)
     if (!is_cpu(with))
         return most_of(rows * of->tile_columns, 2 * loads_of(rows, of->tile_columns, GPU_REGISTERS));
     const int lanes = (int)tuff__device_info(with->device)->vector_width;
-    const bool splits = !tuff__is_vulkan(with) && lanes > 0 && of->vec > lanes;
-    const double columns = of->tile_columns * (splits ? of->vec / lanes : 1);
+    const double columns = of->tile_columns * tuff__vector_registers(with, of->vec);
     const double loads = loads_of(rows, columns, lanes >= 16 ? WIDE_REGISTERS : CPU_REGISTERS);
     return most_of(most_of(rows * columns, loads) / 2, 4) + 0.5;
 }

@@ -47,9 +47,9 @@ typedef struct launch {
     double terms;                /* that are added to each of them */
     uint32_t local_bytes;        /* of a group, where a choice says how many */
     double traffic;              /* bytes that blocks in local memory read, again and again */
-    int copy_from, copy_to;  /* COPY: buffer ids */
-    library_product product; /* PRODUCT: of the chain's operands */
-    bool setup;              /* runs before the first step, and again when what it reads changed */
+    int copy_from, copy_to;      /* COPY: buffer ids */
+    library_product product;     /* PRODUCT: of the chain's operands */
+    bool setup;                  /* runs before the first step, and again when what it reads changed */
 } launch;
 
 /* A copy of a matmul's operand in panels (lower_pack.c). */
@@ -133,6 +133,8 @@ int tuff__tuned(const lowered *with, tunable of);
 int64_t tuff__most_array_bytes(const lowered *with, uint32_t local_size);
 /* Lanes of the device's own float vectors: 4, 8 or 16. */
 int tuff__native_lanes(const lowered *with);
+/* Registers of a vector of so many lanes: several, where the device's own vectors have fewer. */
+int tuff__vector_registers(const lowered *with, int lanes);
 /* Lanes of a vector where extent is walked by vectors. */
 int tuff__vector_width(const lowered *with, int64_t extent);
 bool tuff__is_vulkan(const lowered *with);

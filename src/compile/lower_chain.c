@@ -67,6 +67,12 @@ int tuff__native_lanes(const lowered *with)
     return wanted >= 4 ? wanted : lanes > 0 && lanes < 8 ? 4 : lanes == 8 ? 8 : 16;
 }
 
+int tuff__vector_registers(const lowered *with, int lanes)
+{
+    const int own = (int)tuff__device_info(with->device)->vector_width;
+    return !tuff__is_vulkan(with) && own > 0 && lanes > own ? lanes / own : 1;
+}
+
 int tuff__vector_width(const lowered *with, int64_t extent)
 {
     int width = tuff__native_lanes(with);

@@ -215,12 +215,10 @@ static void choose_packing(const lowered *with, const fused_chain *chain, struct
         of->most_rows = tuff__tuned(with, TUNABLE_matmul_register_packed_rows);
 }
 
-/* Vectors of more lanes than the device's take several registers each. */
 tuff_status tuff__check_sums(const lowered *with, int vec, int64_t count)
 {
     enum { MOST_SUMS = 64 };
-    const int lanes = (int)tuff__device_info(with->device)->vector_width;
-    const int64_t registers = !tuff__is_vulkan(with) && lanes > 0 && vec > lanes ? count * (vec / lanes) : count;
+    const int64_t registers = count * tuff__vector_registers(with, vec);
     if (registers <= MOST_SUMS)
         return TUFF_OK;
     return FAIL(TUFF_E_LIMIT, "compile: tiles of %lld vectors, at most %d", (long long)registers, MOST_SUMS);

@@ -84,10 +84,12 @@ static tuff_status check_limits(driver_device *device, const driver_program *pro
     if (error == CL_SUCCESS)
         error =
             tuff__cl.GetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local, &local, NULL);
-    if (error == CL_SUCCESS && local > 0)
-        error = tuff__cl.GetDeviceInfo(device->id, CL_DEVICE_LOCAL_MEM_SIZE, sizeof room, &room, NULL);
     if (error != CL_SUCCESS)
         return tuff__cl_fail(error, "clGetKernelWorkGroupInfo");
+    if (local > 0)
+        error = tuff__cl.GetDeviceInfo(device->id, CL_DEVICE_LOCAL_MEM_SIZE, sizeof room, &room, NULL);
+    if (error != CL_SUCCESS)
+        return tuff__cl_fail(error, "clGetDeviceInfo");
     if (size < program->local_size)
         return FAIL(TUFF_E_LIMIT, "kernel %s: groups of %lu; the device can run it in groups of up to %zu",
                     program->name, (unsigned long)program->local_size, size);
