@@ -100,6 +100,15 @@ static bool thrashes(int64_t count, int64_t size, int64_t stride, int64_t sets, 
     return count * lines > touched * ways;
 }
 
+/* Whether so many terms, `stride` bytes apart, lie in more pages than a core keeps at hand. With 16 lanes the
+   multiply-adds of a term take as long as what that costs. */
+static bool is_scattered(const lowered *with, int64_t terms, int64_t stride)
+{
+    enum { PAGE_SIZE = 4096, PAGES = 64, ENOUGH_LANES = 16 };
+    const int64_t step = stride < 0 ? -stride : stride;
+    return tuff__native_lanes(with) < ENOUGH_LANES && terms * (step < PAGE_SIZE ? step : PAGE_SIZE) > PAGES * PAGE_SIZE;
+}
+
 /* What the inner loop of a tile costs a term, in cycles of a core that starts two multiply-adds and two loads in
    each, with four cycles from an operand to its result. */
 static double cost_of_term(int rows, int columns)
@@ -204,9 +213,11 @@ static void choose_packing(const lowered *with, const fused_chain *chain, struct
                               tuff__packing_is_kept(with, chain, 1) ? ENOUGH_KEPT : ENOUGH};
     const bool narrow = of->columns > 1 && of->columns < tuff__native_lanes(with) && of->rows >= enough[1];
     const bool far_y = of->rows >= enough[1] && of->columns >= panel / (int64_t)sizeof(float) &&
-                       thrashes(of->inner, panel, y[0] * y_size, FAR_SETS, FAR_WAYS);
+                       (thrashes(of->inner, panel, y[0] * y_size, FAR_SETS, FAR_WAYS) ||
+                        is_scattered(with, of->inner, y[0] * y_size));
     const bool far_x = of->columns >= enough[0] && of->rows >= 8 && x[1] != 1 &&
-                       thrashes(of->inner, LINE_SIZE, x[1] * x_size, FAR_SETS, FAR_WAYS);
+                       (thrashes(of->inner, LINE_SIZE, x[1] * x_size, FAR_SETS, FAR_WAYS) ||
+                        is_scattered(with, of->inner, x[1] * x_size));
     of->packed[1] |= wants_copy(with, TUNABLE_matmul_copy_y, narrow || far_y);
     of->packed[0] = wants_copy(with, TUNABLE_matmul_copy_x, far_x);
     if (x[1] == 1 && thrashes(12, 1, x[0] * x_size, NEAR_SETS, NEAR_WAYS))
