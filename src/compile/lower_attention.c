@@ -431,13 +431,15 @@ static tuff_status lower_backward(const attention *of)
     const int64_t tile_rows = tuff__tuned(with, TUNABLE_attention_register_tile_rows);
     backward use = {.rows = of->q.count < tile_rows ? of->q.count : tile_rows,
                     .panel = tuff__tuned(with, TUNABLE_attention_register_panel),
-                    .tile_keys = of->vec < 8 ? 4 : 8,
+                    .tile_keys = tuff__tuned(with, TUNABLE_attention_register_keys_at_once),
                     .owners = of->batches * of->k.heads,
                     .key_parts = 1,
                     .query_parts = 1,
                     .dq = tuff__attention_root(of->task, OP_ATTENTION_DQ) >= 0,
                     .dk = tuff__attention_root(of->task, OP_ATTENTION_DK) >= 0,
                     .dv = tuff__attention_root(of->task, OP_ATTENTION_DV) >= 0};
+    while (use.panel * of->vec % use.tile_keys != 0)
+        use.tile_keys /= 2;
     const int64_t block = tuff__tuned(with, TUNABLE_attention_register_backward_rows);
     const int bias = tuff__attention_root(of->task, OP_ATTENTION_DB);
     use.block = tuff__divide_up(block < of->q.count ? block : of->q.count, use.rows) * use.rows;

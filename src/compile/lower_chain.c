@@ -26,8 +26,8 @@ static int usual_value(const lowered *with, tunable of)
 {
     const tuff_device_info *info = tuff__device_info(with->device);
     if (info->device_class != TUFF_DEVICE_CPU || !tuff__uses_registers(with))
-        return tuff__tunable_of_vendor(of, info->vendor_id);
-    return tuff__tunable_info(of)->values[tuff__is_vulkan(with) ? KERNELS_VULKAN_CPU : KERNELS_OPENCL_CPU];
+        return tuff__tunable_usual(of, KERNELS_GPU, info->vendor_id);
+    return tuff__tunable_usual(of, tuff__is_vulkan(with) ? KERNELS_VULKAN_CPU : KERNELS_OPENCL_CPU, info->vector_width);
 }
 
 /* What the choice says, else the usual value, which those who want to know what was asked for are told. */

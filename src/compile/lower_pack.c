@@ -243,11 +243,36 @@ static tuff_status take_producer(const fused_chain *matmul, const struct packing
     return TUFF_OK;
 }
 
-/* The copy by transposing blocks in registers, for operands whose terms are contiguous. */
-static tuff_status pack_transposed(lowered *with, int index, const fused_chain *matmul, const struct packing *packing,
-                                   int target, int vec)
+/* The rest of a launch that copies lines that lie side by side; operand 0 is in buffer 0, the copy in buffer 1. */
+static tuff_status finish_lines(const lowered *with, launch *of, int vec, const struct packing *packing)
 {
-    launch *of = tuff__launch_add(with, "pack_transpose", WALK_MATMUL, index);
+    const fused_chain *chain = &of->chain;
+    const int terms = tuff__tuned(with, TUNABLE_pack_lines_terms), panels = tuff__tuned(with, TUNABLE_pack_lines_panels);
+    const int64_t batches = tuff__batch_count(chain, chain->rank),
+                  term_blocks = tuff__divide_up(packing->inner, terms),
+                  panel_blocks = tuff__divide_up(packing->panels, panels);
+    of->vec = vec;
+    of->local_size = (uint32_t)tuff__tuned(with, TUNABLE_pack_lines_local_size);
+    of->groups = (uint64_t)tuff__divide_up(batches * term_blocks * panel_blocks, of->local_size);
+    tuff__set_fixed(of,
+                    (int64_t[]){packing->lines, packing->inner, packing->panels, term_blocks, panel_blocks, batches,
+                                packing->inner_stride},
+                    7);
+    text defines = {0};
+    tuff__define_load(chain, 0, "LOADV_B", "LOADU", &defines);
+    tuff__define_load(chain, 0, "LOAD_B", "LOAD", &defines);
+    tuff__text_add(&defines,
+                   "#define STOREV_PACKED(i, x) STOREV_f32(b%d, i, x)\n#define STORE_PACKED(i, x) STORE_f32(b%d, i, x)\n"
+                   "#define PANEL %d\n#define TERMS %d\n#define PANELS %d\n",
+                   chain->operand_buffers[1], chain->operand_buffers[1], (int)packing->width, terms, panels);
+    return tuff__keep_defines(of, &defines);
+}
+
+/* The copy by blocks in registers, transposed where terms are contiguous and not lines. */
+static tuff_status pack_blocks(lowered *with, int index, const fused_chain *matmul, const struct packing *packing,
+                               int target, int vec, bool transposed)
+{
+    launch *of = tuff__launch_add(with, transposed ? "pack_transpose" : "pack_lines", WALK_MATMUL, index);
     if (of == NULL)
         return TUFF_E_OOM_HOST;
     fused_chain *chain = &of->chain;
@@ -267,7 +292,9 @@ static tuff_status pack_transposed(lowered *with, int index, const fused_chain *
         set_buffers(matmul, packing->operand, target, chain);
         chain->operand_buffers[1] = 1;
     }
-    return tuff__finish_transpose(with, of, vec, packing->lines, packing->inner, packing->width, packing->line_stride);
+    return transposed ? tuff__finish_transpose(with, of, vec, packing->lines, packing->inner, packing->width,
+                                               packing->line_stride)
+                      : finish_lines(with, of, vec, packing);
 }
 
 /* Whether the buffer's elements change only between runs of the plan, and through calls that raise a version. */
@@ -310,8 +337,10 @@ static tuff_status make_copy(lowered *with, int index, const fused_chain *matmul
     if (tuff__packing_is_kept(with, matmul, of->operand))
         TRY(keep_copy(with, copy));
     const bool transposes = of->inner_stride == 1 && of->inner > 1 && of->width % vec == 0;
-    TRY(transposes ? pack_transposed(with, index, matmul, of, copy->target, vec)
-                   : pack_strided(with, index, matmul, of, copy->target));
+    const bool copies_lines = of->line_stride == 1 && of->lines >= vec && !tuff__is_vulkan(with) &&
+                              !tuff__is_produced(matmul, of->operand);
+    TRY(transposes || copies_lines ? pack_blocks(with, index, matmul, of, copy->target, vec, transposes)
+                                   : pack_strided(with, index, matmul, of, copy->target));
     for (int i = first; i < with->launch_count; ++i)
         with->launches[i].setup = copy->kept != NULL;
     return TUFF_OK;

@@ -7,10 +7,12 @@
 typedef enum tunable {
 #define TUNABLE(kernel, name, ...) TUNABLE_##kernel##_##name,
 #define FOR_VENDOR(vendor, kernel, name, value)
+#define FOR_LANES(lanes, kernel, name, value)
 #define KEEPS_BITS(kernel, name)
 #include "kernels/kernels.def"
 #undef TUNABLE
 #undef FOR_VENDOR
+#undef FOR_LANES
 #undef KEEPS_BITS
     TUNABLE_COUNT
 } tunable;
@@ -25,8 +27,17 @@ typedef struct tunable_info {
 } tunable_info;
 
 const tunable_info *tuff__tunable_info(tunable of);
-/* The value for the vendor's GPUs. */
-int tuff__tunable_of_vendor(tunable of, unsigned vendor);
+/* Another value than the table's. */
+typedef struct tunable_exception {
+    kernel_device kind;
+    unsigned which; /* GPUs: the vendor; CPU devices: lanes of a vector */
+    tunable of;
+    int value;
+} tunable_exception;
+
+const tunable_exception *tuff__tunable_exceptions(int *count);
+/* The value for a kind of device, and those of it that an exception names. */
+int tuff__tunable_usual(tunable of, kernel_device kind, unsigned which);
 /* Whether results are the same to the last bit whatever its value is: the order of sums does not depend on it. */
 bool tuff__tunable_keeps_bits(tunable of);
 

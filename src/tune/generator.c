@@ -39,6 +39,21 @@ static bool is_tuned_by(const char *kernel, const char *family)
            strcmp(kernel, "task") == 0;
 }
 
+static uint64_t hash_exceptions(const char *family, uint64_t hash)
+{
+    int count;
+    const tunable_exception *all = tuff__tunable_exceptions(&count);
+    for (int i = 0; i < count; i++) {
+        const tunable_info *one = tuff__tunable_info(all[i].of);
+        const int values[] = {(int)all[i].kind, (int)all[i].which, all[i].value};
+        if (!is_tuned_by(one->kernel, family))
+            continue;
+        hash = tuff__hash64(one->name, strlen(one->name), hash);
+        hash = tuff__hash64(values, sizeof values, hash);
+    }
+    return hash;
+}
+
 static uint64_t hash_tunables(const char *family, uint64_t hash)
 {
     for (int i = 0; i < TUNABLE_COUNT; i++) {
@@ -59,7 +74,7 @@ const char *tuff__generator_of(const char *family, char *out)
             hash = tuff__hash64(tuff__kernel_texts[i].name, strlen(tuff__kernel_texts[i].name), hash);
             hash = tuff__hash64(tuff__kernel_texts[i].text, strlen(tuff__kernel_texts[i].text), hash);
         }
-    hash = hash_tunables(family, hash);
+    hash = hash_exceptions(family, hash_tunables(family, hash));
     (void)snprintf(out, GENERATOR_SIZE, "%08" PRIx32, (uint32_t)(hash ^ hash >> 32));
     return out;
 }

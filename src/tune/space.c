@@ -8,7 +8,7 @@
 static bool is_tile(const tunable_info *info)
 {
     return strncmp(info->name, "tile_", 5) == 0 || strcmp(info->name, "packed_rows") == 0 ||
-           strcmp(info->name, "narrow_rows") == 0 || strcmp(info->name, "rows") == 0;
+           strcmp(info->name, "rows") == 0;
 }
 
 static bool is_candidate(const tunable_info *info, int value)
