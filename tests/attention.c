@@ -183,17 +183,19 @@ static int each_driver(void (*visit)(tuff_device *device))
     return count;
 }
 
-/* Kernels with barriers take CPU drivers long to compile, and Vulkan's any of these: few shapes stand for all but in a
-   thorough run. */
+/* Kernels with barriers take CPU drivers long to compile, OpenCL's most, and Vulkan's any of these: few shapes stand for
+   all but in a thorough run. */
 static bool is_telling(const tuff_device *device, int index, int family)
 {
+    const bool is_glsl = strcmp(tuff__device_language(device), "GLSL") == 0;
+    const int every = family == 0 ? 1 : is_glsl ? 4 : 8;
     if (is_thorough())
         return true;
-    if (!is_its_turn(device, family == 0 ? index : index / 4))
+    if (!is_its_turn(device, index / every))
         return false;
     if (family == 0)
-        return strcmp(tuff__device_language(device), "GLSL") != 0 || index % 3 == 0;
-    return index % 4 == 3 || (shapes[index].no_softmax && shapes[index].dropout > 0);
+        return !is_glsl || index % 3 == 0;
+    return index % every == 3 || (shapes[index].no_softmax && shapes[index].dropout > 0);
 }
 
 static void run_shapes(tuff_device *device)

@@ -48,6 +48,10 @@ static const shape_case cases[] = {
     EACH_FORM(12, 24, 8200),
     /* Operands whose lines meet in few sets of a cache, or fill all of it: copies in panels. */
     EACH_FORM(256, 256, 1100),
+    /* Operands that lie in many pages, with part of a panel at their end. */
+    EACH_FORM(203, 213, 1100),
+    {197, 204, 700, 2, BATCHED, TUFF_F32},
+    {200, 198, 1024, 1, PLAIN, TUFF_F16},
     {37, 200, 16500, 1, X_TRANSPOSED, TUFF_F32},
     EACH_FORM(200, 10, 64),
     EACH_FORM(12, 530, 40),

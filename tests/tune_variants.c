@@ -23,7 +23,7 @@
 
 enum { MOST_BYTES = 64 << 20, LARGE_STACK = 512 << 10 };
 
-static int choices_per_task = 2;
+static int choices_per_task = 1;
 static uint64_t first_seed = 1;
 static const char *only_choice;
 static const tuff_compile_options usual_options = {.fuse = TUFF_FUSE_ALL};

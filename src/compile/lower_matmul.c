@@ -121,8 +121,9 @@ static double cost_of_term(int rows, int columns)
 /* The matrix as the tiles see it. */
 struct problem {
     int64_t rows, columns, inner, batches;
-    bool packed[2]; /* x, y: in panels */
-    int most_rows;  /* of a tile, for the cache's sake */
+    bool packed[2];    /* x, y: in panels */
+    bool scattered[2]; /* read from more pages than a core keeps at hand */
+    int most_rows;     /* of a tile, for the cache's sake */
 };
 
 /* Time of the busiest core: what hangs over an edge costs as much as what does not, and the last round is as long as
@@ -195,8 +196,8 @@ static bool wants_copy(const lowered *with, tunable of, bool usual)
 }
 
 /* Copies in panels: of y where its columns do not lie side by side, since it is read by vectors, and where that spares
-   every run but the first its producer; of either where the lines that one tile reads push each other out of the cache,
-   if there is enough work to pay for the copy. */
+   every run but the first its producer; of either where the lines that one tile reads push each other out of the cache
+   or lie in too many pages, if there is enough work to pay for the copy. */
 static void choose_packing(const lowered *with, const fused_chain *chain, struct problem *of)
 {
     const int64_t *x = chain->operand_strides[0], *y = chain->operand_strides[1];
@@ -211,15 +212,17 @@ static void choose_packing(const lowered *with, const fused_chain *chain, struct
         return;
     const int64_t enough[] = {tuff__packing_is_kept(with, chain, 0) ? ENOUGH_KEPT : ENOUGH,
                               tuff__packing_is_kept(with, chain, 1) ? ENOUGH_KEPT : ENOUGH};
+    const bool far[] = {x[1] != 1 && is_scattered(with, of->inner, x[1] * x_size),
+                        is_scattered(with, of->inner, y[0] * y_size)};
     const bool narrow = of->columns > 1 && of->columns < tuff__native_lanes(with) && of->rows >= enough[1];
     const bool far_y = of->rows >= enough[1] && of->columns >= panel / (int64_t)sizeof(float) &&
-                       (thrashes(of->inner, panel, y[0] * y_size, FAR_SETS, FAR_WAYS) ||
-                        is_scattered(with, of->inner, y[0] * y_size));
+                       (far[1] || thrashes(of->inner, panel, y[0] * y_size, FAR_SETS, FAR_WAYS));
     const bool far_x = of->columns >= enough[0] && of->rows >= 8 && x[1] != 1 &&
-                       (thrashes(of->inner, LINE_SIZE, x[1] * x_size, FAR_SETS, FAR_WAYS) ||
-                        is_scattered(with, of->inner, x[1] * x_size));
+                       (far[0] || thrashes(of->inner, LINE_SIZE, x[1] * x_size, FAR_SETS, FAR_WAYS));
     of->packed[1] |= wants_copy(with, TUNABLE_matmul_copy_y, narrow || far_y);
     of->packed[0] = wants_copy(with, TUNABLE_matmul_copy_x, far_x);
+    for (int i = 0; i < 2; ++i)
+        of->scattered[i] = far[i] && !of->packed[i];
     if (x[1] == 1 && thrashes(12, 1, x[0] * x_size, NEAR_SETS, NEAR_WAYS))
         of->most_rows = NEAR_WAYS;
     if (of->packed[0])
@@ -265,6 +268,12 @@ static int64_t unrolled_values(const fused_chain *chain, const struct tile *tile
     return (int64_t)tile->vec * tile->rows * tile->columns * chain->value_count * (tails ? OF_ELEMENT * tile->vec : 1);
 }
 
+/* What terms take longer where they come from many pages; as measured on AVX2. */
+static double delay_of(const struct problem *of)
+{
+    return 1 + 0.4 * of->scattered[0] + 0.4 * of->scattered[1];
+}
+
 /* The tile in registers: CPU devices. */
 static tuff_status lower_registers(lowered *with, launch *of, const struct tile *tile, const struct problem *problem)
 {
@@ -291,7 +300,7 @@ static tuff_status lower_registers(lowered *with, launch *of, const struct tile 
                                                                                : tile->local_size;
     of->array_bytes = (int64_t)sizeof(float) * tile->vec * tile->rows * tile->columns;
     of->unrolled = unrolled_values(chain, tile, column_tail != 0);
-    tuff__foresee_sums(of, tile->rows, tile->columns, (double)inner);
+    tuff__foresee_sums(of, tile->rows, tile->columns, (double)inner * delay_of(problem));
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
     of->groups = (uint64_t)tuff__divide_up(row_tiles * column_tiles * batches, of->local_size);
     if (tuff__is_vulkan(with))

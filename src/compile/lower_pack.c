@@ -247,9 +247,9 @@ static tuff_status take_producer(const fused_chain *matmul, const struct packing
 static tuff_status finish_lines(const lowered *with, launch *of, int vec, const struct packing *packing)
 {
     const fused_chain *chain = &of->chain;
-    const int terms = tuff__tuned(with, TUNABLE_pack_lines_terms), panels = tuff__tuned(with, TUNABLE_pack_lines_panels);
-    const int64_t batches = tuff__batch_count(chain, chain->rank),
-                  term_blocks = tuff__divide_up(packing->inner, terms),
+    const int terms = tuff__tuned(with, TUNABLE_pack_lines_terms),
+              panels = tuff__tuned(with, TUNABLE_pack_lines_panels);
+    const int64_t batches = tuff__batch_count(chain, chain->rank), term_blocks = tuff__divide_up(packing->inner, terms),
                   panel_blocks = tuff__divide_up(packing->panels, panels);
     of->vec = vec;
     of->local_size = (uint32_t)tuff__tuned(with, TUNABLE_pack_lines_local_size);
@@ -261,10 +261,11 @@ static tuff_status finish_lines(const lowered *with, launch *of, int vec, const 
     text defines = {0};
     tuff__define_load(chain, 0, "LOADV_B", "LOADU", &defines);
     tuff__define_load(chain, 0, "LOAD_B", "LOAD", &defines);
-    tuff__text_add(&defines,
-                   "#define STOREV_PACKED(i, x) STOREV_f32(b%d, i, x)\n#define STORE_PACKED(i, x) STORE_f32(b%d, i, x)\n"
-                   "#define PANEL %d\n#define TERMS %d\n#define PANELS %d\n",
-                   chain->operand_buffers[1], chain->operand_buffers[1], (int)packing->width, terms, panels);
+    tuff__text_add(
+        &defines,
+        "#define STOREV_PACKED(i, x) STOREV_f32(b%d, i, x)\n#define STORE_PACKED(i, x) STORE_f32(b%d, i, x)\n"
+        "#define PANEL %d\n#define TERMS %d\n#define PANELS %d\n",
+        chain->operand_buffers[1], chain->operand_buffers[1], (int)packing->width, terms, panels);
     return tuff__keep_defines(of, &defines);
 }
 
@@ -337,8 +338,8 @@ static tuff_status make_copy(lowered *with, int index, const fused_chain *matmul
     if (tuff__packing_is_kept(with, matmul, of->operand))
         TRY(keep_copy(with, copy));
     const bool transposes = of->inner_stride == 1 && of->inner > 1 && of->width % vec == 0;
-    const bool copies_lines = of->line_stride == 1 && of->lines >= vec && !tuff__is_vulkan(with) &&
-                              !tuff__is_produced(matmul, of->operand);
+    const bool copies_lines =
+        of->line_stride == 1 && of->lines >= vec && !tuff__is_vulkan(with) && !tuff__is_produced(matmul, of->operand);
     TRY(transposes || copies_lines ? pack_blocks(with, index, matmul, of, copy->target, vec, transposes)
                                    : pack_strided(with, index, matmul, of, copy->target));
     for (int i = first; i < with->launch_count; ++i)
