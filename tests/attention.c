@@ -183,8 +183,8 @@ static int each_driver(void (*visit)(tuff_device *device))
     return count;
 }
 
-/* Kernels with barriers take CPU drivers long to compile, OpenCL's most, and Vulkan's any of these: few shapes stand for
-   all but in a thorough run. */
+/* Kernels with barriers take CPU drivers long to compile, OpenCL's most, and Vulkan's any of these: few shapes stand
+   for all but in a thorough run. */
 static bool is_telling(const tuff_device *device, int index, int family)
 {
     const bool is_glsl = strcmp(tuff__device_language(device), "GLSL") == 0;

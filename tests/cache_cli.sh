@@ -50,9 +50,12 @@ for verb in list show verify export import merge diff prune pin unpin retune exp
 done
 expect 0 "no stores" "$tuff" cache list
 expect 0 "no stores" "$tuff" cache verify
-# What comes with tuff is whole.
+# What comes with tuff is whole, and named as a first start looks for it: as the store of its environment.
 for file in "$shipped"/*.jsonl; do
     expect 0 "damaged 0" "$tuff" cache verify "$file"
+    expect 0 "rejected 0" "$tuff" cache import "$file"
+    [ -f "cache/tune/v1/$(basename "$file")" ] || fail "$file is of the store $(ls cache/tune/v1)"
+    rm -rf cache
 done
 expect 2 "give a KEY, or --op" "$tuff" cache show
 expect 2 "one way to name keys" "$tuff" cache show 12 --op matmul
