@@ -212,17 +212,17 @@ static void choose_packing(const lowered *with, const fused_chain *chain, struct
         return;
     const int64_t enough[] = {tuff__packing_is_kept(with, chain, 0) ? ENOUGH_KEPT : ENOUGH,
                               tuff__packing_is_kept(with, chain, 1) ? ENOUGH_KEPT : ENOUGH};
-    const bool far[] = {x[1] != 1 && is_scattered(with, of->inner, x[1] * x_size),
-                        is_scattered(with, of->inner, y[0] * y_size)};
+    of->scattered[0] = x[1] != 1 && is_scattered(with, of->inner, x[1] * x_size);
+    of->scattered[1] = is_scattered(with, of->inner, y[0] * y_size);
     const bool narrow = of->columns > 1 && of->columns < tuff__native_lanes(with) && of->rows >= enough[1];
     const bool far_y = of->rows >= enough[1] && of->columns >= panel / (int64_t)sizeof(float) &&
-                       (far[1] || thrashes(of->inner, panel, y[0] * y_size, FAR_SETS, FAR_WAYS));
+                       (of->scattered[1] || thrashes(of->inner, panel, y[0] * y_size, FAR_SETS, FAR_WAYS));
     const bool far_x = of->columns >= enough[0] && of->rows >= 8 && x[1] != 1 &&
-                       (far[0] || thrashes(of->inner, LINE_SIZE, x[1] * x_size, FAR_SETS, FAR_WAYS));
+                       (of->scattered[0] || thrashes(of->inner, LINE_SIZE, x[1] * x_size, FAR_SETS, FAR_WAYS));
     of->packed[1] |= wants_copy(with, TUNABLE_matmul_copy_y, narrow || far_y);
     of->packed[0] = wants_copy(with, TUNABLE_matmul_copy_x, far_x);
     for (int i = 0; i < 2; ++i)
-        of->scattered[i] = far[i] && !of->packed[i];
+        of->scattered[i] &= !of->packed[i];
     if (x[1] == 1 && thrashes(12, 1, x[0] * x_size, NEAR_SETS, NEAR_WAYS))
         of->most_rows = NEAR_WAYS;
     if (of->packed[0])
