@@ -109,6 +109,15 @@ bool is_its_turn(const tuff_device *device, int number)
     return is_thorough() || (chosen && chosen[0]) || count == 0 || number % count == before;
 }
 
+bool is_turn_of_api(const tuff_device *device, int number)
+{
+    const char *chosen = getenv("TUFF_DEVICE");
+    int before = 0;
+    const int first = count_of_api("opencl:", &before), second = count_of_api("vulkan:", &before);
+    const int own = strcmp(tuff__device_language(device), "GLSL") == 0;
+    return is_thorough() || (chosen && chosen[0]) || first == 0 || second == 0 || number % 2 == own;
+}
+
 typedef enum choice { ALL_DEVICES, ALL_DRIVERS, LAST_DRIVERS } choice;
 
 static void for_each(void (*test)(tuff_device *device), choice which)

@@ -24,6 +24,8 @@ bool is_thorough(void);
    lists take turns over them. Whether this one is the device's; all are in a thorough run, where TUFF_DEVICE chooses a
    device, and where its API has no other. */
 bool is_its_turn(const tuff_device *device, int number);
+/* The same over the APIs, for what one driver of each runs: whether it is the device's. */
+bool is_turn_of_api(const tuff_device *device, int number);
 /* What depends on devices little: one driver of each API, or all in a thorough run. */
 void for_each_api(void (*test)(tuff_device *device));
 

@@ -1,5 +1,6 @@
 /* Recomputes what golden files hold and prints the largest deviation of each quantity beside its bar. Called: golden
-   FILE... [--device D] [--fuse off]; exits with 1 where a deviation is beyond its bar, with 2 for wrong use. */
+   FILE... [--device D] [--fuse off] [--turn I/N]; exits with 1 where a deviation is beyond its bar, with 2 for wrong
+   use. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 typedef struct arguments {
     const char *device;
     tuff_compile_options compile;
+    int turn, turns;
     int file_count;
 } arguments;
 
@@ -20,6 +22,9 @@ static bool read_arguments(int count, char **words, arguments *out)
             out->device = words[++i];
         else if (strcmp(words[i], "--fuse") == 0 && i + 1 < count)
             out->compile.fuse = strcmp(words[++i], "off") == 0 ? TUFF_FUSE_NONE : TUFF_FUSE_ALL;
+        else if (strcmp(words[i], "--turn") == 0 && i + 1 < count &&
+                 sscanf(words[i + 1], "%d/%d", &out->turn, &out->turns) == 2 && out->turn < out->turns)
+            i++;
         else if (words[i][0] == '-')
             return false;
         else
@@ -44,10 +49,11 @@ int main(int count, char **words)
 {
     arguments given;
     if (!read_arguments(count - 1, words + 1, &given)) {
-        fputs("usage: golden FILE... [--device D] [--fuse on|off]\n", stderr);
+        fputs("usage: golden FILE... [--device D] [--fuse on|off] [--turn I/N]\n", stderr);
         return 2;
     }
-    golden_run run = {.device = tuff_device_open(given.device), .compile = given.compile};
+    golden_run run = {
+        .device = tuff_device_open(given.device), .compile = given.compile, .turn = given.turn, .turns = given.turns};
     if (!run.device) {
         fprintf(stderr, "golden: %s\n", tuff_error());
         return 1;

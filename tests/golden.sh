@@ -1,15 +1,15 @@
 #!/bin/sh
-# Holds every device found against the golden files: training with fusion and without it, or, where the second argument is
-# ops, the cases of single ops, on the reference and one driver of each API unless TUFF_SUITE=thorough: what an op means
-# depends on no device, and every_op holds all against the reference. Called: golden.sh BUILD [ops]
+# Holds every device found against the golden files: training with fusion, and on one driver of each API without it, or,
+# where the second argument is ops, the cases of single ops, all on the reference, and in turns on one driver of each API:
+# what an op means depends on no device, and every_op holds all against the reference. TUFF_SUITE=thorough leaves nothing
+# out. Called: golden.sh BUILD [ops]
 set -u
 build=$1
 data=${TUFF_TEST_DATA:-$(dirname "$0")/data}/golden
 devices=$("$build/tuff" devices --json | sed -n 's/.*"selector": "\([^"]*\)".*/\1/p')
 [ -n "$devices" ] || { echo "golden.sh: tuff devices --json names no device" >&2; exit 1; }
-if [ "${2:-}" = ops ] && [ "${TUFF_SUITE:-}" != thorough ]; then
-    devices=$(printf '%s\n' $devices | awk -F : '{ last[$1] = $0 } END { for (api in last) print last[api] }')
-fi
+few=$(printf '%s\n' $devices | awk -F : '{ last[$1] = $0 } END { for (api in last) print last[api] }')
+[ "${TUFF_SUITE:-}" != thorough ] || few=$devices
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 
@@ -22,12 +22,22 @@ check() {
     echo "== $device: $(tail -n 1 "$output")"
     sed -e '$d' -e '/ ok$/d' -e '/ skipped: /d' -e '/\.safetensors$/d' "$output"
 }
-for device in $devices; do
-    if [ "${2:-}" = ops ]; then
-        check "$device" "$data/ops.safetensors"
-    else
+drivers=$(printf '%s\n' $few | grep -v '^reference$')
+count=$(printf '%s\n' $drivers | wc -w)
+turn=0
+if [ "${2:-}" = ops ]; then
+    check reference "$data/ops.safetensors"
+    for device in $drivers; do
+        [ "${TUFF_SUITE:-}" != thorough ] || turn=0 count=1
+        check "$device" "$data/ops.safetensors" --turn "$turn/$count"
+        turn=$((turn + 1))
+    done
+else
+    for device in $devices; do
         check "$device" "$data/gpt_tiny.safetensors"
-        [ "$device" = reference ] || check "$device" "$data/gpt_tiny.safetensors" --fuse off
-    fi
-done
+    done
+    for device in $drivers; do
+        check "$device" "$data/gpt_tiny.safetensors" --fuse off
+    done
+fi
 exit $failed

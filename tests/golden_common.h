@@ -8,6 +8,7 @@ typedef struct golden_run {
     tuff_device *device;
     tuff_compile_options compile;
     const tuff_file *file;
+    int turn, turns; /* cases of ops whose number, divided by turns, leaves turn; all where turns is 0 */
     int passed, failed, skipped;
 } golden_run;
 

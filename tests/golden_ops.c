@@ -200,6 +200,7 @@ static void run_case(golden_run *run, const char *name, const json_t *attributes
 bool golden_ops(golden_run *run)
 {
     bool any = false;
+    int number = 0;
     for (int i = 0; i < tuff_file_metadata_count(run->file); i++) {
         const char *name, *text;
         if (tuff_file_metadata_at(run->file, i, &name, &text) != TUFF_OK)
@@ -208,7 +209,8 @@ bool golden_ops(golden_run *run)
         const char *op = json_string_value(json_object_get(attributes, "op"));
         if (op) {
             any = true;
-            run_case(run, name, attributes, op);
+            if (run->turns == 0 || number++ % run->turns == run->turn)
+                run_case(run, name, attributes, op);
         }
         json_decref(attributes);
     }

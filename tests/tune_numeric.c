@@ -24,7 +24,7 @@ static int most_tries = 2; /* of a tunable: compiling takes its time */
 static const tuff_compile_options usual_options = {.fuse = TUFF_FUSE_ALL};
 
 typedef struct tally {
-    int bases, same, changed; /* changed: by a tunable that is not listed */
+    int visited, bases, same, changed; /* changed: by a tunable that is not listed */
     int tried[TUNABLE_COUNT], differing[TUNABLE_COUNT], looked[TUNABLE_COUNT];
 } tally;
 
@@ -148,6 +148,8 @@ typedef struct visit {
 static void visit_task(const struct fusion *fusion, int task, const char *key, void *state)
 {
     const visit *by = state;
+    if (!verbose && !is_turn_of_api(by->device, by->counts->visited++))
+        return;
     try_task(&(place){.device = by->device, .fusion = fusion, .task = task, .key = key, .counts = by->counts});
 }
 

@@ -238,11 +238,17 @@ static bool can_write_in_place(const lowered *with, const node *assign)
     return writer >= 0;
 }
 
+static bool is_in_place(const lowered *with, const node *assign)
+{
+    const memory_buffer *from = &with->buffers[assign->inputs[0]->node->id];
+    return !is_narrow(assign->attributes.array->dtype) && !from->fixed && from->parent < 0 &&
+           can_write_in_place(with, assign);
+}
+
 static tuff_status add_assign(lowered *with, const node *assign)
 {
     const tuff_array *array = assign->attributes.array;
-    memory_buffer *from = &with->buffers[assign->inputs[0]->node->id];
-    if (!is_narrow(array->dtype) && !from->fixed && from->parent < 0 && can_write_in_place(with, assign)) {
+    if (is_in_place(with, assign)) {
         fix(with, assign->inputs[0]->node->id, array->storage, array->offset);
         return TUFF_OK;
     }
@@ -322,6 +328,23 @@ tuff_status tuff__lower_like(const lowered *like, const struct fusion *fusion, c
     return lower_all(out, choices);
 }
 
+/* Without other tasks nothing is written to an array, but what would be in place makes the same kernels: it becomes a
+   part of the node that reads the array. That of a map is in place whatever is chosen for it. */
+static void share_with_array(lowered *with, const node *assign)
+{
+    const tuff_array *array = assign->attributes.array;
+    memory_buffer *from = &with->buffers[assign->inputs[0]->node->id];
+    if (!is_in_place(with, assign))
+        return;
+    for (int i = 0; i < with->launch_count; ++i)
+        for (int k = 0; k < with->launches[i].chain.buffer_count; ++k) {
+            const chain_buffer *buffer = &with->launches[i].chain.buffers[k];
+            const memory_buffer *memory = &with->buffers[buffer->id];
+            if (buffer->read && memory->fixed && memory->storage == array->storage && memory->offset == array->offset)
+                from->parent = buffer->id;
+        }
+}
+
 static tuff_status lower_alone(lowered *with, int task, const choice *what)
 {
     TRY(add_node_buffers(with));
@@ -331,6 +354,9 @@ static tuff_status lower_alone(lowered *with, int task, const choice *what)
             fix(with, i, at->attributes.array->storage, at->attributes.array->offset);
     }
     TRY(tuff__lower_task(with, task, what));
+    const bool is_map = with->fusion->tasks[task].kind == TASK_MAP;
+    for (int i = 0; i < with->fusion->graph->assign_count && is_map; ++i)
+        share_with_array(with, with->fusion->graph->assigns[i]);
     return move_setup_first(with);
 }
 

@@ -21,6 +21,7 @@ typedef struct stretch {
     tuff_dtype dtype;
     storage *storage;
     bool read, written;
+    int in_place;       /* the buffer of what is written over what it holds; -1: none */
     double *made;       /* what it holds, PERIOD elements over and over; NULL: a constant */
     void *right, *last; /* of what is written: as it should be, and as it was seen last */
 } stretch;
@@ -157,6 +158,13 @@ static tuff_status write_constant(const ground *self, const stretch *of, const n
     return fill(self, of, GUARD + of->lead, of->size, bytes, tuff_dtype_size(of->dtype));
 }
 
+static tuff_status write_made(const ground *self, const stretch *of)
+{
+    char pattern[PERIOD * 8];
+    tuff__from_double(of->dtype, of->made, PERIOD, pattern);
+    return fill(self, of, GUARD + of->lead, of->size, pattern, PERIOD * tuff_dtype_size(of->dtype));
+}
+
 static tuff_status fill_elements(const ground *self, stretch *of, const lowered *launches)
 {
     const tuff_graph *graph = self->fusion->graph;
@@ -168,19 +176,17 @@ static tuff_status fill_elements(const ground *self, stretch *of, const lowered 
         return TUFF_OK;
     if (of->id < graph->node_count && graph->nodes[of->id]->op == OP_CONSTANT)
         return write_constant(self, of, graph->nodes[of->id]);
-    char pattern[PERIOD * 8];
     of->made = tuff__alloc(PERIOD * sizeof *of->made);
     if (of->made == NULL)
         return TUFF_E_OOM_HOST;
     make_elements(self, of, index_bound(self, launches), of->made);
-    tuff__from_double(of->dtype, of->made, PERIOD, pattern);
-    return fill(self, of, GUARD + of->lead, of->size, pattern, PERIOD * tuff_dtype_size(of->dtype));
+    return write_made(self, of);
 }
 
 static stretch *find(const ground *self, int id)
 {
     for (int i = 0; i < self->count; ++i)
-        if (self->all[i].id == id)
+        if (self->all[i].id == id || self->all[i].in_place == id)
             return &self->all[i];
     return NULL;
 }
@@ -188,8 +194,11 @@ static stretch *find(const ground *self, int id)
 static tuff_status add(ground *self, const lowered *launches, int id)
 {
     const memory_buffer *buffer = &launches->buffers[id];
-    stretch made = {
-        .id = id, .lead = buffer->offset % GUARD, .size = tuff__buffer_size(buffer), .dtype = buffer->dtype};
+    stretch made = {.id = id,
+                    .lead = buffer->offset % GUARD,
+                    .size = tuff__buffer_size(buffer),
+                    .dtype = buffer->dtype,
+                    .in_place = -1};
     if (whole_size(&made) > self->most - self->size)
         return FAIL(TUFF_E_OOM_DEVICE, "tune: a task of more than %llu bytes", (unsigned long long)self->most);
     if (!GROW(self->all, self->count, self->capacity))
@@ -218,6 +227,8 @@ static tuff_status place(ground *self, lowered *launches, int id, const chain_bu
     }
     of->read |= use->read;
     of->written |= use->written;
+    if (use->written && self->fusion->graph->nodes[root]->op == OP_ARRAY)
+        of->in_place = id;
     launches->buffers[root].fixed = true;
     launches->buffers[root].storage = of->storage;
     launches->buffers[root].offset = GUARD + of->lead;
@@ -238,10 +249,13 @@ tuff_status tuff__ground_place(ground *self, lowered *launches)
 tuff_status tuff__ground_poison(ground *self)
 {
     const uint32_t poison = POISON_WORD;
-    for (int i = 0; i < self->count; ++i)
-        if (self->all[i].written && !self->all[i].read)
-            TRY(fill(self, &self->all[i], GUARD + self->all[i].lead, (self->all[i].size + 3) / 4 * 4, &poison,
-                     sizeof poison));
+    for (int i = 0; i < self->count; ++i) {
+        const stretch *of = &self->all[i];
+        if (of->in_place >= 0 && of->made != NULL)
+            TRY(write_made(self, of));
+        else if (of->written && !of->read)
+            TRY(fill(self, of, GUARD + of->lead, (of->size + 3) / 4 * 4, &poison, sizeof poison));
+    }
     return TUFF_OK;
 }
 
@@ -423,7 +437,7 @@ bool tuff__ground_input(const ground *self, int buffer, int64_t at, double *out)
         return true;
     }
     const stretch *of = find_element(self, buffer, at);
-    if (of == NULL || of->written)
+    if (of == NULL || (of->written && of->in_place < 0))
         return false;
     *out = of->made[at % PERIOD];
     return true;

@@ -22,7 +22,8 @@ tuff_status tuff__ground_place(ground *self, lowered *launches);
 
 /* Whether results must be equal to the last bit whatever the order of sums: see tuff__excerpt_is_exact. */
 void tuff__ground_expect_exact(ground *self);
-/* Before a run whose results are looked at: fills what is written with a pattern that no kernel stores. */
+/* Before a run whose results are looked at: fills what is written with a pattern that no kernel stores, and what is
+   changed in place with what it held at first. */
 tuff_status tuff__ground_poison(ground *self);
 /* Keeps what was written as what is right. */
 tuff_status tuff__ground_keep(ground *self);
