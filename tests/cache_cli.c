@@ -99,6 +99,7 @@ int main(int count, char **arguments)
         .default_nanoseconds = 400000,
         .runners_up = {"matmul_register.tile_rows=3", "", ""},
         .cold = "w",
+        .end = "",
         .source = strcmp(arguments[1], "seed") == 0 ? "seed" : "live",
         .library = "0.1.0",
         .timed = 12,

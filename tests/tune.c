@@ -221,6 +221,7 @@ static void obey_pin(tuff_device *device)
                              .candidate = "matmul_register.rows=5;matmul_register.vectors=1;task.family=1",
                              .runners_up = {"", "", ""},
                              .cold = "",
+                             .end = "",
                              .source = "live",
                              .library = "",
                              .reason = "test",

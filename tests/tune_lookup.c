@@ -60,6 +60,7 @@ static tune_record record_of(record_kind kind, const tune_environment *where, co
                          .default_nanoseconds = 200,
                          .runners_up = {"", "", ""},
                          .cold = "",
+                         .end = "",
                          .source = "live",
                          .library = "",
                          .reason = kind == RECORD_BAD   ? "crash"
@@ -192,6 +193,74 @@ static void what_may_not_run_is_passed_over(void **state)
     expect(&now, TIER_PORTFOLIO, "", "2 candidates");
     assert_non_null(strstr(now.answer.why[TIER_OVERRIDE], "cannot be used"));
     assert_non_null(strstr(now.answer.why[TIER_OVERRIDE], "tile_rows=4000"));
+    end(&now);
+}
+
+/* What was rejected of other kernel texts, or is only suspected, bars nothing of today. */
+static void what_may_be_right_again_runs(void **state)
+{
+    (void)state;
+    scene now;
+    begin(&now);
+    char op[TUNE_KEY_SIZE];
+    tune_record bad = record_of(RECORD_BAD, &fixture_board, tuff__key_text(&fixture_product, op), ROWS(8));
+    put_win(now.ours, &fixture_board, &fixture_product, ROWS(8));
+    bad.generator = "older";
+    put(now.ours, &fixture_board, bad);
+    expect(&now, TIER_SAME, ROWS(8), "measured here");
+    bad.generator = "today";
+    bad.reason = tuff__suspicions[1];
+    put(now.ours, &fixture_board, bad);
+    expect(&now, TIER_SAME, ROWS(8), "measured here");
+    bad.reason = "crash";
+    put(now.ours, &fixture_board, bad);
+    ask(&now);
+    assert_int_equal(now.answer.miss, MISS_UNUSABLE);
+    end(&now);
+}
+
+/* After an update of tuff ours is of older kernel texts, and what came with it is not. */
+static void shipped_winners_of_today_come_before_old_ones(void **state)
+{
+    (void)state;
+    scene now;
+    begin(&now);
+    char op[TUNE_KEY_SIZE];
+    tune_record win = record_of(RECORD_WIN, &fixture_board, tuff__key_text(&fixture_product, op), ROWS(8));
+    win.source = "shipped";
+    put(now.shipped, &fixture_board, win);
+    expect(&now, TIER_SAME, ROWS(8), "came with tuff");
+    win.source = "live";
+    win.candidate = ROWS(6);
+    win.generator = "older";
+    put(now.ours, &fixture_board, win);
+    expect(&now, TIER_SAME, ROWS(8), "came with tuff");
+    win.generator = "today";
+    put(now.ours, &fixture_board, win);
+    expect(&now, TIER_SAME, ROWS(6), "measured here");
+    end(&now);
+}
+
+/* Of the best seed the next ones too. */
+static void runners_up_are_seeds(void **state)
+{
+    (void)state;
+    scene now;
+    begin(&now);
+    char op[TUNE_KEY_SIZE];
+    tune_environment other = fixture_board;
+    snprintf(other.backend, sizeof other.backend, "vulkan");
+    tune_record win = record_of(RECORD_WIN, &other, tuff__key_text(&fixture_product, op), ROWS(8));
+    win.runners_up[0] = ROWS(6);
+    win.runners_up[1] = ROWS(8);
+    win.runners_up[2] = ROWS(7);
+    put(now.ours, &other, win);
+    ask(&now);
+    assert_int_equal(now.answer.tier, TIER_SEED);
+    assert_string_equal(now.answer.seeds[0], ROWS(8));
+    assert_string_equal(now.answer.seeds[1], ROWS(6));
+    assert_string_equal(now.answer.seeds[2], ROWS(7));
+    assert_int_equal(now.answer.seed_count, 5);
     end(&now);
 }
 
@@ -460,6 +529,9 @@ int main(void)
         TEST(tiers_are_asked_in_order),
         TEST(the_default_is_always_there),
         TEST(what_may_not_run_is_passed_over),
+        TEST(what_may_be_right_again_runs),
+        TEST(shipped_winners_of_today_come_before_old_ones),
+        TEST(runners_up_are_seeds),
         TEST(seeds_are_no_answers),
         TEST(a_manifest_is_the_last_word),
         TEST(the_default_is_no_seed),

@@ -39,6 +39,7 @@ static tune_record win_of(const char *op, const char *candidate, uint64_t sample
                          .default_nanoseconds = 2000,
                          .runners_up = {"tile_rows=4", "tile_rows=6", ""},
                          .cold = "w",
+                         .end = "",
                          .budget_milliseconds = 3100,
                          .source = "live",
                          .library = "0.1.0",

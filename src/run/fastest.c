@@ -260,7 +260,7 @@ static entrant *race(field *self, tuff_contest_result *result)
 static tuff_device *open_fastest(field *self, tuff_contest_result *result)
 {
     name_race(self);
-    if (tuff__strikes_recover(NULL, NULL) != TUFF_OK || find_entrants(self) != TUFF_OK)
+    if (tuff__strikes_recover(NULL, NULL, NULL) != TUFF_OK || find_entrants(self) != TUFF_OK)
         return NULL;
     result->left_out = self->left_out;
     if (self->count == 0) {

@@ -16,7 +16,8 @@ static tuff_status compile_for_driver(tuff_plan *plan, tuff_graph *graph, const 
     plan->written = tuff__calloc((size_t)plan->made.lowered.input_count + 1, sizeof *plan->written);
     if (plan->written == NULL)
         return TUFF_E_OOM_HOST;
-    TRY(tuff__record(plan));
+    if (plan->made.commands == NULL)
+        TRY(tuff__record(plan));
     return options->tune_background ? tuff__background_start(plan, options) : TUFF_OK;
 }
 

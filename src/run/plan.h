@@ -40,6 +40,7 @@ typedef struct made_plan {
     uint64_t *versions;           /* by copy: of what it was made from, and 1; 0: not made yet */
     task_record *records;         /* one a launch */
     int command_count;
+    int failed_task; /* that the last program could not be had for; -1: none */
     plan_key *keys; /* where keys_listed */
     int key_count;
     bool keys_listed;

@@ -189,12 +189,14 @@ static tuff_status get_programs(tuff_plan *plan)
         if (plan->made.commands[i].kind != COMMAND_DISPATCH)
             continue;
         const program_request request = request_of(plan, i);
+        plan->made.failed_task = plan->made.lowered.launches[i].task;
         if (plan->before_program != NULL)
             TRY(plan->before_program(plan->before_state, &request));
         if (plan->made.programs[i] == NULL)
             TRY(tuff__program_get(plan->device, &request, &plan->made.programs[i]));
         plan->made.commands[i].program = tuff__program_driver(plan->made.programs[i]);
     }
+    plan->made.failed_task = -1;
     return TUFF_OK;
 }
 
@@ -275,6 +277,7 @@ tuff_status tuff__record(tuff_plan *plan)
 {
     plan->made.command_count = drop_empty(plan);
     plan->made.hash = (hash128){0};
+    plan->made.failed_task = -1;
     const size_t count = (size_t)plan->made.command_count + 1;
     plan->made.commands = tuff__calloc(count, sizeof *plan->made.commands);
     plan->made.programs = tuff__calloc(count, sizeof(program *));

@@ -63,7 +63,7 @@ void tuff__tuner_avoid_default(subject *of)
     const tune_record *bad = tuff__store_bad(of->of->store, environment, of->hash, "");
     choice what;
     if (tuff__choice_count(&of->chosen) > 0 || bad == NULL || strcmp(bad->generator, of->generator) != 0 ||
-        strcmp(bad->reason, "limits") == 0)
+        strcmp(bad->reason, "limits") == 0 || tuff__record_is_suspicion(bad))
         return;
     for (int i = 0; i < PLAIN_KERNELS; ++i)
         if (tuff__choice_parse(plain_kernels[i], &what) == TUFF_OK && is_other_kernel(of, &what)) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "run/strikes.h"
 #include "tune/portfolio.h"
 #include "tune/tidy.h"
 
@@ -50,6 +51,14 @@ static tuff_status add_task(tuner *self, int task)
     return TUFF_OK;
 }
 
+static bool is_refused(const subject *of, const choice *what)
+{
+    for (int i = 0; i < of->refused_count; ++i)
+        if (tuff__choice_equal(&of->refused[i], what))
+            return true;
+    return false;
+}
+
 /* Whether a remembered candidate can be lowered here and now. */
 static bool is_usable(const char *candidate, void *state)
 {
@@ -58,6 +67,10 @@ static bool is_usable(const char *candidate, void *state)
     foreseen made;
     if (tuff__choice_parse(candidate, &what) != TUFF_OK)
         return false;
+    if (is_refused(of, &what)) {
+        (void)FAIL(TUFF_E_COMPILE, "the driver refuses it");
+        return false;
+    }
     if (of->of->options->deterministic && of->of->manifest == NULL && !tuff__choice_keeps_bits(&what)) {
         (void)FAIL(TUFF_E_UNSUPPORTED, "it may add in another order than the default: not in deterministic mode");
         return false;
@@ -89,6 +102,46 @@ static void take_seeds(subject *of, const tune_answer *answer, const char *const
         else
             of->seeds[of->seed_count++] = what;
     }
+}
+
+static void add_seed(subject *of, const char *candidate)
+{
+    choice what;
+    if (candidate[0] != '\0' && of->seed_count < TUNE_SEEDS && tuff__choice_parse(candidate, &what) == TUFF_OK)
+        of->seeds[of->seed_count++] = what;
+}
+
+/* What another driver found, and the next two, against the default: no more than that. */
+static void race_again(subject *of, const tune_record *found)
+{
+    enum { RUNNERS = 2 };
+    of->is_race = of->of->options->tune < TUFF_TUNE_MAX;
+    if (!of->is_race)
+        return;
+    of->seed_count = of->portfolio_count = 0;
+    add_seed(of, found->candidate);
+    for (int i = 0; i < RUNNERS; ++i)
+        add_seed(of, found->runners_up[i]);
+}
+
+/* Whether a search of ours that time ended, or patience, is worth going on with: with much more of it. */
+static bool wants_more(const tuner *self, const tune_answer *answer)
+{
+    const tune_record *win = answer->record;
+    if (answer->tier != TIER_SAME || win == NULL)
+        return false;
+    if (strcmp(win->end, "patience") == 0)
+        return self->options->tune == TUFF_TUNE_MAX;
+    return strcmp(win->end, "budget") == 0 && self->budget / 1000000 >= 2 * win->budget_milliseconds;
+}
+
+static void take_answer(subject *of, const tune_answer *answer)
+{
+    if (answer->tier == TIER_DRIVER)
+        race_again(of, answer->record);
+    if (answer->tier == TIER_SAME && answer->record != NULL)
+        for (int i = 0; i < RUNNERS_UP; ++i)
+            add_seed(of, answer->record->runners_up[i]);
 }
 
 static kernel_device class_of(const tune_environment *environment)
@@ -124,12 +177,18 @@ static tuff_status look_up(tuner *self, subject *of)
     self->stats.hits[answer.tier]++;
     if (answer.miss != MISS_NONE)
         self->stats.misses[answer.miss - MISS_UNKNOWN]++;
+    of->is_pinned = answer.tier == TIER_OVERRIDE;
     if (tuff__choice_parse(answer.candidate, &of->chosen) != TUFF_OK)
         of->chosen = (choice){.set = {0}};
     take_seeds(of, &answer, portfolio, portfolio_count);
+    of->is_race = false;
+    take_answer(of, &answer);
+    if (strncmp(answer.why[TIER_OVERRIDE], "the pin cannot be used", 22) == 0 && !of->was_told)
+        tuff__log(TUFF_LOG_WARNING, "tune: %.300s: %s", of->text, answer.why[TIER_OVERRIDE]);
+    of->was_told |= answer.why[TIER_OVERRIDE][0] != '\0';
     if (answer.tier > TIER_NEAREST)
         tuff__tuner_avoid_default(of);
-    of->wants_measuring = may_measure && answer.tier > TIER_SAME;
+    of->wants_measuring = may_measure && (answer.tier > TIER_SAME || wants_more(self, &answer));
     return TUFF_OK;
 }
 
@@ -162,6 +221,8 @@ tuff_status tuff__tuner_find(tuner *self)
 
 static tuff_status look_up_all(tuner *self)
 {
+    memset(self->stats.hits, 0, sizeof self->stats.hits);
+    memset(self->stats.misses, 0, sizeof self->stats.misses);
     for (int i = 0; i < self->subject_count; ++i)
         TRY(look_up(self, &self->subjects[i]));
     return TUFF_OK;
@@ -251,14 +312,21 @@ static bool knows_nothing(const tuner *self)
     return true;
 }
 
-/* What other drivers found is asked for where this one found nothing, and where searches want seeds. */
+static tuff_status gather_widely(tuner *self)
+{
+    tuff__tune_release(&self->stores);
+    self->is_wide = true;
+    return tuff__tune_gather(self->environment_text, true, &self->stores);
+}
+
+/* What other drivers found is asked for where this one lacks something, and where searches want seeds. */
 static tuff_status gather(tuner *self)
 {
-    TRY(tuff__tune_gather(self->environment_text, is_measuring(self), &self->stores));
-    if (!knows_nothing(self) || is_measuring(self) || self->manifest != NULL)
+    self->is_wide = is_measuring(self);
+    TRY(tuff__tune_gather(self->environment_text, self->is_wide, &self->stores));
+    if (!knows_nothing(self) || self->is_wide || self->manifest != NULL)
         return TUFF_OK;
-    tuff__tune_release(&self->stores);
-    return tuff__tune_gather(self->environment_text, true, &self->stores);
+    return gather_widely(self);
 }
 
 tuff_status tuff__tuner_look_again(tuner *self)
@@ -266,10 +334,7 @@ tuff_status tuff__tuner_look_again(tuner *self)
     tuff__tune_release(&self->stores);
     TRY(gather(self));
     self->store = self->stores.items[0];
-    memset(self->stats.hits, 0, sizeof self->stats.hits);
-    memset(self->stats.misses, 0, sizeof self->stats.misses);
-    for (int i = 0; i < self->subject_count; ++i)
-        TRY(look_up(self, &self->subjects[i]));
+    TRY(look_up_all(self));
     return tuff__store_describe(self->store, self->environment_text);
 }
 
@@ -282,7 +347,11 @@ static tuff_status open_stores(tuner *self)
         TRY(tuff__store_load(self->options->tune_manifest, &self->manifest));
     TRY(gather(self));
     self->store = self->stores.items[0];
-    return tuff__store_describe(self->store, self->environment_text);
+    TRY(tuff__store_describe(self->store, self->environment_text));
+    int strikes;
+    TRY(tuff__strikes_recover(self->store, self->environment_text, &strikes));
+    self->stats.crashes += (uint64_t)strikes;
+    return TUFF_OK;
 }
 
 tuff_status tuff__tuner_look_up(tuner *self)
@@ -301,19 +370,75 @@ static int count_left(const tuner *self)
     return count;
 }
 
+/* The default instead of what the driver refuses, or the next best that is remembered. */
+static void give_up(subject *of, tuff_status why)
+{
+    tuner *self = of->of;
+    tuff__log(TUFF_LOG_WARNING, "tune: %.300s is not run with what was found: %s", of->text, tuff_error());
+    if (!of->is_pinned)
+        tuff__tuner_reject(of, &of->chosen, why == TUFF_E_LIMIT ? VERDICT_LIMITS : VERDICT_COMPILE);
+    if (of->refused_count < REFUSED)
+        of->refused[of->refused_count++] = of->chosen;
+    self->stats.hits[of->tier]--;
+    of->was_measured = false;
+    if (of->refused_count == REFUSED || look_up(self, of) != TUFF_OK || is_refused(of, &of->chosen))
+        of->chosen = (choice){.set = {0}};
+}
+
+static tuff_status apply_again(tuner *self)
+{
+    tuff_plan *plan = self->plan;
+    tuff__unrecord(plan);
+    tuff__lowered_free(&plan->made.lowered);
+    TRY(tuff__lower(self->device, &plan->fusion, self->options, NULL, &plan->made.lowered));
+    return apply(self);
+}
+
+/* What was found elsewhere, or under conditions that are others now, may be more than the driver takes. */
+static tuff_status record_plan(tuner *self)
+{
+    for (;;) {
+        const tuff_status status = tuff__record(self->plan);
+        const int task = status == TUFF_E_COMPILE || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED
+                             ? self->plan->made.failed_task
+                             : -1;
+        subject *of = task >= 0 && self->subject_of[task] >= 0 ? &self->subjects[self->subject_of[task]] : NULL;
+        if (of == NULL || self->manifest != NULL || tuff__choice_count(&of->chosen) == 0)
+            return status;
+        give_up(of, status);
+        TRY(apply_again(self));
+    }
+}
+
+static bool lacks_something(const tuner *self)
+{
+    for (int i = 0; i < self->subject_count; ++i)
+        if (self->subjects[i].tier > TIER_SAME)
+            return true;
+    return false;
+}
+
 static tuff_status tune(tuner *self)
 {
     TRY(open_stores(self));
     if (knows_nothing(self) && !is_measuring(self) && self->manifest == NULL && !self->options->tune_background)
         return TUFF_OK;
-    self->stats.damaged_lines = tuff__store_count(self->store).damaged;
     TRY(tuff__tuner_find(self));
     TRY(look_up_all(self));
+    if (!self->is_wide && self->manifest == NULL && lacks_something(self)) {
+        TRY(gather_widely(self));
+        self->store = self->stores.items[0];
+        TRY(tuff__store_describe(self->store, self->environment_text));
+        TRY(look_up_all(self));
+    }
+    for (int i = 0; i < self->stores.count; ++i)
+        self->stats.damaged_lines += tuff__store_count(self->stores.items[i]).damaged;
     self->stats.background_keys_left = count_left(self);
     TRY(tuff__tuner_measure(self));
     if (self->lost && !self->had_bench)
         return FAIL(TUFF_E_DEVICE_LOST, "tune: a candidate took the device down; it will not be tried again");
     TRY(apply(self));
+    TRY(record_plan(self));
     return tuff__tuner_list_keys(self);
 }
 

@@ -4,8 +4,9 @@
 
 #include "run/plan.h"
 
-/* Finds the choices for the tasks of a plan that is fused and lowered, and lowers it again by them. Whatever fails
-   leaves tasks with their defaults, but for host memory and a device that is lost or does not come back. */
+/* Finds the choices for the tasks of a plan that is fused and lowered, lowers it again by them and records it; where
+   nothing is remembered and nothing measured, neither. Whatever fails leaves tasks with their defaults, but for host
+   memory and a device that is lost or does not come back. */
 tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options);
 /* Nanoseconds that measuring may take by the options. */
 uint64_t tuff__tune_budget(const tuff_compile_options *options);

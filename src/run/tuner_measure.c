@@ -9,6 +9,8 @@
 
 /* Candidates of a key before the next key may get its turn. */
 enum { SLICE = 4 };
+/* At most so many where another driver's winner is raced again. */
+enum { RACE_COMPILES = 4 };
 
 static uint64_t elapsed(const tuner *self)
 {
@@ -43,19 +45,22 @@ static bool report(void *user, const search_progress *now)
 
 static void log_trial(void *user, const choice *what, verdict found, uint64_t nanoseconds, int samples)
 {
+    ((subject *)user)->of->stats.slow += found == VERDICT_SLOW;
     tuff__tuner_log_add(user, what, found, nanoseconds, samples);
 }
 
 static tuff_status begin(subject *of)
 {
     const judge by = tuff__judge_of(of);
-    /* What runs until the search is over was measured under another driver, or for other dims. */
-    const bool is_known = of->tier == TIER_DRIVER || of->tier == TIER_NEAREST;
+    /* What runs until the search is over was measured in less time, under another driver, or for other dims. */
+    const bool is_known = of->tier >= TIER_SAME && of->tier <= TIER_NEAREST && tuff__choice_count(&of->chosen) > 0;
     const search_settings settings = {.seeds = of->seeds,
                                       .seed_count = of->seed_count,
                                       .portfolio = of->portfolio,
                                       .portfolio_count = of->portfolio_count,
                                       .cached = is_known ? &of->chosen : NULL,
+                                      .no_climb = of->is_race,
+                                      .most_compiles = of->is_race ? RACE_COMPILES : 0,
                                       .patience = of->of->options->tune == TUFF_TUNE_MAX ? 48 : 0,
                                       .roofline = tuff__tuner_roofline(of),
                                       .seed = of->hash.low ^ of->of->options->tune_seed,
@@ -137,7 +142,8 @@ static tuff_status finish(subject *of)
     if (found.is_final)
         of->chosen = found.winner;
     of->was_measured = found.is_final;
-    if (found.is_final || was_tried)
+    /* A guess does not replace what a race found. */
+    if (found.is_final || (was_tried && of->tier != TIER_SAME))
         tuff__tuner_remember(of, &found);
     of->of->stats.improved += tuff__choice_count(&found.winner) > 0;
     of->of->stats.skipped += found.end == SEARCH_UNUSABLE;
@@ -205,7 +211,6 @@ tuff_status tuff__tuner_open_journal(tuner *self)
     char folder[FOLDER_SIZE];
     if (tuff__tune_folder(folder, sizeof folder) != TUFF_OK)
         folder[0] = '\0';
-    TRY(tuff__strikes_recover(self->store, self->environment_text));
     return tuff__journal_open(folder[0] == '\0' ? NULL : folder, &self->journal);
 }
 

@@ -16,6 +16,9 @@
 
 struct tuner;
 
+/* Candidates of a key that a plan tries to be made with before it takes the default. */
+enum { REFUSED = 8 };
+
 /* All tasks of one key. */
 typedef struct subject {
     struct tuner *of;
@@ -31,6 +34,10 @@ typedef struct subject {
     choice seeds[TUNE_SEEDS], portfolio[TUNE_SEEDS];
     int seed_count, portfolio_count;
     bool wants_measuring;
+    bool is_race;       /* between what another driver found and the default */
+    choice refused[REFUSED]; /* by the driver, when the plan was to run with them */
+    int refused_count;
+    bool is_pinned, was_told; /* was_told: what the pin is worth */
     /* While it is measured: */
     ground *ground;
     search *search;
@@ -53,6 +60,7 @@ typedef struct tuner {
     tune_environment environment;
     char environment_text[ENVIRONMENT_SIZE];
     tune_stores stores;
+    bool is_wide; /* stores: those of other environments too */
     tune_store *store; /* the first of them: ours */
     tune_store *manifest;
     journal *journal; /* while there is measuring */
@@ -120,7 +128,7 @@ void tuff__tuner_end(tuner *self);
 tuff_status tuff__tuner_choices(const tuner *self, const choice ***out, bool *any);
 /* Tells the plan what its keys are, and what they run with. */
 tuff_status tuff__tuner_list_keys(const tuner *self);
-/* After telling the store of candidates that earlier processes died of. Only host memory can be lacking. */
+/* Only host memory can be lacking. */
 tuff_status tuff__tuner_open_journal(tuner *self);
 /* Measures the subjects that want it, within the budget. */
 tuff_status tuff__tuner_measure(tuner *self);

@@ -78,6 +78,7 @@ void tuff__tuner_remember(subject *of, const search_result *found)
     record.cold = of->is_cold ? "w" : "";
     record.default_nanoseconds = found->default_nanoseconds;
     record.budget_milliseconds = of->of->budget / 1000000;
+    record.end = tuff__search_end_text(found);
     record.timed = (uint64_t)found->timed;
     memcpy(record.spread, found->spread, sizeof record.spread);
     bool complete = true;

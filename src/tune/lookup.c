@@ -48,12 +48,19 @@ static bool is_current(const lookup *self, const tune_record *record)
            strcmp(record->source, "seed") != 0;
 }
 
+/* Kernels of other texts may be right now; of what a process only may have died of nothing is known. */
+static bool bears_on(const lookup *self, const tune_record *bad)
+{
+    return !tuff__record_is_suspicion(bad) && (!self->of->generator || !bad->generator[0] ||
+                                               strcmp(bad->generator, self->of->generator) == 0);
+}
+
 /* Why the candidate must not run here; "" where it may. */
 static bool may_run(const lookup *self, const char *candidate, char *why)
 {
     for (int i = 0; i < self->of->store_count; i++) {
         const tune_record *bad = tuff__store_bad(self->of->stores[i], self->environment, self->key, candidate);
-        if (bad) {
+        if (bad && bears_on(self, bad)) {
             (void)snprintf(why, BARRED_SIZE, "%.40s in %.40s", bad->reason, bad->phase[0] ? bad->phase : "use");
             return false;
         }
@@ -239,12 +246,30 @@ static void ask_manifest(lookup *self)
         SAY(self, TIER_OVERRIDE, "the manifest does not have the key in this environment");
 }
 
+/* Ours before what was shipped, but for winners of other kernel texts: what came with tuff is of today's. */
+static const tune_record *find_same(const lookup *self)
+{
+    const tune_record *first = NULL;
+    for (int i = 0; i < self->of->store_count; i++) {
+        const tune_record *win = tuff__store_win(self->of->stores[i], self->environment, self->key);
+        if (win && (is_current(self, win) || strcmp(win->source, "seed") == 0))
+            return win;
+        first = first ? first : win;
+    }
+    return first;
+}
+
+static const char *origin_of(const tune_record *win)
+{
+    return strcmp(win->source, "shipped") == 0  ? "it came with tuff"
+           : strcmp(win->source, "import") == 0 ? "imported"
+                                                : "measured here";
+}
+
 static bool ask_same(lookup *self)
 {
     char why[BARRED_SIZE];
-    const tune_record *win = NULL;
-    for (int i = 0; i < self->of->store_count && !win; i++)
-        win = tuff__store_win(self->of->stores[i], self->environment, self->key);
+    const tune_record *win = find_same(self);
     if (!win) {
         self->out->miss = MISS_UNKNOWN;
         SAY(self, TIER_SAME, "no winner of this key in this environment");
@@ -265,7 +290,7 @@ static bool ask_same(lookup *self)
         else if (candidate != win->candidate)
             SAY(self, TIER_SAME, "a runner-up, because of the winner: %s", why);
         else
-            SAY(self, TIER_SAME, "measured here, %" PRIu64 " samples", win->samples);
+            SAY(self, TIER_SAME, "%s, %" PRIu64 " samples", origin_of(win), win->samples);
         return candidate != NULL;
     }
     return false;
@@ -317,8 +342,13 @@ static void offer(lookup *self, const char *candidate)
 static void ask_rest(lookup *self)
 {
     tune_answer *out = self->out;
-    for (int i = 0; i < self->seed_count; i++)
-        offer(self, self->seeds[i].record->candidate);
+    for (int i = 0; i < self->seed_count; i++) {
+        const seed *one = &self->seeds[i];
+        offer(self, one->record->candidate);
+        for (int k = 0; k < RUNNERS_UP && i == 0 && one->rank < RANK_DIMS; k++)
+            if (one->record->runners_up[k][0])
+                offer(self, one->record->runners_up[k]);
+    }
     const int seeds = out->seed_count;
     for (int i = 0; i < self->of->portfolio_count; i++)
         offer(self, self->of->portfolio[i]);

@@ -20,6 +20,7 @@ const tune_record tuff__empty_record = {.op = "",
                                         .candidate = "",
                                         .runners_up = {"", "", ""},
                                         .cold = "",
+                                        .end = "",
                                         .source = "",
                                         .library = "",
                                         .reason = "",
@@ -50,6 +51,16 @@ tune_record tuff__record_of(record_kind kind, const char *environment, const cha
         out.library = tuff_version();
     }
     return out;
+}
+
+const char *const tuff__suspicions[SUSPICIONS] = {"suspected", "suspected twice"};
+
+bool tuff__record_is_suspicion(const tune_record *bad)
+{
+    for (int i = 0; i < SUSPICIONS; i++)
+        if (strcmp(bad->reason, tuff__suspicions[i]) == 0)
+            return true;
+    return false;
 }
 
 /* An object in the making; failed: some part of it could not be made. */
@@ -105,6 +116,7 @@ static void set_win(builder *to, const tune_record *record)
     set(to, "top", runners_up);
     set_text(to, "cold", record->cold);
     set_number(to, "bud", record->budget_milliseconds);
+    set_text(to, "end", record->end);
     set_text(to, "src", record->source);
     set_text(to, "lib", record->library);
     if (record->timed > 0)
@@ -213,6 +225,7 @@ static void read_win(reader *from, tune_record *out)
     out->default_nanoseconds = get_number(from, "def");
     out->cold = get_text(from, "cold");
     out->budget_milliseconds = get_number(from, "bud");
+    out->end = get_text(from, "end");
     out->source = get_text(from, "src");
     out->library = get_text(from, "lib");
     const json_t *all = json_object_get(from->object, "all");

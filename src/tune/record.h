@@ -3,7 +3,7 @@
 
      {"t":"env","e":HASH,"text":ENVIRONMENT}
      {"t":"win","e":HASH,"k":HASH,"op":KEY,"kgen":TEXT,"c":CANDIDATE,"ns":[q25,median,q75],"n":SAMPLES,"def":NS,
-      "top":[CANDIDATE...],"cold":TEXT,"bud":MS,"src":TEXT,"lib":VERSION,"all":[COUNT,least,q25,median,q75,most],
+      "top":[CANDIDATE...],"cold":TEXT,"bud":MS,"end":TEXT,"src":TEXT,"lib":VERSION,"all":[COUNT,least,q25,median,q75,most],
       "ts":SECONDS}
      {"t":"bad","e":HASH,"k":HASH,"op":KEY,"kgen":TEXT,"c":CANDIDATE,"why":REASON,"ph":PHASE,"ts":SECONDS}
      {"t":"pin","e":HASH,"k":HASH,"op":KEY,"c":CANDIDATE,"by":TEXT,"ts":SECONDS}
@@ -36,6 +36,7 @@ typedef struct tune_record {
     const char *runners_up[RUNNERS_UP]; /* the next best */
     const char *cold;                   /* which inputs were not in the caches: "w": weights */
     uint64_t budget_milliseconds;       /* that the search had */
+    const char *end;                    /* what ended it: "budget", "patience"; "": there was nothing left to try */
     uint64_t timed;                     /* candidates of the search that have a time; 0: not said */
     uint64_t spread[SPREAD];            /* of their times: least, quartiles, most */
     const char *source;                 /* "live", "import", "shipped"; "seed": where a search may begin, no answer */
@@ -58,6 +59,12 @@ bool tuff__is_same_hash(hash128 a, hash128 b);
 /* Whether a record must not replace an earlier one of the same key: a winner of the same kernel with far fewer samples,
    or from elsewhere where the earlier was measured here. */
 bool tuff__record_is_weaker(const tune_record *later, const tune_record *earlier);
+
+/* Of BAD: a process ended while it tried a default, which may be anybody's fault: the first and the second time.
+   SUSPICIONS texts, in this order; another time the reason is "crash". */
+enum { SUSPICIONS = 2 };
+extern const char *const tuff__suspicions[SUSPICIONS];
+bool tuff__record_is_suspicion(const tune_record *bad);
 
 /* Appends the record's line. */
 tuff_status tuff__record_write(const tune_record *record, text *out);

@@ -106,6 +106,7 @@ static void take_win(cursor *from, tune_record *out)
     expect(from, "]");
     may_text(from, ",\"cold\":\"", &out->cold);
     may_number(from, ",\"bud\":", &out->budget_milliseconds);
+    may_text(from, ",\"end\":\"", &out->end);
     may_text(from, ",\"src\":\"", &out->source);
     may_text(from, ",\"lib\":\"", &out->library);
     if (!skip(from, ",\"all\":["))

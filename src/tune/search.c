@@ -495,3 +495,10 @@ void tuff__search_end(search *self)
     tuff__free(self->ranks);
     tuff__free(self);
 }
+
+const char *tuff__search_end_text(const search_result *of)
+{
+    if (!of->is_final || of->end == SEARCH_STOPPED || of->end == SEARCH_GOES_ON || of->end == SEARCH_COMPILES)
+        return "budget";
+    return of->end == SEARCH_PATIENCE ? "patience" : "";
+}

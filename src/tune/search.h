@@ -143,6 +143,9 @@ typedef struct search_result {
     search_counts counts;
 } search_result;
 
+/* As records say it: "budget" where more time might find more, "patience"; "" where nothing is left to try. */
+const char *tuff__search_end_text(const search_result *of);
+
 typedef struct search search;
 
 tuff_status tuff__search_begin(const judge *by, const search_settings *settings, search **out);

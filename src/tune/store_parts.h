@@ -22,7 +22,8 @@ struct tune_store {
     text unknown; /* lines of later versions */
     store_counts counts;
     char trouble[512];
-    bool is_alone; /* appends go to a shard of this process */
+    bool is_alone;   /* appends go to a shard of this process */
+    bool has_warned; /* that nothing is kept */
 };
 
 /* Takes a record whose texts outlive the store's. */

@@ -53,19 +53,28 @@ static tuff_status remember_line(tune_store *store, const char *line, size_t siz
     return tuff__store_remember(store, &record);
 }
 
+static void warn(tune_store *store, const char *why)
+{
+    if (!store->has_warned)
+        tuff__log(TUFF_LOG_WARNING, "tune: results are not kept: %s", why);
+    store->has_warned = true;
+}
+
 static tuff_status add(tune_store *store, const tune_record *record)
 {
     text line = {0};
     tuff_status status = tuff__record_write(record, &line);
     if (status == TUFF_OK)
         status = remember_line(store, tuff__text_get(&line), line.length);
+    if (status == TUFF_OK && !store->path && store->trouble[0])
+        warn(store, store->trouble);
     if (status == TUFF_OK && store->path) {
         /* A crash that is not on the disk when the machine goes down would be met again. */
         const tuff_status written = append(store, tuff__text_get(&line), line.length, record->kind == RECORD_BAD);
         if (written == TUFF_E_OOM_HOST)
             status = written;
-        else if (written != TUFF_OK && !store->trouble[0])
-            tuff__log(TUFF_LOG_WARNING, "tune: results are not kept: %s", tuff_error());
+        else if (written != TUFF_OK)
+            warn(store, tuff_error());
         if (written != TUFF_OK)
             tuff__store_note(store, tuff_error());
         store->counts.lines += written == TUFF_OK;

@@ -1,0 +1,288 @@
+/* What is remembered meets other conditions than it was found under: a driver that refuses it, a driver of another
+   version, more time to search in. Nothing of that stops a plan from being made. */
+#define _POSIX_C_SOURCE 200809L
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "each_device.h"
+#include "opencl_replaced.h"
+#include "small_plans.h"
+#include "tune/folder.h"
+#include "tune/generator.h"
+#include "tune_fixture.h"
+
+enum { ROWS = 24, COLUMNS = 56 };
+
+static const char tiles[] = "matmul_register.rows=5;matmul_register.vectors=1;task.family=1",
+                  blocks[] = "task.family=2", other_tiles[] = "matmul_register.rows=3;task.family=1";
+
+typedef struct outcome {
+    tuff_tune_stats stats;
+    char product[200], origin[32], row[200]; /* what the keys run with; where that of the product is from */
+    float p[ROWS * COLUMNS];
+} outcome;
+
+static void ask_keys(tuff_plan *plan, outcome *out)
+{
+    for (int i = 0; i < tuff_plan_key_count(plan); i++) {
+        tuff_plan_key_info key;
+        assert_int_equal(tuff_plan_key(plan, i, &key), TUFF_OK);
+        const bool is_product = strncmp(key.key, "matmul ", 7) == 0;
+        (void)snprintf(is_product ? out->product : out->row, sizeof out->product, "%s", key.candidate);
+        if (is_product)
+            (void)snprintf(out->origin, sizeof out->origin, "%s", key.origin);
+    }
+}
+
+static outcome compile(tuff_device *device, const tuff_compile_options *options)
+{
+    outcome out = {.product = "", .origin = "", .row = ""};
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, 40)),
+                *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(40, COLUMNS));
+    tuff_output(graph, "p", tuff_softmax(tuff_matmul(x, w), 1));
+    tuff_plan *plan = tuff_compile(graph, options);
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    assert_int_equal(tuff_plan_tuning(plan, &out.stats), TUFF_OK);
+    ask_keys(plan, &out);
+    write_steps(plan, "x", ROWS * 40, 13, 8);
+    write_steps(plan, "w", 40 * COLUMNS, 11, 16);
+    run_plan(plan);
+    assert_int_equal(tuff_plan_read(plan, "p", out.p, sizeof out.p), TUFF_OK);
+    destroy_plan(plan, graph);
+    return out;
+}
+
+static void expect_close(const outcome *a, const outcome *b)
+{
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        assert_true(a->p[i] - b->p[i] < 1e-5f && b->p[i] - a->p[i] < 1e-5f);
+}
+
+static void use_folder(const char *name)
+{
+    static char folder[600];
+    (void)snprintf(folder, sizeof folder, "%s/%s", cache_folder(), name);
+    assert_int_equal(setenv("TUFF_CACHE_DIR", folder, 1), 0);
+}
+
+/* The text of the plan's key of a family. */
+static void find_key(tuff_device *device, const char *family, char *out)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, 40)),
+                *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(40, COLUMNS));
+    tuff_output(graph, "p", tuff_softmax(tuff_matmul(x, w), 1));
+    tuff_plan *plan = compile_plan(graph);
+    out[0] = 0;
+    for (int i = 0; i < tuff_plan_key_count(plan); i++) {
+        tuff_plan_key_info key;
+        assert_int_equal(tuff_plan_key(plan, i, &key), TUFF_OK);
+        if (strncmp(key.key, family, strlen(family)) == 0)
+            (void)snprintf(out, TUNE_KEY_SIZE, "%s", key.key);
+    }
+    assert_true(out[0] != 0);
+    destroy_plan(plan, graph);
+}
+
+/* A winner, with runners-up, in the store of an environment. */
+static void remember(record_kind kind, const char *environment, const char *key, const char *const *candidates,
+                     const char *end)
+{
+    tune_store *store;
+    tune_key of;
+    char generator[GENERATOR_SIZE];
+    assert_int_equal(tuff__tune_open(environment, &store), TUFF_OK);
+    tune_record made = tuff__record_of(kind, environment, key, candidates[0]);
+    assert_int_equal(tuff__key_parse(key, &of), TUFF_OK);
+    if (kind == RECORD_WIN) {
+        made.generator = tuff__generator_of(of.family, generator);
+        for (int i = 0; i < RUNNERS_UP && candidates[i + 1]; i++)
+            made.runners_up[i] = candidates[i + 1];
+        made.samples = 4;
+        made.default_nanoseconds = 2000;
+        made.budget_milliseconds = 300;
+        made.end = end;
+        for (int i = 0; i < 3; i++)
+            made.nanoseconds[i] = 1000;
+    }
+    assert_int_equal(tuff__store_add(store, &made), TUFF_OK);
+    tuff__store_close(store);
+}
+
+static const char *environment_of(tuff_device *device, const char *version, char *out)
+{
+    tune_environment parts;
+    tuff__environment_of(tuff__device_info(device), &parts);
+    if (version)
+        (void)snprintf(parts.driver, sizeof parts.driver, "%s", version);
+    return tuff__environment_text(&parts, out);
+}
+
+#if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
+
+/* As a driver that has not the registers, or the patience, for a kernel. */
+static cl_program CL_API_CALL refuse_blocks(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
+                                            cl_int *error)
+{
+    static const char *nothing = "kernel void tuff_matmul_local( { no";
+    if (strstr(texts[0], "tuff_matmul_local"))
+        return real_creation(context, 1, &nothing, NULL, error);
+    return real_creation(context, count, texts, sizes, error);
+}
+
+static void a_refused_winner_makes_way(void **state)
+{
+    (void)state;
+    char key[TUNE_KEY_SIZE], environment[ENVIRONMENT_SIZE];
+    tuff_device *device = open_replaceable();
+    if (!device)
+        skip();
+    use_folder("plain");
+    find_key(device, "matmul ", key);
+    const outcome plain = compile(device, NULL);
+    environment_of(device, NULL, environment);
+
+    use_folder("whole");
+    remember(RECORD_WIN, environment, key, (const char *[]){blocks, tiles, NULL}, "");
+    const outcome whole = compile(device, NULL);
+    assert_string_equal(whole.product, blocks);
+    use_folder("runner-up");
+    remember(RECORD_WIN, environment, key, (const char *[]){blocks, tiles, NULL}, "");
+    replace_creation(refuse_blocks);
+    const outcome next = compile(device, NULL), again = compile(device, NULL);
+    restore_creation();
+    assert_string_equal(next.product, tiles);
+    assert_string_equal(next.origin, "same");
+    assert_int_equal(next.stats.limits, 1);
+    assert_string_equal(again.product, tiles);
+    assert_int_equal(again.stats.limits, 0); /* it is remembered */
+    expect_close(&plain, &whole);
+    expect_close(&plain, &next);
+    tune_store *store = open_device_store(device, environment);
+    const tune_record *bad = find_store_record(store, RECORD_BAD, "compile");
+    assert_non_null(bad);
+    assert_string_equal(bad->candidate, blocks);
+    tuff__store_close(store);
+
+    use_folder("alone");
+    remember(RECORD_WIN, environment, key, (const char *[]){blocks, NULL}, "");
+    replace_creation(refuse_blocks);
+    const outcome alone = compile(device, NULL);
+    restore_creation();
+    assert_string_equal(alone.product, "");
+    assert_string_equal(alone.origin, "default");
+    expect_close(&plain, &alone);
+    tuff_device_close(device);
+}
+
+/* A pin stays: the driver of tomorrow may take it. */
+static void a_refused_pin_makes_way(void **state)
+{
+    (void)state;
+    char key[TUNE_KEY_SIZE], environment[ENVIRONMENT_SIZE];
+    tuff_device *device = open_replaceable();
+    if (!device)
+        skip();
+    use_folder("pinned");
+    find_key(device, "matmul ", key);
+    environment_of(device, NULL, environment);
+    remember(RECORD_PIN, environment, key, (const char *[]){blocks, NULL}, "");
+    replace_creation(refuse_blocks);
+    const outcome refused = compile(device, NULL);
+    restore_creation();
+    assert_string_equal(refused.product, "");
+    tune_store *store = open_device_store(device, environment);
+    assert_null(find_store_record(store, RECORD_BAD, NULL));
+    tuff__store_close(store);
+    const outcome taken = compile(device, NULL);
+    assert_string_equal(taken.product, blocks);
+    assert_string_equal(taken.origin, "override");
+    tuff_device_close(device);
+}
+
+#endif
+
+/* What the driver's last version found is run with at once, also where this one knows something already; then it is
+   raced against the default, and no more than its runners-up beside it. */
+static void meet_update(tuff_device *device)
+{
+    static const tuff_compile_options quick = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 60000};
+    char key[TUNE_KEY_SIZE], row[TUNE_KEY_SIZE], environment[ENVIRONMENT_SIZE], older[ENVIRONMENT_SIZE];
+    use_folder(tuff__device_info(device)->selector);
+    find_key(device, "matmul ", key);
+    find_key(device, "row ", row);
+    environment_of(device, NULL, environment);
+    environment_of(device, "last year's", older);
+    remember(RECORD_WIN, environment, row, (const char *[]){"", NULL}, "");
+    remember(RECORD_WIN, older, key, (const char *[]){tiles, blocks, other_tiles, NULL}, "");
+    const outcome cached = compile(device, NULL);
+    assert_string_equal(cached.product, tiles);
+    assert_string_equal(cached.origin, "other driver");
+    assert_int_equal(cached.stats.measured, 0);
+    const outcome raced = compile(device, &quick);
+    assert_int_equal(raced.stats.measured, 1);
+    assert_true(raced.stats.compiles >= 2 && raced.stats.compiles <= 4);
+    const outcome settled = compile(device, &quick);
+    assert_int_equal(settled.stats.measured, 0);
+    assert_string_equal(settled.product, raced.product);
+    expect_close(&cached, &settled);
+}
+
+static void an_update_is_met(void **state)
+{
+    (void)state;
+    for_each_api(meet_update);
+}
+
+/* A search that time ended goes on where there is much more of it, and nowhere else; what patience ended, where that is
+   greater. */
+static void go_on(tuff_device *device)
+{
+    char key[TUNE_KEY_SIZE], row[TUNE_KEY_SIZE], environment[ENVIRONMENT_SIZE], folder[64];
+    (void)snprintf(folder, sizeof folder, "time %s", tuff__device_info(device)->selector);
+    use_folder(folder);
+    find_key(device, "matmul ", key);
+    find_key(device, "row ", row);
+    environment_of(device, NULL, environment);
+    remember(RECORD_WIN, environment, row, (const char *[]){"", NULL}, "patience");
+    remember(RECORD_WIN, environment, key, (const char *[]){tiles, other_tiles, NULL}, "budget");
+    tuff_compile_options options = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 300};
+    assert_int_equal(compile(device, &options).stats.measured, 0);
+    options.tune_milliseconds = 599;
+    assert_int_equal(compile(device, &options).stats.measured, 0);
+    options.tune_milliseconds = 3000;
+    const outcome more = compile(device, &options);
+    assert_int_equal(more.stats.measured, 1);
+    assert_true(more.stats.compiles > 1);
+    options.tune = TUFF_TUNE_MAX;
+    options.tune_milliseconds = 400;
+    assert_int_equal(compile(device, &options).stats.measured, 1);
+}
+
+static void more_time_is_used(void **state)
+{
+    (void)state;
+    for_each_api(go_on);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
+        cmocka_unit_test(a_refused_winner_makes_way),
+        cmocka_unit_test(a_refused_pin_makes_way),
+#endif
+        cmocka_unit_test(an_update_is_met),
+        cmocka_unit_test(more_time_is_used),
+    };
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}
