@@ -42,8 +42,8 @@ static bool is_other_unfused(const suite_case *of, int index)
     return of->dtype == TUFF_F32 && (!tuff__op_is_attention(of->op) || index == 1 || of->view != VIEW_NONE);
 }
 
-/* Whether a case is run: of a short run's, casts and each op's first two in f32 and first in other dtypes on every device,
-   the others in turns. The reference device compiles no programs and leaves nothing out. */
+/* Whether a case is run: of a short run's, casts and each op's first two in f32 and first in other dtypes on every
+   device, the others in turns. The reference device compiles no programs and leaves nothing out. */
 static bool is_wanted_case(const tuff_device *device, const suite_case *of, int index, bool is_fused)
 {
     if (is_thorough() || tuff__device_is_reference(device))

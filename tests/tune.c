@@ -158,14 +158,28 @@ static void tune_anyway(tuff_device *device)
     expect_close(&plain, &tuned);
 }
 
-/* No folder at all, and one that cannot be made. */
+static int warnings; /* that what is found is not kept */
+
+static void count_warnings(void *user, tuff_log_level level, const char *said)
+{
+    (void)user;
+    warnings += level == TUFF_LOG_WARNING && strstr(said, "results are not kept: ") != NULL;
+}
+
+/* No folder at all, and one that cannot be made: one line says so. */
 static void a_cache_is_not_needed(void **state)
 {
     (void)state;
+    tuff_set_log(count_warnings, NULL);
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
+    warnings = 0;
     for_each_api(tune_anyway);
+    assert_true(warnings > 0);
     assert_int_equal(setenv("TUFF_CACHE_DIR", "/dev/null/nowhere", 1), 0);
+    warnings = 0;
     for_each_api(tune_anyway);
+    assert_true(warnings > 0);
+    tuff_set_log(NULL, NULL);
     assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
 }
 

@@ -1,5 +1,5 @@
 /* What is remembered meets other conditions than it was found under: a driver that refuses it, a driver of another
-   version, more time to search in. Nothing of that stops a plan from being made. */
+   version, more time to search in, processes that died of it. Nothing of that stops a plan from being made. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -16,6 +18,7 @@
 #include "small_plans.h"
 #include "tune/folder.h"
 #include "tune/generator.h"
+#include "tune/journal.h"
 #include "tune_fixture.h"
 
 enum { ROWS = 24, COLUMNS = 56 };
@@ -274,6 +277,56 @@ static void more_time_is_used(void **state)
     for_each_api(go_on);
 }
 
+/* A process that ends while it tries the default of a key. */
+static void die_of_default(const char *environment, const char *key)
+{
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        char folder[FOLDER_SIZE];
+        journal *own;
+        const bool is_open = tuff__tune_folder(folder, sizeof folder) == TUFF_OK &&
+                             tuff__journal_open(folder, &own) == TUFF_OK &&
+                             tuff__journal_enter(own, JOURNAL_FIRST_RUN, environment, key, "", false) == TUFF_OK;
+        _exit(is_open ? 9 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 9);
+}
+
+/* Once or twice may be anybody's fault. */
+static void strike_default(tuff_device *device)
+{
+    char key[TUNE_KEY_SIZE], environment[ENVIRONMENT_SIZE], folder[64];
+    (void)snprintf(folder, sizeof folder, "deaths %s", tuff__device_info(device)->selector);
+    use_folder(folder);
+    find_key(device, "matmul ", key);
+    environment_of(device, NULL, environment);
+    const outcome before = compile(device, NULL);
+    assert_int_equal(before.stats.crashes, 0);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(compile(device, NULL).product, "");
+        die_of_default(environment, key);
+        assert_int_equal(compile(device, NULL).stats.crashes, 1);
+    }
+    const outcome after = compile(device, NULL);
+    assert_int_equal(after.stats.crashes, 0);
+    assert_true(after.product[0] != 0);
+    expect_close(&before, &after);
+    tune_store *store = open_device_store(device, environment);
+    const tune_record *bad = find_store_record(store, RECORD_BAD, "crash");
+    assert_non_null(bad);
+    assert_string_equal(bad->candidate, "");
+    tuff__store_close(store);
+}
+
+static void a_default_that_kills_is_left(void **state)
+{
+    (void)state;
+    for_each_api(strike_default);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +336,7 @@ int main(void)
 #endif
         cmocka_unit_test(an_update_is_met),
         cmocka_unit_test(more_time_is_used),
+        cmocka_unit_test(a_default_that_kills_is_left),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

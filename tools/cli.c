@@ -90,7 +90,7 @@ static cli_end take_whole(const cli_verb *verb, const cli_option *option, const 
     return (cli_end){0};
 }
 
-/* As cli_bytes prints them: 1K is 1024. */
+/* As cli_bytes prints them: 1K is 1024, and so are 1KB and 1KiB. */
 static cli_end take_bytes(const cli_verb *verb, const cli_option *option, const char *text)
 {
     static const char units[] = "KMG";
@@ -100,9 +100,11 @@ static cli_end take_bytes(const cli_verb *verb, const cli_option *option, const 
     const char *unit = *rest ? strchr(units, *rest) : NULL;
     for (ptrdiff_t i = 0; unit && i <= unit - units; i++)
         value *= 1024;
+    rest += unit ? 1 : 0;
+    rest += strcmp(rest, "B") == 0 || (unit && strcmp(rest, "iB") == 0) ? strlen(rest) : 0;
     snprintf(wanted, sizeof wanted, "bytes, as in 65536, 512K, 100M or 1.5G, from %.0f to %g", option->low,
              option->high);
-    if (!is_number || *(unit ? rest + 1 : rest) || !(value >= option->low && value <= option->high))
+    if (!is_number || *rest || !(value >= option->low && value <= option->high))
         return end_with(wrong_use(verb, option->name, wanted, text));
     *(int64_t *)option->value = (int64_t)value;
     return (cli_end){0};

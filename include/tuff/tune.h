@@ -89,7 +89,9 @@ typedef struct tuff_tune_stats {
     int improved;    /* of them, those with a candidate better than the default by more than 1 % */
     int skipped;     /* keys that could not be measured: too large, or without time */
     uint64_t compiles, launches;
-    uint64_t wrong, races, limits, slow, crashes, hangs;                  /* candidates rejected, by reason */
+    uint64_t wrong, races, limits, slow, crashes, hangs; /* candidates rejected, by reason: limits also what a compiler
+                                                            refuses; slow: left after a sample; crashes: that earlier
+                                                            processes died of, as this one found in their journals */
     uint64_t nanoseconds;                                                 /* spent tuning, looking up included */
     uint64_t compile_nanoseconds, sample_nanoseconds, verify_nanoseconds; /* of those */
     uint64_t damaged_lines;                                               /* of the cache */

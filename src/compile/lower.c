@@ -328,13 +328,22 @@ tuff_status tuff__lower_like(const lowered *like, const struct fusion *fusion, c
     return lower_all(out, choices);
 }
 
+/* What the host reads too has memory of its own. */
+static bool is_output(const tuff_graph *graph, const node *of)
+{
+    for (int i = 0; i < graph->output_count; ++i)
+        if (graph->outputs[i].tensor->node == of)
+            return true;
+    return false;
+}
+
 /* Without other tasks nothing is written to an array, but what would be in place makes the same kernels: it becomes a
    part of the node that reads the array. That of a map is in place whatever is chosen for it. */
 static void share_with_array(lowered *with, const node *assign)
 {
     const tuff_array *array = assign->attributes.array;
     memory_buffer *from = &with->buffers[assign->inputs[0]->node->id];
-    if (!is_in_place(with, assign))
+    if (!is_in_place(with, assign) || is_output(with->fusion->graph, assign->inputs[0]->node))
         return;
     for (int i = 0; i < with->launch_count; ++i)
         for (int k = 0; k < with->launches[i].chain.buffer_count; ++k) {

@@ -3,7 +3,9 @@
    The hash is against damage; against others on the machine stand the owner and mode checks of tuff__cache_read. */
 #include "device/program_cache.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -44,12 +46,22 @@ static void put_hash(unsigned char *at, hash128 hash)
     put(at + 8, hash.high, 8);
 }
 
+/* Once a process; who sets the folder to nothing knows. */
+static void tell_absence(void)
+{
+    static atomic_bool is_told;
+    const char *own = getenv("TUFF_CACHE_DIR");
+    const bool is_wanted = !own || own[0];
+    if (is_wanted && !atomic_exchange(&is_told, true))
+        tuff__log(TUFF_LOG_WARNING, "programs are compiled anew at every start: %s", tuff_error());
+}
+
 /* The entry's file: the folder and a hash of the key text. False where there is no cache. */
 static bool entry_path(cache_key key, char *path)
 {
     char folder[PATH_SIZE];
     if (tuff__cache_folder(folder, sizeof folder) != TUFF_OK) {
-        tuff__log(TUFF_LOG_DEBUG, "no cache: %s", tuff_error());
+        tell_absence();
         return false;
     }
     hash128 hash = tuff__hash(key.text, strlen(key.text));

@@ -112,8 +112,9 @@ tuff_status tuff_cache_lookup(tuff_cache *cache, const tuff_device *device, cons
         return FAIL(TUFF_E_USAGE, "cache: a lookup needs a cache, a device, a key and room for the answer");
     TRY(environment_of(device, &environment));
     TRY(tuff__cache_ask(cache, &environment, key, &found));
-    *answer = (tuff_cache_answer){
-        .candidate = found.candidate, .origin = tuff__tier_text(found.tier), .seed_count = found.seed_count};
+    *answer = (tuff_cache_answer){.candidate = found.candidate,
+                                  .origin = tuff__tier_text(found.tier == TIER_PORTFOLIO ? TIER_DEFAULT : found.tier),
+                                  .seed_count = found.seed_count};
     memcpy(answer->seeds, found.seeds, sizeof answer->seeds);
     memcpy(answer->why, found.why[found.tier], sizeof answer->why);
     take_record(cache, found.record, answer);

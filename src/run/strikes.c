@@ -43,8 +43,8 @@ static void warn(const journal_strike *what, const char *reason)
                   "cache verify --retry allows it again",
                   what->environment);
     else
-        tuff__log(TUFF_LOG_WARNING, "tune: a process ended (%s) while it tried %s for %s: it is not tried again", reason,
-                  what->candidate[0] == '\0' ? "the default" : what->candidate, what->op);
+        tuff__log(TUFF_LOG_WARNING, "tune: a process ended (%s) while it tried %s for %s: it is not tried again",
+                  reason, what->candidate[0] == '\0' ? "the default" : what->candidate, what->op);
 }
 
 static tuff_status add_to(tune_store *store, const journal_strike *what, bool is_certain, tune_record *record)

@@ -144,19 +144,11 @@ static void take_answer(subject *of, const tune_answer *answer)
             add_seed(of, answer->record->runners_up[i]);
 }
 
-static kernel_device class_of(const tune_environment *environment)
-{
-    if (strcmp(environment->kind, "cpu") != 0)
-        return KERNELS_GPU;
-    return strcmp(environment->backend, "vulkan") == 0 ? KERNELS_VULKAN_CPU : KERNELS_OPENCL_CPU;
-}
-
 static tuff_status look_up(tuner *self, subject *of)
 {
     const bool may_measure = is_measuring(self);
     const char *const *portfolio = NULL;
-    const int portfolio_count =
-        may_measure ? tuff__portfolio_of(class_of(&self->environment), of->key.family, &portfolio) : 0;
+    const int portfolio_count = may_measure ? tuff__portfolio_for(&self->environment, of->key.family, &portfolio) : 0;
     const tune_question question = {.key = &of->key,
                                     .environment = &self->environment,
                                     .generator = of->generator,

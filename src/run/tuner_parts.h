@@ -34,7 +34,7 @@ typedef struct subject {
     choice seeds[TUNE_SEEDS], portfolio[TUNE_SEEDS];
     int seed_count, portfolio_count;
     bool wants_measuring;
-    bool is_race;       /* between what another driver found and the default */
+    bool is_race;            /* between what another driver found and the default */
     choice refused[REFUSED]; /* by the driver, when the plan was to run with them */
     int refused_count;
     bool is_pinned, was_told; /* was_told: what the pin is worth */
@@ -60,7 +60,7 @@ typedef struct tuner {
     tune_environment environment;
     char environment_text[ENVIRONMENT_SIZE];
     tune_stores stores;
-    bool is_wide; /* stores: those of other environments too */
+    bool is_wide;      /* stores: those of other environments too */
     tune_store *store; /* the first of them: ours */
     tune_store *manifest;
     journal *journal; /* while there is measuring */

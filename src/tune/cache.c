@@ -8,6 +8,7 @@
 
 #include "tune/choice.h"
 #include "tune/generator.h"
+#include "tune/portfolio.h"
 #include "tune/store_parts.h"
 
 bool tuff__text_contains(const char *whole, const char *part)
@@ -214,12 +215,16 @@ tuff_status tuff__cache_ask(const tuff_cache *self, const tune_environment *envi
 {
     tune_key key;
     char generator[GENERATOR_SIZE];
+    const char *const *portfolio = NULL;
     TRY(tuff__key_parse(op, &key));
+    const int portfolio_count = tuff__portfolio_for(environment, key.family, &portfolio);
     tuff__tune_lookup(&(tune_question){.key = &key,
                                        .environment = environment,
                                        .generator = tuff__generator_of(key.family, generator),
                                        .stores = self->plain,
                                        .store_count = self->count,
+                                       .portfolio = portfolio,
+                                       .portfolio_count = portfolio_count,
                                        .is_usable = is_usable},
                       out);
     return TUFF_OK;

@@ -51,8 +51,8 @@ static bool is_current(const lookup *self, const tune_record *record)
 /* Kernels of other texts may be right now; of what a process only may have died of nothing is known. */
 static bool bears_on(const lookup *self, const tune_record *bad)
 {
-    return !tuff__record_is_suspicion(bad) && (!self->of->generator || !bad->generator[0] ||
-                                               strcmp(bad->generator, self->of->generator) == 0);
+    return !tuff__record_is_suspicion(bad) &&
+           (!self->of->generator || !bad->generator[0] || strcmp(bad->generator, self->of->generator) == 0);
 }
 
 /* Why the candidate must not run here; "" where it may. */

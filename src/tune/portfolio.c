@@ -44,3 +44,15 @@ int tuff__portfolio_of(kernel_device class, const char *family, const char *cons
     *out = &candidates[first];
     return count < PORTFOLIO_MOST ? count : PORTFOLIO_MOST;
 }
+
+static kernel_device class_of(const tune_environment *environment)
+{
+    if (strcmp(environment->kind, "cpu") != 0)
+        return KERNELS_GPU;
+    return strcmp(environment->backend, "vulkan") == 0 ? KERNELS_VULKAN_CPU : KERNELS_OPENCL_CPU;
+}
+
+int tuff__portfolio_for(const tune_environment *environment, const char *family, const char *const **out)
+{
+    return tuff__portfolio_of(class_of(environment), family, out);
+}

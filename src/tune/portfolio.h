@@ -6,10 +6,13 @@
 #define TUFF_TUNE_PORTFOLIO_H
 
 #include "kernels/tunables.h"
+#include "tune/environment.h"
 
 enum { PORTFOLIO_MOST = 8 };
 
 /* The most useful first; answers how many, 0 where the family has none. */
 int tuff__portfolio_of(kernel_device class, const char *family, const char *const **out);
+/* The same for the class of an environment's device. */
+int tuff__portfolio_for(const tune_environment *environment, const char *family, const char *const **out);
 
 #endif

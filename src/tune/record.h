@@ -3,8 +3,8 @@
 
      {"t":"env","e":HASH,"text":ENVIRONMENT}
      {"t":"win","e":HASH,"k":HASH,"op":KEY,"kgen":TEXT,"c":CANDIDATE,"ns":[q25,median,q75],"n":SAMPLES,"def":NS,
-      "top":[CANDIDATE...],"cold":TEXT,"bud":MS,"end":TEXT,"src":TEXT,"lib":VERSION,"all":[COUNT,least,q25,median,q75,most],
-      "ts":SECONDS}
+      "top":[CANDIDATE...],"cold":TEXT,"bud":MS,"end":TEXT,"src":TEXT,"lib":VERSION,
+      "all":[COUNT,least,q25,median,q75,most],"ts":SECONDS}
      {"t":"bad","e":HASH,"k":HASH,"op":KEY,"kgen":TEXT,"c":CANDIDATE,"why":REASON,"ph":PHASE,"ts":SECONDS}
      {"t":"pin","e":HASH,"k":HASH,"op":KEY,"c":CANDIDATE,"by":TEXT,"ts":SECONDS}
 
