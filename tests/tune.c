@@ -148,9 +148,12 @@ static void the_caller_may_stop(void **state)
     for_each_api(stop_early);
 }
 
+static int device_runs;
+
 static void tune_anyway(tuff_device *device)
 {
     answers plain, tuned;
+    device_runs++;
     compile_and_run(device, &off, &plain);
     tuff_tune_stats stats =
         compile_and_run(device, &(tuff_compile_options){.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 700}, &tuned);
@@ -174,11 +177,11 @@ static void a_cache_is_not_needed(void **state)
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
     warnings = 0;
     for_each_api(tune_anyway);
-    assert_true(warnings > 0);
+    assert_true((warnings > 0) == (device_runs > 0));
     assert_int_equal(setenv("TUFF_CACHE_DIR", "/dev/null/nowhere", 1), 0);
     warnings = 0;
     for_each_api(tune_anyway);
-    assert_true(warnings > 0);
+    assert_true((warnings > 0) == (device_runs > 0));
     tuff_set_log(NULL, NULL);
     assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
 }

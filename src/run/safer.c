@@ -30,7 +30,7 @@ void tuff__tuner_take_safer(subject *of)
     for (int i = 0; i < PLAIN_KERNELS && !by.is_over(by.state); ++i) {
         contender who = {.slot = 0};
         lowering shown;
-        search_result found = {.samples = SAMPLES};
+        search_result found = {.samples = SAMPLES, .is_final = true, .end = SEARCH_EXHAUSTED};
         if (tuff__choice_parse(plain_kernels[i], &who.what) != TUFF_OK ||
             by.lower(by.state, &who.what, &shown) != VERDICT_GOOD || !is_right(of, &by, &who, found.nanoseconds))
             continue;

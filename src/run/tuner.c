@@ -132,16 +132,19 @@ static bool wants_more(const tuner *self, const tune_answer *answer)
         return false;
     if (strcmp(win->end, "patience") == 0)
         return self->options->tune == TUFF_TUNE_MAX;
-    return strcmp(win->end, "budget") == 0 && self->budget / 1000000 >= 2 * win->budget_milliseconds;
+    const uint64_t budget = tuff__tune_budget(self->options) / 1000000;
+    return strcmp(win->end, "budget") == 0 && budget >= 2 * win->budget_milliseconds;
 }
 
 static void take_answer(subject *of, const tune_answer *answer)
 {
     if (answer->tier == TIER_DRIVER)
         race_again(of, answer->record);
-    if (answer->tier == TIER_SAME && answer->record != NULL)
-        for (int i = 0; i < RUNNERS_UP; ++i)
-            add_seed(of, answer->record->runners_up[i]);
+    if (answer->tier != TIER_SAME || answer->record == NULL)
+        return;
+    of->known = *answer->record;
+    for (int i = 0; i < RUNNERS_UP; ++i)
+        add_seed(of, of->known.runners_up[i]);
 }
 
 static tuff_status look_up(tuner *self, subject *of)

@@ -143,7 +143,9 @@ static tuff_status finish(subject *of)
         of->chosen = found.winner;
     of->was_measured = found.is_final;
     /* A guess does not replace what a race found. */
-    if (found.is_final || (was_tried && of->tier != TIER_SAME))
+    if (!found.is_final && was_tried && of->tier == TIER_SAME)
+        tuff__tuner_remember_again(of);
+    else if (found.is_final || was_tried)
         tuff__tuner_remember(of, &found);
     of->of->stats.improved += tuff__choice_count(&found.winner) > 0;
     of->of->stats.skipped += found.end == SEARCH_UNUSABLE;

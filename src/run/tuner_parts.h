@@ -34,6 +34,7 @@ typedef struct subject {
     choice seeds[TUNE_SEEDS], portfolio[TUNE_SEEDS];
     int seed_count, portfolio_count;
     bool wants_measuring;
+    tune_record known; /* what is remembered of it here, where a search goes on */
     bool is_race;            /* between what another driver found and the default */
     choice refused[REFUSED]; /* by the driver, when the plan was to run with them */
     int refused_count;
@@ -153,6 +154,8 @@ void tuff__tuner_avoid_default(subject *of);
 /* What is written down (tuner_records.c). reject: as search_settings.rejected. */
 void tuff__tuner_reject(void *user, const choice *what, verdict why);
 void tuff__tuner_remember(subject *of, const search_result *found);
+/* That more time found nothing that is sure. */
+void tuff__tuner_remember_again(const subject *of);
 /* Frees what its trials held. */
 void tuff__judge_clear(subject *of);
 

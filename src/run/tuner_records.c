@@ -64,6 +64,21 @@ void tuff__tuner_reject(void *user, const choice *what, verdict why)
     tuff__text_free(&name);
 }
 
+static void add(const subject *of, const tune_record *record)
+{
+    if (tuff__store_add(of->of->store, record) != TUFF_OK)
+        tuff__log(TUFF_LOG_WARNING, "tune: a winner is not remembered: %s", tuff_error());
+}
+
+void tuff__tuner_remember_again(const subject *of)
+{
+    tune_record record = of->known;
+    record.budget_milliseconds = tuff__tune_budget(of->of->options) / 1000000;
+    if (of->of->options->tune == TUFF_TUNE_MAX && strcmp(record.end, "patience") == 0)
+        record.end = "";
+    add(of, &record);
+}
+
 void tuff__tuner_remember(subject *of, const search_result *found)
 {
     text names[1 + SEARCH_RUNNERS_UP] = {{0}};
@@ -77,15 +92,15 @@ void tuff__tuner_remember(subject *of, const search_result *found)
     record.samples = (uint64_t)found->samples;
     record.cold = of->is_cold ? "w" : "";
     record.default_nanoseconds = found->default_nanoseconds;
-    record.budget_milliseconds = of->of->budget / 1000000;
+    record.budget_milliseconds = tuff__tune_budget(of->of->options) / 1000000;
     record.end = tuff__search_end_text(found);
     record.timed = (uint64_t)found->timed;
     memcpy(record.spread, found->spread, sizeof record.spread);
     bool complete = true;
     for (int i = 0; i < 1 + SEARCH_RUNNERS_UP; ++i)
         complete &= tuff__text_status(&names[i]) == TUFF_OK;
-    if (complete && tuff__store_add(of->of->store, &record) != TUFF_OK)
-        tuff__log(TUFF_LOG_WARNING, "tune: a winner is not remembered: %s", tuff_error());
+    if (complete)
+        add(of, &record);
     for (int i = 0; i < 1 + SEARCH_RUNNERS_UP; ++i)
         tuff__text_free(&names[i]);
 }

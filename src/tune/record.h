@@ -35,7 +35,7 @@ typedef struct tune_record {
     uint64_t default_nanoseconds;       /* of the default in the same race */
     const char *runners_up[RUNNERS_UP]; /* the next best */
     const char *cold;                   /* which inputs were not in the caches: "w": weights */
-    uint64_t budget_milliseconds;       /* that the search had */
+    uint64_t budget_milliseconds;       /* that all keys of the graph had */
     const char *end;                    /* what ended it: "budget", "patience"; "": there was nothing left to try */
     uint64_t timed;                     /* candidates of the search that have a time; 0: not said */
     uint64_t spread[SPREAD];            /* of their times: least, quartiles, most */
