@@ -196,7 +196,8 @@ static int take_squeezed(tuner *self)
 /* Searches that failed for other reasons than memory end their key, not the compilation. */
 static tuff_status measure(tuner *self, tune_budget *budget)
 {
-    self->limit = self->begin + self->budget;
+    /* What begins before it ends within the budget, as a rule. */
+    self->limit = self->begin + self->budget - self->budget / 50;
     int before, squeezed = count_wanted(self);
     do {
         TRY(prime(self, budget));
