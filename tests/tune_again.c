@@ -28,29 +28,35 @@ static const char tiles[] = "matmul_register.rows=5;matmul_register.vectors=1;ta
 
 typedef struct outcome {
     tuff_tune_stats stats;
-    char product[200], origin[32], row[200]; /* what the keys run with; where that of the product is from */
+    char product[200], origin[32]; /* what the product runs with, and where that is from */
     float p[ROWS * COLUMNS];
 } outcome;
+
+static tuff_graph *make_graph(tuff_device *device)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, 40)),
+                *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(40, COLUMNS));
+    tuff_output(graph, "p", tuff_softmax(tuff_matmul(x, w), 1));
+    return graph;
+}
 
 static void ask_keys(tuff_plan *plan, outcome *out)
 {
     for (int i = 0; i < tuff_plan_key_count(plan); i++) {
         tuff_plan_key_info key;
         assert_int_equal(tuff_plan_key(plan, i, &key), TUFF_OK);
-        const bool is_product = strncmp(key.key, "matmul ", 7) == 0;
-        (void)snprintf(is_product ? out->product : out->row, sizeof out->product, "%s", key.candidate);
-        if (is_product)
-            (void)snprintf(out->origin, sizeof out->origin, "%s", key.origin);
+        if (strncmp(key.key, "matmul ", 7) != 0)
+            continue;
+        (void)snprintf(out->product, sizeof out->product, "%s", key.candidate);
+        (void)snprintf(out->origin, sizeof out->origin, "%s", key.origin);
     }
 }
 
 static outcome compile(tuff_device *device, const tuff_compile_options *options)
 {
-    outcome out = {.product = "", .origin = "", .row = ""};
-    tuff_graph *graph = tuff_graph_create(device);
-    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, 40)),
-                *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(40, COLUMNS));
-    tuff_output(graph, "p", tuff_softmax(tuff_matmul(x, w), 1));
+    outcome out = {.product = "", .origin = ""};
+    tuff_graph *graph = make_graph(device);
     tuff_plan *plan = tuff_compile(graph, options);
     if (!plan)
         fail_msg("%s", tuff_error());
@@ -80,10 +86,7 @@ static void use_folder(const char *name)
 /* The text of the plan's key of a family. */
 static void find_key(tuff_device *device, const char *family, char *out)
 {
-    tuff_graph *graph = tuff_graph_create(device);
-    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, 40)),
-                *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(40, COLUMNS));
-    tuff_output(graph, "p", tuff_softmax(tuff_matmul(x, w), 1));
+    tuff_graph *graph = make_graph(device);
     tuff_plan *plan = compile_plan(graph);
     out[0] = 0;
     for (int i = 0; i < tuff_plan_key_count(plan); i++) {

@@ -10,8 +10,8 @@
 
 /* Remembers candidates, and devices in races, that the processes of journals in our folder died of. own, where not
    NULL, is an open store of ours, of an environment: strikes of that are added to it. A default that processes died of
-   three times is struck like any candidate. *strikes, where not NULL, becomes how many there
-   were. Only host memory can be lacking: what else fails is a warning. */
+   three times is struck like any candidate. *strikes, where not NULL, becomes how many there were. Only
+   host memory can be lacking: what else fails is a warning. */
 tuff_status tuff__strikes_recover(tune_store *own, const char *own_environment, int *strikes);
 
 #endif
