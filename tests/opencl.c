@@ -41,7 +41,7 @@ static void count_release(void *user, void *block)
     free(block);
 }
 
-enum { COUNT = 3000, LARGE = 3 << 20 };
+enum { COUNT = 3000, LARGE = 5 << 20 };
 
 /* What the script makes; all of it may be missing when it ends. */
 typedef struct script {
@@ -134,6 +134,18 @@ static tuff_status run_steps(script *run)
     return check_result(run);
 }
 
+static void end_script(script *run)
+{
+    tuff__recording_destroy(run->device, run->timed);
+    tuff__recording_destroy(run->device, run->recorded);
+    tuff__program_release(run->device, run->compiled);
+    tuff__program_release(run->device, run->from_disk);
+    tuff__storage_release(run->words);
+    tuff__storage_release(run->copy);
+    tuff__storage_release(run->large);
+    tuff_device_close(run->device);
+}
+
 static tuff_status run_script(const char *selector)
 {
     script run = {.device = tuff_device_open(selector)};
@@ -142,14 +154,7 @@ static tuff_status run_script(const char *selector)
     /* Binaries are fetched the first time on every driver. */
     run.device->handle->is_pocl = false;
     tuff_status status = run_steps(&run);
-    tuff__recording_destroy(run.device, run.timed);
-    tuff__recording_destroy(run.device, run.recorded);
-    tuff__program_release(run.device, run.compiled);
-    tuff__program_release(run.device, run.from_disk);
-    tuff__storage_release(run.words);
-    tuff__storage_release(run.copy);
-    tuff__storage_release(run.large);
-    tuff_device_close(run.device);
+    end_script(&run);
     return status;
 }
 
@@ -224,7 +229,8 @@ static void expect_every_site_reached(const char *selector)
     for (int site = 0; site < SITE_COUNT; site++) {
         bool other = site == SITE_GetPlatformIDs || site == SITE_GetDeviceIDs || site == SITE_RetainContext ||
                      site == SITE_RetainCommandQueue || site == SITE_RetainMemObject ||
-                     site == SITE_GetCommandQueueInfo || site == SITE_GetMemObjectInfo;
+                     site == SITE_GetCommandQueueInfo || site == SITE_GetMemObjectInfo || site == SITE_RetainEvent ||
+                     site == SITE_WaitForEvents || site == SITE_SetMemObjectDestructorCallback;
         if (faults.calls[site] == 0 && !other)
             fail_msg("the script does not reach %s", site_names[site]);
     }
@@ -374,14 +380,7 @@ static void check_waits(const char *selector)
     tuff__cl.GetEventInfo = faults.real.GetEventInfo;
     assert_int_equal(tuff__wait(run.device), TUFF_E_DEVICE_LOST);
     tuff__cl_patience = patience;
-    tuff__recording_destroy(run.device, run.timed);
-    tuff__recording_destroy(run.device, run.recorded);
-    tuff__program_release(run.device, run.compiled);
-    tuff__program_release(run.device, run.from_disk);
-    tuff__storage_release(run.words);
-    tuff__storage_release(run.copy);
-    tuff__storage_release(run.large);
-    tuff_device_close(run.device);
+    end_script(&run);
     assert_int_equal(run_script(selector), TUFF_OK);
 }
 
@@ -389,6 +388,46 @@ static void waits_end(void **state)
 {
     (void)state;
     for_each_opencl(check_waits);
+}
+
+static atomic_int waits_begun, waits_ended;
+static atomic_bool holds;
+
+static cl_int CL_API_CALL wait_held(cl_uint count, const cl_event *events)
+{
+    waits_begun++;
+    while (holds)
+        tuff__sleep(1000000);
+    const cl_int answer = faults.real.WaitForEvents(count, events);
+    waits_ended++;
+    return answer;
+}
+
+/* A device whose driver computes with the threads that wait in it, or for good does not come back to them. */
+static void check_lending(const char *selector)
+{
+    for (int hangs = 0; hangs < 2; hangs++) {
+        script run = {.device = tuff_device_open(selector)};
+        assert_non_null(run.device);
+        waits_begun = waits_ended = 0;
+        tuff__cl.WaitForEvents = wait_held;
+        run.device->handle->wants_thread = true;
+        holds = hangs;
+        assert_int_equal(run_steps(&run), TUFF_OK);
+        end_script(&run);
+        assert_true(waits_begun > 0);
+        assert_int_equal(waits_ended, hangs ? 0 : waits_begun);
+        holds = false;
+        while (faults.alive > 0)
+            tuff__sleep(1000000);
+        tuff__cl.WaitForEvents = faults.real.WaitForEvents;
+    }
+}
+
+static void a_thread_is_lent_and_taken_back(void **state)
+{
+    (void)state;
+    for_each_opencl(check_lending);
 }
 
 static void errors_have_names(void **state)
@@ -427,9 +466,10 @@ int main(void)
     const tuff_allocator counting = {count_allocate, count_reallocate, count_release, NULL};
     tuff_set_allocator(&counting);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_have_names),    FAULTY_TEST(every_call_may_fail_once),
-        FAULTY_TEST(calls_may_fail_for_good),   FAULTY_TEST(the_first_open_may_fail),
-        FAULTY_TEST(listing_survives_failures), FAULTY_TEST(waits_end),
+        cmocka_unit_test(errors_have_names),          FAULTY_TEST(every_call_may_fail_once),
+        FAULTY_TEST(calls_may_fail_for_good),         FAULTY_TEST(the_first_open_may_fail),
+        FAULTY_TEST(listing_survives_failures),       FAULTY_TEST(waits_end),
+        FAULTY_TEST(a_thread_is_lent_and_taken_back),
     };
     return cmocka_run_group_tests_name("opencl", tests, use_fresh_cache, drop_cache);
 }

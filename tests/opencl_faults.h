@@ -3,6 +3,8 @@
 #ifndef TUFF_TESTS_OPENCL_FAULTS_H
 #define TUFF_TESTS_OPENCL_FAULTS_H
 
+#include <stdatomic.h>
+
 #include "device/opencl/api.h"
 
 /* Calls that answer an error and make nothing. X(name, parameters, arguments). */
@@ -48,13 +50,16 @@
       (cl_kernel a, cl_device_id b, cl_kernel_work_group_info c, size_t d, void *e, size_t *f), (a, b, c, d, e, f))  \
     X(GetEventInfo, (cl_event a, cl_event_info b, size_t c, void *d, size_t *e), (a, b, c, d, e))                    \
     X(GetEventProfilingInfo, (cl_event a, cl_profiling_info b, size_t c, void *d, size_t *e), (a, b, c, d, e))       \
+    X(SetMemObjectDestructorCallback, (cl_mem a, void(CL_CALLBACK * b)(cl_mem, void *), void *c), (a, b, c))         \
+    X(WaitForEvents, (cl_uint a, const cl_event *b), (a, b))                                                         \
     X(Flush, (cl_command_queue a), (a))
 
-/* Calls about an application's own objects. X(name, parameters, arguments, what success adds to the ledger). */
+/* Calls about an application's own objects, and events. X(name, parameters, arguments, what success adds to the ledger). */
 #define WRAP_CALLS(X)                                                                                   \
     X(RetainContext, (cl_context a), (a), 1)                                                            \
     X(RetainCommandQueue, (cl_command_queue a), (a), 1)                                                 \
     X(RetainMemObject, (cl_mem a), (a), 1)                                                              \
+    X(RetainEvent, (cl_event a), (a), 1)                                                                \
     X(GetCommandQueueInfo, (cl_command_queue a, cl_command_queue_info b, size_t c, void *d, size_t *e), \
       (a, b, c, d, e), 0)                                                                               \
     X(GetMemObjectInfo, (cl_mem a, cl_mem_info b, size_t c, void *d, size_t *e), (a, b, c, d, e), 0)
@@ -102,10 +107,10 @@ static const char *const site_names[SITE_COUNT] = {
    answer armed_error. alive: objects made and events given, less those released. */
 static struct {
     opencl_api real;
-    int calls[SITE_COUNT];
-    int armed_site, armed_call, armed_count, hits;
+    atomic_int calls[SITE_COUNT]; /* the thread lent to the driver calls too */
+    int armed_site, armed_call, armed_count;
     cl_int armed_error;
-    int alive, null_handles;
+    atomic_int hits, alive, null_handles;
 } faults = {.armed_site = -1};
 
 static bool fails(enum fault_site site)
@@ -142,6 +147,8 @@ static void count_event(const cl_event *event)
 #define EVENT_OF_GetKernelWorkGroupInfo (void)0
 #define EVENT_OF_GetEventInfo (void)0
 #define EVENT_OF_GetEventProfilingInfo (void)0
+#define EVENT_OF_SetMemObjectDestructorCallback (void)0
+#define EVENT_OF_WaitForEvents (void)0
 #define EVENT_OF_Flush (void)0
 
 #define X(name, parameters, arguments)                 \
@@ -177,7 +184,7 @@ WRAP_CALLS(X)
             return NULL;                               \
         }                                              \
         object made = faults.real.name arguments;      \
-        faults.alive += made != NULL;                  \
+        faults.alive += made != NULL ? 1 : 0;          \
         return made;                                   \
     }
 MAKERS(X)

@@ -59,6 +59,11 @@ uint64_t tuff__nanoseconds(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+struct timespec tuff__time_after(uint64_t nanoseconds)
+{
+    return split(tuff__nanoseconds() + nanoseconds);
+}
+
 void tuff__sleep(uint64_t nanoseconds)
 {
     if (nanoseconds == 0) {
@@ -113,7 +118,7 @@ void tuff__await(uint64_t seen, uint64_t nanoseconds)
         tuff__sleep(nanoseconds / 32);
         return;
     }
-    const struct timespec until = split(tuff__nanoseconds() + nanoseconds);
+    const struct timespec until = tuff__time_after(nanoseconds);
     tuff__lock(&announcements.lock);
     while (announcements.count == seen &&
            pthread_cond_timedwait(&announcements.changed, &announcements.lock, &until) == 0)

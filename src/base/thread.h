@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdint.h>
+#include <time.h>
 
 typedef pthread_mutex_t mutex;
 #define MUTEX_INITIALIZER PTHREAD_MUTEX_INITIALIZER
@@ -16,6 +17,8 @@ void tuff__unlock(mutex *lock);
 void tuff__once(pthread_once_t *once, void (*call)(void));
 /* Monotonic time. */
 uint64_t tuff__nanoseconds(void);
+/* The time so many nanoseconds from now, for conditions made here. */
+struct timespec tuff__time_after(uint64_t nanoseconds);
 /* May return early; 0 lets other threads go first. */
 void tuff__sleep(uint64_t nanoseconds);
 /* Tells every thread in tuff__await to look again; from any thread, at any time. */

@@ -100,13 +100,19 @@ static bool thrashes(int64_t count, int64_t size, int64_t stride, int64_t sets, 
     return count * lines > touched * ways;
 }
 
-/* Whether so many terms, `stride` bytes apart, lie in more pages than a core keeps at hand. With 16 lanes the
-   multiply-adds of a term take as long as what that costs. */
+/* Whether a vector is as long as a line of the cache. */
+static bool is_wide(const lowered *with)
+{
+    return tuff__native_lanes(with) * (int)sizeof(float) >= LINE_SIZE;
+}
+
+/* Whether so many terms, `stride` bytes apart, lie in more pages than a core keeps at hand. Where vectors
+   are wide that is copied anyway which lies apart. */
 static bool is_scattered(const lowered *with, int64_t terms, int64_t stride)
 {
-    enum { PAGE_SIZE = 4096, PAGES = 64, ENOUGH_LANES = 16 };
+    enum { PAGE_SIZE = 4096, PAGES = 64 };
     const int64_t step = stride < 0 ? -stride : stride;
-    return tuff__native_lanes(with) < ENOUGH_LANES && terms * (step < PAGE_SIZE ? step : PAGE_SIZE) > PAGES * PAGE_SIZE;
+    return !is_wide(with) && terms * (step < PAGE_SIZE ? step : PAGE_SIZE) > PAGES * PAGE_SIZE;
 }
 
 /* What the inner loop of a tile costs a term, in cycles of a core that starts two multiply-adds and two loads in
@@ -144,11 +150,11 @@ static void choose_sums(const lowered *with, const struct problem *of, struct ti
         tuff__tuned(with, of->packed[1] ? TUNABLE_matmul_register_packed_rows : TUNABLE_matmul_register_tile_rows);
     const int64_t whole = of->rows < most ? of->rows : most;
     double least = 0;
-    for (int columns = 1; columns <= 4; columns *= 2)
+    for (int columns = 1; columns <= 4; ++columns)
         for (int rows = 1; rows <= whole && rows <= of->most_rows; ++rows) {
             const bool fits = rows * columns + columns + 1 <= registers && (columns == 1 || rows * columns <= 24);
             const bool covered = columns == 1 || (int64_t)best->vec * columns <= of->columns;
-            if (!fits || !covered || (columns == 4 && rows > 4))
+            if (!fits || !covered || (columns == 3 && best->vec < 16) || (columns == 4 && rows > 4))
                 continue;
             const double cost = cost_of_tile(with, of, best->vec, rows, columns);
             if (least == 0 || cost < least || (cost == least && rows * columns > best->rows * best->columns)) {
@@ -197,30 +203,34 @@ static bool wants_copy(const lowered *with, tunable of, bool usual)
 
 /* Copies in panels: of y where its columns do not lie side by side, since it is read by vectors, and where that spares
    every run but the first its producer; of either where the lines that one tile reads push each other out of the cache
-   or lie in too many pages, if there is enough work to pay for the copy. */
+   or lie in too many pages, if there is enough work to pay for the copy; and of either where a vector is a whole line
+   of the cache, since a tile's terms then pass faster than lines come from anywhere but one after another. */
 static void choose_packing(const lowered *with, const fused_chain *chain, struct problem *of)
 {
     const int64_t *x = chain->operand_strides[0], *y = chain->operand_strides[1];
     const int64_t panel = 2 * (int64_t)sizeof(float) * tuff__native_lanes(with);
     const int64_t x_size = (int64_t)tuff_dtype_size(chain->buffers[chain->operand_buffers[0]].dtype),
                   y_size = (int64_t)tuff_dtype_size(chain->buffers[chain->operand_buffers[1]].dtype);
-    enum { ENOUGH = 192, ENOUGH_KEPT = 8 };
+    enum { ENOUGH = 192, ENOUGH_WIDE = 128, ENOUGH_ROWS = 512, ENOUGH_KEPT = 8 };
+    const bool wide = is_wide(with);
+    const int64_t usual = wide ? ENOUGH_WIDE : ENOUGH;
     of->most_rows = INT_MAX;
     const bool finished_once = tuff__is_produced(chain, 1) && tuff__packing_is_kept(with, chain, 1);
     of->packed[1] = (y[1] != 1 || finished_once) && of->columns > 1;
     if (tuff__is_vulkan(with))
         return;
-    const int64_t enough[] = {tuff__packing_is_kept(with, chain, 0) ? ENOUGH_KEPT : ENOUGH,
-                              tuff__packing_is_kept(with, chain, 1) ? ENOUGH_KEPT : ENOUGH};
+    const int64_t enough[] = {tuff__packing_is_kept(with, chain, 0) ? ENOUGH_KEPT : usual,
+                              tuff__packing_is_kept(with, chain, 1) ? ENOUGH_KEPT : usual};
     of->scattered[0] = x[1] != 1 && is_scattered(with, of->inner, x[1] * x_size);
     of->scattered[1] = is_scattered(with, of->inner, y[0] * y_size);
     const bool narrow = of->columns > 1 && of->columns < tuff__native_lanes(with) && of->rows >= enough[1];
     const bool far_y = of->rows >= enough[1] && of->columns >= panel / (int64_t)sizeof(float) &&
-                       (of->scattered[1] || thrashes(of->inner, panel, y[0] * y_size, FAR_SETS, FAR_WAYS));
+                       (wide || of->scattered[1] || thrashes(of->inner, panel, y[0] * y_size, FAR_SETS, FAR_WAYS));
     const bool far_x = of->columns >= enough[0] && of->rows >= 8 && x[1] != 1 &&
-                       (of->scattered[0] || thrashes(of->inner, LINE_SIZE, x[1] * x_size, FAR_SETS, FAR_WAYS));
+                       (wide || of->scattered[0] || thrashes(of->inner, LINE_SIZE, x[1] * x_size, FAR_SETS, FAR_WAYS));
+    const bool near_x = of->columns >= ENOUGH_ROWS && of->rows >= 8 && x[1] == 1 && wide;
     of->packed[1] |= wants_copy(with, TUNABLE_matmul_copy_y, narrow || far_y);
-    of->packed[0] = wants_copy(with, TUNABLE_matmul_copy_x, far_x);
+    of->packed[0] = wants_copy(with, TUNABLE_matmul_copy_x, far_x || near_x);
     for (int i = 0; i < 2; ++i)
         of->scattered[i] &= !of->packed[i];
     if (x[1] == 1 && thrashes(12, 1, x[0] * x_size, NEAR_SETS, NEAR_WAYS))

@@ -334,6 +334,8 @@ static tuff_status keep_copy(lowered *with, packed_copy *copy)
 static tuff_status make_copy(lowered *with, int index, const fused_chain *matmul, const struct packing *of, int vec)
 {
     packed_copy *copy = &with->copies[with->copy_count - 1];
+    while (of->inner_stride == 1 && vec > 4 && of->width % vec != 0) /* blocks that are transposed fill a panel */
+        vec /= 2;
     const int first = with->launch_count;
     if (tuff__packing_is_kept(with, matmul, of->operand))
         TRY(keep_copy(with, copy));

@@ -118,7 +118,9 @@ static tuff_status expand_splice(expansion *with, const line *splice)
         add_indented(with->body, tuff__text_get(&with->consume.vector), splice->indentation);
     else if (starts(splice, "$consume_scalar"))
         add_indented(with->body, tuff__text_get(&with->consume.scalar), splice->indentation);
-    if (starts(splice, "$consume"))
+    else if (starts(splice, "$ask"))
+        add_indented(with->body, tuff__text_get(&with->consume.ask), splice->indentation);
+    if (starts(splice, "$consume") || starts(splice, "$ask"))
         return TUFF_OK;
     text made = {0};
     tuff_status status = TUFF_OK;

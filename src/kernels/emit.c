@@ -291,6 +291,8 @@ static void emit_points(emitter *with, int pass, bool vector)
     }
     if (vector && with->walk == WALK_ROW)
         tuff__emit_ahead(with, pass);
+    if (vector && with->walk == WALK_MATMUL)
+        tuff__emit_asks(with);
 }
 
 /* One running sum, stored at every element. */

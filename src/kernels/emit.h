@@ -23,6 +23,7 @@ typedef struct pass_texts {
        alone, once a row; what each vector needs of both, and hands back. */
     text declare, each_run, open, fetch, close;
     text clear, reset_vector, reset_scalar, add_vector, add_scalar, combine;
+    text ask; /* of a matmul: asks for what a vector of its epilogue reads */
 } pass_texts;
 
 typedef enum emit_mode { EMIT_BOTH, EMIT_VECTOR, EMIT_SCALAR } emit_mode;
@@ -61,6 +62,8 @@ void tuff__find_kept(emitter *with, int private_bytes);
 
 /* Has later passes over a row ask for what the first one over the next row will read. */
 void tuff__emit_ahead(emitter *with, int pass);
+/* Has a matmul's tile ask for what its epilogue will read. */
+void tuff__emit_asks(emitter *with);
 
 /* Adds a parameter and answers its number. */
 int tuff__emit_parameter(emitter *with, int64_t value);

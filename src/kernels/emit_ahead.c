@@ -1,5 +1,7 @@
-/* What comes from memory while a row is computed: the passes after the first find their row in a near cache, and would
-   leave memory idle. Each of them asks for its share of the next row. */
+/* What comes from memory while a device computes. The passes over a row after the first find it in a near cache, and
+   would leave memory idle: each of them asks for its share of the next row. And a matmul's tile asks for what its
+   epilogue reads before it begins with its terms; of asking for what it writes nothing was gained. */
+#include "base/alloc.h"
 #include "kernels/emit_value.h"
 
 /* The innermost of the axes that rows are counted along; -1 where there is one row. */
@@ -44,4 +46,37 @@ void tuff__emit_ahead(emitter *with, int pass)
     }
     if (open && shares > 1)
         tuff__text_add(out, "}\n");
+}
+
+/* Marks what the results are computed from. */
+static void mark_needed(const fused_chain *chain, bool *needed)
+{
+    for (int i = 0; i < chain->output_count; ++i)
+        if (chain->outputs[i].value != NO_VALUE)
+            needed[chain->outputs[i].value] = true;
+    for (int i = chain->value_count - 1; i >= 0; --i) {
+        const chain_value *of = &chain->values[i];
+        for (int k = 0; k < 3 && needed[i] && of->args[k] != NO_VALUE; ++k)
+            needed[of->args[k]] = true;
+    }
+}
+
+void tuff__emit_asks(emitter *with)
+{
+    const fused_chain *chain = with->chain;
+    const int columns = with->vector_axis;
+    bool *needed = tuff__calloc((size_t)chain->value_count + 1, sizeof *needed);
+    if (needed == NULL) {
+        with->status = TUFF_E_OOM_HOST;
+        return;
+    }
+    mark_needed(chain, needed);
+    for (int i = 0; i < chain->value_count; ++i) {
+        const chain_value *of = &chain->values[i];
+        if (needed[i] && of->kind == VALUE_LOAD && of->guard == NO_VALUE && of->address.stride[columns] == 1 &&
+            of->address.stride[columns - 1] != 0)
+            tuff__text_add(&with->texts->ask, "PREFETCH(b%d, %s);\n", of->buffer,
+                           tuff__emit_address(with, i, &of->address, of->buffer).text);
+    }
+    tuff__free(needed);
 }

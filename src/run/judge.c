@@ -76,9 +76,7 @@ static verdict lower_candidate(void *state, const choice *what, lowering *out)
     const hash128 environment = tuff__hash_text(of->of->environment_text);
     const tune_record *bad = tuff__store_bad(of->of->store, environment, of->hash, tuff__text_get(&name));
     tuff__text_free(&name);
-    const bool is_barred =
-        bad != NULL && !tuff__record_is_suspicion(bad) && strcmp(bad->generator, of->generator) == 0;
-    return is_barred ? VERDICT_BARRED : VERDICT_GOOD;
+    return tuff__record_bars(bad, of->generator) ? VERDICT_BARRED : VERDICT_GOOD;
 }
 
 static void leave(const tuner *of)

@@ -62,8 +62,8 @@ void tuff__tuner_avoid_default(subject *of)
     const hash128 environment = tuff__hash_text(of->of->environment_text);
     const tune_record *bad = tuff__store_bad(of->of->store, environment, of->hash, "");
     choice what;
-    if (tuff__choice_count(&of->chosen) > 0 || bad == NULL || strcmp(bad->generator, of->generator) != 0 ||
-        strcmp(bad->reason, "limits") == 0 || tuff__record_is_suspicion(bad))
+    if (tuff__choice_count(&of->chosen) > 0 || !tuff__record_bars(bad, of->generator) ||
+        strcmp(bad->reason, "limits") == 0)
         return;
     for (int i = 0; i < PLAIN_KERNELS; ++i)
         if (tuff__choice_parse(plain_kernels[i], &what) == TUFF_OK && is_other_kernel(of, &what)) {

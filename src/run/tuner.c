@@ -178,7 +178,7 @@ static tuff_status look_up(tuner *self, subject *of)
     take_seeds(of, &answer, portfolio, portfolio_count);
     of->is_race = false;
     take_answer(of, &answer);
-    if (strncmp(answer.why[TIER_OVERRIDE], "the pin cannot be used", 22) == 0 && !of->was_told)
+    if (answer.ignores_pin && !of->was_told)
         tuff__log(TUFF_LOG_WARNING, "tune: %.300s: %s", of->text, answer.why[TIER_OVERRIDE]);
     of->was_told |= answer.why[TIER_OVERRIDE][0] != '\0';
     if (answer.tier > TIER_NEAREST)

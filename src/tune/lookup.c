@@ -48,19 +48,12 @@ static bool is_current(const lookup *self, const tune_record *record)
            strcmp(record->source, "seed") != 0;
 }
 
-/* Kernels of other texts may be right now; of what a process only may have died of nothing is known. */
-static bool bears_on(const lookup *self, const tune_record *bad)
-{
-    return !tuff__record_is_suspicion(bad) &&
-           (!self->of->generator || !bad->generator[0] || strcmp(bad->generator, self->of->generator) == 0);
-}
-
 /* Why the candidate must not run here; "" where it may. */
 static bool may_run(const lookup *self, const char *candidate, char *why)
 {
     for (int i = 0; i < self->of->store_count; i++) {
         const tune_record *bad = tuff__store_bad(self->of->stores[i], self->environment, self->key, candidate);
-        if (bad && bears_on(self, bad)) {
+        if (tuff__record_bars(bad, self->of->generator)) {
             (void)snprintf(why, BARRED_SIZE, "%.40s in %.40s", bad->reason, bad->phase[0] ? bad->phase : "use");
             return false;
         }
@@ -217,6 +210,7 @@ static bool ask_override(lookup *self)
     }
     if (self->of->is_usable && !self->of->is_usable(pin->candidate, self->of->state)) {
         SAY(self, TIER_OVERRIDE, "the pin cannot be used: %.200s", tuff_error());
+        self->out->ignores_pin = true;
         return false;
     }
     serve(self, TIER_OVERRIDE, pin->candidate, pin);

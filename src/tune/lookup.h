@@ -53,6 +53,7 @@ typedef enum tune_miss { MISS_NONE, MISS_UNKNOWN, MISS_SEED, MISS_OLD_TEXTS, MIS
 typedef struct tune_answer {
     tune_tier tier;                /* the first that has something */
     bool deviates;                 /* the manifest does not say what the key runs with: why[TIER_OVERRIDE] */
+    bool ignores_pin;              /* no kernel can be made of it: why[TIER_OVERRIDE] */
     tune_miss miss;                /* NONE at T0 and T1 */
     const char *candidate;         /* to run with at once: "" (the default) below T3. The question's or a store's */
     const tune_record *record;     /* that it, or the best seed, comes from; NULL where none does */

@@ -63,6 +63,13 @@ bool tuff__record_is_suspicion(const tune_record *bad)
     return false;
 }
 
+bool tuff__record_bars(const tune_record *bad, const char *generator)
+{
+    if (bad == NULL || tuff__record_is_suspicion(bad))
+        return false;
+    return generator == NULL || bad->generator[0] == '\0' || strcmp(bad->generator, generator) == 0;
+}
+
 /* An object in the making; failed: some part of it could not be made. */
 typedef struct builder {
     json_t *object;

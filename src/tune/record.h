@@ -65,6 +65,10 @@ bool tuff__record_is_weaker(const tune_record *later, const tune_record *earlier
 enum { SUSPICIONS = 2 };
 extern const char *const tuff__suspicions[SUSPICIONS];
 bool tuff__record_is_suspicion(const tune_record *bad);
+/* Whether a candidate must not run because of a BAD record, which may be NULL: kernels of other texts than the
+   generator's may be right now, and of what a process only may have died of nothing is known. Texts that neither side
+   knows (NULL, "") are taken for the same. */
+bool tuff__record_bars(const tune_record *bad, const char *generator);
 
 /* Appends the record's line. */
 tuff_status tuff__record_write(const tune_record *record, text *out);

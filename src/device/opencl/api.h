@@ -11,43 +11,46 @@
 #include "device/driver.h"
 
 /* Every call of OpenCL 1.2 that the driver makes. */
-#define OPENCL_CALLS(X)          \
-    X(GetPlatformIDs)            \
-    X(GetPlatformInfo)           \
-    X(GetDeviceIDs)              \
-    X(GetDeviceInfo)             \
-    X(CreateContext)             \
-    X(RetainContext)             \
-    X(ReleaseContext)            \
-    X(CreateCommandQueue)        \
-    X(RetainCommandQueue)        \
-    X(ReleaseCommandQueue)       \
-    X(GetCommandQueueInfo)       \
-    X(CreateBuffer)              \
-    X(RetainMemObject)           \
-    X(ReleaseMemObject)          \
-    X(GetMemObjectInfo)          \
-    X(EnqueueMigrateMemObjects)  \
-    X(EnqueueWriteBuffer)        \
-    X(EnqueueReadBuffer)         \
-    X(EnqueueCopyBuffer)         \
-    X(EnqueueFillBuffer)         \
-    X(EnqueueNDRangeKernel)      \
-    X(EnqueueMarkerWithWaitList) \
-    X(CreateProgramWithSource)   \
-    X(CreateProgramWithBinary)   \
-    X(BuildProgram)              \
-    X(GetProgramBuildInfo)       \
-    X(GetProgramInfo)            \
-    X(ReleaseProgram)            \
-    X(CreateKernel)              \
-    X(SetKernelArg)              \
-    X(GetKernelWorkGroupInfo)    \
-    X(ReleaseKernel)             \
-    X(GetEventInfo)              \
-    X(SetEventCallback)          \
-    X(GetEventProfilingInfo)     \
-    X(ReleaseEvent)              \
+#define OPENCL_CALLS(X)               \
+    X(GetPlatformIDs)                 \
+    X(GetPlatformInfo)                \
+    X(GetDeviceIDs)                   \
+    X(GetDeviceInfo)                  \
+    X(CreateContext)                  \
+    X(RetainContext)                  \
+    X(ReleaseContext)                 \
+    X(CreateCommandQueue)             \
+    X(RetainCommandQueue)             \
+    X(ReleaseCommandQueue)            \
+    X(GetCommandQueueInfo)            \
+    X(CreateBuffer)                   \
+    X(SetMemObjectDestructorCallback) \
+    X(RetainMemObject)                \
+    X(ReleaseMemObject)               \
+    X(GetMemObjectInfo)               \
+    X(EnqueueMigrateMemObjects)       \
+    X(EnqueueWriteBuffer)             \
+    X(EnqueueReadBuffer)              \
+    X(EnqueueCopyBuffer)              \
+    X(EnqueueFillBuffer)              \
+    X(EnqueueNDRangeKernel)           \
+    X(EnqueueMarkerWithWaitList)      \
+    X(CreateProgramWithSource)        \
+    X(CreateProgramWithBinary)        \
+    X(BuildProgram)                   \
+    X(GetProgramBuildInfo)            \
+    X(GetProgramInfo)                 \
+    X(ReleaseProgram)                 \
+    X(CreateKernel)                   \
+    X(SetKernelArg)                   \
+    X(GetKernelWorkGroupInfo)         \
+    X(ReleaseKernel)                  \
+    X(GetEventInfo)                   \
+    X(WaitForEvents)                  \
+    X(RetainEvent)                    \
+    X(SetEventCallback)               \
+    X(GetEventProfilingInfo)          \
+    X(ReleaseEvent)                   \
     X(Flush)
 
 typedef struct opencl_api {
@@ -111,6 +114,8 @@ typedef struct pending {
 
 enum { SUBGROUP_SIZES = 16 };
 
+typedef struct lent_thread lent_thread;
+
 struct driver_device {
     cl_platform_id platform;
     cl_device_id id;
@@ -119,7 +124,10 @@ struct driver_device {
     cl_command_queue timed_queue; /* with profiling; NULL until the first timed submission */
     cl_ulong group_limit;         /* groups that one launch may have */
     bool is_pocl;
-    bool used_library; /* for products */
+    bool shares_memory; /* with the host: buffers are where the host says */
+    bool wants_thread;  /* computes on one core more while a thread waits in the driver */
+    lent_thread *lent;  /* NULL until there is work for it */
+    bool used_library;  /* for products */
     char identity[1024];
     char build_options[64];
     size_t subgroup_sizes[SUBGROUP_SIZES]; /* that a kernel can require; zeros where there are no more */
@@ -189,6 +197,17 @@ const char *tuff__cl_library_absence(driver_device *device);
 void tuff__cl_library_forget(const driver_device *device);
 /* Enqueues a product; event gets what tells of its end. */
 tuff_status tuff__cl_library_enqueue(const command *work, cl_command_queue queue, cl_event *event);
+
+/* huge.c */
+/* Memory of the device's in large pages; NULL where that is of no use or cannot be had. */
+cl_mem tuff__cl_create_huge(driver_device *device, size_t size);
+
+/* lend.c */
+/* Has the device's thread wait in the driver until the event is complete, where the driver computes with such threads.
+   From one thread at a time, as all that enqueues. */
+void tuff__cl_lend(driver_device *device, cl_event event);
+/* Ends that thread; where the device hangs it is left to itself, with what it holds. */
+void tuff__cl_take_back(driver_device *device);
 
 /* wait.c */
 tuff_status tuff__cl_wait(driver_device *device);

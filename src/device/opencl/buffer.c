@@ -23,7 +23,9 @@ tuff_status tuff__cl_buffer_create(driver_device *device, uint64_t size, driver_
     driver_buffer *buffer = tuff__calloc(1, sizeof *buffer);
     if (!buffer)
         return TUFF_E_OOM_HOST;
-    buffer->memory = tuff__cl.CreateBuffer(device->context, CL_MEM_READ_WRITE, (size_t)size, NULL, &error);
+    buffer->memory = tuff__cl_create_huge(device, (size_t)size);
+    if (buffer->memory == NULL)
+        buffer->memory = tuff__cl.CreateBuffer(device->context, CL_MEM_READ_WRITE, (size_t)size, NULL, &error);
     tuff_status status = TUFF_OK;
     if (error != CL_SUCCESS || !buffer->memory)
         status = tuff__cl_fail(error, "clCreateBuffer");

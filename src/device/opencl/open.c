@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "device/opencl/api.h"
 
-enum { PLATFORM_LIMIT = 16, DEVICE_LIMIT = 64, VENDOR_AMD = 0x1002, VENDOR_NVIDIA = 0x10de };
+enum { PLATFORM_LIMIT = 16, DEVICE_LIMIT = 64, VENDOR_AMD = 0x1002, VENDOR_NVIDIA = 0x10de, VENDOR_INTEL = 0x8086 };
 
 /* Queries of vendors' extensions that tell the width of a subgroup. */
 enum { WARP_SIZE_NV = 0x4000, WAVEFRONT_WIDTH_AMD = 0x4043, SUBGROUP_SIZES_INTEL = 0x4108 };
@@ -292,13 +292,17 @@ static tuff_status fill_identity(driver_device *device)
 {
     char platform[256] = "", name[256] = "", version[128] = "", driver_version[128] = "";
     cl_uint vendor = 0, bits = 0;
+    cl_device_type type = 0;
     TRY(platform_text(device->platform, CL_PLATFORM_VERSION, platform, sizeof platform));
     TRY(device_text(device->id, CL_DEVICE_NAME, name, sizeof name));
     TRY(device_text(device->id, CL_DEVICE_VERSION, version, sizeof version));
     TRY(device_text(device->id, CL_DRIVER_VERSION, driver_version, sizeof driver_version));
     TRY(device_value(device->id, CL_DEVICE_VENDOR_ID, &vendor, sizeof vendor));
     TRY(device_value(device->id, CL_DEVICE_ADDRESS_BITS, &bits, sizeof bits));
+    TRY(device_value(device->id, CL_DEVICE_TYPE, &type, sizeof type));
     device->is_pocl = strstr(platform, "PoCL") || strstr(platform, "pocl");
+    device->wants_thread = (type & CL_DEVICE_TYPE_CPU) && vendor == VENDOR_INTEL && !device->is_pocl;
+    device->shares_memory = (type & CL_DEVICE_TYPE_CPU) && (device->is_pocl || vendor == VENDOR_INTEL);
     snprintf(device->identity, sizeof device->identity, "platform %s; device %s; %s; driver %s; vendor %04x; %u bits",
              platform, name, version, driver_version, vendor, bits);
     return TUFF_OK;
@@ -344,6 +348,7 @@ void tuff__cl_close(driver_device *device)
     /* A wait that fails is tried once more: the blocks that are then still in use can never be freed. */
     if (device->pending_count > 0 && tuff__cl_wait(device) != TUFF_OK && device->pending_count > 0)
         (void)tuff__cl_wait(device);
+    tuff__cl_take_back(device);
     tuff__cl_forget(device);
     tuff__cl_library_forget(device);
     if (device->timed_queue)

@@ -241,6 +241,8 @@ static tuff_status submit_timed(driver_device *device, driver_recording *record)
         status = enqueue_timed(device->timed_queue, &record->steps[enqueued]);
     if (status == TUFF_OK)
         status = flush(device->timed_queue);
+    if (enqueued > 0 && record->steps[enqueued - 1].event)
+        tuff__cl_lend(device, record->steps[enqueued - 1].event);
     for (int i = 0; i < record->count && record->steps[i].event; i++) {
         tuff_status one = tuff__cl_wait_event(device, record->steps[i].event);
         if (status == TUFF_OK)

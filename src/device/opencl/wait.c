@@ -115,6 +115,7 @@ void tuff__cl_track(driver_device *device, cl_event event, void *block, size_t s
     device->pending[last] = (pending){event, block, size};
     device->pending_count++;
     device->staged_size += size;
+    tuff__cl_lend(device, event);
 }
 
 /* Goes on after a command that ended in an error, so that the ring is empty where it can be; answers the first one. */

@@ -1,0 +1,71 @@
+/* Memory of CPU devices in large pages. Walking through a matrix touches a page every few rows, and looking pages up
+   costs a few per cent of a training step. Linux makes large pages where it is asked to; where it has none to give, or
+   the call is unknown, pages are as usual. */
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE /* madvise, MAP_ANONYMOUS */
+#endif
+#include <sys/mman.h>
+
+#include "device/opencl/api.h"
+
+#define PAGE ((size_t)2 << 20)
+#define SMALL_PAGE ((size_t)4096)
+/* Buffers from this size on: a page that is not full is no great loss then. */
+#define LEAST_SIZE (2 * PAGE)
+
+#ifdef MADV_HUGEPAGE
+
+/* At the end of what was mapped, since drivers may let go of it at any time and from any thread. */
+typedef struct stretch {
+    char *start;
+    size_t size;
+} stretch;
+
+static void CL_CALLBACK free_memory(cl_mem memory, void *of)
+{
+    const stretch all = *(stretch *)of;
+    (void)memory;
+    (void)munmap(all.start, all.size);
+}
+
+/* NULL where there is no such memory. */
+static stretch *map_stretch(size_t size)
+{
+    const stretch all = {.size = (size + sizeof(stretch) + 2 * PAGE - 1) / PAGE * PAGE};
+    char *start = mmap(NULL, all.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED)
+        return NULL;
+    stretch *of = (stretch *)(void *)(start + all.size - sizeof *of);
+    *of = (stretch){start, all.size};
+    return of;
+}
+
+cl_mem tuff__cl_create_huge(driver_device *device, size_t size)
+{
+    cl_int error = CL_SUCCESS;
+    stretch *of = device->shares_memory && size >= LEAST_SIZE && size <= SIZE_MAX - 4 * PAGE ? map_stretch(size) : NULL;
+    if (of == NULL)
+        return NULL;
+    char *first = of->start + (PAGE - (size_t)of->start % PAGE) % PAGE;
+    (void)madvise(first, size / SMALL_PAGE * SMALL_PAGE, MADV_HUGEPAGE);
+    cl_mem memory =
+        tuff__cl.CreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, size, first, &error);
+    if (error == CL_SUCCESS && memory != NULL &&
+        tuff__cl.SetMemObjectDestructorCallback(memory, free_memory, of) == CL_SUCCESS)
+        return memory;
+    if (error == CL_SUCCESS && memory != NULL)
+        tuff__cl.ReleaseMemObject(memory);
+    free_memory(NULL, of);
+    return NULL;
+}
+
+#else
+
+cl_mem tuff__cl_create_huge(driver_device *device, size_t size)
+{
+    (void)device;
+    (void)size;
+    return NULL;
+}
+
+#endif

@@ -1,0 +1,146 @@
+/* A thread lent to a driver. Intel's runtime for CPUs starts one worker less than the processor has cores: a thread that
+   waits in the driver is the last one, and computes while it waits. tuff's own waits are bounded and never block in a
+   driver, so a thread of the device's does that, from the moment that work is enqueued. Where the device hangs, it hangs
+   with it, and is left behind. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include <signal.h>
+
+#include "base/alloc.h"
+#include "base/thread.h"
+#include "device/opencl/api.h"
+
+/* Of closing a device, in nanoseconds: its work is done by then, or never will be. */
+#define PATIENCE 1000000000u
+
+struct lent_thread {
+    pthread_t thread;
+    mutex lock;
+    pthread_cond_t changed;
+    cl_event next;   /* what to wait for; the last one enqueued stands for all before it */
+    bool is_waiting; /* in the driver */
+    bool ends;
+    bool is_abandoned; /* nobody waits for its end */
+};
+
+static void destroy(lent_thread *self)
+{
+    tuff__mutex_destroy(&self->lock);
+    (void)pthread_cond_destroy(&self->changed);
+    tuff__free(self);
+}
+
+/* NULL where the thread is to end. */
+static cl_event take_next(lent_thread *self)
+{
+    tuff__lock(&self->lock);
+    self->is_waiting = false;
+    (void)pthread_cond_broadcast(&self->changed);
+    while (self->next == NULL && !self->ends)
+        (void)pthread_cond_wait(&self->changed, &self->lock);
+    cl_event event = self->next;
+    self->next = NULL;
+    self->is_waiting = event != NULL;
+    tuff__unlock(&self->lock);
+    return event;
+}
+
+static void *serve(void *lent)
+{
+    lent_thread *self = lent;
+    for (cl_event event = take_next(self); event != NULL; event = take_next(self)) {
+        (void)tuff__cl.WaitForEvents(1, &event); /* whoever waits for the work hears of errors */
+        (void)tuff__cl.ReleaseEvent(event);
+    }
+    tuff__lock(&self->lock);
+    const bool is_abandoned = self->is_abandoned;
+    tuff__unlock(&self->lock);
+    if (is_abandoned)
+        destroy(self);
+    return NULL;
+}
+
+/* Kernels run on its stack, and signals are for the program's threads. */
+static int start_thread(lent_thread *self)
+{
+    enum { STACK_SIZE = 8 << 20 };
+    pthread_attr_t with;
+    sigset_t all, before;
+    int error = pthread_attr_init(&with);
+    if (error != 0)
+        return error;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_attr_setstacksize(&with, STACK_SIZE);
+    if (error == 0)
+        error = pthread_create(&self->thread, &with, serve, self);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&with);
+    return error;
+}
+
+/* NULL where that fails: work is done all the same, on one core less. */
+static lent_thread *create(void)
+{
+    lent_thread *self = tuff__calloc(1, sizeof *self);
+    if (self == NULL)
+        return NULL;
+    if (tuff__mutex_create(&self->lock) != 0) {
+        tuff__free(self);
+        return NULL;
+    }
+    if (tuff__condition_create(&self->changed) != 0) {
+        tuff__mutex_destroy(&self->lock);
+        tuff__free(self);
+        return NULL;
+    }
+    if (start_thread(self) != 0) {
+        destroy(self);
+        return NULL;
+    }
+    return self;
+}
+
+void tuff__cl_lend(driver_device *device, cl_event event)
+{
+    if (!device->wants_thread)
+        return;
+    if (device->lent == NULL && (device->lent = create()) == NULL) {
+        device->wants_thread = false;
+        return;
+    }
+    lent_thread *self = device->lent;
+    if (tuff__cl.RetainEvent(event) != CL_SUCCESS)
+        return;
+    tuff__lock(&self->lock);
+    cl_event before = self->next;
+    self->next = event;
+    (void)pthread_cond_broadcast(&self->changed);
+    tuff__unlock(&self->lock);
+    if (before != NULL)
+        (void)tuff__cl.ReleaseEvent(before);
+}
+
+void tuff__cl_take_back(driver_device *device)
+{
+    lent_thread *self = device->lent;
+    device->lent = NULL;
+    if (self == NULL)
+        return;
+    const struct timespec until = tuff__time_after(PATIENCE);
+    tuff__lock(&self->lock);
+    self->ends = true;
+    (void)pthread_cond_broadcast(&self->changed);
+    while ((self->is_waiting || self->next != NULL) && pthread_cond_timedwait(&self->changed, &self->lock, &until) == 0)
+        ;
+    const bool hangs = self->is_waiting || self->next != NULL;
+    self->is_abandoned = hangs;
+    if (hangs)
+        (void)pthread_detach(self->thread);
+    tuff__unlock(&self->lock);
+    if (hangs)
+        return;
+    (void)pthread_join(self->thread, NULL);
+    destroy(self);
+}
