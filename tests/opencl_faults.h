@@ -54,7 +54,8 @@
     X(WaitForEvents, (cl_uint a, const cl_event *b), (a, b))                                                         \
     X(Flush, (cl_command_queue a), (a))
 
-/* Calls about an application's own objects, and events. X(name, parameters, arguments, what success adds to the ledger). */
+/* Calls about an application's own objects, and events.
+   X(name, parameters, arguments, what success adds to the ledger). */
 #define WRAP_CALLS(X)                                                                                   \
     X(RetainContext, (cl_context a), (a), 1)                                                            \
     X(RetainCommandQueue, (cl_command_queue a), (a), 1)                                                 \

@@ -106,13 +106,12 @@ static bool is_wide(const lowered *with)
     return tuff__native_lanes(with) * (int)sizeof(float) >= LINE_SIZE;
 }
 
-/* Whether so many terms, `stride` bytes apart, lie in more pages than a core keeps at hand. Where vectors
-   are wide that is copied anyway which lies apart. */
-static bool is_scattered(const lowered *with, int64_t terms, int64_t stride)
+/* Whether so many terms, `stride` bytes apart, lie in more pages than a core keeps at hand. */
+static bool is_scattered(int64_t terms, int64_t stride)
 {
     enum { PAGE_SIZE = 4096, PAGES = 64 };
     const int64_t step = stride < 0 ? -stride : stride;
-    return !is_wide(with) && terms * (step < PAGE_SIZE ? step : PAGE_SIZE) > PAGES * PAGE_SIZE;
+    return terms * (step < PAGE_SIZE ? step : PAGE_SIZE) > PAGES * PAGE_SIZE;
 }
 
 /* What the inner loop of a tile costs a term, in cycles of a core that starts two multiply-adds and two loads in
@@ -221,8 +220,8 @@ static void choose_packing(const lowered *with, const fused_chain *chain, struct
         return;
     const int64_t enough[] = {tuff__packing_is_kept(with, chain, 0) ? ENOUGH_KEPT : usual,
                               tuff__packing_is_kept(with, chain, 1) ? ENOUGH_KEPT : usual};
-    of->scattered[0] = x[1] != 1 && is_scattered(with, of->inner, x[1] * x_size);
-    of->scattered[1] = is_scattered(with, of->inner, y[0] * y_size);
+    of->scattered[0] = x[1] != 1 && is_scattered(of->inner, x[1] * x_size);
+    of->scattered[1] = is_scattered(of->inner, y[0] * y_size);
     const bool narrow = of->columns > 1 && of->columns < tuff__native_lanes(with) && of->rows >= enough[1];
     const bool far_y = of->rows >= enough[1] && of->columns >= panel / (int64_t)sizeof(float) &&
                        (wide || of->scattered[1] || thrashes(of->inner, panel, y[0] * y_size, FAR_SETS, FAR_WAYS));
@@ -278,10 +277,10 @@ static int64_t unrolled_values(const fused_chain *chain, const struct tile *tile
     return (int64_t)tile->vec * tile->rows * tile->columns * chain->value_count * (tails ? OF_ELEMENT * tile->vec : 1);
 }
 
-/* What terms take longer where they come from many pages; as measured on AVX2. */
-static double delay_of(const struct problem *of)
+/* What terms take longer where they come from many pages; as measured on AVX2, and with wide vectors on AVX-512. */
+static double delay_of(const lowered *with, const struct problem *of)
 {
-    return 1 + 0.4 * of->scattered[0] + 0.4 * of->scattered[1];
+    return 1 + 0.4 * of->scattered[0] + (is_wide(with) ? 0.1 : 0.4) * of->scattered[1];
 }
 
 /* The tile in registers: CPU devices. */
@@ -310,7 +309,7 @@ static tuff_status lower_registers(lowered *with, launch *of, const struct tile 
                                                                                : tile->local_size;
     of->array_bytes = (int64_t)sizeof(float) * tile->vec * tile->rows * tile->columns;
     of->unrolled = unrolled_values(chain, tile, column_tail != 0);
-    tuff__foresee_sums(of, tile->rows, tile->columns, (double)inner * delay_of(problem));
+    tuff__foresee_sums(of, tile->rows, tile->columns, (double)inner * delay_of(with, problem));
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
     of->groups = (uint64_t)tuff__divide_up(row_tiles * column_tiles * batches, of->local_size);
     if (tuff__is_vulkan(with))
