@@ -32,9 +32,9 @@ static tuff_status add_all(bench *self, bench_work *work, product_work *product)
 {
     product->weight = false;
     TRY(bench_plan_add(self, work, "tuff", TUFF_FUSE_ALL, build_product, product));
+    TRY(bench_plan_add_tuned(self, work, build_product, product));
     product->weight = true;
     TRY(bench_plan_add(self, work, "tuff, B a weight", TUFF_FUSE_ALL, build_product, product));
-    TRY(bench_plan_add_tuned(self, work, build_product, product));
     if (product->dtype != TUFF_F32)
         return TUFF_OK;
     TRY(bench_blas_add(work, &product->of));

@@ -1,6 +1,6 @@
 /* A thread lent to a driver. Intel's runtime for CPUs starts one worker less than the processor has cores: a thread
-   that waits in the driver is the last one, and computes while it waits. tuff's own waits are bounded and never block in
-   a driver, so a thread of the device's does that, from the moment that work is enqueued. Where the device hangs, it
+   that waits in the driver is the last one, and computes while it waits. tuff's own waits are bounded and never block
+   in a driver, so a thread of the device's does that, from the moment that work is enqueued. Where the device hangs, it
    hangs with it, and is left behind. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
