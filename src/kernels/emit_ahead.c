@@ -64,7 +64,7 @@ static void mark_needed(const fused_chain *chain, bool *needed)
 void tuff__emit_asks(emitter *with)
 {
     const fused_chain *chain = with->chain;
-    const int columns = with->vector_axis;
+    const int row = with->vector_axis - 1;
     bool *needed = tuff__calloc((size_t)chain->value_count + 1, sizeof *needed);
     if (needed == NULL) {
         with->status = TUFF_E_OOM_HOST;
@@ -73,8 +73,7 @@ void tuff__emit_asks(emitter *with)
     mark_needed(chain, needed);
     for (int i = 0; i < chain->value_count; ++i) {
         const chain_value *of = &chain->values[i];
-        if (needed[i] && of->kind == VALUE_LOAD && of->guard == NO_VALUE && of->address.stride[columns] == 1 &&
-            of->address.stride[columns - 1] != 0)
+        if (needed[i] && is_worth_asking(with, of, row))
             tuff__text_add(&with->texts->ask, "PREFETCH(b%d, %s);\n", of->buffer,
                            tuff__emit_address(with, i, &of->address, of->buffer).text);
     }
