@@ -27,12 +27,15 @@ static int write_export(const tuff_cache *cache, tuff_cache_form form, const cha
         return cache_fail(&cache_verb_export, "the file");
     if (json)
         return cache_print_json(&cache_verb_export,
-                                json_pack("{s:o, s:i, s:i, s:i, s:i}", "path", cache_json_text(path), "win",
+                                json_pack("{s:o, s:i, s:i, s:i, s:i, s:i}", "path", cache_json_text(path), "win",
                                           counts.winners, "bad", counts.rejected, "pin", counts.pins, "environments",
-                                          counts.environments),
+                                          counts.environments, "left_out", counts.left_out),
                                 CACHE_OK);
     printf("exported %d win, %d bad, %d pin of %d environments to %s\n", counts.winners, counts.rejected, counts.pins,
            counts.environments, path);
+    if (counts.left_out > 0)
+        printf("left out %d keys: what was measured for them does not run any more; see tuff cache explain\n",
+               counts.left_out);
     return CACHE_OK;
 }
 

@@ -8,8 +8,8 @@
 
 #include "io/json.h"
 #include "run/subjects.h"
-#include "tools/known_plans.h"
-#include "tools/tuning.h"
+#include "tools/measure.h"
+#include "tools/supervise.h"
 #include "tune/generator.h"
 #include "tune/times.h"
 
@@ -220,20 +220,15 @@ int cache_rerun(const cli_verb *verb, const char *name, const model_options *of,
 int cache_measure(const cli_verb *verb, const char *name, const model_options *of, tuff_tune_mode mode)
 {
     tuning tune = {.mode = (int)mode};
-    tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
     known_plans plans = {0};
     int code = CACHE_OK;
     tuff_device *device = open_device(verb, name, &code);
     if (!device)
         return code;
-    tuning_apply(&tune, &options);
-    if (known_plans_create(device, &of->model, of->batch, false, &options, &plans) != TUFF_OK)
-        code = cache_fail(verb, "compiling the model");
-    for (int i = 0; i < KNOWN_COUNT; i++)
-        (void)tuning_end(&tune, plans.items[i].plan);
+    code = measure_model(verb, device, of, &tune, &plans);
     known_plans_destroy(&plans);
     tuff_device_close(device);
-    return code;
+    return code == EXIT_DONE ? CACHE_OK : code == EXIT_AGAIN ? EXIT_AGAIN : CACHE_TROUBLE;
 }
 
 const char *cache_device_name(int count, char **arguments)
@@ -241,5 +236,7 @@ const char *cache_device_name(int count, char **arguments)
     const char *name = NULL;
     for (int i = 0; i + 1 < count; i++)
         name = strcmp(arguments[i], "--device") == 0 ? arguments[i + 1] : name;
+    for (int i = 0; i < count && name == NULL; i++)
+        name = strncmp(arguments[i], "--device=", strlen("--device=")) == 0 ? arguments[i] + strlen("--device=") : NULL;
     return name;
 }

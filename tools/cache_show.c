@@ -44,6 +44,8 @@ static void show_in_store(const tuff_cache *cache, const cache_file *store, cons
     const tune_record *record;
     tune_answer answer;
     printf("  %s%s\n", store->name, store->is_shipped ? ", shipped" : "");
+    if (store->text[0])
+        printf("    env  %s\n", store->text);
     for (int at = 0; (record = tuff__store_next(store->store, &at));)
         if (record->kind != RECORD_ENVIRONMENT && tuff__is_same_hash(record->key, key->hash))
             print_record(record);

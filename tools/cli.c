@@ -114,6 +114,8 @@ static cli_end take_number(const cli_verb *verb, const cli_option *option, const
 {
     char *rest, wanted[96];
     const double value = strtod(text, &rest);
+    if (rest != text && option->placeholder && strcmp(option->placeholder, "S") == 0 && strcmp(rest, "s") == 0)
+        rest++; /* seconds may say so */
     snprintf(wanted, sizeof wanted, "a number from %g to %g", option->low, option->high);
     if (rest == text || *rest || !isfinite(value) || value < option->low || value > option->high)
         return end_with(wrong_use(verb, option->name, wanted, text));

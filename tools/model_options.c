@@ -9,7 +9,8 @@ bool model_options_given(int count, char **arguments)
                                         "--width", "--hidden", "--context", "--batch"};
     for (int i = 0; i < count; i++)
         for (size_t k = 0; k < sizeof names / sizeof *names; k++)
-            if (strcmp(arguments[i], names[k]) == 0)
+            if (strncmp(arguments[i], names[k], strlen(names[k])) == 0 &&
+                (arguments[i][strlen(names[k])] == '\0' || arguments[i][strlen(names[k])] == '='))
                 return true;
     return false;
 }

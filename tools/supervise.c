@@ -215,6 +215,11 @@ static isolation choose(isolation asked)
     return asked;
 }
 
+bool is_supervised(void)
+{
+    return getenv(CHILD) != NULL;
+}
+
 bool supervise(const cli_verb *verb, isolation isolate, const char *const *words, int count, char **arguments,
                int *code)
 {

@@ -24,6 +24,9 @@ enum { EXIT_AGAIN = 75 };
 bool supervise(const cli_verb *verb, isolation isolate, const char *const *words, int count, char **arguments,
                int *code);
 
+/* Whether this process was started by another's `supervise`; until it calls that itself. */
+bool is_supervised(void);
+
 /* In a process that works: milliseconds that earlier ones of the same command had before they were ended. */
 uint64_t supervised_before(void);
 

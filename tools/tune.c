@@ -4,22 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/controls.h"
-#include "run/tuner.h"
+#include "io/json.h"
 #include "tools/fastest.h"
-#include "tools/known_plans.h"
-#include "tools/model_options.h"
+#include "tools/measure.h"
 #include "tools/supervise.h"
-#include "tools/tuning.h"
 #include "tools/verbs.h"
-#include "tune/guard.h"
 
 typedef struct warm_options {
     model_options of;
     const char *device;
     tuning tune;
     int isolate; /* as isolation */
-    bool json;
+    bool list, json;
 } warm_options;
 
 static void print_stats(const char *name, const tuff_tune_stats *stats, bool json, bool last)
@@ -39,47 +35,51 @@ static void print_stats(const char *name, const tuff_tune_stats *stats, bool jso
            last ? "" : ",");
 }
 
-/* Each plan has the budget that is asked for. What processes of this command that were ended have used of theirs is
-   taken off, of the first plan's first: a command that is started again does not measure for longer. */
-static void share_budget(const tuff_compile_options *asked, tuff_compile_options *out)
+/* What each key runs with now, from the cache alone. */
+static tuff_status print_keys(const known_plan *of, bool json, bool last)
 {
-    tuff_compile_options seen = *asked;
-    tuff__controls_apply(&seen);
-    const uint64_t budget = tuff__tune_budget(&seen) / 1000000;
-    uint64_t spent = supervised_before(), left = 0;
-    for (int i = 0; i < KNOWN_COUNT; i++) {
-        out[i] = *asked;
-        const uint64_t used = spent < budget ? spent : budget;
-        if (used > 0) /* 0 milliseconds would be the whole budget */
-            out[i].tune_milliseconds = (uint32_t)(used < budget ? budget - used : 1);
-        left += budget - used;
-        spent -= used;
+    const int count = tuff_plan_key_count(of->plan);
+    json_t *list = json ? json_array() : NULL;
+    tuff_plan_key_info key;
+    for (int i = 0; i < count; i++) {
+        if (tuff_plan_key(of->plan, i, &key) != TUFF_OK)
+            break;
+        if (json)
+            (void)json_array_append_new(list,
+                                        json_pack("{s:s, s:s, s:s, s:I}", "key", key.key, "candidate", key.candidate,
+                                                  "origin", key.origin, "calls", (json_int_t)key.calls));
+        else
+            printf("%-8s %4llux  %-12s %s: %s\n", of->name, (unsigned long long)key.calls, key.origin, key.key,
+                   key.candidate[0] ? key.candidate : "default");
     }
-    if (supervised_before() > 0 && budget > 0)
-        fprintf(stderr, "tuff tune: %.1f s of the budget are left\n", (double)left * 1e-3);
+    if (json && count >= 0) {
+        printf("  \"%s\": ", of->name);
+        (void)json_dumpf(list, stdout, JSON_INDENT(2));
+        fputs(last ? "\n" : ",\n", stdout);
+    }
+    json_decref(list);
+    return count < 0 ? tuff__last_status() : TUFF_OK;
+}
+
+static int print_plan(const known_plan *of, const warm_options *options, bool last)
+{
+    tuff_tune_stats stats;
+    if (options->list)
+        return print_keys(of, options->json, last) == TUFF_OK ? EXIT_DONE : cli_fail_library(&verb_tune, "the keys");
+    if (tuff_plan_tuning(of->plan, &stats) != TUFF_OK)
+        return cli_fail_library(&verb_tune, "counting");
+    print_stats(of->name, &stats, options->json, last);
+    return EXIT_DONE;
 }
 
 static int warm_device(tuff_device *device, warm_options *options)
 {
     known_plans plans = {0};
-    tuff_compile_options asked = {.fuse = TUFF_FUSE_ALL}, each[KNOWN_COUNT];
-    tuning_apply(&options->tune, &asked);
-    share_budget(&asked, each);
-    int code = EXIT_DONE;
-    if (known_plans_create_each(device, &options->of.model, options->of.batch, false, each, &plans) != TUFF_OK)
-        code = cli_fail_library(&verb_tune, "compiling the model");
-    else if (tuff__tune_is_supervised && atomic_load(&tuff__tune_is_off) && !cli_is_interrupted())
-        code = EXIT_AGAIN;
+    tuff__json_begin();
+    int code = measure_model(&verb_tune, device, &options->of, &options->tune, &plans);
     fputs(options->json && code == EXIT_DONE ? "{\n" : "", stdout);
-    for (int i = 0; i < KNOWN_COUNT && code == EXIT_DONE; i++) {
-        tuff_tune_stats stats;
-        if (!tuning_end(&options->tune, plans.items[i].plan))
-            code = EXIT_FAILED;
-        else if (tuff_plan_tuning(plans.items[i].plan, &stats) != TUFF_OK)
-            code = cli_fail_library(&verb_tune, "counting");
-        else
-            print_stats(plans.items[i].name, &stats, options->json, i + 1 == KNOWN_COUNT);
-    }
+    for (int i = 0; i < KNOWN_COUNT && code == EXIT_DONE; i++)
+        code = print_plan(&plans.items[i], options, i + 1 == KNOWN_COUNT);
     fputs(options->json && code == EXIT_DONE ? "}\n" : "", stdout);
     known_plans_destroy(&plans);
     return cli_is_interrupted() && code == EXIT_DONE ? EXIT_FAILED : code;
@@ -92,6 +92,9 @@ static int warm(int count, char **arguments)
         {"--device", CLI_TEXT, &self.device, "D", CLI_WORK_DEVICE_HELP, 0, 0, NULL},
         MODEL_OPTIONS(&self.of),
         TUNING_OPTIONS(&self.tune),
+        {"--budget", CLI_NUMBER, &self.tune.seconds, "S", "the same as --tune-budget: 60 or 60s", 0, 1e6, NULL},
+        {"--list", CLI_SWITCH, &self.list, NULL, "measure nothing: print the model's keys, and what each runs with", 0,
+         0, NULL},
         ISOLATE_OPTION(&self.isolate),
         {"--json", CLI_SWITCH, &self.json, NULL, "for programs: one object with the counts of both plans", 0, 0, NULL},
     };
@@ -100,9 +103,13 @@ static int warm(int count, char **arguments)
         return end.code;
     if (model_options_complete(&self.of) != TUFF_OK)
         return cli_fail(&verb_tune, EXIT_WRONG_USE, "%s", tuff_error());
+    if (self.list) {
+        self.tune.mode = TUFF_TUNE_CACHED;
+        self.tune.mode_given = true;
+    }
     int code = EXIT_FAILED;
-    if (!supervise(&verb_tune, (isolation)self.isolate, (const char *const[]){"tune", "warm", NULL}, count, arguments,
-                   &code))
+    if (!self.list && !supervise(&verb_tune, (isolation)self.isolate, (const char *const[]){"tune", "warm", NULL},
+                                 count, arguments, &code))
         return code;
     (void)setenv("TUFF_TUNE_WAIT", "1", 0); /* who asks for tuning can wait for another who tunes */
     tuff_device *device = cli_open_device_for(&verb_tune, self.device,

@@ -121,7 +121,8 @@ typedef enum tuff_cache_form {
 } tuff_cache_form;
 typedef struct tuff_cache_exported {
     int winners, rejected, pins, environments;
-    uint64_t reserved[4];
+    int left_out; /* of TUFF_CACHE_FORM_LOCK: keys whose winner does not run any more: rejected, or of other kernels */
+    uint64_t reserved[3];
 } tuff_cache_exported;
 /* Writes a file for tuff_cache_import. counts may be NULL. TUFF_E_IO: path is as before. */
 TUFF_API tuff_status tuff_cache_export(const tuff_cache *cache, const char *path, tuff_cache_form form,

@@ -2,24 +2,28 @@
 #include "compile/lower_attention.h"
 #include "compile/lower_matmul.h"
 
-#define BLOCK 32 /* queries and keys of a tile, and columns that one vector of each lane covers */
-#define LOCAL_SIZE 64
-#define BACKWARD_DEPTH 8 /* of tiles in local memory */
+enum { LANE_ROWS = 4, LANES = 4 }; /* of a lane's part of a block: rows, and columns or keys of a vector */
+
+/* Queries and keys of a tile, and columns that one vector of each lane covers. */
+static int block_of(const attention *of)
+{
+    return tuff__tuned(of->with, TUNABLE_attention_local_block);
+}
 
 /* Vectors of a tensor's columns that a lane owns; `tensors` share its registers. */
 static int64_t columns_of(const attention *of, int64_t width, int tensors)
 {
     const int64_t tuned = tuff__tuned(of->with, TUNABLE_attention_local_columns) / tensors;
     int64_t columns = tuned > 1 ? tuned : 1;
-    while (columns > 1 && columns / 2 * BLOCK >= width)
+    while (columns > 1 && columns / 2 * block_of(of) >= width)
         columns /= 2;
     return columns;
 }
 
 /* The groups that share the columns of a tensor. */
-static int64_t parts_of(int64_t width, int64_t columns)
+static int64_t parts_of(const attention *of, int64_t width, int64_t columns)
 {
-    return tuff__divide_up(width, columns * BLOCK);
+    return tuff__divide_up(width, columns * block_of(of));
 }
 
 /* What both bodies begin with: extents, the band, queries, keys and values. */
@@ -35,13 +39,14 @@ static void add_operands(const attention *of, launch *made, int64_t blocks, int6
     tuff__attention_rows(of->with, made, &of->v, "V", false, defines);
 }
 
-static tuff_status finish(launch *made, int depth, int64_t items, double operations, text *defines)
+/* Elements of local memory: tiles of two operands, one of `columns` vectors of a lane, and what the body shares else. */
+static tuff_status finish(const attention *of, launch *made, int depth, int64_t columns, int64_t shared, text *defines)
 {
-    tuff__text_add(defines, "#define BLOCK %d\n#define DEPTH %d\n#define MANY_SUMS\n", BLOCK, depth);
-    made->vec = 4;
-    made->local_size = LOCAL_SIZE;
-    made->groups = (uint64_t)items;
-    made->operations = operations;
+    const int block = block_of(of);
+    tuff__text_add(defines, "#define BLOCK %d\n#define DEPTH %d\n#define MANY_SUMS\n", block, depth);
+    made->vec = LANES;
+    made->local_size = (uint32_t)(block * block / (LANE_ROWS * LANES));
+    made->local_bytes = (uint32_t)(sizeof(float) * (size_t)(depth * (2 * (block + 1) + columns * block) + shared));
     return tuff__keep_defines(made, defines);
 }
 
@@ -49,8 +54,9 @@ static tuff_status lower_forward(const attention *of)
 {
     lowered *with = of->with;
     const int result = tuff__attention_root(of->task, OP_ATTENTION);
-    const int64_t blocks = tuff__divide_up(of->q.count, BLOCK), columns = columns_of(of, of->v.width, 1);
-    const int64_t parts = result < 0 ? 1 : parts_of(of->v.width, columns);
+    const int block = block_of(of);
+    const int64_t blocks = tuff__divide_up(of->q.count, block), columns = columns_of(of, of->v.width, 1);
+    const int64_t parts = result < 0 ? 1 : parts_of(of, of->v.width, columns);
     const int64_t items = of->batches * of->q.heads * blocks * parts;
     int lse = tuff__attention_root(of->task, OP_ATTENTION_LSE);
     const bool softmax = (of->task->core->attributes.options & ATTENTION_NO_SOFTMAX) == 0;
@@ -65,8 +71,10 @@ static tuff_status lower_forward(const attention *of)
     tuff__attention_whole(with, made, lse, 1, "L", true, &defines);
     tuff__attention_options(of, made, &defines);
     tuff__text_add(&defines, "#define COLUMNS %d\n#define RESULT %d\n", (int)columns, result >= 0);
-    return finish(made, tuff__tuned(with, TUNABLE_attention_local_depth), items,
-                  2 * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width), &defines);
+    made->groups = (uint64_t)items;
+    made->operations = 2 * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width);
+    const int64_t scores = block * (block + 1), sums = block * block / (LANE_ROWS * LANES) + block;
+    return finish(of, made, tuff__tuned(with, TUNABLE_attention_local_depth), columns, scores + sums, &defines);
 }
 
 /* What one launch of the backward pass stores, ids or -1, and how its work is parted. */
@@ -80,7 +88,7 @@ typedef struct backward {
 static int backward_depth(const attention *of)
 {
     const bool plain = (of->task->core->attributes.options & (ATTENTION_BIAS | ATTENTION_DROPOUT)) == 0;
-    return plain ? BACKWARD_DEPTH : tuff__tuned(of->with, TUNABLE_attention_local_depth);
+    return tuff__tuned(of->with, plain ? TUNABLE_attention_local_backward_depth : TUNABLE_attention_local_depth);
 }
 
 static tuff_status launch_backward(const attention *of, const backward *use)
@@ -108,8 +116,10 @@ static tuff_status launch_backward(const attention *of, const backward *use)
                    "#define VALUE_COLUMNS %d\n#define MOST_COLUMNS %d\n",
                    dq, dk, dv, db, (int)use->key_columns, (int)use->value_columns, (int)most);
     const double products = 1.0 + (dq || dk || db) + dq + dk + dv;
-    return finish(made, backward_depth(of), items,
-                  products * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width), &defines);
+    made->groups = (uint64_t)items;
+    made->operations = products * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width);
+    const int64_t block = block_of(of);
+    return finish(of, made, backward_depth(of), most, 2 * block * (block + 1), &defines);
 }
 
 /* The gradient of queries, or those of keys and values. */
@@ -120,9 +130,9 @@ static tuff_status lower_backward(const attention *of, int dq, int dk, int dv)
     use.key_columns = columns_of(of, of->q.width, tensors);
     use.value_columns = columns_of(of, of->v.width, tensors);
     use.owners = of->batches * (dq >= 0 ? of->q.heads : of->k.heads);
-    use.blocks = tuff__divide_up(dq >= 0 ? of->q.count : of->k.count, BLOCK);
-    const int64_t key_parts = dq >= 0 || dk >= 0 ? parts_of(of->q.width, use.key_columns) : 1;
-    const int64_t value_parts = dv >= 0 ? parts_of(of->v.width, use.value_columns) : 1;
+    use.blocks = tuff__divide_up(dq >= 0 ? of->q.count : of->k.count, block_of(of));
+    const int64_t key_parts = dq >= 0 || dk >= 0 ? parts_of(of, of->q.width, use.key_columns) : 1;
+    const int64_t value_parts = dv >= 0 ? parts_of(of, of->v.width, use.value_columns) : 1;
     use.parts = key_parts > value_parts ? key_parts : value_parts;
     return launch_backward(of, &use);
 }
@@ -136,8 +146,8 @@ static tuff_status lower_bias(const attention *of, int root)
                           .dv = -1,
                           .db = root,
                           .owners = extent[0] * extent[1],
-                          .blocks = tuff__divide_up(extent[2], BLOCK),
-                          .parts = tuff__divide_up(of->k.count, BLOCK),
+                          .blocks = tuff__divide_up(extent[2], block_of(of)),
+                          .parts = tuff__divide_up(of->k.count, block_of(of)),
                           .key_columns = 1,
                           .value_columns = 1};
     return launch_backward(of, &use);

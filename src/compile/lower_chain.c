@@ -343,6 +343,9 @@ static tuff_status check_groups(const lowered *with, int first)
         if (of->local_size > info->max_group_size)
             return FAIL(TUFF_E_LIMIT, "compile: groups of %u items, %s has at most %u", of->local_size, info->name,
                         info->max_group_size);
+        if (of->local_bytes > info->local_memory_size)
+            return FAIL(TUFF_E_LIMIT, "compile: groups of %u bytes of local memory, %s has %u", of->local_bytes,
+                        info->name, info->local_memory_size);
         if (of->array_bytes > tuff__most_array_bytes(with, of->local_size))
             return FAIL(TUFF_E_LIMIT, "compile: %u items of %" PRId64 " bytes of arrays are more than a thread's stack",
                         of->local_size, of->array_bytes);

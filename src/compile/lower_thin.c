@@ -49,8 +49,9 @@ static tuff_status lower_spans(const lowered *with, launch *of, int64_t inner)
     const int64_t span = span_of(with, chain, of->vec);
     const int64_t tiles = tuff__divide_up(columns, span * of->vec);
     of->body = "matmul_thin";
-    of->local_size = 1;
-    of->groups = (uint64_t)(tiles * batches);
+    of->local_size = (uint32_t)tuff__tuned(with, TUNABLE_matmul_thin_local_size);
+    of->groups = (uint64_t)tuff__divide_up(tiles * batches, of->local_size);
+    of->array_bytes = (int64_t)sizeof(float) * of->vec * rows * span;
     tuff__set_fixed(of,
                     (int64_t[]){columns, inner, tiles, batches, chain->operand_strides[0][0],
                                 chain->operand_strides[0][1], chain->operand_strides[1][0]},
@@ -59,28 +60,43 @@ static tuff_status lower_spans(const lowered *with, launch *of, int64_t inner)
 }
 
 /* The rows and columns of an item of inner products. */
-static void choose_dots(const fused_chain *chain, int64_t inner, int *tile_rows, int *tile_columns)
+static void choose_dots(const lowered *with, const fused_chain *chain, int64_t inner, int *tile_rows, int *tile_columns)
 {
+    const int tuned_rows = tuff__tuned(with, TUNABLE_matmul_dot_tile_rows);
+    const int tuned_columns = tuff__tuned(with, TUNABLE_matmul_dot_tile_columns);
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t y_size = columns * inner * (int64_t)tuff_dtype_size(chain->buffers[chain->operand_buffers[1]].dtype);
     const int side_by_side = rows == 1 ? 8 : rows < 5 || rows >= FEW_ROWS ? 4 : 2;
     *tile_columns = columns == 1 || (y_size >= STREAMED && rows < FEW_ROWS) ? 1 : side_by_side;
     *tile_rows = rows < FEW_ROWS ? (int)rows : columns == 1 ? FEW_ROWS : 4;
+    if (tuned_rows > 0)
+        *tile_rows = tuned_rows < rows ? tuned_rows : (int)rows;
+    if (tuned_columns > 0)
+        *tile_columns = tuned_columns < columns ? tuned_columns : (int)columns;
+}
+
+/* Few items are a group each, for all cores to have some. */
+static uint32_t items_of_group(const lowered *with, int64_t items)
+{
+    const int tuned = tuff__tuned(with, TUNABLE_matmul_dot_local_size);
+    return tuned > 0 ? (uint32_t)tuned : items < 64 ? 1 : 4;
 }
 
 /* Terms side by side: inner products. */
-static tuff_status lower_dots(launch *of, int64_t inner)
+static tuff_status lower_dots(const lowered *with, launch *of, int64_t inner)
 {
     fused_chain *chain = &of->chain;
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
     int tile_rows, tile_columns;
-    choose_dots(chain, inner, &tile_rows, &tile_columns);
+    choose_dots(with, chain, inner, &tile_rows, &tile_columns);
     chain->producers[1].turned = true;
     const int64_t row_tiles = tuff__divide_up(rows, tile_rows), column_tiles = tuff__divide_up(columns, tile_columns);
     of->body = "matmul_dot";
-    of->local_size = row_tiles * column_tiles * batches < 64 ? 1 : 4;
-    of->groups = (uint64_t)tuff__divide_up(row_tiles * column_tiles * batches, of->local_size);
+    const int64_t items = row_tiles * column_tiles * batches;
+    of->local_size = items_of_group(with, items);
+    of->groups = (uint64_t)tuff__divide_up(items, of->local_size);
+    of->array_bytes = (int64_t)sizeof(float) * tile_rows * tile_columns * (of->vec + 1);
     tuff__set_fixed(of,
                     (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches, chain->operand_strides[0][0],
                                 chain->operand_strides[1][1]},
@@ -112,7 +128,7 @@ double tuff__thin_loads(const lowered *with, const fused_chain *chain, int opera
         return 0;
     if (form == THIN_SPANS)
         return operand == 1 ? 1 : 2.0 * (double)(tuff__divide_up(columns, span_of(with, chain, vec) * vec) * vec);
-    choose_dots(chain, inner, &tile_rows, &tile_columns);
+    choose_dots(with, chain, inner, &tile_rows, &tile_columns);
     return (double)(operand == 1 ? tuff__divide_up(rows, tile_rows) : tuff__divide_up(columns, tile_columns));
 }
 
@@ -122,6 +138,6 @@ tuff_status tuff__lower_thin(lowered *with, launch *of, int64_t inner, bool *tak
     of->vec = tuff__native_lanes(with);
     *taken = form != THIN_NONE;
     if (form == THIN_DOTS)
-        return lower_dots(of, inner);
+        return lower_dots(with, of, inner);
     return form == THIN_SPANS ? lower_spans(with, of, inner) : TUFF_OK;
 }

@@ -33,23 +33,25 @@ void tuff__cold_pool_free(cold_pool *self)
     *self = (cold_pool){.memory = NULL};
 }
 
-tuff_status tuff__cold_pool_create(tuff_device *device, uint64_t size, cold_pool *out)
+tuff_status tuff__cold_pool_fill(tuff_device *device, cold_pool *self)
 {
     enum { AT_ONCE = 1 << 18 };
     /* 1 as f16, less than 0.01 as f32 and bf16. */
     static const uint32_t number = 0x3C003C00;
+    if (self->memory != NULL || self->size == 0)
+        return TUFF_OK;
     uint32_t *block = tuff__alloc(AT_ONCE);
-    *out = (cold_pool){.size = size};
     if (block == NULL)
         return TUFF_E_OOM_HOST;
     for (size_t i = 0; i < AT_ONCE / sizeof number; ++i)
         block[i] = number;
-    tuff_status status = tuff__storage_create(device, size, false, &out->memory);
+    const uint64_t size = self->size;
+    tuff_status status = tuff__storage_create(device, size, false, &self->memory);
     for (uint64_t at = 0; at < size && status == TUFF_OK; at += AT_ONCE)
-        status = tuff__storage_write(device, out->memory, at, block, size - at < AT_ONCE ? size - at : AT_ONCE);
+        status = tuff__storage_write(device, self->memory, at, block, size - at < AT_ONCE ? size - at : AT_ONCE);
     tuff__free(block);
     if (status != TUFF_OK)
-        tuff__cold_pool_free(out);
+        tuff__cold_pool_free(self);
     return status;
 }
 

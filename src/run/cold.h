@@ -25,14 +25,15 @@ void tuff__cold_find(const tuff_plan *plan, cold_weights *out);
 /* Bytes that a pool should have: twice the caches, as far as they are known, at most 512 MiB and a quarter of the
    memory; 0: too little for the caches. */
 uint64_t tuff__cold_pool_size(const tuff_device *device);
-/* Where all candidates of a device read their weights, one behind the other: also those of one round of a race. */
+/* Where all candidates of a device read their weights, one behind the other: also those of one round of a race. Zeroed
+   but for its size it is one, whose memory is made where it is needed first. */
 typedef struct cold_pool {
     storage *memory;
-    uint64_t size, next; /* next: where the next run begins to read */
+    uint64_t size, next; /* next: where the next run begins to read. size 0: there is none, weights are warm */
 } cold_pool;
 
-/* Makes and fills one; and frees its memory. */
-tuff_status tuff__cold_pool_create(tuff_device *device, uint64_t size, cold_pool *out);
+/* Makes and fills its memory, if it has none; without room for it there is no pool from now on. */
+tuff_status tuff__cold_pool_fill(tuff_device *device, cold_pool *self);
 void tuff__cold_pool_free(cold_pool *self);
 
 /* How many places the pool has for weights; 1: they stay where they are, because there are none, so few that what they

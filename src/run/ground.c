@@ -35,7 +35,19 @@ struct ground {
     stretch *all;
     int count, capacity;
     bool is_rough;
+    double scale; /* of what is signed */
 };
+
+/* A power of two that makes sums of products about as large as their terms were, as they are in models: what follows a
+   matmul takes twice the time where its exponentials leave the range of normal numbers. */
+static double scale_of(const struct task *task)
+{
+    if (task->kind != TASK_MATMUL || task->core == NULL)
+        return 1;
+    const tuff_shape *x = &task->core->inputs[0]->shape;
+    const double terms = (double)x->extent[x->rank - 1], mean_square = 3.0 / 8;
+    return terms < 2 ? 1 : exp2(-ceil(log2(mean_square * sqrt(terms)) / 2));
+}
 
 tuff_status tuff__ground_create(tuff_device *device, const struct fusion *fusion, int task, uint64_t most, ground **out)
 {
@@ -43,7 +55,8 @@ tuff_status tuff__ground_create(tuff_device *device, const struct fusion *fusion
     *out = self;
     if (self == NULL)
         return TUFF_E_OOM_HOST;
-    *self = (ground){.device = device, .fusion = fusion, .task = task, .most = most};
+    *self = (ground){
+        .device = device, .fusion = fusion, .task = task, .most = most, .scale = scale_of(&fusion->tasks[task])};
     return TUFF_OK;
 }
 
@@ -97,8 +110,8 @@ static int64_t index_bound(const ground *self, const lowered *launches)
     return bound > 0 ? bound : 64;
 }
 
-/* Whether sums of the products of what kernels read are exact in any order: eighths between -1 and 1. Elsewhere they
-   are positive, because of roots and logarithms. */
+/* Whether sums of the products of what kernels read are exact in any order: eighths between -1 and 1, scaled. Elsewhere
+   they are positive, because of roots and logarithms. */
 static bool is_signed(const ground *self)
 {
     const task_kind kind = self->fusion->tasks[self->task].kind;
@@ -108,9 +121,9 @@ static bool is_signed(const ground *self)
 static double make_float(const ground *self, uint32_t roll)
 {
     const double share = (1 + roll % 0xFFFFFF) / 0x1p24;
-    if (self->is_rough)
-        return is_signed(self) ? 2 * share - 1 : share;
-    return is_signed(self) ? (int)(roll % 17) / 8.0 - 1.0 : (1 + roll % 8) / 8.0;
+    if (!is_signed(self))
+        return self->is_rough ? share : (1 + roll % 8) / 8.0;
+    return self->scale * (self->is_rough ? 2 * share - 1 : (int)(roll % 17) / 8.0 - 1.0);
 }
 
 static void make_elements(const ground *self, const stretch *of, int64_t bound, double *values)
@@ -291,8 +304,8 @@ tuff_status tuff__ground_is_kept(ground *self, bool *same)
         if (!of->written || of->right == NULL)
             continue;
         const tuff_status status = read_back(self, of, &seen);
-        *same = status == TUFF_OK && memcmp((char *)seen + GUARD + of->lead, (char *)of->right + GUARD + of->lead,
-                                            of->size) == 0;
+        *same = status == TUFF_OK &&
+                memcmp((char *)seen + GUARD + of->lead, (char *)of->right + GUARD + of->lead, of->size) == 0;
         tuff__free(seen);
         TRY(status);
     }

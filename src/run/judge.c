@@ -112,17 +112,16 @@ static tuff_status make_ground(subject *of)
     return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
 }
 
-/* Made for the first candidate; without memory for it weights are warm. */
+/* Its memory is set aside for the first candidate; without, weights are warm. */
 static cold_pool *cold_pool_of(tuner *self)
 {
     const uint64_t size = tuff__cold_pool_size(tuff__tuner_bench(self));
     if (!self->has_pool && size > 0 && size <= ground_left(self) / 2) {
-        if (tuff__cold_pool_create(tuff__tuner_bench(self), size, &self->pool) != TUFF_OK)
-            tuff__log(TUFF_LOG_DEBUG, "tune: weights are timed as the caches have them: %s", tuff_error());
-        self->ground_size += self->pool.size;
+        self->pool.size = size;
+        self->ground_size += size;
     }
     self->has_pool = true;
-    return self->pool.memory == NULL ? NULL : &self->pool;
+    return &self->pool;
 }
 
 static verdict compile_candidate(void *state, const contender *who)
@@ -159,15 +158,24 @@ static tuff_status announce_run(subject *of, const contender *who, journal_phase
     return announce(of, who, first ? JOURNAL_FIRST_RUN : phase, first);
 }
 
+/* From here on a run is slow beside a default of so many nanoseconds: eight times that, but at least 20 ms, and more
+   than 100 ms, after which systems begin to think that a GPU hangs, only where the default takes as long. */
+static uint64_t slow_from(uint64_t usual)
+{
+    enum { TIMES = 8 };
+    const uint64_t least = UINT64_C(20000000), most = UINT64_C(100000000);
+    if (TIMES * usual <= most)
+        return TIMES * usual > least ? TIMES * usual : least;
+    return usual + usual / 2 > most ? usual + usual / 2 : most;
+}
+
 /* What would take far longer than the default is not run at all. */
 static tuff_status probe(subject *of, const contender *who, bool *is_slow)
 {
-    enum { TIMES = 8 };
-    const uint64_t least = UINT64_C(20000000), limit = TIMES * of->default_nanoseconds;
     uint64_t predicted;
     TRY(tuff__trial_probe(of->slots[who->slot], &predicted));
     *is_slow = tuff__choice_count(&who->what) > 0 && of->default_nanoseconds > 0 &&
-               predicted > (limit > least ? limit : least);
+               predicted > slow_from(of->default_nanoseconds);
     return TUFF_OK;
 }
 

@@ -97,7 +97,7 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
 static void keep_programs(tuff_plan *plan)
 {
     const bool launched = plan->has_run || plan->tuning.measured > 0;
-    if (plan->made.programs != NULL)
+    if (plan->made.programs != NULL && !plan->is_for_once)
         tuff__programs_keep(plan->device, plan->made.programs, plan->made.command_count, launched,
                             tuff__nanoseconds() - plan->begun);
 }

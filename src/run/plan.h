@@ -41,7 +41,7 @@ typedef struct made_plan {
     task_record *records;         /* one a launch */
     int command_count;
     int failed_task; /* that the last program could not be had for; -1: none */
-    plan_key *keys; /* where keys_listed */
+    plan_key *keys;  /* where keys_listed */
     int key_count;
     bool keys_listed;
     hash128 hash; /* of the commands */
@@ -56,7 +56,8 @@ struct tuff_plan {
     bool barrier_everywhere;
     bool *written; /* inputs that the host gave a value */
     bool has_run;
-    uint64_t begun; /* when its compilation was */
+    bool is_for_once; /* what was compiled for it is worth nobody's time */
+    uint64_t begun;   /* when its compilation was */
     tuff_tune_stats tuning;
     bool is_tunable;               /* nothing in its options forbids it */
     uint64_t profiled;             /* nanoseconds of the last profiled run */

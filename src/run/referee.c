@@ -313,6 +313,7 @@ static tuff_status hear_ragged(hearing *self, tuff_device *device, const struct 
     tuff_status status = TUFF_E_OOM_HOST;
     if (plan != NULL) {
         plan->device = device;
+        plan->is_for_once = true;
         status = run_both(self, plan, graph, &plain, fusion->tasks[task].kind, what, wrong, size);
     }
     tuff_plan_destroy(plan);

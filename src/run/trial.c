@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "compile/foresee.h"
 #include "run/cold.h"
 
@@ -15,10 +16,10 @@ struct trial {
     recording *timed[COLD_PLACES]; /* from each place on; made when it is needed */
     uint64_t *stamps;
     int command_count, repeats; /* of a timed recording */
-    cold_pool *pool;            /* of weights, borrowed; NULL: they are warm */
-    cold_weights weights;       /* where there is a pool */
-    int places;                 /* in the pool */
-    uint64_t expected;          /* nanoseconds of one run; 0: not known */
+    cold_pool *pool;            /* borrowed */
+    cold_weights weights;
+    int places;        /* in the pool */
+    uint64_t expected; /* nanoseconds of one run; 0: not known */
 };
 
 static uint64_t hash_chain(const fused_chain *chain, uint64_t seed)
@@ -186,9 +187,11 @@ static tuff_status build(trial *self, const struct fusion *fusion, const tuff_co
     if (plan->made.setup != NULL)
         TRY(tuff__submit(plan->device, plan->made.setup));
     self->places = 1;
-    if (self->pool != NULL) {
-        tuff__cold_find(plan, &self->weights);
-        self->places = tuff__cold_places(&self->weights, self->pool);
+    tuff__cold_find(plan, &self->weights);
+    self->places = tuff__cold_places(&self->weights, self->pool);
+    if (self->places > 1 && tuff__cold_pool_fill(plan->device, self->pool) != TUFF_OK) {
+        tuff__log(TUFF_LOG_DEBUG, "tune: weights are timed as the caches have them: %s", tuff_error());
+        self->places = 1;
     }
     return repeat(self, 1);
 }

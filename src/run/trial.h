@@ -23,7 +23,7 @@ typedef struct foreseen {
 tuff_status tuff__trial_foresee(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
                                 int task, const choice *what, foreseen *out);
 
-/* Compiles and records. pool: of tuff__cold_pool_create, borrowed, for weights that are to be cold while runs are
+/* Compiles and records. pool: borrowed, filled where there are weights that are to be cold while runs are
    timed; NULL: nothing is. */
 tuff_status tuff__trial_create(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
                                int task, const choice *what, ground *on, cold_pool *pool, trial **out);

@@ -92,7 +92,7 @@ static tuff_status open_file(const char *path, bool is_shipped, void *state)
 {
     tuff_cache *self = state;
     tune_store *store = NULL;
-    tuff_status status = is_shipped ? tuff__store_load(path, &store) : tuff__store_open(path, &store);
+    tuff_status status = is_shipped ? tuff__store_load_shipped(path, &store) : tuff__store_open(path, &store);
     if (status == TUFF_E_IO || status == TUFF_E_LIMIT) {
         char why[TUFF_ERROR_SIZE];
         (void)snprintf(why, sizeof why, "%s", tuff_error());

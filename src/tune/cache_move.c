@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "tune/cache.h"
+#include "tune/generator.h"
 
 typedef struct exporting {
     tuff_cache_form form;
@@ -45,6 +46,34 @@ static bool was_locked(const tuff_cache *self, int index, const tune_record *rec
     return false;
 }
 
+/* What the key of a record runs with today: its pin, its winner, or a runner-up of one that was rejected. False where
+   nothing that was measured for these kernels may run. */
+static bool runs_with(const tuff_cache *self, const tune_store *store, const tune_record *record, tune_answer *out)
+{
+    tune_environment parts;
+    const char *environment = tuff__store_environment(store, record->environment);
+    return environment && tuff__environment_parse(environment, &parts) == TUFF_OK &&
+           tuff__cache_ask(self, &parts, record->op, out) == TUFF_OK && out->tier <= TIER_SAME;
+}
+
+static tuff_status lock_key(exporting *to, const tuff_cache *self, const tune_store *store, const tune_record *record)
+{
+    char generator[GENERATOR_SIZE];
+    tune_key key;
+    tune_answer answer;
+    tune_record pin = *record;
+    if (!runs_with(self, store, record, &answer) || tuff__key_parse(record->op, &key) != TUFF_OK) {
+        to->counts->left_out++;
+        return TUFF_OK;
+    }
+    pin.generator = tuff__generator_of(key.family, generator);
+    pin.kind = RECORD_PIN;
+    pin.candidate = answer.candidate;
+    pin.reason = "lock";
+    pin.phase = "";
+    return put(to, &pin);
+}
+
 /* A manifest is pins alone: of every key that has a pin or a winner, what it runs with. */
 static tuff_status lock_store(exporting *to, const tuff_cache *self, int index)
 {
@@ -52,17 +81,12 @@ static tuff_status lock_store(exporting *to, const tuff_cache *self, int index)
     const tune_record *record;
     for (int at = 0; (record = tuff__store_next(store, &at));) {
         const bool is_pinned = tuff__store_pin(store, record->environment, record->key) != NULL;
-        if (record->kind == RECORD_ENVIRONMENT) {
+        const bool counts = record->kind == RECORD_PIN ||
+                            (record->kind == RECORD_WIN && !is_pinned && strcmp(record->source, "seed") != 0);
+        if (record->kind == RECORD_ENVIRONMENT)
             TRY(put(to, record));
-        } else if (record->kind == RECORD_PIN ||
-                   (record->kind == RECORD_WIN && !is_pinned && strcmp(record->source, "seed") != 0)) {
-            tune_record pin = *record;
-            pin.kind = RECORD_PIN;
-            pin.reason = "lock";
-            pin.phase = "";
-            if (!was_locked(self, index, record))
-                TRY(put(to, &pin));
-        }
+        else if (counts && !was_locked(self, index, record))
+            TRY(lock_key(to, self, store, record));
     }
     return TUFF_OK;
 }

@@ -182,7 +182,7 @@ static tuff_status gather_one(const char *path, bool is_shipped, void *state)
     const size_t stem = (size_t)(strrchr(of->name, '-') - of->name) + 1;
     if (is_shipped ? strncmp(name, of->name, stem) != 0 : strcmp(name, of->name) == 0)
         return TUFF_OK;
-    const tuff_status status = is_shipped ? tuff__store_load(path, &store) : tuff__store_open(path, &store);
+    const tuff_status status = is_shipped ? tuff__store_load_shipped(path, &store) : tuff__store_open(path, &store);
     if (status != TUFF_OK)
         return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
     return append(of->out, store);

@@ -28,7 +28,8 @@ static bool is_body(const char *name)
 
 static bool belongs_to(const char *name, const char *family)
 {
-    return !is_body(name) || begins_with(name, family) || (strcmp(family, "matmul") == 0 && begins_with(name, "pack"));
+    const bool packs = strcmp(family, "matmul") == 0 || strcmp(family, "attention") == 0;
+    return !is_body(name) || begins_with(name, family) || (packs && begins_with(name, "pack"));
 }
 
 /* What a candidate does not name has its usual value. Tasks of all families have passes of maps and of packing. */

@@ -248,6 +248,15 @@ tuff_status tuff__store_load(const char *path, tune_store **out)
     return status;
 }
 
+tuff_status tuff__store_load_shipped(const char *path, tune_store **out)
+{
+    TRY(tuff__store_load(path, out));
+    for (int i = 0; i < (*out)->count; i++)
+        if ((*out)->records[i].kind == RECORD_WIN && strcmp((*out)->records[i].source, "seed") != 0)
+            (*out)->records[i].source = "shipped";
+    return TUFF_OK;
+}
+
 tuff_status tuff__store_describe(tune_store *store, const char *environment)
 {
     char *copy = tuff__strdup(environment);

@@ -21,6 +21,8 @@ tuff_status tuff__store_open(const char *path, tune_store **out);
 /* Reads a file of anybody's, without shards, into a store that has no file: what is added stays in memory.
    TUFF_E_IO and TUFF_E_LIMIT where it cannot be read. */
 tuff_status tuff__store_load(const char *path, tune_store **out);
+/* The same of a file that came with tuff, whatever its winners were to those who measured them. */
+tuff_status tuff__store_load_shipped(const char *path, tune_store **out);
 void tuff__store_close(tune_store *store); /* NULL is allowed */
 /* The environment that the store is of: before the first record that is added, its text is, unless it is there. */
 tuff_status tuff__store_describe(tune_store *store, const char *environment);
