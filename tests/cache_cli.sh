@@ -86,7 +86,7 @@ json 'len(x) == 2' "$tuff" cache list --json --device opencl:gfx1100
 json 'x == []' "$tuff" cache list --json --device vulkan:gfx1100
 expect 0 "win  $rows=8" "$tuff" cache show "$(echo "$key" | cut -c 1-8)"
 holds "0.090/0.100/0.110 ms, 20 samples; default 0.400 ms: 4.00x; live" "next $rows=3" "bad  $rows=9: crash in first-run" \
-    "now  T1 same: measured here, 20 samples"
+    "now  T1 same: measured here, 20 samples" "env  opencl; device gfx1100; "
 expect 0 "512x768x768" "$tuff" cache show --op 'matmul *'
 holds "256x768x768" "1024x768x768"
 expect 0 "512x768x768" "$tuff" cache show --op 512x
@@ -136,11 +136,22 @@ expect 0 "0 win  1 bad" "$tuff" cache list --device 24.3
 fresh
 mkdir -p share/tune && mv "$file" share/tune/
 expect 0 "shipped" "$tuff" cache list --device 24.3
-expect 0 "T1 same         HIT" "$tuff" cache explain "$key" --device 24.3
+expect 0 "T1 same         HIT  it came with tuff" "$tuff" cache explain "$key" --device 24.3
 expect 0 "dropped 1" "$tuff" cache retune "$key" --device 24.3
 expect 0 "T1 same         miss the winner is there as a seed only" "$tuff" cache explain "$key" --device 24.3
 expect 0 "$rows=4" "$tuff" cache pin "$near" "$rows=4"
 expect 0 "pinned by user" "$tuff" cache explain "$near" --device 24.3
+
+# A manifest has what keys run with: the next best of a winner that was rejected, nothing of other kernels.
+fresh
+add bad gfx1100 24.3 1024 "$rows=8" >/dev/null
+add win gfx1100 24.3 2048 "$rows=2" 90 20 0 othertexts >/dev/null
+expect 0 "exported 0 win, 0 bad, 3 pin of 2 environments to lock" "$tuff" cache export --lock lock
+holds "left out 1 keys"
+for one in 3 5 6; do
+    grep -q "\"c\":\"$rows=$one\"" lock || fail "$rows=$one is not in the manifest: $(cat lock)"
+done
+json 'x["pin"] == 3 and x["left_out"] == 1' "$tuff" cache export --lock lock --json
 
 # Out and in again.
 fresh

@@ -28,6 +28,7 @@ expect 0 "usage: tuff tune warm" "$tuff" tune --help
 expect 2 "the verb below it is missing" "$tuff" tune
 expect 2 "--tune takes" "$tuff" tune warm --tune maybe
 expect 2 "no multiple of 3 heads" "$tuff" tune warm --width 32 --heads 3
+expect 2 "--budget takes a number" "$tuff" tune warm --budget 5m
 expect 2 "give a text" "$tuff" train
 expect 2 "--steps takes a whole number" "$tuff" train --data text --steps many
 expect 2 "--steps takes a whole number" "$tuff" train --data text --steps 0
@@ -201,12 +202,23 @@ if [ "$first" != reference ]; then
     # What one run of the tuner finds, the next one knows; its budget may end before every key was met.
     tiny="--layers 1 --heads 1 --width 16 --context 8 --batch 1"
     for attempt in 1 2 3 4 5 6 7 8 9 10 11 12; do
-        TUFF_CACHE_DIR=$work/tuned "$tuff" tune warm --device "$first" $tiny --tune quick --tune-budget 8 >out 2>&1 ||
+        TUFF_CACHE_DIR=$work/tuned "$tuff" tune warm --device "$first" $tiny --tune quick --budget 8s >out 2>&1 ||
             fail "tune warm: $(cat out)"
         grep -q '^train: .*, 0 measured, ' out && break
     done
     grep -q '^train: [1-9][0-9]* keys, [1-9][0-9]* known, 0 measured, ' out || fail "the cache is not used: $(cat out)"
     expect 0 "win" env TUFF_CACHE_DIR="$work/tuned" "$tuff" cache list
+    # What would run is listed, and nothing is measured for that.
+    expect 0 "train " env TUFF_CACHE_DIR="$work/tuned" "$tuff" tune warm --device "$first" $tiny --list
+    grep -q '^train  *[1-9][0-9]*x  same  *[a-z]* .* | .*: ' out || fail "no key of a training step is listed: $(cat out)"
+    env TUFF_CACHE_DIR="$work/tuned" "$tuff" tune warm --device "$first" $tiny --list --json >out ||
+        fail "tune warm --list --json fails"
+    python3 -c 'import json
+listed = json.load(open("out"))
+assert all(key["calls"] > 0 and key["origin"] for plan in ("train", "generate") for key in listed[plan]), listed
+assert any(key["origin"] == "same" for key in listed["train"]), listed' || fail "the list of keys: $(cat out)"
+    expect 0 "default" env TUFF_CACHE_DIR="$work/none" "$tuff" tune warm --device "$first" $tiny --list
+    [ -z "$(find "$work/none" -name '*.jsonl')" ] || fail "listing writes: $(find "$work/none")"
     # A manifest is what a plan runs with; another model's is none.
     expect 0 "plan hash" "$tuff" plan --device "$first" $small --summary --save-manifest manifest
     grep '^plan hash' out >hashes

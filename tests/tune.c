@@ -92,6 +92,9 @@ static void learn_and_remember(tuff_device *device)
     assert_int_equal(stats.keys, 0);
     stats = compile_and_run(device, &(tuff_compile_options){.tune = TUFF_TUNE_CACHED}, &again);
     assert_int_equal(stats.measured, 0);
+    assert_true(stats.keys >= 2 && stats.tasks >= stats.keys);
+    assert_int_equal(stats.hits[6], stats.keys);
+    assert_int_equal(stats.misses[0], stats.keys);
     assert_memory_equal(&plain, &again, sizeof plain);
     int missing = 1;
     for (int attempt = 0; attempt < 6 && missing > 0; attempt++) {

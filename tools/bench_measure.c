@@ -158,13 +158,13 @@ static tuff_status agree(const bench_work *work)
     return status;
 }
 
-/* An untimed run before each sample of a short work: threads of the one before may still spin, and its data lie in the
-   caches. */
+/* To and fro, so that nobody always comes behind the same one. An untimed run before each sample of a short work: threads
+   of the one before may still spin, and its data lie in the caches. */
 static tuff_status run_rounds(bench *self, bench_work *work)
 {
     for (int round = 0; round < self->round_count; round++)
         for (int i = 0; i < work->count; i++) {
-            bench_contestant *item = &work->items[i];
+            bench_contestant *item = &work->items[round % 2 == 0 ? i : work->count - 1 - i];
             bench_sample ignored;
             if (round >= item->rounds)
                 continue;

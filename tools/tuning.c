@@ -79,8 +79,10 @@ bool tuning_end(tuning *self, tuff_plan *plan)
 {
     tuff_tune_stats stats;
     leave_line(self);
-    if (plan == NULL || tuff_plan_tuning(plan, &stats) != TUFF_OK || stats.keys == 0)
+    if (plan == NULL || tuff_plan_tuning(plan, &stats) != TUFF_OK)
         return save_manifest(self, plan);
+    if (stats.keys == stats.hits[6] && stats.measured == 0 && !self->background)
+        return save_manifest(self, plan); /* nothing was known, and nothing was asked for */
     const int known = stats.hits[0] + stats.hits[1];
     fprintf(stderr, "tuned: %d of %d keys known, %d measured, %d improved, %d left out; ", known, stats.keys,
             stats.measured, stats.improved, stats.skipped);

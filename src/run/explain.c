@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "run/background.h"
+#include "run/tuner.h"
 
 static const char *kind_of(const tuff_plan *plan, const launch *of)
 {
@@ -133,7 +134,7 @@ tuff_status tuff_plan_tuning(const tuff_plan *plan, tuff_tune_stats *stats)
         return FAIL(TUFF_E_USAGE, "plan: the %s is NULL", plan == NULL ? "plan" : "stats");
     *stats = plan->tuning;
     tuff__background_count(plan->background, stats);
-    return TUFF_OK;
+    return plan->has_uncounted_keys ? tuff__tuner_count(plan, stats) : TUFF_OK;
 }
 
 tuff_status tuff_plan_task(const tuff_plan *plan, int index, tuff_task_info *info)

@@ -60,6 +60,7 @@ struct tuff_plan {
     uint64_t begun;   /* when its compilation was */
     tuff_tune_stats tuning;
     bool is_tunable;               /* nothing in its options forbids it */
+    bool has_uncounted_keys;       /* nothing was remembered of any: they are counted where somebody asks */
     uint64_t profiled;             /* nanoseconds of the last profiled run */
     struct background *background; /* its tuner, where it is tuned while it is used */
     /* Where not NULL: called before each program that tuff__record asks its device for; what fails ends that. */

@@ -416,8 +416,10 @@ static bool lacks_something(const tuner *self)
 static tuff_status tune(tuner *self)
 {
     TRY(open_stores(self));
-    if (knows_nothing(self) && !is_measuring(self) && self->manifest == NULL && !self->options->tune_background)
+    if (knows_nothing(self) && !is_measuring(self) && self->manifest == NULL && !self->options->tune_background) {
+        self->plan->has_uncounted_keys = true;
         return TUFF_OK;
+    }
     TRY(tuff__tuner_find(self));
     TRY(look_up_all(self));
     if (!self->is_wide && self->manifest == NULL && lacks_something(self)) {
@@ -464,6 +466,17 @@ tuff_status tuff__tuner_list(tuff_plan *plan)
     tuff_status status = tuff__tuner_find(&self);
     if (status == TUFF_OK)
         status = tuff__tuner_list_keys(&self);
+    tuff__tuner_end(&self);
+    return status;
+}
+
+tuff_status tuff__tuner_count(const tuff_plan *plan, tuff_tune_stats *stats)
+{
+    const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
+    tuner self = {.plan = (tuff_plan *)plan, .options = &usual, .device = plan->device, .log = -1};
+    const tuff_status status = tuff__tuner_find(&self);
+    stats->tasks = self.stats.tasks;
+    stats->keys = stats->hits[TIER_DEFAULT] = stats->misses[0] = self.stats.keys;
     tuff__tuner_end(&self);
     return status;
 }

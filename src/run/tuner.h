@@ -12,5 +12,7 @@ tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options);
 uint64_t tuff__tune_budget(const tuff_compile_options *options);
 /* Lists the keys of a plan that nothing was remembered for, or that was compiled without tuning. */
 tuff_status tuff__tuner_list(tuff_plan *plan);
+/* Counts tasks and keys of a plan that nothing was remembered for, as keys that have their defaults. */
+tuff_status tuff__tuner_count(const tuff_plan *plan, tuff_tune_stats *stats);
 
 #endif
