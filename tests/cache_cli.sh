@@ -50,7 +50,7 @@ for verb in list show verify export import merge diff prune pin unpin retune exp
 done
 expect 0 "no stores" "$tuff" cache list
 expect 0 "no stores" "$tuff" cache verify
-# What comes with tuff is whole, of today's kernel texts (else it is to be measured again, or to go), and named as a first
+# What comes with tuff is whole, of today's kernel texts (tools/ship-records sees to that), and named as a first
 # start looks for it: as the store of its environment.
 for file in "$shipped"/*.jsonl; do
     expect 0 "damaged 0" "$tuff" cache verify "$file"

@@ -220,6 +220,9 @@ static void say_end(const training *self, int64_t first)
             TIME_TEXT(seconds), tokens / fmax(seconds, 1e-9),
             self->options.save ? ", saved to " : "; not saved: no --save",
             self->options.save ? self->options.save : "");
+    /* PoCL makes the binary of a kernel in a compilation of its own. */
+    if (cli_is_interrupted())
+        fputs("what was compiled is kept for later starts; Ctrl-C again leaves without it\n", stderr);
 }
 
 static int print_sample(training *self)
