@@ -158,8 +158,8 @@ static tuff_status agree(const bench_work *work)
     return status;
 }
 
-/* To and fro, so that nobody always comes behind the same one. An untimed run before each sample of a short work: threads
-   of the one before may still spin, and its data lie in the caches. */
+/* To and fro, so that nobody always comes behind the same one. An untimed run before each sample of a short work:
+   threads of the one before may still spin, and its data lie in the caches. */
 static tuff_status run_rounds(bench *self, bench_work *work)
 {
     for (int round = 0; round < self->round_count; round++)

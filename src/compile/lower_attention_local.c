@@ -39,7 +39,8 @@ static void add_operands(const attention *of, launch *made, int64_t blocks, int6
     tuff__attention_rows(of->with, made, &of->v, "V", false, defines);
 }
 
-/* Elements of local memory: tiles of two operands, one of `columns` vectors of a lane, and what the body shares else. */
+/* Elements of local memory: tiles of two operands, one of `columns` vectors of a lane, and what the body shares
+   else. */
 static tuff_status finish(const attention *of, launch *made, int depth, int64_t columns, int64_t shared, text *defines)
 {
     const int block = block_of(of);
