@@ -75,6 +75,9 @@ static int print_plan(const known_plan *of, const warm_options *options, bool la
 static int warm_device(tuff_device *device, warm_options *options)
 {
     known_plans plans = {0};
+    tuff_device_info info;
+    if (tuff_device_information(device, &info) == TUFF_OK && info.device_class == TUFF_DEVICE_REFERENCE)
+        fprintf(stderr, "%s runs no kernels: there is nothing to tune\n", info.selector);
     tuff__json_begin();
     int code = measure_model(&verb_tune, device, &options->of, &options->tune, &plans);
     fputs(options->json && code == EXIT_DONE ? "{\n" : "", stdout);

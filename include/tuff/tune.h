@@ -92,13 +92,13 @@ typedef struct tuff_tune_stats {
     uint64_t wrong, races, limits, slow, crashes, hangs; /* candidates rejected, by reason: limits also what a compiler
                                                             refuses; slow: left after a sample; crashes: that earlier
                                                             processes died of, as this one found in their journals */
-    uint64_t nanoseconds;                                                 /* spent tuning, looking up included */
+    uint64_t nanoseconds; /* spent tuning, looking up included; not on compiling the plan with what was found */
     uint64_t compile_nanoseconds, sample_nanoseconds, verify_nanoseconds; /* of those */
     uint64_t damaged_lines;                                               /* of the cache */
     uint64_t lock_waits; /* times that another process measured on the device */
     int misses[4]; /* keys without a pin or a winner of the same environment: nothing is remembered, a seed alone, a
                       winner of other kernel texts, one that was rejected or cannot be used */
-    int swaps;                /* with tune_background: runs that began with other kernels than the run before */
+    int swaps;     /* with tune_background: runs that began with other kernels than the run before */
     int background_keys_left; /* keys that are yet to be measured, 1 at least until what was found is made ready; 0:
                                  tuning in the background is over, or never was */
     uint64_t reserved[12];

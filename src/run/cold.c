@@ -117,7 +117,7 @@ void tuff__cold_find(const tuff_plan *plan, cold_weights *out)
 
 int tuff__cold_places(const cold_weights *weights, const cold_pool *pool)
 {
-    const uint64_t places = weights->size == 0 ? 1 : pool->size / weights->size;
+    const uint64_t places = pool == NULL || weights->size == 0 ? 1 : pool->size / weights->size;
     return places < 2 || places > COLD_PLACES ? 1 : (int)places;
 }
 

@@ -37,7 +37,7 @@ tuff_status tuff__cold_pool_fill(tuff_device *device, cold_pool *self);
 void tuff__cold_pool_free(cold_pool *self);
 
 /* How many places the pool has for weights; 1: they stay where they are, because there are none, so few that what they
-   take does not matter, or more than the caches hold anyway. */
+   take does not matter, or more than the caches hold anyway. pool may be NULL. */
 int tuff__cold_places(const cold_weights *weights, const cold_pool *pool);
 /* The place for the next run; so many are taken. */
 int tuff__cold_take(cold_pool *self, int places, uint64_t size, int count);

@@ -390,7 +390,7 @@ static tuff_status apply_again(tuner *self)
 }
 
 /* What was found elsewhere, or under conditions that are others now, may be more than the driver takes. */
-static tuff_status record_plan(tuner *self)
+static tuff_status record_usable(tuner *self)
 {
     for (;;) {
         const tuff_status status = tuff__record(self->plan);
@@ -403,6 +403,14 @@ static tuff_status record_plan(tuner *self)
         give_up(of, status);
         TRY(apply_again(self));
     }
+}
+
+static tuff_status record_plan(tuner *self)
+{
+    const uint64_t begin = tuff__nanoseconds();
+    const tuff_status status = record_usable(self);
+    self->recording = tuff__nanoseconds() - begin;
+    return status;
 }
 
 static bool lacks_something(const tuner *self)
@@ -495,7 +503,7 @@ tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
     if (self.stats.measured > 0 && tuff__store_tidy(self.store, TIDY_LIMIT) != TUFF_OK)
         tuff__log(TUFF_LOG_INFO, "tune: the cache was not compacted: %s", tuff_error());
     tuff__tuner_end(&self);
-    self.stats.nanoseconds = tuff__nanoseconds() - self.begin;
+    self.stats.nanoseconds = tuff__nanoseconds() - self.begin - self.recording;
     plan->tuning = self.stats;
     return status;
 }

@@ -139,14 +139,14 @@ static tuff_status finish(subject *of)
     const bool was_tried = found.default_nanoseconds > 0 && found.end < SEARCH_UNUSABLE && !of->of->stopped;
     if (!found.is_final)
         distrust(&found);
-    if (found.is_final)
-        of->chosen = found.winner;
     of->was_measured = found.is_final;
-    /* A guess does not replace what a race found. */
-    if (!found.is_final && was_tried && of->tier == TIER_SAME)
+    /* A guess does not replace what a race found here. What was found elsewhere has had its race. */
+    if (!found.is_final && was_tried && of->tier == TIER_SAME) {
         tuff__tuner_remember_again(of);
-    else if (found.is_final || was_tried)
+    } else if (found.is_final || was_tried) {
+        of->chosen = found.winner;
         tuff__tuner_remember(of, &found);
+    }
     of->of->stats.improved += tuff__choice_count(&found.winner) > 0;
     of->of->stats.skipped += found.end == SEARCH_UNUSABLE;
     of->of->keys_done++;

@@ -34,7 +34,7 @@ typedef struct subject {
     choice seeds[TUNE_SEEDS], portfolio[TUNE_SEEDS];
     int seed_count, portfolio_count;
     bool wants_measuring;
-    tune_record known; /* what is remembered of it here, where a search goes on */
+    tune_record known;       /* what is remembered of it here, where a search goes on */
     bool is_race;            /* between what another driver found and the default */
     choice refused[REFUSED]; /* by the driver, when the plan was to run with them */
     int refused_count;
@@ -72,6 +72,7 @@ typedef struct tuner {
     tuff_tune_stats stats;
     uint64_t begin, budget, limit; /* of the clock; limit: nothing may begin after */
     uint64_t opened;               /* when tuning began, for the log */
+    uint64_t recording;            /* what compiling the plan with what was found took */
     uint64_t later;                /* of the whole budget, for what comes behind `budget` */
     uint64_t ground_size;          /* of all subjects */
     int keys_wanted, keys_done;
