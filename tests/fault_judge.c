@@ -184,7 +184,8 @@ static double time_now(fault_device *self, const choice *what)
     const double slower =
         (1 + self->drift * (double)taken) * (self->step_at && taken >= self->step_at ? self->step_factor : 1);
     const double busy = self->burst > 0 && taken / 23 % 2 == 1 ? self->burst : 1;
-    return (double)fault_time(self, what) * slower * busy * (1 + self->scatter * bell(&self->random));
+    const double shared = self->second > 0 && tuff__dice_share(&self->random) < 0.5 ? self->second : 1;
+    return (double)fault_time(self, what) * slower * busy * shared * (1 + self->scatter * bell(&self->random));
 }
 
 static verdict sample(void *state, const contender *who, int count, uint64_t limit, uint64_t *nanoseconds)

@@ -34,6 +34,7 @@ typedef struct fault_device {
     double flatness;     /* 0: times vary as the formula has it, 1: all take the same */
     bool walled;     /* small groups of tall tiles take less than half, but the groups between do three times as long */
     double foresight; /* lowering foresees times, 1: rightly, -1: the slower, the sooner; 0: not */
+    double second;   /* every other sample, at random, takes so many times as long; 0: none */
     double drift;    /* by which the clock slows down with each sample */
     int64_t step_at; /* samples after which everything takes step_factor times as long; 0: never */
     double step_factor;

@@ -61,8 +61,11 @@ static void every_tunable_has_a_text(void **state)
         choice of = {0}, again;
         for (int i = 0; i < TUNABLE_COUNT; i++) {
             const tunable_info *info = tuff__tunable_info((tunable)i);
+            int value = info->least + tuff__dice_below(&from, info->most - info->least + 1);
+            while (!tuff__tunable_takes((tunable)i, value))
+                value = info->least + tuff__dice_below(&from, info->most - info->least + 1);
             if (round == 0 || tuff__dice_below(&from, 2))
-                tuff__choice_set(&of, (tunable)i, info->least + tuff__dice_below(&from, info->most - info->least + 1));
+                tuff__choice_set(&of, (tunable)i, value);
         }
         assert_int_equal(tuff__choice_parse(text_of(&of), &again), TUFF_OK);
         assert_true(tuff__choice_equal(&of, &again));
@@ -85,6 +88,7 @@ static void other_texts_are_refused(void **state)
         {"map.local_size=2;new.thing=1", TUFF_E_UNSUPPORTED, "'new.thing'"},
         {"matmul_register.tile_rows=33", TUFF_E_LIMIT, "tile_rows=33, but it is 1 to 32"},
         {"matmul_register.tile_rows=0", TUFF_E_LIMIT, "1 to 32"},
+        {"attention_local.block=20", TUFF_E_LIMIT, "block=20, but it is a power of two"},
         {"map.item_elements=9999999", TUFF_E_LIMIT, "0 to 65536"},
         {"map.item_elements=99999999999999999999", TUFF_E_FORMAT, "does not begin"},
         {"map.local_size=-1", TUFF_E_FORMAT, "does not begin"},
@@ -290,10 +294,10 @@ static void choices_from_elsewhere_are_fitted(void **state)
     (void)state;
     const tune_space space = make_space();
     choice of;
-    assert_int_equal(tuff__choice_parse("matmul_register.tile_rows=10;matmul_register.tile_columns=2;map.local_size=8;"
-                                        "matmul_register.local_size=200",
-                                        &of),
-                     TUFF_OK);
+    assert_int_equal(
+        tuff__choice_parse("matmul_register.tile_rows=10;matmul_register.tile_columns=2;map.local_size=8", &of),
+        TUFF_OK);
+    tuff__choice_set(&of, TUNABLE_matmul_register_local_size, 200);
     tuff__space_fit(&space, &of);
     assert_string_equal(text_of(&of), "matmul_register.local_size=256;matmul_register.tile_rows=8");
 }

@@ -1,5 +1,5 @@
 /* Both sides of supervision. The process that works tells of itself through a pipe, several times a second, unless a
-   step of the tuner takes far too long; it ends in order once nobody reads that. The other one opens no driver. */
+   step of the tuner takes far too long; it ends in order once nobody reads that. The other one opens no device. */
 #define _POSIX_C_SOURCE 200809L
 #include "tools/supervise.h"
 

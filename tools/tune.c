@@ -39,26 +39,26 @@ static void print_stats(const char *name, const tuff_tune_stats *stats, bool jso
 static tuff_status print_keys(const known_plan *of, bool json, bool last)
 {
     const int count = tuff_plan_key_count(of->plan);
+    tuff_status status = count < 0 ? tuff__last_status() : TUFF_OK;
     json_t *list = json ? json_array() : NULL;
     tuff_plan_key_info key;
-    for (int i = 0; i < count; i++) {
-        if (tuff_plan_key(of->plan, i, &key) != TUFF_OK)
-            break;
-        if (json)
+    for (int i = 0; i < count && status == TUFF_OK; i++) {
+        status = tuff_plan_key(of->plan, i, &key);
+        if (status == TUFF_OK && json)
             (void)json_array_append_new(list,
                                         json_pack("{s:s, s:s, s:s, s:I}", "key", key.key, "candidate", key.candidate,
                                                   "origin", key.origin, "calls", (json_int_t)key.calls));
-        else
+        else if (status == TUFF_OK)
             printf("%-8s %4llux  %-12s %s: %s\n", of->name, (unsigned long long)key.calls, key.origin, key.key,
                    key.candidate[0] ? key.candidate : "default");
     }
-    if (json && count >= 0) {
+    if (json && status == TUFF_OK) {
         printf("  \"%s\": ", of->name);
         (void)json_dumpf(list, stdout, JSON_INDENT(2));
         fputs(last ? "\n" : ",\n", stdout);
     }
     json_decref(list);
-    return count < 0 ? tuff__last_status() : TUFF_OK;
+    return status;
 }
 
 static int print_plan(const known_plan *of, const warm_options *options, bool last)
@@ -96,7 +96,7 @@ static int warm(int count, char **arguments)
         MODEL_OPTIONS(&self.of),
         TUNING_OPTIONS(&self.tune),
         {"--budget", CLI_NUMBER, &self.tune.seconds, "S", "the same as --tune-budget: 60 or 60s", 0, 1e6, NULL},
-        {"--list", CLI_SWITCH, &self.list, NULL, "measure nothing: print the model's keys, and what each runs with", 0,
+        {"--list", CLI_SWITCH, &self.list, NULL, "print the model's keys and what each runs with; none is measured", 0,
          0, NULL},
         ISOLATE_OPTION(&self.isolate),
         {"--json", CLI_SWITCH, &self.json, NULL, "for programs: one object with the counts of both plans", 0, 0, NULL},

@@ -81,7 +81,7 @@ bool tuning_end(tuning *self, tuff_plan *plan)
     leave_line(self);
     if (plan == NULL || tuff_plan_tuning(plan, &stats) != TUFF_OK)
         return save_manifest(self, plan);
-    if (stats.keys == stats.hits[6] && stats.measured == 0 && !self->background)
+    if (stats.keys == stats.hits[6] && stats.measured == 0 && (!self->background || stats.keys == 0))
         return save_manifest(self, plan); /* nothing was known, and nothing was asked for */
     const int known = stats.hits[0] + stats.hits[1];
     fprintf(stderr, "tuned: %d of %d keys known, %d measured, %d improved, %d left out; ", known, stats.keys,

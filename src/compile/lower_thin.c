@@ -51,12 +51,13 @@ static tuff_status lower_spans(const lowered *with, launch *of, int64_t inner)
     of->body = "matmul_thin";
     of->local_size = (uint32_t)tuff__tuned(with, TUNABLE_matmul_thin_local_size);
     of->groups = (uint64_t)tuff__divide_up(tiles * batches, of->local_size);
-    of->array_bytes = (int64_t)sizeof(float) * of->vec * rows * span;
+    const int step = tuff__tuned(with, TUNABLE_matmul_thin_step_k);
+    of->array_bytes = (int64_t)sizeof(float) * of->vec * rows * (span + step + 1);
     tuff__set_fixed(of,
                     (int64_t[]){columns, inner, tiles, batches, chain->operand_strides[0][0],
                                 chain->operand_strides[0][1], chain->operand_strides[1][0]},
                     7);
-    return define_thin(of, (int)rows, (int)span, tuff__tuned(with, TUNABLE_matmul_thin_step_k));
+    return define_thin(of, (int)rows, (int)span, step);
 }
 
 /* The rows and columns of an item of inner products. */

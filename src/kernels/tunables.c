@@ -1,6 +1,8 @@
 /* kernels.def as tables. */
 #include "kernels/tunables.h"
 
+#include <string.h>
+
 const tunable_info *tuff__tunable_info(tunable of)
 {
     static const tunable_info all[] = {
@@ -43,6 +45,34 @@ int tuff__tunable_usual(tunable of, kernel_device kind, unsigned which)
         if (all[i].kind == kind && all[i].which == which && all[i].of == of)
             return all[i].value;
     return tuff__tunable_info(of)->values[kind];
+}
+
+bool tuff__tunable_is_kind(tunable of)
+{
+    enum { FEW = 6 };
+    const tunable_info *info = tuff__tunable_info(of);
+    return info->least == 0 && info->most < FEW;
+}
+
+bool tuff__tunable_is_loop(tunable of)
+{
+    const tunable_info *info = tuff__tunable_info(of);
+    return strncmp(info->name, "tile_", 5) == 0 || strcmp(info->name, "packed_rows") == 0 ||
+           strcmp(info->name, "rows") == 0;
+}
+
+bool tuff__tunable_takes(tunable of, int value)
+{
+    int count;
+    const tunable_info *info = tuff__tunable_info(of);
+    const tunable_exception *all = tuff__tunable_exceptions(&count);
+    bool found = (value & (value - 1)) == 0 || tuff__tunable_is_loop(of) || tuff__tunable_is_kind(of) ||
+                 strcmp(info->name, "vectors") == 0;
+    for (int kind = KERNELS_OPENCL_CPU; kind <= KERNELS_GPU; kind++)
+        found = found || info->values[kind] == value;
+    for (int i = 0; i < count; i++)
+        found = found || (all[i].of == of && all[i].value == value);
+    return found && value >= info->least && value <= info->most;
 }
 
 bool tuff__tunable_keeps_bits(tunable of)

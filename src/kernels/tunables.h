@@ -27,6 +27,12 @@ typedef struct tunable_info {
 } tunable_info;
 
 const tunable_info *tuff__tunable_info(tunable of);
+/* Of kinds of things rather than sizes. */
+bool tuff__tunable_is_kind(tunable of);
+/* Of loops that are written out, which may be of any length: tiles. */
+bool tuff__tunable_is_loop(tunable of);
+/* Whether kernels can be made with a value: of a loop, a kind of thing, or a power of two; or a value of the table. */
+bool tuff__tunable_takes(tunable of, int value);
 /* Another value than the table's. */
 typedef struct tunable_exception {
     kernel_device kind;

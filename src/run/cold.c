@@ -41,12 +41,11 @@ tuff_status tuff__cold_pool_fill(tuff_device *device, cold_pool *self)
     if (self->memory != NULL || self->size == 0)
         return TUFF_OK;
     uint32_t *block = tuff__alloc(AT_ONCE);
-    if (block == NULL)
-        return TUFF_E_OOM_HOST;
-    for (size_t i = 0; i < AT_ONCE / sizeof number; ++i)
+    for (size_t i = 0; i < AT_ONCE / sizeof number && block != NULL; ++i)
         block[i] = number;
     const uint64_t size = self->size;
-    tuff_status status = tuff__storage_create(device, size, false, &self->memory);
+    tuff_status status = block == NULL ? FAIL(TUFF_E_OOM_HOST, "no memory on the host to fill a pool with")
+                                       : tuff__storage_create(device, size, false, &self->memory);
     for (uint64_t at = 0; at < size && status == TUFF_OK; at += AT_ONCE)
         status = tuff__storage_write(device, self->memory, at, block, size - at < AT_ONCE ? size - at : AT_ONCE);
     tuff__free(block);

@@ -22,7 +22,8 @@ static uint64_t ground_left(const tuner *of)
         most = of->options->tune_memory;
     if (share > 0 && share < most)
         most = share;
-    return most > of->ground_size ? most - of->ground_size : 0;
+    const uint64_t taken = of->ground_size + of->pool.size;
+    return most > taken ? most - taken : 0;
 }
 
 /* Whether what did not end in time ends at all: nothing may be measured beside it. */
@@ -116,10 +117,8 @@ static tuff_status make_ground(subject *of)
 static cold_pool *cold_pool_of(tuner *self)
 {
     const uint64_t size = tuff__cold_pool_size(tuff__tuner_bench(self));
-    if (!self->has_pool && size > 0 && size <= ground_left(self) / 2) {
+    if (!self->has_pool && size <= ground_left(self) / 2)
         self->pool.size = size;
-        self->ground_size += size;
-    }
     self->has_pool = true;
     return &self->pool;
 }

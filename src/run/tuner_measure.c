@@ -129,6 +129,17 @@ static void distrust(search_result *found)
         found->nanoseconds[i] = found->default_nanoseconds;
 }
 
+/* What was found elsewhere has had its race; without a winner the default runs, as it does at later starts. A plan that
+   is in use is not exchanged for it. */
+static void take(subject *of, const search_result *found)
+{
+    if (!found->is_final && of->of->give_way != NULL)
+        return;
+    of->chosen = found->winner;
+    if (!found->is_final)
+        of->tier = TIER_DEFAULT;
+}
+
 static tuff_status finish(subject *of)
 {
     search_result found;
@@ -140,11 +151,11 @@ static tuff_status finish(subject *of)
     if (!found.is_final)
         distrust(&found);
     of->was_measured = found.is_final;
-    /* A guess does not replace what a race found here. What was found elsewhere has had its race. */
+    /* A guess does not replace what a race found here. */
     if (!found.is_final && was_tried && of->tier == TIER_SAME) {
         tuff__tuner_remember_again(of);
     } else if (found.is_final || was_tried) {
-        of->chosen = found.winner;
+        take(of, &found);
         tuff__tuner_remember(of, &found);
     }
     of->of->stats.improved += tuff__choice_count(&found.winner) > 0;

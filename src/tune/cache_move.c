@@ -39,10 +39,14 @@ static tuff_status export_store(exporting *to, const tune_store *store)
 /* Whether an earlier store has said what the key runs with there. */
 static bool was_locked(const tuff_cache *self, int index, const tune_record *record)
 {
-    for (int i = 0; i < index; i++)
-        if (self->files[i].is_wanted && (tuff__store_win(self->files[i].store, record->environment, record->key) ||
-                                         tuff__store_pin(self->files[i].store, record->environment, record->key)))
+    for (int i = 0; i < index; i++) {
+        const tune_store *store = self->files[i].store;
+        const tune_record *win = tuff__store_win(store, record->environment, record->key);
+        const bool says = (win && strcmp(win->source, "seed") != 0) ||
+                          tuff__store_pin(store, record->environment, record->key) != NULL;
+        if (self->files[i].is_wanted && says)
             return true;
+    }
     return false;
 }
 

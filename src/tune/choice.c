@@ -130,6 +130,8 @@ static tuff_status parse_one(const char **source, choice *out)
     if (value < info->least || value > info->most)
         return FAIL(TUFF_E_LIMIT, "candidate: %s.%s=%d, but it is %d to %d", info->kernel, info->name, value,
                     info->least, info->most);
+    if (!tuff__tunable_takes((tunable)of, value))
+        return FAIL(TUFF_E_LIMIT, "candidate: %s.%s=%d, but it is a power of two", info->kernel, info->name, value);
     if (tuff__choice_has(out, (tunable)of))
         return FAIL(TUFF_E_FORMAT, "candidate: %s.%s is set twice", info->kernel, info->name);
     tuff__choice_set(out, (tunable)of, value);

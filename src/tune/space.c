@@ -4,22 +4,16 @@
 #include <limits.h>
 #include <string.h>
 
-/* Loops that are written out, which may be of any length; what else there is takes powers of two alone. */
-static bool is_tile(const tunable_info *info)
+static bool is_candidate(tunable of, int value)
 {
-    return strncmp(info->name, "tile_", 5) == 0 || strcmp(info->name, "packed_rows") == 0 ||
-           strcmp(info->name, "rows") == 0;
-}
-
-static bool is_candidate(const tunable_info *info, int value)
-{
-    enum { FEW = 6 }; /* kinds of things rather than sizes: all of them */
+    const tunable_info *info = tuff__tunable_info(of);
     if (value < info->least || value > info->most)
         return false;
-    if (info->least == 0 && info->most < FEW)
+    if (tuff__tunable_is_kind(of))
         return true;
     /* Of tiles 3, 6, 12, 24 too: three quarters of a power of two. */
-    return (value & (value - 1)) == 0 || (is_tile(info) && value % 3 == 0 && (value / 3 & (value / 3 - 1)) == 0);
+    return (value & (value - 1)) == 0 ||
+           (tuff__tunable_is_loop(of) && value % 3 == 0 && (value / 3 & (value / 3 - 1)) == 0);
 }
 
 /* The range ends at 65536: no step of the table skips a power of two above 64. */
@@ -38,7 +32,7 @@ static void make_axis(space_axis *self, tunable of, int usual)
             self->values[self->count++] = usual;
             placed = true;
         }
-        if (value != usual && is_candidate(info, value) && self->count < AXIS_VALUES - 1)
+        if (value != usual && is_candidate(of, value) && self->count < AXIS_VALUES - 1)
             self->values[self->count++] = value;
     }
     if (!placed)
