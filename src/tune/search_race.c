@@ -185,8 +185,8 @@ static racer *choose(race *of, double gain)
     return gains && !are_tied(winner, usual) ? winner : usual;
 }
 
-/* In how many more of the rounds that both ran the first was faster, in deviations of what chance makes of equals. Where
-   a core has two speeds, because others use it too, medians of equals may differ by far: each of them is one of these. */
+/* In how many more of the rounds that both ran the first was faster, in deviations of what chance makes of equals.
+   Where a core has two speeds, because others use it too, medians of equals may differ by far: each is one of these. */
 static double lead_of(const racer *a, const racer *b)
 {
     int lead = 0;
