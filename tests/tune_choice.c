@@ -61,9 +61,10 @@ static void every_tunable_has_a_text(void **state)
         choice of = {0}, again;
         for (int i = 0; i < TUNABLE_COUNT; i++) {
             const tunable_info *info = tuff__tunable_info((tunable)i);
-            int value = info->least + tuff__dice_below(&from, info->most - info->least + 1);
-            while (!tuff__tunable_takes((tunable)i, value))
+            int value;
+            do
                 value = info->least + tuff__dice_below(&from, info->most - info->least + 1);
+            while (!tuff__tunable_takes((tunable)i, value));
             if (round == 0 || tuff__dice_below(&from, 2))
                 tuff__choice_set(&of, (tunable)i, value);
         }

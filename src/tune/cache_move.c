@@ -36,15 +36,20 @@ static tuff_status export_store(exporting *to, const tune_store *store)
     return TUFF_OK;
 }
 
+/* Whether a record says what its key runs with, rather than where a search begins. */
+static bool is_answer(const tune_record *record)
+{
+    return record->kind == RECORD_PIN || (record->kind == RECORD_WIN && strcmp(record->source, "seed") != 0);
+}
+
 /* Whether an earlier store has said what the key runs with there. */
 static bool was_locked(const tuff_cache *self, int index, const tune_record *record)
 {
     for (int i = 0; i < index; i++) {
         const tune_store *store = self->files[i].store;
         const tune_record *win = tuff__store_win(store, record->environment, record->key);
-        const bool says = (win && strcmp(win->source, "seed") != 0) ||
-                          tuff__store_pin(store, record->environment, record->key) != NULL;
-        if (self->files[i].is_wanted && says)
+        const bool is_pinned = tuff__store_pin(store, record->environment, record->key) != NULL;
+        if (self->files[i].is_wanted && (is_pinned || (win && is_answer(win))))
             return true;
     }
     return false;
@@ -85,8 +90,7 @@ static tuff_status lock_store(exporting *to, const tuff_cache *self, int index)
     const tune_record *record;
     for (int at = 0; (record = tuff__store_next(store, &at));) {
         const bool is_pinned = tuff__store_pin(store, record->environment, record->key) != NULL;
-        const bool counts = record->kind == RECORD_PIN ||
-                            (record->kind == RECORD_WIN && !is_pinned && strcmp(record->source, "seed") != 0);
+        const bool counts = is_answer(record) && (record->kind == RECORD_PIN || !is_pinned);
         if (record->kind == RECORD_ENVIRONMENT)
             TRY(put(to, record));
         else if (counts && !was_locked(self, index, record))

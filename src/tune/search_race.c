@@ -185,14 +185,14 @@ static racer *choose(race *of, double gain)
     return gains && !are_tied(winner, usual) ? winner : usual;
 }
 
-/* In how many more of the rounds that both ran the first was faster, in deviations of what chance makes of equals.
-   Where a core has two speeds, because others use it too, medians of equals may differ by far: each is one of these. */
-static double lead_of(const racer *a, const racer *b)
+/* Whether the first was faster in surely more of the rounds that both ran than chance makes of equals. Where a core has
+   two speeds, because others use it too, medians of equals may differ by far: each is one of these. */
+static bool leads(const racer *a, const racer *b)
 {
     int lead = 0;
     for (int i = 0; i < a->count && i < b->count; i++)
         lead += (a->times[i] < b->times[i]) - (a->times[i] > b->times[i]);
-    return lead / sqrt((double)a->count);
+    return lead >= sure * sqrt((double)a->count);
 }
 
 /* The winner alone against the default once more, with fresh times: the least of several medians is less than the
@@ -210,14 +210,12 @@ static outcome confirm(search *self, race *of, const racer *winner)
             if ((!is_usual || turns[i] == &again) && !run_once(self, turns[i], true))
                 return self->end || usual.of->rejected ? ENDED : NOT_FASTER;
         /* To end at the first look that says so would be to choose the look. */
-        is_open =
-            round < RETIMED_ROUNDS || (!is_usual && (are_within(&again, &usual, 2) || lead_of(&again, &usual) < sure));
+        is_open = round < RETIMED_ROUNDS || (!is_usual && (are_within(&again, &usual, 2) || !leads(&again, &usual)));
     }
     const double before = (double)winner->quartiles[1], change = fabs((double)again.quartiles[1] - before);
     if (change > steady * before && change > band_of(&again, winner))
         return DRIFTED;
-    const bool gains =
-        again.quartiles[1] < usual.quartiles[1] && !are_tied(&again, &usual) && lead_of(&again, &usual) >= sure;
+    const bool gains = again.quartiles[1] < usual.quartiles[1] && !are_tied(&again, &usual) && leads(&again, &usual);
     return is_usual || gains ? CONFIRMED : NOT_FASTER;
 }
 
