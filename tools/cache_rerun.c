@@ -41,7 +41,7 @@ static const tune_record *find_win(const rerun *self, hash128 environment, const
     char generator[GENERATOR_SIZE];
     for (int i = 0; i < self->cache->count; i++) {
         const tune_record *win = tuff__store_win(self->cache->files[i].store, environment, tuff__key_hash(key));
-        if (win && strcmp(win->source, "seed") != 0 &&
+        if (win && !tuff__record_is_seed(win) &&
             strcmp(win->generator, tuff__generator_of(key->family, generator)) == 0)
             return win;
     }

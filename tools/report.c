@@ -48,7 +48,7 @@ static void take_record(entries *all, const tune_record *record, bool adds)
     entry *of = adds ? add(all, record->key, record->op) : find(all, record->key);
     if (!of)
         return;
-    if (record->kind == RECORD_WIN && !of->win && strcmp(record->source, "seed") != 0)
+    if (record->kind == RECORD_WIN && !of->win && !tuff__record_is_seed(record))
         of->win = record;
     if (record->kind == RECORD_PIN && !of->pin)
         of->pin = record;

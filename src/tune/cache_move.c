@@ -39,7 +39,7 @@ static tuff_status export_store(exporting *to, const tune_store *store)
 /* Whether a record says what its key runs with, rather than where a search begins. */
 static bool is_answer(const tune_record *record)
 {
-    return record->kind == RECORD_PIN || (record->kind == RECORD_WIN && strcmp(record->source, "seed") != 0);
+    return record->kind == RECORD_PIN || (record->kind == RECORD_WIN && !tuff__record_is_seed(record));
 }
 
 /* Whether an earlier store has said what the key runs with there. */
@@ -154,8 +154,7 @@ static bool is_newer_here(const tune_store *here, const tune_record *record)
         return pin && pin->time >= record->time;
     if (record->kind == RECORD_BAD)
         return tuff__store_bad(here, record->environment, record->key, record->candidate) != NULL;
-    return win &&
-           (strcmp(record->source, "seed") == 0 || win->time >= record->time || tuff__record_is_weaker(record, win));
+    return win && (tuff__record_is_seed(record) || win->time >= record->time || tuff__record_is_weaker(record, win));
 }
 
 static tuff_status import_record(importing *of, const arrival *where, const tune_record *record)
@@ -164,7 +163,7 @@ static tuff_status import_record(importing *of, const arrival *where, const tune
     cache_file *to;
     if (record->kind == RECORD_ENVIRONMENT || (of->as_seed && record->kind != RECORD_WIN))
         return TUFF_OK;
-    if (record->kind == RECORD_WIN && strcmp(record->source, "seed") != 0)
+    if (record->kind == RECORD_WIN && !tuff__record_is_seed(record))
         copy.source = of->as_seed ? "seed" : "import";
     TRY(tuff__cache_own_file(of->into, where->source, &to));
     if (is_newer_here(to->store, &copy)) {

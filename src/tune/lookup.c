@@ -45,7 +45,7 @@ const char *tuff__tier_text(tune_tier of)
 static bool is_current(const lookup *self, const tune_record *record)
 {
     return (!self->of->generator || strcmp(record->generator, self->of->generator) == 0) &&
-           strcmp(record->source, "seed") != 0;
+           !tuff__record_is_seed(record);
 }
 
 /* Why the candidate must not run here; "" where it may. */
@@ -127,7 +127,7 @@ static void weigh_same_key(lookup *self, const tune_record *record, const neighb
     switch (from->like) {
     case LIKENESS_SAME:
         if (!is_current(self, record))
-            add_seed(self, record, strcmp(record->source, "seed") == 0 ? RANK_SEED : RANK_OLD_TEXTS);
+            add_seed(self, record, tuff__record_is_seed(record) ? RANK_SEED : RANK_OLD_TEXTS);
         break;
     case LIKENESS_OTHER_DRIVER:
         if (is_current(self, record) && (!self->other_driver || record->time > self->other_driver->time))
@@ -246,7 +246,7 @@ static const tune_record *find_same(const lookup *self)
     const tune_record *first = NULL;
     for (int i = 0; i < self->of->store_count; i++) {
         const tune_record *win = tuff__store_win(self->of->stores[i], self->environment, self->key);
-        if (win && (is_current(self, win) || strcmp(win->source, "seed") == 0))
+        if (win && (is_current(self, win) || tuff__record_is_seed(win)))
             return win;
         first = first ? first : win;
     }
@@ -267,7 +267,7 @@ static bool ask_same(lookup *self)
     if (!win) {
         self->out->miss = MISS_UNKNOWN;
         SAY(self, TIER_SAME, "no winner of this key in this environment");
-    } else if (strcmp(win->source, "seed") == 0) {
+    } else if (tuff__record_is_seed(win)) {
         self->out->miss = MISS_SEED;
         SAY(self, TIER_SAME, "the winner is there as a seed only");
     } else if (!is_current(self, win)) {

@@ -328,6 +328,11 @@ tuff_status tuff__record_read(const char *line, size_t size, arena *texts, tune_
     return TUFF_OK;
 }
 
+bool tuff__record_is_seed(const tune_record *win)
+{
+    return strcmp(win->source, "seed") == 0;
+}
+
 bool tuff__record_is_weaker(const tune_record *later, const tune_record *earlier)
 {
     if (later->kind != RECORD_WIN || strcmp(later->generator, earlier->generator) != 0)

@@ -56,6 +56,9 @@ tune_record tuff__record_of(record_kind kind, const char *environment, const cha
 hash128 tuff__hash_text(const char *source);
 bool tuff__is_same_hash(hash128 a, hash128 b);
 
+/* Whether a winner is only where a search begins, and answers nothing. */
+bool tuff__record_is_seed(const tune_record *win);
+
 /* Whether a record must not replace an earlier one of the same key: a winner of the same kernel with far fewer samples,
    or from elsewhere where the earlier was measured here. */
 bool tuff__record_is_weaker(const tune_record *later, const tune_record *earlier);

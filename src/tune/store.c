@@ -252,7 +252,7 @@ tuff_status tuff__store_load_shipped(const char *path, tune_store **out)
 {
     TRY(tuff__store_load(path, out));
     for (int i = 0; i < (*out)->count; i++)
-        if ((*out)->records[i].kind == RECORD_WIN && strcmp((*out)->records[i].source, "seed") != 0)
+        if ((*out)->records[i].kind == RECORD_WIN && !tuff__record_is_seed(&(*out)->records[i]))
             (*out)->records[i].source = "shipped";
     return TUFF_OK;
 }
