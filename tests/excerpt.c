@@ -83,7 +83,7 @@ static void compile_as(tuff_graph *(*make)(tuff_device *), compiled *out)
         fail_msg("%s", tuff_graph_error(out->source));
     out->simple = tuff__simplify(out->source, false);
     assert_non_null(out->simple);
-    assert_int_equal(tuff__fuse(out->simple, &usual_options, MAX_BINDINGS, &out->fusion), TUFF_OK);
+    assert_int_equal(tuff__fuse(out->simple, &usual_options, MAX_BINDINGS, NULL, &out->fusion), TUFF_OK);
 }
 
 static void compile(compiled *out)

@@ -187,7 +187,7 @@ static int dispatches_of(tuff_graph *graph, tuff_device *device, tuff_fuse_mode 
     const tuff_compile_options options = {.fuse = mode};
     tuff_graph *simple = tuff__simplify(graph, false);
     assert_non_null(simple);
-    assert_int_equal(tuff__fuse(simple, &options, MAX_BINDINGS, &fusion), TUFF_OK);
+    assert_int_equal(tuff__fuse(simple, &options, MAX_BINDINGS, NULL, &fusion), TUFF_OK);
     assert_int_equal(tuff__lower(device, &fusion, &options, NULL, &launches), TUFF_OK);
     const int count = launches.launch_count;
     *values = 0;

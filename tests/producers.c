@@ -227,7 +227,7 @@ static int tasks_of(tuff_graph *graph, const tuff_compile_options *options)
     struct fusion fusion;
     tuff_graph *simple = tuff__simplify(graph, false);
     assert_non_null(simple);
-    assert_int_equal(tuff__fuse(simple, options, MAX_BINDINGS, &fusion), TUFF_OK);
+    assert_int_equal(tuff__fuse(simple, options, MAX_BINDINGS, NULL, &fusion), TUFF_OK);
     const int count = fusion.task_count;
     tuff__fusion_free(&fusion);
     tuff_graph_destroy(simple);

@@ -244,7 +244,7 @@ static uint64_t peak_of_training(tuff_device *device, bool recompute)
     assert_non_null(optimizer);
     tuff_graph *graph = train_graph(device, &model, optimizer, 4), *simple = tuff__simplify(graph, false);
     assert_non_null(simple);
-    assert_int_equal(tuff__fuse(simple, &options, MAX_BINDINGS, &fusion), TUFF_OK);
+    assert_int_equal(tuff__fuse(simple, &options, MAX_BINDINGS, NULL, &fusion), TUFF_OK);
     assert_int_equal(tuff__lower(device, &fusion, &options, NULL, &launches), TUFF_OK);
     const uint64_t peak = launches.peak;
     tuff__lowered_free(&launches);

@@ -173,7 +173,8 @@ static bool choose(struct fusion *fusion, int64_t *cut_rows, bool *seen)
             const struct task *of = &fusion->tasks[column];
             int64_t rows;
             if (!tuff__rows_fit_column(fusion, &fusion->tasks[row], of, &rows) || rows == 0 ||
-                !tuff__may_join(fusion, row, column, seen))
+                !tuff__may_join(fusion, row, column, seen) ||
+                !tuff__pass_decides(fusion->passes, TUNABLE_fusion_column_sums, true))
                 continue;
             for (int i = 0; i < of->reduction_count; ++i)
                 cut_rows[of->reductions[i]->id] = rows;

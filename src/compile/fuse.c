@@ -241,13 +241,15 @@ static bool find_copies(struct fusion *fusion)
     return fusion->copy_begins != NULL;
 }
 
-tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, int buffer_limit, struct fusion *out)
+tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, int buffer_limit, pass_choices *passes,
+                       struct fusion *out)
 {
     *out = (struct fusion){.graph = graph,
                            .mode = options->fuse,
                            .family = options->family,
                            .plain_products = options->matmul_library != TUFF_MATMUL_OWN,
-                           .buffer_limit = buffer_limit};
+                           .buffer_limit = buffer_limit,
+                           .passes = passes};
     out->facts = tuff__calloc((size_t)graph->node_count + 1, sizeof *out->facts);
     out->marks = tuff__calloc((size_t)graph->node_count + 1, sizeof *out->marks);
     const bool complete = out->facts != NULL && out->marks != NULL && find_copies(out);

@@ -4,6 +4,7 @@
 #ifndef TUFF_COMPILE_FUSE_H
 #define TUFF_COMPILE_FUSE_H
 
+#include "compile/passes.h"
 #include "compile/view.h"
 #include "kernels/chain.h"
 
@@ -59,13 +60,15 @@ struct fusion {
     int task_count, task_capacity;
     tuff_fuse_mode mode;
     tuff_family family;
-    bool plain_products; /* matmuls take nothing into their epilogues: a library computes them */
-    int buffer_limit;    /* of one kernel */
-    int *copy_begins;    /* by number of a recomputation: the id of its first node */
+    bool plain_products;  /* matmuls take nothing into their epilogues: a library computes them */
+    int buffer_limit;     /* of one kernel */
+    int *copy_begins;     /* by number of a recomputation: the id of its first node */
+    pass_choices *passes; /* borrowed while it is made; may be NULL */
 };
 
-/* Groups the nodes of a simplified graph into tasks and orders them. */
-tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, int buffer_limit, struct fusion *out);
+/* Groups the nodes of a simplified graph into tasks and orders them. passes may be NULL. */
+tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, int buffer_limit, pass_choices *passes,
+                       struct fusion *out);
 void tuff__fusion_free(struct fusion *fusion);
 
 /* Nodes between the last early reader of a value and the first late one, where it is computed again, at least. */

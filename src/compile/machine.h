@@ -10,7 +10,7 @@ typedef struct machine {
     double bandwidth; /* bytes a second */
     double cached;    /* the same of what is written and then read soon, where that is at most cache_size bytes */
     double cache_size;
-    double rate;      /* operations a second of one unit */
+    double rate; /* operations a second of one unit */
     int64_t units;
     int64_t tile_rows, tile_columns; /* of a matmul, in elements */
 } machine;

@@ -267,7 +267,12 @@ static tuff_status try_merge(struct fusion *fusion, int first, int second, bool 
 {
     struct task united;
     *merged = false;
-    return unite(fusion, first, second, &united) ? replace(fusion, first, second, united, merged) : TUFF_OK;
+    if (!unite(fusion, first, second, &united))
+        return TUFF_OK;
+    const bool has_rows = united.kind == TASK_ROW || united.kind == TASK_COLUMN;
+    if (!tuff__pass_decides(fusion->passes, has_rows ? TUNABLE_fusion_rows : TUNABLE_fusion_maps, true))
+        return TUFF_OK;
+    return replace(fusion, first, second, united, merged);
 }
 
 static bool shares_a_read(const struct task *a, const struct task *b)
@@ -404,7 +409,8 @@ static tuff_status join_columns(struct fusion *fusion, bool *seen)
             struct task united;
             bool merged;
             if (fusion->tasks[first].kind == TASK_ROW && tuff__may_join(fusion, first, second, seen) &&
-                unite_columns(fusion, first, second, &united))
+                unite_columns(fusion, first, second, &united) &&
+                tuff__pass_decides(fusion->passes, TUNABLE_fusion_column_sums, true))
                 TRY(replace(fusion, first, second, united, &merged));
         }
     return TUFF_OK;

@@ -92,7 +92,8 @@ static tuff_status try_absorb(struct fusion *fusion, struct task *task, const no
     facts->absorbed = true;
     TRY(tuff__chain_build(fusion, task, &chain, &give_up, &impossible));
     const bool possible = give_up == NULL && !impossible && chain.buffer_count <= fusion->buffer_limit - 3;
-    facts->absorbed = possible && pays(fusion, task, at, &chain, operand);
+    facts->absorbed = possible && tuff__pass_decides(fusion->passes, TUNABLE_fusion_producers,
+                                                     pays(fusion, task, at, &chain, operand));
     facts->anchor = !facts->absorbed;
     tuff__chain_free(&chain);
     if (!facts->absorbed)

@@ -163,7 +163,8 @@ static tuff_status visit(rewrite *with, node *value)
     chain_cost cost = {.possible = true};
     ++with->fusion->mark;
     measure(with, value, true, late, &cost);
-    return cost.possible ? redirect(with, value, late) : TUFF_OK;
+    const bool wanted = cost.possible && tuff__pass_decides(with->fusion->passes, TUNABLE_fusion_recompute, true);
+    return wanted ? redirect(with, value, late) : TUFF_OK;
 }
 
 /* Late copies move in front of their first readers, and ids follow. */

@@ -255,7 +255,8 @@ static bool merge(rewriting *with, node **members, const factor *factors, int co
                                   2, NULL);
     while (take_step(with, &of))
         continue;
-    if (with->graph->status != TUFF_OK || !pays(with, &of, members[0]->inputs[0]))
+    if (with->graph->status != TUFF_OK ||
+        !tuff__pass_decides(with->passes, TUNABLE_fusion_columns, pays(with, &of, members[0]->inputs[0])))
         return false;
     replace_parts(with, &of);
     return true;

@@ -101,7 +101,8 @@ static void merge_parts(rewriting *with, node *concat)
     int count = 0;
     for (int i = 0; i < concat->input_count && with->graph->status == TUFF_OK;) {
         const run_of_parts run = run_from(with, concat, i);
-        const bool joined = run.count > 1 && pays(with, &run);
+        const bool joined =
+            run.count > 1 && tuff__pass_decides(with->passes, TUNABLE_fusion_gradients, pays(with, &run));
         const int taken = joined ? run.count : 1;
         concat->inputs[count] = joined ? join(with, &run) : concat->inputs[i];
         ++count;

@@ -69,7 +69,8 @@ static tuff_tensor *joined_product(rewriting *with, node *const *products, const
     tuff_tensor *y[MAX_SIBLINGS], *v;
     for (int i = 0; i < count; ++i)
         y[i] = products[i]->inputs[0];
-    if (!pays(with, products, y, count) || (v = tuff__join_rows(with, factors, count)) == NULL)
+    if (!tuff__pass_decides(with->passes, TUNABLE_fusion_terms, pays(with, products, y, count)) ||
+        (v = tuff__join_rows(with, factors, count)) == NULL)
         return NULL;
     const tuff_tensor *result = &products[0]->outputs[0];
     tuff_tensor *left = tuff__place_together(with, y, count, 1);

@@ -231,15 +231,16 @@ static tuff_status end(rewriting *with, tuff_status status)
     return status;
 }
 
-tuff_status tuff__merge_siblings(tuff_graph *graph)
+tuff_status tuff__merge_siblings(tuff_graph *graph, pass_choices *passes)
 {
-    static tuff_status (*const passes[])(rewriting *) = {tuff__merge_columns, tuff__merge_terms, tuff__merge_gradients,
-                                                         tuff__split_products};
-    for (size_t i = 0; i < sizeof passes / sizeof *passes; ++i) {
+    static tuff_status (*const all[])(rewriting *) = {tuff__merge_columns, tuff__merge_terms, tuff__merge_gradients,
+                                                      tuff__split_products};
+    for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
         rewriting with;
         tuff_status status = begin(&with, graph);
+        with.passes = passes;
         if (status == TUFF_OK)
-            status = passes[i](&with);
+            status = all[i](&with);
         TRY(end(&with, status));
     }
     return TUFF_OK;

@@ -11,12 +11,13 @@
 #ifndef TUFF_COMPILE_SIBLINGS_H
 #define TUFF_COMPILE_SIBLINGS_H
 
+#include "compile/passes.h"
 #include "compile/view.h"
 #include "device/device.h"
 
 /* Rewrites the graph in place: nodes are sorted and numbered anew, dead ones dropped. After a failure the graph can
-   only be destroyed. */
-tuff_status tuff__merge_siblings(tuff_graph *graph);
+   only be destroyed. passes may be NULL. */
+tuff_status tuff__merge_siblings(tuff_graph *graph, pass_choices *passes);
 
 /* Between the files of this rewriting. */
 #define MAX_SIBLINGS 8 /* that become one */
@@ -31,6 +32,7 @@ typedef struct rewriting {
     bool *taken;        /* replaced, or a part of something new */
     tuff_tensor **now;  /* what stands for the node's value; NULL: itself */
     const tuff_device_info *info;
+    pass_choices *passes;
 } rewriting;
 
 /* The only user of a value that nothing else needs, or NULL. */

@@ -43,7 +43,7 @@ tuff_status tuff__split_products(rewriting *with)
     for (int i = 0; i < with->original_count; ++i) {
         const node *at = with->graph->nodes[i];
         const int64_t pieces = at->op == OP_MATMUL ? best_count(with, at) : 1;
-        if (pieces == 1)
+        if (pieces == 1 || !tuff__pass_decides(with->passes, TUNABLE_fusion_pieces, true))
             continue;
         const int axis = at->outputs[0].shape.rank - 2;
         with->graph->copy = at->copy;

@@ -17,6 +17,9 @@ struct tuff_array {
     tuff_shape shape;
 };
 
+/* The same part of another storage. NULL where memory ran out. */
+tuff_array *tuff__array_like(const tuff_array *of, tuff_device *device, storage *memory);
+
 /* True for the reference device: it has no driver, and arrays live in host memory. */
 bool tuff__device_is_reference(const tuff_device *device);
 const tuff_device_info *tuff__device_info(const tuff_device *device);

@@ -45,8 +45,25 @@ void tuff__tuner_open_bench(tuner *self)
     self->had_bench = true;
 }
 
+static void release_kept(tuner *self)
+{
+    for (int i = 0; i < self->kept_count; ++i)
+        tuff__program_release(tuff__tuner_bench(self), self->kept[i]);
+    tuff__free(self->kept);
+    self->kept = NULL;
+    self->kept_count = 0;
+}
+
+void tuff__tuner_keep_programs(tuner *self, program **programs, int count)
+{
+    release_kept(self);
+    self->kept = programs;
+    self->kept_count = count;
+}
+
 void tuff__tuner_close_bench(tuner *self)
 {
+    release_kept(self);
     tuff__cold_pool_free(&self->pool);
     tuff_device_close(self->bench);
     self->bench = NULL;

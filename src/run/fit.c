@@ -4,6 +4,7 @@
 
 #include "compile/siblings.h"
 #include "compile/simplify.h"
+#include "run/graph_key.h"
 
 #define MOST_STEPS 16 /* of the first search for how much must be computed again */
 
@@ -20,7 +21,7 @@ typedef struct fitting {
 static tuff_status fuse_again(fitting *with)
 {
     tuff__fusion_free(&with->plan->fusion);
-    return tuff__fuse(with->plan->graph, with->options, with->bindings, &with->plan->fusion);
+    return tuff__fuse(with->plan->graph, with->options, with->bindings, &with->plan->passes, &with->plan->fusion);
 }
 
 /* The graph as fusion groups it, cheap values computed again. */
@@ -34,9 +35,11 @@ static tuff_status prepare(fitting *with)
     plan->graph = tuff__simplify(with->source, false);
     if (plan->graph == NULL)
         return tuff__last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff__last_status();
+    plan->passes.found = (choice){.set = {0}};
+    tuff__graph_key(plan->graph, &plan->graph_key);
     if (with->options->fuse == TUFF_FUSE_ALL)
-        TRY(tuff__merge_siblings(plan->graph));
-    TRY(tuff__fuse(plan->graph, with->options, with->bindings, &plan->fusion));
+        TRY(tuff__merge_siblings(plan->graph, &plan->passes));
+    TRY(tuff__fuse(plan->graph, with->options, with->bindings, &plan->passes, &plan->fusion));
     if (with->options->fuse != TUFF_FUSE_ALL)
         return TUFF_OK;
     TRY(tuff__cut_columns(&plan->fusion, &changed));
@@ -104,6 +107,9 @@ tuff_status tuff__fit(tuff_plan *plan, tuff_graph *source, const tuff_compile_op
     with.bindings =
         (int)(info->max_bindings == 0 || info->max_bindings > MAX_BINDINGS ? MAX_BINDINGS : info->max_bindings);
     TRY(prepare(&with));
+    /* What a budget asks for comes before what is fast. */
+    if (tuff__choice_count(&plan->passes.found) == 0 || options->fuse != TUFF_FUSE_ALL || options->memory_budget > 0)
+        plan->graph_key.family[0] = '\0';
     TRY(lower(&with));
     if (fits(&with))
         return TUFF_OK;

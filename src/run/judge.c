@@ -13,7 +13,7 @@ enum { SHARE_OF_MEMORY = 4 };
 #define MOST_GROUND ((uint64_t)8 << 30)
 #define MOST_HOST_GROUND ((uint64_t)1 << 30)
 
-static uint64_t ground_left(const tuner *of)
+uint64_t tuff__judge_room(const tuner *of)
 {
     const tuff_device_info *info = tuff__device_info(tuff__tuner_bench(of));
     const uint64_t share = info->memory_size / SHARE_OF_MEMORY;
@@ -36,8 +36,7 @@ static bool comes_back(const tuner *of)
     return false;
 }
 
-/* What a failure says about a candidate. */
-static verdict verdict_of(tuner *of, tuff_status status)
+verdict tuff__judge_verdict(tuner *of, tuff_status status)
 {
     switch (status) {
     case TUFF_OK:
@@ -61,6 +60,16 @@ static verdict verdict_of(tuner *of, tuff_status status)
     }
 }
 
+bool tuff__judge_bars(const subject *of, const choice *what)
+{
+    text name = {0};
+    tuff__choice_format(what, &name);
+    const hash128 environment = tuff__hash_text(of->of->environment_text);
+    const tune_record *bad = tuff__store_bad(of->of->store, environment, of->hash, tuff__text_get(&name));
+    tuff__text_free(&name);
+    return tuff__record_bars(bad, of->generator);
+}
+
 static verdict lower_candidate(void *state, const choice *what, lowering *out)
 {
     subject *of = state;
@@ -71,23 +80,17 @@ static verdict lower_candidate(void *state, const choice *what, lowering *out)
     if (status == TUFF_E_LIMIT)
         return VERDICT_INVALID;
     if (status != TUFF_OK)
-        return verdict_of(of->of, status);
-    text name = {0};
-    tuff__choice_format(what, &name);
-    const hash128 environment = tuff__hash_text(of->of->environment_text);
-    const tune_record *bad = tuff__store_bad(of->of->store, environment, of->hash, tuff__text_get(&name));
-    tuff__text_free(&name);
-    return tuff__record_bars(bad, of->generator) ? VERDICT_BARRED : VERDICT_GOOD;
+        return tuff__judge_verdict(of->of, status);
+    return tuff__judge_bars(of, what) ? VERDICT_BARRED : VERDICT_GOOD;
 }
 
-static void leave(const tuner *of)
+void tuff__judge_leave(const tuner *of)
 {
     tuff__journal_leave(of->journal);
     atomic_store(&tuff__tune_step_begin, 0);
 }
 
-/* Tells the journal what comes, so that a process that starts after a crash knows whom to blame. */
-static tuff_status announce(const subject *of, const contender *who, journal_phase phase, bool durable)
+tuff_status tuff__judge_announce(const subject *of, const contender *who, journal_phase phase, bool durable)
 {
     text name = {0};
     atomic_store(&tuff__tune_step_begin, tuff__nanoseconds());
@@ -104,7 +107,8 @@ static tuff_status make_ground(subject *of)
 {
     excerpt *whole;
     tuner *self = of->of;
-    TRY(tuff__ground_create(tuff__tuner_bench(self), &self->plan->fusion, of->task, ground_left(self), &of->ground));
+    TRY(tuff__ground_create(tuff__tuner_bench(self), &self->plan->fusion, of->task, tuff__judge_room(self),
+                            &of->ground));
     const tuff_status status = tuff__excerpt_create(&self->plan->fusion, of->task, &whole);
     if (status == TUFF_OK && tuff__excerpt_is_exact(whole))
         tuff__ground_expect_exact(of->ground);
@@ -117,7 +121,7 @@ static tuff_status make_ground(subject *of)
 static cold_pool *cold_pool_of(tuner *self)
 {
     const uint64_t size = tuff__cold_pool_size(tuff__tuner_bench(self));
-    if (!self->has_pool && size <= ground_left(self) / 2)
+    if (!self->has_pool && size <= tuff__judge_room(self) / 2)
         self->pool.size = size;
     self->has_pool = true;
     return &self->pool;
@@ -128,7 +132,7 @@ static verdict compile_candidate(void *state, const contender *who)
     subject *of = state;
     tuner *self = of->of;
     const uint64_t begin = tuff__nanoseconds();
-    tuff_status status = announce(of, who, JOURNAL_COMPILE, true);
+    tuff_status status = tuff__judge_announce(of, who, JOURNAL_COMPILE, true);
     of->has_run[who->slot] = false;
     if (status == TUFF_OK && of->ground == NULL)
         status = make_ground(of);
@@ -137,7 +141,7 @@ static verdict compile_candidate(void *state, const contender *who)
     if (status == TUFF_OK)
         status = tuff__trial_create(tuff__tuner_bench(self), &self->plan->fusion, self->options, of->task, &who->what,
                                     of->ground, cold_pool_of(self), &of->slots[who->slot]);
-    leave(self);
+    tuff__judge_leave(self);
     self->stats.compiles++;
     self->stats.compile_nanoseconds += tuff__nanoseconds() - begin;
     tuff__tuner_note_compile(self, tuff__nanoseconds() - begin);
@@ -146,7 +150,7 @@ static verdict compile_candidate(void *state, const contender *who)
     if (of->ground != NULL)
         self->ground_size += tuff__ground_size(of->ground) - before;
     of->lacks_room = status == TUFF_E_OOM_DEVICE && tuff__choice_count(&who->what) == 0;
-    return verdict_of(self, status);
+    return tuff__judge_verdict(self, status);
 }
 
 /* The first launch of all is the one that takes machines down. */
@@ -154,7 +158,7 @@ static tuff_status announce_run(subject *of, const contender *who, journal_phase
 {
     const bool first = !of->has_run[who->slot];
     of->has_run[who->slot] = true;
-    return announce(of, who, first ? JOURNAL_FIRST_RUN : phase, first);
+    return tuff__judge_announce(of, who, first ? JOURNAL_FIRST_RUN : phase, first);
 }
 
 /* From here on a run is slow beside a default of so many nanoseconds: eight times that, but at least 20 ms, and more
@@ -219,14 +223,14 @@ static verdict sample_candidate(void *state, const contender *who, int count, ui
     verdict found = VERDICT_GOOD;
     const uint64_t begin = tuff__nanoseconds();
     const tuff_status status = take_samples(of, who, count, limit, nanoseconds, &found);
-    leave(of->of);
+    tuff__judge_leave(of->of);
     of->of->stats.launches += (uint64_t)count;
     of->of->stats.sample_nanoseconds += tuff__nanoseconds() - begin;
     if (found == VERDICT_TIMER)
         (void)FAIL(TUFF_E_NUMERIC, "tune: a time that no device needs so little of");
     if (found == VERDICT_SLOW)
         (void)FAIL(TUFF_E_NUMERIC, "tune: a part of it says that the whole takes far longer than the default");
-    return status == TUFF_OK ? found : verdict_of(of->of, status);
+    return status == TUFF_OK ? found : tuff__judge_verdict(of->of, status);
 }
 
 /* One run over poisoned results. */
@@ -283,10 +287,10 @@ static verdict verify(subject *of, const contender *who, bool is_baseline, bool 
         status = check(of, who, is_baseline, wrong, sizeof wrong, &differs);
     else if (status == TUFF_OK)
         status = check_ragged(of, who, wrong, sizeof wrong);
-    leave(of->of);
+    tuff__judge_leave(of->of);
     of->of->stats.verify_nanoseconds += tuff__nanoseconds() - begin;
     if (status != TUFF_OK)
-        return verdict_of(of->of, status);
+        return tuff__judge_verdict(of->of, status);
     if (wrong[0] == '\0')
         return VERDICT_GOOD;
     (void)FAIL(TUFF_E_NUMERIC, "tune: %s%s", thorough ? "with other extents " : "", wrong);

@@ -12,7 +12,7 @@
 static tuff_status compile_for_driver(tuff_plan *plan, tuff_graph *graph, const tuff_compile_options *options)
 {
     TRY(tuff__fit(plan, graph, options));
-    TRY(tuff__tune(plan, options));
+    TRY(tuff__tune(plan, graph, options));
     plan->written = tuff__calloc((size_t)plan->made.lowered.input_count + 1, sizeof *plan->written);
     if (plan->written == NULL)
         return TUFF_E_OOM_HOST;

@@ -50,6 +50,17 @@ static uint64_t hash_launch(const launch *of, uint64_t seed)
     return hash_chain(&of->chain, seed);
 }
 
+uint64_t tuff__launches_hash(const lowered *of, uint32_t *items)
+{
+    uint64_t hash = 0;
+    *items = 1;
+    for (int i = 0; i < of->launch_count; ++i) {
+        hash = hash_launch(&of->launches[i], hash);
+        *items = of->launches[i].local_size > *items ? of->launches[i].local_size : *items;
+    }
+    return hash;
+}
+
 tuff_status tuff__fusion_borrow(const struct fusion *from, struct fusion *out)
 {
     *out = *from;
@@ -71,10 +82,7 @@ static tuff_status lower_on(const struct fusion *paper, tuff_device *device, con
     lowered launches;
     *out = (foreseen){.items = 1};
     TRY(tuff__lower_alone(device, paper, options, task, what, &out->consulted, &launches));
-    for (int i = 0; i < launches.launch_count; ++i) {
-        out->kernels = hash_launch(&launches.launches[i], out->kernels);
-        out->items = launches.launches[i].local_size > out->items ? launches.launches[i].local_size : out->items;
-    }
+    out->kernels = tuff__launches_hash(&launches, &out->items);
     out->cost = tuff__foresee_cost(&launches);
     tuff__lowered_free(&launches);
     return TUFF_OK;

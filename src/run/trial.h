@@ -12,6 +12,9 @@ typedef struct trial trial;
 tuff_status tuff__fusion_borrow(const struct fusion *from, struct fusion *out);
 void tuff__fusion_give_back(struct fusion *borrowed);
 
+/* Equal kernels over equal grids have equal numbers. *items: of the largest work-group. */
+uint64_t tuff__launches_hash(const lowered *of, uint32_t *items);
+
 typedef struct foreseen {
     choice consulted; /* the tunables that were asked for, with their usual values; where nothing can be made, too */
     uint64_t kernels; /* equal kernels over equal grids have equal numbers */

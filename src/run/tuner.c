@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "run/fit.h"
 #include "run/strikes.h"
 #include "tune/portfolio.h"
 #include "tune/tidy.h"
@@ -51,6 +52,23 @@ static tuff_status add_task(tuner *self, int task)
     return TUFF_OK;
 }
 
+/* How the graph is fused, where there is a choice: before all tasks. */
+static tuff_status add_graph(tuner *self)
+{
+    const tune_key *key = &self->plan->graph_key;
+    if (key->family[0] == '\0' || self->tasks_only)
+        return TUFF_OK;
+    if (!GROW(self->subjects, self->subject_count, self->subject_capacity))
+        return TUFF_E_OOM_HOST;
+    subject *of = &self->subjects[self->subject_count++];
+    *of = (subject){.of = self, .key = *key, .hash = tuff__key_hash(key), .task = WHOLE_GRAPH, .tier = TIER_DEFAULT};
+    of->calls = 1;
+    of->chosen = self->plan->passes.by;
+    tuff__key_text(key, of->text);
+    tuff__generator_of(key->family, of->generator);
+    return TUFF_OK;
+}
+
 static bool is_refused(const subject *of, const choice *what)
 {
     for (int i = 0; i < of->refused_count; ++i)
@@ -75,6 +93,8 @@ static bool is_usable(const char *candidate, void *state)
         (void)FAIL(TUFF_E_UNSUPPORTED, "it may add in another order than the default: not in deterministic mode");
         return false;
     }
+    if (of->task == WHOLE_GRAPH)
+        return tuff__graph_takes(of->of->plan, &what);
     return tuff__trial_foresee(of->of->device, &of->of->plan->fusion, of->of->options, of->task, &what, &made) ==
            TUFF_OK;
 }
@@ -147,6 +167,15 @@ static void take_answer(subject *of, const tune_answer *answer)
         add_seed(of, of->known.runners_up[i]);
 }
 
+/* A plan is fused anew while it is compiled only; to run all of a graph takes more time than there is in `quick`. */
+static void settle_graph(subject *of)
+{
+    const tuner *self = of->of;
+    if (self->source == NULL)
+        of->chosen = self->plan->passes.by;
+    of->wants_measuring = of->wants_measuring && self->source != NULL && self->options->tune >= TUFF_TUNE_NORMAL;
+}
+
 static tuff_status look_up(tuner *self, subject *of)
 {
     const bool may_measure = is_measuring(self);
@@ -170,8 +199,9 @@ static tuff_status look_up(tuner *self, subject *of)
                     self->options->tune_manifest);
     of->tier = answer.tier;
     self->stats.hits[answer.tier]++;
+    of->miss = (int)answer.miss - (int)MISS_UNKNOWN;
     if (answer.miss != MISS_NONE)
-        self->stats.misses[answer.miss - MISS_UNKNOWN]++;
+        self->stats.misses[of->miss]++;
     of->is_pinned = answer.tier == TIER_OVERRIDE;
     if (tuff__choice_parse(answer.candidate, &of->chosen) != TUFF_OK)
         of->chosen = (choice){.set = {0}};
@@ -181,9 +211,11 @@ static tuff_status look_up(tuner *self, subject *of)
     if (answer.ignores_pin && !of->was_told)
         tuff__log(TUFF_LOG_WARNING, "tune: %.300s: %s", of->text, answer.why[TIER_OVERRIDE]);
     of->was_told |= answer.why[TIER_OVERRIDE][0] != '\0';
-    if (answer.tier > TIER_NEAREST)
-        tuff__tuner_avoid_default(of);
     of->wants_measuring = may_measure && (answer.tier > TIER_SAME || wants_more(self, &answer));
+    if (of->task == WHOLE_GRAPH)
+        settle_graph(of);
+    else if (answer.tier > TIER_NEAREST)
+        tuff__tuner_avoid_default(of);
     return TUFF_OK;
 }
 
@@ -206,6 +238,8 @@ tuff_status tuff__tuner_find(tuner *self)
     self->subject_of = tuff__calloc((size_t)count + 1, sizeof *self->subject_of);
     if (self->subject_of == NULL)
         return TUFF_E_OOM_HOST;
+    self->stats.tasks = 0;
+    TRY(add_graph(self));
     for (int i = 0; i < count; ++i)
         TRY(add_task(self, i));
     for (int i = 0; i < self->subject_count; ++i)
@@ -214,12 +248,70 @@ tuff_status tuff__tuner_find(tuner *self)
     return TUFF_OK;
 }
 
+static subject *graph_subject(const tuner *self)
+{
+    return self->subject_count > 0 && self->subjects[0].task == WHOLE_GRAPH ? self->subjects : NULL;
+}
+
+/* Where nothing is known of how the graph is fused, and nothing will be, that is no key of the plan's. */
+static void drop_graph(tuner *self)
+{
+    const subject *of = graph_subject(self);
+    if (of == NULL || of->wants_measuring || of->tier <= TIER_NEAREST || self->source == NULL)
+        return;
+    self->stats.hits[of->tier]--;
+    if (of->miss >= 0)
+        self->stats.misses[of->miss]--;
+    self->stats.keys--;
+    self->plan->graph_key.family[0] = '\0';
+    memmove(self->subjects, self->subjects + 1, (size_t)--self->subject_count * sizeof *self->subjects);
+    for (int i = 0; i < self->plan->fusion.task_count; ++i)
+        self->subject_of[i] -= self->subject_of[i] > 0;
+}
+
 static tuff_status look_up_all(tuner *self)
 {
     memset(self->stats.hits, 0, sizeof self->stats.hits);
     memset(self->stats.misses, 0, sizeof self->stats.misses);
     for (int i = 0; i < self->subject_count; ++i)
         TRY(look_up(self, &self->subjects[i]));
+    drop_graph(self);
+    return TUFF_OK;
+}
+
+static tuff_status fit_as_usual(tuner *self)
+{
+    self->plan->passes.by = (choice){.set = {0}};
+    return tuff__fit(self->plan, self->source, self->options);
+}
+
+tuff_status tuff__tuner_refit(tuner *self)
+{
+    const subject *of = graph_subject(self);
+    if (of == NULL || self->source == NULL || tuff__choice_equal(&of->chosen, &self->plan->passes.by))
+        return TUFF_OK;
+    const bool was_measured = of->was_measured;
+    self->plan->passes.by = of->chosen;
+    tuff_status status = tuff__fit(self->plan, self->source, self->options);
+    if (status != TUFF_OK && status != TUFF_E_OOM_HOST && status != TUFF_E_DEVICE_LOST) {
+        tuff__log(TUFF_LOG_WARNING, "tune: the graph is fused as usual, not by %s: %s", of->text, tuff_error());
+        status = fit_as_usual(self);
+        self->source = NULL;
+    }
+    TRY(status);
+    tuff__free(self->subjects);
+    tuff__free(self->subject_of);
+    self->subjects = NULL;
+    self->subject_of = NULL;
+    self->subject_count = self->subject_capacity = 0;
+    TRY(tuff__tuner_find(self));
+    TRY(look_up_all(self));
+    subject *now = graph_subject(self);
+    if (now != NULL && self->source != NULL) {
+        now->chosen = self->plan->passes.by; /* an unsettled race chooses the usual, whatever another memory says */
+        now->was_measured = was_measured;
+        now->wants_measuring = false;
+    }
     return TUFF_OK;
 }
 
@@ -426,6 +518,7 @@ static tuff_status tune(tuner *self)
     TRY(open_stores(self));
     if (knows_nothing(self) && !is_measuring(self) && self->manifest == NULL && !self->options->tune_background) {
         self->plan->has_uncounted_keys = true;
+        self->plan->graph_key.family[0] = '\0';
         return TUFF_OK;
     }
     TRY(tuff__tuner_find(self));
@@ -436,6 +529,7 @@ static tuff_status tune(tuner *self)
         TRY(tuff__store_describe(self->store, self->environment_text));
         TRY(look_up_all(self));
     }
+    TRY(tuff__tuner_refit(self));
     for (int i = 0; i < self->stores.count; ++i)
         self->stats.damaged_lines += tuff__store_count(self->stores.items[i]).damaged;
     self->stats.background_keys_left = count_left(self);
@@ -489,15 +583,22 @@ tuff_status tuff__tuner_count(const tuff_plan *plan, tuff_tune_stats *stats)
     return status;
 }
 
-tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
+tuff_status tuff__tune(tuff_plan *plan, tuff_graph *source, const tuff_compile_options *options)
 {
-    tuner self = {.plan = plan, .options = options, .device = plan->device, .log = -1, .begin = tuff__nanoseconds()};
+    tuner self = {.plan = plan,
+                  .source = source,
+                  .options = options,
+                  .device = plan->device,
+                  .log = -1,
+                  .begin = tuff__nanoseconds()};
     plan->is_tunable = is_tunable(options);
     if (options->tune_manifest != NULL && !plan->is_tunable)
         return FAIL(TUFF_E_UNSUPPORTED,
                     "compile: a manifest is for plans of the usual families, fused, without libraries");
-    if (!plan->is_tunable || (options->tune == TUFF_TUNE_OFF && options->tune_manifest == NULL))
+    if (!plan->is_tunable || (options->tune == TUFF_TUNE_OFF && options->tune_manifest == NULL)) {
+        plan->graph_key.family[0] = '\0';
         return TUFF_OK;
+    }
     self.budget = tuff__tune_budget(options);
     const tuff_status status = tune(&self);
     if (self.stats.measured > 0 && tuff__store_tidy(self.store, TIDY_LIMIT) != TUFF_OK)

@@ -1,5 +1,6 @@
 /* Measuring within a budget: the default of every key first, which says what each is worth; then slices of search where
    they promise most; at the end the races, and what they found is remembered. */
+#include <limits.h>
 #include <stdio.h>
 
 #include "base/log.h"
@@ -51,7 +52,8 @@ static void log_trial(void *user, const choice *what, verdict found, uint64_t na
 
 static tuff_status begin(subject *of)
 {
-    const judge by = tuff__judge_of(of);
+    const bool is_graph = of->task == WHOLE_GRAPH;
+    const judge by = is_graph ? tuff__graph_judge_of(of->whole) : tuff__judge_of(of);
     /* What runs until the search is over was measured in less time, under another driver, or for other dims. */
     const bool is_known = of->tier >= TIER_SAME && of->tier <= TIER_NEAREST && tuff__choice_count(&of->chosen) > 0;
     const search_settings settings = {.seeds = of->seeds,
@@ -59,6 +61,7 @@ static tuff_status begin(subject *of)
                                       .portfolio = of->portfolio,
                                       .portfolio_count = of->portfolio_count,
                                       .cached = is_known ? &of->chosen : NULL,
+                                      .is_brief = is_graph,
                                       .no_climb = of->is_race,
                                       .most_compiles = of->is_race ? RACE_COMPILES : 0,
                                       .patience = of->of->options->tune == TUFF_TUNE_MAX ? 48 : 0,
@@ -269,11 +272,52 @@ tuff_status tuff__tuner_measure_one(subject *of, uint64_t budget)
     return measure_wanted(self);
 }
 
+/* Tries other ways to fuse the graph for so long, then races the best for as long again. */
+static tuff_status search_graph(subject *of)
+{
+    enum { SHARE = 8 };
+    tuner *self = of->of;
+    self->limit = self->begin + self->budget / SHARE;
+    TRY(begin(of));
+    TRY(tuff__search_step(of->search, INT_MAX));
+    self->limit = self->begin + 2 * (self->budget / SHARE);
+    return finish(of);
+}
+
+/* How the graph is fused comes first: it decides which other keys there are. Without tuned kernels for either way; both
+   have as much to gain by them. */
+static tuff_status measure_graph(tuner *self)
+{
+    subject *of = self->subject_count > 0 && self->subjects[0].task == WHOLE_GRAPH ? self->subjects : NULL;
+    if (of == NULL || !of->wants_measuring)
+        return TUFF_OK;
+    of->wants_measuring = false;
+    tuff_status status = tuff__graph_judge_create(of, &of->whole);
+    if (status == TUFF_E_LIMIT || status == TUFF_E_OOM_DEVICE || status == TUFF_E_UNSUPPORTED) {
+        tuff__log(TUFF_LOG_INFO, "tune: other ways to fuse the graph are not tried: %s", tuff_error());
+        self->stats.skipped++;
+        return TUFF_OK;
+    }
+    if (status == TUFF_OK)
+        status = search_graph(of);
+    tuff__search_end(of->search);
+    of->search = NULL;
+    tuff__graph_judge_destroy(of->whole);
+    of->whole = NULL;
+    TRY(status);
+    return tuff__tuner_refit(self);
+}
+
 static tuff_status measure_alone(tuner *self)
 {
     tuff_status status = tuff__tuner_open(self);
     if (status == TUFF_OK && !self->lost)
+        status = measure_graph(self);
+    if (status == TUFF_OK && !self->lost) {
+        self->keys_wanted = self->keys_done + count_wanted(self);
+        self->stats.measured = self->keys_wanted;
         status = measure_wanted(self);
+    }
     tuff__tuner_close(self);
     return status;
 }

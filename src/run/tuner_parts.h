@@ -26,9 +26,10 @@ typedef struct subject {
     char text[TUNE_KEY_SIZE];
     hash128 hash;
     char generator[GENERATOR_SIZE];
-    int task;       /* one of them */
+    int task;       /* one of them; WHOLE_GRAPH: how all of them are fused */
     uint64_t calls; /* how many there are */
     tune_tier tier;
+    int miss;          /* of tuff_tune_stats.misses; -1: none */
     bool was_measured; /* what is chosen won a race here and now */
     choice chosen;
     choice seeds[TUNE_SEEDS], portfolio[TUNE_SEEDS];
@@ -42,6 +43,7 @@ typedef struct subject {
     /* While it is measured: */
     ground *ground;
     search *search;
+    struct graph_judge *whole; /* of WHOLE_GRAPH */
     trial *slots[SEARCH_SLOTS];
     bool has_run[SEARCH_SLOTS];
     int rejected;
@@ -56,6 +58,8 @@ typedef struct subject {
 
 typedef struct tuner {
     tuff_plan *plan;
+    tuff_graph *source; /* that the plan is made from; NULL: it stays fused as it is */
+    bool tasks_only;    /* how it is fused is no key */
     const tuff_compile_options *options;
     tuff_device *device;
     tune_environment environment;
@@ -82,10 +86,12 @@ typedef struct tuner {
     void *user;
     bool stopped, lost, had_bench; /* had_bench: what was lost is not the plan's device */
     tuff_device *bench;            /* where candidates run: a device of their own, NULL: the plan's */
-    cold_pool pool;                /* on the bench */
-    bool has_pool;                 /* or there can be none */
-    const subject *warmed;         /* whose candidates ran last */
-    uint64_t slow_compiles[4];     /* the longest ones, in falling order */
+    program **kept;                /* on the bench, until that is closed */
+    int kept_count;
+    cold_pool pool;            /* on the bench */
+    bool has_pool;             /* or there can be none */
+    const subject *warmed;     /* whose candidates ran last */
+    uint64_t slow_compiles[4]; /* the longest ones, in falling order */
     int compile_count;
     uint64_t compile_limit; /* of any candidate; 0: not known yet */
     double rate;            /* operations on f32 in a nanosecond, of the bench; 0: not measured, or in vain */
@@ -99,6 +105,8 @@ tuff_device *tuff__tuner_bench(const tuner *self);
 /* Opens one of its own, so that a candidate that takes it down takes nothing else with it; and closes it. */
 void tuff__tuner_open_bench(tuner *self);
 void tuff__tuner_close_bench(tuner *self);
+/* Takes over the array and its programs, NULL among them, so that candidates on the bench find them compiled. */
+void tuff__tuner_keep_programs(tuner *self, program **programs, int count);
 /* A compilation took so long: how long later ones may take follows from that. */
 void tuff__tuner_note_compile(tuner *self, uint64_t nanoseconds);
 /* Sets how long the next compilation of the subject may take: longer where its default took long, and while there is
@@ -125,6 +133,8 @@ tuff_status tuff__tuner_find(tuner *self);
 /* Opens the stores, finds the keys, and what is remembered of them. What was opened is closed by tuff__tuner_end. */
 tuff_status tuff__tuner_look_up(tuner *self);
 void tuff__tuner_end(tuner *self);
+/* Fuses the plan as was chosen, where it is fused otherwise, and finds its keys anew. */
+tuff_status tuff__tuner_refit(tuner *self);
 /* What was chosen, by task; NULL where that is the default. any: whether something else is. The caller frees *out,
    after a failure too. */
 tuff_status tuff__tuner_choices(const tuner *self, const choice ***out, bool *any);
@@ -144,6 +154,20 @@ void tuff__tuner_close(tuner *self);
 void tuff__tuner_log_open(tuner *self);
 void tuff__tuner_log_close(tuner *self);
 void tuff__tuner_log_add(const subject *of, const choice *what, verdict found, uint64_t nanoseconds, int samples);
+/* Between judges. What a failure says about a candidate; bytes that more of them may take; whether an earlier run
+   rejected one; to tell the journal what comes, so that a process that starts after a crash knows whom to blame, and
+   that it is over. */
+verdict tuff__judge_verdict(tuner *of, tuff_status status);
+uint64_t tuff__judge_room(const tuner *of);
+bool tuff__judge_bars(const subject *of, const choice *what);
+tuff_status tuff__judge_announce(const subject *of, const contender *who, journal_phase phase, bool durable);
+void tuff__judge_leave(const tuner *of);
+/* How the whole graph is fused, as a key (graph_judge.c): what its candidates are told by. */
+typedef struct graph_judge graph_judge;
+/* TUFF_E_LIMIT, TUFF_E_OOM_DEVICE, TUFF_E_UNSUPPORTED: the graph cannot be run a second time here. */
+tuff_status tuff__graph_judge_create(subject *of, graph_judge **out);
+judge tuff__graph_judge_of(graph_judge *self);
+void tuff__graph_judge_destroy(graph_judge *self);
 /* The judge of a subject's candidates. */
 judge tuff__judge_of(subject *of);
 /* What the host says of a candidate that was compiled, whatever was kept as right: it is then. */
