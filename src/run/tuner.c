@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "run/fit.h"
 #include "run/strikes.h"
 #include "tune/portfolio.h"
 #include "tune/tidy.h"
@@ -49,23 +48,6 @@ static tuff_status add_task(tuner *self, int task)
     same->calls++;
     self->stats.tasks++;
     self->subject_of[task] = (int)(same - self->subjects);
-    return TUFF_OK;
-}
-
-/* How the graph is fused, where there is a choice: before all tasks. */
-static tuff_status add_graph(tuner *self)
-{
-    const tune_key *key = &self->plan->graph_key;
-    if (key->family[0] == '\0' || self->tasks_only)
-        return TUFF_OK;
-    if (!GROW(self->subjects, self->subject_count, self->subject_capacity))
-        return TUFF_E_OOM_HOST;
-    subject *of = &self->subjects[self->subject_count++];
-    *of = (subject){.of = self, .key = *key, .hash = tuff__key_hash(key), .task = WHOLE_GRAPH, .tier = TIER_DEFAULT};
-    of->calls = 1;
-    of->chosen = self->plan->passes.by;
-    tuff__key_text(key, of->text);
-    tuff__generator_of(key->family, of->generator);
     return TUFF_OK;
 }
 
@@ -167,16 +149,7 @@ static void take_answer(subject *of, const tune_answer *answer)
         add_seed(of, of->known.runners_up[i]);
 }
 
-/* A plan is fused anew while it is compiled only; to run all of a graph takes more time than there is in `quick`. */
-static void settle_graph(subject *of)
-{
-    const tuner *self = of->of;
-    if (self->source == NULL)
-        of->chosen = self->plan->passes.by;
-    of->wants_measuring = of->wants_measuring && self->source != NULL && self->options->tune >= TUFF_TUNE_NORMAL;
-}
-
-static tuff_status look_up(tuner *self, subject *of)
+tuff_status tuff__tuner_ask(tuner *self, subject *of)
 {
     const bool may_measure = is_measuring(self);
     const char *const *portfolio = NULL;
@@ -213,7 +186,7 @@ static tuff_status look_up(tuner *self, subject *of)
     of->was_told |= answer.why[TIER_OVERRIDE][0] != '\0';
     of->wants_measuring = may_measure && (answer.tier > TIER_SAME || wants_more(self, &answer));
     if (of->task == WHOLE_GRAPH)
-        settle_graph(of);
+        tuff__graph_settle(of);
     else if (answer.tier > TIER_NEAREST)
         tuff__tuner_avoid_default(of);
     return TUFF_OK;
@@ -239,7 +212,7 @@ tuff_status tuff__tuner_find(tuner *self)
     if (self->subject_of == NULL)
         return TUFF_E_OOM_HOST;
     self->stats.tasks = 0;
-    TRY(add_graph(self));
+    TRY(tuff__graph_add(self));
     for (int i = 0; i < count; ++i)
         TRY(add_task(self, i));
     for (int i = 0; i < self->subject_count; ++i)
@@ -248,70 +221,13 @@ tuff_status tuff__tuner_find(tuner *self)
     return TUFF_OK;
 }
 
-static subject *graph_subject(const tuner *self)
-{
-    return self->subject_count > 0 && self->subjects[0].task == WHOLE_GRAPH ? self->subjects : NULL;
-}
-
-/* Where nothing is known of how the graph is fused, and nothing will be, that is no key of the plan's. */
-static void drop_graph(tuner *self)
-{
-    const subject *of = graph_subject(self);
-    if (of == NULL || of->wants_measuring || of->tier <= TIER_NEAREST || self->source == NULL)
-        return;
-    self->stats.hits[of->tier]--;
-    if (of->miss >= 0)
-        self->stats.misses[of->miss]--;
-    self->stats.keys--;
-    self->plan->graph_key.family[0] = '\0';
-    memmove(self->subjects, self->subjects + 1, (size_t)--self->subject_count * sizeof *self->subjects);
-    for (int i = 0; i < self->plan->fusion.task_count; ++i)
-        self->subject_of[i] -= self->subject_of[i] > 0;
-}
-
-static tuff_status look_up_all(tuner *self)
+tuff_status tuff__tuner_ask_all(tuner *self)
 {
     memset(self->stats.hits, 0, sizeof self->stats.hits);
     memset(self->stats.misses, 0, sizeof self->stats.misses);
     for (int i = 0; i < self->subject_count; ++i)
-        TRY(look_up(self, &self->subjects[i]));
-    drop_graph(self);
-    return TUFF_OK;
-}
-
-static tuff_status fit_as_usual(tuner *self)
-{
-    self->plan->passes.by = (choice){.set = {0}};
-    return tuff__fit(self->plan, self->source, self->options);
-}
-
-tuff_status tuff__tuner_refit(tuner *self)
-{
-    const subject *of = graph_subject(self);
-    if (of == NULL || self->source == NULL || tuff__choice_equal(&of->chosen, &self->plan->passes.by))
-        return TUFF_OK;
-    const bool was_measured = of->was_measured;
-    self->plan->passes.by = of->chosen;
-    tuff_status status = tuff__fit(self->plan, self->source, self->options);
-    if (status != TUFF_OK && status != TUFF_E_OOM_HOST && status != TUFF_E_DEVICE_LOST) {
-        tuff__log(TUFF_LOG_WARNING, "tune: the graph is fused as usual, not by %s: %s", of->text, tuff_error());
-        status = fit_as_usual(self);
-        self->source = NULL;
-    }
-    TRY(status);
-    tuff__free(self->subjects);
-    tuff__free(self->subject_of);
-    self->subjects = NULL;
-    self->subject_of = NULL;
-    self->subject_count = self->subject_capacity = 0;
-    TRY(tuff__tuner_find(self));
-    TRY(look_up_all(self));
-    subject *now = graph_subject(self);
-    if (now != NULL && self->source != NULL) {
-        now->chosen = self->plan->passes.by; /* an unsettled race chooses the usual, whatever another memory says */
-        now->was_measured = was_measured;
-        now->wants_measuring = false;
-    }
+        TRY(tuff__tuner_ask(self, &self->subjects[i]));
+    tuff__graph_drop(self);
     return TUFF_OK;
 }
 
@@ -421,7 +337,7 @@ tuff_status tuff__tuner_look_again(tuner *self)
     tuff__tune_release(&self->stores);
     TRY(gather(self));
     self->store = self->stores.items[0];
-    TRY(look_up_all(self));
+    TRY(tuff__tuner_ask_all(self));
     return tuff__store_describe(self->store, self->environment_text);
 }
 
@@ -445,7 +361,7 @@ tuff_status tuff__tuner_look_up(tuner *self)
 {
     TRY(open_stores(self));
     TRY(tuff__tuner_find(self));
-    return look_up_all(self);
+    return tuff__tuner_ask_all(self);
 }
 
 /* How many keys the background is to measure. */
@@ -468,7 +384,7 @@ static void give_up(subject *of, tuff_status why)
         of->refused[of->refused_count++] = of->chosen;
     self->stats.hits[of->tier]--;
     of->was_measured = false;
-    if (of->refused_count == REFUSED || look_up(self, of) != TUFF_OK || is_refused(of, &of->chosen))
+    if (of->refused_count == REFUSED || tuff__tuner_ask(self, of) != TUFF_OK || is_refused(of, &of->chosen))
         of->chosen = (choice){.set = {0}};
 }
 
@@ -521,13 +437,14 @@ static tuff_status tune(tuner *self)
         self->plan->graph_key.family[0] = '\0';
         return TUFF_OK;
     }
+    TRY(tuff__graph_look_up(self));
     TRY(tuff__tuner_find(self));
-    TRY(look_up_all(self));
+    TRY(tuff__tuner_ask_all(self));
     if (!self->is_wide && self->manifest == NULL && lacks_something(self)) {
         TRY(gather_widely(self));
         self->store = self->stores.items[0];
         TRY(tuff__store_describe(self->store, self->environment_text));
-        TRY(look_up_all(self));
+        TRY(tuff__tuner_ask_all(self));
     }
     TRY(tuff__tuner_refit(self));
     for (int i = 0; i < self->stores.count; ++i)
@@ -547,16 +464,21 @@ static bool is_tunable(const tuff_compile_options *options)
            options->fuse == TUFF_FUSE_ALL;
 }
 
+void tuff__tuner_forget(tuner *self)
+{
+    tuff__free(self->subjects);
+    tuff__free(self->subject_of);
+    self->subjects = NULL;
+    self->subject_of = NULL;
+    self->subject_count = self->subject_capacity = 0;
+}
+
 void tuff__tuner_end(tuner *self)
 {
     tuff__tune_release(&self->stores);
     tuff__store_close(self->manifest);
-    tuff__free(self->subjects);
-    tuff__free(self->subject_of);
+    tuff__tuner_forget(self);
     self->manifest = self->store = NULL;
-    self->subjects = NULL;
-    self->subject_of = NULL;
-    self->subject_count = self->subject_capacity = 0;
 }
 
 tuff_status tuff__tuner_list(tuff_plan *plan)

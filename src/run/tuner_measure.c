@@ -288,7 +288,7 @@ static tuff_status search_graph(subject *of)
    have as much to gain by them. */
 static tuff_status measure_graph(tuner *self)
 {
-    subject *of = self->subject_count > 0 && self->subjects[0].task == WHOLE_GRAPH ? self->subjects : NULL;
+    subject *of = tuff__graph_subject(self);
     if (of == NULL || !of->wants_measuring)
         return TUFF_OK;
     of->wants_measuring = false;

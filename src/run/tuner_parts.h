@@ -133,6 +133,22 @@ tuff_status tuff__tuner_find(tuner *self);
 /* Opens the stores, finds the keys, and what is remembered of them. What was opened is closed by tuff__tuner_end. */
 tuff_status tuff__tuner_look_up(tuner *self);
 void tuff__tuner_end(tuner *self);
+/* Asks what is remembered of one subject, of all; forgets them. */
+tuff_status tuff__tuner_ask(tuner *self, subject *of);
+tuff_status tuff__tuner_ask_all(tuner *self);
+void tuff__tuner_forget(tuner *self);
+
+/* How the graph is fused (tuner_graph.c). Its subject, which is the first; NULL where there is none. */
+subject *tuff__graph_subject(const tuner *self);
+/* Adds it where there is a choice. */
+tuff_status tuff__graph_add(tuner *self);
+/* After it was looked up: a plan is fused anew while it is compiled only, and to run all of a graph takes more time than
+   there is in `quick`. */
+void tuff__graph_settle(subject *of);
+/* After all were: where nothing is known of it, and nothing will be, it is no key of the plan's. */
+void tuff__graph_drop(tuner *self);
+/* Fuses the plan by what is known; before tuff__tuner_find. */
+tuff_status tuff__graph_look_up(tuner *self);
 /* Fuses the plan as was chosen, where it is fused otherwise, and finds its keys anew. */
 tuff_status tuff__tuner_refit(tuner *self);
 /* What was chosen, by task; NULL where that is the default. any: whether something else is. The caller frees *out,

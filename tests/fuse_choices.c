@@ -1,0 +1,221 @@
+/* However a graph is rewritten and fused, by what a tuner may choose, results are right: every rewriting left out, and
+   done wherever it is possible, on graphs that are hard to fuse, against the float64 reference. Choices are pinned, as a
+   user would. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "differential.h"
+#include "each_device.h"
+#include "hard_graphs.h"
+#include "run/graph_key.h"
+#include "run/plan.h"
+#include "run/whole.h"
+#include "tune_fixture.h"
+
+enum { MOST = 64 };
+#define ROOM ((uint64_t)1 << 32)
+
+typedef struct ways {
+    choice all[MOST]; /* that make other kernels than any before; the first is the usual */
+    uint64_t kernels[MOST];
+    int count;
+    uint64_t seen[CHOICE_WORDS]; /* rewritings that any graph had a place for and that changed one */
+} ways;
+
+static void add_way(ways *self, stage *on, const choice *by)
+{
+    whole_form made;
+    assert_int_equal(tuff__stage_foresee(on, by, &made), TUFF_OK);
+    for (int i = 0; i < self->count; i++)
+        if (self->kernels[i] == made.kernels)
+            return;
+    assert_true(self->count < MOST);
+    self->kernels[self->count] = made.kernels;
+    self->all[self->count++] = *by;
+}
+
+/* Every rewriting at its other values, and all of them left out. */
+static void find_ways(tuff_graph *graph, ways *out)
+{
+    const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
+    const choice usual = {.set = {0}};
+    choice none = {.set = {0}};
+    whole_form made;
+    stage *on;
+    assert_int_equal(tuff__stage_create(graph, graph->device, &options, ROOM, &on), TUFF_OK);
+    assert_int_equal(tuff__stage_foresee(on, &usual, &made), TUFF_OK);
+    add_way(out, on, &usual);
+    for (int i = 0; i < TUNABLE_COUNT; i++) {
+        const tunable one = (tunable)i;
+        if (!tuff__choice_has(&made.found, one))
+            continue;
+        assert_string_equal(tuff__tunable_info(one)->kernel, FUSION_FAMILY);
+        for (int value = 0; value <= tuff__tunable_info(one)->most; value++) {
+            choice by = {.set = {0}};
+            const int before = out->count;
+            tuff__choice_set(&by, one, value);
+            if (value != 1)
+                add_way(out, on, &by);
+            if (out->count > before)
+                out->seen[i / 64] |= (uint64_t)1 << i % 64;
+        }
+        tuff__choice_set(&none, one, 0);
+    }
+    add_way(out, on, &none);
+    tuff__stage_destroy(on);
+}
+
+static void pin(tuff_device *device, const tune_key *key, const choice *by)
+{
+    char environment[ENVIRONMENT_SIZE];
+    text name = {0};
+    tune_store *store = open_device_store(device, environment);
+    assert_int_equal(tuff__store_describe(store, environment), TUFF_OK);
+    tuff__choice_format(by, &name);
+    const tune_record record = tuff__record_of(RECORD_PIN, environment, KEY_TEXT(key), tuff__text_get(&name));
+    assert_int_equal(tuff__store_add(store, &record), TUFF_OK);
+    tuff__text_free(&name);
+    tuff__store_close(store);
+}
+
+/* The pin is what the plan is made by, and says so. */
+static void expect_pinned(tuff_graph *graph, const choice *by)
+{
+    tuff_plan_key_info key;
+    choice what;
+    tuff_plan *plan = tuff_compile(graph, NULL);
+    if (plan == NULL)
+        fail_msg("%s", tuff_error());
+    assert_true(tuff__choice_equal(&plan->passes.by, by));
+    assert_true(tuff_plan_key_count(plan) > 0);
+    assert_int_equal(tuff_plan_key(plan, 0, &key), TUFF_OK);
+    assert_int_equal(strncmp(key.key, FUSION_FAMILY " ", strlen(FUSION_FAMILY " ")), 0);
+    assert_int_equal(tuff__choice_parse(key.candidate, &what), TUFF_OK);
+    assert_true(tuff__choice_equal(&what, by));
+    tuff_plan_destroy(plan);
+}
+
+/* What an activation and a mask make of an operand, which a product may make where it loads it. */
+static void made_operands(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = ranged_input(graph, TUFF_F32, TUFF_SHAPE(24, 40), -1, 1),
+                *w = ranged_input(graph, TUFF_F32, TUFF_SHAPE(40, 20), -1, 1),
+                *m = ranged_input(graph, TUFF_F32, TUFF_SHAPE(24, 40), 0, 1);
+    add_output(graph, tuff_matmul(tuff_mul(tuff_tanh(x), m), w));
+}
+
+/* Few tiles, many terms. */
+static void long_product(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = ranged_input(graph, TUFF_F32, TUFF_SHAPE(12, 4096), 0.5, 1),
+                *w = ranged_input(graph, TUFF_F32, TUFF_SHAPE(4096, 16), 0.5, 1);
+    add_output(graph, tuff_matmul(x, w));
+}
+
+/* A value that is read once more when much else was done. */
+static void late_reader(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = ranged_input(graph, TUFF_F32, TUFF_SHAPE(256, 288), -1, 1),
+                *w = ranged_input(graph, TUFF_F32, TUFF_SHAPE(288, 16), -1, 1);
+    tuff_tensor *y = tuff_mul(tuff_add(x, tuff_constant(graph, TUFF_F32, 0.5)), x), *z = tuff_matmul(y, w);
+    for (int i = 0; i < 2 * LATE_GAP; i++)
+        z = i % 2 == 0 ? tuff_tanh(z) : tuff_add(z, tuff_constant(graph, TUFF_F32, 0.125));
+    add_output(graph, tuff_add(tuff_sum(z, (int[]){1}, 1, true), y));
+}
+
+static const hard_graph own_graphs[] = {{"made operands", made_operands, false},
+                                        {"long product", long_product, false},
+                                        {"late reader", late_reader, false}};
+enum { OWN_GRAPHS = sizeof own_graphs / sizeof *own_graphs };
+
+static uint64_t seen[CHOICE_WORDS];
+static int number; /* of what takes turns over devices */
+
+static int64_t run_graph(tuff_device *device, const differential *of)
+{
+    ways found = {.count = 0};
+    tune_key key;
+    int64_t failures = 0;
+    tuff_graph *graph = tuff_graph_create(device);
+    of->build(graph, of->context);
+    assert_int_equal(tuff_graph_status(graph), TUFF_OK);
+    find_ways(graph, &found);
+    find_fusion_key(graph, &key);
+    for (int i = 0; i < CHOICE_WORDS; i++)
+        seen[i] |= found.seen[i];
+    for (int i = 1; i < found.count; i++) {
+        const int turn = number++;
+        if (!is_turn_of_api(device, turn) || !is_its_turn(device, turn / 2))
+            continue;
+        pin(device, &key, &found.all[i]);
+        if (i == 1)
+            expect_pinned(graph, &found.all[i]);
+        const int64_t failed = differential_run(of, device, NULL);
+        if (failed > 0) {
+            text name = {0};
+            tuff__choice_format(&found.all[i], &name);
+            print_error("%s: by %s\n", of->name, tuff__text_get(&name));
+            tuff__text_free(&name);
+        }
+        failures += failed;
+    }
+    tuff_graph_destroy(graph);
+    return failures;
+}
+
+static int64_t failures;
+
+static void run_all(tuff_device *device)
+{
+    number = 0;
+    for (int i = 0; i < hard_graph_count + OWN_GRAPHS; i++) {
+        differential graph;
+        const hard_graph *of = i < hard_graph_count ? &hard_graphs[i] : &own_graphs[i - hard_graph_count];
+        differential_create(&graph, of->name, of->build, NULL, (uint64_t)i);
+        failures += run_graph(device, &graph);
+        differential_destroy(&graph);
+    }
+}
+
+static void all_ways_are_right(void **state)
+{
+    (void)state;
+    failures = 0;
+    for_each_driver(run_all);
+    assert_int_equal(failures, 0);
+}
+
+/* A rewriting that changes no graph here is not looked at above. */
+static void all_rewritings_are_seen(void **state)
+{
+    (void)state;
+    int count = 0, all = 0;
+    for (int i = 0; i < TUNABLE_COUNT; i++) {
+        const bool is_one = strcmp(tuff__tunable_info((tunable)i)->kernel, FUSION_FAMILY) == 0;
+        const bool is_seen = (seen[i / 64] >> i % 64 & 1) != 0;
+        all += is_one;
+        count += is_one && is_seen;
+        if (is_one && !is_seen)
+            print_message("no graph is another by fusion.%s\n", tuff__tunable_info((tunable)i)->name);
+    }
+    if (number > 0)
+        assert_int_equal(count, all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_ways_are_right),
+        cmocka_unit_test(all_rewritings_are_seen),
+    };
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}
