@@ -60,8 +60,8 @@ typedef struct judge {
     verdict (*lower)(void *state, const choice *what, lowering *out);
     /* What is compiled here is kept until release; where it fails there is no release. */
     verdict (*compile)(void *state, const contender *who);
-    /* May be NULL. Bytes of registers that a work-item of what was compiled keeps in memory; 0: none, or not known. What
-       spills more than the best is tried last, what spills far more than all others not at all. */
+    /* May be NULL. Bytes of registers that a work-item of what was compiled keeps in memory; 0: none, or not known.
+       What spills more than the best is tried last, what spills far more than all others not at all. */
     uint64_t (*spilled)(void *state, const contender *who);
     /* May be NULL. Who will be compiled soon, in its slot: another thread may begin. compile follows, or release. */
     void (*expect)(void *state, const contender *who);

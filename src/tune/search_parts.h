@@ -90,7 +90,7 @@ void tuff__search_release(search *self, trial *of);
 bool tuff__search_verify(search *self, trial *of, bool thorough);
 /* Times that can be believed, as measured; false where the candidate was rejected or the search ended. */
 bool tuff__search_sample(search *self, trial *of, int count, uint64_t limit, uint64_t *times);
-/* False where a trial spills so far more than others that it is dropped. Nothing is known before it was compiled once. */
+/* False where a trial spills so far more than others that it is dropped. Nothing is known before its compilation. */
 bool tuff__search_bears_spills(search *self, trial *of);
 /* Puts a compiled trial aside, and releases it, where it spills more than the best and had no turn yet; whether so. */
 bool tuff__search_put_aside(search *self, trial *of);
