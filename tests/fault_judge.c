@@ -143,6 +143,14 @@ static verdict compile(void *state, const contender *who)
     return VERDICT_GOOD;
 }
 
+static uint64_t spilled(void *state, const contender *who)
+{
+    fault_device *self = state;
+    if (who->slot < 0 || who->slot >= SEARCH_SLOTS || !self->is_live[who->slot])
+        self->broken++;
+    return self->spills(self, &who->what);
+}
+
 static bool is_right_slot(const fault_device *self, const contender *who)
 {
     return who->slot >= 0 && who->slot < SEARCH_SLOTS && self->is_live[who->slot] && !self->is_down &&
@@ -295,6 +303,7 @@ judge fault_begin(fault_device *self)
     return (judge){.state = self,
                    .lower = lower,
                    .compile = compile,
+                   .spilled = self->spills ? spilled : NULL,
                    .expect = expect,
                    .sample = sample,
                    .verify = verify,

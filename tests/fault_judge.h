@@ -24,7 +24,9 @@ typedef enum fault {
 
 enum { FAULT_MATRIX = 8 };
 
-typedef struct fault_device {
+typedef struct fault_device fault_device;
+
+struct fault_device {
     /* To be set before the search: zero is a device without faults, noise or costs. */
     double share[FAULT_COUNT]; /* of the programs that have each fault; the default is sound but for default_fault */
     fault default_fault;
@@ -32,11 +34,13 @@ typedef struct fault_device {
     double others;       /* all but the default take so much of their time; 0: all of it */
     double scatter;      /* of times, one standard deviation */
     double flatness;     /* 0: times vary as the formula has it, 1: all take the same */
-    bool walled;     /* small groups of tall tiles take less than half, but the groups between do three times as long */
+    bool walled; /* small groups of tall tiles take less than half, but the groups between do three times as long */
+    /* Bytes that a program spills; NULL: the judge cannot tell. */
+    uint64_t (*spills)(const fault_device *self, const choice *what);
     double foresight; /* lowering foresees times, 1: rightly, -1: the slower, the sooner; 0: not */
-    double second;   /* every other sample, at random, takes so many times as long; 0: none */
-    double drift;    /* by which the clock slows down with each sample */
-    int64_t step_at; /* samples after which everything takes step_factor times as long; 0: never */
+    double second;    /* every other sample, at random, takes so many times as long; 0: none */
+    double drift;     /* by which the clock slows down with each sample */
+    int64_t step_at;  /* samples after which everything takes step_factor times as long; 0: never */
     double step_factor;
     double burst; /* every other 23 samples somebody else is at work: all take so many times as long; 0: nobody is */
     uint64_t compile_cost, deadline; /* nanoseconds */
@@ -56,7 +60,7 @@ typedef struct fault_device {
     int runs;
     dice random;
     int32_t memory[FAULT_MATRIX * FAULT_MATRIX + 2 * FAULT_MATRIX]; /* canaries, the result, canaries */
-} fault_device;
+};
 
 judge fault_begin(fault_device *self);
 fault fault_of(const fault_device *self, const choice *what);

@@ -77,9 +77,9 @@ static void print_json_tuning(const tuff_plan *plan)
            "\"measured\": %d, \"improved\": %d, \"left_out\": %d,\n",
            of.misses[0], of.misses[1], of.misses[2], of.misses[3], of.measured, of.improved, of.skipped);
     printf("      \"compiles\": %" PRIu64 ", \"launches\": %" PRIu64 ", \"rejected\": {\"wrong\": %" PRIu64
-           ", \"race\": %" PRIu64 ", \"limits\": %" PRIu64 ", \"slow\": %" PRIu64 ", \"crash\": %" PRIu64
-           ", \"hang\": %" PRIu64 "},\n",
-           of.compiles, of.launches, of.wrong, of.races, of.limits, of.slow, of.crashes, of.hangs);
+           ", \"race\": %" PRIu64 ", \"limits\": %" PRIu64 ", \"spills\": %" PRIu64 ", \"slow\": %" PRIu64
+           ", \"crash\": %" PRIu64 ", \"hang\": %" PRIu64 "},\n",
+           of.compiles, of.launches, of.wrong, of.races, of.limits, of.spills, of.slow, of.crashes, of.hangs);
     printf("      \"nanoseconds\": %" PRIu64 ", \"compile_nanoseconds\": %" PRIu64 ", \"sample_nanoseconds\": %" PRIu64
            ", \"verify_nanoseconds\": %" PRIu64 ", \"damaged_lines\": %" PRIu64 ", \"lock_waits\": %" PRIu64 "},\n",
            of.nanoseconds, of.compile_nanoseconds, of.sample_nanoseconds, of.verify_nanoseconds, of.damaged_lines,

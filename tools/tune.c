@@ -27,12 +27,12 @@ static void print_stats(const char *name, const tuff_tune_stats *stats, bool jso
         return;
     }
     printf("  \"%s\": {\"keys\": %d, \"known\": %d, \"measured\": %d, \"improved\": %d, \"left_out\": %d, "
-           "\"candidates\": %llu, \"wrong\": %llu, \"races\": %llu, \"limits\": %llu, \"hangs\": %llu, "
-           "\"seconds\": %.3f}%s\n",
+           "\"candidates\": %llu, \"wrong\": %llu, \"races\": %llu, \"limits\": %llu, \"spills\": %llu, "
+           "\"hangs\": %llu, \"seconds\": %.3f}%s\n",
            name, stats->keys, known, stats->measured, stats->improved, stats->skipped,
            (unsigned long long)stats->compiles, (unsigned long long)stats->wrong, (unsigned long long)stats->races,
-           (unsigned long long)stats->limits, (unsigned long long)stats->hangs, (double)stats->nanoseconds * 1e-9,
-           last ? "" : ",");
+           (unsigned long long)stats->limits, (unsigned long long)stats->spills, (unsigned long long)stats->hangs,
+           (double)stats->nanoseconds * 1e-9, last ? "" : ",");
 }
 
 /* What each key runs with now, from the cache alone. */

@@ -90,7 +90,7 @@ bool tuning_end(tuning *self, tuff_plan *plan)
             "%llu candidates, %llu rejected; %.3f s (compiling %.1f, "
             "timing %.1f, checking %.1f)\n",
             (unsigned long long)stats.compiles,
-            (unsigned long long)(stats.wrong + stats.races + stats.limits + stats.crashes + stats.hangs),
+            (unsigned long long)(stats.wrong + stats.races + stats.limits + stats.spills + stats.crashes + stats.hangs),
             (double)stats.nanoseconds * 1e-9, (double)stats.compile_nanoseconds * 1e-9,
             (double)stats.sample_nanoseconds * 1e-9, (double)stats.verify_nanoseconds * 1e-9);
     if (self->background)

@@ -101,7 +101,9 @@ typedef struct tuff_tune_stats {
     int swaps;     /* with tune_background: runs that began with other kernels than the run before */
     int background_keys_left; /* keys that are yet to be measured, 1 at least until what was found is made ready; 0:
                                  tuning in the background is over, or never was */
-    uint64_t reserved[12];
+    uint64_t spills; /* candidates rejected because far more of their registers lie in memory than of others': with
+                        wrong and its neighbours. Another search may try them */
+    uint64_t reserved[11];
 } tuff_tune_stats;
 
 #ifdef __cplusplus

@@ -72,6 +72,10 @@ void tuff__programs_load(tuff_device *device, const program_request *requests, i
 bool tuff__program_is_loaded(tuff_device *device, const program_request *request);
 void tuff__program_release(tuff_device *device, program *program); /* NULL is allowed */
 driver_program *tuff__program_driver(program *program);
+/* From here on the device's programs are built so that the following knows; for devices that candidates run on. */
+void tuff__device_tell_spills(tuff_device *device);
+/* Bytes of its registers that each work-item of the program keeps in memory; 0: none, or not known, as on CPUs. */
+uint64_t tuff__program_spilled(tuff_device *device, program *program);
 /* For the end of a plan that was of use for so many nanoseconds: the bytes of its programs, where making them cost
    another compilation and was put off, go to the cache folder. That takes half of the time of use at most; for
    programs that an earlier process compiled as well, as long again. What was not launched is kept only if it is one of

@@ -104,6 +104,12 @@ typedef struct driver {
     bool (*is_binary_costly)(driver_device *device);
     tuff_status (*program_bytes)(driver_device *device, driver_program *program, blob *made);
 
+    /* Both may be NULL. From tell_spills on, programs are created so that spilled_bytes knows how many bytes of its
+       registers each work-item keeps in memory, arrays that are no registers included; 0: none, or not known. Such
+       programs may have their own places in the driver's caches: a device that was not told compiles them once more. */
+    void (*tell_spills)(driver_device *device);
+    tuff_status (*spilled_bytes)(driver_device *device, driver_program *program, uint64_t *out);
+
     /* Records commands for many replays. The bindings' buffers and programs outlive the recording. timed: timestamps
        around every command. */
     tuff_status (*recording_create)(driver_device *device, const command *commands, int count, bool timed,

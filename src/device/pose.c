@@ -50,6 +50,8 @@ void tuff__device_pose(tuff_device *device, const tuff_device_info *as)
     device->posing.loads_in_parallel = false;
     device->posing.is_binary_costly = NULL;
     device->posing.program_bytes = NULL;
+    device->posing.tell_spills = NULL;
+    device->posing.spilled_bytes = NULL;
     device->posing.recording_create = record_nothing;
     device->posing.recording_destroy = destroy_recording;
     device->posing.submit = refuse;

@@ -337,3 +337,23 @@ driver_program *tuff__program_driver(program *shared)
 {
     return shared->driver;
 }
+
+void tuff__device_tell_spills(tuff_device *device)
+{
+    tuff__lock(&device->lock);
+    if (device->driver && device->driver->tell_spills && !device->is_stuck)
+        device->driver->tell_spills(device->handle);
+    tuff__unlock(&device->lock);
+}
+
+uint64_t tuff__program_spilled(tuff_device *device, program *shared)
+{
+    uint64_t bytes = 0;
+    if (!device->driver || !device->driver->spilled_bytes || tuff__device_begin(device) != TUFF_OK)
+        return 0;
+    const tuff_status status = device->driver->spilled_bytes(device->handle, shared->driver, &bytes);
+    if (status != TUFF_OK)
+        tuff__log(TUFF_LOG_DEBUG, "what a program spills is not known: %s", tuff_error());
+    (void)tuff__device_end(device, status);
+    return status == TUFF_OK ? bytes : 0;
+}

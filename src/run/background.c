@@ -364,6 +364,7 @@ void tuff__background_count(background *self, tuff_tune_stats *stats)
     stats->races += of->races;
     stats->limits += of->limits;
     stats->slow += of->slow;
+    stats->spills += of->spills;
     stats->crashes += of->crashes;
     stats->hangs += of->hangs;
     stats->nanoseconds += of->nanoseconds;

@@ -41,6 +41,7 @@ void tuff__tuner_open_bench(tuner *self)
         tuff_device_close(made);
         return;
     }
+    tuff__device_tell_spills(made);
     self->bench = made;
     self->had_bench = true;
 }

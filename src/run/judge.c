@@ -153,6 +153,12 @@ static verdict compile_candidate(void *state, const contender *who)
     return tuff__judge_verdict(self, status);
 }
 
+static uint64_t spilled_by_candidate(void *state, const contender *who)
+{
+    const subject *of = state;
+    return tuff__trial_spilled(of->slots[who->slot]);
+}
+
 /* The first launch of all is the one that takes machines down. */
 static tuff_status announce_run(subject *of, const contender *who, journal_phase phase)
 {
@@ -328,6 +334,7 @@ judge tuff__judge_of(subject *of)
     return (judge){.state = of,
                    .lower = lower_candidate,
                    .compile = compile_candidate,
+                   .spilled = spilled_by_candidate,
                    .sample = sample_candidate,
                    .verify = verify_candidate,
                    .release = release_candidate,

@@ -364,6 +364,17 @@ bool tuff__trial_is_too_fast(const trial *self, uint64_t nanoseconds)
     return info->compute_units > 0 && operations > unit * info->compute_units * (double)nanoseconds;
 }
 
+uint64_t tuff__trial_spilled(const trial *self)
+{
+    uint64_t most = 0;
+    for (int i = 0; i < self->plan.made.command_count; ++i) {
+        program *one = self->plan.made.programs[i];
+        const uint64_t bytes = one == NULL ? 0 : tuff__program_spilled(self->plan.device, one);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 tuff_status tuff__trial_time(trial *self, int count, uint64_t limit, uint64_t *nanoseconds)
 {
     for (int i = 0; i < count; ++i) {

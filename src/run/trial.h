@@ -45,6 +45,8 @@ tuff_status tuff__trial_warm(trial *self, uint64_t most);
 bool tuff__trial_is_cold(const trial *self);
 /* Whether no device of this one's size could be so fast. */
 bool tuff__trial_is_too_fast(const trial *self, uint64_t nanoseconds);
+/* Bytes of registers that a work-item keeps in memory, of that kernel of which it is most; 0: none, or not known. */
+uint64_t tuff__trial_spilled(const trial *self);
 /* One run, waited for. */
 tuff_status tuff__trial_run(trial *self);
 

@@ -46,7 +46,10 @@ static bool report(void *user, const search_progress *now)
 
 static void log_trial(void *user, const choice *what, verdict found, uint64_t nanoseconds, int samples)
 {
-    ((subject *)user)->of->stats.slow += found == VERDICT_SLOW;
+    subject *of = user;
+    of->of->stats.slow += found == VERDICT_SLOW;
+    if (found == VERDICT_SPILLS)
+        tuff__tuner_leave_out(of, found);
     tuff__tuner_log_add(user, what, found, nanoseconds, samples);
 }
 

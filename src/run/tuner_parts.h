@@ -194,6 +194,8 @@ void tuff__tuner_take_safer(subject *of);
 void tuff__tuner_avoid_default(subject *of);
 /* What is written down (tuner_records.c). reject: as search_settings.rejected. */
 void tuff__tuner_reject(void *user, const choice *what, verdict why);
+/* Counts and tells the same of a candidate that another search may try. */
+void tuff__tuner_leave_out(subject *of, verdict why);
 void tuff__tuner_remember(subject *of, const search_result *found);
 /* That more time found nothing that is sure. */
 void tuff__tuner_remember_again(const subject *of);

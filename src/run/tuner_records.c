@@ -21,6 +21,9 @@ static void count_rejection(tuff_tune_stats *stats, verdict why)
     case VERDICT_RACE:
         stats->races++;
         break;
+    case VERDICT_SPILLS:
+        stats->spills++;
+        break;
     case VERDICT_SLOW:
         stats->slow++;
         break;
@@ -43,14 +46,19 @@ static bool is_given_up(const subject *of, const choice *what)
            tuff__device_is_stuck(tuff__tuner_bench(of->of));
 }
 
+void tuff__tuner_leave_out(subject *of, verdict why)
+{
+    of->rejected++;
+    snprintf(of->rejection, sizeof of->rejection, "%.40s: %.80s", tuff__verdict_text(why), tuff_error());
+    count_rejection(&of->of->stats, why);
+}
+
 void tuff__tuner_reject(void *user, const choice *what, verdict why)
 {
     subject *of = user;
     text name = {0};
-    of->rejected++;
+    tuff__tuner_leave_out(of, why);
     of->is_default_bad |= tuff__choice_count(what) == 0 && (why == VERDICT_WRONG || why == VERDICT_RACE);
-    snprintf(of->rejection, sizeof of->rejection, "%.40s: %.80s", tuff__verdict_text(why), tuff_error());
-    count_rejection(&of->of->stats, why);
     if (is_given_up(of, what))
         return;
     tuff__choice_format(what, &name);

@@ -7,6 +7,8 @@
 #include "tune/times.h"
 
 enum { USUAL_PATIENCE = 16 };
+/* Of what was put aside, so many that gain nothing are tried when patience is over: who spills least, goes first. */
+enum { LATE_TURNS = 8 };
 /* Candidates between two looks at the clocks. */
 enum { PACE_INTERVAL = 8 };
 /* Two confirmations that the device allows no better. */
@@ -42,11 +44,11 @@ bool tuff__search_is_over(search *self)
     return self->end != SEARCH_GOES_ON;
 }
 
-/* What is no reason to leave a candidate out for good. */
+/* What is no reason to leave a candidate out for good. What others spill may be more in the next search. */
 static bool is_passing(verdict found)
 {
-    return found == VERDICT_INVALID || found == VERDICT_BARRED || found == VERDICT_SLOW || found == VERDICT_TIMER ||
-           found == VERDICT_ROOM || found == VERDICT_FAILED;
+    return found == VERDICT_INVALID || found == VERDICT_BARRED || found == VERDICT_SPILLS || found == VERDICT_SLOW ||
+           found == VERDICT_TIMER || found == VERDICT_ROOM || found == VERDICT_FAILED;
 }
 
 bool tuff__search_accept(search *self, const choice *what, verdict found)
@@ -114,6 +116,8 @@ bool tuff__search_compile(search *self, trial *of)
     if (!of->compiled) {
         self->slots[of->who.slot] = -1;
         of->who.slot = -1;
+    } else if (self->by.spilled) {
+        of->spilled = self->by.spilled(self->by.state, &of->who);
     }
     return of->compiled;
 }
@@ -238,14 +242,22 @@ static void report_trial(search *self, const trial *of, bool good)
                   of->samples);
 }
 
-/* Compiles, times and verifies the first trial that waits. */
-static void try_next(search *self)
+/* Compiles it; false where it is not to be run, or not now. */
+static bool prepare(search *self, trial *of)
 {
-    const int index = self->tried++;
+    if (!tuff__search_bears_spills(self, of))
+        return false;
+    self->compiled_again += of->had_turn;
+    return tuff__search_compile(self, of) && tuff__search_bears_spills(self, of) && !tuff__search_put_aside(self, of);
+}
+
+/* Compiles, times and verifies a trial. */
+static void try_one(search *self, int index)
+{
     trial *of = &self->trials[index];
     self->paced++;
     self->verdict = VERDICT_GOOD;
-    bool good = tuff__search_compile(self, of) && time_trial(self, of);
+    bool good = prepare(self, of) && time_trial(self, of);
     /* Of the default, too: all others are compared with it. */
     if (good && is_least(self, of))
         good = tuff__search_verify(self, of, false);
@@ -317,15 +329,27 @@ static bool is_priming(const search *self)
     return !self->is_dry && self->next_listed < self->listed_count;
 }
 
+static int compiles_of(const search *self)
+{
+    return self->tried + self->compiled_again;
+}
+
+/* Whether the climb is over, but for so many turns of what was put aside. Patience is the climb's. */
+static bool is_patience_over(const search *self, int turns)
+{
+    const int patience = self->settings.patience ? self->settings.patience : USUAL_PATIENCE;
+    return patience > 0 && !is_priming(self) && self->since_gain >= patience + turns;
+}
+
 static void stop_if_due(search *self)
 {
     const search_settings *by = &self->settings;
-    const int patience = by->patience ? by->patience : USUAL_PATIENCE;
+    const int turns = is_patience_over(self, 0) && tuff__search_next_aside(self) >= 0 ? LATE_TURNS : 0;
     if (!self->end && by->roofline && !self->near_roofline)
         look_at_roofline(self);
-    if (!self->end && by->most_compiles && self->tried >= by->most_compiles)
+    if (!self->end && by->most_compiles && compiles_of(self) >= by->most_compiles)
         self->end = SEARCH_COMPILES;
-    if (!self->end && !is_priming(self) && patience > 0 && self->since_gain >= patience)
+    if (!self->end && is_patience_over(self, turns))
         self->end = SEARCH_PATIENCE;
     const search_progress now = tuff__search_progress(self);
     if (by->progress && !by->progress(by->user, &now) && !self->end)
@@ -337,7 +361,7 @@ static bool queue_pick(search *self)
 {
     trial next;
     const int most = self->settings.most_compiles;
-    if (self->is_dry || (most && self->trial_count >= most) || !tuff__search_pick(self, &next))
+    if (self->is_dry || (most && self->trial_count + self->compiled_again >= most) || !tuff__search_pick(self, &next))
         return false;
     if (!GROW(self->trials, self->trial_count, self->trial_capacity)) {
         tuff__search_fail(self, TUFF_E_OOM_HOST);
@@ -364,16 +388,32 @@ static void fill_queue(search *self)
     }
 }
 
+/* The next candidate; what was put aside where nothing else is left, or nothing else gained for long. -1: none. */
+static int take_next(search *self)
+{
+    const bool is_late = is_patience_over(self, 0);
+    if (!is_late)
+        fill_queue(self);
+    if (self->end)
+        return -1;
+    if (!is_late && self->tried < self->trial_count)
+        return self->tried++;
+    const int index = tuff__search_next_aside(self);
+    if (index >= 0)
+        tuff__search_take_turn(self, index);
+    return index;
+}
+
 static void advance(search *self)
 {
     if (self->paced >= PACE_INTERVAL)
         update_pace(self);
-    fill_queue(self);
-    if (!self->end && self->tried == self->trial_count)
+    const int index = take_next(self);
+    if (!self->end && index < 0)
         self->end = SEARCH_EXHAUSTED;
     if (self->end)
         return;
-    try_next(self);
+    try_one(self, index);
     /* Patience is the climb's. */
     if (is_priming(self))
         self->since_gain = 0;
@@ -389,7 +429,7 @@ tuff_status tuff__search_step(search *self, int compiles)
 {
     if (!self->end)
         update_pace(self);
-    for (const int before = self->tried; !self->end && self->tried - before < compiles;)
+    for (const int before = compiles_of(self); !self->end && compiles_of(self) - before < compiles;)
         advance(self);
     return status_of(self);
 }
@@ -429,7 +469,7 @@ search_progress tuff__search_progress(const search *self)
         .best = best ? &best->who.what : &usual,
         .default_nanoseconds = best ? self->trials[0].nanoseconds : 0,
         .best_nanoseconds = best ? best->nanoseconds : 0,
-        .tried = self->tried,
+        .tried = compiles_of(self),
         .since_gain = self->since_gain,
         .counts = self->counts,
     };

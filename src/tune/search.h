@@ -19,6 +19,7 @@
     X(COMPILE, "compile") /* the driver refused it */                                \
     X(WRONG, "wrong")     /* its results are, or it wrote where it may not */        \
     X(RACE, "race")       /* its results differ from run to run */                   \
+    X(SPILLS, "spills")   /* far more of its registers lie in memory than others' */ \
     X(SLOW, "slow")       /* so much slower than the best that timing it is waste */ \
     X(TIMER, "timer")     /* no time that can be believed */                         \
     X(CRASH, "crash")     /* a helper process ended */                               \
@@ -59,6 +60,9 @@ typedef struct judge {
     verdict (*lower)(void *state, const choice *what, lowering *out);
     /* What is compiled here is kept until release; where it fails there is no release. */
     verdict (*compile)(void *state, const contender *who);
+    /* May be NULL. Bytes of registers that a work-item of what was compiled keeps in memory; 0: none, or not known.
+       What spills more than the best is tried last, what spills far more than all others not at all. */
+    uint64_t (*spilled)(void *state, const contender *who);
     /* May be NULL. Who will be compiled soon, in its slot: another thread may begin. compile follows, or release. */
     void (*expect)(void *state, const contender *who);
     /* count times of one run each. limit, where not 0: beyond it a run need not be finished, SLOW will do. */
@@ -76,6 +80,7 @@ typedef struct judge {
 typedef struct search_counts {
     uint64_t lowered, duplicates; /* duplicates: of a program that was tried */
     uint64_t compiled, samples, verified;
+    uint64_t demoted; /* put aside because they spill; compiled once more when they had their turn */
     uint64_t rejected[VERDICT_COUNT];
     uint64_t races, discarded; /* discarded: because clocks drifted meanwhile */
 } search_counts;
@@ -100,7 +105,7 @@ typedef struct search_progress {
     const choice *best;           /* verified, or the default */
     uint64_t default_nanoseconds; /* 0: not timed yet */
     uint64_t best_nanoseconds;
-    int tried;      /* candidates compiled, default included */
+    int tried;      /* candidates compiled, default included; twice where they were put aside in between */
     int since_gain; /* of the climb's, since the best became better by more than 1 % */
     search_counts counts;
 } search_progress;

@@ -141,6 +141,7 @@ const driver tuff__driver_opencl = {
     .program_destroy = tuff__cl_program_destroy,
     .is_binary_costly = tuff__cl_is_binary_costly,
     .program_bytes = tuff__cl_program_bytes,
+    .spilled_bytes = tuff__cl_spilled_bytes,
     .recording_create = tuff__cl_recording_create,
     .recording_destroy = tuff__cl_recording_destroy,
     .submit = tuff__cl_submit,

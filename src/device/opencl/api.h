@@ -130,6 +130,7 @@ struct driver_device {
     bool used_library;  /* for products */
     char identity[1024];
     char build_options[64];
+    cl_kernel_work_group_info spill_query; /* what of a kernel tells its spills; 0: nothing does */
     size_t subgroup_sizes[SUBGROUP_SIZES]; /* that a kernel can require; zeros where there are no more */
     pending pending[PENDING_COUNT];        /* a ring, in order of the queue */
     int pending_first, pending_count;
@@ -146,6 +147,7 @@ struct driver_program {
     char *name;
     int buffer_count, word_count;
     uint32_t local_size;
+    uint64_t spilled; /* as spilled_bytes answers */
 };
 
 /* The most groups that a launch of the devices opened from now on has; 0: the device's own limit. Tests set it to force
@@ -184,6 +186,7 @@ tuff_status tuff__cl_program_create(driver_device *device, const program_request
 void tuff__cl_program_destroy(driver_device *device, driver_program *program);
 bool tuff__cl_is_binary_costly(driver_device *device);
 tuff_status tuff__cl_program_bytes(driver_device *device, driver_program *program, blob *made);
+tuff_status tuff__cl_spilled_bytes(driver_device *device, driver_program *program, uint64_t *out);
 
 /* recording.c */
 tuff_status tuff__cl_recording_create(driver_device *device, const command *commands, int count, bool timed,

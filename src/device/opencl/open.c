@@ -8,7 +8,12 @@
 enum { PLATFORM_LIMIT = 16, DEVICE_LIMIT = 64, VENDOR_AMD = 0x1002, VENDOR_NVIDIA = 0x10de, VENDOR_INTEL = 0x8086 };
 
 /* Queries of vendors' extensions that tell the width of a subgroup. */
-enum { WARP_SIZE_NV = 0x4000, WAVEFRONT_WIDTH_AMD = 0x4043, SUBGROUP_SIZES_INTEL = 0x4108 };
+enum {
+    WARP_SIZE_NV = 0x4000,
+    WAVEFRONT_WIDTH_AMD = 0x4043,
+    SUBGROUP_SIZES_INTEL = 0x4108,
+    SPILL_MEM_SIZE_INTEL = 0x4109
+};
 
 typedef struct listed_device {
     cl_platform_id platform;
@@ -167,6 +172,17 @@ static char *read_extensions(cl_device_id id)
     return extensions;
 }
 
+/* What of a kernel is the memory that takes what its registers do not. On a CPU all private memory is that, on purpose,
+   and lies in the caches. Intel's GPUs tell spills apart (cl_intel_required_subgroup_size); that of others is what an
+   item uses of private memory, which their compilers avoid where registers do. */
+static cl_kernel_work_group_info find_spill_query(cl_device_type type, const char *extensions)
+{
+    if (type & CL_DEVICE_TYPE_CPU)
+        return 0;
+    return has_extension(extensions, "cl_intel_required_subgroup_size") ? SPILL_MEM_SIZE_INTEL
+                                                                        : CL_KERNEL_PRIVATE_MEM_SIZE;
+}
+
 /* No option that lets the compiler change results: none of the fast-math family, ever. The narrowest subgroup, where a
    GPU's can be chosen, leaves a lane the most registers: what cl/prelude.cl gives to kernels that keep many sums. */
 static tuff_status fill_build_options(driver_device *device)
@@ -178,6 +194,7 @@ static tuff_status fill_build_options(driver_device *device)
     if (!extensions)
         return tuff__last_status();
     list_subgroup_sizes(device->id, extensions, sizes);
+    device->spill_query = find_spill_query(type, extensions);
     tuff__free(extensions);
     for (int i = 0; i < SUBGROUP_SIZES; i++)
         if (sizes[i] > 0 && (least == 0 || sizes[i] < least))

@@ -99,14 +99,25 @@ static tuff_status check_limits(driver_device *device, const driver_program *pro
     return TUFF_OK;
 }
 
+/* A driver that does not answer is taken for one that has nothing to tell. */
+static uint64_t ask_spills(driver_device *device, cl_kernel kernel)
+{
+    cl_ulong bytes = 0;
+    if (device->spill_query == 0 || tuff__cl.GetKernelWorkGroupInfo(kernel, device->id, device->spill_query,
+                                                                    sizeof bytes, &bytes, NULL) != CL_SUCCESS)
+        return 0;
+    return bytes;
+}
+
 /* A kernel of the program shows that it has the function and that the device can run it. */
-static tuff_status check_kernel(driver_device *device, const driver_program *program)
+static tuff_status check_kernel(driver_device *device, driver_program *program)
 {
     cl_int error = CL_SUCCESS;
     cl_kernel kernel = tuff__cl.CreateKernel(program->program, program->name, &error);
     if (error != CL_SUCCESS || !kernel)
         return tuff__cl_fail(error, "clCreateKernel");
     const tuff_status status = check_limits(device, program, kernel);
+    program->spilled = ask_spills(device, kernel);
     tuff__cl.ReleaseKernel(kernel);
     return status;
 }
@@ -172,6 +183,13 @@ tuff_status tuff__cl_program_bytes(driver_device *device, driver_program *progra
     tuff__lock(&compiler);
     fetch_binary(program->program, made);
     tuff__unlock(&compiler);
+    return TUFF_OK;
+}
+
+tuff_status tuff__cl_spilled_bytes(driver_device *device, driver_program *program, uint64_t *out)
+{
+    (void)device;
+    *out = program->spilled;
     return TUFF_OK;
 }
 

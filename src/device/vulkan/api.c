@@ -46,6 +46,10 @@ tuff_status tuff__vulkan_load_instance(VkInstance instance)
         instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesNV");
     tuff__vk.cooperative_khr =
         (cooperative_khr)tuff__vk.vkGetInstanceProcAddr(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    tuff__vk.executable_properties = (PFN_vkGetPipelineExecutablePropertiesKHR)tuff__vk.vkGetInstanceProcAddr(
+        instance, "vkGetPipelineExecutablePropertiesKHR");
+    tuff__vk.executable_statistics = (PFN_vkGetPipelineExecutableStatisticsKHR)tuff__vk.vkGetInstanceProcAddr(
+        instance, "vkGetPipelineExecutableStatisticsKHR");
     return missing ? FAIL(TUFF_E_NO_DEVICE, "the Vulkan loader is older than 1.1: it has no %s", missing) : TUFF_OK;
 }
 

@@ -97,6 +97,8 @@ typedef struct vulkan_api {
     PFN_vkGetInstanceProcAddr vkGetInstanceProcAddr;
     PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV cooperative_nv; /* NULL where no driver has it */
     cooperative_khr cooperative_khr;                                     /* likewise */
+    PFN_vkGetPipelineExecutablePropertiesKHR executable_properties;      /* likewise */
+    PFN_vkGetPipelineExecutableStatisticsKHR executable_statistics;      /* likewise */
 #define X(name) PFN_##name name;
     VULKAN_GLOBAL_FUNCTIONS(X)
     VULKAN_INSTANCE_FUNCTIONS(X)

@@ -122,6 +122,14 @@ static void keep_used_features(vulkan_physical *physical)
     physical->memory_model.vulkanMemoryModelAvailabilityVisibilityChains = VK_FALSE;
 }
 
+/* Where what does not fit registers lies in cached memory on purpose. */
+static bool is_cpu(VkPhysicalDevice handle)
+{
+    VkPhysicalDeviceProperties properties;
+    tuff__vk.vkGetPhysicalDeviceProperties(handle, &properties);
+    return properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+}
+
 static void query_features(vulkan_physical *physical, const extension_list *list)
 {
     VkPhysicalDeviceFeatures2 *head = &physical->features;
@@ -145,6 +153,12 @@ static void query_features(vulkan_physical *physical, const extension_list *list
         CHAIN(*head, physical->memory_model, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES);
         physical->extensions[physical->extension_count++] =
             khr ? "VK_KHR_cooperative_matrix" : VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME;
+    }
+    if (has(list->items, list->count, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME) &&
+        tuff__vk.executable_properties && tuff__vk.executable_statistics && !is_cpu(physical->handle)) {
+        CHAIN(*head, physical->executables,
+              VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR);
+        physical->extensions[physical->extension_count++] = VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME;
     }
     tuff__vk.vkGetPhysicalDeviceFeatures2(physical->handle, head);
     keep_used_features(physical);

@@ -76,6 +76,7 @@ static tuff_status create_pipeline(driver_device *device, const program_request 
                 request->local_size % request->subgroup_size == 0;
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+        .flags = device->tells_spills ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0u,
         .stage =
             {
                 .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
@@ -130,6 +131,7 @@ static tuff_status create(driver_device *device, const program_request *request,
         return TUFF_E_OOM_HOST;
     program->buffer_count = (uint32_t)request->buffer_count;
     program->word_count = (uint32_t)request->word_count;
+    program->has_statistics = device->tells_spills;
     tuff_status status = build(device, request, spirv, program);
     if (status == TUFF_OK)
         *out = program;

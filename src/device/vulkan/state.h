@@ -40,7 +40,8 @@ typedef struct vulkan_physical {
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_control;
     VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices; /* or KHR's, which looks the same */
     VkPhysicalDeviceVulkanMemoryModelFeatures memory_model;
-    uint32_t cooperative_matrix; /* as tuff_device_info says */
+    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables; /* not asked for on CPUs */
+    uint32_t cooperative_matrix;                                         /* as tuff_device_info says */
     const char *extensions[MAX_DEVICE_EXTENSIONS];
     uint32_t extension_count;
 } vulkan_physical;
@@ -75,7 +76,8 @@ struct driver_device {
     uint64_t wait_limit;           /* nanoseconds without progress until TUFF_E_TIMEOUT */
     uint32_t segment_size;         /* commands of a recording that are submitted together */
     bool lost, hung;
-    bool mapped; /* buffers live where host and device both reach them */
+    bool mapped;       /* buffers live where host and device both reach them */
+    bool tells_spills; /* pipelines are made with statistics */
     vulkan_staging staging;
     char *identity;
 };
@@ -85,6 +87,7 @@ struct driver_program {
     VkPipelineLayout layout;
     VkPipeline pipeline;
     uint32_t buffer_count, word_count;
+    bool has_statistics;
 };
 
 struct driver_recording {
@@ -147,6 +150,8 @@ tuff_status tuff__vulkan_read(driver_device *device, driver_buffer *buffer, uint
 tuff_status tuff__vulkan_new_program(driver_device *device, const program_request *request, blob cached, blob *made,
                                      driver_program **program);
 void tuff__vulkan_drop_program(driver_device *device, driver_program *program);
+void tuff__vulkan_tell_spills(driver_device *device);
+tuff_status tuff__vulkan_spilled_bytes(driver_device *device, driver_program *program, uint64_t *out);
 tuff_status tuff__vulkan_record(driver_device *device, const command *commands, int count, bool timed,
                                 driver_recording **recording);
 void tuff__vulkan_drop_recording(driver_device *device, driver_recording *recording);

@@ -1,0 +1,350 @@
+/* What a search does with candidates that spill: those run last that spill more than the best, those not at all that
+   spill far more than all others; and nothing is lost where all of them do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fault_judge.h"
+
+static const choice usual;
+
+static choice parse(const char *source)
+{
+    choice out;
+    assert_int_equal(tuff__choice_parse(source, &out), TUFF_OK);
+    return out;
+}
+
+static int rows_of(const choice *what)
+{
+    return tuff__choice_value(what, TUNABLE_matmul_register_tile_rows, 4);
+}
+
+/* By the height of the tile; what a test fills in. */
+static uint64_t spilled_by_rows[64];
+
+static uint64_t by_rows(const fault_device *self, const choice *what)
+{
+    (void)self;
+    return spilled_by_rows[rows_of(what)];
+}
+
+static uint64_t hash_of(const choice *what)
+{
+    dice from = {tuff__choice_hash(what)};
+    return (uint64_t)(1000 * tuff__dice_share(&from));
+}
+
+/* What ran, in order, by the height of its tile, with what became of it. */
+static struct {
+    int rows[64];
+    verdict found[64];
+    char error[256];
+    int count, rejected, stop_at;
+} seen;
+
+static void note(void *user, const choice *what, verdict found, uint64_t nanoseconds, int samples)
+{
+    (void)user;
+    assert_true(found != VERDICT_SPILLS || (nanoseconds == 0 && samples == 0));
+    if (found == VERDICT_SPILLS)
+        strncpy(seen.error, tuff_error(), sizeof seen.error - 1);
+    if (seen.count < 64) {
+        seen.rows[seen.count] = rows_of(what);
+        seen.found[seen.count] = found;
+    }
+    seen.count++;
+}
+
+static void note_rejection(void *user, const choice *what, verdict why)
+{
+    (void)user;
+    (void)what;
+    (void)why;
+    seen.rejected++;
+}
+
+static search_result run(fault_device *device, search_settings settings)
+{
+    const judge by = fault_begin(device);
+    search *self;
+    search_result out;
+    memset(&seen, 0, sizeof seen);
+    settings.tried = note;
+    settings.rejected = note_rejection;
+    assert_int_equal(tuff__search_begin(&by, &settings, &self), TUFF_OK);
+    assert_int_equal(tuff__search_step(self, 1 << 20), TUFF_OK);
+    const search_progress now = tuff__search_progress(self);
+    assert_int_equal(now.tried, device->compiled);
+    assert_int_equal(tuff__search_finish(self, &out), TUFF_OK);
+    tuff__search_end(self);
+    assert_int_equal(device->broken, 0);
+    assert_int_equal(device->live_count + device->expected, 0);
+    assert_true(device->live_most <= SEARCH_SLOTS);
+    return out;
+}
+
+/* A device without noise that makes a program of each of the choices; all take the same. */
+static fault_device flat_device(const choice *const *choices, int count)
+{
+    fault_device device = {.flatness = 1, .spills = by_rows};
+    bool all;
+    do {
+        const judge by = fault_begin(&device);
+        device.seed++;
+        all = true;
+        for (int i = 0; i < count; i++) {
+            lowering made = {0};
+            all = all && by.lower(&device, choices[i], &made) == VERDICT_GOOD;
+        }
+    } while (!all);
+    return device;
+}
+
+enum { LISTED = 3 };
+
+/* A search of tiles of 8, 6 and 12 rows, in this order, beside the default's 4; spilling so much. */
+static search_result run_listed(uint64_t eight, uint64_t six, uint64_t twelve)
+{
+    const choice portfolio[LISTED] = {parse("matmul_register.tile_rows=8"), parse("matmul_register.tile_rows=6"),
+                                      parse("matmul_register.tile_rows=12")};
+    const choice *const choices[LISTED] = {&portfolio[0], &portfolio[1], &portfolio[2]};
+    fault_device device = flat_device(choices, LISTED);
+    spilled_by_rows[8] = eight;
+    spilled_by_rows[6] = six;
+    spilled_by_rows[12] = twelve;
+    return run(&device,
+               (search_settings){.portfolio = portfolio, .portfolio_count = LISTED, .no_climb = true, .patience = -1});
+}
+
+static void expect_order(const int *rows, int count)
+{
+    assert_int_equal(seen.count, count);
+    assert_memory_equal(seen.rows, rows, sizeof *rows * (size_t)count);
+}
+
+static void what_spills_is_tried_last_and_the_least_first(void **state)
+{
+    (void)state;
+    memset(spilled_by_rows, 0, sizeof spilled_by_rows);
+    search_result found = run_listed(128, 64, 0);
+    expect_order((const int[]){4, 12, 6, 8}, 4);
+    assert_int_equal(found.end, SEARCH_EXHAUSTED);
+    assert_int_equal(found.counts.demoted, 2);
+    assert_int_equal(found.counts.compiled, 6);
+    assert_int_equal(found.counts.rejected[VERDICT_SPILLS], 0);
+    assert_int_equal(found.timed, 4);
+    /* As much as the best is no more. */
+    spilled_by_rows[4] = 64;
+    found = run_listed(128, 64, 0);
+    expect_order((const int[]){4, 6, 12, 8}, 4);
+    assert_int_equal(found.counts.demoted, 1);
+}
+
+/* The one that spills nothing has shown that others need none. */
+static void far_more_than_others_is_never_run(void **state)
+{
+    (void)state;
+    memset(spilled_by_rows, 0, sizeof spilled_by_rows);
+    search_result found = run_listed(0, 257, 256);
+    expect_order((const int[]){4, 8, 6, 12}, 4);
+    const verdict verdicts[] = {VERDICT_GOOD, VERDICT_GOOD, VERDICT_SPILLS, VERDICT_GOOD};
+    assert_memory_equal(seen.found, verdicts, sizeof verdicts);
+    assert_non_null(strstr(seen.error, "257 bytes"));
+    assert_string_equal(tuff__verdict_text(VERDICT_SPILLS), "spills");
+    assert_int_equal(found.counts.rejected[VERDICT_SPILLS], 1);
+    assert_int_equal(found.counts.compiled, 5);
+    assert_int_equal(found.timed, 3);
+    assert_int_equal(seen.rejected, 0); /* another search may try it */
+}
+
+/* Before any but the default has a time nothing is known of others: they all wait, and each may be followed by one that
+   spills twice as much. */
+static void others_say_how_much_is_too_much(void **state)
+{
+    (void)state;
+    memset(spilled_by_rows, 0, sizeof spilled_by_rows);
+    search_result found = run_listed(1201, 600, 300);
+    expect_order((const int[]){4, 12, 6, 8}, 4);
+    assert_int_equal(seen.found[1] + seen.found[2], VERDICT_GOOD);
+    assert_int_equal(seen.found[3], VERDICT_SPILLS);
+    assert_int_equal(found.counts.compiled, 6);
+    found = run_listed(1200, 600, 300);
+    assert_int_equal(seen.found[3], VERDICT_GOOD);
+    assert_int_equal(found.counts.rejected[VERDICT_SPILLS], 0);
+    /* The default is one of the others. */
+    spilled_by_rows[4] = 200;
+    found = run_listed(0, 400, 401);
+    expect_order((const int[]){4, 8, 12, 6}, 4);
+    assert_int_equal(seen.found[2], VERDICT_SPILLS);
+    assert_int_equal(seen.found[3], VERDICT_GOOD);
+}
+
+/* Neither waits, however much it spills: all others are compared with the one, and the other won before. */
+static void the_default_and_what_was_remembered_are_run(void **state)
+{
+    (void)state;
+    memset(spilled_by_rows, 0, sizeof spilled_by_rows);
+    spilled_by_rows[4] = 3000;
+    spilled_by_rows[8] = 100000;
+    const choice cached = parse("matmul_register.tile_rows=8"), portfolio = parse("matmul_register.tile_rows=6");
+    fault_device device = flat_device((const choice *const[]){&cached, &portfolio}, 2);
+    const search_result found = run(
+        &device, (search_settings){.cached = &cached, .portfolio = &portfolio, .portfolio_count = 1, .no_climb = true});
+    expect_order((const int[]){4, 8, 6}, 3);
+    assert_int_equal(found.counts.demoted, 0);
+    assert_true(found.default_nanoseconds > 0 && found.is_final);
+}
+
+static uint64_t nothing(const fault_device *self, const choice *what)
+{
+    (void)self;
+    (void)what;
+    return 0;
+}
+
+static uint64_t all_alike(const fault_device *self, const choice *what)
+{
+    (void)self;
+    (void)what;
+    return 5000;
+}
+
+/* Who knows nothing of spills, or finds none, or the same everywhere, searches as ever. */
+static void without_spills_nothing_changes(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        const search_settings settings = {.seed = seed, .most_compiles = 60, .ahead = (int)seed % 4};
+        fault_device devices[] = {
+            {.seed = seed}, {.seed = seed, .spills = nothing}, {.seed = seed, .spills = all_alike}};
+        const search_result expected = run(&devices[0], settings);
+        for (int i = 1; i < 3; i++) {
+            const search_result found = run(&devices[i], settings);
+            assert_true(devices[i].compiled_log == devices[0].compiled_log);
+            assert_true(tuff__choice_equal(&found.winner, &expected.winner));
+            assert_int_equal(found.counts.demoted, 0);
+        }
+    }
+}
+
+/* Between 1000 and 2000 bytes, the default least. */
+static uint64_t all_spill(const fault_device *self, const choice *what)
+{
+    (void)self;
+    return 1000 + (tuff__choice_count(what) == 0 ? 0 : hash_of(what));
+}
+
+static uint64_t all_but_the_default(const fault_device *self, const choice *what)
+{
+    (void)self;
+    return tuff__choice_count(what) == 0 ? 0 : 1000 + hash_of(what);
+}
+
+static uint64_t best_time(const fault_device *device)
+{
+    lowering made = {0};
+    fault_device copy = *device;
+    const judge by = fault_begin(&copy);
+    assert_int_equal(by.lower(&copy, &usual, &made), VERDICT_GOOD);
+    tune_space space = {0};
+    tuff__space_take(&space, &made.consulted);
+    uint64_t best = UINT64_MAX;
+    for (uint64_t i = 0; i < tuff__space_count(&space); i++) {
+        choice what;
+        tuff__space_at(&space, i, &what);
+        if (by.lower(&copy, &what, &made) == VERDICT_GOOD && fault_time(&copy, &what) < best)
+            best = fault_time(&copy, &what);
+    }
+    return best;
+}
+
+/* Whole spaces where every candidate spills, or every one but the default. */
+static void where_all_spill_the_best_is_found(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        fault_device device = {.seed = seed, .spills = seed % 2 ? all_spill : all_but_the_default};
+        const uint64_t best = best_time(&device);
+        const search_result found = run(&device, (search_settings){.patience = -1, .seed = seed});
+        assert_int_equal(found.end, SEARCH_EXHAUSTED);
+        assert_true(found.counts.demoted > 0);
+        assert_int_equal(found.counts.rejected[VERDICT_SPILLS], 0);
+        assert_true((double)fault_time(&device, &found.winner) <= 1.01 * (double)best);
+    }
+}
+
+/* The same where patience ends the climb: what was put aside has its turn then, and if it gains the climb goes on. */
+static void patience_waits_for_what_was_put_aside(void **state)
+{
+    (void)state;
+    int better = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        fault_device device = {.seed = seed, .spills = all_but_the_default};
+        const search_result found = run(&device, (search_settings){.seed = seed});
+        assert_int_equal(found.end, SEARCH_PATIENCE);
+        better += 10 * fault_time(&device, &found.winner) < 8 * fault_time(&device, &usual);
+    }
+    assert_true(better >= 38);
+    /* All take the same: nothing gains, and eight have a turn. */
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        fault_device device = {.seed = seed, .flatness = 1, .spills = all_but_the_default};
+        const search_result found = run(&device, (search_settings){.seed = seed});
+        assert_int_equal(found.end, SEARCH_PATIENCE);
+        assert_true(found.counts.demoted >= 1);
+        assert_in_range(found.counts.compiled, 17, 17 + 8);
+        assert_int_equal(found.counts.compiled - 17, found.counts.demoted < 8 ? found.counts.demoted : 8);
+    }
+}
+
+static uint64_t at_random(const fault_device *self, const choice *what)
+{
+    (void)self;
+    const uint64_t hash = hash_of(what);
+    return hash < 400 ? 0 : hash;
+}
+
+/* With faults, candidates compiled ahead, a limit on compiles; in one go or candidate by candidate. */
+static void limits_hold_for_what_was_put_aside(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        const search_settings settings = {
+            .seed = seed, .ahead = (int)seed % 4, .most_compiles = 40, .patience = seed % 2 ? 6 : -1};
+        fault_device whole = {.seed = seed, .scatter = 0.01, .spills = at_random}, sliced;
+        whole.share[FAULT_WRONG] = whole.share[FAULT_COMPILE] = whole.share[FAULT_ZERO] = 0.1;
+        sliced = whole;
+        const search_result found = run(&whole, settings);
+        assert_true(found.counts.demoted > 0);
+        assert_true(found.end == SEARCH_COMPILES || (seed % 2 && found.end == SEARCH_PATIENCE));
+        const judge by = fault_begin(&sliced);
+        search *self;
+        assert_int_equal(tuff__search_begin(&by, &settings, &self), TUFF_OK);
+        for (int i = 0; !tuff__search_progress(self).end; i++) {
+            assert_int_equal(sliced.compiled, i);
+            assert_int_equal(tuff__search_step(self, 1), TUFF_OK);
+        }
+        assert_true(sliced.compiled <= 40);
+        tuff__search_end(self);
+        assert_int_equal(sliced.broken + sliced.live_count + sliced.expected, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_spills_is_tried_last_and_the_least_first),
+        cmocka_unit_test(far_more_than_others_is_never_run),
+        cmocka_unit_test(others_say_how_much_is_too_much),
+        cmocka_unit_test(the_default_and_what_was_remembered_are_run),
+        cmocka_unit_test(without_spills_nothing_changes),
+        cmocka_unit_test(where_all_spill_the_best_is_found),
+        cmocka_unit_test(patience_waits_for_what_was_put_aside),
+        cmocka_unit_test(limits_hold_for_what_was_put_aside),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
