@@ -1,6 +1,6 @@
 /* However a graph is rewritten and fused, by what a tuner may choose, results are right: every rewriting left out, and
-   done wherever it is possible, on graphs that are hard to fuse, against the float64 reference. Choices are pinned, as a
-   user would. */
+   done wherever it is possible, on graphs that are hard to fuse, against the float64 reference. Choices are pinned, as
+   a user would. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -17,8 +17,8 @@ extern create_call *real_creation;
 void replace_creation(create_call *by);
 void restore_creation(void);
 
-/* Replaces it: the nth creation (from 1) of a program whose text has that part comes back only once it is let go, unless the
-   thread that calls this asks for it. */
+/* Replaces it: the nth creation (from 1) of a program whose text has that part comes back only once it is let go,
+   unless the thread that calls this asks for it. */
 void hang_creation(int nth, const char *part);
 /* Of such programs, begun since then. */
 int count_creations(void);

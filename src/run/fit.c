@@ -108,7 +108,8 @@ tuff_status tuff__fit(tuff_plan *plan, tuff_graph *source, const tuff_compile_op
         (int)(info->max_bindings == 0 || info->max_bindings > MAX_BINDINGS ? MAX_BINDINGS : info->max_bindings);
     TRY(prepare(&with));
     /* What a budget asks for comes before what is fast. */
-    if (tuff__choice_count(&plan->passes.found) == 0 || options->fuse != TUFF_FUSE_ALL || options->memory_budget > 0)
+    if (tuff__choice_count(&plan->passes.found) + tuff__choice_count(&plan->passes.by) == 0 ||
+        options->fuse != TUFF_FUSE_ALL || options->memory_budget > 0)
         plan->graph_key.family[0] = '\0';
     TRY(lower(&with));
     if (fits(&with))

@@ -14,14 +14,6 @@ struct graph_judge {
     int kept_count;
 };
 
-bool tuff__graph_takes(const tuff_plan *plan, const choice *what)
-{
-    for (int i = 0; i < TUNABLE_COUNT; ++i)
-        if (tuff__choice_has(what, (tunable)i) && !tuff__choice_has(&plan->passes.found, (tunable)i))
-            return false;
-    return true;
-}
-
 static verdict lower_graph(void *state, const choice *what, lowering *out)
 {
     graph_judge *self = state;

@@ -76,7 +76,7 @@ static bool is_usable(const char *candidate, void *state)
         return false;
     }
     if (of->task == WHOLE_GRAPH)
-        return tuff__graph_takes(of->of->plan, &what);
+        return tuff__graph_reads(&what);
     return tuff__trial_foresee(of->of->device, &of->of->plan->fusion, of->of->options, of->task, &what, &made) ==
            TUFF_OK;
 }
@@ -167,6 +167,10 @@ tuff_status tuff__tuner_ask(tuner *self, subject *of)
                                     .state = of};
     tune_answer answer;
     tuff__tune_lookup(&question, &answer);
+    if (answer.deviates && tuff__graph_is_left(of)) {
+        answer.deviates = false;
+        answer.tier = TIER_DEFAULT;
+    }
     if (answer.deviates)
         return FAIL(TUFF_E_UNSUPPORTED, "compile: %.300s: %s, of %.200s", answer.why[TIER_OVERRIDE], of->text,
                     self->options->tune_manifest);

@@ -6,6 +6,8 @@
 
 #include "base/log.h"
 #include "run/fit.h"
+#include "run/graph_key.h"
+#include "run/tuner.h"
 
 tuff_status tuff__graph_add(tuner *self)
 {
@@ -26,6 +28,29 @@ tuff_status tuff__graph_add(tuner *self)
 subject *tuff__graph_subject(const tuner *self)
 {
     return self->subject_count > 0 && self->subjects[0].task == WHOLE_GRAPH ? self->subjects : NULL;
+}
+
+bool tuff__graph_is_left(const subject *of)
+{
+    const tuner *self = of->of;
+    return of->task == WHOLE_GRAPH && self->manifest != NULL &&
+           tuff__store_pin(self->manifest, tuff__hash_text(self->environment_text), of->hash) == NULL;
+}
+
+bool tuff__graph_reads(const choice *what)
+{
+    for (int i = 0; i < TUNABLE_COUNT; ++i)
+        if (tuff__choice_has(what, (tunable)i) && strcmp(tuff__tunable_info((tunable)i)->kernel, FUSION_FAMILY) != 0)
+            return false;
+    return true;
+}
+
+bool tuff__graph_takes(const tuff_plan *plan, const choice *what)
+{
+    for (int i = 0; i < TUNABLE_COUNT; ++i)
+        if (tuff__choice_has(what, (tunable)i) && !tuff__choice_has(&plan->passes.found, (tunable)i))
+            return false;
+    return true;
 }
 
 void tuff__graph_drop(tuner *self)

@@ -142,9 +142,14 @@ void tuff__tuner_forget(tuner *self);
 subject *tuff__graph_subject(const tuner *self);
 /* Adds it where there is a choice. */
 tuff_status tuff__graph_add(tuner *self);
-/* After it was looked up: a plan is fused anew while it is compiled only, and to run all of a graph takes more time than
-   there is in `quick`. */
+/* After it was looked up: a plan is fused anew while it is compiled only, and to run all of a graph takes more time
+   than there is in `quick`. */
 void tuff__graph_settle(subject *of);
+/* Whether it is the subject, and a manifest says nothing of it, which means as usual: whoever wrote that had nothing to
+   say either. */
+bool tuff__graph_is_left(const subject *of);
+/* Whether a candidate is about nothing else. */
+bool tuff__graph_reads(const choice *what);
 /* After all were: where nothing is known of it, and nothing will be, it is no key of the plan's. */
 void tuff__graph_drop(tuner *self);
 /* Fuses the plan by what is known; before tuff__tuner_find. */
