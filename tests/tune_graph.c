@@ -11,6 +11,7 @@
 
 #include "device/state.h"
 #include "each_device.h"
+#include "failing_memory.h"
 #include "run/graph_key.h"
 #include "run/plan.h"
 #include "run/whole.h"
@@ -167,6 +168,64 @@ static void plans_make_way_for_each_other(void **state)
 {
     (void)state;
     for_each_api(try_turns);
+}
+
+/* All that a trial of a graph asks for; false where host memory ran out. */
+static bool try_all(tuff_graph *graph, tuff_device *bench, const choice *by)
+{
+    const choice usual = {.set = {0}};
+    char wrong[128];
+    bool same;
+    uint64_t time;
+    stage *on;
+    whole *first = NULL, *second = NULL;
+    if (tuff__stage_create(graph, bench, &usual_options, ROOM, &on) != TUFF_OK)
+        return false;
+    const bool good = tuff__whole_create(on, &usual, &first) == TUFF_OK &&
+                      tuff__whole_check(first, true, wrong, sizeof wrong) == TUFF_OK &&
+                      tuff__whole_create(on, by, &second) == TUFF_OK &&
+                      tuff__whole_check(second, false, wrong, sizeof wrong) == TUFF_OK &&
+                      tuff__whole_repeat(second, &same) == TUFF_OK && tuff__whole_time(second, 1, 0, &time) == TUFF_OK;
+    tuff__whole_destroy(first);
+    tuff__whole_destroy(second);
+    tuff__stage_destroy(on);
+    return good;
+}
+
+/* At places all over a trial, and from there on: nothing is lost, and the next trial is whole. */
+static void try_without_memory(tuff_device *device)
+{
+    enum { PLACES = 24 };
+    if (strcmp(tuff__device_language(device), "GLSL") != 0)
+        return; /* the graphs are the same; here programs come from the disk */
+    failing_memory_begin(0, false);
+    tuff_device *home = tuff_device_open(tuff__device_info(device)->selector),
+                *bench = tuff_device_open(tuff__device_info(device)->selector);
+    fixture of = make_fixture(home);
+    stage *on;
+    assert_int_equal(tuff__stage_create(of.graph, bench, &usual_options, ROOM, &on), TUFF_OK);
+    const choice by = find_other(on);
+    tuff__stage_destroy(on);
+    assert_true(try_all(of.graph, bench, &by));
+    failing_memory_rearm(0, false);
+    assert_true(try_all(of.graph, bench, &by));
+    const int64_t requests = failing_memory_requests();
+    for (int i = 0; i < 2 * PLACES; i++) {
+        failing_memory_rearm(1 + requests * (i / 2) / PLACES, i % 2 == 1);
+        (void)try_all(of.graph, bench, &by);
+    }
+    failing_memory_rearm(0, false);
+    assert_true(try_all(of.graph, bench, &by));
+    tuff_device_close(bench);
+    drop_fixture(&of);
+    tuff_device_close(home);
+    (void)failing_memory_end();
+}
+
+static void memory_may_run_out(void **state)
+{
+    (void)state;
+    for_each_api(try_without_memory);
 }
 
 /* Whether the plan has a key of its fusion; what it runs with, and where that is from. */
@@ -328,6 +387,7 @@ int main(void)
         cmocka_unit_test(keys_say_what_a_graph_is),
         cmocka_unit_test_setup_teardown(the_stage_is_its_own, use_fresh_cache, drop_cache),
         cmocka_unit_test_setup_teardown(plans_make_way_for_each_other, use_fresh_cache, drop_cache),
+        cmocka_unit_test_setup_teardown(memory_may_run_out, use_fresh_cache, drop_cache),
         cmocka_unit_test_setup_teardown(what_is_found_is_remembered, use_fresh_cache, drop_cache),
         cmocka_unit_test_setup_teardown(what_is_remembered_is_used, use_fresh_cache, drop_cache),
     };

@@ -1,10 +1,10 @@
 /* Gathers what stores say of keys, and what plans say of them. */
-#include "run/graph_key.h"
 #include "tools/report.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "run/graph_key.h"
 #include "tune/generator.h"
 
 /* A key of one environment, with what is known of it. */
