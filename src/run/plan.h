@@ -5,13 +5,14 @@
 #include "base/hash.h"
 #include "compile/lower.h"
 #include "run/reference.h"
+#include "run/texts.h"
 #include "tuff/profile.h"
 #include "tune/generator.h"
 
 /* What can be told of a launch after it is recorded. */
 typedef struct task_record {
     char *label, *source; /* owned */
-    char name[48];
+    char name[KERNEL_NAME];
     const char *kind;
     int op_count;
     uint64_t items, bytes_read, bytes_written, nanoseconds;
