@@ -127,26 +127,41 @@ static bool is_strike(const tune_record *record, hash128 environment, uint64_t s
             strcmp(record->reason, "reboot") == 0 || strcmp(record->reason, "lost") == 0);
 }
 
-bool tuff__tuner_may_measure(const tuner *self)
+enum { MOST_STRIKES = 2 };
+
+/* Up to MOST_STRIKES, within a day. Candidates that were in flight together have one time, and are one strike. */
+static int count_strikes(const tuner *self)
 {
-    enum { DAY = 24 * 60 * 60, MOST = 2 };
+    enum { DAY = 24 * 60 * 60 };
     const hash128 environment = tuff__hash_text(self->environment_text);
     const uint64_t now = (uint64_t)time(NULL);
+    uint64_t times[MOST_STRIKES];
     int strikes = 0, at = 0;
+    for (const tune_record *one; strikes < MOST_STRIKES && (one = tuff__store_next(self->store, &at)) != NULL;) {
+        bool is_new = is_strike(one, environment, now > DAY ? now - DAY : 0);
+        for (int i = 0; i < strikes && is_new; ++i)
+            is_new = times[i] != one->time;
+        if (is_new)
+            times[strikes++] = one->time;
+    }
+    return strikes;
+}
+
+bool tuff__tuner_may_measure(const tuner *self)
+{
     if (atomic_load(&tuff__tune_is_off))
         return false;
     if (tuff__tune_is_supervised)
         return true;
-    for (const tune_record *one; (one = tuff__store_next(self->store, &at)) != NULL;)
-        strikes += is_strike(one, environment, now > DAY ? now - DAY : 0);
-    if (strikes >= MOST && !atomic_exchange(&was_told, true))
+    const int strikes = count_strikes(self);
+    if (strikes >= MOST_STRIKES && !atomic_exchange(&was_told, true))
         tuff__log(
             TUFF_LOG_WARNING,
-            "tune: %d candidates ended a process, hung or took the device down within a day: nothing is measured "
+            "tune: %d times within a day candidates ended a process, hung or took the device down: nothing is measured "
             "on %s when graphs are compiled. tuff cache verify --retry allows it again; tuff tune warm tunes in a "
             "process of its own",
             strikes, tuff__device_info(self->device)->name);
-    return strikes < MOST;
+    return strikes < MOST_STRIKES;
 }
 
 /* "cpu.tune.lock", "gpu-1002-744c.tune.lock": one GPU has one name in all APIs, if its drivers say its number. */
