@@ -24,6 +24,12 @@ tuff_device *tuff__tuner_bench(const tuner *self)
     return self->bench != NULL ? self->bench : self->device;
 }
 
+bool tuff__tuner_is_on_gpu(const tuner *self)
+{
+    const tuff_device_class class = tuff__device_info(tuff__tuner_bench(self))->device_class;
+    return class != TUFF_DEVICE_CPU && class != TUFF_DEVICE_OTHER;
+}
+
 /* Devices that the application made cannot be opened again, and one that poses as another is no device. Where the
    driver's compiler does not come back from the self-test, it would not from candidates: nothing is measured. */
 void tuff__tuner_open_bench(tuner *self)
