@@ -470,7 +470,7 @@ static void what_is_refused_is_not_asked_twice(void **state)
     tuff_device_close(device);
 }
 
-/* The last of all tests: nothing is measured in the process from then on. */
+/* Nothing is measured in the process from then on. */
 static void a_compiler_that_hangs_ahead_is_left(void **state)
 {
     (void)state;
@@ -500,6 +500,48 @@ static void a_compiler_that_hangs_ahead_is_left(void **state)
     tuff_device_close(device);
 }
 
+/* Its candidate is rejected when the tuner ends, and the others that are in the compiler then are not. */
+static void what_hangs_unasked_for_is_rejected(void **state)
+{
+    (void)state;
+    static const float zeros[INNER * COLUMNS];
+    tuff_device *device = open_replaceable();
+    if (!device)
+        skip();
+    use_folder("unasked");
+    tuff_array *weights = make_array(device, TUFF_F32, INNER * COLUMNS, zeros);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_plan *plan = compile_many(graph, weights);
+    const uint64_t patience = tuff__compile_patience;
+    tuner self;
+    tuff__compile_patience = 1500000000;
+    begin_tuner(&self, plan);
+    hang_creation(1, "tuff_matmul");
+    for (int i = 0; i < self.subject_count; i++) {
+        subject *of = &self.subjects[i];
+        const judge by = tuff__judge_of(of);
+        contender others[2];
+        const int count = strcmp(of->key.family, "matmul") == 0 ? draw(of, &by, 0, others, 2) : 0;
+        for (int k = 1; k < count; k++)
+            by.expect(of, &others[k]);
+    }
+    tuff__sleep(200000000);
+    const uint64_t begin = tuff__nanoseconds();
+    for (int i = 0; i < self.subject_count; i++)
+        tuff__judge_clear(&self.subjects[i]);
+    assert_true(tuff__nanoseconds() - begin < 500000000);
+    tuff__ahead_close(&self);
+    assert_true(self.lost && tuff__device_is_stuck(tuff__tuner_bench(&self)));
+    assert_int_equal(self.stats.hangs, 1);
+    assert_non_null(find_store_record(self.store, RECORD_BAD, "hang"));
+    tuff__compile_patience = patience;
+    end_tuner(&self);
+    let_creation_go();
+    destroy_plan(plan, graph);
+    tuff_array_destroy(weights);
+    tuff_device_close(device);
+}
+
 #endif
 
 int main(void)
@@ -515,7 +557,9 @@ int main(void)
         cmocka_unit_test(what_is_expected_may_not_come),
         cmocka_unit_test(winners_are_right),
 #if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
+        /* These at the end: where a compiler hung, a process tunes no more. */
         cmocka_unit_test(a_compiler_that_hangs_ahead_is_left),
+        cmocka_unit_test(what_hangs_unasked_for_is_rejected),
 #endif
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);

@@ -69,7 +69,8 @@ void tuff__programs_load(tuff_device *device, const program_request *requests, i
 bool tuff__device_compiles_in_parallel(const tuff_device *device);
 /* tuff__program_get for threads that compile ahead of the one that uses the device: without its lock, except where the
    driver needs that. Where two threads make the same program at once, one of the two is shared and alone counted. Short
-   memory is not made up for by the pool: TUFF_E_OOM_DEVICE. Compilations have no limit here: */
+   memory is not made up for by the pool: TUFF_E_OOM_DEVICE. No limit is set to this but by who calls
+   tuff__device_give_up_compiles. */
 tuff_status tuff__program_prepare(tuff_device *device, const program_request *request, program **out);
 /* Ends waiting in all tuff__program_prepare of other threads that are in the compiler: the device is lost, and stuck as
    after tuff__device_limit_compiles. False, and nothing was done, where none is. */

@@ -25,6 +25,7 @@ struct ahead_job {
     choice what;
     job_state state;
     bool is_dropped, is_taken; /* is_taken: its candidate came to be compiled */
+    bool is_hung;              /* its compiler was given up, after its time */
     uint64_t begun;            /* when the program that is in the compiler went there; 0: none is */
     uint64_t nanoseconds;
     program **programs;
@@ -33,6 +34,12 @@ struct ahead_job {
     char message[TUFF_ERROR_SIZE];
     ahead_job *next;
 };
+
+/* Whom nobody else says it of: the search rejects those that were taken. */
+typedef struct hung_candidate {
+    subject *of;
+    choice what;
+} hung_candidate;
 
 typedef struct worker {
     ahead *of;
@@ -52,6 +59,8 @@ struct ahead {
     bool stop;
     uint64_t limit; /* of a program's compilation, as it was last set */
     uint64_t compiled, in_vain, nanoseconds;
+    hung_candidate hung[THREADS_MOST];
+    int hung_count;
 };
 
 /* Not with the lock: programs take the device's. */
@@ -63,14 +72,28 @@ static void free_job(const ahead *self, ahead_job *job)
     tuff__free(job);
 }
 
-/* Whether the job is to go on; says that the compiler has it from now on, or no longer. */
-static bool note_compiler(ahead *self, ahead_job *job, bool begins)
+/* Whether the compiler has had a job for longer than it may. Lock held. */
+static bool is_overdue(const ahead *self, const ahead_job *job)
+{
+    return job->begun > 0 && tuff__nanoseconds() - job->begun > self->limit;
+}
+
+/* The compiler has the job from now on; false where nobody wants that any more. */
+static bool enter_compiler(ahead *self, ahead_job *job)
 {
     tuff__lock(&self->lock);
-    job->begun = begins ? tuff__nanoseconds() : 0;
+    job->begun = tuff__nanoseconds();
     const bool goes_on = !job->is_dropped && !self->stop;
     tuff__unlock(&self->lock);
     return goes_on;
+}
+
+static void leave_compiler(ahead *self, ahead_job *job, tuff_status status)
+{
+    tuff__lock(&self->lock);
+    job->is_hung |= status == TUFF_E_DEVICE_LOST && is_overdue(self, job);
+    job->begun = 0;
+    tuff__unlock(&self->lock);
 }
 
 static tuff_status compile_launch(ahead *self, ahead_job *job, const lowered *with, launch *of)
@@ -80,10 +103,10 @@ static tuff_status compile_launch(ahead *self, ahead_job *job, const lowered *wi
     program *built = NULL;
     TRY(tuff__launch_assemble(with, of, name, &made));
     tuff_status status = TUFF_OK;
-    if (note_compiler(self, job, true)) {
+    if (enter_compiler(self, job)) {
         const program_request request = tuff__launch_request(of, name, tuff__text_get(&made.source));
         status = tuff__program_prepare(self->device, &request, &built);
-        (void)note_compiler(self, job, false);
+        leave_compiler(self, job, status);
     }
     tuff__assembly_free(&made);
     if (built != NULL)
@@ -151,6 +174,19 @@ static ahead_job *next_job(ahead *self, worker *by)
     return job;
 }
 
+/* Lock held. */
+static void finish(ahead *self, ahead_job *job, tuff_status status, uint64_t nanoseconds)
+{
+    job->status = status;
+    job->nanoseconds = nanoseconds;
+    job->state = JOB_DONE;
+    self->compiled++;
+    self->nanoseconds += nanoseconds;
+    if (job->is_hung && !job->is_taken && self->hung_count < THREADS_MOST)
+        self->hung[self->hung_count++] = (hung_candidate){job->of, job->what};
+    (void)pthread_cond_broadcast(&self->changed);
+}
+
 static void *work(void *argument)
 {
     worker *by = argument;
@@ -163,13 +199,8 @@ static void *work(void *argument)
         if (status != TUFF_OK)
             (void)snprintf(job->message, sizeof job->message, "%s", tuff_error());
         tuff__lock(&self->lock);
-        job->status = status;
-        job->nanoseconds = tuff__nanoseconds() - begin;
-        job->state = JOB_DONE;
         by->job = NULL;
-        self->compiled++;
-        self->nanoseconds += job->nanoseconds;
-        (void)pthread_cond_broadcast(&self->changed);
+        finish(self, job, status, tuff__nanoseconds() - begin);
         if (job->is_dropped) {
             tuff__unlock(&self->lock);
             free_job(self, job);
@@ -295,12 +326,6 @@ void tuff__ahead_drop(subject *of, int slot)
         free_job(self, job);
 }
 
-/* Whether the compiler has had a job for longer than it may. Lock held. */
-static bool is_overdue(const ahead *self, const ahead_job *job)
-{
-    return job->begun > 0 && tuff__nanoseconds() - job->begun > self->limit;
-}
-
 /* Waits for a change, so long at most. Lock held. */
 static void pause_for(ahead *self, uint64_t nanoseconds)
 {
@@ -355,31 +380,34 @@ tuff_status tuff__ahead_await(subject *of, int slot, void (*keep)(subject *of), 
     return TUFF_OK;
 }
 
-/* Gives up the first that is overdue. Lock held. */
-static void give_up_overdue(ahead *self)
+/* Waits until nothing is in the compiler any more, or ends that where it takes too long. Lock held. */
+static void settle(ahead *self)
 {
-    for (int i = 0; i < self->count; ++i) {
-        const ahead_job *job = self->workers[i].job;
-        if (job == NULL || !is_overdue(self, job))
-            continue;
-        subject *of = job->of;
-        const choice what = job->what;
-        tuff__unlock(&self->lock);
-        if (tuff__device_give_up_compiles(self->device)) {
-            self->of->lost = true;
-            tuff__tuner_reject(of, &what, VERDICT_HANG);
+    for (bool is_at_work = true; is_at_work;) {
+        bool overdue = false;
+        is_at_work = false;
+        for (int i = 0; i < self->count; ++i) {
+            const ahead_job *job = self->workers[i].job;
+            is_at_work |= job != NULL;
+            overdue |= job != NULL && is_overdue(self, job);
         }
-        tuff__lock(&self->lock);
-        return;
+        if (overdue) {
+            tuff__unlock(&self->lock);
+            (void)tuff__device_give_up_compiles(self->device);
+            tuff__lock(&self->lock);
+        }
+        if (is_at_work)
+            pause_for(self, PAUSE);
     }
 }
 
-static bool is_at_work(const ahead *self)
+static void reject_hung(const ahead *self)
 {
-    bool any = false;
-    for (int i = 0; i < self->count; ++i)
-        any |= self->workers[i].job != NULL;
-    return any;
+    for (int i = 0; i < self->hung_count; ++i) {
+        self->of->lost = true;
+        (void)FAIL(TUFF_E_DEVICE_LOST, "tune: a compiler did not come back");
+        tuff__tuner_reject(self->hung[i].of, &self->hung[i].what, VERDICT_HANG);
+    }
 }
 
 void tuff__ahead_close(tuner *of)
@@ -393,13 +421,11 @@ void tuff__ahead_close(tuner *of)
     tuff__lock(&self->lock);
     self->stop = true;
     (void)pthread_cond_broadcast(&self->changed);
-    while (is_at_work(self)) {
-        pause_for(self, 20 * PAUSE);
-        give_up_overdue(self);
-    }
+    settle(self);
     tuff__unlock(&self->lock);
     for (int i = 0; i < self->count; ++i)
         (void)pthread_join(self->workers[i].thread, NULL);
+    reject_hung(self);
     of->stats.compiles += self->in_vain;
     of->stats.compiled_ahead += self->compiled;
     of->stats.ahead_nanoseconds += self->nanoseconds;

@@ -1,5 +1,6 @@
 /* Between the files of the tuner: tuner.c finds keys and what is remembered of them, tuner_measure.c spends the budget,
-   judge.c tells searches about candidates, ahead.c compiles those that are expected, subjects.c hands keys to tools, background.c tunes plans that are in use. */
+   judge.c tells searches about candidates, ahead.c compiles those that are expected, subjects.c hands keys
+   to tools, background.c tunes plans that are in use. */
 #ifndef TUFF_RUN_TUNER_PARTS_H
 #define TUFF_RUN_TUNER_PARTS_H
 

@@ -35,8 +35,8 @@ void tuff__journal_close(journal *self);                /* removes the file; NUL
 const char *tuff__journal_trouble(const journal *self); /* "" where the journal is kept */
 
 /* Before a step: what is stored at once survives this process. durable: on return it survives the machine too; for the
-   first compile and the first launch of a candidate. In place 0. TUFF_E_LIMIT where the texts do not fit a page (the candidate is
-   not to be tried), TUFF_E_IO where durable was not reached. */
+   first compile and the first launch of a candidate. In place 0. TUFF_E_LIMIT where the texts do not fit a page (the
+   candidate is not to be tried), TUFF_E_IO where durable was not reached. */
 tuff_status tuff__journal_enter(journal *self, journal_phase phase, const char *environment, const char *op,
                                 const char *candidate, bool durable);
 /* The same candidate's next phase: a store of a few bytes. */
@@ -61,9 +61,9 @@ typedef struct journal_counts {
 } journal_counts;
 
 /* Reads the journals of processes that are gone, calls `strike` for each candidate that was within a step, then removes
-   them. A visitor that fails keeps that file, and ends the call with its status. Of several processes that do this at once each
-   strike reaches at least one; more only if one is killed in between, or the file system has no locks. A folder that is
-   missing, cannot be read, or others could write to has no journals. */
+   them. A visitor that fails keeps that file, and ends the call with its status. Of several processes that do this at
+   once each strike reaches at least one; more only if one is killed in between, or the file system has no locks. A
+   folder that is missing, cannot be read, or others could write to has no journals. */
 typedef tuff_status (*journal_visitor)(const journal_strike *strike, void *state);
 tuff_status tuff__journal_recover(const char *folder, journal_visitor strike, void *state, journal_counts *out);
 

@@ -1,6 +1,6 @@
-/* The pages of a journal, which its owner writes (journal.c) and the next process reads (journal_recover.c). Both run on
-   one machine, so they have that machine's byte order. The first is the owner's and what its first place is doing; each
-   other place has one more, of which only the fields from phase on are used. */
+/* The pages of a journal, which its owner writes (journal.c) and the next process reads (journal_recover.c). Both run
+   on one machine, so they have that machine's byte order. The first is the owner's and what its first place is doing;
+   each other place has one more, of which only the fields from phase on are used. */
 #ifndef TUFF_TUNE_JOURNAL_PARTS_H
 #define TUFF_TUNE_JOURNAL_PARTS_H
 
