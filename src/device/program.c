@@ -54,8 +54,8 @@ typedef struct making {
     tuff_device *device;
     const program_request *request;
     char *key;
-    bool costly; /* its bytes would be */
-    bool beside; /* other calls: without the device's lock */
+    bool costly;             /* its bytes would be */
+    _Atomic uint64_t *begun; /* where not NULL, without the device's lock: as tuff__create_beside says */
 } making;
 
 /* One attempt; the blobs are as in driver.program_create. */
@@ -63,8 +63,8 @@ static tuff_status create(const making *of, blob cached, blob *made, driver_prog
 {
     tuff_device *device = of->device;
     const driver *calls = device->driver;
-    if (of->beside)
-        return tuff__create_beside(device, of->request, cached, made, out);
+    if (of->begun)
+        return tuff__create_beside(device, of->request, cached, of->begun, made, out);
     if (device->compile_limit > 0)
         return tuff__create_watched(device, of->request, cached, made, out);
     tuff_status status = calls->program_create(device->handle, of->request, cached, made, out);
@@ -227,9 +227,10 @@ static tuff_status bring(tuff_device *device, program *made, program **out)
     return made ? TUFF_OK : FAIL(TUFF_E_DEVICE_LOST, "the device was lost while a kernel was compiled for it");
 }
 
-tuff_status tuff__program_prepare(tuff_device *device, const program_request *request, program **out)
+tuff_status tuff__program_prepare(tuff_device *device, const program_request *request, _Atomic uint64_t *begun,
+                                  program **out)
 {
-    making of = {.device = device, .request = request, .beside = true};
+    making of = {.device = device, .request = request, .begun = begun};
     program *made;
     *out = NULL;
     if (!tuff__device_compiles_in_parallel(device))

@@ -51,9 +51,9 @@ tuff_status tuff__device_drain(tuff_device *device);
 tuff_status tuff__create_watched(tuff_device *device, const program_request *request, blob cached, blob *made,
                                  driver_program **out);
 /* The same without the lock, beside other calls, and without a limit of its own: TUFF_E_DEVICE_LOST too where
-   tuff__device_give_up_compiles ended it. For drivers that compile in parallel. */
-tuff_status tuff__create_beside(tuff_device *device, const program_request *request, blob cached, blob *made,
-                                driver_program **out);
+   tuff__device_give_up_compiles ended it, *begun then stays. For drivers that compile in parallel. */
+tuff_status tuff__create_beside(tuff_device *device, const program_request *request, blob cached,
+                                _Atomic uint64_t *begun, blob *made, driver_program **out);
 
 /* Runs the self-test or reads its record, fills in the proved fields of device->info and turns off features that are
    not proved. Fails where the device or memory did, not where a feature is missing. */

@@ -297,13 +297,15 @@ static void forget(tuff_device *device, const job *self)
     tuff__unlock(&device->lock);
 }
 
-tuff_status tuff__create_beside(tuff_device *device, const program_request *request, blob cached, blob *made,
-                                driver_program **out)
+tuff_status tuff__create_beside(tuff_device *device, const program_request *request, blob cached,
+                                _Atomic uint64_t *begun, blob *made, driver_program **out)
 {
     job *self;
     TRY(start_beside(device, request, cached, made != NULL, &self));
+    atomic_store(begun, self->begin);
     if (!await_any(self))
         return leave(self, request->name);
+    atomic_store(begun, 0);
     forget(device, self);
     return take(self, made, out);
 }

@@ -5,6 +5,7 @@
 #include "run/ahead.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -25,8 +26,7 @@ struct ahead_job {
     choice what;
     job_state state;
     bool is_dropped, is_taken; /* is_taken: its candidate came to be compiled */
-    bool is_hung;              /* its compiler was given up, after its time */
-    uint64_t begun;            /* when the program that is in the compiler went there; 0: none is */
+    _Atomic uint64_t begun;    /* when the program that is in the compiler went there; 0: none is */
     uint64_t nanoseconds;
     program **programs;
     int program_count;
@@ -75,25 +75,16 @@ static void free_job(const ahead *self, ahead_job *job)
 /* Whether the compiler has had a job for longer than it may. Lock held. */
 static bool is_overdue(const ahead *self, const ahead_job *job)
 {
-    return job->begun > 0 && tuff__nanoseconds() - job->begun > self->limit;
+    const uint64_t begun = atomic_load(&job->begun);
+    return begun > 0 && tuff__nanoseconds() - begun > self->limit;
 }
 
-/* The compiler has the job from now on; false where nobody wants that any more. */
-static bool enter_compiler(ahead *self, ahead_job *job)
+static bool is_wanted(ahead *self, const ahead_job *job)
 {
     tuff__lock(&self->lock);
-    job->begun = tuff__nanoseconds();
-    const bool goes_on = !job->is_dropped && !self->stop;
+    const bool answer = !job->is_dropped && !self->stop;
     tuff__unlock(&self->lock);
-    return goes_on;
-}
-
-static void leave_compiler(ahead *self, ahead_job *job, tuff_status status)
-{
-    tuff__lock(&self->lock);
-    job->is_hung |= status == TUFF_E_DEVICE_LOST && is_overdue(self, job);
-    job->begun = 0;
-    tuff__unlock(&self->lock);
+    return answer;
 }
 
 static tuff_status compile_launch(ahead *self, ahead_job *job, const lowered *with, launch *of)
@@ -103,10 +94,9 @@ static tuff_status compile_launch(ahead *self, ahead_job *job, const lowered *wi
     program *built = NULL;
     TRY(tuff__launch_assemble(with, of, name, &made));
     tuff_status status = TUFF_OK;
-    if (enter_compiler(self, job)) {
+    if (is_wanted(self, job)) {
         const program_request request = tuff__launch_request(of, name, tuff__text_get(&made.source));
-        status = tuff__program_prepare(self->device, &request, &built);
-        leave_compiler(self, job, status);
+        status = tuff__program_prepare(self->device, &request, &job->begun, &built);
     }
     tuff__assembly_free(&made);
     if (built != NULL)
@@ -182,7 +172,8 @@ static void finish(ahead *self, ahead_job *job, tuff_status status, uint64_t nan
     job->state = JOB_DONE;
     self->compiled++;
     self->nanoseconds += nanoseconds;
-    if (job->is_hung && !job->is_taken && self->hung_count < THREADS_MOST)
+    /* Its compiler was given up, after its time. */
+    if (status == TUFF_E_DEVICE_LOST && is_overdue(self, job) && !job->is_taken && self->hung_count < THREADS_MOST)
         self->hung[self->hung_count++] = (hung_candidate){job->of, job->what};
     (void)pthread_cond_broadcast(&self->changed);
 }
