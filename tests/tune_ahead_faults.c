@@ -208,6 +208,29 @@ static void a_gpu_is_kept_running(void **state)
     tuff_device_close(device);
 }
 
+/* What takes no processor, as a compiler beside a GPU has one of its own, is hidden behind measuring. */
+static void more_is_tried_in_the_same_time(void **state)
+{
+    (void)state;
+    static answer tuned;
+    tuff_device *device = open_replaceable();
+    if (!device)
+        skip();
+    int tried[2];
+    for (int i = 0; i < 2; i++) {
+        use_folder(i ? "hidden" : "waited for");
+        tuff__ahead_threads = i ? THREADS : 0;
+        replace_creation(create_slowly);
+        const tuff_tune_stats stats = compile_and_run(device, &ahead_quick, &tuned);
+        restore_creation();
+        tried[i] = (int)stats.compiles;
+        print_message("    %d threads: %d candidates in %.1f s, %.1f s of them for compiling\n", tuff__ahead_threads,
+                      tried[i], (double)stats.nanoseconds * 1e-9, (double)stats.compile_nanoseconds * 1e-9);
+    }
+    assert_true(tried[1] > tried[0]);
+    tuff_device_close(device);
+}
+
 /* Nothing is measured in the process from then on. */
 static void a_compiler_that_hangs_ahead_is_left(void **state)
 {
@@ -285,6 +308,7 @@ int main(void)
         cmocka_unit_test(all_in_flight_are_struck),
         cmocka_unit_test(what_is_refused_is_not_asked_twice),
         cmocka_unit_test(a_gpu_is_kept_running),
+        cmocka_unit_test(more_is_tried_in_the_same_time),
         /* These at the end: where a compiler hung, a process tunes no more. */
         cmocka_unit_test(a_compiler_that_hangs_ahead_is_left),
         cmocka_unit_test(what_hangs_unasked_for_is_rejected),
