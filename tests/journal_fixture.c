@@ -116,18 +116,19 @@ void die(journal_phase entered, journal_phase moved, bool leave)
 void craft(const char *name, const journal_owner *owner, bool locked, journal_phase phase)
 {
     char path[64];
-    journal_page page;
-    memset(&page, 0, sizeof page);
-    memcpy(page.magic, JOURNAL_MAGIC, sizeof page.magic);
-    page.size = JOURNAL_SIZE;
-    page.owner = *owner;
-    page.owner_check = tuff__journal_owner_check(owner);
-    page.locked = locked;
-    page.phase = phase;
-    memcpy(page.texts, "d\0o\0c", 6);
-    page.filled = 6;
-    page.check = tuff__journal_check(&page);
+    static journal_place whole[JOURNAL_PLACES];
+    journal_page *page = &whole[0].page;
+    memset(whole, 0, sizeof whole);
+    memcpy(page->magic, JOURNAL_MAGIC, sizeof page->magic);
+    page->size = JOURNAL_SIZE;
+    page->owner = *owner;
+    page->owner_check = tuff__journal_owner_check(owner);
+    page->locked = locked;
+    page->phase = phase;
+    memcpy(page->texts, "d\0o\0c", 6);
+    page->filled = 6;
+    page->check = tuff__journal_check(page);
     (void)mkdir(scratch_path("inflight"), 0700);
     (void)snprintf(path, sizeof path, "inflight/%s", name);
-    scratch_write(path, &page, sizeof page);
+    scratch_write(path, whole, sizeof whole);
 }

@@ -84,6 +84,28 @@ static void a_process_that_ends_well_leaves_nothing(void **state)
     assert_int_equal(count_files(), 0);
 }
 
+/* Those of all places, whichever thread has them; not those that were left. */
+static void all_in_flight_are_told(void **state)
+{
+    (void)state;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        journal *own;
+        check(tuff__journal_open(scratch_folder(), &own) == TUFF_OK);
+        for (int i = 1; i < JOURNAL_PLACES; i++)
+            check(tuff__journal_enter_place(own, i, JOURNAL_COMPILE, "device x", "matmul 8x8", "map.local_size=4",
+                                            true) == TUFF_OK);
+        check(tuff__journal_enter(own, JOURNAL_BENCH, "device x", "matmul 8x8", "", false) == TUFF_OK);
+        tuff__journal_leave_place(own, 2);
+        (void)raise(SIGKILL);
+    }
+    killed(child);
+    assert_counts(recover(), JOURNAL_PLACES - 1, 0, 0, 0);
+    assert_int_equal(last.phase, JOURNAL_COMPILE);
+    assert_int_equal(count_files(), 0);
+}
+
 static void too_long_texts_are_refused(void **state)
 {
     (void)state;
@@ -269,6 +291,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(the_next_process_learns_of_it),
         SCRATCH_TEST(a_process_that_ends_well_leaves_nothing),
+        SCRATCH_TEST(all_in_flight_are_told),
         SCRATCH_TEST(too_long_texts_are_refused),
         SCRATCH_TEST(no_kill_loses_a_strike),
         SCRATCH_TEST(a_child_does_not_keep_its_parent_alive),

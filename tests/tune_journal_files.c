@@ -56,7 +56,7 @@ static void damage_is_noticed(void **state)
     char *whole = scratch_read("inflight/dead.1.2", &size);
     assert_non_null(whole);
     int told = 0, damaged = 0;
-    for (size_t at = 0; at < size; at += at < 512 ? 1 : 13)
+    for (size_t at = 0; at < JOURNAL_PAGE; at += at < 512 ? 1 : 13)
         for (int bit = 0; bit < 8; bit++) {
             whole[at] = (char)(whole[at] ^ 1 << bit);
             scratch_write("inflight/dead.1.2", whole, size);
@@ -73,12 +73,66 @@ static void damage_is_noticed(void **state)
             (void)unlink(scratch_path("inflight/dead.1.2"));
         }
     assert_true(damaged > 1000 && told > 0 && told < 100);
-    for (size_t length = 0; length < size; length += 7) {
+    for (size_t length = 0; length < size; length += 17) {
         scratch_write("inflight/dead.1.2", whole, length);
         assert_counts(recover(), 0, 0, 0, 1);
     }
     free(whole);
     assert_int_equal(count_files(), 0);
+}
+
+/* Several candidates in flight, of one process: what of them is damaged is counted once, the others are told. */
+static void a_damaged_place_spoils_no_other(void **state)
+{
+    (void)state;
+    journal_owner dead;
+    size_t size;
+    tuff__journal_owner(&dead);
+    dead.start++;
+    craft("dead.1.2", &dead, true, JOURNAL_IDLE);
+    journal_place *whole = (journal_place *)(void *)scratch_read("inflight/dead.1.2", &size);
+    assert_non_null(whole);
+    for (int i = 1; i < JOURNAL_PLACES; i++) {
+        journal_page *page = &whole[i].page;
+        page->phase = JOURNAL_COMPILE;
+        page->time = (uint64_t)i;
+        page->filled = 6;
+        memcpy(page->texts, "d\0o\0", 4);
+        page->texts[4] = (char)('0' + i);
+        page->check = tuff__journal_check(page);
+    }
+    for (int bad = 0; bad < JOURNAL_PLACES; bad++) {
+        whole[bad].page.texts[4] = 'x';
+        scratch_write("inflight/dead.1.2", whole, size);
+        const bool is_idle = bad == 0;
+        assert_counts(recover(), JOURNAL_AHEAD - !is_idle, 0, 0, !is_idle);
+        /* All of one end have the time of the last. */
+        assert_int_equal(last.time, bad == JOURNAL_AHEAD ? JOURNAL_AHEAD - 1 : JOURNAL_AHEAD);
+        whole[bad].page.texts[4] = (char)('0' + bad);
+    }
+    free(whole);
+    assert_int_equal(count_files(), 0);
+}
+
+/* Of a version before, whose files are one page. */
+static void an_older_journal_is_read(void **state)
+{
+    (void)state;
+    journal_owner dead;
+    size_t size;
+    tuff__journal_owner(&dead);
+    dead.start++;
+    craft("dead.1.2", &dead, true, JOURNAL_BENCH);
+    journal_place *whole = (journal_place *)(void *)scratch_read("inflight/dead.1.2", &size);
+    assert_non_null(whole);
+    memcpy(whole->page.magic, JOURNAL_MAGIC_ALONE, sizeof whole->page.magic);
+    scratch_write("inflight/dead.1.2", whole, JOURNAL_PAGE);
+    assert_counts(recover(), 0, 0, 0, 1);
+    whole->page.size = JOURNAL_PAGE;
+    scratch_write("inflight/dead.1.2", whole, JOURNAL_PAGE);
+    assert_counts(recover(), 1, 0, 0, 0);
+    assert_string_equal(last.candidate, "c");
+    free(whole);
 }
 
 /* What is no journal of ours is left where it is, and nothing waits for it. */
@@ -93,7 +147,7 @@ static void strange_entries_are_left_alone(void **state)
     size_t size;
     char *page = scratch_read("inflight/later.1.2", &size);
     assert_non_null(page);
-    page[7] = '2';
+    page[7] = '3';
     scratch_write("inflight/later.1.2", page, size);
     free(page);
     assert_int_equal(mkfifo(scratch_path("inflight/fifo.1.2"), 0600), 0);
@@ -330,6 +384,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(damage_is_noticed),
+        SCRATCH_TEST(a_damaged_place_spoils_no_other),
+        SCRATCH_TEST(an_older_journal_is_read),
         SCRATCH_TEST(strange_entries_are_left_alone),
         SCRATCH_TEST(the_last_word_of_the_dead_counts),
         SCRATCH_TEST(racing_readers_lose_none),

@@ -81,9 +81,10 @@ static void print_json_tuning(const tuff_plan *plan)
            ", \"crash\": %" PRIu64 ", \"hang\": %" PRIu64 "},\n",
            of.compiles, of.launches, of.wrong, of.races, of.limits, of.spills, of.slow, of.crashes, of.hangs);
     printf("      \"nanoseconds\": %" PRIu64 ", \"compile_nanoseconds\": %" PRIu64 ", \"sample_nanoseconds\": %" PRIu64
-           ", \"verify_nanoseconds\": %" PRIu64 ", \"damaged_lines\": %" PRIu64 ", \"lock_waits\": %" PRIu64 "},\n",
+           ", \"verify_nanoseconds\": %" PRIu64 ", \"damaged_lines\": %" PRIu64 ", \"lock_waits\": %" PRIu64
+           ", \"compiled_ahead\": %" PRIu64 ", \"ahead_nanoseconds\": %" PRIu64 "},\n",
            of.nanoseconds, of.compile_nanoseconds, of.sample_nanoseconds, of.verify_nanoseconds, of.damaged_lines,
-           of.lock_waits);
+           of.lock_waits, of.compiled_ahead, of.ahead_nanoseconds);
 }
 
 static void print_json_plan(const known_plan *known, const tuff_plan_info *info, const tuff_plan_info *unfused)

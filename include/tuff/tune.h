@@ -93,7 +93,8 @@ typedef struct tuff_tune_stats {
                                                             refuses; slow: left after a sample; crashes: that earlier
                                                             processes died of, as this one found in their journals */
     uint64_t nanoseconds; /* spent tuning, looking up included; not on compiling the plan with what was found */
-    uint64_t compile_nanoseconds, sample_nanoseconds, verify_nanoseconds; /* of those */
+    uint64_t compile_nanoseconds, sample_nanoseconds, verify_nanoseconds; /* of those; compile: what the thread that
+                                                                             measures compiled, or waited for */
     uint64_t damaged_lines;                                               /* of the cache */
     uint64_t lock_waits; /* times that another process measured on the device */
     int misses[4]; /* keys without a pin or a winner of the same environment: nothing is remembered, a seed alone, a
@@ -103,7 +104,10 @@ typedef struct tuff_tune_stats {
                                  tuning in the background is over, or never was */
     uint64_t spills; /* candidates rejected because far more of their registers lie in memory than of others': with
                         wrong and its neighbours. Another search may try them */
-    uint64_t reserved[11];
+    uint64_t compiled_ahead; /* of compiles, those by other threads than the one that measures, on GPUs; some of them in
+                                 vain, because the search ended or went elsewhere */
+    uint64_t ahead_nanoseconds; /* that these threads spent on it, all together: no part of nanoseconds */
+    uint64_t reserved[9];
 } tuff_tune_stats;
 
 #ifdef __cplusplus

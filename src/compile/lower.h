@@ -121,6 +121,9 @@ tuff_status tuff__lower_map(lowered *with, int task, fused_chain *chain);
 /* Copies source's elements to target converted to its dtype. */
 tuff_status tuff__lower_convert(lowered *with, int source, int target);
 tuff_status tuff__plan_memory(lowered *with);
+/* The same without memory, for the launches of one task: as aligned, and buffers that would be the same memory are, in
+   storages that nobody may look into. */
+void tuff__plan_on_paper(lowered *with);
 uint64_t tuff__buffer_size(const memory_buffer *of);
 /* What the task that is being lowered is to use, by the options and its choice. */
 tuff_family tuff__family(const lowered *with);

@@ -274,3 +274,17 @@ tuff_status tuff__plan_memory(lowered *with)
     tuff__free(self.place_of);
     return status;
 }
+
+void tuff__plan_on_paper(lowered *with)
+{
+    for (int i = 0; i < with->buffer_count; ++i) {
+        memory_buffer *of = &with->buffers[i];
+        if (of->parent >= 0)
+            continue;
+        of->storage = (storage *)(void *)of; /* something that no other buffer has */
+        of->offset %= ALIGNMENT;
+    }
+    for (int i = 0; i < with->buffer_count; ++i)
+        if (with->buffers[i].parent >= 0)
+            resolve_part(with, i);
+}

@@ -24,6 +24,11 @@ const char *tuff__device_language(const tuff_device *device)
     return device->driver ? device->driver->language : "";
 }
 
+bool tuff__device_compiles_in_parallel(const tuff_device *device)
+{
+    return device->driver && device->driver->compiles_in_parallel;
+}
+
 bool tuff__device_takes_glsl(const tuff_device *device)
 {
     return strcmp(tuff__device_language(device), "GLSL") == 0;

@@ -68,6 +68,17 @@ tuff_status tuff__program_get(tuff_device *device, const program_request *reques
 /* The same for many at once, as far as they come from memory or disk and the driver can load several at a time: what
    does not stays NULL in out. */
 void tuff__programs_load(tuff_device *device, const program_request *requests, int count, program **out);
+/* Whether tuff__program_prepare lets other calls through while it compiles. */
+bool tuff__device_compiles_in_parallel(const tuff_device *device);
+/* tuff__program_get for threads that compile ahead of the one that uses the device: without its lock, except where the
+   driver needs that. Where two threads make the same program at once, one of the two is shared and alone counted. Short
+   memory is not made up for by the pool: TUFF_E_OOM_DEVICE. No limit is set to this but by who calls
+   tuff__device_give_up_compiles, and sees by *begun when the compiler got the request; 0: it has not, or is done. */
+tuff_status tuff__program_prepare(tuff_device *device, const program_request *request, _Atomic uint64_t *begun,
+                                  program **out);
+/* Ends waiting in all tuff__program_prepare of other threads that are in the compiler: the device is lost, and stuck as
+   after tuff__device_limit_compiles. False, and nothing was done, where none is. */
+bool tuff__device_give_up_compiles(tuff_device *device);
 /* Whether that would be shared in memory, at this moment. */
 bool tuff__program_is_loaded(tuff_device *device, const program_request *request);
 void tuff__program_release(tuff_device *device, program *program); /* NULL is allowed */

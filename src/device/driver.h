@@ -1,7 +1,7 @@
 /* The whole boundary to an API: one table of functions. A driver knows bytes, programs and grids; never tensors or ops.
-   device.c validates and locks before it calls a driver: every slot is called with the device's lock held, arguments
-   are in range, sizes are not 0. A driver answers statuses with a message made by FAIL; device-lost is sticky in
-   device.c. */
+   device.c validates and locks before it calls a driver: every slot is called with the device's lock held, but for
+   program_create where a flag beside it says that it need not be; arguments are in range, sizes are not 0. A driver
+   answers statuses with a message made by FAIL; device-lost is sticky in device.c. */
 #ifndef TUFF_DEVICE_DRIVER_H
 #define TUFF_DEVICE_DRIVER_H
 
@@ -99,6 +99,10 @@ typedef struct driver {
     void (*program_destroy)(driver_device *device, driver_program *program);
     /* program_create with cached bytes may be called from several threads at once, while nothing else is. */
     bool loads_in_parallel;
+    /* program_create may be called from several threads at once, beside any other call, program_destroy of other
+       programs among them: what it touches of the device is set when that is opened, or has a lock of the driver's. A
+       driver that does not trust a compiler with several threads takes turns inside. */
+    bool compiles_in_parallel;
     /* May be NULL, which means no: whether the bytes in *made cost another compilation. program_create is then never
        asked for them, made is NULL; program_bytes is, which may be NULL with it, for programs that were of use. */
     bool (*is_binary_costly)(driver_device *device);

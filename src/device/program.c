@@ -14,6 +14,7 @@ struct program {
     driver_program *driver;
     char *key;
     uint32_t references;
+    bool is_from_disk;
     bool is_unkept; /* compiled here, and its bytes put off */
     bool was_met;   /* by an earlier process, which kept no bytes either */
     program *next;
@@ -48,36 +49,46 @@ static program *find(tuff_device *device, const char *key)
     return shared;
 }
 
+/* A program that is to be made. */
+typedef struct making {
+    tuff_device *device;
+    const program_request *request;
+    char *key;
+    bool costly;             /* its bytes would be */
+    _Atomic uint64_t *begun; /* where not NULL, without the device's lock: as tuff__create_beside says */
+} making;
+
 /* One attempt; the blobs are as in driver.program_create. */
-static tuff_status create(tuff_device *device, const program_request *request, blob cached, blob *made,
-                          driver_program **out)
+static tuff_status create(const making *of, blob cached, blob *made, driver_program **out)
 {
+    tuff_device *device = of->device;
     const driver *calls = device->driver;
+    if (of->begun)
+        return tuff__create_beside(device, of->request, cached, of->begun, made, out);
     if (device->compile_limit > 0)
-        return tuff__create_watched(device, request, cached, made, out);
-    tuff_status status = calls->program_create(device->handle, request, cached, made, out);
+        return tuff__create_watched(device, of->request, cached, made, out);
+    tuff_status status = calls->program_create(device->handle, of->request, cached, made, out);
     if (tuff__pool_relieves(device, status))
-        status = calls->program_create(device->handle, request, cached, made, out);
+        status = calls->program_create(device->handle, of->request, cached, made, out);
     return status;
 }
 
-/* False where the cache has nothing that the driver takes. */
-static bool create_from_disk(tuff_device *device, const program_request *request, const char *key, driver_program **out)
+/* TUFF_E_COMPILE where the cache has nothing that the driver takes. */
+static tuff_status create_from_disk(const making *of, program *shared)
 {
-    cache_key entry = {"program", key};
+    cache_key entry = {"program", of->key};
     blob cached, made = {0};
     if (!tuff__cache_load(entry, &cached))
-        return false;
-    tuff_status status = create(device, request, cached, &made, out);
+        return TUFF_E_COMPILE;
+    const tuff_status status = create(of, cached, &made, &shared->driver);
     tuff__free(cached.data);
     tuff__free(made.data);
-    if (status == TUFF_OK) {
-        device->counters.programs_from_disk++;
-        return true;
-    }
-    tuff__log(TUFF_LOG_WARNING, "kernel %s: the cached program is dropped: %s", request->name, tuff_error());
+    shared->is_from_disk = status == TUFF_OK;
+    if (status == TUFF_OK)
+        return TUFF_OK;
+    tuff__log(TUFF_LOG_WARNING, "kernel %s: the cached program is dropped: %s", of->request->name, tuff_error());
     tuff__cache_drop(entry);
-    return false;
+    return status == TUFF_E_DEVICE_LOST ? status : TUFF_E_COMPILE;
 }
 
 static bool are_bytes_costly(tuff_device *device)
@@ -98,47 +109,54 @@ static bool meet(const char *key)
     return met;
 }
 
-static tuff_status create_from_text(tuff_device *device, const program_request *request, const char *key,
-                                    program *shared)
+static tuff_status create_from_text(const making *of, program *shared)
 {
     blob made = {0};
-    const bool costly = are_bytes_costly(device);
-    tuff_status status = create(device, request, (blob){0}, costly ? NULL : &made, &shared->driver);
+    const tuff_status status = create(of, (blob){0}, of->costly ? NULL : &made, &shared->driver);
     if (status == TUFF_OK) {
-        device->counters.programs_compiled++;
         if (made.size > 0)
-            tuff__cache_store((cache_key){"program", key}, made);
-        shared->is_unkept = costly;
-        shared->was_met = costly && meet(key);
+            tuff__cache_store((cache_key){"program", of->key}, made);
+        shared->is_unkept = of->costly;
+        shared->was_met = of->costly && meet(of->key);
     }
     tuff__free(made.data);
     return status;
 }
 
-/* Takes over key. */
-static void list(tuff_device *device, program *shared, char *key)
-{
-    shared->key = key;
-    shared->next = device->programs;
-    device->programs = shared;
-}
-
-/* A program that is in nobody's memory yet; takes over key on success. */
-static tuff_status make(tuff_device *device, const program_request *request, char *key, program **out)
+/* A program that is in nobody's memory yet, and in no list; takes over the key on success. */
+static tuff_status make(making *of, program **out)
 {
     program *shared = tuff__calloc(1, sizeof *shared);
     if (!shared)
         return TUFF_E_OOM_HOST;
-    tuff_status status = TUFF_OK;
-    if (!create_from_disk(device, request, key, &shared->driver))
-        status = device->is_stuck ? TUFF_E_DEVICE_LOST : create_from_text(device, request, key, shared);
+    tuff_status status = create_from_disk(of, shared);
+    if (status == TUFF_E_COMPILE)
+        status = create_from_text(of, shared);
     if (status != TUFF_OK) {
         tuff__free(shared);
         return status;
     }
-    list(device, shared, key);
+    shared->key = of->key;
+    of->key = NULL;
     *out = shared;
     return TUFF_OK;
+}
+
+static void list(tuff_device *device, program *shared)
+{
+    shared->next = device->programs;
+    device->programs = shared;
+    if (shared->is_from_disk)
+        device->counters.programs_from_disk++;
+    else
+        device->counters.programs_compiled++;
+}
+
+static void destroy(tuff_device *device, program *of)
+{
+    device->driver->program_destroy(device->handle, of->driver);
+    tuff__free(of->key);
+    tuff__free(of);
 }
 
 static tuff_status check_request(const tuff_device *device, const program_request *request)
@@ -160,27 +178,73 @@ static tuff_status check_request(const tuff_device *device, const program_reques
     return TUFF_OK;
 }
 
+/* Looks in memory: *out is one more reference, or NULL where it is to be made. Lock held. */
+static tuff_status begin_making(making *of, program **out)
+{
+    of->key = key_text(of->device, of->request);
+    if (!of->key)
+        return TUFF_E_OOM_HOST;
+    of->costly = are_bytes_costly(of->device);
+    *out = find(of->device, of->key);
+    if (*out)
+        (*out)->references++;
+    return TUFF_OK;
+}
+
 tuff_status tuff__program_get(tuff_device *device, const program_request *request, program **out)
 {
+    making of = {.device = device, .request = request};
     *out = NULL;
     TRY(check_request(device, request));
     TRY(tuff__device_begin(device));
-    tuff_status status = TUFF_OK;
-    char *key = key_text(device, request);
-    program *shared = key ? find(device, key) : NULL;
-    if (!key) {
-        status = TUFF_E_OOM_HOST;
-    } else if (!shared) {
-        status = make(device, request, key, &shared);
-        if (status == TUFF_OK)
-            key = NULL;
+    tuff_status status = begin_making(&of, out);
+    if (status == TUFF_OK && !*out) {
+        status = make(&of, out);
+        if (status == TUFF_OK) {
+            list(device, *out);
+            (*out)->references++;
+        }
     }
-    if (status == TUFF_OK) {
-        shared->references++;
-        *out = shared;
-    }
-    tuff__free(key);
+    tuff__free(of.key);
     return tuff__device_end(device, status);
+}
+
+/* Shares what was made without the lock, or what another thread made meanwhile instead. */
+static tuff_status bring(tuff_device *device, program *made, program **out)
+{
+    tuff__lock(&device->lock);
+    program *same = device->lost ? NULL : find(device, made->key);
+    if (same || device->lost) {
+        destroy(device, made);
+        made = same;
+    } else {
+        list(device, made);
+    }
+    if (made)
+        made->references++;
+    *out = made;
+    tuff__unlock(&device->lock);
+    return made ? TUFF_OK : FAIL(TUFF_E_DEVICE_LOST, "the device was lost while a kernel was compiled for it");
+}
+
+tuff_status tuff__program_prepare(tuff_device *device, const program_request *request, _Atomic uint64_t *begun,
+                                  program **out)
+{
+    making of = {.device = device, .request = request, .begun = begun};
+    program *made;
+    *out = NULL;
+    if (!tuff__device_compiles_in_parallel(device))
+        return tuff__program_get(device, request, out);
+    TRY(check_request(device, request));
+    TRY(tuff__device_begin(device));
+    tuff_status status = tuff__device_end(device, begin_making(&of, out));
+    if (status == TUFF_OK && !*out) {
+        status = make(&of, &made);
+        if (status == TUFF_OK)
+            status = bring(device, made, out);
+    }
+    tuff__free(of.key);
+    return status;
 }
 
 /* A program that comes from the disk. */
@@ -225,8 +289,9 @@ static int list_arrivals(tuff_device *device, const program_request *requests, i
 static void take_in(tuff_device *device, const arrival *from)
 {
     if (from->shared && from->shared->driver) {
-        list(device, from->shared, from->key);
-        device->counters.programs_from_disk++;
+        from->shared->key = from->key;
+        from->shared->is_from_disk = true;
+        list(device, from->shared);
         return;
     }
     tuff__free(from->shared);
@@ -279,9 +344,7 @@ void tuff__program_release(tuff_device *device, program *shared)
         while (*at != shared)
             at = &(*at)->next;
         *at = shared->next;
-        device->driver->program_destroy(device->handle, shared->driver);
-        tuff__free(shared->key);
-        tuff__free(shared);
+        destroy(device, shared);
     }
     tuff__unlock(&device->lock);
 }

@@ -8,9 +8,9 @@
 #include "device/device.h"
 
 struct tuff_device {
-    const driver *driver;  /* NULL: the reference device */
-    driver_device *handle; /* NULL with it */
-    driver posing;         /* what driver points at, where the device poses as another */
+    const driver *_Atomic driver; /* NULL: the reference device */
+    driver_device *handle;        /* NULL with it */
+    driver posing;                /* what driver points at, where the device poses as another */
     tuff_device_info info;
     mutex lock;
     bool lost; /* sticky: every later call answers lost_message */
@@ -21,6 +21,7 @@ struct tuff_device {
     program *programs;
     uint64_t compile_limit; /* nanoseconds that the driver's compiler may take; 0: any time */
     bool is_stuck;          /* it took longer, and may still be in the driver */
+    struct job *under_way;  /* compilations beside other calls (watch.c) */
     uint64_t keeping_cost;  /* nanoseconds for the bytes of the last program that was kept late; 0: there was none */
     /* Ordinals of the last submission, and of the last one known to be done. These four can be read without lock. */
     _Atomic uint64_t submitted, finished;
@@ -49,6 +50,10 @@ tuff_status tuff__device_drain(tuff_device *device);
    TUFF_E_DEVICE_LOST, and nothing reaches the driver any more. Lock held. */
 tuff_status tuff__create_watched(tuff_device *device, const program_request *request, blob cached, blob *made,
                                  driver_program **out);
+/* The same without the lock, beside other calls, and without a limit of its own: TUFF_E_DEVICE_LOST too where
+   tuff__device_give_up_compiles ended it, *begun then stays. For drivers that compile in parallel. */
+tuff_status tuff__create_beside(tuff_device *device, const program_request *request, blob cached,
+                                _Atomic uint64_t *begun, blob *made, driver_program **out);
 
 /* Runs the self-test or reads its record, fills in the proved fields of device->info and turns off features that are
    not proved. Fails where the device or memory did, not where a feature is missing. */

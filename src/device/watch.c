@@ -1,5 +1,6 @@
-/* Compiling under a deadline. A compiler that does not come back cannot be stopped: it keeps its thread and the
-   driver's device for the rest of the process, and the device of ours that asked for it is lost. */
+/* Compiling under a deadline, in the midst of a call or beside others. A compiler that does not come back cannot be
+   stopped: it keeps its thread and the driver's device for the rest of the process, and the device of ours that asked
+   for it is lost. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -14,6 +15,8 @@
 
 /* What the compiling thread works on: its own, so that whoever waited may leave. */
 typedef struct job {
+    pthread_t thread;
+    uint64_t begin;
     const driver *calls;
     driver_device *handle;
     program_request request;
@@ -25,7 +28,7 @@ typedef struct job {
     tuff_status status;
     char message[TUFF_ERROR_SIZE];
     driver_program *program;
-    struct job *next; /* of those that were abandoned */
+    struct job *next; /* of a device's, or of those that were abandoned */
 } job;
 
 static void free_job(job *self)
@@ -53,7 +56,7 @@ static void *work(void *argument)
     if (status != TUFF_OK)
         (void)snprintf(self->message, sizeof self->message, "%s", tuff_error());
     self->done = true;
-    (void)pthread_cond_signal(&self->changed);
+    (void)pthread_cond_broadcast(&self->changed);
     (void)pthread_mutex_unlock(&self->lock);
     return NULL; /* what an abandoned one made stays with the driver's device, which nobody closes */
 }
@@ -96,14 +99,35 @@ static job *make_job(const tuff_device *device, const program_request *request, 
 /* Whether the job ended in time. */
 static bool await(job *self, uint64_t limit)
 {
-    const uint64_t until = tuff__nanoseconds() + limit;
-    const struct timespec deadline = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
+    const struct timespec deadline = tuff__time_after(limit);
     (void)pthread_mutex_lock(&self->lock);
     while (!self->done && pthread_cond_timedwait(&self->changed, &self->lock, &deadline) != ETIMEDOUT)
         ;
     self->abandoned = !self->done;
     (void)pthread_mutex_unlock(&self->lock);
     return !self->abandoned;
+}
+
+/* Whether the job ended before it was abandoned. */
+static bool await_any(job *self)
+{
+    (void)pthread_mutex_lock(&self->lock);
+    while (!self->done && !self->abandoned)
+        (void)pthread_cond_wait(&self->changed, &self->lock);
+    const bool is_good = !self->abandoned;
+    (void)pthread_mutex_unlock(&self->lock);
+    return is_good;
+}
+
+/* Whether it was: one that has ended is its thread's to take. */
+static bool abandon(job *self)
+{
+    (void)pthread_mutex_lock(&self->lock);
+    self->abandoned = !self->done;
+    (void)pthread_cond_broadcast(&self->changed);
+    const bool is_abandoned = self->abandoned;
+    (void)pthread_mutex_unlock(&self->lock);
+    return is_abandoned;
 }
 
 /* Jobs that nobody waits for any more: reachable, because their threads still work on them. */
@@ -159,13 +183,35 @@ static void close_nothing(driver_device *handle)
     keep(handle);
 }
 
-/* From here on nothing reaches the driver, which the thread may be anywhere within. */
-static void give_up(tuff_device *device, job *of)
+static void keep_job(job *of)
 {
     (void)pthread_mutex_lock(&abandoned.lock);
     of->next = abandoned.first;
     abandoned.first = of;
     (void)pthread_mutex_unlock(&abandoned.lock);
+}
+
+/* Abandons the device's jobs; how many there were. */
+static int abandon_all(tuff_device *device)
+{
+    int count = 0;
+    for (job **at = &device->under_way; *at;) {
+        job *of = *at;
+        if (!abandon(of)) {
+            at = &of->next;
+            continue;
+        }
+        *at = of->next;
+        keep_job(of);
+        count++;
+    }
+    return count;
+}
+
+/* From here on nothing reaches the driver, which threads may be anywhere within. */
+static void give_up(tuff_device *device)
+{
+    (void)abandon_all(device);
     device->is_stuck = true;
     device->posing = *device->driver;
     device->posing.program_destroy = keep_program;
@@ -177,24 +223,25 @@ static void give_up(tuff_device *device, job *of)
     device->driver = &device->posing;
 }
 
-tuff_status tuff__create_watched(tuff_device *device, const program_request *request, blob cached, blob *made,
-                                 driver_program **out)
+/* A job whose thread is at work. Lock held. */
+static tuff_status start(tuff_device *device, const program_request *request, blob cached, bool wants_bytes, job **out)
 {
-    pthread_t thread;
-    job *self = make_job(device, request, cached, made != NULL);
+    job *self = make_job(device, request, cached, wants_bytes);
     if (!self)
         return TUFF_E_OOM_HOST;
-    if (pthread_create(&thread, NULL, work, self) != 0) {
+    self->begin = tuff__nanoseconds();
+    if (pthread_create(&self->thread, NULL, work, self) != 0) {
         free_job(self);
         return FAIL(TUFF_E_OOM_HOST, "a kernel: no thread to compile it");
     }
-    if (!await(self, device->compile_limit)) {
-        (void)pthread_detach(thread);
-        give_up(device, self);
-        return FAIL(TUFF_E_DEVICE_LOST, "kernel %s: the compiler did not come back in %.1f s", request->name,
-                    (double)device->compile_limit * 1e-9);
-    }
-    (void)pthread_join(thread, NULL);
+    *out = self;
+    return TUFF_OK;
+}
+
+/* Of one that ended; frees it. */
+static tuff_status take(job *self, blob *made, driver_program **out)
+{
+    (void)pthread_join(self->thread, NULL);
     const tuff_status status = self->status;
     if (made) {
         *made = self->made;
@@ -205,4 +252,73 @@ tuff_status tuff__create_watched(tuff_device *device, const program_request *req
         (void)FAIL(status, "%s", self->message);
     free_job(self);
     return status;
+}
+
+/* Leaves one that was abandoned to itself. */
+static tuff_status leave(const job *self, const char *name)
+{
+    const uint64_t passed = tuff__nanoseconds() - self->begin;
+    (void)pthread_detach(self->thread);
+    return FAIL(TUFF_E_DEVICE_LOST, "kernel %s: the compiler did not come back in %.1f s", name, (double)passed * 1e-9);
+}
+
+tuff_status tuff__create_watched(tuff_device *device, const program_request *request, blob cached, blob *made,
+                                 driver_program **out)
+{
+    job *self;
+    TRY(start(device, request, cached, made != NULL, &self));
+    if (await(self, device->compile_limit))
+        return take(self, made, out);
+    keep_job(self);
+    give_up(device);
+    return leave(self, request->name);
+}
+
+/* Makes a job one of the device's. */
+static tuff_status start_beside(tuff_device *device, const program_request *request, blob cached, bool wants_bytes,
+                                job **out)
+{
+    TRY(tuff__device_begin(device));
+    const tuff_status status = start(device, request, cached, wants_bytes, out);
+    if (status == TUFF_OK) {
+        (*out)->next = device->under_way;
+        device->under_way = *out;
+    }
+    return tuff__device_end(device, status);
+}
+
+static void forget(tuff_device *device, const job *self)
+{
+    tuff__lock(&device->lock);
+    job **at = &device->under_way;
+    while (*at != self)
+        at = &(*at)->next;
+    *at = self->next;
+    tuff__unlock(&device->lock);
+}
+
+tuff_status tuff__create_beside(tuff_device *device, const program_request *request, blob cached,
+                                _Atomic uint64_t *begun, blob *made, driver_program **out)
+{
+    job *self;
+    TRY(start_beside(device, request, cached, made != NULL, &self));
+    atomic_store(begun, self->begin);
+    if (!await_any(self))
+        return leave(self, request->name);
+    atomic_store(begun, 0);
+    forget(device, self);
+    return take(self, made, out);
+}
+
+bool tuff__device_give_up_compiles(tuff_device *device)
+{
+    tuff__lock(&device->lock);
+    const bool any = abandon_all(device) > 0;
+    if (any && !device->is_stuck)
+        give_up(device);
+    tuff_status status = TUFF_OK;
+    if (any)
+        status = FAIL(TUFF_E_DEVICE_LOST, "a compiler did not come back");
+    (void)tuff__device_end(device, status);
+    return any;
 }

@@ -24,6 +24,12 @@ tuff_device *tuff__tuner_bench(const tuner *self)
     return self->bench != NULL ? self->bench : self->device;
 }
 
+bool tuff__tuner_is_on_gpu(const tuner *self)
+{
+    const tuff_device_class class = tuff__device_info(tuff__tuner_bench(self))->device_class;
+    return class != TUFF_DEVICE_CPU && class != TUFF_DEVICE_OTHER;
+}
+
 /* Devices that the application made cannot be opened again, and one that poses as another is no device. Where the
    driver's compiler does not come back from the self-test, it would not from candidates: nothing is measured. */
 void tuff__tuner_open_bench(tuner *self)
@@ -145,26 +151,41 @@ static bool is_strike(const tune_record *record, hash128 environment, uint64_t s
             strcmp(record->reason, "reboot") == 0 || strcmp(record->reason, "lost") == 0);
 }
 
-bool tuff__tuner_may_measure(const tuner *self)
+enum { MOST_STRIKES = 2 };
+
+/* Up to MOST_STRIKES, within a day. Candidates that were in flight together have one time, and are one strike. */
+static int count_strikes(const tuner *self)
 {
-    enum { DAY = 24 * 60 * 60, MOST = 2 };
+    enum { DAY = 24 * 60 * 60 };
     const hash128 environment = tuff__hash_text(self->environment_text);
     const uint64_t now = (uint64_t)time(NULL);
+    uint64_t times[MOST_STRIKES];
     int strikes = 0, at = 0;
+    for (const tune_record *one; strikes < MOST_STRIKES && (one = tuff__store_next(self->store, &at)) != NULL;) {
+        bool is_new = is_strike(one, environment, now > DAY ? now - DAY : 0);
+        for (int i = 0; i < strikes && is_new; ++i)
+            is_new = times[i] != one->time;
+        if (is_new)
+            times[strikes++] = one->time;
+    }
+    return strikes;
+}
+
+bool tuff__tuner_may_measure(const tuner *self)
+{
     if (atomic_load(&tuff__tune_is_off))
         return false;
     if (tuff__tune_is_supervised)
         return true;
-    for (const tune_record *one; (one = tuff__store_next(self->store, &at)) != NULL;)
-        strikes += is_strike(one, environment, now > DAY ? now - DAY : 0);
-    if (strikes >= MOST && !atomic_exchange(&was_told, true))
+    const int strikes = count_strikes(self);
+    if (strikes >= MOST_STRIKES && !atomic_exchange(&was_told, true))
         tuff__log(
             TUFF_LOG_WARNING,
-            "tune: %d candidates ended a process, hung or took the device down within a day: nothing is measured "
+            "tune: %d times within a day candidates ended a process, hung or took the device down: nothing is measured "
             "on %s when graphs are compiled. tuff cache verify --retry allows it again; tuff tune warm tunes in a "
             "process of its own",
             strikes, tuff__device_info(self->device)->name);
-    return strikes < MOST;
+    return strikes < MOST_STRIKES;
 }
 
 /* "cpu.tune.lock", "gpu-1002-744c.tune.lock": one GPU has one name in all APIs, if its drivers say its number. */

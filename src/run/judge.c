@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "run/ahead.h"
 #include "run/excerpt.h"
 #include "run/referee.h"
 #include "run/tuner_parts.h"
@@ -127,26 +128,52 @@ static cold_pool *cold_pool_of(tuner *self)
     return &self->pool;
 }
 
+static void expect_candidate(void *state, const contender *who)
+{
+    tuff__ahead_expect(state, who);
+}
+
+/* The default runs while a GPU has nothing else to do: with nothing its clocks would fall. Only what is short. */
+static void keep_running(subject *of)
+{
+    const uint64_t short_run = UINT64_C(10000000);
+    const contender usual = {.slot = 0};
+    for (int i = 0; i < SEARCH_SLOTS && of->default_nanoseconds < short_run; ++i)
+        if (of->slots[i] != NULL && of->has_run[i]) {
+            if (tuff__judge_announce(of, &usual, JOURNAL_BENCH, false) == TUFF_OK)
+                (void)tuff__trial_run(of->slots[i]);
+            tuff__journal_leave(of->of->journal);
+            return;
+        }
+}
+
 static verdict compile_candidate(void *state, const contender *who)
 {
     subject *of = state;
     tuner *self = of->of;
     const uint64_t begin = tuff__nanoseconds();
-    tuff_status status = tuff__judge_announce(of, who, JOURNAL_COMPILE, true);
+    uint64_t elsewhere;
+    atomic_store(&tuff__tune_step_begin, begin);
+    tuff__tuner_limit_compile(of);
+    tuff_status status =
+        tuff__ahead_await(of, who->slot, tuff__tuner_is_on_gpu(self) ? keep_running : NULL, &elsewhere);
+    if (status == TUFF_OK)
+        status = tuff__judge_announce(of, who, JOURNAL_COMPILE, true);
     of->has_run[who->slot] = false;
     if (status == TUFF_OK && of->ground == NULL)
         status = make_ground(of);
     const uint64_t before = of->ground == NULL ? 0 : tuff__ground_size(of->ground);
-    tuff__tuner_limit_compile(of);
     if (status == TUFF_OK)
         status = tuff__trial_create(tuff__tuner_bench(self), &self->plan->fusion, self->options, of->task, &who->what,
                                     of->ground, cold_pool_of(self), &of->slots[who->slot]);
+    tuff__ahead_drop(of, who->slot);
     tuff__judge_leave(self);
+    const uint64_t passed = tuff__nanoseconds() - begin;
     self->stats.compiles++;
-    self->stats.compile_nanoseconds += tuff__nanoseconds() - begin;
-    tuff__tuner_note_compile(self, tuff__nanoseconds() - begin);
+    self->stats.compile_nanoseconds += passed;
+    tuff__tuner_note_compile(self, passed > elsewhere ? passed : elsewhere);
     if (tuff__choice_count(&who->what) == 0)
-        of->default_compile = tuff__nanoseconds() - begin;
+        of->default_compile = passed;
     if (of->ground != NULL)
         self->ground_size += tuff__ground_size(of->ground) - before;
     of->lacks_room = status == TUFF_E_OOM_DEVICE && tuff__choice_count(&who->what) == 0;
@@ -192,8 +219,7 @@ static tuff_status probe(subject *of, const contender *who, bool *is_slow)
 static tuff_status warm_up(subject *of, trial *with)
 {
     tuner *self = of->of;
-    const tuff_device_class class = tuff__device_info(tuff__tuner_bench(self))->device_class;
-    const bool is_due = self->warmed != of && class != TUFF_DEVICE_CPU && class != TUFF_DEVICE_OTHER;
+    const bool is_due = self->warmed != of && tuff__tuner_is_on_gpu(self);
     self->warmed = of;
     return is_due ? tuff__trial_warm(with, UINT64_C(150000000)) : TUFF_OK;
 }
@@ -317,6 +343,7 @@ verdict tuff__judge_alone(subject *of, const contender *who)
 static void release_candidate(void *state, const contender *who)
 {
     subject *of = state;
+    tuff__ahead_drop(of, who->slot);
     tuff__trial_destroy(of->slots[who->slot]);
     of->slots[who->slot] = NULL;
 }
@@ -335,6 +362,7 @@ judge tuff__judge_of(subject *of)
                    .lower = lower_candidate,
                    .compile = compile_candidate,
                    .spilled = spilled_by_candidate,
+                   .expect = expect_candidate,
                    .sample = sample_candidate,
                    .verify = verify_candidate,
                    .release = release_candidate,
@@ -343,8 +371,10 @@ judge tuff__judge_of(subject *of)
 
 void tuff__judge_clear(subject *of)
 {
-    for (int i = 0; i < SEARCH_SLOTS; ++i)
+    for (int i = 0; i < SEARCH_SLOTS; ++i) {
+        tuff__ahead_drop(of, i);
         tuff__trial_destroy(of->slots[i]);
+    }
     memset(of->slots, 0, sizeof of->slots);
     if (of->ground != NULL)
         of->of->ground_size -= tuff__ground_size(of->ground);

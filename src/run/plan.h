@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "compile/lower.h"
 #include "run/reference.h"
+#include "run/texts.h"
 #include "tuff/profile.h"
 #include "tune/generator.h"
 #include "tune/key.h"
@@ -12,7 +13,7 @@
 /* What can be told of a launch after it is recorded. */
 typedef struct task_record {
     char *label, *source; /* owned */
-    char name[48];
+    char name[KERNEL_NAME];
     const char *kind;
     int op_count;
     uint64_t items, bytes_read, bytes_written, nanoseconds;

@@ -5,45 +5,6 @@
 
 #include "run/plan.h"
 
-/* Vulkan binds ranges that start at multiples of the device's alignment; the rest of an offset is data. OpenCL binds
-   whole buffers: there all of it is data. */
-static uint64_t bound_offset(const tuff_plan *plan, uint64_t offset)
-{
-    if (!tuff__is_vulkan(&plan->made.lowered))
-        return 0;
-    return offset - offset % tuff__device_info(plan->device)->offset_alignment;
-}
-
-/* Buffers of a chain that are the same memory (an array and what is assigned to it in place) become one binding. */
-static void unite_aliases(const tuff_plan *plan, fused_chain *chain)
-{
-    for (int i = 0; i < chain->buffer_count; ++i)
-        for (int k = i + 1; k < chain->buffer_count; ++k) {
-            const memory_buffer *a = &plan->made.lowered.buffers[chain->buffers[i].id],
-                                *b = &plan->made.lowered.buffers[chain->buffers[k].id];
-            if (a->storage != b->storage || a->offset != b->offset || a->dtype != b->dtype)
-                continue;
-            if (tuff__buffer_size(b) > tuff__buffer_size(a))
-                chain->buffers[i].id = chain->buffers[k].id; /* a whole and its first part: the range of the whole */
-            chain->buffers[i].read |= chain->buffers[k].read;
-            chain->buffers[i].written |= chain->buffers[k].written;
-            chain->buffers[k].read = chain->buffers[k].written = false;
-            tuff__chain_rename_buffer(chain, k, i);
-        }
-}
-
-static void find_offsets(const tuff_plan *plan, launch *of)
-{
-    for (int i = 0; i < of->chain.buffer_count; ++i) {
-        const memory_buffer *buffer = &plan->made.lowered.buffers[of->chain.buffers[i].id];
-        const uint64_t rest = buffer->offset - bound_offset(plan, buffer->offset);
-        of->chain.buffers[i].element_offset = (int64_t)(rest / tuff_dtype_size(of->chain.buffers[i].dtype));
-    }
-    for (int i = 0; i < of->fixed_count; ++i)
-        if (of->fixed_buffer[i] >= 0)
-            of->fixed[i] += of->chain.buffers[of->fixed_buffer[i]].element_offset;
-}
-
 static void bind(const tuff_plan *plan, const launch *of, command *into)
 {
     into->bindings[0] = (buffer_binding){.buffer = tuff__storage_buffer(plan->made.parameters),
@@ -52,8 +13,9 @@ static void bind(const tuff_plan *plan, const launch *of, command *into)
     for (int i = 0; i < of->chain.buffer_count; ++i) {
         const chain_buffer *buffer = &of->chain.buffers[i];
         const memory_buffer *memory = &plan->made.lowered.buffers[buffer->id];
-        const uint64_t start =
-            tuff__is_vulkan(&plan->made.lowered) ? bound_offset(plan, memory->offset) : memory->offset;
+        const uint64_t start = tuff__is_vulkan(&plan->made.lowered)
+                                   ? tuff__bound_offset(&plan->made.lowered, memory->offset)
+                                   : memory->offset;
         const uint64_t end = (memory->offset + tuff__buffer_size(memory) + 15) / 16 * 16;
         const uint64_t whole = tuff__storage_size(memory->storage);
         into->bindings[into->binding_count++] = (buffer_binding){.buffer = tuff__storage_buffer(memory->storage),
@@ -61,35 +23,6 @@ static void bind(const tuff_plan *plan, const launch *of, command *into)
                                                                  .size = (end > whole ? whole : end) - start,
                                                                  .written = buffer->written};
     }
-}
-
-static void name_kernel(const launch *of, char *name, size_t size)
-{
-    snprintf(name, size, "tuff_%s", of->body);
-}
-
-static tuff_status assemble_launch(const tuff_plan *plan, launch *of, assembly *out)
-{
-    assembly_request request = {.body = of->body,
-                                .chain = &of->chain,
-                                .walk = of->walk,
-                                .glsl = tuff__is_vulkan(&plan->made.lowered),
-                                .narrow_storage = tuff__device_info(plan->device)->proved_narrow_storage,
-                                .vec = of->vec,
-                                .local_size = of->local_size,
-                                .private_bytes = of->private_bytes,
-                                .asks_ahead = of->asks_ahead,
-                                .subgroup_size = of->subgroup_size,
-                                .cooperative = of->cooperative,
-                                .defines = of->defines,
-                                .buffers = of->chain.buffers,
-                                .buffer_count = of->chain.buffer_count,
-                                .fixed_count = of->fixed_count};
-    char name[48];
-    name_kernel(of, name, sizeof name);
-    request.name = name;
-    memcpy(request.fixed, of->fixed, sizeof request.fixed);
-    return tuff__assemble(&request, out);
 }
 
 /* Parameters of all launches, one after another. */
@@ -132,16 +65,13 @@ static tuff_status build_launch(tuff_plan *plan, int index, parameter_block *blo
     command *into = &plan->made.commands[index];
     task_record *record = &plan->made.records[index];
     assembly made;
-    unite_aliases(plan, &of->chain);
-    find_offsets(plan, of);
-    TRY(assemble_launch(plan, of, &made));
+    TRY(tuff__launch_assemble(&plan->made.lowered, of, record->name, &made));
     into->kind = COMMAND_DISPATCH;
     into->group_count = of->groups;
     into->word_count = 2;
     into->words[0] = (uint32_t)block->count;
     tuff_status status = append_parameters(block, &made);
     hash_launch(plan, of, tuff__text_get(&made.source), &made);
-    name_kernel(of, record->name, sizeof record->name);
     if (status == TUFF_OK && (record->source = tuff__strdup(tuff__text_get(&made.source))) == NULL)
         status = TUFF_E_OOM_HOST;
     tuff__assembly_free(&made);
@@ -150,13 +80,8 @@ static tuff_status build_launch(tuff_plan *plan, int index, parameter_block *blo
 
 static program_request request_of(const tuff_plan *plan, int index)
 {
-    const launch *of = &plan->made.lowered.launches[index];
-    return (program_request){.name = plan->made.records[index].name,
-                             .text = plan->made.records[index].source,
-                             .buffer_count = of->chain.buffer_count + 1,
-                             .word_count = 2,
-                             .local_size = of->local_size,
-                             .subgroup_size = of->subgroup_size};
+    const task_record *record = &plan->made.records[index];
+    return tuff__launch_request(&plan->made.lowered.launches[index], record->name, record->source);
 }
 
 /* Programs that the disk has come all at once. */

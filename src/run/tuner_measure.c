@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "run/ahead.h"
 #include "run/strikes.h"
 #include "run/tuner_parts.h"
 #include "tune/budget.h"
@@ -66,6 +67,7 @@ static tuff_status begin(subject *of)
                                       .cached = is_known ? &of->chosen : NULL,
                                       .is_brief = is_graph,
                                       .no_climb = of->is_race,
+                                      .ahead = tuff__ahead_count(of->of->ahead),
                                       .most_compiles = of->is_race ? RACE_COMPILES : 0,
                                       .patience = of->of->options->tune == TUFF_TUNE_MAX ? 48 : 0,
                                       .roofline = tuff__tuner_roofline(of),
@@ -239,6 +241,7 @@ tuff_status tuff__tuner_open(tuner *self)
     TRY(tuff__tuner_open_journal(self));
     if (self->bench == NULL)
         tuff__tuner_open_bench(self);
+    tuff__ahead_open(self);
     tuff__tuner_log_open(self);
     return TUFF_OK;
 }
@@ -246,6 +249,7 @@ tuff_status tuff__tuner_open(tuner *self)
 void tuff__tuner_close(tuner *self)
 {
     tuff__tuner_log_close(self);
+    tuff__ahead_close(self);
     if (self->lost)
         tuff__tuner_turn_off();
     tuff__tuner_close_bench(self);

@@ -1,5 +1,6 @@
 /* Between the files of the tuner: tuner.c finds keys and what is remembered of them, tuner_measure.c spends the budget,
-   judge.c tells searches about candidates, subjects.c hands keys to tools, background.c tunes plans that are in use. */
+   judge.c tells searches about candidates, ahead.c compiles those that are expected, subjects.c hands keys
+   to tools, background.c tunes plans that are in use. */
 #ifndef TUFF_RUN_TUNER_PARTS_H
 #define TUFF_RUN_TUNER_PARTS_H
 
@@ -45,6 +46,7 @@ typedef struct subject {
     search *search;
     struct graph_judge *whole; /* of WHOLE_GRAPH */
     trial *slots[SEARCH_SLOTS];
+    struct ahead_job *coming[SEARCH_SLOTS]; /* what is compiled ahead for a slot; NULL: nothing is */
     bool has_run[SEARCH_SLOTS];
     int rejected;
     char rejection[128];
@@ -90,6 +92,7 @@ typedef struct tuner {
     int kept_count;
     cold_pool pool;            /* on the bench */
     bool has_pool;             /* or there can be none */
+    struct ahead *ahead;       /* threads that compile on the bench; NULL: there are none */
     const subject *warmed;     /* whose candidates ran last */
     uint64_t slow_compiles[4]; /* the longest ones, in falling order */
     int compile_count;
@@ -102,6 +105,8 @@ typedef struct tuner {
 uint64_t tuff__tuner_roofline(subject *of);
 /* The device that candidates run on. */
 tuff_device *tuff__tuner_bench(const tuner *self);
+/* Whether that is no CPU, nor anything whose processors compile as well. */
+bool tuff__tuner_is_on_gpu(const tuner *self);
 /* Opens one of its own, so that a candidate that takes it down takes nothing else with it; and closes it. */
 void tuff__tuner_open_bench(tuner *self);
 void tuff__tuner_close_bench(tuner *self);

@@ -1,4 +1,4 @@
-/* The journal as its owner keeps it. A store to the mapped page survives the process, however it ends; it takes a
+/* The journal as its owner keeps it. A store to the mapped pages survives the process, however it ends; it takes a
    write to the disk to survive the machine. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
@@ -19,13 +19,13 @@
 #include "base/hash.h"
 #include "tune/journal_parts.h"
 
-static_assert(sizeof(journal_page) <= JOURNAL_SIZE, "a journal is one page");
+static_assert(sizeof(journal_place) == JOURNAL_PAGE, "a place of a journal is one page");
 
 /* Journals of one process. */
 enum { NAMES_MOST = 64 };
 
 struct journal {
-    journal_page *page; /* NULL: no file */
+    journal_place *places; /* JOURNAL_PLACES of them; NULL: no file */
     int fd;
     char path[JOURNAL_PATH], trouble[512];
 };
@@ -89,7 +89,7 @@ void tuff__journal_owner(journal_owner *out)
 
 uint64_t tuff__journal_owner_check(const journal_owner *of)
 {
-    return tuff__hash64(of, sizeof *of, JOURNAL_SIZE);
+    return tuff__hash64(of, sizeof *of, JOURNAL_PAGE);
 }
 
 uint64_t tuff__journal_check(const journal_page *page)
@@ -146,51 +146,51 @@ static tuff_status choose_path(const char *folder, const journal_owner *owner, c
     return FAIL(TUFF_E_LIMIT, "journal: %s and %d more are in use", name, NAMES_MOST - 1);
 }
 
-/* A whole idle page under its name. */
-static tuff_status write_page(const char *path, const journal_owner *owner)
+/* A whole idle file under its name. */
+static tuff_status write_pages(const char *path, const journal_owner *owner)
 {
-    static const char rest[JOURNAL_SIZE - sizeof(journal_page) + 1];
-    journal_page *page = tuff__calloc(1, sizeof *page);
-    if (!page)
+    journal_place *places = tuff__calloc(JOURNAL_PLACES, sizeof *places);
+    if (!places)
         return TUFF_E_OOM_HOST;
+    journal_page *page = &places->page;
     memcpy(page->magic, JOURNAL_MAGIC, sizeof page->magic);
     page->size = JOURNAL_SIZE;
     page->owner = *owner;
     page->owner_check = tuff__journal_owner_check(owner);
-    const file_part parts[] = {{page, sizeof *page}, {rest, JOURNAL_SIZE - sizeof *page}};
-    const tuff_status status = tuff__file_write(path, parts, 2, true, false);
-    tuff__free(page);
+    const file_part whole = {places, JOURNAL_SIZE};
+    const tuff_status status = tuff__file_write(path, &whole, 1, true, false);
+    tuff__free(places);
     return status;
 }
 
-static tuff_status map_page(journal *self)
+static tuff_status map_pages(journal *self)
 {
     UNINTERRUPTED(self->fd, tuff__file.open(self->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0));
     if (self->fd < 0)
         return tuff__fail_errno("open", self->path);
-    void *page = mmap(NULL, JOURNAL_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, self->fd, 0);
-    if (page == MAP_FAILED)
+    void *places = mmap(NULL, JOURNAL_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, self->fd, 0);
+    if (places == MAP_FAILED)
         return tuff__fail_errno("map", self->path);
-    self->page = page;
+    self->places = places;
     return TUFF_OK;
 }
 
 /* A lock of the process, which no child inherits: it says that the process lives. Where there are no locks, its number
    and start have to do. */
-static void lock_page(journal *self)
+static void lock_file(journal *self)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(self->fd, F_SETLK, &whole) == 0)
-        atomic_store(&self->page->locked, 1);
+        atomic_store(&self->places->page.locked, 1);
 }
 
 static void drop_file(journal *self)
 {
-    if (self->page)
-        (void)munmap(self->page, JOURNAL_SIZE);
+    if (self->places)
+        (void)munmap(self->places, JOURNAL_SIZE);
     if (self->fd >= 0)
         (void)tuff__file.close(self->fd);
-    self->page = NULL;
+    self->places = NULL;
     self->fd = -1;
 }
 
@@ -202,14 +202,14 @@ static tuff_status make_file(journal *self, const char *folder)
     tuff__journal_owner(&owner);
     TRY(make_folder(folder, self->path));
     TRY(choose_path(folder, &owner, self->path));
-    TRY(write_page(self->path, &owner));
-    const tuff_status status = map_page(self);
+    TRY(write_pages(self->path, &owner));
+    const tuff_status status = map_pages(self);
     if (status) {
         drop_file(self);
         (void)tuff__file.unlink(self->path);
         return status;
     }
-    lock_page(self);
+    lock_file(self);
     return TUFF_OK;
 }
 
@@ -235,7 +235,7 @@ void tuff__journal_close(journal *self)
 {
     if (!self)
         return;
-    const bool has_file = self->page;
+    const bool has_file = self->places;
     drop_file(self);
     if (has_file)
         (void)tuff__file.unlink(self->path);
@@ -264,28 +264,48 @@ static tuff_status put_texts(journal_page *page, const char *const texts[3])
     return TUFF_OK;
 }
 
-tuff_status tuff__journal_enter(journal *self, journal_phase phase, const char *environment, const char *op,
-                                const char *candidate, bool durable)
+/* The system's pages may be larger than ours. */
+static int sync_place(const journal *self, int place)
 {
-    journal_page *page = self->page;
-    if (!page)
+    const long unit = sysconf(_SC_PAGESIZE);
+    const size_t begin = (size_t)place * JOURNAL_PAGE, end = begin + JOURNAL_PAGE;
+    const size_t from = unit > 0 ? begin - begin % (size_t)unit : begin;
+    return msync((char *)self->places + from, end - from, MS_SYNC);
+}
+
+tuff_status tuff__journal_enter_place(journal *self, int place, journal_phase phase, const char *environment,
+                                      const char *op, const char *candidate, bool durable)
+{
+    assert(place >= 0 && place < JOURNAL_PLACES);
+    if (!self->places)
         return TUFF_OK;
+    journal_page *page = &self->places[place].page;
     TRY(put_texts(page, (const char *const[]){environment, op, candidate}));
     page->time = (uint64_t)time(NULL);
     page->check = tuff__journal_check(page);
     atomic_store(&page->phase, phase);
-    if (durable && msync(page, JOURNAL_SIZE, MS_SYNC) != 0)
-        return tuff__fail_errno("write", self->path);
-    return TUFF_OK;
+    return !durable || sync_place(self, place) == 0 ? TUFF_OK : tuff__fail_errno("write", self->path);
+}
+
+void tuff__journal_leave_place(journal *self, int place)
+{
+    if (self->places)
+        atomic_store(&self->places[place].page.phase, JOURNAL_IDLE);
+}
+
+tuff_status tuff__journal_enter(journal *self, journal_phase phase, const char *environment, const char *op,
+                                const char *candidate, bool durable)
+{
+    return tuff__journal_enter_place(self, 0, phase, environment, op, candidate, durable);
 }
 
 void tuff__journal_move(journal *self, journal_phase phase)
 {
-    if (self->page)
-        atomic_store(&self->page->phase, phase);
+    if (self->places)
+        atomic_store(&self->places->page.phase, phase);
 }
 
 void tuff__journal_leave(journal *self)
 {
-    tuff__journal_move(self, JOURNAL_IDLE);
+    tuff__journal_leave_place(self, 0);
 }

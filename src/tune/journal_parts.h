@@ -1,5 +1,6 @@
-/* The page of a journal, which its owner writes (journal.c) and the next process reads (journal_recover.c). Both run on
-   one machine, so it has that machine's byte order. */
+/* The pages of a journal, which its owner writes (journal.c) and the next process reads (journal_recover.c). Both run
+   on one machine, so they have that machine's byte order. The first is the owner's and what its first place is doing;
+   each other place has one more, of which only the fields from phase on are used. */
 #ifndef TUFF_TUNE_JOURNAL_PARTS_H
 #define TUFF_TUNE_JOURNAL_PARTS_H
 
@@ -7,11 +8,13 @@
 
 #include "tune/journal.h"
 
-#define JOURNAL_MAGIC "tuffjrn1"
+#define JOURNAL_MAGIC "tuffjrn2"
+#define JOURNAL_MAGIC_ALONE "tuffjrn1" /* of files that are the first page alone */
 #define JOURNAL_FOLDER "inflight"
 
 enum {
-    JOURNAL_SIZE = 4096,
+    JOURNAL_PAGE = 4096,
+    JOURNAL_SIZE = JOURNAL_PLACES * JOURNAL_PAGE,
     JOURNAL_TEXTS = 3840,
     JOURNAL_NAME = 192, /* bytes for "<host>.<pid>.<start>" */
     JOURNAL_PATH = 4096
@@ -24,7 +27,7 @@ typedef struct journal_owner {
 
 typedef struct journal_page {
     char magic[8];
-    uint32_t size;           /* of the page, against files of another layout */
+    uint32_t size;           /* of the file, against those of another layout */
     _Atomic uint32_t locked; /* the owner holds a lock until it ends */
     journal_owner owner;
     uint64_t owner_check;
@@ -33,6 +36,12 @@ typedef struct journal_page {
     uint64_t time, check;      /* check: of filled, time and texts */
     char texts[JOURNAL_TEXTS]; /* environment, op, candidate, each with its 0 */
 } journal_page;
+
+/* Whole pages, so that threads store, and write to the disk, nothing of each other's. */
+typedef union journal_place {
+    journal_page page;
+    char bytes[JOURNAL_PAGE];
+} journal_place;
 
 /* This process. */
 void tuff__journal_owner(journal_owner *out);

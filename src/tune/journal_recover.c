@@ -75,34 +75,73 @@ static bool split_texts(const journal_page *page, const char *texts[3])
     return at == end;
 }
 
-/* Of a dead owner. */
-static tuff_status tell(recovery *self, const journal_page *page)
+/* A file that was read: `count` of its places are there. */
+typedef struct contents {
+    journal_place places[JOURNAL_PLACES];
+    int count;
+} contents;
+
+typedef enum place_state { PLACE_IDLE, PLACE_IN_FLIGHT, PLACE_DAMAGED } place_state;
+
+static place_state look_at(const journal_page *page, const char *texts[3])
 {
-    const char *texts[3];
     const uint32_t phase = atomic_load(&page->phase);
-    if (phase == JOURNAL_IDLE) {
-        self->counts->idle++;
-        return TUFF_OK;
-    }
-    if (phase >= JOURNAL_PHASES || !split_texts(page, texts)) {
-        self->counts->damaged++;
-        return TUFF_OK;
-    }
-    self->counts->strikes++;
-    return self->strike(&(journal_strike){.phase = (journal_phase)phase,
-                                          .environment = texts[0],
-                                          .op = texts[1],
-                                          .candidate = texts[2],
-                                          .rebooted = strcmp(page->owner.boot, self->self.boot) != 0,
-                                          .time = page->time},
-                        self->state);
+    if (phase == JOURNAL_IDLE)
+        return PLACE_IDLE;
+    return phase < JOURNAL_PHASES && split_texts(page, texts) ? PLACE_IN_FLIGHT : PLACE_DAMAGED;
 }
 
-static bool is_whole(const journal_page *page)
+/* When the last of what was in flight began. */
+static uint64_t last_time(const contents *of)
 {
-    return memcmp(page->magic, JOURNAL_MAGIC, sizeof page->magic) == 0 && page->size == JOURNAL_SIZE &&
-           page->owner_check == tuff__journal_owner_check(&page->owner) &&
-           memchr(page->owner.boot, 0, sizeof page->owner.boot) && memchr(page->owner.host, 0, sizeof page->owner.host);
+    const char *texts[3];
+    uint64_t last = 0;
+    for (int i = 0; i < of->count; i++) {
+        const journal_page *page = &of->places[i].page;
+        if (look_at(page, texts) == PLACE_IN_FLIGHT && page->time > last)
+            last = page->time;
+    }
+    return last;
+}
+
+/* Of a dead owner. */
+static tuff_status tell(recovery *self, const contents *of)
+{
+    const bool rebooted = strcmp(of->places[0].page.owner.boot, self->self.boot) != 0;
+    const uint64_t time = last_time(of);
+    int told = 0, damaged = 0;
+    tuff_status status = TUFF_OK;
+    for (int i = 0; i < of->count && status == TUFF_OK; i++) {
+        const char *texts[3];
+        const place_state found = look_at(&of->places[i].page, texts);
+        damaged += found == PLACE_DAMAGED;
+        if (found != PLACE_IN_FLIGHT)
+            continue;
+        told++;
+        status = self->strike(&(journal_strike){.phase = (journal_phase)atomic_load(&of->places[i].page.phase),
+                                                .environment = texts[0],
+                                                .op = texts[1],
+                                                .candidate = texts[2],
+                                                .rebooted = rebooted,
+                                                .time = time},
+                              self->state);
+    }
+    self->counts->strikes += told;
+    self->counts->damaged += damaged > 0;
+    self->counts->idle += told + damaged == 0;
+    return status;
+}
+
+/* The places of a file of so many bytes, by its first page; 0: it is damaged. */
+static int count_places(const journal_page *page, size_t size)
+{
+    const bool is_alone = memcmp(page->magic, JOURNAL_MAGIC_ALONE, sizeof page->magic) == 0;
+    const size_t wanted = is_alone ? JOURNAL_PAGE : JOURNAL_SIZE;
+    const bool is_whole =
+        (is_alone || memcmp(page->magic, JOURNAL_MAGIC, sizeof page->magic) == 0) && page->size == wanted &&
+        size >= (is_alone ? sizeof *page : wanted) && page->owner_check == tuff__journal_owner_check(&page->owner) &&
+        memchr(page->owner.boot, 0, sizeof page->owner.boot) && memchr(page->owner.host, 0, sizeof page->owner.host);
+    return !is_whole ? 0 : is_alone ? 1 : JOURNAL_PLACES;
 }
 
 /* Journals of later versions say so in the magic's last digit; they are theirs. */
@@ -114,19 +153,21 @@ static bool is_later(const journal_page *page)
 
 typedef enum page_state { PAGE_WHOLE, PAGE_DAMAGED, PAGE_LATER, PAGE_UNREAD } page_state;
 
-static page_state read_page(int fd, journal_page *page)
+static page_state read_pages(int fd, contents *out)
 {
+    const journal_page *page = &out->places[0].page;
     size_t filled = 0;
     ssize_t got = 1;
-    while (got > 0 && filled < sizeof *page) {
-        UNINTERRUPTED(got, tuff__file.pread(fd, (char *)page + filled, sizeof *page - filled, (off_t)filled));
+    while (got > 0 && filled < JOURNAL_SIZE) {
+        UNINTERRUPTED(got, tuff__file.pread(fd, (char *)out->places + filled, JOURNAL_SIZE - filled, (off_t)filled));
         filled += got > 0 ? (size_t)got : 0;
     }
     if (got < 0)
         return PAGE_UNREAD;
     if (filled < sizeof *page)
         return PAGE_DAMAGED;
-    return is_later(page) ? PAGE_LATER : is_whole(page) ? PAGE_WHOLE : PAGE_DAMAGED;
+    out->count = count_places(page, filled);
+    return is_later(page) ? PAGE_LATER : out->count > 0 ? PAGE_WHOLE : PAGE_DAMAGED;
 }
 
 /* A regular file of ours that is still under its name. */
@@ -146,18 +187,19 @@ static bool claim(int fd)
     return !is_taken && is_ours(fd);
 }
 
-static tuff_status read_open(recovery *self, const char *path, int fd, journal_page *page)
+static tuff_status read_open(recovery *self, const char *path, int fd, contents *of)
 {
-    page_state found = read_page(fd, page);
-    if (found == PAGE_LATER || (found == PAGE_WHOLE && find_owner(self, page, fd) == OWNER_ALIVE) || !claim(fd)) {
+    page_state found = read_pages(fd, of);
+    if (found == PAGE_LATER || (found == PAGE_WHOLE && find_owner(self, &of->places[0].page, fd) == OWNER_ALIVE) ||
+        !claim(fd)) {
         self->counts->alive++;
         return TUFF_OK;
     }
     /* Once more: until it was found dead, the owner may have gone on. */
     if (found == PAGE_WHOLE)
-        found = read_page(fd, page);
+        found = read_pages(fd, of);
     if (found == PAGE_WHOLE)
-        self->failed = tell(self, page);
+        self->failed = tell(self, of);
     else
         self->counts->damaged++;
     /* Where it cannot be removed it is told of again, which does no harm. */
@@ -211,8 +253,8 @@ static tuff_status visit(const char *name, void *state)
         UNINTERRUPTED(fd, tuff__file.open(path, O_RDONLY | flags, 0));
     if (fd < 0)
         return TUFF_OK;
-    journal_page page;
-    const tuff_status status = is_ours(fd) ? read_open(self, path, fd, &page) : TUFF_OK;
+    contents read;
+    const tuff_status status = is_ours(fd) ? read_open(self, path, fd, &read) : TUFF_OK;
     (void)tuff__file.close(fd);
     return status;
 }

@@ -138,6 +138,7 @@ const driver tuff__driver_opencl = {
     .buffer_write = tuff__cl_buffer_write,
     .buffer_read = tuff__cl_buffer_read,
     .program_create = tuff__cl_program_create,
+    .compiles_in_parallel = true,
     .program_destroy = tuff__cl_program_destroy,
     .is_binary_costly = tuff__cl_is_binary_costly,
     .program_bytes = tuff__cl_program_bytes,

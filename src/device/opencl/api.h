@@ -124,6 +124,7 @@ struct driver_device {
     cl_command_queue timed_queue; /* with profiling; NULL until the first timed submission */
     cl_ulong group_limit;         /* groups that one launch may have */
     bool is_pocl;
+    bool builds_in_turn; /* with all other devices of which that is true */
     bool shares_memory; /* with the host: buffers are where the host says */
     bool wants_thread;  /* computes on one core more while a thread waits in the driver */
     lent_thread *lent;  /* NULL until there is work for it */

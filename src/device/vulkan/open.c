@@ -222,6 +222,7 @@ const driver tuff__driver_vulkan = {
     .buffer_read = tuff__vulkan_read,
     .program_create = tuff__vulkan_new_program,
     .loads_in_parallel = true,
+    .compiles_in_parallel = true,
     .program_destroy = tuff__vulkan_drop_program,
     .tell_spills = tuff__vulkan_tell_spills,
     .spilled_bytes = tuff__vulkan_spilled_bytes,

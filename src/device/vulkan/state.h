@@ -75,7 +75,8 @@ struct driver_device {
     uint64_t submitted, finished;  /* tickets */
     uint64_t wait_limit;           /* nanoseconds without progress until TUFF_E_TIMEOUT */
     uint32_t segment_size;         /* commands of a recording that are submitted together */
-    bool lost, hung;
+    bool lost;
+    _Atomic bool hung; /* also read where programs are made, beside other calls */
     bool mapped;       /* buffers live where host and device both reach them */
     bool tells_spills; /* pipelines are made with statistics */
     vulkan_staging staging;

@@ -1,0 +1,34 @@
+/* What tests of compiling ahead share: graphs, a tuner that is driven by hand, and candidates for it. */
+#ifndef TESTS_AHEAD_FIXTURE_H
+#define TESTS_AHEAD_FIXTURE_H
+
+#include "run/ahead.h"
+
+enum { THREADS = 3, ROWS = 24, INNER = 32, COLUMNS = 48 };
+
+/* off: nothing is measured; quick: for a few seconds. */
+extern const tuff_compile_options ahead_off, ahead_quick;
+
+/* A folder of that name in the test's for what is cached. */
+void use_folder(const char *name);
+
+typedef struct answer {
+    float y[ROWS * COLUMNS];
+} answer;
+
+/* A small graph, compiled by these options and run. */
+tuff_tune_stats compile_and_run(tuff_device *device, const tuff_compile_options *options, answer *out);
+void expect_close(const answer *a, const answer *b);
+
+/* A plan with tasks of many kinds: products, what is behind and before them, rows, columns, updates in place, sorted
+   sums; not tuned. The array of zeros that it updates is the caller's, too. */
+tuff_plan *compile_many(tuff_graph *graph, tuff_array *weights);
+tuff_array *make_weights(tuff_device *device);
+
+/* With tuff__ahead_threads threads. */
+void begin_tuner(tuner *self, tuff_plan *plan);
+void end_tuner(tuner *self);
+/* A few choices that can be lowered, in slots from 1 on, none with the kernels `usual`; how many there are. */
+int draw_candidates(subject *of, uint64_t usual, contender *out, int most);
+
+#endif
