@@ -281,8 +281,7 @@ static void go_on(tuff_device *device)
     assert_true(more.stats.compiles > 1);
     options.tune = TUFF_TUNE_MAX;
     options.tune_milliseconds = 400;
-    /* With how the graph is fused, which less time is not enough for. */
-    const int patient = 2 + did_patience_end(device, environment, key);
+    const int patient = 1 + did_patience_end(device, environment, key);
     assert_int_equal(compile(device, &options).stats.measured, patient);
 }
 

@@ -68,12 +68,20 @@ void tuff__graph_drop(tuner *self)
         self->subject_of[i] -= self->subject_of[i] > 0;
 }
 
+/* Whether its share of the budget is enough for compilers to make all kernels of the graph, as a rule. */
+static bool has_time(const tuner *self)
+{
+    const uint64_t a_key = UINT64_C(100000000);
+    return self->options->tune >= TUFF_TUNE_NORMAL &&
+           self->budget / GRAPH_SHARE >= (uint64_t)self->subject_count * a_key;
+}
+
 void tuff__graph_settle(subject *of)
 {
     const tuner *self = of->of;
     if (self->source == NULL)
         of->chosen = self->plan->passes.by;
-    of->wants_measuring = of->wants_measuring && self->source != NULL && self->options->tune >= TUFF_TUNE_NORMAL;
+    of->wants_measuring = of->wants_measuring && self->source != NULL && has_time(self);
 }
 
 /* Fuses the plan as was chosen; as usual where that cannot be. */

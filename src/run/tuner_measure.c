@@ -282,12 +282,11 @@ tuff_status tuff__tuner_measure_one(subject *of, uint64_t budget)
 /* Tries other ways to fuse the graph for so long, then races the best for as long again. */
 static tuff_status search_graph(subject *of)
 {
-    enum { SHARE = 8 };
     tuner *self = of->of;
-    self->limit = self->begin + self->budget / SHARE;
+    self->limit = self->begin + self->budget / GRAPH_SHARE;
     TRY(begin(of));
     TRY(tuff__search_step(of->search, INT_MAX));
-    self->limit = self->begin + 2 * (self->budget / SHARE);
+    self->limit = self->begin + 2 * (self->budget / GRAPH_SHARE);
     return finish(of);
 }
 

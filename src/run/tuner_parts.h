@@ -147,8 +147,10 @@ void tuff__tuner_forget(tuner *self);
 subject *tuff__graph_subject(const tuner *self);
 /* Adds it where there is a choice. */
 tuff_status tuff__graph_add(tuner *self);
+/* Of the budget one part for trying ways to fuse it, another for the race. */
+enum { GRAPH_SHARE = 8 };
 /* After it was looked up: a plan is fused anew while it is compiled only, and to run all of a graph takes more time
-   than there is in `quick`. */
+   than there is in `quick`, or in a small budget. */
 void tuff__graph_settle(subject *of);
 /* Whether it is the subject, and a manifest says nothing of it, which means as usual: whoever wrote that had nothing to
    say either. */
