@@ -24,12 +24,20 @@ typedef enum tuff_tune_mode {
      TUFF_TUNE_LOG=FILE, or - for the error stream   tune_log
      TUFF_DETERMINISTIC=0|1                  deterministic
      TUFF_TUNE_BACKGROUND=0|1                tune_background; no effect where it would be wrong use
+     TUFF_TUNE_ISOLATE=auto|on|off           tune_isolate
    A value that is none of these is ignored, with one warning to the log (tuff_set_log) in the life of a process. */
 typedef enum tuff_tune_environment {
     TUFF_TUNE_ENVIRONMENT_DEFAULTS, /* the default: options that have their default value, 0 */
     TUFF_TUNE_ENVIRONMENT_NONE,     /* nothing */
     TUFF_TUNE_ENVIRONMENT_ALL       /* all of these options: for people who look for the cause of something */
 } tuff_tune_environment;
+
+/* Where tuning in the background measures: in a process of its own, or in a thread of the program's. */
+typedef enum tuff_tune_isolation {
+    TUFF_ISOLATE_AUTO, /* the default: in a process, or in a thread where none can be had */
+    TUFF_ISOLATE_ON,   /* in a process; where none can be had nothing is measured, and a warning says so */
+    TUFF_ISOLATE_OFF   /* in a thread */
+} tuff_tune_isolation;
 
 /* How far tuning is; texts are valid during the call. */
 typedef struct tuff_tune_progress {
