@@ -73,7 +73,9 @@ static verdict lower_candidate(void *state, const choice *what, lowering *out)
     if (status != TUFF_OK)
         return verdict_of(of->of, status);
     text name = {0};
-    tuff__choice_format(what, &name);
+    choice tried = *what;
+    tuff__choice_trim(&tried, &made.consulted);
+    tuff__choice_format(&tried, &name);
     const hash128 environment = tuff__hash_text(of->of->environment_text);
     const tune_record *bad = tuff__store_bad(of->of->store, environment, of->hash, tuff__text_get(&name));
     tuff__text_free(&name);
