@@ -44,7 +44,7 @@ set(tuff_environment
 if(TARGET tuff_tool)
   list(APPEND tuff_environment TUFF_HELPER=$<TARGET_FILE:tuff_tool>)
 else()
-  list(APPEND tuff_environment TUFF_HELPER=)
+  list(APPEND tuff_environment "TUFF_HELPER=")
 endif()
 function(tuff_add_test name)
   add_test(NAME ${name} COMMAND sh ${PROJECT_SOURCE_DIR}/tests/driver_environment ${ARGN}
