@@ -185,8 +185,8 @@ static int damage(tuff_device *device, const text *bytes, dice *from, int times)
         for (int k = 0; k < most; k++) {
             const size_t at = (size_t)tuff__dice_below(from, (int)bytes->length);
             static const unsigned char usual[] = {0, 1, 2, 3, 4, 0x7f, 0x80, 0xff};
-            data[at] = tuff__dice_below(from, 2) ? usual[tuff__dice_below(from, 8)]
-                                                 : (unsigned char)(data[at] ^ 1 << tuff__dice_below(from, 8));
+            const int flipped = data[at] ^ 1 << tuff__dice_below(from, 8);
+            data[at] = (unsigned char)(tuff__dice_below(from, 2) ? usual[tuff__dice_below(from, 8)] : flipped);
         }
         if (memcmp(data, bytes->data, bytes->length) != 0)
             assert_false(is_read(device, data, bytes->length));

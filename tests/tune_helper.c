@@ -1,5 +1,5 @@
-/* The helper that tunes in the background for a program, and what becomes of the program: where it crashes, hangs, is of
-   another build or not there; where the program is killed or gives its plan up. This program is all of them: called
+/* The helper that tunes in the background for a program, and what becomes of the program: where it crashes, hangs, is
+   of another build or not there; where the program is killed or gives its plan up. This program is all of them: called
    with "tune helper" it is a helper, with TUFF_TEST_FAULT an ill one. */
 #define _DEFAULT_SOURCE 1
 #include <dirent.h>

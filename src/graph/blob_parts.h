@@ -3,7 +3,6 @@
 #define TUFF_GRAPH_BLOB_PARTS_H
 
 /* "TFGR", and a number that rises with every change of what stands behind it. */
-#define BLOB_MAGIC 0x52474654u
-#define BLOB_VERSION 1u
+enum { BLOB_MAGIC = 0x52474654, BLOB_VERSION = 1 };
 
 #endif
