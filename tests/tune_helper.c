@@ -27,6 +27,7 @@
 #include "tools/verbs.h"
 #include "tune/folder.h"
 #include "tune/journal_parts.h"
+#include "tune/lookup.h"
 #include "tune_fixture.h"
 
 static char own[500];
@@ -79,19 +80,67 @@ static void *fall_ill(void *argument)
     return NULL;
 }
 
+static void say_text(wire_kind kind, const char *what)
+{
+    text body = {0};
+    tuff__put_text(&body, what);
+    (void)tuff__wire_send(STDIN_FILENO, kind, &body);
+    tuff__text_free(&body);
+}
+
+static void say_lost(void)
+{
+    const tuff_tune_stats stats = {.measured = 1};
+    text body = {0};
+    tuff__put_u32(&body, TUFF_OK);
+    tuff__put_text(&body, "");
+    tuff__put_u8(&body, true);
+    tuff__put_u32(&body, 1);
+    tuff__put_u8(&body, false);
+    tuff__put_u32(&body, TIER_DEFAULT);
+    tuff__put_text(&body, "");
+    tuff__put_bytes(&body, &stats, sizeof stats);
+    (void)tuff__wire_send(STDIN_FILENO, WIRE_MEASURED, &body);
+    tuff__text_free(&body);
+}
+
+/* Answers as a helper does, but its device is lost with every key; or it makes no sense; or it ends as it begins. */
+static int play_helper(const char *fault)
+{
+    char build[WIRE_BUILD_SIZE];
+    wire_message in = {0};
+    text yes = {0};
+    tuff__put_u8(&yes, true);
+    say_text(WIRE_HELLO, tuff__wire_build(build));
+    while (tuff__wire_receive(STDIN_FILENO, (size_t)1 << 30, UINT64_MAX, &in) == TUFF_OK && in.kind != WIRE_END)
+        if (in.kind == WIRE_BEGIN && strcmp(fault, "begin") == 0)
+            (void)kill(getpid(), SIGKILL);
+        else if (in.kind == WIRE_BEGIN)
+            say_text(WIRE_READY, strcmp(fault, "refuse") == 0 ? "there is something else there" : "");
+        else if (in.kind == WIRE_TAKE)
+            (void)tuff__wire_send(STDIN_FILENO, WIRE_ANSWER, &yes);
+        else if (in.kind == WIRE_MEASURE && strcmp(fault, "lost") == 0)
+            say_lost();
+        else if (in.kind == WIRE_MEASURE)
+            say_text(WIRE_MEASURED, "nothing of what was asked for");
+    tuff__text_free(&yes);
+    tuff__wire_free(&in);
+    return 0;
+}
+
 static int be_helper(void)
 {
     static int number;
     pthread_t thread;
     const char *fault = getenv("TUFF_TEST_FAULT");
-    text body = {0};
     if (fault && strcmp(fault, "other") == 0) {
-        tuff__put_text(&body, "0.0.1 of long ago");
-        (void)tuff__wire_send(STDIN_FILENO, WIRE_HELLO, &body);
+        say_text(WIRE_HELLO, "0.0.1 of long ago");
         (void)pause();
     }
     if (fault && strcmp(fault, "silent") == 0)
         (void)pause();
+    if (fault && strchr("blnr", fault[0]) && strcmp(fault, "noisy") != 0)
+        return play_helper(fault);
     if (fault && strcmp(fault, "noisy") == 0)
         for (;;)
             if (write(STDIN_FILENO, "what is this to mean?", 21) < 0)
@@ -371,6 +420,7 @@ static void find_none(tuff_device *device)
     do_without(device, own, "other", "is of another build");
     do_without(device, own, "silent", "does not answer");
     do_without(device, own, "noisy", "is no message");
+    do_without(device, own, "refuse", "there is something else there");
     do_without(device, "/bin/true", NULL, "has closed its end");
     set("TUFF_TUNE_WATCHDOG", NULL);
 }
@@ -390,6 +440,49 @@ static void miss_it(tuff_device *device)
         was_told = true;
         plan_end(&self);
     }
+}
+
+/* What ends a helper at its beginning would end the program too. */
+static void begin_badly(tuff_device *device)
+{
+    subject_plan self;
+    begin_with("begin", "0");
+    compile(&self, device, TUFF_ISOLATE_AUTO);
+    const tuff_tune_stats stats = plan_await(&self);
+    assert_true(stats.measured == 0 && stats.compiles == 0);
+    expect_heard("nothing is measured in the background", 1);
+    plan_run(&self, 1);
+    plan_end(&self);
+    expect_no_child();
+}
+
+static void what_ends_a_helper_is_not_tried(void **state)
+{
+    (void)state;
+    for_each_api(begin_badly);
+}
+
+/* A few times, then no more. */
+static void lose_devices(tuff_device *device)
+{
+    static const char *const faults[] = {"lost", "nonsense"};
+    for (int i = 0; i < 2; i++) {
+        subject_plan self;
+        begin_with(faults[i], "0");
+        compile(&self, device, TUFF_ISOLATE_AUTO);
+        const tuff_tune_stats stats = plan_await(&self);
+        assert_true(stats.compiles == 0);
+        expect_heard("tuning in the background ends after 3 helpers", 1);
+        plan_run(&self, 1);
+        plan_end(&self);
+        expect_no_child();
+    }
+}
+
+static void there_are_a_few_helpers_at_most(void **state)
+{
+    (void)state;
+    for_each_api(lose_devices);
 }
 
 static void without_a_helper_a_thread_measures(void **state)
@@ -453,8 +546,8 @@ static int be_program(const char *selector)
     tuff_device *device = tuff_device_open(selector);
     set_idle(2 * MILLISECOND);
     compile(&self, device, TUFF_ISOLATE_ON);
-    (void)plan_await(&self);
-    (void)sleep(1000);
+    (void)alarm(60); /* where nobody comes to kill it */
+    (void)pause();
     return 0;
 }
 
@@ -483,6 +576,8 @@ static void kill_program(tuff_device *device)
         int ends[2];
         const pid_t caller = start_program(device, ends), helper = await_child(caller);
         (void)usleep((useconds_t)(i * 150000));
+        for (int k = 0; k < 200 && getpgid(helper) != helper; k++)
+            (void)usleep(5000); /* it is seen before it begins */
         assert_int_equal(getpgid(helper), helper);
         assert_int_equal(kill(caller, SIGKILL), 0);
         assert_int_equal(waitpid(caller, &status, 0), caller);
@@ -514,6 +609,8 @@ int main(int count, char **arguments)
         cmocka_unit_test(plans_may_be_given_up),
         cmocka_unit_test(a_helper_ends_with_its_program),
         cmocka_unit_test(without_a_helper_a_thread_measures),
+        cmocka_unit_test(what_ends_a_helper_is_not_tried),
+        cmocka_unit_test(there_are_a_few_helpers_at_most),
     };
     const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
     if (length <= 0)

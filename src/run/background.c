@@ -185,7 +185,8 @@ static tuff_status find_hands(background *self, bool is_asked_for, bool *out)
         if (self->helper != NULL || !*out)
             return TUFF_OK;
     }
-    *out = self->options.tune_isolate != TUFF_ISOLATE_ON && (self->tuner.bench != NULL || open_bench(self));
+    *out = !self->gave_up && self->options.tune_isolate != TUFF_ISOLATE_ON &&
+           (self->tuner.bench != NULL || open_bench(self));
     return *out ? tuff__tuner_open(&self->tuner) : TUFF_OK;
 }
 

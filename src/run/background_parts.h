@@ -20,7 +20,7 @@ struct background {
     choice *running; /* by subject: what the plan runs with, or will when it takes over */
     helper *helper;  /* that measures; NULL: this thread does */
     int starts;      /* of helpers */
-    bool gave_up;    /* after as many as there may be */
+    bool gave_up;    /* after as many as there may be, or where one ended at the device's opening */
     file_lock silicon;
     bool holds_turn;
     uint64_t began;   /* when the stretch of work at hand did */

@@ -246,9 +246,11 @@ static tuff_status begin(background *self)
         status = tuff__wire_send(self->helper->process.fd, WIRE_BEGIN, &body);
     tuff__text_free(&body);
     TRY(status);
+    self->gave_up = true; /* where it does not come back from the device, this process would not either */
     TRY(expect(self, WIRE_READY, &from));
     tuff__take_text(&from, trouble, sizeof trouble);
     TRY(tuff__reader_status(&from, "the helper's answer"));
+    self->gave_up = false;
     return trouble[0] == '\0' ? TUFF_OK : FAIL(TUFF_E_IO, "%s", trouble);
 }
 
@@ -297,8 +299,9 @@ static tuff_status start(background *self, const char *file)
 
 static const char *what_instead(const background *self)
 {
-    return self->options.tune_isolate == TUFF_ISOLATE_ON ? "nothing is measured in the background"
-                                                         : "a thread of this process measures instead";
+    return self->gave_up || self->starts > 1 || self->options.tune_isolate == TUFF_ISOLATE_ON
+               ? "nothing is measured in the background"
+               : "a thread of this process measures instead";
 }
 
 /* Devices that the application made cannot be opened by others. */
@@ -410,7 +413,7 @@ static tuff_status start_again(background *self)
         return TUFF_OK;
     }
     TRY(tuff__helper_start(self));
-    self->gave_up = self->helper == NULL;
+    self->gave_up = self->helper == NULL; /* after a crash this process takes no such risk */
     return TUFF_OK;
 }
 
