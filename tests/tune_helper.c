@@ -2,8 +2,6 @@
    of another build or not there; where the program is killed or gives its plan up. This program is all of them: called
    with "tune helper" it is a helper, with TUFF_TEST_FAULT an ill one. */
 #define _DEFAULT_SOURCE 1
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -23,6 +21,7 @@
 #include "background_fixture.h"
 #include "base/thread.h"
 #include "each_device.h"
+#include "processes.h"
 #include "run/wire.h"
 #include "tools/verbs.h"
 #include "tune/folder.h"
@@ -218,79 +217,6 @@ static void compile(subject_plan *self, tuff_device *device, tuff_tune_isolation
     plan_write_x(self);
 }
 
-/* Processes by what /proc says. */
-
-static pid_t parent_of(pid_t of, char *state)
-{
-    char path[64], line[512];
-    int parent = 0;
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)of);
-    FILE *file = fopen(path, "r");
-    const bool read = file && fgets(line, sizeof line, file);
-    if (file)
-        (void)fclose(file);
-    const char *rest = read ? strrchr(line, ')') : NULL;
-    return rest && sscanf(rest + 1, " %c %d", state, &parent) == 2 ? (pid_t)parent : 0;
-}
-
-static pid_t child_of(pid_t parent)
-{
-    DIR *all = opendir("/proc");
-    pid_t found = 0;
-    char state;
-    assert_non_null(all);
-    for (struct dirent *entry; (entry = readdir(all)) != NULL && found == 0;) {
-        const pid_t one = (pid_t)atoi(entry->d_name);
-        if (one > 0 && parent_of(one, &state) == parent)
-            found = one;
-    }
-    (void)closedir(all);
-    return found;
-}
-
-static bool is_running(pid_t one)
-{
-    char state = 'X';
-    return parent_of(one, &state) != 0 && state != 'Z' && state != 'X';
-}
-
-static pid_t await_child(pid_t parent)
-{
-    for (int i = 0; i < 3000; i++) {
-        const pid_t child = child_of(parent);
-        if (child != 0)
-            return child;
-        (void)usleep(10000);
-    }
-    fail_msg("no helper was started");
-    return 0;
-}
-
-static void expect_gone(pid_t one, int milliseconds)
-{
-    for (int i = 0; i < milliseconds / 5 && is_running(one); i++)
-        (void)usleep(5000);
-    assert_false(is_running(one));
-}
-
-static int count_files(void)
-{
-    DIR *all = opendir("/proc/self/fd");
-    int count = 0;
-    assert_non_null(all);
-    while (readdir(all))
-        count++;
-    (void)closedir(all);
-    return count;
-}
-
-static void expect_no_child(void)
-{
-    int status;
-    assert_int_equal(waitpid(-1, &status, WNOHANG), -1);
-    assert_int_equal(errno, ECHILD);
-}
-
 static int count_strikes(tuff_device *device)
 {
     char environment[ENVIRONMENT_SIZE];
@@ -308,7 +234,7 @@ static void measure_apart(tuff_device *device)
     subject_plan self;
     struct sigaction child, broken;
     begin_with(NULL, "0");
-    const int files = count_files();
+    const int files = count_open_files();
     compile(&self, device, TUFF_ISOLATE_ON);
     const tuff_tune_stats stats = plan_await(&self);
     assert_true(stats.measured > 0 && stats.compiles > 0 && stats.launches > 0);
@@ -318,7 +244,7 @@ static void measure_apart(tuff_device *device)
     assert_int_equal(sigaction(SIGPIPE, NULL, &broken), 0);
     assert_true(child.sa_handler == SIG_DFL && broken.sa_handler == SIG_DFL);
     plan_end(&self);
-    assert_int_equal(count_files(), files);
+    assert_int_equal(count_open_files(), files);
     expect_no_child();
     expect_heard("helper", 0);
 }
@@ -496,7 +422,7 @@ static void without_a_helper_a_thread_measures(void **state)
 static void give_up_plans(tuff_device *device)
 {
     enum { TIMES = 14 };
-    const int files = count_files();
+    const int files = count_open_files();
     begin_with(NULL, "0");
     for (int i = 0; i < TIMES; i++) {
         subject_plan self;
@@ -506,7 +432,7 @@ static void give_up_plans(tuff_device *device)
         plan_end(&self);
         assert_true(tuff__nanoseconds() - begin < 5000 * MILLISECOND);
         expect_no_child();
-        assert_int_equal(count_files(), files);
+        assert_int_equal(count_open_files(), files);
     }
     subject_plan last;
     begin_with(NULL, "0");
