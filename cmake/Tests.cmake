@@ -40,6 +40,12 @@ endif()
 set(tuff_environment
   TUFF_TEST_DATA=${PROJECT_SOURCE_DIR}/tests/data TUFF_SOURCE=${PROJECT_SOURCE_DIR} TUFF_BUILD=${PROJECT_BINARY_DIR}
   TUFF_CACHE_DIR=${PROJECT_BINARY_DIR}/tests/cache TUFF_SHARE_DIR=${PROJECT_BINARY_DIR}/tests/share "TUFF_TEST_SANITIZE=${TUFF_SANITIZE}")
+# Background tuning is done by the tool of this build, never by one that is installed.
+if(TARGET tuff_tool)
+  list(APPEND tuff_environment TUFF_HELPER=$<TARGET_FILE:tuff_tool>)
+else()
+  list(APPEND tuff_environment "TUFF_HELPER=")
+endif()
 function(tuff_add_test name)
   add_test(NAME ${name} COMMAND sh ${PROJECT_SOURCE_DIR}/tests/driver_environment ${ARGN}
     WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests)

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "run/helper_process.h"
 #include "tools/verbs.h"
 
 static const cli_verb *const verbs[] = {&verb_devices, &verb_verify, &verb_train, &verb_generate, &verb_plan,
@@ -27,9 +29,19 @@ static void print_warning(void *user, tuff_log_level level, const char *text)
         fprintf(stderr, "tuff: %s\n", text);
 }
 
+/* The tool tunes in the background for programs, and so it does for itself. */
+static void name_helper(void)
+{
+    static char own[4096];
+    const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    if (length > 0)
+        tuff__helper_own = own;
+}
+
 int main(int count, char **arguments)
 {
     const char *name = count > 1 ? arguments[1] : "";
+    name_helper();
     tuff_set_log(print_warning, NULL);
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         print_usage(stdout);

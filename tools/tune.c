@@ -128,6 +128,8 @@ static int tune(int count, char **arguments)
 {
     if (count > 0 && strcmp(arguments[0], "warm") == 0)
         return warm(count - 1, arguments + 1);
+    if (count > 0 && strcmp(arguments[0], "helper") == 0)
+        return verb_tune_helper(count - 1, arguments + 1);
     if (count > 0 && strcmp(arguments[0], "record") == 0)
         return verb_tune_record(count - 1, arguments + 1);
     if (count > 0 && strcmp(arguments[0], "portfolio") == 0)

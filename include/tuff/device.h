@@ -22,10 +22,10 @@ typedef enum tuff_device_class {
 /* What a driver says of a device, and, where proved is true, what the self-test of the first open found.
    Sizes are bytes. */
 typedef struct tuff_device_info {
-    char name[128];     /* as the driver spells it */
-    char selector[32];  /* what tuff_device_open takes: "opencl:0", "vulkan:1", "reference" */
-    char driver[128];   /* driver or platform name and version */
-    char api[32];       /* "OpenCL 3.0", "Vulkan 1.3" */
+    char name[128];    /* as the driver spells it */
+    char selector[32]; /* what tuff_device_open takes: "opencl:0", "vulkan:1", "reference" */
+    char driver[128];  /* driver or platform name and version */
+    char api[32];      /* "OpenCL 3.0", "Vulkan 1.3" */
     tuff_device_class device_class;
     uint32_t vendor_id;
     uint32_t device_id;
@@ -36,20 +36,20 @@ typedef struct tuff_device_info {
     uint32_t local_memory_size; /* of a work-group */
     uint32_t max_group_size;
     uint32_t compute_units;
-    uint32_t max_bindings; /* storage buffers that one kernel can see */
+    uint32_t max_bindings;  /* storage buffers that one kernel can see */
     uint32_t subgroup_size; /* as the driver claims; 0: none */
     uint32_t vector_width;  /* native float lanes, as the driver claims; 0: unknown */
-    bool narrow_storage; /* kernels can store single 8-bit and 16-bit elements */
+    bool narrow_storage;    /* kernels can store single 8-bit and 16-bit elements */
     bool half_arithmetic;
     bool int64;
-    bool proved;                  /* the self-test ran; the fields below are its results */
+    bool proved;                   /* the self-test ran; the fields below are its results */
     uint32_t proved_subgroup_size; /* counted lanes; 0 where not proved */
-    bool proved_barrier;          /* local memory and barriers work */
+    bool proved_barrier;           /* local memory and barriers work */
     bool proved_narrow_storage;
-    bool proved_nan;              /* NaN payloads survive a copy kernel */
+    bool proved_nan; /* NaN payloads survive a copy kernel */
     bool proved_negative_zero;
-    bool proved_denormals;        /* f32 denormals survive arithmetic */
-    bool subgroup_shuffle;        /* lanes of a subgroup can read each other's registers */
+    bool proved_denormals; /* f32 denormals survive arithmetic */
+    bool subgroup_shuffle; /* lanes of a subgroup can read each other's registers */
     /* Subgroups multiply blocks of 16 by 16 f16 and add in f32: 1 as VK_NV_cooperative_matrix, 2 as
        VK_KHR_cooperative_matrix says; once proved is true, 0 where the self-test found no such block right. */
     uint32_t cooperative_matrix;

@@ -66,10 +66,10 @@ typedef enum tuff_fuse_mode {
 
 /* Which family of kernels a plan uses. */
 typedef enum tuff_family {
-    TUFF_FAMILY_DEVICE,   /* by the device's class: the default */
-    TUFF_FAMILY_REGISTER, /* one work-item owns a tile or a row; no local memory, no barriers: CPU devices */
-    TUFF_FAMILY_LOCAL,    /* a work-group shares local memory: GPUs */
-    TUFF_FAMILY_SUBGROUP, /* matmuls whose lanes read each other's registers; everything else as by default.
+    TUFF_FAMILY_DEVICE,     /* by the device's class: the default */
+    TUFF_FAMILY_REGISTER,   /* one work-item owns a tile or a row; no local memory, no barriers: CPU devices */
+    TUFF_FAMILY_LOCAL,      /* a work-group shares local memory: GPUs */
+    TUFF_FAMILY_SUBGROUP,   /* matmuls whose lanes read each other's registers; everything else as by default.
                              tuff_compile answers NULL, with TUFF_E_UNSUPPORTED, where the self-test did not prove it */
     TUFF_FAMILY_COOPERATIVE /* matmuls of two operands that are stored as f16 on matrix units; everything else, and
                                where they are not proved, likewise. Sums are kept in f32, but how units round them is
@@ -100,7 +100,7 @@ typedef struct tuff_compile_options {
     /* Whether kernels are tuned to the device: see tuff/tune.h. With a family or a library other than the default's
        nothing is tuned. */
     tuff_tune_mode tune;
-    uint32_t tune_milliseconds; /* the most that measuring may take; 0: by the mode */
+    uint32_t tune_milliseconds;       /* the most that measuring may take; 0: by the mode */
     tuff_tune_callback tune_progress; /* may be NULL */
     void *tune_user;
     /* A file that gets a line for every candidate tried, behind what is in it; "-": the error stream; NULL: none. The
@@ -126,7 +126,8 @@ typedef struct tuff_compile_options {
        leaves the device alone: see "tuning in the background" in tuff/tune.h. TUFF_E_USAGE where tune is
        TUFF_TUNE_CACHED or TUFF_TUNE_OFF, with deterministic, and with a manifest. */
     bool tune_background;
-    uint32_t reserved[3];
+    tuff_tune_isolation tune_isolate; /* of tune_background; tuff_compile itself measures in the program */
+    uint32_t reserved[2];
 } tuff_compile_options;
 
 /* Compiles the graph for its device. options may be NULL. Answers NULL on failure, tuff_error() says why: the graph's

@@ -20,17 +20,17 @@ TUFF_API tuff_tensor *tuff_argmax(tuff_tensor *x, int axis, bool keep);
 /* f32 [..., classes]: 1 where the class is the index. */
 TUFF_API tuff_tensor *tuff_one_hot(tuff_tensor *indices, int64_t classes);
 
-TUFF_API tuff_tensor *tuff_relu(tuff_tensor *x);                              /* gradient 0 at 0 */
-TUFF_API tuff_tensor *tuff_gelu(tuff_tensor *x);                              /* 0.5 x (1 + erf(x / sqrt 2)) */
-TUFF_API tuff_tensor *tuff_gelu_tanh(tuff_tensor *x);                         /* the tanh form of GPT-2 */
-TUFF_API tuff_tensor *tuff_silu(tuff_tensor *x);                              /* x sigmoid(x) */
-TUFF_API tuff_tensor *tuff_softplus(tuff_tensor *x);                          /* log(1 + exp x) */
+TUFF_API tuff_tensor *tuff_relu(tuff_tensor *x);      /* gradient 0 at 0 */
+TUFF_API tuff_tensor *tuff_gelu(tuff_tensor *x);      /* 0.5 x (1 + erf(x / sqrt 2)) */
+TUFF_API tuff_tensor *tuff_gelu_tanh(tuff_tensor *x); /* the tanh form of GPT-2 */
+TUFF_API tuff_tensor *tuff_silu(tuff_tensor *x);      /* x sigmoid(x) */
+TUFF_API tuff_tensor *tuff_softplus(tuff_tensor *x);  /* log(1 + exp x) */
 TUFF_API tuff_tensor *tuff_elu(tuff_tensor *x, double alpha);
 TUFF_API tuff_tensor *tuff_leaky_relu(tuff_tensor *x, double slope);
-TUFF_API tuff_tensor *tuff_clamp(tuff_tensor *x, double low, double high);    /* gradient 0 at a bound */
-TUFF_API tuff_tensor *tuff_pow_scalar(tuff_tensor *x, double exponent);       /* small integers by multiplication */
-TUFF_API tuff_tensor *tuff_swiglu(tuff_tensor *gate, tuff_tensor *up);        /* silu(gate) up */
-TUFF_API tuff_tensor *tuff_glu(tuff_tensor *x, int axis);                     /* first half · sigmoid(second half) */
+TUFF_API tuff_tensor *tuff_clamp(tuff_tensor *x, double low, double high); /* gradient 0 at a bound */
+TUFF_API tuff_tensor *tuff_pow_scalar(tuff_tensor *x, double exponent);    /* small integers by multiplication */
+TUFF_API tuff_tensor *tuff_swiglu(tuff_tensor *gate, tuff_tensor *up);     /* silu(gate) up */
+TUFF_API tuff_tensor *tuff_glu(tuff_tensor *x, int axis);                  /* first half · sigmoid(second half) */
 /* The largest element is subtracted first, and no gradient goes through it. A row of -inf only: zeros from softmax,
    -inf from the other two, no gradient. */
 TUFF_API tuff_tensor *tuff_softmax(tuff_tensor *x, int axis);

@@ -35,17 +35,17 @@ typedef enum tuff_optimizer_kind {
 /* Zero is default: AdamW 1e-3, betas 0.9 and 0.999, eps 1e-8, no decay, no clipping, constant rate. */
 typedef struct tuff_optimizer_options {
     tuff_optimizer_kind kind;
-    double learning_rate;      /* 0: 1e-3 */
-    double beta1, beta2;       /* 0: 0.9, 0.999 */
-    double epsilon;            /* 0: 1e-8 */
-    double momentum;           /* SGD */
-    bool nesterov;             /* SGD */
+    double learning_rate; /* 0: 1e-3 */
+    double beta1, beta2;  /* 0: 0.9, 0.999 */
+    double epsilon;       /* 0: 1e-8 */
+    double momentum;      /* SGD */
+    bool nesterov;        /* SGD */
     double weight_decay;
-    bool decay_all;            /* decay tensors of rank < 2 as well */
-    double clip_norm;          /* > 0: gradients are scaled by min(1, clip_norm / (norm + 1e-6)), norm over all */
-    int64_t warmup_steps;      /* the rate rises linearly: rate · (s + 1) / warmup_steps */
-    int64_t total_steps;       /* > 0: cosine from there to final_fraction of the rate at total_steps */
-    double final_fraction;     /* of the rate, at the end of the cosine */
+    bool decay_all;        /* decay tensors of rank < 2 as well */
+    double clip_norm;      /* > 0: gradients are scaled by min(1, clip_norm / (norm + 1e-6)), norm over all */
+    int64_t warmup_steps;  /* the rate rises linearly: rate · (s + 1) / warmup_steps */
+    int64_t total_steps;   /* > 0: cosine from there to final_fraction of the rate at total_steps */
+    double final_fraction; /* of the rate, at the end of the cosine */
     uint32_t reserved[16];
 } tuff_optimizer_options;
 

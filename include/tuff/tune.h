@@ -24,12 +24,20 @@ typedef enum tuff_tune_mode {
      TUFF_TUNE_LOG=FILE, or - for the error stream   tune_log
      TUFF_DETERMINISTIC=0|1                  deterministic
      TUFF_TUNE_BACKGROUND=0|1                tune_background; no effect where it would be wrong use
+     TUFF_TUNE_ISOLATE=auto|on|off           tune_isolate
    A value that is none of these is ignored, with one warning to the log (tuff_set_log) in the life of a process. */
 typedef enum tuff_tune_environment {
     TUFF_TUNE_ENVIRONMENT_DEFAULTS, /* the default: options that have their default value, 0 */
     TUFF_TUNE_ENVIRONMENT_NONE,     /* nothing */
     TUFF_TUNE_ENVIRONMENT_ALL       /* all of these options: for people who look for the cause of something */
 } tuff_tune_environment;
+
+/* Where tuning in the background measures: in a process of its own, or in a thread of the program's. */
+typedef enum tuff_tune_isolation {
+    TUFF_ISOLATE_AUTO, /* the default: in a process, or in a thread where none can be had */
+    TUFF_ISOLATE_ON,   /* in a process; where none can be had nothing is measured, and a warning says so */
+    TUFF_ISOLATE_OFF   /* in a thread */
+} tuff_tune_isolation;
 
 /* How far tuning is; texts are valid during the call. */
 typedef struct tuff_tune_progress {
@@ -50,9 +58,21 @@ typedef bool (*tuff_tune_callback)(void *user, const tuff_tune_progress *now);
 /* Tuning in the background (tuff_compile_options.tune_background).
 
    The plan is compiled by what is remembered, as with TUFF_TUNE_CACHED. Where that knows no winner for some of its
-   keys, a thread of the plan's own measures them, one key after the other, on a device that it opens for itself: never
-   on the program's. Nothing happens where the device cannot be opened a second time, as where an application's own was
-   wrapped.
+   keys, these are measured, one after the other, on a device that is opened for that: never on the program's. Nothing
+   happens where the device cannot be opened a second time, as where an application's own was wrapped.
+
+   Who measures. A helper, which is a process of its own: a kernel that its driver does not survive ends the helper,
+   not the program. That candidate is never tried again, and the helper is started again, twice at most. One that
+   shows no sign of life for 30 s, or none since a step began 60 s ago (TUFF_TUNE_WATCHDOG: other seconds, for both),
+   is killed and counts as one that crashed. Two such candidates of a device within a day end all measuring on it for
+   that day. The helper is the command-line tool of the same build: where TUFF_HELPER says, else in ../bin beside a
+   shared library, else where the tool was installed; an empty TUFF_HELPER stands for none. It gets the graph, but no
+   contents of arrays nor memory for them; it has none of the program's files but the error stream, is in a process
+   group of its own, and ends when the program does, however that ends. It is a child of the program, which gets
+   SIGCHLD for it and must leave waiting for it to the library; other children, and what the program does with
+   signals, are not touched. Without a helper (none is installed, or one of another build) a thread of the plan's own
+   measures, and a line to the log says so; tune_isolate says what else to do. What follows is the same for both: the
+   thread is always there, and tells the helper when it may do what.
 
    When it measures. In steps: a candidate that is compiled, checked and timed, or the last race of a key. A step begins
    when for 500 ms nothing has used the plan's device, for whatever plan or array: no call gave it work, read, wrote or
@@ -77,8 +97,8 @@ typedef bool (*tuff_tune_callback)(void *user, const tuff_tune_progress *now);
    temporaries.
 
    The thread ends when it has nothing left to do. tuff_plan_destroy ends it at once, and so does exit(), but for a
-   compilation in its driver, which may take up to 30 s. It calls tuff_set_allocator's and tuff_set_log's functions,
-   which must bear that, and takes no signals. */
+   compilation in its driver where it measures itself, which may take up to 30 s; the helper ends before it. It calls
+   tuff_set_allocator's and tuff_set_log's functions, which must bear that, and takes no signals. */
 
 /* What tuning did for a plan. */
 typedef struct tuff_tune_stats {

@@ -50,6 +50,9 @@ const char *tuff__device_library_absence(const tuff_device *device);
 tuff_status tuff__storage_create(tuff_device *device, uint64_t size, bool zeroed, storage **out);
 /* A buffer of the application as a storage, of at least size bytes; it never enters the pool. */
 tuff_status tuff__storage_import(tuff_device *device, void *handle, uint64_t size, storage **out);
+/* Memory of another process, for graphs that are compiled here and run there: it has a size and is told apart from
+   others, but has no bytes. Reading and writing it is TUFF_E_USAGE, and it must not be bound. */
+tuff_status tuff__storage_stand_in(tuff_device *device, uint64_t size, bool is_imported, storage **out);
 void tuff__storage_retain(storage *storage);
 void tuff__storage_release(storage *storage);          /* NULL is allowed; the last one gives it back to the pool */
 driver_buffer *tuff__storage_buffer(storage *storage); /* NULL on the reference device */

@@ -18,8 +18,9 @@ struct storage {
     uint64_t capacity;     /* of the buffer */
     _Atomic uint32_t references;
     _Atomic uint64_t version;
-    bool imported; /* the application's: not for the pool, and not counted */
-    storage *next; /* in the pool */
+    bool imported;  /* the application's: not for the pool, and not counted */
+    bool stands_in; /* for memory that is elsewhere: neither */
+    storage *next;  /* in the pool */
 };
 
 static void count_bytes(tuff_device *device, uint64_t size)
@@ -144,9 +145,10 @@ static tuff_status obtain(tuff_device *device, uint64_t size, storage **out)
 static void put_back(storage *memory)
 {
     tuff_device *device = memory->device;
-    if (!memory->imported)
+    const bool is_ours = !memory->imported && !memory->stands_in;
+    if (is_ours)
         device->counters.bytes_allocated -= memory->size;
-    if (device->driver && !device->lost && !memory->imported)
+    if (device->driver && !device->lost && is_ours)
         give_idle(device, memory);
     else
         destroy(memory);
@@ -226,6 +228,20 @@ tuff_status tuff__storage_import(tuff_device *device, void *handle, uint64_t siz
     return tuff__device_end(device, status);
 }
 
+tuff_status tuff__storage_stand_in(tuff_device *device, uint64_t size, bool is_imported, storage **out)
+{
+    storage *memory = tuff__calloc(1, sizeof *memory);
+    *out = memory;
+    if (!memory)
+        return TUFF_E_OOM_HOST;
+    memory->device = device;
+    memory->size = memory->capacity = size;
+    memory->imported = is_imported;
+    memory->stands_in = true;
+    atomic_store(&memory->references, 1);
+    return TUFF_OK;
+}
+
 void tuff__storage_retain(storage *memory)
 {
     atomic_fetch_add(&memory->references, 1);
@@ -273,6 +289,8 @@ void tuff__storage_touch(storage *memory)
 
 static tuff_status check_range(const storage *memory, uint64_t offset, uint64_t size)
 {
+    if (memory->stands_in)
+        return FAIL(TUFF_E_USAGE, "a storage without bytes: it stands for another process's");
     if (offset > memory->size || size > memory->size - offset)
         return FAIL(TUFF_E_USAGE, "bytes %llu to %llu of a storage of %llu", (unsigned long long)offset,
                     (unsigned long long)(offset + size), (unsigned long long)memory->size);

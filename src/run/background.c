@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -122,7 +123,7 @@ static tuff_status measure(background *self, const weighted *keys, int count)
     const uint64_t whole = tuff__tune_budget(&self->options);
     of->keys_wanted = count;
     self->offered = tuff__nanoseconds();
-    for (int i = 0; i < count && !of->stopped && !of->lost; ++i) {
+    for (int i = 0; i < count && !of->stopped && !of->lost && !self->gave_up; ++i) {
         self->left = count - i;
         if (!tuff__background_give_way(self, true) || !tuff__tuner_may_measure(of))
             break;
@@ -130,7 +131,9 @@ static tuff_status measure(background *self, const weighted *keys, int count)
         if (share == 0)
             break;
         of->later = whole > self->spent + share ? whole - self->spent - share : 0;
-        const tuff_status status = tuff__tuner_measure_one(&of->subjects[keys[i].subject], share);
+        subject *next = &of->subjects[keys[i].subject];
+        const tuff_status status =
+            self->helper != NULL ? tuff__helper_measure(next, share) : tuff__tuner_measure_one(next, share);
         self->spent += tuff__nanoseconds() - of->begin;
         if (status == TUFF_E_OOM_HOST)
             return status;
@@ -157,23 +160,55 @@ static tuff_status note_running(background *self)
     return TUFF_OK;
 }
 
-static tuff_status tune(background *self)
+/* The program's device is left alone, down to the memory that lowering asks for. */
+static bool open_bench(background *self)
 {
     tuner *of = &self->tuner;
     tuff__tuner_open_bench(of);
-    if (of->bench == NULL) {
+    if (of->bench != NULL)
+        of->device = of->bench;
+    else
         tuff__log(TUFF_LOG_WARNING, "tune: nothing is measured in the background: %s cannot be opened a second time",
                   tuff__device_info(of->device)->name);
+    return of->bench != NULL;
+}
+
+/* Where there is anything to do, somebody who does it: a helper, or this thread with a bench. */
+static tuff_status find_hands(background *self, bool is_asked_for, bool *out)
+{
+    *out = true;
+    if (!is_asked_for)
         return TUFF_OK;
+    if (self->options.tune_isolate != TUFF_ISOLATE_OFF) {
+        TRY(tuff__helper_start(self));
+        *out = !tuff__background_is_stopped(self);
+        if (self->helper != NULL || !*out)
+            return TUFF_OK;
     }
-    of->device = of->bench; /* the program's is left alone, down to the memory that lowering asks for */
+    *out = !self->gave_up && self->options.tune_isolate != TUFF_ISOLATE_ON &&
+           (self->tuner.bench != NULL || open_bench(self));
+    return *out ? tuff__tuner_open(&self->tuner) : TUFF_OK;
+}
+
+static tuff_status tune_keys(background *self, weighted *keys)
+{
+    const int count = list_wanted(self, keys);
+    bool goes_on;
+    TRY(find_hands(self, count > 0 || tuff__background_is_other(self), &goes_on));
+    return goes_on ? measure(self, keys, count) : TUFF_OK;
+}
+
+static tuff_status tune(background *self)
+{
+    tuner *of = &self->tuner;
+    if (self->options.tune_isolate == TUFF_ISOLATE_OFF && !open_bench(self))
+        return TUFF_OK;
     TRY(tuff__tuner_look_up(of));
-    TRY(tuff__tuner_open(of));
     TRY(note_running(self));
     weighted *keys = tuff__calloc((size_t)of->subject_count + 1, sizeof *keys);
     if (keys == NULL)
         return TUFF_E_OOM_HOST;
-    const tuff_status status = measure(self, keys, list_wanted(self, keys));
+    const tuff_status status = tune_keys(self, keys);
     tuff__free(keys);
     return status;
 }
@@ -187,10 +222,12 @@ static void *work(void *state)
         status = tune(self);
     if (status != TUFF_OK)
         tuff__log(TUFF_LOG_WARNING, "tune: tuning in the background ended: %s", tuff_error());
-    tuff__tuner_close(of);
-    if (of->store != NULL && of->stats.measured > 0 && tuff__store_tidy(of->store, TIDY_LIMIT) != TUFF_OK)
-        tuff__log(TUFF_LOG_INFO, "tune: the cache was not compacted: %s", tuff_error());
     tuff__background_leave_silicon(self);
+    tuff__helper_end(self);
+    tuff__tuner_close(of);
+    if (of->store != NULL && of->stats.measured > 0 && self->starts == 0 &&
+        tuff__store_tidy(of->store, TIDY_LIMIT) != TUFF_OK)
+        tuff__log(TUFF_LOG_INFO, "tune: the cache was not compacted: %s", tuff_error());
     self->left = 0;
     tuff__background_publish(self);
     tuff__tuner_end(of);
@@ -201,6 +238,8 @@ static void tell_to_stop(background *self)
 {
     tuff__lock(&self->lock);
     self->stop = true;
+    if (self->wire >= 0)
+        (void)shutdown(self->wire, SHUT_RDWR); /* whoever waits for the helper wakes, and so does that */
     (void)pthread_cond_broadcast(&self->changed);
     tuff__unlock(&self->lock);
 }
@@ -274,7 +313,7 @@ static tuff_status fill(background *self, tuff_plan *plan, const tuff_compile_op
         if (self->log == NULL)
             return TUFF_E_OOM_HOST;
     }
-    self->silicon.fd = -1;
+    self->silicon.fd = self->wire = -1;
     self->next = (tuff_plan){.device = plan->device, .graph = plan->graph, .is_tunable = true};
     self->next.barrier_everywhere = plan->barrier_everywhere;
     self->next.passes = plan->passes;
@@ -347,30 +386,34 @@ void tuff__background_free(background *self)
     tuff__free(self);
 }
 
+void tuff__background_add(tuff_tune_stats *to, const tuff_tune_stats *more)
+{
+    to->measured += more->measured;
+    to->improved += more->improved;
+    to->skipped += more->skipped;
+    to->compiles += more->compiles;
+    to->launches += more->launches;
+    to->wrong += more->wrong;
+    to->races += more->races;
+    to->limits += more->limits;
+    to->slow += more->slow;
+    to->spills += more->spills;
+    to->crashes += more->crashes;
+    to->hangs += more->hangs;
+    to->nanoseconds += more->nanoseconds;
+    to->compile_nanoseconds += more->compile_nanoseconds;
+    to->sample_nanoseconds += more->sample_nanoseconds;
+    to->verify_nanoseconds += more->verify_nanoseconds;
+    to->lock_waits += more->lock_waits;
+}
+
 void tuff__background_count(background *self, tuff_tune_stats *stats)
 {
     if (self == NULL)
         return;
     tuff__lock(&self->lock);
-    const tuff_tune_stats *of = &self->stats;
     stats->swaps = self->swaps;
-    stats->background_keys_left = of->background_keys_left;
-    stats->measured += of->measured;
-    stats->improved += of->improved;
-    stats->skipped += of->skipped;
-    stats->compiles += of->compiles;
-    stats->launches += of->launches;
-    stats->wrong += of->wrong;
-    stats->races += of->races;
-    stats->limits += of->limits;
-    stats->slow += of->slow;
-    stats->spills += of->spills;
-    stats->crashes += of->crashes;
-    stats->hangs += of->hangs;
-    stats->nanoseconds += of->nanoseconds;
-    stats->compile_nanoseconds += of->compile_nanoseconds;
-    stats->sample_nanoseconds += of->sample_nanoseconds;
-    stats->verify_nanoseconds += of->verify_nanoseconds;
-    stats->lock_waits += of->lock_waits;
+    stats->background_keys_left = self->stats.background_keys_left;
+    tuff__background_add(stats, &self->stats);
     tuff__unlock(&self->lock);
 }

@@ -8,6 +8,7 @@
 #define TUFF_RUN_BACKGROUND_PARTS_H
 
 #include "run/background.h"
+#include "run/helper.h"
 #include "run/tuner_parts.h"
 
 struct background {
@@ -17,6 +18,9 @@ struct background {
     char *log; /* of the options; owned */
     tuner tuner;
     choice *running; /* by subject: what the plan runs with, or will when it takes over */
+    helper *helper;  /* that measures; NULL: this thread does */
+    int starts;      /* of helpers */
+    bool gave_up;    /* after as many as there may be, or where one ended at the device's opening */
     file_lock silicon;
     bool holds_turn;
     uint64_t began;   /* when the stretch of work at hand did */
@@ -33,12 +37,15 @@ struct background {
     mutex lock; /* of what follows */
     pthread_cond_t changed;
     bool stop, is_ready;
+    int wire; /* the helper's socket; -1: none */
     int swaps;
     tuff_tune_stats stats; /* as the tuner's were between its last two steps */
 };
 
 /* Shows what was done so far to those who ask. */
 void tuff__background_publish(background *self);
+/* What counts of work done, added up. */
+void tuff__background_add(tuff_tune_stats *to, const tuff_tune_stats *more);
 /* Whether the thread is to end. */
 bool tuff__background_is_stopped(background *self);
 /* Sleeps so long, or until it is to end. */
@@ -47,6 +54,8 @@ void tuff__background_sleep(background *self, uint64_t nanoseconds);
 bool tuff__background_give_way(background *self, bool is_between);
 /* Others may have it. */
 void tuff__background_leave_silicon(background *self);
+/* Whether the tuner chose otherwise than the plan runs. */
+bool tuff__background_is_other(const background *self);
 /* Makes the next plan ready by what the tuner chose, where the plan does not run with that already. Only host memory
    can be lacking; what else is in the way is a warning. */
 tuff_status tuff__background_offer(background *self);

@@ -14,7 +14,7 @@ static bool take_silicon(background *self)
     if (atomic_flag_test_and_set(&turn))
         return false;
     self->holds_turn = true;
-    if (tuff__tuner_try_device(&self->tuner, &self->silicon))
+    if (self->helper != NULL ? tuff__helper_take_silicon(self) : tuff__tuner_try_device(&self->tuner, &self->silicon))
         return true;
     tuff__background_leave_silicon(self);
     return false;
@@ -24,7 +24,10 @@ void tuff__background_leave_silicon(background *self)
 {
     if (!self->holds_turn)
         return;
-    tuff__file_unlock(&self->silicon);
+    if (self->helper != NULL)
+        tuff__helper_leave_silicon(self);
+    else
+        tuff__file_unlock(&self->silicon);
     self->holds_turn = false;
     atomic_flag_clear(&turn);
 }

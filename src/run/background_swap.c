@@ -4,8 +4,7 @@
 #include "base/log.h"
 #include "run/background_parts.h"
 
-/* Whether the tuner chose otherwise than the plan runs. */
-static bool is_other(const background *self)
+bool tuff__background_is_other(const background *self)
 {
     for (int i = 0; i < self->tuner.subject_count; ++i)
         if (!tuff__choice_equal(&self->tuner.subjects[i].chosen, &self->running[i]))
@@ -13,8 +12,8 @@ static bool is_other(const background *self)
     return false;
 }
 
-/* Before the program's device is asked for a program: gives way, and lets the bench compile it and keep its bytes, so
-   that the device finds it on the disk. */
+/* Before the program's device is asked for a program: gives way, and lets the helper or the bench compile it and keep
+   its bytes, so that the device finds it on the disk. */
 static tuff_status compile_ahead(void *state, const program_request *what)
 {
     background *self = state;
@@ -23,6 +22,10 @@ static tuff_status compile_ahead(void *state, const program_request *what)
         return TUFF_OK;
     if (!tuff__background_give_way(self, false))
         return FAIL(TUFF_E_TIMEOUT, "tune: the plan is not made ready: its tuner was stopped");
+    if (self->helper != NULL)
+        tuff__helper_compile(self, what);
+    if (self->tuner.bench == NULL)
+        return TUFF_OK;
     TRY(tuff__program_get(self->tuner.bench, what, &made));
     tuff__programs_keep(self->tuner.bench, &made, 1, true, UINT64_MAX);
     tuff__program_release(self->tuner.bench, made);
@@ -67,7 +70,7 @@ void tuff__background_revoke(background *self)
 
 tuff_status tuff__background_offer(background *self)
 {
-    if (!is_other(self))
+    if (!tuff__background_is_other(self))
         return TUFF_OK;
     tuff__background_revoke(self);
     const tuff_status status = make_ready(self);

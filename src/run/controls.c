@@ -22,7 +22,19 @@ static const char *find(const char *name)
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
-static bool find_mode(tuff_tune_mode *out)
+/* The index of a variable's value among some words; -1: it is not there, or is none of them. */
+static int find_word(const char *name, const char *const *words, int count, const char *wanted, atomic_flag *warned)
+{
+    const char *value = find(name);
+    for (int i = 0; i < count && value != NULL; ++i)
+        if (strcmp(value, words[i]) == 0)
+            return i;
+    if (value != NULL)
+        warn(warned, name, value, wanted);
+    return -1;
+}
+
+static int find_mode(void)
 {
     static const char *const names[] = {[TUFF_TUNE_CACHED] = "cached",
                                         [TUFF_TUNE_OFF] = "off",
@@ -30,16 +42,15 @@ static bool find_mode(tuff_tune_mode *out)
                                         [TUFF_TUNE_NORMAL] = "normal",
                                         [TUFF_TUNE_MAX] = "max"};
     static atomic_flag warned = ATOMIC_FLAG_INIT;
-    const char *value = find("TUFF_TUNE");
-    if (value == NULL)
-        return false;
-    for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
-        if (strcmp(value, names[i]) == 0) {
-            *out = (tuff_tune_mode)i;
-            return true;
-        }
-    warn(&warned, "TUFF_TUNE", value, "off, cached, quick, normal or max");
-    return false;
+    return find_word("TUFF_TUNE", names, sizeof names / sizeof *names, "off, cached, quick, normal or max", &warned);
+}
+
+static int find_isolation(void)
+{
+    static const char *const names[] = {
+        [TUFF_ISOLATE_AUTO] = "auto", [TUFF_ISOLATE_ON] = "on", [TUFF_ISOLATE_OFF] = "off"};
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    return find_word("TUFF_TUNE_ISOLATE", names, sizeof names / sizeof *names, "auto, on or off", &warned);
 }
 
 static bool find_number(const char *name, uint32_t least, uint32_t most, atomic_flag *warned, uint32_t *out)
@@ -67,12 +78,14 @@ void tuff__controls_apply(tuff_compile_options *options)
     static atomic_flag warned_budget = ATOMIC_FLAG_INIT, warned_seed = ATOMIC_FLAG_INIT,
                        warned_deterministic = ATOMIC_FLAG_INIT, warned_background = ATOMIC_FLAG_INIT;
     const bool all = options->tune_environment == TUFF_TUNE_ENVIRONMENT_ALL;
-    tuff_tune_mode mode;
     uint32_t number;
+    int word;
     if (options->tune_environment == TUFF_TUNE_ENVIRONMENT_NONE)
         return;
-    if ((all || options->tune == TUFF_TUNE_CACHED) && find_mode(&mode))
-        options->tune = mode;
+    if ((all || options->tune == TUFF_TUNE_CACHED) && (word = find_mode()) >= 0)
+        options->tune = (tuff_tune_mode)word;
+    if ((all || options->tune_isolate == TUFF_ISOLATE_AUTO) && (word = find_isolation()) >= 0)
+        options->tune_isolate = (tuff_tune_isolation)word;
     if ((all || options->tune_milliseconds == 0) &&
         find_number("TUFF_TUNE_BUDGET_MS", 1, UINT32_MAX, &warned_budget, &number))
         options->tune_milliseconds = number;

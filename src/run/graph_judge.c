@@ -24,7 +24,9 @@ static verdict lower_graph(void *state, const choice *what, lowering *out)
     if (status != TUFF_OK)
         return tuff__judge_verdict(self->of->of, status);
     *out = (lowering){.program = made.kernels, .group_items = 1, .consulted = made.found, .cost = made.cost};
-    return tuff__judge_bars(self->of, what) ? VERDICT_BARRED : VERDICT_GOOD;
+    choice tried = *what;
+    tuff__choice_trim(&tried, &made.found);
+    return tuff__judge_bars(self->of, &tried) ? VERDICT_BARRED : VERDICT_GOOD;
 }
 
 static verdict compile_graph(void *state, const contender *who)

@@ -82,7 +82,9 @@ static verdict lower_candidate(void *state, const choice *what, lowering *out)
         return VERDICT_INVALID;
     if (status != TUFF_OK)
         return tuff__judge_verdict(of->of, status);
-    return tuff__judge_bars(of, what) ? VERDICT_BARRED : VERDICT_GOOD;
+    choice tried = *what;
+    tuff__choice_trim(&tried, &made.consulted);
+    return tuff__judge_bars(of, &tried) ? VERDICT_BARRED : VERDICT_GOOD;
 }
 
 void tuff__judge_leave(const tuner *of)

@@ -45,7 +45,8 @@ static bool options_are_legal(const tuff_compile_options *options)
             options->family == TUFF_FAMILY_COOPERATIVE) &&
            options->tune >= TUFF_TUNE_CACHED && options->tune <= TUFF_TUNE_MAX &&
            options->tune_environment >= TUFF_TUNE_ENVIRONMENT_DEFAULTS &&
-           options->tune_environment <= TUFF_TUNE_ENVIRONMENT_ALL &&
+           options->tune_environment <= TUFF_TUNE_ENVIRONMENT_ALL && options->tune_isolate >= TUFF_ISOLATE_AUTO &&
+           options->tune_isolate <= TUFF_ISOLATE_OFF &&
            (options->matmul_library == TUFF_MATMUL_OWN || options->matmul_library == TUFF_MATMUL_CLBLAST);
 }
 
@@ -62,8 +63,9 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
     if (options != NULL)
         asked = *options;
     if (graph == NULL || !options_are_legal(&asked)) {
-        FAIL(TUFF_E_USAGE, graph == NULL ? "compile: the graph is NULL"
-                                         : "compile: unknown fuse mode, kernel family, library or tune mode");
+        FAIL(TUFF_E_USAGE, graph == NULL
+                               ? "compile: the graph is NULL"
+                               : "compile: unknown fuse mode, kernel family, library, tune mode or isolation");
         return NULL;
     }
     if (asked.tune_background && !may_tune_later(&asked)) {

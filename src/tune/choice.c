@@ -44,6 +44,16 @@ bool tuff__choice_keeps_bits(const choice *self)
     return keeps;
 }
 
+void tuff__choice_trim(choice *self, const choice *consulted)
+{
+    for (int i = 0; i < TUNABLE_COUNT; i++) {
+        const tunable one = (tunable)i;
+        if (tuff__choice_has(self, one) &&
+            (!tuff__choice_has(consulted, one) || consulted->values[one] == self->values[one]))
+            tuff__choice_unset(self, one);
+    }
+}
+
 bool tuff__choice_equal(const choice *a, const choice *b)
 {
     return memcmp(a->set, b->set, sizeof a->set) == 0 && memcmp(a->values, b->values, sizeof a->values) == 0;

@@ -20,6 +20,9 @@ bool tuff__choice_has(const choice *self, tunable of);
 /* The value, or usual where the choice has none. */
 int tuff__choice_value(const choice *self, tunable of, int usual);
 int tuff__choice_count(const choice *self); /* of what is set */
+/* Drops what lowering did not ask for, or has by default anyway: what is left is the name that a candidate is tried and
+   remembered by. consulted: what was asked for, with its usual values. */
+void tuff__choice_trim(choice *self, const choice *consulted);
 bool tuff__choice_equal(const choice *a, const choice *b);
 /* Whether nothing is set that may change results by more than nothing: tuff__tunable_keeps_bits of all. */
 bool tuff__choice_keeps_bits(const choice *self);

@@ -40,17 +40,6 @@ static bool remember(search *self, uint64_t hash, uint64_t program)
     return true;
 }
 
-/* Drops what lowering did not ask for, or has by default anyway. */
-static void trim(choice *of, const choice *consulted)
-{
-    for (int i = 0; i < TUNABLE_COUNT; i++) {
-        const tunable one = (tunable)i;
-        if (tuff__choice_has(of, one) &&
-            (!tuff__choice_has(consulted, one) || consulted->values[one] == of->values[one]))
-            tuff__choice_unset(of, one);
-    }
-}
-
 /* Lowers a choice, unless that was done. *program is 0 where there is none. */
 static novelty lower(search *self, const choice *what, trial *out, uint64_t *program)
 {
@@ -75,7 +64,7 @@ static novelty lower(search *self, const choice *what, trial *out, uint64_t *pro
     *out = (trial){.who = {*what, *program, made.group_items, -1}, .rank = RANK_FOUND, .listed = -1, .move = -1};
     out->hash = hash;
     out->cost = made.cost;
-    trim(&out->who.what, &made.consulted);
+    tuff__choice_trim(&out->who.what, &made.consulted);
     return known ? KNOWN_PROGRAM : NEW_PROGRAM;
 }
 
