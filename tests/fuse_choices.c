@@ -48,7 +48,7 @@ static void find_ways(tuff_graph *graph, ways *out)
     choice none = {.set = {0}};
     whole_form made;
     stage *on;
-    assert_int_equal(tuff__stage_create(graph, graph->device, &options, ROOM, &on), TUFF_OK);
+    assert_int_equal(tuff__stage_create(graph, graph->device, &options, ROOM, NULL, &on), TUFF_OK);
     assert_int_equal(tuff__stage_foresee(on, &usual, &made), TUFF_OK);
     add_way(out, on, &usual);
     for (int i = 0; i < TUNABLE_COUNT; i++) {

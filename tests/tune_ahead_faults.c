@@ -31,7 +31,7 @@ static cl_program CL_API_CALL create_deadly(cl_context context, cl_uint count, c
     if (strstr(texts[0], "tuff_matmul")) {
         if (atomic_fetch_add(&inside, 1) + 1 >= 2)
             (void)raise(SIGKILL);
-        tuff__sleep(100000000);
+        tuff__sleep(2000000000); /* another thread comes before that, on a busy machine too */
         atomic_fetch_sub(&inside, 1);
     }
     return real_creation(context, count, texts, sizes, error);

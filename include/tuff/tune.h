@@ -102,7 +102,9 @@ typedef bool (*tuff_tune_callback)(void *user, const tuff_tune_progress *now);
 
 /* What tuning did for a plan. */
 typedef struct tuff_tune_stats {
-    int tasks, keys; /* tasks that have anything to tune, and how many of them differ */
+    int tasks, keys; /* tasks that have anything to tune; how many of them differ, and how the graph is fused, where
+                        anything is known of that or measured: of whole runs of it, with normal and max, and not in the
+                        background */
     int hits[7];     /* keys by where their candidate came from: a pin, the same environment, another driver,
                                  nearby dims, a seed, the portfolio, the default */
     int measured;    /* keys that were measured */

@@ -141,7 +141,7 @@ static tuff_status compile(ahead *self, int place, ahead_job *job)
     tuff__choice_format(&job->what, &name);
     tuff_status status = tuff__text_status(&name);
     if (status == TUFF_OK)
-        status = tuff__journal_enter_place(by->journal, place, JOURNAL_COMPILE, by->environment_text, job->of->text,
+        status = tuff__journal_enter_place(by->journal, place, JOURNAL_BESIDE, by->environment_text, job->of->text,
                                            tuff__text_get(&name), true);
     if (status == TUFF_OK || status == TUFF_E_IO)
         status = compile_task(self, job);

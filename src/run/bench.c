@@ -153,21 +153,31 @@ static bool is_strike(const tune_record *record, hash128 environment, uint64_t s
 
 enum { MOST_STRIKES = 2 };
 
-/* Up to MOST_STRIKES, within a day. Candidates that were in flight together have one time, and are one strike. */
+/* Of those that a process ended with, others than the first of them: compilations ahead have its time. */
+static bool is_beside(const tuner *self, const tune_record *strike, hash128 environment, uint64_t since)
+{
+    int at = 0;
+    bool before = true;
+    if (strcmp(strike->phase, tuff__journal_phase_text(JOURNAL_BESIDE)) != 0)
+        return false;
+    for (const tune_record *one; (one = tuff__store_next(self->store, &at)) != NULL;) {
+        before = before && one != strike;
+        const bool is_ahead = strcmp(one->phase, strike->phase) == 0;
+        if (one != strike && one->time == strike->time && (before || !is_ahead) && is_strike(one, environment, since))
+            return true;
+    }
+    return false;
+}
+
+/* Within a day. Candidates that were in flight together are one strike. */
 static int count_strikes(const tuner *self)
 {
     enum { DAY = 24 * 60 * 60 };
     const hash128 environment = tuff__hash_text(self->environment_text);
-    const uint64_t now = (uint64_t)time(NULL);
-    uint64_t times[MOST_STRIKES];
+    const uint64_t now = (uint64_t)time(NULL), since = now > DAY ? now - DAY : 0;
     int strikes = 0, at = 0;
-    for (const tune_record *one; strikes < MOST_STRIKES && (one = tuff__store_next(self->store, &at)) != NULL;) {
-        bool is_new = is_strike(one, environment, now > DAY ? now - DAY : 0);
-        for (int i = 0; i < strikes && is_new; ++i)
-            is_new = times[i] != one->time;
-        if (is_new)
-            times[strikes++] = one->time;
-    }
+    for (const tune_record *one; (one = tuff__store_next(self->store, &at)) != NULL;)
+        strikes += is_strike(one, environment, since) && !is_beside(self, one, environment, since);
     return strikes;
 }
 

@@ -5,14 +5,24 @@
 #include "run/graph_key.h"
 #include "run/tuner_parts.h"
 #include "run/whole.h"
+#include "tune/guard.h"
+
+enum { TOO_DEAR = 8 };
 
 struct graph_judge {
     subject *of;
     stage *on;
+    double usual_cost; /* as foreseen; what is foreseen to cost so many times as much is not run at all */
     whole *slots[SEARCH_SLOTS];
     program **kept; /* of the usual plan: its kernels are the candidates of keys next */
     int kept_count;
 };
+
+static bool is_over(void *state)
+{
+    const tuner *of = ((graph_judge *)state)->of->of;
+    return of->stopped || of->lost || tuff__nanoseconds() >= of->limit;
+}
 
 static verdict lower_graph(void *state, const choice *what, lowering *out)
 {
@@ -24,23 +34,39 @@ static verdict lower_graph(void *state, const choice *what, lowering *out)
     if (status != TUFF_OK)
         return tuff__judge_verdict(self->of->of, status);
     *out = (lowering){.program = made.kernels, .group_items = 1, .consulted = made.found, .cost = made.cost};
+    if (tuff__choice_count(what) == 0)
+        self->usual_cost = made.cost;
+    if (made.cost > TOO_DEAR * self->usual_cost) {
+        (void)FAIL(TUFF_E_UNSUPPORTED, "tune: it is foreseen to take far longer than the usual");
+        return VERDICT_INVALID;
+    }
     choice tried = *what;
     tuff__choice_trim(&tried, &made.found);
     return tuff__judge_bars(self->of, &tried) ? VERDICT_BARRED : VERDICT_GOOD;
 }
 
+/* Each program, and each launch of a first run, is a step of its own to those who watch, and who ask to stop. */
+static bool may_go_on(void *user)
+{
+    const graph_judge *self = user;
+    atomic_store(&tuff__tune_step_begin, tuff__nanoseconds());
+    return tuff__tuner_shows_progress(self->of) && !is_over((void *)self);
+}
+
+/* What there was no time for is as if there were no room for it: nothing is held against it. */
 static verdict compile_graph(void *state, const contender *who)
 {
     graph_judge *self = state;
     tuner *of = self->of->of;
     const uint64_t begin = tuff__nanoseconds();
-    tuff_status status = tuff__judge_announce(self->of, who, JOURNAL_COMPILE, true);
+    tuff_status status = tuff__judge_announce(self->of, who, JOURNAL_FIRST_RUN, true);
     if (status == TUFF_OK)
         status = tuff__whole_create(self->on, &who->what, &self->slots[who->slot]);
+    const bool no_time = status == TUFF_E_TIMEOUT && is_over(self);
     tuff__judge_leave(of);
     of->stats.compiles++;
     of->stats.compile_nanoseconds += tuff__nanoseconds() - begin;
-    return tuff__judge_verdict(of, status);
+    return no_time ? VERDICT_ROOM : tuff__judge_verdict(of, status);
 }
 
 static verdict sample_graph(void *state, const contender *who, int count, uint64_t limit, uint64_t *nanoseconds)
@@ -98,12 +124,6 @@ static void release_graph(void *state, const contender *who)
     self->slots[who->slot] = NULL;
 }
 
-static bool is_over(void *state)
-{
-    const tuner *of = ((graph_judge *)state)->of->of;
-    return of->stopped || of->lost || tuff__nanoseconds() >= of->limit;
-}
-
 judge tuff__graph_judge_of(graph_judge *self)
 {
     return (judge){.state = self,
@@ -123,8 +143,9 @@ tuff_status tuff__graph_judge_create(subject *of, graph_judge **out)
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     made->of = of;
-    const tuff_status status =
-        tuff__stage_create(self->source, tuff__tuner_bench(self), self->options, tuff__judge_room(self), &made->on);
+    const stage_guard guard = {may_go_on, made};
+    const tuff_status status = tuff__stage_create(self->source, tuff__tuner_bench(self), self->options,
+                                                  tuff__judge_room(self), &guard, &made->on);
     if (status != TUFF_OK) {
         tuff__free(made);
         return status;

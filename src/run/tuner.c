@@ -231,7 +231,6 @@ tuff_status tuff__tuner_ask_all(tuner *self)
     memset(self->stats.misses, 0, sizeof self->stats.misses);
     for (int i = 0; i < self->subject_count; ++i)
         TRY(tuff__tuner_ask(self, &self->subjects[i]));
-    tuff__graph_drop(self);
     return TUFF_OK;
 }
 
@@ -342,6 +341,7 @@ tuff_status tuff__tuner_look_again(tuner *self)
     TRY(gather(self));
     self->store = self->stores.items[0];
     TRY(tuff__tuner_ask_all(self));
+    tuff__graph_drop(self);
     return tuff__store_describe(self->store, self->environment_text);
 }
 
@@ -373,7 +373,7 @@ static int count_left(const tuner *self)
 {
     int count = 0;
     for (int i = 0; i < self->subject_count && self->options->tune_background; ++i)
-        count += self->subjects[i].tier > TIER_SAME;
+        count += self->subjects[i].tier > TIER_SAME && self->subjects[i].task != WHOLE_GRAPH;
     return count;
 }
 
@@ -410,10 +410,18 @@ static tuff_status record_usable(tuner *self)
                              ? self->plan->made.failed_task
                              : -1;
         subject *of = task >= 0 && self->subject_of[task] >= 0 ? &self->subjects[self->subject_of[task]] : NULL;
-        if (of == NULL || self->manifest != NULL || tuff__choice_count(&of->chosen) == 0)
+        if (task < 0 || self->manifest != NULL)
             return status;
-        give_up(of, status);
-        TRY(apply_again(self));
+        if (of != NULL && tuff__choice_count(&of->chosen) > 0) {
+            give_up(of, status);
+            TRY(apply_again(self));
+            continue;
+        }
+        bool goes_on;
+        TRY(tuff__graph_give_up(self, status, &goes_on));
+        if (!goes_on)
+            return status;
+        TRY(apply(self));
     }
 }
 
@@ -428,7 +436,7 @@ static tuff_status record_plan(tuner *self)
 static bool lacks_something(const tuner *self)
 {
     for (int i = 0; i < self->subject_count; ++i)
-        if (self->subjects[i].tier > TIER_SAME)
+        if (self->subjects[i].tier > TIER_SAME && self->subjects[i].task != WHOLE_GRAPH)
             return true;
     return false;
 }
@@ -451,6 +459,7 @@ static tuff_status tune(tuner *self)
         TRY(tuff__tuner_ask_all(self));
     }
     TRY(tuff__tuner_refit(self));
+    tuff__graph_drop(self);
     for (int i = 0; i < self->stores.count; ++i)
         self->stats.damaged_lines += tuff__store_count(self->stores.items[i]).damaged;
     self->stats.background_keys_left = count_left(self);

@@ -40,8 +40,11 @@ bool tuff__graph_is_left(const subject *of)
 bool tuff__graph_reads(const choice *what)
 {
     for (int i = 0; i < TUNABLE_COUNT; ++i)
-        if (tuff__choice_has(what, (tunable)i) && strcmp(tuff__tunable_info((tunable)i)->kernel, FUSION_FAMILY) != 0)
+        if (tuff__choice_has(what, (tunable)i) && strcmp(tuff__tunable_info((tunable)i)->kernel, FUSION_FAMILY) != 0) {
+            (void)FAIL(TUFF_E_UNSUPPORTED, "%s.%s says nothing of how a graph is fused",
+                       tuff__tunable_info((tunable)i)->kernel, tuff__tunable_info((tunable)i)->name);
             return false;
+        }
     return true;
 }
 
@@ -104,6 +107,8 @@ tuff_status tuff__graph_look_up(tuner *self)
 {
     choice what = self->plan->passes.by;
     TRY(tuff__graph_add(self));
+    if (self->subject_count > 0)
+        self->subjects[0].was_told = true; /* once is enough: all keys are asked for behind this */
     tuff_status status = self->subject_count > 0 ? tuff__tuner_ask(self, self->subjects) : TUFF_OK;
     if (self->subject_count > 0)
         what = self->subjects[0].chosen;
@@ -111,22 +116,60 @@ tuff_status tuff__graph_look_up(tuner *self)
     return status == TUFF_OK ? fuse_by(self, &what) : status;
 }
 
+static tuff_status find_again(tuner *self)
+{
+    tuff__tuner_forget(self);
+    TRY(tuff__tuner_find(self));
+    return tuff__tuner_ask_all(self);
+}
+
+/* It was looked up before it was measured: that counts. */
+static void keep_count(tuner *self, const subject *before, const subject *now)
+{
+    self->stats.hits[now->tier]--;
+    self->stats.hits[before->tier]++;
+    if (now->miss >= 0)
+        self->stats.misses[now->miss]--;
+    if (before->miss >= 0)
+        self->stats.misses[before->miss]++;
+}
+
 tuff_status tuff__tuner_refit(tuner *self)
 {
     const subject *of = tuff__graph_subject(self);
     if (of == NULL || self->source == NULL || tuff__choice_equal(&of->chosen, &self->plan->passes.by))
         return TUFF_OK;
-    const bool was_measured = of->was_measured;
-    const choice what = of->chosen;
-    tuff__tuner_forget(self);
-    TRY(fuse_by(self, &what));
-    TRY(tuff__tuner_find(self));
-    TRY(tuff__tuner_ask_all(self));
-    subject *now = tuff__graph_subject(self);
+    subject *before = tuff__memdup(of, sizeof *of);
+    if (before == NULL)
+        return TUFF_E_OOM_HOST;
+    tuff_status status = fuse_by(self, &before->chosen);
+    if (status == TUFF_OK)
+        status = find_again(self);
+    subject *now = status == TUFF_OK ? tuff__graph_subject(self) : NULL;
     if (now != NULL && self->source != NULL) {
         now->chosen = self->plan->passes.by; /* an unsettled race chooses the usual, whatever another memory says */
-        now->was_measured = was_measured;
+        now->was_measured = before->was_measured;
         now->wants_measuring = false;
+        if (before->was_measured)
+            keep_count(self, before, now);
     }
-    return TUFF_OK;
+    tuff__free(before);
+    return status;
+}
+
+tuff_status tuff__graph_give_up(tuner *self, tuff_status why, bool *done)
+{
+    tuff_plan *plan = self->plan;
+    subject *of = tuff__graph_subject(self);
+    *done = of != NULL && self->source != NULL && self->manifest == NULL && tuff__choice_count(&plan->passes.by) > 0;
+    if (!*done)
+        return TUFF_OK;
+    tuff__log(TUFF_LOG_WARNING, "tune: the graph is fused as usual, not by what was found: %s", tuff_error());
+    if (!of->is_pinned)
+        tuff__tuner_reject(of, &plan->passes.by, why == TUFF_E_LIMIT ? VERDICT_LIMITS : VERDICT_COMPILE);
+    tuff__unrecord(plan);
+    plan->passes.by = (choice){.set = {0}};
+    TRY(tuff__fit(plan, self->source, self->options));
+    self->source = NULL; /* that is the last word */
+    return find_again(self);
 }

@@ -45,6 +45,12 @@ static bool report(void *user, const search_progress *now)
     return !self->stopped;
 }
 
+bool tuff__tuner_shows_progress(subject *of)
+{
+    const search_progress now = tuff__search_progress(of->search);
+    return report(of, &now);
+}
+
 static void log_trial(void *user, const choice *what, verdict found, uint64_t nanoseconds, int samples)
 {
     subject *of = user;
@@ -279,19 +285,32 @@ tuff_status tuff__tuner_measure_one(subject *of, uint64_t budget)
     return measure_wanted(self);
 }
 
-/* Tries other ways to fuse the graph for so long, then races the best for as long again. */
+/* The usual way, whose programs are those of other keys' defaults, too: for longer than the others all together, which
+   have one part of the budget; then the race. */
 static tuff_status search_graph(subject *of)
 {
+    enum { PARTS_OF_USUAL = 3 };
     tuner *self = of->of;
-    self->limit = self->begin + self->budget / GRAPH_SHARE;
+    const uint64_t part = self->budget / GRAPH_SHARE;
+    self->limit = self->begin + PARTS_OF_USUAL * part;
     TRY(begin(of));
+    TRY(tuff__search_step(of->search, 1));
+    self->limit = tuff__nanoseconds() + part;
     TRY(tuff__search_step(of->search, INT_MAX));
-    self->limit = self->begin + 2 * (self->budget / GRAPH_SHARE);
+    self->limit = tuff__nanoseconds() + part;
     return finish(of);
 }
 
-/* How the graph is fused comes first: it decides which other keys there are. Without tuned kernels for either way; both
-   have as much to gain by them. */
+/* Without a record every start would try again. */
+static void remember_vain_try(subject *of)
+{
+    const search_result nothing = {.end = SEARCH_STOPPED};
+    tuner *self = of->of;
+    if (!self->stopped && !self->lost)
+        tuff__tuner_remember(of, &nothing);
+}
+
+/* How the graph is fused comes first: it decides which other keys there are. */
 static tuff_status measure_graph(tuner *self)
 {
     subject *of = tuff__graph_subject(self);
@@ -302,16 +321,19 @@ static tuff_status measure_graph(tuner *self)
     if (status == TUFF_E_LIMIT || status == TUFF_E_OOM_DEVICE || status == TUFF_E_UNSUPPORTED) {
         tuff__log(TUFF_LOG_INFO, "tune: other ways to fuse the graph are not tried: %s", tuff_error());
         self->stats.skipped++;
+        self->keys_done++;
+        remember_vain_try(of);
         return TUFF_OK;
     }
     if (status == TUFF_OK)
         status = search_graph(of);
+    if (status == TUFF_OK && tuff__search_progress(of->search).default_nanoseconds == 0)
+        remember_vain_try(of);
     tuff__search_end(of->search);
     of->search = NULL;
     tuff__graph_judge_destroy(of->whole);
     of->whole = NULL;
-    TRY(status);
-    return tuff__tuner_refit(self);
+    return status;
 }
 
 static tuff_status measure_alone(tuner *self)
@@ -319,7 +341,9 @@ static tuff_status measure_alone(tuner *self)
     tuff_status status = tuff__tuner_open(self);
     if (status == TUFF_OK && !self->lost)
         status = measure_graph(self);
-    if (status == TUFF_OK && !self->lost) {
+    if (!self->lost)
+        self->refitted = tuff__tuner_refit(self);
+    if (status == TUFF_OK && self->refitted == TUFF_OK && !self->lost) {
         self->keys_wanted = self->keys_done + count_wanted(self);
         self->stats.measured = self->keys_wanted;
         status = measure_wanted(self);
@@ -328,16 +352,23 @@ static tuff_status measure_alone(tuner *self)
     return status;
 }
 
+/* What others found meanwhile, or a search, decides how the graph is fused; that it cannot be any more is nothing that
+   a plan could be made without. */
 tuff_status tuff__tuner_measure(tuner *self)
 {
     file_lock lock;
-    if (count_wanted(self) == 0 || !tuff__tuner_may_measure(self) || !tuff__tuner_take_device(self, &lock))
+    if (count_wanted(self) == 0 || !tuff__tuner_may_measure(self))
         return TUFF_OK;
+    const bool is_ours = tuff__tuner_take_device(self, &lock);
+    self->refitted = tuff__tuner_refit(self);
+    if (!is_ours)
+        return self->refitted;
     self->stats.measured = self->keys_wanted = count_wanted(self);
-    const tuff_status status = self->stats.measured > 0 ? measure_alone(self) : TUFF_OK;
+    const bool measures = self->refitted == TUFF_OK && self->stats.measured > 0;
+    const tuff_status status = measures ? measure_alone(self) : TUFF_OK;
     tuff__file_unlock(&lock);
-    if (status == TUFF_OK || status == TUFF_E_OOM_HOST)
-        return status;
+    if (self->refitted != TUFF_OK || status == TUFF_OK || status == TUFF_E_OOM_HOST)
+        return self->refitted != TUFF_OK ? self->refitted : status;
     tuff__log(TUFF_LOG_WARNING, "tune: measuring ended: %s", tuff_error());
     return TUFF_OK;
 }

@@ -86,6 +86,7 @@ typedef struct tuner {
        set; what waiting took is added to begin and limit. is_between: no step is under way. */
     void (*give_way)(struct tuner *self, bool is_between);
     void *user;
+    tuff_status refitted;          /* whether the plan could be fused as was chosen */
     bool stopped, lost, had_bench; /* had_bench: what was lost is not the plan's device */
     tuff_device *bench;            /* where candidates run: a device of their own, NULL: the plan's */
     program **kept;                /* on the bench, until that is closed */
@@ -161,8 +162,12 @@ bool tuff__graph_reads(const choice *what);
 void tuff__graph_drop(tuner *self);
 /* Fuses the plan by what is known; before tuff__tuner_find. */
 tuff_status tuff__graph_look_up(tuner *self);
-/* Fuses the plan as was chosen, where it is fused otherwise, and finds its keys anew. */
+/* Fuses the plan as was chosen, where it is fused otherwise, and finds its keys anew. After a failure there is no
+   plan. */
 tuff_status tuff__tuner_refit(tuner *self);
+/* Where the driver refuses a kernel of the plan that has no other candidate: fuses it as usual, not as was found, and
+   finds its keys anew. false in *done where it is as usual already. */
+tuff_status tuff__graph_give_up(tuner *self, tuff_status why, bool *done);
 /* What was chosen, by task; NULL where that is the default. any: whether something else is. The caller frees *out,
    after a failure too. */
 tuff_status tuff__tuner_choices(const tuner *self, const choice ***out, bool *any);
@@ -177,6 +182,8 @@ tuff_status tuff__tuner_measure(tuner *self);
 tuff_status tuff__tuner_open(tuner *self);
 tuff_status tuff__tuner_measure_one(subject *of, uint64_t budget);
 void tuff__tuner_close(tuner *self);
+/* Calls the progress callback while a candidate of the subject takes long; false: it said to stop. */
+bool tuff__tuner_shows_progress(subject *of);
 /* The log of candidates (tuner_log.c): opened where the options name one; what cannot be written
    is a warning. */
 void tuff__tuner_log_open(tuner *self);

@@ -13,7 +13,8 @@
     X(LINK, "link")           \
     X(FIRST_RUN, "first-run") \
     X(BENCH, "bench")         \
-    X(VERIFY, "verify")
+    X(VERIFY, "verify")       \
+    X(BESIDE, "compile-ahead") /* by another thread than the one that measures */
 
 typedef enum journal_phase {
 #define X(name, text) JOURNAL_##name,
