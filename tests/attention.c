@@ -194,7 +194,7 @@ static bool is_telling(const tuff_device *device, int index, int family)
     if (!is_its_turn(device, index / every))
         return false;
     if (family == 0)
-        return !is_glsl || index % 3 == 0;
+        return is_glsl ? index % 3 == 0 : index / 2 % 2 == 0; /* both drivers of an API have turns */
     return index % every == 3 || (shapes[index].no_softmax && shapes[index].dropout > 0);
 }
 

@@ -18,7 +18,7 @@
 #include "run/whole.h"
 #include "tune_fixture.h"
 
-enum { MOST = 64 };
+enum { MOST = 64, EVERY = 3 };
 #define ROOM ((uint64_t)1 << 32)
 
 typedef struct ways {
@@ -154,7 +154,9 @@ static int64_t run_graph(tuff_device *device, const differential *of)
         seen[i] |= found.seen[i];
     for (int i = 1; i < found.count; i++) {
         const int turn = number++;
-        if (!is_turn_of_api(device, turn) || !is_its_turn(device, turn / 2))
+        if (!is_thorough() && turn % EVERY != 0)
+            continue; /* compiling is what takes the time */
+        if (!is_turn_of_api(device, turn / EVERY) || !is_its_turn(device, turn / EVERY / 2))
             continue;
         pin(device, &key, &found.all[i]);
         if (i == 1)

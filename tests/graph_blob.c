@@ -221,7 +221,7 @@ static void damage_built(tuff_device *device, graph_builder build, const void *c
 static void damage_all(tuff_device *device)
 {
     const char *asked = getenv("TUFF_TEST_DAMAGES");
-    const int times = asked ? atoi(asked) : 60;
+    const int times = asked ? atoi(asked) : 24;
     for (uint64_t seed = 0; seed < 6; seed++)
         damage_built(device, random_graph, &seed, times);
     for (int i = 0; i < hard_graph_count; i += 3)
