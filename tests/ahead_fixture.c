@@ -18,13 +18,6 @@
 const tuff_compile_options ahead_off = {.tune = TUFF_TUNE_OFF},
                            ahead_quick = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 6000};
 
-void use_folder(const char *name)
-{
-    static char folder[600];
-    (void)snprintf(folder, sizeof folder, "%s/%s", cache_folder(), name);
-    assert_int_equal(setenv("TUFF_CACHE_DIR", folder, 1), 0);
-}
-
 tuff_tune_stats compile_and_run(tuff_device *device, const tuff_compile_options *options, answer *out)
 {
     tuff_tune_stats stats;

@@ -9,9 +9,6 @@ enum { THREADS = 3, ROWS = 24, INNER = 32, COLUMNS = 48 };
 /* off: nothing is measured; quick: for a few seconds. */
 extern const tuff_compile_options ahead_off, ahead_quick;
 
-/* A folder of that name in the test's for what is cached. */
-void use_folder(const char *name);
-
 typedef struct answer {
     float y[ROWS * COLUMNS];
 } answer;

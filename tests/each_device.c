@@ -43,6 +43,13 @@ const char *cache_folder(void)
     return folder;
 }
 
+void use_folder(const char *name)
+{
+    static char inner[600];
+    (void)snprintf(inner, sizeof inner, "%s/%s", folder, name);
+    assert_int_equal(setenv("TUFF_CACHE_DIR", inner, 1), 0);
+}
+
 int count_cache_files(const char *suffix, char *path, size_t size)
 {
     int count = 0;

@@ -10,6 +10,8 @@
 int use_fresh_cache(void **state);
 int drop_cache(void **state);
 const char *cache_folder(void);
+/* TUFF_CACHE_DIR is a folder of that name in it from here on. */
+void use_folder(const char *name);
 /* Files of the cache folder whose names end with suffix; path of the last one found. */
 int count_cache_files(const char *suffix, char *path, size_t size);
 void forget_cache_files(const char *suffix);

@@ -76,13 +76,6 @@ static void expect_close(const outcome *a, const outcome *b)
         assert_true(a->p[i] - b->p[i] < 1e-5f && b->p[i] - a->p[i] < 1e-5f);
 }
 
-static void use_folder(const char *name)
-{
-    static char folder[600];
-    (void)snprintf(folder, sizeof folder, "%s/%s", cache_folder(), name);
-    assert_int_equal(setenv("TUFF_CACHE_DIR", folder, 1), 0);
-}
-
 /* The text of the plan's key of a family. */
 static void find_key(tuff_device *device, const char *family, char *out)
 {

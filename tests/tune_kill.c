@@ -129,11 +129,9 @@ static holdings look(void)
     return out;
 }
 
-static void use_folder(const char *name)
+static void use_folder_with_log(const char *name)
 {
-    char folder[600];
-    (void)snprintf(folder, sizeof folder, "%s/%s", cache_folder(), name);
-    assert_int_equal(setenv("TUFF_CACHE_DIR", folder, 1), 0);
+    use_folder(name);
     (void)snprintf(log_path, sizeof log_path, "%s.%s.log", cache_folder(), name);
     empty_log();
 }
@@ -167,7 +165,7 @@ static void kills_lose_nothing(void **state)
     int ends[2], most_bads = 0, most_wins = 0, early = 0;
     holdings last = {0};
     NEED_DEVICE();
-    use_folder("kills");
+    use_folder_with_log("kills");
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
     for (int i = 0; i < kills; i++) {
@@ -276,7 +274,7 @@ static void what_a_signal_ended_goes_on(void **state)
 {
     (void)state;
     NEED_DEVICE();
-    use_folder("signal");
+    use_folder_with_log("signal");
     a_supervisor_starts_again(SIGKILL, "ended by signal 9");
 }
 
@@ -284,7 +282,7 @@ static void what_stands_still_is_ended(void **state)
 {
     (void)state;
     NEED_DEVICE();
-    use_folder("still");
+    use_folder_with_log("still");
     assert_int_equal(setenv("TUFF_TUNE_WATCHDOG", "3", 1), 0);
     a_supervisor_starts_again(SIGSTOP, "no sign of life");
     assert_int_equal(unsetenv("TUFF_TUNE_WATCHDOG"), 0);
@@ -296,7 +294,7 @@ static void an_interrupt_is_passed_on(void **state)
     (void)state;
     int status;
     NEED_DEVICE();
-    use_folder("interrupt");
+    use_folder_with_log("interrupt");
     const pid_t parent = start("on", "300", -1);
     assert_true(await_child(parent) != 0);
     (void)usleep(1500000);
@@ -315,7 +313,7 @@ static void who_waits_can_be_stopped(void **state)
     int status;
     file_lock lock;
     NEED_DEVICE();
-    use_folder("waiting");
+    use_folder_with_log("waiting");
     assert_int_equal(tuff__tune_folder(path, FOLDER_SIZE), TUFF_OK);
     strcat(path, "/cpu.tune.lock");
     assert_int_equal(tuff__file_lock(path, 0, &lock), TUFF_OK);
@@ -339,7 +337,7 @@ static void many_tune_at_once(void **state)
     enum { MANY = 8 };
     pid_t children[MANY];
     NEED_DEVICE();
-    use_folder("many");
+    use_folder_with_log("many");
     for (int i = 0; i < MANY; i++)
         children[i] = start("off", "2", -1);
     for (int i = 0; i < MANY; i++)
@@ -361,7 +359,7 @@ static int find_tool(void **state)
     if (use_fresh_cache(state) != 0)
         return 1;
     /* Drivers that only the tool opens: this process forks. */
-    use_folder("first");
+    use_folder_with_log("first");
     int status;
     const pid_t first = start("off", "0.2", -1);
     assert_int_equal(waitpid(first, &status, 0), first);

@@ -63,13 +63,6 @@ static bool are_close(const answer *a, const answer *b)
     if (!device)                                    \
     skip()
 
-static void use_folder(const char *name)
-{
-    static char folder[600];
-    (void)snprintf(folder, sizeof folder, "%s/%s", cache_folder(), name);
-    assert_int_equal(setenv("TUFF_CACHE_DIR", folder, 1), 0);
-}
-
 /* Products that are computed in registers are a little wrong. */
 static cl_program CL_API_CALL create_wrong(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
                                            cl_int *error)
