@@ -131,6 +131,77 @@ static bool watch(void *user, const tuff_tune_progress *now)
     return ++self->calls < self->stop_at;
 }
 
+/* Of every key the best that the callback was told of is where the next search begins, if it is no answer yet. */
+typedef struct told_key {
+    char key[TUNE_KEY_SIZE], best[512];
+} told_key;
+
+static struct {
+    told_key keys[16];
+    int count, calls, stop_at, most_done;
+} told;
+
+static bool listen(void *user, const tuff_tune_progress *now)
+{
+    (void)user;
+    int i = 0;
+    while (i < told.count && strcmp(told.keys[i].key, now->key) != 0)
+        i++;
+    assert_true(i < 16);
+    told.count += i == told.count;
+    (void)snprintf(told.keys[i].key, sizeof told.keys[i].key, "%s", now->key);
+    (void)snprintf(told.keys[i].best, sizeof told.keys[i].best, "%s", now->best);
+    assert_true(now->keys_done >= told.most_done && now->keys_done <= now->key_count);
+    told.most_done = now->keys_done;
+    return ++told.calls < told.stop_at;
+}
+
+static int count_kept(tuff_device *device)
+{
+    char environment[ENVIRONMENT_SIZE];
+    tune_store *store = open_device_store(device, environment);
+    int kept = 0;
+    for (int i = 0; i < told.count; i++) {
+        const tune_record *win =
+            tuff__store_win(store, tuff__hash_text(environment), tuff__hash_text(told.keys[i].key));
+        if (told.keys[i].best[0] == '\0')
+            continue;
+        assert_non_null(win);
+        if (tuff__record_is_seed(win))
+            assert_string_equal(win->candidate, told.keys[i].best);
+        kept++;
+    }
+    tuff__store_close(store);
+    return kept;
+}
+
+/* At any point until there is nothing to stop. */
+static void stop_anywhere(tuff_device *device)
+{
+    answers got;
+    int kept = 0;
+    tuff_compile_options options = {
+        .tune = TUFF_TUNE_QUICK, .tune_milliseconds = 2000, .tune_progress = listen, .tune_user = NULL};
+    bool was_stopped = true;
+    for (int stop_at = 1; was_stopped; stop_at += 1 + stop_at / 2) {
+        memset(&told, 0, sizeof told);
+        told.stop_at = stop_at;
+        remove_stores();
+        const tuff_tune_stats stats = compile_and_run(device, &options, &got);
+        kept += count_kept(device);
+        was_stopped = told.calls == stop_at;
+        assert_true(told.calls <= stop_at);
+        assert_true(was_stopped || told.most_done == stats.measured);
+    }
+    print_message("%s: %d leaders kept\n", tuff__device_info(device)->selector, kept);
+}
+
+static void whoever_stops_loses_nothing(void **state)
+{
+    (void)state;
+    for_each_api(stop_anywhere);
+}
+
 static void stop_early(tuff_device *device)
 {
     answers plain, tuned;
@@ -326,9 +397,13 @@ static void modes_are_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tuning_is_remembered),  cmocka_unit_test(the_caller_may_stop),
-        cmocka_unit_test(a_cache_is_not_needed), cmocka_unit_test(a_pin_is_obeyed),
-        cmocka_unit_test(modes_are_checked),     cmocka_unit_test(keys_take_turns_where_memory_is_short),
+        cmocka_unit_test(tuning_is_remembered),
+        cmocka_unit_test(the_caller_may_stop),
+        cmocka_unit_test(a_cache_is_not_needed),
+        cmocka_unit_test(a_pin_is_obeyed),
+        cmocka_unit_test(whoever_stops_loses_nothing),
+        cmocka_unit_test(modes_are_checked),
+        cmocka_unit_test(keys_take_turns_where_memory_is_short),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

@@ -308,11 +308,10 @@ static void bursts_are_no_excuse(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         fault_device device = {.seed = seed, .burst = 2.5, .scatter = 0.02};
-        const search_result found = run(&device, &(search_settings){.most_compiles = 120,
-                                                                    .patience = -1,
-                                                                    .seed = seed,
-                                                                    .progress = is_believable,
-                                                                    .user = &device});
+        const search_result found =
+            run(&device,
+                &(search_settings){
+                    .most_compiles = 120, .patience = -1, .seed = seed, .progress = is_believable, .user = &device});
         assert_true(found.spread[0] > 0);
     }
 }
@@ -457,6 +456,36 @@ static void a_callback_can_stop_it(void **state)
     }
 }
 
+/* Stopped by the callback after any round of its race: no round more, and what leads is known. */
+static void a_race_can_be_stopped(void **state)
+{
+    (void)state;
+    bool was_final = false;
+    for (int rounds = 1; rounds <= 100 && !was_final; rounds++) {
+        memset(&seen, 0, sizeof seen);
+        fault_device device = {.seed = 5, .scatter = 0.01};
+        const judge by = fault_begin(&device);
+        search *self = begin(&by, &(search_settings){.progress = note, .patience = -1});
+        search_result found, leader;
+        assert_false(tuff__search_leader(self, &leader));
+        assert_int_equal(tuff__search_step(self, 60), TUFF_OK);
+        assert_true(tuff__search_leader(self, &leader));
+        assert_true(tuff__choice_equal(&leader.winner, tuff__search_progress(self).best));
+        assert_true(leader.nanoseconds[1] < leader.default_nanoseconds);
+        const int before = seen.count;
+        seen.stop_at = before + rounds;
+        assert_int_equal(tuff__search_finish(self, &found), TUFF_OK);
+        was_final = found.is_final;
+        assert_true(was_final ? rounds > 10 && seen.count < seen.stop_at : found.end == SEARCH_STOPPED);
+        assert_true(was_final || seen.count == seen.stop_at);
+        assert_true(fault_time(&device, &found.winner) <= fault_time(&device, &usual));
+        assert_true(tuff__search_leader(self, &leader));
+        tuff__search_end(self);
+        assert_int_equal(device.live_count, 0);
+    }
+    assert_true(was_final);
+}
+
 /* Whatever request for memory fails: a status, an answer that may be used, nothing lost. */
 static void without_memory_there_is_still_an_answer(void **state)
 {
@@ -505,6 +534,7 @@ int main(void)
         cmocka_unit_test(candidates_can_be_expected),
         cmocka_unit_test(a_search_goes_on_behind_a_race),
         cmocka_unit_test(a_callback_can_stop_it),
+        cmocka_unit_test(a_race_can_be_stopped),
         cmocka_unit_test(without_memory_there_is_still_an_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -299,9 +299,8 @@ static tuff_status pack_blocks(lowered *with, int index, const fused_chain *matm
 }
 
 /* Whether the buffer's elements change only between runs of the plan, and through calls that raise a version. */
-static bool is_steady(const lowered *with, int id)
+static bool is_steady(const tuff_graph *graph, int id)
 {
-    const tuff_graph *graph = with->fusion->graph;
     const node *at = id < graph->node_count ? graph->nodes[id] : NULL;
     if (at == NULL || (at->op != OP_ARRAY && at->op != OP_CONSTANT))
         return false;
@@ -405,13 +404,18 @@ tuff_status tuff__pack_operand(lowered *with, int index, fused_chain *matmul, in
     return TUFF_OK;
 }
 
-bool tuff__packing_is_kept(const lowered *with, const fused_chain *matmul, int operand)
+bool tuff__operand_is_steady(const struct fusion *fusion, const fused_chain *matmul, int operand)
 {
     const chain_producer *of = &matmul->producers[operand];
-    bool steady =
-        tuff__is_produced(matmul, operand) || is_steady(with, matmul->buffers[matmul->operand_buffers[operand]].id);
+    bool steady = tuff__is_produced(matmul, operand) ||
+                  is_steady(fusion->graph, matmul->buffers[matmul->operand_buffers[operand]].id);
     for (int i = of->begin; i < of->end; ++i)
         if (matmul->values[i].buffer >= 0)
-            steady &= is_steady(with, matmul->buffers[matmul->values[i].buffer].id);
+            steady &= is_steady(fusion->graph, matmul->buffers[matmul->values[i].buffer].id);
     return steady;
+}
+
+bool tuff__packing_is_kept(const lowered *with, const fused_chain *matmul, int operand)
+{
+    return tuff__operand_is_steady(with->fusion, matmul, operand);
 }

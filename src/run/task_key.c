@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compile/lower_matmul.h"
+
 static const char *family_of(const struct task *task)
 {
     static const char *const names[] = {
@@ -103,16 +105,18 @@ static void add_dim(tune_key *key, int64_t extent)
         key->dims[key->dim_count++] = extent < 1 ? 1 : extent;
 }
 
-static void describe_matmul(const fused_chain *chain, int64_t inner, tune_key *out)
+/* By rows, transposed, in strides: in small letters where it is steady, whose packed copy costs a run nothing. */
+static char layout_of(const struct fusion *fusion, const fused_chain *chain, int operand)
+{
+    const int64_t *strides = chain->operand_strides[operand];
+    const bool is_steady = tuff__operand_is_steady(fusion, chain, operand);
+    return (is_steady ? "nts" : "NTS")[strides[1] == 1 ? 0 : strides[0] == 1 ? 1 : 2];
+}
+
+static void describe_matmul(const struct fusion *fusion, const fused_chain *chain, int64_t inner, tune_key *out)
 {
     const int64_t *x = chain->operand_strides[0], *y = chain->operand_strides[1];
-    snprintf(out->layout, sizeof out->layout, "%s%s",
-             x[1] == 1   ? "N"
-             : x[0] == 1 ? "T"
-                         : "S",
-             y[1] == 1   ? "N"
-             : y[0] == 1 ? "T"
-                         : "S");
+    snprintf(out->layout, sizeof out->layout, "%c%c", layout_of(fusion, chain, 0), layout_of(fusion, chain, 1));
     align(&out->alignment, x[1] == 1 ? x[0] : x[1], sizeof(float));
     align(&out->alignment, y[1] == 1 ? y[0] : y[1], sizeof(float));
     add_dim(out, inner);
@@ -140,7 +144,7 @@ static tuff_status describe_chain(const struct fusion *fusion, const struct task
     }
     if (task->kind == TASK_MATMUL) {
         const tuff_shape *operand = &task->core->inputs[0]->shape;
-        describe_matmul(&chain, operand->extent[operand->rank - 1], out);
+        describe_matmul(fusion, &chain, operand->extent[operand->rank - 1], out);
     }
     tuff__chain_free(&chain);
     return TUFF_OK;

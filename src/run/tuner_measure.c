@@ -85,9 +85,19 @@ static tuff_status begin(subject *of)
     return tuff__search_begin(&by, &settings, &of->search);
 }
 
-static void spend(const tuner *self, tune_budget *budget, int key)
+static void count_done(subject *of)
 {
-    const search_progress now = tuff__search_progress(self->subjects[key].search);
+    of->of->keys_done += !of->is_done;
+    of->is_done = true;
+}
+
+static void spend(tuner *self, tune_budget *budget, int key)
+{
+    subject *of = &self->subjects[key];
+    const search_progress now = tuff__search_progress(of->search);
+    tuff__tuner_note_leader(of);
+    if (now.end != SEARCH_GOES_ON && !self->stopped)
+        count_done(of);
     tuff__budget_spend(budget, key, elapsed(self), now.tried, now.best_nanoseconds, now.end != SEARCH_GOES_ON);
 }
 
@@ -174,7 +184,9 @@ static tuff_status finish(subject *of)
     }
     of->of->stats.improved += tuff__choice_count(&found.winner) > 0;
     of->of->stats.skipped += found.end == SEARCH_UNUSABLE;
-    of->of->keys_done++;
+    if (!of->of->stopped)
+        count_done(of);
+    (void)tuff__tuner_shows_progress(of);
     return TUFF_OK;
 }
 
@@ -297,14 +309,18 @@ static tuff_status search_graph(subject *of)
     TRY(tuff__search_step(of->search, 1));
     self->limit = tuff__nanoseconds() + part;
     TRY(tuff__search_step(of->search, INT_MAX));
+    tuff__tuner_note_leader(of);
     self->limit = tuff__nanoseconds() + part;
     return finish(of);
 }
 
-/* Without a record every start would try again. */
+/* Without a record every start would try again; where a search was to begin is kept. */
 static void remember_vain_try(subject *of)
 {
-    const search_result nothing = {.end = SEARCH_STOPPED};
+    search_result nothing = {.end = SEARCH_STOPPED};
+    for (; nothing.runner_up_count < of->seed_count && nothing.runner_up_count < SEARCH_RUNNERS_UP;
+         ++nothing.runner_up_count)
+        nothing.runners_up[nothing.runner_up_count] = of->seeds[nothing.runner_up_count];
     tuner *self = of->of;
     if (!self->stopped && !self->lost)
         tuff__tuner_remember(of, &nothing);
@@ -321,7 +337,7 @@ static tuff_status measure_graph(tuner *self)
     if (status == TUFF_E_LIMIT || status == TUFF_E_OOM_DEVICE || status == TUFF_E_UNSUPPORTED) {
         tuff__log(TUFF_LOG_INFO, "tune: other ways to fuse the graph are not tried: %s", tuff_error());
         self->stats.skipped++;
-        self->keys_done++;
+        count_done(of);
         remember_vain_try(of);
         return TUFF_OK;
     }

@@ -50,6 +50,8 @@ typedef struct subject {
     bool has_run[SEARCH_SLOTS];
     int rejected;
     char rejection[128];
+    choice noted;                 /* what led when that was last written down; none: nothing was */
+    bool is_done;                 /* it is counted in keys_done */
     bool is_default_bad;          /* its results are wrong */
     bool lacks_room;              /* memory for the default, beside what other keys have of it */
     bool is_cold;                 /* the default was timed with its weights out of the caches */
@@ -216,6 +218,9 @@ void tuff__tuner_reject(void *user, const choice *what, verdict why);
 /* Counts and tells the same of a candidate that another search may try. */
 void tuff__tuner_leave_out(subject *of, verdict why);
 void tuff__tuner_remember(subject *of, const search_result *found);
+/* Writes what leads a search that goes on as where a later one begins, where that is other than when it was asked last:
+   whoever stops or kills this one loses no more than it had in hand. */
+void tuff__tuner_note_leader(subject *of);
 /* That more time found nothing that is sure. */
 void tuff__tuner_remember_again(const subject *of);
 /* Frees what its trials held. */

@@ -87,7 +87,7 @@ void tuff__tuner_remember_again(const subject *of)
     add(of, &record);
 }
 
-void tuff__tuner_remember(subject *of, const search_result *found)
+static void remember(const subject *of, const search_result *found, const char *source)
 {
     text names[1 + SEARCH_RUNNERS_UP] = {{0}};
     tuff__choice_format(&found->winner, &names[0]);
@@ -96,6 +96,7 @@ void tuff__tuner_remember(subject *of, const search_result *found)
         tuff__choice_format(&found->runners_up[i], &names[1 + i]);
         record.runners_up[i] = tuff__text_get(&names[1 + i]);
     }
+    record.source = source;
     memcpy(record.nanoseconds, found->nanoseconds, sizeof record.nanoseconds);
     record.samples = (uint64_t)found->samples;
     record.cold = of->is_cold ? "w" : "";
@@ -111,4 +112,19 @@ void tuff__tuner_remember(subject *of, const search_result *found)
         add(of, &record);
     for (int i = 0; i < 1 + SEARCH_RUNNERS_UP; ++i)
         tuff__text_free(&names[i]);
+}
+
+void tuff__tuner_remember(subject *of, const search_result *found)
+{
+    remember(of, found, "live");
+}
+
+void tuff__tuner_note_leader(subject *of)
+{
+    search_result found;
+    if (of->tier == TIER_SAME || !tuff__search_leader(of->search, &found) ||
+        tuff__choice_equal(&found.winner, &of->noted))
+        return;
+    of->noted = found.winner;
+    remember(of, &found, "seed");
 }

@@ -130,7 +130,8 @@ void tuff__wire_free(wire_message *of)
 
 static hash128 hash_build(void)
 {
-    static const char *const families[] = {"map", "row", "column", "matmul", "cumsum", "scatter", "attention", "task"};
+    static const char *const families[] = {"map",     "row",       "column", "matmul", "scan",
+                                           "scatter", "attention", "fusion", "task"};
     text all = {0};
     char generator[GENERATOR_SIZE];
     tuff__text_add(&all, "%d %zu %d %d", WIRE_VERSION, sizeof(tuff_tune_stats), OP_COUNT, TUNABLE_COUNT);

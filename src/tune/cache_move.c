@@ -24,7 +24,7 @@ static tuff_status put(exporting *to, const tune_record *record)
     return tuff__record_write(&copy, to->lines);
 }
 
-/* Pins say what one person wanted, and "user" may be a name one day. */
+/* Pins say what one person wanted, and "user" may be a name one day; lines of later versions may say anything. */
 static tuff_status export_store(exporting *to, const tune_store *store)
 {
     const tune_record *record;
@@ -32,7 +32,8 @@ static tuff_status export_store(exporting *to, const tune_store *store)
         if (to->form != TUFF_CACHE_FORM_ANONYMOUS || record->kind != RECORD_PIN)
             TRY(put(to, record));
     const char *unknown = tuff__store_unknown(store);
-    tuff__text_add_bytes(to->lines, unknown, strlen(unknown));
+    if (to->form != TUFF_CACHE_FORM_ANONYMOUS)
+        tuff__text_add_bytes(to->lines, unknown, strlen(unknown));
     return TUFF_OK;
 }
 

@@ -48,7 +48,7 @@ static void check_environment(checking *of, int line, const tune_record *record)
 static void check_record(checking *of, int line, const tune_record *record)
 {
     const tune_record *bad;
-    const char *what;
+    const char *what, *generator = record->generator[0] ? record->generator : NULL;
     if (record->kind == RECORD_ENVIRONMENT) {
         check_environment(of, line, record);
     } else if ((what = unusable(record))) {
@@ -58,7 +58,8 @@ static void check_record(checking *of, int line, const tune_record *record)
         of->found.orphans++;
         find(of, line, "of an environment that no line describes", record->op);
     } else if ((record->kind == RECORD_WIN || record->kind == RECORD_PIN) &&
-               (bad = tuff__store_bad(of->store, record->environment, record->key, record->candidate))) {
+               (bad = tuff__store_bad(of->store, record->environment, record->key, record->candidate)) &&
+               tuff__record_bars(bad, generator)) {
         of->found.barred++;
         find(of, line, record->kind == RECORD_WIN ? "a winner that was rejected" : "a pin that was rejected",
              bad->reason);

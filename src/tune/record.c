@@ -333,10 +333,18 @@ bool tuff__record_is_seed(const tune_record *win)
     return strcmp(win->source, "seed") == 0;
 }
 
+static bool is_rival(const tune_record *later, const tune_record *earlier)
+{
+    return later->kind == RECORD_WIN && strcmp(later->generator, earlier->generator) == 0;
+}
+
+bool tuff__record_is_foreign(const tune_record *later, const tune_record *earlier)
+{
+    return is_rival(later, earlier) && strcmp(earlier->source, "live") == 0 && strcmp(later->source, "live") != 0;
+}
+
 bool tuff__record_is_weaker(const tune_record *later, const tune_record *earlier)
 {
-    if (later->kind != RECORD_WIN || strcmp(later->generator, earlier->generator) != 0)
-        return false;
-    const bool stranger = strcmp(earlier->source, "live") == 0 && strcmp(later->source, "live") != 0;
-    return stranger || 2 * later->samples < earlier->samples;
+    return tuff__record_is_foreign(later, earlier) ||
+           (is_rival(later, earlier) && 2 * later->samples < earlier->samples);
 }

@@ -59,8 +59,10 @@ bool tuff__is_same_hash(hash128 a, hash128 b);
 /* Whether a winner is only where a search begins, and answers nothing. */
 bool tuff__record_is_seed(const tune_record *win);
 
-/* Whether a record must not replace an earlier one of the same key: a winner of the same kernel with far fewer samples,
-   or from elsewhere where the earlier was measured here. */
+/* Whether a winner comes from elsewhere where an earlier one of the same key and kernel texts was measured here. */
+bool tuff__record_is_foreign(const tune_record *later, const tune_record *earlier);
+/* Whether a record of other files must not replace one: it is foreign, or has far fewer samples. What is measured
+   replaces whatever is remembered: a default that nothing beat needs no race, and has few. */
 bool tuff__record_is_weaker(const tune_record *later, const tune_record *earlier);
 
 /* Of BAD: a process ended while it tried a default, which may be anybody's fault: the first and the second time.

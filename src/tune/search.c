@@ -341,6 +341,15 @@ static bool is_patience_over(const search *self, int turns)
     return patience > 0 && !is_priming(self) && self->since_gain >= patience + turns;
 }
 
+bool tuff__search_goes_on(search *self)
+{
+    const search_settings *by = &self->settings;
+    const search_progress now = tuff__search_progress(self);
+    if (by->progress && !by->progress(by->user, &now) && !self->end)
+        self->end = SEARCH_STOPPED;
+    return !self->end;
+}
+
 static void stop_if_due(search *self)
 {
     const search_settings *by = &self->settings;
@@ -351,9 +360,7 @@ static void stop_if_due(search *self)
         self->end = SEARCH_COMPILES;
     if (!self->end && is_patience_over(self, turns))
         self->end = SEARCH_PATIENCE;
-    const search_progress now = tuff__search_progress(self);
-    if (by->progress && !by->progress(by->user, &now) && !self->end)
-        self->end = SEARCH_STOPPED;
+    (void)tuff__search_goes_on(self);
 }
 
 /* Picks one more. */

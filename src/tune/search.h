@@ -122,7 +122,7 @@ typedef struct search_settings {
     int most_compiles; /* 0: any number */
     uint64_t roofline; /* nanoseconds that the device would need at its peak; 0: not known */
     uint64_t seed;
-    /* After every candidate; false stops. */
+    /* After every candidate and every round of a race; false stops. */
     bool (*progress)(void *user, const search_progress *now);
     /* For every candidate that was compiled, or would not: its median time, 0 where it has none, and of how many
        samples. Before progress. */
@@ -163,6 +163,8 @@ tuff_status tuff__search_prime(search *self);
 /* Nothing from now on but what is listed, up to so many candidates in all: for keys that a climb is too dear for. */
 void tuff__search_narrow(search *self, int most_compiles);
 search_progress tuff__search_progress(const search *self); /* .best is valid until the next call */
+/* What leads the default, verified but not raced: winner and its time. False where the default leads. */
+bool tuff__search_leader(const search *self, search_result *out);
 /* Races the best. Also of a search that goes on, and again after more steps; of one that was stopped where is_over no
    longer says so, as when time was kept for the race. The result is filled whatever fails; a status is given like that
    of step. */

@@ -77,6 +77,8 @@ struct search {
 
 /* Whether the search has ended, after asking is_over. */
 bool tuff__search_is_over(search *self);
+/* Whether it goes on, after asking the progress callback. */
+bool tuff__search_goes_on(search *self);
 /* Counts and reports a verdict and ends the search where it says so; whether it is GOOD. */
 bool tuff__search_accept(search *self, const choice *what, verdict found);
 /* Ends it as SEARCH_FAILED. */

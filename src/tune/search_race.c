@@ -156,6 +156,8 @@ static bool run_rounds(search *self, race *of)
             if (self->end || of->racers[0].of->rejected)
                 return false;
         }
+        if (!tuff__search_goes_on(self))
+            return false;
         if (round >= 0 && !thin_out(of, round + 1))
             return true;
     }
@@ -210,6 +212,8 @@ static outcome confirm(search *self, race *of, const racer *winner)
         for (int i = 0; i < 2; i++)
             if ((!is_usual || turns[i] == &again) && !run_once(self, turns[i], true))
                 return self->end || usual.of->rejected ? ENDED : NOT_FASTER;
+        if (!tuff__search_goes_on(self))
+            return ENDED;
         /* To end at the first look that says so would be to choose the look. */
         is_open = round < RETIMED_ROUNDS || (!is_usual && (are_within(&again, &usual, 2) || !leads(&again, &usual)));
     }
@@ -290,6 +294,19 @@ static void guess(const search *self, search_result *out)
     out->nanoseconds[0] = out->nanoseconds[1] = out->nanoseconds[2] = winner->nanoseconds;
     out->default_nanoseconds = usual->nanoseconds;
     out->is_final = false;
+}
+
+bool tuff__search_leader(const search *self, search_result *out)
+{
+    *out = (search_result){.end = SEARCH_STOPPED};
+    if (self->best < 1)
+        return false;
+    const trial *leader = &self->trials[self->best], *usual = &self->trials[0];
+    out->winner = leader->who.what;
+    out->samples = leader->samples;
+    out->nanoseconds[0] = out->nanoseconds[1] = out->nanoseconds[2] = leader->nanoseconds;
+    out->default_nanoseconds = usual->nanoseconds;
+    return leader->verified && !leader->rejected && leader->nanoseconds < usual->nanoseconds;
 }
 
 static int compare_times(const void *a, const void *b)

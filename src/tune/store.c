@@ -67,11 +67,11 @@ tuff_status tuff__store_remember(tune_store *store, const tune_record *record)
     }
     int *slot = slot_of(store, record);
     const int before = *slot;
-    const bool weaker = before > 0 && tuff__record_is_weaker(record, &store->records[before - 1]);
+    const bool foreign = before > 0 && tuff__record_is_foreign(record, &store->records[before - 1]);
     store->records[store->count] = *record;
-    store->dead[store->count++] = weaker;
+    store->dead[store->count++] = foreign;
     store->counts.superseded += before > 0;
-    if (weaker)
+    if (foreign)
         return TUFF_OK;
     if (before > 0)
         store->dead[before - 1] = true;
@@ -87,11 +87,10 @@ static tuff_status read_line(tune_store *store, const char *line, size_t size)
     TRY(tuff__record_read(line, size, &store->texts, &record, &state));
     if (state == LINE_GOOD)
         return tuff__store_remember(store, &record);
-    if (state != LINE_UNKNOWN) {
-        store->counts.damaged++;
+    store->counts.damaged += state == LINE_DAMAGED || state == LINE_MALFORMED;
+    if (state == LINE_DAMAGED)
         return TUFF_OK;
-    }
-    store->counts.unknown++;
+    store->counts.unknown += state == LINE_UNKNOWN;
     tuff__text_add_bytes(&store->unknown, line, size);
     tuff__text_add_bytes(&store->unknown, "\n", 1);
     return tuff__text_status(&store->unknown);

@@ -19,7 +19,7 @@ struct tune_store {
     int count, capacity, dead_capacity;
     int *index; /* number of a living record from 1, by identity; 0: empty */
     int index_size;
-    text unknown; /* lines of later versions */
+    text unknown; /* whole lines that say nothing to this version */
     store_counts counts;
     char trouble[512];
     bool is_alone;   /* appends go to a shard of this process */
