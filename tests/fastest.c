@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/file_list.h"
+#include "base/file_lock.h"
 #include "each_device.h"
 #include "tuff.h"
 #include "tune/folder.h"
@@ -109,6 +110,36 @@ static void the_fastest_is_remembered(void **state)
     assert_string_equal(again.next, now.next);
     assert_int_equal(again.nanoseconds, now.nanoseconds);
     assert_false(hold("other work", NULL, true, &entered).remembered);
+}
+
+/* The lock of what the first device computes with. */
+static void lock_silicon(file_lock *out)
+{
+    tuff_device_info info;
+    tune_environment parts;
+    char place[FOLDER_SIZE];
+    int i = 0;
+    do
+        assert_int_equal(tuff_device_describe(i++, &info), TUFF_OK);
+    while (info.device_class == TUFF_DEVICE_REFERENCE);
+    tuff__environment_of(&info, &parts);
+    assert_true(tuff__tune_lock_path(&parts, place, sizeof place));
+    assert_int_equal(tuff__file_lock(place, 0, out), TUFF_OK);
+}
+
+static void a_disturbed_race_is_not_remembered(void **state)
+{
+    (void)state;
+    char first[32];
+    int entered;
+    file_lock others;
+    const int count = count_devices(first, sizeof first);
+    lock_silicon(&others);
+    assert_true(hold("disturbed work", NULL, true, &entered).nanoseconds > 0);
+    tuff__file_unlock(&others);
+    assert_false(hold("disturbed work", NULL, true, &entered).remembered);
+    assert_int_equal(entered, count);
+    assert_true(hold("disturbed work", NULL, true, &entered).remembered);
 }
 
 static void who_cannot_is_left_out(void **state)
@@ -220,8 +251,11 @@ int main(void)
     if (getenv(DEADLY))
         return race_to_death(getenv(DEADLY));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_fastest_is_remembered), cmocka_unit_test(who_cannot_is_left_out),
-        cmocka_unit_test(a_damaged_answer_is_none),  cmocka_unit_test(a_device_that_ends_processes_does_so_once),
+        cmocka_unit_test(the_fastest_is_remembered),
+        cmocka_unit_test(a_disturbed_race_is_not_remembered),
+        cmocka_unit_test(who_cannot_is_left_out),
+        cmocka_unit_test(a_damaged_answer_is_none),
+        cmocka_unit_test(a_device_that_ends_processes_does_so_once),
         cmocka_unit_test(a_contest_needs_its_parts),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);

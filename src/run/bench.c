@@ -198,22 +198,6 @@ bool tuff__tuner_may_measure(const tuner *self)
     return strikes < MOST_STRIKES;
 }
 
-/* "cpu.tune.lock", "gpu-1002-744c.tune.lock": one GPU has one name in all APIs, if its drivers say its number. */
-static bool lock_path(const tuner *self, char *out, size_t size)
-{
-    const tune_environment *of = &self->environment;
-    char folder[FOLDER_SIZE];
-    if (tuff__tune_folder(folder, sizeof folder) != TUFF_OK)
-        return false;
-    const hash128 name = tuff__hash_text(of->device);
-    const int length =
-        strcmp(of->kind, "cpu") == 0 ? snprintf(out, size, "%s/cpu.tune.lock", folder)
-        : of->device_id != 0
-            ? snprintf(out, size, "%s/gpu-%04" PRIx32 "-%04" PRIx32 ".tune.lock", folder, of->vendor, of->device_id)
-            : snprintf(out, size, "%s/gpu-%08" PRIx32 ".tune.lock", folder, (uint32_t)name.low);
-    return length > 0 && (size_t)length < size;
-}
-
 static bool waits_for_others(void)
 {
     const char *asked = getenv("TUFF_TUNE_WAIT");
@@ -239,7 +223,8 @@ static bool wait_for_device(tuner *self, const char *place, file_lock *out)
 static bool try_device(const tuner *self, char *place, file_lock *out)
 {
     out->fd = -1;
-    return !lock_path(self, place, FOLDER_SIZE) || tuff__file_lock(place, 0, out) != TUFF_E_TIMEOUT;
+    return !tuff__tune_lock_path(&self->environment, place, FOLDER_SIZE) ||
+           tuff__file_lock(place, 0, out) != TUFF_E_TIMEOUT;
 }
 
 bool tuff__tuner_try_device(const tuner *self, file_lock *out)

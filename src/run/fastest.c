@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/file_lock.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -40,6 +40,8 @@ typedef struct field {
     char op[TUNE_KEY_SIZE]; /* the race, as a key of the tuner's memory */
     journal *journal;
     int left_out;
+    file_lock locks[ENTRANTS_MOST]; /* of the silicon that races */
+    int lock_count;
 } field;
 
 /* Strikes are remembered like those of candidates: the race is a key, the device its default. */
@@ -206,6 +208,39 @@ static entrant *least(const field *self, const entrant *but)
     return best;
 }
 
+static bool is_held(char (*places)[FOLDER_SIZE], int count, const char *place)
+{
+    for (int i = 0; i < count; ++i)
+        if (strcmp(places[i], place) == 0)
+            return true;
+    return false;
+}
+
+/* Whether nobody else measures on the devices meanwhile. */
+static bool take_devices(field *self)
+{
+    char(*places)[FOLDER_SIZE] = tuff__calloc(ENTRANTS_MOST, sizeof *places);
+    bool is_alone = places != NULL;
+    for (int i = 0; is_alone && i < self->count; ++i) {
+        tune_environment parts;
+        char *place = places[self->lock_count];
+        if (tuff__environment_parse(self->all[i].environment, &parts) != TUFF_OK ||
+            !tuff__tune_lock_path(&parts, place, FOLDER_SIZE) || is_held(places, self->lock_count, place))
+            continue;
+        const tuff_status status = tuff__file_lock(place, 0, &self->locks[self->lock_count]);
+        is_alone = status != TUFF_E_TIMEOUT;
+        self->lock_count += status == TUFF_OK;
+    }
+    tuff__free(places);
+    return is_alone;
+}
+
+static void leave_devices(field *self)
+{
+    while (self->lock_count > 0)
+        tuff__file_unlock(&self->locks[--self->lock_count]);
+}
+
 static void run_rounds(field *self)
 {
     const entrant *first = least(self, NULL);
@@ -239,7 +274,9 @@ static entrant *race(field *self, tuff_contest_result *result)
         return NULL;
     for (int i = 0; i < self->count; ++i)
         admit(self, &self->all[i]);
+    const bool is_alone = take_devices(self);
     run_rounds(self);
+    leave_devices(self);
     entrant *winner = least(self, NULL);
     const entrant *next = least(self, winner);
     for (int i = 0; i < self->count; ++i)
@@ -253,7 +290,10 @@ static entrant *race(field *self, tuff_contest_result *result)
         result->next_nanoseconds = next->nanoseconds;
         (void)snprintf(result->next, sizeof result->next, "%s", next->info.selector);
     }
-    remember(self, winner, result);
+    if (is_alone)
+        remember(self, winner, result);
+    else
+        tuff__log(TUFF_LOG_INFO, "fastest: the answer is not remembered: another process measures on these devices");
     return winner;
 }
 

@@ -66,9 +66,12 @@ bool tuff__judge_bars(const subject *of, const choice *what)
     text name = {0};
     tuff__choice_format(what, &name);
     const hash128 environment = tuff__hash_text(of->of->environment_text);
-    const tune_record *bad = tuff__store_bad(of->of->store, environment, of->hash, tuff__text_get(&name));
+    bool bars = false;
+    for (int i = 0; i < of->of->stores.count && !bars; ++i)
+        bars = tuff__record_bars(tuff__store_bad(of->of->stores.items[i], environment, of->hash, tuff__text_get(&name)),
+                                 of->generator);
     tuff__text_free(&name);
-    return tuff__record_bars(bad, of->generator);
+    return bars;
 }
 
 static verdict lower_candidate(void *state, const choice *what, lowering *out)
@@ -211,7 +214,7 @@ static uint64_t slow_from(uint64_t usual)
 static tuff_status probe(subject *of, const contender *who, bool *is_slow)
 {
     uint64_t predicted;
-    TRY(tuff__trial_probe(of->slots[who->slot], &predicted));
+    TRY(tuff__trial_probe(of->slots[who->slot], of->default_nanoseconds, &predicted));
     *is_slow = tuff__choice_count(&who->what) > 0 && of->default_nanoseconds > 0 &&
                predicted > slow_from(of->default_nanoseconds);
     return TUFF_OK;

@@ -223,13 +223,14 @@ tuff_status tuff__trial_create(tuff_device *device, const struct fusion *fusion,
     return TUFF_OK;
 }
 
-/* How long a run may show no sign of life. CPUs do not hang, but others may need them. */
-static void set_patience(const trial *self, int repeats)
+/* How long runs that should take so long may show no sign of life; 0: not known. CPUs do not hang, but others may need
+   them. */
+static void set_patience(const trial *self, uint64_t expected)
 {
     const uint64_t least = tuff__device_info(self->plan.device)->device_class == TUFF_DEVICE_CPU ? UINT64_C(10000000000)
                                                                                                  : UINT64_C(2000000000);
-    const uint64_t wanted = 50 * self->expected * (uint64_t)repeats;
-    tuff__device_set_patience(self->plan.device, self->expected == 0 ? 0 : wanted > least ? wanted : least);
+    const uint64_t wanted = 50 * expected;
+    tuff__device_set_patience(self->plan.device, expected == 0 ? 0 : wanted > least ? wanted : least);
 }
 
 /* The time of one of the repeats. A device without a clock leaves it to the host's. */
@@ -237,7 +238,7 @@ static tuff_status time_once(trial *self, uint64_t *nanoseconds)
 {
     recording *timed;
     TRY(next_timed(self, &timed));
-    set_patience(self, self->repeats);
+    set_patience(self, self->expected * (uint64_t)self->repeats);
     const uint64_t begin = tuff__nanoseconds();
     uint64_t sum = 0;
     TRY(tuff__submit(self->plan.device, timed));
@@ -302,7 +303,7 @@ static tuff_status time_part(trial *self, command *part, uint64_t *stamps, int c
     return timed == TUFF_E_UNSUPPORTED ? status : timed;
 }
 
-tuff_status tuff__trial_probe(trial *self, uint64_t *nanoseconds)
+tuff_status tuff__trial_probe(trial *self, uint64_t usual, uint64_t *nanoseconds)
 {
     const int count = self->plan.made.command_count - self->plan.made.setup_count;
     *nanoseconds = 0;
@@ -315,7 +316,7 @@ tuff_status tuff__trial_probe(trial *self, uint64_t *nanoseconds)
     for (int i = 0; i < count && status == TUFF_OK; ++i)
         if (part[i].kind == COMMAND_DISPATCH)
             part[i].group_count = part_of(self, part[i].group_count);
-    tuff__device_set_patience(self->plan.device, 0);
+    set_patience(self, has_product(self) ? 0 : usual);
     if (status == TUFF_OK && has_product(self))
         status = time_part(self, part, stamps, count, &predicted);
     predicted = 0;
@@ -395,7 +396,7 @@ tuff_status tuff__trial_time(trial *self, int count, uint64_t limit, uint64_t *n
 
 tuff_status tuff__trial_run(trial *self)
 {
-    set_patience(self, 1);
+    set_patience(self, self->expected);
     TRY(tuff__submit(self->plan.device, self->plan.made.recording));
     return tuff__wait(self->plan.device);
 }

@@ -37,8 +37,9 @@ void tuff__trial_destroy(trial *self); /* NULL is allowed */
    takes longer the rest are given its time. */
 tuff_status tuff__trial_time(trial *self, int count, uint64_t limit, uint64_t *nanoseconds);
 /* The first run: of some of each kernel's groups alone, where the task's kernels can be run in part. Answers how long a
-   whole run should take; 0 where that is not known. */
-tuff_status tuff__trial_probe(trial *self, uint64_t *nanoseconds);
+   whole run should take; 0 where that is not known. usual: what another candidate's takes, 0: not known. Patience goes
+   by that, but where a library compiles meanwhile. */
+tuff_status tuff__trial_probe(trial *self, uint64_t usual, uint64_t *nanoseconds);
 /* Runs until two times agree within 2 %, which says that the clocks have settled, or so long at most. */
 tuff_status tuff__trial_warm(trial *self, uint64_t most);
 /* Whether its weights are cold when it is timed. */

@@ -441,10 +441,19 @@ static bool lacks_something(const tuner *self)
     return false;
 }
 
+static uint64_t count_damaged(const tuner *self)
+{
+    uint64_t lines = 0;
+    for (int i = 0; i < self->stores.count; ++i)
+        lines += tuff__store_count(self->stores.items[i]).damaged;
+    return lines;
+}
+
 static tuff_status tune(tuner *self)
 {
     TRY(open_stores(self));
     if (knows_nothing(self) && !is_measuring(self) && self->manifest == NULL && !self->options->tune_background) {
+        self->stats.damaged_lines = count_damaged(self);
         self->plan->has_uncounted_keys = true;
         self->plan->graph_key.family[0] = '\0';
         return TUFF_OK;
@@ -460,8 +469,7 @@ static tuff_status tune(tuner *self)
     }
     TRY(tuff__tuner_refit(self));
     tuff__graph_drop(self);
-    for (int i = 0; i < self->stores.count; ++i)
-        self->stats.damaged_lines += tuff__store_count(self->stores.items[i]).damaged;
+    self->stats.damaged_lines = count_damaged(self);
     self->stats.background_keys_left = count_left(self);
     TRY(tuff__tuner_measure(self));
     if (self->lost && !self->had_bench)

@@ -3,6 +3,7 @@
 
 #include "tune/cache.h"
 #include "tune/choice.h"
+#include "tune/generator.h"
 
 tuff_status tuff__cache_candidate(const char *source, text *out)
 {
@@ -12,12 +13,19 @@ tuff_status tuff__cache_candidate(const char *source, text *out)
     return tuff__text_status(out);
 }
 
-static const tune_record *find_bad(const tuff_cache *self, hash128 environment, hash128 key, const char *candidate)
+/* What bars the pin today: not what other kernel texts did, nor what a default is suspected of. */
+static const tune_record *find_bad(const tuff_cache *self, const tune_record *pin)
 {
-    const tune_record *bad = NULL;
-    for (int i = 0; i < self->count && !bad; i++)
-        bad = tuff__store_bad(self->files[i].store, environment, key, candidate);
-    return bad;
+    tune_key key;
+    char generator[GENERATOR_SIZE];
+    const bool is_key = tuff__key_parse(pin->op, &key) == TUFF_OK;
+    const char *const today = is_key ? tuff__generator_of(key.family, generator) : NULL;
+    for (int i = 0; i < self->count; i++) {
+        const tune_record *bad = tuff__store_bad(self->files[i].store, pin->environment, pin->key, pin->candidate);
+        if (tuff__record_bars(bad, today))
+            return bad;
+    }
+    return NULL;
 }
 
 tuff_status tuff__cache_pin_in(tuff_cache *self, const char *environment, const char *op, const char *candidate)
@@ -25,7 +33,7 @@ tuff_status tuff__cache_pin_in(tuff_cache *self, const char *environment, const 
     tune_record pin = tuff__record_of(RECORD_PIN, environment, op, candidate);
     tune_environment parts;
     pin.reason = "user";
-    const tune_record *bad = find_bad(self, pin.environment, pin.key, candidate);
+    const tune_record *bad = find_bad(self, &pin);
     if (bad && tuff__environment_parse(environment, &parts) == TUFF_OK)
         return FAIL(TUFF_E_UNSUPPORTED, "%s is not pinned on %s: it was rejected there, %s in %s",
                     candidate[0] ? candidate : "default", parts.device, bad->reason,

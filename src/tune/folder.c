@@ -214,3 +214,17 @@ void tuff__tune_release(tune_stores *stores)
     tuff__free(stores->items);
     *stores = (tune_stores){0};
 }
+
+bool tuff__tune_lock_path(const tune_environment *of, char *out, size_t size)
+{
+    char folder[FOLDER_SIZE];
+    if (tuff__tune_folder(folder, sizeof folder) != TUFF_OK)
+        return false;
+    const hash128 name = tuff__hash_text(of->device);
+    const int length =
+        strcmp(of->kind, "cpu") == 0 ? snprintf(out, size, "%s/cpu.tune.lock", folder)
+        : of->device_id != 0
+            ? snprintf(out, size, "%s/gpu-%04" PRIx32 "-%04" PRIx32 ".tune.lock", folder, of->vendor, of->device_id)
+            : snprintf(out, size, "%s/gpu-%08" PRIx32 ".tune.lock", folder, (uint32_t)name.low);
+    return length > 0 && (size_t)length < size;
+}

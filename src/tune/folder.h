@@ -5,6 +5,7 @@
 #ifndef TUFF_TUNE_FOLDER_H
 #define TUFF_TUNE_FOLDER_H
 
+#include "tune/environment.h"
 #include "tune/store.h"
 
 enum { STORE_NAME_SIZE = 96, FOLDER_SIZE = 4096 };
@@ -16,6 +17,10 @@ tuff_status tuff__tune_folder(char *out, size_t size);
 tuff_status tuff__tune_store_path(const char *environment, char *out, size_t size);
 /* TUFF_E_IO where no folder can be named; that it exists is not said. */
 tuff_status tuff__tune_shipped_folder(char *out, size_t size);
+
+/* The lock of who measures on the environment's silicon, "cpu.tune.lock", "gpu-1002-744c.tune.lock": one GPU has one name
+   in all APIs, if its drivers say its number. False where there is no folder for it. */
+bool tuff__tune_lock_path(const tune_environment *of, char *out, size_t size);
 
 /* Opens our store of the environment. Where there is no folder for it, the store lives in memory and
    tuff__store_trouble says why. Only host memory can be lacking. */
