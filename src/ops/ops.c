@@ -48,6 +48,12 @@ bool tuff__op_is_dear(op_code op)
     return (op >= OP_EXP && op <= OP_ERFC) || op == OP_POW;
 }
 
+bool tuff__op_is_partial(op_code op)
+{
+    const op_info *of = tuff__op_info(op);
+    return of->ulps > 0 && of->low > -1;
+}
+
 bool tuff__op_is_attention(op_code op)
 {
     return op >= OP_ATTENTION_LSE && op <= OP_ATTENTION_DB;

@@ -36,6 +36,8 @@ bool tuff__op_is_view(op_code op);
 bool tuff__op_is_source(op_code op);
 /* Exponentials, logarithms and the like: many times the cost of an addition. */
 bool tuff__op_is_dear(op_code op);
+/* Logarithms, roots, quotients: not for all numbers, or hardly to be told near some. */
+bool tuff__op_is_partial(op_code op);
 /* ATTENTION, what comes before it and its gradients. */
 bool tuff__op_is_attention(op_code op);
 

@@ -288,6 +288,14 @@ bool tuff__excerpt_jumps(const excerpt *self)
     return false;
 }
 
+bool tuff__excerpt_takes_signs(const excerpt *self)
+{
+    bool takes = true;
+    for (int i = 0; i < self->node_count; ++i)
+        takes = takes && (self->read[i] || !tuff__op_is_partial(self->nodes[i]->op));
+    return takes || self->task->kind == TASK_MATMUL || self->task->kind == TASK_ATTENTION;
+}
+
 static bool keeps_eighths(const node *of)
 {
     return of->op == OP_ADD || of->op == OP_SUB || of->op == OP_NEG || of->op == OP_CAST || of->op == OP_PAD ||

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "run/excerpt.h"
+
 /* Before and behind what kernels may write; a multiple of every alignment, so that addresses are as aligned as those of
    the real memory. */
 enum { GUARD = 256 };
@@ -31,7 +33,8 @@ struct ground {
     const struct fusion *fusion;
     int task;
     uint64_t most, size;
-    bool is_exact; /* results do not depend on the order of sums */
+    bool is_exact;  /* results do not depend on the order of sums */
+    bool is_signed; /* so is what its tasks read */
     stretch *all;
     int count, capacity;
     bool is_rough;
@@ -49,6 +52,16 @@ static double scale_of(const struct task *task)
     return terms < 2 ? 1 : exp2(-ceil(log2(mean_square * sqrt(terms)) / 2));
 }
 
+/* What nothing can be said of is given what is positive. */
+static tuff_status takes_signs(const struct fusion *fusion, int task, bool *out)
+{
+    excerpt *of;
+    const tuff_status status = tuff__excerpt_create(fusion, task, &of);
+    *out = status == TUFF_OK && tuff__excerpt_takes_signs(of);
+    tuff__excerpt_destroy(of);
+    return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
+}
+
 tuff_status tuff__ground_create(tuff_device *device, const struct fusion *fusion, int task, uint64_t most, ground **out)
 {
     ground *self = tuff__calloc(1, sizeof *self);
@@ -57,7 +70,12 @@ tuff_status tuff__ground_create(tuff_device *device, const struct fusion *fusion
         return TUFF_E_OOM_HOST;
     *self = (ground){
         .device = device, .fusion = fusion, .task = task, .most = most, .scale = scale_of(&fusion->tasks[task])};
-    return TUFF_OK;
+    const tuff_status status = takes_signs(fusion, task, &self->is_signed);
+    if (status == TUFF_OK)
+        return TUFF_OK;
+    tuff__free(self);
+    *out = NULL;
+    return status;
 }
 
 void tuff__ground_roughen(ground *self)
@@ -110,19 +128,13 @@ static int64_t index_bound(const ground *self, const lowered *launches)
     return bound > 0 ? bound : 64;
 }
 
-/* Whether sums of the products of what kernels read are exact in any order: eighths between -1 and 1, scaled. Elsewhere
-   they are positive, because of roots and logarithms. */
-static bool is_signed(const ground *self)
-{
-    const task_kind kind = self->fusion->tasks[self->task].kind;
-    return kind == TASK_MATMUL || kind == TASK_ATTENTION;
-}
-
+/* Eighths, so that sums of products are exact in any order; where others are made of them, none is 0. */
 static double make_float(const ground *self, uint32_t roll)
 {
-    const double share = (1 + roll % 0xFFFFFF) / 0x1p24;
-    if (!is_signed(self))
-        return self->is_rough ? share : (1 + roll % 8) / 8.0;
+    const task_kind kind = self->fusion->tasks[self->task].kind;
+    const double share = (1 + roll % 0xFFFFFF) / 0x1p24, sign = self->is_signed && roll >> 30 ? -1 : 1;
+    if (kind != TASK_MATMUL && kind != TASK_ATTENTION)
+        return sign * (self->is_rough ? share : (1 + roll % 8) / 8.0);
     return self->scale * (self->is_rough ? 2 * share - 1 : (int)(roll % 17) / 8.0 - 1.0);
 }
 

@@ -194,16 +194,19 @@ tuff_status tuff__referee_ground(tuff_device *device, const ground *with, const 
     return status;
 }
 
-/* Eighths, as on grounds: signed for what is multiplied and added, else positive. */
+/* Eighths, as on grounds. */
 static void make_up(const hearing *self, task_kind kind, const node *of, int64_t count, double *out)
 {
     const int64_t bound = tuff__excerpt_index_bound(self->of);
-    const bool is_signed = kind == TASK_MATMUL || kind == TASK_ATTENTION;
+    const bool multiplies = kind == TASK_MATMUL || kind == TASK_ATTENTION,
+               takes_signs = tuff__excerpt_takes_signs(self->of);
     dice from = {(uint64_t)of->id + 1};
     for (int64_t i = 0; i < count; ++i) {
         const int roll = tuff__dice_below(&from, 1 << 20);
         if (tuff__dtype_is_float(of->outputs[0].dtype))
-            out[i] = is_signed ? (roll % 17 - 8) / 8.0 : (1 + roll % 8) / 8.0;
+            out[i] = multiplies                       ? (roll % 17 - 8) / 8.0
+                     : takes_signs && roll >> 19 != 0 ? -(1 + roll % 8) / 8.0
+                                                      : (1 + roll % 8) / 8.0;
         else
             out[i] = of->outputs[0].dtype == TUFF_BOOL ? roll % 2 : (double)(roll % (bound > 0 ? bound : 64) % 128);
     }
