@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -478,6 +479,63 @@ static void what_a_device_proved_is_recorded(void **state)
     }
 }
 
+/* A program of so many bytes that was used so many days ago. */
+static void keep_old(const char *text, size_t size, int days)
+{
+    char *data = calloc(1, size);
+    assert_non_null(data);
+    const cache_key old = {"program", text};
+    tuff__cache_store(old, (blob){data, size});
+    free(data);
+    const struct timespec then = {.tv_sec = time(NULL) - days * (time_t)86400};
+    char path[4096];
+    const hash128 hash = tuff__hash(text, strlen(text));
+    (void)snprintf(path, sizeof path, "%s/%016llx%016llx.program", cache_folder(), (unsigned long long)hash.high,
+                   (unsigned long long)hash.low);
+    assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[]){then, then}, 0), 0);
+}
+
+static bool is_kept(const char *kind, const char *text)
+{
+    blob payload;
+    const bool found = tuff__cache_load((cache_key){kind, text}, &payload);
+    tuff__free(payload.data);
+    return found;
+}
+
+static int refuse_removal(const char *path)
+{
+    (void)path;
+    errno = EACCES;
+    return -1;
+}
+
+/* Above the limit down to half of it, what was used last long ago first; nothing else of the folder goes. */
+static void old_programs_make_way(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a", "b", "c", "d"};
+    tuff__cache_trim(0);
+    tuff__cache_store((cache_key){"device", "a record"}, (blob){(void *)(uintptr_t) "record", 6});
+    for (int i = 0; i < 4; i++)
+        keep_old(names[i], 100000, 40 - 10 * i);
+    tuff__cache_trim(500000);
+    for (int i = 0; i < 4; i++)
+        assert_true(is_kept("program", names[i]));
+    tuff__file.unlink = refuse_removal;
+    tuff__cache_trim(300000);
+    tuff__file.unlink = unlink;
+    assert_true(is_kept("program", "a"));
+    keep_old("a", 100000, 40); /* it was read just now */
+    tuff__cache_trim(380000);
+    assert_false(is_kept("program", "a"));
+    assert_true(is_kept("device", "a record"));
+    int kept = 0;
+    for (int i = 0; i < 4; i++)
+        kept += is_kept("program", names[i]);
+    assert_int_equal(kept, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -493,6 +551,7 @@ int main(void)
         cmocka_unit_test(a_read_only_folder_is_read),
         cmocka_unit_test(the_cache_may_be_off),
         cmocka_unit_test(what_a_device_proved_is_recorded),
+        cmocka_unit_test(old_programs_make_way),
     };
     return cmocka_run_group_tests_name("program_cache", tests, use_fresh_cache, drop_cache);
 }

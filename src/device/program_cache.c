@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
-#include "base/file.h"
+#include "base/file_list.h"
 #include "base/hash.h"
 #include "base/log.h"
 
@@ -141,4 +141,82 @@ void tuff__cache_drop(cache_key key)
     char path[PATH_SIZE];
     if (entry_path(key, path))
         tuff__file.unlink(path);
+}
+
+/* A file of the folder. */
+typedef struct cached_file {
+    char *name;
+    uint64_t used; /* seconds since 1970 */
+    uint64_t size;
+} cached_file;
+
+typedef struct cached_files {
+    const char *folder;
+    cached_file *items;
+    int count, capacity;
+    uint64_t size;
+} cached_files;
+
+static bool is_program(const char *name)
+{
+    static const char ending[] = ".program";
+    const size_t length = strlen(name);
+    return length >= sizeof ending && strcmp(name + length - (sizeof ending - 1), ending) == 0;
+}
+
+static tuff_status add_file(const char *name, void *state)
+{
+    cached_files *self = state;
+    char path[PATH_SIZE];
+    struct stat found;
+    const int length = snprintf(path, sizeof path, "%s/%s", self->folder, name);
+    if (!is_program(name) || length < 0 || length >= (int)sizeof path || tuff__file.lstat(path, &found) != 0 ||
+        !S_ISREG(found.st_mode))
+        return TUFF_OK;
+    if (!GROW(self->items, self->count, self->capacity))
+        return TUFF_E_OOM_HOST;
+    const time_t used = found.st_atime > found.st_mtime ? found.st_atime : found.st_mtime;
+    cached_file *file = &self->items[self->count];
+    *file = (cached_file){tuff__strdup(name), used > 0 ? (uint64_t)used : 0, (uint64_t)found.st_size};
+    if (!file->name)
+        return TUFF_E_OOM_HOST;
+    self->count++;
+    self->size += file->size;
+    return TUFF_OK;
+}
+
+static int oldest_first(const void *a, const void *b)
+{
+    const cached_file *first = a, *second = b;
+    return (first->used > second->used) - (first->used < second->used);
+}
+
+static void remove_oldest(cached_files *self, uint64_t most)
+{
+    const uint64_t before = self->size;
+    int removed = 0;
+    qsort(self->items, (size_t)self->count, sizeof *self->items, oldest_first);
+    for (int i = 0; i < self->count && self->size > most; i++) {
+        char path[PATH_SIZE];
+        (void)snprintf(path, sizeof path, "%s/%s", self->folder, self->items[i].name);
+        if (tuff__file.unlink(path) != 0)
+            continue;
+        self->size -= self->items[i].size;
+        removed++;
+    }
+    tuff__log(TUFF_LOG_INFO, "the cache had %.0f MiB of programs: %d that were not used for long are removed",
+              (double)before / (1 << 20), removed);
+}
+
+void tuff__cache_trim(uint64_t most)
+{
+    char folder[PATH_SIZE - 256];
+    cached_files all = {.folder = folder};
+    if (tuff__cache_folder(folder, sizeof folder) != TUFF_OK)
+        return;
+    if (tuff__file_list(folder, "", add_file, &all) == TUFF_OK && all.size > most)
+        remove_oldest(&all, most / 2);
+    for (int i = 0; i < all.count; i++)
+        tuff__free(all.items[i].name);
+    tuff__free(all.items);
 }

@@ -16,4 +16,10 @@ void tuff__cache_store(cache_key key, blob payload);
 /* Removes an entry that turned out to be of no use. */
 void tuff__cache_drop(cache_key key);
 
+/* Bytes of programs that may lie in the folder when a tuner is done with it. */
+#define CACHE_LIMIT ((uint64_t)1 << 30)
+/* Where programs take more than that: removes those that were not read or written for the longest time, down to half of
+   it. */
+void tuff__cache_trim(uint64_t most);
+
 #endif

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "device/program_cache.h"
 #include "run/strikes.h"
 #include "tune/portfolio.h"
 #include "tune/tidy.h"
@@ -546,6 +547,8 @@ tuff_status tuff__tune(tuff_plan *plan, tuff_graph *source, const tuff_compile_o
     const tuff_status status = tune(&self);
     if (self.stats.measured > 0 && tuff__store_tidy(self.store, TIDY_LIMIT) != TUFF_OK)
         tuff__log(TUFF_LOG_INFO, "tune: the cache was not compacted: %s", tuff_error());
+    if (self.stats.compiles > 0)
+        tuff__cache_trim(CACHE_LIMIT);
     tuff__tuner_end(&self);
     self.stats.nanoseconds = tuff__nanoseconds() - self.begin - self.recording;
     plan->tuning = self.stats;
