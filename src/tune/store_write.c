@@ -3,9 +3,13 @@
 
 #include "base/file_list.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "tune/store_parts.h"
 
 #define PATIENCE 2000000000u /* nanoseconds that a lock is waited for */
+
+/* The shards of this process: a compaction removes them once it has read them, whichever of its stores writes there. */
+static mutex own_shards = MUTEX_INITIALIZER;
 
 static tuff_status lock(const tune_store *store, file_lock *out)
 {
@@ -23,7 +27,10 @@ static tuff_status append_alone(const tune_store *store, const char *line, size_
     tuff__process_name(process, sizeof process);
     if (snprintf(name, sizeof name, "%s.%s", store->path, process) >= (int)sizeof name)
         return FAIL(TUFF_E_IO, "tune: the path %s is too long", store->path);
-    return tuff__file_append(name, line, size, durable);
+    tuff__lock(&own_shards);
+    const tuff_status status = tuff__file_append(name, line, size, durable);
+    tuff__unlock(&own_shards);
+    return status;
 }
 
 static tuff_status append(tune_store *store, const char *line, size_t size, bool durable)
@@ -153,11 +160,13 @@ tuff_status tuff__store_compact(tune_store *store, record_filter drop, void *sta
     if (!store->path)
         return FAIL(TUFF_E_IO, "tune: the store has no file");
     TRY(lock(store, &held));
+    tuff__lock(&own_shards);
     tuff_status status = tuff__store_open(store->path, &now);
     if (status == TUFF_OK && now->trouble[0])
         status = FAIL(TUFF_E_IO, "%s", now->trouble);
     if (status == TUFF_OK)
         status = rewrite(now, drop, state);
+    tuff__unlock(&own_shards);
     tuff__store_close(now);
     tuff__file_unlock(&held);
     TRY(status);
