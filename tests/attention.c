@@ -188,7 +188,7 @@ static int each_driver(void (*visit)(tuff_device *device))
 static bool is_telling(const tuff_device *device, int index, int family)
 {
     const bool is_glsl = strcmp(tuff__device_language(device), "GLSL") == 0;
-    const int every = family == 0 ? 1 : is_glsl ? 4 : 8;
+    const int every = family == 0 ? 1 : is_glsl ? 6 : 12;
     if (is_thorough())
         return true;
     if (!is_its_turn(device, index / every))
