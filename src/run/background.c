@@ -11,7 +11,6 @@
 
 #include "base/log.h"
 #include "run/background_parts.h"
-#include "tune/tidy.h"
 
 /* All that have a thread, for the end of the process. Threads of the background never take this lock. */
 static struct {
@@ -225,9 +224,8 @@ static void *work(void *state)
     tuff__background_leave_silicon(self);
     tuff__helper_end(self);
     tuff__tuner_close(of);
-    if (of->store != NULL && of->stats.measured > 0 && self->starts == 0 &&
-        tuff__store_tidy(of->store, TIDY_LIMIT) != TUFF_OK)
-        tuff__log(TUFF_LOG_INFO, "tune: the cache was not compacted: %s", tuff_error());
+    if (of->store != NULL && self->starts == 0)
+        tuff__tuner_tidy(of);
     self->left = 0;
     tuff__background_publish(self);
     tuff__tuner_end(of);

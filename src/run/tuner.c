@@ -495,6 +495,14 @@ void tuff__tuner_forget(tuner *self)
     self->subject_count = self->subject_capacity = 0;
 }
 
+void tuff__tuner_tidy(const tuner *self)
+{
+    if (self->stats.measured > 0 && tuff__store_tidy(self->store, TIDY_LIMIT) != TUFF_OK)
+        tuff__log(TUFF_LOG_INFO, "tune: the cache was not compacted: %s", tuff_error());
+    if (self->stats.compiles > 0)
+        tuff__cache_trim(CACHE_LIMIT);
+}
+
 void tuff__tuner_end(tuner *self)
 {
     tuff__tune_release(&self->stores);
@@ -545,10 +553,7 @@ tuff_status tuff__tune(tuff_plan *plan, tuff_graph *source, const tuff_compile_o
     }
     self.budget = tuff__tune_budget(options);
     const tuff_status status = tune(&self);
-    if (self.stats.measured > 0 && tuff__store_tidy(self.store, TIDY_LIMIT) != TUFF_OK)
-        tuff__log(TUFF_LOG_INFO, "tune: the cache was not compacted: %s", tuff_error());
-    if (self.stats.compiles > 0)
-        tuff__cache_trim(CACHE_LIMIT);
+    tuff__tuner_tidy(&self);
     tuff__tuner_end(&self);
     self.stats.nanoseconds = tuff__nanoseconds() - self.begin - self.recording;
     plan->tuning = self.stats;

@@ -136,6 +136,9 @@ tuff_status tuff__tuner_look_again(tuner *self);
 /* Nothing is measured any more in this process. */
 void tuff__tuner_turn_off(void);
 
+/* Behind measuring: compacts the store, and keeps the programs in the cache within their limit. */
+void tuff__tuner_tidy(const tuner *self);
+
 /* The keys of the plan's tasks: subjects with their defaults, nothing looked up. */
 tuff_status tuff__tuner_find(tuner *self);
 /* Opens the stores, finds the keys, and what is remembered of them. What was opened is closed by tuff__tuner_end. */
