@@ -214,12 +214,12 @@ static void choose_packing(const lowered *with, const fused_chain *chain, struct
     const bool wide = is_wide(with);
     const int64_t usual = wide ? ENOUGH_WIDE : ENOUGH;
     of->most_rows = INT_MAX;
-    const bool finished_once = tuff__is_produced(chain, 1) && tuff__packing_is_kept(with, chain, 1);
+    const bool finished_once = tuff__is_produced(chain, 1) && tuff__operand_is_steady(with->fusion, chain, 1);
     of->packed[1] = (y[1] != 1 || finished_once) && of->columns > 1;
     if (tuff__is_vulkan(with))
         return;
-    const int64_t enough[] = {tuff__packing_is_kept(with, chain, 0) ? ENOUGH_KEPT : usual,
-                              tuff__packing_is_kept(with, chain, 1) ? ENOUGH_KEPT : usual};
+    const int64_t enough[] = {tuff__operand_is_steady(with->fusion, chain, 0) ? ENOUGH_KEPT : usual,
+                              tuff__operand_is_steady(with->fusion, chain, 1) ? ENOUGH_KEPT : usual};
     of->scattered[0] = x[1] != 1 && is_scattered(of->inner, x[1] * x_size);
     of->scattered[1] = is_scattered(of->inner, y[0] * y_size);
     const bool narrow = of->columns > 1 && of->columns < tuff__native_lanes(with) && of->rows >= enough[1];
@@ -448,7 +448,7 @@ double tuff__operand_loads(const lowered *with, const fused_chain *chain, int op
         return thin;
     choose_packing(with, chain, &problem);
     if (problem.packed[operand])
-        return tuff__packing_is_kept(with, chain, operand) ? 0 : 1;
+        return tuff__operand_is_steady(with->fusion, chain, operand) ? 0 : 1;
     const struct tile tile = choose_tile(with, &problem);
     if (operand == 1)
         return (double)tuff__divide_up(across, tile.rows);

@@ -15,8 +15,6 @@ tuff_status tuff__finish_transpose(const lowered *with, launch *of, int vec, int
                                    int64_t width, int64_t line_stride);
 /* Whether an operand's elements change only between runs: then a copy of it is made once, and not in every run. */
 bool tuff__operand_is_steady(const struct fusion *fusion, const fused_chain *matmul, int operand);
-/* The same of what is being lowered. */
-bool tuff__packing_is_kept(const lowered *with, const fused_chain *matmul, int operand);
 
 /* TUFF_E_LIMIT: so many vectors of sums are more than any register file holds and only keep compilers busy. */
 tuff_status tuff__check_sums(const lowered *with, int vec, int64_t count);

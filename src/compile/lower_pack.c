@@ -336,7 +336,7 @@ static tuff_status make_copy(lowered *with, int index, const fused_chain *matmul
     while (of->inner_stride == 1 && vec > 4 && of->width % vec != 0) /* blocks that are transposed fill a panel */
         vec /= 2;
     const int first = with->launch_count;
-    if (tuff__packing_is_kept(with, matmul, of->operand))
+    if (tuff__operand_is_steady(with->fusion, matmul, of->operand))
         TRY(keep_copy(with, copy));
     const bool transposes = of->inner_stride == 1 && of->inner > 1 && of->width % vec == 0;
     const bool copies_lines =
@@ -413,9 +413,4 @@ bool tuff__operand_is_steady(const struct fusion *fusion, const fused_chain *mat
         if (matmul->values[i].buffer >= 0)
             steady &= is_steady(fusion->graph, matmul->buffers[matmul->values[i].buffer].id);
     return steady;
-}
-
-bool tuff__packing_is_kept(const lowered *with, const fused_chain *matmul, int operand)
-{
-    return tuff__operand_is_steady(with->fusion, matmul, operand);
 }

@@ -113,7 +113,7 @@ static thin_form form_of(const lowered *with, const fused_chain *chain, int64_t 
     const int64_t *x = chain->operand_strides[0], *y = chain->operand_strides[1];
     const int vec = tuff__native_lanes(with);
     const bool dots = x[1] == 1 && y[0] == 1 && inner >= 2 * vec;
-    const bool no_copy = rows < FEW_ROWS || (rows <= MOST_DOTS && !tuff__packing_is_kept(with, chain, 1));
+    const bool no_copy = rows < FEW_ROWS || (rows <= MOST_DOTS && !tuff__operand_is_steady(with->fusion, chain, 1));
     if (dots && (columns == 1 || (y[1] != 1 && no_copy)))
         return THIN_DOTS;
     return rows < FEW_ROWS && y[1] == 1 && columns >= 2 * vec ? THIN_SPANS : THIN_NONE;

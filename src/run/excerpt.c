@@ -290,10 +290,10 @@ bool tuff__excerpt_jumps(const excerpt *self)
 
 bool tuff__excerpt_takes_signs(const excerpt *self)
 {
-    bool takes = true;
     for (int i = 0; i < self->node_count; ++i)
-        takes = takes && (self->read[i] || !tuff__op_is_partial(self->nodes[i]->op));
-    return takes || self->task->kind == TASK_MATMUL || self->task->kind == TASK_ATTENTION;
+        if (!self->read[i] && tuff__op_is_partial(self->nodes[i]->op))
+            return false;
+    return true;
 }
 
 static bool keeps_eighths(const node *of)

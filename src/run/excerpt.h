@@ -29,7 +29,7 @@ tuff_shape tuff__excerpt_shape(const excerpt *self, const node *of);
 int64_t tuff__excerpt_place(const excerpt *self, const node *of, int axis, int64_t i);
 /* Whether results jump where inputs do not: what one rounding decides may be anything. */
 bool tuff__excerpt_jumps(const excerpt *self);
-/* Whether what it reads may be of either sign: it multiplies and adds, or has no op that is partial. */
+/* Whether what it reads may be of either sign, as none of its ops is partial. */
 bool tuff__excerpt_takes_signs(const excerpt *self);
 /* Whether sums of products of eighths between -1 and 1, which is what grounds hold, are all that it has: f32 keeps
    each of them exactly, in whatever order they are added. */

@@ -34,7 +34,7 @@ struct ground {
     int task;
     uint64_t most, size;
     bool is_exact;  /* results do not depend on the order of sums */
-    bool is_signed; /* so is what its tasks read */
+    bool is_signed; /* so is what its task reads, which of products it always is */
     stretch *all;
     int count, capacity;
     bool is_rough;

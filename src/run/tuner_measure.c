@@ -85,9 +85,12 @@ static tuff_status begin(subject *of)
     return tuff__search_begin(&by, &settings, &of->search);
 }
 
+/* Once; none that was left because somebody stopped it. */
 static void count_done(subject *of)
 {
-    of->of->keys_done += !of->is_done;
+    if (of->of->stopped || of->is_done)
+        return;
+    of->of->keys_done++;
     of->is_done = true;
 }
 
@@ -96,7 +99,7 @@ static void spend(tuner *self, tune_budget *budget, int key)
     subject *of = &self->subjects[key];
     const search_progress now = tuff__search_progress(of->search);
     tuff__tuner_note_leader(of);
-    if (now.end != SEARCH_GOES_ON && !self->stopped)
+    if (now.end != SEARCH_GOES_ON)
         count_done(of);
     tuff__budget_spend(budget, key, elapsed(self), now.tried, now.best_nanoseconds, now.end != SEARCH_GOES_ON);
 }
@@ -184,8 +187,7 @@ static tuff_status finish(subject *of)
     }
     of->of->stats.improved += tuff__choice_count(&found.winner) > 0;
     of->of->stats.skipped += found.end == SEARCH_UNUSABLE;
-    if (!of->of->stopped)
-        count_done(of);
+    count_done(of);
     (void)tuff__tuner_shows_progress(of);
     return TUFF_OK;
 }

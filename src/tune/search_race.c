@@ -280,6 +280,15 @@ static outcome decide(search *self, race *of, search_result *out)
     }
 }
 
+/* What a candidate showed while it was searched, not in a race. */
+static void copy_trial(const trial *from, const trial *usual, search_result *out)
+{
+    out->winner = from->who.what;
+    out->samples = from->samples;
+    out->nanoseconds[0] = out->nanoseconds[1] = out->nanoseconds[2] = from->nanoseconds;
+    out->default_nanoseconds = usual->nanoseconds;
+}
+
 /* Without a whole race: the best by what is known, with a margin, if it was verified. */
 static void guess(const search *self, search_result *out)
 {
@@ -289,10 +298,7 @@ static void guess(const search *self, search_result *out)
     const double bar = (1 - provisional_gain) * (double)usual->nanoseconds;
     const bool gains = best->verified && !best->rejected && (double)best->nanoseconds < bar;
     const trial *winner = gains ? best : usual;
-    out->winner = winner->who.what;
-    out->samples = winner->samples;
-    out->nanoseconds[0] = out->nanoseconds[1] = out->nanoseconds[2] = winner->nanoseconds;
-    out->default_nanoseconds = usual->nanoseconds;
+    copy_trial(winner, usual, out);
     out->is_final = false;
 }
 
@@ -302,10 +308,7 @@ bool tuff__search_leader(const search *self, search_result *out)
     if (self->best < 1)
         return false;
     const trial *leader = &self->trials[self->best], *usual = &self->trials[0];
-    out->winner = leader->who.what;
-    out->samples = leader->samples;
-    out->nanoseconds[0] = out->nanoseconds[1] = out->nanoseconds[2] = leader->nanoseconds;
-    out->default_nanoseconds = usual->nanoseconds;
+    copy_trial(leader, usual, out);
     return leader->verified && !leader->rejected && leader->nanoseconds < usual->nanoseconds;
 }
 
