@@ -53,20 +53,30 @@ static void ask_keys(tuff_plan *plan, outcome *out)
     }
 }
 
-static outcome compile(tuff_device *device, const tuff_compile_options *options)
+/* As it ends: the run's status. */
+static tuff_status try(tuff_device *device, const tuff_compile_options *options, outcome *out)
 {
-    outcome out = {.product = "", .origin = ""};
+    *out = (outcome){.product = "", .origin = ""};
     tuff_graph *graph = make_graph(device);
     tuff_plan *plan = tuff_compile(graph, options);
     if (!plan)
         fail_msg("%s", tuff_error());
-    assert_int_equal(tuff_plan_tuning(plan, &out.stats), TUFF_OK);
-    ask_keys(plan, &out);
+    assert_int_equal(tuff_plan_tuning(plan, &out->stats), TUFF_OK);
+    ask_keys(plan, out);
     write_steps(plan, "x", ROWS * 40, 13, 8);
     write_steps(plan, "w", 40 * COLUMNS, 11, 16);
-    run_plan(plan);
-    assert_int_equal(tuff_plan_read(plan, "p", out.p, sizeof out.p), TUFF_OK);
+    const tuff_status status = tuff_plan_run(plan);
+    if (status == TUFF_OK)
+        assert_int_equal(tuff_plan_read(plan, "p", out->p, sizeof out->p), TUFF_OK);
     destroy_plan(plan, graph);
+    return status;
+}
+
+static outcome compile(tuff_device *device, const tuff_compile_options *options)
+{
+    outcome out;
+    if (try(device, options, &out) != TUFF_OK)
+        fail_msg("%s", tuff_error());
     return out;
 }
 
@@ -127,6 +137,8 @@ static const char *environment_of(tuff_device *device, const char *version, char
 }
 
 #if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
+static __typeof__(tuff__cl.EnqueueNDRangeKernel) real_launch;
+static __typeof__(tuff__cl.CreateKernel) real_kernel;
 
 /* As a driver that has not the registers, or the patience, for a kernel. */
 static cl_program CL_API_CALL refuse_blocks(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
@@ -180,6 +192,83 @@ static void a_refused_winner_makes_way(void **state)
     assert_string_equal(alone.product, "");
     assert_string_equal(alone.origin, "default");
     expect_close(&plain, &alone);
+    tuff_device_close(device);
+}
+
+static cl_kernel unwanted;
+
+static cl_kernel CL_API_CALL note_blocks(cl_program from, const char *name, cl_int *error)
+{
+    cl_kernel made = real_kernel(from, name, error);
+    if (strstr(name, "matmul_local"))
+        unwanted = made;
+    else if (made == unwanted)
+        unwanted = NULL;
+    return made;
+}
+
+/* As a driver that finds out late what a kernel needs. */
+static cl_int CL_API_CALL refuse_launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+                                        const size_t *offset, const size_t *global, const size_t *local, cl_uint count,
+                                        const cl_event *before, cl_event *event)
+{
+    if (kernel == unwanted)
+        return CL_OUT_OF_RESOURCES;
+    return real_launch(queue, kernel, dimensions, offset, global, local, count, before, event);
+}
+
+static void refuse_launches(bool refuse)
+{
+    if (refuse) {
+        real_launch = tuff__cl.EnqueueNDRangeKernel;
+        real_kernel = tuff__cl.CreateKernel;
+    }
+    tuff__cl.EnqueueNDRangeKernel = refuse ? refuse_launch : real_launch;
+    tuff__cl.CreateKernel = refuse ? note_blocks : real_kernel;
+}
+
+/* The run ends with an error that says so, nothing else is blamed, and the next plan has the runner-up; a pin stays. */
+static void a_winner_that_is_not_launched_makes_way(void **state)
+{
+    (void)state;
+    char key[TUNE_KEY_SIZE], environment[ENVIRONMENT_SIZE];
+    tuff_device *device = open_replaceable();
+    if (!device)
+        skip();
+    use_folder("launch-plain");
+    find_key(device, "matmul ", key);
+    const outcome plain = compile(device, NULL);
+    environment_of(device, NULL, environment);
+
+    use_folder("launch");
+    remember(RECORD_WIN, environment, key, (const char *[]){blocks, tiles, NULL}, "");
+    outcome refused;
+    refuse_launches(true);
+    const tuff_status status = try(device, NULL, &refused);
+    assert_int_equal(status, TUFF_E_OOM_DEVICE);
+    assert_non_null(strstr(tuff_error(), blocks));
+    assert_non_null(strstr(tuff_error(), "CL_OUT_OF_RESOURCES"));
+    assert_string_equal(refused.product, blocks);
+    const outcome next = compile(device, NULL);
+    assert_string_equal(next.product, tiles);
+    assert_int_equal(next.stats.limits, 0); /* it was not asked for again */
+    expect_close(&plain, &next);
+    tune_store *store = open_device_store(device, environment);
+    const tune_record *bad = find_store_record(store, RECORD_BAD, "limits");
+    assert_non_null(bad);
+    assert_string_equal(bad->candidate, blocks);
+    assert_string_equal(bad->phase, "launch");
+    tuff__store_close(store);
+
+    use_folder("launch-pinned");
+    remember(RECORD_PIN, environment, key, (const char *[]){blocks, NULL}, "");
+    assert_int_equal(try(device, NULL, &refused), TUFF_E_OOM_DEVICE);
+    refuse_launches(false);
+    store = open_device_store(device, environment);
+    assert_null(find_store_record(store, RECORD_BAD, NULL));
+    tuff__store_close(store);
+    const outcome taken = compile(device, NULL);
+    assert_string_equal(taken.product, blocks);
     tuff_device_close(device);
 }
 
@@ -339,6 +428,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
         cmocka_unit_test(a_refused_winner_makes_way),
+        cmocka_unit_test(a_winner_that_is_not_launched_makes_way),
         cmocka_unit_test(a_refused_pin_makes_way),
 #endif
         cmocka_unit_test(an_update_is_met),

@@ -140,7 +140,9 @@ TUFF_API void tuff_plan_destroy(tuff_plan *plan);
 
 /* Copies size bytes, which must be the input's, from data; data may be reused at once. Ordered before later runs. */
 TUFF_API tuff_status tuff_plan_write(tuff_plan *plan, const char *name, const void *data, size_t size);
-/* Enqueues one run and returns. All inputs must have been written once; they keep their values. */
+/* Enqueues one run and returns. All inputs must have been written once; they keep their values. Where the driver does
+   not launch what the tuner found for a task, that is an error, which is remembered: a plan that is compiled then takes
+   the next best, or the default. */
 TUFF_API tuff_status tuff_plan_run(tuff_plan *plan);
 /* Waits for the runs enqueued before, then copies size bytes, which must be the output's, to data. */
 TUFF_API tuff_status tuff_plan_read(tuff_plan *plan, const char *name, void *data, size_t size);

@@ -120,6 +120,8 @@ typedef struct driver {
                                     driver_recording **recording);
     void (*recording_destroy)(driver_device *device, driver_recording *recording);
     tuff_status (*submit)(driver_device *device, driver_recording *recording); /* enqueues and returns */
+    /* May be NULL. The dispatch that the driver refused, by what submit answered last: its index, or -1. */
+    int (*refused_dispatch)(const driver_recording *recording);
     /* Bounded: TUFF_E_TIMEOUT after the limit (30 s since the last sign of progress), never an endless wait. */
     tuff_status (*wait)(driver_device *device);
     /* May be NULL. The limit from now on; 0: as at first. */

@@ -55,6 +55,7 @@ void tuff__device_pose(tuff_device *device, const tuff_device_info *as)
     device->posing.recording_create = record_nothing;
     device->posing.recording_destroy = destroy_recording;
     device->posing.submit = refuse;
+    device->posing.refused_dispatch = NULL;
     device->posing.library_absence = NULL;
     device->driver = &device->posing;
     device->info = *as;

@@ -126,6 +126,17 @@ tuff_status tuff__submit(tuff_device *device, recording *record)
     return tuff__device_end_work(device, status);
 }
 
+int tuff__refused_dispatch(tuff_device *device, const recording *of)
+{
+    int refused = -1;
+    if (!of->driver || !device->driver->refused_dispatch)
+        return refused;
+    tuff__lock(&device->lock);
+    refused = device->driver->refused_dispatch(of->driver);
+    tuff__unlock(&device->lock);
+    return refused;
+}
+
 tuff_status tuff__wait(tuff_device *device)
 {
     TRY(tuff__device_begin_work(device));

@@ -7,6 +7,7 @@
 #include "run/background.h"
 #include "run/controls.h"
 #include "run/fit.h"
+#include "run/refused.h"
 #include "run/tuner.h"
 
 static tuff_status compile_for_driver(tuff_plan *plan, tuff_graph *graph, const tuff_compile_options *options)
@@ -182,7 +183,7 @@ static tuff_status refresh_copies(tuff_plan *plan)
     const tuff_status status = tuff__submit(plan->device, plan->made.setup);
     for (int i = 0; i < plan->made.lowered.copy_count && status != TUFF_OK; ++i)
         plan->made.versions[i] = 0;
-    return status;
+    return status == TUFF_OK ? status : tuff__refused_launch(plan, plan->made.setup, 0, status);
 }
 
 tuff_status tuff_plan_run(tuff_plan *plan)
@@ -197,8 +198,10 @@ tuff_status tuff_plan_run(tuff_plan *plan)
                         SHAPE_TEXT(plan->made.lowered.inputs[i].shape));
     tuff__background_swap(plan);
     TRY(refresh_copies(plan));
-    if (plan->made.recording != NULL)
-        TRY(tuff__submit(plan->device, plan->made.recording));
+    const tuff_status status =
+        plan->made.recording == NULL ? TUFF_OK : tuff__submit(plan->device, plan->made.recording);
+    if (status != TUFF_OK)
+        return tuff__refused_launch(plan, plan->made.recording, plan->made.setup_count, status);
     plan->has_run = true;
     for (int i = 0; i < plan->graph->assign_count; ++i)
         tuff__storage_touch(plan->graph->assigns[i]->attributes.array->storage);

@@ -11,7 +11,8 @@
 #include "kernels/texts.h"
 #include "kernels/tunables.h"
 
-/* Raised whenever lowering or assembly write other kernels from the same texts and tunables. */
+/* Raised whenever lowering or assembly write other kernels from the same texts and tunables: tests/tune_passes sees to
+   it. */
 #define PASSES_VERSION 1
 
 static bool begins_with(const char *name, const char *word)

@@ -42,7 +42,8 @@ typedef struct tune_record {
     const char *source;                 /* "live", "import", "shipped"; "seed": where a search may begin, no answer */
     const char *library;                /* the version of tuff that wrote it */
     const char *reason;                 /* BAD: "crash", "hang", "wrong", "race", "compile", "reboot"; PIN: by whom */
-    const char *phase;                  /* BAD: "compile", "compile-ahead", "first-run", "bench", "verify" */
+    const char *phase;                  /* BAD: "compile", "compile-ahead", "first-run", "bench", "verify",
+                                           "launch" (of a plan) */
     uint64_t time;                      /* seconds since 1970 */
 } tune_record;
 

@@ -146,6 +146,7 @@ const driver tuff__driver_opencl = {
     .recording_create = tuff__cl_recording_create,
     .recording_destroy = tuff__cl_recording_destroy,
     .submit = tuff__cl_submit,
+    .refused_dispatch = tuff__cl_refused_dispatch,
     .wait = tuff__cl_wait,
     .set_patience = set_patience,
     .timestamps = tuff__cl_timestamps,

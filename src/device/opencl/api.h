@@ -194,6 +194,7 @@ tuff_status tuff__cl_recording_create(driver_device *device, const command *comm
                                       driver_recording **recording);
 void tuff__cl_recording_destroy(driver_device *device, driver_recording *recording);
 tuff_status tuff__cl_submit(driver_device *device, driver_recording *recording);
+int tuff__cl_refused_dispatch(const driver_recording *recording);
 tuff_status tuff__cl_timestamps(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
 
 /* library.c */

@@ -22,6 +22,7 @@ struct driver_recording {
     step *steps;
     int count, capacity;
     int command_count;
+    int refused; /* the dispatch that the last submission ended at; -1: none */
     bool timed;
 };
 
@@ -126,6 +127,7 @@ tuff_status tuff__cl_recording_create(driver_device *device, const command *comm
         return TUFF_E_OOM_HOST;
     record->timed = timed;
     record->command_count = count;
+    record->refused = -1;
     tuff_status status = TUFF_OK;
     for (int i = 0; i < count && status == TUFF_OK; i++)
         status = add_command(device, record, &commands[i], i);
@@ -185,15 +187,25 @@ static tuff_status enqueue(cl_command_queue queue, const step *part, cl_event *e
     return TUFF_OK;
 }
 
+/* What took the device away, or the host's memory, is nobody's kernel. */
+static tuff_status note_refusal(driver_recording *record, const step *part, tuff_status why)
+{
+    if (part->kind == COMMAND_DISPATCH && why != TUFF_E_DEVICE_LOST && why != TUFF_E_OOM_HOST)
+        record->refused = part->command;
+    return why;
+}
+
 /* The last step always has an event, so that a wait for the ring waits for everything. */
-static tuff_status submit_plain(driver_device *device, const driver_recording *record)
+static tuff_status submit_plain(driver_device *device, driver_recording *record)
 {
     for (int i = 0; i < record->count; i++) {
         bool sign = i % STEPS_A_SIGN == STEPS_A_SIGN - 1 || i == record->count - 1;
         cl_event event = NULL;
         if (sign)
             TRY(tuff__cl_make_room(device, SIZE_MAX));
-        TRY(enqueue(device->queue, &record->steps[i], sign ? &event : NULL));
+        const tuff_status status = enqueue(device->queue, &record->steps[i], sign ? &event : NULL);
+        if (status != TUFF_OK)
+            return note_refusal(record, &record->steps[i], status);
         if (!sign)
             continue;
         tuff__cl_track(device, event, NULL, 0);
@@ -255,7 +267,13 @@ static tuff_status submit_timed(driver_device *device, driver_recording *record)
 
 tuff_status tuff__cl_submit(driver_device *device, driver_recording *record)
 {
+    record->refused = -1;
     return record->timed ? submit_timed(device, record) : submit_plain(device, record);
+}
+
+int tuff__cl_refused_dispatch(const driver_recording *record)
+{
+    return record->refused;
 }
 
 tuff_status tuff__cl_timestamps(driver_device *device, driver_recording *record, uint64_t *nanoseconds)
