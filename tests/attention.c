@@ -188,13 +188,13 @@ static int each_driver(void (*visit)(tuff_device *device))
 static bool is_telling(const tuff_device *device, int index, int family)
 {
     const bool is_glsl = strcmp(tuff__device_language(device), "GLSL") == 0;
-    const int every = family == 0 ? 1 : is_glsl ? 6 : 12;
+    const int every = family == 0 ? 1 : is_glsl ? 6 : 24;
     if (is_thorough())
         return true;
     if (!is_its_turn(device, index / every))
         return false;
     if (family == 0)
-        return is_glsl ? index % 3 == 0 : index / 2 % 2 == 0; /* both drivers of an API have turns */
+        return is_glsl ? index % 3 == 0 : index / 2 % 4 == 0; /* both drivers of an API have turns */
     return index % every == 3 || (shapes[index].no_softmax && shapes[index].dropout > 0);
 }
 
