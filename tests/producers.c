@@ -205,7 +205,8 @@ static void check_products(tuff_device *device)
         for (int family = 0; family < 2; family++)
             if (thorough || (turn && (family == 0 ? i % 3 != 2 : i % 3 == 2)))
                 failures += differential_run(&graph, device, &families[family]);
-        if (device->info.subgroup_shuffle && (thorough || i % 4 == 1 || i % 8 == 2))
+        const bool has_lanes = (i % 4 == 1 || i % 8 == 2) && is_its_turn(device, i / 4);
+        if (device->info.subgroup_shuffle && (thorough || has_lanes))
             failures += differential_run(&graph, device, &(tuff_compile_options){.family = TUFF_FAMILY_SUBGROUP});
         if (thorough || (i % 8 == 5 && is_its_turn(device, i / 8)))
             failures += differential_run(&graph, device, &(tuff_compile_options){.fuse = TUFF_FUSE_NONE});
