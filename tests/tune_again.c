@@ -140,6 +140,35 @@ static const char *environment_of(tuff_device *device, const char *version, char
 static __typeof__(tuff__cl.EnqueueNDRangeKernel) real_launch;
 static __typeof__(tuff__cl.CreateKernel) real_kernel;
 
+/* A device whose calls can be replaced, with the text of its environment and of the product's key; NULL: none. */
+static tuff_device *open_with_key(const char *folder, char *key, char *environment)
+{
+    tuff_device *device = open_replaceable();
+    if (!device)
+        return NULL;
+    use_folder(folder);
+    find_key(device, "matmul ", key);
+    environment_of(device, NULL, environment);
+    return device;
+}
+
+static void expect_bad(tuff_device *device, char *environment, const char *reason, const char *phase)
+{
+    tune_store *store = open_device_store(device, environment);
+    const tune_record *bad = find_store_record(store, RECORD_BAD, reason);
+    assert_non_null(bad);
+    assert_string_equal(bad->candidate, blocks);
+    assert_string_equal(bad->phase, phase);
+    tuff__store_close(store);
+}
+
+static void expect_none_bad(tuff_device *device, char *environment)
+{
+    tune_store *store = open_device_store(device, environment);
+    assert_null(find_store_record(store, RECORD_BAD, NULL));
+    tuff__store_close(store);
+}
+
 /* As a driver that has not the registers, or the patience, for a kernel. */
 static cl_program CL_API_CALL refuse_blocks(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
                                             cl_int *error)
@@ -154,13 +183,10 @@ static void a_refused_winner_makes_way(void **state)
 {
     (void)state;
     char key[TUNE_KEY_SIZE], environment[ENVIRONMENT_SIZE];
-    tuff_device *device = open_replaceable();
+    tuff_device *device = open_with_key("plain", key, environment);
     if (!device)
         skip();
-    use_folder("plain");
-    find_key(device, "matmul ", key);
     const outcome plain = compile(device, NULL);
-    environment_of(device, NULL, environment);
 
     use_folder("whole");
     remember(RECORD_WIN, environment, key, (const char *[]){blocks, tiles, NULL}, "");
@@ -178,11 +204,7 @@ static void a_refused_winner_makes_way(void **state)
     assert_int_equal(again.stats.limits, 0); /* it is remembered */
     expect_close(&plain, &whole);
     expect_close(&plain, &next);
-    tune_store *store = open_device_store(device, environment);
-    const tune_record *bad = find_store_record(store, RECORD_BAD, "compile");
-    assert_non_null(bad);
-    assert_string_equal(bad->candidate, blocks);
-    tuff__store_close(store);
+    expect_bad(device, environment, "compile", "compile");
 
     use_folder("alone");
     remember(RECORD_WIN, environment, key, (const char *[]){blocks, NULL}, "");
@@ -232,13 +254,10 @@ static void a_winner_that_is_not_launched_makes_way(void **state)
 {
     (void)state;
     char key[TUNE_KEY_SIZE], environment[ENVIRONMENT_SIZE];
-    tuff_device *device = open_replaceable();
+    tuff_device *device = open_with_key("launch-plain", key, environment);
     if (!device)
         skip();
-    use_folder("launch-plain");
-    find_key(device, "matmul ", key);
     const outcome plain = compile(device, NULL);
-    environment_of(device, NULL, environment);
 
     use_folder("launch");
     remember(RECORD_WIN, environment, key, (const char *[]){blocks, tiles, NULL}, "");
@@ -253,20 +272,13 @@ static void a_winner_that_is_not_launched_makes_way(void **state)
     assert_string_equal(next.product, tiles);
     assert_int_equal(next.stats.limits, 0); /* it was not asked for again */
     expect_close(&plain, &next);
-    tune_store *store = open_device_store(device, environment);
-    const tune_record *bad = find_store_record(store, RECORD_BAD, "limits");
-    assert_non_null(bad);
-    assert_string_equal(bad->candidate, blocks);
-    assert_string_equal(bad->phase, "launch");
-    tuff__store_close(store);
+    expect_bad(device, environment, "limits", "launch");
 
     use_folder("launch-pinned");
     remember(RECORD_PIN, environment, key, (const char *[]){blocks, NULL}, "");
     assert_int_equal(try(device, NULL, &refused), TUFF_E_OOM_DEVICE);
     refuse_launches(false);
-    store = open_device_store(device, environment);
-    assert_null(find_store_record(store, RECORD_BAD, NULL));
-    tuff__store_close(store);
+    expect_none_bad(device, environment);
     const outcome taken = compile(device, NULL);
     assert_string_equal(taken.product, blocks);
     tuff_device_close(device);
@@ -277,20 +289,15 @@ static void a_refused_pin_makes_way(void **state)
 {
     (void)state;
     char key[TUNE_KEY_SIZE], environment[ENVIRONMENT_SIZE];
-    tuff_device *device = open_replaceable();
+    tuff_device *device = open_with_key("pinned", key, environment);
     if (!device)
         skip();
-    use_folder("pinned");
-    find_key(device, "matmul ", key);
-    environment_of(device, NULL, environment);
     remember(RECORD_PIN, environment, key, (const char *[]){blocks, NULL}, "");
     replace_creation(refuse_blocks);
     const outcome refused = compile(device, NULL);
     restore_creation();
     assert_string_equal(refused.product, "");
-    tune_store *store = open_device_store(device, environment);
-    assert_null(find_store_record(store, RECORD_BAD, NULL));
-    tuff__store_close(store);
+    expect_none_bad(device, environment);
     const outcome taken = compile(device, NULL);
     assert_string_equal(taken.product, blocks);
     assert_string_equal(taken.origin, "override");

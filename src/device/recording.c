@@ -128,11 +128,10 @@ tuff_status tuff__submit(tuff_device *device, recording *record)
 
 int tuff__refused_dispatch(tuff_device *device, const recording *of)
 {
-    int refused = -1;
     if (!of->driver || !device->driver->refused_dispatch)
-        return refused;
+        return -1;
     tuff__lock(&device->lock);
-    refused = device->driver->refused_dispatch(of->driver);
+    const int refused = device->driver->refused_dispatch(of->driver);
     tuff__unlock(&device->lock);
     return refused;
 }

@@ -164,6 +164,13 @@ tuff_status tuff_plan_write(tuff_plan *plan, const char *name, const void *data,
     return TUFF_OK;
 }
 
+/* first: index of the recording's first command. */
+static tuff_status submit(const tuff_plan *plan, recording *of, int first)
+{
+    const tuff_status status = tuff__submit(plan->device, of);
+    return status == TUFF_OK ? status : tuff__refused_launch(plan, of, first, status);
+}
+
 /* Makes the kept copies anew where what they were made from has changed since. */
 static tuff_status refresh_copies(tuff_plan *plan)
 {
@@ -180,10 +187,10 @@ static tuff_status refresh_copies(tuff_plan *plan)
     }
     if (!changed)
         return TUFF_OK;
-    const tuff_status status = tuff__submit(plan->device, plan->made.setup);
+    const tuff_status status = submit(plan, plan->made.setup, 0);
     for (int i = 0; i < plan->made.lowered.copy_count && status != TUFF_OK; ++i)
         plan->made.versions[i] = 0;
-    return status == TUFF_OK ? status : tuff__refused_launch(plan, plan->made.setup, 0, status);
+    return status;
 }
 
 tuff_status tuff_plan_run(tuff_plan *plan)
@@ -198,10 +205,8 @@ tuff_status tuff_plan_run(tuff_plan *plan)
                         SHAPE_TEXT(plan->made.lowered.inputs[i].shape));
     tuff__background_swap(plan);
     TRY(refresh_copies(plan));
-    const tuff_status status =
-        plan->made.recording == NULL ? TUFF_OK : tuff__submit(plan->device, plan->made.recording);
-    if (status != TUFF_OK)
-        return tuff__refused_launch(plan, plan->made.recording, plan->made.setup_count, status);
+    if (plan->made.recording != NULL)
+        TRY(submit(plan, plan->made.recording, plan->made.setup_count));
     plan->has_run = true;
     for (int i = 0; i < plan->graph->assign_count; ++i)
         tuff__storage_touch(plan->graph->assigns[i]->attributes.array->storage);

@@ -25,18 +25,15 @@ static const plan_key *find_key(const tuff_plan *plan, int index)
 static tuff_status remember(const tuff_plan *plan, const plan_key *key)
 {
     tune_environment parts;
-    char environment[ENVIRONMENT_SIZE];
     tune_store *store;
     tuff__environment_of(tuff__device_info(plan->device), &parts);
-    tuff__environment_text(&parts, environment);
+    const char *environment = ENVIRONMENT_TEXT(&parts);
     tune_record bad = tuff__record_of(RECORD_BAD, environment, key->text, key->candidate);
     bad.generator = key->generator;
     bad.reason = "limits";
     bad.phase = "launch";
     TRY(tuff__tune_open(environment, &store));
-    tuff_status status = tuff__store_describe(store, environment);
-    if (status == TUFF_OK)
-        status = tuff__store_add(store, &bad);
+    const tuff_status status = tuff__store_add(store, &bad);
     tuff__store_close(store);
     return status;
 }

@@ -41,7 +41,8 @@ typedef struct tune_record {
     uint64_t spread[SPREAD];            /* of their times: least, quartiles, most */
     const char *source;                 /* "live", "import", "shipped"; "seed": where a search may begin, no answer */
     const char *library;                /* the version of tuff that wrote it */
-    const char *reason;                 /* BAD: "crash", "hang", "wrong", "race", "compile", "reboot"; PIN: by whom */
+    const char *reason;                 /* BAD: "crash", "hang", "wrong", "race", "compile", "limits", "reboot";
+                                           PIN: by whom */
     const char *phase;                  /* BAD: "compile", "compile-ahead", "first-run", "bench", "verify",
                                            "launch" (of a plan) */
     uint64_t time;                      /* seconds since 1970 */
