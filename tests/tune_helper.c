@@ -1,10 +1,8 @@
 /* The helper that tunes in the background for a program, and what becomes of the program: where it crashes, hangs, is
-   of another build or not there; where the program is killed or gives its plan up. This program is all of them: called
-   with "tune helper" it is a helper, with TUFF_TEST_FAULT an ill one. */
+   of another build or not there; where the program is killed or gives its plan up. This program is all of them
+   (ill_helper.h). */
 #define _DEFAULT_SOURCE 1
-#include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -21,191 +19,8 @@
 #include "background_fixture.h"
 #include "base/thread.h"
 #include "each_device.h"
+#include "ill_helper.h"
 #include "processes.h"
-#include "run/wire.h"
-#include "tools/verbs.h"
-#include "tune/folder.h"
-#include "tune/journal_parts.h"
-#include "tune/lookup.h"
-#include "tune_fixture.h"
-
-static char own[500];
-
-static void set(const char *name, const char *value)
-{
-    assert_int_equal(value ? setenv(name, value, 1) : unsetenv(name), 0);
-}
-
-/* The ill helpers. */
-
-/* True while a candidate that is not the default is under way in this process. */
-static bool is_at_candidate(void)
-{
-    static char folder[FOLDER_SIZE], name[JOURNAL_NAME], path[JOURNAL_PATH];
-    journal_owner owner;
-    journal_page page;
-    tuff__journal_owner(&owner);
-    tuff__journal_name(&owner, name, sizeof name);
-    if (tuff__tune_folder(folder, sizeof folder) != TUFF_OK || tuff__journal_path(folder, name, path) != TUFF_OK)
-        return false;
-    FILE *file = fopen(path, "rb");
-    const bool read = file && fread(&page, sizeof page, 1, file) == 1;
-    if (file)
-        (void)fclose(file);
-    if (!read || page.phase == JOURNAL_IDLE || page.check != tuff__journal_check(&page))
-        return false;
-    const char *op = page.texts + strlen(page.texts) + 1;
-    return op[strlen(op) + 1] != '\0';
-}
-
-/* At the first candidate, as often as TUFF_TEST_TIMES files of that name and a number can be made. */
-static void *fall_ill(void *argument)
-{
-    const int number = *(const int *)argument;
-    const char *mark = getenv("TUFF_TEST_MARK");
-    char path[600];
-    for (; !is_at_candidate();)
-        (void)usleep(300);
-    for (int i = 0, times = atoi(getenv("TUFF_TEST_TIMES")); i < times; i++) {
-        (void)snprintf(path, sizeof path, "%s.%d", mark, i);
-        const int made = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
-        if (made < 0)
-            continue;
-        (void)close(made);
-        (void)kill(getpid(), number);
-        for (;;)
-            (void)pause();
-    }
-    return NULL;
-}
-
-static void say_text(wire_kind kind, const char *what)
-{
-    text body = {0};
-    tuff__put_text(&body, what);
-    (void)tuff__wire_send(STDIN_FILENO, kind, &body);
-    tuff__text_free(&body);
-}
-
-static void say_lost(void)
-{
-    const tuff_tune_stats stats = {.measured = 1};
-    text body = {0};
-    tuff__put_u32(&body, TUFF_OK);
-    tuff__put_text(&body, "");
-    tuff__put_u8(&body, true);
-    tuff__put_u32(&body, 1);
-    tuff__put_u8(&body, false);
-    tuff__put_u32(&body, TIER_DEFAULT);
-    tuff__put_text(&body, "");
-    tuff__put_bytes(&body, &stats, sizeof stats);
-    (void)tuff__wire_send(STDIN_FILENO, WIRE_MEASURED, &body);
-    tuff__text_free(&body);
-}
-
-/* Answers as a helper does, but its device is lost with every key; or it makes no sense; or it ends as it begins. */
-static int play_helper(const char *fault)
-{
-    char build[WIRE_BUILD_SIZE];
-    wire_message in = {0};
-    text yes = {0};
-    tuff__put_u8(&yes, true);
-    say_text(WIRE_HELLO, tuff__wire_build(build));
-    while (tuff__wire_receive(STDIN_FILENO, (size_t)1 << 30, UINT64_MAX, &in) == TUFF_OK && in.kind != WIRE_END)
-        if (in.kind == WIRE_BEGIN && strcmp(fault, "begin") == 0)
-            (void)kill(getpid(), SIGKILL);
-        else if (in.kind == WIRE_BEGIN)
-            say_text(WIRE_READY, strcmp(fault, "refuse") == 0 ? "there is something else there" : "");
-        else if (in.kind == WIRE_TAKE)
-            (void)tuff__wire_send(STDIN_FILENO, WIRE_ANSWER, &yes);
-        else if (in.kind == WIRE_MEASURE && strcmp(fault, "lost") == 0)
-            say_lost();
-        else if (in.kind == WIRE_MEASURE)
-            say_text(WIRE_MEASURED, "nothing of what was asked for");
-    tuff__text_free(&yes);
-    tuff__wire_free(&in);
-    return 0;
-}
-
-static int be_helper(void)
-{
-    static int number;
-    pthread_t thread;
-    const char *fault = getenv("TUFF_TEST_FAULT");
-    if (fault && strcmp(fault, "other") == 0) {
-        say_text(WIRE_HELLO, "0.0.1 of long ago");
-        (void)pause();
-    }
-    if (fault && strcmp(fault, "silent") == 0)
-        (void)pause();
-    if (fault && strchr("blnr", fault[0]) && strcmp(fault, "noisy") != 0)
-        return play_helper(fault);
-    if (fault && strcmp(fault, "noisy") == 0)
-        for (;;)
-            if (write(STDIN_FILENO, "what is this to mean?", 21) < 0)
-                return 1;
-    number = !fault ? 0 : strcmp(fault, "crash") == 0 ? SIGKILL : strcmp(fault, "hang") == 0 ? SIGSTOP : 0;
-    if (number != 0 && pthread_create(&thread, NULL, fall_ill, &number) == 0)
-        (void)pthread_detach(thread);
-    return verb_tune_helper(0, NULL);
-}
-
-/* What was said to the log. */
-static struct {
-    mutex lock;
-    char lines[32][600];
-    int count;
-} heard = {.lock = MUTEX_INITIALIZER};
-
-static void hear(void *user, tuff_log_level level, const char *line)
-{
-    (void)user;
-    tuff__lock(&heard.lock);
-    if (level <= TUFF_LOG_INFO && heard.count < 32)
-        (void)snprintf(heard.lines[heard.count++], sizeof *heard.lines, "%s", line);
-    tuff__unlock(&heard.lock);
-}
-
-static int count_heard(const char *what)
-{
-    int count = 0;
-    tuff__lock(&heard.lock);
-    for (int i = 0; i < heard.count; i++)
-        count += strstr(heard.lines[i], what) != NULL;
-    tuff__unlock(&heard.lock);
-    return count;
-}
-
-static void expect_heard(const char *what, int times)
-{
-    const int count = count_heard(what);
-    if (count == times)
-        return;
-    for (int i = 0; i < heard.count; i++)
-        print_message("    heard: %s\n", heard.lines[i]);
-    fail_msg("\"%s\" was said %d times, not %d", what, count, times);
-}
-
-static void remove_marks(void)
-{
-    char line[700];
-    (void)snprintf(line, sizeof line, "rm -f '%s/mark'.*", cache_folder());
-    assert_int_equal(system(line), 0);
-}
-
-static void begin_with(const char *fault, const char *times)
-{
-    char mark[600];
-    forget_stores();
-    set_idle(2 * MILLISECOND);
-    heard.count = 0;
-    (void)snprintf(mark, sizeof mark, "%s/mark", cache_folder());
-    remove_marks();
-    set("TUFF_HELPER", own);
-    set("TUFF_TEST_FAULT", fault);
-    set("TUFF_TEST_MARK", mark);
-    set("TUFF_TEST_TIMES", times);
-}
 
 static void compile(subject_plan *self, tuff_device *device, tuff_tune_isolation isolate)
 {
@@ -217,23 +32,12 @@ static void compile(subject_plan *self, tuff_device *device, tuff_tune_isolation
     plan_write_x(self);
 }
 
-static int count_strikes(tuff_device *device)
-{
-    char environment[ENVIRONMENT_SIZE];
-    tune_store *store = open_device_store(device, environment);
-    int at = 0, count = 0;
-    for (const tune_record *one; (one = tuff__store_next(store, &at)) != NULL;)
-        count += one->kind == RECORD_BAD && strcmp(one->reason, "crash") == 0;
-    tuff__store_close(store);
-    return count;
-}
-
 /* Of the program nothing is in the way: plan, files, children and signals are as they were. */
 static void measure_apart(tuff_device *device)
 {
     subject_plan self;
     struct sigaction child, broken;
-    begin_with(NULL, "0");
+    begin_with_helper(NULL, "0");
     const int files = count_open_files();
     compile(&self, device, TUFF_ISOLATE_ON);
     const tuff_tune_stats stats = plan_await(&self);
@@ -259,7 +63,7 @@ static void a_helper_measures(void **state)
 static void crash_once(tuff_device *device)
 {
     subject_plan self;
-    begin_with("crash", "1");
+    begin_with_helper("crash", "1");
     compile(&self, device, TUFF_ISOLATE_ON);
     const tuff_tune_stats stats = plan_await(&self);
     expect_heard("was ended by signal 9", 1);
@@ -282,7 +86,7 @@ static void a_crash_costs_a_candidate(void **state)
 static void crash_always(tuff_device *device)
 {
     subject_plan self;
-    begin_with("crash", "9");
+    begin_with_helper("crash", "9");
     compile(&self, device, TUFF_ISOLATE_AUTO);
     const tuff_tune_stats stats = plan_await(&self);
     expect_heard("was ended by signal 9", 2);
@@ -303,11 +107,11 @@ static void many_crashes_end_it(void **state)
 static void hang_once(tuff_device *device)
 {
     subject_plan self;
-    begin_with("hang", "1");
-    set("TUFF_TUNE_WATCHDOG", "2");
+    begin_with_helper("hang", "1");
+    set_variable("TUFF_TUNE_WATCHDOG", "2");
     compile(&self, device, TUFF_ISOLATE_ON);
     const tuff_tune_stats stats = plan_await(&self);
-    set("TUFF_TUNE_WATCHDOG", NULL);
+    set_variable("TUFF_TUNE_WATCHDOG", NULL);
     expect_heard("showed no sign of life", 1);
     assert_int_equal(count_strikes(device), 1);
     assert_true(stats.measured > 1);
@@ -327,8 +131,8 @@ static void do_without(tuff_device *device, const char *file, const char *fault,
 {
     for (int needed = 0; needed < 2; needed++) {
         subject_plan self;
-        begin_with(fault, "0");
-        set("TUFF_HELPER", file);
+        begin_with_helper(fault, "0");
+        set_variable("TUFF_HELPER", file);
         compile(&self, device, needed ? TUFF_ISOLATE_ON : TUFF_ISOLATE_AUTO);
         const tuff_tune_stats stats = plan_await(&self);
         assert_true(needed ? stats.measured == 0 && stats.compiles == 0 : stats.measured > 0);
@@ -342,13 +146,13 @@ static void do_without(tuff_device *device, const char *file, const char *fault,
 
 static void find_none(tuff_device *device)
 {
-    set("TUFF_TUNE_WATCHDOG", "2");
-    do_without(device, own, "other", "is of another build");
-    do_without(device, own, "silent", "does not answer");
-    do_without(device, own, "noisy", "is no message");
-    do_without(device, own, "refuse", "there is something else there");
+    set_variable("TUFF_TUNE_WATCHDOG", "2");
+    do_without(device, own_program, "other", "is of another build");
+    do_without(device, own_program, "silent", "does not answer");
+    do_without(device, own_program, "noisy", "is no message");
+    do_without(device, own_program, "refuse", "there is something else there");
     do_without(device, "/bin/true", NULL, "has closed its end");
-    set("TUFF_TUNE_WATCHDOG", NULL);
+    set_variable("TUFF_TUNE_WATCHDOG", NULL);
 }
 
 /* That it is not installed is said once. */
@@ -357,8 +161,8 @@ static void miss_it(tuff_device *device)
     static bool was_told;
     for (int needed = 0; needed < 2; needed++) {
         subject_plan self;
-        begin_with(NULL, "0");
-        set("TUFF_HELPER", needed ? "" : "/etc/passwd");
+        begin_with_helper(NULL, "0");
+        set_variable("TUFF_HELPER", needed ? "" : "/etc/passwd");
         compile(&self, device, needed ? TUFF_ISOLATE_ON : TUFF_ISOLATE_AUTO);
         const tuff_tune_stats stats = plan_await(&self);
         assert_true(needed ? stats.measured == 0 : stats.measured > 0);
@@ -372,7 +176,7 @@ static void miss_it(tuff_device *device)
 static void begin_badly(tuff_device *device)
 {
     subject_plan self;
-    begin_with("begin", "0");
+    begin_with_helper("begin", "0");
     compile(&self, device, TUFF_ISOLATE_AUTO);
     const tuff_tune_stats stats = plan_await(&self);
     assert_true(stats.measured == 0 && stats.compiles == 0);
@@ -394,7 +198,7 @@ static void lose_devices(tuff_device *device)
     static const char *const faults[] = {"lost", "nonsense"};
     for (int i = 0; i < 2; i++) {
         subject_plan self;
-        begin_with(faults[i], "0");
+        begin_with_helper(faults[i], "0");
         compile(&self, device, TUFF_ISOLATE_AUTO);
         const tuff_tune_stats stats = plan_await(&self);
         assert_true(stats.compiles == 0);
@@ -423,7 +227,7 @@ static void give_up_plans(tuff_device *device)
 {
     enum { TIMES = 14 };
     const int files = count_open_files();
-    begin_with(NULL, "0");
+    begin_with_helper(NULL, "0");
     for (int i = 0; i < TIMES; i++) {
         subject_plan self;
         compile(&self, device, TUFF_ISOLATE_ON);
@@ -435,7 +239,7 @@ static void give_up_plans(tuff_device *device)
         assert_int_equal(count_open_files(), files);
     }
     subject_plan last;
-    begin_with(NULL, "0");
+    begin_with_helper(NULL, "0");
     compile(&last, device, TUFF_ISOLATE_OFF);
     plan_end(&last);
     assert_int_equal(count_strikes(device), 0);
@@ -451,7 +255,7 @@ static void plans_may_be_given_up(void **state)
 static void ignore_children(tuff_device *device)
 {
     subject_plan self;
-    begin_with("crash", "1");
+    begin_with_helper("crash", "1");
     assert_true(signal(SIGCHLD, SIG_IGN) != SIG_ERR);
     compile(&self, device, TUFF_ISOLATE_ON);
     assert_true(plan_await(&self).measured > 1);
@@ -489,7 +293,7 @@ static pid_t start_program(tuff_device *device, int *pipe_ends)
         return child;
     }
     (void)close(pipe_ends[0]);
-    (void)execl(own, own, "program", info.selector, (char *)NULL);
+    (void)execl(own_program, own_program, "program", info.selector, (char *)NULL);
     _exit(127);
 }
 
@@ -497,7 +301,7 @@ static pid_t start_program(tuff_device *device, int *pipe_ends)
 static void kill_program(tuff_device *device)
 {
     int status;
-    begin_with(NULL, "0");
+    begin_with_helper(NULL, "0");
     for (int i = 0; i < 5; i++) {
         int ends[2];
         const pid_t caller = start_program(device, ends), helper = await_child(caller);
@@ -538,13 +342,12 @@ int main(int count, char **arguments)
         cmocka_unit_test(what_ends_a_helper_is_not_tried),
         cmocka_unit_test(there_are_a_few_helpers_at_most),
     };
-    const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-    if (length <= 0)
+    if (!find_own_program())
         return 77;
-    if (count == 3 && strcmp(arguments[1], "tune") == 0)
+    if (is_helper(count, arguments))
         return be_helper();
     if (count == 3 && strcmp(arguments[1], "program") == 0)
         return be_program(arguments[2]);
-    tuff_set_log(hear, NULL);
+    tuff_set_log(hear_line, NULL);
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

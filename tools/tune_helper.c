@@ -1,5 +1,5 @@
-/* tuff tune helper: measures for a program that tunes in the background (src/run/helper.h), told and heard over a
-   socket that is its input. It ends with the program, at any moment; what it wrote to the cache by then stays. */
+/* tuff tune helper: measures for a program (src/run/helper.h), told and heard over a socket that is its input. It ends
+   with the program, at any moment; what it wrote to the cache by then stays. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "graph/blob.h"
+#include "run/fit.h"
 #include "run/helper.h"
 #include "run/wire.h"
 #include "tools/verbs.h"
@@ -237,18 +238,39 @@ static tuff_status open_device(serving *self)
     return TUFF_OK;
 }
 
+/* The plan that the keys are of: as the program has it. */
+static tuff_status look_up_keys(serving *self)
+{
+    tuner *of = &self->of;
+    tuff_plan *plan = &self->plan;
+    plan->graph = self->graph.graph;
+    plan->passes.by = self->job.passes;
+    plan->graph_key = self->job.graph_key;
+    TRY(tuff__fuse(plan->graph, of->options, self->job.buffer_limit, &plan->passes, &plan->fusion));
+    TRY(tuff__tuner_look_up(of));
+    if (!tuff__is_same_hash(tuff__helper_keys(of), self->job.keys))
+        return FAIL(TUFF_E_FORMAT, "the plan has other keys there");
+    return TUFF_OK;
+}
+
+/* The same from the beginning: as a compilation makes it. */
+static tuff_status look_up_graph(serving *self)
+{
+    tuner *of = &self->of;
+    of->source = self->graph.graph;
+    of->give_way = NULL;
+    of->budget = tuff__tune_budget(of->options); /* less, once it is said how much is left */
+    TRY(tuff__fit(&self->plan, of->source, of->options));
+    return tuff__tuner_look_up_whole(of);
+}
+
 static tuff_status find_keys(serving *self)
 {
     tuner *of = &self->of;
     tuff_compile_options *options = &self->job.options;
     TRY(tuff__graph_read(self->device, self->job.graph, self->job.graph_size, &self->graph));
-    self->plan = (tuff_plan){.device = self->device,
-                             .graph = self->graph.graph,
-                             .passes.by = self->job.passes,
-                             .graph_key = self->job.graph_key,
-                             .is_tunable = true,
-                             .barrier_everywhere = options->barrier_everywhere};
-    TRY(tuff__fuse(self->graph.graph, options, self->job.buffer_limit, &self->plan.passes, &self->plan.fusion));
+    self->plan =
+        (tuff_plan){.device = self->device, .is_tunable = true, .barrier_everywhere = options->barrier_everywhere};
     options->tune_progress = options->tune_progress ? ask_to_go_on : NULL;
     options->tune_user = self;
     *of = (tuner){.plan = &self->plan,
@@ -259,9 +281,7 @@ static tuff_status find_keys(serving *self)
                   .log = -1,
                   .give_way = give_way,
                   .user = self};
-    TRY(tuff__tuner_look_up(of));
-    if (!tuff__is_same_hash(tuff__helper_keys(of), self->job.keys))
-        return FAIL(TUFF_E_FORMAT, "the plan has other keys there");
+    TRY(self->job.is_whole ? look_up_graph(self) : look_up_keys(self));
     TRY(tuff__tuner_open(of));
     atomic_store(&shared.journal, of->journal);
     return TUFF_OK;
@@ -311,6 +331,40 @@ static void measure(serving *self)
     say_and_free(WIRE_MEASURED, &body);
 }
 
+static void put_finding(text *out, const subject *of)
+{
+    text chosen = {0};
+    tuff__choice_format(&of->chosen, &chosen);
+    tuff__put_u64(out, of->hash.low);
+    tuff__put_u64(out, of->hash.high);
+    tuff__put_u8(out, of->was_measured);
+    tuff__put_u32(out, of->tier);
+    tuff__put_text(out, tuff__text_get(&chosen));
+    tuff__text_free(&chosen);
+}
+
+static void measure_all(serving *self)
+{
+    tuner *of = &self->of;
+    byte_reader from = tuff__wire_reader(&self->in);
+    of->budget = tuff__take_u64(&from);
+    of->begin = tuff__nanoseconds();
+    if (from.failed)
+        leave_at_once();
+    tuff_status status = tuff__tuner_measure_all(of);
+    if (status == TUFF_OK)
+        status = of->refitted;
+    text body = {0};
+    tuff__put_u32(&body, status);
+    tuff__put_text(&body, status == TUFF_OK ? "" : tuff_error());
+    tuff__put_u8(&body, of->lost);
+    tuff__put_bytes(&body, &of->stats, sizeof of->stats);
+    tuff__put_u32(&body, (uint32_t)of->subject_count);
+    for (int i = 0; i < of->subject_count; i++)
+        put_finding(&body, &of->subjects[i]);
+    say_and_free(WIRE_MEASURED_ALL, &body);
+}
+
 /* Into the cache, where the program finds it. */
 static void compile(serving *self)
 {
@@ -342,7 +396,10 @@ static void end(serving *self)
 {
     tuner *of = &self->of;
     leave_silicon(self);
+    tuff__lowered_free(&self->plan.made.lowered);
     tuff__fusion_free(&self->plan.fusion);
+    if (self->job.is_whole)
+        tuff_graph_destroy(self->plan.graph);
     tuff__graph_copy_free(&self->graph);
     atomic_store(&shared.journal, NULL);
     if (of->bench)
@@ -363,6 +420,8 @@ static void serve(serving *self)
             continue;
         if (self->in.kind == WIRE_MEASURE)
             measure(self);
+        else if (self->in.kind == WIRE_MEASURE_ALL)
+            measure_all(self);
         else if (self->in.kind == WIRE_COMPILE)
             compile(self);
         else
@@ -393,7 +452,7 @@ int verb_tune_helper(int count, char **arguments)
     socklen_t size = sizeof kind;
     (void)arguments;
     if (count > 0 || getsockopt(SOCKET, SOL_SOCKET, SO_TYPE, &kind, &size) != 0)
-        return cli_fail(&verb_tune, EXIT_WRONG_USE, "helper is started by programs that tune in the background");
+        return cli_fail(&verb_tune, EXIT_WRONG_USE, "helper is started by programs that tune");
     serving *self = tuff__calloc(1, sizeof *self);
     if (!self || !stand_alone())
         return EXIT_FAILED;

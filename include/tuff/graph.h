@@ -126,7 +126,7 @@ typedef struct tuff_compile_options {
        leaves the device alone: see "tuning in the background" in tuff/tune.h. TUFF_E_USAGE where tune is
        TUFF_TUNE_CACHED or TUFF_TUNE_OFF, with deterministic, and with a manifest. */
     bool tune_background;
-    tuff_tune_isolation tune_isolate; /* of tune_background; tuff_compile itself measures in the program */
+    tuff_tune_isolation tune_isolate; /* whether kernels are tried in the program: see tuff/tune.h */
     uint32_t reserved[2];
 } tuff_compile_options;
 

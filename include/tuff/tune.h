@@ -32,11 +32,16 @@ typedef enum tuff_tune_environment {
     TUFF_TUNE_ENVIRONMENT_ALL       /* all of these options: for people who look for the cause of something */
 } tuff_tune_environment;
 
-/* Where tuning in the background measures: in a process of its own, or in a thread of the program's. */
+/* Where candidates are compiled and run: in the program, whose journal tells the next start what it died of, or in a
+   helper, which is a process of its own that may die ("tuning in the background" below says which one, and what is the
+   matter with children). A helper in the foreground gets the whole graph, measures as tuff_compile does, and is started
+   again without the candidate that ended it, twice at most, within the same budget; arrays that it runs whole graphs
+   with, to tell ways to fuse them, hold made-up numbers. */
 typedef enum tuff_tune_isolation {
-    TUFF_ISOLATE_AUTO, /* the default: in a process, or in a thread where none can be had */
-    TUFF_ISOLATE_ON,   /* in a process; where none can be had nothing is measured, and a warning says so */
-    TUFF_ISOLATE_OFF   /* in a thread */
+    TUFF_ISOLATE_AUTO, /* the default: tuff_compile measures in the program; in the background a helper does, or a
+                          thread of the program's where there is none */
+    TUFF_ISOLATE_ON,   /* a helper does both; where none can be had nothing is measured, and a warning says so */
+    TUFF_ISOLATE_OFF   /* the program does both */
 } tuff_tune_isolation;
 
 /* How far tuning is; texts are valid during the call. */

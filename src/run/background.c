@@ -44,7 +44,7 @@ static void end_all(void);
    can be the tuner's, since programs come from the disk. So the end is registered once more behind it. */
 static void register_behind_compiler(background *self)
 {
-    if (!self->is_behind && self->tuner.stats.compiles > 0)
+    if (!self->is_behind && self->tuner->stats.compiles > 0)
         self->is_behind = atexit(end_all) == 0;
 }
 
@@ -52,7 +52,7 @@ void tuff__background_publish(background *self)
 {
     register_behind_compiler(self);
     tuff__lock(&self->lock);
-    self->stats = self->tuner.stats;
+    self->stats = self->tuner->stats;
     self->stats.nanoseconds = self->spent;
     self->stats.background_keys_left = self->left;
     tuff__unlock(&self->lock);
@@ -83,7 +83,7 @@ static int heavier_first(const void *a, const void *b)
 /* The keys that want measuring. Before anything is offered: the plan is as it was compiled. */
 static int list_wanted(const background *self, weighted *out)
 {
-    const tuner *of = &self->tuner;
+    const tuner *of = self->tuner;
     const tuff_plan *plan = self->plan;
     int count = 0;
     for (int i = 0; i < of->subject_count; ++i)
@@ -118,7 +118,7 @@ static bool is_due(const background *self)
 
 static tuff_status measure(background *self, const weighted *keys, int count)
 {
-    tuner *of = &self->tuner;
+    tuner *of = self->tuner;
     const uint64_t whole = tuff__tune_budget(&self->options);
     of->keys_wanted = count;
     self->offered = tuff__nanoseconds();
@@ -150,7 +150,7 @@ static tuff_status measure(background *self, const weighted *keys, int count)
 static tuff_status note_running(background *self)
 {
     const tuff_plan *plan = self->plan;
-    const int count = self->tuner.subject_count;
+    const int count = self->tuner->subject_count;
     self->running = tuff__calloc((size_t)count + 1, sizeof *self->running);
     if (self->running == NULL)
         return TUFF_E_OOM_HOST;
@@ -162,7 +162,7 @@ static tuff_status note_running(background *self)
 /* The program's device is left alone, down to the memory that lowering asks for. */
 static bool open_bench(background *self)
 {
-    tuner *of = &self->tuner;
+    tuner *of = self->tuner;
     tuff__tuner_open_bench(of);
     if (of->bench != NULL)
         of->device = of->bench;
@@ -185,8 +185,8 @@ static tuff_status find_hands(background *self, bool is_asked_for, bool *out)
             return TUFF_OK;
     }
     *out = !self->gave_up && self->options.tune_isolate != TUFF_ISOLATE_ON &&
-           (self->tuner.bench != NULL || open_bench(self));
-    return *out ? tuff__tuner_open(&self->tuner) : TUFF_OK;
+           (self->tuner->bench != NULL || open_bench(self));
+    return *out ? tuff__tuner_open(self->tuner) : TUFF_OK;
 }
 
 static tuff_status tune_keys(background *self, weighted *keys)
@@ -199,7 +199,7 @@ static tuff_status tune_keys(background *self, weighted *keys)
 
 static tuff_status tune(background *self)
 {
-    tuner *of = &self->tuner;
+    tuner *of = self->tuner;
     if (self->options.tune_isolate == TUFF_ISOLATE_OFF && !open_bench(self))
         return TUFF_OK;
     TRY(tuff__tuner_look_up(of));
@@ -215,7 +215,7 @@ static tuff_status tune(background *self)
 static void *work(void *state)
 {
     background *self = state;
-    tuner *of = &self->tuner;
+    tuner *of = self->tuner;
     tuff_status status = TUFF_OK;
     if (tuff__background_give_way(self, true))
         status = tune(self);
@@ -290,7 +290,7 @@ static bool run_thread(background *self)
     return runs;
 }
 
-static bool prepare(background *self)
+bool tuff__background_prepare(background *self)
 {
     const bool good = tuff__condition_create(&self->changed) == 0;
     if (good && tuff__mutex_create(&self->lock) != 0) {
@@ -300,9 +300,16 @@ static bool prepare(background *self)
     return good;
 }
 
+void tuff__background_dismantle(background *self)
+{
+    (void)pthread_cond_destroy(&self->changed);
+    tuff__mutex_destroy(&self->lock);
+}
+
 static tuff_status fill(background *self, tuff_plan *plan, const tuff_compile_options *options)
 {
     self->plan = plan;
+    self->tuner = &self->own;
     self->options = *options;
     self->left = plan->tuning.background_keys_left;
     self->stats = (tuff_tune_stats){.background_keys_left = self->left};
@@ -316,13 +323,13 @@ static tuff_status fill(background *self, tuff_plan *plan, const tuff_compile_op
     self->next.barrier_everywhere = plan->barrier_everywhere;
     self->next.passes = plan->passes;
     self->next.graph_key = plan->graph_key;
-    self->tuner = (tuner){.plan = &self->next,
-                          .options = &self->options,
-                          .device = plan->device,
-                          .log = -1,
-                          .give_way = give_way,
-                          .user = self};
-    tuff__environment_of(tuff__device_info(plan->device), &self->tuner.environment);
+    self->own = (tuner){.plan = &self->next,
+                        .options = &self->options,
+                        .device = plan->device,
+                        .log = -1,
+                        .give_way = give_way,
+                        .user = self};
+    tuff__environment_of(tuff__device_info(plan->device), &self->own.environment);
     return tuff__fusion_borrow(&plan->fusion, &self->next.fusion);
 }
 
@@ -333,7 +340,7 @@ tuff_status tuff__background_start(tuff_plan *plan, const tuff_compile_options *
     background *self = tuff__calloc(1, sizeof *self);
     if (self == NULL)
         return TUFF_E_OOM_HOST;
-    if (!prepare(self)) {
+    if (!tuff__background_prepare(self)) {
         tuff__free(self);
         return FAIL(TUFF_E_OOM_HOST, "compile: no memory for a lock");
     }
@@ -374,13 +381,12 @@ void tuff__background_free(background *self)
 {
     if (self == NULL)
         return;
-    tuff__tuner_end(&self->tuner);
+    tuff__tuner_end(self->tuner);
     tuff__plan_keys_free(&self->next);
     tuff__fusion_give_back(&self->next.fusion);
     tuff__free(self->running);
     tuff__free(self->log);
-    (void)pthread_cond_destroy(&self->changed);
-    tuff__mutex_destroy(&self->lock);
+    tuff__background_dismantle(self);
     tuff__free(self);
 }
 

@@ -15,12 +15,14 @@ struct background {
     tuff_plan *plan; /* the program's */
     tuff_plan next;  /* made ready here; graph and fusion are borrowed, so that it is never destroyed as a whole */
     tuff_compile_options options;
-    char *log; /* of the options; owned */
-    tuner tuner;
-    choice *running; /* by subject: what the plan runs with, or will when it takes over */
-    helper *helper;  /* that measures; NULL: this thread does */
-    int starts;      /* of helpers */
-    bool gave_up;    /* after as many as there may be, or where one ended at the device's opening */
+    char *log;    /* of the options; owned */
+    tuner *tuner; /* own, or the compilation's */
+    tuner own;
+    tuff_graph *whole; /* all of it is measured, for a compilation that waits (helper_whole.c); NULL: as said above */
+    choice *running;   /* by subject: what the plan runs with, or will when it takes over */
+    helper *helper;    /* that measures; NULL: this thread does */
+    int starts;        /* of helpers */
+    bool gave_up;      /* after as many as there may be, or where one ended at the device's opening */
     file_lock silicon;
     bool holds_turn;
     uint64_t began;   /* when the stretch of work at hand did */
@@ -42,6 +44,9 @@ struct background {
     tuff_tune_stats stats; /* as the tuner's were between its last two steps */
 };
 
+/* The lock and what waits with it; false where there is none. */
+bool tuff__background_prepare(background *self);
+void tuff__background_dismantle(background *self);
 /* Shows what was done so far to those who ask. */
 void tuff__background_publish(background *self);
 /* What counts of work done, added up. */

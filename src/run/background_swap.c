@@ -6,8 +6,8 @@
 
 bool tuff__background_is_other(const background *self)
 {
-    for (int i = 0; i < self->tuner.subject_count; ++i)
-        if (!tuff__choice_equal(&self->tuner.subjects[i].chosen, &self->running[i]))
+    for (int i = 0; i < self->tuner->subject_count; ++i)
+        if (!tuff__choice_equal(&self->tuner->subjects[i].chosen, &self->running[i]))
             return true;
     return false;
 }
@@ -24,11 +24,11 @@ static tuff_status compile_ahead(void *state, const program_request *what)
         return FAIL(TUFF_E_TIMEOUT, "tune: the plan is not made ready: its tuner was stopped");
     if (self->helper != NULL)
         tuff__helper_compile(self, what);
-    if (self->tuner.bench == NULL)
+    if (self->tuner->bench == NULL)
         return TUFF_OK;
-    TRY(tuff__program_get(self->tuner.bench, what, &made));
-    tuff__programs_keep(self->tuner.bench, &made, 1, true, UINT64_MAX);
-    tuff__program_release(self->tuner.bench, made);
+    TRY(tuff__program_get(self->tuner->bench, what, &made));
+    tuff__programs_keep(self->tuner->bench, &made, 1, true, UINT64_MAX);
+    tuff__program_release(self->tuner->bench, made);
     return TUFF_OK;
 }
 
@@ -44,7 +44,7 @@ static tuff_status make_ready(background *self)
     tuff_plan *next = &self->next;
     const choice **choices;
     bool any;
-    tuff_status status = tuff__tuner_choices(&self->tuner, &choices, &any);
+    tuff_status status = tuff__tuner_choices(self->tuner, &choices, &any);
     if (status == TUFF_OK)
         status =
             tuff__lower_like(&self->plan->made.lowered, &next->fusion, &self->options, choices, &next->made.lowered);
@@ -57,7 +57,7 @@ static tuff_status make_ready(background *self)
     next->before_program = compile_ahead;
     next->before_state = self;
     TRY(tuff__record(next));
-    return tuff__tuner_list_keys(&self->tuner);
+    return tuff__tuner_list_keys(self->tuner);
 }
 
 void tuff__background_revoke(background *self)
@@ -81,8 +81,8 @@ tuff_status tuff__background_offer(background *self)
             tuff__log(TUFF_LOG_WARNING, "tune: the plan stays as it is: %s", tuff_error());
         return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
     }
-    for (int i = 0; i < self->tuner.subject_count; ++i)
-        self->running[i] = self->tuner.subjects[i].chosen;
+    for (int i = 0; i < self->tuner->subject_count; ++i)
+        self->running[i] = self->tuner->subjects[i].chosen;
     tuff__lock(&self->lock);
     self->is_ready = true;
     tuff__unlock(&self->lock);

@@ -15,21 +15,12 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "graph/blob.h"
-#include "run/background_parts.h"
-#include "run/helper_process.h"
+#include "run/helper_parts.h"
 #include "run/strikes.h"
 #include "run/wire.h"
 
 #define SECOND UINT64_C(1000000000)
-enum { MOST_STARTS = 3, MOST_MESSAGE = 1 << 20 };
-
-struct helper {
-    helper_process process;
-    wire_message in;
-    tuff_tune_stats before; /* what was done when it was started */
-    uint64_t patience;      /* without a sign of life */
-    bool has_cache;
-};
+enum { MOST_STARTS = 3, MOST_MESSAGE = 1 << 24 };
 
 /* The helper tells of itself several times a second, but not within a step that takes far too long. */
 static uint64_t patience(void)
@@ -70,18 +61,17 @@ void tuff__helper_end(background *self)
     tuff__helper_free(self);
 }
 
-static void hear_stats(background *self, byte_reader *from)
+void tuff__helper_hear_stats(background *self, byte_reader *from, tuff_tune_stats *out)
 {
     size_t size;
-    tuff_tune_stats now;
     const void *found = tuff__take_bytes(from, &size);
-    if (size != sizeof now) {
+    if (size != sizeof *out) {
         from->failed = true;
         return;
     }
-    memcpy(&now, found, sizeof now);
-    self->tuner.stats = self->helper->before;
-    tuff__background_add(&self->tuner.stats, &now);
+    memcpy(out, found, sizeof *out);
+    self->tuner->stats = self->helper->before;
+    tuff__background_add(&self->tuner->stats, out);
 }
 
 static tuff_status answer(const background *self, bool yes)
@@ -119,7 +109,9 @@ static tuff_status tell_progress(const background *self, byte_reader *from)
     tuff__take_text(from, rejection, sizeof rejection);
     TRY(tuff__reader_status(from, "the helper's progress"));
     const tuff_compile_options *options = &self->options;
-    return answer(self, options->tune_progress == NULL || options->tune_progress(options->tune_user, &now));
+    if (options->tune_progress != NULL && !options->tune_progress(options->tune_user, &now))
+        self->tuner->stopped = true;
+    return answer(self, !self->tuner->stopped);
 }
 
 static tuff_status let_wait(background *self, byte_reader *from);
@@ -143,7 +135,7 @@ static tuff_status receive(background *self, wire_kind *kind)
     }
 }
 
-static tuff_status expect(background *self, wire_kind wanted, byte_reader *out)
+tuff_status tuff__helper_expect(background *self, wire_kind wanted, byte_reader *out)
 {
     wire_kind kind;
     TRY(receive(self, &kind));
@@ -157,14 +149,15 @@ static tuff_status expect(background *self, wire_kind wanted, byte_reader *out)
 static tuff_status let_wait(background *self, byte_reader *from)
 {
     text body = {0};
-    const uint64_t before = self->tuner.begin;
+    tuff_tune_stats now;
+    const uint64_t before = self->tuner->begin;
     const bool is_between = tuff__take_bool(from);
-    hear_stats(self, from);
+    tuff__helper_hear_stats(self, from, &now);
     TRY(tuff__reader_status(from, "the helper's stats"));
     if (is_between)
         tuff__background_publish(self);
     tuff__put_u8(&body, tuff__background_give_way(self, is_between));
-    tuff__put_u64(&body, self->tuner.begin - before);
+    tuff__put_u64(&body, self->tuner->begin - before);
     const tuff_status status = tuff__wire_send(self->helper->process.fd, WIRE_GO, &body);
     tuff__text_free(&body);
     return status;
@@ -174,7 +167,7 @@ static tuff_status ask(background *self, wire_kind what, const text *body, bool 
 {
     byte_reader from;
     TRY(tuff__wire_send(self->helper->process.fd, what, body));
-    TRY(expect(self, WIRE_ANSWER, &from));
+    TRY(tuff__helper_expect(self, WIRE_ANSWER, &from));
     *out = tuff__take_bool(&from);
     return tuff__reader_status(&from, "the helper's answer");
 }
@@ -210,7 +203,7 @@ void tuff__helper_compile(background *self, const program_request *what)
 
 static tuff_status put_job(background *self, text *graph, text *out)
 {
-    const tuner *of = &self->tuner;
+    const tuner *of = self->tuner;
     static helper_job usual;
     helper_job *job = tuff__memdup(&usual, sizeof usual);
     if (job == NULL)
@@ -224,9 +217,10 @@ static tuff_status put_job(background *self, text *graph, text *out)
     job->buffer_limit = self->plan->fusion.buffer_limit;
     job->passes = self->plan->passes.by;
     job->graph_key = self->plan->graph_key;
+    job->is_whole = self->whole != NULL;
     job->compile_patience = tuff__compile_patience;
     job->keys = tuff__helper_keys(of);
-    tuff_status status = tuff__graph_write(self->plan->graph, graph);
+    tuff_status status = tuff__graph_write(self->whole != NULL ? self->whole : self->plan->graph, graph);
     job->graph = tuff__text_get(graph);
     job->graph_size = graph->length;
     if (status == TUFF_OK) {
@@ -249,7 +243,7 @@ static tuff_status begin(background *self)
     tuff__text_free(&body);
     TRY(status);
     self->gave_up = true; /* where it does not come back from the device, this process would not either */
-    TRY(expect(self, WIRE_READY, &from));
+    TRY(tuff__helper_expect(self, WIRE_READY, &from));
     tuff__take_text(&from, trouble, sizeof trouble);
     TRY(tuff__reader_status(&from, "the helper's answer"));
     self->gave_up = false;
@@ -260,7 +254,7 @@ static tuff_status greet(background *self)
 {
     byte_reader from;
     char build[WIRE_BUILD_SIZE], own[WIRE_BUILD_SIZE];
-    TRY(expect(self, WIRE_HELLO, &from));
+    TRY(tuff__helper_expect(self, WIRE_HELLO, &from));
     tuff__take_text(&from, build, sizeof build);
     TRY(tuff__reader_status(&from, "the helper's first word"));
     if (strcmp(build, tuff__wire_build(own)) != 0)
@@ -286,7 +280,7 @@ static tuff_status start(background *self, const char *file)
         return TUFF_E_OOM_HOST;
     self->helper = with;
     with->process.fd = -1;
-    with->before = self->tuner.stats;
+    with->before = self->tuner->stats;
     with->patience = patience();
     self->starts++;
     tuff_status status = tuff__helper_spawn(file, &with->process);
@@ -301,6 +295,8 @@ static tuff_status start(background *self, const char *file)
 
 static const char *what_instead(const background *self)
 {
+    if (self->whole != NULL)
+        return "nothing is measured";
     return self->gave_up || self->starts > 1 || self->options.tune_isolate == TUFF_ISOLATE_ON
                ? "nothing is measured in the background"
                : "a thread of this process measures instead";
@@ -312,8 +308,12 @@ tuff_status tuff__helper_start(background *self)
     static atomic_flag was_told = ATOMIC_FLAG_INIT;
     const bool is_needed = self->options.tune_isolate == TUFF_ISOLATE_ON;
     char file[4096];
-    if (strstr(tuff__device_info(self->plan->device)->selector, ":wrapped") != NULL)
+    if (strstr(tuff__device_info(self->plan->device)->selector, ":wrapped") != NULL) {
+        if (is_needed)
+            tuff__log(TUFF_LOG_WARNING, "tune: no helper can open a device that the application made: %s",
+                      what_instead(self));
         return TUFF_OK;
+    }
     if (!tuff__helper_find(file, sizeof file)) {
         if (is_needed || !atomic_flag_test_and_set(&was_told))
             tuff__log(is_needed ? TUFF_LOG_WARNING : TUFF_LOG_INFO, "tune: there is no helper to tune with (%s): %s",
@@ -338,6 +338,7 @@ static tuff_status take_measured(subject *of, byte_reader *from, finding *out)
     background *self = of->of->user;
     char error[TUFF_ERROR_SIZE], candidate[4096];
     choice chosen;
+    tuff_tune_stats now;
     out->status = (tuff_status)tuff__take_u32(from);
     tuff__take_text(from, error, sizeof error);
     out->lost = tuff__take_bool(from);
@@ -345,7 +346,7 @@ static tuff_status take_measured(subject *of, byte_reader *from, finding *out)
     const bool was_measured = tuff__take_bool(from);
     const int tier = tuff__take_below(from, TIER_DEFAULT + 1);
     tuff__take_text(from, candidate, sizeof candidate);
-    hear_stats(self, from);
+    tuff__helper_hear_stats(self, from, &now);
     TRY(tuff__reader_status(from, "what the helper found"));
     TRY(tuff__choice_parse(candidate, &chosen));
     of->chosen = chosen;
@@ -369,11 +370,11 @@ static tuff_status ask_to_measure(subject *of, uint64_t budget, finding *out)
     tuff_status status = tuff__wire_send(self->helper->process.fd, WIRE_MEASURE, &body);
     tuff__text_free(&body);
     TRY(status);
-    TRY(expect(self, WIRE_MEASURED, &from));
+    TRY(tuff__helper_expect(self, WIRE_MEASURED, &from));
     return take_measured(of, &from, out);
 }
 
-static void tell_of_end(const subject *of, tuff_status why, int status)
+static void tell_of_end(const char *what, tuff_status why, int status)
 {
     char how[64] = "ended";
     if (why == TUFF_E_TIMEOUT)
@@ -382,14 +383,14 @@ static void tell_of_end(const subject *of, tuff_status why, int status)
         (void)snprintf(how, sizeof how, "was ended by signal %d", WTERMSIG(status));
     else if (status != -1 && WIFEXITED(status))
         (void)snprintf(how, sizeof how, "ended with code %d", WEXITSTATUS(status));
-    tuff__log(TUFF_LOG_WARNING, "tune: the helper %s while it measured %s: what it was at is left out", how, of->text);
+    tuff__log(TUFF_LOG_WARNING, "tune: the helper %s while it measured %s: what it was at is left out", how, what);
 }
 
 /* Blames the candidate, so that the next helper leaves it out. */
-static tuff_status bury(subject *of, tuff_status why)
+tuff_status tuff__helper_bury(background *self, const char *what, tuff_status why)
 {
     enum { CLOSING = 200000000 };
-    background *self = of->of->user;
+    tuner *of = self->tuner;
     int strikes;
     const int status = reap(self, why == TUFF_E_TIMEOUT ? 0 : CLOSING);
     tuff__helper_free(self);
@@ -397,26 +398,36 @@ static tuff_status bury(subject *of, tuff_status why)
         tuff__background_leave_silicon(self);
     if (tuff__background_is_stopped(self))
         return TUFF_OK;
-    tell_of_end(of, why, status);
-    TRY(tuff__strikes_recover(of->of->store, of->of->environment_text, &strikes));
-    of->of->stats.crashes += (uint64_t)strikes;
+    tell_of_end(what, why, status);
+    TRY(tuff__strikes_recover(of->store, of->environment_text, &strikes));
+    of->stats.crashes += (uint64_t)strikes;
     return TUFF_OK;
 }
 
 /* What was struck by the helper itself is not known here yet. */
-static tuff_status start_again(background *self)
+tuff_status tuff__helper_start_again(background *self)
 {
     const bool may = self->starts < MOST_STARTS && !tuff__background_is_stopped(self);
-    TRY(tuff__tuner_look_again(&self->tuner));
-    if (!may || !tuff__tuner_may_measure(&self->tuner)) {
+    TRY(tuff__tuner_look_again(self->tuner));
+    if (!may || !tuff__tuner_may_measure(self->tuner)) {
         if (!tuff__background_is_stopped(self))
-            tuff__log(TUFF_LOG_WARNING, "tune: tuning in the background ends after %d helpers", self->starts);
+            tuff__log(TUFF_LOG_WARNING, "tune: %s ends after %d helpers",
+                      self->whole != NULL ? "measuring" : "tuning in the background", self->starts);
         self->gave_up = true;
         return TUFF_OK;
     }
     TRY(tuff__helper_start(self));
     self->gave_up = self->helper == NULL; /* after a crash this process takes no such risk */
     return TUFF_OK;
+}
+
+tuff_status tuff__helper_replace(background *self)
+{
+    (void)reap(self, 0);
+    tuff__helper_free(self);
+    if (self->holds_turn)
+        tuff__background_leave_silicon(self);
+    return tuff__helper_start_again(self);
 }
 
 tuff_status tuff__helper_measure(subject *of, uint64_t budget)
@@ -428,17 +439,12 @@ tuff_status tuff__helper_measure(subject *of, uint64_t budget)
         const tuff_status status = ask_to_measure(of, budget, &found);
         if (status == TUFF_E_OOM_HOST)
             return status;
-        if (status == TUFF_OK && found.lost) { /* the candidate is struck; its device is gone with it */
-            (void)reap(self, 0);
-            tuff__helper_free(self);
-            if (self->holds_turn)
-                tuff__background_leave_silicon(self);
-            return start_again(self);
-        }
+        if (status == TUFF_OK && found.lost)
+            return tuff__helper_replace(self);
         if (status == TUFF_OK)
             return found.status;
-        TRY(bury(of, status));
-        TRY(start_again(self));
+        TRY(tuff__helper_bury(self, of->text, status));
+        TRY(tuff__helper_start_again(self));
         if (self->gave_up || !tuff__background_give_way(self, true))
             return TUFF_OK;
         of->of->stats.measured -= of->of->stats.measured > 0; /* the same one again */

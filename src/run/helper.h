@@ -1,6 +1,6 @@
-/* Tuning in the background in another process: the program's side, which is the thread of a plan's background. It finds
-   the keys, says when there may be measuring, and makes plans ready; the helper (tools/tune_helper.c) measures, on a
-   device that it opens for itself, and may be ended by a candidate. */
+/* Tuning in another process: the program's side, which is the thread of a plan's background as a rule. It finds the
+   keys, says when there may be measuring, and makes plans ready; the helper (tools/tune_helper.c) measures, on a device
+   that it opens for itself, and may be ended by a candidate. */
 #ifndef TUFF_RUN_HELPER_H
 #define TUFF_RUN_HELPER_H
 
@@ -16,11 +16,13 @@ typedef struct helper_job {
     char cache[FOLDER_SIZE]; /* "": none */
     char selector[128], environment[ENVIRONMENT_SIZE], log[FOLDER_SIZE];
     tuff_compile_options options; /* tune_progress is set, to nothing of use, where the program wants to hear */
+    bool is_whole;                /* the graph is the program's, all of it is to be measured at once, and what follows
+                                     down to graph_key is found there */
     int buffer_limit;             /* as the plan was fused with */
     choice passes;                /* likewise */
     tune_key graph_key;           /* of that, as tuff_plan.graph_key */
     uint64_t compile_patience;
-    hash128 keys; /* tuff__helper_keys of the program's */
+    hash128 keys; /* tuff__helper_keys of the program's; nothing where is_whole */
     const void *graph;
     size_t graph_size;
 } helper_job;
@@ -45,5 +47,9 @@ void tuff__helper_compile(struct background *self, const program_request *what);
 /* As tuff__tuner_measure_one. A helper that ends over it is started again, twice at most; after that self->helper is
    NULL. */
 tuff_status tuff__helper_measure(subject *of, uint64_t budget);
+
+/* For a compilation that waits: as tuff__tuner_measure where the silicon is taken, in helpers. Without one nothing is
+   measured, and a warning says so. Only host memory can be lacking; in `refitted` as there. */
+tuff_status tuff__helper_measure_whole(tuner *of);
 
 #endif

@@ -55,6 +55,7 @@ void tuff__helper_put_job(text *out, const helper_job *job)
     tuff__put_text(out, job->selector);
     tuff__put_text(out, job->environment);
     put_options(out, &job->options);
+    tuff__put_u8(out, job->is_whole);
     tuff__put_u32(out, (uint32_t)job->buffer_limit);
     put_fusion(out, job);
     tuff__put_u64(out, job->compile_patience);
@@ -88,7 +89,6 @@ static void take_options(byte_reader *from, helper_job *job)
     tuff__take_text(from, job->log, sizeof job->log);
     out->tune_log = has_log ? job->log : NULL;
     out->tune_environment = TUFF_TUNE_ENVIRONMENT_NONE;
-    out->tune_background = true;
 }
 
 tuff_status tuff__helper_take_job(byte_reader *from, helper_job *out)
@@ -98,6 +98,8 @@ tuff_status tuff__helper_take_job(byte_reader *from, helper_job *out)
     tuff__take_text(from, out->selector, sizeof out->selector);
     tuff__take_text(from, out->environment, sizeof out->environment);
     take_options(from, out);
+    out->is_whole = tuff__take_bool(from);
+    out->options.tune_background = !out->is_whole;
     out->buffer_limit = tuff__take_below(from, INT_MAX);
     take_fusion(from, out);
     out->compile_patience = tuff__take_u64(from);

@@ -22,6 +22,28 @@ static tuff_status copy_storage(const stage *self, const mirrored *of)
     return status;
 }
 
+/* What stands for arrays of another process: small numbers above zero, as weights are and squares of gradients, so that
+   whatever is computed from them is a number, and not zero either. Integers are 0, which is an index of anything. */
+static tuff_status make_up(const stage *self, const mirrored *of, const tuff_array *array)
+{
+    enum { AT_ONCE = 4096, KINDS = 32 };
+    double values[AT_ONCE];
+    char block[AT_ONCE * sizeof(double)];
+    const int64_t count = tuff_shape_count(array->shape);
+    const size_t size = tuff_dtype_size(array->dtype);
+    for (int i = 0; i < AT_ONCE; ++i)
+        values[i] = tuff__dtype_is_float(array->dtype) ? (i * 7 % KINDS + 1) / 1024.0 : 0;
+    tuff__from_double(array->dtype, values, AT_ONCE, block);
+    for (int64_t at = 0; at < count; at += AT_ONCE) {
+        const uint64_t bytes = (uint64_t)(count - at < AT_ONCE ? count - at : AT_ONCE) * size;
+        const uint64_t offset = array->offset + (uint64_t)at * size;
+        TRY(tuff__storage_write(self->device, of->to, offset, block, bytes));
+        if (of->first != NULL)
+            TRY(tuff__storage_write(self->device, of->first, offset, block, bytes));
+    }
+    return TUFF_OK;
+}
+
 static mirrored *find_storage(const stage *self, const storage *from)
 {
     for (int i = 0; i < self->storage_count; ++i)
@@ -73,7 +95,19 @@ static tuff_status make_storages(stage *self)
         TRY(tuff__storage_create(self->device, size, false, &of->to));
         if (of->is_assigned)
             TRY(tuff__storage_create(self->device, size, false, &of->first));
-        TRY(copy_storage(self, of));
+        if (!tuff__storage_is_stand_in(of->from))
+            TRY(copy_storage(self, of));
+    }
+    return TUFF_OK;
+}
+
+static tuff_status make_up_storages(const stage *self)
+{
+    for (int i = 0; i < self->graph->node_count; ++i) {
+        const node *at = self->graph->nodes[i];
+        const mirrored *of = has_array(at) ? find_storage(self, at->attributes.array->storage) : NULL;
+        if (of != NULL && tuff__storage_is_stand_in(of->from))
+            TRY(make_up(self, of, at->attributes.array));
     }
     return TUFF_OK;
 }
@@ -168,6 +202,7 @@ static tuff_status build_stage(stage *self, tuff_graph *source, tuff_array **cou
     TRY(list_results(self));
     TRY(count_bytes(self));
     TRY(make_storages(self));
+    TRY(make_up_storages(self));
     TRY(record_restoring(self));
     return mirror_arrays(self);
 }

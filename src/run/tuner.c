@@ -450,15 +450,8 @@ static uint64_t count_damaged(const tuner *self)
     return lines;
 }
 
-static tuff_status tune(tuner *self)
+static tuff_status look_up_fused(tuner *self)
 {
-    TRY(open_stores(self));
-    if (knows_nothing(self) && !is_measuring(self) && self->manifest == NULL && !self->options->tune_background) {
-        self->stats.damaged_lines = count_damaged(self);
-        self->plan->has_uncounted_keys = true;
-        self->plan->graph_key.family[0] = '\0';
-        return TUFF_OK;
-    }
     TRY(tuff__graph_look_up(self));
     TRY(tuff__tuner_find(self));
     TRY(tuff__tuner_ask_all(self));
@@ -471,6 +464,25 @@ static tuff_status tune(tuner *self)
     TRY(tuff__tuner_refit(self));
     tuff__graph_drop(self);
     self->stats.damaged_lines = count_damaged(self);
+    return TUFF_OK;
+}
+
+tuff_status tuff__tuner_look_up_whole(tuner *self)
+{
+    TRY(open_stores(self));
+    return look_up_fused(self);
+}
+
+static tuff_status tune(tuner *self)
+{
+    TRY(open_stores(self));
+    if (knows_nothing(self) && !is_measuring(self) && self->manifest == NULL && !self->options->tune_background) {
+        self->stats.damaged_lines = count_damaged(self);
+        self->plan->has_uncounted_keys = true;
+        self->plan->graph_key.family[0] = '\0';
+        return TUFF_OK;
+    }
+    TRY(look_up_fused(self));
     self->stats.background_keys_left = count_left(self);
     TRY(tuff__tuner_measure(self));
     if (self->lost && !self->had_bench)

@@ -5,9 +5,11 @@
 
 #include "base/log.h"
 #include "run/ahead.h"
+#include "run/helper.h"
 #include "run/strikes.h"
 #include "run/tuner_parts.h"
 #include "tune/budget.h"
+#include "tune/guard.h"
 
 /* Candidates of a key before the next key may get its turn. */
 enum { SLICE = 4 };
@@ -354,11 +356,10 @@ static tuff_status measure_graph(tuner *self)
     return status;
 }
 
-static tuff_status measure_alone(tuner *self)
+tuff_status tuff__tuner_measure_all(tuner *self)
 {
-    tuff_status status = tuff__tuner_open(self);
-    if (status == TUFF_OK && !self->lost)
-        status = measure_graph(self);
+    self->stats.measured = self->keys_wanted = count_wanted(self);
+    tuff_status status = measure_graph(self);
     if (!self->lost)
         self->refitted = tuff__tuner_refit(self);
     if (status == TUFF_OK && self->refitted == TUFF_OK && !self->lost) {
@@ -366,6 +367,14 @@ static tuff_status measure_alone(tuner *self)
         self->stats.measured = self->keys_wanted;
         status = measure_wanted(self);
     }
+    return status;
+}
+
+static tuff_status measure_here(tuner *self)
+{
+    tuff_status status = tuff__tuner_open(self);
+    if (status == TUFF_OK && !self->lost)
+        status = tuff__tuner_measure_all(self);
     tuff__tuner_close(self);
     return status;
 }
@@ -381,9 +390,10 @@ tuff_status tuff__tuner_measure(tuner *self)
     self->refitted = tuff__tuner_refit(self);
     if (!is_ours)
         return self->refitted;
-    self->stats.measured = self->keys_wanted = count_wanted(self);
-    const bool measures = self->refitted == TUFF_OK && self->stats.measured > 0;
-    const tuff_status status = measures ? measure_alone(self) : TUFF_OK;
+    const bool is_apart = self->options->tune_isolate == TUFF_ISOLATE_ON && !tuff__tune_is_supervised;
+    tuff_status status = TUFF_OK;
+    if (self->refitted == TUFF_OK && count_wanted(self) > 0)
+        status = is_apart ? tuff__helper_measure_whole(self) : measure_here(self);
     tuff__file_unlock(&lock);
     if (self->refitted != TUFF_OK || status == TUFF_OK || status == TUFF_E_OOM_HOST)
         return self->refitted != TUFF_OK ? self->refitted : status;

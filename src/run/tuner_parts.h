@@ -143,6 +143,8 @@ void tuff__tuner_tidy(const tuner *self);
 tuff_status tuff__tuner_find(tuner *self);
 /* Opens the stores, finds the keys, and what is remembered of them. What was opened is closed by tuff__tuner_end. */
 tuff_status tuff__tuner_look_up(tuner *self);
+/* The same of a plan that may be fused anew by what is remembered of that. */
+tuff_status tuff__tuner_look_up_whole(tuner *self);
 void tuff__tuner_end(tuner *self);
 /* Asks what is remembered of one subject, of all; forgets them. */
 tuff_status tuff__tuner_ask(tuner *self, subject *of);
@@ -186,6 +188,9 @@ tuff_status tuff__tuner_measure(tuner *self);
    that. Status as of tuff__search_step. */
 tuff_status tuff__tuner_open(tuner *self);
 tuff_status tuff__tuner_measure_one(subject *of, uint64_t budget);
+/* All that want it, how the graph is fused first; begin and budget are set. `refitted` says whether there still is a
+   plan. */
+tuff_status tuff__tuner_measure_all(tuner *self);
 void tuff__tuner_close(tuner *self);
 /* Calls the progress callback while a candidate of the subject takes long; false: it said to stop. */
 bool tuff__tuner_shows_progress(subject *of);

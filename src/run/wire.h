@@ -22,6 +22,10 @@ typedef enum wire_kind {
     /* u32 status, text of an error, bool whether the device was lost, u32 keys done, bool whether measured, u32 tier,
        text of the choice, stats. */
     WIRE_MEASURED,
+    /* All of the graph: u64 nanoseconds. MEASURED_ALL: u32 status, text of an error, bool whether the device was lost,
+       stats; then u32 keys, and for each u64, u64 its hash, bool whether measured, u32 tier, text of the choice. */
+    WIRE_MEASURE_ALL,
+    WIRE_MEASURED_ALL,
     /* A program into the cache: text name, text, u32 buffers, words, local size, subgroup size; ANSWER is bool. */
     WIRE_COMPILE,
     /* The helper ends in order. */
