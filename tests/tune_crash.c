@@ -83,7 +83,7 @@ static verdict guarded_lower(void *state, const choice *what, lowering *out)
     char candidate[1024];
     print_choice(what, candidate);
     const hash128 where = tuff__hash_text(environment), key = tuff__hash_text(self->op);
-    if (candidate[0] && tuff__store_bad(self->store, where, key, candidate)) {
+    if (candidate[0] && tuff__store_bad(self->store, where, key, candidate, NULL)) {
         (void)tuff__fail(TUFF_E_USAGE, "it is known to be bad");
         return VERDICT_BARRED;
     }
@@ -190,7 +190,7 @@ static void tune(board *on, int keys, double killers)
     check(tuff__journal_trouble(self.own)[0] == 0);
     for (int key = 0; key < keys; key++) {
         (void)snprintf(self.op, sizeof self.op, "key %d", key);
-        if (!tuff__store_win(self.store, tuff__hash_text(environment), tuff__hash_text(self.op)))
+        if (!tuff__store_win(self.store, tuff__hash_text(environment), tuff__hash_text(self.op), NULL))
             tune_key(&self, key, killers);
     }
     on->done = true;

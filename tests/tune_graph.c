@@ -290,7 +290,7 @@ static void try_tuning(tuff_device *device)
     tuff_plan_destroy(plan);
     expect_untouched(&of);
     tune_store *store = open_device_store(device, environment);
-    const tune_record *win = tuff__store_win(store, tuff__hash_text(environment), tuff__hash_text(found));
+    const tune_record *win = tuff__store_win(store, tuff__hash_text(environment), tuff__hash_text(found), NULL);
     assert_non_null(win);
     assert_true(win->timed > 1 && win->default_nanoseconds > 0);
     tuff__store_close(store);

@@ -96,7 +96,7 @@ static void measure_all(tuff_device *device)
         compile(&self, device, (tuff_compile_options){.tune = TUFF_TUNE_NORMAL, .tune_milliseconds = 9000});
     find_fusion_key(self.graph, &key);
     tune_store *store = open_device_store(device, environment);
-    assert_non_null(tuff__store_win(store, tuff__hash_text(environment), tuff__key_hash(&key)));
+    assert_non_null(tuff__store_win(store, tuff__hash_text(environment), tuff__key_hash(&key), NULL));
     assert_true(first.keys == tuff_plan_key_count(self.plan));
     tuff__store_close(store);
     run_and_end(&self);

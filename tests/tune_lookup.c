@@ -451,7 +451,7 @@ static void without_a_folder_stores_live_in_memory(void **state)
     assert_non_null(strstr(tuff__store_trouble(stores.items[0]), "HOME is not an absolute path"));
     put_win(stores.items[0], &fixture_board, &fixture_product, ROWS(8));
     assert_non_null(tuff__store_win(stores.items[0], tuff__hash_text(ENVIRONMENT_TEXT(&fixture_board)),
-                                    tuff__key_hash(&fixture_product)));
+                                    tuff__key_hash(&fixture_product), NULL));
     tuff__tune_release(&stores);
     if (home)
         (void)setenv("HOME", home, 1);

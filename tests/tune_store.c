@@ -102,12 +102,12 @@ static const char *candidate_of(const tune_record *record)
 
 static const char *win(const tune_store *store, const char *op)
 {
-    return candidate_of(tuff__store_win(store, tuff__hash_text(environment), tuff__hash_text(op)));
+    return candidate_of(tuff__store_win(store, tuff__hash_text(environment), tuff__hash_text(op), NULL));
 }
 
 static bool is_bad(const tune_store *store, const char *op, const char *candidate)
 {
-    return tuff__store_bad(store, tuff__hash_text(environment), tuff__hash_text(op), candidate) != NULL;
+    return tuff__store_bad(store, tuff__hash_text(environment), tuff__hash_text(op), candidate, NULL) != NULL;
 }
 
 static int count_records(const tune_store *store)
@@ -131,8 +131,8 @@ static void records_come_back(void **state)
     assert_false(is_bad(store, "k1", "b=4"));
     assert_string_equal(candidate_of(tuff__store_pin(store, tuff__hash_text(environment), tuff__hash_text("k2"))),
                         "c=4");
-    assert_null(tuff__store_win(store, tuff__hash_text("another device"), tuff__hash_text("k0")));
-    const tune_record *one = tuff__store_win(store, tuff__hash_text(environment), tuff__hash_text("k0")),
+    assert_null(tuff__store_win(store, tuff__hash_text("another device"), tuff__hash_text("k0"), NULL));
+    const tune_record *one = tuff__store_win(store, tuff__hash_text(environment), tuff__hash_text("k0"), NULL),
                       wanted = win_of("k0", "a=2", 20);
     assert_memory_equal(one->nanoseconds, wanted.nanoseconds, sizeof wanted.nanoseconds);
     assert_int_equal(one->samples, 20);

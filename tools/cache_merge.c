@@ -136,13 +136,19 @@ static void compare(difference *of, const tune_record *a, const tune_record *b)
     }
 }
 
+/* The winner of the same kernels; where it has none, of whichever it has. */
+static const tune_record *find_same(const tune_store *store, hash128 environment, const tune_record *record)
+{
+    return tuff__store_win(store, environment, record->key, record->generator);
+}
+
 static void find_differences(difference *of, hash128 environment_a, hash128 environment_b)
 {
     const tune_record *record, *other;
     for (int at = 0; (record = tuff__store_next(of->a, &at));) {
         if (record->kind != RECORD_WIN || !is_wanted(of->device, of->a, record))
             continue;
-        other = tuff__store_win(of->b, of->by_key ? environment_b : record->environment, record->key);
+        other = find_same(of->b, of->by_key ? environment_b : record->environment, record);
         of->alone_a += !other;
         if (other)
             compare(of, record, other);
@@ -151,7 +157,7 @@ static void find_differences(difference *of, hash128 environment_a, hash128 envi
     }
     for (int at = 0; (record = tuff__store_next(of->b, &at));) {
         if (record->kind != RECORD_WIN || !is_wanted(of->device, of->b, record) ||
-            tuff__store_win(of->a, of->by_key ? environment_a : record->environment, record->key))
+            find_same(of->a, of->by_key ? environment_a : record->environment, record))
             continue;
         of->alone_b++;
         tell(of, "only in B", NULL, record);

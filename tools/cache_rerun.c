@@ -39,10 +39,10 @@ typedef struct rerun {
 static const tune_record *find_win(const rerun *self, hash128 environment, const tune_key *key)
 {
     char generator[GENERATOR_SIZE];
+    const char *const today = tuff__generator_of(key->family, generator);
     for (int i = 0; i < self->cache->count; i++) {
-        const tune_record *win = tuff__store_win(self->cache->files[i].store, environment, tuff__key_hash(key));
-        if (win && !tuff__record_is_seed(win) &&
-            strcmp(win->generator, tuff__generator_of(key->family, generator)) == 0)
+        const tune_record *win = tuff__store_win(self->cache->files[i].store, environment, tuff__key_hash(key), today);
+        if (win && !tuff__record_is_seed(win) && strcmp(win->generator, today) == 0)
             return win;
     }
     return NULL;

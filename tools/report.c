@@ -43,13 +43,22 @@ static entry *add(entries *all, hash128 hash, const char *op)
     return &all->items[all->count++];
 }
 
-/* What an earlier store says stands, as in lookups. */
+static bool is_of_today(const tune_record *win)
+{
+    tune_key key;
+    char today[GENERATOR_SIZE];
+    return tuff__key_parse(win->op, &key) == TUFF_OK &&
+           strcmp(win->generator, tuff__generator_of(key.family, today)) == 0;
+}
+
+/* What an earlier store says stands, as in lookups; but for winners of other kernel texts. */
 static void take_record(entries *all, const tune_record *record, bool adds)
 {
     entry *of = adds ? add(all, record->key, record->op) : find(all, record->key);
     if (!of)
         return;
-    if (record->kind == RECORD_WIN && !of->win && !tuff__record_is_seed(record))
+    if (record->kind == RECORD_WIN && !tuff__record_is_seed(record) &&
+        (!of->win || (!is_of_today(of->win) && is_of_today(record))))
         of->win = record;
     if (record->kind == RECORD_PIN && !of->pin)
         of->pin = record;

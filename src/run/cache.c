@@ -91,8 +91,7 @@ static int file_of(const tuff_cache *self, const tune_record *record)
 {
     for (int i = 0; i < self->count; ++i) {
         const tune_store *store = self->files[i].store;
-        if (tuff__store_win(store, record->environment, record->key) == record ||
-            tuff__store_pin(store, record->environment, record->key) == record)
+        if (tuff__store_like(store, record) == record)
             return i;
     }
     return 0;
@@ -123,14 +122,15 @@ tuff_status tuff_cache_lookup(tuff_cache *cache, const tuff_device *device, cons
 }
 
 /* Of the plan's environment, by its candidate: what the cache would answer now may be another. */
-static const tune_record *find_win(const tuff_cache *self, const tuff_device *device, const tuff_plan_key_info *key)
+static const tune_record *find_win(const tuff_cache *self, const tuff_device *device, const tuff_plan_key_info *key,
+                                   const char *generator)
 {
     tune_environment environment;
     if (environment_of(device, &environment) != TUFF_OK)
         return NULL;
     const hash128 place = tuff__hash_text(ENVIRONMENT_TEXT(&environment)), hash = tuff__hash_text(key->key);
     for (int i = 0; i < self->count; ++i) {
-        const tune_record *win = tuff__store_win(self->files[i].store, place, hash);
+        const tune_record *win = tuff__store_win(self->files[i].store, place, hash, generator);
         if (win && strcmp(win->candidate, key->candidate) == 0)
             return win;
     }
@@ -148,7 +148,7 @@ tuff_status tuff_cache_lookup_plan(tuff_cache *cache, tuff_plan *plan, int index
         (void)snprintf(answer->why, sizeof answer->why,
                        "the plan was compiled with it; the cache has %.100s now: %.80s",
                        answer->candidate[0] ? answer->candidate : "the default", answer->origin);
-        take_record(cache, find_win(cache, plan->device, &key), answer);
+        take_record(cache, find_win(cache, plan->device, &key, plan->made.keys[index].generator), answer);
     }
     answer->candidate = key.candidate;
     answer->origin = key.origin;

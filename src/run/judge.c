@@ -68,8 +68,9 @@ bool tuff__judge_bars(const subject *of, const choice *what)
     const hash128 environment = tuff__hash_text(of->of->environment_text);
     bool bars = false;
     for (int i = 0; i < of->of->stores.count && !bars; ++i)
-        bars = tuff__record_bars(tuff__store_bad(of->of->stores.items[i], environment, of->hash, tuff__text_get(&name)),
-                                 of->generator);
+        bars = tuff__record_bars(
+            tuff__store_bad(of->of->stores.items[i], environment, of->hash, tuff__text_get(&name), of->generator),
+            of->generator);
     tuff__text_free(&name);
     return bars;
 }

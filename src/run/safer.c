@@ -60,7 +60,7 @@ static bool is_other_kernel(const subject *of, const choice *what)
 void tuff__tuner_avoid_default(subject *of)
 {
     const hash128 environment = tuff__hash_text(of->of->environment_text);
-    const tune_record *bad = tuff__store_bad(of->of->store, environment, of->hash, "");
+    const tune_record *bad = tuff__store_bad(of->of->store, environment, of->hash, "", of->generator);
     choice what;
     if (tuff__choice_count(&of->chosen) > 0 || !tuff__record_bars(bad, of->generator) ||
         strcmp(bad->reason, "limits") == 0)

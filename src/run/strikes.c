@@ -25,8 +25,8 @@ static bool is_meant(const journal_strike *what, const tune_key *key)
 /* What the next time makes of it. */
 static const char *next_suspicion(const tune_store *store, const tune_record *record)
 {
-    const tune_record *before = tuff__store_bad(store, record->environment, record->key, record->candidate);
-    if (before == NULL || strcmp(before->generator, record->generator) != 0)
+    const tune_record *before = tuff__store_like(store, record);
+    if (before == NULL)
         return tuff__suspicions[0];
     for (int i = 0; i + 1 < SUSPICIONS; ++i)
         if (strcmp(before->reason, tuff__suspicions[i]) == 0)

@@ -28,26 +28,11 @@ static bool is_better(const tune_record *a, const tune_record *b)
     return strcmp(a->candidate, b->candidate) < 0;
 }
 
-static const tune_record *find_like(const tune_store *store, const tune_record *record)
-{
-    switch (record->kind) {
-    case RECORD_WIN:
-        return tuff__store_win(store, record->environment, record->key);
-    case RECORD_PIN:
-        return tuff__store_pin(store, record->environment, record->key);
-    case RECORD_BAD:
-        return tuff__store_bad(store, record->environment, record->key, record->candidate);
-    case RECORD_ENVIRONMENT:
-        break;
-    }
-    return NULL;
-}
-
 static tuff_status merge_record(merging *of, const tune_record *record)
 {
-    if (record->kind == RECORD_ENVIRONMENT && tuff__store_environment(of->out, record->environment))
+    const tune_record *before = tuff__store_like(of->out, record);
+    if (record->kind == RECORD_ENVIRONMENT && before)
         return TUFF_OK;
-    const tune_record *before = find_like(of->out, record);
     if (!before)
         return tuff__store_add(of->out, record);
     const bool better = is_better(record, before);

@@ -48,7 +48,7 @@ static bool was_locked(const tuff_cache *self, int index, const tune_record *rec
 {
     for (int i = 0; i < index; i++) {
         const tune_store *store = self->files[i].store;
-        const tune_record *win = tuff__store_win(store, record->environment, record->key);
+        const tune_record *win = tuff__store_win(store, record->environment, record->key, NULL);
         const bool is_pinned = tuff__store_pin(store, record->environment, record->key) != NULL;
         if (self->files[i].is_wanted && (is_pinned || (win && is_answer(win))))
             return true;
@@ -91,7 +91,9 @@ static tuff_status lock_store(exporting *to, const tuff_cache *self, int index)
     const tune_record *record;
     for (int at = 0; (record = tuff__store_next(store, &at));) {
         const bool is_pinned = tuff__store_pin(store, record->environment, record->key) != NULL;
-        const bool counts = is_answer(record) && (record->kind == RECORD_PIN || !is_pinned);
+        const bool is_newest =
+            record->kind == RECORD_PIN || tuff__store_win(store, record->environment, record->key, NULL) == record;
+        const bool counts = is_answer(record) && is_newest && (record->kind == RECORD_PIN || !is_pinned);
         if (record->kind == RECORD_ENVIRONMENT)
             TRY(put(to, record));
         else if (counts && !was_locked(self, index, record))
@@ -149,13 +151,13 @@ typedef struct importing {
 /* Whether what is here of the same key is to be kept. */
 static bool is_newer_here(const tune_store *here, const tune_record *record)
 {
-    const tune_record *win = tuff__store_win(here, record->environment, record->key),
-                      *pin = tuff__store_pin(here, record->environment, record->key);
+    const tune_record *known = tuff__store_like(here, record);
     if (record->kind == RECORD_PIN)
-        return pin && pin->time >= record->time;
+        return known && known->time >= record->time;
     if (record->kind == RECORD_BAD)
-        return tuff__store_bad(here, record->environment, record->key, record->candidate) != NULL;
-    return win && (tuff__record_is_seed(record) || win->time >= record->time || tuff__record_is_weaker(record, win));
+        return known != NULL;
+    return known &&
+           (tuff__record_is_seed(record) || known->time >= record->time || tuff__record_is_weaker(record, known));
 }
 
 static tuff_status import_record(importing *of, const arrival *where, const tune_record *record)

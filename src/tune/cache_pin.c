@@ -21,7 +21,8 @@ static const tune_record *find_bad(const tuff_cache *self, const tune_record *pi
     const bool is_key = tuff__key_parse(pin->op, &key) == TUFF_OK;
     const char *const today = is_key ? tuff__generator_of(key.family, generator) : NULL;
     for (int i = 0; i < self->count; i++) {
-        const tune_record *bad = tuff__store_bad(self->files[i].store, pin->environment, pin->key, pin->candidate);
+        const tune_record *bad =
+            tuff__store_bad(self->files[i].store, pin->environment, pin->key, pin->candidate, today);
         if (tuff__record_bars(bad, today))
             return bad;
     }

@@ -58,7 +58,7 @@ static void check_record(checking *of, int line, const tune_record *record)
         of->found.orphans++;
         find(of, line, "of an environment that no line describes", record->op);
     } else if ((record->kind == RECORD_WIN || record->kind == RECORD_PIN) &&
-               (bad = tuff__store_bad(of->store, record->environment, record->key, record->candidate)) &&
+               (bad = tuff__store_bad(of->store, record->environment, record->key, record->candidate, generator)) &&
                tuff__record_bars(bad, generator)) {
         of->found.barred++;
         find(of, line, record->kind == RECORD_WIN ? "a winner that was rejected" : "a pin that was rejected",

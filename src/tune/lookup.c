@@ -52,7 +52,8 @@ static bool is_current(const lookup *self, const tune_record *record)
 static bool may_run(const lookup *self, const char *candidate, char *why)
 {
     for (int i = 0; i < self->of->store_count; i++) {
-        const tune_record *bad = tuff__store_bad(self->of->stores[i], self->environment, self->key, candidate);
+        const tune_record *bad =
+            tuff__store_bad(self->of->stores[i], self->environment, self->key, candidate, self->of->generator);
         if (tuff__record_bars(bad, self->of->generator)) {
             (void)snprintf(why, BARRED_SIZE, "%.40s in %.40s", bad->reason, bad->phase[0] ? bad->phase : "use");
             return false;
@@ -245,7 +246,8 @@ static const tune_record *find_same(const lookup *self)
 {
     const tune_record *first = NULL;
     for (int i = 0; i < self->of->store_count; i++) {
-        const tune_record *win = tuff__store_win(self->of->stores[i], self->environment, self->key);
+        const tune_record *win =
+            tuff__store_win(self->of->stores[i], self->environment, self->key, self->of->generator);
         if (win && (is_current(self, win) || tuff__record_is_seed(win)))
             return win;
         first = first ? first : win;

@@ -8,7 +8,7 @@
 
 enum { FILE_LIMIT = 256 << 20, LEAST_INDEX = 64 };
 
-/* What records must have in common for the later to replace the earlier. */
+/* What records must have in common for the later to replace the earlier; winners and rejections also the generator. */
 static uint64_t identity_of(const tune_record *record)
 {
     const hash128 none = {0};
@@ -49,33 +49,68 @@ static bool grow_index(tune_store *store)
     store->index = larger;
     store->index_size = size;
     for (int i = 0; i < store->count; i++)
-        if (!store->dead[i])
-            *slot_of(store, &store->records[i]) = i + 1;
+        if (!store->states[i].is_dead)
+            *slot_of(store, &store->records[i]) = i + 1; /* the newest comes last */
     return true;
+}
+
+static bool has_generators(record_kind kind)
+{
+    return kind == RECORD_WIN || kind == RECORD_BAD;
+}
+
+/* From the newest on, the first of the generator: where its number is, or the 0 at the end. */
+static int *find_generator(const tune_store *store, int *newest, const tune_record *like)
+{
+    int *at = newest;
+    while (*at > 0 && has_generators(like->kind) && strcmp(store->records[*at - 1].generator, like->generator) != 0)
+        at = &store->states[*at - 1].older;
+    return at;
+}
+
+/* at: where the number of a living record is. */
+static void bury(tune_store *store, int *at)
+{
+    record_state *of = &store->states[*at - 1];
+    of->is_dead = true;
+    *at = of->older;
+    of->older = 0;
+    store->counts.superseded++;
+}
+
+static void keep_few(tune_store *store, int *newest)
+{
+    int *at = newest;
+    for (int i = 0; i<MOST_GENERATORS && * at> 0; i++)
+        at = &store->states[*at - 1].older;
+    while (*at > 0)
+        bury(store, at);
 }
 
 tuff_status tuff__store_remember(tune_store *store, const tune_record *record)
 {
     if (!grow_index(store) || !GROW(store->records, store->count, store->capacity))
         return TUFF_E_OOM_HOST;
-    if (store->dead_capacity < store->capacity) {
-        bool *dead = tuff__realloc_array(store->dead, (size_t)store->capacity, sizeof *dead);
-        if (!dead)
+    if (store->state_capacity < store->capacity) {
+        record_state *states = tuff__realloc_array(store->states, (size_t)store->capacity, sizeof *states);
+        if (!states)
             return TUFF_E_OOM_HOST;
-        store->dead = dead;
-        store->dead_capacity = store->capacity;
+        store->states = states;
+        store->state_capacity = store->capacity;
     }
-    int *slot = slot_of(store, record);
-    const int before = *slot;
-    const bool foreign = before > 0 && tuff__record_is_foreign(record, &store->records[before - 1]);
-    store->records[store->count] = *record;
-    store->dead[store->count++] = foreign;
-    store->counts.superseded += before > 0;
+    int *newest = slot_of(store, record), *before = find_generator(store, newest, record);
+    const bool foreign = *before > 0 && tuff__record_is_foreign(record, &store->records[*before - 1]);
+    record_state *state = &store->states[store->count];
+    store->records[store->count++] = *record;
+    *state = (record_state){.is_dead = foreign};
+    store->counts.superseded += foreign;
     if (foreign)
         return TUFF_OK;
-    if (before > 0)
-        store->dead[before - 1] = true;
-    *slot = store->count;
+    if (*before > 0)
+        bury(store, before);
+    state->older = *newest;
+    *newest = store->count;
+    keep_few(store, newest);
     return TUFF_OK;
 }
 
@@ -269,7 +304,7 @@ tuff_status tuff__store_describe(tune_store *store, const char *environment)
 void tuff__store_clear(tune_store *store)
 {
     tuff__free(store->records);
-    tuff__free(store->dead);
+    tuff__free(store->states);
     tuff__free(store->index);
     tuff__text_free(&store->unknown);
     tuff__arena_free(&store->texts);
@@ -285,15 +320,27 @@ void tuff__store_close(tune_store *store)
     tuff__free(store);
 }
 
+/* Where there is none of the generator, or that is NULL: the newest. */
 static const tune_record *find(const tune_store *store, const tune_record *like)
 {
-    const int found = *slot_of(store, like);
+    int *newest = slot_of(store, like);
+    const int own = like->generator ? *find_generator(store, newest, like) : 0, found = own > 0 ? own : *newest;
     return found > 0 ? &store->records[found - 1] : NULL;
 }
 
-const tune_record *tuff__store_win(const tune_store *store, hash128 environment, hash128 key)
+const tune_record *tuff__store_win(const tune_store *store, hash128 environment, hash128 key, const char *generator)
 {
-    return find(store, &(tune_record){.kind = RECORD_WIN, .environment = environment, .key = key, .candidate = ""});
+    return find(
+        store,
+        &(tune_record){
+            .kind = RECORD_WIN, .environment = environment, .key = key, .candidate = "", .generator = generator});
+}
+
+const tune_record *tuff__store_like(const tune_store *store, const tune_record *record)
+{
+    const tune_record *found = find(store, record);
+    const bool is_other = found && has_generators(record->kind) && strcmp(found->generator, record->generator) != 0;
+    return is_other ? NULL : found;
 }
 
 const tune_record *tuff__store_pin(const tune_store *store, hash128 environment, hash128 key)
@@ -301,17 +348,23 @@ const tune_record *tuff__store_pin(const tune_store *store, hash128 environment,
     return find(store, &(tune_record){.kind = RECORD_PIN, .environment = environment, .key = key, .candidate = ""});
 }
 
-const tune_record *tuff__store_bad(const tune_store *store, hash128 environment, hash128 key, const char *candidate)
+const tune_record *tuff__store_bad(const tune_store *store, hash128 environment, hash128 key, const char *candidate,
+                                   const char *generator)
 {
-    return find(store,
-                &(tune_record){.kind = RECORD_BAD, .environment = environment, .key = key, .candidate = candidate});
+    const tune_record any = {
+        .kind = RECORD_BAD, .environment = environment, .key = key, .candidate = candidate, .generator = ""};
+    tune_record like = any;
+    like.generator = generator;
+    const tune_record *found = find(store, &like);
+    const bool is_own = !generator || !found || strcmp(found->generator, generator) == 0;
+    return is_own ? found : find(store, &any);
 }
 
 const tune_record *tuff__store_next(const tune_store *store, int *at)
 {
     while (*at < store->count) {
         const int i = (*at)++;
-        if (!store->dead[i])
+        if (!store->states[i].is_dead)
             return &store->records[i];
     }
     return NULL;

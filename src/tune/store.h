@@ -30,10 +30,14 @@ tuff_status tuff__store_describe(tune_store *store, const char *environment);
 /* Remembers a record and appends it to the file; its texts are copied. Only host memory can be lacking. */
 tuff_status tuff__store_add(tune_store *store, const tune_record *record);
 
-/* The living record, or NULL. */
-const tune_record *tuff__store_win(const tune_store *store, hash128 environment, hash128 key);
+/* The living record, or NULL. Winners and rejections may be there for several generators: the one of this generator,
+   else, or where that is NULL, the newest; a rejection by no named generator comes before that. */
+const tune_record *tuff__store_win(const tune_store *store, hash128 environment, hash128 key, const char *generator);
 const tune_record *tuff__store_pin(const tune_store *store, hash128 environment, hash128 key);
-const tune_record *tuff__store_bad(const tune_store *store, hash128 environment, hash128 key, const char *candidate);
+const tune_record *tuff__store_bad(const tune_store *store, hash128 environment, hash128 key, const char *candidate,
+                                   const char *generator);
+/* The living record that this one would replace; NULL where there is none. */
+const tune_record *tuff__store_like(const tune_store *store, const tune_record *record);
 
 /* All living records, in the order of the files: *at begins with 0 and is moved on; NULL at the end. */
 const tune_record *tuff__store_next(const tune_store *store, int *at);

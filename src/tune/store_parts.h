@@ -10,14 +10,22 @@
 
 #define STORE_PATH 4200
 
+/* Winners and rejections of a key, and whatever else it is told apart by, are kept for the last few generators of
+   kernels: builds of tuff that take turns on a device leave each other what they found. */
+enum { MOST_GENERATORS = 3 };
+typedef struct record_state {
+    bool is_dead; /* superseded */
+    int older;    /* number from 1 of the same of another generator; 0: none */
+} record_state;
+
 struct tune_store {
     char *path;        /* NULL: in memory alone */
     char *environment; /* that the store is of; NULL: not told */
     arena texts;
     tune_record *records; /* in the order of the files */
-    bool *dead;           /* by record: superseded */
-    int count, capacity, dead_capacity;
-    int *index; /* number of a living record from 1, by identity; 0: empty */
+    record_state *states; /* by record */
+    int count, capacity, state_capacity;
+    int *index; /* number of the newest living record from 1, by identity; 0: empty */
     int index_size;
     text unknown; /* whole lines that say nothing to this version */
     store_counts counts;

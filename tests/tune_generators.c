@@ -1,0 +1,151 @@
+/* Builds of tuff with other kernel texts that share a cache: each finds what it has measured itself, and of rejections
+   only those of its own kernels, or of nobody's, bar anything. */
+#define _POSIX_C_SOURCE 200809L
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "scratch_folder.h"
+#include "tune/choice.h"
+#include "tune/lookup.h"
+#include "tune_fixture.h"
+
+static const char *const generators[] = {"first", "second", "third", "fourth"};
+
+static tune_store *open_store(void)
+{
+    tune_store *store;
+    assert_int_equal(tuff__store_open(scratch_path("device.jsonl"), &store), TUFF_OK);
+    assert_int_equal(tuff__store_describe(store, ENVIRONMENT_TEXT(&fixture_board)), TUFF_OK);
+    return store;
+}
+
+static void add(tune_store *store, record_kind kind, const char *generator, int rows)
+{
+    char candidate[64];
+    (void)snprintf(candidate, sizeof candidate, "matmul_register.tile_rows=%d", rows);
+    tune_record record = tuff__record_of(kind, ENVIRONMENT_TEXT(&fixture_board), KEY_TEXT(&fixture_product), candidate);
+    record.generator = generator;
+    record.reason = kind == RECORD_BAD ? "wrong" : "";
+    record.phase = kind == RECORD_BAD ? "verify" : "";
+    record.source = kind == RECORD_WIN ? "live" : "";
+    record.samples = 10;
+    record.nanoseconds[0] = record.nanoseconds[1] = record.nanoseconds[2] = 100;
+    record.default_nanoseconds = 200;
+    assert_int_equal(tuff__store_add(store, &record), TUFF_OK);
+}
+
+static bool is_choice(const char *candidate, void *state)
+{
+    choice parsed;
+    (void)state;
+    return tuff__choice_parse(candidate, &parsed) == TUFF_OK;
+}
+
+/* What a build with these kernels is answered: the rows of its own winner, 0 where it has none. */
+static int ask(const tune_store *store, const char *generator)
+{
+    tune_answer answer;
+    tuff__tune_lookup(&(tune_question){.key = &fixture_product,
+                                       .environment = &fixture_board,
+                                       .generator = generator,
+                                       .stores = &store,
+                                       .store_count = 1,
+                                       .is_usable = is_choice},
+                      &answer);
+    int rows = 0;
+    return answer.tier == TIER_SAME && sscanf(answer.candidate, "matmul_register.tile_rows=%d", &rows) == 1 ? rows : 0;
+}
+
+static int count(const tune_store *store)
+{
+    int at = 0, records = 0;
+    while (tuff__store_next(store, &at))
+        records++;
+    return records;
+}
+
+static tune_store *open_again(tune_store *store)
+{
+    tuff__store_close(store);
+    return open_store();
+}
+
+static void builds_take_turns(void **state)
+{
+    (void)state;
+    tune_store *store = open_store();
+    for (int turn = 1; turn <= 5; turn++) {
+        for (int i = 0; i < 2; i++) {
+            if (turn > 1)
+                assert_int_equal(ask(store, generators[i]), (turn - 1) * 4 + i * 2);
+            add(store, RECORD_WIN, generators[i], turn * 4 + i * 2);
+            store = open_again(store);
+        }
+        assert_int_equal(count(store), 3); /* one is the environment */
+    }
+    assert_int_equal(ask(store, "third"), 0);
+    assert_int_equal(tuff__store_compact(store, NULL, NULL), TUFF_OK);
+    assert_int_equal(tuff__store_count(store).superseded, 0);
+    store = open_again(store);
+    assert_int_equal(ask(store, "first"), 20);
+    assert_int_equal(ask(store, "second"), 22);
+    tuff__store_close(store);
+}
+
+/* Upgrades leave no more than that behind: who has not measured for longest goes. */
+static void a_few_are_kept(void **state)
+{
+    (void)state;
+    tune_store *store = open_store();
+    for (int i = 0; i < 4; i++)
+        add(store, RECORD_WIN, generators[i], 4 + 4 * i);
+    for (int turn = 0; turn < 2; turn++) {
+        assert_int_equal(ask(store, "first"), 0);
+        for (int i = 1; i < 4; i++)
+            assert_int_equal(ask(store, generators[i]), 4 + 4 * i);
+        assert_int_equal(count(store), 4);
+        store = open_again(store);
+    }
+    add(store, RECORD_WIN, "second", 32);
+    add(store, RECORD_WIN, "first", 24);
+    assert_int_equal(ask(store, "third"), 0);
+    assert_int_equal(ask(store, "second"), 32);
+    assert_int_equal(ask(store, "first"), 24);
+    tuff__store_close(store);
+}
+
+/* The winner is the same candidate for all. */
+static void rejections_are_of_kernels(void **state)
+{
+    (void)state;
+    tune_store *store = open_store();
+    for (int i = 0; i < 3; i++)
+        add(store, RECORD_WIN, generators[i], 8);
+    add(store, RECORD_BAD, "first", 8);
+    add(store, RECORD_BAD, "second", 8);
+    store = open_again(store);
+    assert_int_equal(ask(store, "first"), 0);
+    assert_int_equal(ask(store, "second"), 0);
+    assert_int_equal(ask(store, "third"), 8);
+    add(store, RECORD_BAD, "", 8);
+    add(store, RECORD_BAD, "first", 8);
+    store = open_again(store);
+    assert_int_equal(ask(store, "third"), 0);
+    tuff__store_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(builds_take_turns, scratch_folder_make, scratch_folder_remove),
+        cmocka_unit_test_setup_teardown(a_few_are_kept, scratch_folder_make, scratch_folder_remove),
+        cmocka_unit_test_setup_teardown(rejections_are_of_kernels, scratch_folder_make, scratch_folder_remove),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
