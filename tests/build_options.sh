@@ -1,6 +1,7 @@
 #!/bin/sh
-# The builds with something left out, or shared, compile without warnings and compute: without Vulkan, without OpenCL, in a
-# thorough run without either, without shaderc, and as a shared library that exports what include/ declares, nothing else.
+# The builds with something left out, or shared, compile without warnings and compute: without Vulkan, without OpenCL, and as
+# a shared library that exports what include/ declares, nothing else; in a thorough run also without either, and without
+# shaderc.
 set -eu
 source_folder=${TUFF_SOURCE:-$(cd "$(dirname "$0")/.." && pwd)}
 [ -z "${TUFF_TEST_SANITIZE:-}" ] || exit 77
@@ -30,13 +31,13 @@ if [ "${TUFF_SUITE:-}" = thorough ]; then
     build neither -DTUFF_OPENCL=OFF -DTUFF_VULKAN=OFF
     "$work/neither/examples/gelu_c" reference
     rm -rf "$work/neither"
-fi
 
-# Programs from the cache do not need the compiler, so the cache is an empty one here.
-build no_shaderc -DTUFF_SHADERC=OFF
-"$work/no_shaderc/examples/gelu_c" opencl
-! XDG_CACHE_HOME="$work/empty" TUFF_CACHE_DIR="$work/empty" "$work/no_shaderc/examples/gelu_c" vulkan || exit 1
-rm -rf "$work/no_shaderc"
+    # Programs from the cache do not need the compiler, so the cache is an empty one here.
+    build no_shaderc -DTUFF_SHADERC=OFF
+    "$work/no_shaderc/examples/gelu_c" opencl
+    ! XDG_CACHE_HOME="$work/empty" TUFF_CACHE_DIR="$work/empty" "$work/no_shaderc/examples/gelu_c" vulkan || exit 1
+    rm -rf "$work/no_shaderc"
+fi
 
 build shared -DBUILD_SHARED_LIBS=ON
 "$work/shared/examples/gelu_c" auto

@@ -127,7 +127,8 @@ bool is_turn_of_api(const tuff_device *device, int number)
 
 typedef enum choice { ALL_DEVICES, ALL_DRIVERS, LAST_DRIVERS } choice;
 
-static void for_each(void (*test)(tuff_device *device), choice which)
+/* turn: of APIs; -1: all have it. */
+static void for_each(void (*test)(tuff_device *device), choice which, int turn)
 {
     int count = tuff_device_count();
     for (int i = 0; i < count; i++) {
@@ -140,24 +141,30 @@ static void for_each(void (*test)(tuff_device *device), choice which)
         tuff_device *device = tuff_device_open(info.selector);
         if (!device)
             fail_msg("%s: %s", info.selector, tuff_error());
-        test(device);
+        if (turn < 0 || is_turn_of_api(device, turn))
+            test(device);
         tuff_device_close(device);
     }
 }
 
 void for_each_device(void (*test)(tuff_device *device))
 {
-    for_each(test, ALL_DEVICES);
+    for_each(test, ALL_DEVICES, -1);
 }
 
 void for_each_driver(void (*test)(tuff_device *device))
 {
-    for_each(test, ALL_DRIVERS);
+    for_each(test, ALL_DRIVERS, -1);
 }
 
 void for_each_api(void (*test)(tuff_device *device))
 {
-    for_each(test, is_thorough() ? ALL_DRIVERS : LAST_DRIVERS);
+    for_each(test, is_thorough() ? ALL_DRIVERS : LAST_DRIVERS, -1);
+}
+
+void for_api_in_turn(int number, void (*test)(tuff_device *device))
+{
+    for_each(test, is_thorough() ? ALL_DRIVERS : LAST_DRIVERS, number);
 }
 
 program_request test_request(tuff_device *device, test_kernel *kernel, const char *name, const char *statement)

@@ -30,6 +30,8 @@ bool is_its_turn(const tuff_device *device, int number);
 bool is_turn_of_api(const tuff_device *device, int number);
 /* What depends on devices little: one driver of each API, or all in a thorough run. */
 void for_each_api(void (*test)(tuff_device *device));
+/* What depends on APIs little, too: one driver of the API whose turn it is by the number, of both in a thorough run. */
+void for_api_in_turn(int number, void (*test)(tuff_device *device));
 
 /* A kernel over one buffer of 32-bit words, 32 items a group: for each i < count, statement on x[i], in the common
    subset of both languages. OpenCL C: words are uint; so they are in GLSL. */

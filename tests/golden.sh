@@ -1,5 +1,5 @@
 #!/bin/sh
-# Holds every device found against the golden files: training with fusion, and on one driver of each API without it, or,
+# Holds every device found against the golden files: training with fusion, and on one driver of an API without it, or,
 # where the second argument is ops, the cases of single ops, all on the reference, and in turns on one driver of each API:
 # what an op means depends on no device, and every_op holds all against the reference. TUFF_SUITE=thorough leaves nothing
 # out. Called: golden.sh BUILD [ops]
@@ -36,6 +36,7 @@ else
     for device in $devices; do
         check "$device" "$data/gpt_tiny.safetensors"
     done
+    [ "${TUFF_SUITE:-}" = thorough ] || drivers=$(printf '%s\n' $drivers | sort | head -n 1)
     for device in $drivers; do
         check "$device" "$data/gpt_tiny.safetensors" --fuse off
     done

@@ -101,7 +101,7 @@ static void crash_always(tuff_device *device)
 static void many_crashes_end_it(void **state)
 {
     (void)state;
-    for_each_api(crash_always);
+    for_api_in_turn(0, crash_always);
 }
 
 static void hang_once(tuff_device *device)
@@ -123,7 +123,7 @@ static void hang_once(tuff_device *device)
 static void what_hangs_is_ended(void **state)
 {
     (void)state;
-    for_each_api(hang_once);
+    for_api_in_turn(1, hang_once);
 }
 
 /* A helper that is none: the program's thread does it, or, where that is not wanted, nobody. */
@@ -189,7 +189,7 @@ static void begin_badly(tuff_device *device)
 static void what_ends_a_helper_is_not_tried(void **state)
 {
     (void)state;
-    for_each_api(begin_badly);
+    for_api_in_turn(1, begin_badly);
 }
 
 /* A few times, then no more. */
@@ -212,14 +212,14 @@ static void lose_devices(tuff_device *device)
 static void there_are_a_few_helpers_at_most(void **state)
 {
     (void)state;
-    for_each_api(lose_devices);
+    for_api_in_turn(0, lose_devices);
 }
 
 static void without_a_helper_a_thread_measures(void **state)
 {
     (void)state;
-    for_each_api(find_none);
-    for_each_api(miss_it);
+    for_api_in_turn(1, find_none);
+    for_api_in_turn(0, miss_it);
 }
 
 /* At any moment, and at once: while it is started, opens its device, measures. */
@@ -248,7 +248,7 @@ static void give_up_plans(tuff_device *device)
 static void plans_may_be_given_up(void **state)
 {
     (void)state;
-    for_each_api(give_up_plans);
+    for_api_in_turn(1, give_up_plans);
 }
 
 /* Programs that look after their children in ways of their own. */
@@ -267,7 +267,7 @@ static void ignore_children(tuff_device *device)
 static void children_may_be_ignored(void **state)
 {
     (void)state;
-    for_each_api(ignore_children);
+    for_api_in_turn(0, ignore_children);
 }
 
 static int be_program(const char *selector)
@@ -325,7 +325,7 @@ static void kill_program(tuff_device *device)
 static void a_helper_ends_with_its_program(void **state)
 {
     (void)state;
-    for_each_api(kill_program);
+    for_api_in_turn(0, kill_program);
 }
 
 int main(int count, char **arguments)

@@ -144,7 +144,7 @@ static void crash_always(tuff_device *device)
 static void many_crashes_end_it(void **state)
 {
     (void)state;
-    for_each_api(crash_always);
+    for_api_in_turn(1, crash_always);
 }
 
 static void hang_once(tuff_device *device)
@@ -163,7 +163,7 @@ static void hang_once(tuff_device *device)
 static void what_hangs_is_ended(void **state)
 {
     (void)state;
-    for_each_api(hang_once);
+    for_api_in_turn(0, hang_once);
 }
 
 /* Nothing is measured in the program instead. */
@@ -191,7 +191,7 @@ static void do_without(tuff_device *device)
 static void without_a_helper_nothing_is_measured(void **state)
 {
     (void)state;
-    for_each_api(do_without);
+    for_api_in_turn(1, do_without);
 }
 
 static bool stop_soon(void *user, const tuff_tune_progress *now)
@@ -217,7 +217,7 @@ static void stop_it(tuff_device *device)
 static void it_can_be_stopped(void **state)
 {
     (void)state;
-    for_each_api(stop_it);
+    for_api_in_turn(0, stop_it);
 }
 
 int main(int count, char **arguments)

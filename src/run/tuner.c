@@ -78,6 +78,8 @@ static bool is_usable(const char *candidate, void *state)
     }
     if (of->task == WHOLE_GRAPH)
         return tuff__graph_reads(&what);
+    if (tuff__choice_count(&what) == 0)
+        return true; /* as it was lowered to find the key */
     return tuff__trial_foresee(of->of->device, &of->of->plan->fusion, of->of->options, of->task, &what, &made) ==
            TUFF_OK;
 }
