@@ -409,6 +409,8 @@ void tuff__background_add(tuff_tune_stats *to, const tuff_tune_stats *more)
     to->sample_nanoseconds += more->sample_nanoseconds;
     to->verify_nanoseconds += more->verify_nanoseconds;
     to->lock_waits += more->lock_waits;
+    to->compiled_ahead += more->compiled_ahead;
+    to->ahead_nanoseconds += more->ahead_nanoseconds;
 }
 
 void tuff__background_count(background *self, tuff_tune_stats *stats)
