@@ -363,6 +363,21 @@ static void many_axes(tuff_graph *graph, const void *context)
     add_output(graph, tuff_variance(x, (int[]){1, 3, 6}, 3, false, 1));
 }
 
+/* A norm's backward passes over the rows; the columns that are summed beside it are the same elements, once as
+   (batch, time) and once as rows, of which other blocks could be cut. */
+static void columns_of_two_shapes(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    const int64_t batch = 9, time = 40, width = 50;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(batch, time, width)), *shift = float_input(graph, TUFF_SHAPE(width)),
+                *rows = float_input(graph, TUFF_SHAPE(1, width)), *gain = float_input(graph, TUFF_SHAPE(width)),
+                *bias = float_input(graph, TUFF_SHAPE(width));
+    tuff_tensor *flat = tuff_add(tuff_reshape(x, TUFF_SHAPE(batch * time, width)), rows);
+    tuff_tensor *moved = tuff_add(tuff_reshape(flat, TUFF_SHAPE(batch, time, width)), shift);
+    add_with_gradients(graph, tuff_add(moved, tuff_layer_norm(moved, gain, bias, 1, 1e-5)),
+                       (tuff_tensor *[]){x, shift, rows, gain, bias}, 5);
+}
+
 const hard_graph hard_graphs[] = {
     {"residual and norm", residual_and_norm, true},
     {"softmax backward", softmax_backward, false},
@@ -387,6 +402,7 @@ const hard_graph hard_graphs[] = {
     {"stacked siblings", stacked_siblings, true},
     {"transposed siblings", transposed_siblings, false},
     {"sliced siblings", sliced_siblings, false},
+    {"columns of two shapes", columns_of_two_shapes, true},
 };
 const int hard_graph_count = (int)(sizeof hard_graphs / sizeof hard_graphs[0]);
 

@@ -13,13 +13,12 @@
 /* A column's domain, its axes of extent 1 aside, as blocks × rows × columns, of which the rows are reduced. */
 typedef struct column_form {
     int64_t blocks, rows, columns;
-    int axis; /* the innermost that is reduced */
 } column_form;
 
 static bool find_form(const struct task *of, uint32_t reduced_axes, column_form *out)
 {
-    *out = (column_form){.blocks = 1, .rows = 1, .columns = 1, .axis = -1};
-    bool above = false;
+    *out = (column_form){.blocks = 1, .rows = 1, .columns = 1};
+    bool found = false, above = false; /* found: a reduced axis, going outwards; above: and one that is kept */
     for (int i = of->domain.rank - 1; i >= 0; --i) {
         const int64_t extent = of->domain.extent[i];
         const bool reduced = (reduced_axes >> i & 1) != 0;
@@ -27,11 +26,11 @@ static bool find_form(const struct task *of, uint32_t reduced_axes, column_form 
             continue;
         if (above && reduced)
             return false;
-        above |= out->axis >= 0 && !reduced;
-        out->axis = reduced && out->axis < 0 ? i : out->axis;
+        above |= found && !reduced;
+        found |= reduced;
         *(reduced ? &out->rows : above ? &out->blocks : &out->columns) *= extent;
     }
-    return out->axis >= 0 && out->columns > 1;
+    return found && out->columns > 1;
 }
 
 /* The elements of a row of a row task; 0 where it reduces other axes than the innermost too. */
@@ -80,11 +79,35 @@ static int64_t wanted_items(const struct fusion *fusion, int64_t elements)
     return ITEMS_PER_CORE * cores * (cpu && tuff__device_takes_glsl(device) ? LANES_ON_VULKAN : 1);
 }
 
-/* The most rows up to limit that divide extent; 0 where none above the least do. */
-static int64_t rows_of_block(int64_t extent, int64_t limit)
+/* The innermost axis of its input that a sum reduces, those of extent 1 aside; -1 where there is none. */
+static int innermost_reduced(const node *sum)
+{
+    const tuff_shape *shape = &sum->inputs[0]->shape;
+    int axis = shape->rank - 1;
+    while (axis >= 0 && ((sum->attributes.axes >> axis & 1) == 0 || shape->extent[axis] == 1))
+        --axis;
+    return axis;
+}
+
+/* Whether blocks of so many rows divide the axis that is cut of every sum of a task: sums over the same elements may
+   have inputs of different shapes, (5, 13, 18) beside (65, 18). */
+static bool divides_all(const struct task *column, int64_t rows)
+{
+    bool divides = true;
+    for (int i = 0; i < column->reduction_count && divides; ++i) {
+        const node *sum = column->reductions[i];
+        const int axis = innermost_reduced(sum);
+        divides = axis >= 0 && sum->inputs[0]->shape.rank < TUFF_MAX_RANK &&
+                  sum->inputs[0]->shape.extent[axis] % rows == 0;
+    }
+    return divides;
+}
+
+/* The most rows up to limit that a block may have; 0 where none above the least will do. */
+static int64_t rows_of_block(const struct task *column, int64_t limit)
 {
     for (int64_t rows = limit < MOST_ROWS ? limit : MOST_ROWS; rows >= LEAST_ROWS; --rows)
-        if (extent % rows == 0)
+        if (divides_all(column, rows))
             return rows;
     return 0;
 }
@@ -93,6 +116,8 @@ bool tuff__rows_fit_column(const struct fusion *fusion, const struct task *row, 
                            int64_t *rows)
 {
     column_form form, own;
+    if (rows != NULL)
+        *rows = 0; /* also where the row task has columns already, which are blocks as they are */
     if (row->kind != TASK_ROW || column->kind != TASK_COLUMN || !sums_floats(column) ||
         !find_form(column, column->loop_axes, &form) ||
         tuff_shape_count(row->domain) != form.blocks * form.rows * form.columns)
@@ -106,8 +131,9 @@ bool tuff__rows_fit_column(const struct fusion *fusion, const struct task *row, 
     const bool ready = form.rows <= MOST_TERMS && form.blocks >= items && (form.rows >= LEAST_ROWS || items == 1);
     if (rows == NULL)
         return ready && stores_sums(column);
-    *rows = ready ? 0 : rows_of_block(column->domain.extent[form.axis], form.blocks * form.rows / items);
-    return ready || (*rows > 0 && form.blocks == 1 && column->domain.rank < TUFF_MAX_RANK);
+    if (!ready && form.blocks == 1)
+        *rows = rows_of_block(column, form.rows / items);
+    return ready || *rows > 0;
 }
 
 typedef struct cutting {
@@ -133,10 +159,7 @@ static tuff_tensor *make(cutting *with, op_code op, tuff_shape shape, tuff_tenso
 static tuff_status cut(cutting *with, node *at, int64_t rows)
 {
     tuff_tensor *x = at->inputs[0];
-    const uint32_t axes = at->attributes.axes;
-    int axis = x->shape.rank - 1;
-    while ((axes >> axis & 1) == 0 || x->shape.extent[axis] == 1)
-        --axis;
+    const int axis = innermost_reduced(at);
     tuff_shape shape = tuff__shape_cut(x->shape, axis, x->shape.extent[axis] / rows, rows);
     with->graph->copy = at->copy;
     tuff_tensor *pieces = make(with, OP_RESHAPE, shape, x, 0);
