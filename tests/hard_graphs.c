@@ -363,19 +363,18 @@ static void many_axes(tuff_graph *graph, const void *context)
     add_output(graph, tuff_variance(x, (int[]){1, 3, 6}, 3, false, 1));
 }
 
-/* A norm's backward passes over the rows; the columns that are summed beside it are the same elements, once as
-   (batch, time) and once as rows, of which other blocks could be cut. */
+/* A norm passes over the rows; the columns that are summed beside it are of the same elements in two shapes, of which
+   different blocks of rows could be cut. */
 static void columns_of_two_shapes(tuff_graph *graph, const void *context)
 {
     (void)context;
-    const int64_t batch = 9, time = 40, width = 50;
-    tuff_tensor *x = float_input(graph, TUFF_SHAPE(batch, time, width)), *shift = float_input(graph, TUFF_SHAPE(width)),
-                *rows = float_input(graph, TUFF_SHAPE(1, width)), *gain = float_input(graph, TUFF_SHAPE(width)),
-                *bias = float_input(graph, TUFF_SHAPE(width));
-    tuff_tensor *flat = tuff_add(tuff_reshape(x, TUFF_SHAPE(batch * time, width)), rows);
-    tuff_tensor *moved = tuff_add(tuff_reshape(flat, TUFF_SHAPE(batch, time, width)), shift);
-    add_with_gradients(graph, tuff_add(moved, tuff_layer_norm(moved, gain, bias, 1, 1e-5)),
-                       (tuff_tensor *[]){x, shift, rows, gain, bias}, 5);
+    const tuff_shape rows = TUFF_SHAPE(9 * 24, 128), one = TUFF_SHAPE(9, 24, 128), other = TUFF_SHAPE(8, 27, 128);
+    tuff_tensor *x = float_input(graph, rows), *y = float_input(graph, one), *z = float_input(graph, other),
+                *gain = float_input(graph, TUFF_SHAPE(128)), *bias = float_input(graph, TUFF_SHAPE(128));
+    tuff_tensor *norm = tuff_layer_norm(x, gain, bias, 1, 1e-5);
+    add_output(graph, norm);
+    add_output(graph, tuff_sum(tuff_mul(tuff_reshape(norm, one), y), (int[]){0, 1}, 2, false));
+    add_output(graph, tuff_sum(tuff_mul(tuff_reshape(norm, other), z), (int[]){0, 1}, 2, false));
 }
 
 const hard_graph hard_graphs[] = {
