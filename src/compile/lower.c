@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "compile/verify.h"
+
 /* What a temporary of this dtype is kept as: values between tasks stay 32-bit, so that fused and unfused agree. */
 static tuff_dtype temporary_dtype(tuff_dtype dtype)
 {
@@ -292,7 +294,8 @@ static tuff_status lower(lowered *with, const choice *const *choices)
     for (int i = 0; i < graph->assign_count; ++i)
         TRY(add_assign(with, graph->assigns[i]));
     TRY(move_setup_first(with));
-    return tuff__plan_memory(with);
+    TRY(tuff__plan_memory(with));
+    return with->peak <= with->budget && tuff__verifies() ? tuff__verify_lowered(with) : TUFF_OK;
 }
 
 static lowered begin(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options)

@@ -1,0 +1,21 @@
+/* The verifier of plans: proves of launches over planned memory what running them relies on, from the launches, the
+   memory and the graph alone. It shares nothing with the passes that made them. */
+#ifndef TUFF_COMPILE_VERIFY_H
+#define TUFF_COMPILE_VERIFY_H
+
+#include "compile/lower.h"
+
+/* Proves, for memory that was planned and allocated:
+   - every binding lies inside its storage, every address of a store and every unguarded address of a load inside its
+     buffer;
+   - a launch that stores something has items, no two of which store the same element;
+   - what is read was written before, whole and by one task, or by the host, and not overwritten since;
+   - memory that a launch both reads and writes is read and written in step, element by element;
+   - every output and every assigned array holds its whole value at the end, copies kept between runs too.
+   TUFF_E_COMPILE with a message that names launch and node where one of these is not so: a fault of the compiler. */
+tuff_status tuff__verify_lowered(const lowered *of);
+
+/* Whether plans are verified: unless TUFF_VERIFY is 0. */
+bool tuff__verifies(void);
+
+#endif
