@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/blob.h"
+
 #define NOBODY (-2) /* no task has written it; -1 is what belongs to no task: copies and conversions */
 
 typedef struct contents {
@@ -401,8 +403,25 @@ static tuff_status check_results(const verifier *self)
     return TUFF_OK;
 }
 
+/* That every node is one that builders could have made, after those that it reads: rewritings keep to that too. */
+static tuff_status check_graph(const tuff_graph *graph)
+{
+    for (int i = 0; i < graph->node_count; ++i) {
+        const node *at = graph->nodes[i];
+        bool sound = at->id == i;
+        for (int k = 0; k < at->input_count; ++k)
+            sound &= at->inputs[k]->node != NULL && at->inputs[k]->node->id < i;
+        if (!sound || !tuff__node_is_plausible(at))
+            return FAIL(TUFF_E_COMPILE, "compile: the plan is wrong, please report it: node %d (%s) %s %s", i,
+                        tuff__op_info(at->op)->name, SHAPE_TEXT(at->outputs[0].shape),
+                        sound ? "does not fit its inputs" : "comes before its inputs");
+    }
+    return TUFF_OK;
+}
+
 static tuff_status verify(verifier *self)
 {
+    TRY(check_graph(self->graph));
     bool in_step = false; /* a launch of every step has come */
     for (int i = 0; i < self->of->buffer_count; ++i)
         self->contents[i] = (contents){.task = NOBODY, .written_by = -1, .destroyed_by = -1};

@@ -6,6 +6,7 @@
 #include "compile/lower.h"
 
 /* Proves, for memory that was planned and allocated:
+   - every node of the rewritten graph has the shape and dtype that its op makes of its inputs, which come before it;
    - every binding lies inside its storage, every address of a store and every unguarded address of a load inside its
      buffer;
    - a launch that stores something has items, no two of which store the same element;
