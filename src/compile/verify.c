@@ -3,7 +3,6 @@
    form a mixed radix, no two coordinates have one address. */
 #include "compile/verify.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "graph/blob.h"
@@ -158,6 +157,50 @@ static bool walks_an_operand(const fused_chain *chain, int value)
     return false;
 }
 
+/* A part as runs of `run` elements, the first at `start` of its whole, all of them multiples of `period` from there. */
+typedef struct runs {
+    int64_t start, run, period;
+} runs;
+
+static bool find_runs(const verifier *self, int id, runs *out)
+{
+    const view *layout = &self->of->fusion->facts[id].layout;
+    fused_chain box = {.rank = layout->rank};
+    affine address = {.offset = 0};
+    for (int i = 0; i < layout->rank; ++i) {
+        box.extent[i] = layout->extent[i];
+        address.stride[i] = layout->stride[i];
+    }
+    const walked along = walk_of(&box, &address, true);
+    *out = (runs){.run = 1, .period = INT64_MAX};
+    for (int i = id; self->of->buffers[i].parent >= 0; i = self->of->buffers[i].parent)
+        out->start += self->of->buffers[i].parent_at;
+    int axis = 0;
+    for (; axis < along.rank && along.stride[axis] == out->run; ++axis)
+        out->run *= along.extent[axis];
+    if (axis < along.rank)
+        out->period = along.stride[axis];
+    for (; axis < along.rank; ++axis)
+        if (along.stride[axis] % out->period != 0)
+            return false;
+    return out->run <= out->period && out->start % out->period + out->run <= out->period;
+}
+
+/* Whether two parts of one whole have no element in common, as parts along one axis have none: their runs lie beside
+   each other in every period. */
+static bool are_apart(const verifier *self, int a, int b)
+{
+    const memory_buffer *x = &self->of->buffers[a], *y = &self->of->buffers[b];
+    runs of_a, of_b;
+    if (!overlap(self, a, b))
+        return true;
+    if (!x->used || !y->used || x->parent < 0 || y->parent < 0 || !find_runs(self, a, &of_a) ||
+        !find_runs(self, b, &of_b) || of_a.period != of_b.period || of_a.period == INT64_MAX)
+        return false;
+    const int64_t begin = of_a.start % of_a.period, other = of_b.start % of_b.period;
+    return begin + of_a.run <= other || other + of_b.run <= begin;
+}
+
 static tuff_status check_loads(const verifier *self, int index)
 {
     const fused_chain *chain = &self->of->launches[index].chain;
@@ -184,7 +227,7 @@ static tuff_status check_store(const verifier *self, int index, const chain_outp
     if (!is_injective(&along) || along.repeated != (output->in_columns ? chain->item_rows : 1))
         return wrong(self, index, id, "has elements that several items write");
     *count = count_of(&along);
-    if (*count == 0 || of->groups == 0)
+    if (*count == 0 || (of->kind == LAUNCH_KERNEL && of->groups == 0))
         return wrong(self, index, id, "is written by a launch without items");
     return TUFF_OK;
 }
@@ -257,8 +300,7 @@ static bool is_in_step(const launch *of, int read, int written)
     return true;
 }
 
-/* A launch whose reads and writes share memory. Parts of one whole may lie between each other: that they are no more
-   elements than the whole shows that they are apart. */
+/* A launch whose reads and writes share memory. */
 static tuff_status check_sharing(const verifier *self, int index)
 {
     const launch *of = &self->of->launches[index];
@@ -266,9 +308,7 @@ static tuff_status check_sharing(const verifier *self, int index)
     for (int w = 0; w < chain->buffer_count; ++w)
         for (int r = 0; r < chain->buffer_count && chain->buffers[w].written; ++r) {
             const int to = chain->buffers[w].id, from = chain->buffers[r].id;
-            const bool beside = are_parts_of_one(self, to, from) && self->of->buffers[to].parent >= 0 &&
-                                self->of->buffers[from].parent >= 0;
-            if (r == w || beside || !overlap(self, to, from))
+            if (r == w || !overlap(self, to, from) || (are_parts_of_one(self, to, from) && are_apart(self, to, from)))
                 continue;
             const memory_buffer *x = &self->of->buffers[to], *y = &self->of->buffers[from];
             if (chain->buffers[r].written)
@@ -284,6 +324,13 @@ static tuff_status check_sharing(const verifier *self, int index)
 static bool holds_something(const verifier *self, int id)
 {
     return self->contents[id].task != NOBODY || is_from_the_host(self, id);
+}
+
+static bool is_within(const verifier *self, int id, int whole)
+{
+    while (id >= 0 && id != whole)
+        id = self->of->buffers[id].parent;
+    return id == whole;
 }
 
 /* With a part the whole is lost. */
@@ -313,8 +360,29 @@ static tuff_status write_buffer(verifier *self, int index, int id, int64_t count
     for (int i = self->of->buffers[id].parent; i >= 0; i = self->of->buffers[i].parent)
         self->contents[i].written_by = index;
     for (int i = 0; i < self->of->buffer_count; ++i)
-        if (overlap(self, i, id) && !are_parts_of_one(self, i, id) && holds_something(self, i))
-            destroy(self, index, i);
+        if (i != id && overlap(self, i, id) && holds_something(self, i)) {
+            if (is_within(self, id, i) || is_within(self, i, id))
+                return wrong(self, index, id, "is written beside a part of it, or the whole");
+            if (!are_parts_of_one(self, i, id) || !are_apart(self, i, id))
+                destroy(self, index, i);
+        }
+    return TUFF_OK;
+}
+
+/* What a launch reads, scratch that it goes on with among it. Results that it both writes and reads it begins itself;
+   conversions to narrow types, whose memory is fixed, keep what lies beside their elements in a word. */
+static tuff_status check_reads(const verifier *self, int index)
+{
+    const fused_chain *chain = &self->of->launches[index].chain;
+    for (int i = 0; i < chain->buffer_count; ++i) {
+        const int id = chain->buffers[i].id;
+        if (!chain->buffers[i].read)
+            continue;
+        if (!chain->buffers[i].written)
+            TRY(check_content(self, index, id));
+        else if (id >= self->graph->node_count && !self->of->buffers[id].fixed && self->contents[id].written_by < 0)
+            return wrong(self, index, id, "is gone on with before it is written");
+    }
     return TUFF_OK;
 }
 
@@ -324,9 +392,7 @@ static tuff_status check_kernel(verifier *self, int index)
     const fused_chain *chain = &of->chain;
     for (int i = 0; i < chain->buffer_count; ++i)
         TRY(check_place(self, index, chain->buffers[i].id));
-    for (int i = 0; i < chain->buffer_count; ++i)
-        if (chain->buffers[i].read && !chain->buffers[i].written)
-            TRY(check_content(self, index, chain->buffers[i].id));
+    TRY(check_reads(self, index));
     TRY(check_loads(self, index));
     TRY(check_sharing(self, index));
     for (int i = 0; i < chain->buffer_count; ++i) {
@@ -433,12 +499,6 @@ static tuff_status verify(verifier *self)
         TRY(of->kind == LAUNCH_COPY ? check_copy(self, i) : check_kernel(self, i));
     }
     return check_results(self);
-}
-
-bool tuff__verifies(void)
-{
-    const char *asked = getenv("TUFF_VERIFY");
-    return asked == NULL || strcmp(asked, "0") != 0;
 }
 
 tuff_status tuff__verify_lowered(const lowered *of)

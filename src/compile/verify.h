@@ -16,7 +16,4 @@
    TUFF_E_COMPILE with a message that names launch and node where one of these is not so: a fault of the compiler. */
 tuff_status tuff__verify_lowered(const lowered *of);
 
-/* Whether plans are verified: unless TUFF_VERIFY is 0. */
-bool tuff__verifies(void);
-
 #endif

@@ -112,5 +112,10 @@ tuff_status tuff__timestamps(tuff_device *device, recording *recording, uint64_t
 
 /* From the read and write sets of the commands: which must wait for earlier ones. */
 void tuff__hazards(command *commands, int count, bool everywhere);
+/* TUFF_E_COMPILE where two commands that depend on their order have no barrier between them: a fault of tuff__hazards.
+   Every recording is checked where tuff__verifies. */
+tuff_status tuff__verify_hazards(const command *commands, int count);
+/* Whether plans and recordings are verified: unless TUFF_VERIFY is 0. */
+bool tuff__verifies(void);
 
 #endif

@@ -72,6 +72,8 @@ tuff_status tuff__recording_create(tuff_device *device, command *commands, int c
         TRY(check_command(&commands[i], i));
     }
     tuff__hazards(commands, count, everywhere);
+    if (tuff__verifies())
+        TRY(tuff__verify_hazards(commands, count));
     recording *record = tuff__calloc(1, sizeof *record);
     if (!record)
         return TUFF_E_OOM_HOST;
