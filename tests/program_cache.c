@@ -293,6 +293,65 @@ static void programs_come_from_disk(void **state)
 }
 
 static const driver *real;
+
+static const char *other_identity(driver_device *device)
+{
+    (void)device;
+    return "the same device behind a newer driver";
+}
+
+static const char *other_options(driver_device *device)
+{
+    (void)device;
+    return "-cl-fast-relaxed-math";
+}
+
+/* Makes a program of a request, compiled or not, and lets it go. */
+static void make_once(tuff_device *device, const program_request *request, bool compiled)
+{
+    tuff_device_counters before, after;
+    program *made;
+    assert_int_equal(tuff_device_count_work(device, &before), TUFF_OK);
+    assert_int_equal(tuff__program_get(device, request, &made), TUFF_OK);
+    tuff__programs_keep(device, &made, 1, true, UINT64_MAX);
+    tuff__program_release(device, made);
+    assert_int_equal(tuff_device_count_work(device, &after), TUFF_OK);
+    assert_int_equal(after.programs_compiled - before.programs_compiled, compiled);
+    assert_int_equal(after.programs_from_disk - before.programs_from_disk, !compiled);
+}
+
+/* Everything that the bytes depend on makes another program, one thing after the other. */
+static void check_key(tuff_device *device)
+{
+    test_kernel kernel;
+    const program_request request = test_request(device, &kernel, "squares", "x[i] = i * i;");
+    forget_programs();
+    make_once(device, &request, true);
+    make_once(device, &request, false);
+    real = device->driver;
+    driver changed = *real;
+    device->driver = &changed;
+    changed.identity = other_identity;
+    make_once(device, &request, true);
+    changed = *real;
+    changed.build_options = other_options;
+    make_once(device, &request, true);
+    changed = *real;
+    changed.name = "another API";
+    make_once(device, &request, true);
+    device->driver = real;
+    test_kernel cubes;
+    const program_request other = test_request(device, &cubes, "squares", "x[i] = i * i * i;");
+    make_once(device, &other, true);
+    make_once(device, &request, false);
+}
+
+static void all_that_bytes_depend_on_is_in_the_key(void **state)
+{
+    (void)state;
+    for_each_driver(check_key);
+}
+
 static int refused, seen;
 
 static tuff_status refuse_cached(driver_device *device, const program_request *request, blob cached, blob *made,
@@ -547,6 +606,7 @@ int main(void)
         cmocka_unit_test(what_is_not_ours_alone_is_refused),
         cmocka_unit_test(a_huge_entry_is_refused),
         cmocka_unit_test(programs_come_from_disk),
+        cmocka_unit_test(all_that_bytes_depend_on_is_in_the_key),
         cmocka_unit_test(a_binary_that_the_driver_refuses_is_made_anew),
         cmocka_unit_test(a_read_only_folder_is_read),
         cmocka_unit_test(the_cache_may_be_off),

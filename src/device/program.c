@@ -31,6 +31,7 @@ static char *key_text(const tuff_device *device, const program_request *request)
     hash128 hash = tuff__hash(request->text, length);
     tuff__text_add(&key, "tuff %s, key %d, pointers of %zu bytes\n%s\n%s\n", tuff_version(), KEY_VERSION,
                    sizeof(void *), device->driver->name, device->driver->identity(device->handle));
+    tuff__text_add(&key, "options %s\n", device->driver->build_options(device->handle));
     tuff__text_add(&key, "kernel %s, buffers %d, words %d, local size %lu, subgroup size %lu\n", request->name,
                    request->buffer_count, request->word_count, (unsigned long)request->local_size,
                    (unsigned long)request->subgroup_size);

@@ -360,9 +360,9 @@ tuff_status tuff__device_prove(tuff_device *device)
     text key = {0};
     blob record = {0};
     unsigned char bytes[RECORD_SIZE];
-    tuff__text_add(&key, "tuff %s, probes %d, shaderc %d, pointers of %zu bytes\n%s\n%s\n", tuff_version(),
+    tuff__text_add(&key, "tuff %s, probes %d, shaderc %d, pointers of %zu bytes\n%s\n%s\n%s\n", tuff_version(),
                    PROBES_VERSION, TUFF_WITH_SHADERC, sizeof(void *), device->driver->name,
-                   device->driver->identity(device->handle));
+                   device->driver->identity(device->handle), device->driver->build_options(device->handle));
     if (tuff__text_status(&key) != TUFF_OK) {
         tuff__text_free(&key);
         return TUFF_E_OOM_HOST;

@@ -133,6 +133,7 @@ const driver tuff__driver_opencl = {
     .open = tuff__cl_open,
     .close = tuff__cl_close,
     .identity = tuff__cl_identity,
+    .build_options = tuff__cl_build_options,
     .buffer_create = tuff__cl_buffer_create,
     .buffer_destroy = tuff__cl_buffer_destroy,
     .buffer_write = tuff__cl_buffer_write,

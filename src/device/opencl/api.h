@@ -163,6 +163,7 @@ tuff_status tuff__cl_describe(int index, tuff_device_info *info);
 tuff_status tuff__cl_open(int index, driver_device **device);
 void tuff__cl_close(driver_device *device);
 const char *tuff__cl_identity(driver_device *device);
+const char *tuff__cl_build_options(driver_device *device);
 
 /* Describes a device of the driver's, listed or not. */
 tuff_status tuff__cl_describe_device(cl_platform_id platform, cl_device_id id, tuff_device_info *info);

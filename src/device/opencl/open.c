@@ -400,3 +400,8 @@ const char *tuff__cl_identity(driver_device *device)
 {
     return device->identity;
 }
+
+const char *tuff__cl_build_options(driver_device *device)
+{
+    return device->build_options;
+}

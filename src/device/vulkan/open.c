@@ -198,6 +198,13 @@ static const char *identity(driver_device *device)
     return device->identity;
 }
 
+/* Those of tuff__vulkan_compile (shaderc.c); a build without shaderc looks for programs of one that has it. */
+static const char *build_options(driver_device *device)
+{
+    (void)device;
+    return SHADERC_OPTIONS;
+}
+
 static tuff_status wait_for_all(driver_device *device)
 {
     return tuff__vulkan_wait_until(device, device->submitted);
@@ -216,6 +223,7 @@ const driver tuff__driver_vulkan = {
     .open = open_device,
     .close = close_device,
     .identity = identity,
+    .build_options = build_options,
     .buffer_create = tuff__vulkan_new_buffer,
     .buffer_destroy = tuff__vulkan_drop_buffer,
     .buffer_write = tuff__vulkan_write,

@@ -40,6 +40,7 @@ static tuff_status take_result(const program_request *request, shaderc_compilati
     return spirv->data ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
+/* A change of these options is a change of SHADERC_OPTIONS, which stands in the keys of compiled programs. */
 static tuff_status compile(const program_request *request, blob *spirv)
 {
     if (!compiler)

@@ -137,6 +137,8 @@ tuff_status tuff__vulkan_peek(driver_device *device, driver_buffer *buffer, uint
 /* shaderc.c */
 /* Compiles GLSL to SPIR-V for Vulkan 1.1. TUFF_E_UNSUPPORTED where the compiler is not built in. */
 tuff_status tuff__vulkan_compile(const program_request *request, blob *spirv);
+/* What it compiles with, for keys. */
+#define SHADERC_OPTIONS "SPIR-V for Vulkan 1.1, optimised for performance"
 
 /* spirv.c */
 /* Replaces finished SPIR-V by the same with the declarations of float behaviour that the device knows. */
