@@ -1,5 +1,5 @@
-/* The verifier of plans and of recordings: what compiles passes, and faults that are planted into a plan that passed are
-   found, each at every place where it can be. Nothing is run: the verifier alone finds them. */
+/* The verifier of plans and of recordings: what compiles passes, and faults that are planted into a plan that passed
+   are found, each at every place where it can be. Nothing is run: the verifier alone finds them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -363,7 +363,7 @@ static void faults_of_plans_are_found(void **state)
     for_each_api(plant_all);
 }
 
-/* Every barrier of a recording is needed by something; and by what follows, once the copy it waits for is told apart. */
+/* Every barrier of a recording is needed by something, and so is what it waits for. */
 static void drop_barriers(tuff_device *device)
 {
     patient in;

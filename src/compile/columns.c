@@ -97,8 +97,8 @@ static bool divides_all(const struct task *column, int64_t rows)
     for (int i = 0; i < column->reduction_count && divides; ++i) {
         const node *sum = column->reductions[i];
         const int axis = innermost_reduced(sum);
-        divides = axis >= 0 && sum->inputs[0]->shape.rank < TUFF_MAX_RANK &&
-                  sum->inputs[0]->shape.extent[axis] % rows == 0;
+        divides =
+            axis >= 0 && sum->inputs[0]->shape.rank < TUFF_MAX_RANK && sum->inputs[0]->shape.extent[axis] % rows == 0;
     }
     return divides;
 }

@@ -64,8 +64,8 @@ static tuff_status check_place(const verifier *self, int index, int id)
 {
     const lowered *of = self->of;
     if (id < 0 || id >= of->buffer_count)
-        return FAIL(TUFF_E_COMPILE, "compile: the plan is wrong, please report it: launch %d has buffer %d of %d", index,
-                    id, of->buffer_count);
+        return FAIL(TUFF_E_COMPILE, "compile: the plan is wrong, please report it: launch %d has buffer %d of %d",
+                    index, id, of->buffer_count);
     const memory_buffer *at = &of->buffers[id];
     if (at->storage == NULL)
         return wrong(self, index, id, "has no memory");
@@ -444,8 +444,7 @@ static tuff_status check_result(const verifier *self, int result, const storage 
         if (buffer->storage != at || buffer->offset != offset || now->destroyed_by >= 0 || now->written_by < 0 ||
             (i < self->graph->node_count && i != result))
             continue;
-        if (i == result ? now->covered == count
-                      : now->covered == count && launch_reads(self, now->written_by, result))
+        if (i == result ? now->covered == count : now->covered == count && launch_reads(self, now->written_by, result))
             return TUFF_OK;
     }
     return wrong(self, -1, result, "does not reach the memory of its output or array");

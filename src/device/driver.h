@@ -81,8 +81,8 @@ typedef struct driver {
     void (*close)(driver_device *device);
     /* Text that identifies compiler and device exactly: platform, versions, UUIDs. Part of every cache key. */
     const char *(*identity)(driver_device *device);
-    /* What programs are built with beyond their text: the compiler's options. Part of the key of compiled programs and of
-       what a device proved. */
+    /* What programs are built with beyond their text: the compiler's options. Part of the key of compiled programs and
+       of what a device proved. */
     const char *(*build_options)(driver_device *device);
 
     tuff_status (*buffer_create)(driver_device *device, uint64_t size, driver_buffer **buffer); /* contents undefined */

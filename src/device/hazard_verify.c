@@ -1,5 +1,5 @@
-/* Proves of the barriers of a recording that they cover every hazard. Vulkan's rule is taken from the commands' bindings
-   anew, pair by pair, so that a fault of tuff__hazards does not hide itself. */
+/* Proves of the barriers of a recording that they cover every hazard. Vulkan's rule is applied to the bindings anew,
+   pair by pair: nothing is shared with tuff__hazards, whose faults it is to find. */
 #include "device/device.h"
 
 #include <stdlib.h>
