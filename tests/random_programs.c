@@ -2,7 +2,7 @@
    which computes in float64. Every parameter and every moment of the optimizer is compared, each in units of the
    largest element of its own tensor, so that one that is never trained cannot hide in a falling loss. Sizes are tiny
    and odd: 1, primes, one beside a power of two. TUFF_RANDOM_PROGRAMS is how many, TUFF_RANDOM_SEED the seed of the
-   first. */
+   first. More of them, and random graphs, TUFF_RANDOM_PLANS, are only planned and verified. */
 #include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
@@ -16,6 +16,8 @@
 #include <cmocka.h>
 
 #include "each_device.h"
+#include "random_graph.h"
+#include "run/fit.h"
 #include "tools/graphs.h"
 #include "train/train.h"
 #include "tune/dice.h"
@@ -75,10 +77,10 @@ static recipe make_recipe(uint64_t seed)
     return made;
 }
 
-static void describe(const recipe *of, char *text, size_t size)
+static void describe(const recipe *of, char *line, size_t size)
 {
     const model_config *config = &of->config;
-    snprintf(text, size,
+    snprintf(line, size,
              "TUFF_RANDOM_SEED=%" PRIu64
              " (%s, layers %d, heads %d, width %d, context %d, vocabulary %d, batch %d, %s, "
              "clip %g, decay %g%s, family %d)",
@@ -207,9 +209,9 @@ static int compare(const recipe *of, const outcome *got, const outcome *wanted, 
             const double bar = k == 0 && of->rule.kind == TUFF_ADAMW ? 100 * BAR : BAR;
             if (off <= bar)
                 continue;
-            char text[320];
-            describe(of, text, sizeof text);
-            print_error("%s on %s: %s of %s is off by %g of its largest element\n", text, device,
+            char line[320];
+            describe(of, line, sizeof line);
+            print_error("%s on %s: %s of %s is off by %g of its largest element\n", line, device,
                         k == 0   ? "the change"
                         : k == 1 ? "the first moment"
                                  : "the second moment",
@@ -265,9 +267,64 @@ static void training_steps_are_right(void **state)
     assert_int_equal(failures, 0);
 }
 
+/* Fuses and lowers a graph, which verifies it, and compiles no kernel; it is destroyed. */
+static void plan_graph(tuff_device *device, tuff_graph *graph, const tuff_compile_options *options, const char *what)
+{
+    tuff_plan plan = {.device = device};
+    assert_non_null(graph);
+    if (tuff__fit(&plan, graph, options) != TUFF_OK)
+        fail_msg("%s: %s", what, tuff_error());
+    tuff__lowered_free(&plan.made.lowered);
+    tuff__fusion_free(&plan.fusion);
+    tuff_graph_destroy(plan.graph);
+    tuff_graph_destroy(graph);
+}
+
+static void plan_program(tuff_device *device, uint64_t seed, tuff_fuse_mode mode)
+{
+    recipe of = make_recipe(seed);
+    language_model model;
+    char line[320];
+    of.options.fuse = mode;
+    describe(&of, line, sizeof line);
+    assert_int_equal(model_create(device, &of.config, &model), TUFF_OK);
+    model.recompute = of.recompute;
+    tuff_optimizer *optimizer = tuff_optimizer_create(model.parameters, &of.rule);
+    assert_non_null(optimizer);
+    plan_graph(device, train_graph(device, &model, optimizer, of.batch), &of.options, line);
+    tuff_optimizer_destroy(optimizer);
+    model_destroy(&model);
+}
+
+/* Programs and random graphs by turns, every fourth unfused. */
+static void plan_all(tuff_device *device)
+{
+    const uint64_t count = number_from("TUFF_RANDOM_PLANS", 60), first = number_from("TUFF_RANDOM_SEED", 1);
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        const tuff_fuse_mode mode = seed / 2 % 4 == 0 ? TUFF_FUSE_NONE : TUFF_FUSE_ALL;
+        char line[48];
+        if (seed % 2 == 0) {
+            plan_program(device, seed, mode);
+            continue;
+        }
+        tuff_graph *graph = tuff_graph_create(device);
+        assert_non_null(graph);
+        random_graph(graph, &seed);
+        snprintf(line, sizeof line, "TUFF_RANDOM_SEED=%" PRIu64 " (a random graph)", seed);
+        plan_graph(device, graph, &(tuff_compile_options){.tune = TUFF_TUNE_OFF, .fuse = mode}, line);
+    }
+}
+
+static void the_verifier_finds_nothing(void **state)
+{
+    (void)state;
+    for_each_api(plan_all);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_verifier_finds_nothing),
         cmocka_unit_test(training_steps_are_right),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
