@@ -27,9 +27,10 @@ enum { STEPS = 2, MOST_SLABS = 1 + MOMENTS_MAX };
 /* Of a tensor's largest element. f32 sums of these sizes are good to a few 1e-6; Adam's second moment squares that, and
    a second step begins at what the first one made. */
 #define BAR 1e-4
-/* Elements below that share of their tensor's largest gradient are what rounding left of a sum that is zero, as of the
-   gradient of a key's bias: Adam makes a whole step of them. */
-#define NOISE 1e-4
+/* Elements below that share of their tensor's largest gradient: Adam divides by them, and what rounding left of a sum
+   that is near zero, as of the gradient of a key's bias, becomes a whole step. A gradient that is good to 1e-5 of the
+   largest gives a step that is good to 1e-2 from there on. The moments are compared whatever their size. */
+#define NOISE 1e-3
 
 /* A program that a seed makes. */
 typedef struct recipe {
