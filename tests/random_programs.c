@@ -1,8 +1,9 @@
 /* Whole programs at random: steps of training of small language models, on every driver, against the reference device,
-   which computes in float64. Every parameter and every moment of the optimizer is compared, each in units of the
-   largest element of its own tensor, so that one that is never trained cannot hide in a falling loss. Sizes are tiny
-   and odd: 1, primes, one beside a power of two. TUFF_RANDOM_PROGRAMS is how many, TUFF_RANDOM_SEED the seed of the
-   first. More of them, and random graphs, TUFF_RANDOM_PLANS, are only planned and verified. */
+   which computes in float64. Every moment of the optimizer and the change of every parameter is compared, each in
+   units of the largest element of its own tensor, so that one that is never trained cannot hide in a falling loss; but
+   changes by Adam are compared after one step only. Sizes are tiny and odd: 1, primes, one beside a power of two.
+   TUFF_RANDOM_PROGRAMS is how many, TUFF_RANDOM_SEED the seed of the first. More of them, and random graphs,
+   TUFF_RANDOM_PLANS, are only planned and verified. */
 #include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>

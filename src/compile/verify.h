@@ -1,5 +1,6 @@
 /* The verifier of plans: proves of launches over planned memory what running them relies on, from the launches, the
-   memory and the graph alone. It shares nothing with the passes that made them. */
+   memory and the graph. No code is shared with the passes that made them; of what fusion decided it takes one thing as
+   given, the layouts of parts of a whole. */
 #ifndef TUFF_COMPILE_VERIFY_H
 #define TUFF_COMPILE_VERIFY_H
 
