@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tools/suite.h"
+#include "tools/verify.h"
 #include "tools/verbs.h"
 
 typedef struct verification {
@@ -80,7 +81,8 @@ static int verify(int count, char **arguments)
     verification self = {0};
     const char *device = NULL;
     int fuse = 0, family = 0, matmul = 0, code = EXIT_FAILED;
-    int64_t seed = 0;
+    int64_t seed = 0, programs = 0;
+    const char *program = NULL;
     const cli_option options[] = {
         {.name = "--device", .kind = CLI_TEXT, .value = &device, .placeholder = "D", .help = CLI_DEVICE_HELP},
         {.name = "--fuse",
@@ -98,7 +100,23 @@ static int verify(int count, char **arguments)
          .value = &matmul,
          .placeholder = "own|clblast",
          .help = "whose kernels compute matmuls"},
-        {.name = "--seed", .kind = CLI_WHOLE, .value = &seed, .placeholder = "S", .high = 4e9, .help = "of the inputs"},
+        {.name = "--programs",
+         .kind = CLI_WHOLE,
+         .value = &programs,
+         .placeholder = "N",
+         .high = 1e9,
+         .help = "instead of ops, so many random training steps, from seed S on"},
+        {.name = "--program",
+         .kind = CLI_TEXT,
+         .value = &program,
+         .placeholder = "LINE",
+         .help = "the one that such a line describes: \"seed=7 form=mlp ...\""},
+        {.name = "--seed",
+         .kind = CLI_WHOLE,
+         .value = &seed,
+         .placeholder = "S",
+         .high = 4e9,
+         .help = "of the inputs, or of the first program"},
         {.name = "--json",
          .kind = CLI_SWITCH,
          .value = &self.json,
@@ -115,7 +133,9 @@ static int verify(int count, char **arguments)
                                                .family = (tuff_family)family,
                                                .matmul_library = (tuff_matmul_library)matmul},
                                    .seed = (uint32_t)seed};
-    code = verify_all(&self);
+    code = programs > 0 || program != NULL
+               ? verify_programs(&verb_verify, self.device, programs, seed, program, self.json)
+               : verify_all(&self);
     tuff_device_close(self.device);
     return code;
 }
@@ -123,7 +143,10 @@ static int verify(int count, char **arguments)
 const cli_verb verb_verify = {
     .name = "verify",
     .operand = "[OP]",
-    .summary = "Runs the op suite on a device against the float64 reference.",
-    .about = "Prints the worst error of each op over its bar. Exits with 1 where an element is beyond its bar.",
+    .summary = "Runs the op suite, or random programs, on a device against the float64 reference.",
+    .about =
+        "Prints the worst error of each op over its bar. With --programs every parameter and every moment of the "
+        "optimizer of random training steps is compared; what fails is made as small as it still fails. Exits with "
+        "1 where an element is beyond its bar.",
     .run = verify,
 };
