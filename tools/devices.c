@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "device/device.h"
 #include "tools/verbs.h"
 
 static const char *class_name(tuff_device_class device_class)
@@ -139,14 +140,19 @@ static int devices(int count, char **arguments)
         (json ? print_json_row : print_table_row)(&info, reason);
     }
     fputs(json ? "\n]\n" : "", stdout);
-    if (!json)
+    if (!json) {
         print_absences();
+        printf("plans are verified before they run: %s\n", tuff__verifies() ? "yes" : "no, TUFF_VERIFY is 0");
+    }
     return code;
 }
 
 const cli_verb verb_devices = {
     .name = "devices",
     .summary = "Lists the devices here: driver, limits, and what the self-test proved.",
-    .about = "Exits with 1 where one of them does not open.",
+    .about =
+        "The self-test runs when a device is first opened. That ops compute what they should is shown by `tuff verify "
+        "--device D`, that whole programs do by `tuff verify --device D --programs 100`. Exits with 1 where one of "
+        "the devices does not open.",
     .run = devices,
 };
