@@ -22,7 +22,10 @@
 tuff_tensor *ranged_input(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, double low, double high)
 {
     char name[64];
-    snprintf(name, sizeof name, "%d:%.17g:%.17g", graph->node_count, low, high);
+    int before = 0; /* inputs: how many nodes there are depends on the device */
+    for (int i = 0; i < graph->node_count; i++)
+        before += graph->nodes[i]->op == OP_INPUT;
+    snprintf(name, sizeof name, "%d:%.17g:%.17g", before, low, high);
     return tuff_input(graph, name, dtype, shape);
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -95,7 +96,8 @@ static void random_graphs_are_right(void **state)
     (void)state;
     if (device_count == 0)
         skip();
-    const uint64_t count = number_from("TUFF_RANDOM_GRAPHS", 2), first = number_from("TUFF_RANDOM_SEED", 1);
+    const uint64_t count = number_from("TUFF_RANDOM_GRAPHS", 4);
+    const uint64_t first = number_from("TUFF_RANDOM_SEED", (uint64_t)time(NULL)); /* others in every run */
     uint64_t vague = 0;
     int failed = 0;
     print_message("random graphs from seed %" PRIu64 "\n", first);
@@ -230,7 +232,7 @@ static void kernels_stay_small(void **state)
 {
     (void)state;
     enum { LEAST = 50, MOST = 800 };
-    static const uint64_t seed = 20780;
+    static const uint64_t seed = 10504; /* of 12,000 the one with the largest kernel */
     if (device_count == 0)
         skip();
     tuff_graph *graph = tuff_graph_create(devices[0]);

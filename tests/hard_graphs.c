@@ -377,6 +377,80 @@ static void columns_of_two_shapes(tuff_graph *graph, const void *context)
     add_output(graph, tuff_sum(tuff_mul(tuff_reshape(norm, other), z), (int[]){0, 1}, 2, false));
 }
 
+/* Joined terms whose left operand is one tensor: [t t] · [w0; w1] would have one memory for two places. */
+static void one_factor_twice(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(4, 8)), *w = float_input(graph, TUFF_SHAPE(8, 12));
+    tuff_tensor *left = tuff_slice(w, (int64_t[]){0, 0}, (int64_t[]){8, 6}, NULL),
+                *right = tuff_slice(w, (int64_t[]){0, 6}, (int64_t[]){8, 12}, NULL);
+    tuff_tensor *y = tuff_tanh(float_input(graph, TUFF_SHAPE(5, 6)));
+    add_with_gradients(graph, tuff_add(tuff_matmul(x, left), tuff_matmul(x, right)), (tuff_tensor *[]){x, w}, 2);
+    tuff_tensor *rows = float_input(graph, TUFF_SHAPE(12, 7));
+    add_output(graph, tuff_add(tuff_matmul(y, tuff_slice(rows, (int64_t[]){0, 0}, (int64_t[]){6, 7}, NULL)),
+                               tuff_matmul(y, tuff_slice(rows, (int64_t[]){6, 0}, (int64_t[]){12, 7}, NULL))));
+}
+
+/* Two parts of a concat that lead back to one value, one of them an output too. */
+static void one_value_in_two_parts(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *z = tuff_tanh(float_input(graph, TUFF_SHAPE(8)));
+    tuff_tensor *a = tuff_permute(tuff_reshape(z, TUFF_SHAPE(1, 8)), (int[]){1, 0}),
+                *b = tuff_reshape(z, TUFF_SHAPE(8, 1));
+    add_output(graph, b);
+    add_output(graph, tuff_concat((tuff_tensor *[]){a, b}, 2, 1));
+    tuff_tensor *v = tuff_tanh(float_input(graph, TUFF_SHAPE(3, 5)));
+    add_output(graph, tuff_concat((tuff_tensor *[]){v, v, v, v, v, v}, 6, 1));
+}
+
+/* What a scatter and attention read lies in steps, because it is part of a concat as well. */
+static void parts_read_elsewhere(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *z = tuff_tanh(float_input(graph, TUFF_SHAPE(4, 6))),
+                *s = tuff_tanh(float_input(graph, TUFF_SHAPE(4, 2)));
+    tuff_tensor *indices = ranged_input(graph, TUFF_I32, TUFF_SHAPE(24), 0, 9),
+                *base = float_input(graph, TUFF_SHAPE(10));
+    add_output(graph, tuff_scatter_add(base, indices, tuff_reshape(z, TUFF_SHAPE(24)), 0));
+    add_output(graph, tuff_concat((tuff_tensor *[]){z, s}, 2, 1));
+}
+
+static void stacked_queries(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    const tuff_shape shape = TUFF_SHAPE(1, 4, 2, 8), column = TUFF_SHAPE(1, 4, 2, 8, 1);
+    tuff_tensor *q = tuff_tanh(float_input(graph, shape)), *k = tuff_tanh(float_input(graph, shape));
+    add_output(graph, tuff_attention(q, k, float_input(graph, shape), NULL));
+    add_output(graph, tuff_concat((tuff_tensor *[]){tuff_reshape(q, column), tuff_reshape(k, column)}, 2, 4));
+}
+
+/* Factors that overlap, and so are no neighbours; and a vector that is made of the product beside which it is added. */
+static void false_neighbours(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *w = float_input(graph, TUFF_SHAPE(9, 6)), *x = float_input(graph, TUFF_SHAPE(4, 8));
+    for (int64_t i = 0; i < 2; i++)
+        add_output(graph, tuff_tanh(tuff_matmul(x, tuff_slice(w, (int64_t[]){i, 0}, (int64_t[]){8 + i, 6}, NULL))));
+    for (int64_t i = 0; i < 2; i++)
+        add_output(graph,
+                   tuff_tanh(tuff_matmul(
+                       float_input(graph, TUFF_SHAPE(4, 6)),
+                       tuff_permute(tuff_slice(w, (int64_t[]){i, 0}, (int64_t[]){8 + i, 6}, NULL), (int[]){1, 0}))));
+}
+
+static void a_vector_of_its_neighbour(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    const int rows = 0, columns = 1;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(8, 16)), *w = float_input(graph, TUFF_SHAPE(16, 12)),
+                *b = float_input(graph, TUFF_SHAPE(6));
+    tuff_tensor *left = tuff_matmul(x, tuff_slice(w, (int64_t[]){0, 0}, (int64_t[]){16, 6}, NULL)),
+                *right = tuff_matmul(x, tuff_slice(w, (int64_t[]){0, 6}, (int64_t[]){16, 12}, NULL));
+    tuff_tensor *u = tuff_add(left, b);
+    add_output(graph, tuff_sum(tuff_add(right, tuff_sum(u, &rows, 1, false)), &columns, 1, false));
+}
+
 const hard_graph hard_graphs[] = {
     {"residual and norm", residual_and_norm, true},
     {"softmax backward", softmax_backward, false},
@@ -402,6 +476,12 @@ const hard_graph hard_graphs[] = {
     {"transposed siblings", transposed_siblings, false},
     {"sliced siblings", sliced_siblings, false},
     {"columns of two shapes", columns_of_two_shapes, true},
+    {"one factor twice", one_factor_twice, false},
+    {"one value in two parts", one_value_in_two_parts, false},
+    {"parts read elsewhere", parts_read_elsewhere, false},
+    {"stacked queries", stacked_queries, false},
+    {"false neighbours", false_neighbours, false},
+    {"a vector of its neighbour", a_vector_of_its_neighbour, false},
 };
 const int hard_graph_count = (int)(sizeof hard_graphs / sizeof hard_graphs[0]);
 

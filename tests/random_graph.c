@@ -365,11 +365,86 @@ static void add_lookup(generator *with)
                     with->size[at] + (double)count);
 }
 
+/* Products of one value with slices of one matrix, neighbours or overlapping: apart, with a vector each, or added up. The
+   slices are columns, or rows of it transposed. */
+static void add_siblings(generator *with)
+{
+    const int at = some_index(with), count = 2 + (int)pick(with, 2);
+    tuff_tensor *x = with->pool[at], *sum = NULL;
+    const tuff_shape shape = tuff_tensor_shape(x);
+    if (shape.rank < 2)
+        return;
+    const int64_t k = shape.extent[shape.rank - 1], n = some_extent(with), step = chance(with, 70) ? n : (n + 1) / 2;
+    const int64_t columns = (count - 1) * step + n;
+    const bool transposed = chance(with, 40), adds = chance(with, 50), biased = chance(with, 50);
+    const double size = with->size[at] * (double)k;
+    tuff_tensor *matrix = new_input(with, transposed ? TUFF_SHAPE(columns, k) : TUFF_SHAPE(k, columns));
+    for (int i = 0; i < count; i++) {
+        const int64_t first = i * step, start[] = {transposed ? first : 0, transposed ? 0 : first};
+        const int64_t stop[] = {transposed ? first + n : k, transposed ? k : first + n};
+        tuff_tensor *y = tuff_slice(matrix, start, stop, NULL);
+        y = tuff_matmul(x, transposed ? tuff_permute(y, (int[]){1, 0}) : y);
+        if (biased)
+            y = tuff_add(y, chance(with, 80) || sum == NULL ? new_input(with, TUFF_SHAPE(n))
+                                                            : tuff_mean(sum, (int[]){0}, 1, true));
+        sum = sum == NULL || !adds ? y : tuff_add(sum, y);
+        if (!adds)
+            add_to_pool(with, y, size + 1);
+    }
+    if (adds)
+        add_to_pool(with, sum, count * (size + 1));
+}
+
+/* Along a new axis, the last or the first: of values as they are, or turned around. */
+static void add_stack(generator *with)
+{
+    const int at = some_index(with), count = 2 + (int)pick(with, 2);
+    const tuff_shape shape = tuff_tensor_shape(with->pool[at]);
+    tuff_shape column = shape;
+    tuff_tensor *parts[3];
+    double size = with->size[at];
+    if (shape.rank == 0 || shape.rank > 4)
+        return;
+    column.extent[column.rank++] = 1;
+    for (int i = 0; i < count; i++) {
+        double other = with->size[at];
+        parts[i] = i == 0 || chance(with, 20) ? with->pool[at] : some_partner(with, with->pool[at], &other);
+        if (!tuff_shape_equal(tuff_tensor_shape(parts[i]), shape))
+            parts[i] = tuff_expand(parts[i], shape);
+        size = fmax(size, other);
+        parts[i] = tuff_reshape(parts[i], column);
+    }
+    add_to_pool(with, tuff_concat(parts, count, shape.rank), size);
+}
+
+static tuff_tensor *attention_operand(generator *with, tuff_shape shape)
+{
+    for (int i = 0; i < 3; i++) {
+        const int at = some_index(with);
+        if (tuff_shape_count(tuff_tensor_shape(with->pool[at])) == tuff_shape_count(shape) && with->size[at] <= 2)
+            return tuff_reshape(with->pool[at], shape);
+    }
+    tuff_tensor *made = chance(with, 50) ? tuff_sin(new_input(with, shape)) : new_input(with, shape);
+    add_to_pool(with, made, 1);
+    return made;
+}
+
+static void add_attention(generator *with)
+{
+    const int64_t heads = 1 + pick(with, 2), length = some_extent(with), width = some_extent(with);
+    const tuff_shape shape = TUFF_SHAPE(1 + pick(with, 2), length, heads, width);
+    if (tuff_shape_count(shape) > MOST_ELEMENTS)
+        return;
+    tuff_tensor *q = attention_operand(with, shape), *k = attention_operand(with, shape),
+                *v = attention_operand(with, shape);
+    add_to_pool(with, tuff_attention(q, k, v, &(tuff_attention_options){.causal = chance(with, 50)}), 2);
+}
+
 static void add_op(generator *with)
 {
-    static void (*const kinds[])(generator *) = {add_unary,     add_unary,         add_binary,   add_binary,
-                                                 add_reduction, add_normalisation, add_movement, add_concat,
-                                                 add_matmul,    add_lookup,        add_movement, add_reduction};
+    static void (*const kinds[])(generator *) = {
+        add_unary,  add_unary,  add_binary,   add_binary,    add_reduction, add_normalisation, add_movement, add_concat,
+        add_matmul, add_lookup, add_movement, add_reduction, add_siblings,  add_stack,         add_attention};
     kinds[pick(with, (int64_t)(sizeof kinds / sizeof kinds[0]))](with);
 }
 

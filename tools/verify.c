@@ -117,7 +117,7 @@ static int verify(int count, char **arguments)
          .kind = CLI_WHOLE,
          .value = &seed,
          .placeholder = "S",
-         .high = 4e9,
+         .high = 9e15,
          .help = "of the inputs, or of the first program"},
         {.name = "--json",
          .kind = CLI_SWITCH,

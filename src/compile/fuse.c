@@ -61,13 +61,14 @@ static const node *leader_of(const struct fusion *fusion, const node *at)
     return at;
 }
 
-/* Gradients of one attention differ in nothing but their op. */
+/* Gradients of one attention differ in nothing but their op: one that is computed once more has a task of its own. */
 static bool are_siblings(const node *a, const node *b)
 {
     const op_attributes *x = &a->attributes, *y = &b->attributes;
-    bool same = a->input_count == b->input_count && tuff__op_is_attention(b->op) && b->op >= OP_ATTENTION_DQ &&
-                x->value == y->value && x->start[0] == y->start[0] && x->start[1] == y->start[1] &&
-                x->options == y->options && x->dropout == y->dropout && x->seed == y->seed && x->ordinal == y->ordinal;
+    bool same = a->input_count == b->input_count && a->copy == b->copy && tuff__op_is_attention(b->op) &&
+                b->op >= OP_ATTENTION_DQ && x->value == y->value && x->start[0] == y->start[0] &&
+                x->start[1] == y->start[1] && x->options == y->options && x->dropout == y->dropout &&
+                x->seed == y->seed && x->ordinal == y->ordinal;
     for (int i = 0; i < a->input_count && same; ++i)
         same = a->inputs[i] == b->inputs[i];
     return same;
@@ -184,14 +185,40 @@ static bool straighten(struct fusion *fusion, const node *at)
     return fresh;
 }
 
+/* Scatters and attention address memory themselves, attention's rows by vectors. What was a view when anchors were chosen
+   may have been laid out otherwise since, for a concat that it is a part of. */
+static tuff_status check_operands(struct fusion *fusion, const struct task *task, bool *again)
+{
+    for (int i = 0; i < task->core->input_count; ++i) {
+        const tuff_tensor *operand = task->core->inputs[i];
+        view layout;
+        const node *missing = NULL, *base = tuff__operand_view(fusion, operand, &layout, &missing);
+        const bool in_steps = missing == NULL && task->kind == TASK_ATTENTION && layout.rank == 4 &&
+                              layout.extent[3] > 1 && layout.stride[3] != 1;
+        if (missing == NULL && !in_steps)
+            continue;
+        const node *at = missing != NULL ? missing : base;
+        if (!fusion->facts[at->id].anchor && !fusion->facts[at->id].forced && !tuff__is_source(at))
+            fusion->facts[at->id].forced = true;
+        else if (!straighten(fusion, at))
+            return FAIL(TUFF_E_LIMIT, "compile: %s %s cannot be addressed by one kernel",
+                        tuff__op_info(task->core->op)->name, SHAPE_TEXT(operand->shape));
+        *again = true;
+        return TUFF_OK;
+    }
+    return TUFF_OK;
+}
+
 /* True in *again where a task's chain needs another grouping. */
 static tuff_status check_task(struct fusion *fusion, const struct task *task, bool *again)
 {
     fused_chain chain;
     const node *give_up;
     bool impossible;
-    if (task->kind == TASK_SCATTER || task->kind == TASK_ATTENTION || tuff__task_is_empty(task))
+    if (tuff__task_is_empty(task))
         return TUFF_OK;
+    if (task->kind == TASK_SCATTER || task->kind == TASK_ATTENTION)
+        return check_operands(fusion, task, again);
     TRY(tuff__chain_build(fusion, task, &chain, &give_up, &impossible));
     const bool crowded = chain.buffer_count > fusion->buffer_limit - 3;
     tuff__chain_free(&chain);

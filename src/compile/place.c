@@ -61,10 +61,20 @@ static bool is_own(const struct fusion *fusion, const node *concat, const node *
     return movement->op == OP_RESHAPE || fusion->facts[inner->id].consumer_count == 1;
 }
 
-/* Follows reshapes and permutes back to what computes the part. */
-static destination find(const struct fusion *fusion, const node *concat, int index, int64_t start)
+/* Whether another part was led to the node: a value has one place. */
+static bool is_met(const struct fusion *fusion, const node *at)
+{
+    const bool met = fusion->marks[at->id] == fusion->mark;
+    fusion->marks[at->id] = fusion->mark;
+    return met;
+}
+
+/* Follows reshapes and permutes back to what computes the part. *shared: another part was led to a node on the way since
+   the fusion's mark was raised. */
+static destination find(const struct fusion *fusion, const node *concat, int index, int64_t start, bool *shared)
 {
     destination found = {.at = concat->inputs[index]->node, .place = part_of(concat, index, start)};
+    *shared = is_met(fusion, found.at);
     while ((found.at->op == OP_RESHAPE || found.at->op == OP_PERMUTE) && !fusion->facts[found.at->id].forced) {
         const node *inner = found.at->inputs[0]->node;
         view place = found.place;
@@ -74,17 +84,20 @@ static destination find(const struct fusion *fusion, const node *concat, int ind
         const destination next = {.at = inner, .place = place};
         if (!can_lie(fusion, &next))
             break;
+        *shared |= is_met(fusion, inner);
         found = next;
     }
     return found;
 }
 
-static bool can_be_placed(const struct fusion *fusion, const node *concat)
+static bool can_be_placed(struct fusion *fusion, const node *concat)
 {
     int64_t start = 0;
+    ++fusion->mark;
     for (int i = 0; i < concat->input_count; ++i) {
-        const destination part = find(fusion, concat, i, start);
-        if (has_memory_elsewhere(fusion, part.at) || !can_lie(fusion, &part))
+        bool shared;
+        const destination part = find(fusion, concat, i, start, &shared);
+        if (shared || has_memory_elsewhere(fusion, part.at) || !can_lie(fusion, &part))
             return false;
         start += concat->inputs[i]->shape.extent[concat->attributes.axis];
     }
@@ -112,7 +125,8 @@ void tuff__place_parts(struct fusion *fusion, const node *concat)
         return;
     int64_t start = 0;
     for (int i = 0; i < concat->input_count; ++i) {
-        const destination part = find(fusion, concat, i, start);
+        bool shared;
+        const destination part = find(fusion, concat, i, start, &shared);
         if (tuff_shape_count(concat->inputs[i]->shape) > 0)
             place(fusion, concat, &part);
         start += concat->inputs[i]->shape.extent[concat->attributes.axis];

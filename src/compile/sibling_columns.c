@@ -14,6 +14,7 @@
 typedef struct bundle {
     tuff_tensor *parts[MAX_SIBLINGS];
     int count;
+    int oldest; /* the lowest id of the products: what is older depends on none of them */
     bool stacked;
     tuff_tensor *joined;
 } bundle;
@@ -44,6 +45,15 @@ static bool is_vector(const tuff_tensor *x)
     return x->shape.rank > 0 && tuff_shape_count(x->shape) == x->shape.extent[x->shape.rank - 1];
 }
 
+/* Whether a value can be an operand of the whole: one that is made of a part cannot. */
+static bool comes_before(const bundle *of, const tuff_tensor *x)
+{
+    const node *at = x->node;
+    while (tuff__op_is_view(at->op))
+        at = at->inputs[0]->node;
+    return tuff__is_source(at) || at->id < of->oldest;
+}
+
 /* The vectors that were expanded to each part, as one that is expanded to the whole. */
 static tuff_tensor *join_vectors(const bundle *of, tuff_tensor *const *operands, tuff_shape shape)
 {
@@ -53,7 +63,8 @@ static tuff_tensor *join_vectors(const bundle *of, tuff_tensor *const *operands,
     for (int i = 0; i < of->count; ++i) {
         const node *at = operands[i]->node;
         const int64_t columns = columns_of(operands[i]);
-        if (at->op != OP_EXPAND || !is_vector(at->inputs[0]) || columns_of(at->inputs[0]) != columns)
+        if (at->op != OP_EXPAND || !is_vector(at->inputs[0]) || columns_of(at->inputs[0]) != columns ||
+            !comes_before(of, at->inputs[0]))
             return NULL;
         vectors[i] = tuff_reshape(at->inputs[0], of->stacked ? TUFF_SHAPE(1, columns) : TUFF_SHAPE(columns));
     }
@@ -242,12 +253,14 @@ static bool pays(const rewriting *with, const bundle *of, const tuff_tensor *x)
 static bool merge(rewriting *with, node **members, const factor *factors, int count, bool stacked)
 {
     tuff_tensor *x = members[0]->inputs[0];
-    bundle of = {.count = count, .stacked = stacked};
+    bundle of = {.count = count, .oldest = members[0]->id, .stacked = stacked};
     tuff_tensor *w = stacked ? tuff__join_stack(with, factors, count) : tuff__join_columns(with, factors, count);
     if (w == NULL || with->graph->status != TUFF_OK)
         return false;
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; ++i) {
         of.parts[i] = &members[i]->outputs[0];
+        of.oldest = members[i]->id < of.oldest ? members[i]->id : of.oldest;
+    }
     const tuff_shape shape = joined_shape(&of, of.parts[0]->shape);
     if (stacked)
         x = tuff_expand(x, TUFF_SHAPE(count, x->shape.extent[0], x->shape.extent[1]));
@@ -294,7 +307,8 @@ tuff_status tuff__merge_columns(rewriting *with)
             continue;
         for (int k = i; k < with->original_count && count < MAX_FACTORS; ++k) {
             node *at = with->graph->nodes[k];
-            if (at->op == OP_MATMUL && at->inputs[0] == first->inputs[0] && is_candidate(with, at, &factors[count])) {
+            if (at->op == OP_MATMUL && at->inputs[0] == first->inputs[0] && at->copy == first->copy &&
+                is_candidate(with, at, &factors[count])) {
                 with->taken[k] = true; /* each is looked at once */
                 members[count++] = at;
             }

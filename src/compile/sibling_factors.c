@@ -71,6 +71,12 @@ void tuff__sort_factors(factor *factors, node **members, int count)
         }
 }
 
+/* Elements from the first of one line to the first of the next. */
+static int64_t pitch_of(const factor *of)
+{
+    return of->place.stride[1] == 1 ? of->place.stride[0] : of->place.stride[1];
+}
+
 /* Whether both lie in one piece of memory, with the same strides. */
 static bool are_alike(const factor *a, const factor *b)
 {
@@ -78,14 +84,17 @@ static bool are_alike(const factor *a, const factor *b)
            a->place.stride[0] == b->place.stride[0] && a->place.stride[1] == b->place.stride[1];
 }
 
-/* Each begins along `axis` where the one before ends. */
+/* Each begins along `axis` where the one before ends, and no line reaches into the next: rows that overlap are no
+   neighbours. */
 static int run_along(const factor *factors, int count, int axis)
 {
     int run = 1;
+    int64_t width = factors->place.extent[axis];
     for (; run < count && run < MAX_SIBLINGS; ++run) {
         const view *a = &factors[run - 1].place, *b = &factors[run].place;
-        if (!are_alike(&factors[run - 1], &factors[run]) || a->extent[1 - axis] != b->extent[1 - axis] ||
-            b->offset != a->offset + a->extent[axis] * a->stride[axis])
+        width += b->extent[axis];
+        if ((a->stride[axis] == 1 && width > pitch_of(factors)) || !are_alike(&factors[run - 1], &factors[run]) ||
+            a->extent[1 - axis] != b->extent[1 - axis] || b->offset != a->offset + a->extent[axis] * a->stride[axis])
             break;
     }
     return run;
@@ -99,12 +108,6 @@ int tuff__run_of_columns(const factor *factors, int count)
 int tuff__run_of_rows(const factor *factors, int count)
 {
     return run_along(factors, count, 0);
-}
-
-/* Elements from the first of one line to the first of the next, and the lines of a factor. */
-static int64_t pitch_of(const factor *of)
-{
-    return of->place.stride[1] == 1 ? of->place.stride[0] : of->place.stride[1];
 }
 
 static int64_t lines_of(const factor *of)

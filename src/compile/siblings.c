@@ -88,8 +88,11 @@ bool tuff__placing_is_free(const rewriting *with, tuff_tensor *const *values, in
     bool placed = true;
     if (find_concat(with, values, count, axis) != NULL)
         return true;
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; ++i) {
         placed &= can_be_placed(with, values[i]);
+        for (int k = 0; k < i; ++k)
+            placed &= values[k] != values[i]; /* a value has one place */
+    }
     return placed;
 }
 

@@ -56,7 +56,12 @@ tuff_tensor *tuff_std(tuff_tensor *x, const int *axes, int count, bool keep, int
 
 tuff_tensor *tuff_reduce_min(tuff_tensor *x, const int *axes, int count, bool keep)
 {
-    return tuff_neg(tuff_reduce_max(tuff_neg(x), axes, count, keep));
+    const bool is_whole = x->dtype == TUFF_I32 || x->dtype == TUFF_U32;
+    if (!tuff__is_sound(x) || !is_whole)
+        return tuff_neg(tuff_reduce_max(tuff_neg(x), axes, count, keep));
+    /* -x would leave the range: of i32 for the least number, of u32 for all but 0. */
+    tuff_tensor *last = tuff_constant(x->graph, x->dtype, x->dtype == TUFF_I32 ? -1.0 : (double)UINT32_MAX);
+    return tuff_sub(last, tuff_reduce_max(tuff_sub(last, x), axes, count, keep));
 }
 
 /* A NaN counts as largest: it equals nothing, not even itself. */
