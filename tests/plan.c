@@ -477,6 +477,36 @@ static void keep_nan(tuff_device *device)
     }
 }
 
+/* The least of whole numbers, whatever they are: -x leaves the range of i32 for one number, that of u32 for all but 0. */
+static void find_least(tuff_device *device)
+{
+    static const int32_t some[] = {5, INT32_MIN, -3, INT32_MAX, 7, 9};
+    static const uint32_t others[] = {5, 0, 7, UINT32_MAX, 3, 9};
+    const int axis = 1;
+    int32_t least[2];
+    uint32_t other[2];
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_I32, TUFF_SHAPE(2, 3)),
+                *y = tuff_input(graph, "y", TUFF_U32, TUFF_SHAPE(2, 3));
+    tuff_output(graph, "least", tuff_reduce_min(x, &axis, 1, false));
+    tuff_output(graph, "other", tuff_reduce_min(y, &axis, 1, false));
+    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.tune = TUFF_TUNE_OFF});
+    assert_non_null(plan);
+    assert_int_equal(tuff_plan_write(plan, "x", some, sizeof some), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "y", others, sizeof others), TUFF_OK);
+    run_plan(plan);
+    assert_int_equal(tuff_plan_read(plan, "least", least, sizeof least), TUFF_OK);
+    assert_int_equal(tuff_plan_read(plan, "other", other, sizeof other), TUFF_OK);
+    assert_true(least[0] == INT32_MIN && least[1] == 7 && other[0] == 0 && other[1] == 3);
+    destroy_plan(plan, graph);
+}
+
+static void whole_numbers_have_a_least(void **state)
+{
+    (void)state;
+    for_each_device(find_least);
+}
+
 static void zero_hides_no_nan(void **state)
 {
     (void)state;
@@ -498,6 +528,7 @@ int main(void)
         cmocka_unit_test(a_compiled_graph_may_be_extended),
         cmocka_unit_test(a_posing_device_shows_anothers_kernels),
         cmocka_unit_test(zero_hides_no_nan),
+        cmocka_unit_test(whole_numbers_have_a_least),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
