@@ -43,7 +43,7 @@ expect 0 "reference" "$tuff" devices
 expect 0 '"selector": "reference"' "$tuff" devices --json
 expect 0 "0 failures" "$tuff" verify neg --device reference
 expect 0 '"op": "neg"' "$tuff" verify neg --device reference --json
-expect 0 "8 programs and 2 relations of some of them" "$tuff" verify --programs 8 --device reference
+expect 0 "17 programs and 2 relations of some of them" "$tuff" verify --programs 17 --device reference
 expect 0 "]" "$tuff" verify --programs 2 --device reference --json
 expect 0 "1 programs and" "$tuff" verify --program "seed=3 form=transformer width=10 mask=lengths" --device reference
 expect 2 'no "width=11"' "$tuff" verify --program "seed=3 width=11" --device reference

@@ -55,8 +55,8 @@ typedef struct program_totals {
     int64_t elements, wide;
 } program_totals;
 
-/* Checks a program against the reference and, of every fourth seed, one of the other checks, by turns. Failures are made
-   smaller and told. */
+/* Checks a program against the reference and, of every sixteenth seed, one of the other checks, by turns. Failures are
+   made smaller and told. */
 void program_check_seed(program_bench *bench, uint64_t seed, program_totals *totals,
                         void (*failed)(void *user, const program_failure *what), void *user);
 /* The same for a recipe and a check, by its position. */
