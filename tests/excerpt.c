@@ -63,6 +63,7 @@ static tuff_graph *make_graph(tuff_device *device)
     tuff_output(graph, "a", tuff_attention(heads, heads, heads, NULL));
     tuff_tensor *part = tuff_slice(y, (int64_t[]){0, 3, 0}, (int64_t[]){5, 20, 48}, (int64_t[]){1, 1, 1});
     tuff_output(graph, "s", tuff_exp(part));
+    tuff_output(graph, "f", tuff_exp(tuff_reshape(tuff_neg(x), TUFF_SHAPE(120, 36))));
     add_biased(graph, heads);
     add_lookups(graph, w);
     return graph;
