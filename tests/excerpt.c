@@ -63,6 +63,7 @@ static tuff_graph *make_graph(tuff_device *device)
     tuff_output(graph, "a", tuff_attention(heads, heads, heads, NULL));
     tuff_tensor *part = tuff_slice(y, (int64_t[]){0, 3, 0}, (int64_t[]){5, 20, 48}, (int64_t[]){1, 1, 1});
     tuff_output(graph, "s", tuff_exp(part));
+    tuff_output(graph, "f", tuff_exp(tuff_reshape(tuff_neg(x), TUFF_SHAPE(120, 36))));
     add_biased(graph, heads);
     add_lookups(graph, w);
     return graph;
@@ -196,6 +197,47 @@ static void samples_are_of_the_whole(void **state)
     discard(&of);
 }
 
+static bool has_place(const excerpt *self, const node *of, int axis, int64_t place)
+{
+    const int64_t count = tuff__excerpt_shape(self, of).extent[axis];
+    for (int64_t i = 0; i < count; i++)
+        if (tuff__excerpt_place(self, of, axis, i) == place)
+            return true;
+    return false;
+}
+
+/* The ends of every axis and its middle, and an element that is asked for, behind reshapes too. */
+static void samples_have_what_they_should(void **state)
+{
+    (void)state;
+    compiled of;
+    int sampled = 0;
+    compile(&of);
+    for (int task = 0; task < of.fusion.task_count; task++)
+        for (int most = 16; most > 1; most /= 2) {
+            excerpt *self;
+            assert_int_equal(tuff__excerpt_create(&of.fusion, task, &self), TUFF_OK);
+            const node *root = tuff__excerpt_root(self, 0);
+            const tuff_shape shape = root->outputs[0].shape;
+            assert_int_equal(tuff__excerpt_sample(self, most), TUFF_OK);
+            for (int axis = 0; axis < shape.rank; axis++) {
+                assert_true(has_place(self, root, axis, 0));
+                assert_true(has_place(self, root, axis, shape.extent[axis] - 1));
+                sampled += tuff__excerpt_shape(self, root).extent[axis] < shape.extent[axis];
+            }
+            int64_t place[TUFF_MAX_RANK] = {0};
+            for (int axis = 0; axis < shape.rank; axis++)
+                place[axis] = (shape.extent[axis] * 5 + axis) / 8;
+            tuff__excerpt_want(self, root, place);
+            assert_int_equal(tuff__excerpt_sample(self, most), TUFF_OK);
+            for (int axis = 0; axis < shape.rank; axis++)
+                assert_true(has_place(self, root, axis, place[axis]));
+            tuff__excerpt_destroy(self);
+        }
+    assert_true(sampled > 20);
+    discard(&of);
+}
+
 static void extents_shrink_together(void **state)
 {
     (void)state;
@@ -302,6 +344,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(samples_are_of_the_whole),
+        cmocka_unit_test(samples_have_what_they_should),
         cmocka_unit_test(extents_shrink_together),
         cmocka_unit_test(what_is_large_can_be_judged),
         cmocka_unit_test(memory_may_run_out),

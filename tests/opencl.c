@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -430,6 +431,66 @@ static void a_thread_is_lent_and_taken_back(void **state)
     for_each_opencl(check_lending);
 }
 
+/* What is answered to one question is a little other than it is. */
+static cl_uint changed_question;
+
+static void change_answer(cl_uint question, void *answer)
+{
+    if (question == changed_question && answer)
+        ((char *)answer)[0] ^= 1;
+}
+
+static cl_int CL_API_CALL changed_platform_info(cl_platform_id a, cl_platform_info b, size_t c, void *d, size_t *e)
+{
+    const cl_int error = faults.real.GetPlatformInfo(a, b, c, d, e);
+    change_answer(b, d);
+    return error;
+}
+
+static cl_int CL_API_CALL changed_device_info(cl_device_id a, cl_device_info b, size_t c, void *d, size_t *e)
+{
+    const cl_int error = faults.real.GetDeviceInfo(a, b, c, d, e);
+    change_answer(b, d);
+    return error;
+}
+
+/* The identity that a device has under a changed answer. */
+static void identify(const char *selector, cl_uint question, char *out, size_t size)
+{
+    driver_device *device = NULL;
+    changed_question = question;
+    assert_int_equal(tuff__driver_opencl.open(atoi(strchr(selector, ':') + 1), &device), TUFF_OK);
+    (void)snprintf(out, size, "%s", tuff__driver_opencl.identity(device));
+    tuff__driver_opencl.close(device);
+    changed_question = 0;
+}
+
+static void check_identity(const char *selector)
+{
+    static const cl_uint questions[] = {CL_PLATFORM_VERSION, CL_DEVICE_NAME,      CL_DEVICE_VERSION,
+                                        CL_DRIVER_VERSION,   CL_DEVICE_VENDOR_ID, CL_DEVICE_ADDRESS_BITS};
+    static char usual[2048], other[2048];
+    tuff__cl.GetPlatformInfo = changed_platform_info;
+    tuff__cl.GetDeviceInfo = changed_device_info;
+    identify(selector, 0, usual, sizeof usual);
+    identify(selector, 0, other, sizeof other);
+    assert_string_equal(usual, other);
+    for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
+        identify(selector, questions[i], other, sizeof other);
+        if (strcmp(usual, other) == 0)
+            fail_msg("question %#x makes no other identity", questions[i]);
+    }
+    tuff__cl.GetPlatformInfo = faulty_GetPlatformInfo;
+    tuff__cl.GetDeviceInfo = faulty_GetDeviceInfo;
+}
+
+/* Programs are kept under it: whatever another version of the driver answers otherwise makes another. */
+static void versions_of_a_driver_are_told_apart(void **state)
+{
+    (void)state;
+    for_each_opencl(check_identity);
+}
+
 static void errors_have_names(void **state)
 {
     (void)state;
@@ -469,7 +530,7 @@ int main(void)
         cmocka_unit_test(errors_have_names),          FAULTY_TEST(every_call_may_fail_once),
         FAULTY_TEST(calls_may_fail_for_good),         FAULTY_TEST(the_first_open_may_fail),
         FAULTY_TEST(listing_survives_failures),       FAULTY_TEST(waits_end),
-        FAULTY_TEST(a_thread_is_lent_and_taken_back),
+        FAULTY_TEST(a_thread_is_lent_and_taken_back), FAULTY_TEST(versions_of_a_driver_are_told_apart),
     };
     return cmocka_run_group_tests_name("opencl", tests, use_fresh_cache, drop_cache);
 }

@@ -346,10 +346,89 @@ static void check_key(tuff_device *device)
     make_once(device, &request, false);
 }
 
+static int created;
+
+/* Nothing is made: what its bytes are is not looked at. */
+static tuff_status create_nothing(driver_device *device, const program_request *request, blob cached, blob *made,
+                                  driver_program **out)
+{
+    (void)request;
+    created += cached.size == 0;
+    if (cached.size == 0 && made)
+        *made = (blob){tuff__memdup("bytes", 5), 5};
+    *out = (driver_program *)device;
+    return TUFF_OK;
+}
+
+static void drop_nothing(driver_device *device, driver_program *built)
+{
+    (void)device, (void)built;
+}
+
+static void get_once(tuff_device *device, const program_request *request, int expected)
+{
+    program *made;
+    created = 0;
+    assert_int_equal(tuff__program_get(device, request, &made), TUFF_OK);
+    tuff__program_release(device, made);
+    assert_int_equal(created, expected);
+}
+
+/* The same of what the request says beside its text, none of which the text must say too. */
+static void check_request_key(tuff_device *device)
+{
+    test_kernel kernel;
+    const program_request usual = test_request(device, &kernel, "squares", "x[i] = i * i;");
+    program_request others[] = {usual, usual, usual, usual, usual};
+    others[0].name = "other";
+    others[1].buffer_count++;
+    others[2].word_count++;
+    others[3].local_size /= 2;
+    others[4].subgroup_size = tuff__device_info(device)->subgroup_size;
+    forget_programs();
+    real = device->driver;
+    driver changed = *real;
+    changed.program_create = create_nothing;
+    changed.program_destroy = drop_nothing;
+    changed.is_binary_costly = NULL;
+    device->driver = &changed;
+    get_once(device, &usual, 1);
+    get_once(device, &usual, 0);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (i < 4 || others[i].subgroup_size > 0)
+            get_once(device, &others[i], 1);
+    device->driver = real;
+    forget_programs();
+}
+
+/* What no process can change of itself: the key says it. */
+static void check_key_text(tuff_device *device)
+{
+    char path[512], first[200], last[200];
+    test_kernel kernel;
+    const program_request request = test_request(device, &kernel, "squares", "x[i] = i * i;");
+    const hash128 hash = tuff__hash(request.text, strlen(request.text));
+    forget_programs();
+    make_once(device, &request, true);
+    assert_int_equal(count_cache_files(".program", path, sizeof path), 1);
+    bytes entry = read_file(path);
+    (void)snprintf(first, sizeof first, "tuff %s, key 1, pointers of %zu bytes\n%s\n", tuff_version(), sizeof(void *),
+                   device->driver->name);
+    (void)snprintf(last, sizeof last, "text %016llx%016llx of %zu bytes\n", (unsigned long long)hash.high,
+                   (unsigned long long)hash.low, strlen(request.text));
+    const size_t end = (size_t)(entry.data[12] | entry.data[13] << 8);
+    assert_true(end > KEY_AT + strlen(first) + strlen(last) && end < entry.size);
+    assert_memory_equal(entry.data + KEY_AT, first, strlen(first));
+    assert_memory_equal(entry.data + end - strlen(last), last, strlen(last));
+    free(entry.data);
+}
+
 static void all_that_bytes_depend_on_is_in_the_key(void **state)
 {
     (void)state;
     for_each_driver(check_key);
+    for_each_driver(check_request_key);
+    for_each_driver(check_key_text);
 }
 
 static int refused, seen;

@@ -9,9 +9,11 @@
 
 #include <cmocka.h>
 
+#include "device/state.h"
 #include "each_device.h"
+#include "failing_memory.h"
 #include "fusions.h"
-#include "run/ground.h"
+#include "run/referee.h"
 #include "run/trial.h"
 #include "tuff/nn.h"
 
@@ -223,11 +225,102 @@ static void kernels_meet_both_signs(void **state)
     for_each_api(look_at_signs);
 }
 
+/* A referee whose host memory runs out says so, and nothing of the kernel: n-th request, for all n. */
+typedef tuff_status (*referee_call)(const place *at, const struct fusion *fusion, int task, char *wrong, size_t size);
+
+static tuff_status judge_as_it_is(const place *at, const struct fusion *fusion, int task, char *wrong, size_t size)
+{
+    return tuff__referee_ground(at->device, at->on, fusion, task, wrong, size);
+}
+
+static tuff_status judge_at_odd_extents(const place *at, const struct fusion *fusion, int task, char *wrong,
+                                        size_t size)
+{
+    const choice none = {.set = {0}};
+    return tuff__referee_ragged(at->device, fusion, &usual_options, task, &none, at->on, wrong, size);
+}
+
+/* A driver whose every result is wrong: whoever says that all is well has not looked. */
+static driver lying;
+
+static tuff_status read_nonsense(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data,
+                                 uint64_t size)
+{
+    (void)device, (void)buffer, (void)offset;
+    memset(data, 0x47, size);
+    return TUFF_OK;
+}
+
+/* Every request fails once. Of some nobody needs an answer: then the referee has looked all the same. */
+static void run_out(const place *at, const struct fusion *fusion, int task, referee_call call, bool is_wrong)
+{
+    int failures = 0;
+    for (int64_t failing = 1;; failing++) {
+        char wrong[128] = "?";
+        failing_memory_begin(failing, failing % 2);
+        const tuff_status status = call(at, fusion, task, wrong, sizeof wrong);
+        const int64_t left = failing_memory_live();
+        const bool hit = failing_memory_end(), has_looked = status == TUFF_OK && is_wrong == (wrong[0] != '\0');
+        if (!has_looked && !(hit && status == TUFF_E_OOM_HOST && wrong[0] == '\0'))
+            fail_msg("request %lld: %s, \"%s\"", (long long)failing, tuff_status_name(status), wrong);
+        assert_true(left == 0 || is_wrong); /* buffers of the device come and go */
+        failures += status != TUFF_OK;
+        if (!hit)
+            break;
+    }
+    print_message("    %d requests failed\n", failures);
+    assert_true(failures > 20);
+}
+
+static void run_referee_out(const struct fusion *fusion, int task, const char *key, void *state)
+{
+    place *at = state;
+    trial *one;
+    const choice none = {.set = {0}};
+    char wrong[128];
+    (void)key;
+    at->tasks++;
+    assert_int_equal(tuff__ground_create(at->device, fusion, task, 64 << 20, &at->on), TUFF_OK);
+    assert_int_equal(tuff__trial_create(at->device, fusion, &usual_options, task, &none, at->on, NULL, &one), TUFF_OK);
+    assert_int_equal(tuff__ground_poison(at->on), TUFF_OK);
+    assert_int_equal(tuff__trial_run(one), TUFF_OK);
+    assert_int_equal(tuff__ground_keep(at->on), TUFF_OK);
+    assert_int_equal(judge_at_odd_extents(at, fusion, task, wrong, sizeof wrong), TUFF_OK); /* compiles its programs */
+    run_out(at, fusion, task, judge_as_it_is, false);
+    const driver *const real = at->device->driver;
+    lying = *real;
+    lying.buffer_read = read_nonsense;
+    at->device->driver = &lying;
+    run_out(at, fusion, task, judge_at_odd_extents, true);
+    at->device->driver = real;
+    tuff__trial_destroy(one);
+    tuff__ground_destroy(at->on);
+}
+
+/* So many elements that they are sampled. */
+static void run_out_on(tuff_device *device)
+{
+    place at = {.device = device};
+    tuff_graph *graph = tuff_graph_create(device);
+    const tuff_shape shape = TUFF_SHAPE(1024, 640);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, shape), *y = tuff_input(graph, "y", TUFF_F32, shape);
+    tuff_output(graph, "z", tuff_mul(tuff_exp(x), tuff_reshape(y, shape)));
+    for_each_task(graph, &usual_options, structure_of, run_referee_out, &at);
+    assert_int_equal(at.tasks, 1);
+}
+
+static void memory_of_the_referee_may_run_out(void **state)
+{
+    (void)state;
+    for_each_api(run_out_on);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_wrong_with_a_run_is_seen),
         cmocka_unit_test(kernels_meet_both_signs),
+        cmocka_unit_test(memory_of_the_referee_may_run_out),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

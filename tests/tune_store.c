@@ -1,6 +1,7 @@
 /* The tuner's store: what is written is found again; damage, other processes, killed ones, full disks and strange files
    lose nothing but what they hit, and never more than that. */
 #define _POSIX_C_SOURCE 200809L
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -546,6 +547,38 @@ static void every_file_operation_may_fail(void **state)
             }
 }
 
+static int have_no_locks(int fd, int operation)
+{
+    (void)fd, (void)operation;
+    errno = ENOLCK;
+    return -1;
+}
+
+/* What must not be tried again is on the disk when the call returns: the machine may go down next. In a file of its
+   own, too, where locks are not to be had. */
+static void what_was_rejected_is_on_the_disk(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("device.jsonl");
+    fill(path);
+    for (int is_alone = 0; is_alone < 2; is_alone++) {
+        tune_store *store = open_store(path);
+        faulty_files_begin(FAULT_NONE, 0, false);
+        if (is_alone)
+            tuff__file.flock = have_no_locks;
+        add(store, bad_of("k3", is_alone ? "d=2" : "d=1"));
+        const char *last = strrchr(faulty_files_log(), 'w');
+        const bool is_flushed = last && strchr(last, 'f');
+        faulty_files_end();
+        assert_true(is_flushed);
+        assert_int_equal(tuff__store_count(store).shards, 0);
+        tuff__store_close(store);
+        store = open_store(path);
+        assert_int_equal(tuff__store_count(store).shards, is_alone);
+        tuff__store_close(store);
+    }
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -588,6 +621,7 @@ int main(void)
         TEST(stores_are_kept_small),
         TEST(strange_files_are_left_alone),
         TEST(every_file_operation_may_fail),
+        TEST(what_was_rejected_is_on_the_disk),
         TEST(every_allocation_may_fail),
     };
     (void)alarm(600); /* what hangs is ended */

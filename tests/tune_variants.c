@@ -75,7 +75,8 @@ static bool is_right_ragged(tuff_device *device, const struct fusion *fusion, in
                             const char *key, tally *counts)
 {
     char wrong[128] = "";
-    const tuff_status status = tuff__referee_ragged(device, fusion, &usual_options, task, what, wrong, sizeof wrong);
+    const tuff_status status =
+        tuff__referee_ragged(device, fusion, &usual_options, task, what, NULL, wrong, sizeof wrong);
     if (status != TUFF_OK && status != TUFF_E_UNSUPPORTED && status != TUFF_E_LIMIT && status != TUFF_E_OOM_DEVICE)
         fail_msg("%s: other extents: %s", key, tuff_error());
     counts->ragged += status == TUFF_OK;

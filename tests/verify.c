@@ -180,6 +180,50 @@ static bool wild_load(patient *in, int place)
     return false;
 }
 
+static bool wild_lookup(patient *in, int place)
+{
+    launch *of = &in->made->launches[place];
+    for (int i = 0; i < of->chain.value_count; i++) {
+        chain_value *value = &of->chain.values[i];
+        if (value->kind == VALUE_LOOKUP && value->guard == NO_VALUE) {
+            value->extent++;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool few_groups(patient *in, int place)
+{
+    launch *of = &in->made->launches[place];
+    of->groups -= of->groups > 0;
+    return strcmp(of->body, "map") == 0;
+}
+
+/* What is written lies where the host wrote, after all that reads it: the next run would read it again. */
+static bool lost_source(patient *in, int place)
+{
+    const tuff_graph *graph = in->made->fusion->graph;
+    const launch *of = &in->made->launches[place];
+    for (int w = 0; w < of->chain.buffer_count; w++) {
+        memory_buffer *to = &in->made->buffers[of->chain.buffers[w].id];
+        for (int s = 0; s < graph->node_count; s++) {
+            const memory_buffer *from = &in->made->buffers[s];
+            bool is_read = false;
+            for (int i = place; i < in->made->launch_count; i++)
+                is_read |= reads(&in->made->launches[i], s);
+            if (is_read || !of->chain.buffers[w].written || to->fixed || to->parent >= 0 ||
+                (graph->nodes[s]->op != OP_INPUT && graph->nodes[s]->op != OP_CONSTANT) || from->storage == NULL ||
+                from->offset + tuff__buffer_size(to) > tuff__storage_size(from->storage))
+                continue;
+            to->storage = from->storage;
+            to->offset = from->offset;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* What a launch reads lies where it writes. */
 static bool overlapping_memory(patient *in, int place)
 {
@@ -226,6 +270,13 @@ static bool moved_part(patient *in, int place)
     at->parent_at = at->parent_at > 0 ? 0 : in->made->buffers[at->parent].count - at->count;
     at->offset = in->made->buffers[at->parent].offset + 4 * (uint64_t)at->parent_at;
     return true;
+}
+
+static bool other_part(patient *in, int place)
+{
+    memory_buffer *at = &in->made->buffers[place];
+    at->dtype = at->dtype == TUFF_F32 ? TUFF_U32 : TUFF_F32;
+    return at->parent >= 0 && at->used;
 }
 
 /* By number of an assigned array: its new value lies elsewhere. */
@@ -320,10 +371,14 @@ static const struct {
     {"items store to one element", stuck_store},
     {"a store begins one element late", shifted_store},
     {"a load goes on behind the end", wild_load},
+    {"a lookup goes on behind the end", wild_lookup},
+    {"a map has too few groups", few_groups},
+    {"what the host wrote is overwritten", lost_source},
     {"what is written lies where it is read", overlapping_memory},
     {"memory lies behind the end of its storage", memory_beyond_its_storage},
     {"a part is an element late", wrong_part},
     {"a part lies where another does", moved_part},
+    {"a part is of another type than its whole", other_part},
     {"an assigned array is not written", lost_assign},
     {"two tasks write one result", second_task},
     {"what runs once comes after what runs every time", late_setup},
@@ -336,7 +391,8 @@ static void plant_all(tuff_device *device)
     snapshot healthy = take(in.made);
     const int places = in.made->buffer_count > in.made->launch_count ? in.made->buffer_count : in.made->launch_count;
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
-        const bool of_buffers = faults[i].plant == wrong_part || faults[i].plant == moved_part;
+        const bool of_buffers =
+            faults[i].plant == wrong_part || faults[i].plant == moved_part || faults[i].plant == other_part;
         int planted = 0, missed = 0, last = 0;
         for (int place = 0; place < (of_buffers ? places : in.made->launch_count); place++) {
             if (faults[i].plant(&in, place)) {
@@ -427,10 +483,58 @@ static void faults_of_rewriting_are_found(void **state)
     for_each_api(break_nodes);
 }
 
+/* A copy of weights that is kept from run to run, where they change in a run; and a result of another type. */
+static void break_product(tuff_device *device)
+{
+    enum { ROWS = 64, INNER = 48, COLUMNS = 96 };
+    static const tuff_compile_options options = {.tune = TUFF_TUNE_OFF};
+    lowered made;
+    tuff_array *w = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(INNER, COLUMNS)),
+               *v = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(INNER, COLUMNS));
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, INNER)), *changing = tuff_array_tensor(graph, v);
+    tuff_output(graph, "y", tuff_matmul(x, tuff_array_tensor(graph, w)));
+    tuff_assign(graph, v, tuff_mul(changing, changing));
+    tuff_plan *plan = tuff_compile(graph, &options);
+    if (plan == NULL)
+        fail_msg("%s", tuff_error());
+    assert_int_equal(tuff__lower(device, &plan->fusion, &options, NULL, &made), TUFF_OK);
+    const tuff_graph *simple = plan->fusion.graph;
+    int changed = 0;
+    for (int i = 0; i < made.copy_count; i++)
+        for (int k = 0; k < simple->node_count && made.copies[i].kept != NULL; k++) {
+            const int source = made.copies[i].sources[0];
+            if (simple->nodes[k]->op != OP_ARRAY || simple->nodes[k]->attributes.array != v)
+                continue;
+            made.copies[i].sources[0] = k;
+            assert_int_equal(tuff__verify_lowered(&made), TUFF_E_COMPILE);
+            made.copies[i].sources[0] = source;
+            changed++;
+        }
+    print_message("    %d kept copies\n", changed);
+    memory_buffer *y = &made.buffers[simple->outputs[0].tensor->node->id];
+    y->dtype = TUFF_U32;
+    assert_int_equal(tuff__verify_lowered(&made), TUFF_E_COMPILE);
+    y->dtype = TUFF_F32;
+    assert_int_equal(tuff__verify_lowered(&made), TUFF_OK);
+    tuff__lowered_free(&made);
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+    tuff_array_destroy(w);
+    tuff_array_destroy(v);
+}
+
+static void faults_around_a_product_are_found(void **state)
+{
+    (void)state;
+    for_each_api(break_product);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(faults_of_plans_are_found),
+        cmocka_unit_test(faults_around_a_product_are_found),
         cmocka_unit_test(missing_barriers_are_found),
         cmocka_unit_test(faults_of_rewriting_are_found),
     };

@@ -57,6 +57,38 @@ static void identifies_devices_apart_and_always_the_same(void **state)
         tuff__free(texts[i]);
 }
 
+/* Whatever another version of the driver may answer otherwise makes another identity: programs are kept under it. */
+static void tells_versions_of_a_driver_apart(void **state)
+{
+    (void)state;
+    driver_device *device = open_device(0);
+    char *usual = tuff__vulkan_identity(&device->physical);
+    for (int i = 0; i < 9; i++) {
+        vulkan_physical other = device->physical;
+        VkPhysicalDeviceProperties *properties = &other.properties.properties;
+        unsigned char *changes[] = {(unsigned char *)properties->deviceName,
+                                    properties->pipelineCacheUUID,
+                                    other.id.driverUUID,
+                                    (unsigned char *)other.driver.driverName,
+                                    (unsigned char *)other.driver.driverInfo,
+                                    (unsigned char *)&properties->driverVersion,
+                                    (unsigned char *)&properties->vendorID,
+                                    (unsigned char *)&properties->deviceID};
+        if (i < 8)
+            changes[i][0] ^= 1;
+        else
+            properties->apiVersion += VK_MAKE_API_VERSION(0, 0, 1, 0);
+        char *text = tuff__vulkan_identity(&other);
+        if (strcmp(text, usual) == 0)
+            fail_msg("change %d makes no other identity", i);
+        tuff__free(text);
+    }
+    assert_non_null(strstr(usual, "SPIR-V "));
+    assert_non_null(strstr(vulkan->build_options(device), "SPIR-V"));
+    tuff__free(usual);
+    vulkan->close(device);
+}
+
 static void writes_and_reads_bytes(void **state)
 {
     (void)state;
@@ -383,6 +415,49 @@ static void keeps_the_order_of_a_long_chain(void **state)
     on_every_device(check_chain);
 }
 
+static PFN_vkQueueSubmit real_submit;
+static int submits;
+
+static VKAPI_ATTR VkResult VKAPI_CALL count_submit(VkQueue queue, uint32_t count, const VkSubmitInfo *infos,
+                                                   VkFence fence)
+{
+    submits++;
+    assert_int_equal(count, 1);
+    assert_int_equal(infos->commandBufferCount, 1);
+    assert_true(fence != VK_NULL_HANDLE); /* the sign of progress */
+    return real_submit(queue, count, infos, fence);
+}
+
+/* One of eight commands on CPUs, of 32 elsewhere. */
+static void check_segments(driver_device *device)
+{
+    enum { COUNT = 100 };
+    static command commands[COUNT];
+    driver_buffer *buffer = create_buffer(device, COUNT * 4);
+    const VkPhysicalDeviceType type = device->physical.properties.properties.deviceType;
+    const int most = type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 32;
+    for (int length = 1; length <= COUNT; length += 33) {
+        for (int i = 0; i < length; i++)
+            commands[i] = fill(buffer, (uint64_t)i * 4, 4);
+        driver_recording *recording = record(device, commands, length, false);
+        submits = 0;
+        ok(vulkan->submit(device, recording));
+        assert_int_equal(submits, (length + most - 1) / most);
+        ok(vulkan->wait(device));
+        vulkan->recording_destroy(device, recording);
+    }
+    vulkan->buffer_destroy(device, buffer);
+}
+
+static void submits_long_recordings_in_segments(void **state)
+{
+    (void)state;
+    real_submit = tuff__vk.vkQueueSubmit;
+    tuff__vk.vkQueueSubmit = count_submit;
+    on_every_device(check_segments);
+    tuff__vk.vkQueueSubmit = real_submit;
+}
+
 /* More submissions than can be in flight, none of them waited for. */
 static void check_replays(driver_device *device)
 {
@@ -511,6 +586,7 @@ static int run_without_compiler(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(describes_every_device),
         cmocka_unit_test(identifies_devices_apart_and_always_the_same),
+        cmocka_unit_test(tells_versions_of_a_driver_apart),
         cmocka_unit_test(writes_and_reads_bytes),
         cmocka_unit_test(copies_and_fills_ranges),
         cmocka_unit_test(says_that_there_is_no_compiler),
@@ -529,6 +605,7 @@ int main(void)
         cmocka_unit_test(notices_missing_barriers),
         cmocka_unit_test(describes_every_device),
         cmocka_unit_test(identifies_devices_apart_and_always_the_same),
+        cmocka_unit_test(tells_versions_of_a_driver_apart),
         cmocka_unit_test(writes_and_reads_bytes),
         cmocka_unit_test(orders_writes_between_submissions),
         cmocka_unit_test(makes_programs_from_text_and_from_what_was_made),
@@ -541,6 +618,7 @@ int main(void)
         cmocka_unit_test(refuses_more_groups_than_an_index_can_count),
         cmocka_unit_test(copies_and_fills_ranges),
         cmocka_unit_test(keeps_the_order_of_a_long_chain),
+        cmocka_unit_test(submits_long_recordings_in_segments),
         cmocka_unit_test(replays_a_recording_that_is_still_running),
         cmocka_unit_test(measures_every_command),
         cmocka_unit_test(runs_without_any_feature_of_a_later_version),

@@ -131,7 +131,8 @@ typedef struct tuff_compile_options {
 } tuff_compile_options;
 
 /* Compiles the graph for its device. options may be NULL. Answers NULL on failure, tuff_error() says why: the graph's
-   first error, an op this device cannot run, memory. The graph can be compiled again, or extended and compiled. */
+   first error, an op this device cannot run, memory. The graph can be compiled again, or extended and compiled. Plans
+   are verified before they run, unless the environment says TUFF_VERIFY=0: TUFF_E_COMPILE where one is not sound. */
 TUFF_API tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options);
 /* NULL is allowed. Waits for the plan's runs. With a driver that compiles once more for a binary (PoCL), binaries of
    kernels that were run are made and kept here, so that the next start compiles nothing: this takes half as long as the

@@ -76,6 +76,8 @@ static tuff_status check_place(const verifier *self, int index, int id)
         return TUFF_OK;
     const memory_buffer *whole = &of->buffers[at->parent];
     const uint64_t element = tuff_dtype_size(whole->dtype);
+    if (at->dtype != whole->dtype)
+        return wrong(self, index, id, "is of another type than its whole");
     if (at->parent_at < 0 || at->parent_at + at->count > whole->count || at->storage != whole->storage ||
         at->offset != whole->offset + (uint64_t)at->parent_at * element)
         return wrong(self, index, id, "is not where its part of the whole is");
@@ -134,10 +136,10 @@ static int64_t count_of(const walked *of)
     return count;
 }
 
-/* Whether every address that the launch walks is one of the buffer's elements. */
-static bool stays_inside(const fused_chain *chain, const affine *address, int64_t count)
+/* Whether every address that the launch walks is one of the buffer's elements, and what lies so far behind it. */
+static bool reaches_inside(const fused_chain *chain, const affine *address, int64_t beyond, int64_t count)
 {
-    int64_t low = address->offset, high = address->offset;
+    int64_t low = address->offset + (beyond < 0 ? beyond : 0), high = address->offset + (beyond > 0 ? beyond : 0);
     for (int i = 0; i < chain->rank; ++i) {
         const int64_t last = (chain->extent[i] - 1) * address->stride[i];
         if (chain->extent[i] <= 0)
@@ -146,6 +148,11 @@ static bool stays_inside(const fused_chain *chain, const affine *address, int64_
         high += last > 0 ? last : 0;
     }
     return low >= 0 && high < count;
+}
+
+static bool stays_inside(const fused_chain *chain, const affine *address, int64_t count)
+{
+    return reaches_inside(chain, address, 0, count);
 }
 
 /* Those that a matmul computes where it loads an operand walk that operand's axes instead of the result's. */
@@ -206,13 +213,31 @@ static tuff_status check_loads(const verifier *self, int index)
     const fused_chain *chain = &self->of->launches[index].chain;
     for (int i = 0; i < chain->value_count; ++i) {
         const chain_value *value = &chain->values[i];
-        if (value->kind != VALUE_LOAD || value->guard != NO_VALUE || walks_an_operand(chain, i))
+        const bool is_lookup = value->kind == VALUE_LOOKUP && value->extent > 0;
+        if ((value->kind != VALUE_LOAD && !is_lookup) || value->guard != NO_VALUE || walks_an_operand(chain, i))
             continue;
         const int id = chain->buffers[value->buffer].id;
-        if (!stays_inside(chain, &value->address, self->of->buffers[id].count))
+        const int64_t beyond = is_lookup ? (value->extent - 1) * value->step : 0;
+        if (!reaches_inside(chain, &value->address, beyond, self->of->buffers[id].count))
             return wrong(self, index, id, "is read beyond its elements");
     }
     return TUFF_OK;
+}
+
+/* Whether the groups of a map are enough: `fixed` says how rows and columns are dealt out. Of other bodies it cannot be
+   said without knowing them. */
+static bool has_enough_groups(const launch *of)
+{
+    enum { ROWS, COLUMNS, TILES, TILE, ROWS_OF_ITEM, FIXED = 6 };
+    const int64_t *fixed = of->fixed;
+    int64_t points = 1;
+    if (strcmp(of->body, "map") != 0 || of->fixed_count < FIXED)
+        return true;
+    for (int i = 0; i < of->chain.rank; ++i)
+        points *= of->chain.extent[i];
+    const int64_t items = (int64_t)of->groups * of->local_size;
+    return fixed[ROWS] * fixed[COLUMNS] == points && fixed[TILES] * fixed[TILE] >= fixed[COLUMNS] &&
+           items / fixed[TILES] * fixed[ROWS_OF_ITEM] >= fixed[ROWS];
 }
 
 /* Counts what a store writes. */
@@ -229,6 +254,8 @@ static tuff_status check_store(const verifier *self, int index, const chain_outp
     *count = count_of(&along);
     if (*count == 0 || (of->kind == LAUNCH_KERNEL && of->groups == 0))
         return wrong(self, index, id, "is written by a launch without items");
+    if (!has_enough_groups(of))
+        return wrong(self, index, id, "is written by a launch of too few groups");
     return TUFF_OK;
 }
 
@@ -433,7 +460,8 @@ static bool launch_reads(const verifier *self, int index, int id)
 
 /* That memory which the host or the next run reads holds a node's value: the node's own buffer lies there, or a copy or
    conversion of it was written there. */
-static tuff_status check_result(const verifier *self, int result, const storage *at, uint64_t offset, int64_t count)
+static tuff_status check_result(const verifier *self, int result, const storage *at, uint64_t offset, int64_t count,
+                                tuff_dtype dtype)
 {
     const lowered *of = self->of;
     if (count == 0)
@@ -441,8 +469,8 @@ static tuff_status check_result(const verifier *self, int result, const storage 
     for (int i = 0; i < of->buffer_count; ++i) {
         const memory_buffer *buffer = &of->buffers[i];
         const contents *now = &self->contents[i];
-        if (buffer->storage != at || buffer->offset != offset || now->destroyed_by >= 0 || now->written_by < 0 ||
-            (i < self->graph->node_count && i != result))
+        if (buffer->storage != at || buffer->offset != offset || buffer->dtype != dtype || now->destroyed_by >= 0 ||
+            now->written_by < 0 || (i < self->graph->node_count && i != result))
             continue;
         if (i == result ? now->covered == count : now->covered == count && launch_reads(self, now->written_by, result))
             return TUFF_OK;
@@ -450,22 +478,55 @@ static tuff_status check_result(const verifier *self, int result, const storage 
     return wrong(self, -1, result, "does not reach the memory of its output or array");
 }
 
+/* Whether an assign changes memory that a node of an array reads. */
+static bool is_assigned(const verifier *self, int id)
+{
+    const memory_buffer *at = &self->of->buffers[id];
+    for (int i = 0; i < self->graph->assign_count && self->graph->nodes[id]->op == OP_ARRAY; ++i) {
+        const tuff_array *array = self->graph->assigns[i]->attributes.array;
+        const uint64_t size = (uint64_t)tuff_shape_count(array->shape) * tuff_dtype_size(array->dtype);
+        if (array->storage == at->storage && array->offset < at->offset + tuff__buffer_size(at) &&
+            at->offset < array->offset + size)
+            return true;
+    }
+    return false;
+}
+
+/* What the next run finds as this one did: sources that nobody assigns to, copies that are kept, and what these were
+   made from, since they are not made anew. */
+static tuff_status check_next_run(const verifier *self)
+{
+    const lowered *of = self->of;
+    for (int i = 0; i < self->graph->node_count; ++i)
+        if (is_from_the_host(self, i) && self->contents[i].destroyed_by >= 0 && !is_assigned(self, i))
+            return wrong(self, self->contents[i].destroyed_by, i, "is overwritten, and read in the next run");
+    for (int i = 0; i < of->copy_count; ++i) {
+        if (of->copies[i].kept == NULL)
+            continue;
+        TRY(check_content(self, -1, of->copies[i].target));
+        for (int k = 0; k < of->copies[i].source_count; ++k) {
+            const int source = of->copies[i].sources[k];
+            if (!is_from_the_host(self, source) || self->contents[source].destroyed_by >= 0)
+                return wrong(self, -1, source, "changes from run to run, and a copy of it does not");
+        }
+    }
+    return TUFF_OK;
+}
+
 static tuff_status check_results(const verifier *self)
 {
     const lowered *of = self->of;
     for (int i = 0; i < self->graph->output_count; ++i) {
         const memory_buffer *to = &of->buffers[of->outputs[i].buffer];
-        TRY(check_result(self, self->graph->outputs[i].tensor->node->id, to->storage, to->offset, to->count));
+        TRY(check_result(self, self->graph->outputs[i].tensor->node->id, to->storage, to->offset, to->count,
+                         of->outputs[i].dtype));
     }
     for (int i = 0; i < self->graph->assign_count; ++i) {
         const tuff_array *array = self->graph->assigns[i]->attributes.array;
         TRY(check_result(self, self->graph->assigns[i]->inputs[0]->node->id, array->storage, array->offset,
-                         tuff_shape_count(array->shape)));
+                         tuff_shape_count(array->shape), array->dtype));
     }
-    for (int i = 0; i < of->copy_count; ++i)
-        if (of->copies[i].kept != NULL)
-            TRY(check_content(self, -1, of->copies[i].target));
-    return TUFF_OK;
+    return check_next_run(self);
 }
 
 /* That every node is one that builders could have made, after those that it reads: rewritings keep to that too. */

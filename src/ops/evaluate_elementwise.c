@@ -137,6 +137,11 @@ static bool may_jump(op_code op, double x, double y, double error_x, double erro
     return error > 0 && (op == OP_LESS || op == OP_EQUAL) && fabs(x - y) <= error;
 }
 
+static double slack_of(const evaluation *e)
+{
+    return e->slack > 0 ? e->slack : 1;
+}
+
 /* The error of element i in first order: the op's own rounding, and what its operands' errors make of it. */
 static double bound(const evaluation *e, int64_t i, double f)
 {
@@ -144,7 +149,7 @@ static double bound(const evaluation *e, int64_t i, double f)
     double errors[3] = {0, 0, 0}, partials[3];
     for (int input = 0; input < e->input_count; input++)
         errors[input] = e->input_errors[input][i];
-    if (may_jump(e->op, x, y, errors[0], errors[1]))
+    if (may_jump(e->op, x, y, slack_of(e) * errors[0], slack_of(e) * errors[1]))
         return 1;
     /* Half an ulp stands for an exact result: a sign, a choice, a whole number. */
     const double ulps = tuff__op_info(e->op)->ulps;
@@ -205,10 +210,11 @@ static double cast_bound(const evaluation *e, double value, double result, doubl
 
 void tuff__evaluate_cast(const evaluation *e, int64_t count)
 {
+    const bool is_step = !tuff__dtype_is_float(e->dtype);
     for (int64_t i = 0; i < count; i++) {
         double value = e->inputs[0][i];
         e->value[i] = cast_value(e->input_dtypes[0], e->dtype, value);
         if (e->error)
-            e->error[i] = cast_bound(e, value, e->value[i], e->input_errors[0][i]);
+            e->error[i] = cast_bound(e, value, e->value[i], e->input_errors[0][i] * (is_step ? slack_of(e) : 1));
     }
 }

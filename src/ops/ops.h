@@ -90,6 +90,7 @@ typedef struct evaluation {
     tuff_shape shape;
     double *value;
     double *error;
+    double slack; /* so many times its error may an operand be off where results jump; 0: once */
 } evaluation;
 /* Evaluates every op but INPUT, ARRAY and ASSIGN (whose elements the caller has). RANDOM's input is the step (i32). */
 tuff_status tuff__evaluate(const evaluation *evaluation);

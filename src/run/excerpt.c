@@ -140,6 +140,15 @@ tuff_status tuff__excerpt_shrink(excerpt *self, int64_t most, bool *changed)
     return TUFF_OK;
 }
 
+/* Which of `most` equal stretches of an axis a place lies in. */
+static int stretch_of(const axis_state *of, int most, int64_t place)
+{
+    int i = 0;
+    while (i + 1 < most && place >= of->was * (i + 1) / most)
+        ++i;
+    return i;
+}
+
 static tuff_status pick(excerpt *self, axis_state *of, int most)
 {
     dice from = {(uint64_t)of->was};
@@ -154,6 +163,10 @@ static tuff_status pick(excerpt *self, axis_state *of, int most)
     }
     of->places[0] = 0;
     of->places[most - 1] = of->was - 1;
+    if (most > 2)
+        of->places[most / 2] = of->was / 2;
+    for (int i = 0; i < of->wanted_count; ++i)
+        of->places[stretch_of(of, most, of->wanted[i])] = of->wanted[i];
     return TUFF_OK;
 }
 
@@ -203,6 +216,28 @@ tuff_status tuff__excerpt_sample(excerpt *self, int most)
         if (self->axes[i].above == i)
             TRY(derive_places(self, i));
     return TUFF_OK;
+}
+
+static void want(excerpt *self, int index, int64_t place)
+{
+    axis_state *of = &self->axes[index];
+    if (of->product >= 0 && !of->fixed) {
+        const axis_product *from = &self->products[of->product];
+        for (int i = from->count - 1; i >= 0; --i) {
+            want(self, from->factors[i], place % self->axes[from->factors[i]].was);
+            place /= self->axes[from->factors[i]].was;
+        }
+        return;
+    }
+    if (of->wanted_count == MOST_WANTED)
+        memmove(of->wanted, of->wanted + 1, (size_t)--of->wanted_count * sizeof *of->wanted);
+    of->wanted[of->wanted_count++] = place;
+}
+
+void tuff__excerpt_want(excerpt *self, const node *of, const int64_t *place)
+{
+    for (int i = 0; i < of->outputs[0].shape.rank; ++i)
+        want(self, tuff__axis_class(self, of, i), place[i]);
 }
 
 tuff_shape tuff__excerpt_shape(const excerpt *self, const node *of)

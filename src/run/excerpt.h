@@ -12,8 +12,12 @@ typedef struct excerpt excerpt;
 tuff_status tuff__excerpt_create(const struct fusion *fusion, int task, excerpt **out);
 void tuff__excerpt_destroy(excerpt *self); /* NULL is allowed */
 
-/* Takes at most so many places of each axis that allows it: the first, the last, and some between; 0: all of them. */
+/* Takes at most so many places of each axis that allows it: those that are wanted, the first, the last, the middle, and
+   some between, as far as there is room; 0: all of them. */
 tuff_status tuff__excerpt_sample(excerpt *self, int most);
+/* Has later samples take an element of a node, by its place along every axis. Of those that cannot all be taken the
+   last are. */
+void tuff__excerpt_want(excerpt *self, const node *of, const int64_t *place);
 /* Gives the axes that allow it odd extents, none above most; *changed: whether any allows it. */
 tuff_status tuff__excerpt_shrink(excerpt *self, int64_t most, bool *changed);
 

@@ -4,6 +4,9 @@
 
 #include "run/excerpt.h"
 
+/* Places of one axis that can be asked for. */
+enum { MOST_WANTED = 16 };
+
 /* An axis of a node, or all that must have its extent. */
 typedef struct axis_state {
     int above; /* the class that it became a part of; itself: it stands for its class */
@@ -12,6 +15,8 @@ typedef struct axis_state {
     bool whole;      /* no place of it can be left out */
     int product;     /* the product that it is the result of; -1: none */
     int64_t *places; /* in the arena, `now` of them; NULL: all */
+    int64_t wanted[MOST_WANTED];
+    int wanted_count;
 } axis_state;
 
 /* A reshape that makes one axis of several, or several of one. */

@@ -11,8 +11,9 @@
    the real memory. */
 enum { GUARD = 256 };
 #define GUARD_WORD 0xA5C3F00Du
-/* As a float a NaN that no arithmetic makes. */
-#define POISON_WORD 0x7FE1DEADu
+/* As floats NaNs that no arithmetic makes. Runs take turns with them, and no byte is the same in both: what holds one
+   after a run, and the other after the next, was written by neither, whatever its dtype. */
+static const uint32_t poison_words[] = {0x7FE1DEADu, 0xFFD2BEEFu};
 /* Data repeats after so many elements: a prime, so that no two rows are alike. */
 enum { PERIOD = 4093 };
 
@@ -26,6 +27,8 @@ typedef struct stretch {
     int in_place;       /* the buffer of what is written over what it holds; -1: none */
     double *made;       /* what it holds, PERIOD elements over and over; NULL: a constant */
     void *right, *last; /* of what is written: as it should be, and as it was seen last */
+    bool knows_own;
+    uint8_t *own; /* by element, whether the task stores it, and no other one; NULL: it stores all of them */
 } stretch;
 
 struct ground {
@@ -38,7 +41,8 @@ struct ground {
     stretch *all;
     int count, capacity;
     bool is_rough;
-    double scale; /* of what is signed */
+    double scale;        /* of what is signed */
+    int turn, kept_turn; /* the poison of the last run, and of what is kept as right */
 };
 
 /* A power of two that makes sums of products about as large as their terms were, as they are in models: what follows a
@@ -92,6 +96,7 @@ void tuff__ground_destroy(ground *self)
         tuff__free(self->all[i].made);
         tuff__free(self->all[i].right);
         tuff__free(self->all[i].last);
+        tuff__free(self->all[i].own);
     }
     tuff__free(self->all);
     tuff__free(self);
@@ -271,15 +276,114 @@ tuff_status tuff__ground_place(ground *self, lowered *launches)
     return TUFF_OK;
 }
 
+/* Where a root's elements are: the buffer that is no part of another, and the first of them in it. */
+static int buffer_of(const struct fusion *fusion, const node *root, int64_t *start)
+{
+    int buffer = root->id;
+    *start = tuff__fusion_layout(fusion, root).offset;
+    while (fusion->facts[buffer].anchor && fusion->facts[buffer].placed != NULL) {
+        *start += fusion->facts[buffer].placed_at;
+        buffer = fusion->facts[buffer].placed->id;
+    }
+    return buffer;
+}
+
+static int64_t count_of(const stretch *of)
+{
+    return (int64_t)(of->size / tuff_dtype_size(of->dtype));
+}
+
+static void mark_own(const stretch *of, const view *layout, int axis, int64_t at)
+{
+    if (axis == layout->rank) {
+        if (at >= 0 && at < count_of(of))
+            of->own[at] = 1;
+        return;
+    }
+    for (int64_t i = 0; i < layout->extent[axis]; ++i)
+        mark_own(of, layout, axis + 1, at + i * layout->stride[axis]);
+}
+
+/* Which elements of a stretch are the task's. */
+static tuff_status find_own(const ground *self, stretch *of)
+{
+    const struct task *task = &self->fusion->tasks[self->task];
+    const int64_t count = count_of(of);
+    int64_t start;
+    of->knows_own = true;
+    for (int i = 0; i < task->root_count; ++i)
+        if (find(self, buffer_of(self->fusion, task->roots[i], &start)) == of &&
+            tuff_shape_count(task->roots[i]->outputs[0].shape) == count)
+            return TUFF_OK;
+    of->own = tuff__calloc((size_t)count + 1, 1);
+    if (of->own == NULL)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < task->root_count; ++i)
+        if (find(self, buffer_of(self->fusion, task->roots[i], &start)) == of) {
+            const view layout = tuff__fusion_layout(self->fusion, task->roots[i]);
+            mark_own(of, &layout, 0, start);
+        }
+    return TUFF_OK;
+}
+
+/* Whether what the task writes over is what it computes that from. */
+static bool is_updated(const ground *self, const stretch *of)
+{
+    const struct task *task = &self->fusion->tasks[self->task];
+    for (int i = 0; i < task->read_count && of->in_place >= 0; ++i)
+        if (task->reads[i]->id == of->id)
+            return true;
+    return false;
+}
+
+static bool is_poisoned(const ground *self, const stretch *of)
+{
+    return of->written && of->made != NULL && !is_updated(self, of);
+}
+
+/* What a stretch that is not the task's as a whole holds before a run: where others store, the same in every run. */
+static tuff_status make_image(const stretch *of, int turn, char **out)
+{
+    const size_t step = tuff_dtype_size(of->dtype);
+    char pattern[PERIOD * 8];
+    *out = tuff__alloc((size_t)of->size + sizeof(uint32_t));
+    if (*out == NULL)
+        return TUFF_E_OOM_HOST;
+    tuff__from_double(of->dtype, of->made, PERIOD, pattern);
+    for (int64_t i = 0; i < count_of(of); ++i) {
+        const uint32_t word = poison_words[of->own[i] ? turn : 0], twice[] = {word, word};
+        const size_t at = (size_t)i * step;
+        const bool is_data = !of->own[i] && of->read;
+        memcpy(*out + at, is_data ? pattern + (size_t)(i % PERIOD) * step : (const char *)twice + at % sizeof word,
+               step);
+    }
+    return TUFF_OK;
+}
+
+static tuff_status write_image(const ground *self, const stretch *of)
+{
+    char *image = NULL;
+    tuff_status status = make_image(of, self->turn, &image);
+    if (status == TUFF_OK)
+        status = tuff__storage_write(self->device, of->storage, GUARD + of->lead, image, of->size);
+    tuff__free(image);
+    return status;
+}
+
 tuff_status tuff__ground_poison(ground *self)
 {
-    const uint32_t poison = POISON_WORD;
+    self->turn = !self->turn;
+    const uint32_t *poison = &poison_words[self->turn];
     for (int i = 0; i < self->count; ++i) {
-        const stretch *of = &self->all[i];
-        if (of->in_place >= 0 && of->made != NULL)
+        stretch *of = &self->all[i];
+        if (of->in_place >= 0 && of->made != NULL && is_updated(self, of))
             TRY(write_made(self, of));
-        else if (of->written && !of->read)
-            TRY(fill(self, of, GUARD + of->lead, (of->size + 3) / 4 * 4, &poison, sizeof poison));
+        if (!is_poisoned(self, of))
+            continue;
+        if (!of->knows_own)
+            TRY(find_own(self, of));
+        TRY(of->own != NULL ? write_image(self, of)
+                            : fill(self, of, GUARD + of->lead, (of->size + 3) / 4 * 4, poison, sizeof *poison));
     }
     return TUFF_OK;
 }
@@ -304,6 +408,7 @@ tuff_status tuff__ground_keep(ground *self)
         of->right = NULL;
         TRY(read_back(self, of, &of->right));
     }
+    self->kept_turn = self->turn;
     return TUFF_OK;
 }
 
@@ -369,17 +474,20 @@ static double size_of_elements(tuff_dtype dtype, const char *data, int64_t count
     return finite == 0 ? 0 : sqrt(sum / (double)finite);
 }
 
-static bool is_poison(const char *element)
+/* Whether an element, so many bytes from the first, holds the poison of a turn. */
+static bool is_poison(const char *element, uint64_t at, size_t step, int turn)
 {
-    uint32_t word;
-    memcpy(&word, element, sizeof word);
-    return word == POISON_WORD;
+    const char *word = (const char *)&poison_words[turn];
+    for (size_t k = 0; k < step; ++k)
+        if (element[k] != word[(at + k) % sizeof *poison_words])
+            return false;
+    return true;
 }
 
 static void compare_elements(const ground *self, const stretch *of, const char *seen, char *wrong, size_t size)
 {
     const size_t step = tuff_dtype_size(of->dtype);
-    const int64_t count = (int64_t)(of->size / step);
+    const int64_t count = count_of(of);
     const char *right = (const char *)of->right + GUARD + of->lead;
     const bool floats = of->dtype == TUFF_F32 || of->dtype == TUFF_F16 || of->dtype == TUFF_BF16;
     seen += GUARD + of->lead;
@@ -394,7 +502,7 @@ static void compare_elements(const ground *self, const stretch *of, const char *
             continue;
         tuff__to_double(of->dtype, at, 1, &is);
         tuff__to_double(of->dtype, expected, 1, &should);
-        const bool unwritten = step == 4 && is_poison(at);
+        const bool unwritten = step == 4 && (is_poison(at, 0, step, self->turn) || is_poison(at, 0, step, !self->turn));
         const bool close =
             floats && !unwritten && !self->is_exact &&
             ((isnan(is) && isnan(should)) || fabs(is - should) <= 16 * unit * fmax(fabs(should), typical));
@@ -437,10 +545,43 @@ tuff_status tuff__ground_compare(ground *self, bool exactly, char *wrong, size_t
     return TUFF_OK;
 }
 
+/* What neither of two runs wrote of the task's own, and what the first wrote of others'. */
+static tuff_status look_through(const ground *self, const stretch *of, char *wrong, size_t size)
+{
+    const size_t step = tuff_dtype_size(of->dtype);
+    const char *kept = (const char *)of->right + GUARD + of->lead, *last = (const char *)of->last + GUARD + of->lead;
+    char *image = NULL;
+    if (of->own == NULL && memcmp(kept, last, of->size) == 0)
+        return TUFF_OK;
+    if (of->own != NULL)
+        TRY(make_image(of, self->kept_turn, &image));
+    for (int64_t i = 0; i < count_of(of) && wrong[0] == '\0'; ++i) {
+        const uint64_t at = (uint64_t)i * step;
+        if (of->own != NULL && !of->own[i] && memcmp(kept + at, image + at, step) != 0)
+            snprintf(wrong, size, "element %lld is written, which others store", (long long)i);
+        else if ((of->own == NULL || of->own[i]) && is_poison(kept + at, at, step, self->kept_turn) &&
+                 is_poison(last + at, at, step, self->turn))
+            snprintf(wrong, size, "element %lld is not written", (long long)i);
+    }
+    tuff__free(image);
+    return TUFF_OK;
+}
+
+tuff_status tuff__ground_look_through(const ground *self, char *wrong, size_t size)
+{
+    wrong[0] = '\0';
+    for (int i = 0; i < self->count && wrong[0] == '\0' && self->turn != self->kept_turn; ++i) {
+        const stretch *of = &self->all[i];
+        if (is_poisoned(self, of) && of->right != NULL && of->last != NULL)
+            TRY(look_through(self, of, wrong, size));
+    }
+    return TUFF_OK;
+}
+
 static const stretch *find_element(const ground *self, int buffer, int64_t at)
 {
     const stretch *of = find(self, buffer);
-    return of != NULL && at >= 0 && (uint64_t)at < of->size / tuff_dtype_size(of->dtype) ? of : NULL;
+    return of != NULL && at >= 0 && at < count_of(of) ? of : NULL;
 }
 
 static void read_constant(const node *of, int64_t at, double *out)
@@ -476,4 +617,90 @@ bool tuff__ground_right(const ground *self, int buffer, int64_t at, double *out)
     tuff__to_double(of->dtype, (const char *)of->right + GUARD + of->lead + (size_t)at * tuff_dtype_size(of->dtype), 1,
                     out);
     return true;
+}
+
+/* A walk over the elements of a root, which notes every so many of what may have been left out: when it has noted too
+   many, every other one is dropped, so that one in the middle is always among them. */
+typedef struct suspects {
+    const stretch *of;
+    bool is_updated; /* the stretch is: what it held says something */
+    int64_t index, found, every, last;
+    int64_t noted[64];
+    int count;
+} suspects;
+
+static bool is_suspect(const suspects *with, int64_t at)
+{
+    static const char zero[8];
+    const stretch *of = with->of;
+    const size_t step = tuff_dtype_size(of->dtype);
+    const char *element = (const char *)of->right + GUARD + of->lead + (size_t)at * step;
+    double value;
+    if (at < 0 || at >= count_of(of))
+        return false;
+    if (!with->is_updated)
+        return memcmp(element, zero, step) == 0;
+    tuff__to_double(of->dtype, element, 1, &value);
+    return value == of->made[at % PERIOD];
+}
+
+static void note(suspects *with)
+{
+    enum { ROOM = sizeof with->noted / sizeof *with->noted };
+    with->last = with->index;
+    if (with->found++ % with->every != 0)
+        return;
+    if (with->count == ROOM) {
+        for (int i = 0; i < ROOM / 2; ++i)
+            with->noted[i] = with->noted[2 * i];
+        with->count = ROOM / 2;
+        with->every *= 2;
+        if ((with->found - 1) % with->every != 0)
+            return;
+    }
+    with->noted[with->count++] = with->index;
+}
+
+static void look_for_suspects(suspects *with, const view *layout, int axis, int64_t at)
+{
+    if (axis == layout->rank) {
+        if (is_suspect(with, at))
+            note(with);
+        ++with->index;
+        return;
+    }
+    for (int64_t i = 0; i < layout->extent[axis]; ++i)
+        look_for_suspects(with, layout, axis + 1, at + i * layout->stride[axis]);
+}
+
+/* False where nothing is kept of the root. */
+static bool begin_suspects(const ground *self, const node *root, bool changes_too, suspects *out)
+{
+    int64_t start;
+    const stretch *of = find(self, buffer_of(self->fusion, root, &start));
+    const view layout = tuff__fusion_layout(self->fusion, root);
+    if (of == NULL || of->right == NULL || of->made == NULL)
+        return false;
+    *out = (suspects){.of = of, .is_updated = changes_too && is_updated(self, of), .every = 1};
+    look_for_suspects(out, &layout, 0, start);
+    return true;
+}
+
+int tuff__ground_suspects(const ground *self, const node *root, int64_t out[MOST_SUSPECTS])
+{
+    suspects with;
+    if (!begin_suspects(self, root, true, &with))
+        return 0;
+    const int count = with.count < MOST_SUSPECTS - 1 ? with.count : MOST_SUSPECTS - 1;
+    for (int i = 0; i < count; ++i)
+        out[i] = with.noted[with.count * i / count];
+    if (count > 0)
+        out[count] = with.last;
+    return count > 0 ? count + 1 : 0;
+}
+
+bool tuff__ground_is_zero(const ground *self, const node *root)
+{
+    suspects with;
+    return begin_suspects(self, root, false, &with) && with.found > 0 && with.found == with.index;
 }

@@ -14,8 +14,10 @@
 
 /* Terms that the host computes for one look: some milliseconds, and some tens for a winner. */
 static const double patience = 3e6, long_patience = 2e7;
-/* Elements that rounding decided otherwise, where results jump: one in so many at most. */
-enum { JUMPS = 8 };
+/* What results may be off, in bounds: these are of first order. */
+enum { SLACK = 8 };
+/* Elements that rounding decided otherwise though bounds do not say so, where results jump: one in so many at most. */
+enum { JUMPS = 256 };
 
 /* What the host says of one root. */
 typedef struct expectation {
@@ -46,9 +48,10 @@ static tuff_status begin_host(hearing *self, tuff_device *device)
     const tuff_status status = tuff__reference_create(graph, &self->host);
     if (status != TUFF_OK)
         tuff_graph_destroy(graph);
-    else
-        tuff__reference_carry_bounds(self->host, true);
-    return status;
+    TRY(status);
+    tuff__reference_carry_bounds(self->host, true);
+    tuff__reference_set_slack(self->host, SLACK);
+    return TUFF_OK;
 }
 
 static tuff_status run_host(hearing *self)
@@ -79,11 +82,11 @@ static bool is_right(tuff_dtype dtype, double got, double value, double bound)
     if (!isfinite(value) || !isfinite(bound))
         return true;
     if (!tuff__dtype_is_float(dtype))
-        return got == value;
+        return fabs(got - value) <= bound;
     const double most = dtype == TUFF_F16 ? 65504 : FLT_MAX;
     if (!isfinite(got))
-        return fabs(value) + 8 * bound > most;
-    return fabs(got - value) <= 8 * bound + rounding_of(dtype) * fabs(value) + (double)FLT_MIN;
+        return fabs(value) + SLACK * bound > most;
+    return fabs(got - value) <= SLACK * bound + rounding_of(dtype) * fabs(value) + (double)FLT_MIN;
 }
 
 /* Of one root; got has its elements in order. */
@@ -98,7 +101,7 @@ static void judge_root(const hearing *self, int index, const double *got, char *
     if (failures == 0 || (tuff__excerpt_jumps(self->of) && failures <= root->count / JUMPS))
         return;
     snprintf(wrong, size, "%lld of %lld are wrong: %.9g, on the host %.9g within %.2g", (long long)failures,
-             (long long)root->count, got[first], root->values[first], 8 * root->bounds[first]);
+             (long long)root->count, got[first], root->values[first], SLACK * root->bounds[first]);
 }
 
 /* Calls for every element of a node in the excerpt, in order, with its place in the memory of the task. */
@@ -126,6 +129,24 @@ static tuff_status gather(const excerpt *of, const struct fusion *fusion, const 
             return FAIL(TUFF_E_UNSUPPORTED, "tune: a value of the task is not where it is looked for");
     }
     return TUFF_OK;
+}
+
+/* What a sample does not look at may have been left out: it takes some of what looks so. */
+static void want_suspects(excerpt *of, const ground *on)
+{
+    for (int i = 0; i < tuff__excerpt_root_count(of); ++i) {
+        const node *root = tuff__excerpt_root(of, i);
+        const tuff_shape *shape = &root->outputs[0].shape;
+        int64_t found[MOST_SUSPECTS], place[TUFF_MAX_RANK] = {0};
+        const int count = tuff__ground_suspects(on, root, found);
+        for (int k = 0; k < count; ++k) {
+            for (int axis = shape->rank - 1; axis >= 0; --axis) {
+                place[axis] = found[k] % shape->extent[axis];
+                found[k] /= shape->extent[axis];
+            }
+            tuff__excerpt_want(of, root, place);
+        }
+    }
 }
 
 static tuff_status write_reads(const hearing *self, const struct fusion *fusion, const ground *from)
@@ -163,11 +184,16 @@ static tuff_status compare_ground(const hearing *self, const struct fusion *fusi
 }
 
 /* As much as the host computes in reasonable time. */
-static tuff_status sample(excerpt *of)
+static tuff_status sample(excerpt *of, const ground *on)
 {
+    static const int counts[] = {16, 8, 4, 3, 2};
+    enum { COUNTS = sizeof counts / sizeof *counts };
     TRY(tuff__excerpt_sample(of, 0));
-    for (int most = 16; most > 1 && tuff__excerpt_cost(of) > patience; most /= 2)
-        TRY(tuff__excerpt_sample(of, most));
+    if (tuff__excerpt_cost(of) <= patience)
+        return TUFF_OK;
+    want_suspects(of, on);
+    for (int i = 0; i < COUNTS && tuff__excerpt_cost(of) > patience; ++i)
+        TRY(tuff__excerpt_sample(of, counts[i]));
     if (tuff__excerpt_cost(of) > patience)
         return FAIL(TUFF_E_UNSUPPORTED, "tune: a task that takes the host too long");
     return TUFF_OK;
@@ -177,7 +203,7 @@ static tuff_status hear_ground(hearing *self, tuff_device *device, const ground 
                                int task, char *wrong, size_t size)
 {
     TRY(tuff__excerpt_create(fusion, task, &self->of));
-    TRY(sample(self->of));
+    TRY(sample(self->of, with));
     TRY(begin_host(self, device));
     TRY(write_reads(self, fusion, with));
     TRY(run_host(self));
@@ -324,12 +350,28 @@ static tuff_status hear_ragged(hearing *self, tuff_device *device, const struct 
     return status;
 }
 
+/* Products and averages of what is not 0 are not all 0, whatever their number. */
+static void judge_zeros(const hearing *self, const ground *kept, char *wrong, size_t size)
+{
+    for (int i = 0; i < tuff__excerpt_root_count(self->of) && wrong[0] == '\0'; ++i) {
+        const expectation *root = &self->roots[i];
+        int64_t others = 0;
+        for (int64_t k = 0; k < root->count; ++k)
+            others += isfinite(root->values[k]) && fabs(root->values[k]) > SLACK * root->bounds[k];
+        if (2 * others > root->count && tuff__ground_is_zero(kept, tuff__excerpt_root(self->of, i)))
+            snprintf(wrong, size, "all of a result is 0");
+    }
+}
+
 tuff_status tuff__referee_ragged(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                                 int task, const choice *what, char *wrong, size_t size)
+                                 int task, const choice *what, const ground *kept, char *wrong, size_t size)
 {
     hearing self = {.of = NULL};
+    const task_kind kind = fusion->tasks[task].kind;
     wrong[0] = '\0';
     const tuff_status status = hear_ragged(&self, device, fusion, options, task, what, wrong, size);
+    if (status == TUFF_OK && kept != NULL && (kind == TASK_MATMUL || kind == TASK_ATTENTION))
+        judge_zeros(&self, kept, wrong, size);
     end(&self);
     return status;
 }

@@ -14,6 +14,7 @@ struct reference_plan {
     tuff_graph *graph;
     held *values; /* one a node */
     bool carries_bounds;
+    double slack; /* as evaluations have it */
     bool has_run;
 };
 
@@ -203,7 +204,8 @@ static tuff_status evaluate_node(reference_plan *plan, const node *of)
                                               .dtype = of->outputs[0].dtype,
                                               .shape = of->outputs[0].shape,
                                               .value = plan->values[of->id].value,
-                                              .error = plan->values[of->id].error});
+                                              .error = plan->values[of->id].error,
+                                              .slack = plan->slack});
     }
     if (many) {
         tuff__free(values);
@@ -299,6 +301,11 @@ void tuff__reference_carry_bounds(reference_plan *plan, bool carry)
         tuff__free(plan->values[i].error);
         plan->values[i].error = NULL;
     }
+}
+
+void tuff__reference_set_slack(reference_plan *plan, double slack)
+{
+    plan->slack = slack;
 }
 
 tuff_status tuff__reference_read_bounds(reference_plan *plan, const char *name, double *bounds)

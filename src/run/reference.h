@@ -21,6 +21,8 @@ tuff_status tuff__reference_read(reference_plan *plan, const char *name, void *d
 tuff_status tuff__reference_write_double(reference_plan *plan, const char *name, const double *values);
 tuff_status tuff__reference_read_double(reference_plan *plan, const char *name, double *values);
 void tuff__reference_carry_bounds(reference_plan *plan, bool carry);
+/* Whoever allows so many times the bounds lets steps, such as a comparison's, be crossed by as much. */
+void tuff__reference_set_slack(reference_plan *plan, double slack);
 tuff_status tuff__reference_read_bounds(reference_plan *plan, const char *name, double *bounds);
 
 #endif

@@ -1,0 +1,467 @@
+/* What the tuner's judge sees of kernels that do their work otherwise than they should, on a device of each API. The
+   driver's table is replaced: what a run leaves in memory is changed behind it, so that the kernels of a task, whatever
+   they are, leave elements out, store zeros, write into others' parts, differ from run to run, or are wrong at other
+   extents alone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "device/state.h"
+#include "each_device.h"
+#include "run/subjects.h"
+#include "small_plans.h"
+
+/* What happens to the last result of a recording, of several in one kernel to the largest. */
+typedef enum deed {
+    NOTHING,
+    LEAVE_OUT, /* elements keep what they held before the run */
+    ZERO,      /* elements are 0 */
+    DIFFER     /* in every other run the lowest bit of each element is another */
+} deed;
+
+static struct {
+    deed what;
+    uint64_t first, count;   /* elements of four bytes, from the result's first; behind its end: nothing happens */
+    uint64_t least, most;    /* bytes of the results it happens to; most 0: any */
+    int64_t beside;          /* bytes from the result to where it happens */
+    uint64_t slow_part;      /* nanoseconds that commands of so few groups as a part has seem to take; 0: their own */
+    int submissions, wholes; /* of recordings that dispatch; and those of all groups */
+    uint64_t groups;         /* of the first of these */
+} play;
+
+typedef struct noted {
+    driver_recording *of;
+    buffer_binding result;
+    uint64_t groups;
+    int commands;
+} noted;
+
+static driver real, played;
+static noted recordings[512];
+static int recording_count;
+
+static noted *find_recording(const driver_recording *of)
+{
+    for (int i = recording_count - 1; i >= 0; i--)
+        if (recordings[i].of == of)
+            return &recordings[i];
+    return NULL;
+}
+
+static tuff_status record_noting(driver_device *device, const command *commands, int count, bool timed,
+                                 driver_recording **out)
+{
+    const tuff_status status = real.recording_create(device, commands, count, timed, out);
+    noted of = {.of = status == TUFF_OK ? *out : NULL, .commands = count};
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < commands[i].binding_count && commands[i].kind == COMMAND_DISPATCH; k++) {
+            of.groups += k == 0 ? commands[i].group_count : 0;
+            if (commands[i].bindings[k].written && commands[i].bindings[k].size >= of.result.size)
+                of.result = commands[i].bindings[k];
+        }
+    if (of.of != NULL && of.result.size > 0)
+        recordings[recording_count++ % (int)(sizeof recordings / sizeof *recordings)] = of;
+    return status;
+}
+
+static tuff_status change(driver_device *device, driver_recording *of_run, const noted *of)
+{
+    const uint64_t start = of->result.offset + (uint64_t)play.beside + 4 * play.first;
+    const size_t size = 4 * (size_t)play.count;
+    char *bytes = calloc(1, size);
+    assert_non_null(bytes);
+    tuff_status status =
+        play.what == LEAVE_OUT ? real.buffer_read(device, of->result.buffer, start, bytes, size) : TUFF_OK;
+    if (status == TUFF_OK)
+        status = real.submit(device, of_run);
+    if (status == TUFF_OK && play.what == DIFFER)
+        status = real.buffer_read(device, of->result.buffer, start, bytes, size);
+    for (size_t i = 0; i < size && play.what == DIFFER; i += 4)
+        bytes[i] ^= (char)(play.submissions % 2);
+    if (status == TUFF_OK)
+        status = real.buffer_write(device, of->result.buffer, start, bytes, size);
+    free(bytes);
+    return status;
+}
+
+static tuff_status submit_playing(driver_device *device, driver_recording *of_run)
+{
+    const noted *of = find_recording(of_run);
+    if (of == NULL)
+        return real.submit(device, of_run);
+    if (play.submissions++ == 0)
+        play.groups = of->groups;
+    play.wholes += of->groups > play.groups;
+    const bool is_hit = play.what != NOTHING && of->result.size >= play.least &&
+                        (play.most == 0 || of->result.size <= play.most) &&
+                        4 * (play.first + play.count) <= of->result.size;
+    return is_hit ? change(device, of_run, of) : real.submit(device, of_run);
+}
+
+static tuff_status tell_times(driver_device *device, driver_recording *of_run, uint64_t *nanoseconds)
+{
+    const noted *of = find_recording(of_run);
+    const tuff_status status = real.timestamps(device, of_run, nanoseconds);
+    for (int i = 0; of != NULL && i < of->commands && play.slow_part > 0 && of->groups <= play.groups; i++)
+        nanoseconds[i] = play.slow_part;
+    return play.slow_part > 0 ? TUFF_OK : status;
+}
+
+static void begin_play(tuff_device *device)
+{
+    memset(&play, 0, sizeof play);
+    recording_count = 0;
+    real = *device->driver;
+    played = real;
+    played.recording_create = record_noting;
+    played.submit = submit_playing;
+    played.timestamps = tell_times;
+    device->driver = &played;
+}
+
+/* The judge of one task of a graph, with its default compiled. */
+typedef struct stage {
+    tuff_device *device;
+    tuff_graph *graph;
+    tuff_plan *plan;
+    plan_subjects *subjects;
+    judge by;
+    contender usual, other;
+} stage;
+
+static void open_stage(tuff_device *device, tuff_graph *graph, const char *family, stage *out)
+{
+    static const tuff_compile_options off = {.tune = TUFF_TUNE_OFF, .fuse = TUFF_FUSE_ALL};
+    int chosen = -1;
+    *out = (stage){.device = device, .graph = graph, .other = {.slot = 1}};
+    out->plan = tuff_compile(graph, &off);
+    if (out->plan == NULL)
+        fail_msg("%s", tuff_error());
+    begin_play(device);
+    assert_int_equal(tuff__subjects_create(out->plan, &out->subjects), TUFF_OK);
+    for (int i = 0; i < tuff__subjects_count(out->subjects); i++)
+        if (strcmp(tuff__subjects_key(out->subjects, i)->family, family) == 0)
+            chosen = i;
+    if (chosen < 0)
+        fail_msg("no key of family %s", family);
+    out->by = tuff__subjects_judge(out->subjects, chosen);
+    if (out->by.compile(out->by.state, &out->usual) != VERDICT_GOOD)
+        fail_msg("%s", tuff_error());
+}
+
+static void close_stage(const stage *of)
+{
+    of->by.release(of->by.state, &of->usual);
+    tuff__subjects_destroy(of->subjects);
+    of->device->driver = &real;
+    destroy_plan(of->plan, of->graph);
+    of->device->driver = tuff__device_language(of->device)[0] == 'G' ? &tuff__driver_vulkan : &tuff__driver_opencl;
+}
+
+/* Some other kernel than the default. */
+static void compile_other(stage *of)
+{
+    static const char *const kernels[] = {"task.family=2", "task.family=1;task.lanes=4", "task.family=1"};
+    lowering usual, made;
+    assert_int_equal(of->by.lower(of->by.state, &of->usual.what, &usual), VERDICT_GOOD);
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+        if (tuff__choice_parse(kernels[i], &of->other.what) == TUFF_OK &&
+            of->by.lower(of->by.state, &of->other.what, &made) == VERDICT_GOOD && made.program != usual.program &&
+            of->by.compile(of->by.state, &of->other) == VERDICT_GOOD)
+            return;
+    fail_msg("no other kernel: %s", tuff_error());
+}
+
+static void expect_verdict(const stage *of, const contender *who, bool thorough, verdict expected, const char *says)
+{
+    const verdict found = of->by.verify(of->by.state, who, thorough);
+    if (found != expected)
+        fail_msg("%s, not %s: %s", tuff__verdict_text(found), tuff__verdict_text(expected), tuff_error());
+    if (says != NULL && strstr(tuff_error(), says) == NULL)
+        fail_msg("\"%s\" says nothing of \"%s\"", tuff_error(), says);
+}
+
+static void expect_default(const stage *of, verdict expected, const char *says)
+{
+    expect_verdict(of, &of->usual, false, expected, says);
+}
+
+/* So many elements that the host looks at some of them only, and a place that it has no reason to look at. */
+enum { ROWS = 1201, COLUMNS = 1103, ASIDE = 421 * COLUMNS + 637, HOLE = 3 };
+static const tuff_shape whole = {2, {ROWS, COLUMNS}};
+
+static tuff_graph *make_map(tuff_device *device)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_output(graph, "y", tuff_mul(tuff_input(graph, "x", TUFF_F32, whole), tuff_input(graph, "w", TUFF_F32, whole)));
+    return graph;
+}
+
+static void leave_out(tuff_device *device)
+{
+    stage on;
+    open_stage(device, make_map(device), "map", &on);
+    expect_default(&on, VERDICT_GOOD, NULL);
+    play.what = LEAVE_OUT;
+    static const uint64_t places[][2] = {{ASIDE, 1}, {ASIDE, HOLE}, {ROWS * COLUMNS / 2, ROWS * COLUMNS / 3}};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        play.first = places[i][0];
+        play.count = places[i][1];
+        expect_default(&on, VERDICT_WRONG, "is not written");
+    }
+    play.what = ZERO;
+    play.first = ASIDE;
+    play.count = HOLE;
+    expect_default(&on, VERDICT_WRONG, "on the host");
+    play.what = NOTHING;
+    expect_default(&on, VERDICT_GOOD, NULL);
+    close_stage(&on);
+}
+
+static void what_the_host_does_not_look_at_is_written(void **state)
+{
+    (void)state;
+    for_each_api(leave_out);
+}
+
+/* w := w · x: what is left out holds what it held. */
+static void leave_out_in_place(tuff_device *device)
+{
+    stage on;
+    tuff_array *w = tuff_array_create(device, TUFF_F32, whole);
+    assert_non_null(w);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, whole);
+    tuff_assign(graph, w, tuff_sub(tuff_array_tensor(graph, w), tuff_mul(x, x)));
+    open_stage(device, graph, "map", &on);
+    expect_default(&on, VERDICT_GOOD, NULL);
+    play.what = LEAVE_OUT;
+    play.first = ASIDE;
+    play.count = HOLE;
+    expect_default(&on, VERDICT_WRONG, "on the host");
+    close_stage(&on);
+    tuff_array_destroy(w);
+}
+
+static void what_is_changed_in_place_is_changed(void **state)
+{
+    (void)state;
+    for_each_api(leave_out_in_place);
+}
+
+/* One in sixteen is true: fewer than rounding may decide otherwise, where it decides. */
+static void store_zeros(tuff_device *device)
+{
+    stage on;
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, whole);
+    tuff_output(graph, "y", tuff_less(tuff_constant(graph, TUFF_F32, 0.9), x));
+    open_stage(device, graph, "map", &on);
+    expect_default(&on, VERDICT_GOOD, NULL);
+    play.what = ZERO;
+    play.count = ROWS * COLUMNS;
+    expect_default(&on, VERDICT_WRONG, "are wrong");
+    close_stage(&on);
+}
+
+static void results_that_are_all_zero_are_seen(void **state)
+{
+    (void)state;
+    for_each_api(store_zeros);
+}
+
+/* Of random numbers the host must have all: these are too many, and it does a smaller product instead. */
+static void store_no_product(tuff_device *device)
+{
+    enum { SIDE = 512, INNER = 16 };
+    stage on;
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(SIDE, INNER)),
+                *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(INNER, SIDE));
+    tuff_output(graph, "y", tuff_mul(tuff_matmul(x, w), tuff_random(graph, TUFF_SHAPE(SIDE, SIDE))));
+    open_stage(device, graph, "matmul", &on);
+    expect_default(&on, VERDICT_GOOD, NULL);
+    play.what = ZERO;
+    play.count = SIDE * SIDE;
+    play.least = 4 * SIDE * SIDE;
+    expect_default(&on, VERDICT_WRONG, "all of a result is 0");
+    close_stage(&on);
+}
+
+static void results_that_the_host_cannot_do_are_not_all_zero(void **state)
+{
+    (void)state;
+    for_each_api(store_no_product);
+}
+
+/* A row and a product, each with its own columns of one whole. */
+static void write_beside(tuff_device *device)
+{
+    enum { SIDE = 64, HALF = SIDE / 2 };
+    stage on;
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(SIDE, SIDE)),
+                *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(SIDE, HALF));
+    tuff_tensor *left = tuff_slice(x, (int64_t[]){0, 0}, (int64_t[]){SIDE, HALF}, (int64_t[]){1, 1});
+    tuff_tensor *parts[] = {tuff_softmax(left, 1), tuff_matmul(x, w)};
+    tuff_tensor *joined = tuff_concat(parts, 2, 1);
+    tuff_output(graph, "y", tuff_matmul(joined, x));
+    tuff_output(graph, "z", joined);
+    open_stage(device, graph, "row", &on);
+    expect_default(&on, VERDICT_GOOD, NULL);
+    play.count = 1;
+    play.what = ZERO;
+    play.first = HALF + 3;
+    expect_default(&on, VERDICT_WRONG, "which others store");
+    play.what = LEAVE_OUT;
+    expect_default(&on, VERDICT_GOOD, NULL);
+    play.first = SIDE + 3;
+    expect_default(&on, VERDICT_WRONG, "is not written");
+    close_stage(&on);
+}
+
+static void parts_of_a_whole_are_looked_at_one_by_one(void **state)
+{
+    (void)state;
+    for_each_api(write_beside);
+}
+
+/* Softmax compares its sums with 0: rounding may decide what hangs on that, but little is left to it. */
+static void be_wrong_where_it_compares(tuff_device *device)
+{
+    enum { SIDE = 64 };
+    stage on;
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_output(graph, "y", tuff_softmax(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(SIDE, SIDE)), 1));
+    open_stage(device, graph, "row", &on);
+    expect_default(&on, VERDICT_GOOD, NULL);
+    play.what = ZERO;
+    play.count = SIDE;
+    play.first = 20 * SIDE;
+    expect_default(&on, VERDICT_WRONG, "on the host");
+    close_stage(&on);
+}
+
+static void comparisons_excuse_little(void **state)
+{
+    (void)state;
+    for_each_api(be_wrong_where_it_compares);
+}
+
+/* By as little as numbers can, which is rounding where it is the same in all runs. */
+static void differ(tuff_device *device)
+{
+    stage on;
+    open_stage(device, make_map(device), "map", &on);
+    play.what = DIFFER;
+    play.first = ASIDE;
+    play.count = 1;
+    expect_default(&on, VERDICT_RACE, "two runs differ");
+    play.what = NOTHING;
+    expect_default(&on, VERDICT_GOOD, NULL);
+    compile_other(&on);
+    expect_verdict(&on, &on.other, false, VERDICT_GOOD, NULL);
+    play.what = DIFFER;
+    expect_verdict(&on, &on.other, false, VERDICT_RACE, "two runs differ");
+    on.by.release(on.by.state, &on.other);
+    close_stage(&on);
+}
+
+static void two_runs_are_compared_to_the_bit(void **state)
+{
+    (void)state;
+    for_each_api(differ);
+}
+
+/* The default's results are what a candidate's are held against. */
+static void be_wrong(tuff_device *device)
+{
+    stage on;
+    open_stage(device, make_map(device), "map", &on);
+    expect_default(&on, VERDICT_GOOD, NULL);
+    compile_other(&on);
+    expect_verdict(&on, &on.other, false, VERDICT_GOOD, NULL);
+    play.what = ZERO;
+    play.first = ASIDE;
+    play.count = 1;
+    expect_verdict(&on, &on.other, false, VERDICT_WRONG, "should be");
+    play.what = LEAVE_OUT;
+    expect_verdict(&on, &on.other, false, VERDICT_WRONG, "is not written");
+    on.by.release(on.by.state, &on.other);
+    close_stage(&on);
+}
+
+static void candidates_are_held_against_the_default(void **state)
+{
+    (void)state;
+    for_each_api(be_wrong);
+}
+
+/* Results smaller than the task's are those of other extents. */
+static void be_wrong_elsewhere(tuff_device *device)
+{
+    stage on;
+    open_stage(device, make_map(device), "map", &on);
+    expect_default(&on, VERDICT_GOOD, NULL);
+    compile_other(&on);
+    play.what = ZERO;
+    play.count = 100;
+    play.most = 4 * ROWS * COLUMNS - 4;
+    expect_verdict(&on, &on.other, false, VERDICT_GOOD, NULL);
+    expect_verdict(&on, &on.other, true, VERDICT_WRONG, "with other extents");
+    play.what = NOTHING;
+    expect_verdict(&on, &on.other, true, VERDICT_GOOD, NULL);
+    on.by.release(on.by.state, &on.other);
+    close_stage(&on);
+}
+
+static void winners_are_run_at_odd_extents(void **state)
+{
+    (void)state;
+    for_each_api(be_wrong_elsewhere);
+}
+
+static void run_a_part_first(tuff_device *device)
+{
+    stage on;
+    uint64_t time;
+    open_stage(device, make_map(device), "map", &on);
+    assert_int_equal(on.by.sample(on.by.state, &on.usual, 1, 0, &time), VERDICT_GOOD);
+    assert_true(play.wholes > 0); /* more groups than the first run had */
+    compile_other(&on);
+    play.submissions = play.wholes = 0;
+    play.slow_part = UINT64_C(60000000000);
+    assert_int_equal(on.by.sample(on.by.state, &on.other, 1, 0, &time), VERDICT_SLOW);
+    assert_int_equal(play.submissions, 1);
+    assert_int_equal(play.wholes, 0);
+    on.by.release(on.by.state, &on.other);
+    close_stage(&on);
+}
+
+static void a_part_of_the_groups_runs_first(void **state)
+{
+    (void)state;
+    for_each_api(run_a_part_first);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_the_host_does_not_look_at_is_written),
+        cmocka_unit_test(what_is_changed_in_place_is_changed),
+        cmocka_unit_test(results_that_are_all_zero_are_seen),
+        cmocka_unit_test(results_that_the_host_cannot_do_are_not_all_zero),
+        cmocka_unit_test(parts_of_a_whole_are_looked_at_one_by_one),
+        cmocka_unit_test(comparisons_excuse_little),
+        cmocka_unit_test(two_runs_are_compared_to_the_bit),
+        cmocka_unit_test(candidates_are_held_against_the_default),
+        cmocka_unit_test(winners_are_run_at_odd_extents),
+        cmocka_unit_test(a_part_of_the_groups_runs_first),
+    };
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}
