@@ -1,6 +1,6 @@
 /* Composites in narrow floats on every device found: values and gradients of one fused graph against the float64
-   reference, within the first-order bound that it carries. In f32 the golden files hold them to independent numbers; what
-   those have no case of is held to plain C here. */
+   reference, within the first-order bound that it carries. In f32 the golden files hold them to independent numbers;
+   what those have no case of is held to plain C here. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
