@@ -156,6 +156,42 @@ static void views_of_one_slab_are_assigned_apart(void **state)
     for_each_device(use_views);
 }
 
+/* A part of a slab becomes what lies one element before it, or behind it: many items read what others write. */
+static void shift(tuff_device *device, int64_t from, int64_t to)
+{
+    enum { MANY = 1500 };
+    static float start[MANY + 1], after[MANY + 1];
+    tuff_array *slab = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(MANY + 1));
+    tuff_array *source = tuff_array_view(slab, from, TUFF_SHAPE(MANY));
+    tuff_array *target = tuff_array_view(slab, to, TUFF_SHAPE(MANY));
+    tuff_graph *graph = tuff_graph_create(device);
+    for (int i = 0; i <= MANY; i++)
+        start[i] = (float)(i * 7 % 1009);
+    assert_int_equal(tuff_array_write(slab, start, sizeof start), TUFF_OK);
+    tuff_assign(graph, target, tuff_add(tuff_array_tensor(graph, source), tuff_constant(graph, TUFF_F32, 1)));
+    tuff_plan *plan = compile_plan(graph);
+    run_plan(plan);
+    assert_int_equal(tuff_array_read(slab, after, sizeof after), TUFF_OK);
+    for (int i = 0; i < MANY; i++)
+        assert_true(after[to + i] == start[from + i] + 1);
+    destroy_plan(plan, graph);
+    tuff_array_destroy(source);
+    tuff_array_destroy(target);
+    tuff_array_destroy(slab);
+}
+
+static void shift_both_ways(tuff_device *device)
+{
+    shift(device, 0, 1);
+    shift(device, 1, 0);
+}
+
+static void a_part_may_become_its_neighbour(void **state)
+{
+    (void)state;
+    for_each_device(shift_both_ways);
+}
+
 /* One value is an output twice, and what two arrays become. */
 static void share_value(tuff_device *device)
 {
@@ -254,6 +290,7 @@ int main(void)
         cmocka_unit_test(an_array_can_be_turned_round),
         cmocka_unit_test(overlapping_assigns_are_an_error),
         cmocka_unit_test(views_of_one_slab_are_assigned_apart),
+        cmocka_unit_test(a_part_may_become_its_neighbour),
         cmocka_unit_test(a_value_may_be_output_and_assigned),
         cmocka_unit_test(narrow_arrays_keep_their_neighbours),
     };

@@ -15,12 +15,13 @@
 #include "graph/builder.h"
 #include "run/reference.h"
 
-/* One attention; packed: queries, keys and values are parts of one tensor, as a merged projection writes them. bias:
-   its extents, none where the first is 0. */
+/* One attention; packed: queries, keys and values are parts of one tensor, as a merged projection writes them. turned:
+   heads are the innermost axis in memory, so that the elements of a row lie apart. bias: its extents, none where the
+   first is 0. */
 typedef struct shape {
     const char *name;
     int64_t batch, queries, keys, heads, groups, key_width, value_width;
-    bool packed, causal;
+    bool packed, turned, causal;
     int64_t window;
     double scale;
     int64_t bias[4];
@@ -57,6 +58,7 @@ static const shape shapes[] = {
     {"dropout, a bias of keys", 2, 33, 70, 2, 1, 8, 8, .bias = {2, 1, 1, 70}, .dropout = 0.5},
     {"dropout without softmax, a bias", 2, 33, 70, 2, 1, 8, 8, .bias = {1, 2, 33, 70}, .no_softmax = true,
      .dropout = 0.5},
+    {"elements of rows that lie apart", 2, 20, 35, 4, 2, 8, 12, .turned = true, .causal = true},
     {"a bias shared by all but queries", 3, 70, 35, 2, 2, 5, 3, .causal = true, .bias = {1, 1, 70, 35}},
 };
 enum { SHAPE_COUNT = sizeof shapes / sizeof shapes[0] };
@@ -90,6 +92,14 @@ static tuff_tensor *make_bias(tuff_graph *graph, const shape *of, tuff_tensor **
     return tuff_where(seen, *given, tuff_constant(graph, TUFF_F32, -INFINITY));
 }
 
+/* An input [B,T,heads,width], seen through a permute where elements lie apart. */
+static tuff_tensor *operand(tuff_graph *graph, const shape *of, int64_t rows, int64_t heads, int64_t width)
+{
+    if (!of->turned)
+        return float_input(graph, TUFF_SHAPE(of->batch, rows, heads, width));
+    return tuff_permute(float_input(graph, TUFF_SHAPE(of->batch, rows, width, heads)), (int[]){0, 1, 3, 2});
+}
+
 static void build_with(tuff_graph *graph, const shape *of, attention_builder build)
 {
     tuff_tensor *given = NULL, *bias = make_bias(graph, of, &given);
@@ -105,9 +115,9 @@ static void build_with(tuff_graph *graph, const shape *of, attention_builder bui
         add_with_gradients(graph, y, (tuff_tensor *[]){x, given}, given ? 2 : 1);
         return;
     }
-    tuff_tensor *x[4] = {float_input(graph, TUFF_SHAPE(of->batch, of->queries, of->heads, of->key_width)),
-                         float_input(graph, TUFF_SHAPE(of->batch, of->keys, of->groups, of->key_width)),
-                         float_input(graph, TUFF_SHAPE(of->batch, of->keys, of->groups, of->value_width)), given};
+    tuff_tensor *x[4] = {operand(graph, of, of->queries, of->heads, of->key_width),
+                         operand(graph, of, of->keys, of->groups, of->key_width),
+                         operand(graph, of, of->keys, of->groups, of->value_width), given};
     add_with_gradients(graph, build(x[0], x[1], x[2], &options), x, given ? 4 : 3);
 }
 
@@ -193,6 +203,8 @@ static bool is_telling(const tuff_device *device, int index, int family)
         return true;
     if (!is_its_turn(device, index / every))
         return false;
+    if (shapes[index].turned)
+        return family == 0;
     if (family == 0)
         return is_glsl ? index % 3 == 0 : index / 2 % 4 == 0; /* both drivers of an API have turns */
     return index % every == 3 || (shapes[index].no_softmax && shapes[index].dropout > 0);

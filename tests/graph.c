@@ -204,6 +204,24 @@ static void one_array_is_one_node(void **state)
     tuff_array_destroy(array);
 }
 
+static tuff_tensor *every(int64_t start, int64_t stop, int64_t step)
+{
+    return tuff_slice(F32(new_graph(), S(6), 0, 1, 2, 3, 4, 5), &start, &stop, &step);
+}
+
+/* The last element of a step that does not end where the slice does is one of it. */
+static void slices_take_every_step(void **state)
+{
+    (void)state;
+    EXPECT(every(0, 5, 2), 0, 2, 4);
+    EXPECT(every(1, 5, 2), 1, 3);
+    EXPECT(every(0, 6, 4), 0, 4);
+    EXPECT(every(4, -1, -2), 4, 2, 0);
+    EXPECT(every(5, 0, -2), 5, 3, 1);
+    EXPECT(every(5, -1, -4), 5, 1);
+    EXPECT(every(2, 1, -3), 2);
+}
+
 static void soft_maxima_survive_infinities(void **state)
 {
     (void)state;
@@ -516,6 +534,7 @@ int main(void)
         cmocka_unit_test(batches_of_matrices_are_expanded),
         cmocka_unit_test(gather_and_scatter_nodes_have_aligned_inputs),
         cmocka_unit_test(one_array_is_one_node),
+        cmocka_unit_test(slices_take_every_step),
         cmocka_unit_test(soft_maxima_survive_infinities),
         cmocka_unit_test(ties_and_kinks_have_their_conventions),
         cmocka_unit_test(branches_not_taken_reach_nothing),

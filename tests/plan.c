@@ -93,6 +93,37 @@ static void draw(tuff_device *device)
     tuff_device_close(reference);
 }
 
+/* Of one shape, at one step, in one kernel: two draws of a graph are still not the same. */
+static void subtract_draws(tuff_device *device, float *apart, size_t size)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    const tuff_shape shape = TUFF_SHAPE(RANDOM_COUNT);
+    tuff_graph_seed(graph, 77);
+    tuff_output(graph, "apart", tuff_sub(tuff_random(graph, shape), tuff_random(graph, shape)));
+    tuff_plan *plan = compile_plan(graph);
+    run_plan(plan);
+    assert_int_equal(tuff_plan_read(plan, "apart", apart, size), TUFF_OK);
+    destroy_plan(plan, graph);
+}
+
+static void draw_twice(tuff_device *device)
+{
+    float apart[RANDOM_COUNT], expected[RANDOM_COUNT];
+    tuff_device *reference = tuff_device_open("reference");
+    subtract_draws(reference, expected, sizeof expected);
+    subtract_draws(device, apart, sizeof apart);
+    assert_memory_equal(apart, expected, sizeof apart);
+    for (int i = 0; i < RANDOM_COUNT; i++)
+        assert_true(apart[i] != 0);
+    tuff_device_close(reference);
+}
+
+static void draws_of_one_kernel_differ(void **state)
+{
+    (void)state;
+    for_each_device(draw_twice);
+}
+
 static void random_numbers_are_fresh_and_the_same_everywhere(void **state)
 {
     (void)state;
@@ -518,6 +549,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_share_arrays),
         cmocka_unit_test(random_numbers_are_fresh_and_the_same_everywhere),
+        cmocka_unit_test(draws_of_one_kernel_differ),
         cmocka_unit_test(wrong_transfers_are_told),
         cmocka_unit_test(writes_keep_their_place_among_runs),
         cmocka_unit_test(a_profile_is_a_run_with_times),

@@ -190,6 +190,28 @@ static void count_copies(tuff_device *device, int depth, int tangents, int expon
     tuff_graph_destroy(graph);
 }
 
+/* What a segment begins with is kept, however it was made. */
+static void keep_inputs(tuff_device *device)
+{
+    tuff_tensor *gradient;
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(3)), *kept = tuff_tanh(x);
+    tuff_tensor *y = tuff_exp2(tuff_exp(tuff_mul(kept, kept)));
+    y = tuff_recompute(y, &kept, 1);
+    assert_int_equal(tuff_gradients(tuff_sum(y, (int[]){0}, 1, false), &x, 1, &gradient), TUFF_OK);
+    tuff_output(graph, "gradient", gradient);
+    tuff_output(graph, "y", y);
+    assert_int_equal(count_nodes(graph, OP_TANH), 1);
+    assert_int_equal(count_nodes(graph, OP_EXP), 2);
+    tuff_graph_destroy(graph);
+}
+
+static void what_segments_begin_with_is_kept(void **state)
+{
+    (void)state;
+    for_each_api(keep_inputs);
+}
+
 /* What is computed again stays apart from what it repeats, once for each segment around it; a result is not. */
 static void copies_are_kept_apart(void **state)
 {
@@ -277,6 +299,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_reference_gives_the_same_bits),
         cmocka_unit_test(every_driver_is_right),
+        cmocka_unit_test(what_segments_begin_with_is_kept),
         cmocka_unit_test(copies_are_kept_apart),
         cmocka_unit_test(assigns_are_done_once),
         cmocka_unit_test(a_segment_a_layer_halves_memory),

@@ -239,7 +239,8 @@ static void gradients_become_one(void **state)
 enum { LONG = 20480, FEW = 12, SOME = 24 };
 
 /* A product of one tile and many terms is a batch of shorter ones and a sum, which takes what follows into its kernel;
-   one of few terms stays whole. Operands as they lie and transposed. */
+   one of few terms stays whole, and so does one whose terms no number of pieces divides. Operands as they lie and
+   transposed. */
 static void split_product(tuff_device *device, bool x_transposed, bool y_transposed, int inner)
 {
     static float x[FEW * LONG], y[LONG * SOME], got[FEW * SOME];
@@ -278,6 +279,7 @@ static void split_products(tuff_device *device)
 {
     for (int form = 0; form < 4; form++)
         split_product(device, form & 1, form & 2, LONG);
+    split_product(device, false, false, LONG - 3);
     split_product(device, false, false, 256);
 }
 

@@ -13,6 +13,7 @@
 #include "each_device.h"
 #include "run/plan.h"
 #include "tools/graphs.h"
+#include "tune/dice.h"
 
 /* A plan of a step of training, whose launches and memory are changed and put back. */
 typedef struct patient {
@@ -454,6 +455,37 @@ static void missing_barriers_are_found(void **state)
     for_each_api(drop_barriers);
 }
 
+/* Any order of dispatches, copies and fills over parts of few buffers. */
+static void barriers_cover_random_commands(void **state)
+{
+    (void)state;
+    enum { COMMANDS = 12, ROUNDS = 20000 };
+    static char memory[6];
+    dice of = {1};
+    int barriers = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        command commands[COMMANDS] = {{.binding_count = 0}};
+        for (int i = 0; i < COMMANDS; i++) {
+            static const command_kind kinds[] = {COMMAND_DISPATCH, COMMAND_DISPATCH, COMMAND_COPY, COMMAND_FILL_ZERO};
+            command *made = &commands[i];
+            made->kind = kinds[tuff__dice_below(&of, 4)];
+            made->binding_count = made->kind == COMMAND_COPY ? 2 : made->kind == COMMAND_FILL_ZERO ? 1 : 3;
+            for (int k = 0; k < made->binding_count; k++)
+                made->bindings[k] =
+                    (buffer_binding){.buffer = (driver_buffer *)(void *)&memory[tuff__dice_below(&of, 6)],
+                                     .offset = 16 * (uint64_t)tuff__dice_below(&of, 4),
+                                     .size = 16 * (1 + (uint64_t)tuff__dice_below(&of, 3)),
+                                     .written = made->kind == COMMAND_DISPATCH && k == 2};
+        }
+        tuff__hazards(commands, COMMANDS, false);
+        if (tuff__verify_hazards(commands, COMMANDS) != TUFF_OK)
+            fail_msg("round %d: %s", round, tuff_error());
+        for (int i = 0; i < COMMANDS; i++)
+            barriers += commands[i].barrier;
+    }
+    assert_true(barriers > 0 && barriers < (COMMANDS - 1) * ROUNDS);
+}
+
 /* Nodes that do not fit their inputs, as a rewriting that divides wrongly makes them. */
 static void break_nodes(tuff_device *device)
 {
@@ -536,6 +568,7 @@ int main(void)
         cmocka_unit_test(faults_of_plans_are_found),
         cmocka_unit_test(faults_around_a_product_are_found),
         cmocka_unit_test(missing_barriers_are_found),
+        cmocka_unit_test(barriers_cover_random_commands),
         cmocka_unit_test(faults_of_rewriting_are_found),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);

@@ -1,0 +1,295 @@
+/* Graphs that the compiler's rewritings must leave alone, or do with care, because they look almost like those that it
+   may rewrite: each on every driver, against the float64 reference. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "differential.h"
+#include "each_device.h"
+#include "tuff/nn.h"
+
+static tuff_tensor *number(tuff_graph *graph, double value)
+{
+    return tuff_constant(graph, TUFF_F32, value);
+}
+
+/* Elements that are alike at first, and data that is alike but for one element. */
+static void constants(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    static const float alike_first[] = {2, 2, 3, 4, 2}, alike_last[] = {1, 5, 5, 5, 5}, other[] = {1, 5, 5, 5, 6};
+    const tuff_shape shape = TUFF_SHAPE(5);
+    tuff_tensor *x = float_input(graph, shape), *data = tuff_constant_data(graph, TUFF_F32, shape, alike_first);
+    tuff_tensor *last = tuff_constant_data(graph, TUFF_F32, shape, alike_last);
+    add_output(graph, tuff_mul(x, tuff_add(data, number(graph, 1))));
+    add_output(graph, tuff_mul(x, tuff_mul(last, data)));
+    add_output(graph, tuff_sub(tuff_mul(x, last), tuff_constant_data(graph, TUFF_F32, shape, other)));
+}
+
+/* x at the front and y at the end of width elements, around them `fill`. */
+static tuff_tensor *sum_of_pads(tuff_tensor *x, tuff_tensor *y, int64_t width, double fill)
+{
+    const int64_t none[] = {0, 0}, of_x = tuff_tensor_shape(x).extent[1], of_y = tuff_tensor_shape(y).extent[1];
+    return tuff_add(tuff_pad(x, none, (int64_t[]){0, width - of_x}, fill),
+                    tuff_pad(y, (int64_t[]){0, width - of_y}, none, 0));
+}
+
+/* Sums of padded pieces that are no concatenation: they overlap, leave a gap, do not reach the end, are filled up with
+   something else than 0, or lie along different axes. */
+static void pads(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    const int64_t none[] = {0, 0};
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(4, 6)), *y = float_input(graph, TUFF_SHAPE(4, 5)),
+                *wide = float_input(graph, TUFF_SHAPE(4, 11)), *with[] = {x, y};
+    add_output(graph, tuff_mul(wide, sum_of_pads(x, y, 11, 0)));
+    add_output(graph, tuff_mul(wide, sum_of_pads(x, y, 11, 0.5)));
+    add_with_gradients(graph, tuff_tanh(sum_of_pads(x, y, 13, 0)), with, 2);
+    add_with_gradients(graph, tuff_tanh(sum_of_pads(x, y, 9, 0)), with, 2);
+    tuff_tensor *early =
+        tuff_add(tuff_pad(x, none, (int64_t[]){0, 7}, 0), tuff_pad(y, (int64_t[]){0, 6}, (int64_t[]){0, 2}, 0));
+    add_output(graph, tuff_exp(early));
+    tuff_tensor *below = float_input(graph, TUFF_SHAPE(2, 11));
+    add_output(graph, tuff_exp(tuff_add(tuff_pad(tuff_tanh(sum_of_pads(x, y, 11, 0)), none, (int64_t[]){2, 0}, 0),
+                                        tuff_pad(below, (int64_t[]){4, 0}, none, 0))));
+    tuff_tensor *corner = float_input(graph, TUFF_SHAPE(6, 6)), *side = float_input(graph, TUFF_SHAPE(4, 12));
+    add_output(graph, tuff_exp(tuff_add(tuff_pad(corner, none, (int64_t[]){0, 6}, 0),
+                                        tuff_pad(side, (int64_t[]){2, 0}, none, 0))));
+}
+
+/* Divisions by 1 and of 1; products with 1; ops of one input along different axes, from different beginnings. */
+static void almost_equal(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(6, 6)), *one = number(graph, 1);
+    tuff_tensor *y = tuff_add(tuff_mul(x, x), one);
+    add_output(graph, tuff_add(tuff_div(one, y), tuff_div(y, one)));
+    add_output(graph, tuff_sub(tuff_cumsum(x, 0), tuff_cumsum(x, 1)));
+    add_output(graph, tuff_sub(tuff_sum(x, (int[]){0}, 1, true), tuff_sum(x, (int[]){1}, 1, true)));
+    tuff_tensor *low = tuff_slice(y, (int64_t[]){0, 1}, (int64_t[]){5, 4}, NULL);
+    tuff_tensor *high = tuff_slice(y, (int64_t[]){1, 2}, (int64_t[]){6, 5}, NULL);
+    tuff_tensor *spread = tuff_slice(y, (int64_t[]){1, 0}, (int64_t[]){6, 5}, (int64_t[]){1, 2});
+    add_output(graph, tuff_sub(tuff_sub(tuff_tanh(low), tuff_mul(tuff_tanh(high), high)), tuff_tanh(spread)));
+}
+
+/* Permutations that are not their own inverse: one after another, in front of a product, and of a concat's parts. */
+static void permutations(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    const int turn[] = {1, 2, 0}, swap[] = {0, 2, 1};
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(2, 3, 5)), *y = float_input(graph, TUFF_SHAPE(5, 2, 3)),
+                *w = float_input(graph, TUFF_SHAPE(2, 7)), *with[] = {x, y, w};
+    tuff_tensor *both = tuff_permute(tuff_permute(x, turn), swap);
+    add_output(graph, tuff_mul(both, tuff_exp(tuff_permute(tuff_permute(x, swap), (int[]){2, 0, 1}))));
+    add_output(graph, tuff_sin(tuff_permute(tuff_permute(x, swap), turn)));
+    tuff_tensor *e = tuff_permute(tuff_exp(x), turn), *n = tuff_permute(tuff_neg(x), turn);
+    tuff_tensor *pair = tuff_reshape(tuff_concat((tuff_tensor *[]){e, n}, 2, 1), TUFF_SHAPE(15, 4));
+    add_with_gradients(graph, tuff_matmul(pair, tuff_concat((tuff_tensor *[]){w, w}, 2, 0)), with, 3);
+    tuff_tensor *five[] = {e, tuff_sin(e), n, tuff_cos(n), tuff_permute(tuff_sin(x), turn)};
+    add_output(graph, tuff_concat(five, 5, 0));
+    add_output(graph, tuff_permute(tuff_exp(y), (int[]){1, 2, 0}));
+}
+
+/* Maxima of elements that are all below 0, in pieces, and exponentials of what is less another's maximum. */
+static void maxima(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *below = ranged_input(graph, TUFF_F32, TUFF_SHAPE(2, 9001), -2, -1);
+    tuff_tensor *columns = ranged_input(graph, TUFF_F32, TUFF_SHAPE(331, 3), -2, -1);
+    add_output(graph, tuff_reduce_max(below, (int[]){1}, 1, false));
+    add_output(graph, tuff_reduce_max(columns, (int[]){0}, 1, false));
+    tuff_tensor *x = ranged_input(graph, TUFF_F32, TUFF_SHAPE(5, 67), -1, 3),
+                *y = ranged_input(graph, TUFF_F32, TUFF_SHAPE(5, 67), -3, 0);
+    add_output(graph, tuff_exp(tuff_sub(x, tuff_reduce_max(y, (int[]){1}, 1, true))));
+    add_output(graph, tuff_exp(tuff_sub(tuff_mul(x, y), tuff_reduce_max(x, (int[]){1}, 1, true))));
+}
+
+/* Rows divided by numbers of their own whose reciprocals are no floats: 2^-130, and what is near the largest. */
+static void divisors(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = ranged_input(graph, TUFF_F32, TUFF_SHAPE(9, 67), 0.5, 1);
+    tuff_tensor *large = tuff_sum(tuff_mul(x, number(graph, 3e36)), (int[]){1}, 1, true);
+    tuff_tensor *ones = tuff_where(tuff_less(x, number(graph, 2)), number(graph, 1), x);
+    tuff_tensor *least = tuff_mul(tuff_reduce_max(ones, (int[]){1}, 1, true), number(graph, 0x1p-130));
+    add_output(graph, tuff_div(tuff_mul(x, number(graph, 0x1p-124)), least));
+    add_output(graph, tuff_div(tuff_mul(x, number(graph, 1e38)), large));
+}
+
+/* Two kinds of axes are summed away, with a kept one between, of what rows pass over. */
+static void axes_between(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    const tuff_shape shape = TUFF_SHAPE(8, 3, 16, 20);
+    tuff_tensor *x = float_input(graph, shape), *gain = float_input(graph, TUFF_SHAPE(3, 1, 20));
+    tuff_tensor *normal = tuff_rms_norm(x, NULL, 1, 1e-3);
+    add_output(graph, tuff_mul(normal, gain));
+    add_output(graph, tuff_sum(tuff_mul(normal, x), (int[]){0, 2}, 2, false));
+    add_output(graph, tuff_sum(normal, (int[]){1, 2}, 2, false));
+    add_output(graph, tuff_sum(normal, (int[]){0, 1, 2}, 3, false));
+}
+
+/* Products of one x by neighbours in memory, with ops behind them that are almost the same. */
+static void products(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    const int64_t inner = 13, columns = 19, size = inner * columns;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(10, inner)), *bias = float_input(graph, TUFF_SHAPE(columns));
+    tuff_tensor *slab = ranged_input(graph, TUFF_F32, TUFF_SHAPE(8 * size), -0.3, 0.3), *y[8];
+    for (int64_t i = 0; i < 8; i++) {
+        tuff_tensor *w = tuff_slice(slab, (int64_t[]){i * size}, (int64_t[]){(i + 1) * size}, NULL);
+        y[i] = tuff_matmul(x, tuff_reshape(w, TUFF_SHAPE(inner, columns)));
+    }
+    add_output(graph, tuff_sub(y[0], bias));
+    add_output(graph, tuff_sub(bias, y[1]));
+    add_output(graph, tuff_mul(y[2], number(graph, 2)));
+    add_output(graph, tuff_mul(y[3], number(graph, 3)));
+    add_output(graph, tuff_tanh(tuff_add(y[4], bias)));
+    add_output(graph, tuff_sin(tuff_add(y[5], bias)));
+    add_output(graph, tuff_add(tuff_exp(y[6]), y[6]));
+    add_output(graph, tuff_exp(y[7]));
+}
+
+/* Sums of products: with weights that follow each other in memory, but not at the same pitch, and with factors that are
+   parts of a concat already, along the other axis. */
+static void row_weights(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *slab = float_input(graph, TUFF_SHAPE(80)), *whole = float_input(graph, TUFF_SHAPE(8, 8));
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(10, 4)), *factors[] = {tuff_sin(x), tuff_sigmoid(x)};
+    tuff_tensor *narrow = tuff_reshape(tuff_slice(slab, (int64_t[]){0}, (int64_t[]){32}, NULL), TUFF_SHAPE(4, 8));
+    tuff_tensor *wide = tuff_reshape(tuff_slice(slab, (int64_t[]){32}, (int64_t[]){80}, NULL), TUFF_SHAPE(4, 12));
+    tuff_tensor *part = tuff_slice(wide, (int64_t[]){0, 0}, (int64_t[]){4, 8}, NULL);
+    add_output(graph, tuff_add(tuff_matmul(tuff_tanh(x), narrow), tuff_matmul(tuff_exp(x), part)));
+    tuff_tensor *upper = tuff_slice(whole, (int64_t[]){0, 0}, (int64_t[]){4, 8}, NULL);
+    tuff_tensor *lower = tuff_slice(whole, (int64_t[]){4, 0}, (int64_t[]){8, 8}, NULL);
+    add_output(graph, tuff_add(tuff_matmul(factors[0], upper), tuff_matmul(factors[1], lower)));
+    add_output(graph, tuff_concat(factors, 2, 0));
+}
+
+/* Gradients by weights of one shape, side by side in a slab: of layers that follow each other, and of one by a weight
+   as it lies and one turned. */
+static void gradient_slab(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    enum { WIDTH = 12 };
+    const int turn[] = {1, 0};
+    const tuff_shape square = TUFF_SHAPE(WIDTH, WIDTH), flat = TUFF_SHAPE(WIDTH * WIDTH);
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(10, WIDTH)), *w[4], *gradients[4];
+    for (int i = 0; i < 4; i++)
+        w[i] = ranged_input(graph, TUFF_F32, square, -0.4, 0.4);
+    tuff_tensor *y = tuff_tanh(tuff_matmul(tuff_tanh(tuff_matmul(x, w[0])), w[1]));
+    y = tuff_add(tuff_sin(tuff_matmul(y, w[2])), tuff_tanh(tuff_matmul(y, tuff_permute(w[3], turn))));
+    if (tuff_gradients(tuff_sum(tuff_mul(y, y), (int[]){0, 1}, 2, false), w, 4, gradients) != TUFF_OK)
+        return;
+    for (int i = 0; i < 4; i++)
+        gradients[i] = tuff_reshape(gradients[i], flat);
+    add_output(graph, tuff_concat(gradients, 4, 0));
+}
+
+/* Lists of many blocks along each axis, some of their indices outside; also one index for each element. */
+static void scattered(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    enum { LIST = 523 };
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(3, 5, 4)), *with[] = {x, NULL};
+    for (int axis = 0; axis < 3; axis++) {
+        const tuff_shape shape = tuff_tensor_shape(x);
+        tuff_shape listed = shape;
+        listed.extent[axis] = LIST;
+        tuff_tensor *indices = ranged_input(graph, TUFF_I32, TUFF_SHAPE(LIST), -1, (double)shape.extent[axis]);
+        with[1] = ranged_input(graph, TUFF_F32, listed, -0.01, 0.01);
+        add_with_gradients(graph, tuff_scatter_add_rows(x, indices, with[1], axis), with, 2);
+    }
+    tuff_tensor *each = ranged_input(graph, TUFF_I32, TUFF_SHAPE(3, 9, 4), -1, 5),
+                *y = float_input(graph, TUFF_SHAPE(3, 9, 4));
+    add_output(graph, tuff_scatter_add(x, each, y, 1));
+    add_output(graph, tuff_scatter_add(x, ranged_input(graph, TUFF_I32, TUFF_SHAPE(3, 9, 1), -1, 5), y, 1));
+}
+
+/* A part of a concat that is read long after the whole was. */
+static void parts(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(40, 40)), *e = tuff_exp(x);
+    tuff_tensor *all[] = {tuff_sin(x), e, tuff_cos(x), tuff_tanh(x), tuff_sigmoid(x)};
+    tuff_tensor *sums = tuff_mean(tuff_concat(all, 5, 0), (int[]){0}, 1, true), *y = tuff_mul(x, sums);
+    for (int i = 0; i < 4; i++)
+        y = tuff_softmax(tuff_matmul(y, tuff_tanh(y)), 1);
+    add_output(graph, tuff_matmul(e, y));
+}
+
+/* Parts that occur twice in a concat, in two of them, or are views of one value. */
+static void shared_parts(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(6, 8)), *e = tuff_exp(x), *s = tuff_sin(x);
+    tuff_tensor *first[] = {e, s, e, tuff_cos(x), tuff_neg(x)}, *second[] = {s, tuff_sigmoid(x), e, tuff_mul(e, s), s};
+    add_output(graph, tuff_concat(first, 5, 0));
+    add_output(graph, tuff_concat(second, 5, 1));
+    tuff_tensor *cube = float_input(graph, TUFF_SHAPE(4, 4, 4)), *t = tuff_tanh(cube), *turned[5];
+    static const int orders[4][3] = {{1, 2, 0}, {2, 0, 1}, {1, 0, 2}, {2, 1, 0}};
+    for (int i = 0; i < 4; i++)
+        turned[i] = tuff_permute(t, orders[i]);
+    turned[4] = tuff_sin(cube);
+    add_with_gradients(graph, tuff_concat(turned, 5, 1), &cube, 1);
+}
+
+/* A large value that is read at once and long after, cheap enough to be computed again, from views of what it is made
+   of and of random numbers. */
+static void late_reader(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(514, 130)), *z = float_input(graph, TUFF_SHAPE(128, 512));
+    tuff_tensor *inner = tuff_slice(x, (int64_t[]){1, 2}, (int64_t[]){513, 130}, NULL);
+    tuff_tensor *value = tuff_mul(tuff_dropout(inner, 0.25), tuff_permute(z, (int[]){1, 0}));
+    tuff_tensor *y = tuff_matmul(value, ranged_input(graph, TUFF_F32, TUFF_SHAPE(128, 3), -0.1, 0.1));
+    for (int i = 0; i < 30; i++)
+        y = tuff_mul(tuff_sin(y), number(graph, 1.25));
+    add_output(graph, tuff_matmul(tuff_permute(value, (int[]){1, 0}), y));
+}
+
+static const struct {
+    const char *name;
+    graph_builder build;
+} graphs[] = {{"constants", constants},
+              {"pads", pads},
+              {"almost equal", almost_equal},
+              {"permutations", permutations},
+              {"maxima", maxima},
+              {"divisors", divisors},
+              {"axes between", axes_between},
+              {"products", products},
+              {"scattered", scattered},
+              {"parts", parts},
+              {"shared parts", shared_parts},
+              {"late reader", late_reader},
+              {"row weights", row_weights},
+              {"gradient slab", gradient_slab}};
+
+static void run_all(tuff_device *device)
+{
+    int64_t failures = 0;
+    for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
+        differential of;
+        differential_create(&of, graphs[i].name, graphs[i].build, NULL, i + 1);
+        failures += differential_run(&of, device, &(tuff_compile_options){.tune = TUFF_TUNE_OFF});
+        differential_destroy(&of);
+    }
+    assert_int_equal(failures, 0);
+}
+
+static void what_looks_alike_is_not_taken_for_the_same(void **state)
+{
+    (void)state;
+    for_each_driver(run_all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_looks_alike_is_not_taken_for_the_same)};
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}
