@@ -127,9 +127,9 @@ static void axes_between(tuff_graph *graph, const void *context)
     tuff_tensor *x = float_input(graph, shape), *gain = float_input(graph, TUFF_SHAPE(3, 1, 20));
     tuff_tensor *normal = tuff_rms_norm(x, NULL, 1, 1e-3);
     add_output(graph, tuff_mul(normal, gain));
-    add_output(graph, tuff_sum(tuff_mul(normal, x), (int[]){0, 2}, 2, false));
-    add_output(graph, tuff_sum(normal, (int[]){1, 2}, 2, false));
-    add_output(graph, tuff_sum(normal, (int[]){0, 1, 2}, 3, false));
+    add_output(graph, tuff_sum(tuff_mul(normal, x), (int[]){0, 2}, 2, true));
+    add_output(graph, tuff_sum(normal, (int[]){1, 2}, 2, true));
+    add_output(graph, tuff_sum(normal, (int[]){0, 1, 2}, 3, true));
 }
 
 /* Products of one x by neighbours in memory, with ops behind them that are almost the same. */
@@ -143,14 +143,16 @@ static void products(tuff_graph *graph, const void *context)
         tuff_tensor *w = tuff_slice(slab, (int64_t[]){i * size}, (int64_t[]){(i + 1) * size}, NULL);
         y[i] = tuff_matmul(x, tuff_reshape(w, TUFF_SHAPE(inner, columns)));
     }
-    add_output(graph, tuff_sub(y[0], bias));
-    add_output(graph, tuff_sub(bias, y[1]));
-    add_output(graph, tuff_mul(y[2], number(graph, 2)));
-    add_output(graph, tuff_mul(y[3], number(graph, 3)));
-    add_output(graph, tuff_tanh(tuff_add(y[4], bias)));
-    add_output(graph, tuff_sin(tuff_add(y[5], bias)));
-    add_output(graph, tuff_add(tuff_exp(y[6]), y[6]));
-    add_output(graph, tuff_exp(y[7]));
+    tuff_tensor *results[] = {tuff_sub(y[0], bias),
+                              tuff_sub(bias, y[1]),
+                              tuff_mul(y[2], number(graph, 2)),
+                              tuff_mul(y[3], number(graph, 3)),
+                              tuff_tanh(tuff_add(y[4], bias)),
+                              tuff_sin(tuff_add(y[5], bias)),
+                              tuff_add(tuff_exp(y[6]), y[6]),
+                              tuff_exp(y[7])};
+    for (int i = 0; i < 8; i++)
+        add_output(graph, tuff_sum(results[i], (int[]){1}, 1, true));
 }
 
 /* Sums of products: with weights that follow each other in memory, but not at the same pitch, and with factors that are
