@@ -258,20 +258,20 @@ static const struct {
     const char *name;
     graph_builder build;
     bool has_denormals; /* left out where a device is not known to keep them */
-} graphs[] = {{"constants", constants},
-              {"pads", pads},
-              {"almost equal", almost_equal},
-              {"permutations", permutations},
-              {"maxima", maxima},
-              {"divisors", divisors, .has_denormals = true},
-              {"axes between", axes_between},
-              {"products", products},
-              {"scattered", scattered},
-              {"parts", parts},
-              {"shared parts", shared_parts},
-              {"late reader", late_reader},
-              {"row weights", row_weights},
-              {"gradient slab", gradient_slab}};
+} graphs[] = {{"constants", constants, false},
+              {"pads", pads, false},
+              {"almost equal", almost_equal, false},
+              {"permutations", permutations, false},
+              {"maxima", maxima, false},
+              {"divisors", divisors, true},
+              {"axes between", axes_between, false},
+              {"products", products, false},
+              {"scattered", scattered, false},
+              {"parts", parts, false},
+              {"shared parts", shared_parts, false},
+              {"late reader", late_reader, false},
+              {"row weights", row_weights, false},
+              {"gradient slab", gradient_slab, false}};
 
 static void run_all(tuff_device *device)
 {
