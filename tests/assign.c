@@ -101,6 +101,116 @@ static void an_array_can_be_turned_round(void **state)
     for_each_device(turn);
 }
 
+enum { ELEMENTS = 1500 };
+
+static tuff_array *count_from(tuff_device *device, int64_t first, float *values)
+{
+    for (int i = 0; i < ELEMENTS; i++)
+        values[i] = (float)(first + i);
+    return make_array(device, TUFF_F32, ELEMENTS, values);
+}
+
+/* What is stored in place is stored by the kernel that computes another result of the old elements. */
+static void change(tuff_device *device)
+{
+    static float old[ELEMENTS], x[ELEMENTS], wanted[ELEMENTS], changed[ELEMENTS];
+    tuff_array *a = count_from(device, 3, old);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *input = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ELEMENTS)), *before = tuff_array_tensor(graph, a);
+    tuff_tensor *new = tuff_mul(input, tuff_constant(graph, TUFF_F32, 2));
+    tuff_assign(graph, a, new);
+    tuff_output(graph, "change", tuff_sub(new, before));
+    tuff_tensor *kept = tuff_slice(before, (int64_t[]){1}, (int64_t[]){ELEMENTS}, NULL);
+    tuff_output(graph, "padded", tuff_pad(kept, (int64_t[]){1}, (int64_t[]){0}, 0));
+    tuff_plan *plan = compile_plan(graph);
+    for (int run = 0; run < 2; run++) {
+        for (int i = 0; i < ELEMENTS; i++) {
+            x[i] = (float)(i * (run + 2));
+            wanted[i] = 2 * x[i] - old[i];
+            changed[i] = i == 0 ? 0 : old[i];
+        }
+        assert_int_equal(tuff_plan_write(plan, "x", x, sizeof x), TUFF_OK);
+        run_plan(plan);
+        expect_output(plan, "change", wanted, sizeof wanted);
+        expect_output(plan, "padded", changed, sizeof changed);
+        for (int i = 0; i < ELEMENTS; i++)
+            old[i] = 2 * x[i];
+        expect_array(a, old);
+    }
+    destroy_plan(plan, graph);
+    tuff_array_destroy(a);
+}
+
+/* Each becomes a sum with the other: both are read before either is written. */
+static void cross(tuff_device *device)
+{
+    static float a_values[ELEMENTS], b_values[ELEMENTS], x[ELEMENTS];
+    tuff_array *a = count_from(device, 1, a_values), *b = count_from(device, -700, b_values);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *input = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ELEMENTS));
+    tuff_assign(graph, a, tuff_add(tuff_array_tensor(graph, b), input));
+    tuff_assign(graph, b, tuff_add(tuff_array_tensor(graph, a), input));
+    tuff_plan *plan = compile_plan(graph);
+    for (int i = 0; i < ELEMENTS; i++)
+        x[i] = (float)(3 * i);
+    assert_int_equal(tuff_plan_write(plan, "x", x, sizeof x), TUFF_OK);
+    run_plan(plan);
+    for (int i = 0; i < ELEMENTS; i++) {
+        const float old = a_values[i];
+        a_values[i] = b_values[i] + x[i];
+        b_values[i] = old + x[i];
+    }
+    expect_array(a, a_values);
+    expect_array(b, b_values);
+    destroy_plan(plan, graph);
+    tuff_array_destroy(a);
+    tuff_array_destroy(b);
+}
+
+static void old_elements_are_read_before_new_ones_are_stored(void **state)
+{
+    (void)state;
+    for_each_device(change);
+    for_each_device(cross);
+}
+
+/* A factor that is assigned to an array which begins anywhere: vectors begin where the array does. */
+static void multiply(tuff_device *device)
+{
+    enum { WIDTH = 8, COUNT = WIDTH * WIDTH };
+    float x[COUNT], y[COUNT], wanted[COUNT] = {0}, all[COUNT + 1] = {0};
+    tuff_array *slab = make_array(device, TUFF_F32, COUNT + 1, all);
+    tuff_array *odd = tuff_array_view(slab, 1, TUFF_SHAPE(WIDTH, WIDTH));
+    tuff_graph *graph = tuff_graph_create(device);
+    const tuff_shape shape = TUFF_SHAPE(WIDTH, WIDTH);
+    tuff_tensor *a = tuff_input(graph, "a", TUFF_F32, shape), *b = tuff_input(graph, "b", TUFF_F32, shape);
+    tuff_tensor *new = tuff_assign(graph, odd, tuff_mul(b, tuff_constant(graph, TUFF_F32, 2)));
+    tuff_output(graph, "product", tuff_matmul(a, new));
+    tuff_plan *plan = compile_plan(graph);
+    for (int i = 0; i < COUNT; i++) {
+        x[i] = (float)(i % 7 - 3);
+        y[i] = (float)(i % 11 - 5);
+        all[i + 1] = 2 * y[i];
+    }
+    for (int i = 0; i < COUNT; i++)
+        for (int k = 0; k < WIDTH; k++)
+            wanted[i] += x[i / WIDTH * WIDTH + k] * 2 * y[k * WIDTH + i % WIDTH];
+    assert_int_equal(tuff_plan_write(plan, "a", x, sizeof x), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "b", y, sizeof y), TUFF_OK);
+    run_plan(plan);
+    expect_output(plan, "product", wanted, sizeof wanted);
+    expect_array(slab, all);
+    destroy_plan(plan, graph);
+    tuff_array_destroy(odd);
+    tuff_array_destroy(slab);
+}
+
+static void factors_may_be_assigned_anywhere(void **state)
+{
+    (void)state;
+    for_each_device(multiply);
+}
+
 static void refuse_overlap(tuff_device *device)
 {
     tuff_array *slab = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(8));
@@ -288,6 +398,8 @@ int main(void)
         cmocka_unit_test(arrays_swap_in_one_run),
         cmocka_unit_test(an_update_leaves_other_readers_the_old_elements),
         cmocka_unit_test(an_array_can_be_turned_round),
+        cmocka_unit_test(old_elements_are_read_before_new_ones_are_stored),
+        cmocka_unit_test(factors_may_be_assigned_anywhere),
         cmocka_unit_test(overlapping_assigns_are_an_error),
         cmocka_unit_test(views_of_one_slab_are_assigned_apart),
         cmocka_unit_test(a_part_may_become_its_neighbour),

@@ -451,6 +451,23 @@ static void a_vector_of_its_neighbour(tuff_graph *graph, const void *context)
     add_output(graph, tuff_sum(tuff_add(right, tuff_sum(u, &rows, 1, false)), &columns, 1, false));
 }
 
+/* Products that read more and fewer matrices of one packed operand, in both orders. */
+static void packed_for_two(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    const int turned[] = {0, 2, 1};
+    for (int i = 0; i < 2; i++) {
+        tuff_tensor *y = float_input(graph, TUFF_SHAPE(4, 8, 5)), *few = float_input(graph, TUFF_SHAPE(2, 32, 5)),
+                    *all = float_input(graph, TUFF_SHAPE(4, 32, 5));
+        tuff_tensor *part = tuff_permute(tuff_slice(y, (int64_t[]){0, 0, 0}, (int64_t[]){2, 8, 5}, NULL), turned);
+        if (i == 0)
+            add_output(graph, tuff_matmul(few, part));
+        add_output(graph, tuff_matmul(all, tuff_permute(y, turned)));
+        if (i == 1)
+            add_output(graph, tuff_matmul(few, part));
+    }
+}
+
 const hard_graph hard_graphs[] = {
     {"residual and norm", residual_and_norm, true},
     {"softmax backward", softmax_backward, false},
@@ -482,6 +499,7 @@ const hard_graph hard_graphs[] = {
     {"stacked queries", stacked_queries, false},
     {"false neighbours", false_neighbours, false},
     {"a vector of its neighbour", a_vector_of_its_neighbour, false},
+    {"packed for two", packed_for_two, false},
 };
 const int hard_graph_count = (int)(sizeof hard_graphs / sizeof hard_graphs[0]);
 

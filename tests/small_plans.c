@@ -48,7 +48,7 @@ tuff_array *make_array(tuff_device *device, tuff_dtype dtype, int64_t count, con
 
 void expect_array(tuff_array *array, const void *expected)
 {
-    unsigned char bytes[256];
+    static unsigned char bytes[8192];
     const size_t size = (size_t)tuff_array_size(array);
     assert_true(size <= sizeof bytes);
     assert_int_equal(tuff_array_read(array, bytes, size), TUFF_OK);
@@ -57,7 +57,7 @@ void expect_array(tuff_array *array, const void *expected)
 
 void expect_output(tuff_plan *plan, const char *name, const void *expected, size_t size)
 {
-    unsigned char bytes[256];
+    static unsigned char bytes[8192];
     assert_true(size <= sizeof bytes);
     if (tuff_plan_read(plan, name, bytes, size) != TUFF_OK)
         fail_msg("%s", tuff_error());

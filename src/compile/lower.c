@@ -240,11 +240,18 @@ static bool can_write_in_place(const lowered *with, const node *assign)
     return writer >= 0;
 }
 
+/* Tasks were lowered with memory of our own in mind, in which vectors of four begin where a buffer does; GLSL addresses
+   these by their number. */
+static bool keeps_alignment(const lowered *with, const tuff_array *array)
+{
+    return !tuff__is_vulkan(with) || array->offset % (4 * tuff_dtype_size(array->dtype)) == 0;
+}
+
 static bool is_in_place(const lowered *with, const node *assign)
 {
     const memory_buffer *from = &with->buffers[assign->inputs[0]->node->id];
-    return !is_narrow(assign->attributes.array->dtype) && !from->fixed && from->parent < 0 &&
-           can_write_in_place(with, assign);
+    return keeps_alignment(with, assign->attributes.array) && !is_narrow(assign->attributes.array->dtype) &&
+           !from->fixed && from->parent < 0 && can_write_in_place(with, assign);
 }
 
 static tuff_status add_assign(lowered *with, const node *assign)

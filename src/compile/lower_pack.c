@@ -387,8 +387,9 @@ tuff_status tuff__pack_operand(lowered *with, int index, fused_chain *matmul, in
                           .from = matmul->extra[operand],
                           .to = of.target};
     int found = 0;
-    while (found < with->copy_count && !is_same_copy(&with->copies[found], &wanted))
-        ++found;
+    while (found < with->copy_count && !(is_same_copy(&with->copies[found], &wanted) &&
+                                         with->buffers[with->copies[found].target].count == of.count))
+        ++found; /* strides do not tell how many matrices were copied */
     if (found == with->copy_count) {
         wanted.target = tuff__buffer_add(with, TUFF_F32, of.count);
         if (wanted.target < 0 || !GROW(with->copies, with->copy_count, with->copy_capacity))

@@ -240,13 +240,21 @@ static void resolve_part(lowered *with, int id)
     with->buffers[id].offset = root->offset + start_of_part(with, id);
 }
 
+/* OpenCL binds whole blocks, in which kernels count elements in 32 bits. */
+static uint64_t largest_block(const lowered *with)
+{
+    const uint64_t most = tuff__device_info(with->device)->max_allocation, addressed = (uint64_t)INT32_MAX * 4;
+    return tuff__is_vulkan(with) || most < addressed ? most : addressed;
+}
+
 static tuff_status plan(planner *self)
 {
     lowered *with = self->with;
     TRY(find_placements(self));
     find_pieces(self);
+    const uint64_t most = largest_block(with);
     for (int i = 0; i < self->count; ++i)
-        place(self, i, tuff__device_info(with->device)->max_allocation);
+        place(self, i, most);
     const uint64_t block_count = measure_blocks(with, self->all, self->count);
     if (with->peak > with->budget)
         return TUFF_OK;

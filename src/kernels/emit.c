@@ -272,6 +272,24 @@ static void emit_reduction(emitter *with, const chain_reduction *reduction, bool
         emit_frame(with, reduction);
 }
 
+static bool is_stored_at_points(const emitter *with, int index, int pass)
+{
+    const chain_output *output = &with->chain->outputs[index];
+    return output->every_point && output->value != NO_VALUE && with->chain->values[output->value].stage == pass;
+}
+
+/* Where a map stores over elements that it reads, all that an item reads comes before all that it stores: what one result
+   is stored over may be what another is made of. */
+static void emit_values_first(emitter *with, int pass)
+{
+    bool in_place = false;
+    for (int i = 0; i < with->chain->buffer_count; ++i)
+        in_place |= with->chain->buffers[i].read && with->chain->buffers[i].written;
+    for (int i = 0; i < with->chain->output_count && in_place; ++i)
+        if (is_stored_at_points(with, i, pass))
+            tuff__emit_stored_value(with, i);
+}
+
 /* Reductions and every-point stores of one pass in one width. */
 static void emit_points(emitter *with, int pass, bool vector)
 {
@@ -282,11 +300,13 @@ static void emit_points(emitter *with, int pass, bool vector)
     for (int i = 0; i < chain->reduction_count; ++i)
         if (tuff__reduces_in(with, i, pass) && with->walk != WALK_SCAN)
             emit_reduction(with, &chain->reductions[i], vector);
+    if (with->walk == WALK_MAP)
+        emit_values_first(with, pass);
     for (int i = 0; i < chain->output_count; ++i) {
         const chain_output *output = &chain->outputs[i];
         if (output->in_columns && pass == tuff__emit_pass_count(with) - 1)
             tuff__emit_column_sum(with, i, vector ? &with->texts->vector : &with->texts->scalar);
-        if (output->every_point && output->value != NO_VALUE && chain->values[output->value].stage == pass)
+        if (is_stored_at_points(with, i, pass))
             tuff__emit_store(with, i, vector ? &with->texts->vector : &with->texts->scalar);
     }
     if (vector && with->walk == WALK_ROW)

@@ -536,6 +536,12 @@ snippet tuff__emit_value(emitter *with, int index, bool wide)
     return spread ? widen(of->dtype, name) : name;
 }
 
+void tuff__emit_stored_value(emitter *with, int index)
+{
+    const chain_output *output = &with->chain->outputs[index];
+    (void)tuff__emit_value(with, output->value, with->vector && vector_stride(with, &output->address) != 0);
+}
+
 void tuff__emit_store(emitter *with, int index, text *out)
 {
     const chain_output *output = &with->chain->outputs[index];

@@ -39,6 +39,8 @@ snippet tuff__emit_base(emitter *with, int number, const affine *address, int bu
 snippet tuff__emit_address(emitter *with, int number, const affine *address, int buffer);
 /* The store of a value at an output's address, into out. */
 void tuff__emit_store(emitter *with, int index, text *out);
+/* Its value alone: what of a pass is emitted before any of it is stored. */
+void tuff__emit_stored_value(emitter *with, int index);
 /* Writes a value by itself, its statements in texts->vector or texts->scalar, those that forms share in texts->row;
    answers an expression of it. gathers: of a vector, as emitter says; such a form comes last. */
 snippet tuff__emit_form(emitter *with, int value, bool vector, bool gathers, pass_texts *texts);
