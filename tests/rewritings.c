@@ -103,7 +103,9 @@ static void maxima(tuff_graph *graph, const void *context)
     add_output(graph, tuff_reduce_max(columns, (int[]){0}, 1, false));
     tuff_tensor *x = ranged_input(graph, TUFF_F32, TUFF_SHAPE(5, 67), -1, 3),
                 *y = ranged_input(graph, TUFF_F32, TUFF_SHAPE(5, 67), -3, 0);
-    add_output(graph, tuff_exp(tuff_sub(x, tuff_reduce_max(y, (int[]){1}, 1, true))));
+    tuff_tensor *above = tuff_mul(x, number(graph, 40)), *most = tuff_reduce_max(y, (int[]){1}, 1, true);
+    add_output(graph, tuff_exp(tuff_sub(x, most)));
+    add_output(graph, tuff_min(tuff_exp(tuff_sub(above, most)), number(graph, 1e30)));
     add_output(graph, tuff_exp(tuff_sub(tuff_mul(x, y), tuff_reduce_max(x, (int[]){1}, 1, true))));
 }
 
