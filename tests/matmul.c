@@ -466,6 +466,47 @@ static void matrix_units_are_used_when_proved(void **unused)
     assert_int_equal(drop_cache(unused), 0);
 }
 
+/* Every second row of x and the last column of y are infinite: what tiles load beyond an edge is another row's, and no
+   infinity may meet a zero there. */
+static void check_infinities(tuff_device *device, tuff_family family)
+{
+    enum { ROWS = 37, COLUMNS = 53, INNER = 29 };
+    float x[ROWS * INNER], y[INNER * COLUMNS], got[ROWS * COLUMNS];
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *a = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, INNER));
+    tuff_tensor *b = tuff_input(graph, "y", TUFF_F32, TUFF_SHAPE(INNER, COLUMNS));
+    tuff_output(graph, "z", tuff_matmul(a, b));
+    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.tune = TUFF_TUNE_OFF, .family = family});
+    assert_non_null(plan);
+    for (int i = 0; i < ROWS * INNER; i++)
+        x[i] = i / INNER % 2 != 0 ? INFINITY : (float)(1 + i % 3);
+    for (int i = 0; i < INNER * COLUMNS; i++)
+        y[i] = i % COLUMNS == COLUMNS - 1 ? INFINITY : (float)(1 + i % 4);
+    assert_int_equal(tuff_plan_write(plan, "x", x, sizeof x), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "y", y, sizeof y), TUFF_OK);
+    run_plan(plan);
+    assert_int_equal(tuff_plan_read(plan, "z", got, sizeof got), TUFF_OK);
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        float sum = 0;
+        for (int k = 0; k < INNER; k++)
+            sum += x[i / COLUMNS * INNER + k] * y[k * COLUMNS + i % COLUMNS];
+        assert_true(got[i] == sum);
+    }
+    destroy_plan(plan, graph);
+}
+
+static void check_all_infinities(tuff_device *device)
+{
+    check_infinities(device, TUFF_FAMILY_REGISTER);
+    check_infinities(device, TUFF_FAMILY_LOCAL);
+}
+
+static void no_infinity_meets_a_zero(void **unused)
+{
+    (void)unused;
+    for_each_driver(check_all_infinities);
+}
+
 static void every_shape_is_right(void **unused)
 {
     (void)unused;
@@ -475,7 +516,8 @@ static void every_shape_is_right(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_shape_is_right), cmocka_unit_test(subgroups_are_right_too),
-        cmocka_unit_test(matrix_units_are_used_when_proved), cmocka_unit_test(a_library_is_right_too)};
+        cmocka_unit_test(no_infinity_meets_a_zero), cmocka_unit_test(every_shape_is_right),
+        cmocka_unit_test(subgroups_are_right_too), cmocka_unit_test(matrix_units_are_used_when_proved),
+        cmocka_unit_test(a_library_is_right_too)};
     return cmocka_run_group_tests_name("matmul", tests, NULL, NULL);
 }
