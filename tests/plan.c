@@ -508,7 +508,8 @@ static void keep_nan(tuff_device *device)
     }
 }
 
-/* The least of whole numbers, whatever they are: -x leaves the range of i32 for one number, that of u32 for all but 0. */
+/* The least of whole numbers, whatever they are: -x leaves the range of i32 for one number, that of u32 for all but
+   0. */
 static void find_least(tuff_device *device)
 {
     static const int32_t some[] = {5, INT32_MIN, -3, INT32_MAX, 7, 9};

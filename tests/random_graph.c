@@ -365,8 +365,8 @@ static void add_lookup(generator *with)
                     with->size[at] + (double)count);
 }
 
-/* Products of one value with slices of one matrix, neighbours or overlapping: apart, with a vector each, or added up. The
-   slices are columns, or rows of it transposed. */
+/* Products of one value with slices of one matrix, neighbours or overlapping: apart, with a vector each, or added up.
+   The slices are columns, or rows of it transposed. */
 static void add_siblings(generator *with)
 {
     const int at = some_index(with), count = 2 + (int)pick(with, 2);

@@ -1,6 +1,6 @@
 /* Random programs: training steps such as people write, of small odd extents, for comparisons of a device with the
-   float64 reference. A recipe says what a program is made of; a seed draws one, a line of text repeats it, and a smaller
-   one is another recipe. */
+   float64 reference. A recipe says what a program is made of; a seed draws one, a line of text repeats it, and a
+   smaller one is another recipe. */
 #ifndef TUFF_TOOLS_PROGRAM_H
 #define TUFF_TOOLS_PROGRAM_H
 

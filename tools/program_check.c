@@ -1,7 +1,7 @@
-/* Comparison of random programs with the reference. What is compared of a tensor is in units of its own largest element,
-   in which one that is never written cannot hide. Tensors that are zero but for rounding, as the gradient of a key's
-   bias is, are no larger than a millionth of the largest element of all. Steps whose rounding the next one would enlarge
-   without end begin at the reference's state. */
+/* Comparison of random programs with the reference. What is compared of a tensor is in units of its own largest
+   element, in which one that is never written cannot hide. Tensors that are zero but for rounding, as the gradient of
+   a key's bias is, are no larger than a millionth of the largest element of all. Steps whose rounding the next one
+   would enlarge without end begin at the reference's state. */
 #include "tools/program_expect.h"
 
 #include <math.h>
@@ -11,7 +11,8 @@
 
 #include "base/status.h"
 
-/* Of the largest element: f32 sums of these sizes are good to some 1e-6 each, and a step has many, one after another. */
+/* Of the largest element: f32 sums of these sizes are good to some 1e-6 each, and a step has many, one after another.
+   */
 #define BAR 1e-4
 /* Of the largest element of all tensors. */
 #define FLOOR 1e-6

@@ -11,8 +11,8 @@
 
 enum { MOST_VALUES = 16 };
 
-/* The values of a field, the simplest first, and how often each is drawn. Extents are 1, primes, and what lies one above
-   and below the tiles of kernels. */
+/* The values of a field, the simplest first, and how often each is drawn. Extents are 1, primes, and what lies one
+   above and below the tiles of kernels. */
 typedef struct field_row {
     const char *name;
     const char *values[MOST_VALUES];

@@ -12,7 +12,10 @@
 typedef struct verification {
     tuff_device *device;
     suite_options options;
-    const char *only; /* an op's name, or NULL */
+    const char *only;    /* an op's name, or NULL */
+    int64_t programs;    /* that are run instead of ops; 0: none */
+    const char *program; /* the line of one, or NULL */
+    int64_t seed;
     bool json;
     int rows;
     int64_t cases, elements, failures;
@@ -78,13 +81,28 @@ static int verify_all(verification *self)
     return self->failures == 0 ? EXIT_DONE : EXIT_FAILED;
 }
 
+static int verify_on(verification *self, const char *device)
+{
+    const bool runs_programs = self->programs > 0 || self->program != NULL;
+    int code = EXIT_FAILED;
+    /* Thousands of kernels that nobody needs again would push out those that somebody does. */
+    if (runs_programs)
+        (void)setenv("TUFF_CACHE_DIR", "", 1);
+    self->device = cli_open_device(&verb_verify, device, &code);
+    if (!self->device)
+        return code;
+    code = runs_programs
+               ? verify_programs(&verb_verify, self->device, self->programs, self->seed, self->program, self->json)
+               : verify_all(self);
+    tuff_device_close(self->device);
+    return code;
+}
+
 static int verify(int count, char **arguments)
 {
     verification self = {0};
     const char *device = NULL;
-    int fuse = 0, family = 0, matmul = 0, code = EXIT_FAILED;
-    int64_t seed = 0, programs = 0;
-    const char *program = NULL;
+    int fuse = 0, family = 0, matmul = 0;
     const cli_option options[] = {
         {.name = "--device", .kind = CLI_TEXT, .value = &device, .placeholder = "D", .help = CLI_DEVICE_HELP},
         {.name = "--fuse",
@@ -104,18 +122,18 @@ static int verify(int count, char **arguments)
          .help = "whose kernels compute matmuls"},
         {.name = "--programs",
          .kind = CLI_WHOLE,
-         .value = &programs,
+         .value = &self.programs,
          .placeholder = "N",
          .high = 1e9,
          .help = "instead of ops, so many random training steps, from seed S on"},
         {.name = "--program",
          .kind = CLI_TEXT,
-         .value = &program,
+         .value = &self.program,
          .placeholder = "LINE",
          .help = "the one that such a line describes: \"seed=7 form=mlp ...\""},
         {.name = "--seed",
          .kind = CLI_WHOLE,
-         .value = &seed,
+         .value = &self.seed,
          .placeholder = "S",
          .high = 9e15,
          .help = "of the inputs, or of the first program"},
@@ -128,21 +146,11 @@ static int verify(int count, char **arguments)
         cli_parse(&verb_verify, options, sizeof options / sizeof *options, count, arguments, &self.only);
     if (end.now)
         return end.code;
-    /* Thousands of kernels that nobody needs again would push out those that somebody does. */
-    if (programs > 0 || program != NULL)
-        (void)setenv("TUFF_CACHE_DIR", "", 1);
-    self.device = cli_open_device(&verb_verify, device, &code);
-    if (!self.device)
-        return code;
     self.options = (suite_options){.compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
                                                .family = (tuff_family)family,
                                                .matmul_library = (tuff_matmul_library)matmul},
-                                   .seed = (uint32_t)seed};
-    code = programs > 0 || program != NULL
-               ? verify_programs(&verb_verify, self.device, programs, seed, program, self.json)
-               : verify_all(&self);
-    tuff_device_close(self.device);
-    return code;
+                                   .seed = (uint32_t)self.seed};
+    return verify_on(&self, device);
 }
 
 const cli_verb verb_verify = {

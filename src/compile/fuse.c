@@ -185,8 +185,8 @@ static bool straighten(struct fusion *fusion, const node *at)
     return fresh;
 }
 
-/* Scatters and attention address memory themselves, attention's rows by vectors. What was a view when anchors were chosen
-   may have been laid out otherwise since, for a concat that it is a part of. */
+/* Scatters and attention address memory themselves, attention's rows by vectors. What was a view when anchors were
+   chosen may have been laid out otherwise since, for a concat that it is a part of. */
 static tuff_status check_operands(struct fusion *fusion, const struct task *task, bool *again)
 {
     for (int i = 0; i < task->core->input_count; ++i) {

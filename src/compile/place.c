@@ -69,8 +69,8 @@ static bool is_met(const struct fusion *fusion, const node *at)
     return met;
 }
 
-/* Follows reshapes and permutes back to what computes the part. *shared: another part was led to a node on the way since
-   the fusion's mark was raised. */
+/* Follows reshapes and permutes back to what computes the part. *shared: another part was led to a node on the way
+   since the fusion's mark was raised. */
 static destination find(const struct fusion *fusion, const node *concat, int index, int64_t start, bool *shared)
 {
     destination found = {.at = concat->inputs[index]->node, .place = part_of(concat, index, start)};

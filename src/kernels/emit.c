@@ -278,8 +278,8 @@ static bool is_stored_at_points(const emitter *with, int index, int pass)
     return output->every_point && output->value != NO_VALUE && with->chain->values[output->value].stage == pass;
 }
 
-/* Where a map stores over elements that it reads, all that an item reads comes before all that it stores: what one result
-   is stored over may be what another is made of. */
+/* Where a map stores over elements that it reads, all that an item reads comes before all that it stores: what one
+   result is stored over may be what another is made of. */
 static void emit_values_first(emitter *with, int pass)
 {
     bool in_place = false;
