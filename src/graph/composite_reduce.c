@@ -56,8 +56,7 @@ tuff_tensor *tuff_std(tuff_tensor *x, const int *axes, int count, bool keep, int
 
 tuff_tensor *tuff_reduce_min(tuff_tensor *x, const int *axes, int count, bool keep)
 {
-    const bool is_whole = x->dtype == TUFF_I32 || x->dtype == TUFF_U32;
-    if (!tuff__is_sound(x) || !is_whole)
+    if (!tuff__is_sound(x) || (x->dtype != TUFF_I32 && x->dtype != TUFF_U32))
         return tuff_neg(tuff_reduce_max(tuff_neg(x), axes, count, keep));
     /* -x would leave the range: of i32 for the least number, of u32 for all but 0. */
     tuff_tensor *last = tuff_constant(x->graph, x->dtype, x->dtype == TUFF_I32 ? -1.0 : (double)UINT32_MAX);
