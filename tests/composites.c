@@ -224,6 +224,36 @@ static void empty_rows_have_no_gradient(void **state)
     for_each_device(derive_soft_maxima);
 }
 
+/* Neither the power nor its gradient leaves the range of f32, so nothing on the way there may. */
+static void derive_power(tuff_device *device)
+{
+    static const float x[] = {1e-5f, -2}, expected[2][2] = {{1e20f, 0.0625f}, {-4e25f, 0.125f}};
+    static const char *const names[] = {"y", "gradient"};
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *in = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(2)), *gradient;
+    tuff_tensor *y = tuff_pow_scalar(in, -4);
+    assert_int_equal(tuff_gradients(tuff_sum(y, (int[]){0}, 1, false), &in, 1, &gradient), TUFF_OK);
+    tuff_output(graph, names[0], y);
+    tuff_output(graph, names[1], gradient);
+    tuff_plan *plan = compile_plan(graph);
+    assert_int_equal(tuff_plan_write(plan, "x", x, sizeof x), TUFF_OK);
+    run_plan(plan);
+    for (int k = 0; k < 2; k++) {
+        float got[2];
+        assert_int_equal(tuff_plan_read(plan, names[k], got, sizeof got), TUFF_OK);
+        for (int i = 0; i < 2; i++)
+            if (!(fabsf(got[i] / expected[k][i] - 1) < 1e-5f))
+                fail_msg("%s: element %d is %g, not %g", names[k], i, (double)got[i], (double)expected[k][i]);
+    }
+    destroy_plan(plan, graph);
+}
+
+static void negative_powers_stay_in_range(void **state)
+{
+    (void)state;
+    for_each_device(derive_power);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +262,7 @@ int main(void)
         cmocka_unit_test(dropout_drops_its_share),
         cmocka_unit_test(a_position_of_the_device_is_one_of_the_host),
         cmocka_unit_test(empty_rows_have_no_gradient),
+        cmocka_unit_test(negative_powers_stay_in_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
