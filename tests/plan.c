@@ -582,6 +582,45 @@ static void narrow_constants_round_nowhere_in_between(void **state)
     for_each_device(pass_on_constants);
 }
 
+/* What has no elements may lie at the very end of its memory: a view, a parameter, a constant behind others. */
+static void sum_nothing(tuff_device *device)
+{
+    static const float data[] = {1, 2, 3, 4}, zero = 0, twice[] = {2, 4, 6, 8};
+    const tuff_parameter_spec specs[] = {{"w", TUFF_SHAPE(64)}, {"none", TUFF_SHAPE(0)}};
+    tuff_array *array = make_array(device, TUFF_F32, 4, data),
+               *alone = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(0));
+    tuff_array *end = tuff_array_view(array, 4, TUFF_SHAPE(0));
+    tuff_parameters *parameters = tuff_parameters_create(device, specs, 2);
+    assert_true(alone && end && parameters);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(0)), *all = tuff_array_tensor(graph, array);
+    tuff_tensor *constant = tuff_constant_data(graph, TUFF_F32, TUFF_SHAPE(4), data);
+    tuff_tensor *none[] = {tuff_array_tensor(graph, end), tuff_array_tensor(graph, alone),
+                           tuff_array_tensor(graph, tuff_parameters_at(parameters, 1, NULL)),
+                           tuff_constant_data(graph, TUFF_F32, TUFF_SHAPE(0), data)};
+    static const char *const names[] = {"view", "alone", "parameter", "constant"};
+    for (int i = 0; i < 4; i++)
+        tuff_output(graph, names[i], tuff_sum(tuff_mul(none[i], x), (int[]){0}, 1, false));
+    tuff_output(graph, "twice", tuff_add(all, constant));
+    tuff_plan *plan = compile_plan(graph);
+    assert_int_equal(tuff_plan_write(plan, "x", data, 0), TUFF_OK);
+    run_plan(plan);
+    for (int i = 0; i < 4; i++)
+        expect_output(plan, names[i], &zero, sizeof zero);
+    expect_output(plan, "twice", twice, sizeof twice);
+    destroy_plan(plan, graph);
+    tuff_array_destroy(end);
+    tuff_array_destroy(alone);
+    tuff_array_destroy(array);
+    tuff_parameters_destroy(parameters);
+}
+
+static void nothing_may_lie_at_the_end(void **state)
+{
+    (void)state;
+    for_each_device(sum_nothing);
+}
+
 static void zero_hides_no_nan(void **state)
 {
     (void)state;
@@ -606,6 +645,7 @@ int main(void)
         cmocka_unit_test(zero_hides_no_nan),
         cmocka_unit_test(whole_numbers_have_a_least),
         cmocka_unit_test(narrow_constants_round_nowhere_in_between),
+        cmocka_unit_test(nothing_may_lie_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
