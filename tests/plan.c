@@ -621,6 +621,25 @@ static void nothing_may_lie_at_the_end(void **state)
     for_each_device(sum_nothing);
 }
 
+/* Where there is nothing to transfer, there need be no place to transfer it from or to. */
+static void transfer_nothing(tuff_device *device)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_output(graph, "y", tuff_neg(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(0, 3))));
+    tuff_plan *plan = compile_plan(graph);
+    assert_int_equal(tuff_plan_write(plan, "x", NULL, 0), TUFF_OK);
+    run_plan(plan);
+    assert_int_equal(tuff_plan_read(plan, "y", NULL, 0), TUFF_OK);
+    expect_error(tuff_plan_read(plan, "y", NULL, 4), TUFF_E_USAGE, "read");
+    destroy_plan(plan, graph);
+}
+
+static void nothing_is_transferred_from_nowhere(void **state)
+{
+    (void)state;
+    for_each_device(transfer_nothing);
+}
+
 static void zero_hides_no_nan(void **state)
 {
     (void)state;
@@ -646,6 +665,7 @@ int main(void)
         cmocka_unit_test(whole_numbers_have_a_least),
         cmocka_unit_test(narrow_constants_round_nowhere_in_between),
         cmocka_unit_test(nothing_may_lie_at_the_end),
+        cmocka_unit_test(nothing_is_transferred_from_nowhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
