@@ -194,6 +194,12 @@ static tuff_status refresh_copies(tuff_plan *plan)
     return status;
 }
 
+void tuff__touch_assigned(const tuff_plan *plan)
+{
+    for (int i = 0; i < plan->graph->assign_count; ++i)
+        tuff__storage_touch(plan->graph->assigns[i]->attributes.array->storage);
+}
+
 tuff_status tuff_plan_run(tuff_plan *plan)
 {
     if (plan == NULL)
@@ -206,12 +212,11 @@ tuff_status tuff_plan_run(tuff_plan *plan)
                         SHAPE_TEXT(plan->made.lowered.inputs[i].shape));
     tuff__background_swap(plan);
     TRY(refresh_copies(plan));
-    if (plan->made.recording != NULL)
-        TRY(submit(plan, plan->made.recording, plan->made.setup_count));
-    plan->has_run = true;
-    for (int i = 0; i < plan->graph->assign_count; ++i)
-        tuff__storage_touch(plan->graph->assigns[i]->attributes.array->storage);
-    return TUFF_OK;
+    const tuff_status status =
+        plan->made.recording == NULL ? TUFF_OK : submit(plan, plan->made.recording, plan->made.setup_count);
+    plan->has_run |= status == TUFF_OK;
+    tuff__touch_assigned(plan);
+    return status;
 }
 
 tuff_status tuff_plan_read(tuff_plan *plan, const char *name, void *data, size_t size)
