@@ -392,6 +392,48 @@ static void narrow_arrays_keep_their_neighbours(void **state)
     for_each_device(assign_narrow);
 }
 
+/* What tuff_assign answers is what the array keeps. */
+static void assign_rounded(tuff_device *device, tuff_dtype dtype)
+{
+    const float one = 1, third = 1.0f / 3, rounded = (float)tuff__round_to(dtype, (double)third);
+    tuff_array *arrays[2];
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_cast(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(1)), dtype);
+    tuff_tensor *constant = tuff_constant(graph, dtype, 1.0 / 3);
+    tuff_tensor *values[] = {tuff_mul(x, constant), tuff_reshape(constant, TUFF_SHAPE(1))};
+    static const char *const names[] = {"computed", "constant"};
+    for (int i = 0; i < 2; i++) {
+        arrays[i] = tuff_array_create(device, dtype, TUFF_SHAPE(1));
+        tuff_output(graph, names[i], tuff_cast(tuff_assign(graph, arrays[i], values[i]), TUFF_F32));
+    }
+    tuff_output(graph, "before", tuff_cast(values[0], TUFF_F32));
+    tuff_plan *plan = compile_plan(graph);
+    assert_int_equal(tuff_plan_write(plan, "x", &one, sizeof one), TUFF_OK);
+    run_plan(plan);
+    char bytes[2];
+    tuff__from_double(dtype, &(double){(double)rounded}, 1, bytes);
+    for (int i = 0; i < 2; i++) {
+        expect_output(plan, names[i], &rounded, sizeof rounded);
+        expect_array(arrays[i], bytes);
+    }
+    expect_output(plan, "before", &third, sizeof third);
+    destroy_plan(plan, graph);
+    for (int i = 0; i < 2; i++)
+        tuff_array_destroy(arrays[i]);
+}
+
+static void assign_narrow_floats(tuff_device *device)
+{
+    assign_rounded(device, TUFF_F16);
+    assign_rounded(device, TUFF_BF16);
+}
+
+static void an_assigned_value_is_what_the_array_keeps(void **state)
+{
+    (void)state;
+    for_each_device(assign_narrow_floats);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -405,6 +447,7 @@ int main(void)
         cmocka_unit_test(a_part_may_become_its_neighbour),
         cmocka_unit_test(a_value_may_be_output_and_assigned),
         cmocka_unit_test(narrow_arrays_keep_their_neighbours),
+        cmocka_unit_test(an_assigned_value_is_what_the_array_keeps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -187,6 +187,73 @@ static void a_position_of_the_device_is_one_of_the_host(void **state)
     for_each_device(turn);
 }
 
+/* The soft maxima promise a row of -inf only no gradient; the other row has that of plain C. */
+static void derive_soft_maxima(tuff_device *device)
+{
+    static const float x[2][3] = {{-INFINITY, -INFINITY, -INFINITY}, {1, 2, 3}}, w[2][3] = {{1, 2, 3}, {4, 0, -1}};
+    for (int form = 0; form < 3; form++) {
+        float got[2][3];
+        tuff_graph *graph = tuff_graph_create(device);
+        tuff_tensor *in = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(2, 3)), *gradient;
+        tuff_tensor *y = form == 0   ? tuff_softmax(in, 1)
+                         : form == 1 ? tuff_log_softmax(in, 1)
+                                     : tuff_logsumexp(in, 1, true);
+        tuff_tensor *weighted = tuff_mul(y, tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(2, 3)));
+        assert_int_equal(tuff_gradients(tuff_sum(weighted, (int[]){0, 1}, 2, false), &in, 1, &gradient), TUFF_OK);
+        tuff_output(graph, "gradient", gradient);
+        tuff_plan *plan = compile_plan(graph);
+        assert_int_equal(tuff_plan_write(plan, "x", x, sizeof x), TUFF_OK);
+        assert_int_equal(tuff_plan_write(plan, "w", w, sizeof w), TUFF_OK);
+        run_plan(plan);
+        assert_int_equal(tuff_plan_read(plan, "gradient", got, sizeof got), TUFF_OK);
+        const double sum = exp(1) + exp(2) + exp(3), along = (4 * exp(1) - exp(3)) / sum;
+        for (int i = 0; i < 3; i++) {
+            const double p = exp(i + 1) / sum, at = (double)w[1][i];
+            const double expected = form == 0 ? p * (at - along) : form == 1 ? at - 3 * p : 3 * p;
+            if (!(got[0][i] == 0) || !(fabs((double)got[1][i] - expected) < 1e-5))
+                fail_msg("form %d, element %d: %g and %g, not 0 and %g", form, i, (double)got[0][i], (double)got[1][i],
+                         expected);
+        }
+        destroy_plan(plan, graph);
+    }
+}
+
+static void empty_rows_have_no_gradient(void **state)
+{
+    (void)state;
+    for_each_device(derive_soft_maxima);
+}
+
+/* Neither the power nor its gradient leaves the range of f32, so nothing on the way there may. */
+static void derive_power(tuff_device *device)
+{
+    static const float x[] = {1e-5f, -2}, expected[2][2] = {{1e20f, 0.0625f}, {-4e25f, 0.125f}};
+    static const char *const names[] = {"y", "gradient"};
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *in = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(2)), *gradient;
+    tuff_tensor *y = tuff_pow_scalar(in, -4);
+    assert_int_equal(tuff_gradients(tuff_sum(y, (int[]){0}, 1, false), &in, 1, &gradient), TUFF_OK);
+    tuff_output(graph, names[0], y);
+    tuff_output(graph, names[1], gradient);
+    tuff_plan *plan = compile_plan(graph);
+    assert_int_equal(tuff_plan_write(plan, "x", x, sizeof x), TUFF_OK);
+    run_plan(plan);
+    for (int k = 0; k < 2; k++) {
+        float got[2];
+        assert_int_equal(tuff_plan_read(plan, names[k], got, sizeof got), TUFF_OK);
+        for (int i = 0; i < 2; i++)
+            if (!(fabsf(got[i] / expected[k][i] - 1) < 1e-5f))
+                fail_msg("%s: element %d is %g, not %g", names[k], i, (double)got[i], (double)expected[k][i]);
+    }
+    destroy_plan(plan, graph);
+}
+
+static void negative_powers_stay_in_range(void **state)
+{
+    (void)state;
+    for_each_device(derive_power);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +261,8 @@ int main(void)
         cmocka_unit_test(activations_follow_their_definitions),
         cmocka_unit_test(dropout_drops_its_share),
         cmocka_unit_test(a_position_of_the_device_is_one_of_the_host),
+        cmocka_unit_test(empty_rows_have_no_gradient),
+        cmocka_unit_test(negative_powers_stay_in_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

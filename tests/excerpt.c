@@ -340,14 +340,38 @@ static void memory_may_run_out(void **state)
     discard(&of);
 }
 
+/* Reshapes of what has no elements: extents say nothing of which axes go together. */
+static tuff_graph *make_empty(tuff_device *device)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(0, 3)),
+                *y = tuff_input(graph, "y", TUFF_F32, TUFF_SHAPE(5, 0));
+    tuff_output(graph, "turned", tuff_sum(tuff_exp(tuff_reshape(tuff_exp(x), TUFF_SHAPE(3, 0))), (int[]){1}, 1, false));
+    tuff_output(graph, "other", tuff_sum(tuff_exp(tuff_reshape(tuff_exp(y), TUFF_SHAPE(0, 7))), (int[]){0}, 1, false));
+    return graph;
+}
+
+static void what_is_empty_has_excerpts(void **state)
+{
+    (void)state;
+    compiled of;
+    compile_as(make_empty, &of);
+    assert_true(of.fusion.task_count > 0);
+    for (int task = 0; task < of.fusion.task_count; task++) {
+        excerpt *self;
+        assert_int_equal(tuff__excerpt_create(&of.fusion, task, &self), TUFF_OK);
+        assert_int_equal(tuff__excerpt_sample(self, 4), TUFF_OK);
+        tuff__excerpt_destroy(self);
+    }
+    discard(&of);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(samples_are_of_the_whole),
-        cmocka_unit_test(samples_have_what_they_should),
-        cmocka_unit_test(extents_shrink_together),
-        cmocka_unit_test(what_is_large_can_be_judged),
-        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(samples_are_of_the_whole),   cmocka_unit_test(samples_have_what_they_should),
+        cmocka_unit_test(extents_shrink_together),    cmocka_unit_test(what_is_large_can_be_judged),
+        cmocka_unit_test(what_is_empty_has_excerpts), cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

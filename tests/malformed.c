@@ -366,6 +366,7 @@ static void builders_without_a_graph_answer_a_failed_tensor(void **state)
         tuff_one_hot(NULL, 3),
         tuff_linear(NULL, NULL, NULL),
         tuff_recompute(NULL, NULL, 0),
+        tuff_reduce_min(NULL, NULL, 0, false),
     };
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) {
         assert_non_null(made[i]);

@@ -539,6 +539,108 @@ static void whole_numbers_have_a_least(void **state)
     for_each_device(find_least);
 }
 
+static void expect_near(tuff_plan *plan, const char *name, int count, const float *expected)
+{
+    float got[4];
+    assert_int_equal(tuff_plan_read(plan, name, got, (size_t)count * sizeof *got), TUFF_OK);
+    for (int i = 0; i < count; i++)
+        if (!(fabsf(got[i] - expected[i]) <= 1e-6f * fabsf(expected[i])))
+            fail_msg("%s: element %d is %.9g, not %.9g", name, i, (double)got[i], (double)expected[i]);
+}
+
+/* What is computed of constants is passed on as f32, as it is where something is known only when a plan runs. */
+static void pass_on_constants(tuff_device *device)
+{
+    static const float x[] = {1, 0, 0}, third = 1.0f / 3, thirds[] = {1.0f / 3, 1.0f / 3, 1.0f / 3};
+    static const float sum = 60000, parts[] = {1, 1.0f / 3};
+    static const uint16_t one_and_three[] = {0x3c00, 0x4200};
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(3)), *gradient;
+    tuff_tensor *large = tuff_constant(graph, TUFF_F16, 60000), *part = tuff_constant(graph, TUFF_F16, 1.0 / 3);
+    tuff_tensor *loss = tuff_mean(tuff_cast(w, TUFF_BF16), (int[]){0}, 1, false);
+    assert_int_equal(tuff_gradients(loss, &w, 1, &gradient), TUFF_OK);
+    tuff_output(graph, "gradient", tuff_cast(gradient, TUFF_F32));
+    tuff_output(graph, "sum",
+                tuff_cast(tuff_mul(tuff_add(large, large), tuff_constant(graph, TUFF_F16, 0.5)), TUFF_F32));
+    tuff_tensor *data = tuff_constant_data(graph, TUFF_F16, TUFF_SHAPE(2), one_and_three);
+    tuff_output(graph, "parts", tuff_cast(tuff_div(tuff_constant(graph, TUFF_F16, 1), data), TUFF_F32));
+    tuff_tensor *column = tuff_expand(tuff_reshape(part, TUFF_SHAPE(1, 1)), TUFF_SHAPE(3, 1));
+    tuff_tensor *row = tuff_reshape(tuff_cast(w, TUFF_F16), TUFF_SHAPE(1, 3));
+    tuff_output(graph, "product", tuff_cast(tuff_matmul(row, column), TUFF_F32));
+    tuff_plan *plan = compile_plan(graph);
+    assert_int_equal(tuff_plan_write(plan, "w", x, sizeof x), TUFF_OK);
+    run_plan(plan);
+    expect_near(plan, "gradient", 3, thirds);
+    expect_near(plan, "sum", 1, &sum);
+    expect_near(plan, "parts", 2, parts);
+    expect_near(plan, "product", 1, &third);
+    destroy_plan(plan, graph);
+}
+
+static void narrow_constants_round_nowhere_in_between(void **state)
+{
+    (void)state;
+    for_each_device(pass_on_constants);
+}
+
+/* What has no elements may lie at the very end of its memory: a view, a parameter, a constant behind others. */
+static void sum_nothing(tuff_device *device)
+{
+    static const float data[] = {1, 2, 3, 4}, zero = 0, twice[] = {2, 4, 6, 8};
+    const tuff_parameter_spec specs[] = {{"w", TUFF_SHAPE(64)}, {"none", TUFF_SHAPE(0)}};
+    tuff_array *array = make_array(device, TUFF_F32, 4, data),
+               *alone = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(0));
+    tuff_array *end = tuff_array_view(array, 4, TUFF_SHAPE(0));
+    tuff_parameters *parameters = tuff_parameters_create(device, specs, 2);
+    assert_true(alone && end && parameters);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(0)), *all = tuff_array_tensor(graph, array);
+    tuff_tensor *constant = tuff_constant_data(graph, TUFF_F32, TUFF_SHAPE(4), data);
+    tuff_tensor *none[] = {tuff_array_tensor(graph, end), tuff_array_tensor(graph, alone),
+                           tuff_array_tensor(graph, tuff_parameters_at(parameters, 1, NULL)),
+                           tuff_constant_data(graph, TUFF_F32, TUFF_SHAPE(0), data)};
+    static const char *const names[] = {"view", "alone", "parameter", "constant"};
+    for (int i = 0; i < 4; i++)
+        tuff_output(graph, names[i], tuff_sum(tuff_mul(none[i], x), (int[]){0}, 1, false));
+    tuff_output(graph, "twice", tuff_add(all, constant));
+    tuff_plan *plan = compile_plan(graph);
+    assert_int_equal(tuff_plan_write(plan, "x", data, 0), TUFF_OK);
+    run_plan(plan);
+    for (int i = 0; i < 4; i++)
+        expect_output(plan, names[i], &zero, sizeof zero);
+    expect_output(plan, "twice", twice, sizeof twice);
+    destroy_plan(plan, graph);
+    tuff_array_destroy(end);
+    tuff_array_destroy(alone);
+    tuff_array_destroy(array);
+    tuff_parameters_destroy(parameters);
+}
+
+static void nothing_may_lie_at_the_end(void **state)
+{
+    (void)state;
+    for_each_device(sum_nothing);
+}
+
+/* Where there is nothing to transfer, there need be no place to transfer it from or to. */
+static void transfer_nothing(tuff_device *device)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_output(graph, "y", tuff_neg(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(0, 3))));
+    tuff_plan *plan = compile_plan(graph);
+    assert_int_equal(tuff_plan_write(plan, "x", NULL, 0), TUFF_OK);
+    run_plan(plan);
+    assert_int_equal(tuff_plan_read(plan, "y", NULL, 0), TUFF_OK);
+    expect_error(tuff_plan_read(plan, "y", NULL, 4), TUFF_E_USAGE, "read");
+    destroy_plan(plan, graph);
+}
+
+static void nothing_is_transferred_from_nowhere(void **state)
+{
+    (void)state;
+    for_each_device(transfer_nothing);
+}
+
 static void zero_hides_no_nan(void **state)
 {
     (void)state;
@@ -562,6 +664,9 @@ int main(void)
         cmocka_unit_test(a_posing_device_shows_anothers_kernels),
         cmocka_unit_test(zero_hides_no_nan),
         cmocka_unit_test(whole_numbers_have_a_least),
+        cmocka_unit_test(narrow_constants_round_nowhere_in_between),
+        cmocka_unit_test(nothing_may_lie_at_the_end),
+        cmocka_unit_test(nothing_is_transferred_from_nowhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

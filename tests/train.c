@@ -99,6 +99,8 @@ static void check_refusals(tuff_device *device)
     const tuff_optimizer_options wrong[] = {{.learning_rate = -1},
                                             {.beta1 = 1},
                                             {.epsilon = NAN},
+                                            {.epsilon = 1e-50}, /* 0 as an f32 */
+                                            {.epsilon = 1e-40}, /* denormal: 0 on some devices */
                                             {.momentum = 1},
                                             {.weight_decay = -1},
                                             {.clip_norm = INFINITY},

@@ -284,6 +284,42 @@ static void a_winner_that_is_not_launched_makes_way(void **state)
     tuff_device_close(device);
 }
 
+static cl_int CL_API_CALL refuse_all(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *offset,
+                                     const size_t *global, const size_t *local, cl_uint count, const cl_event *before,
+                                     cl_event *event)
+{
+    (void)queue, (void)kernel, (void)dimensions, (void)offset, (void)global, (void)local, (void)count, (void)before;
+    (void)event;
+    return CL_OUT_OF_RESOURCES;
+}
+
+/* How much of a run that failed was done nobody knows: what other plans made of its arrays no longer holds. */
+static void a_failed_run_may_have_changed_arrays(void **state)
+{
+    (void)state;
+    const float one = 1;
+    tuff_device *device = open_replaceable();
+    if (!device)
+        skip();
+    use_folder("failed");
+    tuff_array *array = make_array(device, TUFF_F32, 1, &one);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(1));
+    tuff_assign(graph, array, tuff_add(tuff_array_tensor(graph, array), x));
+    tuff_plan *plan = compile_plan(graph);
+    assert_int_equal(tuff_plan_write(plan, "x", &one, sizeof one), TUFF_OK);
+    const uint64_t version = tuff_array_version(array);
+    real_launch = tuff__cl.EnqueueNDRangeKernel;
+    tuff__cl.EnqueueNDRangeKernel = refuse_all;
+    const tuff_status status = tuff_plan_run(plan);
+    tuff__cl.EnqueueNDRangeKernel = real_launch;
+    assert_int_equal(status, TUFF_E_OOM_DEVICE);
+    assert_true(tuff_array_version(array) > version);
+    destroy_plan(plan, graph);
+    tuff_array_destroy(array);
+    tuff_device_close(device);
+}
+
 /* A pin stays: the driver of tomorrow may take it. */
 static void a_refused_pin_makes_way(void **state)
 {
@@ -436,6 +472,7 @@ int main(void)
 #if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
         cmocka_unit_test(a_refused_winner_makes_way),
         cmocka_unit_test(a_winner_that_is_not_launched_makes_way),
+        cmocka_unit_test(a_failed_run_may_have_changed_arrays),
         cmocka_unit_test(a_refused_pin_makes_way),
 #endif
         cmocka_unit_test(an_update_is_met),

@@ -37,7 +37,7 @@ typedef struct tuff_optimizer_options {
     tuff_optimizer_kind kind;
     double learning_rate; /* 0: 1e-3 */
     double beta1, beta2;  /* 0: 0.9, 0.999 */
-    double epsilon;       /* 0: 1e-8 */
+    double epsilon;       /* 0: 1e-8; FLT_MIN to FLT_MAX, as kernels use it in f32 */
     double momentum;      /* SGD */
     bool nesterov;        /* SGD */
     double weight_decay;

@@ -1,5 +1,6 @@
 /* Constant folding with the float64 reference: what depends on nothing but shapes is computed once, on the host,
    exactly, and is the same on every device. */
+#include <math.h>
 #include <string.h>
 
 #include "compile/simplify.h"
@@ -73,7 +74,25 @@ static tuff_tensor *scalar_as(tuff_graph *graph, tuff_dtype dtype, tuff_shape sh
     return tuff__share_node(graph, OP_EXPAND, dtype, shape, &unit, 1, NULL);
 }
 
-/* The constant of these elements: a scalar seen through views where all are equal, bit for bit. */
+/* Values that ops pass on are f32 at least: CAST alone rounds to less, and has done so. */
+static double passed_on(tuff_dtype dtype, double value)
+{
+    return tuff__round_to(tuff__dtype_is_float(dtype) ? TUFF_F32 : dtype, value);
+}
+
+/* Whether constants of this dtype can hold the values that ops pass on. */
+static bool are_exact(tuff_dtype dtype, const double *values, int64_t count)
+{
+    bool exact = true;
+    for (int64_t i = 0; i < count && exact; ++i) {
+        const double kept = passed_on(dtype, values[i]);
+        exact = isnan(kept) || tuff__round_to(dtype, kept) == kept;
+    }
+    return exact;
+}
+
+/* The constant of these elements: a scalar seen through views where all are equal, bit for bit. NULL where its dtype
+   would round them. */
 static tuff_tensor *constant_of(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, const double *values)
 {
     const int64_t count = tuff_shape_count(shape);
@@ -81,7 +100,9 @@ static tuff_tensor *constant_of(tuff_graph *graph, tuff_dtype dtype, tuff_shape 
     for (int64_t i = 1; i < count && equal; ++i)
         equal = memcmp(&values[i], &values[0], sizeof *values) == 0;
     if (equal)
-        return scalar_as(graph, dtype, shape, tuff__round_to(dtype, values[0]));
+        return scalar_as(graph, dtype, shape, passed_on(dtype, values[0]));
+    if (!are_exact(dtype, values, count))
+        return NULL;
     void *data = tuff__arena_alloc(&graph->arena, (size_t)(count == 0 ? 1 : count) * tuff_dtype_size(dtype));
     if (data == NULL)
         return NULL;
@@ -136,7 +157,7 @@ static tuff_tensor *evaluate_scalars(tuff_graph *graph, op_code op, tuff_dtype d
                                .value = &result};
     if (tuff__evaluate(&scalar) != TUFF_OK)
         return NULL;
-    return scalar_as(graph, dtype, shape, tuff__round_to(dtype, result));
+    return scalar_as(graph, dtype, shape, passed_on(dtype, result));
 }
 
 tuff_tensor *tuff__fold(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_shape shape, tuff_tensor *const *inputs,

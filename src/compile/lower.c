@@ -2,6 +2,7 @@
    arrays their last copies. */
 #include "compile/lower.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "compile/verify.h"
@@ -11,6 +12,17 @@ static tuff_dtype temporary_dtype(tuff_dtype dtype)
 {
     const tuff_dtype computed = tuff__compute_dtype(dtype);
     return computed == TUFF_BOOL ? TUFF_U32 : computed;
+}
+
+/* What a source is kept as. A scalar constant may be what was computed of others, which no narrow dtype need hold. */
+static tuff_dtype source_dtype(const node *at)
+{
+    const tuff_dtype dtype = at->outputs[0].dtype;
+    const bool is_scalar = at->op == OP_CONSTANT && at->attributes.data == NULL;
+    if (!is_scalar || !tuff__dtype_is_float(dtype) || isnan(at->attributes.value) ||
+        tuff__round_to(dtype, at->attributes.value) == at->attributes.value)
+        return dtype;
+    return TUFF_F32;
 }
 
 int tuff__buffer_add(lowered *with, tuff_dtype dtype, int64_t count)
@@ -36,7 +48,7 @@ static tuff_status add_node_buffers(lowered *with)
     for (int i = 0; i < graph->node_count; ++i) {
         const node *at = graph->nodes[i];
         const tuff_tensor *value = &at->outputs[0];
-        const tuff_dtype dtype = tuff__is_source(at) ? value->dtype : temporary_dtype(value->dtype);
+        const tuff_dtype dtype = tuff__is_source(at) ? source_dtype(at) : temporary_dtype(value->dtype);
         if (tuff__buffer_add(with, dtype, tuff_shape_count(value->shape)) < 0)
             return TUFF_E_OOM_HOST;
     }
@@ -74,10 +86,11 @@ static tuff_status write_constant(lowered *with, const node *at, uint64_t offset
         return TUFF_OK;
     if (at->attributes.data != NULL)
         return tuff__storage_write(with->device, with->constants, offset, at->attributes.data, size);
+    const tuff_dtype dtype = with->buffers[at->id].dtype;
     double number = at->attributes.value;
     char bytes[8];
-    tuff__from_double(value->dtype, &number, 1, bytes);
-    return tuff__storage_write(with->device, with->constants, offset, bytes, size);
+    tuff__from_double(dtype, &number, 1, bytes);
+    return tuff__storage_write(with->device, with->constants, offset, bytes, tuff_dtype_size(dtype));
 }
 
 /* Constants with data, and scalars (which kernels mostly write out, but operands of structured kernels read). */

@@ -199,6 +199,17 @@ static tuff_status own_attributes(tuff_graph *graph, op_attributes *attributes, 
     return TUFF_OK;
 }
 
+/* An assigned value as its array keeps it. No builder makes a cast between equal dtypes: values that ops pass on are
+   wider than what narrow floats keep. */
+static tuff_tensor *kept_value(tuff_graph *graph, const node *assign)
+{
+    tuff_tensor *x = assign->inputs[0];
+    const tuff_dtype dtype = assign->outputs[0].dtype;
+    if (!tuff__dtype_is_float(dtype) || dtype == TUFF_F32)
+        return x;
+    return tuff__share_node(graph, OP_CAST, dtype, x->shape, &x, 1, NULL);
+}
+
 static tuff_status rebuild_node(rebuild *with, const node *at)
 {
     tuff_graph *graph = with->target;
@@ -224,8 +235,8 @@ static tuff_status rebuild_node(rebuild *with, const node *at)
         return TUFF_E_OOM_HOST;
     graph->assigns[graph->assign_count++] = made->node;
     if (!with->only_live)
-        with->map[at->id] = made->node->inputs[0];
-    return TUFF_OK;
+        with->map[at->id] = kept_value(graph, made->node);
+    return with->map[at->id]->node == NULL ? graph->status : TUFF_OK;
 }
 
 static tuff_status rebuild_outputs(rebuild *with)

@@ -119,8 +119,9 @@ tuff_tensor *tuff_pow_scalar(tuff_tensor *x, double exponent)
         return tuff_rsqrt(x);
     if (fabs(exponent) > 8 || exponent != floor(exponent))
         return tuff_pow(x, tuff__scalar(x, exponent));
-    tuff_tensor *power = multiply_out(x, (int)fabs(exponent));
-    return exponent > 0 ? power : tuff_div(tuff__scalar(x, 1), power);
+    /* The powers of 1 / x: the slope of 1 / x^n would need x^2n, which may leave the range where x^(-n-1) does not. */
+    tuff_tensor *base = exponent > 0 ? x : tuff_div(tuff__scalar(x, 1), x);
+    return multiply_out(base, (int)fabs(exponent));
 }
 
 tuff_tensor *tuff_swiglu(tuff_tensor *gate, tuff_tensor *up)

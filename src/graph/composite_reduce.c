@@ -56,8 +56,7 @@ tuff_tensor *tuff_std(tuff_tensor *x, const int *axes, int count, bool keep, int
 
 tuff_tensor *tuff_reduce_min(tuff_tensor *x, const int *axes, int count, bool keep)
 {
-    const bool is_whole = x->dtype == TUFF_I32 || x->dtype == TUFF_U32;
-    if (!tuff__is_sound(x) || !is_whole)
+    if (!tuff__is_sound(x) || (x->dtype != TUFF_I32 && x->dtype != TUFF_U32))
         return tuff_neg(tuff_reduce_max(tuff_neg(x), axes, count, keep));
     /* -x would leave the range: of i32 for the least number, of u32 for all but 0. */
     tuff_tensor *last = tuff_constant(x->graph, x->dtype, x->dtype == TUFF_I32 ? -1.0 : (double)UINT32_MAX);
@@ -126,11 +125,16 @@ static bool exponentiate(const char *op, tuff_tensor *x, int axis, exponentials 
     return x->graph->status == TUFF_OK;
 }
 
-/* sum, or 1 where it is 0: the sum of a row of -inf only. Any other row has the term exp(0). */
+/* Whether a row is of -inf only: any other has the term exp(0). */
+static tuff_tensor *is_empty(tuff_tensor *sum)
+{
+    return tuff_equal(sum, tuff__scalar(sum, 0));
+}
+
+/* sum, or 1 where it is that of an empty row. */
 static tuff_tensor *at_least_one(tuff_tensor *sum)
 {
-    tuff_tensor *empty = tuff_cast(tuff_equal(sum, tuff__scalar(sum, 0)), sum->dtype);
-    return tuff_add(sum, tuff__stop_gradient(empty));
+    return tuff_add(sum, tuff__stop_gradient(tuff_cast(is_empty(sum), sum->dtype)));
 }
 
 /* Times the reciprocal of the sum: its gradient needs the sum of gradients by exponentials, which is known as early as
@@ -156,8 +160,12 @@ tuff_tensor *tuff__shifted_logits(const char *op, tuff_tensor *x, int axis, tuff
 
 tuff_tensor *tuff_log_softmax(tuff_tensor *x, int axis)
 {
-    tuff_tensor *log_sum, *shifted = tuff__shifted_logits("log_softmax", x, axis, &log_sum);
-    return tuff__is_sound(shifted) ? tuff_sub(shifted, log_sum) : shifted;
+    exponentials parts;
+    tuff_tensor *failure;
+    if (!exponentiate("log_softmax", x, axis, &parts, &failure))
+        return failure;
+    tuff_tensor *shifted = tuff_where(is_empty(parts.sum), parts.largest, parts.shifted);
+    return tuff_sub(shifted, tuff_log(at_least_one(parts.sum)));
 }
 
 tuff_tensor *tuff_logsumexp(tuff_tensor *x, int axis, bool keep)

@@ -220,6 +220,10 @@ static tuff_status unite_reshaped(excerpt *self, const node *of)
     const node *from = of->inputs[0]->node;
     const tuff_shape *old = &from->outputs[0].shape, *new = &of->outputs[0].shape;
     int i = skip_units(old, 0), k = skip_units(new, 0);
+    if (tuff_shape_count(*old) == 0) { /* any extents have that product */
+        fix_all(self, of);
+        return TUFF_OK;
+    }
     while (i < old->rank && k < new->rank) {
         int run_old[2] = {i, i}, run_new[2] = {k, k};
         int64_t count_old = old->extent[i], count_new = new->extent[k];

@@ -167,14 +167,14 @@ static tuff_status warm_up(tuff_plan *plan)
 static tuff_status run_timed(tuff_plan *plan, recording *timed, uint64_t *nanoseconds)
 {
     const uint64_t begin = tuff__nanoseconds();
-    TRY(tuff__submit(plan->device, timed));
+    const tuff_status submitted = tuff__submit(plan->device, timed);
+    tuff__touch_assigned(plan);
+    TRY(submitted);
     TRY(tuff__wait(plan->device));
     plan->profiled = tuff__nanoseconds() - begin;
     TRY(tuff__timestamps(plan->device, timed, nanoseconds));
     for (int i = plan->made.setup_count; i < plan->made.command_count; ++i)
         plan->made.records[i].nanoseconds = nanoseconds[i - plan->made.setup_count];
-    for (int i = 0; i < plan->graph->assign_count; ++i)
-        tuff__storage_touch(plan->graph->assigns[i]->attributes.array->storage);
     return TUFF_OK;
 }
 

@@ -132,9 +132,10 @@ static const named_buffer *find(const named_buffer *list, int count, const char 
     return NULL;
 }
 
-static tuff_status check_transfer(const tuff_plan *plan, const char *name, const void *data, const char *action)
+static tuff_status check_transfer(const tuff_plan *plan, const char *name, const void *data, size_t size,
+                                  const char *action)
 {
-    if (plan == NULL || name == NULL || data == NULL)
+    if (plan == NULL || name == NULL || (data == NULL && size > 0))
         return FAIL(TUFF_E_USAGE, "%s: the %s is NULL", action, plan == NULL ? "plan" : name == NULL ? "name" : "data");
     return TUFF_OK;
 }
@@ -151,7 +152,7 @@ static tuff_status check_size(const named_buffer *of, const char *action, size_t
 tuff_status tuff_plan_write(tuff_plan *plan, const char *name, const void *data, size_t size)
 {
     int index = 0;
-    TRY(check_transfer(plan, name, data, "write"));
+    TRY(check_transfer(plan, name, data, size, "write"));
     if (plan->reference != NULL)
         return tuff__reference_write(plan->reference, name, data, size);
     const named_buffer *input = find(plan->made.lowered.inputs, plan->made.lowered.input_count, name, &index);
@@ -193,6 +194,12 @@ static tuff_status refresh_copies(tuff_plan *plan)
     return status;
 }
 
+void tuff__touch_assigned(const tuff_plan *plan)
+{
+    for (int i = 0; i < plan->graph->assign_count; ++i)
+        tuff__storage_touch(plan->graph->assigns[i]->attributes.array->storage);
+}
+
 tuff_status tuff_plan_run(tuff_plan *plan)
 {
     if (plan == NULL)
@@ -205,18 +212,17 @@ tuff_status tuff_plan_run(tuff_plan *plan)
                         SHAPE_TEXT(plan->made.lowered.inputs[i].shape));
     tuff__background_swap(plan);
     TRY(refresh_copies(plan));
-    if (plan->made.recording != NULL)
-        TRY(submit(plan, plan->made.recording, plan->made.setup_count));
-    plan->has_run = true;
-    for (int i = 0; i < plan->graph->assign_count; ++i)
-        tuff__storage_touch(plan->graph->assigns[i]->attributes.array->storage);
-    return TUFF_OK;
+    const tuff_status status =
+        plan->made.recording == NULL ? TUFF_OK : submit(plan, plan->made.recording, plan->made.setup_count);
+    plan->has_run |= status == TUFF_OK;
+    tuff__touch_assigned(plan);
+    return status;
 }
 
 tuff_status tuff_plan_read(tuff_plan *plan, const char *name, void *data, size_t size)
 {
     int index = 0;
-    TRY(check_transfer(plan, name, data, "read"));
+    TRY(check_transfer(plan, name, data, size, "read"));
     if (plan->reference != NULL)
         return tuff__reference_read(plan->reference, name, data, size);
     const named_buffer *output = find(plan->made.lowered.outputs, plan->made.lowered.output_count, name, &index);

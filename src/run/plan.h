@@ -83,6 +83,9 @@ void tuff__plan_keys_free(tuff_plan *plan);
 tuff_status tuff__record(tuff_plan *plan);
 /* Frees what tuff__record made, waiting for its runs. */
 void tuff__unrecord(tuff_plan *plan);
+/* The arrays that runs assign are others than before: to be called after each that was submitted, whatever came of it,
+   as commands before the one that failed may have written. */
+void tuff__touch_assigned(const tuff_plan *plan);
 /* Describes a launch for people: its ops in order. */
 tuff_status tuff__describe_launch(const tuff_plan *plan, int index, task_record *out);
 

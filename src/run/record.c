@@ -5,6 +5,19 @@
 
 #include "run/plan.h"
 
+/* Where a buffer lies, in whole vectors of four. What has no elements may lie at the end of its memory, where there is
+   nothing to bind: the beginning stands in for it, as none of it is read or written. */
+static buffer_binding binding_of(const lowered *with, const memory_buffer *memory)
+{
+    const uint64_t whole = tuff__storage_size(memory->storage);
+    const uint64_t start = memory->count == 0      ? 0
+                           : tuff__is_vulkan(with) ? tuff__bound_offset(with, memory->offset)
+                                                   : memory->offset;
+    const uint64_t end = memory->count == 0 ? 16 : (memory->offset + tuff__buffer_size(memory) + 15) / 16 * 16;
+    return (buffer_binding){
+        .buffer = tuff__storage_buffer(memory->storage), .offset = start, .size = (end > whole ? whole : end) - start};
+}
+
 static void bind(const tuff_plan *plan, const launch *of, command *into)
 {
     into->bindings[0] = (buffer_binding){.buffer = tuff__storage_buffer(plan->made.parameters),
@@ -12,16 +25,9 @@ static void bind(const tuff_plan *plan, const launch *of, command *into)
     into->binding_count = 1;
     for (int i = 0; i < of->chain.buffer_count; ++i) {
         const chain_buffer *buffer = &of->chain.buffers[i];
-        const memory_buffer *memory = &plan->made.lowered.buffers[buffer->id];
-        const uint64_t start = tuff__is_vulkan(&plan->made.lowered)
-                                   ? tuff__bound_offset(&plan->made.lowered, memory->offset)
-                                   : memory->offset;
-        const uint64_t end = (memory->offset + tuff__buffer_size(memory) + 15) / 16 * 16;
-        const uint64_t whole = tuff__storage_size(memory->storage);
-        into->bindings[into->binding_count++] = (buffer_binding){.buffer = tuff__storage_buffer(memory->storage),
-                                                                 .offset = start,
-                                                                 .size = (end > whole ? whole : end) - start,
-                                                                 .written = buffer->written};
+        buffer_binding *made = &into->bindings[into->binding_count++];
+        *made = binding_of(&plan->made.lowered, &plan->made.lowered.buffers[buffer->id]);
+        made->written = buffer->written;
     }
 }
 

@@ -1,6 +1,7 @@
 /* The optimizer: its options, its state, and the part of the graph that turns a loss into an update. Gradients are
    gathered in a slab like the parameters' (the compiler writes them there in the first place), so that norm,
    clipping and update are a few dispatches over whole slabs. */
+#include <float.h>
 #include <math.h>
 
 #include "train/rules.h"
@@ -16,8 +17,10 @@ static tuff_status check_numbers(const tuff_optimizer_options *o)
         return FAIL(TUFF_E_USAGE, "optimizer: the learning rate %g is not a positive number", o->learning_rate);
     if (!(o->beta1 > 0 && o->beta1 < 1 && o->beta2 > 0 && o->beta2 < 1))
         return FAIL(TUFF_E_USAGE, "optimizer: the betas %g and %g must lie between 0 and 1", o->beta1, o->beta2);
-    if (!(o->epsilon > 0 && isfinite(o->epsilon)))
-        return FAIL(TUFF_E_USAGE, "optimizer: epsilon %g is not a positive number", o->epsilon);
+    /* Kernels compute in f32, and some devices take denormals for 0: 0 / 0 where a gradient was always 0. */
+    if (!(o->epsilon >= (double)FLT_MIN && o->epsilon <= (double)FLT_MAX))
+        return FAIL(TUFF_E_USAGE, "optimizer: epsilon %g is not a normal f32, from %g to %g", o->epsilon,
+                    (double)FLT_MIN, (double)FLT_MAX);
     if (!(o->momentum >= 0 && o->momentum < 1))
         return FAIL(TUFF_E_USAGE, "optimizer: the momentum %g must be at least 0 and below 1", o->momentum);
     if (!(o->weight_decay >= 0 && isfinite(o->weight_decay)))
