@@ -8,6 +8,7 @@
 #include "compile/siblings.h"
 
 #define MOST_KEPT (256 << 10) /* bytes that may be kept longer than they are needed */
+#define MOST_LOOKED_AT 16     /* nodes that a vector is made of */
 #define MOST_WALKED 4         /* parts of a concat that a kernel finds its way through without a copy */
 
 /* Values [..., columns of part i] as one: [parts, ..., columns] where stacked, else [..., all columns]. */
@@ -45,13 +46,16 @@ static bool is_vector(const tuff_tensor *x)
     return x->shape.rank > 0 && tuff_shape_count(x->shape) == x->shape.extent[x->shape.rank - 1];
 }
 
-/* Whether a value can be an operand of the whole: one that is made of a part cannot. */
-static bool comes_before(const bundle *of, const tuff_tensor *x)
+/* Whether a value can be an operand of the whole: one that is made of a part cannot. It is made of what is older than
+   the products by elementwise ops alone, of which so many are looked at. */
+static bool comes_before(const bundle *of, const node *at, int *most)
 {
-    const node *at = x->node;
-    while (tuff__op_is_view(at->op))
-        at = at->inputs[0]->node;
-    return tuff__is_source(at) || at->id < of->oldest;
+    if (tuff__is_source(at) || at->input_count == 0 || at->id < of->oldest)
+        return true;
+    bool before = (tuff__op_is_view(at->op) || tuff__op_is_elementwise(at->op)) && --*most >= 0;
+    for (int i = 0; i < at->input_count && before; ++i)
+        before = comes_before(of, at->inputs[i]->node, most);
+    return before;
 }
 
 /* The vectors that were expanded to each part, as one that is expanded to the whole. */
@@ -63,8 +67,9 @@ static tuff_tensor *join_vectors(const bundle *of, tuff_tensor *const *operands,
     for (int i = 0; i < of->count; ++i) {
         const node *at = operands[i]->node;
         const int64_t columns = columns_of(operands[i]);
+        int most = MOST_LOOKED_AT;
         if (at->op != OP_EXPAND || !is_vector(at->inputs[0]) || columns_of(at->inputs[0]) != columns ||
-            !comes_before(of, at->inputs[0]))
+            !comes_before(of, at->inputs[0]->node, &most))
             return NULL;
         vectors[i] = tuff_reshape(at->inputs[0], of->stacked ? TUFF_SHAPE(1, columns) : TUFF_SHAPE(columns));
     }
