@@ -7,12 +7,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/status.h"
 
-/* Of the largest element: f32 sums of these sizes are good to some 1e-6 each, and a step has many, one after another.
-   */
+/* Of the largest element: f32 sums of these sizes are good to some 1e-6 each, and a step has many, one after
+   another. */
 #define BAR 1e-4
 /* Of the largest element of all tensors. */
 #define FLOOR 1e-6
@@ -44,6 +43,11 @@ typedef struct comparison {
     double steps_run; /* since both had the same state */
     program_report *report;
 } comparison;
+
+static double scale_of(const program_recipe *of)
+{
+    return of->variant.scale == 0 ? 1 : of->variant.scale;
+}
 
 static double change_of(const slab_step *of, int index, int64_t at)
 {
@@ -109,7 +113,7 @@ static double allowed(const comparison *self, int index, const allowance *by, in
 /* Whether an element is as it should be. */
 static bool is_right(const comparison *self, int index, int64_t at, float got, double most)
 {
-    const double scale = self->of->variant.scale == 0 ? 1 : self->of->variant.scale;
+    const double scale = scale_of(self->of);
     const double value = self->expected->steps[self->step][index].value[at];
     const double off = fabs((index == 0 ? got : (double)got / scale) - value);
     /* Storing rounds, parameters to their own last bit however small a step is. */
@@ -143,21 +147,28 @@ static void compare_tensor(const comparison *self, int index, const tensor_place
     program_fail(self->report, "%s", line);
 }
 
-/* What lies between parameters in a slab stays 0. */
-static void compare_gaps(const comparison *self, int index, const float *got)
+static int64_t count_set(const float *elements, int64_t begin, int64_t count)
 {
-    int64_t counted = 0, zeros = 0;
-    for (int i = 0; i < self->expected->tensor_count; i++)
-        counted += self->expected->tensors[i].count;
-    for (int64_t at = 0; at < self->expected->total; at++)
-        zeros += self->expected->steps[self->step][index].value[at] == 0 && got[at] == 0;
-    if (zeros < self->expected->total - counted)
+    int64_t set = 0;
+    for (int64_t at = begin; at < begin + count; at++)
+        set += elements[at] != 0;
+    return set;
+}
+
+/* What lies between parameters in a slab stays 0. */
+static void compare_gaps(const comparison *self, const float *got)
+{
+    const program_expectation *of = self->expected;
+    int64_t others = count_set(got, 0, of->total); /* that are not 0 and no parameter's */
+    for (int i = 0; i < of->tensor_count; i++)
+        others -= count_set(got, of->tensors[i].offset, of->tensors[i].count);
+    if (others > 0)
         program_fail(self->report, "%s", "elements between the parameters of a slab are not 0 any more");
 }
 
 static tuff_status compare_step(const comparison *self, const program_state *state, tuff_plan *plan)
 {
-    const double scale = self->of->variant.scale == 0 ? 1 : self->of->variant.scale;
+    const double scale = scale_of(self->of);
     const double loss = self->expected->loss[self->step];
     float got;
     TRY(tuff_plan_read(plan, "loss", &got, sizeof got));
@@ -173,7 +184,7 @@ static tuff_status compare_step(const comparison *self, const program_state *sta
         if (status == TUFF_OK) {
             for (int k = 0; k < self->expected->tensor_count; k++)
                 compare_tensor(self, i, &self->expected->tensors[k], slab_data);
-            compare_gaps(self, i, slab_data);
+            compare_gaps(self, slab_data);
         }
         free(slab_data);
         TRY(status);

@@ -49,10 +49,9 @@ static int32_t below(uint64_t key, int64_t index, int64_t bound)
     return (int32_t)(random_bits(key, (uint64_t)index) % (uint64_t)bound);
 }
 
-static void fill_floats(const program_recipe *of, const sample *from, const char *name, float *out, int64_t count)
+static void fill_floats(const sample *from, const char *name, float *out, int64_t count)
 {
     const uint64_t key = random_key(from->key, name);
-    (void)of;
     for (int64_t i = 0; i < count; i++)
         out[i] = (float)(2 * random_uniform(key, (uint64_t)i) - 1);
 }
@@ -86,7 +85,7 @@ static void fill_sample(const program_recipe *of, const sample *from, program_in
     float *floats = (float *)input->data + place * count;
     int32_t *whole = (int32_t *)input->data + place * count;
     if (input->dtype == TUFF_F32)
-        fill_floats(of, from, input->name, floats, count);
+        fill_floats(from, input->name, floats, count);
     else if (strcmp(input->name, "tokens") == 0)
         fill_tokens(of, from, whole, count);
     else if (strcmp(input->name, "segments") == 0)

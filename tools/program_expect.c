@@ -54,7 +54,7 @@ static void add_slab_output(tuff_graph *graph, const program_state *state, int i
 }
 
 tuff_status program_reference(const program_recipe *of, tuff_device *reference, const program_state *state,
-                              reference_plan **out)
+                              reference_plan **out, const tuff_graph **graph)
 {
     tuff_graph *built = program_graph(of, reference, state);
     if (built == NULL)
@@ -69,6 +69,7 @@ tuff_status program_reference(const program_recipe *of, tuff_device *reference, 
         status = live == NULL ? tuff__last_status() : tuff__reference_create(live, out);
     if (status != TUFF_OK)
         tuff_graph_destroy(live);
+    *graph = live;
     tuff_graph_destroy(built);
     return status;
 }
@@ -141,12 +142,11 @@ static tuff_status expect_all(program_expectation *self, const program_recipe *o
     reference_plan *plan = NULL;
     note_tensors(self, state);
     self->step_count = (int)program_size(of, FIELD_STEPS);
-    TRY(program_reference(of, reference, state, &plan));
-    tuff_graph *graph = program_graph(of, reference, state);
-    tuff_status status = graph == NULL ? tuff__last_status() : TUFF_OK;
+    const tuff_graph *graph;
+    TRY(program_reference(of, reference, state, &plan, &graph));
+    tuff_status status = TUFF_OK;
     for (int step = 0; step < self->step_count && status == TUFF_OK; step++)
         status = expect_step(self, of, state, graph, plan, step);
-    tuff_graph_destroy(graph);
     tuff__reference_destroy(plan);
     return status;
 }

@@ -34,9 +34,9 @@ int program_slab_count(const program_state *state);
 /* *out is freed with free, also on failure. */
 tuff_status program_read_slab(tuff_array *array, int64_t total, float **out);
 
-/* A plan of the reference with outputs "loss" and "slab0" and so on. */
+/* A plan of the reference with outputs "loss" and "slab0" and so on, and its graph, which belongs to it. */
 tuff_status program_reference(const program_recipe *of, tuff_device *reference, const program_state *state,
-                              reference_plan **out);
+                              reference_plan **out, const tuff_graph **graph);
 /* Hands the inputs of a step that the graph has to write. */
 tuff_status program_write_inputs(const program_recipe *of, const tuff_graph *graph, int step,
                                  tuff_status (*write)(void *to, const program_input *input), void *to);

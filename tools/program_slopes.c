@@ -12,7 +12,7 @@ typedef struct slopes {
     program_recipe of;
     program_state state;
     reference_plan *plan;
-    tuff_graph *graph; /* for its inputs */
+    const tuff_graph *graph; /* the plan's */
     float *begin, *moved;
     int64_t total;
 } slopes;
@@ -20,7 +20,6 @@ typedef struct slopes {
 static void end_slopes(slopes *self)
 {
     tuff__reference_destroy(self->plan);
-    tuff_graph_destroy(self->graph);
     program_state_free(&self->state);
     free(self->begin);
     free(self->moved);
@@ -30,10 +29,7 @@ static tuff_status begin_slopes(slopes *self, tuff_device *reference)
 {
     TRY(program_state_make(&self->of, reference, &self->state));
     self->total = self->state.parameters->total;
-    TRY(program_reference(&self->of, reference, &self->state, &self->plan));
-    self->graph = program_graph(&self->of, reference, &self->state);
-    if (self->graph == NULL)
-        return tuff__last_status();
+    TRY(program_reference(&self->of, reference, &self->state, &self->plan, &self->graph));
     self->moved = malloc((size_t)self->total * sizeof *self->moved + 1);
     if (self->moved == NULL)
         return FAIL(TUFF_E_OOM_HOST, "random program: a slab");

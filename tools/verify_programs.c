@@ -2,7 +2,6 @@
    the float64 reference, and relations between programs. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "tools/program_check.h"
 #include "tools/verify.h"
