@@ -1,11 +1,11 @@
-/* However a graph is rewritten and fused, by what a tuner may choose, results are right: every rewriting left out, and
-   done wherever it is possible, on graphs that are hard to fuse, against the float64 reference. Choices are pinned, as
-   a user would. */
+/* However a graph is rewritten and fused, results are right: every rewriting left out, and done wherever it is possible
+   (TUFF_PASSES), on graphs that are hard to fuse, against the float64 reference. */
+#define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -13,92 +13,80 @@
 #include "differential.h"
 #include "each_device.h"
 #include "hard_graphs.h"
-#include "run/graph_key.h"
+#include "run/fit.h"
 #include "run/plan.h"
-#include "run/whole.h"
-#include "tune_fixture.h"
+#include "run/trial.h"
 
 enum { MOST = 64, EVERY = 3 };
-#define ROOM ((uint64_t)1 << 32)
 
 typedef struct ways {
-    choice all[MOST]; /* that make other kernels than any before; the first is the usual */
+    choice all[MOST]; /* that make other kernels than any before; the first is the default */
     uint64_t kernels[MOST];
     int count;
     uint64_t seen[CHOICE_WORDS]; /* rewritings that any graph had a place for and that changed one */
 } ways;
 
-static void add_way(ways *self, stage *on, const choice *by)
+/* The hash of the kernels that a graph becomes; *found: the rewritings that it has a place for. */
+static uint64_t kernels_of(tuff_graph *graph, const choice *passes, choice *found)
 {
-    whole_form made;
-    assert_int_equal(tuff__stage_foresee(on, by, &made), TUFF_OK);
+    const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
+    uint32_t items;
+    tuff_plan *plan = tuff__calloc(1, sizeof *plan);
+    assert_non_null(plan);
+    plan->device = graph->device;
+    plan->is_for_once = true;
+    plan->passes.by = *passes;
+    assert_int_equal(tuff__fit(plan, graph, &options), TUFF_OK);
+    const uint64_t kernels = tuff__launches_hash(&plan->made.lowered, &items);
+    *found = plan->passes.found;
+    tuff_plan_destroy(plan);
+    return kernels;
+}
+
+static void add_way(ways *self, tuff_graph *graph, const choice *passes)
+{
+    choice found;
+    const uint64_t kernels = kernels_of(graph, passes, &found);
     for (int i = 0; i < self->count; i++)
-        if (self->kernels[i] == made.kernels)
+        if (self->kernels[i] == kernels)
             return;
     assert_true(self->count < MOST);
-    self->kernels[self->count] = made.kernels;
-    self->all[self->count++] = *by;
+    self->kernels[self->count] = kernels;
+    self->all[self->count++] = *passes;
 }
 
 /* Every rewriting at its other values, and all of them left out. */
 static void find_ways(tuff_graph *graph, ways *out)
 {
-    const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
     const choice usual = {.set = {0}};
-    choice none = {.set = {0}};
-    whole_form made;
-    stage *on;
-    assert_int_equal(tuff__stage_create(graph, graph->device, &options, ROOM, NULL, &on), TUFF_OK);
-    assert_int_equal(tuff__stage_foresee(on, &usual, &made), TUFF_OK);
-    add_way(out, on, &usual);
+    choice none = {.set = {0}}, found;
+    (void)kernels_of(graph, &usual, &found);
+    add_way(out, graph, &usual);
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const tunable one = (tunable)i;
-        if (!tuff__choice_has(&made.found, one))
+        if (!tuff__choice_has(&found, one))
             continue;
-        assert_string_equal(tuff__tunable_info(one)->kernel, FUSION_FAMILY);
+        assert_string_equal(tuff__tunable_info(one)->kernel, "fusion");
         for (int value = 0; value <= tuff__tunable_info(one)->most; value++) {
             choice by = {.set = {0}};
             const int before = out->count;
             tuff__choice_set(&by, one, value);
             if (value != 1)
-                add_way(out, on, &by);
+                add_way(out, graph, &by);
             if (out->count > before)
                 out->seen[i / 64] |= (uint64_t)1 << i % 64;
         }
         tuff__choice_set(&none, one, 0);
     }
-    add_way(out, on, &none);
-    tuff__stage_destroy(on);
+    add_way(out, graph, &none);
 }
 
-static void pin(tuff_device *device, const tune_key *key, const choice *by)
+static void set_passes(const choice *passes)
 {
-    char environment[ENVIRONMENT_SIZE];
     text name = {0};
-    tune_store *store = open_device_store(device, environment);
-    assert_int_equal(tuff__store_describe(store, environment), TUFF_OK);
-    tuff__choice_format(by, &name);
-    const tune_record record = tuff__record_of(RECORD_PIN, environment, KEY_TEXT(key), tuff__text_get(&name));
-    assert_int_equal(tuff__store_add(store, &record), TUFF_OK);
+    tuff__choice_format(passes, &name);
+    assert_int_equal(setenv("TUFF_PASSES", tuff__text_get(&name), 1), 0);
     tuff__text_free(&name);
-    tuff__store_close(store);
-}
-
-/* The pin is what the plan is made by, and says so. */
-static void expect_pinned(tuff_graph *graph, const choice *by)
-{
-    tuff_plan_key_info key;
-    choice what;
-    tuff_plan *plan = tuff_compile(graph, NULL);
-    if (plan == NULL)
-        fail_msg("%s", tuff_error());
-    assert_true(tuff__choice_equal(&plan->passes.by, by));
-    assert_true(tuff_plan_key_count(plan) > 0);
-    assert_int_equal(tuff_plan_key(plan, 0, &key), TUFF_OK);
-    assert_int_equal(strncmp(key.key, FUSION_FAMILY " ", strlen(FUSION_FAMILY " ")), 0);
-    assert_int_equal(tuff__choice_parse(key.candidate, &what), TUFF_OK);
-    assert_true(tuff__choice_equal(&what, by));
-    tuff_plan_destroy(plan);
 }
 
 /* What an activation and a mask make of an operand, which a product may make where it loads it. */
@@ -143,13 +131,11 @@ static int number; /* of what takes turns over devices */
 static int64_t run_graph(tuff_device *device, const differential *of)
 {
     ways found = {.count = 0};
-    tune_key key;
     int64_t failures = 0;
     tuff_graph *graph = tuff_graph_create(device);
     of->build(graph, of->context);
     assert_int_equal(tuff_graph_status(graph), TUFF_OK);
     find_ways(graph, &found);
-    find_fusion_key(graph, &key);
     for (int i = 0; i < CHOICE_WORDS; i++)
         seen[i] |= found.seen[i];
     for (int i = 1; i < found.count; i++) {
@@ -158,9 +144,7 @@ static int64_t run_graph(tuff_device *device, const differential *of)
             continue; /* compiling is what takes the time */
         if (!is_turn_of_api(device, turn / EVERY) || !is_its_turn(device, turn / EVERY / 2))
             continue;
-        pin(device, &key, &found.all[i]);
-        if (i == 1)
-            expect_pinned(graph, &found.all[i]);
+        set_passes(&found.all[i]);
         const int64_t failed = differential_run(of, device, NULL);
         if (failed > 0) {
             text name = {0};
@@ -170,6 +154,7 @@ static int64_t run_graph(tuff_device *device, const differential *of)
         }
         failures += failed;
     }
+    assert_int_equal(unsetenv("TUFF_PASSES"), 0);
     tuff_graph_destroy(graph);
     return failures;
 }
@@ -202,7 +187,7 @@ static void all_rewritings_are_seen(void **state)
     (void)state;
     int count = 0, all = 0;
     for (int i = 0; i < TUNABLE_COUNT; i++) {
-        const bool is_one = strcmp(tuff__tunable_info((tunable)i)->kernel, FUSION_FAMILY) == 0;
+        const bool is_one = strcmp(tuff__tunable_info((tunable)i)->kernel, "fusion") == 0;
         const bool is_seen = (seen[i / 64] >> i % 64 & 1) != 0;
         all += is_one;
         count += is_one && is_seen;
@@ -213,11 +198,45 @@ static void all_rewritings_are_seen(void **state)
         assert_int_equal(count, all);
 }
 
+static uint64_t plan_hash(tuff_graph *graph)
+{
+    uint64_t hash[2];
+    tuff_plan *plan = tuff_compile(graph, NULL);
+    assert_non_null(plan);
+    assert_int_equal(tuff_plan_hash(plan, hash), TUFF_OK);
+    tuff_plan_destroy(plan);
+    return hash[0] ^ hash[1];
+}
+
+/* What is no rewriting changes nothing; what is one does. */
+static void set_in_the_environment(tuff_device *device)
+{
+    static const char *const wrong[] = {"", "fusion.maps", "fusion.nothing=0", "fusion.maps=7", "task.family=1"};
+    tuff_graph *graph = tuff_graph_create(device);
+    late_reader(graph, NULL);
+    const uint64_t usual = plan_hash(graph);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(setenv("TUFF_PASSES", wrong[i], 1), 0);
+        assert_true(plan_hash(graph) == usual);
+    }
+    assert_int_equal(setenv("TUFF_PASSES", "fusion.recompute=0", 1), 0);
+    assert_true(plan_hash(graph) != usual);
+    assert_int_equal(unsetenv("TUFF_PASSES"), 0);
+    tuff_graph_destroy(graph);
+}
+
+static void the_environment_turns_rewritings_off(void **state)
+{
+    (void)state;
+    for_api_in_turn(0, set_in_the_environment);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_environment_turns_rewritings_off),
         cmocka_unit_test(all_ways_are_right),
         cmocka_unit_test(all_rewritings_are_seen),
     };
-    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

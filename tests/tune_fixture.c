@@ -8,9 +8,7 @@
 
 #include <cmocka.h>
 
-#include "compile/simplify.h"
 #include "device/device.h"
-#include "run/graph_key.h"
 #include "tune/folder.h"
 
 const tune_key fixture_product = {.family = "matmul",
@@ -44,14 +42,6 @@ tune_store *open_device_store(tuff_device *device, char *environment)
     tuff__environment_text(&of, environment);
     assert_int_equal(tuff__tune_open(environment, &store), TUFF_OK);
     return store;
-}
-
-void find_fusion_key(tuff_graph *graph, tune_key *out)
-{
-    tuff_graph *simple = tuff__simplify(graph, false);
-    assert_non_null(simple);
-    tuff__graph_key(simple, out);
-    tuff_graph_destroy(simple);
 }
 
 const tune_record *find_store_record(const tune_store *store, record_kind kind, const char *reason)

@@ -13,9 +13,6 @@ extern const tune_environment fixture_board; /* a GPU behind OpenCL, with a driv
 /* The device's store, and its environment's text in ENVIRONMENT_SIZE bytes; fails the test where it does not open. */
 tune_store *open_device_store(tuff_device *device, char *environment);
 
-/* The key of how the graph is fused, whether anything is known of it or not. */
-void find_fusion_key(tuff_graph *graph, tune_key *out);
-
 /* The first record of a kind whose reason is that one, or any where it is NULL; NULL where there is none. */
 const tune_record *find_store_record(const tune_store *store, record_kind kind, const char *reason);
 

@@ -85,33 +85,6 @@ static void a_helper_measures(void **state)
     for_each_api(measure_apart);
 }
 
-/* What is remembered is what the plan runs with, ways to fuse the graph included. */
-static void measure_all(tuff_device *device)
-{
-    subject_plan self;
-    tune_key key;
-    char environment[ENVIRONMENT_SIZE];
-    begin_with_helper(NULL, "0");
-    const tuff_tune_stats first =
-        compile(&self, device, (tuff_compile_options){.tune = TUFF_TUNE_NORMAL, .tune_milliseconds = 9000});
-    find_fusion_key(self.graph, &key);
-    tune_store *store = open_device_store(device, environment);
-    assert_non_null(tuff__store_win(store, tuff__hash_text(environment), tuff__key_hash(&key), NULL));
-    assert_true(first.keys == tuff_plan_key_count(self.plan));
-    tuff__store_close(store);
-    run_and_end(&self);
-    const tuff_tune_stats second =
-        compile(&self, device, (tuff_compile_options){.tune = TUFF_TUNE_NORMAL, .tune_milliseconds = 9000});
-    assert_int_equal(second.hits[1], second.keys);
-    run_and_end(&self);
-}
-
-static void ways_to_fuse_are_measured_too(void **state)
-{
-    (void)state;
-    for_each_api(measure_all);
-}
-
 static void crash_once(tuff_device *device)
 {
     subject_plan self;
@@ -223,7 +196,7 @@ static void it_can_be_stopped(void **state)
 int main(int count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_helper_measures),         cmocka_unit_test(ways_to_fuse_are_measured_too),
+        cmocka_unit_test(a_helper_measures),
         cmocka_unit_test(a_crash_costs_a_candidate), cmocka_unit_test(many_crashes_end_it),
         cmocka_unit_test(what_hangs_is_ended),       cmocka_unit_test(without_a_helper_nothing_is_measured),
         cmocka_unit_test(it_can_be_stopped),

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/graph_key.h"
 #include "tune/generator.h"
 
 /* A key of one environment, with what is known of it. */
@@ -94,12 +93,6 @@ static uint64_t time_of(const tune_record *win)
     return win->candidate[0] ? win->nanoseconds[1] : win->default_nanoseconds;
 }
 
-/* How a graph is fused: its times are whole runs, in which those of all other keys are. */
-static bool is_of_graph(const entry *of)
-{
-    return strncmp(of->op, FUSION_FAMILY " ", strlen(FUSION_FAMILY " ")) == 0;
-}
-
 static json_t *weigh_plan(entries *all, const known_plans *plans, int index)
 {
     double usual = 0, tuned = 0;
@@ -108,7 +101,7 @@ static json_t *weigh_plan(entries *all, const known_plans *plans, int index)
         const entry *of = &all->items[i];
         keys += of->calls[index] > 0;
         known += of->calls[index] > 0 && of->win;
-        if (of->win && !is_of_graph(of)) {
+        if (of->win) {
             usual += (double)of->calls[index] * (double)of->win->default_nanoseconds;
             tuned += (double)of->calls[index] * (double)time_of(of->win);
         }
@@ -117,9 +110,8 @@ static json_t *weigh_plan(entries *all, const known_plans *plans, int index)
         entry *of = &all->items[i];
         if (!of->win)
             continue;
-        const double whole = is_of_graph(of) ? (double)of->win->default_nanoseconds : usual;
         const double saved = (double)of->win->default_nanoseconds - (double)time_of(of->win);
-        of->saved[index] = whole > 0 ? (double)of->calls[index] * saved / whole : 0;
+        of->saved[index] = (double)of->calls[index] * saved / usual;
     }
     return json_pack("{s:s, s:i, s:i, s:f, s:f}", "name", plans->items[index].name, "keys", keys, "known", known,
                      "default_nanoseconds", usual, "nanoseconds", tuned);

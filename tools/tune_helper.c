@@ -21,7 +21,6 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "graph/blob.h"
-#include "run/fit.h"
 #include "run/helper.h"
 #include "run/wire.h"
 #include "tools/verbs.h"
@@ -245,23 +244,11 @@ static tuff_status look_up_keys(serving *self)
     tuff_plan *plan = &self->plan;
     plan->graph = self->graph.graph;
     plan->passes.by = self->job.passes;
-    plan->graph_key = self->job.graph_key;
     TRY(tuff__fuse(plan->graph, of->options, self->job.buffer_limit, &plan->passes, &plan->fusion));
     TRY(tuff__tuner_look_up(of));
     if (!tuff__is_same_hash(tuff__helper_keys(of), self->job.keys))
         return FAIL(TUFF_E_FORMAT, "the plan has other keys there");
     return TUFF_OK;
-}
-
-/* The same from the beginning: as a compilation makes it. */
-static tuff_status look_up_graph(serving *self)
-{
-    tuner *of = &self->of;
-    of->source = self->graph.graph;
-    of->give_way = NULL;
-    of->budget = tuff__tune_budget(of->options); /* less, once it is said how much is left */
-    TRY(tuff__fit(&self->plan, of->source, of->options));
-    return tuff__tuner_look_up_whole(of);
 }
 
 static tuff_status find_keys(serving *self)
@@ -279,9 +266,9 @@ static tuff_status find_keys(serving *self)
                   .bench = self->device,
                   .had_bench = true,
                   .log = -1,
-                  .give_way = give_way,
+                  .give_way = options->tune_background ? give_way : NULL,
                   .user = self};
-    TRY(self->job.is_whole ? look_up_graph(self) : look_up_keys(self));
+    TRY(look_up_keys(self));
     TRY(tuff__tuner_open(of));
     atomic_store(&shared.journal, of->journal);
     return TUFF_OK;
@@ -351,9 +338,7 @@ static void measure_all(serving *self)
     of->begin = tuff__nanoseconds();
     if (from.failed)
         leave_at_once();
-    tuff_status status = tuff__tuner_measure_all(of);
-    if (status == TUFF_OK)
-        status = of->refitted;
+    const tuff_status status = tuff__tuner_measure_all(of);
     text body = {0};
     tuff__put_u32(&body, status);
     tuff__put_text(&body, status == TUFF_OK ? "" : tuff_error());
@@ -398,8 +383,6 @@ static void end(serving *self)
     leave_silicon(self);
     tuff__lowered_free(&self->plan.made.lowered);
     tuff__fusion_free(&self->plan.fusion);
-    if (self->job.is_whole)
-        tuff_graph_destroy(self->plan.graph);
     tuff__graph_copy_free(&self->graph);
     atomic_store(&shared.journal, NULL);
     if (of->bench)

@@ -1,4 +1,4 @@
-/* The rewritings of a graph that a tuner may leave out, or have done everywhere, as tunables of "fusion" in
+/* The rewritings of a graph that TUFF_PASSES may turn off, or have done everywhere, as tunables of "fusion" in
    kernels.def: 0: nowhere, 1: where it is foreseen to pay, 2: wherever it is possible. */
 #ifndef TUFF_COMPILE_PASSES_H
 #define TUFF_COMPILE_PASSES_H

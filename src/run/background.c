@@ -322,7 +322,6 @@ static tuff_status fill(background *self, tuff_plan *plan, const tuff_compile_op
     self->next = (tuff_plan){.device = plan->device, .graph = plan->graph, .is_tunable = true};
     self->next.barrier_everywhere = plan->barrier_everywhere;
     self->next.passes = plan->passes;
-    self->next.graph_key = plan->graph_key;
     self->own = (tuner){.plan = &self->next,
                         .options = &self->options,
                         .device = plan->device,

@@ -18,7 +18,6 @@ struct background {
     char *log;    /* of the options; owned */
     tuner *tuner; /* own, or the compilation's */
     tuner own;
-    tuff_graph *whole; /* all of it is measured, for a compilation that waits (helper_whole.c); NULL: as said above */
     choice *running;   /* by subject: what the plan runs with, or will when it takes over */
     helper *helper;    /* that measures; NULL: this thread does */
     int starts;        /* of helpers */

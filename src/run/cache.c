@@ -191,10 +191,6 @@ static tuff_status check_candidate(const tuff_plan *plan, int task, const char *
     foreseen made;
     uint64_t common = 0;
     TRY(tuff__choice_parse(candidate, &what));
-    if (task == WHOLE_GRAPH)
-        return tuff__graph_takes(plan, &what)
-                   ? TUFF_OK
-                   : FAIL(TUFF_E_UNSUPPORTED, "cache: the graph has no place for all of %.300s", candidate);
     TRY(tuff__trial_foresee(plan->device, &plan->fusion, &usual, task, &what, &made));
     for (int i = 0; i < CHOICE_WORDS; ++i)
         common |= what.set[i] & made.consulted.set[i];

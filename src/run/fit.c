@@ -4,7 +4,6 @@
 
 #include "compile/siblings.h"
 #include "compile/simplify.h"
-#include "run/graph_key.h"
 
 #define MOST_STEPS 16 /* of the first search for how much must be computed again */
 
@@ -36,7 +35,6 @@ static tuff_status prepare(fitting *with)
     if (plan->graph == NULL)
         return tuff__last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff__last_status();
     plan->passes.found = (choice){.set = {0}};
-    tuff__graph_key(plan->graph, &plan->graph_key);
     if (with->options->fuse == TUFF_FUSE_ALL)
         TRY(tuff__merge_siblings(plan->graph, &plan->passes));
     TRY(tuff__fuse(plan->graph, with->options, with->bindings, &plan->passes, &plan->fusion));
@@ -107,10 +105,6 @@ tuff_status tuff__fit(tuff_plan *plan, tuff_graph *source, const tuff_compile_op
     with.bindings =
         (int)(info->max_bindings == 0 || info->max_bindings > MAX_BINDINGS ? MAX_BINDINGS : info->max_bindings);
     TRY(prepare(&with));
-    /* What a budget asks for comes before what is fast. */
-    if (tuff__choice_count(&plan->passes.found) + tuff__choice_count(&plan->passes.by) == 0 ||
-        options->fuse != TUFF_FUSE_ALL || options->memory_budget > 0)
-        plan->graph_key.family[0] = '\0';
     TRY(lower(&with));
     if (fits(&with))
         return TUFF_OK;

@@ -216,11 +216,9 @@ static tuff_status put_job(background *self, text *graph, text *out)
     job->options = self->options;
     job->buffer_limit = self->plan->fusion.buffer_limit;
     job->passes = self->plan->passes.by;
-    job->graph_key = self->plan->graph_key;
-    job->is_whole = self->whole != NULL;
     job->compile_patience = tuff__compile_patience;
     job->keys = tuff__helper_keys(of);
-    tuff_status status = tuff__graph_write(self->whole != NULL ? self->whole : self->plan->graph, graph);
+    tuff_status status = tuff__graph_write(self->plan->graph, graph);
     job->graph = tuff__text_get(graph);
     job->graph_size = graph->length;
     if (status == TUFF_OK) {
@@ -295,7 +293,7 @@ static tuff_status start(background *self, const char *file)
 
 static const char *what_instead(const background *self)
 {
-    if (self->whole != NULL)
+    if (!self->options.tune_background)
         return "nothing is measured";
     return self->gave_up || self->starts > 1 || self->options.tune_isolate == TUFF_ISOLATE_ON
                ? "nothing is measured in the background"
@@ -412,7 +410,7 @@ tuff_status tuff__helper_start_again(background *self)
     if (!may || !tuff__tuner_may_measure(self->tuner)) {
         if (!tuff__background_is_stopped(self))
             tuff__log(TUFF_LOG_WARNING, "tune: %s ends after %d helpers",
-                      self->whole != NULL ? "measuring" : "tuning in the background", self->starts);
+                      self->options.tune_background ? "tuning in the background" : "measuring", self->starts);
         self->gave_up = true;
         return TUFF_OK;
     }

@@ -16,13 +16,10 @@ typedef struct helper_job {
     char cache[FOLDER_SIZE]; /* "": none */
     char selector[128], environment[ENVIRONMENT_SIZE], log[FOLDER_SIZE];
     tuff_compile_options options; /* tune_progress is set, to nothing of use, where the program wants to hear */
-    bool is_whole;                /* the graph is the program's, all of it is to be measured at once, and what follows
-                                     down to graph_key is found there */
     int buffer_limit;             /* as the plan was fused with */
     choice passes;                /* likewise */
-    tune_key graph_key;           /* of that, as tuff_plan.graph_key */
     uint64_t compile_patience;
-    hash128 keys; /* tuff__helper_keys of the program's; nothing where is_whole */
+    hash128 keys; /* tuff__helper_keys of the program's */
     const void *graph;
     size_t graph_size;
 } helper_job;
@@ -49,7 +46,7 @@ void tuff__helper_compile(struct background *self, const program_request *what);
 tuff_status tuff__helper_measure(subject *of, uint64_t budget);
 
 /* For a compilation that waits: as tuff__tuner_measure where the silicon is taken, in helpers. Without one nothing is
-   measured, and a warning says so. Only host memory can be lacking; in `refitted` as there. */
+   measured, and a warning says so. Only host memory can be lacking. */
 tuff_status tuff__helper_measure_whole(tuner *of);
 
 #endif

@@ -24,6 +24,7 @@ static void put_options(text *out, const tuff_compile_options *of)
     tuff__put_u64(out, of->memory_budget);
     tuff__put_u32(out, of->tune);
     tuff__put_u32(out, of->tune_milliseconds);
+    tuff__put_u8(out, of->tune_background);
     tuff__put_u32(out, of->tune_seed);
     tuff__put_u64(out, of->tune_memory);
     tuff__put_u8(out, of->tune_progress != NULL);
@@ -36,17 +37,14 @@ static void put_fusion(text *out, const helper_job *job)
     text passes = {0};
     tuff__choice_format(&job->passes, &passes);
     tuff__put_text(out, tuff__text_get(&passes));
-    tuff__put_text(out, job->graph_key.family[0] == '\0' ? "" : KEY_TEXT(&job->graph_key));
     tuff__text_free(&passes);
 }
 
 static void take_fusion(byte_reader *from, helper_job *out)
 {
-    char passes[512], key[TUNE_KEY_SIZE];
+    char passes[512];
     tuff__take_text(from, passes, sizeof passes);
-    tuff__take_text(from, key, sizeof key);
-    from->failed = from->failed || tuff__choice_parse(passes, &out->passes) != TUFF_OK ||
-                   (key[0] != '\0' && tuff__key_parse(key, &out->graph_key) != TUFF_OK);
+    from->failed = from->failed || tuff__choice_parse(passes, &out->passes) != TUFF_OK;
 }
 
 void tuff__helper_put_job(text *out, const helper_job *job)
@@ -55,7 +53,6 @@ void tuff__helper_put_job(text *out, const helper_job *job)
     tuff__put_text(out, job->selector);
     tuff__put_text(out, job->environment);
     put_options(out, &job->options);
-    tuff__put_u8(out, job->is_whole);
     tuff__put_u32(out, (uint32_t)job->buffer_limit);
     put_fusion(out, job);
     tuff__put_u64(out, job->compile_patience);
@@ -82,6 +79,7 @@ static void take_options(byte_reader *from, helper_job *job)
     out->memory_budget = tuff__take_u64(from);
     out->tune = (tuff_tune_mode)tuff__take_below(from, TUFF_TUNE_MAX + 1);
     out->tune_milliseconds = tuff__take_u32(from);
+    out->tune_background = tuff__take_bool(from);
     out->tune_seed = tuff__take_u32(from);
     out->tune_memory = tuff__take_u64(from);
     out->tune_progress = tuff__take_bool(from) ? go_on : NULL;
@@ -98,8 +96,6 @@ tuff_status tuff__helper_take_job(byte_reader *from, helper_job *out)
     tuff__take_text(from, out->selector, sizeof out->selector);
     tuff__take_text(from, out->environment, sizeof out->environment);
     take_options(from, out);
-    out->is_whole = tuff__take_bool(from);
-    out->options.tune_background = !out->is_whole;
     out->buffer_limit = tuff__take_below(from, INT_MAX);
     take_fusion(from, out);
     out->compile_patience = tuff__take_u64(from);

@@ -1,5 +1,5 @@
-/* All of a graph measured in helpers, for a compilation that waits (tune_isolate). A helper finds the keys, looks them
-   up and measures as the compilation itself would; what it chose is taken over. */
+/* All keys of a plan measured in helpers, for a compilation that waits (tune_isolate). A helper measures as the
+   compilation itself would; what it chose is taken over. */
 #include "run/helper.h"
 
 #include <string.h>
@@ -63,8 +63,8 @@ static tuff_status ask_to_measure(background *self, uint64_t budget, report *out
     return take_report(self, &from, out);
 }
 
-/* NULL where the helper does not know the key. */
-static const finding *choose(const report *from, subject *of)
+/* false where the helper does not know the key. */
+static bool choose(const report *from, subject *of)
 {
     for (int i = 0; i < from->count; ++i) {
         const finding *found = &from->all[i];
@@ -74,35 +74,21 @@ static const finding *choose(const report *from, subject *of)
         of->tier = found->tier;
         of->was_measured = found->was_measured;
         of->wants_measuring = false;
-        return found;
+        return true;
     }
-    return NULL;
+    return false;
 }
 
-/* The other keys follow from how the graph is fused. */
 static tuff_status take_over(tuner *of, const report *from)
 {
     bool is_complete = true;
     TRY(tuff__tuner_look_again(of));
-    subject *graph = tuff__graph_subject(of);
-    if (graph != NULL)
-        (void)choose(from, graph);
-    of->refitted = tuff__tuner_refit(of);
-    for (int i = 0; i < of->subject_count && of->refitted == TUFF_OK; ++i)
-        if (of->subjects[i].task != WHOLE_GRAPH)
-            is_complete &= choose(from, &of->subjects[i]) != NULL;
+    for (int i = 0; i < of->subject_count; ++i)
+        is_complete &= choose(from, &of->subjects[i]);
     if (is_complete) {
         memcpy(of->stats.hits, from->stats.hits, sizeof of->stats.hits);
         memcpy(of->stats.misses, from->stats.misses, sizeof of->stats.misses);
     }
-    return TUFF_OK;
-}
-
-/* What helpers remembered before they were ended. */
-static tuff_status take_remembered(tuner *of)
-{
-    TRY(tuff__tuner_look_again(of));
-    of->refitted = tuff__tuner_refit(of);
     return TUFF_OK;
 }
 
@@ -138,7 +124,8 @@ static tuff_status measure(background *self)
             break;
         TRY(measure_once(self, of->budget - spent, &done));
     }
-    return done || self->starts == 0 ? TUFF_OK : take_remembered(of);
+    /* What helpers remembered before they were ended. */
+    return done || self->starts == 0 ? TUFF_OK : tuff__tuner_look_again(of);
 }
 
 tuff_status tuff__helper_measure_whole(tuner *of)
@@ -153,7 +140,6 @@ tuff_status tuff__helper_measure_whole(tuner *of)
     self->plan = of->plan;
     self->options = *of->options;
     self->tuner = of;
-    self->whole = of->source != NULL ? of->source : of->plan->graph;
     self->silicon.fd = self->wire = -1;
     const tuff_status status = measure(self);
     tuff__helper_end(self);

@@ -13,7 +13,7 @@
 static tuff_status compile_for_driver(tuff_plan *plan, tuff_graph *graph, const tuff_compile_options *options)
 {
     TRY(tuff__fit(plan, graph, options));
-    TRY(tuff__tune(plan, graph, options));
+    TRY(tuff__tune(plan, options));
     plan->written = tuff__calloc((size_t)plan->made.lowered.input_count + 1, sizeof *plan->written);
     if (plan->written == NULL)
         return TUFF_E_OOM_HOST;
@@ -88,6 +88,7 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
     plan->device = graph->device;
     plan->begun = tuff__nanoseconds();
     plan->barrier_everywhere = asked.barrier_everywhere;
+    plan->passes.by = tuff__controls_passes();
     tuff__controls_apply(&asked);
     asked.tune_background = may_tune_later(&asked);
     if (compile(plan, graph, &asked) == TUFF_OK)

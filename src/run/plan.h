@@ -20,15 +20,12 @@ typedef struct task_record {
     double operations;
 } task_record;
 
-/* In place of a task: how all of them are fused. */
-enum { WHOLE_GRAPH = -1 };
-
 /* A key of the tuner, and what it runs with. */
 typedef struct plan_key {
     char *text, *candidate; /* owned */
     const char *origin;
     char generator[GENERATOR_SIZE];
-    int task; /* one of them, or WHOLE_GRAPH */
+    int task; /* one of them */
     uint64_t calls;
 } plan_key;
 
@@ -57,7 +54,6 @@ struct tuff_plan {
     tuff_graph *graph; /* simplified; owned */
     struct fusion fusion;
     pass_choices passes; /* how the graph was rewritten */
-    tune_key graph_key;  /* of that; its family is "" where there is nothing to choose */
     made_plan made;
     reference_plan *reference; /* set on the reference device, and then nothing of the rest but device */
     bool barrier_everywhere;

@@ -76,8 +76,6 @@ static bool is_usable(const char *candidate, void *state)
         (void)FAIL(TUFF_E_UNSUPPORTED, "it may add in another order than the default: not in deterministic mode");
         return false;
     }
-    if (of->task == WHOLE_GRAPH)
-        return tuff__graph_reads(&what);
     if (tuff__choice_count(&what) == 0)
         return true; /* as it was lowered to find the key */
     return tuff__trial_foresee(of->of->device, &of->of->plan->fusion, of->of->options, of->task, &what, &made) ==
@@ -170,10 +168,6 @@ tuff_status tuff__tuner_ask(tuner *self, subject *of)
                                     .state = of};
     tune_answer answer;
     tuff__tune_lookup(&question, &answer);
-    if (answer.deviates && tuff__graph_is_left(of)) {
-        answer.deviates = false;
-        answer.tier = TIER_DEFAULT;
-    }
     if (answer.deviates)
         return FAIL(TUFF_E_UNSUPPORTED, "compile: %.300s: %s, of %.200s", answer.why[TIER_OVERRIDE], of->text,
                     self->options->tune_manifest);
@@ -192,9 +186,7 @@ tuff_status tuff__tuner_ask(tuner *self, subject *of)
         tuff__log(TUFF_LOG_WARNING, "tune: %.300s: %s", of->text, answer.why[TIER_OVERRIDE]);
     of->was_told |= answer.why[TIER_OVERRIDE][0] != '\0';
     of->wants_measuring = may_measure && (answer.tier > TIER_SAME || wants_more(self, &answer));
-    if (of->task == WHOLE_GRAPH)
-        tuff__graph_settle(of);
-    else if (answer.tier > TIER_NEAREST)
+    if (answer.tier > TIER_NEAREST)
         tuff__tuner_avoid_default(of);
     return TUFF_OK;
 }
@@ -219,7 +211,6 @@ tuff_status tuff__tuner_find(tuner *self)
     if (self->subject_of == NULL)
         return TUFF_E_OOM_HOST;
     self->stats.tasks = 0;
-    TRY(tuff__graph_add(self));
     for (int i = 0; i < count; ++i)
         TRY(add_task(self, i));
     for (int i = 0; i < self->subject_count; ++i)
@@ -344,7 +335,6 @@ tuff_status tuff__tuner_look_again(tuner *self)
     TRY(gather(self));
     self->store = self->stores.items[0];
     TRY(tuff__tuner_ask_all(self));
-    tuff__graph_drop(self);
     return tuff__store_describe(self->store, self->environment_text);
 }
 
@@ -376,7 +366,7 @@ static int count_left(const tuner *self)
 {
     int count = 0;
     for (int i = 0; i < self->subject_count && self->options->tune_background; ++i)
-        count += self->subjects[i].tier > TIER_SAME && self->subjects[i].task != WHOLE_GRAPH;
+        count += self->subjects[i].tier > TIER_SAME;
     return count;
 }
 
@@ -413,18 +403,10 @@ static tuff_status record_usable(tuner *self)
                              ? self->plan->made.failed_task
                              : -1;
         subject *of = task >= 0 && self->subject_of[task] >= 0 ? &self->subjects[self->subject_of[task]] : NULL;
-        if (task < 0 || self->manifest != NULL)
+        if (of == NULL || self->manifest != NULL || tuff__choice_count(&of->chosen) == 0)
             return status;
-        if (of != NULL && tuff__choice_count(&of->chosen) > 0) {
-            give_up(of, status);
-            TRY(apply_again(self));
-            continue;
-        }
-        bool goes_on;
-        TRY(tuff__graph_give_up(self, status, &goes_on));
-        if (!goes_on)
-            return status;
-        TRY(apply(self));
+        give_up(of, status);
+        TRY(apply_again(self));
     }
 }
 
@@ -439,7 +421,7 @@ static tuff_status record_plan(tuner *self)
 static bool lacks_something(const tuner *self)
 {
     for (int i = 0; i < self->subject_count; ++i)
-        if (self->subjects[i].tier > TIER_SAME && self->subjects[i].task != WHOLE_GRAPH)
+        if (self->subjects[i].tier > TIER_SAME)
             return true;
     return false;
 }
@@ -452,9 +434,8 @@ static uint64_t count_damaged(const tuner *self)
     return lines;
 }
 
-static tuff_status look_up_fused(tuner *self)
+static tuff_status look_up_widely(tuner *self)
 {
-    TRY(tuff__graph_look_up(self));
     TRY(tuff__tuner_find(self));
     TRY(tuff__tuner_ask_all(self));
     if (!self->is_wide && self->manifest == NULL && lacks_something(self)) {
@@ -463,16 +444,8 @@ static tuff_status look_up_fused(tuner *self)
         TRY(tuff__store_describe(self->store, self->environment_text));
         TRY(tuff__tuner_ask_all(self));
     }
-    TRY(tuff__tuner_refit(self));
-    tuff__graph_drop(self);
     self->stats.damaged_lines = count_damaged(self);
     return TUFF_OK;
-}
-
-tuff_status tuff__tuner_look_up_whole(tuner *self)
-{
-    TRY(open_stores(self));
-    return look_up_fused(self);
 }
 
 static tuff_status tune(tuner *self)
@@ -481,10 +454,9 @@ static tuff_status tune(tuner *self)
     if (knows_nothing(self) && !is_measuring(self) && self->manifest == NULL && !self->options->tune_background) {
         self->stats.damaged_lines = count_damaged(self);
         self->plan->has_uncounted_keys = true;
-        self->plan->graph_key.family[0] = '\0';
         return TUFF_OK;
     }
-    TRY(look_up_fused(self));
+    TRY(look_up_widely(self));
     self->stats.background_keys_left = count_left(self);
     TRY(tuff__tuner_measure(self));
     if (self->lost && !self->had_bench)
@@ -549,10 +521,9 @@ tuff_status tuff__tuner_count(const tuff_plan *plan, tuff_tune_stats *stats)
     return status;
 }
 
-tuff_status tuff__tune(tuff_plan *plan, tuff_graph *source, const tuff_compile_options *options)
+tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
 {
     tuner self = {.plan = plan,
-                  .source = source,
                   .options = options,
                   .device = plan->device,
                   .log = -1,
@@ -561,10 +532,8 @@ tuff_status tuff__tune(tuff_plan *plan, tuff_graph *source, const tuff_compile_o
     if (options->tune_manifest != NULL && !plan->is_tunable)
         return FAIL(TUFF_E_UNSUPPORTED,
                     "compile: a manifest is for plans of the usual families, fused, without libraries");
-    if (!plan->is_tunable || (options->tune == TUFF_TUNE_OFF && options->tune_manifest == NULL)) {
-        plan->graph_key.family[0] = '\0';
+    if (!plan->is_tunable || (options->tune == TUFF_TUNE_OFF && options->tune_manifest == NULL))
         return TUFF_OK;
-    }
     self.budget = tuff__tune_budget(options);
     const tuff_status status = tune(&self);
     tuff__tuner_tidy(&self);
