@@ -25,7 +25,7 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/src/tune/folder.c PROPERTIES
   COMPILE_DEFINITIONS "TUFF_SHARE_FOLDER=\"${CMAKE_INSTALL_FULL_DATADIR}/tuff\"")
 # The tool, which tunes in the background for programs: where it is from a shared library, and where it is installed.
 file(RELATIVE_PATH tuff_tool_from_library ${CMAKE_INSTALL_FULL_LIBDIR} ${CMAKE_INSTALL_FULL_BINDIR}/tuff)
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/run/helper_process.c PROPERTIES COMPILE_DEFINITIONS
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/run/worker_process.c PROPERTIES COMPILE_DEFINITIONS
   "TUFF_TOOL_FROM_LIBRARY=\"${tuff_tool_from_library}\";TUFF_TOOL_INSTALLED=\"${CMAKE_INSTALL_FULL_BINDIR}/tuff\"")
 
 add_library(tuff $<TARGET_OBJECTS:tuff_objects>)

@@ -42,9 +42,9 @@ set(tuff_environment
   TUFF_CACHE_DIR=${PROJECT_BINARY_DIR}/tests/cache TUFF_SHARE_DIR=${PROJECT_BINARY_DIR}/tests/share "TUFF_TEST_SANITIZE=${TUFF_SANITIZE}")
 # Background tuning is done by the tool of this build, never by one that is installed.
 if(TARGET tuff_tool)
-  list(APPEND tuff_environment TUFF_HELPER=$<TARGET_FILE:tuff_tool>)
+  list(APPEND tuff_environment TUFF_WORKER=$<TARGET_FILE:tuff_tool>)
 else()
-  list(APPEND tuff_environment "TUFF_HELPER=")
+  list(APPEND tuff_environment "TUFF_WORKER=")
 endif()
 function(tuff_add_test name)
   add_test(NAME ${name} COMMAND sh ${PROJECT_SOURCE_DIR}/tests/driver_environment ${ARGN}

@@ -37,7 +37,7 @@ static uint64_t kernels_of(tuff_graph *graph, const choice *passes, choice *foun
     plan->is_for_once = true;
     plan->passes.by = *passes;
     assert_int_equal(tuff__fit(plan, graph, &options), TUFF_OK);
-    const uint64_t kernels = tuff__launches_hash(&plan->made.lowered, &items);
+    const uint64_t kernels = tuff__launches_hash(&plan->executable.launches, &items);
     *found = plan->passes.found;
     tuff_plan_destroy(plan);
     return kernels;

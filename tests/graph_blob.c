@@ -53,11 +53,11 @@ static void expect_same_kernels(const tuff_plan *a, const tuff_plan *b)
 static void expect_same_keys(tuff_plan *a, const tuff_plan *b)
 {
     assert_int_equal(tuff__tuner_list(a), TUFF_OK);
-    assert_int_equal(a->made.key_count, b->made.key_count);
-    for (int i = 0; i < a->made.key_count; i++) {
-        assert_string_equal(a->made.keys[i].text, b->made.keys[i].text);
-        assert_int_equal(a->made.keys[i].task, b->made.keys[i].task);
-        assert_int_equal(a->made.keys[i].calls, b->made.keys[i].calls);
+    assert_int_equal(a->keys.count, b->keys.count);
+    for (int i = 0; i < a->keys.count; i++) {
+        assert_string_equal(a->keys.items[i].text, b->keys.items[i].text);
+        assert_int_equal(a->keys.items[i].task, b->keys.items[i].task);
+        assert_int_equal(a->keys.items[i].calls, b->keys.items[i].calls);
     }
 }
 
@@ -75,7 +75,7 @@ static void expect_round_trip(tuff_plan *plan)
     fuse_copy(plan, copy.graph, &read);
     expect_same_kernels(plan, &read);
     expect_same_keys(plan, &read);
-    tuff__plan_keys_free(&read);
+    tuff__plan_keys_free(&read.keys);
     tuff__fusion_free(&read.fusion);
     tuff__graph_copy_free(&copy);
     tuff__text_free(&bytes);
@@ -156,7 +156,7 @@ static bool is_read(tuff_device *device, const void *data, size_t size)
         tuff_plan plan = {.device = device, .graph = copy.graph, .is_tunable = true};
         if (tuff__fuse(copy.graph, &options, 8, NULL, &plan.fusion) == TUFF_OK)
             (void)tuff__tuner_list(&plan);
-        tuff__plan_keys_free(&plan);
+        tuff__plan_keys_free(&plan.keys);
         tuff__fusion_free(&plan.fusion);
     } else {
         assert_int_equal(status, TUFF_E_FORMAT);

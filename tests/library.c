@@ -147,10 +147,10 @@ static void check_times(tuff_device *device)
     tuff_plan *plan = compile_square(graph);
     assert_non_null(plan);
     assert_int_equal(run_square(plan), TUFF_OK);
-    assert_int_equal(plan->made.command_count, 1);
-    assert_int_equal(plan->made.commands[0].kind, COMMAND_PRODUCT);
+    assert_int_equal(plan->executable.command_count, 1);
+    assert_int_equal(plan->executable.commands[0].kind, COMMAND_PRODUCT);
     recording *timed;
-    assert_int_equal(tuff__recording_create(device, plan->made.commands, 1, false, true, &timed), TUFF_OK);
+    assert_int_equal(tuff__recording_create(device, plan->executable.commands, 1, false, true, &timed), TUFF_OK);
     real = tuff__clblast;
     tuff__clblast.sgemm = sgemm_in_two;
     assert_int_equal(tuff__submit(device, timed), TUFF_OK);

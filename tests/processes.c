@@ -59,7 +59,7 @@ pid_t await_child(pid_t parent)
             return child;
         (void)usleep(10000);
     }
-    fail_msg("no helper was started");
+    fail_msg("no worker was started");
     return 0;
 }
 

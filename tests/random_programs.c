@@ -167,7 +167,7 @@ static void plan_graph(tuff_device *device, tuff_graph *graph, const tuff_compil
     assert_non_null(graph);
     if (tuff__fit(&plan, graph, options) != TUFF_OK)
         fail_msg("%s: %s", what, tuff_error());
-    tuff__lowered_free(&plan.made.lowered);
+    tuff__lowered_free(&plan.executable.launches);
     tuff__fusion_free(&plan.fusion);
     tuff_graph_destroy(plan.graph);
     tuff_graph_destroy(graph);

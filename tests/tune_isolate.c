@@ -1,4 +1,4 @@
-/* tuff_compile that has a helper measure (tune_isolate): what comes of it is what its own measuring would, and no
+/* tuff_compile that has a worker measure (tune_isolate): what comes of it is what its own measuring would, and no
    candidate ends the program. */
 #define _DEFAULT_SOURCE 1
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 #include "background_fixture.h"
 #include "each_device.h"
-#include "ill_helper.h"
+#include "faulty_worker.h"
 #include "processes.h"
 #include "tune_fixture.h"
 
@@ -62,13 +62,13 @@ static void measure_apart(tuff_device *device)
 {
     subject_plan self;
     int calls = 0;
-    begin_with_helper(NULL, "0");
+    begin_with_worker(NULL, "0");
     const int files = count_open_files();
     const tuff_tune_stats first =
         compile(&self, device, (tuff_compile_options){.tune_progress = count_calls, .tune_user = &calls});
     assert_true(first.measured == first.keys && first.keys > 1 && first.compiles > 0 && first.launches > 0);
     assert_true(calls > first.keys && first.hits[6] + first.hits[5] == first.keys);
-    expect_heard("helper", 0);
+    expect_heard("worker", 0);
     run_and_end(&self);
     assert_int_equal(count_open_files(), files);
 
@@ -79,7 +79,7 @@ static void measure_apart(tuff_device *device)
     run_and_end(&self);
 }
 
-static void a_helper_measures(void **state)
+static void a_worker_measures(void **state)
 {
     (void)state;
     for_each_api(measure_apart);
@@ -88,7 +88,7 @@ static void a_helper_measures(void **state)
 static void crash_once(tuff_device *device)
 {
     subject_plan self;
-    begin_with_helper("crash", "1");
+    begin_with_worker("crash", "1");
     const tuff_tune_stats stats = compile(&self, device, (tuff_compile_options){.tune_progress = NULL});
     expect_heard("was ended by signal 9 while it measured the graph", 1);
     expect_heard("it is not tried again", 1);
@@ -106,10 +106,10 @@ static void a_crash_costs_a_candidate(void **state)
 static void crash_always(tuff_device *device)
 {
     subject_plan self;
-    begin_with_helper("crash", "9");
-    const tuff_tune_stats stats = compile(&self, device, (tuff_compile_options){.tune_progress = NULL});
-    expect_heard("measuring ends after 2 helpers", 1);
-    assert_true(stats.crashes == 2 && count_strikes(device) == 2);
+    begin_with_worker("crash", "99");
+    const tuff_tune_stats stats = compile(&self, device, (tuff_compile_options){.tune_milliseconds = 90000});
+    expect_heard("measuring ends after 8 workers", 1);
+    assert_true(stats.crashes == 8 && count_strikes(device) == 8);
     run_and_end(&self);
     forget_stores();
 }
@@ -123,7 +123,7 @@ static void many_crashes_end_it(void **state)
 static void hang_once(tuff_device *device)
 {
     subject_plan self;
-    begin_with_helper("hang", "1");
+    begin_with_worker("hang", "1");
     set_variable("TUFF_TUNE_WATCHDOG", "2");
     const tuff_tune_stats stats = compile(&self, device, (tuff_compile_options){.tune_milliseconds = 6000});
     set_variable("TUFF_TUNE_WATCHDOG", NULL);
@@ -147,21 +147,21 @@ static void do_without(tuff_device *device)
     for (size_t i = 0; i <= sizeof faults / sizeof *faults; i++) {
         subject_plan self;
         const bool is_missing = i == sizeof faults / sizeof *faults;
-        begin_with_helper(is_missing ? NULL : faults[i], "0");
+        begin_with_worker(is_missing ? NULL : faults[i], "0");
         if (is_missing)
-            set_variable("TUFF_HELPER", "");
+            set_variable("TUFF_WORKER", "");
         const tuff_tune_stats stats = compile(&self, device, (tuff_compile_options){.tune_milliseconds = 20000});
         assert_int_equal(stats.compiles, 0);
         if (i < 5 || is_missing)
             expect_heard("nothing is measured", 1);
         else
-            expect_heard("measuring ends after 3 helpers", 1);
+            expect_heard("measuring ends after 8 workers", 1);
         run_and_end(&self);
     }
     set_variable("TUFF_TUNE_WATCHDOG", NULL);
 }
 
-static void without_a_helper_nothing_is_measured(void **state)
+static void without_a_worker_nothing_is_measured(void **state)
 {
     (void)state;
     for_api_in_turn(1, do_without);
@@ -178,7 +178,7 @@ static void stop_it(tuff_device *device)
 {
     subject_plan self;
     int calls = 0;
-    begin_with_helper(NULL, "0");
+    begin_with_worker(NULL, "0");
     (void)compile(
         &self, device,
         (tuff_compile_options){
@@ -196,15 +196,15 @@ static void it_can_be_stopped(void **state)
 int main(int count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_helper_measures),
+        cmocka_unit_test(a_worker_measures),
         cmocka_unit_test(a_crash_costs_a_candidate), cmocka_unit_test(many_crashes_end_it),
-        cmocka_unit_test(what_hangs_is_ended),       cmocka_unit_test(without_a_helper_nothing_is_measured),
+        cmocka_unit_test(what_hangs_is_ended),       cmocka_unit_test(without_a_worker_nothing_is_measured),
         cmocka_unit_test(it_can_be_stopped),
     };
     if (!find_own_program())
         return 77;
-    if (is_helper(count, arguments))
-        return be_helper();
+    if (is_worker(count, arguments))
+        return be_worker();
     tuff_set_log(hear_line, NULL);
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

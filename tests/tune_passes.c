@@ -65,9 +65,9 @@ static uint64_t hash_family(const tuff_plan *plan, const char *family, int *coun
 {
     uint64_t hash = 0;
     *count = 0;
-    for (int i = 0; i < plan->made.command_count; i++) {
-        const char *source = plan->made.records[i].source;
-        const launch *of = &plan->made.lowered.launches[i];
+    for (int i = 0; i < plan->executable.command_count; i++) {
+        const char *source = plan->executable.records[i].source;
+        const launch *of = &plan->executable.launches.launches[i];
         const uint64_t sizes[] = {of->groups, of->local_size, of->setup, of->subgroup_size};
         if (!source || !is_of_family(plan, of, family))
             continue;

@@ -425,8 +425,8 @@ static void drop_barriers(tuff_device *device)
 {
     patient in;
     admit(device, &in);
-    command *commands = in.plan->made.commands;
-    const int count = in.plan->made.command_count;
+    command *commands = in.plan->executable.commands;
+    const int count = in.plan->executable.command_count;
     int barriers = 0;
     tuff__hazards(commands, count, false);
     assert_int_equal(tuff__verify_hazards(commands, count), TUFF_OK);

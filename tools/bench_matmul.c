@@ -68,9 +68,9 @@ static tuff_status each_form(bench *self, int64_t m, int64_t n, int64_t k)
 
 tuff_status bench_matmul(bench *self)
 {
-    static const int shapes[][3] = {{256, 256, 256},  {512, 512, 512},  {1024, 1024, 1024}, {2048, 2048, 2048},
-                                    {512, 2304, 768}, {512, 3072, 768}, {512, 768, 3072},   {1024, 1152, 384},
-                                    {12, 32, 65536}};
+    static const int shapes[][3] = {{256, 256, 256},    {512, 512, 512},   {1024, 1024, 1024},
+                                    {2048, 2048, 2048}, {512, 2304, 768},  {512, 3072, 768},
+                                    {512, 768, 3072},   {1024, 1152, 384}, {12, 32, 65536}};
     product_work row = {.of = {1, 50257, 768, false, false}}, half = {.of = {1, 50257, 768, false, false}};
     half.dtype = TUFF_F16;
     if (self->quick)

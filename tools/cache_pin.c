@@ -5,7 +5,6 @@
 #include "io/json.h"
 #include "tools/cache.h"
 #include "tools/cache_rerun.h"
-#include "tools/supervise.h"
 
 static int report(const cli_verb *verb, const cache_common *common, const char *what, int count)
 {
@@ -176,11 +175,8 @@ static int retune(int count, char **arguments)
                             : "a model is for --now");
     if (now && model_options_complete(&model) != TUFF_OK)
         return cli_fail(&cache_verb_retune, EXIT_WRONG_USE, "%s", tuff_error());
-    int code = is_supervised() ? CACHE_OK /* it was done before this process was started, maybe again */
-                               : drop_chosen(&cache_verb_retune, RECORD_WIN, &common, &which, "dropped");
-    if (!now || code != CACHE_OK ||
-        !supervise(&cache_verb_retune, ISOLATE_AUTO, (const char *const[]){"cache", "retune", NULL}, count, arguments,
-                   &code))
+    const int code = drop_chosen(&cache_verb_retune, RECORD_WIN, &common, &which, "dropped");
+    if (!now || code != CACHE_OK)
         return code;
     return cache_measure(&cache_verb_retune, device, &model, TUFF_TUNE_NORMAL);
 }

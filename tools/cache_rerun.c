@@ -9,7 +9,6 @@
 #include "io/json.h"
 #include "run/subjects.h"
 #include "tools/measure.h"
-#include "tools/supervise.h"
 #include "tune/generator.h"
 #include "tune/times.h"
 
@@ -225,10 +224,11 @@ int cache_measure(const cli_verb *verb, const char *name, const model_options *o
     tuff_device *device = open_device(verb, name, &code);
     if (!device)
         return code;
+    tuning_isolate(&tune);
     code = measure_model(verb, device, of, &tune, &plans);
     known_plans_destroy(&plans);
     tuff_device_close(device);
-    return code == EXIT_DONE ? CACHE_OK : code == EXIT_AGAIN ? EXIT_AGAIN : CACHE_TROUBLE;
+    return code == EXIT_DONE ? CACHE_OK : CACHE_TROUBLE;
 }
 
 const char *cache_device_name(int count, char **arguments)

@@ -101,8 +101,10 @@ static allowance allowance_of(const comparison *self, int index, const tensor_pl
     allowance made = {.all = self->bar * largest + FLOOR * of_all};
     if (is_adam(self) && index != 1)
         made.gradient = gradient_error(self, place);
-    if (index == 2) /* squares */
-        made.all = 2 * self->bar * largest + (1 - self->expected->options.beta2) * made.gradient * made.gradient;
+    if (index == 2) { /* of squares: (g + e)^2 - g^2 = 2 g e + e^2 */
+        const double share = 1 - self->expected->options.beta2;
+        made.all = 2 * sqrt(share * largest) * made.gradient + share * made.gradient * made.gradient;
+    }
     return made;
 }
 

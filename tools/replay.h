@@ -15,10 +15,10 @@ typedef struct replay {
         const recorded_point *point; /* NULL: free */
         int taken;
     } slots[SEARCH_SLOTS];
-    int64_t calls;      /* of everything but is_over */
+    int64_t calls;             /* of everything but is_over */
     int64_t asked, unrecorded; /* lowerings, and those of them that were not recorded */
-    int64_t calls_most; /* is_over from then on; 0: never */
-    int broken;         /* calls that the contract of judge does not allow */
+    int64_t calls_most;        /* is_over from then on; 0: never */
+    int broken;                /* calls that the contract of judge does not allow */
 } replay;
 
 /* The judge borrows the replay, which borrows the recording. */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "run/helper_process.h"
+#include "run/worker_process.h"
 #include "tools/verbs.h"
 
 static const cli_verb *const verbs[] = {&verb_devices, &verb_verify, &verb_train, &verb_generate, &verb_plan,
@@ -30,18 +30,18 @@ static void print_warning(void *user, tuff_log_level level, const char *text)
 }
 
 /* The tool tunes in the background for programs, and so it does for itself. */
-static void name_helper(void)
+static void name_worker(void)
 {
     static char own[4096];
     const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
     if (length > 0)
-        tuff__helper_own = own;
+        tuff__worker_own = own;
 }
 
 int main(int count, char **arguments)
 {
     const char *name = count > 1 ? arguments[1] : "";
-    name_helper();
+    name_worker();
     tuff_set_log(print_warning, NULL);
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         print_usage(stdout);

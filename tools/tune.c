@@ -7,14 +7,12 @@
 #include "io/json.h"
 #include "tools/fastest.h"
 #include "tools/measure.h"
-#include "tools/supervise.h"
 #include "tools/verbs.h"
 
 typedef struct warm_options {
     model_options of;
     const char *device;
     tuning tune;
-    int isolate; /* as isolation */
     bool list, json;
 } warm_options;
 
@@ -98,7 +96,7 @@ static int warm(int count, char **arguments)
         {"--budget", CLI_NUMBER, &self.tune.seconds, "S", "the same as --tune-budget: 60 or 60s", 0, 1e6, NULL},
         {"--list", CLI_SWITCH, &self.list, NULL, "print the model's keys and what each runs with; none is measured", 0,
          0, NULL},
-        ISOLATE_OPTION(&self.isolate),
+        TUNING_ISOLATE_OPTION(&self.tune),
         {"--json", CLI_SWITCH, &self.json, NULL, "for programs: one object with the counts of both plans", 0, 0, NULL},
     };
     const cli_end end = cli_parse(&verb_tune, options, sizeof options / sizeof *options, count, arguments, NULL);
@@ -111,9 +109,7 @@ static int warm(int count, char **arguments)
         self.tune.mode_given = true;
     }
     int code = EXIT_FAILED;
-    if (!self.list && !supervise(&verb_tune, (isolation)self.isolate, (const char *const[]){"tune", "warm", NULL},
-                                 count, arguments, &code))
-        return code;
+    tuning_isolate(&self.tune);
     (void)setenv("TUFF_TUNE_WAIT", "1", 0); /* who asks for tuning can wait for another who tunes */
     tuff_device *device = cli_open_device_for(&verb_tune, self.device,
                                               &(fastest_work){.model = &self.of.model, .batch = self.of.batch}, &code);
@@ -128,8 +124,8 @@ static int tune(int count, char **arguments)
 {
     if (count > 0 && strcmp(arguments[0], "warm") == 0)
         return warm(count - 1, arguments + 1);
-    if (count > 0 && strcmp(arguments[0], "helper") == 0)
-        return verb_tune_helper(count - 1, arguments + 1);
+    if (count > 0 && strcmp(arguments[0], "worker") == 0)
+        return verb_tune_worker(count - 1, arguments + 1);
     if (count > 0 && strcmp(arguments[0], "record") == 0)
         return verb_tune_record(count - 1, arguments + 1);
     if (count > 0 && strcmp(arguments[0], "portfolio") == 0)

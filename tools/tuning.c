@@ -2,6 +2,7 @@
 #include "tools/tuning.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "run/controls.h"
@@ -46,6 +47,13 @@ static void leave_to_background(const tuning *self, const tuff_compile_options *
         out->tune = seen->tune >= TUFF_TUNE_QUICK ? seen->tune : TUFF_TUNE_QUICK;
 }
 
+void tuning_isolate(tuning *self)
+{
+    const char *environment = getenv("TUFF_TUNE_ISOLATE");
+    if (self->isolate == TUFF_ISOLATE_AUTO && (environment == NULL || environment[0] == '\0'))
+        self->isolate = TUFF_ISOLATE_ON;
+}
+
 void tuning_apply(tuning *self, tuff_compile_options *out)
 {
     self->terminal = cli_is_terminal();
@@ -56,6 +64,7 @@ void tuning_apply(tuning *self, tuff_compile_options *out)
     out->deterministic = self->deterministic;
     out->tune_manifest = self->manifest;
     out->tune_milliseconds = (uint32_t)(self->seconds * 1000);
+    out->tune_isolate = (tuff_tune_isolation)self->isolate;
     out->tune_progress = show;
     out->tune_user = self;
     tuff_compile_options seen = *out;

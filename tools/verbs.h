@@ -11,8 +11,8 @@ extern const cli_verb verb_devices, verb_verify, verb_train, verb_generate, verb
 int verb_tune_record(int count, char **arguments);
 int verb_tune_portfolio(int count, char **arguments);
 int verb_tune_report(int count, char **arguments);
-/* tuff tune helper, for programs: not for people. */
-int verb_tune_helper(int count, char **arguments);
+/* tuff tune worker, for programs: not for people. */
+int verb_tune_worker(int count, char **arguments);
 
 #define CLI_DEVICE_HELP "auto, opencl[:n|:name], vulkan[:n|:name] or reference; else $TUFF_DEVICE, else auto"
 

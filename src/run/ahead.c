@@ -122,7 +122,7 @@ static tuff_status compile_task(ahead *self, ahead_job *job)
     const tuner *by = self->of;
     struct fusion paper;
     lowered launches;
-    TRY(tuff__fusion_borrow(&by->plan->fusion, &paper));
+    TRY(tuff__fusion_borrow(by->fusion, &paper));
     tuff_status status =
         tuff__lower_alone(self->device, &paper, by->options, job->of->task, &job->what, NULL, &launches);
     if (status == TUFF_OK) {

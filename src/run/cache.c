@@ -148,7 +148,7 @@ tuff_status tuff_cache_lookup_plan(tuff_cache *cache, tuff_plan *plan, int index
         (void)snprintf(answer->why, sizeof answer->why,
                        "the plan was compiled with it; the cache has %.100s now: %.80s",
                        answer->candidate[0] ? answer->candidate : "the default", answer->origin);
-        take_record(cache, find_win(cache, plan->device, &key, plan->made.keys[index].generator), answer);
+        take_record(cache, find_win(cache, plan->device, &key, plan->keys.items[index].generator), answer);
     }
     answer->candidate = key.candidate;
     answer->origin = key.origin;
@@ -205,7 +205,7 @@ tuff_status tuff_cache_pin_plan(tuff_cache *cache, tuff_plan *plan, int index, c
     if (!cache || !plan || !candidate)
         return FAIL(TUFF_E_USAGE, "cache: a pin needs a cache, a plan and a candidate");
     TRY(tuff_plan_key(plan, index, &key));
-    TRY(check_candidate(plan, plan->made.keys[index].task, candidate));
+    TRY(check_candidate(plan, plan->keys.items[index].task, candidate));
     return tuff_cache_pin(cache, plan->device, key.key, candidate, NULL);
 }
 

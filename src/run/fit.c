@@ -28,7 +28,7 @@ static tuff_status prepare(fitting *with)
 {
     tuff_plan *plan = with->plan;
     bool changed = false;
-    tuff__lowered_free(&plan->made.lowered);
+    tuff__lowered_free(&plan->executable.launches);
     tuff__fusion_free(&plan->fusion);
     tuff_graph_destroy(plan->graph);
     plan->graph = tuff__simplify(with->source, false);
@@ -50,14 +50,14 @@ static tuff_status prepare(fitting *with)
 static bool fits(const fitting *with)
 {
     const uint64_t budget = with->options->memory_budget;
-    return budget == 0 || with->plan->made.lowered.peak <= budget;
+    return budget == 0 || with->plan->executable.launches.peak <= budget;
 }
 
 static tuff_status lower(fitting *with)
 {
     tuff_plan *plan = with->plan;
-    TRY(tuff__lower(plan->device, &plan->fusion, with->options, NULL, &plan->made.lowered));
-    with->least = plan->made.lowered.peak < with->least ? plan->made.lowered.peak : with->least;
+    TRY(tuff__lower(plan->device, &plan->fusion, with->options, NULL, &plan->executable.launches));
+    with->least = plan->executable.launches.peak < with->least ? plan->executable.launches.peak : with->least;
     return TUFF_OK;
 }
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "run/excerpt.h"
-#include "run/fit.h"
 #include "run/plan.h"
 #include "run/reference.h"
 #include "tune/dice.h"
@@ -262,22 +261,18 @@ static tuff_status write_both(const hearing *self, tuff_plan *plan, task_kind ki
     return TUFF_OK;
 }
 
-/* A plan whose tasks of a kind are all made by a choice. */
-static tuff_status compile_by(tuff_plan *plan, tuff_graph *graph, const tuff_compile_options *options, task_kind kind,
-                              const choice *what)
+/* Lets all tasks of a kind have one choice. */
+static tuff_status lower_by(tuff_plan *plan, const tuff_compile_options *options, task_kind kind, const choice *what)
 {
-    TRY(tuff__fit(plan, graph, options));
     const choice **choices = tuff__calloc((size_t)plan->fusion.task_count + 1, sizeof(choice *));
     if (choices == NULL)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < plan->fusion.task_count; ++i)
         choices[i] = plan->fusion.tasks[i].kind == kind ? what : NULL;
-    tuff__lowered_free(&plan->made.lowered);
-    const tuff_status status = tuff__lower(plan->device, &plan->fusion, options, choices, &plan->made.lowered);
+    tuff__lowered_free(&plan->executable.launches);
+    const tuff_status status = tuff__lower(plan->device, &plan->fusion, options, choices, &plan->executable.launches);
     tuff__free(choices);
-    TRY(status);
-    plan->written = tuff__calloc((size_t)plan->made.lowered.input_count + 1, sizeof *plan->written);
-    return plan->written == NULL ? TUFF_E_OOM_HOST : tuff__record(plan);
+    return status == TUFF_OK ? tuff__plan_record(plan) : status;
 }
 
 static tuff_status compare_plan(const hearing *self, tuff_plan *plan, char *wrong, size_t size)
@@ -302,10 +297,10 @@ static tuff_status compare_plan(const hearing *self, tuff_plan *plan, char *wron
     return TUFF_OK;
 }
 
-static tuff_status run_both(hearing *self, tuff_plan *plan, tuff_graph *graph, const tuff_compile_options *options,
-                            task_kind kind, const choice *what, char *wrong, size_t size)
+static tuff_status run_both(hearing *self, tuff_plan *plan, const tuff_compile_options *options, task_kind kind,
+                            const choice *what, char *wrong, size_t size)
 {
-    TRY(compile_by(plan, graph, options, kind, what));
+    TRY(lower_by(plan, options, kind, what));
     TRY(write_both(self, plan, kind));
     TRY(run_host(self));
     TRY(tuff_plan_run(plan));
@@ -338,12 +333,11 @@ static tuff_status hear_ragged(hearing *self, tuff_device *device, const struct 
     TRY(tuff__excerpt_graph(self->of, device, &graph));
     tuff_compile_options plain = *options;
     plain.memory_budget = 0;
-    tuff_plan *plan = tuff__calloc(1, sizeof *plan);
-    tuff_status status = TUFF_E_OOM_HOST;
-    if (plan != NULL) {
-        plan->device = device;
+    tuff_plan *plan;
+    tuff_status status = tuff__plan_create(graph, &plain, NULL, &plan);
+    if (status == TUFF_OK) {
         plan->is_for_once = true;
-        status = run_both(self, plan, graph, &plain, fusion->tasks[task].kind, what, wrong, size);
+        status = run_both(self, plan, &plain, fusion->tasks[task].kind, what, wrong, size);
     }
     tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);

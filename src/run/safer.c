@@ -52,8 +52,8 @@ static bool is_other_kernel(const subject *of, const choice *what)
     const tuner *self = of->of;
     const choice none = {.set = {0}};
     foreseen usual, other;
-    return tuff__trial_foresee(self->device, &self->plan->fusion, self->options, of->task, &none, &usual) == TUFF_OK &&
-           tuff__trial_foresee(self->device, &self->plan->fusion, self->options, of->task, what, &other) == TUFF_OK &&
+    return tuff__trial_foresee(self->device, self->fusion, self->options, of->task, &none, &usual) == TUFF_OK &&
+           tuff__trial_foresee(self->device, self->fusion, self->options, of->task, what, &other) == TUFF_OK &&
            usual.kernels != other.kernels;
 }
 

@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "run/ahead.h"
-#include "run/helper.h"
 #include "run/strikes.h"
 #include "run/tuner_parts.h"
 #include "tune/budget.h"
@@ -321,7 +320,7 @@ tuff_status tuff__tuner_measure(tuner *self)
         return TUFF_OK;
     tuff_status status = TUFF_OK;
     if (count_wanted(self) > 0)
-        status = self->options->tune_isolate == TUFF_ISOLATE_ON ? tuff__helper_measure_whole(self) : measure_here(self);
+        status = self->apart != NULL ? self->apart->measure(self->apart->self, self) : measure_here(self);
     tuff__file_unlock(&lock);
     if (status == TUFF_OK || status == TUFF_E_OOM_HOST)
         return status;

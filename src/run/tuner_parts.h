@@ -17,6 +17,12 @@
 
 struct tuner;
 
+/* Who measures all keys of a session that want it, within its budget. */
+typedef struct measurer {
+    tuff_status (*measure)(void *self, struct tuner *session);
+    void *self;
+} measurer;
+
 /* Candidates of a key that a plan tries to be made with before it takes the default. */
 enum { REFUSED = 8 };
 
@@ -60,7 +66,7 @@ typedef struct subject {
 } subject;
 
 typedef struct tuner {
-    tuff_plan *plan;
+    const struct fusion *fusion; /* whose tasks have keys; borrowed */
     const tuff_compile_options *options;
     tuff_device *device;
     tune_environment environment;
@@ -81,8 +87,11 @@ typedef struct tuner {
     uint64_t later;                /* of the whole budget, for what comes behind `budget` */
     uint64_t ground_size;          /* of all subjects */
     int keys_wanted, keys_done;
-    /* Of a tuner in the background (background_rest.c), else NULL: returns once the device may be used, or with stopped
-       set; what waiting took is added to begin and limit. is_between: no step is under way. */
+    const measurer *apart; /* who measures instead of this process; NULL: nobody */
+    bool is_background;    /* the plan that it is for is in use */
+    bool survives_crashes; /* a worker measures while a compilation waits: crashes are no reason to stop */
+    /* In a worker that measures for a plan in use, else NULL: returns once the device may be used, or with stopped set;
+       what waiting took is added to begin and limit. is_between: no step is under way. */
     void (*give_way)(struct tuner *self, bool is_between);
     void *user;
     bool stopped, lost, had_bench; /* had_bench: what was lost is not the plan's device */
@@ -137,8 +146,16 @@ void tuff__tuner_tidy(const tuner *self);
 
 /* The keys of the plan's tasks: subjects with their defaults, nothing looked up. */
 tuff_status tuff__tuner_find(tuner *self);
-/* Opens the stores, finds the keys, and what is remembered of them. What was opened is closed by tuff__tuner_end. */
+/* Opens the stores; what was opened is closed by tuff__tuner_end. */
+tuff_status tuff__tuner_open_stores(tuner *self);
+/* Whether nothing at all is remembered of the device; whether this tuner is to measure; damaged lines of the stores. */
+bool tuff__tuner_knows_nothing(const tuner *self);
+bool tuff__tuner_is_measuring(const tuner *self);
+uint64_t tuff__tuner_count_damaged(const tuner *self);
+/* Opens the stores, finds the keys, and what is remembered of them. */
 tuff_status tuff__tuner_look_up(tuner *self);
+/* The same with stores that are open, and with what other drivers found where something is missing. */
+tuff_status tuff__tuner_look_up_widely(tuner *self);
 void tuff__tuner_end(tuner *self);
 /* Asks what is remembered of one subject, of all; forgets them. */
 tuff_status tuff__tuner_ask(tuner *self, subject *of);
@@ -148,8 +165,13 @@ void tuff__tuner_forget(tuner *self);
 /* What was chosen, by task; NULL where that is the default. any: whether something else is. The caller frees *out,
    after a failure too. */
 tuff_status tuff__tuner_choices(const tuner *self, const choice ***out, bool *any);
-/* Tells the plan what its keys are, and what they run with. */
-tuff_status tuff__tuner_list_keys(const tuner *self);
+/* What the keys are, and what they run with. */
+tuff_status tuff__tuner_list_keys(const tuner *self, plan_keys *out);
+/* All tasks have their defaults again. */
+void tuff__tuner_forget_choices(tuner *self);
+/* The driver refuses what a task was to run with: it gets the next best that is remembered, or its default. False where
+   it had that already, or by a manifest no other. */
+bool tuff__tuner_give_up(tuner *self, int task, tuff_status why);
 /* Only host memory can be lacking. */
 tuff_status tuff__tuner_open_journal(tuner *self);
 /* Measures the subjects that want it, within the budget. */
@@ -194,6 +216,8 @@ void tuff__tuner_remember(subject *of, const search_result *found);
 void tuff__tuner_note_leader(subject *of);
 /* That more time found nothing that is sure. */
 void tuff__tuner_remember_again(const subject *of);
+/* Adds what counts work done. */
+void tuff__tune_stats_add(tuff_tune_stats *to, const tuff_tune_stats *more);
 /* Frees what its trials held. */
 void tuff__judge_clear(subject *of);
 

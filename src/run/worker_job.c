@@ -1,11 +1,11 @@
-/* What a helper is to do, as bytes. */
-#include "run/helper.h"
+/* What a worker is to do, as bytes. */
+#include "run/worker.h"
 
 #include <limits.h>
 
 #include "base/bytes.h"
 
-hash128 tuff__helper_keys(const tuner *of)
+hash128 tuff__worker_keys(const tuner *of)
 {
     hash128 all = {0};
     for (int i = 0; i < of->subject_count; ++i) {
@@ -32,7 +32,7 @@ static void put_options(text *out, const tuff_compile_options *of)
     tuff__put_text(out, of->tune_log);
 }
 
-static void put_fusion(text *out, const helper_job *job)
+static void put_fusion(text *out, const worker_job *job)
 {
     text passes = {0};
     tuff__choice_format(&job->passes, &passes);
@@ -40,14 +40,14 @@ static void put_fusion(text *out, const helper_job *job)
     tuff__text_free(&passes);
 }
 
-static void take_fusion(byte_reader *from, helper_job *out)
+static void take_fusion(byte_reader *from, worker_job *out)
 {
     char passes[512];
     tuff__take_text(from, passes, sizeof passes);
     from->failed = from->failed || tuff__choice_parse(passes, &out->passes) != TUFF_OK;
 }
 
-void tuff__helper_put_job(text *out, const helper_job *job)
+void tuff__worker_put_job(text *out, const worker_job *job)
 {
     tuff__put_text(out, job->cache);
     tuff__put_text(out, job->selector);
@@ -69,7 +69,7 @@ static bool go_on(void *user, const tuff_tune_progress *now)
     return true;
 }
 
-static void take_options(byte_reader *from, helper_job *job)
+static void take_options(byte_reader *from, worker_job *job)
 {
     tuff_compile_options *out = &job->options;
     out->fuse = (tuff_fuse_mode)tuff__take_below(from, TUFF_FUSE_NONE + 1);
@@ -89,9 +89,9 @@ static void take_options(byte_reader *from, helper_job *job)
     out->tune_environment = TUFF_TUNE_ENVIRONMENT_NONE;
 }
 
-tuff_status tuff__helper_take_job(byte_reader *from, helper_job *out)
+tuff_status tuff__worker_take_job(byte_reader *from, worker_job *out)
 {
-    *out = (helper_job){.buffer_limit = 0};
+    *out = (worker_job){.buffer_limit = 0};
     tuff__take_text(from, out->cache, sizeof out->cache);
     tuff__take_text(from, out->selector, sizeof out->selector);
     tuff__take_text(from, out->environment, sizeof out->environment);

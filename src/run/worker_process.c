@@ -2,7 +2,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
-#include "run/helper_process.h"
+#include "run/worker_process.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 extern char **environ;
 
-const char *tuff__helper_own;
+const char *tuff__worker_own;
 
 static bool is_program(const char *path)
 {
@@ -32,7 +32,7 @@ static bool is_program(const char *path)
 static bool beside_library(const char *name, char *out, size_t size)
 {
     Dl_info found;
-    const char *file = dladdr((const void *)&tuff__helper_own, &found) != 0 ? found.dli_fname : NULL;
+    const char *file = dladdr((const void *)&tuff__worker_own, &found) != 0 ? found.dli_fname : NULL;
     const char *slash = file == NULL ? NULL : strrchr(file, '/');
     if (slash == NULL || strstr(slash, ".so") == NULL)
         return false;
@@ -40,15 +40,15 @@ static bool beside_library(const char *name, char *out, size_t size)
     return length > 0 && (size_t)length < size && is_program(out);
 }
 
-bool tuff__helper_find(char *out, size_t size)
+bool tuff__worker_find(char *out, size_t size)
 {
-    const char *named = secure_getenv("TUFF_HELPER");
+    const char *named = secure_getenv("TUFF_WORKER");
     if (named != NULL) {
         (void)snprintf(out, size, "%s", named);
         return is_program(out);
     }
-    if (tuff__helper_own != NULL) {
-        (void)snprintf(out, size, "%s", tuff__helper_own);
+    if (tuff__worker_own != NULL) {
+        (void)snprintf(out, size, "%s", tuff__worker_own);
         return is_program(out);
     }
     if (beside_library(TUFF_TOOL_FROM_LIBRARY, out, size))
@@ -81,7 +81,7 @@ static int set_files(posix_spawn_file_actions_t *files, int fd)
 
 static int spawn(const char *path, int fd, pid_t *out)
 {
-    char *const arguments[] = {(char *)path, (char *)"tune", (char *)"helper", NULL};
+    char *const arguments[] = {(char *)path, (char *)"tune", (char *)"worker", NULL};
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
     int error = posix_spawn_file_actions_init(&files);
@@ -100,11 +100,11 @@ static int spawn(const char *path, int fd, pid_t *out)
     return error;
 }
 
-tuff_status tuff__helper_spawn(const char *path, helper_process *out)
+tuff_status tuff__worker_spawn(const char *path, worker_process *out)
 {
     int ends[2];
     const struct timeval patience = {.tv_sec = 30};
-    *out = (helper_process){.fd = -1};
+    *out = (worker_process){.fd = -1};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return FAIL(TUFF_E_IO, "no socket: %s", strerror(errno));
     (void)setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
@@ -129,7 +129,7 @@ static pid_t look(pid_t id, int *status)
     return found;
 }
 
-int tuff__helper_reap(helper_process *self, uint64_t grace)
+int tuff__worker_reap(worker_process *self, uint64_t grace)
 {
     enum { STEP = 2000000 };
     int status = -1;
@@ -146,6 +146,6 @@ int tuff__helper_reap(helper_process *self, uint64_t grace)
         for (found = look(self->id, &status); found == 0; found = look(self->id, &status))
             tuff__sleep(STEP);
     }
-    *self = (helper_process){.fd = -1};
+    *self = (worker_process){.fd = -1};
     return found > 0 ? status : -1;
 }

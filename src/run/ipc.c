@@ -2,7 +2,7 @@
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
-#include "run/wire.h"
+#include "run/ipc.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -19,7 +19,7 @@
 #include "tune/generator.h"
 
 /* Rises with every change of what messages carry. */
-#define WIRE_VERSION 2
+#define IPC_VERSION 2
 enum { HEAD_SIZE = 12 };
 
 static tuff_status fail_closed(void)
@@ -41,7 +41,7 @@ static tuff_status send_all(int fd, const char *data, size_t size)
     return TUFF_OK;
 }
 
-tuff_status tuff__wire_send(int fd, wire_kind kind, const text *body)
+tuff_status tuff__ipc_send(int fd, ipc_kind kind, const text *body)
 {
     text all = {0};
     tuff__put_u32(&all, kind);
@@ -87,7 +87,7 @@ static tuff_status receive_all(int fd, unsigned char *data, size_t size, uint64_
     return TUFF_OK;
 }
 
-static tuff_status make_room(wire_message *of, size_t size)
+static tuff_status make_room(ipc_message *of, size_t size)
 {
     if (size < of->capacity)
         return TUFF_OK;
@@ -99,7 +99,7 @@ static tuff_status make_room(wire_message *of, size_t size)
     return TUFF_OK;
 }
 
-tuff_status tuff__wire_receive(int fd, size_t most, uint64_t nanoseconds, wire_message *out)
+tuff_status tuff__ipc_receive(int fd, size_t most, uint64_t nanoseconds, ipc_message *out)
 {
     unsigned char head[HEAD_SIZE];
     const uint64_t now = tuff__nanoseconds(), until = nanoseconds > UINT64_MAX - now ? UINT64_MAX : now + nanoseconds;
@@ -107,9 +107,9 @@ tuff_status tuff__wire_receive(int fd, size_t most, uint64_t nanoseconds, wire_m
     byte_reader from = {.data = head, .size = sizeof head};
     const uint32_t kind = tuff__take_u32(&from);
     const uint64_t size = tuff__take_u64(&from);
-    if (kind >= WIRE_KINDS || size > most)
+    if (kind >= IPC_KINDS || size > most)
         return FAIL(TUFF_E_FORMAT, "what the other process says is no message");
-    out->kind = (wire_kind)kind;
+    out->kind = (ipc_kind)kind;
     out->size = 0;
     TRY(make_room(out, (size_t)size));
     TRY(receive_all(fd, out->data, (size_t)size, until));
@@ -117,15 +117,15 @@ tuff_status tuff__wire_receive(int fd, size_t most, uint64_t nanoseconds, wire_m
     return TUFF_OK;
 }
 
-byte_reader tuff__wire_reader(const wire_message *of)
+byte_reader tuff__ipc_reader(const ipc_message *of)
 {
     return (byte_reader){.data = of->data, .size = of->size};
 }
 
-void tuff__wire_free(wire_message *of)
+void tuff__ipc_free(ipc_message *of)
 {
     tuff__free(of->data);
-    *of = (wire_message){0};
+    *of = (ipc_message){0};
 }
 
 static hash128 hash_build(void)
@@ -134,7 +134,7 @@ static hash128 hash_build(void)
                                            "scatter", "attention", "fusion", "task"};
     text all = {0};
     char generator[GENERATOR_SIZE];
-    tuff__text_add(&all, "%d %zu %d %d", WIRE_VERSION, sizeof(tuff_tune_stats), OP_COUNT, TUNABLE_COUNT);
+    tuff__text_add(&all, "%d %zu %d %d", IPC_VERSION, sizeof(tuff_tune_stats), OP_COUNT, TUNABLE_COUNT);
     for (size_t i = 0; i < sizeof families / sizeof *families; ++i)
         tuff__text_add(&all, " %s", tuff__generator_of(families[i], generator));
     for (int i = 0; i < OP_COUNT; ++i)
@@ -144,9 +144,9 @@ static hash128 hash_build(void)
     return made;
 }
 
-const char *tuff__wire_build(char *out)
+const char *tuff__ipc_build(char *out)
 {
     const hash128 hash = hash_build();
-    (void)snprintf(out, WIRE_BUILD_SIZE, "%.20s %016" PRIx64 "%016" PRIx64, tuff_version(), hash.high, hash.low);
+    (void)snprintf(out, IPC_BUILD_SIZE, "%.20s %016" PRIx64 "%016" PRIx64, tuff_version(), hash.high, hash.low);
     return out;
 }

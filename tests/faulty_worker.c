@@ -1,6 +1,6 @@
 /* See the header. */
 #define _DEFAULT_SOURCE 1
-#include "ill_helper.h"
+#include "faulty_worker.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,7 +19,7 @@
 #include "background_fixture.h"
 #include "base/thread.h"
 #include "each_device.h"
-#include "run/wire.h"
+#include "run/ipc.h"
 #include "tools/verbs.h"
 #include "tune/folder.h"
 #include "tune/journal_parts.h"
@@ -33,7 +33,7 @@ void set_variable(const char *name, const char *value)
     assert_int_equal(value ? setenv(name, value, 1) : unsetenv(name), 0);
 }
 
-/* The ill helpers. */
+/* The ill workers. */
 
 /* True while a candidate that is not the default is under way in this process. */
 static bool is_at_candidate(void)
@@ -76,74 +76,74 @@ static void *fall_ill(void *argument)
     return NULL;
 }
 
-static void say_text(wire_kind kind, const char *what)
+static void say_text(ipc_kind kind, const char *what)
 {
     text body = {0};
     tuff__put_text(&body, what);
-    (void)tuff__wire_send(STDIN_FILENO, kind, &body);
+    (void)tuff__ipc_send(STDIN_FILENO, kind, &body);
     tuff__text_free(&body);
 }
 
-static void say_lost(wire_kind kind)
+static void say_lost(ipc_kind kind)
 {
     const tuff_tune_stats stats = {.measured = 1};
     text body = {0};
     tuff__put_u32(&body, TUFF_OK);
     tuff__put_text(&body, "");
     tuff__put_u8(&body, true);
-    if (kind == WIRE_MEASURED) {
+    if (kind == IPC_MEASURED) {
         tuff__put_u32(&body, 1);
         tuff__put_u8(&body, false);
         tuff__put_u32(&body, TIER_DEFAULT);
         tuff__put_text(&body, "");
     }
     tuff__put_bytes(&body, &stats, sizeof stats);
-    if (kind == WIRE_MEASURED_ALL)
+    if (kind == IPC_MEASURED_ALL)
         tuff__put_u32(&body, 0);
-    (void)tuff__wire_send(STDIN_FILENO, kind, &body);
+    (void)tuff__ipc_send(STDIN_FILENO, kind, &body);
     tuff__text_free(&body);
 }
 
-/* Answers as a helper does, but its device is lost with every key; or it makes no sense; or it ends as it begins. */
-static int play_helper(const char *fault)
+/* Answers as a worker does, but its device is lost with every key; or it makes no sense; or it ends as it begins. */
+static int play_worker(const char *fault)
 {
-    char build[WIRE_BUILD_SIZE];
-    wire_message in = {0};
+    char build[IPC_BUILD_SIZE];
+    ipc_message in = {0};
     text yes = {0};
     tuff__put_u8(&yes, true);
-    say_text(WIRE_HELLO, tuff__wire_build(build));
-    while (tuff__wire_receive(STDIN_FILENO, (size_t)1 << 30, UINT64_MAX, &in) == TUFF_OK && in.kind != WIRE_END)
-        if (in.kind == WIRE_BEGIN && strcmp(fault, "begin") == 0)
+    say_text(IPC_HELLO, tuff__ipc_build(build));
+    while (tuff__ipc_receive(STDIN_FILENO, (size_t)1 << 30, UINT64_MAX, &in) == TUFF_OK && in.kind != IPC_END)
+        if (in.kind == IPC_BEGIN && strcmp(fault, "begin") == 0)
             (void)kill(getpid(), SIGKILL);
-        else if (in.kind == WIRE_BEGIN)
-            say_text(WIRE_READY, strcmp(fault, "refuse") == 0 ? "there is something else there" : "");
-        else if (in.kind == WIRE_TAKE)
-            (void)tuff__wire_send(STDIN_FILENO, WIRE_ANSWER, &yes);
-        else if (in.kind == WIRE_MEASURE || in.kind == WIRE_MEASURE_ALL) {
-            const wire_kind answer = in.kind == WIRE_MEASURE ? WIRE_MEASURED : WIRE_MEASURED_ALL;
+        else if (in.kind == IPC_BEGIN)
+            say_text(IPC_READY, strcmp(fault, "refuse") == 0 ? "there is something else there" : "");
+        else if (in.kind == IPC_TAKE)
+            (void)tuff__ipc_send(STDIN_FILENO, IPC_ANSWER, &yes);
+        else if (in.kind == IPC_MEASURE || in.kind == IPC_MEASURE_ALL) {
+            const ipc_kind answer = in.kind == IPC_MEASURE ? IPC_MEASURED : IPC_MEASURED_ALL;
             if (strcmp(fault, "lost") == 0)
                 say_lost(answer);
             else
                 say_text(answer, "nothing of what was asked for");
         }
     tuff__text_free(&yes);
-    tuff__wire_free(&in);
+    tuff__ipc_free(&in);
     return 0;
 }
 
-int be_helper(void)
+int be_worker(void)
 {
     static int number;
     pthread_t thread;
     const char *fault = getenv("TUFF_TEST_FAULT");
     if (fault && strcmp(fault, "other") == 0) {
-        say_text(WIRE_HELLO, "0.0.1 of long ago");
+        say_text(IPC_HELLO, "0.0.1 of long ago");
         (void)pause();
     }
     if (fault && strcmp(fault, "silent") == 0)
         (void)pause();
     if (fault && strchr("blnr", fault[0]) && strcmp(fault, "noisy") != 0)
-        return play_helper(fault);
+        return play_worker(fault);
     if (fault && strcmp(fault, "noisy") == 0)
         for (;;)
             if (write(STDIN_FILENO, "what is this to mean?", 21) < 0)
@@ -151,7 +151,7 @@ int be_helper(void)
     number = !fault ? 0 : strcmp(fault, "crash") == 0 ? SIGKILL : strcmp(fault, "hang") == 0 ? SIGSTOP : 0;
     if (number != 0 && pthread_create(&thread, NULL, fall_ill, &number) == 0)
         (void)pthread_detach(thread);
-    return verb_tune_helper(0, NULL);
+    return verb_tune_worker(0, NULL);
 }
 
 /* What was said to the log. */
@@ -197,7 +197,7 @@ static void remove_marks(void)
     assert_int_equal(system(line), 0);
 }
 
-void begin_with_helper(const char *fault, const char *times)
+void begin_with_worker(const char *fault, const char *times)
 {
     char mark[600];
     forget_stores();
@@ -205,7 +205,7 @@ void begin_with_helper(const char *fault, const char *times)
     heard.count = 0;
     (void)snprintf(mark, sizeof mark, "%s/mark", cache_folder());
     remove_marks();
-    set_variable("TUFF_HELPER", own_program);
+    set_variable("TUFF_WORKER", own_program);
     set_variable("TUFF_TEST_FAULT", fault);
     set_variable("TUFF_TEST_MARK", mark);
     set_variable("TUFF_TEST_TIMES", times);
@@ -216,9 +216,9 @@ bool find_own_program(void)
     return readlink("/proc/self/exe", own_program, sizeof own_program - 1) > 0;
 }
 
-bool is_helper(int count, char **arguments)
+bool is_worker(int count, char **arguments)
 {
-    return count == 3 && strcmp(arguments[1], "tune") == 0 && strcmp(arguments[2], "helper") == 0;
+    return count == 3 && strcmp(arguments[1], "tune") == 0 && strcmp(arguments[2], "worker") == 0;
 }
 
 int count_strikes(tuff_device *device)

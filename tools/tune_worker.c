@@ -1,4 +1,4 @@
-/* tuff tune helper: measures for a program (src/run/helper.h), told and heard over a socket that is its input. It ends
+/* tuff tune worker: measures for a program (src/run/worker.h), told and heard over a socket that is its input. It ends
    with the program, at any moment; what it wrote to the cache by then stays. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -21,8 +21,8 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "graph/blob.h"
-#include "run/helper.h"
-#include "run/wire.h"
+#include "run/worker.h"
+#include "run/ipc.h"
 #include "tools/verbs.h"
 #include "tune/guard.h"
 #include "tune/tidy.h"
@@ -40,11 +40,12 @@ static struct {
 } shared = {.sending = MUTEX_INITIALIZER};
 
 typedef struct serving {
-    helper_job job;
-    wire_message in;
+    worker_job job;
+    ipc_message in;
     tuff_device *device; /* the tuner's bench; owned by that from the beginning of its work */
     graph_copy graph;
-    tuff_plan plan;
+    struct fusion fusion;
+    pass_choices passes;
     tuner of;
     file_lock silicon;
 } serving;
@@ -64,15 +65,15 @@ static void end_by_signal(int number)
     leave_at_once();
 }
 
-static tuff_status say(wire_kind kind, const text *body)
+static tuff_status say(ipc_kind kind, const text *body)
 {
     tuff__lock(&shared.sending);
-    const tuff_status status = tuff__wire_send(SOCKET, kind, body);
+    const tuff_status status = tuff__ipc_send(SOCKET, kind, body);
     tuff__unlock(&shared.sending);
     return status;
 }
 
-static void say_and_free(wire_kind kind, text *body)
+static void say_and_free(ipc_kind kind, text *body)
 {
     const tuff_status status = say(kind, body);
     tuff__text_free(body);
@@ -86,7 +87,7 @@ static void answer(bool yes)
 {
     text body = {0};
     tuff__put_u8(&body, yes);
-    say_and_free(WIRE_ANSWER, &body);
+    say_and_free(IPC_ANSWER, &body);
 }
 
 static void forward_log(void *user, tuff_log_level level, const char *line)
@@ -95,7 +96,7 @@ static void forward_log(void *user, tuff_log_level level, const char *line)
     (void)user;
     tuff__put_u32(&body, level);
     tuff__put_text(&body, line);
-    (void)say(WIRE_LOG, &body);
+    (void)say(IPC_LOG, &body);
     tuff__text_free(&body);
 }
 
@@ -116,7 +117,7 @@ static void *watch(void *argument)
         if (poll(&from, 1, BEAT) > 0 || getppid() != shared.parent)
             leave_at_once();
         const uint64_t begin = atomic_load(&tuff__tune_step_begin), now = tuff__nanoseconds();
-        if (!atomic_load(&shared.is_waiting) && (begin == 0 || now < begin + limit) && say(WIRE_ALIVE, NULL) != TUFF_OK)
+        if (!atomic_load(&shared.is_waiting) && (begin == 0 || now < begin + limit) && say(IPC_ALIVE, NULL) != TUFF_OK)
             leave_at_once();
     }
     return NULL;
@@ -144,7 +145,7 @@ static bool stand_alone(void)
 static void receive(serving *self)
 {
     atomic_store(&shared.is_waiting, true);
-    const tuff_status status = tuff__wire_receive(SOCKET, MOST_JOB, UINT64_MAX, &self->in);
+    const tuff_status status = tuff__ipc_receive(SOCKET, MOST_JOB, UINT64_MAX, &self->in);
     atomic_store(&shared.is_waiting, false);
     if (status != TUFF_OK)
         leave_at_once();
@@ -167,9 +168,9 @@ static void leave_silicon(serving *self)
 /* What the program may say at any time. */
 static bool serve_silicon(serving *self)
 {
-    if (self->in.kind == WIRE_TAKE)
+    if (self->in.kind == IPC_TAKE)
         take_silicon(self);
-    else if (self->in.kind == WIRE_LEAVE)
+    else if (self->in.kind == IPC_LEAVE)
         leave_silicon(self);
     else
         return false;
@@ -177,14 +178,14 @@ static bool serve_silicon(serving *self)
 }
 
 /* The program's answer to what it was just told. */
-static byte_reader await(serving *self, wire_kind wanted)
+static byte_reader await(serving *self, ipc_kind wanted)
 {
     do
         receive(self);
     while (serve_silicon(self));
     if (self->in.kind != wanted)
         leave_at_once();
-    return tuff__wire_reader(&self->in);
+    return tuff__ipc_reader(&self->in);
 }
 
 static void give_way(tuner *of, bool is_between)
@@ -193,8 +194,8 @@ static void give_way(tuner *of, bool is_between)
     text body = {0};
     tuff__put_u8(&body, is_between);
     tuff__put_bytes(&body, &of->stats, sizeof of->stats);
-    say_and_free(WIRE_GIVE_WAY, &body);
-    byte_reader from = await(self, WIRE_GO);
+    say_and_free(IPC_GIVE_WAY, &body);
+    byte_reader from = await(self, IPC_GO);
     of->stopped |= !tuff__take_bool(&from);
     const uint64_t waited = tuff__take_u64(&from);
     if (waited > 0) {
@@ -217,8 +218,8 @@ static bool ask_to_go_on(void *user, const tuff_tune_progress *now)
     tuff__put_u32(&body, (uint32_t)now->candidates);
     tuff__put_u32(&body, (uint32_t)now->rejected);
     tuff__put_text(&body, now->rejection);
-    say_and_free(WIRE_PROGRESS, &body);
-    byte_reader from = await(user, WIRE_ANSWER);
+    say_and_free(IPC_PROGRESS, &body);
+    byte_reader from = await(user, IPC_ANSWER);
     return tuff__take_bool(&from);
 }
 
@@ -241,12 +242,10 @@ static tuff_status open_device(serving *self)
 static tuff_status look_up_keys(serving *self)
 {
     tuner *of = &self->of;
-    tuff_plan *plan = &self->plan;
-    plan->graph = self->graph.graph;
-    plan->passes.by = self->job.passes;
-    TRY(tuff__fuse(plan->graph, of->options, self->job.buffer_limit, &plan->passes, &plan->fusion));
+    self->passes.by = self->job.passes;
+    TRY(tuff__fuse(self->graph.graph, of->options, self->job.buffer_limit, &self->passes, &self->fusion));
     TRY(tuff__tuner_look_up(of));
-    if (!tuff__is_same_hash(tuff__helper_keys(of), self->job.keys))
+    if (!tuff__is_same_hash(tuff__worker_keys(of), self->job.keys))
         return FAIL(TUFF_E_FORMAT, "the plan has other keys there");
     return TUFF_OK;
 }
@@ -256,16 +255,16 @@ static tuff_status find_keys(serving *self)
     tuner *of = &self->of;
     tuff_compile_options *options = &self->job.options;
     TRY(tuff__graph_read(self->device, self->job.graph, self->job.graph_size, &self->graph));
-    self->plan =
-        (tuff_plan){.device = self->device, .is_tunable = true, .barrier_everywhere = options->barrier_everywhere};
     options->tune_progress = options->tune_progress ? ask_to_go_on : NULL;
     options->tune_user = self;
-    *of = (tuner){.plan = &self->plan,
+    *of = (tuner){.fusion = &self->fusion,
                   .options = options,
                   .device = self->device,
                   .bench = self->device,
                   .had_bench = true,
                   .log = -1,
+                  .is_background = options->tune_background,
+                  .survives_crashes = !options->tune_background,
                   .give_way = options->tune_background ? give_way : NULL,
                   .user = self};
     TRY(look_up_keys(self));
@@ -276,8 +275,8 @@ static tuff_status find_keys(serving *self)
 
 static tuff_status begin(serving *self)
 {
-    byte_reader from = tuff__wire_reader(&self->in);
-    TRY(tuff__helper_take_job(&from, &self->job));
+    byte_reader from = tuff__ipc_reader(&self->in);
+    TRY(tuff__worker_take_job(&from, &self->job));
     TRY(open_device(self));
     return find_keys(self);
 }
@@ -287,14 +286,14 @@ static int answer_begin(serving *self)
     text body = {0};
     const tuff_status status = begin(self);
     tuff__put_text(&body, status == TUFF_OK ? "" : tuff_error());
-    say_and_free(WIRE_READY, &body);
+    say_and_free(IPC_READY, &body);
     return status == TUFF_OK ? EXIT_DONE : EXIT_FAILED;
 }
 
 static void measure(serving *self)
 {
     tuner *of = &self->of;
-    byte_reader from = tuff__wire_reader(&self->in);
+    byte_reader from = tuff__ipc_reader(&self->in);
     const int index = tuff__take_below(&from, (uint64_t)of->subject_count);
     const uint64_t budget = tuff__take_u64(&from);
     of->later = tuff__take_u64(&from);
@@ -315,7 +314,7 @@ static void measure(serving *self)
     tuff__put_text(&body, tuff__text_get(&chosen));
     tuff__put_bytes(&body, &of->stats, sizeof of->stats);
     tuff__text_free(&chosen);
-    say_and_free(WIRE_MEASURED, &body);
+    say_and_free(IPC_MEASURED, &body);
 }
 
 static void put_finding(text *out, const subject *of)
@@ -333,7 +332,7 @@ static void put_finding(text *out, const subject *of)
 static void measure_all(serving *self)
 {
     tuner *of = &self->of;
-    byte_reader from = tuff__wire_reader(&self->in);
+    byte_reader from = tuff__ipc_reader(&self->in);
     of->budget = tuff__take_u64(&from);
     of->begin = tuff__nanoseconds();
     if (from.failed)
@@ -347,14 +346,14 @@ static void measure_all(serving *self)
     tuff__put_u32(&body, (uint32_t)of->subject_count);
     for (int i = 0; i < of->subject_count; i++)
         put_finding(&body, &of->subjects[i]);
-    say_and_free(WIRE_MEASURED_ALL, &body);
+    say_and_free(IPC_MEASURED_ALL, &body);
 }
 
 /* Into the cache, where the program finds it. */
 static void compile(serving *self)
 {
     enum { NAME_SIZE = 256 };
-    byte_reader from = tuff__wire_reader(&self->in);
+    byte_reader from = tuff__ipc_reader(&self->in);
     program *made;
     size_t size;
     char name[NAME_SIZE];
@@ -381,8 +380,7 @@ static void end(serving *self)
 {
     tuner *of = &self->of;
     leave_silicon(self);
-    tuff__lowered_free(&self->plan.made.lowered);
-    tuff__fusion_free(&self->plan.fusion);
+    tuff__fusion_free(&self->fusion);
     tuff__graph_copy_free(&self->graph);
     atomic_store(&shared.journal, NULL);
     if (of->bench)
@@ -392,20 +390,20 @@ static void end(serving *self)
     if (of->store && of->stats.measured > 0 && tuff__store_tidy(of->store, TIDY_LIMIT) != TUFF_OK)
         tuff__log(TUFF_LOG_INFO, "tune: the cache was not compacted: %s", tuff_error());
     tuff__tuner_end(of);
-    tuff__wire_free(&self->in);
+    tuff__ipc_free(&self->in);
     tuff_set_log(NULL, NULL);
 }
 
 static void serve(serving *self)
 {
-    for (receive(self); self->in.kind != WIRE_END; receive(self)) {
+    for (receive(self); self->in.kind != IPC_END; receive(self)) {
         if (serve_silicon(self))
             continue;
-        if (self->in.kind == WIRE_MEASURE)
+        if (self->in.kind == IPC_MEASURE)
             measure(self);
-        else if (self->in.kind == WIRE_MEASURE_ALL)
+        else if (self->in.kind == IPC_MEASURE_ALL)
             measure_all(self);
-        else if (self->in.kind == WIRE_COMPILE)
+        else if (self->in.kind == IPC_COMPILE)
             compile(self);
         else
             leave_at_once();
@@ -415,12 +413,12 @@ static void serve(serving *self)
 static int work(serving *self)
 {
     text body = {0};
-    char build[WIRE_BUILD_SIZE];
+    char build[IPC_BUILD_SIZE];
     tuff_set_log(forward_log, NULL);
-    tuff__put_text(&body, tuff__wire_build(build));
-    say_and_free(WIRE_HELLO, &body);
+    tuff__put_text(&body, tuff__ipc_build(build));
+    say_and_free(IPC_HELLO, &body);
     receive(self);
-    if (self->in.kind != WIRE_BEGIN)
+    if (self->in.kind != IPC_BEGIN)
         return EXIT_FAILED;
     const int code = answer_begin(self);
     if (code == EXIT_DONE)
@@ -429,13 +427,13 @@ static int work(serving *self)
     return code;
 }
 
-int verb_tune_helper(int count, char **arguments)
+int verb_tune_worker(int count, char **arguments)
 {
     int kind;
     socklen_t size = sizeof kind;
     (void)arguments;
     if (count > 0 || getsockopt(SOCKET, SOL_SOCKET, SO_TYPE, &kind, &size) != 0)
-        return cli_fail(&verb_tune, EXIT_WRONG_USE, "helper is started by programs that tune");
+        return cli_fail(&verb_tune, EXIT_WRONG_USE, "worker is started by programs that tune");
     serving *self = tuff__calloc(1, sizeof *self);
     if (!self || !stand_alone())
         return EXIT_FAILED;
