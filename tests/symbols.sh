@@ -34,7 +34,7 @@ fi
 
 others=$(echo "$objects" | grep -v '/src/base/')
 refuse "memory comes from base/alloc.h" 'malloc|calloc|realloc|free|strdup|strndup|aligned_alloc|posix_memalign' $others
-refuse "files are opened through base/file.h" 'fopen|open|open64|openat|openat64|creat|rename|unlink|mkdir|fopen64' $others
+refuse "files are opened through base/file/file.h" 'fopen|open|open64|openat|openat64|creat|rename|unlink|mkdir|fopen64' $others
 refuse "libraries are opened through base/library.h" 'dlopen|dlsym|dlclose' $others
 
 nm -A --defined-only -g $objects | awk '$NF !~ /^tuff_/ && $(NF-1) ~ /[A-Z]/' | grep -v ' [wWVu] ' |

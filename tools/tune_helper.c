@@ -20,7 +20,7 @@
 
 #include "base/log.h"
 #include "base/thread.h"
-#include "graph/blob.h"
+#include "graph/blob/blob.h"
 #include "run/fit.h"
 #include "run/helper.h"
 #include "run/wire.h"

@@ -12,9 +12,9 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/log.h"
-#include "graph/blob.h"
+#include "graph/blob/blob.h"
 #include "run/helper_parts.h"
 #include "run/strikes.h"
 #include "run/wire.h"

@@ -18,7 +18,7 @@ typedef struct stage_guard {
 
 /* most: bytes that arrays, plans and what is kept of results may take together; plans that do not fit make way for
    others. TUFF_E_LIMIT: without any plan it is more. guard may be NULL. The source outlives the stage; what its
-   arrays hold is read now, once; what stand-ins of arrays (graph/blob.h) hold is made up. */
+   arrays hold is read now, once; what stand-ins of arrays (graph/blob/blob.h) hold is made up. */
 tuff_status tuff__stage_create(tuff_graph *source, tuff_device *device, const tuff_compile_options *options,
                                uint64_t most, const stage_guard *guard, stage **out);
 uint64_t tuff__stage_size(const stage *self); /* without plans */

@@ -20,7 +20,7 @@ typedef struct graph_copy {
 tuff_status tuff__graph_read(tuff_device *device, const void *data, size_t size, graph_copy *out);
 void tuff__graph_copy_free(graph_copy *copy);
 
-/* For tuff__graph_read and the verifier of plans (blob_check.c): whether a node's inputs, attributes and shape fit each
+/* For tuff__graph_read and the verifier of plans (check.c): whether a node's inputs, attributes and shape fit each
    other as builders would make them, so that nothing that compiles it can stumble. The inputs are sound. */
 bool tuff__node_is_plausible(const node *of);
 
