@@ -6,6 +6,9 @@
 
 #include "graph/graph.h"
 
+/* What a blob begins with: "TFGR", and a number that rises with every change of the format. */
+enum { BLOB_MAGIC = 0x52474654, BLOB_VERSION = 1 };
+
 /* Appends the graph, which must be in order (status TUFF_OK). Only host memory can be lacking. */
 tuff_status tuff__graph_write(const tuff_graph *graph, text *out);
 

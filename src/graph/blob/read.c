@@ -7,7 +7,6 @@
 #include "base/bytes.h"
 #include "base/checked.h"
 #include "base/crc.h"
-#include "graph/blob/parts.h"
 #include "graph/builder.h"
 
 enum { LEAST_NODE = 4 * 4, LEAST_ARRAY = 20, NAME_SIZE = 4096 };

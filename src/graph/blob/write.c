@@ -3,7 +3,6 @@
 
 #include "base/bytes.h"
 #include "base/crc.h"
-#include "graph/blob/parts.h"
 
 /* Distinct arrays of a graph, and the distinct storages of those. */
 typedef struct listing {
