@@ -46,6 +46,10 @@ if(TARGET tuff_tool)
 else()
   list(APPEND tuff_environment "TUFF_HELPER=")
 endif()
+# Test programs lie deeper than the module is looked for.
+if(TARGET tuff_shaderc)
+  list(APPEND tuff_environment TUFF_SHADERC_MODULE=$<TARGET_FILE:tuff_shaderc>)
+endif()
 function(tuff_add_test name)
   add_test(NAME ${name} COMMAND sh ${PROJECT_SOURCE_DIR}/tests/driver_environment ${ARGN}
     WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
