@@ -1,4 +1,4 @@
-/* Checks that builders share: legal shapes, dtypes, names, arrays and axes, and the shape that operands broadcast to. */
+/* Checks that builders share: shapes, dtypes, names, arrays and axes, and the shape that operands broadcast to. */
 #include "graph/builder.h"
 
 #include "base/checked.h"

@@ -1,5 +1,5 @@
-/* The graph itself: its life, its sticky error and its nodes. Builders are in the files beside it: source.c has those of
-   values without operands, sink.c those of outputs and assignments. */
+/* The graph itself: its life, its sticky error and its nodes. Builders are in the files beside it: source.c has those
+   of values without operands, sink.c those of outputs and assignments. */
 #include <string.h>
 
 #include "graph/builder.h"

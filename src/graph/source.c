@@ -1,5 +1,5 @@
-/* Builders of values without operands: inputs by name, arrays that keep state, the step counter, constants, indices, random
-   numbers. */
+/* Builders of values without operands: inputs by name, arrays that keep state, the step counter, constants, indices,
+   random numbers. */
 #include <string.h>
 
 #include "graph/builder.h"

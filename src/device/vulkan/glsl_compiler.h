@@ -9,7 +9,7 @@
 /* Raised with every change of the structs below. */
 enum { GLSL_COMPILER_INTERFACE = 1 };
 
-/* What every compiler compiles with. Part of the keys of compiled programs: it changes with the options of shaderc.c. */
+/* What every compiler compiles with. Part of the keys of compiled programs: it changes with shaderc.c's options. */
 #define GLSL_COMPILER_OPTIONS "SPIR-V for Vulkan 1.1, optimised for performance"
 
 typedef enum glsl_outcome { GLSL_COMPILED, GLSL_REJECTED, GLSL_OUT_OF_MEMORY } glsl_outcome;

@@ -53,8 +53,8 @@ const glsl_compiler tuff__glsl_compiler = {
 
 #if defined(TUFF_SHADERC_MODULE)
 /* The C++ objects of the archives in this module register their destructors here instead of with the C library, and are
-   never destroyed. The module is opened at the first compilation, so that its destructors would be the first to run when
-   the process exits, while another thread may still be compiling. */
+   never destroyed. The module is opened at the first compilation, so its destructors would be the first to run when the
+   process exits, while another thread may still be compiling. */
 __attribute__((visibility("hidden"))) int __cxa_atexit(void (*destroy)(void *), void *object, void *library);
 
 int __cxa_atexit(void (*destroy)(void *), void *object, void *library)
