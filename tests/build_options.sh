@@ -44,7 +44,7 @@ fi
 build shared -DBUILD_SHARED_LIBS=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo
 gelu=$work/shared/examples/gelu_c
 "$gelu" auto
-sh "$source_folder/tests/symbols.sh" "$work/shared"
+sh "$(dirname "$0")/symbols.sh" "$work/shared"
 readelf -d "$work/shared/libtuff.so" | grep -q 'SONAME.*\[libtuff\.so\.[0-9]*\.[0-9]*\]' ||
     { echo "the SONAME does not name the minor version"; exit 1; }
 

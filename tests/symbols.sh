@@ -3,8 +3,8 @@
 # only in src/base: told from the symbols of its objects and, where it is a shared library, from what that imports and
 # exports. Called: symbols.sh BUILD_FOLDER
 set -eu
-source_folder=${TUFF_SOURCE:-$(cd "$(dirname "$0")/.." && pwd)}
 build=$1
+source_folder=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt")
 objects=$(find "$build/CMakeFiles/tuff_objects.dir" -name '*.o')
 [ -n "$objects" ] || { echo "no objects in $build"; exit 1; }
 work=$(mktemp -d)
