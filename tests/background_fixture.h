@@ -2,7 +2,7 @@
 #ifndef TESTS_BACKGROUND_FIXTURE_H
 #define TESTS_BACKGROUND_FIXTURE_H
 
-#include "base/file_lock.h"
+#include "base/file/lock.h"
 #include "tuff.h"
 
 enum { PLAN_ROWS = 24, PLAN_INNER = 40, PLAN_COLUMNS = 56 };

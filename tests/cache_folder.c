@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "faulty_files.h"
 #include "scratch_folder.h"
 

@@ -12,7 +12,7 @@
 #include "compile/siblings.h"
 #include "compile/simplify.h"
 #include "each_device.h"
-#include "graph/blob.h"
+#include "graph/blob/blob.h"
 #include "hard_graphs.h"
 #include "tools/graphs.h"
 

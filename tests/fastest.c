@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "base/file_list.h"
-#include "base/file_lock.h"
+#include "base/file/list.h"
+#include "base/file/lock.h"
 #include "each_device.h"
 #include "tuff.h"
 #include "tune/folder.h"

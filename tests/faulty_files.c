@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 
 static file_operations real;
 static bool installed, stays, hit;

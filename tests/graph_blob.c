@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "base/crc.h"
 #include "each_device.h"
-#include "graph/blob.h"
+#include "graph/blob/blob.h"
 #include "hard_graphs.h"
 #include "random_graph.h"
 #include "run/trial.h"

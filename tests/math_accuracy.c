@@ -1,6 +1,6 @@
-/* Every function of kernels/math.k on every device found, through the public interface: a graph of one op, over all
-   exponents, edge values and a dense range, each element against C's double. The bars are those of RELIABILITY.md in
-   units of the last place, or tighter where the functions do better on purpose. */
+/* Every function of kernels/bodies/math.k on every device found, through the public interface: a graph of one op, over
+   all exponents, edge values and a dense range, each element against C's double. The bars are those of RELIABILITY.md
+   in units of the last place, or tighter where the functions do better on purpose. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/hash.h"
 #include "device/program_cache.h"
 #include "device/state.h"

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "failing_memory.h"
 #include "faulty_files.h"
 #include "scratch_folder.h"

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "tests/each_device.h"
 #include "train/train.h"
 #include "tuff/io.h"

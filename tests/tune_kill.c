@@ -18,8 +18,8 @@
 
 #include <cmocka.h>
 
-#include "base/file_list.h"
-#include "base/file_lock.h"
+#include "base/file/list.h"
+#include "base/file/lock.h"
 #include "base/thread.h"
 #include "each_device.h"
 #include "tune/dice.h"

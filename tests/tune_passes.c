@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "each_device.h"
 #include "run/plan.h"
 #include "run/task_key.h"

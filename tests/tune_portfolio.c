@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "device/device.h"
 #include "each_device.h"
 #include "failing_memory.h"

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "base/crc.h"
-#include "base/file_lock.h"
+#include "base/file/lock.h"
 #include "failing_memory.h"
 #include "faulty_files.h"
 #include "scratch_folder.h"

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/file_lock.h"
+#include "base/file/lock.h"
 #include "each_device.h"
 #include "tune/store.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/hash.h"
 #include "tools/known_plans.h"
 #include "tools/suite.h"

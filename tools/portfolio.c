@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file_list.h"
+#include "base/file/list.h"
 
 enum { FAMILY_SIZE = 32, CLASS_SIZE = 32, PATH_SIZE = 4096 };
 /* What a recording of another class of devices counts for, where one of the same counts 1. */

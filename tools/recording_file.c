@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "io/json.h"
 #include "tools/recording.h"
 

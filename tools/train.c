@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/thread.h"
 #include "tools/fastest.h"
 #include "tools/graphs.h"

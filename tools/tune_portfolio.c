@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "tools/portfolio.h"
 #include "tools/tuning.h"
 #include "tools/verbs.h"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "io/json.h"
 #include "tools/model_options.h"
 #include "tools/report.h"

@@ -20,9 +20,9 @@
 
 #include "base/log.h"
 #include "base/thread.h"
-#include "graph/blob.h"
-#include "run/worker.h"
+#include "graph/blob/blob.h"
 #include "run/ipc.h"
+#include "run/worker.h"
 #include "tools/verbs.h"
 #include "tune/guard.h"
 #include "tune/tidy.h"

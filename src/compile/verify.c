@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "graph/blob.h"
+#include "graph/blob/blob.h"
 
 #define NOBODY (-2) /* no task has written it; -1 is what belongs to no task: copies and conversions */
 

@@ -1,5 +1,5 @@
 /* Attention as a primitive: the nodes of its forward and backward, their inputs in the order of
-   tuff__attention_inputs. Whatever it cannot do is composed of other ops (composite_attention.c). */
+   tuff__attention_inputs. Whatever it cannot do is composed of other ops (composite/attention.c). */
 #include "graph/builder.h"
 
 #define MOST_INPUTS 8

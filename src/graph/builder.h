@@ -18,6 +18,10 @@ bool tuff__is_sound(const tuff_tensor *tensor);
 bool tuff__shape_is_legal(tuff_graph *graph, const char *op, tuff_shape shape);
 /* Checks that arrays and tensors may have dtype. */
 bool tuff__dtype_is_legal(tuff_graph *graph, const char *op, tuff_dtype dtype);
+/* Checks the name of an input or an output, which op says. */
+bool tuff__name_is_legal(tuff_graph *graph, const char *op, const char *name);
+/* Checks that array is there, on the graph's device. */
+bool tuff__array_is_legal(tuff_graph *graph, const char *op, const tuff_array *array);
 /* axis of tensor, counted from the front, in *out. */
 bool tuff__axis(const char *op, const tuff_tensor *tensor, int axis, int *out);
 

@@ -142,3 +142,13 @@ tuff_tensor *tuff_cast(tuff_tensor *x, tuff_dtype dtype)
         return &graph->failed;
     return x->dtype == dtype ? x : tuff__node_create(graph, OP_CAST, dtype, x->shape, &x, 1, NULL);
 }
+
+tuff_tensor *tuff__scale(tuff_tensor *x, double factor)
+{
+    return tuff__is_sound(x) && factor != 1 ? tuff_mul(x, tuff__scalar(x, factor)) : x;
+}
+
+tuff_tensor *tuff__shift(tuff_tensor *x, double term)
+{
+    return tuff__is_sound(x) && term != 0 ? tuff_add(x, tuff__scalar(x, term)) : x;
+}

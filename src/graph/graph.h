@@ -77,6 +77,8 @@ tuff_status tuff__graph_reorder(tuff_graph *graph, node *const *order, int count
 
 /* Keeps the graph's first error and answers the tensor that carries it. */
 tuff_tensor *tuff__graph_fail(tuff_graph *graph, tuff_status status, const char *format, ...) PRINTF_LIKE(3, 4);
+/* The same where memory ran out while a node, or what belongs to one, was made. */
+tuff_tensor *tuff__graph_out_of_memory(tuff_graph *graph);
 
 /* One line a node, for debugging: "%5 = add f32 [2,3] (%1, %4)". */
 void tuff__graph_print(const tuff_graph *graph, text *out);

@@ -1,7 +1,7 @@
 /* What a plan runs with, for those who compare runs or lock them: its keys, its hash, its manifest. */
 #include <string.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "run/tuner.h"
 #include "tune/environment.h"
 #include "tune/store.h"

@@ -4,7 +4,7 @@
 #ifndef TUFF_RUN_TUNER_PARTS_H
 #define TUFF_RUN_TUNER_PARTS_H
 
-#include "base/file_lock.h"
+#include "base/file/lock.h"
 #include "run/task_key.h"
 #include "run/trial.h"
 #include "run/tuner.h"

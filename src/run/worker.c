@@ -11,10 +11,10 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/log.h"
 #include "compile/passes.h"
-#include "graph/blob.h"
+#include "graph/blob/blob.h"
 #include "run/ipc.h"
 #include "run/strikes.h"
 #include "run/worker_process.h"

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/file_error.h"
+#include "base/file/file.h"
+#include "base/file/error.h"
 
 /* Joins folder and rest into out, without the slashes at the end of folder, which would make lstat follow a link. */
 static tuff_status join(const char *folder, const char *rest, char *out, size_t size)

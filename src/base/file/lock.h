@@ -2,7 +2,7 @@
 #ifndef TUFF_BASE_FILE_LOCK_H
 #define TUFF_BASE_FILE_LOCK_H
 
-#include "base/file.h"
+#include "base/file/file.h"
 
 /* A lock is a file of its own beside what it guards, which is never renamed or removed. It ends with the process. */
 typedef struct file_lock {

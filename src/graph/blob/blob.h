@@ -6,6 +6,9 @@
 
 #include "graph/graph.h"
 
+/* What a blob begins with: "TFGR", and a number that rises with every change of the format. */
+enum { BLOB_MAGIC = 0x52474654, BLOB_VERSION = 1 };
+
 /* Appends the graph, which must be in order (status TUFF_OK). Only host memory can be lacking. */
 tuff_status tuff__graph_write(const tuff_graph *graph, text *out);
 
@@ -20,7 +23,7 @@ typedef struct graph_copy {
 tuff_status tuff__graph_read(tuff_device *device, const void *data, size_t size, graph_copy *out);
 void tuff__graph_copy_free(graph_copy *copy);
 
-/* For tuff__graph_read and the verifier of plans (blob_check.c): whether a node's inputs, attributes and shape fit each
+/* For tuff__graph_read and the verifier of plans (check.c): whether a node's inputs, attributes and shape fit each
    other as builders would make them, so that nothing that compiles it can stumble. The inputs are sound. */
 bool tuff__node_is_plausible(const node *of);
 

@@ -2,7 +2,7 @@
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE 1
 #endif
-#include "base/file_lock.h"
+#include "base/file/lock.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/file_error.h"
+#include "base/file/error.h"
 #include "base/thread.h"
 
 #define PAUSE 2000000u /* nanoseconds between tries */

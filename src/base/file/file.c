@@ -2,7 +2,7 @@
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE 1
 #endif
-#include "base/file.h"
+#include "base/file/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/file_error.h"
+#include "base/file/error.h"
 
 static int open_file(const char *path, int flags, mode_t mode)
 {

@@ -2,7 +2,7 @@
 #ifndef TUFF_BASE_FILE_LIST_H
 #define TUFF_BASE_FILE_LIST_H
 
-#include "base/file.h"
+#include "base/file/file.h"
 
 /* Calls visit for every name in the folder that begins with prefix, in the order of strcmp, until one fails. A folder
    that is missing has no names. */

@@ -1,5 +1,5 @@
 /* What builders make, as rules for nodes that are there already: one function for each kind of op. */
-#include "graph/blob.h"
+#include "graph/blob/blob.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,13 +1,12 @@
 /* Bytes to graphs. Nothing of them is trusted: indices lead to what was read before, counts to no more memory than
-   there are bytes, and every node is one that builders could have made (blob_check.c). */
-#include "graph/blob.h"
+   there are bytes, and every node is one that builders could have made (check.c). */
+#include "graph/blob/blob.h"
 
 #include <string.h>
 
 #include "base/bytes.h"
 #include "base/checked.h"
 #include "base/crc.h"
-#include "graph/blob_parts.h"
 #include "graph/builder.h"
 
 enum { LEAST_NODE = 4 * 4, LEAST_ARRAY = 20, NAME_SIZE = 4096 };

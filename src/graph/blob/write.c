@@ -1,9 +1,8 @@
 /* Graphs to bytes: a head with size and checksum, then storages, arrays, nodes, outputs, assigns. */
-#include "graph/blob.h"
+#include "graph/blob/blob.h"
 
 #include "base/bytes.h"
 #include "base/crc.h"
-#include "graph/blob_parts.h"
 
 /* Distinct arrays of a graph, and the distinct storages of those. */
 typedef struct listing {
