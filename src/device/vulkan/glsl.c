@@ -37,7 +37,7 @@ static mutex lock = MUTEX_INITIALIZER; /* held while the compiler is found and w
 /* Where the module is looked for. The first three are relative to the folder of the library, or of the program that it
    is linked into: as lib/tuff/ is to lib/ and to bin/, and beside it as in a build folder. The last one is where it was
    to be installed. */
-static const char *const places[] = {"tuff/" MODULE, TUFF_SHADERC_MODULE_FROM_PROGRAM, MODULE,
+static const char *const places[] = {("tuff/" MODULE), TUFF_SHADERC_MODULE_FROM_PROGRAM, MODULE,
                                      TUFF_SHADERC_MODULE_INSTALLED};
 enum { PLACE_COUNT = sizeof places / sizeof places[0], PATH_SIZE = 4096 };
 
