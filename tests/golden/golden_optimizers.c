@@ -1,6 +1,6 @@
 /* Golden cases of optimizers: the file's gradients reach tuff's optimizer as those of the loss sum(w · g), which is
    what makes any gradient out of a loss. */
-#include "tests/golden_optimizers.h"
+#include "golden_optimizers.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,6 +2,6 @@
 #ifndef TUFF_TESTS_GOLDEN_BUILDERS_H
 #define TUFF_TESTS_GOLDEN_BUILDERS_H
 
-#include "tests/golden_ops.h"
+#include "golden_ops.h"
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/golden_common.h"
+#include "golden_common.h"
 
 typedef struct arguments {
     const char *device;

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "failing_memory.h"
-#include "fault_judge.h"
+#include "tests/search/fault_judge.h"
 #include "tools/record_tasks.h"
 #include "tools/recorder.h"
 #include "tools/replay.h"

@@ -3,7 +3,7 @@
 # a shared library that exports what include/ declares, nothing else; in a thorough run also without either, and without
 # shaderc.
 set -eu
-source_folder=${TUFF_SOURCE:-$(cd "$(dirname "$0")/.." && pwd)}
+source_folder=${TUFF_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 [ -z "${TUFF_TEST_SANITIZE:-}" ] || exit 77
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "tests/golden_common.h"
+#include "golden_common.h"
 
 #define GOLDEN_INPUTS_MAX 8
 

@@ -1,6 +1,6 @@
 /* Golden cases of single ops: each is built from the file's inputs and attributes, and its result and gradients are
    held against the file's, every element within the bars that the file gives. */
-#include "tests/golden_ops.h"
+#include "golden_ops.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 # full, no file at all. Nothing needs a device, and nothing that was known is lost. Called: cache_cli.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
-shipped=$(cd "$(dirname "$0")/../share/tuff/tune" && pwd)
+shipped=$(cd "$(dirname "$0")/../../share/tuff/tune" && pwd)
 begin "$1"
 rows=matmul_register.tile_rows
 

@@ -3,6 +3,6 @@
 #ifndef TUFF_TESTS_GOLDEN_TRAINING_H
 #define TUFF_TESTS_GOLDEN_TRAINING_H
 
-#include "tests/golden_common.h"
+#include "golden_common.h"
 
 #endif

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "base/status.h"
-#include "tests/failing_memory.h"
-#include "tests/scratch_folder.h"
+#include "failing_memory.h"
+#include "scratch_folder.h"
 #include "tuff.h"
 
 enum { ROWS = 3, COLUMNS = 5 };

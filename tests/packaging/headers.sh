@@ -1,7 +1,7 @@
 #!/bin/sh
 # Every header compiles alone: the public ones as C11 and as C++17 without warnings, the internal ones as C11.
 set -eu
-cd "${TUFF_SOURCE:-$(dirname "$0")/..}"
+cd "${TUFF_SOURCE:-$(dirname "$0")/../..}"
 warnings="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
 count=0
 for compilers in "${CC:-cc} ${CXX:-c++}" "clang clang++"; do

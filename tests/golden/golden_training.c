@@ -1,6 +1,6 @@
 /* Golden training runs: a GPT and a Llama are built from the file's configuration, given its weights, and trained on
    its batches; logits, gradients, losses and weights are held against the file's, with the bars of its description. */
-#include "tests/golden_training.h"
+#include "golden_training.h"
 
 #include <jansson.h>
 #include <math.h>

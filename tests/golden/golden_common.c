@@ -1,5 +1,5 @@
 /* Comparing with golden files: rows of output and the elements of a file's tensors. */
-#include "tests/golden_common.h"
+#include "golden_common.h"
 
 #include <math.h>
 #include <stdio.h>

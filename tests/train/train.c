@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "tests/each_device.h"
+#include "each_device.h"
 #include "train/train.h"
 #include "tuff/io.h"
 

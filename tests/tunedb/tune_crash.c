@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "fault_judge.h"
+#include "tests/search/fault_judge.h"
 #include "journal_fixture.h"
 #include "scratch_folder.h"
 #include "tune/store.h"

@@ -1,5 +1,5 @@
 /* Golden ops by name: how each is written with tuff's functions. */
-#include "tests/golden_builders.h"
+#include "golden_builders.h"
 
 #include <math.h>
 #include <string.h>

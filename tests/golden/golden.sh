@@ -5,7 +5,7 @@
 # out. Called: golden.sh BUILD [ops]
 set -u
 build=$1
-data=${TUFF_TEST_DATA:-$(dirname "$0")/data}/golden
+data=${TUFF_TEST_DATA:-$(dirname "$0")/../data}/golden
 devices=$("$build/tuff" devices --json | sed -n 's/.*"selector": "\([^"]*\)".*/\1/p')
 [ -n "$devices" ] || { echo "golden.sh: tuff devices --json names no device" >&2; exit 1; }
 few=$(printf '%s\n' $devices | awk -F : '{ last[$1] = $0 } END { for (api in last) print last[api] }')

@@ -3,7 +3,7 @@
 # add_subdirectory, and gets right results: on the reference device and on the best one. Called: embed.sh BUILD_FOLDER
 set -eu
 build=$1
-source_folder=${TUFF_SOURCE:-$(cd "$(dirname "$0")/.." && pwd)}
+source_folder=${TUFF_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 # An installed library with a sanitizer in it is nobody's case.
 [ -z "${TUFF_TEST_SANITIZE:-}" ] || exit 77
 work=$(mktemp -d)
