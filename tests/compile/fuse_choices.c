@@ -154,7 +154,7 @@ static int64_t run_graph(tuff_device *device, const differential *of)
         seen[i] |= found.seen[i];
     for (int i = 1; i < found.count; i++) {
         const int turn = number++;
-        if (!is_thorough() && turn % EVERY != 0)
+        if (!is_thorough() && drawn_turn("ways", turn, EVERY) != 0)
             continue; /* compiling is what takes the time */
         if (!is_turn_of_api(device, turn / EVERY) || !is_its_turn(device, turn / EVERY / 2))
             continue;

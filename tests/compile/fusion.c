@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -49,9 +48,8 @@ static int close_devices(void **state)
     return 0;
 }
 
-/* Compiling kernels is what takes the time, so that without a thorough run ways take turns over graphs: every second
-   device runs a graph fused (one of each API, where two drivers of each are there), the families of kernels alternate,
-   and one device runs it unfused, where that is wanted. */
+/* Compiling kernels is what takes the time, so that without a thorough run each graph is run fused by one device of each
+   API, in one family of kernels, and by one device unfused, where that is wanted. */
 static int64_t run_everywhere(const differential *graph, int number, bool unfused)
 {
     static const tuff_compile_options ways[] = {{.family = TUFF_FAMILY_REGISTER},
@@ -61,9 +59,10 @@ static int64_t run_everywhere(const differential *graph, int number, bool unfuse
     int64_t failures = 0;
     for (int i = 0; i < device_count; i++)
         for (int way = 0; way < 4; way++) {
-            const bool device_turn = device_count <= 2 || (number + i) % 2 == 0;
-            const bool fused_turn = device_turn && (number / 2 + (device_count <= 2 ? i : i / 2)) % 2 == way;
-            const bool unfused_turn = way == 2 && unfused && number % device_count == i;
+            const tuff_device_info *info = tuff__device_info(devices[i]);
+            const bool fused_turn = is_its_turn(devices[i], number) && drawn_turn(info->selector, number, 2) == way;
+            const bool unfused_turn = unfused && drawn_turn("unfused", number, device_count) == i &&
+                                      way == (drawn_turn("unfused in local kernels", number, 4) == 0 ? 3 : 2);
             if (is_thorough() || fused_turn || unfused_turn)
                 failures += differential_run(graph, devices[i], &ways[way]);
         }
@@ -85,19 +84,13 @@ static void hard_graphs_are_right(void **state)
     assert_int_equal(failures, 0);
 }
 
-static uint64_t number_from(const char *variable, uint64_t otherwise)
-{
-    const char *value = getenv(variable);
-    return value && value[0] ? strtoull(value, NULL, 10) : otherwise;
-}
-
 static void random_graphs_are_right(void **state)
 {
     (void)state;
     if (device_count == 0)
         skip();
     const uint64_t count = number_from("TUFF_RANDOM_GRAPHS", 4);
-    const uint64_t first = number_from("TUFF_RANDOM_SEED", (uint64_t)time(NULL)); /* others in every run */
+    const uint64_t first = number_from("TUFF_RANDOM_SEED", test_seed());
     uint64_t vague = 0;
     int failed = 0;
     print_message("random graphs from seed %" PRIu64 "\n", first);

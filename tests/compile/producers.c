@@ -191,10 +191,9 @@ static void check_products(tuff_device *device)
     static const tuff_compile_options families[] = {{.family = TUFF_FAMILY_REGISTER}, {.family = TUFF_FAMILY_LOCAL}};
     const bool thorough = is_thorough(), slow = !thorough && strcmp(tuff__device_language(device), "GLSL") == 0;
     for (int i = 0; i < SHAPES * 4 && is_wanted(device); i++) {
-        if (slow && (i + i / 4) % 2 == 1)
+        if (slow && drawn_turn("products on Vulkan", i, 2) == 1)
             continue;
-        const int taken = slow ? i / 2 : i;
-        const bool turn = is_its_turn(device, taken + taken / 4);
+        const bool turn = is_its_turn(device, i), is_local = drawn_turn("local kernels", i, 3) == 0;
         const int64_t *extent = extents[i / 4];
         const product_case one = {extent[0], extent[1], extent[2], extent[3], i % 2 == 1, i / 2 % 2 == 1, i * 3};
         differential graph;
@@ -203,12 +202,12 @@ static void check_products(tuff_device *device)
                  (long long)one.columns, (long long)one.inner, i % 4, one.first % PRODUCERS);
         differential_create(&graph, name, build_products, &one, (uint64_t)i + 1);
         for (int family = 0; family < 2; family++)
-            if (thorough || (turn && (family == 0 ? i % 3 != 2 : i % 3 == 2)))
+            if (thorough || (turn && family == is_local))
                 failures += differential_run(&graph, device, &families[family]);
-        const bool has_lanes = (i % 4 == 1 || i % 8 == 2) && is_its_turn(device, i / 4);
+        const bool has_lanes = turn && drawn_turn("subgroups", i, 8) < 3;
         if (device->info.subgroup_shuffle && (thorough || has_lanes))
             failures += differential_run(&graph, device, &(tuff_compile_options){.family = TUFF_FAMILY_SUBGROUP});
-        if (thorough || (i % 8 == 5 && is_its_turn(device, i / 8)))
+        if (thorough || (turn && drawn_turn("unfused", i, 8) == 0))
             failures += differential_run(&graph, device, &(tuff_compile_options){.fuse = TUFF_FUSE_NONE});
         differential_destroy(&graph);
     }

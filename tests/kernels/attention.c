@@ -193,21 +193,18 @@ static int each_driver(void (*visit)(tuff_device *device))
     return count;
 }
 
-/* Kernels with barriers take CPU drivers long to compile, OpenCL's most, and Vulkan's any of these: few shapes stand
-   for all but in a thorough run. */
-static bool is_telling(const tuff_device *device, int index, int family)
+/* Kernels with barriers take CPU drivers long to compile, OpenCL's most, and Vulkan's any of these: few shapes, drawn
+   anew in each run, stand for all but in a thorough run. */
+static bool is_drawn(const tuff_device *device, int index, int family)
 {
+    static const struct {
+        const char *question;
+        int share[2]; /* of OpenCL and of Vulkan: one shape of so many */
+    } draws[] = {{"register kernels of a shape", {4, 3}}, {"local kernels of a shape", {24, 6}}};
     const bool is_glsl = strcmp(tuff__device_language(device), "GLSL") == 0;
-    const int every = family == 0 ? 1 : is_glsl ? 6 : 24;
     if (is_thorough())
         return true;
-    if (!is_its_turn(device, index / every))
-        return false;
-    if (shapes[index].turned)
-        return family == 0;
-    if (family == 0)
-        return is_glsl ? index % 3 == 0 : index / 2 % 4 == 0; /* both drivers of an API have turns */
-    return index % every == 3 || (shapes[index].no_softmax && shapes[index].dropout > 0);
+    return is_its_turn(device, index) && drawn_turn(draws[family].question, index, draws[family].share[is_glsl]) == 0;
 }
 
 static void run_shapes(tuff_device *device)
@@ -218,7 +215,7 @@ static void run_shapes(tuff_device *device)
         differential of;
         differential_create(&of, shapes[i].name, build_attention, &shapes[i], 7);
         for (int family = 0; family < 2; family++)
-            if (is_telling(device, i, family))
+            if (is_drawn(device, i, family))
                 failures += differential_run(&of, device, &families[family]);
         differential_destroy(&of);
     }

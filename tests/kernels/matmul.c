@@ -248,11 +248,11 @@ static void check_device(tuff_device *device)
     if (chosen && chosen[0] && strcmp(chosen, info.selector) != 0)
         return;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const int number = (int)(i / 2 + i / 4);
-        if (is_its_turn(device, number))
-            try_case(device, info.name, &cases[i], i % 2 == 0, false, NULL);
-        if (is_its_turn(device, number + 1))
-            try_case(device, info.name, &cases[i], i % 2 == 1, true, NULL);
+        const bool epilogue = drawn_turn("epilogue", (int)i, 2) == 0;
+        if (is_its_turn(device, 2 * (int)i))
+            try_case(device, info.name, &cases[i], epilogue, false, NULL);
+        if (is_its_turn(device, 2 * (int)i + 1))
+            try_case(device, info.name, &cases[i], !epilogue, true, NULL);
     }
 }
 
@@ -330,8 +330,9 @@ static void check_library(tuff_device *device)
     }
     assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        if (is_its_turn(device, (int)(i / 2 + i / 4)))
-            try_case(device, info.name, &cases[i], i % 2 == 0, i % 3 == 0, &library);
+        if (is_its_turn(device, (int)i))
+            try_case(device, info.name, &cases[i], drawn_turn("epilogue", (int)i, 2) == 0,
+                     drawn_turn("array", (int)i, 3) == 0, &library);
     tuff_graph *graph = tuff_graph_create(device);
     assert_non_null(graph);
     check_chain(graph, &plan);
@@ -365,9 +366,10 @@ static void check_subgroups(tuff_device *device)
         tuff_graph_destroy(graph);
         return;
     }
-    const size_t step = is_thorough() ? 1 : 5;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i += step)
-        try_case(device, info.name, &cases[i], i % 2 == 0, i % 3 == 0, &subgroups);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (is_thorough() || drawn_turn(info.selector, (int)i, 5) == 0)
+            try_case(device, info.name, &cases[i], drawn_turn("epilogue", (int)i, 2) == 0,
+                     drawn_turn("array", (int)i, 3) == 0, &subgroups);
 }
 
 static void subgroups_are_right_too(void **unused)

@@ -149,7 +149,7 @@ static void visit_task(const struct fusion *fusion, int task, const char *key, v
 {
     const visit *by = state;
     const int number = by->counts->visited++;
-    if (!verbose && (number / 2 % 2 != 0 || !is_turn_of_api(by->device, number)))
+    if (!verbose && (drawn_turn("tasks", number / 2, 2) != 0 || !is_turn_of_api(by->device, number)))
         return;
     try_task(&(place){.device = by->device, .fusion = fusion, .task = task, .key = key, .counts = by->counts});
 }

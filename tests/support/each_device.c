@@ -2,6 +2,7 @@
 #define _XOPEN_SOURCE 700
 #include <dirent.h>
 #include <ftw.h>
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,10 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/hash.h"
 #include "each_device.h"
 
 static char folder[64];
@@ -96,55 +99,106 @@ static int count_of_api(const char *selector, int *before)
     return count;
 }
 
-static bool is_last_of_api(const char *selector)
-{
-    int before = 0;
-    return count_of_api(selector, &before) == before + 1;
-}
-
 bool is_thorough(void)
 {
     const char *suite = getenv("TUFF_SUITE");
     return suite && strcmp(suite, "thorough") == 0;
 }
 
-bool is_its_turn(const tuff_device *device, int number)
+uint64_t number_from(const char *variable, uint64_t otherwise)
+{
+    const char *value = getenv(variable);
+    return value && value[0] ? strtoull(value, NULL, 10) : otherwise;
+}
+
+uint64_t test_seed(void)
+{
+    static uint64_t seed;
+    static bool is_known;
+    if (!is_known) {
+        seed = number_from("TUFF_TEST_SEED", (uint64_t)time(NULL));
+        is_known = true;
+        print_message("TUFF_TEST_SEED=%" PRIu64 " repeats what this run draws\n", seed);
+    }
+    return seed;
+}
+
+int drawn_turn(const char *question, int number, int count)
+{
+    const int32_t block = number / count;
+    uint64_t hash = tuff__hash64(question, strlen(question), test_seed());
+    hash = tuff__hash64(&block, sizeof block, hash);
+    return (int)(((uint64_t)(number % count) + hash % (uint64_t)count) % (uint64_t)count);
+}
+
+static bool is_device_chosen(void)
 {
     const char *chosen = getenv("TUFF_DEVICE");
+    return chosen && chosen[0];
+}
+
+/* Whether the turn at number is that of a selector's device, among those of its API. */
+static bool is_drawn(const char *selector, int number)
+{
+    char api[16];
     int before = 0;
-    const int count = count_of_api(tuff__device_info(device)->selector, &before);
-    return is_thorough() || (chosen && chosen[0]) || count == 0 || number % count == before;
+    const int count = count_of_api(selector, &before);
+    (void)snprintf(api, sizeof api, "%.*s", (int)api_length(selector), selector);
+    return count == 0 || drawn_turn(api, number, count) == before;
+}
+
+bool is_its_turn(const tuff_device *device, int number)
+{
+    return is_thorough() || is_device_chosen() || is_drawn(tuff__device_info(device)->selector, number);
 }
 
 bool is_turn_of_api(const tuff_device *device, int number)
 {
-    const char *chosen = getenv("TUFF_DEVICE");
     int before = 0;
     const int first = count_of_api("opencl:", &before), second = count_of_api("vulkan:", &before);
     const int own = strcmp(tuff__device_language(device), "GLSL") == 0;
-    return is_thorough() || (chosen && chosen[0]) || first == 0 || second == 0 || number % 2 == own;
+    return is_thorough() || is_device_chosen() || first == 0 || second == 0 || drawn_turn("API", number, 2) == own;
 }
 
-typedef enum choice { ALL_DEVICES, ALL_DRIVERS, LAST_DRIVERS } choice;
+typedef enum choice { ALL_DEVICES, ALL_DRIVERS, DRAWN_DRIVERS } choice;
+
+static bool is_left_out;
+
+void leave_out_device(const char *reason)
+{
+    print_message("    left out: %s\n", reason);
+    is_left_out = true;
+}
+
+/* Programs that one test has compiled serve the next: all of a program's tests run on the same driver of an API. */
+static bool is_among(choice which, const tuff_device_info *info)
+{
+    if (info->device_class == TUFF_DEVICE_REFERENCE)
+        return which == ALL_DEVICES;
+    return which != DRAWN_DRIVERS || is_drawn(info->selector, 0);
+}
 
 /* turn: of APIs; -1: all have it. */
 static void for_each(void (*test)(tuff_device *device), choice which, int turn)
 {
-    int count = tuff_device_count();
-    for (int i = 0; i < count; i++) {
+    int ran = 0;
+    for (int i = 0; i < tuff_device_count(); i++) {
         tuff_device_info info;
         assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
-        if ((info.device_class == TUFF_DEVICE_REFERENCE && which != ALL_DEVICES) ||
-            (which == LAST_DRIVERS && !is_last_of_api(info.selector)))
+        if (!is_among(which, &info))
             continue;
         print_message("  %s: %s\n", info.selector, info.name);
         tuff_device *device = tuff_device_open(info.selector);
         if (!device)
             fail_msg("%s: %s", info.selector, tuff_error());
-        if (turn < 0 || is_turn_of_api(device, turn))
+        is_left_out = turn >= 0 && !is_turn_of_api(device, turn);
+        if (!is_left_out)
             test(device);
+        ran += !is_left_out;
         tuff_device_close(device);
     }
+    if (ran == 0)
+        skip();
 }
 
 void for_each_device(void (*test)(tuff_device *device))
@@ -159,12 +213,12 @@ void for_each_driver(void (*test)(tuff_device *device))
 
 void for_each_api(void (*test)(tuff_device *device))
 {
-    for_each(test, is_thorough() ? ALL_DRIVERS : LAST_DRIVERS, -1);
+    for_each(test, is_thorough() ? ALL_DRIVERS : DRAWN_DRIVERS, -1);
 }
 
 void for_api_in_turn(int number, void (*test)(tuff_device *device))
 {
-    for_each(test, is_thorough() ? ALL_DRIVERS : LAST_DRIVERS, number);
+    for_each(test, is_thorough() ? ALL_DRIVERS : DRAWN_DRIVERS, number);
 }
 
 program_request test_request(tuff_device *device, test_kernel *kernel, const char *name, const char *statement)

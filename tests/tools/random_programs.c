@@ -22,12 +22,6 @@
 
 enum { LINE_SIZE = 640, SECONDS = 60 };
 
-static uint64_t number_from(const char *variable, uint64_t otherwise)
-{
-    const char *value = getenv(variable);
-    return value != NULL && value[0] != '\0' ? strtoull(value, NULL, 10) : otherwise;
-}
-
 /* Other programs in every run: a fault that one run in a hundred meets is met in the end. */
 static uint64_t first_seed(void)
 {
