@@ -55,8 +55,10 @@ static double cost_of(const product *of, const char *candidate)
 static void tiles_in_registers(tuff_device *device)
 {
     static const char good[] = "matmul_register.rows=6;matmul_register.vectors=2";
-    if (tuff__device_info(device)->device_class != TUFF_DEVICE_CPU)
+    if (tuff__device_info(device)->device_class != TUFF_DEVICE_CPU) {
+        leave_out_device("no CPU");
         return;
+    }
     product of = begin(device, 1024, 1024, 1024);
     /* Loads for every sum; more sums than registers; twice the work is twice the cost. */
     assert_true(cost_of(&of, "matmul_register.rows=1;matmul_register.vectors=1") > 2 * cost_of(&of, good));
@@ -92,8 +94,10 @@ static void blocks_in_local_memory(tuff_device *device)
 static void terms_in_many_pages(tuff_device *device)
 {
     tuff_device_info as = *tuff__device_info(device);
-    if (as.device_class != TUFF_DEVICE_CPU || tuff__device_takes_glsl(device))
+    if (as.device_class != TUFF_DEVICE_CPU || tuff__device_takes_glsl(device)) {
+        leave_out_device("no CPU that takes OpenCL C");
         return;
+    }
     for (int wide = 0; wide < 2; wide++) {
         as.vector_width = wide ? 16 : 8;
         tuff__device_pose(device, &as);
@@ -104,18 +108,30 @@ static void terms_in_many_pages(tuff_device *device)
     }
 }
 
-static void tiles_are_told_apart(void **state)
+static void tiles_in_registers_are_told_apart(void **state)
 {
     (void)state;
     for_each_driver(tiles_in_registers);
+}
+
+static void blocks_in_local_memory_are_told_apart(void **state)
+{
+    (void)state;
     for_each_driver(blocks_in_local_memory);
+}
+
+static void copies_pay_where_terms_lie_in_many_pages(void **state)
+{
+    (void)state;
     for_each_driver(terms_in_many_pages);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiles_are_told_apart),
+        cmocka_unit_test(tiles_in_registers_are_told_apart),
+        cmocka_unit_test(blocks_in_local_memory_are_told_apart),
+        cmocka_unit_test(copies_pay_where_terms_lie_in_many_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

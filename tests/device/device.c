@@ -91,6 +91,8 @@ static void an_unknown_device_is_refused_with_a_list(void **state)
 static void a_part_of_the_name_selects(void **state)
 {
     (void)state;
+    if (tuff_device_count() == 1)
+        skip();
     for (int i = 0; i < tuff_device_count() - 1; i++) {
         tuff_device_info info, opened;
         assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);

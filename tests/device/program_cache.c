@@ -609,6 +609,8 @@ static void check_record(const char *selector, const tuff_device_info *claims)
 static void what_a_device_proved_is_recorded(void **state)
 {
     (void)state;
+    if (tuff_device_count() == 1)
+        skip();
     for (int i = 0; i < tuff_device_count() - 1; i++) {
         tuff_device_info claims;
         assert_int_equal(tuff_device_describe(i, &claims), TUFF_OK);

@@ -131,6 +131,8 @@ static tuff_device_counters start_once(const char *selector)
 static void a_second_start_compiles_nothing(void **state)
 {
     (void)state;
+    if (tuff_device_count() == 1)
+        skip();
     for (int i = 0; i < tuff_device_count() - 1; i++) {
         tuff_device_info info;
         assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);

@@ -242,8 +242,10 @@ static tuff_status create_with_units(driver_device *device, const program_reques
 /* A claim to matrix units of either form holds only where a block comes out right. */
 static void check_units(tuff_device *device)
 {
-    if (!tuff__device_takes_glsl(device))
+    if (!tuff__device_takes_glsl(device)) {
+        leave_out_device("matrix units are in GLSL alone");
         return;
+    }
     driver with_units = *device->driver;
     real = device->driver;
     with_units.program_create = create_with_units;

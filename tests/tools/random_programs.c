@@ -80,14 +80,16 @@ static void training_steps_are_right(void **state)
         assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
         drivers += info.device_class != TUFF_DEVICE_REFERENCE;
     }
+    if (drivers == 0)
+        skip();
     reference = tuff_device_open("reference");
     assert_non_null(reference);
-    seconds = counted || drivers == 0 ? 0 : (double)number_from("TUFF_RANDOM_SECONDS", SECONDS) / drivers;
+    seconds = counted ? 0 : (double)number_from("TUFF_RANDOM_SECONDS", SECONDS) / drivers;
     print_message("random programs from TUFF_RANDOM_SEED=%" PRIu64 "\n", first_seed());
     for_each_driver(check_programs);
     tuff_device_close(reference);
     assert_int_equal(totals.failed, 0);
-    assert_true(drivers == 0 || (totals.elements > 0 && totals.wide < totals.elements / 3));
+    assert_true(totals.elements > 0 && totals.wide < totals.elements / 3);
 }
 
 /* Relations and slopes on the reference alone, which takes a moment: what they say of autodiff. */

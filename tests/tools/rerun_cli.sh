@@ -52,6 +52,8 @@ assert x["ok"] == 2 and x["gone"] == 1 and x["slower"] == 1 and len(x["winners"]
     mv "$TUFF_CACHE_DIR" aside
     expect 0 "now  T1 same" "$tuff" cache show --op "*" --device "$first"
     expect 0 " shipped" "$tuff" cache list
+else
+    echo "no device here has kernels: what needs winners is left out"
 fi
 [ $failures -eq 0 ] || echo "$failures checks failed" >&2
 [ $failures -eq 0 ]

@@ -390,7 +390,7 @@ static void notices_missing_barriers(void **state)
 {
     (void)state;
     if (!validated)
-        return;
+        skip();
     driver_device *device = open_device(0);
     driver_program *program = create_program(device, scale_text, 2, 64);
     driver_buffer *from = create_buffer(device, 256), *to = create_buffer(device, 256);
