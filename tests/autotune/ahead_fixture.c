@@ -2,7 +2,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "ahead_fixture.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,31 +16,6 @@
 
 const tuff_compile_options ahead_off = {.tune = TUFF_TUNE_OFF},
                            ahead_quick = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 6000};
-
-tuff_tune_stats compile_and_run(tuff_device *device, const tuff_compile_options *options, answer *out)
-{
-    tuff_tune_stats stats;
-    tuff_graph *graph = tuff_graph_create(device);
-    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, INNER)),
-                *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(INNER, COLUMNS));
-    tuff_output(graph, "y", tuff_softmax(tuff_matmul(x, w), -1));
-    tuff_plan *plan = tuff_compile(graph, options);
-    if (!plan)
-        fail_msg("%s", tuff_error());
-    assert_int_equal(tuff_plan_tuning(plan, &stats), TUFF_OK);
-    write_steps(plan, "x", ROWS * INNER, 13, 8);
-    write_steps(plan, "w", INNER * COLUMNS, 11, 16);
-    run_plan(plan);
-    assert_int_equal(tuff_plan_read(plan, "y", out->y, sizeof out->y), TUFF_OK);
-    destroy_plan(plan, graph);
-    return stats;
-}
-
-void expect_close(const answer *a, const answer *b)
-{
-    for (int i = 0; i < ROWS * COLUMNS; i++)
-        assert_true(fabsf(a->y[i] - b->y[i]) <= 1e-5f);
-}
 
 tuff_plan *compile_many(tuff_graph *graph, tuff_array *weights)
 {

@@ -2,20 +2,13 @@
 #ifndef TESTS_AHEAD_FIXTURE_H
 #define TESTS_AHEAD_FIXTURE_H
 
+#include "product_runs.h"
 #include "run/ahead.h"
 
-enum { THREADS = 3, ROWS = 24, INNER = 32, COLUMNS = 48 };
+enum { THREADS = 3 };
 
 /* off: nothing is measured; quick: for a few seconds. */
 extern const tuff_compile_options ahead_off, ahead_quick;
-
-typedef struct answer {
-    float y[ROWS * COLUMNS];
-} answer;
-
-/* A small graph, compiled by these options and run. */
-tuff_tune_stats compile_and_run(tuff_device *device, const tuff_compile_options *options, answer *out);
-void expect_close(const answer *a, const answer *b);
 
 /* A plan with tasks of many kinds: products, what is behind and before them, rows, columns, updates in place, sorted
    sums; not tuned. The array of zeros that it updates is the caller's, too. */

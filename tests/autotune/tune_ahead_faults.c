@@ -39,13 +39,13 @@ static cl_program CL_API_CALL create_deadly(cl_context context, cl_uint count, c
 
 static void die_of_two(void)
 {
-    static answer out;
+    static product_result out;
     tuff_device *device = open_replaceable();
     if (!device)
         _exit(77);
     replace_creation(create_deadly);
     tuff__ahead_threads = THREADS;
-    compile_and_run(device, &ahead_quick, &out);
+    run_softmax_of_product(device, &ahead_quick, &out);
     _exit(1);
 }
 
@@ -54,7 +54,7 @@ static void die_of_two(void)
 static void all_in_flight_are_struck(void **state)
 {
     (void)state;
-    static answer plain, tuned;
+    static product_result plain, tuned;
     int status, strikes;
     use_folder("killed");
     const pid_t child = fork();
@@ -69,9 +69,9 @@ static void all_in_flight_are_struck(void **state)
     print_message("    %d strikes\n", strikes);
     assert_in_range(strikes, 2, JOURNAL_PLACES);
     tuff_device *device = open_replaceable();
-    compile_and_run(device, &ahead_off, &plain);
-    assert_true(compile_and_run(device, &ahead_quick, &tuned).measured >= 1);
-    expect_close(&plain, &tuned);
+    run_softmax_of_product(device, &ahead_off, &plain);
+    assert_true(run_softmax_of_product(device, &ahead_quick, &tuned).measured >= 1);
+    assert_true(are_close(&plain, &tuned));
     tuff_device_close(device);
 }
 
@@ -216,7 +216,7 @@ static void a_gpu_is_kept_running(void **state)
 static void slow_compilers_work_beside(void **state)
 {
     (void)state;
-    static answer tuned;
+    static product_result tuned;
     tuff_device *device = open_replaceable();
     if (!device)
         skip();
@@ -225,7 +225,7 @@ static void slow_compilers_work_beside(void **state)
         use_folder(i ? "hidden" : "waited for");
         tuff__ahead_threads = i ? THREADS : 0;
         replace_creation(create_slowly);
-        const tuff_tune_stats stats = compile_and_run(device, &ahead_quick, &tuned);
+        const tuff_tune_stats stats = run_softmax_of_product(device, &ahead_quick, &tuned);
         restore_creation();
         tried[i] = (int)stats.compiles;
         assert_true(i == 0 ? stats.compiled_ahead == 0 : stats.compiled_ahead > 0);
@@ -239,28 +239,28 @@ static void slow_compilers_work_beside(void **state)
 static void a_compiler_that_hangs_ahead_is_left(void **state)
 {
     (void)state;
-    static answer plain, tuned;
+    static product_result plain, tuned;
     char environment[ENVIRONMENT_SIZE];
     tuff_device *device = open_replaceable();
     if (!device)
         skip();
     use_folder("hang");
-    compile_and_run(device, &ahead_off, &plain);
+    run_softmax_of_product(device, &ahead_off, &plain);
     hang_creation(4, "tuff_matmul");
     tuff__ahead_threads = THREADS;
     const uint64_t patience = tuff__compile_patience, begin = tuff__nanoseconds();
     tuff__compile_patience = PATIENCE;
-    const tuff_tune_stats stats = compile_and_run(device, &ahead_quick, &tuned);
+    const tuff_tune_stats stats = run_softmax_of_product(device, &ahead_quick, &tuned);
     const double seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
     tuff__compile_patience = patience;
     print_message("    back after %.1f s\n", seconds);
     assert_int_equal(stats.hangs, 1);
     assert_true(seconds < 60 && count_creations() >= 4 && stats.compiled_ahead > 0);
-    expect_close(&plain, &tuned);
+    assert_true(are_close(&plain, &tuned));
     tune_store *store = open_device_store(device, environment);
     assert_non_null(find_store_record(store, RECORD_BAD, "hang"));
     tuff__store_close(store);
-    assert_int_equal(compile_and_run(device, &ahead_quick, &tuned).measured, 0);
+    assert_int_equal(run_softmax_of_product(device, &ahead_quick, &tuned).measured, 0);
     let_creation_go();
     tuff_device_close(device);
 }

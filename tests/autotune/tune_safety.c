@@ -2,7 +2,6 @@
    that are right, two candidates that ended processes end tuning for a day, and a compiler that does not come back
    costs the tuner its device, not the program. OpenCL's calls are replaced for that. */
 #define _POSIX_C_SOURCE 200809L
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,47 +15,15 @@
 
 #include "each_device.h"
 #include "opencl_replaced.h"
+#include "product_runs.h"
 #include "run/tuner_parts.h"
 #include "small_plans.h"
 #include "tune_fixture.h"
 
 #if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
 
-enum { ROWS = 48, INNER = 40, COLUMNS = 64 };
-
 static const tuff_compile_options off = {.tune = TUFF_TUNE_OFF},
                                   quick = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 12000};
-
-typedef struct answer {
-    float y[ROWS * COLUMNS];
-} answer;
-
-static tuff_tune_stats compile_and_run(tuff_device *device, const tuff_compile_options *options, answer *out)
-{
-    tuff_tune_stats stats;
-    tuff_graph *graph = tuff_graph_create(device);
-    tuff_tensor *a = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, INNER)),
-                *b = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(INNER, COLUMNS));
-    tuff_output(graph, "y", tuff_matmul(a, b));
-    tuff_plan *plan = tuff_compile(graph, options);
-    if (!plan)
-        fail_msg("%s", tuff_error());
-    assert_int_equal(tuff_plan_tuning(plan, &stats), TUFF_OK);
-    write_steps(plan, "x", ROWS * INNER, 13, 8);
-    write_steps(plan, "w", INNER * COLUMNS, 11, 16);
-    run_plan(plan);
-    assert_int_equal(tuff_plan_read(plan, "y", out->y, sizeof out->y), TUFF_OK);
-    destroy_plan(plan, graph);
-    return stats;
-}
-
-static bool are_close(const answer *a, const answer *b)
-{
-    for (int i = 0; i < ROWS * COLUMNS; i++)
-        if (!(fabsf(a->y[i] - b->y[i]) <= 1e-5f))
-            return false;
-    return true;
-}
 
 #define NEED_DEVICE(device)                         \
     tuff_device *const device = open_replaceable(); \
@@ -81,16 +48,16 @@ static void a_wrong_default_makes_way(void **state)
 {
     (void)state;
     NEED_DEVICE(device);
-    static answer right, wrong, tuned, again;
+    static product_result right, wrong, tuned, again;
     char environment[ENVIRONMENT_SIZE];
     use_folder("right");
-    compile_and_run(device, &off, &right);
+    run_product(device, &off, &right);
     use_folder("wrong");
     replace_creation(create_wrong);
-    compile_and_run(device, &off, &wrong);
+    run_product(device, &off, &wrong);
     assert_false(are_close(&right, &wrong));
-    const tuff_tune_stats stats = compile_and_run(device, &quick, &tuned);
-    compile_and_run(device, NULL, &again);
+    const tuff_tune_stats stats = run_product(device, &quick, &tuned);
+    run_product(device, NULL, &again);
     restore_creation();
     assert_true(stats.wrong >= 1);
     assert_true(are_close(&right, &tuned));
@@ -170,7 +137,7 @@ static void two_strikes_end_tuning(void **state)
 {
     (void)state;
     NEED_DEVICE(device);
-    static answer out;
+    static product_result out;
     char environment[ENVIRONMENT_SIZE];
     const uint64_t now = (uint64_t)time(NULL);
     use_folder("strikes");
@@ -179,13 +146,13 @@ static void two_strikes_end_tuning(void **state)
     add_strike(store, environment, "matmul_register.rows=6", now - 2 * 24 * 60 * 60);
     tuff__store_close(store);
     const tuff_compile_options shortly = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 300};
-    assert_true(compile_and_run(device, &shortly, &out).measured > 0);
+    assert_true(run_product(device, &shortly, &out).measured > 0);
     use_folder("more strikes");
     store = open_device_store(device, environment);
     add_strike(store, environment, "matmul_register.rows=5", now - 100);
     add_strike(store, environment, "matmul_register.rows=6", now - 200);
     tuff__store_close(store);
-    assert_int_equal(compile_and_run(device, &shortly, &out).measured, 0);
+    assert_int_equal(run_product(device, &shortly, &out).measured, 0);
     tuff_device_close(device);
 }
 
@@ -194,14 +161,14 @@ static void a_compiler_that_hangs_is_left(void **state)
 {
     (void)state;
     NEED_DEVICE(device);
-    static answer right, tuned, again;
+    static product_result right, tuned, again;
     char environment[ENVIRONMENT_SIZE];
     use_folder("hang");
-    compile_and_run(device, &off, &right);
+    run_product(device, &off, &right);
     hang_creation(3, "tuff_matmul");
     tuff__compile_patience = 1500000000;
     const uint64_t begin = tuff__nanoseconds();
-    tuff_tune_stats stats = compile_and_run(device, &quick, &tuned);
+    tuff_tune_stats stats = run_product(device, &quick, &tuned);
     const double seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
     print_message("back after %.1f s\n", seconds);
     assert_int_equal(stats.hangs, 1);
@@ -213,7 +180,7 @@ static void a_compiler_that_hangs_is_left(void **state)
     assert_string_equal(bad->phase, "compile");
     tuff__store_close(store);
     use_folder("after");
-    stats = compile_and_run(device, &quick, &again);
+    stats = run_product(device, &quick, &again);
     assert_int_equal(stats.measured, 0);
     assert_true(are_close(&right, &again));
     let_creation_go();

@@ -369,29 +369,26 @@ static bool save_and_open(void)
     return done;
 }
 
+static void expect_no_temporary_file(void)
+{
+    assert_null(strstr(scratch_list(), ".tmp-"));
+}
+
 static void memory_may_run_out_at_every_request(void **state)
 {
     (void)state;
-    int64_t sites = 0;
-    for (int sticky = 0; sticky < 2; sticky++)
-        for (int64_t k = 1;; k++) {
-            failing_memory_begin(k, sticky);
-            bool done = save_and_open();
-            assert_int_equal(failing_memory_live(), 0);
-            bool hit = failing_memory_end();
-            assert_int_equal(done, !hit);
-            if (!hit) {
-                sites = k - 1;
-                break;
-            }
-            assert_int_equal(tuff__last_status(), TUFF_E_OOM_HOST);
-            assert_null(strstr(scratch_list(), ".tmp-"));
-        }
-    assert_in_range(sites, 50, 1000);
+    assert_in_range(fail_each_request(save_and_open, expect_no_temporary_file), 50, 1000);
     tuff_file *file = tuff_file_open(scratch_path("x"));
     assert_non_null(file);
     check_contents(file);
     tuff_file_close(file);
+}
+
+static bool open_file(void)
+{
+    tuff_file *file = tuff_file_open(scratch_path("x"));
+    tuff_file_close(file);
+    return file != NULL;
 }
 
 /* Names and texts so long that each needs a block of memory of its own. */
@@ -409,18 +406,7 @@ static void memory_may_run_out_at_every_part_of_a_header(void **state)
         many_texts[i] = values[i];
     }
     assert_int_equal(tuff_file_save(scratch_path("x"), many, 12, many_keys, many_texts, 12), TUFF_OK);
-    for (int64_t k = 1;; k++) {
-        failing_memory_begin(k, false);
-        tuff_file *file = tuff_file_open(scratch_path("x"));
-        bool done = file != NULL;
-        tuff_file_close(file);
-        assert_int_equal(failing_memory_live(), 0);
-        bool hit = failing_memory_end();
-        assert_int_equal(done, !hit);
-        if (!hit)
-            break;
-        assert_int_equal(tuff__last_status(), TUFF_E_OOM_HOST);
-    }
+    (void)fail_each_request(open_file, NULL);
 }
 
 static void the_previous_file_survives_every_failure_of_the_disk(void **state)

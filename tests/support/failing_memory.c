@@ -1,10 +1,14 @@
 /* The counters are plain variables: tests that make requests fail run on one thread. */
 #include "failing_memory.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "tuff/base.h"
+#include <cmocka.h>
+
+#include "base/status.h"
 
 static int64_t failing, requests, live;
 static uint64_t bytes;
@@ -68,6 +72,27 @@ bool failing_memory_end(void)
 {
     tuff_set_allocator(NULL);
     return hit;
+}
+
+static int64_t fail_requests(bool (*script)(void), void (*look)(void), bool stays)
+{
+    for (int64_t request = 1;; request++) {
+        failing_memory_begin(request, stays);
+        const bool done = script();
+        assert_int_equal(live, 0);
+        assert_int_equal(done, !failing_memory_end());
+        if (done)
+            return request - 1;
+        assert_int_equal(tuff__last_status(), TUFF_E_OOM_HOST);
+        if (look)
+            look();
+    }
+}
+
+int64_t fail_each_request(bool (*script)(void), void (*look)(void))
+{
+    (void)fail_requests(script, look, false);
+    return fail_requests(script, look, true);
 }
 
 int64_t failing_memory_requests(void)

@@ -4,10 +4,7 @@
 # Called: bench.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
-tuff=$1/tuff
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+enter "$1"
 
 expect 2 "there is no suite" "$tuff" bench matmull
 expect 2 "--rounds takes a whole number" "$tuff" bench --rounds 0

@@ -14,15 +14,6 @@ holds() {
     done
 }
 
-# json PROGRAM COMMAND...: the command's output is JSON, for which the Python expression over it, x, is true.
-json() {
-    program=$1
-    shift
-    "$@" >out 2>err
-    python3 -c "import json, sys; x = json.load(open('out')); sys.exit(0 if ($program) else 1)" ||
-        { fail "$*: not ($program):"; cat out err >&2; }
-}
-
 # add KIND DEVICE DRIVER ROWS CANDIDATE...: prints the key's digits.
 add() {
     "$make" "$@" >made || fail "cache_cli $*"

@@ -15,15 +15,6 @@ holds() {
     done
 }
 
-# json PROGRAM COMMAND...: the command's output is JSON, for which the Python expression over it, x, is true.
-json() {
-    program=$1
-    shift
-    "$@" >out 2>err
-    python3 -c "import json, sys; x = json.load(open('out')); sys.exit(0 if ($program) else 1)" ||
-        { fail "$*: not ($program):"; cat out err >&2; }
-}
-
 expect 0 "Nothing is remembered" "$tuff" tune report
 expect 2 "--out is for the page" "$tuff" tune report --json --out page.html
 expect 2 "no multiple of 3 heads" "$tuff" tune report --width 32 --heads 3

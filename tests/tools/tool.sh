@@ -3,10 +3,7 @@
 # that has kernels, and on the reference. Called: tool.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
-tuff=$1/tuff
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+enter "$1"
 
 # The text to learn: a sentence many times over.
 i=0

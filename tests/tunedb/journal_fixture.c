@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -131,4 +132,33 @@ void craft(const char *name, const journal_owner *owner, bool locked, journal_ph
     (void)mkdir(scratch_path("inflight"), 0700);
     (void)snprintf(path, sizeof path, "inflight/%s", name);
     scratch_write(path, whole, sizeof whole);
+}
+
+journal_owner dead_owner(void)
+{
+    journal_owner owner;
+    tuff__journal_owner(&owner);
+    owner.start++;
+    return owner;
+}
+
+journal_place *craft_dead(journal_phase phase, size_t *size)
+{
+    const journal_owner owner = dead_owner();
+    craft("dead.1.2", &owner, true, phase);
+    journal_place *whole = (journal_place *)(void *)scratch_read("inflight/dead.1.2", size);
+    assert_non_null(whole);
+    return whole;
+}
+
+void *share_memory(size_t size)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    return memory;
+}
+
+void unshare_memory(void *memory, size_t size)
+{
+    assert_int_equal(munmap(memory, size), 0);
 }

@@ -33,5 +33,13 @@ journal *open_journal(void); /* in the scratch folder, without trouble */
 void die(journal_phase entered, journal_phase moved, bool leave);
 /* Writes a journal of whoever, which nobody locks, by its own name in inflight/. */
 void craft(const char *name, const journal_owner *owner, bool locked, journal_phase phase);
+/* An owner like this process, but one that ended. */
+journal_owner dead_owner(void);
+/* Writes the journal of a dead process by the name dead.1.2, and reads it back to be changed; the caller frees it. */
+journal_place *craft_dead(journal_phase phase, size_t *size);
+
+/* Zeroed memory that a process shares with its children. */
+void *share_memory(size_t size);
+void unshare_memory(void *memory, size_t size);
 
 #endif

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -199,13 +198,6 @@ static void tune(board *on, int keys, double killers)
     _exit(0);
 }
 
-static board *make_board(void)
-{
-    board *out = mmap(NULL, sizeof *out, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(out != MAP_FAILED);
-    return out;
-}
-
 static pid_t begin(board *on, int keys, double killers)
 {
     const pid_t child = fork();
@@ -244,7 +236,7 @@ static holdings look(void)
 static void a_killer_kills_once(void **state)
 {
     (void)state;
-    board *on = make_board();
+    board *on = share_memory(sizeof(board));
     int starts = 0;
     for (; !on->done && starts < KILLERS_MOST; starts++) {
         int status;
@@ -265,7 +257,7 @@ static void a_killer_kills_once(void **state)
     assert_int_equal(look().wins, KEYS);
     assert_int_equal(look().counts.damaged, 0);
     assert_int_equal(count_files(), 0);
-    assert_int_equal(munmap(on, sizeof *on), 0);
+    unshare_memory(on, sizeof *on);
 }
 
 /* Killed 200 times, from outside at any moment or within a step: what was written stays, the next start works, and
@@ -274,7 +266,7 @@ static void no_kill_loses_a_record(void **state)
 {
     (void)state;
     enum { KILLS = 200 };
-    board *on = make_board();
+    board *on = share_memory(sizeof(board));
     dice from = {3};
     int tuned = 0;
     for (int i = 0; i < KILLS; i++) {
@@ -301,7 +293,7 @@ static void no_kill_loses_a_record(void **state)
                   (int)look().counts.damaged);
     assert_true(tuned > 50);
     assert_in_range(on->strikes, KILLS / 2 - 1, KILLS);
-    assert_int_equal(munmap(on, sizeof *on), 0);
+    unshare_memory(on, sizeof *on);
 }
 
 #define SCRATCH_TEST(test) cmocka_unit_test_setup_teardown(test, scratch_folder_make, scratch_folder_remove)

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -26,18 +25,6 @@
 typedef struct board {
     _Atomic int begun, ending, started;
 } board;
-
-static board *make_board(void)
-{
-    board *out = mmap(NULL, sizeof *out, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(out != MAP_FAILED);
-    return out;
-}
-
-static void free_board(board *of)
-{
-    assert_int_equal(munmap(of, sizeof *of), 0);
-}
 
 static void the_next_process_learns_of_it(void **state)
 {
@@ -149,7 +136,7 @@ static void no_kill_loses_a_strike(void **state)
     dice from = {1};
     int strikes = 0, idle = 0;
     for (int i = 0; i < KILLS; i++) {
-        board *on = make_board();
+        board *on = share_memory(sizeof(board));
         const pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0)
@@ -177,7 +164,7 @@ static void no_kill_loses_a_strike(void **state)
         }
         strikes += found.strikes;
         idle += found.idle;
-        free_board(on);
+        unshare_memory(on, sizeof *on);
     }
     /* Those killed before the journal had its name may have left a file that was being made. */
     print_message("%d kills: %d strikes, %d between candidates\n", KILLS, strikes, idle);

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -32,29 +31,12 @@ typedef struct board {
     _Atomic bool go;
 } board;
 
-static board *make_board(void)
-{
-    board *out = mmap(NULL, sizeof *out, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(out != MAP_FAILED);
-    return out;
-}
-
-static void free_board(board *of)
-{
-    assert_int_equal(munmap(of, sizeof *of), 0);
-}
-
 /* Any byte changed, any length: told right, or counted as damaged; removed in any case, unless it claims to live. */
 static void damage_is_noticed(void **state)
 {
     (void)state;
-    journal_owner dead;
     size_t size;
-    tuff__journal_owner(&dead);
-    dead.start++;
-    craft("dead.1.2", &dead, true, JOURNAL_BENCH);
-    char *whole = scratch_read("inflight/dead.1.2", &size);
-    assert_non_null(whole);
+    char *whole = (char *)craft_dead(JOURNAL_BENCH, &size);
     int told = 0, damaged = 0;
     for (size_t at = 0; at < JOURNAL_PAGE; at += at < 512 ? 1 : 13)
         for (int bit = 0; bit < 8; bit++) {
@@ -85,13 +67,8 @@ static void damage_is_noticed(void **state)
 static void a_damaged_place_spoils_no_other(void **state)
 {
     (void)state;
-    journal_owner dead;
     size_t size;
-    tuff__journal_owner(&dead);
-    dead.start++;
-    craft("dead.1.2", &dead, true, JOURNAL_IDLE);
-    journal_place *whole = (journal_place *)(void *)scratch_read("inflight/dead.1.2", &size);
-    assert_non_null(whole);
+    journal_place *whole = craft_dead(JOURNAL_IDLE, &size);
     for (int i = 1; i < JOURNAL_PLACES; i++) {
         journal_page *page = &whole[i].page;
         page->phase = JOURNAL_COMPILE;
@@ -118,13 +95,8 @@ static void a_damaged_place_spoils_no_other(void **state)
 static void an_older_journal_is_read(void **state)
 {
     (void)state;
-    journal_owner dead;
     size_t size;
-    tuff__journal_owner(&dead);
-    dead.start++;
-    craft("dead.1.2", &dead, true, JOURNAL_BENCH);
-    journal_place *whole = (journal_place *)(void *)scratch_read("inflight/dead.1.2", &size);
-    assert_non_null(whole);
+    journal_place *whole = craft_dead(JOURNAL_BENCH, &size);
     memcpy(whole->page.magic, JOURNAL_MAGIC_ALONE, sizeof whole->page.magic);
     scratch_write("inflight/dead.1.2", whole, JOURNAL_PAGE);
     assert_counts(recover(), 0, 0, 0, 1);
@@ -139,9 +111,7 @@ static void an_older_journal_is_read(void **state)
 static void strange_entries_are_left_alone(void **state)
 {
     (void)state;
-    journal_owner dead;
-    tuff__journal_owner(&dead);
-    dead.start++;
+    const journal_owner dead = dead_owner();
     craft("real.1.2", &dead, true, JOURNAL_BENCH);
     craft("later.1.2", &dead, true, JOURNAL_BENCH);
     size_t size;
@@ -181,8 +151,7 @@ static ssize_t read_before_it_goes_on(int fd, void *data, size_t size, off_t off
 static void the_last_word_of_the_dead_counts(void **state)
 {
     (void)state;
-    tuff__journal_owner(&late);
-    late.start++;
+    late = dead_owner();
     craft("dead.1.2", &late, true, JOURNAL_IDLE);
     real = tuff__file;
     tuff__file.pread = read_before_it_goes_on;
@@ -204,9 +173,7 @@ static tuff_status tell_board(const journal_strike *strike, void *state)
 /* Dead journals of JOURNALS processes, each with its number as op. */
 static void leave_journals(void)
 {
-    journal_owner dead;
-    tuff__journal_owner(&dead);
-    dead.start++;
+    const journal_owner dead = dead_owner();
     for (int i = 0; i < JOURNALS; i++) {
         char name[32], path[64];
         (void)snprintf(name, sizeof name, "dead.%d.2", i);
@@ -231,7 +198,7 @@ static void racing_readers_lose_none(void **state)
     dice from = {5};
     int twice = 0;
     for (int round = 0; round < 30; round++) {
-        board *on = make_board();
+        board *on = share_memory(sizeof(board));
         pid_t children[CHILDREN];
         leave_journals();
         for (int i = 0; i < CHILDREN; i++) {
@@ -264,7 +231,7 @@ static void racing_readers_lose_none(void **state)
             twice += on->told[i] > 1;
         }
         assert_int_equal(count_files(), 0);
-        free_board(on);
+        unshare_memory(on, sizeof *on);
     }
     print_message("%d of %d were told more than once\n", twice, 30 * JOURNALS);
 }
