@@ -1,4 +1,4 @@
-/* The libFuzzer target of the safetensors reader; tests/safetensors_corpus.c replays the kept inputs through it.
+/* The libFuzzer target of the safetensors reader; safetensors_corpus.c replays the kept inputs through it.
    Every input must be refused or parse, with memory asked for only in proportion to its header; what parses must
    survive writing and reading again. Mutations keep the length before the header right, or nearly all of them would
    end there. */
