@@ -215,7 +215,7 @@ static void a_failed_text_stays_as_it_was_until_cleared(void **state)
     assert_true(failing_memory_end());
 }
 
-static void one_line_texts(void **state)
+static void texts_are_cut_to_one_line(void **state)
 {
     (void)state;
     static const struct {
@@ -276,7 +276,7 @@ static void each_thread_has_its_own_message(void **state)
     assert_int_equal(tuff__last_status(), TUFF_E_USAGE);
 }
 
-static void names_of_statuses_and_dtypes(void **state)
+static void statuses_and_dtypes_have_names(void **state)
 {
     (void)state;
     assert_string_equal(tuff_status_name(TUFF_OK), "TUFF_OK");
@@ -293,7 +293,7 @@ static void names_of_statuses_and_dtypes(void **state)
     assert_string_equal(tuff_version(), version);
 }
 
-static void counts_of_shapes(void **state)
+static void shapes_are_counted_and_compared(void **state)
 {
     (void)state;
     assert_int_equal(tuff_shape_count(TUFF_SCALAR), 1);
@@ -312,7 +312,7 @@ static void counts_of_shapes(void **state)
     assert_true(tuff_shape_equal(TUFF_SCALAR, TUFF_SCALAR));
 }
 
-static void texts_of_shapes(void **state)
+static void shapes_have_texts(void **state)
 {
     (void)state;
     assert_string_equal(SHAPE_TEXT(TUFF_SHAPE(2, 3)), "[2,3]");
@@ -325,7 +325,7 @@ static void texts_of_shapes(void **state)
 }
 
 /* The values of xxHash's own test for no bytes, and the property that every byte and the seed count. */
-static void hashes_are_xxh3(void **state)
+static void hashes_are_those_of_xxh3(void **state)
 {
     (void)state;
     hash128 empty = tuff__hash("", 0);
@@ -477,13 +477,13 @@ int main(void)
         cmocka_unit_test(arenas_do_not_waste_blocks),
         cmocka_unit_test(texts_grow),
         cmocka_unit_test(a_failed_text_stays_as_it_was_until_cleared),
-        cmocka_unit_test(one_line_texts),
+        cmocka_unit_test(texts_are_cut_to_one_line),
         cmocka_unit_test(messages_are_one_bounded_line),
         cmocka_unit_test(each_thread_has_its_own_message),
-        cmocka_unit_test(names_of_statuses_and_dtypes),
-        cmocka_unit_test(counts_of_shapes),
-        cmocka_unit_test(texts_of_shapes),
-        cmocka_unit_test(hashes_are_xxh3),
+        cmocka_unit_test(statuses_and_dtypes_have_names),
+        cmocka_unit_test(shapes_are_counted_and_compared),
+        cmocka_unit_test(shapes_have_texts),
+        cmocka_unit_test(hashes_are_those_of_xxh3),
         cmocka_unit_test(the_log_reaches_its_callback_in_lines),
         cmocka_unit_test(libraries_that_are_missing_are_no_error),
         cmocka_unit_test(the_clock_and_locks_work),

@@ -488,37 +488,37 @@ static void check_device_side(tuff_device *device)
     drop_bench(&self);
 }
 
-static void test_places(void **state)
+static void parameters_have_places_in_a_slab(void **state)
 {
     (void)state;
     for_each_device(check_places);
 }
 
-static void test_refusals(void **state)
+static void wrong_parameters_and_options_are_refused(void **state)
 {
     (void)state;
     for_each_device(check_refusals);
 }
 
-static void test_rules(void **state)
+static void optimizers_follow_their_rules(void **state)
 {
     (void)state;
     for_each_device(check_rules);
 }
 
-static void test_resume(void **state)
+static void a_resumed_run_goes_on_bit_for_bit(void **state)
 {
     (void)state;
     for_each_device(check_resume);
 }
 
-static void test_checkpoints(void **state)
+static void checkpoints_hold_all_or_are_refused(void **state)
 {
     (void)state;
     for_each_device(check_checkpoints);
 }
 
-static void test_device_side(void **state)
+static void training_stays_on_the_device(void **state)
 {
     (void)state;
     for_each_device(check_device_side);
@@ -527,8 +527,12 @@ static void test_device_side(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_places), cmocka_unit_test(test_refusals),    cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_resume), cmocka_unit_test(test_checkpoints), cmocka_unit_test(test_device_side),
+        cmocka_unit_test(parameters_have_places_in_a_slab),
+        cmocka_unit_test(wrong_parameters_and_options_are_refused),
+        cmocka_unit_test(optimizers_follow_their_rules),
+        cmocka_unit_test(a_resumed_run_goes_on_bit_for_bit),
+        cmocka_unit_test(checkpoints_hold_all_or_are_refused),
+        cmocka_unit_test(training_stays_on_the_device),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

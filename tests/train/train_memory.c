@@ -89,7 +89,7 @@ static tuff_status run_script(tuff_device *device, script *self)
 }
 
 /* With every request failing in turn, once and from there on. */
-static void test_each_request(void **state)
+static void every_request_may_fail(void **state)
 {
     (void)state;
     script wanted, got;
@@ -114,7 +114,7 @@ static void test_each_request(void **state)
 }
 
 /* A load that runs out of memory leaves parameters, moments and counter alone. */
-static void test_failed_load(void **state)
+static void a_failed_load_changes_nothing(void **state)
 {
     (void)state;
     script self = {.device = tuff_device_open("reference")};
@@ -142,8 +142,8 @@ static void test_failed_load(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_each_request, scratch_folder_make, scratch_folder_remove),
-        cmocka_unit_test_setup_teardown(test_failed_load, scratch_folder_make, scratch_folder_remove),
+        cmocka_unit_test_setup_teardown(every_request_may_fail, scratch_folder_make, scratch_folder_remove),
+        cmocka_unit_test_setup_teardown(a_failed_load_changes_nothing, scratch_folder_make, scratch_folder_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -198,7 +198,7 @@ static void check_absence(tuff_device *device)
     tuff_graph_destroy(graph);
 }
 
-static void absence_is_told(void **unused)
+static void a_missing_library_is_told(void **unused)
 {
     (void)unused;
     for_each_driver(check_absence);
@@ -208,7 +208,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(failures_are_told), cmocka_unit_test(leftovers_do_not_matter),
                                        cmocka_unit_test(all_kernels_of_a_call_are_timed),
-                                       cmocka_unit_test(absence_is_told)};
+                                       cmocka_unit_test(a_missing_library_is_told)};
     return cmocka_run_group_tests_name("library", tests, use_fresh_cache, drop_cache);
 }
 #else
