@@ -268,9 +268,9 @@ static double seconds_left(void)
     double left = -1;
     FILE *log = fopen(log_path, "r");
     while (log && fgets(line, sizeof line, log)) {
-        const char *says = strstr(line, "of the budget are left"), *at = strstr(line, "tuff tune: ");
+        const char *says = strstr(line, "of the budget are left"), *at = strstr(line, "tuff tune warm: ");
         if (says && at)
-            left = strtod(at + strlen("tuff tune: "), NULL);
+            left = strtod(at + strlen("tuff tune warm: "), NULL);
     }
     if (log)
         (void)fclose(log);

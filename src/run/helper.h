@@ -1,5 +1,5 @@
 /* Tuning in another process: the program's side, which is the thread of a plan's background as a rule. It finds the
-   keys, says when there may be measuring, and makes plans ready; the helper (tools/tune_helper.c) measures, on a device
+   keys, says when there may be measuring, and makes plans ready; the helper (tools/tune/helper.c) measures, on a device
    that it opens for itself, and may be ended by a candidate. */
 #ifndef TUFF_RUN_HELPER_H
 #define TUFF_RUN_HELPER_H

@@ -1,0 +1,46 @@
+/* The rows of an option table that shape a model: for verbs that compile one without training it. */
+#ifndef TUFF_TOOLS_MODEL_OPTIONS_H
+#define TUFF_TOOLS_MODEL_OPTIONS_H
+
+#include "tools/cli/cli.h"
+#include "tools/model/model.h"
+
+typedef struct model_options {
+    model_config model;
+    int64_t batch;
+    int form;
+} model_options;
+
+#define MODEL_OPTIONS_USUAL                                                                                     \
+    {                                                                                                           \
+        .model = {.form = MODEL_GPT, .layers = 4, .heads = 4, .width = 128, .context = 128, .vocabulary = 256}, \
+        .batch = 8                                                                                              \
+    }
+
+#define MODEL_OPTIONS(of)                                                                                       \
+    {"--form", CLI_CHOICE, &(of)->form, "gpt|llama", "of the model", 0, 0, NULL},                               \
+        {"--layers", CLI_WHOLE, &(of)->model.layers, "N", "blocks", 1, 1000, NULL},                             \
+        {"--heads", CLI_WHOLE, &(of)->model.heads, "N", "attention heads; divide the width", 1, 1 << 20, NULL}, \
+        {"--key-value-heads",                                                                                   \
+         CLI_WHOLE,                                                                                             \
+         &(of)->model.key_value_heads,                                                                          \
+         "N",                                                                                                   \
+         "llama: shared by the heads; 0: as many",                                                              \
+         0,                                                                                                     \
+         1 << 20,                                                                                               \
+         NULL},                                                                                                 \
+        {"--width", CLI_WHOLE, &(of)->model.width, "N", "of the residual stream", 1, 1 << 20, NULL},            \
+        {"--hidden", CLI_WHOLE, &(of)->model.hidden, "N", "llama: columns of the MLP; 0: 8/3 of the width", 0,  \
+         1 << 20,    NULL},                                                                                     \
+        {"--context", CLI_WHOLE, &(of)->model.context, "N", "bytes that the model sees", 1, 1 << 20, NULL},     \
+    {                                                                                                           \
+        "--batch", CLI_WHOLE, &(of)->batch, "N", "windows a step", 1, 1 << 20, NULL                             \
+    }
+
+/* What a Llama has beside what a GPT has; then the check of the whole. */
+tuff_status model_options_complete(model_options *self);
+
+/* Whether a command line has any of these options: usual values mean a model too. */
+bool model_options_given(int count, char **arguments);
+
+#endif
