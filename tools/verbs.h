@@ -7,6 +7,4 @@
 extern const cli_verb verb_devices, verb_verify, verb_train, verb_generate, verb_plan, verb_kernel, verb_bench,
     verb_cache, verb_tune;
 
-#define CLI_DEVICE_HELP "auto, opencl[:n|:name], vulkan[:n|:name] or reference; else $TUFF_DEVICE, else auto"
-
 #endif

@@ -10,6 +10,7 @@
 #include "bench/recorder/tasks.h"
 #include "bench/recorder/recorder.h"
 #include "bench/recorder/verbs.h"
+#include "tools/cli/options.h"
 #include "tools/verbs.h"
 
 enum { WANTED_MOST = 128, PATH_SIZE = 4096 };
@@ -234,7 +235,7 @@ static int run(int count, char **arguments)
 {
     record_options self = {.points = 100, .samples = 5, .seconds = 60, .best = 2, .seed = 1};
     const cli_option options[] = {
-        {"--device", CLI_TEXT, &self.device, "D", CLI_DEVICE_HELP, 0, 0, NULL},
+        DEVICE_OPTION(&self.device),
         {"--out", CLI_TEXT, &self.out, "FOLDER", "where TASK.jsonl is written; what is there is added to", 0, 0, NULL},
         {"--only", CLI_TEXTS, &self.tasks, "TEXT", "only tasks whose name holds the text; may be given several times",
          0, 0, NULL},
@@ -243,7 +244,7 @@ static int run(int count, char **arguments)
         {"--seconds", CLI_NUMBER, &self.seconds, "S", "the most a task may take, about", 0, 1e6, NULL},
         {"--with", CLI_TEXT, &self.with, "FOLDER", "measure what is best in the recordings there, too", 0, 0, NULL},
         {"--best", CLI_WHOLE, &self.best, "N", "of each recording of --with", 1, 16, NULL},
-        {"--seed", CLI_WHOLE, &self.seed, "N", "of the random candidates", 0, 1e9, NULL},
+        SEED_OPTION(&self.seed, "of the random candidates", NULL),
     };
     const cli_end end = cli_parse(&recorder_record, options, sizeof options / sizeof *options, count, arguments, NULL);
     const int code = end.now ? end.code : record(&self);

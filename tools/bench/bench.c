@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "tools/bench/bench.h"
+#include "tools/cli/options.h"
 #include "tools/verbs.h"
 
 typedef struct suite {
@@ -40,15 +41,15 @@ static int check_suites(const bench *self)
 static cli_end parse(int count, char **arguments, bench *self)
 {
     const cli_option options[] = {
-        {"--device", CLI_TEXT, &self->device_name, "D", CLI_DEVICE_HELP, 0, 0, NULL},
+        DEVICE_OPTION(&self->device_name),
         {"--rounds", CLI_WHOLE, &self->round_count, "N", "samples of every contestant, in turns", 1, 1000, NULL},
-        {"--shape", CLI_TEXTS, &self->shapes, "TEXT",
-         "only works whose name holds the text; may be given several times", 0, 0, NULL},
-        {"--skip", CLI_TEXTS, &self->skipped, "TEXT", "not those whose name holds the text, as CLBlast or unfused", 0,
-         0, NULL},
+        {"--only", CLI_TEXTS, &self->wanted, "TEXT", "only works whose name holds the text; may be given several times",
+         0, 0, NULL},
+        {"--skip", CLI_TEXTS, &self->skipped, "TEXT", "no contestants whose name holds the text, as CLBlast or unfused",
+         0, 0, NULL},
         {"--quick", CLI_SWITCH, &self->quick, NULL, "small works and short samples: whether it runs, not how fast", 0,
          0, NULL},
-        {"--json", CLI_SWITCH, &self->json, NULL, "for programs: one object, every sample in it", 0, 0, NULL},
+        JSON_OPTION(&self->json, "one object, every sample in it"),
         {"--markdown", CLI_TEXT, &self->markdown_path, "FILE", "tables for bench/results; - is the output", 0, 0, NULL},
         {"--peer", CLI_TEXTS, &self->peer_commands, "COMMAND",
          "a program that does the same works: see bench/peers; may be given several times", 0, 0, NULL},
@@ -69,7 +70,7 @@ static int run_suites(bench *self)
             return cli_fail_library(&verb_bench, suites[i].name);
     }
     if (self->printed == 0)
-        return cli_fail(&verb_bench, EXIT_FAILED, "no work is left: --shape matches none");
+        return cli_fail(&verb_bench, EXIT_FAILED, "no work is left: --only matches none");
     return EXIT_DONE;
 }
 
@@ -120,7 +121,7 @@ static int run_bench(int count, char **arguments)
         code = close_all(&self, code);
     }
     cli_texts_free(&self.suites);
-    cli_texts_free(&self.shapes);
+    cli_texts_free(&self.wanted);
     cli_texts_free(&self.skipped);
     cli_texts_free(&self.peer_commands);
     return code;

@@ -73,7 +73,7 @@ struct bench_peer; /* bench_peer.c */
 typedef enum bench_format { BENCH_TEXT, BENCH_JSON } bench_format;
 
 typedef struct bench {
-    cli_texts suites, shapes, skipped, peer_commands;
+    cli_texts suites, wanted, skipped, peer_commands;
     const char *device_name, *markdown_path, *clblast_folder;
     int64_t round_count;
     bool quick, json;
@@ -91,7 +91,7 @@ typedef struct bench {
 /* bench_measure.c: measures a work and reports it; frees its contestants, whatever the result. built: what building
    them answered; a failure there is handed on. */
 tuff_status bench_do(bench *self, bench_work *work, tuff_status built);
-/* Starts a work; false where --shape leaves it out. */
+/* Starts a work; false where --only leaves it out. */
 bool bench_begin(const bench *self, bench_work *work, const char *suite, const char *format, ...) PRINTF_LIKE(4, 5);
 /* A new contestant with a name, or NULL with a message where there is no room. */
 bench_contestant *bench_add(bench_work *work, bench_kind kind, const char *name);

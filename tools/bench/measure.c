@@ -36,10 +36,10 @@ bool bench_begin(const bench *self, bench_work *work, const char *suite, const c
     va_start(list, format);
     vsnprintf(work->name, sizeof work->name, format, list);
     va_end(list);
-    for (int i = 0; i < self->shapes.count; i++)
-        if (strstr(work->name, self->shapes.items[i]))
+    for (int i = 0; i < self->wanted.count; i++)
+        if (strstr(work->name, self->wanted.items[i]))
             return true;
-    return self->shapes.count == 0;
+    return self->wanted.count == 0;
 }
 
 bench_contestant *bench_add(bench_work *work, bench_kind kind, const char *name)

@@ -51,7 +51,7 @@ static int merge(int count, char **arguments)
     cache_common common = {0};
     cli_texts files = {0};
     const char *path = NULL;
-    const cli_option options[] = {{.name = "-o",
+    const cli_option options[] = {{.name = "--out",
                                    .kind = CLI_TEXT,
                                    .value = &path,
                                    .placeholder = "FILE",
@@ -60,7 +60,7 @@ static int merge(int count, char **arguments)
     const cli_end end = cache_parse(&cache_verb_merge, options, 3, count, arguments, NULL, &files, &common);
     int code = end.code;
     if (!end.now && (files.count < 2 || !path))
-        code = cli_fail(&cache_verb_merge, EXIT_WRONG_USE, "give two or more files, and -o FILE");
+        code = cli_fail(&cache_verb_merge, EXIT_WRONG_USE, "give two or more files, and --out FILE");
     else if (!end.now)
         code = merge_files(&files, path, &common);
     cli_texts_free(&files);

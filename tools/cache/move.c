@@ -61,7 +61,7 @@ static int run_export(int count, char **arguments)
     const char *path = NULL;
     const cli_option options[] = {
         CACHE_COMMON(common),
-        {.name = "--lock", .kind = CLI_SWITCH, .value = &lock, .help = "a manifest: a pin for what each key runs with"},
+        {.name = "--manifest", .kind = CLI_SWITCH, .value = &lock, .help = "a manifest: a pin for what each key runs with"},
         {.name = "--anon", .kind = CLI_SWITCH, .value = &anonymous, .help = "without pins, times cut to days"}};
     const cli_end end = cache_parse(&cache_verb_export, options, 4, count, arguments, &path, NULL, &common);
     if (end.now)
@@ -69,7 +69,7 @@ static int run_export(int count, char **arguments)
     if (!path)
         return cli_fail(&cache_verb_export, EXIT_WRONG_USE, "give a file, or -");
     if (lock && anonymous)
-        return cli_fail(&cache_verb_export, EXIT_WRONG_USE, "--lock and --anon are two kinds of files");
+        return cli_fail(&cache_verb_export, EXIT_WRONG_USE, "--manifest and --anon are two kinds of files");
     const tuff_cache_form form = lock        ? TUFF_CACHE_FORM_LOCK
                                  : anonymous ? TUFF_CACHE_FORM_ANONYMOUS
                                              : TUFF_CACHE_FORM_ALL;

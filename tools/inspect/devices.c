@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "device/device.h"
+#include "tools/cli/options.h"
 #include "tools/verbs.h"
 
 static const char *class_name(tuff_device_class device_class)
@@ -121,8 +122,7 @@ static void print_absences(void)
 static int devices(int count, char **arguments)
 {
     bool json = false;
-    const cli_option options[] = {
-        {.name = "--json", .kind = CLI_SWITCH, .value = &json, .help = "for programs: a list of objects, one a line"}};
+    const cli_option options[] = {JSON_OPTION(&json, "a list of objects, one a line")};
     const cli_end end = cli_parse(&verb_devices, options, 1, count, arguments, NULL);
     if (end.now)
         return end.code;

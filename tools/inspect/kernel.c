@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "device/device.h"
+#include "tools/cli/options.h"
 #include "tools/inspect/kernel_texts.h"
 #include "tools/model/known_plans.h"
 #include "tools/verify/suite.h"
@@ -170,32 +171,20 @@ static int kernel(int count, char **arguments)
     const char *device_name = NULL, *folder = NULL;
     int fuse = 0, family = TUFF_FAMILY_DEVICE, vendor = 0, code = EXIT_FAILED;
     const cli_option options[] = {
-        {.name = "--device", .kind = CLI_TEXT, .value = &device_name, .placeholder = "D", .help = CLI_DEVICE_HELP},
-        {.name = "--fuse",
-         .kind = CLI_CHOICE,
-         .value = &fuse,
-         .placeholder = "on|off",
-         .help = "off: every op a kernel of its own"},
-        {.name = "--family",
-         .kind = CLI_CHOICE,
-         .value = &family,
-         .placeholder = "device|register|local|subgroup|cooperative",
-         .help = "local: with local memory, as GPUs get them; subgroup: matmuls whose lanes share registers; "
-                 "cooperative: on matrix units"},
+        DEVICE_OPTION(&device_name),
+        FUSE_OPTION(&fuse),
+        FAMILY_OPTION(&family),
         {.name = "--as",
          .kind = CLI_CHOICE,
          .value = &vendor,
          .placeholder = "itself|intel|amd|nvidia",
          .help = "what a GPU of that vendor would get in the device's language"},
-        {.name = "--all",
+        {.name = "--out",
          .kind = CLI_TEXT,
          .value = &folder,
          .placeholder = "FOLDER",
          .help = "writes every kernel of two models and of the op suite"},
-        {.name = "--json",
-         .kind = CLI_SWITCH,
-         .value = &self.json,
-         .help = "for programs: a list of objects, one a line"},
+        JSON_OPTION(&self.json, "a list of objects, one a line"),
     };
     const cli_end end =
         cli_parse(&verb_kernel, options, sizeof options / sizeof *options, count, arguments, &self.name);
@@ -228,6 +217,6 @@ const cli_verb verb_kernel = {
     .summary = "Prints the assembled source of a kernel for a device.",
     .about = "NAME is a number of the list, a program, a kind of task (map, row, column, matmul, ...) or an op. "
              "Without it,\n"
-             "lists the kernels of a GPT's plans. With --all, writes a file for each different kernel and lists these.",
+             "lists the kernels of a GPT's plans. With --out, writes a file for each different kernel and lists these.",
     .run = kernel,
 };

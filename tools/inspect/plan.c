@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "tools/cli/options.h"
 #include "tools/model/fastest.h"
 #include "tools/model/options.h"
 #include "tools/tune/tuning.h"
@@ -169,18 +170,16 @@ static int compile_and_show(tuff_device *device, plan_options *options)
 static cli_end parse(int count, char **arguments, plan_options *self)
 {
     const cli_option options[] = {
-        {"--device", CLI_TEXT, &self->device, "D", CLI_WORK_DEVICE_HELP, 0, 0, NULL},
+        WORK_DEVICE_OPTION(&self->device),
         MODEL_OPTIONS(&self->of),
-        {"--fuse", CLI_CHOICE, &self->fuse, "on|off", "off: every op a kernel of its own", 0, 0, NULL},
-        {"--matmul", CLI_CHOICE, &self->matmul, "own|clblast", "whose kernels compute matmuls", 0, 0, NULL},
-        {"--recompute", CLI_SWITCH, &self->recompute, NULL, "keep nothing of a block for its gradients but its input",
-         0, 0, NULL},
-        {"--memory-budget", CLI_BYTES, &self->memory_budget, "BYTES", "of intermediates at the peak, as in 100M", 1,
-         1e15, NULL},
+        FUSE_OPTION(&self->fuse),
+        MATMUL_OPTION(&self->matmul),
+        RECOMPUTE_OPTION(&self->recompute),
+        MEMORY_BUDGET_OPTION(&self->memory_budget),
         TUNING_OPTIONS(&self->tune),
         {"--profile", CLI_SWITCH, &self->profile, NULL, "run once with a timestamp around every task", 0, 0, NULL},
         {"--summary", CLI_SWITCH, &self->summary, NULL, "without the list of tasks", 0, 0, NULL},
-        {"--json", CLI_SWITCH, &self->json, NULL, "for programs: one object with both plans", 0, 0, NULL},
+        JSON_OPTION(&self->json, "one object with both plans"),
     };
     return cli_parse(&verb_plan, options, sizeof options / sizeof *options, count, arguments, NULL);
 }

@@ -5,9 +5,14 @@
 #include "tools/cli/cli.h"
 #include "tools/model/known_plans.h"
 
-#define CLI_WORK_DEVICE_HELP                                                                           \
-    "auto, fastest (the devices here race in this work, once), opencl[:n|:name], vulkan[:n|:name] or " \
-    "reference; else $TUFF_DEVICE, else auto"
+/* const char *: for cli_open_device_for. */
+#define WORK_DEVICE_OPTION(name)                                                                               \
+    {                                                                                                          \
+        "--device", CLI_TEXT, (name), "D",                                                                     \
+            "auto, fastest (the devices here race in this work, once), opencl[:n|:name], vulkan[:n|:name] or " \
+            "reference; else $TUFF_DEVICE, else auto",                                                         \
+            0, 0, NULL                                                                                         \
+    }
 
 typedef struct fastest_work {
     const model_config *model;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/status.h"
+#include "tools/cli/options.h"
 #include "tools/model/fastest.h"
 #include "tools/train/run_settings.h"
 #include "tools/train/sampler.h"
@@ -120,13 +121,9 @@ static int generate(int count, char **arguments)
          .low = 0,
          .high = 100,
          .help = "0 takes the likeliest, more is more varied"},
-        {"--seed", CLI_WHOLE, &self.seed, "S", "the same seed makes the same text", 0, 9e15, NULL},
-        {.name = "--device", .kind = CLI_TEXT, .value = &self.device, .placeholder = "D", .help = CLI_WORK_DEVICE_HELP},
-        {.name = "--fuse",
-         .kind = CLI_CHOICE,
-         .value = &self.fuse,
-         .placeholder = "on|off",
-         .help = "off: every op a kernel of its own"},
+        SEED_OPTION(&self.seed, "the same seed makes the same text", NULL),
+        WORK_DEVICE_OPTION(&self.device),
+        FUSE_OPTION(&self.fuse),
         TUNING_OPTIONS(&self.tune),
         TUNING_BACKGROUND_OPTION(&self.tune),
     };

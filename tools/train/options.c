@@ -1,5 +1,6 @@
 /* Options of tuff train. A checkpoint's settings hold unless the command line says otherwise; its model cannot
    change. */
+#include "tools/cli/options.h"
 #include "tools/train/options.h"
 
 #include "tools/model/fastest.h"
@@ -30,9 +31,8 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
         {"--data", CLI_TEXTS, &self->data, "FILE", "text to learn, as bytes; needed, may be given several times", 0, 0,
          NULL},
         {"--steps", CLI_WHOLE, &settings->steps, "N", "steps of the whole schedule", 1, 1 << 24, &given->steps},
-        {"--device", CLI_TEXT, &self->device, "D", CLI_WORK_DEVICE_HELP, 0, 0, NULL},
-        {"--seed", CLI_WHOLE, &settings->seed, "S", "of weights and batches: the same on every device", 0, 9e15,
-         &given->seed},
+        WORK_DEVICE_OPTION(&self->device),
+        SEED_OPTION(&settings->seed, "of weights and batches: the same on every device", &given->seed),
         {"--layers", CLI_WHOLE, &model->layers, "N", "blocks", 1, 1000, &given->layers},
         {"--heads", CLI_WHOLE, &model->heads, "N", "attention heads; divide the width", 1, 1 << 20, &given->heads},
         {"--width", CLI_WHOLE, &model->width, "N", "of the residual stream", 1, 1 << 20, &given->width},
@@ -40,12 +40,10 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
         {"--batch", CLI_WHOLE, &settings->batch, "N", "windows a step", 1, 1 << 20, &given->batch},
         {"--learning-rate", CLI_NUMBER, &settings->learning_rate, "R",
          "at its highest; warm-up, then cosine to a tenth", 1e-12, 100, &given->learning_rate},
-        {"--fuse", CLI_CHOICE, &self->fuse, "on|off", "off: every op a kernel of its own", 0, 0, NULL},
-        {"--matmul", CLI_CHOICE, &self->matmul, "own|clblast", "whose kernels compute matmuls", 0, 0, NULL},
-        {"--recompute", CLI_SWITCH, &self->recompute, NULL, "keep nothing of a block for its gradients but its input",
-         0, 0, NULL},
-        {"--memory-budget", CLI_BYTES, &self->memory_budget, "BYTES", "of intermediates at the peak, as in 100M", 1,
-         1e15, NULL},
+        FUSE_OPTION(&self->fuse),
+        MATMUL_OPTION(&self->matmul),
+        RECOMPUTE_OPTION(&self->recompute),
+        MEMORY_BUDGET_OPTION(&self->memory_budget),
         TUNING_OPTIONS(&self->tune),
         TUNING_BACKGROUND_OPTION(&self->tune),
         {"--log", CLI_TEXT, &self->log, "FILE", "JSON Lines: step, loss, tokens_per_second, seconds and more", 0, 0,

@@ -85,7 +85,7 @@ static int report(int count, char **arguments)
         {.name = "--out",
          .kind = CLI_TEXT,
          .value = &self.path,
-         .placeholder = "F",
+         .placeholder = "FILE",
          .help = "the page; else it goes to the output"},
         MODEL_OPTIONS(&self.of),
     };

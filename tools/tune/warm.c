@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "io/json.h"
+#include "tools/cli/options.h"
 #include "tools/model/fastest.h"
 #include "tools/tune/measure.h"
 #include "tools/tune/supervise.h"
@@ -94,13 +95,13 @@ static int warm(int count, char **arguments)
 {
     warm_options self = {.of = MODEL_OPTIONS_USUAL, .tune = {.mode = TUFF_TUNE_NORMAL}};
     const cli_option options[] = {
-        {"--device", CLI_TEXT, &self.device, "D", CLI_WORK_DEVICE_HELP, 0, 0, NULL},
+        WORK_DEVICE_OPTION(&self.device),
         MODEL_OPTIONS(&self.of),
         TUNING_OPTIONS(&self.tune),
         {"--list", CLI_SWITCH, &self.list, NULL, "print the model's keys and what each runs with; none is measured", 0,
          0, NULL},
         ISOLATE_OPTION(&self.isolate),
-        {"--json", CLI_SWITCH, &self.json, NULL, "for programs: one object with the counts of both plans", 0, 0, NULL},
+        JSON_OPTION(&self.json, "one object with the counts of both plans"),
     };
     const cli_end end = cli_parse(&tune_verb_warm, options, sizeof options / sizeof *options, count, arguments, NULL);
     if (end.now)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/options.h"
+#include "tools/verify/names.h"
 #include "tools/verify/suite.h"
 #include "tools/verify/verify.h"
 #include "tools/verbs.h"
@@ -12,7 +14,7 @@
 typedef struct verification {
     tuff_device *device;
     suite_options options;
-    const char *only;    /* an op's name, or NULL */
+    suite_selection only;
     int64_t programs;    /* that are run instead of ops; 0: none */
     const char *program; /* the line of one, or NULL */
     int64_t seed;
@@ -22,9 +24,9 @@ typedef struct verification {
     double worst;
 } verification;
 
-static void print_row(verification *self, const suite_result *result)
+static void print_row(verification *self, const char *op, const suite_result *result)
 {
-    const char *op = tuff__op_info(result->op)->name, *dtype = tuff_dtype_name(result->dtype);
+    const char *dtype = tuff_dtype_name(result->dtype);
     if (self->json) {
         printf("%s  {\"op\": \"%s\", \"dtype\": \"%s\", \"cases\": %d, \"elements\": %" PRId64
                ", \"failures\": %" PRId64 ", \"worst_over_bar\": %.4g, \"failure\": ",
@@ -33,7 +35,7 @@ static void print_row(verification *self, const suite_result *result)
         cli_print_json_text(result->failure);
         printf("}");
     } else {
-        printf("%-12s %-5s %5d %10" PRId64 " %12.3g  %s\n", op, dtype, result->case_count, result->element_count,
+        printf("%-18s %-5s %5d %10" PRId64 " %12.3g  %s\n", op, dtype, result->case_count, result->element_count,
                result->worst, result->failure_count == 0 ? "ok" : "FAILED");
         if (result->failure_count > 0)
             printf("    %" PRId64 " beyond: %s\n", result->failure_count, result->failure);
@@ -42,19 +44,47 @@ static void print_row(verification *self, const suite_result *result)
     self->rows++;
 }
 
+static void add_result(verification *self, const char *op, const suite_result *result)
+{
+    print_row(self, op, result);
+    self->cases += result->case_count;
+    self->elements += result->element_count;
+    self->failures += result->failure_count;
+    if (result->worst > self->worst)
+        self->worst = result->worst;
+}
+
 static void verify_op(verification *self, op_code op)
 {
     for (tuff_dtype dtype = TUFF_F32; dtype <= TUFF_BOOL; dtype++) {
         suite_result result = {0};
-        if (!suite_run(self->device, op, dtype, &self->options, &result))
-            continue;
-        print_row(self, &result);
-        self->cases += result.case_count;
-        self->elements += result.element_count;
-        self->failures += result.failure_count;
-        if (result.worst > self->worst)
-            self->worst = result.worst;
+        if (suite_run(self->device, op, dtype, &self->options, &result))
+            add_result(self, tuff__op_info(op)->name, &result);
     }
+}
+
+static void verify_composite(verification *self, int index)
+{
+    static const tuff_dtype dtypes[] = {TUFF_F32, TUFF_F16, TUFF_BF16};
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        suite_case composite;
+        suite_result result = {.dtype = dtypes[i]};
+        if (!suite_composite_at(index, dtypes[i], &composite))
+            continue;
+        suite_run_case(self->device, &composite, &self->options, &result);
+        add_result(self, composite.name, &result);
+    }
+}
+
+static void verify_selected(verification *self)
+{
+    suite_case composite;
+    for (int op = 0; op < OP_COUNT; op++)
+        if (suite_is_selected(&self->only, tuff__op_info((op_code)op)->name))
+            verify_op(self, (op_code)op);
+    for (int index = 0; suite_composite_at(index, TUFF_F32, &composite); index++)
+        if (suite_is_selected(&self->only, composite.name))
+            verify_composite(self, index);
 }
 
 static int verify_all(verification *self)
@@ -65,20 +95,28 @@ static int verify_all(verification *self)
     if (self->json)
         printf("[\n");
     else
-        printf("%s (%s), %s, %s\n%-12s %-5s %5s %10s %12s\n", info.name, info.selector, info.api, info.driver, "op",
+        printf("%s (%s), %s, %s\n%-18s %-5s %5s %10s %12s\n", info.name, info.selector, info.api, info.driver, "op",
                "dtype", "cases", "elements", "worst/bar");
-    for (int op = 0; op < OP_COUNT; op++)
-        if (!self->only || strcmp(tuff__op_info((op_code)op)->name, self->only) == 0)
-            verify_op(self, (op_code)op);
+    verify_selected(self);
     if (self->json)
         printf("\n]\n");
     else
         printf("%" PRId64 " cases, %" PRId64 " elements, %" PRId64 " failures; worst error %.3g of its bar\n",
                self->cases, self->elements, self->failures, self->worst);
-    if (self->rows == 0)
-        return cli_fail(&verb_verify, EXIT_WRONG_USE, "there is no op \"%s\" in the suite",
-                        self->only ? self->only : "");
     return self->failures == 0 ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int refuse_name(const char *asked)
+{
+    const char *near[SUITE_NEAR];
+    char list[256] = "";
+    size_t used = 0;
+    const int count = suite_near_names(asked, near);
+    for (int i = 0; i < count && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", near[i]);
+    if (count == 0)
+        return cli_fail(&verb_verify, EXIT_WRONG_USE, "there is no op \"%s\" in the suite", asked);
+    return cli_fail(&verb_verify, EXIT_WRONG_USE, "there is no op \"%s\" in the suite; near it: %s", asked, list);
 }
 
 static int verify_on(verification *self, const char *device)
@@ -101,25 +139,13 @@ static int verify_on(verification *self, const char *device)
 static int verify(int count, char **arguments)
 {
     verification self = {0};
-    const char *device = NULL;
+    const char *device = NULL, *name = NULL;
     int fuse = 0, family = 0, matmul = 0;
     const cli_option options[] = {
-        {.name = "--device", .kind = CLI_TEXT, .value = &device, .placeholder = "D", .help = CLI_DEVICE_HELP},
-        {.name = "--fuse",
-         .kind = CLI_CHOICE,
-         .value = &fuse,
-         .placeholder = "on|off",
-         .help = "off: every op a kernel of its own"},
-        {.name = "--family",
-         .kind = CLI_CHOICE,
-         .value = &family,
-         .placeholder = "device|register|local|subgroup",
-         .help = "kernels for CPUs, for GPUs, or with subgroups; device: those of its kind"},
-        {.name = "--matmul",
-         .kind = CLI_CHOICE,
-         .value = &matmul,
-         .placeholder = "own|clblast",
-         .help = "whose kernels compute matmuls"},
+        DEVICE_OPTION(&device),
+        FUSE_OPTION(&fuse),
+        FAMILY_OPTION(&family),
+        MATMUL_OPTION(&matmul),
         {.name = "--programs",
          .kind = CLI_WHOLE,
          .value = &self.programs,
@@ -131,21 +157,14 @@ static int verify(int count, char **arguments)
          .value = &self.program,
          .placeholder = "LINE",
          .help = "the one that such a line describes: \"seed=7 form=mlp ...\""},
-        {.name = "--seed",
-         .kind = CLI_WHOLE,
-         .value = &self.seed,
-         .placeholder = "S",
-         .high = 9e15,
-         .help = "of the inputs, or of the first program"},
-        {.name = "--json",
-         .kind = CLI_SWITCH,
-         .value = &self.json,
-         .help = "for programs: a list of objects, one a line"},
+        SEED_OPTION(&self.seed, "of the inputs, or of the first program", NULL),
+        JSON_OPTION(&self.json, "a list of objects, one a line"),
     };
-    const cli_end end =
-        cli_parse(&verb_verify, options, sizeof options / sizeof *options, count, arguments, &self.only);
+    const cli_end end = cli_parse(&verb_verify, options, sizeof options / sizeof *options, count, arguments, &name);
     if (end.now)
         return end.code;
+    if (!suite_select(name, &self.only))
+        return refuse_name(name);
     self.options = (suite_options){.compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
                                                .family = (tuff_family)family,
                                                .matmul_library = (tuff_matmul_library)matmul},
@@ -155,10 +174,13 @@ static int verify(int count, char **arguments)
 
 const cli_verb verb_verify = {
     .name = "verify",
-    .operand = "[OP]",
+    .operand = "[NAME]",
     .summary = "Runs the op suite, or random programs, on a device against the float64 reference.",
     .about =
-        "Prints the worst error of each op over its bar. With --programs every parameter and every moment of the "
+        "Prints the worst error of each op over its bar. NAME is a primitive or a composite, as exp or softmax, and "
+        "takes in\n"
+        "its variants (softmax_outer), or the beginning of several names. With --programs every parameter and every "
+        "moment of the "
         "optimizer of random training steps is compared; what fails is made as small as it still fails. Exits with "
         "1 where an element is beyond its bar.",
     .run = verify,
