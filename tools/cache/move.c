@@ -61,7 +61,10 @@ static int run_export(int count, char **arguments)
     const char *path = NULL;
     const cli_option options[] = {
         CACHE_COMMON(common),
-        {.name = "--manifest", .kind = CLI_SWITCH, .value = &lock, .help = "a manifest: a pin for what each key runs with"},
+        {.name = "--manifest",
+         .kind = CLI_SWITCH,
+         .value = &lock,
+         .help = "a manifest: a pin for what each key runs with"},
         {.name = "--anon", .kind = CLI_SWITCH, .value = &anonymous, .help = "without pins, times cut to days"}};
     const cli_end end = cache_parse(&cache_verb_export, options, 4, count, arguments, &path, NULL, &common);
     if (end.now)

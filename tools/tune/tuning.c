@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "run/controls.h"
 
 static void leave_line(tuning *self)
@@ -18,8 +19,10 @@ static void print_line(tuning *self, const tuff_tune_progress *now)
     const double was = (double)now->default_nanoseconds * 1e-6, is = (double)now->best_nanoseconds * 1e-6;
     fprintf(stderr, "%s%d/%d keys  %.0f s left  %.70s: ", self->terminal ? "\r\033[K" : "", now->keys_done,
             now->key_count, now->seconds_left, now->key);
-    if (is > 0)
-        fprintf(stderr, "%.2fx (%.3f->%.3f ms)  ", was / is, was, is);
+    if (is > 0 && now->best[0] == '\0')
+        fprintf(stderr, "%.3f ms  ", was);
+    else if (is > 0)
+        fprintf(stderr, "%.2fx by a few samples (%.3f->%.3f ms)  ", was / is, was, is);
     fprintf(stderr, "%d cand, %d rejected", now->candidates, now->rejected);
     if (now->rejected > 0)
         fprintf(stderr, " (%.60s)", now->rejection);
@@ -27,10 +30,43 @@ static void print_line(tuning *self, const tuff_tune_progress *now)
     self->open = self->terminal;
 }
 
+static int find_lead(const tuning *self, uint64_t hash)
+{
+    int index = 0;
+    while (index < self->lead_count && self->leads[index] != hash)
+        index++;
+    return index;
+}
+
+/* What leads before its race is no gain yet: tuning_end says how many of these the race did not confirm. */
+static void note_lead(tuning *self, const tuff_tune_progress *now)
+{
+    const uint64_t hash = tuff__hash64(now->key, strlen(now->key), 0);
+    const int index = find_lead(self, hash);
+    const bool leads = now->best[0] != '\0', is_noted = index < self->lead_count;
+    if (leads && !is_noted && self->lead_count < TUNING_LEADS)
+        self->leads[self->lead_count++] = hash;
+    else if (!leads && is_noted)
+        self->leads[index] = self->leads[--self->lead_count];
+}
+
+/* Keys of the plan that run with their defaults though a candidate led. */
+static int count_unconfirmed(const tuning *self, tuff_plan *plan)
+{
+    int unconfirmed = 0;
+    tuff_plan_key_info key;
+    const int count = self->lead_count > 0 ? tuff_plan_key_count(plan) : 0;
+    for (int i = 0; i < count; i++)
+        if (tuff_plan_key(plan, i, &key) == TUFF_OK && key.candidate[0] == '\0')
+            unconfirmed += find_lead(self, tuff__hash64(key.key, strlen(key.key), 0)) < self->lead_count;
+    return unconfirmed;
+}
+
 /* On a terminal every candidate has its line for a moment; elsewhere a key has one when it is met. */
 static bool show(void *user, const tuff_tune_progress *now)
 {
     tuning *self = user;
+    note_lead(self, now);
     if (self->terminal || strncmp(self->key, now->key, sizeof self->key - 1) != 0)
         print_line(self, now);
     snprintf(self->key, sizeof self->key, "%s", now->key);
@@ -84,8 +120,12 @@ bool tuning_end(tuning *self, tuff_plan *plan)
     if (stats.keys == stats.hits[6] && stats.measured == 0 && (!self->background || stats.keys == 0))
         return save_manifest(self, plan); /* nothing was known, and nothing was asked for */
     const int known = stats.hits[0] + stats.hits[1];
-    fprintf(stderr, "tuned: %d of %d keys known, %d measured, %d improved, %d left out; ", known, stats.keys,
-            stats.measured, stats.improved, stats.skipped);
+    const int unconfirmed = count_unconfirmed(self, plan);
+    fprintf(stderr, "tuned: %d of %d keys known, %d measured, %d improved, ", known, stats.keys, stats.measured,
+            stats.improved);
+    if (unconfirmed > 0)
+        fprintf(stderr, "%d led by a few samples but won no race, ", unconfirmed);
+    fprintf(stderr, "%d left out; ", stats.skipped);
     fprintf(stderr,
             "%llu candidates, %llu rejected; %.3f s (compiling %.1f, "
             "timing %.1f, checking %.1f)\n",

@@ -4,6 +4,8 @@
 
 #include "tools/cli/cli.h"
 
+enum { TUNING_LEADS = 512 };
+
 typedef struct tuning {
     int mode;       /* as tuff_tune_mode */
     double seconds; /* 0: by the mode */
@@ -12,8 +14,10 @@ typedef struct tuning {
     const char *manifest, *save_manifest;
     /* Of the progress line: */
     bool terminal, open;
-    int keys_done, rejected;
     char key[160];
+    /* Hashes of the keys for which some candidate leads the default, by the samples of the search alone. */
+    uint64_t leads[TUNING_LEADS];
+    int lead_count;
 } tuning;
 
 #define TUNING_MODES "cached|off|quick|normal|max"
