@@ -12,7 +12,7 @@ typedef struct recordings {
     recording *items;
     int count, capacity;
 } recordings;
-/* All of its files NAME.jsonl. out is to be freed whatever is answered. */
+/* All of its files NAME.jsonl. out is to be freed whatever is returned. */
 tuff_status recordings_read(const char *folder, recordings *out);
 void recordings_free(recordings *self);
 
@@ -25,7 +25,7 @@ void recording_class(const recording *of, char *out, size_t size);
 /* The greedy cover of what is recorded for a family, for a class of devices, whose recordings count for more: each
    candidate is the one that adds most to the mean, over recordings, of the best speed in the portfolio as a part of the
    best speed there is; the default is always in it, and what a recording does not have is not known to be any good
-   there. Ends where nothing gains. without: a device that is left out; NULL: none. Answers how many; negative where
+   there. Ends where nothing gains. without: a device that is left out; NULL: none. Returns how many; negative where
    memory ran out. */
 int portfolio_make(const recordings *from, const char *family, const char *class, const char *without,
                    choice out[PORTFOLIO_SIZE]);

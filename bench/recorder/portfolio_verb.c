@@ -87,8 +87,8 @@ static int run(int count, char **arguments)
 {
     const char *out = NULL, *folder = NULL;
     const cli_option options[] = {
-        {"--out", CLI_TEXT, &out, "FILE", "where it is written, and scores to the output; else it is printed", 0, 0,
-         NULL},
+        {"--out", CLI_TEXT, &out, "FILE", "write the portfolio to FILE, and print scores; default: print the portfolio",
+         0, 0, NULL},
     };
     const cli_end end = cli_parse(&recorder_portfolio, options, 1, count, arguments, &folder);
     if (end.now)

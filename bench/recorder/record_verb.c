@@ -236,14 +236,15 @@ static int run(int count, char **arguments)
     record_options self = {.points = 100, .samples = 5, .seconds = 60, .best = 2, .seed = 1};
     const cli_option options[] = {
         DEVICE_OPTION(&self.device),
-        {"--out", CLI_TEXT, &self.out, "FOLDER", "where TASK.jsonl is written; what is there is added to", 0, 0, NULL},
-        {"--only", CLI_TEXTS, &self.tasks, "TEXT", "only tasks whose name holds the text; may be given several times",
-         0, 0, NULL},
-        {"--points", CLI_WHOLE, &self.points, "N", "candidates of a task", 1, 100000, NULL},
-        {"--samples", CLI_WHOLE, &self.samples, "N", "times of a candidate", 2, RECORDER_SAMPLES, NULL},
-        {"--seconds", CLI_NUMBER, &self.seconds, "S", "the most a task may take, about", 0, 1e6, NULL},
-        {"--with", CLI_TEXT, &self.with, "FOLDER", "measure what is best in the recordings there, too", 0, 0, NULL},
-        {"--best", CLI_WHOLE, &self.best, "N", "of each recording of --with", 1, 16, NULL},
+        {"--out", CLI_TEXT, &self.out, "FOLDER", "write TASK.jsonl there; existing files are added to", 0, 0, NULL},
+        {"--only", CLI_TEXTS, &self.tasks, "TEXT", "only tasks whose name contains TEXT; may be given several times", 0,
+         0, NULL},
+        {"--points", CLI_WHOLE, &self.points, "N", "candidates per task", 1, 100000, NULL},
+        {"--samples", CLI_WHOLE, &self.samples, "N", "times kept of each candidate", 2, RECORDER_SAMPLES, NULL},
+        {"--seconds", CLI_NUMBER, &self.seconds, "S", "about how long a task may take at most", 0, 1e6, NULL},
+        {"--with", CLI_TEXT, &self.with, "FOLDER", "also measure the best candidates of the recordings in FOLDER", 0, 0,
+         NULL},
+        {"--best", CLI_WHOLE, &self.best, "N", "how many of each recording of --with", 1, 16, NULL},
         SEED_OPTION(&self.seed, "of the random candidates", NULL),
     };
     const cli_end end = cli_parse(&recorder_record, options, sizeof options / sizeof *options, count, arguments, NULL);

@@ -26,7 +26,7 @@ typedef struct record_task {
 /* Rows end with one whose name is NULL. */
 extern const record_task record_tasks[];
 
-/* self is to be ended whatever is answered. */
+/* self is to be ended whatever is returned. */
 tuff_status record_graph_build(tuff_device *device, const record_task *task, record_graph *self);
 void record_graph_end(record_graph *self);
 

@@ -1,6 +1,6 @@
 /* How a graph's tuning time is shared among its keys: it goes, slice by slice, to the key that promises most (Zheng and
-   others 2020, Ansor, section 6). Promise is in proportion to a key's part of the graph's time: measured, once its
-   default was timed; before that, what the caller expects. So the heavy keys of a graph have had their candidates when a
+   others 2020, Ansor, section 6). Promise is in proportion to a key's part of the graph's time: as measured, once its
+   default was timed; as the caller expects it, before. So the heavy keys of a graph have had their candidates when a
    short time ends before the light ones were even met. It reads no clock: the caller says what was spent. Times are
    nanoseconds. */
 #ifndef TUFF_TUNE_BUDGET_H

@@ -42,20 +42,21 @@ static cli_end parse(int count, char **arguments, bench *self)
 {
     const cli_option options[] = {
         DEVICE_OPTION(&self->device_name),
-        {"--rounds", CLI_WHOLE, &self->round_count, "N", "samples of every contestant, in turns", 1, 1000, NULL},
-        {"--only", CLI_TEXTS, &self->wanted, "TEXT", "only works whose name holds the text; may be given several times",
+        {"--rounds", CLI_WHOLE, &self->round_count, "N", "samples of each contestant, taken in turns", 1, 1000, NULL},
+        {"--only", CLI_TEXTS, &self->wanted, "TEXT", "only works whose name contains TEXT; may be given several times",
          0, 0, NULL},
-        {"--skip", CLI_TEXTS, &self->skipped, "TEXT", "no contestants whose name holds the text, as CLBlast or unfused",
+        {"--skip", CLI_TEXTS, &self->skipped, "TEXT",
+         "leave out contestants whose name contains TEXT, such as CLBlast; may be given several times", 0, 0, NULL},
+        {"--quick", CLI_SWITCH, &self->quick, NULL, "small works and short samples: shows that it runs, not how fast",
          0, 0, NULL},
-        {"--quick", CLI_SWITCH, &self->quick, NULL, "small works and short samples: whether it runs, not how fast", 0,
-         0, NULL},
-        JSON_OPTION(&self->json, "one object, every sample in it"),
-        {"--markdown", CLI_TEXT, &self->markdown_path, "FILE", "tables for bench/results; - is the output", 0, 0, NULL},
+        JSON_OPTION(&self->json, "one object with every sample"),
+        {"--markdown", CLI_TEXT, &self->markdown_path, "FILE", "write tables for bench/results; -: to the output", 0, 0,
+         NULL},
         {"--peer", CLI_TEXTS, &self->peer_commands, "COMMAND",
-         "a program that does the same works: see bench/peers; may be given several times", 0, 0, NULL},
+         "a program that does the same works (see bench/peers); may be given several times", 0, 0, NULL},
         TUNING_OPTIONS(&self->tune),
         {"--clblast-tuned", CLI_TEXT, &self->clblast_folder, "FOLDER",
-         "CLBlast with what its own tuners found: see bench/tune-clblast", 0, 0, NULL},
+         "use what CLBlast's own tuners found (see bench/tune-clblast)", 0, 0, NULL},
     };
     return cli_parse_all(&verb_bench, options, sizeof options / sizeof *options, count, arguments, &self->suites);
 }

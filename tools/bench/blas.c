@@ -23,7 +23,7 @@ typedef struct blas_product {
     float *a, *b, *c;
 } blas_product;
 
-/* Object pointers to function pointers: C has no cast for what dlsym answers. */
+/* Object pointers to function pointers: C has no cast for what dlsym returns. */
 #define FUNCTION_OF(library, name, into)                        \
     do {                                                        \
         void *found_ = tuff__library_symbol((library), (name)); \

@@ -145,7 +145,7 @@ static tuff_status compare_all(const bench_work *work, float *wanted, float *got
     return TUFF_OK;
 }
 
-/* A fast wrong answer is no figure. */
+/* The time of a wrong result is no figure. */
 static tuff_status agree(const bench_work *work)
 {
     if (work->result_count == 0)

@@ -46,7 +46,7 @@ int cache_print_json(const cli_verb *verb, json_t *value, int code)
 {
     const bool printed = value && json_dumpf(value, stdout, JSON_INDENT(2)) == 0;
     json_decref(value);
-    if (!printed || tuff__json_failure("the answer could not be printed") == TUFF_E_OOM_HOST)
+    if (!printed || tuff__json_failure("the output could not be printed") == TUFF_E_OOM_HOST)
         return cache_fail(verb, "--json");
     putchar('\n');
     return code;

@@ -23,18 +23,18 @@ typedef struct cache_common {
 /* Parses as cli_parse (operand) or cli_parse_all (operands) does, one of which may be given; then finds the device. */
 cli_end cache_parse(const cli_verb *verb, const cli_option *options, int option_count, int count, char **arguments,
                     const char **operand, cli_texts *operands, cache_common *common);
-#define CACHE_COMMON(common)                                                                                 \
-    {.name = "--device",                                                                                     \
-     .kind = CLI_TEXT,                                                                                       \
-     .value = &(common).device,                                                                              \
-     .placeholder = "D",                                                                                     \
-     .help = "only stores whose name or environment has D in it, in any case; opencl:0 is the device here"}, \
-    {                                                                                                        \
-        .name = "--json", .kind = CLI_SWITCH, .value = &(common).json, .help = "for programs"                \
+#define CACHE_COMMON(common)                                                                              \
+    {.name = "--device",                                                                                  \
+     .kind = CLI_TEXT,                                                                                    \
+     .value = &(common).device,                                                                           \
+     .placeholder = "D",                                                                                  \
+     .help = "only stores whose name or environment contains D, in any case; opencl:0: the device here"}, \
+    {                                                                                                     \
+        .name = "--json", .kind = CLI_SWITCH, .value = &(common).json, .help = "print JSON"               \
     }
 
 /* Opens all stores, of which those that the filter lets through are wanted, after a line for each of them that cannot
-   be read. Answers an exit code, after a message where it is not CACHE_OK. */
+   be read. Returns an exit code, after a message where it is not CACHE_OK. */
 int cache_open(const cli_verb *verb, const char *device, tuff_cache **out);
 /* The best that a device here is to the environment. */
 likeness cache_likeness(tuff_cache *cache, const tune_environment *environment);
@@ -49,7 +49,7 @@ typedef struct cache_keys {
     int count, capacity;
 } cache_keys;
 /* Which keys a verb is about: one by a prefix of its digits, those whose text matches a pattern (a part of it, or with
-   * and ? all of it), or all of them. Answers an exit code. */
+   * and ? all of it), or all of them. Returns an exit code. */
 typedef struct cache_selection {
     const char *prefix, *pattern;
     bool all;
@@ -57,10 +57,10 @@ typedef struct cache_selection {
 int cache_find_keys(const cli_verb *verb, const tuff_cache *cache, const cache_selection *which, cache_keys *out);
 void cache_free_keys(cache_keys *keys);
 
-/* Prints a message; answers CACHE_TROUBLE. The second: with what went wrong in the library. */
+/* Prints a message; returns CACHE_TROUBLE. The second: with what went wrong in the library. */
 #define CACHE_REFUSE(verb, ...) (cli_fail((verb), CACHE_FINDINGS, __VA_ARGS__), (int)CACHE_TROUBLE)
 int cache_fail(const cli_verb *verb, const char *what);
-/* Prints what the verb has built for programs, and releases it. Answers code, or CACHE_TROUBLE where memory ran out. */
+/* Prints what the verb has built for programs, and releases it. Returns code, or CACHE_TROUBLE where memory ran out. */
 int cache_print_json(const cli_verb *verb, json_t *value, int code);
 json_t *cache_json_text(const char *source); /* bytes that are no ASCII become '?' */
 json_t *cache_json_record(const tune_record *record);

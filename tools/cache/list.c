@@ -146,7 +146,7 @@ static json_t *json_store(tuff_cache *cache, const cache_file *store, const stor
     return out;
 }
 
-/* Answers whether the store is whole. */
+/* Returns whether the store is whole. */
 static tuff_status list_one(tuff_cache *cache, const cache_file *store, json_t *list, int *code)
 {
     store_summary summary;

@@ -55,7 +55,7 @@ static int merge(int count, char **arguments)
                                    .kind = CLI_TEXT,
                                    .value = &path,
                                    .placeholder = "FILE",
-                                   .help = "what is written; it may be one of the files"},
+                                   .help = "the file to write; may be one of the inputs"},
                                   CACHE_COMMON(common)};
     const cli_end end = cache_parse(&cache_verb_merge, options, 3, count, arguments, NULL, &files, &common);
     int code = end.code;

@@ -59,13 +59,15 @@ static int run_export(int count, char **arguments)
     cache_common common = {0};
     bool lock = false, anonymous = false;
     const char *path = NULL;
-    const cli_option options[] = {
-        CACHE_COMMON(common),
-        {.name = "--manifest",
-         .kind = CLI_SWITCH,
-         .value = &lock,
-         .help = "a manifest: a pin for what each key runs with"},
-        {.name = "--anon", .kind = CLI_SWITCH, .value = &anonymous, .help = "without pins, times cut to days"}};
+    const cli_option options[] = {CACHE_COMMON(common),
+                                  {.name = "--manifest",
+                                   .kind = CLI_SWITCH,
+                                   .value = &lock,
+                                   .help = "write a manifest: a pin for what each key runs with"},
+                                  {.name = "--anon",
+                                   .kind = CLI_SWITCH,
+                                   .value = &anonymous,
+                                   .help = "leave out pins, and the time of day of records"}};
     const cli_end end = cache_parse(&cache_verb_export, options, 4, count, arguments, &path, NULL, &common);
     if (end.now)
         return end.code;
@@ -123,11 +125,12 @@ static int run_import(int count, char **arguments)
     tuff_cache_imported counts;
     bool as_seed = false;
     const char *path = NULL;
-    const cli_option options[] = {CACHE_COMMON(common),
-                                  {.name = "--as-seed",
-                                   .kind = CLI_SWITCH,
-                                   .value = &as_seed,
-                                   .help = "winners only, and they are measured again before they are used"}};
+    const cli_option options[] = {
+        CACHE_COMMON(common),
+        {.name = "--as-seed",
+         .kind = CLI_SWITCH,
+         .value = &as_seed,
+         .help = "take in winners only, as seeds: they are measured again before they are used"}};
     const cli_end end = cache_parse(&cache_verb_import, options, 3, count, arguments, &path, NULL, &common);
     if (end.now)
         return end.code;

@@ -157,12 +157,12 @@ static int retune(int count, char **arguments)
         {.name = "--now",
          .kind = CLI_SWITCH,
          .value = &now,
-         .help = "measures the model's keys at once, as --tune normal"},
+         .help = "measure the model's keys at once, as --tune normal does"},
         {.name = "--op",
          .kind = CLI_TEXT,
          .value = &which.pattern,
          .placeholder = "PATTERN",
-         .help = "keys whose text has PATTERN in it, or matches it where it has * or ?"},
+         .help = "keys whose text contains PATTERN, or matches it where it has * or ?"},
         {.name = "--all", .kind = CLI_SWITCH, .value = &which.all, .help = "all keys of the stores"}};
     const char *device = cache_device_name(count, arguments);
     const bool has_model = model_options_given(count, arguments);

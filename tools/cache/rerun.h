@@ -6,7 +6,7 @@
 #include "tools/model/options.h"
 
 /* Compiles and runs the winners of the model's keys on the device again, of those the newest `most`, of equals the
-   heaviest first: results are compared with the default's, and times. Prints what it finds; answers CACHE_FINDINGS
+   heaviest first: results are compared with the default's, and times. Prints what it finds; returns CACHE_FINDINGS
    where a winner is wrong, slower than the default by more than 5 %, or can no longer be made. */
 int cache_rerun(const cli_verb *verb, const char *device, const model_options *of, int most, bool json);
 

@@ -103,7 +103,7 @@ static int show(int count, char **arguments)
                                    .kind = CLI_TEXT,
                                    .value = &which.pattern,
                                    .placeholder = "PATTERN",
-                                   .help = "keys whose text has PATTERN in it, or matches it where it has * or ?"}};
+                                   .help = "keys whose text contains PATTERN, or matches it where it has * or ?"}};
     const cli_end end = cache_parse(&cache_verb_show, options, 3, count, arguments, &which.prefix, NULL, &common);
     if (end.now)
         return end.code;

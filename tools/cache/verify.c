@@ -100,7 +100,7 @@ static int verify(int count, char **arguments)
                                    .kind = CLI_WHOLE,
                                    .value = &most,
                                    .placeholder = "N",
-                                   .help = "runs the N newest winners of a model's keys on a device again",
+                                   .help = "run the N newest winners of a model's keys on a device again",
                                    .low = 1,
                                    .high = 1e6,
                                    .given = &is_rerun},
@@ -108,7 +108,7 @@ static int verify(int count, char **arguments)
                                   {.name = "--retry",
                                    .kind = CLI_SWITCH,
                                    .value = &retry,
-                                   .help = "forgets what was rejected, so that it may be tried again"}};
+                                   .help = "forget what was rejected, so that it may be tried again"}};
     const char *device = cache_device_name(count, arguments);
     const bool has_model = model_options_given(count, arguments);
     const cli_end end = cache_parse(&cache_verb_verify, options, sizeof options / sizeof *options, count, arguments,

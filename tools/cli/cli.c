@@ -44,31 +44,49 @@ static int wrong_use(const cli_verb *verb, const char *option, const char *wante
     return cli_fail(verb, EXIT_WRONG_USE, "%s takes %s, not \"%s\"", option, wanted, got);
 }
 
-static void print_default(const cli_option *option)
+/* Words of a text in lines that begin at a column, the first of them where the cursor is. A newline is a space. */
+static void print_words(const char *words, int column)
 {
+    enum { LINE = 110 };
+    int at = column;
+    for (size_t length; *words; words += length) {
+        words += strspn(words, " \n");
+        length = strcspn(words, " \n");
+        if (at > column && at + 1 + (int)length > LINE) {
+            printf("\n%*s", column, "");
+            at = column;
+        }
+        at += printf("%s%.*s", at > column ? " " : "", (int)length, words);
+    }
+    putchar('\n');
+}
+
+static void print_option(const cli_option *option)
+{
+    enum { COLUMN = 29 };
+    char text[512], value[32] = "";
+    const int length = printf("  %s %s ", option->name, option->placeholder ? option->placeholder : "");
     if (option->kind == CLI_WHOLE && *(const int64_t *)option->value > 0)
-        printf(" (%lld)", (long long)*(const int64_t *)option->value);
+        snprintf(value, sizeof value, " (%lld)", (long long)*(const int64_t *)option->value);
     if (option->kind == CLI_NUMBER && *(const double *)option->value > 0)
-        printf(" (%g)", *(const double *)option->value);
+        snprintf(value, sizeof value, " (%g)", *(const double *)option->value);
+    snprintf(text, sizeof text, "%s%s", option->help, value);
+    printf(length > COLUMN ? "\n%*s" : "%*s", length > COLUMN ? COLUMN : COLUMN - length, "");
+    print_words(text, COLUMN);
 }
 
 static void print_help(const cli_verb *verb, const cli_option *options, int count)
 {
     const char *operand = verb->operand ? verb->operand : "";
-    printf("usage: %s %s%s%s [OPTIONS]\n\n%s\n", program_of(verb), verb->name, *operand ? " " : "", operand,
-           verb->summary);
+    const cli_option help = {.name = "--help", .kind = CLI_SWITCH, .help = "print this"};
+    printf("usage: %s %s%s%s [OPTIONS]\n\n", program_of(verb), verb->name, *operand ? " " : "", operand);
+    print_words(verb->summary, 0);
     if (verb->about)
-        printf("%s\n", verb->about);
+        print_words(verb->about, 0);
     printf("\noptions (defaults in brackets):\n");
-    for (int i = 0; i < count; i++) {
-        char left[64];
-        const char *placeholder = options[i].placeholder ? options[i].placeholder : "";
-        snprintf(left, sizeof left, "%s %s", options[i].name, placeholder);
-        printf("  %-26s %s", left, options[i].help);
-        print_default(&options[i]);
-        putchar('\n');
-    }
-    printf("  %-26s %s\n", "--help", "print this");
+    for (int i = 0; i < count; i++)
+        print_option(&options[i]);
+    print_option(&help);
 }
 
 static cli_end end_with(int code)

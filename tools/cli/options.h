@@ -7,43 +7,44 @@
 #include "tools/cli/cli.h"
 
 /* const char *: for cli_open_device. */
-#define DEVICE_OPTION(name)                                                                                   \
-    {                                                                                                         \
-        "--device", CLI_TEXT, (name), "D",                                                                    \
-            "auto, opencl[:n|:name], vulkan[:n|:name] or reference; else $TUFF_DEVICE, else auto", 0, 0, NULL \
+#define DEVICE_OPTION(name)                                                                                      \
+    {                                                                                                            \
+        "--device", CLI_TEXT, (name), "D",                                                                       \
+            "auto, opencl[:n|:name], vulkan[:n|:name] or reference; default $TUFF_DEVICE, else auto", 0, 0, NULL \
     }
 
 /* int: 0 is TUFF_FUSE_ALL, 1 TUFF_FUSE_NONE. */
-#define FUSE_OPTION(fuse)                                                                       \
-    {                                                                                           \
-        "--fuse", CLI_CHOICE, (fuse), "on|off", "off: every op a kernel of its own", 0, 0, NULL \
+#define FUSE_OPTION(fuse)                                                            \
+    {                                                                                \
+        "--fuse", CLI_CHOICE, (fuse), "on|off", "off: one kernel per op", 0, 0, NULL \
     }
 
 /* int: a tuff_matmul_library. */
-#define MATMUL_OPTION(library)                                                                        \
-    {                                                                                                 \
-        "--matmul", CLI_CHOICE, (library), "own|clblast", "whose kernels compute matmuls", 0, 0, NULL \
+#define MATMUL_OPTION(library)                                                                           \
+    {                                                                                                    \
+        "--matmul", CLI_CHOICE, (library), "own|clblast", "whose kernels to use for matmuls", 0, 0, NULL \
     }
 
 /* int: a tuff_family. */
-#define FAMILY_OPTION(family)                                                                                        \
-    {                                                                                                                \
-        "--family", CLI_CHOICE, (family), "device|register|local|subgroup|cooperative",                              \
-            "kernels for CPUs (register), for GPUs (local), with subgroups or matrix units; device: of its kind", 0, \
-            0, NULL                                                                                                  \
+#define FAMILY_OPTION(family)                                                                                         \
+    {                                                                                                                 \
+        "--family", CLI_CHOICE, (family), "device|register|local|subgroup|cooperative",                               \
+            "kernels as for CPUs (register), as for GPUs (local), with subgroups, or on matrix units (cooperative); " \
+            "device: by the kind of device",                                                                          \
+            0, 0, NULL                                                                                                \
     }
 
 /* bool: see tuff_recompute. */
 #define RECOMPUTE_OPTION(recompute)                                                                                    \
     {                                                                                                                  \
-        "--recompute", CLI_SWITCH, (recompute), NULL, "keep nothing of a block for its gradients but its input", 0, 0, \
+        "--recompute", CLI_SWITCH, (recompute), NULL, "keep only the input of each block for the backward pass", 0, 0, \
             NULL                                                                                                       \
     }
 
 /* int64_t: bytes; 0 where there is no limit. */
-#define MEMORY_BUDGET_OPTION(bytes)                                                                               \
-    {                                                                                                             \
-        "--memory-budget", CLI_BYTES, (bytes), "BYTES", "of intermediates at the peak, as in 100M", 1, 1e15, NULL \
+#define MEMORY_BUDGET_OPTION(bytes)                                                                                    \
+    {                                                                                                                  \
+        "--memory-budget", CLI_BYTES, (bytes), "BYTES", "limit of peak intermediate memory, as in 100M", 1, 1e15, NULL \
     }
 
 /* int64_t. */
@@ -52,10 +53,10 @@
         "--seed", CLI_WHOLE, (seed), "N", about, 0, 9e15, is_given \
     }
 
-/* bool: what is printed is said in about: "a list of objects, one a line". */
-#define JSON_OPTION(json, about)                                               \
-    {                                                                          \
-        "--json", CLI_SWITCH, (json), NULL, "for programs: " about, 0, 0, NULL \
+/* bool: what is printed is said in about: "a list with one object per line". */
+#define JSON_OPTION(json, about)                                             \
+    {                                                                        \
+        "--json", CLI_SWITCH, (json), NULL, "print JSON: " about, 0, 0, NULL \
     }
 
 #endif

@@ -122,7 +122,7 @@ static void print_absences(void)
 static int devices(int count, char **arguments)
 {
     bool json = false;
-    const cli_option options[] = {JSON_OPTION(&json, "a list of objects, one a line")};
+    const cli_option options[] = {JSON_OPTION(&json, "a list with one object per line")};
     const cli_end end = cli_parse(&verb_devices, options, 1, count, arguments, NULL);
     if (end.now)
         return end.code;

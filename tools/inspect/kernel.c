@@ -178,13 +178,13 @@ static int kernel(int count, char **arguments)
          .kind = CLI_CHOICE,
          .value = &vendor,
          .placeholder = "itself|intel|amd|nvidia",
-         .help = "what a GPU of that vendor would get in the device's language"},
+         .help = "the kernels that a GPU of that vendor would get, in the language of the device"},
         {.name = "--out",
          .kind = CLI_TEXT,
          .value = &folder,
          .placeholder = "FOLDER",
-         .help = "writes every kernel of two models and of the op suite"},
-        JSON_OPTION(&self.json, "a list of objects, one a line"),
+         .help = "write every kernel of two models and of the op suite to FOLDER"},
+        JSON_OPTION(&self.json, "a list with one object per line"),
     };
     const cli_end end =
         cli_parse(&verb_kernel, options, sizeof options / sizeof *options, count, arguments, &self.name);

@@ -177,8 +177,8 @@ static cli_end parse(int count, char **arguments, plan_options *self)
         RECOMPUTE_OPTION(&self->recompute),
         MEMORY_BUDGET_OPTION(&self->memory_budget),
         TUNING_OPTIONS(&self->tune),
-        {"--profile", CLI_SWITCH, &self->profile, NULL, "run once with a timestamp around every task", 0, 0, NULL},
-        {"--summary", CLI_SWITCH, &self->summary, NULL, "without the list of tasks", 0, 0, NULL},
+        {"--profile", CLI_SWITCH, &self->profile, NULL, "run once, and print the time of each task", 0, 0, NULL},
+        {"--summary", CLI_SWITCH, &self->summary, NULL, "leave out the list of tasks", 0, 0, NULL},
         JSON_OPTION(&self->json, "one object with both plans"),
     };
     return cli_parse(&verb_plan, options, sizeof options / sizeof *options, count, arguments, NULL);

@@ -17,24 +17,24 @@ typedef struct model_options {
         .batch = 8                                                                                              \
     }
 
-#define MODEL_OPTIONS(of)                                                                                       \
-    {"--form", CLI_CHOICE, &(of)->form, "gpt|llama", "of the model", 0, 0, NULL},                               \
-        {"--layers", CLI_WHOLE, &(of)->model.layers, "N", "blocks", 1, 1000, NULL},                             \
-        {"--heads", CLI_WHOLE, &(of)->model.heads, "N", "attention heads; divide the width", 1, 1 << 20, NULL}, \
-        {"--key-value-heads",                                                                                   \
-         CLI_WHOLE,                                                                                             \
-         &(of)->model.key_value_heads,                                                                          \
-         "N",                                                                                                   \
-         "llama: shared by the heads; 0: as many",                                                              \
-         0,                                                                                                     \
-         1 << 20,                                                                                               \
-         NULL},                                                                                                 \
-        {"--width", CLI_WHOLE, &(of)->model.width, "N", "of the residual stream", 1, 1 << 20, NULL},            \
-        {"--hidden", CLI_WHOLE, &(of)->model.hidden, "N", "llama: columns of the MLP; 0: 8/3 of the width", 0,  \
-         1 << 20,    NULL},                                                                                     \
-        {"--context", CLI_WHOLE, &(of)->model.context, "N", "bytes that the model sees", 1, 1 << 20, NULL},     \
-    {                                                                                                           \
-        "--batch", CLI_WHOLE, &(of)->batch, "N", "windows a step", 1, 1 << 20, NULL                             \
+#define MODEL_OPTIONS(of)                                                                                            \
+    {"--form", CLI_CHOICE, &(of)->form, "gpt|llama", "architecture of the model", 0, 0, NULL},                       \
+        {"--layers", CLI_WHOLE, &(of)->model.layers, "N", "transformer blocks", 1, 1000, NULL},                      \
+        {"--heads", CLI_WHOLE, &(of)->model.heads, "N", "attention heads; must divide the width", 1, 1 << 20, NULL}, \
+        {"--key-value-heads",                                                                                        \
+         CLI_WHOLE,                                                                                                  \
+         &(of)->model.key_value_heads,                                                                               \
+         "N",                                                                                                        \
+         "llama: key and value heads; 0: as many as heads",                                                          \
+         0,                                                                                                          \
+         1 << 20,                                                                                                    \
+         NULL},                                                                                                      \
+        {"--width", CLI_WHOLE, &(of)->model.width, "N", "width of the residual stream", 1, 1 << 20, NULL},           \
+        {"--hidden", CLI_WHOLE, &(of)->model.hidden, "N", "llama: hidden size of the MLP; 0: 8/3 of the width", 0,   \
+         1 << 20,    NULL},                                                                                          \
+        {"--context", CLI_WHOLE, &(of)->model.context, "N", "context length in bytes", 1, 1 << 20, NULL},            \
+    {                                                                                                                \
+        "--batch", CLI_WHOLE, &(of)->batch, "N", "sequences per step", 1, 1 << 20, NULL                              \
     }
 
 /* What a Llama has beside what a GPT has; then the check of the whole. */

@@ -17,7 +17,7 @@ typedef struct train_options {
 } train_options;
 
 /* Fills options from the command line and, with --resume, from the checkpoint. Free data with cli_texts_free
-   whatever the answer. */
+   whatever is returned. */
 cli_end train_options_read(const cli_verb *verb, int count, char **arguments, train_options *out);
 
 #endif

@@ -31,13 +31,13 @@ void progress_begin(progress *self, int64_t first, int64_t last, int64_t total, 
                     int64_t interval);
 /* Whether a line is due when step steps are done. */
 bool progress_is_due(const progress *self, int64_t step);
-/* Prints and logs the report of the last step. Answers false where the log could not be written. */
+/* Prints and logs the report of the last step. Returns false where the log could not be written. */
 bool progress_line(progress *self, int64_t step, const step_report *report);
 /* Leaves the progress line, so that other text may follow. */
 void progress_end(progress *self);
 void progress_close(progress *self);
 
-/* "1m02s" of nanoseconds; buffer is answered. */
+/* "1m02s" of nanoseconds; Returns buffer. */
 const char *progress_time(double seconds, char *buffer, size_t size);
 #define TIME_TEXT(seconds) progress_time((seconds), (char[32]){0}, 32)
 

@@ -86,7 +86,7 @@ static int report(int count, char **arguments)
          .kind = CLI_TEXT,
          .value = &self.path,
          .placeholder = "FILE",
-         .help = "the page; else it goes to the output"},
+         .help = "write the page to FILE; default: to the output"},
         MODEL_OPTIONS(&self.of),
     };
     for (int i = 0; i + 1 < count; i++)

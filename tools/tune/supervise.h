@@ -10,8 +10,8 @@ typedef enum isolation { ISOLATE_AUTO, ISOLATE_ON, ISOLATE_OFF } isolation;
 #define ISOLATE_OPTION(isolate)                                                                                       \
     {                                                                                                                 \
         "--isolate", CLI_CHOICE, (isolate), "auto|on|off",                                                            \
-            "work in a process of its own, which is started again after a crash; auto: $TUFF_TUNE_ISOLATE, or on", 0, \
-            0, NULL                                                                                                   \
+            "measure in a worker process, which is restarted after a crash; auto: $TUFF_TUNE_ISOLATE, else on", 0, 0, \
+            NULL                                                                                                      \
     }
 
 /* The exit code of a process that did what it could: it is to be started again, as after a crash. */

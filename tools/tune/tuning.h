@@ -22,38 +22,41 @@ typedef struct tuning {
 
 #define TUNING_MODES "cached|off|quick|normal|max"
 /* Five rows of an option table. */
-#define TUNING_OPTIONS(tuning)                                                                                  \
-    {.name = "--tune",                                                                                          \
-     .kind = CLI_CHOICE,                                                                                        \
-     .value = &(tuning)->mode,                                                                                  \
-     .placeholder = TUNING_MODES,                                                                               \
-     .help = "measure kernel variants, at most 10, 120 or 600 seconds; cached: what is known; else $TUFF_TUNE", \
-     .given = &(tuning)->mode_given},                                                                           \
-        {.name = "--tune-budget",                                                                               \
-         .kind = CLI_NUMBER,                                                                                    \
-         .value = &(tuning)->seconds,                                                                           \
-         .placeholder = "S",                                                                                    \
-         .help = "seconds that tuning may take; 0: by the mode",                                                \
-         .high = 1e6},                                                                                          \
-        {.name = "--deterministic",                                                                             \
-         .kind = CLI_SWITCH,                                                                                    \
-         .value = &(tuning)->deterministic,                                                                     \
-         .help = "nothing is measured, and what was changes no bit of the results; else $TUFF_DETERMINISTIC"},  \
-        {.name = "--save-manifest",                                                                             \
-         .kind = CLI_TEXT,                                                                                      \
-         .value = &(tuning)->save_manifest,                                                                     \
-         .placeholder = "FILE",                                                                                 \
-         .help = "add what the plan runs with to FILE, for --lock-manifest"},                                   \
-    {                                                                                                           \
-        .name = "--lock-manifest", .kind = CLI_TEXT, .value = &(tuning)->manifest, .placeholder = "FILE",       \
-        .help = "run with what FILE names; any deviation is an error"                                           \
+#define TUNING_OPTIONS(tuning)                                                                                         \
+    {.name = "--tune",                                                                                                 \
+     .kind = CLI_CHOICE,                                                                                               \
+     .value = &(tuning)->mode,                                                                                         \
+     .placeholder = TUNING_MODES,                                                                                      \
+     .help =                                                                                                           \
+         "quick, normal, max: measure kernel variants for at most 10, 120, 600 seconds; cached: use earlier results; " \
+         "off: ignore them; default $TUFF_TUNE, else cached",                                                          \
+     .given = &(tuning)->mode_given},                                                                                  \
+        {.name = "--tune-budget",                                                                                      \
+         .kind = CLI_NUMBER,                                                                                           \
+         .value = &(tuning)->seconds,                                                                                  \
+         .placeholder = "S",                                                                                           \
+         .help = "time limit of tuning in seconds; 0: by the mode",                                                    \
+         .high = 1e6},                                                                                                 \
+        {.name = "--deterministic",                                                                                    \
+         .kind = CLI_SWITCH,                                                                                           \
+         .value = &(tuning)->deterministic,                                                                            \
+         .help = "measure nothing, and use only tuned kernels that do not change a bit of the results; "               \
+                 "default $TUFF_DETERMINISTIC"},                                                                       \
+        {.name = "--save-manifest",                                                                                    \
+         .kind = CLI_TEXT,                                                                                             \
+         .value = &(tuning)->save_manifest,                                                                            \
+         .placeholder = "FILE",                                                                                        \
+         .help = "add the configuration of each kernel of the plan to FILE"},                                          \
+    {                                                                                                                  \
+        .name = "--lock-manifest", .kind = CLI_TEXT, .value = &(tuning)->manifest, .placeholder = "FILE",              \
+        .help = "run with the configurations in FILE and no other; what FILE lacks is an error"                        \
     }
 
 /* A row for verbs that run one plan many times. */
-#define TUNING_BACKGROUND_OPTION(tuning)                                                       \
-    {                                                                                          \
-        .name = "--tune-background", .kind = CLI_SWITCH, .value = &(tuning)->background,       \
-        .help = "measure in the pauses of the work, not before it; --tune quick if not given", \
+#define TUNING_BACKGROUND_OPTION(tuning)                                                            \
+    {                                                                                               \
+        .name = "--tune-background", .kind = CLI_SWITCH, .value = &(tuning)->background,            \
+        .help = "measure while the device is idle, not before the work; --tune quick unless given", \
     }
 
 /* Puts mode, budget and the progress line into the options; self must outlive the compilation. Ctrl-C ends tuning:

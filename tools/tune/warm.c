@@ -98,8 +98,8 @@ static int warm(int count, char **arguments)
         WORK_DEVICE_OPTION(&self.device),
         MODEL_OPTIONS(&self.of),
         TUNING_OPTIONS(&self.tune),
-        {"--list", CLI_SWITCH, &self.list, NULL, "print the model's keys and what each runs with; none is measured", 0,
-         0, NULL},
+        {"--list", CLI_SWITCH, &self.list, NULL, "print what each key of the model runs with; measure nothing", 0, 0,
+         NULL},
         ISOLATE_OPTION(&self.isolate),
         JSON_OPTION(&self.json, "one object with the counts of both plans"),
     };

@@ -80,7 +80,7 @@ bool suite_run(tuff_device *device, op_code op, tuff_dtype dtype, const suite_op
 /* Runs one case and adds what it did to *result. */
 void suite_run_case(tuff_device *device, const suite_case *of, const suite_options *options, suite_result *result);
 
-/* Compiles a case for the device and shows the plan, which lives as long as the call; answers what use answers, or why
+/* Compiles a case for the device and shows the plan, which lives as long as the call; returns what use returns, or why
    there is no plan. */
 tuff_status suite_with_plan(tuff_device *device, const suite_case *of, const tuff_compile_options *options,
                             tuff_status (*use)(void *state, const tuff_plan *plan), void *state);

@@ -151,14 +151,14 @@ static int verify(int count, char **arguments)
          .value = &self.programs,
          .placeholder = "N",
          .high = 1e9,
-         .help = "instead of ops, so many random training steps, from seed S on"},
+         .help = "instead of ops, N random training steps, the first of them of --seed"},
         {.name = "--program",
          .kind = CLI_TEXT,
          .value = &self.program,
          .placeholder = "LINE",
-         .help = "the one that such a line describes: \"seed=7 form=mlp ...\""},
-        SEED_OPTION(&self.seed, "of the inputs, or of the first program", NULL),
-        JSON_OPTION(&self.json, "a list of objects, one a line"),
+         .help = "the one program that LINE describes: \"seed=7 form=mlp ...\""},
+        SEED_OPTION(&self.seed, "of the inputs, or of the first random program", NULL),
+        JSON_OPTION(&self.json, "a list with one object per line"),
     };
     const cli_end end = cli_parse(&verb_verify, options, sizeof options / sizeof *options, count, arguments, &name);
     if (end.now)
