@@ -40,7 +40,7 @@ static uint64_t first_seed(void)
 static void print_failure(void *user, const program_failure *what)
 {
     char line[LINE_SIZE], smallest[LINE_SIZE];
-    program_describe(&what->of, line, sizeof line);
+    program_describe(&what->recipe, line, sizeof line);
     program_describe(&what->smallest, smallest, sizeof smallest);
     print_error("%s, %s: --program \"%s\"\n    %s\n  the smallest that fails: --program \"%s\"\n    %s\n",
                 (const char *)user, what->check, line, what->found.failure, smallest, what->smallest_found.failure);

@@ -60,29 +60,29 @@ void recordings_free(recordings *self)
     *self = (recordings){0};
 }
 
-void recording_family(const recording *of, char *out, size_t size)
+void recording_family(const recording *space, char *out, size_t size)
 {
-    (void)snprintf(out, size, "%.*s", (int)strcspn(of->name, "-"), of->name);
+    (void)snprintf(out, size, "%.*s", (int)strcspn(space->name, "-"), space->name);
 }
 
-void recording_class(const recording *of, char *out, size_t size)
+void recording_class(const recording *space, char *out, size_t size)
 {
-    const size_t length = strcspn(of->device, ":");
-    (void)snprintf(out, size, "%.*s", of->device[length] ? (int)length : 0, of->device);
+    const size_t length = strcspn(space->device, ":");
+    (void)snprintf(out, size, "%.*s", space->device[length] ? (int)length : 0, space->device);
 }
 
-static bool is_of(const recording *of, const char *family, const char *without)
+static bool is_of(const recording *space, const char *family, const char *without)
 {
     char name[FAMILY_SIZE];
-    recording_family(of, name, sizeof name);
-    return strcmp(name, family) == 0 && (!without || strcmp(of->device, without) != 0);
+    recording_family(space, name, sizeof name);
+    return strcmp(name, family) == 0 && (!without || strcmp(space->device, without) != 0);
 }
 
 /* The speed of a candidate as a part of the best there is; 0 where it was not recorded, or is no good. */
-static double share_of(const recording *of, uint64_t best, const choice *what)
+static double share_of(const recording *space, uint64_t best, const choice *candidate)
 {
-    const choice reduced = recording_reduce(of, what);
-    const recorded_point *found = recording_find(of, &reduced);
+    const choice reduced = recording_reduce(space, candidate);
+    const recorded_point *found = recording_find(space, &reduced);
     return found && found->found == VERDICT_GOOD && found->median > 0 ? (double)best / (double)found->median : 0;
 }
 
@@ -229,16 +229,16 @@ typedef struct printing {
     text *out;
 } printing;
 
-static tuff_status print_class(const printing *of, const char *family, const char *class, const char *name)
+static tuff_status print_class(const printing *state, const char *family, const char *class, const char *name)
 {
     choice all[PORTFOLIO_SIZE];
-    const int count = portfolio_make(of->from, family, class, NULL, all);
+    const int count = portfolio_make(state->from, family, class, NULL, all);
     if (count < 0)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < count; i++) {
-        tuff__text_add(of->out, "PORTFOLIO(%s, %s, \"", name, family);
-        tuff__choice_format(&all[i], of->out);
-        tuff__text_add(of->out, "\")\n");
+        tuff__text_add(state->out, "PORTFOLIO(%s, %s, \"", name, family);
+        tuff__choice_format(&all[i], state->out);
+        tuff__text_add(state->out, "\")\n");
     }
     return TUFF_OK;
 }
@@ -251,10 +251,10 @@ static tuff_status print_family(const char *family, void *state)
 
 tuff_status portfolio_print(const recordings *from, text *out)
 {
-    printing of = {from, out};
+    printing state = {from, out};
     tuff__text_add(out, "/* Candidates that searches begin with: PORTFOLIO(class of devices, family, candidate), the "
                         "most useful first. Generated\n   from recordings, and not to be edited:\n\n"
                         "     tuff-recorder portfolio tests/data/recordings --out src/tune/portfolio.def */\n\n");
-    TRY(portfolio_families(from, print_family, &of));
+    TRY(portfolio_families(from, print_family, &state));
     return tuff__text_status(out);
 }

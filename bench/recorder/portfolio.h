@@ -17,10 +17,10 @@ tuff_status recordings_read(const char *folder, recordings *out);
 void recordings_free(recordings *self);
 
 /* What the name of a recording begins with, up to the first dash: into out, cut at size. */
-void recording_family(const recording *of, char *out, size_t size);
+void recording_family(const recording *space, char *out, size_t size);
 
 /* What the device's name begins with, up to a colon: "opencl-cpu"; "" where it has none. */
-void recording_class(const recording *of, char *out, size_t size);
+void recording_class(const recording *space, char *out, size_t size);
 
 /* The greedy cover of what is recorded for a family, for a class of devices, whose recordings count for more: each
    candidate is the one that adds most to the mean, over recordings, of the best speed in the portfolio as a part of the

@@ -30,21 +30,21 @@ typedef struct wanted {
     int count;
 } wanted;
 
-static bool is_wanted(const wanted *self, const choice *what)
+static bool is_wanted(const wanted *self, const choice *candidate)
 {
     for (int i = 0; i < self->count; i++)
-        if (tuff__choice_equal(&self->all[i], what))
+        if (tuff__choice_equal(&self->all[i], candidate))
             return true;
     return false;
 }
 
 /* The best that nobody asked for yet. */
-static void want_best(wanted *self, const recording *of)
+static void want_best(wanted *self, const recording *space)
 {
     for (int k = 0; k < self->best && self->count < WANTED_MOST; k++) {
         const recorded_point *best = NULL;
-        for (int i = 0; i < of->count; i++) {
-            const recorded_point *one = &of->points[i];
+        for (int i = 0; i < space->count; i++) {
+            const recorded_point *one = &space->points[i];
             if (one->median && (!best || one->median < best->median) && !is_wanted(self, &one->what))
                 best = one;
         }
@@ -60,11 +60,12 @@ static tuff_status want_all(const char *folder, wanted *self)
     char ours[32], family[32];
     const tuff_status status = recordings_read(folder, &others);
     for (int i = 0; i < others.count && !status; i++) {
-        const recording *of = &others.items[i];
+        const recording *space = &others.items[i];
         recording_family(&(recording){.name = self->name}, ours, sizeof ours);
-        recording_family(of, family, sizeof family);
-        if (strcmp(family, ours) == 0 && (strcmp(of->name, self->name) != 0 || strcmp(of->device, self->device) != 0))
-            want_best(self, of);
+        recording_family(space, family, sizeof family);
+        if (strcmp(family, ours) == 0 &&
+            (strcmp(space->name, self->name) != 0 || strcmp(space->device, self->device) != 0))
+            want_best(self, space);
     }
     recordings_free(&others);
     return status;
@@ -77,12 +78,12 @@ static void describe_device(const tune_environment *environment, char *out, size
                    environment->platform);
 }
 
-static tuff_status write_recording(const char *path, const recording *of)
+static tuff_status write_recording(const char *path, const recording *space)
 {
     text lines = {0};
-    recording_print_header(of, &lines);
-    for (int i = 0; i < of->count; i++)
-        recording_print_point(&of->points[i], &lines);
+    recording_print_header(space, &lines);
+    for (int i = 0; i < space->count; i++)
+        recording_print_point(&space->points[i], &lines);
     tuff_status status = tuff__text_status(&lines);
     if (!status)
         status = tuff__file_write(path, &(file_part){lines.data, lines.length}, 1, false, false);
@@ -90,13 +91,13 @@ static tuff_status write_recording(const char *path, const recording *of)
     return status;
 }
 
-static void print_result(const char *name, const recording *of, const recorder_counts *counts, double seconds)
+static void print_result(const char *name, const recording *space, const recorder_counts *counts, double seconds)
 {
-    const uint64_t usual = recording_find(of, &(choice){0})->median;
+    const uint64_t usual = recording_find(space, &(choice){0})->median;
     printf("%-32s %4d points, %d of them new, %d refused, %d impossible; default %.1f us, best %.3f of that; "
            "drift %.2f; %.1f s\n",
-           name, of->count, counts->added, counts->refused, counts->impossible, (double)usual * 1e-3,
-           (double)recording_best(of) / (double)usual, counts->drift, seconds);
+           name, space->count, counts->added, counts->refused, counts->impossible, (double)usual * 1e-3,
+           (double)recording_best(space) / (double)usual, counts->drift, seconds);
     (void)fflush(stdout);
 }
 
@@ -106,7 +107,7 @@ static tuff_status record_into(const record_options *options, const record_task 
 {
     static const choice nothing;
     char device[512], path[PATH_SIZE];
-    recording of = {0};
+    recording space = {0};
     recorder_counts counts;
     const uint64_t begin = tuff__nanoseconds();
     wanted asked = {.name = task->name, .device = device, .best = (int)options->best};
@@ -115,13 +116,13 @@ static tuff_status record_into(const record_options *options, const record_task 
         return FAIL(TUFF_E_IO, "record: the path of %s is too long", task->name);
     struct stat there;
     if (tuff__file.lstat(path, &there) == 0) {
-        TRY(recording_read(path, &of));
-        if (strcmp(of.device, device) != 0) {
-            recording_free(&of);
+        TRY(recording_read(path, &space));
+        if (strcmp(space.device, device) != 0) {
+            recording_free(&space);
             return FAIL(TUFF_E_USAGE, "record: %s is of another device", path);
         }
     } else {
-        TRY(recording_begin(&of, task->name, device, &nothing, 0));
+        TRY(recording_begin(&space, task->name, device, &nothing, 0));
     }
     tuff_status status = options->with ? want_all(options->with, &asked) : TUFF_OK;
     const recorder_settings settings = {.points = (int)options->points,
@@ -132,12 +133,12 @@ static tuff_status record_into(const record_options *options, const record_task 
                                         .seed = (uint64_t)options->seed,
                                         .is_stopped = cli_is_interrupted};
     if (!status)
-        status = recorder_run(by, &settings, &of, &counts);
+        status = recorder_run(by, &settings, &space, &counts);
     if (!status)
-        status = write_recording(path, &of);
+        status = write_recording(path, &space);
     if (!status)
-        print_result(task->name, &of, &counts, (double)(tuff__nanoseconds() - begin) * 1e-9);
-    recording_free(&of);
+        print_result(task->name, &space, &counts, (double)(tuff__nanoseconds() - begin) * 1e-9);
+    recording_free(&space);
     return status;
 }
 

@@ -108,24 +108,24 @@ static entry *find_program(const recorder *self, uint64_t program)
 }
 
 /* Drops what lowering did not ask for, or has by default anyway; and learns what it asked for. */
-static void trim(recorder *self, choice *of, const choice *consulted)
+static void trim(recorder *self, choice *candidate, const choice *consulted)
 {
     (void)tuff__space_take(&self->space, consulted);
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const tunable one = (tunable)i;
         if (tuff__choice_has(consulted, one) && !tuff__choice_has(&self->usual, one))
             tuff__choice_set(&self->usual, one, consulted->values[one]);
-        if (tuff__choice_has(of, one) &&
-            (!tuff__choice_has(consulted, one) || consulted->values[one] == of->values[one]))
-            tuff__choice_unset(of, one);
+        if (tuff__choice_has(candidate, one) &&
+            (!tuff__choice_has(consulted, one) || consulted->values[one] == candidate->values[one]))
+            tuff__choice_unset(candidate, one);
     }
 }
 
-static uint64_t add_candidate(recorder *self, const choice *what, const lowering *made, bool drawn)
+static uint64_t add_candidate(recorder *self, const choice *candidate, const lowering *made, bool drawn)
 {
     const uint64_t program = made->program ? made->program : 1;
     entry one = {
-        .what = *what, .program = program, .group_items = made->group_items, .cost = made->cost, .drawn = drawn};
+        .what = *candidate, .program = program, .group_items = made->group_items, .cost = made->cost, .drawn = drawn};
     trim(self, &one.what, &made->consulted);
     entry *same = find_program(self, program);
     if (same)
@@ -140,18 +140,18 @@ static uint64_t add_candidate(recorder *self, const choice *what, const lowering
 }
 
 /* The number of its program, 0 where none can be made. A program that is new waits then. */
-static uint64_t offer(recorder *self, const choice *what, bool drawn)
+static uint64_t offer(recorder *self, const choice *candidate, bool drawn)
 {
-    const uint64_t hash = tuff__choice_hash(what);
+    const uint64_t hash = tuff__choice_hash(candidate);
     const seen_choice *before = find_seen(self, hash);
     lowering made = {0};
     if (before)
         return before->program;
-    const verdict found = self->by.lower(self->by.state, what, &made);
+    const verdict found = self->by.lower(self->by.state, candidate, &made);
     if (found == VERDICT_FAILED || found == VERDICT_LOST)
         (void)fail(self, status_of_judge());
     self->counts->impossible += found != VERDICT_GOOD;
-    const uint64_t program = found == VERDICT_GOOD ? add_candidate(self, what, &made, drawn) : 0;
+    const uint64_t program = found == VERDICT_GOOD ? add_candidate(self, candidate, &made, drawn) : 0;
     return remember(self, hash, program) ? program : 0;
 }
 
@@ -377,11 +377,11 @@ static void offer_neighbours(recorder *self, int centre)
 {
     self->all[centre].is_expanded = true;
     for (int move = 0; move < tuff__space_moves(&self->space); move++) {
-        choice what = self->all[centre].what;
+        choice candidate = self->all[centre].what;
         uint64_t program = 0;
         while ((!program || program == self->all[centre].program) && !self->status &&
-               tuff__space_move(&self->space, move, &what))
-            program = offer(self, &what, false);
+               tuff__space_move(&self->space, move, &candidate))
+            program = offer(self, &candidate, false);
     }
 }
 
@@ -389,9 +389,9 @@ static void offer_random(recorder *self, int until)
 {
     for (int draws = 0; draws < DRAWS && self->count < until && !self->status; draws++) {
         const int before = self->count;
-        choice what;
-        tuff__space_random(&self->space, &self->random, &what);
-        (void)offer(self, &what, true);
+        choice candidate;
+        tuff__space_random(&self->space, &self->random, &candidate);
+        (void)offer(self, &candidate, true);
         draws = self->count > before ? 0 : draws;
     }
 }
@@ -468,11 +468,11 @@ static void measure_best(recorder *self)
 static void measure_wanted(recorder *self)
 {
     for (int i = 0; i < self->settings.also_count && !self->status; i++) {
-        choice what = self->settings.also[i];
-        if (offer(self, &what, false))
+        choice candidate = self->settings.also[i];
+        if (offer(self, &candidate, false))
             continue;
-        tuff__space_fit(&self->space, &what);
-        (void)offer(self, &what, false);
+        tuff__space_fit(&self->space, &candidate);
+        (void)offer(self, &candidate, false);
     }
     measure_waiting(self);
 }

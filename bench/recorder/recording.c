@@ -23,12 +23,12 @@ void recording_free(recording *self)
 }
 
 /* The place of a choice in the index, or the free one where it belongs. */
-static int *find_place(const recording *self, const choice *what)
+static int *find_place(const recording *self, const choice *candidate)
 {
-    const uint64_t hash = tuff__choice_hash(what), mask = (uint64_t)self->index_size - 1;
+    const uint64_t hash = tuff__choice_hash(candidate), mask = (uint64_t)self->index_size - 1;
     for (uint64_t at = hash & mask;; at = (at + 1) & mask) {
         int *place = &self->index[at];
-        if (!*place || tuff__choice_equal(&self->points[*place - 1].what, what))
+        if (!*place || tuff__choice_equal(&self->points[*place - 1].what, candidate))
             return place;
     }
 }
@@ -81,22 +81,22 @@ tuff_status recording_add(recording *self, const recorded_point *point)
     return TUFF_OK;
 }
 
-const recorded_point *recording_find(const recording *self, const choice *what)
+const recorded_point *recording_find(const recording *self, const choice *candidate)
 {
     if (!self->count)
         return NULL;
-    const int found = *find_place(self, what);
+    const int found = *find_place(self, candidate);
     return found ? &self->points[found - 1] : NULL;
 }
 
-choice recording_reduce(const recording *self, const choice *what)
+choice recording_reduce(const recording *self, const choice *candidate)
 {
     choice out = {0};
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const tunable one = (tunable)i;
-        if (tuff__choice_has(what, one) && tuff__choice_has(&self->usual, one) &&
-            what->values[one] != self->usual.values[one])
-            tuff__choice_set(&out, one, what->values[one]);
+        if (tuff__choice_has(candidate, one) && tuff__choice_has(&self->usual, one) &&
+            candidate->values[one] != self->usual.values[one])
+            tuff__choice_set(&out, one, candidate->values[one]);
     }
     return out;
 }

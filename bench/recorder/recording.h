@@ -48,9 +48,9 @@ tuff_status recording_add(recording *self, const recorded_point *point);
 void recording_free(recording *self);
 
 /* NULL where it was not recorded. */
-const recorded_point *recording_find(const recording *self, const choice *what);
+const recorded_point *recording_find(const recording *self, const choice *candidate);
 /* What a choice from elsewhere sets here: without what was not consulted, or is the usual value. */
-choice recording_reduce(const recording *self, const choice *what);
+choice recording_reduce(const recording *self, const choice *candidate);
 uint64_t recording_best(const recording *self); /* the least median */
 
 /* Appends the header's line, or a point's. */

@@ -1,11 +1,11 @@
 /* A recording as a judge. */
 #include "bench/recorder/replay.h"
 
-static verdict lower(void *state, const choice *what, lowering *out)
+static verdict lower(void *state, const choice *candidate, lowering *out)
 {
     replay *self = state;
     self->calls++;
-    const choice reduced = recording_reduce(self->from, what);
+    const choice reduced = recording_reduce(self->from, candidate);
     const recorded_point *found = recording_find(self->from, &reduced);
     self->asked++;
     self->unrecorded += !found;

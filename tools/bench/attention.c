@@ -31,53 +31,53 @@ static tuff_tensor *write_out(bench_plan *self, tuff_tensor *const *qkv, int64_t
 
 static void build_attention(bench_plan *self, const void *what)
 {
-    const attention_work *of = what;
-    const tuff_shape shape = TUFF_SHAPE(of->batch, of->length, of->heads, of->width);
+    const attention_work *work = what;
+    const tuff_shape shape = TUFF_SHAPE(work->batch, work->length, work->heads, work->width);
     tuff_tensor *qkv[3];
     for (int i = 0; i < 3; i++)
         qkv[i] = bench_input(self, TUFF_F32, shape, (uint32_t)i + 1);
-    tuff_tensor *y = of->composed ? write_out(self, qkv, of->length, of->width)
-                                  : tuff_attention(qkv[0], qkv[1], qkv[2], &(tuff_attention_options){.causal = true});
-    if (of->backward)
+    tuff_tensor *y = work->composed ? write_out(self, qkv, work->length, work->width)
+                                    : tuff_attention(qkv[0], qkv[1], qkv[2], &(tuff_attention_options){.causal = true});
+    if (work->backward)
         tuff_output(self->graph, "y", y);
-    self->result = of->backward ? bench_backward(self, y, qkv, 3) : y;
+    self->result = work->backward ? bench_backward(self, y, qkv, 3) : y;
 }
 
 /* What goes in and comes out: the least memory there is. */
-static double edges(const attention_work *of)
+static double edges(const attention_work *work)
 {
-    const double one = 4.0 * (double)(of->batch * of->length * of->heads * of->width);
-    const double sums = 4.0 * (double)(of->batch * of->length * of->heads);
-    return of->backward ? 8 * one + sums : 4 * one + sums;
+    const double one = 4.0 * (double)(work->batch * work->length * work->heads * work->width);
+    const double sums = 4.0 * (double)(work->batch * work->length * work->heads);
+    return work->backward ? 8 * one + sums : 4 * one + sums;
 }
 
-static tuff_status add_forms(bench *self, bench_work *work, attention_work *of, bool all)
+static tuff_status add_forms(bench *self, bench_work *work, attention_work *attended, bool all)
 {
-    TRY(bench_plan_add(self, work, "tuff", TUFF_FUSE_ALL, build_attention, of));
-    TRY(bench_plan_add_tuned(self, work, build_attention, of));
+    TRY(bench_plan_add(self, work, "tuff", TUFF_FUSE_ALL, build_attention, attended));
+    TRY(bench_plan_add_tuned(self, work, build_attention, attended));
     TRY(bench_plan_facts(work));
-    bench_add_fact(work, "inputs, outputs, log-sum-exp", edges(of), "B");
+    bench_add_fact(work, "inputs, outputs, log-sum-exp", edges(attended), "B");
     if (!all)
         return TUFF_OK;
-    of->composed = true;
-    TRY(bench_plan_add(self, work, "written out", TUFF_FUSE_ALL, build_attention, of));
+    attended->composed = true;
+    TRY(bench_plan_add(self, work, "written out", TUFF_FUSE_ALL, build_attention, attended));
     TRY(bench_plan_facts(work));
-    TRY(bench_plan_add(self, work, "written out, unfused", TUFF_FUSE_NONE, build_attention, of));
+    TRY(bench_plan_add(self, work, "written out, unfused", TUFF_FUSE_NONE, build_attention, attended));
     return bench_plan_facts(work);
 }
 
 static tuff_status one_length(bench *self, int64_t batch, int64_t heads, int64_t width, int64_t length, bool all)
 {
     for (int backward = 0; backward < 2; backward++) {
-        attention_work of = {batch, heads, width, length, backward != 0, false};
+        attention_work attended = {batch, heads, width, length, backward != 0, false};
         bench_work work;
         if (!bench_begin(self, &work, "attention", "B%d H%d D%d T%d%s", (int)batch, (int)heads, (int)width, (int)length,
                          backward ? " backward too" : ""))
             continue;
         work.operations =
             2.0 * (double)(batch * heads * width) * (double)length * (double)length * (backward ? 3.5 : 1);
-        work.bytes = edges(&of);
-        TRY(bench_do(self, &work, add_forms(self, &work, &of, all)));
+        work.bytes = edges(&attended);
+        TRY(bench_do(self, &work, add_forms(self, &work, &attended, all)));
     }
     return TUFF_OK;
 }

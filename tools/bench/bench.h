@@ -120,7 +120,7 @@ typedef struct bench_product {
     int64_t m, n, k;
     bool a_transposed, b_transposed;
 } bench_product;
-tuff_status bench_blas_add(bench_work *work, const bench_product *of);
+tuff_status bench_blas_add(bench_work *work, const bench_product *product);
 const char *bench_blas_absence(void); /* NULL where it is there */
 /* bench_plan.c */
 const char *bench_clblast_absence(const bench *self);

@@ -19,7 +19,7 @@ typedef struct blas {
 } blas;
 
 typedef struct blas_product {
-    bench_product of;
+    bench_product product;
     float *a, *b, *c;
 } blas_product;
 
@@ -67,8 +67,8 @@ static tuff_status blas_run(void *self, int count, bench_sample *sample)
 {
     const blas_product *p = self;
     const blas *library = find_blas();
-    const int m = (int)p->of.m, n = (int)p->of.n, k = (int)p->of.k;
-    const bool at = p->of.a_transposed, bt = p->of.b_transposed;
+    const int m = (int)p->product.m, n = (int)p->product.n, k = (int)p->product.k;
+    const bool at = p->product.a_transposed, bt = p->product.b_transposed;
     (void)sample;
     for (int i = 0; i < count; i++) {
         if (m == 1)
@@ -100,7 +100,7 @@ static void blas_destroy(void *self)
     tuff__free(p);
 }
 
-tuff_status bench_blas_add(bench_work *work, const bench_product *of)
+tuff_status bench_blas_add(bench_work *work, const bench_product *product)
 {
     if (!find_blas())
         return TUFF_OK;
@@ -112,13 +112,13 @@ tuff_status bench_blas_add(bench_work *work, const bench_product *of)
     item->run = blas_run;
     item->read = blas_read;
     item->destroy = blas_destroy;
-    made->of = *of;
-    made->a = tuff__alloc((size_t)(of->m * of->k) * sizeof(float));
-    made->b = tuff__alloc((size_t)(of->k * of->n) * sizeof(float));
-    made->c = tuff__calloc((size_t)(of->m * of->n), sizeof(float));
+    made->product = *product;
+    made->a = tuff__alloc((size_t)(product->m * product->k) * sizeof(float));
+    made->b = tuff__alloc((size_t)(product->k * product->n) * sizeof(float));
+    made->c = tuff__calloc((size_t)(product->m * product->n), sizeof(float));
     if (!made->a || !made->b || !made->c)
         return TUFF_E_OOM_HOST;
-    bench_fill(made->a, of->m * of->k, 1);
-    bench_fill(made->b, of->k * of->n, 2);
+    bench_fill(made->a, product->m * product->k, 1);
+    bench_fill(made->b, product->k * product->n, 2);
     return TUFF_OK;
 }

@@ -96,16 +96,16 @@ static const char *name_of_parameters(const char *kernel)
     return kernel;
 }
 
-static tuff_status apply(const bench *self, const tuned *of)
+static tuff_status apply(const bench *self, const tuned *plan_pair)
 {
     char text[1024];
     const char *names[MOST_PARAMETERS];
     size_t values[MOST_PARAMETERS], count = 0;
-    snprintf(text, sizeof text, "%s", of->parameters);
+    snprintf(text, sizeof text, "%s", plan_pair->parameters);
     for (char *word = strtok(text, " "); word && count < MOST_PARAMETERS; word = strtok(NULL, " ")) {
         char *sign = strchr(word, '=');
         if (!sign)
-            return FAIL(TUFF_E_FORMAT, "CLBlast: %s: what is \"%s\"?", of->kernel, word);
+            return FAIL(TUFF_E_FORMAT, "CLBlast: %s: what is \"%s\"?", plan_pair->kernel, word);
         *sign = 0;
         if (strcmp(word, "PRECISION") == 0) /* no parameter of the kernel's */
             continue;
@@ -113,9 +113,9 @@ static tuff_status apply(const bench *self, const tuned *of)
         values[count++] = strtoul(sign + 1, NULL, 10);
     }
     enum { SINGLE = 32 };
-    const int error =
-        tuff__clblast.override(self->device->handle->id, name_of_parameters(of->kernel), SINGLE, count, names, values);
-    return error == 0 ? TUFF_OK : FAIL(TUFF_E_USAGE, "CLBlast: the parameters of %s: %d", of->kernel, error);
+    const int error = tuff__clblast.override(self->device->handle->id, name_of_parameters(plan_pair->kernel), SINGLE,
+                                             count, names, values);
+    return error == 0 ? TUFF_OK : FAIL(TUFF_E_USAGE, "CLBlast: the parameters of %s: %d", plan_pair->kernel, error);
 }
 
 tuff_status bench_clblast_tune(const bench *self, const char *folder)

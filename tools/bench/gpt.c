@@ -129,13 +129,13 @@ static double thread_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static tuff_status add_host_time(const bench *self, bench_work *work, bench_training *of)
+static tuff_status add_host_time(const bench *self, bench_work *work, bench_training *training)
 {
     const bench_contestant item = work->items[0];
     const int steps = self->quick ? 3 : 10;
     const double thread = thread_seconds();
     const uint64_t begin = tuff__nanoseconds();
-    TRY(item.run(of, steps, NULL));
+    TRY(item.run(training, steps, NULL));
     const double wall = (double)(tuff__nanoseconds() - begin) * 1e-9 / steps;
     const double host = (thread_seconds() - thread) / steps;
     bench_add_fact(work, "host time a step", host, "s");
@@ -144,17 +144,17 @@ static tuff_status add_host_time(const bench *self, bench_work *work, bench_trai
 }
 
 /* Timestamps of the kernels over the time of the run they belong to, the median of a few. */
-static tuff_status add_kernel_share(bench_work *work, bench_training *of)
+static tuff_status add_kernel_share(bench_work *work, bench_training *training)
 {
     double shares[3];
     for (int i = 0; i < 3; i++) {
         tuff_plan_info info;
         uint64_t inside = 0;
-        TRY(tuff_plan_profile(of->plan));
-        TRY(tuff_plan_describe(of->plan, &info));
+        TRY(tuff_plan_profile(training->plan));
+        TRY(tuff_plan_describe(training->plan, &info));
         for (int k = 0; k < info.task_count; k++) {
             tuff_task_info task;
-            TRY(tuff_plan_task(of->plan, k, &task));
+            TRY(tuff_plan_task(training->plan, k, &task));
             inside += task.nanoseconds;
         }
         shares[i] = (double)inside / (double)info.run_nanoseconds;

@@ -3,7 +3,7 @@
 #include "tools/bench/plan.h"
 
 typedef struct product_work {
-    bench_product of;
+    bench_product product;
     bool weight;
     tuff_dtype dtype; /* of B */
 } product_work;
@@ -17,15 +17,17 @@ static tuff_tensor *transposed_if(tuff_tensor *x, bool transposed)
 static void build_product(bench_plan *self, const void *what)
 {
     const product_work *work = what;
-    const bench_product *of = &work->of;
-    const tuff_shape a_shape = of->a_transposed ? TUFF_SHAPE(of->k, of->m) : TUFF_SHAPE(of->m, of->k);
-    const tuff_shape b_shape = of->b_transposed ? TUFF_SHAPE(of->n, of->k) : TUFF_SHAPE(of->k, of->n);
+    const bench_product *product = &work->product;
+    const tuff_shape a_shape =
+        product->a_transposed ? TUFF_SHAPE(product->k, product->m) : TUFF_SHAPE(product->m, product->k);
+    const tuff_shape b_shape =
+        product->b_transposed ? TUFF_SHAPE(product->n, product->k) : TUFF_SHAPE(product->k, product->n);
     tuff_tensor *a = bench_input(self, TUFF_F32, a_shape, 1);
     tuff_tensor *b =
         work->weight ? bench_weight(self, work->dtype, b_shape, 2) : bench_input(self, work->dtype, b_shape, 2);
     if (work->dtype != TUFF_F32)
         b = tuff_cast(b, TUFF_F32);
-    self->result = tuff_matmul(transposed_if(a, of->a_transposed), transposed_if(b, of->b_transposed));
+    self->result = tuff_matmul(transposed_if(a, product->a_transposed), transposed_if(b, product->b_transposed));
 }
 
 static tuff_status add_all(bench *self, bench_work *work, product_work *product)
@@ -37,17 +39,17 @@ static tuff_status add_all(bench *self, bench_work *work, product_work *product)
     TRY(bench_plan_add(self, work, "tuff, B a weight", TUFF_FUSE_ALL, build_product, product));
     if (product->dtype != TUFF_F32)
         return TUFF_OK;
-    TRY(bench_blas_add(work, &product->of));
+    TRY(bench_blas_add(work, &product->product));
     return bench_plan_add_clblast(self, work, build_product, product);
 }
 
 static tuff_status one_product(bench *self, product_work *product)
 {
-    const bench_product *of = &product->of;
-    const double m = (double)of->m, n = (double)of->n, k = (double)of->k;
+    const bench_product *matmul = &product->product;
+    const double m = (double)matmul->m, n = (double)matmul->n, k = (double)matmul->k;
     bench_work work;
-    if (!bench_begin(self, &work, "matmul", "%dx%dx%d%s%s%s", (int)of->m, (int)of->n, (int)of->k,
-                     of->a_transposed ? " A^T" : "", of->b_transposed ? " B^T" : "",
+    if (!bench_begin(self, &work, "matmul", "%dx%dx%d%s%s%s", (int)matmul->m, (int)matmul->n, (int)matmul->k,
+                     matmul->a_transposed ? " A^T" : "", matmul->b_transposed ? " B^T" : "",
                      product->dtype == TUFF_F16 ? " f16" : ""))
         return TUFF_OK;
     work.operations = 2 * m * n * k;
@@ -60,7 +62,7 @@ static tuff_status one_product(bench *self, product_work *product)
 static tuff_status each_form(bench *self, int64_t m, int64_t n, int64_t k)
 {
     for (int form = 0; form < 3; form++) {
-        product_work product = {.of = {m, n, k, form == 1, form == 2}};
+        product_work product = {.product = {m, n, k, form == 1, form == 2}};
         TRY(one_product(self, &product));
     }
     return TUFF_OK;
@@ -71,7 +73,7 @@ tuff_status bench_matmul(bench *self)
     static const int shapes[][3] = {{256, 256, 256},    {512, 512, 512},   {1024, 1024, 1024},
                                     {2048, 2048, 2048}, {512, 2304, 768},  {512, 3072, 768},
                                     {512, 768, 3072},   {1024, 1152, 384}, {12, 32, 65536}};
-    product_work row = {.of = {1, 50257, 768, false, false}}, half = {.of = {1, 50257, 768, false, false}};
+    product_work row = {.product = {1, 50257, 768, false, false}}, half = {.product = {1, 50257, 768, false, false}};
     half.dtype = TUFF_F16;
     if (self->quick)
         return each_form(self, 64, 64, 64);

@@ -29,19 +29,19 @@ static uint16_t half_of(float value)
 }
 
 /* The operand's values as they lie in memory; freed by the caller, NULL where memory ran out. */
-static void *values_of(const bench_operand *of, size_t *size)
+static void *values_of(const bench_operand *operand, size_t *size)
 {
-    const int64_t count = tuff_shape_count(of->shape);
-    *size = (size_t)count * tuff_dtype_size(of->dtype);
+    const int64_t count = tuff_shape_count(operand->shape);
+    *size = (size_t)count * tuff_dtype_size(operand->dtype);
     void *values = tuff__alloc(*size);
     for (int64_t i = 0; values && i < count; i++) {
-        const float value = bench_value(of->seed, i);
-        if (of->dtype == TUFF_F32)
+        const float value = bench_value(operand->seed, i);
+        if (operand->dtype == TUFF_F32)
             ((float *)values)[i] = value;
-        else if (of->dtype == TUFF_F16)
+        else if (operand->dtype == TUFF_F16)
             ((uint16_t *)values)[i] = half_of(value);
         else
-            ((int32_t *)values)[i] = (int32_t)((double)(value + 1) * 0.5 * (double)of->limit);
+            ((int32_t *)values)[i] = (int32_t)((double)(value + 1) * 0.5 * (double)operand->limit);
     }
     return values;
 }
@@ -60,10 +60,10 @@ tuff_tensor *bench_indices(bench_plan *self, tuff_shape shape, int64_t limit, ui
     return made;
 }
 
-static tuff_status write_array(tuff_array *array, const bench_operand *of)
+static tuff_status write_array(tuff_array *array, const bench_operand *operand)
 {
     size_t size = 0;
-    void *values = values_of(of, &size);
+    void *values = values_of(operand, &size);
     const tuff_status status = values ? tuff_array_write(array, values, size) : TUFF_E_OOM_HOST;
     tuff__free(values);
     return status;

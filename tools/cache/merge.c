@@ -20,16 +20,16 @@ static void report_conflict(const tune_record *kept, const tune_record *left, vo
                (double)left->nanoseconds[1] / 1e6, left->samples, AGE_TEXT(left->time));
 }
 
-static int report_merge(const tuff_cache_merged *of, const char *path, json_t *conflicts)
+static int report_merge(const tuff_cache_merged *counts, const char *path, json_t *conflicts)
 {
-    const int code = of->damaged ? CACHE_FINDINGS : CACHE_OK;
+    const int code = counts->damaged ? CACHE_FINDINGS : CACHE_OK;
     if (!conflicts) {
-        printf("merged %d win into %s: conflicts %d, damaged lines left out %" PRIu64 "\n", of->winners, path,
-               of->conflicts, of->damaged);
+        printf("merged %d win into %s: conflicts %d, damaged lines left out %" PRIu64 "\n", counts->winners, path,
+               counts->conflicts, counts->damaged);
         return code;
     }
-    json_t *out = json_pack("{s:o, s:i, s:I, s:O}", "path", cache_json_text(path), "win", of->winners, "damaged",
-                            (json_int_t)of->damaged, "conflicts", conflicts);
+    json_t *out = json_pack("{s:o, s:i, s:I, s:O}", "path", cache_json_text(path), "win", counts->winners, "damaged",
+                            (json_int_t)counts->damaged, "conflicts", conflicts);
     return cache_print_json(&cache_verb_merge, out, code);
 }
 
@@ -103,11 +103,11 @@ static bool find_environment(const tune_store *store, hash128 *out)
     return found;
 }
 
-static void tell(difference *of, const char *what, const tune_record *a, const tune_record *b)
+static void tell(difference *diff, const char *what, const tune_record *a, const tune_record *b)
 {
     const tune_record *any = a ? a : b;
-    if (of->list) {
-        (void)json_array_append_new(of->list,
+    if (diff->list) {
+        (void)json_array_append_new(diff->list,
                                     json_pack("{s:s, s:o?, s:o?}", "what", what, "a", a ? cache_json_record(a) : NULL,
                                               "b", b ? cache_json_record(b) : NULL));
         return;
@@ -122,17 +122,17 @@ static void tell(difference *of, const char *what, const tune_record *a, const t
 }
 
 /* Times within 5 % count as the same. */
-static void compare(difference *of, const tune_record *a, const tune_record *b)
+static void compare(difference *diff, const tune_record *a, const tune_record *b)
 {
     const double ratio = (double)b->nanoseconds[1] / (double)(a->nanoseconds[1] ? a->nanoseconds[1] : 1);
     if (strcmp(a->candidate, b->candidate) != 0) {
-        of->winners++;
-        tell(of, "other winner", a, b);
+        diff->winners++;
+        tell(diff, "other winner", a, b);
     } else if (ratio > 1.05 || ratio < 1 / 1.05) {
-        of->times++;
-        tell(of, "other time", a, b);
+        diff->times++;
+        tell(diff, "other time", a, b);
     } else {
-        of->same++;
+        diff->same++;
     }
 }
 
@@ -142,39 +142,39 @@ static const tune_record *find_same(const tune_store *store, hash128 environment
     return tuff__store_win(store, environment, record->key, record->generator);
 }
 
-static void find_differences(difference *of, hash128 environment_a, hash128 environment_b)
+static void find_differences(difference *diff, hash128 environment_a, hash128 environment_b)
 {
     const tune_record *record, *other;
-    for (int at = 0; (record = tuff__store_next(of->a, &at));) {
-        if (record->kind != RECORD_WIN || !is_wanted(of->device, of->a, record))
+    for (int at = 0; (record = tuff__store_next(diff->a, &at));) {
+        if (record->kind != RECORD_WIN || !is_wanted(diff->device, diff->a, record))
             continue;
-        other = find_same(of->b, of->by_key ? environment_b : record->environment, record);
-        of->alone_a += !other;
+        other = find_same(diff->b, diff->by_key ? environment_b : record->environment, record);
+        diff->alone_a += !other;
         if (other)
-            compare(of, record, other);
+            compare(diff, record, other);
         else
-            tell(of, "only in A", record, NULL);
+            tell(diff, "only in A", record, NULL);
     }
-    for (int at = 0; (record = tuff__store_next(of->b, &at));) {
-        if (record->kind != RECORD_WIN || !is_wanted(of->device, of->b, record) ||
-            find_same(of->a, of->by_key ? environment_a : record->environment, record))
+    for (int at = 0; (record = tuff__store_next(diff->b, &at));) {
+        if (record->kind != RECORD_WIN || !is_wanted(diff->device, diff->b, record) ||
+            find_same(diff->a, diff->by_key ? environment_a : record->environment, record))
             continue;
-        of->alone_b++;
-        tell(of, "only in B", NULL, record);
+        diff->alone_b++;
+        tell(diff, "only in B", NULL, record);
     }
 }
 
-static int report_differences(difference *of)
+static int report_differences(difference *diff)
 {
-    const int code = of->alone_a + of->alone_b + of->winners + of->times > 0 ? CACHE_FINDINGS : CACHE_OK;
-    if (of->list)
+    const int code = diff->alone_a + diff->alone_b + diff->winners + diff->times > 0 ? CACHE_FINDINGS : CACHE_OK;
+    if (diff->list)
         return cache_print_json(&cache_verb_diff,
-                                json_pack("{s:i, s:i, s:i, s:i, s:i, s:O}", "same", of->same, "other_winner",
-                                          of->winners, "other_time", of->times, "only_a", of->alone_a, "only_b",
-                                          of->alone_b, "differences", of->list),
+                                json_pack("{s:i, s:i, s:i, s:i, s:i, s:O}", "same", diff->same, "other_winner",
+                                          diff->winners, "other_time", diff->times, "only_a", diff->alone_a, "only_b",
+                                          diff->alone_b, "differences", diff->list),
                                 code);
-    printf("same %d, other winner %d, other time %d, only in A %d, only in B %d\n", of->same, of->winners, of->times,
-           of->alone_a, of->alone_b);
+    printf("same %d, other winner %d, other time %d, only in A %d, only in B %d\n", diff->same, diff->winners,
+           diff->times, diff->alone_a, diff->alone_b);
     return code;
 }
 
@@ -188,11 +188,11 @@ static int diff_files(const char *first, const char *second, const cache_common 
         status = tuff__store_load(second, &b);
     int code = CACHE_TROUBLE;
     if (status == TUFF_OK) {
-        difference of = {.a = a, .b = b, .device = common->device, .list = common->json ? json_array() : NULL};
-        of.by_key = find_environment(a, &environment_a) && find_environment(b, &environment_b);
-        find_differences(&of, environment_a, environment_b);
-        code = report_differences(&of);
-        json_decref(of.list);
+        difference diff = {.a = a, .b = b, .device = common->device, .list = common->json ? json_array() : NULL};
+        diff.by_key = find_environment(a, &environment_a) && find_environment(b, &environment_b);
+        find_differences(&diff, environment_a, environment_b);
+        code = report_differences(&diff);
+        json_decref(diff.list);
     } else {
         code = cache_fail(&cache_verb_diff, "the files");
     }

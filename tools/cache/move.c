@@ -89,32 +89,32 @@ const cli_verb cache_verb_export = {
 };
 
 /* "imported 380, skipped 20 (local newer), seeds 12 (driver differs), rejected 1 (crc)" */
-static void print_import(const tuff_cache_imported *of, bool as_seed)
+static void print_import(const tuff_cache_imported *counts, bool as_seed)
 {
-    printf("imported %d, skipped %d (local newer), seeds %d (%s)", of->imported, of->skipped, of->seeds,
+    printf("imported %d, skipped %d (local newer), seeds %d (%s)", counts->imported, counts->skipped, counts->seeds,
            as_seed ? "as asked" : "driver differs");
-    if (of->other_devices)
-        printf(", other devices %d (seeds where they are alike)", of->other_devices);
-    printf(", rejected %" PRIu64 " (crc)", of->damaged);
-    if (of->nameless)
-        printf(", %d (environment not known)", of->nameless);
-    if (of->unknown)
-        printf(", %" PRIu64 " (of a later version)", of->unknown);
+    if (counts->other_devices)
+        printf(", other devices %d (seeds where they are alike)", counts->other_devices);
+    printf(", rejected %" PRIu64 " (crc)", counts->damaged);
+    if (counts->nameless)
+        printf(", %d (environment not known)", counts->nameless);
+    if (counts->unknown)
+        printf(", %" PRIu64 " (of a later version)", counts->unknown);
     putchar('\n');
 }
 
-static int report_import(const tuff_cache_imported *of, bool as_seed, const cache_common *common)
+static int report_import(const tuff_cache_imported *counts, bool as_seed, const cache_common *common)
 {
-    const int code = of->damaged || of->unknown || of->nameless ? CACHE_FINDINGS : CACHE_OK;
+    const int code = counts->damaged || counts->unknown || counts->nameless ? CACHE_FINDINGS : CACHE_OK;
     if (!common->json) {
-        print_import(of, as_seed);
+        print_import(counts, as_seed);
         return code;
     }
     return cache_print_json(&cache_verb_import,
-                            json_pack("{s:i, s:i, s:i, s:i, s:I, s:i, s:I}", "imported", of->imported, "skipped",
-                                      of->skipped, "seeds", of->seeds, "other_devices", of->other_devices, "damaged",
-                                      (json_int_t)of->damaged, "environment_unknown", of->nameless, "later_version",
-                                      (json_int_t)of->unknown),
+                            json_pack("{s:i, s:i, s:i, s:i, s:I, s:i, s:I}", "imported", counts->imported, "skipped",
+                                      counts->skipped, "seeds", counts->seeds, "other_devices", counts->other_devices,
+                                      "damaged", (json_int_t)counts->damaged, "environment_unknown", counts->nameless,
+                                      "later_version", (json_int_t)counts->unknown),
                             code);
 }
 

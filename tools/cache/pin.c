@@ -25,10 +25,10 @@ typedef struct pin_report {
 
 static void print_pin(const cache_file *file, void *state)
 {
-    const pin_report *of = state;
-    if (!of->json)
-        printf("%s %s on %s, %s: %s\n", KEY_DIGITS(of->key->hash), of->key->op, file->environment.device,
-               file->environment.driver, cache_candidate(of->candidate));
+    const pin_report *report = state;
+    if (!report->json)
+        printf("%s %s on %s, %s: %s\n", KEY_DIGITS(report->key->hash), report->key->op, file->environment.device,
+               file->environment.driver, cache_candidate(report->candidate));
 }
 
 /* What was rejected is a finding, no trouble. */

@@ -25,28 +25,28 @@ static uint64_t read_age(const char *source)
     return 0;
 }
 
-static void report_store(const cache_file *store, const pruning *of, json_t *list, uint64_t before)
+static void report_store(const cache_file *store, const pruning *job, json_t *list, uint64_t before)
 {
     const uint64_t after = tuff__store_count(store->store).bytes;
     if (list) {
         (void)json_array_append_new(list, json_pack("{s:o, s:i, s:i, s:b, s:I, s:I}", "path",
-                                                    cache_json_text(store->path), "dropped", of->dropped, "kept",
-                                                    of->kept, "dry_run", (int)of->options.dry_run, "bytes_before",
+                                                    cache_json_text(store->path), "dropped", job->dropped, "kept",
+                                                    job->kept, "dry_run", (int)job->options.dry_run, "bytes_before",
                                                     (json_int_t)before, "bytes_after", (json_int_t)after));
         return;
     }
-    printf("%s: %s %d of %d records", store->name, of->options.dry_run ? "would drop" : "dropped", of->dropped,
-           of->dropped + of->kept);
-    if (!of->options.dry_run)
+    printf("%s: %s %d of %d records", store->name, job->options.dry_run ? "would drop" : "dropped", job->dropped,
+           job->dropped + job->kept);
+    if (!job->options.dry_run)
         printf(", %s -> %s", BYTES_TEXT(before), BYTES_TEXT(after));
     putchar('\n');
 }
 
 static int prune_all(tuff_cache *cache, const tuff_cache_prune_options *options, const cache_common *common)
 {
-    pruning of;
+    pruning job;
     int code = CACHE_OK;
-    if (tuff__prune_begin(cache, options, &of) != TUFF_OK)
+    if (tuff__prune_begin(cache, options, &job) != TUFF_OK)
         return cache_fail(&cache_verb_prune, "the stores");
     tuff__json_begin();
     json_t *list = common->json ? json_array() : NULL;
@@ -55,12 +55,12 @@ static int prune_all(tuff_cache *cache, const tuff_cache_prune_options *options,
         const uint64_t before = tuff__store_count(file->store).bytes;
         if (!file->is_wanted || file->is_shipped)
             continue;
-        if (tuff__prune_file(cache, i, &of) == TUFF_OK)
-            report_store(file, &of, list, before);
+        if (tuff__prune_file(cache, i, &job) == TUFF_OK)
+            report_store(file, &job, list, before);
         else
             code = cache_fail(&cache_verb_prune, file->path);
     }
-    tuff__prune_end(&of);
+    tuff__prune_end(&job);
     return common->json ? cache_print_json(&cache_verb_prune, list, code) : code;
 }
 

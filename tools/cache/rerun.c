@@ -20,7 +20,7 @@ typedef enum finding { FOUND_OK, FOUND_SLOWER, FOUND_WRONG, FOUND_GONE, FINDINGS
 
 /* A winner that is to be looked at. */
 typedef struct suspect {
-    plan_subjects *of;
+    plan_subjects *subjects;
     int index;
     const tune_record *win;
 } suspect;
@@ -106,24 +106,24 @@ static double race(const judge *by, const contender *usual, const contender *win
     return median > 0 ? (double)tuff__times_median(times[1], ROUNDS) / (double)median : 0;
 }
 
-static finding examine(const suspect *of, char *why, size_t size)
+static finding examine(const suspect *suspected, char *why, size_t size)
 {
-    const judge by = tuff__subjects_judge(of->of, of->index);
+    const judge by = tuff__subjects_judge(suspected->subjects, suspected->index);
     contender usual = {.slot = 0}, winner = {.slot = 1};
     finding out = FOUND_GONE;
-    if (tuff__choice_parse(of->win->candidate, &winner.what) != TUFF_OK) {
+    if (tuff__choice_parse(suspected->win->candidate, &winner.what) != TUFF_OK) {
         (void)snprintf(why, size, "%s", tuff_error());
         return FOUND_GONE;
     }
     verdict found = make(&by, &usual);
     const bool has_usual = found == VERDICT_GOOD;
-    if (has_usual && of->win->candidate[0])
+    if (has_usual && suspected->win->candidate[0])
         found = make(&by, &winner);
     if (found == VERDICT_WRONG || found == VERDICT_RACE)
         out = FOUND_WRONG;
     if (found != VERDICT_GOOD)
         (void)snprintf(why, size, "%s: %s", tuff__verdict_text(found), tuff_error());
-    if (found == VERDICT_GOOD && of->win->candidate[0]) {
+    if (found == VERDICT_GOOD && suspected->win->candidate[0]) {
         const double ratio = race(&by, &usual, &winner);
         out = ratio == 0 ? FOUND_GONE : ratio > slower ? FOUND_SLOWER : FOUND_OK;
         (void)snprintf(why, size, "%.2f times the default's time", ratio);
@@ -134,21 +134,22 @@ static finding examine(const suspect *of, char *why, size_t size)
     }
     if (has_usual)
         by.release(by.state, &usual);
-    tuff__subjects_clear(of->of, of->index);
+    tuff__subjects_clear(suspected->subjects, suspected->index);
     return out;
 }
 
-static void report(rerun *self, const suspect *of, finding found, const char *why)
+static void report(rerun *self, const suspect *suspected, finding found, const char *why)
 {
     static const char *const names[] = {"ok", "slower", "wrong", "gone"};
     self->found[found]++;
     if (self->list)
-        (void)json_array_append_new(self->list, json_pack("{s:s, s:s, s:s, s:s, s:o}", "what", names[found], "key",
-                                                          ALL_DIGITS(of->win->key), "op", of->win->op, "candidate",
-                                                          of->win->candidate, "why", cache_json_text(why)));
+        (void)json_array_append_new(self->list,
+                                    json_pack("{s:s, s:s, s:s, s:s, s:o}", "what", names[found], "key",
+                                              ALL_DIGITS(suspected->win->key), "op", suspected->win->op, "candidate",
+                                              suspected->win->candidate, "why", cache_json_text(why)));
     else if (found != FOUND_OK)
-        printf("%s %s %s, %s: %s\n", names[found], KEY_DIGITS(of->win->key), of->win->op,
-               cache_candidate(of->win->candidate), why);
+        printf("%s %s %s, %s: %s\n", names[found], KEY_DIGITS(suspected->win->key), suspected->win->op,
+               cache_candidate(suspected->win->candidate), why);
 }
 
 static int conclude(rerun *self)
@@ -192,7 +193,7 @@ static tuff_device *open_device(const cli_verb *verb, const char *name, int *cod
     return device;
 }
 
-int cache_rerun(const cli_verb *verb, const char *name, const model_options *of, int most, bool json)
+int cache_rerun(const cli_verb *verb, const char *name, const model_options *options, int most, bool json)
 {
     const tuff_compile_options usual = {.tune = TUFF_TUNE_CACHED};
     rerun self = {.verb = verb};
@@ -204,7 +205,7 @@ int cache_rerun(const cli_verb *verb, const char *name, const model_options *of,
     tuff__json_begin();
     self.list = json ? json_array() : NULL;
     if (code == CACHE_OK)
-        code = known_plans_create(device, &of->model, of->batch, false, &usual, &self.plans) == TUFF_OK
+        code = known_plans_create(device, &options->model, options->batch, false, &usual, &self.plans) == TUFF_OK
                    ? rerun_plans(&self, most)
                    : cache_fail(verb, "compiling the model");
     for (int i = 0; i < KNOWN_COUNT; i++)
@@ -217,7 +218,7 @@ int cache_rerun(const cli_verb *verb, const char *name, const model_options *of,
     return code;
 }
 
-int cache_measure(const cli_verb *verb, const char *name, const model_options *of, tuff_tune_mode mode)
+int cache_measure(const cli_verb *verb, const char *name, const model_options *options, tuff_tune_mode mode)
 {
     tuning tune = {.mode = (int)mode};
     known_plans plans = {0};
@@ -225,7 +226,7 @@ int cache_measure(const cli_verb *verb, const char *name, const model_options *o
     tuff_device *device = open_device(verb, name, &code);
     if (!device)
         return code;
-    code = measure_model(verb, device, of, &tune, &plans);
+    code = measure_model(verb, device, options, &tune, &plans);
     known_plans_destroy(&plans);
     tuff_device_close(device);
     return code == EXIT_DONE ? CACHE_OK : code == EXIT_AGAIN ? EXIT_AGAIN : CACHE_TROUBLE;

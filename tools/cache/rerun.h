@@ -8,10 +8,10 @@
 /* Compiles and runs the winners of the model's keys on the device again, of those the newest `most`, of equals the
    heaviest first: results are compared with the default's, and times. Prints what it finds; returns CACHE_FINDINGS
    where a winner is wrong, slower than the default by more than 5 %, or can no longer be made. */
-int cache_rerun(const cli_verb *verb, const char *device, const model_options *of, int most, bool json);
+int cache_rerun(const cli_verb *verb, const char *device, const model_options *options, int most, bool json);
 
 /* Measures the keys of the model that have no winner, as compiling with --tune does. */
-int cache_measure(const cli_verb *verb, const char *device, const model_options *of, tuff_tune_mode mode);
+int cache_measure(const cli_verb *verb, const char *device, const model_options *options, tuff_tune_mode mode);
 
 /* The device as --device was given: the common option's value may be another by now. NULL: not given. */
 const char *cache_device_name(int count, char **arguments);

@@ -97,18 +97,18 @@ static bool is_wanted(op_code op, tuff_dtype dtype, int index)
 
 static tuff_status write_suite(text_writer *self, tuff_device *device, const tuff_compile_options *options)
 {
-    suite_case of;
+    suite_case test;
     for (tuff_dtype dtype = TUFF_F32; dtype <= TUFF_BOOL; dtype++)
         for (int op = 0; op < OP_COUNT; op++)
-            for (int index = 0; suite_case_at((op_code)op, dtype, index, &of); index++) {
+            for (int index = 0; suite_case_at((op_code)op, dtype, index, &test); index++) {
                 if (!is_wanted((op_code)op, dtype, index))
                     continue;
-                self->origin = of.name;
-                TRY(suite_with_plan(device, &of, options, write_plan, self));
+                self->origin = test.name;
+                TRY(suite_with_plan(device, &test, options, write_plan, self));
             }
-    for (int index = 0; suite_composite_at(index, TUFF_F32, &of); index++) {
-        self->origin = of.name;
-        TRY(suite_with_plan(device, &of, options, write_plan, self));
+    for (int index = 0; suite_composite_at(index, TUFF_F32, &test); index++) {
+        self->origin = test.name;
+        TRY(suite_with_plan(device, &test, options, write_plan, self));
     }
     return TUFF_OK;
 }

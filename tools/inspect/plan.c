@@ -9,7 +9,7 @@
 #include "tools/verbs.h"
 
 typedef struct plan_options {
-    model_options of;
+    model_options description;
     int64_t memory_budget;
     const char *device;
     int fuse, matmul;
@@ -68,24 +68,27 @@ static const char *plan_digits(const tuff_plan *plan, char *out)
 /* Two spaces deeper than the plan's members. */
 static void print_json_tuning(const tuff_plan *plan)
 {
-    tuff_tune_stats of;
-    if (tuff_plan_tuning(plan, &of) != TUFF_OK)
+    tuff_tune_stats stats;
+    if (tuff_plan_tuning(plan, &stats) != TUFF_OK)
         return;
     printf("    \"tuning\": {\"tasks\": %d, \"keys\": %d, \"hits\": {\"override\": %d, \"same\": %d, "
            "\"other_driver\": %d, \"nearest\": %d, \"seed\": %d, \"portfolio\": %d, \"default\": %d},\n",
-           of.tasks, of.keys, of.hits[0], of.hits[1], of.hits[2], of.hits[3], of.hits[4], of.hits[5], of.hits[6]);
+           stats.tasks, stats.keys, stats.hits[0], stats.hits[1], stats.hits[2], stats.hits[3], stats.hits[4],
+           stats.hits[5], stats.hits[6]);
     printf("      \"misses\": {\"unknown\": %d, \"seed\": %d, \"other_texts\": %d, \"unusable\": %d}, "
            "\"measured\": %d, \"improved\": %d, \"left_out\": %d,\n",
-           of.misses[0], of.misses[1], of.misses[2], of.misses[3], of.measured, of.improved, of.skipped);
+           stats.misses[0], stats.misses[1], stats.misses[2], stats.misses[3], stats.measured, stats.improved,
+           stats.skipped);
     printf("      \"compiles\": %" PRIu64 ", \"launches\": %" PRIu64 ", \"rejected\": {\"wrong\": %" PRIu64
            ", \"race\": %" PRIu64 ", \"limits\": %" PRIu64 ", \"spills\": %" PRIu64 ", \"slow\": %" PRIu64
            ", \"crash\": %" PRIu64 ", \"hang\": %" PRIu64 "},\n",
-           of.compiles, of.launches, of.wrong, of.races, of.limits, of.spills, of.slow, of.crashes, of.hangs);
+           stats.compiles, stats.launches, stats.wrong, stats.races, stats.limits, stats.spills, stats.slow,
+           stats.crashes, stats.hangs);
     printf("      \"nanoseconds\": %" PRIu64 ", \"compile_nanoseconds\": %" PRIu64 ", \"sample_nanoseconds\": %" PRIu64
            ", \"verify_nanoseconds\": %" PRIu64 ", \"damaged_lines\": %" PRIu64 ", \"lock_waits\": %" PRIu64
            ", \"compiled_ahead\": %" PRIu64 ", \"ahead_nanoseconds\": %" PRIu64 "},\n",
-           of.nanoseconds, of.compile_nanoseconds, of.sample_nanoseconds, of.verify_nanoseconds, of.damaged_lines,
-           of.lock_waits, of.compiled_ahead, of.ahead_nanoseconds);
+           stats.nanoseconds, stats.compile_nanoseconds, stats.sample_nanoseconds, stats.verify_nanoseconds,
+           stats.damaged_lines, stats.lock_waits, stats.compiled_ahead, stats.ahead_nanoseconds);
 }
 
 static void print_json_plan(const known_plan *known, const tuff_plan_info *info, const tuff_plan_info *unfused)
@@ -150,15 +153,15 @@ static int compile_and_show(tuff_device *device, plan_options *options)
     known_plans plans = {0}, unfused = {0};
     int code;
     tuning_apply(&options->tune, &asked);
-    const tuff_status status =
-        known_plans_create(device, &options->of.model, options->of.batch, options->recompute, &asked, &plans);
+    const tuff_status status = known_plans_create(device, &options->description.model, options->description.batch,
+                                                  options->recompute, &asked, &plans);
     bool saved = true;
     for (int i = 0; i < KNOWN_COUNT; i++)
         saved = tuning_end(&options->tune, plans.items[i].plan) && saved;
     if (!saved)
         code = EXIT_FAILED;
-    else if (status != TUFF_OK || known_plans_create(device, &options->of.model, options->of.batch, options->recompute,
-                                                     &single, &unfused) != TUFF_OK)
+    else if (status != TUFF_OK || known_plans_create(device, &options->description.model, options->description.batch,
+                                                     options->recompute, &single, &unfused) != TUFF_OK)
         code = cli_fail_library(&verb_plan, "compiling the model");
     else
         code = show_all(&plans, &unfused, options);
@@ -171,7 +174,7 @@ static cli_end parse(int count, char **arguments, plan_options *self)
 {
     const cli_option options[] = {
         WORK_DEVICE_OPTION(&self->device),
-        MODEL_OPTIONS(&self->of),
+        MODEL_OPTIONS(&self->description),
         FUSE_OPTION(&self->fuse),
         MATMUL_OPTION(&self->matmul),
         RECOMPUTE_OPTION(&self->recompute),
@@ -186,16 +189,17 @@ static cli_end parse(int count, char **arguments, plan_options *self)
 
 static int plan(int count, char **arguments)
 {
-    plan_options self = {.of = MODEL_OPTIONS_USUAL};
+    plan_options self = {.description = MODEL_OPTIONS_USUAL};
     const cli_end end = parse(count, arguments, &self);
     if (end.now)
         return end.code;
-    if (model_options_complete(&self.of) != TUFF_OK)
+    if (model_options_complete(&self.description) != TUFF_OK)
         return cli_fail(&verb_plan, EXIT_WRONG_USE, "%s", tuff_error());
     int code = EXIT_FAILED;
     tuff_device *device = cli_open_device_for(
         &verb_plan, self.device,
-        &(fastest_work){.model = &self.of.model, .batch = self.of.batch, .recompute = self.recompute}, &code);
+        &(fastest_work){.model = &self.description.model, .batch = self.description.batch, .recompute = self.recompute},
+        &code);
     if (!device)
         return code;
     code = compile_and_show(device, &self);

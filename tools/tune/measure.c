@@ -27,13 +27,14 @@ static void share_budget(const cli_verb *verb, const tuff_compile_options *asked
         fprintf(stderr, "tuff %s: %.1f s of the budget are left\n", verb->name, (double)left * 1e-3);
 }
 
-int measure_model(const cli_verb *verb, tuff_device *device, const model_options *of, tuning *tune, known_plans *plans)
+int measure_model(const cli_verb *verb, tuff_device *device, const model_options *options, tuning *tune,
+                  known_plans *plans)
 {
     tuff_compile_options asked = {.fuse = TUFF_FUSE_ALL}, each[KNOWN_COUNT];
     int code = EXIT_DONE;
     tuning_apply(tune, &asked);
     share_budget(verb, &asked, each);
-    if (known_plans_create_each(device, &of->model, of->batch, false, each, plans) != TUFF_OK)
+    if (known_plans_create_each(device, &options->model, options->batch, false, each, plans) != TUFF_OK)
         code = cli_fail_library(verb, "compiling the model");
     else if (tuff__tune_is_supervised && atomic_load(&tuff__tune_is_off) && !cli_is_interrupted())
         code = EXIT_AGAIN;

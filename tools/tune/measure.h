@@ -8,6 +8,7 @@
 
 /* Compiles both plans of the model as `tune` says, says on the error stream what that did, and leaves them in *plans
    for known_plans_destroy. Returns EXIT_DONE, EXIT_FAILED after a message, or EXIT_AGAIN (tools/tune/supervise.h). */
-int measure_model(const cli_verb *verb, tuff_device *device, const model_options *of, tuning *tune, known_plans *plans);
+int measure_model(const cli_verb *verb, tuff_device *device, const model_options *options, tuning *tune,
+                  known_plans *plans);
 
 #endif

@@ -10,7 +10,7 @@
 
 typedef struct report_options {
     cache_common common;
-    model_options of;
+    model_options description;
     const char *path;
 } report_options;
 
@@ -65,7 +65,8 @@ static int report_model(const report_options *self, const char *name)
     if (!device)
         return code;
     if (tuff_device_information(device, &info) != TUFF_OK ||
-        known_plans_create(device, &self->of.model, self->of.batch, false, &options, &plans) != TUFF_OK) {
+        known_plans_create(device, &self->description.model, self->description.batch, false, &options, &plans) !=
+            TUFF_OK) {
         code = cli_fail_library(&tune_verb_report, "compiling the model");
     } else {
         tuff__environment_of(&info, &here);
@@ -78,7 +79,7 @@ static int report_model(const report_options *self, const char *name)
 
 static int report(int count, char **arguments)
 {
-    report_options self = {.of = MODEL_OPTIONS_USUAL};
+    report_options self = {.description = MODEL_OPTIONS_USUAL};
     const char *name = NULL;
     const cli_option options[] = {
         CACHE_COMMON(self.common),
@@ -87,7 +88,7 @@ static int report(int count, char **arguments)
          .value = &self.path,
          .placeholder = "FILE",
          .help = "write the page to FILE; default: to the output"},
-        MODEL_OPTIONS(&self.of),
+        MODEL_OPTIONS(&self.description),
     };
     for (int i = 0; i + 1 < count; i++)
         name = strcmp(arguments[i], "--device") == 0 ? arguments[i + 1] : name;
@@ -99,7 +100,7 @@ static int report(int count, char **arguments)
         return cli_fail(&tune_verb_report, EXIT_WRONG_USE, "--out is for the page, --json goes to the output");
     if (!model_options_given(count, arguments))
         return report_on(&self, self.common.device, NULL, NULL);
-    if (model_options_complete(&self.of) != TUFF_OK)
+    if (model_options_complete(&self.description) != TUFF_OK)
         return cli_fail(&tune_verb_report, EXIT_WRONG_USE, "%s", tuff_error());
     return report_model(&self, name);
 }

@@ -54,14 +54,14 @@ static bool is_of_today(const tune_record *win)
 /* What an earlier store says stands, as in lookups; but for winners of other kernel texts. */
 static void take_record(entries *all, const tune_record *record, bool adds)
 {
-    entry *of = adds ? add(all, record->key, record->op) : find(all, record->key);
-    if (!of)
+    entry *item = adds ? add(all, record->key, record->op) : find(all, record->key);
+    if (!item)
         return;
     if (record->kind == RECORD_WIN && !tuff__record_is_seed(record) &&
-        (!of->win || (!is_of_today(of->win) && is_of_today(record))))
-        of->win = record;
-    if (record->kind == RECORD_PIN && !of->pin)
-        of->pin = record;
+        (!item->win || (!is_of_today(item->win) && is_of_today(record))))
+        item->win = record;
+    if (record->kind == RECORD_PIN && !item->pin)
+        item->pin = record;
 }
 
 static void take_stores(entries *all, const tuff_cache *cache, hash128 environment, bool adds)
@@ -81,9 +81,9 @@ static void take_plans(entries *all, const known_plans *plans)
         for (int k = 0; k < count; k++) {
             tuff_plan_key_info key;
             all->failed |= tuff_plan_key(plans->items[i].plan, k, &key) != TUFF_OK;
-            entry *of = all->failed ? NULL : add(all, tuff__hash_text(key.key), key.key);
-            if (of)
-                of->calls[i] += key.calls;
+            entry *item = all->failed ? NULL : add(all, tuff__hash_text(key.key), key.key);
+            if (item)
+                item->calls[i] += key.calls;
         }
     }
 }
@@ -95,9 +95,9 @@ static uint64_t time_of(const tune_record *win)
 }
 
 /* How a graph is fused: its times are whole runs, in which those of all other keys are. */
-static bool is_of_graph(const entry *of)
+static bool is_of_graph(const entry *item)
 {
-    return strncmp(of->op, FUSION_FAMILY " ", strlen(FUSION_FAMILY " ")) == 0;
+    return strncmp(item->op, FUSION_FAMILY " ", strlen(FUSION_FAMILY " ")) == 0;
 }
 
 static json_t *weigh_plan(entries *all, const known_plans *plans, int index)
@@ -105,21 +105,21 @@ static json_t *weigh_plan(entries *all, const known_plans *plans, int index)
     double usual = 0, tuned = 0;
     int keys = 0, known = 0;
     for (int i = 0; i < all->count; i++) {
-        const entry *of = &all->items[i];
-        keys += of->calls[index] > 0;
-        known += of->calls[index] > 0 && of->win;
-        if (of->win && !is_of_graph(of)) {
-            usual += (double)of->calls[index] * (double)of->win->default_nanoseconds;
-            tuned += (double)of->calls[index] * (double)time_of(of->win);
+        const entry *item = &all->items[i];
+        keys += item->calls[index] > 0;
+        known += item->calls[index] > 0 && item->win;
+        if (item->win && !is_of_graph(item)) {
+            usual += (double)item->calls[index] * (double)item->win->default_nanoseconds;
+            tuned += (double)item->calls[index] * (double)time_of(item->win);
         }
     }
     for (int i = 0; i < all->count && usual > 0; i++) {
-        entry *of = &all->items[i];
-        if (!of->win)
+        entry *item = &all->items[i];
+        if (!item->win)
             continue;
-        const double whole = is_of_graph(of) ? (double)of->win->default_nanoseconds : usual;
-        const double saved = (double)of->win->default_nanoseconds - (double)time_of(of->win);
-        of->saved[index] = whole > 0 ? (double)of->calls[index] * saved / whole : 0;
+        const double whole = is_of_graph(item) ? (double)item->win->default_nanoseconds : usual;
+        const double saved = (double)item->win->default_nanoseconds - (double)time_of(item->win);
+        item->saved[index] = whole > 0 ? (double)item->calls[index] * saved / whole : 0;
     }
     return json_pack("{s:s, s:i, s:i, s:f, s:f}", "name", plans->items[index].name, "keys", keys, "known", known,
                      "default_nanoseconds", usual, "nanoseconds", tuned);
@@ -161,13 +161,13 @@ static json_t *json_times(const uint64_t *times, int count)
     return list;
 }
 
-static void add_win(json_t *out, const entry *of)
+static void add_win(json_t *out, const entry *item)
 {
     char generator[GENERATOR_SIZE];
     tune_key key;
     json_t *runners_up = json_array();
-    const tune_record *win = of->win;
-    const bool is_current = tuff__key_parse(of->op, &key) == TUFF_OK &&
+    const tune_record *win = item->win;
+    const bool is_current = tuff__key_parse(item->op, &key) == TUFF_OK &&
                             strcmp(tuff__generator_of(key.family, generator), win->generator) == 0;
     for (int i = 0; i < RUNNERS_UP; i++)
         if (win->runners_up[i][0])
@@ -181,26 +181,27 @@ static void add_win(json_t *out, const entry *of)
                        cache_json_text(win->source), "time", (json_int_t)win->time, "current", (int)is_current));
 }
 
-static json_t *json_entry(const tuff_cache *cache, hash128 environment, const entry *of)
+static json_t *json_entry(const tuff_cache *cache, hash128 environment, const entry *item)
 {
     tune_key key;
     char dims[160] = "";
-    if (tuff__key_parse(of->op, &key) != TUFF_OK)
+    if (tuff__key_parse(item->op, &key) != TUFF_OK)
         key = (tune_key){.dim_count = 0};
     for (int i = 0; i < key.dim_count; i++)
         (void)snprintf(dims + strlen(dims), sizeof dims - strlen(dims), "%s%lld", i > 0 ? "x" : "",
                        (long long)key.dims[i]);
     json_t *calls = json_array(), *saved = json_array();
     for (int i = 0; i < KNOWN_COUNT; i++) {
-        (void)json_array_append_new(calls, json_integer((json_int_t)of->calls[i]));
-        (void)json_array_append_new(saved, json_real(of->saved[i]));
+        (void)json_array_append_new(calls, json_integer((json_int_t)item->calls[i]));
+        (void)json_array_append_new(saved, json_real(item->saved[i]));
     }
-    json_t *out = json_pack("{s:s, s:o, s:s, s:s, s:b, s:o, s:o, s:o, s:o}", "key", ALL_DIGITS(of->hash), "op",
-                            cache_json_text(of->op), "family", key.family, "dims", dims, "known",
-                            (int)(of->win != NULL), "pin", of->pin ? cache_json_text(of->pin->candidate) : json_null(),
-                            "rejected", rejected_of(cache, environment, of->hash), "calls", calls, "saved", saved);
-    if (of->win && out)
-        add_win(out, of);
+    json_t *out =
+        json_pack("{s:s, s:o, s:s, s:s, s:b, s:o, s:o, s:o, s:o}", "key", ALL_DIGITS(item->hash), "op",
+                  cache_json_text(item->op), "family", key.family, "dims", dims, "known", (int)(item->win != NULL),
+                  "pin", item->pin ? cache_json_text(item->pin->candidate) : json_null(), "rejected",
+                  rejected_of(cache, environment, item->hash), "calls", calls, "saved", saved);
+    if (item->win && out)
+        add_win(out, item);
     return out;
 }
 

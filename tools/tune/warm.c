@@ -13,7 +13,7 @@
 #include "tools/verbs.h"
 
 typedef struct warm_options {
-    model_options of;
+    model_options description;
     const char *device;
     tuning tune;
     int isolate; /* as isolation */
@@ -38,24 +38,24 @@ static void print_stats(const char *name, const tuff_tune_stats *stats, bool jso
 }
 
 /* What each key runs with now, from the cache alone. */
-static tuff_status print_keys(const known_plan *of, bool json, bool last)
+static tuff_status print_keys(const known_plan *known, bool json, bool last)
 {
-    const int count = tuff_plan_key_count(of->plan);
+    const int count = tuff_plan_key_count(known->plan);
     tuff_status status = count < 0 ? tuff__last_status() : TUFF_OK;
     json_t *list = json ? json_array() : NULL;
     tuff_plan_key_info key;
     for (int i = 0; i < count && status == TUFF_OK; i++) {
-        status = tuff_plan_key(of->plan, i, &key);
+        status = tuff_plan_key(known->plan, i, &key);
         if (status == TUFF_OK && json)
             (void)json_array_append_new(list,
                                         json_pack("{s:s, s:s, s:s, s:I}", "key", key.key, "candidate", key.candidate,
                                                   "origin", key.origin, "calls", (json_int_t)key.calls));
         else if (status == TUFF_OK)
-            printf("%-8s %4llux  %-12s %s: %s\n", of->name, (unsigned long long)key.calls, key.origin, key.key,
+            printf("%-8s %4llux  %-12s %s: %s\n", known->name, (unsigned long long)key.calls, key.origin, key.key,
                    key.candidate[0] ? key.candidate : "default");
     }
     if (json && status == TUFF_OK) {
-        printf("  \"%s\": ", of->name);
+        printf("  \"%s\": ", known->name);
         (void)json_dumpf(list, stdout, JSON_INDENT(2));
         fputs(last ? "\n" : ",\n", stdout);
     }
@@ -63,15 +63,15 @@ static tuff_status print_keys(const known_plan *of, bool json, bool last)
     return status;
 }
 
-static int print_plan(const known_plan *of, const warm_options *options, bool last)
+static int print_plan(const known_plan *known, const warm_options *options, bool last)
 {
     tuff_tune_stats stats;
     if (options->list)
-        return print_keys(of, options->json, last) == TUFF_OK ? EXIT_DONE
-                                                              : cli_fail_library(&tune_verb_warm, "the keys");
-    if (tuff_plan_tuning(of->plan, &stats) != TUFF_OK)
+        return print_keys(known, options->json, last) == TUFF_OK ? EXIT_DONE
+                                                                 : cli_fail_library(&tune_verb_warm, "the keys");
+    if (tuff_plan_tuning(known->plan, &stats) != TUFF_OK)
         return cli_fail_library(&tune_verb_warm, "counting");
-    print_stats(of->name, &stats, options->json, last);
+    print_stats(known->name, &stats, options->json, last);
     return EXIT_DONE;
 }
 
@@ -82,7 +82,7 @@ static int warm_device(tuff_device *device, warm_options *options)
     if (tuff_device_information(device, &info) == TUFF_OK && info.device_class == TUFF_DEVICE_REFERENCE)
         fprintf(stderr, "%s runs no kernels: there is nothing to tune\n", info.selector);
     tuff__json_begin();
-    int code = measure_model(&tune_verb_warm, device, &options->of, &options->tune, &plans);
+    int code = measure_model(&tune_verb_warm, device, &options->description, &options->tune, &plans);
     fputs(options->json && code == EXIT_DONE ? "{\n" : "", stdout);
     for (int i = 0; i < KNOWN_COUNT && code == EXIT_DONE; i++)
         code = print_plan(&plans.items[i], options, i + 1 == KNOWN_COUNT);
@@ -93,10 +93,10 @@ static int warm_device(tuff_device *device, warm_options *options)
 
 static int warm(int count, char **arguments)
 {
-    warm_options self = {.of = MODEL_OPTIONS_USUAL, .tune = {.mode = TUFF_TUNE_NORMAL}};
+    warm_options self = {.description = MODEL_OPTIONS_USUAL, .tune = {.mode = TUFF_TUNE_NORMAL}};
     const cli_option options[] = {
         WORK_DEVICE_OPTION(&self.device),
-        MODEL_OPTIONS(&self.of),
+        MODEL_OPTIONS(&self.description),
         TUNING_OPTIONS(&self.tune),
         {"--list", CLI_SWITCH, &self.list, NULL, "print what each key of the model runs with; measure nothing", 0, 0,
          NULL},
@@ -106,7 +106,7 @@ static int warm(int count, char **arguments)
     const cli_end end = cli_parse(&tune_verb_warm, options, sizeof options / sizeof *options, count, arguments, NULL);
     if (end.now)
         return end.code;
-    if (model_options_complete(&self.of) != TUFF_OK)
+    if (model_options_complete(&self.description) != TUFF_OK)
         return cli_fail(&tune_verb_warm, EXIT_WRONG_USE, "%s", tuff_error());
     if (self.list) {
         self.tune.mode = TUFF_TUNE_CACHED;
@@ -117,8 +117,9 @@ static int warm(int count, char **arguments)
                                  count, arguments, &code))
         return code;
     (void)setenv("TUFF_TUNE_WAIT", "1", 0); /* who asks for tuning can wait for another who tunes */
-    tuff_device *device = cli_open_device_for(&tune_verb_warm, self.device,
-                                              &(fastest_work){.model = &self.of.model, .batch = self.of.batch}, &code);
+    tuff_device *device =
+        cli_open_device_for(&tune_verb_warm, self.device,
+                            &(fastest_work){.model = &self.description.model, .batch = self.description.batch}, &code);
     if (!device)
         return code;
     code = warm_device(device, &self);

@@ -9,12 +9,12 @@ enum { NAME_SIZE = 40 };
 /* Primitives of which the suite has a case, then composites; NULL behind the last. */
 static const char *name_at(int index)
 {
-    suite_case of;
+    suite_case test;
     if (index >= OP_COUNT)
-        return suite_composite_at(index - OP_COUNT, TUFF_F32, &of) ? of.name : NULL;
+        return suite_composite_at(index - OP_COUNT, TUFF_F32, &test) ? test.name : NULL;
     for (tuff_dtype dtype = TUFF_F32; dtype <= TUFF_BOOL; dtype++)
-        if (suite_case_at((op_code)index, dtype, 0, &of))
-            return of.name;
+        if (suite_case_at((op_code)index, dtype, 0, &test))
+            return test.name;
     return ""; /* which nobody asks for */
 }
 

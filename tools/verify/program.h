@@ -95,16 +95,17 @@ enum { PROGRAM_FAMILY = 32 };
 program_recipe program_draw(uint64_t seed);
 uint64_t program_family(uint64_t seed);
 /* The value of a field as a number; of words the position in the table. */
-double program_number(const program_recipe *of, program_field field);
-int64_t program_size(const program_recipe *of, program_field field);
-int program_choice(const program_recipe *of, program_field field);
+double program_number(const program_recipe *recipe, program_field field);
+int64_t program_size(const program_recipe *recipe, program_field field);
+int program_choice(const program_recipe *recipe, program_field field);
 
 /* "seed=7 form=mlp width=13 ...": every field that is not the simplest. */
-void program_describe(const program_recipe *of, char *line, size_t size);
+void program_describe(const program_recipe *recipe, char *line, size_t size);
 /* The recipe of such a line. TUFF_E_USAGE, naming the word, where it is none. */
 tuff_status program_parse(const char *line, program_recipe *out);
 
 /* Makes a recipe that fails simpler as long as it fails: field by field, in at most `tries` calls of fails. */
-void program_shrink(program_recipe *of, bool (*fails)(void *state, const program_recipe *of), void *state, int tries);
+void program_shrink(program_recipe *recipe, bool (*fails)(void *state, const program_recipe *recipe), void *state,
+                    int tries);
 
 #endif

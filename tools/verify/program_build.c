@@ -19,7 +19,7 @@ typedef struct program_names {
 } program_names;
 
 typedef struct builder {
-    const program_recipe *of;
+    const program_recipe *recipe;
     tuff_graph *graph;
     program_names *names;        /* what is asked for is noted here, or */
     tuff_parameters *parameters; /* found there */
@@ -49,7 +49,8 @@ static tuff_tensor *weight(builder *b, const char *name, tuff_shape shape)
 static tuff_tensor *layer_weight(builder *b, const char *part, tuff_shape shape)
 {
     char name[NAME_SIZE];
-    const bool is_tied = program_choice(b->of, FIELD_TIED) != 0 && program_choice(b->of, FIELD_FORM) == FORM_MLP;
+    const bool is_tied =
+        program_choice(b->recipe, FIELD_TIED) != 0 && program_choice(b->recipe, FIELD_FORM) == FORM_MLP;
     snprintf(name, sizeof name, "%d.%s", is_tied ? 0 : b->layer, part);
     return weight(b, name, shape);
 }
@@ -60,13 +61,13 @@ static tuff_tensor *input(builder *b, const char *name)
     int at = 0;
     while (strcmp(b->data.inputs[at].name, name) != 0)
         at++;
-    const program_input *of = &b->data.inputs[at];
+    const program_input *source = &b->data.inputs[at];
     if (b->inputs[at] == NULL)
-        b->inputs[at] = tuff_input(b->graph, name, of->dtype, of->shape);
+        b->inputs[at] = tuff_input(b->graph, name, source->dtype, source->shape);
     int64_t start[TUFF_MAX_RANK] = {b->from}, stop[TUFF_MAX_RANK] = {b->to};
-    for (int i = 1; i < of->shape.rank; i++)
-        stop[i] = of->shape.extent[i];
-    const bool whole = b->from == 0 && b->to == of->shape.extent[0];
+    for (int i = 1; i < source->shape.rank; i++)
+        stop[i] = source->shape.extent[i];
+    const bool whole = b->from == 0 && b->to == source->shape.extent[0];
     return whole ? b->inputs[at] : tuff_slice(b->inputs[at], start, stop, NULL);
 }
 
@@ -82,7 +83,7 @@ static tuff_tensor *linear(builder *b, tuff_tensor *x, const char *part, int64_t
     snprintf(name, sizeof name, "%s.weight", part);
     tuff_tensor *matrix = layer_weight(b, name, TUFF_SHAPE(last_extent(x), columns));
     snprintf(name, sizeof name, "%s.bias", part);
-    tuff_tensor *bias = program_choice(b->of, FIELD_BIAS) != 0 ? layer_weight(b, name, TUFF_SHAPE(columns)) : NULL;
+    tuff_tensor *bias = program_choice(b->recipe, FIELD_BIAS) != 0 ? layer_weight(b, name, TUFF_SHAPE(columns)) : NULL;
     return tuff_linear(x, matrix, bias);
 }
 
@@ -93,7 +94,7 @@ static tuff_tensor *norm(builder *b, tuff_tensor *x, const char *part)
     const tuff_shape shape = TUFF_SHAPE(last_extent(x));
     snprintf(gain, sizeof gain, "%s.gain", part);
     snprintf(bias, sizeof bias, "%s.bias", part);
-    switch (program_choice(b->of, FIELD_NORM)) {
+    switch (program_choice(b->recipe, FIELD_NORM)) {
     case NORM_NONE:
         return x;
     case NORM_LAYER: {
@@ -112,7 +113,7 @@ static tuff_tensor *image_norm(builder *b, tuff_tensor *x)
 {
     const int to_channels[] = {0, 3, 1, 2}, back[] = {0, 2, 3, 1};
     const int64_t channels = last_extent(x);
-    if (program_choice(b->of, FIELD_NORM) != NORM_GROUP)
+    if (program_choice(b->recipe, FIELD_NORM) != NORM_GROUP)
         return norm(b, x, "norm");
     tuff_tensor *gain = layer_weight(b, "norm.gain", TUFF_SHAPE(channels)),
                 *bias = layer_weight(b, "norm.bias", TUFF_SHAPE(channels));
@@ -122,7 +123,7 @@ static tuff_tensor *image_norm(builder *b, tuff_tensor *x)
 
 static tuff_tensor *activation(const builder *b, tuff_tensor *x)
 {
-    switch (program_choice(b->of, FIELD_ACTIVATION)) {
+    switch (program_choice(b->recipe, FIELD_ACTIVATION)) {
     case ACTIVATION_RELU:
         return tuff_relu(x);
     case ACTIVATION_GELU:
@@ -141,18 +142,18 @@ static tuff_tensor *activation(const builder *b, tuff_tensor *x)
 
 static tuff_tensor *dropout(const builder *b, tuff_tensor *x)
 {
-    const double probability = program_number(b->of, FIELD_DROPOUT);
+    const double probability = program_number(b->recipe, FIELD_DROPOUT);
     return probability > 0 ? tuff_dropout(x, probability) : x;
 }
 
 /* A linear layer and what goes around it: before it or behind. */
 static tuff_tensor *dense_layer(builder *b, tuff_tensor *x)
 {
-    const bool behind = program_choice(b->of, FIELD_NORM_PLACE) != 0;
+    const bool behind = program_choice(b->recipe, FIELD_NORM_PLACE) != 0;
     const int64_t width = last_extent(x);
     tuff_tensor *y = linear(b, behind ? x : norm(b, x, "norm"), "dense", width);
     y = dropout(b, activation(b, y));
-    y = program_choice(b->of, FIELD_RESIDUAL) != 0 ? tuff_add(x, y) : y;
+    y = program_choice(b->recipe, FIELD_RESIDUAL) != 0 ? tuff_add(x, y) : y;
     return behind ? norm(b, y, "norm") : y;
 }
 
@@ -160,7 +161,7 @@ static tuff_tensor *dense_layer(builder *b, tuff_tensor *x)
 static tuff_tensor *patches(const builder *b, tuff_tensor *x)
 {
     enum { MOST = 3 };
-    const int64_t k = program_size(b->of, FIELD_PATCH), before = (k - 1) / 2;
+    const int64_t k = program_size(b->recipe, FIELD_PATCH), before = (k - 1) / 2;
     const tuff_shape shape = tuff_tensor_shape(x);
     tuff_tensor *parts[MOST * MOST];
     const int64_t low[] = {0, before, before, 0}, high[] = {0, k - 1 - before, k - 1 - before, 0};
@@ -177,9 +178,9 @@ static tuff_tensor *patches(const builder *b, tuff_tensor *x)
 
 static tuff_tensor *convolution_layer(builder *b, tuff_tensor *x)
 {
-    tuff_tensor *y = linear(b, patches(b, x), "kernel", program_size(b->of, FIELD_WIDTH));
+    tuff_tensor *y = linear(b, patches(b, x), "kernel", program_size(b->recipe, FIELD_WIDTH));
     y = dropout(b, activation(b, image_norm(b, y)));
-    const bool adds = program_choice(b->of, FIELD_RESIDUAL) != 0 && last_extent(x) == last_extent(y);
+    const bool adds = program_choice(b->recipe, FIELD_RESIDUAL) != 0 && last_extent(x) == last_extent(y);
     return adds ? tuff_add(x, y) : y;
 }
 
@@ -195,7 +196,7 @@ static tuff_tensor *heads_of(tuff_tensor *x, int64_t first, int64_t columns, int
 
 static tuff_tensor *turned(const builder *b, tuff_tensor *x)
 {
-    const int positions = program_choice(b->of, FIELD_POSITIONS);
+    const int positions = program_choice(b->recipe, FIELD_POSITIONS);
     if ((positions != POSITIONS_INTERLEAVED && positions != POSITIONS_HALF) || last_extent(x) % 2 != 0)
         return x;
     return tuff_rope(x, positions == POSITIONS_HALF ? TUFF_ROPE_HALF : TUFF_ROPE_INTERLEAVED, 10000, 0, NULL);
@@ -203,12 +204,13 @@ static tuff_tensor *turned(const builder *b, tuff_tensor *x)
 
 static tuff_tensor *attend(builder *b, tuff_tensor *x)
 {
-    const int64_t width = program_size(b->of, FIELD_WIDTH), heads = program_size(b->of, FIELD_HEADS);
-    const int64_t sharing = program_size(b->of, FIELD_SHARING), shared = heads % sharing == 0 ? heads / sharing : heads;
+    const int64_t width = program_size(b->recipe, FIELD_WIDTH), heads = program_size(b->recipe, FIELD_HEADS);
+    const int64_t sharing = program_size(b->recipe, FIELD_SHARING),
+                  shared = heads % sharing == 0 ? heads / sharing : heads;
     const int64_t stream = heads * width, kept = shared * width;
-    const int mask = program_choice(b->of, FIELD_MASK);
+    const int mask = program_choice(b->recipe, FIELD_MASK);
     tuff_tensor *q, *k, *v;
-    if (program_choice(b->of, FIELD_PROJECTIONS) == 0) {
+    if (program_choice(b->recipe, FIELD_PROJECTIONS) == 0) {
         tuff_tensor *all = linear(b, x, "qkv", stream + 2 * kept);
         q = heads_of(all, 0, stream, heads);
         k = heads_of(all, stream, kept, shared);
@@ -221,7 +223,7 @@ static tuff_tensor *attend(builder *b, tuff_tensor *x)
     const tuff_attention_options options = {.causal = mask != MASK_NONE && mask != MASK_LENGTHS,
                                             .window = mask == MASK_WINDOW ? WINDOW : 0,
                                             .bias = b->bias,
-                                            .dropout = program_number(b->of, FIELD_DROPOUT)};
+                                            .dropout = program_number(b->recipe, FIELD_DROPOUT)};
     tuff_tensor *mixed = tuff_attention(turned(b, q), turned(b, k), v, &options);
     const tuff_shape shape = tuff_tensor_shape(x);
     return linear(b, tuff_reshape(mixed, TUFF_SHAPE(shape.extent[0], shape.extent[1], stream)), "out", stream);
@@ -229,16 +231,16 @@ static tuff_tensor *attend(builder *b, tuff_tensor *x)
 
 static tuff_tensor *transformer_mlp(builder *b, tuff_tensor *x)
 {
-    const int64_t hidden = program_size(b->of, FIELD_HIDDEN);
+    const int64_t hidden = program_size(b->recipe, FIELD_HIDDEN);
     tuff_tensor *y = linear(b, x, "up", hidden);
-    y = program_choice(b->of, FIELD_ACTIVATION) == ACTIVATION_SWIGLU ? tuff_swiglu(linear(b, x, "gate", hidden), y)
-                                                                     : activation(b, y);
+    y = program_choice(b->recipe, FIELD_ACTIVATION) == ACTIVATION_SWIGLU ? tuff_swiglu(linear(b, x, "gate", hidden), y)
+                                                                         : activation(b, y);
     return linear(b, y, "down", last_extent(x));
 }
 
 static tuff_tensor *transformer_layer(builder *b, tuff_tensor *x)
 {
-    if (program_choice(b->of, FIELD_NORM_PLACE) != 0) {
+    if (program_choice(b->recipe, FIELD_NORM_PLACE) != 0) {
         x = norm(b, tuff_add(x, dropout(b, attend(b, x))), "norm1");
         return norm(b, tuff_add(x, dropout(b, transformer_mlp(b, x))), "norm2");
     }
@@ -248,10 +250,10 @@ static tuff_tensor *transformer_layer(builder *b, tuff_tensor *x)
 
 static tuff_tensor *layers(builder *b, tuff_tensor *x, tuff_tensor *(*layer)(builder *, tuff_tensor *))
 {
-    for (b->layer = 0; b->layer < program_size(b->of, FIELD_LAYERS); b->layer++) {
+    for (b->layer = 0; b->layer < program_size(b->recipe, FIELD_LAYERS); b->layer++) {
         tuff_tensor *const inputs[] = {x, b->bias};
         x = layer(b, x);
-        if (program_choice(b->of, FIELD_RECOMPUTE) != 0)
+        if (program_choice(b->recipe, FIELD_RECOMPUTE) != 0)
             x = tuff_recompute(x, inputs, b->bias != NULL ? 2 : 1);
     }
     return x;
@@ -266,21 +268,22 @@ static tuff_tensor *hidden_where_not(const builder *b, tuff_tensor *sees)
 /* bool [B, T]: the tokens that count. */
 static tuff_tensor *within_lengths(builder *b)
 {
-    return tuff_less(tuff_iota(b->graph, TUFF_SHAPE(program_length(b->of)), 0), input(b, "lengths"));
+    return tuff_less(tuff_iota(b->graph, TUFF_SHAPE(program_length(b->recipe)), 0), input(b, "lengths"));
 }
 
 static tuff_tensor *attention_bias(builder *b)
 {
-    const int64_t length = program_length(b->of), batch = b->to - b->from, heads = program_size(b->of, FIELD_HEADS);
+    const int64_t length = program_length(b->recipe), batch = b->to - b->from,
+                  heads = program_size(b->recipe, FIELD_HEADS);
     tuff_tensor *bias = NULL;
-    if (program_choice(b->of, FIELD_MASK) == MASK_LENGTHS)
+    if (program_choice(b->recipe, FIELD_MASK) == MASK_LENGTHS)
         bias = hidden_where_not(b, tuff_reshape(within_lengths(b), TUFF_SHAPE(batch, 1, 1, length)));
-    if (program_choice(b->of, FIELD_MASK) == MASK_SEGMENTS) {
+    if (program_choice(b->recipe, FIELD_MASK) == MASK_SEGMENTS) {
         tuff_tensor *segments = input(b, "segments");
         bias = hidden_where_not(b, tuff_equal(tuff_reshape(segments, TUFF_SHAPE(batch, 1, length, 1)),
                                               tuff_reshape(segments, TUFF_SHAPE(batch, 1, 1, length))));
     }
-    if (program_choice(b->of, FIELD_POSITIONS) == POSITIONS_BIAS) {
+    if (program_choice(b->recipe, FIELD_POSITIONS) == POSITIONS_BIAS) {
         const int64_t start[] = {0, 0, 0}, stop[] = {heads, length, length};
         tuff_tensor *table =
             tuff_slice(weight(b, "scores", TUFF_SHAPE(heads, TABLE_ROWS, TABLE_ROWS)), start, stop, NULL);
@@ -291,11 +294,11 @@ static tuff_tensor *attention_bias(builder *b)
 
 static tuff_tensor *embed(builder *b)
 {
-    const int64_t stream = program_size(b->of, FIELD_HEADS) * program_size(b->of, FIELD_WIDTH);
-    const int64_t start[] = {0, 0}, stop[] = {program_length(b->of), stream};
-    tuff_tensor *x = tuff_embedding(weight(b, "tokens.table", TUFF_SHAPE(program_size(b->of, FIELD_INPUTS), stream)),
-                                    input(b, "tokens"));
-    if (program_choice(b->of, FIELD_POSITIONS) == POSITIONS_LEARNED)
+    const int64_t stream = program_size(b->recipe, FIELD_HEADS) * program_size(b->recipe, FIELD_WIDTH);
+    const int64_t start[] = {0, 0}, stop[] = {program_length(b->recipe), stream};
+    tuff_tensor *x = tuff_embedding(
+        weight(b, "tokens.table", TUFF_SHAPE(program_size(b->recipe, FIELD_INPUTS), stream)), input(b, "tokens"));
+    if (program_choice(b->recipe, FIELD_POSITIONS) == POSITIONS_LEARNED)
         x = tuff_add(x, tuff_slice(weight(b, "positions.table", TUFF_SHAPE(TABLE_ROWS, stream)), start, stop, NULL));
     return dropout(b, x);
 }
@@ -304,7 +307,7 @@ static tuff_tensor *embed(builder *b)
 static tuff_tensor *mean_token(builder *b, tuff_tensor *x)
 {
     const int axis = 1;
-    if (program_choice(b->of, FIELD_MASK) != MASK_LENGTHS)
+    if (program_choice(b->recipe, FIELD_MASK) != MASK_LENGTHS)
         return tuff_mean(x, &axis, 1, false);
     const tuff_shape shape = tuff_tensor_shape(x);
     tuff_tensor *counts =
@@ -329,14 +332,14 @@ static tuff_tensor *transformer(builder *b)
     b->bias = attention_bias(b);
     tuff_tensor *x = layers(b, embed(b), transformer_layer);
     const int64_t stream = last_extent(x);
-    b->layer = (int)program_size(b->of, FIELD_LAYERS);
-    if (program_choice(b->of, FIELD_NORM_PLACE) == 0)
+    b->layer = (int)program_size(b->recipe, FIELD_LAYERS);
+    if (program_choice(b->recipe, FIELD_NORM_PLACE) == 0)
         x = norm(b, x, "norm");
-    const int readout = program_choice(b->of, FIELD_READOUT);
+    const int readout = program_choice(b->recipe, FIELD_READOUT);
     x = readout == READOUT_MEAN ? mean_token(b, x) : readout == READOUT_LAST ? last_token(b, x) : x;
-    if (program_choice(b->of, FIELD_TIED) == 0)
-        return linear(b, x, "classes", program_classes(b->of));
-    tuff_tensor *table = weight(b, "tokens.table", TUFF_SHAPE(program_classes(b->of), stream));
+    if (program_choice(b->recipe, FIELD_TIED) == 0)
+        return linear(b, x, "classes", program_classes(b->recipe));
+    tuff_tensor *table = weight(b, "tokens.table", TUFF_SHAPE(program_classes(b->recipe), stream));
     return tuff_matmul(x, tuff_permute(table, transposed));
 }
 
@@ -345,32 +348,32 @@ static tuff_tensor *convolution(builder *b)
     const int to_last[] = {0, 2, 3, 1}, points[] = {1, 2};
     tuff_tensor *x = layers(b, tuff_permute(input(b, "x"), to_last), convolution_layer);
     const tuff_shape shape = tuff_tensor_shape(x);
-    b->layer = (int)program_size(b->of, FIELD_LAYERS);
-    if (program_choice(b->of, FIELD_READOUT) == READOUT_MEAN)
+    b->layer = (int)program_size(b->recipe, FIELD_LAYERS);
+    if (program_choice(b->recipe, FIELD_READOUT) == READOUT_MEAN)
         x = tuff_mean(x, points, 2, false);
-    if (program_choice(b->of, FIELD_READOUT) == READOUT_LAST)
+    if (program_choice(b->recipe, FIELD_READOUT) == READOUT_LAST)
         x = tuff_reshape(x, TUFF_SHAPE(shape.extent[0], shape.extent[1] * shape.extent[2] * shape.extent[3]));
-    return linear(b, x, "classes", program_classes(b->of));
+    return linear(b, x, "classes", program_classes(b->recipe));
 }
 
 static tuff_tensor *mlp(builder *b)
 {
     b->layer = -1;
-    tuff_tensor *x = activation(b, linear(b, input(b, "x"), "first", program_size(b->of, FIELD_WIDTH)));
+    tuff_tensor *x = activation(b, linear(b, input(b, "x"), "first", program_size(b->recipe, FIELD_WIDTH)));
     x = layers(b, x, dense_layer);
-    b->layer = (int)program_size(b->of, FIELD_LAYERS);
-    return linear(b, x, "classes", program_classes(b->of));
+    b->layer = (int)program_size(b->recipe, FIELD_LAYERS);
+    return linear(b, x, "classes", program_classes(b->recipe));
 }
 
 static tuff_tensor *loss_of_part(builder *b)
 {
     static tuff_tensor *(*const forms[])(builder *) = {
         [FORM_MLP] = mlp, [FORM_CONVOLUTION] = convolution, [FORM_TRANSFORMER] = transformer};
-    tuff_tensor *y = forms[program_choice(b->of, FIELD_FORM)](b), *targets = input(b, "targets");
-    const int64_t classes = program_classes(b->of);
+    tuff_tensor *y = forms[program_choice(b->recipe, FIELD_FORM)](b), *targets = input(b, "targets");
+    const int64_t classes = program_classes(b->recipe);
     const int64_t count = tuff_shape_count(tuff_tensor_shape(y)) / classes;
     y = tuff_reshape(y, TUFF_SHAPE(count, classes));
-    const int loss = program_choice(b->of, FIELD_LOSS);
+    const int loss = program_choice(b->recipe, FIELD_LOSS);
     if (loss == LOSS_SQUARES)
         return tuff_mse(y, tuff_reshape(targets, TUFF_SHAPE(count, classes)));
     return tuff_cross_entropy(y, tuff_reshape(targets, TUFF_SHAPE(count)), -1, loss == LOSS_SMOOTHED ? 0.1 : 0);
@@ -379,7 +382,7 @@ static tuff_tensor *loss_of_part(builder *b)
 /* The mean over the batch, part by part. */
 static tuff_tensor *whole_loss(builder *b)
 {
-    const int64_t batch = program_size(b->of, FIELD_BATCH), wanted = program_size(b->of, FIELD_PARTS);
+    const int64_t batch = program_size(b->recipe, FIELD_BATCH), wanted = program_size(b->recipe, FIELD_PARTS);
     const int64_t parts = wanted < batch ? wanted : batch;
     tuff_tensor *sum = NULL;
     for (int64_t i = 0; i < parts; i++) {
@@ -391,14 +394,14 @@ static tuff_tensor *whole_loss(builder *b)
             loss = tuff_mul(loss, tuff_constant(b->graph, TUFF_F32, share));
         sum = sum == NULL ? loss : tuff_add(sum, loss);
     }
-    const double scale = b->of->variant.scale;
+    const double scale = b->recipe->variant.scale;
     return scale == 0 ? sum : tuff_mul(sum, tuff_constant(b->graph, TUFF_F32, scale));
 }
 
-static tuff_optimizer_options optimizer_options(const program_recipe *of)
+static tuff_optimizer_options optimizer_options(const program_recipe *recipe)
 {
     tuff_optimizer_options made = {.learning_rate = 1e-2};
-    const int kind = program_choice(of, FIELD_OPTIMIZER);
+    const int kind = program_choice(recipe, FIELD_OPTIMIZER);
     if (kind == OPTIMIZER_ADAMW || kind == OPTIMIZER_SMOOTH_ADAMW) {
         made.learning_rate = 1e-3;
         made.epsilon = kind == OPTIMIZER_SMOOTH_ADAMW ? 1e-2 : 0;
@@ -407,10 +410,10 @@ static tuff_optimizer_options optimizer_options(const program_recipe *of)
         made.momentum = kind == OPTIMIZER_SGD ? 0 : 0.9;
         made.nesterov = kind == OPTIMIZER_NESTEROV;
     }
-    made.weight_decay = program_choice(of, FIELD_DECAY) != 0 ? 0.1 : 0;
-    made.decay_all = program_choice(of, FIELD_DECAY) == 2;
-    made.clip_norm = program_number(of, FIELD_CLIP);
-    if (program_choice(of, FIELD_SCHEDULE) != 0) {
+    made.weight_decay = program_choice(recipe, FIELD_DECAY) != 0 ? 0.1 : 0;
+    made.decay_all = program_choice(recipe, FIELD_DECAY) == 2;
+    made.clip_norm = program_number(recipe, FIELD_CLIP);
+    if (program_choice(recipe, FIELD_SCHEDULE) != 0) {
         made.warmup_steps = 1;
         made.total_steps = 4;
         made.final_fraction = 0.1;
@@ -418,9 +421,9 @@ static tuff_optimizer_options optimizer_options(const program_recipe *of)
     return made;
 }
 
-static tuff_status shapes_of_inputs(const program_recipe *of, builder *b)
+static tuff_status shapes_of_inputs(const program_recipe *recipe, builder *b)
 {
-    TRY(program_data_make(of, 0, &b->data));
+    TRY(program_data_make(recipe, 0, &b->data));
     for (int i = 0; i < b->data.count; i++) {
         free(b->data.inputs[i].data);
         b->data.inputs[i].data = NULL;
@@ -429,11 +432,11 @@ static tuff_status shapes_of_inputs(const program_recipe *of, builder *b)
 }
 
 /* All weights differ from 0 and from each other: biases and gains too. Large enough that every layer matters. */
-static tuff_status fill_parameters(const program_recipe *of, tuff_parameters *parameters)
+static tuff_status fill_parameters(const program_recipe *recipe, tuff_parameters *parameters)
 {
     for (int i = 0; i < parameters->count; i++) {
         const parameter *item = &parameters->items[i];
-        const uint64_t key = random_key(of->seed, item->name);
+        const uint64_t key = random_key(recipe->seed, item->name);
         const double middle = strstr(item->name, "gain") != NULL ? 1 : 0;
         float *data = malloc((size_t)item->count * sizeof *data + 1);
         if (data == NULL)
@@ -447,12 +450,12 @@ static tuff_status fill_parameters(const program_recipe *of, tuff_parameters *pa
     return TUFF_OK;
 }
 
-static tuff_status note_parameters(const program_recipe *of, tuff_device *device, program_names *names)
+static tuff_status note_parameters(const program_recipe *recipe, tuff_device *device, program_names *names)
 {
-    builder b = {.of = of, .graph = tuff_graph_create(device), .names = names};
+    builder b = {.recipe = recipe, .graph = tuff_graph_create(device), .names = names};
     if (b.graph == NULL)
         return tuff__last_status();
-    tuff_status status = shapes_of_inputs(of, &b);
+    tuff_status status = shapes_of_inputs(recipe, &b);
     if (status == TUFF_OK) {
         (void)whole_loss(&b);
         status = tuff_graph_status(b.graph);
@@ -463,18 +466,18 @@ static tuff_status note_parameters(const program_recipe *of, tuff_device *device
     return status;
 }
 
-tuff_status program_state_make(const program_recipe *of, tuff_device *device, program_state *out)
+tuff_status program_state_make(const program_recipe *recipe, tuff_device *device, program_state *out)
 {
     program_names *names = calloc(1, sizeof *names);
-    const tuff_optimizer_options options = optimizer_options(of);
+    const tuff_optimizer_options options = optimizer_options(recipe);
     *out = (program_state){.parameters = NULL};
     tuff_status status = names == NULL ? FAIL(TUFF_E_OOM_HOST, "random program: names") : TUFF_OK;
     if (status == TUFF_OK)
-        status = note_parameters(of, device, names);
+        status = note_parameters(recipe, device, names);
     if (status == TUFF_OK) {
         out->parameters = tuff_parameters_create(device, names->specs, names->count);
         out->optimizer = out->parameters != NULL ? tuff_optimizer_create(out->parameters, &options) : NULL;
-        status = out->optimizer != NULL ? fill_parameters(of, out->parameters) : tuff__last_status();
+        status = out->optimizer != NULL ? fill_parameters(recipe, out->parameters) : tuff__last_status();
     }
     free(names);
     if (status != TUFF_OK)
@@ -489,14 +492,14 @@ void program_state_free(program_state *state)
     *state = (program_state){.parameters = NULL};
 }
 
-tuff_graph *program_graph(const program_recipe *of, tuff_device *device, const program_state *state)
+tuff_graph *program_graph(const program_recipe *recipe, tuff_device *device, const program_state *state)
 {
-    builder b = {.of = of, .graph = tuff_graph_create(device), .parameters = state->parameters};
+    builder b = {.recipe = recipe, .graph = tuff_graph_create(device), .parameters = state->parameters};
     tuff_optimizer_tensors made;
     if (b.graph == NULL)
         return NULL;
     tuff_graph_step(b.graph, tuff_optimizer_counter(state->optimizer));
-    if (shapes_of_inputs(of, &b) != TUFF_OK) {
+    if (shapes_of_inputs(recipe, &b) != TUFF_OK) {
         tuff_graph_destroy(b.graph);
         return NULL;
     }

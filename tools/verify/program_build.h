@@ -22,7 +22,7 @@ typedef struct program_data {
 
 /* The inputs of step `step`, the same for everybody; a sample's numbers do not depend on what else there is.
    TUFF_E_OOM_HOST where memory ran out. Freed by program_data_free. */
-tuff_status program_data_make(const program_recipe *of, int step, program_data *out);
+tuff_status program_data_make(const program_recipe *recipe, int step, program_data *out);
 void program_data_free(program_data *data);
 
 /* A program on a device: its parameters, with their first values, and its optimizer. */
@@ -30,17 +30,17 @@ typedef struct program_state {
     tuff_parameters *parameters;
     tuff_optimizer *optimizer;
 } program_state;
-tuff_status program_state_make(const program_recipe *of, tuff_device *device, program_state *out);
+tuff_status program_state_make(const program_recipe *recipe, tuff_device *device, program_state *out);
 void program_state_free(program_state *state);
 
 /* A step of training: inputs as program_data names them, outputs "loss" and "norm" (of all gradients, before clipping).
    NULL on failure. */
-tuff_graph *program_graph(const program_recipe *of, tuff_device *device, const program_state *state);
+tuff_graph *program_graph(const program_recipe *recipe, tuff_device *device, const program_state *state);
 
 /* Tokens of a sequence with what the variant puts behind; classes that are told apart. */
-int64_t program_length(const program_recipe *of);
-int64_t program_classes(const program_recipe *of);
+int64_t program_length(const program_recipe *recipe);
+int64_t program_classes(const program_recipe *recipe);
 /* Whether some targets are ignored, so that parts of a batch count differently. */
-bool program_ignores(const program_recipe *of);
+bool program_ignores(const program_recipe *recipe);
 
 #endif

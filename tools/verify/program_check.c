@@ -19,13 +19,13 @@
 /* What is allowed says little where it is so much of the largest element. */
 #define WIDE 0.1
 
-static tuff_compile_options compile_options(const program_recipe *of)
+static tuff_compile_options compile_options(const program_recipe *recipe)
 {
     enum { TUNE_MILLISECONDS = 400 };
     static const tuff_family families[] = {TUFF_FAMILY_DEVICE, TUFF_FAMILY_REGISTER, TUFF_FAMILY_LOCAL};
-    const bool tunes = of->variant.tune == TUFF_TUNE_QUICK;
-    return (tuff_compile_options){.fuse = program_choice(of, FIELD_FUSE) != 0 ? TUFF_FUSE_NONE : TUFF_FUSE_ALL,
-                                  .family = tunes ? TUFF_FAMILY_DEVICE : families[program_choice(of, FIELD_FAMILY)],
+    const bool tunes = recipe->variant.tune == TUFF_TUNE_QUICK;
+    return (tuff_compile_options){.fuse = program_choice(recipe, FIELD_FUSE) != 0 ? TUFF_FUSE_NONE : TUFF_FUSE_ALL,
+                                  .family = tunes ? TUFF_FAMILY_DEVICE : families[program_choice(recipe, FIELD_FAMILY)],
                                   .tune = tunes ? TUFF_TUNE_QUICK : TUFF_TUNE_OFF,
                                   .tune_milliseconds = tunes ? TUNE_MILLISECONDS : 0};
 }
@@ -38,7 +38,7 @@ void program_fail(program_report *report, const char *format, const char *detail
 
 /* What is compared of a step. */
 typedef struct comparison {
-    const program_recipe *of;
+    const program_recipe *recipe;
     const program_expectation *expected;
     int step;
     double steps_run; /* since both had the same state */
@@ -46,41 +46,41 @@ typedef struct comparison {
     program_report *report;
 } comparison;
 
-static double scale_of(const program_recipe *of)
+static double scale_of(const program_recipe *recipe)
 {
-    return of->variant.scale == 0 ? 1 : of->variant.scale;
+    return recipe->variant.scale == 0 ? 1 : recipe->variant.scale;
 }
 
-static double change_of(const slab_step *of, int index, int64_t at)
+static double change_of(const slab_step *step, int index, int64_t at)
 {
-    return fabs(of->value[at] - (index == 0 ? (double)of->begin[at] : 0));
+    return fabs(step->value[at] - (index == 0 ? (double)step->begin[at] : 0));
 }
 
-static double largest_of(const slab_step *of, int index, int64_t begin, int64_t count)
+static double largest_of(const slab_step *step, int index, int64_t begin, int64_t count)
 {
     double largest = 0;
     for (int64_t at = begin; at < begin + count; at++)
-        largest = fmax(largest, change_of(of, index, at));
+        largest = fmax(largest, change_of(step, index, at));
     return largest;
 }
 
 /* The error that a gradient may have, by what is allowed of the first moment. */
 static double gradient_error(const comparison *self, const tensor_place *place)
 {
-    const slab_step *of = &self->expected->steps[self->step][1];
-    return (self->bar * largest_of(of, 1, place->offset, place->count) +
-            FLOOR * largest_of(of, 1, 0, self->expected->total)) /
+    const slab_step *slab = &self->expected->steps[self->step][1];
+    return (self->bar * largest_of(slab, 1, place->offset, place->count) +
+            FLOOR * largest_of(slab, 1, 0, self->expected->total)) /
            (1 - self->expected->options.beta1);
 }
 
 /* Adam divides by the root of the second moment: how far the error of a gradient moves an element of the parameters. */
 static double adam_error(const comparison *self, int64_t at, double gradient)
 {
-    const tuff_optimizer_options *with = &self->expected->options;
+    const tuff_optimizer_options *rule = &self->expected->options;
     const double second = self->expected->steps[self->step][2].value[at];
-    const double root = sqrt(second / (1 - pow(with->beta2, self->step + 1))) + with->epsilon;
-    const double share = (1 - with->beta1) / (1 - pow(with->beta1, self->step + 1));
-    return 2 * with->learning_rate * fmin(share * gradient / root, 1 / (1 - with->beta1));
+    const double root = sqrt(second / (1 - pow(rule->beta2, self->step + 1))) + rule->epsilon;
+    const double share = (1 - rule->beta1) / (1 - pow(rule->beta1, self->step + 1));
+    return 2 * rule->learning_rate * fmin(share * gradient / root, 1 / (1 - rule->beta1));
 }
 
 static bool is_adam(const comparison *self)
@@ -95,9 +95,9 @@ typedef struct allowance {
 
 static allowance allowance_of(const comparison *self, int index, const tensor_place *place)
 {
-    const slab_step *of = &self->expected->steps[self->step][index];
-    const double largest = largest_of(of, index, place->offset, place->count),
-                 of_all = largest_of(of, index, 0, self->expected->total);
+    const slab_step *slab = &self->expected->steps[self->step][index];
+    const double largest = largest_of(slab, index, place->offset, place->count),
+                 of_all = largest_of(slab, index, 0, self->expected->total);
     allowance made = {.all = self->bar * largest + FLOOR * of_all};
     if (is_adam(self) && index != 1)
         made.gradient = gradient_error(self, place);
@@ -115,7 +115,7 @@ static double allowed(const comparison *self, int index, const allowance *by, in
 /* Whether an element is as it should be. */
 static bool is_right(const comparison *self, int index, int64_t at, float got, double most)
 {
-    const double scale = scale_of(self->of);
+    const double scale = scale_of(self->recipe);
     const double value = self->expected->steps[self->step][index].value[at];
     const double off = fabs((index == 0 ? got : (double)got / scale) - value);
     /* Storing rounds, parameters to their own last bit however small a step is. */
@@ -126,8 +126,8 @@ static bool is_right(const comparison *self, int index, int64_t at, float got, d
 static void compare_tensor(const comparison *self, int index, const tensor_place *place, const float *got)
 {
     static const char *const what[] = {"", "first moment of ", "second moment of "};
-    const slab_step *of = &self->expected->steps[self->step][index];
-    const double largest = largest_of(of, index, place->offset, place->count);
+    const slab_step *slab = &self->expected->steps[self->step][index];
+    const double largest = largest_of(slab, index, place->offset, place->count);
     const allowance by = allowance_of(self, index, place);
     int64_t wrong = 0, first = 0;
     for (int64_t at = place->offset; at < place->offset + place->count; at++) {
@@ -144,8 +144,8 @@ static void compare_tensor(const comparison *self, int index, const tensor_place
              "step %d: %lld of %lld elements of %s%s are wrong: element %lld is %.9g, on the host %.9g, %.2g allowed, "
              "the largest is %.2g",
              self->step + 1, (long long)wrong, (long long)place->count, what[index], place->name,
-             (long long)(first - place->offset), (double)got[first], of->value[first], allowed(self, index, &by, first),
-             largest);
+             (long long)(first - place->offset), (double)got[first], slab->value[first],
+             allowed(self, index, &by, first), largest);
     program_fail(self->report, "%s", line);
 }
 
@@ -177,7 +177,7 @@ static double bar_of(const program_expectation *expected, int step)
 
 static tuff_status compare_step(const comparison *self, const program_state *state, tuff_plan *plan)
 {
-    const double scale = scale_of(self->of);
+    const double scale = scale_of(self->recipe);
     const double loss = self->expected->loss[self->step];
     float got;
     TRY(tuff_plan_read(plan, "loss", &got, sizeof got));
@@ -220,9 +220,9 @@ static tuff_status write_to_plan(void *plan, const program_input *input)
     return tuff_plan_write(plan, input->name, input->data, input->size);
 }
 
-static tuff_status run_step(const program_recipe *of, const tuff_graph *graph, tuff_plan *plan, int step)
+static tuff_status run_step(const program_recipe *recipe, const tuff_graph *graph, tuff_plan *plan, int step)
 {
-    TRY(program_write_inputs(of, graph, step, write_to_plan, plan));
+    TRY(program_write_inputs(recipe, graph, step, write_to_plan, plan));
     TRY(tuff_plan_run(plan));
     return tuff_plan_wait(plan);
 }
@@ -235,12 +235,12 @@ typedef struct kept_program {
     struct kept_program *next;
 } kept_program;
 
-static void drop(kept_program *of)
+static void drop(kept_program *kept)
 {
-    tuff_plan_destroy(of->plan);
-    tuff_graph_destroy(of->graph);
-    program_state_free(&of->state);
-    free(of);
+    tuff_plan_destroy(kept->plan);
+    tuff_graph_destroy(kept->graph);
+    program_state_free(&kept->state);
+    free(kept);
 }
 
 void program_bench_clear(program_bench *bench)
@@ -252,48 +252,48 @@ void program_bench_clear(program_bench *bench)
     }
 }
 
-static tuff_status compile(kept_program *with, const program_recipe *of)
+static tuff_status compile(kept_program *kept, const program_recipe *recipe)
 {
-    const tuff_compile_options options = compile_options(of);
-    tuff_plan_destroy(with->plan);
-    with->plan = tuff_compile(with->graph, &options);
-    return with->plan == NULL ? tuff__last_status() : TUFF_OK;
+    const tuff_compile_options options = compile_options(recipe);
+    tuff_plan_destroy(kept->plan);
+    kept->plan = tuff_compile(kept->graph, &options);
+    return kept->plan == NULL ? tuff__last_status() : TUFF_OK;
 }
 
-static tuff_status try_steps(kept_program *with, const program_recipe *of, const program_expectation *expected,
+static tuff_status try_steps(kept_program *kept, const program_recipe *recipe, const program_expectation *expected,
                              program_report *report)
 {
     /* Adam's step is a sign where a gradient is small: it says nothing of the next one. */
-    const bool begins_anew = program_choice(of, FIELD_OPTIMIZER) == OPTIMIZER_ADAMW;
-    comparison compared = {.of = of, .expected = expected, .report = report};
+    const bool begins_anew = program_choice(recipe, FIELD_OPTIMIZER) == OPTIMIZER_ADAMW;
+    comparison compared = {.recipe = recipe, .expected = expected, .report = report};
     for (int step = 0; step < expected->step_count && report->failures == 0; step++) {
-        if (with->plan == NULL || of->variant.several_plans)
-            TRY(compile(with, of));
+        if (kept->plan == NULL || recipe->variant.several_plans)
+            TRY(compile(kept, recipe));
         compared.step = step;
         compared.steps_run = begins_anew ? 1 : step + 1;
         compared.bar = fmax(begins_anew ? 0 : compared.bar, bar_of(expected, step));
-        TRY(run_step(of, with->graph, with->plan, step));
-        TRY(compare_step(&compared, &with->state, with->plan));
+        TRY(run_step(recipe, kept->graph, kept->plan, step));
+        TRY(compare_step(&compared, &kept->state, kept->plan));
         if (begins_anew)
-            TRY(take_over(expected, &with->state, step));
+            TRY(take_over(expected, &kept->state, step));
     }
     return TUFF_OK;
 }
 
-static tuff_status try_on(tuff_device *device, kept_program *with, const program_recipe *of,
+static tuff_status try_on(tuff_device *device, kept_program *kept, const program_recipe *recipe,
                           const program_expectation *expected, program_report *report)
 {
-    TRY(program_state_make(of, device, &with->state));
-    with->graph = program_graph(of, device, &with->state);
-    return with->graph == NULL ? tuff__last_status() : try_steps(with, of, expected, report);
+    TRY(program_state_make(recipe, device, &kept->state));
+    kept->graph = program_graph(recipe, device, &kept->state);
+    return kept->graph == NULL ? tuff__last_status() : try_steps(kept, recipe, expected, report);
 }
 
-void program_try(program_bench *bench, const program_recipe *of, const program_expectation *expected,
+void program_try(program_bench *bench, const program_recipe *recipe, const program_expectation *expected,
                  program_report *report)
 {
-    if (bench->family != program_family(of->seed))
+    if (bench->family != program_family(recipe->seed))
         program_bench_clear(bench);
-    bench->family = program_family(of->seed);
+    bench->family = program_family(recipe->seed);
     kept_program *made = calloc(1, sizeof *made);
     if (made == NULL) {
         program_fail(report, "%s", "no memory");
@@ -301,6 +301,6 @@ void program_try(program_bench *bench, const program_recipe *of, const program_e
     }
     made->next = bench->kept;
     bench->kept = made;
-    if (try_on(bench->device, made, of, expected, report) != TUFF_OK)
+    if (try_on(bench->device, made, recipe, expected, report) != TUFF_OK)
         program_fail(report, "%s", tuff_error());
 }

@@ -16,7 +16,7 @@ void program_bench_clear(program_bench *bench);
 /* What the reference makes of a program. */
 typedef struct program_expectation program_expectation;
 /* reference: the reference device. The recipe's variant has no part in it. */
-tuff_status program_expect(const program_recipe *of, tuff_device *reference, program_expectation **out);
+tuff_status program_expect(const program_recipe *recipe, tuff_device *reference, program_expectation **out);
 void program_expectation_free(program_expectation *expectation); /* NULL is allowed */
 
 /* What comparisons found. */
@@ -29,7 +29,7 @@ typedef struct program_report {
 
 /* Runs a program on the device, whose results are to be those expected of the same program without its variant, but for
    the scale. What cannot be compiled or run is a failure too. */
-void program_try(program_bench *bench, const program_recipe *of, const program_expectation *expected,
+void program_try(program_bench *bench, const program_recipe *recipe, const program_expectation *expected,
                  program_report *report);
 
 /* What can be checked of a program. */
@@ -46,7 +46,7 @@ extern const int program_check_count;
 /* A check that failed, and the smallest program found for which it still fails. */
 typedef struct program_failure {
     const char *check;
-    program_recipe of, smallest;
+    program_recipe recipe, smallest;
     program_report found, smallest_found;
 } program_failure;
 
@@ -58,13 +58,13 @@ typedef struct program_totals {
 /* Checks a program against the reference and, of every sixteenth seed, one of the other checks, by turns. Failures are
    made smaller and told. */
 void program_check_seed(program_bench *bench, uint64_t seed, program_totals *totals,
-                        void (*failed)(void *user, const program_failure *what), void *user);
+                        void (*failed)(void *user, const program_failure *failure), void *user);
 /* The same for a recipe and a check, by its position. */
-void program_check_one(program_bench *bench, const program_recipe *of, int check, program_totals *totals,
-                       void (*failed)(void *user, const program_failure *what), void *user);
+void program_check_one(program_bench *bench, const program_recipe *recipe, int check, program_totals *totals,
+                       void (*failed)(void *user, const program_failure *failure), void *user);
 
 /* Slopes of the loss by every parameter (program_slopes.c): differences of the reference's loss, so that a rule of
    autodiff that is wrong does not stay hidden where every device is given it. */
-void program_check_slopes(program_bench *bench, const program_recipe *of, program_report *report);
+void program_check_slopes(program_bench *bench, const program_recipe *recipe, program_report *report);
 
 #endif

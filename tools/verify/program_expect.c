@@ -53,10 +53,10 @@ static void add_slab_output(tuff_graph *graph, const program_state *state, int i
             tuff_output(graph, name, graph->assigns[i]->inputs[0]);
 }
 
-tuff_status program_reference(const program_recipe *of, tuff_device *reference, const program_state *state,
+tuff_status program_reference(const program_recipe *recipe, tuff_device *reference, const program_state *state,
                               reference_plan **out, const tuff_graph **graph)
 {
-    tuff_graph *built = program_graph(of, reference, state);
+    tuff_graph *built = program_graph(recipe, reference, state);
     if (built == NULL)
         return tuff__last_status();
     for (int i = 0; i < program_slab_count(state); i++)
@@ -81,11 +81,11 @@ tuff_status program_read_slab(tuff_array *array, int64_t total, float **out)
     return *out == NULL ? FAIL(TUFF_E_OOM_HOST, "random program: a slab") : tuff_array_read(array, *out, size);
 }
 
-tuff_status program_write_inputs(const program_recipe *of, const tuff_graph *graph, int step,
+tuff_status program_write_inputs(const program_recipe *recipe, const tuff_graph *graph, int step,
                                  tuff_status (*write)(void *to, const program_input *input), void *to)
 {
     program_data data;
-    TRY(program_data_make(of, step, &data));
+    TRY(program_data_make(recipe, step, &data));
     tuff_status status = TUFF_OK;
     for (int i = 0; i < data.count && status == TUFF_OK; i++)
         if (has_input(graph, data.inputs[i].name))
@@ -102,23 +102,23 @@ tuff_status program_write_to_reference(void *plan, const program_input *input)
 static tuff_status read_expected(program_expectation *self, reference_plan *plan, int step)
 {
     for (int i = 0; i < self->slab_count; i++) {
-        slab_step *of = &self->steps[step][i];
+        slab_step *slab = &self->steps[step][i];
         char name[16];
         snprintf(name, sizeof name, "slab%d", i);
-        of->value = calloc((size_t)self->total + 1, sizeof *of->value);
-        if (of->value == NULL)
+        slab->value = calloc((size_t)self->total + 1, sizeof *slab->value);
+        if (slab->value == NULL)
             return FAIL(TUFF_E_OOM_HOST, "random program: a slab");
-        TRY(tuff__reference_read_double(plan, name, of->value));
+        TRY(tuff__reference_read_double(plan, name, slab->value));
     }
     return tuff__reference_read_double(plan, "loss", &self->loss[step]);
 }
 
-static tuff_status expect_step(program_expectation *self, const program_recipe *of, const program_state *state,
+static tuff_status expect_step(program_expectation *self, const program_recipe *recipe, const program_state *state,
                                const tuff_graph *graph, reference_plan *plan, int step)
 {
     for (int i = 0; i < self->slab_count; i++)
         TRY(program_read_slab(program_slab(state, i), self->total, &self->steps[step][i].begin));
-    TRY(program_write_inputs(of, graph, step, program_write_to_reference, plan));
+    TRY(program_write_inputs(recipe, graph, step, program_write_to_reference, plan));
     TRY(tuff__reference_run(plan));
     return read_expected(self, plan, step);
 }
@@ -136,24 +136,24 @@ static void note_tensors(program_expectation *self, const program_state *state)
     }
 }
 
-static tuff_status expect_all(program_expectation *self, const program_recipe *of, tuff_device *reference,
+static tuff_status expect_all(program_expectation *self, const program_recipe *recipe, tuff_device *reference,
                               const program_state *state)
 {
     reference_plan *plan = NULL;
     note_tensors(self, state);
-    self->step_count = (int)program_size(of, FIELD_STEPS);
+    self->step_count = (int)program_size(recipe, FIELD_STEPS);
     const tuff_graph *graph;
-    TRY(program_reference(of, reference, state, &plan, &graph));
+    TRY(program_reference(recipe, reference, state, &plan, &graph));
     tuff_status status = TUFF_OK;
     for (int step = 0; step < self->step_count && status == TUFF_OK; step++)
-        status = expect_step(self, of, state, graph, plan, step);
+        status = expect_step(self, recipe, state, graph, plan, step);
     tuff__reference_destroy(plan);
     return status;
 }
 
-tuff_status program_expect(const program_recipe *of, tuff_device *reference, program_expectation **out)
+tuff_status program_expect(const program_recipe *recipe, tuff_device *reference, program_expectation **out)
 {
-    program_recipe plain = *of;
+    program_recipe plain = *recipe;
     program_state state;
     plain.variant = (program_variant){.padding = 0};
     *out = NULL;

@@ -35,15 +35,15 @@ int program_slab_count(const program_state *state);
 tuff_status program_read_slab(tuff_array *array, int64_t total, float **out);
 
 /* A plan of the reference with outputs "loss" and "slab0" and so on, and its graph, which belongs to it. */
-tuff_status program_reference(const program_recipe *of, tuff_device *reference, const program_state *state,
+tuff_status program_reference(const program_recipe *recipe, tuff_device *reference, const program_state *state,
                               reference_plan **out, const tuff_graph **graph);
 /* Hands the inputs of a step that the graph has to write. */
-tuff_status program_write_inputs(const program_recipe *of, const tuff_graph *graph, int step,
+tuff_status program_write_inputs(const program_recipe *recipe, const tuff_graph *graph, int step,
                                  tuff_status (*write)(void *to, const program_input *input), void *to);
 tuff_status program_write_to_reference(void *plan, const program_input *input);
 
 /* The same program for one step of plain gradients, which are the optimizer's first moment. */
-program_recipe program_plain(const program_recipe *of);
+program_recipe program_plain(const program_recipe *recipe);
 
 /* Counts a failure; format has one %s for detail. */
 void program_fail(program_report *report, const char *format, const char *detail);

@@ -75,22 +75,22 @@ static int count_of(program_field field)
     return count;
 }
 
-double program_number(const program_recipe *of, program_field field)
+double program_number(const program_recipe *recipe, program_field field)
 {
     char *end;
-    const char *value = rows[field].values[of->at[field]];
+    const char *value = rows[field].values[recipe->at[field]];
     const double number = strtod(value, &end);
-    return *end == '\0' ? number : of->at[field];
+    return *end == '\0' ? number : recipe->at[field];
 }
 
-int64_t program_size(const program_recipe *of, program_field field)
+int64_t program_size(const program_recipe *recipe, program_field field)
 {
-    return (int64_t)program_number(of, field);
+    return (int64_t)program_number(recipe, field);
 }
 
-int program_choice(const program_recipe *of, program_field field)
+int program_choice(const program_recipe *recipe, program_field field)
 {
-    return of->at[field];
+    return recipe->at[field];
 }
 
 uint64_t program_family(uint64_t seed)
@@ -113,14 +113,14 @@ static unsigned char draw_value(uint64_t seed, program_field field)
 }
 
 /* Multiplications of a step, about. */
-static double cost(const program_recipe *of)
+static double cost(const program_recipe *recipe)
 {
-    const double layers = program_number(of, FIELD_LAYERS), batch = program_number(of, FIELD_BATCH),
-                 length = program_number(of, FIELD_LENGTH), width = program_number(of, FIELD_WIDTH),
-                 inputs = program_number(of, FIELD_INPUTS), classes = program_number(of, FIELD_CLASSES),
-                 patch = program_number(of, FIELD_PATCH), hidden = program_number(of, FIELD_HIDDEN),
-                 stream = width * program_number(of, FIELD_HEADS);
-    switch (program_choice(of, FIELD_FORM)) {
+    const double layers = program_number(recipe, FIELD_LAYERS), batch = program_number(recipe, FIELD_BATCH),
+                 length = program_number(recipe, FIELD_LENGTH), width = program_number(recipe, FIELD_WIDTH),
+                 inputs = program_number(recipe, FIELD_INPUTS), classes = program_number(recipe, FIELD_CLASSES),
+                 patch = program_number(recipe, FIELD_PATCH), hidden = program_number(recipe, FIELD_HIDDEN),
+                 stream = width * program_number(recipe, FIELD_HEADS);
+    switch (program_choice(recipe, FIELD_FORM)) {
     case FORM_MLP:
         return 3 * batch * (inputs * width + layers * width * width + width * classes);
     case FORM_CONVOLUTION:
@@ -133,27 +133,28 @@ static double cost(const program_recipe *of)
 }
 
 /* The fields that make a program large, of which the largest value gives way. */
-static void limit_cost(program_recipe *of, double most)
+static void limit_cost(program_recipe *recipe, double most)
 {
     static const program_field fields[] = {FIELD_BATCH, FIELD_LENGTH, FIELD_WIDTH, FIELD_HIDDEN, FIELD_INPUTS};
     enum { FIELDS = sizeof fields / sizeof *fields };
-    while (cost(of) > most) {
+    while (cost(recipe) > most) {
         int largest = 0;
         for (int i = 1; i < FIELDS; i++)
-            if (of->at[fields[i]] * count_of(fields[largest]) > of->at[fields[largest]] * count_of(fields[i]))
+            if (recipe->at[fields[i]] * count_of(fields[largest]) > recipe->at[fields[largest]] * count_of(fields[i]))
                 largest = i;
-        if (of->at[fields[largest]] == 0)
+        if (recipe->at[fields[largest]] == 0)
             return;
-        of->at[fields[largest]]--;
+        recipe->at[fields[largest]]--;
     }
 }
 
 /* What a norm leaves of one or two elements does not depend on them: its gradients are nothing but rounding. */
-static bool norm_says_nothing(const program_recipe *of)
+static bool norm_says_nothing(const program_recipe *recipe)
 {
     enum { LEAST = 6 };
-    const int64_t heads = program_choice(of, FIELD_FORM) == FORM_TRANSFORMER ? program_size(of, FIELD_HEADS) : 1;
-    return heads * program_size(of, FIELD_WIDTH) < LEAST;
+    const int64_t heads =
+        program_choice(recipe, FIELD_FORM) == FORM_TRANSFORMER ? program_size(recipe, FIELD_HEADS) : 1;
+    return heads * program_size(recipe, FIELD_WIDTH) < LEAST;
 }
 
 program_recipe program_draw(uint64_t seed)
@@ -167,12 +168,13 @@ program_recipe program_draw(uint64_t seed)
     return made;
 }
 
-void program_describe(const program_recipe *of, char *line, size_t size)
+void program_describe(const program_recipe *recipe, char *line, size_t size)
 {
-    size_t length = (size_t)snprintf(line, size, "seed=%" PRIu64, of->seed);
+    size_t length = (size_t)snprintf(line, size, "seed=%" PRIu64, recipe->seed);
     for (int i = 0; i < FIELD_COUNT && length < size; i++)
-        if (of->at[i] > 0)
-            length += (size_t)snprintf(line + length, size - length, " %s=%s", rows[i].name, rows[i].values[of->at[i]]);
+        if (recipe->at[i] > 0)
+            length +=
+                (size_t)snprintf(line + length, size - length, " %s=%s", rows[i].name, rows[i].values[recipe->at[i]]);
 }
 
 /* Whether a word is NAME=VALUE of a field. */
@@ -208,28 +210,29 @@ tuff_status program_parse(const char *line, program_recipe *out)
 }
 
 /* Simpler values of a field, the simplest first, while tries are left. */
-static bool shrink_field(program_recipe *of, int field, bool (*fails)(void *, const program_recipe *), void *state,
+static bool shrink_field(program_recipe *recipe, int field, bool (*fails)(void *, const program_recipe *), void *state,
                          int *tries)
 {
-    const int at = of->at[field];
+    const int at = recipe->at[field];
     for (int step = at; step > 0 && *tries > 0; step /= 2) { /* to 0, half of the way, a quarter */
-        program_recipe simpler = *of;
+        program_recipe simpler = *recipe;
         simpler.at[field] = (unsigned char)(at - step);
         --*tries;
         if (fails(state, &simpler)) {
-            *of = simpler;
+            *recipe = simpler;
             return true;
         }
     }
     return false;
 }
 
-void program_shrink(program_recipe *of, bool (*fails)(void *state, const program_recipe *of), void *state, int tries)
+void program_shrink(program_recipe *recipe, bool (*fails)(void *state, const program_recipe *recipe), void *state,
+                    int tries)
 {
     bool changed = true;
     while (changed && tries > 0) {
         changed = false;
         for (int i = 0; i < FIELD_COUNT; i++)
-            changed |= shrink_field(of, i, fails, state, &tries);
+            changed |= shrink_field(recipe, i, fails, state, &tries);
     }
 }

@@ -9,7 +9,7 @@
 
 /* Losses on the reference, of parameters that move. */
 typedef struct slopes {
-    program_recipe of;
+    program_recipe recipe;
     program_state state;
     reference_plan *plan;
     const tuff_graph *graph; /* the plan's */
@@ -27,9 +27,9 @@ static void end_slopes(slopes *self)
 
 static tuff_status begin_slopes(slopes *self, tuff_device *reference)
 {
-    TRY(program_state_make(&self->of, reference, &self->state));
+    TRY(program_state_make(&self->recipe, reference, &self->state));
     self->total = self->state.parameters->total;
-    TRY(program_reference(&self->of, reference, &self->state, &self->plan, &self->graph));
+    TRY(program_reference(&self->recipe, reference, &self->state, &self->plan, &self->graph));
     self->moved = malloc((size_t)self->total * sizeof *self->moved + 1);
     if (self->moved == NULL)
         return FAIL(TUFF_E_OOM_HOST, "random program: a slab");
@@ -39,7 +39,7 @@ static tuff_status begin_slopes(slopes *self, tuff_device *reference)
 /* The loss where every element of a tensor is moved by so much times a sign of its own, and by how much each was. */
 static tuff_status loss_at(slopes *self, const tensor_place *place, double by, double *loss)
 {
-    const uint64_t key = random_key(self->of.seed, place->name);
+    const uint64_t key = random_key(self->recipe.seed, place->name);
     const size_t size = (size_t)self->total * sizeof *self->moved;
     const int32_t first = 0;
     for (int64_t i = 0; i < self->total; i++) {
@@ -49,7 +49,7 @@ static tuff_status loss_at(slopes *self, const tensor_place *place, double by, d
     TRY(tuff_array_write(self->state.parameters->slab, self->moved, size));
     TRY(tuff_array_write(tuff_optimizer_counter(self->state.optimizer), &first,
                          sizeof first)); /* dropout draws alike */
-    TRY(program_write_inputs(&self->of, self->graph, 0, program_write_to_reference, self->plan));
+    TRY(program_write_inputs(&self->recipe, self->graph, 0, program_write_to_reference, self->plan));
     TRY(tuff__reference_run(self->plan));
     return tuff__reference_read_double(self->plan, "loss", loss);
 }
@@ -85,13 +85,13 @@ static tuff_status check_slope(slopes *self, const tensor_place *place, const do
     return TUFF_OK;
 }
 
-void program_check_slopes(program_bench *bench, const program_recipe *of, program_report *report)
+void program_check_slopes(program_bench *bench, const program_recipe *recipe, program_report *report)
 {
-    slopes self = {.of = program_plain(of)};
-    if (program_choice(of, FIELD_ACTIVATION) == ACTIVATION_RELU) /* has kinks */
-        self.of.at[FIELD_ACTIVATION] = ACTIVATION_SILU;
+    slopes self = {.recipe = program_plain(recipe)};
+    if (program_choice(recipe, FIELD_ACTIVATION) == ACTIVATION_RELU) /* has kinks */
+        self.recipe.at[FIELD_ACTIVATION] = ACTIVATION_SILU;
     program_expectation *expected = NULL;
-    tuff_status status = program_expect(&self.of, bench->reference, &expected);
+    tuff_status status = program_expect(&self.recipe, bench->reference, &expected);
     if (status == TUFF_OK)
         status = begin_slopes(&self, bench->reference);
     for (int i = 0; status == TUFF_OK && i < expected->tensor_count; i++)

@@ -16,7 +16,7 @@
 
 /* One case as a graph on one device. */
 typedef struct execution {
-    const suite_case *of;
+    const suite_case *test;
     tuff_device *device;
     tuff_graph *graph;
     tuff_array *array; /* ARRAY's operand, ASSIGN's target */
@@ -26,7 +26,7 @@ typedef struct execution {
 
 /* What a comparison needs to know. */
 typedef struct comparison {
-    const suite_case *of;
+    const suite_case *test;
     tuff_dtype dtype;
     bool keeps_denormals;
 } comparison;
@@ -68,13 +68,13 @@ static double random_value(const suite_operand *operand, uint32_t *state)
     return floor(low + (operand->high - low + 1) * unit);
 }
 
-double *suite_values(const suite_case *of, int operand, uint32_t seed)
+double *suite_values(const suite_case *test, int operand, uint32_t seed)
 {
     static const int divisors[SUITE_MAX_OPERANDS] = {EDGE_COUNT, 1, 5, 1};
-    const suite_operand *from = &of->operands[operand];
+    const suite_operand *from = &test->operands[operand];
     const int64_t count = tuff_shape_count(from->shape);
     double *values = tuff__calloc((size_t)count, sizeof *values);
-    uint32_t state = seed * 2654435761u + (uint32_t)of->op * 40503u + (uint32_t)operand * 9176u + 1;
+    uint32_t state = seed * 2654435761u + (uint32_t)test->op * 40503u + (uint32_t)operand * 9176u + 1;
     for (int i = 0; i < 8; i++)
         next_random(&state);
     const int64_t edges = from->fill == FILL_EDGES ? count : from->fill == FILL_MIXED ? EDGE_COUNT * EDGE_COUNT : 0;
@@ -129,10 +129,10 @@ static tuff_tensor *flipped_input(tuff_graph *graph, const char *name, tuff_dtyp
 
 static tuff_tensor *operand_tensor(const execution *run, int operand)
 {
-    const suite_operand *from = &run->of->operands[operand];
-    if (run->of->op == OP_ARRAY)
+    const suite_operand *from = &run->test->operands[operand];
+    if (run->test->op == OP_ARRAY)
         return tuff_array_tensor(run->graph, run->array);
-    switch (run->of->view) {
+    switch (run->test->view) {
     case VIEW_PERMUTED:
         return permuted_input(run->graph, operand_name(operand), from->dtype, from->shape);
     case VIEW_FLIPPED:
@@ -151,21 +151,21 @@ static void finish(execution *run)
 }
 
 /* Builds the case's graph. The result is the output "result". */
-static tuff_status prepare(const suite_case *of, tuff_device *device, execution *run)
+static tuff_status prepare(const suite_case *test, tuff_device *device, execution *run)
 {
     tuff_tensor *operands[SUITE_MAX_OPERANDS] = {NULL};
-    *run = (execution){.of = of, .device = device, .graph = tuff_graph_create(device)};
+    *run = (execution){.test = test, .device = device, .graph = tuff_graph_create(device)};
     if (!run->graph)
         return tuff__last_status();
-    if (of->op == OP_ARRAY || of->op == OP_ASSIGN) {
-        run->array = tuff_array_create(device, of->operands[0].dtype, of->operands[0].shape);
+    if (test->op == OP_ARRAY || test->op == OP_ASSIGN) {
+        run->array = tuff_array_create(device, test->operands[0].dtype, test->operands[0].shape);
         if (!run->array)
             return tuff__last_status();
     }
-    for (int i = 0; i < of->operand_count; i++)
+    for (int i = 0; i < test->operand_count; i++)
         operands[i] = operand_tensor(run, i);
-    tuff_tensor *result = of->build(of, run->graph, operands);
-    if (of->op == OP_ASSIGN)
+    tuff_tensor *result = test->build(test, run->graph, operands);
+    if (test->op == OP_ASSIGN)
         result = tuff_assign(run->graph, run->array, result);
     tuff_output(run->graph, "result", result);
     run->dtype = tuff_tensor_dtype(result);
@@ -173,12 +173,12 @@ static tuff_status prepare(const suite_case *of, tuff_device *device, execution 
     return tuff_graph_status(run->graph);
 }
 
-tuff_status suite_with_plan(tuff_device *device, const suite_case *of, const tuff_compile_options *options,
+tuff_status suite_with_plan(tuff_device *device, const suite_case *test, const tuff_compile_options *options,
                             tuff_status (*use)(void *state, const tuff_plan *plan), void *state)
 {
     execution run;
     tuff_plan *plan = NULL;
-    tuff_status status = prepare(of, device, &run);
+    tuff_status status = prepare(test, device, &run);
     if (status == TUFF_OK) {
         plan = tuff_compile(run.graph, options);
         status = plan ? use(state, plan) : tuff__last_status();
@@ -204,22 +204,22 @@ static tuff_status write_to_reference(void *plan, const char *name, const void *
 static tuff_status write_operand(const execution *run, int operand, const double *values, input_writer write,
                                  void *plan)
 {
-    const suite_operand *to = &run->of->operands[operand];
+    const suite_operand *to = &run->test->operands[operand];
     const int64_t count = tuff_shape_count(to->shape);
     const size_t size = (size_t)count * tuff_dtype_size(to->dtype);
     void *data = tuff__alloc(size);
     if (!data)
         return TUFF_E_OOM_HOST;
     tuff__from_double(to->dtype, values, count, data);
-    const tuff_status status = run->of->op == OP_ARRAY ? tuff_array_write(run->array, data, size)
-                                                       : write(plan, operand_name(operand), data, size);
+    const tuff_status status = run->test->op == OP_ARRAY ? tuff_array_write(run->array, data, size)
+                                                         : write(plan, operand_name(operand), data, size);
     tuff__free(data);
     return status;
 }
 
 static tuff_status write_operands(const execution *run, double *const *values, input_writer write, void *plan)
 {
-    for (int i = 0; i < run->of->operand_count; i++)
+    for (int i = 0; i < run->test->operand_count; i++)
         TRY(write_operand(run, i, values[i], write, plan));
     return TUFF_OK;
 }
@@ -245,7 +245,7 @@ static tuff_status run_reference(execution *run, double *const *inputs, double *
 /* An assigned array must hold what the plan's output told. */
 static tuff_status array_matches(const execution *run, const void *output, size_t size)
 {
-    if (run->of->op != OP_ASSIGN)
+    if (run->test->op != OP_ASSIGN)
         return TUFF_OK;
     void *held = tuff__alloc(size);
     tuff_status status = held ? tuff_array_read(run->array, held, size) : TUFF_E_OOM_HOST;
@@ -294,18 +294,18 @@ static bool adds_up(op_code op)
     return op == OP_SUM || op == OP_MATMUL || op == OP_CUMSUM || op == OP_SCATTER_ADD || tuff__op_is_attention(op);
 }
 
-static double bar_of(const suite_case *of, bool keeps_denormals, double reference, double bound)
+static double bar_of(const suite_case *test, bool keeps_denormals, double reference, double bound)
 {
-    const op_info *info = tuff__op_info(of->op);
+    const op_info *info = tuff__op_info(test->op);
     double bar = 2 * bound;
     if (info->kinds != OP_KIND_SPECIAL && isfinite(reference)) {
         const double relative = info->ulps * ldexp(1, -24) * fabs(reference);
         bar = info->ulps * unit_in_last_place(reference) + 2 * fmax(bound - relative, 0);
     }
-    if (fabs(reference) < 2 * (double)FLT_MIN && !(keeps_denormals && keeps_denormal_results(of->op)))
+    if (fabs(reference) < 2 * (double)FLT_MIN && !(keeps_denormals && keeps_denormal_results(test->op)))
         bar += (double)FLT_MIN;
     /* Each of up to a thousand terms may be flushed to zero. */
-    return adds_up(of->op) && !keeps_denormals ? bar + 1024 * (double)FLT_MIN : bar;
+    return adds_up(test->op) && !keeps_denormals ? bar + 1024 * (double)FLT_MIN : bar;
 }
 
 /* Half the distance of neighbours of value in a narrow float: what storing it may cost. */
@@ -325,20 +325,20 @@ static bool may_overflow(op_code op, double bound)
     return adds_up(op) && ldexp(bound, 24) >= (double)FLT_MAX;
 }
 
-double suite_error_ratio(const suite_case *of, tuff_dtype dtype, bool keeps_denormals, double got, double reference,
+double suite_error_ratio(const suite_case *test, tuff_dtype dtype, bool keeps_denormals, double got, double reference,
                          double bound)
 {
-    if (isnan(got) != isnan(reference) && !may_overflow(of->op, bound))
+    if (isnan(got) != isnan(reference) && !may_overflow(test->op, bound))
         return INFINITY;
     if (isnan(got))
         return 0;
     if (!tuff__dtype_is_float(dtype))
         return got == reference ? 0 : INFINITY;
-    if (moves_bits(of->op))
+    if (moves_bits(test->op))
         return got == reference && signbit(got) == signbit(reference) ? 0 : INFINITY;
-    if (may_overflow(of->op, bound))
+    if (may_overflow(test->op, bound))
         return 0;
-    const double bar = bar_of(of, keeps_denormals, reference, bound);
+    const double bar = bar_of(test, keeps_denormals, reference, bound);
     if (got < tuff__round_to(dtype, reference - bar) || got > tuff__round_to(dtype, reference + bar))
         return INFINITY;
     if (!isfinite(got) || !isfinite(reference) || got == reference)
@@ -348,56 +348,56 @@ double suite_error_ratio(const suite_case *of, tuff_dtype dtype, bool keeps_deno
 }
 
 /* Arguments that ops.h leaves open: sines of large numbers. */
-static bool is_unspecified(const suite_case *of, double *const *inputs, int64_t i)
+static bool is_unspecified(const suite_case *test, double *const *inputs, int64_t i)
 {
-    if ((of->op != OP_SIN && of->op != OP_COS) || !inputs[0])
+    if ((test->op != OP_SIN && test->op != OP_COS) || !inputs[0])
         return false;
     return isfinite(inputs[0][i]) && fabs(inputs[0][i]) > 1e5;
 }
 
-static void describe_failure(const comparison *with, double *const *inputs, int64_t i, const double numbers[3],
+static void describe_failure(const comparison *rule, double *const *inputs, int64_t i, const double numbers[3],
                              suite_result *result)
 {
     char operands[128] = "";
     size_t used = 0;
     /* Operands that broadcast or lie otherwise have their elements elsewhere. */
-    const bool aligned = tuff__op_info(with->of->op)->kinds != OP_KIND_SPECIAL && with->of->view == VIEW_NONE &&
-                         tuff_shape_equal(with->of->operands[0].shape, with->of->operands[1].shape);
-    for (int operand = 0; aligned && operand < with->of->operand_count; operand++)
-        if (inputs[operand] && i < tuff_shape_count(with->of->operands[operand].shape) && used < sizeof operands)
+    const bool aligned = tuff__op_info(rule->test->op)->kinds != OP_KIND_SPECIAL && rule->test->view == VIEW_NONE &&
+                         tuff_shape_equal(rule->test->operands[0].shape, rule->test->operands[1].shape);
+    for (int operand = 0; aligned && operand < rule->test->operand_count; operand++)
+        if (inputs[operand] && i < tuff_shape_count(rule->test->operands[operand].shape) && used < sizeof operands)
             used += (size_t)snprintf(operands + used, sizeof operands - used, " %s = %.9g", operand_name(operand),
                                      inputs[operand][i]);
     snprintf(result->failure, sizeof result->failure,
-             "%s %s, case %d, first operand %s: element %lld is %.9g, not %.9g within %.3g%s", with->of->name,
-             tuff_dtype_name(with->of->dtype), result->case_count, SHAPE_TEXT(with->of->operands[0].shape),
+             "%s %s, case %d, first operand %s: element %lld is %.9g, not %.9g within %.3g%s", rule->test->name,
+             tuff_dtype_name(rule->test->dtype), result->case_count, SHAPE_TEXT(rule->test->operands[0].shape),
              (long long)i, numbers[0], numbers[1], numbers[2], operands);
 }
 
-static void compare(const comparison *with, double *const *inputs, const double *got, const double *values,
+static void compare(const comparison *rule, double *const *inputs, const double *got, const double *values,
                     const double *bounds, int64_t count, suite_result *result)
 {
     for (int64_t i = 0; i < count; i++) {
-        if (is_unspecified(with->of, inputs, i))
+        if (is_unspecified(rule->test, inputs, i))
             continue;
         const double ratio =
-            suite_error_ratio(with->of, with->dtype, with->keeps_denormals, got[i], values[i], bounds[i]);
+            suite_error_ratio(rule->test, rule->dtype, rule->keeps_denormals, got[i], values[i], bounds[i]);
         result->element_count++;
         result->worst = fmax(result->worst, ratio);
         if (ratio <= 1)
             continue;
         if (result->failure_count++ == 0)
             describe_failure(
-                with, inputs, i,
-                (double[]){got[i], values[i], bar_of(with->of, with->keeps_denormals, values[i], bounds[i])}, result);
+                rule, inputs, i,
+                (double[]){got[i], values[i], bar_of(rule->test, rule->keeps_denormals, values[i], bounds[i])}, result);
     }
 }
 
 /* A device that flushes denormals is not asked to compute with them. */
-static void flush_denormals(const suite_case *of, double *const *inputs)
+static void flush_denormals(const suite_case *test, double *const *inputs)
 {
-    for (int operand = 0; operand < of->operand_count; operand++) {
-        const int64_t count = tuff_shape_count(of->operands[operand].shape);
-        for (int64_t i = 0; tuff__dtype_is_float(of->operands[operand].dtype) && i < count; i++)
+    for (int operand = 0; operand < test->operand_count; operand++) {
+        const int64_t count = tuff_shape_count(test->operands[operand].shape);
+        for (int64_t i = 0; tuff__dtype_is_float(test->operands[operand].dtype) && i < count; i++)
             if (fabs(inputs[operand][i]) < (double)FLT_MIN)
                 inputs[operand][i] = 0;
     }
@@ -421,71 +421,71 @@ static void release(workspace *space)
     tuff__free(space->bounds);
 }
 
-static tuff_status fill(workspace *space, const suite_case *of, uint32_t seed, bool keeps_denormals)
+static tuff_status fill(workspace *space, const suite_case *test, uint32_t seed, bool keeps_denormals)
 {
     const size_t count = (size_t)space->device.count;
     space->got = tuff__calloc(count, sizeof(double));
     space->values = tuff__calloc(count, sizeof(double));
     space->bounds = tuff__calloc(count, sizeof(double));
     bool complete = space->got && space->values && space->bounds;
-    for (int i = 0; i < of->operand_count; i++)
-        complete = (space->inputs[i] = suite_values(of, i, seed)) && complete;
-    if (complete && !keeps_denormals && !moves_bits(of->op))
-        flush_denormals(of, space->inputs);
+    for (int i = 0; i < test->operand_count; i++)
+        complete = (space->inputs[i] = suite_values(test, i, seed)) && complete;
+    if (complete && !keeps_denormals && !moves_bits(test->op))
+        flush_denormals(test, space->inputs);
     return complete ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
-static tuff_status run_case(tuff_device *device, tuff_device *reference, const suite_case *of,
+static tuff_status run_case(tuff_device *device, tuff_device *reference, const suite_case *test,
                             const suite_options *options, suite_result *result)
 {
     workspace space = {0};
     tuff_device_info info;
     TRY(tuff_device_information(device, &info));
     const bool keeps = info.device_class == TUFF_DEVICE_REFERENCE || (info.proved && info.proved_denormals);
-    tuff_status status = prepare(of, device, &space.device);
+    tuff_status status = prepare(test, device, &space.device);
     if (status == TUFF_OK)
-        status = prepare(of, reference, &space.reference);
+        status = prepare(test, reference, &space.reference);
     if (status == TUFF_OK)
-        status = fill(&space, of, options->seed, keeps);
+        status = fill(&space, test, options->seed, keeps);
     if (status == TUFF_OK)
         status = run_device(&space.device, &options->compile, space.inputs, space.got);
     if (status == TUFF_OK)
         status = run_reference(&space.reference, space.inputs, space.values, space.bounds);
     if (status == TUFF_OK) {
-        const comparison with = {of, space.device.dtype, keeps};
-        compare(&with, space.inputs, space.got, space.values, space.bounds, space.device.count, result);
+        const comparison rule = {test, space.device.dtype, keeps};
+        compare(&rule, space.inputs, space.got, space.values, space.bounds, space.device.count, result);
     }
     release(&space);
     return status;
 }
 
 /* A case that could not run counts as one failed element. */
-static void note_failure(const suite_case *of, suite_result *result)
+static void note_failure(const suite_case *test, suite_result *result)
 {
     result->worst = INFINITY;
     if (result->failure_count++ == 0)
-        snprintf(result->failure, sizeof result->failure, "%s %s, case %d, first operand %s: %.200s", of->name,
-                 tuff_dtype_name(of->dtype), result->case_count, SHAPE_TEXT(of->operands[0].shape), tuff_error());
+        snprintf(result->failure, sizeof result->failure, "%s %s, case %d, first operand %s: %.200s", test->name,
+                 tuff_dtype_name(test->dtype), result->case_count, SHAPE_TEXT(test->operands[0].shape), tuff_error());
 }
 
-void suite_run_case(tuff_device *device, const suite_case *of, const suite_options *options, suite_result *result)
+void suite_run_case(tuff_device *device, const suite_case *test, const suite_options *options, suite_result *result)
 {
     const suite_options defaults = {0};
     tuff_device *reference = tuff_device_open("reference");
-    if (!reference || run_case(device, reference, of, options ? options : &defaults, result) != TUFF_OK)
-        note_failure(of, result);
+    if (!reference || run_case(device, reference, test, options ? options : &defaults, result) != TUFF_OK)
+        note_failure(test, result);
     tuff_device_close(reference);
     result->case_count++;
 }
 
 bool suite_run(tuff_device *device, op_code op, tuff_dtype dtype, const suite_options *options, suite_result *result)
 {
-    suite_case of;
-    if (!suite_case_at(op, dtype, 0, &of))
+    suite_case test;
+    if (!suite_case_at(op, dtype, 0, &test))
         return false;
     *result = (suite_result){.op = op, .dtype = dtype};
-    for (int index = 0; suite_case_at(op, dtype, index, &of); index++)
+    for (int index = 0; suite_case_at(op, dtype, index, &test); index++)
         if ((options && options->thorough) || suite_is_telling(op, dtype, index))
-            suite_run_case(device, &of, options, result);
+            suite_run_case(device, &test, options, result);
     return true;
 }

@@ -53,7 +53,7 @@ bool suite_is_telling(op_code op, tuff_dtype dtype, int index);
 
 /* The values of an operand, rounded to its dtype. seed chooses among random ones. Caller frees (tuff__free); NULL where
    memory ran out. */
-double *suite_values(const suite_case *of, int operand, uint32_t seed);
+double *suite_values(const suite_case *test, int operand, uint32_t seed);
 
 /* What one op did in one dtype on a device. */
 typedef struct suite_result {
@@ -78,16 +78,16 @@ typedef struct suite_options {
 bool suite_run(tuff_device *device, op_code op, tuff_dtype dtype, const suite_options *options, suite_result *result);
 
 /* Runs one case and adds what it did to *result. */
-void suite_run_case(tuff_device *device, const suite_case *of, const suite_options *options, suite_result *result);
+void suite_run_case(tuff_device *device, const suite_case *test, const suite_options *options, suite_result *result);
 
 /* Compiles a case for the device and shows the plan, which lives as long as the call; returns what use returns, or why
    there is no plan. */
-tuff_status suite_with_plan(tuff_device *device, const suite_case *of, const tuff_compile_options *options,
+tuff_status suite_with_plan(tuff_device *device, const suite_case *test, const tuff_compile_options *options,
                             tuff_status (*use)(void *state, const tuff_plan *plan), void *state);
 
 /* How far a result is from its reference, over what is allowed: at most 1 where it passes. of and dtype tell the rule;
    bound is the reference's first-order error bound; keeps_denormals: the device is known not to flush them. */
-double suite_error_ratio(const suite_case *of, tuff_dtype dtype, bool keeps_denormals, double got, double reference,
+double suite_error_ratio(const suite_case *test, tuff_dtype dtype, bool keeps_denormals, double got, double reference,
                          double bound);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct special_row {
     op_code op;
     int parameter, operand_count;
     suite_view view;
-    tuff_tensor *(*build)(const suite_case *of, tuff_graph *graph, tuff_tensor *const *operands);
+    tuff_tensor *(*build)(const suite_case *test, tuff_graph *graph, tuff_tensor *const *operands);
     suite_operand operands[SUITE_MAX_OPERANDS];
 } special_row;
 
@@ -25,10 +25,10 @@ static bool is_computed(tuff_dtype dtype)
     return tuff__dtype_is_float(dtype) || dtype == TUFF_I32 || dtype == TUFF_U32;
 }
 
-static tuff_tensor *build_elementwise(const suite_case *of, tuff_graph *graph, tuff_tensor *const *operands)
+static tuff_tensor *build_elementwise(const suite_case *test, tuff_graph *graph, tuff_tensor *const *operands)
 {
     (void)graph;
-    switch (of->op) {
+    switch (test->op) {
 #define CALL_1(name) tuff_##name(operands[0])
 #define CALL_2(name) tuff_##name(operands[0], operands[1])
 #define CALL_3(name) tuff_##name(operands[0], operands[1], operands[2])
@@ -53,8 +53,8 @@ static int mask_axes(int mask, int *axes)
     return count;
 }
 
-#define BUILD(name) static tuff_tensor *build_##name(const suite_case *of, tuff_graph *graph, tuff_tensor *const *x)
-#define UNUSED (void)of, (void)graph, (void)x
+#define BUILD(name) static tuff_tensor *build_##name(const suite_case *test, tuff_graph *graph, tuff_tensor *const *x)
+#define UNUSED (void)test, (void)graph, (void)x
 
 BUILD(where)
 {
@@ -65,40 +65,40 @@ BUILD(where)
 BUILD(cast)
 {
     UNUSED;
-    return tuff_cast(x[0], (tuff_dtype)of->parameter);
+    return tuff_cast(x[0], (tuff_dtype)test->parameter);
 }
 
 BUILD(sum)
 {
     int axes[TUFF_MAX_RANK];
     UNUSED;
-    return tuff_sum(x[0], axes, mask_axes(of->parameter, axes), true);
+    return tuff_sum(x[0], axes, mask_axes(test->parameter, axes), true);
 }
 
 BUILD(reduce_max)
 {
     int axes[TUFF_MAX_RANK];
     UNUSED;
-    return tuff_reduce_max(x[0], axes, mask_axes(of->parameter, axes), true);
+    return tuff_reduce_max(x[0], axes, mask_axes(test->parameter, axes), true);
 }
 
 BUILD(reshape)
 {
     UNUSED;
-    return tuff_reshape(x[0], of->parameter ? TUFF_SHAPE(of->parameter, -1) : TUFF_SHAPE(-1));
+    return tuff_reshape(x[0], test->parameter ? TUFF_SHAPE(test->parameter, -1) : TUFF_SHAPE(-1));
 }
 
 BUILD(permute)
 {
     static const int orders[3][4] = {{1, 0}, {2, 0, 1}, {0, 2, 3, 1}};
     UNUSED;
-    return tuff_permute(x[0], orders[of->parameter]);
+    return tuff_permute(x[0], orders[test->parameter]);
 }
 
 BUILD(expand)
 {
     UNUSED;
-    return tuff_expand(x[0], of->parameter ? TUFF_SHAPE(4, 5, 33) : TUFF_SHAPE(3, 7));
+    return tuff_expand(x[0], test->parameter ? TUFF_SHAPE(4, 5, 33) : TUFF_SHAPE(3, 7));
 }
 
 /* Variants: a part, every third, backwards, backwards by two, nothing. */
@@ -108,20 +108,20 @@ BUILD(slice)
     static const int64_t stops[5][2] = {{4, 35}, {5, 35}, {-1, -1}, {-1, 2}, {2, 5}};
     static const int64_t steps[5][2] = {{1, 1}, {2, 3}, {-1, -1}, {-2, -3}, {1, 1}};
     UNUSED;
-    return tuff_slice(x[0], starts[of->parameter], stops[of->parameter], steps[of->parameter]);
+    return tuff_slice(x[0], starts[test->parameter], stops[test->parameter], steps[test->parameter]);
 }
 
 BUILD(pad)
 {
     static const int64_t before[2][2] = {{0, 1}, {2, 0}}, after[2][2] = {{3, 0}, {0, 31}};
     UNUSED;
-    return tuff_pad(x[0], before[of->parameter], after[of->parameter], of->dtype == TUFF_BOOL ? 1 : 3);
+    return tuff_pad(x[0], before[test->parameter], after[test->parameter], test->dtype == TUFF_BOOL ? 1 : 3);
 }
 
 BUILD(concat)
 {
     UNUSED;
-    return tuff_concat(x, of->operand_count, of->parameter);
+    return tuff_concat(x, test->operand_count, test->parameter);
 }
 
 BUILD(copy)
@@ -138,23 +138,25 @@ BUILD(constant)
     double values[15];
     unsigned char data[15 * 8];
     for (int i = 0; i < 15; i++)
-        values[i] = of->dtype == TUFF_BOOL ? i % 2 : of->dtype == TUFF_U32 || of->dtype == TUFF_U8 ? i : i * 0.5 - 2;
-    tuff__from_double(of->dtype, values, 15, data);
-    tuff_tensor *made = tuff_constant_data(graph, of->dtype, shape, data);
-    return of->parameter ? tuff_expand(tuff_constant(graph, of->dtype, values[of->parameter]), shape) : made;
+        values[i] = test->dtype == TUFF_BOOL                            ? i % 2
+                    : test->dtype == TUFF_U32 || test->dtype == TUFF_U8 ? i
+                                                                        : i * 0.5 - 2;
+    tuff__from_double(test->dtype, values, 15, data);
+    tuff_tensor *made = tuff_constant_data(graph, test->dtype, shape, data);
+    return test->parameter ? tuff_expand(tuff_constant(graph, test->dtype, values[test->parameter]), shape) : made;
 }
 
 BUILD(iota)
 {
     UNUSED;
-    return tuff_iota(graph, of->operands[0].shape, of->parameter);
+    return tuff_iota(graph, test->operands[0].shape, test->parameter);
 }
 
 BUILD(random)
 {
     UNUSED;
     tuff_graph_seed(graph, 17);
-    return tuff_random(graph, of->operands[0].shape);
+    return tuff_random(graph, test->operands[0].shape);
 }
 
 BUILD(matmul)
@@ -166,47 +168,47 @@ BUILD(matmul)
 BUILD(gather)
 {
     UNUSED;
-    return tuff_gather(x[0], x[1], of->parameter);
+    return tuff_gather(x[0], x[1], test->parameter);
 }
 
 BUILD(scatter_add)
 {
     UNUSED;
-    return tuff_scatter_add(x[0], x[1], x[2], of->parameter);
+    return tuff_scatter_add(x[0], x[1], x[2], test->parameter);
 }
 
 BUILD(cumsum)
 {
     UNUSED;
-    return tuff_cumsum(x[0], of->parameter);
+    return tuff_cumsum(x[0], test->parameter);
 }
 
 /* Variants: causal, all keys, a causal window of 5, a window of 3 that looks ahead; 4 more: scores times five; 8 more:
    without softmax; 16 more: with dropout. A fourth operand is the bias. */
-static tuff_tensor *attend(const suite_case *of, tuff_tensor *const *x)
+static tuff_tensor *attend(const suite_case *test, tuff_tensor *const *x)
 {
     static const int64_t windows[4] = {0, 0, 5, 3};
-    const int variant = of->parameter & 3;
+    const int variant = test->parameter & 3;
     const tuff_attention_options options = {
         .causal = variant % 2 == 0,
         .window = windows[variant],
-        .scale = of->parameter & 4 ? 5 : 0,
-        .no_softmax = (of->parameter & 8) != 0,
-        .bias = of->operand_count > 3 ? x[3] : NULL,
-        .dropout = of->parameter & 16 ? 0.3 : 0};
+        .scale = test->parameter & 4 ? 5 : 0,
+        .no_softmax = (test->parameter & 8) != 0,
+        .bias = test->operand_count > 3 ? x[3] : NULL,
+        .dropout = test->parameter & 16 ? 0.3 : 0};
     return tuff__primitive_attention(x[0], x[1], x[2], &options);
 }
 
 BUILD(attention)
 {
     UNUSED;
-    return attend(of, x);
+    return attend(test, x);
 }
 
 BUILD(attention_lse)
 {
     UNUSED;
-    const node *result = attend(of, x)->node;
+    const node *result = attend(test, x)->node;
     return result->inputs[tuff__attention_inputs(OP_ATTENTION, result->attributes.options).lse];
 }
 
@@ -214,10 +216,10 @@ BUILD(attention_lse)
 BUILD(attention_gradient)
 {
     UNUSED;
-    tuff_tensor *result = attend(of, x), *gradient;
+    tuff_tensor *result = attend(test, x), *gradient;
     tuff_tensor *half = tuff_constant(graph, tuff_tensor_dtype(result), 0.5);
     tuff_tensor *target = tuff_sum(tuff_mul(tuff_mul(result, result), half), (int[]){0, 1, 2, 3}, 4, false);
-    tuff_tensor *with = x[of->op - OP_ATTENTION_DQ];
+    tuff_tensor *with = x[test->op - OP_ATTENTION_DQ];
     return tuff_gradients(target, &with, 1, &gradient) == TUFF_OK ? gradient : target;
 }
 

@@ -7,17 +7,17 @@
 #include "tuff/nn.h"
 
 #define COMPOSITE(name, expression)                                                                               \
-    static tuff_tensor *name(const suite_case *of, tuff_graph *graph, tuff_tensor *const *x)                      \
+    static tuff_tensor *name(const suite_case *test, tuff_graph *graph, tuff_tensor *const *x)                      \
     {                                                                                                             \
-        (void)of, (void)graph;                                                                                    \
+        (void)test, (void)graph;                                                                                    \
         return expression;                                                                                        \
     }
 COMPOSITE(mean, tuff_mean(x[0], (int[]){0, 2}, 2, false))
 COMPOSITE(variance, tuff_variance(x[0], (int[]){-1}, 1, true, 1))
 COMPOSITE(std, tuff_std(x[0], (int[]){1}, 1, false, 0))
 COMPOSITE(reduce_min, tuff_reduce_min(x[0], (int[]){1}, 1, false))
-COMPOSITE(argmax, tuff_mul(x[0], tuff_cast(tuff_argmax(x[0], -1, true), of->dtype)))
-COMPOSITE(one_hot, tuff_mul(x[0], tuff_cast(tuff_one_hot(x[1], 5), of->dtype)))
+COMPOSITE(argmax, tuff_mul(x[0], tuff_cast(tuff_argmax(x[0], -1, true), test->dtype)))
+COMPOSITE(one_hot, tuff_mul(x[0], tuff_cast(tuff_one_hot(x[1], 5), test->dtype)))
 COMPOSITE(relu, tuff_relu(x[0]))
 COMPOSITE(gelu, tuff_gelu(x[0]))
 COMPOSITE(gelu_tanh, tuff_gelu_tanh(x[0]))
@@ -67,7 +67,7 @@ bool suite_composite_at(int index, tuff_dtype dtype, suite_case *out)
 {
     const struct {
         const char *name;
-        tuff_tensor *(*build)(const suite_case *of, tuff_graph *graph, tuff_tensor *const *x);
+        tuff_tensor *(*build)(const suite_case *test, tuff_graph *graph, tuff_tensor *const *x);
         int count;
         suite_operand operands[SUITE_MAX_OPERANDS];
     } rows[] = {

@@ -20,22 +20,22 @@ static void print_member(const char *name, const char *value, const char *end)
     printf("%s", end);
 }
 
-static void print_failure(void *user, const program_failure *what)
+static void print_failure(void *user, const program_failure *failed)
 {
     output *self = user;
     char line[LINE_SIZE], smallest[LINE_SIZE];
-    program_describe(&what->of, line, sizeof line);
-    program_describe(&what->smallest, smallest, sizeof smallest);
+    program_describe(&failed->recipe, line, sizeof line);
+    program_describe(&failed->smallest, smallest, sizeof smallest);
     if (self->json) {
         printf("%s  {", self->failures > 0 ? ",\n" : "");
-        print_member("check", what->check, ", ");
+        print_member("check", failed->check, ", ");
         print_member("program", line, ", ");
-        print_member("failure", what->found.failure, ", ");
+        print_member("failure", failed->found.failure, ", ");
         print_member("smallest", smallest, ", ");
-        print_member("smallest_failure", what->smallest_found.failure, "}");
+        print_member("smallest_failure", failed->smallest_found.failure, "}");
     } else {
         printf("FAILED, %s: --program \"%s\"\n    %s\n  the smallest that fails: --program \"%s\"\n    %s\n",
-               what->check, line, what->found.failure, smallest, what->smallest_found.failure);
+               failed->check, line, failed->found.failure, smallest, failed->smallest_found.failure);
     }
     self->failures++;
     fflush(stdout);
@@ -43,11 +43,11 @@ static void print_failure(void *user, const program_failure *what)
 
 static int verify_line(const cli_verb *verb, program_bench *bench, const char *line, program_totals *totals, output *to)
 {
-    program_recipe of;
-    if (program_parse(line, &of) != TUFF_OK)
+    program_recipe recipe;
+    if (program_parse(line, &recipe) != TUFF_OK)
         return cli_fail(verb, EXIT_WRONG_USE, "%s", tuff_error());
     for (int check = 0; check < program_check_count; check++)
-        program_check_one(bench, &of, check, totals, print_failure, to);
+        program_check_one(bench, &recipe, check, totals, print_failure, to);
     return EXIT_DONE;
 }
 
