@@ -11,7 +11,7 @@ enum { FAMILY_SIZE = 32, CLASS_SIZE = 32, PATH_SIZE = 4096 };
 /* What a recording of another class of devices counts for, where one of the same counts 1. */
 static const double other_class = 0.25;
 /* Of the mean, that a candidate must add. */
-#define LEAST_GAIN 1e-4
+#define MIN_GAIN 1e-4
 
 typedef struct reading {
     const char *folder;
@@ -128,10 +128,10 @@ static tuff_status collect(cover *self, const recordings *from, const char *fami
 
 static void weigh(cover *self)
 {
-    static const choice usual;
+    static const choice baseline;
     for (int i = 0; i < self->count; i++) {
         const uint64_t best = recording_best(self->of[i]);
-        self->reached[i] = share_of(self->of[i], best, &usual);
+        self->reached[i] = share_of(self->of[i], best, &baseline);
         for (int k = 0; k < self->candidate_count; k++)
             self->shares[k * self->count + i] = share_of(self->of[i], best, &self->candidates[k]);
     }
@@ -152,7 +152,7 @@ static double gain_of(const cover *self, int candidate)
 static int pick(const cover *self)
 {
     int best = -1;
-    double most = LEAST_GAIN;
+    double most = MIN_GAIN;
     for (int k = 0; k < self->candidate_count; k++) {
         const double gain = gain_of(self, k);
         if (gain > most) {
@@ -193,7 +193,7 @@ int portfolio_make(const recordings *from, const char *family, const char *class
 double portfolio_score(const recordings *from, const char *family, const char *device, const choice *portfolio,
                        int count)
 {
-    static const choice usual;
+    static const choice baseline;
     double sum = 0;
     int found = 0;
     for (int i = 0; i < from->count; i++) {
@@ -201,7 +201,7 @@ double portfolio_score(const recordings *from, const char *family, const char *d
         if (!is_of(one, family, NULL) || (device && strcmp(one->device, device) != 0))
             continue;
         const uint64_t least = recording_best(one);
-        double best = share_of(one, least, &usual);
+        double best = share_of(one, least, &baseline);
         for (int k = 0; k < count; k++) {
             const double share = share_of(one, least, &portfolio[k]);
             best = share > best ? share : best;

@@ -6,20 +6,20 @@
 #include "bench/recorder/portfolio.h"
 #include "bench/recorder/verbs.h"
 
-enum { DEVICES_MOST = 32 };
+enum { MAX_DEVICES = 32 };
 
 typedef struct scores {
     const recordings *from;
-    const char *devices[DEVICES_MOST];
+    const char *devices[MAX_DEVICES];
     int device_count;
-    double sum, usual; /* over families and devices */
+    double sum, baseline; /* over families and devices */
     int count;
 } scores;
 
 static void find_devices(scores *self)
 {
     for (int i = 0; i < self->from->count; i++) {
-        bool is_new = self->device_count < DEVICES_MOST;
+        bool is_new = self->device_count < MAX_DEVICES;
         for (int k = 0; k < self->device_count; k++)
             is_new = is_new && strcmp(self->devices[k], self->from->items[i].device) != 0;
         if (is_new)
@@ -37,15 +37,15 @@ static tuff_status score_family(const char *family, void *state)
         recording_class(&(recording){.device = self->devices[i]}, class, sizeof class);
         const int count = portfolio_make(self->from, family, class, self->devices[i], others);
         const int whole = portfolio_make(self->from, family, class, NULL, all);
-        const double usual = portfolio_score(self->from, family, self->devices[i], NULL, 0);
+        const double baseline = portfolio_score(self->from, family, self->devices[i], NULL, 0);
         if (count < 0 || whole < 0)
             return TUFF_E_OOM_HOST;
-        if (usual < 0)
+        if (baseline < 0)
             continue;
         const double found = portfolio_score(self->from, family, self->devices[i], others, count);
-        printf("%-10s default %.3f, portfolio of the other devices %.3f, of all %.3f: %s\n", family, usual, found,
+        printf("%-10s default %.3f, portfolio of the other devices %.3f, of all %.3f: %s\n", family, baseline, found,
                portfolio_score(self->from, family, self->devices[i], all, whole), self->devices[i]);
-        self->usual += usual;
+        self->baseline += baseline;
         self->sum += found;
         self->count++;
     }
@@ -77,7 +77,7 @@ static int make(const char *folder, const char *out)
     if (!status && out)
         status = portfolio_families(&from, score_family, &self);
     if (!status && self.count > 0)
-        printf("%-10s default %.3f, portfolio of the other devices %.3f\n", "all", self.usual / self.count,
+        printf("%-10s default %.3f, portfolio of the other devices %.3f\n", "all", self.baseline / self.count,
                self.sum / self.count);
     recordings_free(&from);
     return status ? cli_fail_library(&recorder_portfolio, "the portfolio") : EXIT_DONE;

@@ -13,7 +13,7 @@
 #include "tools/cli/options.h"
 #include "tools/verbs.h"
 
-enum { WANTED_MOST = 128, PATH_SIZE = 4096 };
+enum { MAX_WANTED = 128, PATH_SIZE = 4096 };
 
 typedef struct record_options {
     const char *device, *out, *with;
@@ -26,7 +26,7 @@ typedef struct record_options {
 typedef struct wanted {
     const char *name, *device;
     int best; /* of each recording */
-    choice all[WANTED_MOST];
+    choice all[MAX_WANTED];
     int count;
 } wanted;
 
@@ -41,7 +41,7 @@ static bool is_wanted(const wanted *self, const choice *candidate)
 /* The best that nobody asked for yet. */
 static void want_best(wanted *self, const recording *space)
 {
-    for (int k = 0; k < self->best && self->count < WANTED_MOST; k++) {
+    for (int k = 0; k < self->best && self->count < MAX_WANTED; k++) {
         const recorded_point *best = NULL;
         for (int i = 0; i < space->count; i++) {
             const recorded_point *one = &space->points[i];
@@ -93,11 +93,11 @@ static tuff_status write_recording(const char *path, const recording *space)
 
 static void print_result(const char *name, const recording *space, const recorder_counts *counts, double seconds)
 {
-    const uint64_t usual = recording_find(space, &(choice){0})->median;
+    const uint64_t baseline = recording_find(space, &(choice){0})->median;
     printf("%-32s %4d points, %d of them new, %d refused, %d impossible; default %.1f us, best %.3f of that; "
            "drift %.2f; %.1f s\n",
-           name, space->count, counts->added, counts->refused, counts->impossible, (double)usual * 1e-3,
-           (double)recording_best(space) / (double)usual, counts->drift, seconds);
+           name, space->count, counts->added, counts->refused, counts->impossible, (double)baseline * 1e-3,
+           (double)recording_best(space) / (double)baseline, counts->drift, seconds);
     (void)fflush(stdout);
 }
 

@@ -8,9 +8,9 @@
 
 enum { BATCH = SEARCH_SLOTS - 1 };
 /* Runs for a time that is kept, behind the first; and of the best at the end. */
-enum { RUNS_FOR_ONE = 5, RUNS_FOR_BEST = 12, RUNS_MOST = RUNS_FOR_BEST * RECORDER_SAMPLES + 1 };
+enum { RUNS_FOR_ONE = 5, RUNS_FOR_BEST = 12, MAX_RUNS = RUNS_FOR_BEST * RECORDER_SAMPLES + 1 };
 /* Of rounds, of which as many as times are kept are always made. */
-enum { MOST_SECONDS = 4 };
+enum { MAX_SECONDS = 4 };
 /* Races of the best, each among those that none had before. */
 enum { RACES = 3, RACERS = BATCH - 3 };
 /* Beyond so many times the default two runs say enough, and a search would not look at results. */
@@ -22,7 +22,7 @@ enum { DRAWN_PERCENT = 55 };
 
 /* Times of runs; the first is the one behind the compiling. */
 typedef struct runs {
-    uint64_t times[RUNS_MOST];
+    uint64_t times[MAX_RUNS];
     int count;
 } runs;
 
@@ -204,7 +204,7 @@ static bool verify(recorder *self, entry *one)
 
 static void note_run(runs *self, uint64_t time)
 {
-    if (self->count < RUNS_MOST)
+    if (self->count < MAX_RUNS)
         self->times[self->count++] = time;
 }
 
@@ -224,7 +224,7 @@ static int sort_runs(const runs *self, uint64_t *out)
 /* The first, and those in the middle of the others, in their order. */
 static int keep(const runs *self, int most, uint64_t *out)
 {
-    uint64_t sorted[RUNS_MOST] = {0};
+    uint64_t sorted[MAX_RUNS] = {0};
     const int count = sort_runs(self, sorted), wanted = most - 1 < count ? most - 1 : count;
     const int low = (count - wanted) / 2;
     int kept = 0;
@@ -328,7 +328,7 @@ static bool time_round(recorder *self, entry **batch, int count, int round, runs
 
 static void note_drift(recorder *self, const runs *paces)
 {
-    uint64_t sorted[RUNS_MOST] = {0};
+    uint64_t sorted[MAX_RUNS] = {0};
     const int count = sort_runs(paces, sorted);
     const double drift = count > 0 ? (double)sorted[count / 2] / (double)self->reference : 1;
     self->counts->drift = drift > self->counts->drift ? drift : self->counts->drift;
@@ -341,7 +341,7 @@ static bool measure_batch(recorder *self, entry **batch, int count, int runs_for
     self->all[0].raw.times[0] = self->all[0].times[0];
     self->all[0].raw.count = 1;
     compile_batch(self, batch, count);
-    const uint64_t begin = tuff__nanoseconds(), most = (uint64_t)MOST_SECONDS * 1000000000;
+    const uint64_t begin = tuff__nanoseconds(), most = (uint64_t)MAX_SECONDS * 1000000000;
     for (int round = 0; round < runs_for_one * self->settings.samples && !self->status; round++)
         if ((round >= self->settings.samples && tuff__nanoseconds() - begin > most) ||
             !time_round(self, batch, count, round, &paces))

@@ -7,7 +7,7 @@
 #include "bench/recorder/recording.h"
 
 #define FILE_LIMIT (UINT64_C(256) << 20)
-enum { SAMPLES_MOST = 1024 };
+enum { MAX_SAMPLES = 1024 };
 
 /* Names come from people: quotes and backslashes may be in them, control characters become blanks. */
 static void print_text(const char *key, const char *value, text *out)
@@ -93,8 +93,8 @@ static bool find_verdict(const char *source, verdict *out)
 static tuff_status read_times(const json_t *list, uint64_t *times, int *count)
 {
     const size_t size = json_array_size(list);
-    if (size < 1 || size > SAMPLES_MOST)
-        return FAIL(TUFF_E_FORMAT, "%zu times, but it is 1 to %d", size, SAMPLES_MOST);
+    if (size < 1 || size > MAX_SAMPLES)
+        return FAIL(TUFF_E_FORMAT, "%zu times, but it is 1 to %d", size, MAX_SAMPLES);
     for (size_t i = 0; i < size; i++) {
         const json_t *one = json_array_get(list, i);
         if (!json_is_integer(one))
@@ -107,7 +107,7 @@ static tuff_status read_times(const json_t *list, uint64_t *times, int *count)
 
 static tuff_status read_point(const json_t *line, recording *out)
 {
-    uint64_t times[SAMPLES_MOST];
+    uint64_t times[MAX_SAMPLES];
     recorded_point point = {.program = read_number(line, "p"), .nanoseconds = times};
     if (strcmp(read_text(line, "t"), "point") != 0 || !point.program || !json_object_get(line, "c"))
         return FAIL(TUFF_E_FORMAT, "neither a candidate nor its program");

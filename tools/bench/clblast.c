@@ -12,7 +12,7 @@
 #include "device/opencl/api.h"
 #include "device/state.h"
 
-enum { MOST_KERNELS = 16, MOST_PARAMETERS = 32 };
+enum { MAX_KERNELS = 16, MAX_PARAMETERS = 32 };
 
 /* What a file says; texts belong to the file. */
 typedef struct tuned {
@@ -51,9 +51,9 @@ static tuff_status keep(tuned *all, int *count, const tuned *one)
             all[i] = better ? *one : all[i];
             return TUFF_OK;
         }
-    if (*count == MOST_KERNELS) {
+    if (*count == MAX_KERNELS) {
         json_decref(one->file);
-        return FAIL(TUFF_E_LIMIT, "CLBlast: more than %d kernels", MOST_KERNELS);
+        return FAIL(TUFF_E_LIMIT, "CLBlast: more than %d kernels", MAX_KERNELS);
     }
     all[(*count)++] = *one;
     return TUFF_OK;
@@ -99,10 +99,10 @@ static const char *name_of_parameters(const char *kernel)
 static tuff_status apply(const bench *self, const tuned *plan_pair)
 {
     char text[1024];
-    const char *names[MOST_PARAMETERS];
-    size_t values[MOST_PARAMETERS], count = 0;
+    const char *names[MAX_PARAMETERS];
+    size_t values[MAX_PARAMETERS], count = 0;
     snprintf(text, sizeof text, "%s", plan_pair->parameters);
-    for (char *word = strtok(text, " "); word && count < MOST_PARAMETERS; word = strtok(NULL, " ")) {
+    for (char *word = strtok(text, " "); word && count < MAX_PARAMETERS; word = strtok(NULL, " ")) {
         char *sign = strchr(word, '=');
         if (!sign)
             return FAIL(TUFF_E_FORMAT, "CLBlast: %s: what is \"%s\"?", plan_pair->kernel, word);
@@ -120,7 +120,7 @@ static tuff_status apply(const bench *self, const tuned *plan_pair)
 
 tuff_status bench_clblast_tune(const bench *self, const char *folder)
 {
-    tuned all[MOST_KERNELS];
+    tuned all[MAX_KERNELS];
     int count = 0;
     const char *absence = bench_clblast_absence(self);
     if (absence)

@@ -180,7 +180,7 @@ static tuff_status add_plan_facts(bench_work *work, const bench_training *fused,
     return TUFF_OK;
 }
 
-static tuff_status add_tuned(bench *self, bench_work *work, const bench_job *job, const bench_training *usual)
+static tuff_status add_tuned(bench *self, bench_work *work, const bench_job *job, const bench_training *baseline)
 {
     bench_training *tuned;
     tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
@@ -190,14 +190,14 @@ static tuff_status add_tuned(bench *self, bench_work *work, const bench_job *job
     TRY(bench_training_add(self, work, job, "tuff, tuned", &options, &tuned));
     (void)tuning_end(&self->tune, tuned->plan);
     bench_add_fact(work, "compile, tuned", tuned->compile_seconds, "s");
-    return bench_plan_compare(work, usual->plan, tuned->plan);
+    return bench_plan_compare(work, baseline->plan, tuned->plan);
 }
 
 static tuff_status add_forms(bench *self, bench_work *work, const bench_job *job)
 {
     bench_training *fused, *unfused;
-    const tuff_compile_options usual = {.tune = TUFF_TUNE_OFF}, plain = {.fuse = TUFF_FUSE_NONE};
-    TRY(bench_training_add(self, work, job, "tuff", &usual, &fused));
+    const tuff_compile_options baseline = {.tune = TUFF_TUNE_OFF}, plain = {.fuse = TUFF_FUSE_NONE};
+    TRY(bench_training_add(self, work, job, "tuff", &baseline, &fused));
     bench_add_fact(work, "compile", fused->compile_seconds, "s");
     bench_add_fact(work, "programs compiled for it, not from the cache", (double)fused->fresh_programs, "");
     TRY(add_tuned(self, work, job, fused));

@@ -12,7 +12,7 @@
 /* A contestant whose run takes longer has fewer rounds. */
 #define SLOW_SECONDS 10.0
 #define SLOW_ROUNDS 3
-#define MOST_REPEATS 2000
+#define MAX_REPEATS 2000
 
 float bench_value(uint32_t seed, int64_t index)
 {
@@ -105,7 +105,7 @@ static tuff_status warm_up(const bench *self, bench_contestant *item)
     if (one.seconds < 1)
         TRY(take(item, 1, &one));
     const double count = ceil(bench_sample_seconds(self) / fmax(one.seconds, 1e-9));
-    item->repeat = count < 1 ? 1 : count > MOST_REPEATS ? MOST_REPEATS : (int)count;
+    item->repeat = count < 1 ? 1 : count > MAX_REPEATS ? MAX_REPEATS : (int)count;
     item->rounds = (int)self->round_count;
     if (one.seconds > SLOW_SECONDS && item->rounds > SLOW_ROUNDS)
         item->rounds = SLOW_ROUNDS;

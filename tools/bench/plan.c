@@ -197,10 +197,10 @@ tuff_status bench_plan_add_clblast(bench *self, bench_work *work, bench_builder 
     return add(self, work, bench_add(work, BENCH_PEER, "CLBlast"), &options, build, what);
 }
 
-tuff_status bench_plan_compare(bench_work *work, const tuff_plan *usual, const tuff_plan *tuned)
+tuff_status bench_plan_compare(bench_work *work, const tuff_plan *baseline, const tuff_plan *tuned)
 {
     uint64_t hashes[2][2];
-    TRY(tuff_plan_hash(usual, hashes[0]));
+    TRY(tuff_plan_hash(baseline, hashes[0]));
     TRY(tuff_plan_hash(tuned, hashes[1]));
     bench_add_fact(work, "tuning changed the plan", memcmp(hashes[0], hashes[1], sizeof hashes[0]) != 0, "");
     return TUFF_OK;
@@ -215,9 +215,9 @@ tuff_status bench_plan_add_tuned(bench *self, bench_work *work, bench_builder bu
     const tuff_status status = add(self, work, bench_add(work, BENCH_OURS, "tuff, tuned"), &options, build, what);
     if (status != TUFF_OK)
         return status;
-    const bench_plan *usual = work->items[work->count - 2].self, *tuned = work->items[work->count - 1].self;
+    const bench_plan *baseline = work->items[work->count - 2].self, *tuned = work->items[work->count - 1].self;
     (void)tuning_end(&self->tune, tuned->plan);
-    return bench_plan_compare(work, usual->plan, tuned->plan);
+    return bench_plan_compare(work, baseline->plan, tuned->plan);
 }
 
 tuff_status bench_plan_facts(bench_work *work)

@@ -45,7 +45,7 @@ tuff_tensor *bench_backward(bench_plan *self, tuff_tensor *y, tuff_tensor *const
 tuff_status bench_plan_add(bench *self, bench_work *work, const char *name, tuff_fuse_mode fuse, bench_builder build,
                            const void *what);
 /* A fact: whether the two run other kernels. Where they do not, the ratio of their times is the noise of the run. */
-tuff_status bench_plan_compare(bench_work *work, const tuff_plan *usual, const tuff_plan *tuned);
+tuff_status bench_plan_compare(bench_work *work, const tuff_plan *baseline, const tuff_plan *tuned);
 /* The work tuned as --tune says, as "tuff, tuned"; adds nothing without --tune. The contestant before it is the same
    untuned. */
 tuff_status bench_plan_add_tuned(bench *self, bench_work *work, bench_builder build, const void *what);

@@ -16,7 +16,8 @@ extern const cli_verb cache_verb_list, cache_verb_show, cache_verb_verify, cache
 
 /* Options that every verb has. */
 typedef struct cache_common {
-    const char *device; /* what was given, or, of the number of a device here, its environment's text */
+    const char *selector; /* what --device was given as; NULL: it was not */
+    const char *device;   /* the same, or, of the number of a device here, its environment's text */
     bool json;
     char environment[ENVIRONMENT_SIZE];
 } cache_common;

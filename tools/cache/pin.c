@@ -149,7 +149,7 @@ static int retune(int count, char **arguments)
 {
     cache_common common = {0};
     cache_selection which = {0};
-    model_options model = MODEL_OPTIONS_USUAL;
+    model_options model = MODEL_OPTIONS_DEFAULT;
     bool now = false;
     const cli_option options[] = {
         CACHE_COMMON(common),
@@ -164,13 +164,11 @@ static int retune(int count, char **arguments)
          .placeholder = "PATTERN",
          .help = "keys whose text contains PATTERN, or matches it where it has * or ?"},
         {.name = "--all", .kind = CLI_SWITCH, .value = &which.all, .help = "all keys of the stores"}};
-    const char *device = cache_device_name(count, arguments);
-    const bool has_model = model_options_given(count, arguments);
     const cli_end end = cache_parse(&cache_verb_retune, options, sizeof options / sizeof *options, count, arguments,
                                     &which.prefix, NULL, &common);
     if (end.now)
         return end.code;
-    if (now != has_model)
+    if (now != model.given)
         return cli_fail(&cache_verb_retune, EXIT_WRONG_USE,
                         now ? "--now needs the model whose keys are measured: --layers and the like"
                             : "a model is for --now");
@@ -182,7 +180,7 @@ static int retune(int count, char **arguments)
         !supervise(&cache_verb_retune, ISOLATE_AUTO, (const char *const[]){"cache", "retune", NULL}, count, arguments,
                    &code))
         return code;
-    return cache_measure(&cache_verb_retune, device, &model, TUFF_TUNE_NORMAL);
+    return cache_measure(&cache_verb_retune, common.selector, &model, TUFF_TUNE_NORMAL);
 }
 
 const cli_verb cache_verb_retune = {

@@ -93,12 +93,12 @@ static verdict make(const judge *by, contender *who)
 }
 
 /* Both in turns; the ratio of their medians, 0 where they were not timed. */
-static double race(const judge *by, const contender *usual, const contender *winner)
+static double race(const judge *by, const contender *baseline, const contender *winner)
 {
     uint64_t times[2][ROUNDS];
     for (int i = -1; i < ROUNDS; i++)
         for (int k = 0; k < 2; k++) {
-            const contender *who = (i + k) % 2 != 0 ? winner : usual;
+            const contender *who = (i + k) % 2 != 0 ? winner : baseline;
             if (by->sample(by->state, who, 1, 0, &times[who == winner][i < 0 ? 0 : i]) != VERDICT_GOOD)
                 return 0;
         }
@@ -109,13 +109,13 @@ static double race(const judge *by, const contender *usual, const contender *win
 static finding examine(const suspect *suspected, char *why, size_t size)
 {
     const judge by = tuff__subjects_judge(suspected->subjects, suspected->index);
-    contender usual = {.slot = 0}, winner = {.slot = 1};
+    contender baseline = {.slot = 0}, winner = {.slot = 1};
     finding out = FOUND_GONE;
     if (tuff__choice_parse(suspected->win->candidate, &winner.what) != TUFF_OK) {
         (void)snprintf(why, size, "%s", tuff_error());
         return FOUND_GONE;
     }
-    verdict found = make(&by, &usual);
+    verdict found = make(&by, &baseline);
     const bool has_usual = found == VERDICT_GOOD;
     if (has_usual && suspected->win->candidate[0])
         found = make(&by, &winner);
@@ -124,7 +124,7 @@ static finding examine(const suspect *suspected, char *why, size_t size)
     if (found != VERDICT_GOOD)
         (void)snprintf(why, size, "%s: %s", tuff__verdict_text(found), tuff_error());
     if (found == VERDICT_GOOD && suspected->win->candidate[0]) {
-        const double ratio = race(&by, &usual, &winner);
+        const double ratio = race(&by, &baseline, &winner);
         out = ratio == 0 ? FOUND_GONE : ratio > slower ? FOUND_SLOWER : FOUND_OK;
         (void)snprintf(why, size, "%.2f times the default's time", ratio);
         by.release(by.state, &winner);
@@ -133,7 +133,7 @@ static finding examine(const suspect *suspected, char *why, size_t size)
         (void)snprintf(why, size, "the default");
     }
     if (has_usual)
-        by.release(by.state, &usual);
+        by.release(by.state, &baseline);
     tuff__subjects_clear(suspected->subjects, suspected->index);
     return out;
 }
@@ -195,7 +195,7 @@ static tuff_device *open_device(const cli_verb *verb, const char *name, int *cod
 
 int cache_rerun(const cli_verb *verb, const char *name, const model_options *options, int most, bool json)
 {
-    const tuff_compile_options usual = {.tune = TUFF_TUNE_CACHED};
+    const tuff_compile_options baseline = {.tune = TUFF_TUNE_CACHED};
     rerun self = {.verb = verb};
     int code = CACHE_OK;
     tuff_device *device = open_device(verb, name, &code);
@@ -205,7 +205,7 @@ int cache_rerun(const cli_verb *verb, const char *name, const model_options *opt
     tuff__json_begin();
     self.list = json ? json_array() : NULL;
     if (code == CACHE_OK)
-        code = known_plans_create(device, &options->model, options->batch, false, &usual, &self.plans) == TUFF_OK
+        code = known_plans_create(device, &options->model, options->batch, false, &baseline, &self.plans) == TUFF_OK
                    ? rerun_plans(&self, most)
                    : cache_fail(verb, "compiling the model");
     for (int i = 0; i < KNOWN_COUNT; i++)
@@ -230,14 +230,4 @@ int cache_measure(const cli_verb *verb, const char *name, const model_options *o
     known_plans_destroy(&plans);
     tuff_device_close(device);
     return code == EXIT_DONE ? CACHE_OK : code == EXIT_AGAIN ? EXIT_AGAIN : CACHE_TROUBLE;
-}
-
-const char *cache_device_name(int count, char **arguments)
-{
-    const char *name = NULL;
-    for (int i = 0; i + 1 < count; i++)
-        name = strcmp(arguments[i], "--device") == 0 ? arguments[i + 1] : name;
-    for (int i = 0; i < count && name == NULL; i++)
-        name = strncmp(arguments[i], "--device=", strlen("--device=")) == 0 ? arguments[i] + strlen("--device=") : NULL;
-    return name;
 }

@@ -13,7 +13,4 @@ int cache_rerun(const cli_verb *verb, const char *device, const model_options *o
 /* Measures the keys of the model that have no winner, as compiling with --tune does. */
 int cache_measure(const cli_verb *verb, const char *device, const model_options *options, tuff_tune_mode mode);
 
-/* The device as --device was given: the common option's value may be another by now. NULL: not given. */
-const char *cache_device_name(int count, char **arguments);
-
 #endif

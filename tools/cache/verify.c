@@ -95,7 +95,7 @@ static int verify(int count, char **arguments)
     cli_texts paths = {0};
     bool retry = false, is_rerun = false;
     int64_t most = 0;
-    model_options model = MODEL_OPTIONS_USUAL;
+    model_options model = MODEL_OPTIONS_DEFAULT;
     const cli_option options[] = {CACHE_COMMON(common),
                                   {.name = "--rerun",
                                    .kind = CLI_WHOLE,
@@ -110,14 +110,12 @@ static int verify(int count, char **arguments)
                                    .kind = CLI_SWITCH,
                                    .value = &retry,
                                    .help = "forget what was rejected, so that it may be tried again"}};
-    const char *device = cache_device_name(count, arguments);
-    const bool has_model = model_options_given(count, arguments);
     const cli_end end = cache_parse(&cache_verb_verify, options, sizeof options / sizeof *options, count, arguments,
                                     NULL, &paths, &common);
     int code = end.code;
     if (!end.now && retry && paths.count > 0)
         code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "--retry is for the stores, not for files");
-    else if (!end.now && is_rerun != has_model)
+    else if (!end.now && is_rerun != model.given)
         code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE,
                         is_rerun
                             ? "--rerun needs the model whose keys are run: --layers and the like; a key's text is not "
@@ -128,7 +126,7 @@ static int verify(int count, char **arguments)
     else if (!end.now && is_rerun && model_options_complete(&model) != TUFF_OK)
         code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "%s", tuff_error());
     else if (!end.now && is_rerun)
-        code = cache_rerun(&cache_verb_verify, device, &model, (int)most, common.json);
+        code = cache_rerun(&cache_verb_verify, common.selector, &model, (int)most, common.json);
     else if (!end.now)
         code = verify_all(&paths, &common, retry);
     cli_texts_free(&paths);

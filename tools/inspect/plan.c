@@ -189,7 +189,7 @@ static cli_end parse(int count, char **arguments, plan_options *self)
 
 static int plan(int count, char **arguments)
 {
-    plan_options self = {.description = MODEL_OPTIONS_USUAL};
+    plan_options self = {.description = MODEL_OPTIONS_DEFAULT};
     const cli_end end = parse(count, arguments, &self);
     if (end.now)
         return end.code;

@@ -54,14 +54,14 @@ static int report_on(const report_options *self, const char *device, const known
     return code;
 }
 
-static int report_model(const report_options *self, const char *name)
+static int report_model(const report_options *self)
 {
     int code = EXIT_FAILED;
     tuff_device_info info;
     tune_environment here;
     known_plans plans = {0};
     const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
-    tuff_device *device = cli_open_device(&tune_verb_report, name, &code);
+    tuff_device *device = cli_open_device(&tune_verb_report, self->common.selector, &code);
     if (!device)
         return code;
     if (tuff_device_information(device, &info) != TUFF_OK ||
@@ -79,8 +79,7 @@ static int report_model(const report_options *self, const char *name)
 
 static int report(int count, char **arguments)
 {
-    report_options self = {.description = MODEL_OPTIONS_USUAL};
-    const char *name = NULL;
+    report_options self = {.description = MODEL_OPTIONS_DEFAULT};
     const cli_option options[] = {
         CACHE_COMMON(self.common),
         {.name = "--out",
@@ -90,19 +89,17 @@ static int report(int count, char **arguments)
          .help = "write the page to FILE; default: to the output"},
         MODEL_OPTIONS(&self.description),
     };
-    for (int i = 0; i + 1 < count; i++)
-        name = strcmp(arguments[i], "--device") == 0 ? arguments[i + 1] : name;
     const cli_end end = cache_parse(&tune_verb_report, options, sizeof options / sizeof *options, count, arguments,
                                     NULL, NULL, &self.common);
     if (end.now)
         return end.code;
     if (self.common.json && self.path)
         return cli_fail(&tune_verb_report, EXIT_WRONG_USE, "--out is for the page, --json goes to the output");
-    if (!model_options_given(count, arguments))
+    if (!self.description.given)
         return report_on(&self, self.common.device, NULL, NULL);
     if (model_options_complete(&self.description) != TUFF_OK)
         return cli_fail(&tune_verb_report, EXIT_WRONG_USE, "%s", tuff_error());
-    return report_model(&self, name);
+    return report_model(&self);
 }
 
 const cli_verb tune_verb_report = {

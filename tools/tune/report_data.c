@@ -102,27 +102,27 @@ static bool is_of_graph(const entry *item)
 
 static json_t *weigh_plan(entries *all, const known_plans *plans, int index)
 {
-    double usual = 0, tuned = 0;
+    double baseline = 0, tuned = 0;
     int keys = 0, known = 0;
     for (int i = 0; i < all->count; i++) {
         const entry *item = &all->items[i];
         keys += item->calls[index] > 0;
         known += item->calls[index] > 0 && item->win;
         if (item->win && !is_of_graph(item)) {
-            usual += (double)item->calls[index] * (double)item->win->default_nanoseconds;
+            baseline += (double)item->calls[index] * (double)item->win->default_nanoseconds;
             tuned += (double)item->calls[index] * (double)time_of(item->win);
         }
     }
-    for (int i = 0; i < all->count && usual > 0; i++) {
+    for (int i = 0; i < all->count && baseline > 0; i++) {
         entry *item = &all->items[i];
         if (!item->win)
             continue;
-        const double whole = is_of_graph(item) ? (double)item->win->default_nanoseconds : usual;
+        const double whole = is_of_graph(item) ? (double)item->win->default_nanoseconds : baseline;
         const double saved = (double)item->win->default_nanoseconds - (double)time_of(item->win);
         item->saved[index] = whole > 0 ? (double)item->calls[index] * saved / whole : 0;
     }
     return json_pack("{s:s, s:i, s:i, s:f, s:f}", "name", plans->items[index].name, "keys", keys, "known", known,
-                     "default_nanoseconds", usual, "nanoseconds", tuned);
+                     "default_nanoseconds", baseline, "nanoseconds", tuned);
 }
 
 static int by_worth(const void *a, const void *b)

@@ -129,13 +129,13 @@ static void draw_line(text *out, const char *kind, double from, double to, doubl
 static void draw_spread(text *out, const json_t *key)
 {
     const scale of = scale_of(key);
-    const double usual = number_of(key, "default_nanoseconds"), winner = item_of(key, "nanoseconds", 1);
+    const double baseline = number_of(key, "default_nanoseconds"), winner = item_of(key, "nanoseconds", 1);
     if (!(of.high > 0))
         return;
     tuff__text_add(out,
                    "<svg viewBox=\"0 0 400 40\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"default %s, "
                    "winner %s, candidates from %s to %s\">",
-                   DURATION(usual), DURATION(winner), DURATION(of.low), DURATION(of.high));
+                   DURATION(baseline), DURATION(winner), DURATION(of.low), DURATION(of.high));
     if (number_of(key, "timed") > 1) {
         const double left = place(&of, item_of(key, "spread", 1)), right = place(&of, item_of(key, "spread", 3)),
                      median = place(&of, item_of(key, "spread", 2));
@@ -144,8 +144,8 @@ static void draw_spread(text *out, const json_t *key)
                        fmax(right - left, 1));
         draw_line(out, "median", median, median, 11, 29);
     }
-    if (usual > 0)
-        draw_line(out, "usual", place(&of, usual), place(&of, usual), 2, 38);
+    if (baseline > 0)
+        draw_line(out, "usual", place(&of, baseline), place(&of, baseline), 2, 38);
     if (winner > 0 && is_improved(key))
         draw_line(out, "winner", place(&of, winner), place(&of, winner), 5, 35);
     tuff__text_add(out, "</svg>");
@@ -275,13 +275,13 @@ static void add_tile(text *out, const char *what, const char *value)
 static void add_step(text *out, const json_t *step)
 {
     char value[96], what[128];
-    const double usual = number_of(step, "default_nanoseconds"), tuned = number_of(step, "nanoseconds");
-    if (usual > 0 && tuned < usual)
-        (void)snprintf(value, sizeof value, "%s\xc2\xa0\xe2\x86\x92\xc2\xa0%s", DURATION(usual), DURATION(tuned));
+    const double baseline = number_of(step, "default_nanoseconds"), tuned = number_of(step, "nanoseconds");
+    if (baseline > 0 && tuned < baseline)
+        (void)snprintf(value, sizeof value, "%s\xc2\xa0\xe2\x86\x92\xc2\xa0%s", DURATION(baseline), DURATION(tuned));
     else
-        (void)snprintf(value, sizeof value, "%s", usual > 0 ? DURATION(usual) : "not measured");
+        (void)snprintf(value, sizeof value, "%s", baseline > 0 ? DURATION(baseline) : "not measured");
     (void)snprintf(what, sizeof what, "kernels of %s: %.2f\xc3\x97, %.0f of %.0f keys known", text_of(step, "name"),
-                   tuned > 0 ? usual / tuned : 1.0, number_of(step, "known"), number_of(step, "keys"));
+                   tuned > 0 ? baseline / tuned : 1.0, number_of(step, "known"), number_of(step, "keys"));
     add_tile(out, what, value);
 }
 

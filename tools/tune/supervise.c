@@ -21,14 +21,14 @@
 #define CHILD "TUFF_TUNE_CHILD"
 #define SPENT "TUFF_TUNE_CHILD_SPENT"
 #define SECOND UINT64_C(1000000000)
-enum { MOST_STARTS = 20, BEAT = 250 };
+enum { MAX_STARTS = 20, BEAT = 250 };
 
 /* How long a step may take, and how long there may be no sign of life. */
-static uint64_t watchdog(uint64_t usual)
+static uint64_t watchdog(uint64_t baseline)
 {
     const char *asked = getenv("TUFF_TUNE_WATCHDOG");
     const double seconds = asked ? strtod(asked, NULL) : 0;
-    return seconds > 0 && seconds < 1e6 ? (uint64_t)(seconds * 1e9) : usual;
+    return seconds > 0 && seconds < 1e6 ? (uint64_t)(seconds * 1e9) : baseline;
 }
 
 static void *beat(void *argument)
@@ -184,7 +184,7 @@ static int run(supervisor *self)
         else
             fprintf(stderr, "tuff %s: the process that measured was ended by signal %d: what it was at is left out\n",
                     self->verb->name, WTERMSIG(status));
-        if (starts == MOST_STARTS)
+        if (starts == MAX_STARTS)
             return cli_fail(self->verb, EXIT_FAILED, "given up after %d starts", starts);
     }
 }

@@ -93,7 +93,7 @@ static int warm_device(tuff_device *device, warm_options *options)
 
 static int warm(int count, char **arguments)
 {
-    warm_options self = {.description = MODEL_OPTIONS_USUAL, .tune = {.mode = TUFF_TUNE_NORMAL}};
+    warm_options self = {.description = MODEL_OPTIONS_DEFAULT, .tune = {.mode = TUFF_TUNE_NORMAL}};
     const cli_option options[] = {
         WORK_DEVICE_OPTION(&self.device),
         MODEL_OPTIONS(&self.description),

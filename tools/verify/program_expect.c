@@ -17,7 +17,7 @@ tuff_array *program_slab(const program_state *state, int index)
 int program_slab_count(const program_state *state)
 {
     int count = 1;
-    while (count < MOST_SLABS && state->optimizer->moments[count - 1] != NULL)
+    while (count < MAX_SLABS && state->optimizer->moments[count - 1] != NULL)
         count++;
     return count;
 }
@@ -26,8 +26,8 @@ void program_expectation_free(program_expectation *expectation)
 {
     if (expectation == NULL)
         return;
-    for (int step = 0; step < MOST_STEPS; step++)
-        for (int i = 0; i < MOST_SLABS; i++) {
+    for (int step = 0; step < MAX_STEPS; step++)
+        for (int i = 0; i < MAX_SLABS; i++) {
             free(expectation->steps[step][i].begin);
             free(expectation->steps[step][i].value);
         }

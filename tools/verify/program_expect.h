@@ -6,7 +6,7 @@
 #include "tools/verify/program_check.h"
 #include "train/train.h"
 
-enum { MOST_SLABS = 1 + MOMENTS_MAX, MOST_STEPS = 3 };
+enum { MAX_SLABS = 1 + MOMENTS_MAX, MAX_STEPS = 3 };
 
 /* The elements of a slab before a step, and as they should be after it. */
 typedef struct slab_step {
@@ -23,8 +23,8 @@ struct program_expectation {
     int64_t total; /* elements of a slab */
     int slab_count, step_count, tensor_count;
     tensor_place tensors[PROGRAM_PARAMETERS];
-    slab_step steps[MOST_STEPS][MOST_SLABS];
-    double loss[MOST_STEPS];
+    slab_step steps[MAX_STEPS][MAX_SLABS];
+    double loss[MAX_STEPS];
     tuff_optimizer_options options; /* with the defaults filled in */
 };
 

@@ -9,14 +9,14 @@
 #include "base/status.h"
 #include "tools/model/random.h"
 
-enum { MOST_VALUES = 16 };
+enum { MAX_VALUES = 16 };
 
 /* The values of a field, the simplest first, and how often each is drawn. Extents are 1, primes, and what lies one
    above and below the tiles of kernels. */
 typedef struct field_row {
     const char *name;
-    const char *values[MOST_VALUES];
-    unsigned char weights[MOST_VALUES];
+    const char *values[MAX_VALUES];
+    unsigned char weights[MAX_VALUES];
     bool varies; /* within a family */
 } field_row;
 
@@ -70,7 +70,7 @@ static const field_row rows[FIELD_COUNT] = {
 static int count_of(program_field field)
 {
     int count = 0;
-    while (count < MOST_VALUES && rows[field].values[count] != NULL)
+    while (count < MAX_VALUES && rows[field].values[count] != NULL)
         count++;
     return count;
 }
