@@ -29,7 +29,7 @@ target_include_directories(tuff_test_base SYSTEM INTERFACE
   ${TUFF_CMOCKA_INCLUDE} ${TUFF_JANSSON_INCLUDE} ${TUFF_XXHASH_INCLUDE}
   $<$<BOOL:${TUFF_OPENCL}>:${TUFF_OPENCL_INCLUDE}> $<$<BOOL:${TUFF_VULKAN}>:${TUFF_VULKAN_INCLUDE}>)
 target_compile_definitions(tuff_test_base INTERFACE TUFF_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
-target_link_libraries(tuff_test_base INTERFACE tuff_tool_parts ${TUFF_CMOCKA_LIBRARY})
+target_link_libraries(tuff_test_base INTERFACE tuff_recorder_parts tuff_tool_parts ${TUFF_CMOCKA_LIBRARY})
 # See tests/support/skipping.h.
 target_link_options(tuff_test_base INTERFACE LINKER:--wrap=_skip,--wrap=_cmocka_run_group_tests)
 if(tuff_test_parts)

@@ -14,7 +14,7 @@
 #include "each_device.h"
 #include "graph/blob/blob.h"
 #include "hard_graphs.h"
-#include "tools/graphs.h"
+#include "tools/model/graphs.h"
 
 static void fuse_graph(tuff_graph *graph, tuff_graph **simple, struct fusion *out)
 {

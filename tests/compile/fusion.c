@@ -16,7 +16,7 @@
 #include "each_device.h"
 #include "hard_graphs.h"
 #include "random_graph.h"
-#include "tools/graphs.h"
+#include "tools/model/graphs.h"
 
 static tuff_device *devices[16];
 static int device_count;

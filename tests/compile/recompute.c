@@ -14,7 +14,7 @@
 #include "differential.h"
 #include "each_device.h"
 #include "small_plans.h"
-#include "tools/graphs.h"
+#include "tools/model/graphs.h"
 
 /* Whether a graph's segments are marked: without, it is what the marked one is compared with. */
 typedef struct marking {

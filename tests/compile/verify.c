@@ -12,7 +12,7 @@
 #include "compile/verify.h"
 #include "each_device.h"
 #include "run/plan.h"
-#include "tools/graphs.h"
+#include "tools/model/graphs.h"
 #include "tune/dice.h"
 
 /* A plan of a step of training, whose launches and memory are changed and put back. */
@@ -565,10 +565,8 @@ static void faults_around_a_product_are_found(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(faults_of_plans_are_found),
-        cmocka_unit_test(faults_around_a_product_are_found),
-        cmocka_unit_test(missing_barriers_are_found),
-        cmocka_unit_test(barriers_cover_random_commands),
+        cmocka_unit_test(faults_of_plans_are_found),     cmocka_unit_test(faults_around_a_product_are_found),
+        cmocka_unit_test(missing_barriers_are_found),    cmocka_unit_test(barriers_cover_random_commands),
         cmocka_unit_test(faults_of_rewriting_are_found),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tools/graphs.h"
+#include "tools/model/graphs.h"
 
 #define BAR_LOSS 1e-5
 #define BAR_NORM 2e-5

@@ -12,7 +12,7 @@
 
 #include "each_device.h"
 #include "small_plans.h"
-#include "tools/suite.h"
+#include "tools/verify/suite.h"
 #include "tuff/nn.h"
 
 /* Those that models are made of. */

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "graph/graph.h"
 #include "run/reference.h"
-#include "tools/suite.h"
+#include "tools/verify/suite.h"
 #include "tuff/ops.h"
 
 #define STEP 1e-6

@@ -17,7 +17,7 @@
 #include "random_graph.h"
 #include "run/trial.h"
 #include "run/tuner.h"
-#include "tools/known_plans.h"
+#include "tools/model/known_plans.h"
 #include "tune/dice.h"
 
 enum { HEAD = 20 };

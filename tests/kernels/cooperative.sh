@@ -23,7 +23,7 @@ knows() {
 check() {
     form=$1 vendor=$2
     shift 2
-    "$tuff" kernel --all "$vendor" --as "$vendor" --family cooperative --device "$device" >list || exit 1
+    "$tuff" kernel --out "$vendor" --as "$vendor" --family cooperative --device "$device" >list || exit 1
     count=0
     for compiler in "$@"; do
         knows "$compiler" "$form" || continue

@@ -13,8 +13,8 @@
 #include "each_device.h"
 #include "fusions.h"
 #include "run/trial.h"
-#include "tools/graphs.h"
-#include "tools/known_plans.h"
+#include "tools/model/graphs.h"
+#include "tools/model/known_plans.h"
 #include "tune/space.h"
 
 enum { MOST_BYTES = 64 << 20, FAMILIES = 4 };

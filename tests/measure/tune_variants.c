@@ -17,8 +17,8 @@
 #include "run/excerpt.h"
 #include "run/referee.h"
 #include "run/trial.h"
-#include "tools/known_plans.h"
-#include "tools/graphs.h"
+#include "tools/model/known_plans.h"
+#include "tools/model/graphs.h"
 #include "tune/space.h"
 
 enum { MOST_BYTES = 64 << 20, LARGE_STACK = 512 << 10 };

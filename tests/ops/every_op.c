@@ -1,6 +1,6 @@
 /* Every primitive op on every device found, in every dtype it takes, element by element against the float64 reference.
-   What is tried and how it is judged is in tools/suite.c; here is the demand that nothing fails, and the proof that the
-   suite would see it. TUFF_DEVICE chooses one device; TUFF_SUITE=thorough leaves nothing out. */
+   What is tried and how it is judged is in tools/verify/suite.c; here is the demand that nothing fails, and the proof
+   that the suite would see it. TUFF_DEVICE chooses one device; TUFF_SUITE=thorough leaves nothing out. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "each_device.h"
-#include "tools/suite.h"
+#include "tools/verify/suite.h"
 
 /* TUFF_DEVICE, where it is set, chooses one device. */
 static bool is_wanted(const tuff_device_info *info)

@@ -2,7 +2,7 @@
 # tools/check-layers notices what it is there for: planted in a copy of the sources, an include and a call that go upward, a
 # circle of four files, a folder without a row and one with too many files, each fails and is named.
 set -eu
-source_folder=${TUFF_SOURCE:-$(cd "$(dirname "$0")/.." && pwd)}
+source_folder=${TUFF_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/tools"

@@ -6,7 +6,7 @@
 #ifndef TESTS_SYNTHETIC_SPACE_H
 #define TESTS_SYNTHETIC_SPACE_H
 
-#include "tools/recording.h"
+#include "bench/recorder/recording.h"
 
 enum { SYNTHETIC_FAMILIES = 3, SYNTHETIC_DEVICES = 5, SYNTHETIC_PORTFOLIO = 8 };
 

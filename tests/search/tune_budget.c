@@ -56,6 +56,43 @@ static void the_heaviest_goes_first(void **state)
     tuff__budget_destroy(self);
 }
 
+/* Before they are timed keys count for what is expected of them, by what the timed ones took. */
+static void what_is_expected_to_be_heavy_is_timed_first(void **state)
+{
+    (void)state;
+    tune_budget *self = make(60 * SECOND, 5);
+    const double expected[] = {2, 8, 4, 0.01, 6};
+    for (int i = 0; i < 5; i++)
+        tuff__budget_expect(self, i, expected[i]);
+    assert_true(tuff__budget_is_minor(self, 3));
+    assert_false(tuff__budget_is_minor(self, 0));
+    assert_int_equal(tuff__budget_next(self), 1);
+    tuff__budget_weigh(self, 1, 1, 8000000);
+    tuff__budget_spend(self, 1, SECOND, 1, 8000000, false);
+    /* Its candidates come before lighter keys' defaults: 0.8 x 8 against 0.8 x 6. */
+    assert_int_equal(tuff__budget_next(self), 1);
+    tuff__budget_spend(self, 1, 2 * SECOND, 5, 8000000, false);
+    assert_int_equal(tuff__budget_next(self), 4);
+    /* What cannot run gets no more, and counts for nothing. */
+    tuff__budget_spend(self, 4, 3 * SECOND, 0, 0, true);
+    assert_int_equal(tuff__budget_next(self), 2);
+    /* A fourth of what was expected: 0.8 x 1 against 0.8 x 8 / 5, and then 0.8 x 1 / 5 against 9 / 12 x 0.8 x 2. */
+    tuff__budget_weigh(self, 2, 1, 1000000);
+    tuff__budget_spend(self, 2, 4 * SECOND, 1, 1000000, false);
+    assert_int_equal(tuff__budget_next(self), 1);
+    tuff__budget_spend(self, 1, 5 * SECOND, 9, 8000000, true);
+    assert_int_equal(tuff__budget_next(self), 0);
+    tuff__budget_weigh(self, 0, 1, 1500000);
+    tuff__budget_spend(self, 0, 6 * SECOND, 1, 1500000, true);
+    tuff__budget_spend(self, 2, 7 * SECOND, 5, 1000000, true);
+    /* The light one's default comes last, and no climb behind it. */
+    assert_int_equal(tuff__budget_next(self), 3);
+    tuff__budget_weigh(self, 3, 1, 10000);
+    tuff__budget_spend(self, 3, 8 * SECOND, 1, 10000, false);
+    assert_int_equal(tuff__budget_next(self), -1);
+    tuff__budget_destroy(self);
+}
+
 static void time_is_kept_for_the_races(void **state)
 {
     (void)state;
@@ -146,10 +183,10 @@ static void spend(graph *self, tune_budget *on, int key, int compiles, uint64_t 
     assert_int_equal(tuff__search_step(self->searches[key], compiles), TUFF_OK);
     pass(self, key, before);
     const search_progress now = tuff__search_progress(self->searches[key]);
-    if (on && now.tried > 1)
-        tuff__budget_spend(on, key, self->clock, now.tried, now.best_nanoseconds, now.end != SEARCH_GOES_ON);
-    else if (on)
+    if (on && self->slices[key] == 0 && now.default_nanoseconds > 0)
         tuff__budget_weigh(on, key, self->calls[key], now.default_nanoseconds);
+    if (on)
+        tuff__budget_spend(on, key, self->clock, now.tried, now.best_nanoseconds, now.end != SEARCH_GOES_ON);
     self->slices[key]++;
 }
 
@@ -196,6 +233,29 @@ static double tune_shared(graph *self, uint64_t whole, uint64_t seed)
     return time_of(self);
 }
 
+/* Keys are met when their turn comes, by expectations that are off by a factor of two and more. */
+static double tune_expected(graph *self, uint64_t whole, uint64_t seed)
+{
+    static const choice usual;
+    begin_graph(self, whole, seed);
+    dice from = {seed + 1000};
+    tune_budget *on = make(whole, KEYS);
+    for (int i = 0; i < KEYS; i++) {
+        const double error = 0.4 + 0.2 * tuff__dice_below(&from, 11);
+        const double weight = (double)self->calls[i] * (double)fault_time(&self->devices[i], &usual);
+        tuff__budget_expect(on, i, error * weight);
+    }
+    for (int key; (key = tuff__budget_next(on)) >= 0;)
+        spend(self, on, key, self->slices[key] ? 4 : 1, tuff__budget_search_end(on));
+    for (int key; (key = tuff__budget_next_race(on)) >= 0;)
+        finish(self, on, key);
+    for (int i = 0; i < KEYS; i++)
+        if (self->slices[i] == 0)
+            tuff__search_end(self->searches[i]);
+    tuff__budget_destroy(on);
+    return time_of(self);
+}
+
 /* The same for all, whatever they weigh. */
 static double tune_evenly(graph *self, uint64_t whole, uint64_t seed)
 {
@@ -237,13 +297,34 @@ static void shares_beat_even_ones_and_keep_to_the_time(void **state)
     }
 }
 
+/* What the graph takes, with its keys met by expectation, and with all defaults timed first. */
+static void heavy_keys_have_a_short_time(void **state)
+{
+    (void)state;
+    static graph expected, shared;
+    for (uint64_t seconds = 1; seconds <= 27; seconds *= 3) {
+        double sum_expected = 0, sum_shared = 0;
+        for (uint64_t seed = 1; seed <= 40; seed++) {
+            const uint64_t whole = seconds * SECOND;
+            sum_expected += tune_expected(&expected, whole, seed) / 40;
+            sum_shared += tune_shared(&shared, whole, seed) / 40;
+            assert_true(expected.clock <= whole + SECOND);
+        }
+        print_message("%2d s: %.3f of the defaults' time, %.3f where all defaults are timed first\n", (int)seconds,
+                      sum_expected, sum_shared);
+        assert_true(sum_expected < sum_shared + (seconds <= 3 ? -0.02 : 0.005));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_heaviest_goes_first),
+        cmocka_unit_test(what_is_expected_to_be_heavy_is_timed_first),
         cmocka_unit_test(time_is_kept_for_the_races),
         cmocka_unit_test(without_memory_there_is_none),
         cmocka_unit_test(shares_beat_even_ones_and_keep_to_the_time),
+        cmocka_unit_test(heavy_keys_have_a_short_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 
 #include "fault_judge.h"
 #include "synthetic_space.h"
-#include "tools/replay.h"
+#include "bench/recorder/replay.h"
 
 static const choice usual;
 

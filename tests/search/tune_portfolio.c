@@ -15,8 +15,8 @@
 #include "failing_memory.h"
 #include "run/subjects.h"
 #include "synthetic_space.h"
-#include "tools/portfolio.h"
-#include "tools/record_tasks.h"
+#include "bench/recorder/portfolio.h"
+#include "bench/recorder/tasks.h"
 #include "tune/portfolio.h"
 
 static recordings made_up;

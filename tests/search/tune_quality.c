@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "synthetic_space.h"
-#include "tools/replay.h"
+#include "bench/recorder/replay.h"
 
 enum { SPACES = SYNTHETIC_FAMILIES * SYNTHETIC_DEVICES };
 

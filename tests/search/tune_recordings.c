@@ -1,7 +1,6 @@
 /* How well recorded spaces are searched: those of real kernels, tests/data/recordings/NAME.jsonl or all of the folder
-   TUFF_TUNE_RECORDINGS (tools/recording.h has their form), and some that are made up and written first. A search knows
-   nothing of its own device: it begins with what a lookup would offer of the others, the winner of each for the same
-   task as seeds, and the portfolio that is made without the device. */
+   TUFF_TUNE_RECORDINGS (bench/recorder/recording.h has their form), and some that are made up and written first. How a
+   search is run on one: bench/recorder/replay_search.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,10 +13,9 @@
 
 #include "scratch_folder.h"
 #include "synthetic_space.h"
-#include "tools/portfolio.h"
-#include "tools/replay.h"
+#include "bench/recorder/replay_search.h"
 
-enum { SEEDS_MOST = 8, RUNS = 10, STEPS = 4 };
+enum { RUNS = 10, STEPS = 4 };
 
 static const int compiles[STEPS] = {8, 32, 128, 256};
 /* What is asked of a search. */
@@ -27,115 +25,36 @@ static const double reached_by_seeds = 0.945;
 /* Of pairs: 0.5 is luck. */
 static const double told_apart = 0.85;
 
-/* What searches begin with. */
-typedef struct start {
-    choice seeds[SEEDS_MOST], portfolio[PORTFOLIO_SIZE];
-    int seed_count, portfolio_count;
-} start;
-
-typedef struct tally {
-    int64_t asked, unrecorded; /* choices, and those of them that the tables do not have */
-    int64_t runs, slower;      /* searches, and those whose answer's median is above the default's */
-} tally;
-
-static const choice usual;
-
-/* The best but so many; NULL where there are not as many. The default is no seed. */
-static const recorded_point *best_but(const recording *of, int better)
+static double search_one(const recording *space, const replay_start *start, int most, replay_counts *counts)
 {
-    const recorded_point *best = NULL;
-    for (int rank = 0; rank <= better; rank++) {
-        const recorded_point *next = NULL;
-        for (int i = 0; i < of->count; i++) {
-            const recorded_point *one = &of->points[i];
-            const bool is_behind = !best || one->median > best->median || (one->median == best->median && one > best);
-            if (one->median > 0 && is_behind && one != best && (!next || one->median < next->median))
-                next = one;
-        }
-        if (next == NULL)
-            return NULL;
-        best = next;
-    }
-    return best;
-}
-
-/* The winners of the same task on other devices, then their next best ones. */
-static void add_seeds(const recordings *all, int but, int of_each, int most, start *out)
-{
-    for (int rank = 0; rank < of_each; rank++)
-        for (int i = 0; i < all->count; i++) {
-            const recorded_point *best = best_but(&all->items[i], rank);
-            if (i != but && strcmp(all->items[i].name, all->items[but].name) == 0 && best != NULL &&
-                tuff__choice_count(&best->what) > 0 && out->seed_count < most)
-                out->seeds[out->seed_count++] = best->what;
-        }
-}
-
-/* As many as a lookup offers. */
-static void add_portfolio(const recordings *all, int but, start *out)
-{
-    char family[32], class[32];
-    recording_family(&all->items[but], family, sizeof family);
-    recording_class(&all->items[but], class, sizeof class);
-    const int count = portfolio_make(all, family, class, all->items[but].device, out->portfolio);
-    assert_true(count >= 0);
-    out->portfolio_count = count < SEEDS_MOST - out->seed_count ? count : SEEDS_MOST - out->seed_count;
-}
-
-/* The part of the best speed that searches reach, on average; none may answer what is slower than the default. */
-static double search_one(const recording *of, const start *from, int most, tally *counts)
-{
-    const uint64_t before = recording_find(of, &usual)->median, best = recording_best(of);
-    double sum = 0;
-    for (uint64_t run = 0; run < RUNS; run++) {
-        replay device;
-        search *self;
-        search_result found;
-        const judge by = replay_begin(&device, of, run + 1);
-        const search_settings settings = {.portfolio = from->portfolio,
-                                          .portfolio_count = from->portfolio_count,
-                                          .seeds = from->seeds,
-                                          .seed_count = from->seed_count,
-                                          .most_compiles = most,
-                                          .patience = -1,
-                                          .seed = run};
-        assert_int_equal(tuff__search_begin(&by, &settings, &self), TUFF_OK);
-        assert_int_equal(tuff__search_step(self, most), TUFF_OK);
-        assert_int_equal(tuff__search_finish(self, &found), TUFF_OK);
-        tuff__search_end(self);
-        assert_int_equal(device.broken + replay_live(&device), 0);
-        const uint64_t time = recording_find(of, &found.winner)->median;
-        counts->runs++;
-        counts->slower += (double)time > 1.01 * (double)before;
-        sum += (double)best / (double)time;
-        counts->asked += device.asked;
-        counts->unrecorded += device.unrecorded;
-    }
-    return sum / RUNS;
+    double share = 0;
+    if (replay_search(space, start, most, RUNS, counts, &share) != TUFF_OK)
+        fail_msg("%s", tuff_error());
+    assert_int_equal(counts->broken, 0);
+    return share;
 }
 
 /* Means over the recordings, of which there is at least one; and the worst of the last step. */
 static double search_all(const recordings *all, double means[STEPS])
 {
     double worst = 1, random = 0;
-    tally counts = {0};
+    replay_counts counts = {0};
     memset(means, 0, STEPS * sizeof *means);
     for (int i = 0; i < all->count; i++) {
         const recording *of = &all->items[i];
-        const start nothing = {.seed_count = 0};
-        start from = nothing;
+        const replay_start nothing = {.seed_count = 0};
+        replay_start from;
         double shares[STEPS];
-        add_seeds(all, i, 1, SEEDS_MOST, &from);
-        add_portfolio(all, i, &from);
+        assert_int_equal(replay_start_without(all, i, &from), TUFF_OK);
         for (int k = 0; k < STEPS; k++) {
             shares[k] = search_one(of, &from, compiles[k], &counts);
             means[k] += shares[k] / all->count;
         }
-        random += search_one(of, &nothing, compiles[1], &(tally){0}) / all->count;
+        random += search_one(of, &nothing, compiles[1], &(replay_counts){0}) / all->count;
         worst = shares[STEPS - 1] < worst ? shares[STEPS - 1] : worst;
         print_message("%-32s %3d points, default %.3f; %.3f after 8, %.3f after 32, %.3f after 128 (%.22s)\n", of->name,
-                      of->count, (double)recording_best(of) / (double)recording_find(of, &usual)->median, shares[0],
-                      shares[1], shares[2], of->device);
+                      of->count, (double)recording_best(of) / (double)recording_find(of, &(choice){0})->median,
+                      shares[0], shares[1], shares[2], of->device);
     }
     print_message(
         "all: %.3f after 8, %.3f after 32, %.3f after 128, %.3f after 256, worst of these %.3f; without seeds "
@@ -240,13 +159,13 @@ static void a_tune_for_one_driver_serves_another(void **state)
         for (int k = 0; k < all.count; k++) {
             if (i == k || strcmp(all.items[i].name, all.items[k].name) != 0)
                 continue;
-            start from = {.seed_count = 0};
+            replay_start from = {.seed_count = 0};
             for (int rank = 0; rank < OF_A_RECORD; rank++) {
-                const recorded_point *best = best_but(&all.items[k], rank);
+                const recorded_point *best = recording_ranked(&all.items[k], rank);
                 if (best != NULL && tuff__choice_count(&best->what) > 0)
                     from.seeds[from.seed_count++] = best->what;
             }
-            const double share = search_one(&all.items[i], &from, COMPILES, &(tally){0});
+            const double share = search_one(&all.items[i], &from, COMPILES, &(replay_counts){0});
             sum += share;
             reached += share >= 0.95;
             count++;

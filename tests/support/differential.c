@@ -17,7 +17,7 @@
 
 #include "compile/simplify.h"
 #include "run/reference.h"
-#include "tools/random.h"
+#include "tools/model/random.h"
 
 tuff_tensor *ranged_input(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, double low, double high)
 {

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "differential.h"
-#include "tools/random.h"
+#include "tools/model/random.h"
 
 #define POOL 40
 #define MOST_ELEMENTS 3000

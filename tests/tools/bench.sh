@@ -9,7 +9,7 @@ enter "$1"
 expect 2 "there is no suite" "$tuff" bench matmull
 expect 2 "--rounds takes a whole number" "$tuff" bench --rounds 0
 expect 2 "both want the output" "$tuff" bench --json --markdown -
-expect 1 "no work is left" "$tuff" bench matmul --quick --device reference --shape nothing
+expect 1 "no work is left" "$tuff" bench matmul --quick --device reference --only nothing
 expect 1 "cannot be written" "$tuff" bench matmul --quick --device reference --markdown nowhere/table
 expect 1 "quantum" "$tuff" bench --device quantum:7
 expect 1 "the program ended" "$tuff" bench matmul --quick --device reference --peer true
@@ -59,7 +59,7 @@ go_through() {
         grep -q "^## $suite\$" table.md || fail "$device: the Markdown lacks $suite"
     done
     [ "$(grep '^|' table.md | sed 's/[^|]//g' | sort -u | wc -l)" -eq 1 ] || fail "$device: the table's rows differ in width"
-    expect 0 "of peak" "$tuff" bench matmul --quick --rounds 1 --device "$device" --shape "A^T"
+    expect 0 "of peak" "$tuff" bench matmul --quick --rounds 1 --device "$device" --only "A^T"
     expect 0 "unfused" "$tuff" bench launch norms --quick --rounds 1 --device "$device" --skip "wait"
     grep -q "a wait after each" out && fail "$device: --skip leaves in what it names"
     "$tuff" bench matmul --quick --rounds 2 --device "$device" --json --peer "sh peer.sh" >json ||

@@ -61,7 +61,7 @@ expect 2 "give two files" "$tuff" cache diff a
 expect 2 "--older takes an age" "$tuff" cache prune --older soon
 expect 2 "--driver takes old" "$tuff" cache prune --driver new
 expect 2 "give a KEY and a CANDIDATE" "$tuff" cache pin 12
-expect 2 "two kinds of files" "$tuff" cache export --lock --anon f
+expect 2 "two kinds of files" "$tuff" cache export --manifest --anon f
 expect 2 "there is no device opencl:999" "$tuff" cache list --device opencl:999
 expect 2 "is no op key" "$tuff" cache explain "matmul | nothing"
 
@@ -137,12 +137,12 @@ expect 0 "pinned by user" "$tuff" cache explain "$near" --device 24.3
 fresh
 add bad gfx1100 24.3 1024 "$rows=8" >/dev/null
 add win gfx1100 24.3 2048 "$rows=2" 90 20 0 othertexts >/dev/null
-expect 0 "exported 0 win, 0 bad, 3 pin of 2 environments to lock" "$tuff" cache export --lock lock
+expect 0 "exported 0 win, 0 bad, 3 pin of 2 environments to lock" "$tuff" cache export --manifest lock
 holds "left out 1 keys"
 for one in 3 5 6; do
     grep -q "\"c\":\"$rows=$one\"" lock || fail "$rows=$one is not in the manifest: $(cat lock)"
 done
-json 'x["pin"] == 3 and x["left_out"] == 1' "$tuff" cache export --lock lock --json
+json 'x["pin"] == 3 and x["left_out"] == 1' "$tuff" cache export --manifest lock --json
 
 # Out and in again.
 fresh
@@ -166,7 +166,7 @@ expect 0 "drv AMD-APP 24.3" "$tuff" cache list
 grep -q 23.1 out && fail "import --device takes others too"
 fresh
 "$tuff" cache pin "$key" "$rows=4" >out || fail "pin"
-expect 0 "exported 0 win, 0 bad, 3 pin of 2 environments to lock" "$tuff" cache export --lock lock
+expect 0 "exported 0 win, 0 bad, 3 pin of 2 environments to lock" "$tuff" cache export --manifest lock
 [ "$(grep -c '"by":"lock"' lock)" -eq 3 ] && grep -q '"c":"matmul_register.tile_rows=4"' lock || fail "the manifest: $(cat lock)"
 expect 0 "ok 5" "$tuff" cache verify lock
 expect 0 "exported 3 win, 1 bad, 0 pin" "$tuff" cache export --anon anonymous
@@ -198,13 +198,13 @@ expect 0 "same 2, other winner 0, other time 0, only in A 0, only in B 0" "$tuff
 expect 1 "same 0, other winner 1, other time 1, only in A 0, only in B 1" "$tuff" cache diff a b
 holds "other winner $(echo "$near" | cut -c 1-12)" "A $rows=6 0.150 ms" "B $rows=7 0.140 ms"
 json 'x["other_winner"] == 1 and len(x["differences"]) == 3' "$tuff" cache diff a b --json
-expect 0 "merged 3 win into c: conflicts 1, damaged lines left out 0" "$tuff" cache merge a b -o c
+expect 0 "merged 3 win into c: conflicts 1, damaged lines left out 0" "$tuff" cache merge a b --out c
 holds "kept $rows=7 0.140 ms (n 20" "left $rows=6 0.150 ms (n 20"
 expect 0 "same 3" "$tuff" cache diff b c
-expect 0 "conflicts 1" "$tuff" cache merge b a -o d
+expect 0 "conflicts 1" "$tuff" cache merge b a --out d
 expect 0 "same 3" "$tuff" cache diff c d
-json 'x["conflicts"][0]["kept"]["candidate"] == "matmul_register.tile_rows=7"' "$tuff" cache merge a b -o c --json
-expect 2 "No such file" "$tuff" cache merge a nowhere -o e
+json 'x["conflicts"][0]["kept"]["candidate"] == "matmul_register.tile_rows=7"' "$tuff" cache merge a b --out c --json
+expect 2 "No such file" "$tuff" cache merge a nowhere --out e
 [ -e e ] && fail "a merge that failed wrote its file"
 fresh
 "$tuff" cache export new --device 24.3 >out

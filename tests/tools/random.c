@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/parallel.h"
-#include "tools/random.h"
+#include "tools/model/random.h"
 
 enum { MANY = 1 << 20, TURNS = 1000 };
 

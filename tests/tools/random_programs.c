@@ -1,5 +1,5 @@
-/* Whole programs at random, on every driver, against the reference: tools/program.h says what they are, and what is
-   compared. Every run takes other seeds, for TUFF_RANDOM_SECONDS on all drivers together, or TUFF_RANDOM_PROGRAMS
+/* Whole programs at random, on every driver, against the reference: tools/verify/program.h says what they are, and what
+   is compared. Every run takes other seeds, for TUFF_RANDOM_SECONDS on all drivers together, or TUFF_RANDOM_PROGRAMS
    programs on each; TUFF_RANDOM_SEED is the first seed, which is printed. More of them, and random graphs,
    TUFF_RANDOM_PLANS, are only planned and verified. A failure is printed as a line for `tuff verify --program`. */
 #define _POSIX_C_SOURCE 200809L
@@ -18,7 +18,7 @@
 #include "each_device.h"
 #include "random_graph.h"
 #include "run/fit.h"
-#include "tools/program_check.h"
+#include "tools/verify/program_check.h"
 
 enum { LINE_SIZE = 640, SECONDS = 60 };
 
@@ -34,7 +34,7 @@ static uint64_t first_seed(void)
 static void print_failure(void *user, const program_failure *what)
 {
     char line[LINE_SIZE], smallest[LINE_SIZE];
-    program_describe(&what->of, line, sizeof line);
+    program_describe(&what->recipe, line, sizeof line);
     program_describe(&what->smallest, smallest, sizeof smallest);
     print_error("%s, %s: --program \"%s\"\n    %s\n  the smallest that fails: --program \"%s\"\n    %s\n",
                 (const char *)user, what->check, line, what->found.failure, smallest, what->smallest_found.failure);

@@ -21,11 +21,12 @@ expect 0 "Exit codes" "$tuff" --help
 expect 0 "tuff 0." "$tuff" --version
 expect 2 "usage: tuff VERB" "$tuff"
 expect 2 "there is no verb" "$tuff" trian
-expect 0 "usage: tuff tune warm" "$tuff" tune --help
-expect 2 "the verb below it is missing" "$tuff" tune
+expect 0 "usage: tuff tune VERB" "$tuff" tune --help
+expect 2 "usage: tuff tune VERB" "$tuff" tune
+expect 0 "usage: tuff tune warm" "$tuff" tune warm --help
 expect 2 "--tune takes" "$tuff" tune warm --tune maybe
 expect 2 "no multiple of 3 heads" "$tuff" tune warm --width 32 --heads 3
-expect 2 "--budget takes a number" "$tuff" tune warm --budget 5m
+expect 2 "--tune-budget takes a number" "$tuff" tune warm --tune-budget 5m
 expect 2 "give a text" "$tuff" train
 expect 2 "--steps takes a whole number" "$tuff" train --data text --steps many
 expect 2 "--steps takes a whole number" "$tuff" train --data text --steps 0
@@ -40,6 +41,10 @@ expect 0 "reference" "$tuff" devices
 expect 0 '"selector": "reference"' "$tuff" devices --json
 expect 0 "0 failures" "$tuff" verify neg --device reference
 expect 0 '"op": "neg"' "$tuff" verify neg --device reference --json
+expect 0 "6 cases" "$tuff" verify softmax --device reference
+expect 0 "softmax_outer" "$tuff" verify softm --device reference
+expect 2 "near it: softmax" "$tuff" verify sofmax --device reference
+expect 2 "near it: layer_norm, " "$tuff" verify norm --device reference
 expect 0 "17 programs and 2 relations of some of them" "$tuff" verify --programs 17 --device reference
 expect 0 "]" "$tuff" verify --programs 2 --device reference --json
 expect 0 "1 programs and" "$tuff" verify --program "seed=3 form=transformer width=10 mask=lengths" --device reference
@@ -203,7 +208,7 @@ if [ "$first" != reference ]; then
     # What one run of the tuner finds, the next one knows; its budget may end before every key was met.
     tiny="--layers 1 --heads 1 --width 16 --context 8 --batch 1"
     for attempt in 1 2 3 4 5 6 7 8 9 10 11 12; do
-        TUFF_CACHE_DIR=$work/tuned "$tuff" tune warm --device "$first" $tiny --tune quick --budget 8s >out 2>&1 ||
+        TUFF_CACHE_DIR=$work/tuned "$tuff" tune warm --device "$first" $tiny --tune quick --tune-budget 8s >out 2>&1 ||
             fail "tune warm: $(cat out)"
         grep -q '^train: .*, 0 measured, ' out && break
     done
@@ -243,18 +248,18 @@ assert sum(tuning["misses"].values()) == 0, tuning' || fail "counts of tuning: $
 
     # Every kernel as a file, each text once, and the list names each file; as GPUs of two vendors get them.
     for vendor in nvidia intel; do
-        expect 0 "row_local" "$tuff" kernel --all $vendor --as $vendor --device "$first"
+        expect 0 "row_local" "$tuff" kernel --out $vendor --as $vendor --device "$first"
         [ "$(ls $vendor | wc -l)" -eq "$(wc -l <out)" ] ||
-            fail "kernel --all lists $(wc -l <out) of $(ls $vendor | wc -l) files"
-        [ -z "$(cksum $vendor/* | cut -d ' ' -f 1,2 | sort | uniq -d)" ] || fail "kernel --all writes a text twice"
+            fail "kernel --out lists $(wc -l <out) of $(ls $vendor | wc -l) files"
+        [ -z "$(cksum $vendor/* | cut -d ' ' -f 1,2 | sort | uniq -d)" ] || fail "kernel --out writes a text twice"
         for name in attention_local attention_backward_local matmul_local column_local map scan scatter_sum; do
             grep -q "$name(\|void main()" "$vendor/$(ls $vendor | grep "^tuff_$name-" | head -n 1)" ||
-                fail "kernel --all writes no $name"
+                fail "kernel --out writes no $name"
         done
     done
     grep -q '#define COLUMNS 4' nvidia/tuff_attention_local-* || fail "kernel --as nvidia keeps few sums"
     ! grep -q '#define COLUMNS 4' intel/tuff_attention_local-* || fail "kernel --as intel keeps too many sums"
-    expect 1 "text" "$tuff" kernel --all text --device "$first"
+    expect 1 "text" "$tuff" kernel --out text --device "$first"
 fi
 
 [ $failures -eq 0 ] || echo "$failures checks failed" >&2

@@ -1,4 +1,4 @@
-/* Recordings as tools/recorder.h makes them, of made-up devices whose times are known. */
+/* Recordings as bench/recorder/recorder.h makes them, of made-up devices whose times are known. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,10 +10,10 @@
 #include <cmocka.h>
 
 #include "failing_memory.h"
+#include "bench/recorder/recorder.h"
+#include "bench/recorder/replay.h"
+#include "bench/recorder/tasks.h"
 #include "tests/search/fault_judge.h"
-#include "tools/record_tasks.h"
-#include "tools/recorder.h"
-#include "tools/replay.h"
 
 static const choice usual;
 

@@ -20,7 +20,7 @@
 #include "base/thread.h"
 #include "each_device.h"
 #include "run/ipc.h"
-#include "tools/verbs.h"
+#include "tools/tune/verbs.h"
 #include "tune/folder.h"
 #include "tune/journal_parts.h"
 #include "tune/lookup.h"
@@ -151,7 +151,7 @@ int be_worker(void)
     number = !fault ? 0 : strcmp(fault, "crash") == 0 ? SIGKILL : strcmp(fault, "hang") == 0 ? SIGSTOP : 0;
     if (number != 0 && pthread_create(&thread, NULL, fall_ill, &number) == 0)
         (void)pthread_detach(thread);
-    return verb_tune_worker(0, NULL);
+    return tune_verb_worker.run(0, NULL);
 }
 
 /* What was said to the log. */

@@ -8,7 +8,7 @@
 #if !defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN
 
 #include "each_device.h"
-#include "tools/graphs.h"
+#include "tools/model/graphs.h"
 
 enum { BATCH = 2, CONTEXT = 12, VOCABULARY = 31, STEPS = 2 };
 
