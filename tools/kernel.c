@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "device/device.h"
+#include "kernels/tunables.h"
 #include "tools/kernel_texts.h"
 #include "tools/known_plans.h"
 #include "tools/suite.h"
@@ -179,7 +180,7 @@ static int kernel(int count, char **arguments)
         {.name = "--family",
          .kind = CLI_CHOICE,
          .value = &family,
-         .placeholder = "device|register|local|subgroup|cooperative",
+         .placeholder = tuff__family_names(),
          .help = "local: with local memory, as GPUs get them; subgroup: matmuls whose lanes share registers; "
                  "cooperative: on matrix units"},
         {.name = "--as",

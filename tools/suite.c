@@ -291,14 +291,14 @@ static double unit_in_last_place(double value)
 
 static bool adds_up(op_code op)
 {
-    return op == OP_SUM || op == OP_MATMUL || op == OP_CUMSUM || op == OP_SCATTER_ADD || tuff__op_is_attention(op);
+    return tuff__op_is_materialized(op) && op != OP_REDUCE_MAX;
 }
 
 static double bar_of(const suite_case *of, bool keeps_denormals, double reference, double bound)
 {
     const op_info *info = tuff__op_info(of->op);
     double bar = 2 * bound;
-    if (info->kinds != OP_KIND_SPECIAL && isfinite(reference)) {
+    if (tuff__op_has_text(of->op) && isfinite(reference)) {
         const double relative = info->ulps * ldexp(1, -24) * fabs(reference);
         bar = info->ulps * unit_in_last_place(reference) + 2 * fmax(bound - relative, 0);
     }
@@ -361,7 +361,7 @@ static void describe_failure(const comparison *with, double *const *inputs, int6
     char operands[128] = "";
     size_t used = 0;
     /* Operands that broadcast or lie otherwise have their elements elsewhere. */
-    const bool aligned = tuff__op_info(with->of->op)->kinds != OP_KIND_SPECIAL && with->of->view == VIEW_NONE &&
+    const bool aligned = tuff__op_has_text(with->of->op) && with->of->view == VIEW_NONE &&
                          tuff_shape_equal(with->of->operands[0].shape, with->of->operands[1].shape);
     for (int operand = 0; aligned && operand < with->of->operand_count; operand++)
         if (inputs[operand] && i < tuff_shape_count(with->of->operands[operand].shape) && used < sizeof operands)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/tunables.h"
 #include "tools/suite.h"
 #include "tools/verify.h"
 #include "tools/verbs.h"
@@ -113,7 +114,7 @@ static int verify(int count, char **arguments)
         {.name = "--family",
          .kind = CLI_CHOICE,
          .value = &family,
-         .placeholder = "device|register|local|subgroup",
+         .placeholder = tuff__family_names(),
          .help = "kernels for CPUs, for GPUs, or with subgroups; device: those of its kind"},
         {.name = "--matmul",
          .kind = CLI_CHOICE,

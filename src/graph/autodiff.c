@@ -1,5 +1,6 @@
 /* Reverse-mode differentiation: walks the nodes backwards from the target and adds ordinary nodes that compute
-   gradients. What each op passes on is in ops.def (gradient_table.c) and gradient_special.c. */
+   gradients. The gradient of each op is its column of ops.def, made a function in gradients.c; values that are recomputed
+   instead of kept are segment.c's. */
 #include "graph/builder.h"
 #include "graph/segment.h"
 
@@ -30,9 +31,7 @@ static void mark_dependence(const tuff_graph *graph, tuff_tensor *const *with, i
 
 static tuff_tensor *input_gradient(const node *of, tuff_tensor *upstream, int input)
 {
-    tuff_tensor *gradient = tuff__op_info(of->op)->kinds == OP_KIND_SPECIAL
-                                ? tuff__special_gradient(of, upstream, input)
-                                : tuff__table_gradient(of, upstream, input);
+    tuff_tensor *gradient = tuff__op_gradient(of, upstream, input);
     return gradient && of->op == tuff__mutated_gradient ? tuff_neg(gradient) : gradient;
 }
 

@@ -137,11 +137,12 @@ static void take_numbers(reading *with, op_attributes *out)
 static tuff_status take_attributes(reading *with, op_code op, tuff_dtype dtype, tuff_shape shape, op_attributes *out)
 {
     take_numbers(with, out);
-    if (op == OP_INPUT)
+    const op_attribute attribute = tuff__op_info(op)->attribute;
+    if (attribute == ATTRIBUTE_NAME)
         return take_name(with, &out->name);
-    if (op == OP_CONSTANT)
+    if (attribute == ATTRIBUTE_DATA)
         return take_data(with, dtype, shape, out);
-    if (op == OP_ARRAY || op == OP_ASSIGN) {
+    if (attribute == ATTRIBUTE_ARRAY) {
         const int index = tuff__take_below(&with->from, (uint64_t)with->array_count);
         out->array = with->from.failed ? NULL : with->arrays[index];
     }

@@ -91,11 +91,12 @@ static void put_attributes(text *out, const listing *with, const node *of)
     tuff__put_u32(out, at->ordinal);
     tuff__put_u32(out, at->options);
     tuff__put_double(out, at->dropout);
-    if (of->op == OP_INPUT)
+    const op_attribute attribute = tuff__op_info(of->op)->attribute;
+    if (attribute == ATTRIBUTE_NAME)
         tuff__put_text(out, at->name);
-    if (of->op == OP_ARRAY || of->op == OP_ASSIGN)
+    if (attribute == ATTRIBUTE_ARRAY)
         tuff__put_u32(out, (uint32_t)find_array(with, at->array));
-    if (of->op == OP_CONSTANT) {
+    if (attribute == ATTRIBUTE_DATA) {
         tuff__put_u8(out, at->data != NULL);
         if (at->data != NULL)
             tuff__put_bytes(out, at->data, (size_t)tuff_shape_count(value->shape) * tuff_dtype_size(value->dtype));

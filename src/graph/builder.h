@@ -68,8 +68,7 @@ tuff_tensor *tuff__composite_attention(tuff_tensor *q, tuff_tensor *k, tuff_tens
 tuff_tensor *tuff__primitive_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
                                        const struct tuff_attention_options *options);
 
-/* The gradient of node's output with respect to one input, given the upstream gradient; NULL where there is none. */
-tuff_tensor *tuff__table_gradient(const node *node, tuff_tensor *upstream, int input);
-tuff_tensor *tuff__special_gradient(const node *node, tuff_tensor *upstream, int input);
+/* The gradient of a node's output with respect to one input, given the upstream gradient; NULL where there is none. */
+tuff_tensor *tuff__op_gradient(const node *n, tuff_tensor *upstream, int input);
 
 #endif

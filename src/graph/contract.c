@@ -156,8 +156,7 @@ tuff_tensor *tuff_scatter_add(tuff_tensor *x, tuff_tensor *indices, tuff_tensor 
     tuff_graph *graph = tuff__enter("scatter_add", (tuff_tensor *[]){x, indices, source}, 3, &answer);
     if (!graph)
         return answer;
-    const bool summable = tuff__dtype_is_float(x->dtype) || x->dtype == TUFF_I32 || x->dtype == TUFF_U32;
-    if (x->dtype != source->dtype || !summable)
+    if (x->dtype != source->dtype || !tuff__op_accepts(OP_SCATTER_ADD, x->dtype))
         return tuff__graph_fail(
             graph, TUFF_E_DTYPE, "scatter_add: %s %s into %s %s: takes one of f32, f16, bf16, i32 and u32 for both",
             tuff_dtype_name(source->dtype), SHAPE_TEXT(source->shape), tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));

@@ -2,24 +2,6 @@
    one shape here, so that elementwise nodes have inputs of exactly their own shape. */
 #include "graph/builder.h"
 
-/* 8-bit integers are storage only: they are cast to be computed with. */
-static bool kinds_accept(op_kinds kinds, tuff_dtype dtype)
-{
-    const bool number = tuff__dtype_is_float(dtype) || dtype == TUFF_I32 || dtype == TUFF_U32;
-    switch (kinds) {
-    case OP_KIND_FLOATS:
-        return tuff__dtype_is_float(dtype);
-    case OP_KIND_NUMBERS:
-    case OP_KIND_COMPARE:
-        return number;
-    case OP_KIND_BOOLS:
-        return dtype == TUFF_BOOL;
-    case OP_KIND_SPECIAL:
-        break;
-    }
-    return false;
-}
-
 static const char *kinds_text(op_kinds kinds)
 {
     return kinds == OP_KIND_FLOATS  ? "f32, f16 or bf16"
@@ -76,7 +58,7 @@ static bool agree_all(const char *op, tuff_graph *graph, tuff_tensor **operands,
     return graph->status == TUFF_OK;
 }
 
-/* What all rows have in common: one graph, one dtype of the right kind, one shape. */
+/* The builder behind all rows: operands of one graph, one dtype that the row accepts, one shape. */
 static tuff_tensor *elementwise(op_code op, tuff_tensor **operands, int count)
 {
     const op_info *info = tuff__op_info(op);
@@ -88,7 +70,7 @@ static tuff_tensor *elementwise(op_code op, tuff_tensor **operands, int count)
     if (!agree_all(info->name, graph, operands, count))
         return &graph->failed;
     const tuff_dtype dtype = operands[0]->dtype;
-    if (!kinds_accept(info->kinds, dtype))
+    if (!tuff__op_accepts(op, dtype))
         return tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s: takes %s", info->name, OPERANDS_TEXT(operands, count),
                                 kinds_text(info->kinds));
     if (!broadcast_all(info->name, graph, operands, count, &shape))
@@ -113,7 +95,7 @@ static tuff_tensor *elementwise(op_code op, tuff_tensor **operands, int count)
         return elementwise(OP_##code, (tuff_tensor *[]){x, y, z}, 3);        \
     }
 #define ELEMENTWISE(code, name, inputs, ...) BUILDER_##inputs(code, name)
-#define SPECIAL(code, name, inputs)
+#define SPECIAL(...)
 #include "ops/ops.def"
 
 tuff_tensor *tuff_where(tuff_tensor *condition, tuff_tensor *x, tuff_tensor *y)

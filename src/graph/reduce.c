@@ -1,11 +1,6 @@
 /* Builders of reductions and running sums. Nodes keep reduced axes with extent 1; dropping them is a RESHAPE. */
 #include "graph/builder.h"
 
-static bool is_number(tuff_dtype dtype)
-{
-    return tuff__dtype_is_float(dtype) || dtype == TUFF_I32 || dtype == TUFF_U32;
-}
-
 /* The axes as a mask. */
 static bool axes_mask(const char *op, const tuff_tensor *x, const int *axes, int count, uint32_t *mask)
 {
@@ -45,7 +40,7 @@ static tuff_tensor *reduce(op_code op, tuff_tensor *x, const int *axes, int coun
     tuff_graph *graph = tuff__enter(name, &x, 1, &answer);
     if (!graph)
         return answer;
-    if (!is_number(x->dtype))
+    if (!tuff__op_accepts(op, x->dtype))
         return tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: takes f32, f16, bf16, i32 or u32", name,
                                 tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
     if (!axes_mask(name, x, axes, count, &mask))
@@ -79,7 +74,7 @@ tuff_tensor *tuff_cumsum(tuff_tensor *x, int axis)
     tuff_graph *graph = tuff__enter("cumsum", &x, 1, &answer);
     if (!graph)
         return answer;
-    if (!is_number(x->dtype))
+    if (!tuff__op_accepts(OP_CUMSUM, x->dtype))
         return tuff__graph_fail(graph, TUFF_E_DTYPE, "cumsum: %s %s: takes f32, f16, bf16, i32 or u32",
                                 tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
     if (!tuff__axis("cumsum", x, axis, &axis))

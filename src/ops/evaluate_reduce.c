@@ -1,4 +1,4 @@
-/* The reference evaluator's sums: reductions, running sums, matmul, each with the bound of its rounding in f32. */
+/* Sums in the float64 reference: reductions, running sums and matmul, each with the bound of its rounding in f32. */
 #include <math.h>
 #include <string.h>
 
@@ -91,15 +91,16 @@ static void max_walk(const evaluation *e, const double *from, double *to, int64_
     tuff__walk(e->input_shapes[0], &input, &output, max_run, &(adding){from, to, false});
 }
 
-void tuff__evaluate_reduce_max(const evaluation *e, int64_t count)
+tuff_status tuff__evaluate_reduce_max(const evaluation *e, int64_t count)
 {
     max_walk(e, e->inputs[0], e->value, count, -INFINITY);
     if (e->error)
         max_walk(e, e->input_errors[0], e->error, count, 0);
+    return TUFF_OK;
 }
 
 /* Series by series; element i is a sum of i + 1 terms, hence i roundings. */
-void tuff__evaluate_cumsum(const evaluation *e, int64_t count)
+tuff_status tuff__evaluate_cumsum(const evaluation *e, int64_t count)
 {
     const int64_t extent = e->shape.extent[e->attributes->axis];
     int64_t inner = 1;
@@ -119,6 +120,7 @@ void tuff__evaluate_cumsum(const evaluation *e, int64_t count)
             e->error[place] = error + (rounds ? tuff__gamma((double)i) * magnitude : 0);
         }
     }
+    return TUFF_OK;
 }
 
 typedef struct matrices {
@@ -155,12 +157,12 @@ static void matmul_bound(const matrices *size, const double *const inputs[2], co
     multiply(size, errors[0], inputs[1], error, true);
 }
 
-void tuff__evaluate_matmul(const evaluation *e)
+tuff_status tuff__evaluate_matmul(const evaluation *e, int64_t count)
 {
     const int rank = e->shape.rank;
     const tuff_shape *x = &e->input_shapes[0];
     const matrices size = {x->extent[rank - 2], x->extent[rank - 1], e->shape.extent[rank - 1]};
-    const int64_t count = tuff_shape_count(e->shape), each = size.rows * size.columns;
+    const int64_t each = size.rows * size.columns;
     memset(e->value, 0, (size_t)count * sizeof *e->value);
     if (e->error)
         memset(e->error, 0, (size_t)count * sizeof *e->error);
@@ -173,4 +175,5 @@ void tuff__evaluate_matmul(const evaluation *e)
         const double *const errors[2] = {e->input_errors[0] + from_x, e->input_errors[1] + from_y};
         matmul_bound(&size, inputs, errors, e->value + batch * each, e->error + batch * each);
     }
+    return TUFF_OK;
 }

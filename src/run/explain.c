@@ -6,7 +6,7 @@
 
 static const char *kind_of(const tuff_plan *plan, const launch *of)
 {
-    static const char *const kinds[] = {"map", "row", "column", "matmul", "cumsum", "scatter", "attention", ""};
+    static const char *const kinds[] = {"map", "row", "column", "matmul", "", "scatter", "attention", ""};
     if (of->kind == LAUNCH_COPY)
         return "copy";
     if (of->task < 0)
@@ -16,6 +16,8 @@ static const char *kind_of(const tuff_plan *plan, const launch *of)
         return "pack";
     if (kind == TASK_ATTENTION && strncmp(of->body, "attention", 9) != 0)
         return "pack";
+    if (kind == TASK_SCAN)
+        return tuff__op_info(plan->fusion.tasks[of->task].core->op)->name;
     return kinds[kind];
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compile/simplify.h"
+#include "kernels/tunables.h"
 #include "run/background.h"
 #include "run/controls.h"
 #include "run/fit.h"
@@ -41,11 +42,8 @@ static tuff_status compile(tuff_plan *plan, tuff_graph *graph, const tuff_compil
 static bool options_are_legal(const tuff_compile_options *options)
 {
     return (options->fuse == TUFF_FUSE_ALL || options->fuse == TUFF_FUSE_NONE) &&
-           (options->family == TUFF_FAMILY_DEVICE || options->family == TUFF_FAMILY_REGISTER ||
-            options->family == TUFF_FAMILY_LOCAL || options->family == TUFF_FAMILY_SUBGROUP ||
-            options->family == TUFF_FAMILY_COOPERATIVE) &&
-           options->tune >= TUFF_TUNE_CACHED && options->tune <= TUFF_TUNE_MAX &&
-           options->tune_environment >= TUFF_TUNE_ENVIRONMENT_DEFAULTS &&
+           (unsigned)options->family < FAMILY_COUNT && options->tune >= TUFF_TUNE_CACHED &&
+           options->tune <= TUFF_TUNE_MAX && options->tune_environment >= TUFF_TUNE_ENVIRONMENT_DEFAULTS &&
            options->tune_environment <= TUFF_TUNE_ENVIRONMENT_ALL && options->tune_isolate >= TUFF_ISOLATE_AUTO &&
            options->tune_isolate <= TUFF_ISOLATE_OFF &&
            (options->matmul_library == TUFF_MATMUL_OWN || options->matmul_library == TUFF_MATMUL_CLBLAST);

@@ -48,7 +48,7 @@ static tuff_status check_schedule(const tuff_optimizer_options *o)
 static tuff_status complete_options(const tuff_optimizer_options *given, tuff_optimizer_options *out)
 {
     *out = given ? *given : (tuff_optimizer_options){0};
-    if (out->kind != TUFF_ADAMW && out->kind != TUFF_SGD)
+    if (!tuff__optimizer_rule((int)out->kind))
         return FAIL(TUFF_E_USAGE, "optimizer: there is no kind %d", (int)out->kind);
     out->learning_rate = or_default(out->learning_rate, 1e-3);
     out->beta1 = or_default(out->beta1, 0.9);
@@ -61,7 +61,9 @@ static tuff_status complete_options(const tuff_optimizer_options *given, tuff_op
 static tuff_status make_state(tuff_optimizer *self)
 {
     tuff_device *device = self->parameters->device;
-    for (int i = 0; i < MOMENTS_MAX && self->rule->moments[i]; i++) {
+    const optimizer_rule *rule = self->rule;
+    const bool keeps_moments = !rule->keeps_moments || rule->keeps_moments(&self->options);
+    for (int i = 0; keeps_moments && i < MOMENTS_MAX && rule->moments[i]; i++) {
         self->moments[i] = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(self->parameters->total));
         if (!self->moments[i])
             return tuff__last_status();
@@ -82,7 +84,7 @@ tuff_optimizer *tuff_optimizer_create(tuff_parameters *parameters, const tuff_op
     tuff_optimizer *self = tuff__calloc(1, sizeof *self);
     if (!self)
         return NULL;
-    self->rule = tuff__optimizer_rule(&complete);
+    self->rule = tuff__optimizer_rule((int)complete.kind);
     self->parameters = parameters;
     self->options = complete;
     if (make_state(self) != TUFF_OK) {
@@ -141,11 +143,11 @@ static tuff_tensor *derive(tuff_parameters *parameters, tuff_tensor *loss)
     tuff_tensor **room = tuff__calloc(4 * count + 1, sizeof *room);
     if (!room)
         return NULL;
-    tuff_tensor **with = room, **gradients = room + count, **parts = room + 2 * count;
+    tuff_tensor **weights = room, **gradients = room + count, **parts = room + 2 * count;
     for (int i = 0; i < parameters->count; i++)
-        with[i] = tuff_array_tensor(graph, parameters->items[i].array);
+        weights[i] = tuff_array_tensor(graph, parameters->items[i].array);
     tuff_tensor *slab = NULL;
-    if (tuff_gradients(loss, with, parameters->count, gradients) == TUFF_OK)
+    if (tuff_gradients(loss, weights, parameters->count, gradients) == TUFF_OK)
         slab = gradient_slab(parameters, loss, gradients, parts);
     tuff__free(room);
     return slab;
