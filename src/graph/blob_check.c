@@ -15,6 +15,7 @@ static const tuff_shape *input_shape(const node *n, int input)
     return &n->inputs[input]->shape;
 }
 
+/* The result has the dtype of the first operand. */
 static bool keeps_dtype(const node *n)
 {
     return n->inputs[0]->dtype == n->outputs[0].dtype;
@@ -30,6 +31,7 @@ static bool keeps_count(const node *n)
     return tuff_shape_count(*input_shape(n, 0)) == tuff_shape_count(*shape_of(n));
 }
 
+/* attributes.axis is one of the result's. */
 static bool has_axis(const node *n)
 {
     return n->attributes.axis >= 0 && n->attributes.axis < shape_of(n)->rank;
@@ -44,6 +46,7 @@ static bool equal_beside(tuff_shape a, tuff_shape b, int axis)
     return tuff_shape_equal(a, b);
 }
 
+/* Elementwise rows: operands of the result's shape, all of one dtype that the row accepts. */
 static bool is_row(const node *n)
 {
     const op_kinds kinds = tuff__op_info(n->op)->kinds;
@@ -63,6 +66,7 @@ static bool is_selection(const node *n)
            n->inputs[2]->dtype == n->outputs[0].dtype;
 }
 
+/* Reduced axes stay with extent 1, the others as they are. */
 static bool is_reduction(const node *n)
 {
     const tuff_shape *from = input_shape(n, 0), *to = shape_of(n);
@@ -81,6 +85,7 @@ static bool has_terms(const node *n)
     return tuff_shape_count(*input_shape(n, 0)) > 0 || tuff_shape_count(*shape_of(n)) == 0;
 }
 
+/* Each axis once. */
 static bool is_permutation(const node *n)
 {
     const tuff_shape *from = input_shape(n, 0), *to = shape_of(n);
@@ -96,6 +101,7 @@ static bool is_permutation(const node *n)
     return true;
 }
 
+/* Only axes of extent 1 may grow. */
 static bool is_expansion(const node *n)
 {
     const tuff_shape *from = input_shape(n, 0), *to = shape_of(n);
@@ -107,6 +113,7 @@ static bool is_expansion(const node *n)
     return true;
 }
 
+/* First and last element of each axis lie in the operand; an empty axis starts at 0. */
 static bool is_slice(const node *n)
 {
     const tuff_shape *from = input_shape(n, 0), *to = shape_of(n);
@@ -123,6 +130,7 @@ static bool is_slice(const node *n)
     return true;
 }
 
+/* The operand lies in the result as a whole. */
 static bool is_padding(const node *n)
 {
     const tuff_shape *from = input_shape(n, 0), *to = shape_of(n);
@@ -135,6 +143,7 @@ static bool is_padding(const node *n)
     return true;
 }
 
+/* The extents of the parts add up along the axis, and are equal beside it. */
 static bool is_concatenation(const node *n)
 {
     int64_t extent = 0;
@@ -149,6 +158,7 @@ static bool is_concatenation(const node *n)
     return extent == shape_of(n)->extent[n->attributes.axis];
 }
 
+/* Matrices of fitting extents, none of them empty, with equal batch axes. */
 static bool is_contraction(const node *n)
 {
     const tuff_shape *x = input_shape(n, 0), *y = input_shape(n, 1), *to = shape_of(n);
@@ -162,6 +172,7 @@ static bool is_contraction(const node *n)
            x->extent[rank - 1] == y->extent[rank - 2] && tuff_shape_count(*x) > 0 && tuff_shape_count(*y) > 0;
 }
 
+/* Indices have the result's shape; the table differs from it along the axis only. */
 static bool is_gather(const node *n)
 {
     return has_axis(n) && keeps_dtype(n) && n->inputs[1]->dtype == TUFF_I32 &&
@@ -169,6 +180,7 @@ static bool is_gather(const node *n)
            equal_beside(*input_shape(n, 0), *shape_of(n), n->attributes.axis);
 }
 
+/* Indices and source are of one shape, which differs from the result's along the axis only. */
 static bool is_scatter(const node *n)
 {
     return has_axis(n) && keeps_dtype(n) && n->inputs[1]->dtype == TUFF_I32 &&
@@ -177,12 +189,14 @@ static bool is_scatter(const node *n)
            equal_beside(*input_shape(n, 1), *shape_of(n), n->attributes.axis);
 }
 
+/* The node describes its array. */
 static bool fits_array(const node *n)
 {
     const tuff_array *array = n->attributes.array;
     return array != NULL && array->dtype == n->outputs[0].dtype && tuff_shape_equal(array->shape, *shape_of(n));
 }
 
+/* The counter that random numbers depend on. */
 static bool is_step(const tuff_tensor *x)
 {
     return x->dtype == TUFF_I32 && x->shape.rank == 0;
@@ -203,6 +217,7 @@ static bool operands_fit(const node *n, const attention_inputs *at, tuff_shape *
            v.extent[0] == k.extent[0] && v.extent[1] == k.extent[1] && v.extent[2] == k.extent[2];
 }
 
+/* Each axis of the bias is that of the scores or 1, but for the keys, which it must have. */
 static bool bias_fits(const node *n, const attention_inputs *at)
 {
     const tuff_shape *q = input_shape(n, at->q), *k = input_shape(n, at->k);
@@ -218,6 +233,7 @@ static bool bias_fits(const node *n, const attention_inputs *at)
     return true;
 }
 
+/* The band is bounded so that sums with positions cannot overflow. */
 static bool attention_attributes_fit(const op_attributes *attributes)
 {
     const bool drops = (attributes->options & ATTENTION_DROPOUT) != 0;
@@ -228,6 +244,7 @@ static bool attention_attributes_fit(const op_attributes *attributes)
            (drops ? attributes->dropout > 0 && attributes->dropout < 1 : true);
 }
 
+/* One more than the last position. */
 static int attention_input_count(const attention_inputs *at)
 {
     const int all[] = {at->q, at->k, at->v, at->lse, at->upstream, at->sums, at->bias, at->step};
@@ -237,6 +254,7 @@ static int attention_input_count(const attention_inputs *at)
     return count;
 }
 
+/* A gradient has the shape of its operand. */
 static bool attention_result_fits(const node *n, const attention_inputs *at, tuff_shape result, tuff_shape rows)
 {
     const tuff_shape *made = shape_of(n);
@@ -272,6 +290,7 @@ static bool is_attention(const node *n)
            attention_result_fits(n, &at, result, rows);
 }
 
+/* A constant without data is a scalar; larger ones of one value are an EXPAND of it. */
 static bool has_data_or_is_scalar(const node *n)
 {
     return n->attributes.data != NULL || shape_of(n)->rank == 0;

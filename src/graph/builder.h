@@ -49,7 +49,7 @@ tuff_tensor *tuff__swap_axes(tuff_tensor *x, int a, int b);
    their difference is the log-softmax. Both carry the error where there is one. */
 tuff_tensor *tuff__shifted_logits(const char *op, tuff_tensor *x, int axis, tuff_tensor **log_sum);
 
-/* Marks a value that nothing else uses yet: tuff_gradients treats it as a constant. Answers it. */
+/* Marks a value that nothing else uses yet: tuff_gradients treats it as a constant. Returns it. */
 tuff_tensor *tuff__stop_gradient(tuff_tensor *tensor);
 
 /* What attention works on; bias, of four axes, may be NULL. */
@@ -58,8 +58,8 @@ typedef struct attention_operands {
 } attention_operands;
 /* The attention primitive of operands whose shapes fit and have elements. Of the options, value (the scale), start (the
    band), ATTENTION_NO_SOFTMAX and dropout are read. */
-tuff_tensor *tuff__attention(const attention_operands *of, const op_attributes *options);
-tuff_tensor *tuff__attention_gradient(const node *of, tuff_tensor *upstream, int input);
+tuff_tensor *tuff__attention(const attention_operands *n, const op_attributes *options);
+tuff_tensor *tuff__attention_gradient(const node *n, tuff_tensor *upstream, int input);
 /* tuff_attention made of other ops, whatever the options, and as the primitive where that can serve, whatever the
    device. */
 struct tuff_attention_options;

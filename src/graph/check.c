@@ -1,4 +1,5 @@
-/* Checks and small helpers that builders share: legal shapes, dtypes and axes, broadcasting, weak scalars. */
+/* Checks and small helpers that builders share: legal shapes, dtypes and axes, broadcasting, and constants that take the
+   dtype of what they are combined with. A failed check sets the graph's error, which names the op and the shapes. */
 #include "graph/builder.h"
 
 #include "base/checked.h"
@@ -26,6 +27,7 @@ bool tuff__shape_is_legal(tuff_graph *graph, const char *op, tuff_shape shape)
     return fits;
 }
 
+/* f64 and i64 exist for files and the host only: many devices have neither. */
 bool tuff__dtype_is_legal(tuff_graph *graph, const char *op, tuff_dtype dtype)
 {
     if (dtype >= TUFF_F32 && dtype <= TUFF_BOOL)
@@ -35,6 +37,7 @@ bool tuff__dtype_is_legal(tuff_graph *graph, const char *op, tuff_dtype dtype)
     return false;
 }
 
+/* Negative axes count from the end, as in NumPy. */
 bool tuff__axis(const char *op, const tuff_tensor *tensor, int axis, int *out)
 {
     const int rank = tensor->shape.rank;
@@ -61,7 +64,7 @@ bool tuff__broadcast(tuff_shape a, tuff_shape b, tuff_shape *out)
     return true;
 }
 
-/* EXPAND never changes the rank: that is RESHAPE's part. */
+/* EXPAND never changes the rank: a RESHAPE adds the leading axes, so that views stay simple to compose. */
 tuff_tensor *tuff__expand_to(tuff_tensor *tensor, tuff_shape shape)
 {
     if (!tuff__is_sound(tensor))
@@ -78,7 +81,7 @@ tuff_tensor *tuff__expand_to(tuff_tensor *tensor, tuff_shape shape)
     return tuff__node_create(tensor->graph, OP_EXPAND, tensor->dtype, shape, &tensor, 1, NULL);
 }
 
-/* What a number in an expression becomes. Constants with data keep their dtype. */
+/* What a number in an expression becomes; such constants may change their dtype. Those with data keep it. */
 static bool is_scalar_constant(const tuff_tensor *tensor)
 {
     return tensor->node->op == OP_CONSTANT && tensor->shape.rank == 0 && !tensor->node->attributes.data;
@@ -94,6 +97,7 @@ static bool can_hold(tuff_dtype dtype, const tuff_tensor *constant)
     return tuff__dtype_is_float(dtype) || tuff__round_to(dtype, value) == value;
 }
 
+/* `x * 2` for x in f16 must not fail because 2 was made as f32. */
 tuff_tensor *tuff__as_dtype(tuff_tensor *tensor, tuff_dtype dtype)
 {
     if (!tuff__is_sound(tensor) || tensor->dtype == dtype || !is_scalar_constant(tensor) || !can_hold(dtype, tensor))
@@ -111,6 +115,7 @@ void tuff__agree(tuff_tensor **x, tuff_tensor **y)
         *x = tuff__as_dtype(*x, (*y)->dtype);
 }
 
+/* A scalar and an EXPAND: no memory whatever the shape. */
 tuff_tensor *tuff__filled(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, double value)
 {
     return tuff__expand_to(tuff_constant(graph, dtype, value), shape);

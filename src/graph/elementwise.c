@@ -1,7 +1,9 @@
 /* Builders of the elementwise ops: one public function for each row of ops.def, WHERE and CAST. Operands broadcast to
-   one shape here, so that elementwise nodes have inputs of exactly their own shape. */
+   one shape and agree on one dtype here, so that elementwise nodes have inputs of exactly their own shape. A new row needs
+   no code in this file. Read next: ops.def for what the rows say, gradients.c for their derivatives. */
 #include "graph/builder.h"
 
+/* The dtypes of a kind, for messages. */
 static const char *kinds_text(op_kinds kinds)
 {
     return kinds == OP_KIND_FLOATS  ? "f32, f16 or bf16"
@@ -9,7 +11,7 @@ static const char *kinds_text(op_kinds kinds)
                                     : "f32, f16, bf16, i32 or u32";
 }
 
-/* "f32 [2,3] x f16 [3]" for messages. */
+/* "f32 [2,3] x f16 [3]" for messages, cut where the buffer ends. */
 static const char *operands_text(tuff_tensor *const *operands, int count, char *buffer, size_t size)
 {
     text list = {0};
@@ -79,6 +81,7 @@ static tuff_tensor *elementwise(op_code op, tuff_tensor **operands, int count)
                              NULL);
 }
 
+/* A public builder for each row, by its number of operands. */
 #define BUILDER_1(code, name)                                   \
     tuff_tensor *tuff_##name(tuff_tensor *x)                    \
     {                                                           \
@@ -98,6 +101,7 @@ static tuff_tensor *elementwise(op_code op, tuff_tensor **operands, int count)
 #define SPECIAL(...)
 #include "ops/ops.def"
 
+/* Not a row of the table: its operands have two dtypes, and it moves elements without computing. */
 tuff_tensor *tuff_where(tuff_tensor *condition, tuff_tensor *x, tuff_tensor *y)
 {
     tuff_tensor *operands[3] = {condition, x, y}, *answer;

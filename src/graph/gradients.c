@@ -159,26 +159,7 @@ static tuff_tensor *power_exponent(tuff_tensor *g, tuff_tensor *x, tuff_tensor *
     return tuff_where(tuff_equal(x, zero(x)), zero(g), tuff_mul(g, tuff_mul(f, tuff_log(x))));
 }
 
-/* The names that the expressions use; they hide those of math.h from here on. */
-#define neg(x) tuff_neg(x)
-#define mul(x, y) tuff_mul(x, y)
-#define div(x, y) tuff_div(x, y)
-#define sub(x, y) tuff_sub(x, y)
-#define exp(x) tuff_exp(x)
-#define log(x) tuff_log(x)
-#define sin(x) tuff_sin(x)
-#define cos(x) tuff_cos(x)
-#define sigmoid(x) tuff_sigmoid(x)
-#define where(condition, x, y) tuff_where(condition, x, y)
-#define cast(x, dtype) tuff_cast(x, dtype)
-#define reshape(x, shape) tuff_reshape(x, shape)
-#define expand(x, shape) tuff_expand(x, shape)
-#define matmul(x, y) tuff_matmul(x, y)
-#define scatter_add(x, indices, source, axis) tuff_scatter_add(x, indices, source, axis)
-#define cumsum(x, axis) tuff_cumsum(x, axis)
-#define scale(x, factor) tuff__scale(x, factor)
-#define shift(x, term) tuff__shift(x, term)
-#define one(x) tuff__scalar(x, 1)
+/* Terms of the column `gradients`. */
 #define AXIS (n->attributes.axis)
 #define G(...) CHOOSE(__VA_ARGS__, NULL, NULL, NULL)
 #define CHOOSE(dx, dy, dz, ...) (input == 0 ? (dx) : input == 1 ? (dy) : (dz))

@@ -1,10 +1,10 @@
-/* The graph itself: its life, its sticky error, its nodes, inputs, outputs and state. Builders of ops are in the files
-   beside it. */
+/* The graph itself: its life, its first error, its nodes, inputs, outputs, assigned arrays and step counter. Builders of
+   ops are in the files beside it: read check.c for what all of them check, then elementwise.c for the simplest. */
 #include <string.h>
 
 #include "graph/builder.h"
 
-/* What builders answer where there is no graph to carry the error. Never written. */
+/* What builders return where there is no graph to carry the error. Never written. */
 static tuff_tensor nowhere;
 
 tuff_graph *tuff_graph_create(tuff_device *device)
@@ -45,7 +45,7 @@ const char *tuff_graph_error(const tuff_graph *graph)
     return graph ? graph->message : "the graph is NULL";
 }
 
-/* The thread's error is set each time, the graph's only once: the first error is the one that explains the others. */
+/* Ids are positions: liveness is found by the new ids, then dead nodes are dropped and ids closed up. */
 tuff_status tuff__graph_reorder(tuff_graph *graph, node *const *order, int count)
 {
     bool *live = tuff__calloc((size_t)count + 1, sizeof *live);
@@ -70,6 +70,7 @@ tuff_status tuff__graph_reorder(tuff_graph *graph, node *const *order, int count
     return TUFF_OK;
 }
 
+/* The thread's error is set each time, the graph's only once: the first error is the one that explains the others. */
 tuff_tensor *tuff__graph_fail(tuff_graph *graph, tuff_status status, const char *format, ...)
 {
     va_list list;
@@ -93,12 +94,14 @@ static tuff_tensor *fail_for_memory(tuff_graph *graph)
 tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_shape shape,
                                tuff_tensor *const *inputs, int input_count, const op_attributes *attributes)
 {
+    /* Nodes live as long as the graph: its arena frees them all at once. */
     node *made = tuff__arena_alloc(&graph->arena, sizeof *made);
     tuff_tensor *output = tuff__arena_alloc(&graph->arena, sizeof *output);
     tuff_tensor **list = tuff__arena_alloc(&graph->arena, (size_t)(input_count + 1) * sizeof(tuff_tensor *));
     if (!made || !output || !list || !GROW(graph->nodes, graph->node_count, graph->node_capacity))
         return fail_for_memory(graph);
     *output = (tuff_tensor){.graph = graph, .node = made, .dtype = dtype, .shape = shape};
+    /* So that shapes can be compared and hashed as bytes. */
     for (int axis = shape.rank; axis < TUFF_MAX_RANK; axis++)
         output->shape.extent[axis] = 0;
     for (int i = 0; i < input_count; i++)
@@ -131,7 +134,8 @@ tuff_graph *tuff__enter_graph(const char *op, tuff_graph *graph, tuff_tensor **a
     return graph->status == TUFF_OK ? graph : NULL;
 }
 
-/* An operand of another graph is told apart from one that carries an error of its own graph. */
+/* The graph is that of the first operand that has one. Its earlier error, if any, is returned before operands are looked
+   at: they may carry it, and it explains them. */
 tuff_graph *tuff__enter(const char *op, tuff_tensor *const *operands, int count, tuff_tensor **answer)
 {
     tuff_graph *graph = NULL;
@@ -155,6 +159,7 @@ tuff_graph *tuff__enter(const char *op, tuff_tensor *const *operands, int count,
     return graph;
 }
 
+/* Random ops keep the seed of the moment when they were built. */
 void tuff_graph_seed(tuff_graph *graph, uint32_t seed)
 {
     if (graph)
@@ -191,6 +196,7 @@ static tuff_tensor *fail_for_counter(tuff_graph *graph)
     return tuff__graph_fail(graph, tuff__last_status(), "step: no counter: %s", reason);
 }
 
+/* The counter is made at the first need, so that graphs without random numbers own no array. */
 tuff_tensor *tuff_step(tuff_graph *graph)
 {
     tuff_tensor *answer;
@@ -205,11 +211,12 @@ tuff_tensor *tuff_step(tuff_graph *graph)
     return tuff_array_tensor(graph, graph->step_array);
 }
 
-static bool name_is_legal(tuff_graph *graph, const char *what, const char *name)
+/* Names are keys of a plan's inputs and outputs. */
+static bool name_is_legal(tuff_graph *graph, const char *role, const char *name)
 {
     if (name && name[0])
         return true;
-    tuff__graph_fail(graph, TUFF_E_USAGE, "%s: the name is %s", what, name ? "empty" : "NULL");
+    tuff__graph_fail(graph, TUFF_E_USAGE, "%s: the name is %s", role, name ? "empty" : "NULL");
     return false;
 }
 
@@ -256,6 +263,7 @@ tuff_tensor *tuff_array_tensor(tuff_graph *graph, tuff_array *array)
     return tuff__node_create(graph, OP_ARRAY, array->dtype, array->shape, NULL, 0, &(op_attributes){.array = array});
 }
 
+/* A tensor may be an output under several names; a name stands for one. */
 void tuff_output(tuff_graph *graph, const char *name, tuff_tensor *tensor)
 {
     tuff_tensor *answer;
@@ -293,6 +301,7 @@ static bool overlap(const tuff_array *a, const tuff_array *b)
            b->offset < a->offset + tuff_array_size(a);
 }
 
+/* Two assignments to the same elements would depend on the order of kernels, which the compiler chooses. */
 static bool assign_is_legal(tuff_graph *graph, const tuff_array *array, const tuff_tensor *value)
 {
     if (value->dtype != array->dtype)

@@ -43,6 +43,7 @@ static void print_attribute(const node *n, text *out)
     }
 }
 
+/* Nodes, then outputs; ids are those of the nodes. */
 void tuff__graph_print(const tuff_graph *graph, text *out)
 {
     for (int i = 0; i < graph->node_count; i++) {

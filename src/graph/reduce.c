@@ -1,7 +1,8 @@
-/* Builders of reductions and running sums. Nodes keep reduced axes with extent 1; dropping them is a RESHAPE. */
+/* Builders of reductions and running sums. Nodes keep reduced axes with extent 1, so that a result broadcasts against its
+   operand as it is; dropping them is a RESHAPE, which costs nothing. Composites made of these: composite_reduce.c. */
 #include "graph/builder.h"
 
-/* The axes as a mask. */
+/* The axes as a mask: legal, none given twice. */
 static bool axes_mask(const char *op, const tuff_tensor *x, const int *axes, int count, uint32_t *mask)
 {
     *mask = 0;
@@ -23,6 +24,7 @@ static bool axes_mask(const char *op, const tuff_tensor *x, const int *axes, int
     return true;
 }
 
+/* The shape when the axes of the mask are dropped. */
 static tuff_shape without_axes(tuff_shape shape, uint32_t mask)
 {
     tuff_shape result = {.rank = 0};
@@ -32,6 +34,7 @@ static tuff_shape without_axes(tuff_shape shape, uint32_t mask)
     return result;
 }
 
+/* Both reductions differ in their op alone. Over no axes they are the operand itself. */
 static tuff_tensor *reduce(op_code op, tuff_tensor *x, const int *axes, int count, bool keep)
 {
     const char *name = tuff__op_info(op)->name;
@@ -68,6 +71,7 @@ tuff_tensor *tuff_reduce_max(tuff_tensor *x, const int *axes, int count, bool ke
     return reduce(OP_REDUCE_MAX, x, axes, count, keep);
 }
 
+/* Long running sums are split by the compiler: the node is always the whole one. */
 tuff_tensor *tuff_cumsum(tuff_tensor *x, int axis)
 {
     tuff_tensor *answer;

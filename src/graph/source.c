@@ -1,4 +1,5 @@
-/* Builders of values that come from nowhere else: constants, indices, random numbers. */
+/* Builders of values without operands: constants, indices, random numbers. Inputs and arrays, which the host fills, are
+   in graph.c. */
 #include <string.h>
 
 #include "graph/builder.h"
@@ -15,6 +16,7 @@ tuff_tensor *tuff_constant(tuff_graph *graph, tuff_dtype dtype, double value)
     return tuff__node_create(graph, OP_CONSTANT, dtype, TUFF_SCALAR, NULL, 0, &(op_attributes){.value = kept});
 }
 
+/* The data is copied into the graph's arena, so that the caller may free his at once. Bools become 0 or 1. */
 tuff_tensor *tuff_constant_data(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, const void *data)
 {
     tuff_tensor *answer;
@@ -37,6 +39,7 @@ tuff_tensor *tuff_constant_data(tuff_graph *graph, tuff_dtype dtype, tuff_shape 
     return tuff__node_create(graph, OP_CONSTANT, dtype, shape, NULL, 0, &(op_attributes){.data = copy});
 }
 
+/* No table in memory: kernels compute the index where it is read. */
 tuff_tensor *tuff_iota(tuff_graph *graph, tuff_shape shape, int axis)
 {
     tuff_tensor *answer;
@@ -50,6 +53,7 @@ tuff_tensor *tuff_iota(tuff_graph *graph, tuff_shape shape, int axis)
     return tuff__node_create(graph, OP_IOTA, TUFF_I32, shape, NULL, 0, &(op_attributes){.axis = axis});
 }
 
+/* Numbers depend on seed, ordinal and step alone: a graph that is built the same way draws the same on every device. */
 tuff_tensor *tuff_random(tuff_graph *graph, tuff_shape shape)
 {
     tuff_tensor *answer;

@@ -17,6 +17,7 @@
         __VA_ARGS__ \
     }
 
+/* The columns of a row, as functions. */
 typedef double (*value_function)(double x, double y, double z);
 typedef int64_t (*signed_function)(int64_t x, int64_t y);
 typedef uint64_t (*unsigned_function)(uint64_t x, uint64_t y);
@@ -81,6 +82,7 @@ static const struct {
 #include "ops/ops.def"
 };
 
+/* 32-bit arithmetic wraps around, as kernels' does. */
 double tuff__wrap(tuff_dtype dtype, double value)
 {
     if (dtype == TUFF_I32)
@@ -117,6 +119,7 @@ static bool may_jump(const evaluation *e, double x, double y, double error_x, do
     return functions[e->op].value(x - error, y, 0) != functions[e->op].value(x + error, y, 0);
 }
 
+/* How much further than its bound an operand may be off where results jump. */
 static double slack_of(const evaluation *e)
 {
     return e->slack > 0 ? e->slack : 1;
@@ -143,6 +146,7 @@ static double bound(const evaluation *e, int64_t i, double f)
     return total;
 }
 
+/* Floats and bools in double, integers in 64 bits. */
 tuff_status tuff__evaluate_elementwise(const evaluation *e, int64_t count)
 {
     const bool integers = tuff__dtype_is_integer(e->input_dtypes[0]);

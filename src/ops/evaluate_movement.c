@@ -45,6 +45,7 @@ void tuff__walk(tuff_shape shape, const layout *a, const layout *b, walk_visit v
     }
 }
 
+/* The state of a walk that copies. */
 typedef struct copying {
     const double *from;
     double *to;
@@ -137,6 +138,7 @@ static int64_t indexed_place(tuff_shape shape, tuff_shape x, int axis, int64_t i
     return (outer * x.extent[axis] + (int64_t)index) * inner + i % inner;
 }
 
+/* Indices are doubles here; one outside of the axis, or NaN, gathers what ops.h promises. */
 tuff_status tuff__evaluate_gather(const evaluation *e, int64_t count)
 {
     const double outside = tuff__dtype_is_float(e->dtype) ? NAN : 0;

@@ -5,13 +5,15 @@
 #include "base/alloc.h"
 #include "ops/evaluate.h"
 
+/* Higham's gamma_n = n u / (1 - n u); beyond its range nothing is claimed. */
 double tuff__gamma(double count)
 {
     double product = count * UNIT;
     return product < 0.5 ? product / (1 - product) : INFINITY;
 }
 
-/* Terms of one chain before a tree, and the tree's depth: what a kernel's summation may cost. */
+/* The roundings of one sum in a kernel: chains of at most 256 additions, whose results are added in a tree. Kernels must
+   stay within this; a longer chain would fail the bound. */
 static double reduction_gamma(double count)
 {
     return tuff__gamma(fmin(count, 256 + log2(count)));
@@ -27,6 +29,7 @@ static layout reduced_layout(const evaluation *e)
     return result;
 }
 
+/* The state of a walk that adds up or finds maxima; `magnitudes`: of absolute values. */
 typedef struct adding {
     const double *from;
     double *to;
@@ -42,6 +45,7 @@ static void add_run(void *context, int64_t a, int64_t b, int64_t count, int64_t 
     }
 }
 
+/* Adds the elements of `from`, shaped as the input, into `to`, shaped as the result, which must be zeroed. */
 static void sum_walk(const evaluation *e, const double *from, double *to, bool magnitudes)
 {
     layout input = tuff__row_major(e->input_shapes[0]), output = reduced_layout(e);
@@ -83,6 +87,7 @@ static void max_run(void *context, int64_t a, int64_t b, int64_t count, int64_t 
     }
 }
 
+/* The largest element for each of the result, no less than `least`. The error of a maximum is at most the largest error. */
 static void max_walk(const evaluation *e, const double *from, double *to, int64_t count, double least)
 {
     layout input = tuff__row_major(e->input_shapes[0]), output = reduced_layout(e);
@@ -123,6 +128,7 @@ tuff_status tuff__evaluate_cumsum(const evaluation *e, int64_t count)
     return TUFF_OK;
 }
 
+/* The extents of one product of matrices. */
 typedef struct matrices {
     int64_t rows, inner, columns;
 } matrices;
@@ -157,6 +163,7 @@ static void matmul_bound(const matrices *size, const double *const inputs[2], co
     multiply(size, errors[0], inputs[1], error, true);
 }
 
+/* Matrix by matrix: nodes have operands of equal batch axes. */
 tuff_status tuff__evaluate_matmul(const evaluation *e, int64_t count)
 {
     const int rank = e->shape.rank;

@@ -6,6 +6,7 @@
 
 #include "train/rules.h"
 
+/* A constant in the graph of another tensor. */
 static tuff_tensor *number(tuff_tensor *beside, double value)
 {
     return tuff_constant(tuff_tensor_graph(beside), TUFF_F32, value);
@@ -40,6 +41,7 @@ static tuff_tensor *bias_correction(double beta, tuff_tensor *t)
     return tuff_neg(tuff_expm1(scaled(t, log(beta))));
 }
 
+/* Loshchilov & Hutter 2019: decay is decoupled from the gradient, epsilon is outside of the root. */
 static tuff_tensor *update_adamw(const tuff_optimizer *optimizer, tuff_tensor *weights, tuff_tensor *gradients,
                                  tuff_tensor **moments, tuff_tensor *rate, tuff_tensor *step)
 {
@@ -59,6 +61,7 @@ static tuff_tensor *update_adamw(const tuff_optimizer *optimizer, tuff_tensor *w
     return tuff_sub(weights, tuff_mul(step_size, change));
 }
 
+/* Decay is added to the gradient (L2); momentum as in PyTorch: m = momentum · m + change. */
 static tuff_tensor *update_sgd(const tuff_optimizer *optimizer, tuff_tensor *weights, tuff_tensor *gradients,
                                tuff_tensor **moments, tuff_tensor *rate, tuff_tensor *step)
 {
