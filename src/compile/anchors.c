@@ -1,5 +1,6 @@
 /* Which nodes have memory of their own. The rest is recomputed where it is needed, which on every device costs less
-   than a pass over memory as long as chains stay short and nothing expensive is repeated for each element of a broadcast. */
+   than a pass over memory as long as chains stay short and nothing expensive is repeated for each element of a
+   broadcast. */
 #include "compile/fuse.h"
 
 #define CHAIN_OPS 40   /* elementwise ops inlined into one node at most */

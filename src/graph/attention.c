@@ -1,13 +1,13 @@
-/* Attention as a primitive: the nodes of its forward and backward, their inputs in the order of
-   tuff__attention_inputs. The forward is two nodes, the log-sum-exp of each row of scores and the result that divides by
-   it; gradients recompute the weights from the log-sum-exp instead of keeping them (as FlashAttention does), so that no
-   matrix of scores is ever in memory. composite_attention.c decides between this and a graph of other ops. */
+/* Attention as a primitive: the nodes of its forward and backward, their inputs in the order of tuff__attention_inputs.
+   The forward is two nodes, the log-sum-exp of each row of scores and the result that divides by it; gradients
+   recompute the weights from the log-sum-exp instead of keeping them (as FlashAttention does), so that no matrix of
+   scores is ever in memory. composite_attention.c decides between this and a graph of other ops. */
 #include "graph/builder.h"
 
 #define MOST_INPUTS 8
 
-/* The log-sum-exp depends on scale, band and bias only: dropout comes after it. It passes no gradient, since those of the
-   result account for it. */
+/* The log-sum-exp depends on scale, band and bias only: dropout comes after it. It passes no gradient, since those of
+   the result account for it. */
 static tuff_tensor *log_sum_exp(const attention_operands *operands, const op_attributes *how)
 {
     const tuff_shape q = operands->q->shape;

@@ -1,6 +1,6 @@
 /* Reverse-mode differentiation: walks the nodes backwards from the target and adds ordinary nodes that compute
-   gradients. The gradient of each op is its column of ops.def, made a function in gradients.c; values that are recomputed
-   instead of kept are segment.c's. */
+   gradients. The gradient of each op is its column of ops.def, made a function in gradients.c; values that are
+   recomputed instead of kept are segment.c's. */
 #include "graph/builder.h"
 #include "graph/segment.h"
 
@@ -89,8 +89,8 @@ static void differentiate(tuff_tensor *target, tuff_tensor *const *wrt, int coun
     }
 }
 
-/* An error that the graph has already is set again, for the caller's thread may have seen others since. Each gradient is
-   then the tensor that carries it. */
+/* An error that the graph has already is set again, for the caller's thread may have seen others since. Each gradient
+   is then the tensor that carries it. */
 static tuff_status fail_all(tuff_tensor *answer, int count, tuff_tensor **gradients)
 {
     for (int i = 0; gradients && i < count; i++)

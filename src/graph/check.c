@@ -1,5 +1,6 @@
-/* Checks and small helpers that builders share: legal shapes, dtypes and axes, broadcasting, and constants that take the
-   dtype of what they are combined with. A failed check sets the graph's error, which names the op and the shapes. */
+/* Checks and small helpers that builders share: legal shapes, dtypes and axes, broadcasting, and constants that take
+   the dtype of what they are combined with. A failed check sets the graph's error, which names the op and the
+   shapes. */
 #include "graph/builder.h"
 
 #include "base/checked.h"

@@ -1,8 +1,8 @@
 /* Composites that work element by element: activations, their gated forms, powers and dropout. They are chains of
-   elementwise ops, which the compiler fuses into one kernel with their surroundings. Where a selection has a branch whose
-   value or slope could be infinite, that branch computes with a harmless operand instead: infinity times the 0 of an
-   unselected gradient would be NaN. To add an activation: its function here, its prototype in include/tuff/nn.h, its case
-   in the suite of composites. */
+   elementwise ops, which the compiler fuses into one kernel with their surroundings. Where a selection has a branch
+   whose value or slope could be infinite, that branch computes with a harmless operand instead: infinity times the 0 of
+   an unselected gradient would be NaN. To add an activation: its function here, its prototype in include/tuff/nn.h, its
+   case in the suite of composites. */
 #include <math.h>
 
 #include "graph/builder.h"

@@ -1,5 +1,6 @@
-/* Composites that end a training graph: cross entropy and mean squared error, scalars that tuff_gradients can start from.
-   Cross entropy takes logits rather than probabilities, so that no logarithm meets a probability that rounded to 0. */
+/* Composites that end a training graph: cross entropy and mean squared error, scalars that tuff_gradients can start
+   from. Cross entropy takes logits rather than probabilities, so that no logarithm meets a probability that rounded to
+   0. */
 #include <math.h>
 
 #include "graph/builder.h"
@@ -50,8 +51,8 @@ static tuff_tensor *row_losses(tuff_tensor *logits, tuff_tensor *column, double 
     return tuff_where(is_class, loss, tuff__scalar(loss, NAN));
 }
 
-/* The mean over the rows that count. Rows of the ignored index have loss 0 and no gradient; if all are ignored, the mean
-   is 0 / 0, NaN. */
+/* The mean over the rows that count. Rows of the ignored index have loss 0 and no gradient; if all are ignored, the
+   mean is 0 / 0, NaN. */
 tuff_tensor *tuff_cross_entropy(tuff_tensor *logits, tuff_tensor *targets, int64_t ignore_index, double smoothing)
 {
     tuff_tensor *answer;

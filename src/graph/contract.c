@@ -1,6 +1,6 @@
 /* Builders of matmul and of the ops that address elements by data: gather and scatter_add. The general forms of NumPy
-   (vectors, shared matrices, broadcast batches) are reduced here to the one form that nodes have: operands of equal rank
-   and equal batch axes. Kernels and gradients handle that form only. */
+   (vectors, shared matrices, broadcast batches) are reduced here to the one form that nodes have: operands of equal
+   rank and equal batch axes. Kernels and gradients handle that form only. */
 #include "graph/builder.h"
 
 /* [..., K] as a matrix: a row for the left operand, a column for the right one. */

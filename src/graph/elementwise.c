@@ -1,6 +1,6 @@
 /* Builders of the elementwise ops: one public function for each row of ops.def, WHERE and CAST. Operands broadcast to
-   one shape and agree on one dtype here, so that elementwise nodes have inputs of exactly their own shape. A new row needs
-   no code in this file. Read next: ops.def for what the rows say, gradients.c for their derivatives. */
+   one shape and agree on one dtype here, so that elementwise nodes have inputs of exactly their own shape. A new row
+   needs no code in this file. Read next: ops.def for what the rows say, gradients.c for their derivatives. */
 #include "graph/builder.h"
 
 /* The dtypes of a kind, for messages. */

@@ -96,8 +96,8 @@ static tuff_tensor *part_of_concat(const node *n, tuff_tensor *g, int input)
     return tuff__slice_axis(g, axis, start, start + n->inputs[input]->shape.extent[axis], 1);
 }
 
-/* The gradient of the source of SCATTER_ADD. Sources of indices outside are added nowhere and get 0; a plain gather would
-   give NaN. */
+/* The gradient of the source of SCATTER_ADD. Sources of indices outside are added nowhere and get 0; a plain gather
+   would give NaN. */
 static tuff_tensor *gather_inside(const node *n, tuff_tensor *g)
 {
     tuff_tensor *indices = n->inputs[1];

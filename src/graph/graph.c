@@ -1,5 +1,5 @@
-/* The graph itself: its life, its first error, its nodes, inputs, outputs, assigned arrays and step counter. Builders of
-   ops are in the files beside it: read check.c for what all of them check, then elementwise.c for the simplest. */
+/* The graph itself: its life, its first error, its nodes, inputs, outputs, assigned arrays and step counter. Builders
+   of ops are in the files beside it: read check.c for what all of them check, then elementwise.c for the simplest. */
 #include <string.h>
 
 #include "graph/builder.h"
@@ -134,8 +134,8 @@ tuff_graph *tuff__enter_graph(const char *op, tuff_graph *graph, tuff_tensor **a
     return graph->status == TUFF_OK ? graph : NULL;
 }
 
-/* The graph is that of the first operand that has one. Its earlier error, if any, is returned before operands are looked
-   at: they may carry it, and it explains them. */
+/* The graph is that of the first operand that has one. Its earlier error, if any, is returned before operands are
+   looked at: they may carry it, and it explains them. */
 tuff_graph *tuff__enter(const char *op, tuff_tensor *const *operands, int count, tuff_tensor **answer)
 {
     tuff_graph *graph = NULL;

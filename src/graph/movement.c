@@ -1,6 +1,6 @@
-/* Builders of movement: reshape, permute, expand, slice, pad, concat, which compute nothing and only map the elements of
-   the result to those of their operands. A builder returns its operand where the op would change nothing, so that the
-   compiler never meets an identity. Read next: src/compile, which turns most of them into strided views. */
+/* Builders of movement: reshape, permute, expand, slice, pad, concat, which compute nothing and only map the elements
+   of the result to those of their operands. A builder returns its operand where the op would change nothing, so that
+   the compiler never meets an identity. Read next: src/compile, which turns most of them into strided views. */
 #include "graph/builder.h"
 
 /* Fills in the one extent that may be -1. */

@@ -1,5 +1,5 @@
-/* A graph as text, one line for each node, for debugging the compiler or a model. Which attribute of a node is printed is
-   a column of ops.def. */
+/* A graph as text, one line for each node, for debugging the compiler or a model. Which attribute of a node is printed
+   is a column of ops.def. */
 #include "graph/graph.h"
 
 /* A number for each axis. */

@@ -1,5 +1,6 @@
-/* Builders of reductions and running sums. Nodes keep reduced axes with extent 1, so that a result broadcasts against its
-   operand as it is; dropping them is a RESHAPE, which costs nothing. Composites made of these: composite_reduce.c. */
+/* Builders of reductions and running sums. Nodes keep reduced axes with extent 1, so that a result broadcasts against
+   its operand as it is; dropping them is a RESHAPE, which costs nothing. Composites made of these:
+   composite_reduce.c. */
 #include "graph/builder.h"
 
 /* The axes as a mask: legal, none given twice. */

@@ -1,8 +1,8 @@
-/* tuff_recompute: segments of a graph of which gradients keep nothing but the inputs (gradient checkpointing). Where the
-   walk of autodiff.c reads a value inside of a segment, it gets a copy of the node instead, computed again from the inputs
-   of the segment; memory for the original can then be reused between the two. A copy carries the number of its
-   recomputation, by which the compiler never merges it with the original and runs it as late as it was built.
-   Segments may nest: a copy made for an outer segment reads the results of inner ones as copies of its own. */
+/* tuff_recompute: segments of a graph of which gradients keep nothing but the inputs (gradient checkpointing). Where
+   the walk of autodiff.c reads a value inside of a segment, it gets a copy of the node instead, computed again from the
+   inputs of the segment; memory for the original can then be reused between the two. A copy carries the number of its
+   recomputation, by which the compiler never merges it with the original and runs it as late as it was built. Segments
+   may nest: a copy made for an outer segment reads the results of inner ones as copies of its own. */
 #include "graph/segment.h"
 
 #include "graph/builder.h"
@@ -25,8 +25,8 @@ static bool is_input(const segment *part, const node *at)
     return false;
 }
 
-/* Marks `from` and all nodes that it depends on. With `stop`, only the members of that segment: the walk ends before its
-   inputs and before values that memory holds anyway. Returns the lowest id marked. */
+/* Marks `from` and all nodes that it depends on. With `stop`, only the members of that segment: the walk ends before
+   its inputs and before values that memory holds anyway. Returns the lowest id marked. */
 static int mark_ancestors(const tuff_graph *graph, const node *from, const segment *stop, bool *marks)
 {
     int low = from->id;
@@ -115,8 +115,8 @@ static bool find_members(const tuff_graph *graph, int index, bool *marks, struct
     return true;
 }
 
-/* Nodes that depend on constants alone: a copy would save no memory, for constants stay anyway. RANDOM is none of them: it
-   depends on the step, an array. */
+/* Nodes that depend on constants alone: a copy would save no memory, for constants stay anyway. RANDOM is none of them:
+   it depends on the step, an array. */
 static void find_fixed(const tuff_graph *graph, bool *fixed)
 {
     for (int i = 0; i < graph->node_count; i++) {
@@ -188,8 +188,8 @@ static int segment_around(const recomputation *self, int inner, const node *at)
 
 static tuff_tensor *value_in(recomputation *self, int index, tuff_tensor *value);
 
-/* The node with its inputs read inside of the segment. An assignment happens once: its copy is the value assigned. A view
-   of values that stay is no copy. */
+/* The node with its inputs read inside of the segment. An assignment happens once: its copy is the value assigned. A
+   view of values that stay is no copy. */
 static tuff_tensor *copy_node(recomputation *self, int index, node *at)
 {
     tuff_graph *graph = self->graph;
@@ -219,8 +219,8 @@ static tuff_tensor *copy_node(recomputation *self, int index, node *at)
     return made;
 }
 
-/* The copy of a member, after those of the members that it needs, in building order. A segment may be thousands of nodes
-   deep, so that this marks what is needed instead of recursing. */
+/* The copy of a member, after those of the members that it needs, in building order. A segment may be thousands of
+   nodes deep, so that this marks what is needed instead of recursing. */
 static tuff_tensor *copy_of(recomputation *self, int index, node *at)
 {
     tuff_tensor **copies = self->segments[index].copies;

@@ -1,6 +1,6 @@
-/* The front of the float64 reference: tuff__evaluate computes one use of an op, values and error bounds, by the function
-   that the op's row in ops.def names. Ops without operands are here; the others are in evaluate_elementwise.c (rows with
-   text, WHERE, CAST), evaluate_movement.c, evaluate_reduce.c (all that adds up) and evaluate_attention.c. */
+/* The front of the float64 reference: tuff__evaluate computes one use of an op, values and error bounds, by the
+   function that the op's row in ops.def names. Ops without operands are here; the others are in evaluate_elementwise.c
+   (rows with text, WHERE, CAST), evaluate_movement.c, evaluate_reduce.c (all that adds up) and evaluate_attention.c. */
 #include <math.h>
 
 #include "ops/evaluate.h"

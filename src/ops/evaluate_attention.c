@@ -1,6 +1,6 @@
-/* Attention in the float64 reference: the log-sum-exp of the scores, the result, and the gradients, query by query, each
-   with the first-order bound of a kernel that computes the scores again. All ops share one walk: scores of a query, then
-   for each key its weight, then what the op adds for the pair. Errors of weights are absolute. */
+/* Attention in the float64 reference: the log-sum-exp of the scores, the result, and the gradients, query by query,
+   each with the first-order bound of a kernel that computes the scores again. All ops share one walk: scores of a
+   query, then for each key its weight, then what the op adds for the pair. Errors of weights are absolute. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* The elementwise ops of the float64 reference: each row of ops.def as functions in C double, in 64-bit integers, and its
-   first-order error bound; then WHERE and CAST. */
+/* The elementwise ops of the float64 reference: each row of ops.def as functions in C double, in 64-bit integers, and
+   its first-order error bound; then WHERE and CAST. */
 #include <math.h>
 
 #include "ops/evaluate.h"

@@ -12,8 +12,8 @@ double tuff__gamma(double count)
     return product < 0.5 ? product / (1 - product) : INFINITY;
 }
 
-/* The roundings of one sum in a kernel: chains of at most 256 additions, whose results are added in a tree. Kernels must
-   stay within this; a longer chain would fail the bound. */
+/* The roundings of one sum in a kernel: chains of at most 256 additions, whose results are added in a tree. Kernels
+   must stay within this; a longer chain would fail the bound. */
 static double reduction_gamma(double count)
 {
     return tuff__gamma(fmin(count, 256 + log2(count)));
@@ -87,7 +87,8 @@ static void max_run(void *context, int64_t a, int64_t b, int64_t count, int64_t 
     }
 }
 
-/* The largest element for each of the result, no less than `least`. The error of a maximum is at most the largest error. */
+/* The largest element for each of the result, no less than `least`. The error of a maximum is at most the largest
+   error. */
 static void max_walk(const evaluation *e, const double *from, double *to, int64_t count, double least)
 {
     layout input = tuff__row_major(e->input_shapes[0]), output = reduced_layout(e);

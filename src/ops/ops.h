@@ -15,8 +15,8 @@ typedef enum op_code {
     OP_COUNT
 } op_code;
 
-/* Dtypes that an op accepts: of the operands of elementwise rows, of the result of the others. Computation is in floats,
-   i32, u32 and bool; i8 and u8 are storage only. */
+/* Dtypes that an op accepts: of the operands of elementwise rows, of the result of the others. Computation is in
+   floats, i32, u32 and bool; i8 and u8 are storage only. */
 typedef enum op_kinds {
     OP_KIND_FLOATS,  /* f32, f16, bf16 */
     OP_KIND_NUMBERS, /* floats, i32, u32 */

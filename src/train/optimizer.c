@@ -1,6 +1,6 @@
 /* The optimizer: its options, its state, and the part of the graph that turns a loss into an update. Gradients are
-   gathered in a slab like the parameters' (the compiler writes them there in the first place), so that norm,
-   clipping and update are a few dispatches over whole slabs. What tells one algorithm from another is its row in rules.c;
+   gathered in a slab like the parameters' (the compiler writes them there in the first place), so that norm, clipping
+   and update are a few dispatches over whole slabs. What tells one algorithm from another is its row in rules.c;
    nothing here depends on the kind. The slab is laid out by parameters.c, the rate of a step is schedule.c's. */
 #include <float.h>
 #include <math.h>

@@ -1,7 +1,7 @@
-/* Optimizers as descriptors: a rule is the names of its moments and the formula of its update, elementwise over
-   whole slabs, so that a step is one dispatch whatever the number of tensors. Scalars of a step are made first, once.
-   Another optimizer is an enumerator of tuff_optimizer_kind (include/tuff/train.h), and here its update and its row of
-   `rules`: state, checkpoints and the check of options follow from the row. Read next: optimizer.c, which calls them. */
+/* Optimizers as descriptors: a rule is the names of its moments and the formula of its update, elementwise over whole
+   slabs, so that a step is one dispatch whatever the number of tensors. Scalars of a step are made first, once. Another
+   optimizer is an enumerator of tuff_optimizer_kind (include/tuff/train.h), and here its update and its row of `rules`:
+   state, checkpoints and the check of options follow from the row. Read next: optimizer.c, which calls them. */
 #include <math.h>
 
 #include "train/rules.h"
