@@ -268,8 +268,8 @@ static tuff_status lower_reducing(lowered *with, int index, fused_chain *chain)
     const bool row = kind == TASK_ROW;
     launch *of = tuff__launch_add(with, kind == TASK_SCAN ? "scan" : "",
                                   kind == TASK_SCAN ? WALK_SCAN
-                                  : row               ? WALK_ROW
-                                                      : WALK_COLUMN,
+                                  : row             ? WALK_ROW
+                                                    : WALK_COLUMN,
                                   index);
     if (of == NULL) {
         tuff__chain_free(chain);

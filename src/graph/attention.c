@@ -8,12 +8,13 @@
 
 /* The log-sum-exp depends on scale, band and bias only: dropout comes after it. It passes no gradient, since those of
    the result account for it. */
-static tuff_tensor *log_sum_exp(const attention_operands *operands, const op_attributes *how)
+static tuff_tensor *log_sum_exp(const attention_operands *operands, const op_attributes *attributes)
 {
     const tuff_shape q = operands->q->shape;
     tuff_tensor *inputs[3] = {operands->q, operands->k, operands->bias};
-    const op_attributes plain = {
-        .value = how->value, .start = {how->start[0], how->start[1]}, .options = how->options & ATTENTION_BIAS};
+    const op_attributes plain = {.value = attributes->value,
+                                 .start = {attributes->start[0], attributes->start[1]},
+                                 .options = attributes->options & ATTENTION_BIAS};
     return tuff__stop_gradient(tuff__node_create(operands->q->graph, OP_ATTENTION_LSE, operands->q->dtype,
                                                  TUFF_SHAPE(q.extent[0], q.extent[1], q.extent[2]), inputs,
                                                  operands->bias ? 3 : 2, &plain));
@@ -22,26 +23,26 @@ static tuff_tensor *log_sum_exp(const attention_operands *operands, const op_att
 /* Dropout takes an ordinal of the graph's random numbers, as a RANDOM node would. */
 tuff_tensor *tuff__attention(const attention_operands *operands, const op_attributes *options)
 {
-    op_attributes how = *options;
+    op_attributes attributes = *options;
     tuff_graph *graph = operands->q->graph;
     tuff_tensor *inputs[MOST_INPUTS] = {operands->q, operands->k, operands->v}, *lse = NULL, *step = NULL;
     int count = 3;
-    how.options |= operands->bias ? ATTENTION_BIAS : 0;
-    if ((how.options & ATTENTION_NO_SOFTMAX) == 0)
-        inputs[count++] = lse = log_sum_exp(operands, &how);
+    attributes.options |= operands->bias ? ATTENTION_BIAS : 0;
+    if ((attributes.options & ATTENTION_NO_SOFTMAX) == 0)
+        inputs[count++] = lse = log_sum_exp(operands, &attributes);
     if (operands->bias)
         inputs[count++] = operands->bias;
-    if (how.dropout != 0) {
-        how.options |= ATTENTION_DROPOUT;
-        how.seed = graph->seed;
-        how.ordinal = graph->random_count++;
+    if (attributes.dropout != 0) {
+        attributes.options |= ATTENTION_DROPOUT;
+        attributes.seed = graph->seed;
+        attributes.ordinal = graph->random_count++;
         inputs[count++] = step = tuff_step(graph);
     }
     if ((lse && !tuff__is_sound(lse)) || (step && !tuff__is_sound(step)))
         return &graph->failed;
     return tuff__node_create(graph, OP_ATTENTION, operands->q->dtype,
                              tuff__with_extent(operands->q->shape, 3, operands->v->shape.extent[3]), inputs, count,
-                             &how);
+                             &attributes);
 }
 
 /* The op that computes the gradient of an input; OP_COUNT for inputs that have none. */
