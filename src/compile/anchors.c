@@ -1,5 +1,6 @@
 /* Which nodes have memory of their own. The rest is recomputed where it is needed, which on every device costs less
-   than a pass over memory as long as chains stay short and nothing dear is repeated for each element of a broadcast. */
+   than a pass over memory as long as chains stay short and nothing expensive is repeated for each element of a
+   broadcast. */
 #include "compile/fuse.h"
 
 #define CHAIN_OPS 40   /* elementwise ops inlined into one node at most */
@@ -91,13 +92,8 @@ static void need_rows(struct fusion *fusion, const tuff_tensor *operand)
 
 typedef struct chain_size {
     int ops, leaves;
-    bool dear;
+    bool expensive;
 } chain_size;
-
-static bool is_dear(op_code op)
-{
-    return tuff__op_is_dear(op) || op == OP_RANDOM;
-}
 
 static void measure(struct fusion *fusion, const node *at, chain_size *size)
 {
@@ -109,14 +105,14 @@ static void measure(struct fusion *fusion, const node *at, chain_size *size)
         return;
     }
     size->ops += !tuff__op_is_view(at->op);
-    size->dear |= is_dear(at->op);
+    size->expensive |= tuff__op_is_expensive(at->op);
     for (int i = 0; i < at->input_count && size->ops <= 4 * CHAIN_OPS; ++i)
         measure(fusion, at->inputs[i]->node, size);
 }
 
 static chain_size chain_size_of(struct fusion *fusion, const node *at)
 {
-    chain_size size = {.ops = !tuff__op_is_view(at->op), .dear = is_dear(at->op)};
+    chain_size size = {.ops = !tuff__op_is_view(at->op), .expensive = tuff__op_is_expensive(at->op)};
     ++fusion->mark;
     for (int i = 0; i < at->input_count; ++i)
         measure(fusion, at->inputs[i]->node, &size);
@@ -169,10 +165,17 @@ static bool repeats_rows(const node *expand)
     return false;
 }
 
-static bool has_kernel_of_its_own(op_code op)
+/* Materialises what the kernel of a node cannot read in place, by the column `operands` of its op. */
+static void need_operands(struct fusion *fusion, const node *at)
 {
-    return op == OP_MATMUL || op == OP_SUM || op == OP_REDUCE_MAX || op == OP_CUMSUM || op == OP_SCATTER_ADD ||
-           tuff__op_is_attention(op);
+    const op_operands operands = tuff__op_info(at->op)->operands;
+    if (operands == OPERANDS_VALUES)
+        return;
+    for (int i = 0; i < at->input_count; ++i)
+        if (operands == OPERANDS_ROWS && at->inputs[i]->shape.rank == 4)
+            need_rows(fusion, at->inputs[i]);
+        else if (operands != OPERANDS_TABLE || i == 0)
+            need_operand(fusion, at->inputs[i], operands == OPERANDS_FACTORS);
 }
 
 static void visit(struct fusion *fusion, const node *at)
@@ -180,26 +183,17 @@ static void visit(struct fusion *fusion, const node *at)
     node_facts *facts = &fusion->facts[at->id];
     if (tuff__is_source(at) || at->op == OP_ASSIGN)
         return;
-    facts->anchor |= facts->forced || facts->kept || has_kernel_of_its_own(at->op);
+    facts->anchor |= facts->forced || facts->kept || tuff__op_is_materialized(at->op);
     if (fusion->mode == TUFF_FUSE_NONE && !tuff__op_is_view(at->op) && at->op != OP_IOTA)
         facts->anchor = true;
-    if (at->op == OP_MATMUL || at->op == OP_SCATTER_ADD)
-        for (int i = 0; i < at->input_count; ++i)
-            need_operand(fusion, at->inputs[i], at->op == OP_MATMUL);
-    for (int i = 0; i < at->input_count && tuff__op_is_attention(at->op); ++i)
-        if (at->inputs[i]->shape.rank == 4)
-            need_rows(fusion, at->inputs[i]);
-        else
-            need_operand(fusion, at->inputs[i], false);
-    if (at->op == OP_GATHER)
-        need_operand(fusion, at->inputs[0], false);
+    need_operands(fusion, at);
     if (at->op == OP_CONCAT)
         tuff__place_parts(fusion, at);
     else if (!tuff__op_is_view(at->op))
         limit_chain(fusion, at);
     if (at->op == OP_EXPAND && repeats_rows(at)) {
         const node *input = behind_views(fusion, at->inputs[0]->node);
-        if (chain_size_of(fusion, input).dear && !tuff__is_source(input))
+        if (chain_size_of(fusion, input).expensive && !tuff__is_source(input))
             fusion->facts[input->id].anchor = true;
     }
 }

@@ -77,7 +77,7 @@ static double cost_of(const rewrite *with, const node *at)
         return traffic + 4 * count * (double)at->inputs[1]->shape.extent[1];
     if (tuff__op_is_view(at->op) || at->op == OP_ATTENTION_LSE)
         return traffic;
-    if (tuff__op_is_dear(at->op) || at->op == OP_RANDOM)
+    if (tuff__op_is_expensive(at->op))
         return traffic + DEAR_COST * count;
     return traffic + count + (double)tuff_shape_count(*first);
 }

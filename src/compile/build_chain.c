@@ -142,7 +142,7 @@ static int build_result(builder *with, const node *core, int index, const path *
         return NO_VALUE;
     view expected = tuff__view_contiguous(with->kept);
     const path spread = {.kind = STEP_EXPAND, .shape = with->task->domain};
-    if (with->task->kind != TASK_CUMSUM)
+    if (with->task->kind != TASK_SCAN)
         tuff__view_apply(&expected, &spread);
     else
         expected = tuff__view_contiguous(with->task->domain);
@@ -478,7 +478,7 @@ static void build_output(builder *with, const node *root)
     if (output->in_columns)
         output->value = with->chain->reductions[reduction].result;
     else
-        output->value = with->task->kind == TASK_CUMSUM ? NO_VALUE : build(with, root, along, NO_VALUE);
+        output->value = with->task->kind == TASK_SCAN ? NO_VALUE : build(with, root, along, NO_VALUE);
     output->address = affine_of(&layout);
     output->buffer = buffer_of(with, root->id, root->outputs[0].dtype, true);
     with->chain->buffers[output->buffer].read |= output->in_columns;
@@ -573,7 +573,7 @@ tuff_status tuff__chain_build(struct fusion *fusion, const struct task *task, fu
     *out = (fused_chain){.rank = 0};
     builder with = {.fusion = fusion, .task = task, .chain = out};
     build_axes(&with);
-    if (task->kind == TASK_CUMSUM) {
+    if (task->kind == TASK_SCAN) {
         out->reductions[0] = (chain_reduction){.op = OP_SUM, .result = NO_VALUE};
         out->reductions[0].input = build(&with, task->core->inputs[0]->node, NULL, NO_VALUE);
         out->reduction_count = 1;

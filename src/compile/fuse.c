@@ -28,18 +28,31 @@ static task_kind kind_of_reduction(const node *at)
 static struct task task_of(const node *at)
 {
     struct task task = {.kind = TASK_MAP, .domain = at->outputs[0].shape, .roots = {at}, .root_count = 1};
-    if (at->op == OP_SUM || at->op == OP_REDUCE_MAX) {
+    switch (tuff__op_info(at->op)->pattern) {
+    case PATTERN_REDUCTION:
         task.kind = kind_of_reduction(at);
         task.domain = at->inputs[0]->shape;
         task.loop_axes = at->attributes.axes;
         task.reductions[task.reduction_count++] = at;
-    } else if (at->op == OP_MATMUL || at->op == OP_CUMSUM || at->op == OP_SCATTER_ADD) {
+        break;
+    case PATTERN_SCAN:
+        task.kind = TASK_SCAN;
         task.core = at;
-        task.kind = at->op == OP_MATMUL ? TASK_MATMUL : at->op == OP_CUMSUM ? TASK_CUMSUM : TASK_SCATTER;
-        if (at->op == OP_CUMSUM)
-            task.loop_axes = 1u << at->attributes.axis;
-    } else if (tuff__op_is_attention(at->op)) {
+        task.loop_axes = 1u << at->attributes.axis;
+        break;
+    case PATTERN_MATMUL:
+        task.kind = TASK_MATMUL;
+        task.core = at;
+        break;
+    case PATTERN_SCATTER:
+        task.kind = TASK_SCATTER;
+        task.core = at;
+        break;
+    case PATTERN_ATTENTION: /* its core is chosen when the nodes that one kernel computes are known */
         task.kind = TASK_ATTENTION;
+        break;
+    default:
+        break;
     }
     return task;
 }
@@ -65,10 +78,9 @@ static const node *leader_of(const struct fusion *fusion, const node *at)
 static bool are_siblings(const node *a, const node *b)
 {
     const op_attributes *x = &a->attributes, *y = &b->attributes;
-    bool same = a->input_count == b->input_count && a->copy == b->copy && tuff__op_is_attention(b->op) &&
-                b->op >= OP_ATTENTION_DQ && x->value == y->value && x->start[0] == y->start[0] &&
-                x->start[1] == y->start[1] && x->options == y->options && x->dropout == y->dropout &&
-                x->seed == y->seed && x->ordinal == y->ordinal;
+    bool same = a->input_count == b->input_count && a->copy == b->copy && tuff__op_is_attention_gradient(b->op) &&
+                x->value == y->value && x->start[0] == y->start[0] && x->start[1] == y->start[1] &&
+                x->options == y->options && x->dropout == y->dropout && x->seed == y->seed && x->ordinal == y->ordinal;
     for (int i = 0; i < a->input_count && same; ++i)
         same = a->inputs[i] == b->inputs[i];
     return same;

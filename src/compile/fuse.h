@@ -13,7 +13,7 @@ typedef enum task_kind {
     TASK_ROW,
     TASK_COLUMN,
     TASK_MATMUL,
-    TASK_CUMSUM,
+    TASK_SCAN,
     TASK_SCATTER,
     TASK_ATTENTION, /* a result and its log-sum-exp, or gradients: the nodes that one kernel stores are all roots */
     TASK_NONE
@@ -25,7 +25,7 @@ struct task {
     uint32_t loop_axes;   /* of the domain: reduced or walked in order */
     uint32_t column_axes; /* of a ROW's domain: the rows that one item walks and adds up in columns; 0: none */
     uint32_t in_columns;  /* bit i: reduction i is over those instead */
-    const node *core;     /* of MATMUL, CUMSUM, SCATTER, ATTENTION */
+    const node *core;     /* of MATMUL, SCAN, SCATTER, ATTENTION */
     const node *reductions[MAX_REDUCTIONS];
     int reduction_count;
     const node *roots[MAX_OUTPUTS]; /* what it stores */

@@ -266,17 +266,17 @@ static tuff_status lower_reducing(lowered *with, int index, fused_chain *chain)
 {
     const task_kind kind = with->fusion->tasks[index].kind;
     const bool row = kind == TASK_ROW;
-    launch *of = tuff__launch_add(with, kind == TASK_CUMSUM ? "scan" : "",
-                                  kind == TASK_CUMSUM ? WALK_SCAN
-                                  : row               ? WALK_ROW
-                                                      : WALK_COLUMN,
+    launch *of = tuff__launch_add(with, kind == TASK_SCAN ? "scan" : "",
+                                  kind == TASK_SCAN ? WALK_SCAN
+                                  : row             ? WALK_ROW
+                                                    : WALK_COLUMN,
                                   index);
     if (of == NULL) {
         tuff__chain_free(chain);
         return TUFF_E_OOM_HOST;
     }
     of->chain = *chain;
-    if (kind == TASK_CUMSUM)
+    if (kind == TASK_SCAN)
         lower_scan(with, of);
     else if (row)
         lower_row(with, of);

@@ -41,7 +41,7 @@ static double ops_of(const chain_value *value)
 {
     switch (value->kind) {
     case VALUE_OP:
-        return tuff__op_is_dear(value->op) ? DEAR_OPS : 1;
+        return tuff__op_is_expensive(value->op) ? DEAR_OPS : 1;
     case VALUE_RANDOM:
         return RANDOM_OPS;
     case VALUE_LOOKUP:

@@ -107,8 +107,7 @@ static tuff_tensor *simplify_view(tuff_graph *graph, op_code op, tuff_shape shap
 /* True for a constant scalar behind views, with its value. */
 static bool is_uniform(const tuff_tensor *x, double *value)
 {
-    while (x->node->op == OP_RESHAPE || x->node->op == OP_EXPAND || x->node->op == OP_PERMUTE ||
-           x->node->op == OP_SLICE)
+    while (tuff__op_is_view(x->node->op))
         x = x->node->inputs[0];
     *value = x->node->attributes.value;
     return x->node->op == OP_CONSTANT && x->node->attributes.data == NULL;
@@ -163,7 +162,8 @@ static tuff_tensor *apply_rules(rebuild *with, const node *at, tuff_tensor **inp
     tuff_graph *graph = with->target;
     const tuff_tensor *value = &at->outputs[0];
     op_attributes attributes = at->attributes;
-    if (at->op == OP_RESHAPE || at->op == OP_PERMUTE || at->op == OP_EXPAND || at->op == OP_SLICE)
+    const op_pattern pattern = tuff__op_info(at->op)->pattern;
+    if (pattern == PATTERN_VIEW)
         return simplify_view(graph, at->op, value->shape, inputs[0], &attributes);
     tuff_tensor *found = tuff__fold(graph, at->op, value->dtype, value->shape, inputs, at->input_count, &attributes);
     if (found == NULL && at->input_count == 2)
@@ -172,10 +172,10 @@ static tuff_tensor *apply_rules(rebuild *with, const node *at, tuff_tensor **inp
         found = simplify_sum_of_pads(graph, value, inputs);
     if (found != NULL)
         return found;
-    if (at->op == OP_SUM || at->op == OP_REDUCE_MAX)
+    if (pattern == PATTERN_REDUCTION)
         return tuff__split_reduction(graph, at->op, inputs[0], attributes.axes);
-    if (at->op == OP_CUMSUM)
-        return tuff__split_cumsum(graph, inputs[0], attributes.axis);
+    if (pattern == PATTERN_SCAN)
+        return tuff__split_scan(graph, at->op, inputs[0], attributes.axis);
     if (at->op == OP_CONCAT)
         separate_parts(graph, inputs, at->input_count);
     if (at->op == OP_ASSIGN)

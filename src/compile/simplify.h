@@ -20,8 +20,8 @@ tuff_tensor *tuff__fold(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_sh
                         int input_count, const op_attributes *attributes);
 /* The pieces, at most 8, that x + y is a concatenation of, and the axis along which; 0 where it is none. */
 int tuff__join_pads(tuff_tensor *x, tuff_tensor *y, tuff_tensor **parts, int *axis);
-/* A SUM, REDUCE_MAX or CUMSUM in pieces. */
+/* A reduction or a running sum in pieces. */
 tuff_tensor *tuff__split_reduction(tuff_graph *graph, op_code op, tuff_tensor *x, uint32_t axes);
-tuff_tensor *tuff__split_cumsum(tuff_graph *graph, tuff_tensor *x, int axis);
+tuff_tensor *tuff__split_scan(tuff_graph *graph, op_code op, tuff_tensor *x, int axis);
 
 #endif

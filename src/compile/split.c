@@ -149,10 +149,10 @@ tuff_tensor *tuff__split_reduction(tuff_graph *graph, op_code op, tuff_tensor *x
     return x;
 }
 
-static tuff_tensor *cumsum(tuff_graph *graph, tuff_tensor *x, int axis)
+static tuff_tensor *scan(tuff_graph *graph, op_code op, tuff_tensor *x, int axis)
 {
     const op_attributes attributes = {.axis = axis};
-    return tuff__share_node(graph, OP_CUMSUM, x->dtype, x->shape, &x, 1, &attributes);
+    return tuff__share_node(graph, op, x->dtype, x->shape, &x, 1, &attributes);
 }
 
 static tuff_tensor *slice_to(tuff_graph *graph, tuff_tensor *x, int axis, int64_t start, int64_t extent)
@@ -169,7 +169,7 @@ static tuff_tensor *slice_to(tuff_graph *graph, tuff_tensor *x, int axis, int64_
 }
 
 /* What the pieces before each one sum to: their running sum, shifted by one piece. */
-static tuff_tensor *carries(tuff_graph *graph, tuff_tensor *local, int axis, int64_t terms)
+static tuff_tensor *carries(tuff_graph *graph, op_code op, tuff_tensor *local, int axis, int64_t terms)
 {
     tuff_tensor *last = slice_to(graph, local, axis + 1, terms - 1, 1);
     if (last->node == NULL)
@@ -180,7 +180,7 @@ static tuff_tensor *carries(tuff_graph *graph, tuff_tensor *local, int axis, int
     --flat.rank;
     flat.extent[flat.rank] = 0;
     tuff_tensor *flattened = reshape(graph, last, flat);
-    tuff_tensor *totals = flattened->node == NULL ? flattened : tuff__split_cumsum(graph, flattened, axis);
+    tuff_tensor *totals = flattened->node == NULL ? flattened : tuff__split_scan(graph, op, flattened, axis);
     if (totals->node == NULL)
         return totals;
     op_attributes attributes = {.value = 0};
@@ -190,15 +190,15 @@ static tuff_tensor *carries(tuff_graph *graph, tuff_tensor *local, int axis, int
     return shifted->node == NULL ? shifted : reshape(graph, shifted, last->shape);
 }
 
-tuff_tensor *tuff__split_cumsum(tuff_graph *graph, tuff_tensor *x, int axis)
+tuff_tensor *tuff__split_scan(tuff_graph *graph, op_code op, tuff_tensor *x, int axis)
 {
     const int64_t extent = x->shape.extent[axis];
     if (extent <= 2 * SCAN_TERMS || x->shape.rank == TUFF_MAX_RANK || tuff_shape_count(x->shape) == 0)
-        return cumsum(graph, x, axis);
+        return scan(graph, op, x, axis);
     const int64_t pieces = (extent + SCAN_TERMS - 1) / SCAN_TERMS;
     tuff_tensor *cut = cut_axis(graph, x, axis, pieces, SCAN_TERMS, 0);
-    tuff_tensor *local = cut->node == NULL ? cut : cumsum(graph, cut, axis + 1);
-    tuff_tensor *carry = local->node == NULL ? local : carries(graph, local, axis, SCAN_TERMS);
+    tuff_tensor *local = cut->node == NULL ? cut : scan(graph, op, cut, axis + 1);
+    tuff_tensor *carry = local->node == NULL ? local : carries(graph, op, local, axis, SCAN_TERMS);
     if (carry->node == NULL)
         return carry;
     tuff_tensor *spread = tuff__share_node(graph, OP_EXPAND, x->dtype, local->shape, &carry, 1, NULL);

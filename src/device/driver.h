@@ -145,6 +145,8 @@ typedef struct opencl_handles {
     void *context, *device_id, *queue;
 } opencl_handles;
 
-extern const driver tuff__driver_opencl, tuff__driver_vulkan;
+#define DRIVER(name, option, api) extern const driver tuff__driver_##name;
+#include "device/drivers.def"
+#undef DRIVER
 
 #endif

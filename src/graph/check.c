@@ -26,6 +26,7 @@ bool tuff__shape_is_legal(tuff_graph *graph, const char *op, tuff_shape shape)
     return fits;
 }
 
+/* f64 and i64 exist for files and the host only: many devices have neither. */
 bool tuff__dtype_is_legal(tuff_graph *graph, const char *op, tuff_dtype dtype)
 {
     if (dtype >= TUFF_F32 && dtype <= TUFF_BOOL)

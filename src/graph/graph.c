@@ -4,7 +4,7 @@
 
 #include "graph/builder.h"
 
-/* What builders answer where there is no graph to carry the error. Never written. */
+/* What builders return where there is no graph to carry the error. Never written. */
 static tuff_tensor nowhere;
 
 tuff_graph *tuff_graph_create(tuff_device *device)
@@ -45,7 +45,7 @@ const char *tuff_graph_error(const tuff_graph *graph)
     return graph ? graph->message : "the graph is NULL";
 }
 
-/* The thread's error is set each time, the graph's only once: the first error is the one that explains the others. */
+/* Ids are positions: liveness is found by the new ids, then dead nodes are dropped and ids closed up. */
 tuff_status tuff__graph_reorder(tuff_graph *graph, node *const *order, int count)
 {
     bool *live = tuff__calloc((size_t)count + 1, sizeof *live);
@@ -70,6 +70,7 @@ tuff_status tuff__graph_reorder(tuff_graph *graph, node *const *order, int count
     return TUFF_OK;
 }
 
+/* The thread's error is set each time, the graph's only once: the first error is the one that explains the others. */
 tuff_tensor *tuff__graph_fail(tuff_graph *graph, tuff_status status, const char *format, ...)
 {
     va_list list;
@@ -93,12 +94,14 @@ tuff_tensor *tuff__graph_out_of_memory(tuff_graph *graph)
 tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_shape shape,
                                tuff_tensor *const *inputs, int input_count, const op_attributes *attributes)
 {
+    /* Nodes live as long as the graph: its arena frees them all at once. */
     node *made = tuff__arena_alloc(&graph->arena, sizeof *made);
     tuff_tensor *output = tuff__arena_alloc(&graph->arena, sizeof *output);
     tuff_tensor **list = tuff__arena_alloc(&graph->arena, (size_t)(input_count + 1) * sizeof(tuff_tensor *));
     if (!made || !output || !list || !GROW(graph->nodes, graph->node_count, graph->node_capacity))
         return tuff__graph_out_of_memory(graph);
     *output = (tuff_tensor){.graph = graph, .node = made, .dtype = dtype, .shape = shape};
+    /* So that shapes can be compared and hashed as bytes. */
     for (int axis = shape.rank; axis < TUFF_MAX_RANK; axis++)
         output->shape.extent[axis] = 0;
     for (int i = 0; i < input_count; i++)
@@ -138,7 +141,8 @@ tuff_graph *tuff__enter_graph(const char *op, tuff_graph *graph, tuff_tensor **a
     return graph->status == TUFF_OK ? graph : NULL;
 }
 
-/* An operand of another graph is told apart from one that carries an error of its own graph. */
+/* The graph is that of the first operand that has one. Its earlier error, if any, is returned before operands are
+   looked at: they may carry it, and it explains them. */
 tuff_graph *tuff__enter(const char *op, tuff_tensor *const *operands, int count, tuff_tensor **answer)
 {
     tuff_graph *graph = NULL;
@@ -162,6 +166,7 @@ tuff_graph *tuff__enter(const char *op, tuff_tensor *const *operands, int count,
     return graph;
 }
 
+/* Random ops keep the seed of the moment when they were built. */
 void tuff_graph_seed(tuff_graph *graph, uint32_t seed)
 {
     if (graph)

@@ -50,6 +50,7 @@ tuff_tensor *tuff_constant(tuff_graph *graph, tuff_dtype dtype, double value)
     return tuff__node_create(graph, OP_CONSTANT, dtype, TUFF_SCALAR, NULL, 0, &(op_attributes){.value = kept});
 }
 
+/* The data is copied into the graph's arena, so that the caller may free his at once. Bools become 0 or 1. */
 tuff_tensor *tuff_constant_data(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, const void *data)
 {
     tuff_tensor *answer;
@@ -72,6 +73,7 @@ tuff_tensor *tuff_constant_data(tuff_graph *graph, tuff_dtype dtype, tuff_shape 
     return tuff__node_create(graph, OP_CONSTANT, dtype, shape, NULL, 0, &(op_attributes){.data = copy});
 }
 
+/* No table in memory: kernels compute the index where it is read. */
 tuff_tensor *tuff_iota(tuff_graph *graph, tuff_shape shape, int axis)
 {
     tuff_tensor *answer;

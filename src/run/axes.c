@@ -240,46 +240,57 @@ static tuff_status unite_reshaped(excerpt *self, const node *of)
     return TUFF_OK;
 }
 
+static void mark_along(excerpt *self, const node *of)
+{
+    class_of(self, of, of->attributes.axis)->whole = true;
+}
+
 /* Sources inside: those whose elements depend on where they are must be there from the first to the last. */
-static void mark_source(excerpt *self, const node *of)
+static void mark_all(excerpt *self, const node *of)
 {
     for (int i = 0; i < of->outputs[0].shape.rank; ++i)
-        class_of(self, of, i)->whole |= of->op == OP_RANDOM || (of->op == OP_IOTA && i == of->attributes.axis);
-    if (of->op == OP_CONSTANT && of->attributes.data != NULL)
+        class_of(self, of, i)->whole = true;
+}
+
+static void unite_permuted(excerpt *self, const node *of)
+{
+    for (int i = 0; i < of->outputs[0].shape.rank; ++i)
+        unite(self, of, i, of->inputs[0]->node, of->attributes.order[i]);
+}
+
+static void unite_reduced(excerpt *self, const node *of)
+{
+    unite_in_order(self, of);
+    mark_reduced(self, of);
+}
+
+static void unite_scanned(excerpt *self, const node *of)
+{
+    unite_in_order(self, of);
+    mark_along(self, of);
+}
+
+static void fix_data(excerpt *self, const node *of)
+{
+    if (of->attributes.data != NULL)
         fix_axes(self, of);
 }
 
+/* The column `axes` of ops.def; AXES_RESHAPED may need memory, and is apart. */
 static tuff_status unite_node(excerpt *self, const node *of)
 {
-    if (tuff__op_is_elementwise(of->op) || of->op == OP_EXPAND || of->op == OP_SUM || of->op == OP_REDUCE_MAX ||
-        of->op == OP_CUMSUM) {
-        unite_in_order(self, of);
-        if (of->op == OP_CUMSUM)
-            class_of(self, of, of->attributes.axis)->whole = true;
-        else if (of->op == OP_SUM || of->op == OP_REDUCE_MAX)
-            mark_reduced(self, of);
-    } else if (of->op == OP_PERMUTE) {
-        for (int i = 0; i < of->outputs[0].shape.rank; ++i)
-            unite(self, of, i, of->inputs[0]->node, of->attributes.order[i]);
-    } else if (of->op == OP_RESHAPE) {
+    static void (*const rules[])(excerpt *, const node *) = {
+        [AXES_IN_ORDER] = unite_in_order,   [AXES_REDUCED] = unite_reduced,
+        [AXES_SCANNED] = unite_scanned,     [AXES_PERMUTED] = unite_permuted,
+        [AXES_MOVED] = unite_moved,         [AXES_JOINED] = unite_joined,
+        [AXES_CONTRACTED] = unite_product,  [AXES_GATHERED] = unite_gathered,
+        [AXES_SCATTERED] = unite_scattered, [AXES_ATTENTION] = unite_attention,
+        [AXES_COUNTED] = mark_along,        [AXES_DRAWN] = mark_all,
+        [AXES_CONSTANT] = fix_data,         [AXES_FIXED] = fix_all};
+    const op_axes axes = tuff__op_info(of->op)->axes;
+    if (axes == AXES_RESHAPED)
         return unite_reshaped(self, of);
-    } else if (of->op == OP_SLICE || of->op == OP_PAD) {
-        unite_moved(self, of);
-    } else if (of->op == OP_CONCAT) {
-        unite_joined(self, of);
-    } else if (of->op == OP_MATMUL) {
-        unite_product(self, of);
-    } else if (tuff__op_is_attention(of->op)) {
-        unite_attention(self, of);
-    } else if (of->op == OP_GATHER) {
-        unite_gathered(self, of);
-    } else if (of->op == OP_SCATTER_ADD) {
-        unite_scattered(self, of);
-    } else if (of->op == OP_IOTA || of->op == OP_RANDOM || of->op == OP_CONSTANT) {
-        mark_source(self, of);
-    } else {
-        fix_all(self, of);
-    }
+    rules[axes](self, of);
     return TUFF_OK;
 }
 

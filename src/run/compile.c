@@ -1,5 +1,6 @@
 /* tuff_compile: from a graph to a plan that is recorded, with the configurations that the tuner has for its tasks. */
 #include "device/device.h"
+#include "kernels/tunables.h"
 #include "run/background.h"
 #include "run/controls.h"
 #include "run/plan.h"
@@ -23,9 +24,7 @@ static tuff_status compile(tuff_graph *graph, const tuff_compile_options *option
 static bool options_are_legal(const tuff_compile_options *options)
 {
     return (options->fuse == TUFF_FUSE_ALL || options->fuse == TUFF_FUSE_NONE) &&
-           (options->family == TUFF_FAMILY_DEVICE || options->family == TUFF_FAMILY_REGISTER ||
-            options->family == TUFF_FAMILY_LOCAL || options->family == TUFF_FAMILY_SUBGROUP ||
-            options->family == TUFF_FAMILY_COOPERATIVE) &&
+           (unsigned)options->family < FAMILY_COUNT &&
            options->tune >= TUFF_TUNE_CACHED && options->tune <= TUFF_TUNE_MAX &&
            options->tune_environment >= TUFF_TUNE_ENVIRONMENT_DEFAULTS &&
            options->tune_environment <= TUFF_TUNE_ENVIRONMENT_ALL && options->tune_isolate >= TUFF_ISOLATE_AUTO &&

@@ -5,7 +5,7 @@
 
 static const char *kind_of(const executable *self, const launch *of)
 {
-    static const char *const kinds[] = {"map", "row", "column", "matmul", "cumsum", "scatter", "attention", ""};
+    static const char *const kinds[] = {"map", "row", "column", "matmul", "", "scatter", "attention", ""};
     if (of->kind == LAUNCH_COPY)
         return "copy";
     if (of->task < 0)
@@ -15,6 +15,8 @@ static const char *kind_of(const executable *self, const launch *of)
         return "pack";
     if (kind == TASK_ATTENTION && strncmp(of->body, "attention", 9) != 0)
         return "pack";
+    if (kind == TASK_SCAN)
+        return tuff__op_info(self->launches.fusion->tasks[of->task].core->op)->name;
     return kinds[kind];
 }
 

@@ -279,7 +279,7 @@ static double cost_of(const excerpt *self, const node *of)
     } else {
         for (int i = 0; i < of->input_count; ++i)
             cost += count_of(self, of->inputs[i]->node);
-        cost *= tuff__op_is_dear(of->op) ? 8 : 2;
+        cost *= tuff__op_is_expensive(of->op) ? 8 : 2;
     }
     return cost;
 }
@@ -317,7 +317,8 @@ bool tuff__excerpt_jumps(const excerpt *self)
     for (int i = 0; i < self->node_count; ++i) {
         const node *of = self->nodes[i];
         const bool from_floats = of->input_count > 0 && tuff__dtype_is_float(of->inputs[0]->dtype);
-        if (!self->read[i] && from_floats && (of->op == OP_FLOOR || !tuff__dtype_is_float(of->outputs[0].dtype)))
+        if (!self->read[i] && from_floats &&
+            (tuff__op_info(of->op)->domain == DOMAIN_STEPS || !tuff__dtype_is_float(of->outputs[0].dtype)))
             return true;
     }
     return false;

@@ -9,8 +9,8 @@
 static const char *family_of(const struct task *task)
 {
     static const char *const names[] = {
-        [TASK_MAP] = "map",     [TASK_ROW] = "row",         [TASK_COLUMN] = "column",      [TASK_MATMUL] = "matmul",
-        [TASK_CUMSUM] = "scan", [TASK_SCATTER] = "scatter", [TASK_ATTENTION] = "attention"};
+        [TASK_MAP] = "map",   [TASK_ROW] = "row",         [TASK_COLUMN] = "column",      [TASK_MATMUL] = "matmul",
+        [TASK_SCAN] = "scan", [TASK_SCATTER] = "scatter", [TASK_ATTENTION] = "attention"};
     return names[task->kind];
 }
 

@@ -4,6 +4,7 @@
 #include <limits.h>
 
 #include "base/bytes.h"
+#include "kernels/tunables.h"
 
 hash128 tuff__worker_keys(const tuner *of)
 {
@@ -73,7 +74,7 @@ static void take_options(byte_reader *from, worker_job *job)
 {
     tuff_compile_options *out = &job->options;
     out->fuse = (tuff_fuse_mode)tuff__take_below(from, TUFF_FUSE_NONE + 1);
-    out->family = (tuff_family)tuff__take_below(from, TUFF_FAMILY_COOPERATIVE + 1);
+    out->family = (tuff_family)tuff__take_below(from, FAMILY_COUNT);
     out->matmul_library = (tuff_matmul_library)tuff__take_below(from, TUFF_MATMUL_CLBLAST + 1);
     out->barrier_everywhere = tuff__take_bool(from);
     out->memory_budget = tuff__take_u64(from);

@@ -427,14 +427,14 @@ static int work(serving *self)
     return code;
 }
 
-<static int run(int count, char **arguments)
-={
+static int run(int count, char **arguments)
+{
     int kind;
     socklen_t size = sizeof kind;
     (void)arguments;
     if (count > 0 || getsockopt(SOCKET, SOL_SOCKET, SO_TYPE, &kind, &size) != 0)
-<        return cli_fail(&tune_verb_worker, EXIT_WRONG_USE, "it is started by programs that tune");
-=    serving *self = tuff__calloc(1, sizeof *self);
+        return cli_fail(&tune_verb_worker, EXIT_WRONG_USE, "it is started by programs that tune");
+    serving *self = tuff__calloc(1, sizeof *self);
     if (!self || !stand_alone())
         return EXIT_FAILED;
     self->silicon.fd = -1;
@@ -442,7 +442,5 @@ static int work(serving *self)
     tuff__free(self);
     return code;
 }
-
-const cli_verb tune_verb_helper = {.name = "tune helper", .run = run};
 
 const cli_verb tune_verb_worker = {.name = "tune worker", .run = run};

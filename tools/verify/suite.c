@@ -291,14 +291,14 @@ static double unit_in_last_place(double value)
 
 static bool adds_up(op_code op)
 {
-    return op == OP_SUM || op == OP_MATMUL || op == OP_CUMSUM || op == OP_SCATTER_ADD || tuff__op_is_attention(op);
+    return tuff__op_is_materialized(op) && op != OP_REDUCE_MAX;
 }
 
 static double bar_of(const suite_case *test, bool keeps_denormals, double reference, double bound)
 {
     const op_info *info = tuff__op_info(test->op);
     double bar = 2 * bound;
-    if (info->kinds != OP_KIND_SPECIAL && isfinite(reference)) {
+    if (tuff__op_has_text(test->op) && isfinite(reference)) {
         const double relative = info->ulps * ldexp(1, -24) * fabs(reference);
         bar = info->ulps * unit_in_last_place(reference) + 2 * fmax(bound - relative, 0);
     }
@@ -361,7 +361,7 @@ static void describe_failure(const comparison *rule, double *const *inputs, int6
     char operands[128] = "";
     size_t used = 0;
     /* Operands that broadcast or lie otherwise have their elements elsewhere. */
-    const bool aligned = tuff__op_info(rule->test->op)->kinds != OP_KIND_SPECIAL && rule->test->view == VIEW_NONE &&
+    const bool aligned = tuff__op_has_text(rule->test->op) && rule->test->view == VIEW_NONE &&
                          tuff_shape_equal(rule->test->operands[0].shape, rule->test->operands[1].shape);
     for (int operand = 0; aligned && operand < rule->test->operand_count; operand++)
         if (inputs[operand] && i < tuff_shape_count(rule->test->operands[operand].shape) && used < sizeof operands)

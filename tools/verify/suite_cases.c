@@ -20,11 +20,6 @@ typedef struct special_row {
     suite_operand operands[SUITE_MAX_OPERANDS];
 } special_row;
 
-static bool is_computed(tuff_dtype dtype)
-{
-    return tuff__dtype_is_float(dtype) || dtype == TUFF_I32 || dtype == TUFF_U32;
-}
-
 static tuff_tensor *build_elementwise(const suite_case *test, tuff_graph *graph, tuff_tensor *const *operands)
 {
     (void)graph;
@@ -35,7 +30,7 @@ static tuff_tensor *build_elementwise(const suite_case *test, tuff_graph *graph,
 #define ELEMENTWISE(code, name, inputs, ...) \
     case OP_##code:                          \
         return CALL_##inputs(name);
-#define SPECIAL(code, name, inputs)
+#define SPECIAL(...)
 #include "ops/ops.def"
 #undef ELEMENTWISE
 #undef SPECIAL
@@ -430,31 +425,6 @@ static bool attention_row(int index, special_row *out)
     return true;
 }
 
-static bool takes_dtype(op_code op, tuff_dtype dtype)
-{
-    switch (op) {
-    case OP_SUM:
-    case OP_REDUCE_MAX:
-    case OP_CUMSUM:
-    case OP_SCATTER_ADD:
-        return is_computed(dtype);
-    case OP_MATMUL:
-    case OP_ATTENTION:
-    case OP_ATTENTION_LSE:
-    case OP_ATTENTION_DQ:
-    case OP_ATTENTION_DK:
-    case OP_ATTENTION_DV:
-    case OP_ATTENTION_DB:
-        return tuff__dtype_is_float(dtype);
-    case OP_IOTA:
-        return dtype == TUFF_I32;
-    case OP_RANDOM:
-        return dtype == TUFF_F32;
-    default:
-        return true;
-    }
-}
-
 /* Rows of one op in order, whichever function holds them. */
 static bool special_row_at(op_code op, int index, special_row *out)
 {
@@ -470,7 +440,7 @@ static bool special_row_at(op_code op, int index, special_row *out)
 static bool special_case(op_code op, tuff_dtype dtype, int index, suite_case *out)
 {
     special_row row;
-    if (!takes_dtype(op, dtype) || !special_row_at(op, index, &row))
+    if (!tuff__op_accepts(op, dtype) || !special_row_at(op, index, &row))
         return false;
     *out = (suite_case){.op = op,
                         .name = tuff__op_info(op)->name,
@@ -519,14 +489,11 @@ static bool elementwise_shapes(int index, tuff_shape *shapes, suite_fill *fill, 
 static bool elementwise_case(op_code op, tuff_dtype dtype, int index, suite_case *out)
 {
     const op_info *info = tuff__op_info(op);
-    const bool takes = info->kinds == OP_KIND_BOOLS    ? dtype == TUFF_BOOL
-                       : info->kinds == OP_KIND_FLOATS ? tuff__dtype_is_float(dtype)
-                                                       : is_computed(dtype);
     tuff_shape shapes[SUITE_MAX_OPERANDS];
     suite_fill fill;
     *out = (suite_case){.op = op, .name = info->name, .dtype = dtype, .operand_count = info->input_count,
                         .build = build_elementwise};
-    if (!takes || !elementwise_shapes(index, shapes, &fill, &out->view))
+    if (!tuff__op_accepts(op, dtype) || !elementwise_shapes(index, shapes, &fill, &out->view))
         return false;
     for (int i = 0; i < info->input_count; i++)
         out->operands[i] = (suite_operand){dtype, shapes[i], info->low, info->high, fill};
@@ -537,14 +504,14 @@ bool suite_case_at(op_code op, tuff_dtype dtype, int index, suite_case *out)
 {
     if (index < 0 || op >= OP_COUNT || dtype > TUFF_BOOL)
         return false;
-    if (tuff__op_info(op)->kinds == OP_KIND_SPECIAL)
+    if (!tuff__op_has_text(op))
         return special_case(op, dtype, index, out);
     return elementwise_case(op, dtype, index, out);
 }
 
 bool suite_is_telling(op_code op, tuff_dtype dtype, int index)
 {
-    const bool plain = tuff__op_info(op)->kinds != OP_KIND_SPECIAL;
+    const bool plain = tuff__op_has_text(op);
     if (dtype == TUFF_F32 ? !plain || op == OP_ADD : op == OP_CAST || op == OP_IOTA)
         return true;
     if (plain)

@@ -25,6 +25,6 @@ void tuff__graph_copy_free(graph_copy *copy);
 
 /* For tuff__graph_read and the verifier of plans (check.c): whether a node's inputs, attributes and shape fit each
    other as builders would make them, so that nothing that compiles it can stumble. The inputs are sound. */
-bool tuff__node_is_plausible(const node *of);
+bool tuff__node_is_plausible(const node *n);
 
 #endif

@@ -1,32 +1,40 @@
-/* What builders make, as rules for nodes that are there already: one function for each kind of op. */
+/* Whether a node that came from bytes is one that builders could have made: the predicates that the column `valid` of
+   ops.def combines, and their table. Called by read.c for every node; a node that passes is safe to compile. */
 #include "graph/blob/blob.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-static const tuff_shape *shape_of(const node *of)
+static const tuff_shape *shape_of(const node *n)
 {
-    return &of->outputs[0].shape;
+    return &n->outputs[0].shape;
 }
 
-static const tuff_shape *input_shape(const node *of, int input)
+static const tuff_shape *input_shape(const node *n, int input)
 {
-    return &of->inputs[input]->shape;
+    return &n->inputs[input]->shape;
 }
 
-static bool is_number(tuff_dtype dtype)
+/* The result has the dtype of the first operand. */
+static bool keeps_dtype(const node *n)
 {
-    return tuff__dtype_is_float(dtype) || dtype == TUFF_I32 || dtype == TUFF_U32;
+    return n->inputs[0]->dtype == n->outputs[0].dtype;
 }
 
-static bool keeps_dtype(const node *of)
+static bool keeps_shape(const node *n)
 {
-    return of->inputs[0]->dtype == of->outputs[0].dtype;
+    return tuff_shape_equal(*input_shape(n, 0), *shape_of(n));
 }
 
-static bool has_axis(const node *of)
+static bool keeps_count(const node *n)
 {
-    return of->attributes.axis >= 0 && of->attributes.axis < shape_of(of)->rank;
+    return tuff_shape_count(*input_shape(n, 0)) == tuff_shape_count(*shape_of(n));
+}
+
+/* attributes.axis is one of the result's. */
+static bool has_axis(const node *n)
+{
+    return n->attributes.axis >= 0 && n->attributes.axis < shape_of(n)->rank;
 }
 
 /* Equal but for the extent along one axis. */
@@ -38,50 +46,54 @@ static bool equal_beside(tuff_shape a, tuff_shape b, int axis)
     return tuff_shape_equal(a, b);
 }
 
-static bool is_row(const node *of)
+/* Elementwise rows: operands of the result's shape, all of one dtype that the row accepts. */
+static bool is_row(const node *n)
 {
-    const op_kinds kinds = tuff__op_info(of->op)->kinds;
-    const tuff_dtype dtype = of->inputs[0]->dtype, made = of->outputs[0].dtype;
-    for (int i = 0; i < of->input_count; i++)
-        if (of->inputs[i]->dtype != dtype || !tuff_shape_equal(*input_shape(of, i), *shape_of(of)))
+    const op_kinds kinds = tuff__op_info(n->op)->kinds;
+    const tuff_dtype dtype = n->inputs[0]->dtype, made = n->outputs[0].dtype;
+    for (int i = 0; i < n->input_count; i++)
+        if (n->inputs[i]->dtype != dtype || !tuff_shape_equal(*input_shape(n, i), *shape_of(n)))
             return false;
-    if (kinds == OP_KIND_COMPARE)
-        return is_number(dtype) && made == TUFF_BOOL;
-    if (kinds == OP_KIND_BOOLS)
-        return dtype == TUFF_BOOL && made == TUFF_BOOL;
-    return made == dtype && (kinds == OP_KIND_FLOATS ? tuff__dtype_is_float(dtype) : is_number(dtype));
+    return tuff__op_accepts(n->op, dtype) && made == (kinds == OP_KIND_COMPARE ? TUFF_BOOL : dtype);
 }
 
-static bool is_where(const node *of)
+static bool is_selection(const node *n)
 {
     for (int i = 0; i < 3; i++)
-        if (!tuff_shape_equal(*input_shape(of, i), *shape_of(of)))
+        if (!tuff_shape_equal(*input_shape(n, i), *shape_of(n)))
             return false;
-    return of->inputs[0]->dtype == TUFF_BOOL && of->inputs[1]->dtype == of->outputs[0].dtype &&
-           of->inputs[2]->dtype == of->outputs[0].dtype;
+    return n->inputs[0]->dtype == TUFF_BOOL && n->inputs[1]->dtype == n->outputs[0].dtype &&
+           n->inputs[2]->dtype == n->outputs[0].dtype;
 }
 
-static bool is_reduction(const node *of)
+/* Reduced axes stay with extent 1, the others as they are. */
+static bool is_reduction(const node *n)
 {
-    const tuff_shape *from = input_shape(of, 0), *to = shape_of(of);
-    const uint32_t axes = of->attributes.axes;
-    if (!keeps_dtype(of) || !is_number(of->outputs[0].dtype) || from->rank != to->rank || axes == 0 ||
-        axes >> from->rank != 0)
+    const tuff_shape *from = input_shape(n, 0), *to = shape_of(n);
+    const uint32_t axes = n->attributes.axes;
+    if (!keeps_dtype(n) || from->rank != to->rank || axes == 0 || axes >> from->rank != 0)
         return false;
     for (int i = 0; i < to->rank; i++)
         if (to->extent[i] != ((axes >> i & 1) ? 1 : from->extent[i]))
             return false;
-    return of->op == OP_SUM || tuff_shape_count(*from) > 0 || tuff_shape_count(*to) == 0;
+    return true;
 }
 
-static bool is_permutation(const node *of)
+/* The maximum of no elements is not defined. */
+static bool has_terms(const node *n)
 {
-    const tuff_shape *from = input_shape(of, 0), *to = shape_of(of);
+    return tuff_shape_count(*input_shape(n, 0)) > 0 || tuff_shape_count(*shape_of(n)) == 0;
+}
+
+/* Each axis once. */
+static bool is_permutation(const node *n)
+{
+    const tuff_shape *from = input_shape(n, 0), *to = shape_of(n);
     uint32_t seen = 0;
-    if (!keeps_dtype(of) || from->rank != to->rank)
+    if (from->rank != to->rank)
         return false;
     for (int i = 0; i < to->rank; i++) {
-        const int axis = of->attributes.order[i];
+        const int axis = n->attributes.order[i];
         if (axis < 0 || axis >= to->rank || (seen >> axis & 1) || to->extent[i] != from->extent[axis])
             return false;
         seen |= UINT32_C(1) << axis;
@@ -89,10 +101,11 @@ static bool is_permutation(const node *of)
     return true;
 }
 
-static bool is_expansion(const node *of)
+/* Only axes of extent 1 may grow. */
+static bool is_expansion(const node *n)
 {
-    const tuff_shape *from = input_shape(of, 0), *to = shape_of(of);
-    if (!keeps_dtype(of) || from->rank != to->rank)
+    const tuff_shape *from = input_shape(n, 0), *to = shape_of(n);
+    if (from->rank != to->rank)
         return false;
     for (int i = 0; i < to->rank; i++)
         if (from->extent[i] != to->extent[i] && from->extent[i] != 1)
@@ -100,13 +113,14 @@ static bool is_expansion(const node *of)
     return true;
 }
 
-static bool is_slice(const node *of)
+/* First and last element of each axis lie in the operand; an empty axis starts at 0. */
+static bool is_slice(const node *n)
 {
-    const tuff_shape *from = input_shape(of, 0), *to = shape_of(of);
-    if (!keeps_dtype(of) || from->rank != to->rank)
+    const tuff_shape *from = input_shape(n, 0), *to = shape_of(n);
+    if (from->rank != to->rank)
         return false;
     for (int i = 0; i < to->rank; i++) {
-        const int64_t start = of->attributes.start[i], step = of->attributes.step[i], count = to->extent[i];
+        const int64_t start = n->attributes.start[i], step = n->attributes.step[i], count = to->extent[i];
         if (step == 0 || step < -INT32_MAX || step > INT32_MAX || start < 0 || start > INT32_MAX)
             return false;
         const int64_t last = start + (count - 1) * step;
@@ -116,38 +130,40 @@ static bool is_slice(const node *of)
     return true;
 }
 
-static bool is_padding(const node *of)
+/* The operand lies in the result as a whole. */
+static bool is_padding(const node *n)
 {
-    const tuff_shape *from = input_shape(of, 0), *to = shape_of(of);
-    if (!keeps_dtype(of) || from->rank != to->rank)
+    const tuff_shape *from = input_shape(n, 0), *to = shape_of(n);
+    if (from->rank != to->rank)
         return false;
     for (int i = 0; i < to->rank; i++)
-        if (of->attributes.start[i] < 0 || from->extent[i] > to->extent[i] ||
-            of->attributes.start[i] > to->extent[i] - from->extent[i])
+        if (n->attributes.start[i] < 0 || from->extent[i] > to->extent[i] ||
+            n->attributes.start[i] > to->extent[i] - from->extent[i])
             return false;
     return true;
 }
 
-static bool is_concatenation(const node *of)
+/* The extents of the parts add up along the axis, and are equal beside it. */
+static bool is_concatenation(const node *n)
 {
     int64_t extent = 0;
-    if (of->input_count < 1 || !has_axis(of))
+    if (n->input_count < 1 || !has_axis(n))
         return false;
-    for (int i = 0; i < of->input_count; i++) {
-        if (of->inputs[i]->dtype != of->outputs[0].dtype ||
-            !equal_beside(*input_shape(of, i), *shape_of(of), of->attributes.axis))
+    for (int i = 0; i < n->input_count; i++) {
+        if (n->inputs[i]->dtype != n->outputs[0].dtype ||
+            !equal_beside(*input_shape(n, i), *shape_of(n), n->attributes.axis))
             return false;
-        extent += input_shape(of, i)->extent[of->attributes.axis];
+        extent += input_shape(n, i)->extent[n->attributes.axis];
     }
-    return extent == shape_of(of)->extent[of->attributes.axis];
+    return extent == shape_of(n)->extent[n->attributes.axis];
 }
 
-static bool is_product(const node *of)
+/* Matrices of fitting extents, none of them empty, with equal batch axes. */
+static bool is_contraction(const node *n)
 {
-    const tuff_shape *x = input_shape(of, 0), *y = input_shape(of, 1), *to = shape_of(of);
+    const tuff_shape *x = input_shape(n, 0), *y = input_shape(n, 1), *to = shape_of(n);
     const int rank = to->rank;
-    if (rank < 2 || x->rank != rank || y->rank != rank || !keeps_dtype(of) ||
-        of->inputs[1]->dtype != of->outputs[0].dtype || !tuff__dtype_is_float(of->outputs[0].dtype))
+    if (rank < 2 || x->rank != rank || y->rank != rank || !keeps_dtype(n) || n->inputs[1]->dtype != n->outputs[0].dtype)
         return false;
     for (int i = 0; i < rank - 2; i++)
         if (x->extent[i] != to->extent[i] || y->extent[i] != to->extent[i])
@@ -156,42 +172,41 @@ static bool is_product(const node *of)
            x->extent[rank - 1] == y->extent[rank - 2] && tuff_shape_count(*x) > 0 && tuff_shape_count(*y) > 0;
 }
 
-static bool is_gather(const node *of)
+/* Indices have the result's shape; the table differs from it along the axis only. */
+static bool is_gather(const node *n)
 {
-    return has_axis(of) && keeps_dtype(of) && of->inputs[1]->dtype == TUFF_I32 &&
-           tuff_shape_equal(*input_shape(of, 1), *shape_of(of)) &&
-           equal_beside(*input_shape(of, 0), *shape_of(of), of->attributes.axis);
+    return has_axis(n) && keeps_dtype(n) && n->inputs[1]->dtype == TUFF_I32 &&
+           tuff_shape_equal(*input_shape(n, 1), *shape_of(n)) &&
+           equal_beside(*input_shape(n, 0), *shape_of(n), n->attributes.axis);
 }
 
-static bool is_scatter(const node *of)
+/* Indices and source are of one shape, which differs from the result's along the axis only. */
+static bool is_scatter(const node *n)
 {
-    return has_axis(of) && keeps_dtype(of) && is_number(of->outputs[0].dtype) && of->inputs[1]->dtype == TUFF_I32 &&
-           of->inputs[2]->dtype == of->outputs[0].dtype && tuff_shape_equal(*input_shape(of, 0), *shape_of(of)) &&
-           tuff_shape_equal(*input_shape(of, 1), *input_shape(of, 2)) &&
-           equal_beside(*input_shape(of, 1), *shape_of(of), of->attributes.axis);
+    return has_axis(n) && keeps_dtype(n) && n->inputs[1]->dtype == TUFF_I32 &&
+           n->inputs[2]->dtype == n->outputs[0].dtype && tuff_shape_equal(*input_shape(n, 0), *shape_of(n)) &&
+           tuff_shape_equal(*input_shape(n, 1), *input_shape(n, 2)) &&
+           equal_beside(*input_shape(n, 1), *shape_of(n), n->attributes.axis);
 }
 
-static bool is_of_array(const node *of)
+/* The node describes its array. */
+static bool fits_array(const node *n)
 {
-    const tuff_array *array = of->attributes.array;
-    return array != NULL && array->dtype == of->outputs[0].dtype && tuff_shape_equal(array->shape, *shape_of(of));
+    const tuff_array *array = n->attributes.array;
+    return array != NULL && array->dtype == n->outputs[0].dtype && tuff_shape_equal(array->shape, *shape_of(n));
 }
 
-static bool is_assign(const node *of)
-{
-    return is_of_array(of) && keeps_dtype(of) && tuff_shape_equal(*input_shape(of, 0), *shape_of(of));
-}
-
+/* The counter that random numbers depend on. */
 static bool is_step(const tuff_tensor *x)
 {
     return x->dtype == TUFF_I32 && x->shape.rank == 0;
 }
 
 /* q [B,T,H,D], k [B,S,G,D], v [B,S,G,E], and what belongs to rows of q. */
-static bool operands_fit(const node *of, const attention_inputs *at, tuff_shape *result, tuff_shape *rows)
+static bool operands_fit(const node *n, const attention_inputs *at, tuff_shape *result, tuff_shape *rows)
 {
-    const tuff_shape q = *input_shape(of, at->q), k = *input_shape(of, at->k);
-    const tuff_shape v = at->v >= 0 ? *input_shape(of, at->v) : k;
+    const tuff_shape q = *input_shape(n, at->q), k = *input_shape(n, at->k);
+    const tuff_shape v = at->v >= 0 ? *input_shape(n, at->v) : k;
     if (q.rank != 4 || k.rank != 4 || v.rank != 4 || tuff_shape_count(q) == 0 || tuff_shape_count(k) == 0 ||
         tuff_shape_count(v) == 0)
         return false;
@@ -202,12 +217,13 @@ static bool operands_fit(const node *of, const attention_inputs *at, tuff_shape 
            v.extent[0] == k.extent[0] && v.extent[1] == k.extent[1] && v.extent[2] == k.extent[2];
 }
 
-static bool bias_fits(const node *of, const attention_inputs *at)
+/* Each axis of the bias is that of the scores or 1, but for the keys, which it must have. */
+static bool bias_fits(const node *n, const attention_inputs *at)
 {
-    const tuff_shape *q = input_shape(of, at->q), *k = input_shape(of, at->k);
+    const tuff_shape *q = input_shape(n, at->q), *k = input_shape(n, at->k);
     if (at->bias < 0)
         return true;
-    const tuff_shape *bias = input_shape(of, at->bias);
+    const tuff_shape *bias = input_shape(n, at->bias);
     const int64_t want[4] = {q->extent[0], q->extent[2], q->extent[1], k->extent[1]};
     if (bias->rank != 4 || bias->extent[3] != want[3])
         return false;
@@ -217,15 +233,18 @@ static bool bias_fits(const node *of, const attention_inputs *at)
     return true;
 }
 
-static bool attention_attributes_fit(const op_attributes *of)
+/* The band is bounded so that sums with positions cannot overflow. */
+static bool attention_attributes_fit(const op_attributes *attributes)
 {
-    const bool drops = (of->options & ATTENTION_DROPOUT) != 0;
-    return of->options <= (ATTENTION_BIAS | ATTENTION_DROPOUT | ATTENTION_NO_SOFTMAX) && isfinite(of->value) &&
-           of->start[0] >= -INT64_C(4) * INT32_MAX && of->start[0] <= INT64_C(4) * INT32_MAX &&
-           of->start[1] >= -INT64_C(4) * INT32_MAX && of->start[1] <= INT64_C(4) * INT32_MAX &&
-           (drops ? of->dropout > 0 && of->dropout < 1 : true);
+    const bool drops = (attributes->options & ATTENTION_DROPOUT) != 0;
+    return attributes->options <= (ATTENTION_BIAS | ATTENTION_DROPOUT | ATTENTION_NO_SOFTMAX) &&
+           isfinite(attributes->value) && attributes->start[0] >= -INT64_C(4) * INT32_MAX &&
+           attributes->start[0] <= INT64_C(4) * INT32_MAX && attributes->start[1] >= -INT64_C(4) * INT32_MAX &&
+           attributes->start[1] <= INT64_C(4) * INT32_MAX &&
+           (drops ? attributes->dropout > 0 && attributes->dropout < 1 : true);
 }
 
+/* One more than the last position. */
 static int attention_input_count(const attention_inputs *at)
 {
     const int all[] = {at->q, at->k, at->v, at->lse, at->upstream, at->sums, at->bias, at->step};
@@ -235,110 +254,74 @@ static int attention_input_count(const attention_inputs *at)
     return count;
 }
 
-static bool attention_result_fits(const node *of, const attention_inputs *at, tuff_shape result, tuff_shape rows)
+/* A gradient has the shape of its operand. */
+static bool attention_result_fits(const node *n, const attention_inputs *at, tuff_shape result, tuff_shape rows)
 {
-    const tuff_shape *made = shape_of(of);
-    switch (of->op) {
+    const tuff_shape *made = shape_of(n);
+    switch (n->op) {
     case OP_ATTENTION_LSE:
         return tuff_shape_equal(*made, rows);
     case OP_ATTENTION:
         return tuff_shape_equal(*made, result);
     case OP_ATTENTION_DQ:
-        return tuff_shape_equal(*made, *input_shape(of, at->q));
+        return tuff_shape_equal(*made, *input_shape(n, at->q));
     case OP_ATTENTION_DK:
-        return tuff_shape_equal(*made, *input_shape(of, at->k));
+        return tuff_shape_equal(*made, *input_shape(n, at->k));
     case OP_ATTENTION_DV:
-        return tuff_shape_equal(*made, *input_shape(of, at->v));
+        return tuff_shape_equal(*made, *input_shape(n, at->v));
     default:
-        return at->bias >= 0 && tuff_shape_equal(*made, *input_shape(of, at->bias));
+        return at->bias >= 0 && tuff_shape_equal(*made, *input_shape(n, at->bias));
     }
 }
 
-static bool is_attention(const node *of)
+static bool is_attention(const node *n)
 {
-    const attention_inputs at = tuff__attention_inputs(of->op, of->attributes.options);
+    const attention_inputs at = tuff__attention_inputs(n->op, n->attributes.options);
     tuff_shape result, rows;
-    if (!attention_attributes_fit(&of->attributes) || of->input_count != attention_input_count(&at) ||
-        !operands_fit(of, &at, &result, &rows) || !bias_fits(of, &at))
+    if (!attention_attributes_fit(&n->attributes) || n->input_count != attention_input_count(&at) ||
+        !operands_fit(n, &at, &result, &rows) || !bias_fits(n, &at))
         return false;
-    for (int i = 0; i < of->input_count; i++)
-        if (i == at.step ? !is_step(of->inputs[i]) : of->inputs[i]->dtype != of->outputs[0].dtype)
+    for (int i = 0; i < n->input_count; i++)
+        if (i == at.step ? !is_step(n->inputs[i]) : n->inputs[i]->dtype != n->outputs[0].dtype)
             return false;
-    return tuff__dtype_is_float(of->outputs[0].dtype) &&
-           (at.lse < 0 || tuff_shape_equal(*input_shape(of, at.lse), rows)) &&
-           (at.sums < 0 || tuff_shape_equal(*input_shape(of, at.sums), rows)) &&
-           (at.upstream < 0 || tuff_shape_equal(*input_shape(of, at.upstream), result)) &&
-           attention_result_fits(of, &at, result, rows);
+    return (at.lse < 0 || tuff_shape_equal(*input_shape(n, at.lse), rows)) &&
+           (at.sums < 0 || tuff_shape_equal(*input_shape(n, at.sums), rows)) &&
+           (at.upstream < 0 || tuff_shape_equal(*input_shape(n, at.upstream), result)) &&
+           attention_result_fits(n, &at, result, rows);
 }
 
-static bool is_source(const node *of)
+/* A constant without data is a scalar; larger ones of one value are an EXPAND of it. */
+static bool has_data_or_is_scalar(const node *n)
 {
-    switch (of->op) {
-    case OP_ARRAY:
-        return is_of_array(of);
-    case OP_CONSTANT:
-        return of->attributes.data != NULL || shape_of(of)->rank == 0;
-    case OP_IOTA:
-        return of->outputs[0].dtype == TUFF_I32 && has_axis(of);
-    case OP_RANDOM:
-        return of->outputs[0].dtype == TUFF_F32 && is_step(of->inputs[0]);
-    default:
-        return of->op == OP_INPUT;
+    return n->attributes.data != NULL || shape_of(n)->rank == 0;
+}
+
+/* The column `valid` of ops.def as functions. */
+#define ELEMENTWISE(...)
+#define SPECIAL(code, name, inputs, kinds, pattern, operands, axes, attributes, cost, evaluate, valid, gradients) \
+    static bool name##_is_valid(const node *n)                                                                    \
+    {                                                                                                             \
+        (void)n;                                                                                                  \
+        return valid;                                                                                             \
     }
-}
+#include "ops/ops.def"
+#undef ELEMENTWISE
+#undef SPECIAL
 
-static bool is_movement(const node *of)
-{
-    switch (of->op) {
-    case OP_RESHAPE:
-        return keeps_dtype(of) && tuff_shape_count(*input_shape(of, 0)) == tuff_shape_count(*shape_of(of));
-    case OP_PERMUTE:
-        return is_permutation(of);
-    case OP_EXPAND:
-        return is_expansion(of);
-    case OP_SLICE:
-        return is_slice(of);
-    case OP_PAD:
-        return is_padding(of);
-    default:
-        return is_concatenation(of);
-    }
-}
+static bool (*const checks[OP_COUNT])(const node *n) = {
+#define ELEMENTWISE(code, ...) [OP_##code] = is_row,
+#define SPECIAL(code, name, ...) [OP_##code] = name##_is_valid,
+#include "ops/ops.def"
+#undef ELEMENTWISE
+#undef SPECIAL
+};
 
-bool tuff__node_is_plausible(const node *of)
+bool tuff__node_is_plausible(const node *n)
 {
-    const op_info *info = tuff__op_info(of->op);
-    if (info->input_count >= 0 && of->input_count != info->input_count)
+    const op_info *info = tuff__op_info(n->op);
+    if (info->input_count >= 0 && n->input_count != info->input_count)
         return false;
-    if (info->kinds != OP_KIND_SPECIAL)
-        return is_row(of);
-    switch (of->op) {
-    case OP_WHERE:
-        return is_where(of);
-    case OP_CAST:
-        return tuff_shape_equal(*input_shape(of, 0), *shape_of(of));
-    case OP_SUM:
-    case OP_REDUCE_MAX:
-        return is_reduction(of);
-    case OP_RESHAPE:
-    case OP_PERMUTE:
-    case OP_EXPAND:
-    case OP_SLICE:
-    case OP_PAD:
-    case OP_CONCAT:
-        return is_movement(of);
-    case OP_MATMUL:
-        return is_product(of);
-    case OP_GATHER:
-        return is_gather(of);
-    case OP_SCATTER_ADD:
-        return is_scatter(of);
-    case OP_CUMSUM:
-        return has_axis(of) && keeps_dtype(of) && is_number(of->outputs[0].dtype) &&
-               tuff_shape_equal(*input_shape(of, 0), *shape_of(of));
-    case OP_ASSIGN:
-        return is_assign(of);
-    default:
-        return tuff__op_is_attention(of->op) ? is_attention(of) : is_source(of);
-    }
+    if (!tuff__op_has_text(n->op) && !tuff__op_accepts(n->op, n->outputs[0].dtype))
+        return false;
+    return checks[n->op](n);
 }

@@ -1,5 +1,7 @@
-/* Bytes to graphs. Nothing of them is trusted: indices lead to what was read before, counts to no more memory than
-   there are bytes, and every node is one that builders could have made (check.c). */
+/* Bytes to graphs. None of the bytes is trusted: indices refer to what was read before, counts lead to no more memory
+   than there are bytes, and every node is one that builders could have made (check.c). A reader that failed gives
+   zeros, so that most functions check it once, at their end; status codes are for memory alone. The arrays of the graph
+   are placeholders without memory. */
 #include "graph/blob/blob.h"
 
 #include <string.h>
@@ -19,106 +21,109 @@ typedef struct reading {
     int array_count;
 } reading;
 
-static tuff_shape take_shape(reading *with)
+/* A scalar after a failure, which is legal everywhere. */
+static tuff_shape take_shape(reading *self)
 {
-    tuff_shape shape = {.rank = tuff__take_below(&with->from, TUFF_MAX_RANK + 1)};
+    tuff_shape shape = {.rank = tuff__take_below(&self->from, TUFF_MAX_RANK + 1)};
     for (int i = 0; i < shape.rank; i++)
-        shape.extent[i] = tuff__take_i64(&with->from);
-    if (!with->from.failed && !tuff__shape_is_legal(with->out->graph, "graph", shape))
-        with->from.failed = true;
-    return with->from.failed ? TUFF_SCALAR : shape;
+        shape.extent[i] = tuff__take_i64(&self->from);
+    if (!self->from.failed && !tuff__shape_is_legal(self->out->graph, "graph", shape))
+        self->from.failed = true;
+    return self->from.failed ? TUFF_SCALAR : shape;
 }
 
-static tuff_dtype take_dtype(reading *with)
+static tuff_dtype take_dtype(reading *self)
 {
-    return (tuff_dtype)tuff__take_below(&with->from, TUFF_BOOL + 1);
+    return (tuff_dtype)tuff__take_below(&self->from, TUFF_BOOL + 1);
 }
 
-static tuff_status read_storages(reading *with)
+/* Storages stand for those of another process: they have a size, but no memory. */
+static tuff_status read_storages(reading *self)
 {
-    const int count = tuff__take_count(&with->from, 9);
-    with->out->storages = tuff__calloc((size_t)count + 1, sizeof *with->out->storages);
-    if (with->out->storages == NULL)
+    const int count = tuff__take_count(&self->from, 9);
+    self->out->storages = tuff__calloc((size_t)count + 1, sizeof *self->out->storages);
+    if (self->out->storages == NULL)
         return TUFF_E_OOM_HOST;
-    for (int i = 0; i < count && !with->from.failed; i++) {
-        const uint64_t size = tuff__take_u64(&with->from);
-        const bool is_imported = tuff__take_bool(&with->from);
-        TRY(tuff__storage_stand_in(with->device, size, is_imported, &with->out->storages[i]));
-        with->out->storage_count++;
+    for (int i = 0; i < count && !self->from.failed; i++) {
+        const uint64_t size = tuff__take_u64(&self->from);
+        const bool is_imported = tuff__take_bool(&self->from);
+        TRY(tuff__storage_stand_in(self->device, size, is_imported, &self->out->storages[i]));
+        self->out->storage_count++;
     }
     return TUFF_OK;
 }
 
+/* An array must lie in its storage as a whole, aligned to its elements: kernels rely on both. */
 static bool lies_within(const tuff_array *array)
 {
     const uint64_t size = tuff_array_size(array), all = tuff__storage_size(array->storage);
     return array->offset % tuff_dtype_size(array->dtype) == 0 && array->offset <= all && size <= all - array->offset;
 }
 
-static tuff_status read_array(reading *with, int index)
+static tuff_status read_array(reading *self, int index)
 {
-    tuff_array *made = tuff__arena_alloc(&with->out->graph->arena, sizeof *made);
+    tuff_array *made = tuff__arena_alloc(&self->out->graph->arena, sizeof *made);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
-    const int memory = tuff__take_below(&with->from, (uint64_t)with->out->storage_count);
-    made->device = with->device;
-    made->offset = tuff__take_u64(&with->from);
-    made->dtype = take_dtype(with);
-    made->shape = take_shape(with);
-    with->arrays[index] = made;
-    if (with->from.failed)
+    const int memory = tuff__take_below(&self->from, (uint64_t)self->out->storage_count);
+    made->device = self->device;
+    made->offset = tuff__take_u64(&self->from);
+    made->dtype = take_dtype(self);
+    made->shape = take_shape(self);
+    self->arrays[index] = made;
+    if (self->from.failed)
         return TUFF_OK;
-    made->storage = with->out->storages[memory];
-    with->from.failed = !lies_within(made);
+    made->storage = self->out->storages[memory];
+    self->from.failed = !lies_within(made);
     return TUFF_OK;
 }
 
-static tuff_status read_arrays(reading *with)
+static tuff_status read_arrays(reading *self)
 {
-    TRY(read_storages(with));
-    const int count = tuff__take_count(&with->from, LEAST_ARRAY);
-    with->arrays = tuff__calloc((size_t)count + 1, sizeof(tuff_array *));
-    if (with->arrays == NULL)
+    TRY(read_storages(self));
+    const int count = tuff__take_count(&self->from, LEAST_ARRAY);
+    self->arrays = tuff__calloc((size_t)count + 1, sizeof(tuff_array *));
+    if (self->arrays == NULL)
         return TUFF_E_OOM_HOST;
-    with->array_count = count;
-    for (int i = 0; i < count && !with->from.failed; i++)
-        TRY(read_array(with, i));
+    self->array_count = count;
+    for (int i = 0; i < count && !self->from.failed; i++)
+        TRY(read_array(self, i));
     return TUFF_OK;
 }
 
 /* Data as it must be: all elements of a shape, bools 0 or 1. */
-static tuff_status take_data(reading *with, tuff_dtype dtype, tuff_shape shape, op_attributes *out)
+static tuff_status take_data(reading *self, tuff_dtype dtype, tuff_shape shape, op_attributes *out)
 {
     size_t size;
-    if (!tuff__take_bool(&with->from))
+    if (!tuff__take_bool(&self->from))
         return TUFF_OK;
-    const void *found = tuff__take_bytes(&with->from, &size);
-    with->from.failed |= size != (size_t)tuff_shape_count(shape) * tuff_dtype_size(dtype);
-    if (with->from.failed)
+    const void *found = tuff__take_bytes(&self->from, &size);
+    self->from.failed |= size != (size_t)tuff_shape_count(shape) * tuff_dtype_size(dtype);
+    if (self->from.failed)
         return TUFF_OK;
-    unsigned char *copy = tuff__arena_alloc(&with->out->graph->arena, size + 1);
+    unsigned char *copy = tuff__arena_alloc(&self->out->graph->arena, size + 1);
     if (copy == NULL)
         return TUFF_E_OOM_HOST;
     if (size > 0)
         memcpy(copy, found, size);
     for (size_t i = 0; dtype == TUFF_BOOL && i < size; i++)
-        with->from.failed |= copy[i] > 1;
+        self->from.failed |= copy[i] > 1;
     out->data = copy;
     return TUFF_OK;
 }
 
-static tuff_status take_name(reading *with, const char **out)
+static tuff_status take_name(reading *self, const char **out)
 {
     char name[NAME_SIZE];
-    tuff__take_text(&with->from, name, sizeof name);
-    with->from.failed |= name[0] == '\0';
-    *out = tuff__arena_strdup(&with->out->graph->arena, name);
+    tuff__take_text(&self->from, name, sizeof name);
+    self->from.failed |= name[0] == '\0';
+    *out = tuff__arena_strdup(&self->out->graph->arena, name);
     return *out == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
 }
 
-static void take_numbers(reading *with, op_attributes *out)
+static void take_numbers(reading *self, op_attributes *out)
 {
-    byte_reader *from = &with->from;
+    byte_reader *from = &self->from;
     out->axes = tuff__take_u32(from);
     out->axis = tuff__take_below(from, TUFF_MAX_RANK);
     for (int i = 0; i < TUFF_MAX_RANK; i++) {
@@ -133,50 +138,54 @@ static void take_numbers(reading *with, op_attributes *out)
     out->dropout = tuff__take_double(from);
 }
 
-static tuff_status take_attributes(reading *with, op_code op, tuff_dtype dtype, tuff_shape shape, op_attributes *out)
+/* By the column of ops.def that blob_write.c wrote by. */
+static tuff_status take_attributes(reading *self, op_code op, tuff_dtype dtype, tuff_shape shape, op_attributes *out)
 {
-    take_numbers(with, out);
-    if (op == OP_INPUT)
-        return take_name(with, &out->name);
-    if (op == OP_CONSTANT)
-        return take_data(with, dtype, shape, out);
-    if (op == OP_ARRAY || op == OP_ASSIGN) {
-        const int index = tuff__take_below(&with->from, (uint64_t)with->array_count);
-        out->array = with->from.failed ? NULL : with->arrays[index];
+    take_numbers(self, out);
+    const op_attribute attribute = tuff__op_info(op)->attribute;
+    if (attribute == ATTRIBUTE_NAME)
+        return take_name(self, &out->name);
+    if (attribute == ATTRIBUTE_DATA)
+        return take_data(self, dtype, shape, out);
+    if (attribute == ATTRIBUTE_ARRAY) {
+        const int index = tuff__take_below(&self->from, (uint64_t)self->array_count);
+        out->array = self->from.failed ? NULL : self->arrays[index];
     }
     return TUFF_OK;
 }
 
-static tuff_status take_inputs(reading *with, tuff_tensor ***out, int *count)
+/* Ids of earlier nodes only, which keeps the graph free of cycles. */
+static tuff_status take_inputs(reading *self, tuff_tensor ***out, int *count)
 {
-    tuff_graph *graph = with->out->graph;
-    *count = tuff__take_count(&with->from, 4);
+    tuff_graph *graph = self->out->graph;
+    *count = tuff__take_count(&self->from, 4);
     *out = tuff__arena_alloc(&graph->arena, ((size_t)*count + 1) * sizeof(tuff_tensor *));
     if (*out == NULL)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < *count; i++) {
-        const int id = tuff__take_below(&with->from, (uint64_t)graph->node_count);
-        if (!with->from.failed)
+        const int id = tuff__take_below(&self->from, (uint64_t)graph->node_count);
+        if (!self->from.failed)
             (*out)[i] = &graph->nodes[id]->outputs[0];
     }
     return TUFF_OK;
 }
 
-static tuff_status read_node(reading *with)
+/* The node exists before it is checked: the check looks at it as the compiler would. */
+static tuff_status read_node(reading *self)
 {
-    tuff_graph *graph = with->out->graph;
-    byte_reader *from = &with->from;
+    tuff_graph *graph = self->out->graph;
+    byte_reader *from = &self->from;
     op_attributes attributes = {0};
     tuff_tensor **inputs;
     int input_count;
     const op_code op = (op_code)tuff__take_below(from, OP_COUNT);
-    const tuff_dtype dtype = take_dtype(with);
-    const tuff_shape shape = take_shape(with);
+    const tuff_dtype dtype = take_dtype(self);
+    const tuff_shape shape = take_shape(self);
     const bool stops_gradient = tuff__take_bool(from), is_late_copy = tuff__take_bool(from);
     const int copy = tuff__take_below(from, from->size); /* no more of them than bytes */
-    TRY(take_inputs(with, &inputs, &input_count));
+    TRY(take_inputs(self, &inputs, &input_count));
     if (!from->failed)
-        TRY(take_attributes(with, op, dtype, shape, &attributes));
+        TRY(take_attributes(self, op, dtype, shape, &attributes));
     if (from->failed)
         return TUFF_OK;
     const tuff_tensor *made = tuff__node_create(graph, op, dtype, shape, inputs, input_count, &attributes);
@@ -189,21 +198,21 @@ static tuff_status read_node(reading *with)
     return TUFF_OK;
 }
 
-static tuff_status read_nodes(reading *with)
+static tuff_status read_nodes(reading *self)
 {
-    tuff_graph *graph = with->out->graph;
-    graph->seed = tuff__take_u32(&with->from);
-    graph->random_count = tuff__take_u32(&with->from);
-    graph->copy_count = tuff__take_below(&with->from, with->from.size);
-    const uint32_t step = tuff__take_u32(&with->from);
-    if (step != UINT32_MAX && step >= (uint32_t)with->array_count)
-        with->from.failed = true;
-    if (with->from.failed)
+    tuff_graph *graph = self->out->graph;
+    graph->seed = tuff__take_u32(&self->from);
+    graph->random_count = tuff__take_u32(&self->from);
+    graph->copy_count = tuff__take_below(&self->from, self->from.size);
+    const uint32_t step = tuff__take_u32(&self->from);
+    if (step != UINT32_MAX && step >= (uint32_t)self->array_count)
+        self->from.failed = true;
+    if (self->from.failed)
         return TUFF_OK;
-    graph->step_array = step == UINT32_MAX ? NULL : with->arrays[step];
-    const int count = tuff__take_count(&with->from, LEAST_NODE);
-    for (int i = 0; i < count && !with->from.failed; i++)
-        TRY(read_node(with));
+    graph->step_array = step == UINT32_MAX ? NULL : self->arrays[step];
+    const int count = tuff__take_count(&self->from, LEAST_NODE);
+    for (int i = 0; i < count && !self->from.failed; i++)
+        TRY(read_node(self));
     return TUFF_OK;
 }
 
@@ -215,16 +224,17 @@ static bool is_taken(const tuff_graph *graph, const char *name)
     return false;
 }
 
-static tuff_status read_outputs(reading *with)
+/* Names of outputs are unique, as tuff_output demands. */
+static tuff_status read_outputs(reading *self)
 {
-    tuff_graph *graph = with->out->graph;
-    const int count = tuff__take_count(&with->from, 12);
-    for (int i = 0; i < count && !with->from.failed; i++) {
+    tuff_graph *graph = self->out->graph;
+    const int count = tuff__take_count(&self->from, 12);
+    for (int i = 0; i < count && !self->from.failed; i++) {
         const char *name;
-        TRY(take_name(with, &name));
-        const int id = tuff__take_below(&with->from, (uint64_t)graph->node_count);
-        with->from.failed |= is_taken(graph, name);
-        if (with->from.failed)
+        TRY(take_name(self, &name));
+        const int id = tuff__take_below(&self->from, (uint64_t)graph->node_count);
+        self->from.failed |= is_taken(graph, name);
+        if (self->from.failed)
             return TUFF_OK;
         if (!GROW(graph->outputs, graph->output_count, graph->output_capacity))
             return TUFF_E_OOM_HOST;
@@ -233,6 +243,7 @@ static tuff_status read_outputs(reading *with)
     return TUFF_OK;
 }
 
+/* As the builder of ASSIGN has it: no two of them share elements. */
 static bool is_assigned(const tuff_graph *graph, const node *assign)
 {
     const tuff_array *array = assign->attributes.array;
@@ -245,14 +256,14 @@ static bool is_assigned(const tuff_graph *graph, const node *assign)
     return false;
 }
 
-static tuff_status read_assigns(reading *with)
+static tuff_status read_assigns(reading *self)
 {
-    tuff_graph *graph = with->out->graph;
-    const int count = tuff__take_count(&with->from, 4);
-    for (int i = 0; i < count && !with->from.failed; i++) {
-        const int id = tuff__take_below(&with->from, (uint64_t)graph->node_count);
-        if (with->from.failed || graph->nodes[id]->op != OP_ASSIGN || is_assigned(graph, graph->nodes[id])) {
-            with->from.failed = true;
+    tuff_graph *graph = self->out->graph;
+    const int count = tuff__take_count(&self->from, 4);
+    for (int i = 0; i < count && !self->from.failed; i++) {
+        const int id = tuff__take_below(&self->from, (uint64_t)graph->node_count);
+        if (self->from.failed || graph->nodes[id]->op != OP_ASSIGN || is_assigned(graph, graph->nodes[id])) {
+            self->from.failed = true;
             return TUFF_OK;
         }
         if (!GROW(graph->assigns, graph->assign_count, graph->assign_capacity))
@@ -267,26 +278,27 @@ static bool is_whole(const tuff_graph *graph)
 {
     int assigns = 0;
     for (int i = 0; i < graph->node_count; i++) {
-        const node *of = graph->nodes[i];
-        assigns += of->op == OP_ASSIGN;
-        for (int k = 0; k < i && of->op == OP_INPUT; k++)
-            if (graph->nodes[k]->op == OP_INPUT && strcmp(graph->nodes[k]->attributes.name, of->attributes.name) == 0)
+        const node *n = graph->nodes[i];
+        assigns += n->op == OP_ASSIGN;
+        for (int k = 0; k < i && n->op == OP_INPUT; k++)
+            if (graph->nodes[k]->op == OP_INPUT && strcmp(graph->nodes[k]->attributes.name, n->attributes.name) == 0)
                 return false;
     }
     return assigns == graph->assign_count && graph->output_count + assigns > 0;
 }
 
-static tuff_status read_body(reading *with)
+/* Each part only where those before were sound. */
+static tuff_status read_body(reading *self)
 {
-    TRY(read_arrays(with));
-    if (!with->from.failed)
-        TRY(read_nodes(with));
-    if (!with->from.failed)
-        TRY(read_outputs(with));
-    if (!with->from.failed)
-        TRY(read_assigns(with));
-    with->from.failed |= !is_whole(with->out->graph);
-    return tuff__reader_status(&with->from, "the graph");
+    TRY(read_arrays(self));
+    if (!self->from.failed)
+        TRY(read_nodes(self));
+    if (!self->from.failed)
+        TRY(read_outputs(self));
+    if (!self->from.failed)
+        TRY(read_assigns(self));
+    self->from.failed |= !is_whole(self->out->graph);
+    return tuff__reader_status(&self->from, "the graph");
 }
 
 /* The bytes behind the head, proved undamaged. */
@@ -307,12 +319,12 @@ static tuff_status open_body(const void *data, size_t size, byte_reader *out)
 
 tuff_status tuff__graph_read(tuff_device *device, const void *data, size_t size, graph_copy *out)
 {
-    reading with = {.device = device, .out = out};
+    reading self = {.device = device, .out = out};
     *out = (graph_copy){0};
-    TRY(open_body(data, size, &with.from));
+    TRY(open_body(data, size, &self.from));
     out->graph = tuff_graph_create(device);
-    const tuff_status status = out->graph == NULL ? TUFF_E_OOM_HOST : read_body(&with);
-    tuff__free(with.arrays);
+    const tuff_status status = out->graph == NULL ? TUFF_E_OOM_HOST : read_body(&self);
+    tuff__free(self.arrays);
     if (status != TUFF_OK)
         tuff__graph_copy_free(out);
     return status;

@@ -1,5 +1,8 @@
-/* Composites that work element by element: activations and their gated forms. Branches not taken are fed harmless
-   values, so that neither result nor gradient meets an infinity there. */
+/* Composites that work element by element: activations, their gated forms, powers and dropout. They are chains of
+   elementwise ops, which the compiler fuses into one kernel with their surroundings. Where a selection has a branch
+   whose value or slope could be infinite, that branch computes with a harmless operand instead: infinity times the 0 of
+   an unselected gradient would be NaN. To add an activation: its function here, its prototype in include/tuff/nn.h, its
+   case in the suite of composites. */
 #include <math.h>
 
 #include "graph/builder.h"
@@ -30,6 +33,7 @@ tuff_tensor *tuff_relu(tuff_tensor *x)
     return tuff_where(tuff_less(zero(x), x), x, tuff__stop_gradient(tuff_max(x, zero(x))));
 }
 
+/* The exact form, by the error function: 0.5 x (1 + erf(x / sqrt(2))). */
 tuff_tensor *tuff_gelu(tuff_tensor *x)
 {
     tuff_tensor *answer;
@@ -49,6 +53,7 @@ tuff_tensor *tuff_gelu_tanh(tuff_tensor *x)
     return tuff_mul(x, tuff_sigmoid(argument));
 }
 
+/* The primitives check the operand themselves. */
 tuff_tensor *tuff_silu(tuff_tensor *x)
 {
     return tuff_mul(x, tuff_sigmoid(x));
@@ -63,6 +68,7 @@ tuff_tensor *tuff_softplus(tuff_tensor *x)
     return tuff_add(tuff_max(x, zero(x)), tuff_log1p(tuff_exp(tuff_neg(tuff_abs(x)))));
 }
 
+/* expm1 keeps the digits of small x; it gets 0 where x is positive, for its exponential might overflow. */
 tuff_tensor *tuff_elu(tuff_tensor *x, double alpha)
 {
     tuff_tensor *answer;
@@ -81,6 +87,7 @@ tuff_tensor *tuff_leaky_relu(tuff_tensor *x, double slope)
     return tuff_where(tuff_less(zero(x), x), x, tuff__scale(x, slope));
 }
 
+/* As relu: the slope is 1 strictly inside and 0 at and beyond the bounds; min and max hand NaN on. */
 tuff_tensor *tuff_clamp(tuff_tensor *x, double low, double high)
 {
     tuff_tensor *answer;
@@ -105,6 +112,7 @@ static tuff_tensor *multiply_out(tuff_tensor *x, int exponent)
     return exponent % 2 ? tuff_mul(square, x) : square;
 }
 
+/* Special cases are exact and cheap; only what is left takes the general power, whose kernel is expensive. */
 tuff_tensor *tuff_pow_scalar(tuff_tensor *x, double exponent)
 {
     tuff_tensor *answer;
@@ -129,6 +137,7 @@ tuff_tensor *tuff_swiglu(tuff_tensor *gate, tuff_tensor *up)
     return tuff_mul(tuff_silu(gate), up);
 }
 
+/* The first half of the axis times the sigmoid of the second. */
 tuff_tensor *tuff_glu(tuff_tensor *x, int axis)
 {
     tuff_tensor *answer;
@@ -144,6 +153,7 @@ tuff_tensor *tuff_glu(tuff_tensor *x, int axis)
     return tuff_mul(tuff__slice_axis(x, axis, 0, extent / 2, 1), gate);
 }
 
+/* What is kept is scaled up, so that inference needs no other graph than the one without dropout. */
 tuff_tensor *tuff_dropout(tuff_tensor *x, double probability)
 {
     tuff_tensor *answer;

@@ -1,5 +1,5 @@
-/* Rotary position embedding and scaled dot-product attention: as plain graphs, or where it can serve as the primitive
-   of attention.c. */
+/* Rotary position embedding, and scaled dot-product attention in two forms: a graph of matmuls and a softmax, which can
+   do everything, or the primitive of attention.c, which keeps no scores. `attention`, at the end, chooses. */
 #include <math.h>
 
 #include "graph/builder.h"
@@ -16,6 +16,7 @@ typedef struct rotation {
     int64_t offset;
 } rotation;
 
+/* Both conventions of pairing differ in the axis that has extent 2. */
 static rotation plan_rotation(const tuff_tensor *x, tuff_rope_pairs pairs, double theta, int64_t offset)
 {
     const tuff_shape s = x->shape;
@@ -31,69 +32,71 @@ static rotation plan_rotation(const tuff_tensor *x, tuff_rope_pairs pairs, doubl
 }
 
 /* theta^(-2i/D) of pair i. */
-static double frequency(const rotation *of, int64_t pair)
+static double frequency(const rotation *rope, int64_t pair)
 {
-    const int64_t half = of->table.extent[3] * of->table.extent[4] / 2;
-    return pow(of->theta, -(double)pair / (double)half);
+    const int64_t half = rope->table.extent[3] * rope->table.extent[4] / 2;
+    return pow(rope->theta, -(double)pair / (double)half);
 }
 
 /* The pair and the member (0 or 1) of element i of a row of D. */
-static void locate(const rotation *of, int64_t i, int64_t *pair, int64_t *member)
+static void locate(const rotation *rope, int64_t i, int64_t *pair, int64_t *member)
 {
-    const int64_t half = of->table.extent[3] * of->table.extent[4] / 2;
-    *pair = of->pair_axis == 4 ? i / 2 : i % half;
-    *member = of->pair_axis == 4 ? i % 2 : i / half;
+    const int64_t half = rope->table.extent[3] * rope->table.extent[4] / 2;
+    *pair = rope->pair_axis == 4 ? i / 2 : i % half;
+    *member = rope->pair_axis == 4 ? i % 2 : i / half;
 }
 
 /* Tables for known positions, in double on the host: cosines, and sines with the sign of each member. */
-static bool constant_tables(const rotation *of, tuff_tensor **cosines, tuff_tensor **sines)
+static bool constant_tables(const rotation *rope, tuff_tensor **cosines, tuff_tensor **sines)
 {
-    const int64_t positions = of->table.extent[1], width = of->table.extent[3] * of->table.extent[4];
+    const int64_t positions = rope->table.extent[1], width = rope->table.extent[3] * rope->table.extent[4];
     float *values = tuff__calloc((size_t)(positions * width) * 2, sizeof *values);
     if (!values) {
-        tuff__graph_fail(of->graph, TUFF_E_OOM_HOST, "rope: out of host memory for tables of %s",
-                         SHAPE_TEXT(of->table));
+        tuff__graph_fail(rope->graph, TUFF_E_OOM_HOST, "rope: out of host memory for tables of %s",
+                         SHAPE_TEXT(rope->table));
         return false;
     }
     for (int64_t i = 0; i < positions * width; i++) {
         int64_t pair, member;
-        locate(of, i % width, &pair, &member);
-        const double angle = (double)(i / width + of->offset) * frequency(of, pair);
+        locate(rope, i % width, &pair, &member);
+        const double angle = (double)(i / width + rope->offset) * frequency(rope, pair);
         values[i] = (float)cos(angle);
         values[positions * width + i] = (float)(member ? sin(angle) : -sin(angle));
     }
-    *cosines = tuff_constant_data(of->graph, TUFF_F32, of->table, values);
-    *sines = tuff_constant_data(of->graph, TUFF_F32, of->table, values + positions * width);
+    *cosines = tuff_constant_data(rope->graph, TUFF_F32, rope->table, values);
+    *sines = tuff_constant_data(rope->graph, TUFF_F32, rope->table, values + positions * width);
     tuff__free(values);
-    return of->graph->status == TUFF_OK;
+    return rope->graph->status == TUFF_OK;
 }
 
-/* The same for a position that only the device knows: angles are computed there. */
-static bool device_tables(const rotation *of, tuff_tensor *position, tuff_tensor **cosines, tuff_tensor **sines)
+/* The same for a position that only the device knows, as when tokens are generated one by one with one recorded plan:
+   angles are computed there. */
+static bool device_tables(const rotation *rope, tuff_tensor *position, tuff_tensor **cosines, tuff_tensor **sines)
 {
-    const int64_t width = of->table.extent[3] * of->table.extent[4];
+    const int64_t width = rope->table.extent[3] * rope->table.extent[4];
     float *values = tuff__calloc((size_t)width * 2, sizeof *values);
     if (!values) {
-        tuff__graph_fail(of->graph, TUFF_E_OOM_HOST, "rope: out of host memory for tables of %s",
-                         SHAPE_TEXT(of->table));
+        tuff__graph_fail(rope->graph, TUFF_E_OOM_HOST, "rope: out of host memory for tables of %s",
+                         SHAPE_TEXT(rope->table));
         return false;
     }
     for (int64_t i = 0; i < width; i++) {
         int64_t pair, member;
-        locate(of, i, &pair, &member);
-        values[i] = (float)frequency(of, pair);
+        locate(rope, i, &pair, &member);
+        values[i] = (float)frequency(rope, pair);
         values[width + i] = member ? 1 : -1;
     }
-    const tuff_shape row = tuff__with_extent(of->table, 1, 1);
-    const tuff_shape column = TUFF_SHAPE(1, of->table.extent[1], 1, 1, 1);
-    tuff_tensor *index = tuff_add(tuff_iota(of->graph, column, 1), tuff__shift(position, (double)of->offset));
-    tuff_tensor *angle = tuff_mul(tuff_cast(index, TUFF_F32), tuff_constant_data(of->graph, TUFF_F32, row, values));
+    const tuff_shape row = tuff__with_extent(rope->table, 1, 1);
+    const tuff_shape column = TUFF_SHAPE(1, rope->table.extent[1], 1, 1, 1);
+    tuff_tensor *index = tuff_add(tuff_iota(rope->graph, column, 1), tuff__shift(position, (double)rope->offset));
+    tuff_tensor *angle = tuff_mul(tuff_cast(index, TUFF_F32), tuff_constant_data(rope->graph, TUFF_F32, row, values));
     *cosines = tuff_cos(angle);
-    *sines = tuff_mul(tuff_sin(angle), tuff_constant_data(of->graph, TUFF_F32, row, values + width));
+    *sines = tuff_mul(tuff_sin(angle), tuff_constant_data(rope->graph, TUFF_F32, row, values + width));
     tuff__free(values);
-    return of->graph->status == TUFF_OK;
+    return rope->graph->status == TUFF_OK;
 }
 
+/* Positions are i32 on the device, and so is the offset. */
 static bool rope_is_legal(tuff_graph *graph, const tuff_tensor *x, tuff_rope_pairs pairs, double theta, int64_t offset,
                           const tuff_tensor *position)
 {
@@ -114,6 +117,7 @@ static bool rope_is_legal(tuff_graph *graph, const tuff_tensor *x, tuff_rope_pai
     return graph->status == TUFF_OK;
 }
 
+/* In f32 whatever the dtype: angles of late positions would lose all their digits in f16. */
 tuff_tensor *tuff_rope(tuff_tensor *x, tuff_rope_pairs pairs, double theta, int64_t offset, tuff_tensor *position)
 {
     tuff_tensor *answer, *cosines, *sines;
@@ -124,11 +128,11 @@ tuff_tensor *tuff_rope(tuff_tensor *x, tuff_rope_pairs pairs, double theta, int6
         return &graph->failed;
     if (tuff_shape_count(x->shape) == 0)
         return x;
-    const rotation of = plan_rotation(x, pairs, theta, offset);
-    if (!(position ? device_tables(&of, position, &cosines, &sines) : constant_tables(&of, &cosines, &sines)))
+    const rotation rope = plan_rotation(x, pairs, theta, offset);
+    if (!(position ? device_tables(&rope, position, &cosines, &sines) : constant_tables(&rope, &cosines, &sines)))
         return &graph->failed;
-    tuff_tensor *split = tuff_reshape(tuff_cast(x, TUFF_F32), of.split);
-    tuff_tensor *exchanged = tuff__slice_axis(split, of.pair_axis, 1, -1, -1);
+    tuff_tensor *split = tuff_reshape(tuff_cast(x, TUFF_F32), rope.split);
+    tuff_tensor *exchanged = tuff__slice_axis(split, rope.pair_axis, 1, -1, -1);
     tuff_tensor *turned = tuff_add(tuff_mul(split, cosines), tuff_mul(exchanged, sines));
     return tuff_cast(tuff_reshape(turned, x->shape), x->dtype);
 }
@@ -175,30 +179,33 @@ static bool heads_are_legal(tuff_graph *graph, const tuff_tensor *q, const tuff_
 
 /* x [B,T,H,D] as [B,H,T,D], or [B,D',..] for a transposed right operand; with shared heads [B,groups,shared,T,D], where
    shared is 1 for keys and values, which matmul then broadcasts. */
-static tuff_tensor *per_head(tuff_tensor *x, const heads *of, bool is_query, bool transposed)
+static tuff_tensor *per_head(tuff_tensor *x, const heads *sizes, bool is_query, bool transposed)
 {
     const tuff_shape s = x->shape;
     const int rows = transposed ? 3 : 1, columns = transposed ? 1 : 3;
     tuff_tensor *heads_first = tuff_permute(x, (int[]){0, 2, rows, columns});
-    if (of->shared == 1)
+    if (sizes->shared == 1)
         return heads_first;
     if (!is_query)
-        return tuff_reshape(heads_first, TUFF_SHAPE(s.extent[0], of->groups, 1, s.extent[rows], s.extent[columns]));
-    tuff_tensor *grouped = tuff_reshape(x, TUFF_SHAPE(s.extent[0], s.extent[1], of->groups, of->shared, s.extent[3]));
+        return tuff_reshape(heads_first, TUFF_SHAPE(s.extent[0], sizes->groups, 1, s.extent[rows], s.extent[columns]));
+    tuff_tensor *grouped =
+        tuff_reshape(x, TUFF_SHAPE(s.extent[0], s.extent[1], sizes->groups, sizes->shared, s.extent[3]));
     return tuff_permute(grouped, (int[]){0, 2, 3, 1, 4});
 }
 
-static bool bias_fits(const tuff_tensor *bias, const heads *of)
+/* Whether a bias broadcasts to [B,H,Tq,Tk]; the axis of keys it must have as a whole. */
+static bool bias_fits(const tuff_tensor *bias, const heads *sizes)
 {
-    const int64_t want[4] = {of->batch, of->heads, of->queries, of->keys};
+    const int64_t want[4] = {sizes->batch, sizes->heads, sizes->queries, sizes->keys};
     const int rank = bias->shape.rank;
-    bool fits = rank >= 1 && rank <= 4 && bias->shape.extent[rank - 1] == of->keys;
+    bool fits = rank >= 1 && rank <= 4 && bias->shape.extent[rank - 1] == sizes->keys;
     for (int i = 0; fits && i < rank; i++)
         fits = bias->shape.extent[i] == want[4 - rank + i] || bias->shape.extent[i] == 1;
     return fits;
 }
 
-static bool options_are_legal(tuff_graph *graph, const tuff_tensor *q, const heads *of,
+/* The window and the bias are checked here, so that both forms of attention may rely on them. */
+static bool options_are_legal(tuff_graph *graph, const tuff_tensor *q, const heads *sizes,
                               const tuff_attention_options *options)
 {
     const tuff_tensor *bias = options->bias;
@@ -209,12 +216,12 @@ static bool options_are_legal(tuff_graph *graph, const tuff_tensor *q, const hea
         tuff__graph_fail(graph, TUFF_E_DTYPE, "attention: %s %s: the bias %s %s has another dtype",
                          tuff_dtype_name(q->dtype), SHAPE_TEXT(q->shape), tuff_dtype_name(bias->dtype),
                          SHAPE_TEXT(bias->shape));
-    if (bias && !bias_fits(bias, of))
+    if (bias && !bias_fits(bias, sizes))
         tuff__graph_fail(graph, TUFF_E_SHAPE,
                          "attention: %s: the bias %s does not broadcast to [B,H,Tq,Tk] = [%lld,%lld,%lld,%lld], whose "
                          "last axis it must have whole",
-                         SHAPE_TEXT(q->shape), SHAPE_TEXT(bias->shape), (long long)of->batch, (long long)of->heads,
-                         (long long)of->queries, (long long)of->keys);
+                         SHAPE_TEXT(q->shape), SHAPE_TEXT(bias->shape), (long long)sizes->batch,
+                         (long long)sizes->heads, (long long)sizes->queries, (long long)sizes->keys);
     if (!(options->dropout >= 0 && options->dropout <= 1))
         tuff__graph_fail(graph, TUFF_E_USAGE, "attention: %s: the dropout probability %g is not in 0 to 1",
                          SHAPE_TEXT(q->shape), options->dropout);
@@ -231,22 +238,22 @@ static tuff_tensor *whole_bias(tuff_tensor *bias)
 }
 
 /* The bias in the shape that scores have: their heads may be split in groups. */
-static tuff_tensor *split_bias(tuff_tensor *bias, const heads *of)
+static tuff_tensor *split_bias(tuff_tensor *bias, const heads *sizes)
 {
     bias = whole_bias(bias);
     const int64_t *extent = bias->shape.extent;
     const bool each = extent[1] != 1;
-    if (of->shared == 1)
+    if (sizes->shared == 1)
         return bias;
-    return tuff_reshape(bias,
-                        TUFF_SHAPE(extent[0], each ? of->groups : 1, each ? of->shared : 1, extent[2], extent[3]));
+    return tuff_reshape(
+        bias, TUFF_SHAPE(extent[0], each ? sizes->groups : 1, each ? sizes->shared : 1, extent[2], extent[3]));
 }
 
 /* bool [Tq,Tk]: the keys that each query sees; NULL where it sees all. Symbolic: never a table in memory. */
-static tuff_tensor *visible(tuff_graph *graph, const heads *of, const tuff_attention_options *options)
+static tuff_tensor *visible(tuff_graph *graph, const heads *sizes, const tuff_attention_options *options)
 {
-    const tuff_shape shape = TUFF_SHAPE(of->queries, of->keys);
-    const int64_t shift = of->keys - of->queries;
+    const tuff_shape shape = TUFF_SHAPE(sizes->queries, sizes->keys);
+    const int64_t shift = sizes->keys - sizes->queries;
     if (!options->causal && options->window == 0)
         return NULL;
     tuff_tensor *query = tuff_iota(graph, shape, 0), *key = tuff_iota(graph, shape, 1);
@@ -261,58 +268,58 @@ static tuff_tensor *visible(tuff_graph *graph, const heads *of, const tuff_atten
 }
 
 /* Scaled, biased, masked: -inf for the softmax, 0 where there is none. */
-static tuff_tensor *attention_scores(tuff_tensor *q, tuff_tensor *k, const heads *of,
+static tuff_tensor *attention_scores(tuff_tensor *q, tuff_tensor *k, const heads *sizes,
                                      const tuff_attention_options *options)
 {
-    const double scale = options->scale == 0 ? 1 / sqrt((double)of->key_width) : options->scale;
-    tuff_tensor *product = tuff_matmul(per_head(q, of, true, false), per_head(k, of, false, true));
-    tuff_tensor *scores = of->key_width > 0 ? tuff__scale(product, scale) : product;
+    const double scale = options->scale == 0 ? 1 / sqrt((double)sizes->key_width) : options->scale;
+    tuff_tensor *product = tuff_matmul(per_head(q, sizes, true, false), per_head(k, sizes, false, true));
+    tuff_tensor *scores = sizes->key_width > 0 ? tuff__scale(product, scale) : product;
     if (options->bias)
-        scores = tuff_add(scores, split_bias(options->bias, of));
-    tuff_tensor *mask = visible(q->graph, of, options);
+        scores = tuff_add(scores, split_bias(options->bias, sizes));
+    tuff_tensor *mask = visible(q->graph, sizes, options);
     if (!mask || !tuff__is_sound(scores))
         return scores;
     return tuff_where(mask, scores, tuff__scalar(scores, options->no_softmax ? 0 : -INFINITY));
 }
 
 /* Any attention whose operands and options were checked. */
-static tuff_tensor *compose(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const heads *of,
+static tuff_tensor *compose(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const heads *sizes,
                             const tuff_attention_options *options)
 {
-    const tuff_shape shape = TUFF_SHAPE(of->batch, of->queries, of->heads, of->value_width);
-    tuff_tensor *weights = attention_scores(q, k, of, options);
+    const tuff_shape shape = TUFF_SHAPE(sizes->batch, sizes->queries, sizes->heads, sizes->value_width);
+    tuff_tensor *weights = attention_scores(q, k, sizes, options);
     if (!options->no_softmax)
         weights = tuff_softmax(weights, -1);
     if (options->dropout != 0)
         weights = tuff_dropout(weights, options->dropout);
-    tuff_tensor *mixed = tuff_matmul(weights, per_head(v, of, false, false));
-    if (of->shared > 1)
+    tuff_tensor *mixed = tuff_matmul(weights, per_head(v, sizes, false, false));
+    if (sizes->shared > 1)
         return tuff_reshape(tuff_permute(mixed, (int[]){0, 3, 1, 2, 4}), shape);
     return tuff_permute(mixed, (int[]){0, 2, 1, 3});
 }
 
 /* The primitive with the causal mask and the window as one band. */
-static tuff_tensor *attend(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const heads *of,
+static tuff_tensor *attend(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const heads *sizes,
                            const tuff_attention_options *options)
 {
-    const double scale = options->scale == 0 ? 1 / sqrt((double)of->key_width) : options->scale;
-    const int64_t shift = of->keys - of->queries;
-    int64_t first = -of->queries;
+    const double scale = options->scale == 0 ? 1 / sqrt((double)sizes->key_width) : options->scale;
+    const int64_t shift = sizes->keys - sizes->queries;
+    int64_t first = -sizes->queries;
     if (options->window > 0 && shift - options->window + 1 > first)
         first = shift - options->window + 1;
     const attention_operands operands = {q, k, v, options->bias ? whole_bias(options->bias) : NULL};
     if (operands.bias && !tuff__is_sound(operands.bias))
         return operands.bias;
     return tuff__attention(&operands, &(op_attributes){.value = scale,
-                                                       .start = {first, options->causal ? shift : of->keys},
+                                                       .start = {first, options->causal ? shift : sizes->keys},
                                                        .options = options->no_softmax ? ATTENTION_NO_SOFTMAX : 0,
                                                        .dropout = options->dropout});
 }
 
-/* What the primitive has no kernels for, or no need of. */
-static bool needs_composite(const heads *of, const tuff_attention_options *options)
+/* Cases without kernels of the primitive: no weight is kept, or scores have no terms. */
+static bool needs_composite(const heads *sizes, const tuff_attention_options *options)
 {
-    return options->dropout == 1 || of->key_width == 0;
+    return options->dropout == 1 || sizes->key_width == 0;
 }
 
 /* Bytes of scores up to which devices that are quicker without the primitive may keep them. */
@@ -320,11 +327,11 @@ static bool needs_composite(const heads *of, const tuff_attention_options *optio
 
 /* Vulkan drivers for CPUs keep in memory what a kernel holds in arrays, and look up each element lane by lane: there
    the primitive is several times slower than matmuls with a softmax between, while the scores fit. */
-static bool is_quicker_composed(const tuff_graph *graph, const heads *of)
+static bool is_quicker_composed(const tuff_graph *graph, const heads *sizes)
 {
-    const int64_t scores = of->batch * of->heads * of->queries;
+    const int64_t scores = sizes->batch * sizes->heads * sizes->queries;
     return tuff__device_info(graph->device)->device_class == TUFF_DEVICE_CPU &&
-           tuff__device_takes_glsl(graph->device) && scores <= MOST_SCORES / (int64_t)sizeof(float) / of->keys;
+           tuff__device_takes_glsl(graph->device) && scores <= MOST_SCORES / (int64_t)sizeof(float) / sizes->keys;
 }
 
 typedef enum attention_form { FORM_OF_DEVICE, FORM_COMPOSED, FORM_PRIMITIVE } attention_form;
@@ -335,18 +342,18 @@ static tuff_tensor *attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, co
     const tuff_attention_options defaults = {0}, *chosen = options ? options : &defaults;
     tuff_tensor *operands[4] = {q, k, v, chosen->bias}, *answer;
     tuff_graph *graph = tuff__enter("attention", operands, chosen->bias ? 4 : 3, &answer);
-    heads of;
+    heads sizes;
     if (!graph)
         return answer;
-    if (!heads_are_legal(graph, q, k, v, &of) || !options_are_legal(graph, q, &of, chosen))
+    if (!heads_are_legal(graph, q, k, v, &sizes) || !options_are_legal(graph, q, &sizes, chosen))
         return &graph->failed;
-    const tuff_shape shape = TUFF_SHAPE(of.batch, of.queries, of.heads, of.value_width);
-    if (tuff_shape_count(shape) == 0 || of.keys == 0)
+    const tuff_shape shape = TUFF_SHAPE(sizes.batch, sizes.queries, sizes.heads, sizes.value_width);
+    if (tuff_shape_count(shape) == 0 || sizes.keys == 0)
         return tuff__filled(graph, q->dtype, shape, 0);
-    if (form == FORM_COMPOSED || needs_composite(&of, chosen) ||
-        (form == FORM_OF_DEVICE && is_quicker_composed(graph, &of)))
-        return compose(q, k, v, &of, chosen);
-    return attend(q, k, v, &of, chosen);
+    if (form == FORM_COMPOSED || needs_composite(&sizes, chosen) ||
+        (form == FORM_OF_DEVICE && is_quicker_composed(graph, &sizes)))
+        return compose(q, k, v, &sizes, chosen);
+    return attend(q, k, v, &sizes, chosen);
 }
 
 tuff_tensor *tuff_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const tuff_attention_options *options)

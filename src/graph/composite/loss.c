@@ -1,9 +1,12 @@
-/* Composites that end a training graph: cross entropy and mean squared error. */
+/* Composites that end a training graph: cross entropy and mean squared error, scalars that tuff_gradients can start
+   from. Cross entropy takes logits rather than probabilities, so that no logarithm meets a probability that rounded to
+   0. */
 #include <math.h>
 
 #include "graph/builder.h"
 #include "tuff/nn.h"
 
+/* Errors name both operands: they usually come from different parts of a model. */
 static bool classes_are_legal(tuff_graph *graph, const tuff_tensor *logits, const tuff_tensor *targets,
                               double smoothing)
 {
@@ -48,6 +51,8 @@ static tuff_tensor *row_losses(tuff_tensor *logits, tuff_tensor *column, double 
     return tuff_where(is_class, loss, tuff__scalar(loss, NAN));
 }
 
+/* The mean over the rows that count. Rows of the ignored index have loss 0 and no gradient; if all are ignored, the
+   mean is 0 / 0, NaN. */
 tuff_tensor *tuff_cross_entropy(tuff_tensor *logits, tuff_tensor *targets, int64_t ignore_index, double smoothing)
 {
     tuff_tensor *answer;
@@ -68,6 +73,7 @@ tuff_tensor *tuff_cross_entropy(tuff_tensor *logits, tuff_tensor *targets, int64
     return tuff_div(tuff_sum(kept, (int[]){0, 1}, 2, false), tuff_sum(counted, (int[]){0, 1}, 2, false));
 }
 
+/* Over all axes: the shapes were broadcast by the difference. */
 tuff_tensor *tuff_mse(tuff_tensor *x, tuff_tensor *target)
 {
     static const int axes[TUFF_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};

@@ -1,4 +1,6 @@
-/* Composites of layers: normalisation, linear maps, embeddings, lists of slices, and losses. */
+/* Composites of layers: normalisation, linear maps, embeddings, gathering and scattering of whole slices by a list of
+   indices. Each is shaped so that the compiler makes few kernels of it: a norm is one kernel of rows with its gain and
+   bias, a linear map one matmul whose epilogue adds the bias. */
 #include <math.h>
 
 #include "graph/builder.h"
@@ -17,19 +19,19 @@ static bool trailing_axes(const char *op, const tuff_tensor *x, int trailing, in
 }
 
 /* Whether a gain or bias (or NULL) has the shape of x's trailing axes and x's dtype. */
-static bool has_trailing_shape(const char *op, const char *what, tuff_tensor *x, tuff_tensor *of, int trailing)
+static bool has_trailing_shape(const char *op, const char *role, tuff_tensor *x, tuff_tensor *operand, int trailing)
 {
     tuff_tensor *answer;
-    if (!of)
+    if (!operand)
         return true;
-    if (!tuff__enter(op, (tuff_tensor *[]){x, of}, 2, &answer))
+    if (!tuff__enter(op, (tuff_tensor *[]){x, operand}, 2, &answer))
         return false;
-    bool fits = of->shape.rank == trailing;
+    bool fits = operand->shape.rank == trailing;
     for (int i = 0; fits && i < trailing; i++)
-        fits = of->shape.extent[i] == x->shape.extent[x->shape.rank - trailing + i];
+        fits = operand->shape.extent[i] == x->shape.extent[x->shape.rank - trailing + i];
     if (!fits)
         tuff__graph_fail(x->graph, TUFF_E_SHAPE, "%s: %s: the %s %s has not the shape of the last %d axes", op,
-                         SHAPE_TEXT(x->shape), what, SHAPE_TEXT(of->shape), trailing);
+                         SHAPE_TEXT(x->shape), role, SHAPE_TEXT(operand->shape), trailing);
     return fits;
 }
 
@@ -46,6 +48,7 @@ static tuff_tensor *normalise(tuff_tensor *x, const int *axes, int count, double
     return divide_by_root_mean_square(tuff_sub(x, tuff_mean(x, axes, count, true)), axes, count, eps);
 }
 
+/* Gain and bias broadcast along the leading axes; either may be NULL. */
 static tuff_tensor *scale_and_shift(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias)
 {
     if (gain)
@@ -53,6 +56,7 @@ static tuff_tensor *scale_and_shift(tuff_tensor *x, tuff_tensor *gain, tuff_tens
     return bias ? tuff_add(x, bias) : x;
 }
 
+/* Checked before anything is built, so that an error names layer_norm and not one of its parts. */
 tuff_tensor *tuff_layer_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias, int trailing, double eps)
 {
     int axes[TUFF_MAX_RANK];
@@ -80,27 +84,28 @@ tuff_tensor *tuff_rms_norm(tuff_tensor *x, tuff_tensor *gain, int trailing, doub
 }
 
 /* [C] as [1,C,1,...] of rank axes. */
-static tuff_tensor *per_channel(tuff_tensor *of, int rank)
+static tuff_tensor *per_channel(tuff_tensor *operand, int rank)
 {
     tuff_shape shape = {.rank = rank};
-    if (!of)
+    if (!operand)
         return NULL;
     for (int axis = 0; axis < rank; axis++)
-        shape.extent[axis] = axis == 1 ? of->shape.extent[0] : 1;
-    return tuff_reshape(of, shape);
+        shape.extent[axis] = axis == 1 ? operand->shape.extent[0] : 1;
+    return tuff_reshape(operand, shape);
 }
 
-static bool has_channels(tuff_tensor *x, const char *what, tuff_tensor *of)
+/* Whether a gain or bias (or NULL) has one number for each channel of x, axis 1. */
+static bool has_channels(tuff_tensor *x, const char *role, tuff_tensor *operand)
 {
     tuff_tensor *answer;
-    if (!of)
+    if (!operand)
         return true;
-    if (!tuff__enter("group_norm", (tuff_tensor *[]){x, of}, 2, &answer))
+    if (!tuff__enter("group_norm", (tuff_tensor *[]){x, operand}, 2, &answer))
         return false;
-    if (of->shape.rank == 1 && of->shape.extent[0] == x->shape.extent[1])
+    if (operand->shape.rank == 1 && operand->shape.extent[0] == x->shape.extent[1])
         return true;
     tuff__graph_fail(x->graph, TUFF_E_SHAPE, "group_norm: %s: the %s %s is not one number a channel",
-                     SHAPE_TEXT(x->shape), what, SHAPE_TEXT(of->shape));
+                     SHAPE_TEXT(x->shape), role, SHAPE_TEXT(operand->shape));
     return false;
 }
 
@@ -156,6 +161,7 @@ static tuff_tensor *along(tuff_tensor *list, int axis, int rank)
     return tuff_reshape(list, shape);
 }
 
+/* A list: one axis of i32. */
 static bool is_list(const char *op, const tuff_tensor *x, const tuff_tensor *indices)
 {
     if (indices->dtype == TUFF_I32 && indices->shape.rank == 1)
@@ -166,6 +172,7 @@ static bool is_list(const char *op, const tuff_tensor *x, const tuff_tensor *ind
     return false;
 }
 
+/* The list broadcasts against all other axes of x. */
 tuff_tensor *tuff_gather_rows(tuff_tensor *x, tuff_tensor *indices, int axis)
 {
     tuff_tensor *answer;

@@ -1,4 +1,5 @@
-/* Composites that reduce: means, variances, minima, argmax, one_hot, and the soft maxima. */
+/* Composites that reduce: means, variances, minima, argmax, one_hot, softmax and its relatives. All of the latter begin
+   with `exponentiate`, which subtracts the maximum of a row, so that no exponential overflows. */
 #include <float.h>
 
 #include "graph/builder.h"
@@ -13,6 +14,7 @@ static double reduced_count(const tuff_tensor *x, const int *axes, int count)
     return elements;
 }
 
+/* Checks that x is a float tensor; what to return where it is not. */
 static tuff_tensor *float_operand(const char *op, tuff_tensor *x, bool *legal)
 {
     tuff_tensor *answer = NULL;
@@ -24,6 +26,7 @@ static tuff_tensor *float_operand(const char *op, tuff_tensor *x, bool *legal)
     return answer;
 }
 
+/* Times the reciprocal of the count, a constant: no division in the kernel. */
 tuff_tensor *tuff_mean(tuff_tensor *x, const int *axes, int count, bool keep)
 {
     bool legal;
@@ -54,6 +57,7 @@ tuff_tensor *tuff_std(tuff_tensor *x, const int *axes, int count, bool keep, int
     return tuff_sqrt(tuff_variance(x, axes, count, keep, correction));
 }
 
+/* By the maximum of the negated operand: kernels have one kind of extremum. */
 tuff_tensor *tuff_reduce_min(tuff_tensor *x, const int *axes, int count, bool keep)
 {
     if (!tuff__is_sound(x) || (x->dtype != TUFF_I32 && x->dtype != TUFF_U32))
@@ -79,6 +83,7 @@ tuff_tensor *tuff_argmax(tuff_tensor *x, int axis, bool keep)
     return tuff_reduce_min(tuff_where(largest, index, if_nan), &axis, 1, keep);
 }
 
+/* Indices outside of the classes give rows of zeros. */
 tuff_tensor *tuff_one_hot(tuff_tensor *indices, int64_t classes)
 {
     tuff_tensor *answer;
@@ -158,6 +163,7 @@ tuff_tensor *tuff__shifted_logits(const char *op, tuff_tensor *x, int axis, tuff
     return parts.shifted;
 }
 
+/* Without the softmax itself, whose small values would round to 0 before the logarithm. */
 tuff_tensor *tuff_log_softmax(tuff_tensor *x, int axis)
 {
     exponentials parts;
@@ -168,6 +174,7 @@ tuff_tensor *tuff_log_softmax(tuff_tensor *x, int axis)
     return tuff_sub(shifted, tuff_log(at_least_one(parts.sum)));
 }
 
+/* The maximum is added again; for a row of -inf only it is all there is. */
 tuff_tensor *tuff_logsumexp(tuff_tensor *x, int axis, bool keep)
 {
     exponentials parts;
