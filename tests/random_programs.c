@@ -165,9 +165,9 @@ static void plan_graph(tuff_device *device, tuff_graph *graph, const tuff_compil
 {
     tuff_plan plan = {.device = device};
     assert_non_null(graph);
-    if (tuff__fit(&plan, graph, options) != TUFF_OK)
+    if (tuff__fit_plan(&plan, graph, options) != TUFF_OK)
         fail_msg("%s: %s", what, tuff_error());
-    tuff__lowered_free(&plan.made.lowered);
+    tuff__launch_list_free(&plan.made.lowered);
     tuff__fusion_free(&plan.fusion);
     tuff_graph_destroy(plan.graph);
     tuff_graph_destroy(graph);

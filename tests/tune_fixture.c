@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "compile/simplify.h"
+#include "compile/rewrite/simplify.h"
 #include "device/device.h"
 #include "run/graph_key.h"
 #include "tune/folder.h"

@@ -260,7 +260,7 @@ static tuff_status look_up_graph(serving *self)
     of->source = self->graph.graph;
     of->give_way = NULL;
     of->budget = tuff__tune_budget(of->options); /* less, once it is said how much is left */
-    TRY(tuff__fit(&self->plan, of->source, of->options));
+    TRY(tuff__fit_plan(&self->plan, of->source, of->options));
     return tuff__tuner_look_up_whole(of);
 }
 
@@ -396,7 +396,7 @@ static void end(serving *self)
 {
     tuner *of = &self->of;
     leave_silicon(self);
-    tuff__lowered_free(&self->plan.made.lowered);
+    tuff__launch_list_free(&self->plan.made.lowered);
     tuff__fusion_free(&self->plan.fusion);
     if (self->job.is_whole)
         tuff_graph_destroy(self->plan.graph);

@@ -330,7 +330,8 @@ static tuff_status fill(background *self, tuff_plan *plan, const tuff_compile_op
                         .give_way = give_way,
                         .user = self};
     tuff__environment_of(tuff__device_info(plan->device), &self->own.environment);
-    return tuff__fusion_borrow(&plan->fusion, &self->next.fusion);
+    self->next.fusion = plan->fusion;
+    return TUFF_OK;
 }
 
 tuff_status tuff__background_start(tuff_plan *plan, const tuff_compile_options *options)
@@ -383,7 +384,6 @@ void tuff__background_free(background *self)
         return;
     tuff__tuner_end(self->tuner);
     tuff__plan_keys_free(&self->next);
-    tuff__fusion_give_back(&self->next.fusion);
     tuff__free(self->running);
     tuff__free(self->log);
     tuff__background_dismantle(self);

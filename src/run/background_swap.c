@@ -35,7 +35,7 @@ static tuff_status compile_ahead(void *state, const program_request *what)
 static void drop(tuff_plan *of)
 {
     tuff__unrecord(of);
-    tuff__lowered_free(&of->made.lowered);
+    tuff__launch_list_free(&of->made.lowered);
     tuff__plan_keys_free(of);
 }
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "compile/simplify.h"
+#include "compile/rewrite/simplify.h"
 #include "run/background.h"
 #include "run/controls.h"
 #include "run/fit.h"
@@ -12,7 +12,7 @@
 
 static tuff_status compile_for_driver(tuff_plan *plan, tuff_graph *graph, const tuff_compile_options *options)
 {
-    TRY(tuff__fit(plan, graph, options));
+    TRY(tuff__fit_plan(plan, graph, options));
     TRY(tuff__tune(plan, graph, options));
     plan->written = tuff__calloc((size_t)plan->made.lowered.input_count + 1, sizeof *plan->written);
     if (plan->written == NULL)
@@ -114,7 +114,7 @@ void tuff_plan_destroy(tuff_plan *plan)
     tuff__unrecord(plan);
     tuff__plan_keys_free(plan);
     tuff__free(plan->written);
-    tuff__lowered_free(&plan->made.lowered);
+    tuff__launch_list_free(&plan->made.lowered);
     tuff__background_free(plan->background);
     tuff__fusion_free(&plan->fusion);
     tuff__reference_destroy(plan->reference);

@@ -3,7 +3,7 @@
 #define TUFF_RUN_PLAN_H
 
 #include "base/hash.h"
-#include "compile/lower.h"
+#include "compile/lower/lower.h"
 #include "run/reference.h"
 #include "run/texts.h"
 #include "tuff/profile.h"
@@ -36,7 +36,7 @@ struct background;
 
 /* What of a plan follows from the choices for its tasks: another one of the same fusion can take its place. */
 typedef struct made_plan {
-    lowered lowered;
+    launch_list lowered;
     storage *parameters;
     program **programs; /* one a launch, NULL for copies */
     command *commands;

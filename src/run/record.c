@@ -7,12 +7,12 @@
 
 /* Where a buffer lies, in whole vectors of four. What has no elements may lie at the end of its memory, where there is
    nothing to bind: the beginning stands in for it, as none of it is read or written. */
-static buffer_binding binding_of(const lowered *with, const memory_buffer *memory)
+static buffer_binding binding_of(const launch_list *with, const memory_buffer *memory)
 {
     const uint64_t whole = tuff__storage_size(memory->storage);
-    const uint64_t start = memory->count == 0      ? 0
-                           : tuff__is_vulkan(with) ? tuff__bound_offset(with, memory->offset)
-                                                   : memory->offset;
+    const uint64_t start = memory->count == 0                 ? 0
+                           : with->policy.target.binds_ranges ? tuff__bound_offset(with, memory->offset)
+                                                              : memory->offset;
     const uint64_t end = memory->count == 0 ? 16 : (memory->offset + tuff__buffer_size(memory) + 15) / 16 * 16;
     return (buffer_binding){
         .buffer = tuff__storage_buffer(memory->storage), .offset = start, .size = (end > whole ? whole : end) - start};
@@ -172,7 +172,7 @@ static tuff_status build_commands(tuff_plan *plan, parameter_block *block)
     for (int i = 0; i < plan->made.command_count; ++i) {
         if (plan->made.lowered.launches[i].kind == LAUNCH_COPY)
             build_copy(plan, i);
-        else if (plan->made.lowered.launches[i].kind == LAUNCH_PRODUCT)
+        else if (plan->made.lowered.launches[i].kind == LAUNCH_LIBRARY_GEMM)
             build_product(plan, i);
         else
             TRY(build_launch(plan, i, block));

@@ -2,7 +2,7 @@
    arrays that the graph assigns. */
 #include "run/whole_parts.h"
 
-#include "compile/simplify.h"
+#include "compile/rewrite/simplify.h"
 
 static tuff_status copy_storage(const stage *self, const mirrored *of)
 {

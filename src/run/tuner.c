@@ -22,9 +22,9 @@ static subject *find(const tuner *self, hash128 hash)
 static bool has_tunables(const tuner *self, int task)
 {
     const choice usual = {.set = {0}};
-    foreseen made;
-    return tuff__trial_foresee(self->device, &self->plan->fusion, self->options, task, &usual, &made) == TUFF_OK &&
-           tuff__choice_count(&made.consulted) > 0;
+    task_estimate made;
+    return tuff__estimate_task(self->device, &self->plan->fusion, self->options, task, &usual, &made) == TUFF_OK &&
+           tuff__choice_count(&made.used_tunables) > 0;
 }
 
 static tuff_status add_task(tuner *self, int task)
@@ -65,7 +65,7 @@ static bool is_usable(const char *candidate, void *state)
 {
     const subject *of = state;
     choice what;
-    foreseen made;
+    task_estimate made;
     if (tuff__choice_parse(candidate, &what) != TUFF_OK)
         return false;
     if (is_refused(of, &what)) {
@@ -80,7 +80,7 @@ static bool is_usable(const char *candidate, void *state)
         return tuff__graph_reads(&what);
     if (tuff__choice_count(&what) == 0)
         return true; /* as it was lowered to find the key */
-    return tuff__trial_foresee(of->of->device, &of->of->plan->fusion, of->of->options, of->task, &what, &made) ==
+    return tuff__estimate_task(of->of->device, &of->of->plan->fusion, of->of->options, of->task, &what, &made) ==
            TUFF_OK;
 }
 
@@ -293,7 +293,7 @@ static tuff_status apply(tuner *self)
     TRY(tuff__tuner_choices(self, &choices, &any));
     tuff_status status = TUFF_OK;
     if (any) {
-        tuff__lowered_free(&plan->made.lowered);
+        tuff__launch_list_free(&plan->made.lowered);
         status = tuff__lower(self->device, &plan->fusion, self->options, choices, &plan->made.lowered);
         const bool fits = self->options->memory_budget == 0 || plan->made.lowered.peak <= self->options->memory_budget;
         if (self->manifest != NULL && status == TUFF_OK && !fits)
@@ -302,7 +302,7 @@ static tuff_status apply(tuner *self)
         else if (self->manifest == NULL && status != TUFF_E_OOM_HOST && (status != TUFF_OK || !fits)) {
             tuff__log(TUFF_LOG_WARNING, "tune: the plan is made without what was found: %s",
                       status == TUFF_OK ? "it would need more memory than it may" : tuff_error());
-            tuff__lowered_free(&plan->made.lowered);
+            tuff__launch_list_free(&plan->made.lowered);
             status = tuff__lower(self->device, &plan->fusion, self->options, NULL, &plan->made.lowered);
             forget_choices(self);
         }
@@ -399,7 +399,7 @@ static tuff_status apply_again(tuner *self)
 {
     tuff_plan *plan = self->plan;
     tuff__unrecord(plan);
-    tuff__lowered_free(&plan->made.lowered);
+    tuff__launch_list_free(&plan->made.lowered);
     TRY(tuff__lower(self->device, &plan->fusion, self->options, NULL, &plan->made.lowered));
     return apply(self);
 }

@@ -93,12 +93,12 @@ static tuff_status fuse_by(tuner *self, const choice *what)
     if (self->source == NULL || tuff__choice_equal(what, &self->plan->passes.by))
         return TUFF_OK;
     self->plan->passes.by = *what;
-    const tuff_status status = tuff__fit(self->plan, self->source, self->options);
+    const tuff_status status = tuff__fit_plan(self->plan, self->source, self->options);
     if (status == TUFF_OK || status == TUFF_E_OOM_HOST || status == TUFF_E_DEVICE_LOST || self->manifest != NULL)
         return status;
     tuff__log(TUFF_LOG_WARNING, "tune: the graph is fused as usual, not by what was found: %s", tuff_error());
     self->plan->passes.by = (choice){.set = {0}};
-    const tuff_status usual = tuff__fit(self->plan, self->source, self->options);
+    const tuff_status usual = tuff__fit_plan(self->plan, self->source, self->options);
     self->source = NULL;
     return usual;
 }
@@ -169,7 +169,7 @@ tuff_status tuff__graph_give_up(tuner *self, tuff_status why, bool *done)
         tuff__tuner_reject(of, &plan->passes.by, why == TUFF_E_LIMIT ? VERDICT_LIMITS : VERDICT_COMPILE);
     tuff__unrecord(plan);
     plan->passes.by = (choice){.set = {0}};
-    TRY(tuff__fit(plan, self->source, self->options));
+    TRY(tuff__fit_plan(plan, self->source, self->options));
     self->source = NULL; /* that is the last word */
     return find_again(self);
 }

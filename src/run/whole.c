@@ -1,7 +1,7 @@
 /* Plans of a stage's graph: made, timed, and put aside while others need the memory. */
 #include "run/whole_parts.h"
 
-#include "compile/foresee.h"
+#include "compile/schedule/cost.h"
 #include "run/fit.h"
 #include "run/trial.h"
 
@@ -15,7 +15,7 @@ static tuff_status fit(stage *self, const choice *by, tuff_plan **out)
     plan->begun = tuff__nanoseconds();
     plan->is_for_once = true;
     plan->passes.by = *by;
-    const tuff_status status = tuff__fit(plan, self->graph, &self->options);
+    const tuff_status status = tuff__fit_plan(plan, self->graph, &self->options);
     plan->graph_key.family[0] = '\0'; /* it is what is tried */
     if (status != TUFF_OK) {
         tuff_plan_destroy(plan);
@@ -32,8 +32,8 @@ tuff_status tuff__stage_foresee(stage *self, const choice *by, whole_form *out)
     TRY(fit(self, by, &plan));
     out->found = plan->passes.found;
     uint32_t items;
-    out->kernels = tuff__launches_hash(&plan->made.lowered, &items);
-    out->cost = tuff__foresee_cost(&plan->made.lowered);
+    out->kernels = tuff__launch_list_hash(&plan->made.lowered, &items);
+    out->cost = tuff__launch_list_cost(&plan->made.lowered);
     tuff_plan_destroy(plan);
     return TUFF_OK;
 }
@@ -138,7 +138,7 @@ static tuff_status before_program(void *state, const program_request *request)
 }
 
 /* Bytes that lowering set aside. */
-static uint64_t size_of(const lowered *of)
+static uint64_t size_of(const launch_list *of)
 {
     uint64_t size = of->peak + of->constant_size;
     for (int i = 0; i < of->input_count; ++i)

@@ -9,7 +9,7 @@
 static tuff_status begin_anew(whole *self)
 {
     stage *on = self->on;
-    const lowered *made = &self->plan->made.lowered;
+    const launch_list *made = &self->plan->made.lowered;
     if (on->restoring != NULL)
         TRY(tuff__submit(on->device, on->restoring));
     for (int i = 0; i < made->output_count; ++i) {

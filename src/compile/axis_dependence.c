@@ -1,0 +1,328 @@
+/* Which axes of a task's values have to go together, by what the ops say of their operands. */
+#include "compile/axis_dependence.h"
+
+static int stands_for(const subgraph *self, int axis)
+{
+    while (self->axes[axis].above != axis)
+        axis = self->axes[axis].above;
+    return axis;
+}
+
+int tuff__axis_class(const subgraph *self, const node *of, int axis)
+{
+    return stands_for(self, self->position[of->id] * TUFF_MAX_RANK + axis);
+}
+
+static axis_state *class_of(subgraph *self, const node *of, int axis)
+{
+    return &self->axes[tuff__axis_class(self, of, axis)];
+}
+
+/* Axes of other extents than each other's cannot go together: they stay. */
+static void unite(subgraph *self, const node *a, int axis_a, const node *b, int axis_b)
+{
+    const int first = tuff__axis_class(self, a, axis_a), second = tuff__axis_class(self, b, axis_b);
+    axis_state *one = &self->axes[first], *other = &self->axes[second];
+    if (first == second)
+        return;
+    if (one->was != other->was) {
+        one->fixed = other->fixed = true;
+        return;
+    }
+    other->above = first;
+    one->fixed |= other->fixed;
+    one->whole |= other->whole;
+}
+
+static void fix_axes(subgraph *self, const node *of)
+{
+    for (int i = 0; i < of->outputs[0].shape.rank; ++i)
+        class_of(self, of, i)->fixed = true;
+}
+
+static void fix_all(subgraph *self, const node *of)
+{
+    fix_axes(self, of);
+    for (int i = 0; i < of->input_count; ++i)
+        fix_axes(self, of->inputs[i]->node);
+}
+
+/* Axis by axis; those of extent 1 that are spread or summed have no part in it. */
+static void unite_in_order(subgraph *self, const node *of)
+{
+    for (int k = 0; k < of->input_count; ++k)
+        for (int i = 0; i < of->outputs[0].shape.rank; ++i)
+            if (of->inputs[k]->shape.extent[i] == of->outputs[0].shape.extent[i])
+                unite(self, of, i, of->inputs[k]->node, i);
+}
+
+static void mark_reduced(subgraph *self, const node *of)
+{
+    for (int i = 0; i < of->inputs[0]->shape.rank; ++i)
+        if (of->attributes.axes >> i & 1)
+            class_of(self, of->inputs[0]->node, i)->whole = true;
+}
+
+static void unite_moved(subgraph *self, const node *of)
+{
+    const tuff_shape *from = &of->inputs[0]->shape, *to = &of->outputs[0].shape;
+    for (int i = 0; i < to->rank; ++i) {
+        const bool is_whole = from->extent[i] == to->extent[i] && of->attributes.start[i] == 0 &&
+                              (of->op == OP_PAD || of->attributes.step[i] == 1);
+        if (is_whole)
+            unite(self, of, i, of->inputs[0]->node, i);
+        else
+            class_of(self, of, i)->fixed = class_of(self, of->inputs[0]->node, i)->fixed = true;
+    }
+}
+
+static void unite_joined(subgraph *self, const node *of)
+{
+    for (int k = 0; k < of->input_count; ++k)
+        for (int i = 0; i < of->outputs[0].shape.rank; ++i) {
+            if (i != of->attributes.axis)
+                unite(self, of, i, of->inputs[k]->node, i);
+            else
+                class_of(self, of, i)->fixed = class_of(self, of->inputs[k]->node, i)->fixed = true;
+        }
+}
+
+static void unite_product(subgraph *self, const node *of)
+{
+    const int rank = of->outputs[0].shape.rank;
+    const node *x = of->inputs[0]->node, *y = of->inputs[1]->node;
+    for (int i = 0; i < rank - 2; ++i)
+        for (int k = 0; k < 2; ++k)
+            if (of->inputs[k]->shape.extent[i] == of->outputs[0].shape.extent[i])
+                unite(self, of, i, of->inputs[k]->node, i);
+    unite(self, of, rank - 2, x, rank - 2);
+    unite(self, of, rank - 1, y, rank - 1);
+    unite(self, x, rank - 1, y, rank - 2);
+    class_of(self, x, rank - 1)->whole = true;
+}
+
+/* Where the axis that is looked up in must be there as a whole, the others are apart from each other: an element comes
+   from its own line of x. Indices may be the same for all of an axis. */
+static void unite_gathered(subgraph *self, const node *of)
+{
+    const int along = of->attributes.axis;
+    for (int i = 0; i < of->outputs[0].shape.rank; ++i)
+        for (int k = 0; k < 2; ++k)
+            if (of->inputs[k]->shape.extent[i] == of->outputs[0].shape.extent[i] && (i != along || k == 1))
+                unite(self, of, i, of->inputs[k]->node, i);
+    class_of(self, of->inputs[0]->node, along)->whole = true;
+}
+
+/* Likewise; whatever adds to an element lies in its own line of the source. */
+static void unite_scattered(subgraph *self, const node *of)
+{
+    const int along = of->attributes.axis;
+    const node *indices = of->inputs[1]->node, *source = of->inputs[2]->node;
+    for (int i = 0; i < of->outputs[0].shape.rank; ++i) {
+        unite(self, of, i, of->inputs[0]->node, i);
+        if (i != along)
+            unite(self, of, i, source, i);
+        if (indices->outputs[0].shape.extent[i] == source->outputs[0].shape.extent[i])
+            unite(self, source, i, indices, i);
+    }
+    class_of(self, of, along)->whole = class_of(self, source, along)->whole = true;
+}
+
+/* A bias, and its gradient, have an axis for each that scores have, or 1 there: by batches, heads, queries, keys. Where
+   all of an axis add to one gradient, all of it must be there. */
+static void unite_bias(subgraph *self, const node *bias, const node *q, const node *k, bool is_gradient)
+{
+    const int axes[] = {0, 2, 1, 1};
+    for (int i = 0; i < 4; ++i) {
+        const node *like = i == 3 ? k : q;
+        if (bias->outputs[0].shape.extent[i] == like->outputs[0].shape.extent[axes[i]])
+            unite(self, bias, i, like, axes[i]);
+        else if (is_gradient)
+            class_of(self, like, axes[i])->whole = true;
+    }
+    class_of(self, bias, 1)->fixed = true;
+}
+
+/* A query's place says which keys it sees, so that batches alone are apart from each other; heads come in groups, and
+   kernels take the width of a head as it is. */
+static void unite_attention(subgraph *self, const node *of)
+{
+    const attention_inputs at = tuff__attention_inputs(of->op, of->attributes.options);
+    const int longest[] = {at.q, at.lse, at.upstream, at.sums};
+    const node *q = of->inputs[at.q]->node, *k = of->inputs[at.k]->node;
+    for (int i = 0; i < of->input_count; ++i)
+        if (of->inputs[i]->shape.rank == 4 && of->inputs[i]->shape.extent[0] == q->outputs[0].shape.extent[0])
+            unite(self, q, 0, of->inputs[i]->node, 0);
+    for (int i = 0; i < 4; ++i)
+        if (longest[i] >= 0) {
+            unite(self, q, 0, of->inputs[longest[i]]->node, 0);
+            unite(self, q, 1, of->inputs[longest[i]]->node, 1);
+        }
+    if (at.v >= 0)
+        unite(self, k, 1, of->inputs[at.v]->node, 1);
+    const bool is_key = of->op == OP_ATTENTION_DK || of->op == OP_ATTENTION_DV, is_bias = of->op == OP_ATTENTION_DB;
+    if (at.bias >= 0)
+        unite_bias(self, of->inputs[at.bias]->node, q, k, false);
+    if (is_bias)
+        unite_bias(self, of, q, k, true);
+    if (!is_bias) {
+        unite(self, of, 0, q, 0);
+        unite(self, of, 1, is_key ? k : q, 1);
+    }
+    class_of(self, q, 1)->whole = class_of(self, k, 1)->whole = true;
+    for (int i = 0; i < of->input_count; ++i)
+        for (int axis = 2; axis < of->inputs[i]->shape.rank && i != at.bias; ++axis)
+            class_of(self, of->inputs[i]->node, axis)->fixed = true;
+    for (int axis = 2; axis < of->outputs[0].shape.rank && !is_bias; ++axis)
+        class_of(self, of, axis)->fixed = true;
+}
+
+static tuff_status add_product(subgraph *self, int result, const node *factors, int first, int last)
+{
+    if (!GROW(self->products, self->product_count, self->product_capacity))
+        return TUFF_E_OOM_HOST;
+    axis_product made = {.result = result};
+    for (int i = first; i <= last; ++i)
+        if (factors->outputs[0].shape.extent[i] != 1)
+            made.factors[made.count++] = tuff__axis_class(self, factors, i);
+    self->products[self->product_count++] = made;
+    return TUFF_OK;
+}
+
+/* One run of axes that a reshape makes another of. */
+static tuff_status unite_run(subgraph *self, const node *from, const int old[2], const node *to, const int new[2])
+{
+    if (old[0] == old[1] && new[0] == new[1]) {
+        unite(self, from, old[0], to, new[0]);
+        return TUFF_OK;
+    }
+    if (old[0] == old[1])
+        return add_product(self, tuff__axis_class(self, from, old[0]), to, new[0], new[1]);
+    if (new[0] == new[1])
+        return add_product(self, tuff__axis_class(self, to, new[0]), from, old[0], old[1]);
+    for (int i = old[0]; i <= old[1]; ++i)
+        class_of(self, from, i)->fixed = true;
+    for (int i = new[0]; i <= new[1]; ++i)
+        class_of(self, to, i)->fixed = true;
+    return TUFF_OK;
+}
+
+/* Past axes of extent 1. */
+static int skip_units(const tuff_shape *shape, int axis)
+{
+    while (axis < shape->rank && shape->extent[axis] == 1)
+        ++axis;
+    return axis;
+}
+
+static tuff_status unite_reshaped(subgraph *self, const node *of)
+{
+    const node *from = of->inputs[0]->node;
+    const tuff_shape *old = &from->outputs[0].shape, *new = &of->outputs[0].shape;
+    int i = skip_units(old, 0), k = skip_units(new, 0);
+    if (tuff_shape_count(*old) == 0) { /* any extents have that product */
+        fix_all(self, of);
+        return TUFF_OK;
+    }
+    while (i < old->rank && k < new->rank) {
+        int run_old[2] = {i, i}, run_new[2] = {k, k};
+        int64_t count_old = old->extent[i], count_new = new->extent[k];
+        while (count_old != count_new) {
+            if (count_old < count_new)
+                count_old *= old->extent[run_old[1] = skip_units(old, run_old[1] + 1)];
+            else
+                count_new *= new->extent[run_new[1] = skip_units(new, run_new[1] + 1)];
+        }
+        TRY(unite_run(self, from, run_old, of, run_new));
+        i = skip_units(old, run_old[1] + 1);
+        k = skip_units(new, run_new[1] + 1);
+    }
+    return TUFF_OK;
+}
+
+/* Sources inside: those whose elements depend on where they are must be there from the first to the last. */
+static void mark_source(subgraph *self, const node *of)
+{
+    for (int i = 0; i < of->outputs[0].shape.rank; ++i)
+        class_of(self, of, i)->whole |= of->op == OP_RANDOM || (of->op == OP_IOTA && i == of->attributes.axis);
+    if (of->op == OP_CONSTANT && of->attributes.data != NULL)
+        fix_axes(self, of);
+}
+
+static tuff_status unite_node(subgraph *self, const node *of)
+{
+    if (tuff__op_is_elementwise(of->op) || of->op == OP_EXPAND || of->op == OP_SUM || of->op == OP_REDUCE_MAX ||
+        of->op == OP_CUMSUM) {
+        unite_in_order(self, of);
+        if (of->op == OP_CUMSUM)
+            class_of(self, of, of->attributes.axis)->whole = true;
+        else if (of->op == OP_SUM || of->op == OP_REDUCE_MAX)
+            mark_reduced(self, of);
+    } else if (of->op == OP_PERMUTE) {
+        for (int i = 0; i < of->outputs[0].shape.rank; ++i)
+            unite(self, of, i, of->inputs[0]->node, of->attributes.order[i]);
+    } else if (of->op == OP_RESHAPE) {
+        return unite_reshaped(self, of);
+    } else if (of->op == OP_SLICE || of->op == OP_PAD) {
+        unite_moved(self, of);
+    } else if (of->op == OP_CONCAT) {
+        unite_joined(self, of);
+    } else if (of->op == OP_MATMUL) {
+        unite_product(self, of);
+    } else if (tuff__op_is_attention(of->op)) {
+        unite_attention(self, of);
+    } else if (of->op == OP_GATHER) {
+        unite_gathered(self, of);
+    } else if (of->op == OP_SCATTER_ADD) {
+        unite_scattered(self, of);
+    } else if (of->op == OP_IOTA || of->op == OP_RANDOM || of->op == OP_CONSTANT) {
+        mark_source(self, of);
+    } else {
+        fix_all(self, of);
+    }
+    return TUFF_OK;
+}
+
+/* A product that stays keeps its factors, and none of its places can be left out unless that is so of a factor; what
+   is two products at once stays too. */
+static bool settle(subgraph *self, int index)
+{
+    axis_product *of = &self->products[index];
+    axis_state *result = &self->axes[of->result = stands_for(self, of->result)];
+    bool changed = false;
+    for (int i = 0; i < of->count; ++i) {
+        axis_state *factor = &self->axes[of->factors[i] = stands_for(self, of->factors[i])];
+        changed |= (result->fixed && !factor->fixed) || (result->whole && !factor->whole);
+        factor->fixed |= result->fixed;
+        factor->whole |= result->whole;
+    }
+    if (result->product < 0)
+        result->product = index;
+    const axis_product *same = &self->products[result->product];
+    bool is_same = same->count == of->count;
+    for (int i = 0; i < of->count && is_same; ++i)
+        is_same = stands_for(self, same->factors[i]) == of->factors[i];
+    if (!is_same && !result->fixed)
+        changed = result->fixed = true;
+    return changed;
+}
+
+tuff_status tuff__find_axes(subgraph *self)
+{
+    for (int i = 0; i < self->node_count; ++i)
+        for (int k = 0; k < TUFF_MAX_RANK; ++k) {
+            const tuff_shape *shape = &self->nodes[i]->outputs[0].shape;
+            const int64_t extent = k < shape->rank ? shape->extent[k] : 1;
+            self->axes[i * TUFF_MAX_RANK + k] = (axis_state){
+                .above = i * TUFF_MAX_RANK + k, .was = extent, .now = extent, .fixed = extent <= 1, .product = -1};
+        }
+    for (int i = 0; i < self->node_count; ++i)
+        if (!self->read[i])
+            TRY(unite_node(self, self->nodes[i]));
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int i = 0; i < self->product_count; ++i)
+            changed |= settle(self, i);
+    }
+    return TUFF_OK;
+}

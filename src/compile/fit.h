@@ -1,0 +1,18 @@
+/* The stages of compilation, from a graph to launches over planned memory, within a budget. */
+#ifndef TUFF_COMPILE_FIT_H
+#define TUFF_COMPILE_FIT_H
+
+#include "compile/lower/lower.h"
+
+/* Where the caller keeps what compilation makes: launches refer to the fusion, and that to the graph and the passes. */
+typedef struct fit_result {
+    tuff_graph **graph; /* simplified */
+    struct fusion *fusion;
+    pass_choices *passes; /* the choices in it are followed, the places for them found */
+    launch_list *launches;
+} fit_result;
+
+/* Fills in the result, again where it is there already. What is there after a failure is the caller's to free, too. */
+tuff_status tuff__fit(tuff_device *device, tuff_graph *source, const tuff_compile_options *options, fit_result to);
+
+#endif

@@ -1,0 +1,241 @@
+/* Which nodes have memory of their own. The rest is recomputed where it is needed, which on every device costs less
+   than a pass over memory as long as chains stay short and nothing dear is repeated for each element of a broadcast. */
+#include "compile/fuse/fuse.h"
+
+#define CHAIN_OPS 40   /* elementwise ops inlined into one node at most */
+#define CHAIN_LEAVES 8 /* buffers read by one node's inlined chain at most */
+
+view tuff__fusion_layout(const struct fusion *fusion, const node *at)
+{
+    const node_facts *facts = &fusion->facts[at->id];
+    if (facts->ordered)
+        return facts->layout;
+    return tuff__view_contiguous(at->outputs[0].shape);
+}
+
+/* A cast that changes no value: kernels that load f16 and bf16 get f32 anyway. */
+static bool is_widening(const node *at)
+{
+    const tuff_dtype from = at->op == OP_CAST ? at->inputs[0]->dtype : TUFF_F32;
+    return at->outputs[0].dtype == TUFF_F32 && (from == TUFF_F16 || from == TUFF_BF16);
+}
+
+/* The steps from base to the node, innermost first, are applied while the recursion unwinds. */
+static const node *descend(const struct fusion *fusion, const node *at, bool widened, view *out, const node **give_up)
+{
+    if (tuff__op_is_source(at->op) || fusion->facts[at->id].anchor || fusion->facts[at->id].absorbed) {
+        *out = tuff__fusion_layout(fusion, at);
+        return at;
+    }
+    if (widened && is_widening(at))
+        return descend(fusion, at->inputs[0]->node, widened, out, give_up);
+    if (!tuff__op_is_view(at->op)) {
+        *give_up = at;
+        return at;
+    }
+    const node *base = descend(fusion, at->inputs[0]->node, widened, out, give_up);
+    if (*give_up != NULL)
+        return base;
+    const path step = tuff__path_of(at, NULL);
+    if (!tuff__view_apply(out, &step))
+        *give_up = at->inputs[0]->node;
+    return base;
+}
+
+const node *tuff__operand_view(const struct fusion *fusion, const tuff_tensor *operand, view *out, const node **give_up)
+{
+    *give_up = NULL;
+    return descend(fusion, operand->node, false, out, give_up);
+}
+
+const node *tuff__factor_view(const struct fusion *fusion, const tuff_tensor *operand, view *out, const node **give_up)
+{
+    *give_up = NULL;
+    return descend(fusion, operand->node, true, out, give_up);
+}
+
+/* Materialises whatever keeps the operand from being a strided view of memory. */
+static void need_operand(struct fusion *fusion, const tuff_tensor *operand, bool is_factor)
+{
+    for (;;) {
+        view layout;
+        const node *missing = NULL;
+        if (is_factor)
+            tuff__factor_view(fusion, operand, &layout, &missing);
+        else
+            tuff__operand_view(fusion, operand, &layout, &missing);
+        if (missing == NULL || fusion->facts[missing->id].anchor)
+            return;
+        fusion->facts[missing->id].anchor = true;
+        if (missing->op == OP_CONCAT)
+            tuff__place_parts(fusion, missing);
+    }
+}
+
+/* The same, and rows are read by vectors: one whose elements do not lie together is copied. */
+static void need_rows(struct fusion *fusion, const tuff_tensor *operand)
+{
+    view layout;
+    const node *missing = NULL;
+    need_operand(fusion, operand, false);
+    tuff__operand_view(fusion, operand, &layout, &missing);
+    const int axis = layout.rank - 1;
+    if (missing == NULL && layout.extent[axis] > 1 && layout.stride[axis] != 1)
+        fusion->facts[operand->node->id].anchor = true;
+}
+
+typedef struct chain_size {
+    int ops, leaves;
+    bool dear;
+} chain_size;
+
+static bool is_dear(op_code op)
+{
+    return tuff__op_is_dear(op) || op == OP_RANDOM;
+}
+
+static void measure(struct fusion *fusion, const node *at, chain_size *size)
+{
+    if (fusion->marks[at->id] == fusion->mark)
+        return;
+    fusion->marks[at->id] = fusion->mark;
+    if (tuff__op_is_source(at->op) || fusion->facts[at->id].anchor) {
+        size->leaves += at->op != OP_CONSTANT || at->attributes.data != NULL;
+        return;
+    }
+    size->ops += !tuff__op_is_view(at->op);
+    size->dear |= is_dear(at->op);
+    for (int i = 0; i < at->input_count && size->ops <= 4 * CHAIN_OPS; ++i)
+        measure(fusion, at->inputs[i]->node, size);
+}
+
+static chain_size chain_size_of(struct fusion *fusion, const node *at)
+{
+    chain_size size = {.ops = !tuff__op_is_view(at->op), .dear = is_dear(at->op)};
+    ++fusion->mark;
+    for (int i = 0; i < at->input_count; ++i)
+        measure(fusion, at->inputs[i]->node, &size);
+    return size;
+}
+
+/* The node behind views. */
+static const node *behind_views(const struct fusion *fusion, const node *at)
+{
+    while (tuff__op_is_view(at->op) && !fusion->facts[at->id].anchor)
+        at = at->inputs[0]->node;
+    return at;
+}
+
+/* Gives memory to the longest of a node's inlined inputs until its chain is short. */
+static void limit_chain(struct fusion *fusion, const node *at)
+{
+    for (;;) {
+        const chain_size whole = chain_size_of(fusion, at);
+        if (whole.ops <= CHAIN_OPS && whole.leaves <= CHAIN_LEAVES)
+            return;
+        const node *longest = NULL;
+        int most = 0;
+        for (int i = 0; i < at->input_count; ++i) {
+            const node *input = behind_views(fusion, at->inputs[i]->node);
+            if (tuff__op_is_source(input->op) || fusion->facts[input->id].anchor || input->op == OP_IOTA)
+                continue;
+            const chain_size size = chain_size_of(fusion, input);
+            if (size.ops + 4 * size.leaves > most) {
+                most = size.ops + 4 * size.leaves;
+                longest = input;
+            }
+        }
+        if (longest == NULL)
+            return;
+        fusion->facts[longest->id].anchor = true;
+    }
+}
+
+/* True where an expand repeats its input for whole rows, not just along the innermost axes. */
+static bool repeats_rows(const node *expand)
+{
+    const tuff_shape *from = &expand->inputs[0]->shape, *to = &expand->outputs[0].shape;
+    int64_t behind = 1;
+    for (int i = from->rank - 1; i >= 0; --i) {
+        if (from->extent[i] != to->extent[i] && behind > 1)
+            return true;
+        behind *= from->extent[i];
+    }
+    return false;
+}
+
+static bool has_kernel_of_its_own(op_code op)
+{
+    return op == OP_MATMUL || op == OP_SUM || op == OP_REDUCE_MAX || op == OP_CUMSUM || op == OP_SCATTER_ADD ||
+           tuff__op_is_attention(op);
+}
+
+static void visit(struct fusion *fusion, const node *at)
+{
+    node_facts *facts = &fusion->facts[at->id];
+    if (tuff__op_is_source(at->op) || at->op == OP_ASSIGN)
+        return;
+    facts->anchor |= facts->forced || facts->kept || has_kernel_of_its_own(at->op);
+    if (fusion->mode == TUFF_FUSE_NONE && !tuff__op_is_view(at->op) && at->op != OP_IOTA)
+        facts->anchor = true;
+    if (at->op == OP_MATMUL || at->op == OP_SCATTER_ADD)
+        for (int i = 0; i < at->input_count; ++i)
+            need_operand(fusion, at->inputs[i], at->op == OP_MATMUL);
+    for (int i = 0; i < at->input_count && tuff__op_is_attention(at->op); ++i)
+        if (at->inputs[i]->shape.rank == 4)
+            need_rows(fusion, at->inputs[i]);
+        else
+            need_operand(fusion, at->inputs[i], false);
+    if (at->op == OP_GATHER)
+        need_operand(fusion, at->inputs[0], false);
+    if (at->op == OP_CONCAT)
+        tuff__place_parts(fusion, at);
+    else if (!tuff__op_is_view(at->op))
+        limit_chain(fusion, at);
+    if (at->op == OP_EXPAND && repeats_rows(at)) {
+        const node *input = behind_views(fusion, at->inputs[0]->node);
+        if (chain_size_of(fusion, input).dear && !tuff__op_is_source(input->op))
+            fusion->facts[input->id].anchor = true;
+    }
+}
+
+/* A matmul that only a permute reads, perhaps behind a reshape, is written so that the permute is contiguous. */
+static void choose_order(struct fusion *fusion, const node *at)
+{
+    node_facts *facts = &fusion->facts[at->id];
+    if (at->op != OP_MATMUL || facts->consumer_count != 1 || facts->kept || facts->in_rows)
+        return;
+    const node *permute = facts->consumer;
+    if (permute->op == OP_RESHAPE && fusion->facts[permute->id].consumer_count == 1 && !fusion->facts[permute->id].kept)
+        permute = fusion->facts[permute->id].consumer;
+    if (permute->op != OP_PERMUTE || fusion->mode == TUFF_FUSE_NONE)
+        return;
+    view layout = tuff__view_ordered(permute->inputs[0]->shape, permute->attributes.order);
+    const path back = tuff__path_reshape(at->outputs[0].shape, NULL);
+    facts->ordered = tuff__view_apply(&layout, &back);
+    facts->layout = layout;
+}
+
+tuff_status tuff__choose_anchors(struct fusion *fusion)
+{
+    tuff_graph *graph = fusion->graph;
+    for (int i = 0; i < graph->node_count; ++i) {
+        node_facts *facts = &fusion->facts[i];
+        *facts = (node_facts){.forced = facts->forced, .alone = facts->alone, .in_rows = facts->in_rows, .task = -1};
+    }
+    for (int i = 0; i < graph->node_count; ++i)
+        for (int k = 0; k < graph->nodes[i]->input_count; ++k) {
+            node_facts *input = &fusion->facts[graph->nodes[i]->inputs[k]->node->id];
+            ++input->consumer_count;
+            input->consumer = graph->nodes[i];
+        }
+    for (int i = 0; i < graph->output_count; ++i)
+        fusion->facts[graph->outputs[i].tensor->node->id].kept = true;
+    for (int i = 0; i < graph->assign_count; ++i)
+        fusion->facts[graph->assigns[i]->inputs[0]->node->id].kept = true;
+    for (int i = 0; i < graph->node_count; ++i)
+        choose_order(fusion, graph->nodes[i]);
+    for (int i = 0; i < graph->node_count; ++i)
+        visit(fusion, graph->nodes[i]);
+    return TUFF_OK;
+}

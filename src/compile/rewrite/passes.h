@@ -1,0 +1,26 @@
+/* The rewritings of a graph that a tuner may leave out, or have done everywhere, as tunables of "fusion" in
+   kernels.def: 0: nowhere, 1: where it is foreseen to pay, 2: wherever it is possible. */
+#ifndef TUFF_COMPILE_REWRITE_PASSES_H
+#define TUFF_COMPILE_REWRITE_PASSES_H
+
+#include "tune/choice.h"
+
+/* Nodes between the last early reader of a value and the first late one, where it is computed again, at least. */
+#define LATE_GAP 48
+
+typedef struct pass_choices {
+    choice by;    /* the usual where nothing is set */
+    choice found; /* those that the graph has a place for, with their usual values */
+} pass_choices;
+
+/* At a place where a rewriting is possible: whether it is done. with may be NULL: as usual. */
+static inline bool tuff__pass_decides(pass_choices *with, tunable pass, bool pays)
+{
+    if (with == NULL)
+        return pays;
+    tuff__choice_set(&with->found, pass, 1);
+    const int value = tuff__choice_value(&with->by, pass, 1);
+    return value == 1 ? pays : value > 1;
+}
+
+#endif
