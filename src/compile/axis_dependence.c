@@ -8,14 +8,14 @@ static int stands_for(const subgraph *self, int axis)
     return axis;
 }
 
-int tuff__axis_class(const subgraph *self, const node *of, int axis)
+int tuff__axis_class(const subgraph *self, const node *at, int axis)
 {
-    return stands_for(self, self->position[of->id] * TUFF_MAX_RANK + axis);
+    return stands_for(self, self->position[at->id] * TUFF_MAX_RANK + axis);
 }
 
-static axis_state *class_of(subgraph *self, const node *of, int axis)
+static axis_state *class_of(subgraph *self, const node *at, int axis)
 {
-    return &self->axes[tuff__axis_class(self, of, axis)];
+    return &self->axes[tuff__axis_class(self, at, axis)];
 }
 
 /* Axes of other extents than each other's cannot go together: they stay. */
@@ -34,98 +34,119 @@ static void unite(subgraph *self, const node *a, int axis_a, const node *b, int 
     one->whole |= other->whole;
 }
 
-static void fix_axes(subgraph *self, const node *of)
+static void fix_axes(subgraph *self, const node *at)
 {
-    for (int i = 0; i < of->outputs[0].shape.rank; ++i)
-        class_of(self, of, i)->fixed = true;
+    for (int i = 0; i < at->outputs[0].shape.rank; ++i)
+        class_of(self, at, i)->fixed = true;
 }
 
-static void fix_all(subgraph *self, const node *of)
+static tuff_status fix_all(subgraph *self, const node *at)
 {
-    fix_axes(self, of);
-    for (int i = 0; i < of->input_count; ++i)
-        fix_axes(self, of->inputs[i]->node);
+    fix_axes(self, at);
+    for (int i = 0; i < at->input_count; ++i)
+        fix_axes(self, at->inputs[i]->node);
+    return TUFF_OK;
 }
 
 /* Axis by axis; those of extent 1 that are spread or summed have no part in it. */
-static void unite_in_order(subgraph *self, const node *of)
+static tuff_status unite_in_order(subgraph *self, const node *at)
 {
-    for (int k = 0; k < of->input_count; ++k)
-        for (int i = 0; i < of->outputs[0].shape.rank; ++i)
-            if (of->inputs[k]->shape.extent[i] == of->outputs[0].shape.extent[i])
-                unite(self, of, i, of->inputs[k]->node, i);
+    for (int k = 0; k < at->input_count; ++k)
+        for (int i = 0; i < at->outputs[0].shape.rank; ++i)
+            if (at->inputs[k]->shape.extent[i] == at->outputs[0].shape.extent[i])
+                unite(self, at, i, at->inputs[k]->node, i);
+    return TUFF_OK;
 }
 
-static void mark_reduced(subgraph *self, const node *of)
+static tuff_status unite_reduced(subgraph *self, const node *at)
 {
-    for (int i = 0; i < of->inputs[0]->shape.rank; ++i)
-        if (of->attributes.axes >> i & 1)
-            class_of(self, of->inputs[0]->node, i)->whole = true;
+    for (int i = 0; i < at->inputs[0]->shape.rank; ++i)
+        if (at->attributes.axes >> i & 1)
+            class_of(self, at->inputs[0]->node, i)->whole = true;
+    return unite_in_order(self, at);
 }
 
-static void unite_moved(subgraph *self, const node *of)
+static tuff_status unite_summed(subgraph *self, const node *at)
 {
-    const tuff_shape *from = &of->inputs[0]->shape, *to = &of->outputs[0].shape;
+    class_of(self, at, at->attributes.axis)->whole = true;
+    return unite_in_order(self, at);
+}
+
+static tuff_status unite_permuted(subgraph *self, const node *at)
+{
+    for (int i = 0; i < at->outputs[0].shape.rank; ++i)
+        unite(self, at, i, at->inputs[0]->node, at->attributes.order[i]);
+    return TUFF_OK;
+}
+
+static tuff_status unite_moved(subgraph *self, const node *at)
+{
+    const tuff_shape *from = &at->inputs[0]->shape, *to = &at->outputs[0].shape;
     for (int i = 0; i < to->rank; ++i) {
-        const bool is_whole = from->extent[i] == to->extent[i] && of->attributes.start[i] == 0 &&
-                              (of->op == OP_PAD || of->attributes.step[i] == 1);
+        const bool is_whole = from->extent[i] == to->extent[i] && at->attributes.start[i] == 0 &&
+                              (at->op == OP_PAD || at->attributes.step[i] == 1);
         if (is_whole)
-            unite(self, of, i, of->inputs[0]->node, i);
+            unite(self, at, i, at->inputs[0]->node, i);
         else
-            class_of(self, of, i)->fixed = class_of(self, of->inputs[0]->node, i)->fixed = true;
+            class_of(self, at, i)->fixed = class_of(self, at->inputs[0]->node, i)->fixed = true;
     }
+    return TUFF_OK;
 }
 
-static void unite_joined(subgraph *self, const node *of)
+static tuff_status unite_joined(subgraph *self, const node *at)
 {
-    for (int k = 0; k < of->input_count; ++k)
-        for (int i = 0; i < of->outputs[0].shape.rank; ++i) {
-            if (i != of->attributes.axis)
-                unite(self, of, i, of->inputs[k]->node, i);
+    for (int k = 0; k < at->input_count; ++k)
+        for (int i = 0; i < at->outputs[0].shape.rank; ++i) {
+            if (i != at->attributes.axis)
+                unite(self, at, i, at->inputs[k]->node, i);
             else
-                class_of(self, of, i)->fixed = class_of(self, of->inputs[k]->node, i)->fixed = true;
+                class_of(self, at, i)->fixed = class_of(self, at->inputs[k]->node, i)->fixed = true;
         }
+    return TUFF_OK;
 }
 
-static void unite_product(subgraph *self, const node *of)
+static tuff_status unite_product(subgraph *self, const node *at)
 {
-    const int rank = of->outputs[0].shape.rank;
-    const node *x = of->inputs[0]->node, *y = of->inputs[1]->node;
+    const int rank = at->outputs[0].shape.rank;
+    const node *x = at->inputs[0]->node, *y = at->inputs[1]->node;
     for (int i = 0; i < rank - 2; ++i)
         for (int k = 0; k < 2; ++k)
-            if (of->inputs[k]->shape.extent[i] == of->outputs[0].shape.extent[i])
-                unite(self, of, i, of->inputs[k]->node, i);
-    unite(self, of, rank - 2, x, rank - 2);
-    unite(self, of, rank - 1, y, rank - 1);
+            if (at->inputs[k]->shape.extent[i] == at->outputs[0].shape.extent[i])
+                unite(self, at, i, at->inputs[k]->node, i);
+    unite(self, at, rank - 2, x, rank - 2);
+    unite(self, at, rank - 1, y, rank - 1);
     unite(self, x, rank - 1, y, rank - 2);
     class_of(self, x, rank - 1)->whole = true;
+    return TUFF_OK;
 }
 
 /* Where the axis that is looked up in must be there as a whole, the others are apart from each other: an element comes
    from its own line of x. Indices may be the same for all of an axis. */
-static void unite_gathered(subgraph *self, const node *of)
+static tuff_status unite_gathered(subgraph *self, const node *at)
 {
-    const int along = of->attributes.axis;
-    for (int i = 0; i < of->outputs[0].shape.rank; ++i)
+    const int along = at->attributes.axis;
+    for (int i = 0; i < at->outputs[0].shape.rank; ++i)
         for (int k = 0; k < 2; ++k)
-            if (of->inputs[k]->shape.extent[i] == of->outputs[0].shape.extent[i] && (i != along || k == 1))
-                unite(self, of, i, of->inputs[k]->node, i);
-    class_of(self, of->inputs[0]->node, along)->whole = true;
+            if (at->inputs[k]->shape.extent[i] == at->outputs[0].shape.extent[i] && (i != along || k == 1))
+                unite(self, at, i, at->inputs[k]->node, i);
+    class_of(self, at->inputs[0]->node, along)->whole = true;
+    return TUFF_OK;
 }
 
 /* Likewise; whatever adds to an element lies in its own line of the source. */
-static void unite_scattered(subgraph *self, const node *of)
+static tuff_status unite_scattered(subgraph *self, const node *at)
 {
-    const int along = of->attributes.axis;
-    const node *indices = of->inputs[1]->node, *source = of->inputs[2]->node;
-    for (int i = 0; i < of->outputs[0].shape.rank; ++i) {
-        unite(self, of, i, of->inputs[0]->node, i);
+    const int along = at->attributes.axis;
+    const node *indices = at->inputs[1]->node, *source = at->inputs[2]->node;
+    for (int i = 0; i < at->outputs[0].shape.rank; ++i) {
+        unite(self, at, i, at->inputs[0]->node, i);
         if (i != along)
-            unite(self, of, i, source, i);
+            unite(self, at, i, source, i);
         if (indices->outputs[0].shape.extent[i] == source->outputs[0].shape.extent[i])
             unite(self, source, i, indices, i);
     }
-    class_of(self, of, along)->whole = class_of(self, source, along)->whole = true;
+    class_of(self, at, along)->whole = class_of(self, source, along)->whole = true;
+    return TUFF_OK;
 }
 
 /* A bias, and its gradient, have an axis for each that scores have, or 1 there: by batches, heads, queries, keys. Where
@@ -145,36 +166,38 @@ static void unite_bias(subgraph *self, const node *bias, const node *q, const no
 
 /* A query's place says which keys it sees, so that batches alone are apart from each other; heads come in groups, and
    kernels take the width of a head as it is. */
-static void unite_attention(subgraph *self, const node *of)
+static tuff_status unite_attention(subgraph *self, const node *reader)
 {
-    const attention_inputs at = tuff__attention_inputs(of->op, of->attributes.options);
+    const attention_inputs at = tuff__attention_inputs(reader->op, reader->attributes.options);
     const int longest[] = {at.q, at.lse, at.upstream, at.sums};
-    const node *q = of->inputs[at.q]->node, *k = of->inputs[at.k]->node;
-    for (int i = 0; i < of->input_count; ++i)
-        if (of->inputs[i]->shape.rank == 4 && of->inputs[i]->shape.extent[0] == q->outputs[0].shape.extent[0])
-            unite(self, q, 0, of->inputs[i]->node, 0);
+    const node *q = reader->inputs[at.q]->node, *k = reader->inputs[at.k]->node;
+    for (int i = 0; i < reader->input_count; ++i)
+        if (reader->inputs[i]->shape.rank == 4 && reader->inputs[i]->shape.extent[0] == q->outputs[0].shape.extent[0])
+            unite(self, q, 0, reader->inputs[i]->node, 0);
     for (int i = 0; i < 4; ++i)
         if (longest[i] >= 0) {
-            unite(self, q, 0, of->inputs[longest[i]]->node, 0);
-            unite(self, q, 1, of->inputs[longest[i]]->node, 1);
+            unite(self, q, 0, reader->inputs[longest[i]]->node, 0);
+            unite(self, q, 1, reader->inputs[longest[i]]->node, 1);
         }
     if (at.v >= 0)
-        unite(self, k, 1, of->inputs[at.v]->node, 1);
-    const bool is_key = of->op == OP_ATTENTION_DK || of->op == OP_ATTENTION_DV, is_bias = of->op == OP_ATTENTION_DB;
+        unite(self, k, 1, reader->inputs[at.v]->node, 1);
+    const bool is_key = reader->op == OP_ATTENTION_DK || reader->op == OP_ATTENTION_DV,
+               is_bias = reader->op == OP_ATTENTION_DB;
     if (at.bias >= 0)
-        unite_bias(self, of->inputs[at.bias]->node, q, k, false);
+        unite_bias(self, reader->inputs[at.bias]->node, q, k, false);
     if (is_bias)
-        unite_bias(self, of, q, k, true);
+        unite_bias(self, reader, q, k, true);
     if (!is_bias) {
-        unite(self, of, 0, q, 0);
-        unite(self, of, 1, is_key ? k : q, 1);
+        unite(self, reader, 0, q, 0);
+        unite(self, reader, 1, is_key ? k : q, 1);
     }
     class_of(self, q, 1)->whole = class_of(self, k, 1)->whole = true;
-    for (int i = 0; i < of->input_count; ++i)
-        for (int axis = 2; axis < of->inputs[i]->shape.rank && i != at.bias; ++axis)
-            class_of(self, of->inputs[i]->node, axis)->fixed = true;
-    for (int axis = 2; axis < of->outputs[0].shape.rank && !is_bias; ++axis)
-        class_of(self, of, axis)->fixed = true;
+    for (int i = 0; i < reader->input_count; ++i)
+        for (int axis = 2; axis < reader->inputs[i]->shape.rank && i != at.bias; ++axis)
+            class_of(self, reader->inputs[i]->node, axis)->fixed = true;
+    for (int axis = 2; axis < reader->outputs[0].shape.rank && !is_bias; ++axis)
+        class_of(self, reader, axis)->fixed = true;
+    return TUFF_OK;
 }
 
 static tuff_status add_product(subgraph *self, int result, const node *factors, int first, int last)
@@ -215,14 +238,13 @@ static int skip_units(const tuff_shape *shape, int axis)
     return axis;
 }
 
-static tuff_status unite_reshaped(subgraph *self, const node *of)
+static tuff_status unite_reshaped(subgraph *self, const node *at)
 {
-    const node *from = of->inputs[0]->node;
-    const tuff_shape *old = &from->outputs[0].shape, *new = &of->outputs[0].shape;
+    const node *from = at->inputs[0]->node;
+    const tuff_shape *old = &from->outputs[0].shape, *new = &at->outputs[0].shape;
     int i = skip_units(old, 0), k = skip_units(new, 0);
     if (tuff_shape_count(*old) == 0) { /* any extents have that product */
-        fix_all(self, of);
-        return TUFF_OK;
+        return fix_all(self, at);
     }
     while (i < old->rank && k < new->rank) {
         int run_old[2] = {i, i}, run_new[2] = {k, k};
@@ -233,7 +255,7 @@ static tuff_status unite_reshaped(subgraph *self, const node *of)
             else
                 count_new *= new->extent[run_new[1] = skip_units(new, run_new[1] + 1)];
         }
-        TRY(unite_run(self, from, run_old, of, run_new));
+        TRY(unite_run(self, from, run_old, at, run_new));
         i = skip_units(old, run_old[1] + 1);
         k = skip_units(new, run_new[1] + 1);
     }
@@ -241,57 +263,56 @@ static tuff_status unite_reshaped(subgraph *self, const node *of)
 }
 
 /* Sources inside: those whose elements depend on where they are must be there from the first to the last. */
-static void mark_source(subgraph *self, const node *of)
+static tuff_status mark_source(subgraph *self, const node *at)
 {
-    for (int i = 0; i < of->outputs[0].shape.rank; ++i)
-        class_of(self, of, i)->whole |= of->op == OP_RANDOM || (of->op == OP_IOTA && i == of->attributes.axis);
-    if (of->op == OP_CONSTANT && of->attributes.data != NULL)
-        fix_axes(self, of);
+    for (int i = 0; i < at->outputs[0].shape.rank; ++i)
+        class_of(self, at, i)->whole |= at->op == OP_RANDOM || (at->op == OP_IOTA && i == at->attributes.axis);
+    if (at->op == OP_CONSTANT && at->attributes.data != NULL)
+        fix_axes(self, at);
+    return TUFF_OK;
 }
 
-static tuff_status unite_node(subgraph *self, const node *of)
+/* What each op says of its axes; elementwise ops say it axis by axis, and of others' axes nothing is known. */
+static tuff_status unite_node(subgraph *self, const node *at)
 {
-    if (tuff__op_is_elementwise(of->op) || of->op == OP_EXPAND || of->op == OP_SUM || of->op == OP_REDUCE_MAX ||
-        of->op == OP_CUMSUM) {
-        unite_in_order(self, of);
-        if (of->op == OP_CUMSUM)
-            class_of(self, of, of->attributes.axis)->whole = true;
-        else if (of->op == OP_SUM || of->op == OP_REDUCE_MAX)
-            mark_reduced(self, of);
-    } else if (of->op == OP_PERMUTE) {
-        for (int i = 0; i < of->outputs[0].shape.rank; ++i)
-            unite(self, of, i, of->inputs[0]->node, of->attributes.order[i]);
-    } else if (of->op == OP_RESHAPE) {
-        return unite_reshaped(self, of);
-    } else if (of->op == OP_SLICE || of->op == OP_PAD) {
-        unite_moved(self, of);
-    } else if (of->op == OP_CONCAT) {
-        unite_joined(self, of);
-    } else if (of->op == OP_MATMUL) {
-        unite_product(self, of);
-    } else if (tuff__op_is_attention(of->op)) {
-        unite_attention(self, of);
-    } else if (of->op == OP_GATHER) {
-        unite_gathered(self, of);
-    } else if (of->op == OP_SCATTER_ADD) {
-        unite_scattered(self, of);
-    } else if (of->op == OP_IOTA || of->op == OP_RANDOM || of->op == OP_CONSTANT) {
-        mark_source(self, of);
-    } else {
-        fix_all(self, of);
-    }
-    return TUFF_OK;
+    static tuff_status (*const rules[])(subgraph *, const node *) = {
+        [OP_EXPAND] = unite_in_order,
+        [OP_SUM] = unite_reduced,
+        [OP_REDUCE_MAX] = unite_reduced,
+        [OP_CUMSUM] = unite_summed,
+        [OP_PERMUTE] = unite_permuted,
+        [OP_RESHAPE] = unite_reshaped,
+        [OP_SLICE] = unite_moved,
+        [OP_PAD] = unite_moved,
+        [OP_CONCAT] = unite_joined,
+        [OP_MATMUL] = unite_product,
+        [OP_GATHER] = unite_gathered,
+        [OP_SCATTER_ADD] = unite_scattered,
+        [OP_IOTA] = mark_source,
+        [OP_RANDOM] = mark_source,
+        [OP_CONSTANT] = mark_source,
+        [OP_ATTENTION_LSE] = unite_attention,
+        [OP_ATTENTION] = unite_attention,
+        [OP_ATTENTION_DQ] = unite_attention,
+        [OP_ATTENTION_DK] = unite_attention,
+        [OP_ATTENTION_DV] = unite_attention,
+        [OP_ATTENTION_DB] = unite_attention,
+    };
+    if (tuff__op_is_elementwise(at->op))
+        return unite_in_order(self, at);
+    const bool known = (size_t)at->op < sizeof rules / sizeof *rules && rules[at->op] != NULL;
+    return known ? rules[at->op](self, at) : fix_all(self, at);
 }
 
 /* A product that stays keeps its factors, and none of its places can be left out unless that is so of a factor; what
    is two products at once stays too. */
 static bool settle(subgraph *self, int index)
 {
-    axis_product *of = &self->products[index];
-    axis_state *result = &self->axes[of->result = stands_for(self, of->result)];
+    axis_product *product = &self->products[index];
+    axis_state *result = &self->axes[product->result = stands_for(self, product->result)];
     bool changed = false;
-    for (int i = 0; i < of->count; ++i) {
-        axis_state *factor = &self->axes[of->factors[i] = stands_for(self, of->factors[i])];
+    for (int i = 0; i < product->count; ++i) {
+        axis_state *factor = &self->axes[product->factors[i] = stands_for(self, product->factors[i])];
         changed |= (result->fixed && !factor->fixed) || (result->whole && !factor->whole);
         factor->fixed |= result->fixed;
         factor->whole |= result->whole;
@@ -299,9 +320,9 @@ static bool settle(subgraph *self, int index)
     if (result->product < 0)
         result->product = index;
     const axis_product *same = &self->products[result->product];
-    bool is_same = same->count == of->count;
-    for (int i = 0; i < of->count && is_same; ++i)
-        is_same = stands_for(self, same->factors[i]) == of->factors[i];
+    bool is_same = same->count == product->count;
+    for (int i = 0; i < product->count && is_same; ++i)
+        is_same = stands_for(self, same->factors[i]) == product->factors[i];
     if (!is_same && !result->fixed)
         changed = result->fixed = true;
     return changed;

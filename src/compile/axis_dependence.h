@@ -1,4 +1,5 @@
-/* Between the files of subgraphs: axis_dependence.c says which axes belong together, subgraph.c makes graphs of them. */
+/* Between the files of subgraphs: axis_dependence.c says which axes belong together, subgraph.c makes graphs of them.
+   */
 #ifndef TUFF_COMPILE_AXIS_DEPENDENCE_H
 #define TUFF_COMPILE_AXIS_DEPENDENCE_H
 
@@ -40,7 +41,7 @@ struct subgraph {
 };
 
 /* The number of the class that an axis of a node belongs to. */
-int tuff__axis_class(const subgraph *self, const node *of, int axis);
+int tuff__axis_class(const subgraph *self, const node *at, int axis);
 /* Finds the classes and what they allow. */
 tuff_status tuff__find_axes(subgraph *self);
 

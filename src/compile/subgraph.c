@@ -98,20 +98,20 @@ void tuff__subgraph_destroy(subgraph *self)
 /* The results of products follow from their factors, which may be results themselves. */
 static int64_t derive_extent(subgraph *self, int index)
 {
-    axis_state *of = &self->axes[index];
-    if (of->product < 0 || of->fixed)
-        return of->now;
-    const axis_product *from = &self->products[of->product];
+    axis_state *axis = &self->axes[index];
+    if (axis->product < 0 || axis->fixed)
+        return axis->now;
+    const axis_product *from = &self->products[axis->product];
     int64_t count = 1;
     for (int i = 0; i < from->count; ++i)
         count *= derive_extent(self, from->factors[i]);
-    return of->now = count;
+    return axis->now = count;
 }
 
 static bool is_free(const subgraph *self, int index)
 {
-    const axis_state *of = &self->axes[index];
-    return of->above == index && !of->fixed && of->product < 0;
+    const axis_state *axis = &self->axes[index];
+    return axis->above == index && !axis->fixed && axis->product < 0;
 }
 
 static int axis_count(const subgraph *self)
@@ -124,14 +124,14 @@ tuff_status tuff__subgraph_shrink(subgraph *self, int64_t most, bool *changed)
     int seen = 0;
     *changed = false;
     for (int i = 0; i < axis_count(self); ++i) {
-        axis_state *of = &self->axes[i];
-        of->places = NULL;
-        of->now = of->was;
-        if (!is_free(self, i) || of->was < 4)
+        axis_state *axis = &self->axes[i];
+        axis->places = NULL;
+        axis->now = axis->was;
+        if (!is_free(self, i) || axis->was < 4)
             continue;
         /* Others for every axis, so that no two are mixed up unseen. */
-        const int64_t limit = most - 4 * (seen++ % 4), below = of->was < limit ? of->was - 1 : limit;
-        of->now = below - (below % 2 == 0);
+        const int64_t limit = most - 4 * (seen++ % 4), below = axis->was < limit ? axis->was - 1 : limit;
+        axis->now = below - (below % 2 == 0);
         *changed = true;
     }
     for (int i = 0; i < axis_count(self); ++i)
@@ -141,61 +141,61 @@ tuff_status tuff__subgraph_shrink(subgraph *self, int64_t most, bool *changed)
 }
 
 /* Which of `most` equal stretches of an axis a place lies in. */
-static int stretch_of(const axis_state *of, int most, int64_t place)
+static int stretch_of(const axis_state *axis, int most, int64_t place)
 {
     int i = 0;
-    while (i + 1 < most && place >= of->was * (i + 1) / most)
+    while (i + 1 < most && place >= axis->was * (i + 1) / most)
         ++i;
     return i;
 }
 
-static tuff_status pick(subgraph *self, axis_state *of, int most)
+static tuff_status pick(subgraph *self, axis_state *axis, int most)
 {
-    dice from = {(uint64_t)of->was};
-    of->places = tuff__arena_alloc(&self->arena, (size_t)most * sizeof *of->places);
-    if (of->places == NULL)
+    dice from = {(uint64_t)axis->was};
+    axis->places = tuff__arena_alloc(&self->arena, (size_t)most * sizeof *axis->places);
+    if (axis->places == NULL)
         return TUFF_E_OOM_HOST;
-    of->now = most;
+    axis->now = most;
     /* One of each of as many equal stretches, the very ends among them. */
     for (int i = 0; i < most; ++i) {
-        const int64_t begin = of->was * i / most, end = of->was * (i + 1) / most;
-        of->places[i] = begin + tuff__dice_below(&from, (int)(end - begin > INT32_MAX ? INT32_MAX : end - begin));
+        const int64_t begin = axis->was * i / most, end = axis->was * (i + 1) / most;
+        axis->places[i] = begin + tuff__dice_below(&from, (int)(end - begin > INT32_MAX ? INT32_MAX : end - begin));
     }
-    of->places[0] = 0;
-    of->places[most - 1] = of->was - 1;
+    axis->places[0] = 0;
+    axis->places[most - 1] = axis->was - 1;
     if (most > 2)
-        of->places[most / 2] = of->was / 2;
-    for (int i = 0; i < of->wanted_count; ++i)
-        of->places[stretch_of(of, most, of->wanted[i])] = of->wanted[i];
+        axis->places[most / 2] = axis->was / 2;
+    for (int i = 0; i < axis->wanted_count; ++i)
+        axis->places[stretch_of(axis, most, axis->wanted[i])] = axis->wanted[i];
     return TUFF_OK;
 }
 
-static int64_t place_of(const axis_state *of, int64_t i)
+static int64_t place_of(const axis_state *axis, int64_t i)
 {
-    return of->places == NULL ? i : of->places[i];
+    return axis->places == NULL ? i : axis->places[i];
 }
 
 static tuff_status derive_places(subgraph *self, int index)
 {
-    axis_state *of = &self->axes[index];
-    if (of->product < 0 || of->fixed || of->places != NULL)
+    axis_state *axis = &self->axes[index];
+    if (axis->product < 0 || axis->fixed || axis->places != NULL)
         return TUFF_OK;
-    const axis_product *from = &self->products[of->product];
-    of->now = 1;
+    const axis_product *from = &self->products[axis->product];
+    axis->now = 1;
     for (int i = 0; i < from->count; ++i) {
         TRY(derive_places(self, from->factors[i]));
-        of->now *= self->axes[from->factors[i]].now;
+        axis->now *= self->axes[from->factors[i]].now;
     }
-    if (of->now == of->was)
+    if (axis->now == axis->was)
         return TUFF_OK;
-    of->places = tuff__arena_alloc(&self->arena, (size_t)of->now * sizeof *of->places);
-    if (of->places == NULL)
+    axis->places = tuff__arena_alloc(&self->arena, (size_t)axis->now * sizeof *axis->places);
+    if (axis->places == NULL)
         return TUFF_E_OOM_HOST;
-    for (int64_t i = 0; i < of->now; ++i) {
+    for (int64_t i = 0; i < axis->now; ++i) {
         int64_t rest = i, stride = 1;
         for (int k = from->count - 1; k >= 0; --k) {
             const axis_state *factor = &self->axes[from->factors[k]];
-            of->places[i] += place_of(factor, rest % factor->now) * stride;
+            axis->places[i] += place_of(factor, rest % factor->now) * stride;
             rest /= factor->now;
             stride *= factor->was;
         }
@@ -206,11 +206,11 @@ static tuff_status derive_places(subgraph *self, int index)
 tuff_status tuff__subgraph_sample(subgraph *self, int most)
 {
     for (int i = 0; i < axis_count(self); ++i) {
-        axis_state *of = &self->axes[i];
-        of->places = NULL;
-        of->now = of->was;
-        if (is_free(self, i) && !of->whole && most > 0 && of->was > most)
-            TRY(pick(self, of, most));
+        axis_state *axis = &self->axes[i];
+        axis->places = NULL;
+        axis->now = axis->was;
+        if (is_free(self, i) && !axis->whole && most > 0 && axis->was > most)
+            TRY(pick(self, axis, most));
     }
     for (int i = 0; i < axis_count(self); ++i)
         if (self->axes[i].above == i)
@@ -220,66 +220,66 @@ tuff_status tuff__subgraph_sample(subgraph *self, int most)
 
 static void want(subgraph *self, int index, int64_t place)
 {
-    axis_state *of = &self->axes[index];
-    if (of->product >= 0 && !of->fixed) {
-        const axis_product *from = &self->products[of->product];
+    axis_state *axis = &self->axes[index];
+    if (axis->product >= 0 && !axis->fixed) {
+        const axis_product *from = &self->products[axis->product];
         for (int i = from->count - 1; i >= 0; --i) {
             want(self, from->factors[i], place % self->axes[from->factors[i]].was);
             place /= self->axes[from->factors[i]].was;
         }
         return;
     }
-    if (of->wanted_count == MAX_WANTED)
-        memmove(of->wanted, of->wanted + 1, (size_t)--of->wanted_count * sizeof *of->wanted);
-    of->wanted[of->wanted_count++] = place;
+    if (axis->wanted_count == MAX_WANTED)
+        memmove(axis->wanted, axis->wanted + 1, (size_t)--axis->wanted_count * sizeof *axis->wanted);
+    axis->wanted[axis->wanted_count++] = place;
 }
 
-void tuff__subgraph_want(subgraph *self, const node *of, const int64_t *place)
+void tuff__subgraph_want(subgraph *self, const node *at, const int64_t *place)
 {
-    for (int i = 0; i < of->outputs[0].shape.rank; ++i)
-        want(self, tuff__axis_class(self, of, i), place[i]);
+    for (int i = 0; i < at->outputs[0].shape.rank; ++i)
+        want(self, tuff__axis_class(self, at, i), place[i]);
 }
 
-tuff_shape tuff__subgraph_shape(const subgraph *self, const node *of)
+tuff_shape tuff__subgraph_shape(const subgraph *self, const node *at)
 {
-    tuff_shape shape = of->outputs[0].shape;
+    tuff_shape shape = at->outputs[0].shape;
     for (int i = 0; i < shape.rank; ++i)
-        shape.extent[i] = self->axes[tuff__axis_class(self, of, i)].now;
+        shape.extent[i] = self->axes[tuff__axis_class(self, at, i)].now;
     return shape;
 }
 
-int64_t tuff__subgraph_place(const subgraph *self, const node *of, int axis, int64_t i)
+int64_t tuff__subgraph_place(const subgraph *self, const node *at, int axis, int64_t i)
 {
-    return place_of(&self->axes[tuff__axis_class(self, of, axis)], i);
+    return place_of(&self->axes[tuff__axis_class(self, at, axis)], i);
 }
 
-static double count_of(const subgraph *self, const node *of)
+static double count_of(const subgraph *self, const node *at)
 {
-    const tuff_shape shape = tuff__subgraph_shape(self, of);
+    const tuff_shape shape = tuff__subgraph_shape(self, at);
     double count = 1;
     for (int i = 0; i < shape.rank; ++i)
         count *= (double)shape.extent[i];
     return count;
 }
 
-static double cost_of(const subgraph *self, const node *of)
+static double cost_of(const subgraph *self, const node *reader)
 {
-    double cost = count_of(self, of);
-    if (of->op == OP_MATMUL) {
-        const tuff_shape x = tuff__subgraph_shape(self, of->inputs[0]->node);
+    double cost = count_of(self, reader);
+    if (reader->op == OP_MATMUL) {
+        const tuff_shape x = tuff__subgraph_shape(self, reader->inputs[0]->node);
         cost *= (double)x.extent[x.rank - 1];
-    } else if (tuff__op_is_attention(of->op)) {
-        const attention_inputs at = tuff__attention_inputs(of->op, of->attributes.options);
-        const tuff_shape q = tuff__subgraph_shape(self, of->inputs[at.q]->node),
-                         k = tuff__subgraph_shape(self, of->inputs[at.k]->node);
+    } else if (tuff__op_is_attention(reader->op)) {
+        const attention_inputs at = tuff__attention_inputs(reader->op, reader->attributes.options);
+        const tuff_shape q = tuff__subgraph_shape(self, reader->inputs[at.q]->node),
+                         k = tuff__subgraph_shape(self, reader->inputs[at.k]->node);
         cost = 4 * (double)q.extent[3];
         for (int i = 0; i < 3; ++i)
             cost *= (double)q.extent[i];
         cost *= (double)k.extent[1];
     } else {
-        for (int i = 0; i < of->input_count; ++i)
-            cost += count_of(self, of->inputs[i]->node);
-        cost *= tuff__op_is_dear(of->op) ? 8 : 2;
+        for (int i = 0; i < reader->input_count; ++i)
+            cost += count_of(self, reader->inputs[i]->node);
+        cost *= tuff__op_is_dear(reader->op) ? 8 : 2;
     }
     return cost;
 }
@@ -315,9 +315,9 @@ const node *tuff__subgraph_root(const subgraph *self, int index)
 bool tuff__subgraph_jumps(const subgraph *self)
 {
     for (int i = 0; i < self->node_count; ++i) {
-        const node *of = self->nodes[i];
-        const bool from_floats = of->input_count > 0 && tuff__dtype_is_float(of->inputs[0]->dtype);
-        if (!self->read[i] && from_floats && (of->op == OP_FLOOR || !tuff__dtype_is_float(of->outputs[0].dtype)))
+        const node *at = self->nodes[i];
+        const bool from_floats = at->input_count > 0 && tuff__dtype_is_float(at->inputs[0]->dtype);
+        if (!self->read[i] && from_floats && (at->op == OP_FLOOR || !tuff__dtype_is_float(at->outputs[0].dtype)))
             return true;
     }
     return false;
@@ -331,23 +331,23 @@ bool tuff__subgraph_takes_signs(const subgraph *self)
     return true;
 }
 
-static bool keeps_eighths(const node *of)
+static bool keeps_eighths(const node *at)
 {
-    return of->op == OP_ADD || of->op == OP_SUB || of->op == OP_NEG || of->op == OP_CAST || of->op == OP_PAD ||
-           of->op == OP_CONCAT || tuff__op_is_view(of->op);
+    return at->op == OP_ADD || at->op == OP_SUB || at->op == OP_NEG || at->op == OP_CAST || at->op == OP_PAD ||
+           at->op == OP_CONCAT || tuff__op_is_view(at->op);
 }
 
 bool tuff__subgraph_is_exact(const subgraph *self)
 {
-    enum { MOST_TERMS = 1 << 15 }; /* of products of sums of four eighths at most: 2^24 units */
+    enum { MAX_TERMS = 1 << 15 }; /* of products of sums of four eighths at most: 2^24 units */
     int products = 0, sums = 0;
     for (int i = 0; i < self->node_count; ++i) {
-        const node *of = self->nodes[i];
-        const bool is_product = !self->read[i] && of->op == OP_MATMUL;
+        const node *at = self->nodes[i];
+        const bool is_product = !self->read[i] && at->op == OP_MATMUL;
         products += is_product;
-        sums += !self->read[i] && (of->op == OP_ADD || of->op == OP_SUB);
-        if (!tuff__dtype_is_float(of->outputs[0].dtype) || (!self->read[i] && !is_product && !keeps_eighths(of)) ||
-            (is_product && of->inputs[0]->shape.extent[of->inputs[0]->shape.rank - 1] > MOST_TERMS))
+        sums += !self->read[i] && (at->op == OP_ADD || at->op == OP_SUB);
+        if (!tuff__dtype_is_float(at->outputs[0].dtype) || (!self->read[i] && !is_product && !keeps_eighths(at)) ||
+            (is_product && at->inputs[0]->shape.extent[at->inputs[0]->shape.rank - 1] > MAX_TERMS))
             return false;
     }
     return products == 1 && sums <= 2;
@@ -357,11 +357,11 @@ int64_t tuff__subgraph_index_bound(const subgraph *self)
 {
     int64_t bound = 0;
     for (int i = 0; i < self->node_count; ++i) {
-        const node *of = self->nodes[i];
-        if (self->read[i] || (of->op != OP_GATHER && of->op != OP_SCATTER_ADD))
+        const node *at = self->nodes[i];
+        if (self->read[i] || (at->op != OP_GATHER && at->op != OP_SCATTER_ADD))
             continue;
-        const tuff_shape shape = tuff__subgraph_shape(self, of->inputs[0]->node);
-        const int64_t extent = shape.extent[of->attributes.axis];
+        const tuff_shape shape = tuff__subgraph_shape(self, at->inputs[0]->node);
+        const int64_t extent = shape.extent[at->attributes.axis];
         bound = bound == 0 || extent < bound ? extent : bound;
     }
     return bound;
@@ -375,16 +375,16 @@ const char *tuff__subgraph_name(char kind, int index, char *buffer)
 
 enum { FEW = 16 };
 
-static tuff_tensor *copy_node(const subgraph *self, tuff_graph *graph, tuff_tensor *const *made, const node *of)
+static tuff_tensor *copy_node(const subgraph *self, tuff_graph *graph, tuff_tensor *const *made, const node *at)
 {
     tuff_tensor *few[FEW];
-    tuff_tensor **inputs = of->input_count > FEW ? tuff__calloc((size_t)of->input_count, sizeof(tuff_tensor *)) : few;
+    tuff_tensor **inputs = at->input_count > FEW ? tuff__calloc((size_t)at->input_count, sizeof(tuff_tensor *)) : few;
     if (inputs == NULL)
         return NULL;
-    for (int i = 0; i < of->input_count; ++i)
-        inputs[i] = made[self->position[of->inputs[i]->node->id]];
-    tuff_tensor *copy = tuff__node_create(graph, of->op, of->outputs[0].dtype, tuff__subgraph_shape(self, of), inputs,
-                                          of->input_count, &of->attributes);
+    for (int i = 0; i < at->input_count; ++i)
+        inputs[i] = made[self->position[at->inputs[i]->node->id]];
+    tuff_tensor *copy = tuff__node_create(graph, at->op, at->outputs[0].dtype, tuff__subgraph_shape(self, at), inputs,
+                                          at->input_count, &at->attributes);
     if (inputs != few)
         tuff__free(inputs);
     return copy;
@@ -395,10 +395,10 @@ static tuff_status build(const subgraph *self, tuff_graph *graph, tuff_tensor **
     char name[16];
     int read = 0;
     for (int i = 0; i < self->node_count; ++i) {
-        const node *of = self->nodes[i];
-        made[i] = self->read[i] ? tuff_input(graph, tuff__subgraph_name('r', read++, name), of->outputs[0].dtype,
-                                             tuff__subgraph_shape(self, of))
-                                : copy_node(self, graph, made, of);
+        const node *at = self->nodes[i];
+        made[i] = self->read[i] ? tuff_input(graph, tuff__subgraph_name('r', read++, name), at->outputs[0].dtype,
+                                             tuff__subgraph_shape(self, at))
+                                : copy_node(self, graph, made, at);
         if (made[i] == NULL)
             return TUFF_E_OOM_HOST;
         TRY(tuff_graph_status(graph));

@@ -17,7 +17,7 @@ void tuff__subgraph_destroy(subgraph *self); /* NULL is allowed */
 tuff_status tuff__subgraph_sample(subgraph *self, int most);
 /* Has later samples take an element of a node, by its place along every axis. Of those that cannot all be taken the
    last are. */
-void tuff__subgraph_want(subgraph *self, const node *of, const int64_t *place);
+void tuff__subgraph_want(subgraph *self, const node *at, const int64_t *place);
 /* Gives the axes that allow it odd extents, none above most; *changed: whether any allows it. */
 tuff_status tuff__subgraph_shrink(subgraph *self, int64_t most, bool *changed);
 
@@ -29,8 +29,8 @@ const node *tuff__subgraph_read(const subgraph *self, int index);
 int tuff__subgraph_root_count(const subgraph *self);
 const node *tuff__subgraph_root(const subgraph *self, int index);
 /* A node's shape in the subgraph, and the place in the task of element i along one of its axes. */
-tuff_shape tuff__subgraph_shape(const subgraph *self, const node *of);
-int64_t tuff__subgraph_place(const subgraph *self, const node *of, int axis, int64_t i);
+tuff_shape tuff__subgraph_shape(const subgraph *self, const node *at);
+int64_t tuff__subgraph_place(const subgraph *self, const node *at, int axis, int64_t i);
 /* Whether results jump where inputs do not: what one rounding decides may be anything. */
 bool tuff__subgraph_jumps(const subgraph *self);
 /* Whether what it reads may be of either sign, as none of its ops is partial. */

@@ -23,13 +23,13 @@ static uint64_t hash_address(const affine *address, int rank, uint64_t seed)
     return tuff__hash64(kinds, (size_t)rank, seed);
 }
 
-static uint64_t hash_value(const chain_value *of, int rank, uint64_t seed)
+static uint64_t hash_value(const chain_value *value, int rank, uint64_t seed)
 {
-    const int numbers[] = {(int)of->kind, (int)of->dtype, (int)of->op, (int)of->cast_to, of->args[0],
-                           of->args[1],   of->args[2],    of->guard,   of->buffer,       of->index};
+    const int numbers[] = {(int)value->kind, (int)value->dtype, (int)value->op, (int)value->cast_to, value->args[0],
+                           value->args[1],   value->args[2],    value->guard,   value->buffer,       value->index};
     seed = tuff__hash64(numbers, sizeof numbers, seed);
-    seed = tuff__hash64(&of->varies, sizeof of->varies, seed);
-    return hash_address(&of->address, rank, seed);
+    seed = tuff__hash64(&value->varies, sizeof value->varies, seed);
+    return hash_address(&value->address, rank, seed);
 }
 
 static uint64_t hash_chain(const fused_chain *chain)
@@ -171,9 +171,9 @@ static void add_operand(const struct fusion *fusion, const tuff_tensor *operand,
 static void describe_core(const struct fusion *fusion, const struct task *task, tune_key *out)
 {
     const node *core = task->core;
-    const op_attributes *with = &core->attributes;
-    const uint32_t numbers[] = {(uint32_t)core->op, with->options, (uint32_t)with->axis, with->dropout > 0,
-                                (uint32_t)task->root_count};
+    const op_attributes *attributes = &core->attributes;
+    const uint32_t numbers[] = {(uint32_t)core->op, attributes->options, (uint32_t)attributes->axis,
+                                attributes->dropout > 0, (uint32_t)task->root_count};
     out->structure = tuff__hash64(numbers, sizeof numbers, 0);
     for (int i = 0; i < task->root_count; ++i)
         out->structure = tuff__hash64(&task->roots[i]->op, sizeof task->roots[i]->op, out->structure);

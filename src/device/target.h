@@ -1,5 +1,5 @@
-/* What compilation asks of a device: the language of its kernels and what its driver's compiler is good at, derived from
-   the device's facts here and nowhere else. A new driver is described by a row of facts, not by its name. */
+/* What compilation asks of a device: the language of its kernels and what its driver's compiler is good at, derived
+   from the device's facts here and nowhere else. A new driver is described by a row of facts, not by its name. */
 #ifndef TUFF_DEVICE_TARGET_H
 #define TUFF_DEVICE_TARGET_H
 

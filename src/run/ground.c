@@ -281,7 +281,7 @@ static int buffer_of(const struct fusion *fusion, const node *root, int64_t *sta
 {
     int buffer = root->id;
     *start = tuff__fusion_layout(fusion, root).offset;
-    while (fusion->facts[buffer].anchor && fusion->facts[buffer].placed != NULL) {
+    while (fusion->facts[buffer].materialized && fusion->facts[buffer].placed != NULL) {
         *start += fusion->facts[buffer].placed_at;
         buffer = fusion->facts[buffer].placed->id;
     }

@@ -115,7 +115,7 @@ static tuff_status gather(const subgraph *of, const struct fusion *fusion, const
     const int64_t count = tuff_shape_count(shape);
     int64_t start = layout.offset;
     int buffer = at->id;
-    while (fusion->facts[buffer].anchor && fusion->facts[buffer].placed != NULL) {
+    while (fusion->facts[buffer].materialized && fusion->facts[buffer].placed != NULL) {
         start += fusion->facts[buffer].placed_at;
         buffer = fusion->facts[buffer].placed->id;
     }

@@ -1,6 +1,6 @@
-/* Sums of columns of what a row task passes over anyway, such as the gradients of a norm's gain and bias or of a bias
-   in front of it: the row task adds them up, for each item over the rows that it owns, and what is left to a column
-   task are the sums of items. Long columns are cut into blocks of rows for that. */
+/* Column sums inside row tasks: a task that passes over rows anyway can also sum its columns, such as the gradients of
+   a norm's gain and bias. Each item sums the rows that it owns, and a small column task adds the items' sums. Long
+   columns are cut into blocks of rows first. */
 #include "compile/fuse/fuse.h"
 #include "device/target.h"
 
@@ -16,12 +16,12 @@ typedef struct column_form {
     int64_t blocks, rows, columns;
 } column_form;
 
-static bool find_form(const struct task *of, uint32_t reduced_axes, column_form *out)
+static bool find_form(const struct task *column, uint32_t reduced_axes, column_form *out)
 {
     *out = (column_form){.blocks = 1, .rows = 1, .columns = 1};
     bool found = false, above = false; /* found: a reduced axis, going outwards; above: and one that is kept */
-    for (int i = of->domain.rank - 1; i >= 0; --i) {
-        const int64_t extent = of->domain.extent[i];
+    for (int i = column->domain.rank - 1; i >= 0; --i) {
+        const int64_t extent = column->domain.extent[i];
         const bool reduced = (reduced_axes >> i & 1) != 0;
         if (extent == 1)
             continue;
@@ -35,40 +35,41 @@ static bool find_form(const struct task *of, uint32_t reduced_axes, column_form 
 }
 
 /* The elements of a row of a row task; 0 where it reduces other axes than the innermost too. */
-static int64_t row_length(const struct task *of)
+static int64_t row_length(const struct task *column)
 {
     int64_t length = 1;
     bool above = false;
-    for (int i = of->domain.rank - 1; i >= 0; --i) {
-        const bool reduced = (of->loop_axes >> i & 1) != 0;
-        if (of->domain.extent[i] == 1)
+    for (int i = column->domain.rank - 1; i >= 0; --i) {
+        const bool reduced = (column->loop_axes >> i & 1) != 0;
+        if (column->domain.extent[i] == 1)
             continue;
         if (above && reduced)
             return 0;
         above |= !reduced;
-        length *= reduced ? of->domain.extent[i] : 1;
+        length *= reduced ? column->domain.extent[i] : 1;
     }
     return length;
 }
 
-static bool sums_floats(const struct task *of)
+static bool sums_floats(const struct task *column)
 {
     bool sums = true;
-    for (int i = 0; i < of->reduction_count; ++i)
-        sums &= of->reductions[i]->op == OP_SUM && tuff__compute_dtype(of->reductions[i]->outputs[0].dtype) == TUFF_F32;
+    for (int i = 0; i < column->reduction_count; ++i)
+        sums &= column->reductions[i]->op == OP_SUM &&
+                tuff__compute_dtype(column->reductions[i]->outputs[0].dtype) == TUFF_F32;
     return sums;
 }
 
-/* Whether it stores nothing but the sums. */
-static bool stores_sums(const struct task *of)
+/* Whether a column task stores only its sums. */
+static bool stores_sums(const struct task *column)
 {
-    bool sums = of->root_count == of->reduction_count;
-    for (int i = 0; i < of->root_count; ++i)
-        sums &= of->roots[i]->op == OP_SUM;
+    bool sums = column->root_count == column->reduction_count;
+    for (int i = 0; i < column->root_count; ++i)
+        sums &= column->roots[i]->op == OP_SUM;
     return sums;
 }
 
-/* Items that keep the device busy. */
+/* How many items keep the device busy. */
 static int64_t wanted_items(const struct fusion *fusion, int64_t elements)
 {
     const target on = tuff__device_target(fusion->graph->device);
@@ -146,47 +147,47 @@ typedef struct cutting {
     int64_t *rows; /* by node: those of a block of its columns; 0: it stays */
 } cutting;
 
-static tuff_tensor *make(cutting *with, op_code op, tuff_shape shape, tuff_tensor *input, uint32_t axes)
+static tuff_tensor *make(cutting *self, op_code op, tuff_shape shape, tuff_tensor *input, uint32_t axes)
 {
     if (input->node == NULL)
         return input;
     const op_attributes attributes = {.axes = axes};
-    tuff_tensor *made = tuff__node_create(with->graph, op, input->dtype, shape, &input, 1, &attributes);
+    tuff_tensor *made = tuff__node_create(self->graph, op, input->dtype, shape, &input, 1, &attributes);
     if (made->node != NULL)
-        with->order[with->order_count++] = made->node;
+        self->order[self->order_count++] = made->node;
     return made;
 }
 
 /* The sum over the innermost axis that is reduced, in blocks of so many rows; its node sums the blocks from then on. */
-static tuff_status cut(cutting *with, node *at, int64_t rows)
+static tuff_status cut(cutting *self, node *at, int64_t rows)
 {
     tuff_tensor *x = at->inputs[0];
     const int axis = innermost_reduced(at);
     tuff_shape shape = tuff__shape_cut(x->shape, axis, x->shape.extent[axis] / rows, rows);
-    with->graph->copy = at->copy;
-    tuff_tensor *pieces = make(with, OP_RESHAPE, shape, x, 0);
+    self->graph->copy = at->copy;
+    tuff_tensor *pieces = make(self, OP_RESHAPE, shape, x, 0);
     shape.extent[axis + 1] = 1;
-    tuff_tensor *blocks = make(with, OP_SUM, shape, pieces, 1u << (axis + 1));
+    tuff_tensor *blocks = make(self, OP_SUM, shape, pieces, 1u << (axis + 1));
     shape = x->shape;
     shape.extent[axis] /= rows;
-    tuff_tensor *sums = make(with, OP_RESHAPE, shape, blocks, 0);
-    with->graph->copy = 0;
+    tuff_tensor *sums = make(self, OP_RESHAPE, shape, blocks, 0);
+    self->graph->copy = 0;
     if (sums->node == NULL)
         return TUFF_E_OOM_HOST;
     at->inputs[0] = sums;
     return TUFF_OK;
 }
 
-static tuff_status rewrite(cutting *with)
+static tuff_status rewrite(cutting *self)
 {
     tuff_status status = TUFF_OK;
-    for (int i = 0; i < with->original_count && status == TUFF_OK; ++i) {
-        node *at = with->graph->nodes[i];
-        if (with->rows[i] > 0)
-            status = cut(with, at, with->rows[i]);
-        with->order[with->order_count++] = at;
+    for (int i = 0; i < self->original_count && status == TUFF_OK; ++i) {
+        node *at = self->graph->nodes[i];
+        if (self->rows[i] > 0)
+            status = cut(self, at, self->rows[i]);
+        self->order[self->order_count++] = at;
     }
-    return status == TUFF_OK ? tuff__graph_reorder(with->graph, with->order, with->order_count) : status;
+    return status == TUFF_OK ? tuff__graph_reorder(self->graph, self->order, self->order_count) : status;
 }
 
 /* Which columns to cut, and in blocks of how many rows. */
@@ -195,14 +196,14 @@ static bool choose(struct fusion *fusion, int64_t *cut_rows, bool *seen)
     bool any = false;
     for (int column = 0; column < fusion->task_count; ++column)
         for (int row = 0; row < fusion->task_count; ++row) {
-            const struct task *of = &fusion->tasks[column];
+            const struct task *other = &fusion->tasks[column];
             int64_t rows;
-            if (tuff__fit_columns(fusion, &fusion->tasks[row], of, &rows) != COLUMNS_FIT_IN_BLOCKS ||
+            if (tuff__fit_columns(fusion, &fusion->tasks[row], other, &rows) != COLUMNS_FIT_IN_BLOCKS ||
                 !tuff__may_join(fusion, row, column, seen) ||
                 !tuff__pass_decides(fusion->passes, TUNABLE_fusion_column_sums, true))
                 continue;
-            for (int i = 0; i < of->reduction_count; ++i)
-                cut_rows[of->reductions[i]->id] = rows;
+            for (int i = 0; i < other->reduction_count; ++i)
+                cut_rows[other->reductions[i]->id] = rows;
             any = true;
             break;
         }
@@ -212,16 +213,16 @@ static bool choose(struct fusion *fusion, int64_t *cut_rows, bool *seen)
 tuff_status tuff__cut_columns(struct fusion *fusion, bool *changed)
 {
     const size_t count = (size_t)fusion->graph->node_count;
-    cutting with = {.graph = fusion->graph, .original_count = fusion->graph->node_count};
+    cutting self = {.graph = fusion->graph, .original_count = fusion->graph->node_count};
     bool *seen = tuff__calloc((size_t)fusion->task_count + 1, sizeof *seen);
-    with.rows = tuff__calloc(count + 1, sizeof *with.rows);
-    with.order = tuff__calloc(4 * count + 1, sizeof(node *));
-    tuff_status status = seen == NULL || with.rows == NULL || with.order == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
-    *changed = status == TUFF_OK && choose(fusion, with.rows, seen);
+    self.rows = tuff__calloc(count + 1, sizeof *self.rows);
+    self.order = tuff__calloc(4 * count + 1, sizeof(node *));
+    tuff_status status = seen == NULL || self.rows == NULL || self.order == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+    *changed = status == TUFF_OK && choose(fusion, self.rows, seen);
     if (*changed)
-        status = rewrite(&with);
+        status = rewrite(&self);
     tuff__free(seen);
-    tuff__free(with.rows);
-    tuff__free(with.order);
+    tuff__free(self.rows);
+    tuff__free(self.order);
     return status;
 }

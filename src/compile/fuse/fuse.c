@@ -1,5 +1,5 @@
-/* Makes tasks of anchors, each matmul with the elementwise ops that follow it, and checks that every chain can be
-   addressed: where one cannot, a node more gets memory and all is grouped again. */
+/* Makes tasks of materialized nodes, each matmul with its epilogue of elementwise ops, and checks that one kernel can
+   address each task. Where it cannot, one more node is materialized and everything is grouped again. */
 #include "compile/fuse/fuse.h"
 
 #include <string.h>
@@ -112,15 +112,15 @@ static const node *end_of_epilogue(const struct fusion *fusion, const node *matm
     }
 }
 
-static void absorb_epilogue(struct fusion *fusion, struct task *task, int index)
+static void fuse_epilogue(struct fusion *fusion, struct task *task, int index)
 {
     const node *end = end_of_epilogue(fusion, task->core);
     fusion->facts[end->id].task = index;
     if (end == task->core)
         return;
-    fusion->facts[task->core->id].anchor = false;
+    fusion->facts[task->core->id].materialized = false;
     fusion->facts[task->core->id].ordered = false;
-    fusion->facts[end->id].anchor = true;
+    fusion->facts[end->id].materialized = true;
     task->roots[0] = end;
 }
 
@@ -134,7 +134,7 @@ static tuff_status add_task(struct fusion *fusion, const node *at)
         gather_attention(fusion, task, fusion->task_count);
     else if (task->kind == TASK_MATMUL && fusion->mode == TUFF_FUSE_ALL && !fusion->plain_products &&
              !fusion->facts[at->id].alone)
-        absorb_epilogue(fusion, task, fusion->task_count);
+        fuse_epilogue(fusion, task, fusion->task_count);
     else
         fusion->facts[at->id].task = fusion->task_count;
     ++fusion->task_count;
@@ -160,7 +160,7 @@ static tuff_status make_tasks(struct fusion *fusion)
         bool written_by_parts = false;
         for (int k = 0; k < graph->node_count && at->op == OP_CONCAT && !written_by_parts; ++k)
             written_by_parts = fusion->facts[k].placed == at;
-        if (fusion->facts[i].anchor && fusion->facts[i].task < 0 && !written_by_parts)
+        if (fusion->facts[i].materialized && fusion->facts[i].task < 0 && !written_by_parts)
             TRY(add_task(fusion, at));
     }
     for (int i = 0; i < fusion->task_count; ++i)
@@ -172,13 +172,13 @@ static tuff_status make_tasks(struct fusion *fusion)
 static bool straighten(struct fusion *fusion, const node *at)
 {
     node_facts *facts = &fusion->facts[at->id];
-    const bool fresh = facts->anchor && facts->ordered && !facts->in_rows;
+    const bool fresh = facts->materialized && facts->ordered && !facts->in_rows;
     facts->in_rows |= fresh;
     return fresh;
 }
 
-/* Scatters and attention address memory themselves, attention's rows by vectors. What was a view when anchors were
-   chosen may have been laid out otherwise since, for a concat that it is a part of. */
+/* Scatters and attention address memory themselves, attention's rows by vectors. What was a view when the
+   nodes to materialize were chosen may have been laid out differently since, as a part of a concat. */
 static tuff_status check_operands(struct fusion *fusion, const struct task *task, bool *again)
 {
     for (int i = 0; i < task->core->input_count; ++i) {
@@ -190,7 +190,7 @@ static tuff_status check_operands(struct fusion *fusion, const struct task *task
         if (missing == NULL && !in_steps)
             continue;
         const node *at = missing != NULL ? missing : base;
-        if (!fusion->facts[at->id].anchor && !fusion->facts[at->id].forced && !tuff__op_is_source(at->op))
+        if (!fusion->facts[at->id].materialized && !fusion->facts[at->id].forced && !tuff__op_is_source(at->op))
             fusion->facts[at->id].forced = true;
         else if (!straighten(fusion, at))
             return FAIL(TUFF_E_LIMIT, "compile: %s %s cannot be addressed by one kernel",
@@ -215,7 +215,7 @@ static tuff_status check_task(struct fusion *fusion, const struct task *task, bo
     const bool crowded = chain.buffer_count > fusion->buffer_limit - 3;
     tuff__chain_free(&chain);
     /* Each of these can be done once only, so that this ends. */
-    if (give_up != NULL && !fusion->facts[give_up->id].anchor && !fusion->facts[give_up->id].forced) {
+    if (give_up != NULL && !fusion->facts[give_up->id].materialized && !fusion->facts[give_up->id].forced) {
         fusion->facts[give_up->id].forced = true;
         *again = true;
     } else if (give_up != NULL && straighten(fusion, give_up)) {
@@ -238,7 +238,7 @@ static tuff_status group(struct fusion *fusion)
     bool again = true;
     while (again) {
         again = false;
-        TRY(tuff__choose_anchors(fusion));
+        TRY(tuff__choose_materialized(fusion));
         TRY(make_tasks(fusion));
         for (int i = 0; i < fusion->task_count && !again; ++i)
             TRY(check_task(fusion, &fusion->tasks[i], &again));
@@ -246,7 +246,7 @@ static tuff_status group(struct fusion *fusion)
     return TUFF_OK;
 }
 
-/* Number 0 is for what no recomputation made. */
+/* Number 0 means that no recomputation made the node. */
 static bool find_copies(struct fusion *fusion)
 {
     const tuff_graph *graph = fusion->graph;

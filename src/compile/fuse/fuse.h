@@ -1,6 +1,6 @@
-/* Fusion: which nodes are materialised (anchors), and which tasks compute them. A task is a domain to walk, the nodes
-   it stores, and, by kind, a core: reductions, a matmul, a cumulative sum, a scatter. Everything between anchors is
-   inlined into the chains that need it. */
+/* Fusion: which nodes are materialized, that is, have memory of their own, and which tasks compute them. A task is a
+   domain to walk, the nodes it stores, and, by kind, a core: reductions, a matmul, a cumulative sum, a scatter.
+   Everything else is inlined into the kernels that need it. */
 #ifndef TUFF_COMPILE_FUSE_FUSE_H
 #define TUFF_COMPILE_FUSE_FUSE_H
 
@@ -36,13 +36,13 @@ struct task {
 
 /* What fusion knows of each node. */
 typedef struct node_facts {
-    bool anchor;   /* has memory of its own */
-    bool forced;   /* because a chain cannot address what lies behind it */
-    bool kept;     /* because it is an output or assigned */
-    bool alone;    /* a matmul that takes nothing into its epilogue */
-    bool absorbed; /* has none, though a matmul's operand: computed where that is loaded */
-    bool in_rows;  /* must be laid out row by row, because a chain cannot address it otherwise */
-    bool ordered;  /* its memory is laid out as `layout` says, not row by row */
+    bool materialized;   /* has memory of its own */
+    bool forced;         /* because a chain cannot address what lies behind it */
+    bool kept;           /* because it is an output or assigned */
+    bool alone;          /* a matmul that takes nothing into its epilogue */
+    bool prologue_fused; /* has none, though a matmul's operand: computed where that is loaded */
+    bool in_rows;        /* must be laid out row by row, because a chain cannot address it otherwise */
+    bool ordered;        /* its memory is laid out as `layout` says, not row by row */
     view layout;
     int task;             /* that stores or computes it; -1 */
     int consumer_count;   /* uses by live nodes, outputs and assigns */
@@ -70,27 +70,27 @@ tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, i
                        struct fusion *out);
 void tuff__fusion_free(struct fusion *fusion);
 
-/* Has values computed again near late readers instead of kept for them, where nothing more must be kept for that. After
-   *changed the graph must be fused anew. */
+/* Recomputes values near their late readers instead of keeping them, where that keeps nothing else alive for longer.
+   Where *changed, the graph must be fused anew. */
 tuff_status tuff__recompute(struct fusion *fusion, bool *changed);
 
 /* A value that readers from id `late` on get computed again instead of kept. */
 typedef struct recomputed {
     int id, late;
 } recomputed;
-/* The values that lie idle while most memory is in use, in the order in which computing them again saves memory at the
-   least cost. The caller frees *out, after a failure too. */
+/* Ranks the values that lie idle while most memory is in use: recomputing the first saves memory at the least cost. The
+   caller frees *out, after a failure too. */
 tuff_status tuff__rank_recomputed(struct fusion *fusion, recomputed **out, int *count);
-/* Has the first count of a ranking computed again; the graph must be fused anew. */
+/* Recomputes the first count values of a ranking; the graph must then be fused anew. */
 tuff_status tuff__recompute_ranked(struct fusion *fusion, const recomputed *list, int count);
 
-/* The id that all which a task must not join nor run before is below: the first of the recomputations that it stores
-   values of; 0 where there is none. */
+/* Nodes below this id are computed before the task and never in it: the first node of the recomputation that it belongs
+   to; 0 where it belongs to none. */
 int tuff__task_begin(const struct fusion *fusion, const struct task *task);
 /* The highest id of what a task stores. */
 int tuff__task_newest(const struct task *task);
 
-/* The layout of an anchor's or a source's memory. */
+/* The layout of a materialized node's or a source's memory. */
 view tuff__fusion_layout(const struct fusion *fusion, const node *at);
 
 /* Writes the chain of a task: its values, reductions, outputs and buffers (ids are node ids). Where a value cannot be
@@ -103,16 +103,16 @@ tuff_status tuff__chain_build(const struct fusion *fusion, const struct task *ta
    fails. */
 const node *tuff__operand_view(const struct fusion *fusion, const tuff_tensor *operand, view *out,
                                const node **give_up);
-/* The same for an operand of a matmul, which may be behind a cast from f16 or bf16 to f32 too. An absorbed node is seen
-   as if it lay in memory row by row. */
+/* The same for an operand of a matmul, which may be behind a cast from f16 or bf16 to f32 too. A node fused as a
+   prologue is seen as if it lay in memory row by row. */
 const node *tuff__factor_view(const struct fusion *fusion, const tuff_tensor *operand, view *out, const node **give_up);
 
 /* True where a task stores no elements at all. */
 bool tuff__task_is_empty(const struct task *task);
-/* Fills in what a task reads: sources, and anchors that other tasks store. */
+/* Fills in what a task reads: sources, and nodes that other tasks store. */
 tuff_status tuff__task_find_reads(struct fusion *fusion, struct task *task);
 /* Decides which nodes have memory. Called again after a chain gave up on a node (its fact `forced` is then set). */
-tuff_status tuff__choose_anchors(struct fusion *fusion);
+tuff_status tuff__choose_materialized(struct fusion *fusion);
 /* Where a concat has memory, or more parts than one kernel should walk: has its parts written straight into it. */
 void tuff__place_parts(struct fusion *fusion, const node *concat);
 /* Joins tasks that walk one domain. */

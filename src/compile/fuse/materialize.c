@@ -1,5 +1,6 @@
 /* Which nodes have memory of their own. The rest is recomputed where it is needed, which on every device costs less
-   than a pass over memory as long as chains stay short and nothing dear is repeated for each element of a broadcast. */
+   than a pass over memory as long as chains stay short and nothing expensive is repeated for each element of a
+   broadcast. */
 #include "compile/fuse/fuse.h"
 
 #define CHAIN_OPS 40   /* elementwise ops inlined into one node at most */
@@ -23,7 +24,7 @@ static bool is_widening(const node *at)
 /* The steps from base to the node, innermost first, are applied while the recursion unwinds. */
 static const node *descend(const struct fusion *fusion, const node *at, bool widened, view *out, const node **give_up)
 {
-    if (tuff__op_is_source(at->op) || fusion->facts[at->id].anchor || fusion->facts[at->id].absorbed) {
+    if (tuff__op_is_source(at->op) || fusion->facts[at->id].materialized || fusion->facts[at->id].prologue_fused) {
         *out = tuff__fusion_layout(fusion, at);
         return at;
     }
@@ -64,15 +65,15 @@ static void need_operand(struct fusion *fusion, const tuff_tensor *operand, bool
             tuff__factor_view(fusion, operand, &layout, &missing);
         else
             tuff__operand_view(fusion, operand, &layout, &missing);
-        if (missing == NULL || fusion->facts[missing->id].anchor)
+        if (missing == NULL || fusion->facts[missing->id].materialized)
             return;
-        fusion->facts[missing->id].anchor = true;
+        fusion->facts[missing->id].materialized = true;
         if (missing->op == OP_CONCAT)
             tuff__place_parts(fusion, missing);
     }
 }
 
-/* The same, and rows are read by vectors: one whose elements do not lie together is copied. */
+/* The same for an operand whose rows are read by vectors: rows whose elements are not contiguous are copied. */
 static void need_rows(struct fusion *fusion, const tuff_tensor *operand)
 {
     view layout;
@@ -81,15 +82,15 @@ static void need_rows(struct fusion *fusion, const tuff_tensor *operand)
     tuff__operand_view(fusion, operand, &layout, &missing);
     const int axis = layout.rank - 1;
     if (missing == NULL && layout.extent[axis] > 1 && layout.stride[axis] != 1)
-        fusion->facts[operand->node->id].anchor = true;
+        fusion->facts[operand->node->id].materialized = true;
 }
 
 typedef struct chain_size {
     int ops, leaves;
-    bool dear;
+    bool expensive;
 } chain_size;
 
-static bool is_dear(op_code op)
+static bool is_expensive(op_code op)
 {
     return tuff__op_is_dear(op) || op == OP_RANDOM;
 }
@@ -99,19 +100,19 @@ static void measure(struct fusion *fusion, const node *at, chain_size *size)
     if (fusion->marks[at->id] == fusion->mark)
         return;
     fusion->marks[at->id] = fusion->mark;
-    if (tuff__op_is_source(at->op) || fusion->facts[at->id].anchor) {
+    if (tuff__op_is_source(at->op) || fusion->facts[at->id].materialized) {
         size->leaves += at->op != OP_CONSTANT || at->attributes.data != NULL;
         return;
     }
     size->ops += !tuff__op_is_view(at->op);
-    size->dear |= is_dear(at->op);
+    size->expensive |= is_expensive(at->op);
     for (int i = 0; i < at->input_count && size->ops <= 4 * CHAIN_OPS; ++i)
         measure(fusion, at->inputs[i]->node, size);
 }
 
 static chain_size chain_size_of(struct fusion *fusion, const node *at)
 {
-    chain_size size = {.ops = !tuff__op_is_view(at->op), .dear = is_dear(at->op)};
+    chain_size size = {.ops = !tuff__op_is_view(at->op), .expensive = is_expensive(at->op)};
     ++fusion->mark;
     for (int i = 0; i < at->input_count; ++i)
         measure(fusion, at->inputs[i]->node, &size);
@@ -121,7 +122,7 @@ static chain_size chain_size_of(struct fusion *fusion, const node *at)
 /* The node behind views. */
 static const node *behind_views(const struct fusion *fusion, const node *at)
 {
-    while (tuff__op_is_view(at->op) && !fusion->facts[at->id].anchor)
+    while (tuff__op_is_view(at->op) && !fusion->facts[at->id].materialized)
         at = at->inputs[0]->node;
     return at;
 }
@@ -137,7 +138,7 @@ static void limit_chain(struct fusion *fusion, const node *at)
         int most = 0;
         for (int i = 0; i < at->input_count; ++i) {
             const node *input = behind_views(fusion, at->inputs[i]->node);
-            if (tuff__op_is_source(input->op) || fusion->facts[input->id].anchor || input->op == OP_IOTA)
+            if (tuff__op_is_source(input->op) || fusion->facts[input->id].materialized || input->op == OP_IOTA)
                 continue;
             const chain_size size = chain_size_of(fusion, input);
             if (size.ops + 4 * size.leaves > most) {
@@ -147,7 +148,7 @@ static void limit_chain(struct fusion *fusion, const node *at)
         }
         if (longest == NULL)
             return;
-        fusion->facts[longest->id].anchor = true;
+        fusion->facts[longest->id].materialized = true;
     }
 }
 
@@ -175,9 +176,9 @@ static void visit(struct fusion *fusion, const node *at)
     node_facts *facts = &fusion->facts[at->id];
     if (tuff__op_is_source(at->op) || at->op == OP_ASSIGN)
         return;
-    facts->anchor |= facts->forced || facts->kept || has_kernel_of_its_own(at->op);
+    facts->materialized |= facts->forced || facts->kept || has_kernel_of_its_own(at->op);
     if (fusion->mode == TUFF_FUSE_NONE && !tuff__op_is_view(at->op) && at->op != OP_IOTA)
-        facts->anchor = true;
+        facts->materialized = true;
     if (at->op == OP_MATMUL || at->op == OP_SCATTER_ADD)
         for (int i = 0; i < at->input_count; ++i)
             need_operand(fusion, at->inputs[i], at->op == OP_MATMUL);
@@ -194,8 +195,8 @@ static void visit(struct fusion *fusion, const node *at)
         limit_chain(fusion, at);
     if (at->op == OP_EXPAND && repeats_rows(at)) {
         const node *input = behind_views(fusion, at->inputs[0]->node);
-        if (chain_size_of(fusion, input).dear && !tuff__op_is_source(input->op))
-            fusion->facts[input->id].anchor = true;
+        if (chain_size_of(fusion, input).expensive && !tuff__op_is_source(input->op))
+            fusion->facts[input->id].materialized = true;
     }
 }
 
@@ -216,7 +217,7 @@ static void choose_order(struct fusion *fusion, const node *at)
     facts->layout = layout;
 }
 
-tuff_status tuff__choose_anchors(struct fusion *fusion)
+tuff_status tuff__choose_materialized(struct fusion *fusion)
 {
     tuff_graph *graph = fusion->graph;
     for (int i = 0; i < graph->node_count; ++i) {

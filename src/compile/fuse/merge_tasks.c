@@ -7,20 +7,21 @@
 #define MIN_BESIDE 1024 /* elements of maps that are worth joining for what they read */
 #define NEAR 96         /* nodes between the results of tasks that share what they read */
 
-/* The product of the axes from *axis on that a task treats alike, which it moves behind; 1 at the end. */
-static int64_t next_extent(const struct task *of, int *axis, bool *reduced)
+/* The extent of the run of axes that begins at *axis and is either reduced or kept as a whole; moves *axis behind the
+   run. 1 at the end. */
+static int64_t next_extent(const struct task *column, int *axis, bool *reduced)
 {
     int64_t extent = 1;
     bool any = false;
-    for (; *axis < of->domain.rank; ++*axis) {
-        const bool loops = (of->loop_axes >> *axis & 1) != 0;
-        if (of->domain.extent[*axis] == 1)
+    for (; *axis < column->domain.rank; ++*axis) {
+        const bool loops = (column->loop_axes >> *axis & 1) != 0;
+        if (column->domain.extent[*axis] == 1)
             continue;
         if (any && loops != *reduced)
             break;
         any = true;
         *reduced = loops;
-        extent *= of->domain.extent[*axis];
+        extent *= column->domain.extent[*axis];
     }
     return extent;
 }
@@ -79,7 +80,7 @@ static bool is_needed_elsewhere(const struct fusion *fusion, const node *at, int
     return false;
 }
 
-/* All that both compute; false where that is more than one kernel takes. */
+/* Collects what both tasks compute; false where one kernel cannot take it all. */
 static bool gather(const struct fusion *fusion, int first, int second, struct task *out)
 {
     const struct task *early = &fusion->tasks[first], *late = &fusion->tasks[second];
@@ -111,7 +112,7 @@ static bool unite(const struct fusion *fusion, int first, int second, struct tas
     return gather(fusion, first, second, out);
 }
 
-/* A row task that adds up columns on its way. */
+/* A row task that sums columns while it passes over its rows. */
 static bool unite_columns(const struct fusion *fusion, int row, int column, struct task *out)
 {
     const struct task *early = &fusion->tasks[row], *late = &fusion->tasks[column];
@@ -130,15 +131,15 @@ static bool unite_columns(const struct fusion *fusion, int row, int column, stru
     return gather(fusion, row, column, out);
 }
 
-static void set_task(struct fusion *fusion, const struct task *task, int index, bool anchor)
+static void set_task(struct fusion *fusion, const struct task *task, int index, bool materialized)
 {
     for (int i = 0; i < task->root_count; ++i) {
-        fusion->facts[task->roots[i]->id].anchor = anchor;
+        fusion->facts[task->roots[i]->id].materialized = materialized;
         fusion->facts[task->roots[i]->id].task = index;
     }
 }
 
-/* Makes one task of two where its chain can be written. */
+/* Replaces two tasks by one, if one kernel can address it. */
 static tuff_status replace(struct fusion *fusion, int first, int second, struct task united, bool *merged)
 {
     set_task(fusion, &fusion->tasks[first], first, false);
@@ -211,7 +212,7 @@ static bool reads_from(const struct fusion *fusion, const struct task *task, int
     return false;
 }
 
-/* Whether all of a's results that are reduced once more are made by one task, as those of b. */
+/* Whether one row task makes the partial column sums that both tasks finish. */
 static bool shares_a_writer(const struct fusion *fusion, const struct task *a, const struct task *b)
 {
     for (int i = 0; i < a->read_count; ++i) {

@@ -43,7 +43,7 @@ static bool is_whole_piece(const destination *part)
     return tuff__view_equal(&contiguous, &part->place);
 }
 
-/* What is also copied elsewhere as a whole has to lie in one piece; attention writes a head's elements in a row. */
+/* A node that is also copied elsewhere as a whole must be contiguous; attention writes a head's elements in a row. */
 static bool can_lie(const struct fusion *fusion, const destination *part)
 {
     const node_facts *facts = &fusion->facts[part->at->id];
@@ -52,7 +52,7 @@ static bool can_lie(const struct fusion *fusion, const destination *part)
     return !tuff__op_is_attention(part->at->op) || part->place.extent[3] == 1 || part->place.stride[3] == 1;
 }
 
-/* Whether inner is this part's alone: two parts may be views of one node. */
+/* Whether only this part is a view of inner: two parts may be views of one node. */
 static bool is_own(const struct fusion *fusion, const node *concat, const node *movement, const node *inner)
 {
     for (int i = 0; i < concat->input_count; ++i)
@@ -107,7 +107,7 @@ static bool can_be_placed(struct fusion *fusion, const node *concat)
 static void place(struct fusion *fusion, const node *concat, const destination *part)
 {
     node_facts *facts = &fusion->facts[part->at->id];
-    facts->anchor = true;
+    facts->materialized = true;
     facts->placed = concat;
     facts->placed_at = part->place.offset;
     facts->layout = part->place;
@@ -118,9 +118,9 @@ static void place(struct fusion *fusion, const node *concat, const destination *
 void tuff__place_parts(struct fusion *fusion, const node *concat)
 {
     node_facts *facts = &fusion->facts[concat->id];
-    if (!facts->anchor && concat->input_count <= WALKED_PARTS)
+    if (!facts->materialized && concat->input_count <= WALKED_PARTS)
         return;
-    facts->anchor = true;
+    facts->materialized = true;
     if (facts->placed != NULL || !can_be_placed(fusion, concat))
         return;
     int64_t start = 0;

@@ -1,10 +1,10 @@
-/* Maps that only an operand of a matmul reads, a scale, a mask, an activation: where it takes less time they are no
-   tasks but computed where the matmul loads the operand. Tried last, so that what joins another task does that. */
+/* Prologues: a map that only an operand of a matmul reads (a scale, a mask, an activation) is computed where the matmul
+   loads the operand, if that takes less time than a task of its own. Tried last, after all other ways to join tasks. */
 #include "compile/fuse/fuse.h"
 #include "compile/schedule/cost.h"
 #include "compile/schedule/matmul_schedule.h"
 
-/* Elementwise operations that one of these takes. */
+/* Costs in elementwise operations. */
 enum { EXPENSIVE_OPS = 20, RANDOM_OPS = 60, GATHER_OPS = 4 };
 
 /* Whether the node and all readers up to the operand have one reader, and nothing else needs its memory. */
@@ -18,16 +18,16 @@ static bool is_alone(const struct fusion *fusion, const node *at)
 static const node *find_producer(const struct fusion *fusion, const tuff_tensor *operand)
 {
     const node *at = operand->node;
-    while (tuff__op_is_view(at->op) && !fusion->facts[at->id].anchor && is_alone(fusion, at))
+    while (tuff__op_is_view(at->op) && !fusion->facts[at->id].materialized && is_alone(fusion, at))
         at = at->inputs[0]->node;
     const node_facts *facts = &fusion->facts[at->id];
-    if (!tuff__op_is_elementwise(at->op) || !facts->anchor || facts->ordered || !is_alone(fusion, at))
+    if (!tuff__op_is_elementwise(at->op) || !facts->materialized || facts->ordered || !is_alone(fusion, at))
         return NULL;
     const struct task *task = &fusion->tasks[facts->task];
     return task->kind == TASK_MAP && task->root_count == 1 && task->roots[0] == at ? at : NULL;
 }
 
-/* Whether its sources, which then have to stay until the matmul is done, are no more memory than the value itself. */
+/* Whether the map's inputs, which must then stay alive until the matmul is done, are no larger than its result. */
 static bool saves_memory(const struct fusion *fusion, const node *at)
 {
     const struct task *task = &fusion->tasks[fusion->facts[at->id].task];
@@ -54,16 +54,16 @@ static double ops_of(const chain_value *value)
     }
 }
 
-/* Operations on one element, those left out that all elements share. */
+/* Operations on one element, without those whose results all elements share. */
 static double ops_of_element(fused_chain *chain, int operand)
 {
-    const chain_producer *of = &chain->producers[operand];
+    const chain_producer *producer = &chain->producers[operand];
     double ops = 0;
-    chain->extent[of->axis] = of->extent[0];
-    chain->extent[of->axis + 1] = of->extent[1];
+    chain->extent[producer->axis] = producer->extent[0];
+    chain->extent[producer->axis + 1] = producer->extent[1];
     tuff__chain_analyse(chain);
-    for (int i = of->begin; i < of->end; ++i)
-        if (chain->values[i].varies >> of->axis != 0)
+    for (int i = producer->begin; i < producer->end; ++i)
+        if (chain->values[i].varies >> producer->axis != 0)
             ops += ops_of(&chain->values[i]);
     return ops;
 }
@@ -88,15 +88,15 @@ static tuff_status try_prologue(struct fusion *fusion, struct task *task, const 
     fused_chain chain;
     const node *give_up;
     bool impossible;
-    facts->anchor = false;
-    facts->absorbed = true;
+    facts->materialized = false;
+    facts->prologue_fused = true;
     TRY(tuff__chain_build(fusion, task, &chain, &give_up, &impossible));
     const bool possible = give_up == NULL && !impossible && chain.buffer_count <= fusion->buffer_limit - 3;
-    facts->absorbed = possible && tuff__pass_decides(fusion->passes, TUNABLE_fusion_producers,
-                                                     pays(fusion, task, at, &chain, operand));
-    facts->anchor = !facts->absorbed;
+    facts->prologue_fused = possible && tuff__pass_decides(fusion->passes, TUNABLE_fusion_producers,
+                                                           pays(fusion, task, at, &chain, operand));
+    facts->materialized = !facts->prologue_fused;
     tuff__chain_free(&chain);
-    if (!facts->absorbed)
+    if (!facts->prologue_fused)
         return TUFF_OK;
     tuff__free(fusion->tasks[facts->task].reads);
     fusion->tasks[facts->task] = (struct task){.kind = TASK_NONE};

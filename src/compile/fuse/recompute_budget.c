@@ -1,15 +1,15 @@
-/* What to compute again where memory is short: values that lie idle at the peak, the cheapest for their size first. A
-   copy of such a value is made of what is still in memory when its late readers come, and of copies of what is not:
-   products and attention among them, back to values that stay. How far to go is the caller's affair: each prefix of the
-   ranking is a plan of its own. */
+/* Recomputation for a memory budget: ranks the values that lie idle at the peak, the cheapest for their size first. A
+   copy of such a value is computed from what is still in memory when its late readers run, and from copies of what is
+   not, matmuls and attention included. The caller decides how many to recompute: each prefix of the ranking is a valid
+   plan. */
 #include <string.h>
 
 #include "compile/fuse/fuse.h"
 
-#define SMALL_SHARE 16   /* of a value's size: what is smaller by that stays in memory for its copy */
-#define LEAST_SHARE 1024 /* of the peak: what is smaller by that is not worth it */
-#define DEAR_COST 16     /* of an exponential or the like, in additions */
-#define TRAFFIC_COST 8   /* of an element written and read again, likewise */
+#define SMALL_SHARE 16    /* of a value's size: what is smaller by that stays in memory for its copy */
+#define MIN_SHARE 1024    /* of the peak: what is smaller by that is not worth it */
+#define EXPENSIVE_COST 16 /* of an exponential or the like, in additions */
+#define TRAFFIC_COST 8    /* of an element written and read again, likewise */
 #define FOREVER INT32_MAX
 
 typedef struct rewrite {
@@ -26,9 +26,9 @@ typedef struct rewrite {
     int number; /* of the copies made at one place */
 } rewrite;
 
-static bool is_anchor(const rewrite *with, const node *at)
+static bool is_materialized(const rewrite *self, const node *at)
 {
-    return tuff__op_is_source(at->op) || with->fusion->facts[at->id].anchor;
+    return tuff__op_is_source(at->op) || self->fusion->facts[at->id].materialized;
 }
 
 static int64_t bytes_of(const node *at)
@@ -37,39 +37,39 @@ static int64_t bytes_of(const node *at)
 }
 
 /* A part of a concat lives as long as that. */
-static const node *owner_of(const rewrite *with, const node *at)
+static const node *owner_of(const rewrite *self, const node *at)
 {
-    while (with->fusion->facts[at->id].placed != NULL)
-        at = with->fusion->facts[at->id].placed;
+    while (self->fusion->facts[at->id].placed != NULL)
+        at = self->fusion->facts[at->id].placed;
     return at;
 }
 
 /* Readers of an inlined node are readers of the memory behind it; what nobody reads is no reader. */
-static void find_last_readers(rewrite *with)
+static void find_last_readers(rewrite *self)
 {
-    for (int i = 0; i < with->original_count; ++i)
-        with->last[i] = with->fusion->facts[i].kept || tuff__op_is_source(with->graph->nodes[i]->op) ? FOREVER : 0;
-    for (int i = with->original_count - 1; i >= 0; --i) {
-        const node *at = with->graph->nodes[i];
-        const int reach = is_anchor(with, at) ? i : with->last[i];
-        for (int k = 0; k < at->input_count && with->last[owner_of(with, at)->id] > 0; ++k) {
-            const int input = owner_of(with, at->inputs[k]->node)->id;
-            with->last[input] = with->last[input] < reach ? reach : with->last[input];
+    for (int i = 0; i < self->original_count; ++i)
+        self->last[i] = self->fusion->facts[i].kept || tuff__op_is_source(self->graph->nodes[i]->op) ? FOREVER : 0;
+    for (int i = self->original_count - 1; i >= 0; --i) {
+        const node *at = self->graph->nodes[i];
+        const int reach = is_materialized(self, at) ? i : self->last[i];
+        for (int k = 0; k < at->input_count && self->last[owner_of(self, at)->id] > 0; ++k) {
+            const int input = owner_of(self, at->inputs[k]->node)->id;
+            self->last[input] = self->last[input] < reach ? reach : self->last[input];
         }
     }
 }
 
-/* Whether a copy made at `late` reads the anchor itself. What is small stays in memory for that. */
-static bool is_there(const rewrite *with, const node *at, int late, int64_t size)
+/* Whether a copy made at `late` can read the materialized node itself. Small values are kept in memory for that. */
+static bool is_there(const rewrite *self, const node *at, int late, int64_t size)
 {
-    const node *owner = owner_of(with, at);
-    return with->late[owner->id] == 0 && (with->last[owner->id] >= late || bytes_of(owner) * SMALL_SHARE <= size);
+    const node *owner = owner_of(self, at);
+    return self->late[owner->id] == 0 && (self->last[owner->id] >= late || bytes_of(owner) * SMALL_SHARE <= size);
 }
 
-static double cost_of(const rewrite *with, const node *at)
+static double cost_of(const rewrite *self, const node *at)
 {
     const double count = (double)tuff_shape_count(at->outputs[0].shape);
-    const double traffic = is_anchor(with, at) ? TRAFFIC_COST * count : 0;
+    const double traffic = is_materialized(self, at) ? TRAFFIC_COST * count : 0;
     const tuff_shape *first = at->input_count > 0 ? &at->inputs[0]->shape : &at->outputs[0].shape;
     if (at->op == OP_MATMUL)
         return traffic + 2 * count * (double)first->extent[first->rank - 1];
@@ -78,7 +78,7 @@ static double cost_of(const rewrite *with, const node *at)
     if (tuff__op_is_view(at->op) || at->op == OP_ATTENTION_LSE)
         return traffic;
     if (tuff__op_is_dear(at->op) || at->op == OP_RANDOM)
-        return traffic + DEAR_COST * count;
+        return traffic + EXPENSIVE_COST * count;
     return traffic + count + (double)tuff_shape_count(*first);
 }
 
@@ -89,20 +89,20 @@ static bool must_follow(const node *reader, int input)
 }
 
 /* What a copy of the node at `late` costs beyond the copies there are; with `mark` it is one of them from now on. */
-static double chain_cost(rewrite *with, const node *at, int late, int64_t size, bool mark)
+static double chain_cost(rewrite *self, const node *at, int late, int64_t size, bool mark)
 {
-    struct fusion *fusion = with->fusion;
-    if (fusion->marks[at->id] == fusion->mark || with->copied[at->id])
+    struct fusion *fusion = self->fusion;
+    if (fusion->marks[at->id] == fusion->mark || self->copied[at->id])
         return 0;
     fusion->marks[at->id] = fusion->mark;
-    with->copied[at->id] = mark;
-    double cost = cost_of(with, at);
+    self->copied[at->id] = mark;
+    double cost = cost_of(self, at);
     for (int i = 0; i < at->input_count; ++i) {
         const node *input = at->inputs[i]->node;
         if (input->op == OP_IOTA ||
-            (is_anchor(with, input) && is_there(with, input, late, size) && !must_follow(at, i)))
+            (is_materialized(self, input) && is_there(self, input, late, size) && !must_follow(at, i)))
             continue;
-        cost += chain_cost(with, input, late, size, mark);
+        cost += chain_cost(self, input, late, size, mark);
     }
     return cost;
 }
@@ -122,21 +122,21 @@ static tuff_status begin(struct fusion *fusion, rewrite *out)
     return TUFF_OK;
 }
 
-static void finish(rewrite *with)
+static void finish(rewrite *self)
 {
-    tuff__free(with->late);
-    tuff__free(with->last);
-    tuff__free(with->copied);
-    tuff__free(with->copy);
-    tuff__free(with->unchanged);
-    tuff__free(with->order);
+    tuff__free(self->late);
+    tuff__free(self->last);
+    tuff__free(self->copied);
+    tuff__free(self->copy);
+    tuff__free(self->unchanged);
+    tuff__free(self->order);
 }
 
-/* Bytes of a temporary that could be computed again; 0 for what stays whatever is done. */
+/* Bytes of a temporary that could be recomputed; 0 for nodes that stay in memory in any case. */
 static int64_t idle_size(const struct fusion *fusion, const node *at)
 {
     const node_facts *facts = &fusion->facts[at->id];
-    const bool temporary = facts->anchor && !facts->kept && facts->placed == NULL && facts->task >= 0;
+    const bool temporary = facts->materialized && !facts->kept && facts->placed == NULL && facts->task >= 0;
     return temporary && at->op != OP_ATTENTION_LSE ? bytes_of(at) : 0;
 }
 
@@ -202,14 +202,14 @@ static int late_of(const struct fusion *fusion, const node *at, int peak)
 }
 
 /* The next value to compute again: the one that costs least for a byte. */
-static int choose(rewrite *with, const recomputed *from, int count)
+static int choose(rewrite *self, const recomputed *from, int count)
 {
     int best = -1;
     double least = 0;
     for (int i = 0; i < count; ++i) {
-        const node *at = with->graph->nodes[from[i].id];
-        ++with->fusion->mark;
-        const double cost = chain_cost(with, at, from[i].late, bytes_of(at), false) / (double)bytes_of(at);
+        const node *at = self->graph->nodes[from[i].id];
+        ++self->fusion->mark;
+        const double cost = chain_cost(self, at, from[i].late, bytes_of(at), false) / (double)bytes_of(at);
         if (best < 0 || cost < least) {
             best = i;
             least = cost;
@@ -218,159 +218,159 @@ static int choose(rewrite *with, const recomputed *from, int count)
     return best;
 }
 
-static tuff_status rank(rewrite *with, recomputed **out, int *count)
+static tuff_status rank(rewrite *self, recomputed **out, int *count)
 {
-    struct fusion *fusion = with->fusion;
+    struct fusion *fusion = self->fusion;
     int capacity = 0;
     int64_t most = 0, *change = tuff__calloc((size_t)fusion->task_count + 2, sizeof *change);
     if (change == NULL)
         return TUFF_E_OOM_HOST;
     const int peak = find_peak(fusion, change, &most);
     tuff__free(change);
-    for (int i = 0; i < with->original_count; ++i) {
-        const int late = late_of(fusion, with->graph->nodes[i], peak);
-        if (late == 0 || bytes_of(with->graph->nodes[i]) * LEAST_SHARE < most)
+    for (int i = 0; i < self->original_count; ++i) {
+        const int late = late_of(fusion, self->graph->nodes[i], peak);
+        if (late == 0 || bytes_of(self->graph->nodes[i]) * MIN_SHARE < most)
             continue;
         if (!GROW(*out, *count, capacity))
             return TUFF_E_OOM_HOST;
         (*out)[(*count)++] = (recomputed){.id = i, .late = late};
     }
     for (int i = 0; i < *count; ++i) {
-        const int next = i + choose(with, *out + i, *count - i);
+        const int next = i + choose(self, *out + i, *count - i);
         const recomputed chosen = (*out)[next];
-        const node *at = with->graph->nodes[chosen.id];
+        const node *at = self->graph->nodes[chosen.id];
         memmove(*out + i + 1, *out + i, (size_t)(next - i) * sizeof chosen);
         (*out)[i] = chosen;
         ++fusion->mark;
-        chain_cost(with, at, chosen.late, bytes_of(at), true);
-        with->late[chosen.id] = chosen.late;
+        chain_cost(self, at, chosen.late, bytes_of(at), true);
+        self->late[chosen.id] = chosen.late;
     }
     return TUFF_OK;
 }
 
 tuff_status tuff__rank_recomputed(struct fusion *fusion, recomputed **out, int *count)
 {
-    rewrite with;
+    rewrite self;
     *out = NULL;
     *count = 0;
-    tuff_status status = begin(fusion, &with);
+    tuff_status status = begin(fusion, &self);
     if (status == TUFF_OK)
-        status = rank(&with, out, count);
-    finish(&with);
+        status = rank(&self, out, count);
+    finish(&self);
     return status;
 }
 
-static bool emit(rewrite *with, node *at)
+static bool emit(rewrite *self, node *at)
 {
-    if (!GROW(with->order, with->order_count, with->order_capacity))
+    if (!GROW(self->order, self->order_count, self->order_capacity))
         return false;
-    with->order[with->order_count++] = at;
+    self->order[self->order_count++] = at;
     return true;
 }
 
 /* The node with other inputs, in front of what comes next; NULL where memory ran out. */
-static tuff_tensor *make_copy(rewrite *with, const node *at, tuff_tensor *const *inputs)
+static tuff_tensor *make_copy(rewrite *self, const node *at, tuff_tensor *const *inputs)
 {
     const tuff_tensor *value = &at->outputs[0];
     tuff_tensor *made =
-        tuff__node_create(with->graph, at->op, value->dtype, value->shape, inputs, at->input_count, &at->attributes);
-    if (made->node == NULL || !emit(with, made->node))
+        tuff__node_create(self->graph, at->op, value->dtype, value->shape, inputs, at->input_count, &at->attributes);
+    if (made->node == NULL || !emit(self, made->node))
         return NULL;
     made->node->is_late_copy = true;
-    made->node->copy = with->number;
-    return with->copy[at->id] = made;
+    made->node->copy = self->number;
+    return self->copy[at->id] = made;
 }
 
-static tuff_tensor *copied_value(rewrite *with, tuff_tensor *value, int late, int64_t size, bool follows);
+static tuff_tensor *copied_value(rewrite *self, tuff_tensor *value, int late, int64_t size, bool follows);
 
 /* The copy of a node; itself where it is inlined and all that it reads is there. */
-static tuff_tensor *copy_of(rewrite *with, node *at, int late, int64_t size)
+static tuff_tensor *copy_of(rewrite *self, node *at, int late, int64_t size)
 {
-    if (with->copy[at->id] != NULL)
-        return with->copy[at->id];
-    tuff_tensor **inputs = tuff__arena_alloc(&with->graph->arena, ((size_t)at->input_count + 1) * sizeof *inputs);
-    bool same = tuff__op_is_view(at->op) && !is_anchor(with, at);
+    if (self->copy[at->id] != NULL)
+        return self->copy[at->id];
+    tuff_tensor **inputs = tuff__arena_alloc(&self->graph->arena, ((size_t)at->input_count + 1) * sizeof *inputs);
+    bool same = tuff__op_is_view(at->op) && !is_materialized(self, at);
     for (int i = 0; i < at->input_count && inputs != NULL; ++i) {
-        inputs[i] = copied_value(with, at->inputs[i], late, size, must_follow(at, i));
+        inputs[i] = copied_value(self, at->inputs[i], late, size, must_follow(at, i));
         if (inputs[i] == NULL)
             return NULL;
         same = same && inputs[i] == at->inputs[i];
     }
     if (inputs == NULL)
         return NULL;
-    return same ? &at->outputs[0] : make_copy(with, at, inputs);
+    return same ? &at->outputs[0] : make_copy(self, at, inputs);
 }
 
 /* A value as a copy reads it. */
-static tuff_tensor *copied_value(rewrite *with, tuff_tensor *value, int late, int64_t size, bool follows)
+static tuff_tensor *copied_value(rewrite *self, tuff_tensor *value, int late, int64_t size, bool follows)
 {
     node *at = value->node;
-    if (at->id >= with->original_count || at->op == OP_IOTA || tuff__op_is_source(at->op))
+    if (at->id >= self->original_count || at->op == OP_IOTA || tuff__op_is_source(at->op))
         return value;
-    if (is_anchor(with, at) && !follows && is_there(with, at, late, size)) {
-        int *last = &with->last[owner_of(with, at)->id];
+    if (is_materialized(self, at) && !follows && is_there(self, at, late, size)) {
+        int *last = &self->last[owner_of(self, at)->id];
         *last = *last < late ? late : *last;
         return value;
     }
-    return copy_of(with, at, late, size);
+    return copy_of(self, at, late, size);
 }
 
 /* A value as the original node `reader` reads it; NULL where memory ran out. */
-static tuff_tensor *late_value(rewrite *with, tuff_tensor *value, int reader)
+static tuff_tensor *late_value(rewrite *self, tuff_tensor *value, int reader)
 {
     node *at = value->node;
-    if (at->id >= with->original_count || at->op == OP_IOTA || tuff__op_is_source(at->op))
+    if (at->id >= self->original_count || at->op == OP_IOTA || tuff__op_is_source(at->op))
         return value;
-    if (is_anchor(with, at)) {
-        const int late = with->late[at->id];
-        return late == 0 || reader < late ? value : copy_of(with, at, reader, bytes_of(at));
+    if (is_materialized(self, at)) {
+        const int late = self->late[at->id];
+        return late == 0 || reader < late ? value : copy_of(self, at, reader, bytes_of(at));
     }
-    if (with->copy[at->id] != NULL || with->unchanged[at->id] == reader + 1)
-        return with->copy[at->id] != NULL ? with->copy[at->id] : value;
-    tuff_tensor **inputs = tuff__arena_alloc(&with->graph->arena, ((size_t)at->input_count + 1) * sizeof *inputs);
+    if (self->copy[at->id] != NULL || self->unchanged[at->id] == reader + 1)
+        return self->copy[at->id] != NULL ? self->copy[at->id] : value;
+    tuff_tensor **inputs = tuff__arena_alloc(&self->graph->arena, ((size_t)at->input_count + 1) * sizeof *inputs);
     bool same = true;
     for (int i = 0; i < at->input_count && inputs != NULL; ++i) {
-        inputs[i] = late_value(with, at->inputs[i], reader);
+        inputs[i] = late_value(self, at->inputs[i], reader);
         if (inputs[i] == NULL)
             return NULL;
         same = same && inputs[i] == at->inputs[i];
     }
     if (inputs == NULL)
         return NULL;
-    with->unchanged[at->id] = reader + 1;
-    return same ? value : make_copy(with, at, inputs);
+    self->unchanged[at->id] = reader + 1;
+    return same ? value : make_copy(self, at, inputs);
 }
 
-static tuff_status rewrite_all(rewrite *with)
+static tuff_status rewrite_all(rewrite *self)
 {
-    tuff_graph *graph = with->graph;
-    int first = with->original_count;
-    for (int i = 0; i < with->original_count; ++i) {
-        first = with->late[i] > 0 && with->late[i] < first ? with->late[i] : first;
-        with->number = graph->nodes[i]->copy > with->number ? graph->nodes[i]->copy : with->number;
+    tuff_graph *graph = self->graph;
+    int first = self->original_count;
+    for (int i = 0; i < self->original_count; ++i) {
+        first = self->late[i] > 0 && self->late[i] < first ? self->late[i] : first;
+        self->number = graph->nodes[i]->copy > self->number ? graph->nodes[i]->copy : self->number;
     }
-    ++with->number;
-    for (int i = 0; i < with->original_count; ++i) {
+    ++self->number;
+    for (int i = 0; i < self->original_count; ++i) {
         node *at = graph->nodes[i];
         const int before = graph->node_count;
         for (int k = 0; k < at->input_count && i >= first; ++k)
-            if ((at->inputs[k] = late_value(with, at->inputs[k], i)) == NULL)
+            if ((at->inputs[k] = late_value(self, at->inputs[k], i)) == NULL)
                 return TUFF_E_OOM_HOST;
-        with->number += graph->node_count > before;
-        if (!emit(with, at))
+        self->number += graph->node_count > before;
+        if (!emit(self, at))
             return TUFF_E_OOM_HOST;
     }
-    return tuff__graph_reorder(graph, with->order, with->order_count);
+    return tuff__graph_reorder(graph, self->order, self->order_count);
 }
 
 tuff_status tuff__recompute_ranked(struct fusion *fusion, const recomputed *list, int count)
 {
-    rewrite with;
-    tuff_status status = begin(fusion, &with);
+    rewrite self;
+    tuff_status status = begin(fusion, &self);
     for (int i = 0; i < count && status == TUFF_OK; ++i)
-        with.late[list[i].id] = list[i].late;
+        self.late[list[i].id] = list[i].late;
     if (status == TUFF_OK)
-        status = rewrite_all(&with);
-    finish(&with);
+        status = rewrite_all(&self);
+    finish(&self);
     return status;
 }

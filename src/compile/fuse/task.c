@@ -28,7 +28,7 @@ static tuff_status find_reads(struct fusion *fusion, struct task *task, const no
         return TUFF_OK;
     fusion->marks[at->id] = fusion->mark;
     const bool inner = computes(task, at);
-    if (!inner && (tuff__op_is_source(at->op) || fusion->facts[at->id].anchor)) {
+    if (!inner && (tuff__op_is_source(at->op) || fusion->facts[at->id].materialized)) {
         if (!GROW(task->reads, task->read_count, *capacity))
             return TUFF_E_OOM_HOST;
         task->reads[task->read_count++] = at;
@@ -81,12 +81,12 @@ typedef struct search {
 
 static bool leads_to(struct fusion *fusion, int index, void *state)
 {
-    search *of = state;
-    if (index == of->skipped || of->seen[index])
+    search *walk = state;
+    if (index == walk->skipped || walk->seen[index])
         return false;
-    if (index == of->wanted)
+    if (index == walk->wanted)
         return true;
-    of->seen[index] = true;
+    walk->seen[index] = true;
     return tuff__any_source(fusion, &fusion->tasks[index], leads_to, state);
 }
 
@@ -124,8 +124,8 @@ int tuff__task_begin(const struct fusion *fusion, const struct task *task)
     return begin;
 }
 
-/* A late copy never joins what runs much earlier, and a recomputation nothing that is there before it: it would be kept
-   from there on. */
+/* A late copy never joins a task that runs much earlier, nor a recomputation a task from before it: the result would be
+   kept from that point on, which recomputing is to avoid. */
 static bool is_too_early(const struct fusion *fusion, const struct task *early, const struct task *late)
 {
     if (tuff__task_newest(early) < tuff__task_begin(fusion, late) ||

@@ -23,7 +23,7 @@ typedef struct memory_buffer {
 
 typedef enum launch_kind { LAUNCH_KERNEL, LAUNCH_COPY, LAUNCH_LIBRARY_GEMM } launch_kind;
 
-/* One dispatch to be. */
+/* One dispatch, before it is assembled and compiled. */
 typedef struct launch {
     launch_kind kind;
     int task; /* index of the task it serves, -1: none */

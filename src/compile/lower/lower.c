@@ -8,14 +8,15 @@
 
 #include "compile/lower/verify.h"
 
-/* What a temporary of this dtype is kept as: values between tasks stay 32-bit, so that fused and unfused agree. */
+/* The dtype in which a temporary is stored. Values between tasks stay 32-bit, so that fused and unfused plans agree. */
 static tuff_dtype temporary_dtype(tuff_dtype dtype)
 {
     const tuff_dtype computed = tuff__compute_dtype(dtype);
     return computed == TUFF_BOOL ? TUFF_U32 : computed;
 }
 
-/* What a source is kept as. A scalar constant may be what was computed of others, which no narrow dtype need hold. */
+/* The dtype in which a source is stored. A scalar constant may be the folded result of others, which a narrow dtype
+   need not represent. */
 static tuff_dtype source_dtype(const node *at)
 {
     const tuff_dtype dtype = at->outputs[0].dtype;
@@ -38,7 +39,7 @@ static tuff_status add_node_buffers(launch_list *list)
     }
     for (int i = 0; i < graph->node_count; ++i) {
         const node_facts *facts = &list->fusion->facts[i];
-        if (facts->placed != NULL && facts->anchor) {
+        if (facts->placed != NULL && facts->materialized) {
             list->buffers[i].parent = facts->placed->id;
             list->buffers[i].parent_at = facts->placed_at;
             list->buffers[i].count = tuff__view_span(&facts->layout);
@@ -138,12 +139,12 @@ static bool is_narrow(tuff_dtype dtype)
 
 static tuff_status add_copy(launch_list *list, int from, int to)
 {
-    launch *of = tuff__launch_add(list, "copy", WALK_MAP, -1);
-    if (of == NULL)
+    launch *kernel = tuff__launch_add(list, "copy", WALK_MAP, -1);
+    if (kernel == NULL)
         return TUFF_E_OOM_HOST;
-    of->kind = LAUNCH_COPY;
-    of->copy_from = from;
-    of->copy_to = to;
+    kernel->kind = LAUNCH_COPY;
+    kernel->copy_from = from;
+    kernel->copy_to = to;
     return TUFF_OK;
 }
 
@@ -176,15 +177,15 @@ static tuff_status add_output(launch_list *list, const graph_output *output)
     return TUFF_OK;
 }
 
-/* True where launch `of` reads the buffer only where it stores `to`: element by element, in one pass over a map. */
-static bool reads_in_step(const launch *of, int buffer, int to)
+/* Whether a launch reads the buffer only at the elements of `to` that it stores: one pass of a map. */
+static bool reads_in_step(const launch *kernel, int buffer, int to)
 {
-    const fused_chain *chain = &of->chain;
+    const fused_chain *chain = &kernel->chain;
     const chain_output *output = NULL;
     for (int i = 0; i < chain->output_count; ++i)
         if (chain->buffers[chain->outputs[i].buffer].id == to)
             output = &chain->outputs[i];
-    if (output == NULL || of->walk != WALK_MAP)
+    if (output == NULL || kernel->walk != WALK_MAP)
         return false;
     for (int i = 0; i < chain->value_count; ++i) {
         const chain_value *value = &chain->values[i];
@@ -211,24 +212,24 @@ static bool can_write_in_place(const launch_list *list, const node *assign)
                 writer = i;
             }
     for (int i = writer; i < list->launch_count && writer >= 0; ++i) {
-        const launch *of = &list->launches[i];
-        for (int k = 0; k < of->chain.buffer_count; ++k) {
-            const int id = of->chain.buffers[k].id;
+        const launch *kernel = &list->launches[i];
+        for (int k = 0; k < kernel->chain.buffer_count; ++k) {
+            const int id = kernel->chain.buffers[k].id;
             if (id >= list->fusion->graph->node_count || list->fusion->graph->nodes[id]->op != OP_ARRAY)
                 continue;
             const tuff_array *read = list->fusion->graph->nodes[id]->attributes.array;
             if (!tuff__arrays_overlap(read, array))
                 continue;
             const bool whole = read->offset == array->offset && tuff__array_end(read) == tuff__array_end(array);
-            if (i > writer || !whole || !reads_in_step(of, id, from))
+            if (i > writer || !whole || !reads_in_step(kernel, id, from))
                 return false;
         }
     }
     return writer >= 0;
 }
 
-/* Tasks were lowered with memory of our own in mind, in which vectors of four begin where a buffer does; GLSL addresses
-   these by their number. */
+/* Tasks are lowered for our own memory, where vectors of four begin with the buffer. An array may begin in the middle
+   of one, which some targets cannot address. */
 static bool keeps_alignment(const launch_list *list, const tuff_array *array)
 {
     return !list->policy.target.addresses_vectors || array->offset % (4 * tuff_dtype_size(array->dtype)) == 0;
@@ -284,35 +285,36 @@ static tuff_status lower_task(launch_list *list, int index)
     }
 }
 
-/* Some compilers take four times as long for twice as much that is unrolled, half a minute and more for what is behind
-   the products of large tiles. */
-static bool takes_long_to_compile(const launch_list *list, const launch *of)
+/* Some compilers take four times as long for twice as much unrolled code: half a minute and more for the epilogue of a
+   large tile. */
+static bool takes_long_to_compile(const launch_list *list, const launch *kernel)
 {
     enum { USUAL_TILE = 128 * sizeof(float), MAX_UNROLLED = 6000 };
-    return !list->policy.target.compiles_unrolled_fast && of->array_bytes > USUAL_TILE && of->unrolled > MAX_UNROLLED;
+    return !list->policy.target.compiles_unrolled_fast && kernel->array_bytes > USUAL_TILE &&
+           kernel->unrolled > MAX_UNROLLED;
 }
 
-/* What a configuration asks for may be more than the device has; the defaults never are. */
+/* A configuration may ask for more than the device has; the defaults never do. */
 static tuff_status check_groups(const launch_list *list, int first)
 {
     const tuff_device_info *info = list->policy.target.info;
     for (int i = first; i < list->launch_count && list->policy.config != NULL; ++i) {
-        const launch *of = &list->launches[i];
-        if (of->kind != LAUNCH_KERNEL)
+        const launch *kernel = &list->launches[i];
+        if (kernel->kind != LAUNCH_KERNEL)
             continue;
-        if (of->local_size > info->max_group_size)
-            return FAIL(TUFF_E_LIMIT, "compile: groups of %u items, %s has at most %u", of->local_size, info->name,
+        if (kernel->local_size > info->max_group_size)
+            return FAIL(TUFF_E_LIMIT, "compile: groups of %u items, %s has at most %u", kernel->local_size, info->name,
                         info->max_group_size);
-        if (of->local_bytes > info->local_memory_size)
-            return FAIL(TUFF_E_LIMIT, "compile: groups of %u bytes of local memory, %s has %u", of->local_bytes,
+        if (kernel->local_bytes > info->local_memory_size)
+            return FAIL(TUFF_E_LIMIT, "compile: groups of %u bytes of local memory, %s has %u", kernel->local_bytes,
                         info->name, info->local_memory_size);
-        if (of->array_bytes > tuff__max_array_bytes(&list->policy, of->local_size))
+        if (kernel->array_bytes > tuff__max_array_bytes(&list->policy, kernel->local_size))
             return FAIL(TUFF_E_LIMIT, "compile: %u items of %" PRId64 " bytes of arrays are more than a thread's stack",
-                        of->local_size, of->array_bytes);
-        if (takes_long_to_compile(list, of))
+                        kernel->local_size, kernel->array_bytes);
+        if (takes_long_to_compile(list, kernel))
             return FAIL(TUFF_E_LIMIT,
                         "compile: a tile of %" PRId64 " bytes is too long a kernel with what is behind it",
-                        of->array_bytes);
+                        kernel->array_bytes);
     }
     return TUFF_OK;
 }
@@ -329,7 +331,7 @@ static tuff_status lower_into(launch_list *list, int index, const choice *config
     return status;
 }
 
-/* What is not part of a step comes before everything that is. */
+/* Launches of the setup come before those of the steps. */
 static tuff_status move_setup_first(launch_list *list)
 {
     launch *sorted = tuff__alloc(((size_t)list->launch_count + 1) * sizeof *sorted);
@@ -400,17 +402,17 @@ tuff_status tuff__lower_like(const launch_list *like, const struct fusion *fusio
     return lower_all(out, choices);
 }
 
-/* What the host reads too has memory of its own. */
-static bool is_output(const tuff_graph *graph, const node *of)
+/* An output has memory of its own, which the host reads. */
+static bool is_output(const tuff_graph *graph, const node *at)
 {
     for (int i = 0; i < graph->output_count; ++i)
-        if (graph->outputs[i].tensor->node == of)
+        if (graph->outputs[i].tensor->node == at)
             return true;
     return false;
 }
 
-/* Without other tasks nothing is written to an array, but what would be in place makes the same kernels: it becomes a
-   part of the node that reads the array. That of a map is in place whatever is chosen for it. */
+/* A task that is lowered alone writes no array. To get the kernels that it has in the whole plan, a result that would
+   be written to an array in place becomes a part of the node that reads the array. Only maps write in place. */
 static void share_with_array(launch_list *list, const node *assign)
 {
     const tuff_array *array = assign->attributes.array;

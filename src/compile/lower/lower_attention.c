@@ -47,9 +47,9 @@ static int choose_columns(int64_t width, int vec, int most)
     return columns;
 }
 
-static int use_buffer(const launch_list *list, launch *of, int id, bool read, bool written)
+static int use_buffer(const launch_list *list, launch *kernel, int id, bool read, bool written)
 {
-    fused_chain *chain = &of->chain;
+    fused_chain *chain = &kernel->chain;
     int i = 0;
     while (i < chain->buffer_count && chain->buffers[i].id != id)
         ++i;
@@ -61,34 +61,34 @@ static int use_buffer(const launch_list *list, launch *of, int id, bool read, bo
 }
 
 /* The next of the body's parameters: a number, to which a buffer's own offset is added unless it is -1. */
-static void add_parameter(launch *of, int64_t value, int buffer)
+static void add_parameter(launch *kernel, int64_t value, int buffer)
 {
-    of->fixed[of->fixed_count] = value;
-    of->fixed_buffer[of->fixed_count++] = buffer;
+    kernel->fixed[kernel->fixed_count] = value;
+    kernel->fixed_buffer[kernel->fixed_count++] = buffer;
 }
 
-void tuff__attention_parameters(launch *of, const int64_t *values, int count)
+void tuff__attention_parameters(launch *kernel, const int64_t *values, int count)
 {
     for (int i = 0; i < count; ++i)
-        add_parameter(of, values[i], -1);
+        add_parameter(kernel, values[i], -1);
 }
 
 /* Whether every vector of a tensor starts at a multiple of four elements; buffers of ours do. */
-static bool is_aligned(const launch_list *list, const attention_rows *of)
+static bool is_aligned(const launch_list *list, const attention_rows *rows)
 {
-    const memory_buffer *memory = &list->buffers[of->id];
-    const int64_t start = of->offset + (int64_t)(memory->offset / tuff_dtype_size(memory->dtype)) + memory->parent_at;
-    return start % 4 == 0 && of->batch % 4 == 0 && of->row % 4 == 0 && of->head % 4 == 0;
+    const memory_buffer *memory = &list->buffers[rows->id];
+    const int64_t start = rows->offset + (int64_t)(memory->offset / tuff_dtype_size(memory->dtype)) + memory->parent_at;
+    return start % 4 == 0 && rows->batch % 4 == 0 && rows->row % 4 == 0 && rows->head % 4 == 0;
 }
 
-void tuff__attention_rows(const launch_list *list, launch *of, const attention_rows *operand, const char *letter,
+void tuff__attention_rows(const launch_list *list, launch *kernel, const attention_rows *operand, const char *letter,
                           bool written, text *defines)
 {
-    const int buffer = use_buffer(list, of, operand->id, true, written);
+    const int buffer = use_buffer(list, kernel, operand->id, true, written);
     const char *dtype = tuff_dtype_name(list->buffers[operand->id].dtype);
     const char *form = is_aligned(list, operand) ? "V" : "U";
-    add_parameter(of, operand->offset, buffer);
-    tuff__attention_parameters(of, (int64_t[]){operand->batch, operand->row, operand->head}, 3);
+    add_parameter(kernel, operand->offset, buffer);
+    tuff__attention_parameters(kernel, (int64_t[]){operand->batch, operand->row, operand->head}, 3);
     tuff__text_add(defines, "#define LOAD_%s(i) LOAD_%s(b%d, i)\n#define LOADV_%s(i) LOAD%s_%s(b%d, i)\n", letter,
                    dtype, buffer, letter, form, dtype, buffer);
     if (written)
@@ -97,25 +97,25 @@ void tuff__attention_rows(const launch_list *list, launch *of, const attention_r
                        letter, dtype, buffer, letter, form, dtype, buffer);
 }
 
-void tuff__attention_whole(const launch_list *list, launch *of, int id, int64_t width, const char *letter, bool written,
-                           text *defines)
+void tuff__attention_whole(const launch_list *list, launch *kernel, int id, int64_t width, const char *letter,
+                           bool written, text *defines)
 {
     const attention_rows operand = {.id = id, .row = width};
     if (id < 0) {
-        add_parameter(of, 0, -1);
+        add_parameter(kernel, 0, -1);
         return;
     }
-    tuff__attention_rows(list, of, &operand, letter, written, defines);
-    of->fixed_count -= 3;
+    tuff__attention_rows(list, kernel, &operand, letter, written, defines);
+    kernel->fixed_count -= 3;
 }
 
-void tuff__attention_operand(const attention *of, launch *to, const attention_rows *operand, const char *letter,
+void tuff__attention_operand(const attention *job, launch *to, const attention_rows *operand, const char *letter,
                              text *defines)
 {
     if (operand->id < 0)
         tuff__attention_parameters(to, (int64_t[]){0, 0, 0, 0}, 4);
     else
-        tuff__attention_rows(of->list, to, operand, letter, false, defines);
+        tuff__attention_rows(job->list, to, operand, letter, false, defines);
 }
 
 /* A bias or its gradient, [B or 1, H or 1, T or 1, S], as a kernel addresses it: what is shared has no stride. */
@@ -128,40 +128,41 @@ static attention_rows bias_rows(int id, const view *layout)
                             .head = layout->extent[1] == 1 ? 0 : layout->stride[1]};
 }
 
-static void add_bias(const attention *of, launch *to, const tuff_tensor *bias, text *defines)
+static void add_bias(const attention *job, launch *to, const tuff_tensor *bias, text *defines)
 {
     view layout;
     const node *missing = NULL;
-    const node *base = tuff__operand_view(of->list->fusion, bias, &layout, &missing);
+    const node *base = tuff__operand_view(job->list->fusion, bias, &layout, &missing);
     const attention_rows rows = bias_rows(base->id, &layout);
-    tuff__attention_rows(of->list, to, &rows, "B", false, defines);
-    tuff__text_add(defines, "#define LOADI_B(i) LOADI_%s(b%d, i)\n", tuff_dtype_name(of->list->buffers[base->id].dtype),
-                   use_buffer(of->list, to, base->id, true, false));
+    tuff__attention_rows(job->list, to, &rows, "B", false, defines);
+    tuff__text_add(defines, "#define LOADI_B(i) LOADI_%s(b%d, i)\n",
+                   tuff_dtype_name(job->list->buffers[base->id].dtype),
+                   use_buffer(job->list, to, base->id, true, false));
 }
 
-static void add_step(const attention *of, launch *to, const tuff_tensor *step, text *defines)
+static void add_step(const attention *job, launch *to, const tuff_tensor *step, text *defines)
 {
     view layout;
     const node *missing = NULL;
-    const node *base = tuff__operand_view(of->list->fusion, step, &layout, &missing);
-    const int buffer = use_buffer(of->list, to, base->id, true, false);
+    const node *base = tuff__operand_view(job->list->fusion, step, &layout, &missing);
+    const int buffer = use_buffer(job->list, to, base->id, true, false);
     add_parameter(to, layout.offset, buffer);
     tuff__text_add(defines,
                    "#define STEP_NUMBER LOAD_i32(b%d, step_base)\n#define DRAW RANDOM_v\n#define DRAW_ONE RANDOM_1\n",
                    buffer);
 }
 
-void tuff__attention_options(const attention *of, launch *to, text *defines)
+void tuff__attention_options(const attention *job, launch *to, text *defines)
 {
-    const node *core = of->task->core;
+    const node *core = job->task->core;
     const op_attributes *how = &core->attributes;
     const attention_inputs at = tuff__attention_inputs(core->op, how->options);
     if (at.bias >= 0)
-        add_bias(of, to, core->inputs[at.bias], defines);
+        add_bias(job, to, core->inputs[at.bias], defines);
     else
         tuff__attention_parameters(to, (int64_t[]){0, 0, 0, 0}, 4);
     if (at.step >= 0)
-        add_step(of, to, core->inputs[at.step], defines);
+        add_step(job, to, core->inputs[at.step], defines);
     else
         add_parameter(to, 0, -1);
     const int64_t dropout[] = {(int32_t)how->seed, (int32_t)how->ordinal, tuff__attention_float(how->dropout),
@@ -171,50 +172,50 @@ void tuff__attention_options(const attention *of, launch *to, text *defines)
                    (how->options & ATTENTION_NO_SOFTMAX) == 0);
 }
 
-void tuff__attention_bias_result(const attention *of, launch *to, int id, text *defines)
+void tuff__attention_bias_result(const attention *job, launch *to, int id, text *defines)
 {
     if (id < 0) {
         tuff__attention_parameters(to, (int64_t[]){0, 0, 0, 0, 0, 0, 0}, 7);
         return;
     }
-    const view layout = tuff__fusion_layout(of->list->fusion, of->list->fusion->graph->nodes[id]);
+    const view layout = tuff__fusion_layout(job->list->fusion, job->list->fusion->graph->nodes[id]);
     const attention_rows rows = bias_rows(id, &layout);
-    tuff__attention_rows(of->list, to, &rows, "DB", true, defines);
+    tuff__attention_rows(job->list, to, &rows, "DB", true, defines);
     tuff__attention_parameters(to, layout.extent, 3);
 }
 
-void tuff__attention_result(const attention *of, launch *to, int id, const char *letter, text *defines)
+void tuff__attention_result(const attention *job, launch *to, int id, const char *letter, text *defines)
 {
     if (id < 0) {
         tuff__attention_parameters(to, (int64_t[]){0, 0, 0, 0}, 4);
         return;
     }
-    const view layout = tuff__fusion_layout(of->list->fusion, of->list->fusion->graph->nodes[id]);
+    const view layout = tuff__fusion_layout(job->list->fusion, job->list->fusion->graph->nodes[id]);
     const attention_rows rows = {.id = id,
                                  .offset = layout.offset,
                                  .batch = layout.stride[0],
                                  .row = layout.stride[1],
                                  .head = layout.stride[2]};
-    tuff__attention_rows(of->list, to, &rows, letter, true, defines);
+    tuff__attention_rows(job->list, to, &rows, letter, true, defines);
 }
 
-static int64_t packed_count(const attention *of, const attention_rows *operand, int64_t panel)
+static int64_t packed_count(const attention *job, const attention_rows *operand, int64_t panel)
 {
-    return of->batches * operand->heads * tuff__divide_up(operand->count, panel) * panel * operand->width;
+    return job->batches * operand->heads * tuff__divide_up(operand->count, panel) * panel * operand->width;
 }
 
 /* packed[batch][head][panel][k][row] of a tensor's rows: a new buffer in *out. */
-static tuff_status pack(const attention *of, const attention_rows *operand, int64_t panel, int *out)
+static tuff_status pack(const attention *job, const attention_rows *operand, int64_t panel, int *out)
 {
-    launch_list *list = of->list;
+    launch_list *list = job->list;
     const int64_t width = operand->width, count = operand->count;
-    *out = tuff__buffer_add(list, TUFF_F32, packed_count(of, operand, panel));
-    launch *made = *out < 0 ? NULL : tuff__launch_add(list, "pack_transpose", WALK_MATMUL, of->index);
+    *out = tuff__buffer_add(list, TUFF_F32, packed_count(job, operand, panel));
+    launch *made = *out < 0 ? NULL : tuff__launch_add(list, "pack_transpose", WALK_MATMUL, job->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     fused_chain *chain = &made->chain;
     *chain = (fused_chain){.rank = 2, .extra_count = 2, .operand_names = {"b", "packed"}};
-    chain->extent[0] = of->batches;
+    chain->extent[0] = job->batches;
     chain->extent[1] = operand->heads;
     chain->classes[0] = chain->classes[1] = AXIS_OUTER;
     chain->operand_buffers[0] = use_buffer(list, made, operand->id, true, false);
@@ -222,7 +223,7 @@ static tuff_status pack(const attention *of, const attention_rows *operand, int6
     chain->extra[0] = (affine){.offset = operand->offset, .stride = {operand->batch, operand->head}};
     const int64_t each = tuff__divide_up(count, panel) * panel * width;
     chain->extra[1] = (affine){.offset = 0, .stride = {operand->heads * each, each}};
-    return tuff__finish_transpose(list, made, of->vec, count, width, panel, operand->row);
+    return tuff__finish_transpose(list, made, job->vec, count, width, panel, operand->row);
 }
 
 int64_t tuff__attention_float(double value)
@@ -233,16 +234,16 @@ int64_t tuff__attention_float(double value)
     return bits;
 }
 
-double tuff__attention_pairs(const attention *of)
+double tuff__attention_pairs(const attention *job)
 {
-    const int64_t first = of->task->core->attributes.start[0], last = of->task->core->attributes.start[1];
+    const int64_t first = job->task->core->attributes.start[0], last = job->task->core->attributes.start[1];
     double count = 0;
-    for (int64_t i = 0; i < of->q.count; ++i) {
+    for (int64_t i = 0; i < job->q.count; ++i) {
         const int64_t from = i + first < 0 ? 0 : i + first,
-                      end = i + last + 1 > of->k.count ? of->k.count : i + last + 1;
+                      end = i + last + 1 > job->k.count ? job->k.count : i + last + 1;
         count += end > from ? (double)(end - from) : 0;
     }
-    return count * (double)(of->batches * of->q.heads);
+    return count * (double)(job->batches * job->q.heads);
 }
 
 /* The tile of the forward pass. */
@@ -251,62 +252,62 @@ typedef struct tile {
     int columns;
 } tile;
 
-static tile choose_tile(const attention *of)
+static tile choose_tile(const attention *job)
 {
-    const launch_list *list = of->list;
+    const launch_list *list = job->list;
     tile best = {.rows = tuff__tuned(&list->policy, TUNABLE_attention_register_tile_rows),
                  .block = tuff__tuned(&list->policy, TUNABLE_attention_register_block_rows),
                  .panel = tuff__tuned(&list->policy, TUNABLE_attention_register_panel)};
-    if (of->q.count < best.rows)
-        best.rows = of->q.count;
-    best.block = tuff__divide_up(best.block < of->q.count ? best.block : of->q.count, best.rows) * best.rows;
-    while (best.panel > 1 && (best.panel - 1) * of->vec >= of->k.count)
+    if (job->q.count < best.rows)
+        best.rows = job->q.count;
+    best.block = tuff__divide_up(best.block < job->q.count ? best.block : job->q.count, best.rows) * best.rows;
+    while (best.panel > 1 && (best.panel - 1) * job->vec >= job->k.count)
         --best.panel;
     best.columns =
-        choose_columns(of->v.width, of->vec, tuff__tuned(&list->policy, TUNABLE_attention_register_tile_columns));
+        choose_columns(job->v.width, job->vec, tuff__tuned(&list->policy, TUNABLE_attention_register_tile_columns));
     return best;
 }
 
-static tuff_status lower_forward(const attention *of)
+static tuff_status lower_forward(const attention *job)
 {
-    launch_list *list = of->list;
-    const op_attributes *band = &of->task->core->attributes;
-    const int result = tuff__attention_root(of->task, OP_ATTENTION);
-    const tile use = choose_tile(of);
-    const int64_t panel = use.panel * of->vec, blocks = tuff__divide_up(of->q.count, use.block);
-    const int64_t items = of->batches * of->q.heads * blocks;
-    int packed, lse = tuff__attention_root(of->task, OP_ATTENTION_LSE);
-    TRY(tuff__check_accumulators(list, of->vec, use.rows * (use.panel > use.columns ? use.panel : use.columns)));
-    TRY(pack(of, &of->k, panel, &packed));
+    launch_list *list = job->list;
+    const op_attributes *band = &job->task->core->attributes;
+    const int result = tuff__attention_root(job->task, OP_ATTENTION);
+    const tile use = choose_tile(job);
+    const int64_t panel = use.panel * job->vec, blocks = tuff__divide_up(job->q.count, use.block);
+    const int64_t items = job->batches * job->q.heads * blocks;
+    int packed, lse = tuff__attention_root(job->task, OP_ATTENTION_LSE);
+    TRY(tuff__check_accumulators(list, job->vec, use.rows * (use.panel > use.columns ? use.panel : use.columns)));
+    TRY(pack(job, &job->k, panel, &packed));
     const bool softmax = (band->options & ATTENTION_NO_SOFTMAX) == 0;
     if (lse < 0 && softmax)
-        lse = tuff__buffer_add(list, TUFF_F32, of->batches * of->q.count * of->q.heads);
-    launch *made = lse < 0 && softmax ? NULL : tuff__launch_add(list, "attention_register", WALK_MATMUL, of->index);
+        lse = tuff__buffer_add(list, TUFF_F32, job->batches * job->q.count * job->q.heads);
+    launch *made = lse < 0 && softmax ? NULL : tuff__launch_add(list, "attention_register", WALK_MATMUL, job->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
     tuff__attention_parameters(made,
-                               (int64_t[]){of->q.count, of->k.count, of->q.heads, of->k.heads, of->q.width, of->v.width,
-                                           blocks, tuff__divide_up(of->k.count, panel), items, band->start[0],
-                                           band->start[1], tuff__attention_float(band->value)},
+                               (int64_t[]){job->q.count, job->k.count, job->q.heads, job->k.heads, job->q.width,
+                                           job->v.width, blocks, tuff__divide_up(job->k.count, panel), items,
+                                           band->start[0], band->start[1], tuff__attention_float(band->value)},
                                12);
-    tuff__attention_rows(list, made, &of->q, "Q", false, &defines);
-    tuff__attention_rows(list, made, &of->v, "V", false, &defines);
+    tuff__attention_rows(list, made, &job->q, "Q", false, &defines);
+    tuff__attention_rows(list, made, &job->v, "V", false, &defines);
     tuff__attention_whole(list, made, packed, panel, "K", false, &defines);
-    tuff__attention_result(of, made, result, "R", &defines);
+    tuff__attention_result(job, made, result, "R", &defines);
     tuff__attention_whole(list, made, lse, 1, "L", true, &defines);
-    tuff__attention_options(of, made, &defines);
+    tuff__attention_options(job, made, &defines);
     tuff__text_add(&defines,
                    "#define TILE_ROWS %d\n#define BLOCK_ROWS %d\n#define PANEL_VECTORS %d\n#define TILE_COLUMNS %d\n"
                    "#define ROW_TAIL %d\n#define VALUE_TAIL %d\n#define RESULT %d\n",
-                   (int)use.rows, (int)use.block, (int)use.panel, use.columns, of->q.count % use.rows != 0,
-                   of->v.width % of->vec != 0, result >= 0);
-    made->vec = of->vec;
+                   (int)use.rows, (int)use.block, (int)use.panel, use.columns, job->q.count % use.rows != 0,
+                   job->v.width % job->vec != 0, result >= 0);
+    made->vec = job->vec;
     made->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_attention_register_local_size);
-    made->array_bytes = (int64_t)sizeof(float) * of->vec * (use.block + use.rows * (2 * use.panel + use.columns));
+    made->array_bytes = (int64_t)sizeof(float) * job->vec * (use.block + use.rows * (2 * use.panel + use.columns));
     made->groups = (uint64_t)tuff__divide_up(items, made->local_size);
-    made->operations = 2 * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width);
-    const double sums = (double)made->groups * made->local_size * (double)(use.rows * use.panel * of->vec);
+    made->operations = 2 * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
+    const double sums = (double)made->groups * made->local_size * (double)(use.rows * use.panel * job->vec);
     tuff__set_tile(made, use.rows, use.panel, made->operations / 2 / sums);
     return tuff__keep_defines(made, &defines);
 }
@@ -320,100 +321,100 @@ typedef struct backward {
     bool dq, dk, dv, db;
 } backward;
 
-static int64_t panels_of(const attention *of, const backward *use)
+static int64_t panels_of(const attention *job, const backward *use)
 {
-    return tuff__divide_up(of->k.count, use->panel * of->vec);
+    return tuff__divide_up(job->k.count, use->panel * job->vec);
 }
 
-static void add_backward_buffers(const attention *of, launch *made, const backward *use, text *defines)
+static void add_backward_buffers(const attention *job, launch *made, const backward *use, text *defines)
 {
-    launch_list *list = of->list;
-    const int64_t panel = use->panel * of->vec;
-    tuff__attention_rows(list, made, &of->q, "Q", false, defines);
-    tuff__attention_rows(list, made, &of->k, "K", false, defines);
-    tuff__attention_rows(list, made, &of->upstream, "G", false, defines);
-    tuff__attention_operand(of, made, &of->lse, "L", defines);
-    tuff__attention_operand(of, made, &of->sums, "S", defines);
+    launch_list *list = job->list;
+    const int64_t panel = use->panel * job->vec;
+    tuff__attention_rows(list, made, &job->q, "Q", false, defines);
+    tuff__attention_rows(list, made, &job->k, "K", false, defines);
+    tuff__attention_rows(list, made, &job->upstream, "G", false, defines);
+    tuff__attention_operand(job, made, &job->lse, "L", defines);
+    tuff__attention_operand(job, made, &job->sums, "S", defines);
     tuff__attention_whole(list, made, use->packed_k, panel, "PK", false, defines);
     tuff__attention_whole(list, made, use->packed_v, panel, "PV", false, defines);
-    const int dq = use->dq ? tuff__attention_root(of->task, OP_ATTENTION_DQ) : -1;
-    tuff__attention_result(of, made, dq, "DQ", defines);
-    const int dk = use->dk ? tuff__attention_root(of->task, OP_ATTENTION_DK) : -1;
-    tuff__attention_result(of, made, dk, "DK", defines);
-    const int dv = use->dv ? tuff__attention_root(of->task, OP_ATTENTION_DV) : -1;
-    tuff__attention_result(of, made, dv, "DV", defines);
-    const int db = use->db ? tuff__attention_root(of->task, OP_ATTENTION_DB) : -1;
-    tuff__attention_bias_result(of, made, db, defines);
-    tuff__attention_options(of, made, defines);
+    const int dq = use->dq ? tuff__attention_root(job->task, OP_ATTENTION_DQ) : -1;
+    tuff__attention_result(job, made, dq, "DQ", defines);
+    const int dk = use->dk ? tuff__attention_root(job->task, OP_ATTENTION_DK) : -1;
+    tuff__attention_result(job, made, dk, "DK", defines);
+    const int dv = use->dv ? tuff__attention_root(job->task, OP_ATTENTION_DV) : -1;
+    tuff__attention_result(job, made, dv, "DV", defines);
+    const int db = use->db ? tuff__attention_root(job->task, OP_ATTENTION_DB) : -1;
+    tuff__attention_bias_result(job, made, db, defines);
+    tuff__attention_options(job, made, defines);
 }
 
-static tuff_status launch_backward(const attention *of, const backward *use)
+static tuff_status launch_backward(const attention *job, const backward *use)
 {
-    const op_attributes *band = &of->task->core->attributes;
+    const op_attributes *band = &job->task->core->attributes;
     const int64_t items = use->owners * use->key_parts * use->query_parts;
-    launch *made = tuff__launch_add(of->list, "attention_backward_register", WALK_MATMUL, of->index);
+    launch *made = tuff__launch_add(job->list, "attention_backward_register", WALK_MATMUL, job->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
     tuff__attention_parameters(made,
-                               (int64_t[]){of->q.count, of->k.count, of->q.heads, of->k.heads, of->q.width, of->v.width,
-                                           panels_of(of, use), use->key_parts, use->panels_each, use->query_parts,
-                                           use->rows_each, items, of->batches, band->start[0], band->start[1],
-                                           tuff__attention_float(band->value)},
+                               (int64_t[]){job->q.count, job->k.count, job->q.heads, job->k.heads, job->q.width,
+                                           job->v.width, panels_of(job, use), use->key_parts, use->panels_each,
+                                           use->query_parts, use->rows_each, items, job->batches, band->start[0],
+                                           band->start[1], tuff__attention_float(band->value)},
                                16);
-    add_backward_buffers(of, made, use, &defines);
-    const int most = tuff__tuned(&of->list->policy, TUNABLE_attention_register_tile_columns);
+    add_backward_buffers(job, made, use, &defines);
+    const int most = tuff__tuned(&job->list->policy, TUNABLE_attention_register_tile_columns);
     tuff__text_add(
         &defines,
         "#define TILE_ROWS %d\n#define BLOCK_ROWS %d\n#define PANEL_VECTORS %d\n#define TILE_KEYS %d\n"
         "#define KEY_COLUMNS %d\n#define VALUE_COLUMNS %d\n#define ROW_TAIL %d\n#define LANE_TAIL %d\n"
         "#define KEY_TAIL %d\n#define VALUE_TAIL %d\n#define DQ %d\n#define DK %d\n#define DV %d\n#define DB %d\n",
         (int)use->rows, (int)use->block, (int)use->panel, (int)use->tile_keys,
-        choose_columns(of->q.width, of->vec, most), choose_columns(of->v.width, of->vec, most),
-        of->q.count % use->rows != 0, of->k.count % use->tile_keys != 0, of->q.width % of->vec != 0,
-        of->v.width % of->vec != 0, use->dq, use->dk, use->dv, use->db);
-    made->vec = of->vec;
-    made->local_size = (uint32_t)tuff__tuned(&of->list->policy, TUNABLE_attention_register_local_size);
-    made->array_bytes = 2 * (int64_t)sizeof(float) * of->vec * use->panel * (use->block + 2 * use->rows);
+        choose_columns(job->q.width, job->vec, most), choose_columns(job->v.width, job->vec, most),
+        job->q.count % use->rows != 0, job->k.count % use->tile_keys != 0, job->q.width % job->vec != 0,
+        job->v.width % job->vec != 0, use->dq, use->dk, use->dv, use->db);
+    made->vec = job->vec;
+    made->local_size = (uint32_t)tuff__tuned(&job->list->policy, TUNABLE_attention_register_local_size);
+    made->array_bytes = 2 * (int64_t)sizeof(float) * job->vec * use->panel * (use->block + 2 * use->rows);
     made->groups = (uint64_t)tuff__divide_up(items, made->local_size);
     const double products = 1.0 + (use->dq || use->dk || use->db) + use->dq + use->dk + use->dv;
-    made->operations = products * tuff__attention_pairs(of) * (double)(of->q.width + of->v.width);
+    made->operations = products * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
     return tuff__keep_defines(made, &defines);
 }
 
 /* One pass computes all gradients from one set of scores, an item for each group of heads; where so few items leave
    processors idle for longer than a second set takes, queries and keys get passes of their own. */
-static bool takes_one_pass(const attention *of, const backward *use)
+static bool takes_one_pass(const attention *job, const backward *use)
 {
-    const int64_t units = of->list->policy.target.info->compute_units, items = of->batches * of->k.heads;
-    if (!use->dq || !(use->dk || use->dv) || of->list->policy.target.items_are_lanes ||
-        !tuff__uses_registers(&of->list->policy))
+    const int64_t units = job->list->policy.target.info->compute_units, items = job->batches * job->k.heads;
+    if (!use->dq || !(use->dk || use->dv) || job->list->policy.target.items_are_lanes ||
+        !tuff__uses_registers(&job->list->policy))
         return false;
     return units > 0 && items * 7 >= tuff__divide_up(items, units) * units * 5;
 }
 
 /* Queries and keys each by items of their own. */
-static tuff_status lower_in_two_passes(const attention *of, const backward *whole)
+static tuff_status lower_in_two_passes(const attention *job, const backward *whole)
 {
     if (whole->dq) {
         backward queries = *whole;
         queries.dk = queries.dv = false;
         queries.query_parts = whole->rows_each / whole->block;
         queries.rows_each = whole->block;
-        TRY(launch_backward(of, &queries));
+        TRY(launch_backward(job, &queries));
     }
     backward keys = *whole;
     keys.dq = false;
     keys.key_parts = whole->panels_each;
     keys.panels_each = 1;
-    return keys.dk || keys.dv ? launch_backward(of, &keys) : TUFF_OK;
+    return keys.dk || keys.dv ? launch_backward(job, &keys) : TUFF_OK;
 }
 
 /* The gradient of the bias: an item owns a block of its queries by a panel of keys, and passes over all that share
    them. */
-static tuff_status lower_bias(const attention *of, const backward *whole, int root)
+static tuff_status lower_bias(const attention *job, const backward *whole, int root)
 {
-    const int64_t *extent = of->list->fusion->graph->nodes[root]->outputs[0].shape.extent;
+    const int64_t *extent = job->list->fusion->graph->nodes[root]->outputs[0].shape.extent;
     backward bias = *whole;
     bias.dq = bias.dk = bias.dv = false;
     bias.db = true;
@@ -424,68 +425,68 @@ static tuff_status lower_bias(const attention *of, const backward *whole, int ro
         bias.query_parts = whole->rows_each / whole->block;
         bias.rows_each = whole->block;
     }
-    return launch_backward(of, &bias);
+    return launch_backward(job, &bias);
 }
 
-static tuff_status lower_backward(const attention *of)
+static tuff_status lower_backward(const attention *job)
 {
-    const launch_list *list = of->list;
+    const launch_list *list = job->list;
     const int64_t tile_rows = tuff__tuned(&list->policy, TUNABLE_attention_register_tile_rows);
-    backward use = {.rows = of->q.count < tile_rows ? of->q.count : tile_rows,
+    backward use = {.rows = job->q.count < tile_rows ? job->q.count : tile_rows,
                     .panel = tuff__tuned(&list->policy, TUNABLE_attention_register_panel),
                     .tile_keys = tuff__tuned(&list->policy, TUNABLE_attention_register_keys_at_once),
-                    .owners = of->batches * of->k.heads,
+                    .owners = job->batches * job->k.heads,
                     .key_parts = 1,
                     .query_parts = 1,
-                    .dq = tuff__attention_root(of->task, OP_ATTENTION_DQ) >= 0,
-                    .dk = tuff__attention_root(of->task, OP_ATTENTION_DK) >= 0,
-                    .dv = tuff__attention_root(of->task, OP_ATTENTION_DV) >= 0};
-    while (use.panel * of->vec % use.tile_keys != 0)
+                    .dq = tuff__attention_root(job->task, OP_ATTENTION_DQ) >= 0,
+                    .dk = tuff__attention_root(job->task, OP_ATTENTION_DK) >= 0,
+                    .dv = tuff__attention_root(job->task, OP_ATTENTION_DV) >= 0};
+    while (use.panel * job->vec % use.tile_keys != 0)
         use.tile_keys /= 2;
     const int64_t block = tuff__tuned(&list->policy, TUNABLE_attention_register_backward_rows);
-    const int bias = tuff__attention_root(of->task, OP_ATTENTION_DB);
-    use.block = tuff__divide_up(block < of->q.count ? block : of->q.count, use.rows) * use.rows;
-    TRY(tuff__check_accumulators(list, of->vec, use.rows * use.panel));
-    use.panels_each = panels_of(of, &use);
-    use.rows_each = tuff__divide_up(of->q.count, use.block) * use.block;
-    TRY(pack(of, &of->k, use.panel * of->vec, &use.packed_k));
-    TRY(pack(of, &of->v, use.panel * of->vec, &use.packed_v));
-    if (takes_one_pass(of, &use))
-        TRY(launch_backward(of, &use));
+    const int bias = tuff__attention_root(job->task, OP_ATTENTION_DB);
+    use.block = tuff__divide_up(block < job->q.count ? block : job->q.count, use.rows) * use.rows;
+    TRY(tuff__check_accumulators(list, job->vec, use.rows * use.panel));
+    use.panels_each = panels_of(job, &use);
+    use.rows_each = tuff__divide_up(job->q.count, use.block) * use.block;
+    TRY(pack(job, &job->k, use.panel * job->vec, &use.packed_k));
+    TRY(pack(job, &job->v, use.panel * job->vec, &use.packed_v));
+    if (takes_one_pass(job, &use))
+        TRY(launch_backward(job, &use));
     else
-        TRY(lower_in_two_passes(of, &use));
-    return bias < 0 ? TUFF_OK : lower_bias(of, &use, bias);
+        TRY(lower_in_two_passes(job, &use));
+    return bias < 0 ? TUFF_OK : lower_bias(job, &use, bias);
 }
 
 /* The operands of the backward pass besides q, k and v. */
-static void find_upstream(attention *of)
+static void find_upstream(attention *job)
 {
-    const node *core = of->task->core;
+    const node *core = job->task->core;
     const attention_inputs at = tuff__attention_inputs(core->op, core->attributes.options);
-    of->upstream = operand_rows(of->list, core->inputs[at.upstream]);
+    job->upstream = operand_rows(job->list, core->inputs[at.upstream]);
     if (at.lse >= 0)
-        of->lse = operand_rows(of->list, core->inputs[at.lse]);
+        job->lse = operand_rows(job->list, core->inputs[at.lse]);
     if (at.sums >= 0)
-        of->sums = operand_rows(of->list, core->inputs[at.sums]);
+        job->sums = operand_rows(job->list, core->inputs[at.sums]);
 }
 
 tuff_status tuff__lower_attention(launch_list *list, int index)
 {
     const struct task *task = &list->fusion->tasks[index];
     const node *core = task->core;
-    attention of = {.list = list,
-                    .index = index,
-                    .task = task,
-                    .q = operand_rows(list, core->inputs[0]),
-                    .k = operand_rows(list, core->inputs[1]),
-                    .batches = core->inputs[0]->shape.extent[0]};
-    of.v = core->op == OP_ATTENTION_LSE ? of.k : operand_rows(list, core->inputs[2]);
-    of.lse.id = of.sums.id = -1;
+    attention job = {.list = list,
+                     .index = index,
+                     .task = task,
+                     .q = operand_rows(list, core->inputs[0]),
+                     .k = operand_rows(list, core->inputs[1]),
+                     .batches = core->inputs[0]->shape.extent[0]};
+    job.v = core->op == OP_ATTENTION_LSE ? job.k : operand_rows(list, core->inputs[2]);
+    job.lse.id = job.sums.id = -1;
     const bool forward = core->op == OP_ATTENTION || core->op == OP_ATTENTION_LSE;
     if (!forward)
-        find_upstream(&of);
+        find_upstream(&job);
     if (!tuff__uses_registers(&list->policy))
-        return tuff__lower_attention_local(&of);
-    of.vec = choose_vector(list, forward ? of.v.width : of.q.width, of.v.width);
-    return forward ? lower_forward(&of) : lower_backward(&of);
+        return tuff__lower_attention_local(&job);
+    job.vec = choose_vector(list, forward ? job.v.width : job.q.width, job.v.width);
+    return forward ? lower_forward(&job) : lower_backward(&job);
 }

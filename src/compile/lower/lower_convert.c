@@ -49,24 +49,24 @@ static tuff_status convert_words(launch_list *list, int source, int destination)
     const memory_buffer *to = &list->buffers[destination];
     const int64_t size = (int64_t)tuff_dtype_size(to->dtype), per_word = 4 / size;
     const int64_t skip = (int64_t)(to->offset % 4) / size, words = tuff__divide_up(skip + to->count, per_word);
-    launch *of = tuff__launch_add(list, "pack", WALK_MAP, -1);
-    if (of == NULL)
+    launch *kernel = tuff__launch_add(list, "pack", WALK_MAP, -1);
+    if (kernel == NULL)
         return TUFF_E_OOM_HOST;
-    of->chain.buffers[0] = buffer_for(list, source, false);
-    of->chain.buffers[1] = buffer_for(list, destination, true);
-    of->chain.buffers[1].dtype = TUFF_U32;
-    of->chain.buffers[1].read = true;
-    of->chain.buffer_count = 2;
-    of->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_pack_local_size);
-    of->groups = (uint64_t)tuff__divide_up(words, of->local_size);
-    of->fixed[0] = words;
-    of->fixed[1] = to->count;
-    of->fixed[4] = skip;
-    of->fixed_buffer[0] = of->fixed_buffer[1] = of->fixed_buffer[4] = -1;
-    of->fixed_buffer[2] = 0;
-    of->fixed_buffer[3] = 1;
-    of->fixed_count = 5;
-    snprintf(of->defines, sizeof of->defines, "%s", packing_of(to->dtype));
+    kernel->chain.buffers[0] = buffer_for(list, source, false);
+    kernel->chain.buffers[1] = buffer_for(list, destination, true);
+    kernel->chain.buffers[1].dtype = TUFF_U32;
+    kernel->chain.buffers[1].read = true;
+    kernel->chain.buffer_count = 2;
+    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_pack_local_size);
+    kernel->groups = (uint64_t)tuff__divide_up(words, kernel->local_size);
+    kernel->fixed[0] = words;
+    kernel->fixed[1] = to->count;
+    kernel->fixed[4] = skip;
+    kernel->fixed_buffer[0] = kernel->fixed_buffer[1] = kernel->fixed_buffer[4] = -1;
+    kernel->fixed_buffer[2] = 0;
+    kernel->fixed_buffer[3] = 1;
+    kernel->fixed_count = 5;
+    snprintf(kernel->defines, sizeof kernel->defines, "%s", packing_of(to->dtype));
     return TUFF_OK;
 }
 

@@ -4,9 +4,9 @@
 
 enum { SIDE = 16 };
 
-static tuff_status define(const launch_list *list, launch *of)
+static tuff_status define(const launch_list *list, launch *kernel)
 {
-    const fused_chain *chain = &of->chain;
+    const fused_chain *chain = &kernel->chain;
     text defines = {0};
     tuff__define_plain_load(chain, 0, "LOAD_A", "LOAD", &defines);
     tuff__define_plain_load(chain, 1, "LOAD_B", "LOAD", &defines);
@@ -20,13 +20,13 @@ static tuff_status define(const launch_list *list, launch *of)
                    SIDE * tuff__tuned(&list->policy, TUNABLE_matmul_cooperative_step_k),
                    chain->operand_strides[0][1] == 1,
                    chain->operand_strides[1][0] == 1 && chain->operand_strides[1][1] != 1);
-    return tuff__keep_defines(of, &defines);
+    return tuff__keep_defines(kernel, &defines);
 }
 
-static tuff_status finish(const launch_list *list, launch *of, int64_t inner)
+static tuff_status finish(const launch_list *list, launch *kernel, int64_t inner)
 {
     const tuff_device_info *info = list->policy.target.info;
-    const fused_chain *chain = &of->chain;
+    const fused_chain *chain = &kernel->chain;
     const int down = tuff__tuned(&list->policy, TUNABLE_matmul_cooperative_subgroup_rows),
               across = tuff__tuned(&list->policy, TUNABLE_matmul_cooperative_subgroup_columns);
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
@@ -35,17 +35,17 @@ static tuff_status finish(const launch_list *list, launch *of, int64_t inner)
         tuff__divide_up(rows, (int64_t)SIDE * down * tuff__tuned(&list->policy, TUNABLE_matmul_cooperative_tile_rows));
     const int64_t column_tiles = tuff__divide_up(
         columns, (int64_t)SIDE * across * tuff__tuned(&list->policy, TUNABLE_matmul_cooperative_tile_columns));
-    of->vec = 1;
-    of->cooperative = info->cooperative_matrix;
-    of->subgroup_size = info->proved_subgroup_size;
-    of->local_size = info->proved_subgroup_size * (uint32_t)(down * across);
-    of->groups = (uint64_t)(row_tiles * column_tiles * batches);
-    tuff__set_fixed(of,
+    kernel->vec = 1;
+    kernel->cooperative = info->cooperative_matrix;
+    kernel->subgroup_size = info->proved_subgroup_size;
+    kernel->local_size = info->proved_subgroup_size * (uint32_t)(down * across);
+    kernel->groups = (uint64_t)(row_tiles * column_tiles * batches);
+    tuff__set_fixed(kernel,
                     (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches, chain->operand_strides[0][0],
                                 chain->operand_strides[0][1], chain->operand_strides[1][0],
                                 chain->operand_strides[1][1]},
                     10);
-    return define(list, of);
+    return define(list, kernel);
 }
 
 tuff_status tuff__check_matrix_units(const launch_list *list)

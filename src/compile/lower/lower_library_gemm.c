@@ -2,7 +2,7 @@
    one stride, is what the task asks for. */
 #include "compile/lower/lower_matmul.h"
 
-#define MOST_ELEMENTS (INT64_C(1) << 31) /* libraries count in 32 bits */
+#define MAX_ELEMENTS (INT64_C(1) << 31) /* libraries count in 32 bits */
 
 /* One of the two strides of a matrix must be 1; where an extent is 1 its stride means nothing. */
 static bool find_lines(int64_t rows, int64_t columns, const int64_t *stride, library_matrix *out)
@@ -19,11 +19,11 @@ static bool find_lines(int64_t rows, int64_t columns, const int64_t *stride, lib
 static bool find_operand(const launch_list *list, const fused_chain *chain, int operand, int64_t rows, int64_t columns,
                          library_matrix *out)
 {
-    const memory_buffer *of = &list->buffers[chain->buffers[chain->operand_buffers[operand]].id];
+    const memory_buffer *buffer = &list->buffers[chain->buffers[chain->operand_buffers[operand]].id];
     const affine *at = &chain->extra[operand];
     *out = (library_matrix){.start = at->offset, .step = chain->rank > 2 ? at->stride[0] : 0};
-    return !tuff__is_produced(chain, operand) && of->dtype == TUFF_F32 &&
-           chain->buffers[chain->operand_buffers[operand]].dtype == TUFF_F32 && of->count < MOST_ELEMENTS &&
+    return !tuff__is_produced(chain, operand) && buffer->dtype == TUFF_F32 &&
+           chain->buffers[chain->operand_buffers[operand]].dtype == TUFF_F32 && buffer->count < MAX_ELEMENTS &&
            at->offset >= 0 && out->step >= 0 && find_lines(rows, columns, chain->operand_strides[operand], out);
 }
 
@@ -35,7 +35,7 @@ static bool find_result(const launch_list *list, const fused_chain *chain, int64
     const chain_buffer *buffer = &chain->buffers[stored->buffer];
     const int row = chain->rank - 2;
     if (chain->output_count != 1 || chain->values[stored->value].kind != VALUE_RESULT || buffer->dtype != TUFF_F32 ||
-        list->buffers[buffer->id].dtype != TUFF_F32 || list->buffers[buffer->id].count >= MOST_ELEMENTS)
+        list->buffers[buffer->id].dtype != TUFF_F32 || list->buffers[buffer->id].count >= MAX_ELEMENTS)
         return false;
     *out = (library_matrix){.start = stored->address.offset, .step = row > 0 ? stored->address.stride[0] : 0};
     return out->start >= 0 && out->step >= 0 && find_lines(rows, columns, stored->address.stride + row, out) &&

@@ -1,5 +1,5 @@
-/* Launches of matmuls: which kernel a matmul gets, and those whose tiles are in registers or in local memory. A chain is
-   owned here until a launch takes it, which leaves it empty. */
+/* Launches of matmuls: which kernel a matmul gets, and those whose tiles are in registers or in local memory. A chain
+   is owned here until a launch takes it, which leaves it empty. */
 #include <stdio.h>
 
 #include "base/checked.h"
@@ -7,15 +7,15 @@
 
 /* Loads of both operands; aligned: whole vectors of the second start at multiples of four elements; gathers: others are
    read too. */
-static tuff_status define(launch *of, bool aligned, bool gathers, const char *tunables)
+static tuff_status define(launch *kernel, bool aligned, bool gathers, const char *tunables)
 {
     text defines = {0};
-    tuff__define_load(&of->chain, 0, "LOAD_A", "LOAD", &defines);
-    tuff__define_load(&of->chain, 1, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
+    tuff__define_load(&kernel->chain, 0, "LOAD_A", "LOAD", &defines);
+    tuff__define_load(&kernel->chain, 1, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
     if (gathers)
-        tuff__define_load(&of->chain, 1, "LOADI_B", "LOADI", &defines);
+        tuff__define_load(&kernel->chain, 1, "LOADI_B", "LOADI", &defines);
     tuff__text_add(&defines, "%s", tunables);
-    return tuff__keep_defines(of, &defines);
+    return tuff__keep_defines(kernel, &defines);
 }
 
 /* Lanes that hand each other the elements of the first operand, or 0. A CPU device loads a lane at a time, even where
@@ -37,17 +37,17 @@ static int64_t unrolled_values(const fused_chain *chain, const matmul_tile *tile
 }
 
 /* What terms take longer where they come from many pages; as measured on AVX2, and with wide vectors on AVX-512. */
-static double delay_of(const launch_list *list, const matmul_problem *of)
+static double delay_of(const launch_list *list, const matmul_problem *problem)
 {
     const bool wide = tuff__native_lanes(&list->policy) >= 16;
-    return 1 + 0.4 * of->scattered[0] + (wide ? 0.1 : 0.4) * of->scattered[1];
+    return 1 + 0.4 * problem->scattered[0] + (wide ? 0.1 : 0.4) * problem->scattered[1];
 }
 
 /* The tile in registers: CPU devices. */
-static tuff_status finish_registers(launch_list *list, launch *of, const matmul_tile *tile,
+static tuff_status finish_registers(launch_list *list, launch *kernel, const matmul_tile *tile,
                                     const matmul_problem *problem)
 {
-    const fused_chain *chain = &of->chain;
+    const fused_chain *chain = &kernel->chain;
     const int64_t rows = problem->rows, columns = problem->columns, inner = problem->inner;
     const bool packed = problem->packed[1];
     const int64_t width = (int64_t)tile->vec * tile->columns, panel_stride = packed ? inner * width : width;
@@ -56,34 +56,34 @@ static tuff_status finish_registers(launch_list *list, launch *of, const matmul_
     char tunables[260];
     const int row_tail = rows % tile->rows == 0 ? 0 : problem->packed[0] ? 3 : rows >= tile->rows ? 1 : 2;
     const int column_tail = columns % width == 0 ? 0 : columns >= width || packed ? 1 : 2;
-    of->subgroup_size = column_tail == 2 || inner < shuffle_width(list) ? 0 : shuffle_width(list);
+    kernel->subgroup_size = column_tail == 2 || inner < shuffle_width(list) ? 0 : shuffle_width(list);
     snprintf(tunables, sizeof tunables,
              "#define TILE_ROWS %d\n#define TILE_COLUMNS %d\n#define ROW_TAIL %d\n#define COLUMN_TAIL %d\n#define "
              "PACKED_B %d\n"
              "#define LANES_ALONG_COLUMNS %d\n#define FUSED_MULTIPLY_ADD %d\n#define SHUFFLE_A %u\n",
              tile->rows, tile->columns, row_tail, column_tail, packed, list->policy.target.items_are_lanes,
-             list->policy.target.has_fast_fma, of->subgroup_size);
-    of->vec = tile->vec;
-    of->local_size = of->subgroup_size > 0                                                   ? of->subgroup_size
-                     : !list->policy.target.items_are_lanes && row_tiles * column_tiles < 64 ? 1
-                                                                                             : tile->local_size;
-    of->array_bytes = (int64_t)sizeof(float) * tile->vec * tile->rows * tile->columns;
-    of->unrolled = unrolled_values(chain, tile, column_tail != 0);
-    tuff__set_tile(of, tile->rows, tile->columns, (double)inner * delay_of(list, problem));
+             list->policy.target.has_fast_fma, kernel->subgroup_size);
+    kernel->vec = tile->vec;
+    kernel->local_size = kernel->subgroup_size > 0                                               ? kernel->subgroup_size
+                         : !list->policy.target.items_are_lanes && row_tiles * column_tiles < 64 ? 1
+                                                                                                 : tile->local_size;
+    kernel->array_bytes = (int64_t)sizeof(float) * tile->vec * tile->rows * tile->columns;
+    kernel->unrolled = unrolled_values(chain, tile, column_tail != 0);
+    tuff__set_tile(kernel, tile->rows, tile->columns, (double)inner * delay_of(list, problem));
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
-    of->groups = (uint64_t)tuff__divide_up(row_tiles * column_tiles * batches, of->local_size);
+    kernel->groups = (uint64_t)tuff__divide_up(row_tiles * column_tiles * batches, kernel->local_size);
     if (list->policy.target.items_are_lanes)
-        of->groups = (uint64_t)(row_tiles * tuff__divide_up(column_tiles, of->local_size) * batches);
-    tuff__set_fixed(of,
+        kernel->groups = (uint64_t)(row_tiles * tuff__divide_up(column_tiles, kernel->local_size) * batches);
+    tuff__set_fixed(kernel,
                     (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches, chain->operand_strides[0][0],
                                 chain->operand_strides[0][1], chain->operand_strides[1][0], panel_stride, a_panel},
                     11);
     const bool aligned = tuff__operand_is_aligned(list, chain, 1, chain->rank - 2, chain->operand_strides[1][0]);
-    return define(of, packed || (aligned && columns % 4 == 0), column_tail == 2, tunables);
+    return define(kernel, packed || (aligned && columns % 4 == 0), column_tail == 2, tunables);
 }
 
 /* The tile in local memory: GPUs. */
-static tuff_status finish_local(launch_list *list, launch *of, int64_t inner)
+static tuff_status finish_local(launch_list *list, launch *kernel, int64_t inner)
 {
     const int block_rows = tuff__tuned(&list->policy, TUNABLE_matmul_local_block_rows);
     const int block_columns = tuff__tuned(&list->policy, TUNABLE_matmul_local_block_columns);
@@ -94,7 +94,7 @@ static tuff_status finish_local(launch_list *list, launch *of, int64_t inner)
     const int buffers = room ? tuff__tuned(&list->policy, TUNABLE_matmul_local_buffers) : 1;
     const int thread_rows = tuff__tuned(&list->policy, TUNABLE_matmul_local_thread_rows);
     const int thread_columns = tuff__tuned(&list->policy, TUNABLE_matmul_local_thread_columns);
-    const fused_chain *chain = &of->chain;
+    const fused_chain *chain = &kernel->chain;
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t row_tiles = tuff__divide_up(rows, block_rows), column_tiles = tuff__divide_up(columns, block_columns);
     char tunables[320];
@@ -106,31 +106,31 @@ static tuff_status finish_local(launch_list *list, launch *of, int64_t inner)
         "#define FUSED_MULTIPLY_ADD 1\n#define BUFFERS %d\n",
         block_rows, block_columns, step, thread_rows, thread_columns, chain->operand_strides[0][1] == 1,
         chain->operand_strides[1][0] == 1, chain->operand_strides[1][1] == 1, buffers);
-    of->vec = 4;
-    tuff__set_tile(of, thread_rows, thread_columns, (double)inner);
-    of->local_bytes = buffer * (uint32_t)buffers;
-    of->traffic = 4.0 * (double)inner * (double)(rows * column_tiles + columns * row_tiles) *
-                  (double)tuff__batch_count(chain, chain->rank - 2);
-    of->local_size = (uint32_t)(block_rows * block_columns / (thread_rows * thread_columns));
-    of->groups = (uint64_t)(row_tiles * column_tiles * tuff__batch_count(chain, chain->rank - 2));
-    tuff__set_fixed(of,
+    kernel->vec = 4;
+    tuff__set_tile(kernel, thread_rows, thread_columns, (double)inner);
+    kernel->local_bytes = buffer * (uint32_t)buffers;
+    kernel->traffic = 4.0 * (double)inner * (double)(rows * column_tiles + columns * row_tiles) *
+                      (double)tuff__batch_count(chain, chain->rank - 2);
+    kernel->local_size = (uint32_t)(block_rows * block_columns / (thread_rows * thread_columns));
+    kernel->groups = (uint64_t)(row_tiles * column_tiles * tuff__batch_count(chain, chain->rank - 2));
+    tuff__set_fixed(kernel,
                     (int64_t[]){rows, columns, inner, row_tiles, column_tiles,
                                 tuff__batch_count(chain, chain->rank - 2), chain->operand_strides[0][0],
                                 chain->operand_strides[0][1], chain->operand_strides[1][0],
                                 chain->operand_strides[1][1]},
                     10);
-    return define(of, tuff__operand_is_aligned(list, chain, 1, chain->rank - 2, chain->operand_strides[1][0]), true,
+    return define(kernel, tuff__operand_is_aligned(list, chain, 1, chain->rank - 2, chain->operand_strides[1][0]), true,
                   tunables);
 }
 
 /* Makes the copies that the problem asks for. */
-static tuff_status pack(launch_list *list, int index, fused_chain *chain, const matmul_problem *of,
+static tuff_status pack(launch_list *list, int index, fused_chain *chain, const matmul_problem *problem,
                         const matmul_tile *tile)
 {
-    if (of->packed[0])
-        TRY(tuff__pack_operand(list, index, chain, 0, of->inner, tile->rows, tile->vec));
-    if (of->packed[1])
-        TRY(tuff__pack_operand(list, index, chain, 1, of->inner, (int64_t)tile->vec * tile->columns, tile->vec));
+    if (problem->packed[0])
+        TRY(tuff__pack_operand(list, index, chain, 0, problem->inner, tile->rows, tile->vec));
+    if (problem->packed[1])
+        TRY(tuff__pack_operand(list, index, chain, 1, problem->inner, (int64_t)tile->vec * tile->columns, tile->vec));
     return TUFF_OK;
 }
 
@@ -175,8 +175,8 @@ static tuff_status lower_local(launch_list *list, int index, fused_chain *chain,
 
 typedef enum matmul_form { BY_LIBRARY, BY_SUBGROUPS, BY_MATRIX_UNITS, BY_GEMV, BY_REGISTERS, BY_LOCAL } matmul_form;
 
-/* Which kernel computes the matmul; *product: the library's, where it does. TUFF_E_UNSUPPORTED: what is asked for is not
-   there. */
+/* Which kernel computes the matmul; *product: the library's, where it does. TUFF_E_UNSUPPORTED: what is asked for is
+   not there. */
 static tuff_status choose_form(const launch_list *list, const fused_chain *chain, int64_t inner, matmul_form *form,
                                library_product *product)
 {

@@ -14,7 +14,7 @@ tuff_status tuff__pack_operand(launch_list *list, int index, fused_chain *matmul
                                int64_t width, int vec);
 /* The rest of a launch of pack_transpose, whose chain has its axes, operand 0 in buffer 0 and the copy in buffer 1:
    `lines` lines of `inner` terms, line_stride apart, become panels of `width`. */
-tuff_status tuff__finish_transpose(const launch_list *list, launch *of, int vec, int64_t lines, int64_t inner,
+tuff_status tuff__finish_transpose(const launch_list *list, launch *kernel, int vec, int64_t lines, int64_t inner,
                                    int64_t width, int64_t line_stride);
 /* TUFF_E_LIMIT: so many vectors of accumulators are more than any register file holds and only keep compilers busy. */
 tuff_status tuff__check_accumulators(const launch_list *list, int vec, int64_t count);
@@ -48,7 +48,8 @@ tuff_status tuff__lower_gemv(launch_list *list, int index, fused_chain *chain, i
 
 /* Whether more is stored than the product itself. */
 bool tuff__has_epilogue(const fused_chain *chain);
-/* Makes of a matmul's chain the product alone, which goes to memory of its own, and a map that reads it: the caller's. */
+/* Makes of a matmul's chain the product alone, which goes to memory of its own, and a map that reads it: the caller's.
+   */
 tuff_status tuff__split_epilogue(launch_list *list, fused_chain *chain, fused_chain *epilogue);
 
 #endif

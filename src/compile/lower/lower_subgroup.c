@@ -7,9 +7,9 @@ struct lanes {
     int width, lane_rows, tile_rows, tile_columns, subgroups;
 };
 
-static int64_t columns_of(const struct lanes *of)
+static int64_t columns_of(const struct lanes *form)
 {
-    return (int64_t)of->width / of->lane_rows * of->tile_columns * 4;
+    return (int64_t)form->width / form->lane_rows * form->tile_columns * 4;
 }
 
 /* The tunables, less where the matrix is small: lanes move from columns to rows, and sums are left out. */
@@ -37,9 +37,9 @@ static struct lanes choose_lanes(const launch_list *list, int width, int64_t row
     return best;
 }
 
-static tuff_status define(const launch_list *list, launch *of, const struct lanes *lanes, bool packed)
+static tuff_status define(const launch_list *list, launch *kernel, const struct lanes *lanes, bool packed)
 {
-    const fused_chain *chain = &of->chain;
+    const fused_chain *chain = &kernel->chain;
     const int64_t columns = chain->extent[chain->rank - 1];
     const bool tail = columns % columns_of(lanes) != 0;
     const bool aligned =
@@ -53,26 +53,27 @@ static tuff_status define(const launch_list *list, launch *of, const struct lane
                    "#define PACKED_B %d\n#define COLUMN_TAIL %d\n#define A_ROW_CONTIGUOUS %d\n",
                    lanes->lane_rows, lanes->tile_rows, lanes->tile_columns, packed, tail,
                    chain->operand_strides[0][0] == 1 && chain->operand_strides[0][1] != 1);
-    return tuff__keep_defines(of, &defines);
+    return tuff__keep_defines(kernel, &defines);
 }
 
-static tuff_status finish(const launch_list *list, launch *of, const struct lanes *lanes, int64_t inner, bool packed)
+static tuff_status finish(const launch_list *list, launch *kernel, const struct lanes *lanes, int64_t inner,
+                          bool packed)
 {
-    const fused_chain *chain = &of->chain;
+    const fused_chain *chain = &kernel->chain;
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
     const int64_t row_tiles = tuff__divide_up(rows, (int64_t)lanes->subgroups * lanes->lane_rows * lanes->tile_rows);
     const int64_t column_tiles = tuff__divide_up(columns, columns_of(lanes));
-    of->vec = 4;
-    of->subgroup_size = (uint32_t)lanes->width;
-    tuff__set_tile(of, lanes->tile_rows, lanes->tile_columns, (double)inner);
-    of->local_size = (uint32_t)(lanes->width * lanes->subgroups);
-    of->groups = (uint64_t)(row_tiles * column_tiles * batches);
-    tuff__set_fixed(of,
+    kernel->vec = 4;
+    kernel->subgroup_size = (uint32_t)lanes->width;
+    tuff__set_tile(kernel, lanes->tile_rows, lanes->tile_columns, (double)inner);
+    kernel->local_size = (uint32_t)(lanes->width * lanes->subgroups);
+    kernel->groups = (uint64_t)(row_tiles * column_tiles * batches);
+    tuff__set_fixed(kernel,
                     (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches, chain->operand_strides[0][0],
                                 chain->operand_strides[0][1], chain->operand_strides[1][0], inner * columns_of(lanes)},
                     10);
-    return define(list, of, lanes, packed);
+    return define(list, kernel, lanes, packed);
 }
 
 tuff_status tuff__check_subgroups(const launch_list *list)

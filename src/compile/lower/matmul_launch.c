@@ -3,13 +3,13 @@
 
 void tuff__define_load(const fused_chain *chain, int operand, const char *macro, const char *form, text *out)
 {
-    const chain_buffer *of = &chain->buffers[chain->operand_buffers[operand]];
+    const chain_buffer *buffer = &chain->buffers[chain->operand_buffers[operand]];
     const char *kind = form[4] == 'I' ? "I" : form[4] == 0 ? "" : "V";
     if (tuff__is_produced(chain, operand))
         tuff__text_add(out, "#define %s(i, row, column) PRODUCE%s_%s(row, column)\n", macro, kind,
                        chain->operand_names[operand]);
     else
-        tuff__text_add(out, "#define %s(i, row, column) %s_%s(b%d, i)\n", macro, form, tuff_dtype_name(of->dtype),
+        tuff__text_add(out, "#define %s(i, row, column) %s_%s(b%d, i)\n", macro, form, tuff_dtype_name(buffer->dtype),
                        chain->operand_buffers[operand]);
 }
 
@@ -23,9 +23,9 @@ void tuff__define_plain_load(const fused_chain *chain, int operand, const char *
 bool tuff__operand_is_aligned(const launch_list *list, const fused_chain *chain, int operand, int rank,
                               int64_t line_stride)
 {
-    const memory_buffer *of = &list->buffers[chain->buffers[chain->operand_buffers[operand]].id];
+    const memory_buffer *buffer = &list->buffers[chain->buffers[chain->operand_buffers[operand]].id];
     const int64_t start =
-        chain->extra[operand].offset + (int64_t)(of->offset / tuff_dtype_size(of->dtype)) + of->parent_at;
+        chain->extra[operand].offset + (int64_t)(buffer->offset / tuff_dtype_size(buffer->dtype)) + buffer->parent_at;
     bool aligned = start % 4 == 0 && line_stride % 4 == 0;
     for (int i = 0; i < rank; ++i)
         aligned &= chain->extra[operand].stride[i] % 4 == 0;

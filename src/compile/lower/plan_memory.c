@@ -42,12 +42,12 @@ static int root_of(const launch_list *list, int id)
 static void use(launch_list *list, int id, int launch_index)
 {
     for (int i = id; i >= 0; i = list->buffers[i].parent) {
-        memory_buffer *of = &list->buffers[i];
-        if (!of->used) {
-            of->used = true;
-            of->first = INT_MAX;
+        memory_buffer *buffer = &list->buffers[i];
+        if (!buffer->used) {
+            buffer->used = true;
+            buffer->first = INT_MAX;
         }
-        of->last = of->last < launch_index ? launch_index : of->last;
+        buffer->last = buffer->last < launch_index ? launch_index : buffer->last;
     }
     if (list->buffers[id].first > launch_index)
         list->buffers[id].first = launch_index;
@@ -56,12 +56,12 @@ static void use(launch_list *list, int id, int launch_index)
 static void find_lifetimes(launch_list *list)
 {
     for (int i = 0; i < list->launch_count; ++i) {
-        const launch *of = &list->launches[i];
-        for (int k = 0; k < of->chain.buffer_count; ++k)
-            use(list, of->chain.buffers[k].id, i);
-        if (of->kind == LAUNCH_COPY) {
-            use(list, of->copy_from, i);
-            use(list, of->copy_to, i);
+        const launch *kernel = &list->launches[i];
+        for (int k = 0; k < kernel->chain.buffer_count; ++k)
+            use(list, kernel->chain.buffers[k].id, i);
+        if (kernel->kind == LAUNCH_COPY) {
+            use(list, kernel->copy_from, i);
+            use(list, kernel->copy_to, i);
         }
     }
 }
@@ -89,15 +89,15 @@ static tuff_status find_placements(planner *self)
     launch_list *list = self->list;
     const tuff_device_info *info = list->policy.target.info;
     for (int i = 0; i < list->buffer_count; ++i) {
-        const memory_buffer *of = &list->buffers[i];
-        const uint64_t size = (tuff__buffer_size(of) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        if (!of->used)
+        const memory_buffer *buffer = &list->buffers[i];
+        const uint64_t size = (tuff__buffer_size(buffer) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        if (!buffer->used)
             continue;
-        if (tuff__buffer_size(of) > info->max_binding)
+        if (tuff__buffer_size(buffer) > info->max_binding)
             return FAIL(TUFF_E_LIMIT,
                         "compile: a tensor of %llu bytes exceeds the %llu that a kernel of %s can address",
                         (unsigned long long)size, (unsigned long long)info->max_binding, info->name);
-        if (of->fixed || of->parent >= 0)
+        if (buffer->fixed || buffer->parent >= 0)
             continue;
         self->all[self->count++] = (placement){.id = i, .size = size};
         list->unplanned += size;
@@ -114,29 +114,31 @@ static void find_pieces(planner *self)
     for (int i = 0; i < list->buffer_count; ++i)
         ++counts[root_of(list, i)];
     for (int i = 0; i < self->count; ++i) {
-        placement *of = &self->all[i];
-        of->piece_begin = of->piece_end = begin;
-        begin += counts[of->id];
-        self->place_of[of->id] = i;
+        placement *whole = &self->all[i];
+        whole->piece_begin = whole->piece_end = begin;
+        begin += counts[whole->id];
+        self->place_of[whole->id] = i;
     }
     for (int i = 0; i < list->buffer_count; ++i) {
         const int root = root_of(list, i);
-        const memory_buffer *of = &list->buffers[i];
-        if (!of->used || of->first == INT_MAX || list->buffers[root].fixed)
+        const memory_buffer *buffer = &list->buffers[i];
+        if (!buffer->used || buffer->first == INT_MAX || list->buffers[root].fixed)
             continue;
         placement *into = &self->all[self->place_of[root]];
         const uint64_t start = start_of_part(list, i);
-        self->pieces[into->piece_end++] = (piece){
-            .start = start, .end = start + tuff__buffer_size(of), .first = of->first, .last = list->buffers[root].last};
+        self->pieces[into->piece_end++] = (piece){.start = start,
+                                                  .end = start + tuff__buffer_size(buffer),
+                                                  .first = buffer->first,
+                                                  .last = list->buffers[root].last};
     }
 }
 
 /* How far a placement at `at` must move on because of a neighbour at `start`; 0 where neither is in the other's way. */
-static uint64_t clash(const planner *self, const placement *of, uint64_t at, const placement *other, uint64_t start)
+static uint64_t clash(const planner *self, const placement *placed, uint64_t at, const placement *other, uint64_t start)
 {
-    if (start >= at + of->size || at >= start + other->size)
+    if (start >= at + placed->size || at >= start + other->size)
         return 0;
-    for (int i = of->piece_begin; i < of->piece_end; ++i)
+    for (int i = placed->piece_begin; i < placed->piece_end; ++i)
         for (int k = other->piece_begin; k < other->piece_end; ++k) {
             const piece *a = &self->pieces[i], *b = &self->pieces[k];
             if (a->first <= b->last && b->first <= a->last && at + a->start < start + b->end &&
@@ -221,10 +223,10 @@ static tuff_status allocate_blocks(launch_list *list, const placement *all, int 
     return TUFF_OK;
 }
 
-static void resolve_whole(launch_list *list, memory_buffer *of)
+static void resolve_whole(launch_list *list, memory_buffer *buffer)
 {
-    of->storage = list->blocks[of->planned >> BLOCK_SHIFT];
-    of->offset = of->planned & OFFSET_MASK;
+    buffer->storage = list->blocks[buffer->planned >> BLOCK_SHIFT];
+    buffer->offset = buffer->planned & OFFSET_MASK;
 }
 
 static void resolve_part(launch_list *list, int id)
@@ -280,11 +282,11 @@ tuff_status tuff__plan_memory(launch_list *list)
 void tuff__plan_placeholders(launch_list *list)
 {
     for (int i = 0; i < list->buffer_count; ++i) {
-        memory_buffer *of = &list->buffers[i];
-        if (of->parent >= 0)
+        memory_buffer *buffer = &list->buffers[i];
+        if (buffer->parent >= 0)
             continue;
-        of->storage = (storage *)(void *)of; /* something that no other buffer has */
-        of->offset %= ALIGNMENT;
+        buffer->storage = (storage *)(void *)buffer; /* something that no other buffer has */
+        buffer->offset %= ALIGNMENT;
     }
     for (int i = 0; i < list->buffer_count; ++i)
         if (list->buffers[i].parent >= 0)

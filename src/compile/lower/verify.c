@@ -17,7 +17,7 @@ typedef struct contents {
 } contents;
 
 typedef struct verifier {
-    const launch_list *of;
+    const launch_list *list;
     const tuff_graph *graph;
     contents *contents; /* by buffer */
 } verifier;
@@ -27,23 +27,23 @@ static const char *node_name(const verifier *self, int id)
     return id >= 0 && id < self->graph->node_count ? tuff__op_info(self->graph->nodes[id]->op)->name : "scratch";
 }
 
-static tuff_status wrong(const verifier *self, int index, int id, const char *what)
+static tuff_status wrong(const verifier *self, int index, int id, const char *fault)
 {
-    const char *body = index >= 0 ? self->of->launches[index].body : "end";
+    const char *body = index >= 0 ? self->list->launches[index].body : "end";
     return FAIL(TUFF_E_COMPILE, "compile: the plan is wrong, please report it: launch %d (%s), buffer %d (%s): %s",
-                index, body, id, node_name(self, id), what);
+                index, body, id, node_name(self, id), fault);
 }
 
 static int64_t element_count(const verifier *self, int id)
 {
     return id < self->graph->node_count ? tuff_shape_count(self->graph->nodes[id]->outputs[0].shape)
-                                        : self->of->buffers[id].count;
+                                        : self->list->buffers[id].count;
 }
 
 static int root_of(const verifier *self, int id)
 {
-    while (self->of->buffers[id].parent >= 0)
-        id = self->of->buffers[id].parent;
+    while (self->list->buffers[id].parent >= 0)
+        id = self->list->buffers[id].parent;
     return id;
 }
 
@@ -54,7 +54,7 @@ static bool are_parts_of_one(const verifier *self, int a, int b)
 
 static bool overlap(const verifier *self, int a, int b)
 {
-    const memory_buffer *x = &self->of->buffers[a], *y = &self->of->buffers[b];
+    const memory_buffer *x = &self->list->buffers[a], *y = &self->list->buffers[b];
     return x->storage != NULL && x->storage == y->storage && x->offset < y->offset + tuff__buffer_size(y) &&
            y->offset < x->offset + tuff__buffer_size(x);
 }
@@ -62,11 +62,11 @@ static bool overlap(const verifier *self, int a, int b)
 /* Inside its storage, and inside what it is a part of. */
 static tuff_status check_place(const verifier *self, int index, int id)
 {
-    const launch_list *of = self->of;
-    if (id < 0 || id >= of->buffer_count)
+    const launch_list *list = self->list;
+    if (id < 0 || id >= list->buffer_count)
         return FAIL(TUFF_E_COMPILE, "compile: the plan is wrong, please report it: launch %d has buffer %d of %d",
-                    index, id, of->buffer_count);
-    const memory_buffer *at = &of->buffers[id];
+                    index, id, list->buffer_count);
+    const memory_buffer *at = &list->buffers[id];
     if (at->storage == NULL)
         return wrong(self, index, id, "has no memory");
     const uint64_t size = tuff__storage_size(at->storage), own = at->count == 0 ? 0 : tuff__buffer_size(at);
@@ -74,7 +74,7 @@ static tuff_status check_place(const verifier *self, int index, int id)
         return wrong(self, index, id, "reaches beyond its storage");
     if (at->parent < 0)
         return TUFF_OK;
-    const memory_buffer *whole = &of->buffers[at->parent];
+    const memory_buffer *whole = &list->buffers[at->parent];
     const uint64_t element = tuff_dtype_size(whole->dtype);
     if (at->dtype != whole->dtype)
         return wrong(self, index, id, "is of another type than its whole");
@@ -117,22 +117,22 @@ static walked walk_of(const fused_chain *chain, const affine *address, bool ever
 }
 
 /* Whether strides, in ascending order, each step over all that the smaller ones reach. */
-static bool is_injective(const walked *of)
+static bool is_injective(const walked *state)
 {
     int64_t reach = 0;
-    for (int i = 0; i < of->rank; ++i) {
-        if (of->stride[i] <= reach)
+    for (int i = 0; i < state->rank; ++i) {
+        if (state->stride[i] <= reach)
             return false;
-        reach += (of->extent[i] - 1) * of->stride[i];
+        reach += (state->extent[i] - 1) * state->stride[i];
     }
     return true;
 }
 
-static int64_t count_of(const walked *of)
+static int64_t count_of(const walked *state)
 {
     int64_t count = 1;
-    for (int i = 0; i < of->rank; ++i)
-        count *= of->extent[i];
+    for (int i = 0; i < state->rank; ++i)
+        count *= state->extent[i];
     return count;
 }
 
@@ -171,7 +171,7 @@ typedef struct runs {
 
 static bool find_runs(const verifier *self, int id, runs *out)
 {
-    const view *layout = &self->of->fusion->facts[id].layout;
+    const view *layout = &self->list->fusion->facts[id].layout;
     fused_chain box = {.rank = layout->rank};
     affine address = {.offset = 0};
     for (int i = 0; i < layout->rank; ++i) {
@@ -180,8 +180,8 @@ static bool find_runs(const verifier *self, int id, runs *out)
     }
     const walked along = walk_of(&box, &address, true);
     *out = (runs){.run = 1, .period = INT64_MAX};
-    for (int i = id; self->of->buffers[i].parent >= 0; i = self->of->buffers[i].parent)
-        out->start += self->of->buffers[i].parent_at;
+    for (int i = id; self->list->buffers[i].parent >= 0; i = self->list->buffers[i].parent)
+        out->start += self->list->buffers[i].parent_at;
     int axis = 0;
     for (; axis < along.rank && along.stride[axis] == out->run; ++axis)
         out->run *= along.extent[axis];
@@ -197,7 +197,7 @@ static bool find_runs(const verifier *self, int id, runs *out)
    each other in every period. */
 static bool are_apart(const verifier *self, int a, int b)
 {
-    const memory_buffer *x = &self->of->buffers[a], *y = &self->of->buffers[b];
+    const memory_buffer *x = &self->list->buffers[a], *y = &self->list->buffers[b];
     runs of_a, of_b;
     if (!overlap(self, a, b))
         return true;
@@ -210,7 +210,7 @@ static bool are_apart(const verifier *self, int a, int b)
 
 static tuff_status check_loads(const verifier *self, int index)
 {
-    const fused_chain *chain = &self->of->launches[index].chain;
+    const fused_chain *chain = &self->list->launches[index].chain;
     for (int i = 0; i < chain->value_count; ++i) {
         const chain_value *value = &chain->values[i];
         const bool is_lookup = value->kind == VALUE_LOOKUP && value->extent > 0;
@@ -218,7 +218,7 @@ static tuff_status check_loads(const verifier *self, int index)
             continue;
         const int id = chain->buffers[value->buffer].id;
         const int64_t beyond = is_lookup ? (value->extent - 1) * value->step : 0;
-        if (!reaches_inside(chain, &value->address, beyond, self->of->buffers[id].count))
+        if (!reaches_inside(chain, &value->address, beyond, self->list->buffers[id].count))
             return wrong(self, index, id, "is read beyond its elements");
     }
     return TUFF_OK;
@@ -226,16 +226,16 @@ static tuff_status check_loads(const verifier *self, int index)
 
 /* Whether the groups of a map are enough: `fixed` says how rows and columns are dealt out. Of other bodies it cannot be
    said without knowing them. */
-static bool has_enough_groups(const launch *of)
+static bool has_enough_groups(const launch *kernel)
 {
     enum { ROWS, COLUMNS, TILES, TILE, ROWS_OF_ITEM, FIXED = 6 };
-    const int64_t *fixed = of->fixed;
+    const int64_t *fixed = kernel->fixed;
     int64_t points = 1;
-    if (strcmp(of->body, "map") != 0 || of->fixed_count < FIXED)
+    if (strcmp(kernel->body, "map") != 0 || kernel->fixed_count < FIXED)
         return true;
-    for (int i = 0; i < of->chain.rank; ++i)
-        points *= of->chain.extent[i];
-    const int64_t items = (int64_t)of->groups * of->local_size;
+    for (int i = 0; i < kernel->chain.rank; ++i)
+        points *= kernel->chain.extent[i];
+    const int64_t items = (int64_t)kernel->groups * kernel->local_size;
     return fixed[ROWS] * fixed[COLUMNS] == points && fixed[TILES] * fixed[TILE] >= fixed[COLUMNS] &&
            items / fixed[TILES] * fixed[ROWS_OF_ITEM] >= fixed[ROWS];
 }
@@ -243,18 +243,18 @@ static bool has_enough_groups(const launch *of)
 /* Counts what a store writes. */
 static tuff_status check_store(const verifier *self, int index, const chain_output *output, int64_t *count)
 {
-    const launch *of = &self->of->launches[index];
-    const fused_chain *chain = &of->chain;
+    const launch *kernel = &self->list->launches[index];
+    const fused_chain *chain = &kernel->chain;
     const int id = chain->buffers[output->buffer].id;
     const walked along = walk_of(chain, &output->address, output->every_point || output->in_columns);
-    if (!stays_inside(chain, &output->address, self->of->buffers[id].count))
+    if (!stays_inside(chain, &output->address, self->list->buffers[id].count))
         return wrong(self, index, id, "is written beyond its elements");
     if (!is_injective(&along) || along.repeated != (output->in_columns ? chain->item_rows : 1))
         return wrong(self, index, id, "has elements that several items write");
     *count = count_of(&along);
-    if (*count == 0 || (of->kind == LAUNCH_KERNEL && of->groups == 0))
+    if (*count == 0 || (kernel->kind == LAUNCH_KERNEL && kernel->groups == 0))
         return wrong(self, index, id, "is written by a launch without items");
-    if (!has_enough_groups(of))
+    if (!has_enough_groups(kernel))
         return wrong(self, index, id, "is written by a launch of too few groups");
     return TUFF_OK;
 }
@@ -262,20 +262,20 @@ static tuff_status check_store(const verifier *self, int index, const chain_outp
 /* What a launch writes to a buffer: by the stores of its chain, or, where its body has none, all of it. */
 static tuff_status find_written(const verifier *self, int index, int buffer, int64_t *count)
 {
-    const launch *of = &self->of->launches[index];
-    const int id = of->chain.buffers[buffer].id;
+    const launch *kernel = &self->list->launches[index];
+    const int id = kernel->chain.buffers[buffer].id;
     bool by_chain = false;
     *count = 0;
-    for (int i = 0; i < of->chain.output_count; ++i)
-        if (of->chain.outputs[i].buffer == buffer) {
+    for (int i = 0; i < kernel->chain.output_count; ++i)
+        if (kernel->chain.outputs[i].buffer == buffer) {
             if (by_chain)
                 return wrong(self, index, id, "is written by two stores of a launch");
             by_chain = true;
-            TRY(check_store(self, index, &of->chain.outputs[i], count));
+            TRY(check_store(self, index, &kernel->chain.outputs[i], count));
         }
     if (!by_chain) {
         *count = element_count(self, id);
-        if (of->groups == 0 && of->kind == LAUNCH_KERNEL && *count > 0)
+        if (kernel->groups == 0 && kernel->kind == LAUNCH_KERNEL && *count > 0)
             return wrong(self, index, id, "is written by a launch without groups");
     }
     return TUFF_OK;
@@ -312,13 +312,13 @@ static const chain_output *store_to(const fused_chain *chain, int buffer)
 }
 
 /* Whether every element of buffer `read` is loaded by the item that stores the same address of `written`, before. */
-static bool is_in_step(const launch *of, int read, int written)
+static bool is_in_step(const launch *kernel, int read, int written)
 {
-    const chain_output *output = store_to(&of->chain, written);
-    if (output == NULL || of->walk != WALK_MAP)
+    const chain_output *output = store_to(&kernel->chain, written);
+    if (output == NULL || kernel->walk != WALK_MAP)
         return false;
-    for (int i = 0; i < of->chain.value_count; ++i) {
-        const chain_value *value = &of->chain.values[i];
+    for (int i = 0; i < kernel->chain.value_count; ++i) {
+        const chain_value *value = &kernel->chain.values[i];
         if (value->buffer != read || (value->kind != VALUE_LOAD && value->kind != VALUE_LOOKUP))
             continue;
         if (value->kind != VALUE_LOAD || memcmp(&value->address, &output->address, sizeof output->address) != 0)
@@ -330,17 +330,17 @@ static bool is_in_step(const launch *of, int read, int written)
 /* A launch whose reads and writes share memory. */
 static tuff_status check_sharing(const verifier *self, int index)
 {
-    const launch *of = &self->of->launches[index];
-    const fused_chain *chain = &of->chain;
+    const launch *kernel = &self->list->launches[index];
+    const fused_chain *chain = &kernel->chain;
     for (int w = 0; w < chain->buffer_count; ++w)
         for (int r = 0; r < chain->buffer_count && chain->buffers[w].written; ++r) {
             const int to = chain->buffers[w].id, from = chain->buffers[r].id;
             if (r == w || !overlap(self, to, from) || (are_parts_of_one(self, to, from) && are_apart(self, to, from)))
                 continue;
-            const memory_buffer *x = &self->of->buffers[to], *y = &self->of->buffers[from];
+            const memory_buffer *x = &self->list->buffers[to], *y = &self->list->buffers[from];
             if (chain->buffers[r].written)
                 return wrong(self, index, to, "is written beside another result in the same memory");
-            if (x->offset != y->offset || x->dtype != y->dtype || !is_in_step(of, r, w))
+            if (x->offset != y->offset || x->dtype != y->dtype || !is_in_step(kernel, r, w))
                 return wrong(self, index, to, "is written while others read what was in its memory");
         }
     return TUFF_OK;
@@ -356,14 +356,14 @@ static bool holds_something(const verifier *self, int id)
 static bool is_within(const verifier *self, int id, int whole)
 {
     while (id >= 0 && id != whole)
-        id = self->of->buffers[id].parent;
+        id = self->list->buffers[id].parent;
     return id == whole;
 }
 
 /* With a part the whole is lost. */
 static void destroy(verifier *self, int index, int id)
 {
-    for (int i = id; i >= 0; i = self->of->buffers[i].parent)
+    for (int i = id; i >= 0; i = self->list->buffers[i].parent)
         self->contents[i].destroyed_by = index;
 }
 
@@ -371,22 +371,22 @@ static void destroy(verifier *self, int index, int id)
 static tuff_status write_buffer(verifier *self, int index, int id, int64_t count)
 {
     contents *own = &self->contents[id];
-    const int task = self->of->launches[index].task;
+    const int task = self->list->launches[index].task;
     const bool again = own->task == task && task >= 0;
     if (own->task != NOBODY && !again)
         return wrong(self, index, id, "is written by two tasks");
     if (again)
         count -= own->covered;
-    for (int i = id; i >= 0 && count > 0; i = self->of->buffers[i].parent)
+    for (int i = id; i >= 0 && count > 0; i = self->list->buffers[i].parent)
         self->contents[i].covered += count;
     if (element_count(self, id) < own->covered)
         return wrong(self, index, id, "is written more than once");
     own->task = task;
     own->written_by = index;
     own->destroyed_by = -1;
-    for (int i = self->of->buffers[id].parent; i >= 0; i = self->of->buffers[i].parent)
+    for (int i = self->list->buffers[id].parent; i >= 0; i = self->list->buffers[i].parent)
         self->contents[i].written_by = index;
-    for (int i = 0; i < self->of->buffer_count; ++i)
+    for (int i = 0; i < self->list->buffer_count; ++i)
         if (i != id && overlap(self, i, id) && holds_something(self, i)) {
             if (is_within(self, id, i) || is_within(self, i, id))
                 return wrong(self, index, id, "is written beside a part of it, or the whole");
@@ -400,14 +400,14 @@ static tuff_status write_buffer(verifier *self, int index, int id, int64_t count
    conversions to narrow types, whose memory is fixed, keep what lies beside their elements in a word. */
 static tuff_status check_reads(const verifier *self, int index)
 {
-    const fused_chain *chain = &self->of->launches[index].chain;
+    const fused_chain *chain = &self->list->launches[index].chain;
     for (int i = 0; i < chain->buffer_count; ++i) {
         const int id = chain->buffers[i].id;
         if (!chain->buffers[i].read)
             continue;
         if (!chain->buffers[i].written)
             TRY(check_content(self, index, id));
-        else if (id >= self->graph->node_count && !self->of->buffers[id].fixed && self->contents[id].written_by < 0)
+        else if (id >= self->graph->node_count && !self->list->buffers[id].fixed && self->contents[id].written_by < 0)
             return wrong(self, index, id, "is gone on with before it is written");
     }
     return TUFF_OK;
@@ -415,8 +415,8 @@ static tuff_status check_reads(const verifier *self, int index)
 
 static tuff_status check_kernel(verifier *self, int index)
 {
-    const launch *of = &self->of->launches[index];
-    const fused_chain *chain = &of->chain;
+    const launch *kernel = &self->list->launches[index];
+    const fused_chain *chain = &kernel->chain;
     for (int i = 0; i < chain->buffer_count; ++i)
         TRY(check_place(self, index, chain->buffers[i].id));
     TRY(check_reads(self, index));
@@ -434,26 +434,26 @@ static tuff_status check_kernel(verifier *self, int index)
 
 static tuff_status check_copy(verifier *self, int index)
 {
-    const launch *of = &self->of->launches[index];
-    TRY(check_place(self, index, of->copy_from));
-    TRY(check_place(self, index, of->copy_to));
-    TRY(check_content(self, index, of->copy_from));
-    const memory_buffer *from = &self->of->buffers[of->copy_from], *to = &self->of->buffers[of->copy_to];
+    const launch *kernel = &self->list->launches[index];
+    TRY(check_place(self, index, kernel->copy_from));
+    TRY(check_place(self, index, kernel->copy_to));
+    TRY(check_content(self, index, kernel->copy_from));
+    const memory_buffer *from = &self->list->buffers[kernel->copy_from], *to = &self->list->buffers[kernel->copy_to];
     if (from->count != to->count || from->dtype != to->dtype)
-        return wrong(self, index, of->copy_to, "is copied from another number or type of elements");
-    if (overlap(self, of->copy_from, of->copy_to))
-        return wrong(self, index, of->copy_to, "is copied onto itself");
-    return write_buffer(self, index, of->copy_to, to->count);
+        return wrong(self, index, kernel->copy_to, "is copied from another number or type of elements");
+    if (overlap(self, kernel->copy_from, kernel->copy_to))
+        return wrong(self, index, kernel->copy_to, "is copied onto itself");
+    return write_buffer(self, index, kernel->copy_to, to->count);
 }
 
 /* Whether launch `index` reads the buffer of a node. */
 static bool launch_reads(const verifier *self, int index, int id)
 {
-    const launch *of = &self->of->launches[index];
-    if (of->kind == LAUNCH_COPY)
-        return of->copy_from == id;
-    for (int i = 0; i < of->chain.buffer_count; ++i)
-        if (of->chain.buffers[i].id == id && of->chain.buffers[i].read)
+    const launch *kernel = &self->list->launches[index];
+    if (kernel->kind == LAUNCH_COPY)
+        return kernel->copy_from == id;
+    for (int i = 0; i < kernel->chain.buffer_count; ++i)
+        if (kernel->chain.buffers[i].id == id && kernel->chain.buffers[i].read)
             return true;
     return false;
 }
@@ -463,11 +463,11 @@ static bool launch_reads(const verifier *self, int index, int id)
 static tuff_status check_result(const verifier *self, int result, const storage *at, uint64_t offset, int64_t count,
                                 tuff_dtype dtype)
 {
-    const launch_list *of = self->of;
+    const launch_list *list = self->list;
     if (count == 0)
         return TUFF_OK;
-    for (int i = 0; i < of->buffer_count; ++i) {
-        const memory_buffer *buffer = &of->buffers[i];
+    for (int i = 0; i < list->buffer_count; ++i) {
+        const memory_buffer *buffer = &list->buffers[i];
         const contents *now = &self->contents[i];
         if (buffer->storage != at || buffer->offset != offset || buffer->dtype != dtype || now->destroyed_by >= 0 ||
             now->written_by < 0 || (i < self->graph->node_count && i != result))
@@ -481,7 +481,7 @@ static tuff_status check_result(const verifier *self, int result, const storage 
 /* Whether an assign changes memory that a node of an array reads. */
 static bool is_assigned(const verifier *self, int id)
 {
-    const memory_buffer *at = &self->of->buffers[id];
+    const memory_buffer *at = &self->list->buffers[id];
     for (int i = 0; i < self->graph->assign_count && self->graph->nodes[id]->op == OP_ARRAY; ++i) {
         const tuff_array *array = self->graph->assigns[i]->attributes.array;
         const uint64_t size = (uint64_t)tuff_shape_count(array->shape) * tuff_dtype_size(array->dtype);
@@ -496,16 +496,16 @@ static bool is_assigned(const verifier *self, int id)
    made from, since they are not made anew. */
 static tuff_status check_next_run(const verifier *self)
 {
-    const launch_list *of = self->of;
+    const launch_list *list = self->list;
     for (int i = 0; i < self->graph->node_count; ++i)
         if (is_from_the_host(self, i) && self->contents[i].destroyed_by >= 0 && !is_assigned(self, i))
             return wrong(self, self->contents[i].destroyed_by, i, "is overwritten, and read in the next run");
-    for (int i = 0; i < of->copy_count; ++i) {
-        if (of->copies[i].kept == NULL)
+    for (int i = 0; i < list->copy_count; ++i) {
+        if (list->copies[i].kept == NULL)
             continue;
-        TRY(check_content(self, -1, of->copies[i].target));
-        for (int k = 0; k < of->copies[i].source_count; ++k) {
-            const int source = of->copies[i].sources[k];
+        TRY(check_content(self, -1, list->copies[i].target));
+        for (int k = 0; k < list->copies[i].source_count; ++k) {
+            const int source = list->copies[i].sources[k];
             if (!is_from_the_host(self, source) || self->contents[source].destroyed_by >= 0)
                 return wrong(self, -1, source, "changes from run to run, and a copy of it does not");
         }
@@ -515,11 +515,11 @@ static tuff_status check_next_run(const verifier *self)
 
 static tuff_status check_results(const verifier *self)
 {
-    const launch_list *of = self->of;
+    const launch_list *list = self->list;
     for (int i = 0; i < self->graph->output_count; ++i) {
-        const memory_buffer *to = &of->buffers[of->outputs[i].buffer];
+        const memory_buffer *to = &list->buffers[list->outputs[i].buffer];
         TRY(check_result(self, self->graph->outputs[i].tensor->node->id, to->storage, to->offset, to->count,
-                         of->outputs[i].dtype));
+                         list->outputs[i].dtype));
     }
     for (int i = 0; i < self->graph->assign_count; ++i) {
         const tuff_array *array = self->graph->assigns[i]->attributes.array;
@@ -549,22 +549,22 @@ static tuff_status verify(verifier *self)
 {
     TRY(check_graph(self->graph));
     bool in_step = false; /* a launch of every step has come */
-    for (int i = 0; i < self->of->buffer_count; ++i)
+    for (int i = 0; i < self->list->buffer_count; ++i)
         self->contents[i] = (contents){.task = NOBODY, .written_by = -1, .destroyed_by = -1};
-    for (int i = 0; i < self->of->launch_count; ++i) {
-        const launch *of = &self->of->launches[i];
-        if (in_step && of->setup)
+    for (int i = 0; i < self->list->launch_count; ++i) {
+        const launch *kernel = &self->list->launches[i];
+        if (in_step && kernel->setup)
             return wrong(self, i, -1, "belongs before what every run does");
-        in_step |= !of->setup;
-        TRY(of->kind == LAUNCH_COPY ? check_copy(self, i) : check_kernel(self, i));
+        in_step |= !kernel->setup;
+        TRY(kernel->kind == LAUNCH_COPY ? check_copy(self, i) : check_kernel(self, i));
     }
     return check_results(self);
 }
 
-tuff_status tuff__verify_launches(const launch_list *of)
+tuff_status tuff__verify_launches(const launch_list *list)
 {
-    verifier self = {.of = of, .graph = of->fusion->graph};
-    self.contents = tuff__alloc(((size_t)of->buffer_count + 1) * sizeof *self.contents);
+    verifier self = {.list = list, .graph = list->fusion->graph};
+    self.contents = tuff__alloc(((size_t)list->buffer_count + 1) * sizeof *self.contents);
     if (self.contents == NULL)
         return TUFF_E_OOM_HOST;
     const tuff_status status = verify(&self);

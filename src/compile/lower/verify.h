@@ -21,6 +21,6 @@
    Not looked at: what kernels compute; where bodies that are no chains (operands of products, attention, packing,
    scatters, conversions) load and store, who are taken to write their results whole; the groups of all but maps;
    whether scratch is written whole; what a launch reads of a result that it writes too, as sums in columns do. */
-tuff_status tuff__verify_launches(const launch_list *of);
+tuff_status tuff__verify_launches(const launch_list *list);
 
 #endif

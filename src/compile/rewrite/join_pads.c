@@ -52,13 +52,14 @@ static int64_t end_of(const tuff_tensor *pad, int axis)
     return start_of(pad, axis) + pad->node->inputs[0]->shape.extent[axis];
 }
 
-static void sort(pieces *of)
+static void sort(pieces *found)
 {
-    for (int i = 1; i < of->count; ++i)
-        for (int k = i; k > 0 && start_of(of->pads[k], of->axis) < start_of(of->pads[k - 1], of->axis); --k) {
-            tuff_tensor *earlier = of->pads[k];
-            of->pads[k] = of->pads[k - 1];
-            of->pads[k - 1] = earlier;
+    for (int i = 1; i < found->count; ++i)
+        for (int k = i; k > 0 && start_of(found->pads[k], found->axis) < start_of(found->pads[k - 1], found->axis);
+             --k) {
+            tuff_tensor *earlier = found->pads[k];
+            found->pads[k] = found->pads[k - 1];
+            found->pads[k - 1] = earlier;
         }
 }
 

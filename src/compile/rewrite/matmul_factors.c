@@ -32,9 +32,9 @@ bool tuff__factor_of(const tuff_tensor *operand, factor *out)
     return place->stride[unit] == 1 && place->stride[pitch] >= place->extent[unit];
 }
 
-static const storage *memory_of(const factor *of)
+static const storage *memory_of(const factor *operand)
 {
-    return of->base->op == OP_ARRAY ? of->base->attributes.array->storage : NULL;
+    return operand->base->op == OP_ARRAY ? operand->base->attributes.array->storage : NULL;
 }
 
 static bool share_memory(const factor *a, const factor *b)
@@ -72,9 +72,9 @@ void tuff__sort_factors(factor *factors, node **members, int count)
 }
 
 /* Elements from the first of one line to the first of the next. */
-static int64_t pitch_of(const factor *of)
+static int64_t pitch_of(const factor *operand)
 {
-    return of->place.stride[1] == 1 ? of->place.stride[0] : of->place.stride[1];
+    return operand->place.stride[1] == 1 ? operand->place.stride[0] : operand->place.stride[1];
 }
 
 /* Whether both lie in one piece of memory, with the same strides. */
@@ -110,9 +110,9 @@ int tuff__run_of_rows(const factor *factors, int count)
     return run_along(factors, count, 0);
 }
 
-static int64_t lines_of(const factor *of)
+static int64_t lines_of(const factor *operand)
 {
-    return of->place.stride[1] == 1 ? of->place.extent[0] : of->place.extent[1];
+    return operand->place.stride[1] == 1 ? operand->place.extent[0] : operand->place.extent[1];
 }
 
 int tuff__run_of_stack(const factor *factors, int count)
@@ -131,39 +131,39 @@ int tuff__run_of_stack(const factor *factors, int count)
 }
 
 /* Elements start to start + length of the base's memory, as a vector; NULL where the memory ends before. */
-static tuff_tensor *stretch(rewriting *with, const factor *of, int64_t start, int64_t length)
+static tuff_tensor *stretch(rewriting *self, const factor *operand, int64_t start, int64_t length)
 {
-    const node *base = of->base;
+    const node *base = operand->base;
     const int64_t size = (int64_t)tuff_dtype_size(base->outputs[0].dtype);
-    const int64_t whole = base->op == OP_ARRAY ? (int64_t)tuff__storage_size(memory_of(of)) / size
+    const int64_t whole = base->op == OP_ARRAY ? (int64_t)tuff__storage_size(memory_of(operand)) / size
                                                : tuff_shape_count(base->outputs[0].shape);
     if (start < 0 || start + length > whole || length > INT32_MAX / 8 ||
-        (uint64_t)(length * size) > with->target.info->max_binding)
+        (uint64_t)(length * size) > self->target.info->max_binding)
         return NULL;
     if (base->op != OP_ARRAY) {
         tuff_tensor *flat = tuff_reshape((tuff_tensor *)&base->outputs[0], TUFF_SHAPE(whole));
         return tuff_slice(flat, &start, (int64_t[]){start + length}, NULL);
     }
-    tuff_array *joined = tuff__arena_alloc(&with->graph->arena, sizeof *joined);
+    tuff_array *joined = tuff__arena_alloc(&self->graph->arena, sizeof *joined);
     if (joined == NULL)
-        return &with->graph->failed;
+        return &self->graph->failed;
     *joined = *base->attributes.array;
     joined->offset = (uint64_t)(start * size);
     joined->shape = TUFF_SHAPE(length);
-    return tuff_array_tensor(with->graph, joined);
+    return tuff_array_tensor(self->graph, joined);
 }
 
 /* [count, lines, width] of lines `pitch` apart in blocks `distance` apart, from offset on. Where the last line would
    reach beyond the memory all lines begin a little earlier. */
-static tuff_tensor *strided(rewriting *with, const factor *of, int count, int64_t distance, int64_t lines,
+static tuff_tensor *strided(rewriting *self, const factor *operand, int count, int64_t distance, int64_t lines,
                             int64_t width)
 {
-    const int64_t pitch = pitch_of(of), length = (count - 1) * distance + lines * pitch;
+    const int64_t pitch = pitch_of(operand), length = (count - 1) * distance + lines * pitch;
     int64_t before = 0;
-    tuff_tensor *flat = stretch(with, of, of->place.offset, count > 1 ? count * distance : length);
+    tuff_tensor *flat = stretch(self, operand, operand->place.offset, count > 1 ? count * distance : length);
     if (flat == NULL) {
-        before = pitch - width < of->place.offset ? pitch - width : of->place.offset;
-        flat = stretch(with, of, of->place.offset - before, count > 1 ? count * distance : length);
+        before = pitch - width < operand->place.offset ? pitch - width : operand->place.offset;
+        flat = stretch(self, operand, operand->place.offset - before, count > 1 ? count * distance : length);
     }
     if (flat == NULL)
         return NULL;
@@ -176,17 +176,17 @@ static tuff_tensor *strided(rewriting *with, const factor *of, int count, int64_
 }
 
 /* As the matmuls read it: columns innermost, f32. */
-static tuff_tensor *as_factor(const factor *of, tuff_tensor *lines)
+static tuff_tensor *as_factor(const factor *operand, tuff_tensor *lines)
 {
     const int turned[] = {0, 2, 1};
     if (lines == NULL)
         return NULL;
-    if (of->place.stride[1] != 1)
+    if (operand->place.stride[1] != 1)
         lines = tuff_permute(lines, turned);
-    return tuff_cast(lines, of->dtype);
+    return tuff_cast(lines, operand->dtype);
 }
 
-static tuff_tensor *join_along(rewriting *with, const factor *factors, int count, int axis)
+static tuff_tensor *join_along(rewriting *self, const factor *factors, int count, int axis)
 {
     const bool unit_axis = factors->place.stride[axis] == 1;
     int64_t together = 0;
@@ -194,25 +194,25 @@ static tuff_tensor *join_along(rewriting *with, const factor *factors, int count
         together += factors[i].place.extent[axis];
     const int64_t other = factors->place.extent[1 - axis];
     tuff_tensor *joined =
-        as_factor(factors, strided(with, factors, 1, 0, unit_axis ? other : together, unit_axis ? together : other));
+        as_factor(factors, strided(self, factors, 1, 0, unit_axis ? other : together, unit_axis ? together : other));
     if (joined == NULL)
         return NULL;
     return tuff_reshape(joined, axis == 1 ? TUFF_SHAPE(other, together) : TUFF_SHAPE(together, other));
 }
 
-tuff_tensor *tuff__join_columns(rewriting *with, const factor *factors, int count)
+tuff_tensor *tuff__join_columns(rewriting *self, const factor *factors, int count)
 {
-    return join_along(with, factors, count, 1);
+    return join_along(self, factors, count, 1);
 }
 
-tuff_tensor *tuff__join_rows(rewriting *with, const factor *factors, int count)
+tuff_tensor *tuff__join_rows(rewriting *self, const factor *factors, int count)
 {
-    return join_along(with, factors, count, 0);
+    return join_along(self, factors, count, 0);
 }
 
-tuff_tensor *tuff__join_stack(rewriting *with, const factor *factors, int count)
+tuff_tensor *tuff__join_stack(rewriting *self, const factor *factors, int count)
 {
     const int64_t distance = factors[1].place.offset - factors[0].place.offset, lines = lines_of(factors);
     const int64_t width = factors->place.stride[1] == 1 ? factors->place.extent[1] : factors->place.extent[0];
-    return as_factor(factors, strided(with, factors, count, distance, lines, width));
+    return as_factor(factors, strided(self, factors, count, distance, lines, width));
 }

@@ -37,10 +37,10 @@ typedef struct rewriting {
 
 /* Counts uses. end follows whatever came of it: it redirects the uses of what was replaced, sorts the nodes and frees
    what begin allocated; status: of the rewriting. */
-tuff_status tuff__rewriting_begin(rewriting *with, tuff_graph *graph);
-tuff_status tuff__rewriting_end(rewriting *with, tuff_status status);
+tuff_status tuff__rewriting_begin(rewriting *self, tuff_graph *graph);
+tuff_status tuff__rewriting_end(rewriting *self, tuff_status status);
 /* The only user of a value that nothing else needs, or NULL. */
-node *tuff__only_user(const rewriting *with, const node *at);
+node *tuff__only_user(const rewriting *self, const node *at);
 
 /* A factor of a matmul, [rows, columns], as a view of memory: element (i, k) of the base, or of the storage where the
    base is an array, is at offset + i · row_stride + k · column_stride. */
@@ -60,9 +60,9 @@ int tuff__run_of_columns(const factor *factors, int count);
 int tuff__run_of_rows(const factor *factors, int count);
 int tuff__run_of_stack(const factor *factors, int count);
 /* That view as a tensor; NULL where it has no legal form. */
-tuff_tensor *tuff__join_columns(rewriting *with, const factor *factors, int count);
-tuff_tensor *tuff__join_rows(rewriting *with, const factor *factors, int count);
-tuff_tensor *tuff__join_stack(rewriting *with, const factor *factors, int count);
+tuff_tensor *tuff__join_columns(rewriting *self, const factor *factors, int count);
+tuff_tensor *tuff__join_rows(rewriting *self, const factor *factors, int count);
+tuff_tensor *tuff__join_stack(rewriting *self, const factor *factors, int count);
 
 /* What a merge would change, for tuff__merge_pays. */
 typedef struct merge_cost {
@@ -73,15 +73,15 @@ typedef struct merge_cost {
     int launches_saved;
     double bytes_added; /* read and written more than before; may be negative */
 } merge_cost;
-bool tuff__merge_pays(const rewriting *with, const merge_cost *cost);
+bool tuff__merge_pays(const rewriting *self, const merge_cost *cost);
 
 /* The values side by side along an axis, which they are computed into; whether no copy is needed for that. */
-bool tuff__placing_is_free(const rewriting *with, tuff_tensor *const *values, int count, int axis);
-tuff_tensor *tuff__place_together(rewriting *with, tuff_tensor *const *values, int count, int axis);
+bool tuff__placing_is_free(const rewriting *self, tuff_tensor *const *values, int count, int axis);
+tuff_tensor *tuff__place_together(rewriting *self, tuff_tensor *const *values, int count, int axis);
 
-tuff_status tuff__merge_columns(rewriting *with);
-tuff_status tuff__merge_terms(rewriting *with);
-tuff_status tuff__merge_gradients(rewriting *with);
-tuff_status tuff__split_k(rewriting *with);
+tuff_status tuff__merge_columns(rewriting *self);
+tuff_status tuff__merge_terms(rewriting *self);
+tuff_status tuff__merge_gradients(rewriting *self);
+tuff_status tuff__split_k(rewriting *self);
 
 #endif

@@ -3,11 +3,11 @@
 #include "compile/rewrite/matmul_merge.h"
 #include "compile/schedule/cost.h"
 
-node *tuff__only_user(const rewriting *with, const node *at)
+node *tuff__only_user(const rewriting *self, const node *at)
 {
-    if (at->id >= with->original_count || with->use_count[at->id] != 1 || with->kept[at->id])
+    if (at->id >= self->original_count || self->use_count[at->id] != 1 || self->kept[at->id])
         return NULL;
-    return with->user[at->id];
+    return self->user[at->id];
 }
 
 /* Seconds that units wait for the last tiles of each product, which they need not when the products are one. */
@@ -26,18 +26,18 @@ static double waiting_saved(const cost_figures *on, const merge_cost *cost)
     return (double)(apart - tuff__divide_up(tiles, on->units)) * tile;
 }
 
-bool tuff__merge_pays(const rewriting *with, const merge_cost *cost)
+bool tuff__merge_pays(const rewriting *self, const merge_cost *cost)
 {
-    const cost_figures on = tuff__cost_figures(&with->target);
+    const cost_figures on = tuff__cost_figures(&self->target);
     const double saved = (double)cost->launches_saved * on.launch + waiting_saved(&on, cost);
     return saved > cost->bytes_added / on.bandwidth;
 }
 
 /* Whether a concat wants the value already. */
-static bool is_part(const rewriting *with, const node *at)
+static bool is_part(const rewriting *self, const node *at)
 {
-    for (int i = at->id + 1; i < with->original_count; ++i) {
-        const node *user = with->graph->nodes[i];
+    for (int i = at->id + 1; i < self->original_count; ++i) {
+        const node *user = self->graph->nodes[i];
         for (int k = 0; k < user->input_count && user->op == OP_CONCAT; ++k)
             if (user->inputs[k]->node == at)
                 return true;
@@ -45,23 +45,23 @@ static bool is_part(const rewriting *with, const node *at)
     return false;
 }
 
-static bool can_be_placed(const rewriting *with, const tuff_tensor *value)
+static bool can_be_placed(const rewriting *self, const tuff_tensor *value)
 {
     const node *at = value->node;
-    if (with->kept[at->id] || is_part(with, at))
+    if (self->kept[at->id] || is_part(self, at))
         return false;
     while (at->op == OP_RESHAPE || at->op == OP_PERMUTE)
         at = at->inputs[0]->node;
     const bool computed = tuff__op_is_elementwise(at->op) || at->op == OP_MATMUL || at->op == OP_SUM ||
                           (tuff__op_is_attention(at->op) && at->op != OP_ATTENTION_LSE);
-    return computed && !with->kept[at->id] && !with->taken[at->id];
+    return computed && !self->kept[at->id] && !self->taken[at->id];
 }
 
 /* The concat of the values, where there is one. */
-static tuff_tensor *find_concat(const rewriting *with, tuff_tensor *const *values, int count, int axis)
+static tuff_tensor *find_concat(const rewriting *self, tuff_tensor *const *values, int count, int axis)
 {
-    for (int i = values[0]->node->id + 1; i < with->graph->node_count; ++i) {
-        node *at = with->graph->nodes[i];
+    for (int i = values[0]->node->id + 1; i < self->graph->node_count; ++i) {
+        node *at = self->graph->nodes[i];
         bool same = at->op == OP_CONCAT && at->input_count == count && at->attributes.axis == axis;
         for (int k = 0; k < count && same; ++k)
             same = at->inputs[k] == values[k];
@@ -71,67 +71,67 @@ static tuff_tensor *find_concat(const rewriting *with, tuff_tensor *const *value
     return NULL;
 }
 
-bool tuff__placing_is_free(const rewriting *with, tuff_tensor *const *values, int count, int axis)
+bool tuff__placing_is_free(const rewriting *self, tuff_tensor *const *values, int count, int axis)
 {
     bool placed = true;
-    if (find_concat(with, values, count, axis) != NULL)
+    if (find_concat(self, values, count, axis) != NULL)
         return true;
     for (int i = 0; i < count; ++i) {
-        placed &= can_be_placed(with, values[i]);
+        placed &= can_be_placed(self, values[i]);
         for (int k = 0; k < i; ++k)
             placed &= values[k] != values[i]; /* a value has one place */
     }
     return placed;
 }
 
-tuff_tensor *tuff__place_together(rewriting *with, tuff_tensor *const *values, int count, int axis)
+tuff_tensor *tuff__place_together(rewriting *self, tuff_tensor *const *values, int count, int axis)
 {
-    tuff_tensor *found = find_concat(with, values, count, axis);
+    tuff_tensor *found = find_concat(self, values, count, axis);
     for (int i = 0; i < count; ++i)
-        with->taken[values[i]->node->id] = true;
+        self->taken[values[i]->node->id] = true;
     return found != NULL ? found : tuff_concat((tuff_tensor **)values, count, axis);
 }
 
-tuff_status tuff__rewriting_begin(rewriting *with, tuff_graph *graph)
+tuff_status tuff__rewriting_begin(rewriting *self, tuff_graph *graph)
 {
     const size_t count = (size_t)graph->node_count + 1;
-    *with =
+    *self =
         (rewriting){.graph = graph, .original_count = graph->node_count, .target = tuff__device_target(graph->device)};
-    with->use_count = tuff__calloc(count, sizeof *with->use_count);
-    with->user = tuff__calloc(count, sizeof *with->user);
-    with->kept = tuff__calloc(count, sizeof *with->kept);
-    with->taken = tuff__calloc(count, sizeof *with->taken);
-    with->now = tuff__calloc(count, sizeof *with->now);
-    if (with->use_count == NULL || with->user == NULL || with->kept == NULL || with->taken == NULL || with->now == NULL)
+    self->use_count = tuff__calloc(count, sizeof *self->use_count);
+    self->user = tuff__calloc(count, sizeof *self->user);
+    self->kept = tuff__calloc(count, sizeof *self->kept);
+    self->taken = tuff__calloc(count, sizeof *self->taken);
+    self->now = tuff__calloc(count, sizeof *self->now);
+    if (self->use_count == NULL || self->user == NULL || self->kept == NULL || self->taken == NULL || self->now == NULL)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < graph->node_count; ++i)
         for (int k = 0; k < graph->nodes[i]->input_count; ++k) {
             const int input = graph->nodes[i]->inputs[k]->node->id;
-            ++with->use_count[input];
-            with->user[input] = graph->nodes[i];
+            ++self->use_count[input];
+            self->user[input] = graph->nodes[i];
         }
     for (int i = 0; i < graph->output_count; ++i)
-        with->kept[graph->outputs[i].tensor->node->id] = true;
+        self->kept[graph->outputs[i].tensor->node->id] = true;
     for (int i = 0; i < graph->assign_count; ++i)
-        with->kept[graph->assigns[i]->inputs[0]->node->id] = true;
+        self->kept[graph->assigns[i]->inputs[0]->node->id] = true;
     return TUFF_OK;
 }
 
 /* All uses of what was replaced. */
-static void redirect(const rewriting *with)
+static void redirect(const rewriting *self)
 {
-    for (int i = 0; i < with->graph->node_count; ++i) {
-        node *at = with->graph->nodes[i];
+    for (int i = 0; i < self->graph->node_count; ++i) {
+        node *at = self->graph->nodes[i];
         for (int k = 0; k < at->input_count; ++k) {
             const int input = at->inputs[k]->node->id;
-            if (input < with->original_count && with->now[input] != NULL)
-                at->inputs[k] = with->now[input];
+            if (input < self->original_count && self->now[input] != NULL)
+                at->inputs[k] = self->now[input];
         }
     }
-    for (int i = 0; i < with->graph->output_count; ++i) {
-        const int id = with->graph->outputs[i].tensor->node->id;
-        if (id < with->original_count && with->now[id] != NULL)
-            with->graph->outputs[i].tensor = with->now[id];
+    for (int i = 0; i < self->graph->output_count; ++i) {
+        const int id = self->graph->outputs[i].tensor->node->id;
+        if (id < self->original_count && self->now[id] != NULL)
+            self->graph->outputs[i].tensor = self->now[id];
     }
 }
 
@@ -142,37 +142,37 @@ typedef struct sorting {
 } sorting;
 
 /* A node after everything that it needs. */
-static void place(sorting *with, node *at)
+static void place(sorting *self, node *at)
 {
-    if (with->placed[at->id])
+    if (self->placed[at->id])
         return;
-    with->placed[at->id] = true;
+    self->placed[at->id] = true;
     for (int i = 0; i < at->input_count; ++i)
-        place(with, at->inputs[i]->node);
-    with->sorted[with->count++] = at;
+        place(self, at->inputs[i]->node);
+    self->sorted[self->count++] = at;
 }
 
 /* For every new node the last old one that it needs, -1 where there is none, by id from the first new one on. New ones
    were made after what they need. */
-static void find_last_needed(const rewriting *with, int *last)
+static void find_last_needed(const rewriting *self, int *last)
 {
-    const tuff_graph *graph = with->graph;
-    for (int i = with->original_count; i < graph->node_count; ++i) {
-        int *of = &last[i - with->original_count];
-        *of = -1;
+    const tuff_graph *graph = self->graph;
+    for (int i = self->original_count; i < graph->node_count; ++i) {
+        int *latest = &last[i - self->original_count];
+        *latest = -1;
         for (int k = 0; k < graph->nodes[i]->input_count; ++k) {
             const int input = graph->nodes[i]->inputs[k]->node->id;
-            const int needed = input < with->original_count ? input : last[input - with->original_count];
-            *of = needed > *of ? needed : *of;
+            const int needed = input < self->original_count ? input : last[input - self->original_count];
+            *latest = needed > *latest ? needed : *latest;
         }
     }
 }
 
 /* Every old node, in order, and behind it the new ones that can be computed then. */
-static void place_all(const rewriting *with, sorting *all, const int *last, int *first, int *next)
+static void place_all(const rewriting *self, sorting *all, const int *last, int *first, int *next)
 {
-    const tuff_graph *graph = with->graph;
-    const int old = with->original_count;
+    const tuff_graph *graph = self->graph;
+    const int old = self->original_count;
     for (int i = 0; i < old; ++i)
         first[i] = -1;
     for (int i = graph->node_count - 1; i >= old; --i)
@@ -188,16 +188,16 @@ static void place_all(const rewriting *with, sorting *all, const int *last, int 
 }
 
 /* Old nodes keep their order as far as they can; new ones come as soon as they can; dead ones go. */
-static tuff_status sort(const rewriting *with)
+static tuff_status sort(const rewriting *self)
 {
-    tuff_graph *graph = with->graph;
+    tuff_graph *graph = self->graph;
     const size_t size = (size_t)graph->node_count + 1;
     sorting all = {.sorted = tuff__calloc(size, sizeof(node *)), .placed = tuff__calloc(size, sizeof(bool))};
     int *numbers = tuff__calloc(3 * size, sizeof *numbers);
     tuff_status status = TUFF_E_OOM_HOST;
     if (all.sorted != NULL && all.placed != NULL && numbers != NULL) {
-        find_last_needed(with, numbers);
-        place_all(with, &all, numbers, numbers + size, numbers + 2 * size);
+        find_last_needed(self, numbers);
+        place_all(self, &all, numbers, numbers + size, numbers + 2 * size);
         status = tuff__graph_reorder(graph, all.sorted, all.count);
     }
     tuff__free(all.sorted);
@@ -206,19 +206,19 @@ static tuff_status sort(const rewriting *with)
     return status;
 }
 
-tuff_status tuff__rewriting_end(rewriting *with, tuff_status status)
+tuff_status tuff__rewriting_end(rewriting *self, tuff_status status)
 {
-    with->graph->copy = 0;
+    self->graph->copy = 0;
     if (status == TUFF_OK)
-        status = with->graph->status;
-    if (status == TUFF_OK && with->graph->node_count > with->original_count) {
-        redirect(with);
-        status = sort(with);
+        status = self->graph->status;
+    if (status == TUFF_OK && self->graph->node_count > self->original_count) {
+        redirect(self);
+        status = sort(self);
     }
-    tuff__free(with->use_count);
-    tuff__free(with->user);
-    tuff__free(with->kept);
-    tuff__free(with->taken);
-    tuff__free(with->now);
+    tuff__free(self->use_count);
+    tuff__free(self->user);
+    tuff__free(self->kept);
+    tuff__free(self->taken);
+    tuff__free(self->now);
     return status;
 }

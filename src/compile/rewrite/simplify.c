@@ -158,9 +158,9 @@ static tuff_tensor *simplify_sum_of_pads(tuff_graph *graph, const tuff_tensor *s
     return tuff__share_node(graph, OP_CONCAT, sum->dtype, sum->shape, parts, count, &attributes);
 }
 
-static tuff_tensor *apply_rules(rebuild *with, const node *at, tuff_tensor **inputs)
+static tuff_tensor *apply_rules(rebuild *self, const node *at, tuff_tensor **inputs)
 {
-    tuff_graph *graph = with->target;
+    tuff_graph *graph = self->target;
     const tuff_tensor *value = &at->outputs[0];
     op_attributes attributes = at->attributes;
     if (at->op == OP_RESHAPE || at->op == OP_PERMUTE || at->op == OP_EXPAND || at->op == OP_SLICE)
@@ -210,42 +210,42 @@ static tuff_tensor *kept_value(tuff_graph *graph, const node *assign)
     return tuff__share_node(graph, OP_CAST, dtype, x->shape, &x, 1, NULL);
 }
 
-static tuff_status rebuild_node(rebuild *with, const node *at)
+static tuff_status rebuild_node(rebuild *self, const node *at)
 {
-    tuff_graph *graph = with->target;
+    tuff_graph *graph = self->target;
     tuff_tensor **inputs = tuff__arena_alloc(&graph->arena, (size_t)(at->input_count + 1) * sizeof(tuff_tensor *));
     node copy = *at;
     if (inputs == NULL)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < at->input_count; ++i)
-        inputs[i] = with->map[at->inputs[i]->node->id];
+        inputs[i] = self->map[at->inputs[i]->node->id];
     if (at->op == OP_INPUT || at->op == OP_CONSTANT)
         TRY(own_attributes(graph, &copy.attributes, &at->outputs[0]));
     graph->copy = at->copy;
-    tuff_tensor *made = with->only_live ? tuff__node_create(graph, at->op, at->outputs[0].dtype, at->outputs[0].shape,
+    tuff_tensor *made = self->only_live ? tuff__node_create(graph, at->op, at->outputs[0].dtype, at->outputs[0].shape,
                                                             inputs, at->input_count, &copy.attributes)
-                                        : apply_rules(with, &copy, inputs);
+                                        : apply_rules(self, &copy, inputs);
     graph->copy = 0;
     if (made->node == NULL)
         return graph->status;
-    with->map[at->id] = made;
+    self->map[at->id] = made;
     if (at->op != OP_ASSIGN)
         return TUFF_OK;
     if (!GROW(graph->assigns, graph->assign_count, graph->assign_capacity))
         return TUFF_E_OOM_HOST;
     graph->assigns[graph->assign_count++] = made->node;
-    if (!with->only_live)
-        with->map[at->id] = kept_value(graph, made->node);
-    return with->map[at->id]->node == NULL ? graph->status : TUFF_OK;
+    if (!self->only_live)
+        self->map[at->id] = kept_value(graph, made->node);
+    return self->map[at->id]->node == NULL ? graph->status : TUFF_OK;
 }
 
-static tuff_status rebuild_outputs(rebuild *with)
+static tuff_status rebuild_outputs(rebuild *self)
 {
-    tuff_graph *graph = with->target;
-    for (int i = 0; i < with->source->output_count; ++i) {
-        const graph_output *output = &with->source->outputs[i];
-        tuff_tensor *value = with->map[output->tensor->node->id];
-        if (!with->only_live)
+    tuff_graph *graph = self->target;
+    for (int i = 0; i < self->source->output_count; ++i) {
+        const graph_output *output = &self->source->outputs[i];
+        tuff_tensor *value = self->map[output->tensor->node->id];
+        if (!self->only_live)
             value = with_memory(graph, value);
         const char *name = tuff__arena_strdup(&graph->arena, output->name);
         if (name == NULL || value->node == NULL || !GROW(graph->outputs, graph->output_count, graph->output_capacity))
@@ -256,9 +256,9 @@ static tuff_status rebuild_outputs(rebuild *with)
 }
 
 /* A counter of the graph's own rises by one with each run. */
-static tuff_status raise_step(rebuild *with)
+static tuff_status raise_step(rebuild *self)
 {
-    tuff_graph *source = with->source, *graph = with->target;
+    tuff_graph *source = self->source, *graph = self->target;
     if (!source->owns_step)
         return TUFF_OK;
     graph->step_array = tuff_array_view(source->step_array, 0, TUFF_SCALAR);
@@ -272,14 +272,14 @@ static tuff_status raise_step(rebuild *with)
     return graph->status;
 }
 
-static tuff_status rebuild_all(rebuild *with)
+static tuff_status rebuild_all(rebuild *self)
 {
-    mark_live(with->source, with->live);
-    for (int i = 0; i < with->source->node_count; ++i)
-        if (with->live[i])
-            TRY(rebuild_node(with, with->source->nodes[i]));
-    TRY(rebuild_outputs(with));
-    return raise_step(with);
+    mark_live(self->source, self->live);
+    for (int i = 0; i < self->source->node_count; ++i)
+        if (self->live[i])
+            TRY(rebuild_node(self, self->source->nodes[i]));
+    TRY(rebuild_outputs(self));
+    return raise_step(self);
 }
 
 /* Splitting leaves nodes that nothing reads in the end; a second pass over the result removes them. */
@@ -287,12 +287,12 @@ static tuff_graph *rebuilt(tuff_graph *source, bool only_live)
 {
     tuff_graph *target = tuff_graph_create(source->device);
     const size_t count = (size_t)source->node_count + 1;
-    rebuild with = {.source = source, .target = target, .only_live = only_live};
-    with.map = tuff__calloc(count, sizeof(tuff_tensor *));
-    with.live = tuff__calloc(count, sizeof *with.live);
-    tuff_status status = target == NULL || with.map == NULL || with.live == NULL ? TUFF_E_OOM_HOST : rebuild_all(&with);
-    tuff__free(with.map);
-    tuff__free(with.live);
+    rebuild self = {.source = source, .target = target, .only_live = only_live};
+    self.map = tuff__calloc(count, sizeof(tuff_tensor *));
+    self.live = tuff__calloc(count, sizeof *self.live);
+    tuff_status status = target == NULL || self.map == NULL || self.live == NULL ? TUFF_E_OOM_HOST : rebuild_all(&self);
+    tuff__free(self.map);
+    tuff__free(self.live);
     if (status == TUFF_OK)
         return target;
     tuff_graph_destroy(target);

@@ -6,7 +6,7 @@
 
 #include "graph/graph.h"
 
-/* Answers NULL on failure. only_live: nothing but the removal of dead nodes (the reference executor). The result owns
+/* Returns NULL on failure. only_live: nothing but the removal of dead nodes (the reference executor). The result owns
    what it needs: the source may be destroyed. A graph that keeps its own step counter gets the raise of it appended. */
 tuff_graph *tuff__simplify(tuff_graph *source, bool only_live);
 

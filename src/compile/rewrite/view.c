@@ -136,13 +136,13 @@ bool tuff__view_along(view *subject, const path *inner, const path **failed)
     return true;
 }
 
-int64_t tuff__view_span(const view *of)
+int64_t tuff__view_span(const view *layout)
 {
     int64_t last = 0;
-    for (int i = 0; i < of->rank; ++i) {
-        if (of->extent[i] == 0)
+    for (int i = 0; i < layout->rank; ++i) {
+        if (layout->extent[i] == 0)
             return 0;
-        last += (of->extent[i] - 1) * of->stride[i];
+        last += (layout->extent[i] - 1) * layout->stride[i];
     }
     return last + 1;
 }

@@ -4,12 +4,12 @@
 
 #include "base/checked.h"
 
-/* CPU: vector registers, and those of cores with 16 lanes; items that are lanes of one vector; cycles that a group takes
-   to begin; bytes from memory in a cycle. */
+/* CPU: vector registers, and those of cores with 16 lanes; items that are lanes of one vector; cycles that a group
+   takes to begin; bytes from memory in a cycle. */
 enum { CPU_REGISTERS = 16, WIDE_REGISTERS = 32, CPU_ITEMS = 8, GROUP_START = 400, CPU_BYTES = 8 };
-/* GPU: registers of a lane for accumulators and operands; of a compute unit the lanes at work, those and the groups that
-   it keeps, the accumulators that hide how long loads take, up to four a lane, and bytes in a cycle from memory and
-   caches. */
+/* GPU: registers of a lane for accumulators and operands; of a compute unit the lanes at work, those and the groups
+   that it keeps, the accumulators that hide how long loads take, up to four a lane, and bytes in a cycle from memory
+   and caches. */
 enum { GPU_REGISTERS = 128, GPU_LANES = 128, GPU_RESIDENT = 2048, GPU_GROUPS = 32, GPU_HIDES = 1024, GPU_SUMS = 4 };
 enum { GPU_BYTES = 12, GPU_CACHE_BYTES = 32 };
 

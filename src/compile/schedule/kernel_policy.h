@@ -1,5 +1,5 @@
-/* What the kernels of a task are made by: the device they are for, what the caller's options ask for, and the task's own
-   configuration. Tunables are looked up here, and are told to whoever wants to know which a task has. */
+/* What the kernels of a task are made by: the device they are for, what the caller's options ask for, and the task's
+   own configuration. Tunables are looked up here, and are told to whoever wants to know which a task has. */
 #ifndef TUFF_COMPILE_SCHEDULE_KERNEL_POLICY_H
 #define TUFF_COMPILE_SCHEDULE_KERNEL_POLICY_H
 
