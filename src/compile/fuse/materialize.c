@@ -171,33 +171,63 @@ static bool has_kernel_of_its_own(op_code op)
            tuff__op_is_attention(op);
 }
 
-static void visit(struct fusion *fusion, const node *at)
+/* How an op's kernel reads an input. */
+typedef enum input_form {
+    INPUT_INLINED, /* computed where it is read */
+    INPUT_STRIDED, /* as a strided view of memory */
+    INPUT_FACTOR,  /* the same, behind a cast perhaps */
+    INPUT_ROWS     /* as a strided view whose rows are contiguous */
+} input_form;
+
+static input_form form_of_input(const node *at, int input)
+{
+    if (tuff__op_is_attention(at->op))
+        return at->inputs[input]->shape.rank == 4 ? INPUT_ROWS : INPUT_STRIDED;
+    switch (at->op) {
+    case OP_MATMUL:
+        return INPUT_FACTOR;
+    case OP_SCATTER_ADD:
+        return INPUT_STRIDED;
+    case OP_GATHER:
+        return input == 0 ? INPUT_STRIDED : INPUT_INLINED;
+    default:
+        return INPUT_INLINED;
+    }
+}
+
+static void prepare_input(struct fusion *fusion, const node *at, int input)
+{
+    const input_form form = form_of_input(at, input);
+    if (form == INPUT_ROWS)
+        need_rows(fusion, at->inputs[input]);
+    else if (form != INPUT_INLINED)
+        need_operand(fusion, at->inputs[input], form == INPUT_FACTOR);
+}
+
+/* An expensive value is not computed again for each row that an expand repeats it for. */
+static void keep_repeated(struct fusion *fusion, const node *expand)
+{
+    const node *input = behind_views(fusion, expand->inputs[0]->node);
+    if (repeats_rows(expand) && !tuff__op_is_source(input->op) && chain_size_of(fusion, input).expensive)
+        fusion->facts[input->id].materialized = true;
+}
+
+static void choose(struct fusion *fusion, const node *at)
 {
     node_facts *facts = &fusion->facts[at->id];
+    const bool is_view = tuff__op_is_view(at->op);
     if (tuff__op_is_source(at->op) || at->op == OP_ASSIGN)
         return;
-    facts->materialized |= facts->forced || facts->kept || has_kernel_of_its_own(at->op);
-    if (fusion->mode == TUFF_FUSE_NONE && !tuff__op_is_view(at->op) && at->op != OP_IOTA)
-        facts->materialized = true;
-    if (at->op == OP_MATMUL || at->op == OP_SCATTER_ADD)
-        for (int i = 0; i < at->input_count; ++i)
-            need_operand(fusion, at->inputs[i], at->op == OP_MATMUL);
-    for (int i = 0; i < at->input_count && tuff__op_is_attention(at->op); ++i)
-        if (at->inputs[i]->shape.rank == 4)
-            need_rows(fusion, at->inputs[i]);
-        else
-            need_operand(fusion, at->inputs[i], false);
-    if (at->op == OP_GATHER)
-        need_operand(fusion, at->inputs[0], false);
+    facts->materialized |= facts->forced || facts->kept || has_kernel_of_its_own(at->op) ||
+                           (fusion->mode == TUFF_FUSE_NONE && !is_view && at->op != OP_IOTA);
+    for (int i = 0; i < at->input_count; ++i)
+        prepare_input(fusion, at, i);
     if (at->op == OP_CONCAT)
         tuff__place_parts(fusion, at);
-    else if (!tuff__op_is_view(at->op))
+    else if (!is_view)
         limit_chain(fusion, at);
-    if (at->op == OP_EXPAND && repeats_rows(at)) {
-        const node *input = behind_views(fusion, at->inputs[0]->node);
-        if (chain_size_of(fusion, input).expensive && !tuff__op_is_source(input->op))
-            fusion->facts[input->id].materialized = true;
-    }
+    if (at->op == OP_EXPAND)
+        keep_repeated(fusion, at);
 }
 
 /* A matmul that only a permute reads, perhaps behind a reshape, is written so that the permute is contiguous. */
@@ -237,6 +267,6 @@ tuff_status tuff__choose_materialized(struct fusion *fusion)
     for (int i = 0; i < graph->node_count; ++i)
         choose_order(fusion, graph->nodes[i]);
     for (int i = 0; i < graph->node_count; ++i)
-        visit(fusion, graph->nodes[i]);
+        choose(fusion, graph->nodes[i]);
     return TUFF_OK;
 }
