@@ -28,7 +28,7 @@ void tuff__stage_destroy(stage *self);
 typedef struct whole_form {
     choice found;     /* as pass_choices.found */
     uint64_t kernels; /* equal numbers, equal plans */
-    double cost;      /* as compile/foresee.h says */
+    double cost;      /* as compile/schedule/cost.h says */
 } whole_form;
 
 /* What rewritings by a choice make of the graph, found without a compiler. */

@@ -132,7 +132,7 @@ static tuff_status add_task(struct fusion *fusion, const node *at)
     *task = task_of(tuff__op_is_attention(at->op) ? leader_of(fusion, at) : at);
     if (task->kind == TASK_ATTENTION)
         gather_attention(fusion, task, fusion->task_count);
-    else if (task->kind == TASK_MATMUL && fusion->mode == TUFF_FUSE_ALL && !fusion->plain_products &&
+    else if (task->kind == TASK_MATMUL && fusion->mode == TUFF_FUSE_ALL && !fusion->by_library &&
              !fusion->facts[at->id].alone)
         fuse_epilogue(fusion, task, fusion->task_count);
     else
@@ -266,7 +266,7 @@ tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, i
     *out = (struct fusion){.graph = graph,
                            .mode = options->fuse,
                            .family = options->family,
-                           .plain_products = options->matmul_library != TUFF_MATMUL_OWN,
+                           .by_library = options->matmul_library != TUFF_MATMUL_OWN,
                            .buffer_limit = buffer_limit,
                            .passes = passes};
     out->facts = tuff__calloc((size_t)graph->node_count + 1, sizeof *out->facts);

@@ -59,7 +59,7 @@ struct fusion {
     int task_count, task_capacity;
     tuff_fuse_mode mode;
     tuff_family family;
-    bool plain_products;  /* matmuls take nothing into their epilogues: a library computes them */
+    bool by_library;      /* a library computes matmuls: they have no prologues and epilogues */
     int buffer_limit;     /* of one kernel */
     int *copy_begins;     /* by number of a recomputation: the id of its first node */
     pass_choices *passes; /* borrowed while it is made; may be NULL */

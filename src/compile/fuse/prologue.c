@@ -107,7 +107,7 @@ static tuff_status try_prologue(struct fusion *fusion, struct task *task, const 
 
 tuff_status tuff__fuse_prologues(struct fusion *fusion)
 {
-    if (fusion->plain_products || fusion->family == TUFF_FAMILY_COOPERATIVE)
+    if (fusion->by_library || fusion->family == TUFF_FAMILY_COOPERATIVE)
         return TUFF_OK;
     for (int i = 0; i < fusion->task_count; ++i)
         for (int k = 0; k < 2 && fusion->tasks[i].kind == TASK_MATMUL; ++k) {

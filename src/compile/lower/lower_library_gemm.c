@@ -42,7 +42,7 @@ static bool find_result(const launch_list *list, const fused_chain *chain, int64
            !out->transposed;
 }
 
-bool tuff__find_product(const launch_list *list, const fused_chain *chain, int64_t inner, library_product *out)
+bool tuff__find_library_gemm(const launch_list *list, const fused_chain *chain, int64_t inner, library_product *out)
 {
     if (chain->rank > 3)
         return false;

@@ -187,7 +187,7 @@ static tuff_status choose_form(const launch_list *list, const fused_chain *chain
         const char *absence = tuff__device_library_absence(list->device);
         if (absence != NULL)
             return FAIL(TUFF_E_UNSUPPORTED, "compile: %s", absence);
-        if (tuff__find_product(list, chain, inner, product)) {
+        if (tuff__find_library_gemm(list, chain, inner, product)) {
             *form = BY_LIBRARY;
             return TUFF_OK;
         }

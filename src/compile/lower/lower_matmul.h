@@ -30,7 +30,7 @@ void tuff__define_plain_load(const fused_chain *chain, int operand, const char *
    ran out. */
 launch *tuff__matmul_launch(launch_list *list, const char *body, int index, fused_chain *chain, int64_t inner);
 /* Whether a library computes what the chain asks for; fills in how. */
-bool tuff__find_product(const launch_list *list, const fused_chain *chain, int64_t inner, library_product *out);
+bool tuff__find_library_gemm(const launch_list *list, const fused_chain *chain, int64_t inner, library_product *out);
 /* Whether every vector of an operand starts at a multiple of four elements; buffers of ours do. */
 bool tuff__operand_is_aligned(const launch_list *list, const fused_chain *chain, int operand, int rank,
                               int64_t line_stride);
