@@ -65,7 +65,7 @@ uint64_t tuff__storage_size(const storage *storage);
 uint64_t tuff__storage_version(const storage *storage);
 bool tuff__storage_is_imported(const storage *storage); /* the application may write it unseen */
 bool tuff__storage_is_stand_in(const storage *storage);
-void tuff__storage_touch(storage *storage); /* raises the version */
+void tuff__storage_touch(storage *storage);             /* raises the version */
 tuff_status tuff__storage_write(tuff_device *device, storage *storage, uint64_t offset, const void *data,
                                 uint64_t size);
 tuff_status tuff__storage_read(tuff_device *device, storage *storage, uint64_t offset, void *data, uint64_t size);
