@@ -1,4 +1,5 @@
-/* Which axes of a task's values have to go together, by what the ops say of their operands. */
+/* Axis dependence: which axes of a task's values must keep the same extent and places, by the rule of each op. Axes
+   that must are one class (union-find). */
 #include "compile/axis_dependence.h"
 
 static int stands_for(const subgraph *self, int axis)
@@ -18,7 +19,7 @@ static axis_state *class_of(subgraph *self, const node *at, int axis)
     return &self->axes[tuff__axis_class(self, at, axis)];
 }
 
-/* Axes of other extents than each other's cannot go together: they stay. */
+/* Makes one class of two axes. Axes of different extents cannot be one: both are fixed. */
 static void unite(subgraph *self, const node *a, int axis_a, const node *b, int axis_b)
 {
     const int first = tuff__axis_class(self, a, axis_a), second = tuff__axis_class(self, b, axis_b);
@@ -48,7 +49,7 @@ static tuff_status fix_all(subgraph *self, const node *at)
     return TUFF_OK;
 }
 
-/* Axis by axis; those of extent 1 that are spread or summed have no part in it. */
+/* Axis by axis, without those of extent 1 that are broadcast or reduced. */
 static tuff_status unite_in_order(subgraph *self, const node *at)
 {
     for (int k = 0; k < at->input_count; ++k)
@@ -120,8 +121,8 @@ static tuff_status unite_product(subgraph *self, const node *at)
     return TUFF_OK;
 }
 
-/* Where the axis that is looked up in must be there as a whole, the others are apart from each other: an element comes
-   from its own line of x. Indices may be the same for all of an axis. */
+/* The axis that is looked up in must be whole; along the others an element comes from its own line of x. Indices may be
+   broadcast along an axis. */
 static tuff_status unite_gathered(subgraph *self, const node *at)
 {
     const int along = at->attributes.axis;
@@ -133,7 +134,7 @@ static tuff_status unite_gathered(subgraph *self, const node *at)
     return TUFF_OK;
 }
 
-/* Likewise; whatever adds to an element lies in its own line of the source. */
+/* Likewise: everything that is added to an element lies in its own line of the source. */
 static tuff_status unite_scattered(subgraph *self, const node *at)
 {
     const int along = at->attributes.axis;
@@ -149,8 +150,8 @@ static tuff_status unite_scattered(subgraph *self, const node *at)
     return TUFF_OK;
 }
 
-/* A bias, and its gradient, have an axis for each that scores have, or 1 there: by batches, heads, queries, keys. Where
-   all of an axis add to one gradient, all of it must be there. */
+/* A bias and its gradient have the axes of the scores (batches, heads, queries, keys) or extent 1. Where a whole axis
+   adds to one gradient, it must be whole. */
 static void unite_bias(subgraph *self, const node *bias, const node *q, const node *k, bool is_gradient)
 {
     const int axes[] = {0, 2, 1, 1};
@@ -164,8 +165,8 @@ static void unite_bias(subgraph *self, const node *bias, const node *q, const no
     class_of(self, bias, 1)->fixed = true;
 }
 
-/* A query's place says which keys it sees, so that batches alone are apart from each other; heads come in groups, and
-   kernels take the width of a head as it is. */
+/* A query's place decides which keys it sees, so that only batches are independent. Heads come in groups, and kernels
+   depend on the width of a head: both are fixed. */
 static tuff_status unite_attention(subgraph *self, const node *reader)
 {
     const attention_inputs at = tuff__attention_inputs(reader->op, reader->attributes.options);
@@ -212,7 +213,7 @@ static tuff_status add_product(subgraph *self, int result, const node *factors, 
     return TUFF_OK;
 }
 
-/* One run of axes that a reshape makes another of. */
+/* One run of axes that a reshape turns into another. */
 static tuff_status unite_run(subgraph *self, const node *from, const int old[2], const node *to, const int new[2])
 {
     if (old[0] == old[1] && new[0] == new[1]) {
@@ -230,7 +231,7 @@ static tuff_status unite_run(subgraph *self, const node *from, const int old[2],
     return TUFF_OK;
 }
 
-/* Past axes of extent 1. */
+/* The next axis whose extent is not 1. */
 static int skip_units(const tuff_shape *shape, int axis)
 {
     while (axis < shape->rank && shape->extent[axis] == 1)
@@ -262,7 +263,7 @@ static tuff_status unite_reshaped(subgraph *self, const node *at)
     return TUFF_OK;
 }
 
-/* Sources inside: those whose elements depend on where they are must be there from the first to the last. */
+/* Sources inside the task: axes along which elements depend on their place must be whole. */
 static tuff_status mark_source(subgraph *self, const node *at)
 {
     for (int i = 0; i < at->outputs[0].shape.rank; ++i)
@@ -272,7 +273,7 @@ static tuff_status mark_source(subgraph *self, const node *at)
     return TUFF_OK;
 }
 
-/* What each op says of its axes; elementwise ops say it axis by axis, and of others' axes nothing is known. */
+/* The rule of each op. Nothing is known about the axes of ops without one: they are fixed. */
 static tuff_status unite_node(subgraph *self, const node *at)
 {
     static tuff_status (*const rules[])(subgraph *, const node *) = {
@@ -304,8 +305,8 @@ static tuff_status unite_node(subgraph *self, const node *at)
     return known ? rules[at->op](self, at) : fix_all(self, at);
 }
 
-/* A product that stays keeps its factors, and none of its places can be left out unless that is so of a factor; what
-   is two products at once stays too. */
+/* A product is an axis that a reshape makes of several. If it is fixed or whole, so are its factors; an axis that is
+   two different products is fixed. */
 static bool settle(subgraph *self, int index)
 {
     axis_product *product = &self->products[index];

@@ -1,14 +1,13 @@
-/* Between the files of subgraphs: axis_dependence.c says which axes belong together, subgraph.c makes graphs of them.
-   */
+/* What subgraph.c and axis_dependence.c share: a subgraph from the inside, and the classes of its axes. */
 #ifndef TUFF_COMPILE_AXIS_DEPENDENCE_H
 #define TUFF_COMPILE_AXIS_DEPENDENCE_H
 
 #include "compile/subgraph.h"
 
-/* Places of one axis that can be asked for. */
+/* Places of one axis that later samples can be made to take. */
 enum { MAX_WANTED = 16 };
 
-/* An axis of a node, or all that must have its extent. */
+/* An axis of a node, or the class of axes that it stands for. */
 typedef struct axis_state {
     int above; /* the class that it became a part of; itself: it stands for its class */
     int64_t was, now;

@@ -1,5 +1,5 @@
-/* The stages of compilation up to planned memory. Where the peak is above the budget, they are gone through again with
-   more and more values computed again instead of kept, until it fits; the planner's peak decides. */
+/* The stages of compilation up to planned memory. While the planned peak is above the budget, they run again with more
+   values recomputed instead of kept. */
 #include "compile/fit.h"
 
 #include "compile/rewrite/matmul_merge.h"
@@ -24,7 +24,7 @@ static tuff_status fuse_again(fitting *self)
     return tuff__fuse(*self->to.graph, self->options, self->bindings, self->to.passes, self->to.fusion);
 }
 
-/* The graph as fusion groups it, cheap values computed again. */
+/* Simplifies and fuses the source, with cheap values recomputed. */
 static tuff_status prepare(fitting *self)
 {
     const fit_result *to = &self->to;
@@ -62,7 +62,7 @@ static tuff_status lower(fitting *self)
     return TUFF_OK;
 }
 
-/* Compiles with the first count of the ranking computed again. */
+/* Compiles with the first count values of the ranking recomputed. */
 static tuff_status attempt(fitting *self, int count)
 {
     TRY(prepare(self));
@@ -72,7 +72,7 @@ static tuff_status attempt(fitting *self, int count)
     return lower(self);
 }
 
-/* Coarse steps up to the first that fits, then halving back to the least that does. */
+/* Coarse steps up to the first count that fits, then a binary search for the least that does. */
 static tuff_status search(fitting *self)
 {
     const int step = (self->ranked + MAX_STEPS - 1) / MAX_STEPS;

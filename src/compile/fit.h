@@ -4,7 +4,8 @@
 
 #include "compile/lower/lower.h"
 
-/* Where the caller keeps what compilation makes: launches refer to the fusion, and that to the graph and the passes. */
+/* Where the caller keeps the results of compilation, which must not move: launches refer to the fusion, and the fusion
+   to the graph and the passes. */
 typedef struct fit_result {
     tuff_graph **graph; /* simplified */
     struct fusion *fusion;
@@ -12,7 +13,7 @@ typedef struct fit_result {
     launch_list *launches;
 } fit_result;
 
-/* Fills in the result, again where it is there already. What is there after a failure is the caller's to free, too. */
+/* Fills in the result, replacing an earlier one. After a failure too the caller frees what is there. */
 tuff_status tuff__fit(tuff_device *device, tuff_graph *source, const tuff_compile_options *options, fit_result to);
 
 #endif

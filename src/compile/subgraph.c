@@ -1,4 +1,4 @@
-/* Graphs of a task's part of a graph. */
+/* Subgraphs of tasks: see the header. */
 #include "compile/axis_dependence.h"
 
 #include <stdio.h>

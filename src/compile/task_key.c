@@ -1,4 +1,4 @@
-/* Keys of tasks: the structure of the chain as a hash, without its extents; what is left in clear. */
+/* Keys of tasks: a hash of the chain's structure, without extents; everything else readable. */
 #include "compile/task_key.h"
 
 #include <stdio.h>
@@ -105,7 +105,8 @@ static void add_dim(tune_key *key, int64_t extent)
         key->dims[key->dim_count++] = extent < 1 ? 1 : extent;
 }
 
-/* By rows, transposed, in strides: in small letters where it is steady, whose packed copy costs a run nothing. */
+/* By rows, transposed, or strided; in lower case for an operand that changes only between runs, whose packed copy costs
+   a run nothing. */
 static char layout_of(const struct fusion *fusion, const fused_chain *chain, int operand)
 {
     const int64_t *strides = chain->operand_strides[operand];

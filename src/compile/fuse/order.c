@@ -98,8 +98,8 @@ static bool overwrites_too_early(const struct fusion *fusion, const ordering *se
     return false;
 }
 
-/* The oldest task still to come, by its newest result: a recomputation begins once everything built before it is done.
-   */
+/* The oldest task still to come, by its newest result: a recomputation begins once everything built before it is
+   done. */
 static int oldest_to_come(const struct fusion *fusion, const ordering *self)
 {
     int oldest = INT32_MAX;

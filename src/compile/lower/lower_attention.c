@@ -1,5 +1,5 @@
-/* Launches of attention. Queries, keys and values are read through their views, row by row; what vectors must run
-   across (keys in the scores) is packed in panels before. */
+/* Launches of attention. Queries, keys and values are read through their views, row by row; what is read by
+   vectors across rows (keys, for the scores) is packed in panels first. */
 #include <string.h>
 
 #include "base/checked.h"
@@ -382,8 +382,8 @@ static tuff_status launch_backward(const attention *job, const backward *use)
     return tuff__keep_defines(made, &defines);
 }
 
-/* One pass computes all gradients from one set of scores, an item for each group of heads; where so few items leave
-   processors idle for longer than a second set takes, queries and keys get passes of their own. */
+/* One pass computes all gradients from one set of scores, an item for each group of heads. Where so few items would
+   leave processors idle for longer than computing the scores twice takes, queries and keys get passes of their own. */
 static bool takes_one_pass(const attention *job, const backward *use)
 {
     const int64_t units = job->list->policy.target.info->compute_units, items = job->batches * job->k.heads;

@@ -1,4 +1,4 @@
-/* Between the files that lower attention: its operands, and how a launch is told of them. */
+/* What the files that lower attention share: its operands, and how they become parameters and macros of a launch. */
 #ifndef TUFF_COMPILE_LOWER_LOWER_ATTENTION_H
 #define TUFF_COMPILE_LOWER_LOWER_ATTENTION_H
 
@@ -25,10 +25,11 @@ typedef struct attention {
 int tuff__attention_root(const struct task *task, op_code op);
 /* The next of the body's parameters. */
 void tuff__attention_parameters(launch *kernel, const int64_t *values, int count);
-/* A scale as the parameter that holds its bits. */
+/* A float as the integer parameter that holds its bits. */
 int64_t tuff__attention_float(double value);
-/* What the options want, at the end of a body's parameters: the address of the bias (4), the step's, seed, ordinal, the
-   threshold and the factor of dropout; the macros BIAS, DROPOUT and SOFTMAX, and those that read bias and step. */
+/* Adds what the options need, at the end of a body's parameters: the address of the bias (4), the step's, seed,
+   ordinal, the threshold and the factor of dropout; the macros BIAS, DROPOUT and SOFTMAX, and those that read bias and
+   step. */
 void tuff__attention_options(const attention *job, launch *to, text *defines);
 /* Four parameters, and the macros LOAD_X, LOADV_X, and where it is written STORE_X and STOREV_X. */
 void tuff__attention_rows(const launch_list *list, launch *kernel, const attention_rows *operand, const char *letter,

@@ -1,4 +1,4 @@
-/* Launches of attention on devices with local memory: nothing is packed, and what one group stores no other adds to. */
+/* Launches of attention on devices with local memory: nothing is packed, and each result is stored by one group. */
 #include "base/checked.h"
 #include "compile/lower/lower_attention.h"
 #include "compile/lower/lower_matmul.h"
@@ -41,8 +41,8 @@ static void add_operands(const attention *job, launch *made, int64_t blocks, int
     tuff__attention_rows(job->list, made, &job->v, "V", false, defines);
 }
 
-/* Elements of local memory: tiles of two operands, one of `columns` vectors of a lane, and what the body shares
-   else. */
+/* Elements of local memory: tiles of two operands, one of `columns` vectors of a lane, and what else the
+   body shares. */
 static tuff_status finish(const attention *job, launch *made, int depth, int64_t columns, int64_t shared, text *defines)
 {
     const int block = block_of(job);

@@ -38,7 +38,7 @@ static tuff_status finish_spans(const launch_list *list, launch *kernel, int64_t
     return define_gemv(kernel, (int)rows, (int)span, step);
 }
 
-/* Few items are a group each, for all cores to have some. */
+/* Where items are few, each is a group, so that all cores get some. */
 static uint32_t items_of_group(const launch_list *list, int64_t items)
 {
     const int tuned = tuff__tuned(&list->policy, TUNABLE_matmul_dot_local_size);

@@ -1,5 +1,5 @@
-/* Matmuls that a library of the device computes: where its one kind of product, f32 matrices of lines that lie apart by
-   one stride, is what the task asks for. */
+/* Matmuls that a library computes. It knows one kind: f32 matrices whose rows, or columns, are contiguous and apart by
+   one stride. */
 #include "compile/lower/lower_matmul.h"
 
 #define MAX_ELEMENTS (INT64_C(1) << 31) /* libraries count in 32 bits */
@@ -27,7 +27,7 @@ static bool find_operand(const launch_list *list, const fused_chain *chain, int 
            at->offset >= 0 && out->step >= 0 && find_lines(rows, columns, chain->operand_strides[operand], out);
 }
 
-/* The matmul's own elements and nothing else must be stored, row by row. */
+/* The task must store the product alone, without an epilogue, row by row. */
 static bool find_result(const launch_list *list, const fused_chain *chain, int64_t rows, int64_t columns,
                         library_matrix *out)
 {

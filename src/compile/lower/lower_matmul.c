@@ -36,7 +36,8 @@ static int64_t unrolled_values(const fused_chain *chain, const matmul_tile *tile
     return (int64_t)tile->vec * tile->rows * tile->columns * chain->value_count * (tails ? OF_ELEMENT * tile->vec : 1);
 }
 
-/* What terms take longer where they come from many pages; as measured on AVX2, and with wide vectors on AVX-512. */
+/* How much longer a step along k takes where operands come from many pages; measured on AVX2, and with wide vectors on
+   AVX-512. */
 static double delay_of(const launch_list *list, const matmul_problem *problem)
 {
     const bool wide = tuff__native_lanes(&list->policy) >= 16;
@@ -123,7 +124,7 @@ static tuff_status finish_local(launch_list *list, launch *kernel, int64_t inner
                   tunables);
 }
 
-/* Makes the copies that the problem asks for. */
+/* Makes the packed copies. */
 static tuff_status pack(launch_list *list, int index, fused_chain *chain, const matmul_problem *problem,
                         const matmul_tile *tile)
 {
@@ -134,7 +135,7 @@ static tuff_status pack(launch_list *list, int index, fused_chain *chain, const 
     return TUFF_OK;
 }
 
-/* Bodies that make no panels: a configuration may have what a producer makes written to memory of its own, whole. */
+/* For bodies that read no panels: a configuration may have the result of a prologue written to memory first. */
 static tuff_status write_produced(launch_list *list, int index, fused_chain *chain, int64_t inner)
 {
     static const tunable copies[] = {TUNABLE_matmul_copy_x, TUNABLE_matmul_copy_y};

@@ -16,7 +16,8 @@ tuff_status tuff__pack_operand(launch_list *list, int index, fused_chain *matmul
    `lines` lines of `inner` terms, line_stride apart, become panels of `width`. */
 tuff_status tuff__finish_transpose(const launch_list *list, launch *kernel, int vec, int64_t lines, int64_t inner,
                                    int64_t width, int64_t line_stride);
-/* TUFF_E_LIMIT: so many vectors of accumulators are more than any register file holds and only keep compilers busy. */
+/* TUFF_E_LIMIT where no register file holds so many vectors of accumulators: such a kernel only takes long to
+   compile. */
 tuff_status tuff__check_accumulators(const launch_list *list, int vec, int64_t count);
 /* The accumulators that an item keeps at a time, in vectors, and the steps of each. */
 void tuff__set_tile(launch *kernel, int64_t rows, int64_t columns, double k);
@@ -48,8 +49,8 @@ tuff_status tuff__lower_gemv(launch_list *list, int index, fused_chain *chain, i
 
 /* Whether more is stored than the product itself. */
 bool tuff__has_epilogue(const fused_chain *chain);
-/* Makes of a matmul's chain the product alone, which goes to memory of its own, and a map that reads it: the caller's.
-   */
+/* Splits a matmul's chain into the product, which is stored to memory of its own, and a map that reads it, the
+   caller's. */
 tuff_status tuff__split_epilogue(launch_list *list, fused_chain *chain, fused_chain *epilogue);
 
 #endif

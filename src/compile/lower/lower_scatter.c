@@ -1,6 +1,5 @@
-/* Launches of scatter_add: the indices become keys of rows, the list positions are sorted by key through counting, and
-   each row adds its segment in list order. The same bits every time, no atomics, and no scan of the whole list for
-   each row. */
+/* Launches of scatter_add: indices become keys of rows, a counting sort orders list positions by key, and each row adds
+   its segment in list order. So results are the same bits every time, without atomics. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +9,7 @@
 #define BLOCK_SIZE 256
 #define MAX_BLOCKS 64
 
-/* How a scatter's axes fall apart: along list axes the index varies; along the others whole rows move. */
+/* The two kinds of axes of a scatter: along list axes the index varies; along the others whole rows move. */
 typedef struct split {
     const node *at;
     int axis, rank;

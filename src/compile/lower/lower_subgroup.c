@@ -2,7 +2,7 @@
 #include "base/checked.h"
 #include "compile/lower/lower_matmul.h"
 
-/* How a subgroup's lanes and their sums lie over the result. */
+/* How a subgroup's lanes and their accumulators cover the result. */
 struct lanes {
     int width, lane_rows, tile_rows, tile_columns, subgroups;
 };
@@ -12,7 +12,7 @@ static int64_t columns_of(const struct lanes *form)
     return (int64_t)form->width / form->lane_rows * form->tile_columns * 4;
 }
 
-/* The tunables, less where the matrix is small: lanes move from columns to rows, and sums are left out. */
+/* The tunables, reduced where the matrix is small: lanes move from columns to rows, and accumulators are dropped. */
 static struct lanes choose_lanes(const launch_list *list, int width, int64_t rows, int64_t columns)
 {
     struct lanes best = {.width = width,

@@ -1,5 +1,5 @@
-/* A matmul without its epilogue: the product goes to memory of its own, and a map does the rest. What a tuner may try
-   where sums and epilogue do not fit the registers together, or where a library is the fastest. */
+/* Unfused epilogues: the product is stored to memory of its own, and a map does the rest. Faster where accumulators and
+   epilogue do not fit the registers together, or where a library computes the product. */
 #include <string.h>
 
 #include "compile/lower/lower_matmul.h"
@@ -9,7 +9,7 @@ bool tuff__has_epilogue(const fused_chain *chain)
     return chain->output_count != 1 || chain->values[chain->outputs[0].value].kind != VALUE_RESULT;
 }
 
-/* Of an element where the chain's axes lie one behind the other. */
+/* The address of an element in contiguous memory. */
 static affine in_order(const fused_chain *chain)
 {
     affine out = {.offset = 0};
@@ -40,7 +40,7 @@ static bool is_of_producer(const fused_chain *chain, int value)
     return found;
 }
 
-/* What makes the element stays; it is stored in `product`. */
+/* Reduces the chain to the product, stored in buffer `product`. */
 static void keep_product(fused_chain *chain, int product)
 {
     const chain_value none = {
@@ -61,7 +61,7 @@ static void keep_product(fused_chain *chain, int product)
     tuff__chain_drop_buffers(chain);
 }
 
-/* Every other value and all stores stay; the element is read from `product`. */
+/* Makes the chain a map that reads the product from buffer `product`. */
 static void keep_epilogue(fused_chain *chain, int product)
 {
     const affine address = in_order(chain);

@@ -1,7 +1,7 @@
 /* Places temporaries: lifetimes over the launches become offsets in a few blocks, the largest first, each at the lowest
-   offset that no living neighbour holds. What is written part by part lives part by part: until a part is written its
-   place serves others, so that the gradients of all parameters take no memory from the values of the forward pass. The
-   peak is known before anything is allocated. */
+   offset that is free for its lifetime. A buffer that is written part by part lives part by part: until a part is
+   written, its place serves others, so that the gradients of all parameters can share memory with the values of the
+   forward pass. The peak is known before anything is allocated. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 #define BLOCK_SHIFT 48
 #define OFFSET_MASK (((uint64_t)1 << BLOCK_SHIFT) - 1)
 
-/* A stretch of a placement, in bytes, and the launches between which it is in use. */
+/* A range of a placement, in bytes, and the launches between which it is in use. */
 typedef struct piece {
     uint64_t start, end;
     int first, last;
@@ -38,7 +38,8 @@ static int root_of(const launch_list *list, int id)
     return id;
 }
 
-/* What it is a part of is in use as long, but begins to be only where a launch uses it as a whole. */
+/* Extends the lifetimes of a buffer and of the wholes that it is a part of. A whole's begins only where a launch uses
+   it as a whole. */
 static void use(launch_list *list, int id, int launch_index)
 {
     for (int i = id; i >= 0; i = list->buffers[i].parent) {
@@ -236,7 +237,7 @@ static void resolve_part(launch_list *list, int id)
     list->buffers[id].offset = root->offset + start_of_part(list, id);
 }
 
-/* In blocks that are bound whole kernels count elements in 32 bits. */
+/* Where whole blocks are bound, kernels count their elements in 32 bits. */
 static uint64_t largest_block(const launch_list *list)
 {
     const uint64_t most = list->policy.target.info->max_allocation, addressed = (uint64_t)INT32_MAX * 4;

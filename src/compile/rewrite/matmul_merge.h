@@ -6,8 +6,8 @@
      x' · y0, x' · y1, ... in a slab   become  one product that the slab takes whole   (merge_gradients.c)
      x · y with few tiles and a long inner axis becomes a sum over its pieces          (split_k.c)
 
-   Weights are joined only as a view of the memory that they lie in, never by a copy; whether joining pays is decided
-   by a cost model. */
+   Weights are joined only as a view of the memory that they lie in, never by a copy; the cost model decides whether
+   joining pays. */
 #ifndef TUFF_COMPILE_REWRITE_MATMUL_MERGE_H
 #define TUFF_COMPILE_REWRITE_MATMUL_MERGE_H
 
@@ -19,7 +19,7 @@
    only be destroyed. passes may be NULL. */
 tuff_status tuff__merge_matmuls(tuff_graph *graph, pass_choices *passes);
 
-/* Between the files of this rewriting. */
+/* Between the files that merge matmuls. */
 #define MAX_MERGED 8   /* that become one */
 #define MAX_FACTORS 32 /* that are looked at together */
 

@@ -39,7 +39,7 @@ static tuff_shape joined_shape(const bundle *joined, tuff_shape part)
     return shape;
 }
 
-/* True for a value that does not differ along the axes but the last. */
+/* True for a value that varies along the last axis only. */
 static bool is_vector(const tuff_tensor *x)
 {
     return x->shape.rank > 0 && tuff_shape_count(x->shape) == x->shape.extent[x->shape.rank - 1];
@@ -139,7 +139,7 @@ static bool users_agree(const rewriting *self, const bundle *joined, node **user
     return true;
 }
 
-/* Applies to the whole what all parts go through next; false where they part. */
+/* Applies to the whole the op that all parts go through next; false where they go through different ones. */
 static bool take_step(const rewriting *self, bundle *joined)
 {
     node *users[MAX_MERGED] = {NULL};

@@ -5,7 +5,7 @@
 
 #define MAX_TERMS 16
 
-/* The terms of a sum: products, and what is none. */
+/* The terms of a sum: products, and others. */
 typedef struct terms {
     node *products[MAX_FACTORS];
     factor factors[MAX_FACTORS];
@@ -39,7 +39,7 @@ static void add_term(const rewriting *self, tuff_tensor *term, terms *out)
         out->complete = false;
 }
 
-/* Whether the value is one that a sum's addition could stand in: it is not part of a longer sum. */
+/* Whether the value is the last addition of a sum, and not part of a longer one. */
 static bool is_whole_sum(const rewriting *self, const node *at)
 {
     const node *user = tuff__only_user(self, at);

@@ -10,7 +10,7 @@ node *tuff__only_user(const rewriting *self, const node *at)
     return self->user[at->id];
 }
 
-/* Seconds that units wait for the last tiles of each product, which they need not when the products are one. */
+/* Seconds that units would wait for the last tiles of each product, and do not where the products are one. */
 static double waiting_saved(const cost_figures *on, const merge_cost *cost)
 {
     const double tile = 2.0 * (double)(on->tile_rows * on->tile_columns * cost->inner) / on->rate;
@@ -33,7 +33,7 @@ bool tuff__merge_pays(const rewriting *self, const merge_cost *cost)
     return saved > cost->bytes_added / on.bandwidth;
 }
 
-/* Whether a concat wants the value already. */
+/* Whether the value is a part of a concat already. */
 static bool is_part(const rewriting *self, const node *at)
 {
     for (int i = at->id + 1; i < self->original_count; ++i) {
@@ -117,7 +117,7 @@ tuff_status tuff__rewriting_begin(rewriting *self, tuff_graph *graph)
     return TUFF_OK;
 }
 
-/* All uses of what was replaced. */
+/* Redirects all uses of what was replaced. */
 static void redirect(const rewriting *self)
 {
     for (int i = 0; i < self->graph->node_count; ++i) {
@@ -141,7 +141,7 @@ typedef struct sorting {
     bool *placed; /* by old id */
 } sorting;
 
-/* A node after everything that it needs. */
+/* Places a node behind everything that it needs. */
 static void place(sorting *self, node *at)
 {
     if (self->placed[at->id])

@@ -7,12 +7,13 @@
 #include "graph/graph.h"
 
 /* Returns NULL on failure. only_live: nothing but the removal of dead nodes (the reference executor). The result owns
-   what it needs: the source may be destroyed. A graph that keeps its own step counter gets the raise of it appended. */
+   what it needs: the source may be destroyed. A graph with a step counter of its own gets an increment of it
+   appended. */
 tuff_graph *tuff__simplify(tuff_graph *source, bool only_live);
 
 /* Between the files of this folder. */
 /* A node that computes the same as op of inputs with these attributes: an earlier equal one where there is one.
-   An input without a node, for which memory ran out, is handed on. */
+   An input without a node, for which memory ran out, is returned as it is. */
 tuff_tensor *tuff__share_node(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_shape shape,
                               tuff_tensor *const *inputs, int input_count, const op_attributes *attributes);
 /* The constant that op of constant inputs gives; NULL where it should stay symbolic. */

@@ -1,5 +1,5 @@
-/* Long reductions in pieces: many items share them, no chain of additions grows long. Where columns alone keep every
-   core of a CPU busy they stay whole: their kernel adds in the same groups by itself. */
+/* Splits long reductions, so that many items share them and no chain of additions grows long. Where columns alone keep
+   every core of a CPU busy they are not split: their kernel adds in the same groups by itself. */
 #include <math.h>
 
 #include "compile/rewrite/simplify.h"
