@@ -7,7 +7,7 @@
 
    usual has every tunable that was consulted, with the value it has by default; the others as in tune/choice.h. ns are
    times of single runs in the order they were taken in, the first one right behind the compiling. PROGRAM is a number
-   that candidates of equal programs share. COST: what lowering foresaw, as compile/foresee.h says. why: what was found
+   that candidates of equal programs share. COST: what lowering foresaw, as schedule/cost.h says. why: what was found
    instead of times. d: the point was drawn at random; where a recording has some of a space only, the others are near
    good ones, and luck would find them less often. */
 #ifndef TUFF_BENCH_RECORDER_RECORDING_H

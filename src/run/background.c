@@ -284,7 +284,7 @@ static tuff_status fill(background *self, tuff_plan *plan, const tuff_compile_op
         if (self->log == NULL)
             return TUFF_E_OOM_HOST;
     }
-    self->tuner = (tuner){.fusion = &self->fusion,
+    self->tuner = (tuner){.fusion = &plan->fusion,
                           .options = &self->options,
                           .device = plan->device,
                           .log = -1,
@@ -292,7 +292,7 @@ static tuff_status fill(background *self, tuff_plan *plan, const tuff_compile_op
                           .user = self};
     tuff__environment_of(tuff__device_info(plan->device), &self->tuner.environment);
     TRY(tuff__worker_create(&self->tuner, &plan->passes.by, &host, &self->worker));
-    return tuff__fusion_borrow(&plan->fusion, &self->fusion);
+    return TUFF_OK;
 }
 
 static void leave_list(background *self)
@@ -322,7 +322,6 @@ static void free_all(void *state)
     background *self = state;
     tuff__tuner_end(&self->tuner);
     tuff__worker_destroy(self->worker);
-    tuff__fusion_give_back(&self->fusion);
     tuff__free(self->running);
     tuff__free(self->log);
     dismantle(self);

@@ -12,9 +12,8 @@
 #include "run/tuner_parts.h"
 
 struct background {
-    tuff_plan *plan;      /* the program's */
-    struct fusion fusion; /* the plan's, with scratch of its own */
-    executable next;      /* made ready here, with its keys */
+    tuff_plan *plan; /* the program's */
+    executable next; /* made ready here, with its keys */
     plan_keys next_keys;
     tuff_compile_options options;
     char *log; /* of the options; owned */

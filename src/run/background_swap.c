@@ -42,7 +42,7 @@ static tuff_status make_ready(background *self)
     tuff_status status = tuff__tuner_choices(&self->tuner, &choices, &any);
     if (status == TUFF_OK)
         status =
-            tuff__lower_like(&self->plan->executable.launches, &self->fusion, &self->options, choices, &next->launches);
+            tuff__lower_like(&self->plan->executable.launches, &self->plan->fusion, &self->options, choices, &next->launches);
     tuff__free(choices);
     TRY(status);
     const uint64_t budget = self->options.memory_budget;
@@ -109,7 +109,6 @@ void tuff__background_swap(void *state, tuff_plan *plan)
         old = plan->executable;
         old_keys = plan->keys;
         plan->executable = self->next;
-        plan->executable.launches.fusion = &plan->fusion;
         plan->keys = self->next_keys;
         self->next = (executable){.parameters = NULL};
         self->next_keys = (plan_keys){.items = NULL};

@@ -188,12 +188,12 @@ static tuff_status check_candidate(const tuff_plan *plan, int task, const char *
 {
     const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
     choice what;
-    foreseen made;
+    task_estimate made;
     uint64_t common = 0;
     TRY(tuff__choice_parse(candidate, &what));
-    TRY(tuff__trial_foresee(plan->device, &plan->fusion, &usual, task, &what, &made));
+    TRY(tuff__estimate_task(plan->device, &plan->fusion, &usual, task, &what, &made));
     for (int i = 0; i < CHOICE_WORDS; ++i)
-        common |= what.set[i] & made.consulted.set[i];
+        common |= what.set[i] & made.used_tunables.set[i];
     if (common == 0 && tuff__choice_count(&what) > 0)
         return FAIL(TUFF_E_UNSUPPORTED, "cache: nothing of %.300s is a tunable of this task", candidate);
     return TUFF_OK;

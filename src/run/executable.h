@@ -4,7 +4,7 @@
 #define TUFF_RUN_EXECUTABLE_H
 
 #include "base/hash.h"
-#include "compile/lower.h"
+#include "compile/lower/lower.h"
 #include "run/texts.h"
 
 /* What can be told of a launch after it is recorded. */
@@ -18,7 +18,7 @@ typedef struct task_record {
 } task_record;
 
 typedef struct executable {
-    lowered launches; /* set before it is recorded; owned */
+    launch_list launches; /* set before it is recorded; owned */
     storage *parameters;
     program **programs; /* one a launch, NULL for copies */
     command *commands;

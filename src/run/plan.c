@@ -3,12 +3,17 @@
 
 #include <string.h>
 
-#include "compile/simplify.h"
-#include "run/fit.h"
+#include "compile/rewrite/simplify.h"
+#include "compile/fit.h"
 
 static tuff_status last_status(void)
 {
     return tuff__last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff__last_status();
+}
+
+static fit_result in_plan(tuff_plan *self)
+{
+    return (fit_result){&self->graph, &self->fusion, &self->passes, &self->executable.launches};
 }
 
 static tuff_status make_reference(tuff_plan *self, tuff_graph *graph)
@@ -35,7 +40,7 @@ tuff_status tuff__plan_create(tuff_graph *graph, const tuff_compile_options *opt
     if (passes != NULL)
         self->passes.by = *passes;
     const tuff_status status =
-        tuff__device_is_reference(self->device) ? make_reference(self, graph) : tuff__fit(self, graph, options);
+        tuff__device_is_reference(self->device) ? make_reference(self, graph) : tuff__fit(self->device, graph, options, in_plan(self));
     if (status != TUFF_OK) {
         tuff_plan_destroy(self);
         return status;

@@ -7,12 +7,12 @@
 
 /* Where a buffer lies, in whole vectors of four. What has no elements may lie at the end of its memory, where there is
    nothing to bind: the beginning stands in for it, as none of it is read or written. */
-static buffer_binding binding_of(const lowered *with, const memory_buffer *memory)
+static buffer_binding binding_of(const launch_list *list, const memory_buffer *memory)
 {
     const uint64_t whole = tuff__storage_size(memory->storage);
-    const uint64_t start = memory->count == 0      ? 0
-                           : tuff__is_vulkan(with) ? tuff__bound_offset(with, memory->offset)
-                                                   : memory->offset;
+    const uint64_t start = memory->count == 0                 ? 0
+                           : list->policy.target.binds_ranges ? tuff__bound_offset(list, memory->offset)
+                                                              : memory->offset;
     const uint64_t end = memory->count == 0 ? 16 : (memory->offset + tuff__buffer_size(memory) + 15) / 16 * 16;
     return (buffer_binding){
         .buffer = tuff__storage_buffer(memory->storage), .offset = start, .size = (end > whole ? whole : end) - start};
@@ -171,7 +171,7 @@ static tuff_status build_commands(executable *self, const recording_options *opt
     for (int i = 0; i < self->command_count; ++i) {
         if (self->launches.launches[i].kind == LAUNCH_COPY)
             build_copy(self, i);
-        else if (self->launches.launches[i].kind == LAUNCH_PRODUCT)
+        else if (self->launches.launches[i].kind == LAUNCH_LIBRARY_GEMM)
             build_product(self, i);
         else
             TRY(build_launch(self, i, block));
@@ -265,7 +265,7 @@ void tuff__executable_unrecord(executable *self)
 void tuff__executable_free(executable *self)
 {
     tuff__executable_unrecord(self);
-    tuff__lowered_free(&self->launches);
+    tuff__launch_list_free(&self->launches);
 }
 
 /* Copies kept between runs whose sources changed since are to be made again. */

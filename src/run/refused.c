@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "run/refused.h"
-#include "run/task_key.h"
+#include "compile/task_key.h"
 #include "tune/environment.h"
 #include "tune/folder.h"
 #include "tune/lookup.h"

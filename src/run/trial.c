@@ -3,9 +3,7 @@
 
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/log.h"
-#include "compile/foresee.h"
 #include "run/cold.h"
 
 /* Timers are trusted for runs of this length; shorter ones are repeated. */
@@ -13,7 +11,7 @@ enum { LEAST_NANOSECONDS = 200000, MOST_REPEATS = 64 };
 
 struct trial {
     tuff_device *device;
-    struct fusion fusion; /* borrowed, but for what lowering writes on */
+    const struct fusion *fusion; /* borrowed */
     executable executable;
     recording *timed[COLD_PLACES]; /* from each place on; made when it is needed */
     uint64_t *stamps;
@@ -23,82 +21,6 @@ struct trial {
     int places;        /* in the pool */
     uint64_t expected; /* nanoseconds of one run; 0: not known */
 };
-
-static uint64_t hash_chain(const fused_chain *chain, uint64_t seed)
-{
-    seed = tuff__hash64(chain->extent, sizeof *chain->extent * (size_t)chain->rank, seed);
-    seed = tuff__hash64(chain->operand_strides, sizeof chain->operand_strides, seed);
-    for (int i = 0; i < chain->extra_count; ++i)
-        seed = tuff__hash64(&chain->extra[i], sizeof chain->extra[i], seed);
-    for (int i = 0; i < chain->value_count; ++i)
-        seed = tuff__hash64(&chain->values[i].address, sizeof chain->values[i].address, seed);
-    for (int i = 0; i < chain->output_count; ++i)
-        seed = tuff__hash64(&chain->outputs[i].address, sizeof chain->outputs[i].address, seed);
-    for (int i = 0; i < chain->buffer_count; ++i)
-        seed = tuff__hash64(&chain->buffers[i].streamed, sizeof chain->buffers[i].streamed, seed);
-    return seed;
-}
-
-static uint64_t hash_launch(const launch *of, uint64_t seed)
-{
-    const uint64_t numbers[] = {
-        of->kind,       (uint64_t)of->vec, of->local_size,           (uint64_t)of->private_bytes,
-        of->asks_ahead, of->subgroup_size, of->cooperative,          of->groups,
-        of->setup,      of->walk,          (uint64_t)of->fixed_count};
-    seed = tuff__hash64(numbers, sizeof numbers, seed);
-    seed = tuff__hash64(of->body, strlen(of->body), seed);
-    seed = tuff__hash64(of->defines, strlen(of->defines), seed);
-    seed = tuff__hash64(of->fixed, sizeof *of->fixed * (size_t)of->fixed_count, seed);
-    return hash_chain(&of->chain, seed);
-}
-
-uint64_t tuff__launches_hash(const lowered *of, uint32_t *items)
-{
-    uint64_t hash = 0;
-    *items = 1;
-    for (int i = 0; i < of->launch_count; ++i) {
-        hash = hash_launch(&of->launches[i], hash);
-        *items = of->launches[i].local_size > *items ? of->launches[i].local_size : *items;
-    }
-    return hash;
-}
-
-tuff_status tuff__fusion_borrow(const struct fusion *from, struct fusion *out)
-{
-    *out = *from;
-    out->arena = (arena){NULL};
-    out->mark = 0;
-    out->marks = tuff__calloc((size_t)from->graph->node_count + 1, sizeof *out->marks);
-    return out->marks == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
-}
-
-void tuff__fusion_give_back(struct fusion *borrowed)
-{
-    tuff__free(borrowed->marks);
-    tuff__arena_free(&borrowed->arena);
-}
-
-static tuff_status lower_on(const struct fusion *paper, tuff_device *device, const tuff_compile_options *options,
-                            int task, const choice *what, foreseen *out)
-{
-    lowered launches;
-    *out = (foreseen){.items = 1};
-    TRY(tuff__lower_alone(device, paper, options, task, what, &out->consulted, &launches));
-    out->kernels = tuff__launches_hash(&launches, &out->items);
-    out->cost = tuff__foresee_cost(&launches);
-    tuff__lowered_free(&launches);
-    return TUFF_OK;
-}
-
-tuff_status tuff__trial_foresee(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                                int task, const choice *what, foreseen *out)
-{
-    struct fusion paper;
-    TRY(tuff__fusion_borrow(fusion, &paper));
-    const tuff_status status = lower_on(&paper, device, options, task, what, out);
-    tuff__fusion_give_back(&paper);
-    return status;
-}
 
 static void forget_timed(trial *self)
 {
@@ -114,7 +36,6 @@ void tuff__trial_destroy(trial *self)
         return;
     forget_timed(self);
     tuff__executable_free(&self->executable);
-    tuff__fusion_give_back(&self->fusion);
     tuff__free(self->stamps);
     tuff__free(self);
 }
@@ -165,7 +86,7 @@ static tuff_status next_timed(trial *self, recording **out)
 }
 
 /* Scratch memory comes from others who used it before: what a kernel reads of it without having written it shows. */
-static tuff_status poison_scratch(const lowered *of)
+static tuff_status poison_scratch(const launch_list *of)
 {
     enum { AT_ONCE = 1 << 16 };
     static const uint32_t poison = 0x7FE1DEAD;
@@ -186,8 +107,8 @@ static tuff_status poison_scratch(const lowered *of)
 static tuff_status build(trial *self, const struct fusion *fusion, const tuff_compile_options *options, int task,
                          const choice *what, ground *on)
 {
-    TRY(tuff__fusion_borrow(fusion, &self->fusion));
-    TRY(tuff__lower_alone(self->device, &self->fusion, options, task, what, NULL, &self->executable.launches));
+    self->fusion = fusion;
+    TRY(tuff__lower_task(self->device, self->fusion, options, task, what, NULL, &self->executable.launches));
     TRY(tuff__ground_place(on, &self->executable.launches));
     TRY(tuff__plan_memory(&self->executable.launches));
     TRY(poison_scratch(&self->executable.launches));
@@ -258,7 +179,7 @@ static bool can_run_in_part(const trial *self)
 {
     for (int i = 0; i < self->executable.launches.launch_count; ++i) {
         const int task = self->executable.launches.launches[i].task;
-        if (task < 0 || self->fusion.tasks[task].kind == TASK_SCATTER)
+        if (task < 0 || self->fusion->tasks[task].kind == TASK_SCATTER)
             return false;
     }
     return true;

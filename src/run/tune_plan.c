@@ -12,7 +12,7 @@ static tuff_status apply(tuner *self, tuff_plan *plan)
     TRY(tuff__tuner_choices(self, &choices, &any));
     tuff_status status = TUFF_OK;
     if (any) {
-        tuff__lowered_free(&plan->executable.launches);
+        tuff__launch_list_free(&plan->executable.launches);
         status = tuff__lower(self->device, &plan->fusion, self->options, choices, &plan->executable.launches);
         const bool fits =
             self->options->memory_budget == 0 || plan->executable.launches.peak <= self->options->memory_budget;
@@ -22,7 +22,7 @@ static tuff_status apply(tuner *self, tuff_plan *plan)
         else if (self->manifest == NULL && status != TUFF_E_OOM_HOST && (status != TUFF_OK || !fits)) {
             tuff__log(TUFF_LOG_WARNING, "tune: the plan is made without what was found: %s",
                       status == TUFF_OK ? "it would need more memory than it may" : tuff_error());
-            tuff__lowered_free(&plan->executable.launches);
+            tuff__launch_list_free(&plan->executable.launches);
             status = tuff__lower(self->device, &plan->fusion, self->options, NULL, &plan->executable.launches);
             tuff__tuner_forget_choices(self);
         }

@@ -22,9 +22,9 @@ static subject *find(const tuner *self, hash128 hash)
 static bool has_tunables(const tuner *self, int task)
 {
     const choice usual = {.set = {0}};
-    foreseen made;
-    return tuff__trial_foresee(self->device, self->fusion, self->options, task, &usual, &made) == TUFF_OK &&
-           tuff__choice_count(&made.consulted) > 0;
+    task_estimate made;
+    return tuff__estimate_task(self->device, self->fusion, self->options, task, &usual, &made) == TUFF_OK &&
+           tuff__choice_count(&made.used_tunables) > 0;
 }
 
 static tuff_status add_task(tuner *self, int task)
@@ -65,7 +65,7 @@ static bool is_usable(const char *candidate, void *state)
 {
     const subject *of = state;
     choice what;
-    foreseen made;
+    task_estimate made;
     if (tuff__choice_parse(candidate, &what) != TUFF_OK)
         return false;
     if (is_refused(of, &what)) {
@@ -78,7 +78,7 @@ static bool is_usable(const char *candidate, void *state)
     }
     if (tuff__choice_count(&what) == 0)
         return true; /* as it was lowered to find the key */
-    return tuff__trial_foresee(of->of->device, of->of->fusion, of->of->options, of->task, &what, &made) == TUFF_OK;
+    return tuff__estimate_task(of->of->device, of->of->fusion, of->of->options, of->task, &what, &made) == TUFF_OK;
 }
 
 /* What is left to the background is measured by a tuner of its own. */

@@ -5,7 +5,7 @@
 #define TUFF_RUN_TUNER_PARTS_H
 
 #include "base/file/lock.h"
-#include "run/task_key.h"
+#include "compile/task_key.h"
 #include "run/trial.h"
 #include "run/tuner.h"
 #include "tune/environment.h"

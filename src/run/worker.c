@@ -13,7 +13,7 @@
 
 #include "base/file/file.h"
 #include "base/log.h"
-#include "compile/passes.h"
+#include "compile/rewrite/passes.h"
 #include "graph/blob/blob.h"
 #include "run/ipc.h"
 #include "run/strikes.h"

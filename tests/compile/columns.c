@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "compile/fuse.h"
-#include "compile/siblings.h"
-#include "compile/simplify.h"
+#include "compile/fuse/fuse.h"
+#include "compile/rewrite/matmul_merge.h"
+#include "compile/rewrite/simplify.h"
 #include "each_device.h"
 #include "graph/blob/blob.h"
 #include "hard_graphs.h"
@@ -21,7 +21,7 @@ static void fuse_graph(tuff_graph *graph, tuff_graph **simple, struct fusion *ou
     static const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
     *simple = tuff__simplify(graph, false);
     assert_non_null(*simple);
-    assert_int_equal(tuff__merge_siblings(*simple, NULL), TUFF_OK);
+    assert_int_equal(tuff__merge_matmuls(*simple, NULL), TUFF_OK);
     assert_int_equal(tuff__fuse(*simple, &options, MAX_BINDINGS, NULL, out), TUFF_OK);
 }
 
@@ -35,19 +35,18 @@ static int64_t cut_extent(const node *sum)
     return shape->extent[axis];
 }
 
-/* Returns how many pairs of tasks fit; none is told what a caller's variable held before. */
+/* Returns how many pairs of tasks fit, as they are or in blocks, which must divide what they cut. */
 static int check_pairs(const struct fusion *fusion)
 {
     int fits = 0;
     for (int row = 0; row < fusion->task_count; row++)
         for (int column = 0; column < fusion->task_count; column++) {
             const struct task *of = &fusion->tasks[column];
-            int64_t rows = 7919, again = 128;
-            const bool fit = tuff__rows_fit_column(fusion, &fusion->tasks[row], of, &rows);
-            assert_true(fit == tuff__rows_fit_column(fusion, &fusion->tasks[row], of, &again) && rows == again);
-            fits += fit;
-            for (int i = 0; i < of->reduction_count && fit && rows > 0; i++)
-                assert_true(cut_extent(of->reductions[i]) % rows == 0);
+            int64_t rows = 7919;
+            const column_fit fit = tuff__fit_columns(fusion, &fusion->tasks[row], of, &rows);
+            fits += fit != COLUMNS_DO_NOT_FIT;
+            for (int i = 0; i < of->reduction_count && fit == COLUMNS_FIT_IN_BLOCKS; i++)
+                assert_true(rows > 0 && cut_extent(of->reductions[i]) % rows == 0);
         }
     return fits;
 }

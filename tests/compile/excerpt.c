@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "compile/simplify.h"
+#include "compile/rewrite/simplify.h"
 #include "failing_memory.h"
-#include "run/excerpt.h"
+#include "compile/subgraph.h"
 #include "run/reference.h"
 #include "tuff.h"
 
@@ -109,12 +109,12 @@ static double element(const node *of, int64_t at)
 }
 
 /* The place of element i of the excerpt in the node as a whole. */
-static int64_t place_of(const excerpt *self, const node *of, int64_t i)
+static int64_t place_of(const subgraph *self, const node *of, int64_t i)
 {
-    const tuff_shape shape = tuff__excerpt_shape(self, of), whole = of->outputs[0].shape;
+    const tuff_shape shape = tuff__subgraph_shape(self, of), whole = of->outputs[0].shape;
     int64_t at = 0, stride = 1;
     for (int axis = shape.rank - 1; axis >= 0; axis--) {
-        at += tuff__excerpt_place(self, of, axis, i % shape.extent[axis]) * stride;
+        at += tuff__subgraph_place(self, of, axis, i % shape.extent[axis]) * stride;
         i /= shape.extent[axis];
         stride *= whole.extent[axis];
     }
@@ -122,45 +122,45 @@ static int64_t place_of(const excerpt *self, const node *of, int64_t i)
 }
 
 /* What the host makes of an excerpt; one block for each root. */
-static tuff_status evaluate(const excerpt *self, tuff_device *device, double **out)
+static tuff_status evaluate(const subgraph *self, tuff_device *device, double **out)
 {
     char name[16];
     tuff_graph *graph;
     reference_plan *plan;
-    TRY(tuff__excerpt_graph(self, device, &graph));
+    TRY(tuff__subgraph_graph(self, device, &graph));
     const tuff_status made = tuff__reference_create(graph, &plan);
     if (made != TUFF_OK) {
         tuff_graph_destroy(graph);
         return made;
     }
     tuff_status status = TUFF_OK;
-    for (int i = 0; i < tuff__excerpt_read_count(self) && status == TUFF_OK; i++) {
-        const node *of = tuff__excerpt_read(self, i);
-        const int64_t count = tuff_shape_count(tuff__excerpt_shape(self, of));
+    for (int i = 0; i < tuff__subgraph_read_count(self) && status == TUFF_OK; i++) {
+        const node *of = tuff__subgraph_read(self, i);
+        const int64_t count = tuff_shape_count(tuff__subgraph_shape(self, of));
         double *values = malloc(((size_t)count + 1) * sizeof *values);
         for (int64_t k = 0; k < count; k++)
             values[k] = element(of, place_of(self, of, k));
-        status = tuff__reference_write_double(plan, tuff__excerpt_name('r', i, name), values);
+        status = tuff__reference_write_double(plan, tuff__subgraph_name('r', i, name), values);
         free(values);
     }
     if (status == TUFF_OK)
         status = tuff__reference_run(plan);
-    for (int i = 0; i < tuff__excerpt_root_count(self) && status == TUFF_OK; i++) {
-        const tuff_shape shape = tuff__excerpt_shape(self, tuff__excerpt_root(self, i));
+    for (int i = 0; i < tuff__subgraph_root_count(self) && status == TUFF_OK; i++) {
+        const tuff_shape shape = tuff__subgraph_shape(self, tuff__subgraph_root(self, i));
         out[i] = calloc((size_t)tuff_shape_count(shape) + 1, sizeof **out);
-        status = tuff__reference_read_double(plan, tuff__excerpt_name('o', i, name), out[i]);
+        status = tuff__reference_read_double(plan, tuff__subgraph_name('o', i, name), out[i]);
     }
     tuff__reference_destroy(plan);
     return status;
 }
 
-static void expect_sample(const excerpt *self, tuff_device *device, double *const *whole)
+static void expect_sample(const subgraph *self, tuff_device *device, double *const *whole)
 {
     double *some[MAX_OUTPUTS] = {NULL};
     assert_int_equal(evaluate(self, device, some), TUFF_OK);
-    for (int i = 0; i < tuff__excerpt_root_count(self); i++) {
-        const node *of = tuff__excerpt_root(self, i);
-        const int64_t count = tuff_shape_count(tuff__excerpt_shape(self, of));
+    for (int i = 0; i < tuff__subgraph_root_count(self); i++) {
+        const node *of = tuff__subgraph_root(self, i);
+        const int64_t count = tuff_shape_count(tuff__subgraph_shape(self, of));
         for (int64_t k = 0; k < count; k++) {
             const double expected = whole[i][place_of(self, of, k)];
             if (!(fabs(some[i][k] - expected) <= 1e-12 * fmax(1, fabs(expected))))
@@ -177,31 +177,31 @@ static void samples_are_of_the_whole(void **state)
     int smaller = 0;
     compile(&of);
     for (int task = 0; task < of.fusion.task_count; task++) {
-        excerpt *self;
+        subgraph *self;
         double *whole[MAX_OUTPUTS] = {NULL};
-        assert_int_equal(tuff__excerpt_create(&of.fusion, task, &self), TUFF_OK);
-        const double cost = tuff__excerpt_cost(self);
+        assert_int_equal(tuff__subgraph_create(&of.fusion, task, &self), TUFF_OK);
+        const double cost = tuff__subgraph_cost(self);
         assert_int_equal(evaluate(self, of.device, whole), TUFF_OK);
         for (int most = 16; most > 1; most /= 2) {
-            assert_int_equal(tuff__excerpt_sample(self, most), TUFF_OK);
-            assert_true(tuff__excerpt_cost(self) <= cost);
+            assert_int_equal(tuff__subgraph_sample(self, most), TUFF_OK);
+            assert_true(tuff__subgraph_cost(self) <= cost);
             expect_sample(self, of.device, whole);
         }
-        smaller += tuff__excerpt_cost(self) < cost / 2;
+        smaller += tuff__subgraph_cost(self) < cost / 2;
         for (int i = 0; i < MAX_OUTPUTS; i++)
             free(whole[i]);
-        tuff__excerpt_destroy(self);
+        tuff__subgraph_destroy(self);
     }
     print_message("%d of %d tasks can be sampled\n", smaller, of.fusion.task_count);
     assert_true(smaller > of.fusion.task_count / 2);
     discard(&of);
 }
 
-static bool has_place(const excerpt *self, const node *of, int axis, int64_t place)
+static bool has_place(const subgraph *self, const node *of, int axis, int64_t place)
 {
-    const int64_t count = tuff__excerpt_shape(self, of).extent[axis];
+    const int64_t count = tuff__subgraph_shape(self, of).extent[axis];
     for (int64_t i = 0; i < count; i++)
-        if (tuff__excerpt_place(self, of, axis, i) == place)
+        if (tuff__subgraph_place(self, of, axis, i) == place)
             return true;
     return false;
 }
@@ -215,24 +215,24 @@ static void samples_have_what_they_should(void **state)
     compile(&of);
     for (int task = 0; task < of.fusion.task_count; task++)
         for (int most = 16; most > 1; most /= 2) {
-            excerpt *self;
-            assert_int_equal(tuff__excerpt_create(&of.fusion, task, &self), TUFF_OK);
-            const node *root = tuff__excerpt_root(self, 0);
+            subgraph *self;
+            assert_int_equal(tuff__subgraph_create(&of.fusion, task, &self), TUFF_OK);
+            const node *root = tuff__subgraph_root(self, 0);
             const tuff_shape shape = root->outputs[0].shape;
-            assert_int_equal(tuff__excerpt_sample(self, most), TUFF_OK);
+            assert_int_equal(tuff__subgraph_sample(self, most), TUFF_OK);
             for (int axis = 0; axis < shape.rank; axis++) {
                 assert_true(has_place(self, root, axis, 0));
                 assert_true(has_place(self, root, axis, shape.extent[axis] - 1));
-                sampled += tuff__excerpt_shape(self, root).extent[axis] < shape.extent[axis];
+                sampled += tuff__subgraph_shape(self, root).extent[axis] < shape.extent[axis];
             }
             int64_t place[TUFF_MAX_RANK] = {0};
             for (int axis = 0; axis < shape.rank; axis++)
                 place[axis] = (shape.extent[axis] * 5 + axis) / 8;
-            tuff__excerpt_want(self, root, place);
-            assert_int_equal(tuff__excerpt_sample(self, most), TUFF_OK);
+            tuff__subgraph_want(self, root, place);
+            assert_int_equal(tuff__subgraph_sample(self, most), TUFF_OK);
             for (int axis = 0; axis < shape.rank; axis++)
                 assert_true(has_place(self, root, axis, place[axis]));
-            tuff__excerpt_destroy(self);
+            tuff__subgraph_destroy(self);
         }
     assert_true(sampled > 20);
     discard(&of);
@@ -245,20 +245,20 @@ static void extents_shrink_together(void **state)
     int smaller = 0;
     compile(&of);
     for (int task = 0; task < of.fusion.task_count; task++) {
-        excerpt *self;
+        subgraph *self;
         bool changed;
         double *out[MAX_OUTPUTS] = {NULL};
-        assert_int_equal(tuff__excerpt_create(&of.fusion, task, &self), TUFF_OK);
-        assert_int_equal(tuff__excerpt_shrink(self, 19, &changed), TUFF_OK);
+        assert_int_equal(tuff__subgraph_create(&of.fusion, task, &self), TUFF_OK);
+        assert_int_equal(tuff__subgraph_shrink(self, 19, &changed), TUFF_OK);
         smaller += changed;
         assert_int_equal(evaluate(self, of.device, out), TUFF_OK); /* builders would refuse shapes that do not fit */
-        for (int i = 0; i < tuff__excerpt_root_count(self); i++) {
-            const tuff_shape shape = tuff__excerpt_shape(self, tuff__excerpt_root(self, i));
+        for (int i = 0; i < tuff__subgraph_root_count(self); i++) {
+            const tuff_shape shape = tuff__subgraph_shape(self, tuff__subgraph_root(self, i));
             for (int axis = 0; axis < shape.rank; axis++)
-                assert_true(shape.extent[axis] <= tuff__excerpt_root(self, i)->outputs[0].shape.extent[axis]);
+                assert_true(shape.extent[axis] <= tuff__subgraph_root(self, i)->outputs[0].shape.extent[axis]);
             free(out[i]);
         }
-        tuff__excerpt_destroy(self);
+        tuff__subgraph_destroy(self);
     }
     assert_true(smaller > of.fusion.task_count / 2);
     discard(&of);
@@ -288,14 +288,14 @@ static void what_is_large_can_be_judged(void **state)
     compile_as(make_large, &of);
     for (int task = 0; task < of.fusion.task_count; task++) {
         const task_kind kind = of.fusion.tasks[task].kind;
-        excerpt *self;
+        subgraph *self;
         bool changed;
-        assert_int_equal(tuff__excerpt_create(&of.fusion, task, &self), TUFF_OK);
-        assert_int_equal(tuff__excerpt_sample(self, 4), TUFF_OK); /* of the columns; all that adds to those */
-        sampled += kind != TASK_ATTENTION && tuff__excerpt_cost(self) < 3e6;
-        assert_int_equal(tuff__excerpt_shrink(self, 67, &changed), TUFF_OK);
-        ragged += changed && tuff__excerpt_cost(self) < 2e7;
-        tuff__excerpt_destroy(self);
+        assert_int_equal(tuff__subgraph_create(&of.fusion, task, &self), TUFF_OK);
+        assert_int_equal(tuff__subgraph_sample(self, 4), TUFF_OK); /* of the columns; all that adds to those */
+        sampled += kind != TASK_ATTENTION && tuff__subgraph_cost(self) < 3e6;
+        assert_int_equal(tuff__subgraph_shrink(self, 67, &changed), TUFF_OK);
+        ragged += changed && tuff__subgraph_cost(self) < 2e7;
+        tuff__subgraph_destroy(self);
     }
     assert_int_equal(sampled, 2);
     assert_int_equal(ragged, of.fusion.task_count);
@@ -304,18 +304,18 @@ static void what_is_large_can_be_judged(void **state)
 
 static tuff_status go_through(const compiled *of, int task)
 {
-    excerpt *self;
+    subgraph *self;
     tuff_graph *graph = NULL;
     bool changed;
-    TRY(tuff__excerpt_create(&of->fusion, task, &self));
-    tuff_status status = tuff__excerpt_sample(self, 4);
+    TRY(tuff__subgraph_create(&of->fusion, task, &self));
+    tuff_status status = tuff__subgraph_sample(self, 4);
     if (status == TUFF_OK)
-        status = tuff__excerpt_graph(self, of->device, &graph);
+        status = tuff__subgraph_graph(self, of->device, &graph);
     if (status == TUFF_OK) {
         tuff_graph_destroy(graph);
-        status = tuff__excerpt_shrink(self, 19, &changed);
+        status = tuff__subgraph_shrink(self, 19, &changed);
     }
-    tuff__excerpt_destroy(self);
+    tuff__subgraph_destroy(self);
     return status;
 }
 
@@ -358,10 +358,10 @@ static void what_is_empty_has_excerpts(void **state)
     compile_as(make_empty, &of);
     assert_true(of.fusion.task_count > 0);
     for (int task = 0; task < of.fusion.task_count; task++) {
-        excerpt *self;
-        assert_int_equal(tuff__excerpt_create(&of.fusion, task, &self), TUFF_OK);
-        assert_int_equal(tuff__excerpt_sample(self, 4), TUFF_OK);
-        tuff__excerpt_destroy(self);
+        subgraph *self;
+        assert_int_equal(tuff__subgraph_create(&of.fusion, task, &self), TUFF_OK);
+        assert_int_equal(tuff__subgraph_sample(self, 4), TUFF_OK);
+        tuff__subgraph_destroy(self);
     }
     discard(&of);
 }

@@ -13,9 +13,7 @@
 #include "differential.h"
 #include "each_device.h"
 #include "hard_graphs.h"
-#include "run/fit.h"
 #include "run/plan.h"
-#include "run/trial.h"
 
 enum { MOST = 64, EVERY = 3 };
 
@@ -31,13 +29,10 @@ static uint64_t kernels_of(tuff_graph *graph, const choice *passes, choice *foun
 {
     const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
     uint32_t items;
-    tuff_plan *plan = tuff__calloc(1, sizeof *plan);
-    assert_non_null(plan);
-    plan->device = graph->device;
+    tuff_plan *plan;
+    assert_int_equal(tuff__plan_create(graph, &options, passes, &plan), TUFF_OK);
     plan->is_for_once = true;
-    plan->passes.by = *passes;
-    assert_int_equal(tuff__fit(plan, graph, &options), TUFF_OK);
-    const uint64_t kernels = tuff__launches_hash(&plan->executable.launches, &items);
+    const uint64_t kernels = tuff__launch_list_hash(&plan->executable.launches, &items);
     *found = plan->passes.found;
     tuff_plan_destroy(plan);
     return kernels;

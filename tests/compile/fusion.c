@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "compile/lower.h"
-#include "compile/simplify.h"
+#include "compile/lower/lower.h"
+#include "compile/rewrite/simplify.h"
 #include "differential.h"
 #include "each_device.h"
 #include "hard_graphs.h"
@@ -178,7 +178,7 @@ static void twenty_runs_give_the_same_bits(void **state)
 static int dispatches_of(tuff_graph *graph, tuff_device *device, tuff_fuse_mode mode, int *values)
 {
     struct fusion fusion;
-    lowered launches;
+    launch_list launches;
     const tuff_compile_options options = {.fuse = mode};
     tuff_graph *simple = tuff__simplify(graph, false);
     assert_non_null(simple);
@@ -189,7 +189,7 @@ static int dispatches_of(tuff_graph *graph, tuff_device *device, tuff_fuse_mode 
     for (int i = 0; i < count; i++)
         if (launches.launches[i].chain.value_count > *values)
             *values = launches.launches[i].chain.value_count;
-    tuff__lowered_free(&launches);
+    tuff__launch_list_free(&launches);
     tuff__fusion_free(&fusion);
     tuff_graph_destroy(simple);
     return count;

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "compile/lower.h"
-#include "compile/simplify.h"
+#include "compile/lower/lower.h"
+#include "compile/rewrite/simplify.h"
 #include "device/state.h"
 #include "differential.h"
 #include "each_device.h"

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "compile/lower.h"
-#include "compile/simplify.h"
+#include "compile/lower/lower.h"
+#include "compile/rewrite/simplify.h"
 #include "differential.h"
 #include "each_device.h"
 #include "small_plans.h"
@@ -260,7 +260,7 @@ static uint64_t peak_of_training(tuff_device *device, bool recompute)
     const tuff_optimizer_options rule = model_optimizer_options(1e-3, 100);
     language_model model;
     struct fusion fusion;
-    lowered launches;
+    launch_list launches;
     const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
     assert_int_equal(model_create(device, &config, &model), TUFF_OK);
     model.recompute = recompute;
@@ -271,7 +271,7 @@ static uint64_t peak_of_training(tuff_device *device, bool recompute)
     assert_int_equal(tuff__fuse(simple, &options, MAX_BINDINGS, NULL, &fusion), TUFF_OK);
     assert_int_equal(tuff__lower(device, &fusion, &options, NULL, &launches), TUFF_OK);
     const uint64_t peak = launches.peak;
-    tuff__lowered_free(&launches);
+    tuff__launch_list_free(&launches);
     tuff__fusion_free(&fusion);
     tuff_graph_destroy(simple);
     tuff_graph_destroy(graph);

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "compile/verify.h"
+#include "compile/lower/verify.h"
 #include "each_device.h"
 #include "run/plan.h"
 #include "tools/model/graphs.h"
@@ -21,8 +21,8 @@ typedef struct patient {
     tuff_optimizer *optimizer;
     tuff_graph *graph;
     tuff_plan *plan;
-    lowered fresh; /* of the plan's tasks: recording changes that of the plan */
-    lowered *made;
+    launch_list fresh; /* of the plan's tasks: recording changes that of the plan */
+    launch_list *made;
 } patient;
 
 static void admit(tuff_device *device, patient *out)
@@ -42,13 +42,13 @@ static void admit(tuff_device *device, patient *out)
     assert_int_equal(tuff__lower(device, &in.plan->fusion, &options, NULL, &in.fresh), TUFF_OK);
     *out = in;
     out->made = &out->fresh;
-    assert_int_equal(tuff__verify_lowered(out->made), TUFF_OK);
+    assert_int_equal(tuff__verify_launches(out->made), TUFF_OK);
 }
 
 static void discharge(patient *in)
 {
-    assert_int_equal(tuff__verify_lowered(in->made), TUFF_OK); /* everything was put back */
-    tuff__lowered_free(&in->fresh);
+    assert_int_equal(tuff__verify_launches(in->made), TUFF_OK); /* everything was put back */
+    tuff__launch_list_free(&in->fresh);
     tuff_plan_destroy(in->plan);
     tuff_graph_destroy(in->graph);
     tuff_optimizer_destroy(in->optimizer);
@@ -60,7 +60,7 @@ typedef bool (*planter)(patient *in, int place);
 
 static bool drop_launch(patient *in, int place)
 {
-    lowered *made = in->made;
+    launch_list *made = in->made;
     memmove(made->launches + place, made->launches + place + 1,
             (size_t)(made->launch_count - place - 1) * sizeof *made->launches);
     made->launch_count--;
@@ -296,7 +296,7 @@ static bool lost_assign(patient *in, int place)
 
 static bool second_task(patient *in, int place)
 {
-    lowered *made = in->made;
+    launch_list *made = in->made;
     launch *of = &made->launches[place];
     if (of->kind != LAUNCH_KERNEL || place + 1 == made->launch_count || of->setup)
         return false;
@@ -325,7 +325,7 @@ static void *copy_of(const void *data, size_t size)
     return memcpy(made, data, size);
 }
 
-static snapshot take(const lowered *made)
+static snapshot take(const launch_list *made)
 {
     snapshot now = {.launches = copy_of(made->launches, (size_t)made->launch_count * sizeof *made->launches),
                     .buffers = copy_of(made->buffers, (size_t)made->buffer_count * sizeof *made->buffers),
@@ -339,7 +339,7 @@ static snapshot take(const lowered *made)
     return now;
 }
 
-static void put_back(lowered *made, const snapshot *from)
+static void put_back(launch_list *made, const snapshot *from)
 {
     made->launch_count = from->launch_count;
     memcpy(made->launches, from->launches, (size_t)made->launch_count * sizeof *made->launches);
@@ -398,7 +398,7 @@ static void plant_all(tuff_device *device)
         for (int place = 0; place < (of_buffers ? places : in.made->launch_count); place++) {
             if (faults[i].plant(&in, place)) {
                 planted++;
-                if (tuff__verify_lowered(in.made) == TUFF_OK) {
+                if (tuff__verify_launches(in.made) == TUFF_OK) {
                     missed++;
                     last = place;
                 }
@@ -495,12 +495,12 @@ static void break_nodes(tuff_device *device)
     int broken = 0;
     for (int i = 0; i < graph->node_count; i++) {
         tuff_shape *shape = &graph->nodes[i]->outputs[0].shape;
-        if (shape->rank == 0 || tuff__is_source(graph->nodes[i]) || tuff_shape_count(*shape) == 0)
+        if (shape->rank == 0 || tuff__op_is_source(graph->nodes[i]->op) || tuff_shape_count(*shape) == 0)
             continue;
         const tuff_shape before = *shape;
         shape->extent[0]++;
         if (graph->nodes[i]->op != OP_EXPAND || before.extent[0] > 1) {
-            assert_int_equal(tuff__verify_lowered(in.made), TUFF_E_COMPILE);
+            assert_int_equal(tuff__verify_launches(in.made), TUFF_E_COMPILE);
             broken++;
         }
         *shape = before;
@@ -520,7 +520,7 @@ static void break_product(tuff_device *device)
 {
     enum { ROWS = 64, INNER = 48, COLUMNS = 96 };
     static const tuff_compile_options options = {.tune = TUFF_TUNE_OFF};
-    lowered made;
+    launch_list made;
     tuff_array *w = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(INNER, COLUMNS)),
                *v = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(INNER, COLUMNS));
     tuff_graph *graph = tuff_graph_create(device);
@@ -539,17 +539,17 @@ static void break_product(tuff_device *device)
             if (simple->nodes[k]->op != OP_ARRAY || simple->nodes[k]->attributes.array != v)
                 continue;
             made.copies[i].sources[0] = k;
-            assert_int_equal(tuff__verify_lowered(&made), TUFF_E_COMPILE);
+            assert_int_equal(tuff__verify_launches(&made), TUFF_E_COMPILE);
             made.copies[i].sources[0] = source;
             changed++;
         }
     print_message("    %d kept copies\n", changed);
     memory_buffer *y = &made.buffers[simple->outputs[0].tensor->node->id];
     y->dtype = TUFF_U32;
-    assert_int_equal(tuff__verify_lowered(&made), TUFF_E_COMPILE);
+    assert_int_equal(tuff__verify_launches(&made), TUFF_E_COMPILE);
     y->dtype = TUFF_F32;
-    assert_int_equal(tuff__verify_lowered(&made), TUFF_OK);
-    tuff__lowered_free(&made);
+    assert_int_equal(tuff__verify_launches(&made), TUFF_OK);
+    tuff__launch_list_free(&made);
     tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);
     tuff_array_destroy(w);

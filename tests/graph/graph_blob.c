@@ -43,9 +43,9 @@ static void expect_same_kernels(const tuff_plan *a, const tuff_plan *b)
     const choice usual = {.set = {0}};
     assert_int_equal(a->fusion.task_count, b->fusion.task_count);
     for (int i = 0; i < a->fusion.task_count; i++) {
-        foreseen x = {.kernels = 0}, y = {.kernels = 0};
-        const tuff_status status = tuff__trial_foresee(a->device, &a->fusion, &options, i, &usual, &x);
-        assert_int_equal(status, tuff__trial_foresee(b->device, &b->fusion, &options, i, &usual, &y));
+        task_estimate x = {.kernels = 0}, y = {.kernels = 0};
+        const tuff_status status = tuff__estimate_task(a->device, &a->fusion, &options, i, &usual, &x);
+        assert_int_equal(status, tuff__estimate_task(b->device, &b->fusion, &options, i, &usual, &y));
         assert_true(x.kernels == y.kernels);
     }
 }

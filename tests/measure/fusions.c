@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "compile/siblings.h"
-#include "compile/simplify.h"
-#include "run/task_key.h"
+#include "compile/rewrite/matmul_merge.h"
+#include "compile/rewrite/simplify.h"
+#include "compile/task_key.h"
 
 static bool is_among(const uint64_t *seen, int count, uint64_t number)
 {
@@ -43,7 +43,7 @@ void for_each_task(tuff_graph *graph, const tuff_compile_options *options, uint6
     assert_non_null(graph);
     tuff_graph *simple = tuff__simplify(graph, false);
     assert_non_null(simple);
-    assert_int_equal(tuff__merge_siblings(simple, NULL), TUFF_OK);
+    assert_int_equal(tuff__merge_matmuls(simple, NULL), TUFF_OK);
     assert_int_equal(tuff__fuse(simple, options, MAX_BINDINGS, NULL, &fusion), TUFF_OK);
     visit_tasks(&fusion, number, visit, state);
     tuff__fusion_free(&fusion);

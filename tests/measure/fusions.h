@@ -2,7 +2,7 @@
 #ifndef TESTS_FUSIONS_H
 #define TESTS_FUSIONS_H
 
-#include "compile/fuse.h"
+#include "compile/fuse/fuse.h"
 #include "tune/key.h"
 
 /* A task of a fused graph; key is the text of its key, state the caller's. */

@@ -124,14 +124,12 @@ static void wrong_numbers_are_seen(const place *at)
 static void try_task(const struct fusion *fusion, int task, const char *key, void *state)
 {
     place *at = state;
-    lowered made;
+    launch_list made;
     const choice none = {.set = {0}};
     (void)key;
     at->tasks++;
     assert_int_equal(tuff__ground_create(at->device, fusion, task, 1 << 20, &at->on), TUFF_OK);
-    struct fusion own;
-    assert_int_equal(tuff__fusion_borrow(fusion, &own), TUFF_OK);
-    assert_int_equal(tuff__lower_alone(at->device, &own, &usual_options, task, &none, NULL, &made), TUFF_OK);
+    assert_int_equal(tuff__lower_task(at->device, fusion, &usual_options, task, &none, NULL, &made), TUFF_OK);
     assert_int_equal(tuff__ground_place(at->on, &made), TUFF_OK);
     at->results = &made.buffers[fusion->tasks[task].roots[0]->id];
     assert_int_equal(tuff__buffer_size(at->results), sizeof at->right);
@@ -145,8 +143,7 @@ static void try_task(const struct fusion *fusion, int task, const char *key, voi
     runs_that_differ_are_seen(at);
     wrong_numbers_are_seen(at);
     tuff__ground_destroy(at->on);
-    tuff__lowered_free(&made);
-    tuff__fusion_give_back(&own);
+    tuff__launch_list_free(&made);
 }
 
 static uint64_t structure_of(const tune_key *key)
@@ -181,13 +178,11 @@ static void look_at_data(const struct fusion *fusion, int task, const char *key,
 {
     data_seen *seen = state;
     ground *on;
-    lowered made;
+    launch_list made;
     const choice none = {.set = {0}};
     (void)key;
-    struct fusion own;
-    assert_int_equal(tuff__fusion_borrow(fusion, &own), TUFF_OK);
     assert_int_equal(tuff__ground_create(seen->device, fusion, task, 1 << 20, &on), TUFF_OK);
-    assert_int_equal(tuff__lower_alone(seen->device, &own, &usual_options, task, &none, NULL, &made), TUFF_OK);
+    assert_int_equal(tuff__lower_task(seen->device, fusion, &usual_options, task, &none, NULL, &made), TUFF_OK);
     assert_int_equal(tuff__ground_place(on, &made), TUFF_OK);
     for (int i = 0; i < fusion->tasks[task].read_count; i++)
         for (int k = 0; k < COUNT; k++) {
@@ -197,8 +192,7 @@ static void look_at_data(const struct fusion *fusion, int task, const char *key,
             seen->has_positive |= value > 0;
         }
     tuff__ground_destroy(on);
-    tuff__lowered_free(&made);
-    tuff__fusion_give_back(&own);
+    tuff__launch_list_free(&made);
 }
 
 static data_seen data_of(tuff_device *device, tuff_tensor *(*op)(tuff_tensor *x))

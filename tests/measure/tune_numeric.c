@@ -37,9 +37,9 @@ typedef struct place {
     tally *counts;
 } place;
 
-static bool foresee(const place *at, const choice *what, foreseen *out)
+static bool foresee(const place *at, const choice *what, task_estimate *out)
 {
-    const tuff_status status = tuff__trial_foresee(at->device, at->fusion, &usual_options, at->task, what, out);
+    const tuff_status status = tuff__estimate_task(at->device, at->fusion, &usual_options, at->task, what, out);
     assert_true(status == TUFF_OK || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED);
     return status == TUFF_OK;
 }
@@ -67,7 +67,7 @@ static bool run(const place *at, const choice *what)
 static void try_value(const place *at, const choice *base, tunable of, int value, uint64_t base_kernels)
 {
     choice what = *base;
-    foreseen made;
+    task_estimate made;
     bool same;
     tuff__choice_set(&what, of, value);
     if (!foresee(at, &what, &made) || made.kernels == base_kernels || !run(at, &what))
@@ -107,10 +107,10 @@ static void try_axis(const place *at, const choice *base, const space_axis *axis
 static void try_base(const place *at, const choice *base)
 {
     tune_space space = {.count = 0};
-    foreseen made;
+    task_estimate made;
     if (!foresee(at, base, &made) || !run(at, base))
         return;
-    (void)tuff__space_take(&space, &made.consulted);
+    (void)tuff__space_take(&space, &made.used_tunables);
     assert_int_equal(tuff__ground_keep(at->on), TUFF_OK);
     at->counts->bases++;
     for (int i = 0; i < space.count; i++)
@@ -121,13 +121,13 @@ static void try_base(const place *at, const choice *base)
 static void try_task(place *at)
 {
     const choice none = {.set = {0}};
-    foreseen made;
-    if (!foresee(at, &none, &made) || tuff__choice_count(&made.consulted) == 0)
+    task_estimate made;
+    if (!foresee(at, &none, &made) || tuff__choice_count(&made.used_tunables) == 0)
         return;
     assert_int_equal(tuff__ground_create(at->device, at->fusion, at->task, MOST_BYTES, &at->on), TUFF_OK);
     tuff__ground_roughen(at->on);
     try_base(at, &none);
-    for (int family = 1; family <= FAMILIES && tuff__choice_has(&made.consulted, TUNABLE_task_family); family++) {
+    for (int family = 1; family <= FAMILIES && tuff__choice_has(&made.used_tunables, TUNABLE_task_family); family++) {
         choice base = none;
         tuff__choice_set(&base, TUNABLE_task_family, family);
         try_base(at, &base);

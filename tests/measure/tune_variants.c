@@ -14,7 +14,7 @@
 
 #include "each_device.h"
 #include "fusions.h"
-#include "run/excerpt.h"
+#include "compile/subgraph.h"
 #include "run/referee.h"
 #include "run/trial.h"
 #include "tools/model/known_plans.h"
@@ -59,10 +59,10 @@ static bool pick(tuff_device *device, const struct fusion *fusion, int task, tun
     if (only_choice != NULL)
         return tuff__choice_parse(only_choice, out) == TUFF_OK;
     for (int attempt = 0; attempt < 40; attempt++) {
-        foreseen made;
+        task_estimate made;
         tuff__space_random(space, from, out);
-        const tuff_status status = tuff__trial_foresee(device, fusion, &usual_options, task, out, &made);
-        (void)tuff__space_take(space, &made.consulted);
+        const tuff_status status = tuff__estimate_task(device, fusion, &usual_options, task, out, &made);
+        (void)tuff__space_take(space, &made.used_tunables);
         if (status == TUFF_OK)
             return true;
         assert_true(status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED);
@@ -108,14 +108,14 @@ static void ask_host(tuff_device *device, const struct fusion *fusion, int task,
 
 static void expect_exact(const struct fusion *fusion, int task, ground *on, tally *counts)
 {
-    excerpt *whole;
-    if (tuff__excerpt_create(fusion, task, &whole) != TUFF_OK)
+    subgraph *whole;
+    if (tuff__subgraph_create(fusion, task, &whole) != TUFF_OK)
         return;
-    if (tuff__excerpt_is_exact(whole)) {
+    if (tuff__subgraph_is_exact(whole)) {
         tuff__ground_expect_exact(on);
         counts->exact++;
     }
-    tuff__excerpt_destroy(whole);
+    tuff__subgraph_destroy(whole);
 }
 
 static void try_choice(tuff_device *device, const struct fusion *fusion, int task, const choice *what, ground *on,
@@ -147,10 +147,10 @@ static void try_choice(tuff_device *device, const struct fusion *fusion, int tas
 
 static int count_launches(tuff_device *device, const struct fusion *fusion, int task, const choice *what)
 {
-    lowered launches;
-    assert_int_equal(tuff__lower_alone(device, fusion, &usual_options, task, what, NULL, &launches), TUFF_OK);
+    launch_list launches;
+    assert_int_equal(tuff__lower_task(device, fusion, &usual_options, task, what, NULL, &launches), TUFF_OK);
     const int count = launches.launch_count;
-    tuff__lowered_free(&launches);
+    tuff__launch_list_free(&launches);
     return count;
 }
 
@@ -167,14 +167,14 @@ static void cut_epilogue(tuff_device *device, const struct fusion *fusion, int t
 /* Of the arrays of a group's items. */
 static int64_t stack_bytes(tuff_device *device, const struct fusion *fusion, int task, const choice *what)
 {
-    lowered launches;
+    launch_list launches;
     int64_t most = 0;
-    assert_int_equal(tuff__lower_alone(device, fusion, &usual_options, task, what, NULL, &launches), TUFF_OK);
+    assert_int_equal(tuff__lower_task(device, fusion, &usual_options, task, what, NULL, &launches), TUFF_OK);
     for (int i = 0; i < launches.launch_count; i++) {
         const int64_t bytes = launches.launches[i].array_bytes * launches.launches[i].local_size;
         most = bytes > most ? bytes : most;
     }
-    tuff__lowered_free(&launches);
+    tuff__launch_list_free(&launches);
     return most;
 }
 
@@ -188,12 +188,12 @@ static int64_t lower_many(tuff_device *device, const struct fusion *fusion, int 
     dice from = {.state = 77 + (uint64_t)task};
     for (int i = 0; i < DRAWS; i++) {
         choice what;
-        foreseen made;
+        task_estimate made;
         tuff__space_random(&space, &from, &what);
-        const tuff_status status = tuff__trial_foresee(device, fusion, &usual_options, task, &what, &made);
+        const tuff_status status = tuff__estimate_task(device, fusion, &usual_options, task, &what, &made);
         assert_true(status == TUFF_OK || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED);
         counts->lowered += status == TUFF_OK;
-        (void)tuff__space_take(&space, &made.consulted);
+        (void)tuff__space_take(&space, &made.used_tunables);
         const int64_t bytes = status == TUFF_OK ? stack_bytes(device, fusion, task, &what) : 0;
         if (bytes > most) {
             most = bytes;
@@ -211,10 +211,10 @@ static void try_task(tuff_device *device, const struct fusion *fusion, int task,
     char wrong[128] = "";
     tune_space space = {.count = 0};
     choice what;
-    foreseen made;
+    task_estimate made;
     dice from = {.state = first_seed + (uint64_t)task};
-    assert_int_equal(tuff__trial_foresee(device, fusion, &usual_options, task, &none, &made), TUFF_OK);
-    if (tuff__space_take(&space, &made.consulted) == 0)
+    assert_int_equal(tuff__estimate_task(device, fusion, &usual_options, task, &none, &made), TUFF_OK);
+    if (tuff__space_take(&space, &made.used_tunables) == 0)
         return;
     assert_int_equal(tuff__ground_create(device, fusion, task, MOST_BYTES, &on), TUFF_OK);
     expect_exact(fusion, task, on, counts);
@@ -227,7 +227,7 @@ static void try_task(tuff_device *device, const struct fusion *fusion, int task,
         try_choice(device, fusion, task, &what, on, key, counts);
         counts->large++;
     }
-    if (tuff__choice_has(&made.consulted, TUNABLE_matmul_epilogue))
+    if (tuff__choice_has(&made.used_tunables, TUNABLE_matmul_epilogue))
         cut_epilogue(device, fusion, task, counts);
     for (int i = 0; i < choices_per_task; i++)
         if (pick(device, fusion, task, &space, &from, &what))

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "compile/simplify.h"
+#include "compile/rewrite/simplify.h"
 #include "run/reference.h"
 #include "tools/model/random.h"
 

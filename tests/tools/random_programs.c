@@ -16,8 +16,8 @@
 #include <cmocka.h>
 
 #include "each_device.h"
+#include "run/plan.h"
 #include "random_graph.h"
-#include "run/fit.h"
 #include "tools/verify/program_check.h"
 
 enum { LINE_SIZE = 640, SECONDS = 60 };
@@ -157,15 +157,13 @@ static void failures_shrink_to_what_matters(void **state)
 }
 
 /* Fuses and lowers a graph, which verifies it, and compiles no kernel; it is destroyed. */
-static void plan_graph(tuff_device *device, tuff_graph *graph, const tuff_compile_options *options, const char *what)
+static void plan_graph(tuff_graph *graph, const tuff_compile_options *options, const char *what)
 {
-    tuff_plan plan = {.device = device};
+    tuff_plan *plan;
     assert_non_null(graph);
-    if (tuff__fit(&plan, graph, options) != TUFF_OK)
+    if (tuff__plan_create(graph, options, NULL, &plan) != TUFF_OK)
         fail_msg("%s: %s", what, tuff_error());
-    tuff__lowered_free(&plan.executable.launches);
-    tuff__fusion_free(&plan.fusion);
-    tuff_graph_destroy(plan.graph);
+    tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);
 }
 
@@ -176,7 +174,7 @@ static void plan_program(tuff_device *device, uint64_t seed, const tuff_compile_
     char line[LINE_SIZE];
     program_describe(&of, line, sizeof line);
     assert_int_equal(program_state_make(&of, device, &with), TUFF_OK);
-    plan_graph(device, program_graph(&of, device, &with), options, line);
+    plan_graph(program_graph(&of, device, &with), options, line);
     program_state_free(&with);
 }
 
@@ -196,7 +194,7 @@ static void plan_all(tuff_device *device)
         assert_non_null(graph);
         random_graph(graph, &seed);
         snprintf(line, sizeof line, "TUFF_RANDOM_SEED=%" PRIu64 " (a random graph)", seed);
-        plan_graph(device, graph, &options, line);
+        plan_graph(graph, &options, line);
     }
 }
 

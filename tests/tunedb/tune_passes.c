@@ -16,7 +16,7 @@
 #include "base/file/file.h"
 #include "each_device.h"
 #include "run/plan.h"
-#include "run/task_key.h"
+#include "compile/task_key.h"
 #include "small_plans.h"
 
 #define TABLE TUFF_TEST_DATA "/generated.txt"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "compile/simplify.h"
+#include "compile/rewrite/simplify.h"
 #include "graph/graph.h"
 
 tuff_array *program_slab(const program_state *state, int index)

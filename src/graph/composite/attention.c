@@ -2,6 +2,7 @@
    do everything, or the primitive of attention.c, which keeps no scores. `attention`, at the end, chooses. */
 #include <math.h>
 
+#include "device/target.h"
 #include "graph/builder.h"
 #include "tuff/nn.h"
 
@@ -323,15 +324,15 @@ static bool needs_composite(const heads *sizes, const tuff_attention_options *op
 }
 
 /* Bytes of scores up to which devices that are quicker without the primitive may keep them. */
-#define MOST_SCORES ((int64_t)64 << 20)
+#define MAX_SCORES ((int64_t)64 << 20)
 
-/* Vulkan drivers for CPUs keep in memory what a kernel holds in arrays, and look up each element lane by lane: there
-   the primitive is several times slower than matmuls with a softmax between, while the scores fit. */
+/* Where what a kernel holds in arrays is kept in memory, and each element is looked up lane by lane, the primitive is
+   several times slower than matmuls with a softmax between, while the scores fit. */
 static bool is_quicker_composed(const tuff_graph *graph, const heads *sizes)
 {
     const int64_t scores = sizes->batch * sizes->heads * sizes->queries;
-    return tuff__device_info(graph->device)->device_class == TUFF_DEVICE_CPU &&
-           tuff__device_takes_glsl(graph->device) && scores <= MOST_SCORES / (int64_t)sizeof(float) / sizes->keys;
+    return !tuff__device_target(graph->device).keeps_arrays_near &&
+           scores <= MAX_SCORES / (int64_t)sizeof(float) / sizes->keys;
 }
 
 typedef enum attention_form { FORM_OF_DEVICE, FORM_COMPOSED, FORM_PRIMITIVE } attention_form;
