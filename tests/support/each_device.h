@@ -40,9 +40,12 @@ int drawn_turn(const char *question, int number, int count);
 bool is_its_turn(const tuff_device *device, int number);
 /* Whether an item that is run on one driver only, of either API, is drawn for the device's API. */
 bool is_turn_of_api(const tuff_device *device, int number);
-/* What depends on devices little: one driver of each API, all in a thorough run. Skips as for_each_driver does. */
+/* What depends on devices little: one driver of each API, drawn for the program; all in a thorough run. Skips as
+   for_each_driver does. */
+void for_drawn_drivers(void (*test)(tuff_device *device));
+/* The same with the last driver of each API, always: for tests of tuning, which must be done in time. */
 void for_each_api(void (*test)(tuff_device *device));
-/* What depends on APIs little, too: one driver of the API that is drawn for the number, of both in a thorough run. */
+/* What depends on APIs little, too: the last driver of the API that is drawn for the number, of both in a thorough run. */
 void for_api_in_turn(int number, void (*test)(tuff_device *device));
 
 /* A kernel over one buffer of 32-bit words, 32 items a group: for each i < count, statement on x[i], in the common
