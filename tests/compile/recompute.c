@@ -209,7 +209,7 @@ static void keep_inputs(tuff_device *device)
 static void what_segments_begin_with_is_kept(void **state)
 {
     (void)state;
-    for_drawn_drivers(keep_inputs);
+    for_each_api(keep_inputs);
 }
 
 /* What is computed again stays apart from what it repeats, once for each segment around it; a result is not. */
@@ -291,7 +291,7 @@ static void halve_memory(tuff_device *device)
 static void a_segment_a_layer_halves_memory(void **state)
 {
     (void)state;
-    for_drawn_drivers(halve_memory);
+    for_each_api(halve_memory);
 }
 
 int main(void)

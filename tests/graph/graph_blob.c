@@ -120,7 +120,7 @@ static void try_graphs(tuff_device *device)
 static void graphs_come_back(void **state)
 {
     (void)state;
-    for_drawn_drivers(try_graphs);
+    for_each_api(try_graphs);
 }
 
 static void try_models(tuff_device *device)
@@ -141,7 +141,7 @@ static void try_models(tuff_device *device)
 static void models_come_back(void **state)
 {
     (void)state;
-    for_drawn_drivers(try_models);
+    for_each_api(try_models);
 }
 
 static bool is_read(tuff_device *device, const void *data, size_t size)
@@ -232,7 +232,7 @@ static void damage_all(tuff_device *device)
 static void damage_is_found(void **state)
 {
     (void)state;
-    for_drawn_drivers(damage_all);
+    for_each_api(damage_all);
 }
 
 int main(void)

@@ -43,7 +43,8 @@ bool is_turn_of_api(const tuff_device *device, int number);
 /* What depends on devices little: one driver of each API, drawn for the program; all in a thorough run. Skips as
    for_each_driver does. */
 void for_drawn_drivers(void (*test)(tuff_device *device));
-/* The same with the last driver of each API, always: for tests of tuning, which must be done in time. */
+/* The same with the last driver of each API, always: for tests of tuning, which must be done in time, and what drivers
+   need long to compile. */
 void for_each_api(void (*test)(tuff_device *device));
 /* What depends on APIs little, too: the last driver of the API that is drawn for the number, of both in a thorough
    run. */
