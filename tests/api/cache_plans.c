@@ -91,7 +91,7 @@ static void ask_and_pin(tuff_device *device)
 static void devices_and_plans_are_asked(void **state)
 {
     (void)state;
-    for_each_api(ask_and_pin);
+    for_drawn_drivers(ask_and_pin);
 }
 
 static void the_reference_device_has_no_records(void **state)
@@ -123,7 +123,7 @@ static void a_bad_key_is_told(tuff_device *device)
 static void keys_are_checked(void **state)
 {
     (void)state;
-    for_each_api(a_bad_key_is_told);
+    for_drawn_drivers(a_bad_key_is_told);
 }
 
 int main(void)

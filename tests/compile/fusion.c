@@ -48,8 +48,8 @@ static int close_devices(void **state)
     return 0;
 }
 
-/* Compiling kernels is what takes the time, so that without a thorough run each graph is run fused by one device of each
-   API, in one family of kernels, and by one device unfused, where that is wanted. */
+/* Compiling kernels is what takes the time, so that without a thorough run each graph is run fused by one device of
+   each API, in one family of kernels, and by one device unfused, where that is wanted. */
 static int64_t run_everywhere(const differential *graph, int number, bool unfused)
 {
     static const tuff_compile_options ways[] = {{.family = TUFF_FAMILY_REGISTER},

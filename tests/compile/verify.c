@@ -417,7 +417,7 @@ static void plant_all(tuff_device *device)
 static void faults_of_plans_are_found(void **state)
 {
     (void)state;
-    for_each_api(plant_all);
+    for_drawn_drivers(plant_all);
 }
 
 /* Every barrier of a recording is needed by something, and so is what it waits for. */
@@ -452,7 +452,7 @@ static void drop_barriers(tuff_device *device)
 static void missing_barriers_are_found(void **state)
 {
     (void)state;
-    for_each_api(drop_barriers);
+    for_drawn_drivers(drop_barriers);
 }
 
 /* Any order of dispatches, copies and fills over parts of few buffers. */
@@ -512,7 +512,7 @@ static void break_nodes(tuff_device *device)
 static void faults_of_rewriting_are_found(void **state)
 {
     (void)state;
-    for_each_api(break_nodes);
+    for_drawn_drivers(break_nodes);
 }
 
 /* A copy of weights that is kept from run to run, where they change in a run; and a result of another type. */
@@ -559,7 +559,7 @@ static void break_product(tuff_device *device)
 static void faults_around_a_product_are_found(void **state)
 {
     (void)state;
-    for_each_api(break_product);
+    for_drawn_drivers(break_product);
 }
 
 int main(void)

@@ -20,8 +20,8 @@ static bool is_wanted(const tuff_device_info *info)
     return !chosen || !chosen[0] || strcmp(chosen, info->selector) == 0;
 }
 
-/* Gradients of attention are what drivers compile longest, and tests/kernels/attention.c has them in more shapes than are here:
-   in a short run one key, windows, views, biases and all variants at once are enough. */
+/* Gradients of attention are what drivers compile longest, and tests/kernels/attention.c has them in more shapes than
+   are here: in a short run one key, windows, views, biases and all variants at once are enough. */
 static bool is_shape_elsewhere(op_code op, int index)
 {
     static const int own[] = {4, 5, 6, 8, 11, 14, 18};

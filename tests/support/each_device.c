@@ -131,6 +131,12 @@ int drawn_turn(const char *question, int number, int count)
     return (int)(((uint64_t)(number % count) + hash % (uint64_t)count) % (uint64_t)count);
 }
 
+static bool is_last_of_api(const char *selector)
+{
+    int before = 0;
+    return count_of_api(selector, &before) == before + 1;
+}
+
 static bool is_device_chosen(void)
 {
     const char *chosen = getenv("TUFF_DEVICE");
@@ -160,7 +166,7 @@ bool is_turn_of_api(const tuff_device *device, int number)
     return is_thorough() || is_device_chosen() || first == 0 || second == 0 || drawn_turn("API", number, 2) == own;
 }
 
-typedef enum choice { ALL_DEVICES, ALL_DRIVERS, DRAWN_DRIVERS } choice;
+typedef enum choice { ALL_DEVICES, ALL_DRIVERS, DRAWN_DRIVERS, LAST_DRIVERS } choice;
 
 static bool is_left_out;
 
@@ -175,7 +181,9 @@ static bool is_among(choice which, const tuff_device_info *info)
 {
     if (info->device_class == TUFF_DEVICE_REFERENCE)
         return which == ALL_DEVICES;
-    return which != DRAWN_DRIVERS || is_drawn(info->selector, 0);
+    if (which == DRAWN_DRIVERS)
+        return is_drawn(info->selector, 0);
+    return which != LAST_DRIVERS || is_last_of_api(info->selector);
 }
 
 /* turn: of APIs; -1: all have it. */
@@ -211,14 +219,19 @@ void for_each_driver(void (*test)(tuff_device *device))
     for_each(test, ALL_DRIVERS, -1);
 }
 
-void for_each_api(void (*test)(tuff_device *device))
+void for_drawn_drivers(void (*test)(tuff_device *device))
 {
     for_each(test, is_thorough() ? ALL_DRIVERS : DRAWN_DRIVERS, -1);
 }
 
+void for_each_api(void (*test)(tuff_device *device))
+{
+    for_each(test, is_thorough() ? ALL_DRIVERS : LAST_DRIVERS, -1);
+}
+
 void for_api_in_turn(int number, void (*test)(tuff_device *device))
 {
-    for_each(test, is_thorough() ? ALL_DRIVERS : DRAWN_DRIVERS, number);
+    for_each(test, is_thorough() ? ALL_DRIVERS : LAST_DRIVERS, number);
 }
 
 program_request test_request(tuff_device *device, test_kernel *kernel, const char *name, const char *statement)
