@@ -56,7 +56,7 @@ expect 2 "hexadecimal digits" "$tuff" cache show matmul
 expect 1 "no key begins with 12" "$tuff" cache show 12
 expect 2 "give a file" "$tuff" cache export
 expect 2 "give a file" "$tuff" cache import
-expect 2 "-o FILE" "$tuff" cache merge a
+expect 2 "--out FILE" "$tuff" cache merge a
 expect 2 "give two files" "$tuff" cache diff a
 expect 2 "--older takes an age" "$tuff" cache prune --older soon
 expect 2 "--driver takes old" "$tuff" cache prune --driver new

@@ -41,7 +41,7 @@ expect 0 "reference" "$tuff" devices
 expect 0 '"selector": "reference"' "$tuff" devices --json
 expect 0 "0 failures" "$tuff" verify neg --device reference
 expect 0 '"op": "neg"' "$tuff" verify neg --device reference --json
-expect 0 "6 cases" "$tuff" verify softmax --device reference
+expect 0 "3 cases" "$tuff" verify softmax --device reference
 expect 0 "softmax_outer" "$tuff" verify softm --device reference
 expect 2 "near it: softmax" "$tuff" verify sofmax --device reference
 expect 2 "near it: layer_norm, " "$tuff" verify norm --device reference
@@ -244,6 +244,7 @@ assert sum(tuning["misses"].values()) == 0, tuning' || fail "counts of tuning: $
     expect 0 "matmul" "$tuff" kernel --device "$first"
     expect 0 "kernel" "$tuff" kernel matmul --device "$first"
     expect 0 "cumsum" "$tuff" kernel cumsum --device "$first"
+    expect 0 "rms" "$tuff" kernel rms_norm --device "$first"
     expect 1 "there is no kernel" "$tuff" kernel nothing --device "$first"
 
     # Every kernel as a file, each text once, and the list names each file; as GPUs of two vendors get them.

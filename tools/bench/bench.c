@@ -131,8 +131,8 @@ static int run_bench(int count, char **arguments)
 const cli_verb verb_bench = {
     .name = "bench",
     .operand = "[SUITE...]",
-    .summary = "Measures works beside the device's limits and beside others who do the same, in turns.",
+    .summary = "Measures works of tuff in turns with the device's peak and with other software that does the same.",
     .about = "Suites: matmul, attention, norms, elementwise, optimizer, gpt, launch; all without an argument.\n"
-             "The figures are worth something on a quiet machine only; ratios bear a little noise.",
+             "Times mean something on a quiet machine only; ratios also where there is a little noise.",
     .run = run_bench,
 };

@@ -192,9 +192,9 @@ static int list(int count, char **arguments)
 
 const cli_verb cache_verb_list = {
     .name = "cache list",
-    .summary = "Lists the stores: winners, bad candidates, pins; per family keys and median gain.",
+    .summary = "Lists the stores: winners, rejected candidates, pins; keys and median gain per family.",
     .about =
-        "The last column tells what a store is worth to the devices here: T1 used as it is, T2 another driver of the\n"
+        "The last column says what a store is worth to the devices here: T1 used as it is, T2 another driver of the\n"
         "device, T4 seeds of searches, - nothing. Exits with 1 where a store is damaged or cannot be read.",
     .run = list,
 };

@@ -70,8 +70,9 @@ static int merge(int count, char **arguments)
 const cli_verb cache_verb_merge = {
     .name = "cache merge",
     .operand = "FILE FILE...",
-    .summary = "Puts files together; of two winners of a key the better evidence stays, and both are printed.",
-    .about = "Better is what was measured where it is used, then far more samples, then the later.",
+    .summary = "Merges files. Of two winners of a key keeps the one with better evidence, and prints both.",
+    .about =
+        "Better evidence is a measurement in the environment that uses it, then far more samples, then a later time.",
     .run = merge,
 };
 
@@ -219,9 +220,9 @@ static int diff(int count, char **arguments)
 const cli_verb cache_verb_diff = {
     .name = "cache diff",
     .operand = "A B",
-    .summary = "Compares the winners of two files: keys of one alone, other winners, other times.",
+    .summary = "Compares the winners of two files: keys that only one has, different winners, different times.",
     .about =
-        "Where each file is of one environment, those need not be the same: two drivers can be compared. Exits with 1\n"
+        "Two files of one environment each may be of different ones, so two drivers can be compared. Exits with 1\n"
         "where there are differences; times within 5 % are none.",
     .run = diff,
 };

@@ -184,7 +184,7 @@ const cli_verb cache_verb_retune = {
     .operand = "[KEY]",
     .summary = "Drops the winners of keys, so that the next start measures again.",
     .about =
-        "Pins and rejected candidates stay. A winner that was shipped becomes a seed of the search. --now\n"
+        "Pins and rejected candidates stay. A winner that came with tuff becomes a seed of the search. --now\n"
         "compiles the model that --layers and the options below it describe, and measures its keys that are unknown.",
     .run = retune,
 };

@@ -151,8 +151,8 @@ const cli_verb verb_devices = {
     .name = "devices",
     .summary = "Lists the devices here: driver, limits, and what the self-test proved.",
     .about =
-        "The self-test runs when a device is first opened. That ops compute what they should is shown by `tuff verify "
-        "--device D`, that whole programs do by `tuff verify --device D --programs 100`. Exits with 1 where one of "
-        "the devices does not open.",
+        "The self-test runs when a device is first opened. `tuff verify --device D` shows that ops compute what they "
+        "should, `tuff verify --device D --programs 100` that whole programs do. Exits with 1 where a device does not "
+        "open.",
     .run = devices,
 };

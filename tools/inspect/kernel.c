@@ -17,6 +17,7 @@ typedef struct kernel_list {
     int count, capacity;
     const char *name; /* asked for; NULL: list */
     int shown;
+    bool shows_all; /* of the plan that is looked at: it was made for the name */
     bool json;
 } kernel_list;
 
@@ -43,7 +44,7 @@ static bool matches(const kernel_list *self, int index)
     char number[16];
     const tuff_task_info *task = &self->items[index];
     snprintf(number, sizeof number, "%d", index);
-    return !self->name || strcmp(number, self->name) == 0 || strcmp(task->kind, self->name) == 0 ||
+    return !self->name || self->shows_all || strcmp(number, self->name) == 0 || strcmp(task->kind, self->name) == 0 ||
            strcmp(task->program, self->name) == 0 || has_word(task->label, self->name);
 }
 
@@ -95,41 +96,50 @@ static tuff_status search_plan(kernel_list *self, const tuff_plan *plan)
     return TUFF_OK;
 }
 
-/* The first case of the op in the suite that compiles to something with a source. NULL where there is none. */
-static tuff_plan *compile_op(tuff_device *device, op_code op, const tuff_compile_options *options)
+/* Case `index` of a primitive in the suite, or the one of a composite. */
+static bool find_case(const char *name, int index, suite_case *out)
 {
-    suite_case one;
+    for (int op = 0; op < OP_COUNT; op++)
+        if (strcmp(tuff__op_info((op_code)op)->name, name) == 0)
+            return suite_case_at((op_code)op, TUFF_F32, index, out);
+    for (int i = 0; index == 0 && suite_composite_at(i, TUFF_F32, out); i++)
+        if (strcmp(out->name, name) == 0)
+            return true;
+    return false;
+}
+
+static tuff_plan *compile_case(tuff_device *device, const suite_case *one, const tuff_compile_options *options)
+{
     tuff_plan *plan = NULL;
-    for (int index = 0; !plan && suite_case_at(op, TUFF_F32, index, &one); index++) {
-        tuff_tensor *operands[SUITE_MAX_OPERANDS];
-        tuff_graph *graph = tuff_graph_create(device);
-        for (int i = 0; graph && i < one.operand_count; i++) {
-            const char name[] = {(char)('a' + i), 0};
-            operands[i] = tuff_input(graph, name, one.operands[i].dtype, one.operands[i].shape);
-        }
-        if (graph) {
-            tuff_output(graph, "out", one.build(&one, graph, operands));
-            plan = tuff_compile(graph, options);
-        }
-        tuff_graph_destroy(graph);
-        tuff_plan_info info;
-        if (plan && tuff_plan_describe(plan, &info) == TUFF_OK && info.dispatch_count == 0) {
-            tuff_plan_destroy(plan);
-            plan = NULL;
-        }
+    tuff_tensor *operands[SUITE_MAX_OPERANDS];
+    tuff_graph *graph = tuff_graph_create(device);
+    for (int i = 0; graph && i < one->operand_count; i++) {
+        const char name[] = {(char)('a' + i), 0};
+        operands[i] = tuff_input(graph, name, one->operands[i].dtype, one->operands[i].shape);
     }
+    if (graph) {
+        tuff_output(graph, "out", one->build(one, graph, operands));
+        plan = tuff_compile(graph, options);
+    }
+    tuff_graph_destroy(graph);
     return plan;
 }
 
-static op_code find_op(const char *name)
+/* The first case of that name that compiles to something with a source. NULL where there is none. */
+static tuff_plan *compile_named(tuff_device *device, const char *name, const tuff_compile_options *options)
 {
-    int op = 0;
-    while (op < OP_COUNT && strcmp(tuff__op_info((op_code)op)->name, name) != 0)
-        op++;
-    return (op_code)op;
+    suite_case one;
+    for (int index = 0; find_case(name, index, &one); index++) {
+        tuff_plan_info info;
+        tuff_plan *plan = compile_case(device, &one, options);
+        if (plan && tuff_plan_describe(plan, &info) == TUFF_OK && info.dispatch_count > 0)
+            return plan;
+        tuff_plan_destroy(plan);
+    }
+    return NULL;
 }
 
-/* Kernels of a GPT first; those of a graph of the one op where the GPT has none of the name. */
+/* Kernels of a GPT first; those of a graph of one primitive or composite where the GPT has none of the name. */
 static int search(kernel_list *self, tuff_device *device, const tuff_compile_options *options)
 {
     const model_config config = {
@@ -140,10 +150,12 @@ static int search(kernel_list *self, tuff_device *device, const tuff_compile_opt
     fputs(self->json ? "[\n" : "", stdout);
     for (int i = 0; i < KNOWN_COUNT && status == TUFF_OK; i++)
         status = search_plan(self, plans.items[i].plan);
-    if (status == TUFF_OK && self->name && self->shown == 0 && find_op(self->name) < OP_COUNT)
-        single = compile_op(device, find_op(self->name), options);
-    if (single)
+    if (status == TUFF_OK && self->name && self->shown == 0)
+        single = compile_named(device, self->name, options);
+    if (single) {
+        self->shows_all = true;
         status = search_plan(self, single);
+    }
     fputs(self->json ? "\n]\n" : "", stdout);
     tuff_plan_destroy(single);
     known_plans_destroy(&plans);

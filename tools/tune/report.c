@@ -105,9 +105,8 @@ static int report(int count, char **arguments)
 const cli_verb tune_verb_report = {
     .name = "tune report",
     .summary = "Writes what was tuned as one HTML page that needs nothing else, or as JSON.",
-    .about =
-        "Of every key: the default, the winner, how the times of the candidates lie, what was rejected and why.\n"
-        "With options of a model (--layers and those below it) only the keys of its training step and next token,\n"
-        "on one device, with the share of their kernels' time that tuning saves.",
+    .about = "For each key: the default, the winner, the spread of the candidates' times, what was rejected and why.\n"
+             "With options of a model (--layers and the like): only the keys of its training step and next token,\n"
+             "on one device, with the share of their kernels' time that tuning saves.",
     .run = report,
 };

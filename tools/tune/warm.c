@@ -126,6 +126,6 @@ static int warm(int count, char **arguments)
 const cli_verb tune_verb_warm = {
     .name = "tune warm",
     .summary = "Measures a model's kernels on a device, so that later starts need not.",
-    .about = "What is found is kept in the cache: see tuff cache. Ctrl-C keeps what is finished.",
+    .about = "Results are kept in the cache (see tuff cache). Ctrl-C keeps what is finished.",
     .run = warm,
 };

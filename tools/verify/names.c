@@ -23,7 +23,7 @@ bool suite_is_selected(const suite_selection *self, const char *name)
     if (!self->asked)
         return true;
     const size_t length = strlen(self->asked);
-    return strncmp(name, self->asked, length) == 0 && (self->is_prefix || name[length] == '\0' || name[length] == '_');
+    return strncmp(name, self->asked, length) == 0 && (self->is_prefix || name[length] == '\0');
 }
 
 bool suite_select(const char *asked, suite_selection *out)

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* Which names somebody means who asks for one: the name itself and its variants (softmax, softmax_outer); where there
-   are none, all that begin with it. NULL asks for all. */
+/* Which names somebody means who asks for one: the name itself, as softmax; where there is none, all that begin with
+   it, as rope (rope_half, rope_interleaved). NULL asks for all. */
 typedef struct suite_selection {
     const char *asked;
     bool is_prefix;

@@ -177,11 +177,9 @@ const cli_verb verb_verify = {
     .operand = "[NAME]",
     .summary = "Runs the op suite, or random programs, on a device against the float64 reference.",
     .about =
-        "Prints the worst error of each op over its bar. NAME is a primitive or a composite, as exp or softmax, and "
-        "takes in\n"
-        "its variants (softmax_outer), or the beginning of several names. With --programs every parameter and every "
-        "moment of the "
-        "optimizer of random training steps is compared; what fails is made as small as it still fails. Exits with "
-        "1 where an element is beyond its bar.",
+        "NAME is a primitive or a composite, such as exp or softmax, or the beginning of several. Prints the worst\n"
+        "error of each op over its bar. --programs compares every parameter and every moment of the optimizer of\n"
+        "random training steps, and reduces one that fails to the smallest that still does. Exits with 1 where an\n"
+        "element is beyond its bar.",
     .run = verify,
 };
