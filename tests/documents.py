@@ -40,15 +40,17 @@ def split(text):
     """The fenced blocks of a document, and its prose with them blanked out, so that lines keep their numbers."""
     blocks, prose, fence = [], [], None
     for number, line in enumerate(text.split("\n"), 1):
-        if fence is None and line.startswith("```"):
-            fence = Block(line[3:].split(), "", number)
+        is_fence = line.lstrip().startswith("```")
+        if fence is None and is_fence:
+            fence = Block(line.lstrip()[3:].split(), "", number)
+            indentation = len(line) - len(line.lstrip())
             prose.append("")
-        elif fence is not None and line.startswith("```"):
+        elif fence is not None and is_fence:
             blocks.append(fence)
             fence = None
             prose.append("")
         elif fence is not None:
-            fence.text += line + "\n"
+            fence.text += line[indentation:] + "\n"
             prose.append("")
         else:
             prose.append(line)
@@ -82,7 +84,7 @@ class Checker:
             extra += ["-I", str(self.source / "src")]
         includes = "".join(line + "\n" for line in code.split("\n") if line.startswith("#include"))
         rest = "".join("\n" if line.startswith("#include") else line + "\n" for line in code.split("\n"))
-        is_body = not re.search(r"^[\w].*\)\n\{", rest, re.M) and not re.search(r"^(static const|typedef|TUFF_API) ", rest, re.M)
+        is_body = not re.search(r"^\w.*\)[^;\n]*\n\{", rest, re.M) and not re.search(r"^(static const|typedef|TUFF_API) ", rest, re.M)
         if is_body:
             rest = f"static inline int snippet({PARAMETERS})\n{{\n{{\n{rest}}}\nreturn 0;\n}}\n"
         text = f"#include <stdio.h>\n#include <tuff.h>\n{includes}{rest}"
@@ -226,19 +228,23 @@ class Checker:
         if name.startswith(("tuff_", "tuff__", "TUFF_")) and name not in self.sources():
             self.fault(place, f"nothing is called {name}")
 
+    @staticmethod
+    def pattern(path):
+        """NAME stands for any name."""
+        return re.sub(r"(?<![A-Z])NAME(?![A-Z])", "*", path).rstrip("/")
+
     def check_path(self, place, path):
-        """NAME and other words in capitals stand for anything."""
         self.counts["names"] += 1
-        pattern = re.sub(r"\b[A-Z]{2,}\b(?!\.md|\.txt)", "*", path).rstrip("/")
-        if not any(self.source.glob(pattern)):
+        if not any(self.source.glob(self.pattern(path))):
             self.fault(place, f"there is no {path}")
 
     def check_code(self, place, code):
         if code.split("/")[0] in TOP_FOLDERS and re.fullmatch(r"[\w./*-]+", code) and "/" in code:
             self.check_path(place, code)
-        elif code == "README.md" or re.fullmatch(r"[\w-]+\.(c|h|k|def|cmake)", code):
+        elif re.fullmatch(r"[\w-]+\.(c|h|k|def|cl|glsl|cmake)", code):
             self.counts["names"] += 1
-            if not any(next(self.source.glob(f"{folder}/**/{code}"), None) for folder in TOP_FOLDERS) and code != "README.md":
+            pattern = self.pattern(code)
+            if not any(next(self.source.glob(f"{folder}/**/{pattern}"), None) for folder in TOP_FOLDERS):
                 self.fault(place, f"there is no file {code}")
         for name in re.findall(r"\b(?:tuff__?|TUFF_)\w+\b", code):
             self.check_name(place, name)
