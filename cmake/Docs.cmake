@@ -1,5 +1,5 @@
-# The target docs: the reference of the public headers as HTML, in docs/html of the build folder. A declaration without a comment,
-# or a comment that Doxygen cannot read, is an error. Where Doxygen is missing there is no such target.
+# The target docs: the reference of the public headers as HTML, in docs/html of the build folder. A declaration without a
+# comment, or a comment that Doxygen cannot read, is an error. Where Doxygen is missing there is no such target.
 find_program(TUFF_DOXYGEN doxygen)
 find_package(Python3 QUIET COMPONENTS Interpreter)
 mark_as_advanced(TUFF_DOXYGEN)

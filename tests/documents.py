@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Checks the documents: README.md, docs/*.md and the README.md files of the folders.
 
-- A block marked ```c is a program, a list of declarations and functions, or the body of a function whose parameters are the
-  objects that the documents talk about (PARAMETERS): it must compile as C11 without warnings; ```c cxx as C++17, too; ```c
-  internal sees the headers of src/. ```cpp is C++17. A program that a library was built for is linked and run on the reference
-  device.
-- Lines of a ```sh block that begin with build/tuff are run, on a model that is as small as can be (see cheaper); all options
-  must be the verb's own. Of other lines the program must exist where it is one of this repository's.
-- Relative links lead to files and headings. Paths in backticks exist, functions and environment variables in backticks occur
-  in the sources.
+- A block marked ```c is a program, a list of declarations and functions, or the body of a function whose parameters
+  are the objects that the documents talk about (PARAMETERS). It must compile as C11 without warnings, ```c cxx as
+  C++17 too; ```c internal sees the headers of src/. ```cpp is C++17. A program is linked with the library of the build
+  and run on the reference device.
+- Lines of a ```sh block that begin with build/tuff are run, on a model that is as small as can be (cheaper); all
+  options must be the verb's own. Of other lines the program must exist, where it is one of this repository's.
+- Relative links lead to files and headings. Paths in backticks exist; functions and environment variables in backticks
+  occur in the sources.
 
 Called: documents.py SOURCE BUILD; exits 1 where there are faults, each on a line of its own."""
 import os
@@ -22,9 +22,8 @@ import tempfile
 
 TOP_FOLDERS = ("src", "include", "tools", "tests", "docs", "bench", "cmake", "examples", "cl", "shaders", "share")
 PARAMETERS = """
-    tuff_device *device, tuff_graph *graph, tuff_plan *plan, tuff_tensor *x, tuff_tensor *y, tuff_tensor *w, tuff_tensor *b,
-    tuff_tensor *loss, tuff_parameters *parameters, tuff_optimizer *optimizer, tuff_array *array, void *context,
-    void *device_id, void *queue, const float *host_x, float *host_y, size_t size"""
+    tuff_device *device, tuff_graph *graph, tuff_plan *plan, tuff_tensor *x, tuff_tensor *y, tuff_tensor *w,
+    tuff_tensor *b, tuff_tensor *loss, tuff_parameters *parameters, tuff_optimizer *optimizer, tuff_array *array"""
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wno-unused", "-Werror"]
 TINY_MODEL = "--layers 1 --heads 1 --width 16 --context 16 --batch 1"
 
@@ -84,8 +83,8 @@ class Checker:
             extra += ["-I", str(self.source / "src")]
         includes = "".join(line + "\n" for line in code.split("\n") if line.startswith("#include"))
         rest = "".join("\n" if line.startswith("#include") else line + "\n" for line in code.split("\n"))
-        is_body = not re.search(r"^\w.*\)[^;\n]*\n\{", rest, re.M) and not re.search(r"^(static const|typedef|TUFF_API) ", rest, re.M)
-        if is_body:
+        is_file = re.search(r"^\w.*\)[^;\n]*\n\{", rest, re.M) or re.search(r"^(static const|typedef) ", rest, re.M)
+        if not is_file:
             rest = f"static inline int snippet({PARAMETERS})\n{{\n{{\n{rest}}}\nreturn 0;\n}}\n"
         text = f"#include <stdio.h>\n#include <tuff.h>\n{includes}{rest}"
         name = self.work / ("snippet.cpp" if plus_plus else "snippet.c")
@@ -134,8 +133,9 @@ class Checker:
                          *TINY_MODEL.split(), "--device", "reference")
         if share:
             self.tool_output("cache", "import", str(share[-1]))
-            found = re.search(r'"digits": "(\w+)"|"key": "(\w{32})"', self.tool_output("cache", "show", "--op", "matmul*", "--json"))
-            self.key = next((group for group in found.groups() if group), None) if found else None
+            shown = self.tool_output("cache", "show", "--op", "matmul*", "--json")
+            found = re.search(r'"(?:digits|key)": "(\w{32})"', shown)
+            self.key = found.group(1) if found else None
             for name in ("winners.jsonl", "tuned.jsonl", "a", "b"):
                 self.tool_output("cache", "export", name)
 
@@ -195,7 +195,8 @@ class Checker:
                               env=self.environment, timeout=600)
         allowed = (0, 1) if short[0] == "cache" else (0,)
         if done.returncode not in allowed:
-            self.fault(place, f"tuff {' '.join(short)} ends with {done.returncode}: {(done.stderr or done.stdout)[:600]}")
+            text = (done.stderr or done.stdout)[:600]
+            self.fault(place, f"tuff {' '.join(short)} ends with {done.returncode}: {text}")
 
     def check_shell(self, place, block):
         text = block.text.replace("\\\n", " ")
@@ -217,7 +218,7 @@ class Checker:
             text = []
             for folder in ("include", "src", "tools", "cmake", "tests", "bench"):
                 for file in (self.source / folder).rglob("*"):
-                    if file.is_file() and file.suffix not in (".md", ".jsonl") and file != pathlib.Path(__file__).resolve():
+                    if file.is_file() and file.suffix not in (".md", ".jsonl") and file.name != "documents.py":
                         text.append(file.read_text(errors="replace"))
             text.append((self.source / "CMakeLists.txt").read_text())
             self.known = set(re.findall(r"\w+", "\n".join(text)))
@@ -234,8 +235,11 @@ class Checker:
         return re.sub(r"(?<![A-Z])NAME(?![A-Z])", "*", path).rstrip("/")
 
     def check_path(self, place, path):
+        """A file or folder; a test is named without the ending of its source."""
         self.counts["names"] += 1
-        if not any(self.source.glob(self.pattern(path))):
+        pattern = self.pattern(path)
+        is_test = pattern.startswith("tests/") and any(self.source.glob(f"tests/**/{pathlib.Path(pattern).name}.*"))
+        if not any(self.source.glob(pattern)) and not is_test:
             self.fault(place, f"there is no {path}")
 
     def check_code(self, place, code):
@@ -263,14 +267,13 @@ class Checker:
                 self.fault(place, f"{path or document.name} has no heading {heading}")
 
     def check_prose(self, document, name, prose):
-        for number, line in enumerate(prose.split("\n"), 1):
-            place = f"{name}:{number}"
-            for target in re.findall(r"\]\(([^)\s]+)\)", line):
-                self.check_link(place, document, target)
-            for target in re.findall(r'(?:src|srcset)="([^"]+)"', line):
-                self.check_link(place, document, target)
-            for code in re.findall(r"`([^`]+)`", line):
-                self.check_code(place, code)
+        """Words may go on in the next line."""
+        def visit(pattern, use):
+            for match in re.finditer(pattern, prose):
+                use(f"{name}:{prose.count(chr(10), 0, match.start()) + 1}", " ".join(match.group(1).split()))
+
+        visit(r"\]\(([^)\s]+)\)", lambda place, target: self.check_link(place, document, target))
+        visit(r"`([^`]+)`", self.check_code)
 
     def check(self, document, name):
         blocks, prose = split(document.read_text())
@@ -315,8 +318,8 @@ build/tuff verify --no-such-option
 build/tuff generate --checkpoint nothing.safetensors
 ```
 """
-# Two links, two files, two functions, a variable, two snippets and a program that ends with 1; of the commands a program, an
-# option that is neither listed nor taken, and a file that is not there.
+# Two links, two files, two functions, a variable, two snippets and a program that ends with 1; of the commands a program,
+# an option that is neither listed nor taken, and a file that is not there.
 FAULTS = {"with the tool": 14, "without": 10}
 
 
@@ -335,7 +338,8 @@ def main():
         checker.check(faulty, "faulty.md")
         expected = FAULTS["with the tool" if checker.tool.exists() else "without"] - (not has_library(checker))
         if len(checker.faults) != expected:
-            print(f"of {expected} faults of a made-up document {len(checker.faults)} are found:", *checker.faults, sep="\n")
+            print(f"of {expected} faults of a made-up document {len(checker.faults)} are found:")
+            print(*checker.faults, sep="\n")
             return 1
         checker.faults, checker.counts = [], dict.fromkeys(checker.counts, 0)
         documents = [source / "README.md", *sorted((source / "docs").glob("*.md"))]

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Doxygen makes the reference of the public headers without a warning: every declaration has a comment. Called: reference.sh
-# BUILD_FOLDER
+# Doxygen makes the reference of the public headers without a warning: every declaration has a comment.
+# Called: reference.sh BUILD_FOLDER
 set -eu
 build=$1
 source_folder=${TUFF_SOURCE:-$(cd "$(dirname "$0")/.." && pwd)}
