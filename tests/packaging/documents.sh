@@ -4,6 +4,6 @@
 set -eu
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)
-source_folder=${TUFF_SOURCE:-$(cd "$here/.." && pwd)}
+source_folder=${TUFF_SOURCE:-$(cd "$here/../.." && pwd)}
 [ -z "${TUFF_TEST_SANITIZE:-}" ] || exit 77
 exec python3 "$here/documents.py" "$source_folder" "$build"

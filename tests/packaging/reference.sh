@@ -3,7 +3,7 @@
 # Called: reference.sh BUILD_FOLDER
 set -eu
 build=$1
-source_folder=${TUFF_SOURCE:-$(cd "$(dirname "$0")/.." && pwd)}
+source_folder=${TUFF_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 [ -z "${TUFF_TEST_SANITIZE:-}" ] || exit 77
 [ -f "$build/docs/Doxyfile" ] || exit 77
 cd "$source_folder"
