@@ -15,8 +15,9 @@
 #include "each_device.h"
 #include "small_plans.h"
 
-const tuff_compile_options ahead_off = {.tune = TUFF_TUNE_OFF},
-                           ahead_quick = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 6000};
+const tuff_compile_options ahead_off = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}},
+                           ahead_quick = {.tuning =
+                                              &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 6000}};
 
 tuff_tune_stats compile_and_run(tuff_device *device, const tuff_compile_options *options, answer *out)
 {
@@ -28,7 +29,7 @@ tuff_tune_stats compile_and_run(tuff_device *device, const tuff_compile_options 
     tuff_plan *plan = tuff_compile(graph, options);
     if (!plan)
         fail_msg("%s", tuff_error());
-    assert_int_equal(tuff_plan_tuning(plan, &stats), TUFF_OK);
+    assert_int_equal(tuff_plan_tune_stats(plan, &stats), TUFF_OK);
     write_steps(plan, "x", ROWS * INNER, 13, 8);
     write_steps(plan, "w", INNER * COLUMNS, 11, 16);
     run_plan(plan);

@@ -86,7 +86,7 @@ static int count_of_api(const char *selector, int *before)
     int count = 0;
     for (int i = 0; i < tuff_device_count(); i++) {
         tuff_device_info info;
-        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        assert_int_equal(tuff_device_describe_at(i, &info), TUFF_OK);
         if (strncmp(info.selector, selector, api_length(selector) + 1) != 0)
             continue;
         if (strcmp(info.selector, selector) == 0)
@@ -133,7 +133,7 @@ static void for_each(void (*test)(tuff_device *device), choice which, int turn)
     int count = tuff_device_count();
     for (int i = 0; i < count; i++) {
         tuff_device_info info;
-        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        assert_int_equal(tuff_device_describe_at(i, &info), TUFF_OK);
         if ((info.device_class == TUFF_DEVICE_REFERENCE && which != ALL_DEVICES) ||
             (which == LAST_DRIVERS && !is_last_of_api(info.selector)))
             continue;

@@ -273,8 +273,9 @@ static void try_tuning(tuff_device *device)
     tuff_plan_key_info key;
     tuff_tune_stats stats;
     char environment[ENVIRONMENT_SIZE], found[TUNE_KEY_SIZE];
-    const tuff_compile_options quick = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 400},
-                               normal = {.tune = TUFF_TUNE_NORMAL, .tune_milliseconds = 16000},
+    const tuff_compile_options quick = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 400}},
+                               normal = {.tuning =
+                                             &(tuff_tune_options){.mode = TUFF_TUNE_NORMAL, .milliseconds = 16000}},
                                small = {.memory_budget = ROOM};
     /* Not in so little time, and what nothing is known of is no key. */
     tuff_plan *plan = compile(of.graph, &quick);
@@ -283,7 +284,7 @@ static void try_tuning(tuff_device *device)
     plan = compile(of.graph, &normal);
     assert_true(find_graph_key(plan, &key));
     (void)snprintf(found, sizeof found, "%s", key.key);
-    assert_int_equal(tuff_plan_tuning(plan, &stats), TUFF_OK);
+    assert_int_equal(tuff_plan_tune_stats(plan, &stats), TUFF_OK);
     assert_int_equal(stats.keys, tuff_plan_key_count(plan));
     assert_true(stats.measured > 0);
     assert_true(stats.wrong == 0 && stats.races == 0);
@@ -295,7 +296,7 @@ static void try_tuning(tuff_device *device)
     assert_true(win->timed > 1 && win->default_nanoseconds > 0);
     tuff__store_close(store);
     plan = compile(of.graph, NULL);
-    assert_int_equal(tuff_plan_tuning(plan, &stats), TUFF_OK);
+    assert_int_equal(tuff_plan_tune_stats(plan, &stats), TUFF_OK);
     assert_int_equal(stats.measured, 0);
     assert_true(find_graph_key(plan, &key));
     assert_string_equal(key.key, found);
@@ -358,16 +359,16 @@ static void try_remembered(tuff_device *device)
     assert_true(tuff__choice_equal(&plan->passes.by, &by));
     (void)snprintf(manifest, sizeof manifest, "%s/manifest-%s", cache_folder(), tuff__device_info(device)->selector);
     uint64_t hash[2], again[2];
-    assert_int_equal(tuff_plan_lock(plan, manifest), TUFF_OK);
+    assert_int_equal(tuff_plan_save_manifest(plan, manifest), TUFF_OK);
     assert_int_equal(tuff_plan_hash(plan, hash), TUFF_OK);
     write_steps(plan, "x", ROWS * COLUMNS, 13, 8);
     run_plan(plan);
     tuff_plan_destroy(plan);
-    plan = compile(of.graph, &(tuff_compile_options){.deterministic = true});
+    plan = compile(of.graph, &(tuff_compile_options){.tuning = &(tuff_tune_options){.deterministic = true}});
     assert_true(tuff__choice_equal(&plan->passes.by, &usual));
     tuff_plan_destroy(plan);
     remember_other(device, key, &usual, tuff__generator_of(FUSION_FAMILY, generator));
-    plan = compile(of.graph, &(tuff_compile_options){.tune_manifest = manifest});
+    plan = compile(of.graph, &(tuff_compile_options){.tuning = &(tuff_tune_options){.manifest = manifest}});
     assert_true(tuff__choice_equal(&plan->passes.by, &by));
     assert_int_equal(tuff_plan_hash(plan, again), TUFF_OK);
     assert_memory_equal(hash, again, sizeof hash);

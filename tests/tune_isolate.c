@@ -1,4 +1,4 @@
-/* tuff_compile that has a helper measure (tune_isolate): what comes of it is what its own measuring would, and no
+/* tuff_compile that has a helper measure (TUFF_ISOLATE_ON): what comes of it is what its own measuring would, and no
    candidate ends the program. */
 #define _DEFAULT_SOURCE 1
 #include <setjmp.h>
@@ -16,15 +16,15 @@
 #include "processes.h"
 #include "tune_fixture.h"
 
-static tuff_tune_stats compile(subject_plan *self, tuff_device *device, tuff_compile_options options)
+static tuff_tune_stats compile(subject_plan *self, tuff_device *device, tuff_tune_options tuning)
 {
-    options.tune_isolate = TUFF_ISOLATE_ON;
-    if (options.tune == TUFF_TUNE_CACHED)
-        options.tune = TUFF_TUNE_QUICK;
-    if (options.tune_milliseconds == 0)
-        options.tune_milliseconds = 4000;
+    tuning.isolation = TUFF_ISOLATE_ON;
+    if (tuning.mode == TUFF_TUNE_CACHED)
+        tuning.mode = TUFF_TUNE_QUICK;
+    if (tuning.milliseconds == 0)
+        tuning.milliseconds = 4000;
     plan_begin(self, device);
-    if (!plan_compile(self, &options))
+    if (!plan_compile(self, &(tuff_compile_options){.tuning = &tuning}))
         fail_msg("%s", tuff_error());
     plan_write_x(self);
     expect_no_child();
@@ -64,17 +64,17 @@ static void measure_apart(tuff_device *device)
     int calls = 0;
     begin_with_helper(NULL, "0");
     const int files = count_open_files();
-    const tuff_tune_stats first =
-        compile(&self, device, (tuff_compile_options){.tune_progress = count_calls, .tune_user = &calls});
+    const tuff_tune_stats first = compile(&self, device, (tuff_tune_options){.progress = count_calls, .user = &calls});
     assert_true(first.measured == first.keys && first.keys > 1 && first.compiles > 0 && first.launches > 0);
-    assert_true(calls > first.keys && first.hits[6] + first.hits[5] == first.keys);
+    assert_true(calls > first.keys &&
+                first.hits[TUFF_TUNE_HIT_DEFAULT] + first.hits[TUFF_TUNE_HIT_PORTFOLIO] == first.keys);
     expect_heard("helper", 0);
     run_and_end(&self);
     assert_int_equal(count_open_files(), files);
 
-    const tuff_tune_stats second = compile(&self, device, (tuff_compile_options){.tune_progress = NULL});
+    const tuff_tune_stats second = compile(&self, device, (tuff_tune_options){.progress = NULL});
     assert_true(second.measured == 0 && second.compiles == 0 && second.launches == 0);
-    assert_int_equal(second.hits[1], second.keys);
+    assert_int_equal(second.hits[TUFF_TUNE_HIT_SAME], second.keys);
     assert_int_equal(count_origins(&self, "measured"), 0);
     run_and_end(&self);
 }
@@ -93,7 +93,7 @@ static void measure_all(tuff_device *device)
     char environment[ENVIRONMENT_SIZE];
     begin_with_helper(NULL, "0");
     const tuff_tune_stats first =
-        compile(&self, device, (tuff_compile_options){.tune = TUFF_TUNE_NORMAL, .tune_milliseconds = 9000});
+        compile(&self, device, (tuff_tune_options){.mode = TUFF_TUNE_NORMAL, .milliseconds = 9000});
     find_fusion_key(self.graph, &key);
     tune_store *store = open_device_store(device, environment);
     assert_non_null(tuff__store_win(store, tuff__hash_text(environment), tuff__key_hash(&key), NULL));
@@ -101,8 +101,8 @@ static void measure_all(tuff_device *device)
     tuff__store_close(store);
     run_and_end(&self);
     const tuff_tune_stats second =
-        compile(&self, device, (tuff_compile_options){.tune = TUFF_TUNE_NORMAL, .tune_milliseconds = 9000});
-    assert_int_equal(second.hits[1], second.keys);
+        compile(&self, device, (tuff_tune_options){.mode = TUFF_TUNE_NORMAL, .milliseconds = 9000});
+    assert_int_equal(second.hits[TUFF_TUNE_HIT_SAME], second.keys);
     run_and_end(&self);
 }
 
@@ -116,7 +116,7 @@ static void crash_once(tuff_device *device)
 {
     subject_plan self;
     begin_with_helper("crash", "1");
-    const tuff_tune_stats stats = compile(&self, device, (tuff_compile_options){.tune_progress = NULL});
+    const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.progress = NULL});
     expect_heard("was ended by signal 9 while it measured the graph", 1);
     expect_heard("it is not tried again", 1);
     assert_int_equal(count_strikes(device), 1);
@@ -134,7 +134,7 @@ static void crash_always(tuff_device *device)
 {
     subject_plan self;
     begin_with_helper("crash", "9");
-    const tuff_tune_stats stats = compile(&self, device, (tuff_compile_options){.tune_progress = NULL});
+    const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.progress = NULL});
     expect_heard("measuring ends after 2 helpers", 1);
     assert_true(stats.crashes == 2 && count_strikes(device) == 2);
     run_and_end(&self);
@@ -152,7 +152,7 @@ static void hang_once(tuff_device *device)
     subject_plan self;
     begin_with_helper("hang", "1");
     set_variable("TUFF_TUNE_WATCHDOG", "2");
-    const tuff_tune_stats stats = compile(&self, device, (tuff_compile_options){.tune_milliseconds = 6000});
+    const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.milliseconds = 6000});
     set_variable("TUFF_TUNE_WATCHDOG", NULL);
     expect_heard("showed no sign of life", 1);
     assert_int_equal(count_strikes(device), 1);
@@ -177,7 +177,7 @@ static void do_without(tuff_device *device)
         begin_with_helper(is_missing ? NULL : faults[i], "0");
         if (is_missing)
             set_variable("TUFF_HELPER", "");
-        const tuff_tune_stats stats = compile(&self, device, (tuff_compile_options){.tune_milliseconds = 20000});
+        const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.milliseconds = 20000});
         assert_int_equal(stats.compiles, 0);
         if (i < 5 || is_missing)
             expect_heard("nothing is measured", 1);
@@ -208,8 +208,7 @@ static void stop_it(tuff_device *device)
     begin_with_helper(NULL, "0");
     (void)compile(
         &self, device,
-        (tuff_compile_options){
-            .tune = TUFF_TUNE_MAX, .tune_milliseconds = 300000, .tune_progress = stop_soon, .tune_user = &calls});
+        (tuff_tune_options){.mode = TUFF_TUNE_MAX, .milliseconds = 300000, .progress = stop_soon, .user = &calls});
     assert_true(calls >= 4 && calls < 16);
     run_and_end(&self);
 }

@@ -30,7 +30,7 @@ static void find(void *user, const char *path, int line, const char *what, const
         printf("%s:%d: %s%s%s\n", path, line, what, detail[0] ? ": " : "", detail);
 }
 
-static void report(const char *path, const tuff_cache_verdict *of, void *user)
+static void report(const char *path, const tuff_cache_verify_result *of, void *user)
 {
     hearing *to = user;
     if (to->files)
@@ -38,10 +38,10 @@ static void report(const char *path, const tuff_cache_verdict *of, void *user)
                                     json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:O}", "path",
                                               cache_json_text(path), "ok", of->ok, "damaged", of->damaged, "malformed",
                                               of->malformed, "later", of->unknown, "invalid", of->invalid, "orphans",
-                                              of->orphans, "rejected", of->barred, "findings", to->list));
+                                              of->orphans, "rejected", of->rejected, "findings", to->list));
     else
         printf("%s: ok %d  damaged %d  malformed %d  later %d  invalid %d  orphans %d  rejected %d\n", path, of->ok,
-               of->damaged, of->malformed, of->unknown, of->invalid, of->orphans, of->barred);
+               of->damaged, of->malformed, of->unknown, of->invalid, of->orphans, of->rejected);
     if (tuff__verdict_findings(of) > 0 && to->code == CACHE_OK)
         to->code = CACHE_FINDINGS;
 }

@@ -68,14 +68,17 @@ static const char *plan_digits(const tuff_plan *plan, char *out)
 static void print_json_tuning(const tuff_plan *plan)
 {
     tuff_tune_stats of;
-    if (tuff_plan_tuning(plan, &of) != TUFF_OK)
+    if (tuff_plan_tune_stats(plan, &of) != TUFF_OK)
         return;
     printf("    \"tuning\": {\"tasks\": %d, \"keys\": %d, \"hits\": {\"override\": %d, \"same\": %d, "
            "\"other_driver\": %d, \"nearest\": %d, \"seed\": %d, \"portfolio\": %d, \"default\": %d},\n",
-           of.tasks, of.keys, of.hits[0], of.hits[1], of.hits[2], of.hits[3], of.hits[4], of.hits[5], of.hits[6]);
+           of.tasks, of.keys, of.hits[TUFF_TUNE_HIT_PIN], of.hits[TUFF_TUNE_HIT_SAME],
+           of.hits[TUFF_TUNE_HIT_OTHER_DRIVER], of.hits[TUFF_TUNE_HIT_NEAREST], of.hits[TUFF_TUNE_HIT_SEED],
+           of.hits[TUFF_TUNE_HIT_PORTFOLIO], of.hits[TUFF_TUNE_HIT_DEFAULT]);
     printf("      \"misses\": {\"unknown\": %d, \"seed\": %d, \"other_texts\": %d, \"unusable\": %d}, "
            "\"measured\": %d, \"improved\": %d, \"left_out\": %d,\n",
-           of.misses[0], of.misses[1], of.misses[2], of.misses[3], of.measured, of.improved, of.skipped);
+           of.misses[TUFF_TUNE_MISS_UNKNOWN], of.misses[TUFF_TUNE_MISS_SEED], of.misses[TUFF_TUNE_MISS_OTHER_KERNELS],
+           of.misses[TUFF_TUNE_MISS_UNUSABLE], of.measured, of.improved, of.skipped);
     printf("      \"compiles\": %" PRIu64 ", \"launches\": %" PRIu64 ", \"rejected\": {\"wrong\": %" PRIu64
            ", \"race\": %" PRIu64 ", \"limits\": %" PRIu64 ", \"spills\": %" PRIu64 ", \"slow\": %" PRIu64
            ", \"crash\": %" PRIu64 ", \"hang\": %" PRIu64 "},\n",
@@ -84,7 +87,7 @@ static void print_json_tuning(const tuff_plan *plan)
            ", \"verify_nanoseconds\": %" PRIu64 ", \"damaged_lines\": %" PRIu64 ", \"lock_waits\": %" PRIu64
            ", \"compiled_ahead\": %" PRIu64 ", \"ahead_nanoseconds\": %" PRIu64 "},\n",
            of.nanoseconds, of.compile_nanoseconds, of.sample_nanoseconds, of.verify_nanoseconds, of.damaged_lines,
-           of.lock_waits, of.compiled_ahead, of.ahead_nanoseconds);
+           of.lock_waits, of.prefetched, of.prefetch_nanoseconds);
 }
 
 static void print_json_plan(const known_plan *known, const tuff_plan_info *info, const tuff_plan_info *unfused)

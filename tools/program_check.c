@@ -19,15 +19,17 @@
 /* What is allowed says little where it is so much of the largest element. */
 #define WIDE 0.1
 
-static tuff_compile_options compile_options(const program_recipe *of)
+/* tuning: what the options will point at. */
+static tuff_compile_options compile_options(const program_recipe *of, tuff_tune_options *tuning)
 {
     enum { TUNE_MILLISECONDS = 400 };
     static const tuff_family families[] = {TUFF_FAMILY_DEVICE, TUFF_FAMILY_REGISTER, TUFF_FAMILY_LOCAL};
     const bool tunes = of->variant.tune == TUFF_TUNE_QUICK;
+    *tuning = (tuff_tune_options){.mode = tunes ? TUFF_TUNE_QUICK : TUFF_TUNE_OFF,
+                                  .milliseconds = tunes ? TUNE_MILLISECONDS : 0};
     return (tuff_compile_options){.fuse = program_choice(of, FIELD_FUSE) != 0 ? TUFF_FUSE_NONE : TUFF_FUSE_ALL,
                                   .family = tunes ? TUFF_FAMILY_DEVICE : families[program_choice(of, FIELD_FAMILY)],
-                                  .tune = tunes ? TUFF_TUNE_QUICK : TUFF_TUNE_OFF,
-                                  .tune_milliseconds = tunes ? TUNE_MILLISECONDS : 0};
+                                  .tuning = tuning};
 }
 
 void program_fail(program_report *report, const char *format, const char *detail)
@@ -254,10 +256,11 @@ void program_bench_clear(program_bench *bench)
 
 static tuff_status compile(kept_program *with, const program_recipe *of)
 {
-    const tuff_compile_options options = compile_options(of);
+    tuff_tune_options tuning;
+    const tuff_compile_options options = compile_options(of, &tuning);
     tuff_plan_destroy(with->plan);
     with->plan = tuff_compile(with->graph, &options);
-    return with->plan == NULL ? tuff__last_status() : TUFF_OK;
+    return with->plan == NULL ? tuff_last_status() : TUFF_OK;
 }
 
 static tuff_status try_steps(kept_program *with, const program_recipe *of, const program_expectation *expected,
@@ -285,7 +288,7 @@ static tuff_status try_on(tuff_device *device, kept_program *with, const program
 {
     TRY(program_state_make(of, device, &with->state));
     with->graph = program_graph(of, device, &with->state);
-    return with->graph == NULL ? tuff__last_status() : try_steps(with, of, expected, report);
+    return with->graph == NULL ? tuff_last_status() : try_steps(with, of, expected, report);
 }
 
 void program_try(program_bench *bench, const program_recipe *of, const program_expectation *expected,

@@ -231,7 +231,7 @@ static tuff_status open_device(serving *self)
         return TUFF_E_OOM_HOST;
     self->device = tuff__device_open_limited(self->job.selector, tuff__compile_patience);
     if (!self->device)
-        return tuff__last_status();
+        return tuff_last_status();
     tuff__environment_of(tuff__device_info(self->device), &of);
     if (strcmp(ENVIRONMENT_TEXT(&of), self->job.environment) != 0)
         return FAIL(TUFF_E_UNSUPPORTED, "%s is another device there", self->job.selector);
@@ -259,7 +259,7 @@ static tuff_status look_up_graph(serving *self)
     tuner *of = &self->of;
     of->source = self->graph.graph;
     of->give_way = NULL;
-    of->budget = tuff__tune_budget(of->options); /* less, once it is said how much is left */
+    of->budget = tuff__tune_budget(&self->job.tuning); /* less, once it is said how much is left */
     TRY(tuff__fit(&self->plan, of->source, of->options));
     return tuff__tuner_look_up_whole(of);
 }
@@ -267,12 +267,12 @@ static tuff_status look_up_graph(serving *self)
 static tuff_status find_keys(serving *self)
 {
     tuner *of = &self->of;
-    tuff_compile_options *options = &self->job.options;
+    const tuff_compile_options *options = &self->job.options;
     TRY(tuff__graph_read(self->device, self->job.graph, self->job.graph_size, &self->graph));
     self->plan =
         (tuff_plan){.device = self->device, .is_tunable = true, .barrier_everywhere = options->barrier_everywhere};
-    options->tune_progress = options->tune_progress ? ask_to_go_on : NULL;
-    options->tune_user = self;
+    self->job.tuning.progress = self->job.tuning.progress ? ask_to_go_on : NULL;
+    self->job.tuning.user = self;
     *of = (tuner){.plan = &self->plan,
                   .options = options,
                   .device = self->device,

@@ -73,7 +73,7 @@ static int report_model(const report_options *self, const char *name)
     tuff_device *device = cli_open_device(&verb, name, &code);
     if (!device)
         return code;
-    if (tuff_device_information(device, &info) != TUFF_OK ||
+    if (tuff_device_describe(device, &info) != TUFF_OK ||
         known_plans_create(device, &self->of.model, self->of.batch, false, &options, &plans) != TUFF_OK) {
         code = cli_fail_library(&verb, "compiling the model");
     } else {

@@ -119,7 +119,7 @@ static bool is_due(const background *self)
 static tuff_status measure(background *self, const weighted *keys, int count)
 {
     tuner *of = self->tuner;
-    const uint64_t whole = tuff__tune_budget(&self->options);
+    const uint64_t whole = tuff__tune_budget(tuff__tune_options(&self->options));
     of->keys_wanted = count;
     self->offered = tuff__nanoseconds();
     for (int i = 0; i < count && !of->stopped && !of->lost && !self->gave_up; ++i) {
@@ -178,13 +178,13 @@ static tuff_status find_hands(background *self, bool is_asked_for, bool *out)
     *out = true;
     if (!is_asked_for)
         return TUFF_OK;
-    if (self->options.tune_isolate != TUFF_ISOLATE_OFF) {
+    if (tuff__tune_options(&self->options)->isolation != TUFF_ISOLATE_OFF) {
         TRY(tuff__helper_start(self));
         *out = !tuff__background_is_stopped(self);
         if (self->helper != NULL || !*out)
             return TUFF_OK;
     }
-    *out = !self->gave_up && self->options.tune_isolate != TUFF_ISOLATE_ON &&
+    *out = !self->gave_up && tuff__tune_options(&self->options)->isolation != TUFF_ISOLATE_ON &&
            (self->tuner->bench != NULL || open_bench(self));
     return *out ? tuff__tuner_open(self->tuner) : TUFF_OK;
 }
@@ -200,7 +200,7 @@ static tuff_status tune_keys(background *self, weighted *keys)
 static tuff_status tune(background *self)
 {
     tuner *of = self->tuner;
-    if (self->options.tune_isolate == TUFF_ISOLATE_OFF && !open_bench(self))
+    if (tuff__tune_options(&self->options)->isolation == TUFF_ISOLATE_OFF && !open_bench(self))
         return TUFF_OK;
     TRY(tuff__tuner_look_up(of));
     TRY(note_running(self));
@@ -313,8 +313,10 @@ static tuff_status fill(background *self, tuff_plan *plan, const tuff_compile_op
     self->options = *options;
     self->left = plan->tuning.background_keys_left;
     self->stats = (tuff_tune_stats){.background_keys_left = self->left};
-    if (options->tune_log != NULL) {
-        self->options.tune_log = self->log = tuff__strdup(options->tune_log);
+    self->tuning = *tuff__tune_options(options); /* the caller's is gone by the time that this is used */
+    self->options.tuning = &self->tuning;
+    if (self->tuning.log != NULL) {
+        self->tuning.log = self->log = tuff__strdup(self->tuning.log);
         if (self->log == NULL)
             return TUFF_E_OOM_HOST;
     }
@@ -409,8 +411,8 @@ void tuff__background_add(tuff_tune_stats *to, const tuff_tune_stats *more)
     to->sample_nanoseconds += more->sample_nanoseconds;
     to->verify_nanoseconds += more->verify_nanoseconds;
     to->lock_waits += more->lock_waits;
-    to->compiled_ahead += more->compiled_ahead;
-    to->ahead_nanoseconds += more->ahead_nanoseconds;
+    to->prefetched += more->prefetched;
+    to->prefetch_nanoseconds += more->prefetch_nanoseconds;
 }
 
 void tuff__background_count(background *self, tuff_tune_stats *stats)

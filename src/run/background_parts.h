@@ -15,8 +15,9 @@ struct background {
     tuff_plan *plan; /* the program's */
     tuff_plan next;  /* made ready here; graph and fusion are borrowed, so that it is never destroyed as a whole */
     tuff_compile_options options;
-    char *log;    /* of the options; owned */
-    tuner *tuner; /* own, or the compilation's */
+    tuff_tune_options tuning; /* what options.tuning points at */
+    char *log;                /* of the options; owned */
+    tuner *tuner;             /* own, or the compilation's */
     tuner own;
     tuff_graph *whole; /* all of it is measured, for a compilation that waits (helper_whole.c); NULL: as said above */
     choice *running;   /* by subject: what the plan runs with, or will when it takes over */

@@ -34,7 +34,7 @@ static tuff_status prepare(fitting *with)
     tuff_graph_destroy(plan->graph);
     plan->graph = tuff__simplify(with->source, false);
     if (plan->graph == NULL)
-        return tuff__last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff__last_status();
+        return tuff_last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff_last_status();
     plan->passes.found = (choice){.set = {0}};
     tuff__graph_key(plan->graph, &plan->graph_key);
     if (with->options->fuse == TUFF_FUSE_ALL)

@@ -108,8 +108,8 @@ static tuff_status tell_progress(const background *self, byte_reader *from)
     now.rejected = (int)tuff__take_u32(from);
     tuff__take_text(from, rejection, sizeof rejection);
     TRY(tuff__reader_status(from, "the helper's progress"));
-    const tuff_compile_options *options = &self->options;
-    if (options->tune_progress != NULL && !options->tune_progress(options->tune_user, &now))
+    const tuff_tune_options *tuning = tuff__tune_options(&self->options);
+    if (tuning->progress != NULL && !tuning->progress(tuning->user, &now))
         self->tuner->stopped = true;
     return answer(self, !self->tuner->stopped);
 }
@@ -297,7 +297,7 @@ static const char *what_instead(const background *self)
 {
     if (self->whole != NULL)
         return "nothing is measured";
-    return self->gave_up || self->starts > 1 || self->options.tune_isolate == TUFF_ISOLATE_ON
+    return self->gave_up || self->starts > 1 || tuff__tune_options(&self->options)->isolation == TUFF_ISOLATE_ON
                ? "nothing is measured in the background"
                : "a thread of this process measures instead";
 }
@@ -306,7 +306,7 @@ static const char *what_instead(const background *self)
 tuff_status tuff__helper_start(background *self)
 {
     static atomic_flag was_told = ATOMIC_FLAG_INIT;
-    const bool is_needed = self->options.tune_isolate == TUFF_ISOLATE_ON;
+    const bool is_needed = tuff__tune_options(&self->options)->isolation == TUFF_ISOLATE_ON;
     char file[4096];
     if (strstr(tuff__device_info(self->plan->device)->selector, ":wrapped") != NULL) {
         if (is_needed)

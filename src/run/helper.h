@@ -15,12 +15,14 @@ typedef struct helper helper;
 typedef struct helper_job {
     char cache[FOLDER_SIZE]; /* "": none */
     char selector[128], environment[ENVIRONMENT_SIZE], log[FOLDER_SIZE];
-    tuff_compile_options options; /* tune_progress is set, to nothing of use, where the program wants to hear */
-    bool is_whole;                /* the graph is the program's, all of it is to be measured at once, and what follows
+    tuff_compile_options options;
+    tuff_tune_options tuning; /* of a job that was read: what options.tuning points at. progress is set, to nothing
+                                     of use, where the program wants to hear */
+    bool is_whole;            /* the graph is the program's, all of it is to be measured at once, and what follows
                                      down to graph_key is found there */
-    int buffer_limit;             /* as the plan was fused with */
-    choice passes;                /* likewise */
-    tune_key graph_key;           /* of that, as tuff_plan.graph_key */
+    int buffer_limit;         /* as the plan was fused with */
+    choice passes;            /* likewise */
+    tune_key graph_key;       /* of that, as tuff_plan.graph_key */
     uint64_t compile_patience;
     hash128 keys; /* tuff__helper_keys of the program's; nothing where is_whole */
     const void *graph;

@@ -1,8 +1,6 @@
 /* Plans: compiled once, recorded once, run many times. */
 #include "run/plan.h"
 
-#include <string.h>
-
 #include "compile/simplify.h"
 #include "run/background.h"
 #include "run/controls.h"
@@ -19,7 +17,7 @@ static tuff_status compile_for_driver(tuff_plan *plan, tuff_graph *graph, const 
         return TUFF_E_OOM_HOST;
     if (plan->made.commands == NULL)
         TRY(tuff__record(plan));
-    return options->tune_background ? tuff__background_start(plan, options) : TUFF_OK;
+    return tuff__tune_options(options)->background ? tuff__background_start(plan, options) : TUFF_OK;
 }
 
 static tuff_status compile(tuff_plan *plan, tuff_graph *graph, const tuff_compile_options *options)
@@ -31,11 +29,18 @@ static tuff_status compile(tuff_plan *plan, tuff_graph *graph, const tuff_compil
         return compile_for_driver(plan, graph, options);
     plan->graph = tuff__simplify(graph, true);
     if (plan->graph == NULL)
-        return tuff__last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff__last_status();
+        return tuff_last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff_last_status();
     const tuff_status status = tuff__reference_create(plan->graph, &plan->reference);
     if (status == TUFF_OK)
         plan->graph = NULL; /* the executor owns it now */
     return status;
+}
+
+static bool tuning_is_legal(const tuff_tune_options *tuning)
+{
+    return tuning->mode >= TUFF_TUNE_CACHED && tuning->mode <= TUFF_TUNE_MAX &&
+           tuning->environment >= TUFF_TUNE_ENVIRONMENT_DEFAULTS && tuning->environment <= TUFF_TUNE_ENVIRONMENT_ALL &&
+           tuning->isolation >= TUFF_ISOLATE_AUTO && tuning->isolation <= TUFF_ISOLATE_OFF;
 }
 
 static bool options_are_legal(const tuff_compile_options *options)
@@ -44,18 +49,14 @@ static bool options_are_legal(const tuff_compile_options *options)
            (options->family == TUFF_FAMILY_DEVICE || options->family == TUFF_FAMILY_REGISTER ||
             options->family == TUFF_FAMILY_LOCAL || options->family == TUFF_FAMILY_SUBGROUP ||
             options->family == TUFF_FAMILY_COOPERATIVE) &&
-           options->tune >= TUFF_TUNE_CACHED && options->tune <= TUFF_TUNE_MAX &&
-           options->tune_environment >= TUFF_TUNE_ENVIRONMENT_DEFAULTS &&
-           options->tune_environment <= TUFF_TUNE_ENVIRONMENT_ALL && options->tune_isolate >= TUFF_ISOLATE_AUTO &&
-           options->tune_isolate <= TUFF_ISOLATE_OFF &&
-           (options->matmul_library == TUFF_MATMUL_OWN || options->matmul_library == TUFF_MATMUL_CLBLAST);
+           (options->matmul_library == TUFF_MATMUL_OWN || options->matmul_library == TUFF_MATMUL_CLBLAST) &&
+           tuning_is_legal(options->tuning);
 }
 
 /* Tuning in the background changes the bits of results, by what it measures. */
-static bool may_tune_later(const tuff_compile_options *options)
+static bool may_tune_later(const tuff_tune_options *tuning)
 {
-    return options->tune_background && options->tune >= TUFF_TUNE_QUICK && !options->deterministic &&
-           options->tune_manifest == NULL;
+    return tuning->background && tuning->mode >= TUFF_TUNE_QUICK && !tuning->deterministic && tuning->manifest == NULL;
 }
 
 tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
@@ -63,15 +64,17 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
     tuff_compile_options asked = {.fuse = TUFF_FUSE_ALL};
     if (options != NULL)
         asked = *options;
+    tuff_tune_options tuning = *tuff__tune_options(&asked);
+    asked.tuning = &tuning;
     if (graph == NULL || !options_are_legal(&asked)) {
         FAIL(TUFF_E_USAGE, graph == NULL
                                ? "compile: the graph is NULL"
                                : "compile: unknown fuse mode, kernel family, library, tune mode or isolation");
         return NULL;
     }
-    if (asked.tune_background && !may_tune_later(&asked)) {
-        FAIL(TUFF_E_USAGE, "compile: tune_background needs tune to be quick, normal or max, and goes neither with "
-                           "deterministic nor with a manifest");
+    if (tuning.background && !may_tune_later(&tuning)) {
+        FAIL(TUFF_E_USAGE, "compile: tuning in the background needs the mode quick, normal or max, and cannot be "
+                           "combined with deterministic or a manifest");
         return NULL;
     }
     if (graph->status != TUFF_OK) {
@@ -88,8 +91,8 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
     plan->device = graph->device;
     plan->begun = tuff__nanoseconds();
     plan->barrier_everywhere = asked.barrier_everywhere;
-    tuff__controls_apply(&asked);
-    asked.tune_background = may_tune_later(&asked);
+    tuff__controls_apply(&tuning);
+    tuning.background = may_tune_later(&tuning);
     if (compile(plan, graph, &asked) == TUFF_OK)
         return plan;
     tuff_plan_destroy(plan);
@@ -120,49 +123,6 @@ void tuff_plan_destroy(tuff_plan *plan)
     tuff__reference_destroy(plan->reference);
     tuff_graph_destroy(plan->graph);
     tuff__free(plan);
-}
-
-static const named_buffer *find(const named_buffer *list, int count, const char *name, int *index)
-{
-    for (int i = 0; i < count; ++i)
-        if (strcmp(list[i].name, name) == 0) {
-            *index = i;
-            return &list[i];
-        }
-    return NULL;
-}
-
-static tuff_status check_transfer(const tuff_plan *plan, const char *name, const void *data, size_t size,
-                                  const char *action)
-{
-    if (plan == NULL || name == NULL || (data == NULL && size > 0))
-        return FAIL(TUFF_E_USAGE, "%s: the %s is NULL", action, plan == NULL ? "plan" : name == NULL ? "name" : "data");
-    return TUFF_OK;
-}
-
-static tuff_status check_size(const named_buffer *of, const char *action, size_t size)
-{
-    const size_t wanted = (size_t)tuff_shape_count(of->shape) * tuff_dtype_size(of->dtype);
-    if (size == wanted)
-        return TUFF_OK;
-    return FAIL(TUFF_E_USAGE, "%s: \"%s\" is %s %s, %zu bytes, not %zu", action, of->name, tuff_dtype_name(of->dtype),
-                SHAPE_TEXT(of->shape), wanted, size);
-}
-
-tuff_status tuff_plan_write(tuff_plan *plan, const char *name, const void *data, size_t size)
-{
-    int index = 0;
-    TRY(check_transfer(plan, name, data, size, "write"));
-    if (plan->reference != NULL)
-        return tuff__reference_write(plan->reference, name, data, size);
-    const named_buffer *input = find(plan->made.lowered.inputs, plan->made.lowered.input_count, name, &index);
-    if (input == NULL)
-        return FAIL(TUFF_E_USAGE, "write: the plan has no input \"%s\" that its outputs depend on", name);
-    TRY(check_size(input, "write", size));
-    if (size > 0)
-        TRY(tuff__storage_write(plan->device, plan->made.lowered.buffers[input->buffer].storage, 0, data, size));
-    plan->written[index] = true;
-    return TUFF_OK;
 }
 
 /* first: index of the recording's first command. */
@@ -217,23 +177,6 @@ tuff_status tuff_plan_run(tuff_plan *plan)
     plan->has_run |= status == TUFF_OK;
     tuff__touch_assigned(plan);
     return status;
-}
-
-tuff_status tuff_plan_read(tuff_plan *plan, const char *name, void *data, size_t size)
-{
-    int index = 0;
-    TRY(check_transfer(plan, name, data, size, "read"));
-    if (plan->reference != NULL)
-        return tuff__reference_read(plan->reference, name, data, size);
-    const named_buffer *output = find(plan->made.lowered.outputs, plan->made.lowered.output_count, name, &index);
-    if (output == NULL)
-        return FAIL(TUFF_E_USAGE, "read: the plan has no output \"%s\"", name);
-    TRY(check_size(output, "read", size));
-    if (!plan->has_run)
-        return FAIL(TUFF_E_USAGE, "read: \"%s\": the plan has not been run", name);
-    if (size == 0)
-        return TUFF_OK;
-    return tuff__storage_read(plan->device, plan->made.lowered.buffers[output->buffer].storage, 0, data, size);
 }
 
 tuff_status tuff_plan_wait(tuff_plan *plan)

@@ -191,7 +191,7 @@ static tuff_status build_stage(stage *self, tuff_graph *source, tuff_array **cou
 {
     self->graph = tuff__simplify(source, true);
     if (self->graph == NULL)
-        return tuff__last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff__last_status();
+        return tuff_last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff_last_status();
     tuff_graph *graph = self->graph;
     *counter = graph->owns_step ? graph->step_array : NULL;
     graph->device = self->device;
@@ -210,6 +210,7 @@ static tuff_status build_stage(stage *self, tuff_graph *source, tuff_array **cou
 tuff_status tuff__stage_create(tuff_graph *source, tuff_device *device, const tuff_compile_options *options,
                                uint64_t most, const stage_guard *guard, stage **out)
 {
+    static const tuff_tune_options off = {.mode = TUFF_TUNE_OFF};
     stage *self = tuff__calloc(1, sizeof *self);
     tuff_array *counter = NULL;
     *out = NULL;
@@ -218,7 +219,7 @@ tuff_status tuff__stage_create(tuff_graph *source, tuff_device *device, const tu
     *self = (stage){.device = device, .from = source->device, .most = most};
     if (guard != NULL)
         self->guard = *guard;
-    self->options = (tuff_compile_options){.fuse = options->fuse, .family = options->family, .tune = TUFF_TUNE_OFF};
+    self->options = (tuff_compile_options){.fuse = options->fuse, .family = options->family, .tuning = &off};
     const tuff_status status = build_stage(self, source, &counter);
     tuff_array_destroy(counter);
     if (status != TUFF_OK) {

@@ -72,7 +72,8 @@ static bool is_usable(const char *candidate, void *state)
         (void)FAIL(TUFF_E_COMPILE, "the driver refuses it");
         return false;
     }
-    if (of->of->options->deterministic && of->of->manifest == NULL && !tuff__choice_keeps_bits(&what)) {
+    if (tuff__tune_options(of->of->options)->deterministic && of->of->manifest == NULL &&
+        !tuff__choice_keeps_bits(&what)) {
         (void)FAIL(TUFF_E_UNSUPPORTED, "it may add in another order than the default: not in deterministic mode");
         return false;
     }
@@ -87,8 +88,9 @@ static bool is_usable(const char *candidate, void *state)
 /* What is left to the background is measured by a tuner of its own. */
 static bool is_measuring(const tuner *self)
 {
-    return self->options->tune >= TUFF_TUNE_QUICK && !self->options->deterministic && self->manifest == NULL &&
-           self->options->tune_background == (self->give_way != NULL);
+    return tuff__tune_options(self->options)->mode >= TUFF_TUNE_QUICK &&
+           !tuff__tune_options(self->options)->deterministic && self->manifest == NULL &&
+           tuff__tune_options(self->options)->background == (self->give_way != NULL);
 }
 
 /* Seeds by where they come from: of the portfolio those that lookup let through. */
@@ -120,7 +122,7 @@ static void add_seed(subject *of, const char *candidate)
 static void race_again(subject *of, const tune_record *found)
 {
     enum { RUNNERS = 2 };
-    of->is_race = of->of->options->tune < TUFF_TUNE_MAX;
+    of->is_race = tuff__tune_options(of->of->options)->mode < TUFF_TUNE_MAX;
     if (!of->is_race)
         return;
     of->seed_count = of->portfolio_count = 0;
@@ -136,8 +138,8 @@ static bool wants_more(const tuner *self, const tune_answer *answer)
     if (answer->tier != TIER_SAME || win == NULL)
         return false;
     if (strcmp(win->end, "patience") == 0)
-        return self->options->tune == TUFF_TUNE_MAX;
-    const uint64_t budget = tuff__tune_budget(self->options) / 1000000;
+        return tuff__tune_options(self->options)->mode == TUFF_TUNE_MAX;
+    const uint64_t budget = tuff__tune_budget(tuff__tune_options(self->options)) / 1000000;
     return strcmp(win->end, "budget") == 0 && budget >= 2 * win->budget_milliseconds;
 }
 
@@ -161,7 +163,7 @@ tuff_status tuff__tuner_ask(tuner *self, subject *of)
                                     .environment = &self->environment,
                                     .generator = of->generator,
                                     .manifest = self->manifest,
-                                    .only_same = self->options->deterministic,
+                                    .only_same = tuff__tune_options(self->options)->deterministic,
                                     .stores = (const tune_store *const *)self->stores.items,
                                     .store_count = self->stores.count,
                                     .portfolio = portfolio,
@@ -176,7 +178,7 @@ tuff_status tuff__tuner_ask(tuner *self, subject *of)
     }
     if (answer.deviates)
         return FAIL(TUFF_E_UNSUPPORTED, "compile: %.300s: %s, of %.200s", answer.why[TIER_OVERRIDE], of->text,
-                    self->options->tune_manifest);
+                    tuff__tune_options(self->options)->manifest);
     of->tier = answer.tier;
     self->stats.hits[answer.tier]++;
     of->miss = (int)answer.miss - (int)MISS_UNKNOWN;
@@ -199,17 +201,17 @@ tuff_status tuff__tuner_ask(tuner *self, subject *of)
     return TUFF_OK;
 }
 
-uint64_t tuff__tune_budget(const tuff_compile_options *options)
+uint64_t tuff__tune_budget(const tuff_tune_options *tuning)
 {
     enum { MANY_CORES = 8 };
     uint64_t seconds = 0;
-    if (options->tune == TUFF_TUNE_QUICK)
+    if (tuning->mode == TUFF_TUNE_QUICK)
         seconds = 10;
-    if (options->tune == TUFF_TUNE_NORMAL)
+    if (tuning->mode == TUFF_TUNE_NORMAL)
         seconds = sysconf(_SC_NPROCESSORS_ONLN) >= MANY_CORES ? 60 : 120;
-    if (options->tune == TUFF_TUNE_MAX)
+    if (tuning->mode == TUFF_TUNE_MAX)
         seconds = 600;
-    return options->tune_milliseconds > 0 ? (uint64_t)options->tune_milliseconds * 1000000 : seconds * 1000000000;
+    return tuning->milliseconds > 0 ? (uint64_t)tuning->milliseconds * 1000000 : seconds * 1000000000;
 }
 
 tuff_status tuff__tuner_find(tuner *self)
@@ -353,8 +355,8 @@ static tuff_status open_stores(tuner *self)
 {
     tuff__environment_of(tuff__device_info(self->device), &self->environment);
     tuff__environment_text(&self->environment, self->environment_text);
-    if (self->options->tune_manifest != NULL)
-        TRY(tuff__store_load(self->options->tune_manifest, &self->manifest));
+    if (tuff__tune_options(self->options)->manifest != NULL)
+        TRY(tuff__store_load(tuff__tune_options(self->options)->manifest, &self->manifest));
     TRY(gather(self));
     self->store = self->stores.items[0];
     TRY(tuff__store_describe(self->store, self->environment_text));
@@ -375,7 +377,7 @@ tuff_status tuff__tuner_look_up(tuner *self)
 static int count_left(const tuner *self)
 {
     int count = 0;
-    for (int i = 0; i < self->subject_count && self->options->tune_background; ++i)
+    for (int i = 0; i < self->subject_count && tuff__tune_options(self->options)->background; ++i)
         count += self->subjects[i].tier > TIER_SAME && self->subjects[i].task != WHOLE_GRAPH;
     return count;
 }
@@ -478,7 +480,8 @@ tuff_status tuff__tuner_look_up_whole(tuner *self)
 static tuff_status tune(tuner *self)
 {
     TRY(open_stores(self));
-    if (knows_nothing(self) && !is_measuring(self) && self->manifest == NULL && !self->options->tune_background) {
+    if (knows_nothing(self) && !is_measuring(self) && self->manifest == NULL &&
+        !tuff__tune_options(self->options)->background) {
         self->stats.damaged_lines = count_damaged(self);
         self->plan->has_uncounted_keys = true;
         self->plan->graph_key.family[0] = '\0';
@@ -544,7 +547,7 @@ tuff_status tuff__tuner_count(const tuff_plan *plan, tuff_tune_stats *stats)
     tuner self = {.plan = (tuff_plan *)plan, .options = &usual, .device = plan->device, .log = -1};
     const tuff_status status = tuff__tuner_find(&self);
     stats->tasks = self.stats.tasks;
-    stats->keys = stats->hits[TIER_DEFAULT] = stats->misses[0] = self.stats.keys;
+    stats->keys = stats->hits[TIER_DEFAULT] = stats->misses[TUFF_TUNE_MISS_UNKNOWN] = self.stats.keys;
     tuff__tuner_end(&self);
     return status;
 }
@@ -558,14 +561,15 @@ tuff_status tuff__tune(tuff_plan *plan, tuff_graph *source, const tuff_compile_o
                   .log = -1,
                   .begin = tuff__nanoseconds()};
     plan->is_tunable = is_tunable(options);
-    if (options->tune_manifest != NULL && !plan->is_tunable)
+    if (tuff__tune_options(options)->manifest != NULL && !plan->is_tunable)
         return FAIL(TUFF_E_UNSUPPORTED,
                     "compile: a manifest is for plans of the usual families, fused, without libraries");
-    if (!plan->is_tunable || (options->tune == TUFF_TUNE_OFF && options->tune_manifest == NULL)) {
+    if (!plan->is_tunable ||
+        (tuff__tune_options(options)->mode == TUFF_TUNE_OFF && tuff__tune_options(options)->manifest == NULL)) {
         plan->graph_key.family[0] = '\0';
         return TUFF_OK;
     }
-    self.budget = tuff__tune_budget(options);
+    self.budget = tuff__tune_budget(tuff__tune_options(options));
     const tuff_status status = tune(&self);
     tuff__tuner_tidy(&self);
     tuff__tuner_end(&self);

@@ -75,7 +75,7 @@ void tuff__graph_drop(tuner *self)
 static bool has_time(const tuner *self)
 {
     const uint64_t a_key = UINT64_C(100000000);
-    return self->options->tune >= TUFF_TUNE_NORMAL &&
+    return tuff__tune_options(self->options)->mode >= TUFF_TUNE_NORMAL &&
            self->budget / GRAPH_SHARE >= (uint64_t)self->subject_count * a_key;
 }
 

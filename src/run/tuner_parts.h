@@ -5,6 +5,7 @@
 #define TUFF_RUN_TUNER_PARTS_H
 
 #include "base/file_lock.h"
+#include "run/controls.h"
 #include "run/task_key.h"
 #include "run/trial.h"
 #include "run/tuner.h"

@@ -81,8 +81,8 @@ static void add(const subject *of, const tune_record *record)
 void tuff__tuner_remember_again(const subject *of)
 {
     tune_record record = of->known;
-    record.budget_milliseconds = tuff__tune_budget(of->of->options) / 1000000;
-    if (of->of->options->tune == TUFF_TUNE_MAX && strcmp(record.end, "patience") == 0)
+    record.budget_milliseconds = tuff__tune_budget(tuff__tune_options(of->of->options)) / 1000000;
+    if (tuff__tune_options(of->of->options)->mode == TUFF_TUNE_MAX && strcmp(record.end, "patience") == 0)
         record.end = "";
     add(of, &record);
 }
@@ -101,7 +101,7 @@ static void remember(const subject *of, const search_result *found, const char *
     record.samples = (uint64_t)found->samples;
     record.cold = of->is_cold ? "w" : "";
     record.default_nanoseconds = found->default_nanoseconds;
-    record.budget_milliseconds = tuff__tune_budget(of->of->options) / 1000000;
+    record.budget_milliseconds = tuff__tune_budget(tuff__tune_options(of->of->options)) / 1000000;
     record.end = tuff__search_end_text(found);
     record.timed = (uint64_t)found->timed;
     memcpy(record.spread, found->spread, sizeof record.spread);
