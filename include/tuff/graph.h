@@ -127,8 +127,8 @@ typedef struct tuff_plan_value {
     uint64_t reserved[4];
 } tuff_plan_value;
 
-/* The number of inputs: those that an output or an assignment depends on, in building order. The compiler drops others,
-   and writing one is an error. -1 where plan is NULL. */
+/* The number of inputs: all that the graph had, in building order, whether an output depends on them or not. -1 where
+   plan is NULL. */
 TUFF_API int tuff_plan_input_count(const tuff_plan *plan);
 /* The number of outputs, in the order of tuff_output. -1 where plan is NULL. */
 TUFF_API int tuff_plan_output_count(const tuff_plan *plan);

@@ -51,8 +51,7 @@ static int find(const tuff_plan *plan, direction which, const char *name)
     for (int i = 0; i < count; ++i)
         if (strcmp(value_at(plan, which, i).name, name) == 0)
             return i;
-    FAIL(TUFF_E_USAGE, "%s: the plan has no %s \"%.200s\"%s", actions[which], nouns[which], name,
-         which == INPUT ? " that its outputs depend on" : "");
+    FAIL(TUFF_E_USAGE, "%s: the plan has no %s \"%.200s\"", actions[which], nouns[which], name);
     return -1;
 }
 
