@@ -8,9 +8,9 @@
    Threads: a device and its arrays may be shared by threads. A graph or a plan is used by one thread at a time. Status
    and message of the last error are kept per thread; allocator and log callback are process-wide.
 
-   Errors: fallible functions return a tuff_status, or NULL where they would return an object. tuff_last_status() and
-   tuff_error() then tell what went wrong. Wrong use is an error (TUFF_E_USAGE), except that accessors such as
-   tuff_array_dtype need a valid pointer.
+   Errors: fallible functions return a tuff_status, or NULL where they would return a new object. tuff_last_status() and
+   tuff_error() then tell what went wrong. Lookups such as tuff_parameters_find also return NULL, without an error.
+   Wrong use is an error (TUFF_E_USAGE), except that accessors such as tuff_array_dtype need a valid pointer.
 
    Reserved fields of structs are for later versions: zero them, best by designated initialisers.
 
@@ -71,8 +71,8 @@ typedef enum tuff_status {
 /* The name of a status, such as "TUFF_E_SHAPE". Static storage, never NULL. */
 TUFF_API const char *tuff_status_name(tuff_status status);
 
-/* The status of this thread's last error: after a function returned NULL (or -1), why it did, as out of memory, a lost
-   device or an unsupported feature. A successful call leaves it as it was. TUFF_OK before the first error. */
+/* The status of this thread's last error: after a function returned NULL (or -1), why it did: out of memory, a lost
+   device, an unsupported feature. A successful call leaves it as it was. TUFF_OK before the first error. */
 TUFF_API tuff_status tuff_last_status(void);
 
 /* The message of this thread's last error: one line of at most 1023 bytes that names the op, the shapes and what to do

@@ -1,6 +1,8 @@
 /* Plans: compiled once, recorded once, run many times. */
 #include "run/plan.h"
 
+#include <stdio.h>
+
 #include "compile/simplify.h"
 #include "run/background.h"
 #include "run/controls.h"
@@ -93,9 +95,14 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
     plan->barrier_everywhere = asked.barrier_everywhere;
     tuff__controls_apply(&tuning);
     tuning.background = may_tune_later(&tuning);
-    if (compile(plan, graph, &asked) == TUFF_OK)
+    const tuff_status status = compile(plan, graph, &asked);
+    if (status == TUFF_OK)
         return plan;
+    /* Destroying it may fail in ways of its own, which must not hide why compiling did. */
+    char reason[TUFF_ERROR_SIZE];
+    (void)snprintf(reason, sizeof reason, "%s", tuff_error());
     tuff_plan_destroy(plan);
+    FAIL(status, "%s", reason);
     return NULL;
 }
 
