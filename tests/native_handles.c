@@ -1,5 +1,5 @@
-/* Handles that devices and arrays lend: commands of the application's own work on tuff's queue and memory, and plans see
-   what they wrote. Wrapped devices: tests/opencl_wrap.c. */
+/* Handles that devices and arrays lend: commands of the application's own work on tuff's queue and memory, and plans
+   see what they wrote. Wrapped devices: tests/opencl_wrap.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

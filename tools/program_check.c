@@ -170,8 +170,8 @@ static void compare_gaps(const comparison *self, const float *got)
         program_fail(self->report, "%s", "elements between the parameters of a slab are not 0 any more");
 }
 
-/* A cross entropy near 0 is log(1 + x) for a small x, and its gradient 1 / (1 + x) - 1: f32 rounds 1 + x, so that neither
-   is known to more than the epsilon's part of the loss. */
+/* A cross entropy near 0 is log(1 + x) for a small x, and its gradient 1 / (1 + x) - 1: f32 rounds 1 + x, so that
+   neither is known to more than the epsilon's part of the loss. */
 static double bar_of(const program_expectation *expected, int step)
 {
     return BAR + (double)FLT_EPSILON / fmax(fabs(expected->loss[step]), FLT_MIN);

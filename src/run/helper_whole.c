@@ -1,5 +1,5 @@
-/* All of a graph measured in helpers, for a compilation that waits (TUFF_ISOLATE_ON). A helper finds the keys, looks them
-   up and measures as the compilation itself would; what it chose is taken over. */
+/* All of a graph measured in helpers, for a compilation that waits (TUFF_ISOLATE_ON). A helper finds the keys, looks
+   them up and measures as the compilation itself would; what it chose is taken over. */
 #include "run/helper.h"
 
 #include <string.h>
