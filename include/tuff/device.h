@@ -96,6 +96,8 @@ typedef struct tuff_device_counters {
     uint64_t bytes_allocated, bytes_peak; /* of device memory: now, and at most */
     uint64_t reserved[8];
 } tuff_device_counters;
+/* Copies the counters' present values; a difference of two copies tells what was done between them. TUFF_E_USAGE where
+   an argument is NULL. */
 TUFF_API tuff_status tuff_device_counters_get(const tuff_device *device, tuff_device_counters *counters);
 
 /* The OpenCL objects of a device. */

@@ -29,7 +29,11 @@ typedef enum tuff_tune_mode {
      TUFF_DETERMINISTIC=0|1                          deterministic
      TUFF_TUNE_BACKGROUND=0|1                        background; ignored where it could not be combined with the rest
      TUFF_TUNE_ISOLATE=auto|on|off                   isolation
-   Any other value is ignored, with one warning per process and variable to the log (tuff_set_log). */
+   Any other value is ignored, with one warning per process and variable to the log (tuff_set_log).
+
+   How a graph is fused is not tuned. Whatever this enumeration says, TUFF_PASSES turns single rewritings of the graph
+   off, to find the one that makes a result wrong: a list such as fusion.columns=0;fusion.maps=0. The names are columns,
+   terms, gradients, pieces, column_sums, rows, maps, producers and recompute. */
 typedef enum tuff_tune_environment {
     TUFF_TUNE_ENVIRONMENT_DEFAULTS, /* the default: the fields that the program left at 0 */
     TUFF_TUNE_ENVIRONMENT_NONE,     /* none */
@@ -38,15 +42,15 @@ typedef enum tuff_tune_environment {
 
 /* Where candidates are compiled and run: in this process (a journal lets the next start skip what crashed it), or in a
    worker process that may crash without harm. "Tuning in the background" below says which program the worker is and
-   what it means for the program's own children. In the foreground the worker gets the whole graph and measures as
-   tuff_compile would. If a candidate ends the worker, it is started again without that candidate, at most twice and
-   within the same budget. Whole graphs that the worker runs to compare ways of fusing them use made-up array
-   contents. */
+   what it means for the program's own children. When tuff_compile has a worker measure, the worker gets the graph and
+   measures as tuff_compile would. If a candidate ends the worker, another one is started without that candidate: at
+   most 8 workers in all, within the same budget. Where no worker can be started nothing is measured, with a warning to
+   the log. */
 typedef enum tuff_tune_isolation {
-    TUFF_ISOLATE_AUTO, /* the default: tuff_compile measures in this process; background tuning uses a worker, or a
-                          thread of this process where no worker can be started */
-    TUFF_ISOLATE_ON,   /* always a worker; where none can be started nothing is measured, with a warning to the log */
-    TUFF_ISOLATE_OFF   /* always this process */
+    TUFF_ISOLATE_AUTO, /* the default: tuff_compile measures in this process, background tuning in a worker */
+    TUFF_ISOLATE_ON,   /* both in a worker */
+    TUFF_ISOLATE_OFF   /* no worker: tuff_compile measures in this process; in the background nothing is measured, with
+                          a warning to the log */
 } tuff_tune_isolation;
 
 /* The state of tuning, for a progress display. Strings are valid during the call. */
@@ -60,8 +64,8 @@ typedef struct tuff_tune_progress {
     const char *rejection;    /* why the last candidate was rejected; "" if none was */
     uint64_t reserved[8];
 } tuff_tune_progress;
-/* Called after every candidate, from the thread that called tuff_compile; with background tuning from the thread that
-   tunes, where it must neither end the process nor touch the plan. Also called repeatedly while tuning waits for
+/* Called after every candidate, from the thread that called tuff_compile; with background tuning from a thread of the
+   library, where it must neither end the process nor touch the plan. Also called repeatedly while tuning waits for
    another process that measures on the same device (only with TUFF_TUNE_WAIT=1); `key` then says so. Returning false
    stops tuning, and the best candidates found so far are used. */
 typedef bool (*tuff_tune_callback)(void *user, const tuff_tune_progress *progress);
@@ -80,10 +84,11 @@ typedef struct tuff_tune_options {
     const char *log;
     uint32_t seed; /* of the random choices of searches: another seed, another order of candidates */
     tuff_tune_environment environment; /* which of these fields the environment may set */
-    /* A manifest written by tuff_plan_save_manifest or `tuff cache export --lock`: every kernel runs with the candidate
-       that it names, nothing is measured, and nothing else that is remembered is used. tuff_compile fails with
-       TUFF_E_UNSUPPORTED, naming the key, if the manifest lacks a key, if a candidate cannot be used here, or if it was
-       saved for other kernel texts than this version's; also with compile options that rule out tuning. NULL: none. */
+    /* A manifest written by tuff_plan_save_manifest or `tuff cache export --manifest`: every kernel runs with the
+       candidate that it names, nothing is measured, and nothing else that is remembered is used. tuff_compile fails
+       with TUFF_E_UNSUPPORTED, naming the key, if the manifest lacks a key, if a candidate cannot be used here, or if
+       it was saved for other kernel texts than this version's; also with compile options that rule out tuning. NULL:
+       none. */
     const char *manifest;
     /* Bytes of device memory that measuring may use besides the plan; never more than a quarter of the device's memory.
        Tasks that do not fit side by side are measured one after the other, a task that does not fit alone keeps its
@@ -104,20 +109,20 @@ typedef struct tuff_tune_options {
 /* Tuning in the background (tuff_tune_options.background).
 
    The plan is compiled with what the cache remembers, as with TUFF_TUNE_CACHED. Keys without a remembered winner are
-   then measured one after the other, on a second tuff_device opened for that purpose, never on the program's. Where the
-   device cannot be opened a second time, as with an application's own device that was wrapped, nothing happens.
+   then measured one after the other by a worker process, on a device that it opens itself, never on the program's.
 
-   Who measures. A worker process: a kernel that crashes its driver ends the worker, not the program. The candidate is
+   Who measures. The worker alone: a kernel that crashes its driver ends the worker, not the program. The candidate is
    never tried again, and the worker is restarted, at most twice. A worker that shows no sign of life for 30 s, or whose
    step takes longer than 60 s without one (TUFF_TUNE_WATCHDOG sets both, in seconds), is killed, which counts as a
    crash. Two crashing candidates on a device within a day end all measuring on it for that day. The worker is the
-   command-line tool of the same build: the file that TUFF_HELPER names, else ../bin/tuff beside a shared library, else
-   the installed tool; an empty TUFF_HELPER means none. It receives the graph, but no array contents, and allocates no
+   command-line tool of the same build: the file that TUFF_WORKER names, else ../bin/tuff beside a shared library, else
+   the installed tool; an empty TUFF_WORKER means none. It receives the graph, but no array contents, and allocates no
    memory for them. It inherits no files but the error stream, has a process group of its own, and ends when the program
    ends, for whatever reason. It is a child of the program: the program receives SIGCHLD for it and must leave waiting
    for it to the library. Other children and the program's signal handling are not touched. Without a worker (not
-   installed, or of another build) a thread of the plan measures instead, and the log says so; `isolation` changes that.
-   The rest of this text applies to both: the thread always exists, and tells the worker when it may do what.
+   installed, of another build, TUFF_ISOLATE_OFF, or an application's own device that was wrapped, which no other
+   process can open) nothing is measured, and a warning to the log says so. In the program a thread of the plan tells
+   the worker when it may do what, and prepares what it found for use; it measures nothing itself.
 
    When it measures. In steps: one candidate compiled, checked and timed, or the final race of a key. A step begins when
    the plan's device has been idle for 500 ms: no call from any plan or array gave it work, read, wrote or waited, and
@@ -128,7 +133,7 @@ typedef struct tuff_tune_options {
    measuring to 5 % of the time. After that, steps follow each other directly. A program that runs plans without a pause
    is never disturbed. The budget of the mode counts steps, not rests. No step begins while another process or thread
    measures on the same hardware; that is checked again later, not waited for. A tuff_compile that wants to measure
-   during a step finds the hardware in use, as by another process.
+   during a step finds the hardware in use, as by any other process.
 
    What happens to the results. Winners and rejected candidates go to the cache key by key, so a program that ends early
    loses only the key being measured. When keys have improved on what the plan runs with, the thread prepares a new
@@ -140,9 +145,9 @@ typedef struct tuff_tune_options {
    the next tuff_plan_profile. If the new version cannot be made, for lack of memory for instance, the old one stays.
    While it is being made memory holds both, except for inputs, outputs, constants and temporaries, which they share.
 
-   The thread ends when no keys are left. tuff_plan_destroy and exit() end it at once, except while it is inside the
-   driver's compiler, which may take up to 30 s; a worker is ended before. The thread calls the functions given to
-   tuff_set_allocator and tuff_set_log, which must tolerate that, and blocks all signals. */
+   The thread ends when no keys are left. tuff_plan_destroy and exit() end the worker and the thread at once, except
+   while the thread is inside the driver's compiler for the plan's new version. The thread calls the functions given
+   to tuff_set_allocator and tuff_set_log, which must tolerate that, and blocks all signals. */
 
 /* Where the candidate of a key came from: index of tuff_tune_stats.hits. */
 typedef enum tuff_tune_hit {
@@ -168,8 +173,7 @@ typedef enum tuff_tune_miss {
 /* What tuning did for a plan. */
 typedef struct tuff_tune_stats {
     int tasks;                        /* with anything to tune */
-    int keys;                         /* distinct tasks among them; one more for how the graph is fused, where that was
-                                      remembered or measured */
+    int keys;                         /* distinct tasks among them */
     int hits[TUFF_TUNE_HIT_COUNT];    /* keys by the source of their candidate */
     int misses[TUFF_TUNE_MISS_COUNT]; /* keys without a pin or a winner of the same environment, by reason */
     int measured;                     /* keys that were measured */

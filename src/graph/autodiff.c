@@ -1,50 +1,52 @@
 /* Reverse-mode differentiation: walks the nodes backwards from the target and adds ordinary nodes that compute
-   gradients. What each op passes on is in ops.def (gradient_table.c) and gradient_special.c. */
+   gradients. The gradient of each op is its column of ops.def, made a function in gradients.c; values that are
+   recomputed instead of kept are segment.c's. */
 #include "graph/builder.h"
 #include "graph/segment.h"
 
 op_code tuff__mutated_gradient = OP_COUNT;
 
-/* What the walk knows of each node that was there when it began. */
+/* State of the walk for each node that existed when it began; nodes of gradients are newer and are not walked. */
 typedef struct adjoint {
     tuff_tensor *gradient; /* so far; complete once the walk has passed all users */
     bool depends;          /* the gradient is wanted here or further back */
 } adjoint;
 
-static bool passes_gradient(const node *of)
+/* Integers and bools have no gradient; values marked by tuff__stop_gradient count as constants. */
+static bool passes_gradient(const node *n)
 {
-    return !of->stops_gradient && tuff__dtype_is_float(of->outputs[0].dtype);
+    return !n->stops_gradient && tuff__dtype_is_float(n->outputs[0].dtype);
 }
 
-/* Marks every node that depends on one of `wrt` through floats. */
+/* Marks every node that depends on one of `wrt` through floats: the others need no gradient. */
 static void mark_dependence(const tuff_graph *graph, tuff_tensor *const *wrt, int count, adjoint *adjoints, int last)
 {
     for (int i = 0; i < count; i++)
         adjoints[wrt[i]->node->id].depends = true;
     for (int i = 0; i <= last; i++) {
-        const node *of = graph->nodes[i];
-        for (int input = 0; input < of->input_count && passes_gradient(of); input++)
-            adjoints[i].depends = adjoints[i].depends || adjoints[of->inputs[input]->node->id].depends;
+        const node *n = graph->nodes[i];
+        for (int input = 0; input < n->input_count && passes_gradient(n); input++)
+            adjoints[i].depends = adjoints[i].depends || adjoints[n->inputs[input]->node->id].depends;
     }
 }
 
-static tuff_tensor *input_gradient(const node *of, tuff_tensor *upstream, int input)
+/* The sign is wrong on purpose for the op that tests mutate. */
+static tuff_tensor *input_gradient(const node *n, tuff_tensor *upstream, int input)
 {
-    tuff_tensor *gradient = tuff__op_info(of->op)->kinds == OP_KIND_SPECIAL
-                                ? tuff__special_gradient(of, upstream, input)
-                                : tuff__table_gradient(of, upstream, input);
-    return gradient && of->op == tuff__mutated_gradient ? tuff_neg(gradient) : gradient;
+    tuff_tensor *gradient = tuff__op_gradient(n, upstream, input);
+    return gradient && n->op == tuff__mutated_gradient ? tuff_neg(gradient) : gradient;
 }
 
-/* Hands a node's gradient on to its inputs, first to last. */
-static void propagate(const node *of, tuff_tensor *upstream, adjoint *adjoints, recomputation *segments)
+/* Adds a node's contribution to the gradients of its inputs, first to last: an order that does not change keeps sums
+   of several contributions the same, bit by bit. */
+static void propagate(const node *n, tuff_tensor *upstream, adjoint *adjoints, recomputation *segments)
 {
     node seen;
-    if (!tuff__as_recomputed(segments, of, &seen))
+    if (!tuff__as_recomputed(segments, n, &seen))
         return;
-    for (int input = 0; input < of->input_count; input++) {
-        adjoint *to = &adjoints[of->inputs[input]->node->id];
-        if (!to->depends || !tuff__dtype_is_float(of->inputs[input]->dtype))
+    for (int input = 0; input < n->input_count; input++) {
+        adjoint *to = &adjoints[n->inputs[input]->node->id];
+        if (!to->depends || !tuff__dtype_is_float(n->inputs[input]->dtype))
             continue;
         tuff_tensor *gradient = input_gradient(&seen, upstream, input);
         if (gradient)
@@ -52,6 +54,7 @@ static void propagate(const node *of, tuff_tensor *upstream, adjoint *adjoints, 
     }
 }
 
+/* The target must be a scalar: its gradient with respect to itself is 1, where the walk begins. */
 static bool operands_are_legal(tuff_graph *graph, const tuff_tensor *target, tuff_tensor *const *wrt, int count)
 {
     if (target->shape.rank != 0 || !tuff__dtype_is_float(target->dtype)) {
@@ -69,6 +72,7 @@ static bool operands_are_legal(tuff_graph *graph, const tuff_tensor *target, tuf
     return true;
 }
 
+/* Node ids are a topological order: when the walk reaches a node, all its users have added their share. */
 static void differentiate(tuff_tensor *target, tuff_tensor *const *wrt, int count, adjoint *adjoints,
                           recomputation *segments, tuff_tensor **gradients)
 {
@@ -85,7 +89,8 @@ static void differentiate(tuff_tensor *target, tuff_tensor *const *wrt, int coun
     }
 }
 
-/* Errors that the graph has already are told again, for the caller's thread may have seen others since. */
+/* An error that the graph has already is set again, for the caller's thread may have seen others since. Each gradient
+   is then the tensor that carries it. */
 static tuff_status fail_all(tuff_tensor *answer, int count, tuff_tensor **gradients)
 {
     for (int i = 0; gradients && i < count; i++)

@@ -15,7 +15,7 @@ static int count_of(const tuff_plan *plan, direction which)
     if (plan->reference != NULL)
         return which == INPUT ? tuff__reference_input_count(plan->reference)
                               : tuff__reference_output_count(plan->reference);
-    return which == INPUT ? plan->made.lowered.input_count : plan->made.lowered.output_count;
+    return which == INPUT ? plan->executable.launches.input_count : plan->executable.launches.output_count;
 }
 
 static tuff_plan_value value_at(const tuff_plan *plan, direction which, int index)
@@ -27,7 +27,7 @@ static tuff_plan_value value_at(const tuff_plan *plan, direction which, int inde
         value.dtype = tensor->dtype;
         value.shape = tensor->shape;
     } else {
-        const lowered *made = &plan->made.lowered;
+        const launch_list *made = &plan->executable.launches;
         const named_buffer *buffer = which == INPUT ? &made->inputs[index] : &made->outputs[index];
         value.name = buffer->name;
         value.dtype = buffer->dtype;
@@ -148,7 +148,7 @@ tuff_status tuff_plan_write_at(tuff_plan *plan, int index, uint64_t offset, cons
     if (plan->reference != NULL)
         return tuff__reference_write_at(plan->reference, index, offset, data, size);
     /* The memory of inputs is zeros at first. */
-    const lowered *made = &plan->made.lowered;
+    const launch_list *made = &plan->executable.launches;
     TRY(tuff__storage_write(plan->device, made->buffers[made->inputs[index].buffer].storage, offset, data, size));
     plan->written[index] = true;
     return TUFF_OK;
@@ -164,7 +164,7 @@ tuff_status tuff_plan_read_at(tuff_plan *plan, int index, uint64_t offset, void 
         return tuff__reference_read_at(plan->reference, index, offset, data, size);
     if (!plan->has_run)
         return FAIL(TUFF_E_USAGE, "read: \"%.200s\": the plan has not been run", value.name);
-    const lowered *made = &plan->made.lowered;
+    const launch_list *made = &plan->executable.launches;
     return tuff__storage_read(plan->device, made->buffers[made->outputs[index].buffer].storage, offset, data, size);
 }
 
