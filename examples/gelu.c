@@ -41,7 +41,7 @@ int main(int count, char **words)
     tuff_plan *plan = graph ? compile(graph) : NULL;
     if (!plan || tuff_plan_write(plan, "x", x, sizeof x) || tuff_plan_write(plan, "w", w, sizeof w) ||
         tuff_plan_write(plan, "b", b, sizeof b) || tuff_plan_run(plan) || tuff_plan_read(plan, "y", y, sizeof y)) {
-        fprintf(stderr, "gelu: %s\n", tuff_error());
+        fprintf(stderr, "gelu: %s: %s\n", tuff_status_name(tuff_last_status()), tuff_error());
         return 1;
     }
 

@@ -174,9 +174,10 @@ static tuff_status record_task_of(tuff_device *device, const record_options *opt
     tuff_plan *plan = NULL;
     tuff_status status = record_graph_build(device, task, &graph);
     if (!status) {
-        plan = tuff_compile(graph.graph, &(tuff_compile_options){.tune = TUFF_TUNE_OFF,
-                                                                 .tune_environment = TUFF_TUNE_ENVIRONMENT_NONE});
-        status = plan ? record_plan(options, task, plan) : tuff__last_status();
+        plan = tuff_compile(graph.graph, &(tuff_compile_options){
+                                             .tuning = &(tuff_tune_options){
+                                                 .mode = TUFF_TUNE_OFF, .environment = TUFF_TUNE_ENVIRONMENT_NONE}});
+        status = plan ? record_plan(options, task, plan) : tuff_last_status();
     }
     tuff_plan_destroy(plan);
     record_graph_end(&graph);

@@ -72,7 +72,7 @@ static bool fail(recorder *self, tuff_status status)
 
 static tuff_status status_of_judge(void)
 {
-    return tuff__last_status() ? tuff__last_status() : TUFF_E_DEVICE_LOST;
+    return tuff_last_status() ? tuff_last_status() : TUFF_E_DEVICE_LOST;
 }
 
 static bool has_time(const recorder *self)

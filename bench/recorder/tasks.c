@@ -18,7 +18,7 @@ static tuff_array *array(record_graph *self, tuff_dtype dtype, tuff_shape shape)
     if (made)
         self->arrays[self->array_count++] = made;
     else if (!self->status)
-        self->status = tuff__last_status();
+        self->status = tuff_last_status();
     return made;
 }
 
@@ -219,7 +219,7 @@ tuff_status record_graph_build(tuff_device *device, const record_task *task, rec
 {
     *self = (record_graph){.device = device, .graph = tuff_graph_create(device)};
     if (!self->graph)
-        return tuff__last_status();
+        return tuff_last_status();
     task->build(self, task->sizes);
     return self->status ? self->status : tuff_graph_status(self->graph);
 }

@@ -1,13 +1,22 @@
 /* Version, status codes, dtypes, shapes, and the hooks for memory and log text.
 
-   Ownership, in four sentences: a device outlives what was made on it; a graph owns its tensors, none is
-   freed singly; arrays, graphs, plans and devices are destroyed by whoever created them; memory you pass in
-   is borrowed for the call unless a function's comment names the event that ends the loan.
+   Ownership: a device outlives everything made on it. A graph owns its tensors; they are not freed one by one. Arrays,
+   graphs, plans and devices are destroyed by whoever created them. Memory that you pass in is borrowed for the duration
+   of the call, unless the function's comment says until when. Strings and pointers that a function returns belong to
+   the library, unless its comment says otherwise.
 
-   Threads: a device may be shared by threads; a graph or a plan is used by one thread at a time.
+   Threads: a device and its arrays may be shared by threads. A graph or a plan is used by one thread at a time. Status
+   and message of the last error are kept per thread; allocator and log callback are process-wide.
 
-   The library never aborts, exits, prints, throws or installs a handler, but for one of atexit where
-   tuff_compile_options.tune_background asks for a thread: it must have left its driver before that is taken down. */
+   Errors: fallible functions return a tuff_status, or NULL where they would return a new object. tuff_last_status() and
+   tuff_error() then tell what went wrong. Lookups such as tuff_parameters_find also return NULL, without an error.
+   Wrong use is an error (TUFF_E_USAGE), except that accessors such as tuff_array_dtype need a valid pointer.
+
+   Reserved fields of structs are for later versions: zero them, best by designated initialisers.
+
+   The library never aborts, exits, prints, throws or installs a signal handler. It calls atexit once if
+   tuff_tune_options.background asks for a tuning thread, which must leave its driver before the driver is unloaded; the
+   tuning worker, where one is used, is a child process (tuff/tune.h). */
 #ifndef TUFF_BASE_H
 #define TUFF_BASE_H
 
@@ -36,7 +45,7 @@ extern "C" {
 /* The version of the library that is running, "0.1.0". Static storage. */
 TUFF_API const char *tuff_version(void);
 
-/* Every fallible call answers one of these. X(name, text). */
+/* What fallible functions return. X(name, text). */
 #define TUFF_STATUS_MAP(X)                                         \
     X(OK, "no error")                                              \
     X(E_USAGE, "wrong use")                                        \
@@ -63,12 +72,16 @@ typedef enum tuff_status {
 /* The name of a status, such as "TUFF_E_SHAPE". Static storage, never NULL. */
 TUFF_API const char *tuff_status_name(tuff_status status);
 
-/* What went wrong in the last failed call of this thread: one line, at most 1023 bytes, that names the op,
-   the shapes and what to do. Empty before the first failure. Valid until the thread's next failure. */
+/* The status of this thread's last error: after a function returned NULL (or -1), why it did: out of memory, a lost
+   device, an unsupported feature. A successful call leaves it as it was. TUFF_OK before the first error. */
+TUFF_API tuff_status tuff_last_status(void);
+
+/* The message of this thread's last error: one line of at most 1023 bytes that names the op, the shapes and what to do
+   about it. Empty before the first error; valid until the thread's next one. */
 TUFF_API const char *tuff_error(void);
 
 /* Element types. Kernels compute in f32, i32, u32 and bool; the others are storage types.
-   f64 and i64 exist in files only: arrays and tensors of them are refused. */
+   f64 and i64 exist in files only: arrays and tensors cannot have them (TUFF_E_DTYPE). */
 typedef enum tuff_dtype {
     TUFF_F32,
     TUFF_F16,
@@ -82,25 +95,28 @@ typedef enum tuff_dtype {
     TUFF_I64
 } tuff_dtype;
 
-/* Bytes of one element. */
+/* Bytes of one element; 0 where dtype is none of the above. */
 TUFF_API size_t tuff_dtype_size(tuff_dtype dtype);
 /* "f32", "bf16", ... Static storage. */
 TUFF_API const char *tuff_dtype_name(tuff_dtype dtype);
 
 #define TUFF_MAX_RANK 8 /* axes of a shape */
 
-/* Extents of a tensor, outermost first. Rank 0 is a scalar. An extent may be 0. */
+/* Extents of a tensor, outermost axis first; elements are row-major. Rank 0 is a scalar. An extent may be 0. */
 typedef struct tuff_shape {
     int rank;
     int64_t extent[TUFF_MAX_RANK];
 } tuff_shape;
 
-/* The number of elements; -1 where the product does not fit int64 or an extent is negative. */
+/* The number of elements; -1 if it does not fit int64_t or an extent is negative. */
 TUFF_API int64_t tuff_shape_count(tuff_shape shape);
+/* Whether ranks and extents are equal. */
 TUFF_API bool tuff_shape_equal(tuff_shape a, tuff_shape b);
 
-/* Where all memory of the library comes from. Process-wide; set it before any other call, or never.
-   allocate answers NULL on failure. The library's own blocks are aligned as malloc's. */
+/* Where all host memory of the library comes from. Process-wide, because much of it belongs to no device: graphs,
+   files, the cache, the list of devices. The functions are called from every thread that calls the library and from the
+   library's own, and behave as malloc, realloc and free do: allocate and reallocate return NULL on failure, blocks are
+   aligned for any type. */
 typedef struct tuff_allocator {
     void *(*allocate)(void *user, size_t size);
     void *(*reallocate)(void *user, void *block, size_t size);
@@ -108,14 +124,17 @@ typedef struct tuff_allocator {
     void *user;
 } tuff_allocator;
 
-/* NULL restores malloc, realloc and free. */
+/* Call it before any other function of the library, or never: blocks are released by the allocator that is set then.
+   allocator is copied; NULL, or one that lacks a function, restores malloc, realloc and free. */
 TUFF_API void tuff_set_allocator(const tuff_allocator *allocator);
 
 typedef enum tuff_log_level { TUFF_LOG_ERROR, TUFF_LOG_WARNING, TUFF_LOG_INFO, TUFF_LOG_DEBUG } tuff_log_level;
 
-/* Receives text the library would otherwise keep to itself. text is one line without its end, valid during the
-   call; the callback may come from any thread that calls the library. NULL turns logging off (the default). */
+/* Receives messages that are not errors of a call, such as a device that was passed over. text is one line without a
+   newline, valid during the call. Called from every thread that calls the library and from the library's own. */
 typedef void (*tuff_log_callback)(void *user, tuff_log_level level, const char *text);
+/* Sets the callback. Process-wide, because drivers are loaded and devices listed before there is any device. NULL turns
+   logging off, which is the default. May be called at any time. */
 TUFF_API void tuff_set_log(tuff_log_callback callback, void *user);
 
 #ifdef __cplusplus

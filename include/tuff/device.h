@@ -1,4 +1,9 @@
-/* Devices: list them, open or wrap them; arrays: storage on a device. */
+/* Devices: listing, opening and wrapping them; arrays: typed storage on a device.
+
+   A program that has OpenCL or Vulkan objects of its own can share them in both directions: tuff_device_wrap_opencl and
+   tuff_array_import take the program's objects, tuff_device_unwrap_opencl, tuff_device_unwrap_vulkan and
+   tuff_array_unwrap hand tuff's out. No header of OpenCL or Vulkan is needed here: handles are void *, or uint64_t
+   where they may be wider than a pointer. */
 #ifndef TUFF_DEVICE_H
 #define TUFF_DEVICE_H
 
@@ -9,7 +14,7 @@ extern "C" {
 #endif
 
 typedef struct tuff_device tuff_device; /* an opened device; may be shared by threads */
-typedef struct tuff_array tuff_array;   /* storage on a device: dtype, shape, bytes */
+typedef struct tuff_array tuff_array;   /* storage on a device, with a dtype and a shape */
 
 typedef enum tuff_device_class {
     TUFF_DEVICE_CPU,
@@ -19,118 +24,168 @@ typedef enum tuff_device_class {
     TUFF_DEVICE_REFERENCE
 } tuff_device_class;
 
-/* What a driver says of a device, and, where proved is true, what the self-test of the first open found.
-   Sizes are bytes. */
+/* What a driver reports about a device and, where `proved` is true, what tuff's self-test found. Sizes are bytes. */
 typedef struct tuff_device_info {
     char name[128];    /* as the driver spells it */
-    char selector[32]; /* what tuff_device_open takes: "opencl:0", "vulkan:1", "reference" */
-    char driver[128];  /* driver or platform name and version */
+    char selector[32]; /* what tuff_device_open takes: "opencl:0", "vulkan:1", "reference"; "opencl:wrapped" for wrapped
+                          devices, which cannot be opened by it */
+    char driver[128];  /* name and version of driver or platform */
     char api[32];      /* "OpenCL 3.0", "Vulkan 1.3" */
     tuff_device_class device_class;
     uint32_t vendor_id;
     uint32_t device_id;
     uint64_t memory_size;       /* of the device */
     uint64_t max_allocation;    /* of one buffer */
-    uint64_t max_binding;       /* of one bound range */
-    uint32_t offset_alignment;  /* of a bound range */
+    uint64_t max_binding;       /* of the range of a buffer that a kernel sees */
+    uint32_t offset_alignment;  /* of the start of such a range */
     uint32_t local_memory_size; /* of a work-group */
-    uint32_t max_group_size;
+    uint32_t max_group_size;    /* work-items of a work-group */
     uint32_t compute_units;
     uint32_t max_bindings;  /* storage buffers that one kernel can see */
-    uint32_t subgroup_size; /* as the driver claims; 0: none */
+    uint32_t subgroup_size; /* lanes, as the driver claims; 0: none */
     uint32_t vector_width;  /* native float lanes, as the driver claims; 0: unknown */
     bool narrow_storage;    /* kernels can store single 8-bit and 16-bit elements */
     bool half_arithmetic;
     bool int64;
     bool proved;                   /* the self-test ran; the fields below are its results */
-    uint32_t proved_subgroup_size; /* counted lanes; 0 where not proved */
+    uint32_t proved_subgroup_size; /* lanes counted by a kernel; 0 where not proved */
     bool proved_barrier;           /* local memory and barriers work */
     bool proved_narrow_storage;
     bool proved_nan; /* NaN payloads survive a copy kernel */
     bool proved_negative_zero;
     bool proved_denormals; /* f32 denormals survive arithmetic */
     bool subgroup_shuffle; /* lanes of a subgroup can read each other's registers */
-    /* Subgroups multiply blocks of 16 by 16 f16 and add in f32: 1 as VK_NV_cooperative_matrix, 2 as
-       VK_KHR_cooperative_matrix says; once proved is true, 0 where the self-test found no such block right. */
+    /* Subgroups multiply 16 x 16 blocks of f16 and accumulate in f32: 1 as VK_NV_cooperative_matrix defines it, 2 as
+       VK_KHR_cooperative_matrix does, 0 not at all. Once `proved` is true, also 0 where the self-test failed. */
     uint32_t cooperative_matrix;
     uint32_t reserved[13];
 } tuff_device_info;
 
-/* The number of devices that the drivers on this machine offer, the reference device included (last).
-   0 is never the answer. Loads the OpenCL and Vulkan loaders at the first call. */
+/* The number of devices that the drivers on this machine offer, including the reference device, which is the last one
+   and always there. The first call loads the OpenCL and Vulkan loaders. */
 TUFF_API int tuff_device_count(void);
 
-/* Describes device index (0 to tuff_device_count() - 1) without opening it. */
-TUFF_API tuff_status tuff_device_describe(int index, tuff_device_info *info);
+/* Describes a device without opening it. index is 0 to tuff_device_count() - 1; TUFF_E_USAGE where it is not. */
+TUFF_API tuff_status tuff_device_describe_at(int index, tuff_device_info *info);
 
-/* Why an API offers no devices here ("libvulkan.so.1 could not be opened: install ..."), or NULL where it does.
+/* Why an API offers no devices here ("libvulkan.so.1 could not be opened: install ..."), or NULL where it offers some.
    api is "opencl" or "vulkan". Static storage. */
 TUFF_API const char *tuff_device_absence(const char *api);
 
-/* Opens a device. name is "auto", "opencl", "opencl:1", "opencl:nvidia" (part of the name or the platform's,
-   any case), the same with "vulkan", or "reference" (host, float64). NULL takes the environment variable
-   TUFF_DEVICE, else "auto": discrete GPUs first, then integrated ones, then CPU devices (OpenCL before
-   Vulkan), and never "reference". Answers NULL on failure. The first open on a machine runs a self-test, whose
-   results are kept in the cache directory. */
+/* Opens a device. name is "auto", "opencl", "opencl:1", "opencl:nvidia" (part of the device's or platform's name, in
+   any case), the same with "vulkan", or "reference" (float64 on the host). NULL takes the environment variable
+   TUFF_DEVICE, else "auto": discrete GPUs first, then integrated ones, then CPUs (OpenCL before Vulkan), never
+   "reference". The first open of a device on a machine runs a self-test, whose results are kept in the cache folder.
+   Returns NULL on failure, with TUFF_E_NO_DEVICE where nothing matches name. */
 TUFF_API tuff_device *tuff_device_open(const char *name);
 
-/* Everything made on the device must have been destroyed. NULL is allowed. */
+/* Closes a device, after everything made on it was destroyed. NULL is allowed. */
 TUFF_API void tuff_device_close(tuff_device *device);
 
-/* The description of an open device, the self-test's results filled in. */
-TUFF_API tuff_status tuff_device_information(const tuff_device *device, tuff_device_info *info);
+/* Describes an open device, including the results of the self-test. */
+TUFF_API tuff_status tuff_device_describe(const tuff_device *device, tuff_device_info *info);
 
-/* Counts since the device was opened. Reads are host reads of device memory. */
+/* Waits until all work submitted to the device has finished. TUFF_E_TIMEOUT after 30 s without progress. */
+TUFF_API tuff_status tuff_device_wait(tuff_device *device);
+
+/* What was done since the device was opened; the self-test does not count. */
 typedef struct tuff_device_counters {
-    uint64_t reads, writes, submissions, dispatches;
+    uint64_t reads, writes;           /* by the host, of device memory */
+    uint64_t submissions, dispatches; /* dispatches: kernel launches in these submissions */
     uint64_t programs_compiled, programs_from_disk;
-    uint64_t bytes_allocated, bytes_peak; /* of device memory: now, and the highest */
+    uint64_t bytes_allocated, bytes_peak; /* of device memory: now, and at most */
     uint64_t reserved[8];
 } tuff_device_counters;
-TUFF_API tuff_status tuff_device_count_work(const tuff_device *device, tuff_device_counters *counters);
+/* Copies the counters' present values; a difference of two copies tells what was done between them. TUFF_E_USAGE where
+   an argument is NULL. */
+TUFF_API tuff_status tuff_device_counters_get(const tuff_device *device, tuff_device_counters *counters);
 
-/* Uses an application's own OpenCL context and in-order queue (cl_context, cl_device_id, cl_command_queue), which
-   must outlive the device. May answer NULL with TUFF_E_UNSUPPORTED. */
-TUFF_API tuff_device *tuff_device_wrap_opencl(void *context, void *device_id, void *queue);
+/* The OpenCL objects of a device. */
+typedef struct tuff_opencl_handles {
+    void *context;   /* cl_context */
+    void *device_id; /* cl_device_id */
+    void *queue;     /* cl_command_queue, in order */
+    void *reserved[4];
+} tuff_opencl_handles;
+/* A device on an application's own OpenCL objects, which are retained until it is closed. The queue must be in order
+   and belong to context and device_id. NULL on failure: TUFF_E_USAGE where handles or one of them is NULL or they do
+   not belong together, TUFF_E_UNSUPPORTED for an out-of-order queue, TUFF_E_NO_DEVICE where tuff was built without
+   OpenCL or finds no loader. */
+TUFF_API tuff_device *tuff_device_wrap_opencl(const tuff_opencl_handles *handles);
+/* Writes the device's OpenCL objects to handles. They are borrowed: valid until the device is closed, unless the
+   application retains them. tuff submits all its work to this queue, so commands that the application enqueues on it
+   run after earlier and before later work of tuff's, without a wait. Other queues need tuff_device_wait before they
+   touch tuff's memory. TUFF_E_UNSUPPORTED where the device is not an OpenCL device. */
+TUFF_API tuff_status tuff_device_unwrap_opencl(tuff_device *device, tuff_opencl_handles *handles);
 
-/* Uses an application's own Vulkan objects (VkInstance, VkPhysicalDevice, VkDevice, VkQueue), which must outlive
-   the device. get_instance_proc is vkGetInstanceProcAddr. The device must have been created with the features
-   that tuff_vulkan_requirements names. May answer NULL with TUFF_E_UNSUPPORTED. */
+/* The Vulkan objects of a device. */
 typedef struct tuff_vulkan_handles {
-    void *instance, *physical_device, *device, *queue;
-    uint32_t queue_family;
-    void *(*get_instance_proc)(void *instance, const char *name);
+    void *instance, *physical_device, *device, *queue;            /* VkInstance, VkPhysicalDevice, VkDevice, VkQueue */
+    uint32_t queue_family;                                        /* of queue */
+    void *(*get_instance_proc)(void *instance, const char *name); /* vkGetInstanceProcAddr */
     uint32_t reserved[8];
 } tuff_vulkan_handles;
+/* A device on an application's own Vulkan objects, which must outlive it. The VkDevice must have been created with the
+   features that tuff_vulkan_requirements names. Not implemented in this version: returns NULL with TUFF_E_UNSUPPORTED,
+   or TUFF_E_NO_DEVICE where there is no Vulkan. */
 TUFF_API tuff_device *tuff_device_wrap_vulkan(const tuff_vulkan_handles *handles);
+/* Writes the device's Vulkan objects to handles. They are borrowed: valid until the device is closed (instance and
+   get_instance_proc until the process ends), and the application must not destroy them. Vulkan leaves the locking of a
+   queue to its users: while the application submits to this queue, no other thread may call tuff with this device.
+   tuff_device_wait before the application's commands touch tuff's memory, and vkQueueWaitIdle or a fence before tuff
+   continues. TUFF_E_UNSUPPORTED where the device is not a Vulkan device. */
+TUFF_API tuff_status tuff_device_unwrap_vulkan(tuff_device *device, tuff_vulkan_handles *handles);
 /* One line of text: the Vulkan version, extensions and features that tuff uses where present. Static storage. */
 TUFF_API const char *tuff_vulkan_requirements(void);
 
-/* A new array of zeros. Answers NULL on failure. */
+/* A new array of zeros. device must outlive it. NULL on failure: TUFF_E_DTYPE for f64 and i64, TUFF_E_SHAPE,
+   TUFF_E_LIMIT where the device has no buffers of that size, TUFF_E_OOM_DEVICE. */
 TUFF_API tuff_array *tuff_array_create(tuff_device *device, tuff_dtype dtype, tuff_shape shape);
 
-/* A part of array's elements, from element offset (row-major), as an array of its own shape. It shares the storage
-   and holds it alive: either may be destroyed first. */
+/* A part of array's elements as an array of its own: as many as shape has, from element offset on (row-major). It
+   shares the storage and keeps it alive, so the two may be destroyed in either order. NULL on failure: TUFF_E_SHAPE
+   where the part does not lie within array. */
 TUFF_API tuff_array *tuff_array_view(tuff_array *array, int64_t offset, tuff_shape shape);
 
-/* Uses a buffer of the application (cl_mem, or VkBuffer with storage usage) as an array's storage. The buffer must
-   outlive the array. May answer NULL with TUFF_E_UNSUPPORTED. */
+/* An array on a buffer of the application (a cl_mem of the device's context), from byte offset on, a multiple of the
+   dtype's size. The buffer is retained until the array and its views are destroyed. NULL on failure: TUFF_E_UNSUPPORTED
+   on Vulkan and the reference device, TUFF_E_USAGE where the buffer belongs to another context, is too small, or cannot
+   be read and written by host and kernels. */
 TUFF_API tuff_array *tuff_array_import(tuff_device *device, void *buffer, uint64_t offset, tuff_dtype dtype,
                                        tuff_shape shape);
-/* NULL is allowed. Plans that use the array must have been destroyed. */
+/* Frees the array; its storage goes with the last array on it. Plans that use the array must have been destroyed. NULL
+   is allowed. */
 TUFF_API void tuff_array_destroy(tuff_array *array);
 
 /* As the array was created, viewed or imported. */
 TUFF_API tuff_dtype tuff_array_dtype(const tuff_array *array);
 TUFF_API tuff_shape tuff_array_shape(const tuff_array *array);
 TUFF_API uint64_t tuff_array_size(const tuff_array *array); /* bytes */
-/* Raised by every host write and every plan that assigns to the storage. */
+/* A number that grows with every host write to the array's storage, every run of a plan that assigns to it, and every
+   tuff_array_touch. */
 TUFF_API uint64_t tuff_array_version(const tuff_array *array);
 
-/* Copies size bytes, which must be the array's, from data; data may be reused at once. Ordered before later runs. */
+/* Copies size bytes, which must be the array's size, from data; data may be reused at once. Later runs see them,
+   earlier ones do not. To write a part, write to a view (tuff_array_view). */
 TUFF_API tuff_status tuff_array_write(tuff_array *array, const void *data, size_t size);
-/* Waits for everything enqueued before, then copies size bytes, which must be the array's, to data. */
+/* Waits for everything enqueued before, then copies size bytes, which must be the array's size, to data. */
 TUFF_API tuff_status tuff_array_read(tuff_array *array, void *data, size_t size);
+
+/* Where an array's elements lie. */
+typedef struct tuff_buffer_handle {
+    void *opencl;          /* the cl_mem; NULL on Vulkan */
+    uint64_t vulkan;       /* the VkBuffer, with storage and transfer usage; 0 on OpenCL */
+    uint64_t offset, size; /* bytes of the array in that buffer, which may be larger */
+    uint64_t reserved[4];
+} tuff_buffer_handle;
+/* Writes the buffer behind an array to handle. It is borrowed: valid until the array and all its views are destroyed,
+   and the application must not free it; afterwards tuff may use the memory for something else, even if the application
+   retained a cl_mem. tuff_device_unwrap_opencl and tuff_device_unwrap_vulkan say how to order the application's
+   commands with tuff's. TUFF_E_UNSUPPORTED on the reference device, whose arrays have no buffer. */
+TUFF_API tuff_status tuff_array_unwrap(tuff_array *array, tuff_buffer_handle *handle);
+/* To be called after the application wrote to an array's buffer by itself: plans keep repacked copies of weights, and
+   make them again only when the version changes. Imported arrays need no call. TUFF_E_USAGE where array is NULL. */
+TUFF_API tuff_status tuff_array_touch(tuff_array *array);
 
 #ifdef __cplusplus
 }

@@ -13,13 +13,14 @@ typedef struct tuff_graph tuff_graph;   /* owns its tensors */
 typedef struct tuff_tensor tuff_tensor; /* a symbolic value in a graph */
 typedef struct tuff_plan tuff_plan;     /* a compiled graph: recorded once, run many times */
 
-/* Answers NULL on failure. */
+/* A graph without nodes. device must outlive it. NULL on failure. */
 TUFF_API tuff_graph *tuff_graph_create(tuff_device *device);
-/* NULL is allowed. Plans compiled from the graph stay valid. */
+/* Frees the graph and its tensors. Plans compiled from it stay valid. NULL is allowed. */
 TUFF_API void tuff_graph_destroy(tuff_graph *graph);
 
-/* Graph builders never return NULL. The first error of a graph is kept by it, every builder called with that graph
-   then answers a tensor that carries the error on, and tuff_compile returns it. TUFF_OK while there is none. */
+/* Functions that build a graph never return NULL. The graph keeps its first error; from then on every builder returns a
+   tensor that carries the error on, and tuff_compile fails with it. So a program may build without checks and look
+   once. TUFF_OK while there is no error. */
 TUFF_API tuff_status tuff_graph_status(const tuff_graph *graph);
 /* The message of that first error; empty while there is none. Valid as long as the graph. */
 TUFF_API const char *tuff_graph_error(const tuff_graph *graph);
@@ -27,19 +28,20 @@ TUFF_API const char *tuff_graph_error(const tuff_graph *graph);
 /* The seed of tuff_random; 0 by default. */
 TUFF_API void tuff_graph_seed(tuff_graph *graph, uint32_t seed);
 
-/* Random numbers are keyed by (seed, step, ordinal of the op in building order). counter, an i32 array of rank 0,
-   is the step; without it the graph keeps one of its own, which each run of a plan raises by one. With it, raising
-   is the caller's affair (tuff_assign). The array must outlive the graph and its plans. */
+/* Sets the step that random numbers depend on: they are keyed by (seed, step, ordinal of the op in building order).
+   counter, an i32 array of rank 0, holds the step, and the caller raises it (tuff_assign); it must outlive the graph
+   and its plans. A graph without a counter keeps one of its own, which every run of a plan raises by one. */
 TUFF_API void tuff_graph_step(tuff_graph *graph, tuff_array *counter);
 
-/* A value the host writes before a run. The name is copied. */
+/* A value that the host writes before a run. name is copied; names of inputs are unique. */
 TUFF_API tuff_tensor *tuff_input(tuff_graph *graph, const char *name, tuff_dtype dtype, tuff_shape shape);
-/* The elements of an array at the start of a run. The array must outlive the graph's plans. */
+/* The elements that array has at the start of a run. array must outlive the graph's plans. */
 TUFF_API tuff_tensor *tuff_array_tensor(tuff_graph *graph, tuff_array *array);
-/* Names a value that the host may read after a run. The name is copied; names of outputs are unique. */
+/* Names a value that the host may read after a run. name is copied; names of outputs are unique. */
 TUFF_API void tuff_output(tuff_graph *graph, const char *name, tuff_tensor *tensor);
-/* At the end of a run, array's elements become value (same dtype and shape). Every read in the plan sees the elements
-   at its start; the tensor returned is the new value. Two assigns to overlapping ranges are an error. */
+/* At the end of a run, array's elements become value, which has the array's dtype and shape. All reads of the array in
+   the plan see the elements that it had at the start; the returned tensor is the new value. Two assignments to
+   overlapping ranges are an error. array must outlive the graph's plans. */
 TUFF_API tuff_tensor *tuff_assign(tuff_graph *graph, tuff_array *array, tuff_tensor *value);
 
 /* As its builder derived it. NULL counts as an f32 scalar of no graph. */
@@ -47,108 +49,116 @@ TUFF_API tuff_dtype tuff_tensor_dtype(const tuff_tensor *tensor);
 TUFF_API tuff_shape tuff_tensor_shape(const tuff_tensor *tensor);
 TUFF_API tuff_graph *tuff_tensor_graph(const tuff_tensor *tensor);
 
-/* Writes d target / d with[i] into gradients[i] for i < count, as tensors of the graph. target has rank 0.
-   A tensor that target does not depend on gets zeros. Only f32, f16 and bf16 tensors have gradients. */
-TUFF_API tuff_status tuff_gradients(tuff_tensor *target, tuff_tensor *const *with, int count, tuff_tensor **gradients);
+/* Sets gradients[i], i < count, to d target / d wrt[i], a tensor of the same graph and of wrt[i]'s shape. target has
+   rank 0. If target does not depend on wrt[i], the gradient is zeros. Both must be f32, f16 or bf16. Errors are
+   returned and kept by the graph. */
+TUFF_API tuff_status tuff_gradients(tuff_tensor *target, tuff_tensor *const *wrt, int count, tuff_tensor **gradients);
 
-/* Trades computation for memory: what lies between inputs and y is a segment of which gradients keep nothing; they
-   compute it once more, from inputs, when they get there (torch.utils.checkpoint, jax.checkpoint). Values, random
-   numbers among them, and gradients are the same. Answers y. Call it before tuff_gradients or tuff_optimizer_apply.
-   Inputs, and arrays, inputs of the graph and constants, which are in memory anyway, end the segment: a value made
-   before the segment that is none of them belongs in inputs, or it is computed once more too. y must depend on each
-   input; y itself is no more kept than before, so that the next segment's inputs, or an output, may name it. Segments
-   may lie in one another; the inner is then computed as often as its gradients and those around it ask. */
+/* Trades computation for memory: gradients keep no value between inputs and y, but compute this segment again, from
+   inputs, when they need it (torch.utils.checkpoint, jax.checkpoint). Values, random numbers and gradients stay the
+   same. Returns y. Call it before tuff_gradients or tuff_optimizer_apply. The segment ends at the count inputs and at
+   arrays, graph inputs and constants, which are in memory anyway; any other value made before the segment has to be
+   listed in inputs, or it is computed again as well. y must depend on each input. y itself is kept only if something
+   else needs it, such as being an input of the next segment or an output. Segments may be nested; the inner one is then
+   computed again for its own gradients and for those of each segment around it. */
 TUFF_API tuff_tensor *tuff_recompute(tuff_tensor *y, tuff_tensor *const *inputs, int count);
 
 typedef enum tuff_fuse_mode {
     TUFF_FUSE_ALL, /* the default */
-    TUFF_FUSE_NONE /* every op a dispatch of its own: the baseline, and the first to try when a result looks wrong */
+    TUFF_FUSE_NONE /* one kernel per op: a baseline, and the first thing to try when a result looks wrong */
 } tuff_fuse_mode;
 
 /* Which family of kernels a plan uses. */
 typedef enum tuff_family {
-    TUFF_FAMILY_DEVICE,     /* by the device's class: the default */
-    TUFF_FAMILY_REGISTER,   /* one work-item owns a tile or a row; no local memory, no barriers: CPU devices */
-    TUFF_FAMILY_LOCAL,      /* a work-group shares local memory: GPUs */
-    TUFF_FAMILY_SUBGROUP,   /* matmuls whose lanes read each other's registers; everything else as by default.
-                             tuff_compile answers NULL, with TUFF_E_UNSUPPORTED, where the self-test did not prove it */
-    TUFF_FAMILY_COOPERATIVE /* matmuls of two operands that are stored as f16 on matrix units; everything else, and
-                               where they are not proved, likewise. Sums are kept in f32, but how units round them is
-                               their own affair */
+    TUFF_FAMILY_DEVICE,   /* the default: the one for the device's class */
+    TUFF_FAMILY_REGISTER, /* one work-item owns a tile or a row; no local memory, no barriers: CPUs */
+    TUFF_FAMILY_LOCAL,    /* a work-group shares local memory: GPUs */
+    TUFF_FAMILY_SUBGROUP, /* matmuls whose lanes read each other's registers; other kernels as by default. tuff_compile
+                               fails with TUFF_E_UNSUPPORTED where the self-test did not prove such reads */
+    TUFF_FAMILY_COOPERATIVE /* matmuls of two f16 operands on matrix units; other kernels as by default, and these too
+                               where the self-test did not prove the units. Sums are accumulated in f32, rounded as the
+                               hardware rounds them */
 } tuff_family;
 
 /* Whose kernels compute matmuls. */
 typedef enum tuff_matmul_library {
     TUFF_MATMUL_OWN,    /* the default */
-    TUFF_MATMUL_CLBLAST /* CLBlast, found at run time, on OpenCL devices: for products of f32 whose rows or columns lie
-                           side by side; own kernels for the others. What follows a product is then a kernel of its own.
-                           tuff_compile answers NULL, with TUFF_E_UNSUPPORTED, where it cannot be had. Its kernels are
-                           compiled in the first run, and it may allocate device memory of its own in every run. */
+    TUFF_MATMUL_CLBLAST /* CLBlast, found at run time, on OpenCL devices: for f32 matmuls whose operands have contiguous
+                           rows or columns; tuff's own kernels for the others. Ops after such a matmul are not fused
+                           into it. tuff_compile fails with TUFF_E_UNSUPPORTED where CLBlast is missing. CLBlast
+                           compiles its kernels in the first run and may allocate device memory in every run. */
 } tuff_matmul_library;
 
-/* Zero is default. */
+/* How a graph is compiled. Zero every field that you do not set: zero is the default of each. tuff_compile copies what
+   it needs. */
 typedef struct tuff_compile_options {
     tuff_fuse_mode fuse;
     tuff_family family;
-    bool barrier_everywhere; /* a full barrier before every command: results must not change */
-    /* Bytes of intermediates at the peak (memory_peak of tuff_plan_info); 0: no limit. Where more would be needed,
-       values that lie idle then are computed again instead of kept, the cheapest for their size first and about as many
-       as it takes: results stay within the same bounds. TUFF_E_LIMIT, saying the least peak that was reached, where
-       that is not enough. Inputs, outputs, arrays and constants are not counted. The reference device takes no
-       notice. */
-    uint64_t memory_budget;
     tuff_matmul_library matmul_library;
-    /* Whether kernels are tuned to the device: see tuff/tune.h. With a family or a library other than the default's
-       nothing is tuned. */
-    tuff_tune_mode tune;
-    uint32_t tune_milliseconds;       /* the most that measuring may take; 0: by the mode */
-    tuff_tune_callback tune_progress; /* may be NULL */
-    void *tune_user;
-    /* A file that gets a line for every candidate tried, behind what is in it; "-": the error stream; NULL: none. The
-       members of a line are separated by tabs: seconds since tuning began, verdict, nanoseconds of one run, samples,
-       candidate, key, why it was rejected. */
-    const char *tune_log;
-    uint32_t tune_seed; /* of the random choices of searches: another one, another order of candidates */
-    tuff_tune_environment tune_environment; /* which of the options of tuning the environment may change */
-    /* A manifest of tuff_plan_lock or `tuff cache export --manifest`: every kernel runs with the candidate it names.
-       TUFF_E_UNSUPPORTED, naming the key, where it does not have one, where the candidate cannot be used here, or was
-       named for other kernel texts than this version's; and for options with which nothing is tuned. Nothing is
-       measured then, and nothing else that is remembered is used. NULL: none. */
-    const char *tune_manifest;
-    /* Bytes of the device's memory that measuring may take beside the plan: a quarter of it at most. Tasks that do not
-       fit side by side are measured after each other, what does not fit alone is left as it is. 0: 1 GiB on CPUs,
-       8 GiB elsewhere. */
-    uint64_t tune_memory;
-    /* Results do not depend on what was measured, on this machine or elsewhere: nothing is measured, and of what is
-       remembered (pins, winners of the same environment) only that is used which adds in the same order as the
-       default. A manifest may say otherwise: it is the same for everybody who has it. */
-    bool deterministic;
-    /* tuff_compile measures nothing; what tune and tune_milliseconds ask for is measured later, while the program
-       leaves the device alone: see "tuning in the background" in tuff/tune.h. TUFF_E_USAGE where tune is
-       TUFF_TUNE_CACHED or TUFF_TUNE_OFF, with deterministic, and with a manifest. */
-    bool tune_background;
-    tuff_tune_isolation tune_isolate; /* whether kernels are tried in the program: see tuff/tune.h */
-    uint32_t reserved[2];
+    bool barrier_everywhere; /* for debugging: a full barrier before every command. Results must not change */
+    /* Limit in bytes on intermediates at their peak (tuff_plan_info.memory_peak); 0: none. If the graph needs more,
+       idle values are computed again instead of kept, those that save most memory for their cost first, and no more of
+       them than necessary; results stay within the same error bounds. tuff_compile fails with TUFF_E_LIMIT, reporting
+       the lowest peak it reached, if that is not enough. Inputs, outputs, arrays and constants do not count. The
+       reference device ignores it. */
+    uint64_t memory_budget;
+    /* How kernels are tuned to the device; NULL: TUFF_TUNE_CACHED and the defaults of tuff/tune.h. Nothing is tuned
+       with TUFF_FUSE_NONE or a family or library other than the default. */
+    const tuff_tune_options *tuning;
+    uint32_t reserved[16];
 } tuff_compile_options;
 
-/* Compiles the graph for its device. options may be NULL. Answers NULL on failure, tuff_error() says why: the graph's
-   first error, an op this device cannot run, memory. The graph can be compiled again, or extended and compiled. Plans
-   are verified before they run, unless the environment says TUFF_VERIFY=0: TUFF_E_COMPILE where one is not sound. */
+/* Compiles the graph for its device. options may be NULL: the defaults. Returns NULL on failure; tuff_last_status() and
+   tuff_error() tell why: the graph's first error, an op that the device cannot run, memory. The graph may be extended
+   and compiled again. The plan is verified before it can run, unless the environment has TUFF_VERIFY=0; a failed
+   verification is TUFF_E_COMPILE. Destroy the plan with tuff_plan_destroy, before the device is closed. */
 TUFF_API tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options);
-/* NULL is allowed. Waits for the plan's runs. With a driver that compiles once more for a binary (PoCL), binaries of
-   kernels that were run are made and kept here, so that the next start compiles nothing: this takes half as long as the
-   plan was of use at most, as long as that for kernels which an earlier start met and did not keep, and only once. */
+/* Waits for the plan's runs and frees it. NULL is allowed. On drivers that compile a kernel again to make its binary
+   (PoCL), the binaries of kernels that ran are made here and stored, so that the next start compiles nothing. This
+   takes at most half the time that the plan was in use, and as long again for kernels that an earlier start compiled
+   but did not store. It happens once per kernel. */
 TUFF_API void tuff_plan_destroy(tuff_plan *plan);
 
-/* Copies size bytes, which must be the input's, from data; data may be reused at once. Ordered before later runs. */
+/* One input or output of a plan. */
+typedef struct tuff_plan_value {
+    const char *name; /* as given to tuff_input or tuff_output; valid as long as the plan */
+    tuff_dtype dtype;
+    tuff_shape shape;
+    uint64_t size; /* bytes, row-major without padding */
+    uint64_t reserved[4];
+} tuff_plan_value;
+
+/* The number of inputs: all that the graph had, in building order, whether an output depends on them or not. -1 where
+   plan is NULL. */
+TUFF_API int tuff_plan_input_count(const tuff_plan *plan);
+/* The number of outputs, in the order of tuff_output. -1 where plan is NULL. */
+TUFF_API int tuff_plan_output_count(const tuff_plan *plan);
+/* Describes an input or output; index is 0 to count - 1. TUFF_E_USAGE where it is not. */
+TUFF_API tuff_status tuff_plan_input_at(const tuff_plan *plan, int index, tuff_plan_value *value);
+TUFF_API tuff_status tuff_plan_output_at(const tuff_plan *plan, int index, tuff_plan_value *value);
+/* The index of an input or output by name, valid as long as the plan; -1, with TUFF_E_USAGE as the thread's last error,
+   where there is none. */
+TUFF_API int tuff_plan_find_input(const tuff_plan *plan, const char *name);
+TUFF_API int tuff_plan_find_output(const tuff_plan *plan, const char *name);
+
+/* Copies an input's size bytes from data, which may be reused at once. Later runs see them, earlier ones do not.
+   TUFF_E_USAGE where the plan has no such input or size is not the input's. */
 TUFF_API tuff_status tuff_plan_write(tuff_plan *plan, const char *name, const void *data, size_t size);
-/* Enqueues one run and returns. All inputs must have been written once; they keep their values. Where the driver does
-   not launch what the tuner found for a task, that is an error, which is remembered: a plan that is compiled then takes
-   the next best, or the default. */
+/* The same by index and for a part: bytes offset to offset + size of input `index`. offset and size are multiples of
+   the dtype's size and lie within the input. The first write to an input sets the bytes outside the part to zero; later
+   writes leave them as they are. A size of 0 writes nothing, but on an input without elements. */
+TUFF_API tuff_status tuff_plan_write_at(tuff_plan *plan, int index, uint64_t offset, const void *data, size_t size);
+/* Enqueues one run and returns without waiting for it. Every input must have been written at least once; inputs keep
+   their values from run to run. If the driver refuses to launch a candidate that the tuner found, the run fails; this
+   is remembered, and plans compiled afterwards use the next best candidate or the default. */
 TUFF_API tuff_status tuff_plan_run(tuff_plan *plan);
-/* Waits for the runs enqueued before, then copies size bytes, which must be the output's, to data. */
+/* Waits for the runs enqueued so far, then copies an output's size bytes to data. TUFF_E_USAGE where the plan has no
+   such output, size is not the output's, or no run was enqueued yet. */
 TUFF_API tuff_status tuff_plan_read(tuff_plan *plan, const char *name, void *data, size_t size);
-/* Waits for everything enqueued on the plan's device. */
+/* The same by index and for a part: bytes offset to offset + size of output `index`. offset and size are multiples of
+   the dtype's size and lie within the output. A size of 0 reads nothing and does not wait. */
+TUFF_API tuff_status tuff_plan_read_at(tuff_plan *plan, int index, uint64_t offset, void *data, size_t size);
+/* Waits for everything enqueued on the plan's device, as tuff_device_wait does. */
 TUFF_API tuff_status tuff_plan_wait(tuff_plan *plan);
 
 #ifdef __cplusplus

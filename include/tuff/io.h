@@ -1,4 +1,5 @@
-/* safetensors files: reading as untrusted input, writing atomically. */
+/* safetensors files: read as untrusted input, written atomically. An opened file never changes,
+   so threads may share it. */
 #ifndef TUFF_IO_H
 #define TUFF_IO_H
 
@@ -10,7 +11,7 @@ extern "C" {
 
 typedef struct tuff_file tuff_file; /* an opened safetensors file, read and checked whole */
 
-/* One tensor of a file; strings and data live as long as the file. */
+/* One tensor of a file. */
 typedef struct tuff_file_tensor {
     const char *name;
     tuff_dtype dtype;
@@ -19,27 +20,32 @@ typedef struct tuff_file_tensor {
     uint64_t size;    /* bytes */
 } tuff_file_tensor;
 
-/* Opens and checks a file: exact tiling of the data, sizes against shapes, no duplicate names. NULL on failure:
-   TUFF_E_IO or TUFF_E_FORMAT; TUFF_E_UNSUPPORTED where a tensor has a dtype of the format that tuff lacks, TUFF_E_LIMIT
-   where its rank is above TUFF_MAX_RANK. */
+/* Reads a whole file and checks it: the tensors cover the data exactly, sizes match shapes, no name occurs twice. NULL
+   on failure: TUFF_E_IO, TUFF_E_FORMAT, TUFF_E_UNSUPPORTED where a tensor has a dtype that tuff lacks, TUFF_E_LIMIT
+   where its rank is above TUFF_MAX_RANK, TUFF_E_OOM_HOST. */
 TUFF_API tuff_file *tuff_file_open(const char *path);
-/* The same from size bytes of memory, which are copied. */
+/* The same for a file in memory: size bytes, which are copied. */
 TUFF_API tuff_file *tuff_file_parse(const void *data, size_t size);
 TUFF_API void tuff_file_close(tuff_file *file); /* NULL is allowed */
 
+/* The number of tensors. */
 TUFF_API int tuff_file_count(const tuff_file *file);
-TUFF_API tuff_status tuff_file_tensor_at(const tuff_file *file, int index,
-                                         tuff_file_tensor *tensor); /* in file order */
-/* TUFF_E_USAGE where the file has no such tensor. */
+/* Describes a tensor; index is 0 to count - 1, in file order; TUFF_E_USAGE where it is not. Name and data are valid as
+   long as the file. */
+TUFF_API tuff_status tuff_file_tensor_at(const tuff_file *file, int index, tuff_file_tensor *tensor);
+/* The same by name; TUFF_E_USAGE where the file has no such tensor. */
 TUFF_API tuff_status tuff_file_find(const tuff_file *file, const char *name, tuff_file_tensor *tensor);
-/* The text under key of __metadata__, or NULL. */
+/* The text that __metadata__ has under key, valid as long as the file; NULL where it has none. */
 TUFF_API const char *tuff_file_metadata(const tuff_file *file, const char *key);
+/* The entries of __metadata__, in file order; index is 0 to count - 1. TUFF_E_USAGE where it is not. Strings
+   are valid as long as the file. */
 TUFF_API int tuff_file_metadata_count(const tuff_file *file);
 TUFF_API tuff_status tuff_file_metadata_at(const tuff_file *file, int index, const char **key, const char **text);
 
-/* Writes a file: to path.tmp-..., flushed, renamed over path; the old path stays intact until the new one is whole,
-   and is then kept as path.prev. tensors hold name, dtype, shape, data and size; keys and texts are metadata_count
-   long. */
+/* Writes a file of count tensors, with all their fields set, and metadata_count pairs of keys and texts. The file is
+   written under a temporary name beside path, flushed, and renamed to path; what path was before is kept as path.prev.
+   On failure path is as before. TUFF_E_IO; TUFF_E_USAGE for NULL or duplicate names, TUFF_E_DTYPE, TUFF_E_SHAPE where
+   shape and size do not match. */
 TUFF_API tuff_status tuff_file_save(const char *path, const tuff_file_tensor *tensors, int count,
                                     const char *const *keys, const char *const *texts, int metadata_count);
 

@@ -58,7 +58,7 @@ tuff_status tuff__fail(tuff_status status, const char *format, ...)
     return answer;
 }
 
-tuff_status tuff__last_status(void)
+tuff_status tuff_last_status(void)
 {
     return last_status;
 }

@@ -1,5 +1,5 @@
-/* Where errors are born and how they travel. FAIL records the thread's message and answers the status; TRY hands a
-   failure on. */
+/* Where errors are born and how they travel. FAIL records the thread's status and message (tuff_last_status,
+   tuff_error) and returns the status; TRY returns a failure to the caller. */
 #ifndef TUFF_BASE_STATUS_H
 #define TUFF_BASE_STATUS_H
 
@@ -16,8 +16,6 @@
 /* Sets tuff_error() of this thread, cut at TUFF_ERROR_SIZE - 1 bytes, and answers status. */
 tuff_status tuff__fail(tuff_status status, const char *format, ...) PRINTF_LIKE(2, 3);
 tuff_status tuff__fail_list(tuff_status status, const char *format, va_list list);
-/* The status of this thread's last failure: what a constructor that answered NULL meant. */
-tuff_status tuff__last_status(void);
 
 #define FAIL(...) tuff__fail(__VA_ARGS__)
 #define TRY(call)                             \

@@ -96,18 +96,18 @@ void tuff_device_close(tuff_device *device)
         free_device(device);
 }
 
-tuff_status tuff_device_information(const tuff_device *device, tuff_device_info *info)
+tuff_status tuff_device_describe(const tuff_device *device, tuff_device_info *info)
 {
     if (!device || !info)
-        return FAIL(TUFF_E_USAGE, "tuff_device_information: the %s is NULL", device ? "info" : "device");
+        return FAIL(TUFF_E_USAGE, "tuff_device_describe: the %s is NULL", device ? "info" : "device");
     *info = device->info;
     return TUFF_OK;
 }
 
-tuff_status tuff_device_count_work(const tuff_device *device, tuff_device_counters *counters)
+tuff_status tuff_device_counters_get(const tuff_device *device, tuff_device_counters *counters)
 {
     if (!device || !counters)
-        return FAIL(TUFF_E_USAGE, "tuff_device_count_work: %s is NULL", device ? "counters" : "the device");
+        return FAIL(TUFF_E_USAGE, "tuff_device_counters_get: %s is NULL", device ? "counters" : "the device");
     /* No device object is const itself: the pointer only promises that the caller sees no change. */
     mutex *lock = (mutex *)&device->lock;
     tuff__lock(lock);
@@ -116,34 +116,14 @@ tuff_status tuff_device_count_work(const tuff_device *device, tuff_device_counte
     return TUFF_OK;
 }
 
-static tuff_device *wrap(const char *api, const void *handles)
+tuff_device *tuff__device_wrap(const driver *calls, const void *handles)
 {
     tuff_device *device = NULL;
-    device_choice choice = {.driver = tuff__device_driver(api)};
-    if (!choice.driver || make_device(choice, handles, 0, &device) != TUFF_OK)
-        return NULL;
-    return device;
+    const device_choice choice = {.driver = calls};
+    return make_device(choice, handles, 0, &device) == TUFF_OK ? device : NULL;
 }
 
-tuff_device *tuff_device_wrap_opencl(void *context, void *device_id, void *queue)
+tuff_status tuff_device_wait(tuff_device *device)
 {
-    const opencl_handles handles = {context, device_id, queue};
-    if (context && device_id && queue)
-        return wrap("opencl", &handles);
-    FAIL(TUFF_E_USAGE, "tuff_device_wrap_opencl: context, device and queue must not be NULL");
-    return NULL;
-}
-
-tuff_device *tuff_device_wrap_vulkan(const tuff_vulkan_handles *handles)
-{
-    if (handles)
-        return wrap("vulkan", handles);
-    FAIL(TUFF_E_USAGE, "tuff_device_wrap_vulkan: handles is NULL");
-    return NULL;
-}
-
-const char *tuff_vulkan_requirements(void)
-{
-    return "Vulkan 1.1; where present: VK_KHR_8bit_storage, VK_KHR_shader_float16_int8, VK_EXT_subgroup_size_control, "
-           "storageBuffer16BitAccess, storageBuffer8BitAccess, shaderFloat16, shaderInt64";
+    return device ? tuff__wait(device) : FAIL(TUFF_E_USAGE, "tuff_device_wait: the device is NULL");
 }

@@ -132,18 +132,17 @@ typedef struct driver {
     /* After wait: nanoseconds of each command of the last submission of a timed recording. */
     tuff_status (*timestamps)(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
 
-    /* Both may be NULL, where an application's own objects cannot be used. wrap: like describe and open; handles is an
-       opencl_handles or tuff_vulkan_handles. buffer_import: *size gets the buffer's bytes. */
+    /* Both may be NULL, where an application's own objects cannot be used. wrap: like describe and open; handles is the
+       tuff_opencl_handles or tuff_vulkan_handles of the API. buffer_import: *size gets the buffer's bytes. */
     tuff_status (*wrap)(const void *handles, tuff_device_info *info, driver_device **device);
     tuff_status (*buffer_import)(driver_device *device, void *handle, uint64_t *size, driver_buffer **buffer);
+    /* The reverse, for every device and buffer: unwrap fills the API's handles, buffer_unwrap its field of the handle.
+       What they write stays the driver's. */
+    void (*unwrap)(driver_device *device, void *handles);
+    void (*buffer_unwrap)(const driver_buffer *buffer, tuff_buffer_handle *handle);
     /* NULL where products can be left to a library, else why not. The slot may be NULL: there is none for this API. */
     const char *(*library_absence)(driver_device *device);
 } driver;
-
-/* A cl_context, a cl_device_id of it and an in-order cl_command_queue for both. */
-typedef struct opencl_handles {
-    void *context, *device_id, *queue;
-} opencl_handles;
 
 #define DRIVER(name, option, api) extern const driver tuff__driver_##name;
 #include "device/drivers.def"

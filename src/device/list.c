@@ -150,13 +150,13 @@ static device_choice choice_at(int position)
     return (device_choice){0};
 }
 
-tuff_status tuff_device_describe(int index, tuff_device_info *info)
+tuff_status tuff_device_describe_at(int index, tuff_device_info *info)
 {
     int count = tuff_device_count();
     if (!info)
-        return FAIL(TUFF_E_USAGE, "tuff_device_describe: info is NULL");
+        return FAIL(TUFF_E_USAGE, "tuff_device_describe_at: info is NULL");
     if (index < 0 || index >= count)
-        return FAIL(TUFF_E_USAGE, "tuff_device_describe: index %d, but there are devices 0 to %d", index, count - 1);
+        return FAIL(TUFF_E_USAGE, "tuff_device_describe_at: index %d, but there are devices 0 to %d", index, count - 1);
     return tuff__device_describe(choice_at(index), info);
 }
 

@@ -29,6 +29,9 @@ struct tuff_device {
     _Atomic bool is_working; /* such a call is under way */
 };
 
+/* A device of the driver on an application's own objects, as the driver's wrap takes them; NULL on failure. */
+tuff_device *tuff__device_wrap(const driver *calls, const void *handles);
+
 /* Locks the device. Fails, and leaves it unlocked, where the device was lost. */
 tuff_status tuff__device_begin(tuff_device *device);
 /* Notes a loss in status, unlocks and answers status. */

@@ -114,7 +114,7 @@ static tuff_tensor *fail_for_counter(tuff_graph *graph)
     char reason[512];
     strncpy(reason, tuff_error(), sizeof reason - 1);
     reason[sizeof reason - 1] = 0;
-    return tuff__graph_fail(graph, tuff__last_status(), "step: no counter: %s", reason);
+    return tuff__graph_fail(graph, tuff_last_status(), "step: no counter: %s", reason);
 }
 
 tuff_tensor *tuff_step(tuff_graph *graph)

@@ -117,7 +117,7 @@ static tuff_status read_entry(tuff_file *file, const char *name, const json_t *v
     *entry = (file_entry){.order = order};
     entry->tensor.name = tuff__arena_strdup(&file->arena, name);
     if (!entry->tensor.name)
-        return tuff__last_status();
+        return tuff_last_status();
     TRY(read_dtype(name, dtype, &entry->tensor.dtype));
     TRY(read_shape(name, shape, &entry->tensor.shape));
     TRY(read_offsets(entry, offsets));
@@ -130,7 +130,7 @@ static tuff_status read_metadata(tuff_file *file, json_t *value)
         return FAIL(TUFF_E_FORMAT, SAFETENSORS_METADATA " is not an object");
     file->metadata = tuff__arena_alloc(&file->arena, json_object_size(value) * sizeof *file->metadata);
     if (!file->metadata)
-        return tuff__last_status();
+        return tuff_last_status();
     const char *key;
     json_t *member;
     json_object_foreach(value, key, member)
@@ -141,7 +141,7 @@ static tuff_status read_metadata(tuff_file *file, json_t *value)
         metadata->key = tuff__arena_strdup(&file->arena, key);
         metadata->text = tuff__arena_strdup(&file->arena, json_string_value(member));
         if (!metadata->key || !metadata->text)
-            return tuff__last_status();
+            return tuff_last_status();
         file->metadata_count++;
     }
     return TUFF_OK;
@@ -153,7 +153,7 @@ static tuff_status read_object(tuff_file *file, json_t *object)
     file->entries = tuff__arena_alloc(&file->arena, count * sizeof *file->entries);
     file->names = tuff__arena_alloc(&file->arena, count * sizeof *file->names);
     if (!file->entries || !file->names)
-        return tuff__last_status();
+        return tuff_last_status();
     const char *name;
     json_t *value;
     json_object_foreach(object, name, value)

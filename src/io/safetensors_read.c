@@ -56,7 +56,7 @@ static tuff_status read_header(tuff_file *file, source *from)
     TRY(read_prefix(from, &size));
     char *header = tuff__alloc(size);
     if (!header)
-        return tuff__last_status();
+        return tuff_last_status();
     tuff_status status = take(from, header, size);
     if (status == TUFF_OK)
         status = tuff__safetensors_header(file, header, size, from->rest);
@@ -77,7 +77,7 @@ static tuff_status place_data(tuff_file *file)
         return FAIL(TUFF_E_LIMIT, "the data do not fit the address space");
     file->data = tuff__alloc((size_t)total);
     if (!file->data)
-        return tuff__last_status();
+        return tuff_last_status();
     size_t place = 0;
     for (int i = 0; i < file->count; i++) {
         tuff_file_tensor *tensor = &file->entries[i].tensor;
@@ -120,7 +120,7 @@ tuff_file *tuff_file_open(const char *path)
     if (tuff__reader_open(path, &reader) != TUFF_OK)
         return NULL;
     tuff_file *file = read_source(&(source){.reader = &reader, .rest = reader.size});
-    tuff_status status = tuff__last_status();
+    tuff_status status = tuff_last_status();
     tuff__reader_close(&reader);
     /* Failures of the file itself name it already. */
     if (!file && status != TUFF_E_IO)

@@ -47,7 +47,7 @@ static tuff_status lay_out(const tuff_file_tensor *tensors, int count, layout *o
 {
     out->tensors = tuff__calloc((size_t)count, sizeof *out->tensors);
     if (!out->tensors)
-        return tuff__last_status();
+        return tuff_last_status();
     for (int i = 0; i < count; i++) {
         TRY(check_tensor(&tensors[i]));
         out->tensors[i] = &tensors[i];
@@ -157,7 +157,7 @@ static tuff_status write_file(const char *path, const text *header, const layout
         prefix[i] = (unsigned char)((uint64_t)header->length >> (8 * i));
     file_part *parts = tuff__calloc((size_t)laid->count + 2, sizeof *parts);
     if (!parts)
-        return tuff__last_status();
+        return tuff_last_status();
     parts[0] = (file_part){prefix, sizeof prefix};
     parts[1] = (file_part){header->data, header->length};
     for (int i = 0; i < laid->count; i++)

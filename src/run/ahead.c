@@ -412,8 +412,8 @@ void tuff__ahead_close(tuner *of)
         (void)pthread_join(self->workers[i].thread, NULL);
     reject_hung(self);
     of->stats.compiles += self->in_vain;
-    of->stats.compiled_ahead += self->compiled;
-    of->stats.ahead_nanoseconds += self->nanoseconds;
+    of->stats.prefetched += self->compiled;
+    of->stats.prefetch_nanoseconds += self->nanoseconds;
     of->ahead = NULL;
     end(self);
 }

@@ -90,7 +90,7 @@ static bool is_due(const background *self)
 static tuff_status measure(background *self, const weighted *keys, int count)
 {
     tuner *of = &self->tuner;
-    const uint64_t whole = tuff__tune_budget(&self->options);
+    const uint64_t whole = tuff__tune_budget(&self->tuning);
     of->keys_wanted = count;
     self->offered = tuff__nanoseconds();
     for (int i = 0; i < count && !of->stopped && !of->lost && !tuff__worker_gave_up(self->worker); ++i) {
@@ -269,8 +269,10 @@ static tuff_status fill(background *self, tuff_plan *plan, const tuff_compile_op
     self->options = *options;
     self->left = plan->tuning.background_keys_left;
     self->stats = (tuff_tune_stats){.background_keys_left = self->left};
-    if (options->tune_log != NULL) {
-        self->options.tune_log = self->log = tuff__strdup(options->tune_log);
+    self->tuning = *tuff__tune_options(options); /* the caller's is gone by the time that this is used */
+    self->options.tuning = &self->tuning;
+    if (self->tuning.log != NULL) {
+        self->tuning.log = self->log = tuff__strdup(self->tuning.log);
         if (self->log == NULL)
             return TUFF_E_OOM_HOST;
     }
@@ -332,9 +334,9 @@ tuff_status tuff__background_start(tuff_plan *plan, const tuff_compile_options *
 {
     if (plan->tuning.background_keys_left == 0)
         return TUFF_OK;
-    if (options->tune_isolate == TUFF_ISOLATE_OFF) {
+    if (tuff__tune_options(options)->isolation == TUFF_ISOLATE_OFF) {
         tuff__log(TUFF_LOG_WARNING, "tune: nothing is measured in the background: that is for a worker process, which "
-                                    "tune_isolate forbids");
+                                    "TUFF_ISOLATE_OFF forbids");
         plan->tuning.background_keys_left = 0;
         return TUFF_OK;
     }

@@ -16,7 +16,8 @@ struct background {
     executable next; /* made ready here, with its keys */
     plan_keys next_keys;
     tuff_compile_options options;
-    char *log; /* of the options; owned */
+    tuff_tune_options tuning; /* what options.tuning points at */
+    char *log;                /* of the options; owned */
     tuner tuner;
     worker *worker;  /* that measures */
     choice *running; /* by subject: what the plan runs with, or will when it takes over */

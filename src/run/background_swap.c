@@ -94,8 +94,8 @@ static void keep_times(const executable *before, executable *now)
     }
 }
 
-/* The storages of inputs and outputs, and their order, are the same in both. What takes over has made no copies yet: its
-   `versions` say so. */
+/* The storages of inputs and outputs, and their order, are the same in both. What takes over has made no copies yet:
+   its `versions` say so. */
 void tuff__background_swap(void *state, tuff_plan *plan)
 {
     background *self = state;

@@ -39,7 +39,7 @@ void tuff__tuner_open_bench(tuner *self)
         return;
     tuff_device *made = tuff__device_open_limited(info->selector, tuff__compile_patience);
     if (made == NULL) {
-        self->lost = self->had_bench = tuff__last_status() == TUFF_E_DEVICE_LOST;
+        self->lost = self->had_bench = tuff_last_status() == TUFF_E_DEVICE_LOST;
         return;
     }
     if (strcmp(tuff__device_info(made)->name, info->name) != 0 ||
@@ -208,11 +208,11 @@ static bool waits_for_others(void)
 static bool wait_for_device(tuner *self, const char *place, file_lock *out)
 {
     const uint64_t slice = SECOND / 5, begin = tuff__nanoseconds(), most = 700 * SECOND;
+    const tuff_tune_options *tuning = tuff__tune_options(self->options);
     const tuff_tune_progress waiting = {
         .key = "waiting for another process that measures on this device", .best = "", .rejection = ""};
     while (tuff__file_lock(place, slice, out) == TUFF_E_TIMEOUT) {
-        self->stopped =
-            self->options->tune_progress != NULL && !self->options->tune_progress(self->options->tune_user, &waiting);
+        self->stopped = tuning->progress != NULL && !tuning->progress(tuning->user, &waiting);
         if (self->stopped || tuff__nanoseconds() - begin > most)
             return false;
     }

@@ -24,7 +24,7 @@ tuff_status tuff__cache_select(const char *device, char *buffer, const char **ou
     for (int i = 0; i < tuff_device_count(); ++i) {
         tuff_device_info info;
         tune_environment environment;
-        if (tuff_device_describe(i, &info) != TUFF_OK || strcmp(info.selector, device) != 0)
+        if (tuff_device_describe_at(i, &info) != TUFF_OK || strcmp(info.selector, device) != 0)
             continue;
         tuff__environment_of(&info, &environment);
         *out = tuff__environment_text(&environment, buffer);
@@ -43,7 +43,7 @@ tuff_status tuff__cache_find_here(tuff_cache *self)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < count; ++i) {
         tuff_device_info info;
-        const tuff_status status = tuff_device_describe(i, &info);
+        const tuff_status status = tuff_device_describe_at(i, &info);
         if (status == TUFF_E_OOM_HOST) {
             tuff__free(self->here);
             self->here = NULL;
@@ -79,7 +79,7 @@ tuff_status tuff_cache_import(tuff_cache *cache, const char *file, bool as_seed,
 static tuff_status environment_of(const tuff_device *device, tune_environment *out)
 {
     tuff_device_info info;
-    TRY(tuff_device_information(device, &info));
+    TRY(tuff_device_describe(device, &info));
     if (info.device_class == TUFF_DEVICE_REFERENCE)
         return FAIL(TUFF_E_UNSUPPORTED, "cache: nothing is tuned on the reference device");
     tuff__environment_of(&info, out);
@@ -97,14 +97,14 @@ static int file_of(const tuff_cache *self, const tune_record *record)
     return 0;
 }
 
-static void take_record(const tuff_cache *self, const tune_record *record, tuff_cache_answer *out)
+static void take_record(const tuff_cache *self, const tune_record *record, tuff_cache_match *out)
 {
     out->has_record = record != NULL;
     if (record)
         tuff__cache_show(self, record, file_of(self, record), &out->record);
 }
 
-tuff_status tuff_cache_lookup(tuff_cache *cache, const tuff_device *device, const char *key, tuff_cache_answer *answer)
+tuff_status tuff_cache_lookup(tuff_cache *cache, const tuff_device *device, const char *key, tuff_cache_match *answer)
 {
     tune_environment environment;
     tune_answer found;
@@ -112,9 +112,9 @@ tuff_status tuff_cache_lookup(tuff_cache *cache, const tuff_device *device, cons
         return FAIL(TUFF_E_USAGE, "cache: a lookup needs a cache, a device, a key and room for the answer");
     TRY(environment_of(device, &environment));
     TRY(tuff__cache_ask(cache, &environment, key, &found));
-    *answer = (tuff_cache_answer){.candidate = found.candidate,
-                                  .origin = tuff__tier_text(found.tier == TIER_PORTFOLIO ? TIER_DEFAULT : found.tier),
-                                  .seed_count = found.seed_count};
+    *answer = (tuff_cache_match){.candidate = found.candidate,
+                                 .origin = tuff__tier_text(found.tier == TIER_PORTFOLIO ? TIER_DEFAULT : found.tier),
+                                 .seed_count = found.seed_count};
     memcpy(answer->seeds, found.seeds, sizeof answer->seeds);
     memcpy(answer->why, found.why[found.tier], sizeof answer->why);
     take_record(cache, found.record, answer);
@@ -137,7 +137,7 @@ static const tune_record *find_win(const tuff_cache *self, const tuff_device *de
     return NULL;
 }
 
-tuff_status tuff_cache_lookup_plan(tuff_cache *cache, tuff_plan *plan, int index, tuff_cache_answer *answer)
+tuff_status tuff_cache_lookup_plan(tuff_cache *cache, tuff_plan *plan, int index, tuff_cache_match *answer)
 {
     tuff_plan_key_info key;
     if (!cache || !plan || !answer)

@@ -89,28 +89,34 @@ choice tuff__controls_passes(void)
     return none;
 }
 
-void tuff__controls_apply(tuff_compile_options *options)
+const tuff_tune_options *tuff__tune_options(const tuff_compile_options *options)
+{
+    static const tuff_tune_options defaults = {.mode = TUFF_TUNE_CACHED};
+    return options->tuning != NULL ? options->tuning : &defaults;
+}
+
+void tuff__controls_apply(tuff_tune_options *options)
 {
     static atomic_flag warned_budget = ATOMIC_FLAG_INIT, warned_seed = ATOMIC_FLAG_INIT,
                        warned_deterministic = ATOMIC_FLAG_INIT, warned_background = ATOMIC_FLAG_INIT;
-    const bool all = options->tune_environment == TUFF_TUNE_ENVIRONMENT_ALL;
+    const bool all = options->environment == TUFF_TUNE_ENVIRONMENT_ALL;
     uint32_t number;
     int word;
-    if (options->tune_environment == TUFF_TUNE_ENVIRONMENT_NONE)
+    if (options->environment == TUFF_TUNE_ENVIRONMENT_NONE)
         return;
-    if ((all || options->tune == TUFF_TUNE_CACHED) && (word = find_mode()) >= 0)
-        options->tune = (tuff_tune_mode)word;
-    if ((all || options->tune_isolate == TUFF_ISOLATE_AUTO) && (word = find_isolation()) >= 0)
-        options->tune_isolate = (tuff_tune_isolation)word;
-    if ((all || options->tune_milliseconds == 0) &&
+    if ((all || options->mode == TUFF_TUNE_CACHED) && (word = find_mode()) >= 0)
+        options->mode = (tuff_tune_mode)word;
+    if ((all || options->isolation == TUFF_ISOLATE_AUTO) && (word = find_isolation()) >= 0)
+        options->isolation = (tuff_tune_isolation)word;
+    if ((all || options->milliseconds == 0) &&
         find_number("TUFF_TUNE_BUDGET_MS", 1, UINT32_MAX, &warned_budget, &number))
-        options->tune_milliseconds = number;
-    if ((all || options->tune_seed == 0) && find_number("TUFF_TUNE_SEED", 0, UINT32_MAX, &warned_seed, &number))
-        options->tune_seed = number;
-    if ((all || options->tune_log == NULL) && find("TUFF_TUNE_LOG") != NULL)
-        options->tune_log = find("TUFF_TUNE_LOG");
+        options->milliseconds = number;
+    if ((all || options->seed == 0) && find_number("TUFF_TUNE_SEED", 0, UINT32_MAX, &warned_seed, &number))
+        options->seed = number;
+    if ((all || options->log == NULL) && find("TUFF_TUNE_LOG") != NULL)
+        options->log = find("TUFF_TUNE_LOG");
     if ((all || !options->deterministic) && find_number("TUFF_DETERMINISTIC", 0, 1, &warned_deterministic, &number))
         options->deterministic = number == 1;
-    if ((all || !options->tune_background) && find_number("TUFF_TUNE_BACKGROUND", 0, 1, &warned_background, &number))
-        options->tune_background = number == 1;
+    if ((all || !options->background) && find_number("TUFF_TUNE_BACKGROUND", 0, 1, &warned_background, &number))
+        options->background = number == 1;
 }

@@ -6,7 +6,9 @@
 #include "tune/choice.h"
 
 /* Changes what the options allow to be changed. Texts in them may be the environment's. */
-void tuff__controls_apply(tuff_compile_options *options);
+void tuff__controls_apply(tuff_tune_options *options);
+/* The options of tuning, which are the defaults where `options` has none. Never NULL. */
+const tuff_tune_options *tuff__tune_options(const tuff_compile_options *options);
 
 /* The rewritings of TUFF_PASSES, a candidate of family "fusion" such as "fusion.columns=0;fusion.maps=0": for whoever
    looks for the rewriting that makes a result wrong. None where it is not set, or says something else. */

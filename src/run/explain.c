@@ -23,7 +23,7 @@ tuff_status tuff_plan_describe(const tuff_plan *plan, tuff_plan_info *info)
     return TUFF_OK;
 }
 
-tuff_status tuff_plan_tuning(const tuff_plan *plan, tuff_tune_stats *stats)
+tuff_status tuff_plan_tune_stats(const tuff_plan *plan, tuff_tune_stats *stats)
 {
     if (plan == NULL || stats == NULL)
         return FAIL(TUFF_E_USAGE, "plan: the %s is NULL", plan == NULL ? "plan" : "stats");

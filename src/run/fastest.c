@@ -33,7 +33,7 @@ typedef struct entrant {
 } entrant;
 
 typedef struct field {
-    const tuff_contest *of;
+    const tuff_device_race *of;
     entrant *all;
     int count;
     char path[PATH_MOST];   /* of the answer; "": there is no cache */
@@ -69,7 +69,7 @@ static tuff_status find_entrants(field *self)
     for (int i = 0; i < tuff_device_count() && self->count < ENTRANTS_MOST; ++i) {
         entrant *one = &self->all[self->count];
         tune_environment parts;
-        if (tuff_device_describe(i, &one->info) != TUFF_OK || one->info.device_class == TUFF_DEVICE_REFERENCE)
+        if (tuff_device_describe_at(i, &one->info) != TUFF_OK || one->info.device_class == TUFF_DEVICE_REFERENCE)
             continue;
         tuff__environment_of(&one->info, &parts);
         tuff__environment_text(&parts, one->environment);
@@ -116,7 +116,7 @@ static tuff_status name_answer(field *self)
 
 /* Two lines: seconds since 1970, a run's time, the next one's, the next one's selector or "-"; then the
    winner's environment. NULL where nothing of worth is remembered. */
-static entrant *recall(const field *self, tuff_contest_result *result)
+static entrant *recall(const field *self, tuff_device_race_result *result)
 {
     enum { LIMIT = 4096 };
     void *data;
@@ -139,20 +139,21 @@ static entrant *recall(const field *self, tuff_contest_result *result)
     }
     tuff__free(data);
     if (found != NULL) {
-        *result = (tuff_contest_result){
-            .remembered = true, .nanoseconds = fastest, .next_nanoseconds = next, .left_out = self->left_out};
-        (void)snprintf(result->next, sizeof result->next, "%s", strcmp(selector, "-") == 0 ? "" : selector);
+        *result = (tuff_device_race_result){
+            .remembered = true, .nanoseconds = fastest, .runner_up_nanoseconds = next, .left_out = self->left_out};
+        (void)snprintf(result->runner_up, sizeof result->runner_up, "%s", strcmp(selector, "-") == 0 ? "" : selector);
     }
     return found;
 }
 
-static void remember(const field *self, const entrant *winner, const tuff_contest_result *result)
+static void remember(const field *self, const entrant *winner, const tuff_device_race_result *result)
 {
     text lines = {0};
     if (self->path[0] == '\0')
         return;
     tuff__text_add(&lines, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %s\n%s\n", (uint64_t)time(NULL), result->nanoseconds,
-                   result->next_nanoseconds, result->next[0] == '\0' ? "-" : result->next, winner->environment);
+                   result->runner_up_nanoseconds, result->runner_up[0] == '\0' ? "-" : result->runner_up,
+                   winner->environment);
     const file_part part = {tuff__text_get(&lines), lines.length};
     if (tuff__text_status(&lines) != TUFF_OK || tuff__file_write(self->path, &part, 1, false, false) != TUFF_OK)
         tuff__log(TUFF_LOG_WARNING, "fastest: the answer is not remembered: %s", tuff_error());
@@ -174,7 +175,7 @@ static void admit(const field *self, entrant *one)
     enter(self, JOURNAL_FIRST_RUN, one);
     one->device = tuff_device_open(one->info.selector);
     if (one->device != NULL)
-        one->plan = self->of->enter(one->device, self->of->user, &one->entry);
+        one->plan = self->of->setup(one->device, self->of->user, &one->entry);
     one->runs =
         one->plan != NULL && run_once(one, &one->nanoseconds) == TUFF_OK && run_once(one, &one->nanoseconds) == TUFF_OK;
     tuff__journal_leave(self->journal);
@@ -188,7 +189,7 @@ static void drop(const field *self, entrant *one, bool and_device)
         return;
     enter(self, JOURNAL_BENCH, one);
     if (one->plan != NULL || one->entry != NULL)
-        self->of->leave(one->plan, self->of->user, one->entry);
+        self->of->teardown(one->plan, self->of->user, one->entry);
     one->plan = NULL;
     one->entry = NULL;
     if (and_device) {
@@ -267,7 +268,7 @@ static void run_rounds(field *self)
     }
 }
 
-static entrant *race(field *self, tuff_contest_result *result)
+static entrant *run_race(field *self, tuff_device_race_result *result)
 {
     char folder[FOLDER_SIZE];
     const bool has_folder = tuff__tune_folder(folder, sizeof folder) == TUFF_OK;
@@ -281,15 +282,15 @@ static entrant *race(field *self, tuff_contest_result *result)
     entrant *winner = least(self, NULL);
     const entrant *next = least(self, winner);
     for (int i = 0; i < self->count; ++i)
-        result->entrants += self->all[i].plan != NULL;
+        result->candidate_count += self->all[i].plan != NULL;
     for (int i = 0; i < self->count; ++i)
         drop(self, &self->all[i], &self->all[i] != winner);
     if (winner == NULL)
         return NULL;
     result->nanoseconds = winner->nanoseconds;
     if (next != NULL) {
-        result->next_nanoseconds = next->nanoseconds;
-        (void)snprintf(result->next, sizeof result->next, "%s", next->info.selector);
+        result->runner_up_nanoseconds = next->nanoseconds;
+        (void)snprintf(result->runner_up, sizeof result->runner_up, "%s", next->info.selector);
     }
     if (is_alone)
         remember(self, winner, result);
@@ -298,7 +299,7 @@ static entrant *race(field *self, tuff_contest_result *result)
     return winner;
 }
 
-static tuff_device *open_fastest(field *self, tuff_contest_result *result)
+static tuff_device *open_fastest(field *self, tuff_device_race_result *result)
 {
     name_race(self);
     if (tuff__strikes_recover(NULL, NULL, NULL) != TUFF_OK || find_entrants(self) != TUFF_OK)
@@ -315,7 +316,7 @@ static tuff_device *open_fastest(field *self, tuff_contest_result *result)
         return NULL;
     entrant *winner = self->count == 1 ? self->all : recall(self, result);
     if (winner == NULL)
-        winner = race(self, result);
+        winner = run_race(self, result);
     if (winner == NULL)
         return NULL;
     if (winner->device == NULL)
@@ -324,16 +325,16 @@ static tuff_device *open_fastest(field *self, tuff_contest_result *result)
     return winner->device;
 }
 
-tuff_device *tuff_device_open_fastest(const tuff_contest *of, tuff_contest_result *result)
+tuff_device *tuff_device_open_fastest(const tuff_device_race *race, tuff_device_race_result *result)
 {
-    tuff_contest_result unused;
+    tuff_device_race_result unused;
     result = result == NULL ? &unused : result;
-    *result = (tuff_contest_result){.entrants = 0};
-    if (of == NULL || of->name == NULL || of->enter == NULL || of->leave == NULL) {
-        FAIL(TUFF_E_USAGE, "fastest: a contest needs a name, enter and leave");
+    *result = (tuff_device_race_result){.candidate_count = 0};
+    if (race == NULL || race->name == NULL || race->setup == NULL || race->teardown == NULL) {
+        FAIL(TUFF_E_USAGE, "fastest: a race needs a name, setup and teardown");
         return NULL;
     }
-    field self = {.of = of, .all = tuff__calloc(ENTRANTS_MOST, sizeof *self.all)};
+    field self = {.of = race, .all = tuff__calloc(ENTRANTS_MOST, sizeof *self.all)};
     if (self.all == NULL)
         return NULL;
     tuff_device *device = open_fastest(&self, result);

@@ -19,8 +19,8 @@ uint64_t tuff__judge_room(const tuner *of)
     const tuff_device_info *info = tuff__device_info(tuff__tuner_bench(of));
     const uint64_t share = info->memory_size / SHARE_OF_MEMORY;
     uint64_t most = info->device_class == TUFF_DEVICE_CPU ? MOST_HOST_GROUND : MOST_GROUND;
-    if (of->options->tune_memory > 0)
-        most = of->options->tune_memory;
+    if (tuff__tune_options(of->options)->memory > 0)
+        most = tuff__tune_options(of->options)->memory;
     if (share > 0 && share < most)
         most = share;
     const uint64_t taken = of->ground_size + of->pool.size;

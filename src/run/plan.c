@@ -1,14 +1,12 @@
 /* Plans: made once, recorded once, run many times. */
 #include "run/plan.h"
 
-#include <string.h>
-
 #include "compile/rewrite/simplify.h"
 #include "compile/fit.h"
 
 static tuff_status last_status(void)
 {
-    return tuff__last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff__last_status();
+    return tuff_last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff_last_status();
 }
 
 static fit_result in_plan(tuff_plan *self)
@@ -107,50 +105,6 @@ void tuff_plan_destroy(tuff_plan *plan)
     tuff__free(plan);
 }
 
-static const named_buffer *find(const named_buffer *list, int count, const char *name, int *index)
-{
-    for (int i = 0; i < count; ++i)
-        if (strcmp(list[i].name, name) == 0) {
-            *index = i;
-            return &list[i];
-        }
-    return NULL;
-}
-
-static tuff_status check_transfer(const tuff_plan *plan, const char *name, const void *data, size_t size,
-                                  const char *action)
-{
-    if (plan == NULL || name == NULL || (data == NULL && size > 0))
-        return FAIL(TUFF_E_USAGE, "%s: the %s is NULL", action, plan == NULL ? "plan" : name == NULL ? "name" : "data");
-    return TUFF_OK;
-}
-
-static tuff_status check_size(const named_buffer *of, const char *action, size_t size)
-{
-    const size_t wanted = (size_t)tuff_shape_count(of->shape) * tuff_dtype_size(of->dtype);
-    if (size == wanted)
-        return TUFF_OK;
-    return FAIL(TUFF_E_USAGE, "%s: \"%s\" is %s %s, %zu bytes, not %zu", action, of->name, tuff_dtype_name(of->dtype),
-                SHAPE_TEXT(of->shape), wanted, size);
-}
-
-tuff_status tuff_plan_write(tuff_plan *plan, const char *name, const void *data, size_t size)
-{
-    int index = 0;
-    TRY(check_transfer(plan, name, data, size, "write"));
-    if (plan->reference != NULL)
-        return tuff__reference_write(plan->reference, name, data, size);
-    const named_buffer *input =
-        find(plan->executable.launches.inputs, plan->executable.launches.input_count, name, &index);
-    if (input == NULL)
-        return FAIL(TUFF_E_USAGE, "write: the plan has no input \"%s\" that its outputs depend on", name);
-    TRY(check_size(input, "write", size));
-    if (size > 0)
-        TRY(tuff__storage_write(plan->device, plan->executable.launches.buffers[input->buffer].storage, 0, data, size));
-    plan->written[index] = true;
-    return TUFF_OK;
-}
-
 void tuff__touch_assigned(const tuff_plan *plan)
 {
     for (int i = 0; i < plan->graph->assign_count; ++i)
@@ -178,24 +132,6 @@ tuff_status tuff_plan_run(tuff_plan *plan)
         return status;
     const int first = submitted == plan->executable.setup ? 0 : plan->executable.setup_count;
     return plan->observer.launch_failed(plan, submitted, first, status);
-}
-
-tuff_status tuff_plan_read(tuff_plan *plan, const char *name, void *data, size_t size)
-{
-    int index = 0;
-    TRY(check_transfer(plan, name, data, size, "read"));
-    if (plan->reference != NULL)
-        return tuff__reference_read(plan->reference, name, data, size);
-    const named_buffer *output =
-        find(plan->executable.launches.outputs, plan->executable.launches.output_count, name, &index);
-    if (output == NULL)
-        return FAIL(TUFF_E_USAGE, "read: the plan has no output \"%s\"", name);
-    TRY(check_size(output, "read", size));
-    if (!plan->has_run)
-        return FAIL(TUFF_E_USAGE, "read: \"%s\": the plan has not been run", name);
-    if (size == 0)
-        return TUFF_OK;
-    return tuff__storage_read(plan->device, plan->executable.launches.buffers[output->buffer].storage, 0, data, size);
 }
 
 tuff_status tuff_plan_wait(tuff_plan *plan)

@@ -22,7 +22,7 @@ tuff_status tuff_plan_key(tuff_plan *plan, int index, tuff_plan_key_info *info)
 {
     const int count = info == NULL ? 0 : tuff_plan_key_count(plan);
     if (count < 0)
-        return tuff__last_status();
+        return tuff_last_status();
     if (index < 0 || index >= count)
         return FAIL(TUFF_E_USAGE, "plan: there is no key %d", index);
     const plan_key *key = &plan->keys.items[index];
@@ -88,12 +88,12 @@ static tuff_status open_manifest(const char *file, tune_store **out)
     return FAIL(TUFF_E_FORMAT, "%s: no manifest of this version, or a damaged one", file);
 }
 
-tuff_status tuff_plan_lock(tuff_plan *plan, const char *file)
+tuff_status tuff_plan_save_manifest(tuff_plan *plan, const char *file)
 {
     tune_environment environment;
     tune_store *store = NULL;
     if (file == NULL || tuff_plan_key_count(plan) < 0)
-        return file == NULL ? FAIL(TUFF_E_USAGE, "lock: the path is NULL") : tuff__last_status();
+        return file == NULL ? FAIL(TUFF_E_USAGE, "lock: the path is NULL") : tuff_last_status();
     TRY(open_manifest(file, &store));
     tuff__environment_of(tuff__device_info(plan->device), &environment);
     tuff_status status = add_pins(plan, ENVIRONMENT_TEXT(&environment), store);

@@ -95,6 +95,40 @@ static tuff_status hold(reference_plan *plan, const node *of)
     return values->value && (values->error || !plan->carries_bounds) ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
+static const node *input_at(const reference_plan *plan, int index)
+{
+    for (int i = 0; i < plan->graph->node_count; i++)
+        if (plan->graph->nodes[i]->op == OP_INPUT && index-- == 0)
+            return plan->graph->nodes[i];
+    return NULL;
+}
+
+int tuff__reference_input_count(const reference_plan *plan)
+{
+    int count = 0;
+    for (int i = 0; i < plan->graph->node_count; i++)
+        count += plan->graph->nodes[i]->op == OP_INPUT;
+    return count;
+}
+
+int tuff__reference_output_count(const reference_plan *plan)
+{
+    return plan->graph->output_count;
+}
+
+const tuff_tensor *tuff__reference_input(const reference_plan *plan, int index, const char **name)
+{
+    const node *input = input_at(plan, index);
+    *name = input->attributes.name;
+    return &input->outputs[0];
+}
+
+const tuff_tensor *tuff__reference_output(const reference_plan *plan, int index, const char **name)
+{
+    *name = plan->graph->outputs[index].name;
+    return plan->graph->outputs[index].tensor;
+}
+
 static const node *find_input(const reference_plan *plan, const char *name)
 {
     for (int i = 0; name && i < plan->graph->node_count; i++)
@@ -103,12 +137,13 @@ static const node *find_input(const reference_plan *plan, const char *name)
     return NULL;
 }
 
-static const tuff_tensor *find_output(const reference_plan *plan, const char *name)
+/* -1 where there is none. */
+static int find_output(const reference_plan *plan, const char *name)
 {
     for (int i = 0; name && i < plan->graph->output_count; i++)
         if (strcmp(plan->graph->outputs[i].name, name) == 0)
-            return plan->graph->outputs[i].tensor;
-    return NULL;
+            return i;
+    return -1;
 }
 
 static tuff_status size_matches(const char *what, const char *name, const tuff_tensor *tensor, size_t size)
@@ -120,6 +155,21 @@ static tuff_status size_matches(const char *what, const char *name, const tuff_t
                 SHAPE_TEXT(tensor->shape), whole, size);
 }
 
+static tuff_status write_part(reference_plan *plan, const node *input, uint64_t offset, const void *data, size_t size)
+{
+    const tuff_dtype dtype = input->outputs[0].dtype;
+    const size_t element = tuff_dtype_size(dtype);
+    TRY(hold(plan, input));
+    tuff__to_double(dtype, data, (int64_t)(size / element), plan->values[input->id].value + offset / element);
+    plan->values[input->id].written = true;
+    return TUFF_OK;
+}
+
+tuff_status tuff__reference_write_at(reference_plan *plan, int index, uint64_t offset, const void *data, size_t size)
+{
+    return write_part(plan, input_at(plan, index), offset, data, size);
+}
+
 tuff_status tuff__reference_write(reference_plan *plan, const char *name, const void *data, size_t size)
 {
     const node *input = find_input(plan, name);
@@ -128,10 +178,7 @@ tuff_status tuff__reference_write(reference_plan *plan, const char *name, const 
                     input ? "write: the data of \"%.200s\" is NULL" : "write: there is no input \"%.200s\"",
                     name ? name : "(NULL)");
     TRY(size_matches("write", name, &input->outputs[0], size));
-    TRY(hold(plan, input));
-    tuff__to_double(input->outputs[0].dtype, data, element_count(input), plan->values[input->id].value);
-    plan->values[input->id].written = true;
-    return TUFF_OK;
+    return write_part(plan, input, 0, data, size);
 }
 
 tuff_status tuff__reference_write_double(reference_plan *plan, const char *name, const double *values)
@@ -266,12 +313,33 @@ tuff_status tuff__reference_run(reference_plan *plan)
     return TUFF_OK;
 }
 
+static tuff_status has_run(const reference_plan *plan, const char *name)
+{
+    return plan->has_run ? TUFF_OK : FAIL(TUFF_E_USAGE, "read: \"%.200s\": the plan has not been run", name);
+}
+
 static tuff_status find_result(const reference_plan *plan, const char *name, const tuff_tensor **out)
 {
-    *out = find_output(plan, name);
-    if (!*out)
+    const int index = find_output(plan, name);
+    if (index < 0)
         return FAIL(TUFF_E_USAGE, "read: there is no output \"%.200s\"", name ? name : "(NULL)");
-    return plan->has_run ? TUFF_OK : FAIL(TUFF_E_USAGE, "read: \"%.200s\": the plan has not been run", name);
+    *out = plan->graph->outputs[index].tensor;
+    return has_run(plan, name);
+}
+
+static void read_part(const reference_plan *plan, const tuff_tensor *output, uint64_t offset, void *data, size_t size)
+{
+    const size_t element = tuff_dtype_size(output->dtype);
+    tuff__from_double(output->dtype, plan->values[output->node->id].value + offset / element, (int64_t)(size / element),
+                      data);
+}
+
+tuff_status tuff__reference_read_at(reference_plan *plan, int index, uint64_t offset, void *data, size_t size)
+{
+    const graph_output *output = &plan->graph->outputs[index];
+    TRY(has_run(plan, output->name));
+    read_part(plan, output->tensor, offset, data, size);
+    return TUFF_OK;
 }
 
 tuff_status tuff__reference_read(reference_plan *plan, const char *name, void *data, size_t size)
@@ -281,7 +349,7 @@ tuff_status tuff__reference_read(reference_plan *plan, const char *name, void *d
     TRY(size_matches("read", name, output, size));
     if (!data && size > 0)
         return FAIL(TUFF_E_USAGE, "read: the destination of \"%.200s\" is NULL", name);
-    tuff__from_double(output->dtype, plan->values[output->node->id].value, tuff_shape_count(output->shape), data);
+    read_part(plan, output, 0, data, size);
     return TUFF_OK;
 }
 

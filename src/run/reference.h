@@ -11,9 +11,19 @@ typedef struct reference_plan reference_plan;
    not). */
 tuff_status tuff__reference_create(tuff_graph *graph, reference_plan **out);
 void tuff__reference_destroy(reference_plan *plan); /* NULL is allowed */
+/* By name, all of it. */
 tuff_status tuff__reference_write(reference_plan *plan, const char *name, const void *data, size_t size);
-tuff_status tuff__reference_run(reference_plan *plan);
 tuff_status tuff__reference_read(reference_plan *plan, const char *name, void *data, size_t size);
+tuff_status tuff__reference_run(reference_plan *plan);
+
+/* Inputs and outputs by index, in the order of the graph. Indices, offsets and sizes are checked by the caller: bytes
+   of whole elements within the value. The first write of a part makes the rest zeros. */
+int tuff__reference_input_count(const reference_plan *plan);
+int tuff__reference_output_count(const reference_plan *plan);
+const tuff_tensor *tuff__reference_input(const reference_plan *plan, int index, const char **name);
+const tuff_tensor *tuff__reference_output(const reference_plan *plan, int index, const char **name);
+tuff_status tuff__reference_write_at(reference_plan *plan, int index, uint64_t offset, const void *data, size_t size);
+tuff_status tuff__reference_read_at(reference_plan *plan, int index, uint64_t offset, void *data, size_t size);
 
 /* The same in double, past the dtypes of inputs and outputs: for gradient checks and for references of other devices.
    Values count as many as the input or output has elements. bounds: runs carry first-order error bounds as well (see

@@ -60,7 +60,7 @@ static tuff_status record_plan(tuner *self, tuff_plan *plan)
 static int count_left(const tuner *self)
 {
     int count = 0;
-    for (int i = 0; i < self->subject_count && self->options->tune_background; ++i)
+    for (int i = 0; i < self->subject_count && tuff__tune_options(self->options)->background; ++i)
         count += self->subjects[i].tier > TIER_SAME;
     return count;
 }
@@ -69,7 +69,7 @@ static tuff_status tune(tuner *self, tuff_plan *plan)
 {
     TRY(tuff__tuner_open_stores(self));
     if (tuff__tuner_knows_nothing(self) && !tuff__tuner_is_measuring(self) && self->manifest == NULL &&
-        !self->options->tune_background) {
+        !tuff__tune_options(self->options)->background) {
         self->stats.damaged_lines = tuff__tuner_count_damaged(self);
         plan->has_uncounted_keys = true;
         return TUFF_OK;
@@ -109,7 +109,7 @@ tuff_status tuff__tuner_count(const tuff_plan *plan, tuff_tune_stats *stats)
     tuner self = {.fusion = &plan->fusion, .options = &usual, .device = plan->device, .log = -1};
     const tuff_status status = tuff__tuner_find(&self);
     stats->tasks = self.stats.tasks;
-    stats->keys = stats->hits[TIER_DEFAULT] = stats->misses[0] = self.stats.keys;
+    stats->keys = stats->hits[TIER_DEFAULT] = stats->misses[TUFF_TUNE_MISS_UNKNOWN] = self.stats.keys;
     tuff__tuner_end(&self);
     return status;
 }
@@ -120,14 +120,15 @@ tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
         .fusion = &plan->fusion, .options = options, .device = plan->device, .log = -1, .begin = tuff__nanoseconds()};
     plan->is_tunable = is_tunable(options);
     plan->observer.launch_failed = tuff__refused_launch;
-    if (options->tune_manifest != NULL && !plan->is_tunable)
+    if (tuff__tune_options(options)->manifest != NULL && !plan->is_tunable)
         return FAIL(TUFF_E_UNSUPPORTED,
                     "compile: a manifest is for plans of the usual families, fused, without libraries");
-    if (!plan->is_tunable || (options->tune == TUFF_TUNE_OFF && options->tune_manifest == NULL))
+    if (!plan->is_tunable ||
+        (tuff__tune_options(options)->mode == TUFF_TUNE_OFF && tuff__tune_options(options)->manifest == NULL))
         return TUFF_OK;
-    self.budget = tuff__tune_budget(options);
+    self.budget = tuff__tune_budget(tuff__tune_options(options));
     const measurer in_worker = {tuff__worker_measure, &plan->passes};
-    self.survives_crashes = options->tune_isolate == TUFF_ISOLATE_ON;
+    self.survives_crashes = tuff__tune_options(options)->isolation == TUFF_ISOLATE_ON;
     self.apart = self.survives_crashes ? &in_worker : NULL;
     const tuff_status status = tune(&self, plan);
     tuff__tuner_tidy(&self);

@@ -74,7 +74,8 @@ static bool is_usable(const char *candidate, void *state)
         (void)FAIL(TUFF_E_COMPILE, "the driver refuses it");
         return false;
     }
-    if (of->of->options->deterministic && of->of->manifest == NULL && !tuff__choice_keeps_bits(&what)) {
+    if (tuff__tune_options(of->of->options)->deterministic && of->of->manifest == NULL &&
+        !tuff__choice_keeps_bits(&what)) {
         (void)FAIL(TUFF_E_UNSUPPORTED, "it may add in another order than the default: not in deterministic mode");
         return false;
     }
@@ -86,8 +87,9 @@ static bool is_usable(const char *candidate, void *state)
 /* What is left to the background is measured by a tuner of its own. */
 bool tuff__tuner_is_measuring(const tuner *self)
 {
-    return self->options->tune >= TUFF_TUNE_QUICK && !self->options->deterministic && self->manifest == NULL &&
-           self->options->tune_background == self->is_background;
+    return tuff__tune_options(self->options)->mode >= TUFF_TUNE_QUICK &&
+           !tuff__tune_options(self->options)->deterministic && self->manifest == NULL &&
+           tuff__tune_options(self->options)->background == self->is_background;
 }
 
 /* Seeds by where they come from: of the portfolio those that lookup let through. */
@@ -119,7 +121,7 @@ static void add_seed(subject *of, const char *candidate)
 static void race_again(subject *of, const tune_record *found)
 {
     enum { RUNNERS = 2 };
-    of->is_race = of->of->options->tune < TUFF_TUNE_MAX;
+    of->is_race = tuff__tune_options(of->of->options)->mode < TUFF_TUNE_MAX;
     if (!of->is_race)
         return;
     of->seed_count = of->portfolio_count = 0;
@@ -135,8 +137,8 @@ static bool wants_more(const tuner *self, const tune_answer *answer)
     if (answer->tier != TIER_SAME || win == NULL)
         return false;
     if (strcmp(win->end, "patience") == 0)
-        return self->options->tune == TUFF_TUNE_MAX;
-    const uint64_t budget = tuff__tune_budget(self->options) / 1000000;
+        return tuff__tune_options(self->options)->mode == TUFF_TUNE_MAX;
+    const uint64_t budget = tuff__tune_budget(tuff__tune_options(self->options)) / 1000000;
     return strcmp(win->end, "budget") == 0 && budget >= 2 * win->budget_milliseconds;
 }
 
@@ -160,7 +162,7 @@ tuff_status tuff__tuner_ask(tuner *self, subject *of)
                                     .environment = &self->environment,
                                     .generator = of->generator,
                                     .manifest = self->manifest,
-                                    .only_same = self->options->deterministic,
+                                    .only_same = tuff__tune_options(self->options)->deterministic,
                                     .stores = (const tune_store *const *)self->stores.items,
                                     .store_count = self->stores.count,
                                     .portfolio = portfolio,
@@ -171,7 +173,7 @@ tuff_status tuff__tuner_ask(tuner *self, subject *of)
     tuff__tune_lookup(&question, &answer);
     if (answer.deviates)
         return FAIL(TUFF_E_UNSUPPORTED, "compile: %.300s: %s, of %.200s", answer.why[TIER_OVERRIDE], of->text,
-                    self->options->tune_manifest);
+                    tuff__tune_options(self->options)->manifest);
     of->tier = answer.tier;
     self->stats.hits[answer.tier]++;
     of->miss = (int)answer.miss - (int)MISS_UNKNOWN;
@@ -303,8 +305,8 @@ tuff_status tuff__tuner_open_stores(tuner *self)
 {
     tuff__environment_of(tuff__device_info(self->device), &self->environment);
     tuff__environment_text(&self->environment, self->environment_text);
-    if (self->options->tune_manifest != NULL)
-        TRY(tuff__store_load(self->options->tune_manifest, &self->manifest));
+    if (tuff__tune_options(self->options)->manifest != NULL)
+        TRY(tuff__store_load(tuff__tune_options(self->options)->manifest, &self->manifest));
     TRY(gather(self));
     self->store = self->stores.items[0];
     TRY(tuff__store_describe(self->store, self->environment_text));

@@ -9,7 +9,7 @@
    host memory and a device that is lost or does not come back. */
 tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options);
 /* Nanoseconds that measuring may take by the options. */
-uint64_t tuff__tune_budget(const tuff_compile_options *options);
+uint64_t tuff__tune_budget(const tuff_tune_options *tuning);
 /* Lists the keys of a plan that nothing was remembered for, or that was compiled without tuning. */
 tuff_status tuff__tuner_list(tuff_plan *plan);
 /* Counts tasks and keys of a plan that nothing was remembered for, as keys that have their defaults. */

@@ -14,7 +14,7 @@
 
 void tuff__tuner_log_open(tuner *self)
 {
-    const char *where = self->options->tune_log;
+    const char *where = tuff__tune_options(self->options)->log;
     self->log = -1;
     self->opened = tuff__nanoseconds();
     if (where == NULL || where[0] == '\0')
@@ -38,7 +38,8 @@ static void write_line(tuner *self, const text *line)
     const size_t size = line->length;
     if (tuff__file.write(self->log, tuff__text_get(line), size) == (ssize_t)size)
         return;
-    tuff__log(TUFF_LOG_WARNING, "tune: the log %.200s is not written any further", self->options->tune_log);
+    tuff__log(TUFF_LOG_WARNING, "tune: the log %.200s is not written any further",
+              tuff__tune_options(self->options)->log);
     tuff__tuner_log_close(self);
 }
 

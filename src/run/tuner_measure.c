@@ -26,7 +26,7 @@ static bool report(void *user, const search_progress *now)
     tuner *self = of->of;
     if (self->give_way != NULL)
         self->give_way(self, true);
-    if (self->options->tune_progress == NULL || self->stopped)
+    if (tuff__tune_options(self->options)->progress == NULL || self->stopped)
         return !self->stopped;
     text best = {0};
     tuff__choice_format(now->best, &best);
@@ -41,7 +41,7 @@ static bool report(void *user, const search_progress *now)
                                          .candidates = now->tried,
                                          .rejected = of->rejected,
                                          .rejection = of->rejection};
-    self->stopped = !self->options->tune_progress(self->options->tune_user, &progress);
+    self->stopped = !tuff__tune_options(self->options)->progress(tuff__tune_options(self->options)->user, &progress);
     tuff__text_free(&best);
     return !self->stopped;
 }
@@ -74,9 +74,9 @@ static tuff_status begin(subject *of)
                                       .no_climb = of->is_race,
                                       .ahead = tuff__ahead_count(of->of->ahead),
                                       .most_compiles = of->is_race ? RACE_COMPILES : 0,
-                                      .patience = of->of->options->tune == TUFF_TUNE_MAX ? 48 : 0,
+                                      .patience = tuff__tune_options(of->of->options)->mode == TUFF_TUNE_MAX ? 48 : 0,
                                       .roofline = tuff__tuner_roofline(of),
-                                      .seed = of->hash.low ^ of->of->options->tune_seed,
+                                      .seed = of->hash.low ^ tuff__tune_options(of->of->options)->seed,
                                       .tried = log_trial,
                                       .progress = report,
                                       .rejected = tuff__tuner_reject,

@@ -6,6 +6,7 @@
 
 #include "base/file/lock.h"
 #include "compile/task_key.h"
+#include "run/controls.h"
 #include "run/trial.h"
 #include "run/tuner.h"
 #include "tune/environment.h"

@@ -9,17 +9,17 @@
 #include "base/log.h"
 #include "run/tuner_parts.h"
 
-uint64_t tuff__tune_budget(const tuff_compile_options *options)
+uint64_t tuff__tune_budget(const tuff_tune_options *tuning)
 {
     enum { MANY_CORES = 8 };
     uint64_t seconds = 0;
-    if (options->tune == TUFF_TUNE_QUICK)
+    if (tuning->mode == TUFF_TUNE_QUICK)
         seconds = 10;
-    if (options->tune == TUFF_TUNE_NORMAL)
+    if (tuning->mode == TUFF_TUNE_NORMAL)
         seconds = sysconf(_SC_NPROCESSORS_ONLN) >= MANY_CORES ? 60 : 120;
-    if (options->tune == TUFF_TUNE_MAX)
+    if (tuning->mode == TUFF_TUNE_MAX)
         seconds = 600;
-    return options->tune_milliseconds > 0 ? (uint64_t)options->tune_milliseconds * 1000000 : seconds * 1000000000;
+    return tuning->milliseconds > 0 ? (uint64_t)tuning->milliseconds * 1000000 : seconds * 1000000000;
 }
 
 static tune_record record_of(record_kind kind, const subject *of, const text *name)
@@ -98,8 +98,8 @@ static void add(const subject *of, const tune_record *record)
 void tuff__tuner_remember_again(const subject *of)
 {
     tune_record record = of->known;
-    record.budget_milliseconds = tuff__tune_budget(of->of->options) / 1000000;
-    if (of->of->options->tune == TUFF_TUNE_MAX && strcmp(record.end, "patience") == 0)
+    record.budget_milliseconds = tuff__tune_budget(tuff__tune_options(of->of->options)) / 1000000;
+    if (tuff__tune_options(of->of->options)->mode == TUFF_TUNE_MAX && strcmp(record.end, "patience") == 0)
         record.end = "";
     add(of, &record);
 }
@@ -118,7 +118,7 @@ static void remember(const subject *of, const search_result *found, const char *
     record.samples = (uint64_t)found->samples;
     record.cold = of->is_cold ? "w" : "";
     record.default_nanoseconds = found->default_nanoseconds;
-    record.budget_milliseconds = tuff__tune_budget(of->of->options) / 1000000;
+    record.budget_milliseconds = tuff__tune_budget(tuff__tune_options(of->of->options)) / 1000000;
     record.end = tuff__search_end_text(found);
     record.timed = (uint64_t)found->timed;
     memcpy(record.spread, found->spread, sizeof record.spread);
@@ -165,6 +165,6 @@ void tuff__tune_stats_add(tuff_tune_stats *to, const tuff_tune_stats *more)
     to->sample_nanoseconds += more->sample_nanoseconds;
     to->verify_nanoseconds += more->verify_nanoseconds;
     to->lock_waits += more->lock_waits;
-    to->compiled_ahead += more->compiled_ahead;
-    to->ahead_nanoseconds += more->ahead_nanoseconds;
+    to->prefetched += more->prefetched;
+    to->prefetch_nanoseconds += more->prefetch_nanoseconds;
 }

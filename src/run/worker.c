@@ -156,7 +156,8 @@ static tuff_status tell_progress(const worker *self, byte_reader *from)
     tuff__take_text(from, rejection, sizeof rejection);
     TRY(tuff__reader_status(from, "the worker's progress"));
     const tuff_compile_options *options = self->session->options;
-    if (options->tune_progress != NULL && !options->tune_progress(options->tune_user, &now))
+    if (tuff__tune_options(options)->progress != NULL &&
+        !tuff__tune_options(options)->progress(tuff__tune_options(options)->user, &now))
         self->session->stopped = true;
     return answer(self, !self->session->stopped);
 }
@@ -332,14 +333,15 @@ static tuff_status start(worker *self, const char *file)
 
 static const char *consequence(const worker *self)
 {
-    return self->session->options->tune_background ? "nothing is measured in the background" : "nothing is measured";
+    return tuff__tune_options(self->session->options)->background ? "nothing is measured in the background"
+                                                                  : "nothing is measured";
 }
 
 /* Devices that the application made cannot be opened by others. */
 tuff_status tuff__worker_start(worker *self)
 {
     static atomic_flag was_told = ATOMIC_FLAG_INIT;
-    const bool is_asked_for = self->session->options->tune_isolate == TUFF_ISOLATE_ON;
+    const bool is_asked_for = tuff__tune_options(self->session->options)->isolation == TUFF_ISOLATE_ON;
     char file[4096];
     if (strstr(tuff__device_info(self->session->device)->selector, ":wrapped") != NULL) {
         tuff__log(TUFF_LOG_WARNING, "tune: no worker can open a device that the application made: %s",
@@ -433,11 +435,11 @@ static tuff_status report_death(worker *self, const char *work, tuff_status why)
     return TUFF_OK;
 }
 
-/* Another process; none, and gave_up set, where enough were started, or nothing may be measured any more. What was struck
-   by the worker itself is not known here yet. */
+/* Another process; none, and gave_up set, where enough were started, or nothing may be measured any more. What was
+   struck by the worker itself is not known here yet. */
 static tuff_status start_again(worker *self)
 {
-    const bool is_background = self->session->options->tune_background;
+    const bool is_background = tuff__tune_options(self->session->options)->background;
     const bool may = self->starts < (is_background ? MAX_STARTS : MAX_STARTS_WAITING) && !is_stopped(self);
     TRY(tuff__tuner_look_again(self->session));
     if (!may || !tuff__tuner_may_measure(self->session)) {

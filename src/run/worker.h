@@ -1,7 +1,7 @@
-/* Measuring in another process, the worker: what a driver does not survive ends that process and never the program. This
-   is the program's side: it starts the worker (tools/tune_worker.c), tells it which keys of a graph to measure, and takes
-   over what it found. The one mechanism of isolation: compilations with TUFF_TUNE_ISOLATE=on, `tuff tune warm` and tuning
-   in the background use it. */
+/* Measuring in another process, the worker: what a driver does not survive ends that process and never the program.
+   This is the program's side: it starts the worker (tools/tune/worker.c), tells it which keys of a graph to measure,
+   and takes over what it found. The one mechanism of isolation: compilations with TUFF_TUNE_ISOLATE=on, `tuff tune
+   warm` and tuning in the background use it. */
 #ifndef TUFF_RUN_WORKER_H
 #define TUFF_RUN_WORKER_H
 
@@ -28,9 +28,11 @@ typedef struct worker_host {
 typedef struct worker_job {
     char cache[FOLDER_SIZE]; /* "": none */
     char selector[128], environment[ENVIRONMENT_SIZE], log[FOLDER_SIZE];
-    tuff_compile_options options; /* tune_progress is set, to nothing of use, where the program wants to hear */
-    int buffer_limit;             /* as the graph was fused with */
-    choice passes;                /* likewise */
+    tuff_compile_options options;
+    tuff_tune_options tuning; /* of a job that was read: what options.tuning points at. progress is set, to nothing
+                                 of use, where the program wants to hear */
+    int buffer_limit;         /* as the graph was fused with */
+    choice passes;            /* likewise */
     uint64_t compile_patience;
     hash128 keys; /* tuff__worker_keys of the program's */
     const void *graph;

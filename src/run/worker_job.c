@@ -18,19 +18,20 @@ hash128 tuff__worker_keys(const tuner *of)
 
 static void put_options(text *out, const tuff_compile_options *of)
 {
+    const tuff_tune_options *tuning = tuff__tune_options(of);
     tuff__put_u32(out, of->fuse);
     tuff__put_u32(out, of->family);
     tuff__put_u32(out, of->matmul_library);
     tuff__put_u8(out, of->barrier_everywhere);
     tuff__put_u64(out, of->memory_budget);
-    tuff__put_u32(out, of->tune);
-    tuff__put_u32(out, of->tune_milliseconds);
-    tuff__put_u8(out, of->tune_background);
-    tuff__put_u32(out, of->tune_seed);
-    tuff__put_u64(out, of->tune_memory);
-    tuff__put_u8(out, of->tune_progress != NULL);
-    tuff__put_u8(out, of->tune_log != NULL);
-    tuff__put_text(out, of->tune_log);
+    tuff__put_u32(out, tuning->mode);
+    tuff__put_u32(out, tuning->milliseconds);
+    tuff__put_u8(out, tuning->background);
+    tuff__put_u32(out, tuning->seed);
+    tuff__put_u64(out, tuning->memory);
+    tuff__put_u8(out, tuning->progress != NULL);
+    tuff__put_u8(out, tuning->log != NULL);
+    tuff__put_text(out, tuning->log);
 }
 
 static void put_fusion(text *out, const worker_job *job)
@@ -73,21 +74,23 @@ static bool go_on(void *user, const tuff_tune_progress *now)
 static void take_options(byte_reader *from, worker_job *job)
 {
     tuff_compile_options *out = &job->options;
+    tuff_tune_options *tuning = &job->tuning;
+    out->tuning = tuning;
     out->fuse = (tuff_fuse_mode)tuff__take_below(from, TUFF_FUSE_NONE + 1);
     out->family = (tuff_family)tuff__take_below(from, FAMILY_COUNT);
     out->matmul_library = (tuff_matmul_library)tuff__take_below(from, TUFF_MATMUL_CLBLAST + 1);
     out->barrier_everywhere = tuff__take_bool(from);
     out->memory_budget = tuff__take_u64(from);
-    out->tune = (tuff_tune_mode)tuff__take_below(from, TUFF_TUNE_MAX + 1);
-    out->tune_milliseconds = tuff__take_u32(from);
-    out->tune_background = tuff__take_bool(from);
-    out->tune_seed = tuff__take_u32(from);
-    out->tune_memory = tuff__take_u64(from);
-    out->tune_progress = tuff__take_bool(from) ? go_on : NULL;
+    tuning->mode = (tuff_tune_mode)tuff__take_below(from, TUFF_TUNE_MAX + 1);
+    tuning->milliseconds = tuff__take_u32(from);
+    tuning->background = tuff__take_bool(from);
+    tuning->seed = tuff__take_u32(from);
+    tuning->memory = tuff__take_u64(from);
+    tuning->progress = tuff__take_bool(from) ? go_on : NULL;
     const bool has_log = tuff__take_bool(from);
     tuff__take_text(from, job->log, sizeof job->log);
-    out->tune_log = has_log ? job->log : NULL;
-    out->tune_environment = TUFF_TUNE_ENVIRONMENT_NONE;
+    tuning->log = has_log ? job->log : NULL;
+    tuning->environment = TUFF_TUNE_ENVIRONMENT_NONE;
 }
 
 tuff_status tuff__worker_take_job(byte_reader *from, worker_job *out)

@@ -284,7 +284,7 @@ tuff_status tuff_checkpoint_load(const char *path, tuff_parameters *parameters, 
     TRY(check_arguments(path, parameters, optimizer));
     tuff_file *file = tuff_file_open(path);
     if (!file)
-        return tuff__last_status();
+        return tuff_last_status();
     snapshot state = {0};
     const tuff_status status = load(&state, path, file, parameters, optimizer);
     snapshot_free(&state);

@@ -70,10 +70,10 @@ static tuff_status make_state(tuff_optimizer *self)
     for (int i = 0; keeps_moments && i < MOMENTS_MAX && rule->moments[i]; i++) {
         self->moments[i] = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(self->parameters->total));
         if (!self->moments[i])
-            return tuff__last_status();
+            return tuff_last_status();
     }
     self->counter = tuff_array_create(device, TUFF_I32, TUFF_SCALAR);
-    return self->counter ? TUFF_OK : tuff__last_status();
+    return self->counter ? TUFF_OK : tuff_last_status();
 }
 
 tuff_optimizer *tuff_optimizer_create(tuff_parameters *parameters, const tuff_optimizer_options *options)
@@ -199,7 +199,7 @@ tuff_status tuff_optimizer_apply(tuff_optimizer *optimizer, tuff_tensor *loss, t
     tuff_graph *graph = tuff_tensor_graph(loss);
     tuff_tensor *gradients = derive(optimizer->parameters, loss);
     if (!gradients)
-        return tuff__last_status();
+        return tuff_last_status();
     tuff_tensor *counter = tuff_array_tensor(graph, optimizer->counter);
     tuff_tensor *step = tuff_cast(counter, TUFF_F32);
     tuff_tensor *norm = norm_of(gradients, optimizer->parameters->total);

@@ -92,11 +92,11 @@ static tuff_status make_arrays(tuff_parameters *self)
 {
     self->slab = tuff_array_create(self->device, TUFF_F32, TUFF_SHAPE(self->total));
     if (!self->slab)
-        return tuff__last_status();
+        return tuff_last_status();
     for (int i = 0; i < self->count; i++) {
         self->items[i].array = tuff_array_view(self->slab, self->items[i].offset, self->items[i].shape);
         if (!self->items[i].array)
-            return tuff__last_status();
+            return tuff_last_status();
     }
     return TUFF_OK;
 }

@@ -82,7 +82,7 @@ tuff_status tuff__cache_drop_records(tuff_cache *self, cache_drop *of);
 tuff_status tuff__cache_hide_shipped(tuff_cache *self, cache_drop *of);
 
 /* The lines of an exported file. */
-tuff_status tuff__cache_export_text(const tuff_cache *self, tuff_cache_form form, text *out,
+tuff_status tuff__cache_export_text(const tuff_cache *self, tuff_cache_export_kind form, text *out,
                                     tuff_cache_exported *counts);
 
 /* As tuff_cache_import, by what `here` says of the devices. */
@@ -112,12 +112,12 @@ tuff_status tuff__prune_file(tuff_cache *self, int index, pruning *of);
 typedef struct verify_listener {
     tuff_cache_finding finding; /* may be NULL */
     void (*begin)(const char *path, void *user);
-    void (*heard)(const char *path, const tuff_cache_verdict *found, void *user);
+    void (*heard)(const char *path, const tuff_cache_verify_result *found, void *user);
     void (*failed)(const char *path, void *user);
     void *user;
 } verify_listener;
 tuff_status tuff__cache_verify_one(const tuff_cache *self, int index, const verify_listener *to);
 tuff_status tuff__cache_verify_path(const char *path, const verify_listener *to);
-int tuff__verdict_findings(const tuff_cache_verdict *of);
+int tuff__verdict_findings(const tuff_cache_verify_result *of);
 
 #endif

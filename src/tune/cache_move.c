@@ -6,7 +6,7 @@
 #include "tune/generator.h"
 
 typedef struct exporting {
-    tuff_cache_form form;
+    tuff_cache_export_kind form;
     text *lines;
     tuff_cache_exported *counts;
 } exporting;
@@ -15,7 +15,7 @@ static tuff_status put(exporting *to, const tune_record *record)
 {
     enum { DAY = 24 * 60 * 60 };
     tune_record copy = *record;
-    if (to->form == TUFF_CACHE_FORM_ANONYMOUS)
+    if (to->form == TUFF_CACHE_EXPORT_ANONYMOUS)
         copy.time -= copy.time % DAY;
     to->counts->winners += record->kind == RECORD_WIN;
     to->counts->rejected += record->kind == RECORD_BAD;
@@ -29,10 +29,10 @@ static tuff_status export_store(exporting *to, const tune_store *store)
 {
     const tune_record *record;
     for (int at = 0; (record = tuff__store_next(store, &at));)
-        if (to->form != TUFF_CACHE_FORM_ANONYMOUS || record->kind != RECORD_PIN)
+        if (to->form != TUFF_CACHE_EXPORT_ANONYMOUS || record->kind != RECORD_PIN)
             TRY(put(to, record));
     const char *unknown = tuff__store_unknown(store);
-    if (to->form != TUFF_CACHE_FORM_ANONYMOUS)
+    if (to->form != TUFF_CACHE_EXPORT_ANONYMOUS)
         tuff__text_add_bytes(to->lines, unknown, strlen(unknown));
     return TUFF_OK;
 }
@@ -102,14 +102,14 @@ static tuff_status lock_store(exporting *to, const tuff_cache *self, int index)
     return TUFF_OK;
 }
 
-tuff_status tuff__cache_export_text(const tuff_cache *self, tuff_cache_form form, text *out,
+tuff_status tuff__cache_export_text(const tuff_cache *self, tuff_cache_export_kind form, text *out,
                                     tuff_cache_exported *counts)
 {
     exporting to = {form, out, counts};
     *counts = (tuff_cache_exported){0};
     for (int i = 0; i < self->count; i++) {
         const cache_file *file = &self->files[i];
-        if (file->is_wanted && form == TUFF_CACHE_FORM_LOCK)
+        if (file->is_wanted && form == TUFF_CACHE_EXPORT_MANIFEST)
             TRY(lock_store(&to, self, i));
         else if (file->is_wanted && !file->is_shipped)
             TRY(export_store(&to, file->store));
@@ -117,12 +117,12 @@ tuff_status tuff__cache_export_text(const tuff_cache *self, tuff_cache_form form
     return tuff__text_status(out);
 }
 
-tuff_status tuff_cache_export(const tuff_cache *cache, const char *path, tuff_cache_form form,
+tuff_status tuff_cache_export(const tuff_cache *cache, const char *path, tuff_cache_export_kind form,
                               tuff_cache_exported *counts)
 {
     tuff_cache_exported unused;
     text lines = {0};
-    if (!cache || !path || (unsigned)form > TUFF_CACHE_FORM_LOCK)
+    if (!cache || !path || (unsigned)form > TUFF_CACHE_EXPORT_MANIFEST)
         return FAIL(TUFF_E_USAGE, "cache: an export needs a cache, a path and one of three forms");
     tuff_status status = tuff__cache_export_text(cache, form, &lines, counts ? counts : &unused);
     const file_part part = {tuff__text_get(&lines), lines.length};
@@ -188,7 +188,7 @@ static tuff_status import_environment(importing *of, const arrival *where)
     for (int at = 0; (record = tuff__store_next(of->from, &at));) {
         if (record->kind == RECORD_ENVIRONMENT || !tuff__is_same_hash(record->environment, where->hash))
             continue;
-        of->counts->nameless += where->source == NULL;
+        of->counts->unknown_environments += where->source == NULL;
         if (where->source && tuff__cache_is_wanted(of->into->wanted, "", where->source))
             TRY(import_record(of, where, record));
     }

@@ -48,7 +48,7 @@ static tuff_status find_size_cutoff(const tuff_cache *self, pruning *of)
     for (int i = 0; i < self->count; i++)
         if (is_ours(&self->files[i]))
             ours[count++] = self->files[i].store;
-    const tuff_status status = tuff__tidy_cutoff(ours, count, of->options.most, &of->size_cutoff);
+    const tuff_status status = tuff__tidy_cutoff(ours, count, of->options.max_bytes, &of->size_cutoff);
     tuff__free((void *)ours);
     return status;
 }
@@ -58,9 +58,9 @@ tuff_status tuff__prune_begin(const tuff_cache *self, const tuff_cache_prune_opt
     const time_t now = time(NULL);
     const uint64_t today = now > 0 ? (uint64_t)now : 0;
     *out = (pruning){.options = *options};
-    out->cutoff = options->older > 0 && options->older < today ? today - options->older : 0;
+    out->cutoff = options->older_seconds > 0 && options->older_seconds < today ? today - options->older_seconds : 0;
     tuff_status status = options->old_drivers ? find_old_drivers(self, out) : TUFF_OK;
-    if (status == TUFF_OK && options->most > 0)
+    if (status == TUFF_OK && options->max_bytes > 0)
         status = find_size_cutoff(self, out);
     if (status != TUFF_OK)
         tuff__prune_end(out);

@@ -13,7 +13,7 @@ typedef struct checking {
     const verify_listener *to;
     arena texts;
     const tune_store *store; /* what describes the environments: the file, or the store that it is a part of */
-    tuff_cache_verdict found;
+    tuff_cache_verify_result found;
 } checking;
 
 static void find(checking *of, int line, const char *what, const char *detail)
@@ -60,7 +60,7 @@ static void check_record(checking *of, int line, const tune_record *record)
     } else if ((record->kind == RECORD_WIN || record->kind == RECORD_PIN) &&
                (bad = tuff__store_bad(of->store, record->environment, record->key, record->candidate, generator)) &&
                tuff__record_bars(bad, generator)) {
-        of->found.barred++;
+        of->found.rejected++;
         find(of, line, record->kind == RECORD_WIN ? "a winner that was rejected" : "a pin that was rejected",
              bad->reason);
     } else {
@@ -107,9 +107,9 @@ static tuff_status check_lines(checking *of, const char *data, size_t size)
     return TUFF_OK;
 }
 
-int tuff__verdict_findings(const tuff_cache_verdict *of)
+int tuff__verdict_findings(const tuff_cache_verify_result *of)
 {
-    return of->damaged + of->malformed + of->unknown + of->invalid + of->orphans + of->barred;
+    return of->damaged + of->malformed + of->unknown + of->invalid + of->orphans + of->rejected;
 }
 
 static tuff_status check_file(checking *of, bool is_part)
@@ -194,7 +194,7 @@ tuff_status tuff__cache_verify_one(const tuff_cache *self, int index, const veri
 typedef struct telling {
     tuff_cache_finding finding;
     void *user;
-    tuff_cache_verdict sum;
+    tuff_cache_verify_result sum;
 } telling;
 
 static void pass_on(void *user, const char *path, int line, const char *what, const char *detail)
@@ -204,7 +204,7 @@ static void pass_on(void *user, const char *path, int line, const char *what, co
         of->finding(of->user, path, line, what, detail);
 }
 
-static void add_up(const char *path, const tuff_cache_verdict *found, void *user)
+static void add_up(const char *path, const tuff_cache_verify_result *found, void *user)
 {
     telling *of = user;
     (void)path;
@@ -214,10 +214,11 @@ static void add_up(const char *path, const tuff_cache_verdict *found, void *user
     of->sum.unknown += found->unknown;
     of->sum.invalid += found->invalid;
     of->sum.orphans += found->orphans;
-    of->sum.barred += found->barred;
+    of->sum.rejected += found->rejected;
 }
 
-tuff_status tuff_cache_verify(const tuff_cache *cache, tuff_cache_finding finding, void *user, tuff_cache_verdict *out)
+tuff_status tuff_cache_verify(const tuff_cache *cache, tuff_cache_finding finding, void *user,
+                              tuff_cache_verify_result *out)
 {
     telling told = {.finding = finding, .user = user};
     const verify_listener to = {.finding = pass_on, .heard = add_up, .user = &told};
@@ -232,7 +233,8 @@ tuff_status tuff_cache_verify(const tuff_cache *cache, tuff_cache_finding findin
     return give(&of);
 }
 
-tuff_status tuff_cache_verify_file(const char *path, tuff_cache_finding finding, void *user, tuff_cache_verdict *out)
+tuff_status tuff_cache_verify_file(const char *path, tuff_cache_finding finding, void *user,
+                                   tuff_cache_verify_result *out)
 {
     telling told = {.finding = finding, .user = user};
     const verify_listener to = {.finding = pass_on, .heard = add_up, .user = &told};

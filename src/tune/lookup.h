@@ -14,19 +14,20 @@
 #ifndef TUFF_TUNE_LOOKUP_H
 #define TUFF_TUNE_LOOKUP_H
 
+#include "tuff/tune.h"
 #include "tune/environment.h"
 #include "tune/key.h"
 #include "tune/store.h"
 
 typedef enum tune_tier {
-    TIER_OVERRIDE,
-    TIER_SAME,
-    TIER_DRIVER,
-    TIER_NEAREST,
-    TIER_SEED,
-    TIER_PORTFOLIO,
-    TIER_DEFAULT,
-    TIER_COUNT
+    TIER_OVERRIDE = TUFF_TUNE_HIT_PIN,
+    TIER_SAME = TUFF_TUNE_HIT_SAME,
+    TIER_DRIVER = TUFF_TUNE_HIT_OTHER_DRIVER,
+    TIER_NEAREST = TUFF_TUNE_HIT_NEAREST,
+    TIER_SEED = TUFF_TUNE_HIT_SEED,
+    TIER_PORTFOLIO = TUFF_TUNE_HIT_PORTFOLIO,
+    TIER_DEFAULT = TUFF_TUNE_HIT_DEFAULT,
+    TIER_COUNT = TUFF_TUNE_HIT_COUNT
 } tune_tier;
 const char *tuff__tier_text(tune_tier of); /* "override" */
 
@@ -47,8 +48,14 @@ typedef struct tune_question {
 
 enum { TUNE_SEEDS = 8, TUNE_REASON_SIZE = 256 };
 
-/* Why there is nothing at T0 and T1; as misses of tuff_tune_stats, from 1. */
-typedef enum tune_miss { MISS_NONE, MISS_UNKNOWN, MISS_SEED, MISS_OLD_TEXTS, MISS_UNUSABLE } tune_miss;
+/* Why there is nothing at T0 and T1: one more than tuff_tune_miss. */
+typedef enum tune_miss {
+    MISS_NONE,
+    MISS_UNKNOWN = 1 + TUFF_TUNE_MISS_UNKNOWN,
+    MISS_SEED = 1 + TUFF_TUNE_MISS_SEED,
+    MISS_OLD_TEXTS = 1 + TUFF_TUNE_MISS_OTHER_KERNELS,
+    MISS_UNUSABLE = 1 + TUFF_TUNE_MISS_UNUSABLE
+} tune_miss;
 
 typedef struct tune_answer {
     tune_tier tier;                /* the first that has something */

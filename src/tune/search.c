@@ -58,7 +58,7 @@ bool tuff__search_accept(search *self, const choice *what, verdict found)
     self->counts.rejected[found]++;
     self->verdict = found;
     if (found == VERDICT_FAILED)
-        tuff__search_fail(self, tuff__last_status() ? tuff__last_status() : TUFF_E_USAGE);
+        tuff__search_fail(self, tuff_last_status() ? tuff_last_status() : TUFF_E_USAGE);
     if (found == VERDICT_LOST)
         self->end = SEARCH_LOST;
     if (!is_passing(found) && self->settings.rejected)

@@ -48,7 +48,7 @@ static void records_are_seen(void **state)
     assert_string_equal(info.device, "gfx1100");
     assert_string_equal(info.driver, "AMD-APP 24.3");
     assert_string_equal(info.environment, BOARD("24.3"));
-    assert_string_equal(info.trouble, "");
+    assert_string_equal(info.error, "");
     assert_int_equal(info.winners, 2);
     assert_int_equal(info.rejected, 1);
     assert_int_equal(info.pins, 1);
@@ -89,7 +89,7 @@ static void folders_and_files_may_be_unusable(void **state)
     for (int i = 0; i < 2; i++) {
         tuff_cache_file_info one;
         assert_int_equal(tuff_cache_file(other, i, &one), TUFF_OK);
-        troubled += strstr(one.trouble, "not a regular file") != NULL;
+        troubled += strstr(one.error, "not a regular file") != NULL;
     }
     assert_int_equal(troubled, 1);
     assert_int_equal(count_records(again, -1), 1);
@@ -171,11 +171,11 @@ static void what_is_exported_can_be_imported(void **state)
     char *all = strdup(in_cache("all")), *anonymous = strdup(in_cache("anonymous")), *lock = strdup(in_cache("lock"));
     fill_cache();
     tuff_cache *cache = open_cache(NULL);
-    assert_int_equal(tuff_cache_export(cache, all, TUFF_CACHE_FORM_ALL, &out), TUFF_OK);
+    assert_int_equal(tuff_cache_export(cache, all, TUFF_CACHE_EXPORT_ALL, &out), TUFF_OK);
     assert_true(out.winners == 3 && out.rejected == 1 && out.pins == 1 && out.environments == 2);
-    assert_int_equal(tuff_cache_export(cache, anonymous, TUFF_CACHE_FORM_ANONYMOUS, &out), TUFF_OK);
+    assert_int_equal(tuff_cache_export(cache, anonymous, TUFF_CACHE_EXPORT_ANONYMOUS, &out), TUFF_OK);
     assert_true(out.winners == 3 && out.pins == 0);
-    assert_int_equal(tuff_cache_export(cache, lock, TUFF_CACHE_FORM_LOCK, &out), TUFF_OK);
+    assert_int_equal(tuff_cache_export(cache, lock, TUFF_CACHE_EXPORT_MANIFEST, &out), TUFF_OK);
     assert_true(out.winners == 0 && out.rejected == 0 && out.pins == 4);
     assert_int_equal(tuff_cache_import(cache, all, false, &in), TUFF_OK);
     assert_true(in.skipped == 5 && in.imported == 0 && in.other_devices == 0);
@@ -216,13 +216,13 @@ static void strange_files_are_told(void **state)
     char *good = strdup(in_cache("good")), *fifo = strdup(in_cache("fifo"));
     fill_cache();
     tuff_cache *cache = open_cache("23.1");
-    assert_int_equal(tuff_cache_export(cache, in_cache("no/such"), TUFF_CACHE_FORM_ALL, NULL), TUFF_E_IO);
-    assert_int_equal(tuff_cache_export(cache, good, (tuff_cache_form)7, NULL), TUFF_E_USAGE);
-    assert_int_equal(tuff_cache_export(cache, NULL, TUFF_CACHE_FORM_ALL, NULL), TUFF_E_USAGE);
-    assert_int_equal(tuff_cache_export(cache, good, TUFF_CACHE_FORM_ALL, NULL), TUFF_OK);
+    assert_int_equal(tuff_cache_export(cache, in_cache("no/such"), TUFF_CACHE_EXPORT_ALL, NULL), TUFF_E_IO);
+    assert_int_equal(tuff_cache_export(cache, good, (tuff_cache_export_kind)7, NULL), TUFF_E_USAGE);
+    assert_int_equal(tuff_cache_export(cache, NULL, TUFF_CACHE_EXPORT_ALL, NULL), TUFF_E_USAGE);
+    assert_int_equal(tuff_cache_export(cache, good, TUFF_CACHE_EXPORT_ALL, NULL), TUFF_OK);
     assert_int_equal(mkfifo(fifo, 0600), 0);
     assert_int_equal(tuff_cache_import(cache, fifo, false, NULL), TUFF_E_IO);
-    assert_int_equal(tuff_cache_export(cache, fifo, TUFF_CACHE_FORM_ALL, NULL), TUFF_E_IO);
+    assert_int_equal(tuff_cache_export(cache, fifo, TUFF_CACHE_EXPORT_ALL, NULL), TUFF_E_IO);
     assert_int_equal(tuff_cache_merge((const char *[]){good, fifo}, 2, in_cache("out"), NULL, NULL, NULL), TUFF_E_IO);
     assert_int_equal(tuff_cache_verify_file(fifo, NULL, NULL, NULL), TUFF_E_IO);
     assert_int_equal(tuff_cache_import(cache, in_cache("nowhere"), false, NULL), TUFF_E_IO);
@@ -261,11 +261,11 @@ static void better_evidence_is_kept(void **state)
     char *a = strdup(in_cache("a")), *b = strdup(in_cache("b"));
     fill_cache();
     tuff_cache *cache = open_cache(NULL);
-    assert_int_equal(tuff_cache_export(cache, a, TUFF_CACHE_FORM_ALL, NULL), TUFF_OK);
+    assert_int_equal(tuff_cache_export(cache, a, TUFF_CACHE_EXPORT_ALL, NULL), TUFF_OK);
     tuff_cache_close(cache);
     add_record(BOARD("24.3"), RECORD_WIN, KEY(512), ROWS(7), 1500, 0);
     cache = open_cache(NULL);
-    assert_int_equal(tuff_cache_export(cache, b, TUFF_CACHE_FORM_ALL, NULL), TUFF_OK);
+    assert_int_equal(tuff_cache_export(cache, b, TUFF_CACHE_EXPORT_ALL, NULL), TUFF_OK);
     tuff_cache_close(cache);
     const char *files[] = {a, b};
     assert_int_equal(tuff_cache_merge(files, 2, a, note_conflict, &seen, &merged), TUFF_OK);
@@ -285,7 +285,7 @@ static void what_is_old_goes(void **state)
     tuff_cache_pruned found;
     fill_cache();
     tuff_cache *cache = open_cache(NULL);
-    tuff_cache_prune_options old = {.older = 90 * DAY, .dry_run = true};
+    tuff_cache_prune_options old = {.older_seconds = 90 * DAY, .dry_run = true};
     assert_int_equal(tuff_cache_prune(cache, &old, &found), TUFF_OK);
     assert_true(found.dropped == 2 && found.kept == 3);
     assert_int_equal(count_on_disk(NULL, -1), 5);
@@ -308,7 +308,7 @@ static void what_is_old_goes(void **state)
     assert_true(found.dropped == 1 && found.kept == 0);
     tuff_cache_close(cache);
     cache = open_cache(NULL);
-    assert_int_equal(tuff_cache_prune(cache, &(tuff_cache_prune_options){.most = 1}, &found), TUFF_OK);
+    assert_int_equal(tuff_cache_prune(cache, &(tuff_cache_prune_options){.max_bytes = 1}, &found), TUFF_OK);
     assert_int_equal(count_records(cache, TUFF_CACHE_PIN), 1);
     assert_int_equal(count_records(cache, -1), 1);
     tuff_cache_close(cache);
@@ -332,7 +332,7 @@ static void note_finding(void *user, const char *path, int line, const char *wha
 static void every_line_is_checked(void **state)
 {
     (void)state;
-    tuff_cache_verdict found;
+    tuff_cache_verify_result found;
     tuff_cache_file_info info;
     hearing seen = {0};
     int count;
@@ -342,7 +342,7 @@ static void every_line_is_checked(void **state)
     assert_true(seen.count == 0 && found.ok == 7);
     add_record(BOARD("24.3"), RECORD_WIN, KEY(1024), ROWS(9), 900, 0);
     assert_int_equal(tuff_cache_verify(cache, note_finding, &seen, &found), TUFF_OK);
-    assert_true(seen.count == 1 && found.barred == 1);
+    assert_true(seen.count == 1 && found.rejected == 1);
     assert_string_equal(seen.what, "a winner that was rejected");
     tuff_cache_close(cache);
     cache = open_cache("24.3");
@@ -352,14 +352,14 @@ static void every_line_is_checked(void **state)
     assert_true(found.unknown == 1 && found.damaged == 0);
     assert_int_equal(seen.line, 7);
     assert_int_equal(tuff_cache_verify_file(info.path, note_finding, &seen, &found), TUFF_OK);
-    assert_true(found.barred == 1);
+    assert_true(found.rejected == 1);
     assert_int_equal(tuff_cache_verify_file(NULL, NULL, NULL, NULL), TUFF_E_USAGE);
     assert_int_equal(tuff_cache_verify(NULL, NULL, NULL, NULL), TUFF_E_USAGE);
     assert_int_equal(tuff_cache_forget_rejected(cache, &count), TUFF_OK);
     assert_int_equal(count, 1);
     assert_int_equal(count_on_disk(NULL, TUFF_CACHE_REJECTED), 0);
     assert_int_equal(tuff_cache_verify(cache, NULL, NULL, &found), TUFF_OK);
-    assert_int_equal(found.barred, 0);
+    assert_int_equal(found.rejected, 0);
     assert_int_equal(tuff_cache_forget_rejected(NULL, NULL), TUFF_E_USAGE);
     tuff_cache_close(cache);
 }
@@ -373,7 +373,7 @@ static tuff_status do_all(const char *file)
         return TUFF_E_OOM_HOST;
     tuff_status status = tuff_cache_pin(cache, NULL, KEY(1024), ROWS(4), NULL);
     if (status == TUFF_OK)
-        status = tuff_cache_export(cache, file, TUFF_CACHE_FORM_LOCK, NULL);
+        status = tuff_cache_export(cache, file, TUFF_CACHE_EXPORT_MANIFEST, NULL);
     if (status == TUFF_OK)
         status = tuff_cache_import(cache, file, false, &in);
     if (status == TUFF_OK)
@@ -382,7 +382,7 @@ static tuff_status do_all(const char *file)
         status = tuff_cache_verify(cache, note_finding, &(hearing){0}, NULL);
     if (status == TUFF_OK)
         status = tuff_cache_prune(
-            cache, &(tuff_cache_prune_options){.older = DAY, .old_drivers = true, .most = 1 << 20}, NULL);
+            cache, &(tuff_cache_prune_options){.older_seconds = DAY, .old_drivers = true, .max_bytes = 1 << 20}, NULL);
     if (status == TUFF_OK)
         status = tuff_cache_forget_rejected(cache, NULL);
     if (status == TUFF_OK)

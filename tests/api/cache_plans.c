@@ -40,7 +40,7 @@ static const char tiles[] = "matmul_register.rows=5;matmul_register.vectors=1;ta
 static void ask_and_pin(tuff_device *device)
 {
     tune_environment parts;
-    tuff_cache_answer answer;
+    tuff_cache_match answer;
     tuff_plan_key_info key;
     (void)forget_all(NULL);
     tuff__environment_of(tuff__device_info(device), &parts);
@@ -97,7 +97,7 @@ static void devices_and_plans_are_asked(void **state)
 static void the_reference_device_has_no_records(void **state)
 {
     (void)state;
-    tuff_cache_answer answer;
+    tuff_cache_match answer;
     tuff_cache *cache = open_cache(NULL);
     tuff_device *host = tuff_device_open("reference");
     assert_int_equal(tuff_cache_lookup(cache, host, KEY(8), &answer), TUFF_E_UNSUPPORTED);
@@ -114,7 +114,7 @@ static void the_reference_device_has_no_records(void **state)
 
 static void a_bad_key_is_told(tuff_device *device)
 {
-    tuff_cache_answer answer;
+    tuff_cache_match answer;
     tuff_cache *cache = open_cache(NULL);
     assert_int_equal(tuff_cache_lookup(cache, device, "no key", &answer), TUFF_E_FORMAT);
     tuff_cache_close(cache);

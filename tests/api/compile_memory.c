@@ -242,7 +242,7 @@ static tuff_status run_script(int index, tuff_device *device, unsigned char *res
         scripts[index].build(graph, device, &made);
     const tuff_compile_options options = {.memory_budget = scripts[index].budget};
     tuff_plan *plan = graph ? tuff_compile(graph, &options) : NULL;
-    tuff_status status = plan ? use_plan(plan, scripts[index].input_size, results) : tuff__last_status();
+    tuff_status status = plan ? use_plan(plan, scripts[index].input_size, results) : tuff_last_status();
     tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);
     destroy_belongings(&made);
@@ -309,7 +309,7 @@ static void try_script(int script, const char *name)
     tuff_device_count(); /* the list of devices lives as long as the process */
     failing_memory_begin(0, false);
     tuff_device *device = tuff_device_open(name);
-    if (!device && tuff__last_status() == TUFF_E_NO_DEVICE) {
+    if (!device && tuff_last_status() == TUFF_E_NO_DEVICE) {
         failing_memory_end();
         skip();
     }

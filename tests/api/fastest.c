@@ -26,13 +26,13 @@ typedef struct work {
     int entered, left;
 } work;
 
-static tuff_plan *enter(tuff_device *device, void *user, void **entry)
+static tuff_plan *setup(tuff_device *device, void *user, void **entry)
 {
     work *self = user;
     tuff_device_info info;
     static const float numbers[64] = {1};
     self->entered++;
-    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     if (self->deadly && strcmp(self->deadly, info.selector) == 0)
         (void)raise(SIGKILL);
     tuff_graph *graph = tuff_graph_create(device);
@@ -48,7 +48,7 @@ static tuff_plan *enter(tuff_device *device, void *user, void **entry)
     return plan;
 }
 
-static void leave(tuff_plan *plan, void *user, void *entry)
+static void teardown(tuff_plan *plan, void *user, void *entry)
 {
     work *self = user;
     self->left++;
@@ -56,17 +56,17 @@ static void leave(tuff_plan *plan, void *user, void *entry)
     tuff_graph_destroy(entry);
 }
 
-static tuff_contest_result hold(const char *name, const char *refused, bool wins, int *entered)
+static tuff_device_race_result hold(const char *name, const char *refused, bool wins, int *entered)
 {
     work self = {.refused = refused};
-    const tuff_contest contest = {.name = name, .enter = enter, .leave = leave, .user = &self};
-    tuff_contest_result result;
-    tuff_device *device = tuff_device_open_fastest(&contest, &result);
+    const tuff_device_race race = {.name = name, .setup = setup, .teardown = teardown, .user = &self};
+    tuff_device_race_result result;
+    tuff_device *device = tuff_device_open_fastest(&race, &result);
     assert_int_equal(self.entered, self.left);
     assert_true((device != NULL) == wins);
     if (device) {
         tuff_device_info info;
-        assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+        assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
         assert_string_equal(info.selector, result.selector);
     }
     tuff_device_close(device);
@@ -80,7 +80,7 @@ static int count_devices(char *first, size_t size)
     int count = 0;
     for (int i = 0; i < tuff_device_count(); i++) {
         tuff_device_info info;
-        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        assert_int_equal(tuff_device_describe_at(i, &info), TUFF_OK);
         if (info.device_class == TUFF_DEVICE_REFERENCE)
             continue;
         if (count++ == 0)
@@ -97,17 +97,17 @@ static void the_fastest_is_remembered(void **state)
     char first[32];
     int entered;
     const int count = count_devices(first, sizeof first);
-    const tuff_contest_result now = hold("work", NULL, true, &entered);
+    const tuff_device_race_result now = hold("work", NULL, true, &entered);
     assert_int_equal(entered, count);
-    assert_int_equal(now.entrants, count);
+    assert_int_equal(now.candidate_count, count);
     assert_false(now.remembered);
-    assert_true(now.nanoseconds > 0 && now.next_nanoseconds >= now.nanoseconds);
-    assert_string_not_equal(now.selector, now.next);
-    const tuff_contest_result again = hold("work", NULL, true, &entered);
+    assert_true(now.nanoseconds > 0 && now.runner_up_nanoseconds >= now.nanoseconds);
+    assert_string_not_equal(now.selector, now.runner_up);
+    const tuff_device_race_result again = hold("work", NULL, true, &entered);
     assert_int_equal(entered, 0);
     assert_true(again.remembered);
     assert_string_equal(again.selector, now.selector);
-    assert_string_equal(again.next, now.next);
+    assert_string_equal(again.runner_up, now.runner_up);
     assert_int_equal(again.nanoseconds, now.nanoseconds);
     assert_false(hold("other work", NULL, true, &entered).remembered);
 }
@@ -120,7 +120,7 @@ static void lock_silicon(file_lock *out)
     char place[FOLDER_SIZE];
     int i = 0;
     do
-        assert_int_equal(tuff_device_describe(i++, &info), TUFF_OK);
+        assert_int_equal(tuff_device_describe_at(i++, &info), TUFF_OK);
     while (info.device_class == TUFF_DEVICE_REFERENCE);
     tuff__environment_of(&info, &parts);
     assert_true(tuff__tune_lock_path(&parts, place, sizeof place));
@@ -148,12 +148,12 @@ static void who_cannot_is_left_out(void **state)
     char first[32];
     int entered;
     const int count = count_devices(first, sizeof first);
-    const tuff_contest_result without = hold("not for the first", first, true, &entered);
+    const tuff_device_race_result without = hold("not for the first", first, true, &entered);
     assert_int_equal(entered, count);
-    assert_int_equal(without.entrants, count - 1);
+    assert_int_equal(without.candidate_count, count - 1);
     assert_string_not_equal(without.selector, first);
-    assert_string_not_equal(without.next, first);
-    assert_int_equal(hold("for nobody", "", false, &entered).entrants, 0);
+    assert_string_not_equal(without.runner_up, first);
+    assert_int_equal(hold("for nobody", "", false, &entered).candidate_count, 0);
     assert_int_equal(entered, count);
 }
 
@@ -194,8 +194,8 @@ static void a_damaged_answer_is_none(void **state)
 static int race_to_death(const char *selector)
 {
     work self = {.deadly = selector};
-    const tuff_contest contest = {.name = "deadly", .enter = enter, .leave = leave, .user = &self};
-    tuff_device_close(tuff_device_open_fastest(&contest, NULL));
+    const tuff_device_race race = {.name = "deadly", .setup = setup, .teardown = teardown, .user = &self};
+    tuff_device_close(tuff_device_open_fastest(&race, NULL));
     return 0;
 }
 
@@ -221,29 +221,29 @@ static void a_device_that_ends_processes_does_so_once(void **state)
     int entered, forgotten;
     const int count = count_devices(first, sizeof first);
     let_die(first);
-    const tuff_contest_result without = hold("deadly", NULL, true, &entered);
+    const tuff_device_race_result without = hold("deadly", NULL, true, &entered);
     assert_int_equal(without.left_out, 1);
     assert_string_not_equal(without.selector, first);
     assert_int_equal(entered, count == 2 ? 0 : count - 1);
     assert_int_equal(hold("other deadly", NULL, true, &entered).left_out, 0);
     tuff_cache *cache = tuff_cache_open(NULL);
     assert_non_null(cache);
-    assert_int_equal(tuff_cache_verify(cache, NULL, NULL, &(tuff_cache_verdict){0}), TUFF_OK);
+    assert_int_equal(tuff_cache_verify(cache, NULL, NULL, &(tuff_cache_verify_result){0}), TUFF_OK);
     assert_int_equal(tuff_cache_forget_rejected(cache, &forgotten), TUFF_OK);
     assert_int_equal(forgotten, 1);
     tuff_cache_close(cache);
-    const tuff_contest_result again = hold("deadly", NULL, true, &entered);
+    const tuff_device_race_result again = hold("deadly", NULL, true, &entered);
     assert_int_equal(again.left_out, 0);
     assert_false(again.remembered);
     assert_int_equal(entered, count);
 }
 
-static void a_contest_needs_its_parts(void **state)
+static void a_race_needs_its_parts(void **state)
 {
     (void)state;
     assert_null(tuff_device_open_fastest(NULL, NULL));
-    assert_null(tuff_device_open_fastest(&(tuff_contest){.name = "work"}, NULL));
-    assert_non_null(strstr(tuff_error(), "enter"));
+    assert_null(tuff_device_open_fastest(&(tuff_device_race){.name = "work"}, NULL));
+    assert_non_null(strstr(tuff_error(), "setup"));
 }
 
 int main(void)
@@ -256,7 +256,7 @@ int main(void)
         cmocka_unit_test(who_cannot_is_left_out),
         cmocka_unit_test(a_damaged_answer_is_none),
         cmocka_unit_test(a_device_that_ends_processes_does_so_once),
-        cmocka_unit_test(a_contest_needs_its_parts),
+        cmocka_unit_test(a_race_needs_its_parts),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

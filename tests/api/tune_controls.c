@@ -60,7 +60,7 @@ static tuff_tune_stats compile(tuff_device *device, const tuff_compile_options *
     tuff_plan *plan = tuff_compile(graph, options);
     if (!plan)
         fail_msg("%s", tuff_error());
-    assert_int_equal(tuff_plan_tuning(plan, &stats), TUFF_OK);
+    assert_int_equal(tuff_plan_tune_stats(plan, &stats), TUFF_OK);
     destroy_plan(plan, graph);
     return stats;
 }
@@ -79,13 +79,18 @@ static void use_modes(tuff_device *device)
     const tuff_tune_stats brief = compile(device, NULL);
     assert_true(brief.measured > 0);
     assert_true(brief.compiles <= 1); /* time ends with the first candidate */
-    assert_int_equal(compile(device, &(tuff_compile_options){.tune_environment = TUFF_TUNE_ENVIRONMENT_NONE}).measured,
-                     0);
-    assert_int_equal(compile(device, &(tuff_compile_options){.tune = TUFF_TUNE_OFF}).measured, 0);
-    const tuff_compile_options off = {.tune = TUFF_TUNE_OFF, .tune_environment = TUFF_TUNE_ENVIRONMENT_ALL};
+    assert_int_equal(
+        compile(device,
+                &(tuff_compile_options){.tuning = &(tuff_tune_options){.environment = TUFF_TUNE_ENVIRONMENT_NONE}})
+            .measured,
+        0);
+    assert_int_equal(
+        compile(device, &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}}).measured, 0);
+    const tuff_compile_options off = {
+        .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF, .environment = TUFF_TUNE_ENVIRONMENT_ALL}};
     assert_true(compile(device, &off).measured > 0);
     set("TUFF_TUNE", "off");
-    const tuff_compile_options quick = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 5000};
+    const tuff_compile_options quick = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 5000}};
     assert_true(compile(device, &quick).compiles > 1); /* the program's own budget and mode hold */
     assert_int_equal(warnings, 0);
 }
@@ -180,7 +185,7 @@ static void log_and_repeat(tuff_device *device)
         set("TUFF_TUNE_LOG", path);
         set("TUFF_TUNE_SEED", seeds[i]);
         const tuff_compile_options options = {
-            .tune = TUFF_TUNE_QUICK, .tune_milliseconds = 60000, .tune_progress = stop_at_second};
+            .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 60000, .progress = stop_at_second}};
         const tuff_tune_stats stats = compile(device, &options);
         const int lines = read_log(second[i], sizeof second[i]);
         assert_true(lines > stats.keys);
@@ -205,7 +210,7 @@ static void an_impossible_log_is_a_warning(void **state)
     if (device == NULL)
         skip();
     const tuff_compile_options options = {
-        .tune = TUFF_TUNE_QUICK, .tune_milliseconds = 50, .tune_log = "/dev/null/nowhere"};
+        .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 50, .log = "/dev/null/nowhere"}};
     assert_true(compile(device, &options).measured > 0);
     assert_int_equal(warnings, 1);
     assert_non_null(strstr(last_warning, "/dev/null/nowhere"));

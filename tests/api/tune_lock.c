@@ -66,9 +66,9 @@ static outcome compile_and_run(tuff_device *device, const tuff_compile_options *
     if (!plan)
         fail_msg("%s", tuff_error());
     const outcome made = run_graph(plan);
-    assert_int_equal(tuff_plan_tuning(plan, stats), TUFF_OK);
+    assert_int_equal(tuff_plan_tune_stats(plan, stats), TUFF_OK);
     if (lock)
-        assert_int_equal(tuff_plan_lock(plan, lock), TUFF_OK);
+        assert_int_equal(tuff_plan_save_manifest(plan, lock), TUFF_OK);
     destroy_plan(plan, graph);
     return made;
 }
@@ -122,7 +122,7 @@ static int be_child(const char *selector, const char *path)
 {
     tuff_device *device = tuff_device_open(selector);
     tuff_tune_stats stats;
-    const tuff_compile_options options = {.tune = TUFF_TUNE_MAX, .tune_manifest = path};
+    const tuff_compile_options options = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_MAX, .manifest = path}};
     assert_non_null(device);
     const outcome made = compile_and_run(device, &options, NULL, &stats);
     printf("CHILD %016" PRIx64 "%016" PRIx64 " %016" PRIx64 "%016" PRIx64 " %d\n", made.plan[0], made.plan[1],
@@ -157,16 +157,16 @@ static void lock_and_repeat(tuff_device *device)
     tuff_device_info info;
     tuff_tune_stats stats;
     char fresh[400];
-    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     remove_stores();
     (void)remove(manifest());
-    const tuff_compile_options off = {.tune = TUFF_TUNE_OFF};
+    const tuff_compile_options off = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
     const outcome usual = compile_and_run(device, &off, NULL, &stats);
     assert_true(pin_all(device, "row ", "task.family=1;task.lanes=4;row_register.local_size=2") > 0);
     assert_true(pin_all(device, "matmul ", "task.family=1;matmul_register.rows=3;matmul_register.vectors=1") > 0);
     const outcome locked = compile_and_run(device, NULL, manifest(), &stats);
     assert_false(is_same(&usual, &locked));
-    assert_int_equal(stats.hits[0], 2 + (stats.hits[0] > 2));
+    assert_int_equal(stats.hits[TUFF_TUNE_HIT_PIN], 2 + (stats.hits[TUFF_TUNE_HIT_PIN] > 2));
     remove_stores();
     for (int i = 0; i < PROCESSES; i++) {
         (void)snprintf(fresh, sizeof fresh, "%s/fresh%d", cache_folder(), i);
@@ -221,15 +221,16 @@ static void spoil(const char *family, const char *candidate, const char *generat
 static void deviate(tuff_device *device)
 {
     tuff_tune_stats stats;
-    const tuff_compile_options options = {.tune_manifest = manifest()},
-                               unfused = {.fuse = TUFF_FUSE_NONE, .tune_manifest = manifest()};
+    const tuff_compile_options options = {.tuning = &(tuff_tune_options){.manifest = manifest()}},
+                               unfused = {.fuse = TUFF_FUSE_NONE,
+                                          .tuning = &(tuff_tune_options){.manifest = manifest()}};
     remove_stores();
     (void)remove(manifest());
     expect_deviation(device, &options, "manifest");
     compile_and_run(device, NULL, manifest(), &stats);
     expect_deviation(device, &unfused, "a manifest is for plans");
     compile_and_run(device, &options, manifest(), &stats);
-    assert_int_equal(stats.hits[0], stats.keys);
+    assert_int_equal(stats.hits[TUFF_TUNE_HIT_PIN], stats.keys);
     spoil("matmul", "matmul_register.rows=99", NULL);
     expect_deviation(device, &options, "the manifest's candidate cannot be used");
     expect_deviation(device, &options, ": matmul ");
@@ -247,8 +248,8 @@ static void deviate(tuff_device *device)
     tuff_graph *graph = make_graph(device);
     tuff_plan *plan = tuff_compile(graph, NULL);
     assert_non_null(plan);
-    assert_int_equal(tuff_plan_lock(plan, manifest()), TUFF_E_FORMAT);
-    assert_int_equal(tuff_plan_lock(plan, "/dev/null/nowhere"), TUFF_E_IO);
+    assert_int_equal(tuff_plan_save_manifest(plan, manifest()), TUFF_E_FORMAT);
+    assert_int_equal(tuff_plan_save_manifest(plan, "/dev/null/nowhere"), TUFF_E_IO);
     destroy_plan(plan, graph);
 }
 
@@ -262,8 +263,9 @@ static void deviations_are_errors(void **state)
 static void stay_deterministic(tuff_device *device)
 {
     tuff_tune_stats stats;
-    const tuff_compile_options off = {.tune = TUFF_TUNE_OFF},
-                               deterministic = {.tune = TUFF_TUNE_QUICK, .deterministic = true};
+    const tuff_compile_options off = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}},
+                               deterministic = {
+                                   .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .deterministic = true}};
     remove_stores();
     const outcome usual = compile_and_run(device, &off, NULL, &stats);
     outcome made = compile_and_run(device, &deterministic, NULL, &stats);
@@ -271,15 +273,15 @@ static void stay_deterministic(tuff_device *device)
     assert_int_equal(stats.measured, 0);
     assert_true(pin_all(device, "row ", "task.family=2;task.lanes=4;row_local.local_size=8") > 0);
     made = compile_and_run(device, NULL, NULL, &stats);
-    assert_true(stats.hits[0] > 0);
+    assert_true(stats.hits[TUFF_TUNE_HIT_PIN] > 0);
     assert_memory_not_equal(&usual.bits, &made.bits, sizeof usual.bits);
     made = compile_and_run(device, &deterministic, NULL, &stats);
-    assert_int_equal(stats.hits[0], 0);
+    assert_int_equal(stats.hits[TUFF_TUNE_HIT_PIN], 0);
     assert_int_equal(stats.measured, 0);
     assert_true(is_same(&usual, &made));
     assert_true(pin_all(device, "row ", "row_register.local_size=2;row_register.private_bytes=1024") > 0);
     made = compile_and_run(device, &deterministic, NULL, &stats);
-    assert_true(stats.hits[0] > 0);
+    assert_true(stats.hits[TUFF_TUNE_HIT_PIN] > 0);
     assert_memory_equal(&usual.bits, &made.bits, sizeof usual.bits);
     assert_memory_not_equal(usual.plan, made.plan, sizeof usual.plan);
 }
@@ -297,7 +299,8 @@ static void wrong_use_is_refused(void **state)
     tuff_plan_key_info key;
     tuff_device *device = tuff_device_open("reference");
     tuff_graph *graph = make_graph(device);
-    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.deterministic = true});
+    tuff_plan *plan =
+        tuff_compile(graph, &(tuff_compile_options){.tuning = &(tuff_tune_options){.deterministic = true}});
     assert_non_null(plan);
     assert_int_equal(tuff_plan_key_count(plan), 0);
     assert_int_equal(tuff_plan_key_count(NULL), -1);
@@ -305,7 +308,7 @@ static void wrong_use_is_refused(void **state)
     assert_int_equal(tuff_plan_key(NULL, 0, &key), TUFF_E_USAGE);
     assert_int_equal(tuff_plan_hash(plan, hash), TUFF_E_UNSUPPORTED);
     assert_int_equal(tuff_plan_hash(NULL, hash), TUFF_E_USAGE);
-    assert_int_equal(tuff_plan_lock(plan, NULL), TUFF_E_USAGE);
+    assert_int_equal(tuff_plan_save_manifest(plan, NULL), TUFF_E_USAGE);
     destroy_plan(plan, graph);
     tuff_device_close(device);
 }

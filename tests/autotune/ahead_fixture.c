@@ -14,8 +14,9 @@
 #include "each_device.h"
 #include "small_plans.h"
 
-const tuff_compile_options ahead_off = {.tune = TUFF_TUNE_OFF},
-                           ahead_quick = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 6000};
+const tuff_compile_options ahead_off = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}},
+                           ahead_quick = {.tuning =
+                                              &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 6000}};
 
 tuff_plan *compile_many(tuff_graph *graph, tuff_array *weights)
 {

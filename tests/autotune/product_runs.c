@@ -21,7 +21,7 @@ static tuff_tune_stats run(tuff_device *device, const tuff_compile_options *opti
     tuff_plan *plan = tuff_compile(graph, options);
     if (!plan)
         fail_msg("%s", tuff_error());
-    assert_int_equal(tuff_plan_tuning(plan, &stats), TUFF_OK);
+    assert_int_equal(tuff_plan_tune_stats(plan, &stats), TUFF_OK);
     write_steps(plan, "x", ROWS * INNER, 13, 8);
     write_steps(plan, "w", INNER * COLUMNS, 11, 16);
     run_plan(plan);

@@ -54,7 +54,7 @@ static tuff_tune_stats compile_and_run(tuff_device *device, const tuff_compile_o
     tuff_plan *plan = tuff_compile(graph, options);
     if (!plan)
         fail_msg("%s", tuff_error());
-    assert_int_equal(tuff_plan_tuning(plan, &stats), TUFF_OK);
+    assert_int_equal(tuff_plan_tune_stats(plan, &stats), TUFF_OK);
     run_graph(plan, out);
     destroy_plan(plan, graph);
     return stats;
@@ -77,11 +77,12 @@ static void remove_stores(void)
 
 static int known(const tuff_tune_stats *stats)
 {
-    return stats->hits[0] + stats->hits[1];
+    return stats->hits[TUFF_TUNE_HIT_PIN] + stats->hits[TUFF_TUNE_HIT_SAME];
 }
 
-static const tuff_compile_options off = {.tune = TUFF_TUNE_OFF},
-                                  quick = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 4000};
+static const tuff_compile_options off = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}},
+                                  quick = {.tuning =
+                                               &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 4000}};
 
 /* Time may run out before every key was met: so a start that knows all of them may take a few. */
 static void learn_and_remember(tuff_device *device)
@@ -90,11 +91,12 @@ static void learn_and_remember(tuff_device *device)
     remove_stores();
     tuff_tune_stats stats = compile_and_run(device, &off, &plain);
     assert_int_equal(stats.keys, 0);
-    stats = compile_and_run(device, &(tuff_compile_options){.tune = TUFF_TUNE_CACHED}, &again);
+    stats = compile_and_run(device, &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_CACHED}},
+                            &again);
     assert_int_equal(stats.measured, 0);
     assert_true(stats.keys >= 2 && stats.tasks >= stats.keys);
-    assert_int_equal(stats.hits[6], stats.keys);
-    assert_int_equal(stats.misses[0], stats.keys);
+    assert_int_equal(stats.hits[TUFF_TUNE_HIT_DEFAULT], stats.keys);
+    assert_int_equal(stats.misses[TUFF_TUNE_MISS_UNKNOWN], stats.keys);
     assert_memory_equal(&plain, &again, sizeof plain);
     int missing = 1;
     for (int attempt = 0; attempt < 6 && missing > 0; attempt++) {
@@ -108,7 +110,8 @@ static void learn_and_remember(tuff_device *device)
     assert_int_equal(missing, 0);
     assert_int_equal(stats.compiles, 0);
     assert_int_equal(stats.launches, 0);
-    stats = compile_and_run(device, &(tuff_compile_options){.tune = TUFF_TUNE_CACHED}, &again);
+    stats = compile_and_run(device, &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_CACHED}},
+                            &again);
     assert_int_equal(known(&stats), stats.keys);
     assert_memory_equal(&tuned, &again, sizeof tuned);
 }
@@ -181,7 +184,8 @@ static void stop_anywhere(tuff_device *device)
     answers got;
     int kept = 0;
     tuff_compile_options options = {
-        .tune = TUFF_TUNE_QUICK, .tune_milliseconds = 2000, .tune_progress = listen, .tune_user = NULL};
+        .tuning =
+            &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 2000, .progress = listen, .user = NULL}};
     bool was_stopped = true;
     for (int stop_at = 1; was_stopped; stop_at += 1 + stop_at / 2) {
         memset(&told, 0, sizeof told);
@@ -208,9 +212,10 @@ static void stop_early(tuff_device *device)
     watcher self = {.stop_at = 2};
     remove_stores();
     compile_and_run(device, &off, &plain);
-    tuff_compile_options options = quick;
-    options.tune_progress = watch;
-    options.tune_user = &self;
+    tuff_tune_options tuning = *quick.tuning;
+    const tuff_compile_options options = {.tuning = &tuning};
+    tuning.progress = watch;
+    tuning.user = &self;
     compile_and_run(device, &options, &tuned);
     assert_int_equal(self.calls, 2);
     expect_close(&plain, &tuned);
@@ -229,8 +234,9 @@ static void tune_anyway(tuff_device *device)
     answers plain, tuned;
     device_runs++;
     compile_and_run(device, &off, &plain);
-    tuff_tune_stats stats =
-        compile_and_run(device, &(tuff_compile_options){.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 700}, &tuned);
+    tuff_tune_stats stats = compile_and_run(
+        device, &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 700}},
+        &tuned);
     assert_true(stats.measured > 0);
     expect_close(&plain, &tuned);
 }
@@ -321,7 +327,7 @@ static void obey_pin(tuff_device *device)
     tuff__store_close(store);
     assert_true(has_source(device, "#define TILE_ROWS 5"));
     const tuff_tune_stats stats = compile_and_run(device, NULL, &pinned);
-    assert_int_equal(stats.hits[0], 1);
+    assert_int_equal(stats.hits[TUFF_TUNE_HIT_PIN], 1);
     expect_close(&plain, &pinned);
     remove_stores();
     assert_false(has_source(device, "#define TILE_ROWS 5"));
@@ -342,7 +348,7 @@ static int learn_within(tuff_device *device, uint64_t memory, int *keys, int *sq
     (void)remove(log);
     remove_stores();
     tuff_compile_options options = {
-        .tune = TUFF_TUNE_QUICK, .tune_milliseconds = 60000, .tune_memory = memory, .tune_log = log};
+        .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 60000, .memory = memory, .log = log}};
     tuff_tune_stats stats = compile_and_run(device, &options, &got);
     assert_int_equal(stats.wrong + stats.races + stats.limits, 0);
     *keys = stats.keys;
@@ -352,7 +358,8 @@ static int learn_within(tuff_device *device, uint64_t memory, int *keys, int *sq
         *squeezed += strstr(line, "\troom\t") != NULL;
     if (file != NULL)
         (void)fclose(file);
-    stats = compile_and_run(device, &(tuff_compile_options){.tune = TUFF_TUNE_CACHED}, &got);
+    stats = compile_and_run(device, &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_CACHED}},
+                            &got);
     return known(&stats);
 }
 
@@ -382,13 +389,14 @@ static void modes_are_checked(void **state)
     (void)state;
     tuff_device *device = tuff_device_open("reference");
     tuff_graph *graph = make_graph(device);
-    assert_null(tuff_compile(graph, &(tuff_compile_options){.tune = (tuff_tune_mode)7}));
+    assert_null(
+        tuff_compile(graph, &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = (tuff_tune_mode)7}}));
     assert_non_null(strstr(tuff_error(), "tune"));
     tuff_tune_stats stats;
-    assert_int_equal(tuff_plan_tuning(NULL, &stats), TUFF_E_USAGE);
+    assert_int_equal(tuff_plan_tune_stats(NULL, &stats), TUFF_E_USAGE);
     tuff_plan *plan = tuff_compile(graph, &quick);
     assert_non_null(plan);
-    assert_int_equal(tuff_plan_tuning(plan, &stats), TUFF_OK);
+    assert_int_equal(tuff_plan_tune_stats(plan, &stats), TUFF_OK);
     assert_int_equal(stats.keys, 0);
     destroy_plan(plan, graph);
     tuff_device_close(device);

@@ -61,7 +61,7 @@ static tuff_status try(tuff_device *device, const tuff_compile_options *options,
     tuff_plan *plan = tuff_compile(graph, options);
     if (!plan)
         fail_msg("%s", tuff_error());
-    assert_int_equal(tuff_plan_tuning(plan, &out->stats), TUFF_OK);
+    assert_int_equal(tuff_plan_tune_stats(plan, &out->stats), TUFF_OK);
     ask_keys(plan, out);
     write_steps(plan, "x", ROWS * 40, 13, 8);
     write_steps(plan, "w", 40 * COLUMNS, 11, 16);
@@ -346,7 +346,7 @@ static void a_refused_pin_makes_way(void **state)
    raced against the default, and no more than its runners-up beside it. */
 static void meet_update(tuff_device *device)
 {
-    static const tuff_compile_options quick = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 60000};
+    const tuff_compile_options quick = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 60000}};
     char key[TUNE_KEY_SIZE], row[TUNE_KEY_SIZE], environment[ENVIRONMENT_SIZE], older[ENVIRONMENT_SIZE];
     use_folder(tuff__device_info(device)->selector);
     find_key(device, "matmul ", key);
@@ -396,16 +396,17 @@ static void go_on(tuff_device *device)
     environment_of(device, NULL, environment);
     remember(RECORD_WIN, environment, row, (const char *[]){"", NULL}, "patience");
     remember(RECORD_WIN, environment, key, (const char *[]){tiles, other_tiles, NULL}, "budget");
-    tuff_compile_options options = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 300};
+    tuff_tune_options tuning = {.mode = TUFF_TUNE_QUICK, .milliseconds = 300};
+    const tuff_compile_options options = {.tuning = &tuning};
     assert_int_equal(compile(device, &options).stats.measured, 0);
-    options.tune_milliseconds = 599;
+    tuning.milliseconds = 599;
     assert_int_equal(compile(device, &options).stats.measured, 0);
-    options.tune_milliseconds = 3000;
+    tuning.milliseconds = 3000;
     const outcome more = compile(device, &options);
     assert_int_equal(more.stats.measured, 1);
     assert_true(more.stats.compiles > 1);
-    options.tune = TUFF_TUNE_MAX;
-    options.tune_milliseconds = 400;
+    tuning.mode = TUFF_TUNE_MAX;
+    tuning.milliseconds = 400;
     const int patient = 1 + did_patience_end(device, environment, key);
     assert_int_equal(compile(device, &options).stats.measured, patient);
 }

@@ -17,7 +17,7 @@
 static uint64_t count_compiled(const tuner *of)
 {
     tuff_device_counters counters;
-    assert_int_equal(tuff_device_count_work(tuff__tuner_bench(of), &counters), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(tuff__tuner_bench(of), &counters), TUFF_OK);
     return counters.programs_compiled + counters.programs_from_disk;
 }
 
@@ -69,7 +69,7 @@ static void look_for_programs(tuff_device *device)
     print_message("    %d keys, %d candidates were there before their turn\n", self.subject_count, found);
     assert_true(self.subject_count > 5 && found > self.subject_count);
     end_tuner(&self);
-    assert_true(self.stats.compiled_ahead >= (uint64_t)found && self.stats.ahead_nanoseconds > 0);
+    assert_true(self.stats.prefetched >= (uint64_t)found && self.stats.prefetch_nanoseconds > 0);
     destroy_plan(plan, graph);
     tuff_array_destroy(weights);
 }
@@ -135,11 +135,11 @@ static void tune_with_threads(tuff_device *device)
         tuff__ahead_threads = threads;
         const tuff_tune_stats stats = run_softmax_of_product(device, &ahead_quick, &tuned);
         print_message("    %d threads: %.1f s, %d compiles, %d of them ahead\n", threads,
-                      (double)stats.nanoseconds * 1e-9, (int)stats.compiles, (int)stats.compiled_ahead);
+                      (double)stats.nanoseconds * 1e-9, (int)stats.compiles, (int)stats.prefetched);
         assert_true(stats.measured >= 1);
         assert_int_equal(stats.wrong + stats.races + stats.hangs + stats.crashes, 0);
-        assert_true(threads == 0 ? stats.compiled_ahead == 0 : stats.compiled_ahead > 0);
-        assert_true(stats.compiled_ahead < stats.compiles);
+        assert_true(threads == 0 ? stats.prefetched == 0 : stats.prefetched > 0);
+        assert_true(stats.prefetched < stats.compiles);
         assert_true(are_close(&plain, &tuned));
     }
     /* Stopped after so many candidates. */
@@ -148,10 +148,10 @@ static void tune_with_threads(tuff_device *device)
         char name[64];
         (void)snprintf(name, sizeof name, "%d candidates on %s", most, tuff__device_info(device)->selector);
         use_folder(name);
-        tuff_compile_options stopping = ahead_quick;
-        stopping.tune_progress = count_down;
-        stopping.tune_user = &left;
-        run_softmax_of_product(device, &stopping, &tuned);
+        tuff_tune_options stopping = *ahead_quick.tuning;
+        stopping.progress = count_down;
+        stopping.user = &left;
+        run_softmax_of_product(device, &(tuff_compile_options){.tuning = &stopping}, &tuned);
         assert_true(are_close(&plain, &tuned));
     }
 }
@@ -195,7 +195,7 @@ static void share_programs(tuff_device *device)
         (void)snprintf(statement, sizeof statement, "x[i] = %du;", i);
         all.requests[i] = test_request(device, &all.kernels[i], "test_share", statement);
     }
-    assert_int_equal(tuff_device_count_work(device, &before), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(device, &before), TUFF_OK);
     for (int i = 0; i + 1 < SHARERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, share, &all), 0);
     const int own = atomic_fetch_add(&all.next, 1);
@@ -203,7 +203,7 @@ static void share_programs(tuff_device *device)
         assert_int_equal(tuff__program_get(device, &all.requests[i], &all.got[own][i]), TUFF_OK);
     for (int i = 0; i + 1 < SHARERS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
-    assert_int_equal(tuff_device_count_work(device, &after), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(device, &after), TUFF_OK);
     assert_int_equal(after.programs_compiled - before.programs_compiled + after.programs_from_disk -
                          before.programs_from_disk,
                      REQUESTS);

@@ -176,9 +176,9 @@ static int count_while_waiting(tuner *self)
     replace_creation(create_slowly);
     by.expect(of, &other);
     tuff__sleep(20000000);
-    assert_int_equal(tuff_device_count_work(tuff__tuner_bench(self), &before), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(tuff__tuner_bench(self), &before), TUFF_OK);
     assert_int_equal(by.compile(of, &other), VERDICT_GOOD);
-    assert_int_equal(tuff_device_count_work(tuff__tuner_bench(self), &after), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(tuff__tuner_bench(self), &after), TUFF_OK);
     restore_creation();
     by.release(of, &other);
     by.release(of, &usual);
@@ -228,7 +228,7 @@ static void slow_compilers_work_beside(void **state)
         const tuff_tune_stats stats = run_softmax_of_product(device, &ahead_quick, &tuned);
         restore_creation();
         tried[i] = (int)stats.compiles;
-        assert_true(i == 0 ? stats.compiled_ahead == 0 : stats.compiled_ahead > 0);
+        assert_true(i == 0 ? stats.prefetched == 0 : stats.prefetched > 0);
         print_message("    %d threads: %d candidates in %.1f s, %.1f s of them for compiling\n", tuff__ahead_threads,
                       tried[i], (double)stats.nanoseconds * 1e-9, (double)stats.compile_nanoseconds * 1e-9);
     }
@@ -255,7 +255,7 @@ static void a_compiler_that_hangs_ahead_is_left(void **state)
     tuff__compile_patience = patience;
     print_message("    back after %.1f s\n", seconds);
     assert_int_equal(stats.hangs, 1);
-    assert_true(seconds < 60 && count_creations() >= 4 && stats.compiled_ahead > 0);
+    assert_true(seconds < 60 && count_creations() >= 4 && stats.prefetched > 0);
     assert_true(are_close(&plain, &tuned));
     tune_store *store = open_device_store(device, environment);
     assert_non_null(find_store_record(store, RECORD_BAD, "hang"));

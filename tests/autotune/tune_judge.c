@@ -136,7 +136,7 @@ typedef struct stage {
 
 static void open_stage(tuff_device *device, tuff_graph *graph, const char *family, stage *out)
 {
-    static const tuff_compile_options off = {.tune = TUFF_TUNE_OFF, .fuse = TUFF_FUSE_ALL};
+    const tuff_compile_options off = {.fuse = TUFF_FUSE_ALL, .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
     int chosen = -1;
     *out = (stage){.device = device, .graph = graph, .other = {.slot = 1}};
     out->plan = tuff_compile(graph, &off);

@@ -22,8 +22,9 @@
 
 #if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
 
-static const tuff_compile_options off = {.tune = TUFF_TUNE_OFF},
-                                  quick = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 12000};
+static const tuff_compile_options off = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}},
+                                  quick = {.tuning =
+                                               &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 12000}};
 
 #define NEED_DEVICE(device)                         \
     tuff_device *const device = open_replaceable(); \
@@ -97,7 +98,7 @@ static tuff_tune_stats look_up_rows(tuff_device *device)
     tuff_plan *plan = tuff_compile(graph, &quick);
     if (!plan)
         fail_msg("%s", tuff_error());
-    assert_int_equal(tuff_plan_tuning(plan, &stats), TUFF_OK);
+    assert_int_equal(tuff_plan_tune_stats(plan, &stats), TUFF_OK);
     destroy_plan(plan, graph);
     return stats;
 }
@@ -145,7 +146,7 @@ static void two_strikes_end_tuning(void **state)
     add_strike(store, environment, "matmul_register.rows=5", now - 100);
     add_strike(store, environment, "matmul_register.rows=6", now - 2 * 24 * 60 * 60);
     tuff__store_close(store);
-    const tuff_compile_options shortly = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 300};
+    const tuff_compile_options shortly = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 300}};
     assert_true(run_product(device, &shortly, &out).measured > 0);
     use_folder("more strikes");
     store = open_device_store(device, environment);

@@ -39,7 +39,7 @@ static void expect_product(tuff_plan *plan)
 
 static tuff_tune_stats compile_and_run(tuff_device *device)
 {
-    const tuff_compile_options quick = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 4000};
+    const tuff_compile_options quick = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 4000}};
     tuff_tune_stats stats;
     tuff_graph *graph = tuff_graph_create(device);
     tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(SIDE, SIDE)),
@@ -48,7 +48,7 @@ static tuff_tune_stats compile_and_run(tuff_device *device)
     tuff_plan *plan = tuff_compile(graph, &quick);
     if (!plan)
         fail_msg("%s", tuff_error());
-    assert_int_equal(tuff_plan_tuning(plan, &stats), TUFF_OK);
+    assert_int_equal(tuff_plan_tune_stats(plan, &stats), TUFF_OK);
     expect_product(plan);
     destroy_plan(plan, graph);
     return stats;

@@ -31,7 +31,8 @@ static tuff_plan *compile(tuff_graph *graph, uint32_t milliseconds)
         tuff_output(graph, name, tuff_matmul(x, w));
     }
     tuff_output(graph, "z", tuff_softmax(tuff_input(graph, "r", TUFF_F32, TUFF_SHAPE(8, LONG)), -1));
-    const tuff_compile_options options = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = milliseconds};
+    const tuff_compile_options options = {
+        .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = milliseconds}};
     tuff_plan *plan = tuff_compile(graph, &options);
     if (!plan)
         fail_msg("%s", tuff_error());
@@ -51,7 +52,7 @@ static void a_default_is_not_given_up_for_good(void **state)
     hang_creation(1, "tuff_row");
     tuff_graph *graph = tuff_graph_create(device);
     tuff_plan *plan = compile(graph, BUDGET);
-    assert_int_equal(tuff_plan_tuning(plan, &stats), TUFF_OK);
+    assert_int_equal(tuff_plan_tune_stats(plan, &stats), TUFF_OK);
     assert_int_equal(stats.hangs, 1);
     tune_store *store = open_device_store(device, environment);
     assert_null(find_store_record(store, RECORD_BAD, NULL));

@@ -49,7 +49,7 @@ static tuff_tune_stats tune(tuff_device *device, const tuff_compile_options *opt
     tuff_plan *plan = tuff_compile(graph, options);
     if (!plan)
         fail_msg("%s", tuff_error());
-    assert_int_equal(tuff_plan_tuning(plan, &stats), TUFF_OK);
+    assert_int_equal(tuff_plan_tune_stats(plan, &stats), TUFF_OK);
     write_steps(plan, "x", ROWS * 40, 13, 8);
     write_steps(plan, "w", 40 * COLUMNS, 11, 16);
     run_plan(plan);
@@ -63,10 +63,11 @@ static void check(tuff_device *device)
 {
     static float plain[ROWS * COLUMNS], tuned[ROWS * COLUMNS];
     char environment[ENVIRONMENT_SIZE], log_path[600];
-    const tuff_compile_options off = {.tune = TUFF_TUNE_OFF};
+    const tuff_compile_options off = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
     (void)snprintf(log_path, sizeof log_path, "%s/log", cache_folder());
     const tuff_compile_options normal = {
-        .tune = TUFF_TUNE_NORMAL, .tune_milliseconds = 20000, .tune_progress = note, .tune_log = log_path};
+        .tuning =
+            &(tuff_tune_options){.mode = TUFF_TUNE_NORMAL, .milliseconds = 20000, .progress = note, .log = log_path}};
     (void)tune(device, &off, plain);
     const driver *const own = device->driver;
     (void)snprintf(device->info.selector, sizeof device->info.selector, "%s:wrapped", own->name);

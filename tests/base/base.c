@@ -83,7 +83,7 @@ static void impossible_requests_for_memory_are_errors(void **state)
 {
     (void)state;
     assert_null(tuff__alloc(SIZE_MAX));
-    assert_int_equal(tuff__last_status(), TUFF_E_OOM_HOST);
+    assert_int_equal(tuff_last_status(), TUFF_E_OOM_HOST);
     assert_null(tuff__calloc(SIZE_MAX / 2, 3));
     assert_null(tuff__realloc_array(NULL, SIZE_MAX / 2, 3));
     void *empty = tuff__alloc(0), *none = tuff__calloc(0, 8);
@@ -248,7 +248,7 @@ static void messages_are_one_bounded_line(void **state)
     assert_int_equal(FAIL(TUFF_E_SHAPE, "first %d\nsecond %s", 1, wide), TUFF_E_SHAPE);
     assert_int_equal(strlen(tuff_error()), TUFF_ERROR_SIZE - 1);
     assert_memory_equal(tuff_error(), "first 1 second aaa", 18);
-    assert_int_equal(tuff__last_status(), TUFF_E_SHAPE);
+    assert_int_equal(tuff_last_status(), TUFF_E_SHAPE);
     (void)FAIL(TUFF_E_IO, "inner");
     (void)FAIL(TUFF_E_FORMAT, "outer: %s", tuff_error());
     assert_string_equal(tuff_error(), "outer: inner");
@@ -258,7 +258,7 @@ static void messages_are_one_bounded_line(void **state)
 
 static void *fail_elsewhere(void *seen)
 {
-    *(bool *)seen = tuff_error()[0] == 0 && tuff__last_status() == TUFF_OK;
+    *(bool *)seen = tuff_error()[0] == 0 && tuff_last_status() == TUFF_OK;
     (void)FAIL(TUFF_E_TIMEOUT, "from the other thread");
     return NULL;
 }
@@ -273,7 +273,7 @@ static void each_thread_has_its_own_message(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_true(empty);
     assert_string_equal(tuff_error(), "from this thread");
-    assert_int_equal(tuff__last_status(), TUFF_E_USAGE);
+    assert_int_equal(tuff_last_status(), TUFF_E_USAGE);
 }
 
 static void statuses_and_dtypes_have_names(void **state)

@@ -124,7 +124,7 @@ static void refuse(tuff_device *device)
     tuff_compile_options options = {.memory_budget = 4096};
     tuff_plan_info info;
     assert_null(plan_of(deep_network, NULL, device, &options, &info));
-    assert_int_equal(tuff__last_status(), TUFF_E_LIMIT);
+    assert_int_equal(tuff_last_status(), TUFF_E_LIMIT);
     assert_int_equal(number_behind("budget is "), 4096);
     options.memory_budget = number_behind("reached is ");
     assert_true(info_of(device, &options).memory_peak <= options.memory_budget);
@@ -175,7 +175,7 @@ static bool try_random(tuff_device *device, uint64_t seed)
     const tuff_compile_options options = {.memory_budget = info.memory_peak - 1};
     plan = plan_of(random_graph, &seed, device, &options, &info);
     if (!plan) {
-        assert_int_equal(tuff__last_status(), TUFF_E_LIMIT);
+        assert_int_equal(tuff_last_status(), TUFF_E_LIMIT);
         return false;
     }
     tuff_plan_destroy(plan);

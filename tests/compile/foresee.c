@@ -26,7 +26,8 @@ static product begin(tuff_device *device, int64_t rows, int64_t columns, int64_t
     tuff_tensor *x = tuff_input(made.graph, "x", TUFF_F32, TUFF_SHAPE(rows, inner));
     tuff_tensor *y = tuff_input(made.graph, "y", TUFF_F32, TUFF_SHAPE(inner, columns));
     tuff_output(made.graph, "z", tuff_matmul(x, y));
-    made.plan = tuff_compile(made.graph, &(tuff_compile_options){.tune = TUFF_TUNE_OFF});
+    made.plan =
+        tuff_compile(made.graph, &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}});
     assert_non_null(made.plan);
     assert_int_equal(tuff__subjects_create(made.plan, &made.subjects), TUFF_OK);
     while (strcmp(tuff__subjects_key(made.subjects, made.key)->family, "matmul") != 0)

@@ -28,7 +28,7 @@ static int open_devices(void **state)
     const char *chosen = getenv("TUFF_DEVICE");
     for (int i = 0; i < tuff_device_count() && device_count < 16; i++) {
         tuff_device_info info;
-        if (tuff_device_describe(i, &info) != TUFF_OK)
+        if (tuff_device_describe_at(i, &info) != TUFF_OK)
             return -1;
         if (info.device_class == TUFF_DEVICE_REFERENCE || (chosen && chosen[0] && strcmp(chosen, info.selector) != 0))
             continue;

@@ -180,7 +180,7 @@ static bool is_wanted(tuff_device *device)
 {
     tuff_device_info info;
     const char *only = getenv("TUFF_DEVICE");
-    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     return !only || !only[0] || strcmp(only, info.selector) == 0;
 }
 
@@ -281,7 +281,7 @@ static void count_what_stays(tuff_device *device)
     graph = tuff_graph_create(device);
     x = smooth(graph, TUFF_SHAPE(512, 768));
     tuff_output(graph, "result", tuff_matmul(x, float_input(graph, TUFF_SHAPE(768, 480))));
-    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     if (info.device_class == TUFF_DEVICE_CPU)
         assert_int_equal(tasks_of(graph, &(tuff_compile_options){.family = TUFF_FAMILY_REGISTER}), 2);
     tuff_graph_destroy(graph);

@@ -283,7 +283,8 @@ static void run_all(tuff_device *device)
         if (graphs[i].denormals && !tuff__device_info(device)->proved_denormals)
             continue;
         differential_create(&of, graphs[i].name, graphs[i].build, NULL, i + 1);
-        failures += differential_run(&of, device, &(tuff_compile_options){.tune = TUFF_TUNE_OFF});
+        failures += differential_run(&of, device,
+                                     &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}});
         differential_destroy(&of);
     }
     assert_int_equal(failures, 0);

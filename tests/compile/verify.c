@@ -27,7 +27,7 @@ typedef struct patient {
 
 static void admit(tuff_device *device, patient *out)
 {
-    static const tuff_compile_options options = {.tune = TUFF_TUNE_OFF};
+    const tuff_compile_options options = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
     const model_config config = {.layers = 2, .heads = 2, .width = 18, .context = 13, .vocabulary = 31};
     const tuff_optimizer_options rule = model_optimizer_options(1e-3, 100);
     patient in = {.graph = NULL};
@@ -519,7 +519,7 @@ static void faults_of_rewriting_are_found(void **state)
 static void break_product(tuff_device *device)
 {
     enum { ROWS = 64, INNER = 48, COLUMNS = 96 };
-    static const tuff_compile_options options = {.tune = TUFF_TUNE_OFF};
+    const tuff_compile_options options = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
     launch_list made;
     tuff_array *w = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(INNER, COLUMNS)),
                *v = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(INNER, COLUMNS));

@@ -256,7 +256,7 @@ static void check_many(tuff_device *device)
         assert_int_equal(tuff__submit(device, recorded), TUFF_OK);
     read_words(device, memory, &word, 1);
     assert_int_equal(word, SUBMISSIONS);
-    assert_int_equal(tuff_device_count_work(device, &counters), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(device, &counters), TUFF_OK);
     assert_int_equal(counters.submissions, SUBMISSIONS);
     assert_int_equal(counters.dispatches, SUBMISSIONS);
     tuff__recording_destroy(device, recorded);
@@ -319,13 +319,13 @@ static void check_programs(tuff_device *device)
     test_kernel kernel, other;
     program *again = NULL, *none = NULL;
     make_kernel(device, &kernel, "shared_one", "x[i] = 1u;");
-    assert_int_equal(tuff_device_count_work(device, &before), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(device, &before), TUFF_OK);
     program_request request = test_request(device, &other, "shared_one", "x[i] = 1u;");
     assert_int_equal(tuff__program_get(device, &request, &again), TUFF_OK);
     assert_ptr_equal(again, kernel.program);
     make_kernel(device, &other, "shared_one", "x[i] = 2u;");
     assert_ptr_not_equal(other.program, kernel.program);
-    assert_int_equal(tuff_device_count_work(device, &after), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(device, &after), TUFF_OK);
     /* Another device of the same make may have left the second one in the cache. */
     assert_int_equal(after.programs_compiled + after.programs_from_disk,
                      before.programs_compiled + before.programs_from_disk + 1);

@@ -77,10 +77,10 @@ static tuff_status use_device(script *run)
         words[i] = i * i;
     run->array = tuff_array_create(run->device, TUFF_U32, TUFF_SHAPE(COUNT));
     if (!run->array)
-        return tuff__last_status();
+        return tuff_last_status();
     run->view = tuff_array_view(run->array, 10, TUFF_SHAPE(2, 5));
     if (!run->view)
-        return tuff__last_status();
+        return tuff_last_status();
     TRY(tuff_array_write(run->array, words, sizeof words));
     if (kernels)
         TRY(use_kernels(run));
@@ -95,7 +95,7 @@ static tuff_status run_script(const char *selector)
 {
     script run = {.device = tuff_device_open(selector)};
     if (!run.device)
-        return tuff__last_status();
+        return tuff_last_status();
     tuff_status status = use_device(&run);
     tuff__recording_destroy(run.device, run.recorded);
     tuff__program_release(run.device, run.program);
@@ -145,7 +145,7 @@ static void on_every_device(void (*test)(const char *selector))
 {
     for (int i = 0; i < tuff_device_count(); i++) {
         tuff_device_info info;
-        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        assert_int_equal(tuff_device_describe_at(i, &info), TUFF_OK);
         test(info.selector);
     }
 }
@@ -163,7 +163,7 @@ static void every_request_of_a_first_open_may_fail(void **state)
     (void)state;
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
     tuff_device_info info;
-    assert_int_equal(tuff_device_describe(0, &info), TUFF_OK);
+    assert_int_equal(tuff_device_describe_at(0, &info), TUFF_OK);
     fail_requests(info.selector, 3);
     assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
 }
@@ -183,12 +183,12 @@ static void memory_does_not_choose_the_device(void **state)
         tuff_device_info info, usual;
         if (device) {
             tuff_device *other = tuff_device_open("auto");
-            assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
-            assert_int_equal(tuff_device_information(other, &usual), TUFF_OK);
+            assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
+            assert_int_equal(tuff_device_describe(other, &usual), TUFF_OK);
             assert_string_equal(info.selector, usual.selector);
             tuff_device_close(other);
         } else {
-            assert_int_equal(tuff__last_status(), TUFF_E_OOM_HOST);
+            assert_int_equal(tuff_last_status(), TUFF_E_OOM_HOST);
         }
         tuff_device_close(device);
     }

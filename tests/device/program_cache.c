@@ -243,14 +243,14 @@ static void use_program(tuff_device *device, uint64_t compiled, uint64_t from_di
     test_kernel kernel;
     tuff_device_counters before, after;
     storage *memory = make_words(device, 64);
-    assert_int_equal(tuff_device_count_work(device, &before), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(device, &before), TUFF_OK);
     make_kernel(device, &kernel, "squares", "x[i] = i * i;");
     command dispatch = dispatch_over(device, &kernel, memory, 64);
     run_commands(&dispatch, 1, device, 1);
     read_words(device, memory, words, 64);
     for (uint32_t i = 0; i < 64; i++)
         assert_int_equal(words[i], i * i);
-    assert_int_equal(tuff_device_count_work(device, &after), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(device, &after), TUFF_OK);
     assert_int_equal(after.programs_compiled - before.programs_compiled, compiled);
     assert_int_equal(after.programs_from_disk - before.programs_from_disk, from_disk);
     tuff__programs_keep(device, &kernel.program, 1, true, UINT64_MAX);
@@ -311,11 +311,11 @@ static void make_once(tuff_device *device, const program_request *request, bool 
 {
     tuff_device_counters before, after;
     program *made;
-    assert_int_equal(tuff_device_count_work(device, &before), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(device, &before), TUFF_OK);
     assert_int_equal(tuff__program_get(device, request, &made), TUFF_OK);
     tuff__programs_keep(device, &made, 1, true, UINT64_MAX);
     tuff__program_release(device, made);
-    assert_int_equal(tuff_device_count_work(device, &after), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(device, &after), TUFF_OK);
     assert_int_equal(after.programs_compiled - before.programs_compiled, compiled);
     assert_int_equal(after.programs_from_disk - before.programs_from_disk, !compiled);
 }
@@ -541,7 +541,7 @@ static tuff_device_info open_and_describe(const char *selector)
     tuff_device_info info;
     tuff_device *device = tuff_device_open(selector);
     assert_non_null(device);
-    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     tuff_device_close(device);
     return info;
 }
@@ -613,7 +613,7 @@ static void what_a_device_proved_is_recorded(void **state)
         skip();
     for (int i = 0; i < tuff_device_count() - 1; i++) {
         tuff_device_info claims;
-        assert_int_equal(tuff_device_describe(i, &claims), TUFF_OK);
+        assert_int_equal(tuff_device_describe_at(i, &claims), TUFF_OK);
         print_message("  %s: %s\n", claims.selector, claims.name);
         check_record(claims.selector, &claims);
     }

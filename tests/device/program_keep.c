@@ -105,13 +105,13 @@ static tuff_device_counters start_once(const char *selector)
     float x[256], y[256];
     tuff_device *device = tuff_device_open(selector);
     assert_non_null(device);
-    assert_int_equal(tuff_device_count_work(device, &before), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(device, &before), TUFF_OK);
     tuff_graph *graph = tuff_graph_create(device);
     tuff_tensor *input = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(256));
     tuff_output(graph, "y", tuff_add(tuff_mul(input, input), input));
     tuff_plan *plan = tuff_compile(graph, NULL);
     assert_non_null(plan);
-    assert_int_equal(tuff_device_count_work(device, &after), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(device, &after), TUFF_OK);
     for (int i = 0; i < 256; i++)
         x[i] = (float)i;
     assert_int_equal(tuff_plan_write(plan, "x", x, sizeof x), TUFF_OK);
@@ -135,7 +135,7 @@ static void a_second_start_compiles_nothing(void **state)
         skip();
     for (int i = 0; i < tuff_device_count() - 1; i++) {
         tuff_device_info info;
-        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        assert_int_equal(tuff_device_describe_at(i, &info), TUFF_OK);
         print_message("  %s: %s\n", info.selector, info.name);
         forget();
         const tuff_device_counters first = start_once(info.selector), second = start_once(info.selector);

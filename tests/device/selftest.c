@@ -181,7 +181,7 @@ static void check_lies(tuff_device *device)
 {
     tuff_device_info claims = {0};
     for (int i = 0; i < tuff_device_count(); i++)
-        if (tuff_device_describe(i, &claims) == TUFF_OK && strcmp(claims.selector, device->info.selector) == 0)
+        if (tuff_device_describe_at(i, &claims) == TUFF_OK && strcmp(claims.selector, device->info.selector) == 0)
             break;
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
     tuff_device_info truth = prove_again(device, &claims, NULL);

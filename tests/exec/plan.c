@@ -352,10 +352,10 @@ static void train(tuff_device *device)
     run_plan(plan);
     assert_int_equal(tuff_plan_read(plan, "loss", &first, sizeof first), TUFF_OK);
     tuff_device_counters before, after;
-    assert_int_equal(tuff_device_count_work(device, &before), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(device, &before), TUFF_OK);
     for (int i = 0; i < 10; i++)
         run_plan(plan);
-    assert_int_equal(tuff_device_count_work(device, &after), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(device, &after), TUFF_OK);
     assert_int_equal(after.reads, before.reads);
     assert_int_equal(after.bytes_allocated, before.bytes_allocated);
     assert_int_equal(tuff_plan_read(plan, "loss", &last, sizeof last), TUFF_OK);
@@ -383,7 +383,7 @@ static void look_up(tuff_device *device)
     tuff_output(graph, "row", tuff_gather_rows(rows, tuff_reshape(position, TUFF_SHAPE(1)), 0));
     tuff_plan *plan = compile_plan(graph);
     tuff_device_counters before, after;
-    assert_int_equal(tuff_device_count_work(device, &before), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(device, &before), TUFF_OK);
     for (int32_t i = -1; i <= 10; i++) {
         assert_int_equal(tuff_plan_write(plan, "position", &i, sizeof i), TUFF_OK);
         run_plan(plan);
@@ -391,7 +391,7 @@ static void look_up(tuff_device *device)
         for (int k = 0; k < 4; k++)
             assert_int_equal(row[k], i < 0 || i > 9 ? 0 : table[i * 4 + k]);
     }
-    assert_int_equal(tuff_device_count_work(device, &after), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(device, &after), TUFF_OK);
     assert_int_equal(after.programs_compiled, before.programs_compiled);
     destroy_plan(plan, graph);
 }
@@ -449,7 +449,7 @@ static void pose(tuff_device *device)
 {
     const float ones[64] = {0};
     tuff_device_info as;
-    assert_int_equal(tuff_device_information(device, &as), TUFF_OK);
+    assert_int_equal(tuff_device_describe(device, &as), TUFF_OK);
     const bool cpu = as.device_class == TUFF_DEVICE_CPU;
     for (int posing = 0; posing < 2; posing++) {
         tuff_graph *graph = tuff_graph_create(device);
@@ -480,7 +480,7 @@ static void keep_nan(tuff_device *device)
     static const float values[] = {NAN, INFINITY, -INFINITY, 2};
     static const char *const names[] = {"right", "left", "spread", "difference"};
     tuff_device_info info;
-    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     if (strstr(info.name, "llvmpipe") != NULL) {
         leave_out_device("its compiler folds products of 0");
         return;
@@ -492,8 +492,9 @@ static void keep_nan(tuff_device *device)
         tuff_output(graph, "left", tuff_mul(zero, x));
         tuff_output(graph, "spread", tuff_mul(x, tuff_expand(zero, TUFF_SHAPE(4))));
         tuff_output(graph, "difference", tuff_sub(x, x));
-        tuff_plan *plan = tuff_compile(
-            graph, &(tuff_compile_options){.fuse = fused ? TUFF_FUSE_ALL : TUFF_FUSE_NONE, .tune = TUFF_TUNE_OFF});
+        tuff_plan *plan =
+            tuff_compile(graph, &(tuff_compile_options){.fuse = fused ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+                                                        .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}});
         assert_non_null(plan);
         assert_int_equal(tuff_plan_write(plan, "x", values, sizeof values), TUFF_OK);
         run_plan(plan);
@@ -522,7 +523,8 @@ static void find_least(tuff_device *device)
                 *y = tuff_input(graph, "y", TUFF_U32, TUFF_SHAPE(2, 3));
     tuff_output(graph, "least", tuff_reduce_min(x, &axis, 1, false));
     tuff_output(graph, "other", tuff_reduce_min(y, &axis, 1, false));
-    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.tune = TUFF_TUNE_OFF});
+    tuff_plan *plan =
+        tuff_compile(graph, &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}});
     assert_non_null(plan);
     assert_int_equal(tuff_plan_write(plan, "x", some, sizeof some), TUFF_OK);
     assert_int_equal(tuff_plan_write(plan, "y", others, sizeof others), TUFF_OK);

@@ -115,7 +115,7 @@ static void *open_and_close(void *context)
     for (int round = 0; round < 3 && !self->failure[0]; round++)
         for (int i = 0; i < tuff_device_count() && !self->failure[0]; i++) {
             tuff_device_info info;
-            if (tuff_device_describe(i, &info) != TUFF_OK || !(self->device = tuff_device_open(info.selector))) {
+            if (tuff_device_describe_at(i, &info) != TUFF_OK || !(self->device = tuff_device_open(info.selector))) {
                 note(self, "open");
                 return NULL;
             }

@@ -78,7 +78,7 @@ static void composites_in_narrow_floats_are_within_their_bounds(void **state)
     const char *chosen = getenv("TUFF_DEVICE");
     for (int i = 0; i < tuff_device_count(); i++) {
         tuff_device_info info;
-        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        assert_int_equal(tuff_device_describe_at(i, &info), TUFF_OK);
         if (chosen && chosen[0] && strcmp(chosen, info.selector) != 0)
             continue;
         tuff_device *device = tuff_device_open(info.selector);

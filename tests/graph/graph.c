@@ -458,7 +458,7 @@ static tuff_status whole_script(void)
     tuff_graph *graph = tuff_graph_create(device);
     reference_plan *plan = NULL;
     if (!graph)
-        return tuff__last_status();
+        return tuff_last_status();
     tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, S(2, 4, 2, 4)), *w = tuff_input(graph, "w", TUFF_F32, S(4, 4));
     tuff_tensor *q = tuff_rope(tuff_matmul(x, w), TUFF_ROPE_INTERLEAVED, 10000, 0, NULL);
     tuff_tensor *y = tuff_attention(q, x, x, &(tuff_attention_options){.causal = true, .dropout = 0.1});

@@ -84,7 +84,7 @@ static void expect_round_trip(tuff_plan *plan)
 
 static tuff_plan *compile_built(tuff_device *device, graph_builder build, const void *context, tuff_graph **graph)
 {
-    const tuff_compile_options options = {.tune = TUFF_TUNE_OFF};
+    const tuff_compile_options options = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
     *graph = tuff_graph_create(device);
     build(*graph, context);
     tuff_plan *plan = tuff_compile(*graph, &options);
@@ -127,7 +127,8 @@ static void try_models(tuff_device *device)
 {
     const model_config small = {.layers = 2, .heads = 2, .width = 32, .context = 16, .vocabulary = 64};
     for (int i = 0; i < 4; i++) {
-        const tuff_compile_options options = {.tune = TUFF_TUNE_OFF, .memory_budget = i > 1 ? 200000 : 0};
+        const tuff_compile_options options = {.memory_budget = i > 1 ? 200000 : 0,
+                                              .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
         known_plans plans = {0};
         const tuff_status status = known_plans_create(device, &small, 2, i % 2, &options, &plans);
         for (int k = 0; k < KNOWN_COUNT && status == TUFF_OK; k++)

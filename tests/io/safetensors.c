@@ -311,7 +311,7 @@ static void every_flipped_bit_of_a_header_is_noticed_or_harmless(void **state)
             assert_int_equal(different_names, in_name);
             accepted++;
         } else
-            assert_int_equal(tuff__last_status(), TUFF_E_FORMAT);
+            assert_int_equal(tuff_last_status(), TUFF_E_FORMAT);
         tuff_file_close(flipped);
         bytes[bit / 8] = (char)(bytes[bit / 8] ^ (1 << bit % 8));
     }
@@ -329,7 +329,7 @@ static void every_truncated_and_extended_file_is_refused(void **state)
         assert_non_null(cut);
         memcpy(cut, data, length);
         assert_null(tuff_file_parse(cut, length));
-        assert_int_equal(tuff__last_status(), TUFF_E_FORMAT);
+        assert_int_equal(tuff_last_status(), TUFF_E_FORMAT);
         free(cut);
     }
     char *longer = calloc(size + 1, 1);
@@ -338,7 +338,7 @@ static void every_truncated_and_extended_file_is_refused(void **state)
     assert_null(tuff_file_parse(longer, size + 1));
     scratch_write("cut", data, size - 1);
     assert_null(tuff_file_open(scratch_path("cut")));
-    assert_int_equal(tuff__last_status(), TUFF_E_FORMAT);
+    assert_int_equal(tuff_last_status(), TUFF_E_FORMAT);
     assert_non_null(strstr(tuff_error(), "cut: "));
     free(longer);
     free(data);
@@ -355,7 +355,7 @@ static void the_size_of_a_file_alone_asks_for_no_memory(void **state)
     assert_true(failing_memory_bytes() < (1 << 20));
     assert_int_equal(failing_memory_live(), 0);
     failing_memory_end();
-    assert_int_equal(tuff__last_status(), TUFF_E_FORMAT);
+    assert_int_equal(tuff_last_status(), TUFF_E_FORMAT);
 }
 
 /* Saves and reads; false where something failed. */
@@ -420,7 +420,7 @@ static void the_previous_file_survives_every_failure_of_the_disk(void **state)
             bool done = save_and_open();
             assert_int_equal(faulty_files_open(), 0);
             bool hit = faulty_files_end();
-            assert_true(done || tuff__last_status() == TUFF_E_IO);
+            assert_true(done || tuff_last_status() == TUFF_E_IO);
             assert_true(done || kinds[i] == FAULT_EIO || kinds[i] == FAULT_ENOSPC);
             assert_null(strstr(scratch_list(), ".tmp-"));
             tuff_file *file = tuff_file_open(scratch_path("x"));

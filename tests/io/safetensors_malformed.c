@@ -45,7 +45,7 @@ static void check(const example *examples, size_t count)
     for (size_t i = 0; i < count; i++) {
         const example *one = &examples[i];
         tuff_file *file = parse(one->header, strlen(one->header), one->data_size);
-        tuff_status status = file ? TUFF_OK : tuff__last_status();
+        tuff_status status = file ? TUFF_OK : tuff_last_status();
         tuff_file_close(file);
         if (status != one->status)
             fail_msg("%s: %s instead of %s: %s", one->header, tuff_status_name(status), tuff_status_name(one->status),
@@ -135,7 +135,7 @@ static void a_nul_byte_anywhere_is_refused(void **state)
         changed[at] = 0;
         memcpy(changed + at + 1, header + at, sizeof header - 1 - at);
         assert_null(parse(changed, sizeof header, 0));
-        assert_int_equal(tuff__last_status(), TUFF_E_FORMAT);
+        assert_int_equal(tuff_last_status(), TUFF_E_FORMAT);
     }
     tuff_file *file = parse(header, sizeof header - 1, 0);
     assert_non_null(file);
@@ -276,7 +276,7 @@ static void wrong_lengths_of_the_header_are_refused(void **state)
     unsigned char bytes[64] = {0};
     for (size_t size = 0; size < 8; size++) {
         assert_null(tuff_file_parse(bytes, size));
-        assert_int_equal(tuff__last_status(), TUFF_E_FORMAT);
+        assert_int_equal(tuff_last_status(), TUFF_E_FORMAT);
         assert_non_null(strstr(tuff_error(), "too few"));
     }
     static const uint64_t lengths[] = {0,          1,          57,         UINT64_MAX - 7,   1ULL << 63,
@@ -289,7 +289,7 @@ static void wrong_lengths_of_the_header_are_refused(void **state)
         assert_int_equal(failing_memory_live(), 0);
         assert_true(failing_memory_bytes() < 4096);
         failing_memory_end();
-        assert_int_equal(tuff__last_status(), TUFF_E_FORMAT);
+        assert_int_equal(tuff_last_status(), TUFF_E_FORMAT);
         const char *words = lengths[i] < 56 ? "does not start" : lengths[i] > 100000000 ? "would have" : "ends after";
         assert_non_null(strstr(tuff_error(), words));
     }
@@ -313,7 +313,7 @@ static tuff_status parse_repeated(const char *begin, const char *piece, int coun
     used += (size_t)snprintf(header + used, capacity - used, "%s", end);
     tuff_file *file = parse(header, used, 0);
     int found = tuff_file_count(file);
-    tuff_status status = file ? TUFF_OK : tuff__last_status();
+    tuff_status status = file ? TUFF_OK : tuff_last_status();
     if (file && strstr(piece, "dtype"))
         assert_int_equal(found, count + 1);
     tuff_file_close(file);

@@ -179,7 +179,7 @@ static int each_driver(void (*visit)(tuff_device *device))
     int count = 0;
     for (int i = 0; i < tuff_device_count(); i++) {
         tuff_device_info info;
-        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        assert_int_equal(tuff_device_describe_at(i, &info), TUFF_OK);
         if (info.device_class == TUFF_DEVICE_REFERENCE || (chosen && chosen[0] && strcmp(chosen, info.selector) != 0))
             continue;
         print_message("  %s: %s\n", info.selector, info.name);

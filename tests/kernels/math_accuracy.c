@@ -231,7 +231,7 @@ static void check_function_of_two(tuff_device *device, const function_of_two *of
 static bool keeps_denormals(tuff_device *device)
 {
     tuff_device_info info;
-    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     return info.device_class == TUFF_DEVICE_REFERENCE || info.proved_denormals;
 }
 

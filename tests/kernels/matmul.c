@@ -244,7 +244,7 @@ static void check_device(tuff_device *device)
 {
     tuff_device_info info;
     const char *chosen = getenv("TUFF_DEVICE");
-    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     if (chosen && chosen[0] && strcmp(chosen, info.selector) != 0)
         return;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -312,10 +312,10 @@ static void refuse_library(tuff_device *device)
     tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(4, 4));
     tuff_output(graph, "y", tuff_matmul(x, x));
     assert_null(tuff_compile(graph, &(tuff_compile_options){.matmul_library = TUFF_MATMUL_CLBLAST}));
-    assert_int_equal(tuff__last_status(), TUFF_E_UNSUPPORTED);
+    assert_int_equal(tuff_last_status(), TUFF_E_UNSUPPORTED);
     assert_non_null(strstr(tuff_error(), "CLBlast"));
     assert_null(tuff_compile(graph, &(tuff_compile_options){.matmul_library = (tuff_matmul_library)7}));
-    assert_int_equal(tuff__last_status(), TUFF_E_USAGE);
+    assert_int_equal(tuff_last_status(), TUFF_E_USAGE);
     tuff_graph_destroy(graph);
 }
 
@@ -328,7 +328,7 @@ static void check_library(tuff_device *device)
         refuse_library(device);
         return;
     }
-    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (is_its_turn(device, (int)i))
             try_case(device, info.name, &cases[i], drawn_turn("epilogue", (int)i, 2) == 0,
@@ -353,7 +353,7 @@ static void check_subgroups(tuff_device *device)
     static const tuff_compile_options subgroups = {.family = TUFF_FAMILY_SUBGROUP};
     const char *chosen = getenv("TUFF_DEVICE");
     tuff_device_info info;
-    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     if (chosen && chosen[0] && strcmp(chosen, info.selector) != 0)
         return;
     if (!info.subgroup_shuffle) {
@@ -361,7 +361,7 @@ static void check_subgroups(tuff_device *device)
         tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(4, 4));
         tuff_output(graph, "y", tuff_matmul(x, x));
         assert_null(tuff_compile(graph, &subgroups));
-        assert_int_equal(tuff__last_status(), TUFF_E_UNSUPPORTED);
+        assert_int_equal(tuff_last_status(), TUFF_E_UNSUPPORTED);
         assert_non_null(strstr(tuff_error(), "subgroups"));
         tuff_graph_destroy(graph);
         return;
@@ -440,7 +440,7 @@ static void check_matrix_units(tuff_device *device)
     tuff_output(graph, "y", tuff_matmul(x, x));
     if (device->info.cooperative_matrix == 0) {
         assert_null(tuff_compile(graph, &units));
-        assert_int_equal(tuff__last_status(), TUFF_E_UNSUPPORTED);
+        assert_int_equal(tuff_last_status(), TUFF_E_UNSUPPORTED);
         assert_non_null(strstr(tuff_error(), "matrix units"));
     }
     tuff_graph_destroy(graph);
@@ -476,7 +476,8 @@ static void check_infinities(tuff_device *device, tuff_family family)
     tuff_tensor *a = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, INNER));
     tuff_tensor *b = tuff_input(graph, "y", TUFF_F32, TUFF_SHAPE(INNER, COLUMNS));
     tuff_output(graph, "z", tuff_matmul(a, b));
-    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.tune = TUFF_TUNE_OFF, .family = family});
+    tuff_plan *plan = tuff_compile(
+        graph, &(tuff_compile_options){.family = family, .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}});
     assert_non_null(plan);
     for (int i = 0; i < ROWS * INNER; i++)
         x[i] = i / INNER % 2 != 0 ? INFINITY : (float)(1 + i % 3);

@@ -101,7 +101,7 @@ static void each_device(const suite_options *options)
     int tried = 0;
     for (int i = 0; i < tuff_device_count(); i++) {
         tuff_device_info info;
-        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        assert_int_equal(tuff_device_describe_at(i, &info), TUFF_OK);
         if (!is_wanted(&info))
             continue;
         print_message("%s: %s\n", info.selector, info.name);

@@ -219,7 +219,8 @@ static void pose_as_gpu(tuff_device *device)
         record_graph graph;
         plan_subjects *subjects;
         assert_int_equal(record_graph_build(device, task, &graph), TUFF_OK);
-        tuff_plan *plan = tuff_compile(graph.graph, &(tuff_compile_options){.tune = TUFF_TUNE_OFF});
+        tuff_plan *plan =
+            tuff_compile(graph.graph, &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}});
         assert_non_null(plan);
         assert_int_equal(tuff__subjects_create(plan, &subjects), TUFF_OK);
         lower_rows(subjects, &seen);

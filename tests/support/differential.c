@@ -189,7 +189,7 @@ static int64_t tell(const differential *self, tuff_device *device, const tuff_co
     static const char *const families[] = {"", ", register", ", local"};
     const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
     options = options ? options : &usual;
-    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     print_message("%s on %s%s%s: %s\n", self->name, info.selector,
                   options->fuse == TUFF_FUSE_NONE ? ", unfused" : ", fused", families[options->family], what);
     return 1;

@@ -89,7 +89,7 @@ static int count_of_api(const char *selector, int *before)
     int count = 0;
     for (int i = 0; i < tuff_device_count(); i++) {
         tuff_device_info info;
-        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        assert_int_equal(tuff_device_describe_at(i, &info), TUFF_OK);
         if (strncmp(info.selector, selector, api_length(selector) + 1) != 0)
             continue;
         if (strcmp(info.selector, selector) == 0)
@@ -192,7 +192,7 @@ static void for_each(void (*test)(tuff_device *device), choice which, int turn)
     int ran = 0;
     for (int i = 0; i < tuff_device_count(); i++) {
         tuff_device_info info;
-        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        assert_int_equal(tuff_device_describe_at(i, &info), TUFF_OK);
         if (!is_among(which, &info))
             continue;
         print_message("  %s: %s\n", info.selector, info.name);

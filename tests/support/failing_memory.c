@@ -83,7 +83,7 @@ static int64_t fail_requests(bool (*script)(void), void (*look)(void), bool stay
         assert_int_equal(done, !failing_memory_end());
         if (done)
             return request - 1;
-        assert_int_equal(tuff__last_status(), TUFF_E_OOM_HOST);
+        assert_int_equal(tuff_last_status(), TUFF_E_OOM_HOST);
         if (look)
             look();
     }

@@ -77,7 +77,7 @@ static void training_steps_are_right(void **state)
     int drivers = 0;
     for (int i = 0; i < tuff_device_count(); i++) {
         tuff_device_info info;
-        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        assert_int_equal(tuff_device_describe_at(i, &info), TUFF_OK);
         drivers += info.device_class != TUFF_DEVICE_REFERENCE;
     }
     if (drivers == 0)
@@ -183,8 +183,8 @@ static void plan_all(tuff_device *device)
 {
     const uint64_t count = number_from("TUFF_RANDOM_PLANS", 60), first = first_seed();
     for (uint64_t seed = first; seed < first + count; seed++) {
-        const tuff_compile_options options = {.tune = TUFF_TUNE_OFF,
-                                              .fuse = seed / 2 % 4 == 0 ? TUFF_FUSE_NONE : TUFF_FUSE_ALL};
+        const tuff_compile_options options = {.fuse = seed / 2 % 4 == 0 ? TUFF_FUSE_NONE : TUFF_FUSE_ALL,
+                                              .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
         char line[48];
         if (seed % 2 == 0) {
             plan_program(device, seed, &options);

@@ -92,7 +92,7 @@ static void check_refusals(tuff_device *device)
     assert_null(tuff_parameters_create(device, &negative, 1));
     assert_null(tuff_parameters_create(device, &deep, 1));
     assert_null(tuff_parameters_create(device, &huge, 1));
-    assert_int_equal(tuff__last_status(), TUFF_E_LIMIT);
+    assert_int_equal(tuff_last_status(), TUFF_E_LIMIT);
     assert_null(tuff_parameters_create(device, NULL, 1));
     assert_null(tuff_parameters_create(NULL, twice, 1));
     tuff_parameters *parameters = make_parameters(device);
@@ -472,10 +472,10 @@ static void check_device_side(tuff_device *device)
     assert_non_null(plan);
     assert_int_equal(tuff_plan_run(plan), TUFF_OK);
     assert_int_equal(tuff_plan_read(plan, "scale", &first, sizeof first), TUFF_OK);
-    assert_int_equal(tuff_device_count_work(device, &before), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(device, &before), TUFF_OK);
     for (int step = 0; step < 4; step++)
         run_bench(&self, step);
-    assert_int_equal(tuff_device_count_work(device, &after), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(device, &after), TUFF_OK);
     assert_int_equal(after.reads, before.reads);
     assert_int_equal(tuff_plan_run(plan), TUFF_OK);
     assert_int_equal(tuff_plan_read(plan, "scale", &now, sizeof now), TUFF_OK);

@@ -26,7 +26,7 @@ typedef struct script {
 
 static tuff_status made(const void *object)
 {
-    return object ? TUFF_OK : tuff__last_status();
+    return object ? TUFF_OK : tuff_last_status();
 }
 
 static tuff_status make_model(script *self)

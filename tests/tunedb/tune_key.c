@@ -120,12 +120,12 @@ static void devices_have_one_environment(void **state)
     for (int i = 0; i < tuff_device_count(); i++) {
         tuff_device_info info;
         tune_environment described, opened, read;
-        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        assert_int_equal(tuff_device_describe_at(i, &info), TUFF_OK);
         tuff__environment_of(&info, &described);
         tuff_device *device = tuff_device_open(info.selector);
         if (!device)
             continue;
-        assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+        assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
         tuff__environment_of(&info, &opened);
         tuff_device_close(device);
         assert_string_equal(ENVIRONMENT_TEXT(&described), ENVIRONMENT_TEXT(&opened));

@@ -126,7 +126,7 @@ void plan_end(subject_plan *self)
 tuff_tune_stats plan_stats(const subject_plan *self)
 {
     tuff_tune_stats stats;
-    assert_int_equal(tuff_plan_tuning(self->plan, &stats), TUFF_OK);
+    assert_int_equal(tuff_plan_tune_stats(self->plan, &stats), TUFF_OK);
     return stats;
 }
 

@@ -22,11 +22,11 @@
 
 #define AN_HOUR (3600000 * MILLISECOND)
 
-static const tuff_compile_options in_background = {.tune = TUFF_TUNE_QUICK,
-                                                   .tune_milliseconds = 4000,
-                                                   .tune_background = true},
-                                  longer = {
-                                      .tune = TUFF_TUNE_QUICK, .tune_milliseconds = 100000, .tune_background = true};
+static const tuff_compile_options in_background = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK,
+                                                                                  .milliseconds = 4000,
+                                                                                  .background = true}},
+                                  longer = {.tuning = &(tuff_tune_options){
+                                                .mode = TUFF_TUNE_QUICK, .milliseconds = 100000, .background = true}};
 
 static void compile(subject_plan *self, tuff_device *device, const tuff_compile_options *options)
 {
@@ -46,11 +46,12 @@ static void measure_and_remember(tuff_device *device)
 {
     subject_plan self;
     tuff_tune_stats stats;
-    tuff_compile_options options = in_background;
+    tuff_tune_options tuning = *in_background.tuning;
+    const tuff_compile_options options = {.tuning = &tuning};
     int left = 1;
     forget_stores();
     set_idle(2 * MILLISECOND);
-    for (int attempt = 0; attempt < 6 && left > 0; attempt++, options.tune_milliseconds *= 2) {
+    for (int attempt = 0; attempt < 6 && left > 0; attempt++, tuning.milliseconds *= 2) {
         uint64_t before[2], after[2];
         compile(&self, device, &options);
         read_hash(&self, before);
@@ -70,7 +71,7 @@ static void measure_and_remember(tuff_device *device)
         plan_end(&self);
     }
     assert_int_equal(left, 0);
-    assert_int_equal(stats.hits[0] + stats.hits[1], stats.keys);
+    assert_int_equal(stats.hits[TUFF_TUNE_HIT_PIN] + stats.hits[TUFF_TUNE_HIT_SAME], stats.keys);
     assert_int_equal(stats.measured, 0);
     assert_true(stats.compiles == 0 && stats.launches == 0);
 }
@@ -355,10 +356,11 @@ static bool hear(void *user, const tuff_tune_progress *now)
 static void stop_by_callback(tuff_device *device)
 {
     listener heard = {.thread = pthread_self(), .stop_at = 3};
-    tuff_compile_options options = longer;
+    tuff_tune_options tuning = *longer.tuning;
+    const tuff_compile_options options = {.tuning = &tuning};
     subject_plan self;
-    options.tune_progress = hear;
-    options.tune_user = &heard;
+    tuning.progress = hear;
+    tuning.user = &heard;
     forget_stores();
     set_idle(2 * MILLISECOND);
     compile(&self, device, &options);
@@ -375,13 +377,14 @@ static void the_callback_may_stop_it(void **state)
     for_each_api(stop_by_callback);
 }
 
-static void expect_refused(tuff_device *device, tuff_compile_options options)
+static void expect_refused(tuff_device *device, tuff_tune_options tuning)
 {
     subject_plan self;
-    options.tune_background = true;
+    tuning.background = true;
     plan_begin(&self, device);
-    assert_false(plan_compile(&self, &options));
-    assert_non_null(strstr(tuff_error(), "tune_background"));
+    assert_false(plan_compile(&self, &(tuff_compile_options){.tuning = &tuning}));
+    assert_int_equal(tuff_last_status(), TUFF_E_USAGE);
+    assert_non_null(strstr(tuff_error(), "in the background"));
     plan_end(&self);
 }
 
@@ -403,13 +406,13 @@ static void ask_wrongly(tuff_device *device)
 {
     forget_stores();
     set_idle(AN_HOUR);
-    expect_refused(device, (tuff_compile_options){.tune = TUFF_TUNE_CACHED});
-    expect_refused(device, (tuff_compile_options){.tune = TUFF_TUNE_OFF});
-    expect_refused(device, (tuff_compile_options){.tune = TUFF_TUNE_QUICK, .deterministic = true});
-    expect_refused(device, (tuff_compile_options){.tune = TUFF_TUNE_QUICK, .tune_manifest = "/nowhere"});
+    expect_refused(device, (tuff_tune_options){.mode = TUFF_TUNE_CACHED});
+    expect_refused(device, (tuff_tune_options){.mode = TUFF_TUNE_OFF});
+    expect_refused(device, (tuff_tune_options){.mode = TUFF_TUNE_QUICK, .deterministic = true});
+    expect_refused(device, (tuff_tune_options){.mode = TUFF_TUNE_QUICK, .manifest = "/nowhere"});
     set("TUFF_TUNE_BACKGROUND", "1");
     assert_int_equal(compile_only(device, NULL).background_keys_left, 0);
-    const tuff_compile_options brief = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 1};
+    const tuff_compile_options brief = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 1}};
     tuff_tune_stats stats = compile_only(device, &brief);
     assert_true(stats.background_keys_left > 0 && stats.measured == 0);
     set("TUFF_TUNE", "quick");
@@ -421,7 +424,8 @@ static void ask_wrongly(tuff_device *device)
     stats = compile_only(device, &in_background);
     assert_true(stats.background_keys_left == 0 && stats.measured == 0);
     set("TUFF_DETERMINISTIC", NULL);
-    const tuff_compile_options unfused = {.fuse = TUFF_FUSE_NONE, .tune = TUFF_TUNE_QUICK, .tune_background = true};
+    const tuff_compile_options unfused = {.fuse = TUFF_FUSE_NONE,
+                                          .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .background = true}};
     assert_int_equal(compile_only(device, &unfused).background_keys_left, 0);
     assert_true(compile_only(device, &in_background).background_keys_left > 0);
 }
@@ -462,7 +466,7 @@ static void exit_early(tuff_device *device)
     char line[1024], self[400];
     tuff_device_info info;
     forget_stores();
-    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     assert_true(length > 0);
     self[length] = '\0';

@@ -84,7 +84,8 @@ static tuff_device *open_device(const char *selector)
 /* A plan that is tuned, by winners that are there already or by measuring; answers the requests of its thread. */
 static int64_t tune_once(const char *selector, bool is_remembered, int64_t failing, bool stays)
 {
-    const tuff_compile_options options = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 150, .tune_background = true};
+    const tuff_compile_options options = {
+        .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 150, .background = true}};
     const int64_t live = atomic_load(&memory.live);
     subject_plan self;
     forget_stores();
@@ -126,7 +127,7 @@ static void fail_everywhere(const char *selector, bool is_remembered, double gro
 static const char *selector_of(tuff_device *device)
 {
     static tuff_device_info info;
-    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     return info.selector;
 }
 
@@ -155,14 +156,14 @@ static void taking_over_bears_it(void **state)
 /* The thread has not begun: it is the program's that fails. */
 static bool begin_once(tuff_device *device, int64_t failing, int64_t *requests)
 {
-    const tuff_compile_options options = {.tune = TUFF_TUNE_QUICK, .tune_background = true};
+    const tuff_compile_options options = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .background = true}};
     subject_plan self;
     plan_begin(&self, device);
     arm(failing, failing % 2, true);
     const bool made = plan_compile(&self, &options);
     *requests = disarm();
     if (!made)
-        assert_int_equal(tuff__last_status(), TUFF_E_OOM_HOST);
+        assert_int_equal(tuff_last_status(), TUFF_E_OOM_HOST);
     plan_end(&self);
     return made;
 }

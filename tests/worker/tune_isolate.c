@@ -1,4 +1,4 @@
-/* tuff_compile that has a worker measure (tune_isolate): what comes of it is what its own measuring would, and no
+/* tuff_compile that has a worker measure (TUFF_ISOLATE_ON): what comes of it is what its own measuring would, and no
    candidate ends the program. */
 #define _DEFAULT_SOURCE 1
 #include <setjmp.h>
@@ -16,15 +16,15 @@
 #include "processes.h"
 #include "tune_fixture.h"
 
-static tuff_tune_stats compile(subject_plan *self, tuff_device *device, tuff_compile_options options)
+static tuff_tune_stats compile(subject_plan *self, tuff_device *device, tuff_tune_options tuning)
 {
-    options.tune_isolate = TUFF_ISOLATE_ON;
-    if (options.tune == TUFF_TUNE_CACHED)
-        options.tune = TUFF_TUNE_QUICK;
-    if (options.tune_milliseconds == 0)
-        options.tune_milliseconds = 4000;
+    tuning.isolation = TUFF_ISOLATE_ON;
+    if (tuning.mode == TUFF_TUNE_CACHED)
+        tuning.mode = TUFF_TUNE_QUICK;
+    if (tuning.milliseconds == 0)
+        tuning.milliseconds = 4000;
     plan_begin(self, device);
-    if (!plan_compile(self, &options))
+    if (!plan_compile(self, &(tuff_compile_options){.tuning = &tuning}))
         fail_msg("%s", tuff_error());
     plan_write_x(self);
     expect_no_child();
@@ -64,17 +64,17 @@ static void measure_apart(tuff_device *device)
     int calls = 0;
     begin_with_worker(NULL, "0");
     const int files = count_open_files();
-    const tuff_tune_stats first =
-        compile(&self, device, (tuff_compile_options){.tune_progress = count_calls, .tune_user = &calls});
+    const tuff_tune_stats first = compile(&self, device, (tuff_tune_options){.progress = count_calls, .user = &calls});
     assert_true(first.measured == first.keys && first.keys > 1 && first.compiles > 0 && first.launches > 0);
-    assert_true(calls > first.keys && first.hits[6] + first.hits[5] == first.keys);
+    assert_true(calls > first.keys &&
+                first.hits[TUFF_TUNE_HIT_DEFAULT] + first.hits[TUFF_TUNE_HIT_PORTFOLIO] == first.keys);
     expect_heard("worker", 0);
     run_and_end(&self);
     assert_int_equal(count_open_files(), files);
 
-    const tuff_tune_stats second = compile(&self, device, (tuff_compile_options){.tune_progress = NULL});
+    const tuff_tune_stats second = compile(&self, device, (tuff_tune_options){.progress = NULL});
     assert_true(second.measured == 0 && second.compiles == 0 && second.launches == 0);
-    assert_int_equal(second.hits[1], second.keys);
+    assert_int_equal(second.hits[TUFF_TUNE_HIT_SAME], second.keys);
     assert_int_equal(count_origins(&self, "measured"), 0);
     run_and_end(&self);
 }
@@ -89,7 +89,7 @@ static void crash_once(tuff_device *device)
 {
     subject_plan self;
     begin_with_worker("crash", "1");
-    const tuff_tune_stats stats = compile(&self, device, (tuff_compile_options){.tune_progress = NULL});
+    const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.progress = NULL});
     expect_heard("was ended by signal 9 while it measured the graph", 1);
     expect_heard("it is not tried again", 1);
     assert_int_equal(count_strikes(device), 1);
@@ -107,7 +107,7 @@ static void crash_always(tuff_device *device)
 {
     subject_plan self;
     begin_with_worker("crash", "99");
-    const tuff_tune_stats stats = compile(&self, device, (tuff_compile_options){.tune_milliseconds = 90000});
+    const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.milliseconds = 90000});
     expect_heard("measuring ends after 8 workers", 1);
     assert_true(stats.crashes == 8 && count_strikes(device) == 8);
     run_and_end(&self);
@@ -125,7 +125,7 @@ static void hang_once(tuff_device *device)
     subject_plan self;
     begin_with_worker("hang", "1");
     set_variable("TUFF_TUNE_WATCHDOG", "2");
-    const tuff_tune_stats stats = compile(&self, device, (tuff_compile_options){.tune_milliseconds = 6000});
+    const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.milliseconds = 6000});
     set_variable("TUFF_TUNE_WATCHDOG", NULL);
     expect_heard("showed no sign of life", 1);
     assert_int_equal(count_strikes(device), 1);
@@ -150,7 +150,7 @@ static void do_without(tuff_device *device)
         begin_with_worker(is_missing ? NULL : faults[i], "0");
         if (is_missing)
             set_variable("TUFF_WORKER", "");
-        const tuff_tune_stats stats = compile(&self, device, (tuff_compile_options){.tune_milliseconds = 20000});
+        const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.milliseconds = 20000});
         assert_int_equal(stats.compiles, 0);
         if (i < 5 || is_missing)
             expect_heard("nothing is measured", 1);
@@ -181,8 +181,7 @@ static void stop_it(tuff_device *device)
     begin_with_worker(NULL, "0");
     (void)compile(
         &self, device,
-        (tuff_compile_options){
-            .tune = TUFF_TUNE_MAX, .tune_milliseconds = 300000, .tune_progress = stop_soon, .tune_user = &calls});
+        (tuff_tune_options){.mode = TUFF_TUNE_MAX, .milliseconds = 300000, .progress = stop_soon, .user = &calls});
     assert_true(calls >= 4 && calls < 16);
     run_and_end(&self);
 }
@@ -197,8 +196,10 @@ int main(int count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_measures),
-        cmocka_unit_test(a_crash_costs_a_candidate), cmocka_unit_test(many_crashes_end_it),
-        cmocka_unit_test(what_hangs_is_ended),       cmocka_unit_test(without_a_worker_nothing_is_measured),
+        cmocka_unit_test(a_crash_costs_a_candidate),
+        cmocka_unit_test(many_crashes_end_it),
+        cmocka_unit_test(what_hangs_is_ended),
+        cmocka_unit_test(without_a_worker_nothing_is_measured),
         cmocka_unit_test(it_can_be_stopped),
     };
     if (!find_own_program())

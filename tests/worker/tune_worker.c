@@ -25,7 +25,8 @@
 static void compile(subject_plan *self, tuff_device *device, tuff_tune_isolation isolate)
 {
     const tuff_compile_options options = {
-        .tune = TUFF_TUNE_QUICK, .tune_milliseconds = 4000, .tune_background = true, .tune_isolate = isolate};
+        .tuning = &(tuff_tune_options){
+            .mode = TUFF_TUNE_QUICK, .milliseconds = 4000, .background = true, .isolation = isolate}};
     plan_begin(self, device);
     if (!plan_compile(self, &options))
         fail_msg("%s", tuff_error());
@@ -241,7 +242,7 @@ static void give_up_plans(tuff_device *device)
     subject_plan last;
     begin_with_worker(NULL, "0");
     compile(&last, device, TUFF_ISOLATE_OFF);
-    expect_heard("tune_isolate forbids", 1);
+    expect_heard("TUFF_ISOLATE_OFF forbids", 1);
     plan_end(&last);
     assert_int_equal(count_strikes(device), 0);
 }
@@ -285,7 +286,7 @@ static int be_program(const char *selector)
 static pid_t start_program(tuff_device *device, int *pipe_ends)
 {
     tuff_device_info info;
-    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     assert_int_equal(pipe(pipe_ends), 0);
     const pid_t child = fork();
     assert_true(child >= 0);

@@ -81,7 +81,7 @@ static int open_all(bench *self)
     self->device = cli_open_device(&verb_bench, self->device_name, &code);
     if (!self->device)
         return code;
-    if (tuff_device_information(self->device, &self->info) != TUFF_OK || bench_peaks_create(self) != TUFF_OK)
+    if (tuff_device_describe(self->device, &self->info) != TUFF_OK || bench_peaks_create(self) != TUFF_OK)
         return cli_fail_library(&verb_bench, "the device's peak");
     if (bench_peers_start(self) != TUFF_OK)
         return cli_fail_library(&verb_bench, "the peer");

@@ -107,7 +107,7 @@ tuff_status bench_blas_add(bench_work *work, const bench_product *product)
     bench_contestant *item = bench_add(work, BENCH_PEER, find_blas()->name);
     blas_product *made = item ? tuff__calloc(1, sizeof *made) : NULL;
     if (!made)
-        return tuff__last_status();
+        return tuff_last_status();
     item->self = made;
     item->run = blas_run;
     item->read = blas_read;

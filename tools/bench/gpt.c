@@ -105,7 +105,7 @@ static tuff_status add_plain(bench *self, bench_work *work, const bench_job *job
     bench_contestant *item = bench_add(work, BENCH_PEER, "plain C, OpenMP");
     plain_training *made = item ? tuff__calloc(1, sizeof *made) : NULL;
     if (!made)
-        return tuff__last_status();
+        return tuff_last_status();
     item->self = made;
     item->run = plain_run;
     item->read = plain_read;
@@ -196,7 +196,8 @@ static tuff_status add_tuned(bench *self, bench_work *work, const bench_job *job
 static tuff_status add_forms(bench *self, bench_work *work, const bench_job *job)
 {
     bench_training *fused, *unfused;
-    const tuff_compile_options baseline = {.tune = TUFF_TUNE_OFF}, plain = {.fuse = TUFF_FUSE_NONE};
+    const tuff_compile_options baseline = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}},
+                               plain = {.fuse = TUFF_FUSE_NONE};
     TRY(bench_training_add(self, work, job, "tuff", &baseline, &fused));
     bench_add_fact(work, "compile", fused->compile_seconds, "s");
     bench_add_fact(work, "programs compiled for it, not from the cache", (double)fused->fresh_programs, "");

@@ -57,7 +57,7 @@ tuff_status bench_peaks_add(bench *self, bench_work *work)
     for (int i = 0; i < 2; i++) {
         bench_contestant *item = peaks[i] ? bench_add(work, peaks[i]->kind, peaks[i]->name) : NULL;
         if (peaks[i] && !item)
-            return tuff__last_status();
+            return tuff_last_status();
         if (!item)
             continue;
         item->self = peaks[i];

@@ -142,7 +142,7 @@ static tuff_status add_peer(bench_peer *peer, bench_work *work)
         bench_contestant *item = bench_add(work, BENCH_PEER, name);
         peer_contestant *made = item ? tuff__calloc(1, sizeof *made) : NULL;
         if (!made)
-            return tuff__last_status();
+            return tuff_last_status();
         *made = (peer_contestant){.peer = peer, .index = index++};
         peer->contestants++;
         item->self = made;

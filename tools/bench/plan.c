@@ -74,7 +74,7 @@ tuff_tensor *bench_weight(bench_plan *self, tuff_dtype dtype, tuff_shape shape, 
     const bench_operand *made = new_operand(self, dtype, shape, seed);
     tuff_array *array = self->status == TUFF_OK ? tuff_array_create(self->device, dtype, shape) : NULL;
     if (!array) {
-        self->status = tuff__last_status();
+        self->status = tuff_last_status();
         return tuff_constant(self->graph, dtype, 0);
     }
     self->arrays[self->array_count++] = array;
@@ -152,12 +152,12 @@ static tuff_status make(bench_plan *self, const tuff_compile_options *options, b
 {
     self->graph = tuff_graph_create(self->device);
     if (!self->graph)
-        return tuff__last_status();
+        return tuff_last_status();
     build(self, what);
     TRY(self->status);
     tuff_output(self->graph, "result", self->result);
     self->plan = tuff_compile(self->graph, options);
-    return self->plan ? write_inputs(self) : tuff__last_status();
+    return self->plan ? write_inputs(self) : tuff_last_status();
 }
 
 static tuff_status add(bench *self, bench_work *work, bench_contestant *item, const tuff_compile_options *options,
@@ -165,7 +165,7 @@ static tuff_status add(bench *self, bench_work *work, bench_contestant *item, co
 {
     bench_plan *made = item ? tuff__calloc(1, sizeof *made) : NULL;
     if (!made)
-        return tuff__last_status();
+        return tuff_last_status();
     item->self = made;
     item->run = plan_run;
     item->read = plan_read;
@@ -180,7 +180,7 @@ static tuff_status add(bench *self, bench_work *work, bench_contestant *item, co
 tuff_status bench_plan_add(bench *self, bench_work *work, const char *name, tuff_fuse_mode fuse, bench_builder build,
                            const void *what)
 {
-    const tuff_compile_options options = {.fuse = fuse, .tune = TUFF_TUNE_OFF};
+    const tuff_compile_options options = {.fuse = fuse, .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
     return add(self, work, bench_add(work, BENCH_OURS, name), &options, build, what);
 }
 

@@ -88,19 +88,19 @@ static tuff_status make_model(bench_training *self)
     TRY(model_create(self->device, &self->job.config, &self->model));
     TRY(model_initialize(&self->model, 1));
     self->optimizer = tuff_optimizer_create(self->model.parameters, &options);
-    return self->optimizer ? TUFF_OK : tuff__last_status();
+    return self->optimizer ? TUFF_OK : tuff_last_status();
 }
 
 static tuff_status compile(bench_training *self, const tuff_compile_options *options)
 {
     tuff_device_counters before, after;
-    TRY(tuff_device_count_work(self->device, &before));
+    TRY(tuff_device_counters_get(self->device, &before));
     const uint64_t begin = tuff__nanoseconds();
     self->plan = self->graph ? tuff_compile(self->graph, options) : NULL;
     self->compile_seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
-    TRY(tuff_device_count_work(self->device, &after));
+    TRY(tuff_device_counters_get(self->device, &after));
     self->fresh_programs = after.programs_compiled - before.programs_compiled;
-    return self->plan ? TUFF_OK : tuff__last_status();
+    return self->plan ? TUFF_OK : tuff_last_status();
 }
 
 static tuff_status first_steps(bench_training *self)
@@ -135,7 +135,7 @@ tuff_status bench_training_add(bench *self, bench_work *work, const bench_job *j
 {
     bench_training *made = add(self, work, job, name);
     if (!made)
-        return tuff__last_status();
+        return tuff_last_status();
     work->items[work->count - 1].run = training_run;
     work->items[work->count - 1].read = training_read;
     work->result_count = BENCH_LOSSES;
@@ -166,7 +166,7 @@ static tuff_status add_term(bench_training *self, int index, int64_t *offset, tu
         return FAIL(TUFF_E_LIMIT, "bench: the model has too many parameters");
     tuff_array *view = tuff_array_view(self->gradients, *offset, shape);
     if (!view)
-        return tuff__last_status();
+        return tuff_last_status();
     self->views[self->view_count++] = view;
     *offset += tuff_shape_count(shape);
     tuff_tensor *product = tuff_mul(tuff_array_tensor(self->graph, parameter), tuff_array_tensor(self->graph, view));
@@ -184,7 +184,7 @@ static tuff_status fill_gradients(bench_training *self, int64_t count)
     self->gradients = tuff_array_create(self->device, TUFF_F32, TUFF_SHAPE(count));
     const tuff_status status = self->gradients
                                    ? tuff_array_write(self->gradients, values, (size_t)count * sizeof *values)
-                                   : tuff__last_status();
+                                   : tuff_last_status();
     tuff__free(values);
     return status;
 }
@@ -195,16 +195,16 @@ tuff_status bench_update_add(bench *self, bench_work *work, const bench_job *job
     tuff_tensor *loss = NULL;
     int64_t offset = 0;
     if (!made)
-        return tuff__last_status();
+        return tuff_last_status();
     work->items[work->count - 1].run = update_run;
     TRY(make_model(made));
     TRY(fill_gradients(made, model_parameter_count(&made->job.config)));
     made->graph = tuff_graph_create(made->device);
     if (!made->graph)
-        return tuff__last_status();
+        return tuff_last_status();
     tuff_graph_step(made->graph, tuff_optimizer_counter(made->optimizer));
     for (int i = 0; i < tuff_parameters_count(made->model.parameters); i++)
         TRY(add_term(made, i, &offset, &loss));
     TRY(tuff_optimizer_apply(made->optimizer, loss, NULL));
-    return compile(made, &(tuff_compile_options){.fuse = fuse, .tune = TUFF_TUNE_OFF});
+    return compile(made, &(tuff_compile_options){.fuse = fuse, .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}});
 }

@@ -7,7 +7,7 @@
 #include "tools/cache/cache.h"
 
 /* To the output; into files the library writes by itself. */
-static int print_export(const tuff_cache *cache, tuff_cache_form form)
+static int print_export(const tuff_cache *cache, tuff_cache_export_kind form)
 {
     tuff_cache_exported counts;
     text lines = {0};
@@ -20,7 +20,7 @@ static int print_export(const tuff_cache *cache, tuff_cache_form form)
     return code;
 }
 
-static int write_export(const tuff_cache *cache, tuff_cache_form form, const char *path, bool json)
+static int write_export(const tuff_cache *cache, tuff_cache_export_kind form, const char *path, bool json)
 {
     tuff_cache_exported counts;
     if (tuff_cache_export(cache, path, form, &counts) != TUFF_OK)
@@ -39,7 +39,7 @@ static int write_export(const tuff_cache *cache, tuff_cache_form form, const cha
     return CACHE_OK;
 }
 
-static int export_to(const char *path, tuff_cache_form form, const cache_common *common)
+static int export_to(const char *path, tuff_cache_export_kind form, const cache_common *common)
 {
     tuff_cache *cache;
     int code = cache_open(&cache_verb_export, common->device, &cache);
@@ -75,9 +75,9 @@ static int run_export(int count, char **arguments)
         return cli_fail(&cache_verb_export, EXIT_WRONG_USE, "give a file, or -");
     if (lock && anonymous)
         return cli_fail(&cache_verb_export, EXIT_WRONG_USE, "--manifest and --anon are two kinds of files");
-    const tuff_cache_form form = lock        ? TUFF_CACHE_FORM_LOCK
-                                 : anonymous ? TUFF_CACHE_FORM_ANONYMOUS
-                                             : TUFF_CACHE_FORM_ALL;
+    const tuff_cache_export_kind form = lock        ? TUFF_CACHE_EXPORT_MANIFEST
+                                        : anonymous ? TUFF_CACHE_EXPORT_ANONYMOUS
+                                                    : TUFF_CACHE_EXPORT_ALL;
     return export_to(path, form, &common);
 }
 
@@ -96,8 +96,8 @@ static void print_import(const tuff_cache_imported *counts, bool as_seed)
     if (counts->other_devices)
         printf(", other devices %d (seeds where they are alike)", counts->other_devices);
     printf(", rejected %" PRIu64 " (crc)", counts->damaged);
-    if (counts->nameless)
-        printf(", %d (environment not known)", counts->nameless);
+    if (counts->unknown_environments)
+        printf(", %d (environment not known)", counts->unknown_environments);
     if (counts->unknown)
         printf(", %" PRIu64 " (of a later version)", counts->unknown);
     putchar('\n');
@@ -105,7 +105,7 @@ static void print_import(const tuff_cache_imported *counts, bool as_seed)
 
 static int report_import(const tuff_cache_imported *counts, bool as_seed, const cache_common *common)
 {
-    const int code = counts->damaged || counts->unknown || counts->nameless ? CACHE_FINDINGS : CACHE_OK;
+    const int code = counts->damaged || counts->unknown || counts->unknown_environments ? CACHE_FINDINGS : CACHE_OK;
     if (!common->json) {
         print_import(counts, as_seed);
         return code;
@@ -113,8 +113,8 @@ static int report_import(const tuff_cache_imported *counts, bool as_seed, const 
     return cache_print_json(&cache_verb_import,
                             json_pack("{s:i, s:i, s:i, s:i, s:I, s:i, s:I}", "imported", counts->imported, "skipped",
                                       counts->skipped, "seeds", counts->seeds, "other_devices", counts->other_devices,
-                                      "damaged", (json_int_t)counts->damaged, "environment_unknown", counts->nameless,
-                                      "later_version", (json_int_t)counts->unknown),
+                                      "damaged", (json_int_t)counts->damaged, "environment_unknown",
+                                      counts->unknown_environments, "later_version", (json_int_t)counts->unknown),
                             code);
 }
 

@@ -103,9 +103,9 @@ static int prune(int count, char **arguments)
                                     NULL, NULL, &common);
     if (end.now)
         return end.code;
-    of.older = older ? read_age(older) : 0;
-    of.most = (uint64_t)most;
-    if (older && of.older == 0)
+    of.older_seconds = older ? read_age(older) : 0;
+    of.max_bytes = (uint64_t)most;
+    if (older && of.older_seconds == 0)
         return cli_fail(&cache_verb_prune, EXIT_WRONG_USE,
                         "--older takes an age, as in 36h, 90d, 12w or 1y, not \"%s\"", older);
     int code = cache_open(&cache_verb_prune, common.device, &cache);

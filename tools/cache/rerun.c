@@ -194,7 +194,7 @@ static tuff_device *open_device(const cli_verb *verb, const char *name, int *cod
 
 int cache_rerun(const cli_verb *verb, const char *name, const model_options *options, int most, bool json)
 {
-    const tuff_compile_options baseline = {.tune = TUFF_TUNE_CACHED};
+    const tuff_compile_options baseline = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_CACHED}};
     rerun self = {.verb = verb};
     int code = CACHE_OK;
     tuff_device *device = open_device(verb, name, &code);

@@ -322,7 +322,7 @@ tuff_device *cli_open_device(const cli_verb *verb, const char *name, int *code)
     tuff_device *device = tuff_device_open(name);
     if (device)
         return device;
-    const tuff_status status = tuff__last_status();
+    const tuff_status status = tuff_last_status();
     *code = cli_fail(verb, status == TUFF_E_USAGE ? EXIT_WRONG_USE : EXIT_FAILED, "%s", tuff_error());
     if (status == TUFF_E_NO_DEVICE)
         fputs("tuff devices lists what there is; --device reference runs on the host, slowly\n", stderr);

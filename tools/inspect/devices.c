@@ -27,7 +27,7 @@ static const char *class_name(tuff_device_class device_class)
 static bool prove(tuff_device_info *info)
 {
     tuff_device *device = tuff_device_open(info->selector);
-    const bool opened = device && tuff_device_information(device, info) == TUFF_OK;
+    const bool opened = device && tuff_device_describe(device, info) == TUFF_OK;
     tuff_device_close(device);
     return opened;
 }
@@ -130,7 +130,7 @@ static int devices(int count, char **arguments)
     fputs(json ? "[\n" : "", stdout);
     for (int i = 0; i < tuff_device_count(); i++) {
         tuff_device_info info;
-        if (tuff_device_describe(i, &info) != TUFF_OK)
+        if (tuff_device_describe_at(i, &info) != TUFF_OK)
             return cli_fail_library(&verb_devices, "describing a device");
         const char *reason = prove(&info) ? NULL : tuff_error();
         if (reason)

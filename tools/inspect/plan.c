@@ -69,16 +69,18 @@ static const char *plan_digits(const tuff_plan *plan, char *out)
 static void print_json_tuning(const tuff_plan *plan)
 {
     tuff_tune_stats stats;
-    if (tuff_plan_tuning(plan, &stats) != TUFF_OK)
+    if (tuff_plan_tune_stats(plan, &stats) != TUFF_OK)
         return;
     printf("    \"tuning\": {\"tasks\": %d, \"keys\": %d, \"hits\": {\"override\": %d, \"same\": %d, "
            "\"other_driver\": %d, \"nearest\": %d, \"seed\": %d, \"portfolio\": %d, \"default\": %d},\n",
-           stats.tasks, stats.keys, stats.hits[0], stats.hits[1], stats.hits[2], stats.hits[3], stats.hits[4],
-           stats.hits[5], stats.hits[6]);
+           stats.tasks, stats.keys, stats.hits[TUFF_TUNE_HIT_PIN], stats.hits[TUFF_TUNE_HIT_SAME],
+           stats.hits[TUFF_TUNE_HIT_OTHER_DRIVER], stats.hits[TUFF_TUNE_HIT_NEAREST], stats.hits[TUFF_TUNE_HIT_SEED],
+           stats.hits[TUFF_TUNE_HIT_PORTFOLIO], stats.hits[TUFF_TUNE_HIT_DEFAULT]);
     printf("      \"misses\": {\"unknown\": %d, \"seed\": %d, \"other_texts\": %d, \"unusable\": %d}, "
            "\"measured\": %d, \"improved\": %d, \"left_out\": %d,\n",
-           stats.misses[0], stats.misses[1], stats.misses[2], stats.misses[3], stats.measured, stats.improved,
-           stats.skipped);
+           stats.misses[TUFF_TUNE_MISS_UNKNOWN], stats.misses[TUFF_TUNE_MISS_SEED],
+           stats.misses[TUFF_TUNE_MISS_OTHER_KERNELS], stats.misses[TUFF_TUNE_MISS_UNUSABLE], stats.measured,
+           stats.improved, stats.skipped);
     printf("      \"compiles\": %" PRIu64 ", \"launches\": %" PRIu64 ", \"rejected\": {\"wrong\": %" PRIu64
            ", \"race\": %" PRIu64 ", \"limits\": %" PRIu64 ", \"spills\": %" PRIu64 ", \"slow\": %" PRIu64
            ", \"crash\": %" PRIu64 ", \"hang\": %" PRIu64 "},\n",
@@ -86,9 +88,9 @@ static void print_json_tuning(const tuff_plan *plan)
            stats.crashes, stats.hangs);
     printf("      \"nanoseconds\": %" PRIu64 ", \"compile_nanoseconds\": %" PRIu64 ", \"sample_nanoseconds\": %" PRIu64
            ", \"verify_nanoseconds\": %" PRIu64 ", \"damaged_lines\": %" PRIu64 ", \"lock_waits\": %" PRIu64
-           ", \"compiled_ahead\": %" PRIu64 ", \"ahead_nanoseconds\": %" PRIu64 "},\n",
+           ", \"prefetched\": %" PRIu64 ", \"prefetch_nanoseconds\": %" PRIu64 "},\n",
            stats.nanoseconds, stats.compile_nanoseconds, stats.sample_nanoseconds, stats.verify_nanoseconds,
-           stats.damaged_lines, stats.lock_waits, stats.compiled_ahead, stats.ahead_nanoseconds);
+           stats.damaged_lines, stats.lock_waits, stats.prefetched, stats.prefetch_nanoseconds);
 }
 
 static void print_json_plan(const known_plan *known, const tuff_plan_info *info, const tuff_plan_info *unfused)

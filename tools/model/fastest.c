@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 
-static tuff_plan *enter(tuff_device *device, void *user, void **entry)
+static tuff_plan *setup(tuff_device *device, void *user, void **entry)
 {
     const fastest_work *work = user;
     const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
@@ -19,14 +19,14 @@ static tuff_plan *enter(tuff_device *device, void *user, void **entry)
     return plans->items[work->plan].plan;
 }
 
-static void leave(tuff_plan *plan, void *user, void *entry)
+static void teardown(tuff_plan *plan, void *user, void *entry)
 {
     (void)plan, (void)user; /* the plan is one of the entry's */
     known_plans_destroy(entry);
     tuff__free(entry);
 }
 
-static void say(const tuff_contest_result *result, bool trains)
+static void say(const tuff_device_race_result *result, bool trains)
 {
     const char *work = trains ? "a training step" : "a token";
     if (result->left_out > 0)
@@ -36,13 +36,13 @@ static void say(const tuff_contest_result *result, bool trains)
                       result->left_out);
     if (result->nanoseconds == 0)
         (void)fprintf(stderr, "fastest: %s, the only device that takes part\n", result->selector);
-    else if (result->next[0] == '\0')
+    else if (result->runner_up[0] == '\0')
         (void)fprintf(stderr, "fastest: %s, %.2f ms for %s; no other device can\n", result->selector,
                       (double)result->nanoseconds * 1e-6, work);
     else
         (void)fprintf(stderr, "fastest: %s, %.2f ms for %s; %s takes %.2f ms (%s)\n", result->selector,
-                      (double)result->nanoseconds * 1e-6, work, result->next, (double)result->next_nanoseconds * 1e-6,
-                      result->remembered ? "remembered" : "measured now");
+                      (double)result->nanoseconds * 1e-6, work, result->runner_up,
+                      (double)result->runner_up_nanoseconds * 1e-6, result->remembered ? "remembered" : "measured now");
 }
 
 tuff_device *cli_open_device_for(const cli_verb *verb, const char *name, const fastest_work *work, int *code)
@@ -61,10 +61,10 @@ tuff_device *cli_open_device_for(const cli_verb *verb, const char *name, const f
                    work->recompute, work->plan);
     tuff__free(config);
     fastest_work copy = *work;
-    const tuff_contest contest = {.name = key, .enter = enter, .leave = leave, .user = &copy};
-    tuff_contest_result result;
+    const tuff_device_race race = {.name = key, .setup = setup, .teardown = teardown, .user = &copy};
+    tuff_device_race_result result;
     cli_hold_interrupt(); /* a process that ends within the race counts against the device that was at work */
-    tuff_device *device = tuff_device_open_fastest(&contest, &result);
+    tuff_device *device = tuff_device_open_fastest(&race, &result);
     cli_release_interrupt();
     if (device)
         say(&result, work->plan == KNOWN_TRAIN);

@@ -9,7 +9,7 @@ static tuff_status compile(known_plan *self, const char *name, tuff_graph *graph
     self->name = name;
     self->graph = graph;
     self->plan = graph ? tuff_compile(graph, options) : NULL;
-    return self->plan ? TUFF_OK : tuff__last_status();
+    return self->plan ? TUFF_OK : tuff_last_status();
 }
 
 tuff_status known_plans_create(tuff_device *device, const model_config *config, int64_t batch, bool recompute,
@@ -21,9 +21,8 @@ tuff_status known_plans_create(tuff_device *device, const model_config *config, 
     const tuff_optimizer_options rule = model_optimizer_options(1e-3, 1000);
     out->optimizer = tuff_optimizer_create(out->model.parameters, &rule);
     if (!out->optimizer)
-        return tuff__last_status();
-    TRY(compile(&out->items[KNOWN_TRAIN], "train", train_graph(device, &out->model, out->optimizer, batch),
-                options));
+        return tuff_last_status();
+    TRY(compile(&out->items[KNOWN_TRAIN], "train", train_graph(device, &out->model, out->optimizer, batch), options));
     return compile(&out->items[KNOWN_GENERATE], "generate", sampler_graph(device, &out->model), options);
 }
 

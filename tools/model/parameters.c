@@ -194,7 +194,7 @@ tuff_status model_create(tuff_device *device, const model_config *config, langua
     tuff_status status = visit_all(config, add_spec, &list);
     if (status == TUFF_OK) {
         out->parameters = tuff_parameters_create(device, list.items, list.count);
-        status = out->parameters ? TUFF_OK : tuff__last_status();
+        status = out->parameters ? TUFF_OK : tuff_last_status();
     }
     tuff__free(list.items);
     tuff__arena_free(&list.names);

@@ -52,7 +52,7 @@ tuff_status run_settings_read(const char *path, run_settings *out)
     *out = (run_settings){0};
     tuff_file *file = tuff_file_open(path);
     if (!file)
-        return tuff__last_status();
+        return tuff_last_status();
     const tuff_status status = read_metadata(path, file, out);
     tuff_file_close(file);
     return status;

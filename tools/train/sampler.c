@@ -30,9 +30,9 @@ static tuff_status build(text_sampler *self, tuff_device *device, language_model
         return FAIL(TUFF_E_USAGE, "sampler: the prompt is empty: the model needs a byte to begin with");
     self->graph = sampler_graph(device, model);
     if (!self->graph)
-        return tuff__last_status();
+        return tuff_last_status();
     self->plan = tuff_compile(self->graph, &self->options.compile);
-    return self->plan ? TUFF_OK : tuff__last_status();
+    return self->plan ? TUFF_OK : tuff_last_status();
 }
 
 tuff_status sampler_create(tuff_device *device, language_model *model, const sampler_options *options,

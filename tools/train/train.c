@@ -254,7 +254,7 @@ static int run(training *self)
     const run_settings *settings = &self->options.settings;
     const int64_t first = self->done, tokens = settings->batch * settings->model.context;
     tuff_device_info info;
-    if (tuff_device_information(self->device, &info) == TUFF_OK)
+    if (tuff_device_describe(self->device, &info) == TUFF_OK)
         say_begin(self, &info);
     self->saved = -1;
     self->last = self->options.stop_after > 0 && self->options.stop_after < settings->steps ? self->options.stop_after

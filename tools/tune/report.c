@@ -64,7 +64,7 @@ static int report_model(const report_options *self)
     tuff_device *device = cli_open_device(&tune_verb_report, self->common.selector, &code);
     if (!device)
         return code;
-    if (tuff_device_information(device, &info) != TUFF_OK ||
+    if (tuff_device_describe(device, &info) != TUFF_OK ||
         known_plans_create(device, &self->description.model, self->description.batch, false, &options, &plans) !=
             TUFF_OK) {
         code = cli_fail_library(&tune_verb_report, "compiling the model");

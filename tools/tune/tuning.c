@@ -75,12 +75,12 @@ static bool show(void *user, const tuff_tune_progress *now)
 }
 
 /* The line of progress would come between those of the work. */
-static void leave_to_background(const tuning *self, const tuff_compile_options *seen, tuff_compile_options *out)
+static void leave_to_background(tuning *self, const tuff_tune_options *seen)
 {
-    out->tune_background = true;
-    out->tune_progress = NULL;
-    if (seen->tune >= TUFF_TUNE_QUICK || !self->mode_given)
-        out->tune = seen->tune >= TUFF_TUNE_QUICK ? seen->tune : TUFF_TUNE_QUICK;
+    self->options.background = true;
+    self->options.progress = NULL;
+    if (seen->mode >= TUFF_TUNE_QUICK || !self->mode_given)
+        self->options.mode = seen->mode >= TUFF_TUNE_QUICK ? seen->mode : TUFF_TUNE_QUICK;
 }
 
 void tuning_isolate(tuning *self)
@@ -93,28 +93,29 @@ void tuning_isolate(tuning *self)
 void tuning_apply(tuning *self, tuff_compile_options *out)
 {
     self->terminal = cli_is_terminal();
-    out->tune = (tuff_tune_mode)self->mode;
+    self->options = (tuff_tune_options){.mode = (tuff_tune_mode)self->mode,
+                                        .deterministic = self->deterministic,
+                                        .manifest = self->manifest,
+                                        .milliseconds = (uint32_t)(self->seconds * 1000),
+                                        .isolation = (tuff_tune_isolation)self->isolate,
+                                        .progress = show,
+                                        .user = self};
     /* "cached" on the command line is no default that $TUFF_TUNE may change. */
     if (self->mode_given && self->mode == TUFF_TUNE_CACHED)
-        out->tune_environment = TUFF_TUNE_ENVIRONMENT_NONE;
-    out->deterministic = self->deterministic;
-    out->tune_manifest = self->manifest;
-    out->tune_milliseconds = (uint32_t)(self->seconds * 1000);
-    out->tune_isolate = (tuff_tune_isolation)self->isolate;
-    out->tune_progress = show;
-    out->tune_user = self;
-    tuff_compile_options seen = *out;
+        self->options.environment = TUFF_TUNE_ENVIRONMENT_NONE;
+    out->tuning = &self->options;
+    tuff_tune_options seen = self->options;
     tuff__controls_apply(&seen);
-    self->background |= seen.tune_background && seen.tune >= TUFF_TUNE_QUICK && !seen.deterministic && !self->manifest;
+    self->background |= seen.background && seen.mode >= TUFF_TUNE_QUICK && !seen.deterministic && !self->manifest;
     if (self->background)
-        leave_to_background(self, &seen, out);
-    else if (seen.tune >= TUFF_TUNE_QUICK)
+        leave_to_background(self, &seen);
+    else if (seen.mode >= TUFF_TUNE_QUICK)
         cli_catch_interrupt();
 }
 
 static bool save_manifest(const tuning *self, tuff_plan *plan)
 {
-    if (self->save_manifest == NULL || plan == NULL || tuff_plan_lock(plan, self->save_manifest) == TUFF_OK)
+    if (self->save_manifest == NULL || plan == NULL || tuff_plan_save_manifest(plan, self->save_manifest) == TUFF_OK)
         return true;
     fprintf(stderr, "tuff: --save-manifest: %s\n", tuff_error());
     return false;
@@ -124,11 +125,12 @@ bool tuning_end(tuning *self, tuff_plan *plan)
 {
     tuff_tune_stats stats;
     leave_line(self);
-    if (plan == NULL || tuff_plan_tuning(plan, &stats) != TUFF_OK)
+    if (plan == NULL || tuff_plan_tune_stats(plan, &stats) != TUFF_OK)
         return save_manifest(self, plan);
-    if (stats.keys == stats.hits[6] && stats.measured == 0 && (!self->background || stats.keys == 0))
+    if (stats.keys == stats.hits[TUFF_TUNE_HIT_DEFAULT] && stats.measured == 0 &&
+        (!self->background || stats.keys == 0))
         return save_manifest(self, plan); /* nothing was known, and nothing was asked for */
-    const int known = stats.hits[0] + stats.hits[1];
+    const int known = stats.hits[TUFF_TUNE_HIT_PIN] + stats.hits[TUFF_TUNE_HIT_SAME];
     const int unconfirmed = count_unconfirmed(self, plan);
     fprintf(stderr, "tuned: %d of %d keys known, %d measured, %d improved, ", known, stats.keys, stats.measured,
             stats.improved);

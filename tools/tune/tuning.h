@@ -11,8 +11,9 @@ typedef struct tuning {
     double seconds; /* 0: by the mode */
     bool mode_given, deterministic;
     bool background; /* of verbs with TUNING_BACKGROUND_OPTION */
-    int isolate; /* as tuff_tune_isolation; of verbs with TUNING_ISOLATE_OPTION */
+    int isolate;     /* as tuff_tune_isolation; of verbs with TUNING_ISOLATE_OPTION */
     const char *manifest, *save_manifest;
+    tuff_tune_options options; /* of tuning_apply: what the compile options point at */
     /* Of the progress line: */
     bool terminal, open;
     char key[160];
@@ -61,17 +62,17 @@ typedef struct tuning {
     }
 
 /* A row for verbs that do nothing but measure. */
-#define TUNING_ISOLATE_OPTION(tuning)                                                                                  \
-    {                                                                                                                  \
-        .name = "--isolate", .kind = CLI_CHOICE, .value = &(tuning)->isolate, .placeholder = "auto|on|off",            \
-        .help = "on: measure in a worker process, which is restarted after a crash; off: in this one; auto: "          \
-                "$TUFF_TUNE_ISOLATE, else on",                                                                         \
+#define TUNING_ISOLATE_OPTION(tuning)                                                                         \
+    {                                                                                                         \
+        .name = "--isolate", .kind = CLI_CHOICE, .value = &(tuning)->isolate, .placeholder = "auto|on|off",   \
+        .help = "on: measure in a worker process, which is restarted after a crash; off: in this one; auto: " \
+                "$TUFF_TUNE_ISOLATE, else on",                                                                \
     }
 
 /* For verbs that do nothing but measure: in a worker unless the options or the environment say otherwise. */
 void tuning_isolate(tuning *self);
-/* Puts mode, budget and the progress line into the options; self must outlive the compilation. Ctrl-C ends tuning:
-   the plan is then made of what was found. */
+/* Sets out->tuning: mode, budget and the progress line; self must outlive the compilation. Ctrl-C ends tuning: the plan
+   is then made of what was found. */
 void tuning_apply(tuning *self, tuff_compile_options *out);
 /* Leaves the progress line and says on the error stream what tuning did, where it did anything; then writes the
    manifest that is asked for. False, after a message, where that cannot be written. NULL is a plan. */

@@ -20,7 +20,7 @@ typedef struct warm_options {
 
 static void print_stats(const char *name, const tuff_tune_stats *stats, bool json, bool last)
 {
-    const int known = stats->hits[0] + stats->hits[1];
+    const int known = stats->hits[TUFF_TUNE_HIT_PIN] + stats->hits[TUFF_TUNE_HIT_SAME];
     if (!json) {
         printf("%s: %d keys, %d known, %d measured, %d improved, %d left out\n", name, stats->keys, known,
                stats->measured, stats->improved, stats->skipped);
@@ -39,7 +39,7 @@ static void print_stats(const char *name, const tuff_tune_stats *stats, bool jso
 static tuff_status print_keys(const known_plan *known, bool json, bool last)
 {
     const int count = tuff_plan_key_count(known->plan);
-    tuff_status status = count < 0 ? tuff__last_status() : TUFF_OK;
+    tuff_status status = count < 0 ? tuff_last_status() : TUFF_OK;
     json_t *list = json ? json_array() : NULL;
     tuff_plan_key_info key;
     for (int i = 0; i < count && status == TUFF_OK; i++) {
@@ -67,7 +67,7 @@ static int print_plan(const known_plan *known, const warm_options *options, bool
     if (options->list)
         return print_keys(known, options->json, last) == TUFF_OK ? EXIT_DONE
                                                                  : cli_fail_library(&tune_verb_warm, "the keys");
-    if (tuff_plan_tuning(known->plan, &stats) != TUFF_OK)
+    if (tuff_plan_tune_stats(known->plan, &stats) != TUFF_OK)
         return cli_fail_library(&tune_verb_warm, "counting");
     print_stats(known->name, &stats, options->json, last);
     return EXIT_DONE;
@@ -77,7 +77,7 @@ static int warm_device(tuff_device *device, warm_options *options)
 {
     known_plans plans = {0};
     tuff_device_info info;
-    if (tuff_device_information(device, &info) == TUFF_OK && info.device_class == TUFF_DEVICE_REFERENCE)
+    if (tuff_device_describe(device, &info) == TUFF_OK && info.device_class == TUFF_DEVICE_REFERENCE)
         fprintf(stderr, "%s runs no kernels: there is nothing to tune\n", info.selector);
     tuff__json_begin();
     int code = measure_model(&tune_verb_warm, device, &options->description, &options->tune, &plans);

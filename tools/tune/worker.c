@@ -231,7 +231,7 @@ static tuff_status open_device(serving *self)
         return TUFF_E_OOM_HOST;
     self->device = tuff__device_open_limited(self->job.selector, tuff__compile_patience);
     if (!self->device)
-        return tuff__last_status();
+        return tuff_last_status();
     tuff__environment_of(tuff__device_info(self->device), &of);
     if (strcmp(ENVIRONMENT_TEXT(&of), self->job.environment) != 0)
         return FAIL(TUFF_E_UNSUPPORTED, "%s is another device there", self->job.selector);
@@ -253,19 +253,19 @@ static tuff_status look_up_keys(serving *self)
 static tuff_status find_keys(serving *self)
 {
     tuner *of = &self->of;
-    tuff_compile_options *options = &self->job.options;
+    const tuff_compile_options *options = &self->job.options;
     TRY(tuff__graph_read(self->device, self->job.graph, self->job.graph_size, &self->graph));
-    options->tune_progress = options->tune_progress ? ask_to_go_on : NULL;
-    options->tune_user = self;
+    self->job.tuning.progress = self->job.tuning.progress ? ask_to_go_on : NULL;
+    self->job.tuning.user = self;
     *of = (tuner){.fusion = &self->fusion,
                   .options = options,
                   .device = self->device,
                   .bench = self->device,
                   .had_bench = true,
                   .log = -1,
-                  .is_background = options->tune_background,
-                  .survives_crashes = !options->tune_background,
-                  .give_way = options->tune_background ? give_way : NULL,
+                  .is_background = self->job.tuning.background,
+                  .survives_crashes = !self->job.tuning.background,
+                  .give_way = self->job.tuning.background ? give_way : NULL,
                   .user = self};
     TRY(look_up_keys(self));
     TRY(tuff__tuner_open(of));

@@ -454,7 +454,7 @@ static tuff_status note_parameters(const program_recipe *recipe, tuff_device *de
 {
     builder b = {.recipe = recipe, .graph = tuff_graph_create(device), .names = names};
     if (b.graph == NULL)
-        return tuff__last_status();
+        return tuff_last_status();
     tuff_status status = shapes_of_inputs(recipe, &b);
     if (status == TUFF_OK) {
         (void)whole_loss(&b);
@@ -477,7 +477,7 @@ tuff_status program_state_make(const program_recipe *recipe, tuff_device *device
     if (status == TUFF_OK) {
         out->parameters = tuff_parameters_create(device, names->specs, names->count);
         out->optimizer = out->parameters != NULL ? tuff_optimizer_create(out->parameters, &options) : NULL;
-        status = out->optimizer != NULL ? fill_parameters(recipe, out->parameters) : tuff__last_status();
+        status = out->optimizer != NULL ? fill_parameters(recipe, out->parameters) : tuff_last_status();
     }
     free(names);
     if (status != TUFF_OK)

@@ -19,15 +19,17 @@
 /* What is allowed says little where it is so much of the largest element. */
 #define WIDE 0.1
 
-static tuff_compile_options compile_options(const program_recipe *recipe)
+/* tuning: what the options will point at. */
+static tuff_compile_options compile_options(const program_recipe *recipe, tuff_tune_options *tuning)
 {
     enum { TUNE_MILLISECONDS = 400 };
     static const tuff_family families[] = {TUFF_FAMILY_DEVICE, TUFF_FAMILY_REGISTER, TUFF_FAMILY_LOCAL};
     const bool tunes = recipe->variant.tune == TUFF_TUNE_QUICK;
+    *tuning = (tuff_tune_options){.mode = tunes ? TUFF_TUNE_QUICK : TUFF_TUNE_OFF,
+                                  .milliseconds = tunes ? TUNE_MILLISECONDS : 0};
     return (tuff_compile_options){.fuse = program_choice(recipe, FIELD_FUSE) != 0 ? TUFF_FUSE_NONE : TUFF_FUSE_ALL,
                                   .family = tunes ? TUFF_FAMILY_DEVICE : families[program_choice(recipe, FIELD_FAMILY)],
-                                  .tune = tunes ? TUFF_TUNE_QUICK : TUFF_TUNE_OFF,
-                                  .tune_milliseconds = tunes ? TUNE_MILLISECONDS : 0};
+                                  .tuning = tuning};
 }
 
 void program_fail(program_report *report, const char *format, const char *detail)
@@ -256,10 +258,11 @@ void program_bench_clear(program_bench *bench)
 
 static tuff_status compile(kept_program *kept, const program_recipe *recipe)
 {
-    const tuff_compile_options options = compile_options(recipe);
+    tuff_tune_options tuning;
+    const tuff_compile_options options = compile_options(recipe, &tuning);
     tuff_plan_destroy(kept->plan);
     kept->plan = tuff_compile(kept->graph, &options);
-    return kept->plan == NULL ? tuff__last_status() : TUFF_OK;
+    return kept->plan == NULL ? tuff_last_status() : TUFF_OK;
 }
 
 static tuff_status try_steps(kept_program *kept, const program_recipe *recipe, const program_expectation *expected,
@@ -287,7 +290,7 @@ static tuff_status try_on(tuff_device *device, kept_program *kept, const program
 {
     TRY(program_state_make(recipe, device, &kept->state));
     kept->graph = program_graph(recipe, device, &kept->state);
-    return kept->graph == NULL ? tuff__last_status() : try_steps(kept, recipe, expected, report);
+    return kept->graph == NULL ? tuff_last_status() : try_steps(kept, recipe, expected, report);
 }
 
 void program_try(program_bench *bench, const program_recipe *recipe, const program_expectation *expected,

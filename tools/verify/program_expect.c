@@ -58,7 +58,7 @@ tuff_status program_reference(const program_recipe *recipe, tuff_device *referen
 {
     tuff_graph *built = program_graph(recipe, reference, state);
     if (built == NULL)
-        return tuff__last_status();
+        return tuff_last_status();
     for (int i = 0; i < program_slab_count(state); i++)
         add_slab_output(built, state, i);
     tuff_status status = tuff_graph_status(built);
@@ -66,7 +66,7 @@ tuff_status program_reference(const program_recipe *recipe, tuff_device *referen
         (void)FAIL(status, "%s", tuff_graph_error(built));
     tuff_graph *live = status == TUFF_OK ? tuff__simplify(built, true) : NULL;
     if (status == TUFF_OK)
-        status = live == NULL ? tuff__last_status() : tuff__reference_create(live, out);
+        status = live == NULL ? tuff_last_status() : tuff__reference_create(live, out);
     if (status != TUFF_OK)
         tuff_graph_destroy(live);
     *graph = live;

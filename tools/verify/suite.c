@@ -156,11 +156,11 @@ static tuff_status prepare(const suite_case *test, tuff_device *device, executio
     tuff_tensor *operands[SUITE_MAX_OPERANDS] = {NULL};
     *run = (execution){.test = test, .device = device, .graph = tuff_graph_create(device)};
     if (!run->graph)
-        return tuff__last_status();
+        return tuff_last_status();
     if (test->op == OP_ARRAY || test->op == OP_ASSIGN) {
         run->array = tuff_array_create(device, test->operands[0].dtype, test->operands[0].shape);
         if (!run->array)
-            return tuff__last_status();
+            return tuff_last_status();
     }
     for (int i = 0; i < test->operand_count; i++)
         operands[i] = operand_tensor(run, i);
@@ -181,7 +181,7 @@ tuff_status suite_with_plan(tuff_device *device, const suite_case *test, const t
     tuff_status status = prepare(test, device, &run);
     if (status == TUFF_OK) {
         plan = tuff_compile(run.graph, options);
-        status = plan ? use(state, plan) : tuff__last_status();
+        status = plan ? use(state, plan) : tuff_last_status();
     }
     tuff_plan_destroy(plan);
     finish(&run);
@@ -273,7 +273,7 @@ static tuff_status run_device(execution *run, const tuff_compile_options *option
 {
     tuff_plan *plan = tuff_compile(run->graph, options);
     if (!plan)
-        return tuff__last_status();
+        return tuff_last_status();
     tuff_status status = write_operands(run, inputs, write_to_plan, plan);
     if (status == TUFF_OK)
         status = tuff_plan_run(plan);
@@ -440,7 +440,7 @@ static tuff_status run_case(tuff_device *device, tuff_device *reference, const s
 {
     workspace space = {0};
     tuff_device_info info;
-    TRY(tuff_device_information(device, &info));
+    TRY(tuff_device_describe(device, &info));
     const bool keeps = info.device_class == TUFF_DEVICE_REFERENCE || (info.proved && info.proved_denormals);
     tuff_status status = prepare(test, device, &space.device);
     if (status == TUFF_OK)

@@ -90,7 +90,7 @@ static void verify_selected(verification *self)
 static int verify_all(verification *self)
 {
     tuff_device_info info;
-    if (tuff_device_information(self->device, &info) != TUFF_OK)
+    if (tuff_device_describe(self->device, &info) != TUFF_OK)
         return cli_fail_library(&verb_verify, "describing the device");
     if (self->json)
         printf("[\n");

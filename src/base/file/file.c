@@ -105,7 +105,7 @@ static tuff_status read_all(file_reader *reader, uint64_t limit, void **data, si
     size_t length = (size_t)reader->size;
     unsigned char *block = tuff__alloc(length + 1);
     if (!block)
-        return tuff__last_status();
+        return tuff_last_status();
     tuff_status status = tuff__reader_read(reader, block, length);
     if (status != TUFF_OK) {
         tuff__free(block);

@@ -263,7 +263,7 @@ static tuff_status raise_step(rebuild *self)
         return TUFF_OK;
     graph->step_array = tuff_array_view(source->step_array, 0, TUFF_SCALAR);
     if (graph->step_array == NULL)
-        return tuff__last_status();
+        return tuff_last_status();
     graph->owns_step = true;
     for (int i = 0; i < graph->node_count; ++i)
         if (graph->nodes[i]->op == OP_ARRAY && graph->nodes[i]->attributes.array == source->step_array)

@@ -125,10 +125,10 @@ struct driver_device {
     cl_ulong group_limit;         /* groups that one launch may have */
     bool is_pocl;
     bool builds_in_turn; /* with all other devices of which that is true */
-    bool shares_memory; /* with the host: buffers are where the host says */
-    bool wants_thread;  /* computes on one core more while a thread waits in the driver */
-    lent_thread *lent;  /* NULL until there is work for it */
-    bool used_library;  /* for products */
+    bool shares_memory;  /* with the host: buffers are where the host says */
+    bool wants_thread;   /* computes on one core more while a thread waits in the driver */
+    lent_thread *lent;   /* NULL until there is work for it */
+    bool used_library;   /* for products */
     char identity[1024];
     char build_options[64];
     cl_kernel_work_group_info spill_query; /* what of a kernel tells its spills; 0: nothing does */
@@ -173,6 +173,8 @@ tuff_status tuff__cl_prepare(driver_device *device);
 /* wrap.c */
 tuff_status tuff__cl_wrap(const void *handles, tuff_device_info *info, driver_device **device);
 tuff_status tuff__cl_buffer_import(driver_device *device, void *handle, uint64_t *size, driver_buffer **buffer);
+void tuff__cl_unwrap(driver_device *device, void *handles);
+void tuff__cl_buffer_unwrap(const driver_buffer *buffer, tuff_buffer_handle *handle);
 
 /* buffer.c */
 tuff_status tuff__cl_buffer_create(driver_device *device, uint64_t size, driver_buffer **buffer);

@@ -34,5 +34,7 @@ const driver tuff__driver_opencl = {
     .timestamps = tuff__cl_timestamps,
     .wrap = tuff__cl_wrap,
     .buffer_import = tuff__cl_buffer_import,
+    .unwrap = tuff__cl_unwrap,
+    .buffer_unwrap = tuff__cl_buffer_unwrap,
     .library_absence = tuff__cl_library_absence,
 };

@@ -192,7 +192,7 @@ static tuff_status fill_build_options(driver_device *device)
     TRY(device_value(device->id, CL_DEVICE_TYPE, &type, sizeof type));
     char *extensions = read_extensions(device->id);
     if (!extensions)
-        return tuff__last_status();
+        return tuff_last_status();
     list_subgroup_sizes(device->id, extensions, sizes);
     device->spill_query = find_spill_query(type, extensions);
     tuff__free(extensions);
@@ -216,7 +216,7 @@ static tuff_status describe_features(cl_device_id id, tuff_device_info *info)
     TRY(device_text(id, CL_DEVICE_PROFILE, profile, sizeof profile));
     char *extensions = read_extensions(id);
     if (!extensions)
-        return tuff__last_status();
+        return tuff_last_status();
     info->narrow_storage = true;
     info->half_arithmetic = has_extension(extensions, "cl_khr_fp16");
     info->int64 = strcmp(profile, "FULL_PROFILE") == 0 || has_extension(extensions, "cles_khr_int64");

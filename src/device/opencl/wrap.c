@@ -1,10 +1,10 @@
-/* An application's own context, queue and buffers. They are retained, so that closing releases them like those that
-   the driver made. */
+/* An application's own context, queue and buffers, and the driver's lent to an application. The application's are
+   retained, so that closing releases them like those that the driver made. */
 #include "base/alloc.h"
 #include "device/opencl/api.h"
 
 /* The queue must belong to both others, and run its commands in order: recordings have no other barriers. */
-static tuff_status check_queue(const opencl_handles *handles)
+static tuff_status check_queue(const tuff_opencl_handles *handles)
 {
     cl_context context = NULL;
     cl_device_id id = NULL;
@@ -20,7 +20,7 @@ static tuff_status check_queue(const opencl_handles *handles)
     return TUFF_OK;
 }
 
-static tuff_status fill(driver_device *device, const opencl_handles *handles, tuff_device_info *info)
+static tuff_status fill(driver_device *device, const tuff_opencl_handles *handles, tuff_device_info *info)
 {
     cl_platform_id platform = NULL;
     device->id = handles->device_id;
@@ -83,4 +83,15 @@ tuff_status tuff__cl_buffer_import(driver_device *device, void *handle, uint64_t
     buffer->memory = handle;
     *out = buffer;
     return TUFF_OK;
+}
+
+void tuff__cl_unwrap(driver_device *device, void *handles)
+{
+    *(tuff_opencl_handles *)handles =
+        (tuff_opencl_handles){.context = device->context, .device_id = device->id, .queue = device->queue};
+}
+
+void tuff__cl_buffer_unwrap(const driver_buffer *buffer, tuff_buffer_handle *handle)
+{
+    handle->opencl = buffer->memory;
 }

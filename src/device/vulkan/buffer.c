@@ -26,6 +26,11 @@ void tuff__vulkan_drop_buffer(driver_device *device, driver_buffer *buffer)
     tuff__free(buffer);
 }
 
+void tuff__vulkan_buffer_unwrap(const driver_buffer *buffer, tuff_buffer_handle *handle)
+{
+    handle->vulkan = (uint64_t)buffer->handle;
+}
+
 static tuff_status open_staging(driver_device *device)
 {
     vulkan_staging *staging = &device->staging;

@@ -216,6 +216,18 @@ static void set_patience(driver_device *device, uint64_t nanoseconds)
     device->wait_limit = nanoseconds > 0 ? nanoseconds : WAIT_LIMIT;
 }
 
+static void unwrap(driver_device *device, void *handles)
+{
+    tuff_vulkan_handles *out = handles;
+    *out = (tuff_vulkan_handles){.instance = instance,
+                                 .physical_device = device->physical.handle,
+                                 .device = device->handle,
+                                 .queue = device->queue,
+                                 .queue_family = device->physical.queue_family};
+    /* Vulkan's type of it returns a pointer to a function. */
+    memcpy(&out->get_instance_proc, &tuff__vk.vkGetInstanceProcAddr, sizeof out->get_instance_proc);
+}
+
 const driver tuff__driver_vulkan = {
     .name = "vulkan",
     .language = "GLSL",
@@ -241,4 +253,6 @@ const driver tuff__driver_vulkan = {
     .wait = wait_for_all,
     .set_patience = set_patience,
     .timestamps = tuff__vulkan_timestamps,
+    .unwrap = unwrap,
+    .buffer_unwrap = tuff__vulkan_buffer_unwrap,
 };

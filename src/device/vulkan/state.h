@@ -146,6 +146,7 @@ tuff_status tuff__vulkan_declare_floats(const vulkan_physical *physical, blob *s
 /* The driver's slots, by file. */
 tuff_status tuff__vulkan_new_buffer(driver_device *device, uint64_t size, driver_buffer **buffer);
 void tuff__vulkan_drop_buffer(driver_device *device, driver_buffer *buffer);
+void tuff__vulkan_buffer_unwrap(const driver_buffer *buffer, tuff_buffer_handle *handle);
 tuff_status tuff__vulkan_write(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
                                uint64_t size);
 tuff_status tuff__vulkan_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size);

@@ -151,7 +151,7 @@ static tuff_status run_script(const char *selector)
 {
     script run = {.device = tuff_device_open(selector)};
     if (!run.device)
-        return tuff__last_status();
+        return tuff_last_status();
     /* Binaries are fetched the first time on every driver. */
     run.device->handle->is_pocl = false;
     tuff_status status = run_steps(&run);
@@ -244,7 +244,7 @@ static void for_each_opencl(void (*test)(const char *selector))
         skip();
     for (int i = 0; i < tuff_device_count(); i++) {
         tuff_device_info info;
-        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        assert_int_equal(tuff_device_describe_at(i, &info), TUFF_OK);
         if (strncmp(info.selector, "opencl:", 7) == 0)
             test(info.selector);
     }
@@ -295,7 +295,7 @@ static void fail_the_first_open(const char *selector)
             arm(sites[i], call, 1, kinds[call - 1].error);
             tuff_device *device = tuff_device_open(selector);
             if (!device)
-                assert_int_equal(tuff__last_status(), kinds[call - 1].status);
+                assert_int_equal(tuff_last_status(), kinds[call - 1].status);
             tuff_device_close(device);
             assert_int_equal(faults.hits, 1);
             assert_int_equal(faults.alive, 0);
@@ -304,7 +304,7 @@ static void fail_the_first_open(const char *selector)
     tuff_device_info info;
     tuff_device *device = tuff_device_open(selector);
     assert_non_null(device);
-    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     assert_true(info.proved_barrier);
     tuff_device_close(device);
     assert_int_equal(faults.alive, 0);

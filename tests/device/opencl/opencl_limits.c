@@ -36,8 +36,9 @@ static tuff_status compile(tuff_device *device, int64_t count)
     tuff_graph *graph = tuff_graph_create(device);
     tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(count));
     tuff_output(graph, "y", tuff_add(x, x));
-    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.tune = TUFF_TUNE_OFF});
-    const tuff_status status = plan ? TUFF_OK : tuff__last_status();
+    tuff_plan *plan =
+        tuff_compile(graph, &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}});
+    const tuff_status status = plan ? TUFF_OK : tuff_last_status();
     tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);
     return status;

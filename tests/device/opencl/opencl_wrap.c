@@ -27,6 +27,11 @@ typedef struct application {
     cl_mem buffer;
 } application;
 
+static tuff_opencl_handles handles_of(const application *app, cl_command_queue queue)
+{
+    return (tuff_opencl_handles){.context = app->context, .device_id = app->id, .queue = queue};
+}
+
 static cl_context make_context(const application *app)
 {
     cl_int error = CL_SUCCESS;
@@ -100,11 +105,11 @@ static void refuse_wrong_buffers(const application *app, tuff_device *device)
     cl_mem foreign = tuff__cl.CreateBuffer(app->other, CL_MEM_READ_WRITE, 4096, NULL, &error);
     cl_mem read_only = tuff__cl.CreateBuffer(app->context, CL_MEM_READ_ONLY, 4096, NULL, &error);
     assert_null(tuff_array_import(device, foreign, 0, TUFF_F32, TUFF_SHAPE(4)));
-    assert_int_equal(tuff__last_status(), TUFF_E_USAGE);
+    assert_int_equal(tuff_last_status(), TUFF_E_USAGE);
     assert_null(tuff_array_import(device, read_only, 0, TUFF_F32, TUFF_SHAPE(4)));
-    assert_int_equal(tuff__last_status(), TUFF_E_USAGE);
+    assert_int_equal(tuff_last_status(), TUFF_E_USAGE);
     assert_null(tuff_array_import(device, app->buffer, 0, TUFF_F32, TUFF_SHAPE(COUNT + 1)));
-    assert_int_equal(tuff__last_status(), TUFF_E_USAGE);
+    assert_int_equal(tuff_last_status(), TUFF_E_USAGE);
     assert_null(tuff_array_import(device, app->buffer, 2, TUFF_F32, TUFF_SHAPE(1)));
     assert_null(tuff_array_import(device, app->buffer, UINT64_MAX - 3, TUFF_F32, TUFF_SHAPE(1)));
     assert_null(tuff_array_import(device, app->buffer, 0, TUFF_F64, TUFF_SHAPE(1)));
@@ -112,27 +117,84 @@ static void refuse_wrong_buffers(const application *app, tuff_device *device)
     tuff__cl.ReleaseMemObject(read_only);
 }
 
+/* What was wrapped comes out as it went in. */
+static void expect_the_same_handles(const application *app, tuff_device *device)
+{
+    tuff_opencl_handles handles = {0};
+    tuff_vulkan_handles others;
+    tuff_buffer_handle buffer = {0};
+    assert_int_equal(tuff_device_unwrap_opencl(device, &handles), TUFF_OK);
+    assert_ptr_equal(handles.context, app->context);
+    assert_ptr_equal(handles.device_id, app->id);
+    assert_ptr_equal(handles.queue, app->queue);
+    assert_int_equal(tuff_device_unwrap_vulkan(device, &others), TUFF_E_UNSUPPORTED);
+    tuff_array *part = tuff_array_import(device, app->buffer, 400, TUFF_U32, TUFF_SHAPE(10, 10));
+    assert_non_null(part);
+    assert_int_equal(tuff_array_unwrap(part, &buffer), TUFF_OK);
+    assert_ptr_equal(buffer.opencl, app->buffer);
+    assert_true(buffer.vulkan == 0 && buffer.offset == 400 && buffer.size == 400);
+    tuff_array_destroy(part);
+}
+
+/* The application's commands on tuff's queue and buffer: after what tuff enqueued before, and before what comes
+   then. */
+static void write_between_runs(tuff_device *device)
+{
+    uint32_t words[COUNT], part[100];
+    tuff_opencl_handles handles;
+    tuff_buffer_handle buffer;
+    test_kernel kernel;
+    tuff_array *array = tuff_array_create(device, TUFF_U32, TUFF_SHAPE(COUNT));
+    tuff_array *view = tuff_array_view(array, 200, TUFF_SHAPE(100));
+    assert_non_null(view);
+    assert_int_equal(tuff_device_unwrap_opencl(device, &handles), TUFF_OK);
+    assert_int_equal(tuff_array_unwrap(view, &buffer), TUFF_OK);
+    assert_true(buffer.opencl != NULL && buffer.offset == 800 && buffer.size == sizeof part);
+    make_kernel(device, &kernel, "plus_seven", "x[i] += 7u;");
+    command dispatch = dispatch_over(device, &kernel, array->storage, COUNT);
+    run_commands(&dispatch, 1, device, 1);
+    for (uint32_t i = 0; i < 100; i++)
+        part[i] = 1000 + i;
+    const uint64_t version = tuff_array_version(array);
+    assert_int_equal(tuff__cl.EnqueueWriteBuffer(handles.queue, buffer.opencl, CL_TRUE, buffer.offset, buffer.size,
+                                                 part, 0, NULL, NULL),
+                     CL_SUCCESS);
+    assert_int_equal(tuff_array_touch(view), TUFF_OK);
+    assert_true(tuff_array_version(array) > version);
+    run_commands(&dispatch, 1, device, 1);
+    assert_int_equal(tuff_array_read(array, words, sizeof words), TUFF_OK);
+    for (uint32_t i = 0; i < COUNT; i++)
+        assert_int_equal(words[i], i >= 200 && i < 300 ? 1000 + (i - 200) + 7 : 14);
+    tuff_array_destroy(array);
+    tuff_array_destroy(view);
+    tuff__program_release(device, kernel.program);
+}
+
 static void use_application(const application *app)
 {
     tuff_device_info info;
     tuff_device_counters counters;
-    tuff_device *device = tuff_device_wrap_opencl(app->context, app->id, app->queue);
+    tuff_opencl_handles handles = handles_of(app, app->queue);
+    tuff_device *device = tuff_device_wrap_opencl(&handles);
     if (!device)
         fail_msg("%s", tuff_error());
-    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    expect_the_same_handles(app, device);
+    assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     assert_string_equal(info.selector, "opencl:wrapped");
     assert_true(info.proved && info.proved_barrier && info.max_group_size > 0);
     print_message("  %s\n", info.name);
     share_a_buffer(app, device);
     refuse_wrong_buffers(app, device);
-    assert_int_equal(tuff_device_count_work(device, &counters), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(device, &counters), TUFF_OK);
     assert_int_equal(counters.bytes_allocated, 0);
     tuff_device_close(device);
-    assert_null(tuff_device_wrap_opencl(app->context, app->id, app->foreign));
-    assert_int_equal(tuff__last_status(), TUFF_E_USAGE);
+    handles.queue = app->foreign;
+    assert_null(tuff_device_wrap_opencl(&handles));
+    assert_int_equal(tuff_last_status(), TUFF_E_USAGE);
     if (app->unordered) {
-        assert_null(tuff_device_wrap_opencl(app->context, app->id, app->unordered));
-        assert_int_equal(tuff__last_status(), TUFF_E_UNSUPPORTED);
+        handles.queue = app->unordered;
+        assert_null(tuff_device_wrap_opencl(&handles));
+        assert_int_equal(tuff_last_status(), TUFF_E_UNSUPPORTED);
     }
 }
 
@@ -141,15 +203,16 @@ static void fail_calls(const application *app)
 {
     const int sites[] = {SITE_RetainContext, SITE_RetainCommandQueue, SITE_RetainMemObject, SITE_GetCommandQueueInfo,
                          SITE_GetMemObjectInfo};
+    const tuff_opencl_handles handles = handles_of(app, app->queue);
     int before = faults.alive;
     for (size_t i = 0; i < sizeof sites / sizeof sites[0]; i++)
         for (int call = 1; call <= 4; call++) {
             arm(sites[i], call, 1, CL_OUT_OF_HOST_MEMORY);
-            tuff_device *device = tuff_device_wrap_opencl(app->context, app->id, app->queue);
+            tuff_device *device = tuff_device_wrap_opencl(&handles);
             tuff_array *array = device ? tuff_array_import(device, app->buffer, 0, TUFF_U32, TUFF_SHAPE(COUNT)) : NULL;
             assert_int_equal(array == NULL, faults.hits > 0);
             if (!array)
-                assert_int_equal(tuff__last_status(), TUFF_E_OOM_HOST);
+                assert_int_equal(tuff_last_status(), TUFF_E_OOM_HOST);
             tuff_array_destroy(array);
             tuff_device_close(device);
             assert_int_equal(faults.alive, before);
@@ -180,6 +243,28 @@ static void for_each_application(void (*test)(const application *app))
     remove_faults();
 }
 
+static void lend_handles(const application *app)
+{
+    const tuff_opencl_handles handles = handles_of(app, app->queue);
+    tuff_device *device = tuff_device_wrap_opencl(&handles);
+    assert_non_null(device);
+    write_between_runs(device);
+    tuff_device_close(device);
+}
+
+static void lend_of_opened(tuff_device *device)
+{
+    if (strncmp(tuff__device_info(device)->selector, "opencl:", 7) == 0)
+        write_between_runs(device);
+}
+
+static void devices_lend_their_handles(void **state)
+{
+    (void)state;
+    for_each_application(lend_handles);
+    for_each_driver(lend_of_opened);
+}
+
 static void applications_share_their_objects(void **state)
 {
     (void)state;
@@ -196,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(applications_share_their_objects),
+        cmocka_unit_test(devices_lend_their_handles),
         cmocka_unit_test(calls_about_them_may_fail),
     };
     return cmocka_run_group_tests_name("opencl_wrap", tests, use_fresh_cache, drop_cache);
@@ -205,8 +291,9 @@ static void opencl_is_absent(void **state)
 {
     int something = 0;
     (void)state;
-    assert_null(tuff_device_wrap_opencl(&something, &something, &something));
-    assert_int_equal(tuff__last_status(), TUFF_E_NO_DEVICE);
+    assert_null(tuff_device_wrap_opencl(
+        &(tuff_opencl_handles){.context = &something, .device_id = &something, .queue = &something}));
+    assert_int_equal(tuff_last_status(), TUFF_E_NO_DEVICE);
 }
 
 int main(void)

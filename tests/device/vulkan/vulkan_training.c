@@ -30,7 +30,7 @@ static void train(tuff_device *device, tuff_family family)
 {
     const model_config config = {.layers = 1, .heads = 2, .width = 16, .context = CONTEXT, .vocabulary = VOCABULARY};
     const tuff_optimizer_options rule = model_optimizer_options(1e-3, 100);
-    const tuff_compile_options options = {.tune = TUFF_TUNE_OFF, .family = family};
+    const tuff_compile_options options = {.family = family, .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
     language_model model;
     ok(model_create(device, &config, &model));
     tuff_optimizer *optimizer = tuff_optimizer_create(model.parameters, &rule);
