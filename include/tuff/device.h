@@ -53,7 +53,10 @@ typedef struct tuff_device_info {
     /* Subgroups multiply blocks of 16 by 16 f16 and add in f32: 1 as VK_NV_cooperative_matrix, 2 as
        VK_KHR_cooperative_matrix says; once proved is true, 0 where the self-test found no such block right. */
     uint32_t cooperative_matrix;
-    uint32_t reserved[13];
+    /* The driver ends the loops of a kernel, without an error, after so many iterations of them all together; 0: it
+       does not. llvmpipe (lavapipe): 65535. */
+    uint32_t loop_limit;
+    uint32_t reserved[12];
 } tuff_device_info;
 
 /* The number of devices that the drivers on this machine offer, the reference device included (last).

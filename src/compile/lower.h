@@ -76,6 +76,7 @@ typedef struct lowered {
     tuff_matmul_library library;
     const struct lowered *like; /* while it is lowered: whose storages are taken over; NULL: nobody's */
     const choice *choice;       /* of the task that is being lowered; NULL: the defaults */
+    const choice *usual;        /* values that shorten its loops, in the place of the usual ones; NULL: none */
     choice *consulted;          /* where not NULL: gets what tasks asked for, with the usual values */
     memory_buffer *buffers;
     int buffer_count, buffer_capacity;
@@ -134,6 +135,14 @@ bool tuff__uses_registers(const lowered *with);
 int tuff__tuned(const lowered *with, tunable of);
 /* Bytes of arrays that an item may have where local_size of them are a group. */
 int64_t tuff__most_array_bytes(const lowered *with, uint32_t local_size);
+/* How often loops of an item go round in a launch, at most; and the first launch from there on in which that is more
+   than the driver allows, or NULL. */
+double tuff__loop_steps(const launch *of);
+const launch *tuff__find_long_loop(const lowered *with, int first);
+/* Usual values for another attempt, from 0 on, at a task whose loops are too long; false: there are no more. */
+bool tuff__shorten_loops(int attempt, choice *usual);
+/* TUFF_E_LIMIT, with the op, its extents and the driver's limit. */
+tuff_status tuff__refuse_long_loop(const lowered *with, const launch *of);
 /* Lanes of the device's own float vectors: 4, 8 or 16. */
 int tuff__native_lanes(const lowered *with);
 /* Registers of a vector of so many lanes: several, where the device's own vectors have fewer. */

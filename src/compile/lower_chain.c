@@ -33,6 +33,8 @@ static int usual_value(const lowered *with, tunable of)
 /* What the choice says, else the usual value, which those who want to know what was asked for are told. */
 static int value_of(const lowered *with, tunable of, int usual)
 {
+    if (with->usual != NULL)
+        usual = tuff__choice_value(with->usual, of, usual);
     if (with->consulted != NULL && !tuff__choice_has(with->consulted, of))
         tuff__choice_set(with->consulted, of, usual);
     return with->choice == NULL ? usual : tuff__choice_value(with->choice, of, usual);
@@ -336,7 +338,7 @@ static bool takes_long_to_compile(const lowered *with, const launch *of)
 static tuff_status check_groups(const lowered *with, int first)
 {
     const tuff_device_info *info = tuff__device_info(with->device);
-    for (int i = first; i < with->launch_count && with->choice != NULL; ++i) {
+    for (int i = first; i < with->launch_count && (with->choice != NULL || with->usual != NULL); ++i) {
         const launch *of = &with->launches[i];
         if (of->kind != LAUNCH_KERNEL)
             continue;
@@ -357,13 +359,72 @@ static tuff_status check_groups(const lowered *with, int first)
     return TUFF_OK;
 }
 
-tuff_status tuff__lower_task(lowered *with, int index, const choice *what)
+/* Where an attempt at a task began. */
+typedef struct beginning {
+    int launches, buffers, copies;
+    uint64_t constant_size;
+    choice consulted;
+} beginning;
+
+static beginning begin_attempt(const lowered *with)
+{
+    beginning now = {.launches = with->launch_count,
+                     .buffers = with->buffer_count,
+                     .copies = with->copy_count,
+                     .constant_size = with->constant_size};
+    if (with->consulted != NULL)
+        now.consulted = *with->consulted;
+    return now;
+}
+
+/* Drops all that was made since. */
+static void go_back(lowered *with, const beginning *to)
+{
+    while (with->launch_count > to->launches)
+        tuff__chain_free(&with->launches[--with->launch_count].chain);
+    while (with->copy_count > to->copies)
+        tuff__storage_release(with->copies[--with->copy_count].kept);
+    with->buffer_count = to->buffers;
+    with->constant_size = to->constant_size;
+    if (with->consulted != NULL)
+        *with->consulted = to->consulted;
+}
+
+static tuff_status attempt_task(lowered *with, int index, bool *too_long)
 {
     const int first = with->launch_count;
+    TRY(lower_task(with, index));
+    TRY(check_groups(with, first));
+    const launch *of = tuff__find_long_loop(with, first);
+    *too_long = of != NULL;
+    return of == NULL ? TUFF_OK : tuff__refuse_long_loop(with, of);
+}
+
+/* Where the driver would end loops early, with other usual values than those that are best elsewhere. */
+static tuff_status shorten_task(lowered *with, int index, const beginning *start)
+{
+    char reason[400];
+    choice usual;
+    tuff_status status = TUFF_E_LIMIT;
+    (void)snprintf(reason, sizeof reason, "%s", tuff_error());
+    for (int i = 0; status == TUFF_E_LIMIT && tuff__shorten_loops(i, &usual); ++i) {
+        bool too_long = false;
+        go_back(with, start);
+        with->usual = &usual;
+        status = attempt_task(with, index, &too_long);
+    }
+    with->usual = NULL;
+    return status == TUFF_E_LIMIT ? FAIL(TUFF_E_LIMIT, "%s", reason) : status;
+}
+
+tuff_status tuff__lower_task(lowered *with, int index, const choice *what)
+{
+    const beginning start = begin_attempt(with);
+    bool too_long = false;
     with->choice = what;
-    tuff_status status = lower_task(with, index);
-    if (status == TUFF_OK)
-        status = check_groups(with, first);
+    tuff_status status = attempt_task(with, index, &too_long);
+    if (too_long)
+        status = shorten_task(with, index, &start);
     with->choice = NULL;
     return status;
 }

@@ -134,13 +134,15 @@ static tuff_status ordered_operand(lowered *with, int index, const split *of, in
     return finish_copy(with, index, status, &copy);
 }
 
-/* The list of keys: each index with the coordinates of the other list axes, or a key beyond all where it is outside. */
-static tuff_status key_chain(const lowered *with, const split *of, int target, fused_chain *out)
+/* The list of keys, counted from the first of a part of them on: each index with the coordinates of the other list axes,
+   or a key beyond all where it is outside. */
+static tuff_status key_chain(const lowered *with, const split *of, int64_t first, int target, fused_chain *out)
 {
     TRY(copying_chain(with, of, of->at->inputs[1], true, target, out));
     const tuff_shape *shape = &of->at->outputs[0].shape;
     int64_t stride = 1, own_stride = 1;
     chain_value place = plain_value(VALUE_INDEX, TUFF_I32);
+    place.address.offset = -first;
     for (int i = of->rank - 1; i >= 0; --i) {
         const int axis = of->order[i];
         if (!of->list[axis])
@@ -195,35 +197,90 @@ typedef struct scratch {
     int list, counts, totals, starts, positions;
 } scratch;
 
-/* Sorts list positions by key: positions[starts[key] .. starts[key + 1]]. */
-static tuff_status sort_list(lowered *with, int index, const split *of, const scratch *use)
+/* What one sorting is of: all keys and the whole list, unless the driver ends loops before. */
+typedef struct part {
+    int64_t key, keys, item, items; /* of the list: the first one and their number */
+} part;
+
+static int64_t blocks_of(int64_t items)
 {
-    int64_t blocks = tuff__divide_up(of->list_size, BLOCK_SIZE);
-    blocks = blocks > MOST_BLOCKS ? MOST_BLOCKS : blocks < 1 ? 1 : blocks;
-    const int64_t size = tuff__divide_up(of->list_size, blocks);
+    const int64_t blocks = tuff__divide_up(items, BLOCK_SIZE);
+    return blocks > MOST_BLOCKS ? MOST_BLOCKS : blocks < 1 ? 1 : blocks;
+}
+
+/* Columns that one item adds up. */
+static int64_t tile_of(const lowered *with, const split *of)
+{
+    return tuff__uses_registers(with) && !tuff__is_vulkan(with) ? of->columns : 1;
+}
+
+/* The most keys and items of the list that every loop can walk, though all may have the same key. */
+static part largest_part(const lowered *with, const split *of)
+{
+    enum { SUM_BLOCK = 128, LEAST = 16 };
+    const int64_t limit = tuff__device_info(with->device)->loop_limit;
+    part all = {.keys = of->keys, .items = of->list_size};
+    if (limit == 0)
+        return all;
+    const int64_t items = (limit / tile_of(with, of) - LEAST) * SUM_BLOCK / (SUM_BLOCK + 1);
+    all.items = all.items > items ? items : all.items;
+    all.items = all.items < LEAST ? LEAST : all.items;
+    const int64_t keys = limit - tuff__divide_up(all.items, blocks_of(all.items));
+    all.keys = all.keys > keys ? keys : all.keys;
+    all.keys = all.keys < LEAST ? LEAST : all.keys;
+    return all;
+}
+
+/* Sorts list positions by key: positions[starts[key] .. starts[key + 1]], counted from the part's first item on. */
+static tuff_status sort_list(lowered *with, int index, const part *of, const scratch *use)
+{
+    const int64_t blocks = blocks_of(of->items), size = tuff__divide_up(of->items, blocks);
     TRY(add_plain(with, index, "scatter_count", (int[]){use->list, use->counts}, "rw", blocks,
-                  (int64_t[]){blocks, size, of->list_size, of->keys, 0, 0}, 6));
+                  (int64_t[]){blocks, size, of->items, of->keys, of->item, 0}, 6));
     TRY(add_plain(with, index, "scatter_offsets", (int[]){use->counts, use->totals}, "bw", of->keys,
                   (int64_t[]){of->keys, blocks, 0, 0}, 4));
     TRY(add_plain(with, index, "scatter_starts", (int[]){use->totals, use->starts}, "rw", 1,
                   (int64_t[]){of->keys, 0, 0}, 3));
     return add_plain(with, index, "scatter_place", (int[]){use->list, use->counts, use->starts, use->positions}, "rbrw",
-                     blocks, (int64_t[]){blocks, size, of->list_size, of->keys, 0, 0, 0, 0}, 8);
+                     blocks, (int64_t[]){blocks, size, of->items, of->keys, of->item, 0, 0, 0}, 8);
 }
 
-static tuff_status sum_segments(lowered *with, int index, const split *of, const scratch *use, int source, int x,
-                                int result)
+static tuff_status sum_segments(lowered *with, int index, const split *of, const part *which, const scratch *use,
+                                int source, int x, int result)
 {
-    const int64_t tile = tuff__uses_registers(with) && !tuff__is_vulkan(with) ? of->columns : 1;
-    const int64_t tiles = tuff__divide_up(of->columns, tile), items = tiles * of->keys;
+    const int64_t tile = tile_of(with, of), tiles = tuff__divide_up(of->columns, tile), items = tiles * which->keys;
+    const int64_t from = which->item * of->columns, row = which->key * of->columns;
     TRY(add_plain(with, index, "scatter_sum", (int[]){use->starts, use->positions, source, x, result}, "rrrrw", items,
-                  (int64_t[]){items, of->columns, tiles, tile, 0, 0, 0, 0, 0}, 9));
+                  (int64_t[]){items, of->columns, tiles, tile, 0, 0, from, row, row}, 9));
     const tuff_dtype dtype = with->buffers[result].dtype;
     launch *last = &with->launches[with->launch_count - 1];
+    last->terms = (double)which->items;
     snprintf(last->defines, sizeof last->defines, "#define VALUE_TYPE %s\n",
              dtype == TUFF_F32   ? "precise float"
              : dtype == TUFF_I32 ? "int"
                                  : "uint");
+    return TUFF_OK;
+}
+
+/* The rows of some keys: adds up one part of the list after another, from `x` to `result`. */
+static tuff_status add_parts(lowered *with, int index, const split *of, part which, const scratch *use, int source,
+                             int x, int result)
+{
+    const int64_t most = which.items < 1 ? 1 : which.items;
+    fused_chain keys;
+    const tuff_status status = key_chain(with, of, which.key, use->list, &keys);
+    TRY(finish_copy(with, index, status, &keys));
+    for (which.item = 0; which.item == 0 || which.item < of->list_size; which.item += most) {
+        const int64_t left = of->list_size - which.item;
+        which.items = left < most ? left : most;
+        const int to =
+            left <= most ? result : tuff__buffer_add(with, with->buffers[result].dtype, with->buffers[result].count);
+        if (to < 0)
+            return TUFF_E_OOM_HOST;
+        TRY(sort_list(with, index, &which, use));
+        TRY(sum_segments(with, index, of, &which, use, source, x, to));
+        x = to;
+    }
     return TUFF_OK;
 }
 
@@ -273,23 +330,23 @@ tuff_status tuff__lower_scatter(lowered *with, int index)
 {
     const node *at = with->fusion->tasks[index].core;
     const split of = split_axes(with->fusion, at);
+    part which = largest_part(with, &of);
     int source, x, result = at->id;
     TRY(ordered_operand(with, index, &of, 0, &x));
     if (!keeps_order(with, &of))
         result = tuff__buffer_add(with, with->buffers[at->id].dtype, tuff_shape_count(at->outputs[0].shape));
-    const int64_t counts = MOST_BLOCKS * of.keys;
+    const int64_t counts = MOST_BLOCKS * which.keys, most = which.keys < 1 ? 1 : which.keys;
     scratch use = {.list = tuff__buffer_add(with, TUFF_I32, of.list_size),
                    .counts = tuff__buffer_add(with, TUFF_I32, counts)};
-    use.totals = tuff__buffer_add(with, TUFF_I32, of.keys);
-    use.starts = tuff__buffer_add(with, TUFF_I32, of.keys + 1);
+    use.totals = tuff__buffer_add(with, TUFF_I32, which.keys);
+    use.starts = tuff__buffer_add(with, TUFF_I32, which.keys + 1);
     use.positions = tuff__buffer_add(with, TUFF_I32, of.list_size);
     if (use.list < 0 || use.counts < 0 || use.totals < 0 || use.starts < 0 || use.positions < 0 || result < 0)
         return TUFF_E_OOM_HOST;
     TRY(ordered_operand(with, index, &of, 2, &source));
-    fused_chain keys;
-    const tuff_status status = key_chain(with, &of, use.list, &keys);
-    TRY(finish_copy(with, index, status, &keys));
-    TRY(sort_list(with, index, &of, &use));
-    TRY(sum_segments(with, index, &of, &use, source, x, result));
+    for (; which.key == 0 || which.key < of.keys; which.key += most) {
+        which.keys = of.keys - which.key < most ? of.keys - which.key : most;
+        TRY(add_parts(with, index, &of, which, &use, source, x, result));
+    }
     return result == at->id ? TUFF_OK : put_back(with, index, &of, result);
 }

@@ -72,6 +72,21 @@ static const char int64_glsl[] =
                "    uint64_t product = uint64_t(a[i]) * uint64_t(a[64u + i]);\n"
                "    b[i] = uint(product);\n    b[64u + i] = uint(product >> 32);\n");
 
+/* One item walks a long loop whose end it reads: b = what a generator of random numbers holds then, and how often it
+   stepped. */
+#define LOOPS_BODY                                 \
+    "    if (i == 0u) {\n"                         \
+    "        uint x = a[1], count = 0u;\n"         \
+    "        for (uint k = 0u; k < a[0]; k++) {\n" \
+    "            x = x * 1664525u + 1013904223u;\n" \
+    "            count++;\n"                       \
+    "        }\n"                                  \
+    "        b[0] = x;\n        b[1] = count;\n"   \
+    "    }\n"
+
+static const char loops_opencl[] = OPENCL_PROBE("uint", LOOPS_BODY);
+static const char loops_glsl[] = "#version 450\n" GLSL_PROBE("uint", "uint", "uint", "", LOOPS_BODY);
+
 /* b = the lanes that an item sees in its subgroup, then the lowest item among them. */
 static const char subgroup_opencl[] = "#pragma OPENCL EXTENSION cl_khr_subgroups : enable\n"
                                       "#pragma OPENCL EXTENSION cl_intel_subgroups : enable\n" OPENCL_PROBE(
