@@ -1,7 +1,8 @@
 /* How often the loops of a launch go round, for drivers that end loops early (tuff_device_info.loop_limit). Counted are
-   the steps of all loops of an item together, as such a driver does, for the item that has most to do, and where lanes
-   in lockstep take turns those of each of them. Only loops that the kernels' texts ask compilers to unroll do not count.
-   Each count reads the parameters in the order in which its body names them. */
+   the steps of all loops of an item together, as such a driver does: each time round, and once more for the end of a
+   loop. That is for the item that has most to do; lanes in lockstep end loops together. Only loops that the kernels'
+   texts ask compilers to unroll do not count. Each count reads the parameters in the order in which its body names
+   them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,19 +61,25 @@ static double passes_of(const fused_chain *chain)
     return last + 1;
 }
 
+/* A loop whose body has loops of `inner` steps: a step for each time round, and one for its end. */
+static double loop(double times, double inner)
+{
+    return 1 + times * (1 + inner);
+}
+
 /* `count` terms one after another, in blocks. */
 static double in_blocks(double count)
 {
-    return count + up(count, BLOCK);
+    return count + loop(up(count, BLOCK), 1);
 }
 
 /* What `lanes` lanes do to join the results of a reduction. */
 static double tree(double lanes)
 {
-    double steps = 1;
+    double times = 0;
     for (; lanes > 1; lanes /= 2)
-        ++steps;
-    return steps;
+        ++times;
+    return loop(times, 0);
 }
 
 static double count_row(const launch *of)
@@ -81,21 +88,22 @@ static double count_row(const launch *of)
     const double rows = least_of(parameter(of, 3), parameter(of, 0)), columns = parameter(of, 1);
     const double runs = parameter(of, 2), lanes = local ? of->local_size : 1;
     const double vectors = of->vec > 1 ? whole(columns, of->vec) : 0, rest = columns - vectors * of->vec;
-    const double run = 1 + in_blocks(up(vectors, lanes)) + in_blocks(up(rest, lanes));
+    const double run = in_blocks(up(vectors, lanes)) + in_blocks(up(rest, lanes));
     const double joins = local ? tree(lanes) * of->chain.reduction_count : 0;
-    return rows * (1 + passes_of(&of->chain) * runs * run + joins);
+    return loop(rows, passes_of(&of->chain) * loop(runs, run) + joins);
 }
 
 static double count_column_register(const launch *of)
 {
     const double columns = parameter(of, 1), runs = parameter(of, 3), passes = passes_of(&of->chain);
     const double vectors = defined(of, "COLUMN_VECTORS"), at_once = defined(of, "ROWS_AT_ONCE");
-    const bool plain = vectors <= 1 && at_once <= 1;
-    const double blocks = up(runs, BLOCK), steps = up(runs, most_of(at_once, 1)) + blocks;
-    const double step = 1 + at_once + vectors * (1 + at_once), sums = vectors * (2 + 2 * blocks);
-    const double by_vectors = of->vec == 1 ? 0 : plain ? in_blocks(runs) : steps * step + sums;
+    const double blocks = up(runs, BLOCK), each_run = at_once > 1 ? loop(at_once, 0) : 0;
+    const double step = each_run + (vectors > 1 ? loop(vectors, each_run) : each_run);
+    const double sums = vectors > 1 ? loop(vectors, 0) : 0;
+    const double steps = loop(up(runs, most_of(at_once, 1)), step) + blocks * (1 + step);
+    const double by_vectors = of->vec == 1 ? 0 : 2 * sums + 1 + steps + blocks * (1 + 2 * sums);
     const double single = of->vec == 1 ? most_of(vectors, 1) : rest_of(columns, of->vec);
-    return passes * (by_vectors + single * (1 + in_blocks(runs)));
+    return passes * by_vectors + sums + loop(single, passes * in_blocks(runs));
 }
 
 static double count_column_local(const launch *of)
@@ -108,82 +116,85 @@ static double count_column_local(const launch *of)
 
 static double count_scan(const launch *of)
 {
-    return parameter(of, 1);
+    return loop(parameter(of, 1), 0);
 }
 
 static double count_map(const launch *of)
 {
     const double tile = least_of(parameter(of, 3), parameter(of, 1));
-    return least_of(parameter(of, 4), parameter(of, 0)) * (1 + up(tile, of->vec) + of->vec);
+    return loop(least_of(parameter(of, 4), parameter(of, 0)), loop(up(tile, of->vec), 0) + loop(of->vec, 0));
 }
 
 static double count_pack_lines(const launch *of)
 {
-    return defined(of, "PANELS") * (1 + defined(of, "TERMS") * (1 + defined(of, "PANEL")));
+    return loop(defined(of, "PANELS"), loop(defined(of, "TERMS"), loop(defined(of, "PANEL"), 0)));
 }
 
-static double count_few(const launch *of)
+static double count_pack(const launch *of)
 {
-    enum { WORDS = 4 };
+    enum { MOST_IN_A_WORD = 4 };
     (void)of;
-    return WORDS;
+    return loop(MOST_IN_A_WORD, 0);
 }
 
 static double count_scatter_count(const launch *of)
 {
-    return parameter(of, 1) + parameter(of, 3);
+    return loop(parameter(of, 3), 0) + loop(parameter(of, 1), 0);
 }
 
 static double count_scatter_offsets(const launch *of)
 {
-    return parameter(of, 1);
+    return loop(parameter(of, 1), 0);
 }
 
 static double count_scatter_starts(const launch *of)
 {
-    return parameter(of, 0);
+    return loop(parameter(of, 0), 0);
 }
 
 /* Every index of the list may be the same; launch.terms says how many there are. */
 static double count_scatter_sum(const launch *of)
 {
-    return least_of(parameter(of, 3), parameter(of, 1)) * (2 + in_blocks(of->terms));
+    return loop(least_of(parameter(of, 3), parameter(of, 1)), in_blocks(of->terms));
 }
 
 /* What is behind a tile, where partial vectors are written element by element. */
 static double count_elements(const launch *of, const char *rows, const char *columns)
 {
-    return most_of(defined(of, rows), 1) * most_of(defined(of, columns), 1) * most_of(of->vec, LANES);
+    return most_of(defined(of, rows), 1) * most_of(defined(of, columns), 1) * loop(most_of(of->vec, LANES), 0);
 }
 
 static double count_matmul_register(const launch *of)
 {
     const double inner = parameter(of, 2), width = of->subgroup_size > 0 ? of->subgroup_size : 1;
-    return whole(inner, width) + rest_of(inner, width) + count_elements(of, "TILE_ROWS", "TILE_COLUMNS");
+    const double rest = width > 1 ? loop(rest_of(inner, width), 0) : 0;
+    return loop(whole(inner, width), 0) + rest + count_elements(of, "TILE_ROWS", "TILE_COLUMNS");
 }
 
 static double count_matmul_thin(const launch *of)
 {
     const double inner = parameter(of, 1), step = most_of(defined(of, "STEP_K"), 1), span = defined(of, "SPAN");
-    return (whole(inner, step) + rest_of(inner, step)) * (1 + span) + 2 * span +
+    return (1 + whole(inner, step) + rest_of(inner, step)) * (1 + loop(span, 0)) + 2 * loop(span, 0) +
            count_elements(of, "TILE_ROWS", "SPAN");
 }
 
 static double count_matmul_dot(const launch *of)
 {
-    return whole(parameter(of, 2), of->vec) + rest_of(parameter(of, 2), of->vec);
+    return loop(whole(parameter(of, 2), of->vec), 0) + loop(rest_of(parameter(of, 2), of->vec), 0);
 }
 
 static double count_matmul_local(const launch *of)
 {
-    return up(parameter(of, 2), most_of(defined(of, "STEP_K"), 1)) +
+    return loop(up(parameter(of, 2), most_of(defined(of, "STEP_K"), 1)), 0) +
            count_elements(of, "THREAD_ROWS", "THREAD_COLUMNS");
 }
 
-/* Steps of terms that are handed from lane to lane are not unrolled where they are many. */
+/* Steps of terms that are handed from lane to lane are not unrolled where they are many; a step has one term at
+   least. */
 static double count_matmul_subgroup(const launch *of)
 {
-    return 2 * parameter(of, 2) + count_elements(of, "TILE_ROWS", "TILE_COLUMNS");
+    const double inner = parameter(of, 2);
+    return 2 * loop(inner, 1) + count_elements(of, "TILE_ROWS", "TILE_COLUMNS");
 }
 
 static double count_matmul_cooperative(const launch *of)
@@ -192,8 +203,8 @@ static double count_matmul_cooperative(const launch *of)
     const double step = defined(of, "STEP_K"), size = of->local_size;
     const double rows = SIDE * defined(of, "SUBGROUP_ROWS") * defined(of, "TILE_ROWS");
     const double columns = SIDE * defined(of, "SUBGROUP_COLUMNS") * defined(of, "TILE_COLUMNS");
-    const double loads = up(step * rows, size) + up(step * columns, size);
-    return up(parameter(of, 2), most_of(step, 1)) * (1 + loads) + rows * columns;
+    const double loads = loop(up(step * rows, size), 0) + loop(up(step * columns, size), 0);
+    return loop(up(parameter(of, 2), most_of(step, 1)), loads) + rows * columns;
 }
 
 /* Of `count` queries or keys those that the band lets an item with `own` of the others see. */
@@ -205,13 +216,14 @@ static double seen_of(const launch *of, double count, double own, int first, int
 /* A row of `width` elements, by whole vectors and then one by one. */
 static double row_of(double width, double vec)
 {
-    return 1 + whole(width, vec) + rest_of(width, vec);
+    return loop(whole(width, vec), 0) + loop(rest_of(width, vec), 0);
 }
 
 /* A product of a tile with `terms` rows of that width, `columns` vectors of them at a time. */
 static double grow(double width, double vec, double columns, double rows, double terms)
 {
-    return up(whole(width, vec), most_of(columns, 1)) * (1 + terms) + rest_of(width, vec) * (1 + rows * terms);
+    return loop(up(whole(width, vec), most_of(columns, 1)), loop(terms, 0)) +
+           loop(rest_of(width, vec), rows * loop(terms, 0));
 }
 
 static double count_attention_register(const launch *of)
@@ -220,8 +232,8 @@ static double count_attention_register(const launch *of)
     const double panel = defined(of, "PANEL_VECTORS") * vec, key_width = parameter(of, 4), width = parameter(of, 5);
     const double panels = up(seen_of(of, parameter(of, 1), block, 9, 10), panel) + 1;
     const double tile =
-        1 + key_width + rows * row_of(width, vec) + grow(width, vec, defined(of, "TILE_COLUMNS"), rows, panel);
-    return block * (3 + 2 * row_of(width, vec)) + panels * (1 + up(block, rows) * tile);
+        loop(key_width, 0) + rows * row_of(width, vec) + grow(width, vec, defined(of, "TILE_COLUMNS"), rows, panel);
+    return loop(block, 1 + 2 * loop(1, row_of(width, vec))) + loop(panels, loop(up(block, rows), tile));
 }
 
 /* How many pairs of batch and head an item passes over: those that share what it owns. */
@@ -233,63 +245,76 @@ static double visits_of(const launch *of, int db_batches, double batches)
     return (parameter(of, db_batches) > 1 ? 1 : batches) * (parameter(of, db_batches + 1) > 1 ? 1 : heads);
 }
 
-static double count_backward_register(const launch *of)
+/* The launch stores gradients of these. */
+static bool stores(const launch *of, const char *what)
 {
-    enum { BATCHES = 12, FIRST = 13, LAST = 14, DB_BATCHES = 54 };
+    return defined(of, what) != 0;
+}
+
+/* What attention_backward_register does for one head with a panel of keys and `seen` queries. */
+static double visit_of(const launch *of, double seen)
+{
     const double vec = of->vec, panel = defined(of, "PANEL_VECTORS") * vec, rows = defined(of, "TILE_ROWS");
     const double keys = most_of(defined(of, "TILE_KEYS"), 1), block = most_of(defined(of, "BLOCK_ROWS"), 1);
     const double key_width = parameter(of, 4), width = parameter(of, 5);
     const double key_columns = defined(of, "KEY_COLUMNS"), value_columns = defined(of, "VALUE_COLUMNS");
-    const bool dq = defined(of, "DQ") != 0, dk = defined(of, "DK") != 0, dv = defined(of, "DV") != 0,
-               db = defined(of, "DB") != 0;
+    const bool dk = stores(of, "DK"), dv = stores(of, "DV"), beyond = stores(of, "DQ") || dk || stores(of, "DB");
+    const double scores = loop(key_width, 0) + (beyond ? loop(width, 0) : 0) +
+                          (stores(of, "DB") ? rows * row_of(panel, vec) : 0) +
+                          (stores(of, "DQ") ? grow(key_width, vec, key_columns, rows, panel) : 0);
+    const double gradients = (dk ? grow(key_width, vec, key_columns, keys, block) : 0) +
+                             (dv ? grow(width, vec, value_columns, keys, block) : 0);
+    return loop(up(seen, block), loop(up(block, rows), scores) + (dk || dv ? loop(up(panel, keys), gradients) : 0));
+}
+
+static double count_backward_register(const launch *of)
+{
+    enum { BATCHES = 12, FIRST = 13, LAST = 14, DB_BATCHES = 54 };
+    const double vec = of->vec, panel = defined(of, "PANEL_VECTORS") * vec, rows = defined(of, "TILE_ROWS");
+    const double key_width = parameter(of, 4), width = parameter(of, 5);
     const double own_rows = least_of(parameter(of, 10), parameter(of, 0));
     const double seen = seen_of(of, own_rows, panel + rows, FIRST, LAST) + rows;
-    const double scores = 1 + key_width + (dq || dk || db ? width : 0) + (db ? rows * (panel / vec + vec) : 0) +
-                          (dq ? grow(key_width, vec, key_columns, rows, panel) : 0);
-    const double gradients = 1 + (dk ? grow(key_width, vec, key_columns, keys, block) : 0) +
-                             (dv ? grow(width, vec, value_columns, keys, block) : 0);
-    const double blocks = up(seen, block), visit = 1 + blocks + up(blocks * block, rows) * scores +
-                                                   (dk || dv ? blocks * up(panel, keys) * gradients : 0);
-    const double clear = (dk ? panel * row_of(key_width, vec) : 0) + (dv ? panel * row_of(width, vec) : 0) +
-                         (db ? own_rows * (1 + panel) : 0);
+    const double clear =
+        loop(panel, (stores(of, "DK") ? row_of(key_width, vec) : 0) + (stores(of, "DV") ? row_of(width, vec) : 0)) +
+        (stores(of, "DB") ? loop(own_rows, loop(panel, 0)) : 0);
     const double visits = visits_of(of, DB_BATCHES, parameter(of, BATCHES));
-    return (dq ? own_rows * (1 + visits * row_of(key_width, vec)) : 0) +
-           parameter(of, 8) * (1 + panel + clear + visits * visit);
+    const double begin = stores(of, "DQ") ? loop(own_rows, loop(visits, row_of(key_width, vec))) : 0;
+    return begin + loop(parameter(of, 8), clear + loop(visits, visit_of(of, seen)));
 }
 
 /* Products of a block with another of `width` columns, through local memory. */
 static double products(const launch *of, double width)
 {
     const double block = defined(of, "BLOCK"), depth = most_of(defined(of, "DEPTH"), 1);
-    return up(width, depth) * (1 + up(depth * block, of->local_size) + depth);
+    return loop(up(width, depth), loop(up(depth * block, of->local_size), 0) + loop(depth, 0));
 }
 
 /* What grows by a block of keys or queries, likewise. */
 static double grow_local(const launch *of, double columns)
 {
     const double block = defined(of, "BLOCK"), depth = most_of(defined(of, "DEPTH"), 1);
-    return up(block, depth) * (1 + up(depth * columns * block / LANES, of->local_size) + depth);
+    return loop(up(block, depth), loop(up(depth * columns * block / LANES, of->local_size), 0) + loop(depth, 0));
 }
 
 static double count_attention_local(const launch *of)
 {
     const double block = most_of(defined(of, "BLOCK"), 1), own_keys = block * block / of->local_size;
     const double panels = up(seen_of(of, parameter(of, 1), block, 9, 10), block) + 1;
-    return panels * (1 + products(of, parameter(of, 4)) + 2 * own_keys + grow_local(of, defined(of, "COLUMNS")));
+    return loop(panels,
+                products(of, parameter(of, 4)) + 2 * loop(own_keys, 0) + grow_local(of, defined(of, "COLUMNS")));
 }
 
 static double count_backward_local(const launch *of)
 {
     enum { FIRST = 9, LAST = 10, DB_BATCHES = 52, DB_ROWS = 54 };
     const double block = most_of(defined(of, "BLOCK"), 1);
-    const bool dq = defined(of, "DQ") != 0, dk = defined(of, "DK") != 0, dv = defined(of, "DV") != 0,
-               db = defined(of, "DB") != 0;
+    const bool dq = stores(of, "DQ"), dk = stores(of, "DK"), db = stores(of, "DB");
     const double across = db && parameter(of, DB_ROWS) > 1 ? block : parameter(of, dq ? 1 : 0);
     const double panels = up(seen_of(of, across, block, FIRST, LAST), block) + 1;
-    const double panel = 1 + products(of, parameter(of, 4)) + (dq || dk || db ? products(of, parameter(of, 5)) : 0) +
+    const double panel = products(of, parameter(of, 4)) + (dq || dk || db ? products(of, parameter(of, 5)) : 0) +
                          (dq || dk ? grow_local(of, defined(of, "KEY_COLUMNS")) : 0) +
-                         (dv ? grow_local(of, defined(of, "VALUE_COLUMNS")) : 0);
-    return visits_of(of, DB_BATCHES, parameter(of, of->fixed_count - 1)) * (1 + panels * panel) + block;
+                         (stores(of, "DV") ? grow_local(of, defined(of, "VALUE_COLUMNS")) : 0);
+    return loop(visits_of(of, DB_BATCHES, parameter(of, of->fixed_count - 1)), loop(panels, panel)) + loop(block, 0);
 }
 
 static double count_nothing(const launch *of)
@@ -308,7 +333,7 @@ static const struct {
     {"column_register", count_column_register},
     {"column_local", count_column_local},
     {"scan", count_scan},
-    {"pack", count_few},
+    {"pack", count_pack},
     {"pack_transpose", count_nothing},
     {"pack_lines", count_pack_lines},
     {"scatter_count", count_scatter_count},

@@ -222,10 +222,10 @@ static part largest_part(const lowered *with, const split *of)
     part all = {.keys = of->keys, .items = of->list_size};
     if (limit == 0)
         return all;
-    const int64_t items = (limit / tile_of(with, of) - LEAST) * SUM_BLOCK / (SUM_BLOCK + 1);
+    const int64_t items = (limit / tile_of(with, of) - LEAST) * SUM_BLOCK / (SUM_BLOCK + 2);
     all.items = all.items > items ? items : all.items;
     all.items = all.items < LEAST ? LEAST : all.items;
-    const int64_t keys = limit - tuff__divide_up(all.items, blocks_of(all.items));
+    const int64_t keys = limit - tuff__divide_up(all.items, blocks_of(all.items)) - LEAST;
     all.keys = all.keys > keys ? keys : all.keys;
     all.keys = all.keys < LEAST ? LEAST : all.keys;
     return all;

@@ -63,13 +63,14 @@ static int64_t best_count(const rewriting *with, const node *at)
     return best;
 }
 
-/* One piece: the product stays whole. */
+/* One piece: the product stays whole. A loop of the limit is too long where others stand beside it. */
 static cutting choose(const rewriting *with, const node *at)
 {
+    enum { MARGIN = 8 };
     const tuff_shape *x = &at->inputs[0]->shape;
     const int64_t inner = x->extent[x->rank - 1], limit = with->info->loop_limit;
     const cutting whole = {1, inner};
-    if (limit > 0 && inner > limit)
+    if (limit > 0 && inner > limit - limit / MARGIN)
         return at->outputs[0].shape.rank == TUFF_MAX_RANK ? whole : cut_by_limit(inner, limit);
     const int64_t pieces = best_count(with, at);
     const bool wanted = pieces > 1 && tuff__pass_decides(with->passes, TUNABLE_fusion_pieces, true);
