@@ -15,6 +15,7 @@
 
 #include "device/state.h"
 #include "each_device.h"
+#include "graph/builder.h"
 #include "run/plan.h"
 #include "tuff.h"
 
@@ -125,13 +126,15 @@ static void build_embedding(tuff_graph *graph, const int64_t *extents)
     tuff_output(graph, "z", found);
 }
 
-/* extents: queries, keys, width. */
+/* extents: queries, keys, width; positive: causal, negative: by the kernels of attention, whatever is quicker. */
 static tuff_tensor *attend(tuff_graph *graph, const int64_t *extents, tuff_tensor **operands)
 {
     operands[0] = tuff_abs(input(graph, TUFF_F32, TUFF_SHAPE(1, extents[0], 1, extents[2])));
     operands[1] = input(graph, TUFF_F32, TUFF_SHAPE(1, extents[1], 1, extents[2]));
     operands[2] = input(graph, TUFF_F32, TUFF_SHAPE(1, extents[1], 1, extents[2]));
-    return tuff_attention(operands[0], operands[1], operands[2], &(tuff_attention_options){.causal = false});
+    const tuff_attention_options options = {.causal = extents[3] > 0};
+    return (extents[3] < 0 ? tuff__primitive_attention : tuff_attention)(operands[0], operands[1], operands[2],
+                                                                         &options);
 }
 
 static void build_attention(tuff_graph *graph, const int64_t *extents)
@@ -175,9 +178,11 @@ static const work long_works[] = {
     {"bias gradient", build_bias_gradient, {70000, 4, 3}, false},
     {"one row of a table", build_embedding, {2, 3, 70000}, false},
     {"a long table", build_embedding, {140000, 2, 500}, false},
-    {"attention, 66000 keys", build_attention, {1, 66000, 8}, true},
-    {"attention", build_attention, {130, 1200, 64}, false},
-    {"attention backward", build_attention_backward, {1100, 130, 32}, false},
+    {"attention, 66000 keys", build_attention, {1, 66000, 8}, false},
+    {"attention, 66000 keys by its kernel", build_attention, {1, 66000, 8, -1}, true},
+    {"attention by its kernel", build_attention, {130, 1200, 64, -1}, false},
+    {"attention backward, causal", build_attention_backward, {600, 600, 64, 1}, false},
+    {"attention backward by its kernels", build_attention_backward, {1100, 130, 32, -1}, false},
 };
 enum { LONG_WORKS = (int)(sizeof long_works / sizeof *long_works) };
 
@@ -201,8 +206,9 @@ static const work short_works[] = {
     {"bias gradient", build_bias_gradient, {3000, 4, 3}, false},
     {"one row of a table", build_embedding, {2, 3, 5000}, false},
     {"a long table", build_embedding, {2900, 2, 500}, false},
-    {"attention", build_attention, {40, 60, 8}, false},
-    {"attention backward", build_attention_backward, {40, 60, 8}, false},
+    {"attention", build_attention, {40, 600, 8}, false},
+    {"attention by its kernel", build_attention, {40, 150, 8, -1}, false},
+    {"attention backward by its kernels", build_attention_backward, {60, 150, 8, -1}, false},
 };
 enum { SHORT_WORKS = (int)(sizeof short_works / sizeof *short_works), MOST_WORKS = LONG_WORKS };
 
@@ -376,31 +382,47 @@ static void respects_a_low_limit(void **state)
     forget_works(SHORT_WORKS);
 }
 
-/* A choice that names a kernel whose loops are too long is refused, and what nothing can compute is an error. */
-static void refuse_long_loops(tuff_device *device)
+/* A choice that names a kernel whose loops are too long is refused, though the default for it is not. */
+static void refuse_choice(tuff_device *device)
 {
-    const work rows = {"softmax", build_softmax, {70, 900}, false},
-               many = {"attention", build_attention, {4, 900, 64}, 0};
-    choice register_family = {.set = {0}};
+    const work few = {"attention", build_attention, {40, 200, 8, -1}, false};
+    choice large_blocks = {.set = {0}};
     lowered made;
-    device->info.loop_limit = LOW_LIMIT / 2;
-    tuff_graph *graph = graph_of(&rows, device);
+    tuff_graph *graph = graph_of(&few, device);
     tuff_plan *plan = tuff_compile(graph, NULL);
-    assert_non_null(plan);
-    tuff__choice_set(&register_family, TUNABLE_task_family, TUFF_FAMILY_REGISTER);
-    tuff__choice_set(&register_family, TUNABLE_task_lanes, 4);
-    assert_int_equal(tuff__lower_alone(device, &plan->fusion, &(tuff_compile_options){.deterministic = true}, 0,
-                                       &register_family, NULL, &made),
+    int task = 0;
+    if (plan == NULL)
+        fail_msg("%s", tuff_error());
+    while (plan->fusion.tasks[task].kind != TASK_ATTENTION)
+        task++;
+    tuff__choice_set(&large_blocks, TUNABLE_task_family, TUFF_FAMILY_REGISTER);
+    tuff__choice_set(&large_blocks, TUNABLE_attention_register_block_rows, 64);
+    assert_int_equal(tuff__lower_alone(device, &plan->fusion, &(tuff_compile_options){.fuse = TUFF_FUSE_ALL}, task,
+                                       &large_blocks, NULL, &made),
                      TUFF_E_LIMIT);
-    assert_non_null(strstr(tuff_error(), "ends loops after 500"));
+    assert_non_null(strstr(tuff_error(), "ends loops after 1000"));
     tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);
-    graph = graph_of(&many, device);
+}
+
+/* What no kernel can compute is an error that says of what. */
+static void refuse_graph(tuff_device *device)
+{
+    const work many = {"attention", build_attention, {4, 4000, 64, -1}, false};
+    tuff_graph *graph = graph_of(&many, device);
     assert_null(tuff_compile(graph, NULL));
     assert_int_equal(tuff__last_status(), TUFF_E_LIMIT);
-    assert_non_null(strstr(tuff_error(), "attention of [1,4,1,64] and [1,900,1,64]"));
+    assert_non_null(strstr(tuff_error(), "attention of [1,4,1,64] and [1,4000,1,64]"));
     tuff_graph_destroy(graph);
-    device->info.loop_limit = 0;
+}
+
+static void refuse_long_loops(tuff_device *device)
+{
+    const uint32_t own = device->info.loop_limit;
+    device->info.loop_limit = LOW_LIMIT;
+    refuse_choice(device);
+    refuse_graph(device);
+    device->info.loop_limit = own;
 }
 
 static void refuses_what_is_longer(void **state)

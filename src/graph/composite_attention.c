@@ -327,6 +327,18 @@ static bool is_quicker_composed(const tuff_graph *graph, const heads *of)
            tuff__device_takes_glsl(graph->device) && scores <= MOST_SCORES / (int64_t)sizeof(float) / of->keys;
 }
 
+/* Whether the primitive's kernels would loop for longer than the driver allows, which ends them early: by what those in
+   local memory take, an estimate from above, for a panel of as many keys or queries as they have at least. */
+static bool loops_are_too_long(const tuff_graph *graph, const heads *of, const tuff_attention_options *options)
+{
+    enum { PANEL = 32, OF_PANEL = 160, OF_ELEMENT = 2 };
+    const int64_t limit = tuff__device_info(graph->device)->loop_limit;
+    const int64_t longest = of->keys > of->queries ? of->keys : of->queries, window = options->window;
+    const int64_t seen = options->causal && window > 0 && window < longest ? window : longest;
+    const double panel = (double)(OF_ELEMENT * (of->key_width + of->value_width) + OF_PANEL) * (double)of->shared;
+    return limit > 0 && (double)(seen / PANEL + 2) * panel > (double)limit;
+}
+
 typedef enum attention_form { FORM_OF_DEVICE, FORM_COMPOSED, FORM_PRIMITIVE } attention_form;
 
 static tuff_tensor *attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const tuff_attention_options *options,
@@ -344,7 +356,7 @@ static tuff_tensor *attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, co
     if (tuff_shape_count(shape) == 0 || of.keys == 0)
         return tuff__filled(graph, q->dtype, shape, 0);
     if (form == FORM_COMPOSED || needs_composite(&of, chosen) ||
-        (form == FORM_OF_DEVICE && is_quicker_composed(graph, &of)))
+        (form == FORM_OF_DEVICE && (is_quicker_composed(graph, &of) || loops_are_too_long(graph, &of, chosen))))
         return compose(q, k, v, &of, chosen);
     return attend(q, k, v, &of, chosen);
 }
