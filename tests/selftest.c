@@ -14,15 +14,15 @@
 #include "device/state.h"
 #include "each_device.h"
 
-typedef enum probe_kind { BARRIER, FLOATS, NARROW, HALF, INT64, SUBGROUPS, SHUFFLES, PROBE_COUNT } probe_kind;
+typedef enum probe_kind { BARRIER, FLOATS, NARROW, HALF, INT64, SUBGROUPS, SHUFFLES, LOOPS, PROBE_COUNT } probe_kind;
 
 /* A probe is known by what its text must contain, in one language or the other. */
 static probe_kind kind_of(const char *text)
 {
-    static const char *const marks[PROBE_COUNT][2] = {{"tile", "tile"},         {"a[62]", "a[62]"},
-                                                      {"uchar", "uint8_t"},     {"half x", "float16"},
-                                                      {"ulong", "uint64_t"},    {"reduce_min", "subgroupMin"},
-                                                      {"_shuffle(", "Shuffle("}};
+    static const char *const marks[PROBE_COUNT][2] = {{"tile", "tile"},          {"a[62]", "a[62]"},
+                                                      {"uchar", "uint8_t"},      {"half x", "float16"},
+                                                      {"ulong", "uint64_t"},     {"reduce_min", "subgroupMin"},
+                                                      {"_shuffle(", "Shuffle("}, {"count++", "count++"}};
     for (int kind = 0; kind < PROBE_COUNT; kind++)
         if (strstr(text, marks[kind][0]) || strstr(text, marks[kind][1]))
             return (probe_kind)kind;
@@ -168,6 +168,8 @@ static bool concerns(probe_kind kind, size_t field)
         return field == FIELD(int64);
     case SHUFFLES:
         return field == FIELD(subgroup_shuffle);
+    case LOOPS:
+        return false;
     case SUBGROUPS:
     case PROBE_COUNT:
         break;
@@ -205,6 +207,37 @@ static void lies_are_caught(void **state)
     /* Wherever there is a device, barriers and narrow types cannot both be missing from what is lied about. */
     if (tuff_device_count() > 1)
         assert_true(caught > 4);
+}
+
+enum { LOOPS_END = 65535 };
+
+static void end_loops(uint32_t *words, size_t count)
+{
+    (void)count;
+    words[0] ^= 1;
+    words[1] = LOOPS_END;
+}
+
+/* A driver that ends loops early is known by it, in later runs from the record, and llvmpipe without a test. */
+static void check_loops(tuff_device *device)
+{
+    static const lie ended = {"loops ended", LOOPS, end_loops, 0}, absent = {"no loop kernel", LOOPS, NULL, 0};
+    const tuff_device_info claims = device->info;
+    const bool is_llvmpipe = strstr(claims.name, "llvmpipe") != NULL;
+    use_folder("loops");
+    assert_int_equal(prove_again(device, &claims, &ended).loop_limit, LOOPS_END);
+    assert_int_equal(prove_again(device, &claims, NULL).loop_limit, LOOPS_END);
+    assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
+    assert_int_equal(prove_again(device, &claims, NULL).loop_limit, is_llvmpipe ? LOOPS_END : 0);
+    assert_int_equal(prove_again(device, &claims, &absent).loop_limit, is_llvmpipe ? LOOPS_END : 0);
+    assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
+    device->info = claims;
+}
+
+static void ended_loops_are_known(void **state)
+{
+    (void)state;
+    for_each_driver(check_loops);
 }
 
 /* What stands in for a driver with matrix units: a plain kernel that answers as they do, one that is a bit off at one
@@ -302,6 +335,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lies_are_caught),
+        cmocka_unit_test(ended_loops_are_known),
         cmocka_unit_test(matrix_units_must_multiply_right),
         cmocka_unit_test(a_silent_device_does_not_open),
     };
