@@ -14,15 +14,15 @@
 #include "device/state.h"
 #include "each_device.h"
 
-typedef enum probe_kind { BARRIER, FLOATS, NARROW, HALF, INT64, SUBGROUPS, SHUFFLES, LOOPS, PROBE_COUNT } probe_kind;
+typedef enum probe_kind { BARRIER, FLOATS, NARROW, HALF, INT64, SUBGROUPS, SHUFFLES, PROBE_COUNT } probe_kind;
 
 /* A probe is known by what its text must contain, in one language or the other. */
 static probe_kind kind_of(const char *text)
 {
-    static const char *const marks[PROBE_COUNT][2] = {{"tile", "tile"},          {"a[62]", "a[62]"},
-                                                      {"uchar", "uint8_t"},      {"half x", "float16"},
-                                                      {"ulong", "uint64_t"},     {"reduce_min", "subgroupMin"},
-                                                      {"_shuffle(", "Shuffle("}, {"count++", "count++"}};
+    static const char *const marks[PROBE_COUNT][2] = {{"tile", "tile"},         {"a[62]", "a[62]"},
+                                                      {"uchar", "uint8_t"},     {"half x", "float16"},
+                                                      {"ulong", "uint64_t"},    {"reduce_min", "subgroupMin"},
+                                                      {"_shuffle(", "Shuffle("}};
     for (int kind = 0; kind < PROBE_COUNT; kind++)
         if (strstr(text, marks[kind][0]) || strstr(text, marks[kind][1]))
             return (probe_kind)kind;
@@ -168,8 +168,6 @@ static bool concerns(probe_kind kind, size_t field)
         return field == FIELD(int64);
     case SHUFFLES:
         return field == FIELD(subgroup_shuffle);
-    case LOOPS:
-        return false;
     case SUBGROUPS:
     case PROBE_COUNT:
         break;
@@ -221,7 +219,7 @@ static void end_loops(uint32_t *words, size_t count)
 /* A driver that ends loops early is known by it, in later runs from the record, and llvmpipe without a test. */
 static void check_loops(tuff_device *device)
 {
-    static const lie ended = {"loops ended", LOOPS, end_loops, 0}, absent = {"no loop kernel", LOOPS, NULL, 0};
+    static const lie ended = {"loops ended", BARRIER, end_loops, 0}, absent = {"no loop kernel", BARRIER, NULL, 0};
     const tuff_device_info claims = device->info;
     const bool is_llvmpipe = strstr(claims.name, "llvmpipe") != NULL;
     use_folder("loops");
