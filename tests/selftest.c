@@ -226,7 +226,8 @@ static void check_loops(tuff_device *device)
     assert_int_equal(prove_again(device, &claims, &ended).loop_limit, LOOPS_END);
     assert_int_equal(prove_again(device, &claims, NULL).loop_limit, LOOPS_END);
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
-    assert_int_equal(prove_again(device, &claims, NULL).loop_limit, is_llvmpipe ? LOOPS_END : 0);
+    const uint32_t found = prove_again(device, &claims, NULL).loop_limit;
+    assert_true(is_llvmpipe ? found > LOOPS_END - 16 && found <= LOOPS_END : found == 0);
     assert_int_equal(prove_again(device, &claims, &absent).loop_limit, is_llvmpipe ? LOOPS_END : 0);
     assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
     device->info = claims;

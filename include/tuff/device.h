@@ -54,7 +54,7 @@ typedef struct tuff_device_info {
        VK_KHR_cooperative_matrix says; once proved is true, 0 where the self-test found no such block right. */
     uint32_t cooperative_matrix;
     /* The driver ends the loops of a kernel, without an error, after so many iterations of them all together; 0: it
-       does not. llvmpipe (lavapipe): 65535. */
+       does not. llvmpipe (lavapipe) allows 65535, of which the self-test finds all but a few. */
     uint32_t loop_limit;
     uint32_t reserved[12];
 } tuff_device_info;
