@@ -39,7 +39,7 @@ static tuff_tensor *input(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape)
     return tuff_input(graph, name, dtype, shape);
 }
 
-/* x [a, rows, k] · y [k, columns]; or both operands in memory the other way round, where the last extent is negative. */
+/* x [a, rows, k] · y [k, columns]; where the last extent is negative, both lie in memory the other way round. */
 static void build_matmul(tuff_graph *graph, const int64_t *extents)
 {
     const int64_t rows = extents[1], inner = extents[2], columns = extents[3] < 0 ? -extents[3] : extents[3];

@@ -20,8 +20,8 @@
     "    uint i = gl_LocalInvocationID.x, g = gl_WorkGroupID.x;\n" body "}\n"
 
 /* The first item walks a loop of a[0] + 57655 steps, which is longer than some drivers allow: c = what a generator of
-   random numbers holds at its end, and how often it stepped. That of a driver that ends loops is less by the steps of the
-   loop before it; one behind would be ended, too. */
+   random numbers holds at its end, and how often it stepped. On a driver that ends loops that is less by the steps of
+   the loop before it; one behind would be ended, too. */
 #define LOOP_BODY(result)                                          \
     "    if (g == 0u && i == 0u) {\n"                              \
     "        uint x = a[1], count = 0u;\n"                         \
