@@ -189,12 +189,15 @@ static double count_matmul_local(const launch *of)
            count_elements(of, "THREAD_ROWS", "THREAD_COLUMNS");
 }
 
-/* Steps of terms that are handed from lane to lane are not unrolled where they are many; a step has one term at
-   least. */
+/* Terms that lanes hand to each other are unrolled where a subgroup stands in one row and they are few. */
 static double count_matmul_subgroup(const launch *of)
 {
-    const double inner = parameter(of, 2);
-    return 2 * loop(inner, 1) + count_elements(of, "TILE_ROWS", "TILE_COLUMNS");
+    enum { MOST_UNROLLED = 16 };
+    const double inner = parameter(of, 2), rows = most_of(defined(of, "LANE_ROWS"), 1);
+    const double step = defined(of, "A_ROW_CONTIGUOUS") != 0 ? 1 : most_of(whole(of->subgroup_size, rows), 1);
+    const double handed = rows == 1 && step <= MOST_UNROLLED ? 0 : loop(step, 0);
+    return loop(whole(inner, step), handed) + loop(rest_of(inner, step), 0) +
+           count_elements(of, "TILE_ROWS", "TILE_COLUMNS");
 }
 
 static double count_matmul_cooperative(const launch *of)
