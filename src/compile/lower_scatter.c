@@ -134,8 +134,8 @@ static tuff_status ordered_operand(lowered *with, int index, const split *of, in
     return finish_copy(with, index, status, &copy);
 }
 
-/* The list of keys, counted from the first of a part of them on: each index with the coordinates of the other list axes,
-   or a key beyond all where it is outside. */
+/* The list of keys, counted from the first of a part of them on: each index with the coordinates of the other list
+   axes, or a key beyond all where it is outside. */
 static tuff_status key_chain(const lowered *with, const split *of, int64_t first, int target, fused_chain *out)
 {
     TRY(copying_chain(with, of, of->at->inputs[1], true, target, out));

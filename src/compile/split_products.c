@@ -1,6 +1,6 @@
 /* Split-k: a product of too few tiles for all units of the device, but a long inner axis, becomes a batch of shorter
-   products, one a piece of the axis, and their sum in the order of the pieces. So does one whose inner axis is longer than
-   the loops that the driver allows. */
+   products, one a piece of the axis, and their sum in the order of the pieces. So does one whose inner axis is longer
+   than the loops that the driver allows. */
 #include "compile/lower.h"
 #include "compile/siblings.h"
 
