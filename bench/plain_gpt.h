@@ -16,7 +16,7 @@ typedef struct plain_gpt_options {
 /* All parameters are zero at first. NULL where memory ran out. */
 plain_gpt *plain_gpt_create(const plain_gpt_options *options);
 void plain_gpt_destroy(plain_gpt *self); /* NULL is allowed */
-/* By the names of tools/model_parameters.c, "h.0.attn.qkv.weight"; NULL where there is none. */
+/* By the names of tools/model/parameters.c, "h.0.attn.qkv.weight"; NULL where there is none. */
 float *plain_gpt_parameter(plain_gpt *self, const char *name, size_t *count);
 /* One step on windows [batch, context + 1]; answers the loss before the update. */
 float plain_gpt_step(plain_gpt *self, const int32_t *windows);

@@ -25,10 +25,19 @@ if(TUFF_VULKAN)
   tuff_find_header(TUFF_VULKAN_INCLUDE vulkan/vulkan.h libvulkan-dev)
 endif()
 
-# cmake/Shaderc.cmake finds out which of the forms of shaderc links and runs here.
+# cmake/Shaderc.cmake finds out which of the forms of shaderc links and runs here. tuff_linked_shaderc is what the library
+# is linked with of it: nothing where the module is.
 set(TUFF_SHADERC_LIBRARIES)
 if(TUFF_VULKAN AND TUFF_SHADERC)
   include(cmake/Shaderc.cmake)
+endif()
+set(tuff_has_shaderc_module OFF)
+if(TUFF_VULKAN AND TUFF_SHADERC AND TUFF_SHADERC_MODULE)
+  set(tuff_has_shaderc_module ON)
+endif()
+set(tuff_linked_shaderc ${TUFF_SHADERC_LIBRARIES})
+if(tuff_has_shaderc_module)
+  set(tuff_linked_shaderc)
 endif()
 
 set(THREADS_PREFER_PTHREAD_FLAG OFF)

@@ -1,5 +1,5 @@
-# The fuzz targets: every tests/fuzz_NAME.c is a program build/fuzz/NAME, built with clang's libFuzzer over a library with
-# AddressSanitizer and UBSan. Run it with a folder for its corpus.
+# The fuzz targets: every fuzz_NAME.c below tests/ is a program build/fuzz/NAME, built with clang's libFuzzer over a library
+# with AddressSanitizer and UBSan. Run it with a folder for its corpus.
 if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
   message(FATAL_ERROR "TUFF_FUZZ needs clang: configure with -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++")
 endif()
@@ -7,7 +7,7 @@ if(NOT TUFF_SANITIZE)
   message(FATAL_ERROR "TUFF_FUZZ finds little without sanitizers: add -DTUFF_SANITIZE=address,undefined")
 endif()
 target_compile_options(tuff_objects PRIVATE -fsanitize=fuzzer-no-link)
-file(GLOB tuff_fuzz_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz_*.c)
+file(GLOB_RECURSE tuff_fuzz_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz_*.c)
 foreach(source IN LISTS tuff_fuzz_sources)
   get_filename_component(name ${source} NAME_WE)
   string(REGEX REPLACE "^fuzz_" "" name ${name})

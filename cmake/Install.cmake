@@ -4,6 +4,9 @@ include(CMakePackageConfigHelpers)
 install(TARGETS tuff EXPORT tuff_targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET tuff_shaderc)
+  install(TARGETS tuff_shaderc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tuff)
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 if(TARGET tuff_tool)
   install(TARGETS tuff_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -25,7 +28,7 @@ install(FILES ${PROJECT_BINARY_DIR}/tuffConfig.cmake ${PROJECT_BINARY_DIR}/tuffC
 # A static library's users link what it was linked with. pkg-config has no other way to say so to those who do not pass
 # --static, hence Libs and not Libs.private for it.
 set(tuff_linker_words)
-foreach(library IN LISTS TUFF_SHADERC_LIBRARIES tuff_libraries)
+foreach(library IN LISTS tuff_linked_shaderc tuff_libraries)
   if(library MATCHES "^-" OR library MATCHES "/")
     list(APPEND tuff_linker_words ${library})
   else()

@@ -7,6 +7,10 @@ endif()
 if(NOT TUFF_VULKAN)
   list(FILTER tuff_sources EXCLUDE REGEX "/src/device/vulkan/")
 endif()
+set(tuff_shaderc_source ${PROJECT_SOURCE_DIR}/src/device/vulkan/shaderc.c)
+if(NOT TUFF_SHADERC OR tuff_has_shaderc_module)
+  list(REMOVE_ITEM tuff_sources ${tuff_shaderc_source})
+endif()
 
 add_library(tuff_objects OBJECT ${tuff_sources} ${tuff_kernel_texts_source})
 set_target_properties(tuff_objects PROPERTIES
@@ -25,8 +29,26 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/src/tune/folder.c PROPERTIES
   COMPILE_DEFINITIONS "TUFF_SHARE_FOLDER=\"${CMAKE_INSTALL_FULL_DATADIR}/tuff\"")
 # The tool, which tunes in the background for programs: where it is from a shared library, and where it is installed.
 file(RELATIVE_PATH tuff_tool_from_library ${CMAKE_INSTALL_FULL_LIBDIR} ${CMAKE_INSTALL_FULL_BINDIR}/tuff)
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/run/helper_process.c PROPERTIES COMPILE_DEFINITIONS
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/run/worker_process.c PROPERTIES COMPILE_DEFINITIONS
   "TUFF_TOOL_FROM_LIBRARY=\"${tuff_tool_from_library}\";TUFF_TOOL_INSTALLED=\"${CMAKE_INSTALL_FULL_BINDIR}/tuff\"")
+
+# The module that holds shaderc, and where the library looks for it (src/device/vulkan/glsl.c).
+if(tuff_has_shaderc_module)
+  add_library(tuff_shaderc MODULE ${tuff_shaderc_source})
+  set_target_properties(tuff_shaderc PROPERTIES
+    PREFIX lib SUFFIX .so POSITION_INDEPENDENT_CODE ON C_STANDARD 11 C_EXTENSIONS OFF LINKER_LANGUAGE C)
+  target_include_directories(tuff_shaderc PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_include_directories(tuff_shaderc SYSTEM PRIVATE ${TUFF_SHADERC_INCLUDE})
+  target_compile_definitions(tuff_shaderc PRIVATE TUFF_SHADERC_MODULE=1)
+  target_link_libraries(tuff_shaderc PRIVATE tuff_compiler ${TUFF_SHADERC_LIBRARIES})
+  target_link_options(tuff_shaderc PRIVATE -Wl,--exclude-libs,ALL -Wl,--no-undefined)
+  set(tuff_module_folder ${CMAKE_INSTALL_FULL_LIBDIR}/tuff)
+  file(RELATIVE_PATH tuff_module_from_program ${CMAKE_INSTALL_FULL_BINDIR} ${tuff_module_folder}/libtuff_shaderc.so)
+  set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/device/vulkan/glsl.c APPEND PROPERTY COMPILE_DEFINITIONS
+    TUFF_SHADERC_MODULE=1
+    "TUFF_SHADERC_MODULE_FROM_PROGRAM=\"${tuff_module_from_program}\""
+    "TUFF_SHADERC_MODULE_INSTALLED=\"${tuff_module_folder}/libtuff_shaderc.so\"")
+endif()
 
 add_library(tuff $<TARGET_OBJECTS:tuff_objects>)
 add_library(tuff::tuff ALIAS tuff)
@@ -34,7 +56,7 @@ set_target_properties(tuff PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} LINKER_LANGUAGE C)
 target_include_directories(tuff PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_libraries(tuff PRIVATE $<BUILD_INTERFACE:tuff_compiler> ${TUFF_SHADERC_LIBRARIES} ${tuff_libraries})
+target_link_libraries(tuff PRIVATE $<BUILD_INTERFACE:tuff_compiler> ${tuff_linked_shaderc} ${tuff_libraries})
 if(BUILD_SHARED_LIBS)
   # Only what include/ declares is exported, none of the static libraries that went in.
   target_link_options(tuff PRIVATE -Wl,--exclude-libs,ALL -Wl,--no-undefined)
@@ -43,5 +65,9 @@ endif()
 add_library(tuff_internal STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:tuff_objects>)
 target_include_directories(tuff_internal PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 target_compile_definitions(tuff_internal PUBLIC ${tuff_definitions})
-target_link_libraries(tuff_internal PUBLIC tuff_compiler ${TUFF_SHADERC_LIBRARIES} ${tuff_libraries})
+target_link_libraries(tuff_internal PUBLIC tuff_compiler ${tuff_linked_shaderc} ${tuff_libraries})
 set_target_properties(tuff_internal PROPERTIES LINKER_LANGUAGE C)
+if(tuff_has_shaderc_module)
+  add_dependencies(tuff tuff_shaderc)
+  add_dependencies(tuff_internal tuff_shaderc)
+endif()

@@ -1,7 +1,7 @@
 # Finds a shaderc that really works, by linking and running a program that compiles a shader: some distributions
 # (Debian 12) ship a shared library with unresolved symbols, where only the static archives together with those of
-# glslang do. Sets TUFF_SHADERC_FOUND (where not, turns TUFF_SHADERC off) and TUFF_SHADERC_LIBRARIES (what to link);
-# users of the static library need them as well.
+# glslang do. Sets TUFF_SHADERC_FOUND (where not, turns TUFF_SHADERC off) and TUFF_SHADERC_LIBRARIES (what to link):
+# the module of a shared library is linked with them, else the static library and all its users.
 
 set(shaderc_test "${CMAKE_BINARY_DIR}/shaderc_test.c")
 file(WRITE "${shaderc_test}" [[

@@ -1,6 +1,7 @@
-# The tests: every tests/NAME.c is a program build/tests/NAME and a test, except one that has a header of its name beside
-# it (shared by the programs) and fuzz targets (cmake/Fuzz.cmake). Every tests/NAME.sh is a test too, called with the build
-# folder. All run through tests/driver_environment, which makes the drivers of tools/setup-drivers visible.
+# The tests, in folders by subject: every NAME.c below tests/ is a program build/tests/NAME and a test, except one that has a
+# header of its name beside it (shared by the programs) and fuzz targets (cmake/Fuzz.cmake). Every NAME.sh is a test too,
+# called with the build folder. All run through tests/support/driver_environment, which makes the drivers of
+# tools/setup-drivers visible. Headers of tests/support are included by their bare name, those of other folders by their path.
 find_package(cmocka QUIET)
 find_path(TUFF_CMOCKA_INCLUDE cmocka.h)
 find_library(TUFF_CMOCKA_LIBRARY cmocka)
@@ -8,8 +9,8 @@ if(NOT TUFF_CMOCKA_INCLUDE OR NOT TUFF_CMOCKA_LIBRARY)
   message(FATAL_ERROR "cmocka was not found: install libcmocka-dev, or build with -DTUFF_TESTS=OFF")
 endif()
 
-file(GLOB tuff_test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.c)
-file(GLOB tuff_test_scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.sh)
+file(GLOB_RECURSE tuff_test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.c)
+file(GLOB_RECURSE tuff_test_scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.sh)
 list(FILTER tuff_test_sources EXCLUDE REGEX "/fuzz_[^/]*$")
 set(tuff_test_programs)
 set(tuff_test_parts)
@@ -23,12 +24,14 @@ foreach(source IN LISTS tuff_test_sources)
 endforeach()
 
 add_library(tuff_test_base INTERFACE)
-target_include_directories(tuff_test_base INTERFACE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR})
+target_include_directories(tuff_test_base INTERFACE ${PROJECT_SOURCE_DIR}/tests/support ${PROJECT_SOURCE_DIR})
 target_include_directories(tuff_test_base SYSTEM INTERFACE
   ${TUFF_CMOCKA_INCLUDE} ${TUFF_JANSSON_INCLUDE} ${TUFF_XXHASH_INCLUDE}
   $<$<BOOL:${TUFF_OPENCL}>:${TUFF_OPENCL_INCLUDE}> $<$<BOOL:${TUFF_VULKAN}>:${TUFF_VULKAN_INCLUDE}>)
 target_compile_definitions(tuff_test_base INTERFACE TUFF_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
-target_link_libraries(tuff_test_base INTERFACE tuff_tool_parts ${TUFF_CMOCKA_LIBRARY})
+target_link_libraries(tuff_test_base INTERFACE tuff_recorder_parts tuff_tool_parts ${TUFF_CMOCKA_LIBRARY})
+# See tests/support/skipping.h.
+target_link_options(tuff_test_base INTERFACE LINKER:--wrap=_skip,--wrap=_cmocka_run_group_tests)
 if(tuff_test_parts)
   add_library(tuff_test_parts STATIC ${tuff_test_parts})
   target_link_libraries(tuff_test_parts PUBLIC tuff_test_base)
@@ -42,12 +45,16 @@ set(tuff_environment
   TUFF_CACHE_DIR=${PROJECT_BINARY_DIR}/tests/cache TUFF_SHARE_DIR=${PROJECT_BINARY_DIR}/tests/share "TUFF_TEST_SANITIZE=${TUFF_SANITIZE}")
 # Background tuning is done by the tool of this build, never by one that is installed.
 if(TARGET tuff_tool)
-  list(APPEND tuff_environment TUFF_HELPER=$<TARGET_FILE:tuff_tool>)
+  list(APPEND tuff_environment TUFF_WORKER=$<TARGET_FILE:tuff_tool>)
 else()
-  list(APPEND tuff_environment "TUFF_HELPER=")
+  list(APPEND tuff_environment "TUFF_WORKER=")
+endif()
+# Test programs lie deeper than the module is looked for.
+if(TARGET tuff_shaderc)
+  list(APPEND tuff_environment TUFF_SHADERC_MODULE=$<TARGET_FILE:tuff_shaderc>)
 endif()
 function(tuff_add_test name)
-  add_test(NAME ${name} COMMAND sh ${PROJECT_SOURCE_DIR}/tests/driver_environment ${ARGN}
+  add_test(NAME ${name} COMMAND sh ${PROJECT_SOURCE_DIR}/tests/support/driver_environment ${ARGN}
     WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   set_tests_properties(${name} PROPERTIES TIMEOUT 1400 SKIP_RETURN_CODE 77 ENVIRONMENT "${tuff_environment}")
 endfunction()
@@ -59,7 +66,8 @@ foreach(source IN LISTS tuff_test_programs)
     OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests C_STANDARD 11 C_EXTENSIONS OFF)
   target_link_libraries(test_${name} PRIVATE tuff_test_parts)
   # A program that takes arguments is called by a script of its name instead.
-  if(NOT EXISTS ${PROJECT_SOURCE_DIR}/tests/${name}.sh)
+  string(REGEX REPLACE "\\.c$" ".sh" script ${source})
+  if(NOT EXISTS ${script})
     tuff_add_test(${name} $<TARGET_FILE:test_${name}>)
   endif()
 endforeach()
@@ -75,6 +83,5 @@ foreach(name every_op golden golden_cases attention matmul tune_kill tune_varian
 endforeach()
 
 # The rules of the sources, as tests.
-foreach(check check-layers check-budgets)
-  add_test(NAME ${check} COMMAND ${PROJECT_SOURCE_DIR}/tools/${check})
-endforeach()
+add_test(NAME check-budgets COMMAND ${PROJECT_SOURCE_DIR}/tools/check-budgets)
+add_test(NAME check-layers COMMAND ${PROJECT_SOURCE_DIR}/tools/check-layers --objects ${PROJECT_BINARY_DIR})

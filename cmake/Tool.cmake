@@ -1,12 +1,12 @@
-# The command-line tool, build/tuff: tools/tuff.c over one file per verb. The verbs and their helpers are a library of
-# their own, because tests use the op suite and the models of the tool.
-file(GLOB tuff_tool_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.c)
-list(REMOVE_ITEM tuff_tool_sources ${PROJECT_SOURCE_DIR}/tools/tuff.c)
+# The command-line tool, build/tuff: tools/tuff.c over one file per verb, in a folder per subject. The verbs and what they
+# share are a library of their own, because tests use the op suite and the models of the tool.
+file(GLOB_RECURSE tuff_tool_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.c)
+list(REMOVE_ITEM tuff_tool_sources ${PROJECT_SOURCE_DIR}/tools/tuff.c ${PROJECT_SOURCE_DIR}/tools/vendors/pipelines.c)
 
 if(tuff_tool_sources)
   add_library(tuff_tool_parts STATIC ${tuff_tool_sources})
   set_target_properties(tuff_tool_parts PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
-  target_include_directories(tuff_tool_parts PUBLIC ${PROJECT_SOURCE_DIR}/tools ${PROJECT_SOURCE_DIR})
+  target_include_directories(tuff_tool_parts PUBLIC ${PROJECT_SOURCE_DIR})
   target_include_directories(tuff_tool_parts SYSTEM PRIVATE
     ${TUFF_JANSSON_INCLUDE} $<$<BOOL:${TUFF_OPENCL}>:${TUFF_OPENCL_INCLUDE}>)
   target_link_libraries(tuff_tool_parts PUBLIC tuff_internal)

@@ -1,4 +1,4 @@
-"""What the peers of `tuff bench --peer` share: the protocol of tools/bench_peer.c, and the values that all contestants
+"""What the peers of `tuff bench --peer` share: the protocol of tools/bench/peer.c, and the values that all contestants
 work on. A peer is a function from (suite, work) to a list of (name, function of no arguments), each one run."""
 
 import sys
@@ -9,7 +9,7 @@ import numpy
 
 
 def values(seed, *shape):
-    """bench_value of tools/bench_measure.c: f32 in [-1, 1)."""
+    """bench_value of tools/bench/measure.c: f32 in [-1, 1)."""
     count = int(numpy.prod(shape, dtype=numpy.int64))
     bits = numpy.arange(count, dtype=numpy.uint32)
     bits *= numpy.uint32(2654435761)

@@ -109,7 +109,7 @@ typedef struct tuff_compile_options {
     const char *tune_log;
     uint32_t tune_seed; /* of the random choices of searches: another one, another order of candidates */
     tuff_tune_environment tune_environment; /* which of the options of tuning the environment may change */
-    /* A manifest of tuff_plan_lock or `tuff cache export --lock`: every kernel runs with the candidate that it names.
+    /* A manifest of tuff_plan_lock or `tuff cache export --manifest`: every kernel runs with the candidate it names.
        TUFF_E_UNSUPPORTED, naming the key, where it does not have one, where the candidate cannot be used here, or was
        named for other kernel texts than this version's; and for options with which nothing is tuned. Nothing is
        measured then, and nothing else that is remembered is used. NULL: none. */

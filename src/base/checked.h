@@ -13,4 +13,10 @@ bool tuff__mul_i64(int64_t a, int64_t b, int64_t *out);
 /* Rounds up to a multiple of alignment (not 0). */
 bool tuff__align_u64(uint64_t a, uint64_t alignment, uint64_t *out);
 
+/* How many b, above 0, cover a, which is not negative. */
+static inline int64_t tuff__divide_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
 #endif

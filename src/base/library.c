@@ -1,8 +1,13 @@
 /* Shared libraries, opened at run time so that the program starts where they are missing. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
 #include "base/library.h"
 
 #include <dlfcn.h>
-#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 void *tuff__library_open(const char *const *names, int count)
 {
@@ -17,4 +22,38 @@ void *tuff__library_open(const char *const *names, int count)
 void *tuff__library_symbol(void *library, const char *name)
 {
     return library ? dlsym(library, name) : NULL;
+}
+
+const char *tuff__library_error(void)
+{
+    const char *error = dlerror();
+    return error ? error : "no reason is known";
+}
+
+/* dladdr names a program as it was called, which need not be a path: the system knows better. */
+static bool find_own_file(char *out, size_t size)
+{
+    static const char here;
+    Dl_info found;
+    if (dladdr(&here, &found) != 0 && found.dli_fname && strstr(found.dli_fname, ".so"))
+        return (size_t)snprintf(out, size, "%s", found.dli_fname) < size;
+    const ssize_t length = readlink("/proc/self/exe", out, size);
+    if (length <= 0 || (size_t)length >= size)
+        return false;
+    out[length] = '\0';
+    return true;
+}
+
+bool tuff__library_folder(char *out, size_t size)
+{
+    char *slash = find_own_file(out, size) ? strrchr(out, '/') : NULL;
+    if (!slash)
+        return false;
+    *slash = '\0';
+    return true;
+}
+
+bool tuff__library_exists(const char *path)
+{
+    return access(path, F_OK) == 0;
 }

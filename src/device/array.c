@@ -151,3 +151,13 @@ tuff_status tuff_array_read(tuff_array *array, void *data, size_t size)
     TRY(check_transfer("tuff_array_read", array, data, size));
     return tuff__storage_read(array->device, array->storage, array->offset, data, size);
 }
+
+uint64_t tuff__array_end(const tuff_array *array)
+{
+    return array->offset + (uint64_t)tuff_shape_count(array->shape) * tuff_dtype_size(array->dtype);
+}
+
+bool tuff__arrays_overlap(const tuff_array *a, const tuff_array *b)
+{
+    return a->storage == b->storage && a->offset < tuff__array_end(b) && b->offset < tuff__array_end(a);
+}

@@ -1,118 +1,11 @@
-/* Opens and closes devices, and guards them: one lock a device, held around every call of its driver, and the loss of a
-   device kept for all later calls. */
+/* Opens, wraps and closes devices. What every call on an open one goes through, its lock among it, is state.c. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
 #include "device/list.h"
 #include "device/state.h"
-
-bool tuff__device_is_reference(const tuff_device *device)
-{
-    return !device->driver;
-}
-
-const tuff_device_info *tuff__device_info(const tuff_device *device)
-{
-    return &device->info;
-}
-
-const char *tuff__device_language(const tuff_device *device)
-{
-    return device->driver ? device->driver->language : "";
-}
-
-bool tuff__device_compiles_in_parallel(const tuff_device *device)
-{
-    return device->driver && device->driver->compiles_in_parallel;
-}
-
-bool tuff__device_takes_glsl(const tuff_device *device)
-{
-    return strcmp(tuff__device_language(device), "GLSL") == 0;
-}
-
-const char *tuff__device_library_absence(const tuff_device *device)
-{
-    if (!device->driver || !device->driver->library_absence)
-        return "there is no library of matmuls for this device: CLBlast is for OpenCL";
-    return device->driver->library_absence(device->handle);
-}
-
-tuff_status tuff__device_begin(tuff_device *device)
-{
-    tuff__lock(&device->lock);
-    if (!device->lost)
-        return TUFF_OK;
-    tuff_status status = FAIL(TUFF_E_DEVICE_LOST, "%s was lost earlier (%s): close it and open it again",
-                              device->info.selector, device->lost_message);
-    tuff__unlock(&device->lock);
-    return status;
-}
-
-tuff_status tuff__device_end(tuff_device *device, tuff_status status)
-{
-    if (status == TUFF_E_DEVICE_LOST && !device->lost) {
-        device->lost = true;
-        snprintf(device->lost_message, sizeof device->lost_message, "%.255s", tuff_error());
-    }
-    tuff__unlock(&device->lock);
-    return status;
-}
-
-tuff_status tuff__device_begin_work(tuff_device *device)
-{
-    TRY(tuff__device_begin(device));
-    atomic_store(&device->is_working, true);
-    return TUFF_OK;
-}
-
-tuff_status tuff__device_end_work(tuff_device *device, tuff_status status)
-{
-    atomic_store(&device->used, tuff__nanoseconds());
-    atomic_store(&device->is_working, false);
-    return tuff__device_end(device, status);
-}
-
-uint64_t tuff__device_rested(tuff_device *device)
-{
-    if (atomic_load(&device->is_working) || atomic_load(&device->finished) < atomic_load(&device->submitted))
-        return 0;
-    const uint64_t used = atomic_load(&device->used), now = tuff__nanoseconds();
-    return now > used ? now - used : 1;
-}
-
-tuff_status tuff__device_drain(tuff_device *device)
-{
-    TRY(device->driver->wait(device->handle));
-    atomic_store(&device->finished, atomic_load(&device->submitted));
-    return TUFF_OK;
-}
-
-void tuff__device_limit_compiles(tuff_device *device, uint64_t nanoseconds)
-{
-    tuff__lock(&device->lock);
-    device->compile_limit = nanoseconds;
-    tuff__unlock(&device->lock);
-}
-
-bool tuff__device_is_stuck(tuff_device *device)
-{
-    tuff__lock(&device->lock);
-    const bool is_stuck = device->is_stuck;
-    tuff__unlock(&device->lock);
-    return is_stuck;
-}
-
-void tuff__device_set_patience(tuff_device *device, uint64_t nanoseconds)
-{
-    tuff__lock(&device->lock);
-    if (device->driver && device->driver->set_patience && !device->is_stuck)
-        device->driver->set_patience(device->handle, nanoseconds);
-    tuff__unlock(&device->lock);
-}
 
 static void free_device(tuff_device *device)
 {

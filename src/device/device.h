@@ -17,6 +17,10 @@ struct tuff_array {
     tuff_shape shape;
 };
 
+/* The first byte of the storage behind the array's elements. */
+uint64_t tuff__array_end(const tuff_array *array);
+/* Whether two arrays have elements in common. */
+bool tuff__arrays_overlap(const tuff_array *a, const tuff_array *b);
 /* The same part of another storage. NULL where memory ran out. */
 tuff_array *tuff__array_like(const tuff_array *of, tuff_device *device, storage *memory);
 

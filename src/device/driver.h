@@ -1,7 +1,7 @@
 /* The whole boundary to an API: one table of functions. A driver knows bytes, programs and grids; never tensors or ops.
-   device.c validates and locks before it calls a driver: every slot is called with the device's lock held, but for
-   program_create where a flag beside it says that it need not be; arguments are in range, sizes are not 0. A driver
-   answers statuses with a message made by FAIL; device-lost is sticky in device.c. */
+   The files of src/device validate and lock before they call a driver: every slot is called with the device's lock
+   held, but for program_create where a flag beside it says that it need not be; arguments are in range, sizes are not
+   0. A driver returns statuses with a message made by FAIL; state.c keeps a lost device lost. */
 #ifndef TUFF_DEVICE_DRIVER_H
 #define TUFF_DEVICE_DRIVER_H
 
@@ -145,6 +145,8 @@ typedef struct opencl_handles {
     void *context, *device_id, *queue;
 } opencl_handles;
 
-extern const driver tuff__driver_opencl, tuff__driver_vulkan;
+#define DRIVER(name, option, api) extern const driver tuff__driver_##name;
+#include "device/drivers.def"
+#undef DRIVER
 
 #endif

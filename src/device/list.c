@@ -11,13 +11,6 @@
 #include "base/text.h"
 #include "base/thread.h"
 
-#ifndef TUFF_WITH_OPENCL
-#define TUFF_WITH_OPENCL 1
-#endif
-#ifndef TUFF_WITH_VULKAN
-#define TUFF_WITH_VULKAN 1
-#endif
-
 /* One row an API, in the order of preference among devices of one class. */
 typedef struct api_row {
     const char *name;
@@ -27,18 +20,29 @@ typedef struct api_row {
     bool asked;
 } api_row;
 
+/* By the value of TUFF_WITH_<option>: a driver that was built in, and why another was not. */
+#define BUILT_1(name, option, api) {#name, &tuff__driver_##name, 0, NULL, false},
+#define BUILT_0(name, option, api) \
+    {#name, NULL, 0, "this tuff was built without " api " (TUFF_" #option "=OFF)", false},
+#define BUILT(with, name, option, api) BUILT_##with(name, option, api)
+#define BUILT_BY(with, name, option, api) BUILT(with, name, option, api)
+
 static api_row apis[] = {
-#if TUFF_WITH_OPENCL
-    {"opencl", &tuff__driver_opencl, 0, NULL, false},
-#else
-    {"opencl", NULL, 0, "this tuff was built without OpenCL (TUFF_OPENCL=OFF)", false},
-#endif
-#if TUFF_WITH_VULKAN
-    {"vulkan", &tuff__driver_vulkan, 0, NULL, false},
-#else
-    {"vulkan", NULL, 0, "this tuff was built without Vulkan (TUFF_VULKAN=OFF)", false},
-#endif
+#define DRIVER(name, option, api) BUILT_BY(TUFF_WITH_##option, name, option, api)
+#include "device/drivers.def"
+#undef DRIVER
 };
+/* The same for messages. */
+static const char known_apis[] = "no such API; tuff has drivers for:"
+#define DRIVER(name, option, api) " " #name
+#include "device/drivers.def"
+#undef DRIVER
+    ;
+static const char selector_forms[] = "write auto or reference"
+#define DRIVER(name, option, api) " or " #name "[:n|:name]"
+#include "device/drivers.def"
+#undef DRIVER
+                                     "; there is ";
 enum { API_COUNT = (int)(sizeof apis / sizeof apis[0]) };
 
 static mutex listing = MUTEX_INITIALIZER; /* guards all of them until they were asked */
@@ -87,7 +91,7 @@ const char *tuff_device_absence(const char *api)
 {
     const api_row *found = find_api(api);
     if (!found)
-        return "no such API: tuff knows \"opencl\" and \"vulkan\"";
+        return known_apis;
     return found->count > 0 ? NULL : found->absence;
 }
 
@@ -247,8 +251,7 @@ static tuff_status no_such_device(const char *selector, const selection *wanted)
         if (api_at(i)->count == 0 && wanted && (!wanted->api || strcmp(wanted->api, apis[i].name) == 0))
             tuff__text_add(&reasons, "; %s: %s", apis[i].name, apis[i].absence);
     tuff_status status =
-        FAIL(TUFF_E_NO_DEVICE, "no device \"%.100s\": %s%s here%s", selector,
-             wanted ? "there is " : "write auto, opencl[:n|:name], vulkan[:n|:name] or reference; there is ",
+        FAIL(TUFF_E_NO_DEVICE, "no device \"%.100s\": %s%s here%s", selector, wanted ? "there is " : selector_forms,
              tuff__text_get(&devices), tuff__text_get(&reasons));
     tuff__text_free(&reasons);
     tuff__text_free(&devices);

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
-#include "base/file_list.h"
+#include "base/file/list.h"
 #include "base/hash.h"
 #include "base/log.h"
 

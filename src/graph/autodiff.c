@@ -1,50 +1,52 @@
 /* Reverse-mode differentiation: walks the nodes backwards from the target and adds ordinary nodes that compute
-   gradients. What each op passes on is in ops.def (gradient_table.c) and gradient_special.c. */
+   gradients. The gradient of each op is its column of ops.def, made a function in gradients.c; values that are
+   recomputed instead of kept are segment.c's. */
 #include "graph/builder.h"
 #include "graph/segment.h"
 
 op_code tuff__mutated_gradient = OP_COUNT;
 
-/* What the walk knows of each node that was there when it began. */
+/* State of the walk for each node that existed when it began; nodes of gradients are newer and are not walked. */
 typedef struct adjoint {
     tuff_tensor *gradient; /* so far; complete once the walk has passed all users */
     bool depends;          /* the gradient is wanted here or further back */
 } adjoint;
 
-static bool passes_gradient(const node *of)
+/* Integers and bools have no gradient; values marked by tuff__stop_gradient count as constants. */
+static bool passes_gradient(const node *n)
 {
-    return !of->stops_gradient && tuff__dtype_is_float(of->outputs[0].dtype);
+    return !n->stops_gradient && tuff__dtype_is_float(n->outputs[0].dtype);
 }
 
-/* Marks every node that depends on one of `with` through floats. */
-static void mark_dependence(const tuff_graph *graph, tuff_tensor *const *with, int count, adjoint *adjoints, int last)
+/* Marks every node that depends on one of `wrt` through floats: the others need no gradient. */
+static void mark_dependence(const tuff_graph *graph, tuff_tensor *const *wrt, int count, adjoint *adjoints, int last)
 {
     for (int i = 0; i < count; i++)
-        adjoints[with[i]->node->id].depends = true;
+        adjoints[wrt[i]->node->id].depends = true;
     for (int i = 0; i <= last; i++) {
-        const node *of = graph->nodes[i];
-        for (int input = 0; input < of->input_count && passes_gradient(of); input++)
-            adjoints[i].depends = adjoints[i].depends || adjoints[of->inputs[input]->node->id].depends;
+        const node *n = graph->nodes[i];
+        for (int input = 0; input < n->input_count && passes_gradient(n); input++)
+            adjoints[i].depends = adjoints[i].depends || adjoints[n->inputs[input]->node->id].depends;
     }
 }
 
-static tuff_tensor *input_gradient(const node *of, tuff_tensor *upstream, int input)
+/* The sign is wrong on purpose for the op that tests mutate. */
+static tuff_tensor *input_gradient(const node *n, tuff_tensor *upstream, int input)
 {
-    tuff_tensor *gradient = tuff__op_info(of->op)->kinds == OP_KIND_SPECIAL
-                                ? tuff__special_gradient(of, upstream, input)
-                                : tuff__table_gradient(of, upstream, input);
-    return gradient && of->op == tuff__mutated_gradient ? tuff_neg(gradient) : gradient;
+    tuff_tensor *gradient = tuff__op_gradient(n, upstream, input);
+    return gradient && n->op == tuff__mutated_gradient ? tuff_neg(gradient) : gradient;
 }
 
-/* Hands a node's gradient on to its inputs, first to last. */
-static void propagate(const node *of, tuff_tensor *upstream, adjoint *adjoints, recomputation *segments)
+/* Adds a node's contribution to the gradients of its inputs, first to last: an order that does not change keeps sums
+   of several contributions the same, bit by bit. */
+static void propagate(const node *n, tuff_tensor *upstream, adjoint *adjoints, recomputation *segments)
 {
     node seen;
-    if (!tuff__as_recomputed(segments, of, &seen))
+    if (!tuff__as_recomputed(segments, n, &seen))
         return;
-    for (int input = 0; input < of->input_count; input++) {
-        adjoint *to = &adjoints[of->inputs[input]->node->id];
-        if (!to->depends || !tuff__dtype_is_float(of->inputs[input]->dtype))
+    for (int input = 0; input < n->input_count; input++) {
+        adjoint *to = &adjoints[n->inputs[input]->node->id];
+        if (!to->depends || !tuff__dtype_is_float(n->inputs[input]->dtype))
             continue;
         tuff_tensor *gradient = input_gradient(&seen, upstream, input);
         if (gradient)
@@ -52,7 +54,8 @@ static void propagate(const node *of, tuff_tensor *upstream, adjoint *adjoints, 
     }
 }
 
-static bool operands_are_legal(tuff_graph *graph, const tuff_tensor *target, tuff_tensor *const *with, int count)
+/* The target must be a scalar: its gradient with respect to itself is 1, where the walk begins. */
+static bool operands_are_legal(tuff_graph *graph, const tuff_tensor *target, tuff_tensor *const *wrt, int count)
 {
     if (target->shape.rank != 0 || !tuff__dtype_is_float(target->dtype)) {
         tuff__graph_fail(graph, target->shape.rank ? TUFF_E_SHAPE : TUFF_E_DTYPE,
@@ -61,31 +64,33 @@ static bool operands_are_legal(tuff_graph *graph, const tuff_tensor *target, tuf
         return false;
     }
     for (int i = 0; i < count; i++)
-        if (!tuff__dtype_is_float(with[i]->dtype)) {
+        if (!tuff__dtype_is_float(wrt[i]->dtype)) {
             tuff__graph_fail(graph, TUFF_E_DTYPE, "gradients: tensor %d, %s %s, has no gradient: only floats have", i,
-                             tuff_dtype_name(with[i]->dtype), SHAPE_TEXT(with[i]->shape));
+                             tuff_dtype_name(wrt[i]->dtype), SHAPE_TEXT(wrt[i]->shape));
             return false;
         }
     return true;
 }
 
-static void differentiate(tuff_tensor *target, tuff_tensor *const *with, int count, adjoint *adjoints,
+/* Node ids are a topological order: when the walk reaches a node, all its users have added their share. */
+static void differentiate(tuff_tensor *target, tuff_tensor *const *wrt, int count, adjoint *adjoints,
                           recomputation *segments, tuff_tensor **gradients)
 {
     tuff_graph *graph = target->graph;
     const int last = target->node->id;
-    mark_dependence(graph, with, count, adjoints, last);
+    mark_dependence(graph, wrt, count, adjoints, last);
     adjoints[last].gradient = tuff__scalar(target, 1);
     for (int i = last; i >= 0 && graph->status == TUFF_OK; i--)
         if (adjoints[i].gradient && adjoints[i].depends && passes_gradient(graph->nodes[i]))
             propagate(graph->nodes[i], adjoints[i].gradient, adjoints, segments);
     for (int i = 0; i < count; i++) {
-        tuff_tensor *gradient = adjoints[with[i]->node->id].gradient;
-        gradients[i] = gradient ? gradient : tuff__filled(graph, with[i]->dtype, with[i]->shape, 0);
+        tuff_tensor *gradient = adjoints[wrt[i]->node->id].gradient;
+        gradients[i] = gradient ? gradient : tuff__filled(graph, wrt[i]->dtype, wrt[i]->shape, 0);
     }
 }
 
-/* Errors that the graph has already are told again, for the caller's thread may have seen others since. */
+/* An error that the graph has already is set again, for the caller's thread may have seen others since. Each gradient
+   is then the tensor that carries it. */
 static tuff_status fail_all(tuff_tensor *answer, int count, tuff_tensor **gradients)
 {
     for (int i = 0; gradients && i < count; i++)
@@ -94,29 +99,29 @@ static tuff_status fail_all(tuff_tensor *answer, int count, tuff_tensor **gradie
     return graph && graph->status != TUFF_OK ? FAIL(graph->status, "%s", graph->message) : TUFF_E_USAGE;
 }
 
-tuff_status tuff_gradients(tuff_tensor *target, tuff_tensor *const *with, int count, tuff_tensor **gradients)
+tuff_status tuff_gradients(tuff_tensor *target, tuff_tensor *const *wrt, int count, tuff_tensor **gradients)
 {
     tuff_tensor *answer;
     tuff_graph *graph = tuff__enter("gradients", &target, 1, &answer);
     if (!graph)
         return fail_all(answer, count, gradients);
-    if (count < 0 || (count > 0 && (!with || !gradients)))
+    if (count < 0 || (count > 0 && (!wrt || !gradients)))
         return fail_all(tuff__graph_fail(graph, TUFF_E_USAGE, "gradients: %s",
                                          count < 0 ? "the count is negative" : "a list is NULL"),
                         count, gradients);
     for (int i = 0; i < count; i++)
-        if (!with[i] || with[i]->graph != graph || !with[i]->node)
+        if (!wrt[i] || wrt[i]->graph != graph || !wrt[i]->node)
             return fail_all(tuff__graph_fail(graph, TUFF_E_USAGE, "gradients: tensor %d is %s", i,
-                                             with[i] ? "of another graph" : "NULL"),
+                                             wrt[i] ? "of another graph" : "NULL"),
                             count, gradients);
-    if (!operands_are_legal(graph, target, with, count))
+    if (!operands_are_legal(graph, target, wrt, count))
         return fail_all(&graph->failed, count, gradients);
     adjoint *adjoints = tuff__calloc((size_t)graph->node_count, sizeof *adjoints);
     recomputation segments;
     if (tuff__recomputation_begin(graph, &segments) != TUFF_OK || !adjoints)
         tuff__graph_fail(graph, TUFF_E_OOM_HOST, "gradients: out of host memory for %d nodes", graph->node_count);
     else
-        differentiate(target, with, count, adjoints, &segments, gradients);
+        differentiate(target, wrt, count, adjoints, &segments, gradients);
     tuff__recomputation_end(&segments);
     tuff__free(adjoints);
     return graph->status == TUFF_OK ? TUFF_OK : fail_all(&graph->failed, count, gradients);

@@ -18,6 +18,10 @@ bool tuff__is_sound(const tuff_tensor *tensor);
 bool tuff__shape_is_legal(tuff_graph *graph, const char *op, tuff_shape shape);
 /* Checks that arrays and tensors may have dtype. */
 bool tuff__dtype_is_legal(tuff_graph *graph, const char *op, tuff_dtype dtype);
+/* Checks the name of an input or an output, which op says. */
+bool tuff__name_is_legal(tuff_graph *graph, const char *op, const char *name);
+/* Checks that array is there, on the graph's device. */
+bool tuff__array_is_legal(tuff_graph *graph, const char *op, const tuff_array *array);
 /* axis of tensor, counted from the front, in *out. */
 bool tuff__axis(const char *op, const tuff_tensor *tensor, int axis, int *out);
 
@@ -49,7 +53,7 @@ tuff_tensor *tuff__swap_axes(tuff_tensor *x, int a, int b);
    their difference is the log-softmax. Both carry the error where there is one. */
 tuff_tensor *tuff__shifted_logits(const char *op, tuff_tensor *x, int axis, tuff_tensor **log_sum);
 
-/* Marks a value that nothing else uses yet: tuff_gradients treats it as a constant. Answers it. */
+/* Marks a value that nothing else uses yet: tuff_gradients treats it as a constant. Returns it. */
 tuff_tensor *tuff__stop_gradient(tuff_tensor *tensor);
 
 /* What attention works on; bias, of four axes, may be NULL. */
@@ -58,8 +62,8 @@ typedef struct attention_operands {
 } attention_operands;
 /* The attention primitive of operands whose shapes fit and have elements. Of the options, value (the scale), start (the
    band), ATTENTION_NO_SOFTMAX and dropout are read. */
-tuff_tensor *tuff__attention(const attention_operands *of, const op_attributes *options);
-tuff_tensor *tuff__attention_gradient(const node *of, tuff_tensor *upstream, int input);
+tuff_tensor *tuff__attention(const attention_operands *n, const op_attributes *options);
+tuff_tensor *tuff__attention_gradient(const node *n, tuff_tensor *upstream, int input);
 /* tuff_attention made of other ops, whatever the options, and as the primitive where that can serve, whatever the
    device. */
 struct tuff_attention_options;
@@ -68,8 +72,7 @@ tuff_tensor *tuff__composite_attention(tuff_tensor *q, tuff_tensor *k, tuff_tens
 tuff_tensor *tuff__primitive_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
                                        const struct tuff_attention_options *options);
 
-/* The gradient of node's output with respect to one input, given the upstream gradient; NULL where there is none. */
-tuff_tensor *tuff__table_gradient(const node *node, tuff_tensor *upstream, int input);
-tuff_tensor *tuff__special_gradient(const node *node, tuff_tensor *upstream, int input);
+/* The gradient of a node's output with respect to one input, given the upstream gradient; NULL where there is none. */
+tuff_tensor *tuff__op_gradient(const node *n, tuff_tensor *upstream, int input);
 
 #endif

@@ -1,4 +1,4 @@
-/* Checks and small helpers that builders share: legal shapes, dtypes and axes, broadcasting, weak scalars. */
+/* Checks that builders share: shapes, dtypes, names, arrays and axes, and the shape that operands broadcast to. */
 #include "graph/builder.h"
 
 #include "base/checked.h"
@@ -26,12 +26,30 @@ bool tuff__shape_is_legal(tuff_graph *graph, const char *op, tuff_shape shape)
     return fits;
 }
 
+/* f64 and i64 exist for files and the host only: many devices have neither. */
 bool tuff__dtype_is_legal(tuff_graph *graph, const char *op, tuff_dtype dtype)
 {
     if (dtype >= TUFF_F32 && dtype <= TUFF_BOOL)
         return true;
     tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: tensors cannot be %s", op,
                      dtype == TUFF_F64 || dtype == TUFF_I64 ? tuff_dtype_name(dtype) : "of an unknown dtype");
+    return false;
+}
+
+bool tuff__name_is_legal(tuff_graph *graph, const char *op, const char *name)
+{
+    if (name && name[0])
+        return true;
+    tuff__graph_fail(graph, TUFF_E_USAGE, "%s: the name is %s", op, name ? "empty" : "NULL");
+    return false;
+}
+
+bool tuff__array_is_legal(tuff_graph *graph, const char *op, const tuff_array *array)
+{
+    if (array && array->device == graph->device)
+        return true;
+    tuff__graph_fail(graph, TUFF_E_USAGE,
+                     array ? "%s: the array is on another device than the graph" : "%s: the array is NULL", op);
     return false;
 }
 
@@ -61,85 +79,8 @@ bool tuff__broadcast(tuff_shape a, tuff_shape b, tuff_shape *out)
     return true;
 }
 
-/* EXPAND never changes the rank: that is RESHAPE's part. */
-tuff_tensor *tuff__expand_to(tuff_tensor *tensor, tuff_shape shape)
-{
-    if (!tuff__is_sound(tensor))
-        return tensor;
-    if (tensor->shape.rank < shape.rank) {
-        tuff_shape padded = {.rank = shape.rank};
-        const int added = shape.rank - tensor->shape.rank;
-        for (int axis = 0; axis < shape.rank; axis++)
-            padded.extent[axis] = axis < added ? 1 : tensor->shape.extent[axis - added];
-        tensor = tuff_reshape(tensor, padded);
-    }
-    if (!tuff__is_sound(tensor) || tuff_shape_equal(tensor->shape, shape))
-        return tensor;
-    return tuff__node_create(tensor->graph, OP_EXPAND, tensor->dtype, shape, &tensor, 1, NULL);
-}
-
-/* What a number in an expression becomes. Constants with data keep their dtype. */
-static bool is_scalar_constant(const tuff_tensor *tensor)
-{
-    return tensor->node->op == OP_CONSTANT && tensor->shape.rank == 0 && !tensor->node->attributes.data;
-}
-
-/* Whether dtype can stand for a constant of another dtype: any number for floats, whole numbers in range for
-   integers. */
-static bool can_hold(tuff_dtype dtype, const tuff_tensor *constant)
-{
-    if (dtype == TUFF_BOOL || constant->dtype == TUFF_BOOL)
-        return dtype == constant->dtype;
-    const double value = constant->node->attributes.value;
-    return tuff__dtype_is_float(dtype) || tuff__round_to(dtype, value) == value;
-}
-
-tuff_tensor *tuff__as_dtype(tuff_tensor *tensor, tuff_dtype dtype)
-{
-    if (!tuff__is_sound(tensor) || tensor->dtype == dtype || !is_scalar_constant(tensor) || !can_hold(dtype, tensor))
-        return tensor;
-    return tuff_constant(tensor->graph, dtype, tensor->node->attributes.value);
-}
-
-/* The second operand is tried first: x * 2 is the usual way to write it. */
-void tuff__agree(tuff_tensor **x, tuff_tensor **y)
-{
-    if ((*x)->dtype == (*y)->dtype)
-        return;
-    *y = tuff__as_dtype(*y, (*x)->dtype);
-    if (tuff__is_sound(*y) && (*x)->dtype != (*y)->dtype)
-        *x = tuff__as_dtype(*x, (*y)->dtype);
-}
-
-tuff_tensor *tuff__filled(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, double value)
-{
-    return tuff__expand_to(tuff_constant(graph, dtype, value), shape);
-}
-
-tuff_tensor *tuff__scalar(const tuff_tensor *like, double value)
-{
-    return tuff_constant(like->graph, like->dtype, value);
-}
-
-tuff_tensor *tuff__scale(tuff_tensor *x, double factor)
-{
-    return tuff__is_sound(x) && factor != 1 ? tuff_mul(x, tuff__scalar(x, factor)) : x;
-}
-
-tuff_tensor *tuff__shift(tuff_tensor *x, double term)
-{
-    return tuff__is_sound(x) && term != 0 ? tuff_add(x, tuff__scalar(x, term)) : x;
-}
-
 tuff_shape tuff__with_extent(tuff_shape shape, int axis, int64_t extent)
 {
     shape.extent[axis] = extent;
     return shape;
-}
-
-tuff_tensor *tuff__stop_gradient(tuff_tensor *tensor)
-{
-    if (tuff__is_sound(tensor))
-        tensor->node->stops_gradient = true;
-    return tensor;
 }

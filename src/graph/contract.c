@@ -1,4 +1,6 @@
-/* Builders of matmul and of the ops that address elements by data: gather and scatter_add. */
+/* Builders of matmul and of the ops that address elements by data: gather and scatter_add. The general forms of NumPy
+   (vectors, shared matrices, broadcast batches) are reduced here to the one form that nodes have: operands of equal
+   rank and equal batch axes. Kernels and gradients handle that form only. */
 #include "graph/builder.h"
 
 /* [..., K] as a matrix: a row for the left operand, a column for the right one. */
@@ -78,6 +80,7 @@ static tuff_tensor *demote(tuff_tensor *product, bool x_was_vector, bool y_was_v
     return tuff_reshape(product, shape);
 }
 
+/* A vector becomes a matrix of one row or one column; the axis that this adds is removed from the result. */
 tuff_tensor *tuff_matmul(tuff_tensor *x, tuff_tensor *y)
 {
     tuff_tensor *answer;
@@ -97,7 +100,7 @@ tuff_tensor *tuff_matmul(tuff_tensor *x, tuff_tensor *y)
     return demote(multiply(left, right), x->shape.rank == 1, y->shape.rank == 1);
 }
 
-/* Checks that are the same for gather and scatter_add. */
+/* The checks that gather and scatter_add share; *axis is counted from the front afterwards. */
 static bool indices_fit(const char *op, const tuff_tensor *x, const tuff_tensor *indices, int *axis)
 {
     if (indices->dtype != TUFF_I32) {
@@ -113,6 +116,7 @@ static bool indices_fit(const char *op, const tuff_tensor *x, const tuff_tensor 
     return tuff__axis(op, x, *axis, axis);
 }
 
+/* x and indices are expanded against each other on all axes but `axis`, where each keeps its own extent. */
 tuff_tensor *tuff_gather(tuff_tensor *x, tuff_tensor *indices, int axis)
 {
     tuff_tensor *answer;
@@ -149,6 +153,7 @@ static bool scatter_shape(const tuff_tensor *x, const tuff_tensor *indices, cons
     return false;
 }
 
+/* indices and source are expanded to one shape, that of the addends; x is the result's shape and is never expanded. */
 tuff_tensor *tuff_scatter_add(tuff_tensor *x, tuff_tensor *indices, tuff_tensor *source, int axis)
 {
     tuff_tensor *answer;
@@ -156,8 +161,7 @@ tuff_tensor *tuff_scatter_add(tuff_tensor *x, tuff_tensor *indices, tuff_tensor 
     tuff_graph *graph = tuff__enter("scatter_add", (tuff_tensor *[]){x, indices, source}, 3, &answer);
     if (!graph)
         return answer;
-    const bool summable = tuff__dtype_is_float(x->dtype) || x->dtype == TUFF_I32 || x->dtype == TUFF_U32;
-    if (x->dtype != source->dtype || !summable)
+    if (x->dtype != source->dtype || !tuff__op_accepts(OP_SCATTER_ADD, x->dtype))
         return tuff__graph_fail(
             graph, TUFF_E_DTYPE, "scatter_add: %s %s into %s %s: takes one of f32, f16, bf16, i32 and u32 for both",
             tuff_dtype_name(source->dtype), SHAPE_TEXT(source->shape), tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));

@@ -1,25 +1,9 @@
 /* Builders of the elementwise ops: one public function for each row of ops.def, WHERE and CAST. Operands broadcast to
-   one shape here, so that elementwise nodes have inputs of exactly their own shape. */
+   one shape and agree on one dtype here, so that elementwise nodes have inputs of exactly their own shape. A new row
+   needs no code in this file. Read next: ops.def for what the rows say, gradients.c for their derivatives. */
 #include "graph/builder.h"
 
-/* 8-bit integers are storage only: they are cast to be computed with. */
-static bool kinds_accept(op_kinds kinds, tuff_dtype dtype)
-{
-    const bool number = tuff__dtype_is_float(dtype) || dtype == TUFF_I32 || dtype == TUFF_U32;
-    switch (kinds) {
-    case OP_KIND_FLOATS:
-        return tuff__dtype_is_float(dtype);
-    case OP_KIND_NUMBERS:
-    case OP_KIND_COMPARE:
-        return number;
-    case OP_KIND_BOOLS:
-        return dtype == TUFF_BOOL;
-    case OP_KIND_SPECIAL:
-        break;
-    }
-    return false;
-}
-
+/* The dtypes of a kind, for messages. */
 static const char *kinds_text(op_kinds kinds)
 {
     return kinds == OP_KIND_FLOATS  ? "f32, f16 or bf16"
@@ -27,7 +11,7 @@ static const char *kinds_text(op_kinds kinds)
                                     : "f32, f16, bf16, i32 or u32";
 }
 
-/* "f32 [2,3] x f16 [3]" for messages. */
+/* "f32 [2,3] x f16 [3]" for messages, cut where the buffer ends. */
 static const char *operands_text(tuff_tensor *const *operands, int count, char *buffer, size_t size)
 {
     text list = {0};
@@ -76,7 +60,7 @@ static bool agree_all(const char *op, tuff_graph *graph, tuff_tensor **operands,
     return graph->status == TUFF_OK;
 }
 
-/* What all rows have in common: one graph, one dtype of the right kind, one shape. */
+/* The builder behind all rows: operands of one graph, one dtype that the row accepts, one shape. */
 static tuff_tensor *elementwise(op_code op, tuff_tensor **operands, int count)
 {
     const op_info *info = tuff__op_info(op);
@@ -88,7 +72,7 @@ static tuff_tensor *elementwise(op_code op, tuff_tensor **operands, int count)
     if (!agree_all(info->name, graph, operands, count))
         return &graph->failed;
     const tuff_dtype dtype = operands[0]->dtype;
-    if (!kinds_accept(info->kinds, dtype))
+    if (!tuff__op_accepts(op, dtype))
         return tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s: takes %s", info->name, OPERANDS_TEXT(operands, count),
                                 kinds_text(info->kinds));
     if (!broadcast_all(info->name, graph, operands, count, &shape))
@@ -97,6 +81,7 @@ static tuff_tensor *elementwise(op_code op, tuff_tensor **operands, int count)
                              NULL);
 }
 
+/* A public builder for each row, by its number of operands. */
 #define BUILDER_1(code, name)                                   \
     tuff_tensor *tuff_##name(tuff_tensor *x)                    \
     {                                                           \
@@ -113,9 +98,10 @@ static tuff_tensor *elementwise(op_code op, tuff_tensor **operands, int count)
         return elementwise(OP_##code, (tuff_tensor *[]){x, y, z}, 3);        \
     }
 #define ELEMENTWISE(code, name, inputs, ...) BUILDER_##inputs(code, name)
-#define SPECIAL(code, name, inputs)
+#define SPECIAL(...)
 #include "ops/ops.def"
 
+/* Not a row of the table: its operands have two dtypes, and it moves elements without computing. */
 tuff_tensor *tuff_where(tuff_tensor *condition, tuff_tensor *x, tuff_tensor *y)
 {
     tuff_tensor *operands[3] = {condition, x, y}, *answer;
@@ -141,4 +127,14 @@ tuff_tensor *tuff_cast(tuff_tensor *x, tuff_dtype dtype)
     if (!tuff__dtype_is_legal(graph, "cast", dtype))
         return &graph->failed;
     return x->dtype == dtype ? x : tuff__node_create(graph, OP_CAST, dtype, x->shape, &x, 1, NULL);
+}
+
+tuff_tensor *tuff__scale(tuff_tensor *x, double factor)
+{
+    return tuff__is_sound(x) && factor != 1 ? tuff_mul(x, tuff__scalar(x, factor)) : x;
+}
+
+tuff_tensor *tuff__shift(tuff_tensor *x, double term)
+{
+    return tuff__is_sound(x) && term != 0 ? tuff_add(x, tuff__scalar(x, term)) : x;
 }

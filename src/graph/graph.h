@@ -58,7 +58,7 @@ struct tuff_graph {
     int segment_count, segment_capacity;
     int copy_count;     /* recomputations so far */
     int copy;           /* of the nodes being made */
-    tuff_tensor failed; /* what builders answer when they cannot make a node */
+    tuff_tensor failed; /* what builders return when they cannot make a node */
     tuff_status status; /* the first error */
     char message[TUFF_ERROR_SIZE];
     uint32_t seed, random_count; /* RANDOM nodes made so far: the next ordinal */
@@ -66,7 +66,7 @@ struct tuff_graph {
     bool owns_step;              /* made by the graph: compile appends the raise, destroy frees it */
 };
 
-/* Adds a node with one output; attributes may be NULL. Inputs must be valid tensors of the graph. Answers a tensor that
+/* Adds a node with one output; attributes may be NULL. Inputs must be valid tensors of the graph. Returns a tensor that
    carries the error where memory runs out. No checks: builders made them. */
 tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_shape shape,
                                tuff_tensor *const *inputs, int input_count, const op_attributes *attributes);
@@ -75,8 +75,10 @@ tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, 
    nothing needs; inputs stay. */
 tuff_status tuff__graph_reorder(tuff_graph *graph, node *const *order, int count);
 
-/* Keeps the graph's first error and answers the tensor that carries it. */
+/* Keeps the graph's first error and returns the tensor that carries it. */
 tuff_tensor *tuff__graph_fail(tuff_graph *graph, tuff_status status, const char *format, ...) PRINTF_LIKE(3, 4);
+/* The same where memory ran out while a node, or what belongs to one, was made. */
+tuff_tensor *tuff__graph_out_of_memory(tuff_graph *graph);
 
 /* One line a node, for debugging: "%5 = add f32 [2,3] (%1, %4)". */
 void tuff__graph_print(const tuff_graph *graph, text *out);

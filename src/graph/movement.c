@@ -1,4 +1,6 @@
-/* Builders of movement: ops that only say where elements come from. No node is made where it would change nothing. */
+/* Builders of movement: reshape, permute, expand, slice, pad, concat, which compute nothing and only map the elements
+   of the result to those of their operands. A builder returns its operand where the op would change nothing, so that
+   the compiler never meets an identity. Read next: src/compile, which turns most of them into strided views. */
 #include "graph/builder.h"
 
 /* Fills in the one extent that may be -1. */
@@ -44,6 +46,7 @@ tuff_tensor *tuff_reshape(tuff_tensor *x, tuff_shape shape)
     return tuff_shape_equal(x->shape, shape) ? x : tuff__node_create(graph, OP_RESHAPE, x->dtype, shape, &x, 1, NULL);
 }
 
+/* order holds axes of x, which may count from the end; the attribute holds them counted from the front. */
 tuff_tensor *tuff_permute(tuff_tensor *x, const int *order)
 {
     tuff_tensor *answer;
@@ -70,6 +73,7 @@ tuff_tensor *tuff_permute(tuff_tensor *x, const int *order)
     return identity ? x : tuff__node_create(graph, OP_PERMUTE, x->dtype, shape, &x, 1, &attributes);
 }
 
+/* The public form broadcasts as NumPy does; tuff__expand_to splits it into RESHAPE, for new axes, and EXPAND. */
 tuff_tensor *tuff_expand(tuff_tensor *x, tuff_shape shape)
 {
     tuff_tensor *answer;
@@ -122,7 +126,7 @@ tuff_tensor *tuff_slice(tuff_tensor *x, const int64_t *start, const int64_t *sto
     return identity ? x : tuff__node_create(graph, OP_SLICE, x->dtype, shape, &x, 1, &attributes);
 }
 
-/* The other axes stay whole. */
+/* Gradients and composites slice one axis at a time; the other axes stay whole. */
 tuff_tensor *tuff__slice_axis(tuff_tensor *x, int axis, int64_t start, int64_t stop, int64_t step)
 {
     if (!tuff__is_sound(x))
@@ -138,6 +142,7 @@ tuff_tensor *tuff__slice_axis(tuff_tensor *x, int axis, int64_t start, int64_t s
     return tuff_slice(x, starts, stops, steps);
 }
 
+/* order has an entry for every axis that a shape may have; tuff_permute reads those of x. */
 tuff_tensor *tuff__swap_axes(tuff_tensor *x, int a, int b)
 {
     int order[TUFF_MAX_RANK];
@@ -148,6 +153,7 @@ tuff_tensor *tuff__swap_axes(tuff_tensor *x, int a, int b)
     return tuff_permute(x, order);
 }
 
+/* The fill is rounded to the dtype now: kernels write it as a literal, and the reference must use the same. */
 tuff_tensor *tuff_pad(tuff_tensor *x, const int64_t *before, const int64_t *after, double value)
 {
     tuff_tensor *answer;
@@ -174,6 +180,7 @@ tuff_tensor *tuff_pad(tuff_tensor *x, const int64_t *before, const int64_t *afte
                                              : tuff__node_create(graph, OP_PAD, x->dtype, shape, &x, 1, &attributes);
 }
 
+/* Equal dtypes, equal shapes but for the extent of axis. */
 static bool part_fits(tuff_graph *graph, const tuff_tensor *first, const tuff_tensor *part, int axis)
 {
     if (part->dtype != first->dtype) {
@@ -190,7 +197,7 @@ static bool part_fits(tuff_graph *graph, const tuff_tensor *first, const tuff_te
     return false;
 }
 
-/* Parts without elements are left out; one part alone is itself. */
+/* Parts without elements are left out, which kernels need not handle then; one part alone is returned itself. */
 tuff_tensor *tuff_concat(tuff_tensor *const *parts, int count, int axis)
 {
     tuff_tensor *answer;

@@ -1,37 +1,59 @@
-/* A graph as text, one line a node, for people who debug the compiler or a model. */
+/* A graph as text, one line for each node, for debugging the compiler or a model. Which attribute of a node is printed
+   is a column of ops.def. */
 #include "graph/graph.h"
 
-static void print_attributes(const node *of, text *out)
+/* A number for each axis. */
+static void print_axes(const node *n, op_attribute attribute, text *out)
 {
-    const op_attributes *attributes = &of->attributes;
-    if (of->op == OP_INPUT)
-        tuff__text_add(out, " \"%s\"", attributes->name);
-    else if (of->op == OP_CONSTANT && !attributes->data)
-        tuff__text_add(out, " %.9g", attributes->value);
-    else if (of->op == OP_SUM || of->op == OP_REDUCE_MAX)
-        tuff__text_add(out, " axes 0x%x", (unsigned)attributes->axes);
-    else if (of->op == OP_CONCAT || of->op == OP_IOTA || of->op == OP_GATHER || of->op == OP_SCATTER_ADD ||
-             of->op == OP_CUMSUM)
-        tuff__text_add(out, " axis %d", attributes->axis);
-    for (int axis = 0; axis < of->outputs[0].shape.rank; axis++)
-        if (of->op == OP_PERMUTE)
+    const op_attributes *attributes = &n->attributes;
+    for (int axis = 0; axis < n->outputs[0].shape.rank; axis++)
+        if (attribute == ATTRIBUTE_ORDER)
             tuff__text_add(out, " %d", attributes->order[axis]);
-        else if (of->op == OP_SLICE)
+        else if (attribute == ATTRIBUTE_STEPS)
             tuff__text_add(out, " %lld:%lld", (long long)attributes->start[axis], (long long)attributes->step[axis]);
-        else if (of->op == OP_PAD)
+        else
             tuff__text_add(out, " +%lld", (long long)attributes->start[axis]);
 }
 
+static void print_attribute(const node *n, text *out)
+{
+    const op_attribute attribute = tuff__op_info(n->op)->attribute;
+    switch (attribute) {
+    case ATTRIBUTE_NAME:
+        tuff__text_add(out, " \"%s\"", n->attributes.name);
+        break;
+    case ATTRIBUTE_DATA:
+        if (!n->attributes.data)
+            tuff__text_add(out, " %.9g", n->attributes.value);
+        break;
+    case ATTRIBUTE_AXES:
+        tuff__text_add(out, " axes 0x%x", (unsigned)n->attributes.axes);
+        break;
+    case ATTRIBUTE_AXIS:
+        tuff__text_add(out, " axis %d", n->attributes.axis);
+        break;
+    case ATTRIBUTE_ORDER:
+    case ATTRIBUTE_STEPS:
+    case ATTRIBUTE_BEFORE:
+        print_axes(n, attribute, out);
+        break;
+    case ATTRIBUTE_NONE:
+    case ATTRIBUTE_ARRAY:
+        break;
+    }
+}
+
+/* Nodes, then outputs; ids are those of the nodes. */
 void tuff__graph_print(const tuff_graph *graph, text *out)
 {
     for (int i = 0; i < graph->node_count; i++) {
-        const node *of = graph->nodes[i];
-        tuff__text_add(out, "%%%d = %s %s %s", of->id, tuff__op_info(of->op)->name,
-                       tuff_dtype_name(of->outputs[0].dtype), SHAPE_TEXT(of->outputs[0].shape));
-        print_attributes(of, out);
-        for (int input = 0; input < of->input_count; input++)
-            tuff__text_add(out, "%s%%%d", input ? ", " : " (", of->inputs[input]->node->id);
-        tuff__text_add(out, of->input_count ? ")\n" : "\n");
+        const node *n = graph->nodes[i];
+        tuff__text_add(out, "%%%d = %s %s %s", n->id, tuff__op_info(n->op)->name, tuff_dtype_name(n->outputs[0].dtype),
+                       SHAPE_TEXT(n->outputs[0].shape));
+        print_attribute(n, out);
+        for (int input = 0; input < n->input_count; input++)
+            tuff__text_add(out, "%s%%%d", input ? ", " : " (", n->inputs[input]->node->id);
+        tuff__text_add(out, n->input_count ? ")\n" : "\n");
     }
     for (int i = 0; i < graph->output_count; i++)
         tuff__text_add(out, "\"%s\" = %%%d\n", graph->outputs[i].name, graph->outputs[i].tensor->node->id);

@@ -1,12 +1,9 @@
-/* Builders of reductions and running sums. Nodes keep reduced axes with extent 1; dropping them is a RESHAPE. */
+/* Builders of reductions and running sums. Nodes keep reduced axes with extent 1, so that a result broadcasts against
+   its operand as it is; dropping them is a RESHAPE, which costs nothing. Composites made of these:
+   composite_reduce.c. */
 #include "graph/builder.h"
 
-static bool is_number(tuff_dtype dtype)
-{
-    return tuff__dtype_is_float(dtype) || dtype == TUFF_I32 || dtype == TUFF_U32;
-}
-
-/* The axes as a mask. */
+/* The axes as a mask: legal, none given twice. */
 static bool axes_mask(const char *op, const tuff_tensor *x, const int *axes, int count, uint32_t *mask)
 {
     *mask = 0;
@@ -28,6 +25,7 @@ static bool axes_mask(const char *op, const tuff_tensor *x, const int *axes, int
     return true;
 }
 
+/* The shape when the axes of the mask are dropped. */
 static tuff_shape without_axes(tuff_shape shape, uint32_t mask)
 {
     tuff_shape result = {.rank = 0};
@@ -37,6 +35,7 @@ static tuff_shape without_axes(tuff_shape shape, uint32_t mask)
     return result;
 }
 
+/* Both reductions differ in their op alone. Over no axes they are the operand itself. */
 static tuff_tensor *reduce(op_code op, tuff_tensor *x, const int *axes, int count, bool keep)
 {
     const char *name = tuff__op_info(op)->name;
@@ -45,7 +44,7 @@ static tuff_tensor *reduce(op_code op, tuff_tensor *x, const int *axes, int coun
     tuff_graph *graph = tuff__enter(name, &x, 1, &answer);
     if (!graph)
         return answer;
-    if (!is_number(x->dtype))
+    if (!tuff__op_accepts(op, x->dtype))
         return tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: takes f32, f16, bf16, i32 or u32", name,
                                 tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
     if (!axes_mask(name, x, axes, count, &mask))
@@ -73,13 +72,14 @@ tuff_tensor *tuff_reduce_max(tuff_tensor *x, const int *axes, int count, bool ke
     return reduce(OP_REDUCE_MAX, x, axes, count, keep);
 }
 
+/* Long running sums are split by the compiler: the node is always the whole one. */
 tuff_tensor *tuff_cumsum(tuff_tensor *x, int axis)
 {
     tuff_tensor *answer;
     tuff_graph *graph = tuff__enter("cumsum", &x, 1, &answer);
     if (!graph)
         return answer;
-    if (!is_number(x->dtype))
+    if (!tuff__op_accepts(OP_CUMSUM, x->dtype))
         return tuff__graph_fail(graph, TUFF_E_DTYPE, "cumsum: %s %s: takes f32, f16, bf16, i32 or u32",
                                 tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
     if (!tuff__axis("cumsum", x, axis, &axis))

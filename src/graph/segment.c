@@ -1,6 +1,8 @@
-/* tuff_recompute: segments of a graph of which gradients keep nothing but the inputs. tuff_gradients reads the values
-   in between as copies of their nodes, built when the walk gets there. A copy carries the number of its recomputation,
-   by which the compiler tells it from the original and runs it as late as it was built. */
+/* tuff_recompute: segments of a graph of which gradients keep nothing but the inputs (gradient checkpointing). Where
+   the walk of autodiff.c reads a value inside of a segment, it gets a copy of the node instead, computed again from the
+   inputs of the segment; memory for the original can then be reused between the two. A copy carries the number of its
+   recomputation, by which the compiler never merges it with the original and runs it as late as it was built. Segments
+   may nest: a copy made for an outer segment reads the results of inner ones as copies of its own. */
 #include "graph/segment.h"
 
 #include "graph/builder.h"
@@ -14,16 +16,17 @@ struct segment_copies {
     tuff_tensor **copies; /* likewise; NULL: none yet */
 };
 
-static bool is_input(const segment *of, const node *at)
+/* Inputs of a segment are few: a search is enough. */
+static bool is_input(const segment *part, const node *at)
 {
-    for (int i = 0; i < of->input_count; i++)
-        if (of->inputs[i] == at)
+    for (int i = 0; i < part->input_count; i++)
+        if (part->inputs[i] == at)
             return true;
     return false;
 }
 
-/* Marks `from` and what it is made of: with a segment its members, which end before its inputs and what memory holds.
-   Answers the lowest id marked. */
+/* Marks `from` and all nodes that it depends on. With `stop`, only the members of that segment: the walk ends before
+   its inputs and before values that memory holds anyway. Returns the lowest id marked. */
 static int mark_ancestors(const tuff_graph *graph, const node *from, const segment *stop, bool *marks)
 {
     int low = from->id;
@@ -65,6 +68,7 @@ static tuff_graph *check_segment(tuff_tensor *y, tuff_tensor *const *inputs, int
     return graph;
 }
 
+/* Only notes the segment: nothing is copied until gradients are asked for. */
 tuff_tensor *tuff_recompute(tuff_tensor *y, tuff_tensor *const *inputs, int count)
 {
     tuff_tensor *answer;
@@ -92,13 +96,14 @@ tuff_tensor *tuff_recompute(tuff_tensor *y, tuff_tensor *const *inputs, int coun
     return y;
 }
 
+/* The members of one segment, and room for a copy of each. marks is scratch for all nodes. */
 static bool find_members(const tuff_graph *graph, int index, bool *marks, struct segment_copies *out)
 {
-    const segment *of = &graph->segments[index];
-    const int last = of->result->id;
+    const segment *part = &graph->segments[index];
+    const int last = part->result->id;
     for (int i = 0; i <= last; i++)
         marks[i] = false;
-    out->low = mark_ancestors(graph, of->result, of, marks);
+    out->low = mark_ancestors(graph, part->result, part, marks);
     out->members = tuff__calloc((size_t)(last - out->low + 1), sizeof *out->members);
     out->copies = tuff__calloc((size_t)(last - out->low + 1), sizeof(tuff_tensor *));
     if (!out->members || !out->copies)
@@ -110,7 +115,8 @@ static bool find_members(const tuff_graph *graph, int index, bool *marks, struct
     return true;
 }
 
-/* Random numbers depend on the step, an array. */
+/* Nodes that depend on constants alone: a copy would save no memory, for constants stay anyway. RANDOM is none of them:
+   it depends on the step, an array. */
 static void find_fixed(const tuff_graph *graph, bool *fixed)
 {
     for (int i = 0; i < graph->node_count; i++) {
@@ -121,6 +127,7 @@ static void find_fixed(const tuff_graph *graph, bool *fixed)
     }
 }
 
+/* A number for every segment, new in each call: two calls of tuff_gradients never share copies. */
 tuff_status tuff__recomputation_begin(tuff_graph *graph, recomputation *out)
 {
     *out = (recomputation){.graph = graph};
@@ -142,57 +149,59 @@ tuff_status tuff__recomputation_begin(tuff_graph *graph, recomputation *out)
     return TUFF_OK;
 }
 
-void tuff__recomputation_end(recomputation *with)
+void tuff__recomputation_end(recomputation *self)
 {
-    for (int i = 0; i < with->count; i++) {
-        tuff__free(with->segments[i].members);
-        tuff__free(with->segments[i].copies);
+    for (int i = 0; i < self->count; i++) {
+        tuff__free(self->segments[i].members);
+        tuff__free(self->segments[i].copies);
     }
-    tuff__free(with->segments);
-    tuff__free(with->fixed);
-    *with = (recomputation){.graph = NULL};
+    tuff__free(self->segments);
+    tuff__free(self->fixed);
+    *self = (recomputation){.graph = NULL};
 }
 
-static bool is_member(const recomputation *with, int index, const node *at)
+/* Constant time: each segment has a table of its members. */
+static bool is_member(const recomputation *self, int index, const node *at)
 {
-    const int last = with->graph->segments[index].result->id, low = with->segments[index].low;
-    return at->id >= low && at->id <= last && with->segments[index].members[at->id - low];
+    const int last = self->graph->segments[index].result->id, low = self->segments[index].low;
+    return at->id >= low && at->id <= last && self->segments[index].members[at->id - low];
 }
 
-/* Segments from the inside to the outside: by their members, and those of equal size in the order of their making. */
-static bool is_inside(const recomputation *with, int index, int other)
+/* The order of segments from the inside to the outside: by their number of members, and by age where that is equal. */
+static bool is_inside(const recomputation *self, int index, int other)
 {
-    const int size = with->segments[index].size, other_size = with->segments[other].size;
+    const int size = self->segments[index].size, other_size = self->segments[other].size;
     return size < other_size || (size == other_size && index < other);
 }
 
 /* The innermost segment outside of `inner` (-1: the innermost of all) that the node belongs to; -1 where there is
    none. */
-static int segment_around(const recomputation *with, int inner, const node *at)
+static int segment_around(const recomputation *self, int inner, const node *at)
 {
     int found = -1;
-    for (int i = 0; i < with->count; i++)
-        if (is_member(with, i, at) && (inner < 0 || is_inside(with, inner, i)) &&
-            (found < 0 || is_inside(with, i, found)))
+    for (int i = 0; i < self->count; i++)
+        if (is_member(self, i, at) && (inner < 0 || is_inside(self, inner, i)) &&
+            (found < 0 || is_inside(self, i, found)))
             found = i;
     return found;
 }
 
-static tuff_tensor *value_in(recomputation *with, int index, tuff_tensor *value);
+static tuff_tensor *value_in(recomputation *self, int index, tuff_tensor *value);
 
-/* Assigning is done once; what is assigned is the value. */
-static tuff_tensor *copy_node(recomputation *with, int index, node *at)
+/* The node with its inputs read inside of the segment. An assignment happens once: its copy is the value assigned. A
+   view of values that stay is no copy. */
+static tuff_tensor *copy_node(recomputation *self, int index, node *at)
 {
-    tuff_graph *graph = with->graph;
+    tuff_graph *graph = self->graph;
     tuff_tensor *value = &at->outputs[0], **inputs;
-    if (with->fixed[at->id])
+    if (self->fixed[at->id])
         return value;
     inputs = tuff__arena_alloc(&graph->arena, ((size_t)at->input_count + 1) * sizeof(tuff_tensor *));
     if (!inputs)
         return tuff__graph_fail(graph, TUFF_E_OOM_HOST, "gradients: out of host memory for a copy");
     bool same = true;
     for (int i = 0; i < at->input_count; i++) {
-        inputs[i] = value_in(with, index, at->inputs[i]);
+        inputs[i] = value_in(self, index, at->inputs[i]);
         same = same && inputs[i] == at->inputs[i];
         if (!tuff__is_sound(inputs[i]))
             return inputs[i];
@@ -201,7 +210,7 @@ static tuff_tensor *copy_node(recomputation *with, int index, node *at)
         return inputs[0];
     if (same && tuff__op_is_view(at->op))
         return value;
-    graph->copy = with->segments[index].number;
+    graph->copy = self->segments[index].number;
     tuff_tensor *made =
         tuff__node_create(graph, at->op, value->dtype, value->shape, inputs, at->input_count, &at->attributes);
     graph->copy = 0;
@@ -210,54 +219,55 @@ static tuff_tensor *copy_node(recomputation *with, int index, node *at)
     return made;
 }
 
-/* What the member needs comes first, in building order: segments may be deep, so this does not recurse within one. */
-static tuff_tensor *copy_of(recomputation *with, int index, node *at)
+/* The copy of a member, after those of the members that it needs, in building order. A segment may be thousands of
+   nodes deep, so that this marks what is needed instead of recursing. */
+static tuff_tensor *copy_of(recomputation *self, int index, node *at)
 {
-    tuff_tensor **copies = with->segments[index].copies;
-    const int low = with->segments[index].low, last = at->id;
+    tuff_tensor **copies = self->segments[index].copies;
+    const int low = self->segments[index].low, last = at->id;
     if (copies[last - low])
         return copies[last - low];
     bool *needed = tuff__calloc((size_t)(last - low + 1), sizeof *needed);
     if (!needed)
-        return tuff__graph_fail(with->graph, TUFF_E_OOM_HOST, "gradients: out of host memory for a segment");
+        return tuff__graph_fail(self->graph, TUFF_E_OOM_HOST, "gradients: out of host memory for a segment");
     needed[last - low] = true;
     for (int i = last; i >= low; i--)
-        for (int k = 0; k < with->graph->nodes[i]->input_count && needed[i - low]; k++) {
-            const node *input = with->graph->nodes[i]->inputs[k]->node;
-            if (is_member(with, index, input) && !copies[input->id - low])
+        for (int k = 0; k < self->graph->nodes[i]->input_count && needed[i - low]; k++) {
+            const node *input = self->graph->nodes[i]->inputs[k]->node;
+            if (is_member(self, index, input) && !copies[input->id - low])
                 needed[input->id - low] = true;
         }
-    for (int i = low; i <= last && with->graph->status == TUFF_OK; i++)
+    for (int i = low; i <= last && self->graph->status == TUFF_OK; i++)
         if (needed[i - low])
-            copies[i - low] = copy_node(with, index, with->graph->nodes[i]);
+            copies[i - low] = copy_node(self, index, self->graph->nodes[i]);
     tuff__free(needed);
-    return with->graph->status == TUFF_OK ? copies[last - low] : &with->graph->failed;
+    return self->graph->status == TUFF_OK ? copies[last - low] : &self->graph->failed;
 }
 
-/* A value as the nodes of a segment read it when they are computed again; index -1: as it is. The result of a segment
-   is what those around it read. */
-static tuff_tensor *value_in(recomputation *with, int index, tuff_tensor *value)
+/* A value as the copies of segment `index` read it; index -1: as it is. The result of a segment is kept for readers
+   outside, so that it is looked up in the segment around. */
+static tuff_tensor *value_in(recomputation *self, int index, tuff_tensor *value)
 {
-    while (index >= 0 && (!is_member(with, index, value->node) || with->graph->segments[index].result == value->node))
-        index = segment_around(with, index, with->graph->segments[index].result);
-    return index < 0 ? value : copy_of(with, index, value->node);
+    while (index >= 0 && (!is_member(self, index, value->node) || self->graph->segments[index].result == value->node))
+        index = segment_around(self, index, self->graph->segments[index].result);
+    return index < 0 ? value : copy_of(self, index, value->node);
 }
 
-bool tuff__as_recomputed(recomputation *with, const node *of, node *out)
+bool tuff__as_recomputed(recomputation *self, const node *n, node *out)
 {
-    tuff_graph *graph = with->graph;
-    const int index = segment_around(with, -1, of);
-    *out = *of;
+    tuff_graph *graph = self->graph;
+    const int index = segment_around(self, -1, n);
+    *out = *n;
     if (index < 0)
         return true;
-    out->inputs = tuff__arena_alloc(&graph->arena, ((size_t)of->input_count + 1) * sizeof(tuff_tensor *));
+    out->inputs = tuff__arena_alloc(&graph->arena, ((size_t)n->input_count + 1) * sizeof(tuff_tensor *));
     if (!out->inputs) {
         tuff__graph_fail(graph, TUFF_E_OOM_HOST, "gradients: out of host memory for a segment");
         return false;
     }
-    for (int i = 0; i < of->input_count && graph->status == TUFF_OK; i++)
-        out->inputs[i] = value_in(with, index, of->inputs[i]);
+    for (int i = 0; i < n->input_count && graph->status == TUFF_OK; i++)
+        out->inputs[i] = value_in(self, index, n->inputs[i]);
     if (graph->status == TUFF_OK)
-        out->outputs = value_in(with, index, &of->outputs[0]);
+        out->outputs = value_in(self, index, &n->outputs[0]);
     return graph->status == TUFF_OK;
 }

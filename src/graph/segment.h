@@ -15,10 +15,10 @@ typedef struct recomputation {
 
 /* Finds the members of all segments. recomputation_end frees it, after a failure too. */
 tuff_status tuff__recomputation_begin(tuff_graph *graph, recomputation *out);
-void tuff__recomputation_end(recomputation *with);
+void tuff__recomputation_end(recomputation *self);
 
 /* The node as its gradients are to see it, in *out: inputs and result are those kept or computed again. False with the
    graph's error set where memory ran out. */
-bool tuff__as_recomputed(recomputation *with, const node *of, node *out);
+bool tuff__as_recomputed(recomputation *self, const node *n, node *out);
 
 #endif

@@ -1,7 +1,42 @@
-/* Builders of values that come from nowhere else: constants, indices, random numbers. */
+/* Builders of values without operands: inputs by name, arrays that keep state, the step counter, constants, indices,
+   random numbers. */
 #include <string.h>
 
 #include "graph/builder.h"
+
+tuff_tensor *tuff_input(tuff_graph *graph, const char *name, tuff_dtype dtype, tuff_shape shape)
+{
+    tuff_tensor *answer;
+    if (!tuff__enter_graph("input", graph, &answer))
+        return answer;
+    if (!tuff__name_is_legal(graph, "input", name) || !tuff__dtype_is_legal(graph, "input", dtype) ||
+        !tuff__shape_is_legal(graph, "input", shape))
+        return &graph->failed;
+    for (int i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i]->op == OP_INPUT && strcmp(graph->nodes[i]->attributes.name, name) == 0)
+            return tuff__graph_fail(graph, TUFF_E_USAGE, "input: the name \"%.200s\" is taken by an input of shape %s",
+                                    name, SHAPE_TEXT(graph->nodes[i]->outputs[0].shape));
+    const char *copy = tuff__arena_strdup(&graph->arena, name);
+    if (!copy)
+        return tuff__graph_out_of_memory(graph);
+    return tuff__node_create(graph, OP_INPUT, dtype, shape, NULL, 0, &(op_attributes){.name = copy});
+}
+
+/* One node for an array, however often it is asked for: a gradient with respect to it is then whole. */
+tuff_tensor *tuff_array_tensor(tuff_graph *graph, tuff_array *array)
+{
+    tuff_tensor *answer;
+    if (!tuff__enter_graph("array", graph, &answer))
+        return answer;
+    if (!tuff__array_is_legal(graph, "array", array))
+        return &graph->failed;
+    for (int i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i]->op == OP_ARRAY && graph->nodes[i]->attributes.array == array)
+            return &graph->nodes[i]->outputs[0];
+    if (!tuff__shape_is_legal(graph, "array", array->shape))
+        return &graph->failed;
+    return tuff__node_create(graph, OP_ARRAY, array->dtype, array->shape, NULL, 0, &(op_attributes){.array = array});
+}
 
 /* Floats are kept to f32 whatever the dtype: kernels compute in f32, and a chain does not round between its ops. */
 tuff_tensor *tuff_constant(tuff_graph *graph, tuff_dtype dtype, double value)
@@ -15,6 +50,7 @@ tuff_tensor *tuff_constant(tuff_graph *graph, tuff_dtype dtype, double value)
     return tuff__node_create(graph, OP_CONSTANT, dtype, TUFF_SCALAR, NULL, 0, &(op_attributes){.value = kept});
 }
 
+/* The data is copied into the graph's arena, so that the caller may free his at once. Bools become 0 or 1. */
 tuff_tensor *tuff_constant_data(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, const void *data)
 {
     tuff_tensor *answer;
@@ -37,6 +73,7 @@ tuff_tensor *tuff_constant_data(tuff_graph *graph, tuff_dtype dtype, tuff_shape 
     return tuff__node_create(graph, OP_CONSTANT, dtype, shape, NULL, 0, &(op_attributes){.data = copy});
 }
 
+/* No table in memory: kernels compute the index where it is read. */
 tuff_tensor *tuff_iota(tuff_graph *graph, tuff_shape shape, int axis)
 {
     tuff_tensor *answer;
@@ -48,6 +85,50 @@ tuff_tensor *tuff_iota(tuff_graph *graph, tuff_shape shape, int axis)
     if (!tuff__axis("iota", &probe, axis, &axis))
         return &graph->failed;
     return tuff__node_create(graph, OP_IOTA, TUFF_I32, shape, NULL, 0, &(op_attributes){.axis = axis});
+}
+
+/* After the first random op its key would change: the counter must come before. */
+void tuff_graph_step(tuff_graph *graph, tuff_array *counter)
+{
+    tuff_tensor *answer;
+    if (!tuff__enter_graph("step", graph, &answer))
+        return;
+    if (!counter)
+        tuff__graph_fail(graph, TUFF_E_USAGE, "step: the counter is NULL");
+    else if (counter->device != graph->device)
+        tuff__graph_fail(graph, TUFF_E_USAGE, "step: the counter is on another device than the graph");
+    else if (counter->dtype != TUFF_I32 || counter->shape.rank != 0)
+        tuff__graph_fail(graph, TUFF_E_DTYPE, "step: the counter must be i32 of shape [], not %s %s",
+                         tuff_dtype_name(counter->dtype), SHAPE_TEXT(counter->shape));
+    else if (graph->step_array && graph->step_array != counter)
+        tuff__graph_fail(graph, TUFF_E_USAGE,
+                         "step: the graph has a counter already: give it before building anything "
+                         "that is random");
+    else
+        graph->step_array = counter;
+}
+
+/* The thread's message moves into the graph's: a copy, because a message cannot be formatted into itself. */
+static tuff_tensor *fail_for_counter(tuff_graph *graph)
+{
+    char reason[512];
+    strncpy(reason, tuff_error(), sizeof reason - 1);
+    reason[sizeof reason - 1] = 0;
+    return tuff__graph_fail(graph, tuff__last_status(), "step: no counter: %s", reason);
+}
+
+tuff_tensor *tuff_step(tuff_graph *graph)
+{
+    tuff_tensor *answer;
+    if (!tuff__enter_graph("step", graph, &answer))
+        return answer;
+    if (!graph->step_array) {
+        graph->step_array = tuff_array_create(graph->device, TUFF_I32, TUFF_SCALAR);
+        if (!graph->step_array)
+            return fail_for_counter(graph);
+        graph->owns_step = true;
+    }
+    return tuff_array_tensor(graph, graph->step_array);
 }
 
 tuff_tensor *tuff_random(tuff_graph *graph, tuff_shape shape)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "io/json.h"
 
 /* Tensors in the order of the file. */

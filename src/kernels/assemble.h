@@ -8,7 +8,7 @@
 #define MAX_FIXED 80
 
 typedef struct assembly_request {
-    const char *body;         /* "map": src/kernels/map.k */
+    const char *body;         /* "map": src/kernels/bodies/map.k */
     const char *name;         /* of the kernel function */
     const fused_chain *chain; /* NULL for bodies without open places */
     walk walk;

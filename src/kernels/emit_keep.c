@@ -4,11 +4,6 @@
 
 #include "kernels/emit_value.h"
 
-static bool is_dear_op(op_code op)
-{
-    return tuff__op_is_dear(op) || op == OP_DIV;
-}
-
 static bool is_element(const emitter *with, int index)
 {
     const chain_value *of = &with->chain->values[index];
@@ -22,7 +17,7 @@ static void find_dear(emitter *with)
         const chain_value *of = &with->chain->values[index];
         if (of->kind != VALUE_OP || !is_element(with, index))
             continue;
-        bool dear = is_dear_op(of->op);
+        bool dear = tuff__op_info(of->op)->cost >= COST_DIVISION;
         for (int i = 0; i < 3 && of->args[i] != NO_VALUE; ++i)
             dear |= with->dear[of->args[i]];
         with->dear[index] = dear;

@@ -386,7 +386,7 @@ static snippet write_op(emitter *with, const chain_value *of, bool vector)
     const tuff_dtype operand = with->chain->values[of->args[0]].dtype;
     const op_info *info = tuff__op_info(of->op);
     const bool whole = operand == TUFF_I32 || operand == TUFF_U32;
-    return substitute(whole ? info->integer_value : info->value, operands, vector, operand == TUFF_U32);
+    return substitute(whole ? info->integer_text : info->text, operands, vector, operand == TUFF_U32);
 }
 
 /* The elements at an address: the shortest form that the address allows. guard is an expression or NULL. */

@@ -1,21 +1,47 @@
-/* kernels.def as tables. */
+/* kernels.def as tables; each macro picks its rows. */
 #include "kernels/tunables.h"
 
 #include <string.h>
 
+#include "tuff/graph.h"
+
+#define TUNABLE(...)
+#define FOR_VENDOR(...)
+#define FOR_LANES(...)
+#define FAMILY(code, name) \
+    _Static_assert((int)FAMILY_##code == (int)TUFF_FAMILY_##code, "kernels.def and tuff_family differ: " #name);
+#include "kernels/kernels.def"
+#undef FAMILY
+
+const char *tuff__family_names(void)
+{
+#define FAMILY(code, name) "|" #name
+    static const char names[] =
+#include "kernels/kernels.def"
+        ;
+#undef FAMILY
+    return names + 1;
+}
+#undef TUNABLE
+#undef FOR_VENDOR
+#undef FOR_LANES
+
+/* The column bits. */
+enum { BITS_ANY = false, BITS_SAME = true };
+
 const tunable_info *tuff__tunable_info(tunable of)
 {
     static const tunable_info all[] = {
-#define TUNABLE(kernel, name, opencl_cpu, vulkan_cpu, gpu, least, most) \
-    {#kernel, #name, {opencl_cpu, vulkan_cpu, gpu}, least, most},
-#define FOR_VENDOR(vendor, kernel, name, value)
-#define FOR_LANES(lanes, kernel, name, value)
-#define KEEPS_BITS(kernel, name)
+#define TUNABLE(kernel, name, opencl_cpu, vulkan_cpu, gpu, least, most, bits) \
+    {#kernel, #name, {opencl_cpu, vulkan_cpu, gpu}, least, most, BITS_##bits},
+#define FOR_VENDOR(...)
+#define FOR_LANES(...)
+#define FAMILY(...)
 #include "kernels/kernels.def"
 #undef TUNABLE
 #undef FOR_VENDOR
 #undef FOR_LANES
-#undef KEEPS_BITS
+#undef FAMILY
     };
     return &all[of];
 }
@@ -23,15 +49,15 @@ const tunable_info *tuff__tunable_info(tunable of)
 const tunable_exception *tuff__tunable_exceptions(int *count)
 {
     static const tunable_exception all[] = {
-#define TUNABLE(kernel, name, opencl_cpu, vulkan_cpu, gpu, least, most)
+#define TUNABLE(...)
 #define FOR_VENDOR(vendor, kernel, name, value) {KERNELS_GPU, vendor, TUNABLE_##kernel##_##name, value},
 #define FOR_LANES(lanes, kernel, name, value) {KERNELS_OPENCL_CPU, lanes, TUNABLE_##kernel##_##name, value},
-#define KEEPS_BITS(kernel, name)
+#define FAMILY(...)
 #include "kernels/kernels.def"
 #undef TUNABLE
 #undef FOR_VENDOR
 #undef FOR_LANES
-#undef KEEPS_BITS
+#undef FAMILY
     };
     *count = (int)(sizeof all / sizeof *all);
     return all;
@@ -77,16 +103,5 @@ bool tuff__tunable_takes(tunable of, int value)
 
 bool tuff__tunable_keeps_bits(tunable of)
 {
-    static const bool keeps[TUNABLE_COUNT] = {
-#define TUNABLE(kernel, name, opencl_cpu, vulkan_cpu, gpu, least, most)
-#define FOR_VENDOR(vendor, kernel, name, value)
-#define FOR_LANES(lanes, kernel, name, value)
-#define KEEPS_BITS(kernel, name) [TUNABLE_##kernel##_##name] = true,
-#include "kernels/kernels.def"
-#undef TUNABLE
-#undef FOR_VENDOR
-#undef FOR_LANES
-#undef KEEPS_BITS
-    };
-    return keeps[of];
+    return tuff__tunable_info(of)->keeps_bits;
 }

@@ -1,21 +1,37 @@
-/* The tunables of kernels.def as data. */
+/* kernels.def as data: families of kernels, tunables and their defaults. Read kernels.def first. */
 #ifndef TUFF_KERNELS_TUNABLES_H
 #define TUFF_KERNELS_TUNABLES_H
 
 #include <stdbool.h>
 
 typedef enum tunable {
+#define FAMILY(code, name)
 #define TUNABLE(kernel, name, ...) TUNABLE_##kernel##_##name,
 #define FOR_VENDOR(vendor, kernel, name, value)
 #define FOR_LANES(lanes, kernel, name, value)
-#define KEEPS_BITS(kernel, name)
 #include "kernels/kernels.def"
 #undef TUNABLE
 #undef FOR_VENDOR
 #undef FOR_LANES
-#undef KEEPS_BITS
+#undef FAMILY
     TUNABLE_COUNT
 } tunable;
+
+/* The families that a program may ask for, numbered as tuff_family. */
+enum {
+#define TUNABLE(...)
+#define FOR_VENDOR(...)
+#define FOR_LANES(...)
+#define FAMILY(code, name) FAMILY_##code,
+#include "kernels/kernels.def"
+#undef TUNABLE
+#undef FOR_VENDOR
+#undef FOR_LANES
+#undef FAMILY
+    FAMILY_COUNT
+};
+/* "device|register|...": the names that the tool takes. */
+const char *tuff__family_names(void);
 
 /* The columns of the table. */
 typedef enum kernel_device { KERNELS_OPENCL_CPU, KERNELS_VULKAN_CPU, KERNELS_GPU } kernel_device;
@@ -24,6 +40,7 @@ typedef struct tunable_info {
     const char *kernel, *name;
     int values[3]; /* by kernel_device */
     int least, most;
+    bool keeps_bits;
 } tunable_info;
 
 const tunable_info *tuff__tunable_info(tunable of);

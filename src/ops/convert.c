@@ -1,4 +1,5 @@
-/* Elements of every dtype to double and back. The one place that knows the formats of f16 and bf16 on the host. */
+/* Elements of every dtype to double and back, and the rounding of a store. The only file that knows the formats of f16
+   and bf16 on the host; kernels have their own conversions in the preludes, which must give the same bits. */
 #include <math.h>
 #include <string.h>
 
@@ -32,6 +33,7 @@ static double saturate(double value, double low, double high)
     return value <= low ? low : value >= high ? high : trunc(value);
 }
 
+/* f64 and i64 are dtypes of files and of the host. The bounds of i64 are doubles that it can hold. */
 double tuff__round_to(tuff_dtype dtype, double value)
 {
     switch (dtype) {
@@ -85,6 +87,7 @@ static uint16_t half_from_double(double value)
     return (uint16_t)(sign | ((exponent + 15) << 10) | fraction);
 }
 
+/* bf16 is the upper half of an f32: sign, 8 bits of exponent, 7 of fraction. */
 static double brain_to_double(uint16_t bits)
 {
     uint32_t word = (uint32_t)bits << 16;
@@ -138,6 +141,7 @@ void tuff__to_double(tuff_dtype dtype, const void *data, int64_t count, double *
     }
 }
 
+/* Integers saturate before they are converted: out of range, C leaves the conversion undefined. */
 #define WRITE_EACH(type, expression)                                          \
     for (int64_t i = 0; i < count; i++) {                                     \
         double value = values[i];                                             \

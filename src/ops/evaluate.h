@@ -1,4 +1,5 @@
-/* Between the files of the reference evaluator. Each function evaluates one op or one family of ops. */
+/* Shared by the files of the float64 reference: layouts and walks over them, bounds of sums, and the function of each
+   op. evaluate.c is the front. */
 #ifndef TUFF_OPS_EVALUATE_H
 #define TUFF_OPS_EVALUATE_H
 
@@ -22,21 +23,19 @@ void tuff__walk(tuff_shape shape, const layout *a, const layout *b, walk_visit v
 /* The bound on the rounding of a sum of count terms in any order. */
 double tuff__gamma(double count);
 
-void tuff__evaluate_elementwise(const evaluation *e, int64_t count);
-void tuff__evaluate_where(const evaluation *e, int64_t count);
-void tuff__evaluate_cast(const evaluation *e, int64_t count);
-void tuff__evaluate_view(const evaluation *e);                  /* RESHAPE, PERMUTE, EXPAND, SLICE, PAD, CONCAT */
-void tuff__evaluate_source(const evaluation *e, int64_t count); /* CONSTANT, IOTA, RANDOM */
-tuff_status tuff__evaluate_sum(const evaluation *e, int64_t count);
-void tuff__evaluate_reduce_max(const evaluation *e, int64_t count);
-void tuff__evaluate_matmul(const evaluation *e);
-void tuff__evaluate_gather(const evaluation *e, int64_t count);
-tuff_status tuff__evaluate_scatter_add(const evaluation *e, int64_t count);
-void tuff__evaluate_cumsum(const evaluation *e, int64_t count);
-tuff_status tuff__evaluate_attention(const evaluation *e, int64_t count); /* all its ops */
+/* The reference of one op or of several: `count` elements of e->value and, where wanted, e->error. One function for all
+   elementwise rows of ops.def, and those that the column `evaluate` of the other rows names. */
+typedef tuff_status (*evaluator)(const evaluation *e, int64_t count);
+tuff_status tuff__evaluate_elementwise(const evaluation *e, int64_t count);
+#define ELEMENTWISE(...)
+#define SPECIAL(code, name, inputs, kinds, pattern, operands, axes, attributes, cost, evaluate, ...) \
+    tuff_status tuff__evaluate_##evaluate(const evaluation *e, int64_t count);
+#include "ops/ops.def"
+#undef ELEMENTWISE
+#undef SPECIAL
 
-/* A random number in [0, 1) of element index, by the seed and ordinal of the attributes. */
-double tuff__draw(const op_attributes *of, int64_t index, double step);
+/* The random number in [0, 1) of element index, by the seed and ordinal of the attributes. */
+double tuff__draw(const op_attributes *attributes, int64_t index, double step);
 
 /* The value that 32-bit arithmetic keeps of an integer. Floats and bools pass. */
 double tuff__wrap(tuff_dtype dtype, double value);

@@ -1,5 +1,6 @@
-/* The reference evaluator's attention: the log-sum-exp of the scores, the result, and the gradients, query by query,
-   each with the first-order bound of a kernel that computes the scores again. Errors of weights are absolute. */
+/* Attention in the float64 reference: the log-sum-exp of the scores, the result, and the gradients, query by query,
+   each with the first-order bound of a kernel that computes the scores again. All ops share one walk: scores of a
+   query, then for each key its weight, then what the op adds for the pair. Errors of weights are absolute. */
 #include <math.h>
 #include <string.h>
 
@@ -90,174 +91,183 @@ static double dot_error(const evaluation *e, int a, int64_t from_a, int b, int64
 }
 
 /* The index of a row's first element in the bias, whose axes of extent 1 are the same for all. */
-static int64_t locate_bias(const attention *of, int64_t batch, int64_t query, int64_t head)
+static int64_t locate_bias(const attention *self, int64_t batch, int64_t query, int64_t head)
 {
-    if (of->at.bias < 0)
+    if (self->at.bias < 0)
         return 0;
-    const int64_t *extent = of->e->input_shapes[of->at.bias].extent;
+    const int64_t *extent = self->e->input_shapes[self->at.bias].extent;
     return ((batch % extent[0] * extent[1] + head % extent[1]) * extent[2] + query % extent[2]) * extent[3];
 }
 
-static place locate(const attention *of, int64_t batch, int64_t query, int64_t head)
+/* Where the rows of a query begin, and the range of keys in its band. */
+static place locate(const attention *self, int64_t batch, int64_t query, int64_t head)
 {
-    const int64_t group = head / (of->heads / of->groups);
-    const int64_t first = query + of->e->attributes->start[0], last = query + of->e->attributes->start[1];
-    const int64_t row = (batch * of->queries + query) * of->heads + head;
+    const int64_t group = head / (self->heads / self->groups);
+    const int64_t first = query + self->e->attributes->start[0], last = query + self->e->attributes->start[1];
+    const int64_t row = (batch * self->queries + query) * self->heads + head;
     return (place){.query = query,
                    .key_first = first < 0 ? 0 : first,
-                   .key_end = last >= of->keys ? of->keys : last + 1,
-                   .q = row * of->key_width,
+                   .key_end = last >= self->keys ? self->keys : last + 1,
+                   .q = row * self->key_width,
                    .row = row,
-                   .keys = batch * of->keys * of->groups + group,
-                   .bias = locate_bias(of, batch, query, head),
-                   .random = ((batch * of->heads + head) * of->queries + query) * of->keys};
+                   .keys = batch * self->keys * self->groups + group,
+                   .bias = locate_bias(self, batch, query, head),
+                   .random = ((batch * self->heads + head) * self->queries + query) * self->keys};
 }
 
 /* The row of key j in k and v, counted in rows. */
-static int64_t key_row(const attention *of, const place *at, int64_t j)
+static int64_t key_row(const attention *self, const place *at, int64_t j)
 {
-    return at->keys + j * of->groups;
+    return at->keys + j * self->groups;
 }
 
-static void find_scores(const attention *of, const place *at)
+/* The scaled and biased scores of one query and the keys that it sees. */
+static void find_scores(const attention *self, const place *at)
 {
-    const evaluation *e = of->e;
+    const evaluation *e = self->e;
     const double scale = e->attributes->value;
     for (int64_t j = at->key_first; j < at->key_end; j++) {
-        const int64_t k = key_row(of, at, j) * of->key_width;
-        of->score[j] = scale * dot(e->inputs[0] + at->q, e->inputs[1] + k, of->key_width);
-        if (of->bounds)
-            of->score_error[j] = fabs(scale) * dot_error(e, 0, at->q, 1, k, of->key_width);
-        if (of->at.bias < 0)
+        const int64_t k = key_row(self, at, j) * self->key_width;
+        self->score[j] = scale * dot(e->inputs[0] + at->q, e->inputs[1] + k, self->key_width);
+        if (self->bounds)
+            self->score_error[j] = fabs(scale) * dot_error(e, 0, at->q, 1, k, self->key_width);
+        if (self->at.bias < 0)
             continue;
-        const double bias = e->inputs[of->at.bias][at->bias + j];
-        if (of->bounds)
-            of->score_error[j] +=
-                e->input_errors[of->at.bias][at->bias + j] + 2 * UNIT * (fabs(of->score[j]) + fabs(bias));
-        of->score[j] += bias;
+        const double bias = e->inputs[self->at.bias][at->bias + j];
+        if (self->bounds)
+            self->score_error[j] +=
+                e->input_errors[self->at.bias][at->bias + j] + 2 * UNIT * (fabs(self->score[j]) + fabs(bias));
+        self->score[j] += bias;
     }
 }
 
-static void find_lse(const attention *of, const place *at)
+/* The largest score is subtracted before exponentials are taken. A query that sees no key has +inf, by which all its
+   weights are 0. */
+static void find_lse(const attention *self, const place *at)
 {
     double largest = -INFINITY, sum = 0, slack = 0;
     for (int64_t j = at->key_first; j < at->key_end; j++)
-        if (isnan(of->score[j]) || of->score[j] > largest)
-            largest = of->score[j];
+        if (isnan(self->score[j]) || self->score[j] > largest)
+            largest = self->score[j];
     for (int64_t j = at->key_first; j < at->key_end; j++)
-        sum += exp(of->score[j] - (largest == -INFINITY ? 0 : largest));
-    of->e->value[at->row] = sum == 0 ? INFINITY : largest + log(sum);
-    if (!of->bounds)
+        sum += exp(self->score[j] - (largest == -INFINITY ? 0 : largest));
+    self->e->value[at->row] = sum == 0 ? INFINITY : largest + log(sum);
+    if (!self->bounds)
         return;
     for (int64_t j = at->key_first; j < at->key_end; j++) {
-        const double below = of->score[j] - largest, share = exp(below) / sum;
+        const double below = self->score[j] - largest, share = exp(below) / sum;
         if (share > 0)
-            slack += share * (of->score_error[j] + UNIT * (fabs(below) + WEIGHT_UNITS));
+            slack += share * (self->score_error[j] + UNIT * (fabs(below) + WEIGHT_UNITS));
     }
-    of->e->error[at->row] =
-        slack + tuff__gamma((double)of->keys) + UNIT * (4 * fabs(log(sum)) + 64 + 2 * fabs(largest));
+    self->e->error[at->row] =
+        slack + tuff__gamma((double)self->keys) + UNIT * (4 * fabs(log(sum)) + 64 + 2 * fabs(largest));
 }
 
-static weight weigh(const attention *of, const place *at, int64_t j)
+/* The weight of key j: its probability, and the factor of dropout. Without softmax the score itself is the weight. */
+static weight weigh(const attention *self, const place *at, int64_t j)
 {
-    const evaluation *e = of->e;
-    weight of_key = {.value = of->score[j], .error = of->bounds ? of->score_error[j] : 0, .kept = 1};
-    if (of->at.step >= 0)
+    const evaluation *e = self->e;
+    weight of_key = {.value = self->score[j], .error = self->bounds ? self->score_error[j] : 0, .kept = 1};
+    if (self->at.step >= 0)
         of_key.kept =
-            tuff__draw(e->attributes, at->random + j, e->inputs[of->at.step][0]) < of->threshold ? 0 : of->keep;
-    if (!of->softmax)
+            tuff__draw(e->attributes, at->random + j, e->inputs[self->at.step][0]) < self->threshold ? 0 : self->keep;
+    if (!self->softmax)
         return of_key;
-    const double below = of->score[j] - e->inputs[of->at.lse][at->row];
+    const double below = self->score[j] - e->inputs[self->at.lse][at->row];
     of_key.value = exp(below);
     of_key.error = 0;
-    if (of->bounds && of_key.value > 0)
-        of_key.error = of_key.value * (of->score_error[j] + e->input_errors[of->at.lse][at->row] +
-                                       UNIT * (fabs(below) + WEIGHT_UNITS) + tuff__gamma((double)of->terms));
+    if (self->bounds && of_key.value > 0)
+        of_key.error = of_key.value * (self->score_error[j] + e->input_errors[self->at.lse][at->row] +
+                                       UNIT * (fabs(below) + WEIGHT_UNITS) + tuff__gamma((double)self->terms));
     if (below < LEAST_EXPONENT)
         of_key.error = of_key.value;
     return of_key;
 }
 
 /* value[to + i] += factor · row of an input; factor is off by error, the row as the input's errors say. */
-static void add_row(const attention *of, int64_t to, double factor, double factor_error, int input, int64_t from,
+static void add_row(const attention *self, int64_t to, double factor, double factor_error, int input, int64_t from,
                     int64_t width)
 {
-    const evaluation *e = of->e;
+    const evaluation *e = self->e;
     const double *row = e->inputs[input] + from;
     for (int64_t i = 0; i < width; i++)
         e->value[to + i] += factor * row[i];
-    for (int64_t i = 0; of->bounds && i < width; i++)
+    for (int64_t i = 0; self->bounds && i < width; i++)
         e->error[to + i] += factor_error * fabs(row[i]) + fabs(factor) * e->input_errors[input][from + i];
 }
 
 /* What query and key add to a gradient of q, k or the bias: the slope of the score, weight · (kept · g·v - d), or
    kept · g·v where there is no softmax; times scale and the other's row for q and k. */
-static void add_score_gradient(const attention *of, const place *at, int64_t j, const weight *of_key)
+static void add_score_gradient(const attention *self, const place *at, int64_t j, const weight *of_key)
 {
-    const evaluation *e = of->e;
-    const int64_t g = at->row * of->value_width, v = key_row(of, at, j) * of->value_width;
-    const int64_t k = key_row(of, at, j) * of->key_width;
-    const double product = of_key->kept * dot(e->inputs[of->at.upstream] + g, e->inputs[of->at.v] + v, of->value_width);
-    const double beyond = of->softmax ? product - e->inputs[of->at.sums][at->row] : product;
+    const evaluation *e = self->e;
+    const int64_t g = at->row * self->value_width, v = key_row(self, at, j) * self->value_width;
+    const int64_t k = key_row(self, at, j) * self->key_width;
+    const double product =
+        of_key->kept * dot(e->inputs[self->at.upstream] + g, e->inputs[self->at.v] + v, self->value_width);
+    const double beyond = self->softmax ? product - e->inputs[self->at.sums][at->row] : product;
     const double scale = e->op == OP_ATTENTION_DB ? 1 : e->attributes->value;
-    const double factor = scale * (of->softmax ? of_key->value : 1) * beyond;
+    const double factor = scale * (self->softmax ? of_key->value : 1) * beyond;
     double error = 0;
-    if (of->bounds) {
-        error = of_key->kept * dot_error(e, of->at.upstream, g, of->at.v, v, of->value_width) + 4 * UNIT * fabs(beyond);
-        error += of->at.step >= 0 ? UNIT * fabs(product) : 0;
-        if (of->softmax)
-            error = of_key->value * (error + e->input_errors[of->at.sums][at->row]) + of_key->error * fabs(beyond);
-        error = fabs(scale) * error + tuff__gamma((double)of->terms) * fabs(factor);
+    if (self->bounds) {
+        error = of_key->kept * dot_error(e, self->at.upstream, g, self->at.v, v, self->value_width) +
+                4 * UNIT * fabs(beyond);
+        error += self->at.step >= 0 ? UNIT * fabs(product) : 0;
+        if (self->softmax)
+            error = of_key->value * (error + e->input_errors[self->at.sums][at->row]) + of_key->error * fabs(beyond);
+        error = fabs(scale) * error + tuff__gamma((double)self->terms) * fabs(factor);
     }
     if (e->op == OP_ATTENTION_DQ) {
-        add_row(of, at->q, factor, error, 1, k, of->key_width);
+        add_row(self, at->q, factor, error, 1, k, self->key_width);
     } else if (e->op == OP_ATTENTION_DK) {
-        add_row(of, k, factor, error, 0, at->q, of->key_width);
+        add_row(self, k, factor, error, 0, at->q, self->key_width);
     } else {
         e->value[at->bias + j] += factor;
-        if (of->bounds)
+        if (self->bounds)
             e->error[at->bias + j] += error;
     }
 }
 
-static void visit_query(const attention *of, const place *at)
+/* Adds the contributions of one query and head to the values and errors of the op. */
+static void visit_query(const attention *self, const place *at)
 {
-    const evaluation *e = of->e;
-    find_scores(of, at);
+    const evaluation *e = self->e;
+    find_scores(self, at);
     if (e->op == OP_ATTENTION_LSE) {
-        find_lse(of, at);
+        find_lse(self, at);
         return;
     }
     for (int64_t j = at->key_first; j < at->key_end; j++) {
-        const weight of_key = weigh(of, at, j);
-        const int64_t v = key_row(of, at, j) * of->value_width, result = at->row * of->value_width;
+        const weight of_key = weigh(self, at, j);
+        const int64_t v = key_row(self, at, j) * self->value_width, result = at->row * self->value_width;
         const double factor = of_key.value * of_key.kept;
-        const double error = of_key.error * of_key.kept + (tuff__gamma((double)of->terms) + 2 * UNIT) * fabs(factor);
+        const double error = of_key.error * of_key.kept + (tuff__gamma((double)self->terms) + 2 * UNIT) * fabs(factor);
         if (e->op == OP_ATTENTION)
-            add_row(of, result, factor, error, of->at.v, v, of->value_width);
+            add_row(self, result, factor, error, self->at.v, v, self->value_width);
         else if (e->op == OP_ATTENTION_DV)
-            add_row(of, v, factor, error, of->at.upstream, result, of->value_width);
+            add_row(self, v, factor, error, self->at.upstream, result, self->value_width);
         else
-            add_score_gradient(of, at, j, &of_key);
+            add_score_gradient(self, at, j, &of_key);
     }
 }
 
+/* In the order of queries, so that sums over queries are in one order. */
 tuff_status tuff__evaluate_attention(const evaluation *e, int64_t count)
 {
-    attention of = describe(e);
-    of.score = tuff__calloc((size_t)of.keys * 2 + 1, sizeof *of.score);
-    if (!of.score)
+    attention self = describe(e);
+    self.score = tuff__calloc((size_t)self.keys * 2 + 1, sizeof *self.score);
+    if (!self.score)
         return TUFF_E_OOM_HOST;
-    of.score_error = of.score + of.keys;
+    self.score_error = self.score + self.keys;
     memset(e->value, 0, (size_t)count * sizeof *e->value);
     if (e->error)
         memset(e->error, 0, (size_t)count * sizeof *e->error);
     for (int64_t batch = 0; batch < e->input_shapes[0].extent[0]; batch++)
-        for (int64_t query = 0; query < of.queries; query++)
-            for (int64_t head = 0; head < of.heads; head++) {
-                const place at = locate(&of, batch, query, head);
-                visit_query(&of, &at);
+        for (int64_t query = 0; query < self.queries; query++)
+            for (int64_t head = 0; head < self.heads; head++) {
+                const place at = locate(&self, batch, query, head);
+                visit_query(&self, &at);
             }
-    tuff__free(of.score);
+    tuff__free(self.score);
     return TUFF_OK;
 }

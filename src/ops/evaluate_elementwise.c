@@ -1,84 +1,71 @@
-/* The elementwise rows of ops.def as C double: values, 32-bit integer values, and the first-order error bound. */
+/* The elementwise ops of the float64 reference: each row of ops.def as functions in C double, in 64-bit integers, and
+   its first-order error bound; then WHERE and CAST. */
 #include <math.h>
 
 #include "ops/evaluate.h"
 
-/* The intrinsics of the value texts. */
-#define ABS(x) fabs(x)
-#define FLOOR(x) floor(x)
-#define EXP(x) exp(x)
-#define EXP2(x) exp2(x)
-#define EXPM1(x) expm1(x)
-#define LOG(x) log(x)
-#define LOG2(x) log2(x)
-#define LOG1P(x) log1p(x)
-#define SQRT(x) sqrt(x)
-#define RSQRT(x) (1 / sqrt(x))
-#define SIN(x) sin(x)
-#define COS(x) cos(x)
-#define TANH(x) tanh(x)
-#define SIGMOID(x) (1 / (1 + exp(-(x))))
-#define ERF(x) erf(x)
-#define ERFC(x) erfc(x)
-#define POW(x, y) pow(x, y)
-#define FMA(x, y, z) ((x) * (y) + (z))
-#define MAX(x, y) (isnan(x) || (x) > (y) ? (x) : (y))
-#define MIN(x, y) (isnan(x) || (x) < (y) ? (x) : (y))
-#define LESS(x, y) ((x) < (y))
-#define EQUAL(x, y) ((x) == (y))
-#define AND(x, y) ((x) != 0 && (y) != 0)
-#define OR(x, y) ((x) != 0 || (y) != 0)
+/* The functions of integer texts; kernels have the same in their preludes. Division by 0 gives 0. */
 #define IDIV(x, y) ((y) == 0 ? 0 : (x) / (y))
 #define IMAX(x, y) ((x) > (y) ? (x) : (y))
 #define IMIN(x, y) ((x) < (y) ? (x) : (y))
 #define ILESS(x, y) ((x) < (y))
 #define IEQUAL(x, y) ((x) == (y))
+/* Terms of columns: partial derivatives, and the error that kernels may add where a logarithm is near 0. */
+#define NEAR_ONE(x) ((x) >= 0.5 && (x) <= 2 ? 0.5 * 4.76837158203125e-07 : 0)
 #define P(...)      \
     {               \
         __VA_ARGS__ \
     }
 
+/* The columns of a row, as functions. */
 typedef double (*value_function)(double x, double y, double z);
 typedef int64_t (*signed_function)(int64_t x, int64_t y);
 typedef uint64_t (*unsigned_function)(uint64_t x, uint64_t y);
 typedef void (*partials_function)(double x, double y, double z, double f, double *partials);
+typedef double (*absolute_function)(double x);
 
-#define SPECIAL(code, name, inputs)
+#define SPECIAL(...)
 
-#define ELEMENTWISE(code, name, inputs, kinds, text, integer_text, derivatives, gradients, ulps, low, high) \
-    static double value_of_##name(double x, double y, double z)                                             \
-    {                                                                                                       \
-        (void)x, (void)y, (void)z;                                                                          \
-        return text;                                                                                        \
-    }                                                                                                       \
-    static void partials_of_##name(double x, double y, double z, double f, double *partials)                \
-    {                                                                                                       \
-        (void)x, (void)y, (void)z, (void)f;                                                                 \
-        const double values[3] = derivatives;                                                               \
-        for (int i = 0; i < 3; i++)                                                                         \
-            partials[i] = values[i];                                                                        \
+#define ELEMENTWISE(code, name, inputs, kinds, text, integer_text, real, derivatives, gradients, cost, domain, ulps, \
+                    absolute, low, high)                                                                             \
+    static double value_of_##name(double x, double y, double z)                                                      \
+    {                                                                                                                \
+        (void)x, (void)y, (void)z;                                                                                   \
+        return real;                                                                                                 \
+    }                                                                                                                \
+    static double absolute_of_##name(double x)                                                                       \
+    {                                                                                                                \
+        (void)x;                                                                                                     \
+        return absolute;                                                                                             \
+    }                                                                                                                \
+    static void partials_of_##name(double x, double y, double z, double f, double *partials)                         \
+    {                                                                                                                \
+        (void)x, (void)y, (void)z, (void)f;                                                                          \
+        const double values[3] = derivatives;                                                                        \
+        for (int i = 0; i < 3; i++)                                                                                  \
+            partials[i] = values[i];                                                                                 \
     }
 #include "ops/ops.def"
 #undef ELEMENTWISE
 
-/* Bools are integers here: AND and OR have no integer text, and their float text serves. */
+/* Bools are not integers here: AND and OR are evaluated in double. */
 #define IABS(x) ((x) < 0 ? -(x) : (x))
-#define ELEMENTWISE(code, name, inputs, kinds, text, integer_text, derivatives, gradients, ulps, low, high) \
-    static int64_t signed_##name(int64_t x, int64_t y)                                                      \
-    {                                                                                                       \
-        (void)x, (void)y;                                                                                   \
-        return integer_text;                                                                                \
+#define ELEMENTWISE(code, name, inputs, kinds, text, integer_text, ...) \
+    static int64_t signed_##name(int64_t x, int64_t y)                  \
+    {                                                                   \
+        (void)x, (void)y;                                               \
+        return integer_text;                                            \
     }
 #include "ops/ops.def"
 #undef ELEMENTWISE
 #undef IABS
 
 #define IABS(x) (x)
-#define ELEMENTWISE(code, name, inputs, kinds, text, integer_text, derivatives, gradients, ulps, low, high) \
-    static uint64_t unsigned_##name(uint64_t x, uint64_t y)                                                 \
-    {                                                                                                       \
-        (void)x, (void)y;                                                                                   \
-        return integer_text;                                                                                \
+#define ELEMENTWISE(code, name, inputs, kinds, text, integer_text, ...) \
+    static uint64_t unsigned_##name(uint64_t x, uint64_t y)             \
+    {                                                                   \
+        (void)x, (void)y;                                               \
+        return integer_text;                                            \
     }
 #include "ops/ops.def"
 #undef ELEMENTWISE
@@ -88,12 +75,14 @@ static const struct {
     signed_function signed_value;
     unsigned_function unsigned_value;
     partials_function partials;
+    absolute_function absolute;
 } functions[OP_COUNT] = {
 #define ELEMENTWISE(code, name, ...) \
-    [OP_##code] = {value_of_##name, signed_##name, unsigned_##name, partials_of_##name},
+    [OP_##code] = {value_of_##name, signed_##name, unsigned_##name, partials_of_##name, absolute_of_##name},
 #include "ops/ops.def"
 };
 
+/* 32-bit arithmetic wraps around, as kernels' does. */
 double tuff__wrap(tuff_dtype dtype, double value)
 {
     if (dtype == TUFF_I32)
@@ -118,44 +107,38 @@ static double integer_value(const evaluation *e, double x, double y)
     return e->dtype == TUFF_BOOL ? (double)value : (double)(int32_t)(uint32_t)value;
 }
 
-/* What the bars grant beside the relative term: logarithms near 1, and sines, whose argument is reduced. */
-static double absolute_term(op_code op, double x)
+/* Whether errors of the operands may move the result of DOMAIN_STEPS across a step: its error is then 1. */
+static bool may_jump(const evaluation *e, double x, double y, double error_x, double error_y)
 {
-    if (op == OP_SIN || op == OP_COS)
-        return 0.5e-7;
-    if ((op == OP_LOG || op == OP_LOG2) && x >= 0.5 && x <= 2)
-        return 0.5 * 4.76837158203125e-07;
-    return 0;
+    const double error = error_x + error_y;
+    const op_info *info = tuff__op_info(e->op);
+    if (info->domain != DOMAIN_STEPS || !(error > 0))
+        return false;
+    if (info->kinds == OP_KIND_COMPARE)
+        return fabs(x - y) <= error;
+    return functions[e->op].value(x - error, y, 0) != functions[e->op].value(x + error, y, 0);
 }
 
-/* A step that the error of an operand may cross: 1 where it can. */
-static bool may_jump(op_code op, double x, double y, double error_x, double error_y)
-{
-    double error = error_x + error_y;
-    if (op == OP_FLOOR)
-        return floor(x - error) != floor(x + error);
-    return error > 0 && (op == OP_LESS || op == OP_EQUAL) && fabs(x - y) <= error;
-}
-
+/* How much further than its bound an operand may be off where results jump. */
 static double slack_of(const evaluation *e)
 {
     return e->slack > 0 ? e->slack : 1;
 }
 
-/* The error of element i in first order: the op's own rounding, and what its operands' errors make of it. */
+/* The error of element i in first order: the op's own rounding, and the errors of its operands times its slopes. */
 static double bound(const evaluation *e, int64_t i, double f)
 {
     const double x = operand(e, 0, i), y = operand(e, 1, i), z = operand(e, 2, i);
     double errors[3] = {0, 0, 0}, partials[3];
     for (int input = 0; input < e->input_count; input++)
         errors[input] = e->input_errors[input][i];
-    if (may_jump(e->op, x, y, slack_of(e) * errors[0], slack_of(e) * errors[1]))
+    if (may_jump(e, x, y, slack_of(e) * errors[0], slack_of(e) * errors[1]))
         return 1;
     /* Half an ulp stands for an exact result: a sign, a choice, a whole number. */
     const double ulps = tuff__op_info(e->op)->ulps;
     double total = 0;
     if (tuff__dtype_is_float(e->dtype) && isfinite(f) && ulps > 0.5)
-        total = ulps * UNIT * fabs(f) + absolute_term(e->op, x);
+        total = ulps * UNIT * fabs(f) + functions[e->op].absolute(x);
     functions[e->op].partials(x, y, z, f, partials);
     for (int input = 0; input < e->input_count; input++)
         if (errors[input] != 0)
@@ -163,7 +146,8 @@ static double bound(const evaluation *e, int64_t i, double f)
     return total;
 }
 
-void tuff__evaluate_elementwise(const evaluation *e, int64_t count)
+/* Floats and bools in double, integers in 64 bits. */
+tuff_status tuff__evaluate_elementwise(const evaluation *e, int64_t count)
 {
     const bool integers = tuff__dtype_is_integer(e->input_dtypes[0]);
     for (int64_t i = 0; i < count; i++) {
@@ -172,10 +156,11 @@ void tuff__evaluate_elementwise(const evaluation *e, int64_t count)
         if (e->error)
             e->error[i] = bound(e, i, e->value[i]);
     }
+    return TUFF_OK;
 }
 
 /* A condition that may be wrong may choose either branch. */
-void tuff__evaluate_where(const evaluation *e, int64_t count)
+tuff_status tuff__evaluate_where(const evaluation *e, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         int chosen = e->inputs[0][i] != 0 ? 1 : 2;
@@ -187,6 +172,7 @@ void tuff__evaluate_where(const evaluation *e, int64_t count)
                 e->error[i] += fabs(e->inputs[1][i] - e->inputs[2][i]) + e->input_errors[3 - chosen][i];
         }
     }
+    return TUFF_OK;
 }
 
 /* Between i32 and u32 bits pass, as in C; 8-bit integers saturate like all else. */
@@ -208,7 +194,7 @@ static double cast_bound(const evaluation *e, double value, double result, doubl
     return isnan(bound) ? error : bound;
 }
 
-void tuff__evaluate_cast(const evaluation *e, int64_t count)
+tuff_status tuff__evaluate_cast(const evaluation *e, int64_t count)
 {
     const bool is_step = !tuff__dtype_is_float(e->dtype);
     for (int64_t i = 0; i < count; i++) {
@@ -217,4 +203,5 @@ void tuff__evaluate_cast(const evaluation *e, int64_t count)
         if (e->error)
             e->error[i] = cast_bound(e, value, e->value[i], e->input_errors[0][i] * (is_step ? slack_of(e) : 1));
     }
+    return TUFF_OK;
 }

@@ -1,4 +1,5 @@
-/* The reference evaluator's movement: every op that only says where elements come from is a walk over two layouts. */
+/* Movement in the float64 reference: views, padding and concatenation are walks over two layouts; gather and scatter
+   compute the place of each element. */
 #include <math.h>
 #include <string.h>
 
@@ -44,6 +45,7 @@ void tuff__walk(tuff_shape shape, const layout *a, const layout *b, walk_visit v
     }
 }
 
+/* The state of a walk that copies. */
 typedef struct copying {
     const double *from;
     double *to;
@@ -72,20 +74,21 @@ static void copy_walk(const evaluation *e, int input, tuff_shape shape, const la
 }
 
 /* Each part is a walk into the result, further along the axis. */
-static void concatenate(const evaluation *e)
+tuff_status tuff__evaluate_concat(const evaluation *e, int64_t count)
 {
+    (void)count;
     layout to = tuff__row_major(e->shape);
     for (int input = 0; input < e->input_count; input++) {
         layout from = tuff__row_major(e->input_shapes[input]);
         copy_walk(e, input, e->input_shapes[input], &from, &to);
         to.offset += e->input_shapes[input].extent[e->attributes->axis] * to.stride[e->attributes->axis];
     }
+    return TUFF_OK;
 }
 
 /* The fill first, then the input over it. */
-static void pad(const evaluation *e)
+tuff_status tuff__evaluate_pad(const evaluation *e, int64_t count)
 {
-    const int64_t count = tuff_shape_count(e->shape);
     for (int64_t i = 0; i < count; i++)
         e->value[i] = e->attributes->value;
     for (int64_t i = 0; e->error && i < count; i++)
@@ -94,6 +97,7 @@ static void pad(const evaluation *e)
     for (int axis = 0; axis < e->shape.rank; axis++)
         to.offset += e->attributes->start[axis] * to.stride[axis];
     copy_walk(e, 0, e->input_shapes[0], &from, &to);
+    return TUFF_OK;
 }
 
 /* The layout of a view's result in its input's elements. */
@@ -114,16 +118,12 @@ static layout view_layout(const evaluation *e)
     return result;
 }
 
-void tuff__evaluate_view(const evaluation *e)
+tuff_status tuff__evaluate_view(const evaluation *e, int64_t count)
 {
-    if (e->op == OP_CONCAT) {
-        concatenate(e);
-    } else if (e->op == OP_PAD) {
-        pad(e);
-    } else {
-        layout from = view_layout(e), to = tuff__row_major(e->shape);
-        copy_walk(e, 0, e->shape, &from, &to);
-    }
+    (void)count;
+    layout from = view_layout(e), to = tuff__row_major(e->shape);
+    copy_walk(e, 0, e->shape, &from, &to);
+    return TUFF_OK;
 }
 
 /* The place of element i of shape in x, along axis at index; -1 where index is out of range. */
@@ -138,7 +138,8 @@ static int64_t indexed_place(tuff_shape shape, tuff_shape x, int axis, int64_t i
     return (outer * x.extent[axis] + (int64_t)index) * inner + i % inner;
 }
 
-void tuff__evaluate_gather(const evaluation *e, int64_t count)
+/* Indices are doubles here; one outside of the axis, or NaN, gathers what ops.h promises. */
+tuff_status tuff__evaluate_gather(const evaluation *e, int64_t count)
 {
     const double outside = tuff__dtype_is_float(e->dtype) ? NAN : 0;
     for (int64_t i = 0; i < count; i++) {
@@ -147,6 +148,7 @@ void tuff__evaluate_gather(const evaluation *e, int64_t count)
         if (e->error)
             e->error[i] = place < 0 ? 0 : e->input_errors[0][place];
     }
+    return TUFF_OK;
 }
 
 /* Adds every term's magnitude and error to its element, and counts the terms, for the bound. */

@@ -1,17 +1,19 @@
-/* The reference evaluator's sums: reductions, running sums, matmul, each with the bound of its rounding in f32. */
+/* Sums in the float64 reference: reductions, running sums and matmul, each with the bound of its rounding in f32. */
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "ops/evaluate.h"
 
+/* Higham's gamma_n = n u / (1 - n u); beyond its range nothing is claimed. */
 double tuff__gamma(double count)
 {
     double product = count * UNIT;
     return product < 0.5 ? product / (1 - product) : INFINITY;
 }
 
-/* Terms of one chain before a tree, and the tree's depth: what a kernel's summation may cost. */
+/* The roundings of one sum in a kernel: chains of at most 256 additions, whose results are added in a tree. Kernels
+   must stay within this; a longer chain would fail the bound. */
 static double reduction_gamma(double count)
 {
     return tuff__gamma(fmin(count, 256 + log2(count)));
@@ -27,6 +29,7 @@ static layout reduced_layout(const evaluation *e)
     return result;
 }
 
+/* The state of a walk that adds up or finds maxima; `magnitudes`: of absolute values. */
 typedef struct adding {
     const double *from;
     double *to;
@@ -42,6 +45,7 @@ static void add_run(void *context, int64_t a, int64_t b, int64_t count, int64_t 
     }
 }
 
+/* Adds the elements of `from`, shaped as the input, into `to`, shaped as the result, which must be zeroed. */
 static void sum_walk(const evaluation *e, const double *from, double *to, bool magnitudes)
 {
     layout input = tuff__row_major(e->input_shapes[0]), output = reduced_layout(e);
@@ -83,6 +87,8 @@ static void max_run(void *context, int64_t a, int64_t b, int64_t count, int64_t 
     }
 }
 
+/* The largest element for each of the result, no less than `least`. The error of a maximum is at most the largest
+   error. */
 static void max_walk(const evaluation *e, const double *from, double *to, int64_t count, double least)
 {
     layout input = tuff__row_major(e->input_shapes[0]), output = reduced_layout(e);
@@ -91,15 +97,16 @@ static void max_walk(const evaluation *e, const double *from, double *to, int64_
     tuff__walk(e->input_shapes[0], &input, &output, max_run, &(adding){from, to, false});
 }
 
-void tuff__evaluate_reduce_max(const evaluation *e, int64_t count)
+tuff_status tuff__evaluate_reduce_max(const evaluation *e, int64_t count)
 {
     max_walk(e, e->inputs[0], e->value, count, -INFINITY);
     if (e->error)
         max_walk(e, e->input_errors[0], e->error, count, 0);
+    return TUFF_OK;
 }
 
 /* Series by series; element i is a sum of i + 1 terms, hence i roundings. */
-void tuff__evaluate_cumsum(const evaluation *e, int64_t count)
+tuff_status tuff__evaluate_cumsum(const evaluation *e, int64_t count)
 {
     const int64_t extent = e->shape.extent[e->attributes->axis];
     int64_t inner = 1;
@@ -119,8 +126,10 @@ void tuff__evaluate_cumsum(const evaluation *e, int64_t count)
             e->error[place] = error + (rounds ? tuff__gamma((double)i) * magnitude : 0);
         }
     }
+    return TUFF_OK;
 }
 
+/* The extents of one product of matrices. */
 typedef struct matrices {
     int64_t rows, inner, columns;
 } matrices;
@@ -155,12 +164,13 @@ static void matmul_bound(const matrices *size, const double *const inputs[2], co
     multiply(size, errors[0], inputs[1], error, true);
 }
 
-void tuff__evaluate_matmul(const evaluation *e)
+/* Matrix by matrix: nodes have operands of equal batch axes. */
+tuff_status tuff__evaluate_matmul(const evaluation *e, int64_t count)
 {
     const int rank = e->shape.rank;
     const tuff_shape *x = &e->input_shapes[0];
     const matrices size = {x->extent[rank - 2], x->extent[rank - 1], e->shape.extent[rank - 1]};
-    const int64_t count = tuff_shape_count(e->shape), each = size.rows * size.columns;
+    const int64_t each = size.rows * size.columns;
     memset(e->value, 0, (size_t)count * sizeof *e->value);
     if (e->error)
         memset(e->error, 0, (size_t)count * sizeof *e->error);
@@ -173,4 +183,5 @@ void tuff__evaluate_matmul(const evaluation *e)
         const double *const errors[2] = {e->input_errors[0] + from_x, e->input_errors[1] + from_y};
         matmul_bound(&size, inputs, errors, e->value + batch * each, e->error + batch * each);
     }
+    return TUFF_OK;
 }

@@ -1,23 +1,35 @@
-/* What ops.def says, as a table, and the questions that everyone asks of ops and dtypes. */
+/* ops.def as a table of op_info, the predicates on its columns that all stages share, and those on dtypes. Read next:
+   evaluate.c for the reference, src/graph/gradients.c for the gradients. */
 #include "ops/ops.h"
 
-#define FLOATS OP_KIND_FLOATS
-#define NUMBERS OP_KIND_NUMBERS
-#define BOOLS OP_KIND_BOOLS
-#define COMPARE OP_KIND_COMPARE
-
 static const op_info table[OP_COUNT] = {
-#define ELEMENTWISE(code, op_name, inputs, op_kind, text, integer_text, partials, gradients, error_ulps, from, to) \
-    [OP_##code] = {.name = #op_name,                                                                               \
-                   .input_count = (inputs),                                                                        \
-                   .kinds = (op_kind),                                                                             \
-                   .value = #text,                                                                                 \
-                   .integer_value = #integer_text,                                                                 \
-                   .ulps = (error_ulps),                                                                           \
-                   .low = (from),                                                                                  \
+#define ELEMENTWISE(code, op_name, inputs, op_kinds, kernel_text, kernel_integers, value, partials, gradients, \
+                    op_cost, op_domain, error_ulps, absolute, from, to)                                        \
+    [OP_##code] = {.name = #op_name,                                                                           \
+                   .input_count = (inputs),                                                                    \
+                   .kinds = OP_KIND_##op_kinds,                                                                \
+                   .pattern = PATTERN_ELEMENTWISE,                                                             \
+                   .operands = OPERANDS_VALUES,                                                                \
+                   .axes = AXES_IN_ORDER,                                                                      \
+                   .attribute = ATTRIBUTE_NONE,                                                                \
+                   .cost = COST_##op_cost,                                                                     \
+                   .domain = DOMAIN_##op_domain,                                                               \
+                   .text = #kernel_text,                                                                       \
+                   .integer_text = #kernel_integers,                                                           \
+                   .ulps = (error_ulps),                                                                       \
+                   .low = (from),                                                                              \
                    .high = (to)},
-#define SPECIAL(code, op_name, inputs) \
-    [OP_##code] = {.name = #op_name, .input_count = (inputs), .kinds = OP_KIND_SPECIAL, .integer_value = "0"},
+#define SPECIAL(code, op_name, inputs, op_kinds, op_pattern, op_operands, op_axes, op_attribute, op_cost, ...) \
+    [OP_##code] = {.name = #op_name,                                                                           \
+                   .input_count = (inputs),                                                                    \
+                   .kinds = OP_KIND_##op_kinds,                                                                \
+                   .pattern = PATTERN_##op_pattern,                                                            \
+                   .operands = OPERANDS_##op_operands,                                                         \
+                   .axes = AXES_##op_axes,                                                                     \
+                   .attribute = ATTRIBUTE_##op_attribute,                                                      \
+                   .cost = COST_##op_cost,                                                                     \
+                   .domain = DOMAIN_ALL,                                                                       \
+                   .integer_text = "0"},
 #include "ops/ops.def"
 #undef ELEMENTWISE
 #undef SPECIAL
@@ -28,40 +40,85 @@ const op_info *tuff__op_info(op_code op)
     return &table[op];
 }
 
+bool tuff__op_has_text(op_code op)
+{
+    return table[op].text != NULL;
+}
+
+bool tuff__op_accepts(op_code op, tuff_dtype dtype)
+{
+    const bool is_number = tuff__dtype_is_float(dtype) || dtype == TUFF_I32 || dtype == TUFF_U32;
+    switch (table[op].kinds) {
+    case OP_KIND_FLOATS:
+        return tuff__dtype_is_float(dtype);
+    case OP_KIND_NUMBERS:
+    case OP_KIND_COMPARE:
+        return is_number;
+    case OP_KIND_BOOLS:
+        return dtype == TUFF_BOOL;
+    case OP_KIND_I32:
+        return dtype == TUFF_I32;
+    case OP_KIND_F32:
+        return dtype == TUFF_F32;
+    case OP_KIND_ANY:
+        break;
+    }
+    return true;
+}
+
 bool tuff__op_is_elementwise(op_code op)
 {
-    return table[op].kinds != OP_KIND_SPECIAL || op == OP_WHERE || op == OP_CAST;
+    return table[op].pattern == PATTERN_ELEMENTWISE;
 }
 
 bool tuff__op_is_view(op_code op)
 {
-    return op == OP_RESHAPE || op == OP_PERMUTE || op == OP_EXPAND || op == OP_SLICE;
+    return table[op].pattern == PATTERN_VIEW;
 }
 
 bool tuff__op_is_source(op_code op)
 {
-    return op == OP_INPUT || op == OP_ARRAY || op == OP_CONSTANT;
+    return table[op].pattern == PATTERN_SOURCE;
 }
 
-bool tuff__op_is_dear(op_code op)
+bool tuff__op_is_materialized(op_code op)
 {
-    return (op >= OP_EXP && op <= OP_ERFC) || op == OP_POW;
+    switch (table[op].pattern) {
+    case PATTERN_REDUCTION:
+    case PATTERN_SCAN:
+    case PATTERN_MATMUL:
+    case PATTERN_SCATTER:
+    case PATTERN_ATTENTION:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool tuff__op_is_expensive(op_code op)
+{
+    return table[op].cost == COST_EXPENSIVE;
 }
 
 bool tuff__op_is_partial(op_code op)
 {
-    const op_info *of = tuff__op_info(op);
-    return of->ulps > 0 && of->low > -1;
+    return table[op].domain == DOMAIN_PARTIAL;
 }
 
 bool tuff__op_is_attention(op_code op)
 {
-    return op >= OP_ATTENTION_LSE && op <= OP_ATTENTION_DB;
+    return table[op].pattern == PATTERN_ATTENTION;
 }
 
+bool tuff__op_is_attention_gradient(op_code op)
+{
+    return tuff__op_is_attention(op) && op != OP_ATTENTION_LSE && op != OP_ATTENTION;
+}
+
+/* Operands in the order of their presence: what an op lacks takes no place. */
 attention_inputs tuff__attention_inputs(op_code op, uint32_t options)
 {
-    const bool softmax = (options & ATTENTION_NO_SOFTMAX) == 0, backward = op >= OP_ATTENTION_DQ;
+    const bool softmax = (options & ATTENTION_NO_SOFTMAX) == 0, backward = tuff__op_is_attention_gradient(op);
     attention_inputs at = {.q = 0, .k = 1, .v = -1, .lse = -1, .upstream = -1, .sums = -1, .bias = -1, .step = -1};
     int count = 2;
     if (op != OP_ATTENTION_LSE)

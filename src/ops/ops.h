@@ -1,5 +1,5 @@
-/* The primitive ops as data: what a row of ops.def says, and the attributes that a use of an op carries. Knows nothing
-   of graphs or devices. */
+/* The primitive ops as data: the columns of ops.def, the attributes that a use of an op carries, and the front of the
+   float64 reference. Knows nothing of graphs or devices. Read ops.def first, then evaluate.h for the reference. */
 #ifndef TUFF_OPS_OPS_H
 #define TUFF_OPS_OPS_H
 
@@ -15,31 +15,119 @@ typedef enum op_code {
     OP_COUNT
 } op_code;
 
-/* What an op takes. OP_KIND_SPECIAL marks the rows that are not elementwise by table (WHERE and CAST among them). */
-typedef enum op_kinds { OP_KIND_FLOATS, OP_KIND_NUMBERS, OP_KIND_BOOLS, OP_KIND_COMPARE, OP_KIND_SPECIAL } op_kinds;
+/* Dtypes that an op accepts: of the operands of elementwise rows, of the result of the others. Computation is in
+   floats, i32, u32 and bool; i8 and u8 are storage only. */
+typedef enum op_kinds {
+    OP_KIND_FLOATS,  /* f32, f16, bf16 */
+    OP_KIND_NUMBERS, /* floats, i32, u32 */
+    OP_KIND_BOOLS,
+    OP_KIND_COMPARE, /* numbers; the result is bool */
+    OP_KIND_ANY,
+    OP_KIND_I32,
+    OP_KIND_F32
+} op_kinds;
+
+/* How kernels compute an op. The first four are computed inside the chains that read them; of the last six all but
+   ASSIGN are computed by a kernel of their own, which writes the result to memory. */
+typedef enum op_pattern {
+    PATTERN_ELEMENTWISE, /* element i of the result from element i of each operand */
+    PATTERN_VIEW,        /* a strided view of its operand, as far as strides can express it */
+    PATTERN_INDEXED,     /* an expression in the index of the element */
+    PATTERN_SOURCE,      /* in memory before anything runs */
+    PATTERN_REDUCTION,
+    PATTERN_SCAN,
+    PATTERN_MATMUL,
+    PATTERN_SCATTER,
+    PATTERN_ATTENTION,
+    PATTERN_ASSIGN
+} op_pattern;
+
+/* What an operand must be so that the kernel of an op can read it. */
+typedef enum op_operands {
+    OPERANDS_VALUES,  /* anything: it is computed where it is read */
+    OPERANDS_MEMORY,  /* strided views of memory */
+    OPERANDS_FACTORS, /* strided views of memory, perhaps behind a cast from f16 or bf16 to f32 */
+    OPERANDS_ROWS,    /* strided views of memory; those of rank 4 with elements of a row side by side */
+    OPERANDS_TABLE    /* the first a strided view of memory, the others anything */
+} op_operands;
+
+/* Which axes of the result depend on which axes of the operands. */
+typedef enum op_axes {
+    AXES_IN_ORDER,   /* axis i on axis i, where the extents are equal */
+    AXES_REDUCED,    /* in order; the whole of the axes in attributes.axes is needed */
+    AXES_SCANNED,    /* in order; the whole of attributes.axis is needed */
+    AXES_PERMUTED,   /* axis i on attributes.order[i] */
+    AXES_RESHAPED,   /* runs of axes with equal products of extents on each other */
+    AXES_MOVED,      /* in order, where attributes.start and step leave an axis whole */
+    AXES_JOINED,     /* in order but for attributes.axis */
+    AXES_CONTRACTED, /* rows on those of the first operand, columns on those of the second, whole axes in between */
+    AXES_GATHERED,   /* in order; of the first operand the whole of attributes.axis is needed */
+    AXES_SCATTERED,  /* in order; the whole of attributes.axis is needed */
+    AXES_ATTENTION,
+    AXES_COUNTED,  /* no operands: the value is the index along attributes.axis */
+    AXES_DRAWN,    /* the value depends on the index along each axis */
+    AXES_CONSTANT, /* data has elements for all of them, one number for none */
+    AXES_FIXED     /* nothing is known */
+} op_axes;
+
+/* The attribute by which two uses of an op on equal operands differ. */
+typedef enum op_attribute {
+    ATTRIBUTE_NONE,
+    ATTRIBUTE_NAME,
+    ATTRIBUTE_ARRAY,
+    ATTRIBUTE_DATA, /* data, or value where that is NULL */
+    ATTRIBUTE_AXES,
+    ATTRIBUTE_AXIS,
+    ATTRIBUTE_ORDER,
+    ATTRIBUTE_STEPS, /* start and step */
+    ATTRIBUTE_BEFORE /* start: elements before */
+} op_attribute;
+
+/* Arithmetic for one element, in ascending order. */
+typedef enum op_cost { COST_FREE, COST_CHEAP, COST_DIVISION, COST_EXPENSIVE } op_cost;
+
+typedef enum op_domain {
+    DOMAIN_ALL,
+    DOMAIN_PARTIAL, /* undefined for some operands, or ill-conditioned near some: logarithms, roots, quotients */
+    DOMAIN_STEPS    /* the result jumps */
+} op_domain;
 
 typedef struct op_info {
     const char *name;
     int input_count; /* -1: any */
     op_kinds kinds;
-    const char *value;         /* kernel text in x, y, z; NULL for specials */
-    const char *integer_value; /* "0" where there is none */
+    op_pattern pattern;
+    op_operands operands;
+    op_axes axes;
+    op_attribute attribute;
+    op_cost cost;
+    op_domain domain;
+    const char *text;         /* of kernels, in x, y, z; NULL for all but the elementwise rows */
+    const char *integer_text; /* "0" where there is none */
     double ulps, low, high;
 } op_info;
 
 const op_info *tuff__op_info(op_code op);
+/* True for the elementwise rows of the table, whose builders, kernels and references are their columns. */
+bool tuff__op_has_text(op_code op);
+/* True where kinds of the op include dtype. */
+bool tuff__op_accepts(op_code op, tuff_dtype dtype);
 /* Every elementwise op: the rows of the table, WHERE and CAST. */
 bool tuff__op_is_elementwise(op_code op);
-/* RESHAPE, PERMUTE, EXPAND, SLICE: what a strided view can say (a reshape perhaps). */
+/* RESHAPE, PERMUTE, EXPAND, SLICE: expressible as a strided view (a reshape not always). */
 bool tuff__op_is_view(op_code op);
 /* INPUT, ARRAY, CONSTANT: memory holds the value before anything runs. */
 bool tuff__op_is_source(op_code op);
-/* Exponentials, logarithms and the like: many times the cost of an addition. */
-bool tuff__op_is_dear(op_code op);
-/* Logarithms, roots, quotients: not for all numbers, or hardly to be told near some. */
+/* Computed by a kernel of its own, which writes the result to memory: reductions, scans, matmul, scatter, attention. */
+bool tuff__op_is_materialized(op_code op);
+/* Exponentials, logarithms and the like, and random numbers: many times the cost of an addition. */
+bool tuff__op_is_expensive(op_code op);
+/* Logarithms, roots, quotients: undefined for some operands, or ill-conditioned near some. */
 bool tuff__op_is_partial(op_code op);
-/* ATTENTION, what comes before it and its gradients. */
+/* ATTENTION, the log-sum-exp before it and its gradients. */
 bool tuff__op_is_attention(op_code op);
+/* The gradients of ATTENTION. */
+bool tuff__op_is_attention_gradient(op_code op);
 
 bool tuff__dtype_is_float(tuff_dtype dtype);   /* f32, f16, bf16 */
 bool tuff__dtype_is_integer(tuff_dtype dtype); /* i32, u32, i8, u8 */
@@ -56,7 +144,7 @@ enum {
 /* What a use of an op carries besides inputs, dtype and shape of its result. */
 typedef struct op_attributes {
     uint32_t axes;                /* SUM, REDUCE_MAX: bit i is axis i. Reduced axes stay, with extent 1 */
-    int axis;                     /* CONCAT, IOTA, GATHER, SCATTER_ADD, CUMSUM */
+    int axis;                     /* of the ops whose column attributes says AXIS */
     int order[TUFF_MAX_RANK];     /* PERMUTE */
     int64_t start[TUFF_MAX_RANK]; /* SLICE: first element; PAD: elements before; ATTENTION: [0] <= key - query <= [1] */
     int64_t step[TUFF_MAX_RANK];  /* SLICE: may be negative */

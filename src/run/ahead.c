@@ -87,7 +87,7 @@ static bool is_wanted(ahead *self, const ahead_job *job)
     return answer;
 }
 
-static tuff_status compile_launch(ahead *self, ahead_job *job, const lowered *with, launch *of)
+static tuff_status compile_launch(ahead *self, ahead_job *job, const launch_list *with, launch *of)
 {
     char name[KERNEL_NAME];
     assembly made;
@@ -104,10 +104,10 @@ static tuff_status compile_launch(ahead *self, ahead_job *job, const lowered *wi
     return status;
 }
 
-static tuff_status compile_launches(ahead *self, ahead_job *job, lowered *with)
+static tuff_status compile_launches(ahead *self, ahead_job *job, launch_list *with)
 {
     tuff_status status = TUFF_OK;
-    tuff__plan_on_paper(with);
+    tuff__plan_placeholders(with);
     job->programs = tuff__calloc((size_t)with->launch_count + 1, sizeof(program *));
     if (job->programs == NULL)
         return TUFF_E_OOM_HOST;
@@ -120,16 +120,10 @@ static tuff_status compile_launches(ahead *self, ahead_job *job, lowered *with)
 static tuff_status compile_task(ahead *self, ahead_job *job)
 {
     const tuner *by = self->of;
-    struct fusion paper;
-    lowered launches;
-    TRY(tuff__fusion_borrow(&by->plan->fusion, &paper));
-    tuff_status status =
-        tuff__lower_alone(self->device, &paper, by->options, job->of->task, &job->what, NULL, &launches);
-    if (status == TUFF_OK) {
-        status = compile_launches(self, job, &launches);
-        tuff__lowered_free(&launches);
-    }
-    tuff__fusion_give_back(&paper);
+    launch_list launches;
+    TRY(tuff__lower_task(self->device, by->fusion, by->options, job->of->task, &job->what, NULL, &launches));
+    const tuff_status status = compile_launches(self, job, &launches);
+    tuff__launch_list_free(&launches);
     return status;
 }
 

@@ -38,32 +38,13 @@ void tuff__background_sleep(background *self, uint64_t nanoseconds)
     tuff__unlock(&self->lock);
 }
 
-static void end_all(void);
-
-/* A compiler may make objects at its first use, and take them down before what was registered earlier: here that use
-   can be the tuner's, since programs come from the disk. So the end is registered once more behind it. */
-static void register_behind_compiler(background *self)
-{
-    if (!self->is_behind && self->tuner->stats.compiles > 0)
-        self->is_behind = atexit(end_all) == 0;
-}
-
 void tuff__background_publish(background *self)
 {
-    register_behind_compiler(self);
     tuff__lock(&self->lock);
-    self->stats = self->tuner->stats;
+    self->stats = self->tuner.stats;
     self->stats.nanoseconds = self->spent;
     self->stats.background_keys_left = self->left;
     tuff__unlock(&self->lock);
-}
-
-static void give_way(tuner *of, bool is_between)
-{
-    background *self = of->user;
-    if (is_between)
-        tuff__background_publish(self);
-    (void)tuff__background_give_way(self, is_between);
 }
 
 /* A key and about what it is of a run: by the bytes that its kernels move; an operation is worth an eighth of one. */
@@ -83,14 +64,14 @@ static int heavier_first(const void *a, const void *b)
 /* The keys that want measuring. Before anything is offered: the plan is as it was compiled. */
 static int list_wanted(const background *self, weighted *out)
 {
-    const tuner *of = self->tuner;
+    const tuner *of = &self->tuner;
     const tuff_plan *plan = self->plan;
     int count = 0;
     for (int i = 0; i < of->subject_count; ++i)
         out[i] = (weighted){.subject = i, .weight = 1};
-    for (int i = plan->made.setup_count; i < plan->made.command_count; ++i) {
-        const task_record *record = &plan->made.records[i];
-        const int task = plan->made.lowered.launches[i].task, key = task < 0 ? -1 : of->subject_of[task];
+    for (int i = plan->executable.setup_count; i < plan->executable.command_count; ++i) {
+        const task_record *record = &plan->executable.records[i];
+        const int task = plan->executable.launches.launches[i].task, key = task < 0 ? -1 : of->subject_of[task];
         if (key >= 0)
             out[key].weight += (double)(record->bytes_read + record->bytes_written) + record->operations / 8;
     }
@@ -118,11 +99,11 @@ static bool is_due(const background *self)
 
 static tuff_status measure(background *self, const weighted *keys, int count)
 {
-    tuner *of = self->tuner;
+    tuner *of = &self->tuner;
     const uint64_t whole = tuff__tune_budget(&self->options);
     of->keys_wanted = count;
     self->offered = tuff__nanoseconds();
-    for (int i = 0; i < count && !of->stopped && !of->lost && !self->gave_up; ++i) {
+    for (int i = 0; i < count && !of->stopped && !of->lost && !tuff__worker_gave_up(self->worker); ++i) {
         self->left = count - i;
         if (!tuff__background_give_way(self, true) || !tuff__tuner_may_measure(of))
             break;
@@ -131,8 +112,7 @@ static tuff_status measure(background *self, const weighted *keys, int count)
             break;
         of->later = whole > self->spent + share ? whole - self->spent - share : 0;
         subject *next = &of->subjects[keys[i].subject];
-        const tuff_status status =
-            self->helper != NULL ? tuff__helper_measure(next, share) : tuff__tuner_measure_one(next, share);
+        const tuff_status status = tuff__worker_measure_task(self->worker, next, share);
         self->spent += tuff__nanoseconds() - of->begin;
         if (status == TUFF_E_OOM_HOST)
             return status;
@@ -150,58 +130,27 @@ static tuff_status measure(background *self, const weighted *keys, int count)
 static tuff_status note_running(background *self)
 {
     const tuff_plan *plan = self->plan;
-    const int count = self->tuner->subject_count;
+    const int count = self->tuner.subject_count;
     self->running = tuff__calloc((size_t)count + 1, sizeof *self->running);
     if (self->running == NULL)
         return TUFF_E_OOM_HOST;
-    for (int i = 0; i < count && i < plan->made.key_count; ++i)
-        (void)tuff__choice_parse(plan->made.keys[i].candidate, &self->running[i]);
+    for (int i = 0; i < count && i < plan->keys.count; ++i)
+        (void)tuff__choice_parse(plan->keys.items[i].candidate, &self->running[i]);
     return TUFF_OK;
-}
-
-/* The program's device is left alone, down to the memory that lowering asks for. */
-static bool open_bench(background *self)
-{
-    tuner *of = self->tuner;
-    tuff__tuner_open_bench(of);
-    if (of->bench != NULL)
-        of->device = of->bench;
-    else
-        tuff__log(TUFF_LOG_WARNING, "tune: nothing is measured in the background: %s cannot be opened a second time",
-                  tuff__device_info(of->device)->name);
-    return of->bench != NULL;
-}
-
-/* Where there is anything to do, somebody who does it: a helper, or this thread with a bench. */
-static tuff_status find_hands(background *self, bool is_asked_for, bool *out)
-{
-    *out = true;
-    if (!is_asked_for)
-        return TUFF_OK;
-    if (self->options.tune_isolate != TUFF_ISOLATE_OFF) {
-        TRY(tuff__helper_start(self));
-        *out = !tuff__background_is_stopped(self);
-        if (self->helper != NULL || !*out)
-            return TUFF_OK;
-    }
-    *out = !self->gave_up && self->options.tune_isolate != TUFF_ISOLATE_ON &&
-           (self->tuner->bench != NULL || open_bench(self));
-    return *out ? tuff__tuner_open(self->tuner) : TUFF_OK;
 }
 
 static tuff_status tune_keys(background *self, weighted *keys)
 {
     const int count = list_wanted(self, keys);
-    bool goes_on;
-    TRY(find_hands(self, count > 0 || tuff__background_is_other(self), &goes_on));
-    return goes_on ? measure(self, keys, count) : TUFF_OK;
+    if (count == 0 && !tuff__background_is_other(self))
+        return TUFF_OK;
+    TRY(tuff__worker_start(self->worker));
+    return tuff__worker_is_running(self->worker) ? measure(self, keys, count) : TUFF_OK;
 }
 
 static tuff_status tune(background *self)
 {
-    tuner *of = self->tuner;
-    if (self->options.tune_isolate == TUFF_ISOLATE_OFF && !open_bench(self))
-        return TUFF_OK;
+    tuner *of = &self->tuner;
     TRY(tuff__tuner_look_up(of));
     TRY(note_running(self));
     weighted *keys = tuff__calloc((size_t)of->subject_count + 1, sizeof *keys);
@@ -215,20 +164,16 @@ static tuff_status tune(background *self)
 static void *work(void *state)
 {
     background *self = state;
-    tuner *of = self->tuner;
     tuff_status status = TUFF_OK;
     if (tuff__background_give_way(self, true))
         status = tune(self);
     if (status != TUFF_OK)
         tuff__log(TUFF_LOG_WARNING, "tune: tuning in the background ended: %s", tuff_error());
     tuff__background_leave_silicon(self);
-    tuff__helper_end(self);
-    tuff__tuner_close(of);
-    if (of->store != NULL && self->starts == 0)
-        tuff__tuner_tidy(of);
+    tuff__worker_end(self->worker);
     self->left = 0;
     tuff__background_publish(self);
-    tuff__tuner_end(of);
+    tuff__tuner_end(&self->tuner);
     return NULL;
 }
 
@@ -236,10 +181,10 @@ static void tell_to_stop(background *self)
 {
     tuff__lock(&self->lock);
     self->stop = true;
-    if (self->wire >= 0)
-        (void)shutdown(self->wire, SHUT_RDWR); /* whoever waits for the helper wakes, and so does that */
     (void)pthread_cond_broadcast(&self->changed);
     tuff__unlock(&self->lock);
+    if (self->worker != NULL)
+        tuff__worker_interrupt(self->worker);
 }
 
 /* The list's lock is held. */
@@ -290,7 +235,7 @@ static bool run_thread(background *self)
     return runs;
 }
 
-bool tuff__background_prepare(background *self)
+static bool prepare(background *self)
 {
     const bool good = tuff__condition_create(&self->changed) == 0;
     if (good && tuff__mutex_create(&self->lock) != 0) {
@@ -300,16 +245,37 @@ bool tuff__background_prepare(background *self)
     return good;
 }
 
-void tuff__background_dismantle(background *self)
+static void dismantle(background *self)
 {
     (void)pthread_cond_destroy(&self->changed);
     tuff__mutex_destroy(&self->lock);
 }
 
+static bool yield(void *state, bool is_between)
+{
+    return tuff__background_give_way(state, is_between);
+}
+
+static void publish(void *state)
+{
+    tuff__background_publish(state);
+}
+
+static bool is_stopped(void *state)
+{
+    return tuff__background_is_stopped(state);
+}
+
+static void unlock_device(void *state)
+{
+    tuff__background_leave_silicon(state);
+}
+
 static tuff_status fill(background *self, tuff_plan *plan, const tuff_compile_options *options)
 {
+    const worker_host host = {
+        .yield = yield, .publish = publish, .is_stopped = is_stopped, .unlock_device = unlock_device, .self = self};
     self->plan = plan;
-    self->tuner = &self->own;
     self->options = *options;
     self->left = plan->tuning.background_keys_left;
     self->stats = (tuff_tune_stats){.background_keys_left = self->left};
@@ -318,39 +284,14 @@ static tuff_status fill(background *self, tuff_plan *plan, const tuff_compile_op
         if (self->log == NULL)
             return TUFF_E_OOM_HOST;
     }
-    self->silicon.fd = self->wire = -1;
-    self->next = (tuff_plan){.device = plan->device, .graph = plan->graph, .is_tunable = true};
-    self->next.barrier_everywhere = plan->barrier_everywhere;
-    self->next.passes = plan->passes;
-    self->next.graph_key = plan->graph_key;
-    self->own = (tuner){.plan = &self->next,
-                        .options = &self->options,
-                        .device = plan->device,
-                        .log = -1,
-                        .give_way = give_way,
-                        .user = self};
-    tuff__environment_of(tuff__device_info(plan->device), &self->own.environment);
-    return tuff__fusion_borrow(&plan->fusion, &self->next.fusion);
-}
-
-tuff_status tuff__background_start(tuff_plan *plan, const tuff_compile_options *options)
-{
-    if (plan->tuning.background_keys_left == 0)
-        return TUFF_OK;
-    background *self = tuff__calloc(1, sizeof *self);
-    if (self == NULL)
-        return TUFF_E_OOM_HOST;
-    if (!tuff__background_prepare(self)) {
-        tuff__free(self);
-        return FAIL(TUFF_E_OOM_HOST, "compile: no memory for a lock");
-    }
-    self->is_joined = true;
-    plan->background = self;
-    TRY(fill(self, plan, options));
-    if (!run_thread(self)) {
-        tuff__log(TUFF_LOG_WARNING, "tune: there is no thread to tune in the background");
-        self->stats.background_keys_left = 0;
-    }
+    self->tuner = (tuner){.fusion = &plan->fusion,
+                          .options = &self->options,
+                          .device = plan->device,
+                          .log = -1,
+                          .is_background = true,
+                          .user = self};
+    tuff__environment_of(tuff__device_info(plan->device), &self->tuner.environment);
+    TRY(tuff__worker_create(&self->tuner, &plan->passes.by, &host, &self->worker));
     return TUFF_OK;
 }
 
@@ -363,10 +304,9 @@ static void leave_list(background *self)
         }
 }
 
-void tuff__background_stop(background *self)
+static void stop(void *state)
 {
-    if (self == NULL)
-        return;
+    background *self = state;
     tell_to_stop(self);
     tuff__lock(&all.lock);
     leave_list(self);
@@ -377,49 +317,54 @@ void tuff__background_stop(background *self)
     tuff__background_revoke(self);
 }
 
-void tuff__background_free(background *self)
+static void free_all(void *state)
 {
-    if (self == NULL)
-        return;
-    tuff__tuner_end(self->tuner);
-    tuff__plan_keys_free(&self->next);
-    tuff__fusion_give_back(&self->next.fusion);
+    background *self = state;
+    tuff__tuner_end(&self->tuner);
+    tuff__worker_destroy(self->worker);
     tuff__free(self->running);
     tuff__free(self->log);
-    tuff__background_dismantle(self);
+    dismantle(self);
     tuff__free(self);
 }
 
-void tuff__background_add(tuff_tune_stats *to, const tuff_tune_stats *more)
+static void count(void *state, tuff_tune_stats *stats)
 {
-    to->measured += more->measured;
-    to->improved += more->improved;
-    to->skipped += more->skipped;
-    to->compiles += more->compiles;
-    to->launches += more->launches;
-    to->wrong += more->wrong;
-    to->races += more->races;
-    to->limits += more->limits;
-    to->slow += more->slow;
-    to->spills += more->spills;
-    to->crashes += more->crashes;
-    to->hangs += more->hangs;
-    to->nanoseconds += more->nanoseconds;
-    to->compile_nanoseconds += more->compile_nanoseconds;
-    to->sample_nanoseconds += more->sample_nanoseconds;
-    to->verify_nanoseconds += more->verify_nanoseconds;
-    to->lock_waits += more->lock_waits;
-    to->compiled_ahead += more->compiled_ahead;
-    to->ahead_nanoseconds += more->ahead_nanoseconds;
-}
-
-void tuff__background_count(background *self, tuff_tune_stats *stats)
-{
-    if (self == NULL)
-        return;
+    background *self = state;
     tuff__lock(&self->lock);
     stats->swaps = self->swaps;
     stats->background_keys_left = self->stats.background_keys_left;
-    tuff__background_add(stats, &self->stats);
+    tuff__tune_stats_add(stats, &self->stats);
     tuff__unlock(&self->lock);
+}
+
+tuff_status tuff__background_start(tuff_plan *plan, const tuff_compile_options *options)
+{
+    if (plan->tuning.background_keys_left == 0)
+        return TUFF_OK;
+    if (options->tune_isolate == TUFF_ISOLATE_OFF) {
+        tuff__log(TUFF_LOG_WARNING, "tune: nothing is measured in the background: that is for a worker process, which "
+                                    "tune_isolate forbids");
+        plan->tuning.background_keys_left = 0;
+        return TUFF_OK;
+    }
+    background *self = tuff__calloc(1, sizeof *self);
+    if (self == NULL)
+        return TUFF_E_OOM_HOST;
+    if (!prepare(self)) {
+        tuff__free(self);
+        return FAIL(TUFF_E_OOM_HOST, "compile: no memory for a lock");
+    }
+    self->is_joined = true;
+    plan->observer.self = self;
+    plan->observer.stop = stop;
+    plan->observer.free = free_all;
+    plan->observer.count = count;
+    TRY(fill(self, plan, options));
+    plan->observer.before_run = tuff__background_swap;
+    if (!run_thread(self)) {
+        tuff__log(TUFF_LOG_WARNING, "tune: there is no thread to tune in the background");
+        self->stats.background_keys_left = 0;
+    }
+    return TUFF_OK;
 }

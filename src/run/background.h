@@ -13,16 +13,6 @@ typedef struct background background;
 /* Begins to tune a plan that is compiled, where it has keys that want it; the plan's `background` is set then. Only
    host memory can be lacking: without a thread, a warning is all. */
 tuff_status tuff__background_start(tuff_plan *plan, const tuff_compile_options *options);
-/* Ends the thread, and waits for that. NULL is allowed. */
-void tuff__background_stop(background *self);
-/* Behind that, once nothing is left that was lowered. NULL is allowed. */
-void tuff__background_free(background *self);
-
-/* Before a run: what was made ready takes over, unless something is still under way on the device. */
-void tuff__background_swap(tuff_plan *plan);
-/* Adds what was done to what tuff_compile did. NULL is allowed. */
-void tuff__background_count(background *self, tuff_tune_stats *stats);
-
 /* For how long a device must have been left alone, in nanoseconds; tests put a shorter time here. A program is at work
    until so many times that have passed since it last used the device. */
 extern _Atomic uint64_t tuff__background_idle;

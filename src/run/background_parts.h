@@ -8,22 +8,18 @@
 #define TUFF_RUN_BACKGROUND_PARTS_H
 
 #include "run/background.h"
-#include "run/helper.h"
+#include "run/worker.h"
 #include "run/tuner_parts.h"
 
 struct background {
     tuff_plan *plan; /* the program's */
-    tuff_plan next;  /* made ready here; graph and fusion are borrowed, so that it is never destroyed as a whole */
+    executable next; /* made ready here, with its keys */
+    plan_keys next_keys;
     tuff_compile_options options;
-    char *log;    /* of the options; owned */
-    tuner *tuner; /* own, or the compilation's */
-    tuner own;
-    tuff_graph *whole; /* all of it is measured, for a compilation that waits (helper_whole.c); NULL: as said above */
-    choice *running;   /* by subject: what the plan runs with, or will when it takes over */
-    helper *helper;    /* that measures; NULL: this thread does */
-    int starts;        /* of helpers */
-    bool gave_up;      /* after as many as there may be, or where one ended at the device's opening */
-    file_lock silicon;
+    char *log; /* of the options; owned */
+    tuner tuner;
+    worker *worker;  /* that measures */
+    choice *running; /* by subject: what the plan runs with, or will when it takes over */
     bool holds_turn;
     uint64_t began;   /* when the stretch of work at hand did */
     uint64_t worked;  /* before that, since the last rest */
@@ -31,7 +27,6 @@ struct background {
     uint64_t offered; /* when a plan was last made ready, or measuring began */
     uint64_t spent;   /* of the budget */
     int left;         /* keys that are yet to be measured; 1 at least until all is over */
-    bool is_behind;   /* the end of the process finds its thread before it takes the compiler down */
 
     pthread_t thread;
     bool is_joined; /* guarded by the list's lock, like next_one */
@@ -39,23 +34,17 @@ struct background {
     mutex lock; /* of what follows */
     pthread_cond_t changed;
     bool stop, is_ready;
-    int wire; /* the helper's socket; -1: none */
     int swaps;
     tuff_tune_stats stats; /* as the tuner's were between its last two steps */
 };
 
-/* The lock and what waits with it; false where there is none. */
-bool tuff__background_prepare(background *self);
-void tuff__background_dismantle(background *self);
 /* Shows what was done so far to those who ask. */
 void tuff__background_publish(background *self);
-/* What counts of work done, added up. */
-void tuff__background_add(tuff_tune_stats *to, const tuff_tune_stats *more);
 /* Whether the thread is to end. */
 bool tuff__background_is_stopped(background *self);
 /* Sleeps so long, or until it is to end. */
 void tuff__background_sleep(background *self, uint64_t nanoseconds);
-/* As tuner.give_way; false where the thread is to end. Takes the silicon, which is kept until it has to wait. */
+/* As worker_host.yield. Takes the device's lock, which is kept until it has to wait. */
 bool tuff__background_give_way(background *self, bool is_between);
 /* Others may have it. */
 void tuff__background_leave_silicon(background *self);
@@ -64,6 +53,8 @@ bool tuff__background_is_other(const background *self);
 /* Makes the next plan ready by what the tuner chose, where the plan does not run with that already. Only host memory
    can be lacking; what else is in the way is a warning. */
 tuff_status tuff__background_offer(background *self);
+/* As plan_observer.before_run: what was made ready takes over, unless something is still under way on the device. */
+void tuff__background_swap(void *state, tuff_plan *plan);
 /* Frees what was made ready and not taken. */
 void tuff__background_revoke(background *self);
 

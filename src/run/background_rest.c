@@ -14,7 +14,7 @@ static bool take_silicon(background *self)
     if (atomic_flag_test_and_set(&turn))
         return false;
     self->holds_turn = true;
-    if (self->helper != NULL ? tuff__helper_take_silicon(self) : tuff__tuner_try_device(self->tuner, &self->silicon))
+    if (!tuff__worker_is_running(self->worker) || tuff__worker_lock_device(self->worker))
         return true;
     tuff__background_leave_silicon(self);
     return false;
@@ -24,10 +24,8 @@ void tuff__background_leave_silicon(background *self)
 {
     if (!self->holds_turn)
         return;
-    if (self->helper != NULL)
-        tuff__helper_leave_silicon(self);
-    else
-        tuff__file_unlock(&self->silicon);
+    if (tuff__worker_is_running(self->worker))
+        tuff__worker_unlock_device(self->worker);
     self->holds_turn = false;
     atomic_flag_clear(&turn);
 }
@@ -55,7 +53,7 @@ static bool await_turn(background *self)
         if (time == 0 && take_silicon(self))
             return true;
         if (time == 0 && !was_refused) {
-            self->tuner->stats.lock_waits++;
+            self->tuner.stats.lock_waits++;
             tuff__background_publish(self);
         }
         was_refused = time == 0;
@@ -68,7 +66,7 @@ static bool await_turn(background *self)
 
 bool tuff__background_give_way(background *self, bool is_between)
 {
-    tuner *of = self->tuner;
+    tuner *of = &self->tuner;
     const uint64_t now = tuff__nanoseconds();
     const bool is_alone = tuff__device_rested(self->plan->device) >= atomic_load(&tuff__background_idle);
     if (!is_between && is_alone && self->holds_turn && !tuff__background_is_stopped(self))

@@ -185,7 +185,7 @@ bool tuff__tuner_may_measure(const tuner *self)
 {
     if (atomic_load(&tuff__tune_is_off))
         return false;
-    if (tuff__tune_is_supervised)
+    if (self->survives_crashes)
         return true;
     const int strikes = count_strikes(self);
     if (strikes >= MOST_STRIKES && !atomic_exchange(&was_told, true))

@@ -148,7 +148,7 @@ tuff_status tuff_cache_lookup_plan(tuff_cache *cache, tuff_plan *plan, int index
         (void)snprintf(answer->why, sizeof answer->why,
                        "the plan was compiled with it; the cache has %.100s now: %.80s",
                        answer->candidate[0] ? answer->candidate : "the default", answer->origin);
-        take_record(cache, find_win(cache, plan->device, &key, plan->made.keys[index].generator), answer);
+        take_record(cache, find_win(cache, plan->device, &key, plan->keys.items[index].generator), answer);
     }
     answer->candidate = key.candidate;
     answer->origin = key.origin;
@@ -188,16 +188,12 @@ static tuff_status check_candidate(const tuff_plan *plan, int task, const char *
 {
     const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
     choice what;
-    foreseen made;
+    task_estimate made;
     uint64_t common = 0;
     TRY(tuff__choice_parse(candidate, &what));
-    if (task == WHOLE_GRAPH)
-        return tuff__graph_takes(plan, &what)
-                   ? TUFF_OK
-                   : FAIL(TUFF_E_UNSUPPORTED, "cache: the graph has no place for all of %.300s", candidate);
-    TRY(tuff__trial_foresee(plan->device, &plan->fusion, &usual, task, &what, &made));
+    TRY(tuff__estimate_task(plan->device, &plan->fusion, &usual, task, &what, &made));
     for (int i = 0; i < CHOICE_WORDS; ++i)
-        common |= what.set[i] & made.consulted.set[i];
+        common |= what.set[i] & made.used_tunables.set[i];
     if (common == 0 && tuff__choice_count(&what) > 0)
         return FAIL(TUFF_E_UNSUPPORTED, "cache: nothing of %.300s is a tunable of this task", candidate);
     return TUFF_OK;
@@ -209,7 +205,7 @@ tuff_status tuff_cache_pin_plan(tuff_cache *cache, tuff_plan *plan, int index, c
     if (!cache || !plan || !candidate)
         return FAIL(TUFF_E_USAGE, "cache: a pin needs a cache, a plan and a candidate");
     TRY(tuff_plan_key(plan, index, &key));
-    TRY(check_candidate(plan, plan->made.keys[index].task, candidate));
+    TRY(check_candidate(plan, plan->keys.items[index].task, candidate));
     return tuff_cache_pin(cache, plan->device, key.key, candidate, NULL);
 }
 

@@ -69,12 +69,12 @@ static bool is_float(tuff_dtype dtype)
 }
 
 /* Indices are no weights: what kernels do depends on them. */
-static bool is_array(const tuff_plan *plan, const driver_buffer *buffer)
+static bool is_array(const executable *self, const driver_buffer *buffer)
 {
-    const tuff_graph *graph = plan->fusion.graph;
+    const tuff_graph *graph = self->launches.fusion->graph;
     bool found = false;
     for (int id = 0; id < graph->node_count; ++id) {
-        const memory_buffer *one = &plan->made.lowered.buffers[id];
+        const memory_buffer *one = &self->launches.buffers[id];
         if (one->storage == NULL || tuff__storage_buffer(one->storage) != buffer)
             continue;
         if (graph->nodes[id]->op != OP_ARRAY || !is_float(one->dtype))
@@ -84,13 +84,13 @@ static bool is_array(const tuff_plan *plan, const driver_buffer *buffer)
     return found;
 }
 
-static bool is_weight(const tuff_plan *plan, const buffer_binding *of)
+static bool is_weight(const executable *self, const buffer_binding *of)
 {
-    const command *runs = plan->made.commands + plan->made.setup_count;
-    if (of->buffer == tuff__storage_buffer(plan->made.parameters) ||
-        is_written(runs, plan->made.command_count - plan->made.setup_count, of->buffer))
+    const command *runs = self->commands + self->setup_count;
+    if (of->buffer == tuff__storage_buffer(self->parameters) ||
+        is_written(runs, self->command_count - self->setup_count, of->buffer))
         return false;
-    return is_array(plan, of->buffer) || is_written(plan->made.commands, plan->made.setup_count, of->buffer);
+    return is_array(self, of->buffer) || is_written(self->commands, self->setup_count, of->buffer);
 }
 
 static const weight *find(const cold_weights *self, const buffer_binding *of)
@@ -101,13 +101,13 @@ static const weight *find(const cold_weights *self, const buffer_binding *of)
     return NULL;
 }
 
-void tuff__cold_find(const tuff_plan *plan, cold_weights *out)
+void tuff__cold_find(const executable *self, cold_weights *out)
 {
     *out = (cold_weights){.count = 0};
-    for (int i = plan->made.setup_count; i < plan->made.command_count; ++i)
-        for (int k = 0; k < plan->made.commands[i].binding_count && out->count < MOST_WEIGHTS; ++k) {
-            const buffer_binding *of = &plan->made.commands[i].bindings[k];
-            if (find(out, of) != NULL || !is_weight(plan, of))
+    for (int i = self->setup_count; i < self->command_count; ++i)
+        for (int k = 0; k < self->commands[i].binding_count && out->count < MOST_WEIGHTS; ++k) {
+            const buffer_binding *of = &self->commands[i].bindings[k];
+            if (find(out, of) != NULL || !is_weight(self, of))
                 continue;
             out->all[out->count++] = (weight){of->buffer, of->offset, of->size, out->size};
             out->size += (of->size + GRAIN - 1) / GRAIN * GRAIN + GRAIN;

@@ -5,7 +5,7 @@
 #ifndef TUFF_RUN_COLD_H
 #define TUFF_RUN_COLD_H
 
-#include "run/plan.h"
+#include "run/executable.h"
 
 enum { COLD_PLACES = 32, MOST_WEIGHTS = 16 };
 
@@ -20,7 +20,7 @@ typedef struct cold_weights {
 } cold_weights;
 
 /* Walks over the whole plan: once for each. */
-void tuff__cold_find(const tuff_plan *plan, cold_weights *out);
+void tuff__cold_find(const executable *self, cold_weights *out);
 
 /* Bytes that a pool should have: twice the caches, as far as they are known, at most 512 MiB and a quarter of the
    memory; 0: too little for the caches. */

@@ -73,6 +73,22 @@ static bool find_number(const char *name, uint32_t least, uint32_t most, atomic_
     return false;
 }
 
+choice tuff__controls_passes(void)
+{
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    const choice none = {.set = {0}};
+    const char *value = find("TUFF_PASSES");
+    choice found = none;
+    bool is_legal = value == NULL || tuff__choice_parse(value, &found) == TUFF_OK;
+    for (int i = 0; i < TUNABLE_COUNT; ++i)
+        is_legal = is_legal && (!tuff__choice_has(&found, (tunable)i) ||
+                                strcmp(tuff__tunable_info((tunable)i)->kernel, "fusion") == 0);
+    if (is_legal)
+        return found;
+    warn(&warned, "TUFF_PASSES", value, "rewritings as in fusion.columns=0");
+    return none;
+}
+
 void tuff__controls_apply(tuff_compile_options *options)
 {
     static atomic_flag warned_budget = ATOMIC_FLAG_INIT, warned_seed = ATOMIC_FLAG_INIT,

@@ -3,8 +3,13 @@
 #define TUFF_RUN_CONTROLS_H
 
 #include "tuff/graph.h"
+#include "tune/choice.h"
 
 /* Changes what the options allow to be changed. Texts in them may be the environment's. */
 void tuff__controls_apply(tuff_compile_options *options);
+
+/* The rewritings of TUFF_PASSES, a candidate of family "fusion" such as "fusion.columns=0;fusion.maps=0": for whoever
+   looks for the rewriting that makes a result wrong. None where it is not set, or says something else. */
+choice tuff__controls_passes(void);
 
 #endif

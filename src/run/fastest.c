@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "base/file_lock.h"
+#include "base/file/lock.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"

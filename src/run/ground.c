@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "run/excerpt.h"
+#include "compile/subgraph.h"
 
 /* Before and behind what kernels may write; a multiple of every alignment, so that addresses are as aligned as those of
    the real memory. */
@@ -59,10 +59,10 @@ static double scale_of(const struct task *task)
 /* What nothing can be said of is given what is positive. */
 static tuff_status takes_signs(const struct fusion *fusion, int task, bool *out)
 {
-    excerpt *of;
-    const tuff_status status = tuff__excerpt_create(fusion, task, &of);
-    *out = status == TUFF_OK && tuff__excerpt_takes_signs(of);
-    tuff__excerpt_destroy(of);
+    subgraph *of;
+    const tuff_status status = tuff__subgraph_create(fusion, task, &of);
+    *out = status == TUFF_OK && tuff__subgraph_takes_signs(of);
+    tuff__subgraph_destroy(of);
     return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
 }
 
@@ -118,7 +118,7 @@ static uint64_t whole_size(const stretch *of)
 }
 
 /* One past the largest index that lookups of the task's kernels find something at; 64 where there are none. */
-static int64_t index_bound(const ground *self, const lowered *launches)
+static int64_t index_bound(const ground *self, const launch_list *launches)
 {
     const struct task *task = &self->fusion->tasks[self->task];
     int64_t bound = 0;
@@ -195,7 +195,7 @@ static tuff_status write_made(const ground *self, const stretch *of)
     return fill(self, of, GUARD + of->lead, of->size, pattern, PERIOD * tuff_dtype_size(of->dtype));
 }
 
-static tuff_status fill_elements(const ground *self, stretch *of, const lowered *launches)
+static tuff_status fill_elements(const ground *self, stretch *of, const launch_list *launches)
 {
     const tuff_graph *graph = self->fusion->graph;
     const uint32_t guard = GUARD_WORD;
@@ -221,7 +221,7 @@ static stretch *find(const ground *self, int id)
     return NULL;
 }
 
-static tuff_status add(ground *self, const lowered *launches, int id)
+static tuff_status add(ground *self, const launch_list *launches, int id)
 {
     const memory_buffer *buffer = &launches->buffers[id];
     stretch made = {.id = id,
@@ -245,7 +245,7 @@ static tuff_status add(ground *self, const lowered *launches, int id)
     return TUFF_OK;
 }
 
-static tuff_status place(ground *self, lowered *launches, int id, const chain_buffer *use)
+static tuff_status place(ground *self, launch_list *launches, int id, const chain_buffer *use)
 {
     int root = id;
     while (launches->buffers[root].parent >= 0) /* parts get their places when memory is planned */
@@ -265,7 +265,7 @@ static tuff_status place(ground *self, lowered *launches, int id, const chain_bu
     return TUFF_OK;
 }
 
-tuff_status tuff__ground_place(ground *self, lowered *launches)
+tuff_status tuff__ground_place(ground *self, launch_list *launches)
 {
     for (int i = 0; i < launches->launch_count; ++i) {
         const fused_chain *chain = &launches->launches[i].chain;
@@ -281,7 +281,7 @@ static int buffer_of(const struct fusion *fusion, const node *root, int64_t *sta
 {
     int buffer = root->id;
     *start = tuff__fusion_layout(fusion, root).offset;
-    while (fusion->facts[buffer].anchor && fusion->facts[buffer].placed != NULL) {
+    while (fusion->facts[buffer].materialized && fusion->facts[buffer].placed != NULL) {
         *start += fusion->facts[buffer].placed_at;
         buffer = fusion->facts[buffer].placed->id;
     }

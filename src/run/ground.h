@@ -3,7 +3,7 @@
 #ifndef TUFF_RUN_GROUND_H
 #define TUFF_RUN_GROUND_H
 
-#include "compile/lower.h"
+#include "compile/lower/lower.h"
 
 typedef struct ground ground;
 
@@ -18,9 +18,9 @@ void tuff__ground_roughen(ground *self);
 
 /* Gives the launches of the task their memory; what none had yet is made and filled. TUFF_E_LIMIT: more than the ground
    may have. */
-tuff_status tuff__ground_place(ground *self, lowered *launches);
+tuff_status tuff__ground_place(ground *self, launch_list *launches);
 
-/* Whether results must be equal to the last bit whatever the order of sums: see tuff__excerpt_is_exact. */
+/* Whether results must be equal to the last bit whatever the order of sums: see tuff__subgraph_is_exact. */
 void tuff__ground_expect_exact(ground *self);
 /* Before a run whose results are looked at: fills what is written with a pattern that no kernel stores, another one
    than before the last run, and what is changed in place with what it held at first. */

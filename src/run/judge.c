@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "run/ahead.h"
-#include "run/excerpt.h"
+#include "compile/subgraph.h"
 #include "run/referee.h"
 #include "run/tuner_parts.h"
 #include "tune/guard.h"
@@ -78,16 +78,16 @@ bool tuff__judge_bars(const subject *of, const choice *what)
 static verdict lower_candidate(void *state, const choice *what, lowering *out)
 {
     subject *of = state;
-    foreseen made;
+    task_estimate made;
     const tuff_status status =
-        tuff__trial_foresee(of->of->device, &of->of->plan->fusion, of->of->options, of->task, what, &made);
-    *out = (lowering){made.kernels, made.items, made.consulted, made.cost};
+        tuff__estimate_task(of->of->device, of->of->fusion, of->of->options, of->task, what, &made);
+    *out = (lowering){made.kernels, made.items, made.used_tunables, made.cost};
     if (status == TUFF_E_LIMIT)
         return VERDICT_INVALID;
     if (status != TUFF_OK)
         return tuff__judge_verdict(of->of, status);
     choice tried = *what;
-    tuff__choice_trim(&tried, &made.consulted);
+    tuff__choice_trim(&tried, &made.used_tunables);
     return tuff__judge_bars(of, &tried) ? VERDICT_BARRED : VERDICT_GOOD;
 }
 
@@ -112,15 +112,14 @@ tuff_status tuff__judge_announce(const subject *of, const contender *who, journa
 
 static tuff_status make_ground(subject *of)
 {
-    excerpt *whole;
+    subgraph *whole;
     tuner *self = of->of;
-    TRY(tuff__ground_create(tuff__tuner_bench(self), &self->plan->fusion, of->task, tuff__judge_room(self),
-                            &of->ground));
-    const tuff_status status = tuff__excerpt_create(&self->plan->fusion, of->task, &whole);
-    if (status == TUFF_OK && tuff__excerpt_is_exact(whole))
+    TRY(tuff__ground_create(tuff__tuner_bench(self), self->fusion, of->task, tuff__judge_room(self), &of->ground));
+    const tuff_status status = tuff__subgraph_create(self->fusion, of->task, &whole);
+    if (status == TUFF_OK && tuff__subgraph_is_exact(whole))
         tuff__ground_expect_exact(of->ground);
     if (status == TUFF_OK)
-        tuff__excerpt_destroy(whole);
+        tuff__subgraph_destroy(whole);
     return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
 }
 
@@ -170,7 +169,7 @@ static verdict compile_candidate(void *state, const contender *who)
         status = make_ground(of);
     const uint64_t before = of->ground == NULL ? 0 : tuff__ground_size(of->ground);
     if (status == TUFF_OK)
-        status = tuff__trial_create(tuff__tuner_bench(self), &self->plan->fusion, self->options, of->task, &who->what,
+        status = tuff__trial_create(tuff__tuner_bench(self), self->fusion, self->options, of->task, &who->what,
                                     of->ground, cold_pool_of(self), &of->slots[who->slot]);
     tuff__ahead_drop(of, who->slot);
     tuff__judge_leave(self);
@@ -283,8 +282,8 @@ static tuff_status run_clean(subject *of, const contender *who)
 static tuff_status check_ragged(subject *of, const contender *who, const ground *kept, char *wrong, size_t size)
 {
     tuner *self = of->of;
-    const tuff_status status = tuff__referee_ragged(tuff__tuner_bench(self), &self->plan->fusion, self->options,
-                                                    of->task, &who->what, kept, wrong, size);
+    const tuff_status status = tuff__referee_ragged(tuff__tuner_bench(self), self->fusion, self->options, of->task,
+                                                    &who->what, kept, wrong, size);
     if (status != TUFF_E_UNSUPPORTED && status != TUFF_E_LIMIT && status != TUFF_E_OOM_DEVICE)
         return status;
     tuff__log(TUFF_LOG_DEBUG, "tune: %s is not looked at with other extents: %s", of->text, tuff_error());
@@ -296,7 +295,7 @@ static tuff_status check_kept(subject *of, const contender *who, char *wrong, si
 {
     const tuner *self = of->of;
     const tuff_status status =
-        tuff__referee_ground(tuff__tuner_bench(self), of->ground, &self->plan->fusion, of->task, wrong, size);
+        tuff__referee_ground(tuff__tuner_bench(self), of->ground, self->fusion, of->task, wrong, size);
     return status == TUFF_E_UNSUPPORTED ? check_ragged(of, who, of->ground, wrong, size) : status;
 }
 

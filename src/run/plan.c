@@ -1,107 +1,69 @@
-/* Plans: compiled once, recorded once, run many times. */
+/* Plans: made once, recorded once, run many times. */
 #include "run/plan.h"
 
 #include <string.h>
 
-#include "compile/simplify.h"
-#include "run/background.h"
-#include "run/controls.h"
-#include "run/fit.h"
-#include "run/refused.h"
-#include "run/tuner.h"
+#include "compile/rewrite/simplify.h"
+#include "compile/fit.h"
 
-static tuff_status compile_for_driver(tuff_plan *plan, tuff_graph *graph, const tuff_compile_options *options)
+static tuff_status last_status(void)
 {
-    TRY(tuff__fit(plan, graph, options));
-    TRY(tuff__tune(plan, graph, options));
-    plan->written = tuff__calloc((size_t)plan->made.lowered.input_count + 1, sizeof *plan->written);
-    if (plan->written == NULL)
-        return TUFF_E_OOM_HOST;
-    if (plan->made.commands == NULL)
-        TRY(tuff__record(plan));
-    return options->tune_background ? tuff__background_start(plan, options) : TUFF_OK;
+    return tuff__last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff__last_status();
 }
 
-static tuff_status compile(tuff_plan *plan, tuff_graph *graph, const tuff_compile_options *options)
+static fit_result in_plan(tuff_plan *self)
 {
-    const char *absence = tuff__device_library_absence(plan->device);
-    if (options->matmul_library != TUFF_MATMUL_OWN && absence != NULL)
-        return FAIL(TUFF_E_UNSUPPORTED, "compile: %s", absence);
-    if (!tuff__device_is_reference(plan->device))
-        return compile_for_driver(plan, graph, options);
-    plan->graph = tuff__simplify(graph, true);
-    if (plan->graph == NULL)
-        return tuff__last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff__last_status();
-    const tuff_status status = tuff__reference_create(plan->graph, &plan->reference);
+    return (fit_result){&self->graph, &self->fusion, &self->passes, &self->executable.launches};
+}
+
+static tuff_status make_reference(tuff_plan *self, tuff_graph *graph)
+{
+    self->graph = tuff__simplify(graph, true);
+    if (self->graph == NULL)
+        return last_status();
+    const tuff_status status = tuff__reference_create(self->graph, &self->reference);
     if (status == TUFF_OK)
-        plan->graph = NULL; /* the executor owns it now */
+        self->graph = NULL; /* the executor owns it now */
     return status;
 }
 
-static bool options_are_legal(const tuff_compile_options *options)
+tuff_status tuff__plan_create(tuff_graph *graph, const tuff_compile_options *options, const choice *passes,
+                              tuff_plan **out)
 {
-    return (options->fuse == TUFF_FUSE_ALL || options->fuse == TUFF_FUSE_NONE) &&
-           (options->family == TUFF_FAMILY_DEVICE || options->family == TUFF_FAMILY_REGISTER ||
-            options->family == TUFF_FAMILY_LOCAL || options->family == TUFF_FAMILY_SUBGROUP ||
-            options->family == TUFF_FAMILY_COOPERATIVE) &&
-           options->tune >= TUFF_TUNE_CACHED && options->tune <= TUFF_TUNE_MAX &&
-           options->tune_environment >= TUFF_TUNE_ENVIRONMENT_DEFAULTS &&
-           options->tune_environment <= TUFF_TUNE_ENVIRONMENT_ALL && options->tune_isolate >= TUFF_ISOLATE_AUTO &&
-           options->tune_isolate <= TUFF_ISOLATE_OFF &&
-           (options->matmul_library == TUFF_MATMUL_OWN || options->matmul_library == TUFF_MATMUL_CLBLAST);
+    tuff_plan *self = tuff__calloc(1, sizeof *self);
+    *out = NULL;
+    if (self == NULL)
+        return TUFF_E_OOM_HOST;
+    self->device = graph->device;
+    self->begun = tuff__nanoseconds();
+    self->barrier_everywhere = options->barrier_everywhere;
+    if (passes != NULL)
+        self->passes.by = *passes;
+    const tuff_status status =
+        tuff__device_is_reference(self->device) ? make_reference(self, graph) : tuff__fit(self->device, graph, options, in_plan(self));
+    if (status != TUFF_OK) {
+        tuff_plan_destroy(self);
+        return status;
+    }
+    *out = self;
+    return TUFF_OK;
 }
 
-/* Tuning in the background changes the bits of results, by what it measures. */
-static bool may_tune_later(const tuff_compile_options *options)
+tuff_status tuff__plan_record(tuff_plan *self)
 {
-    return options->tune_background && options->tune >= TUFF_TUNE_QUICK && !options->deterministic &&
-           options->tune_manifest == NULL;
-}
-
-tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
-{
-    tuff_compile_options asked = {.fuse = TUFF_FUSE_ALL};
-    if (options != NULL)
-        asked = *options;
-    if (graph == NULL || !options_are_legal(&asked)) {
-        FAIL(TUFF_E_USAGE, graph == NULL
-                               ? "compile: the graph is NULL"
-                               : "compile: unknown fuse mode, kernel family, library, tune mode or isolation");
-        return NULL;
-    }
-    if (asked.tune_background && !may_tune_later(&asked)) {
-        FAIL(TUFF_E_USAGE, "compile: tune_background needs tune to be quick, normal or max, and goes neither with "
-                           "deterministic nor with a manifest");
-        return NULL;
-    }
-    if (graph->status != TUFF_OK) {
-        FAIL(graph->status, "%s", graph->message);
-        return NULL;
-    }
-    if (graph->output_count == 0 && graph->assign_count == 0) {
-        FAIL(TUFF_E_USAGE, "compile: the graph has no outputs and assigns nothing: call tuff_output or tuff_assign");
-        return NULL;
-    }
-    tuff_plan *plan = tuff__calloc(1, sizeof *plan);
-    if (plan == NULL)
-        return NULL;
-    plan->device = graph->device;
-    plan->begun = tuff__nanoseconds();
-    plan->barrier_everywhere = asked.barrier_everywhere;
-    tuff__controls_apply(&asked);
-    asked.tune_background = may_tune_later(&asked);
-    if (compile(plan, graph, &asked) == TUFF_OK)
-        return plan;
-    tuff_plan_destroy(plan);
-    return NULL;
+    const recording_options options = {.barrier_everywhere = self->barrier_everywhere};
+    self->written = tuff__calloc((size_t)self->executable.launches.input_count + 1, sizeof *self->written);
+    if (self->written == NULL)
+        return TUFF_E_OOM_HOST;
+    return self->executable.commands == NULL ? tuff__executable_record(&self->executable, &options) : TUFF_OK;
 }
 
 /* What was launched, by the plan or the tuner, is worth another start's time. */
 static void keep_programs(tuff_plan *plan)
 {
     const bool launched = plan->has_run || plan->tuning.measured > 0;
-    if (plan->made.programs != NULL && !plan->is_for_once)
-        tuff__programs_keep(plan->device, plan->made.programs, plan->made.command_count, launched,
+    if (plan->executable.programs != NULL && !plan->is_for_once)
+        tuff__programs_keep(plan->device, plan->executable.programs, plan->executable.command_count, launched,
                             tuff__nanoseconds() - plan->begun);
 }
 
@@ -109,13 +71,14 @@ void tuff_plan_destroy(tuff_plan *plan)
 {
     if (plan == NULL)
         return;
-    tuff__background_stop(plan->background);
+    if (plan->observer.stop != NULL)
+        plan->observer.stop(plan->observer.self);
     keep_programs(plan);
-    tuff__unrecord(plan);
-    tuff__plan_keys_free(plan);
+    tuff__executable_free(&plan->executable);
+    tuff__plan_keys_free(&plan->keys);
     tuff__free(plan->written);
-    tuff__lowered_free(&plan->made.lowered);
-    tuff__background_free(plan->background);
+    if (plan->observer.free != NULL)
+        plan->observer.free(plan->observer.self);
     tuff__fusion_free(&plan->fusion);
     tuff__reference_destroy(plan->reference);
     tuff_graph_destroy(plan->graph);
@@ -155,43 +118,15 @@ tuff_status tuff_plan_write(tuff_plan *plan, const char *name, const void *data,
     TRY(check_transfer(plan, name, data, size, "write"));
     if (plan->reference != NULL)
         return tuff__reference_write(plan->reference, name, data, size);
-    const named_buffer *input = find(plan->made.lowered.inputs, plan->made.lowered.input_count, name, &index);
+    const named_buffer *input =
+        find(plan->executable.launches.inputs, plan->executable.launches.input_count, name, &index);
     if (input == NULL)
         return FAIL(TUFF_E_USAGE, "write: the plan has no input \"%s\" that its outputs depend on", name);
     TRY(check_size(input, "write", size));
     if (size > 0)
-        TRY(tuff__storage_write(plan->device, plan->made.lowered.buffers[input->buffer].storage, 0, data, size));
+        TRY(tuff__storage_write(plan->device, plan->executable.launches.buffers[input->buffer].storage, 0, data, size));
     plan->written[index] = true;
     return TUFF_OK;
-}
-
-/* first: index of the recording's first command. */
-static tuff_status submit(const tuff_plan *plan, recording *of, int first)
-{
-    const tuff_status status = tuff__submit(plan->device, of);
-    return status == TUFF_OK ? status : tuff__refused_launch(plan, of, first, status);
-}
-
-/* Makes the kept copies anew where what they were made from has changed since. */
-static tuff_status refresh_copies(tuff_plan *plan)
-{
-    bool changed = false;
-    for (int i = 0; i < plan->made.lowered.copy_count && plan->made.setup != NULL; ++i) {
-        const packed_copy *copy = &plan->made.lowered.copies[i];
-        uint64_t version = 1; /* none goes back, so that their sum tells whether one went on */
-        for (int k = 0; k < copy->source_count; ++k)
-            version += tuff__storage_version(plan->made.lowered.buffers[copy->sources[k]].storage);
-        if (copy->kept == NULL || plan->made.versions[i] == version)
-            continue;
-        changed = true;
-        plan->made.versions[i] = version;
-    }
-    if (!changed)
-        return TUFF_OK;
-    const tuff_status status = submit(plan, plan->made.setup, 0);
-    for (int i = 0; i < plan->made.lowered.copy_count && status != TUFF_OK; ++i)
-        plan->made.versions[i] = 0;
-    return status;
 }
 
 void tuff__touch_assigned(const tuff_plan *plan)
@@ -206,17 +141,21 @@ tuff_status tuff_plan_run(tuff_plan *plan)
         return FAIL(TUFF_E_USAGE, "run: the plan is NULL");
     if (plan->reference != NULL)
         return tuff__reference_run(plan->reference);
-    for (int i = 0; i < plan->made.lowered.input_count; ++i)
+    for (int i = 0; i < plan->executable.launches.input_count; ++i)
         if (!plan->written[i])
-            return FAIL(TUFF_E_USAGE, "run: the input \"%s\" %s was never written", plan->made.lowered.inputs[i].name,
-                        SHAPE_TEXT(plan->made.lowered.inputs[i].shape));
-    tuff__background_swap(plan);
-    TRY(refresh_copies(plan));
-    const tuff_status status =
-        plan->made.recording == NULL ? TUFF_OK : submit(plan, plan->made.recording, plan->made.setup_count);
+            return FAIL(TUFF_E_USAGE, "run: the input \"%s\" %s was never written",
+                        plan->executable.launches.inputs[i].name,
+                        SHAPE_TEXT(plan->executable.launches.inputs[i].shape));
+    if (plan->observer.before_run != NULL)
+        plan->observer.before_run(plan->observer.self, plan);
+    const recording *submitted;
+    const tuff_status status = tuff__executable_submit(&plan->executable, &submitted);
     plan->has_run |= status == TUFF_OK;
     tuff__touch_assigned(plan);
-    return status;
+    if (status == TUFF_OK || plan->observer.launch_failed == NULL)
+        return status;
+    const int first = submitted == plan->executable.setup ? 0 : plan->executable.setup_count;
+    return plan->observer.launch_failed(plan, submitted, first, status);
 }
 
 tuff_status tuff_plan_read(tuff_plan *plan, const char *name, void *data, size_t size)
@@ -225,7 +164,8 @@ tuff_status tuff_plan_read(tuff_plan *plan, const char *name, void *data, size_t
     TRY(check_transfer(plan, name, data, size, "read"));
     if (plan->reference != NULL)
         return tuff__reference_read(plan->reference, name, data, size);
-    const named_buffer *output = find(plan->made.lowered.outputs, plan->made.lowered.output_count, name, &index);
+    const named_buffer *output =
+        find(plan->executable.launches.outputs, plan->executable.launches.output_count, name, &index);
     if (output == NULL)
         return FAIL(TUFF_E_USAGE, "read: the plan has no output \"%s\"", name);
     TRY(check_size(output, "read", size));
@@ -233,7 +173,7 @@ tuff_status tuff_plan_read(tuff_plan *plan, const char *name, void *data, size_t
         return FAIL(TUFF_E_USAGE, "read: \"%s\": the plan has not been run", name);
     if (size == 0)
         return TUFF_OK;
-    return tuff__storage_read(plan->device, plan->made.lowered.buffers[output->buffer].storage, 0, data, size);
+    return tuff__storage_read(plan->device, plan->executable.launches.buffers[output->buffer].storage, 0, data, size);
 }
 
 tuff_status tuff_plan_wait(tuff_plan *plan)

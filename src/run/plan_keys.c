@@ -1,31 +1,29 @@
 /* What a plan runs with, for those who compare runs or lock them: its keys, its hash, its manifest. */
 #include <string.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "run/tuner.h"
 #include "tune/environment.h"
 #include "tune/store.h"
 
-void tuff__plan_keys_free(tuff_plan *plan)
+void tuff__plan_keys_free(plan_keys *self)
 {
-    for (int i = 0; i < plan->made.key_count; ++i) {
-        tuff__free(plan->made.keys[i].text);
-        tuff__free(plan->made.keys[i].candidate);
+    for (int i = 0; i < self->count; ++i) {
+        tuff__free(self->items[i].text);
+        tuff__free(self->items[i].candidate);
     }
-    tuff__free(plan->made.keys);
-    plan->made.keys = NULL;
-    plan->made.key_count = 0;
-    plan->made.keys_listed = false;
+    tuff__free(self->items);
+    *self = (plan_keys){.items = NULL};
 }
 
-tuff_status tuff__plan_keys_create(tuff_plan *plan, int count)
+tuff_status tuff__plan_keys_create(plan_keys *self, int count)
 {
-    tuff__plan_keys_free(plan);
-    plan->made.keys = tuff__calloc((size_t)count + 1, sizeof *plan->made.keys);
-    if (plan->made.keys == NULL)
+    tuff__plan_keys_free(self);
+    self->items = tuff__calloc((size_t)count + 1, sizeof *self->items);
+    if (self->items == NULL)
         return TUFF_E_OOM_HOST;
-    plan->made.key_count = count;
-    plan->made.keys_listed = true;
+    self->count = count;
+    self->is_listed = true;
     return TUFF_OK;
 }
 
@@ -36,8 +34,8 @@ int tuff_plan_key_count(tuff_plan *plan)
         return -1;
     }
     if (tuff__tuner_list(plan) == TUFF_OK)
-        return plan->made.key_count;
-    tuff__plan_keys_free(plan);
+        return plan->keys.count;
+    tuff__plan_keys_free(&plan->keys);
     return -1;
 }
 
@@ -48,7 +46,7 @@ tuff_status tuff_plan_key(tuff_plan *plan, int index, tuff_plan_key_info *info)
         return tuff__last_status();
     if (index < 0 || index >= count)
         return FAIL(TUFF_E_USAGE, "plan: there is no key %d", index);
-    const plan_key *key = &plan->made.keys[index];
+    const plan_key *key = &plan->keys.items[index];
     *info =
         (tuff_plan_key_info){.key = key->text, .candidate = key->candidate, .origin = key->origin, .calls = key->calls};
     return TUFF_OK;
@@ -63,7 +61,7 @@ tuff_status tuff_plan_hash(const tuff_plan *plan, uint64_t hash[2])
         return FAIL(TUFF_E_UNSUPPORTED, "plan: nothing runs on the reference device that could be hashed");
     tuff__environment_of(tuff__device_info(plan->device), &environment);
     const hash128 place = tuff__hash_text(ENVIRONMENT_TEXT(&environment));
-    const hash128 parts[] = {place, plan->made.hash};
+    const hash128 parts[] = {place, plan->executable.hash};
     const hash128 all = tuff__hash(parts, sizeof parts);
     hash[0] = all.high;
     hash[1] = all.low;
@@ -73,8 +71,8 @@ tuff_status tuff_plan_hash(const tuff_plan *plan, uint64_t hash[2])
 static tuff_status add_pins(const tuff_plan *plan, const char *environment, tune_store *to)
 {
     TRY(tuff__store_describe(to, environment));
-    for (int i = 0; i < plan->made.key_count; ++i) {
-        const plan_key *key = &plan->made.keys[i];
+    for (int i = 0; i < plan->keys.count; ++i) {
+        const plan_key *key = &plan->keys.items[i];
         tune_record pin = tuff__record_of(RECORD_PIN, environment, key->text, key->candidate);
         pin.generator = key->generator;
         pin.reason = "lock";

@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "run/excerpt.h"
-#include "run/fit.h"
+#include "compile/subgraph.h"
 #include "run/plan.h"
 #include "run/reference.h"
 #include "tune/dice.h"
@@ -26,7 +25,7 @@ typedef struct expectation {
 } expectation;
 
 typedef struct hearing {
-    excerpt *of;
+    subgraph *of;
     reference_plan *host;
     expectation roots[MAX_OUTPUTS];
 } hearing;
@@ -38,13 +37,13 @@ static void end(hearing *self)
         tuff__free(self->roots[i].bounds);
     }
     tuff__reference_destroy(self->host);
-    tuff__excerpt_destroy(self->of);
+    tuff__subgraph_destroy(self->of);
 }
 
 static tuff_status begin_host(hearing *self, tuff_device *device)
 {
     tuff_graph *graph;
-    TRY(tuff__excerpt_graph(self->of, device, &graph));
+    TRY(tuff__subgraph_graph(self->of, device, &graph));
     const tuff_status status = tuff__reference_create(graph, &self->host);
     if (status != TUFF_OK)
         tuff_graph_destroy(graph);
@@ -58,14 +57,14 @@ static tuff_status run_host(hearing *self)
 {
     char name[16];
     TRY(tuff__reference_run(self->host));
-    for (int i = 0; i < tuff__excerpt_root_count(self->of); ++i) {
+    for (int i = 0; i < tuff__subgraph_root_count(self->of); ++i) {
         expectation *root = &self->roots[i];
-        root->count = tuff_shape_count(tuff__excerpt_shape(self->of, tuff__excerpt_root(self->of, i)));
+        root->count = tuff_shape_count(tuff__subgraph_shape(self->of, tuff__subgraph_root(self->of, i)));
         root->values = tuff__calloc((size_t)root->count + 1, sizeof *root->values);
         root->bounds = tuff__calloc((size_t)root->count + 1, sizeof *root->bounds);
         if (root->values == NULL || root->bounds == NULL)
             return TUFF_E_OOM_HOST;
-        TRY(tuff__reference_read_double(self->host, tuff__excerpt_name('o', i, name), root->values));
+        TRY(tuff__reference_read_double(self->host, tuff__subgraph_name('o', i, name), root->values));
         TRY(tuff__reference_read_bounds(self->host, name, root->bounds));
     }
     return TUFF_OK;
@@ -93,12 +92,12 @@ static bool is_right(tuff_dtype dtype, double got, double value, double bound)
 static void judge_root(const hearing *self, int index, const double *got, char *wrong, size_t size)
 {
     const expectation *root = &self->roots[index];
-    const tuff_dtype dtype = tuff__excerpt_root(self->of, index)->outputs[0].dtype;
+    const tuff_dtype dtype = tuff__subgraph_root(self->of, index)->outputs[0].dtype;
     int64_t failures = 0, first = -1;
     for (int64_t i = 0; i < root->count; ++i)
         if (!is_right(dtype, got[i], root->values[i], root->bounds[i]) && failures++ == 0)
             first = i;
-    if (failures == 0 || (tuff__excerpt_jumps(self->of) && failures <= root->count / JUMPS))
+    if (failures == 0 || (tuff__subgraph_jumps(self->of) && failures <= root->count / JUMPS))
         return;
     snprintf(wrong, size, "%lld of %lld are wrong: %.9g, on the host %.9g within %.2g", (long long)failures,
              (long long)root->count, got[first], root->values[first], SLACK * root->bounds[first]);
@@ -107,22 +106,22 @@ static void judge_root(const hearing *self, int index, const double *got, char *
 /* Calls for every element of a node in the excerpt, in order, with its place in the memory of the task. */
 typedef bool (*element_getter)(const ground *from, int buffer, int64_t at, double *out);
 
-static tuff_status gather(const excerpt *of, const struct fusion *fusion, const node *at, const ground *from,
+static tuff_status gather(const subgraph *of, const struct fusion *fusion, const node *at, const ground *from,
                           element_getter get, double *out)
 {
-    const tuff_shape shape = tuff__excerpt_shape(of, at);
+    const tuff_shape shape = tuff__subgraph_shape(of, at);
     const view layout = tuff__fusion_layout(fusion, at);
     const int64_t count = tuff_shape_count(shape);
     int64_t start = layout.offset;
     int buffer = at->id;
-    while (fusion->facts[buffer].anchor && fusion->facts[buffer].placed != NULL) {
+    while (fusion->facts[buffer].materialized && fusion->facts[buffer].placed != NULL) {
         start += fusion->facts[buffer].placed_at;
         buffer = fusion->facts[buffer].placed->id;
     }
     for (int64_t i = 0; i < count; ++i) {
         int64_t rest = i, address = start;
         for (int axis = shape.rank - 1; axis >= 0; --axis) {
-            address += tuff__excerpt_place(of, at, axis, rest % shape.extent[axis]) * layout.stride[axis];
+            address += tuff__subgraph_place(of, at, axis, rest % shape.extent[axis]) * layout.stride[axis];
             rest /= shape.extent[axis];
         }
         if (!get(from, buffer, address, &out[i]))
@@ -132,10 +131,10 @@ static tuff_status gather(const excerpt *of, const struct fusion *fusion, const 
 }
 
 /* What a sample does not look at may have been left out: it takes some of what looks so. */
-static void want_suspects(excerpt *of, const ground *on)
+static void want_suspects(subgraph *of, const ground *on)
 {
-    for (int i = 0; i < tuff__excerpt_root_count(of); ++i) {
-        const node *root = tuff__excerpt_root(of, i);
+    for (int i = 0; i < tuff__subgraph_root_count(of); ++i) {
+        const node *root = tuff__subgraph_root(of, i);
         const tuff_shape *shape = &root->outputs[0].shape;
         int64_t found[MOST_SUSPECTS], place[TUFF_MAX_RANK] = {0};
         const int count = tuff__ground_suspects(on, root, found);
@@ -144,7 +143,7 @@ static void want_suspects(excerpt *of, const ground *on)
                 place[axis] = found[k] % shape->extent[axis];
                 found[k] /= shape->extent[axis];
             }
-            tuff__excerpt_want(of, root, place);
+            tuff__subgraph_want(of, root, place);
         }
     }
 }
@@ -152,15 +151,15 @@ static void want_suspects(excerpt *of, const ground *on)
 static tuff_status write_reads(const hearing *self, const struct fusion *fusion, const ground *from)
 {
     char name[16];
-    for (int i = 0; i < tuff__excerpt_read_count(self->of); ++i) {
-        const node *at = tuff__excerpt_read(self->of, i);
-        const int64_t count = tuff_shape_count(tuff__excerpt_shape(self->of, at));
+    for (int i = 0; i < tuff__subgraph_read_count(self->of); ++i) {
+        const node *at = tuff__subgraph_read(self->of, i);
+        const int64_t count = tuff_shape_count(tuff__subgraph_shape(self->of, at));
         double *values = tuff__calloc((size_t)count + 1, sizeof *values);
         tuff_status status = values == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
         if (status == TUFF_OK)
             status = gather(self->of, fusion, at, from, tuff__ground_input, values);
         if (status == TUFF_OK)
-            status = tuff__reference_write_double(self->host, tuff__excerpt_name('r', i, name), values);
+            status = tuff__reference_write_double(self->host, tuff__subgraph_name('r', i, name), values);
         tuff__free(values);
         TRY(status);
     }
@@ -170,11 +169,11 @@ static tuff_status write_reads(const hearing *self, const struct fusion *fusion,
 static tuff_status compare_ground(const hearing *self, const struct fusion *fusion, const ground *with, char *wrong,
                                   size_t size)
 {
-    for (int i = 0; i < tuff__excerpt_root_count(self->of) && wrong[0] == '\0'; ++i) {
+    for (int i = 0; i < tuff__subgraph_root_count(self->of) && wrong[0] == '\0'; ++i) {
         double *got = tuff__calloc((size_t)self->roots[i].count + 1, sizeof *got);
         const tuff_status status =
             got == NULL ? TUFF_E_OOM_HOST
-                        : gather(self->of, fusion, tuff__excerpt_root(self->of, i), with, tuff__ground_right, got);
+                        : gather(self->of, fusion, tuff__subgraph_root(self->of, i), with, tuff__ground_right, got);
         if (status == TUFF_OK)
             judge_root(self, i, got, wrong, size);
         tuff__free(got);
@@ -184,17 +183,17 @@ static tuff_status compare_ground(const hearing *self, const struct fusion *fusi
 }
 
 /* As much as the host computes in reasonable time. */
-static tuff_status sample(excerpt *of, const ground *on)
+static tuff_status sample(subgraph *of, const ground *on)
 {
     static const int counts[] = {16, 8, 4, 3, 2};
     enum { COUNTS = sizeof counts / sizeof *counts };
-    TRY(tuff__excerpt_sample(of, 0));
-    if (tuff__excerpt_cost(of) <= patience)
+    TRY(tuff__subgraph_sample(of, 0));
+    if (tuff__subgraph_cost(of) <= patience)
         return TUFF_OK;
     want_suspects(of, on);
-    for (int i = 0; i < COUNTS && tuff__excerpt_cost(of) > patience; ++i)
-        TRY(tuff__excerpt_sample(of, counts[i]));
-    if (tuff__excerpt_cost(of) > patience)
+    for (int i = 0; i < COUNTS && tuff__subgraph_cost(of) > patience; ++i)
+        TRY(tuff__subgraph_sample(of, counts[i]));
+    if (tuff__subgraph_cost(of) > patience)
         return FAIL(TUFF_E_UNSUPPORTED, "tune: a task that takes the host too long");
     return TUFF_OK;
 }
@@ -202,7 +201,7 @@ static tuff_status sample(excerpt *of, const ground *on)
 static tuff_status hear_ground(hearing *self, tuff_device *device, const ground *with, const struct fusion *fusion,
                                int task, char *wrong, size_t size)
 {
-    TRY(tuff__excerpt_create(fusion, task, &self->of));
+    TRY(tuff__subgraph_create(fusion, task, &self->of));
     TRY(sample(self->of, with));
     TRY(begin_host(self, device));
     TRY(write_reads(self, fusion, with));
@@ -223,9 +222,9 @@ tuff_status tuff__referee_ground(tuff_device *device, const ground *with, const 
 /* Eighths, as on grounds. */
 static void make_up(const hearing *self, task_kind kind, const node *of, int64_t count, double *out)
 {
-    const int64_t bound = tuff__excerpt_index_bound(self->of);
+    const int64_t bound = tuff__subgraph_index_bound(self->of);
     const bool multiplies = kind == TASK_MATMUL || kind == TASK_ATTENTION,
-               takes_signs = tuff__excerpt_takes_signs(self->of);
+               takes_signs = tuff__subgraph_takes_signs(self->of);
     dice from = {(uint64_t)of->id + 1};
     for (int64_t i = 0; i < count; ++i) {
         const int roll = tuff__dice_below(&from, 1 << 20);
@@ -241,9 +240,9 @@ static void make_up(const hearing *self, task_kind kind, const node *of, int64_t
 static tuff_status write_both(const hearing *self, tuff_plan *plan, task_kind kind)
 {
     char name[16];
-    for (int i = 0; i < tuff__excerpt_read_count(self->of); ++i) {
-        const node *at = tuff__excerpt_read(self->of, i);
-        const int64_t count = tuff_shape_count(tuff__excerpt_shape(self->of, at));
+    for (int i = 0; i < tuff__subgraph_read_count(self->of); ++i) {
+        const node *at = tuff__subgraph_read(self->of, i);
+        const int64_t count = tuff_shape_count(tuff__subgraph_shape(self->of, at));
         const size_t bytes = (size_t)count * tuff_dtype_size(at->outputs[0].dtype);
         double *values = tuff__calloc((size_t)count + 1, sizeof *values);
         void *data = tuff__alloc(bytes);
@@ -251,7 +250,7 @@ static tuff_status write_both(const hearing *self, tuff_plan *plan, task_kind ki
         if (status == TUFF_OK) {
             make_up(self, kind, at, count, values);
             tuff__from_double(at->outputs[0].dtype, values, count, data);
-            status = tuff__reference_write_double(self->host, tuff__excerpt_name('r', i, name), values);
+            status = tuff__reference_write_double(self->host, tuff__subgraph_name('r', i, name), values);
         }
         if (status == TUFF_OK) /* one that the simplified graph has no use for is no input of the plan */
             status = tuff_plan_write(plan, name, data, bytes) == TUFF_E_OOM_HOST ? TUFF_E_OOM_HOST : TUFF_OK;
@@ -262,35 +261,31 @@ static tuff_status write_both(const hearing *self, tuff_plan *plan, task_kind ki
     return TUFF_OK;
 }
 
-/* A plan whose tasks of a kind are all made by a choice. */
-static tuff_status compile_by(tuff_plan *plan, tuff_graph *graph, const tuff_compile_options *options, task_kind kind,
-                              const choice *what)
+/* Lets all tasks of a kind have one choice. */
+static tuff_status lower_by(tuff_plan *plan, const tuff_compile_options *options, task_kind kind, const choice *what)
 {
-    TRY(tuff__fit(plan, graph, options));
     const choice **choices = tuff__calloc((size_t)plan->fusion.task_count + 1, sizeof(choice *));
     if (choices == NULL)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < plan->fusion.task_count; ++i)
         choices[i] = plan->fusion.tasks[i].kind == kind ? what : NULL;
-    tuff__lowered_free(&plan->made.lowered);
-    const tuff_status status = tuff__lower(plan->device, &plan->fusion, options, choices, &plan->made.lowered);
+    tuff__launch_list_free(&plan->executable.launches);
+    const tuff_status status = tuff__lower(plan->device, &plan->fusion, options, choices, &plan->executable.launches);
     tuff__free(choices);
-    TRY(status);
-    plan->written = tuff__calloc((size_t)plan->made.lowered.input_count + 1, sizeof *plan->written);
-    return plan->written == NULL ? TUFF_E_OOM_HOST : tuff__record(plan);
+    return status == TUFF_OK ? tuff__plan_record(plan) : status;
 }
 
 static tuff_status compare_plan(const hearing *self, tuff_plan *plan, char *wrong, size_t size)
 {
     char name[16];
-    for (int i = 0; i < tuff__excerpt_root_count(self->of) && wrong[0] == '\0'; ++i) {
-        const tuff_dtype dtype = tuff__excerpt_root(self->of, i)->outputs[0].dtype;
+    for (int i = 0; i < tuff__subgraph_root_count(self->of) && wrong[0] == '\0'; ++i) {
+        const tuff_dtype dtype = tuff__subgraph_root(self->of, i)->outputs[0].dtype;
         const size_t count = (size_t)self->roots[i].count, bytes = count * tuff_dtype_size(dtype);
         double *got = tuff__calloc(count + 1, sizeof *got);
         void *data = tuff__alloc(bytes);
         tuff_status status = got == NULL || data == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
         if (status == TUFF_OK)
-            status = tuff_plan_read(plan, tuff__excerpt_name('o', i, name), data, bytes);
+            status = tuff_plan_read(plan, tuff__subgraph_name('o', i, name), data, bytes);
         if (status == TUFF_OK) {
             tuff__to_double(dtype, data, (int64_t)count, got);
             judge_root(self, i, got, wrong, size);
@@ -302,10 +297,10 @@ static tuff_status compare_plan(const hearing *self, tuff_plan *plan, char *wron
     return TUFF_OK;
 }
 
-static tuff_status run_both(hearing *self, tuff_plan *plan, tuff_graph *graph, const tuff_compile_options *options,
-                            task_kind kind, const choice *what, char *wrong, size_t size)
+static tuff_status run_both(hearing *self, tuff_plan *plan, const tuff_compile_options *options, task_kind kind,
+                            const choice *what, char *wrong, size_t size)
 {
-    TRY(compile_by(plan, graph, options, kind, what));
+    TRY(lower_by(plan, options, kind, what));
     TRY(write_both(self, plan, kind));
     TRY(run_host(self));
     TRY(tuff_plan_run(plan));
@@ -314,14 +309,14 @@ static tuff_status run_both(hearing *self, tuff_plan *plan, tuff_graph *graph, c
 }
 
 /* Extents beyond a few tiles, if the host is done with them in time. */
-static tuff_status shrink(excerpt *of)
+static tuff_status shrink(subgraph *of)
 {
     static const int64_t sizes[] = {259, 131, 67, 35, 19};
     enum { SIZES = sizeof sizes / sizeof *sizes };
     bool changed = true;
     for (int i = 0; i < SIZES && changed; ++i) {
-        TRY(tuff__excerpt_shrink(of, sizes[i], &changed));
-        if (changed && tuff__excerpt_cost(of) <= long_patience)
+        TRY(tuff__subgraph_shrink(of, sizes[i], &changed));
+        if (changed && tuff__subgraph_cost(of) <= long_patience)
             return TUFF_OK;
     }
     return FAIL(TUFF_E_UNSUPPORTED, "tune: a task that has no odd extents, or none that are small");
@@ -332,18 +327,17 @@ static tuff_status hear_ragged(hearing *self, tuff_device *device, const struct 
                                size_t size)
 {
     tuff_graph *graph;
-    TRY(tuff__excerpt_create(fusion, task, &self->of));
+    TRY(tuff__subgraph_create(fusion, task, &self->of));
     TRY(shrink(self->of));
     TRY(begin_host(self, device));
-    TRY(tuff__excerpt_graph(self->of, device, &graph));
+    TRY(tuff__subgraph_graph(self->of, device, &graph));
     tuff_compile_options plain = *options;
     plain.memory_budget = 0;
-    tuff_plan *plan = tuff__calloc(1, sizeof *plan);
-    tuff_status status = TUFF_E_OOM_HOST;
-    if (plan != NULL) {
-        plan->device = device;
+    tuff_plan *plan;
+    tuff_status status = tuff__plan_create(graph, &plain, NULL, &plan);
+    if (status == TUFF_OK) {
         plan->is_for_once = true;
-        status = run_both(self, plan, graph, &plain, fusion->tasks[task].kind, what, wrong, size);
+        status = run_both(self, plan, &plain, fusion->tasks[task].kind, what, wrong, size);
     }
     tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);
@@ -353,12 +347,12 @@ static tuff_status hear_ragged(hearing *self, tuff_device *device, const struct 
 /* Products and averages of what is not 0 are not all 0, whatever their number. */
 static void judge_zeros(const hearing *self, const ground *kept, char *wrong, size_t size)
 {
-    for (int i = 0; i < tuff__excerpt_root_count(self->of) && wrong[0] == '\0'; ++i) {
+    for (int i = 0; i < tuff__subgraph_root_count(self->of) && wrong[0] == '\0'; ++i) {
         const expectation *root = &self->roots[i];
         int64_t others = 0;
         for (int64_t k = 0; k < root->count; ++k)
             others += isfinite(root->values[k]) && fabs(root->values[k]) > SLACK * root->bounds[k];
-        if (2 * others > root->count && tuff__ground_is_zero(kept, tuff__excerpt_root(self->of, i)))
+        if (2 * others > root->count && tuff__ground_is_zero(kept, tuff__subgraph_root(self->of, i)))
             snprintf(wrong, size, "all of a result is 0");
     }
 }

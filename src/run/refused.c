@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "run/refused.h"
-#include "run/task_key.h"
+#include "compile/task_key.h"
 #include "tune/environment.h"
 #include "tune/folder.h"
 #include "tune/lookup.h"
@@ -13,12 +13,12 @@ static const plan_key *find_key(const tuff_plan *plan, int index)
 {
     tune_key parts;
     char wanted[TUNE_KEY_SIZE];
-    if (tuff__task_key(&plan->fusion, plan->made.lowered.launches[index].task, &parts) != TUFF_OK)
+    if (tuff__task_key(&plan->fusion, plan->executable.launches.launches[index].task, &parts) != TUFF_OK)
         return NULL;
     tuff__key_text(&parts, wanted);
-    for (int i = 0; i < plan->made.key_count; ++i)
-        if (strcmp(plan->made.keys[i].text, wanted) == 0)
-            return plan->made.keys[i].candidate[0] != '\0' ? &plan->made.keys[i] : NULL;
+    for (int i = 0; i < plan->keys.count; ++i)
+        if (strcmp(plan->keys.items[i].text, wanted) == 0)
+            return plan->keys.items[i].candidate[0] != '\0' ? &plan->keys.items[i] : NULL;
     return NULL;
 }
 

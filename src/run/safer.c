@@ -51,9 +51,9 @@ static bool is_other_kernel(const subject *of, const choice *what)
 {
     const tuner *self = of->of;
     const choice none = {.set = {0}};
-    foreseen usual, other;
-    return tuff__trial_foresee(self->device, &self->plan->fusion, self->options, of->task, &none, &usual) == TUFF_OK &&
-           tuff__trial_foresee(self->device, &self->plan->fusion, self->options, of->task, what, &other) == TUFF_OK &&
+    task_estimate usual, other;
+    return tuff__estimate_task(self->device, self->fusion, self->options, of->task, &none, &usual) == TUFF_OK &&
+           tuff__estimate_task(self->device, self->fusion, self->options, of->task, what, &other) == TUFF_OK &&
            usual.kernels != other.kernels;
 }
 

@@ -28,8 +28,8 @@ tuff_status tuff__subjects_create(tuff_plan *plan, plan_subjects **out)
     if (self == NULL)
         return TUFF_E_OOM_HOST;
     self->options = (tuff_compile_options){.fuse = TUFF_FUSE_ALL};
-    self->of = (tuner){.plan = plan, .options = &self->options, .device = plan->device, .log = -1, .limit = UINT64_MAX};
-    self->of.tasks_only = true;
+    self->of = (tuner){
+        .fusion = &plan->fusion, .options = &self->options, .device = plan->device, .log = -1, .limit = UINT64_MAX};
     self->of.begin = tuff__nanoseconds();
     const tuff_status status = begin(self);
     if (status != TUFF_OK) {

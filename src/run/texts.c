@@ -4,15 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-uint64_t tuff__bound_offset(const lowered *with, uint64_t offset)
+uint64_t tuff__bound_offset(const launch_list *with, uint64_t offset)
 {
-    if (!tuff__is_vulkan(with))
+    if (!with->policy.target.binds_ranges)
         return 0;
     return offset - offset % tuff__device_info(with->device)->offset_alignment;
 }
 
 /* Buffers of a chain that are the same memory (an array and what is assigned to it in place) become one binding. */
-static void unite_aliases(const lowered *with, fused_chain *chain)
+static void unite_aliases(const launch_list *with, fused_chain *chain)
 {
     for (int i = 0; i < chain->buffer_count; ++i)
         for (int k = i + 1; k < chain->buffer_count; ++k) {
@@ -28,7 +28,7 @@ static void unite_aliases(const lowered *with, fused_chain *chain)
         }
 }
 
-static void find_offsets(const lowered *with, launch *of)
+static void find_offsets(const launch_list *with, launch *of)
 {
     for (int i = 0; i < of->chain.buffer_count; ++i) {
         const memory_buffer *buffer = &with->buffers[of->chain.buffers[i].id];
@@ -40,7 +40,7 @@ static void find_offsets(const lowered *with, launch *of)
             of->fixed[i] += of->chain.buffers[of->fixed_buffer[i]].element_offset;
 }
 
-tuff_status tuff__launch_assemble(const lowered *with, launch *of, char name[KERNEL_NAME], assembly *out)
+tuff_status tuff__launch_assemble(const launch_list *with, launch *of, char name[KERNEL_NAME], assembly *out)
 {
     unite_aliases(with, &of->chain);
     find_offsets(with, of);
@@ -48,8 +48,8 @@ tuff_status tuff__launch_assemble(const lowered *with, launch *of, char name[KER
                                 .name = name,
                                 .chain = &of->chain,
                                 .walk = of->walk,
-                                .glsl = tuff__is_vulkan(with),
-                                .narrow_storage = tuff__device_info(with->device)->proved_narrow_storage,
+                                .glsl = with->policy.target.language == KERNEL_GLSL,
+                                .narrow_storage = with->policy.target.info->proved_narrow_storage,
                                 .vec = of->vec,
                                 .local_size = of->local_size,
                                 .private_bytes = of->private_bytes,

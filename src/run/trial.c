@@ -1,18 +1,18 @@
-/* A trial is a plan of one task, recorded with timestamps. */
+/* A trial is an executable of one task, recorded with timestamps. */
 #include "run/trial.h"
 
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/log.h"
-#include "compile/foresee.h"
 #include "run/cold.h"
 
 /* Timers are trusted for runs of this length; shorter ones are repeated. */
 enum { LEAST_NANOSECONDS = 200000, MOST_REPEATS = 64 };
 
 struct trial {
-    tuff_plan plan;                /* graph and fusion are the task's, not owned, but for what lowering writes on */
+    tuff_device *device;
+    const struct fusion *fusion; /* borrowed */
+    executable executable;
     recording *timed[COLD_PLACES]; /* from each place on; made when it is needed */
     uint64_t *stamps;
     int command_count, repeats; /* of a timed recording */
@@ -22,86 +22,10 @@ struct trial {
     uint64_t expected; /* nanoseconds of one run; 0: not known */
 };
 
-static uint64_t hash_chain(const fused_chain *chain, uint64_t seed)
-{
-    seed = tuff__hash64(chain->extent, sizeof *chain->extent * (size_t)chain->rank, seed);
-    seed = tuff__hash64(chain->operand_strides, sizeof chain->operand_strides, seed);
-    for (int i = 0; i < chain->extra_count; ++i)
-        seed = tuff__hash64(&chain->extra[i], sizeof chain->extra[i], seed);
-    for (int i = 0; i < chain->value_count; ++i)
-        seed = tuff__hash64(&chain->values[i].address, sizeof chain->values[i].address, seed);
-    for (int i = 0; i < chain->output_count; ++i)
-        seed = tuff__hash64(&chain->outputs[i].address, sizeof chain->outputs[i].address, seed);
-    for (int i = 0; i < chain->buffer_count; ++i)
-        seed = tuff__hash64(&chain->buffers[i].streamed, sizeof chain->buffers[i].streamed, seed);
-    return seed;
-}
-
-static uint64_t hash_launch(const launch *of, uint64_t seed)
-{
-    const uint64_t numbers[] = {
-        of->kind,       (uint64_t)of->vec, of->local_size,           (uint64_t)of->private_bytes,
-        of->asks_ahead, of->subgroup_size, of->cooperative,          of->groups,
-        of->setup,      of->walk,          (uint64_t)of->fixed_count};
-    seed = tuff__hash64(numbers, sizeof numbers, seed);
-    seed = tuff__hash64(of->body, strlen(of->body), seed);
-    seed = tuff__hash64(of->defines, strlen(of->defines), seed);
-    seed = tuff__hash64(of->fixed, sizeof *of->fixed * (size_t)of->fixed_count, seed);
-    return hash_chain(&of->chain, seed);
-}
-
-uint64_t tuff__launches_hash(const lowered *of, uint32_t *items)
-{
-    uint64_t hash = 0;
-    *items = 1;
-    for (int i = 0; i < of->launch_count; ++i) {
-        hash = hash_launch(&of->launches[i], hash);
-        *items = of->launches[i].local_size > *items ? of->launches[i].local_size : *items;
-    }
-    return hash;
-}
-
-tuff_status tuff__fusion_borrow(const struct fusion *from, struct fusion *out)
-{
-    *out = *from;
-    out->arena = (arena){NULL};
-    out->mark = 0;
-    out->marks = tuff__calloc((size_t)from->graph->node_count + 1, sizeof *out->marks);
-    return out->marks == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
-}
-
-void tuff__fusion_give_back(struct fusion *borrowed)
-{
-    tuff__free(borrowed->marks);
-    tuff__arena_free(&borrowed->arena);
-}
-
-static tuff_status lower_on(const struct fusion *paper, tuff_device *device, const tuff_compile_options *options,
-                            int task, const choice *what, foreseen *out)
-{
-    lowered launches;
-    *out = (foreseen){.items = 1};
-    TRY(tuff__lower_alone(device, paper, options, task, what, &out->consulted, &launches));
-    out->kernels = tuff__launches_hash(&launches, &out->items);
-    out->cost = tuff__foresee_cost(&launches);
-    tuff__lowered_free(&launches);
-    return TUFF_OK;
-}
-
-tuff_status tuff__trial_foresee(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                                int task, const choice *what, foreseen *out)
-{
-    struct fusion paper;
-    TRY(tuff__fusion_borrow(fusion, &paper));
-    const tuff_status status = lower_on(&paper, device, options, task, what, out);
-    tuff__fusion_give_back(&paper);
-    return status;
-}
-
 static void forget_timed(trial *self)
 {
     for (int i = 0; i < COLD_PLACES; ++i) {
-        tuff__recording_destroy(self->plan.device, self->timed[i]);
+        tuff__recording_destroy(self->device, self->timed[i]);
         self->timed[i] = NULL;
     }
 }
@@ -111,9 +35,7 @@ void tuff__trial_destroy(trial *self)
     if (self == NULL)
         return;
     forget_timed(self);
-    tuff__unrecord(&self->plan);
-    tuff__lowered_free(&self->plan.made.lowered);
-    tuff__fusion_give_back(&self->plan.fusion);
+    tuff__executable_free(&self->executable);
     tuff__free(self->stamps);
     tuff__free(self);
 }
@@ -121,18 +43,18 @@ void tuff__trial_destroy(trial *self)
 /* The steps of a run as often as they are repeated, the weights of each at a place further on. */
 static tuff_status record_from(trial *self, int place)
 {
-    const int count = self->plan.made.command_count - self->plan.made.setup_count;
+    const int count = self->executable.command_count - self->executable.setup_count;
     command *all = tuff__calloc((size_t)self->command_count + 1, sizeof *all);
     if (all == NULL)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < self->repeats; ++i) {
         command *one = all + (size_t)i * (size_t)count;
-        memcpy(one, self->plan.made.commands + self->plan.made.setup_count, (size_t)count * sizeof *one);
+        memcpy(one, self->executable.commands + self->executable.setup_count, (size_t)count * sizeof *one);
         if (self->places > 1)
             tuff__cold_bind(&self->weights, self->pool, (place + i) % self->places, one, count);
     }
     const tuff_status status =
-        tuff__recording_create(self->plan.device, all, self->command_count, true, true, &self->timed[place]);
+        tuff__recording_create(self->device, all, self->command_count, true, true, &self->timed[place]);
     tuff__free(all);
     return status;
 }
@@ -140,7 +62,7 @@ static tuff_status record_from(trial *self, int place)
 /* Lets a submission have so many runs. */
 static tuff_status repeat(trial *self, int repeats)
 {
-    const int count = (self->plan.made.command_count - self->plan.made.setup_count) * repeats;
+    const int count = (self->executable.command_count - self->executable.setup_count) * repeats;
     uint64_t *stamps = tuff__calloc((size_t)count + 1, sizeof *stamps);
     if (stamps == NULL)
         return TUFF_E_OOM_HOST;
@@ -164,7 +86,7 @@ static tuff_status next_timed(trial *self, recording **out)
 }
 
 /* Scratch memory comes from others who used it before: what a kernel reads of it without having written it shows. */
-static tuff_status poison_scratch(const lowered *of)
+static tuff_status poison_scratch(const launch_list *of)
 {
     enum { AT_ONCE = 1 << 16 };
     static const uint32_t poison = 0x7FE1DEAD;
@@ -185,19 +107,18 @@ static tuff_status poison_scratch(const lowered *of)
 static tuff_status build(trial *self, const struct fusion *fusion, const tuff_compile_options *options, int task,
                          const choice *what, ground *on)
 {
-    tuff_plan *plan = &self->plan;
-    TRY(tuff__fusion_borrow(fusion, &plan->fusion));
-    TRY(tuff__lower_alone(plan->device, &plan->fusion, options, task, what, NULL, &plan->made.lowered));
-    TRY(tuff__ground_place(on, &plan->made.lowered));
-    TRY(tuff__plan_memory(&plan->made.lowered));
-    TRY(poison_scratch(&plan->made.lowered));
-    TRY(tuff__record(plan));
-    if (plan->made.setup != NULL)
-        TRY(tuff__submit(plan->device, plan->made.setup));
+    self->fusion = fusion;
+    TRY(tuff__lower_task(self->device, self->fusion, options, task, what, NULL, &self->executable.launches));
+    TRY(tuff__ground_place(on, &self->executable.launches));
+    TRY(tuff__plan_memory(&self->executable.launches));
+    TRY(poison_scratch(&self->executable.launches));
+    TRY(tuff__executable_record(&self->executable, NULL));
+    if (self->executable.setup != NULL)
+        TRY(tuff__submit(self->device, self->executable.setup));
     self->places = 1;
-    tuff__cold_find(plan, &self->weights);
+    tuff__cold_find(&self->executable, &self->weights);
     self->places = tuff__cold_places(&self->weights, self->pool);
-    if (self->places > 1 && tuff__cold_pool_fill(plan->device, self->pool) != TUFF_OK) {
+    if (self->places > 1 && tuff__cold_pool_fill(self->device, self->pool) != TUFF_OK) {
         tuff__log(TUFF_LOG_DEBUG, "tune: weights are timed as the caches have them: %s", tuff_error());
         self->places = 1;
     }
@@ -211,8 +132,7 @@ tuff_status tuff__trial_create(tuff_device *device, const struct fusion *fusion,
     *out = NULL;
     if (self == NULL)
         return TUFF_E_OOM_HOST;
-    self->plan.device = device;
-    self->plan.graph = fusion->graph;
+    self->device = device;
     self->pool = pool;
     const tuff_status status = build(self, fusion, options, task, what, on);
     if (status != TUFF_OK) {
@@ -227,10 +147,10 @@ tuff_status tuff__trial_create(tuff_device *device, const struct fusion *fusion,
    them. */
 static void set_patience(const trial *self, uint64_t expected)
 {
-    const uint64_t least = tuff__device_info(self->plan.device)->device_class == TUFF_DEVICE_CPU ? UINT64_C(10000000000)
-                                                                                                 : UINT64_C(2000000000);
+    const uint64_t least =
+        tuff__device_info(self->device)->device_class == TUFF_DEVICE_CPU ? UINT64_C(10000000000) : UINT64_C(2000000000);
     const uint64_t wanted = 50 * expected;
-    tuff__device_set_patience(self->plan.device, expected == 0 ? 0 : wanted > least ? wanted : least);
+    tuff__device_set_patience(self->device, expected == 0 ? 0 : wanted > least ? wanted : least);
 }
 
 /* The time of one of the repeats. A device without a clock leaves it to the host's. */
@@ -241,10 +161,10 @@ static tuff_status time_once(trial *self, uint64_t *nanoseconds)
     set_patience(self, self->expected * (uint64_t)self->repeats);
     const uint64_t begin = tuff__nanoseconds();
     uint64_t sum = 0;
-    TRY(tuff__submit(self->plan.device, timed));
-    TRY(tuff__wait(self->plan.device));
+    TRY(tuff__submit(self->device, timed));
+    TRY(tuff__wait(self->device));
     const uint64_t passed = tuff__nanoseconds() - begin;
-    const tuff_status status = tuff__timestamps(self->plan.device, timed, self->stamps);
+    const tuff_status status = tuff__timestamps(self->device, timed, self->stamps);
     if (status != TUFF_OK && status != TUFF_E_UNSUPPORTED)
         return status;
     for (int i = 0; i < self->command_count && status == TUFF_OK; ++i)
@@ -257,9 +177,9 @@ static tuff_status time_once(trial *self, uint64_t *nanoseconds)
 /* Scatters look for places in what earlier kernels counted: those must be whole. */
 static bool can_run_in_part(const trial *self)
 {
-    for (int i = 0; i < self->plan.made.lowered.launch_count; ++i) {
-        const int task = self->plan.made.lowered.launches[i].task;
-        if (task < 0 || self->plan.fusion.tasks[task].kind == TASK_SCATTER)
+    for (int i = 0; i < self->executable.launches.launch_count; ++i) {
+        const int task = self->executable.launches.launches[i].task;
+        if (task < 0 || self->fusion->tasks[task].kind == TASK_SCATTER)
             return false;
     }
     return true;
@@ -268,8 +188,8 @@ static bool can_run_in_part(const trial *self)
 /* A library compiles its kernels in its first call. */
 static bool has_product(const trial *self)
 {
-    for (int i = self->plan.made.setup_count; i < self->plan.made.command_count; ++i)
-        if (self->plan.made.commands[i].kind == COMMAND_PRODUCT)
+    for (int i = self->executable.setup_count; i < self->executable.command_count; ++i)
+        if (self->executable.commands[i].kind == COMMAND_PRODUCT)
             return true;
     return false;
 }
@@ -278,7 +198,7 @@ static bool has_product(const trial *self)
 static uint64_t part_of(const trial *self, uint64_t groups)
 {
     enum { SHARE = 16, A_UNIT = 2 };
-    const uint64_t wave = (uint64_t)tuff__device_info(self->plan.device)->compute_units * A_UNIT;
+    const uint64_t wave = (uint64_t)tuff__device_info(self->device)->compute_units * A_UNIT;
     const uint64_t part = (groups + SHARE - 1) / SHARE;
     return part > wave ? part : wave < groups ? wave : groups;
 }
@@ -286,31 +206,32 @@ static uint64_t part_of(const trial *self, uint64_t groups)
 static tuff_status time_part(trial *self, command *part, uint64_t *stamps, int count, double *predicted)
 {
     recording *made = NULL;
-    const command *whole = self->plan.made.commands + self->plan.made.setup_count;
-    TRY(tuff__recording_create(self->plan.device, part, count, true, true, &made));
+    const command *whole = self->executable.commands + self->executable.setup_count;
+    TRY(tuff__recording_create(self->device, part, count, true, true, &made));
     const uint64_t begin = tuff__nanoseconds();
-    tuff_status status = tuff__submit(self->plan.device, made);
+    tuff_status status = tuff__submit(self->device, made);
     if (status == TUFF_OK)
-        status = tuff__wait(self->plan.device);
+        status = tuff__wait(self->device);
     const uint64_t passed = tuff__nanoseconds() - begin;
-    tuff_status timed = status == TUFF_OK ? tuff__timestamps(self->plan.device, made, stamps) : status;
+    tuff_status timed = status == TUFF_OK ? tuff__timestamps(self->device, made, stamps) : status;
     for (int i = 0; i < count && status == TUFF_OK; ++i) {
         const double share =
             part[i].kind == COMMAND_DISPATCH ? (double)whole[i].group_count / (double)part[i].group_count : 1;
         *predicted += share * (timed == TUFF_OK ? (double)stamps[i] : (double)passed / count);
     }
-    tuff__recording_destroy(self->plan.device, made);
+    tuff__recording_destroy(self->device, made);
     return timed == TUFF_E_UNSUPPORTED ? status : timed;
 }
 
 tuff_status tuff__trial_probe(trial *self, uint64_t usual, uint64_t *nanoseconds)
 {
-    const int count = self->plan.made.command_count - self->plan.made.setup_count;
+    const int count = self->executable.command_count - self->executable.setup_count;
     *nanoseconds = 0;
     if (!can_run_in_part(self) || count == 0)
         return TUFF_OK;
     double predicted = 0;
-    command *part = tuff__memdup(self->plan.made.commands + self->plan.made.setup_count, (size_t)count * sizeof *part);
+    command *part =
+        tuff__memdup(self->executable.commands + self->executable.setup_count, (size_t)count * sizeof *part);
     uint64_t *stamps = tuff__calloc((size_t)count, sizeof *stamps);
     tuff_status status = part == NULL || stamps == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
     for (int i = 0; i < count && status == TUFF_OK; ++i)
@@ -356,21 +277,21 @@ bool tuff__trial_is_cold(const trial *self)
 
 bool tuff__trial_is_too_fast(const trial *self, uint64_t nanoseconds)
 {
-    const tuff_device_info *info = tuff__device_info(self->plan.device);
+    const tuff_device_info *info = tuff__device_info(self->device);
     /* Operations of a unit in a nanosecond: several times what any has today. */
     const double unit = info->device_class == TUFF_DEVICE_CPU ? 2048 : 32768;
     double operations = 0;
-    for (int i = 0; i < self->plan.made.lowered.launch_count; ++i)
-        operations += self->plan.made.lowered.launches[i].operations;
+    for (int i = 0; i < self->executable.launches.launch_count; ++i)
+        operations += self->executable.launches.launches[i].operations;
     return info->compute_units > 0 && operations > unit * info->compute_units * (double)nanoseconds;
 }
 
 uint64_t tuff__trial_spilled(const trial *self)
 {
     uint64_t most = 0;
-    for (int i = 0; i < self->plan.made.command_count; ++i) {
-        program *one = self->plan.made.programs[i];
-        const uint64_t bytes = one == NULL ? 0 : tuff__program_spilled(self->plan.device, one);
+    for (int i = 0; i < self->executable.command_count; ++i) {
+        program *one = self->executable.programs[i];
+        const uint64_t bytes = one == NULL ? 0 : tuff__program_spilled(self->device, one);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -397,6 +318,6 @@ tuff_status tuff__trial_time(trial *self, int count, uint64_t limit, uint64_t *n
 tuff_status tuff__trial_run(trial *self)
 {
     set_patience(self, self->expected);
-    TRY(tuff__submit(self->plan.device, self->plan.made.recording));
-    return tuff__wait(self->plan.device);
+    TRY(tuff__submit(self->device, self->executable.recording));
+    return tuff__wait(self->device);
 }

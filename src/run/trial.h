@@ -7,25 +7,6 @@
 
 typedef struct trial trial;
 
-/* The same fusion with paper of its own to write on: what is lowered by it leaves nothing behind, and several threads
-   can lower by borrowed ones at once. What was lowered is freed before it is given back. */
-tuff_status tuff__fusion_borrow(const struct fusion *from, struct fusion *out);
-void tuff__fusion_give_back(struct fusion *borrowed);
-
-/* Equal kernels over equal grids have equal numbers. *items: of the largest work-group. */
-uint64_t tuff__launches_hash(const lowered *of, uint32_t *items);
-
-typedef struct foreseen {
-    choice consulted; /* the tunables that were asked for, with their usual values; where nothing can be made, too */
-    uint64_t kernels; /* equal kernels over equal grids have equal numbers */
-    uint32_t items;   /* of the largest work-group */
-    double cost;      /* as compile/foresee.h says */
-} foreseen;
-
-/* What a choice makes of a task, found without a compiler. TUFF_E_LIMIT, TUFF_E_UNSUPPORTED: nothing. */
-tuff_status tuff__trial_foresee(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                                int task, const choice *what, foreseen *out);
-
 /* Compiles and records. pool: borrowed, filled where there are weights that are to be cold while runs are
    timed; NULL: nothing is. */
 tuff_status tuff__trial_create(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,

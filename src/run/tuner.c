@@ -1,4 +1,4 @@
-/* Keys of a plan's tasks, what is remembered of them, and the plan that follows. */
+/* Keys of a graph's tasks, and what is remembered of them. */
 #include "run/tuner_parts.h"
 
 #include <string.h>
@@ -22,16 +22,16 @@ static subject *find(const tuner *self, hash128 hash)
 static bool has_tunables(const tuner *self, int task)
 {
     const choice usual = {.set = {0}};
-    foreseen made;
-    return tuff__trial_foresee(self->device, &self->plan->fusion, self->options, task, &usual, &made) == TUFF_OK &&
-           tuff__choice_count(&made.consulted) > 0;
+    task_estimate made;
+    return tuff__estimate_task(self->device, self->fusion, self->options, task, &usual, &made) == TUFF_OK &&
+           tuff__choice_count(&made.used_tunables) > 0;
 }
 
 static tuff_status add_task(tuner *self, int task)
 {
     tune_key key;
     self->subject_of[task] = -1;
-    const tuff_status status = tuff__task_key(&self->plan->fusion, task, &key);
+    const tuff_status status = tuff__task_key(self->fusion, task, &key);
     if (status != TUFF_OK)
         return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
     const hash128 hash = tuff__key_hash(&key);
@@ -65,7 +65,7 @@ static bool is_usable(const char *candidate, void *state)
 {
     const subject *of = state;
     choice what;
-    foreseen made;
+    task_estimate made;
     if (tuff__choice_parse(candidate, &what) != TUFF_OK)
         return false;
     if (is_refused(of, &what)) {
@@ -76,19 +76,16 @@ static bool is_usable(const char *candidate, void *state)
         (void)FAIL(TUFF_E_UNSUPPORTED, "it may add in another order than the default: not in deterministic mode");
         return false;
     }
-    if (of->task == WHOLE_GRAPH)
-        return tuff__graph_reads(&what);
     if (tuff__choice_count(&what) == 0)
         return true; /* as it was lowered to find the key */
-    return tuff__trial_foresee(of->of->device, &of->of->plan->fusion, of->of->options, of->task, &what, &made) ==
-           TUFF_OK;
+    return tuff__estimate_task(of->of->device, of->of->fusion, of->of->options, of->task, &what, &made) == TUFF_OK;
 }
 
 /* What is left to the background is measured by a tuner of its own. */
-static bool is_measuring(const tuner *self)
+bool tuff__tuner_is_measuring(const tuner *self)
 {
     return self->options->tune >= TUFF_TUNE_QUICK && !self->options->deterministic && self->manifest == NULL &&
-           self->options->tune_background == (self->give_way != NULL);
+           self->options->tune_background == self->is_background;
 }
 
 /* Seeds by where they come from: of the portfolio those that lookup let through. */
@@ -154,7 +151,7 @@ static void take_answer(subject *of, const tune_answer *answer)
 
 tuff_status tuff__tuner_ask(tuner *self, subject *of)
 {
-    const bool may_measure = is_measuring(self);
+    const bool may_measure = tuff__tuner_is_measuring(self);
     const char *const *portfolio = NULL;
     const int portfolio_count = may_measure ? tuff__portfolio_for(&self->environment, of->key.family, &portfolio) : 0;
     const tune_question question = {.key = &of->key,
@@ -170,10 +167,6 @@ tuff_status tuff__tuner_ask(tuner *self, subject *of)
                                     .state = of};
     tune_answer answer;
     tuff__tune_lookup(&question, &answer);
-    if (answer.deviates && tuff__graph_is_left(of)) {
-        answer.deviates = false;
-        answer.tier = TIER_DEFAULT;
-    }
     if (answer.deviates)
         return FAIL(TUFF_E_UNSUPPORTED, "compile: %.300s: %s, of %.200s", answer.why[TIER_OVERRIDE], of->text,
                     self->options->tune_manifest);
@@ -192,9 +185,7 @@ tuff_status tuff__tuner_ask(tuner *self, subject *of)
         tuff__log(TUFF_LOG_WARNING, "tune: %.300s: %s", of->text, answer.why[TIER_OVERRIDE]);
     of->was_told |= answer.why[TIER_OVERRIDE][0] != '\0';
     of->wants_measuring = may_measure && (answer.tier > TIER_SAME || wants_more(self, &answer));
-    if (of->task == WHOLE_GRAPH)
-        tuff__graph_settle(of);
-    else if (answer.tier > TIER_NEAREST)
+    if (answer.tier > TIER_NEAREST)
         tuff__tuner_avoid_default(of);
     return TUFF_OK;
 }
@@ -214,12 +205,11 @@ uint64_t tuff__tune_budget(const tuff_compile_options *options)
 
 tuff_status tuff__tuner_find(tuner *self)
 {
-    const int count = self->plan->fusion.task_count;
+    const int count = self->fusion->task_count;
     self->subject_of = tuff__calloc((size_t)count + 1, sizeof *self->subject_of);
     if (self->subject_of == NULL)
         return TUFF_E_OOM_HOST;
     self->stats.tasks = 0;
-    TRY(tuff__graph_add(self));
     for (int i = 0; i < count; ++i)
         TRY(add_task(self, i));
     for (int i = 0; i < self->subject_count; ++i)
@@ -237,13 +227,12 @@ tuff_status tuff__tuner_ask_all(tuner *self)
     return TUFF_OK;
 }
 
-tuff_status tuff__tuner_list_keys(const tuner *self)
+tuff_status tuff__tuner_list_keys(const tuner *self, plan_keys *out)
 {
-    tuff_plan *plan = self->plan;
-    TRY(tuff__plan_keys_create(plan, self->subject_count));
+    TRY(tuff__plan_keys_create(out, self->subject_count));
     for (int i = 0; i < self->subject_count; ++i) {
         const subject *of = &self->subjects[i];
-        plan_key *key = &plan->made.keys[i];
+        plan_key *key = &out->items[i];
         text candidate = {0};
         tuff__choice_format(&of->chosen, &candidate);
         key->text = tuff__strdup(of->text);
@@ -261,7 +250,7 @@ tuff_status tuff__tuner_list_keys(const tuner *self)
     return TUFF_OK;
 }
 
-static void forget_choices(tuner *self)
+void tuff__tuner_forget_choices(tuner *self)
 {
     for (int i = 0; i < self->subject_count; ++i) {
         self->subjects[i].chosen = (choice){.set = {0}};
@@ -272,7 +261,7 @@ static void forget_choices(tuner *self)
 
 tuff_status tuff__tuner_choices(const tuner *self, const choice ***out, bool *any)
 {
-    const int count = self->plan->fusion.task_count;
+    const int count = self->fusion->task_count;
     const choice **choices = tuff__calloc((size_t)count + 1, sizeof(choice *));
     *any = false;
     *out = choices;
@@ -284,34 +273,7 @@ tuff_status tuff__tuner_choices(const tuner *self, const choice ***out, bool *an
     return choices == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
 }
 
-/* Lowers the plan by what was chosen; where it then needs more memory than it may, by the defaults. */
-static tuff_status apply(tuner *self)
-{
-    tuff_plan *plan = self->plan;
-    const choice **choices;
-    bool any;
-    TRY(tuff__tuner_choices(self, &choices, &any));
-    tuff_status status = TUFF_OK;
-    if (any) {
-        tuff__lowered_free(&plan->made.lowered);
-        status = tuff__lower(self->device, &plan->fusion, self->options, choices, &plan->made.lowered);
-        const bool fits = self->options->memory_budget == 0 || plan->made.lowered.peak <= self->options->memory_budget;
-        if (self->manifest != NULL && status == TUFF_OK && !fits)
-            status = FAIL(TUFF_E_LIMIT, "compile: by the manifest the plan needs %llu bytes, more than it may",
-                          (unsigned long long)plan->made.lowered.peak);
-        else if (self->manifest == NULL && status != TUFF_E_OOM_HOST && (status != TUFF_OK || !fits)) {
-            tuff__log(TUFF_LOG_WARNING, "tune: the plan is made without what was found: %s",
-                      status == TUFF_OK ? "it would need more memory than it may" : tuff_error());
-            tuff__lowered_free(&plan->made.lowered);
-            status = tuff__lower(self->device, &plan->fusion, self->options, NULL, &plan->made.lowered);
-            forget_choices(self);
-        }
-    }
-    tuff__free(choices);
-    return status;
-}
-
-static bool knows_nothing(const tuner *self)
+bool tuff__tuner_knows_nothing(const tuner *self)
 {
     for (int i = 0; i < self->stores.count; ++i) {
         int at = 0;
@@ -331,9 +293,9 @@ static tuff_status gather_widely(tuner *self)
 /* What other drivers found is asked for where this one lacks something, and where searches want seeds. */
 static tuff_status gather(tuner *self)
 {
-    self->is_wide = is_measuring(self);
+    self->is_wide = tuff__tuner_is_measuring(self);
     TRY(tuff__tune_gather(self->environment_text, self->is_wide, &self->stores));
-    if (!knows_nothing(self) || self->is_wide || self->manifest != NULL)
+    if (!tuff__tuner_knows_nothing(self) || self->is_wide || self->manifest != NULL)
         return TUFF_OK;
     return gather_widely(self);
 }
@@ -344,12 +306,11 @@ tuff_status tuff__tuner_look_again(tuner *self)
     TRY(gather(self));
     self->store = self->stores.items[0];
     TRY(tuff__tuner_ask_all(self));
-    tuff__graph_drop(self);
     return tuff__store_describe(self->store, self->environment_text);
 }
 
 /* What is remembered of the device. */
-static tuff_status open_stores(tuner *self)
+tuff_status tuff__tuner_open_stores(tuner *self)
 {
     tuff__environment_of(tuff__device_info(self->device), &self->environment);
     tuff__environment_text(&self->environment, self->environment_text);
@@ -366,24 +327,16 @@ static tuff_status open_stores(tuner *self)
 
 tuff_status tuff__tuner_look_up(tuner *self)
 {
-    TRY(open_stores(self));
+    TRY(tuff__tuner_open_stores(self));
     TRY(tuff__tuner_find(self));
     return tuff__tuner_ask_all(self);
 }
 
-/* How many keys the background is to measure. */
-static int count_left(const tuner *self)
+bool tuff__tuner_give_up(tuner *self, int task, tuff_status why)
 {
-    int count = 0;
-    for (int i = 0; i < self->subject_count && self->options->tune_background; ++i)
-        count += self->subjects[i].tier > TIER_SAME && self->subjects[i].task != WHOLE_GRAPH;
-    return count;
-}
-
-/* The default instead of what the driver refuses, or the next best that is remembered. */
-static void give_up(subject *of, tuff_status why)
-{
-    tuner *self = of->of;
+    subject *of = self->subject_of[task] >= 0 ? &self->subjects[self->subject_of[task]] : NULL;
+    if (of == NULL || self->manifest != NULL || tuff__choice_count(&of->chosen) == 0)
+        return false;
     tuff__log(TUFF_LOG_WARNING, "tune: %.300s is not run with what was found: %s", of->text, tuff_error());
     if (!of->is_pinned)
         tuff__tuner_reject(of, &of->chosen, why == TUFF_E_LIMIT ? VERDICT_LIMITS : VERDICT_COMPILE);
@@ -393,58 +346,18 @@ static void give_up(subject *of, tuff_status why)
     of->was_measured = false;
     if (of->refused_count == REFUSED || tuff__tuner_ask(self, of) != TUFF_OK || is_refused(of, &of->chosen))
         of->chosen = (choice){.set = {0}};
-}
-
-static tuff_status apply_again(tuner *self)
-{
-    tuff_plan *plan = self->plan;
-    tuff__unrecord(plan);
-    tuff__lowered_free(&plan->made.lowered);
-    TRY(tuff__lower(self->device, &plan->fusion, self->options, NULL, &plan->made.lowered));
-    return apply(self);
-}
-
-/* What was found elsewhere, or under conditions that are others now, may be more than the driver takes. */
-static tuff_status record_usable(tuner *self)
-{
-    for (;;) {
-        const tuff_status status = tuff__record(self->plan);
-        const int task = status == TUFF_E_COMPILE || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED
-                             ? self->plan->made.failed_task
-                             : -1;
-        subject *of = task >= 0 && self->subject_of[task] >= 0 ? &self->subjects[self->subject_of[task]] : NULL;
-        if (task < 0 || self->manifest != NULL)
-            return status;
-        if (of != NULL && tuff__choice_count(&of->chosen) > 0) {
-            give_up(of, status);
-            TRY(apply_again(self));
-            continue;
-        }
-        bool goes_on;
-        TRY(tuff__graph_give_up(self, status, &goes_on));
-        if (!goes_on)
-            return status;
-        TRY(apply(self));
-    }
-}
-
-static tuff_status record_plan(tuner *self)
-{
-    const uint64_t begin = tuff__nanoseconds();
-    const tuff_status status = record_usable(self);
-    self->recording = tuff__nanoseconds() - begin;
-    return status;
+    return true;
 }
 
 static bool lacks_something(const tuner *self)
 {
     for (int i = 0; i < self->subject_count; ++i)
-        if (self->subjects[i].tier > TIER_SAME && self->subjects[i].task != WHOLE_GRAPH)
+        if (self->subjects[i].tier > TIER_SAME)
             return true;
     return false;
 }
 
-static uint64_t count_damaged(const tuner *self)
+uint64_t tuff__tuner_count_damaged(const tuner *self)
 {
     uint64_t lines = 0;
     for (int i = 0; i < self->stores.count; ++i)
@@ -452,9 +365,8 @@ static uint64_t count_damaged(const tuner *self)
     return lines;
 }
 
-static tuff_status look_up_fused(tuner *self)
+tuff_status tuff__tuner_look_up_widely(tuner *self)
 {
-    TRY(tuff__graph_look_up(self));
     TRY(tuff__tuner_find(self));
     TRY(tuff__tuner_ask_all(self));
     if (!self->is_wide && self->manifest == NULL && lacks_something(self)) {
@@ -463,41 +375,8 @@ static tuff_status look_up_fused(tuner *self)
         TRY(tuff__store_describe(self->store, self->environment_text));
         TRY(tuff__tuner_ask_all(self));
     }
-    TRY(tuff__tuner_refit(self));
-    tuff__graph_drop(self);
-    self->stats.damaged_lines = count_damaged(self);
+    self->stats.damaged_lines = tuff__tuner_count_damaged(self);
     return TUFF_OK;
-}
-
-tuff_status tuff__tuner_look_up_whole(tuner *self)
-{
-    TRY(open_stores(self));
-    return look_up_fused(self);
-}
-
-static tuff_status tune(tuner *self)
-{
-    TRY(open_stores(self));
-    if (knows_nothing(self) && !is_measuring(self) && self->manifest == NULL && !self->options->tune_background) {
-        self->stats.damaged_lines = count_damaged(self);
-        self->plan->has_uncounted_keys = true;
-        self->plan->graph_key.family[0] = '\0';
-        return TUFF_OK;
-    }
-    TRY(look_up_fused(self));
-    self->stats.background_keys_left = count_left(self);
-    TRY(tuff__tuner_measure(self));
-    if (self->lost && !self->had_bench)
-        return FAIL(TUFF_E_DEVICE_LOST, "tune: a candidate took the device down; it will not be tried again");
-    TRY(apply(self));
-    TRY(record_plan(self));
-    return tuff__tuner_list_keys(self);
-}
-
-static bool is_tunable(const tuff_compile_options *options)
-{
-    return options->family == TUFF_FAMILY_DEVICE && options->matmul_library == TUFF_MATMUL_OWN &&
-           options->fuse == TUFF_FUSE_ALL;
 }
 
 void tuff__tuner_forget(tuner *self)
@@ -523,53 +402,4 @@ void tuff__tuner_end(tuner *self)
     tuff__store_close(self->manifest);
     tuff__tuner_forget(self);
     self->manifest = self->store = NULL;
-}
-
-tuff_status tuff__tuner_list(tuff_plan *plan)
-{
-    const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
-    tuner self = {.plan = plan, .options = &usual, .device = plan->device, .log = -1};
-    if (plan->made.keys_listed || !plan->is_tunable)
-        return TUFF_OK;
-    tuff_status status = tuff__tuner_find(&self);
-    if (status == TUFF_OK)
-        status = tuff__tuner_list_keys(&self);
-    tuff__tuner_end(&self);
-    return status;
-}
-
-tuff_status tuff__tuner_count(const tuff_plan *plan, tuff_tune_stats *stats)
-{
-    const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
-    tuner self = {.plan = (tuff_plan *)plan, .options = &usual, .device = plan->device, .log = -1};
-    const tuff_status status = tuff__tuner_find(&self);
-    stats->tasks = self.stats.tasks;
-    stats->keys = stats->hits[TIER_DEFAULT] = stats->misses[0] = self.stats.keys;
-    tuff__tuner_end(&self);
-    return status;
-}
-
-tuff_status tuff__tune(tuff_plan *plan, tuff_graph *source, const tuff_compile_options *options)
-{
-    tuner self = {.plan = plan,
-                  .source = source,
-                  .options = options,
-                  .device = plan->device,
-                  .log = -1,
-                  .begin = tuff__nanoseconds()};
-    plan->is_tunable = is_tunable(options);
-    if (options->tune_manifest != NULL && !plan->is_tunable)
-        return FAIL(TUFF_E_UNSUPPORTED,
-                    "compile: a manifest is for plans of the usual families, fused, without libraries");
-    if (!plan->is_tunable || (options->tune == TUFF_TUNE_OFF && options->tune_manifest == NULL)) {
-        plan->graph_key.family[0] = '\0';
-        return TUFF_OK;
-    }
-    self.budget = tuff__tune_budget(options);
-    const tuff_status status = tune(&self);
-    tuff__tuner_tidy(&self);
-    tuff__tuner_end(&self);
-    self.stats.nanoseconds = tuff__nanoseconds() - self.begin - self.recording;
-    plan->tuning = self.stats;
-    return status;
 }

@@ -4,19 +4,15 @@
 
 #include "run/plan.h"
 
-/* Finds the choices for the tasks of a plan that is fused and lowered, lowers it again by them and records it; where
-   nothing is remembered and nothing measured, neither. By what is known of how source is fused best it is fused anew;
-   source may be NULL: then not. Whatever fails leaves tasks with their defaults, but for host
-   memory and a device that is lost or does not come back. */
-tuff_status tuff__tune(tuff_plan *plan, tuff_graph *source, const tuff_compile_options *options);
+/* Finds the configurations for the tasks of a plan that is fused and lowered, lowers it again by them and records it;
+   where nothing is remembered and nothing measured, neither. Whatever fails leaves tasks with their defaults, but for
+   host memory and a device that is lost or does not come back. */
+tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options);
 /* Nanoseconds that measuring may take by the options. */
 uint64_t tuff__tune_budget(const tuff_compile_options *options);
 /* Lists the keys of a plan that nothing was remembered for, or that was compiled without tuning. */
 tuff_status tuff__tuner_list(tuff_plan *plan);
 /* Counts tasks and keys of a plan that nothing was remembered for, as keys that have their defaults. */
 tuff_status tuff__tuner_count(const tuff_plan *plan, tuff_tune_stats *stats);
-
-/* Whether the graph has a place for all that a candidate says, of how a graph is fused. */
-bool tuff__graph_takes(const tuff_plan *plan, const choice *what);
 
 #endif

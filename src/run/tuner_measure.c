@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "run/ahead.h"
-#include "run/helper.h"
 #include "run/strikes.h"
 #include "run/tuner_parts.h"
 #include "tune/budget.h"
@@ -64,8 +63,7 @@ static void log_trial(void *user, const choice *what, verdict found, uint64_t na
 
 static tuff_status begin(subject *of)
 {
-    const bool is_graph = of->task == WHOLE_GRAPH;
-    const judge by = is_graph ? tuff__graph_judge_of(of->whole) : tuff__judge_of(of);
+    const judge by = tuff__judge_of(of);
     /* What runs until the search is over was measured in less time, under another driver, or for other dims. */
     const bool is_known = of->tier >= TIER_SAME && of->tier <= TIER_NEAREST && tuff__choice_count(&of->chosen) > 0;
     const search_settings settings = {.seeds = of->seeds,
@@ -73,7 +71,6 @@ static tuff_status begin(subject *of)
                                       .portfolio = of->portfolio,
                                       .portfolio_count = of->portfolio_count,
                                       .cached = is_known ? &of->chosen : NULL,
-                                      .is_brief = is_graph,
                                       .no_climb = of->is_race,
                                       .ahead = tuff__ahead_count(of->of->ahead),
                                       .most_compiles = of->is_race ? RACE_COMPILES : 0,
@@ -301,73 +298,10 @@ tuff_status tuff__tuner_measure_one(subject *of, uint64_t budget)
     return measure_wanted(self);
 }
 
-/* The usual way, whose programs are those of other keys' defaults, too: for longer than the others all together, which
-   have one part of the budget; then the race. */
-static tuff_status search_graph(subject *of)
-{
-    enum { PARTS_OF_USUAL = 3 };
-    tuner *self = of->of;
-    const uint64_t part = self->budget / GRAPH_SHARE;
-    self->limit = self->begin + PARTS_OF_USUAL * part;
-    TRY(begin(of));
-    TRY(tuff__search_step(of->search, 1));
-    self->limit = tuff__nanoseconds() + part;
-    TRY(tuff__search_step(of->search, INT_MAX));
-    tuff__tuner_note_leader(of);
-    self->limit = tuff__nanoseconds() + part;
-    return finish(of);
-}
-
-/* Without a record every start would try again; where a search was to begin is kept. */
-static void remember_vain_try(subject *of)
-{
-    search_result nothing = {.end = SEARCH_STOPPED};
-    for (; nothing.runner_up_count < of->seed_count && nothing.runner_up_count < SEARCH_RUNNERS_UP;
-         ++nothing.runner_up_count)
-        nothing.runners_up[nothing.runner_up_count] = of->seeds[nothing.runner_up_count];
-    tuner *self = of->of;
-    if (!self->stopped && !self->lost)
-        tuff__tuner_remember(of, &nothing);
-}
-
-/* How the graph is fused comes first: it decides which other keys there are. */
-static tuff_status measure_graph(tuner *self)
-{
-    subject *of = tuff__graph_subject(self);
-    if (of == NULL || !of->wants_measuring)
-        return TUFF_OK;
-    of->wants_measuring = false;
-    tuff_status status = tuff__graph_judge_create(of, &of->whole);
-    if (status == TUFF_E_LIMIT || status == TUFF_E_OOM_DEVICE || status == TUFF_E_UNSUPPORTED) {
-        tuff__log(TUFF_LOG_INFO, "tune: other ways to fuse the graph are not tried: %s", tuff_error());
-        self->stats.skipped++;
-        count_done(of);
-        remember_vain_try(of);
-        return TUFF_OK;
-    }
-    if (status == TUFF_OK)
-        status = search_graph(of);
-    if (status == TUFF_OK && tuff__search_progress(of->search).default_nanoseconds == 0)
-        remember_vain_try(of);
-    tuff__search_end(of->search);
-    of->search = NULL;
-    tuff__graph_judge_destroy(of->whole);
-    of->whole = NULL;
-    return status;
-}
-
 tuff_status tuff__tuner_measure_all(tuner *self)
 {
     self->stats.measured = self->keys_wanted = count_wanted(self);
-    tuff_status status = measure_graph(self);
-    if (!self->lost)
-        self->refitted = tuff__tuner_refit(self);
-    if (status == TUFF_OK && self->refitted == TUFF_OK && !self->lost) {
-        self->keys_wanted = self->keys_done + count_wanted(self);
-        self->stats.measured = self->keys_wanted;
-        status = measure_wanted(self);
-    }
-    return status;
+    return measure_wanted(self);
 }
 
 static tuff_status measure_here(tuner *self)
@@ -379,24 +313,17 @@ static tuff_status measure_here(tuner *self)
     return status;
 }
 
-/* What others found meanwhile, or a search, decides how the graph is fused; that it cannot be any more is nothing that
-   a plan could be made without. */
 tuff_status tuff__tuner_measure(tuner *self)
 {
     file_lock lock;
-    if (count_wanted(self) == 0 || !tuff__tuner_may_measure(self))
+    if (count_wanted(self) == 0 || !tuff__tuner_may_measure(self) || !tuff__tuner_take_device(self, &lock))
         return TUFF_OK;
-    const bool is_ours = tuff__tuner_take_device(self, &lock);
-    self->refitted = tuff__tuner_refit(self);
-    if (!is_ours)
-        return self->refitted;
-    const bool is_apart = self->options->tune_isolate == TUFF_ISOLATE_ON && !tuff__tune_is_supervised;
     tuff_status status = TUFF_OK;
-    if (self->refitted == TUFF_OK && count_wanted(self) > 0)
-        status = is_apart ? tuff__helper_measure_whole(self) : measure_here(self);
+    if (count_wanted(self) > 0)
+        status = self->apart != NULL ? self->apart->measure(self->apart->self, self) : measure_here(self);
     tuff__file_unlock(&lock);
-    if (self->refitted != TUFF_OK || status == TUFF_OK || status == TUFF_E_OOM_HOST)
-        return self->refitted != TUFF_OK ? self->refitted : status;
+    if (status == TUFF_OK || status == TUFF_E_OOM_HOST)
+        return status;
     tuff__log(TUFF_LOG_WARNING, "tune: measuring ended: %s", tuff_error());
     return TUFF_OK;
 }

@@ -4,8 +4,8 @@
 #ifndef TUFF_RUN_TUNER_PARTS_H
 #define TUFF_RUN_TUNER_PARTS_H
 
-#include "base/file_lock.h"
-#include "run/task_key.h"
+#include "base/file/lock.h"
+#include "compile/task_key.h"
 #include "run/trial.h"
 #include "run/tuner.h"
 #include "tune/environment.h"
@@ -17,6 +17,12 @@
 
 struct tuner;
 
+/* Who measures all keys of a session that want it, within its budget. */
+typedef struct measurer {
+    tuff_status (*measure)(void *self, struct tuner *session);
+    void *self;
+} measurer;
+
 /* Candidates of a key that a plan tries to be made with before it takes the default. */
 enum { REFUSED = 8 };
 
@@ -27,7 +33,7 @@ typedef struct subject {
     char text[TUNE_KEY_SIZE];
     hash128 hash;
     char generator[GENERATOR_SIZE];
-    int task;       /* one of them; WHOLE_GRAPH: how all of them are fused */
+    int task;       /* one of them */
     uint64_t calls; /* how many there are */
     tune_tier tier;
     int miss;          /* of tuff_tune_stats.misses; -1: none */
@@ -44,7 +50,6 @@ typedef struct subject {
     /* While it is measured: */
     ground *ground;
     search *search;
-    struct graph_judge *whole; /* of WHOLE_GRAPH */
     trial *slots[SEARCH_SLOTS];
     struct ahead_job *coming[SEARCH_SLOTS]; /* what is compiled ahead for a slot; NULL: nothing is */
     bool has_run[SEARCH_SLOTS];
@@ -61,9 +66,7 @@ typedef struct subject {
 } subject;
 
 typedef struct tuner {
-    tuff_plan *plan;
-    tuff_graph *source; /* that the plan is made from; NULL: it stays fused as it is */
-    bool tasks_only;    /* how it is fused is no key */
+    const struct fusion *fusion; /* whose tasks have keys; borrowed */
     const tuff_compile_options *options;
     tuff_device *device;
     tune_environment environment;
@@ -84,11 +87,13 @@ typedef struct tuner {
     uint64_t later;                /* of the whole budget, for what comes behind `budget` */
     uint64_t ground_size;          /* of all subjects */
     int keys_wanted, keys_done;
-    /* Of a tuner in the background (background_rest.c), else NULL: returns once the device may be used, or with stopped
-       set; what waiting took is added to begin and limit. is_between: no step is under way. */
+    const measurer *apart; /* who measures instead of this process; NULL: nobody */
+    bool is_background;    /* the plan that it is for is in use */
+    bool survives_crashes; /* a worker measures while a compilation waits: crashes are no reason to stop */
+    /* In a worker that measures for a plan in use, else NULL: returns once the device may be used, or with stopped set;
+       what waiting took is added to begin and limit. is_between: no step is under way. */
     void (*give_way)(struct tuner *self, bool is_between);
     void *user;
-    tuff_status refitted;          /* whether the plan could be fused as was chosen */
     bool stopped, lost, had_bench; /* had_bench: what was lost is not the plan's device */
     tuff_device *bench;            /* where candidates run: a device of their own, NULL: the plan's */
     program **kept;                /* on the bench, until that is closed */
@@ -141,45 +146,32 @@ void tuff__tuner_tidy(const tuner *self);
 
 /* The keys of the plan's tasks: subjects with their defaults, nothing looked up. */
 tuff_status tuff__tuner_find(tuner *self);
-/* Opens the stores, finds the keys, and what is remembered of them. What was opened is closed by tuff__tuner_end. */
+/* Opens the stores; what was opened is closed by tuff__tuner_end. */
+tuff_status tuff__tuner_open_stores(tuner *self);
+/* Whether nothing at all is remembered of the device; whether this tuner is to measure; damaged lines of the stores. */
+bool tuff__tuner_knows_nothing(const tuner *self);
+bool tuff__tuner_is_measuring(const tuner *self);
+uint64_t tuff__tuner_count_damaged(const tuner *self);
+/* Opens the stores, finds the keys, and what is remembered of them. */
 tuff_status tuff__tuner_look_up(tuner *self);
-/* The same of a plan that may be fused anew by what is remembered of that. */
-tuff_status tuff__tuner_look_up_whole(tuner *self);
+/* The same with stores that are open, and with what other drivers found where something is missing. */
+tuff_status tuff__tuner_look_up_widely(tuner *self);
 void tuff__tuner_end(tuner *self);
 /* Asks what is remembered of one subject, of all; forgets them. */
 tuff_status tuff__tuner_ask(tuner *self, subject *of);
 tuff_status tuff__tuner_ask_all(tuner *self);
 void tuff__tuner_forget(tuner *self);
 
-/* How the graph is fused (tuner_graph.c). Its subject, which is the first; NULL where there is none. */
-subject *tuff__graph_subject(const tuner *self);
-/* Adds it where there is a choice. */
-tuff_status tuff__graph_add(tuner *self);
-/* Of the budget one part for trying ways to fuse it, another for the race. */
-enum { GRAPH_SHARE = 8 };
-/* After it was looked up: a plan is fused anew while it is compiled only, and to run all of a graph takes more time
-   than there is in `quick`, or in a small budget. */
-void tuff__graph_settle(subject *of);
-/* Whether it is the subject, and a manifest says nothing of it, which means as usual: whoever wrote that had nothing to
-   say either. */
-bool tuff__graph_is_left(const subject *of);
-/* Whether a candidate is about nothing else. */
-bool tuff__graph_reads(const choice *what);
-/* After all were: where nothing is known of it, and nothing will be, it is no key of the plan's. */
-void tuff__graph_drop(tuner *self);
-/* Fuses the plan by what is known; before tuff__tuner_find. */
-tuff_status tuff__graph_look_up(tuner *self);
-/* Fuses the plan as was chosen, where it is fused otherwise, and finds its keys anew. After a failure there is no
-   plan. */
-tuff_status tuff__tuner_refit(tuner *self);
-/* Where the driver refuses a kernel of the plan that has no other candidate: fuses it as usual, not as was found, and
-   finds its keys anew. false in *done where it is as usual already. */
-tuff_status tuff__graph_give_up(tuner *self, tuff_status why, bool *done);
 /* What was chosen, by task; NULL where that is the default. any: whether something else is. The caller frees *out,
    after a failure too. */
 tuff_status tuff__tuner_choices(const tuner *self, const choice ***out, bool *any);
-/* Tells the plan what its keys are, and what they run with. */
-tuff_status tuff__tuner_list_keys(const tuner *self);
+/* What the keys are, and what they run with. */
+tuff_status tuff__tuner_list_keys(const tuner *self, plan_keys *out);
+/* All tasks have their defaults again. */
+void tuff__tuner_forget_choices(tuner *self);
+/* The driver refuses what a task was to run with: it gets the next best that is remembered, or its default. False where
+   it had that already, or by a manifest no other. */
+bool tuff__tuner_give_up(tuner *self, int task, tuff_status why);
 /* Only host memory can be lacking. */
 tuff_status tuff__tuner_open_journal(tuner *self);
 /* Measures the subjects that want it, within the budget. */
@@ -188,8 +180,7 @@ tuff_status tuff__tuner_measure(tuner *self);
    that. Status as of tuff__search_step. */
 tuff_status tuff__tuner_open(tuner *self);
 tuff_status tuff__tuner_measure_one(subject *of, uint64_t budget);
-/* All that want it, how the graph is fused first; begin and budget are set. `refitted` says whether there still is a
-   plan. */
+/* All that want it; begin and budget are set. */
 tuff_status tuff__tuner_measure_all(tuner *self);
 void tuff__tuner_close(tuner *self);
 /* Calls the progress callback while a candidate of the subject takes long; false: it said to stop. */
@@ -207,12 +198,6 @@ uint64_t tuff__judge_room(const tuner *of);
 bool tuff__judge_bars(const subject *of, const choice *what);
 tuff_status tuff__judge_announce(const subject *of, const contender *who, journal_phase phase, bool durable);
 void tuff__judge_leave(const tuner *of);
-/* How the whole graph is fused, as a key (graph_judge.c): what its candidates are told by. */
-typedef struct graph_judge graph_judge;
-/* TUFF_E_LIMIT, TUFF_E_OOM_DEVICE, TUFF_E_UNSUPPORTED: the graph cannot be run a second time here. */
-tuff_status tuff__graph_judge_create(subject *of, graph_judge **out);
-judge tuff__graph_judge_of(graph_judge *self);
-void tuff__graph_judge_destroy(graph_judge *self);
 /* The judge of a subject's candidates. */
 judge tuff__judge_of(subject *of);
 /* What the host says of a candidate that was compiled, whatever was kept as right: it is then. */
@@ -231,6 +216,8 @@ void tuff__tuner_remember(subject *of, const search_result *found);
 void tuff__tuner_note_leader(subject *of);
 /* That more time found nothing that is sure. */
 void tuff__tuner_remember_again(const subject *of);
+/* Adds what counts work done. */
+void tuff__tune_stats_add(tuff_tune_stats *to, const tuff_tune_stats *more);
 /* Frees what its trials held. */
 void tuff__judge_clear(subject *of);
 

@@ -128,3 +128,26 @@ void tuff__tuner_note_leader(subject *of)
     of->noted = found.winner;
     remember(of, &found, "seed");
 }
+
+void tuff__tune_stats_add(tuff_tune_stats *to, const tuff_tune_stats *more)
+{
+    to->measured += more->measured;
+    to->improved += more->improved;
+    to->skipped += more->skipped;
+    to->compiles += more->compiles;
+    to->launches += more->launches;
+    to->wrong += more->wrong;
+    to->races += more->races;
+    to->limits += more->limits;
+    to->slow += more->slow;
+    to->spills += more->spills;
+    to->crashes += more->crashes;
+    to->hangs += more->hangs;
+    to->nanoseconds += more->nanoseconds;
+    to->compile_nanoseconds += more->compile_nanoseconds;
+    to->sample_nanoseconds += more->sample_nanoseconds;
+    to->verify_nanoseconds += more->verify_nanoseconds;
+    to->lock_waits += more->lock_waits;
+    to->compiled_ahead += more->compiled_ahead;
+    to->ahead_nanoseconds += more->ahead_nanoseconds;
+}

@@ -55,6 +55,7 @@ static tuff_status add_slab(snapshot *self, int64_t total, tuff_array *array, co
     return self->slabs[i] && prefix ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
+/* Room for all slabs, and the prefixes of their names. */
 static tuff_status snapshot_create(snapshot *self, tuff_parameters *parameters, const tuff_optimizer *optimizer)
 {
     TRY(add_slab(self, parameters->total, parameters->slab, ""));
@@ -66,6 +67,7 @@ static tuff_status snapshot_create(snapshot *self, tuff_parameters *parameters, 
     return TUFF_OK;
 }
 
+/* Slabs as a whole: a few transfers, however many tensors. */
 static tuff_status read_device(snapshot *self, const tuff_optimizer *optimizer)
 {
     for (int i = 0; i < self->slab_count; i++)
@@ -182,6 +184,7 @@ tuff_status tuff_checkpoint_save(const char *path, tuff_parameters *parameters, 
     return status;
 }
 
+/* The hash covers names and contents of all tensors, whatever their order. */
 static tuff_status check_format(const char *path, const tuff_file *file)
 {
     const char *format = tuff_file_metadata(file, KEY_FORMAT), *kept = tuff_file_metadata(file, KEY_HASH);
@@ -201,6 +204,7 @@ static tuff_status check_format(const char *path, const tuff_file *file)
     return TUFF_OK;
 }
 
+/* The state of one algorithm means nothing to another. */
 static tuff_status check_optimizer(const char *path, const tuff_file *file, const tuff_optimizer *optimizer)
 {
     const char *name = tuff_file_metadata(file, KEY_OPTIMIZER);
@@ -211,6 +215,7 @@ static tuff_status check_optimizer(const char *path, const tuff_file *file, cons
     return TUFF_OK;
 }
 
+/* Errors say what the model expects, for a mismatch is usually the wrong model. */
 static tuff_status find_tensor(const char *path, const tuff_file *file, const char *name, tuff_dtype dtype,
                                tuff_shape shape, tuff_file_tensor *out)
 {
@@ -261,6 +266,7 @@ static tuff_status read_file(snapshot *self, const char *path, const tuff_file *
     return TUFF_OK;
 }
 
+/* Nothing on the device changes before the whole file was found sound. */
 static tuff_status load(snapshot *self, const char *path, const tuff_file *file, tuff_parameters *parameters,
                         tuff_optimizer *optimizer)
 {

@@ -1,16 +1,19 @@
 /* The optimizer: its options, its state, and the part of the graph that turns a loss into an update. Gradients are
-   gathered in a slab like the parameters' (the compiler writes them there in the first place), so that norm,
-   clipping and update are a few dispatches over whole slabs. */
+   gathered in a slab like the parameters' (the compiler writes them there in the first place), so that norm, clipping
+   and update are a few dispatches over whole slabs. What tells one algorithm from another is its row in rules.c;
+   nothing here depends on the kind. The slab is laid out by parameters.c, the rate of a step is schedule.c's. */
 #include <float.h>
 #include <math.h>
 
 #include "train/rules.h"
 
+/* A field that is 0 has its default. */
 static double or_default(double value, double standard)
 {
     return value != 0 ? value : standard;
 }
 
+/* Written so that NaN fails every test. */
 static tuff_status check_numbers(const tuff_optimizer_options *o)
 {
     if (!(o->learning_rate > 0 && isfinite(o->learning_rate)))
@@ -24,9 +27,9 @@ static tuff_status check_numbers(const tuff_optimizer_options *o)
     if (!(o->momentum >= 0 && o->momentum < 1))
         return FAIL(TUFF_E_USAGE, "optimizer: the momentum %g must be at least 0 and below 1", o->momentum);
     if (!(o->weight_decay >= 0 && isfinite(o->weight_decay)))
-        return FAIL(TUFF_E_USAGE, "optimizer: the weight decay %g is not a number from 0 on", o->weight_decay);
+        return FAIL(TUFF_E_USAGE, "optimizer: weight_decay must be finite and at least 0, got %g", o->weight_decay);
     if (!(o->clip_norm >= 0 && isfinite(o->clip_norm)))
-        return FAIL(TUFF_E_USAGE, "optimizer: the norm to clip at, %g, is not a number from 0 on", o->clip_norm);
+        return FAIL(TUFF_E_USAGE, "optimizer: clip_norm must be finite and at least 0, got %g", o->clip_norm);
     return TUFF_OK;
 }
 
@@ -48,7 +51,7 @@ static tuff_status check_schedule(const tuff_optimizer_options *o)
 static tuff_status complete_options(const tuff_optimizer_options *given, tuff_optimizer_options *out)
 {
     *out = given ? *given : (tuff_optimizer_options){0};
-    if (out->kind != TUFF_ADAMW && out->kind != TUFF_SGD)
+    if (!tuff__optimizer_rule((int)out->kind))
         return FAIL(TUFF_E_USAGE, "optimizer: there is no kind %d", (int)out->kind);
     out->learning_rate = or_default(out->learning_rate, 1e-3);
     out->beta1 = or_default(out->beta1, 0.9);
@@ -58,10 +61,13 @@ static tuff_status complete_options(const tuff_optimizer_options *given, tuff_op
     return check_schedule(out);
 }
 
+/* Moments and counter are zero at first, as arrays are. After a failure the caller destroys what was made. */
 static tuff_status make_state(tuff_optimizer *self)
 {
     tuff_device *device = self->parameters->device;
-    for (int i = 0; i < MOMENTS_MAX && self->rule->moments[i]; i++) {
+    const optimizer_rule *rule = self->rule;
+    const bool keeps_moments = !rule->keeps_moments || rule->keeps_moments(&self->options);
+    for (int i = 0; keeps_moments && i < MOMENTS_MAX && rule->moments[i]; i++) {
         self->moments[i] = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(self->parameters->total));
         if (!self->moments[i])
             return tuff__last_status();
@@ -82,7 +88,7 @@ tuff_optimizer *tuff_optimizer_create(tuff_parameters *parameters, const tuff_op
     tuff_optimizer *self = tuff__calloc(1, sizeof *self);
     if (!self)
         return NULL;
-    self->rule = tuff__optimizer_rule(&complete);
+    self->rule = tuff__optimizer_rule((int)complete.kind);
     self->parameters = parameters;
     self->options = complete;
     if (make_state(self) != TUFF_OK) {
@@ -134,6 +140,7 @@ static tuff_tensor *gradient_slab(const tuff_parameters *parameters, tuff_tensor
     return tuff_concat(parts, count, 0);
 }
 
+/* The gradients of the loss by all parameters, as a slab; NULL with the thread's error set where that failed. */
 static tuff_tensor *derive(tuff_parameters *parameters, tuff_tensor *loss)
 {
     const size_t count = (size_t)parameters->count;
@@ -141,11 +148,11 @@ static tuff_tensor *derive(tuff_parameters *parameters, tuff_tensor *loss)
     tuff_tensor **room = tuff__calloc(4 * count + 1, sizeof *room);
     if (!room)
         return NULL;
-    tuff_tensor **with = room, **gradients = room + count, **parts = room + 2 * count;
+    tuff_tensor **weights = room, **gradients = room + count, **parts = room + 2 * count;
     for (int i = 0; i < parameters->count; i++)
-        with[i] = tuff_array_tensor(graph, parameters->items[i].array);
+        weights[i] = tuff_array_tensor(graph, parameters->items[i].array);
     tuff_tensor *slab = NULL;
-    if (tuff_gradients(loss, with, parameters->count, gradients) == TUFF_OK)
+    if (tuff_gradients(loss, weights, parameters->count, gradients) == TUFF_OK)
         slab = gradient_slab(parameters, loss, gradients, parts);
     tuff__free(room);
     return slab;
@@ -160,6 +167,7 @@ static tuff_tensor *norm_of(tuff_tensor *slab, int64_t total)
     return tuff_sqrt(tuff_sum(sums, &first, 1, false));
 }
 
+/* The epsilon keeps a norm of 0 from dividing by 0; with it the factor is 1 wherever the norm is small enough. */
 static tuff_tensor *clip(const tuff_optimizer *optimizer, tuff_tensor *slab, tuff_tensor *norm)
 {
     tuff_graph *graph = tuff_tensor_graph(slab);
@@ -170,6 +178,7 @@ static tuff_tensor *clip(const tuff_optimizer *optimizer, tuff_tensor *slab, tuf
     return tuff_mul(slab, tuff_min(factor, tuff_constant(graph, TUFF_F32, 1)));
 }
 
+/* Parameters and moments are read before any of them is assigned: a plan assigns at its end. */
 static void assign_all(tuff_optimizer *optimizer, tuff_tensor *gradients, tuff_tensor *rate, tuff_tensor *step)
 {
     tuff_graph *graph = tuff_tensor_graph(gradients);

@@ -1,5 +1,6 @@
 /* The parameters of a model in one slab. Their places are decided once, at creation; everything that works on all of
-   them at once (optimizer, norm, checkpoint) works on the slab. */
+   them at once (optimizer, norm, checkpoint) works on the slab. Parameters of rank 2 and more come first: they are the
+   ones that decay, so that decay is a range of elements. */
 #include <string.h>
 
 #include "base/checked.h"
@@ -7,6 +8,7 @@
 
 #define NAME_LENGTH_MAX 200
 
+/* Names are those of tensors in a checkpoint, where the prefix optimizer. is the state's. */
 static tuff_status check_name(const tuff_parameter_spec *specs, int index)
 {
     const char *name = specs[index].name;
@@ -37,6 +39,7 @@ static int64_t align_to(int64_t count, int64_t alignment)
     return (count + alignment - 1) / alignment * alignment;
 }
 
+/* Each begins where vectors may begin, so that no load of a parameter straddles two. */
 static tuff_status place(tuff_parameters *self, int index, int *placed)
 {
     parameter *item = &self->items[index];
@@ -48,6 +51,7 @@ static tuff_status place(tuff_parameters *self, int index, int *placed)
     return TUFF_OK;
 }
 
+/* The total is a multiple of a chunk, for sums over the slab go in two even stages. */
 static tuff_status place_all(tuff_parameters *self)
 {
     int placed = 0;
@@ -83,6 +87,7 @@ static tuff_status copy_specs(tuff_parameters *self, const tuff_parameter_spec *
     return TUFF_OK;
 }
 
+/* Parameters are views: training writes the slab, and they follow. */
 static tuff_status make_arrays(tuff_parameters *self)
 {
     self->slab = tuff_array_create(self->device, TUFF_F32, TUFF_SHAPE(self->total));

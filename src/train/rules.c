@@ -1,10 +1,12 @@
-/* Optimizers as descriptors: a rule is the names of its moments and the formula of its update, elementwise over
-   whole slabs, so that a step is one dispatch whatever the number of tensors. Scalars of a step are made first,
-   once. */
+/* Optimizers as descriptors: a rule is the names of its moments and the formula of its update, elementwise over whole
+   slabs, so that a step is one dispatch whatever the number of tensors. Scalars of a step are made first, once. Another
+   optimizer is an enumerator of tuff_optimizer_kind (include/tuff/train.h), and here its update and its row of `rules`:
+   state, checkpoints and the check of options follow from the row. Read next: optimizer.c, which calls them. */
 #include <math.h>
 
 #include "train/rules.h"
 
+/* A constant in the graph of another tensor. */
 static tuff_tensor *number(tuff_tensor *beside, double value)
 {
     return tuff_constant(tuff_tensor_graph(beside), TUFF_F32, value);
@@ -39,6 +41,7 @@ static tuff_tensor *bias_correction(double beta, tuff_tensor *t)
     return tuff_neg(tuff_expm1(scaled(t, log(beta))));
 }
 
+/* Loshchilov & Hutter 2019: decay is decoupled from the gradient, epsilon is outside of the root. */
 static tuff_tensor *update_adamw(const tuff_optimizer *optimizer, tuff_tensor *weights, tuff_tensor *gradients,
                                  tuff_tensor **moments, tuff_tensor *rate, tuff_tensor *step)
 {
@@ -58,6 +61,7 @@ static tuff_tensor *update_adamw(const tuff_optimizer *optimizer, tuff_tensor *w
     return tuff_sub(weights, tuff_mul(step_size, change));
 }
 
+/* Decay is added to the gradient (L2); momentum as in PyTorch: m = momentum · m + change. */
 static tuff_tensor *update_sgd(const tuff_optimizer *optimizer, tuff_tensor *weights, tuff_tensor *gradients,
                                tuff_tensor **moments, tuff_tensor *rate, tuff_tensor *step)
 {
@@ -75,13 +79,19 @@ static tuff_tensor *update_sgd(const tuff_optimizer *optimizer, tuff_tensor *wei
     return tuff_sub(weights, tuff_mul(rate, change));
 }
 
-static const optimizer_rule adamw = {.name = "adamw", .moments = {"m", "v"}, .update = update_adamw};
-static const optimizer_rule sgd = {.name = "sgd", .update = update_sgd};
-static const optimizer_rule sgd_momentum = {.name = "sgd", .moments = {"m"}, .update = update_sgd};
-
-const optimizer_rule *tuff__optimizer_rule(const tuff_optimizer_options *options)
+/* Plain SGD keeps no state but the step counter. */
+static bool sgd_keeps_moments(const tuff_optimizer_options *options)
 {
-    if (options->kind == TUFF_ADAMW)
-        return &adamw;
-    return options->momentum > 0 ? &sgd_momentum : &sgd;
+    return options->momentum > 0;
+}
+
+static const optimizer_rule rules[] = {
+    [TUFF_ADAMW] = {.name = "adamw", .moments = {"m", "v"}, .update = update_adamw},
+    [TUFF_SGD] = {.name = "sgd", .moments = {"m"}, .keeps_moments = sgd_keeps_moments, .update = update_sgd},
+};
+
+const optimizer_rule *tuff__optimizer_rule(int kind)
+{
+    const int count = (int)(sizeof rules / sizeof *rules);
+    return kind >= 0 && kind < count && rules[kind].update ? &rules[kind] : NULL;
 }

@@ -1,5 +1,5 @@
-/* What the files of src/train know of each other: where a parameter lies in the slab, and which slabs an optimizer
-   keeps. A slab is one f32 array of total elements: parameters of rank >= 2 first, every one from a multiple of 16
+/* The types that the files of src/train share: where a parameter lies in the slab, and which slabs an optimizer keeps.
+   A slab is one f32 array of total elements: parameters of rank >= 2 first, every one from a multiple of 16
    elements, zeros between them and at the end. Moments are laid out alike. */
 #ifndef TUFF_TRAIN_TRAIN_H
 #define TUFF_TRAIN_TRAIN_H
@@ -34,6 +34,8 @@ struct tuff_parameters {
 typedef struct optimizer_rule {
     const char *name;                 /* as checkpoints spell it */
     const char *moments[MOMENTS_MAX]; /* names of the slabs it keeps, NULL where there is none */
+    /* False for options with which it keeps none of them; NULL: it always does. */
+    bool (*keeps_moments)(const tuff_optimizer_options *options);
     /* Builds the new parameters from the old ones, the scaled gradients and the moments, which it replaces. All are
        [total]. */
     tuff_tensor *(*update)(const tuff_optimizer *optimizer, tuff_tensor *weights, tuff_tensor *gradients,

@@ -13,7 +13,8 @@ static const double usual_error = 2.5;
 enum { RACE_RUNS = 180, MINOR_RACE_RUNS = 60, LEAST_RUN = 200000, RACE_OVERHEAD = 20000000 };
 
 typedef struct budget_key {
-    double weight; /* calls x the default's time */
+    double weight;   /* calls x the default's time */
+    double expected; /* of that, in units of the caller's; 0: nothing was said */
     uint64_t default_nanoseconds, best_nanoseconds;
     int candidates;
     double gain; /* of the latest slice, a candidate, as a part of the default's time */
@@ -23,7 +24,6 @@ typedef struct budget_key {
 struct tune_budget {
     uint64_t whole, elapsed;
     int count;
-    double weights;
     double raced, estimated; /* what races took, and were believed to take */
     budget_key *keys;
 };
@@ -57,20 +57,50 @@ static budget_key *key_of(const tune_budget *self, int key)
     return &self->keys[key];
 }
 
+void tuff__budget_expect(tune_budget *self, int key, double weight)
+{
+    key_of(self, key)->expected = weight;
+}
+
 void tuff__budget_weigh(tune_budget *self, int key, uint64_t calls, uint64_t default_nanoseconds)
 {
     budget_key *one = key_of(self, key);
-    self->weights -= one->weight;
     one->weight = (double)calls * (double)default_nanoseconds;
-    self->weights += one->weight;
     one->default_nanoseconds = one->best_nanoseconds = default_nanoseconds;
     one->candidates = 1;
     one->weighed = true;
 }
 
+/* What a unit of expectation is worth, by the keys of which both are known. */
+static double unit_of(const tune_budget *self)
+{
+    double measured = 0, expected = 0;
+    for (int i = 0; i < self->count; i++)
+        if (self->keys[i].weighed && self->keys[i].expected > 0) {
+            measured += self->keys[i].weight;
+            expected += self->keys[i].expected;
+        }
+    return expected > 0 && measured > 0 ? measured / expected : 1;
+}
+
+/* A key that ended without a weight is one whose default does not run. */
+static double weight_of(const budget_key *key, double unit)
+{
+    return key->weighed ? key->weight : key->ended ? 0 : unit * key->expected;
+}
+
+static double least_weight(const tune_budget *self, double unit)
+{
+    double sum = 0;
+    for (int i = 0; i < self->count; i++)
+        sum += weight_of(&self->keys[i], unit);
+    return minor_share * sum;
+}
+
 bool tuff__budget_is_minor(const tune_budget *self, int key)
 {
-    return key_of(self, key)->weight < minor_share * self->weights;
+    const double unit = unit_of(self);
+    return weight_of(key_of(self, key), unit) < least_weight(self, unit);
 }
 
 void tuff__budget_spend(tune_budget *self, int key, uint64_t elapsed, int candidates, uint64_t best_nanoseconds,
@@ -88,25 +118,32 @@ void tuff__budget_spend(tune_budget *self, int key, uint64_t elapsed, int candid
     self->elapsed = elapsed;
 }
 
-/* What the next candidate of a key may gain the graph. */
-static double promise(const budget_key *of)
+/* What the next candidate of a key may gain the graph. The first one is the default: it gains nothing, but there is no
+   other without it. */
+static double promise(const budget_key *key, double unit)
 {
-    const double best = of->default_nanoseconds ? (double)of->best_nanoseconds / (double)of->default_nanoseconds : 0;
-    const double hope = best / (of->candidates > 0 ? of->candidates : 1);
-    return of->weight * (recent_share * of->gain + (1 - recent_share) * hope);
+    if (!key->weighed)
+        return weight_of(key, unit) * (1 - recent_share);
+    const double best = key->default_nanoseconds ? (double)key->best_nanoseconds / (double)key->default_nanoseconds : 0;
+    const double hope = best / (key->candidates > 0 ? key->candidates : 1);
+    return key->weight * (recent_share * key->gain + (1 - recent_share) * hope);
+}
+
+static bool may_get_slice(const budget_key *key, double least)
+{
+    return !key->ended && !key->raced && (key->weighed ? key->weight >= least : key->expected > 0);
 }
 
 int tuff__budget_next(const tune_budget *self)
 {
     if (self->elapsed >= tuff__budget_search_end(self))
         return -1;
+    const double unit = unit_of(self), least = least_weight(self, unit);
     int best = -1;
-    for (int i = 0; i < self->count; i++) {
-        const budget_key *one = &self->keys[i];
-        if (one->weighed && !one->ended && !one->raced && !tuff__budget_is_minor(self, i) &&
-            (best < 0 || promise(one) > promise(&self->keys[best])))
+    for (int i = 0; i < self->count; i++)
+        if (may_get_slice(&self->keys[i], least) &&
+            (best < 0 || promise(&self->keys[i], unit) > promise(&self->keys[best], unit)))
             best = i;
-    }
     return best;
 }
 

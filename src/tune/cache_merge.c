@@ -1,7 +1,7 @@
 /* Exported files put together. */
 #include <string.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "tune/cache.h"
 
 typedef struct merging {

@@ -1,7 +1,7 @@
 /* Stores as one file for another machine, and back. */
 #include <string.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "tune/cache.h"
 #include "tune/generator.h"
 

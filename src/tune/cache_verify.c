@@ -1,7 +1,7 @@
 /* Reading files line by line and saying what is wrong with which. */
 #include <string.h>
 
-#include "base/file_list.h"
+#include "base/file/list.h"
 #include "tune/cache.h"
 #include "tune/choice.h"
 #include "tune/store_parts.h"

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file_list.h"
+#include "base/file/list.h"
 #include "tune/environment.h"
 #include "tune/store_parts.h"
 

@@ -6,9 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Another process does, and starts this one again after a crash: candidates that ended processes are no reason to
-   measure nothing. Set before anything is compiled. */
-extern bool tuff__tune_is_supervised;
 /* Nothing more is measured in this process: a candidate hung, or took the device down. */
 extern atomic_bool tuff__tune_is_off;
 /* When the step at hand began, which a driver may not come back from; 0: none is. Of tuff__nanoseconds. */

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
-#include "base/file_error.h"
+#include "base/file/file.h"
+#include "base/file/error.h"
 #include "base/hash.h"
 #include "tune/journal_parts.h"
 

@@ -9,9 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/file_error.h"
-#include "base/file_list.h"
+#include "base/file/file.h"
+#include "base/file/error.h"
+#include "base/file/list.h"
 #include "tune/journal_parts.h"
 
 /* A file that is being made has its name within moments: older ones are left over. */

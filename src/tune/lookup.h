@@ -34,7 +34,7 @@ typedef struct tune_question {
     const tune_key *key;
     const tune_environment *environment;
     const char *generator;           /* of today's kernels; NULL: whatever */
-    const tune_store *manifest;      /* of tuff cache export --lock: nothing else is asked; NULL: none */
+    const tune_store *manifest;      /* of tuff cache export --manifest: nothing else is asked; NULL: none */
     bool only_same;                  /* nothing below T1 is asked, but for the default */
     const char *override_candidate;  /* NULL: none */
     const tune_store *const *stores; /* what an earlier one knows, wins: ours, then shipped ones */

@@ -1,7 +1,7 @@
 /* What searches of a family begin with on a device that nobody measured: a few candidates that, between them, did well
-   wherever the family's kernels were recorded on devices of the class (tools/portfolio.h makes the table; that of GPUs,
-   portfolio_gpu.def, is written by hand). They are seeds, no answers: many of them need a check whether they can be
-   lowered here. */
+   wherever the family's kernels were recorded on devices of the class (bench/recorder/portfolio.h makes the table; that
+   of GPUs, portfolio_gpu.def, is written by hand). They are seeds, no answers: many of them need a check whether they
+   can be lowered here. */
 #ifndef TUFF_TUNE_PORTFOLIO_H
 #define TUFF_TUNE_PORTFOLIO_H
 

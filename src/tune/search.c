@@ -18,8 +18,7 @@ enum { ROOFLINE_LOOKS = 2 };
 static const struct stage {
     int count;
     double cut;
-} usual_stages[] = {{1, 2}, {2, 1.25}, {FULL_SAMPLES - 3, 0}, {0, 0}},
-  brief_stages[] = {{1, 1.1}, {BRIEF_SAMPLES - 1, 0}, {0, 0}};
+} stages[] = {{1, 2}, {2, 1.25}, {FULL_SAMPLES - 3, 0}, {0, 0}};
 
 const char *tuff__verdict_text(verdict of)
 {
@@ -182,7 +181,7 @@ int tuff__search_least(const search *self, int without)
     int least = -1;
     for (int i = 0; i < self->trial_count; i++) {
         const trial *one = &self->trials[i];
-        if (i != without && !one->rejected && one->samples >= self->full_samples &&
+        if (i != without && !one->rejected && one->samples >= FULL_SAMPLES &&
             (least < 0 || one->nanoseconds < self->trials[least].nanoseconds))
             least = i;
     }
@@ -195,7 +194,6 @@ static bool time_trial(search *self, trial *of)
     const uint64_t best = self->best < 0 ? 0 : self->trials[self->best].nanoseconds;
     const double now = (double)best * self->pace;
     uint64_t times[FULL_SAMPLES];
-    const struct stage *stages = self->settings.is_brief ? brief_stages : usual_stages;
     for (int i = 0; stages[i].count > 0; i++) {
         if (!tuff__search_sample(self, of, stages[i].count, (uint64_t)(stages[0].cut * now), times + of->samples))
             return false;
@@ -515,7 +513,6 @@ tuff_status tuff__search_begin(const judge *by, const search_settings *settings,
     if (!self)
         return TUFF_E_OOM_HOST;
     *self = (search){.by = *by, .settings = *settings, .random = {settings->seed}, .best = -1, .pace = 1};
-    self->full_samples = settings->is_brief ? BRIEF_SAMPLES : FULL_SAMPLES;
     self->gained = UINT64_MAX;
     self->last_move = -1;
     for (int i = 0; i < SEARCH_SLOTS; i++)

@@ -116,7 +116,6 @@ typedef struct search_settings {
     int portfolio_count, seed_count;
     const choice *cached; /* the winner of an earlier run, or NULL; borrowed like those */
     bool no_climb;        /* only what is listed */
-    bool is_brief;        /* runs are long and steady: few samples say enough */
     int ahead;            /* candidates that are expected beyond the one that is tried, at most SEARCH_AHEAD */
     int patience;      /* candidates in a row without a gain of 1 % that end the climb; 0: 16, negative: any number */
     int most_compiles; /* 0: any number */

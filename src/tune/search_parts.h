@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "tune/search.h"
 
-enum { FULL_SAMPLES = 8, BRIEF_SAMPLES = 3 };
+enum { FULL_SAMPLES = 8 };
 
 /* Where a candidate comes from decides between equals: the less, the better. */
 enum { RANK_CACHED, RANK_DEFAULT, RANK_PORTFOLIO, RANK_FOUND = 1 << 20 };
@@ -15,7 +15,7 @@ enum { RANK_CACHED, RANK_DEFAULT, RANK_PORTFOLIO, RANK_FOUND = 1 << 20 };
 typedef struct trial {
     contender who;        /* slot is -1 while it is neither expected nor compiled */
     uint64_t nanoseconds; /* the median, at the pace of the clocks at the beginning */
-    int samples;          /* fewer than full_samples: it was cut */
+    int samples;          /* fewer than FULL_SAMPLES: it was cut */
     int rank;
     int listed, move; /* its place in the list, and the single move that led to it; -1: none */
     uint64_t hash;    /* of the choice that was lowered */
@@ -72,7 +72,6 @@ struct search {
     verdict verdict; /* the last that was not GOOD of the trial at hand */
     tuff_status status;
     search_counts counts;
-    int full_samples; /* fewer: a trial was cut */
 };
 
 /* Whether the search has ended, after asking is_over. */

@@ -8,7 +8,7 @@
 
 enum { RACERS = 8, LEAST_ROUNDS = 10, MOST_ROUNDS = 20, EARLY_ROUNDS = 3, RETIMED_ROUNDS = 9 };
 /* Beyond these times the best: not raced, and left behind during the race. */
-static const double admitted = 1.25, briefly_admitted = 1.05, dropped = 1.5;
+static const double admitted = 1.25, dropped = 1.5;
 /* By which the winner's time may differ behind the race from that in it. */
 static const double steady = 0.05;
 /* What a winner must gain on the default; without a whole race more. */
@@ -43,11 +43,10 @@ static void add_racer(race *of, trial *one)
 static trial *next_best(search *self, const race *of)
 {
     trial *best = NULL;
-    const double beyond = self->settings.is_brief ? briefly_admitted : admitted;
-    const double limit = beyond * (double)self->trials[self->best].nanoseconds;
+    const double limit = admitted * (double)self->trials[self->best].nanoseconds;
     for (int i = 0; i < self->trial_count; i++) {
         trial *one = &self->trials[i];
-        bool is_free = !one->rejected && one->samples >= self->full_samples && (double)one->nanoseconds <= limit;
+        bool is_free = !one->rejected && one->samples >= FULL_SAMPLES && (double)one->nanoseconds <= limit;
         for (int j = 0; j < of->count; j++)
             is_free = is_free && of->racers[j].of != one;
         if (is_free && (!best || one->nanoseconds < best->nanoseconds))
@@ -65,7 +64,7 @@ static void add_cached(search *self, race *of)
 {
     for (int i = 0; i < self->trial_count; i++) {
         trial *one = &self->trials[i];
-        if (one->rank == RANK_CACHED && !one->rejected && one->samples >= self->full_samples && is_fit(self, one))
+        if (one->rank == RANK_CACHED && !one->rejected && one->samples >= FULL_SAMPLES && is_fit(self, one))
             add_racer(of, one);
     }
 }

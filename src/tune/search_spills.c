@@ -26,7 +26,7 @@ static uint64_t most_of_others(const search *self, bool *any)
     *any = false;
     for (int i = 0; i < self->trial_count; i++) {
         const trial *one = &self->trials[i];
-        if (one->rejected || one->samples < self->full_samples)
+        if (one->rejected || one->samples < FULL_SAMPLES)
             continue;
         *any = *any || i > 0;
         most = one->spilled > most ? one->spilled : most;

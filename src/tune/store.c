@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/file_list.h"
+#include "base/file/list.h"
 #include "tune/store_parts.h"
 
 enum { FILE_LIMIT = 256 << 20, LEAST_INDEX = 64 };

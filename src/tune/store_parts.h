@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "base/file_lock.h"
+#include "base/file/lock.h"
 #include "tune/store.h"
 
 #define STORE_PATH 4200

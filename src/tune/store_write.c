@@ -1,7 +1,7 @@
 /* Appending and compacting. */
 #include <string.h>
 
-#include "base/file_list.h"
+#include "base/file/list.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "tune/store_parts.h"

@@ -82,7 +82,7 @@ static void close_all(compiler *self)
         vkDestroyInstance(self->instance, NULL);
 }
 
-/* Answers NULL, or what could not be had. */
+/* Returns NULL, or what could not be had. */
 static const char *open_all(compiler *self)
 {
     const VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "device/vulkan/glsl_compiler.h"
 #include "device/vulkan/state.h"
 
 #define WAIT_LIMIT UINT64_C(30000000000)
@@ -198,11 +199,11 @@ static const char *identity(driver_device *device)
     return device->identity;
 }
 
-/* Those of tuff__vulkan_compile (shaderc.c); a build without shaderc looks for programs of one that has it. */
+/* A build without a GLSL compiler looks for programs of one that has it. */
 static const char *build_options(driver_device *device)
 {
     (void)device;
-    return SHADERC_OPTIONS;
+    return GLSL_COMPILER_OPTIONS;
 }
 
 static tuff_status wait_for_all(driver_device *device)

@@ -134,11 +134,10 @@ tuff_status tuff__vulkan_poke(driver_device *device, driver_buffer *buffer, uint
                               uint64_t size);
 tuff_status tuff__vulkan_peek(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size);
 
-/* shaderc.c */
-/* Compiles GLSL to SPIR-V for Vulkan 1.1. TUFF_E_UNSUPPORTED where the compiler is not built in. */
+/* glsl.c */
+/* Compiles GLSL to SPIR-V for Vulkan 1.1. TUFF_E_UNSUPPORTED where tuff was built without a compiler, TUFF_E_IO where
+   its module cannot be opened. */
 tuff_status tuff__vulkan_compile(const program_request *request, blob *spirv);
-/* What it compiles with, for keys. */
-#define SHADERC_OPTIONS "SPIR-V for Vulkan 1.1, optimised for performance"
 
 /* spirv.c */
 /* Replaces finished SPIR-V by the same with the declarations of float behaviour that the device knows. */

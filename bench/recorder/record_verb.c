@@ -1,0 +1,265 @@
+/* tuff-recorder record: measured times of many candidates of tuff's own kernels, as files. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file/file.h"
+#include "base/thread.h"
+#include "run/subjects.h"
+#include "bench/recorder/portfolio.h"
+#include "bench/recorder/tasks.h"
+#include "bench/recorder/recorder.h"
+#include "bench/recorder/verbs.h"
+#include "tools/cli/options.h"
+#include "tools/verbs.h"
+
+enum { MAX_WANTED = 128, PATH_SIZE = 4096 };
+
+typedef struct record_options {
+    const char *device, *out, *with;
+    cli_texts tasks; /* none: all */
+    int64_t points, samples, seed, best;
+    double seconds;
+} record_options;
+
+/* What is asked for of one task. */
+typedef struct wanted {
+    const char *name, *device;
+    int best; /* of each recording */
+    choice all[MAX_WANTED];
+    int count;
+} wanted;
+
+static bool is_wanted(const wanted *self, const choice *candidate)
+{
+    for (int i = 0; i < self->count; i++)
+        if (tuff__choice_equal(&self->all[i], candidate))
+            return true;
+    return false;
+}
+
+/* The best that nobody asked for yet. */
+static void want_best(wanted *self, const recording *space)
+{
+    for (int k = 0; k < self->best && self->count < MAX_WANTED; k++) {
+        const recorded_point *best = NULL;
+        for (int i = 0; i < space->count; i++) {
+            const recorded_point *one = &space->points[i];
+            if (one->median && (!best || one->median < best->median) && !is_wanted(self, &one->what))
+                best = one;
+        }
+        if (best)
+            self->all[self->count++] = best->what;
+    }
+}
+
+/* Recordings of the same family, but the one that is made. */
+static tuff_status want_all(const char *folder, wanted *self)
+{
+    recordings others;
+    char ours[32], family[32];
+    const tuff_status status = recordings_read(folder, &others);
+    for (int i = 0; i < others.count && !status; i++) {
+        const recording *space = &others.items[i];
+        recording_family(&(recording){.name = self->name}, ours, sizeof ours);
+        recording_family(space, family, sizeof family);
+        if (strcmp(family, ours) == 0 &&
+            (strcmp(space->name, self->name) != 0 || strcmp(space->device, self->device) != 0))
+            want_best(self, space);
+    }
+    recordings_free(&others);
+    return status;
+}
+
+/* "opencl-cpu: AMD EPYC, Intel(R) OpenCL, LINUX": the class of the device first. */
+static void describe_device(const tune_environment *environment, char *out, size_t size)
+{
+    (void)snprintf(out, size, "%s-%s: %s, %s", environment->backend, environment->kind, environment->device,
+                   environment->platform);
+}
+
+static tuff_status write_recording(const char *path, const recording *space)
+{
+    text lines = {0};
+    recording_print_header(space, &lines);
+    for (int i = 0; i < space->count; i++)
+        recording_print_point(&space->points[i], &lines);
+    tuff_status status = tuff__text_status(&lines);
+    if (!status)
+        status = tuff__file_write(path, &(file_part){lines.data, lines.length}, 1, false, false);
+    tuff__text_free(&lines);
+    return status;
+}
+
+static void print_result(const char *name, const recording *space, const recorder_counts *counts, double seconds)
+{
+    const uint64_t baseline = recording_find(space, &(choice){0})->median;
+    printf("%-32s %4d points, %d of them new, %d refused, %d impossible; default %.1f us, best %.3f of that; "
+           "drift %.2f; %.1f s\n",
+           name, space->count, counts->added, counts->refused, counts->impossible, (double)baseline * 1e-3,
+           (double)recording_best(space) / (double)baseline, counts->drift, seconds);
+    (void)fflush(stdout);
+}
+
+/* Reads what is there, adds to it and writes it. */
+static tuff_status record_into(const record_options *options, const record_task *task, const judge *by,
+                               const tune_environment *environment)
+{
+    static const choice nothing;
+    char device[512], path[PATH_SIZE];
+    recording space = {0};
+    recorder_counts counts;
+    const uint64_t begin = tuff__nanoseconds();
+    wanted asked = {.name = task->name, .device = device, .best = (int)options->best};
+    describe_device(environment, device, sizeof device);
+    if (snprintf(path, sizeof path, "%s/%s.jsonl", options->out, task->name) >= (int)sizeof path)
+        return FAIL(TUFF_E_IO, "record: the path of %s is too long", task->name);
+    struct stat there;
+    if (tuff__file.lstat(path, &there) == 0) {
+        TRY(recording_read(path, &space));
+        if (strcmp(space.device, device) != 0) {
+            recording_free(&space);
+            return FAIL(TUFF_E_USAGE, "record: %s is of another device", path);
+        }
+    } else {
+        TRY(recording_begin(&space, task->name, device, &nothing, 0));
+    }
+    tuff_status status = options->with ? want_all(options->with, &asked) : TUFF_OK;
+    const recorder_settings settings = {.points = (int)options->points,
+                                        .samples = (int)options->samples,
+                                        .seconds = options->seconds,
+                                        .also = asked.all,
+                                        .also_count = asked.count,
+                                        .seed = (uint64_t)options->seed,
+                                        .is_stopped = cli_is_interrupted};
+    if (!status)
+        status = recorder_run(by, &settings, &space, &counts);
+    if (!status)
+        status = write_recording(path, &space);
+    if (!status)
+        print_result(task->name, &space, &counts, (double)(tuff__nanoseconds() - begin) * 1e-9);
+    recording_free(&space);
+    return status;
+}
+
+/* -1: the graph has no key of the family that can be tuned. */
+static int find_subject(const plan_subjects *all, const record_task *task)
+{
+    int found = -1;
+    for (int i = 0; i < tuff__subjects_count(all); i++)
+        if (strcmp(tuff__subjects_key(all, i)->family, task->family) == 0 && (found < 0 || task->last))
+            found = i;
+    return found;
+}
+
+static tuff_status record_plan(const record_options *options, const record_task *task, tuff_plan *plan)
+{
+    plan_subjects *all = NULL;
+    TRY(tuff__subjects_create(plan, &all));
+    const int index = find_subject(all, task);
+    tuff_status status = TUFF_OK;
+    if (index >= 0) {
+        const judge by = tuff__subjects_judge(all, index);
+        status = record_into(options, task, &by, tuff__subjects_environment(all));
+    } else {
+        printf("%-32s nothing to tune here\n", task->name);
+    }
+    tuff__subjects_destroy(all);
+    return status;
+}
+
+static tuff_status record_task_of(tuff_device *device, const record_options *options, const record_task *task)
+{
+    record_graph graph;
+    tuff_plan *plan = NULL;
+    tuff_status status = record_graph_build(device, task, &graph);
+    if (!status) {
+        plan = tuff_compile(graph.graph, &(tuff_compile_options){.tune = TUFF_TUNE_OFF,
+                                                                 .tune_environment = TUFF_TUNE_ENVIRONMENT_NONE});
+        status = plan ? record_plan(options, task, plan) : tuff__last_status();
+    }
+    tuff_plan_destroy(plan);
+    record_graph_end(&graph);
+    return status;
+}
+
+static bool is_asked_for(const record_options *options, const record_task *task)
+{
+    for (int i = 0; i < options->tasks.count; i++)
+        if (strstr(task->name, options->tasks.items[i]) != NULL)
+            return true;
+    return options->tasks.count == 0;
+}
+
+/* One task's failure is no reason to leave out the others, unless the device is gone. */
+static int record_all(tuff_device *device, const record_options *options)
+{
+    int code = EXIT_DONE, count = 0;
+    for (const record_task *task = record_tasks; task->name && !cli_is_interrupted(); task++) {
+        if (!is_asked_for(options, task))
+            continue;
+        count++;
+        const tuff_status status = record_task_of(device, options, task);
+        if (status)
+            code = cli_fail_library(&recorder_record, task->name);
+        if (status == TUFF_E_DEVICE_LOST || status == TUFF_E_OOM_HOST || status == TUFF_E_IO)
+            break;
+    }
+    if (count == 0)
+        return cli_fail(&recorder_record, EXIT_WRONG_USE, "no task is named like '%s'", options->tasks.items[0]);
+    return cli_is_interrupted() ? EXIT_FAILED : code;
+}
+
+static bool make_folder(const char *path)
+{
+    struct stat there;
+    return tuff__file.mkdir(path, 0777) == 0 || (tuff__file.lstat(path, &there) == 0 && S_ISDIR(there.st_mode));
+}
+
+static int record(const record_options *self)
+{
+    int code = EXIT_FAILED;
+    if (!self->out)
+        return cli_fail(&recorder_record, EXIT_WRONG_USE, "record needs --out FOLDER");
+    if (!make_folder(self->out))
+        return cli_fail(&recorder_record, EXIT_FAILED, "%s is no folder and cannot be made", self->out);
+    tuff_device *device = cli_open_device(&recorder_record, self->device, &code);
+    if (!device)
+        return code;
+    cli_catch_interrupt();
+    code = record_all(device, self);
+    tuff_device_close(device);
+    return code;
+}
+
+static int run(int count, char **arguments)
+{
+    record_options self = {.points = 100, .samples = 5, .seconds = 60, .best = 2, .seed = 1};
+    const cli_option options[] = {
+        DEVICE_OPTION(&self.device),
+        {"--out", CLI_TEXT, &self.out, "FOLDER", "write TASK.jsonl there; existing files are added to", 0, 0, NULL},
+        {"--only", CLI_TEXTS, &self.tasks, "TEXT", "only tasks whose name contains TEXT; may be given several times", 0,
+         0, NULL},
+        {"--points", CLI_WHOLE, &self.points, "N", "candidates per task", 1, 100000, NULL},
+        {"--samples", CLI_WHOLE, &self.samples, "N", "times kept of each candidate", 2, RECORDER_SAMPLES, NULL},
+        {"--seconds", CLI_NUMBER, &self.seconds, "S", "about how long a task may take at most", 0, 1e6, NULL},
+        {"--with", CLI_TEXT, &self.with, "FOLDER", "also measure the best candidates of the recordings in FOLDER", 0, 0,
+         NULL},
+        {"--best", CLI_WHOLE, &self.best, "N", "how many of each recording of --with", 1, 16, NULL},
+        SEED_OPTION(&self.seed, "of the random candidates", NULL),
+    };
+    const cli_end end = cli_parse(&recorder_record, options, sizeof options / sizeof *options, count, arguments, NULL);
+    const int code = end.now ? end.code : record(&self);
+    cli_texts_free(&self.tasks);
+    return code;
+}
+
+const cli_verb recorder_record = {
+    .program = "tuff-recorder",
+    .name = "record",
+    .summary = "Writes what many candidates of a list of tasks take on a device, checked and timed in rounds.",
+    .about =
+        "One file of JSON Lines for each task; bench/recorder/recording.h describes them. Ctrl-C ends with the task\n"
+        "that is being measured, and keeps what was written before.",
+    .run = run,
+};

@@ -1,0 +1,571 @@
+/* Candidates are offered, which lowers them; those that are new wait; waiting ones are measured batch by batch. */
+#include "bench/recorder/recorder.h"
+
+#include <string.h>
+
+#include "base/thread.h"
+#include "tune/times.h"
+
+enum { BATCH = SEARCH_SLOTS - 1 };
+/* Runs for a time that is kept, behind the first; and of the best at the end. */
+enum { RUNS_FOR_ONE = 5, RUNS_FOR_BEST = 12, MAX_RUNS = RUNS_FOR_BEST * RECORDER_SAMPLES + 1 };
+/* Of rounds, of which as many as times are kept are always made. */
+enum { MAX_SECONDS = 4 };
+/* Races of the best, each among those that none had before. */
+enum { RACES = 3, RACERS = BATCH - 3 };
+/* Beyond so many times the default two runs say enough, and a search would not look at results. */
+enum { SLOW = 4, FEW_RUNS = 2 };
+/* Random points that are drawn for one that can be lowered and is new. */
+enum { DRAWS = 200 };
+/* Parts of a hundred of the points that are drawn, before the climb. */
+enum { DRAWN_PERCENT = 55 };
+
+/* Times of runs; the first is the one behind the compiling. */
+typedef struct runs {
+    uint64_t times[MAX_RUNS];
+    int count;
+} runs;
+
+typedef struct entry {
+    choice what;
+    uint64_t program;
+    uint32_t group_items;
+    double cost;
+    verdict found;
+    bool drawn, is_expanded, is_live, is_raced;
+    int slot;
+    runs raw;         /* of the batch it is in, at the default's pace but for the first */
+    uint64_t pending; /* the time of this round, as it was taken */
+    uint64_t times[RECORDER_SAMPLES], median;
+    int count;
+} entry;
+
+/* A choice that was lowered; program is 0 where that could not be. */
+typedef struct seen_choice {
+    uint64_t hash, program;
+} seen_choice;
+
+typedef struct recorder {
+    judge by;
+    recorder_settings settings;
+    recording *into;
+    recorder_counts *counts;
+    tune_space space;
+    choice usual;
+    dice random;
+    seen_choice *seen;
+    int seen_count, seen_capacity;
+    entry *all; /* the first is the default */
+    int count, capacity;
+    int measured; /* those behind wait */
+    uint64_t reference;
+    uint64_t begin;
+    tuff_status status;
+} recorder;
+
+static bool fail(recorder *self, tuff_status status)
+{
+    if (!self->status)
+        self->status = status;
+    return false;
+}
+
+static tuff_status status_of_judge(void)
+{
+    return tuff__last_status() ? tuff__last_status() : TUFF_E_DEVICE_LOST;
+}
+
+static bool has_time(const recorder *self)
+{
+    const recorder_settings *by = &self->settings;
+    return !self->status && !(by->is_stopped && by->is_stopped()) &&
+           !(self->by.is_over && self->by.is_over(self->by.state)) &&
+           (double)(tuff__nanoseconds() - self->begin) < self->settings.seconds * 1e9;
+}
+
+static const seen_choice *find_seen(const recorder *self, uint64_t hash)
+{
+    for (int i = 0; i < self->seen_count; i++)
+        if (self->seen[i].hash == hash)
+            return &self->seen[i];
+    return NULL;
+}
+
+static bool remember(recorder *self, uint64_t hash, uint64_t program)
+{
+    if (!GROW(self->seen, self->seen_count, self->seen_capacity))
+        return fail(self, TUFF_E_OOM_HOST);
+    self->seen[self->seen_count++] = (seen_choice){hash, program};
+    return true;
+}
+
+static entry *find_program(const recorder *self, uint64_t program)
+{
+    for (int i = 0; i < self->count; i++)
+        if (self->all[i].program == program)
+            return &self->all[i];
+    return NULL;
+}
+
+/* Drops what lowering did not ask for, or has by default anyway; and learns what it asked for. */
+static void trim(recorder *self, choice *candidate, const choice *consulted)
+{
+    (void)tuff__space_take(&self->space, consulted);
+    for (int i = 0; i < TUNABLE_COUNT; i++) {
+        const tunable one = (tunable)i;
+        if (tuff__choice_has(consulted, one) && !tuff__choice_has(&self->usual, one))
+            tuff__choice_set(&self->usual, one, consulted->values[one]);
+        if (tuff__choice_has(candidate, one) &&
+            (!tuff__choice_has(consulted, one) || consulted->values[one] == candidate->values[one]))
+            tuff__choice_unset(candidate, one);
+    }
+}
+
+static uint64_t add_candidate(recorder *self, const choice *candidate, const lowering *made, bool drawn)
+{
+    const uint64_t program = made->program ? made->program : 1;
+    entry one = {
+        .what = *candidate, .program = program, .group_items = made->group_items, .cost = made->cost, .drawn = drawn};
+    trim(self, &one.what, &made->consulted);
+    entry *same = find_program(self, program);
+    if (same)
+        same->drawn = same->drawn || drawn;
+    if (!same && !GROW(self->all, self->count, self->capacity)) {
+        (void)fail(self, TUFF_E_OOM_HOST);
+        return 0;
+    }
+    if (!same)
+        self->all[self->count++] = one;
+    return program;
+}
+
+/* The number of its program, 0 where none can be made. A program that is new waits then. */
+static uint64_t offer(recorder *self, const choice *candidate, bool drawn)
+{
+    const uint64_t hash = tuff__choice_hash(candidate);
+    const seen_choice *before = find_seen(self, hash);
+    lowering made = {0};
+    if (before)
+        return before->program;
+    const verdict found = self->by.lower(self->by.state, candidate, &made);
+    if (found == VERDICT_FAILED || found == VERDICT_LOST)
+        (void)fail(self, status_of_judge());
+    self->counts->impossible += found != VERDICT_GOOD;
+    const uint64_t program = found == VERDICT_GOOD ? add_candidate(self, candidate, &made, drawn) : 0;
+    return remember(self, hash, program) ? program : 0;
+}
+
+static bool compile(recorder *self, entry *one, int slot)
+{
+    one->slot = slot;
+    one->is_live = false;
+    const contender who = {one->what, one->program, one->group_items, slot};
+    one->found = self->by.compile(self->by.state, &who);
+    if (one->found == VERDICT_FAILED || one->found == VERDICT_LOST)
+        return fail(self, status_of_judge());
+    one->is_live = one->found == VERDICT_GOOD;
+    return one->is_live;
+}
+
+static void release(recorder *self, entry *one)
+{
+    const contender who = {one->what, one->program, one->group_items, one->slot};
+    if (one->is_live)
+        self->by.release(self->by.state, &who);
+    one->is_live = false;
+}
+
+/* What was found against it ends it; what the judge failed with ends everything. */
+static bool accept(recorder *self, entry *one, verdict found)
+{
+    if (found == VERDICT_GOOD)
+        return true;
+    one->found = found;
+    release(self, one);
+    if (found == VERDICT_FAILED || found == VERDICT_LOST)
+        (void)fail(self, status_of_judge());
+    return false;
+}
+
+static bool sample(recorder *self, entry *one, uint64_t *time)
+{
+    const contender who = {one->what, one->program, one->group_items, one->slot};
+    verdict found = self->by.sample(self->by.state, &who, 1, 0, time);
+    if (found == VERDICT_GOOD && !*time)
+        found = VERDICT_TIMER;
+    return accept(self, one, found);
+}
+
+static bool verify(recorder *self, entry *one)
+{
+    const contender who = {one->what, one->program, one->group_items, one->slot};
+    return accept(self, one, self->by.verify(self->by.state, &who, false));
+}
+
+static void note_run(runs *self, uint64_t time)
+{
+    if (self->count < MAX_RUNS)
+        self->times[self->count++] = time;
+}
+
+/* Rising, without the first; how many there are. */
+static int sort_runs(const runs *self, uint64_t *out)
+{
+    int count = 0;
+    for (int i = 1; i < self->count; i++) {
+        int at = count++;
+        for (; at > 0 && out[at - 1] > self->times[i]; at--)
+            out[at] = out[at - 1];
+        out[at] = self->times[i];
+    }
+    return count;
+}
+
+/* The first, and those in the middle of the others, in their order. */
+static int keep(const runs *self, int most, uint64_t *out)
+{
+    uint64_t sorted[MAX_RUNS] = {0};
+    const int count = sort_runs(self, sorted), wanted = most - 1 < count ? most - 1 : count;
+    const int low = (count - wanted) / 2;
+    int kept = 0;
+    for (int i = 0; i < self->count && kept < most; i++)
+        if (i == 0 || (self->times[i] >= sorted[low] && self->times[i] <= sorted[low + wanted - 1]))
+            out[kept++] = self->times[i];
+    return kept;
+}
+
+/* The first time behind the compiling is no measure. */
+static uint64_t median_of(const uint64_t *times, int count)
+{
+    return count > 1 ? tuff__times_median(times + 1, count - 1) : count ? times[0] : 0;
+}
+
+/* Compiles the default, and learns what the others are compared with. */
+static bool begin_default(recorder *self)
+{
+    entry *usual = &self->all[0];
+    uint64_t time;
+    if (!compile(self, usual, 0))
+        return false;
+    for (int i = 0; i <= RUNS_FOR_ONE * self->settings.samples; i++) {
+        if (!sample(self, usual, &time) || (i == 0 && !verify(self, usual)))
+            return false;
+        note_run(&usual->raw, time);
+    }
+    if (!usual->count)
+        usual->count = keep(&usual->raw, self->settings.samples, usual->times);
+    self->reference = usual->median = median_of(usual->times, usual->count);
+    return true;
+}
+
+static bool is_slow(const recorder *self, const entry *one)
+{
+    return one->raw.times[one->raw.count - 1] > SLOW * self->reference;
+}
+
+static void run_round(recorder *self, entry **batch, int count, int round)
+{
+    for (int i = 0; i < count; i++) {
+        entry *one = batch[(i + round) % count];
+        one->pending = 0;
+        if (one->is_live && (one->raw.count < FEW_RUNS || !is_slow(self, one)))
+            (void)sample(self, one, &one->pending);
+    }
+}
+
+static uint64_t scaled(const recorder *self, uint64_t time, double pace)
+{
+    return (uint64_t)((double)time * (double)self->reference / pace + 0.5);
+}
+
+static void compile_batch(recorder *self, entry **batch, int count)
+{
+    for (int i = 0; i < count; i++)
+        batch[i]->raw.count = 0;
+    for (int i = 0; i < count && (i == 0 || has_time(self)); i++) {
+        entry *one = batch[i];
+        uint64_t time, usual;
+        if (!compile(self, one, i + 1) || !sample(self, one, &time))
+            continue;
+        if (!sample(self, &self->all[0], &usual)) {
+            (void)fail(self, TUFF_E_NUMERIC);
+            return;
+        }
+        note_run(&one->raw, scaled(self, time, (double)usual));
+        if (!is_slow(self, one) && !verify(self, one))
+            one->raw.count = 0;
+    }
+}
+
+/* What there was no time for keeps what it has. */
+static void conclude(const recorder *self, entry *one)
+{
+    if (one->found == VERDICT_GOOD && one->raw.count < 2)
+        return;
+    one->count = one->found == VERDICT_GOOD ? keep(&one->raw, self->settings.samples, one->times) : 0;
+    one->median = median_of(one->times, one->count);
+}
+
+/* One run of each between two of the default, whose mean says what the pace of the machine is in this round. The
+   default is one of them, too. */
+static bool time_round(recorder *self, entry **batch, int count, int round, runs *paces)
+{
+    entry *usual = &self->all[0];
+    uint64_t before, between, behind;
+    if (!sample(self, usual, &before) || !sample(self, usual, &between))
+        return fail(self, TUFF_E_NUMERIC);
+    run_round(self, batch, count, round);
+    if (self->status || !sample(self, usual, &behind))
+        return fail(self, TUFF_E_NUMERIC);
+    const double pace = ((double)before + (double)behind) / 2;
+    note_run(paces, (uint64_t)pace);
+    note_run(&usual->raw, scaled(self, between, pace));
+    for (int i = 0; i < count; i++)
+        if (batch[i]->is_live && batch[i]->pending)
+            note_run(&batch[i]->raw, scaled(self, batch[i]->pending, pace));
+    return true;
+}
+
+static void note_drift(recorder *self, const runs *paces)
+{
+    uint64_t sorted[MAX_RUNS] = {0};
+    const int count = sort_runs(paces, sorted);
+    const double drift = count > 0 ? (double)sorted[count / 2] / (double)self->reference : 1;
+    self->counts->drift = drift > self->counts->drift ? drift : self->counts->drift;
+}
+
+/* Compiles, checks and times up to BATCH candidates. False where the default failed. */
+static bool measure_batch(recorder *self, entry **batch, int count, int runs_for_one)
+{
+    runs paces = {.count = 0};
+    self->all[0].raw.times[0] = self->all[0].times[0];
+    self->all[0].raw.count = 1;
+    compile_batch(self, batch, count);
+    const uint64_t begin = tuff__nanoseconds(), most = (uint64_t)MAX_SECONDS * 1000000000;
+    for (int round = 0; round < runs_for_one * self->settings.samples && !self->status; round++)
+        if ((round >= self->settings.samples && tuff__nanoseconds() - begin > most) ||
+            !time_round(self, batch, count, round, &paces))
+            break;
+    for (int i = 0; i < count; i++) {
+        release(self, batch[i]);
+        conclude(self, batch[i]);
+        self->counts->refused += batch[i]->found != VERDICT_GOOD;
+    }
+    conclude(self, &self->all[0]);
+    note_drift(self, &paces);
+    return !self->status;
+}
+
+/* Measures what waits. What time is lacking for is forgotten. */
+static void measure_waiting(recorder *self)
+{
+    while (self->measured < self->count && has_time(self)) {
+        entry *batch[BATCH];
+        const int left = self->count - self->measured, count = left < BATCH ? left : BATCH;
+        for (int i = 0; i < count; i++)
+            batch[i] = &self->all[self->measured + i];
+        if (!measure_batch(self, batch, count, RUNS_FOR_ONE))
+            return;
+        self->measured += count;
+        self->counts->added += count;
+    }
+    self->count = self->measured;
+}
+
+/* The neighbours in all directions: past what makes no kernel or the same one, as a search goes. */
+static void offer_neighbours(recorder *self, int centre)
+{
+    self->all[centre].is_expanded = true;
+    for (int move = 0; move < tuff__space_moves(&self->space); move++) {
+        choice candidate = self->all[centre].what;
+        uint64_t program = 0;
+        while ((!program || program == self->all[centre].program) && !self->status &&
+               tuff__space_move(&self->space, move, &candidate))
+            program = offer(self, &candidate, false);
+    }
+}
+
+static void offer_random(recorder *self, int until)
+{
+    for (int draws = 0; draws < DRAWS && self->count < until && !self->status; draws++) {
+        const int before = self->count;
+        choice candidate;
+        tuff__space_random(&self->space, &self->random, &candidate);
+        (void)offer(self, &candidate, true);
+        draws = self->count > before ? 0 : draws;
+    }
+}
+
+static bool is_full(const recorder *self)
+{
+    return self->measured >= self->settings.points || !has_time(self);
+}
+
+/* Measures what waits, as far as there may be more points. */
+static void measure_allowed(recorder *self)
+{
+    const int most = self->settings.points > self->measured ? self->settings.points : self->measured;
+    self->count = self->count < most ? self->count : most;
+    measure_waiting(self);
+}
+
+/* The best that is not expanded yet; -1: none. */
+static int best_centre(const recorder *self)
+{
+    int best = -1;
+    for (int i = 0; i < self->measured; i++) {
+        const entry *one = &self->all[i];
+        if (one->found == VERDICT_GOOD && !one->is_expanded && one->count > 0 &&
+            (best < 0 || one->median < self->all[best].median))
+            best = i;
+    }
+    return best;
+}
+
+static void climb(recorder *self)
+{
+    int centre;
+    while (!is_full(self) && (centre = best_centre(self)) >= 0) {
+        offer_neighbours(self, centre);
+        measure_allowed(self);
+    }
+}
+
+/* The best that are not taken yet; NULL where there are none that matter. */
+static entry *next_best(const recorder *self, entry *const *taken, int count)
+{
+    entry *best = NULL;
+    for (int i = 1; i < self->measured; i++) {
+        entry *one = &self->all[i];
+        bool is_free = one->found == VERDICT_GOOD && one->count > 1 && one->median < 2 * self->reference;
+        for (int k = 0; k < count; k++)
+            is_free = is_free && taken[k] != one;
+        if (is_free && (!best || one->median < best->median))
+            best = one;
+    }
+    return best;
+}
+
+/* The best once more, and those that are then the best: the least of many medians is less than the truth. */
+static void measure_best(recorder *self)
+{
+    bool is_open = true;
+    for (int race = 0; race < RACES && is_open && !self->status; race++) {
+        entry *batch[BATCH], *best;
+        int count = 0;
+        is_open = false;
+        while (count < RACERS && (best = next_best(self, batch, count)) != NULL) {
+            batch[count++] = best;
+            is_open = is_open || (count <= RACERS / 3 && !best->is_raced);
+        }
+        for (int i = 0; i < count; i++)
+            batch[i]->is_raced = true;
+        if (is_open)
+            (void)measure_batch(self, batch, count, RUNS_FOR_BEST);
+    }
+}
+
+static void measure_wanted(recorder *self)
+{
+    for (int i = 0; i < self->settings.also_count && !self->status; i++) {
+        choice candidate = self->settings.also[i];
+        if (offer(self, &candidate, false))
+            continue;
+        tuff__space_fit(&self->space, &candidate);
+        (void)offer(self, &candidate, false);
+    }
+    measure_waiting(self);
+}
+
+static void measure_space(recorder *self)
+{
+    offer_neighbours(self, 0);
+    offer_random(self, self->settings.points * DRAWN_PERCENT / 100);
+    measure_allowed(self);
+    climb(self);
+    offer_random(self, self->settings.points);
+    measure_allowed(self);
+}
+
+static void run(recorder *self)
+{
+    const choice usual = {0};
+    if (!offer(self, &usual, true) || self->status || !begin_default(self)) {
+        (void)fail(self, TUFF_E_NUMERIC);
+        return;
+    }
+    if (self->measured == 0)
+        self->measured = self->counts->added = 1;
+    measure_wanted(self);
+    if (!is_full(self))
+        measure_space(self);
+    measure_best(self);
+}
+
+/* Lowers what the recording has, for the numbers that programs have today; what can no longer be lowered goes. */
+static void take_known(recorder *self)
+{
+    for (int i = 0; i < self->into->count && !self->status; i++) {
+        const recorded_point *one = &self->into->points[i];
+        const int before = self->count;
+        (void)offer(self, &one->what, one->drawn);
+        if (self->count == before)
+            continue;
+        entry *made = &self->all[before];
+        made->found = one->found;
+        made->count = one->count < RECORDER_SAMPLES ? one->count : RECORDER_SAMPLES;
+        for (int k = 0; k < made->count; k++)
+            made->times[k] = one->nanoseconds[k];
+        made->median = median_of(made->times, made->count);
+        self->counts->known++;
+    }
+    self->measured = self->count;
+    if (self->count && (tuff__choice_count(&self->all[0].what) || self->all[0].count < 2))
+        (void)fail(self, FAIL(TUFF_E_FORMAT, "record: the recording does not begin with the default's times"));
+}
+
+/* Programs are numbered from 1: their hashes are long. */
+static tuff_status write_down(const recorder *self)
+{
+    recording out;
+    TRY(recording_begin(&out, self->into->name, self->into->device, &self->usual, self->into->roofline));
+    tuff_status status = TUFF_OK;
+    for (int i = 0; i < self->measured; i++) {
+        const entry *one = &self->all[i];
+        if (!status && (one->found != VERDICT_GOOD || one->count > 1))
+            status = recording_add(&out, &(recorded_point){.what = one->what,
+                                                           .program = (uint64_t)i + 1,
+                                                           .group_items = one->group_items,
+                                                           .cost = one->cost,
+                                                           .found = one->found,
+                                                           .drawn = one->drawn,
+                                                           .count = one->found == VERDICT_GOOD ? one->count : 0,
+                                                           .nanoseconds = one->times});
+    }
+    if (status) {
+        recording_free(&out);
+        return status;
+    }
+    recording_free(self->into);
+    *self->into = out;
+    return TUFF_OK;
+}
+
+tuff_status recorder_run(const judge *by, const recorder_settings *settings, recording *into, recorder_counts *counts)
+{
+    recorder self = {.by = *by, .settings = *settings, .into = into, .counts = counts, .random = {settings->seed}};
+    *counts = (recorder_counts){.drift = 1};
+    if (settings->samples < 2 || settings->samples > RECORDER_SAMPLES)
+        return FAIL(TUFF_E_USAGE, "record: 2 to %d samples", RECORDER_SAMPLES);
+    self.begin = tuff__nanoseconds();
+    take_known(&self);
+    if (!self.status)
+        run(&self);
+    for (int i = 0; i < self.count; i++)
+        release(&self, &self.all[i]);
+    if (!self.status)
+        self.status = write_down(&self);
+    tuff__free(self.all);
+    tuff__free(self.seen);
+    return self.status;
+}

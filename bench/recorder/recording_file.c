@@ -1,0 +1,164 @@
+/* Recordings as files. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/file/file.h"
+#include "io/json.h"
+#include "bench/recorder/recording.h"
+
+#define FILE_LIMIT (UINT64_C(256) << 20)
+enum { MAX_SAMPLES = 1024 };
+
+/* Names come from people: quotes and backslashes may be in them, control characters become blanks. */
+static void print_text(const char *key, const char *value, text *out)
+{
+    tuff__text_add(out, ",\"%s\":\"", key);
+    for (const char *at = value; *at; at++)
+        if (*at == '"' || *at == '\\')
+            tuff__text_add(out, "\\%c", *at);
+        else
+            tuff__text_add(out, "%c", (unsigned char)*at < ' ' ? ' ' : *at);
+    tuff__text_add(out, "\"");
+}
+
+static void print_choice(const char *key, const choice *value, text *out)
+{
+    tuff__text_add(out, ",\"%s\":\"", key);
+    tuff__choice_format(value, out);
+    tuff__text_add(out, "\"");
+}
+
+void recording_print_header(const recording *self, text *out)
+{
+    tuff__text_add(out, "{\"t\":\"space\",\"v\":1");
+    print_text("name", self->name, out);
+    print_text("device", self->device, out);
+    print_choice("usual", &self->usual, out);
+    tuff__text_add(out, ",\"roofline\":%" PRIu64 "}\n", self->roofline);
+}
+
+void recording_print_point(const recorded_point *point, text *out)
+{
+    tuff__text_add(out, "{\"t\":\"point\"");
+    print_choice("c", &point->what, out);
+    tuff__text_add(out, ",\"g\":%" PRIu32 ",\"p\":%" PRIu64, point->group_items, point->program);
+    if (point->cost > 0)
+        tuff__text_add(out, ",\"e\":%.4g", point->cost);
+    if (point->drawn)
+        tuff__text_add(out, ",\"d\":1");
+    if (point->found == VERDICT_GOOD) {
+        tuff__text_add(out, ",\"ns\":[");
+        for (int i = 0; i < point->count; i++)
+            tuff__text_add(out, "%s%" PRIu64, i ? "," : "", point->nanoseconds[i]);
+        tuff__text_add(out, "]}\n");
+    } else
+        tuff__text_add(out, ",\"why\":\"%s\"}\n", tuff__verdict_text(point->found));
+}
+
+static const char *read_text(const json_t *from, const char *key)
+{
+    const char *found = json_string_value(json_object_get(from, key));
+    return found ? found : "";
+}
+
+/* 0 where there is none. */
+static uint64_t read_number(const json_t *from, const char *key)
+{
+    return (uint64_t)json_integer_value(json_object_get(from, key));
+}
+
+static tuff_status read_header(const json_t *line, recording *out)
+{
+    choice usual;
+    if (strcmp(read_text(line, "t"), "space") != 0)
+        return FAIL(TUFF_E_FORMAT, "it does not begin with a space");
+    if (read_number(line, "v") != 1)
+        return FAIL(TUFF_E_UNSUPPORTED, "a recording of version %" PRIu64, read_number(line, "v"));
+    TRY(tuff__choice_parse(read_text(line, "usual"), &usual));
+    return recording_begin(out, read_text(line, "name"), read_text(line, "device"), &usual,
+                           read_number(line, "roofline"));
+}
+
+static bool find_verdict(const char *source, verdict *out)
+{
+    for (int i = 0; i < VERDICT_COUNT; i++)
+        if (strcmp(source, tuff__verdict_text((verdict)i)) == 0) {
+            *out = (verdict)i;
+            return i != VERDICT_GOOD;
+        }
+    return false;
+}
+
+/* Times into `times`, which has room for SAMPLES_MOST. */
+static tuff_status read_times(const json_t *list, uint64_t *times, int *count)
+{
+    const size_t size = json_array_size(list);
+    if (size < 1 || size > MAX_SAMPLES)
+        return FAIL(TUFF_E_FORMAT, "%zu times, but it is 1 to %d", size, MAX_SAMPLES);
+    for (size_t i = 0; i < size; i++) {
+        const json_t *one = json_array_get(list, i);
+        if (!json_is_integer(one))
+            return FAIL(TUFF_E_FORMAT, "a time is no whole number of nanoseconds");
+        times[i] = (uint64_t)json_integer_value(one);
+    }
+    *count = (int)size;
+    return TUFF_OK;
+}
+
+static tuff_status read_point(const json_t *line, recording *out)
+{
+    uint64_t times[MAX_SAMPLES];
+    recorded_point point = {.program = read_number(line, "p"), .nanoseconds = times};
+    if (strcmp(read_text(line, "t"), "point") != 0 || !point.program || !json_object_get(line, "c"))
+        return FAIL(TUFF_E_FORMAT, "neither a candidate nor its program");
+    point.group_items = (uint32_t)read_number(line, "g");
+    point.drawn = read_number(line, "d") != 0;
+    point.cost = json_number_value(json_object_get(line, "e"));
+    TRY(tuff__choice_parse(read_text(line, "c"), &point.what));
+    if (json_object_get(line, "ns"))
+        TRY(read_times(json_object_get(line, "ns"), times, &point.count));
+    else if (!find_verdict(read_text(line, "why"), &point.found))
+        return FAIL(TUFF_E_FORMAT, "neither times nor a verdict");
+    return recording_add(out, &point);
+}
+
+static tuff_status read_line(const char *line, size_t size, bool is_first, recording *out)
+{
+    json_t *value = NULL;
+    TRY(tuff__json_parse(line, size, &value));
+    const tuff_status status = is_first ? read_header(value, out) : read_point(value, out);
+    json_decref(value);
+    return status;
+}
+
+tuff_status recording_parse(const char *name, const char *source, size_t size, recording *out)
+{
+    *out = (recording){0};
+    size_t at = 0;
+    for (int number = 1; at < size; number++) {
+        const char *end = memchr(source + at, '\n', size - at);
+        const size_t length = end ? (size_t)(end - source) - at : size - at;
+        const tuff_status status = read_line(source + at, length, number == 1, out);
+        if (status) {
+            recording_free(out);
+            return status == TUFF_E_OOM_HOST ? status : FAIL(status, "%s:%d: %s", name, number, tuff_error());
+        }
+        at += length + 1;
+    }
+    if (!out->count || !recording_find(out, &(choice){0})) {
+        recording_free(out);
+        return FAIL(TUFF_E_FORMAT, "%s: the default was not recorded", name);
+    }
+    return TUFF_OK;
+}
+
+tuff_status recording_read(const char *path, recording *out)
+{
+    void *source = NULL;
+    size_t size = 0;
+    *out = (recording){0};
+    TRY(tuff__file_read(path, FILE_LIMIT, &source, &size));
+    const tuff_status status = recording_parse(path, source, size, out);
+    tuff__free(source);
+    return status;
+}

@@ -1,0 +1,34 @@
+/* Searches on recordings: the share of the best recorded speed that they reach. A search must know nothing of the
+   device that it runs on: it begins with what a lookup would offer of the other devices. */
+#ifndef TUFF_BENCH_RECORDER_REPLAY_SEARCH_H
+#define TUFF_BENCH_RECORDER_REPLAY_SEARCH_H
+
+#include "bench/recorder/portfolio.h"
+
+enum { REPLAY_SEEDS = 8 };
+
+/* What searches begin with. Zero is nothing but the default. */
+typedef struct replay_start {
+    choice seeds[REPLAY_SEEDS], portfolio[PORTFOLIO_SIZE];
+    int seed_count, portfolio_count;
+} replay_start;
+
+/* Counts over several calls of replay_search. */
+typedef struct replay_counts {
+    int64_t asked, unrecorded; /* choices, and those of them that the recordings do not have */
+    int64_t runs, slower;      /* searches, and those whose winner is slower than the default by more than 1 % */
+    int64_t broken;            /* calls that the contract of judge does not allow */
+} replay_counts;
+
+/* The point with the least median but `better` ones; NULL where there are not as many. */
+const recorded_point *recording_ranked(const recording *space, int better);
+
+/* For recording `index`: the winners of its task on the other devices, and the portfolio made without its device. */
+tuff_status replay_start_without(const recordings *all, int index, replay_start *out);
+
+/* Searches so many times, with different seeds and at most `compiles` candidates each. *share is the mean of the best
+   median as a part of the winner's: 1 where every search finds the best. */
+tuff_status replay_search(const recording *space, const replay_start *start, int compiles, int runs,
+                          replay_counts *counts, double *share);
+
+#endif

@@ -1,0 +1,118 @@
+/* The folder for what tuff keeps between runs. Programs in it are handed to drivers, which do not survive hostile
+   bytes, so it is used only where nobody else can write to it. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file/file.h"
+#include "base/file/error.h"
+
+/* Joins folder and rest into out, without the slashes at the end of folder, which would make lstat follow a link. */
+static tuff_status join(const char *folder, const char *rest, char *out, size_t size)
+{
+    size_t length = strlen(folder);
+    while (length > 1 && folder[length - 1] == '/')
+        length--;
+    int written = snprintf(out, size, "%.*s%s", (int)(length < size ? length : size), folder, rest);
+    if (written < 0 || (size_t)written >= size)
+        return FAIL(TUFF_E_IO, "no cache folder: its name is longer than %zu bytes", size - 1);
+    return TUFF_OK;
+}
+
+static int examine(const char *path, struct stat *found)
+{
+    int result = -1;
+    UNINTERRUPTED(result, tuff__file.lstat(path, found));
+    return result;
+}
+
+/* A home of another user, as under sudo: files of ours in there would lock its owner out of the folder. */
+static tuff_status check_home(const char *home, char *scratch, size_t size)
+{
+    struct stat found;
+    /* The last component makes lstat look through a symbolic link, which a home may well be. */
+    TRY(join(home, "/.", scratch, size));
+    if (examine(scratch, &found))
+        return tuff__fail_errno("use the cache below", home);
+    if (found.st_uid != geteuid())
+        return FAIL(TUFF_E_IO, "no cache folder: HOME %s belongs to another user", home);
+    return TUFF_OK;
+}
+
+/* XDG Base Directory Specification: relative names are to be ignored. */
+static bool is_absolute(const char *name)
+{
+    return name && name[0] == '/';
+}
+
+static tuff_status choose_folder(char *out, size_t size)
+{
+    const char *own = getenv("TUFF_CACHE_DIR"), *shared = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (own && !own[0])
+        return FAIL(TUFF_E_IO, "no cache folder: TUFF_CACHE_DIR is empty");
+    if (own)
+        return join(own, "", out, size);
+    if (is_absolute(shared))
+        return join(shared, "/tuff", out, size);
+    if (!is_absolute(home))
+        return FAIL(TUFF_E_IO, "no cache folder: HOME is not an absolute path; set TUFF_CACHE_DIR");
+    TRY(check_home(home, out, size));
+    return join(home, "/.cache/tuff", out, size);
+}
+
+static int make_folder(const char *path)
+{
+    int result = -1;
+    UNINTERRUPTED(result, tuff__file.mkdir(path, 0700));
+    return result < 0 && errno == EEXIST ? 0 : result;
+}
+
+/* Makes path and the folders above it that are missing. path is changed on the way and whole again at the end. */
+static tuff_status make_folders(char *path)
+{
+    if (make_folder(path) == 0)
+        return TUFF_OK;
+    for (char *slash = errno == ENOENT ? strchr(path + 1, '/') : NULL; slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        /* What really stands in the way shows when path itself is made. */
+        (void)make_folder(path);
+        *slash = '/';
+    }
+    return make_folder(path) ? tuff__fail_errno("make the cache folder", path) : TUFF_OK;
+}
+
+/* Makes the folder where it is missing; nobody else may be able to write to it. */
+static tuff_status make_own(char *out)
+{
+    TRY(make_folders(out));
+    struct stat found;
+    if (examine(out, &found))
+        return tuff__fail_errno("examine the cache folder", out);
+    if (!S_ISDIR(found.st_mode))
+        return FAIL(TUFF_E_IO, "no cache folder: %s is not a folder", out);
+    if (found.st_uid != geteuid() || (found.st_mode & (S_IWGRP | S_IWOTH)))
+        return FAIL(TUFF_E_IO, "no cache folder: others than its owner could write to %s", out);
+    return TUFF_OK;
+}
+
+tuff_status tuff__cache_folder(char *out, size_t size)
+{
+    if (getuid() != geteuid() || getgid() != getegid())
+        return FAIL(TUFF_E_IO, "no cache folder: the process runs with another user's rights");
+    TRY(choose_folder(out, size));
+    return make_own(out);
+}
+
+tuff_status tuff__cache_subfolder(const char *name, char *out, size_t size)
+{
+    TRY(tuff__cache_folder(out, size));
+    const size_t length = strlen(out);
+    const int written = snprintf(out + length, size - length, "/%s", name);
+    if (written < 0 || (size_t)written >= size - length)
+        return FAIL(TUFF_E_IO, "no cache folder: its name is longer than %zu bytes", size - 1);
+    return make_own(out);
+}

@@ -1,0 +1,126 @@
+/* Appending under locks (flock): a writer that dies leaves part of a line at most, and no lock. */
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE 1
+#endif
+#include "base/file/lock.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file/error.h"
+#include "base/thread.h"
+
+#define PAUSE 2000000u /* nanoseconds between tries */
+
+/* A regular file that nobody else can write to. */
+static tuff_status check_own(int fd, const char *path, uint64_t *size)
+{
+    struct stat found;
+    int result = -1;
+    UNINTERRUPTED(result, tuff__file.fstat(fd, &found));
+    if (result < 0)
+        return tuff__fail_errno("examine", path);
+    if (!S_ISREG(found.st_mode))
+        return FAIL(TUFF_E_IO, "cannot write %s: it is not a regular file", path);
+    if (found.st_uid != geteuid() || (found.st_mode & (S_IWGRP | S_IWOTH)) || found.st_nlink != 1)
+        return FAIL(TUFF_E_IO, "cannot write %s: others than its owner could write it too", path);
+    *size = (uint64_t)found.st_size;
+    return TUFF_OK;
+}
+
+static tuff_status open_own(const char *path, int flags, int *out, uint64_t *size)
+{
+    int fd = -1;
+    UNINTERRUPTED(
+        fd, tuff__file.open(path, flags | O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600));
+    if (fd < 0)
+        return tuff__fail_errno("open", path);
+    const tuff_status status = check_own(fd, path, size);
+    if (status != TUFF_OK) {
+        (void)tuff__file.close(fd);
+        return status;
+    }
+    *out = fd;
+    return TUFF_OK;
+}
+
+static tuff_status take(int fd, const char *path, uint64_t patience)
+{
+    const uint64_t begin = tuff__nanoseconds();
+    for (;;) {
+        int result = -1;
+        UNINTERRUPTED(result, tuff__file.flock(fd, LOCK_EX | LOCK_NB));
+        if (result == 0)
+            return TUFF_OK;
+        if (errno != EWOULDBLOCK)
+            return FAIL(TUFF_E_UNSUPPORTED, "cannot lock %s: %s", path, strerror(errno));
+        if (tuff__nanoseconds() - begin >= patience)
+            return FAIL(TUFF_E_TIMEOUT, "cannot lock %s: another process holds it", path);
+        tuff__sleep(PAUSE);
+    }
+}
+
+tuff_status tuff__file_lock(const char *path, uint64_t patience, file_lock *out)
+{
+    uint64_t size = 0;
+    out->fd = -1;
+    int fd = -1;
+    TRY(open_own(path, 0, &fd, &size));
+    const tuff_status status = take(fd, path, patience);
+    if (status == TUFF_OK)
+        out->fd = fd;
+    else
+        (void)tuff__file.close(fd);
+    return status;
+}
+
+void tuff__file_unlock(file_lock *lock)
+{
+    if (lock->fd >= 0)
+        (void)tuff__file.close(lock->fd); /* which ends the lock */
+    lock->fd = -1;
+}
+
+/* Whether the file's last byte ends a line. */
+static tuff_status ends_line(int fd, const char *path, uint64_t size, bool *out)
+{
+    char last = '\n';
+    ssize_t got = 1;
+    if (size > 0)
+        UNINTERRUPTED(got, tuff__file.pread(fd, &last, 1, (off_t)(size - 1)));
+    if (got < 0)
+        return tuff__fail_errno("read", path);
+    *out = got == 1 && last == '\n';
+    return TUFF_OK;
+}
+
+static tuff_status append(int fd, const char *path, uint64_t size, const char *line, size_t length, bool durable)
+{
+    bool whole = false;
+    TRY(ends_line(fd, path, size, &whole));
+    char *data = tuff__alloc(length + 1);
+    if (!data)
+        return TUFF_E_OOM_HOST;
+    data[0] = '\n';
+    memcpy(data + 1, line, length);
+    tuff_status status = tuff__write_all(fd, path, whole ? data + 1 : data, whole ? length : length + 1);
+    tuff__free(data);
+    int result = 0;
+    if (status == TUFF_OK && durable)
+        UNINTERRUPTED(result, tuff__file.fsync(fd));
+    return result < 0 ? tuff__fail_errno("flush", path) : status;
+}
+
+tuff_status tuff__file_append(const char *path, const char *line, size_t size, bool durable)
+{
+    int fd = -1;
+    uint64_t before = 0;
+    TRY(open_own(path, O_APPEND, &fd, &before));
+    tuff_status status = append(fd, path, before, line, size, durable);
+    if (tuff__file.close(fd) < 0 && status == TUFF_OK)
+        status = tuff__fail_errno("close", path);
+    return status;
+}

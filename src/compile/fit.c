@@ -1,0 +1,116 @@
+/* The stages of compilation up to planned memory. While the planned peak is above the budget, they run again with more
+   values recomputed instead of kept. */
+#include "compile/fit.h"
+
+#include "compile/rewrite/matmul_merge.h"
+#include "compile/rewrite/simplify.h"
+
+#define MAX_STEPS 16 /* of the first search for how much must be computed again */
+
+typedef struct fitting {
+    tuff_device *device;
+    tuff_graph *source;
+    const tuff_compile_options *options;
+    fit_result to;
+    int bindings;
+    recomputed *ranking;
+    int ranked, used; /* used: of the ranking, in the launches as they are */
+    uint64_t least;   /* peak so far */
+} fitting;
+
+static tuff_status fuse_again(fitting *self)
+{
+    tuff__fusion_free(self->to.fusion);
+    return tuff__fuse(*self->to.graph, self->options, self->bindings, self->to.passes, self->to.fusion);
+}
+
+/* Simplifies and fuses the source, with cheap values recomputed. */
+static tuff_status prepare(fitting *self)
+{
+    const fit_result *to = &self->to;
+    bool changed = false;
+    tuff__launch_list_free(to->launches);
+    tuff__fusion_free(to->fusion);
+    tuff_graph_destroy(*to->graph);
+    *to->graph = tuff__simplify(self->source, false);
+    if (*to->graph == NULL)
+        return tuff__last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff__last_status();
+    to->passes->found = (choice){.set = {0}};
+    if (self->options->fuse == TUFF_FUSE_ALL)
+        TRY(tuff__merge_matmuls(*to->graph, to->passes));
+    TRY(tuff__fuse(*to->graph, self->options, self->bindings, to->passes, to->fusion));
+    if (self->options->fuse != TUFF_FUSE_ALL)
+        return TUFF_OK;
+    TRY(tuff__cut_columns(to->fusion, &changed));
+    if (changed)
+        TRY(fuse_again(self));
+    TRY(tuff__recompute(to->fusion, &changed));
+    return changed ? fuse_again(self) : TUFF_OK;
+}
+
+static bool fits(const fitting *self)
+{
+    const uint64_t budget = self->options->memory_budget;
+    return budget == 0 || self->to.launches->peak <= budget;
+}
+
+static tuff_status lower(fitting *self)
+{
+    launch_list *launches = self->to.launches;
+    TRY(tuff__lower(self->device, self->to.fusion, self->options, NULL, launches));
+    self->least = launches->peak < self->least ? launches->peak : self->least;
+    return TUFF_OK;
+}
+
+/* Compiles with the first count values of the ranking recomputed. */
+static tuff_status attempt(fitting *self, int count)
+{
+    TRY(prepare(self));
+    TRY(tuff__recompute_ranked(self->to.fusion, self->ranking, count));
+    TRY(fuse_again(self));
+    self->used = count;
+    return lower(self);
+}
+
+/* Coarse steps up to the first count that fits, then a binary search for the least that does. */
+static tuff_status search(fitting *self)
+{
+    const int step = (self->ranked + MAX_STEPS - 1) / MAX_STEPS;
+    int low = 0, high = 0;
+    while (!fits(self) && high < self->ranked) {
+        low = high;
+        high = high + step < self->ranked ? high + step : self->ranked;
+        TRY(attempt(self, high));
+    }
+    if (!fits(self))
+        return FAIL(TUFF_E_LIMIT,
+                    "compile: the memory budget is %llu bytes of intermediates, but with all computed again that helps "
+                    "the least peak reached is %llu: raise the budget, mark segments with tuff_recompute, or make the "
+                    "batch smaller",
+                    (unsigned long long)self->options->memory_budget, (unsigned long long)self->least);
+    while (high - low > 1) {
+        const int middle = low + (high - low) / 2;
+        TRY(attempt(self, middle));
+        if (fits(self))
+            high = middle;
+        else
+            low = middle;
+    }
+    return self->used == high ? TUFF_OK : attempt(self, high);
+}
+
+tuff_status tuff__fit(tuff_device *device, tuff_graph *source, const tuff_compile_options *options, fit_result to)
+{
+    const uint32_t bindings = tuff__device_info(device)->max_bindings;
+    fitting self = {.device = device, .source = source, .options = options, .to = to, .least = UINT64_MAX};
+    self.bindings = (int)(bindings == 0 || bindings > MAX_BINDINGS ? MAX_BINDINGS : bindings);
+    TRY(prepare(&self));
+    TRY(lower(&self));
+    if (fits(&self))
+        return TUFF_OK;
+    tuff_status status = tuff__rank_recomputed(to.fusion, &self.ranking, &self.ranked);
+    if (status == TUFF_OK)
+        status = search(&self);
+    tuff__free(self.ranking);
+    return status;
+}

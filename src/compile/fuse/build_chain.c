@@ -1,0 +1,595 @@
+/* Writes the chain of a task: walks from the stored nodes down to memory, carrying the path of movement ops and the
+   guard under which reads are legal. Equal values are written once. */
+#include <string.h>
+
+#include "compile/fuse/fuse.h"
+
+/* A value that was built: a node's, seen along a path, under a guard. */
+typedef struct seen_value {
+    const node *at;
+    const path *along;
+    int guard, value;
+} seen_value;
+
+#define MAX_SEEN 384 /* ways to see nodes: from then on one that branches again is materialised */
+
+typedef struct builder {
+    const struct fusion *fusion;
+    const struct task *task;
+    fused_chain *chain;
+    arena paths;         /* steps of the paths that the walk follows */
+    int first;           /* of the values that walk the same axes as the next */
+    tuff_shape kept;     /* the domain with its loop axes at extent 1 */
+    const node *give_up; /* must be materialised first */
+    bool impossible;
+    tuff_status status;
+    seen_value *seen; /* hashed by what they are of; at is NULL where there is none */
+    int seen_count, seen_capacity;
+} builder;
+
+static int build(builder *self, const node *at, const path *along, int guard);
+
+static const path *keep_path(builder *self, path step)
+{
+    path *kept = tuff__arena_alloc(&self->paths, sizeof *kept);
+    if (kept == NULL) {
+        self->status = TUFF_E_OOM_HOST;
+        return NULL;
+    }
+    *kept = step;
+    return kept;
+}
+
+static bool same_value(const chain_value *a, const chain_value *b)
+{
+    return a->kind == b->kind && a->dtype == b->dtype && a->op == b->op && a->cast_to == b->cast_to &&
+           memcmp(a->args, b->args, sizeof a->args) == 0 && a->guard == b->guard && a->buffer == b->buffer &&
+           memcmp(&a->address, &b->address, sizeof a->address) == 0 && a->low == b->low && a->high == b->high &&
+           a->step == b->step && a->extent == b->extent &&
+           memcmp(&a->constant, &b->constant, sizeof a->constant) == 0 && a->seed == b->seed &&
+           a->ordinal == b->ordinal && a->index == b->index;
+}
+
+static int add(builder *self, const chain_value *fresh)
+{
+    fused_chain *chain = self->chain;
+    for (int i = self->first; i < chain->value_count; ++i)
+        if (same_value(&chain->values[i], fresh))
+            return i;
+    if (!GROW(chain->values, chain->value_count, chain->value_capacity)) {
+        self->status = TUFF_E_OOM_HOST;
+        return NO_VALUE;
+    }
+    chain->values[chain->value_count] = *fresh;
+    return chain->value_count++;
+}
+
+/* A value without operands, guard or buffer. */
+static chain_value blank(value_kind kind, tuff_dtype dtype)
+{
+    return (chain_value){
+        .kind = kind, .dtype = dtype, .args = {NO_VALUE, NO_VALUE, NO_VALUE}, .guard = NO_VALUE, .buffer = -1};
+}
+
+static int give_up(builder *self, const node *at)
+{
+    if (self->give_up == NULL)
+        self->give_up = at;
+    return NO_VALUE;
+}
+
+static bool failed(const builder *self)
+{
+    return self->give_up != NULL || self->impossible || self->status != TUFF_OK;
+}
+
+static affine affine_of(const view *layout)
+{
+    affine result = {.offset = layout->offset};
+    for (int i = 0; i < layout->rank; ++i)
+        result.stride[i] = layout->extent[i] > 1 ? layout->stride[i] : 0;
+    return result;
+}
+
+/* Applies the path to a layout; where a step fails, its source must be materialised. */
+static bool reach(builder *self, view *layout, const path *along)
+{
+    const path *stuck = NULL;
+    if (tuff__view_along(layout, along, &stuck))
+        return true;
+    if (stuck->source == NULL)
+        self->impossible = true;
+    else
+        give_up(self, stuck->source);
+    return false;
+}
+
+static int buffer_of(builder *self, int id, tuff_dtype dtype, bool written)
+{
+    fused_chain *chain = self->chain;
+    int i = 0;
+    while (i < chain->buffer_count && chain->buffers[i].id != id)
+        ++i;
+    if (i == chain->buffer_count) {
+        if (i == MAX_CHAIN_BUFFERS) {
+            self->impossible = true;
+            return 0;
+        }
+        chain->buffers[chain->buffer_count++] = (chain_buffer){.id = id, .dtype = dtype};
+    }
+    chain->buffers[i].read |= !written;
+    chain->buffers[i].written |= written;
+    return i;
+}
+
+static int build_load(builder *self, const node *leaf, const path *along, int guard)
+{
+    view layout = tuff__fusion_layout(self->fusion, leaf);
+    if (!reach(self, &layout, along))
+        return NO_VALUE;
+    const tuff_dtype dtype = leaf->outputs[0].dtype;
+    chain_value load = blank(VALUE_LOAD, tuff__compute_dtype(dtype));
+    load.buffer = buffer_of(self, leaf->id, dtype, false);
+    load.address = affine_of(&layout);
+    load.guard = guard;
+    return add(self, &load);
+}
+
+/* The result of a reduction or a matmul of this task: only at its own coordinates. */
+static int build_result(builder *self, const node *core, int index, const path *along)
+{
+    view layout = tuff__view_contiguous(core->outputs[0].shape);
+    if (!reach(self, &layout, along))
+        return NO_VALUE;
+    view expected = tuff__view_contiguous(self->kept);
+    const path spread = {.kind = STEP_EXPAND, .shape = self->task->domain};
+    if (self->task->kind != TASK_SCAN)
+        tuff__view_apply(&expected, &spread);
+    else
+        expected = tuff__view_contiguous(self->task->domain);
+    if (!tuff__view_equal(&layout, &expected)) {
+        self->impossible = true;
+        return NO_VALUE;
+    }
+    chain_value result = blank(VALUE_RESULT, tuff__compute_dtype(core->outputs[0].dtype));
+    result.index = index;
+    return add(self, &result);
+}
+
+static seen_value *find_seen(const builder *self, const node *at, const path *along, int guard)
+{
+    const uint64_t key = ((uint64_t)(uintptr_t)along >> 4) + (uint64_t)at->id * 31 + (uint64_t)guard * 7;
+    int i = (int)((key * 0x9e3779b97f4a7c15u >> 32) & (uint64_t)(self->seen_capacity - 1));
+    while (self->seen[i].at != NULL &&
+           (self->seen[i].at != at || self->seen[i].along != along || self->seen[i].guard != guard))
+        i = (i + 1) & (self->seen_capacity - 1);
+    return &self->seen[i];
+}
+
+/* Keeps the table at most half full. */
+static bool grow_seen(builder *self)
+{
+    builder fresh = *self;
+    fresh.seen_capacity = self->seen_capacity == 0 ? 64 : self->seen_capacity * 2;
+    fresh.seen = tuff__calloc((size_t)fresh.seen_capacity, sizeof *fresh.seen);
+    if (fresh.seen == NULL) {
+        self->status = TUFF_E_OOM_HOST;
+        return false;
+    }
+    for (int i = 0; i < self->seen_capacity; ++i)
+        if (self->seen[i].at != NULL)
+            *find_seen(&fresh, self->seen[i].at, self->seen[i].along, self->seen[i].guard) = self->seen[i];
+    tuff__free(self->seen);
+    *self = fresh;
+    return true;
+}
+
+static int build_elementwise(builder *self, const node *at, const path *along, int guard)
+{
+    if (self->seen_count >= MAX_SEEN && at->input_count > 1 && !self->fusion->facts[at->id].materialized)
+        return give_up(self, at);
+    chain_value value = blank(VALUE_OP, tuff__compute_dtype(at->outputs[0].dtype));
+    value.op = at->op;
+    value.cast_to = at->op == OP_CAST ? at->outputs[0].dtype : TUFF_F32;
+    for (int i = 0; i < at->input_count; ++i)
+        value.args[i] = build(self, at->inputs[i]->node, along, guard);
+    return failed(self) ? NO_VALUE : add(self, &value);
+}
+
+static int build_constant(builder *self, tuff_dtype dtype, double number)
+{
+    chain_value value = blank(VALUE_CONSTANT, tuff__compute_dtype(dtype));
+    value.constant = number;
+    return add(self, &value);
+}
+
+static int build_op(builder *self, op_code op, tuff_dtype dtype, int x, int y, int z)
+{
+    chain_value value = blank(VALUE_OP, dtype);
+    value.op = op;
+    value.args[0] = x;
+    value.args[1] = y;
+    value.args[2] = z;
+    return failed(self) ? NO_VALUE : add(self, &value);
+}
+
+/* bool: low <= the coordinate along axis of a tensor of this shape < high. */
+static int build_inside(builder *self, tuff_shape shape, int axis, const path *along, int64_t low, int64_t high)
+{
+    view layout = tuff__view_contiguous(shape);
+    memset(layout.stride, 0, sizeof layout.stride);
+    layout.stride[axis] = 1;
+    if (!reach(self, &layout, along))
+        return NO_VALUE;
+    chain_value inside = blank(VALUE_INSIDE, TUFF_BOOL);
+    inside.address = affine_of(&layout);
+    inside.low = low;
+    inside.high = high;
+    return add(self, &inside);
+}
+
+static int both(builder *self, int a, int b)
+{
+    if (a == NO_VALUE || b == NO_VALUE)
+        return a == NO_VALUE ? b : a;
+    return build_op(self, OP_AND, TUFF_BOOL, a, b, NO_VALUE);
+}
+
+static int build_pad(builder *self, const node *pad, const path *along, int guard)
+{
+    const tuff_shape *inner = &pad->inputs[0]->shape, *outer = &pad->outputs[0].shape;
+    int inside = NO_VALUE;
+    for (int i = 0; i < outer->rank && !failed(self); ++i)
+        if (inner->extent[i] != outer->extent[i]) {
+            const int64_t before = pad->attributes.start[i];
+            inside = both(self, inside, build_inside(self, *outer, i, along, before, before + inner->extent[i]));
+        }
+    if (failed(self))
+        return NO_VALUE;
+    const int fill = build_constant(self, pad->outputs[0].dtype, pad->attributes.value);
+    if (tuff_shape_count(*inner) == 0)
+        return fill;
+    const path *step = keep_path(self, tuff__path_of(pad, along));
+    if (step == NULL)
+        return NO_VALUE;
+    const int value = build(self, pad->inputs[0]->node, step, both(self, guard, inside));
+    if (failed(self) || inside == NO_VALUE)
+        return value;
+    return build_op(self, OP_WHERE, self->chain->values[value].dtype, inside, value, fill);
+}
+
+static int build_concat(builder *self, const node *concat, const path *along, int guard)
+{
+    const int axis = concat->attributes.axis;
+    int result = NO_VALUE;
+    int64_t end = concat->outputs[0].shape.extent[axis];
+    for (int i = concat->input_count - 1; i >= 0 && !failed(self); --i) {
+        const int64_t start = end - concat->inputs[i]->shape.extent[axis];
+        if (start == end)
+            continue;
+        const int inside = build_inside(self, concat->outputs[0].shape, axis, along, start, end);
+        const path *step = keep_path(self, tuff__path_of_part(concat, i, along));
+        if (step == NULL || failed(self))
+            return NO_VALUE;
+        const int part = build(self, concat->inputs[i]->node, step, both(self, guard, inside));
+        if (failed(self))
+            return NO_VALUE;
+        result =
+            result == NO_VALUE ? part : build_op(self, OP_WHERE, self->chain->values[part].dtype, inside, part, result);
+        end = start;
+    }
+    return result;
+}
+
+static int build_index(builder *self, value_kind kind, const node *at, const path *along)
+{
+    view layout = tuff__view_contiguous(at->outputs[0].shape);
+    if (kind == VALUE_INDEX) {
+        memset(layout.stride, 0, sizeof layout.stride);
+        layout.stride[at->attributes.axis] = 1;
+    }
+    if (!reach(self, &layout, along))
+        return NO_VALUE;
+    chain_value value = blank(kind, kind == VALUE_INDEX ? TUFF_I32 : TUFF_F32);
+    value.address = affine_of(&layout);
+    if (kind == VALUE_RANDOM) {
+        tuff_shape ones = at->outputs[0].shape;
+        for (int i = 0; i < ones.rank; ++i)
+            ones.extent[i] = 1;
+        const path *spread =
+            keep_path(self, (path){.kind = STEP_EXPAND, .shape = at->outputs[0].shape, .outer = along});
+        const path *unit = keep_path(self, tuff__path_reshape(ones, spread));
+        if (unit == NULL || spread == NULL)
+            return NO_VALUE;
+        value.args[0] = build(self, at->inputs[0]->node, unit, NO_VALUE);
+        value.seed = at->attributes.seed;
+        value.ordinal = at->attributes.ordinal;
+    }
+    return failed(self) ? NO_VALUE : add(self, &value);
+}
+
+/* The index of a reduction of this task, or -1. */
+static int find_reduction(const struct task *task, const node *at)
+{
+    for (int i = 0; i < task->reduction_count; ++i)
+        if (task->reductions[i] == at)
+            return i;
+    return -1;
+}
+
+/* Whether a reduction is known only when the last row of an item is done. */
+static bool is_in_columns(const struct task *task, int reduction)
+{
+    return reduction >= 0 && (task->in_columns >> reduction & 1) != 0;
+}
+
+static bool is_stored_here(const struct task *task, const node *at)
+{
+    for (int i = 0; i < task->root_count; ++i)
+        if (task->roots[i] == at)
+            return true;
+    return false;
+}
+
+static bool is_computed_here(const struct task *task, const node *at)
+{
+    return at == task->core || find_reduction(task, at) >= 0 || is_stored_here(task, at);
+}
+
+static int build_lookup(builder *self, const node *gather, const path *along, int guard)
+{
+    const int axis = gather->attributes.axis;
+    view layout;
+    const node *missing = NULL;
+    const node *base = tuff__operand_view(self->fusion, gather->inputs[0], &layout, &missing);
+    if (missing != NULL)
+        return give_up(self, missing);
+    const int64_t step = layout.stride[axis], extent = layout.extent[axis];
+    layout.stride[axis] = 0;
+    layout.extent[axis] = gather->outputs[0].shape.extent[axis];
+    if (!reach(self, &layout, along))
+        return NO_VALUE;
+    const int index = build(self, gather->inputs[1]->node, along, guard);
+    if (failed(self))
+        return NO_VALUE;
+    if (is_computed_here(self->task, base)) {
+        self->impossible = true;
+        return NO_VALUE;
+    }
+    chain_value value = blank(VALUE_LOOKUP, tuff__compute_dtype(base->outputs[0].dtype));
+    value.buffer = buffer_of(self, base->id, base->outputs[0].dtype, false);
+    value.address = affine_of(&layout);
+    value.args[0] = index;
+    value.guard = guard;
+    value.step = step;
+    value.extent = extent;
+    return add(self, &value);
+}
+
+static int build_movement(builder *self, const node *at, const path *along, int guard)
+{
+    const path *step = keep_path(self, tuff__path_of(at, along));
+    return step == NULL ? NO_VALUE : build(self, at->inputs[0]->node, step, guard);
+}
+
+static int build_fresh(builder *self, const node *at, const path *along, int guard)
+{
+    if (tuff__op_is_elementwise(at->op))
+        return build_elementwise(self, at, along, guard);
+    if (tuff__op_is_view(at->op))
+        return build_movement(self, at, along, guard);
+    switch (at->op) {
+    case OP_PAD:
+        return build_pad(self, at, along, guard);
+    case OP_CONCAT:
+        return build_concat(self, at, along, guard);
+    case OP_IOTA:
+        return build_index(self, VALUE_INDEX, at, along);
+    case OP_RANDOM:
+        return build_index(self, VALUE_RANDOM, at, along);
+    case OP_GATHER:
+        return build_lookup(self, at, along, guard);
+    case OP_ASSIGN:
+        return build(self, at->inputs[0]->node, along, guard);
+    default:
+        return give_up(self, at);
+    }
+}
+
+/* Builds a node's value, or finds it where it was built before on the same path under the same guard. */
+static int build_inner(builder *self, const node *at, const path *along, int guard)
+{
+    if (self->seen_count * 2 >= self->seen_capacity && !grow_seen(self))
+        return NO_VALUE;
+    const seen_value *before = find_seen(self, at, along, guard);
+    if (before->at != NULL)
+        return before->value;
+    const int value = build_fresh(self, at, along, guard);
+    if (failed(self) || (self->seen_count * 2 >= self->seen_capacity && !grow_seen(self)))
+        return NO_VALUE;
+    *find_seen(self, at, along, guard) = (seen_value){at, along, guard, value};
+    self->seen_count++;
+    return value;
+}
+
+static int build(builder *self, const node *at, const path *along, int guard)
+{
+    if (failed(self))
+        return NO_VALUE;
+    if (at->op == OP_CONSTANT && at->attributes.data == NULL)
+        return build_constant(self, at->outputs[0].dtype, at->attributes.value);
+    const int reduction = find_reduction(self->task, at);
+    self->impossible |= is_in_columns(self->task, reduction);
+    if (reduction >= 0)
+        return build_result(self, at, reduction, along);
+    if (at == self->task->core && self->task->kind == TASK_MATMUL)
+        return build_result(self, at, 0, along);
+    if (tuff__op_is_source(at->op) || (self->fusion->facts[at->id].materialized && !is_stored_here(self->task, at)))
+        return build_load(self, at, along, guard);
+    return build_inner(self, at, along, guard);
+}
+
+/* The path from a node of the task to its domain: the same elements in the same order, or one for each kept point. */
+static const path *path_to_domain(builder *self, tuff_shape shape)
+{
+    const tuff_shape *domain = &self->task->domain;
+    if (tuff_shape_equal(shape, *domain))
+        return NULL;
+    if (tuff_shape_count(shape) == tuff_shape_count(*domain))
+        return keep_path(self, tuff__path_reshape(*domain, NULL));
+    const path *spread = keep_path(self, (path){.kind = STEP_EXPAND, .shape = *domain});
+    return keep_path(self, tuff__path_reshape(self->kept, spread));
+}
+
+/* The path from sums of columns: the same for all rows of an item. */
+static const path *path_from_columns(builder *self)
+{
+    tuff_shape kept = self->task->domain;
+    for (int i = 0; i < kept.rank; ++i)
+        kept.extent[i] = (self->task->column_axes >> i & 1) != 0 ? 1 : kept.extent[i];
+    const path *spread = keep_path(self, (path){.kind = STEP_EXPAND, .shape = self->task->domain});
+    return keep_path(self, tuff__path_reshape(kept, spread));
+}
+
+static void build_reduction(builder *self, int index)
+{
+    const node *at = self->task->reductions[index];
+    chain_reduction *reduction = &self->chain->reductions[index];
+    reduction->in_columns = is_in_columns(self->task, index);
+    const path *along = path_to_domain(self, at->inputs[0]->shape);
+    reduction->op = at->op;
+    reduction->input = build(self, at->inputs[0]->node, along, NO_VALUE);
+    if (failed(self))
+        return;
+    chain_value result = blank(VALUE_RESULT, tuff__compute_dtype(at->outputs[0].dtype));
+    result.index = index;
+    reduction->result = add(self, &result);
+    self->chain->reduction_count = index + 1;
+}
+
+static void build_output(builder *self, const node *root)
+{
+    chain_output *output = &self->chain->outputs[self->chain->output_count];
+    const int reduction = find_reduction(self->task, root);
+    output->in_columns = is_in_columns(self->task, reduction);
+    const path *along = output->in_columns ? path_from_columns(self) : path_to_domain(self, root->outputs[0].shape);
+    view layout = tuff__fusion_layout(self->fusion, root);
+    if (!reach(self, &layout, along))
+        return;
+    if (output->in_columns)
+        output->value = self->chain->reductions[reduction].result;
+    else
+        output->value = self->task->kind == TASK_SCAN ? NO_VALUE : build(self, root, along, NO_VALUE);
+    output->address = affine_of(&layout);
+    output->buffer = buffer_of(self, root->id, root->outputs[0].dtype, true);
+    self->chain->buffers[output->buffer].read |= output->in_columns;
+    output->every_point =
+        !output->in_columns && (tuff_shape_count(root->outputs[0].shape) == tuff_shape_count(self->task->domain) ||
+                                self->task->loop_axes == 0);
+    ++self->chain->output_count;
+}
+
+static void build_axes(builder *self)
+{
+    const struct task *task = self->task;
+    self->chain->rank = task->domain.rank;
+    self->kept = task->domain;
+    for (int i = 0; i < task->domain.rank; ++i) {
+        self->chain->extent[i] = task->domain.extent[i];
+        const bool loop = (task->loop_axes >> i & 1) != 0;
+        self->chain->classes[i] = loop ? AXIS_LOOP : AXIS_OUTER;
+        if (loop)
+            self->kept.extent[i] = 1;
+        if ((task->column_axes >> i & 1) != 0)
+            self->chain->item_rows =
+                (self->chain->item_rows == 0 ? 1 : self->chain->item_rows) * task->domain.extent[i];
+    }
+    if (task->kind == TASK_MATMUL) {
+        self->chain->classes[task->domain.rank - 2] = AXIS_ROW;
+        self->chain->classes[task->domain.rank - 1] = AXIS_COLUMN;
+    }
+}
+
+/* Values built from here on walk other axes than those before, and are not shared with them. */
+static void begin_values(builder *self)
+{
+    tuff__free(self->seen);
+    self->seen = NULL;
+    self->seen_count = self->seen_capacity = 0;
+    self->first = self->chain->value_count;
+}
+
+/* The operand as values over its own rows and columns; where it is in memory its address is built already. */
+static void build_producer(builder *self, int operand)
+{
+    fused_chain *chain = self->chain;
+    const tuff_tensor *tensor = self->task->core->inputs[operand];
+    chain_producer *made = &chain->producers[operand];
+    begin_values(self);
+    made->axis = tensor->shape.rank - 2;
+    memcpy(made->extent, tensor->shape.extent + made->axis, sizeof made->extent);
+    made->begin = chain->value_count;
+    made->value = build(self, tensor->node, NULL, NO_VALUE);
+    made->end = chain->value_count;
+    begin_values(self);
+    if (!failed(self))
+        tuff__chain_lead(chain, operand);
+}
+
+/* The matrices of a matmul: buffers 0 and 1 where they differ and lie in memory. */
+static void build_operands(builder *self)
+{
+    fused_chain *chain = self->chain;
+    for (int i = 0; i < 2 && !failed(self); ++i) {
+        const tuff_tensor *operand = self->task->core->inputs[i];
+        view layout;
+        const node *missing = NULL;
+        const node *base = tuff__factor_view(self->fusion, operand, &layout, &missing);
+        if (missing != NULL) {
+            give_up(self, missing);
+            return;
+        }
+        if (is_computed_here(self->task, base)) {
+            self->impossible = true;
+            return;
+        }
+        const bool produced = self->fusion->facts[base->id].prologue_fused;
+        chain->operand_buffers[i] = produced ? 0 : buffer_of(self, base->id, base->outputs[0].dtype, false);
+        chain->extra[i] = affine_of(&layout);
+        for (int k = 0; k < 2; ++k) {
+            const int axis = layout.rank - 2 + k;
+            chain->operand_strides[i][k] = layout.stride[axis];
+            chain->extra[i].stride[axis] = 0;
+        }
+        chain->operand_names[i] = i == 0 ? "a" : "b";
+        chain->extra_count = i + 1;
+        if (produced)
+            build_producer(self, i);
+    }
+}
+
+tuff_status tuff__chain_build(const struct fusion *fusion, const struct task *task, fused_chain *out,
+                              const node **give_up_on, bool *impossible)
+{
+    *out = (fused_chain){.rank = 0};
+    builder self = {.fusion = fusion, .task = task, .chain = out};
+    build_axes(&self);
+    if (task->kind == TASK_SCAN) {
+        out->reductions[0] = (chain_reduction){.op = OP_SUM, .result = NO_VALUE};
+        out->reductions[0].input = build(&self, task->core->inputs[0]->node, NULL, NO_VALUE);
+        out->reduction_count = 1;
+    }
+    if (task->kind == TASK_MATMUL)
+        build_operands(&self);
+    for (int i = 0; i < task->reduction_count && !failed(&self); ++i)
+        build_reduction(&self, i);
+    for (int i = 0; i < task->root_count && !failed(&self); ++i)
+        build_output(&self, task->roots[i]);
+    tuff__free(self.seen);
+    tuff__arena_free(&self.paths);
+    *give_up_on = self.give_up;
+    *impossible = self.impossible;
+    if (failed(&self))
+        tuff__chain_free(out);
+    return self.status == TUFF_OK ? TUFF_OK : FAIL(self.status, "compile: out of host memory while fusing");
+}

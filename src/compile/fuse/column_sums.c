@@ -1,0 +1,228 @@
+/* Column sums inside row tasks: a task that passes over rows anyway can also sum its columns, such as the gradients of
+   a norm's gain and bias. Each item sums the rows that it owns, and a small column task adds the items' sums. Long
+   columns are cut into blocks of rows first. */
+#include "compile/fuse/fuse.h"
+#include "device/target.h"
+
+#define MAX_ROWS 128       /* of a block; so many terms one chain of additions has */
+#define MIN_ROWS 8         /* with fewer the blocks' sums are too much memory */
+#define MAX_TERMS 256      /* of blocks that are there already */
+#define SMALL_DOMAIN 16384 /* elements: one item does them all */
+#define ITEMS_PER_CORE 4
+#define LANES_PER_CORE 8 /* items that a core of a CPU walks in step, where they are lanes */
+
+/* A column's domain, its axes of extent 1 aside, as blocks × rows × columns, of which the rows are reduced. */
+typedef struct column_form {
+    int64_t blocks, rows, columns;
+} column_form;
+
+static bool find_form(const struct task *column, uint32_t reduced_axes, column_form *out)
+{
+    *out = (column_form){.blocks = 1, .rows = 1, .columns = 1};
+    bool found = false, above = false; /* found: a reduced axis, going outwards; above: and one that is kept */
+    for (int i = column->domain.rank - 1; i >= 0; --i) {
+        const int64_t extent = column->domain.extent[i];
+        const bool reduced = (reduced_axes >> i & 1) != 0;
+        if (extent == 1)
+            continue;
+        if (above && reduced)
+            return false;
+        above |= found && !reduced;
+        found |= reduced;
+        *(reduced ? &out->rows : above ? &out->blocks : &out->columns) *= extent;
+    }
+    return found && out->columns > 1;
+}
+
+/* The elements of a row of a row task; 0 where it reduces other axes than the innermost too. */
+static int64_t row_length(const struct task *column)
+{
+    int64_t length = 1;
+    bool above = false;
+    for (int i = column->domain.rank - 1; i >= 0; --i) {
+        const bool reduced = (column->loop_axes >> i & 1) != 0;
+        if (column->domain.extent[i] == 1)
+            continue;
+        if (above && reduced)
+            return 0;
+        above |= !reduced;
+        length *= reduced ? column->domain.extent[i] : 1;
+    }
+    return length;
+}
+
+static bool sums_floats(const struct task *column)
+{
+    bool sums = true;
+    for (int i = 0; i < column->reduction_count; ++i)
+        sums &= column->reductions[i]->op == OP_SUM &&
+                tuff__compute_dtype(column->reductions[i]->outputs[0].dtype) == TUFF_F32;
+    return sums;
+}
+
+/* Whether a column task stores only its sums. */
+static bool stores_sums(const struct task *column)
+{
+    bool sums = column->root_count == column->reduction_count;
+    for (int i = 0; i < column->root_count; ++i)
+        sums &= column->roots[i]->op == OP_SUM;
+    return sums;
+}
+
+/* How many items keep the device busy. */
+static int64_t wanted_items(const struct fusion *fusion, int64_t elements)
+{
+    const target on = tuff__device_target(fusion->graph->device);
+    if (on.is_cpu && elements <= SMALL_DOMAIN)
+        return 1;
+    const int64_t cores = on.info->compute_units < 1 ? 1 : on.info->compute_units;
+    return ITEMS_PER_CORE * cores * (on.is_cpu && on.items_are_lanes ? LANES_PER_CORE : 1);
+}
+
+/* The innermost axis of its input that a sum reduces, those of extent 1 aside; -1 where there is none. */
+static int innermost_reduced(const node *sum)
+{
+    const tuff_shape *shape = &sum->inputs[0]->shape;
+    int axis = shape->rank - 1;
+    while (axis >= 0 && ((sum->attributes.axes >> axis & 1) == 0 || shape->extent[axis] == 1))
+        --axis;
+    return axis;
+}
+
+/* Whether blocks of so many rows divide the axis that is cut of every sum of a task: sums over the same elements may
+   have inputs of different shapes, (5, 13, 18) beside (65, 18). */
+static bool divides_all(const struct task *column, int64_t rows)
+{
+    bool divides = true;
+    for (int i = 0; i < column->reduction_count && divides; ++i) {
+        const node *sum = column->reductions[i];
+        const int axis = innermost_reduced(sum);
+        divides =
+            axis >= 0 && sum->inputs[0]->shape.rank < TUFF_MAX_RANK && sum->inputs[0]->shape.extent[axis] % rows == 0;
+    }
+    return divides;
+}
+
+/* The most rows up to limit that a block may have; 0 where none above the least will do. */
+static int64_t rows_of_block(const struct task *column, int64_t limit)
+{
+    for (int64_t rows = limit < MAX_ROWS ? limit : MAX_ROWS; rows >= MIN_ROWS; --rows)
+        if (divides_all(column, rows))
+            return rows;
+    return 0;
+}
+
+/* Whether a row task that adds up columns already can add up these too. */
+static bool has_same_columns(const struct task *row, const struct task *column, const column_form *form)
+{
+    column_form own;
+    return find_form(row, row->column_axes, &own) && own.blocks == form->blocks && own.rows == form->rows &&
+           own.columns == form->columns && stores_sums(column);
+}
+
+column_fit tuff__fit_columns(const struct fusion *fusion, const struct task *row, const struct task *column,
+                             int64_t *block_rows)
+{
+    column_form form;
+    if (row->kind != TASK_ROW || column->kind != TASK_COLUMN || !sums_floats(column) ||
+        !find_form(column, column->loop_axes, &form) ||
+        tuff_shape_count(row->domain) != form.blocks * form.rows * form.columns)
+        return COLUMNS_DO_NOT_FIT;
+    if (row->column_axes != 0)
+        return has_same_columns(row, column, &form) ? COLUMNS_FIT : COLUMNS_DO_NOT_FIT;
+    if (row_length(row) != form.columns)
+        return COLUMNS_DO_NOT_FIT;
+    const int64_t items = wanted_items(fusion, form.blocks * form.rows * form.columns);
+    if (form.rows <= MAX_TERMS && form.blocks >= items && (form.rows >= MIN_ROWS || items == 1))
+        return stores_sums(column) ? COLUMNS_FIT : COLUMNS_DO_NOT_FIT;
+    *block_rows = form.blocks == 1 ? rows_of_block(column, form.rows / items) : 0;
+    return *block_rows > 0 ? COLUMNS_FIT_IN_BLOCKS : COLUMNS_DO_NOT_FIT;
+}
+
+typedef struct cutting {
+    tuff_graph *graph;
+    int original_count;
+    node **order; /* what the graph becomes */
+    int order_count;
+    int64_t *rows; /* by node: those of a block of its columns; 0: it stays */
+} cutting;
+
+static tuff_tensor *make(cutting *self, op_code op, tuff_shape shape, tuff_tensor *input, uint32_t axes)
+{
+    if (input->node == NULL)
+        return input;
+    const op_attributes attributes = {.axes = axes};
+    tuff_tensor *made = tuff__node_create(self->graph, op, input->dtype, shape, &input, 1, &attributes);
+    if (made->node != NULL)
+        self->order[self->order_count++] = made->node;
+    return made;
+}
+
+/* The sum over the innermost axis that is reduced, in blocks of so many rows; its node sums the blocks from then on. */
+static tuff_status cut(cutting *self, node *at, int64_t rows)
+{
+    tuff_tensor *x = at->inputs[0];
+    const int axis = innermost_reduced(at);
+    tuff_shape shape = tuff__shape_cut(x->shape, axis, x->shape.extent[axis] / rows, rows);
+    self->graph->copy = at->copy;
+    tuff_tensor *pieces = make(self, OP_RESHAPE, shape, x, 0);
+    shape.extent[axis + 1] = 1;
+    tuff_tensor *blocks = make(self, OP_SUM, shape, pieces, 1u << (axis + 1));
+    shape = x->shape;
+    shape.extent[axis] /= rows;
+    tuff_tensor *sums = make(self, OP_RESHAPE, shape, blocks, 0);
+    self->graph->copy = 0;
+    if (sums->node == NULL)
+        return TUFF_E_OOM_HOST;
+    at->inputs[0] = sums;
+    return TUFF_OK;
+}
+
+static tuff_status rewrite(cutting *self)
+{
+    tuff_status status = TUFF_OK;
+    for (int i = 0; i < self->original_count && status == TUFF_OK; ++i) {
+        node *at = self->graph->nodes[i];
+        if (self->rows[i] > 0)
+            status = cut(self, at, self->rows[i]);
+        self->order[self->order_count++] = at;
+    }
+    return status == TUFF_OK ? tuff__graph_reorder(self->graph, self->order, self->order_count) : status;
+}
+
+/* Which columns to cut, and in blocks of how many rows. */
+static bool choose(struct fusion *fusion, int64_t *cut_rows, bool *seen)
+{
+    bool any = false;
+    for (int column = 0; column < fusion->task_count; ++column)
+        for (int row = 0; row < fusion->task_count; ++row) {
+            const struct task *other = &fusion->tasks[column];
+            int64_t rows;
+            if (tuff__fit_columns(fusion, &fusion->tasks[row], other, &rows) != COLUMNS_FIT_IN_BLOCKS ||
+                !tuff__may_join(fusion, row, column, seen) ||
+                !tuff__pass_decides(fusion->passes, TUNABLE_fusion_column_sums, true))
+                continue;
+            for (int i = 0; i < other->reduction_count; ++i)
+                cut_rows[other->reductions[i]->id] = rows;
+            any = true;
+            break;
+        }
+    return any;
+}
+
+tuff_status tuff__cut_columns(struct fusion *fusion, bool *changed)
+{
+    const size_t count = (size_t)fusion->graph->node_count;
+    cutting self = {.graph = fusion->graph, .original_count = fusion->graph->node_count};
+    bool *seen = tuff__calloc((size_t)fusion->task_count + 1, sizeof *seen);
+    self.rows = tuff__calloc(count + 1, sizeof *self.rows);
+    self.order = tuff__calloc(4 * count + 1, sizeof(node *));
+    tuff_status status = seen == NULL || self.rows == NULL || self.order == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+    *changed = status == TUFF_OK && choose(fusion, self.rows, seen);
+    if (*changed)
+        status = rewrite(&self);
+    tuff__free(seen);
+    tuff__free(self.rows);
+    tuff__free(self.order);
+    return status;
+}

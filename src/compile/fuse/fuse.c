@@ -1,0 +1,307 @@
+/* Makes tasks of materialized nodes, each matmul with its epilogue of elementwise ops, and checks that one kernel can
+   address each task. Where it cannot, one more node is materialized and everything is grouped again. */
+#include "compile/fuse/fuse.h"
+
+#include <string.h>
+
+/* The axes of a shape without those of extent 1; bit i of *reduced is the i-th of them. */
+static tuff_shape without_units(const tuff_shape *shape, uint32_t axes, uint32_t *reduced)
+{
+    tuff_shape result = {.rank = 0};
+    *reduced = 0;
+    for (int i = 0; i < shape->rank; ++i)
+        if (shape->extent[i] != 1) {
+            *reduced |= (axes >> i & 1) << result.rank;
+            result.extent[result.rank++] = shape->extent[i];
+        }
+    return result;
+}
+
+/* Rows reduce the innermost axes; columns keep the innermost axis. */
+static task_kind kind_of_reduction(const node *at)
+{
+    uint32_t reduced;
+    const tuff_shape shape = without_units(&at->inputs[0]->shape, at->attributes.axes, &reduced);
+    return shape.rank == 0 || (reduced >> (shape.rank - 1) & 1) != 0 ? TASK_ROW : TASK_COLUMN;
+}
+
+static struct task task_of(const node *at)
+{
+    struct task task = {.kind = TASK_MAP, .domain = at->outputs[0].shape, .roots = {at}, .root_count = 1};
+    switch (tuff__op_info(at->op)->pattern) {
+    case PATTERN_REDUCTION:
+        task.kind = kind_of_reduction(at);
+        task.domain = at->inputs[0]->shape;
+        task.loop_axes = at->attributes.axes;
+        task.reductions[task.reduction_count++] = at;
+        break;
+    case PATTERN_SCAN:
+        task.kind = TASK_SCAN;
+        task.core = at;
+        task.loop_axes = 1u << at->attributes.axis;
+        break;
+    case PATTERN_MATMUL:
+        task.kind = TASK_MATMUL;
+        task.core = at;
+        break;
+    case PATTERN_SCATTER:
+        task.kind = TASK_SCATTER;
+        task.core = at;
+        break;
+    case PATTERN_ATTENTION: /* its core is chosen when the nodes that one kernel computes are known */
+        task.kind = TASK_ATTENTION;
+        break;
+    default:
+        break;
+    }
+    return task;
+}
+
+/* The log-sum-exp that a result is made of; NULL where it is made of none. */
+static const node *lse_of(const node *at)
+{
+    const int input = at->op == OP_ATTENTION ? tuff__attention_inputs(at->op, at->attributes.options).lse : -1;
+    return input < 0 ? NULL : at->inputs[input]->node;
+}
+
+/* The node that leads an attention task: for a log-sum-exp the first result that is made of it. Nothing that this
+   result depends on needs the log-sum-exp. */
+static const node *leader_of(const struct fusion *fusion, const node *at)
+{
+    for (int i = at->id + 1; i < fusion->graph->node_count && at->op == OP_ATTENTION_LSE; ++i)
+        if (lse_of(fusion->graph->nodes[i]) == at)
+            return fusion->graph->nodes[i];
+    return at;
+}
+
+/* Gradients of one attention differ in nothing but their op: one that is computed once more has a task of its own. */
+static bool are_siblings(const node *a, const node *b)
+{
+    const op_attributes *x = &a->attributes, *y = &b->attributes;
+    bool same = a->input_count == b->input_count && a->copy == b->copy && tuff__op_is_attention_gradient(b->op) &&
+                x->value == y->value && x->start[0] == y->start[0] && x->start[1] == y->start[1] &&
+                x->options == y->options && x->dropout == y->dropout && x->seed == y->seed && x->ordinal == y->ordinal;
+    for (int i = 0; i < a->input_count && same; ++i)
+        same = a->inputs[i] == b->inputs[i];
+    return same;
+}
+
+/* Whether the task of `leader` also stores `at`. */
+static bool follows(const struct fusion *fusion, const node *leader, const node *at)
+{
+    if (leader->op == OP_ATTENTION)
+        return at == lse_of(leader) && leader_of(fusion, at) == leader;
+    return leader->op != OP_ATTENTION_LSE && are_siblings(leader, at);
+}
+
+static void gather_attention(struct fusion *fusion, struct task *task, int index)
+{
+    const tuff_graph *graph = fusion->graph;
+    task->core = task->roots[0];
+    fusion->facts[task->core->id].task = index;
+    for (int i = 0; i < graph->node_count && task->root_count < MAX_OUTPUTS; ++i) {
+        const node *at = graph->nodes[i];
+        if (at == task->core || fusion->facts[i].task >= 0 || !follows(fusion, task->core, at))
+            continue;
+        task->roots[task->root_count++] = at;
+        fusion->facts[i].task = index;
+    }
+}
+
+/* The last node of the chain of elementwise ops that reads the matmul and nothing else reads in between. */
+static const node *end_of_epilogue(const struct fusion *fusion, const node *matmul)
+{
+    const node *end = matmul, *at = matmul;
+    for (;;) {
+        const node_facts *facts = &fusion->facts[at->id];
+        if (facts->consumer_count != 1 || facts->kept || facts->placed != NULL || facts->forced)
+            return end;
+        at = facts->consumer;
+        if (fusion->facts[at->id].task >= 0 || (at->op != OP_RESHAPE && !tuff__op_is_elementwise(at->op)))
+            return end;
+        if (at->op != OP_RESHAPE)
+            end = at;
+    }
+}
+
+static void fuse_epilogue(struct fusion *fusion, struct task *task, int index)
+{
+    const node *end = end_of_epilogue(fusion, task->core);
+    fusion->facts[end->id].task = index;
+    if (end == task->core)
+        return;
+    fusion->facts[task->core->id].materialized = false;
+    fusion->facts[task->core->id].ordered = false;
+    fusion->facts[end->id].materialized = true;
+    task->roots[0] = end;
+}
+
+static tuff_status add_task(struct fusion *fusion, const node *at)
+{
+    if (!GROW(fusion->tasks, fusion->task_count, fusion->task_capacity))
+        return TUFF_E_OOM_HOST;
+    struct task *task = &fusion->tasks[fusion->task_count];
+    *task = task_of(tuff__op_is_attention(at->op) ? leader_of(fusion, at) : at);
+    if (task->kind == TASK_ATTENTION)
+        gather_attention(fusion, task, fusion->task_count);
+    else if (task->kind == TASK_MATMUL && fusion->mode == TUFF_FUSE_ALL && !fusion->by_library &&
+             !fusion->facts[at->id].alone)
+        fuse_epilogue(fusion, task, fusion->task_count);
+    else
+        fusion->facts[at->id].task = fusion->task_count;
+    ++fusion->task_count;
+    return TUFF_OK;
+}
+
+static void forget_tasks(struct fusion *fusion)
+{
+    for (int i = 0; i < fusion->task_count; ++i)
+        tuff__free(fusion->tasks[i].reads);
+    fusion->task_count = 0;
+}
+
+static tuff_status make_tasks(struct fusion *fusion)
+{
+    tuff_graph *graph = fusion->graph;
+    forget_tasks(fusion);
+    for (int i = graph->node_count - 1; i >= 0; --i)
+        if (graph->nodes[i]->op == OP_MATMUL)
+            TRY(add_task(fusion, graph->nodes[i]));
+    for (int i = 0; i < graph->node_count; ++i) {
+        const node *at = graph->nodes[i];
+        bool written_by_parts = false;
+        for (int k = 0; k < graph->node_count && at->op == OP_CONCAT && !written_by_parts; ++k)
+            written_by_parts = fusion->facts[k].placed == at;
+        if (fusion->facts[i].materialized && fusion->facts[i].task < 0 && !written_by_parts)
+            TRY(add_task(fusion, at));
+    }
+    for (int i = 0; i < fusion->task_count; ++i)
+        TRY(tuff__task_find_reads(fusion, &fusion->tasks[i]));
+    return TUFF_OK;
+}
+
+/* Whether a layout of its own may be what keeps the node from being addressed: it then loses it. */
+static bool straighten(struct fusion *fusion, const node *at)
+{
+    node_facts *facts = &fusion->facts[at->id];
+    const bool fresh = facts->materialized && facts->ordered && !facts->in_rows;
+    facts->in_rows |= fresh;
+    return fresh;
+}
+
+/* Scatters and attention address memory themselves, attention's rows by vectors. What was a view when the
+   nodes to materialize were chosen may have been laid out differently since, as a part of a concat. */
+static tuff_status check_operands(struct fusion *fusion, const struct task *task, bool *again)
+{
+    for (int i = 0; i < task->core->input_count; ++i) {
+        const tuff_tensor *operand = task->core->inputs[i];
+        view layout;
+        const node *missing = NULL, *base = tuff__operand_view(fusion, operand, &layout, &missing);
+        const bool in_steps = missing == NULL && task->kind == TASK_ATTENTION && layout.rank == 4 &&
+                              layout.extent[3] > 1 && layout.stride[3] != 1;
+        if (missing == NULL && !in_steps)
+            continue;
+        const node *at = missing != NULL ? missing : base;
+        if (!fusion->facts[at->id].materialized && !fusion->facts[at->id].forced && !tuff__op_is_source(at->op))
+            fusion->facts[at->id].forced = true;
+        else if (!straighten(fusion, at))
+            return FAIL(TUFF_E_LIMIT, "compile: %s %s cannot be addressed by one kernel",
+                        tuff__op_info(task->core->op)->name, SHAPE_TEXT(operand->shape));
+        *again = true;
+        return TUFF_OK;
+    }
+    return TUFF_OK;
+}
+
+/* True in *again where a task's chain needs another grouping. */
+static tuff_status check_task(struct fusion *fusion, const struct task *task, bool *again)
+{
+    fused_chain chain;
+    const node *give_up;
+    bool impossible;
+    if (tuff__task_is_empty(task))
+        return TUFF_OK;
+    if (task->kind == TASK_SCATTER || task->kind == TASK_ATTENTION)
+        return check_operands(fusion, task, again);
+    TRY(tuff__chain_build(fusion, task, &chain, &give_up, &impossible));
+    const bool crowded = chain.buffer_count > fusion->buffer_limit - 3;
+    tuff__chain_free(&chain);
+    /* Each of these can be done once only, so that this ends. */
+    if (give_up != NULL && !fusion->facts[give_up->id].materialized && !fusion->facts[give_up->id].forced) {
+        fusion->facts[give_up->id].forced = true;
+        *again = true;
+    } else if (give_up != NULL && straighten(fusion, give_up)) {
+        *again = true;
+    } else if (impossible && straighten(fusion, task->roots[0])) {
+        *again = true;
+    } else if ((give_up != NULL || impossible || crowded) && task->core != NULL && task->roots[0] != task->core &&
+               !fusion->facts[task->core->id].alone) {
+        fusion->facts[task->core->id].alone = true;
+        *again = true;
+    } else if (give_up != NULL || impossible || crowded) {
+        return FAIL(TUFF_E_LIMIT, "compile: %s %s cannot be addressed by one kernel",
+                    tuff__op_info(task->roots[0]->op)->name, SHAPE_TEXT(task->domain));
+    }
+    return TUFF_OK;
+}
+
+static tuff_status group(struct fusion *fusion)
+{
+    bool again = true;
+    while (again) {
+        again = false;
+        TRY(tuff__choose_materialized(fusion));
+        TRY(make_tasks(fusion));
+        for (int i = 0; i < fusion->task_count && !again; ++i)
+            TRY(check_task(fusion, &fusion->tasks[i], &again));
+    }
+    return TUFF_OK;
+}
+
+/* Number 0 means that no recomputation made the node. */
+static bool find_copies(struct fusion *fusion)
+{
+    const tuff_graph *graph = fusion->graph;
+    int most = 0;
+    for (int i = 0; i < graph->node_count; ++i)
+        most = graph->nodes[i]->copy > most ? graph->nodes[i]->copy : most;
+    fusion->copy_begins = tuff__calloc((size_t)most + 1, sizeof *fusion->copy_begins);
+    for (int i = graph->node_count - 1; i >= 0 && fusion->copy_begins != NULL; --i)
+        if (graph->nodes[i]->copy != 0)
+            fusion->copy_begins[graph->nodes[i]->copy] = i;
+    return fusion->copy_begins != NULL;
+}
+
+tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, int buffer_limit, pass_choices *passes,
+                       struct fusion *out)
+{
+    *out = (struct fusion){.graph = graph,
+                           .mode = options->fuse,
+                           .family = options->family,
+                           .by_library = options->matmul_library != TUFF_MATMUL_OWN,
+                           .buffer_limit = buffer_limit,
+                           .passes = passes};
+    out->facts = tuff__calloc((size_t)graph->node_count + 1, sizeof *out->facts);
+    out->marks = tuff__calloc((size_t)graph->node_count + 1, sizeof *out->marks);
+    const bool complete = out->facts != NULL && out->marks != NULL && find_copies(out);
+    tuff_status status = complete ? group(out) : TUFF_E_OOM_HOST;
+    if (status == TUFF_OK && options->fuse == TUFF_FUSE_ALL)
+        status = tuff__merge_tasks(out);
+    if (status == TUFF_OK && options->fuse == TUFF_FUSE_ALL)
+        status = tuff__fuse_prologues(out);
+    if (status == TUFF_OK)
+        status = tuff__order_tasks(out);
+    if (status != TUFF_OK)
+        tuff__fusion_free(out);
+    return status;
+}
+
+void tuff__fusion_free(struct fusion *fusion)
+{
+    forget_tasks(fusion);
+    tuff__free(fusion->tasks);
+    tuff__free(fusion->facts);
+    tuff__free(fusion->marks);
+    tuff__free(fusion->copy_begins);
+    *fusion = (struct fusion){.graph = NULL};
+}

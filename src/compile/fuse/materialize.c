@@ -1,0 +1,240 @@
+/* Which nodes have memory of their own. The rest is recomputed where it is needed, which on every device costs less
+   than a pass over memory as long as chains stay short and nothing expensive is repeated for each element of a
+   broadcast. */
+#include "compile/fuse/fuse.h"
+
+#define CHAIN_OPS 40   /* elementwise ops inlined into one node at most */
+#define CHAIN_LEAVES 8 /* buffers read by one node's inlined chain at most */
+
+view tuff__fusion_layout(const struct fusion *fusion, const node *at)
+{
+    const node_facts *facts = &fusion->facts[at->id];
+    if (facts->ordered)
+        return facts->layout;
+    return tuff__view_contiguous(at->outputs[0].shape);
+}
+
+/* A cast that changes no value: kernels that load f16 and bf16 get f32 anyway. */
+static bool is_widening(const node *at)
+{
+    const tuff_dtype from = at->op == OP_CAST ? at->inputs[0]->dtype : TUFF_F32;
+    return at->outputs[0].dtype == TUFF_F32 && (from == TUFF_F16 || from == TUFF_BF16);
+}
+
+/* The steps from base to the node, innermost first, are applied while the recursion unwinds. */
+static const node *descend(const struct fusion *fusion, const node *at, bool widened, view *out, const node **give_up)
+{
+    if (tuff__op_is_source(at->op) || fusion->facts[at->id].materialized || fusion->facts[at->id].prologue_fused) {
+        *out = tuff__fusion_layout(fusion, at);
+        return at;
+    }
+    if (widened && is_widening(at))
+        return descend(fusion, at->inputs[0]->node, widened, out, give_up);
+    if (!tuff__op_is_view(at->op)) {
+        *give_up = at;
+        return at;
+    }
+    const node *base = descend(fusion, at->inputs[0]->node, widened, out, give_up);
+    if (*give_up != NULL)
+        return base;
+    const path step = tuff__path_of(at, NULL);
+    if (!tuff__view_apply(out, &step))
+        *give_up = at->inputs[0]->node;
+    return base;
+}
+
+const node *tuff__operand_view(const struct fusion *fusion, const tuff_tensor *operand, view *out, const node **give_up)
+{
+    *give_up = NULL;
+    return descend(fusion, operand->node, false, out, give_up);
+}
+
+const node *tuff__factor_view(const struct fusion *fusion, const tuff_tensor *operand, view *out, const node **give_up)
+{
+    *give_up = NULL;
+    return descend(fusion, operand->node, true, out, give_up);
+}
+
+/* Materialises whatever keeps the operand from being a strided view of memory. */
+static void need_operand(struct fusion *fusion, const tuff_tensor *operand, bool is_factor)
+{
+    for (;;) {
+        view layout;
+        const node *missing = NULL;
+        if (is_factor)
+            tuff__factor_view(fusion, operand, &layout, &missing);
+        else
+            tuff__operand_view(fusion, operand, &layout, &missing);
+        if (missing == NULL || fusion->facts[missing->id].materialized)
+            return;
+        fusion->facts[missing->id].materialized = true;
+        if (missing->op == OP_CONCAT)
+            tuff__place_parts(fusion, missing);
+    }
+}
+
+/* The same for an operand whose rows are read by vectors: rows whose elements are not contiguous are copied. */
+static void need_rows(struct fusion *fusion, const tuff_tensor *operand)
+{
+    view layout;
+    const node *missing = NULL;
+    need_operand(fusion, operand, false);
+    tuff__operand_view(fusion, operand, &layout, &missing);
+    const int axis = layout.rank - 1;
+    if (missing == NULL && layout.extent[axis] > 1 && layout.stride[axis] != 1)
+        fusion->facts[operand->node->id].materialized = true;
+}
+
+typedef struct chain_size {
+    int ops, leaves;
+    bool expensive;
+} chain_size;
+
+static void measure(struct fusion *fusion, const node *at, chain_size *size)
+{
+    if (fusion->marks[at->id] == fusion->mark)
+        return;
+    fusion->marks[at->id] = fusion->mark;
+    if (tuff__op_is_source(at->op) || fusion->facts[at->id].materialized) {
+        size->leaves += at->op != OP_CONSTANT || at->attributes.data != NULL;
+        return;
+    }
+    size->ops += !tuff__op_is_view(at->op);
+    size->expensive |= tuff__op_is_expensive(at->op);
+    for (int i = 0; i < at->input_count && size->ops <= 4 * CHAIN_OPS; ++i)
+        measure(fusion, at->inputs[i]->node, size);
+}
+
+static chain_size chain_size_of(struct fusion *fusion, const node *at)
+{
+    chain_size size = {.ops = !tuff__op_is_view(at->op), .expensive = tuff__op_is_expensive(at->op)};
+    ++fusion->mark;
+    for (int i = 0; i < at->input_count; ++i)
+        measure(fusion, at->inputs[i]->node, &size);
+    return size;
+}
+
+/* The node behind views. */
+static const node *behind_views(const struct fusion *fusion, const node *at)
+{
+    while (tuff__op_is_view(at->op) && !fusion->facts[at->id].materialized)
+        at = at->inputs[0]->node;
+    return at;
+}
+
+/* Gives memory to the longest of a node's inlined inputs until its chain is short. */
+static void limit_chain(struct fusion *fusion, const node *at)
+{
+    for (;;) {
+        const chain_size whole = chain_size_of(fusion, at);
+        if (whole.ops <= CHAIN_OPS && whole.leaves <= CHAIN_LEAVES)
+            return;
+        const node *longest = NULL;
+        int most = 0;
+        for (int i = 0; i < at->input_count; ++i) {
+            const node *input = behind_views(fusion, at->inputs[i]->node);
+            if (tuff__op_is_source(input->op) || fusion->facts[input->id].materialized || input->op == OP_IOTA)
+                continue;
+            const chain_size size = chain_size_of(fusion, input);
+            if (size.ops + 4 * size.leaves > most) {
+                most = size.ops + 4 * size.leaves;
+                longest = input;
+            }
+        }
+        if (longest == NULL)
+            return;
+        fusion->facts[longest->id].materialized = true;
+    }
+}
+
+/* True where an expand repeats its input for whole rows, not just along the innermost axes. */
+static bool repeats_rows(const node *expand)
+{
+    const tuff_shape *from = &expand->inputs[0]->shape, *to = &expand->outputs[0].shape;
+    int64_t behind = 1;
+    for (int i = from->rank - 1; i >= 0; --i) {
+        if (from->extent[i] != to->extent[i] && behind > 1)
+            return true;
+        behind *= from->extent[i];
+    }
+    return false;
+}
+
+/* Materialises what the kernel of a node cannot read in place, by the column `operands` of its op. */
+static void need_operands(struct fusion *fusion, const node *at)
+{
+    const op_operands operands = tuff__op_info(at->op)->operands;
+    if (operands == OPERANDS_VALUES)
+        return;
+    for (int i = 0; i < at->input_count; ++i)
+        if (operands == OPERANDS_ROWS && at->inputs[i]->shape.rank == 4)
+            need_rows(fusion, at->inputs[i]);
+        else if (operands != OPERANDS_TABLE || i == 0)
+            need_operand(fusion, at->inputs[i], operands == OPERANDS_FACTORS);
+}
+
+/* An expensive value is not computed again for each row that an expand repeats it for. */
+static void keep_repeated(struct fusion *fusion, const node *expand)
+{
+    const node *input = behind_views(fusion, expand->inputs[0]->node);
+    if (repeats_rows(expand) && !tuff__op_is_source(input->op) && chain_size_of(fusion, input).expensive)
+        fusion->facts[input->id].materialized = true;
+}
+
+static void choose(struct fusion *fusion, const node *at)
+{
+    node_facts *facts = &fusion->facts[at->id];
+    const bool is_view = tuff__op_is_view(at->op);
+    if (tuff__op_is_source(at->op) || at->op == OP_ASSIGN)
+        return;
+    facts->materialized |= facts->forced || facts->kept || tuff__op_is_materialized(at->op) ||
+                           (fusion->mode == TUFF_FUSE_NONE && !is_view && at->op != OP_IOTA);
+    need_operands(fusion, at);
+    if (at->op == OP_CONCAT)
+        tuff__place_parts(fusion, at);
+    else if (!is_view)
+        limit_chain(fusion, at);
+    if (at->op == OP_EXPAND)
+        keep_repeated(fusion, at);
+}
+
+/* A matmul that only a permute reads, perhaps behind a reshape, is written so that the permute is contiguous. */
+static void choose_order(struct fusion *fusion, const node *at)
+{
+    node_facts *facts = &fusion->facts[at->id];
+    if (at->op != OP_MATMUL || facts->consumer_count != 1 || facts->kept || facts->in_rows)
+        return;
+    const node *permute = facts->consumer;
+    if (permute->op == OP_RESHAPE && fusion->facts[permute->id].consumer_count == 1 && !fusion->facts[permute->id].kept)
+        permute = fusion->facts[permute->id].consumer;
+    if (permute->op != OP_PERMUTE || fusion->mode == TUFF_FUSE_NONE)
+        return;
+    view layout = tuff__view_ordered(permute->inputs[0]->shape, permute->attributes.order);
+    const path back = tuff__path_reshape(at->outputs[0].shape, NULL);
+    facts->ordered = tuff__view_apply(&layout, &back);
+    facts->layout = layout;
+}
+
+tuff_status tuff__choose_materialized(struct fusion *fusion)
+{
+    tuff_graph *graph = fusion->graph;
+    for (int i = 0; i < graph->node_count; ++i) {
+        node_facts *facts = &fusion->facts[i];
+        *facts = (node_facts){.forced = facts->forced, .alone = facts->alone, .in_rows = facts->in_rows, .task = -1};
+    }
+    for (int i = 0; i < graph->node_count; ++i)
+        for (int k = 0; k < graph->nodes[i]->input_count; ++k) {
+            node_facts *input = &fusion->facts[graph->nodes[i]->inputs[k]->node->id];
+            ++input->consumer_count;
+            input->consumer = graph->nodes[i];
+        }
+    for (int i = 0; i < graph->output_count; ++i)
+        fusion->facts[graph->outputs[i].tensor->node->id].kept = true;
+    for (int i = 0; i < graph->assign_count; ++i)
+        fusion->facts[graph->assigns[i]->inputs[0]->node->id].kept = true;
+    for (int i = 0; i < graph->node_count; ++i)
+        choose_order(fusion, graph->nodes[i]);
+    for (int i = 0; i < graph->node_count; ++i)
+        choose(fusion, graph->nodes[i]);
+    return TUFF_OK;
+}

@@ -1,0 +1,284 @@
+/* Joins tasks that walk the same domain, so that values pass in registers instead of memory: a row kernel with the maps
+   around it, two reductions of one pass, a matmul with further outputs. */
+#include <string.h>
+
+#include "compile/fuse/fuse.h"
+
+#define MIN_BESIDE 1024 /* elements of maps that are worth joining for what they read */
+#define NEAR 96         /* nodes between the results of tasks that share what they read */
+
+/* The extent of the run of axes that begins at *axis and is either reduced or kept as a whole; moves *axis behind the
+   run. 1 at the end. */
+static int64_t next_extent(const struct task *column, int *axis, bool *reduced)
+{
+    int64_t extent = 1;
+    bool any = false;
+    for (; *axis < column->domain.rank; ++*axis) {
+        const bool loops = (column->loop_axes >> *axis & 1) != 0;
+        if (column->domain.extent[*axis] == 1)
+            continue;
+        if (any && loops != *reduced)
+            break;
+        any = true;
+        *reduced = loops;
+        extent *= column->domain.extent[*axis];
+    }
+    return extent;
+}
+
+static bool same_reduction_axes(const struct task *a, const struct task *b)
+{
+    int i = 0, k = 0;
+    while (i < a->domain.rank || k < b->domain.rank) {
+        bool of_a = false, of_b = false;
+        if (next_extent(a, &i, &of_a) != next_extent(b, &k, &of_b) || of_a != of_b)
+            return false;
+    }
+    return a->column_axes == 0 && b->column_axes == 0;
+}
+
+static int64_t kept_count(const struct task *task)
+{
+    int64_t count = 1;
+    for (int i = 0; i < task->domain.rank; ++i)
+        count *= (task->loop_axes >> i & 1) != 0 ? 1 : task->domain.extent[i];
+    return count;
+}
+
+/* Whether the kinds and domains of two tasks allow one kernel; the domain of the result is *wide's. */
+static bool fit(const struct task *early, const struct task *late, const struct task **wide)
+{
+    const int64_t early_count = tuff_shape_count(early->domain), late_count = tuff_shape_count(late->domain);
+    const bool late_reduces = late->kind == TASK_ROW || late->kind == TASK_COLUMN;
+    *wide = early;
+    if (early->kind == late->kind && late_reduces)
+        return same_reduction_axes(early, late);
+    if (early->kind == TASK_MAP && late_reduces) {
+        *wide = late;
+        return early_count == late_count;
+    }
+    if (late->kind != TASK_MAP)
+        return false;
+    if (early->kind == TASK_MAP || early->kind == TASK_MATMUL)
+        return early_count == late_count;
+    if (early->kind == TASK_ROW)
+        return early_count == late_count || late_count == kept_count(early);
+    return early->kind == TASK_COLUMN && late_count == kept_count(early);
+}
+
+static bool is_needed_elsewhere(const struct fusion *fusion, const node *at, int first, int second)
+{
+    const node_facts *facts = &fusion->facts[at->id];
+    if (facts->kept || facts->placed != NULL)
+        return true;
+    for (int i = 0; i < fusion->task_count; ++i) {
+        const struct task *task = &fusion->tasks[i];
+        for (int k = 0; k < task->read_count && i != first && i != second && task->kind != TASK_NONE; ++k)
+            if (task->reads[k] == at)
+                return true;
+    }
+    return false;
+}
+
+/* Collects what both tasks compute; false where one kernel cannot take it all. */
+static bool gather(const struct fusion *fusion, int first, int second, struct task *out)
+{
+    const struct task *early = &fusion->tasks[first], *late = &fusion->tasks[second];
+    if (early->reduction_count + late->reduction_count > MAX_REDUCTIONS)
+        return false;
+    out->core = early->core;
+    out->root_count = out->reduction_count = 0;
+    const struct task *both[] = {early, late};
+    for (int i = 0; i < 2; ++i) {
+        for (int k = 0; k < both[i]->reduction_count; ++k)
+            out->reductions[out->reduction_count++] = both[i]->reductions[k];
+        for (int k = 0; k < both[i]->root_count; ++k) {
+            if (!is_needed_elsewhere(fusion, both[i]->roots[k], first, second))
+                continue;
+            if (out->root_count == MAX_OUTPUTS)
+                return false;
+            out->roots[out->root_count++] = both[i]->roots[k];
+        }
+    }
+    return out->root_count > 0;
+}
+
+static bool unite(const struct fusion *fusion, int first, int second, struct task *out)
+{
+    const struct task *wide;
+    if (!fit(&fusion->tasks[first], &fusion->tasks[second], &wide))
+        return false;
+    *out = *wide;
+    return gather(fusion, first, second, out);
+}
+
+/* A row task that sums columns while it passes over its rows. */
+static bool unite_columns(const struct fusion *fusion, int row, int column, struct task *out)
+{
+    const struct task *early = &fusion->tasks[row], *late = &fusion->tasks[column];
+    int64_t block_rows;
+    if (tuff__fit_columns(fusion, early, late, &block_rows) != COLUMNS_FIT)
+        return false;
+    *out = *early;
+    out->in_columns = early->in_columns | ((1u << late->reduction_count) - 1) << early->reduction_count;
+    if (early->column_axes != 0)
+        return gather(fusion, row, column, out);
+    out->domain = late->domain;
+    out->column_axes = late->loop_axes;
+    out->loop_axes = 0;
+    for (int i = late->domain.rank - 1; i >= 0 && (late->loop_axes >> i & 1) == 0; --i)
+        out->loop_axes |= 1u << i;
+    return gather(fusion, row, column, out);
+}
+
+static void set_task(struct fusion *fusion, const struct task *task, int index, bool materialized)
+{
+    for (int i = 0; i < task->root_count; ++i) {
+        fusion->facts[task->roots[i]->id].materialized = materialized;
+        fusion->facts[task->roots[i]->id].task = index;
+    }
+}
+
+/* Replaces two tasks by one, if one kernel can address it. */
+static tuff_status replace(struct fusion *fusion, int first, int second, struct task united, bool *merged)
+{
+    set_task(fusion, &fusion->tasks[first], first, false);
+    set_task(fusion, &fusion->tasks[second], second, false);
+    set_task(fusion, &united, first, true);
+    fused_chain chain;
+    const node *give_up;
+    bool impossible;
+    TRY(tuff__chain_build(fusion, &united, &chain, &give_up, &impossible));
+    *merged = give_up == NULL && !impossible && chain.buffer_count <= fusion->buffer_limit - 3;
+    tuff__chain_free(&chain);
+    if (!*merged) {
+        set_task(fusion, &fusion->tasks[first], first, true);
+        set_task(fusion, &fusion->tasks[second], second, true);
+        return TUFF_OK;
+    }
+    const tuff_status status = tuff__task_find_reads(fusion, &united);
+    if (status != TUFF_OK) {
+        tuff__free(united.reads);
+        return status;
+    }
+    tuff__free(fusion->tasks[first].reads);
+    tuff__free(fusion->tasks[second].reads);
+    fusion->tasks[first] = united;
+    fusion->tasks[second] = (struct task){.kind = TASK_NONE};
+    return TUFF_OK;
+}
+
+static tuff_status try_merge(struct fusion *fusion, int first, int second, bool *merged)
+{
+    struct task united;
+    *merged = false;
+    if (!unite(fusion, first, second, &united))
+        return TUFF_OK;
+    const bool has_rows = united.kind == TASK_ROW || united.kind == TASK_COLUMN;
+    if (!tuff__pass_decides(fusion->passes, has_rows ? TUNABLE_fusion_rows : TUNABLE_fusion_maps, true))
+        return TUFF_OK;
+    return replace(fusion, first, second, united, merged);
+}
+
+static bool shares_a_read(const struct task *a, const struct task *b)
+{
+    for (int i = 0; i < a->read_count; ++i)
+        for (int k = 0; k < b->read_count; ++k)
+            if (a->reads[i] == b->reads[k] && a->reads[i]->op != OP_CONSTANT)
+                return true;
+    return false;
+}
+
+/* A map beside a task that reads the same elements at about the same time. */
+static bool is_map_beside(const struct task *early, const struct task *late)
+{
+    const int64_t count = tuff_shape_count(late->domain);
+    const int distance = tuff__task_newest(early) - tuff__task_newest(late);
+    if (late->kind != TASK_MAP || early->kind == TASK_COLUMN || count < MIN_BESIDE ||
+        tuff_shape_count(early->domain) != count || distance > NEAR || distance < -NEAR)
+        return false;
+    for (int i = 0; i < early->read_count; ++i)
+        for (int k = 0; k < late->read_count; ++k)
+            if (early->reads[i] == late->reads[k] && tuff_shape_count(early->reads[i]->outputs[0].shape) == count)
+                return true;
+    return false;
+}
+
+static bool reads_from(const struct fusion *fusion, const struct task *task, int writer)
+{
+    for (int i = 0; i < task->read_count; ++i)
+        if (tuff__task_writer(fusion, task->reads[i]) == writer)
+            return true;
+    return false;
+}
+
+/* Whether one row task makes the partial column sums that both tasks finish. */
+static bool shares_a_writer(const struct fusion *fusion, const struct task *a, const struct task *b)
+{
+    for (int i = 0; i < a->read_count; ++i) {
+        const int writer = tuff__task_writer(fusion, a->reads[i]);
+        if (writer >= 0 && fusion->tasks[writer].in_columns != 0 && reads_from(fusion, b, writer))
+            return true;
+    }
+    return false;
+}
+
+/* Tries to join task `second` with an earlier one. */
+static tuff_status merge_one(struct fusion *fusion, int second, bool *seen, bool *merged)
+{
+    for (int first = 0; first < fusion->task_count && !*merged; ++first) {
+        const struct task *early = &fusion->tasks[first], *late = &fusion->tasks[second], *wide;
+        if (first == second || early->kind == TASK_NONE || late->kind == TASK_NONE || !fit(early, late, &wide))
+            continue;
+        const bool vertical = reads_from(fusion, late, first);
+        const bool beside =
+            (early->kind == late->kind && early->kind != TASK_MAP && shares_a_read(early, late)) ||
+            is_map_beside(early, late) ||
+            (early->kind == TASK_COLUMN && late->kind == TASK_COLUMN && shares_a_writer(fusion, early, late));
+        if ((!vertical && !beside) || !tuff__can_run_together(fusion, first, second, seen))
+            continue;
+        TRY(try_merge(fusion, first, second, merged));
+    }
+    return TUFF_OK;
+}
+
+static tuff_status merge_all(struct fusion *fusion, bool *seen)
+{
+    for (bool again = true; again;) {
+        again = false;
+        for (int i = 0; i < fusion->task_count; ++i) {
+            bool merged = false;
+            TRY(merge_one(fusion, i, seen, &merged));
+            again |= merged;
+        }
+    }
+    return TUFF_OK;
+}
+
+static tuff_status join_columns(struct fusion *fusion, bool *seen)
+{
+    for (int second = 0; second < fusion->task_count; ++second)
+        for (int first = 0; first < fusion->task_count && fusion->tasks[second].kind == TASK_COLUMN; ++first) {
+            struct task united;
+            bool merged;
+            if (fusion->tasks[first].kind == TASK_ROW && tuff__may_join(fusion, first, second, seen) &&
+                unite_columns(fusion, first, second, &united) &&
+                tuff__pass_decides(fusion->passes, TUNABLE_fusion_column_sums, true))
+                TRY(replace(fusion, first, second, united, &merged));
+        }
+    return TUFF_OK;
+}
+
+tuff_status tuff__merge_tasks(struct fusion *fusion)
+{
+    bool *seen = tuff__calloc((size_t)fusion->task_count + 1, sizeof *seen);
+    if (seen == NULL)
+        return TUFF_E_OOM_HOST;
+    tuff_status status = merge_all(fusion, seen);
+    if (status == TUFF_OK)
+        status = join_columns(fusion, seen);
+    if (status == TUFF_OK)
+        status = merge_all(fusion, seen);
+    tuff__free(seen);
+    return status;
+}

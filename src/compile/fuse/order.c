@@ -1,0 +1,185 @@
+/* The order of execution. In building order gradients would stay alive until their weights are updated at the very end.
+   So a task that frees at least the memory it takes runs as soon as it can, while its inputs are still in the caches;
+   all others run in the order in which they were built. */
+#include <string.h>
+
+#include "compile/fuse/fuse.h"
+
+/* The reader needs what the source stores; the same pair may be there twice. */
+typedef struct edge {
+    int source, reader;
+} edge;
+
+typedef struct ordering {
+    struct task *out;
+    int count;    /* of placed tasks */
+    int *waiting; /* by task: sources not yet placed; -1: placed, or merged away */
+    edge *edges;
+    int edge_count, edge_capacity;
+    int *readers; /* by node: tasks still to come that read it */
+    int *index;   /* old index to new */
+    int reader;   /* while edges are collected */
+    bool out_of_memory;
+} ordering;
+
+static bool add_edge(struct fusion *fusion, int source, void *state)
+{
+    ordering *self = state;
+    (void)fusion;
+    if (!GROW(self->edges, self->edge_count, self->edge_capacity)) {
+        self->out_of_memory = true;
+        return true;
+    }
+    self->edges[self->edge_count++] = (edge){.source = source, .reader = self->reader};
+    ++self->waiting[self->reader];
+    return false;
+}
+
+static tuff_status collect(struct fusion *fusion, ordering *self)
+{
+    for (int i = 0; i < fusion->task_count; ++i) {
+        const struct task *task = &fusion->tasks[i];
+        self->waiting[i] = task->kind == TASK_NONE ? -1 : 0;
+        if (task->kind == TASK_NONE)
+            continue;
+        self->reader = i;
+        tuff__any_source(fusion, task, add_edge, self);
+        for (int k = 0; k < task->read_count; ++k)
+            ++self->readers[task->reads[k]->id];
+    }
+    return self->out_of_memory ? TUFF_E_OOM_HOST : TUFF_OK;
+}
+
+/* Bytes of a temporary; 0 for what stays allocated whatever the order: sources, outputs, parts of something larger. */
+static int64_t temporary_size(const struct fusion *fusion, const node *at)
+{
+    const node_facts *facts = &fusion->facts[at->id];
+    if (tuff__op_is_source(at->op) || facts->kept || facts->placed != NULL || facts->task < 0)
+        return 0;
+    return 4 * tuff_shape_count(at->outputs[0].shape);
+}
+
+static bool reads(const struct task *task, const node *at)
+{
+    for (int i = 0; i < task->read_count; ++i)
+        if (task->reads[i] == at)
+            return true;
+    return false;
+}
+
+/* Bytes that running the task next would free, minus the bytes that it takes. */
+static int64_t gain_of(const struct fusion *fusion, const ordering *self, const struct task *task)
+{
+    int64_t gain = 0;
+    for (int i = 0; i < task->read_count; ++i)
+        if (self->readers[task->reads[i]->id] == 1)
+            gain += temporary_size(fusion, task->reads[i]);
+    for (int i = 0; i < task->root_count; ++i)
+        gain -= temporary_size(fusion, task->roots[i]);
+    return gain;
+}
+
+/* Whether a later task still reads an array that this task overwrites. Run now, the task would have to write elsewhere,
+   and the result be copied. */
+static bool overwrites_too_early(const struct fusion *fusion, const ordering *self, int index)
+{
+    const tuff_graph *graph = fusion->graph;
+    for (int i = 0; i < graph->assign_count; ++i) {
+        if (fusion->facts[graph->assigns[i]->inputs[0]->node->id].task != index)
+            continue;
+        for (int k = 0; k < graph->node_count; ++k) {
+            const node *at = graph->nodes[k];
+            if (at->op != OP_ARRAY || !tuff__arrays_overlap(at->attributes.array, graph->assigns[i]->attributes.array))
+                continue;
+            if (self->readers[k] > (reads(&fusion->tasks[index], at) ? 1 : 0))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* The oldest task still to come, by its newest result: a recomputation begins once everything built before it is
+   done. */
+static int oldest_to_come(const struct fusion *fusion, const ordering *self)
+{
+    int oldest = INT32_MAX;
+    for (int i = 0; i < fusion->task_count; ++i)
+        if (self->waiting[i] >= 0 && tuff__task_newest(&fusion->tasks[i]) < oldest)
+            oldest = tuff__task_newest(&fusion->tasks[i]);
+    return oldest;
+}
+
+/* The ready task that frees most, or else the first; -1 where none is ready. patience: which ready tasks are left for
+   later: from 1 on recomputations, at 2 also those that overwrite too early. */
+static int choose(const struct fusion *fusion, const ordering *self, int patience)
+{
+    const int oldest = oldest_to_come(fusion, self);
+    int best = -1;
+    int64_t most = 0;
+    for (int i = 0; i < fusion->task_count; ++i) {
+        if (self->waiting[i] != 0 || (patience >= 1 && oldest < tuff__task_begin(fusion, &fusion->tasks[i])) ||
+            (patience >= 2 && overwrites_too_early(fusion, self, i)))
+            continue;
+        const int64_t gain = gain_of(fusion, self, &fusion->tasks[i]);
+        if (best < 0 || (gain >= 0 && gain > most)) {
+            best = i;
+            most = gain;
+        }
+    }
+    return best;
+}
+
+static int next_task(const struct fusion *fusion, const ordering *self)
+{
+    int next = -1;
+    for (int patience = 2; patience >= 0 && next < 0; --patience)
+        next = choose(fusion, self, patience);
+    return next;
+}
+
+static void place(const struct fusion *fusion, ordering *self, int index)
+{
+    const struct task *task = &fusion->tasks[index];
+    self->waiting[index] = -1;
+    self->index[index] = self->count;
+    self->out[self->count++] = *task;
+    for (int i = 0; i < task->read_count; ++i)
+        --self->readers[task->reads[i]->id];
+    for (int i = 0; i < self->edge_count; ++i)
+        if (self->edges[i].source == index)
+            --self->waiting[self->edges[i].reader];
+}
+
+static tuff_status order(struct fusion *fusion, ordering *self)
+{
+    TRY(collect(fusion, self));
+    for (int next = next_task(fusion, self); next >= 0; next = next_task(fusion, self))
+        place(fusion, self, next);
+    for (int i = 0; i < fusion->task_count; ++i)
+        if (self->waiting[i] > 0)
+            return FAIL(TUFF_E_LIMIT, "compile: tasks wait for each other");
+    memcpy(fusion->tasks, self->out, (size_t)self->count * sizeof *self->out);
+    fusion->task_count = self->count;
+    for (int i = 0; i < fusion->graph->node_count; ++i)
+        if (fusion->facts[i].task >= 0)
+            fusion->facts[i].task = self->index[fusion->facts[i].task];
+    return TUFF_OK;
+}
+
+tuff_status tuff__order_tasks(struct fusion *fusion)
+{
+    const size_t count = (size_t)fusion->task_count + 1, nodes = (size_t)fusion->graph->node_count + 1;
+    ordering self = {.out = tuff__calloc(count, sizeof *self.out),
+                     .waiting = tuff__calloc(count, sizeof *self.waiting),
+                     .index = tuff__calloc(count, sizeof *self.index),
+                     .readers = tuff__calloc(nodes, sizeof *self.readers)};
+    tuff_status status = TUFF_E_OOM_HOST;
+    if (self.out != NULL && self.waiting != NULL && self.index != NULL && self.readers != NULL)
+        status = order(fusion, &self);
+    tuff__free(self.out);
+    tuff__free(self.waiting);
+    tuff__free(self.index);
+    tuff__free(self.readers);
+    tuff__free(self.edges);
+    return status;
+}

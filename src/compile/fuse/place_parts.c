@@ -1,0 +1,134 @@
+/* Concats in memory: each part is written straight into its place by the task that computes it, as a strided view,
+   instead of being copied there. */
+#include "compile/fuse/fuse.h"
+
+#define WALKED_PARTS 4 /* concats of more parts are not walked but written part by part */
+
+/* The node that computes a part, and the part's place as a view with that node's axes. */
+typedef struct destination {
+    const node *at;
+    view place;
+} destination;
+
+static view part_of(const node *concat, int index, int64_t start)
+{
+    view result = tuff__view_contiguous(concat->outputs[0].shape);
+    const int axis = concat->attributes.axis;
+    result.extent[axis] = concat->inputs[index]->shape.extent[axis];
+    result.offset = start * result.stride[axis];
+    return result;
+}
+
+/* The view of a movement's input whose movement is the given view. */
+static bool move_back(const node *movement, view *place)
+{
+    path back = tuff__path_reshape(movement->inputs[0]->shape, NULL);
+    if (movement->op == OP_PERMUTE) {
+        back.kind = STEP_PERMUTE;
+        for (int i = 0; i < back.shape.rank; ++i)
+            back.order[movement->attributes.order[i]] = i;
+    }
+    return tuff__view_apply(place, &back);
+}
+
+static bool has_memory_elsewhere(const struct fusion *fusion, const node *at)
+{
+    return tuff__op_is_source(at->op) || fusion->facts[at->id].placed != NULL || at->op == OP_CONCAT;
+}
+
+static bool is_whole_piece(const destination *part)
+{
+    view contiguous = tuff__view_contiguous(part->at->outputs[0].shape);
+    contiguous.offset = part->place.offset;
+    return tuff__view_equal(&contiguous, &part->place);
+}
+
+/* A node that is also copied elsewhere as a whole must be contiguous; attention writes a head's elements in a row. */
+static bool can_lie(const struct fusion *fusion, const destination *part)
+{
+    const node_facts *facts = &fusion->facts[part->at->id];
+    if (facts->kept || facts->in_rows || part->at->op == OP_ATTENTION_LSE)
+        return is_whole_piece(part);
+    return !tuff__op_is_attention(part->at->op) || part->place.extent[3] == 1 || part->place.stride[3] == 1;
+}
+
+/* Whether only this part is a view of inner: two parts may be views of one node. */
+static bool is_own(const struct fusion *fusion, const node *concat, const node *movement, const node *inner)
+{
+    for (int i = 0; i < concat->input_count; ++i)
+        if (concat->inputs[i]->node == inner)
+            return false;
+    return movement->op == OP_RESHAPE || fusion->facts[inner->id].consumer_count == 1;
+}
+
+/* Whether another part was led to the node: a value has one place. */
+static bool is_met(const struct fusion *fusion, const node *at)
+{
+    const bool met = fusion->marks[at->id] == fusion->mark;
+    fusion->marks[at->id] = fusion->mark;
+    return met;
+}
+
+/* Follows reshapes and permutes back to what computes the part. *shared: another part was led to a node on the way
+   since the fusion's mark was raised. */
+static destination find(const struct fusion *fusion, const node *concat, int index, int64_t start, bool *shared)
+{
+    destination found = {.at = concat->inputs[index]->node, .place = part_of(concat, index, start)};
+    *shared = is_met(fusion, found.at);
+    while ((found.at->op == OP_RESHAPE || found.at->op == OP_PERMUTE) && !fusion->facts[found.at->id].forced) {
+        const node *inner = found.at->inputs[0]->node;
+        view place = found.place;
+        if (has_memory_elsewhere(fusion, inner) || !is_own(fusion, concat, found.at, inner) ||
+            !move_back(found.at, &place))
+            break;
+        const destination next = {.at = inner, .place = place};
+        if (!can_lie(fusion, &next))
+            break;
+        *shared |= is_met(fusion, inner);
+        found = next;
+    }
+    return found;
+}
+
+static bool can_be_placed(struct fusion *fusion, const node *concat)
+{
+    int64_t start = 0;
+    ++fusion->mark;
+    for (int i = 0; i < concat->input_count; ++i) {
+        bool shared;
+        const destination part = find(fusion, concat, i, start, &shared);
+        if (shared || has_memory_elsewhere(fusion, part.at) || !can_lie(fusion, &part))
+            return false;
+        start += concat->inputs[i]->shape.extent[concat->attributes.axis];
+    }
+    return true;
+}
+
+static void place(struct fusion *fusion, const node *concat, const destination *part)
+{
+    node_facts *facts = &fusion->facts[part->at->id];
+    facts->materialized = true;
+    facts->placed = concat;
+    facts->placed_at = part->place.offset;
+    facts->layout = part->place;
+    facts->layout.offset = 0;
+    facts->ordered = true;
+}
+
+void tuff__place_parts(struct fusion *fusion, const node *concat)
+{
+    node_facts *facts = &fusion->facts[concat->id];
+    if (!facts->materialized && concat->input_count <= WALKED_PARTS)
+        return;
+    facts->materialized = true;
+    if (facts->placed != NULL || !can_be_placed(fusion, concat))
+        return;
+    int64_t start = 0;
+    for (int i = 0; i < concat->input_count; ++i) {
+        bool shared;
+        const destination part = find(fusion, concat, i, start, &shared);
+        if (tuff_shape_count(concat->inputs[i]->shape) > 0)
+            place(fusion, concat, &part);
+        start += concat->inputs[i]->shape.extent[concat->attributes.axis];
+    }
+}

@@ -1,0 +1,208 @@
+/* Cheap recomputation: a value that the backward pass reads once more is computed again instead of kept, if elementwise
+   ops make it from values that are still in memory then. A second, late copy of its nodes serves the late readers;
+   fusion usually makes it one more output of a kernel that reads the same memory anyway. */
+#include <string.h>
+
+#include "compile/fuse/fuse.h"
+
+#define MIN_BYTES (256 << 10) /* of a value that is worth it */
+#define MAX_OPS 24
+#define MAX_LEAVES 6
+#define FOREVER INT32_MAX
+
+typedef struct rewrite {
+    struct fusion *fusion;
+    tuff_graph *graph;
+    int original_count; /* nodes beyond are late copies */
+    int *last;          /* by node: the id of the last node whose task reads its memory; FOREVER where kept */
+    int *before;        /* by late copy: the id of the original node it comes in front of */
+    int before_count, before_capacity;
+    tuff_tensor **copy; /* by node: its late copy; for one value at a time */
+    bool changed;
+} rewrite;
+
+static bool is_materialized(const rewrite *self, const node *at)
+{
+    return tuff__op_is_source(at->op) || self->fusion->facts[at->id].materialized;
+}
+
+/* Whether `at` is the value or a view of it without memory of its own. */
+static bool stands_for(const rewrite *self, const node *at, const node *value)
+{
+    while (at != value && at->id < self->original_count && tuff__op_is_view(at->op) && !is_materialized(self, at))
+        at = at->inputs[0]->node;
+    return at == value;
+}
+
+/* Readers of an inlined node are readers of the memory behind it. */
+static void find_last_readers(rewrite *self)
+{
+    memset(self->last, 0, (size_t)self->original_count * sizeof *self->last);
+    for (int i = 0; i < self->original_count; ++i)
+        if (self->fusion->facts[i].kept)
+            self->last[i] = FOREVER;
+    for (int i = self->graph->node_count - 1; i >= 0; --i) {
+        const node *at = self->graph->nodes[i];
+        const bool late = i >= self->original_count, ends = late || is_materialized(self, at);
+        const int id = late ? self->before[i - self->original_count] : i;
+        const int reach = ends || self->last[i] < id ? id : self->last[i];
+        for (int k = 0; k < at->input_count; ++k) {
+            const int input = at->inputs[k]->node->id;
+            if (input < self->original_count && self->last[input] < reach)
+                self->last[input] = reach;
+        }
+    }
+}
+
+typedef struct chain_cost {
+    int ops, leaves;
+    bool possible;
+} chain_cost;
+
+/* What computing a value again at `late` takes; impossible where something that it needs is gone by then. */
+static void measure(rewrite *self, const node *at, bool root, int late, chain_cost *cost)
+{
+    struct fusion *fusion = self->fusion;
+    if (at->id >= self->original_count)
+        cost->possible = false;
+    if (!cost->possible || fusion->marks[at->id] == fusion->mark)
+        return;
+    fusion->marks[at->id] = fusion->mark;
+    if (!root && is_materialized(self, at)) {
+        cost->leaves += at->op != OP_CONSTANT;
+        cost->possible = cost->leaves <= MAX_LEAVES && (tuff__op_is_source(at->op) || self->last[at->id] >= late);
+        return;
+    }
+    const bool copied = tuff__op_is_elementwise(at->op) || tuff__op_is_view(at->op) || at->op == OP_RANDOM;
+    cost->ops += tuff__op_is_elementwise(at->op) || at->op == OP_RANDOM;
+    cost->possible = (copied || at->op == OP_IOTA) && cost->ops <= MAX_OPS;
+    for (int i = 0; i < at->input_count; ++i)
+        measure(self, at->inputs[i]->node, false, late, cost);
+}
+
+/* The first reader beyond the widest gap between readers; 0 where no gap is wide. */
+static int find_late_reader(const rewrite *self, const node *value)
+{
+    int previous = value->id, late = 0, widest = LATE_GAP;
+    for (int i = value->id + 1; i < self->original_count; ++i) {
+        const node *at = self->graph->nodes[i];
+        bool reads = false;
+        for (int k = 0; k < at->input_count && !reads; ++k)
+            reads = stands_for(self, at->inputs[k]->node, value);
+        if (!reads || stands_for(self, at, value))
+            continue;
+        if (i - previous > widest) {
+            widest = i - previous;
+            late = i;
+        }
+        previous = i;
+    }
+    return late;
+}
+
+/* The late copy of a node: itself where it has memory or costs nothing. NULL where memory ran out. */
+static tuff_tensor *copy_of(rewrite *self, node *at, const node *value, int late)
+{
+    if (at->op == OP_IOTA || (at != value && is_materialized(self, at)))
+        return &at->outputs[0];
+    if (self->copy[at->id] != NULL)
+        return self->copy[at->id];
+    tuff_tensor *inputs[8];
+    if (at->input_count > 8)
+        return NULL;
+    for (int i = 0; i < at->input_count; ++i)
+        if ((inputs[i] = copy_of(self, at->inputs[i]->node, value, late)) == NULL)
+            return NULL;
+    if (!GROW(self->before, self->before_count, self->before_capacity))
+        return NULL;
+    const tuff_tensor *output = &at->outputs[0];
+    tuff_tensor *made =
+        tuff__node_create(self->graph, at->op, output->dtype, output->shape, inputs, at->input_count, &at->attributes);
+    if (made->node == NULL)
+        return NULL;
+    made->node->is_late_copy = true;
+    self->before[self->before_count++] = late;
+    self->copy[at->id] = made;
+    return made;
+}
+
+static tuff_status redirect(rewrite *self, node *value, int late)
+{
+    memset(self->copy, 0, (size_t)self->original_count * sizeof *self->copy);
+    for (int i = late; i < self->original_count; ++i) {
+        node *at = self->graph->nodes[i];
+        if (stands_for(self, at, value))
+            continue;
+        for (int k = 0; k < at->input_count; ++k) {
+            if (!stands_for(self, at->inputs[k]->node, value))
+                continue;
+            tuff_tensor *copy = copy_of(self, at->inputs[k]->node, value, late);
+            if (copy == NULL)
+                return TUFF_E_OOM_HOST;
+            at->inputs[k] = copy;
+        }
+    }
+    self->changed = true;
+    return TUFF_OK;
+}
+
+static bool is_candidate(const rewrite *self, const node *at)
+{
+    const node_facts *facts = &self->fusion->facts[at->id];
+    return facts->materialized && !facts->kept && facts->placed == NULL && tuff__op_is_elementwise(at->op) &&
+           4 * tuff_shape_count(at->outputs[0].shape) >= MIN_BYTES;
+}
+
+static tuff_status visit(rewrite *self, node *value)
+{
+    const int late = is_candidate(self, value) ? find_late_reader(self, value) : 0;
+    if (late == 0)
+        return TUFF_OK;
+    find_last_readers(self);
+    chain_cost cost = {.possible = true};
+    ++self->fusion->mark;
+    measure(self, value, true, late, &cost);
+    const bool wanted = cost.possible && tuff__pass_decides(self->fusion->passes, TUNABLE_fusion_recompute, true);
+    return wanted ? redirect(self, value, late) : TUFF_OK;
+}
+
+/* Late copies move in front of their first readers, and ids follow. */
+static tuff_status sort(rewrite *self)
+{
+    tuff_graph *graph = self->graph;
+    const int copies = graph->node_count - self->original_count;
+    node **sorted = tuff__calloc((size_t)graph->node_count + 1, sizeof(node *));
+    if (sorted == NULL)
+        return TUFF_E_OOM_HOST;
+    int count = 0;
+    for (int i = 0; i < self->original_count; ++i) {
+        for (int k = 0; k < copies; ++k)
+            if (self->before[k] == i)
+                sorted[count++] = graph->nodes[self->original_count + k];
+        sorted[count++] = graph->nodes[i];
+    }
+    for (int i = 0; i < count; ++i)
+        sorted[i]->id = i;
+    memcpy(graph->nodes, sorted, (size_t)count * sizeof(node *));
+    tuff__free(sorted);
+    return TUFF_OK;
+}
+
+tuff_status tuff__recompute(struct fusion *fusion, bool *changed)
+{
+    tuff_graph *graph = fusion->graph;
+    const size_t count = (size_t)graph->node_count + 1;
+    rewrite self = {.fusion = fusion, .graph = graph, .original_count = graph->node_count};
+    self.last = tuff__calloc(count, sizeof *self.last);
+    self.copy = tuff__calloc(count, sizeof(tuff_tensor *));
+    tuff_status status = self.last == NULL || self.copy == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+    for (int i = 0; i < self.original_count && status == TUFF_OK; ++i)
+        status = visit(&self, graph->nodes[i]);
+    if (status == TUFF_OK && self.changed)
+        status = sort(&self);
+    tuff__free(self.last);
+    tuff__free(self.copy);
+    tuff__free(self.before);
+    *changed = self.changed;
+    return status;
+}

@@ -1,0 +1,376 @@
+/* Recomputation for a memory budget: ranks the values that lie idle at the peak, the cheapest for their size first. A
+   copy of such a value is computed from what is still in memory when its late readers run, and from copies of what is
+   not, matmuls and attention included. The caller decides how many to recompute: each prefix of the ranking is a valid
+   plan. */
+#include <string.h>
+
+#include "compile/fuse/fuse.h"
+
+#define SMALL_SHARE 16    /* of a value's size: what is smaller by that stays in memory for its copy */
+#define MIN_SHARE 1024    /* of the peak: what is smaller by that is not worth it */
+#define EXPENSIVE_COST 16 /* of an exponential or the like, in additions */
+#define TRAFFIC_COST 8    /* of an element written and read again, likewise */
+#define FOREVER INT32_MAX
+
+typedef struct rewrite {
+    struct fusion *fusion;
+    tuff_graph *graph;
+    int original_count; /* nodes beyond are copies */
+    int *late;          /* by node: that is computed again: the id from which readers get the copy; 0 for others */
+    int *last;          /* by node: the id of the last node whose task reads its memory; FOREVER where kept */
+    bool *copied;       /* by node: some copy is made of a copy of it */
+    tuff_tensor **copy; /* by node: its copy */
+    int *unchanged;     /* by inlined node: the id, and 1, for which nothing behind it was a copy */
+    node **order;       /* the new order */
+    int order_count, order_capacity;
+    int number; /* of the copies made at one place */
+} rewrite;
+
+static bool is_materialized(const rewrite *self, const node *at)
+{
+    return tuff__op_is_source(at->op) || self->fusion->facts[at->id].materialized;
+}
+
+static int64_t bytes_of(const node *at)
+{
+    return 4 * tuff_shape_count(at->outputs[0].shape);
+}
+
+/* A part of a concat lives as long as that. */
+static const node *owner_of(const rewrite *self, const node *at)
+{
+    while (self->fusion->facts[at->id].placed != NULL)
+        at = self->fusion->facts[at->id].placed;
+    return at;
+}
+
+/* Readers of an inlined node are readers of the memory behind it; what nobody reads is no reader. */
+static void find_last_readers(rewrite *self)
+{
+    for (int i = 0; i < self->original_count; ++i)
+        self->last[i] = self->fusion->facts[i].kept || tuff__op_is_source(self->graph->nodes[i]->op) ? FOREVER : 0;
+    for (int i = self->original_count - 1; i >= 0; --i) {
+        const node *at = self->graph->nodes[i];
+        const int reach = is_materialized(self, at) ? i : self->last[i];
+        for (int k = 0; k < at->input_count && self->last[owner_of(self, at)->id] > 0; ++k) {
+            const int input = owner_of(self, at->inputs[k]->node)->id;
+            self->last[input] = self->last[input] < reach ? reach : self->last[input];
+        }
+    }
+}
+
+/* Whether a copy made at `late` can read the materialized node itself. Small values are kept in memory for that. */
+static bool is_there(const rewrite *self, const node *at, int late, int64_t size)
+{
+    const node *owner = owner_of(self, at);
+    return self->late[owner->id] == 0 && (self->last[owner->id] >= late || bytes_of(owner) * SMALL_SHARE <= size);
+}
+
+static double cost_of(const rewrite *self, const node *at)
+{
+    const double count = (double)tuff_shape_count(at->outputs[0].shape);
+    const double traffic = is_materialized(self, at) ? TRAFFIC_COST * count : 0;
+    const tuff_shape *first = at->input_count > 0 ? &at->inputs[0]->shape : &at->outputs[0].shape;
+    if (at->op == OP_MATMUL)
+        return traffic + 2 * count * (double)first->extent[first->rank - 1];
+    if (at->op == OP_ATTENTION)
+        return traffic + 4 * count * (double)at->inputs[1]->shape.extent[1];
+    if (tuff__op_is_view(at->op) || at->op == OP_ATTENTION_LSE)
+        return traffic;
+    if (tuff__op_is_expensive(at->op))
+        return traffic + EXPENSIVE_COST * count;
+    return traffic + count + (double)tuff_shape_count(*first);
+}
+
+/* A kernel computes attention and its log-sum-exp together: they are copied together. */
+static bool must_follow(const node *reader, int input)
+{
+    return reader->op == OP_ATTENTION && input == tuff__attention_inputs(reader->op, reader->attributes.options).lse;
+}
+
+/* What a copy of the node at `late` costs beyond the copies there are; with `mark` it is one of them from now on. */
+static double chain_cost(rewrite *self, const node *at, int late, int64_t size, bool mark)
+{
+    struct fusion *fusion = self->fusion;
+    if (fusion->marks[at->id] == fusion->mark || self->copied[at->id])
+        return 0;
+    fusion->marks[at->id] = fusion->mark;
+    self->copied[at->id] = mark;
+    double cost = cost_of(self, at);
+    for (int i = 0; i < at->input_count; ++i) {
+        const node *input = at->inputs[i]->node;
+        if (input->op == OP_IOTA ||
+            (is_materialized(self, input) && is_there(self, input, late, size) && !must_follow(at, i)))
+            continue;
+        cost += chain_cost(self, input, late, size, mark);
+    }
+    return cost;
+}
+
+static tuff_status begin(struct fusion *fusion, rewrite *out)
+{
+    const size_t count = (size_t)fusion->graph->node_count + 1;
+    *out = (rewrite){.fusion = fusion, .graph = fusion->graph, .original_count = fusion->graph->node_count};
+    out->late = tuff__calloc(count, sizeof *out->late);
+    out->last = tuff__calloc(count, sizeof *out->last);
+    out->copied = tuff__calloc(count, sizeof *out->copied);
+    out->copy = tuff__calloc(count, sizeof(tuff_tensor *));
+    out->unchanged = tuff__calloc(count, sizeof *out->unchanged);
+    if (out->late == NULL || out->last == NULL || out->copied == NULL || out->copy == NULL || out->unchanged == NULL)
+        return TUFF_E_OOM_HOST;
+    find_last_readers(out);
+    return TUFF_OK;
+}
+
+static void finish(rewrite *self)
+{
+    tuff__free(self->late);
+    tuff__free(self->last);
+    tuff__free(self->copied);
+    tuff__free(self->copy);
+    tuff__free(self->unchanged);
+    tuff__free(self->order);
+}
+
+/* Bytes of a temporary that could be recomputed; 0 for nodes that stay in memory in any case. */
+static int64_t idle_size(const struct fusion *fusion, const node *at)
+{
+    const node_facts *facts = &fusion->facts[at->id];
+    const bool temporary = facts->materialized && !facts->kept && facts->placed == NULL && facts->task >= 0;
+    return temporary && at->op != OP_ATTENTION_LSE ? bytes_of(at) : 0;
+}
+
+static bool task_reads(const struct task *task, const node *at)
+{
+    for (int i = 0; i < task->read_count; ++i)
+        if (task->reads[i] == at)
+            return true;
+    return false;
+}
+
+static int oldest_root(const struct task *task)
+{
+    int oldest = INT32_MAX;
+    for (int i = 0; i < task->root_count; ++i)
+        oldest = task->roots[i]->id < oldest ? task->roots[i]->id : oldest;
+    return oldest;
+}
+
+/* The task during which most memory is in use, and how much. */
+static int find_peak(const struct fusion *fusion, int64_t *change, int64_t *most)
+{
+    for (int i = 0; i < fusion->graph->node_count; ++i) {
+        const node *at = fusion->graph->nodes[i];
+        int last = fusion->facts[i].task;
+        for (int k = last + 1; k < fusion->task_count && idle_size(fusion, at) > 0; ++k)
+            last = task_reads(&fusion->tasks[k], at) ? k : last;
+        if (idle_size(fusion, at) > 0) {
+            change[fusion->facts[i].task] += idle_size(fusion, at);
+            change[last + 1] -= idle_size(fusion, at);
+        }
+    }
+    int peak = 0;
+    int64_t used = 0;
+    for (int i = 0; i < fusion->task_count; ++i) {
+        used += change[i];
+        if (used > *most) {
+            *most = used;
+            peak = i;
+        }
+    }
+    return peak;
+}
+
+/* The id from which on all readers of the value run after the peak, where it lies idle then; 0 where it does not. */
+static int late_of(const struct fusion *fusion, const node *at, int peak)
+{
+    int late = INT32_MAX, early = at->id;
+    if (idle_size(fusion, at) == 0 || fusion->facts[at->id].task >= peak)
+        return 0;
+    for (int i = fusion->facts[at->id].task + 1; i < fusion->task_count; ++i) {
+        const struct task *task = &fusion->tasks[i];
+        if (!task_reads(task, at))
+            continue;
+        if (i == peak)
+            return 0;
+        if (i < peak && tuff__task_newest(task) > early)
+            early = tuff__task_newest(task);
+        if (i > peak && oldest_root(task) < late)
+            late = oldest_root(task);
+    }
+    return late == INT32_MAX || late <= early ? 0 : late;
+}
+
+/* The next value to compute again: the one that costs least for a byte. */
+static int choose(rewrite *self, const recomputed *from, int count)
+{
+    int best = -1;
+    double least = 0;
+    for (int i = 0; i < count; ++i) {
+        const node *at = self->graph->nodes[from[i].id];
+        ++self->fusion->mark;
+        const double cost = chain_cost(self, at, from[i].late, bytes_of(at), false) / (double)bytes_of(at);
+        if (best < 0 || cost < least) {
+            best = i;
+            least = cost;
+        }
+    }
+    return best;
+}
+
+static tuff_status rank(rewrite *self, recomputed **out, int *count)
+{
+    struct fusion *fusion = self->fusion;
+    int capacity = 0;
+    int64_t most = 0, *change = tuff__calloc((size_t)fusion->task_count + 2, sizeof *change);
+    if (change == NULL)
+        return TUFF_E_OOM_HOST;
+    const int peak = find_peak(fusion, change, &most);
+    tuff__free(change);
+    for (int i = 0; i < self->original_count; ++i) {
+        const int late = late_of(fusion, self->graph->nodes[i], peak);
+        if (late == 0 || bytes_of(self->graph->nodes[i]) * MIN_SHARE < most)
+            continue;
+        if (!GROW(*out, *count, capacity))
+            return TUFF_E_OOM_HOST;
+        (*out)[(*count)++] = (recomputed){.id = i, .late = late};
+    }
+    for (int i = 0; i < *count; ++i) {
+        const int next = i + choose(self, *out + i, *count - i);
+        const recomputed chosen = (*out)[next];
+        const node *at = self->graph->nodes[chosen.id];
+        memmove(*out + i + 1, *out + i, (size_t)(next - i) * sizeof chosen);
+        (*out)[i] = chosen;
+        ++fusion->mark;
+        chain_cost(self, at, chosen.late, bytes_of(at), true);
+        self->late[chosen.id] = chosen.late;
+    }
+    return TUFF_OK;
+}
+
+tuff_status tuff__rank_recomputed(struct fusion *fusion, recomputed **out, int *count)
+{
+    rewrite self;
+    *out = NULL;
+    *count = 0;
+    tuff_status status = begin(fusion, &self);
+    if (status == TUFF_OK)
+        status = rank(&self, out, count);
+    finish(&self);
+    return status;
+}
+
+static bool emit(rewrite *self, node *at)
+{
+    if (!GROW(self->order, self->order_count, self->order_capacity))
+        return false;
+    self->order[self->order_count++] = at;
+    return true;
+}
+
+/* The node with other inputs, in front of what comes next; NULL where memory ran out. */
+static tuff_tensor *make_copy(rewrite *self, const node *at, tuff_tensor *const *inputs)
+{
+    const tuff_tensor *value = &at->outputs[0];
+    tuff_tensor *made =
+        tuff__node_create(self->graph, at->op, value->dtype, value->shape, inputs, at->input_count, &at->attributes);
+    if (made->node == NULL || !emit(self, made->node))
+        return NULL;
+    made->node->is_late_copy = true;
+    made->node->copy = self->number;
+    return self->copy[at->id] = made;
+}
+
+static tuff_tensor *copied_value(rewrite *self, tuff_tensor *value, int late, int64_t size, bool follows);
+
+/* The copy of a node; itself where it is inlined and all that it reads is there. */
+static tuff_tensor *copy_of(rewrite *self, node *at, int late, int64_t size)
+{
+    if (self->copy[at->id] != NULL)
+        return self->copy[at->id];
+    tuff_tensor **inputs = tuff__arena_alloc(&self->graph->arena, ((size_t)at->input_count + 1) * sizeof *inputs);
+    bool same = tuff__op_is_view(at->op) && !is_materialized(self, at);
+    for (int i = 0; i < at->input_count && inputs != NULL; ++i) {
+        inputs[i] = copied_value(self, at->inputs[i], late, size, must_follow(at, i));
+        if (inputs[i] == NULL)
+            return NULL;
+        same = same && inputs[i] == at->inputs[i];
+    }
+    if (inputs == NULL)
+        return NULL;
+    return same ? &at->outputs[0] : make_copy(self, at, inputs);
+}
+
+/* A value as a copy reads it. */
+static tuff_tensor *copied_value(rewrite *self, tuff_tensor *value, int late, int64_t size, bool follows)
+{
+    node *at = value->node;
+    if (at->id >= self->original_count || at->op == OP_IOTA || tuff__op_is_source(at->op))
+        return value;
+    if (is_materialized(self, at) && !follows && is_there(self, at, late, size)) {
+        int *last = &self->last[owner_of(self, at)->id];
+        *last = *last < late ? late : *last;
+        return value;
+    }
+    return copy_of(self, at, late, size);
+}
+
+/* A value as the original node `reader` reads it; NULL where memory ran out. */
+static tuff_tensor *late_value(rewrite *self, tuff_tensor *value, int reader)
+{
+    node *at = value->node;
+    if (at->id >= self->original_count || at->op == OP_IOTA || tuff__op_is_source(at->op))
+        return value;
+    if (is_materialized(self, at)) {
+        const int late = self->late[at->id];
+        return late == 0 || reader < late ? value : copy_of(self, at, reader, bytes_of(at));
+    }
+    if (self->copy[at->id] != NULL || self->unchanged[at->id] == reader + 1)
+        return self->copy[at->id] != NULL ? self->copy[at->id] : value;
+    tuff_tensor **inputs = tuff__arena_alloc(&self->graph->arena, ((size_t)at->input_count + 1) * sizeof *inputs);
+    bool same = true;
+    for (int i = 0; i < at->input_count && inputs != NULL; ++i) {
+        inputs[i] = late_value(self, at->inputs[i], reader);
+        if (inputs[i] == NULL)
+            return NULL;
+        same = same && inputs[i] == at->inputs[i];
+    }
+    if (inputs == NULL)
+        return NULL;
+    self->unchanged[at->id] = reader + 1;
+    return same ? value : make_copy(self, at, inputs);
+}
+
+static tuff_status rewrite_all(rewrite *self)
+{
+    tuff_graph *graph = self->graph;
+    int first = self->original_count;
+    for (int i = 0; i < self->original_count; ++i) {
+        first = self->late[i] > 0 && self->late[i] < first ? self->late[i] : first;
+        self->number = graph->nodes[i]->copy > self->number ? graph->nodes[i]->copy : self->number;
+    }
+    ++self->number;
+    for (int i = 0; i < self->original_count; ++i) {
+        node *at = graph->nodes[i];
+        const int before = graph->node_count;
+        for (int k = 0; k < at->input_count && i >= first; ++k)
+            if ((at->inputs[k] = late_value(self, at->inputs[k], i)) == NULL)
+                return TUFF_E_OOM_HOST;
+        self->number += graph->node_count > before;
+        if (!emit(self, at))
+            return TUFF_E_OOM_HOST;
+    }
+    return tuff__graph_reorder(graph, self->order, self->order_count);
+}
+
+tuff_status tuff__recompute_ranked(struct fusion *fusion, const recomputed *list, int count)
+{
+    rewrite self;
+    tuff_status status = begin(fusion, &self);
+    for (int i = 0; i < count && status == TUFF_OK; ++i)
+        self.late[list[i].id] = list[i].late;
+    if (status == TUFF_OK)
+        status = rewrite_all(&self);
+    finish(&self);
+    return status;
+}

@@ -1,0 +1,492 @@
+/* Launches of attention. Queries, keys and values are read through their views, row by row; what is read by
+   vectors across rows (keys, for the scores) is packed in panels first. */
+#include <string.h>
+
+#include "base/checked.h"
+#include "compile/lower/lower_attention.h"
+#include "compile/lower/lower_matmul.h"
+
+static attention_rows operand_rows(const launch_list *list, const tuff_tensor *operand)
+{
+    view layout;
+    const node *missing = NULL;
+    const node *base = tuff__operand_view(list->fusion, operand, &layout, &missing);
+    return (attention_rows){.id = base->id,
+                            .offset = layout.offset,
+                            .batch = layout.stride[0],
+                            .row = layout.stride[1],
+                            .head = layout.stride[2],
+                            .count = layout.extent[1],
+                            .heads = layout.extent[2],
+                            .width = layout.rank == 4 ? layout.extent[3] : 1};
+}
+
+int tuff__attention_root(const struct task *task, op_code op)
+{
+    for (int i = 0; i < task->root_count; ++i)
+        if (task->roots[i]->op == op)
+            return task->roots[i]->id;
+    return -1;
+}
+
+/* The widest vector that divides both widths. */
+static int choose_vector(const launch_list *list, int64_t a, int64_t b)
+{
+    int vec = tuff__native_lanes(&list->policy);
+    while (vec > 4 && (a % vec != 0 || b % vec != 0))
+        vec /= 2;
+    return vec;
+}
+
+/* The most vectors up to `most` that divide a width in whole vectors; 1 where it has none. */
+static int choose_columns(int64_t width, int vec, int most)
+{
+    int columns = most;
+    while (columns > 1 && width / vec % columns != 0)
+        --columns;
+    return columns;
+}
+
+static int use_buffer(const launch_list *list, launch *kernel, int id, bool read, bool written)
+{
+    fused_chain *chain = &kernel->chain;
+    int i = 0;
+    while (i < chain->buffer_count && chain->buffers[i].id != id)
+        ++i;
+    if (i == chain->buffer_count)
+        chain->buffers[chain->buffer_count++] = (chain_buffer){.id = id, .dtype = list->buffers[id].dtype};
+    chain->buffers[i].read |= read;
+    chain->buffers[i].written |= written;
+    return i;
+}
+
+/* The next of the body's parameters: a number, to which a buffer's own offset is added unless it is -1. */
+static void add_parameter(launch *kernel, int64_t value, int buffer)
+{
+    kernel->fixed[kernel->fixed_count] = value;
+    kernel->fixed_buffer[kernel->fixed_count++] = buffer;
+}
+
+void tuff__attention_parameters(launch *kernel, const int64_t *values, int count)
+{
+    for (int i = 0; i < count; ++i)
+        add_parameter(kernel, values[i], -1);
+}
+
+/* Whether every vector of a tensor starts at a multiple of four elements; buffers of ours do. */
+static bool is_aligned(const launch_list *list, const attention_rows *rows)
+{
+    const memory_buffer *memory = &list->buffers[rows->id];
+    const int64_t start = rows->offset + (int64_t)(memory->offset / tuff_dtype_size(memory->dtype)) + memory->parent_at;
+    return start % 4 == 0 && rows->batch % 4 == 0 && rows->row % 4 == 0 && rows->head % 4 == 0;
+}
+
+void tuff__attention_rows(const launch_list *list, launch *kernel, const attention_rows *operand, const char *letter,
+                          bool written, text *defines)
+{
+    const int buffer = use_buffer(list, kernel, operand->id, true, written);
+    const char *dtype = tuff_dtype_name(list->buffers[operand->id].dtype);
+    const char *form = is_aligned(list, operand) ? "V" : "U";
+    add_parameter(kernel, operand->offset, buffer);
+    tuff__attention_parameters(kernel, (int64_t[]){operand->batch, operand->row, operand->head}, 3);
+    tuff__text_add(defines, "#define LOAD_%s(i) LOAD_%s(b%d, i)\n#define LOADV_%s(i) LOAD%s_%s(b%d, i)\n", letter,
+                   dtype, buffer, letter, form, dtype, buffer);
+    if (written)
+        tuff__text_add(defines,
+                       "#define STORE_%s(i, x) STORE_%s(b%d, i, x)\n#define STOREV_%s(i, x) STORE%s_%s(b%d, i, x)\n",
+                       letter, dtype, buffer, letter, form, dtype, buffer);
+}
+
+void tuff__attention_whole(const launch_list *list, launch *kernel, int id, int64_t width, const char *letter,
+                           bool written, text *defines)
+{
+    const attention_rows operand = {.id = id, .row = width};
+    if (id < 0) {
+        add_parameter(kernel, 0, -1);
+        return;
+    }
+    tuff__attention_rows(list, kernel, &operand, letter, written, defines);
+    kernel->fixed_count -= 3;
+}
+
+void tuff__attention_operand(const attention *job, launch *to, const attention_rows *operand, const char *letter,
+                             text *defines)
+{
+    if (operand->id < 0)
+        tuff__attention_parameters(to, (int64_t[]){0, 0, 0, 0}, 4);
+    else
+        tuff__attention_rows(job->list, to, operand, letter, false, defines);
+}
+
+/* A bias or its gradient, [B or 1, H or 1, T or 1, S], as a kernel addresses it: what is shared has no stride. */
+static attention_rows bias_rows(int id, const view *layout)
+{
+    return (attention_rows){.id = id,
+                            .offset = layout->offset,
+                            .batch = layout->extent[0] == 1 ? 0 : layout->stride[0],
+                            .row = layout->extent[2] == 1 ? 0 : layout->stride[2],
+                            .head = layout->extent[1] == 1 ? 0 : layout->stride[1]};
+}
+
+static void add_bias(const attention *job, launch *to, const tuff_tensor *bias, text *defines)
+{
+    view layout;
+    const node *missing = NULL;
+    const node *base = tuff__operand_view(job->list->fusion, bias, &layout, &missing);
+    const attention_rows rows = bias_rows(base->id, &layout);
+    tuff__attention_rows(job->list, to, &rows, "B", false, defines);
+    tuff__text_add(defines, "#define LOADI_B(i) LOADI_%s(b%d, i)\n",
+                   tuff_dtype_name(job->list->buffers[base->id].dtype),
+                   use_buffer(job->list, to, base->id, true, false));
+}
+
+static void add_step(const attention *job, launch *to, const tuff_tensor *step, text *defines)
+{
+    view layout;
+    const node *missing = NULL;
+    const node *base = tuff__operand_view(job->list->fusion, step, &layout, &missing);
+    const int buffer = use_buffer(job->list, to, base->id, true, false);
+    add_parameter(to, layout.offset, buffer);
+    tuff__text_add(defines,
+                   "#define STEP_NUMBER LOAD_i32(b%d, step_base)\n#define DRAW RANDOM_v\n#define DRAW_ONE RANDOM_1\n",
+                   buffer);
+}
+
+void tuff__attention_options(const attention *job, launch *to, text *defines)
+{
+    const node *core = job->task->core;
+    const op_attributes *how = &core->attributes;
+    const attention_inputs at = tuff__attention_inputs(core->op, how->options);
+    if (at.bias >= 0)
+        add_bias(job, to, core->inputs[at.bias], defines);
+    else
+        tuff__attention_parameters(to, (int64_t[]){0, 0, 0, 0}, 4);
+    if (at.step >= 0)
+        add_step(job, to, core->inputs[at.step], defines);
+    else
+        add_parameter(to, 0, -1);
+    const int64_t dropout[] = {(int32_t)how->seed, (int32_t)how->ordinal, tuff__attention_float(how->dropout),
+                               tuff__attention_float(1 / (1 - how->dropout))};
+    tuff__attention_parameters(to, dropout, 4);
+    tuff__text_add(defines, "#define BIAS %d\n#define DROPOUT %d\n#define SOFTMAX %d\n", at.bias >= 0, at.step >= 0,
+                   (how->options & ATTENTION_NO_SOFTMAX) == 0);
+}
+
+void tuff__attention_bias_result(const attention *job, launch *to, int id, text *defines)
+{
+    if (id < 0) {
+        tuff__attention_parameters(to, (int64_t[]){0, 0, 0, 0, 0, 0, 0}, 7);
+        return;
+    }
+    const view layout = tuff__fusion_layout(job->list->fusion, job->list->fusion->graph->nodes[id]);
+    const attention_rows rows = bias_rows(id, &layout);
+    tuff__attention_rows(job->list, to, &rows, "DB", true, defines);
+    tuff__attention_parameters(to, layout.extent, 3);
+}
+
+void tuff__attention_result(const attention *job, launch *to, int id, const char *letter, text *defines)
+{
+    if (id < 0) {
+        tuff__attention_parameters(to, (int64_t[]){0, 0, 0, 0}, 4);
+        return;
+    }
+    const view layout = tuff__fusion_layout(job->list->fusion, job->list->fusion->graph->nodes[id]);
+    const attention_rows rows = {.id = id,
+                                 .offset = layout.offset,
+                                 .batch = layout.stride[0],
+                                 .row = layout.stride[1],
+                                 .head = layout.stride[2]};
+    tuff__attention_rows(job->list, to, &rows, letter, true, defines);
+}
+
+static int64_t packed_count(const attention *job, const attention_rows *operand, int64_t panel)
+{
+    return job->batches * operand->heads * tuff__divide_up(operand->count, panel) * panel * operand->width;
+}
+
+/* packed[batch][head][panel][k][row] of a tensor's rows: a new buffer in *out. */
+static tuff_status pack(const attention *job, const attention_rows *operand, int64_t panel, int *out)
+{
+    launch_list *list = job->list;
+    const int64_t width = operand->width, count = operand->count;
+    *out = tuff__buffer_add(list, TUFF_F32, packed_count(job, operand, panel));
+    launch *made = *out < 0 ? NULL : tuff__launch_add(list, "pack_transpose", WALK_MATMUL, job->index);
+    if (made == NULL)
+        return TUFF_E_OOM_HOST;
+    fused_chain *chain = &made->chain;
+    *chain = (fused_chain){.rank = 2, .extra_count = 2, .operand_names = {"b", "packed"}};
+    chain->extent[0] = job->batches;
+    chain->extent[1] = operand->heads;
+    chain->classes[0] = chain->classes[1] = AXIS_OUTER;
+    chain->operand_buffers[0] = use_buffer(list, made, operand->id, true, false);
+    chain->operand_buffers[1] = use_buffer(list, made, *out, false, true);
+    chain->extra[0] = (affine){.offset = operand->offset, .stride = {operand->batch, operand->head}};
+    const int64_t each = tuff__divide_up(count, panel) * panel * width;
+    chain->extra[1] = (affine){.offset = 0, .stride = {operand->heads * each, each}};
+    return tuff__finish_transpose(list, made, job->vec, count, width, panel, operand->row);
+}
+
+int64_t tuff__attention_float(double value)
+{
+    const float narrow = (float)value;
+    int32_t bits;
+    memcpy(&bits, &narrow, sizeof bits);
+    return bits;
+}
+
+double tuff__attention_pairs(const attention *job)
+{
+    const int64_t first = job->task->core->attributes.start[0], last = job->task->core->attributes.start[1];
+    double count = 0;
+    for (int64_t i = 0; i < job->q.count; ++i) {
+        const int64_t from = i + first < 0 ? 0 : i + first,
+                      end = i + last + 1 > job->k.count ? job->k.count : i + last + 1;
+        count += end > from ? (double)(end - from) : 0;
+    }
+    return count * (double)(job->batches * job->q.heads);
+}
+
+/* The tile of the forward pass. */
+typedef struct tile {
+    int64_t rows, block, panel; /* panel: vectors of keys */
+    int columns;
+} tile;
+
+static tile choose_tile(const attention *job)
+{
+    const launch_list *list = job->list;
+    tile best = {.rows = tuff__tuned(&list->policy, TUNABLE_attention_register_tile_rows),
+                 .block = tuff__tuned(&list->policy, TUNABLE_attention_register_block_rows),
+                 .panel = tuff__tuned(&list->policy, TUNABLE_attention_register_panel)};
+    if (job->q.count < best.rows)
+        best.rows = job->q.count;
+    best.block = tuff__divide_up(best.block < job->q.count ? best.block : job->q.count, best.rows) * best.rows;
+    while (best.panel > 1 && (best.panel - 1) * job->vec >= job->k.count)
+        --best.panel;
+    best.columns =
+        choose_columns(job->v.width, job->vec, tuff__tuned(&list->policy, TUNABLE_attention_register_tile_columns));
+    return best;
+}
+
+static tuff_status lower_forward(const attention *job)
+{
+    launch_list *list = job->list;
+    const op_attributes *band = &job->task->core->attributes;
+    const int result = tuff__attention_root(job->task, OP_ATTENTION);
+    const tile use = choose_tile(job);
+    const int64_t panel = use.panel * job->vec, blocks = tuff__divide_up(job->q.count, use.block);
+    const int64_t items = job->batches * job->q.heads * blocks;
+    int packed, lse = tuff__attention_root(job->task, OP_ATTENTION_LSE);
+    TRY(tuff__check_accumulators(list, job->vec, use.rows * (use.panel > use.columns ? use.panel : use.columns)));
+    TRY(pack(job, &job->k, panel, &packed));
+    const bool softmax = (band->options & ATTENTION_NO_SOFTMAX) == 0;
+    if (lse < 0 && softmax)
+        lse = tuff__buffer_add(list, TUFF_F32, job->batches * job->q.count * job->q.heads);
+    launch *made = lse < 0 && softmax ? NULL : tuff__launch_add(list, "attention_register", WALK_MATMUL, job->index);
+    if (made == NULL)
+        return TUFF_E_OOM_HOST;
+    text defines = {0};
+    tuff__attention_parameters(made,
+                               (int64_t[]){job->q.count, job->k.count, job->q.heads, job->k.heads, job->q.width,
+                                           job->v.width, blocks, tuff__divide_up(job->k.count, panel), items,
+                                           band->start[0], band->start[1], tuff__attention_float(band->value)},
+                               12);
+    tuff__attention_rows(list, made, &job->q, "Q", false, &defines);
+    tuff__attention_rows(list, made, &job->v, "V", false, &defines);
+    tuff__attention_whole(list, made, packed, panel, "K", false, &defines);
+    tuff__attention_result(job, made, result, "R", &defines);
+    tuff__attention_whole(list, made, lse, 1, "L", true, &defines);
+    tuff__attention_options(job, made, &defines);
+    tuff__text_add(&defines,
+                   "#define TILE_ROWS %d\n#define BLOCK_ROWS %d\n#define PANEL_VECTORS %d\n#define TILE_COLUMNS %d\n"
+                   "#define ROW_TAIL %d\n#define VALUE_TAIL %d\n#define RESULT %d\n",
+                   (int)use.rows, (int)use.block, (int)use.panel, use.columns, job->q.count % use.rows != 0,
+                   job->v.width % job->vec != 0, result >= 0);
+    made->vec = job->vec;
+    made->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_attention_register_local_size);
+    made->array_bytes = (int64_t)sizeof(float) * job->vec * (use.block + use.rows * (2 * use.panel + use.columns));
+    made->groups = (uint64_t)tuff__divide_up(items, made->local_size);
+    made->operations = 2 * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
+    const double sums = (double)made->groups * made->local_size * (double)(use.rows * use.panel * job->vec);
+    tuff__set_tile(made, use.rows, use.panel, made->operations / 2 / sums);
+    return tuff__keep_defines(made, &defines);
+}
+
+/* The tile of the backward pass, and how its work is parted. */
+typedef struct backward {
+    int64_t rows, block, panel, tile_keys; /* panel: vectors of keys */
+    int packed_k, packed_v;
+    int64_t owners; /* batches and heads of keys, or of the bias */
+    int64_t key_parts, panels_each, query_parts, rows_each;
+    bool dq, dk, dv, db;
+} backward;
+
+static int64_t panels_of(const attention *job, const backward *use)
+{
+    return tuff__divide_up(job->k.count, use->panel * job->vec);
+}
+
+static void add_backward_buffers(const attention *job, launch *made, const backward *use, text *defines)
+{
+    launch_list *list = job->list;
+    const int64_t panel = use->panel * job->vec;
+    tuff__attention_rows(list, made, &job->q, "Q", false, defines);
+    tuff__attention_rows(list, made, &job->k, "K", false, defines);
+    tuff__attention_rows(list, made, &job->upstream, "G", false, defines);
+    tuff__attention_operand(job, made, &job->lse, "L", defines);
+    tuff__attention_operand(job, made, &job->sums, "S", defines);
+    tuff__attention_whole(list, made, use->packed_k, panel, "PK", false, defines);
+    tuff__attention_whole(list, made, use->packed_v, panel, "PV", false, defines);
+    const int dq = use->dq ? tuff__attention_root(job->task, OP_ATTENTION_DQ) : -1;
+    tuff__attention_result(job, made, dq, "DQ", defines);
+    const int dk = use->dk ? tuff__attention_root(job->task, OP_ATTENTION_DK) : -1;
+    tuff__attention_result(job, made, dk, "DK", defines);
+    const int dv = use->dv ? tuff__attention_root(job->task, OP_ATTENTION_DV) : -1;
+    tuff__attention_result(job, made, dv, "DV", defines);
+    const int db = use->db ? tuff__attention_root(job->task, OP_ATTENTION_DB) : -1;
+    tuff__attention_bias_result(job, made, db, defines);
+    tuff__attention_options(job, made, defines);
+}
+
+static tuff_status launch_backward(const attention *job, const backward *use)
+{
+    const op_attributes *band = &job->task->core->attributes;
+    const int64_t items = use->owners * use->key_parts * use->query_parts;
+    launch *made = tuff__launch_add(job->list, "attention_backward_register", WALK_MATMUL, job->index);
+    if (made == NULL)
+        return TUFF_E_OOM_HOST;
+    text defines = {0};
+    tuff__attention_parameters(made,
+                               (int64_t[]){job->q.count, job->k.count, job->q.heads, job->k.heads, job->q.width,
+                                           job->v.width, panels_of(job, use), use->key_parts, use->panels_each,
+                                           use->query_parts, use->rows_each, items, job->batches, band->start[0],
+                                           band->start[1], tuff__attention_float(band->value)},
+                               16);
+    add_backward_buffers(job, made, use, &defines);
+    const int most = tuff__tuned(&job->list->policy, TUNABLE_attention_register_tile_columns);
+    tuff__text_add(
+        &defines,
+        "#define TILE_ROWS %d\n#define BLOCK_ROWS %d\n#define PANEL_VECTORS %d\n#define TILE_KEYS %d\n"
+        "#define KEY_COLUMNS %d\n#define VALUE_COLUMNS %d\n#define ROW_TAIL %d\n#define LANE_TAIL %d\n"
+        "#define KEY_TAIL %d\n#define VALUE_TAIL %d\n#define DQ %d\n#define DK %d\n#define DV %d\n#define DB %d\n",
+        (int)use->rows, (int)use->block, (int)use->panel, (int)use->tile_keys,
+        choose_columns(job->q.width, job->vec, most), choose_columns(job->v.width, job->vec, most),
+        job->q.count % use->rows != 0, job->k.count % use->tile_keys != 0, job->q.width % job->vec != 0,
+        job->v.width % job->vec != 0, use->dq, use->dk, use->dv, use->db);
+    made->vec = job->vec;
+    made->local_size = (uint32_t)tuff__tuned(&job->list->policy, TUNABLE_attention_register_local_size);
+    made->array_bytes = 2 * (int64_t)sizeof(float) * job->vec * use->panel * (use->block + 2 * use->rows);
+    made->groups = (uint64_t)tuff__divide_up(items, made->local_size);
+    const double products = 1.0 + (use->dq || use->dk || use->db) + use->dq + use->dk + use->dv;
+    made->operations = products * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
+    return tuff__keep_defines(made, &defines);
+}
+
+/* One pass computes all gradients from one set of scores, an item for each group of heads. Where so few items would
+   leave processors idle for longer than computing the scores twice takes, queries and keys get passes of their own. */
+static bool takes_one_pass(const attention *job, const backward *use)
+{
+    const int64_t units = job->list->policy.target.info->compute_units, items = job->batches * job->k.heads;
+    if (!use->dq || !(use->dk || use->dv) || job->list->policy.target.items_are_lanes ||
+        !tuff__uses_registers(&job->list->policy))
+        return false;
+    return units > 0 && items * 7 >= tuff__divide_up(items, units) * units * 5;
+}
+
+/* Queries and keys each by items of their own. */
+static tuff_status lower_in_two_passes(const attention *job, const backward *whole)
+{
+    if (whole->dq) {
+        backward queries = *whole;
+        queries.dk = queries.dv = false;
+        queries.query_parts = whole->rows_each / whole->block;
+        queries.rows_each = whole->block;
+        TRY(launch_backward(job, &queries));
+    }
+    backward keys = *whole;
+    keys.dq = false;
+    keys.key_parts = whole->panels_each;
+    keys.panels_each = 1;
+    return keys.dk || keys.dv ? launch_backward(job, &keys) : TUFF_OK;
+}
+
+/* The gradient of the bias: an item owns a block of its queries by a panel of keys, and passes over all that share
+   them. */
+static tuff_status lower_bias(const attention *job, const backward *whole, int root)
+{
+    const int64_t *extent = job->list->fusion->graph->nodes[root]->outputs[0].shape.extent;
+    backward bias = *whole;
+    bias.dq = bias.dk = bias.dv = false;
+    bias.db = true;
+    bias.owners = extent[0] * extent[1];
+    bias.key_parts = whole->panels_each;
+    bias.panels_each = 1;
+    if (extent[2] > 1) {
+        bias.query_parts = whole->rows_each / whole->block;
+        bias.rows_each = whole->block;
+    }
+    return launch_backward(job, &bias);
+}
+
+static tuff_status lower_backward(const attention *job)
+{
+    const launch_list *list = job->list;
+    const int64_t tile_rows = tuff__tuned(&list->policy, TUNABLE_attention_register_tile_rows);
+    backward use = {.rows = job->q.count < tile_rows ? job->q.count : tile_rows,
+                    .panel = tuff__tuned(&list->policy, TUNABLE_attention_register_panel),
+                    .tile_keys = tuff__tuned(&list->policy, TUNABLE_attention_register_keys_at_once),
+                    .owners = job->batches * job->k.heads,
+                    .key_parts = 1,
+                    .query_parts = 1,
+                    .dq = tuff__attention_root(job->task, OP_ATTENTION_DQ) >= 0,
+                    .dk = tuff__attention_root(job->task, OP_ATTENTION_DK) >= 0,
+                    .dv = tuff__attention_root(job->task, OP_ATTENTION_DV) >= 0};
+    while (use.panel * job->vec % use.tile_keys != 0)
+        use.tile_keys /= 2;
+    const int64_t block = tuff__tuned(&list->policy, TUNABLE_attention_register_backward_rows);
+    const int bias = tuff__attention_root(job->task, OP_ATTENTION_DB);
+    use.block = tuff__divide_up(block < job->q.count ? block : job->q.count, use.rows) * use.rows;
+    TRY(tuff__check_accumulators(list, job->vec, use.rows * use.panel));
+    use.panels_each = panels_of(job, &use);
+    use.rows_each = tuff__divide_up(job->q.count, use.block) * use.block;
+    TRY(pack(job, &job->k, use.panel * job->vec, &use.packed_k));
+    TRY(pack(job, &job->v, use.panel * job->vec, &use.packed_v));
+    if (takes_one_pass(job, &use))
+        TRY(launch_backward(job, &use));
+    else
+        TRY(lower_in_two_passes(job, &use));
+    return bias < 0 ? TUFF_OK : lower_bias(job, &use, bias);
+}
+
+/* The operands of the backward pass besides q, k and v. */
+static void find_upstream(attention *job)
+{
+    const node *core = job->task->core;
+    const attention_inputs at = tuff__attention_inputs(core->op, core->attributes.options);
+    job->upstream = operand_rows(job->list, core->inputs[at.upstream]);
+    if (at.lse >= 0)
+        job->lse = operand_rows(job->list, core->inputs[at.lse]);
+    if (at.sums >= 0)
+        job->sums = operand_rows(job->list, core->inputs[at.sums]);
+}
+
+tuff_status tuff__lower_attention(launch_list *list, int index)
+{
+    const struct task *task = &list->fusion->tasks[index];
+    const node *core = task->core;
+    attention job = {.list = list,
+                     .index = index,
+                     .task = task,
+                     .q = operand_rows(list, core->inputs[0]),
+                     .k = operand_rows(list, core->inputs[1]),
+                     .batches = core->inputs[0]->shape.extent[0]};
+    job.v = core->op == OP_ATTENTION_LSE ? job.k : operand_rows(list, core->inputs[2]);
+    job.lse.id = job.sums.id = -1;
+    const bool forward = core->op == OP_ATTENTION || core->op == OP_ATTENTION_LSE;
+    if (!forward)
+        find_upstream(&job);
+    if (!tuff__uses_registers(&list->policy))
+        return tuff__lower_attention_local(&job);
+    job.vec = choose_vector(list, forward ? job.v.width : job.q.width, job.v.width);
+    return forward ? lower_forward(&job) : lower_backward(&job);
+}

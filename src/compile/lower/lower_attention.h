@@ -1,0 +1,52 @@
+/* What the files that lower attention share: its operands, and how they become parameters and macros of a launch. */
+#ifndef TUFF_COMPILE_LOWER_LOWER_ATTENTION_H
+#define TUFF_COMPILE_LOWER_LOWER_ATTENTION_H
+
+#include "compile/lower/lower.h"
+
+/* A tensor [B,T,H,D], or [B,T,H], as a kernel addresses it. */
+typedef struct attention_rows {
+    int id; /* of the memory buffer */
+    int64_t offset, batch, row, head;
+    int64_t count, heads, width; /* rows of a batch, heads of a row, elements of a head's row */
+} attention_rows;
+
+/* What all launches of one attention share. */
+typedef struct attention {
+    launch_list *list;
+    int index;
+    const struct task *task;
+    attention_rows q, k, v, lse, upstream, sums; /* without softmax there are no lse and sums: their id is -1 */
+    int64_t batches;
+    int vec;
+} attention;
+
+/* The id of the task's root that has this op, or -1. */
+int tuff__attention_root(const struct task *task, op_code op);
+/* The next of the body's parameters. */
+void tuff__attention_parameters(launch *kernel, const int64_t *values, int count);
+/* A float as the integer parameter that holds its bits. */
+int64_t tuff__attention_float(double value);
+/* Adds what the options need, at the end of a body's parameters: the address of the bias (4), the step's, seed,
+   ordinal, the threshold and the factor of dropout; the macros BIAS, DROPOUT and SOFTMAX, and those that read bias and
+   step. */
+void tuff__attention_options(const attention *job, launch *to, text *defines);
+/* Four parameters, and the macros LOAD_X, LOADV_X, and where it is written STORE_X and STOREV_X. */
+void tuff__attention_rows(const launch_list *list, launch *kernel, const attention_rows *operand, const char *letter,
+                          bool written, text *defines);
+/* Like tuff__attention_rows for a tensor that is only read; an id of -1: the parameters alone. */
+void tuff__attention_operand(const attention *job, launch *to, const attention_rows *operand, const char *letter,
+                             text *defines);
+/* A contiguous buffer of lines of that width: one parameter. An id of -1: the parameter alone. */
+void tuff__attention_whole(const launch_list *list, launch *kernel, int id, int64_t width, const char *letter,
+                           bool written, text *defines);
+/* A result that the kernel computes into: four parameters, and the macros. An id of -1: the parameters alone. */
+void tuff__attention_result(const attention *job, launch *to, int id, const char *letter, text *defines);
+/* The gradient of the bias, likewise, and the extents of its first three axes. */
+void tuff__attention_bias_result(const attention *job, launch *to, int id, text *defines);
+/* Multiply-adds of one product over the pairs of queries and keys that the band lets through. */
+double tuff__attention_pairs(const attention *job);
+/* The launches of devices with local memory. */
+tuff_status tuff__lower_attention_local(const attention *job);
+
+#endif

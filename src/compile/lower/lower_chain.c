@@ -1,0 +1,201 @@
+/* Launches of elementwise and reducing chains: which body walks them, in what vectors, tiles and groups. */
+#include <stdio.h>
+
+#include "base/checked.h"
+#include "compile/lower/lower.h"
+
+static int64_t extent_of_vector_axis(const fused_chain *chain, bool loops)
+{
+    for (int i = chain->rank - 1; i >= 0; --i)
+        if ((chain->classes[i] == AXIS_LOOP) == loops)
+            return chain->extent[i];
+    return 1;
+}
+
+/* The product of the extents of one class of axes. */
+static int64_t count_of(const fused_chain *chain, axis_class class)
+{
+    int64_t count = 1;
+    for (int i = 0; i < chain->rank; ++i)
+        if (chain->classes[i] == class)
+            count *= chain->extent[i];
+    return count;
+}
+
+/* Integers are reduced element by element. */
+static bool reduces_floats(const fused_chain *chain)
+{
+    bool floats = true;
+    for (int i = 0; i < chain->reduction_count; ++i)
+        if (chain->reductions[i].result != NO_VALUE)
+            floats &= chain->values[chain->reductions[i].result].dtype == TUFF_F32;
+    return floats;
+}
+
+/* The elements of a row that one item owns, and its rows. Where items are lanes, neighbouring items take neighbouring
+   vectors; otherwise large items are best. */
+static void tile_map(const launch_list *list, int64_t rows, int64_t columns, int vec, int64_t *tile,
+                     int64_t *rows_per_item)
+{
+    *rows_per_item = 1;
+    *tile = vec;
+    const int64_t most = tuff__tuned(&list->policy, TUNABLE_map_item_elements),
+                  least = tuff__tuned(&list->policy, TUNABLE_map_least_elements);
+    if (most == 0)
+        return;
+    const int64_t share = rows * columns / (8 * (int64_t)list->policy.target.info->compute_units + 1);
+    const int64_t fair = share < least ? least : share > most ? most : share, wanted = fair < 1 ? 1 : fair;
+    *tile = columns < wanted ? tuff__divide_up(columns, vec) * vec : tuff__divide_up(wanted, vec) * vec;
+    *rows_per_item = columns < wanted ? tuff__divide_up(wanted, columns) : 1;
+}
+
+/* Results too large to be still in a cache when they are read are stored past it, so that they evict nothing. */
+static void stream_results(const launch_list *list, launch *kernel)
+{
+    if (!list->policy.target.has_memory_hints)
+        return;
+    const uint64_t least = (uint64_t)tuff__tuned(&list->policy, TUNABLE_map_stream_mebibytes) << 20;
+    for (int i = 0; i < kernel->chain.buffer_count && least > 0; ++i) {
+        chain_buffer *buffer = &kernel->chain.buffers[i];
+        buffer->streamed = buffer->written && tuff__buffer_size(&list->buffers[buffer->id]) >= least;
+    }
+}
+
+tuff_status tuff__lower_map(launch_list *list, int task, fused_chain *chain)
+{
+    const bool empty = count_of(chain, AXIS_OUTER) == 0;
+    launch *kernel = empty ? NULL : tuff__launch_add(list, "map", WALK_MAP, task);
+    if (kernel == NULL) {
+        tuff__chain_free(chain);
+        return empty ? TUFF_OK : TUFF_E_OOM_HOST;
+    }
+    tuff__chain_lengthen(chain, 4);
+    kernel->chain = *chain;
+    const int64_t columns = extent_of_vector_axis(chain, false), rows = count_of(chain, AXIS_OUTER) / columns;
+    kernel->vec = tuff__vector_width(&list->policy, columns);
+    int64_t tile, rows_per_item;
+    tile_map(list, rows, columns, kernel->vec, &tile, &rows_per_item);
+    const int64_t tiles = tuff__divide_up(columns, tile), items = tiles * tuff__divide_up(rows, rows_per_item);
+    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_map_local_size);
+    kernel->groups = (uint64_t)tuff__divide_up(items, kernel->local_size);
+    snprintf(kernel->defines, sizeof kernel->defines, "#define COLUMN_TAIL %d\n", columns % kernel->vec != 0);
+    tuff__set_fixed(kernel, (int64_t[]){rows, columns, tiles, tile, rows_per_item, items}, 6);
+    stream_results(list, kernel);
+    return TUFF_OK;
+}
+
+/* The most partial results up to the tunable that share the vectors of a row evenly. */
+static int row_parts(const launch_list *list, int64_t columns, int vec)
+{
+    int parts = tuff__tuned(&list->policy, TUNABLE_row_register_parts);
+    while (parts > 1 && columns / vec % parts != 0)
+        --parts;
+    return parts;
+}
+
+/* How many rows an item owns. */
+static int64_t rows_of_item(const launch_list *list, int64_t rows, int64_t columns)
+{
+    const int64_t wanted = tuff__tuned(&list->policy, TUNABLE_row_register_item_elements);
+    const int64_t share = rows / (8 * (int64_t)list->policy.target.info->compute_units + 1);
+    const int64_t most = columns == 0 ? 1 : wanted / columns;
+    const int64_t fair = share < most ? share : most;
+    return fair < 1 ? 1 : fair;
+}
+
+static void lower_row(launch_list *list, launch *kernel)
+{
+    const fused_chain *chain = &kernel->chain;
+    const int64_t columns = extent_of_vector_axis(chain, true), rows = count_of(chain, AXIS_OUTER);
+    const int64_t runs = columns == 0 ? 0 : count_of(chain, AXIS_LOOP) / columns;
+    const bool local = !tuff__uses_registers(&list->policy) && reduces_floats(chain);
+    kernel->body = local ? "row_local" : "row_register";
+    kernel->vec = reduces_floats(chain) ? tuff__vector_width(&list->policy, columns) : 1;
+    const bool wide = columns >= tuff__tuned(&list->policy, TUNABLE_row_local_wide_columns);
+    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, !local ? TUNABLE_row_register_local_size
+                                                              : wide ? TUNABLE_row_local_wide_size
+                                                                     : TUNABLE_row_local_local_size);
+    const int64_t item_rows = chain->item_rows > 0 ? chain->item_rows : local ? 1 : rows_of_item(list, rows, columns);
+    const int64_t items = tuff__divide_up(rows, item_rows);
+    kernel->groups = (uint64_t)(local ? items : tuff__divide_up(items, kernel->local_size));
+    const int64_t kept = tuff__tuned(&list->policy, TUNABLE_row_register_private_bytes);
+    const int64_t most = tuff__max_array_bytes(&list->policy, kernel->local_size);
+    kernel->private_bytes = local ? 0 : (int)(kept < most ? kept : most);
+    kernel->array_bytes = kernel->private_bytes;
+    const bool hints = list->policy.target.has_memory_hints;
+    const int64_t ahead = hints ? tuff__tuned(&list->policy, TUNABLE_row_register_ahead_bytes) : 0;
+    kernel->asks_ahead = !local && ahead > 0 && columns * (int64_t)sizeof(float) >= ahead;
+    snprintf(kernel->defines, sizeof kernel->defines, "#define COLUMN_TAIL %d\n#define PARTS %d\n#define ONE_RUN %d\n",
+             columns % kernel->vec != 0, local ? 1 : row_parts(list, columns, kernel->vec), runs == 1);
+    tuff__set_fixed(kernel, (int64_t[]){rows, columns, runs, item_rows}, 4);
+    if (!local)
+        stream_results(list, kernel);
+}
+
+/* Vectors of columns that one item owns: the wider its part of a row, the faster memory is, but all compute units want
+   work, and what the item adds up stays in the nearest cache. */
+static int64_t column_vectors(const launch_list *list, const fused_chain *chain, int64_t rows, int64_t vectors)
+{
+    const int sums = chain->reduction_count < 1 ? 1 : chain->reduction_count;
+    const int longest = list->policy.target.max_array_vectors;
+    const int64_t allowed = tuff__divide_up(tuff__tuned(&list->policy, TUNABLE_column_register_vectors), sums);
+    const int64_t most = allowed * sums > longest ? tuff__divide_up(longest, sums) : allowed;
+    const int64_t items = 2 * (int64_t)list->policy.target.info->compute_units;
+    const int64_t share = rows * vectors / (items < 1 ? 1 : items);
+    const int64_t wanted = share < 1 ? 1 : share > most ? most : share;
+    return tuff__divide_up(vectors, tuff__divide_up(vectors, wanted));
+}
+
+static void lower_column(launch_list *list, launch *kernel)
+{
+    const fused_chain *chain = &kernel->chain;
+    const int64_t columns = extent_of_vector_axis(chain, false), rows = count_of(chain, AXIS_OUTER) / columns;
+    const int64_t runs = count_of(chain, AXIS_LOOP);
+    const bool local = !tuff__uses_registers(&list->policy) && reduces_floats(chain);
+    kernel->body = local ? "column_local" : "column_register";
+    kernel->vec = local || !reduces_floats(chain) ? 1 : tuff__vector_width(&list->policy, columns);
+    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, local ? TUNABLE_column_local_local_size
+                                                                    : TUNABLE_column_register_local_size);
+    const int64_t vectors =
+        local || kernel->vec == 1 ? 1 : column_vectors(list, chain, rows, tuff__divide_up(columns, kernel->vec));
+    const int64_t tiles = tuff__divide_up(columns, local ? 32 : vectors * kernel->vec), items = rows * tiles;
+    kernel->groups = (uint64_t)(local ? items : tuff__divide_up(items, kernel->local_size));
+    const int at_once = tuff__tuned(&list->policy, TUNABLE_column_register_rows_at_once);
+    kernel->array_bytes = (int64_t)sizeof(float) * kernel->vec * (2 * vectors * chain->reduction_count + at_once);
+    snprintf(kernel->defines, sizeof kernel->defines,
+             "#define COLUMN_TAIL %d\n#define COLUMN_VECTORS %d\n#define ROWS_AT_ONCE %d\n", columns % kernel->vec != 0,
+             (int)vectors, at_once);
+    tuff__set_fixed(kernel, (int64_t[]){items, columns, tiles, runs}, 4);
+}
+
+static void lower_scan(launch_list *list, launch *kernel)
+{
+    const int64_t columns = extent_of_vector_axis(&kernel->chain, true), rows = count_of(&kernel->chain, AXIS_OUTER);
+    kernel->vec = 1;
+    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_scan_local_size);
+    kernel->groups = (uint64_t)tuff__divide_up(rows, kernel->local_size);
+    tuff__set_fixed(kernel, (int64_t[]){rows, columns}, 2);
+}
+
+tuff_status tuff__lower_reducing(launch_list *list, int index, fused_chain *chain)
+{
+    const task_kind kind = list->fusion->tasks[index].kind;
+    const bool row = kind == TASK_ROW;
+    launch *kernel = tuff__launch_add(list, kind == TASK_SCAN ? "scan" : "",
+                                      kind == TASK_SCAN ? WALK_SCAN
+                                      : row               ? WALK_ROW
+                                                          : WALK_COLUMN,
+                                      index);
+    if (kernel == NULL) {
+        tuff__chain_free(chain);
+        return TUFF_E_OOM_HOST;
+    }
+    kernel->chain = *chain;
+    if (kind == TASK_SCAN)
+        lower_scan(list, kernel);
+    else if (row)
+        lower_row(list, kernel);
+    else
+        lower_column(list, kernel);
+    return TUFF_OK;
+}

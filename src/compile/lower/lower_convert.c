@@ -1,0 +1,79 @@
+/* Narrow results: 32-bit values become f16, bf16, i8, u8 or bool in memory, one element an item, or whole words where a
+   device cannot store less. */
+#include <stdio.h>
+
+#include "base/checked.h"
+#include "compile/lower/lower.h"
+
+static chain_buffer buffer_for(const launch_list *list, int id, bool written)
+{
+    return (chain_buffer){.id = id, .dtype = list->buffers[id].dtype, .read = !written, .written = written};
+}
+
+static tuff_status convert_elements(launch_list *list, int source, int destination)
+{
+    const tuff_dtype from = list->buffers[source].dtype, to = list->buffers[destination].dtype;
+    fused_chain chain = {.rank = 1, .extent = {list->buffers[destination].count}, .classes = {AXIS_OUTER}};
+    chain.buffers[0] = buffer_for(list, source, false);
+    chain.buffers[1] = buffer_for(list, destination, true);
+    chain.buffer_count = 2;
+    if (!GROW(chain.values, chain.value_count, chain.value_capacity))
+        return TUFF_E_OOM_HOST;
+    chain.values[chain.value_count++] = (chain_value){.kind = VALUE_LOAD,
+                                                      .dtype = from == TUFF_U32 && to == TUFF_BOOL ? TUFF_BOOL : from,
+                                                      .args = {NO_VALUE, NO_VALUE, NO_VALUE},
+                                                      .guard = NO_VALUE,
+                                                      .address.stride = {1}};
+    chain.outputs[0] = (chain_output){.buffer = 1, .address.stride = {1}, .every_point = true};
+    chain.output_count = 1;
+    tuff__chain_analyse(&chain);
+    return tuff__lower_map(list, -1, &chain);
+}
+
+static const char *packing_of(tuff_dtype dtype)
+{
+    switch (dtype) {
+    case TUFF_F16:
+        return "#define PER_WORD 2\n#define PACK(x) F16_BITS(x)\n";
+    case TUFF_BF16:
+        return "#define PER_WORD 2\n#define PACK(x) BF16_BITS(x)\n";
+    case TUFF_I8:
+        return "#define PER_WORD 4\n#define PACK(x) (I_TO_U_1(x) & 255u)\n";
+    default:
+        return "#define PER_WORD 4\n#define PACK(x) ((x) & 255u)\n";
+    }
+}
+
+static tuff_status convert_words(launch_list *list, int source, int destination)
+{
+    const memory_buffer *to = &list->buffers[destination];
+    const int64_t size = (int64_t)tuff_dtype_size(to->dtype), per_word = 4 / size;
+    const int64_t skip = (int64_t)(to->offset % 4) / size, words = tuff__divide_up(skip + to->count, per_word);
+    launch *kernel = tuff__launch_add(list, "pack", WALK_MAP, -1);
+    if (kernel == NULL)
+        return TUFF_E_OOM_HOST;
+    kernel->chain.buffers[0] = buffer_for(list, source, false);
+    kernel->chain.buffers[1] = buffer_for(list, destination, true);
+    kernel->chain.buffers[1].dtype = TUFF_U32;
+    kernel->chain.buffers[1].read = true;
+    kernel->chain.buffer_count = 2;
+    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_pack_local_size);
+    kernel->groups = (uint64_t)tuff__divide_up(words, kernel->local_size);
+    kernel->fixed[0] = words;
+    kernel->fixed[1] = to->count;
+    kernel->fixed[4] = skip;
+    kernel->fixed_buffer[0] = kernel->fixed_buffer[1] = kernel->fixed_buffer[4] = -1;
+    kernel->fixed_buffer[2] = 0;
+    kernel->fixed_buffer[3] = 1;
+    kernel->fixed_count = 5;
+    snprintf(kernel->defines, sizeof kernel->defines, "%s", packing_of(to->dtype));
+    return TUFF_OK;
+}
+
+tuff_status tuff__lower_convert(launch_list *list, int source, int destination)
+{
+    const bool narrow = tuff_dtype_size(list->buffers[destination].dtype) < 4;
+    if (narrow && !list->policy.target.stores_narrow)
+        return convert_words(list, source, destination);
+    return convert_elements(list, source, destination);
+}

@@ -1,0 +1,77 @@
+/* Matmuls of few rows or few columns: long stretches of columns, or inner products. No copies are made. */
+#include "base/checked.h"
+#include "compile/lower/lower_matmul.h"
+
+static tuff_status define_gemv(launch *kernel, int rows, int columns, int step)
+{
+    text defines = {0};
+    tuff__define_load(&kernel->chain, 0, "LOAD_A", "LOAD", &defines);
+    tuff__define_load(&kernel->chain, 1, "LOADV_B", "LOADU", &defines);
+    if (step == 0) {
+        tuff__define_load(&kernel->chain, 0, "LOADV_A", "LOADU", &defines);
+        tuff__define_load(&kernel->chain, 1, "LOAD_B", "LOAD", &defines);
+    }
+    tuff__text_add(&defines, "#define TILE_ROWS %d\n#define FUSED_MULTIPLY_ADD 1\n", rows);
+    if (step > 0)
+        tuff__text_add(&defines, "#define SPAN %d\n#define STEP_K %d\n", columns, step);
+    else
+        tuff__text_add(&defines, "#define TILE_COLUMNS %d\n", columns);
+    return tuff__keep_defines(kernel, &defines);
+}
+
+/* Columns side by side: long stretches of them. */
+static tuff_status finish_spans(const launch_list *list, launch *kernel, int64_t inner)
+{
+    const fused_chain *chain = &kernel->chain;
+    const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
+    const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
+    const int64_t span = tuff__gemv_span(&list->policy, chain, kernel->vec);
+    const int64_t tiles = tuff__divide_up(columns, span * kernel->vec);
+    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_matmul_thin_local_size);
+    kernel->groups = (uint64_t)tuff__divide_up(tiles * batches, kernel->local_size);
+    const int step = tuff__tuned(&list->policy, TUNABLE_matmul_thin_step_k);
+    kernel->array_bytes = (int64_t)sizeof(float) * kernel->vec * rows * (span + step + 1);
+    tuff__set_fixed(kernel,
+                    (int64_t[]){columns, inner, tiles, batches, chain->operand_strides[0][0],
+                                chain->operand_strides[0][1], chain->operand_strides[1][0]},
+                    7);
+    return define_gemv(kernel, (int)rows, (int)span, step);
+}
+
+/* Where items are few, each is a group, so that all cores get some. */
+static uint32_t items_of_group(const launch_list *list, int64_t items)
+{
+    const int tuned = tuff__tuned(&list->policy, TUNABLE_matmul_dot_local_size);
+    return tuned > 0 ? (uint32_t)tuned : items < 64 ? 1 : 4;
+}
+
+/* Terms side by side: inner products. */
+static tuff_status finish_dots(const launch_list *list, launch *kernel, int64_t inner)
+{
+    fused_chain *chain = &kernel->chain;
+    const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
+    const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
+    int tile_rows, tile_columns;
+    tuff__choose_dots(&list->policy, chain, inner, &tile_rows, &tile_columns);
+    chain->producers[1].turned = true;
+    const int64_t row_tiles = tuff__divide_up(rows, tile_rows), column_tiles = tuff__divide_up(columns, tile_columns);
+    const int64_t items = row_tiles * column_tiles * batches;
+    kernel->local_size = items_of_group(list, items);
+    kernel->groups = (uint64_t)tuff__divide_up(items, kernel->local_size);
+    kernel->array_bytes = (int64_t)sizeof(float) * tile_rows * tile_columns * (kernel->vec + 1);
+    tuff__set_fixed(kernel,
+                    (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches, chain->operand_strides[0][0],
+                                chain->operand_strides[1][1]},
+                    8);
+    return define_gemv(kernel, tile_rows, tile_columns, 0);
+}
+
+tuff_status tuff__lower_gemv(launch_list *list, int index, fused_chain *chain, int64_t inner)
+{
+    const bool dots = tuff__gemv_form(&list->policy, list->fusion->graph, chain, inner) == GEMV_DOTS;
+    launch *kernel = tuff__matmul_launch(list, dots ? "matmul_dot" : "matmul_thin", index, chain, inner);
+    if (kernel == NULL)
+        return TUFF_E_OOM_HOST;
+    kernel->vec = tuff__native_lanes(&list->policy);
+    return dots ? finish_dots(list, kernel, inner) : finish_spans(list, kernel, inner);
+}

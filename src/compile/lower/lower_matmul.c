@@ -1,0 +1,258 @@
+/* Launches of matmuls: which kernel a matmul gets, and those whose tiles are in registers or in local memory. A chain
+   is owned here until a launch takes it, which leaves it empty. */
+#include <stdio.h>
+
+#include "base/checked.h"
+#include "compile/lower/lower_matmul.h"
+
+/* Loads of both operands; aligned: whole vectors of the second start at multiples of four elements; gathers: others are
+   read too. */
+static tuff_status define(launch *kernel, bool aligned, bool gathers, const char *tunables)
+{
+    text defines = {0};
+    tuff__define_load(&kernel->chain, 0, "LOAD_A", "LOAD", &defines);
+    tuff__define_load(&kernel->chain, 1, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
+    if (gathers)
+        tuff__define_load(&kernel->chain, 1, "LOADI_B", "LOADI", &defines);
+    tuff__text_add(&defines, "%s", tunables);
+    return tuff__keep_defines(kernel, &defines);
+}
+
+/* Lanes that hand each other the elements of the first operand, or 0. A CPU device loads a lane at a time, even where
+   the address is uniform; with fewer than eight lanes a shuffle costs what it saves. */
+static uint32_t shuffle_width(const launch_list *list)
+{
+    const tuff_device_info *info = list->policy.target.info;
+    const uint32_t width =
+        list->policy.target.items_are_lanes && info->subgroup_shuffle ? info->proved_subgroup_size : 0;
+    return width == 8 || width == 16 ? width : 0;
+}
+
+/* Values that a tile's epilogue unrolls to. Partial vectors are unrolled by elements as well, each with a condition of
+   its own. */
+static int64_t unrolled_values(const fused_chain *chain, const matmul_tile *tile, bool tails)
+{
+    enum { OF_ELEMENT = 4 };
+    return (int64_t)tile->vec * tile->rows * tile->columns * chain->value_count * (tails ? OF_ELEMENT * tile->vec : 1);
+}
+
+/* How much longer a step along k takes where operands come from many pages; measured on AVX2, and with wide vectors on
+   AVX-512. */
+static double delay_of(const launch_list *list, const matmul_problem *problem)
+{
+    const bool wide = tuff__native_lanes(&list->policy) >= 16;
+    return 1 + 0.4 * problem->scattered[0] + (wide ? 0.1 : 0.4) * problem->scattered[1];
+}
+
+/* The tile in registers: CPU devices. */
+static tuff_status finish_registers(launch_list *list, launch *kernel, const matmul_tile *tile,
+                                    const matmul_problem *problem)
+{
+    const fused_chain *chain = &kernel->chain;
+    const int64_t rows = problem->rows, columns = problem->columns, inner = problem->inner;
+    const bool packed = problem->packed[1];
+    const int64_t width = (int64_t)tile->vec * tile->columns, panel_stride = packed ? inner * width : width;
+    const int64_t a_panel = (problem->packed[0] ? inner : chain->operand_strides[0][0]) * tile->rows;
+    const int64_t row_tiles = tuff__divide_up(rows, tile->rows), column_tiles = tuff__divide_up(columns, width);
+    char tunables[260];
+    const int row_tail = rows % tile->rows == 0 ? 0 : problem->packed[0] ? 3 : rows >= tile->rows ? 1 : 2;
+    const int column_tail = columns % width == 0 ? 0 : columns >= width || packed ? 1 : 2;
+    kernel->subgroup_size = column_tail == 2 || inner < shuffle_width(list) ? 0 : shuffle_width(list);
+    snprintf(tunables, sizeof tunables,
+             "#define TILE_ROWS %d\n#define TILE_COLUMNS %d\n#define ROW_TAIL %d\n#define COLUMN_TAIL %d\n#define "
+             "PACKED_B %d\n"
+             "#define LANES_ALONG_COLUMNS %d\n#define FUSED_MULTIPLY_ADD %d\n#define SHUFFLE_A %u\n",
+             tile->rows, tile->columns, row_tail, column_tail, packed, list->policy.target.items_are_lanes,
+             list->policy.target.has_fast_fma, kernel->subgroup_size);
+    kernel->vec = tile->vec;
+    kernel->local_size = kernel->subgroup_size > 0                                               ? kernel->subgroup_size
+                         : !list->policy.target.items_are_lanes && row_tiles * column_tiles < 64 ? 1
+                                                                                                 : tile->local_size;
+    kernel->array_bytes = (int64_t)sizeof(float) * tile->vec * tile->rows * tile->columns;
+    kernel->unrolled = unrolled_values(chain, tile, column_tail != 0);
+    tuff__set_tile(kernel, tile->rows, tile->columns, (double)inner * delay_of(list, problem));
+    const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
+    kernel->groups = (uint64_t)tuff__divide_up(row_tiles * column_tiles * batches, kernel->local_size);
+    if (list->policy.target.items_are_lanes)
+        kernel->groups = (uint64_t)(row_tiles * tuff__divide_up(column_tiles, kernel->local_size) * batches);
+    tuff__set_fixed(kernel,
+                    (int64_t[]){rows, columns, inner, row_tiles, column_tiles, batches, chain->operand_strides[0][0],
+                                chain->operand_strides[0][1], chain->operand_strides[1][0], panel_stride, a_panel},
+                    11);
+    const bool aligned = tuff__operand_is_aligned(list, chain, 1, chain->rank - 2, chain->operand_strides[1][0]);
+    return define(kernel, packed || (aligned && columns % 4 == 0), column_tail == 2, tunables);
+}
+
+/* The tile in local memory: GPUs. */
+static tuff_status finish_local(launch_list *list, launch *kernel, int64_t inner)
+{
+    const int block_rows = tuff__tuned(&list->policy, TUNABLE_matmul_local_block_rows);
+    const int block_columns = tuff__tuned(&list->policy, TUNABLE_matmul_local_block_columns);
+    const int step = tuff__tuned(&list->policy, TUNABLE_matmul_local_step_k);
+    /* A column more in each tile than there is. */
+    const uint32_t buffer = (uint32_t)(4 * step * (block_rows + 1 + block_columns + 4));
+    const bool room = 2 * buffer <= list->policy.target.info->local_memory_size;
+    const int buffers = room ? tuff__tuned(&list->policy, TUNABLE_matmul_local_buffers) : 1;
+    const int thread_rows = tuff__tuned(&list->policy, TUNABLE_matmul_local_thread_rows);
+    const int thread_columns = tuff__tuned(&list->policy, TUNABLE_matmul_local_thread_columns);
+    const fused_chain *chain = &kernel->chain;
+    const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
+    const int64_t row_tiles = tuff__divide_up(rows, block_rows), column_tiles = tuff__divide_up(columns, block_columns);
+    char tunables[320];
+    snprintf(
+        tunables, sizeof tunables,
+        "#define MANY_SUMS\n#define BLOCK_ROWS %d\n#define BLOCK_COLUMNS %d\n#define STEP_K %d\n#define THREAD_ROWS "
+        "%d\n"
+        "#define THREAD_COLUMNS %d\n#define A_K_CONTIGUOUS %d\n#define B_K_CONTIGUOUS %d\n#define B_COLUMN_UNIT %d\n"
+        "#define FUSED_MULTIPLY_ADD 1\n#define BUFFERS %d\n",
+        block_rows, block_columns, step, thread_rows, thread_columns, chain->operand_strides[0][1] == 1,
+        chain->operand_strides[1][0] == 1, chain->operand_strides[1][1] == 1, buffers);
+    kernel->vec = 4;
+    tuff__set_tile(kernel, thread_rows, thread_columns, (double)inner);
+    kernel->local_bytes = buffer * (uint32_t)buffers;
+    kernel->traffic = 4.0 * (double)inner * (double)(rows * column_tiles + columns * row_tiles) *
+                      (double)tuff__batch_count(chain, chain->rank - 2);
+    kernel->local_size = (uint32_t)(block_rows * block_columns / (thread_rows * thread_columns));
+    kernel->groups = (uint64_t)(row_tiles * column_tiles * tuff__batch_count(chain, chain->rank - 2));
+    tuff__set_fixed(kernel,
+                    (int64_t[]){rows, columns, inner, row_tiles, column_tiles,
+                                tuff__batch_count(chain, chain->rank - 2), chain->operand_strides[0][0],
+                                chain->operand_strides[0][1], chain->operand_strides[1][0],
+                                chain->operand_strides[1][1]},
+                    10);
+    return define(kernel, tuff__operand_is_aligned(list, chain, 1, chain->rank - 2, chain->operand_strides[1][0]), true,
+                  tunables);
+}
+
+/* Makes the packed copies. */
+static tuff_status pack(launch_list *list, int index, fused_chain *chain, const matmul_problem *problem,
+                        const matmul_tile *tile)
+{
+    if (problem->packed[0])
+        TRY(tuff__pack_operand(list, index, chain, 0, problem->inner, tile->rows, tile->vec));
+    if (problem->packed[1])
+        TRY(tuff__pack_operand(list, index, chain, 1, problem->inner, (int64_t)tile->vec * tile->columns, tile->vec));
+    return TUFF_OK;
+}
+
+/* For bodies that read no panels: a configuration may have the result of a prologue written to memory first. */
+static tuff_status write_produced(launch_list *list, int index, fused_chain *chain, int64_t inner)
+{
+    static const tunable copies[] = {TUNABLE_matmul_copy_x, TUNABLE_matmul_copy_y};
+    const int64_t lines[] = {chain->extent[chain->rank - 2], chain->extent[chain->rank - 1]};
+    for (int i = 0; i < 2; ++i)
+        if (tuff__is_produced(chain, i) && tuff__wants_copy(&list->policy, copies[i], false))
+            TRY(tuff__pack_operand(list, index, chain, i, inner, lines[i], 4));
+    return TUFF_OK;
+}
+
+static tuff_status lower_by_library(launch_list *list, int index, fused_chain *chain, int64_t inner,
+                                    const library_product *product)
+{
+    launch *kernel = tuff__matmul_launch(list, "matmul_clblast", index, chain, inner);
+    if (kernel == NULL)
+        return TUFF_E_OOM_HOST;
+    kernel->kind = LAUNCH_LIBRARY_GEMM;
+    kernel->product = *product;
+    return TUFF_OK;
+}
+
+static tuff_status lower_registers(launch_list *list, int index, fused_chain *chain, int64_t inner)
+{
+    matmul_problem problem = tuff__matmul_problem(chain, inner);
+    tuff__choose_packing(&list->policy, list->fusion->graph, chain, &problem);
+    const matmul_tile tile = tuff__choose_tile(&list->policy, &problem);
+    TRY(tuff__check_accumulators(list, tile.vec, (int64_t)tile.rows * tile.columns));
+    TRY(pack(list, index, chain, &problem, &tile));
+    launch *kernel = tuff__matmul_launch(list, "matmul_register", index, chain, inner);
+    return kernel == NULL ? TUFF_E_OOM_HOST : finish_registers(list, kernel, &tile, &problem);
+}
+
+static tuff_status lower_local(launch_list *list, int index, fused_chain *chain, int64_t inner)
+{
+    launch *kernel = tuff__matmul_launch(list, "matmul_local", index, chain, inner);
+    return kernel == NULL ? TUFF_E_OOM_HOST : finish_local(list, kernel, inner);
+}
+
+typedef enum matmul_form { BY_LIBRARY, BY_SUBGROUPS, BY_MATRIX_UNITS, BY_GEMV, BY_REGISTERS, BY_LOCAL } matmul_form;
+
+/* Which kernel computes the matmul; *product: the library's, where it does. TUFF_E_UNSUPPORTED: what is asked for is
+   not there. */
+static tuff_status choose_form(const launch_list *list, const fused_chain *chain, int64_t inner, matmul_form *form,
+                               library_product *product)
+{
+    const bool registers = tuff__uses_registers(&list->policy);
+    const tuff_family family = tuff__family(&list->policy);
+    *form = registers ? BY_REGISTERS : BY_LOCAL;
+    if (tuff__library(&list->policy) == TUFF_MATMUL_CLBLAST) {
+        const char *absence = tuff__device_library_absence(list->device);
+        if (absence != NULL)
+            return FAIL(TUFF_E_UNSUPPORTED, "compile: %s", absence);
+        if (tuff__find_library_gemm(list, chain, inner, product)) {
+            *form = BY_LIBRARY;
+            return TUFF_OK;
+        }
+    }
+    if (family == TUFF_FAMILY_SUBGROUP) {
+        *form = BY_SUBGROUPS;
+        return tuff__check_subgroups(list);
+    }
+    if (family == TUFF_FAMILY_COOPERATIVE) {
+        TRY(tuff__check_matrix_units(list));
+        if (tuff__suits_matrix_units(chain)) {
+            *form = BY_MATRIX_UNITS;
+            return TUFF_OK;
+        }
+    }
+    if (registers && !list->policy.target.items_are_lanes &&
+        tuff__gemv_form(&list->policy, list->fusion->graph, chain, inner) != GEMV_NONE)
+        *form = BY_GEMV;
+    return TUFF_OK;
+}
+
+/* A matmul and its epilogue as one kernel, after the copies of operands that it reads. */
+static tuff_status lower_whole(launch_list *list, int index, fused_chain *chain)
+{
+    const tuff_shape *operand = &list->fusion->tasks[index].core->inputs[0]->shape;
+    const int64_t inner = operand->extent[operand->rank - 1];
+    matmul_form form;
+    library_product product;
+    if (!tuff__uses_registers(&list->policy) || tuff__library(&list->policy) == TUFF_MATMUL_CLBLAST ||
+        tuff__family(&list->policy) >= TUFF_FAMILY_SUBGROUP)
+        TRY(write_produced(list, index, chain, inner));
+    TRY(choose_form(list, chain, inner, &form, &product));
+    switch (form) {
+    case BY_LIBRARY:
+        return lower_by_library(list, index, chain, inner, &product);
+    case BY_SUBGROUPS:
+        return tuff__lower_subgroup(list, index, chain, inner);
+    case BY_MATRIX_UNITS:
+        return tuff__lower_cooperative(list, index, chain, inner);
+    case BY_GEMV:
+        return tuff__lower_gemv(list, index, chain, inner);
+    case BY_REGISTERS:
+        return lower_registers(list, index, chain, inner);
+    default:
+        return lower_local(list, index, chain, inner);
+    }
+}
+
+/* The product and its epilogue as kernels of their own. */
+static tuff_status lower_in_two(launch_list *list, int index, fused_chain *chain)
+{
+    fused_chain epilogue;
+    TRY(tuff__split_epilogue(list, chain, &epilogue));
+    const tuff_status status = lower_whole(list, index, chain);
+    if (status == TUFF_OK)
+        return tuff__lower_map(list, index, &epilogue);
+    tuff__chain_free(&epilogue);
+    return status;
+}
+
+tuff_status tuff__lower_matmul(launch_list *list, int index, fused_chain *chain)
+{
+    const bool in_two = tuff__has_epilogue(chain) && tuff__tuned(&list->policy, TUNABLE_matmul_epilogue) != 0;
+    const tuff_status status = in_two ? lower_in_two(list, index, chain) : lower_whole(list, index, chain);
+    tuff__chain_free(chain); /* empty where a launch has it */
+    return status;
+}

@@ -1,0 +1,353 @@
+/* Launches of scatter_add: indices become keys of rows, a counting sort orders list positions by key, and each row adds
+   its segment in list order. So results are the same bits every time, without atomics. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "compile/lower/lower.h"
+
+#define BLOCK_SIZE 256
+#define MAX_BLOCKS 64
+
+/* The two kinds of axes of a scatter: along list axes the index varies; along the others whole rows move. */
+typedef struct split {
+    const node *at;
+    int axis, rank;
+    bool list[TUFF_MAX_RANK];
+    int order[TUFF_MAX_RANK]; /* list axes first */
+    int64_t keys, list_size, columns;
+} split;
+
+static split split_axes(const struct fusion *fusion, const node *at)
+{
+    split result = {.at = at,
+                    .axis = at->attributes.axis,
+                    .rank = at->outputs[0].shape.rank,
+                    .keys = 1,
+                    .list_size = 1,
+                    .columns = 1};
+    view layout;
+    const node *missing = NULL;
+    tuff__operand_view(fusion, at->inputs[1], &layout, &missing);
+    int count = 0;
+    for (int i = 0; i < result.rank; ++i) {
+        result.list[i] = i == result.axis || (layout.stride[i] != 0 && layout.extent[i] > 1);
+        if (result.list[i]) {
+            result.order[count++] = i;
+            result.keys *= at->outputs[0].shape.extent[i];
+            result.list_size *= at->inputs[2]->shape.extent[i];
+        }
+    }
+    for (int i = 0; i < result.rank; ++i)
+        if (!result.list[i]) {
+            result.order[count++] = i;
+            result.columns *= at->outputs[0].shape.extent[i];
+        }
+    return result;
+}
+
+static chain_value plain_value(value_kind kind, tuff_dtype dtype)
+{
+    return (chain_value){
+        .kind = kind, .dtype = dtype, .args = {NO_VALUE, NO_VALUE, NO_VALUE}, .guard = NO_VALUE, .buffer = -1};
+}
+
+static int add_value(fused_chain *chain, chain_value value)
+{
+    if (!GROW(chain->values, chain->value_count, chain->value_capacity))
+        return NO_VALUE;
+    chain->values[chain->value_count++] = value;
+    return chain->value_count - 1;
+}
+
+static int add_op(fused_chain *chain, op_code op, int x, int y)
+{
+    chain_value value = plain_value(VALUE_OP, op == OP_LESS || op == OP_OR ? TUFF_BOOL : TUFF_I32);
+    value.op = op;
+    value.args[0] = x;
+    value.args[1] = y;
+    return x == NO_VALUE || y == NO_VALUE ? NO_VALUE : add_value(chain, value);
+}
+
+static int add_constant(fused_chain *chain, int64_t number)
+{
+    chain_value value = plain_value(VALUE_CONSTANT, TUFF_I32);
+    value.constant = (double)number;
+    return add_value(chain, value);
+}
+
+static chain_buffer buffer_for(const launch_list *list, int id, bool written)
+{
+    return (chain_buffer){.id = id, .dtype = list->buffers[id].dtype, .read = !written, .written = written};
+}
+
+/* The chain that copies an operand, walked with the list axes outermost, to contiguous memory. */
+static tuff_status copying_chain(const launch_list *list, const split *scatter, const tuff_tensor *operand,
+                                 bool list_only, int destination, fused_chain *out)
+{
+    view layout;
+    const node *missing = NULL;
+    const node *base = tuff__operand_view(list->fusion, operand, &layout, &missing);
+    *out = (fused_chain){.rank = scatter->rank};
+    affine from = {.offset = layout.offset}, to = {.offset = 0};
+    int64_t stride = 1;
+    for (int i = scatter->rank - 1; i >= 0; --i) {
+        const int axis = scatter->order[i];
+        out->extent[i] = list_only && !scatter->list[axis] ? 1 : operand->shape.extent[axis];
+        out->classes[i] = AXIS_OUTER;
+        from.stride[i] = out->extent[i] > 1 ? layout.stride[axis] : 0;
+        to.stride[i] = stride;
+        stride *= out->extent[i];
+    }
+    out->buffers[0] = buffer_for(list, base->id, false);
+    out->buffers[1] = buffer_for(list, destination, true);
+    out->buffer_count = 2;
+    chain_value load = plain_value(VALUE_LOAD, tuff__compute_dtype(operand->dtype));
+    load.buffer = 0;
+    load.address = from;
+    out->outputs[0] = (chain_output){.value = add_value(out, load), .buffer = 1, .address = to, .every_point = true};
+    out->output_count = 1;
+    return out->outputs[0].value == NO_VALUE ? TUFF_E_OOM_HOST : TUFF_OK;
+}
+
+static tuff_status finish_copy(launch_list *list, int index, tuff_status status, fused_chain *chain)
+{
+    if (status != TUFF_OK) {
+        tuff__chain_free(chain);
+        return status;
+    }
+    tuff__chain_collapse(chain);
+    tuff__chain_analyse(chain);
+    return tuff__lower_map(list, index, chain);
+}
+
+/* An operand's elements with the list axes outermost: its own memory where they lie so, else a copy. */
+static tuff_status ordered_operand(launch_list *list, int index, const split *scatter, int input, int *out)
+{
+    const tuff_tensor *operand = scatter->at->inputs[input];
+    const tuff_dtype dtype = tuff__compute_dtype(operand->dtype);
+    *out = tuff__buffer_add(list, dtype, tuff_shape_count(operand->shape));
+    if (*out < 0)
+        return TUFF_E_OOM_HOST;
+    fused_chain copy;
+    const tuff_status status = copying_chain(list, scatter, operand, false, *out, &copy);
+    return finish_copy(list, index, status, &copy);
+}
+
+/* The list of keys, counted from the first of a part of them on: each index with the coordinates of the other list
+   axes, or a key beyond all where it is outside. */
+static tuff_status key_chain(const launch_list *list, const split *scatter, int64_t first, int destination,
+                             fused_chain *out)
+{
+    TRY(copying_chain(list, scatter, scatter->at->inputs[1], true, destination, out));
+    const tuff_shape *shape = &scatter->at->outputs[0].shape;
+    int64_t stride = 1, own_stride = 1;
+    chain_value place = plain_value(VALUE_INDEX, TUFF_I32);
+    place.address.offset = -first;
+    for (int i = scatter->rank - 1; i >= 0; --i) {
+        const int axis = scatter->order[i];
+        if (!scatter->list[axis])
+            continue;
+        if (axis == scatter->axis)
+            own_stride = stride;
+        else
+            place.address.stride[i] = stride;
+        stride *= shape->extent[axis];
+    }
+    const int index = out->outputs[0].value;
+    const int scaled = add_op(out, OP_MUL, index, add_constant(out, own_stride));
+    const int key = add_op(out, OP_ADD, scaled, add_value(out, place));
+    const int below = add_op(out, OP_LESS, index, add_constant(out, 0));
+    const int above = add_op(out, OP_LESS, add_constant(out, shape->extent[scatter->axis] - 1), index);
+    chain_value select = plain_value(VALUE_OP, TUFF_I32);
+    select.op = OP_WHERE;
+    select.args[0] = add_op(out, OP_OR, below, above);
+    select.args[1] = add_constant(out, scatter->keys);
+    select.args[2] = key;
+    const bool whole = select.args[0] != NO_VALUE && select.args[1] != NO_VALUE && key != NO_VALUE;
+    out->outputs[0].value = whole ? add_value(out, select) : NO_VALUE;
+    return out->outputs[0].value == NO_VALUE ? TUFF_E_OOM_HOST : TUFF_OK;
+}
+
+/* A launch of a plain body: buffers by id with what is done to them ('r', 'w', 'b' both), parameters, and for the last
+   count of them the buffers whose offsets they are. */
+static tuff_status add_plain(launch_list *list, int index, const char *body, const int *ids, const char *access,
+                             int64_t items, const int64_t *fixed, int fixed_count)
+{
+    launch *kernel = tuff__launch_add(list, body, WALK_MAP, index);
+    if (kernel == NULL)
+        return TUFF_E_OOM_HOST;
+    const int count = (int)strlen(access);
+    for (int i = 0; i < count; ++i) {
+        kernel->chain.buffers[i] = buffer_for(list, ids[i], access[i] == 'w');
+        kernel->chain.buffers[i].written |= access[i] == 'b';
+    }
+    kernel->chain.buffer_count = count;
+    for (int i = 0; i < fixed_count; ++i) {
+        kernel->fixed[i] = fixed[i];
+        kernel->fixed_buffer[i] = i >= fixed_count - count ? i - (fixed_count - count) : -1;
+    }
+    kernel->fixed_count = fixed_count;
+    kernel->vec = 1;
+    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_scatter_local_size);
+    kernel->groups = (uint64_t)tuff__divide_up(items, kernel->local_size);
+    return TUFF_OK;
+}
+
+typedef struct scratch {
+    int list, counts, totals, starts, positions;
+} scratch;
+
+/* The keys and the items of the list that are sorted at once: all of them, unless the driver ends loops early. */
+typedef struct scatter_part {
+    int64_t key, keys, item, items; /* the first one and their number */
+} scatter_part;
+
+static int64_t block_count(int64_t items)
+{
+    const int64_t blocks = tuff__divide_up(items, BLOCK_SIZE);
+    return blocks > MAX_BLOCKS ? MAX_BLOCKS : blocks < 1 ? 1 : blocks;
+}
+
+/* Columns that one item adds up. */
+static int64_t tile_columns(const launch_list *list, const split *scatter)
+{
+    return tuff__uses_registers(&list->policy) && !list->policy.target.items_are_lanes ? scatter->columns : 1;
+}
+
+/* The most keys and items of the list that every loop can walk, though all may have the same key. */
+static scatter_part largest_part(const launch_list *list, const split *scatter)
+{
+    enum { SUM_BLOCK = 128, LEAST = 16 };
+    const int64_t limit = list->policy.target.info->loop_limit;
+    scatter_part part = {.keys = scatter->keys, .items = scatter->list_size};
+    if (limit == 0)
+        return part;
+    const int64_t items = (limit / tile_columns(list, scatter) - LEAST) * SUM_BLOCK / (SUM_BLOCK + 2);
+    part.items = part.items > items ? items : part.items;
+    part.items = part.items < LEAST ? LEAST : part.items;
+    const int64_t keys = limit - tuff__divide_up(part.items, block_count(part.items)) - LEAST;
+    part.keys = part.keys > keys ? keys : part.keys;
+    part.keys = part.keys < LEAST ? LEAST : part.keys;
+    return part;
+}
+
+/* Sorts list positions by key: positions[starts[key] .. starts[key + 1]], counted from the part's first item on. */
+static tuff_status sort_list(launch_list *list, int index, const scatter_part *part, const scratch *use)
+{
+    const int64_t blocks = block_count(part->items), size = tuff__divide_up(part->items, blocks);
+    TRY(add_plain(list, index, "scatter_count", (int[]){use->list, use->counts}, "rw", blocks,
+                  (int64_t[]){blocks, size, part->items, part->keys, part->item, 0}, 6));
+    TRY(add_plain(list, index, "scatter_offsets", (int[]){use->counts, use->totals}, "bw", part->keys,
+                  (int64_t[]){part->keys, blocks, 0, 0}, 4));
+    TRY(add_plain(list, index, "scatter_starts", (int[]){use->totals, use->starts}, "rw", 1,
+                  (int64_t[]){part->keys, 0, 0}, 3));
+    return add_plain(list, index, "scatter_place", (int[]){use->list, use->counts, use->starts, use->positions}, "rbrw",
+                     blocks, (int64_t[]){blocks, size, part->items, part->keys, part->item, 0, 0, 0}, 8);
+}
+
+static tuff_status sum_segments(launch_list *list, int index, const split *scatter, const scatter_part *part,
+                                const scratch *use, int source, int x, int result)
+{
+    const int64_t tile = tile_columns(list, scatter), tiles = tuff__divide_up(scatter->columns, tile);
+    const int64_t items = tiles * part->keys, row = part->key * scatter->columns;
+    TRY(add_plain(list, index, "scatter_sum", (int[]){use->starts, use->positions, source, x, result}, "rrrrw", items,
+                  (int64_t[]){items, scatter->columns, tiles, tile, 0, 0, part->item * scatter->columns, row, row}, 9));
+    const tuff_dtype dtype = list->buffers[result].dtype;
+    launch *last = &list->launches[list->launch_count - 1];
+    last->k = (double)part->items;
+    snprintf(last->defines, sizeof last->defines, "#define VALUE_TYPE %s\n",
+             dtype == TUFF_F32   ? "precise float"
+             : dtype == TUFF_I32 ? "int"
+                                 : "uint");
+    return TUFF_OK;
+}
+
+/* The rows of some keys: adds up one part of the list after another, from `x` to `result`. */
+static tuff_status add_parts(launch_list *list, int index, const split *scatter, scatter_part part, const scratch *use,
+                             int source, int x, int result)
+{
+    const int64_t most = part.items < 1 ? 1 : part.items;
+    fused_chain keys;
+    const tuff_status status = key_chain(list, scatter, part.key, use->list, &keys);
+    TRY(finish_copy(list, index, status, &keys));
+    for (part.item = 0; part.item == 0 || part.item < scatter->list_size; part.item += most) {
+        const int64_t left = scatter->list_size - part.item;
+        part.items = left < most ? left : most;
+        const int to =
+            left <= most ? result : tuff__buffer_add(list, list->buffers[result].dtype, list->buffers[result].count);
+        if (to < 0)
+            return TUFF_E_OOM_HOST;
+        TRY(sort_list(list, index, &part, use));
+        TRY(sum_segments(list, index, scatter, &part, use, source, x, to));
+        x = to;
+    }
+    return TUFF_OK;
+}
+
+/* The result's memory has the list axes outermost; where the node's own has not, a copy puts the axes back. */
+static tuff_status put_back(launch_list *list, int index, const split *scatter, int result)
+{
+    fused_chain copy = {.rank = scatter->rank};
+    const tuff_shape *shape = &scatter->at->outputs[0].shape;
+    const view layout = tuff__fusion_layout(list->fusion, scatter->at);
+    affine from = {.offset = 0}, to = {.offset = 0};
+    int64_t strides[TUFF_MAX_RANK], stride = 1;
+    for (int i = scatter->rank - 1; i >= 0; --i) {
+        strides[scatter->order[i]] = stride;
+        stride *= shape->extent[scatter->order[i]];
+    }
+    for (int i = 0; i < scatter->rank; ++i) {
+        copy.extent[i] = shape->extent[i];
+        copy.classes[i] = AXIS_OUTER;
+        from.stride[i] = strides[i];
+        to.stride[i] = layout.stride[i];
+    }
+    copy.buffers[0] = buffer_for(list, result, false);
+    copy.buffers[1] = buffer_for(list, scatter->at->id, true);
+    copy.buffer_count = 2;
+    chain_value load = plain_value(VALUE_LOAD, tuff__compute_dtype(scatter->at->outputs[0].dtype));
+    load.buffer = 0;
+    load.address = from;
+    copy.outputs[0] = (chain_output){.value = add_value(&copy, load), .buffer = 1, .address = to, .every_point = true};
+    copy.output_count = 1;
+    return finish_copy(list, index, copy.outputs[0].value == NO_VALUE ? TUFF_E_OOM_HOST : TUFF_OK, &copy);
+}
+
+/* Whether the result's own memory lies as the sums are made: list axes outermost, nothing in between. */
+static bool keeps_order(const launch_list *list, const split *scatter)
+{
+    const view layout = tuff__fusion_layout(list->fusion, scatter->at),
+               contiguous = tuff__view_contiguous(scatter->at->outputs[0].shape);
+    if (!tuff__view_equal(&layout, &contiguous))
+        return false;
+    for (int i = 0; i < scatter->rank; ++i)
+        if (scatter->order[i] != i)
+            return false;
+    return true;
+}
+
+tuff_status tuff__lower_scatter(launch_list *list, int index)
+{
+    const node *at = list->fusion->tasks[index].core;
+    const split scatter = split_axes(list->fusion, at);
+    scatter_part part = largest_part(list, &scatter);
+    int source, x, result = at->id;
+    TRY(ordered_operand(list, index, &scatter, 0, &x));
+    if (!keeps_order(list, &scatter))
+        result = tuff__buffer_add(list, list->buffers[at->id].dtype, tuff_shape_count(at->outputs[0].shape));
+    const int64_t counts = MAX_BLOCKS * part.keys, most = part.keys < 1 ? 1 : part.keys;
+    scratch use = {.list = tuff__buffer_add(list, TUFF_I32, scatter.list_size),
+                   .counts = tuff__buffer_add(list, TUFF_I32, counts)};
+    use.totals = tuff__buffer_add(list, TUFF_I32, part.keys);
+    use.starts = tuff__buffer_add(list, TUFF_I32, part.keys + 1);
+    use.positions = tuff__buffer_add(list, TUFF_I32, scatter.list_size);
+    if (use.list < 0 || use.counts < 0 || use.totals < 0 || use.starts < 0 || use.positions < 0 || result < 0)
+        return TUFF_E_OOM_HOST;
+    TRY(ordered_operand(list, index, &scatter, 2, &source));
+    for (; part.key == 0 || part.key < scatter.keys; part.key += most) {
+        part.keys = scatter.keys - part.key < most ? scatter.keys - part.key : most;
+        TRY(add_parts(list, index, &scatter, part, &use, source, x, result));
+    }
+    return result == at->id ? TUFF_OK : put_back(list, index, &scatter, result);
+}

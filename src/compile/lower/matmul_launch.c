@@ -1,0 +1,61 @@
+/* What the launches of all matmuls share: the launch itself, the macros that load operands, and checks. */
+#include "compile/lower/lower_matmul.h"
+
+void tuff__define_load(const fused_chain *chain, int operand, const char *macro, const char *form, text *out)
+{
+    const chain_buffer *buffer = &chain->buffers[chain->operand_buffers[operand]];
+    const char *kind = form[4] == 'I' ? "I" : form[4] == 0 ? "" : "V";
+    if (tuff__is_produced(chain, operand))
+        tuff__text_add(out, "#define %s(i, row, column) PRODUCE%s_%s(row, column)\n", macro, kind,
+                       chain->operand_names[operand]);
+    else
+        tuff__text_add(out, "#define %s(i, row, column) %s_%s(b%d, i)\n", macro, form, tuff_dtype_name(buffer->dtype),
+                       chain->operand_buffers[operand]);
+}
+
+void tuff__define_plain_load(const fused_chain *chain, int operand, const char *macro, const char *form, text *out)
+{
+    const int buffer = chain->operand_buffers[operand];
+    tuff__text_add(out, "#define %s(i) %s_%s(b%d, i)\n", macro, form, tuff_dtype_name(chain->buffers[buffer].dtype),
+                   buffer);
+}
+
+bool tuff__operand_is_aligned(const launch_list *list, const fused_chain *chain, int operand, int rank,
+                              int64_t line_stride)
+{
+    const memory_buffer *buffer = &list->buffers[chain->buffers[chain->operand_buffers[operand]].id];
+    const int64_t start =
+        chain->extra[operand].offset + (int64_t)(buffer->offset / tuff_dtype_size(buffer->dtype)) + buffer->parent_at;
+    bool aligned = start % 4 == 0 && line_stride % 4 == 0;
+    for (int i = 0; i < rank; ++i)
+        aligned &= chain->extra[operand].stride[i] % 4 == 0;
+    return aligned;
+}
+
+launch *tuff__matmul_launch(launch_list *list, const char *body, int index, fused_chain *chain, int64_t inner)
+{
+    launch *kernel = tuff__launch_add(list, body, WALK_MATMUL, index);
+    if (kernel == NULL)
+        return NULL;
+    kernel->operations = 2.0 * (double)chain->extent[chain->rank - 2] * (double)chain->extent[chain->rank - 1] *
+                         (double)inner * (double)tuff__batch_count(chain, chain->rank - 2);
+    kernel->chain = *chain;
+    *chain = (fused_chain){.rank = 0};
+    return kernel;
+}
+
+void tuff__set_tile(launch *kernel, int64_t rows, int64_t columns, double k)
+{
+    kernel->tile_rows = (int)rows;
+    kernel->tile_columns = (int)columns;
+    kernel->k = k;
+}
+
+tuff_status tuff__check_accumulators(const launch_list *list, int vec, int64_t count)
+{
+    enum { MAX_ACCUMULATORS = 64 };
+    const int64_t registers = count * tuff__vector_registers(&list->policy.target, vec);
+    if (registers <= MAX_ACCUMULATORS)
+        return TUFF_OK;
+    return FAIL(TUFF_E_LIMIT, "compile: tiles of %lld vectors, at most %d", (long long)registers, MAX_ACCUMULATORS);
+}

@@ -1,0 +1,295 @@
+/* Places temporaries: lifetimes over the launches become offsets in a few blocks, the largest first, each at the lowest
+   offset that is free for its lifetime. A buffer that is written part by part lives part by part: until a part is
+   written, its place serves others, so that the gradients of all parameters can share memory with the values of the
+   forward pass. The peak is known before anything is allocated. */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "compile/lower/lower.h"
+
+#define ALIGNMENT 256u
+#define BLOCK_SHIFT 48
+#define OFFSET_MASK (((uint64_t)1 << BLOCK_SHIFT) - 1)
+
+/* A range of a placement, in bytes, and the launches between which it is in use. */
+typedef struct piece {
+    uint64_t start, end;
+    int first, last;
+} piece;
+
+typedef struct placement {
+    int id;
+    uint64_t size;
+    int piece_begin, piece_end;
+} placement;
+
+typedef struct planner {
+    launch_list *list;
+    placement *all;
+    int count;
+    piece *pieces; /* of one placement after the other */
+    int *place_of; /* by buffer: the number of its placement */
+} planner;
+
+static int root_of(const launch_list *list, int id)
+{
+    while (list->buffers[id].parent >= 0)
+        id = list->buffers[id].parent;
+    return id;
+}
+
+/* Extends the lifetimes of a buffer and of the wholes that it is a part of. A whole's begins only where a launch uses
+   it as a whole. */
+static void use(launch_list *list, int id, int launch_index)
+{
+    for (int i = id; i >= 0; i = list->buffers[i].parent) {
+        memory_buffer *buffer = &list->buffers[i];
+        if (!buffer->used) {
+            buffer->used = true;
+            buffer->first = INT_MAX;
+        }
+        buffer->last = buffer->last < launch_index ? launch_index : buffer->last;
+    }
+    if (list->buffers[id].first > launch_index)
+        list->buffers[id].first = launch_index;
+}
+
+static void find_lifetimes(launch_list *list)
+{
+    for (int i = 0; i < list->launch_count; ++i) {
+        const launch *kernel = &list->launches[i];
+        for (int k = 0; k < kernel->chain.buffer_count; ++k)
+            use(list, kernel->chain.buffers[k].id, i);
+        if (kernel->kind == LAUNCH_COPY) {
+            use(list, kernel->copy_from, i);
+            use(list, kernel->copy_to, i);
+        }
+    }
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    const placement *x = a, *y = b;
+    if (x->size != y->size)
+        return x->size < y->size ? 1 : -1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static uint64_t start_of_part(const launch_list *list, int id)
+{
+    int64_t at = 0;
+    const size_t size = tuff_dtype_size(list->buffers[id].dtype);
+    for (; list->buffers[id].parent >= 0; id = list->buffers[id].parent)
+        at += list->buffers[id].parent_at;
+    return (uint64_t)at * size;
+}
+
+/* The buffers that are no part of another, the largest first. */
+static tuff_status find_placements(planner *self)
+{
+    launch_list *list = self->list;
+    const tuff_device_info *info = list->policy.target.info;
+    for (int i = 0; i < list->buffer_count; ++i) {
+        const memory_buffer *buffer = &list->buffers[i];
+        const uint64_t size = (tuff__buffer_size(buffer) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        if (!buffer->used)
+            continue;
+        if (tuff__buffer_size(buffer) > info->max_binding)
+            return FAIL(TUFF_E_LIMIT,
+                        "compile: a tensor of %llu bytes exceeds the %llu that a kernel of %s can address",
+                        (unsigned long long)size, (unsigned long long)info->max_binding, info->name);
+        if (buffer->fixed || buffer->parent >= 0)
+            continue;
+        self->all[self->count++] = (placement){.id = i, .size = size};
+        list->unplanned += size;
+    }
+    qsort(self->all, (size_t)self->count, sizeof *self->all, larger_first);
+    return TUFF_OK;
+}
+
+/* A buffer and its parts, each from where launches use it until nobody uses any of them. */
+static void find_pieces(planner *self)
+{
+    const launch_list *list = self->list;
+    int begin = 0, *counts = self->place_of;
+    for (int i = 0; i < list->buffer_count; ++i)
+        ++counts[root_of(list, i)];
+    for (int i = 0; i < self->count; ++i) {
+        placement *whole = &self->all[i];
+        whole->piece_begin = whole->piece_end = begin;
+        begin += counts[whole->id];
+        self->place_of[whole->id] = i;
+    }
+    for (int i = 0; i < list->buffer_count; ++i) {
+        const int root = root_of(list, i);
+        const memory_buffer *buffer = &list->buffers[i];
+        if (!buffer->used || buffer->first == INT_MAX || list->buffers[root].fixed)
+            continue;
+        placement *into = &self->all[self->place_of[root]];
+        const uint64_t start = start_of_part(list, i);
+        self->pieces[into->piece_end++] = (piece){.start = start,
+                                                  .end = start + tuff__buffer_size(buffer),
+                                                  .first = buffer->first,
+                                                  .last = list->buffers[root].last};
+    }
+}
+
+/* How far a placement at `at` must move on because of a neighbour at `start`; 0 where neither is in the other's way. */
+static uint64_t clash(const planner *self, const placement *placed, uint64_t at, const placement *other, uint64_t start)
+{
+    if (start >= at + placed->size || at >= start + other->size)
+        return 0;
+    for (int i = placed->piece_begin; i < placed->piece_end; ++i)
+        for (int k = other->piece_begin; k < other->piece_end; ++k) {
+            const piece *a = &self->pieces[i], *b = &self->pieces[k];
+            if (a->first <= b->last && b->first <= a->last && at + a->start < start + b->end &&
+                start + b->start < at + a->end)
+                return start + b->end - at - a->start;
+        }
+    return 0;
+}
+
+static uint64_t find_clash(const planner *self, int index, uint64_t block, uint64_t at)
+{
+    for (int i = 0; i < index; ++i) {
+        const uint64_t planned = self->list->buffers[self->all[i].id].planned;
+        const uint64_t step = planned >> BLOCK_SHIFT != block
+                                  ? 0
+                                  : clash(self, &self->all[index], at, &self->all[i], planned & OFFSET_MASK);
+        if (step != 0)
+            return step;
+    }
+    return 0;
+}
+
+static void place(const planner *self, int index, uint64_t limit)
+{
+    for (uint64_t block = 0;; ++block) {
+        uint64_t at = 0, step = 0;
+        while ((step = find_clash(self, index, block, at)) != 0)
+            at += (step + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        if (at == 0 || at + self->all[index].size <= limit) {
+            self->list->buffers[self->all[index].id].planned = block << BLOCK_SHIFT | at;
+            return;
+        }
+    }
+}
+
+static uint64_t size_of_block(const launch_list *list, const placement *all, int count, uint64_t block)
+{
+    uint64_t size = 0;
+    for (int i = 0; i < count; ++i) {
+        const uint64_t planned = list->buffers[all[i].id].planned, end = (planned & OFFSET_MASK) + all[i].size;
+        if (planned >> BLOCK_SHIFT == block && end > size)
+            size = end;
+    }
+    return size;
+}
+
+/* The number of blocks; their sizes become the peak. */
+static uint64_t measure_blocks(launch_list *list, const placement *all, int count)
+{
+    uint64_t block_count = 0;
+    for (int i = 0; i < count; ++i)
+        if (list->buffers[all[i].id].planned >> BLOCK_SHIFT >= block_count)
+            block_count = (list->buffers[all[i].id].planned >> BLOCK_SHIFT) + 1;
+    for (uint64_t block = 0; block < block_count; ++block)
+        list->peak += size_of_block(list, all, count, block);
+    return block_count;
+}
+
+/* The block of the plan whose memory is taken over, where it is large enough. */
+static storage *block_of_other(const launch_list *list, uint64_t block, uint64_t size)
+{
+    const launch_list *like = list->like;
+    const bool fits =
+        like != NULL && block < (uint64_t)like->block_count && tuff__storage_size(like->blocks[block]) >= size;
+    return fits ? like->blocks[block] : NULL;
+}
+
+static tuff_status allocate_blocks(launch_list *list, const placement *all, int count, uint64_t block_count)
+{
+    list->blocks = tuff__calloc((size_t)block_count + 1, sizeof(storage *));
+    if (list->blocks == NULL)
+        return TUFF_E_OOM_HOST;
+    for (uint64_t block = 0; block < block_count; ++block) {
+        const uint64_t size = size_of_block(list, all, count, block);
+        storage *other = block_of_other(list, block, size);
+        if (other != NULL)
+            tuff__storage_retain(list->blocks[block] = other);
+        else
+            TRY(tuff__storage_create(list->device, size, false, &list->blocks[block]));
+        ++list->block_count;
+    }
+    return TUFF_OK;
+}
+
+static void resolve_whole(launch_list *list, memory_buffer *buffer)
+{
+    buffer->storage = list->blocks[buffer->planned >> BLOCK_SHIFT];
+    buffer->offset = buffer->planned & OFFSET_MASK;
+}
+
+static void resolve_part(launch_list *list, int id)
+{
+    const memory_buffer *root = &list->buffers[root_of(list, id)];
+    list->buffers[id].storage = root->storage;
+    list->buffers[id].offset = root->offset + start_of_part(list, id);
+}
+
+/* Where whole blocks are bound, kernels count their elements in 32 bits. */
+static uint64_t largest_block(const launch_list *list)
+{
+    const uint64_t most = list->policy.target.info->max_allocation, addressed = (uint64_t)INT32_MAX * 4;
+    return list->policy.target.binds_ranges || most < addressed ? most : addressed;
+}
+
+static tuff_status plan(planner *self)
+{
+    launch_list *list = self->list;
+    TRY(find_placements(self));
+    find_pieces(self);
+    const uint64_t most = largest_block(list);
+    for (int i = 0; i < self->count; ++i)
+        place(self, i, most);
+    const uint64_t block_count = measure_blocks(list, self->all, self->count);
+    if (list->peak > list->budget)
+        return TUFF_OK;
+    TRY(allocate_blocks(list, self->all, self->count, block_count));
+    for (int i = 0; i < self->count; ++i)
+        resolve_whole(list, &list->buffers[self->all[i].id]);
+    for (int i = 0; i < list->buffer_count; ++i)
+        if (list->buffers[i].used && list->buffers[i].parent >= 0)
+            resolve_part(list, i);
+    return TUFF_OK;
+}
+
+tuff_status tuff__plan_memory(launch_list *list)
+{
+    const size_t count = (size_t)list->buffer_count + 1;
+    planner self = {.list = list};
+    find_lifetimes(list);
+    self.all = tuff__calloc(count, sizeof *self.all);
+    self.pieces = tuff__calloc(count, sizeof *self.pieces);
+    self.place_of = tuff__calloc(count, sizeof *self.place_of);
+    const bool complete = self.all != NULL && self.pieces != NULL && self.place_of != NULL;
+    const tuff_status status = complete ? plan(&self) : TUFF_E_OOM_HOST;
+    tuff__free(self.all);
+    tuff__free(self.pieces);
+    tuff__free(self.place_of);
+    return status;
+}
+
+void tuff__plan_placeholders(launch_list *list)
+{
+    for (int i = 0; i < list->buffer_count; ++i) {
+        memory_buffer *buffer = &list->buffers[i];
+        if (buffer->parent >= 0)
+            continue;
+        buffer->storage = (storage *)(void *)buffer; /* something that no other buffer has */
+        buffer->offset %= ALIGNMENT;
+    }
+    for (int i = 0; i < list->buffer_count; ++i)
+        if (list->buffers[i].parent >= 0)
+            resolve_part(list, i);
+}

@@ -1,0 +1,573 @@
+/* Goes through the launches in order and keeps of every buffer how much of it was written, by which task, and whether
+   another buffer has taken its memory since. Elements that a store covers are counted from its strides: where these
+   form a mixed radix, no two coordinates have one address. */
+#include "compile/lower/verify.h"
+
+#include <string.h>
+
+#include "graph/blob/blob.h"
+
+#define NOBODY (-2) /* no task has written it; -1 is what belongs to no task: copies and conversions */
+
+typedef struct contents {
+    int64_t covered;  /* elements that were written; of a whole, those of its parts too */
+    int task;         /* that wrote them */
+    int written_by;   /* the last launch that wrote some of it, or -1 */
+    int destroyed_by; /* the launch that wrote other elements to its memory since, or -1 */
+} contents;
+
+typedef struct verifier {
+    const launch_list *list;
+    const tuff_graph *graph;
+    contents *contents; /* by buffer */
+} verifier;
+
+static const char *node_name(const verifier *self, int id)
+{
+    return id >= 0 && id < self->graph->node_count ? tuff__op_info(self->graph->nodes[id]->op)->name : "scratch";
+}
+
+static tuff_status wrong(const verifier *self, int index, int id, const char *fault)
+{
+    const char *body = index >= 0 ? self->list->launches[index].body : "end";
+    return FAIL(TUFF_E_COMPILE, "compile: the plan is wrong, please report it: launch %d (%s), buffer %d (%s): %s",
+                index, body, id, node_name(self, id), fault);
+}
+
+static int64_t element_count(const verifier *self, int id)
+{
+    return id < self->graph->node_count ? tuff_shape_count(self->graph->nodes[id]->outputs[0].shape)
+                                        : self->list->buffers[id].count;
+}
+
+static int root_of(const verifier *self, int id)
+{
+    while (self->list->buffers[id].parent >= 0)
+        id = self->list->buffers[id].parent;
+    return id;
+}
+
+static bool are_parts_of_one(const verifier *self, int a, int b)
+{
+    return root_of(self, a) == root_of(self, b);
+}
+
+static bool overlap(const verifier *self, int a, int b)
+{
+    const memory_buffer *x = &self->list->buffers[a], *y = &self->list->buffers[b];
+    return x->storage != NULL && x->storage == y->storage && x->offset < y->offset + tuff__buffer_size(y) &&
+           y->offset < x->offset + tuff__buffer_size(x);
+}
+
+/* Inside its storage, and inside what it is a part of. */
+static tuff_status check_place(const verifier *self, int index, int id)
+{
+    const launch_list *list = self->list;
+    if (id < 0 || id >= list->buffer_count)
+        return FAIL(TUFF_E_COMPILE, "compile: the plan is wrong, please report it: launch %d has buffer %d of %d",
+                    index, id, list->buffer_count);
+    const memory_buffer *at = &list->buffers[id];
+    if (at->storage == NULL)
+        return wrong(self, index, id, "has no memory");
+    const uint64_t size = tuff__storage_size(at->storage), own = at->count == 0 ? 0 : tuff__buffer_size(at);
+    if (at->offset > size || own > size - at->offset)
+        return wrong(self, index, id, "reaches beyond its storage");
+    if (at->parent < 0)
+        return TUFF_OK;
+    const memory_buffer *whole = &list->buffers[at->parent];
+    const uint64_t element = tuff_dtype_size(whole->dtype);
+    if (at->dtype != whole->dtype)
+        return wrong(self, index, id, "is of another type than its whole");
+    if (at->parent_at < 0 || at->parent_at + at->count > whole->count || at->storage != whole->storage ||
+        at->offset != whole->offset + (uint64_t)at->parent_at * element)
+        return wrong(self, index, id, "is not where its part of the whole is");
+    return TUFF_OK;
+}
+
+/* The axes that an address walks, one after the other: those of the launch, without the loop axes where it is walked
+   once for them. */
+typedef struct walked {
+    int64_t extent[TUFF_MAX_RANK], stride[TUFF_MAX_RANK];
+    int rank;
+    int64_t repeated; /* points of other axes, which have one address */
+} walked;
+
+static walked walk_of(const fused_chain *chain, const affine *address, bool every_point)
+{
+    walked result = {.repeated = 1};
+    for (int i = 0; i < chain->rank; ++i) {
+        if (!every_point && chain->classes[i] == AXIS_LOOP)
+            continue;
+        if (chain->extent[i] == 1)
+            continue;
+        if (address->stride[i] == 0 && chain->extent[i] > 0) {
+            result.repeated *= chain->extent[i];
+            continue;
+        }
+        int k = result.rank++;
+        const int64_t stride = address->stride[i] < 0 ? -address->stride[i] : address->stride[i];
+        for (; k > 0 && result.stride[k - 1] > stride; --k) {
+            result.stride[k] = result.stride[k - 1];
+            result.extent[k] = result.extent[k - 1];
+        }
+        result.stride[k] = stride;
+        result.extent[k] = chain->extent[i];
+    }
+    return result;
+}
+
+/* Whether strides, in ascending order, each step over all that the smaller ones reach. */
+static bool is_injective(const walked *state)
+{
+    int64_t reach = 0;
+    for (int i = 0; i < state->rank; ++i) {
+        if (state->stride[i] <= reach)
+            return false;
+        reach += (state->extent[i] - 1) * state->stride[i];
+    }
+    return true;
+}
+
+static int64_t count_of(const walked *state)
+{
+    int64_t count = 1;
+    for (int i = 0; i < state->rank; ++i)
+        count *= state->extent[i];
+    return count;
+}
+
+/* Whether every address that the launch walks is one of the buffer's elements, and what lies so far behind it. */
+static bool reaches_inside(const fused_chain *chain, const affine *address, int64_t beyond, int64_t count)
+{
+    int64_t low = address->offset + (beyond < 0 ? beyond : 0), high = address->offset + (beyond > 0 ? beyond : 0);
+    for (int i = 0; i < chain->rank; ++i) {
+        const int64_t last = (chain->extent[i] - 1) * address->stride[i];
+        if (chain->extent[i] <= 0)
+            return true;
+        low += last < 0 ? last : 0;
+        high += last > 0 ? last : 0;
+    }
+    return low >= 0 && high < count;
+}
+
+static bool stays_inside(const fused_chain *chain, const affine *address, int64_t count)
+{
+    return reaches_inside(chain, address, 0, count);
+}
+
+/* Those that a matmul computes where it loads an operand walk that operand's axes instead of the result's. */
+static bool walks_an_operand(const fused_chain *chain, int value)
+{
+    for (int i = 0; i < 2; ++i)
+        if (value >= chain->producers[i].begin && value < chain->producers[i].end)
+            return true;
+    return false;
+}
+
+/* A part as runs of `run` elements, the first at `start` of its whole, all of them multiples of `period` from there. */
+typedef struct runs {
+    int64_t start, run, period;
+} runs;
+
+static bool find_runs(const verifier *self, int id, runs *out)
+{
+    const view *layout = &self->list->fusion->facts[id].layout;
+    fused_chain box = {.rank = layout->rank};
+    affine address = {.offset = 0};
+    for (int i = 0; i < layout->rank; ++i) {
+        box.extent[i] = layout->extent[i];
+        address.stride[i] = layout->stride[i];
+    }
+    const walked along = walk_of(&box, &address, true);
+    *out = (runs){.run = 1, .period = INT64_MAX};
+    for (int i = id; self->list->buffers[i].parent >= 0; i = self->list->buffers[i].parent)
+        out->start += self->list->buffers[i].parent_at;
+    int axis = 0;
+    for (; axis < along.rank && along.stride[axis] == out->run; ++axis)
+        out->run *= along.extent[axis];
+    if (axis < along.rank)
+        out->period = along.stride[axis];
+    for (; axis < along.rank; ++axis)
+        if (along.stride[axis] % out->period != 0)
+            return false;
+    return out->run <= out->period && out->start % out->period + out->run <= out->period;
+}
+
+/* Whether two parts of one whole have no element in common, as parts along one axis have none: their runs lie beside
+   each other in every period. */
+static bool are_apart(const verifier *self, int a, int b)
+{
+    const memory_buffer *x = &self->list->buffers[a], *y = &self->list->buffers[b];
+    runs of_a, of_b;
+    if (!overlap(self, a, b))
+        return true;
+    if (!x->used || !y->used || x->parent < 0 || y->parent < 0 || !find_runs(self, a, &of_a) ||
+        !find_runs(self, b, &of_b) || of_a.period != of_b.period || of_a.period == INT64_MAX)
+        return false;
+    const int64_t begin = of_a.start % of_a.period, other = of_b.start % of_b.period;
+    return begin + of_a.run <= other || other + of_b.run <= begin;
+}
+
+static tuff_status check_loads(const verifier *self, int index)
+{
+    const fused_chain *chain = &self->list->launches[index].chain;
+    for (int i = 0; i < chain->value_count; ++i) {
+        const chain_value *value = &chain->values[i];
+        const bool is_lookup = value->kind == VALUE_LOOKUP && value->extent > 0;
+        if ((value->kind != VALUE_LOAD && !is_lookup) || value->guard != NO_VALUE || walks_an_operand(chain, i))
+            continue;
+        const int id = chain->buffers[value->buffer].id;
+        const int64_t beyond = is_lookup ? (value->extent - 1) * value->step : 0;
+        if (!reaches_inside(chain, &value->address, beyond, self->list->buffers[id].count))
+            return wrong(self, index, id, "is read beyond its elements");
+    }
+    return TUFF_OK;
+}
+
+/* Whether the groups of a map are enough: `fixed` says how rows and columns are dealt out. Of other bodies it cannot be
+   said without knowing them. */
+static bool has_enough_groups(const launch *kernel)
+{
+    enum { ROWS, COLUMNS, TILES, TILE, ROWS_OF_ITEM, FIXED = 6 };
+    const int64_t *fixed = kernel->fixed;
+    int64_t points = 1;
+    if (strcmp(kernel->body, "map") != 0 || kernel->fixed_count < FIXED)
+        return true;
+    for (int i = 0; i < kernel->chain.rank; ++i)
+        points *= kernel->chain.extent[i];
+    const int64_t items = (int64_t)kernel->groups * kernel->local_size;
+    return fixed[ROWS] * fixed[COLUMNS] == points && fixed[TILES] * fixed[TILE] >= fixed[COLUMNS] &&
+           items / fixed[TILES] * fixed[ROWS_OF_ITEM] >= fixed[ROWS];
+}
+
+/* Counts what a store writes. */
+static tuff_status check_store(const verifier *self, int index, const chain_output *output, int64_t *count)
+{
+    const launch *kernel = &self->list->launches[index];
+    const fused_chain *chain = &kernel->chain;
+    const int id = chain->buffers[output->buffer].id;
+    const walked along = walk_of(chain, &output->address, output->every_point || output->in_columns);
+    if (!stays_inside(chain, &output->address, self->list->buffers[id].count))
+        return wrong(self, index, id, "is written beyond its elements");
+    if (!is_injective(&along) || along.repeated != (output->in_columns ? chain->item_rows : 1))
+        return wrong(self, index, id, "has elements that several items write");
+    *count = count_of(&along);
+    if (*count == 0 || (kernel->kind == LAUNCH_KERNEL && kernel->groups == 0))
+        return wrong(self, index, id, "is written by a launch without items");
+    if (!has_enough_groups(kernel))
+        return wrong(self, index, id, "is written by a launch of too few groups");
+    return TUFF_OK;
+}
+
+/* What a launch writes to a buffer: by the stores of its chain, or, where its body has none, all of it. */
+static tuff_status find_written(const verifier *self, int index, int buffer, int64_t *count)
+{
+    const launch *kernel = &self->list->launches[index];
+    const int id = kernel->chain.buffers[buffer].id;
+    bool by_chain = false;
+    *count = 0;
+    for (int i = 0; i < kernel->chain.output_count; ++i)
+        if (kernel->chain.outputs[i].buffer == buffer) {
+            if (by_chain)
+                return wrong(self, index, id, "is written by two stores of a launch");
+            by_chain = true;
+            TRY(check_store(self, index, &kernel->chain.outputs[i], count));
+        }
+    if (!by_chain) {
+        *count = element_count(self, id);
+        if (kernel->groups == 0 && kernel->kind == LAUNCH_KERNEL && *count > 0)
+            return wrong(self, index, id, "is written by a launch without groups");
+    }
+    return TUFF_OK;
+}
+
+static bool is_from_the_host(const verifier *self, int id)
+{
+    return id < self->graph->node_count && tuff__op_is_source(self->graph->nodes[id]->op);
+}
+
+/* Whether a buffer holds its value: whole, and not overwritten since. */
+static tuff_status check_content(const verifier *self, int index, int id)
+{
+    const contents *now = &self->contents[id];
+    const int64_t wanted = element_count(self, id);
+    if (wanted == 0)
+        return TUFF_OK;
+    if (now->destroyed_by >= 0)
+        return wrong(self, index, id, "is read after other elements took its memory");
+    if (is_from_the_host(self, id))
+        return TUFF_OK;
+    const bool whole = id < self->graph->node_count ? now->covered == wanted : now->written_by >= 0;
+    if (!whole)
+        return wrong(self, index, id, now->written_by < 0 ? "is read before it is written" : "is not written whole");
+    return TUFF_OK;
+}
+
+static const chain_output *store_to(const fused_chain *chain, int buffer)
+{
+    for (int i = 0; i < chain->output_count; ++i)
+        if (chain->outputs[i].buffer == buffer)
+            return &chain->outputs[i];
+    return NULL;
+}
+
+/* Whether every element of buffer `read` is loaded by the item that stores the same address of `written`, before. */
+static bool is_in_step(const launch *kernel, int read, int written)
+{
+    const chain_output *output = store_to(&kernel->chain, written);
+    if (output == NULL || kernel->walk != WALK_MAP)
+        return false;
+    for (int i = 0; i < kernel->chain.value_count; ++i) {
+        const chain_value *value = &kernel->chain.values[i];
+        if (value->buffer != read || (value->kind != VALUE_LOAD && value->kind != VALUE_LOOKUP))
+            continue;
+        if (value->kind != VALUE_LOAD || memcmp(&value->address, &output->address, sizeof output->address) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* A launch whose reads and writes share memory. */
+static tuff_status check_sharing(const verifier *self, int index)
+{
+    const launch *kernel = &self->list->launches[index];
+    const fused_chain *chain = &kernel->chain;
+    for (int w = 0; w < chain->buffer_count; ++w)
+        for (int r = 0; r < chain->buffer_count && chain->buffers[w].written; ++r) {
+            const int to = chain->buffers[w].id, from = chain->buffers[r].id;
+            if (r == w || !overlap(self, to, from) || (are_parts_of_one(self, to, from) && are_apart(self, to, from)))
+                continue;
+            const memory_buffer *x = &self->list->buffers[to], *y = &self->list->buffers[from];
+            if (chain->buffers[r].written)
+                return wrong(self, index, to, "is written beside another result in the same memory");
+            if (x->offset != y->offset || x->dtype != y->dtype || !is_in_step(kernel, r, w))
+                return wrong(self, index, to, "is written while others read what was in its memory");
+        }
+    return TUFF_OK;
+}
+
+/* Whether the memory of the buffer itself was written, not only a part of it; that of a part not yet written serves
+   others. */
+static bool holds_something(const verifier *self, int id)
+{
+    return self->contents[id].task != NOBODY || is_from_the_host(self, id);
+}
+
+static bool is_within(const verifier *self, int id, int whole)
+{
+    while (id >= 0 && id != whole)
+        id = self->list->buffers[id].parent;
+    return id == whole;
+}
+
+/* With a part the whole is lost. */
+static void destroy(verifier *self, int index, int id)
+{
+    for (int i = id; i >= 0; i = self->list->buffers[i].parent)
+        self->contents[i].destroyed_by = index;
+}
+
+/* Buffer id is written: what shared its memory is gone, and what it is a part of has so many elements more. */
+static tuff_status write_buffer(verifier *self, int index, int id, int64_t count)
+{
+    contents *own = &self->contents[id];
+    const int task = self->list->launches[index].task;
+    const bool again = own->task == task && task >= 0;
+    if (own->task != NOBODY && !again)
+        return wrong(self, index, id, "is written by two tasks");
+    if (again)
+        count -= own->covered;
+    for (int i = id; i >= 0 && count > 0; i = self->list->buffers[i].parent)
+        self->contents[i].covered += count;
+    if (element_count(self, id) < own->covered)
+        return wrong(self, index, id, "is written more than once");
+    own->task = task;
+    own->written_by = index;
+    own->destroyed_by = -1;
+    for (int i = self->list->buffers[id].parent; i >= 0; i = self->list->buffers[i].parent)
+        self->contents[i].written_by = index;
+    for (int i = 0; i < self->list->buffer_count; ++i)
+        if (i != id && overlap(self, i, id) && holds_something(self, i)) {
+            if (is_within(self, id, i) || is_within(self, i, id))
+                return wrong(self, index, id, "is written beside a part of it, or the whole");
+            if (!are_parts_of_one(self, i, id) || !are_apart(self, i, id))
+                destroy(self, index, i);
+        }
+    return TUFF_OK;
+}
+
+/* What a launch reads, scratch that it goes on with among it. Results that it both writes and reads it begins itself;
+   conversions to narrow types, whose memory is fixed, keep what lies beside their elements in a word. */
+static tuff_status check_reads(const verifier *self, int index)
+{
+    const fused_chain *chain = &self->list->launches[index].chain;
+    for (int i = 0; i < chain->buffer_count; ++i) {
+        const int id = chain->buffers[i].id;
+        if (!chain->buffers[i].read)
+            continue;
+        if (!chain->buffers[i].written)
+            TRY(check_content(self, index, id));
+        else if (id >= self->graph->node_count && !self->list->buffers[id].fixed && self->contents[id].written_by < 0)
+            return wrong(self, index, id, "is gone on with before it is written");
+    }
+    return TUFF_OK;
+}
+
+static tuff_status check_kernel(verifier *self, int index)
+{
+    const launch *kernel = &self->list->launches[index];
+    const fused_chain *chain = &kernel->chain;
+    for (int i = 0; i < chain->buffer_count; ++i)
+        TRY(check_place(self, index, chain->buffers[i].id));
+    TRY(check_reads(self, index));
+    TRY(check_loads(self, index));
+    TRY(check_sharing(self, index));
+    for (int i = 0; i < chain->buffer_count; ++i) {
+        int64_t count;
+        if (!chain->buffers[i].written)
+            continue;
+        TRY(find_written(self, index, i, &count));
+        TRY(write_buffer(self, index, chain->buffers[i].id, count));
+    }
+    return TUFF_OK;
+}
+
+static tuff_status check_copy(verifier *self, int index)
+{
+    const launch *kernel = &self->list->launches[index];
+    TRY(check_place(self, index, kernel->copy_from));
+    TRY(check_place(self, index, kernel->copy_to));
+    TRY(check_content(self, index, kernel->copy_from));
+    const memory_buffer *from = &self->list->buffers[kernel->copy_from], *to = &self->list->buffers[kernel->copy_to];
+    if (from->count != to->count || from->dtype != to->dtype)
+        return wrong(self, index, kernel->copy_to, "is copied from another number or type of elements");
+    if (overlap(self, kernel->copy_from, kernel->copy_to))
+        return wrong(self, index, kernel->copy_to, "is copied onto itself");
+    return write_buffer(self, index, kernel->copy_to, to->count);
+}
+
+/* Whether launch `index` reads the buffer of a node. */
+static bool launch_reads(const verifier *self, int index, int id)
+{
+    const launch *kernel = &self->list->launches[index];
+    if (kernel->kind == LAUNCH_COPY)
+        return kernel->copy_from == id;
+    for (int i = 0; i < kernel->chain.buffer_count; ++i)
+        if (kernel->chain.buffers[i].id == id && kernel->chain.buffers[i].read)
+            return true;
+    return false;
+}
+
+/* That memory which the host or the next run reads holds a node's value: the node's own buffer lies there, or a copy or
+   conversion of it was written there. */
+static tuff_status check_result(const verifier *self, int result, const storage *at, uint64_t offset, int64_t count,
+                                tuff_dtype dtype)
+{
+    const launch_list *list = self->list;
+    if (count == 0)
+        return TUFF_OK;
+    for (int i = 0; i < list->buffer_count; ++i) {
+        const memory_buffer *buffer = &list->buffers[i];
+        const contents *now = &self->contents[i];
+        if (buffer->storage != at || buffer->offset != offset || buffer->dtype != dtype || now->destroyed_by >= 0 ||
+            now->written_by < 0 || (i < self->graph->node_count && i != result))
+            continue;
+        if (i == result ? now->covered == count : now->covered == count && launch_reads(self, now->written_by, result))
+            return TUFF_OK;
+    }
+    return wrong(self, -1, result, "does not reach the memory of its output or array");
+}
+
+/* Whether an assign changes memory that a node of an array reads. */
+static bool is_assigned(const verifier *self, int id)
+{
+    const memory_buffer *at = &self->list->buffers[id];
+    for (int i = 0; i < self->graph->assign_count && self->graph->nodes[id]->op == OP_ARRAY; ++i) {
+        const tuff_array *array = self->graph->assigns[i]->attributes.array;
+        const uint64_t size = (uint64_t)tuff_shape_count(array->shape) * tuff_dtype_size(array->dtype);
+        if (array->storage == at->storage && array->offset < at->offset + tuff__buffer_size(at) &&
+            at->offset < array->offset + size)
+            return true;
+    }
+    return false;
+}
+
+/* What the next run finds as this one did: sources that nobody assigns to, copies that are kept, and what these were
+   made from, since they are not made anew. */
+static tuff_status check_next_run(const verifier *self)
+{
+    const launch_list *list = self->list;
+    for (int i = 0; i < self->graph->node_count; ++i)
+        if (is_from_the_host(self, i) && self->contents[i].destroyed_by >= 0 && !is_assigned(self, i))
+            return wrong(self, self->contents[i].destroyed_by, i, "is overwritten, and read in the next run");
+    for (int i = 0; i < list->copy_count; ++i) {
+        if (list->copies[i].kept == NULL)
+            continue;
+        TRY(check_content(self, -1, list->copies[i].target));
+        for (int k = 0; k < list->copies[i].source_count; ++k) {
+            const int source = list->copies[i].sources[k];
+            if (!is_from_the_host(self, source) || self->contents[source].destroyed_by >= 0)
+                return wrong(self, -1, source, "changes from run to run, and a copy of it does not");
+        }
+    }
+    return TUFF_OK;
+}
+
+static tuff_status check_results(const verifier *self)
+{
+    const launch_list *list = self->list;
+    for (int i = 0; i < self->graph->output_count; ++i) {
+        const memory_buffer *to = &list->buffers[list->outputs[i].buffer];
+        TRY(check_result(self, self->graph->outputs[i].tensor->node->id, to->storage, to->offset, to->count,
+                         list->outputs[i].dtype));
+    }
+    for (int i = 0; i < self->graph->assign_count; ++i) {
+        const tuff_array *array = self->graph->assigns[i]->attributes.array;
+        TRY(check_result(self, self->graph->assigns[i]->inputs[0]->node->id, array->storage, array->offset,
+                         tuff_shape_count(array->shape), array->dtype));
+    }
+    return check_next_run(self);
+}
+
+/* That every node is one that builders could have made, after those that it reads: rewritings keep to that too. */
+static tuff_status check_graph(const tuff_graph *graph)
+{
+    for (int i = 0; i < graph->node_count; ++i) {
+        const node *at = graph->nodes[i];
+        bool sound = at->id == i;
+        for (int k = 0; k < at->input_count; ++k)
+            sound &= at->inputs[k]->node != NULL && at->inputs[k]->node->id < i;
+        if (!sound || !tuff__node_is_plausible(at))
+            return FAIL(TUFF_E_COMPILE, "compile: the plan is wrong, please report it: node %d (%s) %s %s", i,
+                        tuff__op_info(at->op)->name, SHAPE_TEXT(at->outputs[0].shape),
+                        sound ? "does not fit its inputs" : "comes before its inputs");
+    }
+    return TUFF_OK;
+}
+
+static tuff_status verify(verifier *self)
+{
+    TRY(check_graph(self->graph));
+    bool in_step = false; /* a launch of every step has come */
+    for (int i = 0; i < self->list->buffer_count; ++i)
+        self->contents[i] = (contents){.task = NOBODY, .written_by = -1, .destroyed_by = -1};
+    for (int i = 0; i < self->list->launch_count; ++i) {
+        const launch *kernel = &self->list->launches[i];
+        if (in_step && kernel->setup)
+            return wrong(self, i, -1, "belongs before what every run does");
+        in_step |= !kernel->setup;
+        TRY(kernel->kind == LAUNCH_COPY ? check_copy(self, i) : check_kernel(self, i));
+    }
+    return check_results(self);
+}
+
+tuff_status tuff__verify_launches(const launch_list *list)
+{
+    verifier self = {.list = list, .graph = list->fusion->graph};
+    self.contents = tuff__alloc(((size_t)list->buffer_count + 1) * sizeof *self.contents);
+    if (self.contents == NULL)
+        return TUFF_E_OOM_HOST;
+    const tuff_status status = verify(&self);
+    tuff__free(self.contents);
+    return status;
+}

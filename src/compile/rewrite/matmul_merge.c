@@ -1,0 +1,17 @@
+/* The merges of matmuls, one after another: each sees the graph that the one before it left. */
+#include "compile/rewrite/matmul_merge.h"
+
+tuff_status tuff__merge_matmuls(tuff_graph *graph, pass_choices *passes)
+{
+    static tuff_status (*const all[])(rewriting *) = {tuff__merge_columns, tuff__merge_terms, tuff__merge_gradients,
+                                                      tuff__split_k};
+    for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
+        rewriting self;
+        tuff_status status = tuff__rewriting_begin(&self, graph);
+        self.passes = passes;
+        if (status == TUFF_OK)
+            status = all[i](&self);
+        TRY(tuff__rewriting_end(&self, status));
+    }
+    return TUFF_OK;
+}

@@ -1,0 +1,123 @@
+/* Gradients by weights that shared an operand are products x' · y0, x' · y1, ... which share it again, and lie one
+   after another in a slab: one product that the slab takes whole. The y are computed side by side for it. */
+#include "compile/rewrite/matmul_merge.h"
+
+/* Parts of a concat of vectors: products, or their transposes. */
+typedef struct run_of_parts {
+    node *products[MAX_MERGED];
+    int count;
+    bool turned;
+} run_of_parts;
+
+/* The matmul whose elements the part is, row by row or (*turned) column by column; NULL where there is none. */
+static node *product_of(const rewriting *self, const tuff_tensor *part, bool *turned)
+{
+    node *at = part->node;
+    *turned = false;
+    if (at->op != OP_RESHAPE || tuff__only_user(self, at) == NULL)
+        return NULL;
+    at = at->inputs[0]->node;
+    if (at->op == OP_PERMUTE && at->outputs[0].shape.rank == 2 && tuff__only_user(self, at) != NULL) {
+        *turned = true;
+        at = at->inputs[0]->node;
+    }
+    const bool found = at->op == OP_MATMUL && at->outputs[0].shape.rank == 2 && tuff__only_user(self, at) != NULL;
+    return found ? at : NULL;
+}
+
+static bool continues(const run_of_parts *run, const node *product, bool turned)
+{
+    const node *first = run->products[0];
+    if (run->count == MAX_MERGED || turned != run->turned || product->inputs[0] != first->inputs[0] ||
+        product->copy != first->copy)
+        return false;
+    for (int i = 0; i < run->count; ++i)
+        if (product->inputs[1] == run->products[i]->inputs[1])
+            return false;
+    return turned || tuff_shape_equal(product->outputs[0].shape, first->outputs[0].shape);
+}
+
+static run_of_parts run_from(const rewriting *self, const node *concat, int first)
+{
+    run_of_parts run = {.count = 0};
+    for (int i = first; i < concat->input_count; ++i) {
+        bool turned;
+        node *product = product_of(self, concat->inputs[i], &turned);
+        if (product == NULL || (run.count > 0 && !continues(&run, product, turned)))
+            break;
+        run.turned = turned;
+        run.products[run.count++] = product;
+    }
+    return run;
+}
+
+/* All y but the last wait in memory for it, where each by itself would have been read while it was in a cache. */
+static bool pays(const rewriting *self, const run_of_parts *run)
+{
+    const tuff_shape *x = &run->products[0]->inputs[0]->shape;
+    merge_cost cost = {.rows = x->extent[0], .inner = x->extent[1], .count = run->count};
+    tuff_tensor *y[MAX_MERGED];
+    double copies = 0, waiting = 0;
+    for (int i = 0; i < run->count; ++i) {
+        y[i] = run->products[i]->inputs[1];
+        cost.columns[i] = y[i]->shape.extent[1];
+        copies += 8 * (double)tuff_shape_count(y[i]->shape);
+        waiting += i > 0 ? 4 * (double)tuff_shape_count(y[i]->shape) : 0;
+    }
+    const bool free_of_copies = tuff__placing_is_free(self, y, run->count, run->turned ? 1 : 0);
+    cost.launches_saved = run->count - 1 - !free_of_copies;
+    cost.bytes_added = waiting + (free_of_copies ? 0 : copies);
+    return tuff__merge_pays(self, &cost);
+}
+
+/* The product of x with all y, as the vector that stands for the parts. */
+static tuff_tensor *join(rewriting *self, const run_of_parts *run)
+{
+    tuff_tensor *x = run->products[0]->inputs[0], *y[MAX_MERGED];
+    const tuff_tensor *first = &run->products[0]->outputs[0];
+    const int64_t rows = x->shape.extent[0], inner = x->shape.extent[1], columns = first->shape.extent[1];
+    const int turn[] = {1, 0};
+    for (int i = 0; i < run->count; ++i)
+        y[i] = run->products[i]->inputs[1];
+    self->graph->copy = run->products[0]->copy;
+    tuff_tensor *right = tuff__place_together(self, y, run->count, run->turned ? 1 : 0);
+    if (self->graph->status != TUFF_OK)
+        return right;
+    tuff_shape shape = TUFF_SHAPE(rows, right->shape.extent[1]);
+    if (!run->turned) {
+        shape = TUFF_SHAPE(run->count, rows, columns);
+        x = tuff_expand(x, TUFF_SHAPE(run->count, rows, inner));
+        right = tuff_reshape(right, TUFF_SHAPE(run->count, inner, columns));
+    }
+    if (self->graph->status != TUFF_OK)
+        return right;
+    tuff_tensor *product =
+        tuff__node_create(self->graph, OP_MATMUL, first->dtype, shape, (tuff_tensor *[]){x, right}, 2, NULL);
+    return tuff_reshape(run->turned ? tuff_permute(product, turn) : product, TUFF_SHAPE(-1));
+}
+
+static void merge_parts(rewriting *self, node *concat)
+{
+    int count = 0;
+    for (int i = 0; i < concat->input_count && self->graph->status == TUFF_OK;) {
+        const run_of_parts run = run_from(self, concat, i);
+        const bool joined =
+            run.count > 1 && tuff__pass_decides(self->passes, TUNABLE_fusion_gradients, pays(self, &run));
+        const int taken = joined ? run.count : 1;
+        concat->inputs[count] = joined ? join(self, &run) : concat->inputs[i];
+        ++count;
+        i += taken;
+    }
+    if (self->graph->status == TUFF_OK)
+        concat->input_count = count;
+}
+
+tuff_status tuff__merge_gradients(rewriting *self)
+{
+    for (int i = 0; i < self->original_count; ++i) {
+        node *at = self->graph->nodes[i];
+        if (at->op == OP_CONCAT && at->outputs[0].shape.rank == 1)
+            merge_parts(self, at);
+    }
+    return self->graph->status;
+}

@@ -1,0 +1,318 @@
+/* Rebuilds a graph node by node, in order, each through the rules. */
+#include "compile/rewrite/simplify.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+
+typedef struct rebuild {
+    tuff_graph *source, *target;
+    tuff_tensor **map; /* by id in the source: the value in the target */
+    bool *live;
+    bool only_live;
+} rebuild;
+
+/* Inputs stay, so that the host may write them whether or not anything reads them. */
+static void mark_live(const tuff_graph *source, bool *live)
+{
+    for (int i = 0; i < source->node_count; ++i)
+        live[i] = source->nodes[i]->op == OP_INPUT;
+    for (int i = 0; i < source->output_count; ++i)
+        live[source->outputs[i].tensor->node->id] = true;
+    for (int i = 0; i < source->assign_count; ++i)
+        live[source->assigns[i]->id] = true;
+    for (int i = source->node_count - 1; i >= 0; --i)
+        for (int k = 0; k < source->nodes[i]->input_count && live[i]; ++k)
+            live[source->nodes[i]->inputs[k]->node->id] = true;
+}
+
+/* What two nodes must share to compute the same. */
+static bool same_attributes(op_code op, const op_attributes *a, const op_attributes *b, size_t data_size)
+{
+    if (op == OP_CONSTANT && (a->data == NULL) != (b->data == NULL))
+        return false;
+    if (op == OP_CONSTANT && a->data != NULL)
+        return memcmp(a->data, b->data, data_size) == 0;
+    return a->axes == b->axes && a->axis == b->axis && memcmp(a->order, b->order, sizeof a->order) == 0 &&
+           memcmp(a->start, b->start, sizeof a->start) == 0 && memcmp(a->step, b->step, sizeof a->step) == 0 &&
+           memcmp(&a->value, &b->value, sizeof a->value) == 0 && a->array == b->array && a->name == b->name &&
+           a->seed == b->seed && a->ordinal == b->ordinal && a->options == b->options &&
+           memcmp(&a->dropout, &b->dropout, sizeof a->dropout) == 0;
+}
+
+static bool same_node(const node *a, op_code op, tuff_dtype dtype, const tuff_shape *shape, tuff_tensor *const *inputs,
+                      int input_count, const op_attributes *attributes)
+{
+    const tuff_tensor *value = &a->outputs[0];
+    if (a->op != op || value->dtype != dtype || a->input_count != input_count ||
+        !tuff_shape_equal(value->shape, *shape))
+        return false;
+    for (int i = 0; i < input_count; ++i)
+        if (a->inputs[i] != inputs[i])
+            return false;
+    return same_attributes(op, &a->attributes, attributes, (size_t)tuff_shape_count(*shape) * tuff_dtype_size(dtype));
+}
+
+tuff_tensor *tuff__share_node(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_shape shape,
+                              tuff_tensor *const *inputs, int input_count, const op_attributes *attributes)
+{
+    static const op_attributes none = {0};
+    if (attributes == NULL)
+        attributes = &none;
+    for (int i = 0; i < input_count; ++i)
+        if (inputs[i]->node == NULL)
+            return inputs[i];
+    if (op != OP_INPUT && op != OP_ASSIGN) {
+        /* An equal node reads the same inputs, so it is not older than the newest of them. */
+        int first = 0;
+        for (int i = 0; i < input_count; ++i)
+            first = inputs[i]->node->id > first ? inputs[i]->node->id : first;
+        for (int i = first; i < graph->node_count; ++i)
+            if ((graph->nodes[i]->copy == graph->copy || op == OP_CONSTANT || op == OP_ARRAY) &&
+                same_node(graph->nodes[i], op, dtype, &shape, inputs, input_count, attributes))
+                return &graph->nodes[i]->outputs[0];
+    }
+    return tuff__node_create(graph, op, dtype, shape, inputs, input_count, attributes);
+}
+
+static bool is_identity_order(const tuff_tensor *x, const int *order)
+{
+    for (int i = 0; i < x->shape.rank; ++i)
+        if (order[i] != i)
+            return false;
+    return true;
+}
+
+/* Views of views: a reshape of a reshape, a permute of a permute, and views that change nothing. */
+static tuff_tensor *simplify_view(tuff_graph *graph, op_code op, tuff_shape shape, tuff_tensor *x,
+                                  op_attributes *attributes)
+{
+    if (op == OP_RESHAPE) {
+        while (x->node->op == OP_RESHAPE)
+            x = x->node->inputs[0];
+    } else if (op == OP_PERMUTE && x->node->op == OP_PERMUTE) {
+        for (int i = 0; i < shape.rank; ++i)
+            attributes->order[i] = x->node->attributes.order[attributes->order[i]];
+        x = x->node->inputs[0];
+    } else if (op == OP_EXPAND && x->node->op == OP_EXPAND) {
+        x = x->node->inputs[0];
+    }
+    const bool same_shape = tuff_shape_equal(x->shape, shape);
+    if ((op == OP_PERMUTE && is_identity_order(x, attributes->order)) ||
+        (op != OP_PERMUTE && op != OP_SLICE && same_shape))
+        return x;
+    return tuff__share_node(graph, op, x->dtype, shape, &x, 1, attributes);
+}
+
+/* True for a constant scalar behind views, with its value. */
+static bool is_uniform(const tuff_tensor *x, double *value)
+{
+    while (tuff__op_is_view(x->node->op))
+        x = x->node->inputs[0];
+    *value = x->node->attributes.value;
+    return x->node->op == OP_CONSTANT && x->node->attributes.data == NULL;
+}
+
+/* x · 1 and x / 1. */
+static tuff_tensor *simplify_identity(op_code op, tuff_tensor *const *inputs)
+{
+    double value;
+    if ((op == OP_MUL || op == OP_DIV) && is_uniform(inputs[1], &value) && value == 1)
+        return inputs[0];
+    if (op == OP_MUL && is_uniform(inputs[0], &value) && value == 1)
+        return inputs[1];
+    return NULL;
+}
+
+/* A value that its own memory must hold: sources get an identity node, which becomes a copy. */
+static tuff_tensor *with_memory(tuff_graph *graph, tuff_tensor *x)
+{
+    if (!tuff__op_is_source(x->node->op))
+        return x;
+    return tuff__share_node(graph, OP_RESHAPE, x->dtype, x->shape, &x, 1, NULL);
+}
+
+/* Parts that are sources, or occur twice, get nodes of their own, never shared, so that each can be written in its
+   place. */
+static void separate_parts(tuff_graph *graph, tuff_tensor **inputs, int count)
+{
+    for (int i = count - 1; i >= 0; --i) {
+        bool separate = tuff__op_is_source(inputs[i]->node->op);
+        for (int k = 0; k < i && !separate; ++k)
+            separate = inputs[k] == inputs[i];
+        if (separate)
+            inputs[i] = tuff__node_create(graph, OP_RESHAPE, inputs[i]->dtype, inputs[i]->shape, &inputs[i], 1, NULL);
+    }
+}
+
+/* x + y as the concatenation of what both were padded from; NULL where it is none. */
+static tuff_tensor *simplify_sum_of_pads(tuff_graph *graph, const tuff_tensor *sum, tuff_tensor *const *inputs)
+{
+    tuff_tensor *parts[8];
+    op_attributes attributes = {.axis = 0};
+    const int count = tuff__join_pads(inputs[0], inputs[1], parts, &attributes.axis);
+    if (count == 0)
+        return NULL;
+    separate_parts(graph, parts, count);
+    return tuff__share_node(graph, OP_CONCAT, sum->dtype, sum->shape, parts, count, &attributes);
+}
+
+static tuff_tensor *apply_rules(rebuild *self, const node *at, tuff_tensor **inputs)
+{
+    tuff_graph *graph = self->target;
+    const tuff_tensor *value = &at->outputs[0];
+    op_attributes attributes = at->attributes;
+    const op_pattern pattern = tuff__op_info(at->op)->pattern;
+    if (pattern == PATTERN_VIEW)
+        return simplify_view(graph, at->op, value->shape, inputs[0], &attributes);
+    tuff_tensor *found = tuff__fold(graph, at->op, value->dtype, value->shape, inputs, at->input_count, &attributes);
+    if (found == NULL && at->input_count == 2)
+        found = simplify_identity(at->op, inputs);
+    if (found == NULL && at->op == OP_ADD)
+        found = simplify_sum_of_pads(graph, value, inputs);
+    if (found != NULL)
+        return found;
+    if (pattern == PATTERN_REDUCTION)
+        return tuff__split_reduction(graph, at->op, inputs[0], attributes.axes);
+    if (pattern == PATTERN_SCAN)
+        return tuff__split_scan(graph, at->op, inputs[0], attributes.axis);
+    if (at->op == OP_CONCAT)
+        separate_parts(graph, inputs, at->input_count);
+    if (at->op == OP_ASSIGN)
+        inputs[0] = with_memory(graph, inputs[0]);
+    return tuff__share_node(graph, at->op, value->dtype, value->shape, inputs, at->input_count, &attributes);
+}
+
+/* Names and data of attributes move into the new graph's arena. */
+static tuff_status own_attributes(tuff_graph *graph, op_attributes *attributes, const tuff_tensor *value)
+{
+    if (attributes->name != NULL && (attributes->name = tuff__arena_strdup(&graph->arena, attributes->name)) == NULL)
+        return TUFF_E_OOM_HOST;
+    if (attributes->data == NULL)
+        return TUFF_OK;
+    const size_t size = (size_t)tuff_shape_count(value->shape) * tuff_dtype_size(value->dtype);
+    void *copy = tuff__arena_alloc(&graph->arena, size == 0 ? 1 : size);
+    if (copy == NULL)
+        return TUFF_E_OOM_HOST;
+    memcpy(copy, attributes->data, size);
+    attributes->data = copy;
+    return TUFF_OK;
+}
+
+/* An assigned value as its array keeps it. No builder makes a cast between equal dtypes: values that ops pass on are
+   wider than what narrow floats keep. */
+static tuff_tensor *kept_value(tuff_graph *graph, const node *assign)
+{
+    tuff_tensor *x = assign->inputs[0];
+    const tuff_dtype dtype = assign->outputs[0].dtype;
+    if (!tuff__dtype_is_float(dtype) || dtype == TUFF_F32)
+        return x;
+    return tuff__share_node(graph, OP_CAST, dtype, x->shape, &x, 1, NULL);
+}
+
+static tuff_status rebuild_node(rebuild *self, const node *at)
+{
+    tuff_graph *graph = self->target;
+    tuff_tensor **inputs = tuff__arena_alloc(&graph->arena, (size_t)(at->input_count + 1) * sizeof(tuff_tensor *));
+    node copy = *at;
+    if (inputs == NULL)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < at->input_count; ++i)
+        inputs[i] = self->map[at->inputs[i]->node->id];
+    if (at->op == OP_INPUT || at->op == OP_CONSTANT)
+        TRY(own_attributes(graph, &copy.attributes, &at->outputs[0]));
+    graph->copy = at->copy;
+    tuff_tensor *made = self->only_live ? tuff__node_create(graph, at->op, at->outputs[0].dtype, at->outputs[0].shape,
+                                                            inputs, at->input_count, &copy.attributes)
+                                        : apply_rules(self, &copy, inputs);
+    graph->copy = 0;
+    if (made->node == NULL)
+        return graph->status;
+    self->map[at->id] = made;
+    if (at->op != OP_ASSIGN)
+        return TUFF_OK;
+    if (!GROW(graph->assigns, graph->assign_count, graph->assign_capacity))
+        return TUFF_E_OOM_HOST;
+    graph->assigns[graph->assign_count++] = made->node;
+    if (!self->only_live)
+        self->map[at->id] = kept_value(graph, made->node);
+    return self->map[at->id]->node == NULL ? graph->status : TUFF_OK;
+}
+
+static tuff_status rebuild_outputs(rebuild *self)
+{
+    tuff_graph *graph = self->target;
+    for (int i = 0; i < self->source->output_count; ++i) {
+        const graph_output *output = &self->source->outputs[i];
+        tuff_tensor *value = self->map[output->tensor->node->id];
+        if (!self->only_live)
+            value = with_memory(graph, value);
+        const char *name = tuff__arena_strdup(&graph->arena, output->name);
+        if (name == NULL || value->node == NULL || !GROW(graph->outputs, graph->output_count, graph->output_capacity))
+            return TUFF_E_OOM_HOST;
+        graph->outputs[graph->output_count++] = (graph_output){.name = name, .tensor = value};
+    }
+    return TUFF_OK;
+}
+
+/* A counter of the graph's own rises by one with each run. */
+static tuff_status raise_step(rebuild *self)
+{
+    tuff_graph *source = self->source, *graph = self->target;
+    if (!source->owns_step)
+        return TUFF_OK;
+    graph->step_array = tuff_array_view(source->step_array, 0, TUFF_SCALAR);
+    if (graph->step_array == NULL)
+        return tuff__last_status();
+    graph->owns_step = true;
+    for (int i = 0; i < graph->node_count; ++i)
+        if (graph->nodes[i]->op == OP_ARRAY && graph->nodes[i]->attributes.array == source->step_array)
+            graph->nodes[i]->attributes.array = graph->step_array;
+    tuff_assign(graph, graph->step_array, tuff_add(tuff_step(graph), tuff_constant(graph, TUFF_I32, 1)));
+    return graph->status;
+}
+
+static tuff_status rebuild_all(rebuild *self)
+{
+    mark_live(self->source, self->live);
+    for (int i = 0; i < self->source->node_count; ++i)
+        if (self->live[i])
+            TRY(rebuild_node(self, self->source->nodes[i]));
+    TRY(rebuild_outputs(self));
+    return raise_step(self);
+}
+
+/* Splitting leaves nodes that nothing reads in the end; a second pass over the result removes them. */
+static tuff_graph *rebuilt(tuff_graph *source, bool only_live)
+{
+    tuff_graph *target = tuff_graph_create(source->device);
+    const size_t count = (size_t)source->node_count + 1;
+    rebuild self = {.source = source, .target = target, .only_live = only_live};
+    self.map = tuff__calloc(count, sizeof(tuff_tensor *));
+    self.live = tuff__calloc(count, sizeof *self.live);
+    tuff_status status = target == NULL || self.map == NULL || self.live == NULL ? TUFF_E_OOM_HOST : rebuild_all(&self);
+    tuff__free(self.map);
+    tuff__free(self.live);
+    if (status == TUFF_OK)
+        return target;
+    tuff_graph_destroy(target);
+    return NULL;
+}
+
+tuff_graph *tuff__simplify(tuff_graph *source, bool only_live)
+{
+    tuff_graph *first = rebuilt(source, only_live);
+    if (only_live || first == NULL)
+        return first;
+    const bool owned = first->owns_step;
+    first->owns_step = false; /* the raise is in the graph by now */
+    tuff_graph *second = rebuilt(first, true);
+    if (second != NULL) {
+        second->step_array = first->step_array;
+        second->owns_step = owned;
+    } else {
+        first->owns_step = owned;
+    }
+    tuff_graph_destroy(first);
+    return second;
+}

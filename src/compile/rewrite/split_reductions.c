@@ -1,0 +1,234 @@
+/* Splits long reductions, so that many items share them and no chain of additions grows long. Where columns alone keep
+   every core of a CPU busy they are not split: their kernel adds in the same groups by itself. */
+#include <math.h>
+
+#include "compile/rewrite/simplify.h"
+#include "compile/rewrite/view.h"
+
+#define COLUMN_TERMS 128 /* added by one item of a column */
+#define ROW_TERMS 4096   /* added by one item of a row where there are few rows */
+#define FEW_ROWS 64
+#define SCAN_TERMS 128
+#define COLUMN_LANES 16 /* columns of one item, at most */
+#define ITEMS_PER_CORE 8
+
+static tuff_tensor *reduce(tuff_graph *graph, op_code op, tuff_tensor *x, uint32_t axes)
+{
+    op_attributes attributes = {.axes = 0};
+    tuff_shape shape = x->shape;
+    for (int i = 0; i < shape.rank; ++i)
+        if ((axes >> i & 1) != 0 && shape.extent[i] != 1) {
+            attributes.axes |= 1u << i;
+            shape.extent[i] = 1;
+        }
+    return attributes.axes == 0 ? x : tuff__share_node(graph, op, x->dtype, shape, &x, 1, &attributes);
+}
+
+static tuff_tensor *reshape(tuff_graph *graph, tuff_tensor *x, tuff_shape shape)
+{
+    while (x->node != NULL && x->node->op == OP_RESHAPE)
+        x = x->node->inputs[0];
+    return tuff_shape_equal(x->shape, shape) ? x : tuff__share_node(graph, OP_RESHAPE, x->dtype, shape, &x, 1, NULL);
+}
+
+/* x with one axis in two: pieces, then terms of a piece. Filled up at the end where it does not divide. */
+static tuff_tensor *cut_axis(tuff_graph *graph, tuff_tensor *x, int axis, int64_t pieces, int64_t terms, double fill)
+{
+    tuff_shape shape = x->shape;
+    const int64_t missing = pieces * terms - shape.extent[axis];
+    if (missing > 0) {
+        const op_attributes attributes = {.value = fill};
+        shape.extent[axis] += missing;
+        x = tuff__share_node(graph, OP_PAD, x->dtype, shape, &x, 1, &attributes);
+        if (x->node == NULL)
+            return x;
+    }
+    return reshape(graph, x, tuff__shape_cut(shape, axis, pieces, terms));
+}
+
+/* The most terms up to limit that divide extent, or limit where only few would. */
+static int64_t terms_of_piece(int64_t extent, int64_t limit)
+{
+    for (int64_t terms = limit; terms >= limit / 8; --terms)
+        if (extent % terms == 0)
+            return terms;
+    return limit;
+}
+
+static double neutral(op_code op, tuff_dtype dtype)
+{
+    if (op == OP_SUM)
+        return 0;
+    if (dtype == TUFF_I32 || dtype == TUFF_I8)
+        return -2147483648.0;
+    return tuff__dtype_is_float(dtype) ? -HUGE_VAL : 0;
+}
+
+/* Reduces one axis, in two steps where it is longer than terms. */
+static tuff_tensor *reduce_axis(tuff_graph *graph, op_code op, tuff_tensor *x, int axis, int64_t limit)
+{
+    const int64_t extent = x->shape.extent[axis];
+    if (extent <= 2 * limit || x->shape.rank == TUFF_MAX_RANK)
+        return reduce(graph, op, x, 1u << axis);
+    const int64_t terms = terms_of_piece(extent, limit), pieces = (extent + terms - 1) / terms;
+    tuff_tensor *cut = cut_axis(graph, x, axis, pieces, terms, neutral(op, x->dtype));
+    if (cut->node == NULL)
+        return cut;
+    tuff_tensor *sums = reduce(graph, op, cut, 1u << (axis + 1));
+    if (sums->node == NULL)
+        return sums;
+    tuff_shape shape = x->shape;
+    shape.extent[axis] = pieces;
+    sums = reshape(graph, sums, shape);
+    return sums->node == NULL ? sums : reduce_axis(graph, op, sums, axis, limit);
+}
+
+/* The innermost axis with more than one element; -1 where there is none. */
+static int innermost(const tuff_tensor *x)
+{
+    int axis = x->shape.rank - 1;
+    while (axis >= 0 && x->shape.extent[axis] == 1)
+        --axis;
+    return axis;
+}
+
+static int64_t count_of(const tuff_tensor *x, uint32_t axes)
+{
+    int64_t count = 1;
+    for (int i = 0; i < x->shape.rank; ++i)
+        if ((axes >> i & 1) != 0)
+            count *= x->shape.extent[i];
+    return count;
+}
+
+/* The reduced axes that lie together at the inner end. */
+static uint32_t inner_axes(const tuff_tensor *x, uint32_t axes)
+{
+    uint32_t inner = 0;
+    for (int i = innermost(x); i >= 0 && ((axes >> i & 1) != 0 || x->shape.extent[i] == 1); --i)
+        inner |= axes & 1u << i;
+    return inner;
+}
+
+/* Whether rows of so many terms stay whole: where they are many, or short, and no longer than the loops that the driver
+   allows. Integers are reduced one by one, maybe in a second pass behind others. */
+static bool keeps_rows(const tuff_graph *graph, const tuff_tensor *x, int64_t rows, int64_t terms)
+{
+    enum { OF_INTEGERS = 4 };
+    const int64_t limit = tuff__device_info(graph->device)->loop_limit;
+    if (limit > 0 && terms > (x->dtype == TUFF_F32 ? limit : limit / OF_INTEGERS))
+        return false;
+    return rows >= FEW_ROWS || terms <= 2 * ROW_TERMS;
+}
+
+/* Terms of a piece: those that are best, or what the driver's loops allow. */
+static int64_t within_limit(const tuff_graph *graph, int64_t terms)
+{
+    enum { SHARE = 8 };
+    const int64_t limit = tuff__device_info(graph->device)->loop_limit;
+    return limit == 0 || terms <= limit / SHARE ? terms : limit < 2 * SHARE ? 2 : limit / SHARE;
+}
+
+/* Few long rows: the innermost axis is reduced alone, in pieces; then the others. */
+static tuff_tensor *reduce_rows(tuff_graph *graph, op_code op, tuff_tensor *x, uint32_t inner)
+{
+    const int64_t terms = count_of(x, inner), rows = tuff_shape_count(x->shape) / (terms == 0 ? 1 : terms);
+    if (keeps_rows(graph, x, rows, terms))
+        return reduce(graph, op, x, inner);
+    for (int i = x->shape.rank - 1; i >= 0; --i)
+        if ((inner >> i & 1) != 0 && x->node != NULL)
+            x = reduce_axis(graph, op, x, i, within_limit(graph, ROW_TERMS));
+    return x;
+}
+
+/* Whether the columns that are kept are work enough for all cores without cutting them. */
+static bool has_enough_columns(const tuff_graph *graph, const tuff_tensor *x, uint32_t axes)
+{
+    const tuff_device_info *info = tuff__device_info(graph->device);
+    const int64_t items = count_of(x, ~axes) / COLUMN_LANES, cores = info->compute_units;
+    if (info->loop_limit > 0 && count_of(x, axes) > within_limit(graph, COLUMN_TERMS * COLUMN_TERMS))
+        return false;
+    return info->device_class == TUFF_DEVICE_CPU && items >= ITEMS_PER_CORE * cores &&
+           count_of(x, axes) <= COLUMN_TERMS * COLUMN_TERMS;
+}
+
+tuff_tensor *tuff__split_reduction(tuff_graph *graph, op_code op, tuff_tensor *x, uint32_t axes)
+{
+    if (tuff_shape_count(x->shape) == 0)
+        return reduce(graph, op, x, axes);
+    const uint32_t inner = inner_axes(x, axes);
+    if (inner != 0)
+        x = reduce_rows(graph, op, x, inner);
+    const uint32_t outer = axes & ~inner;
+    if (x->node == NULL || outer == 0)
+        return x;
+    if (count_of(x, outer) <= 2 * COLUMN_TERMS || has_enough_columns(graph, x, outer))
+        return reduce(graph, op, x, outer);
+    for (int i = x->shape.rank - 1; i >= 0 && x->node != NULL; --i)
+        if ((outer >> i & 1) != 0)
+            x = reduce_axis(graph, op, x, i, COLUMN_TERMS);
+    return x;
+}
+
+static tuff_tensor *scan(tuff_graph *graph, op_code op, tuff_tensor *x, int axis)
+{
+    const op_attributes attributes = {.axis = axis};
+    return tuff__share_node(graph, op, x->dtype, x->shape, &x, 1, &attributes);
+}
+
+static tuff_tensor *slice_to(tuff_graph *graph, tuff_tensor *x, int axis, int64_t start, int64_t extent)
+{
+    op_attributes attributes = {.axis = 0};
+    tuff_shape shape = x->shape;
+    for (int i = 0; i < shape.rank; ++i)
+        attributes.step[i] = 1;
+    attributes.start[axis] = start;
+    if (shape.extent[axis] == extent)
+        return x;
+    shape.extent[axis] = extent;
+    return tuff__share_node(graph, OP_SLICE, x->dtype, shape, &x, 1, &attributes);
+}
+
+/* What the pieces before each one sum to: their running sum, shifted by one piece. */
+static tuff_tensor *carries(tuff_graph *graph, op_code op, tuff_tensor *local, int axis, int64_t terms)
+{
+    tuff_tensor *last = slice_to(graph, local, axis + 1, terms - 1, 1);
+    if (last->node == NULL)
+        return last;
+    tuff_shape flat = last->shape;
+    for (int i = axis + 1; i + 1 < flat.rank; ++i)
+        flat.extent[i] = flat.extent[i + 1];
+    --flat.rank;
+    flat.extent[flat.rank] = 0;
+    tuff_tensor *flattened = reshape(graph, last, flat);
+    tuff_tensor *totals = flattened->node == NULL ? flattened : tuff__split_scan(graph, op, flattened, axis);
+    if (totals->node == NULL)
+        return totals;
+    op_attributes attributes = {.value = 0};
+    attributes.start[axis] = 1;
+    tuff_tensor *shifted = slice_to(graph, totals, axis, 0, flat.extent[axis] - 1);
+    shifted = tuff__share_node(graph, OP_PAD, totals->dtype, totals->shape, &shifted, 1, &attributes);
+    return shifted->node == NULL ? shifted : reshape(graph, shifted, last->shape);
+}
+
+tuff_tensor *tuff__split_scan(tuff_graph *graph, op_code op, tuff_tensor *x, int axis)
+{
+    const int64_t extent = x->shape.extent[axis];
+    if (extent <= 2 * SCAN_TERMS || x->shape.rank == TUFF_MAX_RANK || tuff_shape_count(x->shape) == 0)
+        return scan(graph, op, x, axis);
+    const int64_t pieces = (extent + SCAN_TERMS - 1) / SCAN_TERMS;
+    tuff_tensor *cut = cut_axis(graph, x, axis, pieces, SCAN_TERMS, 0);
+    tuff_tensor *local = cut->node == NULL ? cut : scan(graph, op, cut, axis + 1);
+    tuff_tensor *carry = local->node == NULL ? local : carries(graph, op, local, axis, SCAN_TERMS);
+    if (carry->node == NULL)
+        return carry;
+    tuff_tensor *spread = tuff__share_node(graph, OP_EXPAND, x->dtype, local->shape, &carry, 1, NULL);
+    tuff_tensor *both[] = {local, spread};
+    tuff_tensor *sum =
+        spread->node == NULL ? spread : tuff__share_node(graph, OP_ADD, x->dtype, local->shape, both, 2, NULL);
+    if (sum->node == NULL)
+        return sum;
+    tuff_shape padded = x->shape;
+    padded.extent[axis] = pieces * SCAN_TERMS;
+    return slice_to(graph, reshape(graph, sum, padded), axis, 0, extent);
+}

@@ -1,0 +1,129 @@
+/* The cost model: see the header. The figures are those of average processors, by the textbook: waves of groups, what
+   occupancy hides, the intensity of tiles, and the bytes that must move. */
+#include "compile/schedule/cost.h"
+
+#include "base/checked.h"
+
+/* CPU: vector registers, and those of cores with 16 lanes; items that are lanes of one vector; cycles that a group
+   takes to begin; bytes from memory in a cycle. */
+enum { CPU_REGISTERS = 16, WIDE_REGISTERS = 32, CPU_ITEMS = 8, GROUP_START = 400, CPU_BYTES = 8 };
+/* GPU: registers of a lane for accumulators and operands; of a compute unit the lanes at work, those and the groups
+   that it keeps, the accumulators that hide how long loads take, up to four a lane, and bytes in a cycle from memory
+   and caches. */
+enum { GPU_REGISTERS = 128, GPU_LANES = 128, GPU_RESIDENT = 2048, GPU_GROUPS = 32, GPU_HIDES = 1024, GPU_SUMS = 4 };
+enum { GPU_BYTES = 12, GPU_CACHE_BYTES = 32 };
+
+static double min(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static double max(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+cost_figures tuff__cost_figures(const target *on)
+{
+    const int64_t units = on->info->compute_units;
+    if (!on->is_cpu)
+        return (cost_figures){.launch = 5e-6,
+                              .bandwidth = 200e9,
+                              .cached = 200e9,
+                              .rate = 60e9,
+                              .units = units > 0 ? units : 16,
+                              .tile_rows = 64,
+                              .tile_columns = 64};
+    return (cost_figures){.launch = on->items_are_lanes ? 40e-6 : 5e-6,
+                          .bandwidth = 15e9,
+                          .cached = 60e9,
+                          .cache_size = 1 << 20,
+                          .rate = on->items_are_lanes ? 10e9 : 80e9,
+                          .units = units > 0 ? units : 2,
+                          .tile_rows = 12,
+                          .tile_columns = 32};
+}
+
+double tuff__cost_split_matmul(const target *on, int64_t batches, int64_t rows, int64_t columns, int64_t inner,
+                               int64_t split_k)
+{
+    const cost_figures cost = tuff__cost_figures(on);
+    const int64_t tiles =
+        batches * split_k * tuff__divide_up(rows, cost.tile_rows) * tuff__divide_up(columns, cost.tile_columns);
+    const double tile = 2.0 * (double)(cost.tile_rows * cost.tile_columns) * (double)(inner / split_k) / cost.rate;
+    const double sums = 8.0 * (double)(batches * rows * columns) * (double)split_k / cost.bandwidth;
+    return (double)tuff__divide_up(tiles, cost.units) * tile + (split_k > 1 ? cost.launch + sums : 0);
+}
+
+int tuff__vector_registers(const target *on, int lanes)
+{
+    const int own = (int)on->info->vector_width;
+    return !on->items_are_lanes && own > 0 && lanes > own ? lanes / own : 1;
+}
+
+int tuff__cpu_registers(int lanes)
+{
+    return lanes >= 16 ? WIDE_REGISTERS : CPU_REGISTERS;
+}
+
+/* Loads of one step: the operands, and accumulators without a register, which are stored again too. */
+static double loads_of_step(double rows, double vectors, int registers)
+{
+    return rows + vectors + 2 * max(0, rows * vectors + vectors + 1 - registers);
+}
+
+/* Two multiply-adds and two loads begin in each cycle, and four cycles lie between an operand and its result. */
+double tuff__cost_tile_step(double rows, double vectors, int registers)
+{
+    return max(max(rows * vectors, loads_of_step(rows, vectors, registers)) / 2, 4) + 0.5;
+}
+
+/* On a GPU a load from local memory takes as long as two multiply-adds. */
+static double cycles_of_step(const target *on, const kernel_work *work)
+{
+    const double rows = work->tile_rows;
+    if (!on->is_cpu)
+        return max(rows * work->tile_columns, 2 * loads_of_step(rows, work->tile_columns, GPU_REGISTERS));
+    return tuff__cost_tile_step(rows, work->tile_columns * tuff__vector_registers(on, work->vec),
+                                tuff__cpu_registers((int)on->info->vector_width));
+}
+
+static double cycles_of_item(const target *on, const kernel_work *work)
+{
+    if (work->tile_rows > 0)
+        return work->k * cycles_of_step(on, work);
+    return work->multiply_adds / (double)work->groups / work->local_size / work->vec;
+}
+
+/* Groups of a kernel that a compute unit of a GPU keeps, of those that it gets. */
+static double resident_groups(const target *on, const kernel_work *work, int64_t units)
+{
+    const double room = (double)on->info->local_memory_size;
+    double most = min((double)GPU_RESIDENT / work->local_size, GPU_GROUPS);
+    most = min(most, (double)tuff__divide_up((int64_t)work->groups, units));
+    most = work->local_bytes > 0 ? min(most, room / work->local_bytes) : most;
+    return most < 1 ? 1 : (double)(int)most;
+}
+
+/* Of as many groups as a compute unit works on at once. */
+static double cycles_of_wave(const target *on, const kernel_work *work, double resident)
+{
+    const double item = cycles_of_item(on, work);
+    if (on->is_cpu)
+        return item * (double)tuff__divide_up(work->local_size, on->items_are_lanes ? CPU_ITEMS : 1) + GROUP_START;
+    const double lanes = resident * work->local_size, sums = work->tile_rows * work->tile_columns;
+    const double hidden = lanes * max(1, min(sums, GPU_SUMS)) / GPU_HIDES;
+    return item * lanes / GPU_LANES / min(1, hidden);
+}
+
+/* Whole waves, or what memory or the caches take: the longest of them. */
+double tuff__cost_kernel(const target *on, const kernel_work *work)
+{
+    const int64_t units = on->info->compute_units > 0 ? on->info->compute_units : 1;
+    const double resident = on->is_cpu ? 1 : resident_groups(on, work, units);
+    const int64_t waves = tuff__divide_up((int64_t)work->groups, units * (int64_t)resident);
+    const double cycles = (double)waves * cycles_of_wave(on, work, resident);
+    if (on->is_cpu)
+        return max(cycles, work->bytes / CPU_BYTES);
+    return max(cycles, max(work->bytes / GPU_BYTES, work->local_traffic / GPU_CACHE_BYTES) / (double)units);
+}

@@ -1,0 +1,74 @@
+/* Policies: see the header. */
+#include "compile/schedule/kernel_policy.h"
+
+bool tuff__uses_registers(const kernel_policy *policy)
+{
+    const tuff_family family = tuff__family(policy);
+    if (family == TUFF_FAMILY_REGISTER || family == TUFF_FAMILY_LOCAL)
+        return family == TUFF_FAMILY_REGISTER;
+    return policy->target.is_cpu;
+}
+
+static int default_value(const kernel_policy *policy, tunable name)
+{
+    const tuff_device_info *info = policy->target.info;
+    if (!policy->target.is_cpu || !tuff__uses_registers(policy))
+        return tuff__tunable_usual(name, KERNELS_GPU, info->vendor_id);
+    return tuff__tunable_usual(name, policy->target.items_are_lanes ? KERNELS_VULKAN_CPU : KERNELS_OPENCL_CPU,
+                               info->vector_width);
+}
+
+/* What the configuration says, else the default. */
+static int value_of(const kernel_policy *policy, tunable name, int by_default)
+{
+    if (policy->defaults != NULL)
+        by_default = tuff__choice_value(policy->defaults, name, by_default);
+    if (policy->used_tunables != NULL && !tuff__choice_has(policy->used_tunables, name))
+        tuff__choice_set(policy->used_tunables, name, by_default);
+    return policy->config == NULL ? by_default : tuff__choice_value(policy->config, name, by_default);
+}
+
+int tuff__tuned(const kernel_policy *policy, tunable name)
+{
+    return value_of(policy, name, default_value(policy, name));
+}
+
+tuff_family tuff__family(const kernel_policy *policy)
+{
+    if (policy->family != TUFF_FAMILY_DEVICE)
+        return policy->family;
+    const int wanted = value_of(policy, TUNABLE_task_family, TUFF_FAMILY_DEVICE);
+    return wanted > TUFF_FAMILY_COOPERATIVE ? TUFF_FAMILY_DEVICE : (tuff_family)wanted;
+}
+
+tuff_matmul_library tuff__library(const kernel_policy *policy)
+{
+    const bool wanted = policy->family == TUFF_FAMILY_DEVICE &&
+                        value_of(policy, TUNABLE_task_family, TUFF_FAMILY_DEVICE) > TUFF_FAMILY_COOPERATIVE;
+    return wanted ? TUFF_MATMUL_CLBLAST : policy->library;
+}
+
+int tuff__native_lanes(const kernel_policy *policy)
+{
+    const uint32_t lanes = policy->target.info->vector_width;
+    if (policy->target.items_are_lanes || !tuff__uses_registers(policy))
+        return 4;
+    const int wanted = value_of(policy, TUNABLE_task_lanes, 0);
+    return wanted >= 4 ? wanted : lanes > 0 && lanes < 8 ? 4 : lanes == 8 ? 8 : 16;
+}
+
+int tuff__vector_width(const kernel_policy *policy, int64_t extent)
+{
+    int width = tuff__native_lanes(policy);
+    while (width > 4 && width > extent)
+        width /= 2;
+    return extent < 4 ? 1 : width;
+}
+
+/* Drivers of CPUs keep the arrays of all items of a group on a thread's stack, and end the process where it is not
+   large enough: PoCL's is the system's default one, 2 MiB where the limit of a process's stack is "unlimited". */
+int64_t tuff__max_array_bytes(const kernel_policy *policy, uint32_t local_size)
+{
+    enum { SAFE_ON_STACKS = 1 << 20 };
+    return policy->target.is_cpu ? SAFE_ON_STACKS / (int64_t)local_size : INT32_MAX;
+}

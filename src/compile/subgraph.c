@@ -1,0 +1,424 @@
+/* Subgraphs of tasks: see the header. */
+#include "compile/axis_dependence.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/graph.h"
+#include "tune/dice.h"
+
+static bool is_among(const node *at, const node *const *list, int count)
+{
+    for (int i = 0; i < count; ++i)
+        if (list[i] == at)
+            return true;
+    return false;
+}
+
+/* Marks the nodes between what is read and what is stored, both included. */
+static tuff_status visit(subgraph *self, const node *at)
+{
+    if (self->position[at->id] >= 0)
+        return TUFF_OK;
+    self->position[at->id] = 0;
+    ++self->node_count;
+    if (is_among(at, self->task->reads, self->task->read_count))
+        return TUFF_OK;
+    if (at->op == OP_INPUT || at->op == OP_ARRAY || at->op == OP_ASSIGN)
+        return FAIL(TUFF_E_UNSUPPORTED, "tune: a task that reads more than it says");
+    for (int i = 0; i < at->input_count; ++i)
+        TRY(visit(self, at->inputs[i]->node));
+    return TUFF_OK;
+}
+
+static tuff_status collect(subgraph *self)
+{
+    const tuff_graph *graph = self->fusion->graph;
+    const size_t all = (size_t)graph->node_count;
+    self->position = tuff__alloc((all + 1) * sizeof *self->position);
+    if (self->position == NULL)
+        return TUFF_E_OOM_HOST;
+    for (size_t i = 0; i < all; ++i)
+        self->position[i] = -1;
+    for (int i = 0; i < self->task->root_count; ++i)
+        TRY(visit(self, self->task->roots[i]));
+    const size_t count = (size_t)self->node_count;
+    self->nodes = tuff__calloc(count, sizeof *self->nodes);
+    self->read = tuff__calloc(count, sizeof *self->read);
+    self->reads = tuff__calloc(count, sizeof *self->reads);
+    self->axes = tuff__calloc(count * TUFF_MAX_RANK, sizeof *self->axes);
+    if (self->nodes == NULL || self->read == NULL || self->reads == NULL || self->axes == NULL)
+        return TUFF_E_OOM_HOST;
+    int position = 0;
+    for (int i = 0; i < graph->node_count; ++i) {
+        if (self->position[i] < 0)
+            continue;
+        self->nodes[position] = graph->nodes[i];
+        self->read[position] = is_among(graph->nodes[i], self->task->reads, self->task->read_count);
+        if (self->read[position])
+            self->reads[self->read_count++] = graph->nodes[i];
+        self->position[i] = position++;
+    }
+    return TUFF_OK;
+}
+
+tuff_status tuff__subgraph_create(const struct fusion *fusion, int task, subgraph **out)
+{
+    subgraph *self = tuff__calloc(1, sizeof *self);
+    *out = NULL;
+    if (self == NULL)
+        return TUFF_E_OOM_HOST;
+    self->fusion = fusion;
+    self->task = &fusion->tasks[task];
+    tuff_status status = collect(self);
+    if (status == TUFF_OK)
+        status = tuff__find_axes(self);
+    if (status != TUFF_OK) {
+        tuff__subgraph_destroy(self);
+        return status;
+    }
+    *out = self;
+    return TUFF_OK;
+}
+
+void tuff__subgraph_destroy(subgraph *self)
+{
+    if (self == NULL)
+        return;
+    tuff__free(self->nodes);
+    tuff__free(self->read);
+    tuff__free(self->reads);
+    tuff__free(self->position);
+    tuff__free(self->axes);
+    tuff__free(self->products);
+    tuff__arena_free(&self->arena);
+    tuff__free(self);
+}
+
+/* The results of products follow from their factors, which may be results themselves. */
+static int64_t derive_extent(subgraph *self, int index)
+{
+    axis_state *axis = &self->axes[index];
+    if (axis->product < 0 || axis->fixed)
+        return axis->now;
+    const axis_product *from = &self->products[axis->product];
+    int64_t count = 1;
+    for (int i = 0; i < from->count; ++i)
+        count *= derive_extent(self, from->factors[i]);
+    return axis->now = count;
+}
+
+static bool is_free(const subgraph *self, int index)
+{
+    const axis_state *axis = &self->axes[index];
+    return axis->above == index && !axis->fixed && axis->product < 0;
+}
+
+static int axis_count(const subgraph *self)
+{
+    return self->node_count * TUFF_MAX_RANK;
+}
+
+tuff_status tuff__subgraph_shrink(subgraph *self, int64_t most, bool *changed)
+{
+    int seen = 0;
+    *changed = false;
+    for (int i = 0; i < axis_count(self); ++i) {
+        axis_state *axis = &self->axes[i];
+        axis->places = NULL;
+        axis->now = axis->was;
+        if (!is_free(self, i) || axis->was < 4)
+            continue;
+        /* Others for every axis, so that no two are mixed up unseen. */
+        const int64_t limit = most - 4 * (seen++ % 4), below = axis->was < limit ? axis->was - 1 : limit;
+        axis->now = below - (below % 2 == 0);
+        *changed = true;
+    }
+    for (int i = 0; i < axis_count(self); ++i)
+        if (self->axes[i].above == i)
+            (void)derive_extent(self, i);
+    return TUFF_OK;
+}
+
+/* Which of `most` equal stretches of an axis a place lies in. */
+static int stretch_of(const axis_state *axis, int most, int64_t place)
+{
+    int i = 0;
+    while (i + 1 < most && place >= axis->was * (i + 1) / most)
+        ++i;
+    return i;
+}
+
+static tuff_status pick(subgraph *self, axis_state *axis, int most)
+{
+    dice from = {(uint64_t)axis->was};
+    axis->places = tuff__arena_alloc(&self->arena, (size_t)most * sizeof *axis->places);
+    if (axis->places == NULL)
+        return TUFF_E_OOM_HOST;
+    axis->now = most;
+    /* One of each of as many equal stretches, the very ends among them. */
+    for (int i = 0; i < most; ++i) {
+        const int64_t begin = axis->was * i / most, end = axis->was * (i + 1) / most;
+        axis->places[i] = begin + tuff__dice_below(&from, (int)(end - begin > INT32_MAX ? INT32_MAX : end - begin));
+    }
+    axis->places[0] = 0;
+    axis->places[most - 1] = axis->was - 1;
+    if (most > 2)
+        axis->places[most / 2] = axis->was / 2;
+    for (int i = 0; i < axis->wanted_count; ++i)
+        axis->places[stretch_of(axis, most, axis->wanted[i])] = axis->wanted[i];
+    return TUFF_OK;
+}
+
+static int64_t place_of(const axis_state *axis, int64_t i)
+{
+    return axis->places == NULL ? i : axis->places[i];
+}
+
+static tuff_status derive_places(subgraph *self, int index)
+{
+    axis_state *axis = &self->axes[index];
+    if (axis->product < 0 || axis->fixed || axis->places != NULL)
+        return TUFF_OK;
+    const axis_product *from = &self->products[axis->product];
+    axis->now = 1;
+    for (int i = 0; i < from->count; ++i) {
+        TRY(derive_places(self, from->factors[i]));
+        axis->now *= self->axes[from->factors[i]].now;
+    }
+    if (axis->now == axis->was)
+        return TUFF_OK;
+    axis->places = tuff__arena_alloc(&self->arena, (size_t)axis->now * sizeof *axis->places);
+    if (axis->places == NULL)
+        return TUFF_E_OOM_HOST;
+    for (int64_t i = 0; i < axis->now; ++i) {
+        int64_t rest = i, stride = 1;
+        for (int k = from->count - 1; k >= 0; --k) {
+            const axis_state *factor = &self->axes[from->factors[k]];
+            axis->places[i] += place_of(factor, rest % factor->now) * stride;
+            rest /= factor->now;
+            stride *= factor->was;
+        }
+    }
+    return TUFF_OK;
+}
+
+tuff_status tuff__subgraph_sample(subgraph *self, int most)
+{
+    for (int i = 0; i < axis_count(self); ++i) {
+        axis_state *axis = &self->axes[i];
+        axis->places = NULL;
+        axis->now = axis->was;
+        if (is_free(self, i) && !axis->whole && most > 0 && axis->was > most)
+            TRY(pick(self, axis, most));
+    }
+    for (int i = 0; i < axis_count(self); ++i)
+        if (self->axes[i].above == i)
+            TRY(derive_places(self, i));
+    return TUFF_OK;
+}
+
+static void want(subgraph *self, int index, int64_t place)
+{
+    axis_state *axis = &self->axes[index];
+    if (axis->product >= 0 && !axis->fixed) {
+        const axis_product *from = &self->products[axis->product];
+        for (int i = from->count - 1; i >= 0; --i) {
+            want(self, from->factors[i], place % self->axes[from->factors[i]].was);
+            place /= self->axes[from->factors[i]].was;
+        }
+        return;
+    }
+    if (axis->wanted_count == MAX_WANTED)
+        memmove(axis->wanted, axis->wanted + 1, (size_t)--axis->wanted_count * sizeof *axis->wanted);
+    axis->wanted[axis->wanted_count++] = place;
+}
+
+void tuff__subgraph_want(subgraph *self, const node *at, const int64_t *place)
+{
+    for (int i = 0; i < at->outputs[0].shape.rank; ++i)
+        want(self, tuff__axis_class(self, at, i), place[i]);
+}
+
+tuff_shape tuff__subgraph_shape(const subgraph *self, const node *at)
+{
+    tuff_shape shape = at->outputs[0].shape;
+    for (int i = 0; i < shape.rank; ++i)
+        shape.extent[i] = self->axes[tuff__axis_class(self, at, i)].now;
+    return shape;
+}
+
+int64_t tuff__subgraph_place(const subgraph *self, const node *at, int axis, int64_t i)
+{
+    return place_of(&self->axes[tuff__axis_class(self, at, axis)], i);
+}
+
+static double count_of(const subgraph *self, const node *at)
+{
+    const tuff_shape shape = tuff__subgraph_shape(self, at);
+    double count = 1;
+    for (int i = 0; i < shape.rank; ++i)
+        count *= (double)shape.extent[i];
+    return count;
+}
+
+static double cost_of(const subgraph *self, const node *reader)
+{
+    double cost = count_of(self, reader);
+    if (reader->op == OP_MATMUL) {
+        const tuff_shape x = tuff__subgraph_shape(self, reader->inputs[0]->node);
+        cost *= (double)x.extent[x.rank - 1];
+    } else if (tuff__op_is_attention(reader->op)) {
+        const attention_inputs at = tuff__attention_inputs(reader->op, reader->attributes.options);
+        const tuff_shape q = tuff__subgraph_shape(self, reader->inputs[at.q]->node),
+                         k = tuff__subgraph_shape(self, reader->inputs[at.k]->node);
+        cost = 4 * (double)q.extent[3];
+        for (int i = 0; i < 3; ++i)
+            cost *= (double)q.extent[i];
+        cost *= (double)k.extent[1];
+    } else {
+        for (int i = 0; i < reader->input_count; ++i)
+            cost += count_of(self, reader->inputs[i]->node);
+        cost *= tuff__op_is_expensive(reader->op) ? 8 : 2;
+    }
+    return cost;
+}
+
+double tuff__subgraph_cost(const subgraph *self)
+{
+    double cost = 0;
+    for (int i = 0; i < self->node_count; ++i)
+        cost += self->read[i] ? count_of(self, self->nodes[i]) : cost_of(self, self->nodes[i]);
+    return cost;
+}
+
+int tuff__subgraph_read_count(const subgraph *self)
+{
+    return self->read_count;
+}
+
+const node *tuff__subgraph_read(const subgraph *self, int index)
+{
+    return self->reads[index];
+}
+
+int tuff__subgraph_root_count(const subgraph *self)
+{
+    return self->task->root_count;
+}
+
+const node *tuff__subgraph_root(const subgraph *self, int index)
+{
+    return self->task->roots[index];
+}
+
+bool tuff__subgraph_jumps(const subgraph *self)
+{
+    for (int i = 0; i < self->node_count; ++i) {
+        const node *at = self->nodes[i];
+        const bool from_floats = at->input_count > 0 && tuff__dtype_is_float(at->inputs[0]->dtype);
+        if (!self->read[i] && from_floats && 
+            (tuff__op_info(at->op)->domain == DOMAIN_STEPS || !tuff__dtype_is_float(at->outputs[0].dtype)))
+            return true;
+    }
+    return false;
+}
+
+bool tuff__subgraph_takes_signs(const subgraph *self)
+{
+    for (int i = 0; i < self->node_count; ++i)
+        if (!self->read[i] && tuff__op_is_partial(self->nodes[i]->op))
+            return false;
+    return true;
+}
+
+static bool keeps_eighths(const node *at)
+{
+    return at->op == OP_ADD || at->op == OP_SUB || at->op == OP_NEG || at->op == OP_CAST || at->op == OP_PAD ||
+           at->op == OP_CONCAT || tuff__op_is_view(at->op);
+}
+
+bool tuff__subgraph_is_exact(const subgraph *self)
+{
+    enum { MAX_TERMS = 1 << 15 }; /* of products of sums of four eighths at most: 2^24 units */
+    int products = 0, sums = 0;
+    for (int i = 0; i < self->node_count; ++i) {
+        const node *at = self->nodes[i];
+        const bool is_product = !self->read[i] && at->op == OP_MATMUL;
+        products += is_product;
+        sums += !self->read[i] && (at->op == OP_ADD || at->op == OP_SUB);
+        if (!tuff__dtype_is_float(at->outputs[0].dtype) || (!self->read[i] && !is_product && !keeps_eighths(at)) ||
+            (is_product && at->inputs[0]->shape.extent[at->inputs[0]->shape.rank - 1] > MAX_TERMS))
+            return false;
+    }
+    return products == 1 && sums <= 2;
+}
+
+int64_t tuff__subgraph_index_bound(const subgraph *self)
+{
+    int64_t bound = 0;
+    for (int i = 0; i < self->node_count; ++i) {
+        const node *at = self->nodes[i];
+        if (self->read[i] || (at->op != OP_GATHER && at->op != OP_SCATTER_ADD))
+            continue;
+        const tuff_shape shape = tuff__subgraph_shape(self, at->inputs[0]->node);
+        const int64_t extent = shape.extent[at->attributes.axis];
+        bound = bound == 0 || extent < bound ? extent : bound;
+    }
+    return bound;
+}
+
+const char *tuff__subgraph_name(char kind, int index, char *buffer)
+{
+    (void)snprintf(buffer, 16, "%c%d", kind, index);
+    return buffer;
+}
+
+enum { FEW = 16 };
+
+static tuff_tensor *copy_node(const subgraph *self, tuff_graph *graph, tuff_tensor *const *made, const node *at)
+{
+    tuff_tensor *few[FEW];
+    tuff_tensor **inputs = at->input_count > FEW ? tuff__calloc((size_t)at->input_count, sizeof(tuff_tensor *)) : few;
+    if (inputs == NULL)
+        return NULL;
+    for (int i = 0; i < at->input_count; ++i)
+        inputs[i] = made[self->position[at->inputs[i]->node->id]];
+    tuff_tensor *copy = tuff__node_create(graph, at->op, at->outputs[0].dtype, tuff__subgraph_shape(self, at), inputs,
+                                          at->input_count, &at->attributes);
+    if (inputs != few)
+        tuff__free(inputs);
+    return copy;
+}
+
+static tuff_status build(const subgraph *self, tuff_graph *graph, tuff_tensor **made)
+{
+    char name[16];
+    int read = 0;
+    for (int i = 0; i < self->node_count; ++i) {
+        const node *at = self->nodes[i];
+        made[i] = self->read[i] ? tuff_input(graph, tuff__subgraph_name('r', read++, name), at->outputs[0].dtype,
+                                             tuff__subgraph_shape(self, at))
+                                : copy_node(self, graph, made, at);
+        if (made[i] == NULL)
+            return TUFF_E_OOM_HOST;
+        TRY(tuff_graph_status(graph));
+    }
+    for (int i = 0; i < self->task->root_count; ++i)
+        tuff_output(graph, tuff__subgraph_name('o', i, name), made[self->position[self->task->roots[i]->id]]);
+    return tuff_graph_status(graph);
+}
+
+tuff_status tuff__subgraph_graph(const subgraph *self, tuff_device *device, tuff_graph **out)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor **made = tuff__calloc((size_t)self->node_count, sizeof *made);
+    tuff_status status = graph == NULL || made == NULL ? TUFF_E_OOM_HOST : build(self, graph, made);
+    tuff__free(made);
+    if (status != TUFF_OK) {
+        tuff_graph_destroy(graph);
+        graph = NULL;
+    }
+    *out = graph;
+    return status;
+}

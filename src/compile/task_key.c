@@ -1,0 +1,203 @@
+/* Keys of tasks: a hash of the chain's structure, without extents; everything else readable. */
+#include "compile/task_key.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "compile/schedule/matmul_schedule.h"
+
+static const char *family_of(const struct task *task)
+{
+    static const char *const names[] = {
+        [TASK_MAP] = "map",   [TASK_ROW] = "row",         [TASK_COLUMN] = "column",      [TASK_MATMUL] = "matmul",
+        [TASK_SCAN] = "scan", [TASK_SCATTER] = "scatter", [TASK_ATTENTION] = "attention"};
+    return names[task->kind];
+}
+
+/* Kinds of strides: 0, 1, others. */
+static uint64_t hash_address(const affine *address, int rank, uint64_t seed)
+{
+    char kinds[TUFF_MAX_RANK];
+    for (int i = 0; i < rank; ++i)
+        kinds[i] = address->stride[i] == 0 ? '0' : address->stride[i] == 1 ? '1' : 'n';
+    return tuff__hash64(kinds, (size_t)rank, seed);
+}
+
+static uint64_t hash_value(const chain_value *value, int rank, uint64_t seed)
+{
+    const int numbers[] = {(int)value->kind, (int)value->dtype, (int)value->op, (int)value->cast_to, value->args[0],
+                           value->args[1],   value->args[2],    value->guard,   value->buffer,       value->index};
+    seed = tuff__hash64(numbers, sizeof numbers, seed);
+    seed = tuff__hash64(&value->varies, sizeof value->varies, seed);
+    return hash_address(&value->address, rank, seed);
+}
+
+static uint64_t hash_chain(const fused_chain *chain)
+{
+    uint64_t hash = tuff__hash64(chain->classes, sizeof *chain->classes * (size_t)chain->rank, 0);
+    for (int i = 0; i < chain->value_count; ++i)
+        hash = hash_value(&chain->values[i], chain->rank, hash);
+    for (int i = 0; i < chain->reduction_count; ++i) {
+        const int numbers[] = {(int)chain->reductions[i].op, chain->reductions[i].input,
+                               chain->reductions[i].in_columns};
+        hash = tuff__hash64(numbers, sizeof numbers, hash);
+    }
+    for (int i = 0; i < chain->output_count; ++i) {
+        const int numbers[] = {chain->outputs[i].value, chain->outputs[i].buffer, chain->outputs[i].every_point};
+        hash = tuff__hash64(numbers, sizeof numbers, hash);
+        hash = hash_address(&chain->outputs[i].address, chain->rank, hash);
+    }
+    for (int i = 0; i < chain->extra_count; ++i)
+        hash = hash_address(&chain->extra[i], chain->rank, hash);
+    for (int i = 0; i < 2; ++i)
+        if (tuff__is_produced(chain, i)) {
+            const int numbers[] = {i, chain->producers[i].begin, chain->producers[i].end, chain->producers[i].value};
+            hash = tuff__hash64(numbers, sizeof numbers, hash);
+        }
+    return hash;
+}
+
+/* The largest power of two up to 16 bytes that divides both. */
+static void align(int *alignment, int64_t elements, size_t size)
+{
+    while (*alignment > 1 && elements * (int64_t)size % *alignment != 0)
+        *alignment /= 2;
+}
+
+static void align_address(int *alignment, const affine *address, int rank, size_t size)
+{
+    align(alignment, address->offset, size);
+    for (int i = 0; i < rank; ++i)
+        if (address->stride[i] != 1)
+            align(alignment, address->stride[i], size);
+}
+
+static int alignment_of_chain(const struct fusion *fusion, const fused_chain *chain)
+{
+    int alignment = 16;
+    for (int i = 0; i < chain->value_count; ++i)
+        if (chain->values[i].kind == VALUE_LOAD)
+            align_address(&alignment, &chain->values[i].address, chain->rank,
+                          tuff_dtype_size(chain->buffers[chain->values[i].buffer].dtype));
+    for (int i = 0; i < chain->output_count; ++i)
+        align_address(&alignment, &chain->outputs[i].address, chain->rank,
+                      tuff_dtype_size(chain->buffers[chain->outputs[i].buffer].dtype));
+    for (int i = 0; i < chain->extra_count; ++i)
+        align_address(&alignment, &chain->extra[i], chain->rank, sizeof(float));
+    for (int i = 0; i < chain->buffer_count; ++i) {
+        const node *at = fusion->graph->nodes[chain->buffers[i].id];
+        if (at->op == OP_ARRAY)
+            align(&alignment, (int64_t)at->attributes.array->offset, 1);
+    }
+    return alignment;
+}
+
+static void add_text(char *out, size_t size, const char *word)
+{
+    const size_t length = strlen(out);
+    if (length + strlen(word) + 2 < size)
+        snprintf(out + length, size - length, "%s%s", length > 0 ? "," : "", word);
+}
+
+static void add_dim(tune_key *key, int64_t extent)
+{
+    if (key->dim_count < TUNE_KEY_DIMS)
+        key->dims[key->dim_count++] = extent < 1 ? 1 : extent;
+}
+
+/* By rows, transposed, or strided; in lower case for an operand that changes only between runs, whose packed copy costs
+   a run nothing. */
+static char layout_of(const struct fusion *fusion, const fused_chain *chain, int operand)
+{
+    const int64_t *strides = chain->operand_strides[operand];
+    const bool is_steady = tuff__operand_is_steady(fusion->graph, chain, operand);
+    return (is_steady ? "nts" : "NTS")[strides[1] == 1 ? 0 : strides[0] == 1 ? 1 : 2];
+}
+
+static void describe_matmul(const struct fusion *fusion, const fused_chain *chain, int64_t inner, tune_key *out)
+{
+    const int64_t *x = chain->operand_strides[0], *y = chain->operand_strides[1];
+    snprintf(out->layout, sizeof out->layout, "%c%c", layout_of(fusion, chain, 0), layout_of(fusion, chain, 1));
+    align(&out->alignment, x[1] == 1 ? x[0] : x[1], sizeof(float));
+    align(&out->alignment, y[1] == 1 ? y[0] : y[1], sizeof(float));
+    add_dim(out, inner);
+}
+
+static tuff_status describe_chain(const struct fusion *fusion, const struct task *task, tune_key *out)
+{
+    fused_chain chain;
+    const node *give_up;
+    bool impossible;
+    TRY(tuff__chain_build(fusion, task, &chain, &give_up, &impossible));
+    if (give_up != NULL || impossible)
+        return FAIL(TUFF_E_UNSUPPORTED, "tune: a task that cannot be addressed");
+    tuff__chain_collapse(&chain);
+    tuff__chain_analyse(&chain);
+    out->structure = hash_chain(&chain);
+    out->alignment = alignment_of_chain(fusion, &chain);
+    for (int i = 0; i < chain.buffer_count; ++i)
+        add_text(out->dtypes, sizeof out->dtypes, tuff_dtype_name(chain.buffers[i].dtype));
+    for (int i = 0; i < chain.rank; ++i) {
+        static const char *const classes[] = {"outer", "loop", "row", "column"};
+        add_dim(out, chain.extent[i]);
+        if (task->kind != TASK_MATMUL)
+            add_text(out->layout, sizeof out->layout, classes[chain.classes[i]]);
+    }
+    if (task->kind == TASK_MATMUL) {
+        const tuff_shape *operand = &task->core->inputs[0]->shape;
+        describe_matmul(fusion, &chain, operand->extent[operand->rank - 1], out);
+    }
+    tuff__chain_free(&chain);
+    return TUFF_OK;
+}
+
+static void add_operand(const struct fusion *fusion, const tuff_tensor *operand, tune_key *out)
+{
+    view layout;
+    const node *missing = NULL;
+    const node *base = tuff__operand_view(fusion, operand, &layout, &missing);
+    affine address = {.offset = layout.offset};
+    add_text(out->dtypes, sizeof out->dtypes, tuff_dtype_name(operand->dtype));
+    if (base == NULL || missing != NULL)
+        return;
+    for (int i = 0; i < layout.rank; ++i)
+        address.stride[i] = layout.stride[i];
+    out->structure = hash_address(&address, layout.rank, out->structure);
+    align_address(&out->alignment, &address, layout.rank, tuff_dtype_size(operand->dtype));
+    if (base->op == OP_ARRAY)
+        align(&out->alignment, (int64_t)base->attributes.array->offset, 1);
+}
+
+/* Tasks around an op of their own: its attributes, and how its operands lie. */
+static void describe_core(const struct fusion *fusion, const struct task *task, tune_key *out)
+{
+    const node *core = task->core;
+    const op_attributes *attributes = &core->attributes;
+    const uint32_t numbers[] = {(uint32_t)core->op, attributes->options, (uint32_t)attributes->axis,
+                                attributes->dropout > 0, (uint32_t)task->root_count};
+    out->structure = tuff__hash64(numbers, sizeof numbers, 0);
+    for (int i = 0; i < task->root_count; ++i)
+        out->structure = tuff__hash64(&task->roots[i]->op, sizeof task->roots[i]->op, out->structure);
+    for (int i = 0; i < core->input_count; ++i)
+        add_operand(fusion, core->inputs[i], out);
+    for (int i = 0; i < core->input_count && i < 2; ++i)
+        for (int k = 0; k < core->inputs[i]->shape.rank; ++k)
+            add_dim(out, core->inputs[i]->shape.extent[k]);
+    if (core->input_count > 2 && core->inputs[2]->shape.rank > 0)
+        snprintf(out->layout, sizeof out->layout, "w%lld",
+                 (long long)core->inputs[2]->shape.extent[core->inputs[2]->shape.rank - 1]);
+}
+
+tuff_status tuff__task_key(const struct fusion *fusion, int index, tune_key *out)
+{
+    const struct task *task = &fusion->tasks[index];
+    *out = (tune_key){.alignment = 16, .math = "strict"};
+    if (task->kind == TASK_NONE || tuff__task_is_empty(task))
+        return FAIL(TUFF_E_UNSUPPORTED, "tune: an empty task");
+    snprintf(out->family, sizeof out->family, "%s", family_of(task));
+    if (task->kind == TASK_SCATTER || task->kind == TASK_ATTENTION)
+        describe_core(fusion, task, out);
+    else
+        TRY(describe_chain(fusion, task, out));
+    return TUFF_OK;
+}

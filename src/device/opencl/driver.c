@@ -1,0 +1,38 @@
+/* OpenCL as a driver: the table that src/device calls it by. */
+#include "device/opencl/api.h"
+
+static void set_patience(driver_device *device, uint64_t nanoseconds)
+{
+    device->patience = nanoseconds;
+}
+
+const driver tuff__driver_opencl = {
+    .name = "opencl",
+    .language = "OpenCL C",
+    .count = tuff__cl_count,
+    .describe = tuff__cl_describe,
+    .open = tuff__cl_open,
+    .close = tuff__cl_close,
+    .identity = tuff__cl_identity,
+    .build_options = tuff__cl_build_options,
+    .buffer_create = tuff__cl_buffer_create,
+    .buffer_destroy = tuff__cl_buffer_destroy,
+    .buffer_write = tuff__cl_buffer_write,
+    .buffer_read = tuff__cl_buffer_read,
+    .program_create = tuff__cl_program_create,
+    .compiles_in_parallel = true,
+    .program_destroy = tuff__cl_program_destroy,
+    .is_binary_costly = tuff__cl_is_binary_costly,
+    .program_bytes = tuff__cl_program_bytes,
+    .spilled_bytes = tuff__cl_spilled_bytes,
+    .recording_create = tuff__cl_recording_create,
+    .recording_destroy = tuff__cl_recording_destroy,
+    .submit = tuff__cl_submit,
+    .refused_dispatch = tuff__cl_refused_dispatch,
+    .wait = tuff__cl_wait,
+    .set_patience = set_patience,
+    .timestamps = tuff__cl_timestamps,
+    .wrap = tuff__cl_wrap,
+    .buffer_import = tuff__cl_buffer_import,
+    .library_absence = tuff__cl_library_absence,
+};

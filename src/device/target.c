@@ -1,0 +1,24 @@
+/* Targets: see the header. */
+#include "device/target.h"
+
+#include <limits.h>
+
+target tuff__device_target(const tuff_device *device)
+{
+    enum { MAX_GLSL_ARRAY_VECTORS = 16 }; /* lavapipe loses sums of arrays of 24 vectors */
+    const tuff_device_info *info = tuff__device_info(device);
+    const bool glsl = tuff__device_takes_glsl(device), cpu = info->device_class == TUFF_DEVICE_CPU;
+    return (target){.info = info,
+                    .language = glsl ? KERNEL_GLSL : KERNEL_OPENCL_C,
+                    .is_cpu = cpu,
+                    .items_are_lanes = glsl,
+                    .binds_ranges = glsl,
+                    .addresses_vectors = glsl,
+                    .stores_narrow = !glsl || info->proved_narrow_storage,
+                    .has_memory_hints = !glsl,
+                    .has_fast_fma = !glsl,
+                    .has_subgroup_matrices = glsl && info->cooperative_matrix != 0 && info->proved_subgroup_size != 0,
+                    .compiles_unrolled_fast = !(glsl && cpu),
+                    .keeps_arrays_near = !(glsl && cpu),
+                    .max_array_vectors = glsl ? MAX_GLSL_ARRAY_VECTORS : INT_MAX};
+}

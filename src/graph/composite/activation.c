@@ -1,0 +1,172 @@
+/* Composites that work element by element: activations, their gated forms, powers and dropout. They are chains of
+   elementwise ops, which the compiler fuses into one kernel with their surroundings. Where a selection has a branch
+   whose value or slope could be infinite, that branch computes with a harmless operand instead: infinity times the 0 of
+   an unselected gradient would be NaN. To add an activation: its function here, its prototype in include/tuff/nn.h, its
+   case in the suite of composites. */
+#include <math.h>
+
+#include "graph/builder.h"
+#include "tuff/nn.h"
+
+static tuff_tensor *zero(const tuff_tensor *x)
+{
+    return tuff__scalar(x, 0);
+}
+
+/* The graph of x where builders can go on. */
+static tuff_graph *enter_float(const char *op, tuff_tensor *x, tuff_tensor **answer)
+{
+    tuff_graph *graph = tuff__enter(op, &x, 1, answer);
+    if (!graph || tuff__dtype_is_float(x->dtype))
+        return graph;
+    *answer = tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: takes f32, f16 or bf16", op, tuff_dtype_name(x->dtype),
+                               SHAPE_TEXT(x->shape));
+    return NULL;
+}
+
+/* The maximum alone would pass half of the gradient at 0; it stays to hand NaN on. */
+tuff_tensor *tuff_relu(tuff_tensor *x)
+{
+    tuff_tensor *answer;
+    if (!enter_float("relu", x, &answer))
+        return answer;
+    return tuff_where(tuff_less(zero(x), x), x, tuff__stop_gradient(tuff_max(x, zero(x))));
+}
+
+/* The exact form, by the error function: 0.5 x (1 + erf(x / sqrt(2))). */
+tuff_tensor *tuff_gelu(tuff_tensor *x)
+{
+    tuff_tensor *answer;
+    if (!enter_float("gelu", x, &answer))
+        return answer;
+    return tuff_mul(tuff__scale(x, 0.5), tuff__shift(tuff_erf(tuff__scale(x, 0.70710678118654752440)), 1));
+}
+
+/* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), as x sigmoid(2 u), which keeps its digits where tanh nears -1. */
+tuff_tensor *tuff_gelu_tanh(tuff_tensor *x)
+{
+    tuff_tensor *answer;
+    if (!enter_float("gelu_tanh", x, &answer))
+        return answer;
+    const double slope = 2 * 0.79788456080286535588;
+    tuff_tensor *argument = tuff_mul(x, tuff__shift(tuff__scale(tuff_mul(x, x), slope * 0.044715), slope));
+    return tuff_mul(x, tuff_sigmoid(argument));
+}
+
+/* The primitives check the operand themselves. */
+tuff_tensor *tuff_silu(tuff_tensor *x)
+{
+    return tuff_mul(x, tuff_sigmoid(x));
+}
+
+/* max(x, 0) + log(1 + exp(-|x|)): no overflow, no cancellation; the two half gradients at 0 are right. */
+tuff_tensor *tuff_softplus(tuff_tensor *x)
+{
+    tuff_tensor *answer;
+    if (!enter_float("softplus", x, &answer))
+        return answer;
+    return tuff_add(tuff_max(x, zero(x)), tuff_log1p(tuff_exp(tuff_neg(tuff_abs(x)))));
+}
+
+/* expm1 keeps the digits of small x; it gets 0 where x is positive, for its exponential might overflow. */
+tuff_tensor *tuff_elu(tuff_tensor *x, double alpha)
+{
+    tuff_tensor *answer;
+    if (!enter_float("elu", x, &answer))
+        return answer;
+    tuff_tensor *positive = tuff_less(zero(x), x);
+    tuff_tensor *below = tuff_expm1(tuff_where(positive, zero(x), x));
+    return tuff_where(positive, x, tuff__scale(below, alpha));
+}
+
+tuff_tensor *tuff_leaky_relu(tuff_tensor *x, double slope)
+{
+    tuff_tensor *answer;
+    if (!enter_float("leaky_relu", x, &answer))
+        return answer;
+    return tuff_where(tuff_less(zero(x), x), x, tuff__scale(x, slope));
+}
+
+/* As relu: the slope is 1 strictly inside and 0 at and beyond the bounds; min and max hand NaN on. */
+tuff_tensor *tuff_clamp(tuff_tensor *x, double low, double high)
+{
+    tuff_tensor *answer;
+    tuff_graph *graph = enter_float("clamp", x, &answer);
+    if (!graph)
+        return answer;
+    if (!(low <= high))
+        return tuff__graph_fail(graph, TUFF_E_USAGE, "clamp: %s: the bounds %g and %g are not in order",
+                                SHAPE_TEXT(x->shape), low, high);
+    tuff_tensor *least = tuff__scalar(x, low), *greatest = tuff__scalar(x, high);
+    tuff_tensor *inside = tuff_and(tuff_less(least, x), tuff_less(x, greatest));
+    return tuff_where(inside, x, tuff__stop_gradient(tuff_min(tuff_max(x, least), greatest)));
+}
+
+/* x^exponent for 1 <= exponent <= 8 by squaring. */
+static tuff_tensor *multiply_out(tuff_tensor *x, int exponent)
+{
+    if (exponent == 1)
+        return x;
+    tuff_tensor *half = multiply_out(x, exponent / 2);
+    tuff_tensor *square = tuff_mul(half, half);
+    return exponent % 2 ? tuff_mul(square, x) : square;
+}
+
+/* Special cases are exact and cheap; only what is left takes the general power, whose kernel is expensive. */
+tuff_tensor *tuff_pow_scalar(tuff_tensor *x, double exponent)
+{
+    tuff_tensor *answer;
+    tuff_graph *graph = enter_float("pow_scalar", x, &answer);
+    if (!graph)
+        return answer;
+    if (exponent == 0)
+        return tuff__filled(graph, x->dtype, x->shape, 1);
+    if (exponent == 0.5)
+        return tuff_sqrt(x);
+    if (exponent == -0.5)
+        return tuff_rsqrt(x);
+    if (fabs(exponent) > 8 || exponent != floor(exponent))
+        return tuff_pow(x, tuff__scalar(x, exponent));
+    /* The powers of 1 / x: the slope of 1 / x^n would need x^2n, which may leave the range where x^(-n-1) does not. */
+    tuff_tensor *base = exponent > 0 ? x : tuff_div(tuff__scalar(x, 1), x);
+    return multiply_out(base, (int)fabs(exponent));
+}
+
+tuff_tensor *tuff_swiglu(tuff_tensor *gate, tuff_tensor *up)
+{
+    return tuff_mul(tuff_silu(gate), up);
+}
+
+/* The first half of the axis times the sigmoid of the second. */
+tuff_tensor *tuff_glu(tuff_tensor *x, int axis)
+{
+    tuff_tensor *answer;
+    tuff_graph *graph = enter_float("glu", x, &answer);
+    if (!graph)
+        return answer;
+    if (!tuff__axis("glu", x, axis, &axis))
+        return &graph->failed;
+    const int64_t extent = x->shape.extent[axis];
+    if (extent % 2)
+        return tuff__graph_fail(graph, TUFF_E_SHAPE, "glu: %s: axis %d has no halves", SHAPE_TEXT(x->shape), axis);
+    tuff_tensor *gate = tuff_sigmoid(tuff__slice_axis(x, axis, extent / 2, extent, 1));
+    return tuff_mul(tuff__slice_axis(x, axis, 0, extent / 2, 1), gate);
+}
+
+/* What is kept is scaled up, so that inference needs no other graph than the one without dropout. */
+tuff_tensor *tuff_dropout(tuff_tensor *x, double probability)
+{
+    tuff_tensor *answer;
+    tuff_graph *graph = enter_float("dropout", x, &answer);
+    if (!graph)
+        return answer;
+    if (!(probability >= 0 && probability <= 1))
+        return tuff__graph_fail(graph, TUFF_E_USAGE, "dropout: %s: the probability %g is not in 0 to 1",
+                                SHAPE_TEXT(x->shape), probability);
+    if (probability == 0)
+        return x;
+    if (probability == 1)
+        return tuff__filled(graph, x->dtype, x->shape, 0);
+    tuff_tensor *dropped = tuff_less(tuff_random(graph, x->shape), tuff_constant(graph, TUFF_F32, probability));
+    return tuff_where(dropped, zero(x), tuff__scale(x, 1 / (1 - probability)));
+}

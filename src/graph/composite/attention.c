@@ -1,0 +1,387 @@
+/* Rotary position embedding, and scaled dot-product attention in two forms: a graph of matmuls and a softmax, which can
+   do everything, or the primitive of attention.c, which keeps no scores. `attention`, at the end, chooses. */
+#include <math.h>
+
+#include "device/target.h"
+#include "graph/builder.h"
+#include "tuff/nn.h"
+
+/* One rotary embedding. x [B,T,H,D] is seen as [B,T,H,D/2,2] or [B,T,H,2,D/2], so that both elements of a pair lie
+   along one axis of extent 2: their exchange is a flip of that axis, a view, and no concat is needed. */
+typedef struct rotation {
+    tuff_graph *graph;
+    int pair_axis;    /* of the split shape: the axis of extent 2 */
+    tuff_shape split; /* x's */
+    tuff_shape table; /* [1,T,1,D/2,2] in the order of split */
+    double theta;
+    int64_t offset;
+} rotation;
+
+/* Both conventions of pairing differ in the axis that has extent 2. */
+static rotation plan_rotation(const tuff_tensor *x, tuff_rope_pairs pairs, double theta, int64_t offset)
+{
+    const tuff_shape s = x->shape;
+    const int64_t half = s.extent[3] / 2;
+    const bool interleaved = pairs == TUFF_ROPE_INTERLEAVED;
+    const int64_t fourth = interleaved ? half : 2, fifth = interleaved ? 2 : half;
+    return (rotation){.graph = x->graph,
+                      .pair_axis = interleaved ? 4 : 3,
+                      .split = TUFF_SHAPE(s.extent[0], s.extent[1], s.extent[2], fourth, fifth),
+                      .table = TUFF_SHAPE(1, s.extent[1], 1, fourth, fifth),
+                      .theta = theta,
+                      .offset = offset};
+}
+
+/* theta^(-2i/D) of pair i. */
+static double frequency(const rotation *rope, int64_t pair)
+{
+    const int64_t half = rope->table.extent[3] * rope->table.extent[4] / 2;
+    return pow(rope->theta, -(double)pair / (double)half);
+}
+
+/* The pair and the member (0 or 1) of element i of a row of D. */
+static void locate(const rotation *rope, int64_t i, int64_t *pair, int64_t *member)
+{
+    const int64_t half = rope->table.extent[3] * rope->table.extent[4] / 2;
+    *pair = rope->pair_axis == 4 ? i / 2 : i % half;
+    *member = rope->pair_axis == 4 ? i % 2 : i / half;
+}
+
+/* Tables for known positions, in double on the host: cosines, and sines with the sign of each member. */
+static bool constant_tables(const rotation *rope, tuff_tensor **cosines, tuff_tensor **sines)
+{
+    const int64_t positions = rope->table.extent[1], width = rope->table.extent[3] * rope->table.extent[4];
+    float *values = tuff__calloc((size_t)(positions * width) * 2, sizeof *values);
+    if (!values) {
+        tuff__graph_fail(rope->graph, TUFF_E_OOM_HOST, "rope: out of host memory for tables of %s",
+                         SHAPE_TEXT(rope->table));
+        return false;
+    }
+    for (int64_t i = 0; i < positions * width; i++) {
+        int64_t pair, member;
+        locate(rope, i % width, &pair, &member);
+        const double angle = (double)(i / width + rope->offset) * frequency(rope, pair);
+        values[i] = (float)cos(angle);
+        values[positions * width + i] = (float)(member ? sin(angle) : -sin(angle));
+    }
+    *cosines = tuff_constant_data(rope->graph, TUFF_F32, rope->table, values);
+    *sines = tuff_constant_data(rope->graph, TUFF_F32, rope->table, values + positions * width);
+    tuff__free(values);
+    return rope->graph->status == TUFF_OK;
+}
+
+/* The same for a position that only the device knows, as when tokens are generated one by one with one recorded plan:
+   angles are computed there. */
+static bool device_tables(const rotation *rope, tuff_tensor *position, tuff_tensor **cosines, tuff_tensor **sines)
+{
+    const int64_t width = rope->table.extent[3] * rope->table.extent[4];
+    float *values = tuff__calloc((size_t)width * 2, sizeof *values);
+    if (!values) {
+        tuff__graph_fail(rope->graph, TUFF_E_OOM_HOST, "rope: out of host memory for tables of %s",
+                         SHAPE_TEXT(rope->table));
+        return false;
+    }
+    for (int64_t i = 0; i < width; i++) {
+        int64_t pair, member;
+        locate(rope, i, &pair, &member);
+        values[i] = (float)frequency(rope, pair);
+        values[width + i] = member ? 1 : -1;
+    }
+    const tuff_shape row = tuff__with_extent(rope->table, 1, 1);
+    const tuff_shape column = TUFF_SHAPE(1, rope->table.extent[1], 1, 1, 1);
+    tuff_tensor *index = tuff_add(tuff_iota(rope->graph, column, 1), tuff__shift(position, (double)rope->offset));
+    tuff_tensor *angle = tuff_mul(tuff_cast(index, TUFF_F32), tuff_constant_data(rope->graph, TUFF_F32, row, values));
+    *cosines = tuff_cos(angle);
+    *sines = tuff_mul(tuff_sin(angle), tuff_constant_data(rope->graph, TUFF_F32, row, values + width));
+    tuff__free(values);
+    return rope->graph->status == TUFF_OK;
+}
+
+/* Positions are i32 on the device, and so is the offset. */
+static bool rope_is_legal(tuff_graph *graph, const tuff_tensor *x, tuff_rope_pairs pairs, double theta, int64_t offset,
+                          const tuff_tensor *position)
+{
+    const tuff_shape s = x->shape;
+    if (s.rank != 4 || s.extent[3] % 2)
+        tuff__graph_fail(graph, TUFF_E_SHAPE, "rope: %s: takes [B,T,H,D] with D even", SHAPE_TEXT(s));
+    else if (!tuff__dtype_is_float(x->dtype))
+        tuff__graph_fail(graph, TUFF_E_DTYPE, "rope: %s %s: takes f32, f16 or bf16", tuff_dtype_name(x->dtype),
+                         SHAPE_TEXT(s));
+    else if ((pairs != TUFF_ROPE_INTERLEAVED && pairs != TUFF_ROPE_HALF) || !(theta > 0))
+        tuff__graph_fail(graph, TUFF_E_USAGE, "rope: %s: unknown pairs %d or theta %g", SHAPE_TEXT(s), (int)pairs,
+                         theta);
+    else if (offset < INT32_MIN || offset > INT32_MAX)
+        tuff__graph_fail(graph, TUFF_E_LIMIT, "rope: %s: the offset %lld is no i32", SHAPE_TEXT(s), (long long)offset);
+    else if (position && (position->dtype != TUFF_I32 || position->shape.rank != 0))
+        tuff__graph_fail(graph, TUFF_E_SHAPE, "rope: %s: the position must be i32 [], not %s %s", SHAPE_TEXT(s),
+                         tuff_dtype_name(position->dtype), SHAPE_TEXT(position->shape));
+    return graph->status == TUFF_OK;
+}
+
+/* In f32 whatever the dtype: angles of late positions would lose all their digits in f16. */
+tuff_tensor *tuff_rope(tuff_tensor *x, tuff_rope_pairs pairs, double theta, int64_t offset, tuff_tensor *position)
+{
+    tuff_tensor *answer, *cosines, *sines;
+    tuff_graph *graph = tuff__enter("rope", (tuff_tensor *[]){x, position}, position ? 2 : 1, &answer);
+    if (!graph)
+        return answer;
+    if (!rope_is_legal(graph, x, pairs, theta, offset, position))
+        return &graph->failed;
+    if (tuff_shape_count(x->shape) == 0)
+        return x;
+    const rotation rope = plan_rotation(x, pairs, theta, offset);
+    if (!(position ? device_tables(&rope, position, &cosines, &sines) : constant_tables(&rope, &cosines, &sines)))
+        return &graph->failed;
+    tuff_tensor *split = tuff_reshape(tuff_cast(x, TUFF_F32), rope.split);
+    tuff_tensor *exchanged = tuff__slice_axis(split, rope.pair_axis, 1, -1, -1);
+    tuff_tensor *turned = tuff_add(tuff_mul(split, cosines), tuff_mul(exchanged, sines));
+    return tuff_cast(tuff_reshape(turned, x->shape), x->dtype);
+}
+
+/* Extents of one attention. */
+typedef struct heads {
+    int64_t batch, queries, keys, heads, groups, shared; /* heads = groups · shared: shared heads read one key head */
+    int64_t key_width, value_width;
+} heads;
+
+/* Reads all extents from the three shapes, once they are known to fit. */
+static bool heads_are_legal(tuff_graph *graph, const tuff_tensor *q, const tuff_tensor *k, const tuff_tensor *v,
+                            heads *out)
+{
+    const tuff_shape *a = &q->shape, *b = &k->shape, *c = &v->shape;
+    const bool ranks = a->rank == 4 && b->rank == 4 && c->rank == 4;
+    const bool fits = ranks && a->extent[0] == b->extent[0] && a->extent[3] == b->extent[3] &&
+                      b->extent[0] == c->extent[0] && b->extent[1] == c->extent[1] && b->extent[2] == c->extent[2] &&
+                      (b->extent[2] == 0 ? a->extent[2] == 0 : a->extent[2] % b->extent[2] == 0);
+    if (!fits) {
+        tuff__graph_fail(graph, TUFF_E_SHAPE,
+                         "attention: %s x %s x %s: takes q [B,Tq,H,Dk], k [B,Tk,Hkv,Dk], v [B,Tk,Hkv,Dv], H a multiple "
+                         "of Hkv",
+                         SHAPE_TEXT(*a), SHAPE_TEXT(*b), SHAPE_TEXT(*c));
+        return false;
+    }
+    if (q->dtype != k->dtype || q->dtype != v->dtype || !tuff__dtype_is_float(q->dtype)) {
+        tuff__graph_fail(graph, TUFF_E_DTYPE,
+                         "attention: %s %s x %s %s x %s %s: takes one of f32, f16 and bf16 for all",
+                         tuff_dtype_name(q->dtype), SHAPE_TEXT(*a), tuff_dtype_name(k->dtype), SHAPE_TEXT(*b),
+                         tuff_dtype_name(v->dtype), SHAPE_TEXT(*c));
+        return false;
+    }
+    *out = (heads){.batch = a->extent[0],
+                   .queries = a->extent[1],
+                   .keys = b->extent[1],
+                   .heads = a->extent[2],
+                   .groups = b->extent[2],
+                   .shared = b->extent[2] ? a->extent[2] / b->extent[2] : 1,
+                   .key_width = a->extent[3],
+                   .value_width = c->extent[3]};
+    return true;
+}
+
+/* x [B,T,H,D] as [B,H,T,D], or [B,D',..] for a transposed right operand; with shared heads [B,groups,shared,T,D], where
+   shared is 1 for keys and values, which matmul then broadcasts. */
+static tuff_tensor *per_head(tuff_tensor *x, const heads *sizes, bool is_query, bool transposed)
+{
+    const tuff_shape s = x->shape;
+    const int rows = transposed ? 3 : 1, columns = transposed ? 1 : 3;
+    tuff_tensor *heads_first = tuff_permute(x, (int[]){0, 2, rows, columns});
+    if (sizes->shared == 1)
+        return heads_first;
+    if (!is_query)
+        return tuff_reshape(heads_first, TUFF_SHAPE(s.extent[0], sizes->groups, 1, s.extent[rows], s.extent[columns]));
+    tuff_tensor *grouped =
+        tuff_reshape(x, TUFF_SHAPE(s.extent[0], s.extent[1], sizes->groups, sizes->shared, s.extent[3]));
+    return tuff_permute(grouped, (int[]){0, 2, 3, 1, 4});
+}
+
+/* Whether a bias broadcasts to [B,H,Tq,Tk]; the axis of keys it must have as a whole. */
+static bool bias_fits(const tuff_tensor *bias, const heads *sizes)
+{
+    const int64_t want[4] = {sizes->batch, sizes->heads, sizes->queries, sizes->keys};
+    const int rank = bias->shape.rank;
+    bool fits = rank >= 1 && rank <= 4 && bias->shape.extent[rank - 1] == sizes->keys;
+    for (int i = 0; fits && i < rank; i++)
+        fits = bias->shape.extent[i] == want[4 - rank + i] || bias->shape.extent[i] == 1;
+    return fits;
+}
+
+/* The window and the bias are checked here, so that both forms of attention may rely on them. */
+static bool options_are_legal(tuff_graph *graph, const tuff_tensor *q, const heads *sizes,
+                              const tuff_attention_options *options)
+{
+    const tuff_tensor *bias = options->bias;
+    if (options->window < 0 || options->window > INT32_MAX)
+        tuff__graph_fail(graph, TUFF_E_USAGE, "attention: %s: the window %lld is not in 0 to 2147483647",
+                         SHAPE_TEXT(q->shape), (long long)options->window);
+    if (bias && bias->dtype != q->dtype)
+        tuff__graph_fail(graph, TUFF_E_DTYPE, "attention: %s %s: the bias %s %s has another dtype",
+                         tuff_dtype_name(q->dtype), SHAPE_TEXT(q->shape), tuff_dtype_name(bias->dtype),
+                         SHAPE_TEXT(bias->shape));
+    if (bias && !bias_fits(bias, sizes))
+        tuff__graph_fail(graph, TUFF_E_SHAPE,
+                         "attention: %s: the bias %s does not broadcast to [B,H,Tq,Tk] = [%lld,%lld,%lld,%lld], whose "
+                         "last axis it must have whole",
+                         SHAPE_TEXT(q->shape), SHAPE_TEXT(bias->shape), (long long)sizes->batch,
+                         (long long)sizes->heads, (long long)sizes->queries, (long long)sizes->keys);
+    if (!(options->dropout >= 0 && options->dropout <= 1))
+        tuff__graph_fail(graph, TUFF_E_USAGE, "attention: %s: the dropout probability %g is not in 0 to 1",
+                         SHAPE_TEXT(q->shape), options->dropout);
+    return graph->status == TUFF_OK;
+}
+
+/* The bias with all four axes. */
+static tuff_tensor *whole_bias(tuff_tensor *bias)
+{
+    tuff_shape shape = {.rank = 4, .extent = {1, 1, 1, 1}};
+    for (int i = 0; i < bias->shape.rank; i++)
+        shape.extent[4 - bias->shape.rank + i] = bias->shape.extent[i];
+    return bias->shape.rank == 4 ? bias : tuff_reshape(bias, shape);
+}
+
+/* The bias in the shape that scores have: their heads may be split in groups. */
+static tuff_tensor *split_bias(tuff_tensor *bias, const heads *sizes)
+{
+    bias = whole_bias(bias);
+    const int64_t *extent = bias->shape.extent;
+    const bool each = extent[1] != 1;
+    if (sizes->shared == 1)
+        return bias;
+    return tuff_reshape(
+        bias, TUFF_SHAPE(extent[0], each ? sizes->groups : 1, each ? sizes->shared : 1, extent[2], extent[3]));
+}
+
+/* bool [Tq,Tk]: the keys that each query sees; NULL where it sees all. Symbolic: never a table in memory. */
+static tuff_tensor *visible(tuff_graph *graph, const heads *sizes, const tuff_attention_options *options)
+{
+    const tuff_shape shape = TUFF_SHAPE(sizes->queries, sizes->keys);
+    const int64_t shift = sizes->keys - sizes->queries;
+    if (!options->causal && options->window == 0)
+        return NULL;
+    tuff_tensor *query = tuff_iota(graph, shape, 0), *key = tuff_iota(graph, shape, 1);
+    tuff_tensor *causal = tuff_less(key, tuff__shift(query, (double)(shift + 1)));
+    if (options->window == 0)
+        return causal;
+    int64_t first = shift - options->window;
+    if (first < -INT32_MAX)
+        first = -INT32_MAX;
+    tuff_tensor *recent = tuff_less(tuff__shift(query, (double)first), key);
+    return options->causal ? tuff_and(causal, recent) : recent;
+}
+
+/* Scaled, biased, masked: -inf for the softmax, 0 where there is none. */
+static tuff_tensor *attention_scores(tuff_tensor *q, tuff_tensor *k, const heads *sizes,
+                                     const tuff_attention_options *options)
+{
+    const double scale = options->scale == 0 ? 1 / sqrt((double)sizes->key_width) : options->scale;
+    tuff_tensor *product = tuff_matmul(per_head(q, sizes, true, false), per_head(k, sizes, false, true));
+    tuff_tensor *scores = sizes->key_width > 0 ? tuff__scale(product, scale) : product;
+    if (options->bias)
+        scores = tuff_add(scores, split_bias(options->bias, sizes));
+    tuff_tensor *mask = visible(q->graph, sizes, options);
+    if (!mask || !tuff__is_sound(scores))
+        return scores;
+    return tuff_where(mask, scores, tuff__scalar(scores, options->no_softmax ? 0 : -INFINITY));
+}
+
+/* Any attention whose operands and options were checked. */
+static tuff_tensor *compose(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const heads *sizes,
+                            const tuff_attention_options *options)
+{
+    const tuff_shape shape = TUFF_SHAPE(sizes->batch, sizes->queries, sizes->heads, sizes->value_width);
+    tuff_tensor *weights = attention_scores(q, k, sizes, options);
+    if (!options->no_softmax)
+        weights = tuff_softmax(weights, -1);
+    if (options->dropout != 0)
+        weights = tuff_dropout(weights, options->dropout);
+    tuff_tensor *mixed = tuff_matmul(weights, per_head(v, sizes, false, false));
+    if (sizes->shared > 1)
+        return tuff_reshape(tuff_permute(mixed, (int[]){0, 3, 1, 2, 4}), shape);
+    return tuff_permute(mixed, (int[]){0, 2, 1, 3});
+}
+
+/* The primitive with the causal mask and the window as one band. */
+static tuff_tensor *attend(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const heads *sizes,
+                           const tuff_attention_options *options)
+{
+    const double scale = options->scale == 0 ? 1 / sqrt((double)sizes->key_width) : options->scale;
+    const int64_t shift = sizes->keys - sizes->queries;
+    int64_t first = -sizes->queries;
+    if (options->window > 0 && shift - options->window + 1 > first)
+        first = shift - options->window + 1;
+    const attention_operands operands = {q, k, v, options->bias ? whole_bias(options->bias) : NULL};
+    if (operands.bias && !tuff__is_sound(operands.bias))
+        return operands.bias;
+    return tuff__attention(&operands, &(op_attributes){.value = scale,
+                                                       .start = {first, options->causal ? shift : sizes->keys},
+                                                       .options = options->no_softmax ? ATTENTION_NO_SOFTMAX : 0,
+                                                       .dropout = options->dropout});
+}
+
+/* Cases without kernels of the primitive: no weight is kept, or scores have no terms. */
+static bool needs_composite(const heads *sizes, const tuff_attention_options *options)
+{
+    return options->dropout == 1 || sizes->key_width == 0;
+}
+
+/* Bytes of scores up to which devices that are quicker without the primitive may keep them. */
+#define MAX_SCORES ((int64_t)64 << 20)
+
+/* Where what a kernel holds in arrays is kept in memory, and each element is looked up lane by lane, the primitive is
+   several times slower than matmuls with a softmax between, while the scores fit. */
+static bool is_quicker_composed(const tuff_graph *graph, const heads *sizes)
+{
+    const int64_t scores = sizes->batch * sizes->heads * sizes->queries;
+    return !tuff__device_target(graph->device).keeps_arrays_near &&
+           scores <= MAX_SCORES / (int64_t)sizeof(float) / sizes->keys;
+}
+
+/* Whether the primitive's kernels would loop for longer than the driver allows, which ends them early: by what those in
+   local memory take, an estimate from above, for a panel of as many keys or queries as they have at least. */
+static bool loops_are_too_long(const tuff_graph *graph, const heads *sizes, const tuff_attention_options *options)
+{
+    enum { PANEL = 32, STEPS_OF_PANEL = 160, STEPS_OF_ELEMENT = 2 };
+    const int64_t limit = tuff__device_info(graph->device)->loop_limit;
+    const int64_t longest = sizes->keys > sizes->queries ? sizes->keys : sizes->queries, window = options->window;
+    const int64_t seen = options->causal && window > 0 && window < longest ? window : longest;
+    const int64_t steps = STEPS_OF_ELEMENT * (sizes->key_width + sizes->value_width) + STEPS_OF_PANEL;
+    return limit > 0 && (double)(seen / PANEL + 2) * (double)steps * (double)sizes->shared > (double)limit;
+}
+
+typedef enum attention_form { FORM_OF_DEVICE, FORM_COMPOSED, FORM_PRIMITIVE } attention_form;
+
+static tuff_tensor *attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const tuff_attention_options *options,
+                              attention_form form)
+{
+    const tuff_attention_options defaults = {0}, *chosen = options ? options : &defaults;
+    tuff_tensor *operands[4] = {q, k, v, chosen->bias}, *answer;
+    tuff_graph *graph = tuff__enter("attention", operands, chosen->bias ? 4 : 3, &answer);
+    heads sizes;
+    if (!graph)
+        return answer;
+    if (!heads_are_legal(graph, q, k, v, &sizes) || !options_are_legal(graph, q, &sizes, chosen))
+        return &graph->failed;
+    const tuff_shape shape = TUFF_SHAPE(sizes.batch, sizes.queries, sizes.heads, sizes.value_width);
+    if (tuff_shape_count(shape) == 0 || sizes.keys == 0)
+        return tuff__filled(graph, q->dtype, shape, 0);
+    if (form == FORM_COMPOSED || needs_composite(&sizes, chosen) ||
+        (form == FORM_OF_DEVICE && (is_quicker_composed(graph, &sizes) || loops_are_too_long(graph, &sizes, chosen))))
+        return compose(q, k, v, &sizes, chosen);
+    return attend(q, k, v, &sizes, chosen);
+}
+
+tuff_tensor *tuff_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const tuff_attention_options *options)
+{
+    return attention(q, k, v, options, FORM_OF_DEVICE);
+}
+
+tuff_tensor *tuff__composite_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
+                                       const struct tuff_attention_options *options)
+{
+    return attention(q, k, v, options, FORM_COMPOSED);
+}
+
+tuff_tensor *tuff__primitive_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
+                                       const struct tuff_attention_options *options)
+{
+    return attention(q, k, v, options, FORM_PRIMITIVE);
+}

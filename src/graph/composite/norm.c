@@ -1,0 +1,213 @@
+/* Composites of layers: normalisation, linear maps, embeddings, gathering and scattering of whole slices by a list of
+   indices. Each is shaped so that the compiler makes few kernels of it: a norm is one kernel of rows with its gain and
+   bias, a linear map one matmul whose epilogue adds the bias. */
+#include <math.h>
+
+#include "graph/builder.h"
+#include "tuff/nn.h"
+
+/* The last `trailing` axes of x in axes. */
+static bool trailing_axes(const char *op, const tuff_tensor *x, int trailing, int *axes)
+{
+    if (trailing < 1 || trailing > x->shape.rank) {
+        tuff__graph_fail(x->graph, TUFF_E_SHAPE, "%s: %s has no %d trailing axes", op, SHAPE_TEXT(x->shape), trailing);
+        return false;
+    }
+    for (int i = 0; i < trailing; i++)
+        axes[i] = x->shape.rank - trailing + i;
+    return true;
+}
+
+/* Whether a gain or bias (or NULL) has the shape of x's trailing axes and x's dtype. */
+static bool has_trailing_shape(const char *op, const char *role, tuff_tensor *x, tuff_tensor *operand, int trailing)
+{
+    tuff_tensor *answer;
+    if (!operand)
+        return true;
+    if (!tuff__enter(op, (tuff_tensor *[]){x, operand}, 2, &answer))
+        return false;
+    bool fits = operand->shape.rank == trailing;
+    for (int i = 0; fits && i < trailing; i++)
+        fits = operand->shape.extent[i] == x->shape.extent[x->shape.rank - trailing + i];
+    if (!fits)
+        tuff__graph_fail(x->graph, TUFF_E_SHAPE, "%s: %s: the %s %s has not the shape of the last %d axes", op,
+                         SHAPE_TEXT(x->shape), role, SHAPE_TEXT(operand->shape), trailing);
+    return fits;
+}
+
+/* x / sqrt(mean of squares + eps) over axes. */
+static tuff_tensor *divide_by_root_mean_square(tuff_tensor *x, const int *axes, int count, double eps)
+{
+    tuff_tensor *square = tuff_mean(tuff_mul(x, x), axes, count, true);
+    return tuff_mul(x, tuff_rsqrt(tuff__shift(square, eps)));
+}
+
+/* The mean is taken off before the squares: in one pass they would cancel. */
+static tuff_tensor *normalise(tuff_tensor *x, const int *axes, int count, double eps)
+{
+    return divide_by_root_mean_square(tuff_sub(x, tuff_mean(x, axes, count, true)), axes, count, eps);
+}
+
+/* Gain and bias broadcast along the leading axes; either may be NULL. */
+static tuff_tensor *scale_and_shift(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias)
+{
+    if (gain)
+        x = tuff_mul(x, gain);
+    return bias ? tuff_add(x, bias) : x;
+}
+
+/* Checked before anything is built, so that an error names layer_norm and not one of its parts. */
+tuff_tensor *tuff_layer_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias, int trailing, double eps)
+{
+    int axes[TUFF_MAX_RANK];
+    tuff_tensor *answer;
+    tuff_graph *graph = tuff__enter("layer_norm", &x, 1, &answer);
+    if (!graph)
+        return answer;
+    if (!trailing_axes("layer_norm", x, trailing, axes) ||
+        !has_trailing_shape("layer_norm", "gain", x, gain, trailing) ||
+        !has_trailing_shape("layer_norm", "bias", x, bias, trailing))
+        return &graph->failed;
+    return scale_and_shift(normalise(x, axes, trailing, eps), gain, bias);
+}
+
+tuff_tensor *tuff_rms_norm(tuff_tensor *x, tuff_tensor *gain, int trailing, double eps)
+{
+    int axes[TUFF_MAX_RANK];
+    tuff_tensor *answer;
+    tuff_graph *graph = tuff__enter("rms_norm", &x, 1, &answer);
+    if (!graph)
+        return answer;
+    if (!trailing_axes("rms_norm", x, trailing, axes) || !has_trailing_shape("rms_norm", "gain", x, gain, trailing))
+        return &graph->failed;
+    return scale_and_shift(divide_by_root_mean_square(x, axes, trailing, eps), gain, NULL);
+}
+
+/* [C] as [1,C,1,...] of rank axes. */
+static tuff_tensor *per_channel(tuff_tensor *operand, int rank)
+{
+    tuff_shape shape = {.rank = rank};
+    if (!operand)
+        return NULL;
+    for (int axis = 0; axis < rank; axis++)
+        shape.extent[axis] = axis == 1 ? operand->shape.extent[0] : 1;
+    return tuff_reshape(operand, shape);
+}
+
+/* Whether a gain or bias (or NULL) has one number for each channel of x, axis 1. */
+static bool has_channels(tuff_tensor *x, const char *role, tuff_tensor *operand)
+{
+    tuff_tensor *answer;
+    if (!operand)
+        return true;
+    if (!tuff__enter("group_norm", (tuff_tensor *[]){x, operand}, 2, &answer))
+        return false;
+    if (operand->shape.rank == 1 && operand->shape.extent[0] == x->shape.extent[1])
+        return true;
+    tuff__graph_fail(x->graph, TUFF_E_SHAPE, "group_norm: %s: the %s %s is not one number a channel",
+                     SHAPE_TEXT(x->shape), role, SHAPE_TEXT(operand->shape));
+    return false;
+}
+
+/* A group is one row: its channels are neighbours, so a reshape makes it. */
+tuff_tensor *tuff_group_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias, int groups, double eps)
+{
+    tuff_tensor *answer;
+    tuff_graph *graph = tuff__enter("group_norm", &x, 1, &answer);
+    if (!graph)
+        return answer;
+    if (x->shape.rank < 2 || groups < 1 || x->shape.extent[1] % groups)
+        return tuff__graph_fail(graph, TUFF_E_SHAPE,
+                                "group_norm: %s: the channels (axis 1) do not divide into %d groups",
+                                SHAPE_TEXT(x->shape), groups);
+    if (!has_channels(x, "gain", gain) || !has_channels(x, "bias", bias))
+        return &graph->failed;
+    int64_t each = x->shape.extent[1] / groups;
+    for (int axis = 2; axis < x->shape.rank; axis++)
+        each *= x->shape.extent[axis];
+    tuff_tensor *grouped = tuff_reshape(x, TUFF_SHAPE(x->shape.extent[0], groups, each));
+    tuff_tensor *normal = tuff_reshape(normalise(grouped, (int[]){2}, 1, eps), x->shape);
+    return scale_and_shift(normal, per_channel(gain, x->shape.rank), per_channel(bias, x->shape.rank));
+}
+
+/* Leading axes are merged around the product and the bias, so that both are one task over one matrix. */
+tuff_tensor *tuff_linear(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bias)
+{
+    tuff_tensor *operands[3] = {x, weight, bias}, *answer;
+    tuff_graph *graph = tuff__enter("linear", operands, bias ? 3 : 2, &answer);
+    if (!graph)
+        return answer;
+    const int rank = x->shape.rank;
+    if (rank < 1 || weight->shape.rank != 2 || x->shape.extent[rank - 1] != weight->shape.extent[0])
+        return tuff__graph_fail(graph, TUFF_E_SHAPE, "linear: %s x %s: takes [..., in] x [in, out]",
+                                SHAPE_TEXT(x->shape), SHAPE_TEXT(weight->shape));
+    if (bias && (bias->shape.rank != 1 || bias->shape.extent[0] != weight->shape.extent[1]))
+        return tuff__graph_fail(graph, TUFF_E_SHAPE, "linear: %s x %s: the bias %s is not [out]", SHAPE_TEXT(x->shape),
+                                SHAPE_TEXT(weight->shape), SHAPE_TEXT(bias->shape));
+    int64_t rows = 1;
+    for (int axis = 0; axis < rank - 1; axis++)
+        rows *= x->shape.extent[axis];
+    tuff_tensor *product = tuff_matmul(tuff_reshape(x, TUFF_SHAPE(rows, weight->shape.extent[0])), weight);
+    return tuff_reshape(bias ? tuff_add(product, bias) : product,
+                        tuff__with_extent(x->shape, rank - 1, weight->shape.extent[1]));
+}
+
+/* A list of indices as [1,..,M,..,1] with M at axis of rank. */
+static tuff_tensor *along(tuff_tensor *list, int axis, int rank)
+{
+    tuff_shape shape = {.rank = rank};
+    for (int i = 0; i < rank; i++)
+        shape.extent[i] = i == axis ? list->shape.extent[0] : 1;
+    return tuff_reshape(list, shape);
+}
+
+/* A list: one axis of i32. */
+static bool is_list(const char *op, const tuff_tensor *x, const tuff_tensor *indices)
+{
+    if (indices->dtype == TUFF_I32 && indices->shape.rank == 1)
+        return true;
+    tuff__graph_fail(x->graph, indices->dtype != TUFF_I32 ? TUFF_E_DTYPE : TUFF_E_SHAPE,
+                     "%s: %s by %s %s: indices must be i32 of one axis", op, SHAPE_TEXT(x->shape),
+                     tuff_dtype_name(indices->dtype), SHAPE_TEXT(indices->shape));
+    return false;
+}
+
+/* The list broadcasts against all other axes of x. */
+tuff_tensor *tuff_gather_rows(tuff_tensor *x, tuff_tensor *indices, int axis)
+{
+    tuff_tensor *answer;
+    tuff_graph *graph = tuff__enter("gather_rows", (tuff_tensor *[]){x, indices}, 2, &answer);
+    if (!graph)
+        return answer;
+    if (!is_list("gather_rows", x, indices) || !tuff__axis("gather_rows", x, axis, &axis))
+        return &graph->failed;
+    return tuff_gather(x, along(indices, axis, x->shape.rank), axis);
+}
+
+tuff_tensor *tuff_scatter_add_rows(tuff_tensor *x, tuff_tensor *indices, tuff_tensor *source, int axis)
+{
+    tuff_tensor *answer;
+    tuff_graph *graph = tuff__enter("scatter_add_rows", (tuff_tensor *[]){x, indices, source}, 3, &answer);
+    if (!graph)
+        return answer;
+    if (!is_list("scatter_add_rows", x, indices) || !tuff__axis("scatter_add_rows", x, axis, &axis))
+        return &graph->failed;
+    return tuff_scatter_add(x, along(indices, axis, x->shape.rank), source, axis);
+}
+
+/* One list of rows, whatever the shape of the indices. */
+tuff_tensor *tuff_embedding(tuff_tensor *table, tuff_tensor *indices)
+{
+    tuff_tensor *answer;
+    tuff_graph *graph = tuff__enter("embedding", (tuff_tensor *[]){table, indices}, 2, &answer);
+    if (!graph)
+        return answer;
+    if (table->shape.rank != 2 || indices->shape.rank >= TUFF_MAX_RANK)
+        return tuff__graph_fail(graph, TUFF_E_SHAPE,
+                                "embedding: %s by %s: takes a table [V, C] and indices of rank < %d",
+                                SHAPE_TEXT(table->shape), SHAPE_TEXT(indices->shape), TUFF_MAX_RANK);
+    tuff_shape shape = indices->shape;
+    shape.extent[shape.rank++] = table->shape.extent[1];
+    tuff_tensor *list = tuff_reshape(indices, TUFF_SHAPE(tuff_shape_count(indices->shape)));
+    return tuff_reshape(tuff_gather_rows(table, list, 0), shape);
+}

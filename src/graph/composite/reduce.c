@@ -1,0 +1,192 @@
+/* Composites that reduce: means, variances, minima, argmax, one_hot, softmax and its relatives. All of the latter begin
+   with `exponentiate`, which subtracts the maximum of a row, so that no exponential overflows. */
+#include <float.h>
+
+#include "graph/builder.h"
+#include "tuff/nn.h"
+
+/* Elements that reducing these axes adds up; the axes were checked by the reduction that was built before. */
+static double reduced_count(const tuff_tensor *x, const int *axes, int count)
+{
+    double elements = 1;
+    for (int i = 0; i < count; i++)
+        elements *= (double)x->shape.extent[axes[i] < 0 ? axes[i] + x->shape.rank : axes[i]];
+    return elements;
+}
+
+/* Checks that x is a float tensor; what to return where it is not. */
+static tuff_tensor *float_operand(const char *op, tuff_tensor *x, bool *legal)
+{
+    tuff_tensor *answer = NULL;
+    tuff_graph *graph = tuff__enter(op, &x, 1, &answer);
+    *legal = graph && tuff__dtype_is_float(x->dtype);
+    if (graph && !*legal)
+        answer = tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: takes f32, f16 or bf16", op,
+                                  tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
+    return answer;
+}
+
+/* Times the reciprocal of the count, a constant: no division in the kernel. */
+tuff_tensor *tuff_mean(tuff_tensor *x, const int *axes, int count, bool keep)
+{
+    bool legal;
+    tuff_tensor *failure = float_operand("mean", x, &legal);
+    if (!legal)
+        return failure;
+    tuff_tensor *sum = tuff_sum(x, axes, count, keep);
+    return tuff__is_sound(sum) ? tuff__scale(sum, 1 / reduced_count(x, axes, count)) : sum;
+}
+
+/* Two passes: the squares of large numbers would cancel. */
+tuff_tensor *tuff_variance(tuff_tensor *x, const int *axes, int count, bool keep, int correction)
+{
+    bool legal;
+    tuff_tensor *failure = float_operand("variance", x, &legal);
+    if (!legal)
+        return failure;
+    tuff_tensor *mean = tuff_mean(x, axes, count, true);
+    if (!tuff__is_sound(mean))
+        return mean;
+    tuff_tensor *deviation = tuff_sub(x, mean);
+    const double divisor = reduced_count(x, axes, count) - correction;
+    return tuff__scale(tuff_sum(tuff_mul(deviation, deviation), axes, count, keep), 1 / (divisor > 0 ? divisor : 0));
+}
+
+tuff_tensor *tuff_std(tuff_tensor *x, const int *axes, int count, bool keep, int correction)
+{
+    return tuff_sqrt(tuff_variance(x, axes, count, keep, correction));
+}
+
+/* By the maximum of the negated operand: kernels have one kind of extremum. */
+tuff_tensor *tuff_reduce_min(tuff_tensor *x, const int *axes, int count, bool keep)
+{
+    if (!tuff__is_sound(x) || (x->dtype != TUFF_I32 && x->dtype != TUFF_U32))
+        return tuff_neg(tuff_reduce_max(tuff_neg(x), axes, count, keep));
+    /* -x would leave the range: of i32 for the least number, of u32 for all but 0. */
+    tuff_tensor *last = tuff_constant(x->graph, x->dtype, x->dtype == TUFF_I32 ? -1.0 : (double)UINT32_MAX);
+    return tuff_sub(last, tuff_reduce_max(tuff_sub(last, x), axes, count, keep));
+}
+
+/* A NaN counts as largest: it equals nothing, not even itself. */
+tuff_tensor *tuff_argmax(tuff_tensor *x, int axis, bool keep)
+{
+    tuff_tensor *answer;
+    tuff_graph *graph = tuff__enter("argmax", &x, 1, &answer);
+    if (!graph)
+        return answer;
+    if (!tuff__axis("argmax", x, axis, &axis))
+        return &graph->failed;
+    tuff_tensor *index = tuff_iota(graph, x->shape, axis);
+    tuff_tensor *beyond = tuff_constant(graph, TUFF_I32, (double)x->shape.extent[axis]);
+    tuff_tensor *if_nan = tuff_where(tuff_equal(x, x), beyond, index);
+    tuff_tensor *largest = tuff_equal(x, tuff_reduce_max(x, &axis, 1, true));
+    return tuff_reduce_min(tuff_where(largest, index, if_nan), &axis, 1, keep);
+}
+
+/* Indices outside of the classes give rows of zeros. */
+tuff_tensor *tuff_one_hot(tuff_tensor *indices, int64_t classes)
+{
+    tuff_tensor *answer;
+    tuff_graph *graph = tuff__enter("one_hot", &indices, 1, &answer);
+    if (!graph)
+        return answer;
+    const int rank = indices->shape.rank;
+    if (indices->dtype != TUFF_I32)
+        return tuff__graph_fail(graph, TUFF_E_DTYPE, "one_hot: %s %s: indices must be i32",
+                                tuff_dtype_name(indices->dtype), SHAPE_TEXT(indices->shape));
+    if (rank == TUFF_MAX_RANK || classes < 0)
+        return tuff__graph_fail(graph, classes < 0 ? TUFF_E_SHAPE : TUFF_E_LIMIT, "one_hot: %s into %lld classes: %s",
+                                SHAPE_TEXT(indices->shape), (long long)classes,
+                                classes < 0 ? "the number is negative" : "the rank would pass the limit");
+    tuff_shape column = indices->shape;
+    column.rank = rank + 1;
+    column.extent[rank] = 1;
+    tuff_tensor *class_index = tuff_iota(graph, tuff__with_extent(column, rank, classes), rank);
+    return tuff_cast(tuff_equal(tuff_reshape(indices, column), class_index), TUFF_F32);
+}
+
+/* exp(x - row maximum) and its sum. The maximum cancels, so no gradient goes through it. Rows of -inf only are shifted
+   by the least number instead, so that they give zeros rather than -inf - -inf. */
+typedef struct exponentials {
+    tuff_tensor *largest, *shifted, *exponential, *sum;
+} exponentials;
+
+static bool exponentiate(const char *op, tuff_tensor *x, int axis, exponentials *out, tuff_tensor **failure)
+{
+    bool legal;
+    *failure = float_operand(op, x, &legal);
+    if (!legal)
+        return false;
+    *failure = &x->graph->failed;
+    if (!tuff__axis(op, x, axis, &axis))
+        return false;
+    out->largest = tuff__stop_gradient(tuff_reduce_max(x, &axis, 1, true));
+    if (!tuff__is_sound(out->largest))
+        return false;
+    tuff_tensor *shift = tuff_max(out->largest, tuff__scalar(x, -FLT_MAX));
+    out->shifted = tuff_sub(x, tuff__stop_gradient(shift));
+    out->exponential = tuff_exp(out->shifted);
+    out->sum = tuff_sum(out->exponential, &axis, 1, true);
+    return x->graph->status == TUFF_OK;
+}
+
+/* Whether a row is of -inf only: any other has the term exp(0). */
+static tuff_tensor *is_empty(tuff_tensor *sum)
+{
+    return tuff_equal(sum, tuff__scalar(sum, 0));
+}
+
+/* sum, or 1 where it is that of an empty row. */
+static tuff_tensor *at_least_one(tuff_tensor *sum)
+{
+    return tuff_add(sum, tuff__stop_gradient(tuff_cast(is_empty(sum), sum->dtype)));
+}
+
+/* Times the reciprocal of the sum: its gradient needs the sum of gradients by exponentials, which is known as early as
+   the sum itself, where that of a quotient needs the sum first. */
+tuff_tensor *tuff_softmax(tuff_tensor *x, int axis)
+{
+    exponentials parts;
+    tuff_tensor *failure;
+    if (!exponentiate("softmax", x, axis, &parts, &failure))
+        return failure;
+    return tuff_mul(parts.exponential, tuff_div(tuff__scalar(parts.sum, 1), at_least_one(parts.sum)));
+}
+
+tuff_tensor *tuff__shifted_logits(const char *op, tuff_tensor *x, int axis, tuff_tensor **log_sum)
+{
+    exponentials parts;
+    tuff_tensor *failure;
+    if (!exponentiate(op, x, axis, &parts, &failure))
+        return *log_sum = failure;
+    *log_sum = tuff_log(at_least_one(parts.sum));
+    return parts.shifted;
+}
+
+/* Without the softmax itself, whose small values would round to 0 before the logarithm. */
+tuff_tensor *tuff_log_softmax(tuff_tensor *x, int axis)
+{
+    exponentials parts;
+    tuff_tensor *failure;
+    if (!exponentiate("log_softmax", x, axis, &parts, &failure))
+        return failure;
+    tuff_tensor *shifted = tuff_where(is_empty(parts.sum), parts.largest, parts.shifted);
+    return tuff_sub(shifted, tuff_log(at_least_one(parts.sum)));
+}
+
+/* The maximum is added again; for a row of -inf only it is all there is. */
+tuff_tensor *tuff_logsumexp(tuff_tensor *x, int axis, bool keep)
+{
+    exponentials parts;
+    tuff_tensor *failure;
+    if (!exponentiate("logsumexp", x, axis, &parts, &failure))
+        return failure;
+    tuff_tensor *result = tuff_add(tuff_log(at_least_one(parts.sum)), parts.largest);
+    if (keep || !tuff__is_sound(result))
+        return result;
+    tuff_shape shape = {.rank = x->shape.rank - 1};
+    axis = axis < 0 ? axis + x->shape.rank : axis;
+    for (int i = 0; i < shape.rank; i++)
+        shape.extent[i] = x->shape.extent[i < axis ? i : i + 1];
+    return tuff_reshape(result, shape);
+}

@@ -1,0 +1,197 @@
+/* The gradient of every op, one function for each row of ops.def. A row holds an expression in graph builders where one
+   line can; the functions of this file are those that take more. Called by autodiff.c, once for each input that needs a
+   gradient; the result has that input's shape and dtype, or is NULL where the gradient is 0 everywhere. */
+#include "graph/builder.h"
+
+static tuff_tensor *zeros(const tuff_tensor *x)
+{
+    return tuff__filled(x->graph, x->dtype, x->shape, 0);
+}
+
+/* REDUCE_MAX: equal elements share evenly. */
+static tuff_tensor *share_of_largest(const node *n, tuff_tensor *g)
+{
+    tuff_tensor *x = n->inputs[0];
+    tuff_tensor *largest = tuff_equal(x, &n->outputs[0]);
+    int axes[TUFF_MAX_RANK], count = 0;
+    for (int axis = 0; axis < x->shape.rank; axis++)
+        if (n->attributes.axes >> axis & 1)
+            axes[count++] = axis;
+    tuff_tensor *ties = tuff_sum(tuff_cast(largest, g->dtype), axes, count, true);
+    return tuff_where(largest, tuff_div(g, ties), tuff__scalar(g, 0));
+}
+
+static tuff_tensor *permute_back(const node *n, tuff_tensor *g)
+{
+    int inverse[TUFF_MAX_RANK] = {0};
+    for (int axis = 0; axis < g->shape.rank; axis++)
+        inverse[n->attributes.order[axis]] = axis;
+    return tuff_permute(g, inverse);
+}
+
+/* EXPAND: the gradients of all copies of an element add up. */
+static tuff_tensor *sum_of_copies(const node *n, tuff_tensor *g)
+{
+    int axes[TUFF_MAX_RANK], count = 0;
+    for (int axis = 0; axis < g->shape.rank; axis++)
+        if (n->inputs[0]->shape.extent[axis] != g->shape.extent[axis])
+            axes[count++] = axis;
+    return tuff_sum(g, axes, count, true);
+}
+
+/* Puts step - 1 zeros between the elements along axis. The axes before and behind are merged meanwhile, so that the
+   rank stays legal. */
+static tuff_tensor *dilate(tuff_tensor *g, int axis, int64_t step)
+{
+    const tuff_shape shape = g->shape;
+    const int64_t extent = shape.extent[axis];
+    int64_t outer = 1, inner = 1;
+    for (int i = 0; i < axis; i++)
+        outer *= shape.extent[i];
+    for (int i = axis + 1; i < shape.rank; i++)
+        inner *= shape.extent[i];
+    g = tuff_reshape(g, TUFF_SHAPE(outer, extent, 1, inner));
+    g = tuff_pad(g, (int64_t[]){0, 0, 0, 0}, (int64_t[]){0, 0, step - 1, 0}, 0);
+    g = tuff_reshape(g, TUFF_SHAPE(outer, extent * step, inner));
+    g = tuff__slice_axis(g, 1, 0, (extent - 1) * step + 1, 1);
+    return tuff_reshape(g, tuff__with_extent(shape, axis, (extent - 1) * step + 1));
+}
+
+/* SLICE, undone axis by axis: reversed, spread out, then padded to the whole. */
+static tuff_tensor *spread_slice(const node *n, tuff_tensor *g)
+{
+    const tuff_shape whole = n->inputs[0]->shape;
+    int64_t before[TUFF_MAX_RANK] = {0}, after[TUFF_MAX_RANK] = {0};
+    if (tuff_shape_count(g->shape) == 0)
+        return zeros(n->inputs[0]);
+    for (int axis = 0; axis < whole.rank; axis++) {
+        const int64_t start = n->attributes.start[axis], step = n->attributes.step[axis];
+        const int64_t extent = g->shape.extent[axis], magnitude = step < 0 ? -step : step;
+        if (step < 0)
+            g = tuff__slice_axis(g, axis, extent - 1, -1, -1);
+        if (magnitude > 1)
+            g = dilate(g, axis, magnitude);
+        before[axis] = step < 0 ? start + (extent - 1) * step : start;
+        after[axis] = whole.extent[axis] - before[axis] - ((extent - 1) * magnitude + 1);
+        if (!tuff__is_sound(g))
+            return g;
+    }
+    return tuff_pad(g, before, after, 0);
+}
+
+static tuff_tensor *without_padding(const node *n, tuff_tensor *g)
+{
+    int64_t stop[TUFF_MAX_RANK] = {0};
+    for (int axis = 0; axis < g->shape.rank; axis++)
+        stop[axis] = n->attributes.start[axis] + n->inputs[0]->shape.extent[axis];
+    return tuff_slice(g, n->attributes.start, stop, NULL);
+}
+
+static tuff_tensor *part_of_concat(const node *n, tuff_tensor *g, int input)
+{
+    const int axis = n->attributes.axis;
+    int64_t start = 0;
+    for (int i = 0; i < input; i++)
+        start += n->inputs[i]->shape.extent[axis];
+    return tuff__slice_axis(g, axis, start, start + n->inputs[input]->shape.extent[axis], 1);
+}
+
+/* The gradient of the source of SCATTER_ADD. Sources of indices outside are added nowhere and get 0; a plain gather
+   would give NaN. */
+static tuff_tensor *gather_inside(const node *n, tuff_tensor *g)
+{
+    tuff_tensor *indices = n->inputs[1];
+    const int64_t extent = n->outputs[0].shape.extent[n->attributes.axis];
+    tuff_tensor *inside = tuff_and(tuff_less(tuff__scalar(indices, -1), indices),
+                                   tuff_less(indices, tuff__scalar(indices, (double)extent)));
+    return tuff_where(inside, tuff_gather(g, indices, n->attributes.axis), tuff__scalar(g, 0));
+}
+
+/* x with one axis in reverse order. */
+static tuff_tensor *flip(tuff_tensor *x, int axis)
+{
+    return tuff__slice_axis(x, axis, x->shape.extent[axis] - 1, -1, -1);
+}
+
+/* Nodes have operands of equal batch axes: sums over shared ones are the gradient of EXPAND. */
+static tuff_tensor *transposed(tuff_tensor *x)
+{
+    return tuff__swap_axes(x, x->shape.rank - 2, x->shape.rank - 1);
+}
+
+/* Second derivatives of attention are not implemented. */
+static tuff_tensor *no_second_gradient(const node *n)
+{
+    return tuff__graph_fail(n->outputs[0].graph, TUFF_E_UNSUPPORTED,
+                            "gradients: attention has no second derivatives (%s %s)", tuff__op_info(n->op)->name,
+                            SHAPE_TEXT(n->outputs[0].shape));
+}
+
+static tuff_tensor *zero(const tuff_tensor *x)
+{
+    return tuff__scalar(x, 0);
+}
+
+/* g where x > 0, -g where x < 0, else 0. */
+static tuff_tensor *signed_as(tuff_tensor *g, tuff_tensor *x)
+{
+    tuff_tensor *positive = tuff_where(tuff_less(zero(x), x), g, zero(g));
+    return tuff_where(tuff_less(x, zero(x)), tuff_neg(g), positive);
+}
+
+/* g where low < high, half of it where they are equal, else 0. */
+static tuff_tensor *share(tuff_tensor *g, tuff_tensor *low, tuff_tensor *high)
+{
+    tuff_tensor *tied = tuff_where(tuff_equal(low, high), tuff__scale(g, 0.5), zero(g));
+    return tuff_where(tuff_less(low, high), g, tied);
+}
+
+/* x^0 is 1 everywhere, hence its slope 0, also where x^-1 is infinite. */
+static tuff_tensor *power_base(tuff_tensor *g, tuff_tensor *x, tuff_tensor *y)
+{
+    tuff_tensor *slope = tuff_mul(y, tuff_pow(x, tuff__shift(y, -1)));
+    return tuff_where(tuff_equal(y, zero(y)), zero(g), tuff_mul(g, slope));
+}
+
+/* 0^y stays 0 as y moves. */
+static tuff_tensor *power_exponent(tuff_tensor *g, tuff_tensor *x, tuff_tensor *f)
+{
+    return tuff_where(tuff_equal(x, zero(x)), zero(g), tuff_mul(g, tuff_mul(f, tuff_log(x))));
+}
+
+/* Terms of the column `gradients`. */
+#define AXIS (n->attributes.axis)
+#define G(...) CHOOSE(__VA_ARGS__, NULL, NULL, NULL)
+#define CHOOSE(dx, dy, dz, ...) (input == 0 ? (dx) : input == 1 ? (dy) : (dz))
+
+/* Expressions are in the node n, its operands x, y, z, its result f and the upstream gradient g. */
+#define GRADIENT(name, expression)                                                                        \
+    static tuff_tensor *gradient_of_##name(const node *n, tuff_tensor *x, tuff_tensor *y, tuff_tensor *z, \
+                                           tuff_tensor *f, tuff_tensor *g, int input)                     \
+    {                                                                                                     \
+        (void)n, (void)x, (void)y, (void)z, (void)f, (void)g, (void)input;                                \
+        return expression;                                                                                \
+    }
+#define ELEMENTWISE(code, name, inputs, kinds, text, integer_text, value, partials, gradients, ...) \
+    GRADIENT(name, gradients)
+#define SPECIAL(code, name, inputs, kinds, pattern, operands, axes, attributes, cost, evaluate, valid, gradients) \
+    GRADIENT(name, gradients)
+#include "ops/ops.def"
+#undef ELEMENTWISE
+#undef SPECIAL
+
+typedef tuff_tensor *(*gradient_function)(const node *n, tuff_tensor *x, tuff_tensor *y, tuff_tensor *z, tuff_tensor *f,
+                                          tuff_tensor *g, int input);
+
+static const gradient_function functions[OP_COUNT] = {
+#define ELEMENTWISE(code, name, ...) [OP_##code] = gradient_of_##name,
+#define SPECIAL(code, name, ...) [OP_##code] = gradient_of_##name,
+#include "ops/ops.def"
+};
+
+tuff_tensor *tuff__op_gradient(const node *n, tuff_tensor *upstream, int input)
+{
+    tuff_tensor *x = n->input_count > 0 ? n->inputs[0] : NULL, *y = n->input_count > 1 ? n->inputs[1] : NULL;
+    tuff_tensor *z = n->input_count > 2 ? n->inputs[2] : NULL;
+    return functions[n->op](n, x, y, z, &n->outputs[0], upstream, input);
+}

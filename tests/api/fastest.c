@@ -1,0 +1,262 @@
+/* Devices race in a program's own work: the fastest is opened, remembered for the same work on the same devices, and
+   what cannot take part is left out. */
+#define _POSIX_C_SOURCE 200809L
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file/list.h"
+#include "base/file/lock.h"
+#include "each_device.h"
+#include "tuff.h"
+#include "tune/folder.h"
+
+typedef struct work {
+    const char *refused; /* the selector that does not take part; "": all of them; NULL: none */
+    const char *deadly;  /* the selector that ends the process; NULL: none */
+    int entered, left;
+} work;
+
+static tuff_plan *enter(tuff_device *device, void *user, void **entry)
+{
+    work *self = user;
+    tuff_device_info info;
+    static const float numbers[64] = {1};
+    self->entered++;
+    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    if (self->deadly && strcmp(self->deadly, info.selector) == 0)
+        (void)raise(SIGKILL);
+    tuff_graph *graph = tuff_graph_create(device);
+    assert_non_null(graph);
+    *entry = graph;
+    if (self->refused && (self->refused[0] == '\0' || strcmp(self->refused, info.selector) == 0))
+        return NULL;
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(8, 8));
+    tuff_output(graph, "y", tuff_matmul(x, x));
+    tuff_plan *plan = tuff_compile(graph, NULL);
+    assert_non_null(plan);
+    assert_int_equal(tuff_plan_write(plan, "x", numbers, sizeof numbers), TUFF_OK);
+    return plan;
+}
+
+static void leave(tuff_plan *plan, void *user, void *entry)
+{
+    work *self = user;
+    self->left++;
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(entry);
+}
+
+static tuff_contest_result hold(const char *name, const char *refused, bool wins, int *entered)
+{
+    work self = {.refused = refused};
+    const tuff_contest contest = {.name = name, .enter = enter, .leave = leave, .user = &self};
+    tuff_contest_result result;
+    tuff_device *device = tuff_device_open_fastest(&contest, &result);
+    assert_int_equal(self.entered, self.left);
+    assert_true((device != NULL) == wins);
+    if (device) {
+        tuff_device_info info;
+        assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+        assert_string_equal(info.selector, result.selector);
+    }
+    tuff_device_close(device);
+    *entered = self.entered;
+    return result;
+}
+
+/* Skips the test where there is one alone. */
+static int count_devices(char *first, size_t size)
+{
+    int count = 0;
+    for (int i = 0; i < tuff_device_count(); i++) {
+        tuff_device_info info;
+        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        if (info.device_class == TUFF_DEVICE_REFERENCE)
+            continue;
+        if (count++ == 0)
+            (void)snprintf(first, size, "%s", info.selector);
+    }
+    if (count < 2)
+        skip();
+    return count;
+}
+
+static void the_fastest_is_remembered(void **state)
+{
+    (void)state;
+    char first[32];
+    int entered;
+    const int count = count_devices(first, sizeof first);
+    const tuff_contest_result now = hold("work", NULL, true, &entered);
+    assert_int_equal(entered, count);
+    assert_int_equal(now.entrants, count);
+    assert_false(now.remembered);
+    assert_true(now.nanoseconds > 0 && now.next_nanoseconds >= now.nanoseconds);
+    assert_string_not_equal(now.selector, now.next);
+    const tuff_contest_result again = hold("work", NULL, true, &entered);
+    assert_int_equal(entered, 0);
+    assert_true(again.remembered);
+    assert_string_equal(again.selector, now.selector);
+    assert_string_equal(again.next, now.next);
+    assert_int_equal(again.nanoseconds, now.nanoseconds);
+    assert_false(hold("other work", NULL, true, &entered).remembered);
+}
+
+/* The lock of what the first device computes with. */
+static void lock_silicon(file_lock *out)
+{
+    tuff_device_info info;
+    tune_environment parts;
+    char place[FOLDER_SIZE];
+    int i = 0;
+    do
+        assert_int_equal(tuff_device_describe(i++, &info), TUFF_OK);
+    while (info.device_class == TUFF_DEVICE_REFERENCE);
+    tuff__environment_of(&info, &parts);
+    assert_true(tuff__tune_lock_path(&parts, place, sizeof place));
+    assert_int_equal(tuff__file_lock(place, 0, out), TUFF_OK);
+}
+
+static void a_disturbed_race_is_not_remembered(void **state)
+{
+    (void)state;
+    char first[32];
+    int entered;
+    file_lock others;
+    const int count = count_devices(first, sizeof first);
+    lock_silicon(&others);
+    assert_true(hold("disturbed work", NULL, true, &entered).nanoseconds > 0);
+    tuff__file_unlock(&others);
+    assert_false(hold("disturbed work", NULL, true, &entered).remembered);
+    assert_int_equal(entered, count);
+    assert_true(hold("disturbed work", NULL, true, &entered).remembered);
+}
+
+static void who_cannot_is_left_out(void **state)
+{
+    (void)state;
+    char first[32];
+    int entered;
+    const int count = count_devices(first, sizeof first);
+    const tuff_contest_result without = hold("not for the first", first, true, &entered);
+    assert_int_equal(entered, count);
+    assert_int_equal(without.entrants, count - 1);
+    assert_string_not_equal(without.selector, first);
+    assert_string_not_equal(without.next, first);
+    assert_int_equal(hold("for nobody", "", false, &entered).entrants, 0);
+    assert_int_equal(entered, count);
+}
+
+static tuff_status spoil(const char *name, void *state)
+{
+    char path[FOLDER_SIZE + 300];
+    int *count = state;
+    if (strncmp(name, "fastest-", 8) != 0)
+        return TUFF_OK;
+    char folder[FOLDER_SIZE];
+    assert_int_equal(tuff__tune_folder(folder, sizeof folder), TUFF_OK);
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    (void)fputs("9 9 nine\n", file);
+    (void)fclose(file);
+    ++*count;
+    return TUFF_OK;
+}
+
+static void a_damaged_answer_is_none(void **state)
+{
+    (void)state;
+    char first[32], folder[FOLDER_SIZE];
+    int entered, spoiled = 0;
+    if (count_devices(first, sizeof first) < 2)
+        skip();
+    (void)hold("work", NULL, true, &entered);
+    assert_int_equal(tuff__tune_folder(folder, sizeof folder), TUFF_OK);
+    assert_int_equal(tuff__file_list(folder, "", spoil, &spoiled), TUFF_OK);
+    assert_true(spoiled > 0);
+    assert_false(hold("work", NULL, true, &entered).remembered);
+    assert_true(hold("work", NULL, true, &entered).remembered);
+}
+
+/* In a process of its own, which is this program again. */
+#define DEADLY "TUFF_TEST_DEADLY"
+static int race_to_death(const char *selector)
+{
+    work self = {.deadly = selector};
+    const tuff_contest contest = {.name = "deadly", .enter = enter, .leave = leave, .user = &self};
+    tuff_device_close(tuff_device_open_fastest(&contest, NULL));
+    return 0;
+}
+
+static void let_die(const char *selector)
+{
+    int status;
+    (void)fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        if (setenv(DEADLY, selector, 1) == 0)
+            (void)execl("/proc/self/exe", "fastest", (char *)NULL);
+        _exit(127);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void a_device_that_ends_processes_does_so_once(void **state)
+{
+    (void)state;
+    char first[32];
+    int entered, forgotten;
+    const int count = count_devices(first, sizeof first);
+    let_die(first);
+    const tuff_contest_result without = hold("deadly", NULL, true, &entered);
+    assert_int_equal(without.left_out, 1);
+    assert_string_not_equal(without.selector, first);
+    assert_int_equal(entered, count == 2 ? 0 : count - 1);
+    assert_int_equal(hold("other deadly", NULL, true, &entered).left_out, 0);
+    tuff_cache *cache = tuff_cache_open(NULL);
+    assert_non_null(cache);
+    assert_int_equal(tuff_cache_verify(cache, NULL, NULL, &(tuff_cache_verdict){0}), TUFF_OK);
+    assert_int_equal(tuff_cache_forget_rejected(cache, &forgotten), TUFF_OK);
+    assert_int_equal(forgotten, 1);
+    tuff_cache_close(cache);
+    const tuff_contest_result again = hold("deadly", NULL, true, &entered);
+    assert_int_equal(again.left_out, 0);
+    assert_false(again.remembered);
+    assert_int_equal(entered, count);
+}
+
+static void a_contest_needs_its_parts(void **state)
+{
+    (void)state;
+    assert_null(tuff_device_open_fastest(NULL, NULL));
+    assert_null(tuff_device_open_fastest(&(tuff_contest){.name = "work"}, NULL));
+    assert_non_null(strstr(tuff_error(), "enter"));
+}
+
+int main(void)
+{
+    if (getenv(DEADLY))
+        return race_to_death(getenv(DEADLY));
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_fastest_is_remembered),
+        cmocka_unit_test(a_disturbed_race_is_not_remembered),
+        cmocka_unit_test(who_cannot_is_left_out),
+        cmocka_unit_test(a_damaged_answer_is_none),
+        cmocka_unit_test(a_device_that_ends_processes_does_so_once),
+        cmocka_unit_test(a_contest_needs_its_parts),
+    };
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}

@@ -1,0 +1,83 @@
+/* See the header. */
+#define _POSIX_C_SOURCE 200809L
+#include "ahead_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "each_device.h"
+#include "small_plans.h"
+
+const tuff_compile_options ahead_off = {.tune = TUFF_TUNE_OFF},
+                           ahead_quick = {.tune = TUFF_TUNE_QUICK, .tune_milliseconds = 6000};
+
+tuff_plan *compile_many(tuff_graph *graph, tuff_array *weights)
+{
+    tuff_tensor *w = tuff_array_tensor(graph, weights), *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, INNER)),
+                *rows = tuff_input(graph, "rows", TUFF_I32, TUFF_SHAPE(ROWS)), *gradient;
+    tuff_tensor *y =
+        tuff_gelu(tuff_matmul(tuff_layer_norm(x, NULL, NULL, 1, 1e-5), tuff_reshape(w, TUFF_SHAPE(INNER, COLUMNS))));
+    tuff_tensor *loss = tuff_sum(tuff_mul(tuff_softmax(y, -1), y), (int[]){0, 1}, 2, false);
+    assert_int_equal(tuff_gradients(loss, &w, 1, &gradient), TUFF_OK);
+    tuff_output(graph, "new", tuff_assign(graph, weights, tuff_sub(w, gradient)));
+    tuff_output(graph, "sum", tuff_sum(y, (int[]){0}, 1, false));
+    tuff_output(graph, "sorted", tuff_scatter_add_rows(x, rows, tuff_neg(x), 0));
+    tuff_tensor *heads = tuff_reshape(y, TUFF_SHAPE(1, 2, ROWS, COLUMNS / 2));
+    tuff_output(graph, "attended", tuff_attention(heads, heads, heads, NULL));
+    tuff_plan *plan = tuff_compile(graph, &ahead_off);
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    return plan;
+}
+
+tuff_array *make_weights(tuff_device *device)
+{
+    static const float zeros[INNER * COLUMNS];
+    return make_array(device, TUFF_F32, INNER * COLUMNS, zeros);
+}
+
+void begin_tuner(tuner *self, tuff_plan *plan)
+{
+    *self = (tuner){.fusion = &plan->fusion, .options = &ahead_quick, .device = plan->device, .log = -1, .limit = UINT64_MAX};
+    self->begin = tuff__nanoseconds();
+    assert_int_equal(tuff__tuner_look_up(self), TUFF_OK);
+    assert_int_equal(tuff__tuner_open(self), TUFF_OK);
+}
+
+void end_tuner(tuner *self)
+{
+    for (int i = 0; i < self->subject_count; i++)
+        tuff__judge_clear(&self->subjects[i]);
+    tuff__tuner_close(self);
+    assert_null(self->ahead);
+    tuff__tuner_end(self);
+}
+
+int draw_candidates(subject *of, uint64_t usual, contender *out, int most)
+{
+    const judge by = tuff__judge_of(of);
+    tune_space space = {0};
+    lowering made;
+    dice from = {of->hash.low};
+    int count = 0;
+    for (int i = 0; i < 40 && count < most; i++) {
+        choice what = {.set = {0}};
+        if (i > 0)
+            tuff__space_random(&space, &from, &what);
+        const bool can_be = by.lower(of, &what, &made) == VERDICT_GOOD;
+        tuff__space_take(&space, &made.consulted);
+        bool is_new = can_be && made.program != usual;
+        for (int k = 0; k < count; k++)
+            is_new = is_new && out[k].program != made.program;
+        if (is_new)
+            out[count] = (contender){.what = what, .program = made.program, .slot = 1 + count};
+        count += is_new;
+    }
+    return count;
+}

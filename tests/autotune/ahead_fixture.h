@@ -1,0 +1,24 @@
+/* What tests of compiling ahead share: graphs, a tuner that is driven by hand, and candidates for it. */
+#ifndef TESTS_AHEAD_FIXTURE_H
+#define TESTS_AHEAD_FIXTURE_H
+
+#include "product_runs.h"
+#include "run/ahead.h"
+
+enum { THREADS = 3 };
+
+/* off: nothing is measured; quick: for a few seconds. */
+extern const tuff_compile_options ahead_off, ahead_quick;
+
+/* A plan with tasks of many kinds: products, what is behind and before them, rows, columns, updates in place, sorted
+   sums; not tuned. The array of zeros that it updates is the caller's, too. */
+tuff_plan *compile_many(tuff_graph *graph, tuff_array *weights);
+tuff_array *make_weights(tuff_device *device);
+
+/* With tuff__ahead_threads threads. */
+void begin_tuner(tuner *self, tuff_plan *plan);
+void end_tuner(tuner *self);
+/* A few choices that can be lowered, in slots from 1 on, none with the kernels `usual`; how many there are. */
+int draw_candidates(subject *of, uint64_t usual, contender *out, int most);
+
+#endif

@@ -1,0 +1,248 @@
+/* Candidates that are compiled ahead, by threads that a GPU's tuner would have and that tests give to any device: what
+   they made is found and compiled no second time, whatever the kernels; tunes end as they do without; and what nobody
+   asks for, or several ask for at once, leaves nothing behind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "ahead_fixture.h"
+#include "each_device.h"
+#include "small_plans.h"
+
+static uint64_t count_compiled(const tuner *of)
+{
+    tuff_device_counters counters;
+    assert_int_equal(tuff_device_count_work(tuff__tuner_bench(of), &counters), TUFF_OK);
+    return counters.programs_compiled + counters.programs_from_disk;
+}
+
+/* The default, then a few others of which each was compiled before its turn came; how many. */
+static int find_compiled(subject *of)
+{
+    tuner *self = of->of;
+    const judge by = tuff__judge_of(of);
+    lowering made;
+    contender usual = {.slot = 0}, others[THREADS];
+    assert_int_equal(by.lower(of, &usual.what, &made), VERDICT_GOOD);
+    assert_int_equal(by.compile(of, &usual), VERDICT_GOOD);
+    const int count = draw_candidates(of, made.program, others, THREADS);
+    for (int i = 0; i < count; i++)
+        by.expect(of, &others[i]);
+    tuff__sleep(30000000);
+    uint64_t took[THREADS];
+    of->compile_limit = tuff__compile_patience;
+    for (int i = 0; i < count; i++)
+        (void)tuff__ahead_await(of, others[i].slot, NULL, &took[i]);
+    const uint64_t before = count_compiled(self);
+    int found = 0;
+    for (int i = 0; i < count; i++) {
+        assert_true(took[i] > 0);
+        const verdict said = by.compile(of, &others[i]);
+        found += said == VERDICT_GOOD;
+        if (said != VERDICT_GOOD)
+            print_message("    %s: %s\n", of->text, tuff_error());
+        if (said == VERDICT_GOOD)
+            by.release(of, &others[i]);
+    }
+    if (count_compiled(self) != before)
+        fail_msg("%s: compiled twice", of->text);
+    by.release(of, &usual);
+    return found;
+}
+
+static void look_for_programs(tuff_device *device)
+{
+    tuff_array *weights = make_weights(device);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_plan *plan = compile_many(graph, weights);
+    tuner self;
+    int found = 0;
+    begin_tuner(&self, plan);
+    assert_int_equal(tuff__ahead_count(self.ahead), THREADS);
+    for (int i = 0; i < self.subject_count; i++)
+        found += find_compiled(&self.subjects[i]);
+    print_message("    %d keys, %d candidates were there before their turn\n", self.subject_count, found);
+    assert_true(self.subject_count > 5 && found > self.subject_count);
+    end_tuner(&self);
+    assert_true(self.stats.compiled_ahead >= (uint64_t)found && self.stats.ahead_nanoseconds > 0);
+    destroy_plan(plan, graph);
+    tuff_array_destroy(weights);
+}
+
+static void every_program_is_found(void **state)
+{
+    (void)state;
+    use_folder("found");
+    tuff__ahead_threads = THREADS;
+    for_each_api(look_for_programs);
+}
+
+/* What is expected and never asked for is waited for at most while it is in the compiler. */
+static void drop_at_once(tuff_device *device)
+{
+    tuff_array *weights = make_weights(device);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_plan *plan = compile_many(graph, weights);
+    for (int round = 0; round < 3; round++) {
+        tuner self;
+        contender others[SEARCH_AHEAD];
+        begin_tuner(&self, plan);
+        for (int i = 0; i < self.subject_count; i++) {
+            subject *of = &self.subjects[i];
+            const judge by = tuff__judge_of(of);
+            const int count = draw_candidates(of, 0, others, SEARCH_AHEAD);
+            for (int k = 0; k < count; k++)
+                by.expect(of, &others[k]);
+            if (round == 1)
+                tuff__sleep(2000000);
+            for (int k = 0; k < count && round < 2; k++)
+                by.release(of, &others[k]);
+        }
+        end_tuner(&self);
+        assert_int_equal(self.stats.hangs, 0);
+    }
+    destroy_plan(plan, graph);
+    tuff_array_destroy(weights);
+}
+
+static void what_is_expected_may_not_come(void **state)
+{
+    (void)state;
+    use_folder("dropped");
+    tuff__ahead_threads = THREADS;
+    for_each_api(drop_at_once);
+}
+
+static bool count_down(void *user, const tuff_tune_progress *now)
+{
+    (void)now;
+    return --*(int *)user > 0;
+}
+
+static void tune_with_threads(tuff_device *device)
+{
+    static product_result plain, tuned;
+    run_softmax_of_product(device, &ahead_off, &plain);
+    for (int threads = 0; threads <= THREADS; threads += THREADS) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "%d threads on %s", threads, tuff__device_info(device)->selector);
+        use_folder(name);
+        tuff__ahead_threads = threads;
+        const tuff_tune_stats stats = run_softmax_of_product(device, &ahead_quick, &tuned);
+        print_message("    %d threads: %.1f s, %d compiles, %d of them ahead\n", threads,
+                      (double)stats.nanoseconds * 1e-9, (int)stats.compiles, (int)stats.compiled_ahead);
+        assert_true(stats.measured >= 1);
+        assert_int_equal(stats.wrong + stats.races + stats.hangs + stats.crashes, 0);
+        assert_true(threads == 0 ? stats.compiled_ahead == 0 : stats.compiled_ahead > 0);
+        assert_true(stats.compiled_ahead < stats.compiles);
+        assert_true(are_close(&plain, &tuned));
+    }
+    /* Stopped after so many candidates. */
+    for (int most = 1; most <= 7; most += 3) {
+        int left = most;
+        char name[64];
+        (void)snprintf(name, sizeof name, "%d candidates on %s", most, tuff__device_info(device)->selector);
+        use_folder(name);
+        tuff_compile_options stopping = ahead_quick;
+        stopping.tune_progress = count_down;
+        stopping.tune_user = &left;
+        run_softmax_of_product(device, &stopping, &tuned);
+        assert_true(are_close(&plain, &tuned));
+    }
+}
+
+static void winners_are_right(void **state)
+{
+    (void)state;
+    for_each_api(tune_with_threads);
+}
+
+enum { REQUESTS = 12, SHARERS = 4 };
+
+typedef struct sharing {
+    tuff_device *device;
+    program *got[SHARERS][REQUESTS];
+    test_kernel kernels[REQUESTS];
+    program_request requests[REQUESTS];
+    _Atomic int next;
+} sharing;
+
+static void *share(void *user)
+{
+    sharing *self = user;
+    const int own = atomic_fetch_add(&self->next, 1);
+    _Atomic uint64_t begun = 0;
+    for (int i = 0; i < REQUESTS; i++)
+        (void)tuff__program_prepare(self->device, &self->requests[(i + own) % REQUESTS], &begun,
+                                    &self->got[own][(i + own) % REQUESTS]);
+    return NULL;
+}
+
+/* Threads that make the same programs at once, while this one makes them too, get the same ones. */
+static void share_programs(tuff_device *device)
+{
+    static sharing all;
+    pthread_t threads[SHARERS - 1];
+    tuff_device_counters before, after;
+    all = (sharing){.device = device};
+    for (int i = 0; i < REQUESTS; i++) {
+        char statement[64];
+        (void)snprintf(statement, sizeof statement, "x[i] = %du;", i);
+        all.requests[i] = test_request(device, &all.kernels[i], "test_share", statement);
+    }
+    assert_int_equal(tuff_device_count_work(device, &before), TUFF_OK);
+    for (int i = 0; i + 1 < SHARERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, share, &all), 0);
+    const int own = atomic_fetch_add(&all.next, 1);
+    for (int i = 0; i < REQUESTS; i++)
+        assert_int_equal(tuff__program_get(device, &all.requests[i], &all.got[own][i]), TUFF_OK);
+    for (int i = 0; i + 1 < SHARERS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(tuff_device_count_work(device, &after), TUFF_OK);
+    assert_int_equal(after.programs_compiled - before.programs_compiled + after.programs_from_disk -
+                         before.programs_from_disk,
+                     REQUESTS);
+    for (int i = 0; i < REQUESTS; i++)
+        for (int k = 0; k < SHARERS; k++) {
+            assert_ptr_equal(all.got[k][i], all.got[0][i]);
+            tuff__program_release(device, all.got[k][i]);
+        }
+    for (int i = 0; i < REQUESTS; i++)
+        assert_false(tuff__program_is_loaded(device, &all.requests[i]));
+}
+
+static void programs_are_shared(void **state)
+{
+    (void)state;
+    use_folder("shared");
+    for_each_api(share_programs);
+}
+
+static void nothing_is_shared_by_poses(tuff_device *device)
+{
+    const tuff_device_info same = *tuff__device_info(device);
+    tuff__device_pose(device, &same);
+    share_programs(device);
+}
+
+static void poses_share_too(void **state)
+{
+    (void)state;
+    use_folder("poses");
+    for_each_api(nothing_is_shared_by_poses);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(programs_are_shared),    cmocka_unit_test(poses_share_too),
+        cmocka_unit_test(every_program_is_found), cmocka_unit_test(what_is_expected_may_not_come),
+        cmocka_unit_test(winners_are_right),
+    };
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}

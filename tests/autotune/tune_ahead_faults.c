@@ -1,0 +1,330 @@
+/* Compiling ahead where compilers refuse, are slow, end the process or never come back: OpenCL is replaced for that. */
+#define _DEFAULT_SOURCE 1
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ahead_fixture.h"
+#include "device/state.h"
+#include "each_device.h"
+#include "opencl_replaced.h"
+#include "run/strikes.h"
+#include "small_plans.h"
+#include "tune_fixture.h"
+
+#if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
+
+/* Ends the process while two programs are being created. */
+static cl_program CL_API_CALL create_deadly(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
+                                            cl_int *error)
+{
+    static atomic_int inside;
+    if (strstr(texts[0], "tuff_matmul")) {
+        if (atomic_fetch_add(&inside, 1) + 1 >= 2)
+            (void)raise(SIGKILL);
+        tuff__sleep(2000000000); /* another thread comes before that, on a busy machine too */
+        atomic_fetch_sub(&inside, 1);
+    }
+    return real_creation(context, count, texts, sizes, error);
+}
+
+static void die_of_two(void)
+{
+    static product_result out;
+    tuff_device *device = open_replaceable();
+    if (!device)
+        _exit(77);
+    replace_creation(create_deadly);
+    tuff__ahead_threads = THREADS;
+    run_softmax_of_product(device, &ahead_quick, &out);
+    _exit(1);
+}
+
+/* Those in flight are struck, which is one strike of the device: the next process goes on. First of all tests: what
+   drivers begin does not go through a fork. */
+static void all_in_flight_are_struck(void **state)
+{
+    (void)state;
+    static product_result plain, tuned;
+    int status, strikes;
+    use_folder("killed");
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        die_of_two();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        skip();
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_int_equal(tuff__strikes_recover(NULL, NULL, &strikes), TUFF_OK);
+    print_message("    %d strikes\n", strikes);
+    assert_in_range(strikes, 2, JOURNAL_PLACES);
+    tuff_device *device = open_replaceable();
+    run_softmax_of_product(device, &ahead_off, &plain);
+    assert_true(run_softmax_of_product(device, &ahead_quick, &tuned).measured >= 1);
+    assert_true(are_close(&plain, &tuned));
+    tuff_device_close(device);
+}
+
+/* Refuses one in two texts of products, by their hash; remembers which. */
+/* Longer than others need on a busy machine. */
+#define PATIENCE UINT64_C(6000000000)
+
+enum { REFUSED_MOST = 256 };
+static struct {
+    mutex lock;
+    uint64_t texts[REFUSED_MOST];
+    int count, twice;
+} refusals = {.lock = MUTEX_INITIALIZER};
+
+static cl_program CL_API_CALL create_unless_refused(cl_context context, cl_uint count, const char **texts,
+                                                    const size_t *sizes, cl_int *error)
+{
+    const uint64_t hash = tuff__hash64(texts[0], strlen(texts[0]), 0);
+    if (!strstr(texts[0], "tuff_matmul") || hash % 2 == 0)
+        return real_creation(context, count, texts, sizes, error);
+    tuff__lock(&refusals.lock);
+    for (int i = 0; i < refusals.count; i++)
+        refusals.twice += refusals.texts[i] == hash;
+    if (refusals.count < REFUSED_MOST)
+        refusals.texts[refusals.count++] = hash;
+    tuff__unlock(&refusals.lock);
+    static const char nothing[] = "this is no program";
+    return real_creation(context, 1, (const char *[]){nothing}, NULL, error);
+}
+
+static void what_is_refused_is_not_asked_twice(void **state)
+{
+    (void)state;
+    tuff_device *device = open_replaceable();
+    if (!device)
+        skip();
+    use_folder("refused");
+    tuff__ahead_threads = THREADS;
+    tuff_array *weights = make_weights(device);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_plan *plan = compile_many(graph, weights);
+    tuner self;
+    begin_tuner(&self, plan);
+    replace_creation(create_unless_refused);
+    int refused = 0;
+    for (int i = 0; i < self.subject_count; i++) {
+        subject *of = &self.subjects[i];
+        const judge by = tuff__judge_of(of);
+        contender others[SEARCH_AHEAD];
+        const int count = strcmp(of->key.family, "matmul") == 0 ? draw_candidates(of, 0, others, SEARCH_AHEAD) : 0;
+        for (int k = 0; k < count; k++)
+            by.expect(of, &others[k]);
+        for (int k = 0; k < count; k++) {
+            const verdict said = by.compile(of, &others[k]);
+            assert_true(said == VERDICT_GOOD || said == VERDICT_COMPILE);
+            if (said == VERDICT_COMPILE)
+                assert_non_null(strstr(tuff_error(), "tuff_matmul"));
+            else
+                by.release(of, &others[k]);
+            refused += said == VERDICT_COMPILE;
+        }
+    }
+    restore_creation();
+    end_tuner(&self);
+    print_message("    %d refused\n", refused);
+    assert_true(refused > 0);
+    assert_int_equal(refusals.twice, 0);
+    destroy_plan(plan, graph);
+    tuff_array_destroy(weights);
+    tuff_device_close(device);
+}
+
+static cl_program CL_API_CALL create_slowly(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
+                                            cl_int *error)
+{
+    tuff__sleep(300000000);
+    return real_creation(context, count, texts, sizes, error);
+}
+
+static subject *find_product(tuner *of)
+{
+    for (int i = 0; i < of->subject_count; i++)
+        if (strcmp(of->subjects[i].key.family, "matmul") == 0)
+            return &of->subjects[i];
+    fail_msg("no product");
+    return NULL;
+}
+
+/* Submissions of a compile step that waits for a slow compiler. */
+static int count_while_waiting(tuner *self)
+{
+    subject *of = find_product(self);
+    const judge by = tuff__judge_of(of);
+    tuff_device_counters before, after;
+    contender usual = {.slot = 0}, other;
+    uint64_t time;
+    assert_int_equal(by.compile(of, &usual), VERDICT_GOOD);
+    assert_int_equal(by.sample(of, &usual, 1, 0, &time), VERDICT_GOOD);
+    lowering made;
+    assert_int_equal(by.lower(of, &usual.what, &made), VERDICT_GOOD);
+    assert_int_equal(draw_candidates(of, made.program, &other, 1), 1);
+    replace_creation(create_slowly);
+    by.expect(of, &other);
+    tuff__sleep(20000000);
+    assert_int_equal(tuff_device_count_work(tuff__tuner_bench(self), &before), TUFF_OK);
+    assert_int_equal(by.compile(of, &other), VERDICT_GOOD);
+    assert_int_equal(tuff_device_count_work(tuff__tuner_bench(self), &after), TUFF_OK);
+    restore_creation();
+    by.release(of, &other);
+    by.release(of, &usual);
+    return (int)(after.submissions - before.submissions);
+}
+
+static void a_gpu_is_kept_running(void **state)
+{
+    (void)state;
+    tuff_device *device = open_replaceable();
+    if (!device)
+        skip();
+    tuff__ahead_threads = 1;
+    tuff_array *weights = make_weights(device);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_plan *plan = compile_many(graph, weights);
+    for (int is_gpu = 0; is_gpu < 2; is_gpu++) {
+        tuner self;
+        use_folder(is_gpu ? "running" : "at rest");
+        begin_tuner(&self, plan);
+        if (is_gpu) /* or so it says */
+            self.bench->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
+        const int count = count_while_waiting(&self);
+        print_message("    %d submissions\n", count);
+        assert_true(is_gpu ? count > 20 : count < 10);
+        end_tuner(&self);
+    }
+    destroy_plan(plan, graph);
+    tuff_array_destroy(weights);
+    tuff_device_close(device);
+}
+
+/* What takes no processor, as a compiler beside a GPU has one of its own, is hidden behind measuring: the message says
+   how much more is tried in the same time. */
+static void slow_compilers_work_beside(void **state)
+{
+    (void)state;
+    static product_result tuned;
+    tuff_device *device = open_replaceable();
+    if (!device)
+        skip();
+    int tried[2];
+    for (int i = 0; i < 2; i++) {
+        use_folder(i ? "hidden" : "waited for");
+        tuff__ahead_threads = i ? THREADS : 0;
+        replace_creation(create_slowly);
+        const tuff_tune_stats stats = run_softmax_of_product(device, &ahead_quick, &tuned);
+        restore_creation();
+        tried[i] = (int)stats.compiles;
+        assert_true(i == 0 ? stats.compiled_ahead == 0 : stats.compiled_ahead > 0);
+        print_message("    %d threads: %d candidates in %.1f s, %.1f s of them for compiling\n", tuff__ahead_threads,
+                      tried[i], (double)stats.nanoseconds * 1e-9, (double)stats.compile_nanoseconds * 1e-9);
+    }
+    tuff_device_close(device);
+}
+
+/* Nothing is measured in the process from then on. */
+static void a_compiler_that_hangs_ahead_is_left(void **state)
+{
+    (void)state;
+    static product_result plain, tuned;
+    char environment[ENVIRONMENT_SIZE];
+    tuff_device *device = open_replaceable();
+    if (!device)
+        skip();
+    use_folder("hang");
+    run_softmax_of_product(device, &ahead_off, &plain);
+    hang_creation(4, "tuff_matmul");
+    tuff__ahead_threads = THREADS;
+    const uint64_t patience = tuff__compile_patience, begin = tuff__nanoseconds();
+    tuff__compile_patience = PATIENCE;
+    const tuff_tune_stats stats = run_softmax_of_product(device, &ahead_quick, &tuned);
+    const double seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
+    tuff__compile_patience = patience;
+    print_message("    back after %.1f s\n", seconds);
+    assert_int_equal(stats.hangs, 1);
+    assert_true(seconds < 60 && count_creations() >= 4 && stats.compiled_ahead > 0);
+    assert_true(are_close(&plain, &tuned));
+    tune_store *store = open_device_store(device, environment);
+    assert_non_null(find_store_record(store, RECORD_BAD, "hang"));
+    tuff__store_close(store);
+    assert_int_equal(run_softmax_of_product(device, &ahead_quick, &tuned).measured, 0);
+    let_creation_go();
+    tuff_device_close(device);
+}
+
+/* Its candidate is rejected when the tuner ends, and the others that are in the compiler then are not. */
+static void what_hangs_unasked_for_is_rejected(void **state)
+{
+    (void)state;
+    tuff_device *device = open_replaceable();
+    if (!device)
+        skip();
+    use_folder("unasked");
+    tuff_array *weights = make_weights(device);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_plan *plan = compile_many(graph, weights);
+    const uint64_t patience = tuff__compile_patience;
+    tuner self;
+    tuff__compile_patience = PATIENCE;
+    begin_tuner(&self, plan);
+    hang_creation(1, "tuff_matmul");
+    for (int i = 0; i < self.subject_count; i++) {
+        subject *of = &self.subjects[i];
+        const judge by = tuff__judge_of(of);
+        contender others[2];
+        const int count = strcmp(of->key.family, "matmul") == 0 ? draw_candidates(of, 0, others, 2) : 0;
+        for (int k = 1; k < count; k++)
+            by.expect(of, &others[k]);
+    }
+    tuff__sleep(200000000);
+    const uint64_t begin = tuff__nanoseconds();
+    for (int i = 0; i < self.subject_count; i++)
+        tuff__judge_clear(&self.subjects[i]);
+    assert_true(tuff__nanoseconds() - begin < 500000000);
+    tuff__ahead_close(&self);
+    assert_true(self.lost && tuff__device_is_stuck(tuff__tuner_bench(&self)));
+    assert_int_equal(self.stats.hangs, 1);
+    assert_non_null(find_store_record(self.store, RECORD_BAD, "hang"));
+    tuff__compile_patience = patience;
+    end_tuner(&self);
+    let_creation_go();
+    destroy_plan(plan, graph);
+    tuff_array_destroy(weights);
+    tuff_device_close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_in_flight_are_struck),
+        cmocka_unit_test(what_is_refused_is_not_asked_twice),
+        cmocka_unit_test(a_gpu_is_kept_running),
+        cmocka_unit_test(slow_compilers_work_beside),
+        /* These at the end: where a compiler hung, a process tunes no more. */
+        cmocka_unit_test(a_compiler_that_hangs_ahead_is_left),
+        cmocka_unit_test(what_hangs_unasked_for_is_rejected),
+    };
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}
+
+#else
+
+int main(void)
+{
+    return 77;
+}
+
+#endif

@@ -1,0 +1,467 @@
+/* Reading refuses what is no plain file and reports every failure; writing leaves the old file or the whole new one,
+   whatever fails and wherever the process dies. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/file/file.h"
+#include "failing_memory.h"
+#include "faulty_files.h"
+#include "scratch_folder.h"
+
+#define OLD "the old file"
+static const file_part parts[] = {{"first ", 6}, {NULL, 0}, {"second", 6}};
+#define NEW "first second"
+/* Of a durable write that keeps the previous file: see flushes_come_in_the_right_order. */
+#define WRITE_OPERATIONS 14
+
+static bool holds(const char *name, const char *expected)
+{
+    size_t size = 0;
+    char *found = scratch_read(name, &size);
+    bool same = found && size == strlen(expected) && memcmp(found, expected, size) == 0;
+    free(found);
+    return same;
+}
+
+static void start_with_old(void)
+{
+    (void)unlink(scratch_path("x.prev"));
+    scratch_write("x", OLD, strlen(OLD));
+}
+
+static tuff_status write_new(void)
+{
+    return tuff__file_write(scratch_path("x"), parts, 3, true, true);
+}
+
+static void a_file_is_read_whole(void **state)
+{
+    (void)state;
+    void *data;
+    size_t size;
+    scratch_write("x", "a\0b", 3);
+    assert_int_equal(tuff__file_read(scratch_path("x"), 3, &data, &size), TUFF_OK);
+    assert_int_equal(size, 3);
+    assert_memory_equal(data, "a\0b", 4);
+    tuff__free(data);
+    assert_int_equal(tuff__file_read(scratch_path("x"), 2, &data, &size), TUFF_E_LIMIT);
+    scratch_write("empty", "", 0);
+    assert_int_equal(tuff__file_read(scratch_path("empty"), 0, &data, &size), TUFF_OK);
+    assert_int_equal(size, 0);
+    tuff__free(data);
+}
+
+/* A FIFO without a writer and a terminal would block; /dev/zero would never end. */
+static void what_is_no_plain_file_is_not_read(void **state)
+{
+    (void)state;
+    void *data;
+    size_t size;
+    assert_int_equal(mkfifo(scratch_path("fifo"), 0600), 0);
+    const char *const paths[] = {scratch_path("fifo"), scratch_folder(), "/dev/zero", scratch_path("missing"), ""};
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        faulty_files_begin(FAULT_NONE, 0, false);
+        assert_int_equal(tuff__file_read(paths[i], UINT64_MAX, &data, &size), TUFF_E_IO);
+        assert_int_equal(faulty_files_open(), 0);
+        faulty_files_end();
+        assert_non_null(strstr(tuff_error(), paths[i]));
+    }
+}
+
+static ssize_t read_end(int fd, void *data, size_t size)
+{
+    (void)fd, (void)data, (void)size;
+    return 0;
+}
+
+static void a_file_that_shrinks_while_it_is_read_is_an_error(void **state)
+{
+    (void)state;
+    void *data;
+    size_t size;
+    file_operations real = tuff__file;
+    scratch_write("x", OLD, strlen(OLD));
+    tuff__file.read = read_end;
+    tuff_status status = tuff__file_read(scratch_path("x"), 100, &data, &size);
+    tuff__file = real;
+    assert_int_equal(status, TUFF_E_IO);
+    assert_non_null(strstr(tuff_error(), "ended 12 bytes early"));
+}
+
+/* The operations are open, fstat, read, close, and of the last nothing depends. */
+static bool reading_must_fail(fault_kind kind, int k, bool sticky)
+{
+    if (kind == FAULT_EIO)
+        return k < 4;
+    if (kind == FAULT_EINTR)
+        return sticky && k < 4;
+    return kind == FAULT_EMPTY && (sticky ? k <= 3 : k == 3);
+}
+
+static void every_failure_of_reading_is_reported(void **state)
+{
+    (void)state;
+    static const fault_kind kinds[] = {FAULT_EIO, FAULT_EINTR, FAULT_SHORT, FAULT_EMPTY};
+    scratch_write("x", OLD, strlen(OLD));
+    for (size_t i = 0; i < 8; i++)
+        for (int k = 1; k <= 5; k++) {
+            bool sticky = i % 2;
+            void *data = NULL;
+            size_t size = 0;
+            faulty_files_begin(kinds[i / 2], k, sticky);
+            tuff_status status = tuff__file_read(scratch_path("x"), 100, &data, &size);
+            assert_int_equal(faulty_files_open(), 0);
+            faulty_files_end();
+            assert_int_equal(status, reading_must_fail(kinds[i / 2], k, sticky) ? TUFF_E_IO : TUFF_OK);
+            if (status == TUFF_OK)
+                assert_string_equal(data, OLD);
+            tuff__free(data);
+        }
+}
+
+static void writing_replaces_and_keeps_the_previous(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("x");
+    assert_int_equal(tuff__file_write(path, parts, 1, true, true), TUFF_OK);
+    assert_string_equal(scratch_list(), "x ");
+    assert_int_equal(write_new(), TUFF_OK);
+    assert_true(holds("x", NEW) && holds("x.prev", "first "));
+    assert_int_equal(write_new(), TUFF_OK);
+    assert_true(holds("x", NEW) && holds("x.prev", NEW));
+    assert_string_equal(scratch_list(), "x x.prev ");
+    struct stat found;
+    assert_int_equal(stat(path, &found), 0);
+    assert_int_equal(found.st_mode & 0777, 0600);
+    assert_int_equal(tuff__file_write(path, parts, 0, false, false), TUFF_OK);
+    assert_true(holds("x", "") && holds("x.prev", NEW));
+}
+
+/* The bytes must have reached the disk before the name does, and the name before success is reported. */
+static void flushes_come_in_the_right_order(void **state)
+{
+    (void)state;
+    start_with_old();
+    faulty_files_begin(FAULT_NONE, 0, false);
+    assert_int_equal(write_new(), TUFF_OK);
+    assert_string_equal(faulty_files_log(), "towwsfcolmumfc");
+    faulty_files_begin(FAULT_NONE, 0, false);
+    assert_int_equal(tuff__file_write(scratch_path("x"), parts, 3, false, false), TUFF_OK);
+    assert_string_equal(faulty_files_log(), "towwscm");
+    faulty_files_end();
+}
+
+/* What must be true after a write in which an operation went wrong. */
+static void check_after_fault(tuff_status status, fault_kind kind, bool sticky)
+{
+    const char *where = faulty_files_hit();
+    bool cleaned = !(sticky && kind != FAULT_SHORT && kind != FAULT_EMPTY);
+    if (status == TUFF_OK) {
+        assert_true(holds("x", NEW) && holds("x.prev", OLD));
+        assert_string_equal(scratch_list(), "x x.prev ");
+        return;
+    }
+    assert_int_equal(status, TUFF_E_IO);
+    /* Only the last flush of the folder comes after the new file is in place. */
+    assert_true(holds("x", OLD) || (strcmp(where, "fsync") == 0 && holds("x", NEW) && holds("x.prev", OLD)));
+    if (cleaned)
+        assert_null(strstr(scratch_list(), ".tmp-"));
+}
+
+/* Whether the write has to succeed although an operation went wrong once. */
+static bool is_harmless(fault_kind kind, bool sticky, int k)
+{
+    const char *where = faulty_files_hit();
+    if (kind == FAULT_SHORT || (kind == FAULT_EINTR && !sticky))
+        return true;
+    if (kind == FAULT_EMPTY)
+        return strcmp(where, "write") != 0 && !sticky;
+    /* The name that is only perhaps still there, and the folder's descriptor, which is only closed. */
+    return (strcmp(where, "unlink") == 0 && !sticky) || k == WRITE_OPERATIONS;
+}
+
+static void the_old_file_survives_every_failure_of_writing(void **state)
+{
+    (void)state;
+    static const fault_kind kinds[] = {FAULT_EIO, FAULT_ENOSPC, FAULT_EINTR, FAULT_SHORT, FAULT_EMPTY};
+    for (size_t i = 0; i < 10; i++) {
+        fault_kind kind = kinds[i / 2];
+        bool sticky = i % 2;
+        for (int k = 1;; k++) {
+            start_with_old();
+            faulty_files_begin(kind, k, sticky);
+            tuff_status status = write_new();
+            assert_int_equal(faulty_files_open(), 0);
+            bool hit = faulty_files_end();
+            check_after_fault(status, kind, sticky);
+            if (!hit) {
+                assert_int_equal(status, TUFF_OK);
+                assert_true(k > WRITE_OPERATIONS);
+                break;
+            }
+            if (is_harmless(kind, sticky, k))
+                assert_int_equal(status, TUFF_OK);
+            else if (kind == FAULT_EIO || kind == FAULT_ENOSPC)
+                assert_int_equal(status, TUFF_E_IO);
+            /* Leftovers of failures that also hit the cleaning up. */
+            while (sticky && strstr(scratch_list(), ".tmp-")) {
+                assert_int_equal(scratch_folder_remove(NULL), 0);
+                assert_int_equal(mkdir(scratch_folder(), 0700), 0);
+            }
+        }
+    }
+}
+
+/* Runs write_new in a process that ends before operation k. Answers whether it got that far. */
+static bool write_and_die(int k)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        faulty_files_begin(FAULT_EXIT, k, false);
+        _exit(write_new() == TUFF_OK ? 7 : 8);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_not_equal(WEXITSTATUS(status), 8);
+    return WEXITSTATUS(status) == 0;
+}
+
+static int count_temporaries(void)
+{
+    int count = 0;
+    for (const char *at = scratch_list(); (at = strstr(at, ".tmp-")); at++)
+        count++;
+    return count;
+}
+
+static void a_process_that_dies_leaves_the_old_or_the_new_file(void **state)
+{
+    (void)state;
+    int deaths = 0;
+    for (int k = 1;; k++, deaths++) {
+        start_with_old();
+        if (!write_and_die(k))
+            break;
+        assert_true(holds("x", OLD) || holds("x", NEW));
+        /* The next write works, and adds no leftovers of its own, though x and x.prev may be one file now. */
+        int before = count_temporaries();
+        assert_int_equal(write_new(), TUFF_OK);
+        assert_true(holds("x", NEW));
+        assert_int_equal(count_temporaries(), before);
+    }
+    assert_int_equal(deaths, WRITE_OPERATIONS);
+}
+
+static int link_code;
+
+static int no_link(const char *from, const char *to)
+{
+    (void)from, (void)to;
+    errno = link_code;
+    return -1;
+}
+
+static void file_systems_without_links_get_a_copy(void **state)
+{
+    (void)state;
+    file_operations real = tuff__file;
+    static const int codes[] = {EPERM, EOPNOTSUPP, ENOSYS, EMLINK, EACCES};
+    for (size_t i = 0; i < 5; i++) {
+        start_with_old();
+        link_code = codes[i];
+        tuff__file.link = no_link;
+        tuff_status status = write_new();
+        tuff__file = real;
+        if (codes[i] == EACCES) {
+            assert_int_equal(status, TUFF_E_IO);
+            assert_true(holds("x", OLD));
+            assert_string_equal(scratch_list(), "x ");
+        } else {
+            assert_int_equal(status, TUFF_OK);
+            assert_true(holds("x", NEW) && holds("x.prev", OLD));
+            assert_string_equal(scratch_list(), "x x.prev ");
+        }
+    }
+}
+
+static file_operations genuine;
+static int collisions;
+
+/* Passes over no existing file and no link, whatever an attacker puts there. */
+static bool creates_safely(int flags, mode_t mode)
+{
+    return (flags & O_EXCL) && (flags & O_NOFOLLOW) && (flags & O_CLOEXEC) && mode == 0600;
+}
+
+static int collide(const char *path, int flags, mode_t mode)
+{
+    assert_true(!strstr(path, ".tmp-") || creates_safely(flags, mode));
+    if (strstr(path, ".tmp-") && collisions-- > 0) {
+        errno = EEXIST;
+        return -1;
+    }
+    return genuine.open(path, flags, mode);
+}
+
+static void names_of_temporary_files_that_exist_are_passed_over(void **state)
+{
+    (void)state;
+    start_with_old();
+    genuine = tuff__file;
+    tuff__file.open = collide;
+    collisions = 3;
+    assert_int_equal(write_new(), TUFF_OK);
+    collisions = 1000;
+    assert_int_equal(write_new(), TUFF_E_IO);
+    tuff__file = genuine;
+    assert_true(collisions > 900);
+    assert_true(holds("x", NEW));
+}
+
+/* A write that the file system quietly cut must not replace the old file. */
+static int shrunken_fstat(int fd, struct stat *out)
+{
+    int result = genuine.fstat(fd, out);
+    out->st_size -= 1;
+    return result;
+}
+
+static void the_size_is_checked_before_the_old_file_goes(void **state)
+{
+    (void)state;
+    start_with_old();
+    genuine = tuff__file;
+    tuff__file.fstat = shrunken_fstat;
+    tuff_status status = write_new();
+    tuff__file = genuine;
+    assert_int_equal(status, TUFF_E_IO);
+    assert_true(holds("x", OLD));
+    assert_string_equal(scratch_list(), "x ");
+}
+
+static int fsync_code;
+
+static int fsync_folder_fails(int fd)
+{
+    struct stat found;
+    if (genuine.fstat(fd, &found) == 0 && S_ISDIR(found.st_mode)) {
+        errno = fsync_code;
+        return -1;
+    }
+    return genuine.fsync(fd);
+}
+
+static void only_folders_that_cannot_be_flushed_are_excused(void **state)
+{
+    (void)state;
+    start_with_old();
+    genuine = tuff__file;
+    tuff__file.fsync = fsync_folder_fails;
+    fsync_code = EINVAL;
+    tuff_status excused = write_new();
+    fsync_code = EIO;
+    tuff_status failed = write_new();
+    tuff__file = genuine;
+    assert_int_equal(excused, TUFF_OK);
+    assert_int_equal(failed, TUFF_E_IO);
+    assert_true(holds("x", NEW));
+}
+
+static void what_is_no_plain_file_is_not_replaced(void **state)
+{
+    (void)state;
+    assert_int_equal(mkfifo(scratch_path("fifo"), 0600), 0);
+    assert_int_equal(mkdir(scratch_path("folder"), 0700), 0);
+    const char *const paths[] = {scratch_path("fifo"), scratch_path("folder"), "/dev/null", scratch_path("no/folder"),
+                                 ""};
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
+        assert_int_equal(tuff__file_write(paths[i], parts, 3, true, true), TUFF_E_IO);
+    assert_string_equal(scratch_list(), "fifo folder ");
+}
+
+static void a_symbolic_link_is_replaced_and_its_target_is_not(void **state)
+{
+    (void)state;
+    scratch_write("target", OLD, strlen(OLD));
+    assert_int_equal(symlink("target", scratch_path("x")), 0);
+    assert_int_equal(write_new(), TUFF_OK);
+    assert_true(holds("x", NEW) && holds("target", OLD) && holds("x.prev", OLD));
+}
+
+static void a_path_without_a_folder_works(void **state)
+{
+    (void)state;
+    char before[4096];
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(scratch_folder()), 0);
+    tuff_status status = tuff__file_write("x", parts, 3, true, true);
+    assert_int_equal(chdir(before), 0);
+    assert_int_equal(status, TUFF_OK);
+    assert_true(holds("x", NEW));
+}
+
+static void memory_may_run_out_while_reading_and_writing(void **state)
+{
+    (void)state;
+    for (int64_t k = 1;; k++) {
+        start_with_old();
+        void *data = NULL;
+        size_t size = 0;
+        failing_memory_begin(k, false);
+        faulty_files_begin(FAULT_NONE, 0, false);
+        tuff_status status = write_new();
+        if (status == TUFF_OK)
+            status = tuff__file_read(scratch_path("x"), 100, &data, &size);
+        tuff__free(data);
+        assert_int_equal(faulty_files_open(), 0);
+        faulty_files_end();
+        assert_int_equal(failing_memory_live(), 0);
+        bool hit = failing_memory_end();
+        assert_int_equal(status, hit ? TUFF_E_OOM_HOST : TUFF_OK);
+        assert_null(strstr(scratch_list(), ".tmp-"));
+        if (!hit) {
+            assert_in_range(k, 5, 20);
+            break;
+        }
+    }
+}
+
+#define SCRATCH_TEST(test) cmocka_unit_test_setup_teardown(test, scratch_folder_make, scratch_folder_remove)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCRATCH_TEST(a_file_is_read_whole),
+        SCRATCH_TEST(what_is_no_plain_file_is_not_read),
+        SCRATCH_TEST(a_file_that_shrinks_while_it_is_read_is_an_error),
+        SCRATCH_TEST(every_failure_of_reading_is_reported),
+        SCRATCH_TEST(writing_replaces_and_keeps_the_previous),
+        SCRATCH_TEST(flushes_come_in_the_right_order),
+        SCRATCH_TEST(the_old_file_survives_every_failure_of_writing),
+        SCRATCH_TEST(a_process_that_dies_leaves_the_old_or_the_new_file),
+        SCRATCH_TEST(file_systems_without_links_get_a_copy),
+        SCRATCH_TEST(names_of_temporary_files_that_exist_are_passed_over),
+        SCRATCH_TEST(the_size_is_checked_before_the_old_file_goes),
+        SCRATCH_TEST(only_folders_that_cannot_be_flushed_are_excused),
+        SCRATCH_TEST(what_is_no_plain_file_is_not_replaced),
+        SCRATCH_TEST(a_symbolic_link_is_replaced_and_its_target_is_not),
+        SCRATCH_TEST(a_path_without_a_folder_works),
+        SCRATCH_TEST(memory_may_run_out_while_reading_and_writing),
+    };
+    (void)alarm(300);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,130 @@
+/* Sums of columns that a row task could add up: whether blocks of rows are cut, and of how many, is decided from the
+   tasks alone, and a block divides the axis that is cut of every sum. A training step of small GPTs whose sizes are odd
+   compiles to tasks that compute what they store. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "compile/fuse/fuse.h"
+#include "compile/rewrite/matmul_merge.h"
+#include "compile/rewrite/simplify.h"
+#include "each_device.h"
+#include "graph/blob/blob.h"
+#include "hard_graphs.h"
+#include "tools/model/graphs.h"
+
+static void fuse_graph(tuff_graph *graph, tuff_graph **simple, struct fusion *out)
+{
+    static const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
+    *simple = tuff__simplify(graph, false);
+    assert_non_null(*simple);
+    assert_int_equal(tuff__merge_matmuls(*simple, NULL), TUFF_OK);
+    assert_int_equal(tuff__fuse(*simple, &options, MAX_BINDINGS, NULL, out), TUFF_OK);
+}
+
+/* The innermost axis that a sum reduces. */
+static int64_t cut_extent(const node *sum)
+{
+    const tuff_shape *shape = &sum->inputs[0]->shape;
+    int axis = shape->rank - 1;
+    while ((sum->attributes.axes >> axis & 1) == 0 || shape->extent[axis] == 1)
+        axis--;
+    return shape->extent[axis];
+}
+
+/* Returns how many pairs of tasks fit, as they are or in blocks, which must divide what they cut. */
+static int check_pairs(const struct fusion *fusion)
+{
+    int fits = 0;
+    for (int row = 0; row < fusion->task_count; row++)
+        for (int column = 0; column < fusion->task_count; column++) {
+            const struct task *of = &fusion->tasks[column];
+            int64_t rows = 7919;
+            const column_fit fit = tuff__fit_columns(fusion, &fusion->tasks[row], of, &rows);
+            fits += fit != COLUMNS_DO_NOT_FIT;
+            for (int i = 0; i < of->reduction_count && fit == COLUMNS_FIT_IN_BLOCKS; i++)
+                assert_true(rows > 0 && cut_extent(of->reductions[i]) % rows == 0);
+        }
+    return fits;
+}
+
+/* What the cut makes are nodes that builders could have made: what is reshaped keeps its elements. */
+static void check_nodes(const tuff_graph *graph)
+{
+    for (int i = 0; i < graph->node_count; i++)
+        assert_true(tuff__node_is_plausible(graph->nodes[i]));
+}
+
+static int check_graph(tuff_graph *graph)
+{
+    tuff_graph *simple;
+    struct fusion fusion;
+    bool changed;
+    fuse_graph(graph, &simple, &fusion);
+    const int fits = check_pairs(&fusion);
+    assert_int_equal(tuff__cut_columns(&fusion, &changed), TUFF_OK);
+    check_nodes(simple);
+    tuff__fusion_free(&fusion);
+    tuff_graph_destroy(simple);
+    return fits;
+}
+
+static void small_models(tuff_device *device)
+{
+    static const struct {
+        int64_t layers, heads, width, context, batch;
+    } sizes[] = {{1, 1, 18, 13, 5}, {2, 1, 32, 32, 4}, {3, 3, 33, 29, 3}, {1, 2, 96, 50, 2}, {1, 5, 120, 90, 6}};
+    int fits = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const model_config config = {.layers = sizes[i].layers,
+                                     .heads = sizes[i].heads,
+                                     .width = sizes[i].width,
+                                     .context = sizes[i].context,
+                                     .vocabulary = 64};
+        const tuff_optimizer_options rule = model_optimizer_options(1e-3, 100);
+        language_model model;
+        assert_int_equal(model_create(device, &config, &model), TUFF_OK);
+        tuff_optimizer *optimizer = tuff_optimizer_create(model.parameters, &rule);
+        assert_non_null(optimizer);
+        tuff_graph *graph = train_graph(device, &model, optimizer, sizes[i].batch);
+        assert_non_null(graph);
+        fits += check_graph(graph);
+        tuff_graph_destroy(graph);
+        tuff_optimizer_destroy(optimizer);
+        model_destroy(&model);
+    }
+    assert_true(fits > 0);
+}
+
+static void blocks_divide_what_they_cut(void **state)
+{
+    (void)state;
+    for_each_driver(small_models);
+}
+
+static void sums_of_two_shapes(tuff_device *device)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    assert_non_null(graph);
+    find_hard_graph("columns of two shapes")(graph, NULL);
+    check_graph(graph); /* no block divides both */
+    tuff_graph_destroy(graph);
+}
+
+static void sums_of_two_shapes_are_cut_alike(void **state)
+{
+    (void)state;
+    for_each_driver(sums_of_two_shapes);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_divide_what_they_cut),
+        cmocka_unit_test(sums_of_two_shapes_are_cut_alike),
+    };
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}

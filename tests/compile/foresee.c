@@ -1,0 +1,137 @@
+/* What lowering foresees of a candidate: which of two takes longer, where every textbook says so. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "device/device.h"
+#include "each_device.h"
+#include "run/subjects.h"
+#include "tuff.h"
+
+/* Of the product of rows x inner by inner x columns. */
+typedef struct product {
+    tuff_graph *graph;
+    tuff_plan *plan;
+    plan_subjects *subjects;
+    int key; /* of the product: a long one of few rows and columns is split, and summed up by another task */
+} product;
+
+static product begin(tuff_device *device, int64_t rows, int64_t columns, int64_t inner)
+{
+    product made = {.graph = tuff_graph_create(device)};
+    tuff_tensor *x = tuff_input(made.graph, "x", TUFF_F32, TUFF_SHAPE(rows, inner));
+    tuff_tensor *y = tuff_input(made.graph, "y", TUFF_F32, TUFF_SHAPE(inner, columns));
+    tuff_output(made.graph, "z", tuff_matmul(x, y));
+    made.plan = tuff_compile(made.graph, &(tuff_compile_options){.tune = TUFF_TUNE_OFF});
+    assert_non_null(made.plan);
+    assert_int_equal(tuff__subjects_create(made.plan, &made.subjects), TUFF_OK);
+    while (strcmp(tuff__subjects_key(made.subjects, made.key)->family, "matmul") != 0)
+        assert_true(++made.key < tuff__subjects_count(made.subjects));
+    return made;
+}
+
+static void end(product *of)
+{
+    tuff__subjects_destroy(of->subjects);
+    tuff_plan_destroy(of->plan);
+    tuff_graph_destroy(of->graph);
+}
+
+static double cost_of(const product *of, const char *candidate)
+{
+    const judge by = tuff__subjects_judge(of->subjects, of->key);
+    choice what;
+    lowering made;
+    assert_int_equal(tuff__choice_parse(candidate, &what), TUFF_OK);
+    assert_int_equal(by.lower(by.state, &what, &made), VERDICT_GOOD);
+    assert_true(made.cost > 0);
+    return made.cost;
+}
+
+static void tiles_in_registers(tuff_device *device)
+{
+    static const char good[] = "matmul_register.rows=6;matmul_register.vectors=2";
+    if (tuff__device_info(device)->device_class != TUFF_DEVICE_CPU) {
+        leave_out_device("no CPU");
+        return;
+    }
+    product of = begin(device, 1024, 1024, 1024);
+    /* Loads for every sum; more sums than registers; twice the work is twice the cost. */
+    assert_true(cost_of(&of, "matmul_register.rows=1;matmul_register.vectors=1") > 2 * cost_of(&of, good));
+    assert_true(cost_of(&of, "matmul_register.rows=32;matmul_register.vectors=2") > 1.2 * cost_of(&of, good));
+    product twice = begin(device, 1024, 1024, 2048);
+    assert_true(cost_of(&twice, good) > 1.8 * cost_of(&of, good) && cost_of(&twice, good) < 2.2 * cost_of(&of, good));
+    end(&twice);
+    end(&of);
+}
+
+static void blocks_in_local_memory(tuff_device *device)
+{
+    static const char small[] = "matmul_local.block_rows=32;matmul_local.block_columns=32",
+                      large[] = "matmul_local.block_rows=128;matmul_local.block_columns=128;"
+                                "matmul_local.thread_rows=8;matmul_local.thread_columns=8",
+                      thin[] = "matmul_local.thread_rows=2";
+    tuff_device_info as = *tuff__device_info(device);
+    as.device_class = TUFF_DEVICE_GPU_DISCRETE;
+    as.compute_units = 32;
+    as.max_group_size = 1024;
+    as.local_memory_size = 65536;
+    tuff__device_pose(device, &as);
+    /* Where there are groups enough, larger ones read less again; a few do not keep all units busy. */
+    product many = begin(device, 4096, 4096, 4096), few = begin(device, 256, 256, 64);
+    assert_true(cost_of(&many, large) < cost_of(&many, small));
+    assert_true(cost_of(&few, large) > cost_of(&few, small));
+    assert_true(cost_of(&many, thin) > cost_of(&many, ""));
+    end(&few);
+    end(&many);
+}
+
+/* The terms of both operands lie in many pages: their copies pay, by default too. */
+static void terms_in_many_pages(tuff_device *device)
+{
+    tuff_device_info as = *tuff__device_info(device);
+    if (as.device_class != TUFF_DEVICE_CPU || tuff__device_takes_glsl(device)) {
+        leave_out_device("no CPU that takes OpenCL C");
+        return;
+    }
+    for (int wide = 0; wide < 2; wide++) {
+        as.vector_width = wide ? 16 : 8;
+        tuff__device_pose(device, &as);
+        product of = begin(device, 1024, 384, 1536);
+        assert_true(cost_of(&of, "matmul.copy_y=1") > (wide ? 1.01 : 1.1) * cost_of(&of, ""));
+        assert_true(cost_of(&of, "matmul.copy_y=2") == cost_of(&of, ""));
+        end(&of);
+    }
+}
+
+static void tiles_in_registers_are_told_apart(void **state)
+{
+    (void)state;
+    for_each_driver(tiles_in_registers);
+}
+
+static void blocks_in_local_memory_are_told_apart(void **state)
+{
+    (void)state;
+    for_each_driver(blocks_in_local_memory);
+}
+
+static void copies_pay_where_terms_lie_in_many_pages(void **state)
+{
+    (void)state;
+    for_each_driver(terms_in_many_pages);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tiles_in_registers_are_told_apart),
+        cmocka_unit_test(blocks_in_local_memory_are_told_apart),
+        cmocka_unit_test(copies_pay_where_terms_lie_in_many_pages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,573 @@
+/* The verifier of plans and of recordings: what compiles passes, and faults that are planted into a plan that passed
+   are found, each at every place where it can be. Nothing is run: the verifier alone finds them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compile/lower/verify.h"
+#include "each_device.h"
+#include "run/plan.h"
+#include "tools/model/graphs.h"
+#include "tune/dice.h"
+
+/* A plan of a step of training, whose launches and memory are changed and put back. */
+typedef struct patient {
+    language_model model;
+    tuff_optimizer *optimizer;
+    tuff_graph *graph;
+    tuff_plan *plan;
+    launch_list fresh; /* of the plan's tasks: recording changes that of the plan */
+    launch_list *made;
+} patient;
+
+static void admit(tuff_device *device, patient *out)
+{
+    static const tuff_compile_options options = {.tune = TUFF_TUNE_OFF};
+    const model_config config = {.layers = 2, .heads = 2, .width = 18, .context = 13, .vocabulary = 31};
+    const tuff_optimizer_options rule = model_optimizer_options(1e-3, 100);
+    patient in = {.graph = NULL};
+    assert_int_equal(model_create(device, &config, &in.model), TUFF_OK);
+    in.optimizer = tuff_optimizer_create(in.model.parameters, &rule);
+    assert_non_null(in.optimizer);
+    in.graph = train_graph(device, &in.model, in.optimizer, 5);
+    assert_non_null(in.graph);
+    in.plan = tuff_compile(in.graph, &options);
+    if (in.plan == NULL)
+        fail_msg("%s", tuff_error());
+    assert_int_equal(tuff__lower(device, &in.plan->fusion, &options, NULL, &in.fresh), TUFF_OK);
+    *out = in;
+    out->made = &out->fresh;
+    assert_int_equal(tuff__verify_launches(out->made), TUFF_OK);
+}
+
+static void discharge(patient *in)
+{
+    assert_int_equal(tuff__verify_launches(in->made), TUFF_OK); /* everything was put back */
+    tuff__launch_list_free(&in->fresh);
+    tuff_plan_destroy(in->plan);
+    tuff_graph_destroy(in->graph);
+    tuff_optimizer_destroy(in->optimizer);
+    model_destroy(&in->model);
+}
+
+/* Plants a fault at a place, by number; false where it cannot be there. What it changes is put back by the caller. */
+typedef bool (*planter)(patient *in, int place);
+
+static bool drop_launch(patient *in, int place)
+{
+    launch_list *made = in->made;
+    memmove(made->launches + place, made->launches + place + 1,
+            (size_t)(made->launch_count - place - 1) * sizeof *made->launches);
+    made->launch_count--;
+    return true;
+}
+
+static bool reads(const launch *of, int id)
+{
+    for (int i = 0; i < of->chain.buffer_count; i++)
+        if (of->chain.buffers[i].id == id && of->chain.buffers[i].read)
+            return true;
+    return of->kind == LAUNCH_COPY && of->copy_from == id;
+}
+
+static bool depends(const launch *later, const launch *earlier)
+{
+    for (int i = 0; i < earlier->chain.buffer_count; i++)
+        if (earlier->chain.buffers[i].written && reads(later, earlier->chain.buffers[i].id))
+            return true;
+    return earlier->kind == LAUNCH_COPY && reads(later, earlier->copy_to);
+}
+
+static bool swap_launches(patient *in, int place)
+{
+    launch *of = in->made->launches;
+    if (place + 1 == in->made->launch_count || !depends(&of[place + 1], &of[place]))
+        return false;
+    const launch first = of[place];
+    of[place] = of[place + 1];
+    of[place + 1] = first;
+    return true;
+}
+
+static bool no_groups(patient *in, int place)
+{
+    in->made->launches[place].groups = 0;
+    return in->made->launches[place].kind == LAUNCH_KERNEL;
+}
+
+static bool has_stores(const launch *of)
+{
+    return of->kind == LAUNCH_KERNEL && of->chain.output_count > 0;
+}
+
+/* The axis of the launch that its first store walks; -1 where it walks none. */
+static int stored_axis(const launch *of)
+{
+    for (int i = of->chain.rank - 1; i >= 0; i--)
+        if (of->chain.outputs[0].address.stride[i] != 0 && of->chain.extent[i] > 1)
+            return i;
+    return -1;
+}
+
+/* Scratch may have room that nobody fills. */
+static bool stores_a_node(const patient *in, const launch *of)
+{
+    return has_stores(of) && stored_axis(of) >= 0 &&
+           of->chain.buffers[of->chain.outputs[0].buffer].id < in->made->fusion->graph->node_count;
+}
+
+static bool no_items(patient *in, int place)
+{
+    launch *of = &in->made->launches[place];
+    if (!stores_a_node(in, of))
+        return false;
+    of->chain.extent[stored_axis(of)] = 0;
+    return true;
+}
+
+static bool short_write(patient *in, int place)
+{
+    launch *of = &in->made->launches[place];
+    if (!stores_a_node(in, of))
+        return false;
+    of->chain.extent[stored_axis(of)]--;
+    return true;
+}
+
+static bool long_write(patient *in, int place)
+{
+    launch *of = &in->made->launches[place];
+    if (!stores_a_node(in, of))
+        return false;
+    of->chain.extent[stored_axis(of)]++;
+    return true;
+}
+
+static bool stuck_store(patient *in, int place)
+{
+    launch *of = &in->made->launches[place];
+    if (!stores_a_node(in, of))
+        return false;
+    of->chain.outputs[0].address.stride[stored_axis(of)] = 0;
+    return true;
+}
+
+static bool shifted_store(patient *in, int place)
+{
+    launch *of = &in->made->launches[place];
+    if (!stores_a_node(in, of))
+        return false;
+    of->chain.outputs[0].address.offset++;
+    return true;
+}
+
+static bool wild_load(patient *in, int place)
+{
+    launch *of = &in->made->launches[place];
+    for (int i = 0; i < of->chain.value_count; i++) {
+        chain_value *value = &of->chain.values[i];
+        const bool made = (i >= of->chain.producers[0].begin && i < of->chain.producers[0].end) ||
+                          (i >= of->chain.producers[1].begin && i < of->chain.producers[1].end);
+        if (value->kind == VALUE_LOAD && value->guard == NO_VALUE && !made) {
+            value->address.offset += in->made->buffers[of->chain.buffers[value->buffer].id].count;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool wild_lookup(patient *in, int place)
+{
+    launch *of = &in->made->launches[place];
+    for (int i = 0; i < of->chain.value_count; i++) {
+        chain_value *value = &of->chain.values[i];
+        if (value->kind == VALUE_LOOKUP && value->guard == NO_VALUE) {
+            value->extent++;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool few_groups(patient *in, int place)
+{
+    launch *of = &in->made->launches[place];
+    of->groups -= of->groups > 0;
+    return strcmp(of->body, "map") == 0;
+}
+
+/* What is written lies where the host wrote, after all that reads it: the next run would read it again. */
+static bool lost_source(patient *in, int place)
+{
+    const tuff_graph *graph = in->made->fusion->graph;
+    const launch *of = &in->made->launches[place];
+    for (int w = 0; w < of->chain.buffer_count; w++) {
+        memory_buffer *to = &in->made->buffers[of->chain.buffers[w].id];
+        for (int s = 0; s < graph->node_count; s++) {
+            const memory_buffer *from = &in->made->buffers[s];
+            bool is_read = false;
+            for (int i = place; i < in->made->launch_count; i++)
+                is_read |= reads(&in->made->launches[i], s);
+            if (is_read || !of->chain.buffers[w].written || to->fixed || to->parent >= 0 ||
+                (graph->nodes[s]->op != OP_INPUT && graph->nodes[s]->op != OP_CONSTANT) || from->storage == NULL ||
+                from->offset + tuff__buffer_size(to) > tuff__storage_size(from->storage))
+                continue;
+            to->storage = from->storage;
+            to->offset = from->offset;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What a launch reads lies where it writes. */
+static bool overlapping_memory(patient *in, int place)
+{
+    const launch *of = &in->made->launches[place];
+    for (int w = 0; w < of->chain.buffer_count; w++)
+        for (int r = 0; r < of->chain.buffer_count; r++) {
+            memory_buffer *to = &in->made->buffers[of->chain.buffers[w].id];
+            const memory_buffer *from = &in->made->buffers[of->chain.buffers[r].id];
+            if (w == r || !of->chain.buffers[w].written || of->chain.buffers[r].written || to->fixed ||
+                to->parent >= 0 || from->fixed || from->count < 2 || to->count < 2)
+                continue;
+            to->storage = from->storage;
+            to->offset = from->offset + 4;
+            return true;
+        }
+    return false;
+}
+
+static bool memory_beyond_its_storage(patient *in, int place)
+{
+    const launch *of = &in->made->launches[place];
+    if (of->kind == LAUNCH_COPY || of->chain.buffer_count == 0)
+        return false;
+    memory_buffer *at = &in->made->buffers[of->chain.buffers[0].id];
+    at->offset = tuff__storage_size(at->storage);
+    return at->count > 0;
+}
+
+/* By number of a buffer. */
+static bool wrong_part(patient *in, int place)
+{
+    memory_buffer *at = &in->made->buffers[place];
+    if (at->parent < 0 || !at->used)
+        return false;
+    at->parent_at++;
+    return true;
+}
+
+static bool moved_part(patient *in, int place)
+{
+    memory_buffer *at = &in->made->buffers[place];
+    if (at->parent < 0 || !at->used)
+        return false;
+    at->parent_at = at->parent_at > 0 ? 0 : in->made->buffers[at->parent].count - at->count;
+    at->offset = in->made->buffers[at->parent].offset + 4 * (uint64_t)at->parent_at;
+    return true;
+}
+
+static bool other_part(patient *in, int place)
+{
+    memory_buffer *at = &in->made->buffers[place];
+    at->dtype = at->dtype == TUFF_F32 ? TUFF_U32 : TUFF_F32;
+    return at->parent >= 0 && at->used;
+}
+
+/* By number of an assigned array: its new value lies elsewhere. */
+static bool lost_assign(patient *in, int place)
+{
+    const tuff_graph *graph = in->made->fusion->graph;
+    if (place >= graph->assign_count)
+        return false;
+    memory_buffer *at = &in->made->buffers[graph->assigns[place]->inputs[0]->node->id];
+    if (!at->fixed)
+        return false;
+    at->storage = in->made->blocks[0];
+    at->offset = 0;
+    return true;
+}
+
+static bool second_task(patient *in, int place)
+{
+    launch_list *made = in->made;
+    launch *of = &made->launches[place];
+    if (of->kind != LAUNCH_KERNEL || place + 1 == made->launch_count || of->setup)
+        return false;
+    made->launches[place + 1] = *of;
+    made->launches[place + 1].task = of->task + 1000;
+    return true;
+}
+
+static bool late_setup(patient *in, int place)
+{
+    in->made->launches[place].setup = true;
+    return place > 0 && !in->made->launches[place - 1].setup;
+}
+
+typedef struct snapshot {
+    launch *launches;
+    memory_buffer *buffers;
+    chain_value **values;
+    int launch_count;
+} snapshot;
+
+static void *copy_of(const void *data, size_t size)
+{
+    void *made = malloc(size + 1);
+    assert_non_null(made);
+    return memcpy(made, data, size);
+}
+
+static snapshot take(const launch_list *made)
+{
+    snapshot now = {.launches = copy_of(made->launches, (size_t)made->launch_count * sizeof *made->launches),
+                    .buffers = copy_of(made->buffers, (size_t)made->buffer_count * sizeof *made->buffers),
+                    .values = calloc((size_t)made->launch_count + 1, sizeof(chain_value *)),
+                    .launch_count = made->launch_count};
+    assert_non_null(now.values);
+    for (int i = 0; i < made->launch_count; i++)
+        if (made->launches[i].chain.values != NULL)
+            now.values[i] = copy_of(made->launches[i].chain.values,
+                                    (size_t)made->launches[i].chain.value_count * sizeof(chain_value));
+    return now;
+}
+
+static void put_back(launch_list *made, const snapshot *from)
+{
+    made->launch_count = from->launch_count;
+    memcpy(made->launches, from->launches, (size_t)made->launch_count * sizeof *made->launches);
+    memcpy(made->buffers, from->buffers, (size_t)made->buffer_count * sizeof *made->buffers);
+    for (int i = 0; i < made->launch_count; i++)
+        if (from->values[i] != NULL)
+            memcpy(made->launches[i].chain.values, from->values[i],
+                   (size_t)made->launches[i].chain.value_count * sizeof(chain_value));
+}
+
+static void forget(snapshot *of)
+{
+    for (int i = 0; i < of->launch_count; i++)
+        free(of->values[i]);
+    free(of->values);
+    free(of->launches);
+    free(of->buffers);
+}
+
+static const struct {
+    const char *name;
+    planter plant;
+} faults[] = {
+    {"a launch is dropped", drop_launch},
+    {"two launches that depend on each other are swapped", swap_launches},
+    {"a launch has no groups", no_groups},
+    {"a launch has no items", no_items},
+    {"a store leaves elements out", short_write},
+    {"a store goes on behind the end", long_write},
+    {"items store to one element", stuck_store},
+    {"a store begins one element late", shifted_store},
+    {"a load goes on behind the end", wild_load},
+    {"a lookup goes on behind the end", wild_lookup},
+    {"a map has too few groups", few_groups},
+    {"what the host wrote is overwritten", lost_source},
+    {"what is written lies where it is read", overlapping_memory},
+    {"memory lies behind the end of its storage", memory_beyond_its_storage},
+    {"a part is an element late", wrong_part},
+    {"a part lies where another does", moved_part},
+    {"a part is of another type than its whole", other_part},
+    {"an assigned array is not written", lost_assign},
+    {"two tasks write one result", second_task},
+    {"what runs once comes after what runs every time", late_setup},
+};
+
+static void plant_all(tuff_device *device)
+{
+    patient in;
+    admit(device, &in);
+    snapshot healthy = take(in.made);
+    const int places = in.made->buffer_count > in.made->launch_count ? in.made->buffer_count : in.made->launch_count;
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        const bool of_buffers =
+            faults[i].plant == wrong_part || faults[i].plant == moved_part || faults[i].plant == other_part;
+        int planted = 0, missed = 0, last = 0;
+        for (int place = 0; place < (of_buffers ? places : in.made->launch_count); place++) {
+            if (faults[i].plant(&in, place)) {
+                planted++;
+                if (tuff__verify_launches(in.made) == TUFF_OK) {
+                    missed++;
+                    last = place;
+                }
+            }
+            put_back(in.made, &healthy);
+        }
+        print_message("%s: %d places\n", faults[i].name, planted);
+        if (planted == 0 || missed > 0)
+            fail_msg("%s: %d of %d were not found, the last at %d (%s)", faults[i].name, missed, planted, last,
+                     last < healthy.launch_count ? healthy.launches[last].body : "");
+    }
+    forget(&healthy);
+    discharge(&in);
+}
+
+static void faults_of_plans_are_found(void **state)
+{
+    (void)state;
+    for_drawn_drivers(plant_all);
+}
+
+/* Every barrier of a recording is needed by something, and so is what it waits for. */
+static void drop_barriers(tuff_device *device)
+{
+    patient in;
+    admit(device, &in);
+    command *commands = in.plan->executable.commands;
+    const int count = in.plan->executable.command_count;
+    int barriers = 0;
+    tuff__hazards(commands, count, false);
+    assert_int_equal(tuff__verify_hazards(commands, count), TUFF_OK);
+    for (int i = 0; i < count; i++) {
+        if (!commands[i].barrier)
+            continue;
+        barriers++;
+        commands[i].barrier = false;
+        assert_int_equal(tuff__verify_hazards(commands, count), TUFF_E_COMPILE);
+        commands[i].barrier = true;
+        const bool after_copy = commands[i].after_copy, after_dispatch = commands[i].after_dispatch;
+        commands[i].after_copy = commands[i].after_dispatch = false;
+        assert_int_equal(tuff__verify_hazards(commands, count), TUFF_E_COMPILE);
+        commands[i].after_copy = after_copy;
+        commands[i].after_dispatch = after_dispatch;
+    }
+    assert_true(barriers > count / 4);
+    tuff__hazards(commands, count, true);
+    assert_int_equal(tuff__verify_hazards(commands, count), TUFF_OK);
+    discharge(&in);
+}
+
+static void missing_barriers_are_found(void **state)
+{
+    (void)state;
+    for_drawn_drivers(drop_barriers);
+}
+
+/* Any order of dispatches, copies and fills over parts of few buffers. */
+static void barriers_cover_random_commands(void **state)
+{
+    (void)state;
+    enum { COMMANDS = 12, ROUNDS = 20000 };
+    static char memory[6];
+    dice of = {1};
+    int barriers = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        command commands[COMMANDS] = {{.binding_count = 0}};
+        for (int i = 0; i < COMMANDS; i++) {
+            static const command_kind kinds[] = {COMMAND_DISPATCH, COMMAND_DISPATCH, COMMAND_COPY, COMMAND_FILL_ZERO};
+            command *made = &commands[i];
+            made->kind = kinds[tuff__dice_below(&of, 4)];
+            made->binding_count = made->kind == COMMAND_COPY ? 2 : made->kind == COMMAND_FILL_ZERO ? 1 : 3;
+            for (int k = 0; k < made->binding_count; k++)
+                made->bindings[k] =
+                    (buffer_binding){.buffer = (driver_buffer *)(void *)&memory[tuff__dice_below(&of, 6)],
+                                     .offset = 16 * (uint64_t)tuff__dice_below(&of, 4),
+                                     .size = 16 * (1 + (uint64_t)tuff__dice_below(&of, 3)),
+                                     .written = made->kind == COMMAND_DISPATCH && k == 2};
+        }
+        tuff__hazards(commands, COMMANDS, false);
+        if (tuff__verify_hazards(commands, COMMANDS) != TUFF_OK)
+            fail_msg("round %d: %s", round, tuff_error());
+        for (int i = 0; i < COMMANDS; i++)
+            barriers += commands[i].barrier;
+    }
+    assert_true(barriers > 0 && barriers < (COMMANDS - 1) * ROUNDS);
+}
+
+/* Nodes that do not fit their inputs, as a rewriting that divides wrongly makes them. */
+static void break_nodes(tuff_device *device)
+{
+    patient in;
+    admit(device, &in);
+    const tuff_graph *graph = in.made->fusion->graph;
+    int broken = 0;
+    for (int i = 0; i < graph->node_count; i++) {
+        tuff_shape *shape = &graph->nodes[i]->outputs[0].shape;
+        if (shape->rank == 0 || tuff__op_is_source(graph->nodes[i]->op) || tuff_shape_count(*shape) == 0)
+            continue;
+        const tuff_shape before = *shape;
+        shape->extent[0]++;
+        if (graph->nodes[i]->op != OP_EXPAND || before.extent[0] > 1) {
+            assert_int_equal(tuff__verify_launches(in.made), TUFF_E_COMPILE);
+            broken++;
+        }
+        *shape = before;
+    }
+    assert_true(broken > 100);
+    discharge(&in);
+}
+
+static void faults_of_rewriting_are_found(void **state)
+{
+    (void)state;
+    for_drawn_drivers(break_nodes);
+}
+
+/* A copy of weights that is kept from run to run, where they change in a run; and a result of another type. */
+static void break_product(tuff_device *device)
+{
+    enum { ROWS = 64, INNER = 48, COLUMNS = 96 };
+    static const tuff_compile_options options = {.tune = TUFF_TUNE_OFF};
+    launch_list made;
+    tuff_array *w = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(INNER, COLUMNS)),
+               *v = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(INNER, COLUMNS));
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, INNER)), *changing = tuff_array_tensor(graph, v);
+    tuff_output(graph, "y", tuff_matmul(x, tuff_array_tensor(graph, w)));
+    tuff_assign(graph, v, tuff_mul(changing, changing));
+    tuff_plan *plan = tuff_compile(graph, &options);
+    if (plan == NULL)
+        fail_msg("%s", tuff_error());
+    assert_int_equal(tuff__lower(device, &plan->fusion, &options, NULL, &made), TUFF_OK);
+    const tuff_graph *simple = plan->fusion.graph;
+    int changed = 0;
+    for (int i = 0; i < made.copy_count; i++)
+        for (int k = 0; k < simple->node_count && made.copies[i].kept != NULL; k++) {
+            const int source = made.copies[i].sources[0];
+            if (simple->nodes[k]->op != OP_ARRAY || simple->nodes[k]->attributes.array != v)
+                continue;
+            made.copies[i].sources[0] = k;
+            assert_int_equal(tuff__verify_launches(&made), TUFF_E_COMPILE);
+            made.copies[i].sources[0] = source;
+            changed++;
+        }
+    print_message("    %d kept copies\n", changed);
+    memory_buffer *y = &made.buffers[simple->outputs[0].tensor->node->id];
+    y->dtype = TUFF_U32;
+    assert_int_equal(tuff__verify_launches(&made), TUFF_E_COMPILE);
+    y->dtype = TUFF_F32;
+    assert_int_equal(tuff__verify_launches(&made), TUFF_OK);
+    tuff__launch_list_free(&made);
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+    tuff_array_destroy(w);
+    tuff_array_destroy(v);
+}
+
+static void faults_around_a_product_are_found(void **state)
+{
+    (void)state;
+    for_drawn_drivers(break_product);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(faults_of_plans_are_found),     cmocka_unit_test(faults_around_a_product_are_found),
+        cmocka_unit_test(missing_barriers_are_found),    cmocka_unit_test(barriers_cover_random_commands),
+        cmocka_unit_test(faults_of_rewriting_are_found),
+    };
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}

@@ -1,0 +1,109 @@
+#!/bin/sh
+# What it costs to add a thing to tuff, counted in the files that name one of its kind in code (comments do not count): each
+# row below names a thing that is there already, that nothing else is built on, and the number of files that may name it.
+# A change that spreads one of them over more files fails here, and the files are printed. docs/contributing.md says
+# what to write in each.
+set -eu
+cd "${TUFF_SOURCE:-$(dirname "$0")/..}"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# The files below the folders $2... that are named by a word that matches $1, or have one outside of comments.
+places() {
+    pattern=$1
+    shift
+    find "$@" -type f \( -name '*.[ch]' -o -name '*.def' -o -name '*.k' -o -name '*.cl' -o -name '*.glsl' \) | sort |
+        xargs awk -v pattern="(^|[^A-Za-z0-9_])($pattern)([^A-Za-z0-9_]|\$)" '
+        function add(file) { if (!(file in seen)) print file; seen[file] = 1 }
+        FNR == 1 {
+            comment = 0
+            name = FILENAME
+            sub(/.*\//, "", name)
+            sub(/\..*/, "", name)
+            if (name ~ pattern)
+                add(FILENAME)
+        }
+        {
+            line = $0
+            code = ""
+            while (line != "") {
+                if (comment) {
+                    end = index(line, "*/")
+                    comment = end == 0
+                    line = end ? substr(line, end + 2) : ""
+                } else {
+                    start = index(line, "/*")
+                    code = code (start ? substr(line, 1, start - 1) " " : line)
+                    comment = start > 0
+                    line = start ? substr(line, start + 2) : ""
+                }
+            }
+            if (FILENAME ~ /\.(k|cl|glsl)$/ && code !~ /^\/\/@/)
+                sub(/\/\/.*/, "", code)
+            if (code ~ pattern)
+                add(FILENAME)
+        }'
+}
+
+# check KIND GOAL PATTERN FOLDER...: prints the places; false where there are more than GOAL, or none.
+check() {
+    kind=$1 goal=$2
+    shift 2
+    places "$@" >"$scratch/places"
+    count=$(wc -l <"$scratch/places")
+    printf '%-58s %d of %d: %s\n' "$kind" "$count" "$goal" "$(tr '\n' ' ' <"$scratch/places")"
+    [ "$count" -ge 1 ] && [ "$count" -le "$goal" ]
+}
+
+check_all() {
+    wrong=0
+    # The table of functions that kernels lack, math.k, is no place of an op whose text calls none of its own.
+    check "elementwise op (erfc): row, prototype" 2 "(tuff_|OP_)?(erfc|ERFC)" \
+        $(find src include -type f ! -name math.k) || wrong=$((wrong + 1))
+    check "  and, where kernels lack the function, its section" 1 "ERFC" $(find src -name math.k) || wrong=$((wrong + 1))
+    check "structural op (cumsum): row, prototype, builder, reference" 4 "(tuff_|OP_|tuff__evaluate_)?(cumsum|CUMSUM)" \
+        src include || wrong=$((wrong + 1))
+    check "composite op (layer_norm): prototype, function, test" 3 "(tuff_)?layer_norm" \
+        src include $(find tools tests -name suite_composites.c) || wrong=$((wrong + 1))
+    check "optimizer (adamw): enumerator, rule" 2 "TUFF_ADAMW|adamw|update_adamw" src include || wrong=$((wrong + 1))
+    check "kernel body (matmul_dot): tunables, text, lowering" 3 "(TUNABLE_)?matmul_dot(_[a-z_]*)?|MATMUL_DOT" \
+        $(find src include -type f ! -name 'portfolio*.def') || wrong=$((wrong + 1))
+    check "  that programs may ask for (subgroup): enumerator, calls" 6 \
+        "FAMILY\\(SUBGROUP|TUFF_FAMILY_SUBGROUP|tuff__lower_subgroup|(TUNABLE_)?matmul_subgroup(_[a-z_]*)?" \
+        $(find src include -type f ! -name 'portfolio*.def') || wrong=$((wrong + 1))
+    check "driver (opencl) outside of its folder: row" 1 "tuff__driver_opencl|DRIVER\\(opencl" \
+        $(find src include -type f ! -path 'src/device/opencl/*') || wrong=$((wrong + 1))
+    return "$wrong"
+}
+
+check_all || {
+    echo "$? kinds of change cost more places than they may"
+    exit 1
+}
+
+# An elementwise op that exists nowhere else: its row and its prototype, and every file that reads the table compiles.
+mkdir -p "$scratch/src/ops" "$scratch/include/tuff"
+cp src/ops/*.h "$scratch/src/ops"
+row='ELEMENTWISE(SOFTSIGN, softsign, 1, FLOATS, x \/ (ABS(x) + 1.0f), 0, x \/ (1 + fabs(x)), P((1 - fabs(f)) * (1 - fabs(f))), '
+row=$row'G(tuff_mul(g, tuff_abs(f))), DIVISION, ALL, 4, 0, -10, 10)'
+sed "s/^ELEMENTWISE(ADD,/$row\\n&/" src/ops/ops.def >"$scratch/src/ops/ops.def"
+sed 's/^TUFF_API tuff_tensor \*tuff_erfc.*/&\nTUFF_API tuff_tensor *tuff_softsign(tuff_tensor *x);/' include/tuff/ops.h \
+    >"$scratch/include/tuff/ops.h"
+grep -q SOFTSIGN "$scratch/src/ops/ops.def" && grep -q softsign "$scratch/include/tuff/ops.h"
+readers=$(grep -rlE '#include "ops/(ops\.def|evaluate\.h)"' src --include='*.c')
+for file in $readers; do
+    "${CC:-cc}" -std=c11 -Wall -Wextra -Werror -fsyntax-only -I"$scratch/src" -I"$scratch/include" -Isrc -Iinclude "$file"
+done
+echo "a new row compiles in $(echo "$readers" | wc -w) files"
+
+# The count can fail: one more file that names an op is one too many.
+cp -r src include "$scratch"
+mkdir -p "$scratch/tools" "$scratch/tests"
+cp $(find tools tests -name suite_composites.c) "$scratch/tools"
+echo 'static bool is_scan(op_code op) { return op == OP_CUMSUM; }' >"$scratch/src/compile/planted.c"
+cd "$scratch"
+if check_all >"$scratch/failed"; then
+    echo "a fifth file that names cumsum was not counted"
+    exit 1
+fi
+grep -q '5 of 4:.*planted.c' "$scratch/failed"

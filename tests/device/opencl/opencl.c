@@ -1,0 +1,553 @@
+/* The OpenCL driver when calls fail: each call of a script fails once, with each kind of error, and what follows is a
+   status that fits, no object or block left over, and a script that runs again. Also waits that end. */
+#define _XOPEN_SOURCE 700
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "device/state.h"
+#include "each_device.h"
+
+#if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
+#include "opencl_faults.h"
+
+static long blocks;
+
+static void *count_allocate(void *user, size_t size)
+{
+    (void)user;
+    void *block = malloc(size);
+    __atomic_add_fetch(&blocks, block != NULL, __ATOMIC_RELAXED);
+    return block;
+}
+
+static void *count_reallocate(void *user, void *block, size_t size)
+{
+    (void)user;
+    void *moved = realloc(block, size);
+    __atomic_add_fetch(&blocks, !block && moved, __ATOMIC_RELAXED);
+    return moved;
+}
+
+static void count_release(void *user, void *block)
+{
+    (void)user;
+    __atomic_sub_fetch(&blocks, block != NULL, __ATOMIC_RELAXED);
+    free(block);
+}
+
+enum { COUNT = 3000, LARGE = 5 << 20 };
+
+/* What the script makes; all of it may be missing when it ends. */
+typedef struct script {
+    tuff_device *device;
+    storage *words, *copy, *large;
+    program *compiled, *from_disk;
+    recording *recorded, *timed;
+} script;
+
+static tuff_status make_storages(script *run)
+{
+    static unsigned char bytes[LARGE];
+    uint32_t words[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++)
+        words[i] = i;
+    TRY(tuff__storage_create(run->device, sizeof words, true, &run->words));
+    TRY(tuff__storage_create(run->device, sizeof words, false, &run->copy));
+    TRY(tuff__storage_create(run->device, LARGE, false, &run->large));
+    TRY(tuff__storage_write(run->device, run->words, 0, words, sizeof words));
+    TRY(tuff__storage_write(run->device, run->large, 0, bytes, sizeof bytes));
+    return TUFF_OK;
+}
+
+/* Whether the script compiles: that takes most of its time, and only few calls are about it. */
+static bool compiles = true;
+
+/* One program from the cache where an earlier run left it; the other one, and a broken one, from text. */
+static tuff_status make_programs(script *run)
+{
+    test_kernel texts;
+    program *broken = NULL;
+    program_request request = test_request(run->device, &texts, "from_disk", "x[i] = x[i] * 3u;");
+    TRY(tuff__program_get(run->device, &request, &run->from_disk));
+    request = test_request(run->device, &texts, "from_text", "x[i] = x[i] + 1u;");
+    if (!compiles)
+        return tuff__program_get(run->device, &request, &run->compiled);
+    assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
+    tuff_status status = tuff__program_get(run->device, &request, &run->compiled);
+    if (status == TUFF_OK) {
+        request = test_request(run->device, &texts, "broken", "x[i] = none;");
+        status = tuff__program_get(run->device, &request, &broken);
+        assert_int_not_equal(status, TUFF_OK);
+        if (status == TUFF_E_COMPILE)
+            status = TUFF_OK;
+    }
+    assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
+    return status;
+}
+
+/* x = (x + 1) * 3 in pieces, then the copy, with a hole. */
+static tuff_status make_recordings(script *run)
+{
+    test_kernel first = {.program = run->compiled}, second = {.program = run->from_disk};
+    command commands[4] = {dispatch_over(run->device, &first, run->words, COUNT),
+                           dispatch_over(run->device, &second, run->words, COUNT),
+                           {.kind = COMMAND_COPY, .binding_count = 2},
+                           {.kind = COMMAND_FILL_ZERO, .binding_count = 1}};
+    commands[2].bindings[0] = range_of(run->words, 0, COUNT * 4, false);
+    commands[2].bindings[1] = range_of(run->copy, 0, COUNT * 4, true);
+    commands[3].bindings[0] = range_of(run->copy, 400, 4, true);
+    TRY(tuff__recording_create(run->device, commands, 4, false, false, &run->recorded));
+    return tuff__recording_create(run->device, commands, 4, false, true, &run->timed);
+}
+
+static tuff_status submit_all(script *run)
+{
+    uint64_t nanoseconds[4] = {0};
+    TRY(tuff__submit(run->device, run->recorded));
+    TRY(tuff__storage_write(run->device, run->large, 16, nanoseconds, 16));
+    TRY(tuff__submit(run->device, run->timed));
+    TRY(tuff__wait(run->device));
+    return tuff__timestamps(run->device, run->timed, nanoseconds);
+}
+
+static tuff_status check_result(script *run)
+{
+    uint32_t words[COUNT];
+    TRY(tuff__storage_read(run->device, run->copy, 0, words, sizeof words));
+    for (uint32_t i = 0; i < COUNT; i++)
+        assert_int_equal(words[i], i == 100 ? 0 : ((i + 1) * 3 + 1) * 3);
+    return TUFF_OK;
+}
+
+static tuff_status run_steps(script *run)
+{
+    TRY(make_storages(run));
+    TRY(make_programs(run));
+    TRY(make_recordings(run));
+    TRY(submit_all(run));
+    return check_result(run);
+}
+
+static void end_script(script *run)
+{
+    tuff__recording_destroy(run->device, run->timed);
+    tuff__recording_destroy(run->device, run->recorded);
+    tuff__program_release(run->device, run->compiled);
+    tuff__program_release(run->device, run->from_disk);
+    tuff__storage_release(run->words);
+    tuff__storage_release(run->copy);
+    tuff__storage_release(run->large);
+    tuff_device_close(run->device);
+}
+
+static tuff_status run_script(const char *selector)
+{
+    script run = {.device = tuff_device_open(selector)};
+    if (!run.device)
+        return tuff__last_status();
+    /* Binaries are fetched the first time on every driver. */
+    run.device->handle->is_pocl = false;
+    tuff_status status = run_steps(&run);
+    end_script(&run);
+    return status;
+}
+
+typedef struct fault {
+    cl_int error;
+    tuff_status status;
+} fault;
+
+static const fault kinds[] = {{CL_OUT_OF_RESOURCES, TUFF_E_OOM_DEVICE},
+                              {CL_DEVICE_NOT_AVAILABLE, TUFF_E_DEVICE_LOST},
+                              {CL_OUT_OF_HOST_MEMORY, TUFF_E_OOM_HOST}};
+
+/* A failure may be harmless (a retry, a release), or leave the device out while names are looked up. */
+static void expect_clean(const char *selector, int site, int call, fault kind, long blocks_before)
+{
+    arm(site, call, 1, kind.error);
+    tuff_status status = run_script(selector);
+    bool fits = status == TUFF_OK || status == TUFF_E_NO_DEVICE || status == kind.status;
+    if (!fits || (status != TUFF_OK && !tuff_error()[0]))
+        fail_msg("%s, call %d, error %d: status %s: %s", site_names[site], call, kind.error, tuff_status_name(status),
+                 tuff_error());
+    if (faults.alive != 0 || faults.null_handles != 0 || blocks != blocks_before)
+        fail_msg("%s, call %d, error %d: %d objects and %ld blocks left over, %d null handles", site_names[site], call,
+                 kind.error, faults.alive, blocks - blocks_before, faults.null_handles);
+}
+
+static bool is_about_compiling(int site)
+{
+    return site == SITE_CreateProgramWithSource || site == SITE_BuildProgram || site == SITE_GetProgramBuildInfo ||
+           site == SITE_GetProgramInfo || site == SITE_GetKernelWorkGroupInfo || site == SITE_ReleaseProgram;
+}
+
+/* Polls of events come as often as time wants: only the first ones are made to fail. */
+static int call_limit(int site)
+{
+    return site == SITE_GetEventInfo ? 40 : 100000;
+}
+
+static void fail_every_call(const char *selector)
+{
+    disarm();
+    compiles = false;
+    assert_int_equal(run_script(selector), TUFF_OK);
+    long before = blocks;
+    int total = 0;
+    for (int site = 0; site < SITE_COUNT; site++) {
+        compiles = is_about_compiling(site);
+        for (int call = 1; call <= call_limit(site); call++) {
+            expect_clean(selector, site, call, kinds[call % 3], before);
+            if (faults.hits == 0)
+                break;
+            total++;
+            if (call <= 2) {
+                expect_clean(selector, site, call, kinds[(call + 1) % 3], before);
+                expect_clean(selector, site, call, kinds[(call + 2) % 3], before);
+            }
+        }
+        disarm();
+        assert_int_equal(run_script(selector), TUFF_OK);
+        assert_int_equal(blocks, before);
+    }
+    compiles = true;
+    print_message("  %s: %d calls failed\n", selector, total);
+}
+
+/* Every site that the script reaches must be among those that were seen. */
+static void expect_every_site_reached(const char *selector)
+{
+    assert_int_equal(run_script(selector), TUFF_OK);
+    disarm();
+    assert_int_equal(run_script(selector), TUFF_OK);
+    for (int site = 0; site < SITE_COUNT; site++) {
+        bool other = site == SITE_GetPlatformIDs || site == SITE_GetDeviceIDs || site == SITE_RetainContext ||
+                     site == SITE_RetainCommandQueue || site == SITE_RetainMemObject ||
+                     site == SITE_GetCommandQueueInfo || site == SITE_GetMemObjectInfo || site == SITE_RetainEvent ||
+                     site == SITE_WaitForEvents || site == SITE_SetMemObjectDestructorCallback;
+        if (faults.calls[site] == 0 && !other)
+            fail_msg("the script does not reach %s", site_names[site]);
+    }
+}
+
+/* Skips the test where there is no device. */
+static void for_each_opencl(void (*test)(const char *selector))
+{
+    if (tuff_device_absence("opencl"))
+        skip();
+    for (int i = 0; i < tuff_device_count(); i++) {
+        tuff_device_info info;
+        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        if (strncmp(info.selector, "opencl:", 7) == 0)
+            test(info.selector);
+    }
+}
+
+static void every_call_may_fail_once(void **state)
+{
+    (void)state;
+    tuff__cl_group_limit = 40;
+    for_each_opencl(expect_every_site_reached);
+    for_each_opencl(fail_every_call);
+}
+
+/* Calls that go on failing: nothing hangs, and the device can be closed. */
+static void fail_for_good(const char *selector)
+{
+    disarm();
+    assert_int_equal(run_script(selector), TUFF_OK);
+    for (int site = 0; site < SITE_COUNT; site++) {
+        compiles = is_about_compiling(site);
+        for (size_t kind = 0; kind < 3; kind++) {
+            arm(site, 1 + (int)kind, 1 << 30, kinds[kind].error);
+            tuff_status status = run_script(selector);
+            assert_true(status == TUFF_OK || status == TUFF_E_NO_DEVICE || status == kinds[kind].status);
+            assert_int_equal(faults.alive, 0);
+        }
+    }
+    disarm();
+    compiles = true;
+    assert_int_equal(run_script(selector), TUFF_OK);
+}
+
+static void calls_may_fail_for_good(void **state)
+{
+    (void)state;
+    for_each_opencl(fail_for_good);
+}
+
+/* The first open with its self-test, which the other tests take from its record. */
+static void fail_the_first_open(const char *selector)
+{
+    const int sites[] = {
+        SITE_BuildProgram, SITE_CreateKernel, SITE_EnqueueNDRangeKernel,      SITE_EnqueueReadBuffer,
+        SITE_CreateBuffer, SITE_SetKernelArg, SITE_EnqueueMarkerWithWaitList, SITE_CreateProgramWithSource};
+    assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
+    for (size_t i = 0; i < sizeof sites / sizeof sites[0]; i++)
+        for (int call = 1; call <= 3; call++) {
+            arm(sites[i], call, 1, kinds[call - 1].error);
+            tuff_device *device = tuff_device_open(selector);
+            if (!device)
+                assert_int_equal(tuff__last_status(), kinds[call - 1].status);
+            tuff_device_close(device);
+            assert_int_equal(faults.hits, 1);
+            assert_int_equal(faults.alive, 0);
+        }
+    disarm();
+    tuff_device_info info;
+    tuff_device *device = tuff_device_open(selector);
+    assert_non_null(device);
+    assert_int_equal(tuff_device_information(device, &info), TUFF_OK);
+    assert_true(info.proved_barrier);
+    tuff_device_close(device);
+    assert_int_equal(faults.alive, 0);
+    assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
+}
+
+static void the_first_open_may_fail(void **state)
+{
+    (void)state;
+    for_each_opencl(fail_the_first_open);
+}
+
+static void listing_survives_failures(void **state)
+{
+    (void)state;
+    if (tuff_device_absence("opencl"))
+        skip();
+    const char *absence = NULL;
+    int count = tuff__driver_opencl.count(&absence);
+    assert_true(count > 0);
+    assert_null(absence);
+    const int sites[] = {SITE_GetPlatformIDs, SITE_GetDeviceIDs, SITE_GetDeviceInfo};
+    for (size_t i = 0; i < sizeof sites / sizeof sites[0]; i++) {
+        arm(sites[i], 1, 1 << 30, CL_OUT_OF_HOST_MEMORY);
+        assert_int_equal(tuff__driver_opencl.count(&absence), 0);
+        assert_non_null(absence);
+        assert_true(faults.hits > 0);
+    }
+    disarm();
+    assert_int_equal(tuff__driver_opencl.count(&absence), count);
+    assert_null(absence);
+}
+
+static cl_int told_state;
+
+static cl_int CL_API_CALL tell_state(cl_event event, cl_event_info what, size_t size, void *value, size_t *needed)
+{
+    if (what != CL_EVENT_COMMAND_EXECUTION_STATUS)
+        return faults.real.GetEventInfo(event, what, size, value, needed);
+    memcpy(value, &told_state, sizeof told_state);
+    return CL_SUCCESS;
+}
+
+static void check_waits(const char *selector)
+{
+    script run = {.device = tuff_device_open(selector)};
+    assert_non_null(run.device);
+    assert_int_equal(make_storages(&run), TUFF_OK);
+    assert_int_equal(make_programs(&run), TUFF_OK);
+    assert_int_equal(make_recordings(&run), TUFF_OK);
+    uint64_t patience = tuff__cl_patience;
+    tuff__cl_patience = 30000000;
+    /* A device that never gets on. */
+    told_state = CL_RUNNING;
+    tuff__cl.GetEventInfo = tell_state;
+    assert_int_equal(tuff__submit(run.device, run.recorded), TUFF_OK);
+    assert_int_equal(tuff__wait(run.device), TUFF_E_TIMEOUT);
+    uint32_t word;
+    assert_int_equal(tuff__storage_read(run.device, run.copy, 0, &word, 4), TUFF_E_TIMEOUT);
+    assert_int_equal(tuff__submit(run.device, run.timed), TUFF_E_TIMEOUT);
+    told_state = CL_SUBMITTED;
+    assert_int_equal(tuff__wait(run.device), TUFF_E_TIMEOUT);
+    tuff__cl.GetEventInfo = faults.real.GetEventInfo;
+    assert_int_equal(tuff__wait(run.device), TUFF_OK);
+    /* Memory that ran out only when the command began. */
+    assert_int_equal(tuff__submit(run.device, run.recorded), TUFF_OK);
+    told_state = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    tuff__cl.GetEventInfo = tell_state;
+    assert_int_equal(tuff__wait(run.device), TUFF_E_OOM_DEVICE);
+    tuff__cl.GetEventInfo = faults.real.GetEventInfo;
+    assert_int_equal(tuff__wait(run.device), TUFF_OK);
+    /* A kernel that left its buffers: the device is lost, and stays so. */
+    assert_int_equal(tuff__submit(run.device, run.recorded), TUFF_OK);
+    told_state = -9999;
+    tuff__cl.GetEventInfo = tell_state;
+    assert_int_equal(tuff__wait(run.device), TUFF_E_DEVICE_LOST);
+    tuff__cl.GetEventInfo = faults.real.GetEventInfo;
+    assert_int_equal(tuff__wait(run.device), TUFF_E_DEVICE_LOST);
+    tuff__cl_patience = patience;
+    end_script(&run);
+    assert_int_equal(run_script(selector), TUFF_OK);
+}
+
+static void waits_end(void **state)
+{
+    (void)state;
+    for_each_opencl(check_waits);
+}
+
+static atomic_int waits_begun, waits_ended;
+static atomic_bool holds;
+
+static cl_int CL_API_CALL wait_held(cl_uint count, const cl_event *events)
+{
+    waits_begun++;
+    while (holds)
+        tuff__sleep(1000000);
+    const cl_int answer = faults.real.WaitForEvents(count, events);
+    waits_ended++;
+    return answer;
+}
+
+/* A device whose driver computes with the threads that wait in it, or for good does not come back to them. */
+static void check_lending(const char *selector)
+{
+    for (int hangs = 0; hangs < 2; hangs++) {
+        script run = {.device = tuff_device_open(selector)};
+        assert_non_null(run.device);
+        waits_begun = waits_ended = 0;
+        tuff__cl.WaitForEvents = wait_held;
+        run.device->handle->wants_thread = true;
+        holds = hangs;
+        assert_int_equal(run_steps(&run), TUFF_OK);
+        end_script(&run);
+        assert_true(waits_begun > 0);
+        assert_int_equal(waits_ended, hangs ? 0 : waits_begun);
+        holds = false;
+        while (faults.alive > 0)
+            tuff__sleep(1000000);
+        tuff__cl.WaitForEvents = faults.real.WaitForEvents;
+    }
+}
+
+static void a_thread_is_lent_and_taken_back(void **state)
+{
+    (void)state;
+    for_each_opencl(check_lending);
+}
+
+/* What is answered to one question is a little other than it is. */
+static cl_uint changed_question;
+
+static void change_answer(cl_uint question, void *answer)
+{
+    if (question == changed_question && answer)
+        ((char *)answer)[0] ^= 1;
+}
+
+static cl_int CL_API_CALL changed_platform_info(cl_platform_id a, cl_platform_info b, size_t c, void *d, size_t *e)
+{
+    const cl_int error = faults.real.GetPlatformInfo(a, b, c, d, e);
+    change_answer(b, d);
+    return error;
+}
+
+static cl_int CL_API_CALL changed_device_info(cl_device_id a, cl_device_info b, size_t c, void *d, size_t *e)
+{
+    const cl_int error = faults.real.GetDeviceInfo(a, b, c, d, e);
+    change_answer(b, d);
+    return error;
+}
+
+/* The identity that a device has under a changed answer. */
+static void identify(const char *selector, cl_uint question, char *out, size_t size)
+{
+    driver_device *device = NULL;
+    changed_question = question;
+    assert_int_equal(tuff__driver_opencl.open(atoi(strchr(selector, ':') + 1), &device), TUFF_OK);
+    (void)snprintf(out, size, "%s", tuff__driver_opencl.identity(device));
+    tuff__driver_opencl.close(device);
+    changed_question = 0;
+}
+
+static void check_identity(const char *selector)
+{
+    static const cl_uint questions[] = {CL_PLATFORM_VERSION, CL_DEVICE_NAME,      CL_DEVICE_VERSION,
+                                        CL_DRIVER_VERSION,   CL_DEVICE_VENDOR_ID, CL_DEVICE_ADDRESS_BITS};
+    static char usual[2048], other[2048];
+    tuff__cl.GetPlatformInfo = changed_platform_info;
+    tuff__cl.GetDeviceInfo = changed_device_info;
+    identify(selector, 0, usual, sizeof usual);
+    identify(selector, 0, other, sizeof other);
+    assert_string_equal(usual, other);
+    for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
+        identify(selector, questions[i], other, sizeof other);
+        if (strcmp(usual, other) == 0)
+            fail_msg("question %#x makes no other identity", questions[i]);
+    }
+    tuff__cl.GetPlatformInfo = faulty_GetPlatformInfo;
+    tuff__cl.GetDeviceInfo = faulty_GetDeviceInfo;
+}
+
+/* Programs are kept under it: whatever another version of the driver answers otherwise makes another. */
+static void versions_of_a_driver_are_told_apart(void **state)
+{
+    (void)state;
+    for_each_opencl(check_identity);
+}
+
+static void errors_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(tuff__cl_error_name(CL_OUT_OF_RESOURCES), "CL_OUT_OF_RESOURCES");
+    assert_int_equal(tuff__cl_fail(CL_INVALID_WORK_GROUP_SIZE, "clSomething"), TUFF_E_LIMIT);
+    assert_string_equal(tuff_error(), "clSomething: CL_INVALID_WORK_GROUP_SIZE (-54)");
+    assert_int_equal(tuff__cl_fail(-77777, "clSomething"), TUFF_E_UNSUPPORTED);
+    assert_non_null(strstr(tuff_error(), "-77777"));
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    /* Listing fills the table. */
+    if (tuff_device_count() > 0 && !tuff_device_absence("opencl"))
+        install_faults();
+    disarm();
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    if (!tuff_device_absence("opencl"))
+        remove_faults();
+    tuff__cl_group_limit = 0;
+    return 0;
+}
+
+#define FAULTY_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const tuff_allocator counting = {count_allocate, count_reallocate, count_release, NULL};
+    tuff_set_allocator(&counting);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(errors_have_names),          FAULTY_TEST(every_call_may_fail_once),
+        FAULTY_TEST(calls_may_fail_for_good),         FAULTY_TEST(the_first_open_may_fail),
+        FAULTY_TEST(listing_survives_failures),       FAULTY_TEST(waits_end),
+        FAULTY_TEST(a_thread_is_lent_and_taken_back), FAULTY_TEST(versions_of_a_driver_are_told_apart),
+    };
+    return cmocka_run_group_tests_name("opencl", tests, use_fresh_cache, drop_cache);
+}
+#else
+static void opencl_is_absent(void **state)
+{
+    (void)state;
+    assert_non_null(tuff_device_absence("opencl"));
+    assert_null(tuff_device_open("opencl"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(opencl_is_absent)};
+    return cmocka_run_group_tests_name("opencl", tests, NULL, NULL);
+}
+#endif

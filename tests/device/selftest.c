@@ -1,0 +1,344 @@
+/* The self-test against drivers that lie: on every device found, each falsified result or refused kernel turns off the
+   feature it speaks of, and no other. */
+#define _XOPEN_SOURCE 700
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "device/state.h"
+#include "each_device.h"
+
+typedef enum probe_kind { BARRIER, FLOATS, NARROW, HALF, INT64, SUBGROUPS, SHUFFLES, PROBE_COUNT } probe_kind;
+
+/* A probe is known by what its text must contain, in one language or the other. */
+static probe_kind kind_of(const char *text)
+{
+    static const char *const marks[PROBE_COUNT][2] = {{"tile", "tile"},         {"a[62]", "a[62]"},
+                                                      {"uchar", "uint8_t"},     {"half x", "float16"},
+                                                      {"ulong", "uint64_t"},    {"reduce_min", "subgroupMin"},
+                                                      {"_shuffle(", "Shuffle("}};
+    for (int kind = 0; kind < PROBE_COUNT; kind++)
+        if (strstr(text, marks[kind][0]) || strstr(text, marks[kind][1]))
+            return (probe_kind)kind;
+    fail_msg("a probe of no known kind: %s", text);
+    return PROBE_COUNT;
+}
+
+static void lose_nan_payloads(uint32_t *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if ((words[i] & 0x7fffffffu) > 0x7f800000u)
+            words[i] = 0x7fc00000u;
+}
+
+static void lose_negative_zero(uint32_t *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (words[i] == 0x80000000u)
+            words[i] = 0;
+}
+
+static void flush_denormals(uint32_t *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if ((words[i] & 0x7f800000u) == 0)
+            words[i] &= 0x80000000u;
+}
+
+static void change_last_item(uint32_t *words, size_t count)
+{
+    (void)count;
+    words[63] ^= 4;
+}
+
+/* A store of a byte that takes its neighbours along. */
+static void smear_bytes(uint32_t *words, size_t count)
+{
+    (void)count;
+    words[16] = 0xff;
+}
+
+static void lose_high_words(uint32_t *words, size_t count)
+{
+    (void)count;
+    memset(words + 64, 0, 64 * sizeof *words);
+}
+
+/* Eight lanes said to be sixteen: every second leader is missing, or there are too many. */
+static void claim_more_lanes(uint32_t *words, size_t count)
+{
+    (void)count;
+    for (int i = 0; i < 64; i++)
+        words[i] *= 2;
+}
+
+typedef struct lie {
+    const char *name;
+    probe_kind kind;
+    void (*falsify)(uint32_t *words, size_t count); /* NULL: the kernel does not compile */
+    size_t field;                                   /* of tuff_device_info: must come out false or 0 */
+} lie;
+
+#define FIELD(name) offsetof(tuff_device_info, name)
+
+static const lie lies[] = {
+    {"NaN payloads lost", FLOATS, lose_nan_payloads, FIELD(proved_nan)},
+    {"-0 lost", FLOATS, lose_negative_zero, FIELD(proved_negative_zero)},
+    {"denormals flushed", FLOATS, flush_denormals, FIELD(proved_denormals)},
+    {"no float kernel", FLOATS, NULL, FIELD(proved_nan)},
+    {"a barrier ignored", BARRIER, change_last_item, FIELD(proved_barrier)},
+    {"no barrier kernel", BARRIER, NULL, FIELD(proved_barrier)},
+    {"bytes smeared", NARROW, smear_bytes, FIELD(proved_narrow_storage)},
+    {"bytes wrong", NARROW, change_last_item, FIELD(narrow_storage)},
+    {"no narrow kernel", NARROW, NULL, FIELD(narrow_storage)},
+    {"half sums wrong", HALF, change_last_item, FIELD(half_arithmetic)},
+    {"no half kernel", HALF, NULL, FIELD(half_arithmetic)},
+    {"high words lost", INT64, lose_high_words, FIELD(int64)},
+    {"no int64 kernel", INT64, NULL, FIELD(int64)},
+    {"too many lanes", SUBGROUPS, claim_more_lanes, FIELD(proved_subgroup_size)},
+    {"lanes apart", SUBGROUPS, change_last_item, FIELD(proved_subgroup_size)},
+    {"no subgroup kernel", SUBGROUPS, NULL, FIELD(proved_subgroup_size)},
+    {"a lane shuffled wrongly", SHUFFLES, change_last_item, FIELD(subgroup_shuffle)},
+    {"no shuffle kernel", SHUFFLES, NULL, FIELD(subgroup_shuffle)},
+};
+
+static const driver *real;
+static const lie *told;
+static probe_kind current;
+
+static tuff_status lying_create(driver_device *device, const program_request *request, blob cached, blob *made,
+                                driver_program **out)
+{
+    current = kind_of(request->text);
+    if (told && !told->falsify && told->kind == current)
+        return tuff__fail(TUFF_E_COMPILE, "this compiler will not have it");
+    return real->program_create(device, request, cached, made, out);
+}
+
+static tuff_status lying_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size)
+{
+    tuff_status status = real->buffer_read(device, buffer, offset, data, size);
+    if (told && told->falsify && told->kind == current)
+        told->falsify(data, size / 4);
+    return status;
+}
+
+/* What the device proves under a lie, from the driver's claims on. */
+static tuff_device_info prove_again(tuff_device *device, const tuff_device_info *claims, const lie *heard)
+{
+    driver liar = *device->driver;
+    real = device->driver;
+    liar.program_create = lying_create;
+    liar.buffer_read = lying_read;
+    told = heard;
+    device->info = *claims;
+    device->driver = &liar;
+    assert_int_equal(tuff__device_prove(device), TUFF_OK);
+    device->driver = real;
+    assert_true(device->info.proved);
+    return device->info;
+}
+
+static bool value_of(const tuff_device_info *info, size_t field)
+{
+    if (field == FIELD(proved_subgroup_size))
+        return info->proved_subgroup_size > 0;
+    return *(const bool *)((const char *)info + field);
+}
+
+/* Fields that a lie about kind may change. */
+static bool concerns(probe_kind kind, size_t field)
+{
+    switch (kind) {
+    case BARRIER:
+        return field == FIELD(proved_barrier);
+    case FLOATS:
+        return field == FIELD(proved_nan) || field == FIELD(proved_negative_zero) || field == FIELD(proved_denormals);
+    case NARROW:
+        return field == FIELD(proved_narrow_storage) || field == FIELD(narrow_storage);
+    case HALF:
+        return field == FIELD(half_arithmetic);
+    case INT64:
+        return field == FIELD(int64);
+    case SHUFFLES:
+        return field == FIELD(subgroup_shuffle);
+    case SUBGROUPS:
+    case PROBE_COUNT:
+        break;
+    }
+    return field == FIELD(proved_subgroup_size) || field == FIELD(subgroup_shuffle);
+}
+
+static int caught;
+
+static void check_lies(tuff_device *device)
+{
+    tuff_device_info claims = {0};
+    for (int i = 0; i < tuff_device_count(); i++)
+        if (tuff_device_describe(i, &claims) == TUFF_OK && strcmp(claims.selector, device->info.selector) == 0)
+            break;
+    assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
+    tuff_device_info truth = prove_again(device, &claims, NULL);
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        tuff_device_info info = prove_again(device, &claims, &lies[i]);
+        if (value_of(&info, lies[i].field))
+            fail_msg("%s: not caught", lies[i].name);
+        caught += value_of(&truth, lies[i].field);
+        for (size_t k = 0; k < sizeof lies / sizeof lies[0]; k++)
+            if (!concerns(lies[i].kind, lies[k].field) &&
+                value_of(&info, lies[k].field) != value_of(&truth, lies[k].field))
+                fail_msg("%s: changed what \"%s\" is about", lies[i].name, lies[k].name);
+    }
+    assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
+}
+
+static void lies_are_caught(void **state)
+{
+    (void)state;
+    for_each_driver(check_lies);
+    /* Wherever there is a device, barriers and narrow types cannot both be missing from what is lied about. */
+    if (tuff_device_count() > 1)
+        assert_true(caught > 4);
+}
+
+enum { LOOPS_END = 65535 };
+
+static void end_loops(uint32_t *words, size_t count)
+{
+    (void)count;
+    words[0] ^= 1;
+    words[1] = LOOPS_END;
+}
+
+/* A driver that ends loops early is known by it, in later runs from the record, and llvmpipe without a test. */
+static void check_loops(tuff_device *device)
+{
+    static const lie ended = {"loops ended", BARRIER, end_loops, 0}, absent = {"no loop kernel", BARRIER, NULL, 0};
+    const tuff_device_info claims = device->info;
+    const bool is_llvmpipe = strstr(claims.name, "llvmpipe") != NULL;
+    use_folder("loops");
+    assert_int_equal(prove_again(device, &claims, &ended).loop_limit, LOOPS_END);
+    assert_int_equal(prove_again(device, &claims, NULL).loop_limit, LOOPS_END);
+    assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
+    const uint32_t found = prove_again(device, &claims, NULL).loop_limit;
+    assert_true(is_llvmpipe ? found > LOOPS_END - 16 && found <= LOOPS_END : found == 0);
+    assert_int_equal(prove_again(device, &claims, &absent).loop_limit, is_llvmpipe ? LOOPS_END : 0);
+    assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
+    device->info = claims;
+}
+
+static void ended_loops_are_known(void **state)
+{
+    (void)state;
+    for_each_driver(check_loops);
+}
+
+/* What stands in for a driver with matrix units: a plain kernel that answers as they do, one that is a bit off at one
+   element, or no kernel at all. */
+typedef enum units { UNITS_RIGHT, UNITS_WRONG, UNITS_ABSENT } units;
+static units stand_in;
+
+static const char product_text[] = "#version 450\nlayout(local_size_x = 64) in;\n"
+                                   "layout(std430, set = 0, binding = 0) readonly buffer A { uint a[]; };\n"
+                                   "layout(std430, set = 0, binding = 1) buffer B { uint b[]; };\n"
+                                   "layout(std430, set = 0, binding = 2) buffer C { uint c[]; };\n"
+                                   "layout(push_constant) uniform P { uint base; };\n"
+                                   "void main()\n{\n"
+                                   "    for (uint i = gl_LocalInvocationID.x; i < 256u; i += 64u) {\n"
+                                   "        uint sum = i == 200u ? OFFSET : 0u;\n"
+                                   "        for (uint k = 0u; k < 16u; k++)\n"
+                                   "            sum += a[i / 16u * 16u + k] * (a[255u - (k * 16u + i % 16u)] + 1u);\n"
+                                   "        b[i] = sum;\n    }\n}\n";
+
+static tuff_status create_with_units(driver_device *device, const program_request *request, blob cached, blob *made,
+                                     driver_program **out)
+{
+    char text[sizeof product_text + 64];
+    program_request changed = *request;
+    if (!strstr(request->text, "cooperative_matrix"))
+        return real->program_create(device, request, cached, made, out);
+    if (stand_in == UNITS_ABSENT)
+        return tuff__fail(TUFF_E_COMPILE, "this compiler knows no matrix units");
+    const char *line_end = strchr(product_text, '\n') + 1;
+    snprintf(text, sizeof text, "#version 450\n#define OFFSET %s\n%s", stand_in == UNITS_WRONG ? "1u" : "0u", line_end);
+    changed.text = text;
+    return real->program_create(device, &changed, cached, made, out);
+}
+
+/* A claim to matrix units of either form holds only where a block comes out right. */
+static void check_units(tuff_device *device)
+{
+    if (!tuff__device_takes_glsl(device)) {
+        leave_out_device("matrix units are in GLSL alone");
+        return;
+    }
+    driver with_units = *device->driver;
+    real = device->driver;
+    with_units.program_create = create_with_units;
+    const tuff_device_info before = device->info;
+    assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
+    device->driver = &with_units;
+    for (uint32_t form = 1; form <= 2; form++)
+        for (int which = UNITS_RIGHT; which <= UNITS_ABSENT; which++) {
+            stand_in = (units)which;
+            device->info.cooperative_matrix = form;
+            assert_int_equal(tuff__device_prove(device), TUFF_OK);
+            assert_int_equal(device->info.cooperative_matrix, which == UNITS_RIGHT ? form : 0);
+        }
+    device->driver = real;
+    device->info = before;
+    assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
+}
+
+static void matrix_units_must_multiply_right(void **state)
+{
+    (void)state;
+    for_each_driver(check_units);
+}
+
+/* A failure that is none of the features' fails the open. */
+static tuff_status failing_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data,
+                                uint64_t size)
+{
+    (void)device;
+    (void)buffer;
+    (void)offset;
+    (void)data;
+    (void)size;
+    return tuff__fail(TUFF_E_TIMEOUT, "no answer");
+}
+
+static void check_failure(tuff_device *device)
+{
+    driver silent = *device->driver;
+    real = device->driver;
+    silent.buffer_read = failing_read;
+    assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
+    device->driver = &silent;
+    assert_int_equal(tuff__device_prove(device), TUFF_E_TIMEOUT);
+    device->driver = real;
+    assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
+}
+
+static void a_silent_device_does_not_open(void **state)
+{
+    (void)state;
+    for_each_driver(check_failure);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lies_are_caught),
+        cmocka_unit_test(ended_loops_are_known),
+        cmocka_unit_test(matrix_units_must_multiply_right),
+        cmocka_unit_test(a_silent_device_does_not_open),
+    };
+    return cmocka_run_group_tests_name("selftest", tests, use_fresh_cache, drop_cache);
+}

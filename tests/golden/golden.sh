@@ -1,0 +1,50 @@
+#!/bin/sh
+# Holds every device found against the golden files: training with fusion, and on one driver without it, or, where the
+# second argument is ops, the cases of single ops, all on the reference, and in turns on one driver of each API: what an op
+# means depends on no device, and every_op holds all against the reference. TUFF_TEST_SEED (default: the time) draws the
+# drivers and the turns, so that a few runs together have tried all; TUFF_SUITE=thorough leaves nothing out.
+# Called: golden.sh BUILD [ops]
+set -u
+build=$1
+data=${TUFF_TEST_DATA:-$(dirname "$0")/../data}/golden
+devices=$("$build/tuff" devices --json | sed -n 's/.*"selector": "\([^"]*\)".*/\1/p')
+[ -n "$devices" ] || { echo "golden.sh: tuff devices --json names no device" >&2; exit 1; }
+seed=${TUFF_TEST_SEED:-$(date +%s)}
+echo "TUFF_TEST_SEED=$seed repeats what this run draws"
+few=$(printf '%s\n' $devices | awk -F : -v seed="$seed" '
+    { of_api[$1, count[$1]++] = $0 }
+    END { for (api in count) print of_api[api, int(seed / 2) % count[api]] }')
+[ "${TUFF_SUITE:-}" != thorough ] || few=$devices
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+
+failed=0
+# check DEVICE FILE OPTIONS: prints the closing line and the rows that are beyond their bars.
+check() {
+    device=$1
+    shift
+    "$build/tests/golden" "$@" --device "$device" >"$output" 2>&1 || failed=1
+    echo "== $device: $(tail -n 1 "$output")"
+    sed -e '$d' -e '/ ok$/d' -e '/ skipped: /d' -e '/\.safetensors$/d' "$output"
+}
+drivers=$(printf '%s\n' $few | grep -v '^reference$')
+count=$(printf '%s\n' $drivers | wc -w)
+turn=$seed
+if [ "${2:-}" = ops ]; then
+    check reference "$data/ops.safetensors"
+    for device in $drivers; do
+        [ "${TUFF_SUITE:-}" != thorough ] || turn=0 count=1
+        check "$device" "$data/ops.safetensors" --turn "$((turn % count))/$count"
+        turn=$((turn + 1))
+    done
+else
+    for device in $devices; do
+        check "$device" "$data/gpt_tiny.safetensors"
+    done
+    [ "${TUFF_SUITE:-}" = thorough ] || [ "$count" -eq 0 ] ||
+        drivers=$(printf '%s\n' $drivers | sort | sed -n "$((seed % count + 1))p")
+    for device in $drivers; do
+        check "$device" "$data/gpt_tiny.safetensors" --fuse off
+    done
+fi
+exit $failed

@@ -1,7 +1,0 @@
-/* Golden cases of optimizers are in golden_optimizers.c: see golden_ops.h. */
-#ifndef TUFF_TESTS_GOLDEN_OPTIMIZERS_H
-#define TUFF_TESTS_GOLDEN_OPTIMIZERS_H
-
-#include "tests/golden_ops.h"
-
-#endif

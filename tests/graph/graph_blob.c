@@ -1,0 +1,246 @@
+/* Graphs as bytes: what is read back has the tasks, kernels and keys of what was written, for every kind of op and for
+   training; and bytes that were damaged, cut or made up are an error or another sound graph, never a crash. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bytes.h"
+#include "base/crc.h"
+#include "each_device.h"
+#include "graph/blob/blob.h"
+#include "hard_graphs.h"
+#include "random_graph.h"
+#include "run/trial.h"
+#include "run/tuner.h"
+#include "tools/model/known_plans.h"
+#include "tune/dice.h"
+
+enum { HEAD = 20 };
+
+static void write_graph(const tuff_graph *graph, text *out)
+{
+    *out = (text){0};
+    assert_int_equal(tuff__graph_write(graph, out), TUFF_OK);
+}
+
+/* A plan as far as keys need it. */
+static void fuse_copy(const tuff_plan *like, tuff_graph *graph, tuff_plan *out)
+{
+    const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
+    *out = (tuff_plan){.device = like->device, .graph = graph, .is_tunable = true};
+    assert_int_equal(tuff__fuse(graph, &options, like->fusion.buffer_limit, NULL, &out->fusion), TUFF_OK);
+    assert_int_equal(tuff__tuner_list(out), TUFF_OK);
+}
+
+static void expect_same_kernels(const tuff_plan *a, const tuff_plan *b)
+{
+    const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
+    const choice usual = {.set = {0}};
+    assert_int_equal(a->fusion.task_count, b->fusion.task_count);
+    for (int i = 0; i < a->fusion.task_count; i++) {
+        task_estimate x = {.kernels = 0}, y = {.kernels = 0};
+        const tuff_status status = tuff__estimate_task(a->device, &a->fusion, &options, i, &usual, &x);
+        assert_int_equal(status, tuff__estimate_task(b->device, &b->fusion, &options, i, &usual, &y));
+        assert_true(x.kernels == y.kernels);
+    }
+}
+
+static void expect_same_keys(tuff_plan *a, const tuff_plan *b)
+{
+    assert_int_equal(tuff__tuner_list(a), TUFF_OK);
+    assert_int_equal(a->keys.count, b->keys.count);
+    for (int i = 0; i < a->keys.count; i++) {
+        assert_string_equal(a->keys.items[i].text, b->keys.items[i].text);
+        assert_int_equal(a->keys.items[i].task, b->keys.items[i].task);
+        assert_int_equal(a->keys.items[i].calls, b->keys.items[i].calls);
+    }
+}
+
+static void expect_round_trip(tuff_plan *plan)
+{
+    text bytes, again;
+    graph_copy copy;
+    tuff_plan read;
+    write_graph(plan->graph, &bytes);
+    if (tuff__graph_read(plan->device, bytes.data, bytes.length, &copy) != TUFF_OK)
+        fail_msg("%s", tuff_error());
+    write_graph(copy.graph, &again);
+    assert_int_equal(bytes.length, again.length);
+    assert_memory_equal(bytes.data, again.data, bytes.length);
+    fuse_copy(plan, copy.graph, &read);
+    expect_same_kernels(plan, &read);
+    expect_same_keys(plan, &read);
+    tuff__plan_keys_free(&read.keys);
+    tuff__fusion_free(&read.fusion);
+    tuff__graph_copy_free(&copy);
+    tuff__text_free(&bytes);
+    tuff__text_free(&again);
+}
+
+static tuff_plan *compile_built(tuff_device *device, graph_builder build, const void *context, tuff_graph **graph)
+{
+    const tuff_compile_options options = {.tune = TUFF_TUNE_OFF};
+    *graph = tuff_graph_create(device);
+    build(*graph, context);
+    tuff_plan *plan = tuff_compile(*graph, &options);
+    if (!plan)
+        tuff_graph_destroy(*graph);
+    return plan;
+}
+
+static bool round_trip(tuff_device *device, graph_builder build, const void *context)
+{
+    tuff_graph *graph;
+    tuff_plan *plan = compile_built(device, build, context, &graph);
+    if (!plan)
+        return false;
+    expect_round_trip(plan);
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+    return true;
+}
+
+static void try_graphs(tuff_device *device)
+{
+    const uint64_t seeds = is_thorough() ? 40 : 12;
+    int count = 0;
+    for (uint64_t seed = 0; seed < seeds; seed++)
+        count += round_trip(device, random_graph, &seed);
+    for (int i = 0; i < hard_graph_count; i++)
+        count += round_trip(device, hard_graphs[i].build, NULL);
+    print_message("    %d graphs\n", count);
+    assert_true(count > (int)seeds);
+}
+
+static void graphs_come_back(void **state)
+{
+    (void)state;
+    for_each_api(try_graphs);
+}
+
+static void try_models(tuff_device *device)
+{
+    const model_config small = {.layers = 2, .heads = 2, .width = 32, .context = 16, .vocabulary = 64};
+    for (int i = 0; i < 4; i++) {
+        const tuff_compile_options options = {.tune = TUFF_TUNE_OFF, .memory_budget = i > 1 ? 200000 : 0};
+        known_plans plans = {0};
+        const tuff_status status = known_plans_create(device, &small, 2, i % 2, &options, &plans);
+        for (int k = 0; k < KNOWN_COUNT && status == TUFF_OK; k++)
+            expect_round_trip(plans.items[k].plan);
+        known_plans_destroy(&plans);
+        if (i <= 1 || status != TUFF_E_LIMIT)
+            assert_int_equal(status, TUFF_OK);
+    }
+}
+
+static void models_come_back(void **state)
+{
+    (void)state;
+    for_each_api(try_models);
+}
+
+static bool is_read(tuff_device *device, const void *data, size_t size)
+{
+    graph_copy copy;
+    unsigned char *exact = malloc(size + 1);
+    assert_non_null(exact);
+    memcpy(exact, data, size);
+    const tuff_status status = tuff__graph_read(device, exact, size, &copy);
+    if (status == TUFF_OK) {
+        const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
+        tuff_plan plan = {.device = device, .graph = copy.graph, .is_tunable = true};
+        if (tuff__fuse(copy.graph, &options, 8, NULL, &plan.fusion) == TUFF_OK)
+            (void)tuff__tuner_list(&plan);
+        tuff__plan_keys_free(&plan.keys);
+        tuff__fusion_free(&plan.fusion);
+    } else {
+        assert_int_equal(status, TUFF_E_FORMAT);
+        assert_null(copy.graph);
+    }
+    tuff__graph_copy_free(&copy);
+    free(exact);
+    return status == TUFF_OK;
+}
+
+static void give_sum(unsigned char *data, size_t size)
+{
+    const uint32_t sum = tuff__crc32(data + HEAD, size - HEAD);
+    for (int i = 0; i < 4; i++)
+        data[8 + i] = (unsigned char)(sum >> (8 * i));
+}
+
+/* Without a right sum every damage is found; with one, what comes out must be a graph after all. */
+static int damage(tuff_device *device, const text *bytes, dice *from, int times)
+{
+    unsigned char *data = malloc(bytes->length);
+    int read = 0;
+    assert_non_null(data);
+    for (int i = 0; i < times; i++) {
+        memcpy(data, bytes->data, bytes->length);
+        const int most = 1 + tuff__dice_below(from, 3);
+        for (int k = 0; k < most; k++) {
+            const size_t at = (size_t)tuff__dice_below(from, (int)bytes->length);
+            static const unsigned char usual[] = {0, 1, 2, 3, 4, 0x7f, 0x80, 0xff};
+            const int flipped = data[at] ^ 1 << tuff__dice_below(from, 8);
+            data[at] = (unsigned char)(tuff__dice_below(from, 2) ? usual[tuff__dice_below(from, 8)] : flipped);
+        }
+        if (memcmp(data, bytes->data, bytes->length) != 0)
+            assert_false(is_read(device, data, bytes->length));
+        give_sum(data, bytes->length);
+        read += is_read(device, data, bytes->length);
+    }
+    free(data);
+    return read;
+}
+
+static void damage_built(tuff_device *device, graph_builder build, const void *context, int times)
+{
+    dice from = {11};
+    tuff_graph *graph;
+    text bytes;
+    tuff_plan *plan = compile_built(device, build, context, &graph);
+    if (!plan)
+        return;
+    write_graph(plan->graph, &bytes);
+    const int read = damage(device, &bytes, &from, times);
+    print_message("%d of %d damaged graphs were graphs\n", read, times);
+    assert_true(read < times);
+    for (size_t size = 0; size < bytes.length; size += 1 + bytes.length / 500)
+        assert_false(is_read(device, bytes.data, size));
+    tuff__text_add_bytes(&bytes, "", 1);
+    assert_false(is_read(device, bytes.data, bytes.length));
+    tuff__text_free(&bytes);
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+}
+
+static void damage_all(tuff_device *device)
+{
+    const char *asked = getenv("TUFF_TEST_DAMAGES");
+    const int times = asked ? atoi(asked) : 24;
+    for (uint64_t seed = 0; seed < 6; seed++)
+        damage_built(device, random_graph, &seed, times);
+    for (int i = 0; i < hard_graph_count; i += 3)
+        damage_built(device, hard_graphs[i].build, NULL, times);
+}
+
+static void damage_is_found(void **state)
+{
+    (void)state;
+    for_each_api(damage_all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(graphs_come_back),
+        cmocka_unit_test(models_come_back),
+        cmocka_unit_test(damage_is_found),
+    };
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}

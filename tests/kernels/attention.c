@@ -1,0 +1,367 @@
+/* Attention with all its gradients in one graph, as models have it: by both families of kernels on every device found,
+   against the float64 reference, and there against attention composed of other ops. Memory grows with the length, not
+   with its square. TUFF_DEVICE chooses one device; TUFF_SUITE=thorough leaves nothing out. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "differential.h"
+#include "each_device.h"
+#include "graph/builder.h"
+#include "run/reference.h"
+
+/* One attention; packed: queries, keys and values are parts of one tensor, as a merged projection writes them. turned:
+   heads are the innermost axis in memory, so that the elements of a row lie apart. bias: its extents, none where the
+   first is 0. */
+typedef struct shape {
+    const char *name;
+    int64_t batch, queries, keys, heads, groups, key_width, value_width;
+    bool packed, turned, causal;
+    int64_t window;
+    double scale;
+    int64_t bias[4];
+    bool hides; /* the bias of some scores is -inf, and all of every third row's */
+    bool no_softmax;
+    double dropout;
+} shape;
+
+static const shape shapes[] = {
+    {"one query", 2, 1, 100, 4, 2, 16, 16, .causal = true},
+    {"two keys", 1, 33, 2, 2, 2, 8, 8, .causal = false},
+    {"causal, 7", 2, 7, 7, 2, 2, 20, 20, .packed = true, .causal = true},
+    {"causal, 100, heads of 64", 2, 100, 100, 2, 2, 64, 64, .packed = true, .causal = true},
+    {"causal, 128", 1, 128, 128, 3, 3, 32, 32, .packed = true, .causal = true, .scale = 3},
+    {"all keys, shared heads, widths that differ", 1, 33, 70, 4, 2, 24, 40, .causal = false},
+    {"window, shared heads", 1, 100, 100, 4, 1, 12, 12, .causal = true, .window = 17},
+    {"window over the keys behind and before", 1, 70, 70, 1, 1, 8, 8, .window = 9},
+    {"more queries than keys", 1, 70, 33, 2, 1, 16, 32, .causal = true},
+    {"odd widths", 1, 35, 35, 2, 2, 5, 3, .causal = true},
+    {"wide heads", 1, 18, 18, 1, 1, 272, 130, .causal = true},
+    {"heads of 256", 1, 35, 40, 2, 1, 256, 256, .causal = true},
+    {"heads of 512, values of 1024", 1, 9, 35, 1, 1, 512, 1024, .bias = {1, 1, 9, 35}},
+    {"heads of 1024, values of 1", 1, 18, 18, 1, 1, 1024, 1, .causal = true},
+    {"heads of 1030", 1, 18, 18, 1, 1, 1030, 5, .causal = true},
+    {"a bias for each score", 2, 40, 40, 2, 2, 16, 16, .packed = true, .causal = true, .bias = {2, 2, 40, 40}},
+    {"a bias shared by batches", 2, 35, 70, 4, 2, 12, 8, .bias = {1, 4, 35, 70}},
+    {"a bias shared by heads, window", 2, 67, 67, 2, 1, 8, 20, .causal = true, .window = 17, .bias = {2, 1, 67, 67}},
+    {"a bias of keys", 2, 33, 131, 4, 2, 8, 8, .bias = {2, 1, 1, 131}},
+    {"a bias that hides", 2, 35, 40, 2, 1, 16, 16, .bias = {2, 1, 35, 40}, .hides = true},
+    {"without softmax", 2, 40, 70, 4, 2, 16, 24, .causal = true, .no_softmax = true},
+    {"without softmax, a bias, window", 1, 67, 67, 2, 1, 5, 3, .window = 9, .bias = {1, 2, 67, 67}, .no_softmax = true},
+    {"dropout", 2, 45, 45, 4, 2, 16, 16, .causal = true, .dropout = 0.3},
+    {"dropout, packed", 2, 64, 64, 2, 2, 32, 32, .packed = true, .causal = true, .dropout = 0.1},
+    {"dropout, a bias of keys", 2, 33, 70, 2, 1, 8, 8, .bias = {2, 1, 1, 70}, .dropout = 0.5},
+    {"dropout without softmax, a bias", 2, 33, 70, 2, 1, 8, 8, .bias = {1, 2, 33, 70}, .no_softmax = true,
+     .dropout = 0.5},
+    {"elements of rows that lie apart", 2, 20, 35, 4, 2, 8, 12, .turned = true, .causal = true},
+    {"a bias shared by all but queries", 3, 70, 35, 2, 2, 5, 3, .causal = true, .bias = {1, 1, 70, 35}},
+};
+enum { SHAPE_COUNT = sizeof shapes / sizeof shapes[0] };
+
+typedef tuff_tensor *(*attention_builder)(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
+                                          const tuff_attention_options *options);
+
+/* Part number index of a [B,T,3·H·D] as [B,T,H,D]. */
+static tuff_tensor *part_of(const shape *of, tuff_tensor *whole, int index)
+{
+    const int64_t width = of->heads * of->key_width;
+    tuff_tensor *part = tuff_slice(whole, (int64_t[]){0, 0, index * width},
+                                   (int64_t[]){of->batch, of->queries, (index + 1) * width}, NULL);
+    return tuff_reshape(part, TUFF_SHAPE(of->batch, of->queries, of->heads, of->key_width));
+}
+
+/* The bias, made of the input *given; NULL where there is none. */
+static tuff_tensor *make_bias(tuff_graph *graph, const shape *of, tuff_tensor **given)
+{
+    const int64_t *extent = of->bias;
+    const tuff_shape whole = TUFF_SHAPE(extent[0], extent[1], extent[2], extent[3]), rows = TUFF_SHAPE(1, extent[2], 1);
+    if (extent[0] == 0)
+        return NULL;
+    *given = float_input(graph, whole);
+    if (!of->hides)
+        return *given;
+    tuff_tensor *row = tuff_iota(graph, rows, 1), *three = tuff_constant(graph, TUFF_I32, 3);
+    tuff_tensor *rest = tuff_sub(row, tuff_mul(tuff_div(row, three), three));
+    tuff_tensor *seen = tuff_and(tuff_less(tuff_constant(graph, TUFF_I32, 0), rest),
+                                 tuff_less(*given, tuff_constant(graph, TUFF_F32, 0.25)));
+    return tuff_where(seen, *given, tuff_constant(graph, TUFF_F32, -INFINITY));
+}
+
+/* An input [B,T,heads,width], seen through a permute where elements lie apart. */
+static tuff_tensor *operand(tuff_graph *graph, const shape *of, int64_t rows, int64_t heads, int64_t width)
+{
+    if (!of->turned)
+        return float_input(graph, TUFF_SHAPE(of->batch, rows, heads, width));
+    return tuff_permute(float_input(graph, TUFF_SHAPE(of->batch, rows, width, heads)), (int[]){0, 1, 3, 2});
+}
+
+static void build_with(tuff_graph *graph, const shape *of, attention_builder build)
+{
+    tuff_tensor *given = NULL, *bias = make_bias(graph, of, &given);
+    const tuff_attention_options options = {.causal = of->causal,
+                                            .window = of->window,
+                                            .scale = of->scale,
+                                            .no_softmax = of->no_softmax,
+                                            .bias = bias,
+                                            .dropout = of->dropout};
+    if (of->packed) {
+        tuff_tensor *x = float_input(graph, TUFF_SHAPE(of->batch, of->queries, 3 * of->heads * of->key_width));
+        tuff_tensor *y = build(part_of(of, x, 0), part_of(of, x, 1), part_of(of, x, 2), &options);
+        add_with_gradients(graph, y, (tuff_tensor *[]){x, given}, given ? 2 : 1);
+        return;
+    }
+    tuff_tensor *x[4] = {operand(graph, of, of->queries, of->heads, of->key_width),
+                         operand(graph, of, of->keys, of->groups, of->key_width),
+                         operand(graph, of, of->keys, of->groups, of->value_width), given};
+    add_with_gradients(graph, build(x[0], x[1], x[2], &options), x, given ? 4 : 3);
+}
+
+static void build_attention(tuff_graph *graph, const void *context)
+{
+    build_with(graph, context, tuff__primitive_attention);
+}
+
+static void build_composite(tuff_graph *graph, const void *context)
+{
+    build_with(graph, context, tuff__composite_attention);
+}
+
+static bool has_attention(const tuff_graph *graph)
+{
+    for (int i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i]->op == OP_ATTENTION)
+            return true;
+    return false;
+}
+
+static void the_primitive_is_chosen(void **state)
+{
+    (void)state;
+    tuff_device *device = tuff_device_open("reference");
+    tuff_graph *graph = tuff_graph_create(device), *composed = tuff_graph_create(device);
+    build_with(graph, &shapes[3], tuff_attention);
+    build_composite(composed, &shapes[3]);
+    assert_true(has_attention(graph));
+    assert_false(has_attention(composed));
+    tuff_graph_destroy(graph);
+    tuff_graph_destroy(composed);
+    tuff_device_close(device);
+}
+
+/* In double both give the same but for the scale, which is a constant of f32 when composed. */
+static void the_reference_agrees_with_the_composite(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SHAPE_COUNT; i++) {
+        differential primitive, composite;
+        differential_create(&primitive, shapes[i].name, build_attention, &shapes[i], 3);
+        differential_create(&composite, shapes[i].name, build_composite, &shapes[i], 3);
+        assert_int_equal(primitive.output_count, composite.output_count);
+        for (int k = 0; k < primitive.output_count; k++)
+            for (int64_t j = 0; j < primitive.outputs[k].count; j++)
+                if (!(fabs(primitive.outputs[k].values[j] - composite.outputs[k].values[j]) <= 1e-6))
+                    fail_msg("%s: %s[%lld] is %.17g, composed %.17g", shapes[i].name, primitive.outputs[k].name,
+                             (long long)j, primitive.outputs[k].values[j], composite.outputs[k].values[j]);
+        differential_destroy(&primitive);
+        differential_destroy(&composite);
+    }
+}
+
+/* Calls visit for the drivers' devices; how many there were. */
+static int each_driver(void (*visit)(tuff_device *device))
+{
+    const char *chosen = getenv("TUFF_DEVICE");
+    int count = 0;
+    for (int i = 0; i < tuff_device_count(); i++) {
+        tuff_device_info info;
+        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        if (info.device_class == TUFF_DEVICE_REFERENCE || (chosen && chosen[0] && strcmp(chosen, info.selector) != 0))
+            continue;
+        print_message("  %s: %s\n", info.selector, info.name);
+        tuff_device *device = tuff_device_open(info.selector);
+        if (!device)
+            fail_msg("%s: %s", info.selector, tuff_error());
+        visit(device);
+        tuff_device_close(device);
+        count++;
+    }
+    return count;
+}
+
+/* Kernels with barriers take CPU drivers long to compile, OpenCL's most, and Vulkan's any of these: few shapes, drawn
+   anew in each run, stand for all but in a thorough run. */
+static bool is_drawn(const tuff_device *device, int index, int family)
+{
+    static const struct {
+        const char *question;
+        int share[2]; /* of OpenCL and of Vulkan: one shape of so many */
+    } draws[] = {{"register kernels of a shape", {4, 3}}, {"local kernels of a shape", {24, 6}}};
+    const bool is_glsl = strcmp(tuff__device_language(device), "GLSL") == 0;
+    if (is_thorough())
+        return true;
+    return is_its_turn(device, index) && drawn_turn(draws[family].question, index, draws[family].share[is_glsl]) == 0;
+}
+
+static void run_shapes(tuff_device *device)
+{
+    static const tuff_compile_options families[] = {{.family = TUFF_FAMILY_REGISTER}, {.family = TUFF_FAMILY_LOCAL}};
+    int64_t failures = 0;
+    for (int i = 0; i < SHAPE_COUNT; i++) {
+        differential of;
+        differential_create(&of, shapes[i].name, build_attention, &shapes[i], 7);
+        for (int family = 0; family < 2; family++)
+            if (is_drawn(device, i, family))
+                failures += differential_run(&of, device, &families[family]);
+        differential_destroy(&of);
+    }
+    assert_int_equal(failures, 0);
+}
+
+static void every_family_is_within_its_bounds(void **state)
+{
+    (void)state;
+    if (each_driver(run_shapes) == 0)
+        skip();
+}
+
+static void gradients_of_the_bias_are_the_same_in_each_run(tuff_device *device)
+{
+    size_t size;
+    differential of;
+    for (int i = 0; i < SHAPE_COUNT; i++) {
+        if (strcmp(shapes[i].name, "a bias of keys") != 0)
+            continue;
+        differential_create(&of, shapes[i].name, build_attention, &shapes[i], 11);
+        unsigned char *bytes = differential_bytes(&of, device, NULL, 3, &size);
+        assert_non_null(bytes);
+        free(bytes);
+        differential_destroy(&of);
+    }
+}
+
+/* In each run another mask: one value whose weights are all equal tells how many were kept. */
+static void dropout_is_fresh_in_each_run(tuff_device *device)
+{
+    enum { QUERIES = 40, KEYS = 200 };
+    static float zeros[QUERIES * 4], keys[KEYS * 4], ones[KEYS];
+    float results[2][QUERIES];
+    double sum = 0;
+    int different = 0;
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *q = tuff_input(graph, "q", TUFF_F32, TUFF_SHAPE(1, QUERIES, 1, 4));
+    tuff_tensor *k = tuff_input(graph, "k", TUFF_F32, TUFF_SHAPE(1, KEYS, 1, 4));
+    tuff_tensor *v = tuff_input(graph, "v", TUFF_F32, TUFF_SHAPE(1, KEYS, 1, 1));
+    tuff_output(graph, "y", tuff__primitive_attention(q, k, v, &(tuff_attention_options){.dropout = 0.25}));
+    tuff_plan *plan = tuff_compile(graph, NULL);
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    for (int i = 0; i < KEYS; i++)
+        ones[i] = 1;
+    assert_int_equal(tuff_plan_write(plan, "q", zeros, sizeof zeros), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "k", keys, sizeof keys), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "v", ones, sizeof ones), TUFF_OK);
+    for (int run = 0; run < 2; run++) {
+        assert_int_equal(tuff_plan_run(plan), TUFF_OK);
+        assert_int_equal(tuff_plan_read(plan, "y", results[run], sizeof results[run]), TUFF_OK);
+    }
+    for (int i = 0; i < QUERIES; i++) {
+        sum += results[0][i];
+        different += results[0][i] != results[1][i];
+    }
+    /* 8000 draws: 0.04 are six standard deviations of the mean. */
+    assert_true(fabs(sum / QUERIES - 1) < 0.04);
+    assert_true(different > QUERIES / 2);
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+}
+
+static void check_runs(tuff_device *device)
+{
+    gradients_of_the_bias_are_the_same_in_each_run(device);
+    dropout_is_fresh_in_each_run(device);
+}
+
+static void runs_differ_in_their_dropout_only(void **state)
+{
+    (void)state;
+    if (each_driver(check_runs) == 0)
+        skip();
+}
+
+/* Bytes that a plan of this length keeps between its inputs and outputs. */
+static uint64_t scratch_of(tuff_device *device, int64_t length, bool everything)
+{
+    tuff_plan_info info;
+    tuff_graph *graph = tuff_graph_create(device);
+    const tuff_shape each = TUFF_SHAPE(1, length, 1, 64);
+    tuff_tensor *x[4] = {float_input(graph, each), float_input(graph, each), float_input(graph, each)};
+    tuff_attention_options options = {.causal = true};
+    if (everything) {
+        options.dropout = 0.1;
+        options.bias = x[3] = float_input(graph, TUFF_SHAPE(length));
+    }
+    tuff_tensor *y = tuff__primitive_attention(x[0], x[1], x[2], &options);
+    if (everything)
+        add_with_gradients(graph, y, x, 4);
+    else
+        add_output(graph, y);
+    tuff_plan *plan = tuff_compile(graph, NULL);
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    assert_int_equal(tuff_plan_describe(plan, &info), TUFF_OK);
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+    return info.memory_peak;
+}
+
+/* All of it, packed keys included, against inputs, result and log-sum-exp. Plans of one API's drivers need the same. */
+static void check_memory(tuff_device *device)
+{
+    if (!is_its_turn(device, 0))
+        return;
+    /* Drivers that end loops early have no kernels for more. */
+    const int64_t length = tuff__device_info(device)->loop_limit > 0 ? 2048 : 8192;
+    const uint64_t tensors = 4 * (uint64_t)length * 64 * 4, lse = (uint64_t)length * 4;
+    const uint64_t scratch = scratch_of(device, length, false);
+    assert_true((double)(tensors + scratch) <= 1.35 * (double)(tensors + lse));
+    assert_true(scratch <= 2 * scratch_of(device, length / 2, false) + 1024);
+    assert_true(scratch_of(device, length, true) <= 2 * scratch_of(device, length / 2, true) + 4096);
+}
+
+static void memory_grows_with_the_length(void **state)
+{
+    (void)state;
+    if (each_driver(check_memory) == 0)
+        skip();
+}
+
+static void second_derivatives_are_refused(void **state)
+{
+    (void)state;
+    tuff_device *device = tuff_device_open("reference");
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(1, 3, 1, 4)), *first, *second;
+    const int axes[] = {0, 1, 2, 3};
+    tuff_tensor *target = tuff_sum(tuff_attention(x, x, x, NULL), axes, 4, false);
+    assert_int_equal(tuff_gradients(target, &x, 1, &first), TUFF_OK);
+    target = tuff_sum(tuff_mul(first, first), axes, 4, false);
+    assert_int_equal(tuff_gradients(target, &x, 1, &second), TUFF_E_UNSUPPORTED);
+    assert_non_null(strstr(tuff_error(), "second derivatives"));
+    tuff_graph_destroy(graph);
+    tuff_device_close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_primitive_is_chosen),           cmocka_unit_test(the_reference_agrees_with_the_composite),
+        cmocka_unit_test(every_family_is_within_its_bounds), cmocka_unit_test(runs_differ_in_their_dropout_only),
+        cmocka_unit_test(memory_grows_with_the_length),      cmocka_unit_test(second_derivatives_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

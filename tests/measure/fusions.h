@@ -1,0 +1,16 @@
+/* Graphs as the compiler sees them, for tests of its tasks. */
+#ifndef TESTS_FUSIONS_H
+#define TESTS_FUSIONS_H
+
+#include "compile/fuse/fuse.h"
+#include "tune/key.h"
+
+/* A task of a fused graph; key is the text of its key, state the caller's. */
+typedef void (*key_visitor)(const struct fusion *fusion, int task, const char *key, void *state);
+
+/* Simplifies and fuses a graph, which it destroys, by those options, and visits one task of every number, which is made
+   of its key. */
+void for_each_task(tuff_graph *graph, const tuff_compile_options *options, uint64_t (*number)(const tune_key *key),
+                   key_visitor visit, void *state);
+
+#endif

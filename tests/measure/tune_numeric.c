@@ -1,0 +1,211 @@
+/* The numeric class of tunables: for every task of training steps, changing a tunable that kernels.def lists as
+   keeping bits leaves the results of the default, and of each family of kernels, as they are to the last bit, on data
+   whose sums depend on their order. Called with -v, more values are tried, and all are listed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "each_device.h"
+#include "fusions.h"
+#include "run/trial.h"
+#include "tools/model/graphs.h"
+#include "tools/model/known_plans.h"
+#include "tune/space.h"
+
+enum { MOST_BYTES = 64 << 20, FAMILIES = 4 };
+
+static bool verbose;
+static int most_tries = 2; /* of a tunable: compiling takes its time */
+static const tuff_compile_options usual_options = {.fuse = TUFF_FUSE_ALL};
+
+typedef struct tally {
+    int visited, bases, same, changed; /* changed: by a tunable that is not listed */
+    int tried[TUNABLE_COUNT], differing[TUNABLE_COUNT], looked[TUNABLE_COUNT];
+} tally;
+
+typedef struct place {
+    tuff_device *device;
+    const struct fusion *fusion;
+    int task;
+    ground *on;
+    const char *key;
+    tally *counts;
+} place;
+
+static bool foresee(const place *at, const choice *what, task_estimate *out)
+{
+    const tuff_status status = tuff__estimate_task(at->device, at->fusion, &usual_options, at->task, what, out);
+    assert_true(status == TUFF_OK || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED);
+    return status == TUFF_OK;
+}
+
+/* False where no kernel can be made of it. */
+static bool run(const place *at, const choice *what)
+{
+    trial *one = NULL;
+    const tuff_status status =
+        tuff__trial_create(at->device, at->fusion, &usual_options, at->task, what, at->on, NULL, &one);
+    assert_true(status == TUFF_OK || status == TUFF_E_LIMIT || status == TUFF_E_COMPILE || status == TUFF_E_OOM_DEVICE);
+    tuff_status ran = status;
+    if (status == TUFF_OK) {
+        assert_int_equal(tuff__ground_poison(at->on), TUFF_OK);
+        ran = tuff__trial_run(one);
+    }
+    /* lavapipe compiles in the first run, and takes its time for the largest tiles */
+    for (int i = 0; i < 6 && ran == TUFF_E_TIMEOUT; i++)
+        ran = tuff__wait(at->device);
+    assert_true(ran == status);
+    tuff__trial_destroy(one);
+    return status == TUFF_OK;
+}
+
+static void try_value(const place *at, const choice *base, tunable of, int value, uint64_t base_kernels)
+{
+    choice what = *base;
+    task_estimate made;
+    bool same;
+    tuff__choice_set(&what, of, value);
+    if (!foresee(at, &what, &made) || made.kernels == base_kernels || !run(at, &what))
+        return;
+    assert_int_equal(tuff__ground_is_kept(at->on, &same), TUFF_OK);
+    at->counts->tried[of]++;
+    at->counts->differing[of] += !same;
+    if (verbose)
+        printf("      %s.%s=%d %s  %.20s family %d\n", tuff__tunable_info(of)->kernel, tuff__tunable_info(of)->name,
+               value, same ? "same" : "DIFFERS", at->key, tuff__choice_value(base, TUNABLE_task_family, 0));
+    if (!tuff__tunable_keeps_bits(of)) {
+        at->counts->changed += !same;
+        return;
+    }
+    at->counts->same += same;
+    if (!same) {
+        text name = {0};
+        tuff__choice_format(&what, &name);
+        printf("    %s\n      %s changes bits\n", at->key, tuff__text_get(&name));
+        tuff__text_free(&name);
+    }
+}
+
+/* The values next to the usual one, and another each time. */
+static void try_axis(const place *at, const choice *base, const space_axis *axis, uint64_t kernels)
+{
+    int usual = 0;
+    while (usual + 1 < axis->count && axis->values[usual] != axis->usual)
+        usual++;
+    for (int i = 0; i < 3; i++) {
+        const int picks[] = {usual - 1, usual + 1, at->counts->looked[axis->of]++ % axis->count};
+        if (picks[i] >= 0 && picks[i] < axis->count && picks[i] != usual)
+            try_value(at, base, axis->of, axis->values[picks[i]], kernels);
+    }
+}
+
+static void try_base(const place *at, const choice *base)
+{
+    tune_space space = {.count = 0};
+    task_estimate made;
+    if (!foresee(at, base, &made) || !run(at, base))
+        return;
+    (void)tuff__space_take(&space, &made.used_tunables);
+    assert_int_equal(tuff__ground_keep(at->on), TUFF_OK);
+    at->counts->bases++;
+    for (int i = 0; i < space.count; i++)
+        if (!tuff__choice_has(base, space.axes[i].of) && at->counts->tried[space.axes[i].of] < most_tries)
+            try_axis(at, base, &space.axes[i], made.kernels);
+}
+
+static void try_task(place *at)
+{
+    const choice none = {.set = {0}};
+    task_estimate made;
+    if (!foresee(at, &none, &made) || tuff__choice_count(&made.used_tunables) == 0)
+        return;
+    assert_int_equal(tuff__ground_create(at->device, at->fusion, at->task, MOST_BYTES, &at->on), TUFF_OK);
+    tuff__ground_roughen(at->on);
+    try_base(at, &none);
+    for (int family = 1; family <= FAMILIES && tuff__choice_has(&made.used_tunables, TUNABLE_task_family); family++) {
+        choice base = none;
+        tuff__choice_set(&base, TUNABLE_task_family, family);
+        try_base(at, &base);
+    }
+    tuff__ground_destroy(at->on);
+}
+
+static uint64_t structure_of(const tune_key *key)
+{
+    return key->structure;
+}
+
+typedef struct visit {
+    tuff_device *device;
+    tally *counts;
+} visit;
+
+static void visit_task(const struct fusion *fusion, int task, const char *key, void *state)
+{
+    const visit *by = state;
+    const int number = by->counts->visited++;
+    if (!verbose && (drawn_turn("tasks", number / 2, 2) != 0 || !is_turn_of_api(by->device, number)))
+        return;
+    try_task(&(place){.device = by->device, .fusion = fusion, .task = task, .key = key, .counts = by->counts});
+}
+
+/* One task of every structure. */
+static void try_graph(tuff_device *device, tuff_graph *graph, tally *counts)
+{
+    for_each_task(graph, &usual_options, structure_of, visit_task, &(visit){device, counts});
+}
+
+static int print_tally(const tally *counts)
+{
+    int wrong = 0;
+    printf("    %d bases, %d variants the same, %d changed by others\n", counts->bases, counts->same, counts->changed);
+    for (int i = 0; i < TUNABLE_COUNT; i++) {
+        const tunable_info *info = tuff__tunable_info((tunable)i);
+        const bool keeps = tuff__tunable_keeps_bits((tunable)i);
+        wrong += keeps ? counts->differing[i] : 0;
+        if (verbose)
+            printf("      %s.%s: %d of %d differ%s\n", info->kernel, info->name, counts->differing[i], counts->tried[i],
+                   keeps ? ", listed" : "");
+    }
+    return wrong;
+}
+
+static void try_models(tuff_device *device)
+{
+    const model_config config = {
+        .form = MODEL_GPT, .layers = 1, .heads = 3, .width = 60, .context = 37, .vocabulary = 256};
+    static tally counts;
+    language_model model;
+    const tuff_optimizer_options rule = model_optimizer_options(1e-3, 1000);
+    memset(&counts, 0, sizeof counts);
+    assert_int_equal(model_create(device, &config, &model), TUFF_OK);
+    tuff_optimizer *optimizer = tuff_optimizer_create(model.parameters, &rule);
+    assert_non_null(optimizer);
+    try_graph(device, train_graph(device, &model, optimizer, 3), &counts);
+    try_graph(device, sampler_graph(device, &model), &counts);
+    tuff_optimizer_destroy(optimizer);
+    model_destroy(&model);
+    assert_int_equal(print_tally(&counts), 0);
+    assert_true(counts.same > 50);
+    assert_true(counts.changed > 0); /* else the data would show nothing */
+}
+
+static void what_is_listed_keeps_bits(void **state)
+{
+    (void)state;
+    for_each_api(try_models);
+}
+
+int main(int count, char **arguments)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_listed_keeps_bits)};
+    verbose = count > 1 && strcmp(arguments[1], "-v") == 0;
+    if (verbose)
+        most_tries = 12;
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}

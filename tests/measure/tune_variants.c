@@ -1,0 +1,445 @@
+/* Every variant of a kernel that the tuner may choose is right: random choices for the tasks of training steps, run on
+   grounds of their own and compared with the default's results. None of them may be rejected. Called with a number,
+   that many choices a task are tried, with a second one they begin at that seed; called with the text of a choice, that
+   one is, for every task. The default's results, and those of a choice at other extents, are what the host says. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "each_device.h"
+#include "fusions.h"
+#include "compile/subgraph.h"
+#include "run/referee.h"
+#include "run/trial.h"
+#include "tools/model/known_plans.h"
+#include "tools/model/graphs.h"
+#include "tune/space.h"
+
+enum { MOST_BYTES = 64 << 20, LARGE_STACK = 512 << 10 };
+
+static int choices_per_task = 1;
+static uint64_t first_seed = 1;
+static const char *only_choice;
+static const tuff_compile_options usual_options = {.fuse = TUFF_FUSE_ALL};
+
+typedef struct tally {
+    int visited, tasks, lowered, tried, impossible, wrong, cut;
+    int large;                           /* choices whose arrays fill a thread's stack as far as lowering lets them */
+    int exact, refereed, caught, ragged; /* tasks: of exact sums; whose default the host judged, and whose poisoned
+                                            results it did not take; at other extents too */
+} tally;
+
+static bool run_and_compare(trial *one, ground *on, bool is_default, char *wrong, size_t size)
+{
+    assert_int_equal(tuff__ground_poison(on), TUFF_OK);
+    if (tuff__trial_run(one) != TUFF_OK) {
+        snprintf(wrong, size, "not run: %s", tuff_error());
+        return false;
+    }
+    if (is_default)
+        assert_int_equal(tuff__ground_keep(on), TUFF_OK);
+    assert_int_equal(tuff__ground_compare(on, false, wrong, size), TUFF_OK);
+    if (wrong[0] != '\0')
+        return false;
+    assert_int_equal(tuff__ground_poison(on), TUFF_OK);
+    assert_int_equal(tuff__trial_run(one), TUFF_OK);
+    assert_int_equal(tuff__ground_compare(on, true, wrong, size), TUFF_OK);
+    return wrong[0] == '\0';
+}
+
+/* Points of the space that grows while they are looked at: some tunables are asked for by some choices only. */
+static bool pick(tuff_device *device, const struct fusion *fusion, int task, tune_space *space, dice *from, choice *out)
+{
+    if (only_choice != NULL)
+        return tuff__choice_parse(only_choice, out) == TUFF_OK;
+    for (int attempt = 0; attempt < 40; attempt++) {
+        task_estimate made;
+        tuff__space_random(space, from, out);
+        const tuff_status status = tuff__estimate_task(device, fusion, &usual_options, task, out, &made);
+        (void)tuff__space_take(space, &made.used_tunables);
+        if (status == TUFF_OK)
+            return true;
+        assert_true(status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED);
+    }
+    return false;
+}
+
+/* What the host says of a choice at other extents: true where it has nothing to say. */
+static bool is_right_ragged(tuff_device *device, const struct fusion *fusion, int task, const choice *what,
+                            const char *key, tally *counts)
+{
+    char wrong[128] = "";
+    const tuff_status status =
+        tuff__referee_ragged(device, fusion, &usual_options, task, what, NULL, wrong, sizeof wrong);
+    if (status != TUFF_OK && status != TUFF_E_UNSUPPORTED && status != TUFF_E_LIMIT && status != TUFF_E_OOM_DEVICE)
+        fail_msg("%s: other extents: %s", key, tuff_error());
+    counts->ragged += status == TUFF_OK;
+    if (wrong[0] != '\0')
+        printf("    %s\n      with other extents: %s\n", key, wrong);
+    return wrong[0] == '\0';
+}
+
+/* The default, whose results are kept; then results that nobody computed. */
+static void ask_host(tuff_device *device, const struct fusion *fusion, int task, ground *on, const char *key,
+                     tally *counts)
+{
+    char wrong[128] = "";
+    const choice none = {.set = {0}};
+    const tuff_status status = tuff__referee_ground(device, on, fusion, task, wrong, sizeof wrong);
+    if (status != TUFF_OK && status != TUFF_E_UNSUPPORTED)
+        fail_msg("%s: the host: %s", key, tuff_error());
+    if (status == TUFF_OK && wrong[0] != '\0')
+        fail_msg("%s: the default, by the host: %s", key, wrong);
+    counts->refereed += status == TUFF_OK;
+    assert_true(is_right_ragged(device, fusion, task, &none, key, counts));
+    if (status != TUFF_OK)
+        return;
+    assert_int_equal(tuff__ground_poison(on), TUFF_OK);
+    assert_int_equal(tuff__ground_keep(on), TUFF_OK);
+    assert_int_equal(tuff__referee_ground(device, on, fusion, task, wrong, sizeof wrong), TUFF_OK);
+    counts->caught += wrong[0] != '\0'; /* results that later kernels of the task add to are not poisoned */
+}
+
+static void expect_exact(const struct fusion *fusion, int task, ground *on, tally *counts)
+{
+    subgraph *whole;
+    if (tuff__subgraph_create(fusion, task, &whole) != TUFF_OK)
+        return;
+    if (tuff__subgraph_is_exact(whole)) {
+        tuff__ground_expect_exact(on);
+        counts->exact++;
+    }
+    tuff__subgraph_destroy(whole);
+}
+
+static void try_choice(tuff_device *device, const struct fusion *fusion, int task, const choice *what, ground *on,
+                       const char *key, tally *counts)
+{
+    trial *one = NULL;
+    char wrong[128] = "";
+    text name = {0};
+    tuff__choice_format(what, &name);
+    const tuff_status status = tuff__trial_create(device, fusion, &usual_options, task, what, on, NULL, &one);
+    counts->tried++;
+    const bool asked_for = only_choice != NULL && status == TUFF_E_UNSUPPORTED;
+    if (asked_for || status == TUFF_E_LIMIT || status == TUFF_E_COMPILE || status == TUFF_E_OOM_DEVICE) {
+        printf("    %s\n      %s\n      cannot be: %.200s\n", key, tuff__text_get(&name), tuff_error());
+        counts->impossible++;
+    } else {
+        assert_int_equal(status, TUFF_OK);
+        if (!run_and_compare(one, on, false, wrong, sizeof wrong)) {
+            printf("    %s\n      %s\n      is wrong: %s\n", key, tuff__text_get(&name), wrong);
+            counts->wrong++;
+        } else if (counts->tried % 4 == 0 && !is_right_ragged(device, fusion, task, what, key, counts)) {
+            printf("      %s\n", tuff__text_get(&name));
+            counts->wrong++;
+        }
+    }
+    tuff__trial_destroy(one);
+    tuff__text_free(&name);
+}
+
+static int count_launches(tuff_device *device, const struct fusion *fusion, int task, const choice *what)
+{
+    launch_list launches;
+    assert_int_equal(tuff__lower_task(device, fusion, &usual_options, task, what, NULL, &launches), TUFF_OK);
+    const int count = launches.launch_count;
+    tuff__launch_list_free(&launches);
+    return count;
+}
+
+/* What is stored beside a product can be left to a pass of its own. */
+static void cut_epilogue(tuff_device *device, const struct fusion *fusion, int task, tally *counts)
+{
+    choice apart = {.set = {0}};
+    const choice none = {.set = {0}};
+    tuff__choice_set(&apart, TUNABLE_matmul_epilogue, 1);
+    assert_int_equal(count_launches(device, fusion, task, &apart), count_launches(device, fusion, task, &none) + 1);
+    counts->cut++;
+}
+
+/* Of the arrays of a group's items. */
+static int64_t stack_bytes(tuff_device *device, const struct fusion *fusion, int task, const choice *what)
+{
+    launch_list launches;
+    int64_t most = 0;
+    assert_int_equal(tuff__lower_task(device, fusion, &usual_options, task, what, NULL, &launches), TUFF_OK);
+    for (int i = 0; i < launches.launch_count; i++) {
+        const int64_t bytes = launches.launches[i].array_bytes * launches.launches[i].local_size;
+        most = bytes > most ? bytes : most;
+    }
+    tuff__launch_list_free(&launches);
+    return most;
+}
+
+/* Whatever is chosen, lowering makes a kernel or says that there is none. largest: which of them takes most of a
+   thread's stack; returns how much. */
+static int64_t lower_many(tuff_device *device, const struct fusion *fusion, int task, tune_space space, tally *counts,
+                          choice *largest)
+{
+    enum { DRAWS = 400 };
+    int64_t most = 0;
+    dice from = {.state = 77 + (uint64_t)task};
+    for (int i = 0; i < DRAWS; i++) {
+        choice what;
+        task_estimate made;
+        tuff__space_random(&space, &from, &what);
+        const tuff_status status = tuff__estimate_task(device, fusion, &usual_options, task, &what, &made);
+        assert_true(status == TUFF_OK || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED);
+        counts->lowered += status == TUFF_OK;
+        (void)tuff__space_take(&space, &made.used_tunables);
+        const int64_t bytes = status == TUFF_OK ? stack_bytes(device, fusion, task, &what) : 0;
+        if (bytes > most) {
+            most = bytes;
+            *largest = what;
+        }
+    }
+    return most;
+}
+
+static void try_task(tuff_device *device, const struct fusion *fusion, int task, const char *key, tally *counts)
+{
+    ground *on;
+    trial *usual;
+    const choice none = {.set = {0}};
+    char wrong[128] = "";
+    tune_space space = {.count = 0};
+    choice what;
+    task_estimate made;
+    dice from = {.state = first_seed + (uint64_t)task};
+    assert_int_equal(tuff__estimate_task(device, fusion, &usual_options, task, &none, &made), TUFF_OK);
+    if (tuff__space_take(&space, &made.used_tunables) == 0)
+        return;
+    assert_int_equal(tuff__ground_create(device, fusion, task, MOST_BYTES, &on), TUFF_OK);
+    expect_exact(fusion, task, on, counts);
+    assert_int_equal(tuff__trial_create(device, fusion, &usual_options, task, &none, on, NULL, &usual), TUFF_OK);
+    if (!run_and_compare(usual, on, true, wrong, sizeof wrong))
+        fail_msg("%s: the default: %s", key, wrong);
+    tuff__trial_destroy(usual);
+    counts->tasks++;
+    if (only_choice == NULL && lower_many(device, fusion, task, space, counts, &what) >= LARGE_STACK) {
+        try_choice(device, fusion, task, &what, on, key, counts);
+        counts->large++;
+    }
+    if (tuff__choice_has(&made.used_tunables, TUNABLE_matmul_epilogue))
+        cut_epilogue(device, fusion, task, counts);
+    for (int i = 0; i < choices_per_task; i++)
+        if (pick(device, fusion, task, &space, &from, &what))
+            try_choice(device, fusion, task, &what, on, key, counts);
+    ask_host(device, fusion, task, on, key, counts);
+    tuff__ground_destroy(on);
+}
+
+static uint64_t hash_of(const tune_key *key)
+{
+    return tuff__key_hash(key).low;
+}
+
+typedef struct visit {
+    tuff_device *device;
+    tally *counts;
+} visit;
+
+static void visit_task(const struct fusion *fusion, int task, const char *key, void *state)
+{
+    const visit *by = state;
+    if (only_choice != NULL || is_turn_of_api(by->device, by->counts->visited++))
+        try_task(by->device, fusion, task, key, by->counts);
+}
+
+/* One task of every key. */
+static void try_graph(tuff_device *device, tuff_graph *graph, tally *counts)
+{
+    for_each_task(graph, &usual_options, hash_of, visit_task, &(visit){device, counts});
+}
+
+/* Shapes of their own: few rows, and columns that are wide. */
+static tuff_graph *narrow_graph(tuff_device *device)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    assert_non_null(graph);
+    tuff_tensor *a = tuff_input(graph, "a", TUFF_F32, TUFF_SHAPE(4, 768)),
+                *b = tuff_input(graph, "b", TUFF_F32, TUFF_SHAPE(768, 768)),
+                *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(2048, 768));
+    tuff_output(graph, "product", tuff_matmul(a, b));
+    tuff_output(graph, "sums", tuff_sum(x, (int[]){0}, 1, false));
+    return graph;
+}
+
+/* Matmuls whose operands are made where they are loaded, with nothing and with something behind them. */
+static tuff_graph *produced_graph(tuff_device *device)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    assert_non_null(graph);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(3, 21, 40)),
+                *w = tuff_input(graph, "w", TUFF_F16, TUFF_SHAPE(3, 40, 36)),
+                *mask = tuff_input(graph, "mask", TUFF_U8, TUFF_SHAPE(3, 21, 40)),
+                *scale = tuff_input(graph, "scale", TUFF_F32, TUFF_SHAPE(36)),
+                *steps = tuff_input(graph, "steps", TUFF_F32, TUFF_SHAPE(40));
+    tuff_tensor *left = tuff_mul(tuff_relu(x), tuff_cast(mask, TUFF_F32)),
+                *right = tuff_mul(tuff_cast(w, TUFF_F32), scale),
+                *both = tuff_matmul(tuff_mul(x, steps), tuff_mul(tuff_cast(w, TUFF_F32), tuff_neg(scale)));
+    tuff_output(graph, "plain", tuff_matmul(left, right));
+    tuff_output(graph, "more", tuff_add(tuff_tanh(both), scale));
+    return graph;
+}
+
+/* What addresses elements by data, of tables that the host does not go through as a whole, and attention with biases:
+   of all scores, and of every batch's and query's alike. */
+static tuff_graph *lookup_graph(tuff_device *device)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    assert_non_null(graph);
+    tuff_tensor *table = tuff_input(graph, "table", TUFF_F32, TUFF_SHAPE(20000, 192)),
+                *rows = tuff_input(graph, "rows", TUFF_I32, TUFF_SHAPE(4096)),
+                *source = tuff_input(graph, "source", TUFF_F32, TUFF_SHAPE(4096, 192)),
+                *q = tuff_input(graph, "q", TUFF_F32, TUFF_SHAPE(2, 40, 3, 16)),
+                *bias = tuff_input(graph, "bias", TUFF_F32, TUFF_SHAPE(2, 3, 40, 40)),
+                *slopes = tuff_input(graph, "slopes", TUFF_F32, TUFF_SHAPE(3, 1, 40)), *gradients[3];
+    tuff_output(graph, "gathered", tuff_exp(tuff_gather_rows(table, rows, 0)));
+    tuff_output(graph, "scattered", tuff_scatter_add_rows(table, rows, source, 0));
+    tuff_tensor *y = tuff_attention(q, q, q, &(tuff_attention_options){.bias = bias, .causal = true});
+    tuff_tensor *z = tuff_attention(y, q, q, &(tuff_attention_options){.bias = slopes});
+    tuff_tensor *loss = tuff_sum(tuff_mul(z, z), (int[]){0, 1, 2, 3}, 4, false);
+    assert_int_equal(tuff_gradients(loss, (tuff_tensor *[]){q, bias, slopes}, 3, gradients), TUFF_OK);
+    tuff_output(graph, "dq", gradients[0]);
+    tuff_output(graph, "dbias", gradients[1]);
+    tuff_output(graph, "dslopes", gradients[2]);
+    return graph;
+}
+
+/* None of these is left to belief. */
+static void try_lookups(tuff_device *device)
+{
+    tally counts = {0};
+    try_graph(device, lookup_graph(device), &counts);
+    printf("    lookups and biases: %d tasks, judged by the host: %d, poison seen: %d; at other extents: %d\n",
+           counts.tasks, counts.refereed, counts.caught, counts.ragged);
+    assert_true(counts.tasks >= 4);
+    assert_int_equal(counts.refereed, counts.tasks);
+    assert_true(counts.ragged >= counts.tasks);
+    assert_int_equal(counts.wrong, 0);
+}
+
+static void try_models(tuff_device *device)
+{
+    const model_config configs[] = {
+        {.form = MODEL_GPT, .layers = 1, .heads = 3, .width = 60, .context = 37, .vocabulary = 256},
+        {.form = MODEL_LLAMA,
+         .layers = 1,
+         .heads = 4,
+         .key_value_heads = 2,
+         .width = 64,
+         .hidden = 96,
+         .context = 32,
+         .vocabulary = 256},
+    };
+    tally counts = {0};
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+        language_model model;
+        const tuff_optimizer_options rule = model_optimizer_options(1e-3, 1000);
+        assert_int_equal(model_create(device, &configs[i], &model), TUFF_OK);
+        tuff_optimizer *optimizer = tuff_optimizer_create(model.parameters, &rule);
+        assert_non_null(optimizer);
+        try_graph(device, train_graph(device, &model, optimizer, 3), &counts);
+        try_graph(device, sampler_graph(device, &model), &counts);
+        tuff_optimizer_destroy(optimizer);
+        model_destroy(&model);
+    }
+    try_graph(device, produced_graph(device), &counts);
+    try_graph(device, narrow_graph(device), &counts);
+    printf("    %d tasks, %d choices lowered, %d run, %d with large arrays, %d of those impossible, %d wrong\n",
+           counts.tasks, counts.lowered, counts.tried, counts.large, counts.impossible, counts.wrong);
+    printf("    exact: %d; judged by the host: %d, poison seen: %d; at other extents: %d\n", counts.exact,
+           counts.refereed, counts.caught, counts.ragged);
+    assert_true(counts.caught > counts.refereed * 3 / 4);
+    assert_true(counts.exact > 0 && counts.refereed > counts.tasks / 2 && counts.ragged > counts.tasks / 2);
+    assert_true(counts.tried > counts.impossible);
+    assert_true(only_choice != NULL || counts.lowered > 100 * counts.tasks);
+    assert_true(only_choice != NULL || counts.large > 10);
+    assert_true(counts.cut > 0);
+    assert_int_equal(counts.wrong, 0);
+}
+
+/* A state that is updated where it lies, and one that is read across. */
+static tuff_graph *updating_graph(tuff_device *device, tuff_array *in_place, tuff_array *across)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    assert_non_null(graph);
+    tuff_tensor *half = tuff_constant(graph, TUFF_F32, 0.5), *old = tuff_array_tensor(graph, in_place),
+                *other = tuff_array_tensor(graph, across);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(300, 70));
+    assert_non_null(tuff_assign(graph, in_place, tuff_add(tuff_mul(old, half), x)));
+    assert_non_null(tuff_assign(graph, across, tuff_add(tuff_permute(other, (int[]){1, 0}), half)));
+    return graph;
+}
+
+/* As in the plan: a second run goes on from what the first one left where that is in place, and nowhere else. */
+static void visit_update(const struct fusion *fusion, int task, const char *key, void *state)
+{
+    const visit *by = state;
+    const choice none = {.set = {0}};
+    ground *on;
+    trial *one;
+    bool same;
+    char wrong[128];
+    assert_int_equal(tuff__ground_create(by->device, fusion, task, MOST_BYTES, &on), TUFF_OK);
+    assert_int_equal(tuff__trial_create(by->device, fusion, &usual_options, task, &none, on, NULL, &one), TUFF_OK);
+    assert_true(run_and_compare(one, on, true, wrong, sizeof wrong));
+    assert_int_equal(tuff__referee_ground(by->device, on, fusion, task, wrong, sizeof wrong), TUFF_OK);
+    assert_string_equal(wrong, "");
+    assert_int_equal(tuff__trial_run(one), TUFF_OK);
+    assert_int_equal(tuff__ground_is_kept(on, &same), TUFF_OK);
+    by->counts->tried++;
+    by->counts->lowered += !same;
+    if (same != (strstr(key, "21000") == NULL))
+        fail_msg("%s: the next run gives %s", key, same ? "the same" : "something else");
+    tuff__trial_destroy(one);
+    tuff__ground_destroy(on);
+}
+
+static void try_updates(tuff_device *device)
+{
+    tally counts = {0};
+    tuff_array *in_place = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(300, 70)),
+               *across = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(40, 40));
+    for_each_task(updating_graph(device, in_place, across), &usual_options, hash_of, visit_update,
+                  &(visit){device, &counts});
+    assert_int_equal(counts.tried, 2);
+    assert_int_equal(counts.lowered, 1);
+    tuff_array_destroy(in_place);
+    tuff_array_destroy(across);
+}
+
+static void updates_are_in_place(void **state)
+{
+    (void)state;
+    for_each_api(try_updates);
+}
+
+static void every_variant_is_right(void **state)
+{
+    (void)state;
+    for_each_api(try_models);
+    for_each_api(try_lookups);
+}
+
+int main(int count, char **arguments)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(updates_are_in_place),
+                                       cmocka_unit_test(every_variant_is_right)};
+    only_choice = count > 1 && strchr(arguments[1], '=') != NULL ? arguments[1] : NULL;
+    if (only_choice != NULL)
+        choices_per_task = 1;
+    else if (count > 1)
+        choices_per_task = atoi(arguments[1]);
+    if (count > 2)
+        first_seed = strtoull(arguments[2], NULL, 10);
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}

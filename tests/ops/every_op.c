@@ -1,0 +1,166 @@
+/* Every primitive op on every device found, in every dtype it takes, element by element against the float64 reference.
+   What is tried and how it is judged is in tools/verify/suite.c; here is the demand that nothing fails, and the proof
+   that the suite would see it. TUFF_DEVICE chooses one device; TUFF_SUITE=thorough leaves nothing out. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "each_device.h"
+#include "tools/verify/suite.h"
+
+/* TUFF_DEVICE, where it is set, chooses one device. */
+static bool is_wanted(const tuff_device_info *info)
+{
+    const char *chosen = getenv("TUFF_DEVICE");
+    return !chosen || !chosen[0] || strcmp(chosen, info->selector) == 0;
+}
+
+/* Gradients of attention are what drivers compile longest, and tests/kernels/attention.c has them in more shapes than
+   are here: in a short run one key, windows, views, biases and all variants at once are enough. */
+static bool is_shape_elsewhere(op_code op, int index)
+{
+    static const int own[] = {4, 5, 6, 8, 11, 14, 18};
+    if (op != OP_ATTENTION_DQ && op != OP_ATTENTION_DK && op != OP_ATTENTION_DV)
+        return false;
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (index == own[i])
+            return false;
+    return true;
+}
+
+/* Unfused, the kernels of a case are those that it has fused, but for views and for what is done in steps, whose maps
+   are kernels of their own: their dtype makes a difference for sums alone. */
+static bool is_other_unfused(const suite_case *of, int index)
+{
+    if (of->op == OP_SUM || of->op == OP_CUMSUM || of->op == OP_IOTA) /* which has no f32 */
+        return true;
+    return of->dtype == TUFF_F32 && (!tuff__op_is_attention(of->op) || index == 1 || of->view != VIEW_NONE);
+}
+
+/* Whether a case is run: of a short run's, casts and each op's first two in f32 and first in other dtypes on every
+   device, the others in turns. The reference device compiles no programs and leaves nothing out. */
+static bool is_wanted_case(const tuff_device *device, const suite_case *of, int index, bool is_fused)
+{
+    if (is_thorough() || tuff__device_is_reference(device))
+        return true;
+    if (!suite_is_telling(of->op, of->dtype, index) || (!is_fused && !is_other_unfused(of, index)))
+        return false;
+    if (of->op == OP_CAST || index == 0 || (of->dtype == TUFF_F32 && index == 1))
+        return true;
+    if (of->dtype != TUFF_F32)
+        return is_its_turn(device, index + (int)of->op + (int)of->dtype);
+    return !is_shape_elsewhere(of->op, index) && is_its_turn(device, index + (int)of->op);
+}
+
+/* Runs one op in all dtypes; the number of failed elements, each first one told. */
+static int64_t run_op(tuff_device *device, op_code op, const suite_options *options, int *rows)
+{
+    int64_t failures = 0;
+    for (tuff_dtype dtype = TUFF_F32; dtype <= TUFF_BOOL; dtype++) {
+        suite_result result = {.op = op, .dtype = dtype};
+        suite_case of;
+        for (int index = 0; suite_case_at(op, dtype, index, &of); index++)
+            if (is_wanted_case(device, &of, index, options->compile.fuse == TUFF_FUSE_ALL))
+                suite_run_case(device, &of, options, &result);
+        (*rows) += result.case_count > 0;
+        failures += result.failure_count;
+        if (result.failure_count > 0)
+            print_message("%lld failures of %lld: %s\n", (long long)result.failure_count,
+                          (long long)result.element_count, result.failure);
+    }
+    return failures;
+}
+
+static void run_device(const tuff_device_info *info, const suite_options *options)
+{
+    tuff_device *device = tuff_device_open(info->selector);
+    if (!device)
+        fail_msg("%s: %s", info->selector, tuff_error());
+    int64_t failures = 0;
+    for (op_code op = 0; op < OP_COUNT; op++) {
+        int rows = 0;
+        /* Alone in its graph an elementwise op is the same kernel, fused or not. */
+        if (options->compile.fuse == TUFF_FUSE_NONE && tuff__op_is_elementwise(op))
+            continue;
+        failures += run_op(device, op, options, &rows);
+        if (rows == 0)
+            fail_msg("%s has no case", tuff__op_info(op)->name);
+    }
+    tuff_device_close(device);
+    if (failures > 0)
+        fail_msg("%s, %s: %lld elements are beyond their bars", info->selector, info->name, (long long)failures);
+}
+
+static void each_device(const suite_options *options)
+{
+    int tried = 0;
+    for (int i = 0; i < tuff_device_count(); i++) {
+        tuff_device_info info;
+        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        if (!is_wanted(&info))
+            continue;
+        print_message("%s: %s\n", info.selector, info.name);
+        run_device(&info, options);
+        tried++;
+    }
+    assert_true(tried > 0);
+}
+
+static void every_op_is_within_its_bars(void **state)
+{
+    (void)state;
+    each_device(&(suite_options){.seed = 1});
+}
+
+/* Without fusion views become tasks of their own: other kernels. */
+static void every_op_is_within_its_bars_unfused(void **state)
+{
+    (void)state;
+    each_device(&(suite_options){.compile = {.fuse = TUFF_FUSE_NONE}, .seed = 2});
+}
+
+static suite_case first_case(op_code op, tuff_dtype dtype)
+{
+    suite_case of;
+    assert_true(suite_case_at(op, dtype, 0, &of));
+    return of;
+}
+
+static void results_beyond_their_bars_are_seen(void **state)
+{
+    (void)state;
+    const double ulp = ldexp(1, -23);
+    suite_case of = first_case(OP_ADD, TUFF_F32);
+    assert_true(suite_error_ratio(&of, TUFF_F32, true, 1 + ulp, 1, ulp / 2) <= 1);
+    assert_false(suite_error_ratio(&of, TUFF_F32, true, 1 + 2 * ulp, 1, ulp / 2) <= 1);
+    assert_false(suite_error_ratio(&of, TUFF_F32, true, NAN, 1, ulp / 2) <= 1);
+    assert_false(suite_error_ratio(&of, TUFF_F32, true, 1, NAN, 0) <= 1);
+    assert_false(suite_error_ratio(&of, TUFF_F32, true, INFINITY, 1e38, 1e31) <= 1);
+    assert_false(suite_error_ratio(&of, TUFF_F32, true, INFINITY, -INFINITY, 0) <= 1);
+    assert_true(suite_error_ratio(&of, TUFF_F32, true, INFINITY, 1e39, 1e32) <= 1);
+    assert_true(suite_error_ratio(&of, TUFF_F32, false, 0, 1e-39, 0) <= 1);
+    assert_false(suite_error_ratio(&of, TUFF_F32, true, 0, 1e-39, 0) <= 1);
+    of = first_case(OP_SUM, TUFF_F16);
+    assert_true(suite_error_ratio(&of, TUFF_F16, true, 2048, 2049, 0.01) <= 1);
+    assert_false(suite_error_ratio(&of, TUFF_F16, true, 2046, 2049, 0.01) <= 1);
+    of = first_case(OP_PERMUTE, TUFF_F32);
+    assert_false(suite_error_ratio(&of, TUFF_F32, true, 0, -0.0, 0) <= 1);
+    assert_false(suite_error_ratio(&of, TUFF_F32, false, 0, 1e-45, 0) <= 1);
+    of = first_case(OP_ADD, TUFF_I32);
+    assert_false(suite_error_ratio(&of, TUFF_I32, true, 7, 8, 0) <= 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results_beyond_their_bars_are_seen),
+        cmocka_unit_test(every_op_is_within_its_bars),
+        cmocka_unit_test(every_op_is_within_its_bars_unfused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,67 @@
+#!/bin/sh
+# The builds with something left out, or shared, compile without warnings and compute: without Vulkan, without OpenCL, and as
+# a shared library, with and without the module that compiles GLSL; in a thorough run also without either, and without
+# shaderc.
+set -eu
+source_folder=${TUFF_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
+[ -z "${TUFF_TEST_SANITIZE:-}" ] || exit 77
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+build() {
+    name=$1
+    shift
+    echo "$name: $*"
+    cmake -S "$source_folder" -B "$work/$name" -DCMAKE_BUILD_TYPE=Debug -DTUFF_TESTS=OFF -DTUFF_TOOL=OFF \
+        -DTUFF_EXAMPLES=ON -DTUFF_WERROR=ON "$@" >"$work/log"
+    cmake --build "$work/$name" -j2 >>"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+}
+
+build no_vulkan -DTUFF_VULKAN=OFF
+"$work/no_vulkan/examples/gelu_c" opencl
+! "$work/no_vulkan/examples/gelu_c" vulkan || exit 1
+rm -rf "$work/no_vulkan"
+
+build no_opencl -DTUFF_OPENCL=OFF
+"$work/no_opencl/examples/gelu_c" vulkan
+! "$work/no_opencl/examples/gelu_c" opencl || exit 1
+rm -rf "$work/no_opencl"
+
+if [ "${TUFF_SUITE:-}" = thorough ]; then
+    build neither -DTUFF_OPENCL=OFF -DTUFF_VULKAN=OFF
+    "$work/neither/examples/gelu_c" reference
+    rm -rf "$work/neither"
+
+    # Programs from the cache do not need the compiler, so the cache is an empty one here.
+    build no_shaderc -DTUFF_SHADERC=OFF
+    "$work/no_shaderc/examples/gelu_c" opencl
+    ! XDG_CACHE_HOME="$work/empty" TUFF_CACHE_DIR="$work/empty" "$work/no_shaderc/examples/gelu_c" vulkan || exit 1
+    rm -rf "$work/no_shaderc"
+fi
+
+# The shared library leaves shaderc to a module. Where that is missing, or is something else, a device that must compile
+# says so; the cache is empty, so that it must.
+build shared -DBUILD_SHARED_LIBS=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo
+gelu=$work/shared/examples/gelu_c
+"$gelu" auto
+sh "$(dirname "$0")/symbols.sh" "$work/shared"
+readelf -d "$work/shared/libtuff.so" | grep -q 'SONAME.*\[libtuff\.so\.[0-9]*\.[0-9]*\]' ||
+    { echo "the SONAME does not name the minor version"; exit 1; }
+
+export TUFF_CACHE_DIR="$work/empty" XDG_CACHE_HOME="$work/empty"
+unset TUFF_SHADERC_MODULE || :
+refuse_module() {
+    ! "$gelu" vulkan >"$work/log" 2>&1 || { echo "compiled without a GLSL compiler module"; exit 1; }
+    grep -q "$1" "$work/log" || { cat "$work/log"; echo "does not say \"$1\""; exit 1; }
+}
+"$gelu" vulkan
+rm -rf "$work/empty"
+mv "$work/shared/libtuff_shaderc.so" "$work/module.so"
+refuse_module 'the GLSL compiler module libtuff_shaderc.so cannot be opened: it is neither'
+"$gelu" auto
+TUFF_SHADERC_MODULE="$work/module.so" "$gelu" vulkan
+rm -rf "$work/empty"
+export TUFF_SHADERC_MODULE="$work/shared/libtuff.so"
+refuse_module 'belongs to another version'
+TUFF_SHADERC_MODULE="$work/nowhere.so"
+refuse_module "the GLSL compiler module $work/nowhere.so cannot be opened: .*No such file"

@@ -1,0 +1,541 @@
+/* What a search does, step by step: what it tries in which order, when it stops, what it prefers, and what is left
+   after every failure. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "failing_memory.h"
+#include "fault_judge.h"
+#include "tune/times.h"
+
+static const choice usual;
+
+static choice parse(const char *source)
+{
+    choice out;
+    assert_int_equal(tuff__choice_parse(source, &out), TUFF_OK);
+    return out;
+}
+
+static const char *text_of(const choice *of)
+{
+    static char buffers[2][1024];
+    static int turn;
+    char *buffer = buffers[turn++ % 2];
+    text out = {0};
+    tuff__choice_format(of, &out);
+    assert_true(out.length < sizeof buffers[0]);
+    memcpy(buffer, tuff__text_get(&out), out.length + 1);
+    tuff__text_free(&out);
+    return buffer;
+}
+
+static search *begin(const judge *by, const search_settings *settings)
+{
+    search *self;
+    assert_int_equal(tuff__search_begin(by, settings, &self), TUFF_OK);
+    return self;
+}
+
+static search_result run(fault_device *device, const search_settings *settings)
+{
+    const judge by = fault_begin(device);
+    search *self = begin(&by, settings);
+    search_result out;
+    assert_int_equal(tuff__search_step(self, 1 << 20), TUFF_OK);
+    assert_int_equal(tuff__search_finish(self, &out), TUFF_OK);
+    tuff__search_end(self);
+    assert_int_equal(device->broken, 0);
+    assert_int_equal(device->live_count + device->expected, 0);
+    return out;
+}
+
+static void statistics_are_those_of_the_book(void **state)
+{
+    (void)state;
+    uint64_t quartiles[3];
+    tuff__times_quartiles((uint64_t[]){5}, 1, quartiles);
+    assert_true(quartiles[0] == 5 && quartiles[1] == 5 && quartiles[2] == 5);
+    tuff__times_quartiles((uint64_t[]){40, 10, 30, 20}, 4, quartiles);
+    assert_true(quartiles[0] == 17 && quartiles[1] == 25 && quartiles[2] == 32);
+    tuff__times_quartiles((uint64_t[]){9, 1, 5, 3, 7}, 5, quartiles);
+    assert_true(quartiles[0] == 3 && quartiles[1] == 5 && quartiles[2] == 7);
+    assert_true(tuff__times_median((uint64_t[]){UINT64_MAX, 0, UINT64_MAX}, 3) == UINT64_MAX);
+    assert_true(tuff__times_median((uint64_t[]){UINT64_MAX, UINT64_MAX - 2}, 2) == UINT64_MAX - 1);
+    assert_true(tuff__times_spread((uint64_t[]){100, 110, 120}, 4) == 1.57 * 20 / 2);
+}
+
+/* The list comes first, in its order, each once. */
+static struct {
+    char compiled[4096];
+    search_stage stages[64];
+    int count, stop_at;
+} seen;
+
+static bool note(void *user, const search_progress *now)
+{
+    (void)user;
+    if (seen.count < 64)
+        seen.stages[seen.count] = now->stage;
+    seen.count++;
+    return seen.count != seen.stop_at;
+}
+
+static judge inner;
+
+static verdict note_compile(void *state, const contender *who)
+{
+    strcat(strcat(seen.compiled, text_of(&who->what)), " ");
+    return inner.compile(state, who);
+}
+
+static void the_list_is_tried_in_order(void **state)
+{
+    (void)state;
+    fault_device device = {.seed = 3};
+    inner = fault_begin(&device);
+    judge by = inner;
+    by.compile = note_compile;
+    memset(&seen, 0, sizeof seen);
+    /* One that lowering does not ask for, one that is the default in other words, one that is there twice. */
+    const choice cached = parse("map.local_size=8;matmul_thin.step_k=4");
+    const choice portfolio[] = {parse("matmul_register.local_size=64"), parse("matmul_register.tile_rows=8"),
+                                parse("matmul_thin.step_k=4"), parse("matmul_register.tile_rows=8;map.local_size=2")};
+    const choice seeds[] = {parse("row_register.parts=4")};
+    search *self = begin(&by, &(search_settings){.cached = &cached,
+                                                 .portfolio = portfolio,
+                                                 .portfolio_count = 4,
+                                                 .seeds = seeds,
+                                                 .seed_count = 1,
+                                                 .progress = note,
+                                                 .no_climb = true});
+    search_progress now = tuff__search_progress(self);
+    assert_true(now.stage == SEARCH_DEFAULT && now.end == SEARCH_GOES_ON && now.tried == 0);
+    assert_true(tuff__choice_equal(now.best, &usual));
+    assert_int_equal(tuff__search_prime(self), TUFF_OK);
+    assert_string_equal(seen.compiled, " matmul_thin.step_k=4 row_register.parts=4 matmul_register.tile_rows=8 ");
+    now = tuff__search_progress(self);
+    assert_int_equal(now.end, SEARCH_GOES_ON);
+    assert_int_equal(now.tried, 4);
+    assert_int_equal(now.counts.duplicates, 3);
+    assert_int_equal(tuff__search_step(self, 5), TUFF_OK);
+    assert_int_equal(tuff__search_progress(self).end, SEARCH_EXHAUSTED);
+    assert_int_equal(seen.count, 4);
+    const search_stage stages[] = {SEARCH_DEFAULT, SEARCH_CACHED, SEARCH_SEEDS, SEARCH_PORTFOLIO};
+    assert_memory_equal(seen.stages, stages, sizeof stages);
+    tuff__search_end(self);
+    assert_int_equal(device.live_count, 0);
+}
+
+/* Every point of a small space that makes a kernel is compiled once, and the best of them wins; whatever is foreseen,
+   which is not always right. */
+static void a_small_space_is_searched_whole(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        fault_device device = {.seed = seed, .foresight = (double)(seed % 3) - 1};
+        const search_result found = run(&device, &(search_settings){.patience = -1, .seed = seed});
+        assert_int_equal(found.end, SEARCH_EXHAUSTED);
+        lowering made = {0};
+        const judge by = fault_begin(&device);
+        assert_int_equal(by.lower(&device, &usual, &made), VERDICT_GOOD);
+        tune_space space = {0};
+        tuff__space_take(&space, &made.consulted);
+        uint64_t valid = 0, best = UINT64_MAX;
+        for (uint64_t i = 0; i < tuff__space_count(&space); i++) {
+            choice what;
+            tuff__space_at(&space, i, &what);
+            if (by.lower(&device, &what, &made) != VERDICT_GOOD)
+                continue;
+            valid++;
+            best = fault_time(&device, &what) < best ? fault_time(&device, &what) : best;
+        }
+        assert_int_equal(found.counts.rejected[VERDICT_INVALID] + valid, tuff__space_count(&space));
+        assert_int_equal(found.counts.compiled, valid);
+        /* What was not the cheapest is lowered again when it comes again. */
+        if (device.foresight == 0)
+            assert_int_equal(found.counts.lowered, tuff__space_count(&space));
+        assert_true((double)fault_time(&device, &found.winner) <= 1.01 * (double)best);
+        assert_true(device.live_most <= SEARCH_SLOTS);
+    }
+}
+
+/* What is foreseen rightly is found sooner; and later, but found, where all is foreseen upside down. */
+static void what_is_foreseen_goes_first(void **state)
+{
+    (void)state;
+    enum { SEEDS = 100 };
+    double means[3] = {0};
+    for (int foresight = -1; foresight <= 1; foresight++)
+        for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+            fault_device device = {.seed = seed, .foresight = foresight};
+            const search_settings settings = {.most_compiles = 16, .patience = -1, .seed = seed};
+            means[foresight + 1] += (double)run(&device, &settings).nanoseconds[1] / SEEDS;
+        }
+    print_message("after 16 compiles: %.0f us task_estimate wrongly, %.0f not, %.0f rightly\n", means[0] * 1e-3,
+                  means[1] * 1e-3, means[2] * 1e-3);
+    assert_true(means[2] < 0.95 * means[1]);
+    assert_true(means[0] < 1.6 * means[1]);
+}
+
+static void searches_stop_when_it_is_time(void **state)
+{
+    (void)state;
+    fault_device device = {.seed = 2, .flatness = 1};
+    /* All take the same: the default stays, and is not raced. */
+    search_result found = run(&device, &(search_settings){0});
+    assert_int_equal(found.end, SEARCH_PATIENCE);
+    assert_int_equal(found.counts.compiled, 17);
+    assert_int_equal(found.counts.races, 0);
+    assert_true(found.is_final && tuff__choice_count(&found.winner) == 0);
+    device = (fault_device){.seed = 2, .flatness = 1};
+    found = run(&device, &(search_settings){.patience = 5});
+    assert_int_equal(found.counts.compiled, 6);
+    device = (fault_device){.seed = 2};
+    found = run(&device, &(search_settings){.most_compiles = 23, .patience = -1});
+    assert_int_equal(found.end, SEARCH_COMPILES);
+    assert_int_equal(found.counts.compiled, 23);
+    /* The best there is takes about 1 ms. */
+    device = (fault_device){.seed = 2};
+    found = run(&device, &(search_settings){.roofline = 1200000, .patience = -1});
+    assert_int_equal(found.end, SEARCH_ROOFLINE);
+    assert_true(found.nanoseconds[1] <= 1320000 && found.is_final);
+    device = (fault_device){.seed = 2, .compile_cost = 50000000, .budget = 1000000000};
+    found = run(&device, &(search_settings){.patience = -1});
+    assert_int_equal(found.end, SEARCH_STOPPED);
+    assert_false(found.is_final);
+    assert_true(device.clock < 1100000000);
+}
+
+static bool can_be_lowered(fault_device *device, const choice *what)
+{
+    const judge by = fault_begin(device);
+    lowering made = {0};
+    return by.lower(device, what, &made) == VERDICT_GOOD;
+}
+
+/* Everything else is a little slower than the default, by less than the noise: it stays, whatever was remembered. The
+   last device shares its cores with others. */
+static void noise_does_not_replace_the_default(void **state)
+{
+    (void)state;
+    const choice portfolio[] = {parse("matmul_register.tile_rows=8"), parse("matmul_register.tile_rows=6")};
+    static const double scatter[] = {0.005, 0.02, 0.1, 0.005}, second[] = {0, 0, 0, 1.9};
+    static const int most[] = {0, 2, 10, 40}, most_final[] = {0, 0, 2, 4}, least[] = {200, 200, 180, 150};
+    enum { SEEDS = 200 };
+    for (int level = 0; level < 4; level++) {
+        int replaced = 0, remembered = 0, final = 0;
+        for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+            fault_device device = {
+                .seed = seed, .flatness = 1, .others = 1.003, .scatter = scatter[level], .second = second[level]};
+            const search_settings settings = {
+                .portfolio = portfolio, .portfolio_count = 2, .cached = &portfolio[1], .seed = seed};
+            const search_result found = run(&device, &settings);
+            replaced += tuff__choice_count(&found.winner) != 0;
+            remembered += found.is_final && tuff__choice_count(&found.winner) != 0;
+            final += found.is_final;
+        }
+        print_message("%.1f %% of noise, second speed %.1f: %d of %d replaced, %d remembered, %d final\n",
+                      100 * scatter[level], second[level], replaced, SEEDS, remembered, final);
+        assert_true(replaced <= most[level] && remembered <= most_final[level] && final >= least[level]);
+    }
+}
+
+/* All are twice as fast as the default: what was remembered goes first, then the order of the portfolio, then the
+   smallest group. */
+static void equals_are_decided_by_where_they_come_from(void **state)
+{
+    (void)state;
+    const choice portfolio[] = {parse("matmul_register.tile_rows=8"), parse("matmul_register.tile_rows=6")};
+    const choice cached = parse("matmul_register.tile_rows=12");
+    const choice seeds[] = {parse("matmul_register.local_size=32"), parse("matmul_register.local_size=16")};
+    int cases[3] = {0};
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        fault_device device = {.seed = seed, .flatness = 1, .scatter = 0.005, .others = 0.5};
+        search_settings settings = {.portfolio = portfolio,
+                                    .portfolio_count = 2,
+                                    .seeds = seeds,
+                                    .seed_count = 2,
+                                    .cached = &cached,
+                                    .no_climb = true};
+        const search_result first = run(&device, &settings);
+        if (can_be_lowered(&device, &cached) && ++cases[0])
+            assert_string_equal(text_of(&first.winner), text_of(&cached));
+        settings.cached = NULL;
+        const search_result second = run(&device, &settings);
+        if (can_be_lowered(&device, &portfolio[0]) && ++cases[1])
+            assert_string_equal(text_of(&second.winner), text_of(&portfolio[0]));
+        settings.portfolio_count = 0;
+        const search_result third = run(&device, &settings);
+        if (can_be_lowered(&device, &seeds[1]) && ++cases[2])
+            assert_string_equal(text_of(&third.winner), text_of(&seeds[1]));
+    }
+    assert_true(cases[0] > 30 && cases[1] > 30 && cases[2] > 30);
+}
+
+/* Twice as fast as the default, which is left behind after three rounds: 8 samples each before the race, one each to
+   wake up, 3 and 10 rounds, 9 to confirm. */
+static void a_clear_race_is_short(void **state)
+{
+    (void)state;
+    const choice portfolio = parse("matmul_register.tile_rows=8");
+    fault_device device = {.seed = 1, .flatness = 1, .others = 0.5};
+    while (!can_be_lowered(&device, &portfolio))
+        device.seed++;
+    const search_result found =
+        run(&device, &(search_settings){.portfolio = &portfolio, .portfolio_count = 1, .no_climb = true});
+    assert_string_equal(text_of(&found.winner), "matmul_register.tile_rows=8");
+    assert_int_equal(found.samples, 10);
+    assert_int_equal(found.counts.samples, 2 * 8 + 2 + 3 + 10 + 2 * 9);
+    assert_int_equal(found.counts.verified, 3);
+}
+
+/* What a search believes of its best is not far below the truth, however often somebody else was at work meanwhile. */
+static bool is_believable(void *user, const search_progress *now)
+{
+    const fault_device *device = user;
+    assert_true((double)now->best_nanoseconds > 0.3 * (double)fault_time(device, now->best));
+    return true;
+}
+
+static void bursts_are_no_excuse(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        fault_device device = {.seed = seed, .burst = 2.5, .scatter = 0.02};
+        const search_result found =
+            run(&device,
+                &(search_settings){
+                    .most_compiles = 120, .patience = -1, .seed = seed, .progress = is_believable, .user = &device});
+        assert_true(found.spread[0] > 0);
+    }
+}
+
+/* A valley that no neighbour of the default leads to is found by the random points. */
+static void random_points_cross_walls(void **state)
+{
+    (void)state;
+    int crossed = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        fault_device device = {.seed = seed, .walled = true};
+        const search_result found = run(&device, &(search_settings){.seed = seed, .most_compiles = 80, .patience = -1});
+        crossed += tuff__choice_value(&found.winner, TUNABLE_matmul_register_local_size, 64) < 16;
+    }
+    assert_true(crossed >= 38);
+}
+
+/* Runners-up follow the winner, by time; neither it nor the default is among them. */
+static void runners_up_are_the_next(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        fault_device device = {.seed = seed, .scatter = 0.01};
+        const search_result found = run(&device, &(search_settings){.seed = seed, .most_compiles = 60, .patience = -1});
+        assert_true(found.is_final);
+        assert_int_equal(found.runner_up_count, SEARCH_RUNNERS_UP);
+        assert_true(found.nanoseconds[0] <= found.nanoseconds[1] && found.nanoseconds[1] <= found.nanoseconds[2]);
+        assert_in_range(found.samples, 10, 20);
+        assert_true((double)found.nanoseconds[1] < 0.99 * (double)found.default_nanoseconds);
+        for (int i = 0; i < SEARCH_RUNNERS_UP; i++) {
+            assert_false(tuff__choice_equal(&found.runners_up[i], &found.winner));
+            assert_false(tuff__choice_equal(&found.runners_up[i], &usual));
+            assert_true(i == 0 || found.runner_up_nanoseconds[i] >= found.runner_up_nanoseconds[i - 1]);
+        }
+    }
+}
+
+/* In slices of one candidate or in one go: without noise the same candidates come, and the same one wins. */
+static void a_search_can_be_resumed(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        const search_settings settings = {.seed = seed, .most_compiles = 50, .patience = -1};
+        fault_device whole = {.seed = seed}, sliced = {.seed = seed};
+        const search_result expected = run(&whole, &settings);
+        const judge by = fault_begin(&sliced);
+        search *self = begin(&by, &settings);
+        search_result found;
+        for (int i = 0; i < 50; i++) {
+            assert_int_equal(tuff__search_progress(self).tried, i);
+            assert_int_equal(tuff__search_step(self, 1), TUFF_OK);
+        }
+        assert_int_equal(tuff__search_finish(self, &found), TUFF_OK);
+        tuff__search_end(self);
+        assert_string_equal(text_of(&found.winner), text_of(&expected.winner));
+        assert_true(found.counts.lowered == expected.counts.lowered);
+        assert_int_equal(whole.compiled, sliced.compiled);
+        assert_true(whole.compiled_log == sliced.compiled_log);
+        sliced = (fault_device){.seed = seed};
+        run(&sliced, &(search_settings){.seed = seed + 1000, .most_compiles = 50, .patience = -1});
+        assert_true(whole.compiled_log != sliced.compiled_log);
+    }
+}
+
+/* Candidates are announced before they are compiled, as many as was asked for; each is compiled, or let go. */
+static void candidates_can_be_expected(void **state)
+{
+    (void)state;
+    const choice portfolio[] = {parse("matmul_register.tile_rows=8"), parse("matmul_register.tile_rows=6")};
+    for (int ahead = 0; ahead <= SEARCH_AHEAD + 2; ahead++)
+        for (uint64_t seed = 1; seed <= 20; seed++) {
+            fault_device device = {.seed = seed, .scatter = 0.01};
+            device.share[FAULT_WRONG] = device.share[FAULT_COMPILE] = 0.1;
+            const search_settings settings = {.portfolio = portfolio,
+                                              .portfolio_count = 2,
+                                              .seed = seed,
+                                              .ahead = ahead,
+                                              .patience = -1,
+                                              .most_compiles = seed % 2 ? 0 : 40};
+            const judge by = fault_begin(&device);
+            search *self = begin(&by, &settings);
+            search_result found;
+            assert_int_equal(tuff__search_prime(self), TUFF_OK);
+            const int primed = tuff__search_progress(self).tried;
+            assert_true(primed <= 3 && tuff__search_progress(self).stage <= SEARCH_PORTFOLIO);
+            assert_int_equal(tuff__search_step(self, 40 - primed), TUFF_OK);
+            assert_int_equal(tuff__search_progress(self).tried, 40);
+            assert_int_equal(tuff__search_progress(self).end, seed % 2 ? SEARCH_GOES_ON : SEARCH_COMPILES);
+            assert_int_equal(device.compiled, 40);
+            assert_int_equal(tuff__search_finish(self, &found), TUFF_OK);
+            assert_true(found.is_final);
+            tuff__search_end(self);
+            /* The next to try is among them until it is compiled. */
+            const int most = ahead < SEARCH_AHEAD ? ahead : SEARCH_AHEAD;
+            assert_int_equal(device.expected_most, most ? most + 1 : 0);
+            assert_int_equal(device.broken + device.live_count + device.expected, 0);
+        }
+}
+
+/* A race in between does not end a search, and a later race is of all that was found until then. */
+static void a_search_goes_on_behind_a_race(void **state)
+{
+    (void)state;
+    fault_device device = {.seed = 11, .scatter = 0.01};
+    const judge by = fault_begin(&device);
+    search *self = begin(&by, &(search_settings){.patience = -1});
+    uint64_t last = UINT64_MAX;
+    for (int i = 0; i < 6; i++) {
+        search_result found;
+        assert_int_equal(tuff__search_step(self, 20), TUFF_OK);
+        assert_int_equal(tuff__search_finish(self, &found), TUFF_OK);
+        assert_int_equal(found.end, SEARCH_GOES_ON);
+        assert_true(found.is_final);
+        assert_true((double)fault_time(&device, &found.winner) <= 1.02 * (double)last);
+        last = fault_time(&device, &found.winner);
+    }
+    tuff__search_end(self);
+    assert_int_equal(device.broken, 0);
+    assert_int_equal(device.live_count, 0);
+}
+
+/* Stopped by the callback after any number of candidates: no candidate more, and an answer that may be used. */
+static void a_callback_can_stop_it(void **state)
+{
+    (void)state;
+    for (int stop = 1; stop <= 40; stop++) {
+        memset(&seen, 0, sizeof seen);
+        seen.stop_at = stop;
+        fault_device device = {.seed = 5, .scatter = 0.01};
+        const judge by = fault_begin(&device);
+        search *self = begin(&by, &(search_settings){.progress = note, .patience = -1, .ahead = stop % 4});
+        assert_int_equal(tuff__search_step(self, 100), TUFF_OK);
+        assert_int_equal(seen.count, stop);
+        assert_int_equal(device.compiled, stop);
+        assert_int_equal(tuff__search_progress(self).end, SEARCH_STOPPED);
+        search_result found;
+        assert_int_equal(tuff__search_finish(self, &found), TUFF_OK);
+        assert_int_equal(found.end, SEARCH_STOPPED);
+        assert_true(fault_time(&device, &found.winner) <= fault_time(&device, &usual));
+        tuff__search_end(self);
+        assert_int_equal(device.live_count, 0);
+    }
+}
+
+/* Stopped by the callback after any round of its race: no round more, and what leads is known. */
+static void a_race_can_be_stopped(void **state)
+{
+    (void)state;
+    bool was_final = false;
+    for (int rounds = 1; rounds <= 100 && !was_final; rounds++) {
+        memset(&seen, 0, sizeof seen);
+        fault_device device = {.seed = 5, .scatter = 0.01};
+        const judge by = fault_begin(&device);
+        search *self = begin(&by, &(search_settings){.progress = note, .patience = -1});
+        search_result found, leader;
+        assert_false(tuff__search_leader(self, &leader));
+        assert_int_equal(tuff__search_step(self, 60), TUFF_OK);
+        assert_true(tuff__search_leader(self, &leader));
+        assert_true(tuff__choice_equal(&leader.winner, tuff__search_progress(self).best));
+        assert_true(leader.nanoseconds[1] < leader.default_nanoseconds);
+        const int before = seen.count;
+        seen.stop_at = before + rounds;
+        assert_int_equal(tuff__search_finish(self, &found), TUFF_OK);
+        was_final = found.is_final;
+        assert_true(was_final ? rounds > 10 && seen.count < seen.stop_at : found.end == SEARCH_STOPPED);
+        assert_true(was_final || seen.count == seen.stop_at);
+        assert_true(fault_time(&device, &found.winner) <= fault_time(&device, &usual));
+        assert_true(tuff__search_leader(self, &leader));
+        tuff__search_end(self);
+        assert_int_equal(device.live_count, 0);
+    }
+    assert_true(was_final);
+}
+
+/* Whatever request for memory fails: a status, an answer that may be used, nothing lost. */
+static void without_memory_there_is_still_an_answer(void **state)
+{
+    (void)state;
+    int64_t failing = 1;
+    for (bool failed = true; failed; failing++) {
+        fault_device device = {.seed = 5};
+        const judge by = fault_begin(&device);
+        const choice portfolio[] = {parse("matmul_register.tile_rows=8")};
+        const search_settings settings = {
+            .portfolio = portfolio, .portfolio_count = 1, .most_compiles = 60, .ahead = 3};
+        search_result found = {0};
+        search *self;
+        failing_memory_begin(failing, failing % 2);
+        tuff_status status = tuff__search_begin(&by, &settings, &self);
+        if (!status)
+            status = tuff__search_step(self, 60);
+        if (self)
+            assert_int_equal(tuff__search_finish(self, &found), status);
+        tuff__search_end(self);
+        failed = failing_memory_end();
+        assert_int_equal(status, failed ? TUFF_E_OOM_HOST : TUFF_OK);
+        assert_int_equal(found.end == SEARCH_FAILED, failed && self);
+        assert_true(fault_time(&device, &found.winner) <= fault_time(&device, &usual));
+        assert_int_equal(device.live_count, 0);
+        assert_int_equal(device.broken, 0);
+    }
+    assert_true(failing > 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(statistics_are_those_of_the_book),
+        cmocka_unit_test(the_list_is_tried_in_order),
+        cmocka_unit_test(a_small_space_is_searched_whole),
+        cmocka_unit_test(what_is_foreseen_goes_first),
+        cmocka_unit_test(searches_stop_when_it_is_time),
+        cmocka_unit_test(noise_does_not_replace_the_default),
+        cmocka_unit_test(equals_are_decided_by_where_they_come_from),
+        cmocka_unit_test(a_clear_race_is_short),
+        cmocka_unit_test(bursts_are_no_excuse),
+        cmocka_unit_test(random_points_cross_walls),
+        cmocka_unit_test(runners_up_are_the_next),
+        cmocka_unit_test(a_search_can_be_resumed),
+        cmocka_unit_test(candidates_can_be_expected),
+        cmocka_unit_test(a_search_goes_on_behind_a_race),
+        cmocka_unit_test(a_callback_can_stop_it),
+        cmocka_unit_test(a_race_can_be_stopped),
+        cmocka_unit_test(without_memory_there_is_still_an_answer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,315 @@
+/* What tests of devices share: see the header. */
+#define _XOPEN_SOURCE 700
+#include <dirent.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/hash.h"
+#include "each_device.h"
+
+static char folder[64];
+
+int use_fresh_cache(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/tuff-test-XXXXXX");
+    return mkdtemp(folder) && setenv("TUFF_CACHE_DIR", folder, 1) == 0 ? 0 : -1;
+}
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *position)
+{
+    (void)status;
+    (void)type;
+    (void)position;
+    return remove(path);
+}
+
+int drop_cache(void **state)
+{
+    (void)state;
+    return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+const char *cache_folder(void)
+{
+    return folder;
+}
+
+void use_folder(const char *name)
+{
+    static char inner[600];
+    (void)snprintf(inner, sizeof inner, "%s/%s", folder, name);
+    assert_int_equal(setenv("TUFF_CACHE_DIR", inner, 1), 0);
+}
+
+int count_cache_files(const char *suffix, char *path, size_t size)
+{
+    int count = 0;
+    DIR *directory = opendir(folder);
+    assert_non_null(directory);
+    for (struct dirent *entry = readdir(directory); entry; entry = readdir(directory)) {
+        size_t length = strlen(entry->d_name), end = strlen(suffix);
+        if (length < end || strcmp(entry->d_name + length - end, suffix) != 0)
+            continue;
+        count++;
+        if (path)
+            snprintf(path, size, "%s/%s", folder, entry->d_name);
+    }
+    closedir(directory);
+    return count;
+}
+
+void forget_cache_files(const char *suffix)
+{
+    char path[512];
+    while (count_cache_files(suffix, path, sizeof path) > 0)
+        assert_int_equal(unlink(path), 0);
+}
+
+/* The length of "opencl" in "opencl:0". */
+static size_t api_length(const char *selector)
+{
+    return strcspn(selector, ":");
+}
+
+/* How many of the devices that have the API of a selector there are, and how many of these come before it. */
+static int count_of_api(const char *selector, int *before)
+{
+    int count = 0;
+    for (int i = 0; i < tuff_device_count(); i++) {
+        tuff_device_info info;
+        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        if (strncmp(info.selector, selector, api_length(selector) + 1) != 0)
+            continue;
+        if (strcmp(info.selector, selector) == 0)
+            *before = count;
+        count++;
+    }
+    return count;
+}
+
+bool is_thorough(void)
+{
+    const char *suite = getenv("TUFF_SUITE");
+    return suite && strcmp(suite, "thorough") == 0;
+}
+
+uint64_t number_from(const char *variable, uint64_t otherwise)
+{
+    const char *value = getenv(variable);
+    return value && value[0] ? strtoull(value, NULL, 10) : otherwise;
+}
+
+uint64_t test_seed(void)
+{
+    static uint64_t seed;
+    static bool is_known;
+    if (!is_known) {
+        seed = number_from("TUFF_TEST_SEED", (uint64_t)time(NULL));
+        is_known = true;
+        print_message("TUFF_TEST_SEED=%" PRIu64 " repeats what this run draws\n", seed);
+    }
+    return seed;
+}
+
+int drawn_turn(const char *question, int number, int count)
+{
+    const int32_t block = number / count;
+    uint64_t hash = tuff__hash64(question, strlen(question), test_seed());
+    hash = tuff__hash64(&block, sizeof block, hash);
+    return (int)(((uint64_t)(number % count) + hash % (uint64_t)count) % (uint64_t)count);
+}
+
+static bool is_last_of_api(const char *selector)
+{
+    int before = 0;
+    return count_of_api(selector, &before) == before + 1;
+}
+
+static bool is_device_chosen(void)
+{
+    const char *chosen = getenv("TUFF_DEVICE");
+    return chosen && chosen[0];
+}
+
+/* Whether the turn at number is that of a selector's device, among those of its API. */
+static bool is_drawn(const char *selector, int number)
+{
+    char api[16];
+    int before = 0;
+    const int count = count_of_api(selector, &before);
+    (void)snprintf(api, sizeof api, "%.*s", (int)api_length(selector), selector);
+    return count == 0 || drawn_turn(api, number, count) == before;
+}
+
+bool is_its_turn(const tuff_device *device, int number)
+{
+    return is_thorough() || is_device_chosen() || is_drawn(tuff__device_info(device)->selector, number);
+}
+
+bool is_turn_of_api(const tuff_device *device, int number)
+{
+    int before = 0;
+    const int first = count_of_api("opencl:", &before), second = count_of_api("vulkan:", &before);
+    const int own = strcmp(tuff__device_language(device), "GLSL") == 0;
+    return is_thorough() || is_device_chosen() || first == 0 || second == 0 || drawn_turn("API", number, 2) == own;
+}
+
+typedef enum choice { ALL_DEVICES, ALL_DRIVERS, DRAWN_DRIVERS, LAST_DRIVERS } choice;
+
+static bool is_left_out;
+
+void leave_out_device(const char *reason)
+{
+    print_message("    left out: %s\n", reason);
+    is_left_out = true;
+}
+
+/* Programs that one test has compiled serve the next: all of a program's tests run on the same driver of an API. */
+static bool is_among(choice which, const tuff_device_info *info)
+{
+    if (info->device_class == TUFF_DEVICE_REFERENCE)
+        return which == ALL_DEVICES;
+    if (which == DRAWN_DRIVERS)
+        return is_drawn(info->selector, 0);
+    return which != LAST_DRIVERS || is_last_of_api(info->selector);
+}
+
+/* turn: of APIs; -1: all have it. */
+static void for_each(void (*test)(tuff_device *device), choice which, int turn)
+{
+    int ran = 0;
+    for (int i = 0; i < tuff_device_count(); i++) {
+        tuff_device_info info;
+        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        if (!is_among(which, &info))
+            continue;
+        print_message("  %s: %s\n", info.selector, info.name);
+        tuff_device *device = tuff_device_open(info.selector);
+        if (!device)
+            fail_msg("%s: %s", info.selector, tuff_error());
+        is_left_out = turn >= 0 && !is_turn_of_api(device, turn);
+        if (!is_left_out)
+            test(device);
+        ran += !is_left_out;
+        tuff_device_close(device);
+    }
+    if (ran == 0)
+        skip();
+}
+
+void for_each_device(void (*test)(tuff_device *device))
+{
+    for_each(test, ALL_DEVICES, -1);
+}
+
+void for_each_driver(void (*test)(tuff_device *device))
+{
+    for_each(test, ALL_DRIVERS, -1);
+}
+
+void for_drawn_drivers(void (*test)(tuff_device *device))
+{
+    for_each(test, is_thorough() ? ALL_DRIVERS : DRAWN_DRIVERS, -1);
+}
+
+void for_each_api(void (*test)(tuff_device *device))
+{
+    for_each(test, is_thorough() ? ALL_DRIVERS : LAST_DRIVERS, -1);
+}
+
+void for_api_in_turn(int number, void (*test)(tuff_device *device))
+{
+    for_each(test, is_thorough() ? ALL_DRIVERS : LAST_DRIVERS, number);
+}
+
+program_request test_request(tuff_device *device, test_kernel *kernel, const char *name, const char *statement)
+{
+    if (strcmp(tuff__device_language(device), "GLSL") == 0)
+        snprintf(kernel->text, sizeof kernel->text,
+                 "#version 450\nlayout(local_size_x = 32) in;\n"
+                 "layout(std430, set = 0, binding = 0) buffer X { uint x[]; };\n"
+                 "layout(push_constant) uniform P { uint count; uint base; };\n"
+                 "void main()\n{\n"
+                 "    uint group = gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x + base;\n"
+                 "    uint i = group * 32u + gl_LocalInvocationID.x;\n"
+                 "    if (i < count) { %s }\n}\n",
+                 statement);
+    else
+        snprintf(kernel->text, sizeof kernel->text,
+                 "__kernel __attribute__((reqd_work_group_size(32, 1, 1)))\n"
+                 "void %s(__global uint *x, uint count, uint base)\n{\n"
+                 "    uint group = (uint)get_group_id(0) + base;\n"
+                 "    uint i = group * 32u + (uint)get_local_id(0);\n"
+                 "    if (i < count) { %s }\n}\n",
+                 name, statement);
+    return (program_request){
+        .name = name, .text = kernel->text, .buffer_count = 1, .word_count = 2, .local_size = TEST_GROUP};
+}
+
+void make_kernel(tuff_device *device, test_kernel *kernel, const char *name, const char *statement)
+{
+    program_request request = test_request(device, kernel, name, statement);
+    if (tuff__program_get(device, &request, &kernel->program) != TUFF_OK)
+        fail_msg("%s: %s", name, tuff_error());
+}
+
+buffer_binding range_of(storage *memory, uint64_t offset, uint64_t size, bool written)
+{
+    return (buffer_binding){tuff__storage_buffer(memory), offset, size, written};
+}
+
+command dispatch_over(tuff_device *device, const test_kernel *kernel, storage *memory, uint32_t count)
+{
+    (void)device;
+    command dispatch = {.kind = COMMAND_DISPATCH,
+                        .program = tuff__program_driver(kernel->program),
+                        .group_count = (count + TEST_GROUP - 1) / TEST_GROUP,
+                        .binding_count = 1,
+                        .word_count = 2,
+                        .words = {count, 0}};
+    dispatch.bindings[0] = range_of(memory, 0, (uint64_t)count * 4, true);
+    return dispatch;
+}
+
+void run_commands(command *commands, int count, tuff_device *device, int times)
+{
+    recording *recorded = NULL;
+    if (tuff__recording_create(device, commands, count, false, false, &recorded) != TUFF_OK)
+        fail_msg("%s", tuff_error());
+    for (int i = 0; i < times; i++)
+        if (tuff__submit(device, recorded) != TUFF_OK)
+            fail_msg("%s", tuff_error());
+    if (tuff__wait(device) != TUFF_OK)
+        fail_msg("%s", tuff_error());
+    tuff__recording_destroy(device, recorded);
+}
+
+storage *make_words(tuff_device *device, uint32_t count)
+{
+    storage *memory = NULL;
+    if (tuff__storage_create(device, (uint64_t)count * 4, true, &memory) != TUFF_OK)
+        fail_msg("%s", tuff_error());
+    return memory;
+}
+
+void write_words(tuff_device *device, storage *memory, const uint32_t *words, uint32_t count)
+{
+    assert_int_equal(tuff__storage_write(device, memory, 0, words, (uint64_t)count * 4), TUFF_OK);
+}
+
+void read_words(tuff_device *device, storage *memory, uint32_t *words, uint32_t count)
+{
+    assert_int_equal(tuff__storage_read(device, memory, 0, words, (uint64_t)count * 4), TUFF_OK);
+}

@@ -1,0 +1,224 @@
+/* Whole programs at random, on every driver, against the reference: tools/verify/program.h says what they are, and what
+   is compared. Every run takes other seeds, for TUFF_RANDOM_SECONDS on all drivers together, or TUFF_RANDOM_PROGRAMS
+   programs on each; TUFF_RANDOM_SEED is the first seed, which is printed. More of them, and random graphs,
+   TUFF_RANDOM_PLANS, are only planned and verified. A failure is printed as a line for `tuff verify --program`. */
+#define _POSIX_C_SOURCE 200809L
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "each_device.h"
+#include "run/plan.h"
+#include "random_graph.h"
+#include "tools/verify/program_check.h"
+
+enum { LINE_SIZE = 640, SECONDS = 60 };
+
+/* Other programs in every run: a fault that one run in a hundred meets is met in the end. */
+static uint64_t first_seed(void)
+{
+    static uint64_t seed;
+    if (seed == 0)
+        seed = number_from("TUFF_RANDOM_SEED", (uint64_t)time(NULL) / 60 * 1024);
+    return seed;
+}
+
+static void print_failure(void *user, const program_failure *what)
+{
+    char line[LINE_SIZE], smallest[LINE_SIZE];
+    program_describe(&what->recipe, line, sizeof line);
+    program_describe(&what->smallest, smallest, sizeof smallest);
+    print_error("%s, %s: --program \"%s\"\n    %s\n  the smallest that fails: --program \"%s\"\n    %s\n",
+                (const char *)user, what->check, line, what->found.failure, smallest, what->smallest_found.failure);
+}
+
+static program_totals totals;
+static tuff_device *reference;
+static double seconds; /* for each driver; 0: no limit */
+
+static double now(void)
+{
+    struct timespec at;
+    assert_int_equal(timespec_get(&at, TIME_UTC), TIME_UTC);
+    return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
+}
+
+static void check_programs(tuff_device *device)
+{
+    const char *selector = tuff__device_info(device)->selector;
+    const uint64_t count = number_from("TUFF_RANDOM_PROGRAMS", seconds > 0 ? UINT64_MAX : 1);
+    program_bench bench = {.device = device, .reference = reference};
+    program_totals own = {.programs = 0};
+    const double begin = now();
+    for (uint64_t i = 0; i < count && (seconds == 0 || now() - begin < seconds); i++)
+        program_check_seed(&bench, first_seed() + i, &own, print_failure, (void *)selector);
+    program_bench_clear(&bench);
+    print_message("    %" PRId64 " programs, %" PRId64 " relations of some of them, %" PRId64 " elements\n",
+                  own.programs, own.others, own.elements);
+    totals.programs += own.programs;
+    totals.elements += own.elements;
+    totals.wide += own.wide;
+    totals.failed += own.failed;
+}
+
+/* What says little for rounding may be a few tensors, never most. */
+static void training_steps_are_right(void **state)
+{
+    (void)state;
+    const bool counted = getenv("TUFF_RANDOM_PROGRAMS") != NULL;
+    int drivers = 0;
+    for (int i = 0; i < tuff_device_count(); i++) {
+        tuff_device_info info;
+        assert_int_equal(tuff_device_describe(i, &info), TUFF_OK);
+        drivers += info.device_class != TUFF_DEVICE_REFERENCE;
+    }
+    if (drivers == 0)
+        skip();
+    reference = tuff_device_open("reference");
+    assert_non_null(reference);
+    seconds = counted ? 0 : (double)number_from("TUFF_RANDOM_SECONDS", SECONDS) / drivers;
+    print_message("random programs from TUFF_RANDOM_SEED=%" PRIu64 "\n", first_seed());
+    for_each_driver(check_programs);
+    tuff_device_close(reference);
+    assert_int_equal(totals.failed, 0);
+    assert_true(totals.elements > 0 && totals.wide < totals.elements / 3);
+}
+
+/* Relations and slopes on the reference alone, which takes a moment: what they say of autodiff. */
+static void relations_hold_on_the_reference(void **state)
+{
+    (void)state;
+    enum { COUNT = 100 };
+    program_totals all = {.programs = 0};
+    reference = tuff_device_open("reference");
+    assert_non_null(reference);
+    program_bench bench = {.device = reference, .reference = reference};
+    for (uint64_t i = 0; i < COUNT; i++) {
+        const program_recipe of = program_draw(first_seed() + i * PROGRAM_FAMILY);
+        const int check = 1 + (int)(i % (uint64_t)(program_check_count - 1));
+        program_check_one(&bench, &of, check, &all, print_failure, "reference");
+    }
+    program_bench_clear(&bench);
+    tuff_device_close(reference);
+    assert_int_equal(all.failed, 0);
+    assert_true(all.elements > 0);
+}
+
+/* Every recipe is read back from its line. */
+static void lines_say_all(void **state)
+{
+    (void)state;
+    enum { COUNT = 1000 };
+    for (uint64_t seed = 0; seed < COUNT; seed++) {
+        const program_recipe of = program_draw(seed);
+        program_recipe again;
+        char line[LINE_SIZE];
+        program_describe(&of, line, sizeof line);
+        assert_true(strlen(line) + 1 < sizeof line);
+        assert_int_equal(program_parse(line, &again), TUFF_OK);
+        assert_memory_equal(of.at, again.at, sizeof of.at);
+        assert_true(of.seed == again.seed);
+    }
+    program_recipe none;
+    assert_int_equal(program_parse("seed=7 form=mlp width=4000", &none), TUFF_E_USAGE);
+    assert_int_equal(program_parse("seed=", &none), TUFF_E_USAGE);
+}
+
+/* Fails where a sequence is long and there is a bias, whatever else. */
+static bool is_long_with_bias(void *state, const program_recipe *of)
+{
+    ++*(int *)state;
+    return program_size(of, FIELD_LENGTH) >= 13 && program_choice(of, FIELD_BIAS) != 0;
+}
+
+static void failures_shrink_to_what_matters(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        program_recipe of = program_draw(seed);
+        int tries = 0;
+        if (!is_long_with_bias(&tries, &of))
+            continue;
+        program_shrink(&of, is_long_with_bias, &tries, 400);
+        char line[LINE_SIZE], wanted[64];
+        program_describe(&of, line, sizeof line);
+        snprintf(wanted, sizeof wanted, "seed=%" PRIu64 " length=13 bias=yes", seed);
+        assert_string_equal(line, wanted);
+        assert_true(tries < 400);
+    }
+}
+
+/* Fuses and lowers a graph, which verifies it, and compiles no kernel; it is destroyed. */
+static void plan_graph(tuff_graph *graph, const tuff_compile_options *options, const char *what)
+{
+    tuff_plan *plan;
+    assert_non_null(graph);
+    if (tuff__plan_create(graph, options, NULL, &plan) != TUFF_OK)
+        fail_msg("%s: %s", what, tuff_error());
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+}
+
+static void plan_program(tuff_device *device, uint64_t seed, const tuff_compile_options *options)
+{
+    const program_recipe of = program_draw(seed * PROGRAM_FAMILY);
+    program_state with;
+    char line[LINE_SIZE];
+    program_describe(&of, line, sizeof line);
+    assert_int_equal(program_state_make(&of, device, &with), TUFF_OK);
+    plan_graph(program_graph(&of, device, &with), options, line);
+    program_state_free(&with);
+}
+
+/* Programs and random graphs by turns, every fourth unfused. */
+static void plan_all(tuff_device *device)
+{
+    const uint64_t count = number_from("TUFF_RANDOM_PLANS", 60), first = first_seed();
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        const tuff_compile_options options = {.tune = TUFF_TUNE_OFF,
+                                              .fuse = seed / 2 % 4 == 0 ? TUFF_FUSE_NONE : TUFF_FUSE_ALL};
+        char line[48];
+        if (seed % 2 == 0) {
+            plan_program(device, seed, &options);
+            continue;
+        }
+        tuff_graph *graph = tuff_graph_create(device);
+        assert_non_null(graph);
+        random_graph(graph, &seed);
+        snprintf(line, sizeof line, "TUFF_RANDOM_SEED=%" PRIu64 " (a random graph)", seed);
+        plan_graph(graph, &options, line);
+    }
+}
+
+static void the_verifier_finds_nothing(void **state)
+{
+    (void)state;
+    for_drawn_drivers(plan_all);
+}
+
+/* No kernel is met again. */
+static int use_no_cache(void **state)
+{
+    (void)state;
+    return setenv("TUFF_CACHE_DIR", "", 1);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_say_all),
+        cmocka_unit_test(failures_shrink_to_what_matters),
+        cmocka_unit_test(relations_hold_on_the_reference),
+        cmocka_unit_test(the_verifier_finds_nothing),
+        cmocka_unit_test(training_steps_are_right),
+    };
+    return cmocka_run_group_tests(tests, use_no_cache, NULL);
+}

@@ -1,0 +1,267 @@
+#!/bin/sh
+# The command line: verbs, exit codes, messages, bad input, interruption, resumption. Training runs on the first device found
+# that has kernels, and on the reference. Called: tool.sh BUILD
+set -u
+. "$(dirname "$0")/script_checks"
+enter "$1"
+
+# The text to learn: a sentence many times over.
+i=0
+while [ $i -lt 60 ]; do
+    echo "The licensed work is that which the licensee may copy, $i times."
+    i=$((i + 1))
+done >text
+
+# Every verb explains itself; wrong use is 2.
+for verb in devices verify train generate plan kernel bench cache; do
+    expect 0 "usage: tuff $verb" "$tuff" $verb --help
+    expect 2 "there is no option --nonsense" "$tuff" $verb --nonsense 1
+done
+expect 0 "Exit codes" "$tuff" --help
+expect 0 "tuff 0." "$tuff" --version
+expect 2 "usage: tuff VERB" "$tuff"
+expect 2 "there is no verb" "$tuff" trian
+expect 0 "usage: tuff tune VERB" "$tuff" tune --help
+expect 2 "usage: tuff tune VERB" "$tuff" tune
+expect 0 "usage: tuff tune warm" "$tuff" tune warm --help
+expect 2 "--tune takes" "$tuff" tune warm --tune maybe
+expect 2 "no multiple of 3 heads" "$tuff" tune warm --width 32 --heads 3
+expect 2 "--tune-budget takes a number" "$tuff" tune warm --tune-budget 5m
+expect 2 "give a text" "$tuff" train
+expect 2 "--steps takes a whole number" "$tuff" train --data text --steps many
+expect 2 "--steps takes a whole number" "$tuff" train --data text --steps 0
+expect 2 "--steps needs a value" "$tuff" train --data text --steps
+expect 2 "--fuse takes on|off" "$tuff" train --data text --fuse maybe
+expect 2 "--learning-rate takes a number" "$tuff" train --data text --learning-rate nan
+expect 2 "no multiple of 3 heads" "$tuff" train --data text --width 32 --heads 3
+expect 2 "--save-every needs --save" "$tuff" train --data text --save-every 3
+expect 2 "give the model" "$tuff" generate
+expect 2 "there is no op" "$tuff" verify nothing --device reference
+expect 0 "reference" "$tuff" devices
+expect 0 '"selector": "reference"' "$tuff" devices --json
+expect 0 "0 failures" "$tuff" verify neg --device reference
+expect 0 '"op": "neg"' "$tuff" verify neg --device reference --json
+expect 0 "3 cases" "$tuff" verify softmax --device reference
+expect 0 "softmax_outer" "$tuff" verify softm --device reference
+expect 2 "near it: softmax" "$tuff" verify sofmax --device reference
+expect 2 "near it: layer_norm, " "$tuff" verify norm --device reference
+expect 0 "17 programs and 2 relations of some of them" "$tuff" verify --programs 17 --device reference
+expect 0 "]" "$tuff" verify --programs 2 --device reference --json
+expect 0 "1 programs and" "$tuff" verify --program "seed=3 form=transformer width=10 mask=lengths" --device reference
+expect 2 'no "width=11"' "$tuff" verify --program "seed=3 width=11" --device reference
+
+# Bad input.
+: >empty
+echo short >short
+mkdir folder
+expect 1 "empty" "$tuff" train --data empty
+expect 1 "one window" "$tuff" train --data short
+expect 1 "missing" "$tuff" train --data missing
+expect 1 "folder" "$tuff" train --data folder
+expect 1 "quantum" "$tuff" train --data text --device quantum:7
+expect 1 "No such file" "$tuff" train --data text --save nowhere/checkpoint
+expect 1 "is a folder" "$tuff" train --data text --save folder
+expect 1 "missing" "$tuff" train --data text --resume missing
+expect 1 "missing" "$tuff" generate --checkpoint missing
+expect 1 "cannot" "$tuff" generate --checkpoint text
+expect 1 "log cannot be written" "$tuff" train --data text --device reference --log folder --width 8 --context 8 --layers 1
+
+# train_on DEVICE OPTIONS...: a small model.
+train_on() {
+    device=$1
+    shift
+    "$tuff" train --data text --device "$device" --layers 1 --heads 2 --width 16 --context 16 --batch 2 --sample 0 "$@"
+}
+
+losses() {
+    sed -n 's/.*"loss": \([^,]*\),.*/\1/p' "$1"
+}
+
+# same_curve NAME NAME: the losses of two runs are equal to rounding, and go down.
+same_curve() {
+    paste "$1" "$2" | awk '
+        { apart = $1 - $2; if (apart < 0) apart = -apart; if (apart > 1e-4 * $1) far++; if (NR == 1) first = $1; last = $1 }
+        END { exit far > 0 || NR < 3 || last >= first }' || fail "the losses of $1 and $2 differ: $(paste "$1" "$2")"
+}
+
+# sample_by_manifest DEVICE: by a manifest of what it ran with a text is that of seed 1, first; a manifest of nothing is
+# refused, and one that cannot be written is told.
+sample_by_manifest() {
+    device=$1
+    sample() {
+        "$tuff" generate --checkpoint whole.safetensors --device "$device" --prompt "The" --tokens 40 --temperature 1 \
+            --seed 1 "$@"
+    }
+    rm -f sampled
+    sample --save-manifest sampled >sample-3 || fail "$device: generate --save-manifest"
+    grep -q '"by":"lock"' sampled || fail "$device: the manifest of generate: $(cat sampled)"
+    sample --lock-manifest sampled --deterministic >sample-4 || fail "$device: generate --lock-manifest"
+    cmp -s first sample-3 && cmp -s first sample-4 || fail "$device: by its manifest generate makes another text"
+    : >empty
+    expect 1 "the manifest does not have the key" sample --lock-manifest empty
+    mkdir -p folder
+    expect 1 "--save-manifest: " sample --save-manifest folder
+    grep -q The out && fail "$device: generate made a text, though its manifest was not written"
+}
+
+# go_through DEVICE: training, stopping, resuming, sampling.
+go_through() {
+    device=$1
+    rm -f ./*.safetensors* log*
+    expect 0 "done after step 12" train_on "$device" --steps 12 --save whole.safetensors --log log --log-every 4
+    [ "$(wc -l <log)" -eq 3 ] || fail "$device: --log-every 4 of 12 steps wrote $(wc -l <log) lines"
+    grep -q '^{"step": 12, "loss": [0-9.]*, "tokens_per_second": [0-9.e+]*, "seconds": [0-9.e-]*, .*}$' log ||
+        fail "$device: the log says $(tail -n 1 log)"
+
+    losses log >"curve-$device"
+
+    # Half way and on gives the same bits, though the log and the saves in between differ.
+    expect 0 "stopped after step 5" train_on "$device" --steps 12 --stop-after 5 --save half.safetensors --save-every 2
+    [ -f half.safetensors.prev ] || fail "$device: --save-every keeps no previous checkpoint"
+    expect 0 "going on after step 5" "$tuff" train --data text --device "$device" --resume half.safetensors \
+        --save rest.safetensors --sample 0
+    cmp -s whole.safetensors rest.safetensors || fail "$device: the resumed run ends with other bits"
+    expect 0 "done after step 12" train_on "$device" --steps 12 --save seed.safetensors --seed 2
+    cmp -s whole.safetensors seed.safetensors && fail "$device: another seed trains the same weights"
+
+    # A sample is the same for the same seed, and starts with the prompt.
+    for seed in 1 1 2; do
+        "$tuff" generate --checkpoint whole.safetensors --device "$device" --prompt "The" --tokens 40 --temperature 1 \
+            --seed $seed >"sample-$seed" || fail "$device: generate --seed $seed"
+        [ $seed = 2 ] || { [ -f first ] && { cmp -s first sample-1 || fail "$device: the same seed gives another text"; }; }
+        [ -f first ] || cp sample-1 first
+    done
+    cmp -s sample-1 sample-2 && fail "$device: another seed gives the same text"
+    [ "$(head -c 3 sample-1)" = The ] || fail "$device: the sample does not start with its prompt"
+    [ "$(wc -c <sample-1)" -eq 44 ] || fail "$device: 40 tokens behind a prompt of 3 are $(wc -c <sample-1) bytes"
+    [ "$device" = reference ] || sample_by_manifest "$device"
+    rm -f first
+
+    # Checkpoints that do not fit.
+    expect 1 "the checkpoint's model has" train_on "$device" --resume whole.safetensors --width 32
+    head -c 5000 whole.safetensors >cut.safetensors
+    expect 1 "cut.safetensors" train_on "$device" --resume cut.safetensors
+    expect 1 "cut.safetensors" "$tuff" generate --checkpoint cut.safetensors --device "$device"
+
+    # Tuning beside the work, of which the reference device has none.
+    said="tuned in the background"
+    [ "$device" != reference ] || said="done after step 12"
+    expect 0 "$said" train_on "$device" --steps 12 --tune-background
+    expect 0 "" "$tuff" generate --checkpoint whole.safetensors --device "$device" --tokens 4 --tune-background
+    expect 1 "tune_background needs tune" train_on "$device" --steps 12 --tune off --tune-background
+    expect 1 "tune_background needs tune" train_on "$device" --steps 12 --deterministic --tune-background
+
+    # A disk that is full, played by a limit on the size of files: the old checkpoint stays.
+    cp half.safetensors full.safetensors
+    (
+        trap '' XFSZ
+        ulimit -f 8
+        "$tuff" train --data text --device "$device" --resume half.safetensors --save full.safetensors --sample 0 >full.out 2>&1
+    )
+    [ $? -eq 1 ] || fail "$device: a full disk is not reported"
+    grep -q "as it was before" full.out || fail "$device: on a full disk it says $(cat full.out)"
+    cmp -s half.safetensors full.safetensors || fail "$device: a full disk cost the old checkpoint"
+    [ -z "$(ls | grep tmp)" ] || fail "$device: a full disk left $(ls)"
+}
+
+# interrupt DEVICE: Ctrl-C in the middle saves the last whole step, and the rest gives the same bits.
+interrupt() {
+    device=$1
+    rm -f log ./*.safetensors*
+    "$tuff" train --data text --device "$device" --layers 1 --heads 2 --width 16 --context 16 --batch 2 --sample 0 \
+        --steps 100000 --save stopped.safetensors --log log --log-every 1 >out 2>&1 &
+    process=$!
+    waited=0
+    while [ "$(cat log 2>/dev/null | wc -l)" -lt 3 ] && [ $waited -lt 600 ]; do
+        sleep 0.1
+        waited=$((waited + 1))
+    done
+    kill -INT $process
+    wait $process
+    code=$?
+    [ $code -eq 0 ] || { fail "$device: after Ctrl-C it exits with $code:"; cat out >&2; }
+    grep -q "stopped after step" out || fail "$device: after Ctrl-C it does not say where it stopped"
+    step=$(sed -n 's/.*stopped after step \([0-9]*\).*/\1/p' out)
+    expect 0 "stopped after step $step" train_on "$device" --steps 100000 --stop-after "$step" --save again.safetensors
+    cmp -s stopped.safetensors again.safetensors || fail "$device: Ctrl-C saved other bits than --stop-after $step"
+}
+
+first=$("$tuff" devices --json | sed -n 's/.*"selector": "\([^"]*\)".*/\1/p' | head -n 1)
+for device in $first reference; do
+    go_through "$device"
+    interrupt "$device"
+    [ "$first" = reference ] && break
+done
+
+# The same seed gives the same losses on every device, fused or not.
+if [ "$first" != reference ]; then
+    same_curve "curve-$first" curve-reference
+    expect 0 "done after step 12" train_on "$first" --steps 12 --log unfused --log-every 4 --fuse off
+    losses unfused >curve-unfused
+    same_curve curve-unfused curve-reference
+fi
+
+# What plans and kernels are made of, where there are kernels.
+if [ "$first" != reference ]; then
+    small="--layers 1 --heads 2 --width 16 --context 16 --batch 2"
+    expect 0 "dispatches" "$tuff" plan --device "$first" $small
+    # What one run of the tuner finds, the next one knows; its budget may end before every key was met.
+    tiny="--layers 1 --heads 1 --width 16 --context 8 --batch 1"
+    for attempt in 1 2 3 4 5 6 7 8 9 10 11 12; do
+        TUFF_CACHE_DIR=$work/tuned "$tuff" tune warm --device "$first" $tiny --tune quick --tune-budget 8s >out 2>&1 ||
+            fail "tune warm: $(cat out)"
+        grep -q '^train: .*, 0 measured, ' out && break
+    done
+    grep -q '^train: [1-9][0-9]* keys, [1-9][0-9]* known, 0 measured, ' out || fail "the cache is not used: $(cat out)"
+    expect 0 "win" env TUFF_CACHE_DIR="$work/tuned" "$tuff" cache list
+    # What would run is listed, and nothing is measured for that.
+    expect 0 "train " env TUFF_CACHE_DIR="$work/tuned" "$tuff" tune warm --device "$first" $tiny --list
+    grep -q '^train  *[1-9][0-9]*x  same  *[a-z]* .* | .*: ' out || fail "no key of a training step is listed: $(cat out)"
+    env TUFF_CACHE_DIR="$work/tuned" "$tuff" tune warm --device "$first" $tiny --list --json >out ||
+        fail "tune warm --list --json fails"
+    python3 -c 'import json
+listed = json.load(open("out"))
+assert all(key["calls"] > 0 and key["origin"] for plan in ("train", "generate") for key in listed[plan]), listed
+assert any(key["origin"] == "same" for key in listed["train"]), listed' || fail "the list of keys: $(cat out)"
+    expect 0 "default" env TUFF_CACHE_DIR="$work/none" "$tuff" tune warm --device "$first" $tiny --list
+    [ -z "$(find "$work/none" -name '*.jsonl')" ] || fail "listing writes: $(find "$work/none")"
+    # A manifest is what a plan runs with; another model's is none.
+    expect 0 "plan hash" "$tuff" plan --device "$first" $small --summary --save-manifest manifest
+    grep '^plan hash' out >hashes
+    expect 0 "plan hash" env TUFF_CACHE_DIR="$work/tuned" "$tuff" plan --device "$first" $small --summary --lock-manifest manifest
+    grep '^plan hash' out | cmp -s - hashes || fail "by one manifest two plan hashes: $(cat out)"
+    expect 1 "the manifest does not have the key" "$tuff" plan --device "$first" $tiny --lock-manifest manifest
+    expect 1 "--save-manifest: " "$tuff" plan --device "$first" $tiny --save-manifest folder
+    expect 0 "done after step 3" train_on "$first" --steps 3 --save-manifest trained
+    expect 0 "done after step 3" train_on "$first" --steps 3 --lock-manifest trained --deterministic
+    env TUFF_CACHE_DIR="$work/tuned" "$tuff" plan --device "$first" $tiny --summary --json >out ||
+        fail "plan --json fails"
+    python3 -c 'import json
+tuning = json.load(open("out"))["train"]["tuning"]
+assert tuning["keys"] == sum(tuning["hits"].values()) == tuning["hits"]["same"] > 0, tuning
+assert sum(tuning["misses"].values()) == 0, tuning' || fail "counts of tuning: $(cat out)"
+    expect 0 '"dispatches_unfused"' "$tuff" plan --device "$first" $small --json
+    expect 0 "matmul" "$tuff" kernel --device "$first"
+    expect 0 "kernel" "$tuff" kernel matmul --device "$first"
+    expect 0 "cumsum" "$tuff" kernel cumsum --device "$first"
+    expect 0 "rms" "$tuff" kernel rms_norm --device "$first"
+    expect 1 "there is no kernel" "$tuff" kernel nothing --device "$first"
+
+    # Every kernel as a file, each text once, and the list names each file; as GPUs of two vendors get them.
+    for vendor in nvidia intel; do
+        expect 0 "row_local" "$tuff" kernel --out $vendor --as $vendor --device "$first"
+        [ "$(ls $vendor | wc -l)" -eq "$(wc -l <out)" ] ||
+            fail "kernel --out lists $(wc -l <out) of $(ls $vendor | wc -l) files"
+        [ -z "$(cksum $vendor/* | cut -d ' ' -f 1,2 | sort | uniq -d)" ] || fail "kernel --out writes a text twice"
+        for name in attention_local attention_backward_local matmul_local column_local map scan scatter_sum; do
+            grep -q "$name(\|void main()" "$vendor/$(ls $vendor | grep "^tuff_$name-" | head -n 1)" ||
+                fail "kernel --out writes no $name"
+        done
+    done
+    grep -q '#define COLUMNS 4' nvidia/tuff_attention_local-* || fail "kernel --as nvidia keeps few sums"
+    ! grep -q '#define COLUMNS 4' intel/tuff_attention_local-* || fail "kernel --as intel keeps too many sums"
+    expect 1 "text" "$tuff" kernel --out text --device "$first"
+fi
+
+[ $failures -eq 0 ] || echo "$failures checks failed" >&2
+[ $failures -eq 0 ]

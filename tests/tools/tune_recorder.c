@@ -1,0 +1,230 @@
+/* Recordings as bench/recorder/recorder.h makes them, of made-up devices whose times are known. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "failing_memory.h"
+#include "bench/recorder/recorder.h"
+#include "bench/recorder/replay.h"
+#include "bench/recorder/tasks.h"
+#include "tests/search/fault_judge.h"
+
+static const choice usual;
+
+static void begin(recording *of)
+{
+    assert_int_equal(recording_begin(of, "made-up", "a device", &usual, 0), TUFF_OK);
+}
+
+static recorder_counts record(fault_device *device, int points, const choice *also, int also_count, recording *into)
+{
+    const judge by = fault_begin(device);
+    const recorder_settings settings = {
+        .points = points, .samples = 5, .seconds = 1e6, .also = also, .also_count = also_count, .seed = 3};
+    recorder_counts counts;
+    assert_int_equal(recorder_run(&by, &settings, into, &counts), TUFF_OK);
+    assert_int_equal(device->broken, 0);
+    assert_int_equal(device->live_count, 0);
+    assert_true(device->live_most <= SEARCH_SLOTS);
+    return counts;
+}
+
+/* The largest part by which a recorded median is off what the device takes, against the default. */
+static double worst_error(const fault_device *device, const recording *of)
+{
+    const double here = (double)recording_find(of, &usual)->median, there = (double)fault_time(device, &usual);
+    double worst = 0;
+    for (int i = 0; i < of->count; i++) {
+        const recorded_point *one = &of->points[i];
+        if (one->found != VERDICT_GOOD)
+            continue;
+        const double error = (double)one->median / here / ((double)fault_time(device, &one->what) / there) - 1;
+        worst = error > worst ? error : -error > worst ? -error : worst;
+    }
+    return worst;
+}
+
+static void times_are_those_of_the_device(void **state)
+{
+    (void)state;
+    fault_device device = {.scatter = 0.01, .seed = 5};
+    recording of;
+    begin(&of);
+    const recorder_counts counts = record(&device, 120, NULL, 0, &of);
+    assert_int_equal(of.count, 120);
+    assert_int_equal(counts.added, 120);
+    assert_int_equal(counts.known + counts.refused, 0);
+    assert_true(counts.impossible > 0);
+    assert_int_equal(tuff__choice_count(&of.points[0].what), 0);
+    assert_true(tuff__choice_count(&of.usual) == 5);
+    for (int i = 0; i < of.count; i++)
+        assert_int_equal(of.points[i].count, 5);
+    assert_true(worst_error(&device, &of) < 0.04);
+    recording_free(&of);
+}
+
+/* A device that becomes twice as slow in the midst, and whose clock then goes down bit by bit. */
+static void drift_is_taken_out(void **state)
+{
+    (void)state;
+    fault_device device = {.scatter = 0.01, .seed = 6, .step_at = 900, .step_factor = 2, .drift = 1e-5};
+    recording of;
+    begin(&of);
+    const recorder_counts counts = record(&device, 120, NULL, 0, &of);
+    assert_true(counts.drift > 1.8);
+    assert_true(worst_error(&device, &of) < 0.08);
+    recording_free(&of);
+}
+
+static void rejected_ones_are_written_with_the_reason(void **state)
+{
+    (void)state;
+    fault_device device = {.seed = 7, .share = {[FAULT_WRONG] = 0.1, [FAULT_RACES] = 0.1, [FAULT_COMPILE] = 0.1}};
+    recording of;
+    int found[VERDICT_COUNT] = {0};
+    begin(&of);
+    const recorder_counts counts = record(&device, 150, NULL, 0, &of);
+    for (int i = 0; i < of.count; i++) {
+        static const verdict expected[FAULT_COUNT] = {
+            [FAULT_WRONG] = VERDICT_WRONG, [FAULT_RACES] = VERDICT_RACE, [FAULT_COMPILE] = VERDICT_COMPILE};
+        assert_int_equal(of.points[i].found, expected[fault_of(&device, &of.points[i].what)]);
+        assert_int_equal(of.points[i].count > 0, of.points[i].found == VERDICT_GOOD);
+        found[of.points[i].found]++;
+    }
+    assert_true(found[VERDICT_WRONG] > 2 && found[VERDICT_RACE] > 2 && found[VERDICT_COMPILE] > 2);
+    assert_int_equal(counts.refused, of.count - found[VERDICT_GOOD]);
+    recording_free(&of);
+}
+
+static void a_wrong_default_ends_it(void **state)
+{
+    (void)state;
+    fault_device device = {.default_fault = FAULT_WRONG};
+    const judge by = fault_begin(&device);
+    const recorder_settings settings = {.points = 20, .samples = 5, .seconds = 1e6};
+    recorder_counts counts;
+    recording of;
+    begin(&of);
+    assert_int_equal(recorder_run(&by, &settings, &of, &counts), TUFF_E_NUMERIC);
+    assert_int_equal(of.count, 0);
+    assert_int_equal(device.live_count, 0);
+    recording_free(&of);
+}
+
+/* A search over the recording comes as near to its best as one over the device. */
+static void what_a_search_climbs_is_in_it(void **state)
+{
+    (void)state;
+    fault_device device = {.scatter = 0.01, .seed = 8};
+    recording of;
+    begin(&of);
+    record(&device, 150, NULL, 0, &of);
+    double share = 0;
+    int64_t asked = 0, unrecorded = 0;
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        replay table;
+        search *self;
+        search_result found;
+        const judge by = replay_begin(&table, &of, seed + 1);
+        const search_settings settings = {.patience = -1, .most_compiles = 48, .seed = seed};
+        assert_int_equal(tuff__search_begin(&by, &settings, &self), TUFF_OK);
+        assert_int_equal(tuff__search_step(self, 48), TUFF_OK);
+        assert_int_equal(tuff__search_finish(self, &found), TUFF_OK);
+        tuff__search_end(self);
+        assert_int_equal(table.broken + replay_live(&table), 0);
+        share += (double)recording_best(&of) / (double)recording_find(&of, &found.winner)->median / 10;
+        asked += table.asked;
+        unrecorded += table.unrecorded;
+    }
+    print_message("%.3f of the best; %lld of %lld choices were not recorded\n", share, (long long)unrecorded,
+                  (long long)asked);
+    assert_true(share > 0.95);
+    assert_true(unrecorded > 0 && unrecorded < asked);
+    recording_free(&of);
+}
+
+/* What is there stays, and what is new is comparable with it though the device has become slower. */
+static void a_recording_is_added_to(void **state)
+{
+    (void)state;
+    fault_device fast = {.scatter = 0.005, .seed = 9}, slow = {.scatter = 0.005, .seed = 9, .step_factor = 3};
+    slow.step_at = 1;
+    recording of;
+    choice also[3] = {usual, usual, usual};
+    begin(&of);
+    record(&fast, 40, NULL, 0, &of);
+    int count = 0;
+    for (int rows = 2; rows <= 16 && count < 3; rows *= 2) {
+        tuff__choice_set(&also[count], TUNABLE_matmul_register_tile_rows, rows);
+        tuff__choice_set(&also[count], TUNABLE_matmul_thin_step_k, 4);
+        count += recording_find(&of, &also[count]) == NULL;
+    }
+    assert_int_equal(count, 3);
+    const recorder_counts counts = record(&slow, 40, also, count, &of);
+    assert_int_equal(counts.known, 40);
+    assert_true(counts.added > 0 && counts.added <= 3);
+    assert_int_equal(of.count, 40 + counts.added);
+    assert_true(worst_error(&fast, &of) < 0.05);
+    recording_free(&of);
+}
+
+static void memory_may_run_out_anywhere(void **state)
+{
+    (void)state;
+    int64_t failing = 1;
+    for (bool failed = true; failed; failing++) {
+        fault_device device = {.seed = 10};
+        const judge by = fault_begin(&device);
+        const recorder_settings settings = {.points = 20, .samples = 2, .seconds = 1e6};
+        recorder_counts counts;
+        recording of;
+        begin(&of);
+        failing_memory_begin(failing, failing % 2);
+        const tuff_status status = recorder_run(&by, &settings, &of, &counts);
+        recording made = of;
+        failed = failing_memory_hit();
+        assert_int_equal(status, failed ? TUFF_E_OOM_HOST : TUFF_OK);
+        assert_int_equal(made.count > 0, !failed);
+        assert_int_equal(device.live_count, 0);
+        if (!failed)
+            recording_free(&of);
+        (void)failing_memory_end();
+        if (failed)
+            recording_free(&of);
+    }
+    assert_true(failing > 5);
+}
+
+/* Names say the family, and none is there twice. */
+static void tasks_are_named_by_their_family(void **state)
+{
+    (void)state;
+    for (const record_task *task = record_tasks; task->name; task++) {
+        const size_t length = strlen(task->family);
+        assert_int_equal(strncmp(task->name, task->family, length), 0);
+        assert_int_equal(task->name[length], '-');
+        for (const record_task *other = record_tasks; other != task; other++)
+            assert_string_not_equal(other->name, task->name);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(times_are_those_of_the_device),
+        cmocka_unit_test(drift_is_taken_out),
+        cmocka_unit_test(rejected_ones_are_written_with_the_reason),
+        cmocka_unit_test(a_wrong_default_ends_it),
+        cmocka_unit_test(what_a_search_climbs_is_in_it),
+        cmocka_unit_test(a_recording_is_added_to),
+        cmocka_unit_test(memory_may_run_out_anywhere),
+        cmocka_unit_test(tasks_are_named_by_their_family),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,310 @@
+/* Tuning processes that die: of candidates that kill them, each of which does so once; and at any moment, of which the
+   candidate in flight is all that is lost. Search, journal and store as a tuner joins them, on a made-up device. */
+#define _DEFAULT_SOURCE 1
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/search/fault_judge.h"
+#include "journal_fixture.h"
+#include "scratch_folder.h"
+#include "tune/store.h"
+
+static const char environment[] = "opencl; made-up device";
+enum { KEYS = 5, KILLERS_MOST = 256 };
+
+/* What outlives the children. */
+typedef struct board {
+    _Atomic int wins, bads; /* written: the call had returned */
+    _Atomic int strikes, killer_count;
+    _Atomic int kill_in;            /* so many steps, a process kills itself; 0: never */
+    uint64_t killers[KILLERS_MOST]; /* hashes of key and candidate, as they killed */
+    _Atomic bool done;
+} board;
+
+typedef struct tuner {
+    board *on;
+    tune_store *store;
+    journal *own;
+    fault_device device;
+    judge inner;
+    char op[32];
+} tuner;
+
+static tune_record record_of(record_kind kind, const char *op, const char *candidate)
+{
+    tune_record out = tuff__record_of(kind, environment, op, candidate);
+    out.generator = "1";
+    return out;
+}
+
+static void print_choice(const choice *of, char out[1024])
+{
+    text printed = {0};
+    tuff__choice_format(of, &printed);
+    check(printed.length < 1024);
+    memcpy(out, tuff__text_get(&printed), printed.length + 1);
+    tuff__text_free(&printed);
+}
+
+static void add_bad(tuner *self, const char *op, const char *candidate, const char *reason, const char *phase)
+{
+    tune_record bad = record_of(RECORD_BAD, op, candidate);
+    bad.reason = reason;
+    bad.phase = phase;
+    check(tuff__store_add(self->store, &bad) == TUFF_OK);
+    self->on->bads++;
+}
+
+static tuff_status strike(const journal_strike *of, void *state)
+{
+    tuner *self = state;
+    check(strcmp(of->environment, environment) == 0);
+    self->on->strikes++;
+    add_bad(self, of->op, of->candidate, of->rebooted ? "reboot" : "crash", tuff__journal_phase_text(of->phase));
+    return TUFF_OK;
+}
+
+/* A default cannot be left out. */
+static verdict guarded_lower(void *state, const choice *what, lowering *out)
+{
+    tuner *self = state;
+    char candidate[1024];
+    print_choice(what, candidate);
+    const hash128 where = tuff__hash_text(environment), key = tuff__hash_text(self->op);
+    if (candidate[0] && tuff__store_bad(self->store, where, key, candidate, NULL)) {
+        (void)tuff__fail(TUFF_E_USAGE, "it is known to be bad");
+        return VERDICT_BARRED;
+    }
+    return self->inner.lower(&self->device, what, out);
+}
+
+static void enter(tuner *self, journal_phase phase, const contender *who)
+{
+    char candidate[1024];
+    print_choice(&who->what, candidate);
+    check(tuff__journal_enter(self->own, phase, environment, self->op, candidate, false) == TUFF_OK);
+    if (self->on->kill_in && --self->on->kill_in == 0)
+        (void)raise(SIGKILL);
+}
+
+/* The driver's compiler does not survive some. */
+static verdict guarded_compile(void *state, const contender *who)
+{
+    tuner *self = state;
+    enter(self, JOURNAL_COMPILE, who);
+    if (fault_of(&self->device, &who->what) == FAULT_CRASHES) {
+        const uint64_t name = tuff__choice_hash(&who->what) ^ tuff__hash_text(self->op).low;
+        check(self->on->killer_count < KILLERS_MOST);
+        self->on->killers[self->on->killer_count++] = name;
+        (void)raise(SIGKILL);
+    }
+    const verdict found = self->inner.compile(&self->device, who);
+    tuff__journal_leave(self->own);
+    return found;
+}
+
+static verdict guarded_sample(void *state, const contender *who, int count, uint64_t limit, uint64_t *nanoseconds)
+{
+    tuner *self = state;
+    enter(self, JOURNAL_BENCH, who);
+    const verdict found = self->inner.sample(&self->device, who, count, limit, nanoseconds);
+    tuff__journal_leave(self->own);
+    return found;
+}
+
+static verdict guarded_verify(void *state, const contender *who, bool thorough)
+{
+    tuner *self = state;
+    enter(self, JOURNAL_VERIFY, who);
+    const verdict found = self->inner.verify(&self->device, who, thorough);
+    tuff__journal_leave(self->own);
+    return found;
+}
+
+static void guarded_release(void *state, const contender *who)
+{
+    tuner *self = state;
+    self->inner.release(&self->device, who);
+}
+
+static void reject(void *user, const choice *what, verdict why)
+{
+    tuner *self = user;
+    char candidate[1024];
+    print_choice(what, candidate);
+    add_bad(self, self->op, candidate, tuff__verdict_text(why), "verify");
+}
+
+static void tune_key(tuner *self, int key, double killers)
+{
+    const judge by = {.state = self,
+                      .lower = guarded_lower,
+                      .compile = guarded_compile,
+                      .sample = guarded_sample,
+                      .verify = guarded_verify,
+                      .release = guarded_release};
+    search *of;
+    search_result found;
+    self->device = (fault_device){.seed = (uint64_t)key + 1, .scatter = 0.01};
+    self->device.share[FAULT_CRASHES] = killers;
+    self->device.share[FAULT_WRONG] = 0.05;
+    self->inner = fault_begin(&self->device);
+    const search_settings settings = {.seed = 1, .rejected = reject, .user = self, .patience = killers > 0 ? 60 : 16};
+    check(tuff__search_begin(&by, &settings, &of) == TUFF_OK);
+    check(tuff__search_step(of, 1 << 20) == TUFF_OK);
+    check(tuff__search_finish(of, &found) == TUFF_OK);
+    tuff__search_end(of);
+    check(found.is_final && self->device.broken == 0 && fault_of(&self->device, &found.winner) == SOUND);
+    char candidate[1024];
+    print_choice(&found.winner, candidate);
+    tune_record win = record_of(RECORD_WIN, self->op, candidate);
+    memcpy(win.nanoseconds, found.nanoseconds, sizeof win.nanoseconds);
+    win.samples = (uint64_t)found.samples;
+    win.default_nanoseconds = found.default_nanoseconds;
+    check(tuff__store_add(self->store, &win) == TUFF_OK);
+    self->on->wins++;
+}
+
+/* A process that tunes what is not tuned yet. */
+static void tune(board *on, int keys, double killers)
+{
+    tuner self = {.on = on};
+    journal_counts found;
+    check(tuff__store_open(scratch_path("store.jsonl"), &self.store) == TUFF_OK);
+    check(tuff__store_describe(self.store, environment) == TUFF_OK);
+    check(tuff__journal_recover(scratch_folder(), strike, &self, &found) == TUFF_OK);
+    check(found.damaged == 0 && found.alive == 0);
+    check(tuff__journal_open(scratch_folder(), &self.own) == TUFF_OK);
+    check(tuff__journal_trouble(self.own)[0] == 0);
+    for (int key = 0; key < keys; key++) {
+        (void)snprintf(self.op, sizeof self.op, "key %d", key);
+        if (!tuff__store_win(self.store, tuff__hash_text(environment), tuff__hash_text(self.op), NULL))
+            tune_key(&self, key, killers);
+    }
+    on->done = true;
+    tuff__journal_close(self.own);
+    tuff__store_close(self.store);
+    _exit(0);
+}
+
+static pid_t begin(board *on, int keys, double killers)
+{
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        tune(on, keys, killers);
+    return child;
+}
+
+typedef struct holdings {
+    int wins, bads;
+    store_counts counts;
+} holdings;
+
+static holdings look(void)
+{
+    holdings out = {0};
+    tune_store *store;
+    assert_int_equal(tuff__store_open(scratch_path("store.jsonl"), &store), TUFF_OK);
+    for (int at = 0;;) {
+        const tune_record *one = tuff__store_next(store, &at);
+        choice what;
+        if (!one)
+            break;
+        if (one->kind == RECORD_WIN || one->kind == RECORD_BAD)
+            assert_int_equal(tuff__choice_parse(one->candidate, &what), TUFF_OK);
+        out.wins += one->kind == RECORD_WIN;
+        out.bads += one->kind == RECORD_BAD;
+    }
+    out.counts = tuff__store_count(store);
+    tuff__store_close(store);
+    return out;
+}
+
+/* One program in twelve kills the process that compiles it. Each start knows the killers of all before. */
+static void a_killer_kills_once(void **state)
+{
+    (void)state;
+    board *on = share_memory(sizeof(board));
+    int starts = 0;
+    for (; !on->done && starts < KILLERS_MOST; starts++) {
+        int status;
+        const pid_t child = begin(on, KEYS, 1.0 / 12);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(on->done ? WIFEXITED(status) && WEXITSTATUS(status) == 0
+                             : WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    }
+    assert_true(on->done);
+    const int killers = on->killer_count;
+    print_message("%d candidates killed their process, %d starts\n", killers, starts);
+    assert_true(killers >= KEYS);
+    assert_int_equal(starts, killers + 1);
+    assert_int_equal(on->strikes, killers);
+    for (int i = 0; i < killers; i++)
+        for (int j = 0; j < i; j++)
+            assert_true(on->killers[i] != on->killers[j]);
+    assert_int_equal(look().wins, KEYS);
+    assert_int_equal(look().counts.damaged, 0);
+    assert_int_equal(count_files(), 0);
+    unshare_memory(on, sizeof *on);
+}
+
+/* Killed 200 times, from outside at any moment or within a step: what was written stays, the next start works, and
+   blames one candidate at most. */
+static void no_kill_loses_a_record(void **state)
+{
+    (void)state;
+    enum { KILLS = 200 };
+    board *on = share_memory(sizeof(board));
+    dice from = {3};
+    int tuned = 0;
+    for (int i = 0; i < KILLS; i++) {
+        const int strikes = on->strikes;
+        on->kill_in = i % 2 ? 1 + tuff__dice_below(&from, 1000) : 0;
+        const pid_t child = begin(on, 1 << 20, 0);
+        if (i % 2 == 0) {
+            (void)usleep((useconds_t)tuff__dice_below(&from, 8000));
+            assert_int_equal(kill(child, SIGKILL), 0);
+        }
+        killed(child);
+        const holdings now = look();
+        assert_in_range(now.wins, on->wins, on->wins + 1);
+        /* A default that was blamed is tried again, and may be blamed again. */
+        const int bads = now.bads + (int)now.counts.superseded;
+        assert_in_range(bads, on->bads, on->bads + 1);
+        assert_true(now.counts.damaged <= (uint64_t)i + 1);
+        assert_true(on->strikes <= strikes + 1);
+        /* One that was written as the kill came. */
+        on->wins = tuned = now.wins;
+        on->bads = bads;
+    }
+    print_message("%d kills: %d keys tuned, %d candidates blamed, %d lines torn\n", KILLS, tuned, (int)on->strikes,
+                  (int)look().counts.damaged);
+    assert_true(tuned > 50);
+    assert_in_range(on->strikes, KILLS / 2 - 1, KILLS);
+    unshare_memory(on, sizeof *on);
+}
+
+#define SCRATCH_TEST(test) cmocka_unit_test_setup_teardown(test, scratch_folder_make, scratch_folder_remove)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCRATCH_TEST(a_killer_kills_once),
+        SCRATCH_TEST(no_kill_loses_a_record),
+    };
+    /* What hangs is ended. */
+    (void)alarm(300);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

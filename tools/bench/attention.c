@@ -1,0 +1,94 @@
+/* Causal attention, forward, and forward with backward: tuff_attention against the same written out in matmuls, a
+   mask and a softmax, fused and not. Half of the square of scores counts. */
+#include <math.h>
+
+#include "tools/bench/plan.h"
+
+typedef struct attention_work {
+    int64_t batch, heads, width, length;
+    bool backward, composed;
+} attention_work;
+
+static tuff_tensor *swap_axes(tuff_tensor *x, int a, int b)
+{
+    int order[] = {0, 1, 2, 3};
+    order[a] = b;
+    order[b] = a;
+    return tuff_permute(x, order);
+}
+
+/* q, k, v [B,T,H,D]. */
+static tuff_tensor *write_out(bench_plan *self, tuff_tensor *const *qkv, int64_t length, int64_t width)
+{
+    const tuff_shape square = TUFF_SHAPE(length, length);
+    tuff_tensor *q = swap_axes(qkv[0], 1, 2), *k = swap_axes(qkv[1], 1, 2), *v = swap_axes(qkv[2], 1, 2);
+    tuff_tensor *scale = tuff_constant(self->graph, TUFF_F32, 1 / sqrt((double)width));
+    tuff_tensor *scores = tuff_mul(tuff_matmul(q, swap_axes(k, 2, 3)), scale);
+    tuff_tensor *later = tuff_less(tuff_iota(self->graph, square, 0), tuff_iota(self->graph, square, 1));
+    scores = tuff_where(later, tuff_constant(self->graph, TUFF_F32, -INFINITY), scores);
+    return swap_axes(tuff_matmul(tuff_softmax(scores, -1), v), 1, 2);
+}
+
+static void build_attention(bench_plan *self, const void *what)
+{
+    const attention_work *work = what;
+    const tuff_shape shape = TUFF_SHAPE(work->batch, work->length, work->heads, work->width);
+    tuff_tensor *qkv[3];
+    for (int i = 0; i < 3; i++)
+        qkv[i] = bench_input(self, TUFF_F32, shape, (uint32_t)i + 1);
+    tuff_tensor *y = work->composed ? write_out(self, qkv, work->length, work->width)
+                                    : tuff_attention(qkv[0], qkv[1], qkv[2], &(tuff_attention_options){.causal = true});
+    if (work->backward)
+        tuff_output(self->graph, "y", y);
+    self->result = work->backward ? bench_backward(self, y, qkv, 3) : y;
+}
+
+/* What goes in and comes out: the least memory there is. */
+static double edges(const attention_work *work)
+{
+    const double one = 4.0 * (double)(work->batch * work->length * work->heads * work->width);
+    const double sums = 4.0 * (double)(work->batch * work->length * work->heads);
+    return work->backward ? 8 * one + sums : 4 * one + sums;
+}
+
+static tuff_status add_forms(bench *self, bench_work *work, attention_work *attended, bool all)
+{
+    TRY(bench_plan_add(self, work, "tuff", TUFF_FUSE_ALL, build_attention, attended));
+    TRY(bench_plan_add_tuned(self, work, build_attention, attended));
+    TRY(bench_plan_facts(work));
+    bench_add_fact(work, "inputs, outputs, log-sum-exp", edges(attended), "B");
+    if (!all)
+        return TUFF_OK;
+    attended->composed = true;
+    TRY(bench_plan_add(self, work, "written out", TUFF_FUSE_ALL, build_attention, attended));
+    TRY(bench_plan_facts(work));
+    TRY(bench_plan_add(self, work, "written out, unfused", TUFF_FUSE_NONE, build_attention, attended));
+    return bench_plan_facts(work);
+}
+
+static tuff_status one_length(bench *self, int64_t batch, int64_t heads, int64_t width, int64_t length, bool all)
+{
+    for (int backward = 0; backward < 2; backward++) {
+        attention_work attended = {batch, heads, width, length, backward != 0, false};
+        bench_work work;
+        if (!bench_begin(self, &work, "attention", "B%d H%d D%d T%d%s", (int)batch, (int)heads, (int)width, (int)length,
+                         backward ? " backward too" : ""))
+            continue;
+        work.operations =
+            2.0 * (double)(batch * heads * width) * (double)length * (double)length * (backward ? 3.5 : 1);
+        work.bytes = edges(&attended);
+        TRY(bench_do(self, &work, add_forms(self, &work, &attended, all)));
+    }
+    return TUFF_OK;
+}
+
+/* Written out, a length of 8192 needs gigabytes for what the attention of a model then leaves unread: there only the
+   memory of tuff_attention is of interest. */
+tuff_status bench_attention(bench *self)
+{
+    if (self->quick)
+        return one_length(self, 1, 2, 16, 40, true);
+    for (int64_t length = 256; length <= 2048; length *= length == 256 ? 4 : 2)
+        TRY(one_length(self, 4, 6, 64, length, true));
+    return one_length(self, 1, 6, 64, 8192, false);
+}

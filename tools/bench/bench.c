@@ -1,0 +1,138 @@
+/* tuff bench: how fast the device and the library are, beside their limits and beside others, in one run. */
+#include <string.h>
+
+#include "tools/bench/bench.h"
+#include "tools/cli/options.h"
+#include "tools/verbs.h"
+
+typedef struct suite {
+    const char *name;
+    tuff_status (*run)(bench *self);
+} suite;
+
+static const suite suites[] = {{"matmul", bench_matmul},       {"attention", bench_attention},
+                               {"norms", bench_norms},         {"elementwise", bench_elementwise},
+                               {"optimizer", bench_optimizer}, {"gpt", bench_gpt},
+                               {"launch", bench_launch}};
+enum { SUITE_COUNT = (int)(sizeof suites / sizeof *suites) };
+
+static bool is_wanted(const bench *self, const char *name)
+{
+    for (int i = 0; i < self->suites.count; i++)
+        if (strcmp(self->suites.items[i], name) == 0)
+            return true;
+    return self->suites.count == 0;
+}
+
+static int check_suites(const bench *self)
+{
+    for (int i = 0; i < self->suites.count; i++) {
+        bool known = false;
+        for (int k = 0; k < SUITE_COUNT; k++)
+            known = known || strcmp(self->suites.items[i], suites[k].name) == 0;
+        if (!known)
+            return cli_fail(&verb_bench, EXIT_WRONG_USE, "there is no suite \"%s\"", self->suites.items[i]);
+    }
+    if (self->json && self->markdown_path && strcmp(self->markdown_path, "-") == 0)
+        return cli_fail(&verb_bench, EXIT_WRONG_USE, "--json and --markdown - both want the output");
+    return EXIT_DONE;
+}
+
+static cli_end parse(int count, char **arguments, bench *self)
+{
+    const cli_option options[] = {
+        DEVICE_OPTION(&self->device_name),
+        {"--rounds", CLI_WHOLE, &self->round_count, "N", "samples of each contestant, taken in turns", 1, 1000, NULL},
+        {"--only", CLI_TEXTS, &self->wanted, "TEXT", "only works whose name contains TEXT; may be given several times",
+         0, 0, NULL},
+        {"--skip", CLI_TEXTS, &self->skipped, "TEXT",
+         "leave out contestants whose name contains TEXT, such as CLBlast; may be given several times", 0, 0, NULL},
+        {"--quick", CLI_SWITCH, &self->quick, NULL, "small works and short samples: shows that it runs, not how fast",
+         0, 0, NULL},
+        JSON_OPTION(&self->json, "one object with every sample"),
+        {"--markdown", CLI_TEXT, &self->markdown_path, "FILE", "write tables for bench/results; -: to the output", 0, 0,
+         NULL},
+        {"--peer", CLI_TEXTS, &self->peer_commands, "COMMAND",
+         "a program that does the same works (see bench/peers); may be given several times", 0, 0, NULL},
+        TUNING_OPTIONS(&self->tune),
+        {"--clblast-tuned", CLI_TEXT, &self->clblast_folder, "FOLDER",
+         "use what CLBlast's own tuners found (see bench/tune-clblast)", 0, 0, NULL},
+    };
+    return cli_parse_all(&verb_bench, options, sizeof options / sizeof *options, count, arguments, &self->suites);
+}
+
+static int run_suites(bench *self)
+{
+    for (int i = 0; i < SUITE_COUNT; i++) {
+        if (!is_wanted(self, suites[i].name))
+            continue;
+        const tuff_status status = suites[i].run(self);
+        if (status != TUFF_OK)
+            return cli_fail_library(&verb_bench, suites[i].name);
+    }
+    if (self->printed == 0)
+        return cli_fail(&verb_bench, EXIT_FAILED, "no work is left: --only matches none");
+    return EXIT_DONE;
+}
+
+static int open_all(bench *self)
+{
+    int code = EXIT_DONE;
+    self->device = cli_open_device(&verb_bench, self->device_name, &code);
+    if (!self->device)
+        return code;
+    if (tuff_device_information(self->device, &self->info) != TUFF_OK || bench_peaks_create(self) != TUFF_OK)
+        return cli_fail_library(&verb_bench, "the device's peak");
+    if (bench_peers_start(self) != TUFF_OK)
+        return cli_fail_library(&verb_bench, "the peer");
+    if (self->clblast_folder && bench_clblast_tune(self, self->clblast_folder) != TUFF_OK)
+        return cli_fail_library(&verb_bench, "--clblast-tuned");
+    if (!self->markdown_path)
+        return EXIT_DONE;
+    self->markdown = strcmp(self->markdown_path, "-") == 0 ? stdout : fopen(self->markdown_path, "w");
+    return self->markdown ? EXIT_DONE : cli_fail(&verb_bench, EXIT_FAILED, "%s cannot be written", self->markdown_path);
+}
+
+static int close_all(bench *self, int code)
+{
+    bench_peers_end(self);
+    bench_peaks_destroy(self);
+    tuff_device_close(self->device);
+    if (self->markdown && self->markdown != stdout && (ferror(self->markdown) | fclose(self->markdown)) != 0 &&
+        code == EXIT_DONE)
+        code = cli_fail(&verb_bench, EXIT_FAILED, "%s could not be written", self->markdown_path);
+    return code;
+}
+
+static int run_bench(int count, char **arguments)
+{
+    bench self = {.round_count = 10};
+    const cli_end end = parse(count, arguments, &self);
+    int code = end.code;
+    if (!end.now)
+        code = check_suites(&self);
+    if (!end.now && code == EXIT_DONE) {
+        cli_catch_interrupt();
+        code = open_all(&self);
+        if (code == EXIT_DONE) {
+            bench_report_begin(&self);
+            code = run_suites(&self);
+            bench_report_end(&self);
+        }
+        code = close_all(&self, code);
+    }
+    cli_texts_free(&self.suites);
+    cli_texts_free(&self.wanted);
+    cli_texts_free(&self.skipped);
+    cli_texts_free(&self.peer_commands);
+    return code;
+}
+
+const cli_verb verb_bench = {
+    .name = "bench",
+    .operand = "[SUITE...]",
+    .summary = "Measures works of tuff in turns with the device's peak and with other software that does the same.",
+    .about = "Suites: matmul, attention, norms, elementwise, optimizer, gpt, launch; all without an argument.\n"
+             "Times mean something on a quiet machine only; ratios also where there is a little noise.",
+    .run = run_bench,
+};

@@ -1,0 +1,84 @@
+/* Products of matrices: B as an input, whose packing counts, and as an array, which the compiler may pack once; A or B
+   transposed; one row against many columns, in f32 and f16. */
+#include "tools/bench/plan.h"
+
+typedef struct product_work {
+    bench_product product;
+    bool weight;
+    tuff_dtype dtype; /* of B */
+} product_work;
+
+static tuff_tensor *transposed_if(tuff_tensor *x, bool transposed)
+{
+    static const int order[] = {1, 0};
+    return transposed ? tuff_permute(x, order) : x;
+}
+
+static void build_product(bench_plan *self, const void *what)
+{
+    const product_work *work = what;
+    const bench_product *product = &work->product;
+    const tuff_shape a_shape =
+        product->a_transposed ? TUFF_SHAPE(product->k, product->m) : TUFF_SHAPE(product->m, product->k);
+    const tuff_shape b_shape =
+        product->b_transposed ? TUFF_SHAPE(product->n, product->k) : TUFF_SHAPE(product->k, product->n);
+    tuff_tensor *a = bench_input(self, TUFF_F32, a_shape, 1);
+    tuff_tensor *b =
+        work->weight ? bench_weight(self, work->dtype, b_shape, 2) : bench_input(self, work->dtype, b_shape, 2);
+    if (work->dtype != TUFF_F32)
+        b = tuff_cast(b, TUFF_F32);
+    self->result = tuff_matmul(transposed_if(a, product->a_transposed), transposed_if(b, product->b_transposed));
+}
+
+static tuff_status add_all(bench *self, bench_work *work, product_work *product)
+{
+    product->weight = false;
+    TRY(bench_plan_add(self, work, "tuff", TUFF_FUSE_ALL, build_product, product));
+    TRY(bench_plan_add_tuned(self, work, build_product, product));
+    product->weight = true;
+    TRY(bench_plan_add(self, work, "tuff, B a weight", TUFF_FUSE_ALL, build_product, product));
+    if (product->dtype != TUFF_F32)
+        return TUFF_OK;
+    TRY(bench_blas_add(work, &product->product));
+    return bench_plan_add_clblast(self, work, build_product, product);
+}
+
+static tuff_status one_product(bench *self, product_work *product)
+{
+    const bench_product *matmul = &product->product;
+    const double m = (double)matmul->m, n = (double)matmul->n, k = (double)matmul->k;
+    bench_work work;
+    if (!bench_begin(self, &work, "matmul", "%dx%dx%d%s%s%s", (int)matmul->m, (int)matmul->n, (int)matmul->k,
+                     matmul->a_transposed ? " A^T" : "", matmul->b_transposed ? " B^T" : "",
+                     product->dtype == TUFF_F16 ? " f16" : ""))
+        return TUFF_OK;
+    work.operations = 2 * m * n * k;
+    work.bytes = 4 * (m * k + m * n) + k * n * (double)tuff_dtype_size(product->dtype);
+    work.tolerance = product->dtype == TUFF_F32 ? 1e-4 : 1e-3;
+    return bench_do(self, &work, add_all(self, &work, product));
+}
+
+/* As it lies, with A and with B transposed. */
+static tuff_status each_form(bench *self, int64_t m, int64_t n, int64_t k)
+{
+    for (int form = 0; form < 3; form++) {
+        product_work product = {.product = {m, n, k, form == 1, form == 2}};
+        TRY(one_product(self, &product));
+    }
+    return TUFF_OK;
+}
+
+tuff_status bench_matmul(bench *self)
+{
+    static const int shapes[][3] = {{256, 256, 256},    {512, 512, 512},   {1024, 1024, 1024},
+                                    {2048, 2048, 2048}, {512, 2304, 768},  {512, 3072, 768},
+                                    {512, 768, 3072},   {1024, 1152, 384}, {12, 32, 65536}};
+    product_work row = {.product = {1, 50257, 768, false, false}}, half = {.product = {1, 50257, 768, false, false}};
+    half.dtype = TUFF_F16;
+    if (self->quick)
+        return each_form(self, 64, 64, 64);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        TRY(each_form(self, shapes[i][0], shapes[i][1], shapes[i][2]));
+    TRY(one_product(self, &row));
+    return one_product(self, &half);
+}

@@ -1,0 +1,296 @@
+/* The clock of tuff bench. Contestants warm up, agree about the result, and are then sampled in turns; a ratio is the
+   median over the rounds of the ratios within a round, so that slow stretches of the machine cancel. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/thread.h"
+#include "tools/bench/bench.h"
+
+/* A contestant whose run takes longer has fewer rounds. */
+#define SLOW_SECONDS 10.0
+#define SLOW_ROUNDS 3
+#define MAX_REPEATS 2000
+
+float bench_value(uint32_t seed, int64_t index)
+{
+    uint32_t bits = (uint32_t)index * 2654435761u + seed * 2246822519u;
+    bits ^= bits >> 15;
+    bits *= 2246822519u;
+    bits ^= bits >> 13;
+    return (float)(bits >> 8) * (1.0f / 8388608.0f) - 1.0f;
+}
+
+void bench_fill(float *values, int64_t count, uint32_t seed)
+{
+    for (int64_t i = 0; i < count; i++)
+        values[i] = bench_value(seed, i);
+}
+
+bool bench_begin(const bench *self, bench_work *work, const char *suite, const char *format, ...)
+{
+    va_list list;
+    *work = (bench_work){.suite = suite};
+    va_start(list, format);
+    vsnprintf(work->name, sizeof work->name, format, list);
+    va_end(list);
+    for (int i = 0; i < self->wanted.count; i++)
+        if (strstr(work->name, self->wanted.items[i]))
+            return true;
+    return self->wanted.count == 0;
+}
+
+bench_contestant *bench_add(bench_work *work, bench_kind kind, const char *name)
+{
+    if (work->count == BENCH_CONTESTANTS) {
+        FAIL(TUFF_E_LIMIT, "bench: a work has at most %d contestants", BENCH_CONTESTANTS);
+        return NULL;
+    }
+    bench_contestant *item = &work->items[work->count++];
+    *item = (bench_contestant){.kind = kind};
+    snprintf(item->name, sizeof item->name, "%s", name);
+    return item;
+}
+
+void bench_add_fact(bench_work *work, const char *name, double value, const char *unit)
+{
+    if (work->fact_count == BENCH_FACTS)
+        return;
+    bench_fact *fact = &work->facts[work->fact_count++];
+    snprintf(fact->name, sizeof fact->name, "%s", name);
+    fact->value = value;
+    fact->unit = unit;
+}
+
+static void free_contestants(bench_work *work)
+{
+    for (int i = 0; i < work->count; i++) {
+        if (work->items[i].destroy)
+            work->items[i].destroy(work->items[i].self);
+        tuff__free(work->items[i].samples);
+    }
+}
+
+double bench_sample_seconds(const bench *self)
+{
+    return self->quick ? 2e-3 : 20e-3;
+}
+
+static double processor_seconds(void)
+{
+    return (double)clock() / (double)CLOCKS_PER_SEC;
+}
+
+static tuff_status take(bench_contestant *item, int count, bench_sample *out)
+{
+    bench_sample kept = {0};
+    const double processor = processor_seconds();
+    const uint64_t begin = tuff__nanoseconds();
+    TRY(item->run(item->self, count, &kept));
+    const double seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
+    if (kept.seconds <= 0)
+        kept = (bench_sample){.seconds = seconds, .processor = processor_seconds() - processor};
+    *out = (bench_sample){kept.seconds / count, kept.processor / count};
+    return TUFF_OK;
+}
+
+/* The first run finds cold pages and compiles what a driver left for later; the next ones tell how many make a
+   sample. */
+static tuff_status warm_up(const bench *self, bench_contestant *item)
+{
+    bench_sample one;
+    TRY(take(item, 1, &one));
+    if (one.seconds < 1)
+        TRY(take(item, 1, &one));
+    const double count = ceil(bench_sample_seconds(self) / fmax(one.seconds, 1e-9));
+    item->repeat = count < 1 ? 1 : count > MAX_REPEATS ? MAX_REPEATS : (int)count;
+    item->rounds = (int)self->round_count;
+    if (one.seconds > SLOW_SECONDS && item->rounds > SLOW_ROUNDS)
+        item->rounds = SLOW_ROUNDS;
+    item->samples = tuff__calloc((size_t)item->rounds, sizeof *item->samples);
+    return item->samples ? TUFF_OK : TUFF_E_OOM_HOST;
+}
+
+static tuff_status compare(const bench_work *work, const bench_contestant *item, const float *wanted, const float *got)
+{
+    const double tolerance = work->tolerance > 0 ? work->tolerance : 1e-4;
+    double largest = 0, worst = 0;
+    for (int64_t i = 0; i < work->result_count; i++) {
+        const double apart = fabs((double)wanted[i] - (double)got[i]);
+        largest = fmax(largest, fabs((double)wanted[i]));
+        if (!(apart <= worst))
+            worst = apart;
+    }
+    if (worst <= tolerance * largest)
+        return TUFF_OK;
+    return FAIL(TUFF_E_NUMERIC, "%s: the results of \"%s\" and \"%s\" are %.3g apart, of %.3g", work->name,
+                work->items[0].name, item->name, worst, largest);
+}
+
+static tuff_status compare_all(const bench_work *work, float *wanted, float *got)
+{
+    const bench_contestant *first = NULL;
+    for (int i = 0; i < work->count; i++) {
+        const bench_contestant *item = &work->items[i];
+        if (!item->read)
+            continue;
+        TRY(item->read(item->self, first ? got : wanted, work->result_count));
+        if (first)
+            TRY(compare(work, item, wanted, got));
+        else
+            first = item;
+    }
+    return TUFF_OK;
+}
+
+/* The time of a wrong result is no figure. */
+static tuff_status agree(const bench_work *work)
+{
+    if (work->result_count == 0)
+        return TUFF_OK;
+    float *wanted = tuff__alloc((size_t)work->result_count * sizeof *wanted);
+    float *got = tuff__alloc((size_t)work->result_count * sizeof *got);
+    const tuff_status status = wanted && got ? compare_all(work, wanted, got) : TUFF_E_OOM_HOST;
+    tuff__free(wanted);
+    tuff__free(got);
+    return status;
+}
+
+/* To and fro, so that nobody always comes behind the same one. An untimed run before each sample of a short work:
+   threads of the one before may still spin, and its data lie in the caches. */
+static tuff_status run_rounds(bench *self, bench_work *work)
+{
+    for (int round = 0; round < self->round_count; round++)
+        for (int i = 0; i < work->count; i++) {
+            bench_contestant *item = &work->items[round % 2 == 0 ? i : work->count - 1 - i];
+            bench_sample ignored;
+            if (round >= item->rounds)
+                continue;
+            if (cli_is_interrupted())
+                return FAIL(TUFF_E_USAGE, "interrupted");
+            if (item->repeat > 1 && item->kind != BENCH_PEER)
+                TRY(take(item, 1, &ignored));
+            TRY(take(item, item->repeat, &item->samples[round]));
+        }
+    return TUFF_OK;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* At part (0 to 1) of the sorted values, between neighbours where it falls between them. */
+static double quantile(const double *sorted, int count, double part)
+{
+    const double at = part * (count - 1);
+    const int below = (int)at;
+    const int above = below + 1 < count ? below + 1 : below;
+    return sorted[below] + (at - below) * (sorted[above] - sorted[below]);
+}
+
+static void summarize(bench_contestant *item, double *values)
+{
+    for (int i = 0; i < item->rounds; i++)
+        values[i] = item->samples[i].processor;
+    qsort(values, (size_t)item->rounds, sizeof *values, by_value);
+    item->figures.processor = quantile(values, item->rounds, 0.5);
+    for (int i = 0; i < item->rounds; i++)
+        values[i] = item->samples[i].seconds;
+    qsort(values, (size_t)item->rounds, sizeof *values, by_value);
+    item->figures.median = quantile(values, item->rounds, 0.5);
+    item->figures.minimum = values[0];
+    item->figures.spread =
+        (quantile(values, item->rounds, 0.75) - quantile(values, item->rounds, 0.25)) / item->figures.median;
+}
+
+/* The median over common rounds of item's seconds over other's. */
+static double ratio_of(const bench_contestant *item, const bench_contestant *other, double *values)
+{
+    const int count = item->rounds < other->rounds ? item->rounds : other->rounds;
+    for (int i = 0; i < count; i++)
+        values[i] = item->samples[i].seconds / other->samples[i].seconds;
+    qsort(values, (size_t)count, sizeof *values, by_value);
+    return quantile(values, count, 0.5);
+}
+
+static double operations_of(const bench_work *work, const bench_contestant *item)
+{
+    return item->operations > 0 ? item->operations : work->operations;
+}
+
+static double bytes_of(const bench_work *work, const bench_contestant *item)
+{
+    return item->bytes > 0 ? item->bytes : work->bytes;
+}
+
+static void relate(const bench_work *work, bench_contestant *item, double *values)
+{
+    item->ratio = ratio_of(item, &work->items[0], values);
+    for (int i = 0; i < work->count; i++) {
+        const bench_contestant *peak = &work->items[i];
+        if (peak->kind == BENCH_FLOPS)
+            item->of_flops = operations_of(work, item) / peak->operations / ratio_of(item, peak, values);
+        if (peak->kind == BENCH_BYTES)
+            item->of_bytes = bytes_of(work, item) / peak->bytes / ratio_of(item, peak, values);
+    }
+}
+
+static tuff_status evaluate(const bench *self, bench_work *work)
+{
+    double *values = tuff__alloc((size_t)self->round_count * sizeof *values);
+    if (!values)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < work->count; i++)
+        summarize(&work->items[i], values);
+    for (int i = 0; i < work->count; i++)
+        relate(work, &work->items[i], values);
+    tuff__free(values);
+    return TUFF_OK;
+}
+
+static bool is_skipped(const bench *self, const bench_contestant *item)
+{
+    for (int i = 0; i < self->skipped.count; i++)
+        if (strstr(item->name, self->skipped.items[i]))
+            return true;
+    return false;
+}
+
+/* The first stays: it is what the others are measured by. */
+static void leave_out(const bench *self, bench_work *work)
+{
+    int kept = 1;
+    for (int i = 1; i < work->count; i++) {
+        bench_contestant *item = &work->items[i];
+        if (!is_skipped(self, item))
+            work->items[kept++] = *item;
+        else if (item->destroy)
+            item->destroy(item->self);
+    }
+    work->count = kept;
+}
+
+static tuff_status measure(bench *self, bench_work *work)
+{
+    TRY(bench_peers_add(self, work));
+    leave_out(self, work);
+    TRY(bench_peaks_add(self, work));
+    for (int i = 0; i < work->count; i++)
+        TRY(warm_up(self, &work->items[i]));
+    TRY(agree(work));
+    TRY(run_rounds(self, work));
+    return evaluate(self, work);
+}
+
+tuff_status bench_do(bench *self, bench_work *work, tuff_status built)
+{
+    const tuff_status status = built == TUFF_OK ? measure(self, work) : built;
+    if (status == TUFF_OK)
+        bench_report_work(self, work);
+    free_contestants(work);
+    return status;
+}

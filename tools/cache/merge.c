@@ -1,0 +1,228 @@
+/* tuff cache merge and diff: two files beside each other. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io/json.h"
+#include "tools/cache/cache.h"
+
+static void report_conflict(const tune_record *kept, const tune_record *left, void *state)
+{
+    json_t *list = state;
+    if (list)
+        (void)json_array_append_new(
+            list, json_pack("{s:o, s:o}", "kept", cache_json_record(kept), "left_out", cache_json_record(left)));
+    else
+        printf("conflict %s %s\n  kept %s %.3f ms (n %" PRIu64 ", %s ago)\n  left %s %.3f ms (n %" PRIu64 ", %s ago)\n",
+               KEY_DIGITS(kept->key), kept->op, cache_candidate(kept->candidate), (double)kept->nanoseconds[1] / 1e6,
+               kept->samples, AGE_TEXT(kept->time), cache_candidate(left->candidate),
+               (double)left->nanoseconds[1] / 1e6, left->samples, AGE_TEXT(left->time));
+}
+
+static int report_merge(const tuff_cache_merged *counts, const char *path, json_t *conflicts)
+{
+    const int code = counts->damaged ? CACHE_FINDINGS : CACHE_OK;
+    if (!conflicts) {
+        printf("merged %d win into %s: conflicts %d, damaged lines left out %" PRIu64 "\n", counts->winners, path,
+               counts->conflicts, counts->damaged);
+        return code;
+    }
+    json_t *out = json_pack("{s:o, s:i, s:I, s:O}", "path", cache_json_text(path), "win", counts->winners, "damaged",
+                            (json_int_t)counts->damaged, "conflicts", conflicts);
+    return cache_print_json(&cache_verb_merge, out, code);
+}
+
+static int merge_files(const cli_texts *files, const char *path, const cache_common *common)
+{
+    tuff_cache_merged counts;
+    tuff__json_begin();
+    json_t *conflicts = common->json ? json_array() : NULL;
+    const tuff_status status = tuff__cache_merge((const char *const *)files->items, files->count, common->device, path,
+                                                 report_conflict, conflicts, &counts);
+    const int code =
+        status == TUFF_OK ? report_merge(&counts, path, conflicts) : cache_fail(&cache_verb_merge, "the files");
+    json_decref(conflicts);
+    return code;
+}
+
+static int merge(int count, char **arguments)
+{
+    cache_common common = {0};
+    cli_texts files = {0};
+    const char *path = NULL;
+    const cli_option options[] = {{.name = "--out",
+                                   .kind = CLI_TEXT,
+                                   .value = &path,
+                                   .placeholder = "FILE",
+                                   .help = "the file to write; may be one of the inputs"},
+                                  CACHE_COMMON(common)};
+    const cli_end end = cache_parse(&cache_verb_merge, options, 3, count, arguments, NULL, &files, &common);
+    int code = end.code;
+    if (!end.now && (files.count < 2 || !path))
+        code = cli_fail(&cache_verb_merge, EXIT_WRONG_USE, "give two or more files, and --out FILE");
+    else if (!end.now)
+        code = merge_files(&files, path, &common);
+    cli_texts_free(&files);
+    return code;
+}
+
+const cli_verb cache_verb_merge = {
+    .name = "cache merge",
+    .operand = "FILE FILE...",
+    .summary = "Merges files. Of two winners of a key keeps the one with better evidence, and prints both.",
+    .about =
+        "Better evidence is a measurement in the environment that uses it, then far more samples, then a later time.",
+    .run = merge,
+};
+
+typedef struct difference {
+    const tune_store *a, *b;
+    const char *device;
+    bool by_key; /* each file is of one environment: theirs need not be the same */
+    json_t *list;
+    int alone_a, alone_b, winners, times, same;
+} difference;
+
+static bool is_wanted(const char *device, const tune_store *store, const tune_record *record)
+{
+    const char *environment = tuff__store_environment(store, record->environment);
+    return !device || (environment && tuff__cache_is_wanted(device, "", environment));
+}
+
+/* The environment of all records, or false where there are several. */
+static bool find_environment(const tune_store *store, hash128 *out)
+{
+    const tune_record *record;
+    bool found = false;
+    for (int at = 0; (record = tuff__store_next(store, &at));) {
+        if (found && !tuff__is_same_hash(record->environment, *out))
+            return false;
+        *out = record->environment;
+        found = true;
+    }
+    return found;
+}
+
+static void tell(difference *diff, const char *what, const tune_record *a, const tune_record *b)
+{
+    const tune_record *any = a ? a : b;
+    if (diff->list) {
+        (void)json_array_append_new(diff->list,
+                                    json_pack("{s:s, s:o?, s:o?}", "what", what, "a", a ? cache_json_record(a) : NULL,
+                                              "b", b ? cache_json_record(b) : NULL));
+        return;
+    }
+    printf("%s %s %s\n", what, KEY_DIGITS(any->key), any->op);
+    for (int i = 0; i < 2; i++) {
+        const tune_record *one = i ? b : a;
+        if (one)
+            printf("  %c %s %.3f ms, %.2fx\n", i ? 'B' : 'A', cache_candidate(one->candidate),
+                   (double)one->nanoseconds[1] / 1e6, tuff__record_gain(one));
+    }
+}
+
+/* Times within 5 % count as the same. */
+static void compare(difference *diff, const tune_record *a, const tune_record *b)
+{
+    const double ratio = (double)b->nanoseconds[1] / (double)(a->nanoseconds[1] ? a->nanoseconds[1] : 1);
+    if (strcmp(a->candidate, b->candidate) != 0) {
+        diff->winners++;
+        tell(diff, "other winner", a, b);
+    } else if (ratio > 1.05 || ratio < 1 / 1.05) {
+        diff->times++;
+        tell(diff, "other time", a, b);
+    } else {
+        diff->same++;
+    }
+}
+
+/* The winner of the same kernels; where it has none, of whichever it has. */
+static const tune_record *find_same(const tune_store *store, hash128 environment, const tune_record *record)
+{
+    return tuff__store_win(store, environment, record->key, record->generator);
+}
+
+static void find_differences(difference *diff, hash128 environment_a, hash128 environment_b)
+{
+    const tune_record *record, *other;
+    for (int at = 0; (record = tuff__store_next(diff->a, &at));) {
+        if (record->kind != RECORD_WIN || !is_wanted(diff->device, diff->a, record))
+            continue;
+        other = find_same(diff->b, diff->by_key ? environment_b : record->environment, record);
+        diff->alone_a += !other;
+        if (other)
+            compare(diff, record, other);
+        else
+            tell(diff, "only in A", record, NULL);
+    }
+    for (int at = 0; (record = tuff__store_next(diff->b, &at));) {
+        if (record->kind != RECORD_WIN || !is_wanted(diff->device, diff->b, record) ||
+            find_same(diff->a, diff->by_key ? environment_a : record->environment, record))
+            continue;
+        diff->alone_b++;
+        tell(diff, "only in B", NULL, record);
+    }
+}
+
+static int report_differences(difference *diff)
+{
+    const int code = diff->alone_a + diff->alone_b + diff->winners + diff->times > 0 ? CACHE_FINDINGS : CACHE_OK;
+    if (diff->list)
+        return cache_print_json(&cache_verb_diff,
+                                json_pack("{s:i, s:i, s:i, s:i, s:i, s:O}", "same", diff->same, "other_winner",
+                                          diff->winners, "other_time", diff->times, "only_a", diff->alone_a, "only_b",
+                                          diff->alone_b, "differences", diff->list),
+                                code);
+    printf("same %d, other winner %d, other time %d, only in A %d, only in B %d\n", diff->same, diff->winners,
+           diff->times, diff->alone_a, diff->alone_b);
+    return code;
+}
+
+static int diff_files(const char *first, const char *second, const cache_common *common)
+{
+    tune_store *a = NULL, *b = NULL;
+    hash128 environment_a = {0}, environment_b = {0};
+    tuff__json_begin();
+    tuff_status status = tuff__store_load(first, &a);
+    if (status == TUFF_OK)
+        status = tuff__store_load(second, &b);
+    int code = CACHE_TROUBLE;
+    if (status == TUFF_OK) {
+        difference diff = {.a = a, .b = b, .device = common->device, .list = common->json ? json_array() : NULL};
+        diff.by_key = find_environment(a, &environment_a) && find_environment(b, &environment_b);
+        find_differences(&diff, environment_a, environment_b);
+        code = report_differences(&diff);
+        json_decref(diff.list);
+    } else {
+        code = cache_fail(&cache_verb_diff, "the files");
+    }
+    tuff__store_close(a);
+    tuff__store_close(b);
+    return code;
+}
+
+static int diff(int count, char **arguments)
+{
+    cache_common common = {0};
+    cli_texts files = {0};
+    const cli_option options[] = {CACHE_COMMON(common)};
+    const cli_end end = cache_parse(&cache_verb_diff, options, 2, count, arguments, NULL, &files, &common);
+    int code = end.code;
+    if (!end.now && files.count != 2)
+        code = cli_fail(&cache_verb_diff, EXIT_WRONG_USE, "give two files");
+    else if (!end.now)
+        code = diff_files(files.items[0], files.items[1], &common);
+    cli_texts_free(&files);
+    return code;
+}
+
+const cli_verb cache_verb_diff = {
+    .name = "cache diff",
+    .operand = "A B",
+    .summary = "Compares the winners of two files: keys that only one has, different winners, different times.",
+    .about =
+        "Two files of one environment each may be of different ones, so two drivers can be compared. Exits with 1\n"
+        "where there are differences; times within 5 % are none.",
+    .run = diff,
+};

@@ -1,0 +1,155 @@
+/* tuff cache export and import: stores as one file for another machine, and back. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io/json.h"
+#include "tools/cache/cache.h"
+
+/* To the output; into files the library writes by itself. */
+static int print_export(const tuff_cache *cache, tuff_cache_form form)
+{
+    tuff_cache_exported counts;
+    text lines = {0};
+    int code = CACHE_OK;
+    if (tuff__cache_export_text(cache, form, &lines, &counts) != TUFF_OK)
+        code = cache_fail(&cache_verb_export, "the records");
+    else if (fwrite(tuff__text_get(&lines), 1, lines.length, stdout) != lines.length)
+        code = CACHE_REFUSE(&cache_verb_export, "the output could not be written");
+    tuff__text_free(&lines);
+    return code;
+}
+
+static int write_export(const tuff_cache *cache, tuff_cache_form form, const char *path, bool json)
+{
+    tuff_cache_exported counts;
+    if (tuff_cache_export(cache, path, form, &counts) != TUFF_OK)
+        return cache_fail(&cache_verb_export, "the file");
+    if (json)
+        return cache_print_json(&cache_verb_export,
+                                json_pack("{s:o, s:i, s:i, s:i, s:i, s:i}", "path", cache_json_text(path), "win",
+                                          counts.winners, "bad", counts.rejected, "pin", counts.pins, "environments",
+                                          counts.environments, "left_out", counts.left_out),
+                                CACHE_OK);
+    printf("exported %d win, %d bad, %d pin of %d environments to %s\n", counts.winners, counts.rejected, counts.pins,
+           counts.environments, path);
+    if (counts.left_out > 0)
+        printf("left out %d keys: what was measured for them does not run any more; see tuff cache explain\n",
+               counts.left_out);
+    return CACHE_OK;
+}
+
+static int export_to(const char *path, tuff_cache_form form, const cache_common *common)
+{
+    tuff_cache *cache;
+    int code = cache_open(&cache_verb_export, common->device, &cache);
+    if (code != CACHE_OK)
+        return code;
+    tuff__json_begin();
+    code = strcmp(path, "-") == 0 ? print_export(cache, form) : write_export(cache, form, path, common->json);
+    for (int i = 0; i < cache->count && code == CACHE_OK; i++)
+        if (cache->files[i].is_wanted && tuff__store_trouble(cache->files[i].store)[0])
+            code = CACHE_FINDINGS;
+    tuff_cache_close(cache);
+    return code;
+}
+
+static int run_export(int count, char **arguments)
+{
+    cache_common common = {0};
+    bool lock = false, anonymous = false;
+    const char *path = NULL;
+    const cli_option options[] = {CACHE_COMMON(common),
+                                  {.name = "--manifest",
+                                   .kind = CLI_SWITCH,
+                                   .value = &lock,
+                                   .help = "write a manifest: a pin for what each key runs with"},
+                                  {.name = "--anon",
+                                   .kind = CLI_SWITCH,
+                                   .value = &anonymous,
+                                   .help = "leave out pins, and the time of day of records"}};
+    const cli_end end = cache_parse(&cache_verb_export, options, 4, count, arguments, &path, NULL, &common);
+    if (end.now)
+        return end.code;
+    if (!path)
+        return cli_fail(&cache_verb_export, EXIT_WRONG_USE, "give a file, or -");
+    if (lock && anonymous)
+        return cli_fail(&cache_verb_export, EXIT_WRONG_USE, "--manifest and --anon are two kinds of files");
+    const tuff_cache_form form = lock        ? TUFF_CACHE_FORM_LOCK
+                                 : anonymous ? TUFF_CACHE_FORM_ANONYMOUS
+                                             : TUFF_CACHE_FORM_ALL;
+    return export_to(path, form, &common);
+}
+
+const cli_verb cache_verb_export = {
+    .name = "cache export",
+    .operand = "FILE",
+    .summary = "Writes the stores into one file, which other machines can import.",
+    .run = run_export,
+};
+
+/* "imported 380, skipped 20 (local newer), seeds 12 (driver differs), rejected 1 (crc)" */
+static void print_import(const tuff_cache_imported *counts, bool as_seed)
+{
+    printf("imported %d, skipped %d (local newer), seeds %d (%s)", counts->imported, counts->skipped, counts->seeds,
+           as_seed ? "as asked" : "driver differs");
+    if (counts->other_devices)
+        printf(", other devices %d (seeds where they are alike)", counts->other_devices);
+    printf(", rejected %" PRIu64 " (crc)", counts->damaged);
+    if (counts->nameless)
+        printf(", %d (environment not known)", counts->nameless);
+    if (counts->unknown)
+        printf(", %" PRIu64 " (of a later version)", counts->unknown);
+    putchar('\n');
+}
+
+static int report_import(const tuff_cache_imported *counts, bool as_seed, const cache_common *common)
+{
+    const int code = counts->damaged || counts->unknown || counts->nameless ? CACHE_FINDINGS : CACHE_OK;
+    if (!common->json) {
+        print_import(counts, as_seed);
+        return code;
+    }
+    return cache_print_json(&cache_verb_import,
+                            json_pack("{s:i, s:i, s:i, s:i, s:I, s:i, s:I}", "imported", counts->imported, "skipped",
+                                      counts->skipped, "seeds", counts->seeds, "other_devices", counts->other_devices,
+                                      "damaged", (json_int_t)counts->damaged, "environment_unknown", counts->nameless,
+                                      "later_version", (json_int_t)counts->unknown),
+                            code);
+}
+
+static int run_import(int count, char **arguments)
+{
+    cache_common common = {0};
+    tuff_cache *cache;
+    tuff_cache_imported counts;
+    bool as_seed = false;
+    const char *path = NULL;
+    const cli_option options[] = {
+        CACHE_COMMON(common),
+        {.name = "--as-seed",
+         .kind = CLI_SWITCH,
+         .value = &as_seed,
+         .help = "take in winners only, as seeds: they are measured again before they are used"}};
+    const cli_end end = cache_parse(&cache_verb_import, options, 3, count, arguments, &path, NULL, &common);
+    if (end.now)
+        return end.code;
+    if (!path)
+        return cli_fail(&cache_verb_import, EXIT_WRONG_USE, "give a file");
+    int code = cache_open(&cache_verb_import, common.device, &cache);
+    if (code != CACHE_OK)
+        return code;
+    tuff__json_begin();
+    code = tuff_cache_import(cache, path, as_seed, &counts) == TUFF_OK ? report_import(&counts, as_seed, &common)
+                                                                       : cache_fail(&cache_verb_import, "the file");
+    tuff_cache_close(cache);
+    return code;
+}
+
+const cli_verb cache_verb_import = {
+    .name = "cache import",
+    .operand = "FILE",
+    .summary = "Takes the records of an exported file into the stores; what was measured here later stays.",
+    .about = "Exits with 1 where lines of the file were damaged, of a later version or of no known environment.",
+    .run = run_import,
+};

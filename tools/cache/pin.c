@@ -1,0 +1,190 @@
+/* tuff cache pin, unpin and retune: what a person decides about keys. */
+#include <stdio.h>
+#include <string.h>
+
+#include "io/json.h"
+#include "tools/cache/cache.h"
+#include "tools/cache/rerun.h"
+
+static int report(const cli_verb *verb, const cache_common *common, const char *what, int count)
+{
+    if (common->json) {
+        tuff__json_begin();
+        return cache_print_json(verb, json_pack("{s:i}", what, count), CACHE_OK);
+    }
+    printf("%s %d\n", what, count);
+    return CACHE_OK;
+}
+
+typedef struct pin_report {
+    const cache_key *key;
+    const char *candidate;
+    bool json;
+} pin_report;
+
+static void print_pin(const cache_file *file, void *state)
+{
+    const pin_report *report = state;
+    if (!report->json)
+        printf("%s %s on %s, %s: %s\n", KEY_DIGITS(report->key->hash), report->key->op, file->environment.device,
+               file->environment.driver, cache_candidate(report->candidate));
+}
+
+/* What was rejected is a finding, no trouble. */
+static int pin_key(tuff_cache *cache, const cache_key *key, const char *candidate, const cache_common *common)
+{
+    int pinned;
+    pin_report to = {key, candidate, common->json};
+    const tuff_status status = tuff__cache_pin_known(cache, key->op, candidate, print_pin, &to, &pinned);
+    if (status == TUFF_E_UNSUPPORTED)
+        return cli_fail(&cache_verb_pin, CACHE_FINDINGS, "%s", tuff_error());
+    if (status != TUFF_OK)
+        return cache_fail(&cache_verb_pin, "the store");
+    return common->json ? report(&cache_verb_pin, common, "pinned", pinned) : CACHE_OK;
+}
+
+/* The canonical text of a candidate, or a message. */
+static int read_candidate(const char *source, text *out)
+{
+    if (tuff__cache_candidate(strcmp(source, "default") == 0 ? "" : source, out) != TUFF_OK)
+        return cache_fail(&cache_verb_pin, "this is no candidate");
+    return CACHE_OK;
+}
+
+static int pin_operands(const cli_texts *operands, const cache_common *common)
+{
+    tuff_cache *cache;
+    cache_keys keys;
+    text candidate = {0};
+    if (operands->count != 2)
+        return cli_fail(&cache_verb_pin, EXIT_WRONG_USE, "give a KEY and a CANDIDATE");
+    int code = read_candidate(operands->items[1], &candidate);
+    if (code == CACHE_OK)
+        code = cache_open(&cache_verb_pin, common->device, &cache);
+    if (code == CACHE_OK) {
+        code = cache_find_keys(&cache_verb_pin, cache, &(cache_selection){.prefix = operands->items[0]}, &keys);
+        if (code == CACHE_OK) {
+            code = pin_key(cache, &keys.items[0], tuff__text_get(&candidate), common);
+            cache_free_keys(&keys);
+        }
+        tuff_cache_close(cache);
+    }
+    tuff__text_free(&candidate);
+    return code;
+}
+
+static int pin(int count, char **arguments)
+{
+    cache_common common = {0};
+    cli_texts operands = {0};
+    const cli_option options[] = {CACHE_COMMON(common)};
+    const cli_end end = cache_parse(&cache_verb_pin, options, 2, count, arguments, NULL, &operands, &common);
+    const int code = end.now ? end.code : pin_operands(&operands, &common);
+    cli_texts_free(&operands);
+    return code;
+}
+
+const cli_verb cache_verb_pin = {
+    .name = "cache pin",
+    .operand = "KEY CANDIDATE",
+    .summary = "Makes a key run with a candidate, whatever was measured.",
+    .about =
+        "CANDIDATE is a text such as \"matmul_register.tile_rows=8;matmul_register.local_size=4\" (any order), or\n"
+        "\"default\". It is pinned in every store of the filter that knows the key.",
+    .run = pin,
+};
+
+static int drop_keys(const cli_verb *verb, tuff_cache *cache, const cache_keys *keys, record_kind kind, int *dropped)
+{
+    hash128 *hashes = tuff__calloc((size_t)keys->count + 1, sizeof *hashes);
+    cache_drop of = {.kind = kind, .keys = hashes, .key_count = keys->count};
+    for (int i = 0; hashes && i < keys->count; i++)
+        hashes[i] = keys->items[i].hash;
+    tuff_status status = hashes ? tuff__cache_drop_records(cache, &of) : TUFF_E_OOM_HOST;
+    if (status == TUFF_OK && kind == RECORD_WIN)
+        status = tuff__cache_hide_shipped(cache, &of);
+    tuff__free(hashes);
+    *dropped = of.dropped;
+    return status == TUFF_OK ? CACHE_OK : cache_fail(verb, "the stores");
+}
+
+/* Both verbs drop a kind of record of the chosen keys. */
+static int drop_chosen(const cli_verb *verb, record_kind kind, const cache_common *common, const cache_selection *which,
+                       const char *what)
+{
+    tuff_cache *cache;
+    cache_keys keys;
+    int dropped, code = cache_open(verb, common->device, &cache);
+    if (code != CACHE_OK)
+        return code;
+    code = cache_find_keys(verb, cache, which, &keys);
+    if (code == CACHE_OK) {
+        code = drop_keys(verb, cache, &keys, kind, &dropped);
+        if (code == CACHE_OK)
+            code = report(verb, common, what, dropped);
+        cache_free_keys(&keys);
+    }
+    tuff_cache_close(cache);
+    return code;
+}
+
+static int unpin(int count, char **arguments)
+{
+    cache_common common = {0};
+    cache_selection which = {0};
+    const cli_option options[] = {CACHE_COMMON(common)};
+    const cli_end end = cache_parse(&cache_verb_unpin, options, 2, count, arguments, &which.prefix, NULL, &common);
+    return end.now ? end.code : drop_chosen(&cache_verb_unpin, RECORD_PIN, &common, &which, "unpinned");
+}
+
+const cli_verb cache_verb_unpin = {
+    .name = "cache unpin",
+    .operand = "KEY",
+    .summary = "Takes a key's pins away.",
+    .run = unpin,
+};
+
+static int retune(int count, char **arguments)
+{
+    cache_common common = {0};
+    cache_selection which = {0};
+    model_options model = MODEL_OPTIONS_DEFAULT;
+    bool now = false;
+    const cli_option options[] = {
+        CACHE_COMMON(common),
+        MODEL_OPTIONS(&model),
+        {.name = "--now",
+         .kind = CLI_SWITCH,
+         .value = &now,
+         .help = "measure the model's keys at once, as --tune normal does"},
+        {.name = "--op",
+         .kind = CLI_TEXT,
+         .value = &which.pattern,
+         .placeholder = "PATTERN",
+         .help = "keys whose text contains PATTERN, or matches it where it has * or ?"},
+        {.name = "--all", .kind = CLI_SWITCH, .value = &which.all, .help = "all keys of the stores"}};
+    const cli_end end = cache_parse(&cache_verb_retune, options, sizeof options / sizeof *options, count, arguments,
+                                    &which.prefix, NULL, &common);
+    if (end.now)
+        return end.code;
+    if (now != model.given)
+        return cli_fail(&cache_verb_retune, EXIT_WRONG_USE,
+                        now ? "--now needs the model whose keys are measured: --layers and the like"
+                            : "a model is for --now");
+    if (now && model_options_complete(&model) != TUFF_OK)
+        return cli_fail(&cache_verb_retune, EXIT_WRONG_USE, "%s", tuff_error());
+    const int code = drop_chosen(&cache_verb_retune, RECORD_WIN, &common, &which, "dropped");
+    if (!now || code != CACHE_OK)
+        return code;
+    return cache_measure(&cache_verb_retune, common.selector, &model, TUFF_TUNE_NORMAL);
+}
+
+const cli_verb cache_verb_retune = {
+    .name = "cache retune",
+    .operand = "[KEY]",
+    .summary = "Drops the winners of keys, so that the next start measures again.",
+    .about =
+        "Pins and rejected candidates stay. A winner that came with tuff becomes a seed of the search. --now\n"
+        "compiles the model that --layers and the options below it describe, and measures its keys that are unknown.",
+    .run = retune,
+};

@@ -1,0 +1,124 @@
+/* tuff cache prune: drops what is old, and rewrites stores without what is damaged or superseded. Pins are never
+   dropped. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/json.h"
+#include "tools/cache/cache.h"
+
+/* "90d": seconds; 0 where it is no such text. */
+static uint64_t read_age(const char *source)
+{
+    static const struct {
+        char unit;
+        uint64_t seconds;
+    } units[] = {{'h', 3600}, {'d', 86400}, {'w', 7 * 86400}, {'y', 365 * 86400}};
+    char *end;
+    const unsigned long long count = strtoull(source, &end, 10);
+    if (strspn(source, "0123456789") == 0 || count == 0 || count > 100000 || !end[0] || end[1])
+        return 0;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (*end == units[i].unit)
+            return count * units[i].seconds;
+    return 0;
+}
+
+static void report_store(const cache_file *store, const pruning *job, json_t *list, uint64_t before)
+{
+    const uint64_t after = tuff__store_count(store->store).bytes;
+    if (list) {
+        (void)json_array_append_new(list, json_pack("{s:o, s:i, s:i, s:b, s:I, s:I}", "path",
+                                                    cache_json_text(store->path), "dropped", job->dropped, "kept",
+                                                    job->kept, "dry_run", (int)job->options.dry_run, "bytes_before",
+                                                    (json_int_t)before, "bytes_after", (json_int_t)after));
+        return;
+    }
+    printf("%s: %s %d of %d records", store->name, job->options.dry_run ? "would drop" : "dropped", job->dropped,
+           job->dropped + job->kept);
+    if (!job->options.dry_run)
+        printf(", %s -> %s", BYTES_TEXT(before), BYTES_TEXT(after));
+    putchar('\n');
+}
+
+static int prune_all(tuff_cache *cache, const tuff_cache_prune_options *options, const cache_common *common)
+{
+    pruning job;
+    int code = CACHE_OK;
+    if (tuff__prune_begin(cache, options, &job) != TUFF_OK)
+        return cache_fail(&cache_verb_prune, "the stores");
+    tuff__json_begin();
+    json_t *list = common->json ? json_array() : NULL;
+    for (int i = 0; i < cache->count; i++) {
+        const cache_file *file = &cache->files[i];
+        const uint64_t before = tuff__store_count(file->store).bytes;
+        if (!file->is_wanted || file->is_shipped)
+            continue;
+        if (tuff__prune_file(cache, i, &job) == TUFF_OK)
+            report_store(file, &job, list, before);
+        else
+            code = cache_fail(&cache_verb_prune, file->path);
+    }
+    tuff__prune_end(&job);
+    return common->json ? cache_print_json(&cache_verb_prune, list, code) : code;
+}
+
+static int prune(int count, char **arguments)
+{
+    cache_common common = {0};
+    tuff_cache *cache;
+    tuff_cache_prune_options of = {0};
+    const char *older = NULL;
+    int64_t most = 0;
+    int driver = 0, texts = 0;
+    const cli_option options[] = {
+        CACHE_COMMON(common),
+        {.name = "--older",
+         .kind = CLI_TEXT,
+         .value = &older,
+         .placeholder = "AGE",
+         .help = "records older than AGE: 90d, 12w, 1y"},
+        {.name = "--driver",
+         .kind = CLI_CHOICE,
+         .value = &driver,
+         .placeholder = "old",
+         .help = "records of a driver of which a newer version has been measured",
+         .given = &of.old_drivers},
+        {.name = "--kgen",
+         .kind = CLI_CHOICE,
+         .value = &texts,
+         .placeholder = "stale",
+         .help = "records of other kernel texts than this version's",
+         .given = &of.stale_kernels},
+        {.name = "--max",
+         .kind = CLI_BYTES,
+         .value = &most,
+         .placeholder = "BYTES",
+         .help = "the oldest records, until the stores together take no more than BYTES, as in 16M",
+         .low = 1,
+         .high = 1e15},
+        {.name = "--dry-run", .kind = CLI_SWITCH, .value = &of.dry_run, .help = "only say what would go"}};
+    const cli_end end = cache_parse(&cache_verb_prune, options, sizeof options / sizeof *options, count, arguments,
+                                    NULL, NULL, &common);
+    if (end.now)
+        return end.code;
+    of.older = older ? read_age(older) : 0;
+    of.most = (uint64_t)most;
+    if (older && of.older == 0)
+        return cli_fail(&cache_verb_prune, EXIT_WRONG_USE,
+                        "--older takes an age, as in 36h, 90d, 12w or 1y, not \"%s\"", older);
+    int code = cache_open(&cache_verb_prune, common.device, &cache);
+    if (code != CACHE_OK)
+        return code;
+    code = prune_all(cache, &of, &common);
+    tuff_cache_close(cache);
+    return code;
+}
+
+const cli_verb cache_verb_prune = {
+    .name = "cache prune",
+    .summary = "Drops what is old, or too much; without options only what is damaged or superseded.",
+    .about = "Pins stay, and so do lines of later versions and the files of processes that may still run.",
+    .run = prune,
+};

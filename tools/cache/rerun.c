@@ -1,0 +1,233 @@
+/* Compiles a model for its keys: what a store says of a key is not enough to make its task of. */
+#include "tools/cache/rerun.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/json.h"
+#include "run/subjects.h"
+#include "tools/tune/measure.h"
+#include "tune/generator.h"
+#include "tune/times.h"
+
+enum { ROUNDS = 11 };
+static const double slower = 1.05;
+
+typedef enum finding { FOUND_OK, FOUND_SLOWER, FOUND_WRONG, FOUND_GONE, FINDINGS } finding;
+
+/* A winner that is to be looked at. */
+typedef struct suspect {
+    plan_subjects *subjects;
+    int index;
+    const tune_record *win;
+} suspect;
+
+typedef struct rerun {
+    const cli_verb *verb;
+    tuff_cache *cache;
+    known_plans plans;
+    plan_subjects *subjects[KNOWN_COUNT];
+    suspect *all;
+    int count, capacity;
+    int found[FINDINGS];
+    json_t *list; /* NULL: findings are printed */
+} rerun;
+
+static const tune_record *find_win(const rerun *self, hash128 environment, const tune_key *key)
+{
+    char generator[GENERATOR_SIZE];
+    const char *const today = tuff__generator_of(key->family, generator);
+    for (int i = 0; i < self->cache->count; i++) {
+        const tune_record *win = tuff__store_win(self->cache->files[i].store, environment, tuff__key_hash(key), today);
+        if (win && !tuff__record_is_seed(win) && strcmp(win->generator, today) == 0)
+            return win;
+    }
+    return NULL;
+}
+
+static tuff_status collect(rerun *self, plan_subjects *from)
+{
+    const hash128 environment = tuff__hash_text(ENVIRONMENT_TEXT(tuff__subjects_environment(from)));
+    for (int i = 0; i < tuff__subjects_count(from); i++) {
+        const tune_record *win = find_win(self, environment, tuff__subjects_key(from, i));
+        bool fresh = win != NULL;
+        for (int k = 0; k < self->count && fresh; k++)
+            fresh = self->all[k].win != win;
+        if (!fresh)
+            continue;
+        if (!GROW(self->all, self->count, self->capacity))
+            return TUFF_E_OOM_HOST;
+        self->all[self->count++] = (suspect){from, i, win};
+    }
+    return TUFF_OK;
+}
+
+static int by_age(const void *a, const void *b)
+{
+    const tune_record *first = ((const suspect *)a)->win, *second = ((const suspect *)b)->win;
+    if (first->time != second->time)
+        return first->time < second->time ? 1 : -1;
+    return (first->default_nanoseconds < second->default_nanoseconds) -
+           (first->default_nanoseconds > second->default_nanoseconds);
+}
+
+/* Lowers, compiles and checks; what is compiled is to be released. */
+static verdict make(const judge *by, contender *who)
+{
+    lowering lowered;
+    verdict found = by->lower(by->state, &who->what, &lowered);
+    if (found != VERDICT_GOOD)
+        return found;
+    who->program = lowered.program;
+    who->group_items = lowered.group_items;
+    found = by->compile(by->state, who);
+    if (found != VERDICT_GOOD)
+        return found;
+    found = by->verify(by->state, who, who->slot > 0);
+    if (found != VERDICT_GOOD)
+        by->release(by->state, who);
+    return found;
+}
+
+/* Both in turns; the ratio of their medians, 0 where they were not timed. */
+static double race(const judge *by, const contender *baseline, const contender *winner)
+{
+    uint64_t times[2][ROUNDS];
+    for (int i = -1; i < ROUNDS; i++)
+        for (int k = 0; k < 2; k++) {
+            const contender *who = (i + k) % 2 != 0 ? winner : baseline;
+            if (by->sample(by->state, who, 1, 0, &times[who == winner][i < 0 ? 0 : i]) != VERDICT_GOOD)
+                return 0;
+        }
+    const uint64_t median = tuff__times_median(times[0], ROUNDS);
+    return median > 0 ? (double)tuff__times_median(times[1], ROUNDS) / (double)median : 0;
+}
+
+static finding examine(const suspect *suspected, char *why, size_t size)
+{
+    const judge by = tuff__subjects_judge(suspected->subjects, suspected->index);
+    contender baseline = {.slot = 0}, winner = {.slot = 1};
+    finding out = FOUND_GONE;
+    if (tuff__choice_parse(suspected->win->candidate, &winner.what) != TUFF_OK) {
+        (void)snprintf(why, size, "%s", tuff_error());
+        return FOUND_GONE;
+    }
+    verdict found = make(&by, &baseline);
+    const bool has_usual = found == VERDICT_GOOD;
+    if (has_usual && suspected->win->candidate[0])
+        found = make(&by, &winner);
+    if (found == VERDICT_WRONG || found == VERDICT_RACE)
+        out = FOUND_WRONG;
+    if (found != VERDICT_GOOD)
+        (void)snprintf(why, size, "%s: %s", tuff__verdict_text(found), tuff_error());
+    if (found == VERDICT_GOOD && suspected->win->candidate[0]) {
+        const double ratio = race(&by, &baseline, &winner);
+        out = ratio == 0 ? FOUND_GONE : ratio > slower ? FOUND_SLOWER : FOUND_OK;
+        (void)snprintf(why, size, "%.2f times the default's time", ratio);
+        by.release(by.state, &winner);
+    } else if (found == VERDICT_GOOD) {
+        out = FOUND_OK;
+        (void)snprintf(why, size, "the default");
+    }
+    if (has_usual)
+        by.release(by.state, &baseline);
+    tuff__subjects_clear(suspected->subjects, suspected->index);
+    return out;
+}
+
+static void report(rerun *self, const suspect *suspected, finding found, const char *why)
+{
+    static const char *const names[] = {"ok", "slower", "wrong", "gone"};
+    self->found[found]++;
+    if (self->list)
+        (void)json_array_append_new(self->list,
+                                    json_pack("{s:s, s:s, s:s, s:s, s:o}", "what", names[found], "key",
+                                              ALL_DIGITS(suspected->win->key), "op", suspected->win->op, "candidate",
+                                              suspected->win->candidate, "why", cache_json_text(why)));
+    else if (found != FOUND_OK)
+        printf("%s %s %s, %s: %s\n", names[found], KEY_DIGITS(suspected->win->key), suspected->win->op,
+               cache_candidate(suspected->win->candidate), why);
+}
+
+static int conclude(rerun *self)
+{
+    const int *found = self->found;
+    const int code = found[FOUND_SLOWER] + found[FOUND_WRONG] + found[FOUND_GONE] > 0 ? CACHE_FINDINGS : CACHE_OK;
+    if (!self->list) {
+        printf("ok %d  slower>5%% %d  wrong %d  gone %d\n", found[FOUND_OK], found[FOUND_SLOWER], found[FOUND_WRONG],
+               found[FOUND_GONE]);
+        return code;
+    }
+    return cache_print_json(self->verb,
+                            json_pack("{s:i, s:i, s:i, s:i, s:O}", "ok", found[FOUND_OK], "slower", found[FOUND_SLOWER],
+                                      "wrong", found[FOUND_WRONG], "gone", found[FOUND_GONE], "winners", self->list),
+                            code);
+}
+
+static int rerun_plans(rerun *self, int most)
+{
+    tuff_status status = TUFF_OK;
+    for (int i = 0; i < KNOWN_COUNT && status == TUFF_OK; i++) {
+        status = tuff__subjects_create(self->plans.items[i].plan, &self->subjects[i]);
+        if (status == TUFF_OK)
+            status = collect(self, self->subjects[i]);
+    }
+    if (status != TUFF_OK)
+        return cache_fail(self->verb, "the keys of the model");
+    if (self->count > 0)
+        qsort(self->all, (size_t)self->count, sizeof *self->all, by_age);
+    for (int i = 0; i < self->count && i < most; i++) {
+        char why[256] = "";
+        report(self, &self->all[i], examine(&self->all[i], why, sizeof why), why);
+    }
+    return conclude(self);
+}
+
+static tuff_device *open_device(const cli_verb *verb, const char *name, int *code)
+{
+    tuff_device *device = cli_open_device(verb, name, code);
+    *code = device ? CACHE_OK : CACHE_TROUBLE;
+    return device;
+}
+
+int cache_rerun(const cli_verb *verb, const char *name, const model_options *options, int most, bool json)
+{
+    const tuff_compile_options baseline = {.tune = TUFF_TUNE_CACHED};
+    rerun self = {.verb = verb};
+    int code = CACHE_OK;
+    tuff_device *device = open_device(verb, name, &code);
+    if (!device)
+        return code;
+    code = cache_open(verb, NULL, &self.cache);
+    tuff__json_begin();
+    self.list = json ? json_array() : NULL;
+    if (code == CACHE_OK)
+        code = known_plans_create(device, &options->model, options->batch, false, &baseline, &self.plans) == TUFF_OK
+                   ? rerun_plans(&self, most)
+                   : cache_fail(verb, "compiling the model");
+    for (int i = 0; i < KNOWN_COUNT; i++)
+        tuff__subjects_destroy(self.subjects[i]);
+    tuff__free(self.all);
+    json_decref(self.list);
+    known_plans_destroy(&self.plans);
+    tuff_cache_close(self.cache);
+    tuff_device_close(device);
+    return code;
+}
+
+int cache_measure(const cli_verb *verb, const char *name, const model_options *options, tuff_tune_mode mode)
+{
+    tuning tune = {.mode = (int)mode};
+    known_plans plans = {0};
+    int code = CACHE_OK;
+    tuff_device *device = open_device(verb, name, &code);
+    if (!device)
+        return code;
+    tuning_isolate(&tune);
+    code = measure_model(verb, device, options, &tune, &plans);
+    known_plans_destroy(&plans);
+    tuff_device_close(device);
+    return code == EXIT_DONE ? CACHE_OK : CACHE_TROUBLE;
+}

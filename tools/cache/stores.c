@@ -1,0 +1,109 @@
+/* Finding stores and keys. Nothing here needs a device; where there are some, they are described, not opened. */
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/cache/cache.h"
+
+likeness cache_likeness(tuff_cache *cache, const tune_environment *environment)
+{
+    (void)tuff__cache_find_here(cache); /* without memory for that, nothing is here */
+    return tuff__cache_likeness(cache, environment, false);
+}
+
+cli_end cache_parse(const cli_verb *verb, const cli_option *options, int option_count, int count, char **arguments,
+                    const char **operand, cli_texts *operands, cache_common *common)
+{
+    cli_end end = operands ? cli_parse_all(verb, options, option_count, count, arguments, operands)
+                           : cli_parse(verb, options, option_count, count, arguments, operand);
+    common->selector = common->device;
+    if (!end.now && tuff__cache_select(common->selector, common->environment, &common->device) != TUFF_OK)
+        return (cli_end){.now = true, .code = CACHE_REFUSE(verb, "%s", tuff_error())};
+    return end;
+}
+
+int cache_open(const cli_verb *verb, const char *device, tuff_cache **out)
+{
+    if (tuff__cache_open(device, out) != TUFF_OK)
+        return cache_fail(verb, "the stores");
+    for (int i = 0; i < (*out)->count; i++) {
+        const cache_file *file = &(*out)->files[i];
+        if (file->is_wanted && tuff__store_trouble(file->store)[0])
+            (void)cli_fail(verb, CACHE_FINDINGS, "%s", tuff__store_trouble(file->store));
+    }
+    return CACHE_OK;
+}
+
+static bool matches(const cache_selection *which, const tune_record *record)
+{
+    if (record->kind == RECORD_ENVIRONMENT)
+        return false;
+    if (which->prefix)
+        return strncmp(ALL_DIGITS(record->key), which->prefix, strlen(which->prefix)) == 0;
+    if (!which->pattern)
+        return which->all;
+    return strpbrk(which->pattern, "*?[") ? fnmatch(which->pattern, record->op, 0) == 0
+                                          : tuff__text_contains(record->op, which->pattern);
+}
+
+static int by_op(const void *a, const void *b)
+{
+    return strcmp(((const cache_key *)a)->op, ((const cache_key *)b)->op);
+}
+
+static tuff_status collect(const tuff_cache *cache, const cache_selection *which, cache_keys *out)
+{
+    const tune_record *record;
+    for (int i = 0; i < cache->count; i++)
+        for (int at = 0; cache->files[i].is_wanted && (record = tuff__store_next(cache->files[i].store, &at));) {
+            if (!matches(which, record))
+                continue;
+            if (!GROW(out->items, out->count, out->capacity))
+                return TUFF_E_OOM_HOST;
+            out->items[out->count++] = (cache_key){record->key, record->op};
+        }
+    if (out->count > 0)
+        qsort(out->items, (size_t)out->count, sizeof *out->items, by_op);
+    int kept = 0;
+    for (int i = 0; i < out->count; i++)
+        if (kept == 0 || strcmp(out->items[i].op, out->items[kept - 1].op) != 0)
+            out->items[kept++] = out->items[i];
+    out->count = kept;
+    return TUFF_OK;
+}
+
+static int check_keys(const cli_verb *verb, const cache_selection *which, const cache_keys *keys)
+{
+    if (keys->count == 0 && which->prefix)
+        return cli_fail(verb, CACHE_FINDINGS, "no key begins with %s", which->prefix);
+    if (keys->count == 0 && which->pattern)
+        return cli_fail(verb, CACHE_FINDINGS, "no key's text matches \"%s\"", which->pattern);
+    if (which->prefix && keys->count > 1)
+        return cli_fail(verb, EXIT_WRONG_USE, "%d keys begin with %s: %s %s and %s %s%s", keys->count, which->prefix,
+                        KEY_DIGITS(keys->items[0].hash), keys->items[0].op, KEY_DIGITS(keys->items[1].hash),
+                        keys->items[1].op, keys->count > 2 ? " among them" : "");
+    return CACHE_OK;
+}
+
+int cache_find_keys(const cli_verb *verb, const tuff_cache *cache, const cache_selection *which, cache_keys *out)
+{
+    *out = (cache_keys){0};
+    const int ways = (which->prefix != NULL) + (which->pattern != NULL) + which->all;
+    if (ways != 1)
+        return cli_fail(verb, EXIT_WRONG_USE, "give %s", ways == 0 ? "a KEY, or --op PATTERN" : "one way to name keys");
+    if (which->prefix && (!which->prefix[0] || strlen(which->prefix) > 32 ||
+                          strspn(which->prefix, "0123456789abcdef") != strlen(which->prefix)))
+        return cli_fail(verb, EXIT_WRONG_USE, "a key is the first of 32 hexadecimal digits, not \"%s\"", which->prefix);
+    const tuff_status status = collect(cache, which, out);
+    const int code = status == TUFF_OK ? check_keys(verb, which, out) : cache_fail(verb, "the keys");
+    if (code != CACHE_OK)
+        cache_free_keys(out);
+    return code;
+}
+
+void cache_free_keys(cache_keys *keys)
+{
+    tuff__free(keys->items);
+    *keys = (cache_keys){0};
+}

@@ -1,0 +1,145 @@
+/* tuff cache verify: reads files line by line and says what is wrong with which. */
+#include <stdio.h>
+#include <string.h>
+
+#include "io/json.h"
+#include "tools/cache/cache.h"
+#include "tools/cache/rerun.h"
+
+/* What listening to a verification needs. */
+typedef struct hearing {
+    json_t *files, *list; /* of files, and of the findings of one; NULL: they are printed */
+    int code;
+} hearing;
+
+static void begin(const char *path, void *user)
+{
+    hearing *to = user;
+    (void)path;
+    json_decref(to->list);
+    to->list = to->files ? json_array() : NULL;
+}
+
+static void find(void *user, const char *path, int line, const char *what, const char *detail)
+{
+    const hearing *to = user;
+    if (to->list)
+        (void)json_array_append_new(to->list, json_pack("{s:o, s:i, s:s, s:o}", "path", cache_json_text(path), "line",
+                                                        line, "what", what, "detail", cache_json_text(detail)));
+    else
+        printf("%s:%d: %s%s%s\n", path, line, what, detail[0] ? ": " : "", detail);
+}
+
+static void report(const char *path, const tuff_cache_verdict *verdict, void *user)
+{
+    hearing *to = user;
+    if (to->files)
+        (void)json_array_append_new(
+            to->files, json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:O}", "path", cache_json_text(path), "ok",
+                                 verdict->ok, "damaged", verdict->damaged, "malformed", verdict->malformed, "later",
+                                 verdict->unknown, "invalid", verdict->invalid, "orphans", verdict->orphans, "rejected",
+                                 verdict->barred, "findings", to->list));
+    else
+        printf("%s: ok %d  damaged %d  malformed %d  later %d  invalid %d  orphans %d  rejected %d\n", path,
+               verdict->ok, verdict->damaged, verdict->malformed, verdict->unknown, verdict->invalid, verdict->orphans,
+               verdict->barred);
+    if (tuff__verdict_findings(verdict) > 0 && to->code == CACHE_OK)
+        to->code = CACHE_FINDINGS;
+}
+
+static void complain(const char *path, void *user)
+{
+    hearing *to = user;
+    to->code = cache_fail(&cache_verb_verify, path);
+}
+
+/* Forgets what was rejected, so that it may be tried again. */
+static int forget_strikes(tuff_cache *cache, bool json)
+{
+    int count;
+    if (tuff_cache_forget_rejected(cache, &count) != TUFF_OK)
+        return cache_fail(&cache_verb_verify, "the stores");
+    if (!json)
+        printf("rejected candidates that may be tried again: %d\n", count);
+    return CACHE_OK;
+}
+
+static int verify_all(const cli_texts *paths, const cache_common *common, bool retry)
+{
+    tuff_cache *cache = NULL;
+    hearing of = {.code = paths->count > 0 ? CACHE_OK : cache_open(&cache_verb_verify, common->device, &cache)};
+    if (of.code != CACHE_OK)
+        return of.code;
+    if (retry)
+        of.code = forget_strikes(cache, common->json);
+    tuff__json_begin();
+    of.files = common->json ? json_array() : NULL;
+    const verify_listener to = {.finding = find, .begin = begin, .heard = report, .failed = complain, .user = &of};
+    for (int i = 0; cache && i < cache->count; i++)
+        if (cache->files[i].is_wanted)
+            (void)tuff__cache_verify_one(cache, i, &to);
+    for (int i = 0; i < paths->count; i++)
+        (void)tuff__cache_verify_path(paths->items[i], &to);
+    json_decref(of.list);
+    if (of.files)
+        of.code = cache_print_json(&cache_verb_verify, of.files, of.code);
+    else if (paths->count == 0 && tuff_cache_file_count(cache) == 0)
+        puts("no stores");
+    tuff_cache_close(cache);
+    return of.code;
+}
+
+static int verify(int count, char **arguments)
+{
+    cache_common common = {0};
+    cli_texts paths = {0};
+    bool retry = false, is_rerun = false;
+    int64_t most = 0;
+    model_options model = MODEL_OPTIONS_DEFAULT;
+    const cli_option options[] = {CACHE_COMMON(common),
+                                  {.name = "--rerun",
+                                   .kind = CLI_WHOLE,
+                                   .value = &most,
+                                   .placeholder = "N",
+                                   .help = "run the N newest winners of a model's keys on a device again",
+                                   .low = 1,
+                                   .high = 1e6,
+                                   .given = &is_rerun},
+                                  MODEL_OPTIONS(&model),
+                                  {.name = "--retry",
+                                   .kind = CLI_SWITCH,
+                                   .value = &retry,
+                                   .help = "forget what was rejected, so that it may be tried again"}};
+    const cli_end end = cache_parse(&cache_verb_verify, options, sizeof options / sizeof *options, count, arguments,
+                                    NULL, &paths, &common);
+    int code = end.code;
+    if (!end.now && retry && paths.count > 0)
+        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "--retry is for the stores, not for files");
+    else if (!end.now && is_rerun != model.given)
+        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE,
+                        is_rerun
+                            ? "--rerun needs the model whose keys are run: --layers and the like; a key's text is not "
+                              "enough to make its kernels of"
+                            : "a model is for --rerun");
+    else if (!end.now && is_rerun && (paths.count > 0 || retry))
+        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "--rerun is by itself");
+    else if (!end.now && is_rerun && model_options_complete(&model) != TUFF_OK)
+        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "%s", tuff_error());
+    else if (!end.now && is_rerun)
+        code = cache_rerun(&cache_verb_verify, common.selector, &model, (int)most, common.json);
+    else if (!end.now)
+        code = verify_all(&paths, &common, retry);
+    cli_texts_free(&paths);
+    return code;
+}
+
+const cli_verb cache_verb_verify = {
+    .name = "cache verify",
+    .operand = "[FILE...]",
+    .summary = "Checks every line of the stores, or of files: damage, form, candidates, environments.",
+    .about =
+        "tuff cache prune takes damaged lines out. Exits with 1 where there are findings. --rerun compiles the model\n"
+        "that --layers and the options below it describe, and for its newest winners compares results and times\n"
+        "with the default's: ok, slower by more than 5 %, wrong, or gone, where they can no longer be made.",
+    .run = verify,
+};

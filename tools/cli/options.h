@@ -1,0 +1,62 @@
+/* Rows of option tables that several verbs have, so that one thing is spelled and explained in one way. Others are
+   beside their subject: MODEL_OPTIONS (tools/model/options.h), WORK_DEVICE_OPTION (tools/model/fastest.h),
+   TUNING_OPTIONS (tools/tune/tuning.h), ISOLATE_OPTION (tools/tune/supervise.h), CACHE_COMMON (tools/cache/cache.h). */
+#ifndef TUFF_TOOLS_CLI_OPTIONS_H
+#define TUFF_TOOLS_CLI_OPTIONS_H
+
+#include "tools/cli/cli.h"
+
+/* const char *: for cli_open_device. */
+#define DEVICE_OPTION(name)                                                                                      \
+    {                                                                                                            \
+        "--device", CLI_TEXT, (name), "D",                                                                       \
+            "auto, opencl[:n|:name], vulkan[:n|:name] or reference; default $TUFF_DEVICE, else auto", 0, 0, NULL \
+    }
+
+/* int: 0 is TUFF_FUSE_ALL, 1 TUFF_FUSE_NONE. */
+#define FUSE_OPTION(fuse)                                                            \
+    {                                                                                \
+        "--fuse", CLI_CHOICE, (fuse), "on|off", "off: one kernel per op", 0, 0, NULL \
+    }
+
+/* int: a tuff_matmul_library. */
+#define MATMUL_OPTION(library)                                                                           \
+    {                                                                                                    \
+        "--matmul", CLI_CHOICE, (library), "own|clblast", "whose kernels to use for matmuls", 0, 0, NULL \
+    }
+
+/* int: a tuff_family. */
+#define FAMILY_OPTION(family)                                                                                         \
+    {                                                                                                                 \
+        "--family", CLI_CHOICE, (family), "device|register|local|subgroup|cooperative",                               \
+            "kernels as for CPUs (register), as for GPUs (local), with subgroups, or on matrix units (cooperative); " \
+            "device: by the kind of device",                                                                          \
+            0, 0, NULL                                                                                                \
+    }
+
+/* bool: see tuff_recompute. */
+#define RECOMPUTE_OPTION(recompute)                                                                                    \
+    {                                                                                                                  \
+        "--recompute", CLI_SWITCH, (recompute), NULL, "keep only the input of each block for the backward pass", 0, 0, \
+            NULL                                                                                                       \
+    }
+
+/* int64_t: bytes; 0 where there is no limit. */
+#define MEMORY_BUDGET_OPTION(bytes)                                                                                    \
+    {                                                                                                                  \
+        "--memory-budget", CLI_BYTES, (bytes), "BYTES", "limit of peak intermediate memory, as in 100M", 1, 1e15, NULL \
+    }
+
+/* int64_t. */
+#define SEED_OPTION(seed, about, is_given)                         \
+    {                                                              \
+        "--seed", CLI_WHOLE, (seed), "N", about, 0, 9e15, is_given \
+    }
+
+/* bool: what is printed is said in about: "a list with one object per line". */
+#define JSON_OPTION(json, about)                                             \
+    {                                                                        \
+        "--json", CLI_SWITCH, (json), NULL, "print JSON: " about, 0, 0, NULL \
+    }
+
+#endif

@@ -1,0 +1,161 @@
+/* tuff devices: every device that the drivers here offer, and what the self-test proved of it. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "device/device.h"
+#include "tools/cli/options.h"
+#include "tools/verbs.h"
+
+static const char *class_name(tuff_device_class device_class)
+{
+    switch (device_class) {
+    case TUFF_DEVICE_CPU:
+        return "cpu";
+    case TUFF_DEVICE_GPU_INTEGRATED:
+        return "integrated";
+    case TUFF_DEVICE_GPU_DISCRETE:
+        return "discrete";
+    case TUFF_DEVICE_REFERENCE:
+        return "reference";
+    case TUFF_DEVICE_OTHER:
+        break;
+    }
+    return "other";
+}
+
+/* Opens the device, so that its self-test has run. The description stays where that fails; why is then the reason. */
+static bool prove(tuff_device_info *info)
+{
+    tuff_device *device = tuff_device_open(info->selector);
+    const bool opened = device && tuff_device_information(device, info) == TUFF_OK;
+    tuff_device_close(device);
+    return opened;
+}
+
+static void print_table_row(const tuff_device_info *info, const char *reason)
+{
+    printf("%-12s %s\n", info->selector, info->name);
+    printf("  %s, %s; %s\n", info->api, info->driver, class_name(info->device_class));
+    if (info->device_class == TUFF_DEVICE_REFERENCE)
+        return;
+    printf("  %u compute units, groups of %u, %s local, %s memory, %s an allocation\n", info->compute_units,
+           info->max_group_size, BYTES_TEXT(info->local_memory_size), BYTES_TEXT(info->memory_size),
+           BYTES_TEXT(info->max_allocation));
+    printf("  %u bindings of %s, aligned to %u bytes; subgroups of %u%s%s%s\n", info->max_bindings,
+           BYTES_TEXT(info->max_binding), info->offset_alignment, info->subgroup_size,
+           info->half_arithmetic ? "; half arithmetic" : "", info->int64 ? "; 64-bit integers" : "",
+           info->narrow_storage ? "; 8 and 16-bit storage" : "");
+    if (reason)
+        printf("  does not open: %s\n", reason);
+    else if (info->proved)
+        printf("  proved: subgroups of %u%s; barriers %s, 8 and 16-bit storage %s, NaNs kept %s, -0 kept %s, denormals "
+               "%s\n",
+               info->proved_subgroup_size, info->subgroup_shuffle ? " that shuffle" : "",
+               info->proved_barrier ? "yes" : "no", info->proved_narrow_storage ? "yes" : "no",
+               info->proved_nan ? "yes" : "no", info->proved_negative_zero ? "yes" : "no",
+               info->proved_denormals ? "yes" : "no");
+    else
+        printf("  no self-test\n");
+    if (info->loop_limit > 0)
+        printf("  the driver ends loops after %u iterations: longer ones are split\n", info->loop_limit);
+}
+
+static void print_json_text(const char *key, const char *value)
+{
+    printf("\"%s\": ", key);
+    cli_print_json_text(value);
+    printf(", ");
+}
+
+static void print_json_flag(const char *key, bool value, const char *end)
+{
+    printf("\"%s\": %s%s", key, value ? "true" : "false", end);
+}
+
+static void print_json_limits(const tuff_device_info *info)
+{
+    printf("\"vendor_id\": %u, \"device_id\": %u, ", info->vendor_id, info->device_id);
+    printf("\"memory_size\": %" PRIu64 ", \"max_allocation\": %" PRIu64 ", \"max_binding\": %" PRIu64 ", ",
+           info->memory_size, info->max_allocation, info->max_binding);
+    printf("\"offset_alignment\": %u, \"local_memory_size\": %u, \"max_group_size\": %u, ", info->offset_alignment,
+           info->local_memory_size, info->max_group_size);
+    printf("\"compute_units\": %u, \"max_bindings\": %u, \"subgroup_size\": %u, ", info->compute_units,
+           info->max_bindings, info->subgroup_size);
+    print_json_flag("narrow_storage", info->narrow_storage, ", ");
+    print_json_flag("half_arithmetic", info->half_arithmetic, ", ");
+    print_json_flag("int64", info->int64, ", ");
+}
+
+static void print_json_row(const tuff_device_info *info, const char *reason)
+{
+    printf("  {");
+    print_json_text("selector", info->selector);
+    print_json_text("name", info->name);
+    print_json_text("driver", info->driver);
+    print_json_text("api", info->api);
+    print_json_text("class", class_name(info->device_class));
+    print_json_limits(info);
+    printf("\"loop_limit\": %u, ", info->loop_limit);
+    if (reason)
+        print_json_text("failure", reason);
+    print_json_flag("opens", !reason, ", ");
+    printf("\"proved\": ");
+    if (info->proved) {
+        printf("{\"subgroup_size\": %u, ", info->proved_subgroup_size);
+        print_json_flag("barrier", info->proved_barrier, ", ");
+        print_json_flag("narrow_storage", info->proved_narrow_storage, ", ");
+        print_json_flag("nan", info->proved_nan, ", ");
+        print_json_flag("negative_zero", info->proved_negative_zero, ", ");
+        print_json_flag("denormals", info->proved_denormals, ", ");
+        print_json_flag("shuffle", info->subgroup_shuffle, "}");
+    } else {
+        printf("null");
+    }
+    printf("}");
+}
+
+static void print_absences(void)
+{
+    const char *const apis[] = {"opencl", "vulkan"};
+    for (int i = 0; i < 2; i++)
+        if (tuff_device_absence(apis[i]))
+            printf("%s: %s\n", apis[i], tuff_device_absence(apis[i]));
+}
+
+static int devices(int count, char **arguments)
+{
+    bool json = false;
+    const cli_option options[] = {JSON_OPTION(&json, "a list with one object per line")};
+    const cli_end end = cli_parse(&verb_devices, options, 1, count, arguments, NULL);
+    if (end.now)
+        return end.code;
+    int code = EXIT_DONE;
+    fputs(json ? "[\n" : "", stdout);
+    for (int i = 0; i < tuff_device_count(); i++) {
+        tuff_device_info info;
+        if (tuff_device_describe(i, &info) != TUFF_OK)
+            return cli_fail_library(&verb_devices, "describing a device");
+        const char *reason = prove(&info) ? NULL : tuff_error();
+        if (reason)
+            code = EXIT_FAILED;
+        if (json && i > 0)
+            printf(",\n");
+        (json ? print_json_row : print_table_row)(&info, reason);
+    }
+    fputs(json ? "\n]\n" : "", stdout);
+    if (!json) {
+        print_absences();
+        printf("plans are verified before they run: %s\n", tuff__verifies() ? "yes" : "no, TUFF_VERIFY is 0");
+    }
+    return code;
+}
+
+const cli_verb verb_devices = {
+    .name = "devices",
+    .summary = "Lists the devices here: driver, limits, and what the self-test proved.",
+    .about =
+        "The self-test runs when a device is first opened. `tuff verify --device D` shows that ops compute what they "
+        "should, `tuff verify --device D --programs 100` that whole programs do. Exits with 1 where a device does not "
+        "open.",
+    .run = devices,
+};

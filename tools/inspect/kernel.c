@@ -1,0 +1,234 @@
+/* tuff kernel: the source of kernels as the driver of a device sees it: those of a GPT's plans, or of a small graph
+   around one op. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "device/device.h"
+#include "tools/cli/options.h"
+#include "tools/inspect/kernel_texts.h"
+#include "tools/model/known_plans.h"
+#include "tools/verify/suite.h"
+#include "tools/verbs.h"
+
+/* The different kernels found; strings live as long as their plans. */
+typedef struct kernel_list {
+    tuff_task_info *items;
+    int count, capacity;
+    const char *name; /* asked for; NULL: list */
+    int shown;
+    bool shows_all; /* of the plan that is looked at: it was made for the name */
+    bool json;
+} kernel_list;
+
+static bool is_known(const kernel_list *self, const tuff_task_info *task)
+{
+    for (int i = 0; i < self->count; i++)
+        if (strcmp(self->items[i].source, task->source) == 0)
+            return true;
+    return false;
+}
+
+/* Whether one of the words of a label is name. */
+static bool has_word(const char *label, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *at = label; (at = strstr(at, name)); at++)
+        if ((at == label || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
+            return true;
+    return false;
+}
+
+static bool matches(const kernel_list *self, int index)
+{
+    char number[16];
+    const tuff_task_info *task = &self->items[index];
+    snprintf(number, sizeof number, "%d", index);
+    return !self->name || self->shows_all || strcmp(number, self->name) == 0 || strcmp(task->kind, self->name) == 0 ||
+           strcmp(task->program, self->name) == 0 || has_word(task->label, self->name);
+}
+
+static void print_json(const kernel_list *self, int index)
+{
+    const tuff_task_info *task = &self->items[index];
+    printf("%s  {\"number\": %d, \"program\": ", self->shown > 0 ? ",\n" : "", index);
+    cli_print_json_text(task->program);
+    printf(", \"kind\": ");
+    cli_print_json_text(task->kind);
+    printf(", \"ops\": ");
+    cli_print_json_text(task->label);
+    if (self->name) {
+        printf(", \"source\": ");
+        cli_print_json_text(task->source);
+    }
+    printf("}");
+}
+
+static void print_kernel(const kernel_list *self, int index)
+{
+    const tuff_task_info *task = &self->items[index];
+    if (self->json)
+        print_json(self, index);
+    else if (self->name)
+        printf("/* %d: %s, a %s task of: %s */\n%s\n", index, task->program, task->kind, task->label, task->source);
+    else
+        printf("%3d  %-24s %-10s %s\n", index, task->program, task->kind, task->label);
+}
+
+/* Adds the kernels of a plan that are not in the list yet, and shows those that match. */
+static tuff_status search_plan(kernel_list *self, const tuff_plan *plan)
+{
+    tuff_plan_info info;
+    TRY(tuff_plan_describe(plan, &info));
+    for (int i = 0; i < info.task_count; i++) {
+        tuff_task_info task;
+        TRY(tuff_plan_task(plan, i, &task));
+        if (!task.source || is_known(self, &task))
+            continue;
+        if (!GROW(self->items, self->count, self->capacity))
+            return TUFF_E_OOM_HOST;
+        self->items[self->count++] = task;
+        if (matches(self, self->count - 1)) {
+            print_kernel(self, self->count - 1);
+            self->shown++;
+        }
+    }
+    return TUFF_OK;
+}
+
+/* Case `index` of a primitive in the suite, or the one of a composite. */
+static bool find_case(const char *name, int index, suite_case *out)
+{
+    for (int op = 0; op < OP_COUNT; op++)
+        if (strcmp(tuff__op_info((op_code)op)->name, name) == 0)
+            return suite_case_at((op_code)op, TUFF_F32, index, out);
+    for (int i = 0; index == 0 && suite_composite_at(i, TUFF_F32, out); i++)
+        if (strcmp(out->name, name) == 0)
+            return true;
+    return false;
+}
+
+static tuff_plan *compile_case(tuff_device *device, const suite_case *one, const tuff_compile_options *options)
+{
+    tuff_plan *plan = NULL;
+    tuff_tensor *operands[SUITE_MAX_OPERANDS];
+    tuff_graph *graph = tuff_graph_create(device);
+    for (int i = 0; graph && i < one->operand_count; i++) {
+        const char name[] = {(char)('a' + i), 0};
+        operands[i] = tuff_input(graph, name, one->operands[i].dtype, one->operands[i].shape);
+    }
+    if (graph) {
+        tuff_output(graph, "out", one->build(one, graph, operands));
+        plan = tuff_compile(graph, options);
+    }
+    tuff_graph_destroy(graph);
+    return plan;
+}
+
+/* The first case of that name that compiles to something with a source. NULL where there is none. */
+static tuff_plan *compile_named(tuff_device *device, const char *name, const tuff_compile_options *options)
+{
+    suite_case one;
+    for (int index = 0; find_case(name, index, &one); index++) {
+        tuff_plan_info info;
+        tuff_plan *plan = compile_case(device, &one, options);
+        if (plan && tuff_plan_describe(plan, &info) == TUFF_OK && info.dispatch_count > 0)
+            return plan;
+        tuff_plan_destroy(plan);
+    }
+    return NULL;
+}
+
+/* Kernels of a GPT first; those of a graph of one primitive or composite where the GPT has none of the name. */
+static int search(kernel_list *self, tuff_device *device, const tuff_compile_options *options)
+{
+    const model_config config = {
+        .form = MODEL_GPT, .layers = 4, .heads = 4, .width = 128, .context = 128, .vocabulary = 256};
+    known_plans plans;
+    tuff_plan *single = NULL;
+    tuff_status status = known_plans_create(device, &config, 8, false, options, &plans);
+    fputs(self->json ? "[\n" : "", stdout);
+    for (int i = 0; i < KNOWN_COUNT && status == TUFF_OK; i++)
+        status = search_plan(self, plans.items[i].plan);
+    if (status == TUFF_OK && self->name && self->shown == 0)
+        single = compile_named(device, self->name, options);
+    if (single) {
+        self->shows_all = true;
+        status = search_plan(self, single);
+    }
+    fputs(self->json ? "\n]\n" : "", stdout);
+    tuff_plan_destroy(single);
+    known_plans_destroy(&plans);
+    return status == TUFF_OK ? EXIT_DONE : cli_fail_library(&verb_kernel, "compiling the model");
+}
+
+/* A GPU as the vendor's are; only what the compiler goes by. */
+static void pose(tuff_device *device, int vendor)
+{
+    static const uint32_t ids[] = {0, 0x8086, 0x1002, 0x10de}, widths[] = {0, 16, 32, 32};
+    tuff_device_info as = *tuff__device_info(device);
+    as.device_class = TUFF_DEVICE_GPU_DISCRETE;
+    as.vendor_id = ids[vendor];
+    as.compute_units = 32;
+    as.max_group_size = 256;
+    as.proved_subgroup_size = as.subgroup_size = widths[vendor];
+    as.subgroup_shuffle = true;
+    as.cooperative_matrix = as.vendor_id == 0x1002 ? 2 : 1; /* both forms are somebody's */
+    tuff__device_pose(device, &as);
+}
+
+static int kernel(int count, char **arguments)
+{
+    kernel_list self = {0};
+    const char *device_name = NULL, *folder = NULL;
+    int fuse = 0, family = TUFF_FAMILY_DEVICE, vendor = 0, code = EXIT_FAILED;
+    const cli_option options[] = {
+        DEVICE_OPTION(&device_name),
+        FUSE_OPTION(&fuse),
+        FAMILY_OPTION(&family),
+        {.name = "--as",
+         .kind = CLI_CHOICE,
+         .value = &vendor,
+         .placeholder = "itself|intel|amd|nvidia",
+         .help = "the kernels that a GPU of that vendor would get, in the language of the device"},
+        {.name = "--out",
+         .kind = CLI_TEXT,
+         .value = &folder,
+         .placeholder = "FOLDER",
+         .help = "write every kernel of two models and of the op suite to FOLDER"},
+        JSON_OPTION(&self.json, "a list with one object per line"),
+    };
+    const cli_end end =
+        cli_parse(&verb_kernel, options, sizeof options / sizeof *options, count, arguments, &self.name);
+    if (end.now)
+        return end.code;
+    tuff_device *device = cli_open_device(&verb_kernel, device_name, &code);
+    if (!device)
+        return code;
+    const tuff_compile_options compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+                                          .family = (tuff_family)family};
+    if (vendor > 0 && !tuff__device_is_reference(device))
+        pose(device, vendor);
+    if (!folder)
+        code = search(&self, device, &compile);
+    else if (kernel_texts_write(device, &compile, folder) == TUFF_OK)
+        code = EXIT_DONE;
+    else
+        code = cli_fail_library(&verb_kernel, "writing the kernels");
+    if (!folder && code == EXIT_DONE && self.shown == 0)
+        code = self.name ? cli_fail(&verb_kernel, EXIT_FAILED, "there is no kernel \"%s\" on this device", self.name)
+                         : cli_fail(&verb_kernel, EXIT_FAILED, "this device has no kernels");
+    tuff__free(self.items);
+    tuff_device_close(device);
+    return code;
+}
+
+const cli_verb verb_kernel = {
+    .name = "kernel",
+    .operand = "[NAME]",
+    .summary = "Prints the assembled source of a kernel for a device.",
+    .about = "NAME is a number of the list, a program, a kind of task (map, row, column, matmul, ...) or an op. "
+             "Without it,\n"
+             "lists the kernels of a GPT's plans. With --out, writes a file for each different kernel and lists these.",
+    .run = kernel,
+};

@@ -1,0 +1,215 @@
+/* tuff plan: what a training step and a generated token of a language model are made of on a device. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "tools/cli/options.h"
+#include "tools/model/fastest.h"
+#include "tools/model/options.h"
+#include "tools/tune/tuning.h"
+#include "tools/verbs.h"
+
+typedef struct plan_options {
+    model_options description;
+    int64_t memory_budget;
+    const char *device;
+    int fuse, matmul;
+    bool json, profile, summary, recompute;
+    tuning tune;
+} plan_options;
+
+static void print_task(const tuff_task_info *task, int index, bool profile)
+{
+    printf("%4d  %-10s %10" PRIu64 " items %10s read %10s written", index, task->kind, task->items,
+           BYTES_TEXT(task->bytes_read), BYTES_TEXT(task->bytes_written));
+    if (profile)
+        printf(" %9.1f us", (double)task->nanoseconds * 1e-3);
+    printf("  %s\n", task->label ? task->label : "");
+}
+
+static void print_json_task(const tuff_task_info *task, bool last)
+{
+    printf("      {\"kind\": ");
+    cli_print_json_text(task->kind ? task->kind : "");
+    printf(", \"ops\": ");
+    cli_print_json_text(task->label ? task->label : "");
+    printf(", \"program\": ");
+    cli_print_json_text(task->program ? task->program : "");
+    printf(", \"op_count\": %d, \"items\": %" PRIu64 ", \"bytes_read\": %" PRIu64 ", \"bytes_written\": %" PRIu64
+           ", \"operations\": %.0f, \"nanoseconds\": %" PRIu64 "}%s\n",
+           task->op_count, task->items, task->bytes_read, task->bytes_written, task->operations, task->nanoseconds,
+           last ? "" : ",");
+}
+
+static int print_tasks(const known_plan *known, const tuff_plan_info *info, const plan_options *options)
+{
+    for (int i = 0; i < info->task_count; i++) {
+        tuff_task_info task;
+        if (tuff_plan_task(known->plan, i, &task) != TUFF_OK)
+            return cli_fail_library(&verb_plan, "describing a task");
+        if (options->json)
+            print_json_task(&task, i + 1 == info->task_count);
+        else if (!options->summary)
+            print_task(&task, i, options->profile);
+    }
+    return EXIT_DONE;
+}
+
+/* 32 digits; "" where there is no hash. */
+static const char *plan_digits(const tuff_plan *plan, char *out)
+{
+    uint64_t hash[2];
+    out[0] = 0;
+    if (tuff_plan_hash(plan, hash) == TUFF_OK)
+        snprintf(out, 33, "%016" PRIx64 "%016" PRIx64, hash[0], hash[1]);
+    return out;
+}
+#define PLAN_DIGITS(plan) plan_digits((plan), (char[33]){0})
+
+/* Two spaces deeper than the plan's members. */
+static void print_json_tuning(const tuff_plan *plan)
+{
+    tuff_tune_stats stats;
+    if (tuff_plan_tuning(plan, &stats) != TUFF_OK)
+        return;
+    printf("    \"tuning\": {\"tasks\": %d, \"keys\": %d, \"hits\": {\"override\": %d, \"same\": %d, "
+           "\"other_driver\": %d, \"nearest\": %d, \"seed\": %d, \"portfolio\": %d, \"default\": %d},\n",
+           stats.tasks, stats.keys, stats.hits[0], stats.hits[1], stats.hits[2], stats.hits[3], stats.hits[4],
+           stats.hits[5], stats.hits[6]);
+    printf("      \"misses\": {\"unknown\": %d, \"seed\": %d, \"other_texts\": %d, \"unusable\": %d}, "
+           "\"measured\": %d, \"improved\": %d, \"left_out\": %d,\n",
+           stats.misses[0], stats.misses[1], stats.misses[2], stats.misses[3], stats.measured, stats.improved,
+           stats.skipped);
+    printf("      \"compiles\": %" PRIu64 ", \"launches\": %" PRIu64 ", \"rejected\": {\"wrong\": %" PRIu64
+           ", \"race\": %" PRIu64 ", \"limits\": %" PRIu64 ", \"spills\": %" PRIu64 ", \"slow\": %" PRIu64
+           ", \"crash\": %" PRIu64 ", \"hang\": %" PRIu64 "},\n",
+           stats.compiles, stats.launches, stats.wrong, stats.races, stats.limits, stats.spills, stats.slow,
+           stats.crashes, stats.hangs);
+    printf("      \"nanoseconds\": %" PRIu64 ", \"compile_nanoseconds\": %" PRIu64 ", \"sample_nanoseconds\": %" PRIu64
+           ", \"verify_nanoseconds\": %" PRIu64 ", \"damaged_lines\": %" PRIu64 ", \"lock_waits\": %" PRIu64
+           ", \"compiled_ahead\": %" PRIu64 ", \"ahead_nanoseconds\": %" PRIu64 "},\n",
+           stats.nanoseconds, stats.compile_nanoseconds, stats.sample_nanoseconds, stats.verify_nanoseconds,
+           stats.damaged_lines, stats.lock_waits, stats.compiled_ahead, stats.ahead_nanoseconds);
+}
+
+static void print_json_plan(const known_plan *known, const tuff_plan_info *info, const tuff_plan_info *unfused)
+{
+    printf("  \"%s\": {\n    \"hash\": \"%s\",\n", known->name, PLAN_DIGITS(known->plan));
+    print_json_tuning(known->plan);
+    printf("    \"tasks\": %d, \"dispatches\": %d, \"copies\": %d, \"nodes\": %d, "
+           "\"programs\": %d, "
+           "\"memory_peak\": %" PRIu64 ", \"memory_unplanned\": %" PRIu64 ", \"constant_size\": %" PRIu64
+           ", \"dispatches_unfused\": %d,\n"
+           "    \"task_list\": [\n",
+           info->task_count, info->dispatch_count, info->copy_count, info->node_count, info->program_count,
+           info->memory_peak, info->memory_unplanned, info->constant_size, unfused->dispatch_count);
+}
+
+static void print_plan(const known_plan *known, const tuff_plan_info *info, const tuff_plan_info *unfused)
+{
+    printf("%s: %d nodes in %d tasks: %d dispatches, %d copies; with every op by itself %d dispatches: %.1f times as "
+           "many\n"
+           "%s of intermediates at the peak, %s if none shared memory; %s of constants; %d programs\n",
+           known->name, info->node_count, info->task_count, info->dispatch_count, info->copy_count,
+           unfused->dispatch_count,
+           (double)unfused->dispatch_count / (info->dispatch_count > 0 ? info->dispatch_count : 1),
+           BYTES_TEXT(info->memory_peak), BYTES_TEXT(info->memory_unplanned), BYTES_TEXT(info->constant_size),
+           info->program_count);
+    if (PLAN_DIGITS(known->plan)[0])
+        printf("plan hash %s\n", PLAN_DIGITS(known->plan));
+}
+
+static int show(const known_plans *plans, const known_plans *unfused, int index, const plan_options *options)
+{
+    const known_plan *known = &plans->items[index];
+    tuff_plan_info info, other;
+    if (options->profile && (known_plan_write(plans, index) != TUFF_OK || tuff_plan_profile(known->plan) != TUFF_OK))
+        return cli_fail_library(&verb_plan, "timing the plan");
+    if (tuff_plan_describe(known->plan, &info) != TUFF_OK ||
+        tuff_plan_describe(unfused->items[index].plan, &other) != TUFF_OK)
+        return cli_fail_library(&verb_plan, "describing the plan");
+    fputs(options->json && index > 0 ? "  ,\n" : "", stdout);
+    (options->json ? print_json_plan : print_plan)(known, &info, &other);
+    const int code = print_tasks(known, &info, options);
+    fputs(options->json ? "    ]}\n" : "\n", stdout);
+    return code;
+}
+
+static int show_all(const known_plans *plans, const known_plans *unfused, const plan_options *options)
+{
+    int code = EXIT_DONE;
+    fputs(options->json ? "{\n" : "", stdout);
+    for (int i = 0; i < KNOWN_COUNT && code == EXIT_DONE; i++)
+        code = show(plans, unfused, i, options);
+    fputs(options->json ? "}\n" : "", stdout);
+    return code;
+}
+
+static int compile_and_show(tuff_device *device, plan_options *options)
+{
+    tuff_compile_options asked = {.fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+                                  .matmul_library = (tuff_matmul_library)options->matmul,
+                                  .memory_budget = (uint64_t)options->memory_budget};
+    const tuff_compile_options single = {.fuse = TUFF_FUSE_NONE};
+    known_plans plans = {0}, unfused = {0};
+    int code;
+    tuning_apply(&options->tune, &asked);
+    const tuff_status status = known_plans_create(device, &options->description.model, options->description.batch,
+                                                  options->recompute, &asked, &plans);
+    bool saved = true;
+    for (int i = 0; i < KNOWN_COUNT; i++)
+        saved = tuning_end(&options->tune, plans.items[i].plan) && saved;
+    if (!saved)
+        code = EXIT_FAILED;
+    else if (status != TUFF_OK || known_plans_create(device, &options->description.model, options->description.batch,
+                                                     options->recompute, &single, &unfused) != TUFF_OK)
+        code = cli_fail_library(&verb_plan, "compiling the model");
+    else
+        code = show_all(&plans, &unfused, options);
+    known_plans_destroy(&plans);
+    known_plans_destroy(&unfused);
+    return code;
+}
+
+static cli_end parse(int count, char **arguments, plan_options *self)
+{
+    const cli_option options[] = {
+        WORK_DEVICE_OPTION(&self->device),
+        MODEL_OPTIONS(&self->description),
+        FUSE_OPTION(&self->fuse),
+        MATMUL_OPTION(&self->matmul),
+        RECOMPUTE_OPTION(&self->recompute),
+        MEMORY_BUDGET_OPTION(&self->memory_budget),
+        TUNING_OPTIONS(&self->tune),
+        {"--profile", CLI_SWITCH, &self->profile, NULL, "run once, and print the time of each task", 0, 0, NULL},
+        {"--summary", CLI_SWITCH, &self->summary, NULL, "leave out the list of tasks", 0, 0, NULL},
+        JSON_OPTION(&self->json, "one object with both plans"),
+    };
+    return cli_parse(&verb_plan, options, sizeof options / sizeof *options, count, arguments, NULL);
+}
+
+static int plan(int count, char **arguments)
+{
+    plan_options self = {.description = MODEL_OPTIONS_DEFAULT};
+    const cli_end end = parse(count, arguments, &self);
+    if (end.now)
+        return end.code;
+    if (model_options_complete(&self.description) != TUFF_OK)
+        return cli_fail(&verb_plan, EXIT_WRONG_USE, "%s", tuff_error());
+    int code = EXIT_FAILED;
+    tuff_device *device = cli_open_device_for(
+        &verb_plan, self.device,
+        &(fastest_work){.model = &self.description.model, .batch = self.description.batch, .recompute = self.recompute},
+        &code);
+    if (!device)
+        return code;
+    code = compile_and_show(device, &self);
+    tuff_device_close(device);
+    return code;
+}
+
+const cli_verb verb_plan = {
+    .name = "plan",
+    .summary = "Shows what a GPT's or Llama's training step and next token become: tasks, memory.",
+    .about = "Each task lists the ops that were fused into it.",
+    .run = plan,
+};

@@ -1,0 +1,28 @@
+/* --device fastest: the devices here race in the model's own work. */
+#ifndef TUFF_TOOLS_MODEL_FASTEST_H
+#define TUFF_TOOLS_MODEL_FASTEST_H
+
+#include "tools/cli/cli.h"
+#include "tools/model/known_plans.h"
+
+/* const char *: for cli_open_device_for. */
+#define WORK_DEVICE_OPTION(name)                                                                                \
+    {                                                                                                           \
+        "--device", CLI_TEXT, (name), "D",                                                                      \
+            "auto, fastest (races the devices here in this work, once), opencl[:n|:name], vulkan[:n|:name] or " \
+            "reference; default $TUFF_DEVICE, else auto",                                                       \
+            0, 0, NULL                                                                                          \
+    }
+
+typedef struct fastest_work {
+    const model_config *model;
+    int64_t batch;
+    bool recompute;
+    int plan; /* KNOWN_TRAIN or KNOWN_GENERATE */
+} fastest_work;
+
+/* Like cli_open_device; where name, or else $TUFF_DEVICE, is "fastest", opens that one and says on the error stream
+   which it is. */
+tuff_device *cli_open_device_for(const cli_verb *verb, const char *name, const fastest_work *work, int *code);
+
+#endif

@@ -1,0 +1,45 @@
+/* The rows of an option table that shape a model: for verbs that compile one without training it. */
+#ifndef TUFF_TOOLS_MODEL_OPTIONS_H
+#define TUFF_TOOLS_MODEL_OPTIONS_H
+
+#include "tools/cli/cli.h"
+#include "tools/model/model.h"
+
+typedef struct model_options {
+    model_config model;
+    int64_t batch;
+    int form;
+    bool given; /* whether the command line has any of the options: default values mean a model too */
+} model_options;
+
+#define MODEL_OPTIONS_DEFAULT                                                                                   \
+    {                                                                                                           \
+        .model = {.form = MODEL_GPT, .layers = 4, .heads = 4, .width = 128, .context = 128, .vocabulary = 256}, \
+        .batch = 8                                                                                              \
+    }
+
+#define MODEL_OPTIONS(of)                                                                                          \
+    {"--form", CLI_CHOICE, &(of)->form, "gpt|llama", "architecture of the model", 0, 0, &(of)->given},             \
+        {"--layers", CLI_WHOLE, &(of)->model.layers, "N", "transformer blocks", 1, 1000, &(of)->given},            \
+        {"--heads", CLI_WHOLE, &(of)->model.heads, "N", "attention heads; must divide the width",                  \
+         1,         1 << 20,   &(of)->given},                                                                      \
+        {"--key-value-heads",                                                                                      \
+         CLI_WHOLE,                                                                                                \
+         &(of)->model.key_value_heads,                                                                             \
+         "N",                                                                                                      \
+         "llama: key and value heads; 0: as many as heads",                                                        \
+         0,                                                                                                        \
+         1 << 20,                                                                                                  \
+         &(of)->given},                                                                                            \
+        {"--width", CLI_WHOLE, &(of)->model.width, "N", "width of the residual stream", 1, 1 << 20, &(of)->given}, \
+        {"--hidden", CLI_WHOLE, &(of)->model.hidden, "N", "llama: hidden size of the MLP; 0: 8/3 of the width",    \
+         0,          1 << 20,   &(of)->given},                                                                     \
+        {"--context", CLI_WHOLE, &(of)->model.context, "N", "context length in bytes", 1, 1 << 20, &(of)->given},  \
+    {                                                                                                              \
+        "--batch", CLI_WHOLE, &(of)->batch, "N", "sequences per step", 1, 1 << 20, &(of)->given                    \
+    }
+
+/* What a Llama has beside what a GPT has; then the check of the whole. */
+tuff_status model_options_complete(model_options *self);
+
+#endif

@@ -1,0 +1,140 @@
+/* tuff generate: continues a prompt with a trained model. */
+#include <stdio.h>
+
+#include "base/status.h"
+#include "tools/cli/options.h"
+#include "tools/model/fastest.h"
+#include "tools/train/run_settings.h"
+#include "tools/train/sampler.h"
+#include "tools/tune/tuning.h"
+#include "tools/verbs.h"
+
+typedef struct generation {
+    const char *checkpoint, *prompt, *device;
+    int64_t tokens, seed;
+    double temperature;
+    int fuse;
+    tuning tune;
+} generation;
+
+static int print_tokens(text_sampler *sampler, const generation *self)
+{
+    for (int64_t i = 0; i < self->tokens && !cli_is_interrupted(); i++) {
+        int byte;
+        if (sampler_next(sampler, &byte) != TUFF_OK)
+            return cli_fail_library(&verb_generate, "the next token");
+        if (putchar(byte) == EOF || fflush(stdout) != 0)
+            return cli_fail(&verb_generate, EXIT_FAILED, "the output could not be written");
+    }
+    putchar('\n');
+    return EXIT_DONE;
+}
+
+static int run_sampler(tuff_device *device, language_model *model, generation *self)
+{
+    sampler_options options = {.prompt = self->prompt,
+                               .temperature = self->temperature,
+                               .seed = self->seed,
+                               .compile = {.fuse = self->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE}};
+    text_sampler sampler;
+    int code = EXIT_FAILED;
+    tuning_apply(&self->tune, &options.compile);
+    if (sampler_create(device, model, &options, &sampler) != TUFF_OK) {
+        (void)tuning_end(&self->tune, NULL);
+        return cli_fail_library(&verb_generate, "compiling the model");
+    }
+    if (self->tune.background || tuning_end(&self->tune, sampler.plan)) {
+        fputs(self->prompt, stdout);
+        fflush(stdout);
+        cli_catch_interrupt();
+        code = print_tokens(&sampler, self);
+    }
+    if (self->tune.background && !tuning_end(&self->tune, sampler.plan))
+        code = EXIT_FAILED;
+    sampler_destroy(&sampler);
+    return code;
+}
+
+static int run_model(tuff_device *device, const run_settings *settings, generation *self)
+{
+    language_model model;
+    int code;
+    if (model_create(device, &settings->model, &model) != TUFF_OK)
+        code = cli_fail_library(&verb_generate, "making the model");
+    else if (tuff_checkpoint_load(self->checkpoint, model.parameters, NULL) != TUFF_OK)
+        code = cli_fail_library(&verb_generate, "loading the checkpoint");
+    else
+        code = run_sampler(device, &model, self);
+    model_destroy(&model);
+    return code;
+}
+
+static tuff_device *open_device(const char *name, const run_settings *settings, int *code)
+{
+    const fastest_work work = {.model = &settings->model, .batch = settings->batch, .plan = KNOWN_GENERATE};
+    return cli_open_device_for(&verb_generate, name, &work, code);
+}
+
+static int generate_from(generation *self)
+{
+    run_settings settings;
+    if (!self->checkpoint)
+        return cli_fail(&verb_generate, EXIT_WRONG_USE, "give the model with --checkpoint FILE");
+    if (!self->prompt[0])
+        return cli_fail(&verb_generate, EXIT_WRONG_USE, "--prompt is empty: the model needs a byte to begin with");
+    if (run_settings_read(self->checkpoint, &settings) != TUFF_OK)
+        return cli_fail_library(&verb_generate, "reading the checkpoint");
+    int code = EXIT_FAILED;
+    tuff_device *device = open_device(self->device, &settings, &code);
+    if (!device)
+        return code;
+    code = run_model(device, &settings, self);
+    tuff_device_close(device);
+    return code;
+}
+
+static int generate(int count, char **arguments)
+{
+    generation self = {.prompt = "\n", .tokens = 400, .seed = 1, .temperature = 0.8};
+    const cli_option options[] = {
+        {.name = "--checkpoint",
+         .kind = CLI_TEXT,
+         .value = &self.checkpoint,
+         .placeholder = "FILE",
+         .help = "what tuff train saved; required"},
+        {.name = "--prompt",
+         .kind = CLI_TEXT,
+         .value = &self.prompt,
+         .placeholder = "TEXT",
+         .help = "text to continue; default: a new line"},
+        {.name = "--tokens",
+         .kind = CLI_WHOLE,
+         .value = &self.tokens,
+         .placeholder = "N",
+         .low = 0,
+         .high = 1e9,
+         .help = "bytes of text to generate"},
+        {.name = "--temperature",
+         .kind = CLI_NUMBER,
+         .value = &self.temperature,
+         .placeholder = "T",
+         .low = 0,
+         .high = 100,
+         .help = "0: always the likeliest byte; higher is more varied"},
+        SEED_OPTION(&self.seed, "the same seed generates the same text", NULL),
+        WORK_DEVICE_OPTION(&self.device),
+        FUSE_OPTION(&self.fuse),
+        TUNING_OPTIONS(&self.tune),
+        TUNING_BACKGROUND_OPTION(&self.tune),
+    };
+    const cli_end end = cli_parse(&verb_generate, options, sizeof options / sizeof *options, count, arguments, NULL);
+    return end.now ? end.code : generate_from(&self);
+}
+
+const cli_verb verb_generate = {
+    .name = "generate",
+    .summary = "Continues a text with a trained model.",
+    .about = "Tokens appear as they are made. Ctrl-C ends the text.",
+    .run = generate,
+    .repeats = true,
+};

@@ -1,0 +1,147 @@
+/* Options of tuff train. A checkpoint's settings hold unless the command line says otherwise; its model cannot
+   change. */
+#include "tools/cli/options.h"
+#include "tools/train/options.h"
+
+#include "tools/model/fastest.h"
+
+#include <stdio.h>
+
+#include "tools/verbs.h"
+
+/* The default job ends within three minutes on two cores. */
+static const run_settings defaults = {
+    .model = {.form = MODEL_GPT, .layers = 4, .heads = 4, .width = 128, .context = 128, .vocabulary = 256},
+    .steps = 1600,
+    .batch = 8,
+    .seed = 1,
+    .learning_rate = 3e-3,
+};
+
+/* Which of the settings the command line gave. */
+typedef struct given_settings {
+    bool layers, heads, width, context, steps, batch, seed, learning_rate;
+} given_settings;
+
+static cli_end parse(const cli_verb *verb, int count, char **arguments, train_options *self, given_settings *given)
+{
+    run_settings *settings = &self->settings;
+    model_config *model = &settings->model;
+    const cli_option options[] = {
+        {"--data", CLI_TEXTS, &self->data, "FILE", "text to learn, as bytes; required, may be given several times", 0,
+         0, NULL},
+        {"--steps", CLI_WHOLE, &settings->steps, "N", "steps of the whole schedule", 1, 1 << 24, &given->steps},
+        WORK_DEVICE_OPTION(&self->device),
+        SEED_OPTION(&settings->seed, "of initial weights and batches; the same on every device", &given->seed),
+        {"--layers", CLI_WHOLE, &model->layers, "N", "transformer blocks", 1, 1000, &given->layers},
+        {"--heads", CLI_WHOLE, &model->heads, "N", "attention heads; must divide the width", 1, 1 << 20, &given->heads},
+        {"--width", CLI_WHOLE, &model->width, "N", "width of the residual stream", 1, 1 << 20, &given->width},
+        {"--context", CLI_WHOLE, &model->context, "N", "context length in bytes", 1, 1 << 20, &given->context},
+        {"--batch", CLI_WHOLE, &settings->batch, "N", "sequences per step", 1, 1 << 20, &given->batch},
+        {"--learning-rate", CLI_NUMBER, &settings->learning_rate, "R",
+         "the peak; warm-up, then cosine decay to a tenth", 1e-12, 100, &given->learning_rate},
+        FUSE_OPTION(&self->fuse),
+        MATMUL_OPTION(&self->matmul),
+        RECOMPUTE_OPTION(&self->recompute),
+        MEMORY_BUDGET_OPTION(&self->memory_budget),
+        TUNING_OPTIONS(&self->tune),
+        TUNING_BACKGROUND_OPTION(&self->tune),
+        {"--log", CLI_TEXT, &self->log, "FILE", "JSON Lines: step, loss, tokens_per_second, seconds and more", 0, 0,
+         NULL},
+        {"--log-every", CLI_WHOLE, &self->log_every, "N", "steps between lines; 0: about one line per second", 0,
+         1 << 24, NULL},
+        {"--save", CLI_TEXT, &self->save, "FILE",
+         "write a checkpoint at the end and on Ctrl-C; the previous one becomes FILE.prev", 0, 0, NULL},
+        {"--save-every", CLI_WHOLE, &self->save_every, "N", "also save every N steps", 1, 1 << 24, NULL},
+        {"--resume", CLI_TEXT, &self->resume, "FILE", "continue from a checkpoint, with its settings", 0, 0, NULL},
+        {"--stop-after", CLI_WHOLE, &self->stop_after, "N", "stop after step N, as Ctrl-C would; the schedule stays", 1,
+         1 << 24, NULL},
+        {"--sample", CLI_WHOLE, &self->sample, "N", "bytes of text to generate after training; 0: none", 0, 1 << 24,
+         NULL},
+        {"--prompt", CLI_TEXT, &self->prompt, "TEXT", "text that the sample continues; default: a new line", 0, 0,
+         NULL},
+    };
+    return cli_parse(verb, options, sizeof options / sizeof *options, count, arguments, NULL);
+}
+
+static cli_end end_with(int code)
+{
+    return (cli_end){.now = true, .code = code};
+}
+
+static cli_end check_same(const cli_verb *verb, const char *option, bool given, int64_t wanted, int64_t kept)
+{
+    if (!given || wanted == kept)
+        return (cli_end){0};
+    return end_with(cli_fail(verb, EXIT_FAILED, "%s %lld: the checkpoint's model has %lld; leave the option out",
+                             option, (long long)wanted, (long long)kept));
+}
+
+static cli_end check_model(const cli_verb *verb, const given_settings *given, const model_config *asked,
+                           const model_config *kept)
+{
+    const struct {
+        const char *option;
+        bool given;
+        int64_t asked, kept;
+    } sizes[] = {
+        {"--layers", given->layers, asked->layers, kept->layers},
+        {"--heads", given->heads, asked->heads, kept->heads},
+        {"--width", given->width, asked->width, kept->width},
+        {"--context", given->context, asked->context, kept->context},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const cli_end end = check_same(verb, sizes[i].option, sizes[i].given, sizes[i].asked, sizes[i].kept);
+        if (end.now)
+            return end;
+    }
+    return (cli_end){0};
+}
+
+static void say_changed(const char *option, bool given, double asked, double kept)
+{
+    if (given && asked != kept)
+        fprintf(stderr, "%s %g instead of the checkpoint's %g: the run differs from an uninterrupted one\n", option,
+                asked, kept);
+}
+
+/* Settings that the command line did not give are the checkpoint's. */
+static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *given, train_options *self)
+{
+    run_settings kept, *asked = &self->settings;
+    if (run_settings_read(self->resume, &kept) != TUFF_OK)
+        return end_with(cli_fail_library(verb, "reading the checkpoint"));
+    const cli_end end = check_model(verb, given, &asked->model, &kept.model);
+    if (end.now)
+        return end;
+    say_changed("--steps", given->steps, (double)asked->steps, (double)kept.steps);
+    say_changed("--batch", given->batch, (double)asked->batch, (double)kept.batch);
+    say_changed("--seed", given->seed, (double)asked->seed, (double)kept.seed);
+    say_changed("--learning-rate", given->learning_rate, asked->learning_rate, kept.learning_rate);
+    kept.steps = given->steps ? asked->steps : kept.steps;
+    kept.batch = given->batch ? asked->batch : kept.batch;
+    kept.seed = given->seed ? asked->seed : kept.seed;
+    kept.learning_rate = given->learning_rate ? asked->learning_rate : kept.learning_rate;
+    *asked = kept;
+    return (cli_end){0};
+}
+
+cli_end train_options_read(const cli_verb *verb, int count, char **arguments, train_options *out)
+{
+    given_settings given = {0};
+    *out = (train_options){.settings = defaults, .prompt = "\n", .sample = 300};
+    cli_end end = parse(verb, count, arguments, out, &given);
+    if (end.now)
+        return end;
+    if (out->data.count == 0)
+        return end_with(cli_fail(verb, EXIT_WRONG_USE, "give a text to learn with --data FILE"));
+    if (out->save_every > 0 && !out->save)
+        return end_with(cli_fail(verb, EXIT_WRONG_USE, "--save-every needs --save FILE"));
+    if (!out->prompt[0])
+        return end_with(cli_fail(verb, EXIT_WRONG_USE, "--prompt is empty: the model needs a byte to begin with"));
+    if (out->resume)
+        end = merge_checkpoint(verb, &given, out);
+    if (!end.now && model_check(&out->settings.model) != TUFF_OK)
+        return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s", tuff_error()));
+    return end;
+}

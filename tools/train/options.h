@@ -1,0 +1,23 @@
+/* The options of tuff train, and how they meet the settings of a checkpoint that a run goes on from. */
+#ifndef TUFF_TOOLS_TRAIN_OPTIONS_H
+#define TUFF_TOOLS_TRAIN_OPTIONS_H
+
+#include "tools/cli/cli.h"
+#include "tools/train/run_settings.h"
+#include "tools/tune/tuning.h"
+
+typedef struct train_options {
+    cli_texts data;
+    run_settings settings;
+    const char *device, *log, *save, *resume, *prompt;
+    int64_t save_every, stop_after, log_every, sample, memory_budget;
+    int fuse, matmul;
+    bool recompute;
+    tuning tune;
+} train_options;
+
+/* Fills options from the command line and, with --resume, from the checkpoint. Free data with cli_texts_free
+   whatever is returned. */
+cli_end train_options_read(const cli_verb *verb, int count, char **arguments, train_options *out);
+
+#endif

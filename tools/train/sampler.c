@@ -1,0 +1,110 @@
+/* Sampling: the window of tokens and the position are inputs of a plan whose recording never changes; the host draws
+   from the logits that come back. */
+#include "tools/train/sampler.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tools/model/graphs.h"
+#include "tools/model/random.h"
+
+static void append(text_sampler *self, int32_t token)
+{
+    if (self->length == self->context) {
+        memmove(self->window, self->window + 1, (size_t)(self->context - 1) * sizeof *self->window);
+        self->length--;
+    }
+    self->window[self->length++] = token;
+}
+
+static tuff_status build(text_sampler *self, tuff_device *device, language_model *model)
+{
+    self->window = tuff__calloc((size_t)self->context, sizeof *self->window);
+    self->logits = tuff__calloc((size_t)self->vocabulary, sizeof *self->logits);
+    if (!self->window || !self->logits)
+        return TUFF_E_OOM_HOST;
+    for (const char *at = self->options.prompt; *at; at++)
+        append(self, (unsigned char)*at);
+    if (self->length == 0)
+        return FAIL(TUFF_E_USAGE, "sampler: the prompt is empty: the model needs a byte to begin with");
+    self->graph = sampler_graph(device, model);
+    if (!self->graph)
+        return tuff__last_status();
+    self->plan = tuff_compile(self->graph, &self->options.compile);
+    return self->plan ? TUFF_OK : tuff__last_status();
+}
+
+tuff_status sampler_create(tuff_device *device, language_model *model, const sampler_options *options,
+                           text_sampler *out)
+{
+    *out =
+        (text_sampler){.options = *options, .context = model->config.context, .vocabulary = model->config.vocabulary};
+    out->key = random_key((uint64_t)options->seed, "sample");
+    const tuff_status status = build(out, device, model);
+    if (status != TUFF_OK)
+        sampler_destroy(out);
+    return status;
+}
+
+void sampler_destroy(text_sampler *self)
+{
+    tuff_plan_destroy(self->plan);
+    tuff_graph_destroy(self->graph);
+    tuff__free(self->window);
+    tuff__free(self->logits);
+    *self = (text_sampler){0};
+}
+
+static int64_t likeliest(const float *logits, int64_t count)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < count; i++)
+        if (logits[i] > logits[best])
+            best = i;
+    return best;
+}
+
+/* By the inverse of the cumulative distribution; the last token with any weight catches rounding. */
+static int64_t draw(const float *logits, int64_t count, double temperature, double uniform)
+{
+    const double top = logits[likeliest(logits, count)];
+    double total = 0;
+    for (int64_t i = 0; i < count; i++)
+        total += exp((logits[i] - top) / temperature);
+    double left = uniform * total;
+    int64_t last = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const double weight = exp((logits[i] - top) / temperature);
+        if (weight > 0)
+            last = i;
+        if (left < weight)
+            return i;
+        left -= weight;
+    }
+    return last;
+}
+
+static tuff_status run(text_sampler *self)
+{
+    const int32_t position = (int32_t)(self->length - 1);
+    TRY(tuff_plan_write(self->plan, "tokens", self->window, (size_t)self->context * sizeof *self->window));
+    TRY(tuff_plan_write(self->plan, "position", &position, sizeof position));
+    TRY(tuff_plan_run(self->plan));
+    TRY(tuff_plan_read(self->plan, "logits", self->logits, (size_t)self->vocabulary * sizeof *self->logits));
+    for (int64_t i = 0; i < self->vocabulary; i++)
+        if (!isfinite(self->logits[i]))
+            return FAIL(TUFF_E_NUMERIC, "sampler: the model's output is not finite: its training went wrong");
+    return TUFF_OK;
+}
+
+tuff_status sampler_next(text_sampler *self, int *byte)
+{
+    TRY(run(self));
+    const double temperature = self->options.temperature, uniform = random_uniform(self->key, self->made++);
+    const int64_t token = temperature > 0 ? draw(self->logits, self->vocabulary, temperature, uniform)
+                                          : likeliest(self->logits, self->vocabulary);
+    append(self, (int32_t)token);
+    *byte = (int)token;
+    return TUFF_OK;
+}

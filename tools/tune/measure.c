@@ -1,0 +1,15 @@
+#include "tools/tune/measure.h"
+
+int measure_model(const cli_verb *verb, tuff_device *device, const model_options *options, tuning *tune,
+                  known_plans *plans)
+{
+    tuff_compile_options compiled = {.fuse = TUFF_FUSE_ALL};
+    int code = EXIT_DONE;
+    tuning_apply(tune, &compiled);
+    if (known_plans_create(device, &options->model, options->batch, false, &compiled, plans) != TUFF_OK)
+        code = cli_fail_library(verb, "compiling the model");
+    for (int i = 0; i < KNOWN_COUNT && code == EXIT_DONE; i++)
+        if (!tuning_end(tune, plans->items[i].plan))
+            code = EXIT_FAILED;
+    return code;
+}

@@ -1,0 +1,14 @@
+/* The keys of a model measured: for the verbs that do nothing else, in a process that `supervise` may have started. */
+#ifndef TUFF_TOOLS_TUNE_MEASURE_H
+#define TUFF_TOOLS_TUNE_MEASURE_H
+
+#include "tools/model/known_plans.h"
+#include "tools/model/options.h"
+#include "tools/tune/tuning.h"
+
+/* Compiles both plans of the model as `tune` says, says on the error stream what that did, and leaves them in *plans
+   for known_plans_destroy. Returns EXIT_DONE, EXIT_FAILED after a message, or EXIT_AGAIN (tools/tune/supervise.h). */
+int measure_model(const cli_verb *verb, tuff_device *device, const model_options *options, tuning *tune,
+                  known_plans *plans);
+
+#endif

@@ -1,0 +1,252 @@
+/* Gathers what stores say of keys, and what plans say of them. */
+#include "tools/tune/report_data.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tune/generator.h"
+
+/* A key of one environment, with what is known of it. */
+typedef struct entry {
+    hash128 hash;
+    const char *op; /* a store's, or a plan's */
+    const tune_record *win, *pin;
+    uint64_t calls[KNOWN_COUNT];
+    double saved[KNOWN_COUNT]; /* of the time of the plan's known kernels */
+} entry;
+
+typedef struct entries {
+    entry *items;
+    int count, capacity;
+    bool failed;
+} entries;
+
+static entry *find(entries *all, hash128 hash)
+{
+    for (int i = 0; i < all->count; i++)
+        if (tuff__is_same_hash(all->items[i].hash, hash))
+            return &all->items[i];
+    return NULL;
+}
+
+static entry *add(entries *all, hash128 hash, const char *op)
+{
+    entry *found = find(all, hash);
+    if (found)
+        return found;
+    if (!GROW(all->items, all->count, all->capacity)) {
+        all->failed = true;
+        return NULL;
+    }
+    all->items[all->count] = (entry){.hash = hash, .op = op};
+    return &all->items[all->count++];
+}
+
+static bool is_of_today(const tune_record *win)
+{
+    tune_key key;
+    char today[GENERATOR_SIZE];
+    return tuff__key_parse(win->op, &key) == TUFF_OK &&
+           strcmp(win->generator, tuff__generator_of(key.family, today)) == 0;
+}
+
+/* What an earlier store says stands, as in lookups; but for winners of other kernel texts. */
+static void take_record(entries *all, const tune_record *record, bool adds)
+{
+    entry *item = adds ? add(all, record->key, record->op) : find(all, record->key);
+    if (!item)
+        return;
+    if (record->kind == RECORD_WIN && !tuff__record_is_seed(record) &&
+        (!item->win || (!is_of_today(item->win) && is_of_today(record))))
+        item->win = record;
+    if (record->kind == RECORD_PIN && !item->pin)
+        item->pin = record;
+}
+
+static void take_stores(entries *all, const tuff_cache *cache, hash128 environment, bool adds)
+{
+    const tune_record *record;
+    for (int i = 0; i < cache->count; i++)
+        for (int at = 0; (record = tuff__store_next(cache->files[i].store, &at));)
+            if (record->kind != RECORD_ENVIRONMENT && tuff__is_same_hash(record->environment, environment))
+                take_record(all, record, adds);
+}
+
+static void take_plans(entries *all, const known_plans *plans)
+{
+    for (int i = 0; i < KNOWN_COUNT; i++) {
+        const int count = tuff_plan_key_count(plans->items[i].plan);
+        all->failed |= count < 0;
+        for (int k = 0; k < count; k++) {
+            tuff_plan_key_info key;
+            all->failed |= tuff_plan_key(plans->items[i].plan, k, &key) != TUFF_OK;
+            entry *item = all->failed ? NULL : add(all, tuff__hash_text(key.key), key.key);
+            if (item)
+                item->calls[i] += key.calls;
+        }
+    }
+}
+
+/* The winner's time, or the default's where it stayed. */
+static uint64_t time_of(const tune_record *win)
+{
+    return win->candidate[0] ? win->nanoseconds[1] : win->default_nanoseconds;
+}
+
+static json_t *weigh_plan(entries *all, const known_plans *plans, int index)
+{
+    double baseline = 0, tuned = 0;
+    int keys = 0, known = 0;
+    for (int i = 0; i < all->count; i++) {
+        const entry *item = &all->items[i];
+        keys += item->calls[index] > 0;
+        known += item->calls[index] > 0 && item->win;
+        if (item->win) {
+            baseline += (double)item->calls[index] * (double)item->win->default_nanoseconds;
+            tuned += (double)item->calls[index] * (double)time_of(item->win);
+        }
+    }
+    for (int i = 0; i < all->count && baseline > 0; i++) {
+        entry *item = &all->items[i];
+        if (!item->win)
+            continue;
+        const double saved = (double)item->win->default_nanoseconds - (double)time_of(item->win);
+        item->saved[index] = (double)item->calls[index] * saved / baseline;
+    }
+    return json_pack("{s:s, s:i, s:i, s:f, s:f}", "name", plans->items[index].name, "keys", keys, "known", known,
+                     "default_nanoseconds", baseline, "nanoseconds", tuned);
+}
+
+static int by_worth(const void *a, const void *b)
+{
+    const entry *first = a, *second = b;
+    const double saved[] = {first->saved[KNOWN_TRAIN] + first->saved[KNOWN_GENERATE],
+                            second->saved[KNOWN_TRAIN] + second->saved[KNOWN_GENERATE]};
+    if (saved[0] != saved[1])
+        return saved[0] < saved[1] ? 1 : -1;
+    const double gains[] = {first->win ? tuff__record_gain(first->win) : 0,
+                            second->win ? tuff__record_gain(second->win) : 0};
+    if (gains[0] != gains[1])
+        return gains[0] < gains[1] ? 1 : -1;
+    return strcmp(first->op, second->op);
+}
+
+static json_t *rejected_of(const tuff_cache *cache, hash128 environment, hash128 key)
+{
+    json_t *list = json_array();
+    const tune_record *record;
+    for (int i = 0; i < cache->count; i++)
+        for (int at = 0; (record = tuff__store_next(cache->files[i].store, &at));)
+            if (record->kind == RECORD_BAD && tuff__is_same_hash(record->environment, environment) &&
+                tuff__is_same_hash(record->key, key))
+                (void)json_array_append_new(
+                    list, json_pack("{s:o, s:o, s:o}", "candidate", cache_json_text(record->candidate), "why",
+                                    cache_json_text(record->reason), "phase", cache_json_text(record->phase)));
+    return list;
+}
+
+static json_t *json_times(const uint64_t *times, int count)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < count; i++)
+        (void)json_array_append_new(list, json_integer((json_int_t)times[i]));
+    return list;
+}
+
+static void add_win(json_t *out, const entry *item)
+{
+    char generator[GENERATOR_SIZE];
+    tune_key key;
+    json_t *runners_up = json_array();
+    const tune_record *win = item->win;
+    const bool is_current = tuff__key_parse(item->op, &key) == TUFF_OK &&
+                            strcmp(tuff__generator_of(key.family, generator), win->generator) == 0;
+    for (int i = 0; i < RUNNERS_UP; i++)
+        if (win->runners_up[i][0])
+            (void)json_array_append_new(runners_up, cache_json_text(win->runners_up[i]));
+    (void)json_object_update_new(
+        out, json_pack("{s:o, s:o, s:I, s:I, s:f, s:I, s:o, s:o, s:o, s:I, s:b}", "candidate",
+                       cache_json_text(win->candidate), "nanoseconds", json_times(win->nanoseconds, 3), "samples",
+                       (json_int_t)win->samples, "default_nanoseconds", (json_int_t)win->default_nanoseconds, "gain",
+                       win->candidate[0] ? tuff__record_gain(win) : 1.0, "timed", (json_int_t)win->timed, "spread",
+                       json_times(win->spread, SPREAD), "runners_up", runners_up, "source",
+                       cache_json_text(win->source), "time", (json_int_t)win->time, "current", (int)is_current));
+}
+
+static json_t *json_entry(const tuff_cache *cache, hash128 environment, const entry *item)
+{
+    tune_key key;
+    char dims[160] = "";
+    if (tuff__key_parse(item->op, &key) != TUFF_OK)
+        key = (tune_key){.dim_count = 0};
+    for (int i = 0; i < key.dim_count; i++)
+        (void)snprintf(dims + strlen(dims), sizeof dims - strlen(dims), "%s%lld", i > 0 ? "x" : "",
+                       (long long)key.dims[i]);
+    json_t *calls = json_array(), *saved = json_array();
+    for (int i = 0; i < KNOWN_COUNT; i++) {
+        (void)json_array_append_new(calls, json_integer((json_int_t)item->calls[i]));
+        (void)json_array_append_new(saved, json_real(item->saved[i]));
+    }
+    json_t *out =
+        json_pack("{s:s, s:o, s:s, s:s, s:b, s:o, s:o, s:o, s:o}", "key", ALL_DIGITS(item->hash), "op",
+                  cache_json_text(item->op), "family", key.family, "dims", dims, "known", (int)(item->win != NULL),
+                  "pin", item->pin ? cache_json_text(item->pin->candidate) : json_null(), "rejected",
+                  rejected_of(cache, environment, item->hash), "calls", calls, "saved", saved);
+    if (item->win && out)
+        add_win(out, item);
+    return out;
+}
+
+static json_t *json_environment(const tuff_cache *cache, const known_plans *plans, const char *source)
+{
+    entries all = {0};
+    tune_environment parts;
+    const hash128 environment = tuff__hash_text(source);
+    json_t *keys = json_array(), *steps = json_array();
+    if (tuff__environment_parse(source, &parts) != TUFF_OK)
+        parts = (tune_environment){.units = 0};
+    if (plans)
+        take_plans(&all, plans);
+    take_stores(&all, cache, environment, plans == NULL);
+    for (int i = 0; plans && i < KNOWN_COUNT; i++)
+        (void)json_array_append_new(steps, weigh_plan(&all, plans, i));
+    if (all.count > 0)
+        qsort(all.items, (size_t)all.count, sizeof *all.items, by_worth);
+    for (int i = 0; i < all.count; i++)
+        all.failed |= json_array_append_new(keys, json_entry(cache, environment, &all.items[i])) != 0;
+    tuff__free(all.items);
+    json_t *out = json_pack("{s:o, s:o, s:o, s:s, s:o, s:o}", "environment", cache_json_text(source), "device",
+                            cache_json_text(parts.device), "driver", cache_json_text(parts.driver), "backend",
+                            parts.backend, "steps", steps, "keys", keys);
+    if (all.failed) {
+        json_decref(out);
+        return NULL;
+    }
+    return out;
+}
+
+static bool was_seen(const tuff_cache *cache, int index)
+{
+    for (int i = 0; i < index; i++)
+        if (cache->files[i].is_wanted && strcmp(cache->files[i].text, cache->files[index].text) == 0)
+            return true;
+    return false;
+}
+
+json_t *report_data(const tuff_cache *cache, const known_plans *plans, const tune_environment *here)
+{
+    json_t *list = json_array();
+    bool failed = false;
+    if (plans)
+        failed = json_array_append_new(list, json_environment(cache, plans, ENVIRONMENT_TEXT(here))) != 0;
+    for (int i = 0; !plans && i < cache->count; i++)
+        if (cache->files[i].is_wanted && cache->files[i].is_described && !was_seen(cache, i))
+            failed |= json_array_append_new(list, json_environment(cache, NULL, cache->files[i].text)) != 0;
+    json_t *out = json_pack("{s:s, s:I, s:b, s:o}", "version", tuff_version(), "time", (json_int_t)cache_now(), "model",
+                            (int)(plans != NULL), "environments", list);
+    if (failed) {
+        json_decref(out);
+        return NULL;
+    }
+    return out;
+}

@@ -1,0 +1,25 @@
+/* tuff tune: finds the verb below it. */
+#include "tools/tune/verbs.h"
+#include "tools/verbs.h"
+
+static const cli_verb *const verbs[] = {&tune_verb_warm, &tune_verb_report, &tune_verb_worker};
+
+static const cli_group group = {
+    .name = "tuff tune",
+    .summary = "Measures kernels before anybody waits for them, and shows what that found.",
+    .about = "Exit codes: 0 done, 1 the work failed, 2 wrong use.\n",
+    .verbs = verbs,
+    .verb_count = sizeof verbs / sizeof *verbs,
+};
+
+static int tune(int count, char **arguments)
+{
+    return cli_run_verb(&group, count, arguments);
+}
+
+const cli_verb verb_tune = {
+    .name = "tune",
+    .operand = "VERB",
+    .summary = "Measures a model's kernels on a device, so that later starts need not.",
+    .run = tune,
+};

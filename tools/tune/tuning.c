@@ -1,0 +1,149 @@
+/* What people see of tuning. */
+#include "tools/tune/tuning.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "run/controls.h"
+
+static void leave_line(tuning *self)
+{
+    if (self->open)
+        fputc('\n', stderr);
+    self->open = false;
+}
+
+static void print_line(tuning *self, const tuff_tune_progress *now)
+{
+    const double was = (double)now->default_nanoseconds * 1e-6, is = (double)now->best_nanoseconds * 1e-6;
+    fprintf(stderr, "%s%d/%d keys  %.0f s left  %.70s: ", self->terminal ? "\r\033[K" : "", now->keys_done,
+            now->key_count, now->seconds_left, now->key);
+    if (is > 0 && now->best[0] == '\0')
+        fprintf(stderr, "%.3f ms  ", was);
+    else if (is > 0)
+        fprintf(stderr, "%.2fx by a few samples (%.3f->%.3f ms)  ", was / is, was, is);
+    fprintf(stderr, "%d cand, %d rejected", now->candidates, now->rejected);
+    if (now->rejected > 0)
+        fprintf(stderr, " (%.60s)", now->rejection);
+    fputs(self->terminal ? "" : "\n", stderr);
+    self->open = self->terminal;
+}
+
+static int find_lead(const tuning *self, uint64_t hash)
+{
+    int index = 0;
+    while (index < self->lead_count && self->leads[index] != hash)
+        index++;
+    return index;
+}
+
+/* What leads before its race is no gain yet: tuning_end says how many of these the race did not confirm. */
+static void note_lead(tuning *self, const tuff_tune_progress *now)
+{
+    const uint64_t hash = tuff__hash64(now->key, strlen(now->key), 0);
+    const int index = find_lead(self, hash);
+    const bool leads = now->best[0] != '\0', is_noted = index < self->lead_count;
+    if (leads && !is_noted && self->lead_count < TUNING_LEADS)
+        self->leads[self->lead_count++] = hash;
+    else if (!leads && is_noted)
+        self->leads[index] = self->leads[--self->lead_count];
+}
+
+/* Keys of the plan that run with their defaults though a candidate led. */
+static int count_unconfirmed(const tuning *self, tuff_plan *plan)
+{
+    int unconfirmed = 0;
+    tuff_plan_key_info key;
+    const int count = self->lead_count > 0 ? tuff_plan_key_count(plan) : 0;
+    for (int i = 0; i < count; i++)
+        if (tuff_plan_key(plan, i, &key) == TUFF_OK && key.candidate[0] == '\0')
+            unconfirmed += find_lead(self, tuff__hash64(key.key, strlen(key.key), 0)) < self->lead_count;
+    return unconfirmed;
+}
+
+/* On a terminal every candidate has its line for a moment; elsewhere a key has one when it is met. */
+static bool show(void *user, const tuff_tune_progress *now)
+{
+    tuning *self = user;
+    note_lead(self, now);
+    if (self->terminal || strncmp(self->key, now->key, sizeof self->key - 1) != 0)
+        print_line(self, now);
+    snprintf(self->key, sizeof self->key, "%s", now->key);
+    return !cli_is_interrupted();
+}
+
+/* The line of progress would come between those of the work. */
+static void leave_to_background(const tuning *self, const tuff_compile_options *seen, tuff_compile_options *out)
+{
+    out->tune_background = true;
+    out->tune_progress = NULL;
+    if (seen->tune >= TUFF_TUNE_QUICK || !self->mode_given)
+        out->tune = seen->tune >= TUFF_TUNE_QUICK ? seen->tune : TUFF_TUNE_QUICK;
+}
+
+void tuning_isolate(tuning *self)
+{
+    const char *environment = getenv("TUFF_TUNE_ISOLATE");
+    if (self->isolate == TUFF_ISOLATE_AUTO && (environment == NULL || environment[0] == '\0'))
+        self->isolate = TUFF_ISOLATE_ON;
+}
+
+void tuning_apply(tuning *self, tuff_compile_options *out)
+{
+    self->terminal = cli_is_terminal();
+    out->tune = (tuff_tune_mode)self->mode;
+    /* "cached" on the command line is no default that $TUFF_TUNE may change. */
+    if (self->mode_given && self->mode == TUFF_TUNE_CACHED)
+        out->tune_environment = TUFF_TUNE_ENVIRONMENT_NONE;
+    out->deterministic = self->deterministic;
+    out->tune_manifest = self->manifest;
+    out->tune_milliseconds = (uint32_t)(self->seconds * 1000);
+    out->tune_isolate = (tuff_tune_isolation)self->isolate;
+    out->tune_progress = show;
+    out->tune_user = self;
+    tuff_compile_options seen = *out;
+    tuff__controls_apply(&seen);
+    self->background |= seen.tune_background && seen.tune >= TUFF_TUNE_QUICK && !seen.deterministic && !self->manifest;
+    if (self->background)
+        leave_to_background(self, &seen, out);
+    else if (seen.tune >= TUFF_TUNE_QUICK)
+        cli_catch_interrupt();
+}
+
+static bool save_manifest(const tuning *self, tuff_plan *plan)
+{
+    if (self->save_manifest == NULL || plan == NULL || tuff_plan_lock(plan, self->save_manifest) == TUFF_OK)
+        return true;
+    fprintf(stderr, "tuff: --save-manifest: %s\n", tuff_error());
+    return false;
+}
+
+bool tuning_end(tuning *self, tuff_plan *plan)
+{
+    tuff_tune_stats stats;
+    leave_line(self);
+    if (plan == NULL || tuff_plan_tuning(plan, &stats) != TUFF_OK)
+        return save_manifest(self, plan);
+    if (stats.keys == stats.hits[6] && stats.measured == 0 && (!self->background || stats.keys == 0))
+        return save_manifest(self, plan); /* nothing was known, and nothing was asked for */
+    const int known = stats.hits[0] + stats.hits[1];
+    const int unconfirmed = count_unconfirmed(self, plan);
+    fprintf(stderr, "tuned: %d of %d keys known, %d measured, %d improved, ", known, stats.keys, stats.measured,
+            stats.improved);
+    if (unconfirmed > 0)
+        fprintf(stderr, "%d led by a few samples but won no race, ", unconfirmed);
+    fprintf(stderr, "%d left out; ", stats.skipped);
+    fprintf(stderr,
+            "%llu candidates, %llu rejected; %.3f s (compiling %.1f, "
+            "timing %.1f, checking %.1f)\n",
+            (unsigned long long)stats.compiles,
+            (unsigned long long)(stats.wrong + stats.races + stats.limits + stats.spills + stats.crashes + stats.hangs),
+            (double)stats.nanoseconds * 1e-9, (double)stats.compile_nanoseconds * 1e-9,
+            (double)stats.sample_nanoseconds * 1e-9, (double)stats.verify_nanoseconds * 1e-9);
+    if (self->background)
+        fprintf(stderr, "tuned in the background: the plan was exchanged %d times, %d keys are left\n", stats.swaps,
+                stats.background_keys_left);
+    return save_manifest(self, plan);
+}

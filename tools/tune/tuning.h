@@ -1,0 +1,80 @@
+/* Tuning on the command line: the options of the verbs that compile, and the progress line. */
+#ifndef TUFF_TOOLS_TUNE_TUNING_H
+#define TUFF_TOOLS_TUNE_TUNING_H
+
+#include "tools/cli/cli.h"
+
+enum { TUNING_LEADS = 512 };
+
+typedef struct tuning {
+    int mode;       /* as tuff_tune_mode */
+    double seconds; /* 0: by the mode */
+    bool mode_given, deterministic;
+    bool background; /* of verbs with TUNING_BACKGROUND_OPTION */
+    int isolate; /* as tuff_tune_isolation; of verbs with TUNING_ISOLATE_OPTION */
+    const char *manifest, *save_manifest;
+    /* Of the progress line: */
+    bool terminal, open;
+    char key[160];
+    /* Hashes of the keys for which some candidate leads the default, by the samples of the search alone. */
+    uint64_t leads[TUNING_LEADS];
+    int lead_count;
+} tuning;
+
+#define TUNING_MODES "cached|off|quick|normal|max"
+/* Five rows of an option table. */
+#define TUNING_OPTIONS(tuning)                                                                                         \
+    {.name = "--tune",                                                                                                 \
+     .kind = CLI_CHOICE,                                                                                               \
+     .value = &(tuning)->mode,                                                                                         \
+     .placeholder = TUNING_MODES,                                                                                      \
+     .help =                                                                                                           \
+         "quick, normal, max: measure kernel variants for at most 10, 120, 600 seconds; cached: use earlier results; " \
+         "off: ignore them; default $TUFF_TUNE, else cached",                                                          \
+     .given = &(tuning)->mode_given},                                                                                  \
+        {.name = "--tune-budget",                                                                                      \
+         .kind = CLI_NUMBER,                                                                                           \
+         .value = &(tuning)->seconds,                                                                                  \
+         .placeholder = "S",                                                                                           \
+         .help = "time limit of tuning in seconds; 0: by the mode",                                                    \
+         .high = 1e6},                                                                                                 \
+        {.name = "--deterministic",                                                                                    \
+         .kind = CLI_SWITCH,                                                                                           \
+         .value = &(tuning)->deterministic,                                                                            \
+         .help = "measure nothing, and use only tuned kernels that do not change a bit of the results; "               \
+                 "default $TUFF_DETERMINISTIC"},                                                                       \
+        {.name = "--save-manifest",                                                                                    \
+         .kind = CLI_TEXT,                                                                                             \
+         .value = &(tuning)->save_manifest,                                                                            \
+         .placeholder = "FILE",                                                                                        \
+         .help = "add the configuration of each kernel of the plan to FILE"},                                          \
+    {                                                                                                                  \
+        .name = "--lock-manifest", .kind = CLI_TEXT, .value = &(tuning)->manifest, .placeholder = "FILE",              \
+        .help = "run with the configurations in FILE and no other; what FILE lacks is an error"                        \
+    }
+
+/* A row for verbs that run one plan many times. */
+#define TUNING_BACKGROUND_OPTION(tuning)                                                            \
+    {                                                                                               \
+        .name = "--tune-background", .kind = CLI_SWITCH, .value = &(tuning)->background,            \
+        .help = "measure while the device is idle, not before the work; --tune quick unless given", \
+    }
+
+/* A row for verbs that do nothing but measure. */
+#define TUNING_ISOLATE_OPTION(tuning)                                                                                  \
+    {                                                                                                                  \
+        .name = "--isolate", .kind = CLI_CHOICE, .value = &(tuning)->isolate, .placeholder = "auto|on|off",            \
+        .help = "on: measure in a worker process, which is restarted after a crash; off: in this one; auto: "          \
+                "$TUFF_TUNE_ISOLATE, else on",                                                                         \
+    }
+
+/* For verbs that do nothing but measure: in a worker unless the options or the environment say otherwise. */
+void tuning_isolate(tuning *self);
+/* Puts mode, budget and the progress line into the options; self must outlive the compilation. Ctrl-C ends tuning:
+   the plan is then made of what was found. */
+void tuning_apply(tuning *self, tuff_compile_options *out);
+/* Leaves the progress line and says on the error stream what tuning did, where it did anything; then writes the
+   manifest that is asked for. False, after a message, where that cannot be written. NULL is a plan. */
+bool tuning_end(tuning *self, tuff_plan *plan);
+
+#endif

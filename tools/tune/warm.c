@@ -1,0 +1,131 @@
+/* tuff tune warm: measures the kernels of a model before anybody waits for them. */
+#define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/json.h"
+#include "tools/cli/options.h"
+#include "tools/model/fastest.h"
+#include "tools/tune/measure.h"
+#include "tools/tune/verbs.h"
+#include "tools/verbs.h"
+
+typedef struct warm_options {
+    model_options description;
+    const char *device;
+    tuning tune;
+    bool list, json;
+} warm_options;
+
+static void print_stats(const char *name, const tuff_tune_stats *stats, bool json, bool last)
+{
+    const int known = stats->hits[0] + stats->hits[1];
+    if (!json) {
+        printf("%s: %d keys, %d known, %d measured, %d improved, %d left out\n", name, stats->keys, known,
+               stats->measured, stats->improved, stats->skipped);
+        return;
+    }
+    printf("  \"%s\": {\"keys\": %d, \"known\": %d, \"measured\": %d, \"improved\": %d, \"left_out\": %d, "
+           "\"candidates\": %llu, \"wrong\": %llu, \"races\": %llu, \"limits\": %llu, \"spills\": %llu, "
+           "\"hangs\": %llu, \"seconds\": %.3f}%s\n",
+           name, stats->keys, known, stats->measured, stats->improved, stats->skipped,
+           (unsigned long long)stats->compiles, (unsigned long long)stats->wrong, (unsigned long long)stats->races,
+           (unsigned long long)stats->limits, (unsigned long long)stats->spills, (unsigned long long)stats->hangs,
+           (double)stats->nanoseconds * 1e-9, last ? "" : ",");
+}
+
+/* What each key runs with now, from the cache alone. */
+static tuff_status print_keys(const known_plan *known, bool json, bool last)
+{
+    const int count = tuff_plan_key_count(known->plan);
+    tuff_status status = count < 0 ? tuff__last_status() : TUFF_OK;
+    json_t *list = json ? json_array() : NULL;
+    tuff_plan_key_info key;
+    for (int i = 0; i < count && status == TUFF_OK; i++) {
+        status = tuff_plan_key(known->plan, i, &key);
+        if (status == TUFF_OK && json)
+            (void)json_array_append_new(list,
+                                        json_pack("{s:s, s:s, s:s, s:I}", "key", key.key, "candidate", key.candidate,
+                                                  "origin", key.origin, "calls", (json_int_t)key.calls));
+        else if (status == TUFF_OK)
+            printf("%-8s %4llux  %-12s %s: %s\n", known->name, (unsigned long long)key.calls, key.origin, key.key,
+                   key.candidate[0] ? key.candidate : "default");
+    }
+    if (json && status == TUFF_OK) {
+        printf("  \"%s\": ", known->name);
+        (void)json_dumpf(list, stdout, JSON_INDENT(2));
+        fputs(last ? "\n" : ",\n", stdout);
+    }
+    json_decref(list);
+    return status;
+}
+
+static int print_plan(const known_plan *known, const warm_options *options, bool last)
+{
+    tuff_tune_stats stats;
+    if (options->list)
+        return print_keys(known, options->json, last) == TUFF_OK ? EXIT_DONE
+                                                                 : cli_fail_library(&tune_verb_warm, "the keys");
+    if (tuff_plan_tuning(known->plan, &stats) != TUFF_OK)
+        return cli_fail_library(&tune_verb_warm, "counting");
+    print_stats(known->name, &stats, options->json, last);
+    return EXIT_DONE;
+}
+
+static int warm_device(tuff_device *device, warm_options *options)
+{
+    known_plans plans = {0};
+    tuff_device_info info;
+    if (tuff_device_information(device, &info) == TUFF_OK && info.device_class == TUFF_DEVICE_REFERENCE)
+        fprintf(stderr, "%s runs no kernels: there is nothing to tune\n", info.selector);
+    tuff__json_begin();
+    int code = measure_model(&tune_verb_warm, device, &options->description, &options->tune, &plans);
+    fputs(options->json && code == EXIT_DONE ? "{\n" : "", stdout);
+    for (int i = 0; i < KNOWN_COUNT && code == EXIT_DONE; i++)
+        code = print_plan(&plans.items[i], options, i + 1 == KNOWN_COUNT);
+    fputs(options->json && code == EXIT_DONE ? "}\n" : "", stdout);
+    known_plans_destroy(&plans);
+    return cli_is_interrupted() && code == EXIT_DONE ? EXIT_FAILED : code;
+}
+
+static int warm(int count, char **arguments)
+{
+    warm_options self = {.description = MODEL_OPTIONS_DEFAULT, .tune = {.mode = TUFF_TUNE_NORMAL}};
+    const cli_option options[] = {
+        WORK_DEVICE_OPTION(&self.device),
+        MODEL_OPTIONS(&self.description),
+        TUNING_OPTIONS(&self.tune),
+        {"--list", CLI_SWITCH, &self.list, NULL, "print what each key of the model runs with; measure nothing", 0, 0,
+         NULL},
+        TUNING_ISOLATE_OPTION(&self.tune),
+        JSON_OPTION(&self.json, "one object with the counts of both plans"),
+    };
+    const cli_end end = cli_parse(&tune_verb_warm, options, sizeof options / sizeof *options, count, arguments, NULL);
+    if (end.now)
+        return end.code;
+    if (model_options_complete(&self.description) != TUFF_OK)
+        return cli_fail(&tune_verb_warm, EXIT_WRONG_USE, "%s", tuff_error());
+    if (self.list) {
+        self.tune.mode = TUFF_TUNE_CACHED;
+        self.tune.mode_given = true;
+    }
+    int code = EXIT_FAILED;
+    tuning_isolate(&self.tune);
+    (void)setenv("TUFF_TUNE_WAIT", "1", 0); /* who asks for tuning can wait for another who tunes */
+    tuff_device *device =
+        cli_open_device_for(&tune_verb_warm, self.device,
+                            &(fastest_work){.model = &self.description.model, .batch = self.description.batch}, &code);
+    if (!device)
+        return code;
+    code = warm_device(device, &self);
+    tuff_device_close(device);
+    return code;
+}
+
+const cli_verb tune_verb_warm = {
+    .name = "tune warm",
+    .summary = "Measures a model's kernels on a device, so that later starts need not.",
+    .about = "Results are kept in the cache (see tuff cache). Ctrl-C keeps what is finished.",
+    .run = warm,
+};

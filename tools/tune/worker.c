@@ -1,0 +1,446 @@
+/* tuff tune worker: measures for a program (src/run/worker.h), told and heard over a socket that is its input. It ends
+   with the program, at any moment; what it wrote to the cache by then stays. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+#include "base/log.h"
+#include "base/thread.h"
+#include "graph/blob/blob.h"
+#include "run/ipc.h"
+#include "run/worker.h"
+#include "tools/tune/verbs.h"
+#include "tune/guard.h"
+#include "tune/tidy.h"
+
+#define SECOND UINT64_C(1000000000)
+#define MOST_JOB ((size_t)1 << 31)
+enum { BEAT = 250, SOCKET = STDIN_FILENO };
+
+/* What threads of this process share; the rest is the main one's. */
+static struct {
+    mutex sending;
+    pid_t parent;
+    atomic_bool is_waiting; /* for the program: no sign of life is asked for then */
+    _Atomic(journal *) journal;
+} shared = {.sending = MUTEX_INITIALIZER};
+
+typedef struct serving {
+    worker_job job;
+    ipc_message in;
+    tuff_device *device; /* the tuner's bench; owned by that from the beginning of its work */
+    graph_copy graph;
+    struct fusion fusion;
+    pass_choices passes;
+    tuner of;
+    file_lock silicon;
+} serving;
+
+/* A candidate that is under way when the program goes is not to blame. */
+static _Noreturn void leave_at_once(void)
+{
+    journal *open = atomic_load(&shared.journal);
+    if (open)
+        tuff__journal_leave(open);
+    _exit(EXIT_DONE);
+}
+
+static void end_by_signal(int number)
+{
+    (void)number;
+    leave_at_once();
+}
+
+static tuff_status say(ipc_kind kind, const text *body)
+{
+    tuff__lock(&shared.sending);
+    const tuff_status status = tuff__ipc_send(SOCKET, kind, body);
+    tuff__unlock(&shared.sending);
+    return status;
+}
+
+static void say_and_free(ipc_kind kind, text *body)
+{
+    const tuff_status status = say(kind, body);
+    tuff__text_free(body);
+    if (status == TUFF_E_IO)
+        leave_at_once();
+    if (status != TUFF_OK)
+        _exit(EXIT_FAILED);
+}
+
+static void answer(bool yes)
+{
+    text body = {0};
+    tuff__put_u8(&body, yes);
+    say_and_free(IPC_ANSWER, &body);
+}
+
+static void forward_log(void *user, tuff_log_level level, const char *line)
+{
+    text body = {0};
+    (void)user;
+    tuff__put_u32(&body, level);
+    tuff__put_text(&body, line);
+    (void)say(IPC_LOG, &body);
+    tuff__text_free(&body);
+}
+
+static uint64_t watchdog(void)
+{
+    const char *asked = getenv("TUFF_TUNE_WATCHDOG");
+    const double seconds = asked ? strtod(asked, NULL) : 0;
+    return seconds > 0 && seconds < 1e6 ? (uint64_t)(seconds * 1e9) : 60 * SECOND;
+}
+
+/* Tells of itself while the main thread is at work, and ends the process with the program. */
+static void *watch(void *argument)
+{
+    const uint64_t limit = watchdog();
+    (void)argument;
+    for (;;) {
+        struct pollfd from = {.fd = SOCKET, .events = POLLRDHUP};
+        if (poll(&from, 1, BEAT) > 0 || getppid() != shared.parent)
+            leave_at_once();
+        const uint64_t begin = atomic_load(&tuff__tune_step_begin), now = tuff__nanoseconds();
+        if (!atomic_load(&shared.is_waiting) && (begin == 0 || now < begin + limit) && say(IPC_ALIVE, NULL) != TUFF_OK)
+            leave_at_once();
+    }
+    return NULL;
+}
+
+/* Nothing of the program but its socket and its error stream, and an end with it. */
+static bool stand_alone(void)
+{
+    struct sigaction ending = {.sa_handler = end_by_signal};
+    pthread_t thread;
+    const long most = sysconf(_SC_OPEN_MAX);
+    for (int fd = STDERR_FILENO + 1; fd < (most > 0 && most < 65536 ? (int)most : 65536); fd++)
+        (void)close(fd);
+    shared.parent = getppid();
+    (void)sigaction(SIGTERM, &ending, NULL);
+#ifdef __linux__
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+#endif
+    if (getppid() != shared.parent || pthread_create(&thread, NULL, watch, NULL) != 0)
+        return false;
+    (void)pthread_detach(thread);
+    return true;
+}
+
+static void receive(serving *self)
+{
+    atomic_store(&shared.is_waiting, true);
+    const tuff_status status = tuff__ipc_receive(SOCKET, MOST_JOB, UINT64_MAX, &self->in);
+    atomic_store(&shared.is_waiting, false);
+    if (status != TUFF_OK)
+        leave_at_once();
+}
+
+static void take_silicon(serving *self)
+{
+    if (self->silicon.fd < 0)
+        answer(tuff__tuner_try_device(&self->of, &self->silicon));
+    else
+        answer(true);
+}
+
+static void leave_silicon(serving *self)
+{
+    tuff__file_unlock(&self->silicon);
+    self->silicon.fd = -1;
+}
+
+/* What the program may say at any time. */
+static bool serve_silicon(serving *self)
+{
+    if (self->in.kind == IPC_TAKE)
+        take_silicon(self);
+    else if (self->in.kind == IPC_LEAVE)
+        leave_silicon(self);
+    else
+        return false;
+    return true;
+}
+
+/* The program's answer to what it was just told. */
+static byte_reader await(serving *self, ipc_kind wanted)
+{
+    do
+        receive(self);
+    while (serve_silicon(self));
+    if (self->in.kind != wanted)
+        leave_at_once();
+    return tuff__ipc_reader(&self->in);
+}
+
+static void give_way(tuner *of, bool is_between)
+{
+    serving *self = of->user;
+    text body = {0};
+    tuff__put_u8(&body, is_between);
+    tuff__put_bytes(&body, &of->stats, sizeof of->stats);
+    say_and_free(IPC_GIVE_WAY, &body);
+    byte_reader from = await(self, IPC_GO);
+    of->stopped |= !tuff__take_bool(&from);
+    const uint64_t waited = tuff__take_u64(&from);
+    if (waited > 0) {
+        of->begin += waited;
+        of->limit += waited;
+        of->warmed = NULL; /* idle clocks are low ones */
+    }
+}
+
+static bool ask_to_go_on(void *user, const tuff_tune_progress *now)
+{
+    text body = {0};
+    tuff__put_u32(&body, (uint32_t)now->key_count);
+    tuff__put_u32(&body, (uint32_t)now->keys_done);
+    tuff__put_double(&body, now->seconds_left);
+    tuff__put_text(&body, now->key);
+    tuff__put_text(&body, now->best);
+    tuff__put_u64(&body, now->default_nanoseconds);
+    tuff__put_u64(&body, now->best_nanoseconds);
+    tuff__put_u32(&body, (uint32_t)now->candidates);
+    tuff__put_u32(&body, (uint32_t)now->rejected);
+    tuff__put_text(&body, now->rejection);
+    say_and_free(IPC_PROGRESS, &body);
+    byte_reader from = await(user, IPC_ANSWER);
+    return tuff__take_bool(&from);
+}
+
+static tuff_status open_device(serving *self)
+{
+    tune_environment of;
+    tuff__compile_patience = self->job.compile_patience;
+    if (setenv("TUFF_CACHE_DIR", self->job.cache, 1) != 0)
+        return TUFF_E_OOM_HOST;
+    self->device = tuff__device_open_limited(self->job.selector, tuff__compile_patience);
+    if (!self->device)
+        return tuff__last_status();
+    tuff__environment_of(tuff__device_info(self->device), &of);
+    if (strcmp(ENVIRONMENT_TEXT(&of), self->job.environment) != 0)
+        return FAIL(TUFF_E_UNSUPPORTED, "%s is another device there", self->job.selector);
+    return TUFF_OK;
+}
+
+/* The plan that the keys are of: as the program has it. */
+static tuff_status look_up_keys(serving *self)
+{
+    tuner *of = &self->of;
+    self->passes.by = self->job.passes;
+    TRY(tuff__fuse(self->graph.graph, of->options, self->job.buffer_limit, &self->passes, &self->fusion));
+    TRY(tuff__tuner_look_up(of));
+    if (!tuff__is_same_hash(tuff__worker_keys(of), self->job.keys))
+        return FAIL(TUFF_E_FORMAT, "the plan has other keys there");
+    return TUFF_OK;
+}
+
+static tuff_status find_keys(serving *self)
+{
+    tuner *of = &self->of;
+    tuff_compile_options *options = &self->job.options;
+    TRY(tuff__graph_read(self->device, self->job.graph, self->job.graph_size, &self->graph));
+    options->tune_progress = options->tune_progress ? ask_to_go_on : NULL;
+    options->tune_user = self;
+    *of = (tuner){.fusion = &self->fusion,
+                  .options = options,
+                  .device = self->device,
+                  .bench = self->device,
+                  .had_bench = true,
+                  .log = -1,
+                  .is_background = options->tune_background,
+                  .survives_crashes = !options->tune_background,
+                  .give_way = options->tune_background ? give_way : NULL,
+                  .user = self};
+    TRY(look_up_keys(self));
+    TRY(tuff__tuner_open(of));
+    atomic_store(&shared.journal, of->journal);
+    return TUFF_OK;
+}
+
+static tuff_status begin(serving *self)
+{
+    byte_reader from = tuff__ipc_reader(&self->in);
+    TRY(tuff__worker_take_job(&from, &self->job));
+    TRY(open_device(self));
+    return find_keys(self);
+}
+
+static int answer_begin(serving *self)
+{
+    text body = {0};
+    const tuff_status status = begin(self);
+    tuff__put_text(&body, status == TUFF_OK ? "" : tuff_error());
+    say_and_free(IPC_READY, &body);
+    return status == TUFF_OK ? EXIT_DONE : EXIT_FAILED;
+}
+
+static void measure(serving *self)
+{
+    tuner *of = &self->of;
+    byte_reader from = tuff__ipc_reader(&self->in);
+    const int index = tuff__take_below(&from, (uint64_t)of->subject_count);
+    const uint64_t budget = tuff__take_u64(&from);
+    of->later = tuff__take_u64(&from);
+    of->keys_wanted = (int)tuff__take_u32(&from);
+    of->keys_done = (int)tuff__take_u32(&from);
+    if (from.failed)
+        leave_at_once();
+    subject *one = &of->subjects[index];
+    const tuff_status status = tuff__tuner_measure_one(one, budget);
+    text body = {0}, chosen = {0};
+    tuff__choice_format(&one->chosen, &chosen);
+    tuff__put_u32(&body, status);
+    tuff__put_text(&body, status == TUFF_OK ? "" : tuff_error());
+    tuff__put_u8(&body, of->lost);
+    tuff__put_u32(&body, (uint32_t)of->keys_done);
+    tuff__put_u8(&body, one->was_measured);
+    tuff__put_u32(&body, one->tier);
+    tuff__put_text(&body, tuff__text_get(&chosen));
+    tuff__put_bytes(&body, &of->stats, sizeof of->stats);
+    tuff__text_free(&chosen);
+    say_and_free(IPC_MEASURED, &body);
+}
+
+static void put_finding(text *out, const subject *of)
+{
+    text chosen = {0};
+    tuff__choice_format(&of->chosen, &chosen);
+    tuff__put_u64(out, of->hash.low);
+    tuff__put_u64(out, of->hash.high);
+    tuff__put_u8(out, of->was_measured);
+    tuff__put_u32(out, of->tier);
+    tuff__put_text(out, tuff__text_get(&chosen));
+    tuff__text_free(&chosen);
+}
+
+static void measure_all(serving *self)
+{
+    tuner *of = &self->of;
+    byte_reader from = tuff__ipc_reader(&self->in);
+    of->budget = tuff__take_u64(&from);
+    of->begin = tuff__nanoseconds();
+    if (from.failed)
+        leave_at_once();
+    const tuff_status status = tuff__tuner_measure_all(of);
+    text body = {0};
+    tuff__put_u32(&body, status);
+    tuff__put_text(&body, status == TUFF_OK ? "" : tuff_error());
+    tuff__put_u8(&body, of->lost);
+    tuff__put_bytes(&body, &of->stats, sizeof of->stats);
+    tuff__put_u32(&body, (uint32_t)of->subject_count);
+    for (int i = 0; i < of->subject_count; i++)
+        put_finding(&body, &of->subjects[i]);
+    say_and_free(IPC_MEASURED_ALL, &body);
+}
+
+/* Into the cache, where the program finds it. */
+static void compile(serving *self)
+{
+    enum { NAME_SIZE = 256 };
+    byte_reader from = tuff__ipc_reader(&self->in);
+    program *made;
+    size_t size;
+    char name[NAME_SIZE];
+    tuff__take_text(&from, name, sizeof name);
+    const char *found = tuff__take_bytes(&from, &size);
+    text kernel = {0};
+    tuff__text_add_bytes(&kernel, found, size);
+    const program_request request = {.name = name,
+                                     .text = tuff__text_get(&kernel),
+                                     .buffer_count = (int)tuff__take_u32(&from),
+                                     .word_count = (int)tuff__take_u32(&from),
+                                     .local_size = tuff__take_u32(&from),
+                                     .subgroup_size = tuff__take_u32(&from)};
+    const bool good = !from.failed && !kernel.failed && tuff__program_get(self->device, &request, &made) == TUFF_OK;
+    if (good) {
+        tuff__programs_keep(self->device, &made, 1, true, UINT64_MAX);
+        tuff__program_release(self->device, made);
+    }
+    tuff__text_free(&kernel);
+    answer(good);
+}
+
+static void end(serving *self)
+{
+    tuner *of = &self->of;
+    leave_silicon(self);
+    tuff__fusion_free(&self->fusion);
+    tuff__graph_copy_free(&self->graph);
+    atomic_store(&shared.journal, NULL);
+    if (of->bench)
+        tuff__tuner_close(of);
+    else
+        tuff_device_close(self->device);
+    if (of->store && of->stats.measured > 0 && tuff__store_tidy(of->store, TIDY_LIMIT) != TUFF_OK)
+        tuff__log(TUFF_LOG_INFO, "tune: the cache was not compacted: %s", tuff_error());
+    tuff__tuner_end(of);
+    tuff__ipc_free(&self->in);
+    tuff_set_log(NULL, NULL);
+}
+
+static void serve(serving *self)
+{
+    for (receive(self); self->in.kind != IPC_END; receive(self)) {
+        if (serve_silicon(self))
+            continue;
+        if (self->in.kind == IPC_MEASURE)
+            measure(self);
+        else if (self->in.kind == IPC_MEASURE_ALL)
+            measure_all(self);
+        else if (self->in.kind == IPC_COMPILE)
+            compile(self);
+        else
+            leave_at_once();
+    }
+}
+
+static int work(serving *self)
+{
+    text body = {0};
+    char build[IPC_BUILD_SIZE];
+    tuff_set_log(forward_log, NULL);
+    tuff__put_text(&body, tuff__ipc_build(build));
+    say_and_free(IPC_HELLO, &body);
+    receive(self);
+    if (self->in.kind != IPC_BEGIN)
+        return EXIT_FAILED;
+    const int code = answer_begin(self);
+    if (code == EXIT_DONE)
+        serve(self);
+    end(self);
+    return code;
+}
+
+static int run(int count, char **arguments)
+{
+    int kind;
+    socklen_t size = sizeof kind;
+    (void)arguments;
+    if (count > 0 || getsockopt(SOCKET, SOL_SOCKET, SO_TYPE, &kind, &size) != 0)
+        return cli_fail(&tune_verb_worker, EXIT_WRONG_USE, "it is started by programs that tune");
+    serving *self = tuff__calloc(1, sizeof *self);
+    if (!self || !stand_alone())
+        return EXIT_FAILED;
+    self->silicon.fd = -1;
+    const int code = work(self);
+    tuff__free(self);
+    return code;
+}
+
+const cli_verb tune_verb_worker = {.name = "tune worker", .run = run};

@@ -1,0 +1,85 @@
+#include "tools/verify/names.h"
+
+#include <string.h>
+
+#include "tools/verify/suite.h"
+
+enum { NAME_SIZE = 40 };
+
+/* Primitives of which the suite has a case, then composites; NULL behind the last. */
+static const char *name_at(int index)
+{
+    suite_case test;
+    if (index >= OP_COUNT)
+        return suite_composite_at(index - OP_COUNT, TUFF_F32, &test) ? test.name : NULL;
+    for (tuff_dtype dtype = TUFF_F32; dtype <= TUFF_BOOL; dtype++)
+        if (suite_case_at((op_code)index, dtype, 0, &test))
+            return test.name;
+    return ""; /* which nobody asks for */
+}
+
+bool suite_is_selected(const suite_selection *self, const char *name)
+{
+    if (!self->asked)
+        return true;
+    const size_t length = strlen(self->asked);
+    return strncmp(name, self->asked, length) == 0 && (self->is_prefix || name[length] == '\0');
+}
+
+bool suite_select(const char *asked, suite_selection *out)
+{
+    const char *name;
+    for (int by_prefix = 0; by_prefix < 2; by_prefix++) {
+        *out = (suite_selection){asked, by_prefix};
+        for (int i = 0; (name = name_at(i)) != NULL; i++)
+            if (name[0] && suite_is_selected(out, name))
+                return true;
+    }
+    return false;
+}
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Letters that are put in, left out or replaced, at the least (Levenshtein 1966), row by row. */
+static int distance(const char *a, const char *b)
+{
+    int row[NAME_SIZE + 1];
+    const int columns = (int)strlen(b);
+    if (columns > NAME_SIZE)
+        return columns;
+    for (int k = 0; k <= columns; k++)
+        row[k] = k;
+    for (int i = 0; a[i]; i++) {
+        int diagonal = row[0];
+        row[0] = i + 1;
+        for (int k = 1; k <= columns; k++) {
+            const int replaced = diagonal + (a[i] != b[k - 1]);
+            diagonal = row[k];
+            row[k] = least(replaced, least(row[k], row[k - 1]) + 1);
+        }
+    }
+    return row[columns];
+}
+
+/* -1 where two names are not near. One that holds the other is as near as one with two letters wrong. */
+static int nearness(const char *wrong, const char *name)
+{
+    const int length = (int)strlen(wrong), apart = distance(wrong, name);
+    if (apart <= (length < 5 ? 1 : 2))
+        return apart;
+    return length >= 3 && strstr(name, wrong) != NULL ? 2 : -1;
+}
+
+int suite_near_names(const char *wrong, const char *near[SUITE_NEAR])
+{
+    const char *name;
+    int count = 0;
+    for (int wanted = 0; wanted <= 2; wanted++)
+        for (int i = 0; (name = name_at(i)) != NULL && count < SUITE_NEAR; i++)
+            if (name[0] && nearness(wrong, name) == wanted)
+                near[count++] = name;
+    return count;
+}

@@ -1,0 +1,111 @@
+/* Random programs: training steps such as people write, of small odd extents, for comparisons of a device with the
+   float64 reference. A recipe says what a program is made of; a seed draws one, a line of text repeats it, and a
+   smaller one is another recipe. */
+#ifndef TUFF_TOOLS_VERIFY_PROGRAM_H
+#define TUFF_TOOLS_VERIFY_PROGRAM_H
+
+#include "tuff.h"
+
+/* What a program is made of. Values are in the table of program_recipe.c, the simplest of each first. */
+typedef enum program_field {
+    FIELD_FORM,
+    FIELD_LAYERS,
+    FIELD_BATCH,
+    FIELD_LENGTH, /* tokens of a sequence, or rows and columns of an image */
+    FIELD_WIDTH,  /* of a head, of a hidden layer, or channels of a convolution */
+    FIELD_HEADS,
+    FIELD_SHARING, /* heads that read one head of keys and values */
+    FIELD_HIDDEN,  /* of a transformer's MLP */
+    FIELD_INPUTS,  /* vocabulary, features, or channels of an image */
+    FIELD_CLASSES,
+    FIELD_PATCH, /* rows and columns that a convolution looks at */
+    FIELD_MASK,
+    FIELD_POSITIONS,
+    FIELD_PROJECTIONS, /* of queries, keys and values */
+    FIELD_NORM,
+    FIELD_NORM_PLACE,
+    FIELD_ACTIVATION,
+    FIELD_BIAS,
+    FIELD_RESIDUAL,
+    FIELD_TIED,
+    FIELD_DROPOUT,
+    FIELD_READOUT, /* what of a sequence is classified */
+    FIELD_LOSS,
+    FIELD_PARTS, /* of the batch, whose losses are added up */
+    FIELD_RECOMPUTE,
+    FIELD_OPTIMIZER,
+    FIELD_DECAY,
+    FIELD_CLIP,
+    FIELD_SCHEDULE,
+    FIELD_STEPS,
+    FIELD_FUSE,
+    FIELD_FAMILY,
+    FIELD_COUNT
+} program_field;
+
+/* Choices of the fields whose values are words, in the order of the table. */
+typedef enum program_form { FORM_MLP, FORM_CONVOLUTION, FORM_TRANSFORMER } program_form;
+typedef enum program_mask { MASK_CAUSAL, MASK_NONE, MASK_WINDOW, MASK_LENGTHS, MASK_SEGMENTS } program_mask;
+typedef enum program_positions {
+    POSITIONS_NONE,
+    POSITIONS_LEARNED,
+    POSITIONS_INTERLEAVED,
+    POSITIONS_HALF,
+    POSITIONS_BIAS
+} program_positions;
+typedef enum program_norm { NORM_NONE, NORM_LAYER, NORM_PLAIN_LAYER, NORM_RMS, NORM_GROUP } program_norm;
+typedef enum program_activation {
+    ACTIVATION_NONE,
+    ACTIVATION_RELU,
+    ACTIVATION_GELU,
+    ACTIVATION_GELU_TANH,
+    ACTIVATION_SILU,
+    ACTIVATION_TANH,
+    ACTIVATION_SWIGLU
+} program_activation;
+typedef enum program_readout { READOUT_TOKENS, READOUT_MEAN, READOUT_LAST } program_readout;
+typedef enum program_loss { LOSS_CROSS_ENTROPY, LOSS_SMOOTHED, LOSS_SQUARES } program_loss;
+typedef enum program_optimizer {
+    OPTIMIZER_MOMENTUM,
+    OPTIMIZER_SGD,
+    OPTIMIZER_NESTEROV,
+    OPTIMIZER_ADAMW,
+    OPTIMIZER_SMOOTH_ADAMW
+} program_optimizer;
+
+/* Changes under which the results of a program stay what they are; all zero: none. */
+typedef struct program_variant {
+    bool reversed;       /* the samples of a batch in another order */
+    int padding;         /* tokens behind every sequence, whose targets are ignored */
+    double scale;        /* of the loss; 0: 1 */
+    bool several_plans;  /* a plan of its own for every step */
+    tuff_tune_mode tune; /* TUFF_TUNE_QUICK: kernels are tuned first, for a moment; else TUFF_TUNE_OFF */
+} program_variant;
+
+typedef struct program_recipe {
+    uint64_t seed;                 /* of the sizes, and of all data */
+    unsigned char at[FIELD_COUNT]; /* which value of each field */
+    program_variant variant;
+} program_recipe;
+
+/* The program of a seed: forms, ops and extents by weights, none so large that the host takes long. PROGRAM_FAMILY
+   seeds in a row make a family of the same extents, whose programs differ in what is planned anew for each of them
+   while most kernels stay the same: compiling these is what takes the time. */
+enum { PROGRAM_FAMILY = 32 };
+program_recipe program_draw(uint64_t seed);
+uint64_t program_family(uint64_t seed);
+/* The value of a field as a number; of words the position in the table. */
+double program_number(const program_recipe *recipe, program_field field);
+int64_t program_size(const program_recipe *recipe, program_field field);
+int program_choice(const program_recipe *recipe, program_field field);
+
+/* "seed=7 form=mlp width=13 ...": every field that is not the simplest. */
+void program_describe(const program_recipe *recipe, char *line, size_t size);
+/* The recipe of such a line. TUFF_E_USAGE, naming the word, where it is none. */
+tuff_status program_parse(const char *line, program_recipe *out);
+
+/* Makes a recipe that fails simpler as long as it fails: field by field, in at most `tries` calls of fails. */
+void program_shrink(program_recipe *recipe, bool (*fails)(void *state, const program_recipe *recipe), void *state,
+                    int tries);
+
+#endif

@@ -1,0 +1,512 @@
+/* The graphs of random programs. A graph is built twice: first with inputs in the place of parameters, which says which
+   parameters there are, then with the parameters. */
+#include "tools/verify/program_build.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "tools/model/random.h"
+#include "train/train.h"
+
+enum { NAME_SIZE = 40, WINDOW = 3, TABLE_ROWS = 64 };
+
+typedef struct program_names {
+    char names[PROGRAM_PARAMETERS][NAME_SIZE];
+    tuff_parameter_spec specs[PROGRAM_PARAMETERS];
+    int count;
+} program_names;
+
+typedef struct builder {
+    const program_recipe *recipe;
+    tuff_graph *graph;
+    program_names *names;        /* what is asked for is noted here, or */
+    tuff_parameters *parameters; /* found there */
+    tuff_tensor *noted[PROGRAM_PARAMETERS];
+    tuff_tensor *inputs[PROGRAM_INPUTS];
+    program_data data; /* shapes of the inputs; their data is not needed */
+    int64_t from, to;  /* the samples of this part */
+    tuff_tensor *bias; /* of attention's scores, or NULL */
+    int layer;
+} builder;
+
+static tuff_tensor *weight(builder *b, const char *name, tuff_shape shape)
+{
+    if (b->parameters != NULL)
+        return tuff_array_tensor(b->graph, tuff_parameters_find(b->parameters, name));
+    program_names *names = b->names;
+    for (int i = 0; i < names->count; i++)
+        if (strcmp(names->names[i], name) == 0)
+            return b->noted[i];
+    const int at = names->count++;
+    snprintf(names->names[at], NAME_SIZE, "%s", name);
+    names->specs[at] = (tuff_parameter_spec){.name = names->names[at], .shape = shape};
+    return b->noted[at] = tuff_input(b->graph, name, TUFF_F32, shape);
+}
+
+/* Of the layer that is built; layers that are tied have one. */
+static tuff_tensor *layer_weight(builder *b, const char *part, tuff_shape shape)
+{
+    char name[NAME_SIZE];
+    const bool is_tied =
+        program_choice(b->recipe, FIELD_TIED) != 0 && program_choice(b->recipe, FIELD_FORM) == FORM_MLP;
+    snprintf(name, sizeof name, "%d.%s", is_tied ? 0 : b->layer, part);
+    return weight(b, name, shape);
+}
+
+/* The samples of this part. */
+static tuff_tensor *input(builder *b, const char *name)
+{
+    int at = 0;
+    while (strcmp(b->data.inputs[at].name, name) != 0)
+        at++;
+    const program_input *source = &b->data.inputs[at];
+    if (b->inputs[at] == NULL)
+        b->inputs[at] = tuff_input(b->graph, name, source->dtype, source->shape);
+    int64_t start[TUFF_MAX_RANK] = {b->from}, stop[TUFF_MAX_RANK] = {b->to};
+    for (int i = 1; i < source->shape.rank; i++)
+        stop[i] = source->shape.extent[i];
+    const bool whole = b->from == 0 && b->to == source->shape.extent[0];
+    return whole ? b->inputs[at] : tuff_slice(b->inputs[at], start, stop, NULL);
+}
+
+static int64_t last_extent(const tuff_tensor *x)
+{
+    const tuff_shape shape = tuff_tensor_shape(x);
+    return shape.extent[shape.rank - 1];
+}
+
+static tuff_tensor *linear(builder *b, tuff_tensor *x, const char *part, int64_t columns)
+{
+    char name[NAME_SIZE];
+    snprintf(name, sizeof name, "%s.weight", part);
+    tuff_tensor *matrix = layer_weight(b, name, TUFF_SHAPE(last_extent(x), columns));
+    snprintf(name, sizeof name, "%s.bias", part);
+    tuff_tensor *bias = program_choice(b->recipe, FIELD_BIAS) != 0 ? layer_weight(b, name, TUFF_SHAPE(columns)) : NULL;
+    return tuff_linear(x, matrix, bias);
+}
+
+/* Over the last axis. */
+static tuff_tensor *norm(builder *b, tuff_tensor *x, const char *part)
+{
+    char gain[NAME_SIZE], bias[NAME_SIZE];
+    const tuff_shape shape = TUFF_SHAPE(last_extent(x));
+    snprintf(gain, sizeof gain, "%s.gain", part);
+    snprintf(bias, sizeof bias, "%s.bias", part);
+    switch (program_choice(b->recipe, FIELD_NORM)) {
+    case NORM_NONE:
+        return x;
+    case NORM_LAYER: {
+        tuff_tensor *scale = layer_weight(b, gain, shape), *shift = layer_weight(b, bias, shape);
+        return tuff_layer_norm(x, scale, shift, 1, 1e-5);
+    }
+    case NORM_PLAIN_LAYER:
+        return tuff_layer_norm(x, NULL, NULL, 1, 1e-5);
+    default:
+        return tuff_rms_norm(x, layer_weight(b, gain, shape), 1, 1e-6);
+    }
+}
+
+/* x [B, H, W, C]. */
+static tuff_tensor *image_norm(builder *b, tuff_tensor *x)
+{
+    const int to_channels[] = {0, 3, 1, 2}, back[] = {0, 2, 3, 1};
+    const int64_t channels = last_extent(x);
+    if (program_choice(b->recipe, FIELD_NORM) != NORM_GROUP)
+        return norm(b, x, "norm");
+    tuff_tensor *gain = layer_weight(b, "norm.gain", TUFF_SHAPE(channels)),
+                *bias = layer_weight(b, "norm.bias", TUFF_SHAPE(channels));
+    const int groups = channels % 3 == 0 ? 3 : channels % 2 == 0 ? 2 : 1;
+    return tuff_permute(tuff_group_norm(tuff_permute(x, to_channels), gain, bias, groups, 1e-5), back);
+}
+
+static tuff_tensor *activation(const builder *b, tuff_tensor *x)
+{
+    switch (program_choice(b->recipe, FIELD_ACTIVATION)) {
+    case ACTIVATION_RELU:
+        return tuff_relu(x);
+    case ACTIVATION_GELU:
+        return tuff_gelu(x);
+    case ACTIVATION_GELU_TANH:
+        return tuff_gelu_tanh(x);
+    case ACTIVATION_SILU:
+    case ACTIVATION_SWIGLU: /* without a gate */
+        return tuff_silu(x);
+    case ACTIVATION_TANH:
+        return tuff_tanh(x);
+    default:
+        return x;
+    }
+}
+
+static tuff_tensor *dropout(const builder *b, tuff_tensor *x)
+{
+    const double probability = program_number(b->recipe, FIELD_DROPOUT);
+    return probability > 0 ? tuff_dropout(x, probability) : x;
+}
+
+/* A linear layer and what goes around it: before it or behind. */
+static tuff_tensor *dense_layer(builder *b, tuff_tensor *x)
+{
+    const bool behind = program_choice(b->recipe, FIELD_NORM_PLACE) != 0;
+    const int64_t width = last_extent(x);
+    tuff_tensor *y = linear(b, behind ? x : norm(b, x, "norm"), "dense", width);
+    y = dropout(b, activation(b, y));
+    y = program_choice(b->recipe, FIELD_RESIDUAL) != 0 ? tuff_add(x, y) : y;
+    return behind ? norm(b, y, "norm") : y;
+}
+
+/* [B, H, W, C] -> [B, H, W, C k k]: what lies around every point. */
+static tuff_tensor *patches(const builder *b, tuff_tensor *x)
+{
+    enum { MOST = 3 };
+    const int64_t k = program_size(b->recipe, FIELD_PATCH), before = (k - 1) / 2;
+    const tuff_shape shape = tuff_tensor_shape(x);
+    tuff_tensor *parts[MOST * MOST];
+    const int64_t low[] = {0, before, before, 0}, high[] = {0, k - 1 - before, k - 1 - before, 0};
+    if (k == 1)
+        return x;
+    x = tuff_pad(x, low, high, 0);
+    for (int64_t i = 0; i < k * k; i++) {
+        const int64_t start[] = {0, i / k, i % k, 0};
+        const int64_t stop[] = {shape.extent[0], i / k + shape.extent[1], i % k + shape.extent[2], shape.extent[3]};
+        parts[i] = tuff_slice(x, start, stop, NULL);
+    }
+    return tuff_concat(parts, (int)(k * k), 3);
+}
+
+static tuff_tensor *convolution_layer(builder *b, tuff_tensor *x)
+{
+    tuff_tensor *y = linear(b, patches(b, x), "kernel", program_size(b->recipe, FIELD_WIDTH));
+    y = dropout(b, activation(b, image_norm(b, y)));
+    const bool adds = program_choice(b->recipe, FIELD_RESIDUAL) != 0 && last_extent(x) == last_extent(y);
+    return adds ? tuff_add(x, y) : y;
+}
+
+/* [B, T, columns], columns from first on, as [B, T, heads, columns / heads]. */
+static tuff_tensor *heads_of(tuff_tensor *x, int64_t first, int64_t columns, int64_t heads)
+{
+    const tuff_shape shape = tuff_tensor_shape(x);
+    const int64_t start[] = {0, 0, first}, stop[] = {shape.extent[0], shape.extent[1], first + columns};
+    if (columns < shape.extent[2])
+        x = tuff_slice(x, start, stop, NULL);
+    return tuff_reshape(x, TUFF_SHAPE(shape.extent[0], shape.extent[1], heads, columns / heads));
+}
+
+static tuff_tensor *turned(const builder *b, tuff_tensor *x)
+{
+    const int positions = program_choice(b->recipe, FIELD_POSITIONS);
+    if ((positions != POSITIONS_INTERLEAVED && positions != POSITIONS_HALF) || last_extent(x) % 2 != 0)
+        return x;
+    return tuff_rope(x, positions == POSITIONS_HALF ? TUFF_ROPE_HALF : TUFF_ROPE_INTERLEAVED, 10000, 0, NULL);
+}
+
+static tuff_tensor *attend(builder *b, tuff_tensor *x)
+{
+    const int64_t width = program_size(b->recipe, FIELD_WIDTH), heads = program_size(b->recipe, FIELD_HEADS);
+    const int64_t sharing = program_size(b->recipe, FIELD_SHARING),
+                  shared = heads % sharing == 0 ? heads / sharing : heads;
+    const int64_t stream = heads * width, kept = shared * width;
+    const int mask = program_choice(b->recipe, FIELD_MASK);
+    tuff_tensor *q, *k, *v;
+    if (program_choice(b->recipe, FIELD_PROJECTIONS) == 0) {
+        tuff_tensor *all = linear(b, x, "qkv", stream + 2 * kept);
+        q = heads_of(all, 0, stream, heads);
+        k = heads_of(all, stream, kept, shared);
+        v = heads_of(all, stream + kept, kept, shared);
+    } else {
+        q = heads_of(linear(b, x, "q", stream), 0, stream, heads);
+        k = heads_of(linear(b, x, "k", kept), 0, kept, shared);
+        v = heads_of(linear(b, x, "v", kept), 0, kept, shared);
+    }
+    const tuff_attention_options options = {.causal = mask != MASK_NONE && mask != MASK_LENGTHS,
+                                            .window = mask == MASK_WINDOW ? WINDOW : 0,
+                                            .bias = b->bias,
+                                            .dropout = program_number(b->recipe, FIELD_DROPOUT)};
+    tuff_tensor *mixed = tuff_attention(turned(b, q), turned(b, k), v, &options);
+    const tuff_shape shape = tuff_tensor_shape(x);
+    return linear(b, tuff_reshape(mixed, TUFF_SHAPE(shape.extent[0], shape.extent[1], stream)), "out", stream);
+}
+
+static tuff_tensor *transformer_mlp(builder *b, tuff_tensor *x)
+{
+    const int64_t hidden = program_size(b->recipe, FIELD_HIDDEN);
+    tuff_tensor *y = linear(b, x, "up", hidden);
+    y = program_choice(b->recipe, FIELD_ACTIVATION) == ACTIVATION_SWIGLU ? tuff_swiglu(linear(b, x, "gate", hidden), y)
+                                                                         : activation(b, y);
+    return linear(b, y, "down", last_extent(x));
+}
+
+static tuff_tensor *transformer_layer(builder *b, tuff_tensor *x)
+{
+    if (program_choice(b->recipe, FIELD_NORM_PLACE) != 0) {
+        x = norm(b, tuff_add(x, dropout(b, attend(b, x))), "norm1");
+        return norm(b, tuff_add(x, dropout(b, transformer_mlp(b, x))), "norm2");
+    }
+    x = tuff_add(x, dropout(b, attend(b, norm(b, x, "norm1"))));
+    return tuff_add(x, dropout(b, transformer_mlp(b, norm(b, x, "norm2"))));
+}
+
+static tuff_tensor *layers(builder *b, tuff_tensor *x, tuff_tensor *(*layer)(builder *, tuff_tensor *))
+{
+    for (b->layer = 0; b->layer < program_size(b->recipe, FIELD_LAYERS); b->layer++) {
+        tuff_tensor *const inputs[] = {x, b->bias};
+        x = layer(b, x);
+        if (program_choice(b->recipe, FIELD_RECOMPUTE) != 0)
+            x = tuff_recompute(x, inputs, b->bias != NULL ? 2 : 1);
+    }
+    return x;
+}
+
+/* 0 where a query may see a key, and so far below every score elsewhere that nothing is left of it. */
+static tuff_tensor *hidden_where_not(const builder *b, tuff_tensor *sees)
+{
+    return tuff_where(sees, tuff_constant(b->graph, TUFF_F32, 0), tuff_constant(b->graph, TUFF_F32, -1e9));
+}
+
+/* bool [B, T]: the tokens that count. */
+static tuff_tensor *within_lengths(builder *b)
+{
+    return tuff_less(tuff_iota(b->graph, TUFF_SHAPE(program_length(b->recipe)), 0), input(b, "lengths"));
+}
+
+static tuff_tensor *attention_bias(builder *b)
+{
+    const int64_t length = program_length(b->recipe), batch = b->to - b->from,
+                  heads = program_size(b->recipe, FIELD_HEADS);
+    tuff_tensor *bias = NULL;
+    if (program_choice(b->recipe, FIELD_MASK) == MASK_LENGTHS)
+        bias = hidden_where_not(b, tuff_reshape(within_lengths(b), TUFF_SHAPE(batch, 1, 1, length)));
+    if (program_choice(b->recipe, FIELD_MASK) == MASK_SEGMENTS) {
+        tuff_tensor *segments = input(b, "segments");
+        bias = hidden_where_not(b, tuff_equal(tuff_reshape(segments, TUFF_SHAPE(batch, 1, length, 1)),
+                                              tuff_reshape(segments, TUFF_SHAPE(batch, 1, 1, length))));
+    }
+    if (program_choice(b->recipe, FIELD_POSITIONS) == POSITIONS_BIAS) {
+        const int64_t start[] = {0, 0, 0}, stop[] = {heads, length, length};
+        tuff_tensor *table =
+            tuff_slice(weight(b, "scores", TUFF_SHAPE(heads, TABLE_ROWS, TABLE_ROWS)), start, stop, NULL);
+        bias = bias != NULL ? tuff_add(bias, table) : table;
+    }
+    return bias;
+}
+
+static tuff_tensor *embed(builder *b)
+{
+    const int64_t stream = program_size(b->recipe, FIELD_HEADS) * program_size(b->recipe, FIELD_WIDTH);
+    const int64_t start[] = {0, 0}, stop[] = {program_length(b->recipe), stream};
+    tuff_tensor *x = tuff_embedding(
+        weight(b, "tokens.table", TUFF_SHAPE(program_size(b->recipe, FIELD_INPUTS), stream)), input(b, "tokens"));
+    if (program_choice(b->recipe, FIELD_POSITIONS) == POSITIONS_LEARNED)
+        x = tuff_add(x, tuff_slice(weight(b, "positions.table", TUFF_SHAPE(TABLE_ROWS, stream)), start, stop, NULL));
+    return dropout(b, x);
+}
+
+/* The mean of the tokens that count. */
+static tuff_tensor *mean_token(builder *b, tuff_tensor *x)
+{
+    const int axis = 1;
+    if (program_choice(b->recipe, FIELD_MASK) != MASK_LENGTHS)
+        return tuff_mean(x, &axis, 1, false);
+    const tuff_shape shape = tuff_tensor_shape(x);
+    tuff_tensor *counts =
+        tuff_reshape(tuff_cast(within_lengths(b), TUFF_F32), TUFF_SHAPE(shape.extent[0], shape.extent[1], 1));
+    return tuff_div(tuff_sum(tuff_mul(x, counts), &axis, 1, false), tuff_cast(input(b, "lengths"), TUFF_F32));
+}
+
+static tuff_tensor *last_token(builder *b, tuff_tensor *x)
+{
+    const tuff_shape shape = tuff_tensor_shape(x);
+    tuff_tensor *before = tuff_mul(tuff_iota(b->graph, TUFF_SHAPE(shape.extent[0]), 0),
+                                   tuff_constant(b->graph, TUFF_I32, (double)shape.extent[1]));
+    tuff_tensor *last =
+        tuff_sub(tuff_reshape(input(b, "lengths"), TUFF_SHAPE(shape.extent[0])), tuff_constant(b->graph, TUFF_I32, 1));
+    tuff_tensor *rows = tuff_reshape(x, TUFF_SHAPE(shape.extent[0] * shape.extent[1], shape.extent[2]));
+    return tuff_gather_rows(rows, tuff_add(before, last), 0);
+}
+
+static tuff_tensor *transformer(builder *b)
+{
+    const int transposed[] = {1, 0};
+    b->bias = attention_bias(b);
+    tuff_tensor *x = layers(b, embed(b), transformer_layer);
+    const int64_t stream = last_extent(x);
+    b->layer = (int)program_size(b->recipe, FIELD_LAYERS);
+    if (program_choice(b->recipe, FIELD_NORM_PLACE) == 0)
+        x = norm(b, x, "norm");
+    const int readout = program_choice(b->recipe, FIELD_READOUT);
+    x = readout == READOUT_MEAN ? mean_token(b, x) : readout == READOUT_LAST ? last_token(b, x) : x;
+    if (program_choice(b->recipe, FIELD_TIED) == 0)
+        return linear(b, x, "classes", program_classes(b->recipe));
+    tuff_tensor *table = weight(b, "tokens.table", TUFF_SHAPE(program_classes(b->recipe), stream));
+    return tuff_matmul(x, tuff_permute(table, transposed));
+}
+
+static tuff_tensor *convolution(builder *b)
+{
+    const int to_last[] = {0, 2, 3, 1}, points[] = {1, 2};
+    tuff_tensor *x = layers(b, tuff_permute(input(b, "x"), to_last), convolution_layer);
+    const tuff_shape shape = tuff_tensor_shape(x);
+    b->layer = (int)program_size(b->recipe, FIELD_LAYERS);
+    if (program_choice(b->recipe, FIELD_READOUT) == READOUT_MEAN)
+        x = tuff_mean(x, points, 2, false);
+    if (program_choice(b->recipe, FIELD_READOUT) == READOUT_LAST)
+        x = tuff_reshape(x, TUFF_SHAPE(shape.extent[0], shape.extent[1] * shape.extent[2] * shape.extent[3]));
+    return linear(b, x, "classes", program_classes(b->recipe));
+}
+
+static tuff_tensor *mlp(builder *b)
+{
+    b->layer = -1;
+    tuff_tensor *x = activation(b, linear(b, input(b, "x"), "first", program_size(b->recipe, FIELD_WIDTH)));
+    x = layers(b, x, dense_layer);
+    b->layer = (int)program_size(b->recipe, FIELD_LAYERS);
+    return linear(b, x, "classes", program_classes(b->recipe));
+}
+
+static tuff_tensor *loss_of_part(builder *b)
+{
+    static tuff_tensor *(*const forms[])(builder *) = {
+        [FORM_MLP] = mlp, [FORM_CONVOLUTION] = convolution, [FORM_TRANSFORMER] = transformer};
+    tuff_tensor *y = forms[program_choice(b->recipe, FIELD_FORM)](b), *targets = input(b, "targets");
+    const int64_t classes = program_classes(b->recipe);
+    const int64_t count = tuff_shape_count(tuff_tensor_shape(y)) / classes;
+    y = tuff_reshape(y, TUFF_SHAPE(count, classes));
+    const int loss = program_choice(b->recipe, FIELD_LOSS);
+    if (loss == LOSS_SQUARES)
+        return tuff_mse(y, tuff_reshape(targets, TUFF_SHAPE(count, classes)));
+    return tuff_cross_entropy(y, tuff_reshape(targets, TUFF_SHAPE(count)), -1, loss == LOSS_SMOOTHED ? 0.1 : 0);
+}
+
+/* The mean over the batch, part by part. */
+static tuff_tensor *whole_loss(builder *b)
+{
+    const int64_t batch = program_size(b->recipe, FIELD_BATCH), wanted = program_size(b->recipe, FIELD_PARTS);
+    const int64_t parts = wanted < batch ? wanted : batch;
+    tuff_tensor *sum = NULL;
+    for (int64_t i = 0; i < parts; i++) {
+        b->from = batch * i / parts;
+        b->to = batch * (i + 1) / parts;
+        const double share = (double)(b->to - b->from) / (double)batch;
+        tuff_tensor *loss = loss_of_part(b);
+        if (parts > 1)
+            loss = tuff_mul(loss, tuff_constant(b->graph, TUFF_F32, share));
+        sum = sum == NULL ? loss : tuff_add(sum, loss);
+    }
+    const double scale = b->recipe->variant.scale;
+    return scale == 0 ? sum : tuff_mul(sum, tuff_constant(b->graph, TUFF_F32, scale));
+}
+
+static tuff_optimizer_options optimizer_options(const program_recipe *recipe)
+{
+    tuff_optimizer_options made = {.learning_rate = 1e-2};
+    const int kind = program_choice(recipe, FIELD_OPTIMIZER);
+    if (kind == OPTIMIZER_ADAMW || kind == OPTIMIZER_SMOOTH_ADAMW) {
+        made.learning_rate = 1e-3;
+        made.epsilon = kind == OPTIMIZER_SMOOTH_ADAMW ? 1e-2 : 0;
+    } else {
+        made.kind = TUFF_SGD;
+        made.momentum = kind == OPTIMIZER_SGD ? 0 : 0.9;
+        made.nesterov = kind == OPTIMIZER_NESTEROV;
+    }
+    made.weight_decay = program_choice(recipe, FIELD_DECAY) != 0 ? 0.1 : 0;
+    made.decay_all = program_choice(recipe, FIELD_DECAY) == 2;
+    made.clip_norm = program_number(recipe, FIELD_CLIP);
+    if (program_choice(recipe, FIELD_SCHEDULE) != 0) {
+        made.warmup_steps = 1;
+        made.total_steps = 4;
+        made.final_fraction = 0.1;
+    }
+    return made;
+}
+
+static tuff_status shapes_of_inputs(const program_recipe *recipe, builder *b)
+{
+    TRY(program_data_make(recipe, 0, &b->data));
+    for (int i = 0; i < b->data.count; i++) {
+        free(b->data.inputs[i].data);
+        b->data.inputs[i].data = NULL;
+    }
+    return TUFF_OK;
+}
+
+/* All weights differ from 0 and from each other: biases and gains too. Large enough that every layer matters. */
+static tuff_status fill_parameters(const program_recipe *recipe, tuff_parameters *parameters)
+{
+    for (int i = 0; i < parameters->count; i++) {
+        const parameter *item = &parameters->items[i];
+        const uint64_t key = random_key(recipe->seed, item->name);
+        const double middle = strstr(item->name, "gain") != NULL ? 1 : 0;
+        float *data = malloc((size_t)item->count * sizeof *data + 1);
+        if (data == NULL)
+            return FAIL(TUFF_E_OOM_HOST, "random program: parameters");
+        for (int64_t k = 0; k < item->count; k++)
+            data[k] = (float)(middle + 0.5 * random_uniform(key, (uint64_t)k) - 0.25);
+        const tuff_status status = tuff_array_write(item->array, data, (size_t)item->count * sizeof *data);
+        free(data);
+        TRY(status);
+    }
+    return TUFF_OK;
+}
+
+static tuff_status note_parameters(const program_recipe *recipe, tuff_device *device, program_names *names)
+{
+    builder b = {.recipe = recipe, .graph = tuff_graph_create(device), .names = names};
+    if (b.graph == NULL)
+        return tuff__last_status();
+    tuff_status status = shapes_of_inputs(recipe, &b);
+    if (status == TUFF_OK) {
+        (void)whole_loss(&b);
+        status = tuff_graph_status(b.graph);
+        if (status != TUFF_OK)
+            (void)FAIL(status, "%s", tuff_graph_error(b.graph));
+    }
+    tuff_graph_destroy(b.graph);
+    return status;
+}
+
+tuff_status program_state_make(const program_recipe *recipe, tuff_device *device, program_state *out)
+{
+    program_names *names = calloc(1, sizeof *names);
+    const tuff_optimizer_options options = optimizer_options(recipe);
+    *out = (program_state){.parameters = NULL};
+    tuff_status status = names == NULL ? FAIL(TUFF_E_OOM_HOST, "random program: names") : TUFF_OK;
+    if (status == TUFF_OK)
+        status = note_parameters(recipe, device, names);
+    if (status == TUFF_OK) {
+        out->parameters = tuff_parameters_create(device, names->specs, names->count);
+        out->optimizer = out->parameters != NULL ? tuff_optimizer_create(out->parameters, &options) : NULL;
+        status = out->optimizer != NULL ? fill_parameters(recipe, out->parameters) : tuff__last_status();
+    }
+    free(names);
+    if (status != TUFF_OK)
+        program_state_free(out);
+    return status;
+}
+
+void program_state_free(program_state *state)
+{
+    tuff_optimizer_destroy(state->optimizer);
+    tuff_parameters_destroy(state->parameters);
+    *state = (program_state){.parameters = NULL};
+}
+
+tuff_graph *program_graph(const program_recipe *recipe, tuff_device *device, const program_state *state)
+{
+    builder b = {.recipe = recipe, .graph = tuff_graph_create(device), .parameters = state->parameters};
+    tuff_optimizer_tensors made;
+    if (b.graph == NULL)
+        return NULL;
+    tuff_graph_step(b.graph, tuff_optimizer_counter(state->optimizer));
+    if (shapes_of_inputs(recipe, &b) != TUFF_OK) {
+        tuff_graph_destroy(b.graph);
+        return NULL;
+    }
+    tuff_tensor *loss = whole_loss(&b);
+    if (tuff_optimizer_apply(state->optimizer, loss, &made) == TUFF_OK) {
+        tuff_output(b.graph, "loss", loss);
+        tuff_output(b.graph, "norm", made.gradient_norm);
+    }
+    return b.graph;
+}

@@ -1,0 +1,203 @@
+/* The list of what is checked of random programs: beside the reference, and changes that leave results as they are, or
+   scale them, which says something of autodiff and of the compiler whatever the reference says. */
+#include "tools/verify/program_expect.h"
+
+program_recipe program_plain(const program_recipe *recipe)
+{
+    program_recipe plain = *recipe;
+    plain.at[FIELD_OPTIMIZER] = OPTIMIZER_MOMENTUM;
+    plain.at[FIELD_DECAY] = plain.at[FIELD_CLIP] = plain.at[FIELD_SCHEDULE] = plain.at[FIELD_STEPS] = 0;
+    return plain;
+}
+
+static bool is_random(const program_recipe *recipe)
+{
+    return program_number(recipe, FIELD_DROPOUT) > 0;
+}
+
+/* Parts of a batch count as much as they have samples, which is not what the loss says where targets are ignored. */
+static bool parts_are_equal(const program_recipe *recipe)
+{
+    return !program_ignores(recipe) || program_choice(recipe, FIELD_PARTS) == 0;
+}
+
+static bool permute_batch(const program_recipe *recipe, program_recipe *base, program_recipe *changed)
+{
+    *base = program_plain(recipe);
+    *changed = *base;
+    changed->variant.reversed = true;
+    return !is_random(recipe) && parts_are_equal(recipe) && program_size(recipe, FIELD_BATCH) > 1;
+}
+
+static bool split_batch(const program_recipe *recipe, program_recipe *base, program_recipe *changed)
+{
+    *base = program_plain(recipe);
+    base->at[FIELD_PARTS] = 0;
+    *changed = *base;
+    changed->at[FIELD_PARTS] = 1 + (recipe->seed % 2 != 0);
+    return !is_random(recipe) && !program_ignores(recipe) && program_size(recipe, FIELD_BATCH) > 1;
+}
+
+static bool scale_loss(const program_recipe *recipe, program_recipe *base, program_recipe *changed)
+{
+    *base = program_plain(recipe);
+    *changed = *base;
+    changed->variant.scale = 8;
+    return true;
+}
+
+static bool pad_sequences(const program_recipe *recipe, program_recipe *base, program_recipe *changed)
+{
+    const int mask = program_choice(recipe, FIELD_MASK), readout = program_choice(recipe, FIELD_READOUT);
+    *base = program_plain(recipe);
+    base->at[FIELD_LOSS] = LOSS_CROSS_ENTROPY;
+    *changed = *base;
+    changed->variant.padding = 3;
+    return program_choice(recipe, FIELD_FORM) == FORM_TRANSFORMER && !is_random(recipe) && mask != MASK_NONE &&
+           (readout != READOUT_MEAN || mask == MASK_LENGTHS);
+}
+
+static bool fuse_otherwise(const program_recipe *recipe, program_recipe *base, program_recipe *changed)
+{
+    *base = *recipe;
+    *changed = *recipe;
+    changed->at[FIELD_FUSE] = recipe->at[FIELD_FUSE] == 0;
+    return true;
+}
+
+static bool plan_every_step(const program_recipe *recipe, program_recipe *base, program_recipe *changed)
+{
+    *base = *recipe;
+    base->at[FIELD_STEPS] = 2;
+    *changed = *base;
+    changed->variant.several_plans = true;
+    return true;
+}
+
+static bool recompute_otherwise(const program_recipe *recipe, program_recipe *base, program_recipe *changed)
+{
+    *base = *recipe;
+    *changed = *recipe;
+    changed->at[FIELD_RECOMPUTE] = recipe->at[FIELD_RECOMPUTE] == 0;
+    return true;
+}
+
+static bool tune_first(const program_recipe *recipe, program_recipe *base, program_recipe *changed)
+{
+    *base = *recipe;
+    base->at[FIELD_FUSE] = base->at[FIELD_FAMILY] = 0;
+    *changed = *base;
+    changed->variant.tune = TUFF_TUNE_QUICK;
+    return true;
+}
+
+typedef bool (*relation)(const program_recipe *of, program_recipe *base, program_recipe *changed);
+
+/* The changed program on the device, and the other on the reference. */
+static void check(relation holds, program_bench *bench, const program_recipe *recipe, program_report *report)
+{
+    program_recipe base, changed;
+    program_expectation *expected;
+    if (!holds(recipe, &base, &changed))
+        return;
+    if (program_expect(&base, bench->reference, &expected) != TUFF_OK) {
+        program_fail(report, "the reference: %s", tuff_error());
+        return;
+    }
+    program_try(bench, &changed, expected, report);
+    program_expectation_free(expected);
+}
+
+static bool nothing_changes(const program_recipe *recipe, program_recipe *base, program_recipe *changed)
+{
+    *base = *changed = *recipe;
+    return true;
+}
+
+#define CHECK(relation)                                                                                  \
+    static void check_##relation(program_bench *bench, const program_recipe *of, program_report *report) \
+    {                                                                                                    \
+        check(relation, bench, of, report);                                                              \
+    }
+CHECK(nothing_changes)
+CHECK(permute_batch)
+CHECK(split_batch)
+CHECK(scale_loss)
+CHECK(pad_sequences)
+CHECK(fuse_otherwise)
+CHECK(plan_every_step)
+CHECK(recompute_otherwise)
+CHECK(tune_first)
+
+const program_kind_of_check program_checks[] = {
+    {"beside the reference", check_nothing_changes},
+    {"another order of the samples", check_permute_batch},
+    {"the batch in parts", check_split_batch},
+    {"the loss times 8", check_scale_loss},
+    {"padding that is ignored", check_pad_sequences},
+    {"fused or not", check_fuse_otherwise},
+    {"a plan for every step", check_plan_every_step},
+    {"recomputed or kept", check_recompute_otherwise},
+    {"tuned", check_tune_first},
+    {"gradients are slopes", program_check_slopes},
+};
+const int program_check_count = (int)(sizeof program_checks / sizeof *program_checks);
+
+/* Where relu's input is 0 but for rounding, f32 and float64 take different sides of its kink: what fails counts where
+   it fails with other numbers too. */
+static void check_twice(program_bench *bench, const program_recipe *recipe, int check, program_report *report)
+{
+    program_report own = {.failures = 0}, other = {.failures = 0};
+    program_recipe again = *recipe;
+    program_checks[check].check(bench, recipe, &own);
+    if (own.failures > 0 && program_choice(recipe, FIELD_ACTIVATION) == ACTIVATION_RELU) {
+        again.seed += PROGRAM_FAMILY;
+        program_checks[check].check(bench, &again, &other);
+        if (other.failures == 0)
+            own = other;
+    }
+    *report = own;
+}
+
+typedef struct shrinking {
+    program_bench *bench;
+    int check;
+} shrinking;
+
+static bool still_fails(void *state, const program_recipe *recipe)
+{
+    const shrinking *with = state;
+    program_report report = {.failures = 0};
+    check_twice(with->bench, recipe, with->check, &report);
+    return report.failures > 0;
+}
+
+void program_check_one(program_bench *bench, const program_recipe *recipe, int check, program_totals *totals,
+                       void (*failed)(void *user, const program_failure *failure), void *user)
+{
+    enum { TRIES = 80 }; /* some minutes, where kernels take long to compile */
+    program_failure failure = {.check = program_checks[check].name, .recipe = *recipe, .smallest = *recipe};
+    check_twice(bench, recipe, check, &failure.found);
+    totals->programs += check == 0;
+    totals->others += check > 0;
+    totals->elements += failure.found.elements;
+    totals->wide += failure.found.wide;
+    if (failure.found.failures == 0)
+        return;
+    totals->failed++;
+    shrinking with = {bench, check};
+    program_shrink(&failure.smallest, still_fails, &with, TRIES);
+    program_checks[check].check(bench, &failure.smallest, &failure.smallest_found);
+    failed(user, &failure);
+}
+
+void program_check_seed(program_bench *bench, uint64_t seed, program_totals *totals,
+                        void (*failed)(void *user, const program_failure *failure), void *user)
+{
+    enum { OTHERS = 16 }; /* what is changed shares few kernels with its family */
+    const program_recipe recipe = program_draw(seed);
+    program_check_one(bench, &recipe, 0, totals, failed, user);
+    if (seed % OTHERS == 0)
+        program_check_one(bench, &recipe, 1 + (int)(seed / OTHERS % (uint64_t)(program_check_count - 1)), totals,
+                          failed, user);
+}

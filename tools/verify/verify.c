@@ -1,0 +1,185 @@
+/* tuff verify: the op suite on a device, every element against the float64 reference. */
+#define _POSIX_C_SOURCE 200809L
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/cli/options.h"
+#include "tools/verify/names.h"
+#include "tools/verify/suite.h"
+#include "tools/verify/verify.h"
+#include "tools/verbs.h"
+
+typedef struct verification {
+    tuff_device *device;
+    suite_options options;
+    suite_selection only;
+    int64_t programs;    /* that are run instead of ops; 0: none */
+    const char *program; /* the line of one, or NULL */
+    int64_t seed;
+    bool json;
+    int rows;
+    int64_t cases, elements, failures;
+    double worst;
+} verification;
+
+static void print_row(verification *self, const char *op, const suite_result *result)
+{
+    const char *dtype = tuff_dtype_name(result->dtype);
+    if (self->json) {
+        printf("%s  {\"op\": \"%s\", \"dtype\": \"%s\", \"cases\": %d, \"elements\": %" PRId64
+               ", \"failures\": %" PRId64 ", \"worst_over_bar\": %.4g, \"failure\": ",
+               self->rows > 0 ? ",\n" : "", op, dtype, result->case_count, result->element_count, result->failure_count,
+               result->worst < 1e300 ? result->worst : 1e300);
+        cli_print_json_text(result->failure);
+        printf("}");
+    } else {
+        printf("%-18s %-5s %5d %10" PRId64 " %12.3g  %s\n", op, dtype, result->case_count, result->element_count,
+               result->worst, result->failure_count == 0 ? "ok" : "FAILED");
+        if (result->failure_count > 0)
+            printf("    %" PRId64 " beyond: %s\n", result->failure_count, result->failure);
+    }
+    fflush(stdout);
+    self->rows++;
+}
+
+static void add_result(verification *self, const char *op, const suite_result *result)
+{
+    print_row(self, op, result);
+    self->cases += result->case_count;
+    self->elements += result->element_count;
+    self->failures += result->failure_count;
+    if (result->worst > self->worst)
+        self->worst = result->worst;
+}
+
+static void verify_op(verification *self, op_code op)
+{
+    for (tuff_dtype dtype = TUFF_F32; dtype <= TUFF_BOOL; dtype++) {
+        suite_result result = {0};
+        if (suite_run(self->device, op, dtype, &self->options, &result))
+            add_result(self, tuff__op_info(op)->name, &result);
+    }
+}
+
+static void verify_composite(verification *self, int index)
+{
+    static const tuff_dtype dtypes[] = {TUFF_F32, TUFF_F16, TUFF_BF16};
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        suite_case composite;
+        suite_result result = {.dtype = dtypes[i]};
+        if (!suite_composite_at(index, dtypes[i], &composite))
+            continue;
+        suite_run_case(self->device, &composite, &self->options, &result);
+        add_result(self, composite.name, &result);
+    }
+}
+
+static void verify_selected(verification *self)
+{
+    suite_case composite;
+    for (int op = 0; op < OP_COUNT; op++)
+        if (suite_is_selected(&self->only, tuff__op_info((op_code)op)->name))
+            verify_op(self, (op_code)op);
+    for (int index = 0; suite_composite_at(index, TUFF_F32, &composite); index++)
+        if (suite_is_selected(&self->only, composite.name))
+            verify_composite(self, index);
+}
+
+static int verify_all(verification *self)
+{
+    tuff_device_info info;
+    if (tuff_device_information(self->device, &info) != TUFF_OK)
+        return cli_fail_library(&verb_verify, "describing the device");
+    if (self->json)
+        printf("[\n");
+    else
+        printf("%s (%s), %s, %s\n%-18s %-5s %5s %10s %12s\n", info.name, info.selector, info.api, info.driver, "op",
+               "dtype", "cases", "elements", "worst/bar");
+    verify_selected(self);
+    if (self->json)
+        printf("\n]\n");
+    else
+        printf("%" PRId64 " cases, %" PRId64 " elements, %" PRId64 " failures; worst error %.3g of its bar\n",
+               self->cases, self->elements, self->failures, self->worst);
+    return self->failures == 0 ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int refuse_name(const char *asked)
+{
+    const char *near[SUITE_NEAR];
+    char list[256] = "";
+    size_t used = 0;
+    const int count = suite_near_names(asked, near);
+    for (int i = 0; i < count && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", near[i]);
+    if (count == 0)
+        return cli_fail(&verb_verify, EXIT_WRONG_USE, "there is no op \"%s\" in the suite", asked);
+    return cli_fail(&verb_verify, EXIT_WRONG_USE, "there is no op \"%s\" in the suite; near it: %s", asked, list);
+}
+
+static int verify_on(verification *self, const char *device)
+{
+    const bool runs_programs = self->programs > 0 || self->program != NULL;
+    int code = EXIT_FAILED;
+    /* Thousands of kernels that nobody needs again would push out those that somebody does. */
+    if (runs_programs)
+        (void)setenv("TUFF_CACHE_DIR", "", 1);
+    self->device = cli_open_device(&verb_verify, device, &code);
+    if (!self->device)
+        return code;
+    code = runs_programs
+               ? verify_programs(&verb_verify, self->device, self->programs, self->seed, self->program, self->json)
+               : verify_all(self);
+    tuff_device_close(self->device);
+    return code;
+}
+
+static int verify(int count, char **arguments)
+{
+    verification self = {0};
+    const char *device = NULL, *name = NULL;
+    int fuse = 0, family = 0, matmul = 0;
+    const cli_option options[] = {
+        DEVICE_OPTION(&device),
+        FUSE_OPTION(&fuse),
+        FAMILY_OPTION(&family),
+        MATMUL_OPTION(&matmul),
+        {.name = "--programs",
+         .kind = CLI_WHOLE,
+         .value = &self.programs,
+         .placeholder = "N",
+         .high = 1e9,
+         .help = "instead of ops, N random training steps, the first of them of --seed"},
+        {.name = "--program",
+         .kind = CLI_TEXT,
+         .value = &self.program,
+         .placeholder = "LINE",
+         .help = "the one program that LINE describes: \"seed=7 form=mlp ...\""},
+        SEED_OPTION(&self.seed, "of the inputs, or of the first random program", NULL),
+        JSON_OPTION(&self.json, "a list with one object per line"),
+    };
+    const cli_end end = cli_parse(&verb_verify, options, sizeof options / sizeof *options, count, arguments, &name);
+    if (end.now)
+        return end.code;
+    if (!suite_select(name, &self.only))
+        return refuse_name(name);
+    self.options = (suite_options){.compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+                                               .family = (tuff_family)family,
+                                               .matmul_library = (tuff_matmul_library)matmul},
+                                   .seed = (uint32_t)self.seed};
+    return verify_on(&self, device);
+}
+
+const cli_verb verb_verify = {
+    .name = "verify",
+    .operand = "[NAME]",
+    .summary = "Runs the op suite, or random programs, on a device against the float64 reference.",
+    .about =
+        "NAME is a primitive or a composite, such as exp or softmax, or the beginning of several. Prints the worst\n"
+        "error of each op over its bar. --programs compares every parameter and every moment of the optimizer of\n"
+        "random training steps, and reduces one that fails to the smallest that still does. Exits with 1 where an\n"
+        "element is beyond its bar.",
+    .run = verify,
+};

@@ -1,0 +1,78 @@
+/* tuff verify --programs: random training steps on a device, every parameter and every moment of the optimizer against
+   the float64 reference, and relations between programs. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "tools/verify/program_check.h"
+#include "tools/verify/verify.h"
+
+enum { LINE_SIZE = 640 };
+
+typedef struct output {
+    bool json;
+    int failures;
+} output;
+
+static void print_member(const char *name, const char *value, const char *end)
+{
+    printf("\"%s\": ", name);
+    cli_print_json_text(value);
+    printf("%s", end);
+}
+
+static void print_failure(void *user, const program_failure *failed)
+{
+    output *self = user;
+    char line[LINE_SIZE], smallest[LINE_SIZE];
+    program_describe(&failed->recipe, line, sizeof line);
+    program_describe(&failed->smallest, smallest, sizeof smallest);
+    if (self->json) {
+        printf("%s  {", self->failures > 0 ? ",\n" : "");
+        print_member("check", failed->check, ", ");
+        print_member("program", line, ", ");
+        print_member("failure", failed->found.failure, ", ");
+        print_member("smallest", smallest, ", ");
+        print_member("smallest_failure", failed->smallest_found.failure, "}");
+    } else {
+        printf("FAILED, %s: --program \"%s\"\n    %s\n  the smallest that fails: --program \"%s\"\n    %s\n",
+               failed->check, line, failed->found.failure, smallest, failed->smallest_found.failure);
+    }
+    self->failures++;
+    fflush(stdout);
+}
+
+static int verify_line(const cli_verb *verb, program_bench *bench, const char *line, program_totals *totals, output *to)
+{
+    program_recipe recipe;
+    if (program_parse(line, &recipe) != TUFF_OK)
+        return cli_fail(verb, EXIT_WRONG_USE, "%s", tuff_error());
+    for (int check = 0; check < program_check_count; check++)
+        program_check_one(bench, &recipe, check, totals, print_failure, to);
+    return EXIT_DONE;
+}
+
+int verify_programs(const cli_verb *verb, tuff_device *device, int64_t count, int64_t seed, const char *line, bool json)
+{
+    program_bench bench = {.device = device, .reference = tuff_device_open("reference")};
+    program_totals totals = {.programs = 0};
+    output to = {.json = json};
+    int code = EXIT_DONE;
+    if (bench.reference == NULL)
+        return cli_fail_library(verb, "the reference device");
+    printf("%s", json ? "[\n" : "");
+    if (line != NULL)
+        code = verify_line(verb, &bench, line, &totals, &to);
+    cli_catch_interrupt();
+    for (int64_t i = 0; line == NULL && i < count && !cli_is_interrupted(); i++)
+        program_check_seed(&bench, (uint64_t)(seed + i), &totals, print_failure, &to);
+    program_bench_clear(&bench);
+    tuff_device_close(bench.reference);
+    if (json)
+        printf("%s]\n", to.failures > 0 ? "\n" : "");
+    else if (code == EXIT_DONE)
+        printf("%" PRId64 " programs and %" PRId64 " relations of some of them, %" PRId64 " elements (%.2g %% of which "
+               "hardly say anything for rounding): %" PRId64 " failures\n",
+               totals.programs, totals.others, totals.elements,
+               totals.elements > 0 ? 100.0 * (double)totals.wide / (double)totals.elements : 0, totals.failed);
+    return code != EXIT_DONE ? code : totals.failed == 0 ? EXIT_DONE : EXIT_FAILED;
+}
