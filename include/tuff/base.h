@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The version of these headers; tuff_version() is the library's. */
 #define TUFF_VERSION_MAJOR 0
 #define TUFF_VERSION_MINOR 1
 #define TUFF_VERSION_PATCH 0
@@ -86,7 +87,7 @@ TUFF_API size_t tuff_dtype_size(tuff_dtype dtype);
 /* "f32", "bf16", ... Static storage. */
 TUFF_API const char *tuff_dtype_name(tuff_dtype dtype);
 
-#define TUFF_MAX_RANK 8
+#define TUFF_MAX_RANK 8 /* axes of a shape */
 
 /* Extents of a tensor, outermost first. Rank 0 is a scalar. An extent may be 0. */
 typedef struct tuff_shape {

@@ -123,6 +123,7 @@ TUFF_API tuff_array *tuff_array_import(tuff_device *device, void *buffer, uint64
 /* NULL is allowed. Plans that use the array must have been destroyed. */
 TUFF_API void tuff_array_destroy(tuff_array *array);
 
+/* As the array was created, viewed or imported. */
 TUFF_API tuff_dtype tuff_array_dtype(const tuff_array *array);
 TUFF_API tuff_shape tuff_array_shape(const tuff_array *array);
 TUFF_API uint64_t tuff_array_size(const tuff_array *array); /* bytes */

@@ -42,6 +42,7 @@ TUFF_API void tuff_output(tuff_graph *graph, const char *name, tuff_tensor *tens
    at its start; the tensor returned is the new value. Two assigns to overlapping ranges are an error. */
 TUFF_API tuff_tensor *tuff_assign(tuff_graph *graph, tuff_array *array, tuff_tensor *value);
 
+/* As its builder derived it. NULL counts as an f32 scalar of no graph. */
 TUFF_API tuff_dtype tuff_tensor_dtype(const tuff_tensor *tensor);
 TUFF_API tuff_shape tuff_tensor_shape(const tuff_tensor *tensor);
 TUFF_API tuff_graph *tuff_tensor_graph(const tuff_tensor *tensor);

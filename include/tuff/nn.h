@@ -25,6 +25,7 @@ TUFF_API tuff_tensor *tuff_gelu(tuff_tensor *x);      /* 0.5 x (1 + erf(x / sqrt
 TUFF_API tuff_tensor *tuff_gelu_tanh(tuff_tensor *x); /* the tanh form of GPT-2 */
 TUFF_API tuff_tensor *tuff_silu(tuff_tensor *x);      /* x sigmoid(x) */
 TUFF_API tuff_tensor *tuff_softplus(tuff_tensor *x);  /* log(1 + exp x) */
+/* x where it is above 0, else alpha (exp x - 1), or slope x. */
 TUFF_API tuff_tensor *tuff_elu(tuff_tensor *x, double alpha);
 TUFF_API tuff_tensor *tuff_leaky_relu(tuff_tensor *x, double slope);
 TUFF_API tuff_tensor *tuff_clamp(tuff_tensor *x, double low, double high); /* gradient 0 at a bound */
