@@ -317,7 +317,7 @@ bool tuff__subgraph_jumps(const subgraph *self)
     for (int i = 0; i < self->node_count; ++i) {
         const node *at = self->nodes[i];
         const bool from_floats = at->input_count > 0 && tuff__dtype_is_float(at->inputs[0]->dtype);
-        if (!self->read[i] && from_floats && 
+        if (!self->read[i] && from_floats &&
             (tuff__op_info(at->op)->domain == DOMAIN_STEPS || !tuff__dtype_is_float(at->outputs[0].dtype)))
             return true;
     }

@@ -47,7 +47,7 @@ void tuff__background_publish(background *self)
     tuff__unlock(&self->lock);
 }
 
-/* A key and about what it is of a run: by the bytes that its kernels move; an operation is worth an eighth of one. */
+/* A key and about what it is of a run. */
 typedef struct weighted {
     int subject;
     double weight;
@@ -61,23 +61,13 @@ static int heavier_first(const void *a, const void *b)
     return x->subject - y->subject;
 }
 
-/* The keys that want measuring. Before anything is offered: the plan is as it was compiled. */
 static int list_wanted(const background *self, weighted *out)
 {
-    const tuner *of = &self->tuner;
-    const tuff_plan *plan = self->plan;
+    const tuner *session = &self->tuner;
     int count = 0;
-    for (int i = 0; i < of->subject_count; ++i)
-        out[i] = (weighted){.subject = i, .weight = 1};
-    for (int i = plan->executable.setup_count; i < plan->executable.command_count; ++i) {
-        const task_record *record = &plan->executable.records[i];
-        const int task = plan->executable.launches.launches[i].task, key = task < 0 ? -1 : of->subject_of[task];
-        if (key >= 0)
-            out[key].weight += (double)(record->bytes_read + record->bytes_written) + record->operations / 8;
-    }
-    for (int i = 0; i < of->subject_count; ++i)
-        if (of->subjects[i].wants_measuring)
-            out[count++] = out[i];
+    for (int i = 0; i < session->subject_count; ++i)
+        if (session->subjects[i].wants_measuring)
+            out[count++] = (weighted){i, 1 + (double)session->subjects[i].calls * session->subjects[i].weight};
     qsort(out, (size_t)count, sizeof *out, heavier_first);
     return count;
 }

@@ -233,9 +233,10 @@ bool tuff__tuner_try_device(const tuner *self, file_lock *out)
     return try_device(self, place, out);
 }
 
-bool tuff__tuner_take_device(tuner *self, file_lock *out)
+bool tuff__tuner_take_device(tuner *self, file_lock *out, bool *waited)
 {
     char place[FOLDER_SIZE];
+    *waited = false;
     if (try_device(self, place, out))
         return true;
     self->stats.lock_waits++;
@@ -244,12 +245,10 @@ bool tuff__tuner_take_device(tuner *self, file_lock *out)
                                  "TUFF_TUNE_WAIT=1 waits for it");
         return false;
     }
-    if (!wait_for_device(self, place, out) || tuff__tuner_look_again(self) != TUFF_OK) {
+    *waited = wait_for_device(self, place, out);
+    if (!*waited)
         tuff__file_unlock(out);
-        return false;
-    }
-    self->begin = tuff__nanoseconds(); /* the budget is for measuring */
-    return true;
+    return *waited;
 }
 
 void tuff__tuner_turn_off(void)

@@ -24,9 +24,8 @@ static tuff_status compile(tuff_graph *graph, const tuff_compile_options *option
 static bool options_are_legal(const tuff_compile_options *options)
 {
     return (options->fuse == TUFF_FUSE_ALL || options->fuse == TUFF_FUSE_NONE) &&
-           (unsigned)options->family < FAMILY_COUNT &&
-           options->tune >= TUFF_TUNE_CACHED && options->tune <= TUFF_TUNE_MAX &&
-           options->tune_environment >= TUFF_TUNE_ENVIRONMENT_DEFAULTS &&
+           (unsigned)options->family < FAMILY_COUNT && options->tune >= TUFF_TUNE_CACHED &&
+           options->tune <= TUFF_TUNE_MAX && options->tune_environment >= TUFF_TUNE_ENVIRONMENT_DEFAULTS &&
            options->tune_environment <= TUFF_TUNE_ENVIRONMENT_ALL && options->tune_isolate >= TUFF_ISOLATE_AUTO &&
            options->tune_isolate <= TUFF_ISOLATE_OFF &&
            (options->matmul_library == TUFF_MATMUL_OWN || options->matmul_library == TUFF_MATMUL_CLBLAST);

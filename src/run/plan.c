@@ -39,8 +39,9 @@ tuff_status tuff__plan_create(tuff_graph *graph, const tuff_compile_options *opt
     self->barrier_everywhere = options->barrier_everywhere;
     if (passes != NULL)
         self->passes.by = *passes;
-    const tuff_status status =
-        tuff__device_is_reference(self->device) ? make_reference(self, graph) : tuff__fit(self->device, graph, options, in_plan(self));
+    const tuff_status status = tuff__device_is_reference(self->device)
+                                   ? make_reference(self, graph)
+                                   : tuff__fit(self->device, graph, options, in_plan(self));
     if (status != TUFF_OK) {
         tuff_plan_destroy(self);
         return status;
@@ -56,6 +57,27 @@ tuff_status tuff__plan_record(tuff_plan *self)
     if (self->written == NULL)
         return TUFF_E_OOM_HOST;
     return self->executable.commands == NULL ? tuff__executable_record(&self->executable, &options) : TUFF_OK;
+}
+
+void tuff__plan_keys_free(plan_keys *self)
+{
+    for (int i = 0; i < self->count; ++i) {
+        tuff__free(self->items[i].text);
+        tuff__free(self->items[i].candidate);
+    }
+    tuff__free(self->items);
+    *self = (plan_keys){.items = NULL};
+}
+
+tuff_status tuff__plan_keys_create(plan_keys *self, int count)
+{
+    tuff__plan_keys_free(self);
+    self->items = tuff__calloc((size_t)count + 1, sizeof *self->items);
+    if (self->items == NULL)
+        return TUFF_E_OOM_HOST;
+    self->count = count;
+    self->is_listed = true;
+    return TUFF_OK;
 }
 
 /* What was launched, by the plan or the tuner, is worth another start's time. */

@@ -6,27 +6,6 @@
 #include "tune/environment.h"
 #include "tune/store.h"
 
-void tuff__plan_keys_free(plan_keys *self)
-{
-    for (int i = 0; i < self->count; ++i) {
-        tuff__free(self->items[i].text);
-        tuff__free(self->items[i].candidate);
-    }
-    tuff__free(self->items);
-    *self = (plan_keys){.items = NULL};
-}
-
-tuff_status tuff__plan_keys_create(plan_keys *self, int count)
-{
-    tuff__plan_keys_free(self);
-    self->items = tuff__calloc((size_t)count + 1, sizeof *self->items);
-    if (self->items == NULL)
-        return TUFF_E_OOM_HOST;
-    self->count = count;
-    self->is_listed = true;
-    return TUFF_OK;
-}
-
 int tuff_plan_key_count(tuff_plan *plan)
 {
     if (plan == NULL) {

@@ -2,7 +2,6 @@
 #include "run/tuner_parts.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "device/program_cache.h"
@@ -19,12 +18,14 @@ static subject *find(const tuner *self, hash128 hash)
 }
 
 /* A task that lowering asks no tunable for has nothing to tune. */
-static bool has_tunables(const tuner *self, int task)
+static bool has_tunables(const tuner *self, int task, double *weight)
 {
     const choice usual = {.set = {0}};
     task_estimate made;
-    return tuff__estimate_task(self->device, self->fusion, self->options, task, &usual, &made) == TUFF_OK &&
-           tuff__choice_count(&made.used_tunables) > 0;
+    if (tuff__estimate_task(self->device, self->fusion, self->options, task, &usual, &made) != TUFF_OK)
+        return false;
+    *weight = made.traffic;
+    return tuff__choice_count(&made.used_tunables) > 0;
 }
 
 static tuff_status add_task(tuner *self, int task)
@@ -37,12 +38,13 @@ static tuff_status add_task(tuner *self, int task)
     const hash128 hash = tuff__key_hash(&key);
     subject *same = find(self, hash);
     if (same == NULL) {
-        if (!has_tunables(self, task))
+        double weight;
+        if (!has_tunables(self, task, &weight))
             return TUFF_OK;
         if (!GROW(self->subjects, self->subject_count, self->subject_capacity))
             return TUFF_E_OOM_HOST;
         same = &self->subjects[self->subject_count++];
-        *same = (subject){.of = self, .key = key, .hash = hash, .task = task, .tier = TIER_DEFAULT};
+        *same = (subject){.of = self, .key = key, .hash = hash, .task = task, .weight = weight, .tier = TIER_DEFAULT};
         tuff__key_text(&key, same->text);
         tuff__generator_of(key.family, same->generator);
     }
@@ -188,19 +190,6 @@ tuff_status tuff__tuner_ask(tuner *self, subject *of)
     if (answer.tier > TIER_NEAREST)
         tuff__tuner_avoid_default(of);
     return TUFF_OK;
-}
-
-uint64_t tuff__tune_budget(const tuff_compile_options *options)
-{
-    enum { MANY_CORES = 8 };
-    uint64_t seconds = 0;
-    if (options->tune == TUFF_TUNE_QUICK)
-        seconds = 10;
-    if (options->tune == TUFF_TUNE_NORMAL)
-        seconds = sysconf(_SC_NPROCESSORS_ONLN) >= MANY_CORES ? 60 : 120;
-    if (options->tune == TUFF_TUNE_MAX)
-        seconds = 600;
-    return options->tune_milliseconds > 0 ? (uint64_t)options->tune_milliseconds * 1000000 : seconds * 1000000000;
 }
 
 tuff_status tuff__tuner_find(tuner *self)

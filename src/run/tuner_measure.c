@@ -103,40 +103,32 @@ static void spend(tuner *self, tune_budget *budget, int key)
     tuff__budget_spend(budget, key, elapsed(self), now.tried, now.best_nanoseconds, now.end != SEARCH_GOES_ON);
 }
 
-/* The default of every key, which weighs them; then what is listed for those that matter. */
-static tuff_status prime(tuner *self, tune_budget *budget)
+/* The default of a key, which weighs it; then what is listed for it, where it matters. */
+static tuff_status open_key(tuner *self, tune_budget *budget, int key)
 {
-    for (int i = 0; i < self->subject_count; ++i) {
-        subject *of = &self->subjects[i];
-        if (!of->wants_measuring)
-            continue;
-        TRY(begin(of));
-        TRY(tuff__search_step(of->search, 1));
-        const search_progress now = tuff__search_progress(of->search);
-        if (now.default_nanoseconds > 0)
-            tuff__budget_weigh(budget, i, of->calls, now.default_nanoseconds);
-        if (of->is_default_bad && now.end == SEARCH_UNUSABLE)
-            tuff__tuner_take_safer(of);
-    }
-    for (int i = 0; i < self->subject_count; ++i) {
-        subject *of = &self->subjects[i];
-        if (of->search == NULL)
-            continue;
-        if (tuff__budget_is_minor(budget, i))
-            tuff__search_narrow(of->search, 2);
-        TRY(tuff__search_prime(of->search));
-        spend(self, budget, i);
-    }
-    return TUFF_OK;
+    subject *of = &self->subjects[key];
+    TRY(begin(of));
+    TRY(tuff__search_step(of->search, 1));
+    const search_progress now = tuff__search_progress(of->search);
+    if (now.default_nanoseconds > 0)
+        tuff__budget_weigh(budget, key, of->calls, now.default_nanoseconds);
+    if (of->is_default_bad && now.end == SEARCH_UNUSABLE)
+        tuff__tuner_take_safer(of);
+    if (tuff__budget_is_minor(budget, key))
+        tuff__search_narrow(of->search, 2);
+    return tuff__search_prime(of->search);
 }
 
-static tuff_status climb(tuner *self, tune_budget *budget)
+/* Slice by slice, to the key that promises most: a short time ends with the heavy keys of the graph, not with all of
+   their defaults. */
+static tuff_status search_all(tuner *self, tune_budget *budget)
 {
     for (int key = tuff__budget_next(budget); key >= 0 && !self->stopped && !self->lost;
          key = tuff__budget_next(budget)) {
-        if (elapsed(self) >= tuff__budget_search_end(budget))
+        subject *of = &self->subjects[key];
+        if (of->search != NULL && elapsed(self) >= tuff__budget_search_end(budget))
             break;
-        TRY(tuff__search_step(self->subjects[key].search, SLICE));
+        TRY(of->search == NULL ? open_key(self, budget, key) : tuff__search_step(of->search, SLICE));
         spend(self, budget, key);
     }
     return TUFF_OK;
@@ -231,16 +223,34 @@ static int take_squeezed(tuner *self)
     return count;
 }
 
-/* Searches that failed for other reasons than memory end their key, not the compilation. */
-static tuff_status measure(tuner *self, tune_budget *budget)
+/* What a key is expected to take of the graph's time: by the bytes that its tasks move at least. */
+static void expect_all(const tuner *self, tune_budget *budget)
+{
+    for (int i = 0; i < self->subject_count; ++i)
+        if (self->subjects[i].wants_measuring)
+            tuff__budget_expect(budget, i, 1 + (double)self->subjects[i].calls * self->subjects[i].weight);
+}
+
+/* One pass: searches that failed for other reasons than memory end their key, not the compilation. */
+static tuff_status measure_once(tuner *self)
+{
+    tune_budget *budget;
+    TRY(tuff__budget_create(self->budget, self->subject_count, &budget));
+    expect_all(self, budget);
+    tuff_status status = search_all(self, budget);
+    if (status == TUFF_OK)
+        status = finish_all(self, budget);
+    tuff__budget_destroy(budget);
+    return status;
+}
+
+static tuff_status measure(tuner *self)
 {
     /* What begins before it ends within the budget, as a rule. */
     self->limit = self->begin + self->budget - self->budget / 50;
     int before, squeezed = count_wanted(self);
     do {
-        TRY(prime(self, budget));
-        TRY(climb(self, budget));
-        TRY(finish_all(self, budget));
+        TRY(measure_once(self));
         before = squeezed;
         squeezed = take_squeezed(self);
     } while (squeezed > 0 && squeezed < before && !self->stopped && !self->lost && elapsed(self) < self->budget);
@@ -278,12 +288,9 @@ void tuff__tuner_close(tuner *self)
 
 static tuff_status measure_wanted(tuner *self)
 {
-    tune_budget *budget;
-    TRY(tuff__budget_create(self->budget, self->subject_count, &budget));
-    const tuff_status status = measure(self, budget);
+    const tuff_status status = measure(self);
     for (int i = 0; i < self->subject_count; ++i)
         clear(&self->subjects[i]);
-    tuff__budget_destroy(budget);
     return status;
 }
 
@@ -316,10 +323,13 @@ static tuff_status measure_here(tuner *self)
 tuff_status tuff__tuner_measure(tuner *self)
 {
     file_lock lock;
-    if (count_wanted(self) == 0 || !tuff__tuner_may_measure(self) || !tuff__tuner_take_device(self, &lock))
+    bool waited;
+    if (count_wanted(self) == 0 || !tuff__tuner_may_measure(self) || !tuff__tuner_take_device(self, &lock, &waited))
         return TUFF_OK;
-    tuff_status status = TUFF_OK;
-    if (count_wanted(self) > 0)
+    tuff_status status = waited ? tuff__tuner_look_again(self) : TUFF_OK;
+    if (waited)
+        self->begin = tuff__nanoseconds(); /* the budget is for measuring */
+    if (status == TUFF_OK && count_wanted(self) > 0)
         status = self->apart != NULL ? self->apart->measure(self->apart->self, self) : measure_here(self);
     tuff__file_unlock(&lock);
     if (status == TUFF_OK || status == TUFF_E_OOM_HOST)

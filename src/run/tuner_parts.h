@@ -35,6 +35,7 @@ typedef struct subject {
     char generator[GENERATOR_SIZE];
     int task;       /* one of them */
     uint64_t calls; /* how many there are */
+    double weight;  /* of one of them, as tuff__launch_list_traffic says */
     tune_tier tier;
     int miss;          /* of tuff_tune_stats.misses; -1: none */
     bool was_measured; /* what is chosen won a race here and now */
@@ -131,10 +132,10 @@ extern uint64_t tuff__compile_patience;
    did so twice within a day. Says why not, once. */
 bool tuff__tuner_may_measure(const tuner *self);
 /* Makes this the process that measures on the device's silicon: on a CPU its drivers would disturb each other. Where
-   another process is that, waits with TUFF_TUNE_WAIT=1 and then looks up again what that one found; else answers false
-   at once. True too where there are no locks to be had. The lock ends with tuff__file_unlock. */
-bool tuff__tuner_take_device(tuner *self, file_lock *out);
-/* The same at once, and without looking up anything: false where another has it. */
+   another process is that, waits with TUFF_TUNE_WAIT=1 (*waited: what that one found is yet to be looked up); else
+   returns false at once. True too where there are no locks to be had. The lock ends with tuff__file_unlock. */
+bool tuff__tuner_take_device(tuner *self, file_lock *out, bool *waited);
+/* The same at once: false where another has it. */
 bool tuff__tuner_try_device(const tuner *self, file_lock *out);
 /* Reads the stores once more, and what they know of the subjects. */
 tuff_status tuff__tuner_look_again(tuner *self);
@@ -202,6 +203,9 @@ void tuff__judge_leave(const tuner *of);
 judge tuff__judge_of(subject *of);
 /* What the host says of a candidate that was compiled, whatever was kept as right: it is then. */
 verdict tuff__judge_alone(subject *of, const contender *who);
+/* Candidates in place of a default, from less to more careful: an item to itself, without local memory; with short
+   vectors; a GPU's kernels. NULL ends them. */
+extern const char *const tuff__fallbacks[];
 /* Where the default's results are wrong: takes what is right instead, if anything is, and remembers it. */
 void tuff__tuner_take_safer(subject *of);
 /* Where nothing is known but that the default is not to be run: chooses what is next. */

@@ -1,9 +1,26 @@
 /* What the tuner writes down: winners, candidates that are never to be tried again, those that a process died of. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "run/tuner_parts.h"
+
+uint64_t tuff__tune_budget(const tuff_compile_options *options)
+{
+    enum { MANY_CORES = 8 };
+    uint64_t seconds = 0;
+    if (options->tune == TUFF_TUNE_QUICK)
+        seconds = 10;
+    if (options->tune == TUFF_TUNE_NORMAL)
+        seconds = sysconf(_SC_NPROCESSORS_ONLN) >= MANY_CORES ? 60 : 120;
+    if (options->tune == TUFF_TUNE_MAX)
+        seconds = 600;
+    return options->tune_milliseconds > 0 ? (uint64_t)options->tune_milliseconds * 1000000 : seconds * 1000000000;
+}
 
 static tune_record record_of(record_kind kind, const subject *of, const text *name)
 {

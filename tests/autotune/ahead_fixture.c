@@ -44,7 +44,8 @@ tuff_array *make_weights(tuff_device *device)
 
 void begin_tuner(tuner *self, tuff_plan *plan)
 {
-    *self = (tuner){.fusion = &plan->fusion, .options = &ahead_quick, .device = plan->device, .log = -1, .limit = UINT64_MAX};
+    *self = (tuner){
+        .fusion = &plan->fusion, .options = &ahead_quick, .device = plan->device, .log = -1, .limit = UINT64_MAX};
     self->begin = tuff__nanoseconds();
     assert_int_equal(tuff__tuner_look_up(self), TUFF_OK);
     assert_int_equal(tuff__tuner_open(self), TUFF_OK);

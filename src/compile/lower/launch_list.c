@@ -146,6 +146,16 @@ static kernel_work work_of(const launch_list *list, const launch *kernel)
                          .bytes = bytes_of(list, chain)};
 }
 
+double tuff__launch_list_traffic(const launch_list *list)
+{
+    const double an_operation = 0.125; /* of a byte */
+    double sum = 0;
+    for (int i = 0; i < list->launch_count; ++i)
+        if (!list->launches[i].setup)
+            sum += bytes_of(list, &list->launches[i].chain) + an_operation * list->launches[i].operations;
+    return sum;
+}
+
 double tuff__launch_list_cost(const launch_list *list)
 {
     double sum = 0;

@@ -525,6 +525,7 @@ tuff_status tuff__estimate_task(tuff_device *device, const struct fusion *fusion
     TRY(tuff__lower_task(device, fusion, options, task, config, &out->used_tunables, &launches));
     out->kernels = tuff__launch_list_hash(&launches, &out->items);
     out->cost = tuff__launch_list_cost(&launches);
+    out->traffic = tuff__launch_list_traffic(&launches);
     tuff__launch_list_free(&launches);
     return TUFF_OK;
 }

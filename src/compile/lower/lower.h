@@ -27,6 +27,7 @@ typedef struct task_estimate {
     uint64_t kernels;     /* equal kernels over equal grids have equal numbers */
     uint32_t items;       /* of the largest work-group */
     double cost;          /* as tuff__launch_list_cost says */
+    double traffic;       /* as tuff__launch_list_traffic says */
 } task_estimate;
 
 /* TUFF_E_LIMIT, TUFF_E_UNSUPPORTED: there is no such kernel. */

@@ -183,8 +183,8 @@ tuff_status tuff__lower_reducing(launch_list *list, int index, fused_chain *chai
     const bool row = kind == TASK_ROW;
     launch *kernel = tuff__launch_add(list, kind == TASK_SCAN ? "scan" : "",
                                       kind == TASK_SCAN ? WALK_SCAN
-                                      : row               ? WALK_ROW
-                                                          : WALK_COLUMN,
+                                      : row             ? WALK_ROW
+                                                        : WALK_COLUMN,
                                       index);
     if (kernel == NULL) {
         tuff__chain_free(chain);
