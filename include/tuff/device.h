@@ -58,7 +58,10 @@ typedef struct tuff_device_info {
     /* Subgroups multiply 16 x 16 blocks of f16 and accumulate in f32: 1 as VK_NV_cooperative_matrix defines it, 2 as
        VK_KHR_cooperative_matrix does, 0 not at all. Once `proved` is true, also 0 where the self-test failed. */
     uint32_t cooperative_matrix;
-    uint32_t reserved[13];
+    /* The driver ends the loops of a kernel, without an error, after so many iterations of them all together; 0: it
+       does not. llvmpipe (lavapipe) allows 65535, of which the self-test finds all but a few. */
+    uint32_t loop_limit;
+    uint32_t reserved[12];
 } tuff_device_info;
 
 /* The number of devices that the drivers on this machine offer, including the reference device, which is the last one

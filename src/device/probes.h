@@ -19,6 +19,19 @@
     "{\n"                                                                      \
     "    uint i = gl_LocalInvocationID.x, g = gl_WorkGroupID.x;\n" body "}\n"
 
+/* The first item walks a loop of a[0] + 57655 steps, which is longer than some drivers allow: c = what a generator of
+   random numbers holds at its end, and how often it stepped. On a driver that ends loops that is less by the steps of
+   the loop before it; one behind would be ended, too. */
+#define LOOP_BODY(result)                                          \
+    "    if (g == 0u && i == 0u) {\n"                              \
+    "        uint x = a[1], count = 0u;\n"                         \
+    "        for (uint k = 0u; k < a[0] + 57655u; k++) {\n"        \
+    "            x = x * 1664525u + 1013904223u;\n"                \
+    "            count++;\n"                                       \
+    "        }\n"                                                  \
+    "        " result "[0] = x;\n        " result "[1] = count;\n" \
+    "    }\n"
+
 /* b = the group's words in reverse order, each plus their sum, through local memory and barriers. */
 #define BARRIER_BODY(barrier)                        \
     "    tile[i] = a[g * 64u + i];\n" barrier        \
@@ -30,9 +43,10 @@
     "    b[g * 64u + i] = mirrored + tile[0];\n"
 
 static const char barrier_opencl[] =
-    OPENCL_PROBE("uint", "    __local uint tile[64];\n" BARRIER_BODY("    barrier(CLK_LOCAL_MEM_FENCE);\n"));
-static const char barrier_glsl[] =
-    "#version 450\n" GLSL_PROBE("uint", "uint", "uint", "shared uint tile[64];\n", BARRIER_BODY("    barrier();\n"));
+    OPENCL_PROBE("uint", "    __local uint tile[64];\n" BARRIER_BODY("    barrier(CLK_LOCAL_MEM_FENCE);\n")
+                             LOOP_BODY("((__global uint *)c)"));
+static const char barrier_glsl[] = "#version 450\n" GLSL_PROBE("uint", "uint", "uint", "shared uint tile[64];\n",
+                                                               BARRIER_BODY("    barrier();\n") LOOP_BODY("c"));
 
 /* b = a copied, a times the one in a[62], a plus itself, a times the half in a[63]. */
 #define FLOATS_BODY                    \

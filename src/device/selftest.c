@@ -11,12 +11,15 @@
 #include "device/state.h"
 
 /* Raised when the probes change. */
-#define PROBES_VERSION 3
+#define PROBES_VERSION 4
 
 /* Without it no GLSL compiles, and the record of such a build must not stand for other builds. */
 #ifndef TUFF_WITH_SHADERC
 #define TUFF_WITH_SHADERC 1
 #endif
+
+/* What llvmpipe allows all loops of a kernel together, in every version so far; the first probe has a longer loop. */
+enum { LLVMPIPE_ITERATIONS = 65535, MORE_STEPS = 57655 };
 
 enum { ITEMS = 64, WORDS = 4 * ITEMS, BYTES = 4 * WORDS, BUFFERS = 3 };
 
@@ -58,6 +61,15 @@ static void fill_floats(uint32_t *a)
     a[63] = 0x3f000000u;
 }
 
+/* How far the first item of a long loop came, in buffer c. */
+static uint32_t find_loop_limit(const words *got)
+{
+    uint32_t x = got->a[1];
+    for (uint32_t i = 0; i < got->a[0] + MORE_STEPS; i++)
+        x = x * 1664525u + 1013904223u;
+    return got->c[0] == x ? 0 : got->c[1] > 0 ? got->c[1] : 1;
+}
+
 static void judge_barrier(const words *got, tuff_device_info *info)
 {
     bool right = true;
@@ -70,6 +82,7 @@ static void judge_barrier(const words *got, tuff_device_info *info)
             right = right && b[i] == a[ITEMS - 1 - i] + sum;
     }
     info->proved_barrier = right;
+    info->loop_limit = find_loop_limit(got);
 }
 
 static bool is_nan(uint32_t bits)
@@ -222,7 +235,7 @@ static void judge_matrix_khr(const words *got, tuff_device_info *info)
 }
 
 static const probe probes[] = {
-    {"barrier", barrier_opencl, barrier_glsl, WORDS / ITEMS, NULL, fill_distinct, judge_barrier},
+    {"barriers and loops", barrier_opencl, barrier_glsl, WORDS / ITEMS, NULL, fill_distinct, judge_barrier},
     {"floats", floats_opencl, floats_glsl, 1, NULL, fill_floats, judge_floats},
     {"narrow stores", narrow_opencl, narrow_glsl, 1, wants_narrow, fill_distinct, judge_narrow},
     {"half", half_opencl, half_glsl, 1, wants_half, fill_small, judge_half},
@@ -313,8 +326,9 @@ static tuff_status run_probes(tuff_device *device)
     return status;
 }
 
-/* The record: one byte a result, in this order; the width of a subgroup fits one. */
-enum { RECORD_SIZE = 10 };
+/* The record: one byte a result, in this order, of which the width of a subgroup fits one; then the limit of loops, the
+   lowest of its bytes first. */
+enum { FLAGS_END = 10, RECORD_SIZE = FLAGS_END + 4 };
 
 static void to_record(const tuff_device_info *info, unsigned char *record)
 {
@@ -329,6 +343,8 @@ static void to_record(const tuff_device_info *info, unsigned char *record)
                                               info->subgroup_shuffle,
                                               info->cooperative_matrix > 0};
     memcpy(record, bytes, sizeof bytes);
+    for (int i = 0; i < RECORD_SIZE - FLAGS_END; i++)
+        record[FLAGS_END + i] = (unsigned char)(info->loop_limit >> 8 * i & 0xff);
 }
 
 /* A record never grants what the driver does not claim. */
@@ -337,9 +353,12 @@ static bool from_record(blob record, tuff_device_info *info)
     const unsigned char *bytes = record.data;
     if (record.size != RECORD_SIZE || bytes[0] > ITEMS)
         return false;
-    for (int i = 1; i < RECORD_SIZE; i++)
+    for (int i = 1; i < FLAGS_END; i++)
         if (bytes[i] > 1)
             return false;
+    info->loop_limit = 0;
+    for (int i = 0; i < RECORD_SIZE - FLAGS_END; i++)
+        info->loop_limit |= (uint32_t)bytes[FLAGS_END + i] << 8 * i;
     info->proved_subgroup_size = bytes[0];
     info->proved_barrier = bytes[1];
     info->proved_narrow_storage = info->narrow_storage && bytes[2];
@@ -360,6 +379,8 @@ tuff_status tuff__device_prove(tuff_device *device)
     text key = {0};
     blob record = {0};
     unsigned char bytes[RECORD_SIZE];
+    /* Until the probe has run: it does not where no compiler is there. */
+    device->info.loop_limit = strstr(device->info.name, "llvmpipe") ? LLVMPIPE_ITERATIONS : 0;
     tuff__text_add(&key, "tuff %s, probes %d, shaderc %d, pointers of %zu bytes\n%s\n%s\n%s\n", tuff_version(),
                    PROBES_VERSION, TUFF_WITH_SHADERC, sizeof(void *), device->driver->name,
                    device->driver->identity(device->handle), device->driver->build_options(device->handle));

@@ -207,6 +207,38 @@ static void lies_are_caught(void **state)
         assert_true(caught > 4);
 }
 
+enum { LOOPS_END = 65535 };
+
+static void end_loops(uint32_t *words, size_t count)
+{
+    (void)count;
+    words[0] ^= 1;
+    words[1] = LOOPS_END;
+}
+
+/* A driver that ends loops early is known by it, in later runs from the record, and llvmpipe without a test. */
+static void check_loops(tuff_device *device)
+{
+    static const lie ended = {"loops ended", BARRIER, end_loops, 0}, absent = {"no loop kernel", BARRIER, NULL, 0};
+    const tuff_device_info claims = device->info;
+    const bool is_llvmpipe = strstr(claims.name, "llvmpipe") != NULL;
+    use_folder("loops");
+    assert_int_equal(prove_again(device, &claims, &ended).loop_limit, LOOPS_END);
+    assert_int_equal(prove_again(device, &claims, NULL).loop_limit, LOOPS_END);
+    assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
+    const uint32_t found = prove_again(device, &claims, NULL).loop_limit;
+    assert_true(is_llvmpipe ? found > LOOPS_END - 16 && found <= LOOPS_END : found == 0);
+    assert_int_equal(prove_again(device, &claims, &absent).loop_limit, is_llvmpipe ? LOOPS_END : 0);
+    assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
+    device->info = claims;
+}
+
+static void ended_loops_are_known(void **state)
+{
+    (void)state;
+    for_each_driver(check_loops);
+}
+
 /* What stands in for a driver with matrix units: a plain kernel that answers as they do, one that is a bit off at one
    element, or no kernel at all. */
 typedef enum units { UNITS_RIGHT, UNITS_WRONG, UNITS_ABSENT } units;
@@ -304,6 +336,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lies_are_caught),
+        cmocka_unit_test(ended_loops_are_known),
         cmocka_unit_test(matrix_units_must_multiply_right),
         cmocka_unit_test(a_silent_device_does_not_open),
     };

@@ -324,7 +324,8 @@ static void check_memory(tuff_device *device)
 {
     if (!is_its_turn(device, 0))
         return;
-    const int64_t length = 8192;
+    /* Drivers that end loops early have no kernels for more. */
+    const int64_t length = tuff__device_info(device)->loop_limit > 0 ? 2048 : 8192;
     const uint64_t tensors = 4 * (uint64_t)length * 64 * 4, lse = (uint64_t)length * 4;
     const uint64_t scratch = scratch_of(device, length, false);
     assert_true((double)(tensors + scratch) <= 1.35 * (double)(tensors + lse));

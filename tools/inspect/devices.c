@@ -56,6 +56,8 @@ static void print_table_row(const tuff_device_info *info, const char *reason)
                info->proved_denormals ? "yes" : "no");
     else
         printf("  no self-test\n");
+    if (info->loop_limit > 0)
+        printf("  the driver ends loops after %u iterations: longer ones are split\n", info->loop_limit);
 }
 
 static void print_json_text(const char *key, const char *value)
@@ -93,6 +95,7 @@ static void print_json_row(const tuff_device_info *info, const char *reason)
     print_json_text("api", info->api);
     print_json_text("class", class_name(info->device_class));
     print_json_limits(info);
+    printf("\"loop_limit\": %u, ", info->loop_limit);
     if (reason)
         print_json_text("failure", reason);
     print_json_flag("opens", !reason, ", ");

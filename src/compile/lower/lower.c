@@ -4,8 +4,10 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "compile/lower/loop_limit.h"
 #include "compile/lower/verify.h"
 
 /* The dtype in which a temporary is stored. Values between tasks stay 32-bit, so that fused and unfused plans agree. */
@@ -294,11 +296,12 @@ static bool takes_long_to_compile(const launch_list *list, const launch *kernel)
            kernel->unrolled > MAX_UNROLLED;
 }
 
-/* A configuration may ask for more than the device has; the defaults never do. */
+/* A configuration may ask for more than the device has, as may defaults that shorten loops; the usual ones never do. */
 static tuff_status check_groups(const launch_list *list, int first)
 {
     const tuff_device_info *info = list->policy.target.info;
-    for (int i = first; i < list->launch_count && list->policy.config != NULL; ++i) {
+    const bool is_usual = list->policy.config == NULL && list->policy.defaults == NULL;
+    for (int i = first; i < list->launch_count && !is_usual; ++i) {
         const launch *kernel = &list->launches[i];
         if (kernel->kind != LAUNCH_KERNEL)
             continue;
@@ -319,14 +322,73 @@ static tuff_status check_groups(const launch_list *list, int first)
     return TUFF_OK;
 }
 
+/* What there was before an attempt at a task. */
+typedef struct attempt_start {
+    int launches, buffers, copies;
+    uint64_t constant_size;
+    choice used_tunables;
+} attempt_start;
+
+static attempt_start begin_attempt(const launch_list *list)
+{
+    attempt_start start = {.launches = list->launch_count,
+                           .buffers = list->buffer_count,
+                           .copies = list->copy_count,
+                           .constant_size = list->constant_size};
+    if (list->policy.used_tunables != NULL)
+        start.used_tunables = *list->policy.used_tunables;
+    return start;
+}
+
+/* Drops all that was made since. */
+static void undo_attempt(launch_list *list, const attempt_start *start)
+{
+    while (list->launch_count > start->launches)
+        tuff__chain_free(&list->launches[--list->launch_count].chain);
+    while (list->copy_count > start->copies)
+        tuff__storage_release(list->copies[--list->copy_count].kept);
+    list->buffer_count = start->buffers;
+    list->constant_size = start->constant_size;
+    if (list->policy.used_tunables != NULL)
+        *list->policy.used_tunables = start->used_tunables;
+}
+
+static tuff_status attempt_task(launch_list *list, int index, bool *too_long)
+{
+    const int first = list->launch_count;
+    TRY(lower_task(list, index));
+    TRY(check_groups(list, first));
+    const launch *longest = tuff__find_long_loop(list, first);
+    *too_long = longest != NULL;
+    return longest == NULL ? TUFF_OK : tuff__refuse_long_loop(list, longest);
+}
+
+/* Where the driver would end loops early: by other defaults than those that are best elsewhere. */
+static tuff_status shorten_task(launch_list *list, int index, const attempt_start *start)
+{
+    char reason[400];
+    choice defaults;
+    tuff_status status = TUFF_E_LIMIT;
+    (void)snprintf(reason, sizeof reason, "%s", tuff_error());
+    for (int i = 0; status == TUFF_E_LIMIT && tuff__shorten_loops(i, &defaults); ++i) {
+        bool too_long = false;
+        undo_attempt(list, start);
+        list->policy.defaults = &defaults;
+        status = attempt_task(list, index, &too_long);
+    }
+    list->policy.defaults = NULL;
+    return status == TUFF_E_LIMIT ? FAIL(TUFF_E_LIMIT, "%s", reason) : status;
+}
+
 /* Adds the launches of a task, by a configuration. */
 static tuff_status lower_into(launch_list *list, int index, const choice *config)
 {
-    const int first = list->launch_count;
+    const attempt_start start = begin_attempt(list);
+    bool too_long = false;
     list->policy.config = config;
-    tuff_status status = lower_task(list, index);
-    if (status == TUFF_OK)
-        status = check_groups(list, first);
+    tuff_status status = attempt_task(list, index, &too_long);
+    if (too_long)
+        status = shorten_task(list, index, &start);
     list->policy.config = NULL;
     return status;
 }

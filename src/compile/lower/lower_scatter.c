@@ -134,13 +134,16 @@ static tuff_status ordered_operand(launch_list *list, int index, const split *sc
     return finish_copy(list, index, status, &copy);
 }
 
-/* The list of keys: each index with the coordinates of the other list axes, or a key beyond all where it is outside. */
-static tuff_status key_chain(const launch_list *list, const split *scatter, int destination, fused_chain *out)
+/* The list of keys, counted from the first of a part of them on: each index with the coordinates of the other list
+   axes, or a key beyond all where it is outside. */
+static tuff_status key_chain(const launch_list *list, const split *scatter, int64_t first, int destination,
+                             fused_chain *out)
 {
     TRY(copying_chain(list, scatter, scatter->at->inputs[1], true, destination, out));
     const tuff_shape *shape = &scatter->at->outputs[0].shape;
     int64_t stride = 1, own_stride = 1;
     chain_value place = plain_value(VALUE_INDEX, TUFF_I32);
+    place.address.offset = -first;
     for (int i = scatter->rank - 1; i >= 0; --i) {
         const int axis = scatter->order[i];
         if (!scatter->list[axis])
@@ -195,36 +198,90 @@ typedef struct scratch {
     int list, counts, totals, starts, positions;
 } scratch;
 
-/* Sorts list positions by key: positions[starts[key] .. starts[key + 1]]. */
-static tuff_status sort_list(launch_list *list, int index, const split *scatter, const scratch *use)
+/* The keys and the items of the list that are sorted at once: all of them, unless the driver ends loops early. */
+typedef struct scatter_part {
+    int64_t key, keys, item, items; /* the first one and their number */
+} scatter_part;
+
+static int64_t block_count(int64_t items)
 {
-    int64_t blocks = tuff__divide_up(scatter->list_size, BLOCK_SIZE);
-    blocks = blocks > MAX_BLOCKS ? MAX_BLOCKS : blocks < 1 ? 1 : blocks;
-    const int64_t size = tuff__divide_up(scatter->list_size, blocks);
-    TRY(add_plain(list, index, "scatter_count", (int[]){use->list, use->counts}, "rw", blocks,
-                  (int64_t[]){blocks, size, scatter->list_size, scatter->keys, 0, 0}, 6));
-    TRY(add_plain(list, index, "scatter_offsets", (int[]){use->counts, use->totals}, "bw", scatter->keys,
-                  (int64_t[]){scatter->keys, blocks, 0, 0}, 4));
-    TRY(add_plain(list, index, "scatter_starts", (int[]){use->totals, use->starts}, "rw", 1,
-                  (int64_t[]){scatter->keys, 0, 0}, 3));
-    return add_plain(list, index, "scatter_place", (int[]){use->list, use->counts, use->starts, use->positions}, "rbrw",
-                     blocks, (int64_t[]){blocks, size, scatter->list_size, scatter->keys, 0, 0, 0, 0}, 8);
+    const int64_t blocks = tuff__divide_up(items, BLOCK_SIZE);
+    return blocks > MAX_BLOCKS ? MAX_BLOCKS : blocks < 1 ? 1 : blocks;
 }
 
-static tuff_status sum_segments(launch_list *list, int index, const split *scatter, const scratch *use, int source,
-                                int x, int result)
+/* Columns that one item adds up. */
+static int64_t tile_columns(const launch_list *list, const split *scatter)
 {
-    const int64_t tile =
-        tuff__uses_registers(&list->policy) && !list->policy.target.items_are_lanes ? scatter->columns : 1;
-    const int64_t tiles = tuff__divide_up(scatter->columns, tile), items = tiles * scatter->keys;
+    return tuff__uses_registers(&list->policy) && !list->policy.target.items_are_lanes ? scatter->columns : 1;
+}
+
+/* The most keys and items of the list that every loop can walk, though all may have the same key. */
+static scatter_part largest_part(const launch_list *list, const split *scatter)
+{
+    enum { SUM_BLOCK = 128, LEAST = 16 };
+    const int64_t limit = list->policy.target.info->loop_limit;
+    scatter_part part = {.keys = scatter->keys, .items = scatter->list_size};
+    if (limit == 0)
+        return part;
+    const int64_t items = (limit / tile_columns(list, scatter) - LEAST) * SUM_BLOCK / (SUM_BLOCK + 2);
+    part.items = part.items > items ? items : part.items;
+    part.items = part.items < LEAST ? LEAST : part.items;
+    const int64_t keys = limit - tuff__divide_up(part.items, block_count(part.items)) - LEAST;
+    part.keys = part.keys > keys ? keys : part.keys;
+    part.keys = part.keys < LEAST ? LEAST : part.keys;
+    return part;
+}
+
+/* Sorts list positions by key: positions[starts[key] .. starts[key + 1]], counted from the part's first item on. */
+static tuff_status sort_list(launch_list *list, int index, const scatter_part *part, const scratch *use)
+{
+    const int64_t blocks = block_count(part->items), size = tuff__divide_up(part->items, blocks);
+    TRY(add_plain(list, index, "scatter_count", (int[]){use->list, use->counts}, "rw", blocks,
+                  (int64_t[]){blocks, size, part->items, part->keys, part->item, 0}, 6));
+    TRY(add_plain(list, index, "scatter_offsets", (int[]){use->counts, use->totals}, "bw", part->keys,
+                  (int64_t[]){part->keys, blocks, 0, 0}, 4));
+    TRY(add_plain(list, index, "scatter_starts", (int[]){use->totals, use->starts}, "rw", 1,
+                  (int64_t[]){part->keys, 0, 0}, 3));
+    return add_plain(list, index, "scatter_place", (int[]){use->list, use->counts, use->starts, use->positions}, "rbrw",
+                     blocks, (int64_t[]){blocks, size, part->items, part->keys, part->item, 0, 0, 0}, 8);
+}
+
+static tuff_status sum_segments(launch_list *list, int index, const split *scatter, const scatter_part *part,
+                                const scratch *use, int source, int x, int result)
+{
+    const int64_t tile = tile_columns(list, scatter), tiles = tuff__divide_up(scatter->columns, tile);
+    const int64_t items = tiles * part->keys, row = part->key * scatter->columns;
     TRY(add_plain(list, index, "scatter_sum", (int[]){use->starts, use->positions, source, x, result}, "rrrrw", items,
-                  (int64_t[]){items, scatter->columns, tiles, tile, 0, 0, 0, 0, 0}, 9));
+                  (int64_t[]){items, scatter->columns, tiles, tile, 0, 0, part->item * scatter->columns, row, row}, 9));
     const tuff_dtype dtype = list->buffers[result].dtype;
     launch *last = &list->launches[list->launch_count - 1];
+    last->k = (double)part->items;
     snprintf(last->defines, sizeof last->defines, "#define VALUE_TYPE %s\n",
              dtype == TUFF_F32   ? "precise float"
              : dtype == TUFF_I32 ? "int"
                                  : "uint");
+    return TUFF_OK;
+}
+
+/* The rows of some keys: adds up one part of the list after another, from `x` to `result`. */
+static tuff_status add_parts(launch_list *list, int index, const split *scatter, scatter_part part, const scratch *use,
+                             int source, int x, int result)
+{
+    const int64_t most = part.items < 1 ? 1 : part.items;
+    fused_chain keys;
+    const tuff_status status = key_chain(list, scatter, part.key, use->list, &keys);
+    TRY(finish_copy(list, index, status, &keys));
+    for (part.item = 0; part.item == 0 || part.item < scatter->list_size; part.item += most) {
+        const int64_t left = scatter->list_size - part.item;
+        part.items = left < most ? left : most;
+        const int to =
+            left <= most ? result : tuff__buffer_add(list, list->buffers[result].dtype, list->buffers[result].count);
+        if (to < 0)
+            return TUFF_E_OOM_HOST;
+        TRY(sort_list(list, index, &part, use));
+        TRY(sum_segments(list, index, scatter, &part, use, source, x, to));
+        x = to;
+    }
     return TUFF_OK;
 }
 
@@ -274,23 +331,23 @@ tuff_status tuff__lower_scatter(launch_list *list, int index)
 {
     const node *at = list->fusion->tasks[index].core;
     const split scatter = split_axes(list->fusion, at);
+    scatter_part part = largest_part(list, &scatter);
     int source, x, result = at->id;
     TRY(ordered_operand(list, index, &scatter, 0, &x));
     if (!keeps_order(list, &scatter))
         result = tuff__buffer_add(list, list->buffers[at->id].dtype, tuff_shape_count(at->outputs[0].shape));
-    const int64_t counts = MAX_BLOCKS * scatter.keys;
+    const int64_t counts = MAX_BLOCKS * part.keys, most = part.keys < 1 ? 1 : part.keys;
     scratch use = {.list = tuff__buffer_add(list, TUFF_I32, scatter.list_size),
                    .counts = tuff__buffer_add(list, TUFF_I32, counts)};
-    use.totals = tuff__buffer_add(list, TUFF_I32, scatter.keys);
-    use.starts = tuff__buffer_add(list, TUFF_I32, scatter.keys + 1);
+    use.totals = tuff__buffer_add(list, TUFF_I32, part.keys);
+    use.starts = tuff__buffer_add(list, TUFF_I32, part.keys + 1);
     use.positions = tuff__buffer_add(list, TUFF_I32, scatter.list_size);
     if (use.list < 0 || use.counts < 0 || use.totals < 0 || use.starts < 0 || use.positions < 0 || result < 0)
         return TUFF_E_OOM_HOST;
     TRY(ordered_operand(list, index, &scatter, 2, &source));
-    fused_chain keys;
-    const tuff_status status = key_chain(list, &scatter, use.list, &keys);
-    TRY(finish_copy(list, index, status, &keys));
-    TRY(sort_list(list, index, &scatter, &use));
-    TRY(sum_segments(list, index, &scatter, &use, source, x, result));
+    for (; part.key == 0 || part.key < scatter.keys; part.key += most) {
+        part.keys = scatter.keys - part.key < most ? scatter.keys - part.key : most;
+        TRY(add_parts(list, index, &scatter, part, &use, source, x, result));
+    }
     return result == at->id ? TUFF_OK : put_back(list, index, &scatter, result);
 }

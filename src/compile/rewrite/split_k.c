@@ -1,21 +1,46 @@
 /* Split-k: a product of too few tiles for all units of the device, but a long inner axis, becomes a batch of shorter
-   products, one a piece of the axis, and their sum in the order of the pieces. */
+   products, one a piece of the axis, and their sum in the order of the pieces. So does one whose inner axis is longer
+   than the loops that the driver allows. */
+#include "base/checked.h"
 #include "compile/rewrite/matmul_merge.h"
 #include "compile/schedule/cost.h"
 
 enum { MAX_SPLIT = 64, MIN_TERMS = 128, MIN_SIDE = 8 };
 
-/* x [..., m, k] as [..., pieces, m, k / pieces], y [..., k, n] as [..., pieces, k / pieces, n]: views. */
-static tuff_tensor *cut(tuff_tensor *x, int axis, int64_t split_k)
+/* The inner axis in pieces of so many terms each, the last one filled up with zeros. */
+typedef struct inner_split {
+    int64_t pieces, terms;
+} inner_split;
+
+/* x [..., m, k] as [..., pieces, m, terms], y [..., k, n] as [..., pieces, terms, n]: views, unless it is filled up. */
+static tuff_tensor *cut(tuff_tensor *x, int axis, const inner_split *split)
 {
-    const tuff_shape shape = tuff__shape_cut(x->shape, axis, split_k, x->shape.extent[axis] / split_k);
+    const int64_t before[TUFF_MAX_RANK] = {0};
+    int64_t after[TUFF_MAX_RANK] = {0};
+    after[axis] = split->pieces * split->terms - x->shape.extent[axis];
+    const tuff_shape shape = tuff__shape_cut(x->shape, axis, split->pieces, split->terms);
     const int batch_axis = x->shape.rank - 2;
     int order[TUFF_MAX_RANK];
     for (int i = 0, from = 0; i < shape.rank; ++i) {
         from += from == axis;
         order[i] = i == batch_axis ? axis : from++;
     }
+    if (after[axis] > 0)
+        x = tuff_pad(x, before, after, 0);
     return tuff_permute(tuff_reshape(x, shape), order);
+}
+
+/* Pieces that every kernel's loops can walk, of equal length where a divisor of the axis is near. */
+static inner_split split_by_limit(int64_t inner, int64_t limit)
+{
+    enum { SHARE = 4, LEAST_SHARE = 32, ALIGNED = 16 };
+    const int64_t most = limit / SHARE > 0 ? limit / SHARE : 1;
+    for (int64_t terms = most; terms > limit / LEAST_SHARE; --terms)
+        if (inner % terms == 0)
+            return (inner_split){inner / terms, terms};
+    const int64_t fair = tuff__divide_up(inner, tuff__divide_up(inner, most));
+    const int64_t terms = most < ALIGNED ? fair : tuff__divide_up(fair, ALIGNED) * ALIGNED;
+    return (inner_split){tuff__divide_up(inner, terms), terms};
 }
 
 /* The number of parts that takes least time; 1 where none is clearly better than the whole. */
@@ -39,17 +64,31 @@ static int64_t best_count(const rewriting *self, const node *at)
     return best;
 }
 
+/* One piece: the product stays whole. A loop of the limit is too long where others stand beside it. */
+static inner_split choose_split(const rewriting *self, const node *at)
+{
+    enum { MARGIN = 8 };
+    const tuff_shape *x = &at->inputs[0]->shape;
+    const int64_t inner = x->extent[x->rank - 1], limit = self->target.info->loop_limit;
+    const inner_split whole = {1, inner};
+    if (limit > 0 && inner > limit - limit / MARGIN)
+        return at->outputs[0].shape.rank == TUFF_MAX_RANK ? whole : split_by_limit(inner, limit);
+    const int64_t pieces = best_count(self, at);
+    const bool wanted = pieces > 1 && tuff__pass_decides(self->passes, TUNABLE_fusion_pieces, true);
+    return wanted ? (inner_split){pieces, inner / pieces} : whole;
+}
+
 tuff_status tuff__split_k(rewriting *self)
 {
     for (int i = 0; i < self->original_count; ++i) {
         const node *at = self->graph->nodes[i];
-        const int64_t split_k = at->op == OP_MATMUL ? best_count(self, at) : 1;
-        if (split_k == 1 || !tuff__pass_decides(self->passes, TUNABLE_fusion_pieces, true))
+        const inner_split split = at->op == OP_MATMUL ? choose_split(self, at) : (inner_split){1, 0};
+        if (split.pieces <= 1)
             continue;
         const int axis = at->outputs[0].shape.rank - 2;
         self->graph->copy = at->copy;
-        tuff_tensor *parts = tuff_matmul(cut(at->inputs[0], at->inputs[0]->shape.rank - 1, split_k),
-                                         cut(at->inputs[1], at->inputs[1]->shape.rank - 2, split_k));
+        tuff_tensor *parts = tuff_matmul(cut(at->inputs[0], at->inputs[0]->shape.rank - 1, &split),
+                                         cut(at->inputs[1], at->inputs[1]->shape.rank - 2, &split));
         self->now[i] = tuff_sum(parts, &axis, 1, false);
         TRY(self->graph->status);
     }

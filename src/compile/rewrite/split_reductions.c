@@ -110,15 +110,34 @@ static uint32_t inner_axes(const tuff_tensor *x, uint32_t axes)
     return inner;
 }
 
+/* Whether rows of so many terms stay whole: where they are many, or short, and no longer than the loops that the driver
+   allows. Integers are reduced one by one, maybe in a second pass behind others. */
+static bool keeps_rows(const tuff_graph *graph, const tuff_tensor *x, int64_t rows, int64_t terms)
+{
+    enum { OF_INTEGERS = 4 };
+    const int64_t limit = tuff__device_info(graph->device)->loop_limit;
+    if (limit > 0 && terms > (x->dtype == TUFF_F32 ? limit : limit / OF_INTEGERS))
+        return false;
+    return rows >= FEW_ROWS || terms <= 2 * ROW_TERMS;
+}
+
+/* Terms of a piece: those that are best, or what the driver's loops allow. */
+static int64_t within_limit(const tuff_graph *graph, int64_t terms)
+{
+    enum { SHARE = 8 };
+    const int64_t limit = tuff__device_info(graph->device)->loop_limit;
+    return limit == 0 || terms <= limit / SHARE ? terms : limit < 2 * SHARE ? 2 : limit / SHARE;
+}
+
 /* Few long rows: the innermost axis is reduced alone, in pieces; then the others. */
 static tuff_tensor *reduce_rows(tuff_graph *graph, op_code op, tuff_tensor *x, uint32_t inner)
 {
     const int64_t terms = count_of(x, inner), rows = tuff_shape_count(x->shape) / (terms == 0 ? 1 : terms);
-    if (rows >= FEW_ROWS || terms <= 2 * ROW_TERMS)
+    if (keeps_rows(graph, x, rows, terms))
         return reduce(graph, op, x, inner);
     for (int i = x->shape.rank - 1; i >= 0; --i)
         if ((inner >> i & 1) != 0 && x->node != NULL)
-            x = reduce_axis(graph, op, x, i, ROW_TERMS);
+            x = reduce_axis(graph, op, x, i, within_limit(graph, ROW_TERMS));
     return x;
 }
 
@@ -127,6 +146,8 @@ static bool has_enough_columns(const tuff_graph *graph, const tuff_tensor *x, ui
 {
     const tuff_device_info *info = tuff__device_info(graph->device);
     const int64_t items = count_of(x, ~axes) / COLUMN_LANES, cores = info->compute_units;
+    if (info->loop_limit > 0 && count_of(x, axes) > within_limit(graph, COLUMN_TERMS * COLUMN_TERMS))
+        return false;
     return info->device_class == TUFF_DEVICE_CPU && items >= ITEMS_PER_CORE * cores &&
            count_of(x, axes) <= COLUMN_TERMS * COLUMN_TERMS;
 }

@@ -335,6 +335,18 @@ static bool is_quicker_composed(const tuff_graph *graph, const heads *sizes)
            scores <= MAX_SCORES / (int64_t)sizeof(float) / sizes->keys;
 }
 
+/* Whether the primitive's kernels would loop for longer than the driver allows, which ends them early: by what those in
+   local memory take, an estimate from above, for a panel of as many keys or queries as they have at least. */
+static bool loops_are_too_long(const tuff_graph *graph, const heads *sizes, const tuff_attention_options *options)
+{
+    enum { PANEL = 32, STEPS_OF_PANEL = 160, STEPS_OF_ELEMENT = 2 };
+    const int64_t limit = tuff__device_info(graph->device)->loop_limit;
+    const int64_t longest = sizes->keys > sizes->queries ? sizes->keys : sizes->queries, window = options->window;
+    const int64_t seen = options->causal && window > 0 && window < longest ? window : longest;
+    const int64_t steps = STEPS_OF_ELEMENT * (sizes->key_width + sizes->value_width) + STEPS_OF_PANEL;
+    return limit > 0 && (double)(seen / PANEL + 2) * (double)steps * (double)sizes->shared > (double)limit;
+}
+
 typedef enum attention_form { FORM_OF_DEVICE, FORM_COMPOSED, FORM_PRIMITIVE } attention_form;
 
 static tuff_tensor *attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, const tuff_attention_options *options,
@@ -352,7 +364,7 @@ static tuff_tensor *attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v, co
     if (tuff_shape_count(shape) == 0 || sizes.keys == 0)
         return tuff__filled(graph, q->dtype, shape, 0);
     if (form == FORM_COMPOSED || needs_composite(&sizes, chosen) ||
-        (form == FORM_OF_DEVICE && is_quicker_composed(graph, &sizes)))
+        (form == FORM_OF_DEVICE && (is_quicker_composed(graph, &sizes) || loops_are_too_long(graph, &sizes, chosen))))
         return compose(q, k, v, &sizes, chosen);
     return attend(q, k, v, &sizes, chosen);
 }

@@ -1,0 +1,435 @@
+/* How often the loops of a launch go round, for drivers that end loops early (tuff_device_info.loop_limit). Counted are
+   the steps of all loops of an item together, as such a driver does: each time round, and once more for the end of a
+   loop. That is for the item that has most to do; lanes in lockstep end loops together. Only loops that the kernels'
+   texts ask compilers to unroll do not count. Each count reads the parameters in the order in which its body names
+   them. */
+#include "compile/lower/loop_limit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+enum { BLOCK = 128, LANES = 4 }; /* terms of a block of sums; elements of a vector in what is behind a tile */
+
+static double divide_up(double a, double b)
+{
+    return (double)tuff__divide_up((int64_t)a, (int64_t)b);
+}
+
+static double quotient(double a, double b)
+{
+    return (double)((int64_t)a / (int64_t)b);
+}
+
+static double remainder_of(double a, double b)
+{
+    return (double)((int64_t)a % (int64_t)b);
+}
+
+static double lesser(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static double greater(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* The number that a launch defines by that name; 0 where it does not. */
+static double defined(const launch *kernel, const char *name)
+{
+    char line[64];
+    int value = 0;
+    (void)snprintf(line, sizeof line, "#define %s ", name);
+    const char *found = strstr(kernel->defines, line);
+    return found != NULL && sscanf(found + strlen(line), "%d", &value) == 1 ? value : 0;
+}
+
+static double parameter(const launch *kernel, int index)
+{
+    return index < kernel->fixed_count ? (double)kernel->fixed[index] : 0;
+}
+
+static double passes_of(const fused_chain *chain)
+{
+    int last = 0;
+    for (int i = 0; i < chain->reduction_count; ++i)
+        last = chain->reductions[i].stage > last ? chain->reductions[i].stage : last;
+    for (int i = 0; i < chain->value_count; ++i)
+        last = chain->values[i].stage > last ? chain->values[i].stage : last;
+    return last + 1;
+}
+
+/* A loop whose body has loops of `inner` steps: a step for each time round, and one for its end. */
+static double loop(double times, double inner)
+{
+    return 1 + times * (1 + inner);
+}
+
+/* `count` terms one after another, in blocks. */
+static double in_blocks(double count)
+{
+    return count + loop(divide_up(count, BLOCK), 1);
+}
+
+/* What `lanes` lanes do to join the results of a reduction. */
+static double tree(double lanes)
+{
+    double times = 0;
+    for (; lanes > 1; lanes /= 2)
+        ++times;
+    return loop(times, 0);
+}
+
+static double count_row(const launch *kernel)
+{
+    const bool local = strcmp(kernel->body, "row_local") == 0;
+    const double rows = lesser(parameter(kernel, 3), parameter(kernel, 0)), columns = parameter(kernel, 1);
+    const double runs = parameter(kernel, 2), lanes = local ? kernel->local_size : 1;
+    const double vectors = kernel->vec > 1 ? quotient(columns, kernel->vec) : 0, rest = columns - vectors * kernel->vec;
+    const double run = in_blocks(divide_up(vectors, lanes)) + in_blocks(divide_up(rest, lanes));
+    const double joins = local ? tree(lanes) * kernel->chain.reduction_count : 0;
+    return loop(rows, passes_of(&kernel->chain) * loop(runs, run) + joins);
+}
+
+static double count_column_register(const launch *kernel)
+{
+    const double columns = parameter(kernel, 1), runs = parameter(kernel, 3), passes = passes_of(&kernel->chain);
+    const double vectors = defined(kernel, "COLUMN_VECTORS"), at_once = defined(kernel, "ROWS_AT_ONCE");
+    const double blocks = divide_up(runs, BLOCK), each_run = at_once > 1 ? loop(at_once, 0) : 0;
+    const double step = each_run + (vectors > 1 ? loop(vectors, each_run) : each_run);
+    const double sums = vectors > 1 ? loop(vectors, 0) : 0;
+    const double steps = loop(divide_up(runs, greater(at_once, 1)), step) + blocks * (1 + step);
+    const double by_vectors = kernel->vec == 1 ? 0 : 2 * sums + 1 + steps + blocks * (1 + 2 * sums);
+    const double single = kernel->vec == 1 ? greater(vectors, 1) : remainder_of(columns, kernel->vec);
+    return passes * by_vectors + sums + loop(single, passes * in_blocks(runs));
+}
+
+static double count_column_local(const launch *kernel)
+{
+    enum { COLUMNS = 32 };
+    const double lanes = (double)kernel->local_size / COLUMNS;
+    return passes_of(&kernel->chain) * in_blocks(divide_up(parameter(kernel, 3), greater(lanes, 1))) +
+           kernel->chain.reduction_count * tree(lanes);
+}
+
+static double count_scan(const launch *kernel)
+{
+    return loop(parameter(kernel, 1), 0);
+}
+
+static double count_map(const launch *kernel)
+{
+    const double tile = lesser(parameter(kernel, 3), parameter(kernel, 1));
+    return loop(lesser(parameter(kernel, 4), parameter(kernel, 0)),
+                loop(divide_up(tile, kernel->vec), 0) + loop(kernel->vec, 0));
+}
+
+static double count_pack_lines(const launch *kernel)
+{
+    return loop(defined(kernel, "PANELS"), loop(defined(kernel, "TERMS"), loop(defined(kernel, "PANEL"), 0)));
+}
+
+static double count_pack(const launch *kernel)
+{
+    enum { MAX_IN_A_WORD = 4 };
+    (void)kernel;
+    return loop(MAX_IN_A_WORD, 0);
+}
+
+static double count_scatter_count(const launch *kernel)
+{
+    return loop(parameter(kernel, 3), 0) + loop(parameter(kernel, 1), 0);
+}
+
+static double count_scatter_offsets(const launch *kernel)
+{
+    return loop(parameter(kernel, 1), 0);
+}
+
+static double count_scatter_starts(const launch *kernel)
+{
+    return loop(parameter(kernel, 0), 0);
+}
+
+/* Every index of the list may be the same; launch.k says how many there are. */
+static double count_scatter_sum(const launch *kernel)
+{
+    return loop(lesser(parameter(kernel, 3), parameter(kernel, 1)), in_blocks(kernel->k));
+}
+
+/* What is behind a tile, where partial vectors are written element by element. */
+static double count_elements(const launch *kernel, const char *rows, const char *columns)
+{
+    return greater(defined(kernel, rows), 1) * greater(defined(kernel, columns), 1) *
+           loop(greater(kernel->vec, LANES), 0);
+}
+
+static double count_matmul_register(const launch *kernel)
+{
+    const double inner = parameter(kernel, 2), width = kernel->subgroup_size > 0 ? kernel->subgroup_size : 1;
+    const double rest = width > 1 ? loop(remainder_of(inner, width), 0) : 0;
+    return loop(quotient(inner, width), 0) + rest + count_elements(kernel, "TILE_ROWS", "TILE_COLUMNS");
+}
+
+static double count_matmul_thin(const launch *kernel)
+{
+    const double inner = parameter(kernel, 1), step = greater(defined(kernel, "STEP_K"), 1),
+                 span = defined(kernel, "SPAN");
+    return (1 + quotient(inner, step) + remainder_of(inner, step)) * (1 + loop(span, 0)) + 2 * loop(span, 0) +
+           count_elements(kernel, "TILE_ROWS", "SPAN");
+}
+
+static double count_matmul_dot(const launch *kernel)
+{
+    return loop(quotient(parameter(kernel, 2), kernel->vec), 0) +
+           loop(remainder_of(parameter(kernel, 2), kernel->vec), 0);
+}
+
+static double count_matmul_local(const launch *kernel)
+{
+    return loop(divide_up(parameter(kernel, 2), greater(defined(kernel, "STEP_K"), 1)), 0) +
+           count_elements(kernel, "THREAD_ROWS", "THREAD_COLUMNS");
+}
+
+/* Terms that lanes hand to each other are unrolled where a subgroup stands in one row and they are few. */
+static double count_matmul_subgroup(const launch *kernel)
+{
+    enum { MAX_UNROLLED = 16 };
+    const double inner = parameter(kernel, 2), rows = greater(defined(kernel, "LANE_ROWS"), 1);
+    const double step =
+        defined(kernel, "A_ROW_CONTIGUOUS") != 0 ? 1 : greater(quotient(kernel->subgroup_size, rows), 1);
+    const double handed = rows == 1 && step <= MAX_UNROLLED ? 0 : loop(step, 0);
+    return loop(quotient(inner, step), handed) + loop(remainder_of(inner, step), 0) +
+           count_elements(kernel, "TILE_ROWS", "TILE_COLUMNS");
+}
+
+static double count_matmul_cooperative(const launch *kernel)
+{
+    enum { SIDE = 16 };
+    const double step = defined(kernel, "STEP_K"), size = kernel->local_size;
+    const double rows = SIDE * defined(kernel, "SUBGROUP_ROWS") * defined(kernel, "TILE_ROWS");
+    const double columns = SIDE * defined(kernel, "SUBGROUP_COLUMNS") * defined(kernel, "TILE_COLUMNS");
+    const double loads = loop(divide_up(step * rows, size), 0) + loop(divide_up(step * columns, size), 0);
+    return loop(divide_up(parameter(kernel, 2), greater(step, 1)), loads) + rows * columns;
+}
+
+/* Of `count` queries or keys those that the band lets an item with `own` of the others see. */
+static double seen_of(const launch *kernel, double count, double own, int first, int last)
+{
+    return greater(lesser(count, own + parameter(kernel, last) - parameter(kernel, first) + 1), 0);
+}
+
+/* A row of `width` elements, by whole vectors and then one by one. */
+static double row_of(double width, double vec)
+{
+    return loop(quotient(width, vec), 0) + loop(remainder_of(width, vec), 0);
+}
+
+/* A product of a tile with `terms` rows of that width, `columns` vectors of them at a time. */
+static double grow(double width, double vec, double columns, double rows, double terms)
+{
+    return loop(divide_up(quotient(width, vec), greater(columns, 1)), loop(terms, 0)) +
+           loop(remainder_of(width, vec), rows * loop(terms, 0));
+}
+
+static double count_attention_register(const launch *kernel)
+{
+    const double rows = defined(kernel, "TILE_ROWS"), block = defined(kernel, "BLOCK_ROWS"), vec = kernel->vec;
+    const double panel = defined(kernel, "PANEL_VECTORS") * vec, key_width = parameter(kernel, 4),
+                 width = parameter(kernel, 5);
+    const double panels = divide_up(seen_of(kernel, parameter(kernel, 1), block, 9, 10), panel) + 1;
+    const double tile =
+        loop(key_width, 0) + rows * row_of(width, vec) + grow(width, vec, defined(kernel, "TILE_COLUMNS"), rows, panel);
+    return loop(block, 1 + 2 * loop(1, row_of(width, vec))) + loop(panels, loop(divide_up(block, rows), tile));
+}
+
+/* How many pairs of batch and head an item passes over: those that share what it owns. */
+static double visits_of(const launch *kernel, int db_batches, double batches)
+{
+    const double heads = parameter(kernel, 2), groups = greater(parameter(kernel, 3), 1);
+    if (defined(kernel, "DB") == 0)
+        return defined(kernel, "DQ") != 0 && strstr(kernel->body, "local") != NULL ? 1 : heads / groups;
+    return (parameter(kernel, db_batches) > 1 ? 1 : batches) * (parameter(kernel, db_batches + 1) > 1 ? 1 : heads);
+}
+
+/* The launch stores gradients of these. */
+static bool stores(const launch *kernel, const char *macro)
+{
+    return defined(kernel, macro) != 0;
+}
+
+/* What attention_backward_register does for one head with a panel of keys and `seen` queries. */
+static double visit_of(const launch *kernel, double seen)
+{
+    const double vec = kernel->vec, panel = defined(kernel, "PANEL_VECTORS") * vec, rows = defined(kernel, "TILE_ROWS");
+    const double keys = greater(defined(kernel, "TILE_KEYS"), 1), block = greater(defined(kernel, "BLOCK_ROWS"), 1);
+    const double key_width = parameter(kernel, 4), width = parameter(kernel, 5);
+    const double key_columns = defined(kernel, "KEY_COLUMNS"), value_columns = defined(kernel, "VALUE_COLUMNS");
+    const bool dk = stores(kernel, "DK"), dv = stores(kernel, "DV"),
+               beyond = stores(kernel, "DQ") || dk || stores(kernel, "DB");
+    const double scores = loop(key_width, 0) + (beyond ? loop(width, 0) : 0) +
+                          (stores(kernel, "DB") ? rows * row_of(panel, vec) : 0) +
+                          (stores(kernel, "DQ") ? grow(key_width, vec, key_columns, rows, panel) : 0);
+    const double gradients = (dk ? grow(key_width, vec, key_columns, keys, block) : 0) +
+                             (dv ? grow(width, vec, value_columns, keys, block) : 0);
+    return loop(divide_up(seen, block),
+                loop(divide_up(block, rows), scores) + (dk || dv ? loop(divide_up(panel, keys), gradients) : 0));
+}
+
+static double count_backward_register(const launch *kernel)
+{
+    enum { BATCHES = 12, FIRST = 13, LAST = 14, DB_BATCHES = 54 };
+    const double vec = kernel->vec, panel = defined(kernel, "PANEL_VECTORS") * vec, rows = defined(kernel, "TILE_ROWS");
+    const double key_width = parameter(kernel, 4), width = parameter(kernel, 5);
+    const double own_rows = lesser(parameter(kernel, 10), parameter(kernel, 0));
+    const double seen = seen_of(kernel, own_rows, panel + rows, FIRST, LAST) + rows;
+    const double clear = loop(panel, (stores(kernel, "DK") ? row_of(key_width, vec) : 0) +
+                                         (stores(kernel, "DV") ? row_of(width, vec) : 0)) +
+                         (stores(kernel, "DB") ? loop(own_rows, loop(panel, 0)) : 0);
+    const double visits = visits_of(kernel, DB_BATCHES, parameter(kernel, BATCHES));
+    const double begin = stores(kernel, "DQ") ? loop(own_rows, loop(visits, row_of(key_width, vec))) : 0;
+    return begin + loop(parameter(kernel, 8), clear + loop(visits, visit_of(kernel, seen)));
+}
+
+/* Products of a block with another of `width` columns, through local memory. */
+static double products(const launch *kernel, double width)
+{
+    const double block = defined(kernel, "BLOCK"), depth = greater(defined(kernel, "DEPTH"), 1);
+    return loop(divide_up(width, depth), loop(divide_up(depth * block, kernel->local_size), 0) + loop(depth, 0));
+}
+
+/* What grows by a block of keys or queries, likewise. */
+static double grow_local(const launch *kernel, double columns)
+{
+    const double block = defined(kernel, "BLOCK"), depth = greater(defined(kernel, "DEPTH"), 1);
+    return loop(divide_up(block, depth),
+                loop(divide_up(depth * columns * block / LANES, kernel->local_size), 0) + loop(depth, 0));
+}
+
+static double count_attention_local(const launch *kernel)
+{
+    const double block = greater(defined(kernel, "BLOCK"), 1), own_keys = block * block / kernel->local_size;
+    const double panels = divide_up(seen_of(kernel, parameter(kernel, 1), block, 9, 10), block) + 1;
+    return loop(panels, products(kernel, parameter(kernel, 4)) + 2 * loop(own_keys, 0) +
+                            grow_local(kernel, defined(kernel, "COLUMNS")));
+}
+
+static double count_backward_local(const launch *kernel)
+{
+    enum { FIRST = 9, LAST = 10, DB_BATCHES = 52, DB_ROWS = 54 };
+    const double block = greater(defined(kernel, "BLOCK"), 1);
+    const bool dq = stores(kernel, "DQ"), dk = stores(kernel, "DK"), db = stores(kernel, "DB");
+    const double across = db && parameter(kernel, DB_ROWS) > 1 ? block : parameter(kernel, dq ? 1 : 0);
+    const double panels = divide_up(seen_of(kernel, across, block, FIRST, LAST), block) + 1;
+    const double panel = products(kernel, parameter(kernel, 4)) +
+                         (dq || dk || db ? products(kernel, parameter(kernel, 5)) : 0) +
+                         (dq || dk ? grow_local(kernel, defined(kernel, "KEY_COLUMNS")) : 0) +
+                         (stores(kernel, "DV") ? grow_local(kernel, defined(kernel, "VALUE_COLUMNS")) : 0);
+    return loop(visits_of(kernel, DB_BATCHES, parameter(kernel, kernel->fixed_count - 1)), loop(panels, panel)) +
+           loop(block, 0);
+}
+
+static double count_nothing(const launch *kernel)
+{
+    (void)kernel;
+    return 0;
+}
+
+static const struct {
+    const char *body;
+    double (*count)(const launch *kernel);
+} counts[] = {
+    {"map", count_map},
+    {"row_register", count_row},
+    {"row_local", count_row},
+    {"column_register", count_column_register},
+    {"column_local", count_column_local},
+    {"scan", count_scan},
+    {"pack", count_pack},
+    {"pack_transpose", count_nothing},
+    {"pack_lines", count_pack_lines},
+    {"scatter_count", count_scatter_count},
+    {"scatter_place", count_scatter_offsets},
+    {"scatter_offsets", count_scatter_offsets},
+    {"scatter_starts", count_scatter_starts},
+    {"scatter_sum", count_scatter_sum},
+    {"matmul_register", count_matmul_register},
+    {"matmul_thin", count_matmul_thin},
+    {"matmul_dot", count_matmul_dot},
+    {"matmul_local", count_matmul_local},
+    {"matmul_subgroup", count_matmul_subgroup},
+    {"matmul_cooperative", count_matmul_cooperative},
+    {"attention_register", count_attention_register},
+    {"attention_backward_register", count_backward_register},
+    {"attention_local", count_attention_local},
+    {"attention_backward_local", count_backward_local},
+};
+
+double tuff__loop_steps(const launch *kernel)
+{
+    for (size_t i = 0; kernel->kind == LAUNCH_KERNEL && i < sizeof counts / sizeof *counts; ++i)
+        if (strcmp(kernel->body, counts[i].body) == 0)
+            return counts[i].count(kernel);
+    return 0;
+}
+
+const launch *tuff__find_long_loop(const launch_list *list, int first)
+{
+    const uint32_t limit = list->policy.target.info->loop_limit;
+    for (int i = first; i < list->launch_count && limit > 0; ++i)
+        if (tuff__loop_steps(&list->launches[i]) > limit)
+            return &list->launches[i];
+    return NULL;
+}
+
+bool tuff__shorten_loops(int attempt, choice *defaults)
+{
+    enum { MAX_VALUES = 7 };
+    static const struct {
+        tunable name;
+        int value;
+    } attempts[][MAX_VALUES] = {
+        {{TUNABLE_attention_register_block_rows, 1},
+         {TUNABLE_attention_register_backward_rows, 1},
+         {TUNABLE_map_item_elements, 0},
+         {TUNABLE_row_register_item_elements, 0}},
+        {{TUNABLE_task_family, TUFF_FAMILY_LOCAL}, {TUNABLE_map_item_elements, 0}},
+        {{TUNABLE_task_family, TUFF_FAMILY_LOCAL},
+         {TUNABLE_map_item_elements, 0},
+         {TUNABLE_attention_local_block, 64},
+         {TUNABLE_row_local_local_size, 256},
+         {TUNABLE_column_local_local_size, 256},
+         {TUNABLE_matmul_local_step_k, 32}},
+    };
+    if (attempt >= (int)(sizeof attempts / sizeof *attempts))
+        return false;
+    *defaults = (choice){.set = {0}};
+    for (int i = 0; i < MAX_VALUES; ++i)
+        if (attempts[attempt][i].name != TUNABLE_task_family || attempts[attempt][i].value != 0)
+            tuff__choice_set(defaults, attempts[attempt][i].name, attempts[attempt][i].value);
+    return true;
+}
+
+/* Of a task the node that names it. */
+static const node *name_of(const struct task *task)
+{
+    return task->core != NULL ? task->core : task->reduction_count > 0 ? task->reductions[0] : task->roots[0];
+}
+
+tuff_status tuff__refuse_long_loop(const launch_list *list, const launch *kernel)
+{
+    const tuff_device_info *info = list->policy.target.info;
+    const node *at = name_of(&list->fusion->tasks[kernel->task]);
+    char operands[2][96] = {"", ""};
+    for (int i = 0; i < at->input_count && i < 2; ++i)
+        tuff__shape_text(at->inputs[i]->shape, operands[i], sizeof operands[i]);
+    return FAIL(TUFF_E_LIMIT,
+                "compile: %s of %s%s%s: its loops take up to %.0f steps (%s), and %s ends loops after %" PRIu32
+                ": compute it in several parts",
+                tuff__op_info(at->op)->name, operands[0], operands[1][0] != 0 ? " and " : "", operands[1],
+                tuff__loop_steps(kernel), kernel->body, info->name, info->loop_limit);
+}
