@@ -12,7 +12,7 @@ if(TARGET tuff_tool)
   install(TARGETS tuff_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-# What was measured on other machines (src/tune/folder.h).
+# What was measured on other machines (src/tunedb/folder.h).
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/share/tuff/tune DESTINATION ${CMAKE_INSTALL_DATADIR}/tuff OPTIONAL
   FILES_MATCHING PATTERN "*.jsonl")
 

@@ -25,11 +25,11 @@ set(tuff_definitions
   TUFF_WITH_SHADERC=$<AND:$<BOOL:${TUFF_VULKAN}>,$<BOOL:${TUFF_SHADERC}>>)
 target_compile_definitions(tuff_objects PRIVATE ${tuff_definitions})
 # Where what other machines found is looked for; TUFF_SHARE_DIR says otherwise at run time.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/tune/folder.c PROPERTIES
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/tunedb/folder.c PROPERTIES
   COMPILE_DEFINITIONS "TUFF_SHARE_FOLDER=\"${CMAKE_INSTALL_FULL_DATADIR}/tuff\"")
 # The tool, which tunes in the background for programs: where it is from a shared library, and where it is installed.
 file(RELATIVE_PATH tuff_tool_from_library ${CMAKE_INSTALL_FULL_LIBDIR} ${CMAKE_INSTALL_FULL_BINDIR}/tuff)
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/run/worker_process.c PROPERTIES COMPILE_DEFINITIONS
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/worker/worker_process.c PROPERTIES COMPILE_DEFINITIONS
   "TUFF_TOOL_FROM_LIBRARY=\"${tuff_tool_from_library}\";TUFF_TOOL_INSTALLED=\"${CMAKE_INSTALL_FULL_BINDIR}/tuff\"")
 
 # The module that holds shaderc, and where the library looks for it (src/device/vulkan/glsl.c).

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "run/worker_process.h"
+#include "worker/worker_process.h"
 #include "tools/verbs.h"
 
 static const cli_verb *const verbs[] = {&verb_devices, &verb_verify, &verb_train, &verb_generate, &verb_plan,

@@ -254,7 +254,7 @@ tuff_status portfolio_print(const recordings *from, text *out)
     printing state = {from, out};
     tuff__text_add(out, "/* Candidates that searches begin with: PORTFOLIO(class of devices, family, candidate), the "
                         "most useful first. Generated\n   from recordings, and not to be edited:\n\n"
-                        "     tuff-recorder portfolio tests/data/recordings --out src/tune/portfolio.def */\n\n");
+                        "     tuff-recorder portfolio tests/data/recordings --out src/search/portfolio.def */\n\n");
     TRY(portfolio_families(from, print_family, &state));
     return tuff__text_status(out);
 }

@@ -1,5 +1,5 @@
 /* Portfolios: for every family of kernels the few candidates that, between them, serve all that was recorded best. They
-   are where searches begin on devices that nobody measured, and are compiled in (src/tune/portfolio.h). */
+   are where searches begin on devices that nobody measured, and are compiled in (src/search/portfolio.h). */
 #ifndef TUFF_BENCH_RECORDER_PORTFOLIO_H
 #define TUFF_BENCH_RECORDER_PORTFOLIO_H
 
@@ -38,7 +38,7 @@ double portfolio_score(const recordings *from, const char *family, const char *d
 typedef tuff_status (*family_visitor)(const char *family, void *state);
 tuff_status portfolio_families(const recordings *from, family_visitor visit, void *state);
 
-/* Appends the text of src/tune/portfolio.def. */
+/* Appends the text of src/search/portfolio.def. */
 tuff_status portfolio_print(const recordings *from, text *out);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "base/file/file.h"
 #include "base/thread.h"
-#include "run/subjects.h"
+#include "autotune/plan_tasks.h"
 #include "bench/recorder/portfolio.h"
 #include "bench/recorder/tasks.h"
 #include "bench/recorder/recorder.h"

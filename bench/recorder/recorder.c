@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/thread.h"
-#include "tune/times.h"
+#include "search/times.h"
 
 enum { BATCH = SEARCH_SLOTS - 1 };
 /* Runs for a time that is kept, behind the first; and of the best at the end. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "tune/times.h"
+#include "search/times.h"
 
 tuff_status recording_begin(recording *self, const char *name, const char *device, const choice *usual,
                             uint64_t roofline)

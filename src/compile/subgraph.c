@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "tune/dice.h"
+#include "base/rng.h"
 
 static bool is_among(const node *at, const node *const *list, int count)
 {

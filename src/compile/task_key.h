@@ -3,7 +3,7 @@
 #define TUFF_COMPILE_TASK_KEY_H
 
 #include "compile/fuse/fuse.h"
-#include "tune/key.h"
+#include "tunedb/key.h"
 
 /* Equal tasks have equal keys, whatever the names and places of their values, and tasks of equal keys are best served
    by the same kernels. TUFF_E_UNSUPPORTED: nothing of the task can be tuned. */

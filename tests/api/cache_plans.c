@@ -12,7 +12,7 @@
 #include "cache_records.h"
 #include "each_device.h"
 #include "small_plans.h"
-#include "tune/environment.h"
+#include "tunedb/environment.h"
 
 /* A product and the rows behind it. */
 static tuff_graph *make_graph(tuff_device *device)

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "each_device.h"
-#include "tune/folder.h"
-#include "tune/generator.h"
+#include "tunedb/folder.h"
+#include "tunedb/kernel_hash.h"
 #include "tune_fixture.h"
 
 const char *board_text(const char *version, char *buffer)

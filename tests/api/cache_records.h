@@ -3,7 +3,7 @@
 #define TESTS_CACHE_RECORDS_H
 
 #include "tuff/cache.h"
-#include "tune/record.h"
+#include "tunedb/record.h"
 
 enum { DAY = 24 * 60 * 60 };
 #define ROWS(n) "matmul_register.tile_rows=" #n

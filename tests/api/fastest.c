@@ -18,7 +18,7 @@
 #include "base/file/lock.h"
 #include "each_device.h"
 #include "tuff.h"
-#include "tune/folder.h"
+#include "tunedb/folder.h"
 
 typedef struct work {
     const char *refused; /* the selector that does not take part; "": all of them; NULL: none */

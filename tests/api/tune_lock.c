@@ -18,7 +18,7 @@
 #include "base/hash.h"
 #include "each_device.h"
 #include "small_plans.h"
-#include "tune/folder.h"
+#include "tunedb/folder.h"
 #include "tune_fixture.h"
 
 enum { ROWS = 24, INNER = 200, COLUMNS = 128, PROCESSES = 20 };

@@ -3,7 +3,7 @@
 #define TESTS_AHEAD_FIXTURE_H
 
 #include "product_runs.h"
-#include "run/ahead.h"
+#include "autotune/compile_pool.h"
 
 enum { THREADS = 3 };
 

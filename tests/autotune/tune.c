@@ -17,7 +17,7 @@
 #include "base/hash.h"
 #include "each_device.h"
 #include "small_plans.h"
-#include "tune/folder.h"
+#include "tunedb/folder.h"
 #include "tune_fixture.h"
 
 enum { ROWS = 24, INNER = 40, COLUMNS = 56 };

@@ -16,9 +16,9 @@
 #include "each_device.h"
 #include "opencl_replaced.h"
 #include "small_plans.h"
-#include "tune/folder.h"
-#include "tune/generator.h"
-#include "tune/journal.h"
+#include "tunedb/folder.h"
+#include "tunedb/kernel_hash.h"
+#include "tunedb/journal.h"
 #include "tune_fixture.h"
 
 enum { ROWS = 24, COLUMNS = 56 };

@@ -17,7 +17,7 @@
 #include "device/state.h"
 #include "each_device.h"
 #include "opencl_replaced.h"
-#include "run/strikes.h"
+#include "autotune/crash_history.h"
 #include "small_plans.h"
 #include "tune_fixture.h"
 

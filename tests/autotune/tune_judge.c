@@ -13,7 +13,7 @@
 
 #include "device/state.h"
 #include "each_device.h"
-#include "run/subjects.h"
+#include "autotune/plan_tasks.h"
 #include "small_plans.h"
 
 /* What happens to the last result of a recording, of several in one kernel to the largest. */

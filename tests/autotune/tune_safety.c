@@ -16,7 +16,7 @@
 #include "each_device.h"
 #include "opencl_replaced.h"
 #include "product_runs.h"
-#include "run/tuner_parts.h"
+#include "autotune/session.h"
 #include "small_plans.h"
 #include "tune_fixture.h"
 

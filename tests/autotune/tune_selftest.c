@@ -14,7 +14,7 @@
 
 #include "each_device.h"
 #include "opencl_replaced.h"
-#include "run/tuner_parts.h"
+#include "autotune/session.h"
 #include "small_plans.h"
 
 #if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL

@@ -14,7 +14,7 @@
 #include "compile/rewrite/simplify.h"
 #include "failing_memory.h"
 #include "compile/subgraph.h"
-#include "run/reference.h"
+#include "exec/reference.h"
 #include "tuff.h"
 
 static const tuff_compile_options usual_options = {.fuse = TUFF_FUSE_ALL};

@@ -9,7 +9,7 @@
 
 #include "device/device.h"
 #include "each_device.h"
-#include "run/subjects.h"
+#include "autotune/plan_tasks.h"
 #include "tuff.h"
 
 /* Of the product of rows x inner by inner x columns. */

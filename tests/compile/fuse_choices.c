@@ -13,7 +13,7 @@
 #include "differential.h"
 #include "each_device.h"
 #include "hard_graphs.h"
-#include "run/plan.h"
+#include "exec/plan.h"
 
 enum { MOST = 64, EVERY = 3 };
 

@@ -17,7 +17,7 @@
 #include "device/state.h"
 #include "each_device.h"
 #include "graph/builder.h"
-#include "run/plan.h"
+#include "exec/plan.h"
 #include "tuff.h"
 
 enum { LOW_LIMIT = 1000 };
@@ -317,7 +317,7 @@ static void check_work(const work *tried, tuff_device *device, const results *wa
     tuff_graph *graph = graph_of(tried, device);
     tuff_plan *plan = tuff_compile(graph, NULL);
     if (plan == NULL) {
-        if (!tried->may_refuse || limit == 0 || tuff__last_status() != TUFF_E_LIMIT ||
+        if (!tried->may_refuse || limit == 0 || tuff_last_status() != TUFF_E_LIMIT ||
             !strstr(tuff_error(), "ends loops"))
             fail_msg("%s: %s", tried->name, tuff_error());
         print_message("%s: %s\n", tried->name, tuff_error());
@@ -414,7 +414,7 @@ static void refuse_graph(tuff_device *device)
     const work many = {"attention", build_attention, {4, 4000, 64, -1}, false};
     tuff_graph *graph = graph_of(&many, device);
     assert_null(tuff_compile(graph, NULL));
-    assert_int_equal(tuff__last_status(), TUFF_E_LIMIT);
+    assert_int_equal(tuff_last_status(), TUFF_E_LIMIT);
     assert_non_null(strstr(tuff_error(), "attention of [1,4,1,64] and [1,4000,1,64]"));
     tuff_graph_destroy(graph);
 }

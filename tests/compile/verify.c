@@ -11,9 +11,9 @@
 
 #include "compile/lower/verify.h"
 #include "each_device.h"
-#include "run/plan.h"
+#include "exec/plan.h"
 #include "tools/model/graphs.h"
-#include "tune/dice.h"
+#include "base/rng.h"
 
 /* A plan of a step of training, whose launches and memory are changed and put back. */
 typedef struct patient {

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "graph/graph.h"
-#include "run/reference.h"
+#include "exec/reference.h"
 #include "tools/verify/suite.h"
 #include "tuff/ops.h"
 

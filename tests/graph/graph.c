@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "failing_memory.h"
 #include "graph/graph.h"
-#include "run/reference.h"
+#include "exec/reference.h"
 #include "tuff/nn.h"
 
 #define S(...) TUFF_SHAPE(__VA_ARGS__)

@@ -15,10 +15,10 @@
 #include "graph/blob/blob.h"
 #include "hard_graphs.h"
 #include "random_graph.h"
-#include "run/trial.h"
-#include "run/tuner.h"
+#include "measure/candidate_run.h"
+#include "api/tuner.h"
 #include "tools/model/known_plans.h"
-#include "tune/dice.h"
+#include "base/rng.h"
 
 enum { HEAD = 20 };
 

@@ -13,7 +13,7 @@
 #include "differential.h"
 #include "each_device.h"
 #include "graph/builder.h"
-#include "run/reference.h"
+#include "exec/reference.h"
 
 /* One attention; packed: queries, keys and values are parts of one tensor, as a merged projection writes them. turned:
    heads are the innermost axis in memory, so that the elements of a row lie apart. bias: its extents, none where the

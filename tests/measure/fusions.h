@@ -3,7 +3,7 @@
 #define TESTS_FUSIONS_H
 
 #include "compile/fuse/fuse.h"
-#include "tune/key.h"
+#include "tunedb/key.h"
 
 /* A task of a fused graph; key is the text of its key, state the caller's. */
 typedef void (*key_visitor)(const struct fusion *fusion, int task, const char *key, void *state);

@@ -13,8 +13,8 @@
 #include "each_device.h"
 #include "failing_memory.h"
 #include "fusions.h"
-#include "run/referee.h"
-#include "run/trial.h"
+#include "measure/oracle.h"
+#include "measure/candidate_run.h"
 #include "tuff/nn.h"
 
 /* No multiple of the guards' size. */

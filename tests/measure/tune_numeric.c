@@ -12,10 +12,10 @@
 
 #include "each_device.h"
 #include "fusions.h"
-#include "run/trial.h"
+#include "measure/candidate_run.h"
 #include "tools/model/graphs.h"
 #include "tools/model/known_plans.h"
-#include "tune/space.h"
+#include "search/space.h"
 
 enum { MOST_BYTES = 64 << 20, FAMILIES = 4 };
 

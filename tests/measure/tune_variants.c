@@ -15,11 +15,11 @@
 #include "each_device.h"
 #include "fusions.h"
 #include "compile/subgraph.h"
-#include "run/referee.h"
-#include "run/trial.h"
+#include "measure/oracle.h"
+#include "measure/candidate_run.h"
 #include "tools/model/known_plans.h"
 #include "tools/model/graphs.h"
-#include "tune/space.h"
+#include "search/space.h"
 
 enum { MOST_BYTES = 64 << 20, LARGE_STACK = 512 << 10 };
 

@@ -25,10 +25,10 @@ refuse() {
 prints='printf|vprintf|fprintf|vfprintf|puts|putchar|fputs|fputc|putc|fwrite|perror|stdout|stderr|__[v]*f*printf_chk'
 refuse "the library never prints" "$prints" $objects
 refuse "the library never ends the process" 'abort|exit|_exit|quick_exit|raise|__stack_chk_fail_local' $objects
-refuse "nor any other but its worker" 'kill' $(echo "$objects" | grep -v '/src/run/worker_process\.c')
+refuse "nor any other but its worker" 'kill' $(echo "$objects" | grep -v '/src/worker/worker_process\.c')
 refuse "the library installs no handler" 'signal|sigaction|at_quick_exit|__cxa_atexit|on_exit' $objects
 refuse "but for one where a thread must have left its driver before the process ends" 'atexit' \
-    $(echo "$objects" | grep -v '/src/run/background\.c')
+    $(echo "$objects" | grep -v '/src/worker/background\.c')
 refuse "the library changes no state of the process" 'setlocale|chdir|fesetround|fesetenv|setenv|putenv|umask' $objects
 if ! grep -qx 'CMAKE_BUILD_TYPE:STRING=Debug' "$build/CMakeCache.txt"; then
     refuse "asserts are for debug builds" '__assert_fail' $objects

@@ -4,7 +4,7 @@
 #ifndef TESTS_FAULT_JUDGE_H
 #define TESTS_FAULT_JUDGE_H
 
-#include "tune/search.h"
+#include "search/search.h"
 
 typedef enum fault {
     SOUND,

@@ -11,7 +11,7 @@
 
 #include "failing_memory.h"
 #include "fault_judge.h"
-#include "tune/budget.h"
+#include "search/budget.h"
 
 #define SECOND UINT64_C(1000000000)
 

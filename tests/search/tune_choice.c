@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "failing_memory.h"
-#include "tune/space.h"
+#include "search/space.h"
 
 /* The text of a choice, in one of two buffers that take turns. */
 static const char *text_of(const choice *of)

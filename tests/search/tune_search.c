@@ -11,7 +11,7 @@
 
 #include "failing_memory.h"
 #include "fault_judge.h"
-#include "tune/times.h"
+#include "search/times.h"
 
 static const choice usual;
 

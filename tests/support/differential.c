@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "compile/rewrite/simplify.h"
-#include "run/reference.h"
+#include "exec/reference.h"
 #include "tools/model/random.h"
 
 tuff_tensor *ranged_input(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, double low, double high)

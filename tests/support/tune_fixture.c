@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "device/device.h"
-#include "tune/folder.h"
+#include "tunedb/folder.h"
 
 const tune_key fixture_product = {.family = "matmul",
                                   .structure = 0xc1f2e3a4b59687,

@@ -3,9 +3,9 @@
 #define TESTS_TUNE_FIXTURE_H
 
 #include "tuff/graph.h"
-#include "tune/environment.h"
-#include "tune/key.h"
-#include "tune/store.h"
+#include "tunedb/environment.h"
+#include "tunedb/key.h"
+#include "tunedb/store.h"
 
 extern const tune_key fixture_product;
 extern const tune_environment fixture_board; /* a GPU behind OpenCL, with a driver 24.3 */

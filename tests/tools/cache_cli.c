@@ -13,8 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "tune/folder.h"
-#include "tune/generator.h"
+#include "tunedb/folder.h"
+#include "tunedb/kernel_hash.h"
 #include "tune_fixture.h"
 
 static const char *argument(int count, char **arguments, int index, const char *usual)

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "each_device.h"
-#include "run/plan.h"
+#include "exec/plan.h"
 #include "random_graph.h"
 #include "tools/verify/program_check.h"
 

@@ -22,8 +22,8 @@
 #include "base/file/lock.h"
 #include "base/thread.h"
 #include "each_device.h"
-#include "tune/dice.h"
-#include "tune/folder.h"
+#include "base/rng.h"
+#include "tunedb/folder.h"
 
 static const char *device;
 static bool has_device;

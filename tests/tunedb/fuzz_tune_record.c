@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/crc.h"
-#include "tune/choice.h"
-#include "tune/environment.h"
-#include "tune/key.h"
-#include "tune/record.h"
+#include "kernels/config.h"
+#include "tunedb/environment.h"
+#include "tunedb/key.h"
+#include "tunedb/record.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-#include "tune/journal_parts.h"
+#include "tunedb/journal_format.h"
 
 /* For children, in which cmocka's asserts would go on with the parent's tests. */
 void check(bool condition);

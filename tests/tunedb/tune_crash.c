@@ -18,7 +18,7 @@
 #include "tests/search/fault_judge.h"
 #include "journal_fixture.h"
 #include "scratch_folder.h"
-#include "tune/store.h"
+#include "tunedb/store.h"
 
 static const char environment[] = "opencl; made-up device";
 enum { KEYS = 5, KILLERS_MOST = 256 };

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "scratch_folder.h"
-#include "tune/choice.h"
-#include "tune/lookup.h"
+#include "kernels/config.h"
+#include "tunedb/lookup.h"
 #include "tune_fixture.h"
 
 static const char *const generators[] = {"first", "second", "third", "fourth"};

@@ -19,7 +19,7 @@
 
 #include "journal_fixture.h"
 #include "scratch_folder.h"
-#include "tune/dice.h"
+#include "base/rng.h"
 
 /* Children and their parent write here what they do. */
 typedef struct board {

@@ -21,7 +21,7 @@
 #include "faulty_files.h"
 #include "journal_fixture.h"
 #include "scratch_folder.h"
-#include "tune/dice.h"
+#include "base/rng.h"
 
 enum { CHILDREN = 4, JOURNALS = 12 };
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "tune/generator.h"
+#include "tunedb/kernel_hash.h"
 #include "tune_fixture.h"
 
 static void keys_come_back(void **state)

@@ -14,9 +14,9 @@
 
 #include "failing_memory.h"
 #include "scratch_folder.h"
-#include "tune/choice.h"
-#include "tune/folder.h"
-#include "tune/lookup.h"
+#include "kernels/config.h"
+#include "tunedb/folder.h"
+#include "tunedb/lookup.h"
 #include "tune_fixture.h"
 
 /* A lookup over two stores of its own, and what it may use. */

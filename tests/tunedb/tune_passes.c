@@ -1,6 +1,6 @@
 /* Records of the tuner are of the kernels that lowering and assembly wrote when they were measured. The texts of
    kernels and the tunables are in the hash of a family's generator by themselves; code is by PASSES_VERSION of
-   src/tune/generator.c, which a person raises. What kernels this version writes for a training step is known here, so
+   src/tunedb/kernel_hash.c, which a person raises. What kernels this version writes for a training step is known here, so
    that nobody forgets: on devices that nobody has, so that it is the same everywhere. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 
 #include "base/file/file.h"
 #include "each_device.h"
-#include "run/plan.h"
+#include "exec/plan.h"
 #include "compile/task_key.h"
 #include "small_plans.h"
 
@@ -174,7 +174,7 @@ static void new_kernels_have_new_generators(void **state)
             print_message("  other kernels, and the same generator: %.*s\n", (int)strcspn(at, "\n"), at);
     }
     if (wrong > 0)
-        fail_msg("raise PASSES_VERSION in src/tune/generator.c, then run this with TUFF_TEST_WRITES=1");
+        fail_msg("raise PASSES_VERSION in src/tunedb/kernel_hash.c, then run this with TUFF_TEST_WRITES=1");
     if (stale > 0)
         fail_msg(
             "kernels and generators are new: run this with TUFF_TEST_WRITES=1 and commit tests/data/generated.txt");

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/crc.h"
-#include "tune/record.h"
+#include "tunedb/record.h"
 
 static void checks_are_those_of_the_standard(void **state)
 {

@@ -23,7 +23,7 @@
 #include "failing_memory.h"
 #include "faulty_files.h"
 #include "scratch_folder.h"
-#include "tune/tidy.h"
+#include "tunedb/tidy.h"
 
 static const char environment[] = "opencl; platform PoCL; device of a test";
 

@@ -12,7 +12,7 @@
 
 #include "base/file/lock.h"
 #include "each_device.h"
-#include "tune/store.h"
+#include "tunedb/store.h"
 
 enum { RECORDS = 3000 };
 static const char environment[] = "an environment";

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "each_device.h"
-#include "run/background.h"
-#include "run/tuner_parts.h"
+#include "worker/background.h"
+#include "autotune/session.h"
 #include "tune_fixture.h"
 
 const char *const remembered_product = "matmul.copy_y=2;matmul_register.packed_rows=4;task.family=1";

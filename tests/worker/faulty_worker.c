@@ -19,11 +19,11 @@
 #include "background_fixture.h"
 #include "base/thread.h"
 #include "each_device.h"
-#include "run/ipc.h"
+#include "worker/ipc.h"
 #include "tools/tune/verbs.h"
-#include "tune/folder.h"
-#include "tune/journal_parts.h"
-#include "tune/lookup.h"
+#include "tunedb/folder.h"
+#include "tunedb/journal_format.h"
+#include "tunedb/lookup.h"
 #include "tune_fixture.h"
 
 char own_program[500];

@@ -2,7 +2,7 @@
    of the peak at that time. */
 #include "base/alloc.h"
 #include "device/device.h"
-#include "run/peak.h"
+#include "measure/peak.h"
 #include "tools/bench/bench.h"
 
 typedef struct bench_peak {

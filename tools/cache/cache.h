@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "run/cache.h"
+#include "api/cache.h"
 #include "tools/cli/cli.h"
 
 /* Exit codes of `tuff cache`. */

@@ -6,7 +6,7 @@
 
 #include "io/json.h"
 #include "tools/cache/cache.h"
-#include "tune/generator.h"
+#include "tunedb/kernel_hash.h"
 
 /* One winner, to be sorted by family, then gain. */
 typedef struct gain_row {

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "io/json.h"
-#include "run/subjects.h"
+#include "autotune/plan_tasks.h"
 #include "tools/tune/measure.h"
-#include "tune/generator.h"
-#include "tune/times.h"
+#include "tunedb/kernel_hash.h"
+#include "search/times.h"
 
 enum { ROUNDS = 11 };
 static const double slower = 1.05;

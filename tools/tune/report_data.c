@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tune/generator.h"
+#include "tunedb/kernel_hash.h"
 
 /* A key of one environment, with what is known of it. */
 typedef struct entry {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "run/controls.h"
+#include "api/controls.h"
 
 static void leave_line(tuning *self)
 {

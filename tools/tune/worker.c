@@ -1,4 +1,4 @@
-/* tuff tune worker: measures for a program (src/run/worker.h), told and heard over a socket that is its input. It ends
+/* tuff tune worker: measures for a program (src/worker/worker.h), told and heard over a socket that is its input. It ends
    with the program, at any moment; what it wrote to the cache by then stays. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -21,11 +21,11 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "graph/blob/blob.h"
-#include "run/ipc.h"
-#include "run/worker.h"
+#include "worker/ipc.h"
+#include "worker/worker.h"
 #include "tools/tune/verbs.h"
-#include "tune/guard.h"
-#include "tune/tidy.h"
+#include "autotune/guard.h"
+#include "tunedb/tidy.h"
 
 #define SECOND UINT64_C(1000000000)
 #define MOST_JOB ((size_t)1 << 31)

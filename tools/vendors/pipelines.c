@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <vulkan/vulkan.h>
 
-/* tuff binds storage buffers only, and hands over two words (src/run/record.c). */
+/* tuff binds storage buffers only, and hands over two words (src/exec/record.c). */
 enum { BINDINGS = 32, WORD_BYTES = 8, MAX_STATISTICS = 64, MAX_TEXT = 1 << 20 };
 
 typedef struct compiler {

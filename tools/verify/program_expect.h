@@ -2,7 +2,7 @@
 #ifndef TUFF_TOOLS_VERIFY_PROGRAM_EXPECT_H
 #define TUFF_TOOLS_VERIFY_PROGRAM_EXPECT_H
 
-#include "run/reference.h"
+#include "exec/reference.h"
 #include "tools/verify/program_check.h"
 #include "train/train.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "run/reference.h"
+#include "exec/reference.h"
 #include "tuff/ops.h"
 
 #define EDGE_COUNT 13

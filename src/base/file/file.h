@@ -1,6 +1,6 @@
 /* The only way to files: every operation goes through a table, so that tests can make any of them fail. */
-#ifndef TUFF_BASE_FILE_H
-#define TUFF_BASE_FILE_H
+#ifndef TUFF_BASE_FILE_FILE_H
+#define TUFF_BASE_FILE_FILE_H
 
 #include <sys/stat.h>
 #include <sys/types.h>

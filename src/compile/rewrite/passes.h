@@ -3,7 +3,7 @@
 #ifndef TUFF_COMPILE_REWRITE_PASSES_H
 #define TUFF_COMPILE_REWRITE_PASSES_H
 
-#include "tune/choice.h"
+#include "kernels/config.h"
 
 /* Nodes between the last early reader of a value and the first late one, where it is computed again, at least. */
 #define LATE_GAP 48

@@ -5,7 +5,7 @@
 
 #include "device/target.h"
 #include "tuff/graph.h"
-#include "tune/choice.h"
+#include "kernels/config.h"
 
 typedef struct kernel_policy {
     target target;

@@ -1,8 +1,8 @@
 /* A graph as bytes, for another process: nodes, names, the data of constants; of arrays what kernels depend on, which
    is shape, dtype and which of them share memory, but not a single element. A graph that is read back compiles to the
    same tasks as the one that was written. It cannot be run: its arrays are stand-ins without memory. */
-#ifndef TUFF_GRAPH_BLOB_H
-#define TUFF_GRAPH_BLOB_H
+#ifndef TUFF_GRAPH_BLOB_BLOB_H
+#define TUFF_GRAPH_BLOB_BLOB_H
 
 #include "graph/graph.h"
 

@@ -15,7 +15,7 @@
 #if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
 #include "device/opencl/api.h"
 #include "device/state.h"
-#include "run/plan.h"
+#include "exec/plan.h"
 
 static clblast_api real;
 static int answer;

@@ -1,0 +1,86 @@
+/* tuff_compile: from a graph to a plan that is recorded, with the configurations that the tuner has for its tasks. */
+#include "device/device.h"
+#include "kernels/tunables.h"
+#include "worker/background.h"
+#include "api/controls.h"
+#include "autotune/options.h"
+#include "exec/plan.h"
+#include "api/tuner.h"
+
+#include <stdio.h>
+
+/* *out is set after a failure, too, where there is anything to destroy. */
+static tuff_status compile(tuff_graph *graph, const tuff_compile_options *options, tuff_plan **out)
+{
+    const choice passes = tuff__controls_passes();
+    const char *absence = tuff__device_library_absence(graph->device);
+    if (options->matmul_library != TUFF_MATMUL_OWN && absence != NULL)
+        return FAIL(TUFF_E_UNSUPPORTED, "compile: %s", absence);
+    TRY(tuff__plan_create(graph, options, &passes, out));
+    if ((*out)->reference != NULL)
+        return TUFF_OK;
+    TRY(tuff__tune(*out, options));
+    TRY(tuff__plan_record(*out));
+    return tuff__tune_options(options)->background ? tuff__background_start(*out, options) : TUFF_OK;
+}
+
+static bool tuning_is_legal(const tuff_tune_options *tuning)
+{
+    return tuning->mode >= TUFF_TUNE_CACHED && tuning->mode <= TUFF_TUNE_MAX &&
+           tuning->environment >= TUFF_TUNE_ENVIRONMENT_DEFAULTS && tuning->environment <= TUFF_TUNE_ENVIRONMENT_ALL &&
+           tuning->isolation >= TUFF_ISOLATE_AUTO && tuning->isolation <= TUFF_ISOLATE_OFF;
+}
+
+static bool options_are_legal(const tuff_compile_options *options)
+{
+    return (options->fuse == TUFF_FUSE_ALL || options->fuse == TUFF_FUSE_NONE) &&
+           (unsigned)options->family < FAMILY_COUNT &&
+           (options->matmul_library == TUFF_MATMUL_OWN || options->matmul_library == TUFF_MATMUL_CLBLAST) &&
+           tuning_is_legal(options->tuning);
+}
+
+/* Tuning in the background changes the bits of results, by what it measures. */
+static bool may_tune_later(const tuff_tune_options *tuning)
+{
+    return tuning->background && tuning->mode >= TUFF_TUNE_QUICK && !tuning->deterministic && tuning->manifest == NULL;
+}
+
+tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
+{
+    tuff_compile_options asked = {.fuse = TUFF_FUSE_ALL};
+    if (options != NULL)
+        asked = *options;
+    tuff_tune_options tuning = *tuff__tune_options(&asked);
+    asked.tuning = &tuning;
+    if (graph == NULL || !options_are_legal(&asked)) {
+        FAIL(TUFF_E_USAGE, graph == NULL
+                               ? "compile: the graph is NULL"
+                               : "compile: unknown fuse mode, kernel family, library, tune mode or isolation");
+        return NULL;
+    }
+    if (tuning.background && !may_tune_later(&tuning)) {
+        FAIL(TUFF_E_USAGE, "compile: tuning in the background needs the mode quick, normal or max, and cannot be "
+                           "combined with deterministic or a manifest");
+        return NULL;
+    }
+    if (graph->status != TUFF_OK) {
+        FAIL(graph->status, "%s", graph->message);
+        return NULL;
+    }
+    if (graph->output_count == 0 && graph->assign_count == 0) {
+        FAIL(TUFF_E_USAGE, "compile: the graph has no outputs and assigns nothing: call tuff_output or tuff_assign");
+        return NULL;
+    }
+    tuff__controls_apply(&tuning);
+    tuning.background = may_tune_later(&tuning);
+    tuff_plan *plan = NULL;
+    const tuff_status status = compile(graph, &asked, &plan);
+    if (status == TUFF_OK)
+        return plan;
+    /* Destroying it may fail in ways of its own, which must not hide why compiling did. */
+    char reason[TUFF_ERROR_SIZE];
+    (void)snprintf(reason, sizeof reason, "%s", tuff_error());
+    tuff_plan_destroy(plan);
+    FAIL(status, "%s", reason);
+    return NULL;
+}

@@ -1,0 +1,116 @@
+/* Environment variables that steer the tuner, for people who cannot change the program. */
+#include "api/controls.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+/* One warning for each variable: programs compile many plans. */
+static void warn(atomic_flag *warned, const char *name, const char *value, const char *wanted)
+{
+    if (!atomic_flag_test_and_set(warned))
+        tuff__log(TUFF_LOG_WARNING, "tune: %s=%.60s is ignored: it takes %s", name, value, wanted);
+}
+
+/* The value of a variable that is there and not empty. */
+static const char *find(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+/* The index of a variable's value among some words; -1: it is not there, or is none of them. */
+static int find_word(const char *name, const char *const *words, int count, const char *wanted, atomic_flag *warned)
+{
+    const char *value = find(name);
+    for (int i = 0; i < count && value != NULL; ++i)
+        if (strcmp(value, words[i]) == 0)
+            return i;
+    if (value != NULL)
+        warn(warned, name, value, wanted);
+    return -1;
+}
+
+static int find_mode(void)
+{
+    static const char *const names[] = {[TUFF_TUNE_CACHED] = "cached",
+                                        [TUFF_TUNE_OFF] = "off",
+                                        [TUFF_TUNE_QUICK] = "quick",
+                                        [TUFF_TUNE_NORMAL] = "normal",
+                                        [TUFF_TUNE_MAX] = "max"};
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    return find_word("TUFF_TUNE", names, sizeof names / sizeof *names, "off, cached, quick, normal or max", &warned);
+}
+
+static int find_isolation(void)
+{
+    static const char *const names[] = {
+        [TUFF_ISOLATE_AUTO] = "auto", [TUFF_ISOLATE_ON] = "on", [TUFF_ISOLATE_OFF] = "off"};
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    return find_word("TUFF_TUNE_ISOLATE", names, sizeof names / sizeof *names, "auto, on or off", &warned);
+}
+
+static bool find_number(const char *name, uint32_t least, uint32_t most, atomic_flag *warned, uint32_t *out)
+{
+    enum { DIGITS = 10 };
+    const char *value = find(name);
+    char wanted[64];
+    if (value == NULL)
+        return false;
+    const size_t length = strlen(value);
+    if (length <= DIGITS && strspn(value, "0123456789") == length) {
+        const unsigned long long number = strtoull(value, NULL, 10);
+        if (number >= least && number <= most) {
+            *out = (uint32_t)number;
+            return true;
+        }
+    }
+    (void)snprintf(wanted, sizeof wanted, "a whole number from %lu to %lu", (unsigned long)least, (unsigned long)most);
+    warn(warned, name, value, wanted);
+    return false;
+}
+
+choice tuff__controls_passes(void)
+{
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    const choice none = {.set = {0}};
+    const char *value = find("TUFF_PASSES");
+    choice found = none;
+    bool is_legal = value == NULL || tuff__choice_parse(value, &found) == TUFF_OK;
+    for (int i = 0; i < TUNABLE_COUNT; ++i)
+        is_legal = is_legal && (!tuff__choice_has(&found, (tunable)i) ||
+                                strcmp(tuff__tunable_info((tunable)i)->kernel, "fusion") == 0);
+    if (is_legal)
+        return found;
+    warn(&warned, "TUFF_PASSES", value, "rewritings as in fusion.columns=0");
+    return none;
+}
+
+void tuff__controls_apply(tuff_tune_options *options)
+{
+    static atomic_flag warned_budget = ATOMIC_FLAG_INIT, warned_seed = ATOMIC_FLAG_INIT,
+                       warned_deterministic = ATOMIC_FLAG_INIT, warned_background = ATOMIC_FLAG_INIT;
+    const bool all = options->environment == TUFF_TUNE_ENVIRONMENT_ALL;
+    uint32_t number;
+    int word;
+    if (options->environment == TUFF_TUNE_ENVIRONMENT_NONE)
+        return;
+    if ((all || options->mode == TUFF_TUNE_CACHED) && (word = find_mode()) >= 0)
+        options->mode = (tuff_tune_mode)word;
+    if ((all || options->isolation == TUFF_ISOLATE_AUTO) && (word = find_isolation()) >= 0)
+        options->isolation = (tuff_tune_isolation)word;
+    if ((all || options->milliseconds == 0) &&
+        find_number("TUFF_TUNE_BUDGET_MS", 1, UINT32_MAX, &warned_budget, &number))
+        options->milliseconds = number;
+    if ((all || options->seed == 0) && find_number("TUFF_TUNE_SEED", 0, UINT32_MAX, &warned_seed, &number))
+        options->seed = number;
+    if ((all || options->log == NULL) && find("TUFF_TUNE_LOG") != NULL)
+        options->log = find("TUFF_TUNE_LOG");
+    if ((all || !options->deterministic) && find_number("TUFF_DETERMINISTIC", 0, 1, &warned_deterministic, &number))
+        options->deterministic = number == 1;
+    if ((all || !options->background) && find_number("TUFF_TUNE_BACKGROUND", 0, 1, &warned_background, &number))
+        options->background = number == 1;
+}

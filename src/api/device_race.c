@@ -1,0 +1,344 @@
+/* Devices that race in a program's own work, and the memory of who won, and of those that no process came back from. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/file/lock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "autotune/crash_history.h"
+#include "tuff/profile.h"
+#include "tunedb/environment.h"
+#include "tunedb/folder.h"
+#include "tunedb/key.h"
+#include "search/times.h"
+
+enum { ENTRANTS_MOST = 16, ROUNDS = 5, CUT = 4, PATH_MOST = FOLDER_SIZE + 64, DAYS = 30, DAY = 24 * 60 * 60 };
+
+typedef struct entrant {
+    tuff_device_info info;
+    char environment[ENVIRONMENT_SIZE];
+    tuff_device *device;
+    tuff_plan *plan;
+    void *entry;
+    bool runs; /* it is in the race */
+    uint64_t times[ROUNDS];
+    int count;
+    uint64_t nanoseconds;
+} entrant;
+
+typedef struct field {
+    const tuff_device_race *of;
+    entrant *all;
+    int count;
+    char path[PATH_MOST];   /* of the answer; "": there is no cache */
+    char op[TUNE_KEY_SIZE]; /* the race, as a key of the tuner's memory */
+    journal *journal;
+    int left_out;
+    file_lock locks[ENTRANTS_MOST]; /* of the silicon that races */
+    int lock_count;
+} field;
+
+/* Strikes are remembered like those of candidates: the race is a key, the device its default. */
+static void name_race(field *self)
+{
+    tune_key key = {.family = RACE_FAMILY, .dims = {1}, .dim_count = 1, .alignment = 1};
+    key.structure = tuff__hash64(self->of->name, strlen(self->of->name), 0);
+    tuff__key_text(&key, self->op);
+}
+
+static tuff_status is_struck(const field *self, const entrant *one, bool *struck)
+{
+    tune_store *store;
+    const uint64_t now = (uint64_t)time(NULL);
+    TRY(tuff__tune_open(one->environment, &store));
+    const tune_record *bad =
+        tuff__store_bad(store, tuff__hash_text(one->environment), tuff__hash_text(self->op), "", NULL);
+    *struck = bad != NULL && (bad->time > now || now - bad->time < (uint64_t)DAYS * DAY);
+    tuff__store_close(store);
+    return TUFF_OK;
+}
+
+static tuff_status find_entrants(field *self)
+{
+    for (int i = 0; i < tuff_device_count() && self->count < ENTRANTS_MOST; ++i) {
+        entrant *one = &self->all[self->count];
+        tune_environment parts;
+        if (tuff_device_describe_at(i, &one->info) != TUFF_OK || one->info.device_class == TUFF_DEVICE_REFERENCE)
+            continue;
+        tuff__environment_of(&one->info, &parts);
+        tuff__environment_text(&parts, one->environment);
+        bool struck;
+        TRY(is_struck(self, one, &struck));
+        self->left_out += struck;
+        self->count += !struck;
+    }
+    return TUFF_OK;
+}
+
+/* From here on the process may end of what the device does. What cannot be noted down is not. */
+static void enter(const field *self, journal_phase phase, const entrant *one)
+{
+    (void)tuff__journal_enter(self->journal, phase, one->environment, self->op, "", phase == JOURNAL_FIRST_RUN);
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The answer's file is named by all that it depends on: the work, this version, the devices in whatever order. */
+static tuff_status name_answer(field *self)
+{
+    const char *environments[ENTRANTS_MOST];
+    char folder[FOLDER_SIZE];
+    text key = {0};
+    for (int i = 0; i < self->count; ++i)
+        environments[i] = self->all[i].environment;
+    qsort(environments, (size_t)self->count, sizeof *environments, compare_texts);
+    tuff__text_add(&key, "%s\n%s\n", tuff_version(), self->of->name);
+    for (int i = 0; i < self->count; ++i)
+        tuff__text_add(&key, "%s\n", environments[i]);
+    const tuff_status status = tuff__text_status(&key);
+    if (status == TUFF_OK && tuff__tune_folder(folder, sizeof folder) == TUFF_OK) {
+        const hash128 hash = tuff__hash_text(tuff__text_get(&key));
+        (void)snprintf(self->path, sizeof self->path, "%s/fastest-%016" PRIx64 "%016" PRIx64 ".txt", folder, hash.high,
+                       hash.low);
+    }
+    tuff__text_free(&key);
+    return status;
+}
+
+/* Two lines: seconds since 1970, a run's time, the next one's, the next one's selector or "-"; then the
+   winner's environment. NULL where nothing of worth is remembered. */
+static entrant *recall(const field *self, tuff_device_race_result *result)
+{
+    enum { LIMIT = 4096 };
+    void *data;
+    size_t size;
+    uint64_t when, fastest, next;
+    char selector[32] = "";
+    if (self->path[0] == '\0' || tuff__cache_read(self->path, LIMIT, &data, &size) != TUFF_OK)
+        return NULL;
+    entrant *found = NULL;
+    char *line = strchr(data, '\n');
+    const uint64_t now = (uint64_t)time(NULL);
+    if (line != NULL &&
+        sscanf(data, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %31s", &when, &fastest, &next, selector) == 4 &&
+        when <= now && now - when < (uint64_t)DAYS * DAY) {
+        char *environment = line + 1;
+        environment[strcspn(environment, "\n")] = '\0';
+        for (int i = 0; i < self->count && found == NULL; ++i)
+            if (strcmp(self->all[i].environment, environment) == 0)
+                found = &self->all[i];
+    }
+    tuff__free(data);
+    if (found != NULL) {
+        *result = (tuff_device_race_result){
+            .remembered = true, .nanoseconds = fastest, .runner_up_nanoseconds = next, .left_out = self->left_out};
+        (void)snprintf(result->runner_up, sizeof result->runner_up, "%s", strcmp(selector, "-") == 0 ? "" : selector);
+    }
+    return found;
+}
+
+static void remember(const field *self, const entrant *winner, const tuff_device_race_result *result)
+{
+    text lines = {0};
+    if (self->path[0] == '\0')
+        return;
+    tuff__text_add(&lines, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %s\n%s\n", (uint64_t)time(NULL), result->nanoseconds,
+                   result->runner_up_nanoseconds, result->runner_up[0] == '\0' ? "-" : result->runner_up,
+                   winner->environment);
+    const file_part part = {tuff__text_get(&lines), lines.length};
+    if (tuff__text_status(&lines) != TUFF_OK || tuff__file_write(self->path, &part, 1, false, false) != TUFF_OK)
+        tuff__log(TUFF_LOG_WARNING, "fastest: the answer is not remembered: %s", tuff_error());
+    tuff__text_free(&lines);
+}
+
+static tuff_status run_once(entrant *one, uint64_t *nanoseconds)
+{
+    const uint64_t begin = tuff__nanoseconds();
+    TRY(tuff_plan_run(one->plan));
+    TRY(tuff_plan_wait(one->plan));
+    *nanoseconds = tuff__nanoseconds() - begin;
+    return TUFF_OK;
+}
+
+/* The first run pays for what comes once, the second says whether more of them are worth the time. */
+static void admit(const field *self, entrant *one)
+{
+    enter(self, JOURNAL_FIRST_RUN, one);
+    one->device = tuff_device_open(one->info.selector);
+    if (one->device != NULL)
+        one->plan = self->of->setup(one->device, self->of->user, &one->entry);
+    one->runs =
+        one->plan != NULL && run_once(one, &one->nanoseconds) == TUFF_OK && run_once(one, &one->nanoseconds) == TUFF_OK;
+    tuff__journal_leave(self->journal);
+    if (!one->runs)
+        tuff__log(TUFF_LOG_INFO, "fastest: %s is left out: %s", one->info.selector, tuff_error());
+}
+
+static void drop(const field *self, entrant *one, bool and_device)
+{
+    if (one->device == NULL)
+        return;
+    enter(self, JOURNAL_BENCH, one);
+    if (one->plan != NULL || one->entry != NULL)
+        self->of->teardown(one->plan, self->of->user, one->entry);
+    one->plan = NULL;
+    one->entry = NULL;
+    if (and_device) {
+        tuff_device_close(one->device);
+        one->device = NULL;
+    }
+    tuff__journal_leave(self->journal);
+}
+
+static entrant *least(const field *self, const entrant *but)
+{
+    entrant *best = NULL;
+    for (int i = 0; i < self->count; ++i) {
+        entrant *one = &self->all[i];
+        if (one->runs && one != but && (best == NULL || one->nanoseconds < best->nanoseconds))
+            best = one;
+    }
+    return best;
+}
+
+static bool is_held(char (*places)[FOLDER_SIZE], int count, const char *place)
+{
+    for (int i = 0; i < count; ++i)
+        if (strcmp(places[i], place) == 0)
+            return true;
+    return false;
+}
+
+/* Whether nobody else measures on the devices meanwhile. */
+static bool take_devices(field *self)
+{
+    char(*places)[FOLDER_SIZE] = tuff__calloc(ENTRANTS_MOST, sizeof *places);
+    bool is_alone = places != NULL;
+    for (int i = 0; is_alone && i < self->count; ++i) {
+        tune_environment parts;
+        char *place = places[self->lock_count];
+        if (tuff__environment_parse(self->all[i].environment, &parts) != TUFF_OK ||
+            !tuff__tune_lock_path(&parts, place, FOLDER_SIZE) || is_held(places, self->lock_count, place))
+            continue;
+        const tuff_status status = tuff__file_lock(place, 0, &self->locks[self->lock_count]);
+        is_alone = status != TUFF_E_TIMEOUT;
+        self->lock_count += status == TUFF_OK;
+    }
+    tuff__free(places);
+    return is_alone;
+}
+
+static void leave_devices(field *self)
+{
+    while (self->lock_count > 0)
+        tuff__file_unlock(&self->locks[--self->lock_count]);
+}
+
+static void run_rounds(field *self)
+{
+    const entrant *first = least(self, NULL);
+    const uint64_t limit = first == NULL ? 0 : CUT * first->nanoseconds;
+    for (int round = 0; round < ROUNDS; ++round)
+        for (int i = 0; i < self->count; ++i) {
+            entrant *one = &self->all[i];
+            if (!one->runs || one->nanoseconds > limit)
+                continue;
+            enter(self, JOURNAL_BENCH, one);
+            if (run_once(one, &one->times[one->count]) == TUFF_OK)
+                ++one->count;
+            else
+                one->runs = false;
+            tuff__journal_leave(self->journal);
+        }
+    for (int i = 0; i < self->count; ++i) {
+        uint64_t quartiles[3];
+        if (self->all[i].count == 0)
+            continue;
+        tuff__times_quartiles(self->all[i].times, self->all[i].count, quartiles);
+        self->all[i].nanoseconds = quartiles[1];
+    }
+}
+
+static entrant *run_race(field *self, tuff_device_race_result *result)
+{
+    char folder[FOLDER_SIZE];
+    const bool has_folder = tuff__tune_folder(folder, sizeof folder) == TUFF_OK;
+    if (tuff__journal_open(has_folder ? folder : NULL, &self->journal) != TUFF_OK)
+        return NULL;
+    for (int i = 0; i < self->count; ++i)
+        admit(self, &self->all[i]);
+    const bool is_alone = take_devices(self);
+    run_rounds(self);
+    leave_devices(self);
+    entrant *winner = least(self, NULL);
+    const entrant *next = least(self, winner);
+    for (int i = 0; i < self->count; ++i)
+        result->candidate_count += self->all[i].plan != NULL;
+    for (int i = 0; i < self->count; ++i)
+        drop(self, &self->all[i], &self->all[i] != winner);
+    if (winner == NULL)
+        return NULL;
+    result->nanoseconds = winner->nanoseconds;
+    if (next != NULL) {
+        result->runner_up_nanoseconds = next->nanoseconds;
+        (void)snprintf(result->runner_up, sizeof result->runner_up, "%s", next->info.selector);
+    }
+    if (is_alone)
+        remember(self, winner, result);
+    else
+        tuff__log(TUFF_LOG_INFO, "fastest: the answer is not remembered: another process measures on these devices");
+    return winner;
+}
+
+static tuff_device *open_fastest(field *self, tuff_device_race_result *result)
+{
+    name_race(self);
+    if (tuff__strikes_recover(NULL, NULL, NULL) != TUFF_OK || find_entrants(self) != TUFF_OK)
+        return NULL;
+    result->left_out = self->left_out;
+    if (self->count == 0) {
+        FAIL(TUFF_E_NO_DEVICE, self->left_out == 0
+                                   ? "fastest: there is no OpenCL or Vulkan device here"
+                                   : "fastest: a process ended with each of the devices here in this race: tuff cache "
+                                     "verify --retry allows them again");
+        return NULL;
+    }
+    if (name_answer(self) != TUFF_OK)
+        return NULL;
+    entrant *winner = self->count == 1 ? self->all : recall(self, result);
+    if (winner == NULL)
+        winner = run_race(self, result);
+    if (winner == NULL)
+        return NULL;
+    if (winner->device == NULL)
+        winner->device = tuff_device_open(winner->info.selector);
+    (void)snprintf(result->selector, sizeof result->selector, "%s", winner->info.selector);
+    return winner->device;
+}
+
+tuff_device *tuff_device_open_fastest(const tuff_device_race *race, tuff_device_race_result *result)
+{
+    tuff_device_race_result unused;
+    result = result == NULL ? &unused : result;
+    *result = (tuff_device_race_result){.candidate_count = 0};
+    if (race == NULL || race->name == NULL || race->setup == NULL || race->teardown == NULL) {
+        FAIL(TUFF_E_USAGE, "fastest: a race needs a name, setup and teardown");
+        return NULL;
+    }
+    field self = {.of = race, .all = tuff__calloc(ENTRANTS_MOST, sizeof *self.all)};
+    if (self.all == NULL)
+        return NULL;
+    tuff_device *device = open_fastest(&self, result);
+    tuff__journal_close(self.journal);
+    tuff__free(self.all);
+    return device;
+}

@@ -1,0 +1,96 @@
+/* What a plan consists of, for people and tests. */
+#include "api/tuner.h"
+
+tuff_status tuff_plan_describe(const tuff_plan *plan, tuff_plan_info *info)
+{
+    if (plan == NULL || info == NULL)
+        return FAIL(TUFF_E_USAGE, "plan: the %s is NULL", plan == NULL ? "plan" : "info");
+    *info = (tuff_plan_info){.task_count = plan->executable.command_count};
+    for (int i = 0; i < plan->executable.command_count; ++i) {
+        const bool copy = plan->executable.commands[i].kind == COMMAND_COPY;
+        info->copy_count += copy;
+        info->dispatch_count += !copy;
+        bool fresh = plan->executable.programs[i] != NULL;
+        for (int k = 0; k < i && fresh; ++k)
+            fresh = plan->executable.programs[k] != plan->executable.programs[i];
+        info->program_count += fresh;
+    }
+    info->node_count = plan->graph == NULL ? 0 : plan->graph->node_count;
+    info->memory_peak = plan->executable.launches.peak;
+    info->memory_unplanned = plan->executable.launches.unplanned;
+    info->constant_size = plan->executable.launches.constant_size;
+    info->run_nanoseconds = plan->profiled;
+    return TUFF_OK;
+}
+
+tuff_status tuff_plan_tune_stats(const tuff_plan *plan, tuff_tune_stats *stats)
+{
+    if (plan == NULL || stats == NULL)
+        return FAIL(TUFF_E_USAGE, "plan: the %s is NULL", plan == NULL ? "plan" : "stats");
+    *stats = plan->tuning;
+    if (plan->observer.count != NULL)
+        plan->observer.count(plan->observer.self, stats);
+    return plan->has_uncounted_keys ? tuff__tuner_count(plan, stats) : TUFF_OK;
+}
+
+tuff_status tuff_plan_task(const tuff_plan *plan, int index, tuff_task_info *info)
+{
+    if (plan == NULL || info == NULL || index < 0 || index >= plan->executable.command_count)
+        return FAIL(TUFF_E_USAGE, "plan: there is no task %d", index);
+    const task_record *record = &plan->executable.records[index];
+    *info = (tuff_task_info){.kind = record->kind,
+                             .label = record->label,
+                             .program = record->name,
+                             .source = record->source,
+                             .op_count = record->op_count,
+                             .items = record->items,
+                             .bytes_read = record->bytes_read,
+                             .bytes_written = record->bytes_written,
+                             .operations = record->operations,
+                             .nanoseconds = record->nanoseconds};
+    return TUFF_OK;
+}
+
+/* Whatever a driver leaves for a kernel's first run, and pages that nobody touched before, are no part of a profile: a
+   plan that never ran runs once before. */
+static tuff_status warm_up(tuff_plan *plan)
+{
+    if (!plan->has_run)
+        TRY(tuff_plan_run(plan));
+    return tuff__wait(plan->device);
+}
+
+static tuff_status run_timed(tuff_plan *plan, recording *timed, uint64_t *nanoseconds)
+{
+    const uint64_t begin = tuff__nanoseconds();
+    const tuff_status submitted = tuff__submit(plan->device, timed);
+    tuff__touch_assigned(plan);
+    TRY(submitted);
+    TRY(tuff__wait(plan->device));
+    plan->profiled = tuff__nanoseconds() - begin;
+    TRY(tuff__timestamps(plan->device, timed, nanoseconds));
+    for (int i = plan->executable.setup_count; i < plan->executable.command_count; ++i)
+        plan->executable.records[i].nanoseconds = nanoseconds[i - plan->executable.setup_count];
+    return TUFF_OK;
+}
+
+tuff_status tuff_plan_profile(tuff_plan *plan)
+{
+    if (plan == NULL)
+        return FAIL(TUFF_E_USAGE, "profile: the plan is NULL");
+    if (plan->reference != NULL || plan->executable.recording == NULL)
+        return FAIL(TUFF_E_UNSUPPORTED, "profile: there is nothing on a device to time");
+    for (int i = 0; i < plan->executable.launches.input_count; ++i)
+        if (!plan->written[i])
+            return FAIL(TUFF_E_USAGE, "profile: the input \"%s\" was never written",
+                        plan->executable.launches.inputs[i].name);
+    recording *timed;
+    TRY(warm_up(plan)); /* whose run may change the commands */
+    TRY(tuff__recording_create(plan->device, plan->executable.commands + plan->executable.setup_count,
+                               plan->executable.command_count - plan->executable.setup_count, true, true, &timed));
+    uint64_t *nanoseconds = tuff__calloc((size_t)plan->executable.command_count, sizeof *nanoseconds);
+    const tuff_status status = nanoseconds == NULL ? TUFF_E_OOM_HOST : run_timed(plan, timed, nanoseconds);
+    tuff__free(nanoseconds);
+    tuff__recording_destroy(plan->device, timed);
+    return status;
+}

@@ -1,0 +1,62 @@
+/* A candidate that was compiled, and that its driver will not launch: a plan that is compiled later goes without it. */
+#include <string.h>
+
+#include "base/log.h"
+#include "api/launch_failure.h"
+#include "compile/task_key.h"
+#include "tunedb/environment.h"
+#include "tunedb/folder.h"
+#include "tunedb/lookup.h"
+
+/* What a launch of the plan runs with, where that was found and is not the default. */
+static const plan_key *find_key(const tuff_plan *plan, int index)
+{
+    tune_key parts;
+    char wanted[TUNE_KEY_SIZE];
+    if (tuff__task_key(&plan->fusion, plan->executable.launches.launches[index].task, &parts) != TUFF_OK)
+        return NULL;
+    tuff__key_text(&parts, wanted);
+    for (int i = 0; i < plan->keys.count; ++i)
+        if (strcmp(plan->keys.items[i].text, wanted) == 0)
+            return plan->keys.items[i].candidate[0] != '\0' ? &plan->keys.items[i] : NULL;
+    return NULL;
+}
+
+static tuff_status remember(const tuff_plan *plan, const plan_key *key)
+{
+    tune_environment parts;
+    tune_store *store;
+    tuff__environment_of(tuff__device_info(plan->device), &parts);
+    const char *environment = ENVIRONMENT_TEXT(&parts);
+    tune_record bad = tuff__record_of(RECORD_BAD, environment, key->text, key->candidate);
+    bad.generator = key->generator;
+    bad.reason = "limits";
+    bad.phase = "launch";
+    TRY(tuff__tune_open(environment, &store));
+    const tuff_status status = tuff__store_add(store, &bad);
+    tuff__store_close(store);
+    return status;
+}
+
+/* A person's pin, or a manifest, stays: it is for them to lift. */
+static bool is_told(const plan_key *key)
+{
+    return strcmp(key->origin, tuff__tier_text(TIER_OVERRIDE)) == 0;
+}
+
+tuff_status tuff__refused_launch(const tuff_plan *plan, const recording *of, int first, tuff_status why)
+{
+    const int refused = tuff__refused_dispatch(plan->device, of);
+    const plan_key *key = refused < 0 ? NULL : find_key(plan, first + refused);
+    if (key == NULL)
+        return why;
+    text reason = {0};
+    tuff__text_add(&reason, "%s", tuff_error());
+    const bool stays = is_told(key);
+    if (!stays && remember(plan, key) != TUFF_OK)
+        tuff__log(TUFF_LOG_WARNING, "tune: what the driver does not launch is not remembered: %s", tuff_error());
+    (void)FAIL(why, "run: %.200s: the driver does not launch %.200s: %.200s; %s", key->text, key->candidate,
+               tuff__text_get(&reason), stays ? "it was pinned" : "a plan that is compiled now goes without it");
+    tuff__text_free(&reason);
+    return why;
+}

@@ -1,0 +1,104 @@
+/* What a plan runs with, for those who compare runs or lock them: its keys, its hash, its manifest. */
+#include <string.h>
+
+#include "base/file/file.h"
+#include "api/tuner.h"
+#include "tunedb/environment.h"
+#include "tunedb/store.h"
+
+int tuff_plan_key_count(tuff_plan *plan)
+{
+    if (plan == NULL) {
+        (void)FAIL(TUFF_E_USAGE, "plan: the plan is NULL");
+        return -1;
+    }
+    if (tuff__tuner_list(plan) == TUFF_OK)
+        return plan->keys.count;
+    tuff__plan_keys_free(&plan->keys);
+    return -1;
+}
+
+tuff_status tuff_plan_key(tuff_plan *plan, int index, tuff_plan_key_info *info)
+{
+    const int count = info == NULL ? 0 : tuff_plan_key_count(plan);
+    if (count < 0)
+        return tuff_last_status();
+    if (index < 0 || index >= count)
+        return FAIL(TUFF_E_USAGE, "plan: there is no key %d", index);
+    const plan_key *key = &plan->keys.items[index];
+    *info =
+        (tuff_plan_key_info){.key = key->text, .candidate = key->candidate, .origin = key->origin, .calls = key->calls};
+    return TUFF_OK;
+}
+
+tuff_status tuff_plan_hash(const tuff_plan *plan, uint64_t hash[2])
+{
+    tune_environment environment;
+    if (plan == NULL || hash == NULL)
+        return FAIL(TUFF_E_USAGE, "plan: the %s is NULL", plan == NULL ? "plan" : "hash");
+    if (plan->reference != NULL)
+        return FAIL(TUFF_E_UNSUPPORTED, "plan: nothing runs on the reference device that could be hashed");
+    tuff__environment_of(tuff__device_info(plan->device), &environment);
+    const hash128 place = tuff__hash_text(ENVIRONMENT_TEXT(&environment));
+    const hash128 parts[] = {place, plan->executable.hash};
+    const hash128 all = tuff__hash(parts, sizeof parts);
+    hash[0] = all.high;
+    hash[1] = all.low;
+    return TUFF_OK;
+}
+
+static tuff_status add_pins(const tuff_plan *plan, const char *environment, tune_store *to)
+{
+    TRY(tuff__store_describe(to, environment));
+    for (int i = 0; i < plan->keys.count; ++i) {
+        const plan_key *key = &plan->keys.items[i];
+        tune_record pin = tuff__record_of(RECORD_PIN, environment, key->text, key->candidate);
+        pin.generator = key->generator;
+        pin.reason = "lock";
+        TRY(tuff__store_add(to, &pin));
+    }
+    return TUFF_OK;
+}
+
+static tuff_status write_store(const tune_store *store, const char *file)
+{
+    text lines = {0};
+    tuff_status status = TUFF_OK;
+    int at = 0;
+    for (const tune_record *one; status == TUFF_OK && (one = tuff__store_next(store, &at)) != NULL;)
+        status = tuff__record_write(one, &lines);
+    if (status == TUFF_OK)
+        status = tuff__file_write(file, &(file_part){tuff__text_get(&lines), lines.length}, 1, true, false);
+    tuff__text_free(&lines);
+    return status;
+}
+
+/* What is there already, or nothing. */
+static tuff_status open_manifest(const char *file, tune_store **out)
+{
+    struct stat entry;
+    if (tuff__file.lstat(file, &entry) != 0)
+        return tuff__store_open(NULL, out);
+    TRY(tuff__store_load(file, out));
+    const store_counts counts = tuff__store_count(*out);
+    if (counts.damaged == 0 && counts.unknown == 0)
+        return TUFF_OK;
+    tuff__store_close(*out);
+    *out = NULL;
+    return FAIL(TUFF_E_FORMAT, "%s: no manifest of this version, or a damaged one", file);
+}
+
+tuff_status tuff_plan_save_manifest(tuff_plan *plan, const char *file)
+{
+    tune_environment environment;
+    tune_store *store = NULL;
+    if (file == NULL || tuff_plan_key_count(plan) < 0)
+        return file == NULL ? FAIL(TUFF_E_USAGE, "lock: the path is NULL") : tuff_last_status();
+    TRY(open_manifest(file, &store));
+    tuff__environment_of(tuff__device_info(plan->device), &environment);
+    tuff_status status = add_pins(plan, ENVIRONMENT_TEXT(&environment), store);
+    if (status == TUFF_OK)
+        status = write_store(store, file);
+    tuff__store_close(store);
+    return status;
+}

@@ -1,0 +1,139 @@
+/* The tuner as compiling and running know it: a plan's tasks get their configurations, the plan is lowered and recorded
+   by them, and goes without those that its driver refuses. */
+#include "base/log.h"
+#include "api/launch_failure.h"
+#include "worker/worker.h"
+
+/* Lowers the plan by what was chosen; where it then needs more memory than it may, by the defaults. */
+static tuff_status apply(tuner *self, tuff_plan *plan)
+{
+    const choice **choices;
+    bool any;
+    TRY(tuff__tuner_choices(self, &choices, &any));
+    tuff_status status = TUFF_OK;
+    if (any) {
+        tuff__launch_list_free(&plan->executable.launches);
+        status = tuff__lower(self->device, &plan->fusion, self->options, choices, &plan->executable.launches);
+        const bool fits =
+            self->options->memory_budget == 0 || plan->executable.launches.peak <= self->options->memory_budget;
+        if (self->manifest != NULL && status == TUFF_OK && !fits)
+            status = FAIL(TUFF_E_LIMIT, "compile: by the manifest the plan needs %llu bytes, more than it may",
+                          (unsigned long long)plan->executable.launches.peak);
+        else if (self->manifest == NULL && status != TUFF_E_OOM_HOST && (status != TUFF_OK || !fits)) {
+            tuff__log(TUFF_LOG_WARNING, "tune: the plan is made without what was found: %s",
+                      status == TUFF_OK ? "it would need more memory than it may" : tuff_error());
+            tuff__launch_list_free(&plan->executable.launches);
+            status = tuff__lower(self->device, &plan->fusion, self->options, NULL, &plan->executable.launches);
+            tuff__tuner_forget_choices(self);
+        }
+    }
+    tuff__free(choices);
+    return status;
+}
+
+/* What was found elsewhere, or under conditions that are others now, may be more than the driver takes. */
+static tuff_status record_usable(tuner *self, tuff_plan *plan)
+{
+    const recording_options options = {.barrier_everywhere = plan->barrier_everywhere};
+    for (;;) {
+        const tuff_status status = tuff__executable_record(&plan->executable, &options);
+        const int task = status == TUFF_E_COMPILE || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED
+                             ? plan->executable.failed_task
+                             : -1;
+        if (task < 0 || !tuff__tuner_give_up(self, task, status))
+            return status;
+        tuff__executable_free(&plan->executable);
+        TRY(tuff__lower(self->device, &plan->fusion, self->options, NULL, &plan->executable.launches));
+        TRY(apply(self, plan));
+    }
+}
+
+static tuff_status record_plan(tuner *self, tuff_plan *plan)
+{
+    const uint64_t begin = tuff__nanoseconds();
+    const tuff_status status = record_usable(self, plan);
+    self->recording = tuff__nanoseconds() - begin;
+    return status;
+}
+
+/* How many keys the background is to measure. */
+static int count_left(const tuner *self)
+{
+    int count = 0;
+    for (int i = 0; i < self->subject_count && tuff__tune_options(self->options)->background; ++i)
+        count += self->subjects[i].tier > TIER_SAME;
+    return count;
+}
+
+static tuff_status tune(tuner *self, tuff_plan *plan)
+{
+    TRY(tuff__tuner_open_stores(self));
+    if (tuff__tuner_knows_nothing(self) && !tuff__tuner_is_measuring(self) && self->manifest == NULL &&
+        !tuff__tune_options(self->options)->background) {
+        self->stats.damaged_lines = tuff__tuner_count_damaged(self);
+        plan->has_uncounted_keys = true;
+        return TUFF_OK;
+    }
+    TRY(tuff__tuner_look_up_widely(self));
+    self->stats.background_keys_left = count_left(self);
+    TRY(tuff__tuner_measure(self));
+    if (self->lost && !self->had_bench)
+        return FAIL(TUFF_E_DEVICE_LOST, "tune: a candidate took the device down; it will not be tried again");
+    TRY(apply(self, plan));
+    TRY(record_plan(self, plan));
+    return tuff__tuner_list_keys(self, &plan->keys);
+}
+
+static bool is_tunable(const tuff_compile_options *options)
+{
+    return options->family == TUFF_FAMILY_DEVICE && options->matmul_library == TUFF_MATMUL_OWN &&
+           options->fuse == TUFF_FUSE_ALL;
+}
+
+tuff_status tuff__tuner_list(tuff_plan *plan)
+{
+    const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
+    tuner self = {.fusion = &plan->fusion, .options = &usual, .device = plan->device, .log = -1};
+    if (plan->keys.is_listed || !plan->is_tunable)
+        return TUFF_OK;
+    tuff_status status = tuff__tuner_find(&self);
+    if (status == TUFF_OK)
+        status = tuff__tuner_list_keys(&self, &plan->keys);
+    tuff__tuner_end(&self);
+    return status;
+}
+
+tuff_status tuff__tuner_count(const tuff_plan *plan, tuff_tune_stats *stats)
+{
+    const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
+    tuner self = {.fusion = &plan->fusion, .options = &usual, .device = plan->device, .log = -1};
+    const tuff_status status = tuff__tuner_find(&self);
+    stats->tasks = self.stats.tasks;
+    stats->keys = stats->hits[TIER_DEFAULT] = stats->misses[TUFF_TUNE_MISS_UNKNOWN] = self.stats.keys;
+    tuff__tuner_end(&self);
+    return status;
+}
+
+tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
+{
+    tuner self = {
+        .fusion = &plan->fusion, .options = options, .device = plan->device, .log = -1, .begin = tuff__nanoseconds()};
+    plan->is_tunable = is_tunable(options);
+    plan->observer.launch_failed = tuff__refused_launch;
+    if (tuff__tune_options(options)->manifest != NULL && !plan->is_tunable)
+        return FAIL(TUFF_E_UNSUPPORTED,
+                    "compile: a manifest is for plans of the usual families, fused, without libraries");
+    if (!plan->is_tunable ||
+        (tuff__tune_options(options)->mode == TUFF_TUNE_OFF && tuff__tune_options(options)->manifest == NULL))
+        return TUFF_OK;
+    self.budget = tuff__tune_budget(tuff__tune_options(options));
+    const measurer in_worker = {tuff__worker_measure, &plan->passes};
+    self.survives_crashes = tuff__tune_options(options)->isolation == TUFF_ISOLATE_ON;
+    self.apart = self.survives_crashes ? &in_worker : NULL;
+    const tuff_status status = tune(&self, plan);
+    tuff__tuner_tidy(&self);
+    tuff__tuner_end(&self);
+    self.stats.nanoseconds = tuff__nanoseconds() - self.begin - self.recording;
+    plan->tuning = self.stats;
+    return status;
+}

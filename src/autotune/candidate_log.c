@@ -1,0 +1,64 @@
+/* The log of candidates: what was tried, for people who ask why something won. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file/file.h"
+#include "base/log.h"
+#include "autotune/session.h"
+
+void tuff__tuner_log_open(tuner *self)
+{
+    const char *where = tuff__tune_options(self->options)->log;
+    self->log = -1;
+    self->opened = tuff__nanoseconds();
+    if (where == NULL || where[0] == '\0')
+        return;
+    where = strcmp(where, "-") == 0 ? "/dev/stderr" : where;
+    self->log = tuff__file.open(where, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+    if (self->log < 0)
+        tuff__log(TUFF_LOG_WARNING, "tune: the log %.200s cannot be written: %s", where, strerror(errno));
+}
+
+void tuff__tuner_log_close(tuner *self)
+{
+    if (self->log >= 0)
+        (void)tuff__file.close(self->log);
+    self->log = -1;
+}
+
+/* A line at once, so that those of several processes do not mix. */
+static void write_line(tuner *self, const text *line)
+{
+    const size_t size = line->length;
+    if (tuff__file.write(self->log, tuff__text_get(line), size) == (ssize_t)size)
+        return;
+    tuff__log(TUFF_LOG_WARNING, "tune: the log %.200s is not written any further",
+              tuff__tune_options(self->options)->log);
+    tuff__tuner_log_close(self);
+}
+
+void tuff__tuner_log_add(const subject *of, const choice *what, verdict found, uint64_t nanoseconds, int samples)
+{
+    tuner *self = of->of;
+    text name = {0}, line = {0};
+    char reason[200] = "";
+    if (self->log < 0)
+        return;
+    if (found != VERDICT_GOOD && found != VERDICT_SLOW)
+        (void)snprintf(reason, sizeof reason, "%s", tuff_error());
+    tuff__text_one_line(reason);
+    tuff__choice_format(what, &name);
+    const double seconds = (double)(tuff__nanoseconds() - self->opened) * 1e-9;
+    tuff__text_add(&line, "%.3f\t%s\t%" PRIu64 "\t%d\t%s\t%s\t%s\n", seconds, tuff__verdict_text(found), nanoseconds,
+                   samples, name.length > 0 ? tuff__text_get(&name) : "default", of->text, reason);
+    if (tuff__text_status(&line) == TUFF_OK)
+        write_line(self, &line);
+    tuff__text_free(&line);
+    tuff__text_free(&name);
+}

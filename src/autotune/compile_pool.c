@@ -1,0 +1,419 @@
+/* The threads that compile ahead, the queue before them, and the jobs in it. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include "autotune/compile_pool.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "exec/texts.h"
+
+enum { THREADS_MOST = JOURNAL_AHEAD };
+/* Between two looks of the thread that waits, while there is something to keep running, or to give up. */
+#define PAUSE UINT64_C(1000000)
+
+int tuff__ahead_threads = -1;
+
+typedef enum job_state { JOB_QUEUED, JOB_AT_WORK, JOB_DONE } job_state;
+
+/* A job is its subject's and slot's until it is dropped; one that is at work then is its thread's. */
+struct ahead_job {
+    subject *of;
+    choice what;
+    job_state state;
+    bool is_dropped, is_taken; /* is_taken: its candidate came to be compiled */
+    _Atomic uint64_t begun;    /* when the program that is in the compiler went there; 0: none is */
+    uint64_t nanoseconds;
+    program **programs;
+    int program_count;
+    tuff_status status;
+    char message[TUFF_ERROR_SIZE];
+    ahead_job *next;
+};
+
+/* Whom nobody else says it of: the search rejects those that were taken. */
+typedef struct hung_candidate {
+    subject *of;
+    choice what;
+} hung_candidate;
+
+typedef struct worker {
+    ahead *of;
+    int place; /* in the journal */
+    pthread_t thread;
+    ahead_job *job; /* at work */
+} worker;
+
+struct ahead {
+    tuner *of;
+    tuff_device *device;
+    mutex lock; /* of all below, and of jobs */
+    pthread_cond_t changed;
+    worker workers[THREADS_MOST];
+    int count;
+    ahead_job *first;
+    bool stop;
+    uint64_t limit; /* of a program's compilation, as it was last set */
+    uint64_t compiled, in_vain, nanoseconds;
+    hung_candidate hung[THREADS_MOST];
+    int hung_count;
+};
+
+/* Not with the lock: programs take the device's. */
+static void free_job(const ahead *self, ahead_job *job)
+{
+    for (int i = 0; i < job->program_count; ++i)
+        tuff__program_release(self->device, job->programs[i]);
+    tuff__free(job->programs);
+    tuff__free(job);
+}
+
+/* Whether the compiler has had a job for longer than it may. Lock held. */
+static bool is_overdue(const ahead *self, const ahead_job *job)
+{
+    const uint64_t begun = atomic_load(&job->begun);
+    return begun > 0 && tuff__nanoseconds() - begun > self->limit;
+}
+
+static bool is_wanted(ahead *self, const ahead_job *job)
+{
+    tuff__lock(&self->lock);
+    const bool answer = !job->is_dropped && !self->stop;
+    tuff__unlock(&self->lock);
+    return answer;
+}
+
+static tuff_status compile_launch(ahead *self, ahead_job *job, const launch_list *with, launch *of)
+{
+    char name[KERNEL_NAME];
+    assembly made;
+    program *built = NULL;
+    TRY(tuff__launch_assemble(with, of, name, &made));
+    tuff_status status = TUFF_OK;
+    if (is_wanted(self, job)) {
+        const program_request request = tuff__launch_request(of, name, tuff__text_get(&made.source));
+        status = tuff__program_prepare(self->device, &request, &job->begun, &built);
+    }
+    tuff__assembly_free(&made);
+    if (built != NULL)
+        job->programs[job->program_count++] = built;
+    return status;
+}
+
+static tuff_status compile_launches(ahead *self, ahead_job *job, launch_list *with)
+{
+    tuff_status status = TUFF_OK;
+    tuff__plan_placeholders(with);
+    job->programs = tuff__calloc((size_t)with->launch_count + 1, sizeof(program *));
+    if (job->programs == NULL)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < with->launch_count && status == TUFF_OK; ++i)
+        if (with->launches[i].kind == LAUNCH_KERNEL && with->launches[i].groups > 0)
+            status = compile_launch(self, job, with, &with->launches[i]);
+    return status;
+}
+
+static tuff_status compile_task(ahead *self, ahead_job *job)
+{
+    const tuner *by = self->of;
+    launch_list launches;
+    TRY(tuff__lower_task(self->device, by->fusion, by->options, job->of->task, &job->what, NULL, &launches));
+    const tuff_status status = compile_launches(self, job, &launches);
+    tuff__launch_list_free(&launches);
+    return status;
+}
+
+/* With the candidate in the journal: compilers that take the process down begin here. */
+static tuff_status compile(ahead *self, int place, ahead_job *job)
+{
+    const tuner *by = self->of;
+    text name = {0};
+    tuff__choice_format(&job->what, &name);
+    tuff_status status = tuff__text_status(&name);
+    if (status == TUFF_OK)
+        status = tuff__journal_enter_place(by->journal, place, JOURNAL_BESIDE, by->environment_text, job->of->text,
+                                           tuff__text_get(&name), true);
+    if (status == TUFF_OK || status == TUFF_E_IO)
+        status = compile_task(self, job);
+    tuff__journal_leave_place(by->journal, place);
+    tuff__text_free(&name);
+    return status;
+}
+
+/* The next job, or NULL at the end. Lock held. */
+static ahead_job *next_job(ahead *self, worker *by)
+{
+    while (!self->stop && self->first == NULL)
+        (void)pthread_cond_wait(&self->changed, &self->lock);
+    ahead_job *job = self->stop ? NULL : self->first;
+    by->job = job;
+    if (job != NULL) {
+        self->first = job->next;
+        job->state = JOB_AT_WORK;
+    }
+    return job;
+}
+
+/* Lock held. */
+static void finish(ahead *self, ahead_job *job, tuff_status status, uint64_t nanoseconds)
+{
+    job->status = status;
+    job->nanoseconds = nanoseconds;
+    job->state = JOB_DONE;
+    self->compiled++;
+    self->nanoseconds += nanoseconds;
+    /* Its compiler was given up, after its time. */
+    if (status == TUFF_E_DEVICE_LOST && is_overdue(self, job) && !job->is_taken && self->hung_count < THREADS_MOST)
+        self->hung[self->hung_count++] = (hung_candidate){job->of, job->what};
+    (void)pthread_cond_broadcast(&self->changed);
+}
+
+static void *work(void *argument)
+{
+    worker *by = argument;
+    ahead *self = by->of;
+    tuff__lock(&self->lock);
+    for (ahead_job *job; (job = next_job(self, by)) != NULL;) {
+        tuff__unlock(&self->lock);
+        const uint64_t begin = tuff__nanoseconds();
+        const tuff_status status = compile(self, by->place, job);
+        if (status != TUFF_OK)
+            (void)snprintf(job->message, sizeof job->message, "%s", tuff_error());
+        tuff__lock(&self->lock);
+        by->job = NULL;
+        finish(self, job, status, tuff__nanoseconds() - begin);
+        if (job->is_dropped) {
+            tuff__unlock(&self->lock);
+            free_job(self, job);
+            tuff__lock(&self->lock);
+        }
+    }
+    tuff__unlock(&self->lock);
+    return NULL;
+}
+
+static int wanted_threads(const tuner *of)
+{
+    if (of->bench == NULL || of->give_way != NULL || !tuff__device_compiles_in_parallel(of->bench))
+        return 0;
+    const long others = sysconf(_SC_NPROCESSORS_ONLN) - 1;
+    long wanted = tuff__ahead_threads;
+    if (wanted < 0)
+        wanted = tuff__tuner_is_on_gpu(of) ? others : 0;
+    return wanted > THREADS_MOST ? THREADS_MOST : wanted > 0 ? (int)wanted : 0;
+}
+
+/* Signals are for the program's threads. */
+static void start(ahead *self, int wanted)
+{
+    sigset_t every, before;
+    (void)sigfillset(&every);
+    (void)pthread_sigmask(SIG_SETMASK, &every, &before);
+    for (; self->count < wanted; ++self->count) {
+        worker *one = &self->workers[self->count];
+        *one = (worker){.of = self, .place = 1 + self->count};
+        if (pthread_create(&one->thread, NULL, work, one) != 0)
+            break;
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static bool prepare(ahead *self)
+{
+    if (tuff__mutex_create(&self->lock) != 0)
+        return false;
+    if (tuff__condition_create(&self->changed) == 0)
+        return true;
+    tuff__mutex_destroy(&self->lock);
+    return false;
+}
+
+static void end(ahead *self)
+{
+    (void)pthread_cond_destroy(&self->changed);
+    tuff__mutex_destroy(&self->lock);
+    tuff__free(self);
+}
+
+void tuff__ahead_open(tuner *of)
+{
+    const int wanted = wanted_threads(of);
+    ahead *self = wanted > 0 ? tuff__calloc(1, sizeof *self) : NULL;
+    if (self == NULL)
+        return;
+    self->of = of;
+    self->device = of->bench;
+    self->limit = tuff__compile_patience;
+    if (!prepare(self)) {
+        tuff__free(self);
+        return;
+    }
+    start(self, wanted);
+    if (self->count == 0)
+        end(self);
+    else
+        of->ahead = self;
+}
+
+int tuff__ahead_count(const ahead *self)
+{
+    return self == NULL ? 0 : self->count;
+}
+
+void tuff__ahead_expect(subject *of, const contender *who)
+{
+    ahead *self = of->of->ahead;
+    ahead_job *job = self == NULL ? NULL : tuff__calloc(1, sizeof *job);
+    tuff__ahead_drop(of, who->slot);
+    if (job == NULL)
+        return;
+    job->of = of;
+    job->what = who->what;
+    of->coming[who->slot] = job;
+    tuff__lock(&self->lock);
+    ahead_job **last = &self->first;
+    while (*last != NULL)
+        last = &(*last)->next;
+    *last = job;
+    (void)pthread_cond_broadcast(&self->changed);
+    tuff__unlock(&self->lock);
+}
+
+/* Lock held. */
+static void leave_queue(ahead *self, const ahead_job *job)
+{
+    ahead_job **at = &self->first;
+    while (*at != job)
+        at = &(*at)->next;
+    *at = job->next;
+}
+
+void tuff__ahead_drop(subject *of, int slot)
+{
+    ahead *self = of->of->ahead;
+    ahead_job *job = of->coming[slot];
+    of->coming[slot] = NULL;
+    if (job == NULL)
+        return;
+    tuff__lock(&self->lock);
+    const job_state state = job->state;
+    if (state == JOB_QUEUED)
+        leave_queue(self, job);
+    else
+        self->in_vain += !job->is_taken;
+    job->is_dropped = true;
+    tuff__unlock(&self->lock);
+    if (state != JOB_AT_WORK)
+        free_job(self, job);
+}
+
+/* Waits for a change, so long at most. Lock held. */
+static void pause_for(ahead *self, uint64_t nanoseconds)
+{
+    const struct timespec until = tuff__time_after(nanoseconds);
+    (void)pthread_cond_timedwait(&self->changed, &self->lock, &until);
+}
+
+/* Until the job is done; keep is called without the lock. Lock held. */
+static void wait_for(ahead *self, ahead_job *job, void (*keep)(subject *of))
+{
+    while (job->state != JOB_DONE) {
+        pause_for(self, keep != NULL ? PAUSE : 20 * PAUSE);
+        if (job->state == JOB_DONE)
+            return;
+        const bool overdue = is_overdue(self, job);
+        tuff__unlock(&self->lock);
+        if (overdue)
+            (void)tuff__device_give_up_compiles(self->device);
+        else if (keep != NULL)
+            keep(job->of);
+        tuff__lock(&self->lock);
+    }
+}
+
+/* What is the candidate's fault, or the end of everything; for what else went wrong it is compiled once more. */
+static bool is_final(tuff_status status)
+{
+    return status == TUFF_E_COMPILE || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED ||
+           status == TUFF_E_DEVICE_LOST;
+}
+
+tuff_status tuff__ahead_await(subject *of, int slot, void (*keep)(subject *of), uint64_t *nanoseconds)
+{
+    ahead *self = of->of->ahead;
+    ahead_job *job = of->coming[slot];
+    *nanoseconds = 0;
+    if (job == NULL)
+        return TUFF_OK;
+    tuff__lock(&self->lock);
+    self->limit = of->compile_limit;
+    const bool is_queued = job->state == JOB_QUEUED;
+    if (!is_queued) {
+        job->is_taken = true;
+        wait_for(self, job, keep);
+        *nanoseconds = job->nanoseconds;
+    }
+    tuff__unlock(&self->lock);
+    if (is_queued)
+        tuff__ahead_drop(of, slot);
+    else if (is_final(job->status))
+        return FAIL(job->status, "%s", job->message);
+    return TUFF_OK;
+}
+
+/* Waits until nothing is in the compiler any more, or ends that where it takes too long. Lock held. */
+static void settle(ahead *self)
+{
+    for (bool is_at_work = true; is_at_work;) {
+        bool overdue = false;
+        is_at_work = false;
+        for (int i = 0; i < self->count; ++i) {
+            const ahead_job *job = self->workers[i].job;
+            is_at_work |= job != NULL;
+            overdue |= job != NULL && is_overdue(self, job);
+        }
+        if (overdue) {
+            tuff__unlock(&self->lock);
+            (void)tuff__device_give_up_compiles(self->device);
+            tuff__lock(&self->lock);
+        }
+        if (is_at_work)
+            pause_for(self, PAUSE);
+    }
+}
+
+static void reject_hung(const ahead *self)
+{
+    for (int i = 0; i < self->hung_count; ++i) {
+        self->of->lost = true;
+        (void)FAIL(TUFF_E_DEVICE_LOST, "tune: a compiler did not come back");
+        tuff__tuner_reject(self->hung[i].of, &self->hung[i].what, VERDICT_HANG);
+    }
+}
+
+void tuff__ahead_close(tuner *of)
+{
+    ahead *self = of->ahead;
+    if (self == NULL)
+        return;
+    for (int i = 0; i < of->subject_count; ++i)
+        for (int k = 0; k < SEARCH_SLOTS; ++k)
+            tuff__ahead_drop(&of->subjects[i], k);
+    tuff__lock(&self->lock);
+    self->stop = true;
+    (void)pthread_cond_broadcast(&self->changed);
+    settle(self);
+    tuff__unlock(&self->lock);
+    for (int i = 0; i < self->count; ++i)
+        (void)pthread_join(self->workers[i].thread, NULL);
+    reject_hung(self);
+    of->stats.compiles += self->in_vain;
+    of->stats.prefetched += self->compiled;
+    of->stats.prefetch_nanoseconds += self->nanoseconds;
+    of->ahead = NULL;
+    end(self);
+}

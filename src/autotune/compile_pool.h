@@ -1,0 +1,37 @@
+/* Compiling ahead: a few threads make the programs of candidates that a search expects, while the one thread that
+   measures is at work with others. Only on GPUs: a CPU's drivers compile where kernels run, so that both would suffer.
+
+   These threads lower, assemble and compile, and nothing else: no buffer, recording or launch is theirs. What they made
+   lies in the bench's list of programs, held until its candidate's compile step, which finds it there. They never wait
+   for the measuring thread. A compiler that does not come back is that thread's to notice, when it comes to wait. */
+#ifndef TUFF_AUTOTUNE_COMPILE_POOL_H
+#define TUFF_AUTOTUNE_COMPILE_POOL_H
+
+#include "autotune/session.h"
+
+typedef struct ahead ahead;
+typedef struct ahead_job ahead_job;
+
+/* So many threads, whatever the device; negative: as many as are good for it. Tests put a number here. */
+extern int tuff__ahead_threads;
+
+/* Starts the threads of a tuner that has its bench and journal: the processors but one, 4 at most. None in the
+   background, without a bench, on a CPU, where the driver cannot, or where there is no memory for it: of->ahead is then
+   NULL. */
+void tuff__ahead_open(tuner *of);
+/* Ends them, once what is in the compiler is done, or took too long: then the device is stuck, and the candidate
+   rejected. */
+void tuff__ahead_close(tuner *of);
+/* How many threads; NULL has none. */
+int tuff__ahead_count(const ahead *self);
+
+/* A candidate will come to be compiled in its slot. */
+void tuff__ahead_expect(subject *of, const contender *who);
+/* At its compile step: waits until it is compiled, if that was begun; of->compile_limit is for each program. An error
+   is the candidate's, as its compiler gave it; TUFF_OK where it is compiled, or is yet to be. *nanoseconds: that this
+   took its thread, or 0. keep, where not NULL, is called over and over while it waits. */
+tuff_status tuff__ahead_await(subject *of, int slot, void (*keep)(subject *of), uint64_t *nanoseconds);
+/* Gives up what was expected in a slot, or held for it; nothing is fine too. Never waits for a compiler. */
+void tuff__ahead_drop(subject *of, int slot);
+
+#endif

@@ -1,0 +1,103 @@
+/* Strikes are written where a lookup of their environment asks first, whoever finds the journal. */
+#include "autotune/crash_history.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "tunedb/folder.h"
+#include "tunedb/kernel_hash.h"
+#include "tunedb/key.h"
+
+typedef struct recovering {
+    tune_store *own;
+    const char *own_environment;
+    int strikes;
+} recovering;
+
+/* The default is only suspected at first, since whoever ends a process at a bad moment should not pay for it for good;
+   unless the whole machine went down. In a race it is not the default that is meant, but the device. */
+static bool is_meant(const journal_strike *what, const tune_key *key)
+{
+    return what->candidate[0] != '\0' || what->rebooted || strcmp(key->family, RACE_FAMILY) == 0;
+}
+
+/* What the next time makes of it. */
+static const char *next_suspicion(const tune_store *store, const tune_record *record)
+{
+    const tune_record *before = tuff__store_like(store, record);
+    if (before == NULL)
+        return tuff__suspicions[0];
+    for (int i = 0; i + 1 < SUSPICIONS; ++i)
+        if (strcmp(before->reason, tuff__suspicions[i]) == 0)
+            return tuff__suspicions[i + 1];
+    return "crash";
+}
+
+static void warn(const journal_strike *what, const char *reason)
+{
+    tune_key key;
+    if (tuff__key_parse(what->op, &key) == TUFF_OK && strcmp(key.family, RACE_FAMILY) == 0)
+        tuff__log(TUFF_LOG_WARNING,
+                  "fastest: a process ended while %.200s was in a race: it is left out of that race from now on. tuff "
+                  "cache verify --retry allows it again",
+                  what->environment);
+    else
+        tuff__log(TUFF_LOG_WARNING, "tune: a process ended (%s) while it tried %s for %s: it is not tried again",
+                  reason, what->candidate[0] == '\0' ? "the default" : what->candidate, what->op);
+}
+
+static tuff_status add_to(tune_store *store, const journal_strike *what, bool is_certain, tune_record *record)
+{
+    if (!is_certain)
+        record->reason = next_suspicion(store, record);
+    if (!tuff__record_is_suspicion(record))
+        warn(what, record->reason);
+    return tuff__store_add(store, record);
+}
+
+static tuff_status add(const recovering *self, const journal_strike *what, bool is_certain, tune_record *record)
+{
+    tune_store *store;
+    if (self->own != NULL && strcmp(what->environment, self->own_environment) == 0)
+        return add_to(self->own, what, is_certain, record);
+    TRY(tuff__tune_open(what->environment, &store));
+    const tuff_status status = add_to(store, what, is_certain, record);
+    tuff__store_close(store);
+    return status;
+}
+
+static tuff_status remember(const journal_strike *what, void *state)
+{
+    recovering *self = state;
+    tune_key key;
+    char generator[GENERATOR_SIZE];
+    if (tuff__key_parse(what->op, &key) != TUFF_OK)
+        return TUFF_OK;
+    tune_record record = tuff__record_of(RECORD_BAD, what->environment, what->op, what->candidate);
+    record.generator = tuff__generator_of(key.family, generator);
+    record.reason = what->rebooted ? "reboot" : "crash";
+    record.phase = tuff__journal_phase_text(what->phase);
+    record.time = what->time;
+    self->strikes++;
+    return add(self, what, is_meant(what, &key), &record);
+}
+
+tuff_status tuff__strikes_recover(tune_store *own, const char *own_environment, int *strikes)
+{
+    recovering self = {.own = own, .own_environment = own_environment};
+    char folder[FOLDER_SIZE];
+    journal_counts counts;
+    if (strikes != NULL)
+        *strikes = 0;
+    if (tuff__tune_folder(folder, sizeof folder) != TUFF_OK)
+        return TUFF_OK;
+    const tuff_status status = tuff__journal_recover(folder, remember, &self, &counts);
+    if (strikes != NULL)
+        *strikes = self.strikes;
+    if (status == TUFF_E_OOM_HOST)
+        return status;
+    if (status != TUFF_OK)
+        tuff__log(TUFF_LOG_WARNING, "tune: journals of earlier processes: %s", tuff_error());
+    return TUFF_OK;
+}

@@ -1,0 +1,396 @@
+/* What a search is told about the candidates of a task, by lowering, compiling, running and timing them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "autotune/compile_pool.h"
+#include "compile/subgraph.h"
+#include "measure/oracle.h"
+#include "autotune/session.h"
+#include "autotune/guard.h"
+
+/* What all grounds of a graph may take of the device's memory, and at most, as graph.h says: a CPU's is everybody's. */
+enum { SHARE_OF_MEMORY = 4 };
+#define MOST_GROUND ((uint64_t)8 << 30)
+#define MOST_HOST_GROUND ((uint64_t)1 << 30)
+
+uint64_t tuff__judge_room(const tuner *of)
+{
+    const tuff_device_info *info = tuff__device_info(tuff__tuner_bench(of));
+    const uint64_t share = info->memory_size / SHARE_OF_MEMORY;
+    uint64_t most = info->device_class == TUFF_DEVICE_CPU ? MOST_HOST_GROUND : MOST_GROUND;
+    if (tuff__tune_options(of->options)->memory > 0)
+        most = tuff__tune_options(of->options)->memory;
+    if (share > 0 && share < most)
+        most = share;
+    const uint64_t taken = of->ground_size + of->pool.size;
+    return most > taken ? most - taken : 0;
+}
+
+/* Whether what did not end in time ends at all: nothing may be measured beside it. */
+static bool comes_back(const tuner *of)
+{
+    enum { MOST_WAITS = 3 };
+    for (int i = 0; i < MOST_WAITS; ++i)
+        if (tuff__wait(tuff__tuner_bench(of)) == TUFF_OK)
+            return true;
+    return false;
+}
+
+verdict tuff__judge_verdict(tuner *of, tuff_status status)
+{
+    switch (status) {
+    case TUFF_OK:
+        return VERDICT_GOOD;
+    case TUFF_E_COMPILE:
+        return VERDICT_COMPILE;
+    case TUFF_E_LIMIT:
+        return VERDICT_LIMITS;
+    case TUFF_E_OOM_DEVICE:
+        return VERDICT_ROOM;
+    case TUFF_E_UNSUPPORTED:
+        return VERDICT_INVALID;
+    case TUFF_E_DEVICE_LOST:
+        of->lost = true;
+        return tuff__device_is_stuck(tuff__tuner_bench(of)) ? VERDICT_HANG : VERDICT_LOST;
+    case TUFF_E_TIMEOUT:
+        of->lost = !comes_back(of);
+        return VERDICT_HANG;
+    default:
+        return VERDICT_FAILED;
+    }
+}
+
+bool tuff__judge_bars(const subject *of, const choice *what)
+{
+    text name = {0};
+    tuff__choice_format(what, &name);
+    const hash128 environment = tuff__hash_text(of->of->environment_text);
+    bool bars = false;
+    for (int i = 0; i < of->of->stores.count && !bars; ++i)
+        bars = tuff__record_bars(
+            tuff__store_bad(of->of->stores.items[i], environment, of->hash, tuff__text_get(&name), of->generator),
+            of->generator);
+    tuff__text_free(&name);
+    return bars;
+}
+
+static verdict lower_candidate(void *state, const choice *what, lowering *out)
+{
+    subject *of = state;
+    task_estimate made;
+    const tuff_status status =
+        tuff__estimate_task(of->of->device, of->of->fusion, of->of->options, of->task, what, &made);
+    *out = (lowering){made.kernels, made.items, made.used_tunables, made.cost};
+    if (status == TUFF_E_LIMIT)
+        return VERDICT_INVALID;
+    if (status != TUFF_OK)
+        return tuff__judge_verdict(of->of, status);
+    choice tried = *what;
+    tuff__choice_trim(&tried, &made.used_tunables);
+    return tuff__judge_bars(of, &tried) ? VERDICT_BARRED : VERDICT_GOOD;
+}
+
+void tuff__judge_leave(const tuner *of)
+{
+    tuff__journal_leave(of->journal);
+    atomic_store(&tuff__tune_step_begin, 0);
+}
+
+tuff_status tuff__judge_announce(const subject *of, const contender *who, journal_phase phase, bool durable)
+{
+    text name = {0};
+    atomic_store(&tuff__tune_step_begin, tuff__nanoseconds());
+    tuff__choice_format(&who->what, &name);
+    tuff_status status = tuff__text_status(&name);
+    if (status == TUFF_OK)
+        status = tuff__journal_enter(of->of->journal, phase, of->of->environment_text, of->text, tuff__text_get(&name),
+                                     durable);
+    tuff__text_free(&name);
+    return status == TUFF_E_IO ? TUFF_OK : status; /* a machine that goes down is not worth refusing to tune */
+}
+
+static tuff_status make_ground(subject *of)
+{
+    subgraph *whole;
+    tuner *self = of->of;
+    TRY(tuff__ground_create(tuff__tuner_bench(self), self->fusion, of->task, tuff__judge_room(self), &of->ground));
+    const tuff_status status = tuff__subgraph_create(self->fusion, of->task, &whole);
+    if (status == TUFF_OK && tuff__subgraph_is_exact(whole))
+        tuff__ground_expect_exact(of->ground);
+    if (status == TUFF_OK)
+        tuff__subgraph_destroy(whole);
+    return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
+}
+
+/* Its memory is set aside for the first candidate; without, weights are warm. */
+static cold_pool *cold_pool_of(tuner *self)
+{
+    const uint64_t size = tuff__cold_pool_size(tuff__tuner_bench(self));
+    if (!self->has_pool && size <= tuff__judge_room(self) / 2)
+        self->pool.size = size;
+    self->has_pool = true;
+    return &self->pool;
+}
+
+static void expect_candidate(void *state, const contender *who)
+{
+    tuff__ahead_expect(state, who);
+}
+
+/* The default runs while a GPU has nothing else to do: with nothing its clocks would fall. Only what is short. */
+static void keep_running(subject *of)
+{
+    const uint64_t short_run = UINT64_C(10000000);
+    const contender usual = {.slot = 0};
+    for (int i = 0; i < SEARCH_SLOTS && of->default_nanoseconds < short_run; ++i)
+        if (of->slots[i] != NULL && of->has_run[i]) {
+            if (tuff__judge_announce(of, &usual, JOURNAL_BENCH, false) == TUFF_OK)
+                (void)tuff__trial_run(of->slots[i]);
+            tuff__journal_leave(of->of->journal);
+            return;
+        }
+}
+
+static verdict compile_candidate(void *state, const contender *who)
+{
+    subject *of = state;
+    tuner *self = of->of;
+    const uint64_t begin = tuff__nanoseconds();
+    uint64_t elsewhere;
+    atomic_store(&tuff__tune_step_begin, begin);
+    tuff__tuner_limit_compile(of);
+    tuff_status status =
+        tuff__ahead_await(of, who->slot, tuff__tuner_is_on_gpu(self) ? keep_running : NULL, &elsewhere);
+    if (status == TUFF_OK)
+        status = tuff__judge_announce(of, who, JOURNAL_COMPILE, true);
+    of->has_run[who->slot] = false;
+    if (status == TUFF_OK && of->ground == NULL)
+        status = make_ground(of);
+    const uint64_t before = of->ground == NULL ? 0 : tuff__ground_size(of->ground);
+    if (status == TUFF_OK)
+        status = tuff__trial_create(tuff__tuner_bench(self), self->fusion, self->options, of->task, &who->what,
+                                    of->ground, cold_pool_of(self), &of->slots[who->slot]);
+    tuff__ahead_drop(of, who->slot);
+    tuff__judge_leave(self);
+    const uint64_t passed = tuff__nanoseconds() - begin;
+    self->stats.compiles++;
+    self->stats.compile_nanoseconds += passed;
+    tuff__tuner_note_compile(self, passed > elsewhere ? passed : elsewhere);
+    if (tuff__choice_count(&who->what) == 0)
+        of->default_compile = passed;
+    if (of->ground != NULL)
+        self->ground_size += tuff__ground_size(of->ground) - before;
+    of->lacks_room = status == TUFF_E_OOM_DEVICE && tuff__choice_count(&who->what) == 0;
+    return tuff__judge_verdict(self, status);
+}
+
+static uint64_t spilled_by_candidate(void *state, const contender *who)
+{
+    const subject *of = state;
+    return tuff__trial_spilled(of->slots[who->slot]);
+}
+
+/* The first launch of all is the one that takes machines down. */
+static tuff_status announce_run(subject *of, const contender *who, journal_phase phase)
+{
+    const bool first = !of->has_run[who->slot];
+    of->has_run[who->slot] = true;
+    return tuff__judge_announce(of, who, first ? JOURNAL_FIRST_RUN : phase, first);
+}
+
+/* From here on a run is slow beside a default of so many nanoseconds: eight times that, but at least 20 ms, and more
+   than 100 ms, after which systems begin to think that a GPU hangs, only where the default takes as long. */
+static uint64_t slow_from(uint64_t usual)
+{
+    enum { TIMES = 8 };
+    const uint64_t least = UINT64_C(20000000), most = UINT64_C(100000000);
+    if (TIMES * usual <= most)
+        return TIMES * usual > least ? TIMES * usual : least;
+    return usual + usual / 2 > most ? usual + usual / 2 : most;
+}
+
+/* What would take far longer than the default is not run at all. */
+static tuff_status probe(subject *of, const contender *who, bool *is_slow)
+{
+    uint64_t predicted;
+    TRY(tuff__trial_probe(of->slots[who->slot], of->default_nanoseconds, &predicted));
+    *is_slow = tuff__choice_count(&who->what) > 0 && of->default_nanoseconds > 0 &&
+               predicted > slow_from(of->default_nanoseconds);
+    return TUFF_OK;
+}
+
+/* Before another key's candidates are timed: idle clocks are low ones. */
+static tuff_status warm_up(subject *of, trial *with)
+{
+    tuner *self = of->of;
+    const bool is_due = self->warmed != of && tuff__tuner_is_on_gpu(self);
+    self->warmed = of;
+    return is_due ? tuff__trial_warm(with, UINT64_C(150000000)) : TUFF_OK;
+}
+
+static tuff_status take_samples(subject *of, const contender *who, int count, uint64_t limit, uint64_t *nanoseconds,
+                                verdict *found)
+{
+    bool is_slow = false;
+    trial *one = of->slots[who->slot];
+    const bool first = !of->has_run[who->slot];
+    TRY(announce_run(of, who, JOURNAL_BENCH));
+    if (first)
+        TRY(probe(of, who, &is_slow));
+    if (is_slow) {
+        *found = VERDICT_SLOW;
+        return TUFF_OK;
+    }
+    TRY(warm_up(of, one));
+    TRY(tuff__trial_time(one, count, limit, nanoseconds));
+    for (int i = 0; i < count; ++i)
+        if (tuff__trial_is_too_fast(one, nanoseconds[i]))
+            *found = VERDICT_TIMER;
+    if (tuff__choice_count(&who->what) == 0) {
+        of->default_nanoseconds = nanoseconds[0];
+        of->is_cold = tuff__trial_is_cold(one);
+    }
+    return TUFF_OK;
+}
+
+static verdict sample_candidate(void *state, const contender *who, int count, uint64_t limit, uint64_t *nanoseconds)
+{
+    subject *of = state;
+    verdict found = VERDICT_GOOD;
+    const uint64_t begin = tuff__nanoseconds();
+    const tuff_status status = take_samples(of, who, count, limit, nanoseconds, &found);
+    tuff__judge_leave(of->of);
+    of->of->stats.launches += (uint64_t)count;
+    of->of->stats.sample_nanoseconds += tuff__nanoseconds() - begin;
+    if (found == VERDICT_TIMER)
+        (void)FAIL(TUFF_E_NUMERIC, "tune: a time that no device needs so little of");
+    if (found == VERDICT_SLOW)
+        (void)FAIL(TUFF_E_NUMERIC, "tune: a part of it says that the whole takes far longer than the default");
+    return status == TUFF_OK ? found : tuff__judge_verdict(of->of, status);
+}
+
+/* One run over poisoned results. */
+static tuff_status run_clean(subject *of, const contender *who)
+{
+    TRY(tuff__ground_poison(of->ground));
+    of->of->stats.launches++;
+    return tuff__trial_run(of->slots[who->slot]);
+}
+
+/* By a task of other extents; those that there is none for stay as they were found. kept: as the referee has it. */
+static tuff_status check_ragged(subject *of, const contender *who, const ground *kept, char *wrong, size_t size)
+{
+    tuner *self = of->of;
+    const tuff_status status = tuff__referee_ragged(tuff__tuner_bench(self), self->fusion, self->options, of->task,
+                                                    &who->what, kept, wrong, size);
+    if (status != TUFF_E_UNSUPPORTED && status != TUFF_E_LIMIT && status != TUFF_E_OOM_DEVICE)
+        return status;
+    tuff__log(TUFF_LOG_DEBUG, "tune: %s is not looked at with other extents: %s", of->text, tuff_error());
+    return TUFF_OK;
+}
+
+/* What is kept as right, by the host. */
+static tuff_status check_kept(subject *of, const contender *who, char *wrong, size_t size)
+{
+    const tuner *self = of->of;
+    const tuff_status status =
+        tuff__referee_ground(tuff__tuner_bench(self), of->ground, self->fusion, of->task, wrong, size);
+    return status == TUFF_E_UNSUPPORTED ? check_ragged(of, who, of->ground, wrong, size) : status;
+}
+
+static tuff_status check(subject *of, const contender *who, bool is_baseline, char *wrong, size_t size, bool *differs)
+{
+    *differs = false;
+    TRY(run_clean(of, who));
+    if (is_baseline)
+        TRY(tuff__ground_keep(of->ground));
+    TRY(tuff__ground_compare(of->ground, false, wrong, size));
+    if (wrong[0] != '\0')
+        return TUFF_OK;
+    TRY(run_clean(of, who));
+    TRY(tuff__ground_compare(of->ground, true, wrong, size));
+    *differs = wrong[0] != '\0';
+    if (!is_baseline)
+        return TUFF_OK;
+    char left_out[128];
+    TRY(tuff__ground_look_through(of->ground, left_out, sizeof left_out));
+    if (left_out[0] != '\0') { /* poison differs from run to run: that is no race */
+        snprintf(wrong, size, "%s", left_out);
+        *differs = false;
+    }
+    return wrong[0] == '\0' ? check_kept(of, who, wrong, size) : TUFF_OK;
+}
+
+static verdict verify(subject *of, const contender *who, bool is_baseline, bool thorough)
+{
+    char wrong[128] = "";
+    bool differs = false;
+    const uint64_t begin = tuff__nanoseconds();
+    tuff_status status = announce_run(of, who, JOURNAL_VERIFY);
+    if (status == TUFF_OK && !thorough)
+        status = check(of, who, is_baseline, wrong, sizeof wrong, &differs);
+    else if (status == TUFF_OK)
+        status = check_ragged(of, who, NULL, wrong, sizeof wrong);
+    tuff__judge_leave(of->of);
+    of->of->stats.verify_nanoseconds += tuff__nanoseconds() - begin;
+    if (status != TUFF_OK)
+        return tuff__judge_verdict(of->of, status);
+    if (wrong[0] == '\0')
+        return VERDICT_GOOD;
+    (void)FAIL(TUFF_E_NUMERIC, "tune: %s%s", thorough ? "with other extents " : "", wrong);
+    return differs ? VERDICT_RACE : VERDICT_WRONG;
+}
+
+/* Winners were verified before. */
+static verdict verify_candidate(void *state, const contender *who, bool thorough)
+{
+    return verify(state, who, tuff__choice_count(&who->what) == 0, thorough);
+}
+
+verdict tuff__judge_alone(subject *of, const contender *who)
+{
+    return verify(of, who, true, false);
+}
+
+static void release_candidate(void *state, const contender *who)
+{
+    subject *of = state;
+    tuff__ahead_drop(of, who->slot);
+    tuff__trial_destroy(of->slots[who->slot]);
+    of->slots[who->slot] = NULL;
+}
+
+static bool is_over(void *state)
+{
+    tuner *of = ((subject *)state)->of;
+    if (of->give_way != NULL)
+        of->give_way(of, false);
+    return of->stopped || of->lost || tuff__nanoseconds() >= of->limit;
+}
+
+judge tuff__judge_of(subject *of)
+{
+    return (judge){.state = of,
+                   .lower = lower_candidate,
+                   .compile = compile_candidate,
+                   .spilled = spilled_by_candidate,
+                   .expect = expect_candidate,
+                   .sample = sample_candidate,
+                   .verify = verify_candidate,
+                   .release = release_candidate,
+                   .is_over = is_over};
+}
+
+void tuff__judge_clear(subject *of)
+{
+    for (int i = 0; i < SEARCH_SLOTS; ++i) {
+        tuff__ahead_drop(of, i);
+        tuff__trial_destroy(of->slots[i]);
+    }
+    memset(of->slots, 0, sizeof of->slots);
+    if (of->ground != NULL)
+        of->of->ground_size -= tuff__ground_size(of->ground);
+    tuff__ground_destroy(of->ground);
+    of->ground = NULL;
+}

@@ -1,0 +1,339 @@
+/* Measuring within a budget: the default of every key first, which says what each is worth; then slices of search where
+   they promise most; at the end the races, and what they found is remembered. */
+#include <limits.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "autotune/compile_pool.h"
+#include "autotune/crash_history.h"
+#include "autotune/session.h"
+#include "search/budget.h"
+#include "autotune/guard.h"
+
+/* Candidates of a key before the next key may get its turn. */
+enum { SLICE = 4 };
+/* At most so many where another driver's winner is raced again. */
+enum { RACE_COMPILES = 4 };
+
+static uint64_t elapsed(const tuner *self)
+{
+    return tuff__nanoseconds() - self->begin;
+}
+
+static bool report(void *user, const search_progress *now)
+{
+    subject *of = user;
+    tuner *self = of->of;
+    if (self->give_way != NULL)
+        self->give_way(self, true);
+    if (tuff__tune_options(self->options)->progress == NULL || self->stopped)
+        return !self->stopped;
+    text best = {0};
+    tuff__choice_format(now->best, &best);
+    const uint64_t spent = elapsed(self), left = spent < self->budget ? self->budget - spent : 0;
+    const tuff_tune_progress progress = {.key_count = self->keys_wanted,
+                                         .keys_done = self->keys_done,
+                                         .seconds_left = (double)(left + self->later) * 1e-9,
+                                         .key = of->text,
+                                         .best = tuff__text_get(&best),
+                                         .default_nanoseconds = now->default_nanoseconds,
+                                         .best_nanoseconds = now->best_nanoseconds,
+                                         .candidates = now->tried,
+                                         .rejected = of->rejected,
+                                         .rejection = of->rejection};
+    self->stopped = !tuff__tune_options(self->options)->progress(tuff__tune_options(self->options)->user, &progress);
+    tuff__text_free(&best);
+    return !self->stopped;
+}
+
+bool tuff__tuner_shows_progress(subject *of)
+{
+    const search_progress now = tuff__search_progress(of->search);
+    return report(of, &now);
+}
+
+static void log_trial(void *user, const choice *what, verdict found, uint64_t nanoseconds, int samples)
+{
+    subject *of = user;
+    of->of->stats.slow += found == VERDICT_SLOW;
+    if (found == VERDICT_SPILLS)
+        tuff__tuner_leave_out(of, found);
+    tuff__tuner_log_add(user, what, found, nanoseconds, samples);
+}
+
+static tuff_status begin(subject *of)
+{
+    const judge by = tuff__judge_of(of);
+    /* What runs until the search is over was measured in less time, under another driver, or for other dims. */
+    const bool is_known = of->tier >= TIER_SAME && of->tier <= TIER_NEAREST && tuff__choice_count(&of->chosen) > 0;
+    const search_settings settings = {.seeds = of->seeds,
+                                      .seed_count = of->seed_count,
+                                      .portfolio = of->portfolio,
+                                      .portfolio_count = of->portfolio_count,
+                                      .cached = is_known ? &of->chosen : NULL,
+                                      .no_climb = of->is_race,
+                                      .ahead = tuff__ahead_count(of->of->ahead),
+                                      .most_compiles = of->is_race ? RACE_COMPILES : 0,
+                                      .patience = tuff__tune_options(of->of->options)->mode == TUFF_TUNE_MAX ? 48 : 0,
+                                      .roofline = tuff__tuner_roofline(of),
+                                      .seed = of->hash.low ^ tuff__tune_options(of->of->options)->seed,
+                                      .tried = log_trial,
+                                      .progress = report,
+                                      .rejected = tuff__tuner_reject,
+                                      .user = of};
+    return tuff__search_begin(&by, &settings, &of->search);
+}
+
+/* Once; none that was left because somebody stopped it. */
+static void count_done(subject *of)
+{
+    if (of->of->stopped || of->is_done)
+        return;
+    of->of->keys_done++;
+    of->is_done = true;
+}
+
+static void spend(tuner *self, tune_budget *budget, int key)
+{
+    subject *of = &self->subjects[key];
+    const search_progress now = tuff__search_progress(of->search);
+    tuff__tuner_note_leader(of);
+    if (now.end != SEARCH_GOES_ON)
+        count_done(of);
+    tuff__budget_spend(budget, key, elapsed(self), now.tried, now.best_nanoseconds, now.end != SEARCH_GOES_ON);
+}
+
+/* The default of a key, which weighs it; then what is listed for it, where it matters. */
+static tuff_status open_key(tuner *self, tune_budget *budget, int key)
+{
+    subject *of = &self->subjects[key];
+    TRY(begin(of));
+    TRY(tuff__search_step(of->search, 1));
+    const search_progress now = tuff__search_progress(of->search);
+    if (now.default_nanoseconds > 0)
+        tuff__budget_weigh(budget, key, of->calls, now.default_nanoseconds);
+    if (of->is_default_bad && now.end == SEARCH_UNUSABLE)
+        tuff__tuner_take_safer(of);
+    if (tuff__budget_is_minor(budget, key))
+        tuff__search_narrow(of->search, 2);
+    return tuff__search_prime(of->search);
+}
+
+/* Slice by slice, to the key that promises most: a short time ends with the heavy keys of the graph, not with all of
+   their defaults. */
+static tuff_status search_all(tuner *self, tune_budget *budget)
+{
+    for (int key = tuff__budget_next(budget); key >= 0 && !self->stopped && !self->lost;
+         key = tuff__budget_next(budget)) {
+        subject *of = &self->subjects[key];
+        if (of->search != NULL && elapsed(self) >= tuff__budget_search_end(budget))
+            break;
+        TRY(of->search == NULL ? open_key(self, budget, key) : tuff__search_step(of->search, SLICE));
+        spend(self, budget, key);
+    }
+    return TUFF_OK;
+}
+
+/* What no race settled may be noise: the default is run with, and the guess is where a later search begins. */
+static void distrust(search_result *found)
+{
+    if (tuff__choice_count(&found->winner) > 0) {
+        found->runners_up[0] = found->winner;
+        found->runner_up_nanoseconds[0] = found->nanoseconds[1];
+        found->runner_up_count = 1;
+    }
+    found->winner = (choice){.set = {0}};
+    for (int i = 0; i < 3; ++i)
+        found->nanoseconds[i] = found->default_nanoseconds;
+}
+
+/* What was found elsewhere has had its race; without a winner the default runs, as it does at later starts. A plan that
+   is in use is not exchanged for it. */
+static void take(subject *of, const search_result *found)
+{
+    if (!found->is_final && of->of->give_way != NULL)
+        return;
+    of->chosen = found->winner;
+    if (!found->is_final)
+        of->tier = TIER_DEFAULT;
+}
+
+static tuff_status finish(subject *of)
+{
+    search_result found;
+    if (of->of->give_way != NULL)
+        of->of->give_way(of->of, true);
+    TRY(tuff__search_finish(of->search, &found));
+    /* Without a record every start would try again; who stopped this one may want that. */
+    const bool was_tried = found.default_nanoseconds > 0 && found.end < SEARCH_UNUSABLE && !of->of->stopped;
+    if (!found.is_final)
+        distrust(&found);
+    of->was_measured = found.is_final;
+    /* A guess does not replace what a race found here. */
+    if (!found.is_final && was_tried && of->tier == TIER_SAME) {
+        tuff__tuner_remember_again(of);
+    } else if (found.is_final || was_tried) {
+        take(of, &found);
+        tuff__tuner_remember(of, &found);
+    }
+    of->of->stats.improved += tuff__choice_count(&found.winner) > 0;
+    of->of->stats.skipped += found.end == SEARCH_UNUSABLE;
+    count_done(of);
+    (void)tuff__tuner_shows_progress(of);
+    return TUFF_OK;
+}
+
+/* The races, of the keys that matter most first: time may run out. */
+static tuff_status finish_all(tuner *self, tune_budget *budget)
+{
+    for (int key = tuff__budget_next_race(budget); key >= 0; key = tuff__budget_next_race(budget)) {
+        const uint64_t before = tuff__nanoseconds();
+        TRY(finish(&self->subjects[key]));
+        tuff__budget_raced(budget, key, elapsed(self), tuff__nanoseconds() - before);
+    }
+    return TUFF_OK;
+}
+
+static int count_wanted(const tuner *self)
+{
+    int count = 0;
+    for (int i = 0; i < self->subject_count; ++i)
+        count += self->subjects[i].wants_measuring;
+    return count;
+}
+
+static void clear(subject *of)
+{
+    tuff__search_end(of->search);
+    of->search = NULL;
+    tuff__judge_clear(of);
+}
+
+/* Leaves those to be measured for which the others left no memory; how many they are. */
+static int take_squeezed(tuner *self)
+{
+    int count = 0;
+    for (int i = 0; i < self->subject_count; ++i) {
+        subject *of = &self->subjects[i];
+        clear(of);
+        of->wants_measuring = of->lacks_room;
+        of->lacks_room = false;
+        count += of->wants_measuring;
+    }
+    return count;
+}
+
+/* What a key is expected to take of the graph's time: by the bytes that its tasks move at least. */
+static void expect_all(const tuner *self, tune_budget *budget)
+{
+    for (int i = 0; i < self->subject_count; ++i)
+        if (self->subjects[i].wants_measuring)
+            tuff__budget_expect(budget, i, 1 + (double)self->subjects[i].calls * self->subjects[i].weight);
+}
+
+/* One pass: searches that failed for other reasons than memory end their key, not the compilation. */
+static tuff_status measure_once(tuner *self)
+{
+    tune_budget *budget;
+    TRY(tuff__budget_create(self->budget, self->subject_count, &budget));
+    expect_all(self, budget);
+    tuff_status status = search_all(self, budget);
+    if (status == TUFF_OK)
+        status = finish_all(self, budget);
+    tuff__budget_destroy(budget);
+    return status;
+}
+
+static tuff_status measure(tuner *self)
+{
+    /* What begins before it ends within the budget, as a rule. */
+    self->limit = self->begin + self->budget - self->budget / 50;
+    int before, squeezed = count_wanted(self);
+    do {
+        TRY(measure_once(self));
+        before = squeezed;
+        squeezed = take_squeezed(self);
+    } while (squeezed > 0 && squeezed < before && !self->stopped && !self->lost && elapsed(self) < self->budget);
+    return TUFF_OK;
+}
+
+tuff_status tuff__tuner_open_journal(tuner *self)
+{
+    char folder[FOLDER_SIZE];
+    if (tuff__tune_folder(folder, sizeof folder) != TUFF_OK)
+        folder[0] = '\0';
+    return tuff__journal_open(folder[0] == '\0' ? NULL : folder, &self->journal);
+}
+
+tuff_status tuff__tuner_open(tuner *self)
+{
+    TRY(tuff__tuner_open_journal(self));
+    if (self->bench == NULL)
+        tuff__tuner_open_bench(self);
+    tuff__ahead_open(self);
+    tuff__tuner_log_open(self);
+    return TUFF_OK;
+}
+
+void tuff__tuner_close(tuner *self)
+{
+    tuff__tuner_log_close(self);
+    tuff__ahead_close(self);
+    if (self->lost)
+        tuff__tuner_turn_off();
+    tuff__tuner_close_bench(self);
+    tuff__journal_close(self->journal);
+    self->journal = NULL;
+}
+
+static tuff_status measure_wanted(tuner *self)
+{
+    const tuff_status status = measure(self);
+    for (int i = 0; i < self->subject_count; ++i)
+        clear(&self->subjects[i]);
+    return status;
+}
+
+tuff_status tuff__tuner_measure_one(subject *of, uint64_t budget)
+{
+    tuner *self = of->of;
+    for (int i = 0; i < self->subject_count; ++i)
+        self->subjects[i].wants_measuring = &self->subjects[i] == of;
+    self->begin = tuff__nanoseconds();
+    self->budget = budget;
+    self->stats.measured++;
+    return measure_wanted(self);
+}
+
+tuff_status tuff__tuner_measure_all(tuner *self)
+{
+    self->stats.measured = self->keys_wanted = count_wanted(self);
+    return measure_wanted(self);
+}
+
+static tuff_status measure_here(tuner *self)
+{
+    tuff_status status = tuff__tuner_open(self);
+    if (status == TUFF_OK && !self->lost)
+        status = tuff__tuner_measure_all(self);
+    tuff__tuner_close(self);
+    return status;
+}
+
+tuff_status tuff__tuner_measure(tuner *self)
+{
+    file_lock lock;
+    bool waited;
+    if (count_wanted(self) == 0 || !tuff__tuner_may_measure(self) || !tuff__tuner_take_device(self, &lock, &waited))
+        return TUFF_OK;
+    tuff_status status = waited ? tuff__tuner_look_again(self) : TUFF_OK;
+    if (waited)
+        self->begin = tuff__nanoseconds(); /* the budget is for measuring */
+    if (status == TUFF_OK && count_wanted(self) > 0)
+        status = self->apart != NULL ? self->apart->measure(self->apart->self, self) : measure_here(self);
+    tuff__file_unlock(&lock);
+    if (status == TUFF_OK || status == TUFF_E_OOM_HOST)
+        return status;
+    tuff__log(TUFF_LOG_WARNING, "tune: measuring ended: %s", tuff_error());
+    return TUFF_OK;
+}

@@ -1,0 +1,258 @@
+/* Where candidates run, and when none may. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "measure/peak.h"
+#include "autotune/session.h"
+#include "autotune/guard.h"
+
+#define SECOND UINT64_C(1000000000)
+enum { SLOWEST = sizeof((tuner *)NULL)->slow_compiles / sizeof(uint64_t) };
+
+static atomic_bool was_told;
+
+uint64_t tuff__compile_patience = 30 * SECOND;
+
+tuff_device *tuff__tuner_bench(const tuner *self)
+{
+    return self->bench != NULL ? self->bench : self->device;
+}
+
+bool tuff__tuner_is_on_gpu(const tuner *self)
+{
+    const tuff_device_class class = tuff__device_info(tuff__tuner_bench(self))->device_class;
+    return class != TUFF_DEVICE_CPU && class != TUFF_DEVICE_OTHER;
+}
+
+/* Devices that the application made cannot be opened again, and one that poses as another is no device. Where the
+   driver's compiler does not come back from the self-test, it would not from candidates: nothing is measured. */
+void tuff__tuner_open_bench(tuner *self)
+{
+    const tuff_device_info *info = tuff__device_info(self->device);
+    if (strstr(info->selector, ":wrapped") != NULL)
+        return;
+    tuff_device *made = tuff__device_open_limited(info->selector, tuff__compile_patience);
+    if (made == NULL) {
+        self->lost = self->had_bench = tuff_last_status() == TUFF_E_DEVICE_LOST;
+        return;
+    }
+    if (strcmp(tuff__device_info(made)->name, info->name) != 0 ||
+        strcmp(tuff__device_info(made)->driver, info->driver) != 0) {
+        tuff_device_close(made);
+        return;
+    }
+    tuff__device_tell_spills(made);
+    self->bench = made;
+    self->had_bench = true;
+}
+
+static void release_kept(tuner *self)
+{
+    for (int i = 0; i < self->kept_count; ++i)
+        tuff__program_release(tuff__tuner_bench(self), self->kept[i]);
+    tuff__free(self->kept);
+    self->kept = NULL;
+    self->kept_count = 0;
+}
+
+void tuff__tuner_keep_programs(tuner *self, program **programs, int count)
+{
+    release_kept(self);
+    self->kept = programs;
+    self->kept_count = count;
+}
+
+void tuff__tuner_close_bench(tuner *self)
+{
+    release_kept(self);
+    tuff__cold_pool_free(&self->pool);
+    tuff_device_close(self->bench);
+    self->bench = NULL;
+}
+
+/* The fastest of a few runs: others may be at work, too. */
+static tuff_status measure_rate(tuff_device *device, double *rate)
+{
+    enum { RUNS = 8 };
+    peak *loop;
+    uint64_t least = UINT64_MAX, time;
+    TRY(tuff__peak_create(device, PEAK_OPERATIONS, &loop));
+    tuff_status status = TUFF_OK;
+    for (int i = 0; i <= RUNS && status == TUFF_OK; ++i) {
+        status = tuff__peak_time(loop, &time);
+        if (status == TUFF_OK && i > 0 && time > 0 && time < least)
+            least = time;
+    }
+    if (status == TUFF_OK && least < UINT64_MAX)
+        *rate = tuff__peak_work(loop) / (double)least;
+    tuff__peak_destroy(loop);
+    return status;
+}
+
+uint64_t tuff__tuner_roofline(subject *of)
+{
+    tuner *self = of->of;
+    const tune_key *key = &of->key;
+    double operations = 2;
+    if (strcmp(key->family, "matmul") != 0 || strncmp(key->dtypes, "f32,f32,", 8) != 0 ||
+        strcmp(key->math, "strict") != 0)
+        return 0;
+    if (self->rate == 0 && measure_rate(tuff__tuner_bench(self), &self->rate) != TUFF_OK) {
+        tuff__log(TUFF_LOG_DEBUG, "tune: the device's peak is not known: %s", tuff_error());
+        self->rate = INFINITY;
+    }
+    for (int i = 0; i < key->dim_count; ++i)
+        operations *= (double)key->dims[i];
+    return (uint64_t)(operations / self->rate);
+}
+
+/* Four times what nine in ten take, by the slowest of the first few dozen; 5 seconds at least. */
+void tuff__tuner_note_compile(tuner *self, uint64_t nanoseconds)
+{
+    enum { ENOUGH = 10, RECENT = 10 * SLOWEST };
+    if (self->compile_count++ >= RECENT || self->bench == NULL || self->lost)
+        return;
+    for (int i = 0; i < SLOWEST; ++i)
+        if (nanoseconds > self->slow_compiles[i]) {
+            const uint64_t passed = self->slow_compiles[i];
+            self->slow_compiles[i] = nanoseconds;
+            nanoseconds = passed;
+        }
+    if (self->compile_count < ENOUGH)
+        return;
+    const uint64_t limit = 4 * self->slow_compiles[self->compile_count / 10 - 1];
+    self->compile_limit = limit < 5 * SECOND ? 5 * SECOND : limit;
+}
+
+/* Whoever is given up takes the device with it: as long as there is time for it, a slow compiler is waited for. */
+void tuff__tuner_limit_compile(subject *of)
+{
+    const tuner *self = of->of;
+    const uint64_t now = tuff__nanoseconds(), left = self->limit > now ? self->limit - now : 0;
+    const uint64_t own = 4 * of->default_compile;
+    uint64_t limit = self->compile_limit > own ? self->compile_limit : own;
+    limit = left > limit ? left : limit;
+    of->compile_limit = self->compile_limit > 0 && limit < tuff__compile_patience ? limit : tuff__compile_patience;
+    if (self->bench != NULL && !self->lost && self->compile_limit > 0)
+        tuff__device_limit_compiles(self->bench, of->compile_limit);
+}
+
+static bool is_strike(const tune_record *record, hash128 environment, uint64_t since)
+{
+    return record->kind == RECORD_BAD && tuff__is_same_hash(record->environment, environment) &&
+           record->time >= since &&
+           (strcmp(record->reason, "crash") == 0 || strcmp(record->reason, "hang") == 0 ||
+            strcmp(record->reason, "reboot") == 0 || strcmp(record->reason, "lost") == 0);
+}
+
+enum { MOST_STRIKES = 2 };
+
+/* Of those that a process ended with, others than the first of them: compilations ahead have its time. */
+static bool is_beside(const tuner *self, const tune_record *strike, hash128 environment, uint64_t since)
+{
+    int at = 0;
+    bool before = true;
+    if (strcmp(strike->phase, tuff__journal_phase_text(JOURNAL_BESIDE)) != 0)
+        return false;
+    for (const tune_record *one; (one = tuff__store_next(self->store, &at)) != NULL;) {
+        before = before && one != strike;
+        const bool is_ahead = strcmp(one->phase, strike->phase) == 0;
+        if (one != strike && one->time == strike->time && (before || !is_ahead) && is_strike(one, environment, since))
+            return true;
+    }
+    return false;
+}
+
+/* Within a day. Candidates that were in flight together are one strike. */
+static int count_strikes(const tuner *self)
+{
+    enum { DAY = 24 * 60 * 60 };
+    const hash128 environment = tuff__hash_text(self->environment_text);
+    const uint64_t now = (uint64_t)time(NULL), since = now > DAY ? now - DAY : 0;
+    int strikes = 0, at = 0;
+    for (const tune_record *one; (one = tuff__store_next(self->store, &at)) != NULL;)
+        strikes += is_strike(one, environment, since) && !is_beside(self, one, environment, since);
+    return strikes;
+}
+
+bool tuff__tuner_may_measure(const tuner *self)
+{
+    if (atomic_load(&tuff__tune_is_off))
+        return false;
+    if (self->survives_crashes)
+        return true;
+    const int strikes = count_strikes(self);
+    if (strikes >= MOST_STRIKES && !atomic_exchange(&was_told, true))
+        tuff__log(
+            TUFF_LOG_WARNING,
+            "tune: %d times within a day candidates ended a process, hung or took the device down: nothing is measured "
+            "on %s when graphs are compiled. tuff cache verify --retry allows it again; tuff tune warm tunes in a "
+            "process of its own",
+            strikes, tuff__device_info(self->device)->name);
+    return strikes < MOST_STRIKES;
+}
+
+static bool waits_for_others(void)
+{
+    const char *asked = getenv("TUFF_TUNE_WAIT");
+    return asked != NULL && strcmp(asked, "1") == 0;
+}
+
+/* In slices, so that the caller may stop. */
+static bool wait_for_device(tuner *self, const char *place, file_lock *out)
+{
+    const uint64_t slice = SECOND / 5, begin = tuff__nanoseconds(), most = 700 * SECOND;
+    const tuff_tune_options *tuning = tuff__tune_options(self->options);
+    const tuff_tune_progress waiting = {
+        .key = "waiting for another process that measures on this device", .best = "", .rejection = ""};
+    while (tuff__file_lock(place, slice, out) == TUFF_E_TIMEOUT) {
+        self->stopped = tuning->progress != NULL && !tuning->progress(tuning->user, &waiting);
+        if (self->stopped || tuff__nanoseconds() - begin > most)
+            return false;
+    }
+    return true;
+}
+
+/* place: of FOLDER_SIZE bytes; is set where the answer is false. */
+static bool try_device(const tuner *self, char *place, file_lock *out)
+{
+    out->fd = -1;
+    return !tuff__tune_lock_path(&self->environment, place, FOLDER_SIZE) ||
+           tuff__file_lock(place, 0, out) != TUFF_E_TIMEOUT;
+}
+
+bool tuff__tuner_try_device(const tuner *self, file_lock *out)
+{
+    char place[FOLDER_SIZE];
+    return try_device(self, place, out);
+}
+
+bool tuff__tuner_take_device(tuner *self, file_lock *out, bool *waited)
+{
+    char place[FOLDER_SIZE];
+    *waited = false;
+    if (try_device(self, place, out))
+        return true;
+    self->stats.lock_waits++;
+    if (!waits_for_others()) {
+        tuff__log(TUFF_LOG_INFO, "tune: another process measures on this device: what is known is used. "
+                                 "TUFF_TUNE_WAIT=1 waits for it");
+        return false;
+    }
+    *waited = wait_for_device(self, place, out);
+    if (!*waited)
+        tuff__file_unlock(out);
+    return *waited;
+}
+
+void tuff__tuner_turn_off(void)
+{
+    if (!atomic_exchange(&tuff__tune_is_off, true))
+        tuff__log(TUFF_LOG_WARNING, "tune: nothing more is measured in this process: %s", tuff_error());
+}

@@ -1,0 +1,153 @@
+/* What the tuner writes down: winners, candidates that are never to be tried again, those that a process died of. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "autotune/session.h"
+
+static tune_record record_of(record_kind kind, const subject *of, const text *name)
+{
+    tune_record out = tuff__record_of(kind, of->of->environment_text, of->text, tuff__text_get(name));
+    out.generator = of->generator;
+    return out;
+}
+
+static void count_rejection(tuff_tune_stats *stats, verdict why)
+{
+    switch (why) {
+    case VERDICT_WRONG:
+        stats->wrong++;
+        break;
+    case VERDICT_RACE:
+        stats->races++;
+        break;
+    case VERDICT_SPILLS:
+        stats->spills++;
+        break;
+    case VERDICT_SLOW:
+        stats->slow++;
+        break;
+    case VERDICT_HANG:
+        stats->hangs++;
+        break;
+    case VERDICT_CRASH:
+        stats->crashes++;
+        break;
+    default:
+        stats->limits++;
+    }
+}
+
+/* The plan needs its default whatever the tuner does: one whose compiler was not waited for as long as for any is
+   tried again by the next process. */
+static bool is_given_up(const subject *of, const choice *what)
+{
+    return tuff__choice_count(what) == 0 && of->compile_limit < tuff__compile_patience &&
+           tuff__device_is_stuck(tuff__tuner_bench(of->of));
+}
+
+void tuff__tuner_leave_out(subject *of, verdict why)
+{
+    of->rejected++;
+    snprintf(of->rejection, sizeof of->rejection, "%.40s: %.80s", tuff__verdict_text(why), tuff_error());
+    count_rejection(&of->of->stats, why);
+}
+
+void tuff__tuner_reject(void *user, const choice *what, verdict why)
+{
+    subject *of = user;
+    text name = {0};
+    tuff__tuner_leave_out(of, why);
+    of->is_default_bad |= tuff__choice_count(what) == 0 && (why == VERDICT_WRONG || why == VERDICT_RACE);
+    if (is_given_up(of, what))
+        return;
+    tuff__choice_format(what, &name);
+    tune_record record = record_of(RECORD_BAD, of, &name);
+    record.reason = tuff__verdict_text(why);
+    const bool at_compile =
+        why == VERDICT_COMPILE || why == VERDICT_LIMITS || tuff__device_is_stuck(tuff__tuner_bench(of->of));
+    record.phase = at_compile ? "compile" : "verify";
+    if (tuff__text_status(&name) == TUFF_OK && tuff__store_add(of->of->store, &record) != TUFF_OK)
+        tuff__log(TUFF_LOG_WARNING, "tune: a rejected candidate is not remembered: %s", tuff_error());
+    tuff__text_free(&name);
+}
+
+static void add(const subject *of, const tune_record *record)
+{
+    if (tuff__store_add(of->of->store, record) != TUFF_OK)
+        tuff__log(TUFF_LOG_WARNING, "tune: a winner is not remembered: %s", tuff_error());
+}
+
+void tuff__tuner_remember_again(const subject *of)
+{
+    tune_record record = of->known;
+    record.budget_milliseconds = tuff__tune_budget(tuff__tune_options(of->of->options)) / 1000000;
+    if (tuff__tune_options(of->of->options)->mode == TUFF_TUNE_MAX && strcmp(record.end, "patience") == 0)
+        record.end = "";
+    add(of, &record);
+}
+
+static void remember(const subject *of, const search_result *found, const char *source)
+{
+    text names[1 + SEARCH_RUNNERS_UP] = {{0}};
+    tuff__choice_format(&found->winner, &names[0]);
+    tune_record record = record_of(RECORD_WIN, of, &names[0]);
+    for (int i = 0; i < found->runner_up_count && i < RUNNERS_UP; ++i) {
+        tuff__choice_format(&found->runners_up[i], &names[1 + i]);
+        record.runners_up[i] = tuff__text_get(&names[1 + i]);
+    }
+    record.source = source;
+    memcpy(record.nanoseconds, found->nanoseconds, sizeof record.nanoseconds);
+    record.samples = (uint64_t)found->samples;
+    record.cold = of->is_cold ? "w" : "";
+    record.default_nanoseconds = found->default_nanoseconds;
+    record.budget_milliseconds = tuff__tune_budget(tuff__tune_options(of->of->options)) / 1000000;
+    record.end = tuff__search_end_text(found);
+    record.timed = (uint64_t)found->timed;
+    memcpy(record.spread, found->spread, sizeof record.spread);
+    bool complete = true;
+    for (int i = 0; i < 1 + SEARCH_RUNNERS_UP; ++i)
+        complete &= tuff__text_status(&names[i]) == TUFF_OK;
+    if (complete)
+        add(of, &record);
+    for (int i = 0; i < 1 + SEARCH_RUNNERS_UP; ++i)
+        tuff__text_free(&names[i]);
+}
+
+void tuff__tuner_remember(subject *of, const search_result *found)
+{
+    remember(of, found, "live");
+}
+
+void tuff__tuner_note_leader(subject *of)
+{
+    search_result found;
+    if (of->tier == TIER_SAME || !tuff__search_leader(of->search, &found) ||
+        tuff__choice_equal(&found.winner, &of->noted))
+        return;
+    of->noted = found.winner;
+    remember(of, &found, "seed");
+}
+
+void tuff__tune_stats_add(tuff_tune_stats *to, const tuff_tune_stats *more)
+{
+    to->measured += more->measured;
+    to->improved += more->improved;
+    to->skipped += more->skipped;
+    to->compiles += more->compiles;
+    to->launches += more->launches;
+    to->wrong += more->wrong;
+    to->races += more->races;
+    to->limits += more->limits;
+    to->slow += more->slow;
+    to->spills += more->spills;
+    to->crashes += more->crashes;
+    to->hangs += more->hangs;
+    to->nanoseconds += more->nanoseconds;
+    to->compile_nanoseconds += more->compile_nanoseconds;
+    to->sample_nanoseconds += more->sample_nanoseconds;
+    to->verify_nanoseconds += more->verify_nanoseconds;
+    to->lock_waits += more->lock_waits;
+    to->prefetched += more->prefetched;
+    to->prefetch_nanoseconds += more->prefetch_nanoseconds;
+}

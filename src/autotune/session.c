@@ -1,0 +1,396 @@
+/* Keys of a graph's tasks, and what is remembered of them. */
+#include "autotune/session.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "device/program_cache.h"
+#include "autotune/crash_history.h"
+#include "search/portfolio.h"
+#include "tunedb/tidy.h"
+
+static subject *find(const tuner *self, hash128 hash)
+{
+    for (int i = 0; i < self->subject_count; ++i)
+        if (tuff__is_same_hash(self->subjects[i].hash, hash))
+            return &self->subjects[i];
+    return NULL;
+}
+
+/* A task that lowering asks no tunable for has nothing to tune. */
+static bool has_tunables(const tuner *self, int task, double *weight)
+{
+    const choice usual = {.set = {0}};
+    task_estimate made;
+    if (tuff__estimate_task(self->device, self->fusion, self->options, task, &usual, &made) != TUFF_OK)
+        return false;
+    *weight = made.traffic;
+    return tuff__choice_count(&made.used_tunables) > 0;
+}
+
+static tuff_status add_task(tuner *self, int task)
+{
+    tune_key key;
+    self->subject_of[task] = -1;
+    const tuff_status status = tuff__task_key(self->fusion, task, &key);
+    if (status != TUFF_OK)
+        return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
+    const hash128 hash = tuff__key_hash(&key);
+    subject *same = find(self, hash);
+    if (same == NULL) {
+        double weight;
+        if (!has_tunables(self, task, &weight))
+            return TUFF_OK;
+        if (!GROW(self->subjects, self->subject_count, self->subject_capacity))
+            return TUFF_E_OOM_HOST;
+        same = &self->subjects[self->subject_count++];
+        *same = (subject){.of = self, .key = key, .hash = hash, .task = task, .weight = weight, .tier = TIER_DEFAULT};
+        tuff__key_text(&key, same->text);
+        tuff__generator_of(key.family, same->generator);
+    }
+    same->calls++;
+    self->stats.tasks++;
+    self->subject_of[task] = (int)(same - self->subjects);
+    return TUFF_OK;
+}
+
+static bool is_refused(const subject *of, const choice *what)
+{
+    for (int i = 0; i < of->refused_count; ++i)
+        if (tuff__choice_equal(&of->refused[i], what))
+            return true;
+    return false;
+}
+
+/* Whether a remembered candidate can be lowered here and now. */
+static bool is_usable(const char *candidate, void *state)
+{
+    const subject *of = state;
+    choice what;
+    task_estimate made;
+    if (tuff__choice_parse(candidate, &what) != TUFF_OK)
+        return false;
+    if (is_refused(of, &what)) {
+        (void)FAIL(TUFF_E_COMPILE, "the driver refuses it");
+        return false;
+    }
+    if (tuff__tune_options(of->of->options)->deterministic && of->of->manifest == NULL &&
+        !tuff__choice_keeps_bits(&what)) {
+        (void)FAIL(TUFF_E_UNSUPPORTED, "it may add in another order than the default: not in deterministic mode");
+        return false;
+    }
+    if (tuff__choice_count(&what) == 0)
+        return true; /* as it was lowered to find the key */
+    return tuff__estimate_task(of->of->device, of->of->fusion, of->of->options, of->task, &what, &made) == TUFF_OK;
+}
+
+/* What is left to the background is measured by a tuner of its own. */
+bool tuff__tuner_is_measuring(const tuner *self)
+{
+    return tuff__tune_options(self->options)->mode >= TUFF_TUNE_QUICK &&
+           !tuff__tune_options(self->options)->deterministic && self->manifest == NULL &&
+           tuff__tune_options(self->options)->background == self->is_background;
+}
+
+/* Seeds by where they come from: of the portfolio those that lookup let through. */
+static void take_seeds(subject *of, const tune_answer *answer, const char *const *portfolio, int portfolio_count)
+{
+    of->seed_count = of->portfolio_count = 0;
+    for (int i = 0; i < answer->seed_count; ++i) {
+        choice what;
+        bool is_portfolio = false;
+        for (int k = 0; k < portfolio_count; ++k)
+            is_portfolio |= answer->seeds[i] == portfolio[k];
+        if (tuff__choice_parse(answer->seeds[i], &what) != TUFF_OK)
+            continue;
+        if (is_portfolio)
+            of->portfolio[of->portfolio_count++] = what;
+        else
+            of->seeds[of->seed_count++] = what;
+    }
+}
+
+static void add_seed(subject *of, const char *candidate)
+{
+    choice what;
+    if (candidate[0] != '\0' && of->seed_count < TUNE_SEEDS && tuff__choice_parse(candidate, &what) == TUFF_OK)
+        of->seeds[of->seed_count++] = what;
+}
+
+/* What another driver found, and the next two, against the default: no more than that. */
+static void race_again(subject *of, const tune_record *found)
+{
+    enum { RUNNERS = 2 };
+    of->is_race = tuff__tune_options(of->of->options)->mode < TUFF_TUNE_MAX;
+    if (!of->is_race)
+        return;
+    of->seed_count = of->portfolio_count = 0;
+    add_seed(of, found->candidate);
+    for (int i = 0; i < RUNNERS; ++i)
+        add_seed(of, found->runners_up[i]);
+}
+
+/* Whether a search of ours that time ended, or patience, is worth going on with: with much more of it. */
+static bool wants_more(const tuner *self, const tune_answer *answer)
+{
+    const tune_record *win = answer->record;
+    if (answer->tier != TIER_SAME || win == NULL)
+        return false;
+    if (strcmp(win->end, "patience") == 0)
+        return tuff__tune_options(self->options)->mode == TUFF_TUNE_MAX;
+    const uint64_t budget = tuff__tune_budget(tuff__tune_options(self->options)) / 1000000;
+    return strcmp(win->end, "budget") == 0 && budget >= 2 * win->budget_milliseconds;
+}
+
+static void take_answer(subject *of, const tune_answer *answer)
+{
+    if (answer->tier == TIER_DRIVER)
+        race_again(of, answer->record);
+    if (answer->tier != TIER_SAME || answer->record == NULL)
+        return;
+    of->known = *answer->record;
+    for (int i = 0; i < RUNNERS_UP; ++i)
+        add_seed(of, of->known.runners_up[i]);
+}
+
+tuff_status tuff__tuner_ask(tuner *self, subject *of)
+{
+    const bool may_measure = tuff__tuner_is_measuring(self);
+    const char *const *portfolio = NULL;
+    const int portfolio_count = may_measure ? tuff__portfolio_for(&self->environment, of->key.family, &portfolio) : 0;
+    const tune_question question = {.key = &of->key,
+                                    .environment = &self->environment,
+                                    .generator = of->generator,
+                                    .manifest = self->manifest,
+                                    .only_same = tuff__tune_options(self->options)->deterministic,
+                                    .stores = (const tune_store *const *)self->stores.items,
+                                    .store_count = self->stores.count,
+                                    .portfolio = portfolio,
+                                    .portfolio_count = portfolio_count,
+                                    .is_usable = is_usable,
+                                    .state = of};
+    tune_answer answer;
+    tuff__tune_lookup(&question, &answer);
+    if (answer.deviates)
+        return FAIL(TUFF_E_UNSUPPORTED, "compile: %.300s: %s, of %.200s", answer.why[TIER_OVERRIDE], of->text,
+                    tuff__tune_options(self->options)->manifest);
+    of->tier = answer.tier;
+    self->stats.hits[answer.tier]++;
+    of->miss = (int)answer.miss - (int)MISS_UNKNOWN;
+    if (answer.miss != MISS_NONE)
+        self->stats.misses[of->miss]++;
+    of->is_pinned = answer.tier == TIER_OVERRIDE;
+    if (tuff__choice_parse(answer.candidate, &of->chosen) != TUFF_OK)
+        of->chosen = (choice){.set = {0}};
+    take_seeds(of, &answer, portfolio, portfolio_count);
+    of->is_race = false;
+    take_answer(of, &answer);
+    if (answer.ignores_pin && !of->was_told)
+        tuff__log(TUFF_LOG_WARNING, "tune: %.300s: %s", of->text, answer.why[TIER_OVERRIDE]);
+    of->was_told |= answer.why[TIER_OVERRIDE][0] != '\0';
+    of->wants_measuring = may_measure && (answer.tier > TIER_SAME || wants_more(self, &answer));
+    if (answer.tier > TIER_NEAREST)
+        tuff__tuner_avoid_default(of);
+    return TUFF_OK;
+}
+
+tuff_status tuff__tuner_find(tuner *self)
+{
+    const int count = self->fusion->task_count;
+    self->subject_of = tuff__calloc((size_t)count + 1, sizeof *self->subject_of);
+    if (self->subject_of == NULL)
+        return TUFF_E_OOM_HOST;
+    self->stats.tasks = 0;
+    for (int i = 0; i < count; ++i)
+        TRY(add_task(self, i));
+    for (int i = 0; i < self->subject_count; ++i)
+        self->subjects[i].of = self;
+    self->stats.keys = self->subject_count;
+    return TUFF_OK;
+}
+
+tuff_status tuff__tuner_ask_all(tuner *self)
+{
+    memset(self->stats.hits, 0, sizeof self->stats.hits);
+    memset(self->stats.misses, 0, sizeof self->stats.misses);
+    for (int i = 0; i < self->subject_count; ++i)
+        TRY(tuff__tuner_ask(self, &self->subjects[i]));
+    return TUFF_OK;
+}
+
+tuff_status tuff__tuner_list_keys(const tuner *self, plan_keys *out)
+{
+    TRY(tuff__plan_keys_create(out, self->subject_count));
+    for (int i = 0; i < self->subject_count; ++i) {
+        const subject *of = &self->subjects[i];
+        plan_key *key = &out->items[i];
+        text candidate = {0};
+        tuff__choice_format(&of->chosen, &candidate);
+        key->text = tuff__strdup(of->text);
+        key->candidate = tuff__strdup(tuff__text_get(&candidate));
+        const tuff_status status = tuff__text_status(&candidate);
+        tuff__text_free(&candidate);
+        if (status != TUFF_OK || key->text == NULL || key->candidate == NULL)
+            return TUFF_E_OOM_HOST;
+        const bool is_default = tuff__choice_count(&of->chosen) == 0 && of->tier > TIER_NEAREST;
+        key->origin = of->was_measured ? "measured" : tuff__tier_text(is_default ? TIER_DEFAULT : of->tier);
+        key->task = of->task;
+        key->calls = of->calls;
+        memcpy(key->generator, of->generator, sizeof key->generator);
+    }
+    return TUFF_OK;
+}
+
+void tuff__tuner_forget_choices(tuner *self)
+{
+    for (int i = 0; i < self->subject_count; ++i) {
+        self->subjects[i].chosen = (choice){.set = {0}};
+        self->subjects[i].tier = TIER_DEFAULT;
+        self->subjects[i].was_measured = false;
+    }
+}
+
+tuff_status tuff__tuner_choices(const tuner *self, const choice ***out, bool *any)
+{
+    const int count = self->fusion->task_count;
+    const choice **choices = tuff__calloc((size_t)count + 1, sizeof(choice *));
+    *any = false;
+    *out = choices;
+    for (int i = 0; i < count && choices != NULL; ++i)
+        if (self->subject_of[i] >= 0 && tuff__choice_count(&self->subjects[self->subject_of[i]].chosen) > 0) {
+            choices[i] = &self->subjects[self->subject_of[i]].chosen;
+            *any = true;
+        }
+    return choices == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+}
+
+bool tuff__tuner_knows_nothing(const tuner *self)
+{
+    for (int i = 0; i < self->stores.count; ++i) {
+        int at = 0;
+        if (tuff__store_next(self->stores.items[i], &at) != NULL)
+            return false;
+    }
+    return true;
+}
+
+static tuff_status gather_widely(tuner *self)
+{
+    tuff__tune_release(&self->stores);
+    self->is_wide = true;
+    return tuff__tune_gather(self->environment_text, true, &self->stores);
+}
+
+/* What other drivers found is asked for where this one lacks something, and where searches want seeds. */
+static tuff_status gather(tuner *self)
+{
+    self->is_wide = tuff__tuner_is_measuring(self);
+    TRY(tuff__tune_gather(self->environment_text, self->is_wide, &self->stores));
+    if (!tuff__tuner_knows_nothing(self) || self->is_wide || self->manifest != NULL)
+        return TUFF_OK;
+    return gather_widely(self);
+}
+
+tuff_status tuff__tuner_look_again(tuner *self)
+{
+    tuff__tune_release(&self->stores);
+    TRY(gather(self));
+    self->store = self->stores.items[0];
+    TRY(tuff__tuner_ask_all(self));
+    return tuff__store_describe(self->store, self->environment_text);
+}
+
+/* What is remembered of the device. */
+tuff_status tuff__tuner_open_stores(tuner *self)
+{
+    tuff__environment_of(tuff__device_info(self->device), &self->environment);
+    tuff__environment_text(&self->environment, self->environment_text);
+    if (tuff__tune_options(self->options)->manifest != NULL)
+        TRY(tuff__store_load(tuff__tune_options(self->options)->manifest, &self->manifest));
+    TRY(gather(self));
+    self->store = self->stores.items[0];
+    TRY(tuff__store_describe(self->store, self->environment_text));
+    int strikes;
+    TRY(tuff__strikes_recover(self->store, self->environment_text, &strikes));
+    self->stats.crashes += (uint64_t)strikes;
+    return TUFF_OK;
+}
+
+tuff_status tuff__tuner_look_up(tuner *self)
+{
+    TRY(tuff__tuner_open_stores(self));
+    TRY(tuff__tuner_find(self));
+    return tuff__tuner_ask_all(self);
+}
+
+bool tuff__tuner_give_up(tuner *self, int task, tuff_status why)
+{
+    subject *of = self->subject_of[task] >= 0 ? &self->subjects[self->subject_of[task]] : NULL;
+    if (of == NULL || self->manifest != NULL || tuff__choice_count(&of->chosen) == 0)
+        return false;
+    tuff__log(TUFF_LOG_WARNING, "tune: %.300s is not run with what was found: %s", of->text, tuff_error());
+    if (!of->is_pinned)
+        tuff__tuner_reject(of, &of->chosen, why == TUFF_E_LIMIT ? VERDICT_LIMITS : VERDICT_COMPILE);
+    if (of->refused_count < REFUSED)
+        of->refused[of->refused_count++] = of->chosen;
+    self->stats.hits[of->tier]--;
+    of->was_measured = false;
+    if (of->refused_count == REFUSED || tuff__tuner_ask(self, of) != TUFF_OK || is_refused(of, &of->chosen))
+        of->chosen = (choice){.set = {0}};
+    return true;
+}
+
+static bool lacks_something(const tuner *self)
+{
+    for (int i = 0; i < self->subject_count; ++i)
+        if (self->subjects[i].tier > TIER_SAME)
+            return true;
+    return false;
+}
+
+uint64_t tuff__tuner_count_damaged(const tuner *self)
+{
+    uint64_t lines = 0;
+    for (int i = 0; i < self->stores.count; ++i)
+        lines += tuff__store_count(self->stores.items[i]).damaged;
+    return lines;
+}
+
+tuff_status tuff__tuner_look_up_widely(tuner *self)
+{
+    TRY(tuff__tuner_find(self));
+    TRY(tuff__tuner_ask_all(self));
+    if (!self->is_wide && self->manifest == NULL && lacks_something(self)) {
+        TRY(gather_widely(self));
+        self->store = self->stores.items[0];
+        TRY(tuff__store_describe(self->store, self->environment_text));
+        TRY(tuff__tuner_ask_all(self));
+    }
+    self->stats.damaged_lines = tuff__tuner_count_damaged(self);
+    return TUFF_OK;
+}
+
+void tuff__tuner_forget(tuner *self)
+{
+    tuff__free(self->subjects);
+    tuff__free(self->subject_of);
+    self->subjects = NULL;
+    self->subject_of = NULL;
+    self->subject_count = self->subject_capacity = 0;
+}
+
+void tuff__tuner_tidy(const tuner *self)
+{
+    if (self->stats.measured > 0 && tuff__store_tidy(self->store, TIDY_LIMIT) != TUFF_OK)
+        tuff__log(TUFF_LOG_INFO, "tune: the cache was not compacted: %s", tuff_error());
+    if (self->stats.compiles > 0)
+        tuff__cache_trim(CACHE_LIMIT);
+}
+
+void tuff__tuner_end(tuner *self)
+{
+    tuff__tune_release(&self->stores);
+    tuff__store_close(self->manifest);
+    tuff__tuner_forget(self);
+    self->manifest = self->store = NULL;
+}

@@ -1,0 +1,20 @@
+/* Random numbers that a seed repeats. */
+#include "base/rng.h"
+
+uint64_t tuff__dice_roll(dice *self)
+{
+    uint64_t mixed = self->state += UINT64_C(0x9e3779b97f4a7c15);
+    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
+    return mixed ^ mixed >> 31;
+}
+
+int tuff__dice_below(dice *self, int bound)
+{
+    return (int)((tuff__dice_roll(self) >> 32) * (uint64_t)bound >> 32);
+}
+
+double tuff__dice_share(dice *self)
+{
+    return (double)(tuff__dice_roll(self) >> 11) * 0x1p-53;
+}

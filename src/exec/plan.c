@@ -1,0 +1,142 @@
+/* Plans: made once, recorded once, run many times. */
+#include "exec/plan.h"
+
+#include "compile/rewrite/simplify.h"
+#include "compile/fit.h"
+
+static tuff_status last_status(void)
+{
+    return tuff_last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff_last_status();
+}
+
+static fit_result in_plan(tuff_plan *self)
+{
+    return (fit_result){&self->graph, &self->fusion, &self->passes, &self->executable.launches};
+}
+
+static tuff_status make_reference(tuff_plan *self, tuff_graph *graph)
+{
+    self->graph = tuff__simplify(graph, true);
+    if (self->graph == NULL)
+        return last_status();
+    const tuff_status status = tuff__reference_create(self->graph, &self->reference);
+    if (status == TUFF_OK)
+        self->graph = NULL; /* the executor owns it now */
+    return status;
+}
+
+tuff_status tuff__plan_create(tuff_graph *graph, const tuff_compile_options *options, const choice *passes,
+                              tuff_plan **out)
+{
+    tuff_plan *self = tuff__calloc(1, sizeof *self);
+    *out = NULL;
+    if (self == NULL)
+        return TUFF_E_OOM_HOST;
+    self->device = graph->device;
+    self->begun = tuff__nanoseconds();
+    self->barrier_everywhere = options->barrier_everywhere;
+    if (passes != NULL)
+        self->passes.by = *passes;
+    const tuff_status status = tuff__device_is_reference(self->device)
+                                   ? make_reference(self, graph)
+                                   : tuff__fit(self->device, graph, options, in_plan(self));
+    if (status != TUFF_OK) {
+        tuff_plan_destroy(self);
+        return status;
+    }
+    *out = self;
+    return TUFF_OK;
+}
+
+tuff_status tuff__plan_record(tuff_plan *self)
+{
+    const recording_options options = {.barrier_everywhere = self->barrier_everywhere};
+    self->written = tuff__calloc((size_t)self->executable.launches.input_count + 1, sizeof *self->written);
+    if (self->written == NULL)
+        return TUFF_E_OOM_HOST;
+    return self->executable.commands == NULL ? tuff__executable_record(&self->executable, &options) : TUFF_OK;
+}
+
+void tuff__plan_keys_free(plan_keys *self)
+{
+    for (int i = 0; i < self->count; ++i) {
+        tuff__free(self->items[i].text);
+        tuff__free(self->items[i].candidate);
+    }
+    tuff__free(self->items);
+    *self = (plan_keys){.items = NULL};
+}
+
+tuff_status tuff__plan_keys_create(plan_keys *self, int count)
+{
+    tuff__plan_keys_free(self);
+    self->items = tuff__calloc((size_t)count + 1, sizeof *self->items);
+    if (self->items == NULL)
+        return TUFF_E_OOM_HOST;
+    self->count = count;
+    self->is_listed = true;
+    return TUFF_OK;
+}
+
+/* What was launched, by the plan or the tuner, is worth another start's time. */
+static void keep_programs(tuff_plan *plan)
+{
+    const bool launched = plan->has_run || plan->tuning.measured > 0;
+    if (plan->executable.programs != NULL && !plan->is_for_once)
+        tuff__programs_keep(plan->device, plan->executable.programs, plan->executable.command_count, launched,
+                            tuff__nanoseconds() - plan->begun);
+}
+
+void tuff_plan_destroy(tuff_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    if (plan->observer.stop != NULL)
+        plan->observer.stop(plan->observer.self);
+    keep_programs(plan);
+    tuff__executable_free(&plan->executable);
+    tuff__plan_keys_free(&plan->keys);
+    tuff__free(plan->written);
+    if (plan->observer.free != NULL)
+        plan->observer.free(plan->observer.self);
+    tuff__fusion_free(&plan->fusion);
+    tuff__reference_destroy(plan->reference);
+    tuff_graph_destroy(plan->graph);
+    tuff__free(plan);
+}
+
+void tuff__touch_assigned(const tuff_plan *plan)
+{
+    for (int i = 0; i < plan->graph->assign_count; ++i)
+        tuff__storage_touch(plan->graph->assigns[i]->attributes.array->storage);
+}
+
+tuff_status tuff_plan_run(tuff_plan *plan)
+{
+    if (plan == NULL)
+        return FAIL(TUFF_E_USAGE, "run: the plan is NULL");
+    if (plan->reference != NULL)
+        return tuff__reference_run(plan->reference);
+    for (int i = 0; i < plan->executable.launches.input_count; ++i)
+        if (!plan->written[i])
+            return FAIL(TUFF_E_USAGE, "run: the input \"%s\" %s was never written",
+                        plan->executable.launches.inputs[i].name,
+                        SHAPE_TEXT(plan->executable.launches.inputs[i].shape));
+    if (plan->observer.before_run != NULL)
+        plan->observer.before_run(plan->observer.self, plan);
+    const recording *submitted;
+    const tuff_status status = tuff__executable_submit(&plan->executable, &submitted);
+    plan->has_run |= status == TUFF_OK;
+    tuff__touch_assigned(plan);
+    if (status == TUFF_OK || plan->observer.launch_failed == NULL)
+        return status;
+    const int first = submitted == plan->executable.setup ? 0 : plan->executable.setup_count;
+    return plan->observer.launch_failed(plan, submitted, first, status);
+}
+
+tuff_status tuff_plan_wait(tuff_plan *plan)
+{
+    if (plan == NULL)
+        return FAIL(TUFF_E_USAGE, "wait: the plan is NULL");
+    return plan->reference != NULL ? TUFF_OK : tuff__wait(plan->device);
+}

@@ -1,0 +1,299 @@
+/* From launches to a recording: kernels are assembled and compiled, their parameters go to one buffer, their buffers
+   are bound by range. */
+#include <stdio.h>
+#include <string.h>
+
+#include "exec/executable.h"
+
+/* Where a buffer lies, in whole vectors of four. What has no elements may lie at the end of its memory, where there is
+   nothing to bind: the beginning stands in for it, as none of it is read or written. */
+static buffer_binding binding_of(const launch_list *list, const memory_buffer *memory)
+{
+    const uint64_t whole = tuff__storage_size(memory->storage);
+    const uint64_t start = memory->count == 0                 ? 0
+                           : list->policy.target.binds_ranges ? tuff__bound_offset(list, memory->offset)
+                                                              : memory->offset;
+    const uint64_t end = memory->count == 0 ? 16 : (memory->offset + tuff__buffer_size(memory) + 15) / 16 * 16;
+    return (buffer_binding){
+        .buffer = tuff__storage_buffer(memory->storage), .offset = start, .size = (end > whole ? whole : end) - start};
+}
+
+static void bind(const executable *self, const launch *of, command *into)
+{
+    into->bindings[0] = (buffer_binding){.buffer = tuff__storage_buffer(self->parameters),
+                                         .size = tuff__storage_size(self->parameters)};
+    into->binding_count = 1;
+    for (int i = 0; i < of->chain.buffer_count; ++i) {
+        const chain_buffer *buffer = &of->chain.buffers[i];
+        buffer_binding *made = &into->bindings[into->binding_count++];
+        *made = binding_of(&self->launches, &self->launches.buffers[buffer->id]);
+        made->written = buffer->written;
+    }
+}
+
+/* Parameters of all launches, one after another. */
+typedef struct parameter_block {
+    int32_t *data;
+    int count, capacity;
+} parameter_block;
+
+/* What the plan's hash is about, one launch after another. */
+static void hash_launch(executable *self, const launch *of, const char *source, const assembly *made)
+{
+    const hash128 own = tuff__hash(source, strlen(source));
+    const uint64_t parts[] = {
+        self->hash.low,
+        self->hash.high,
+        own.low,
+        own.high,
+        of->groups,
+        of->local_size,
+        of->setup,
+        of->subgroup_size,
+        made == NULL ? 0 : tuff__hash64(made->parameters, sizeof *made->parameters * (size_t)made->parameter_count, 0)};
+    self->hash = tuff__hash(parts, sizeof parts);
+}
+
+static tuff_status append_parameters(parameter_block *block, const assembly *made)
+{
+    for (int i = 0; i < made->parameter_count; ++i) {
+        if (!GROW(block->data, block->count, block->capacity))
+            return TUFF_E_OOM_HOST;
+        block->data[block->count++] = made->parameters[i];
+    }
+    return TUFF_OK;
+}
+
+/* All of a launch but its program. */
+static tuff_status build_launch(executable *self, int index, parameter_block *block)
+{
+    launch *of = &self->launches.launches[index];
+    command *into = &self->commands[index];
+    task_record *record = &self->records[index];
+    assembly made;
+    TRY(tuff__launch_assemble(&self->launches, of, record->name, &made));
+    into->kind = COMMAND_DISPATCH;
+    into->group_count = of->groups;
+    into->word_count = 2;
+    into->words[0] = (uint32_t)block->count;
+    tuff_status status = append_parameters(block, &made);
+    hash_launch(self, of, tuff__text_get(&made.source), &made);
+    if (status == TUFF_OK && (record->source = tuff__strdup(tuff__text_get(&made.source))) == NULL)
+        status = TUFF_E_OOM_HOST;
+    tuff__assembly_free(&made);
+    return status;
+}
+
+static program_request request_of(const executable *self, int index)
+{
+    const task_record *record = &self->records[index];
+    return tuff__launch_request(&self->launches.launches[index], record->name, record->source);
+}
+
+/* Programs that the disk has come all at once. */
+static tuff_status load_programs(executable *self)
+{
+    const size_t most = (size_t)self->command_count + 1;
+    program_request *requests = tuff__calloc(most, sizeof *requests);
+    program **loaded = tuff__calloc(most, sizeof(program *));
+    int count = 0;
+    if (requests != NULL && loaded != NULL) {
+        for (int i = 0; i < self->command_count; ++i)
+            if (self->commands[i].kind == COMMAND_DISPATCH)
+                requests[count++] = request_of(self, i);
+        tuff__programs_load(self->launches.device, requests, count, loaded);
+        for (int i = 0, k = 0; i < self->command_count; ++i)
+            if (self->commands[i].kind == COMMAND_DISPATCH)
+                self->programs[i] = loaded[k++];
+    }
+    const bool complete = requests != NULL && loaded != NULL;
+    tuff__free(requests);
+    tuff__free(loaded);
+    return complete ? TUFF_OK : TUFF_E_OOM_HOST;
+}
+
+static tuff_status get_programs(executable *self, const recording_options *options)
+{
+    if (options->before_program == NULL)
+        TRY(load_programs(self));
+    for (int i = 0; i < self->command_count; ++i) {
+        if (self->commands[i].kind != COMMAND_DISPATCH)
+            continue;
+        const program_request request = request_of(self, i);
+        self->failed_task = self->launches.launches[i].task;
+        if (options->before_program != NULL)
+            TRY(options->before_program(options->state, &request));
+        if (self->programs[i] == NULL)
+            TRY(tuff__program_get(self->launches.device, &request, &self->programs[i]));
+        self->commands[i].program = tuff__program_driver(self->programs[i]);
+    }
+    self->failed_task = -1;
+    return TUFF_OK;
+}
+
+static void build_product(executable *self, int index)
+{
+    const launch *of = &self->launches.launches[index];
+    command *into = &self->commands[index];
+    const int buffers[] = {of->chain.operand_buffers[0], of->chain.operand_buffers[1], of->chain.outputs[0].buffer};
+    hash_launch(self, of, "clblast", NULL);
+    into->kind = COMMAND_PRODUCT;
+    into->product = of->product;
+    into->binding_count = 3;
+    for (int i = 0; i < 3; ++i) {
+        const memory_buffer *memory = &self->launches.buffers[of->chain.buffers[buffers[i]].id];
+        into->bindings[i] = (buffer_binding){.buffer = tuff__storage_buffer(memory->storage),
+                                             .offset = memory->offset,
+                                             .size = tuff__buffer_size(memory),
+                                             .written = i == 2};
+    }
+    snprintf(self->records[index].name, sizeof self->records[index].name, "clblast");
+}
+
+static void build_copy(executable *self, int index)
+{
+    const launch *of = &self->launches.launches[index];
+    command *into = &self->commands[index];
+    const memory_buffer *ends[] = {&self->launches.buffers[of->copy_from], &self->launches.buffers[of->copy_to]};
+    hash_launch(self, of, "copy", NULL);
+    into->kind = COMMAND_COPY;
+    into->binding_count = 2;
+    for (int i = 0; i < 2; ++i)
+        into->bindings[i] = (buffer_binding){.buffer = tuff__storage_buffer(ends[i]->storage),
+                                             .offset = ends[i]->offset,
+                                             .size = tuff__buffer_size(ends[1]),
+                                             .written = i == 1};
+    snprintf(self->records[index].name, sizeof self->records[index].name, "copy");
+}
+
+static tuff_status build_commands(executable *self, const recording_options *options, parameter_block *block)
+{
+    for (int i = 0; i < self->command_count; ++i) {
+        if (self->launches.launches[i].kind == LAUNCH_COPY)
+            build_copy(self, i);
+        else if (self->launches.launches[i].kind == LAUNCH_LIBRARY_GEMM)
+            build_product(self, i);
+        else
+            TRY(build_launch(self, i, block));
+        TRY(tuff__describe_launch(self, i, &self->records[i]));
+    }
+    TRY(get_programs(self, options));
+    const uint64_t size = block->count == 0 ? 4 : (uint64_t)block->count * sizeof *block->data;
+    TRY(tuff__storage_create(self->launches.device, size, false, &self->parameters));
+    if (block->count > 0)
+        TRY(tuff__storage_write(self->launches.device, self->parameters, 0, block->data, size));
+    for (int i = 0; i < self->command_count; ++i)
+        if (self->commands[i].kind == COMMAND_DISPATCH)
+            bind(self, &self->launches.launches[i], &self->commands[i]);
+    return TUFF_OK;
+}
+
+/* Launches over no groups at all do not reach the device. */
+static int drop_empty(executable *self)
+{
+    int kept = 0;
+    for (int i = 0; i < self->launches.launch_count; ++i) {
+        launch *of = &self->launches.launches[i];
+        if (of->kind == LAUNCH_KERNEL && of->groups == 0)
+            tuff__chain_free(&of->chain);
+        else
+            self->launches.launches[kept++] = *of;
+    }
+    self->launches.launch_count = kept;
+    return kept;
+}
+
+tuff_status tuff__executable_record(executable *self, const recording_options *options)
+{
+    static const recording_options defaults;
+    options = options == NULL ? &defaults : options;
+    self->command_count = drop_empty(self);
+    self->hash = (hash128){0};
+    self->failed_task = -1;
+    const size_t count = (size_t)self->command_count + 1;
+    self->commands = tuff__calloc(count, sizeof *self->commands);
+    self->programs = tuff__calloc(count, sizeof(program *));
+    self->records = tuff__calloc(count, sizeof *self->records);
+    self->versions = tuff__calloc((size_t)self->launches.copy_count + 1, sizeof *self->versions);
+    if (self->commands == NULL || self->programs == NULL || self->records == NULL || self->versions == NULL)
+        return TUFF_E_OOM_HOST;
+    parameter_block block = {.data = NULL};
+    const tuff_status status = build_commands(self, options, &block);
+    tuff__free(block.data);
+    TRY(status);
+    while (self->setup_count < self->command_count && self->launches.launches[self->setup_count].setup)
+        ++self->setup_count;
+    if (self->setup_count > 0)
+        TRY(tuff__recording_create(self->launches.device, self->commands, self->setup_count,
+                                   options->barrier_everywhere, false, &self->setup));
+    if (self->setup_count == self->command_count)
+        return TUFF_OK;
+    return tuff__recording_create(self->launches.device, self->commands + self->setup_count,
+                                  self->command_count - self->setup_count, options->barrier_everywhere, false,
+                                  &self->recording);
+}
+
+static void free_records(executable *self)
+{
+    for (int i = 0; i < self->command_count && self->programs != NULL; ++i)
+        tuff__program_release(self->launches.device, self->programs[i]);
+    for (int i = 0; i < self->command_count && self->records != NULL; ++i) {
+        tuff__free(self->records[i].label);
+        tuff__free(self->records[i].source);
+    }
+    tuff__free(self->programs);
+    tuff__free(self->records);
+    tuff__free(self->commands);
+    tuff__free(self->versions);
+}
+
+void tuff__executable_unrecord(executable *self)
+{
+    tuff__recording_destroy(self->launches.device, self->setup);
+    tuff__recording_destroy(self->launches.device, self->recording);
+    free_records(self);
+    tuff__storage_release(self->parameters);
+    self->setup = self->recording = NULL;
+    self->programs = NULL;
+    self->records = NULL;
+    self->commands = NULL;
+    self->versions = NULL;
+    self->parameters = NULL;
+    self->command_count = self->setup_count = 0;
+}
+
+void tuff__executable_free(executable *self)
+{
+    tuff__executable_unrecord(self);
+    tuff__launch_list_free(&self->launches);
+}
+
+/* Copies kept between runs whose sources changed since are to be made again. */
+static bool copies_are_stale(executable *self)
+{
+    bool is_stale = false;
+    for (int i = 0; i < self->launches.copy_count && self->setup != NULL; ++i) {
+        const packed_copy *copy = &self->launches.copies[i];
+        uint64_t version = 1; /* none goes back, so that their sum tells whether one went on */
+        for (int k = 0; k < copy->source_count; ++k)
+            version += tuff__storage_version(self->launches.buffers[copy->sources[k]].storage);
+        if (copy->kept == NULL || self->versions[i] == version)
+            continue;
+        is_stale = true;
+        self->versions[i] = version;
+    }
+    return is_stale;
+}
+
+tuff_status tuff__executable_submit(executable *self, const recording **failed)
+{
+    *failed = self->setup;
+    if (copies_are_stale(self)) {
+        const tuff_status status = tuff__submit(self->launches.device, self->setup);
+        for (int i = 0; i < self->launches.copy_count && status != TUFF_OK; ++i)
+            self->versions[i] = 0;
+        TRY(status);
+    }
+    *failed = self->recording;
+    return self->recording == NULL ? TUFF_OK : tuff__submit(self->launches.device, self->recording);
+}

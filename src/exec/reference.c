@@ -1,0 +1,388 @@
+/* The executor of the reference device: evaluates the nodes in building order, each value a block of doubles that lives
+   from its node to its last use. Arrays are read when a run starts and assigned when it ends. */
+#include <string.h>
+
+#include "exec/reference.h"
+
+typedef struct held {
+    double *value, *error; /* error is NULL where bounds are not carried */
+    int last_use;          /* id of the last node that reads it; node_count where an output or an assign needs it */
+    bool written;          /* INPUT: the host gave a value */
+} held;
+
+struct reference_plan {
+    tuff_graph *graph;
+    held *values; /* one a node */
+    bool carries_bounds;
+    double slack; /* as evaluations have it */
+    bool has_run;
+};
+
+static int64_t element_count(const node *of)
+{
+    return tuff_shape_count(of->outputs[0].shape);
+}
+
+static double *doubles(int64_t count)
+{
+    return tuff__calloc((size_t)count, sizeof(double));
+}
+
+/* Inputs, constants and outputs are kept from run to run; the rest is released after its last use. */
+static bool is_kept(const reference_plan *plan, const node *of)
+{
+    return of->op == OP_INPUT || of->op == OP_CONSTANT || plan->values[of->id].last_use == plan->graph->node_count;
+}
+
+static void release(held *values)
+{
+    tuff__free(values->value);
+    tuff__free(values->error);
+    values->value = values->error = NULL;
+}
+
+/* Nodes are in order of use, so the last one that names an input is its last use. */
+static void find_last_uses(reference_plan *plan)
+{
+    const tuff_graph *graph = plan->graph;
+    for (int i = 0; i < graph->node_count; i++) {
+        plan->values[i].last_use = i;
+        for (int input = 0; input < graph->nodes[i]->input_count; input++)
+            plan->values[graph->nodes[i]->inputs[input]->node->id].last_use = i;
+    }
+    for (int i = 0; i < graph->output_count; i++)
+        plan->values[graph->outputs[i].tensor->node->id].last_use = graph->node_count;
+    for (int i = 0; i < graph->assign_count; i++)
+        plan->values[graph->assigns[i]->id].last_use = graph->node_count;
+}
+
+tuff_status tuff__reference_create(tuff_graph *graph, reference_plan **out)
+{
+    TRY(tuff_graph_status(graph));
+    reference_plan *plan = tuff__calloc(1, sizeof *plan);
+    if (!plan)
+        return TUFF_E_OOM_HOST;
+    plan->graph = graph;
+    plan->values = tuff__calloc((size_t)graph->node_count + 1, sizeof *plan->values);
+    if (!plan->values) {
+        tuff__free(plan);
+        return TUFF_E_OOM_HOST;
+    }
+    find_last_uses(plan);
+    *out = plan;
+    return TUFF_OK;
+}
+
+void tuff__reference_destroy(reference_plan *plan)
+{
+    if (!plan)
+        return;
+    for (int i = 0; i < plan->graph->node_count; i++)
+        release(&plan->values[i]);
+    tuff__free(plan->values);
+    tuff_graph_destroy(plan->graph);
+    tuff__free(plan);
+}
+
+/* The block of a node's values, made where it is missing; the bounds' too where they are carried. */
+static tuff_status hold(reference_plan *plan, const node *of)
+{
+    held *values = &plan->values[of->id];
+    if (!values->value)
+        values->value = doubles(element_count(of));
+    if (!values->error && plan->carries_bounds)
+        values->error = doubles(element_count(of));
+    return values->value && (values->error || !plan->carries_bounds) ? TUFF_OK : TUFF_E_OOM_HOST;
+}
+
+static const node *input_at(const reference_plan *plan, int index)
+{
+    for (int i = 0; i < plan->graph->node_count; i++)
+        if (plan->graph->nodes[i]->op == OP_INPUT && index-- == 0)
+            return plan->graph->nodes[i];
+    return NULL;
+}
+
+int tuff__reference_input_count(const reference_plan *plan)
+{
+    int count = 0;
+    for (int i = 0; i < plan->graph->node_count; i++)
+        count += plan->graph->nodes[i]->op == OP_INPUT;
+    return count;
+}
+
+int tuff__reference_output_count(const reference_plan *plan)
+{
+    return plan->graph->output_count;
+}
+
+const tuff_tensor *tuff__reference_input(const reference_plan *plan, int index, const char **name)
+{
+    const node *input = input_at(plan, index);
+    *name = input->attributes.name;
+    return &input->outputs[0];
+}
+
+const tuff_tensor *tuff__reference_output(const reference_plan *plan, int index, const char **name)
+{
+    *name = plan->graph->outputs[index].name;
+    return plan->graph->outputs[index].tensor;
+}
+
+static const node *find_input(const reference_plan *plan, const char *name)
+{
+    for (int i = 0; name && i < plan->graph->node_count; i++)
+        if (plan->graph->nodes[i]->op == OP_INPUT && strcmp(plan->graph->nodes[i]->attributes.name, name) == 0)
+            return plan->graph->nodes[i];
+    return NULL;
+}
+
+/* -1 where there is none. */
+static int find_output(const reference_plan *plan, const char *name)
+{
+    for (int i = 0; name && i < plan->graph->output_count; i++)
+        if (strcmp(plan->graph->outputs[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static tuff_status size_matches(const char *what, const char *name, const tuff_tensor *tensor, size_t size)
+{
+    const size_t whole = (size_t)tuff_shape_count(tensor->shape) * tuff_dtype_size(tensor->dtype);
+    if (size == whole)
+        return TUFF_OK;
+    return FAIL(TUFF_E_USAGE, "%s: \"%.200s\" is %s %s, %zu bytes, not %zu", what, name, tuff_dtype_name(tensor->dtype),
+                SHAPE_TEXT(tensor->shape), whole, size);
+}
+
+static tuff_status write_part(reference_plan *plan, const node *input, uint64_t offset, const void *data, size_t size)
+{
+    const tuff_dtype dtype = input->outputs[0].dtype;
+    const size_t element = tuff_dtype_size(dtype);
+    TRY(hold(plan, input));
+    tuff__to_double(dtype, data, (int64_t)(size / element), plan->values[input->id].value + offset / element);
+    plan->values[input->id].written = true;
+    return TUFF_OK;
+}
+
+tuff_status tuff__reference_write_at(reference_plan *plan, int index, uint64_t offset, const void *data, size_t size)
+{
+    return write_part(plan, input_at(plan, index), offset, data, size);
+}
+
+tuff_status tuff__reference_write(reference_plan *plan, const char *name, const void *data, size_t size)
+{
+    const node *input = find_input(plan, name);
+    if (!input || (!data && size > 0))
+        return FAIL(TUFF_E_USAGE,
+                    input ? "write: the data of \"%.200s\" is NULL" : "write: there is no input \"%.200s\"",
+                    name ? name : "(NULL)");
+    TRY(size_matches("write", name, &input->outputs[0], size));
+    return write_part(plan, input, 0, data, size);
+}
+
+tuff_status tuff__reference_write_double(reference_plan *plan, const char *name, const double *values)
+{
+    const node *input = find_input(plan, name);
+    if (!input)
+        return FAIL(TUFF_E_USAGE, "write: there is no input \"%.200s\"", name ? name : "(NULL)");
+    TRY(hold(plan, input));
+    if (element_count(input) > 0)
+        memcpy(plan->values[input->id].value, values, (size_t)element_count(input) * sizeof *values);
+    plan->values[input->id].written = true;
+    return TUFF_OK;
+}
+
+static tuff_status inputs_are_written(const reference_plan *plan)
+{
+    for (int i = 0; i < plan->graph->node_count; i++)
+        if (plan->graph->nodes[i]->op == OP_INPUT && !plan->values[i].written)
+            return FAIL(TUFF_E_USAGE, "run: the input \"%.200s\" was never written",
+                        plan->graph->nodes[i]->attributes.name);
+    return TUFF_OK;
+}
+
+static void load_array(const node *of, double *out)
+{
+    const tuff_array *array = of->attributes.array;
+    const unsigned char *bytes = tuff__storage_host(array->storage);
+    tuff__to_double(array->dtype, bytes + array->offset, element_count(of), out);
+}
+
+/* An assign's result is its value as the array keeps it. */
+static void round_value(const node *of, const held *from, held *to)
+{
+    for (int64_t i = 0; i < element_count(of); i++) {
+        to->value[i] = tuff__round_to(of->outputs[0].dtype, from->value[i]);
+        if (to->error)
+            to->error[i] = from->error[i];
+    }
+}
+
+#define MAX_FEW 8
+
+/* What tuff__evaluate wants of a node; the lists of inputs are short but for CONCAT's. */
+static tuff_status evaluate_node(reference_plan *plan, const node *of)
+{
+    const size_t count = (size_t)of->input_count;
+    const double *few_values[2 * MAX_FEW];
+    tuff_shape few_shapes[MAX_FEW];
+    tuff_dtype few_dtypes[MAX_FEW];
+    const bool many = of->input_count > MAX_FEW;
+    const double **values = many ? tuff__calloc(2 * count, sizeof *values) : few_values;
+    tuff_shape *shapes = many ? tuff__calloc(count, sizeof *shapes) : few_shapes;
+    tuff_dtype *dtypes = many ? tuff__calloc(count, sizeof *dtypes) : few_dtypes;
+    tuff_status status = TUFF_E_OOM_HOST;
+    if (values && shapes && dtypes) {
+        for (size_t i = 0; i < count; i++) {
+            const held *input = &plan->values[of->inputs[i]->node->id];
+            values[i] = input->value;
+            values[count + i] = input->error;
+            shapes[i] = of->inputs[i]->shape;
+            dtypes[i] = of->inputs[i]->dtype;
+        }
+        status = tuff__evaluate(&(evaluation){.op = of->op,
+                                              .attributes = &of->attributes,
+                                              .input_count = of->input_count,
+                                              .input_shapes = shapes,
+                                              .input_dtypes = dtypes,
+                                              .inputs = values,
+                                              .input_errors = plan->carries_bounds ? values + count : NULL,
+                                              .dtype = of->outputs[0].dtype,
+                                              .shape = of->outputs[0].shape,
+                                              .value = plan->values[of->id].value,
+                                              .error = plan->values[of->id].error,
+                                              .slack = plan->slack});
+    }
+    if (many) {
+        tuff__free(values);
+        tuff__free(shapes);
+        tuff__free(dtypes);
+    }
+    return status;
+}
+
+/* Inputs and constants keep their values from run to run. */
+static tuff_status run_node(reference_plan *plan, const node *of)
+{
+    const bool made_before = of->op == OP_INPUT || (of->op == OP_CONSTANT && plan->values[of->id].value);
+    TRY(hold(plan, of));
+    if (made_before)
+        return TUFF_OK;
+    if (of->op == OP_ARRAY)
+        load_array(of, plan->values[of->id].value);
+    else if (of->op == OP_ASSIGN)
+        round_value(of, &plan->values[of->inputs[0]->node->id], &plan->values[of->id]);
+    else
+        return evaluate_node(plan, of);
+    return TUFF_OK;
+}
+
+static void release_finished(reference_plan *plan, const node *after)
+{
+    for (int i = 0; i < after->input_count; i++) {
+        const node *input = after->inputs[i]->node;
+        if (plan->values[input->id].last_use == after->id && !is_kept(plan, input))
+            release(&plan->values[input->id]);
+    }
+    if (plan->values[after->id].last_use == after->id && !is_kept(plan, after))
+        release(&plan->values[after->id]);
+}
+
+/* Only now do arrays change: all reads of the run are over. */
+static void commit_assigns(reference_plan *plan)
+{
+    for (int i = 0; i < plan->graph->assign_count; i++) {
+        const node *of = plan->graph->assigns[i];
+        const tuff_array *array = of->attributes.array;
+        unsigned char *bytes = tuff__storage_host(array->storage);
+        tuff__from_double(array->dtype, plan->values[of->id].value, element_count(of), bytes + array->offset);
+        tuff__storage_touch(array->storage);
+    }
+}
+
+tuff_status tuff__reference_run(reference_plan *plan)
+{
+    TRY(inputs_are_written(plan));
+    for (int i = 0; i < plan->graph->node_count; i++) {
+        TRY(run_node(plan, plan->graph->nodes[i]));
+        release_finished(plan, plan->graph->nodes[i]);
+    }
+    commit_assigns(plan);
+    plan->has_run = true;
+    return TUFF_OK;
+}
+
+static tuff_status has_run(const reference_plan *plan, const char *name)
+{
+    return plan->has_run ? TUFF_OK : FAIL(TUFF_E_USAGE, "read: \"%.200s\": the plan has not been run", name);
+}
+
+static tuff_status find_result(const reference_plan *plan, const char *name, const tuff_tensor **out)
+{
+    const int index = find_output(plan, name);
+    if (index < 0)
+        return FAIL(TUFF_E_USAGE, "read: there is no output \"%.200s\"", name ? name : "(NULL)");
+    *out = plan->graph->outputs[index].tensor;
+    return has_run(plan, name);
+}
+
+static void read_part(const reference_plan *plan, const tuff_tensor *output, uint64_t offset, void *data, size_t size)
+{
+    const size_t element = tuff_dtype_size(output->dtype);
+    tuff__from_double(output->dtype, plan->values[output->node->id].value + offset / element, (int64_t)(size / element),
+                      data);
+}
+
+tuff_status tuff__reference_read_at(reference_plan *plan, int index, uint64_t offset, void *data, size_t size)
+{
+    const graph_output *output = &plan->graph->outputs[index];
+    TRY(has_run(plan, output->name));
+    read_part(plan, output->tensor, offset, data, size);
+    return TUFF_OK;
+}
+
+tuff_status tuff__reference_read(reference_plan *plan, const char *name, void *data, size_t size)
+{
+    const tuff_tensor *output;
+    TRY(find_result(plan, name, &output));
+    TRY(size_matches("read", name, output, size));
+    if (!data && size > 0)
+        return FAIL(TUFF_E_USAGE, "read: the destination of \"%.200s\" is NULL", name);
+    read_part(plan, output, 0, data, size);
+    return TUFF_OK;
+}
+
+tuff_status tuff__reference_read_double(reference_plan *plan, const char *name, double *values)
+{
+    const tuff_tensor *output;
+    TRY(find_result(plan, name, &output));
+    if (tuff_shape_count(output->shape) > 0)
+        memcpy(values, plan->values[output->node->id].value, (size_t)tuff_shape_count(output->shape) * sizeof *values);
+    return TUFF_OK;
+}
+
+void tuff__reference_carry_bounds(reference_plan *plan, bool carry)
+{
+    plan->carries_bounds = carry;
+    for (int i = 0; !carry && i < plan->graph->node_count; i++) {
+        tuff__free(plan->values[i].error);
+        plan->values[i].error = NULL;
+    }
+}
+
+void tuff__reference_set_slack(reference_plan *plan, double slack)
+{
+    plan->slack = slack;
+}
+
+tuff_status tuff__reference_read_bounds(reference_plan *plan, const char *name, double *bounds)
+{
+    const tuff_tensor *output;
+    TRY(find_result(plan, name, &output));
+    if (!plan->values[output->node->id].error)
+        return FAIL(TUFF_E_USAGE, "read: \"%.200s\": the last run carried no bounds", name);
+    if (tuff_shape_count(output->shape) > 0)
+        memcpy(bounds, plan->values[output->node->id].error, (size_t)tuff_shape_count(output->shape) * sizeof *bounds);
+    return TUFF_OK;
+}

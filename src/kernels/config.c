@@ -1,0 +1,171 @@
+/* Candidates and their texts. */
+#include "kernels/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+void tuff__choice_set(choice *self, tunable of, int value)
+{
+    self->set[of / 64] |= UINT64_C(1) << of % 64;
+    self->values[of] = value;
+}
+
+void tuff__choice_unset(choice *self, tunable of)
+{
+    self->set[of / 64] &= ~(UINT64_C(1) << of % 64);
+    self->values[of] = 0;
+}
+
+bool tuff__choice_has(const choice *self, tunable of)
+{
+    return self->set[of / 64] >> of % 64 & 1;
+}
+
+int tuff__choice_value(const choice *self, tunable of, int usual)
+{
+    return tuff__choice_has(self, of) ? self->values[of] : usual;
+}
+
+int tuff__choice_count(const choice *self)
+{
+    int count = 0;
+    for (int of = 0; of < TUNABLE_COUNT; of++)
+        count += tuff__choice_has(self, (tunable)of);
+    return count;
+}
+
+bool tuff__choice_keeps_bits(const choice *self)
+{
+    bool keeps = true;
+    for (int of = 0; of < TUNABLE_COUNT; of++)
+        keeps = keeps && (!tuff__choice_has(self, (tunable)of) || tuff__tunable_keeps_bits((tunable)of));
+    return keeps;
+}
+
+void tuff__choice_trim(choice *self, const choice *consulted)
+{
+    for (int i = 0; i < TUNABLE_COUNT; i++) {
+        const tunable one = (tunable)i;
+        if (tuff__choice_has(self, one) &&
+            (!tuff__choice_has(consulted, one) || consulted->values[one] == self->values[one]))
+            tuff__choice_unset(self, one);
+    }
+}
+
+bool tuff__choice_equal(const choice *a, const choice *b)
+{
+    return memcmp(a->set, b->set, sizeof a->set) == 0 && memcmp(a->values, b->values, sizeof a->values) == 0;
+}
+
+uint64_t tuff__choice_hash(const choice *self)
+{
+    return tuff__hash64(self->values, sizeof self->values, tuff__hash64(self->set, sizeof self->set, 0));
+}
+
+/* Like strcmp of "kernel.name". */
+static int compare_names(tunable a, tunable b)
+{
+    const tunable_info *first = tuff__tunable_info(a), *second = tuff__tunable_info(b);
+    int kernels = strcmp(first->kernel, second->kernel);
+    return kernels ? kernels : strcmp(first->name, second->name);
+}
+
+static int compare_tunables(const void *a, const void *b)
+{
+    return compare_names(*(const tunable *)a, *(const tunable *)b);
+}
+
+void tuff__choice_format(const choice *self, text *out)
+{
+    tunable order[TUNABLE_COUNT];
+    size_t count = 0;
+    for (int of = 0; of < TUNABLE_COUNT; of++)
+        if (tuff__choice_has(self, (tunable)of))
+            order[count++] = (tunable)of;
+    qsort(order, count, sizeof *order, compare_tunables);
+    for (size_t i = 0; i < count; i++) {
+        const tunable_info *info = tuff__tunable_info(order[i]);
+        tuff__text_add(out, "%s%s.%s=%d", i ? ";" : "", info->kernel, info->name, self->values[order[i]]);
+    }
+}
+
+static bool is_called(const tunable_info *info, const char *name, size_t length)
+{
+    size_t kernel = strlen(info->kernel);
+    return length == kernel + 1 + strlen(info->name) && memcmp(name, info->kernel, kernel) == 0 &&
+           name[kernel] == '.' && memcmp(name + kernel + 1, info->name, length - kernel - 1) == 0;
+}
+
+/* TUNABLE_COUNT where there is none of the name. */
+static int find_tunable(const char *name, size_t length)
+{
+    int of = 0;
+    while (of < TUNABLE_COUNT && !is_called(tuff__tunable_info((tunable)of), name, length))
+        of++;
+    return of;
+}
+
+/* At most seven digits, the first of several no 0: a text that was not written so is damaged. Answers how many. */
+static size_t read_value(const char *source, int *value)
+{
+    size_t digits = strspn(source, "0123456789");
+    if (digits > 7 || (digits > 1 && source[0] == '0'))
+        return 0;
+    *value = digits ? atoi(source) : 0;
+    return digits;
+}
+
+/* How much of a text that is not trusted goes into a message. */
+static int shown(size_t length)
+{
+    return length < 80 ? (int)length : 80;
+}
+
+/* Reads "kernel.name=value" up to its end, which *source is moved to. */
+static tuff_status parse_one(const char **source, choice *out)
+{
+    const char *name = *source;
+    size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_.");
+    int value = 0;
+    size_t digits = length && name[length] == '=' ? read_value(name + length + 1, &value) : 0;
+    const char *end = name + length + 1 + digits;
+    if (!digits || (*end && *end != ';'))
+        return FAIL(TUFF_E_FORMAT, "candidate: '%.80s' does not begin with kernel.name=value", name);
+    int of = find_tunable(name, length);
+    if (of == TUNABLE_COUNT)
+        return FAIL(TUFF_E_UNSUPPORTED, "candidate: no tunable is called '%.*s'", shown(length), name);
+    const tunable_info *info = tuff__tunable_info((tunable)of);
+    if (value < info->least || value > info->most)
+        return FAIL(TUFF_E_LIMIT, "candidate: %s.%s=%d, but it is %d to %d", info->kernel, info->name, value,
+                    info->least, info->most);
+    if (!tuff__tunable_takes((tunable)of, value))
+        return FAIL(TUFF_E_LIMIT, "candidate: %s.%s=%d, but it is a power of two", info->kernel, info->name, value);
+    if (tuff__choice_has(out, (tunable)of))
+        return FAIL(TUFF_E_FORMAT, "candidate: %s.%s is set twice", info->kernel, info->name);
+    tuff__choice_set(out, (tunable)of, value);
+    *source = end;
+    return TUFF_OK;
+}
+
+static tuff_status parse_all(const char *source, choice *out)
+{
+    if (!*source)
+        return TUFF_OK;
+    TRY(parse_one(&source, out));
+    while (*source == ';') {
+        source++;
+        TRY(parse_one(&source, out));
+    }
+    return TUFF_OK;
+}
+
+tuff_status tuff__choice_parse(const char *source, choice *out)
+{
+    *out = (choice){0};
+    tuff_status status = parse_all(source, out);
+    if (status)
+        *out = (choice){0};
+    return status;
+}

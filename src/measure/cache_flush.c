@@ -1,0 +1,141 @@
+/* Weights are found by the memory that commands are bound to. */
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE
+#endif
+#include "measure/cache_flush.h"
+
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+/* Of addresses: as aligned in the pool as where they were. */
+enum { GRAIN = 256 };
+
+typedef struct cold_weight weight;
+
+uint64_t tuff__cold_pool_size(const tuff_device *device)
+{
+    const tuff_device_info *info = tuff__device_info(device);
+    const uint64_t most = (uint64_t)512 << 20;
+    uint64_t caches = (uint64_t)128 << 20; /* no GPU of today has more */
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    const long own = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    if (info->device_class == TUFF_DEVICE_CPU && own > 0)
+        caches = (uint64_t)own;
+#endif
+    const uint64_t wanted = 2 * caches < most ? 2 * caches : most;
+    return info->memory_size == 0 || wanted <= info->memory_size / 4 ? wanted : 0;
+}
+
+void tuff__cold_pool_free(cold_pool *self)
+{
+    tuff__storage_release(self->memory);
+    *self = (cold_pool){.memory = NULL};
+}
+
+tuff_status tuff__cold_pool_fill(tuff_device *device, cold_pool *self)
+{
+    enum { AT_ONCE = 1 << 18 };
+    /* 1 as f16, less than 0.01 as f32 and bf16. */
+    static const uint32_t number = 0x3C003C00;
+    if (self->memory != NULL || self->size == 0)
+        return TUFF_OK;
+    uint32_t *block = tuff__alloc(AT_ONCE);
+    for (size_t i = 0; i < AT_ONCE / sizeof number && block != NULL; ++i)
+        block[i] = number;
+    const uint64_t size = self->size;
+    tuff_status status = block == NULL ? FAIL(TUFF_E_OOM_HOST, "no memory on the host to fill a pool with")
+                                       : tuff__storage_create(device, size, false, &self->memory);
+    for (uint64_t at = 0; at < size && status == TUFF_OK; at += AT_ONCE)
+        status = tuff__storage_write(device, self->memory, at, block, size - at < AT_ONCE ? size - at : AT_ONCE);
+    tuff__free(block);
+    if (status != TUFF_OK)
+        tuff__cold_pool_free(self);
+    return status;
+}
+
+static bool is_written(const command *commands, int count, const driver_buffer *buffer)
+{
+    for (int i = 0; i < count; ++i)
+        for (int k = 0; k < commands[i].binding_count; ++k)
+            if (commands[i].bindings[k].buffer == buffer && commands[i].bindings[k].written)
+                return true;
+    return false;
+}
+
+static bool is_float(tuff_dtype dtype)
+{
+    return dtype == TUFF_F32 || dtype == TUFF_F16 || dtype == TUFF_BF16;
+}
+
+/* Indices are no weights: what kernels do depends on them. */
+static bool is_array(const executable *self, const driver_buffer *buffer)
+{
+    const tuff_graph *graph = self->launches.fusion->graph;
+    bool found = false;
+    for (int id = 0; id < graph->node_count; ++id) {
+        const memory_buffer *one = &self->launches.buffers[id];
+        if (one->storage == NULL || tuff__storage_buffer(one->storage) != buffer)
+            continue;
+        if (graph->nodes[id]->op != OP_ARRAY || !is_float(one->dtype))
+            return false;
+        found = true;
+    }
+    return found;
+}
+
+static bool is_weight(const executable *self, const buffer_binding *of)
+{
+    const command *runs = self->commands + self->setup_count;
+    if (of->buffer == tuff__storage_buffer(self->parameters) ||
+        is_written(runs, self->command_count - self->setup_count, of->buffer))
+        return false;
+    return is_array(self, of->buffer) || is_written(self->commands, self->setup_count, of->buffer);
+}
+
+static const weight *find(const cold_weights *self, const buffer_binding *of)
+{
+    for (int i = 0; i < self->count; ++i)
+        if (self->all[i].buffer == of->buffer && self->all[i].offset == of->offset && self->all[i].size == of->size)
+            return &self->all[i];
+    return NULL;
+}
+
+void tuff__cold_find(const executable *self, cold_weights *out)
+{
+    *out = (cold_weights){.count = 0};
+    for (int i = self->setup_count; i < self->command_count; ++i)
+        for (int k = 0; k < self->commands[i].binding_count && out->count < MOST_WEIGHTS; ++k) {
+            const buffer_binding *of = &self->commands[i].bindings[k];
+            if (find(out, of) != NULL || !is_weight(self, of))
+                continue;
+            out->all[out->count++] = (weight){of->buffer, of->offset, of->size, out->size};
+            out->size += (of->size + GRAIN - 1) / GRAIN * GRAIN + GRAIN;
+        }
+}
+
+int tuff__cold_places(const cold_weights *weights, const cold_pool *pool)
+{
+    const uint64_t places = pool == NULL || weights->size == 0 ? 1 : pool->size / weights->size;
+    return places < 2 || places > COLD_PLACES ? 1 : (int)places;
+}
+
+int tuff__cold_take(cold_pool *self, int places, uint64_t size, int count)
+{
+    const uint64_t place = (self->next + size - 1) / size % (uint64_t)places;
+    self->next = (place + (uint64_t)count) % (uint64_t)places * size;
+    return (int)place;
+}
+
+void tuff__cold_bind(const cold_weights *weights, const cold_pool *pool, int place, command *commands, int count)
+{
+    for (int i = 0; i < count; ++i)
+        for (int k = 0; k < commands[i].binding_count; ++k) {
+            buffer_binding *of = &commands[i].bindings[k];
+            const weight *found = find(weights, of);
+            if (found == NULL)
+                continue;
+            of->offset = (uint64_t)place * weights->size + found->at + of->offset % GRAIN;
+            of->buffer = tuff__storage_buffer(pool->memory);
+        }
+}

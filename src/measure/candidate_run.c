@@ -1,0 +1,323 @@
+/* A trial is an executable of one task, recorded with timestamps. */
+#include "measure/candidate_run.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "measure/cache_flush.h"
+
+/* Timers are trusted for runs of this length; shorter ones are repeated. */
+enum { LEAST_NANOSECONDS = 200000, MOST_REPEATS = 64 };
+
+struct trial {
+    tuff_device *device;
+    const struct fusion *fusion; /* borrowed */
+    executable executable;
+    recording *timed[COLD_PLACES]; /* from each place on; made when it is needed */
+    uint64_t *stamps;
+    int command_count, repeats; /* of a timed recording */
+    cold_pool *pool;            /* borrowed */
+    cold_weights weights;
+    int places;        /* in the pool */
+    uint64_t expected; /* nanoseconds of one run; 0: not known */
+};
+
+static void forget_timed(trial *self)
+{
+    for (int i = 0; i < COLD_PLACES; ++i) {
+        tuff__recording_destroy(self->device, self->timed[i]);
+        self->timed[i] = NULL;
+    }
+}
+
+void tuff__trial_destroy(trial *self)
+{
+    if (self == NULL)
+        return;
+    forget_timed(self);
+    tuff__executable_free(&self->executable);
+    tuff__free(self->stamps);
+    tuff__free(self);
+}
+
+/* The steps of a run as often as they are repeated, the weights of each at a place further on. */
+static tuff_status record_from(trial *self, int place)
+{
+    const int count = self->executable.command_count - self->executable.setup_count;
+    command *all = tuff__calloc((size_t)self->command_count + 1, sizeof *all);
+    if (all == NULL)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < self->repeats; ++i) {
+        command *one = all + (size_t)i * (size_t)count;
+        memcpy(one, self->executable.commands + self->executable.setup_count, (size_t)count * sizeof *one);
+        if (self->places > 1)
+            tuff__cold_bind(&self->weights, self->pool, (place + i) % self->places, one, count);
+    }
+    const tuff_status status =
+        tuff__recording_create(self->device, all, self->command_count, true, true, &self->timed[place]);
+    tuff__free(all);
+    return status;
+}
+
+/* Lets a submission have so many runs. */
+static tuff_status repeat(trial *self, int repeats)
+{
+    const int count = (self->executable.command_count - self->executable.setup_count) * repeats;
+    uint64_t *stamps = tuff__calloc((size_t)count + 1, sizeof *stamps);
+    if (stamps == NULL)
+        return TUFF_E_OOM_HOST;
+    forget_timed(self);
+    tuff__free(self->stamps);
+    self->stamps = stamps;
+    self->command_count = count;
+    self->repeats = repeats;
+    return TUFF_OK;
+}
+
+/* What is to be submitted now. */
+static tuff_status next_timed(trial *self, recording **out)
+{
+    const int place =
+        self->places > 1 ? tuff__cold_take(self->pool, self->places, self->weights.size, self->repeats) : 0;
+    if (self->timed[place] == NULL)
+        TRY(record_from(self, place));
+    *out = self->timed[place];
+    return TUFF_OK;
+}
+
+/* Scratch memory comes from others who used it before: what a kernel reads of it without having written it shows. */
+static tuff_status poison_scratch(const launch_list *of)
+{
+    enum { AT_ONCE = 1 << 16 };
+    static const uint32_t poison = 0x7FE1DEAD;
+    uint32_t *block = tuff__alloc(AT_ONCE);
+    tuff_status status = block == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+    for (size_t i = 0; i < AT_ONCE / sizeof poison && block != NULL; ++i)
+        block[i] = poison;
+    for (int i = 0; i < of->block_count && status == TUFF_OK; ++i) {
+        const uint64_t size = tuff__storage_size(of->blocks[i]);
+        for (uint64_t at = 0; at < size && status == TUFF_OK; at += AT_ONCE)
+            status =
+                tuff__storage_write(of->device, of->blocks[i], at, block, size - at < AT_ONCE ? size - at : AT_ONCE);
+    }
+    tuff__free(block);
+    return status;
+}
+
+static tuff_status build(trial *self, const struct fusion *fusion, const tuff_compile_options *options, int task,
+                         const choice *what, ground *on)
+{
+    self->fusion = fusion;
+    TRY(tuff__lower_task(self->device, self->fusion, options, task, what, NULL, &self->executable.launches));
+    TRY(tuff__ground_place(on, &self->executable.launches));
+    TRY(tuff__plan_memory(&self->executable.launches));
+    TRY(poison_scratch(&self->executable.launches));
+    TRY(tuff__executable_record(&self->executable, NULL));
+    if (self->executable.setup != NULL)
+        TRY(tuff__submit(self->device, self->executable.setup));
+    self->places = 1;
+    tuff__cold_find(&self->executable, &self->weights);
+    self->places = tuff__cold_places(&self->weights, self->pool);
+    if (self->places > 1 && tuff__cold_pool_fill(self->device, self->pool) != TUFF_OK) {
+        tuff__log(TUFF_LOG_DEBUG, "tune: weights are timed as the caches have them: %s", tuff_error());
+        self->places = 1;
+    }
+    return repeat(self, 1);
+}
+
+tuff_status tuff__trial_create(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
+                               int task, const choice *what, ground *on, cold_pool *pool, trial **out)
+{
+    trial *self = tuff__calloc(1, sizeof *self);
+    *out = NULL;
+    if (self == NULL)
+        return TUFF_E_OOM_HOST;
+    self->device = device;
+    self->pool = pool;
+    const tuff_status status = build(self, fusion, options, task, what, on);
+    if (status != TUFF_OK) {
+        tuff__trial_destroy(self);
+        return status;
+    }
+    *out = self;
+    return TUFF_OK;
+}
+
+/* How long runs that should take so long may show no sign of life; 0: not known. CPUs do not hang, but others may need
+   them. */
+static void set_patience(const trial *self, uint64_t expected)
+{
+    const uint64_t least =
+        tuff__device_info(self->device)->device_class == TUFF_DEVICE_CPU ? UINT64_C(10000000000) : UINT64_C(2000000000);
+    const uint64_t wanted = 50 * expected;
+    tuff__device_set_patience(self->device, expected == 0 ? 0 : wanted > least ? wanted : least);
+}
+
+/* The time of one of the repeats. A device without a clock leaves it to the host's. */
+static tuff_status time_once(trial *self, uint64_t *nanoseconds)
+{
+    recording *timed;
+    TRY(next_timed(self, &timed));
+    set_patience(self, self->expected * (uint64_t)self->repeats);
+    const uint64_t begin = tuff__nanoseconds();
+    uint64_t sum = 0;
+    TRY(tuff__submit(self->device, timed));
+    TRY(tuff__wait(self->device));
+    const uint64_t passed = tuff__nanoseconds() - begin;
+    const tuff_status status = tuff__timestamps(self->device, timed, self->stamps);
+    if (status != TUFF_OK && status != TUFF_E_UNSUPPORTED)
+        return status;
+    for (int i = 0; i < self->command_count && status == TUFF_OK; ++i)
+        sum += self->stamps[i];
+    *nanoseconds = (sum > 0 ? sum : passed) / (uint64_t)self->repeats;
+    self->expected = *nanoseconds;
+    return TUFF_OK;
+}
+
+/* Scatters look for places in what earlier kernels counted: those must be whole. */
+static bool can_run_in_part(const trial *self)
+{
+    for (int i = 0; i < self->executable.launches.launch_count; ++i) {
+        const int task = self->executable.launches.launches[i].task;
+        if (task < 0 || self->fusion->tasks[task].kind == TASK_SCATTER)
+            return false;
+    }
+    return true;
+}
+
+/* A library compiles its kernels in its first call. */
+static bool has_product(const trial *self)
+{
+    for (int i = self->executable.setup_count; i < self->executable.command_count; ++i)
+        if (self->executable.commands[i].kind == COMMAND_PRODUCT)
+            return true;
+    return false;
+}
+
+/* A sixteenth of a kernel's groups, but enough for every unit to have some. */
+static uint64_t part_of(const trial *self, uint64_t groups)
+{
+    enum { SHARE = 16, A_UNIT = 2 };
+    const uint64_t wave = (uint64_t)tuff__device_info(self->device)->compute_units * A_UNIT;
+    const uint64_t part = (groups + SHARE - 1) / SHARE;
+    return part > wave ? part : wave < groups ? wave : groups;
+}
+
+static tuff_status time_part(trial *self, command *part, uint64_t *stamps, int count, double *predicted)
+{
+    recording *made = NULL;
+    const command *whole = self->executable.commands + self->executable.setup_count;
+    TRY(tuff__recording_create(self->device, part, count, true, true, &made));
+    const uint64_t begin = tuff__nanoseconds();
+    tuff_status status = tuff__submit(self->device, made);
+    if (status == TUFF_OK)
+        status = tuff__wait(self->device);
+    const uint64_t passed = tuff__nanoseconds() - begin;
+    tuff_status timed = status == TUFF_OK ? tuff__timestamps(self->device, made, stamps) : status;
+    for (int i = 0; i < count && status == TUFF_OK; ++i) {
+        const double share =
+            part[i].kind == COMMAND_DISPATCH ? (double)whole[i].group_count / (double)part[i].group_count : 1;
+        *predicted += share * (timed == TUFF_OK ? (double)stamps[i] : (double)passed / count);
+    }
+    tuff__recording_destroy(self->device, made);
+    return timed == TUFF_E_UNSUPPORTED ? status : timed;
+}
+
+tuff_status tuff__trial_probe(trial *self, uint64_t usual, uint64_t *nanoseconds)
+{
+    const int count = self->executable.command_count - self->executable.setup_count;
+    *nanoseconds = 0;
+    if (!can_run_in_part(self) || count == 0)
+        return TUFF_OK;
+    double predicted = 0;
+    command *part =
+        tuff__memdup(self->executable.commands + self->executable.setup_count, (size_t)count * sizeof *part);
+    uint64_t *stamps = tuff__calloc((size_t)count, sizeof *stamps);
+    tuff_status status = part == NULL || stamps == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+    for (int i = 0; i < count && status == TUFF_OK; ++i)
+        if (part[i].kind == COMMAND_DISPATCH)
+            part[i].group_count = part_of(self, part[i].group_count);
+    set_patience(self, has_product(self) ? 0 : usual);
+    if (status == TUFF_OK && has_product(self))
+        status = time_part(self, part, stamps, count, &predicted);
+    predicted = 0;
+    if (status == TUFF_OK)
+        status = time_part(self, part, stamps, count, &predicted);
+    tuff__free(part);
+    tuff__free(stamps);
+    self->expected = *nanoseconds = (uint64_t)predicted;
+    return status;
+}
+
+tuff_status tuff__trial_warm(trial *self, uint64_t most)
+{
+    enum { WINDOW = 10000000 };
+    const uint64_t begin = tuff__nanoseconds();
+    uint64_t before = 0;
+    while (tuff__nanoseconds() - begin < most) {
+        const uint64_t start = tuff__nanoseconds();
+        uint64_t sum = 0, count = 0, time;
+        while (tuff__nanoseconds() - start < WINDOW) {
+            TRY(time_once(self, &time));
+            sum += time;
+            ++count;
+        }
+        const uint64_t now = sum / (count > 0 ? count : 1), apart = now > before ? now - before : before - now;
+        if (before > 0 && apart * 50 <= now)
+            return TUFF_OK;
+        before = now;
+    }
+    return TUFF_OK;
+}
+
+bool tuff__trial_is_cold(const trial *self)
+{
+    return self->places > 1;
+}
+
+bool tuff__trial_is_too_fast(const trial *self, uint64_t nanoseconds)
+{
+    const tuff_device_info *info = tuff__device_info(self->device);
+    /* Operations of a unit in a nanosecond: several times what any has today. */
+    const double unit = info->device_class == TUFF_DEVICE_CPU ? 2048 : 32768;
+    double operations = 0;
+    for (int i = 0; i < self->executable.launches.launch_count; ++i)
+        operations += self->executable.launches.launches[i].operations;
+    return info->compute_units > 0 && operations > unit * info->compute_units * (double)nanoseconds;
+}
+
+uint64_t tuff__trial_spilled(const trial *self)
+{
+    uint64_t most = 0;
+    for (int i = 0; i < self->executable.command_count; ++i) {
+        program *one = self->executable.programs[i];
+        const uint64_t bytes = one == NULL ? 0 : tuff__program_spilled(self->device, one);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+tuff_status tuff__trial_time(trial *self, int count, uint64_t limit, uint64_t *nanoseconds)
+{
+    for (int i = 0; i < count; ++i) {
+        TRY(time_once(self, &nanoseconds[i]));
+        const uint64_t took = nanoseconds[i] == 0 ? 1 : nanoseconds[i];
+        if (self->repeats == 1 && took < LEAST_NANOSECONDS) {
+            const uint64_t wanted = LEAST_NANOSECONDS / took + 1;
+            TRY(repeat(self, wanted > MOST_REPEATS ? MOST_REPEATS : (int)wanted));
+            TRY(time_once(self, &nanoseconds[i]));
+        }
+        for (int k = i + 1; k < count && limit > 0 && nanoseconds[i] > limit; ++k)
+            nanoseconds[k] = nanoseconds[i];
+        if (limit > 0 && nanoseconds[i] > limit)
+            break;
+    }
+    return TUFF_OK;
+}
+
+tuff_status tuff__trial_run(trial *self)
+{
+    set_patience(self, self->expected);
+    TRY(tuff__submit(self->device, self->executable.recording));
+    return tuff__wait(self->device);
+}

@@ -1,0 +1,371 @@
+/* Comparisons with the reference executor, on excerpts of tasks. */
+#include "measure/oracle.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compile/subgraph.h"
+#include "exec/plan.h"
+#include "exec/reference.h"
+#include "base/rng.h"
+
+/* Terms that the host computes for one look: some milliseconds, and some tens for a winner. */
+static const double patience = 3e6, long_patience = 2e7;
+/* What results may be off, in bounds: these are of first order. */
+enum { SLACK = 8 };
+/* Elements that rounding decided otherwise though bounds do not say so, where results jump: one in so many at most. */
+enum { JUMPS = 256 };
+
+/* What the host says of one root. */
+typedef struct expectation {
+    double *values, *bounds;
+    int64_t count;
+} expectation;
+
+typedef struct hearing {
+    subgraph *of;
+    reference_plan *host;
+    expectation roots[MAX_OUTPUTS];
+} hearing;
+
+static void end(hearing *self)
+{
+    for (int i = 0; i < MAX_OUTPUTS; ++i) {
+        tuff__free(self->roots[i].values);
+        tuff__free(self->roots[i].bounds);
+    }
+    tuff__reference_destroy(self->host);
+    tuff__subgraph_destroy(self->of);
+}
+
+static tuff_status begin_host(hearing *self, tuff_device *device)
+{
+    tuff_graph *graph;
+    TRY(tuff__subgraph_graph(self->of, device, &graph));
+    const tuff_status status = tuff__reference_create(graph, &self->host);
+    if (status != TUFF_OK)
+        tuff_graph_destroy(graph);
+    TRY(status);
+    tuff__reference_carry_bounds(self->host, true);
+    tuff__reference_set_slack(self->host, SLACK);
+    return TUFF_OK;
+}
+
+static tuff_status run_host(hearing *self)
+{
+    char name[16];
+    TRY(tuff__reference_run(self->host));
+    for (int i = 0; i < tuff__subgraph_root_count(self->of); ++i) {
+        expectation *root = &self->roots[i];
+        root->count = tuff_shape_count(tuff__subgraph_shape(self->of, tuff__subgraph_root(self->of, i)));
+        root->values = tuff__calloc((size_t)root->count + 1, sizeof *root->values);
+        root->bounds = tuff__calloc((size_t)root->count + 1, sizeof *root->bounds);
+        if (root->values == NULL || root->bounds == NULL)
+            return TUFF_E_OOM_HOST;
+        TRY(tuff__reference_read_double(self->host, tuff__subgraph_name('o', i, name), root->values));
+        TRY(tuff__reference_read_bounds(self->host, name, root->bounds));
+    }
+    return TUFF_OK;
+}
+
+static double rounding_of(tuff_dtype dtype)
+{
+    return dtype == TUFF_F16 ? 0x1p-11 : dtype == TUFF_BF16 ? 0x1p-8 : 0x1p-24;
+}
+
+/* What is no number on the host is not judged: at the edges of a function's domain a rounding decides. */
+static bool is_right(tuff_dtype dtype, double got, double value, double bound)
+{
+    if (!isfinite(value) || !isfinite(bound))
+        return true;
+    if (!tuff__dtype_is_float(dtype))
+        return fabs(got - value) <= bound;
+    const double most = dtype == TUFF_F16 ? 65504 : FLT_MAX;
+    if (!isfinite(got))
+        return fabs(value) + SLACK * bound > most;
+    return fabs(got - value) <= SLACK * bound + rounding_of(dtype) * fabs(value) + (double)FLT_MIN;
+}
+
+/* Of one root; got has its elements in order. */
+static void judge_root(const hearing *self, int index, const double *got, char *wrong, size_t size)
+{
+    const expectation *root = &self->roots[index];
+    const tuff_dtype dtype = tuff__subgraph_root(self->of, index)->outputs[0].dtype;
+    int64_t failures = 0, first = -1;
+    for (int64_t i = 0; i < root->count; ++i)
+        if (!is_right(dtype, got[i], root->values[i], root->bounds[i]) && failures++ == 0)
+            first = i;
+    if (failures == 0 || (tuff__subgraph_jumps(self->of) && failures <= root->count / JUMPS))
+        return;
+    snprintf(wrong, size, "%lld of %lld are wrong: %.9g, on the host %.9g within %.2g", (long long)failures,
+             (long long)root->count, got[first], root->values[first], SLACK * root->bounds[first]);
+}
+
+/* Calls for every element of a node in the excerpt, in order, with its place in the memory of the task. */
+typedef bool (*element_getter)(const ground *from, int buffer, int64_t at, double *out);
+
+static tuff_status gather(const subgraph *of, const struct fusion *fusion, const node *at, const ground *from,
+                          element_getter get, double *out)
+{
+    const tuff_shape shape = tuff__subgraph_shape(of, at);
+    const view layout = tuff__fusion_layout(fusion, at);
+    const int64_t count = tuff_shape_count(shape);
+    int64_t start = layout.offset;
+    int buffer = at->id;
+    while (fusion->facts[buffer].materialized && fusion->facts[buffer].placed != NULL) {
+        start += fusion->facts[buffer].placed_at;
+        buffer = fusion->facts[buffer].placed->id;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+        int64_t rest = i, address = start;
+        for (int axis = shape.rank - 1; axis >= 0; --axis) {
+            address += tuff__subgraph_place(of, at, axis, rest % shape.extent[axis]) * layout.stride[axis];
+            rest /= shape.extent[axis];
+        }
+        if (!get(from, buffer, address, &out[i]))
+            return FAIL(TUFF_E_UNSUPPORTED, "tune: a value of the task is not where it is looked for");
+    }
+    return TUFF_OK;
+}
+
+/* What a sample does not look at may have been left out: it takes some of what looks so. */
+static void want_suspects(subgraph *of, const ground *on)
+{
+    for (int i = 0; i < tuff__subgraph_root_count(of); ++i) {
+        const node *root = tuff__subgraph_root(of, i);
+        const tuff_shape *shape = &root->outputs[0].shape;
+        int64_t found[MOST_SUSPECTS], place[TUFF_MAX_RANK] = {0};
+        const int count = tuff__ground_suspects(on, root, found);
+        for (int k = 0; k < count; ++k) {
+            for (int axis = shape->rank - 1; axis >= 0; --axis) {
+                place[axis] = found[k] % shape->extent[axis];
+                found[k] /= shape->extent[axis];
+            }
+            tuff__subgraph_want(of, root, place);
+        }
+    }
+}
+
+static tuff_status write_reads(const hearing *self, const struct fusion *fusion, const ground *from)
+{
+    char name[16];
+    for (int i = 0; i < tuff__subgraph_read_count(self->of); ++i) {
+        const node *at = tuff__subgraph_read(self->of, i);
+        const int64_t count = tuff_shape_count(tuff__subgraph_shape(self->of, at));
+        double *values = tuff__calloc((size_t)count + 1, sizeof *values);
+        tuff_status status = values == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+        if (status == TUFF_OK)
+            status = gather(self->of, fusion, at, from, tuff__ground_input, values);
+        if (status == TUFF_OK)
+            status = tuff__reference_write_double(self->host, tuff__subgraph_name('r', i, name), values);
+        tuff__free(values);
+        TRY(status);
+    }
+    return TUFF_OK;
+}
+
+static tuff_status compare_ground(const hearing *self, const struct fusion *fusion, const ground *with, char *wrong,
+                                  size_t size)
+{
+    for (int i = 0; i < tuff__subgraph_root_count(self->of) && wrong[0] == '\0'; ++i) {
+        double *got = tuff__calloc((size_t)self->roots[i].count + 1, sizeof *got);
+        const tuff_status status =
+            got == NULL ? TUFF_E_OOM_HOST
+                        : gather(self->of, fusion, tuff__subgraph_root(self->of, i), with, tuff__ground_right, got);
+        if (status == TUFF_OK)
+            judge_root(self, i, got, wrong, size);
+        tuff__free(got);
+        TRY(status);
+    }
+    return TUFF_OK;
+}
+
+/* As much as the host computes in reasonable time. */
+static tuff_status sample(subgraph *of, const ground *on)
+{
+    static const int counts[] = {16, 8, 4, 3, 2};
+    enum { COUNTS = sizeof counts / sizeof *counts };
+    TRY(tuff__subgraph_sample(of, 0));
+    if (tuff__subgraph_cost(of) <= patience)
+        return TUFF_OK;
+    want_suspects(of, on);
+    for (int i = 0; i < COUNTS && tuff__subgraph_cost(of) > patience; ++i)
+        TRY(tuff__subgraph_sample(of, counts[i]));
+    if (tuff__subgraph_cost(of) > patience)
+        return FAIL(TUFF_E_UNSUPPORTED, "tune: a task that takes the host too long");
+    return TUFF_OK;
+}
+
+static tuff_status hear_ground(hearing *self, tuff_device *device, const ground *with, const struct fusion *fusion,
+                               int task, char *wrong, size_t size)
+{
+    TRY(tuff__subgraph_create(fusion, task, &self->of));
+    TRY(sample(self->of, with));
+    TRY(begin_host(self, device));
+    TRY(write_reads(self, fusion, with));
+    TRY(run_host(self));
+    return compare_ground(self, fusion, with, wrong, size);
+}
+
+tuff_status tuff__referee_ground(tuff_device *device, const ground *with, const struct fusion *fusion, int task,
+                                 char *wrong, size_t size)
+{
+    hearing self = {.of = NULL};
+    wrong[0] = '\0';
+    const tuff_status status = hear_ground(&self, device, with, fusion, task, wrong, size);
+    end(&self);
+    return status;
+}
+
+/* Eighths, as on grounds. */
+static void make_up(const hearing *self, task_kind kind, const node *of, int64_t count, double *out)
+{
+    const int64_t bound = tuff__subgraph_index_bound(self->of);
+    const bool multiplies = kind == TASK_MATMUL || kind == TASK_ATTENTION,
+               takes_signs = tuff__subgraph_takes_signs(self->of);
+    dice from = {(uint64_t)of->id + 1};
+    for (int64_t i = 0; i < count; ++i) {
+        const int roll = tuff__dice_below(&from, 1 << 20);
+        if (tuff__dtype_is_float(of->outputs[0].dtype))
+            out[i] = multiplies                       ? (roll % 17 - 8) / 8.0
+                     : takes_signs && roll >> 19 != 0 ? -(1 + roll % 8) / 8.0
+                                                      : (1 + roll % 8) / 8.0;
+        else
+            out[i] = of->outputs[0].dtype == TUFF_BOOL ? roll % 2 : (double)(roll % (bound > 0 ? bound : 64) % 128);
+    }
+}
+
+static tuff_status write_both(const hearing *self, tuff_plan *plan, task_kind kind)
+{
+    char name[16];
+    for (int i = 0; i < tuff__subgraph_read_count(self->of); ++i) {
+        const node *at = tuff__subgraph_read(self->of, i);
+        const int64_t count = tuff_shape_count(tuff__subgraph_shape(self->of, at));
+        const size_t bytes = (size_t)count * tuff_dtype_size(at->outputs[0].dtype);
+        double *values = tuff__calloc((size_t)count + 1, sizeof *values);
+        void *data = tuff__alloc(bytes);
+        tuff_status status = values == NULL || data == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+        if (status == TUFF_OK) {
+            make_up(self, kind, at, count, values);
+            tuff__from_double(at->outputs[0].dtype, values, count, data);
+            status = tuff__reference_write_double(self->host, tuff__subgraph_name('r', i, name), values);
+        }
+        if (status == TUFF_OK) /* one that the simplified graph has no use for is no input of the plan */
+            status = tuff_plan_write(plan, name, data, bytes) == TUFF_E_OOM_HOST ? TUFF_E_OOM_HOST : TUFF_OK;
+        tuff__free(values);
+        tuff__free(data);
+        TRY(status);
+    }
+    return TUFF_OK;
+}
+
+/* Lets all tasks of a kind have one choice. */
+static tuff_status lower_by(tuff_plan *plan, const tuff_compile_options *options, task_kind kind, const choice *what)
+{
+    const choice **choices = tuff__calloc((size_t)plan->fusion.task_count + 1, sizeof(choice *));
+    if (choices == NULL)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < plan->fusion.task_count; ++i)
+        choices[i] = plan->fusion.tasks[i].kind == kind ? what : NULL;
+    tuff__launch_list_free(&plan->executable.launches);
+    const tuff_status status = tuff__lower(plan->device, &plan->fusion, options, choices, &plan->executable.launches);
+    tuff__free(choices);
+    return status == TUFF_OK ? tuff__plan_record(plan) : status;
+}
+
+static tuff_status compare_plan(const hearing *self, tuff_plan *plan, char *wrong, size_t size)
+{
+    char name[16];
+    for (int i = 0; i < tuff__subgraph_root_count(self->of) && wrong[0] == '\0'; ++i) {
+        const tuff_dtype dtype = tuff__subgraph_root(self->of, i)->outputs[0].dtype;
+        const size_t count = (size_t)self->roots[i].count, bytes = count * tuff_dtype_size(dtype);
+        double *got = tuff__calloc(count + 1, sizeof *got);
+        void *data = tuff__alloc(bytes);
+        tuff_status status = got == NULL || data == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+        if (status == TUFF_OK)
+            status = tuff_plan_read(plan, tuff__subgraph_name('o', i, name), data, bytes);
+        if (status == TUFF_OK) {
+            tuff__to_double(dtype, data, (int64_t)count, got);
+            judge_root(self, i, got, wrong, size);
+        }
+        tuff__free(got);
+        tuff__free(data);
+        TRY(status);
+    }
+    return TUFF_OK;
+}
+
+static tuff_status run_both(hearing *self, tuff_plan *plan, const tuff_compile_options *options, task_kind kind,
+                            const choice *what, char *wrong, size_t size)
+{
+    TRY(lower_by(plan, options, kind, what));
+    TRY(write_both(self, plan, kind));
+    TRY(run_host(self));
+    TRY(tuff_plan_run(plan));
+    TRY(tuff_plan_wait(plan));
+    return compare_plan(self, plan, wrong, size);
+}
+
+/* Extents beyond a few tiles, if the host is done with them in time. */
+static tuff_status shrink(subgraph *of)
+{
+    static const int64_t sizes[] = {259, 131, 67, 35, 19};
+    enum { SIZES = sizeof sizes / sizeof *sizes };
+    bool changed = true;
+    for (int i = 0; i < SIZES && changed; ++i) {
+        TRY(tuff__subgraph_shrink(of, sizes[i], &changed));
+        if (changed && tuff__subgraph_cost(of) <= long_patience)
+            return TUFF_OK;
+    }
+    return FAIL(TUFF_E_UNSUPPORTED, "tune: a task that has no odd extents, or none that are small");
+}
+
+static tuff_status hear_ragged(hearing *self, tuff_device *device, const struct fusion *fusion,
+                               const tuff_compile_options *options, int task, const choice *what, char *wrong,
+                               size_t size)
+{
+    tuff_graph *graph;
+    TRY(tuff__subgraph_create(fusion, task, &self->of));
+    TRY(shrink(self->of));
+    TRY(begin_host(self, device));
+    TRY(tuff__subgraph_graph(self->of, device, &graph));
+    tuff_compile_options plain = *options;
+    plain.memory_budget = 0;
+    tuff_plan *plan;
+    tuff_status status = tuff__plan_create(graph, &plain, NULL, &plan);
+    if (status == TUFF_OK) {
+        plan->is_for_once = true;
+        status = run_both(self, plan, &plain, fusion->tasks[task].kind, what, wrong, size);
+    }
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+    return status;
+}
+
+/* Products and averages of what is not 0 are not all 0, whatever their number. */
+static void judge_zeros(const hearing *self, const ground *kept, char *wrong, size_t size)
+{
+    for (int i = 0; i < tuff__subgraph_root_count(self->of) && wrong[0] == '\0'; ++i) {
+        const expectation *root = &self->roots[i];
+        int64_t others = 0;
+        for (int64_t k = 0; k < root->count; ++k)
+            others += isfinite(root->values[k]) && fabs(root->values[k]) > SLACK * root->bounds[k];
+        if (2 * others > root->count && tuff__ground_is_zero(kept, tuff__subgraph_root(self->of, i)))
+            snprintf(wrong, size, "all of a result is 0");
+    }
+}
+
+tuff_status tuff__referee_ragged(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
+                                 int task, const choice *what, const ground *kept, char *wrong, size_t size)
+{
+    hearing self = {.of = NULL};
+    const task_kind kind = fusion->tasks[task].kind;
+    wrong[0] = '\0';
+    const tuff_status status = hear_ragged(&self, device, fusion, options, task, what, wrong, size);
+    if (status == TUFF_OK && kept != NULL && (kind == TASK_MATMUL || kind == TASK_ATTENTION))
+        judge_zeros(&self, kept, wrong, size);
+    end(&self);
+    return status;
+}

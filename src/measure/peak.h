@@ -1,0 +1,22 @@
+/* What a device can do at most: a loop of independent fused multiply-adds, and a copy of 64 MiB, through the device's
+   own driver. */
+#ifndef TUFF_MEASURE_PEAK_H
+#define TUFF_MEASURE_PEAK_H
+
+#include "base/status.h"
+#include "tuff/device.h"
+
+typedef enum peak_kind { PEAK_OPERATIONS, PEAK_BYTES } peak_kind;
+typedef struct peak peak;
+
+/* Not of the reference device. */
+tuff_status tuff__peak_create(tuff_device *device, peak_kind kind, peak **out);
+void tuff__peak_destroy(peak *self); /* NULL is allowed */
+/* Operations on f32, or bytes read and written, of one run. */
+double tuff__peak_work(const peak *self);
+/* Runs it so many times, and waits. */
+tuff_status tuff__peak_run(peak *self, int count);
+/* One run by the device's clock; by the host's, where the device has none. */
+tuff_status tuff__peak_time(peak *self, uint64_t *nanoseconds);
+
+#endif

@@ -1,0 +1,706 @@
+/* Memory for trials: one stretch for every buffer of the task, between two guards. */
+#include "measure/test_buffers.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compile/subgraph.h"
+
+/* Before and behind what kernels may write; a multiple of every alignment, so that addresses are as aligned as those of
+   the real memory. */
+enum { GUARD = 256 };
+#define GUARD_WORD 0xA5C3F00Du
+/* As floats NaNs that no arithmetic makes. Runs take turns with them, and no byte is the same in both: what holds one
+   after a run, and the other after the next, was written by neither, whatever its dtype. */
+static const uint32_t poison_words[] = {0x7FE1DEADu, 0xFFD2BEEFu};
+/* Data repeats after so many elements: a prime, so that no two rows are alike. */
+enum { PERIOD = 4093 };
+
+typedef struct stretch {
+    int id;        /* of the buffer, no part of another */
+    uint64_t lead; /* bytes from the guard to the first element */
+    uint64_t size; /* of the elements */
+    tuff_dtype dtype;
+    storage *storage;
+    bool read, written;
+    int in_place;       /* the buffer of what is written over what it holds; -1: none */
+    double *made;       /* what it holds, PERIOD elements over and over; NULL: a constant */
+    void *right, *last; /* of what is written: as it should be, and as it was seen last */
+    bool knows_own;
+    uint8_t *own; /* by element, whether the task stores it, and no other one; NULL: it stores all of them */
+} stretch;
+
+struct ground {
+    tuff_device *device;
+    const struct fusion *fusion;
+    int task;
+    uint64_t most, size;
+    bool is_exact;  /* results do not depend on the order of sums */
+    bool is_signed; /* so is what its task reads, which of products it always is */
+    stretch *all;
+    int count, capacity;
+    bool is_rough;
+    double scale;        /* of what is signed */
+    int turn, kept_turn; /* the poison of the last run, and of what is kept as right */
+};
+
+/* A power of two that makes sums of products about as large as their terms were, as they are in models: what follows a
+   matmul takes twice the time where its exponentials leave the range of normal numbers. */
+static double scale_of(const struct task *task)
+{
+    if (task->kind != TASK_MATMUL || task->core == NULL)
+        return 1;
+    const tuff_shape *x = &task->core->inputs[0]->shape;
+    const double terms = (double)x->extent[x->rank - 1], mean_square = 3.0 / 8;
+    return terms < 2 ? 1 : exp2(-ceil(log2(mean_square * sqrt(terms)) / 2));
+}
+
+/* What nothing can be said of is given what is positive. */
+static tuff_status takes_signs(const struct fusion *fusion, int task, bool *out)
+{
+    subgraph *of;
+    const tuff_status status = tuff__subgraph_create(fusion, task, &of);
+    *out = status == TUFF_OK && tuff__subgraph_takes_signs(of);
+    tuff__subgraph_destroy(of);
+    return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
+}
+
+tuff_status tuff__ground_create(tuff_device *device, const struct fusion *fusion, int task, uint64_t most, ground **out)
+{
+    ground *self = tuff__calloc(1, sizeof *self);
+    *out = self;
+    if (self == NULL)
+        return TUFF_E_OOM_HOST;
+    *self = (ground){
+        .device = device, .fusion = fusion, .task = task, .most = most, .scale = scale_of(&fusion->tasks[task])};
+    const tuff_status status = takes_signs(fusion, task, &self->is_signed);
+    if (status == TUFF_OK)
+        return TUFF_OK;
+    tuff__free(self);
+    *out = NULL;
+    return status;
+}
+
+void tuff__ground_roughen(ground *self)
+{
+    self->is_rough = true;
+}
+
+void tuff__ground_destroy(ground *self)
+{
+    if (self == NULL)
+        return;
+    for (int i = 0; i < self->count; ++i) {
+        tuff__storage_release(self->all[i].storage);
+        tuff__free(self->all[i].made);
+        tuff__free(self->all[i].right);
+        tuff__free(self->all[i].last);
+        tuff__free(self->all[i].own);
+    }
+    tuff__free(self->all);
+    tuff__free(self);
+}
+
+void tuff__ground_expect_exact(ground *self)
+{
+    self->is_exact = true;
+}
+
+uint64_t tuff__ground_size(const ground *self)
+{
+    return self->size;
+}
+
+static uint64_t whole_size(const stretch *of)
+{
+    return GUARD + of->lead + (of->size + 3) / 4 * 4 + GUARD;
+}
+
+/* One past the largest index that lookups of the task's kernels find something at; 64 where there are none. */
+static int64_t index_bound(const ground *self, const launch_list *launches)
+{
+    const struct task *task = &self->fusion->tasks[self->task];
+    int64_t bound = 0;
+    if (task->kind == TASK_SCATTER && task->core != NULL)
+        bound = task->core->outputs[0].shape.extent[task->core->attributes.axis];
+    for (int i = 0; i < launches->launch_count; ++i)
+        for (int k = 0; k < launches->launches[i].chain.value_count; ++k) {
+            const chain_value *value = &launches->launches[i].chain.values[k];
+            if (value->kind == VALUE_LOOKUP && (bound == 0 || value->extent < bound))
+                bound = value->extent;
+        }
+    return bound > 0 ? bound : 64;
+}
+
+/* Eighths, so that sums of products are exact in any order; where others are made of them, none is 0. */
+static double make_float(const ground *self, uint32_t roll)
+{
+    const task_kind kind = self->fusion->tasks[self->task].kind;
+    const double share = (1 + roll % 0xFFFFFF) / 0x1p24, sign = self->is_signed && roll >> 30 ? -1 : 1;
+    if (kind != TASK_MATMUL && kind != TASK_ATTENTION)
+        return sign * (self->is_rough ? share : (1 + roll % 8) / 8.0);
+    return self->scale * (self->is_rough ? 2 * share - 1 : (int)(roll % 17) / 8.0 - 1.0);
+}
+
+static void make_elements(const ground *self, const stretch *of, int64_t bound, double *values)
+{
+    uint64_t state = 0x9E3779B97F4A7C15u * (uint64_t)(of->id + 1);
+    for (int i = 0; i < PERIOD; ++i) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        const uint32_t roll = (uint32_t)(state >> 33);
+        if (of->dtype == TUFF_F32 || of->dtype == TUFF_F16 || of->dtype == TUFF_BF16)
+            values[i] = make_float(self, roll);
+        else if (of->dtype == TUFF_BOOL)
+            values[i] = roll % 2;
+        else
+            values[i] = (double)(roll % (uint32_t)bound % 128);
+        if (of->dtype == TUFF_I32 || of->dtype == TUFF_U32)
+            values[i] = (double)(roll % (uint32_t)(bound > INT32_MAX ? INT32_MAX : bound));
+    }
+}
+
+/* Repeats a pattern over a stretch of device memory. */
+static tuff_status fill(const ground *self, const stretch *of, uint64_t start, uint64_t size, const void *pattern,
+                        size_t period)
+{
+    enum { AT_ONCE = 1 << 20 };
+    const uint64_t wanted = (size < AT_ONCE ? size : AT_ONCE) / period + 1;
+    const uint64_t length = wanted * period;
+    char *block = tuff__alloc((size_t)length);
+    tuff_status status = block == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+    for (uint64_t i = 0; i < wanted && block != NULL; ++i)
+        memcpy(block + i * period, pattern, period);
+    for (uint64_t at = 0; at < size && status == TUFF_OK; at += length)
+        status =
+            tuff__storage_write(self->device, of->storage, start + at, block, size - at < length ? size - at : length);
+    tuff__free(block);
+    return status;
+}
+
+static tuff_status write_constant(const ground *self, const stretch *of, const node *at)
+{
+    if (at->attributes.data != NULL)
+        return tuff__storage_write(self->device, of->storage, GUARD + of->lead, at->attributes.data, of->size);
+    double number = at->attributes.value;
+    char bytes[8];
+    tuff__from_double(of->dtype, &number, 1, bytes);
+    return fill(self, of, GUARD + of->lead, of->size, bytes, tuff_dtype_size(of->dtype));
+}
+
+static tuff_status write_made(const ground *self, const stretch *of)
+{
+    char pattern[PERIOD * 8];
+    tuff__from_double(of->dtype, of->made, PERIOD, pattern);
+    return fill(self, of, GUARD + of->lead, of->size, pattern, PERIOD * tuff_dtype_size(of->dtype));
+}
+
+static tuff_status fill_elements(const ground *self, stretch *of, const launch_list *launches)
+{
+    const tuff_graph *graph = self->fusion->graph;
+    const uint32_t guard = GUARD_WORD;
+    const uint64_t behind = whole_size(of) - GUARD;
+    TRY(fill(self, of, 0, GUARD, &guard, sizeof guard));
+    TRY(fill(self, of, behind, GUARD, &guard, sizeof guard));
+    if (of->size == 0)
+        return TUFF_OK;
+    if (of->id < graph->node_count && graph->nodes[of->id]->op == OP_CONSTANT)
+        return write_constant(self, of, graph->nodes[of->id]);
+    of->made = tuff__alloc(PERIOD * sizeof *of->made);
+    if (of->made == NULL)
+        return TUFF_E_OOM_HOST;
+    make_elements(self, of, index_bound(self, launches), of->made);
+    return write_made(self, of);
+}
+
+static stretch *find(const ground *self, int id)
+{
+    for (int i = 0; i < self->count; ++i)
+        if (self->all[i].id == id || self->all[i].in_place == id)
+            return &self->all[i];
+    return NULL;
+}
+
+static tuff_status add(ground *self, const launch_list *launches, int id)
+{
+    const memory_buffer *buffer = &launches->buffers[id];
+    stretch made = {.id = id,
+                    .lead = buffer->offset % GUARD,
+                    .size = tuff__buffer_size(buffer),
+                    .dtype = buffer->dtype,
+                    .in_place = -1};
+    if (whole_size(&made) > self->most - self->size)
+        return FAIL(TUFF_E_OOM_DEVICE, "tune: a task of more than %llu bytes", (unsigned long long)self->most);
+    if (!GROW(self->all, self->count, self->capacity))
+        return TUFF_E_OOM_HOST;
+    TRY(tuff__storage_create(self->device, whole_size(&made), false, &made.storage));
+    const tuff_status status = fill_elements(self, &made, launches);
+    if (status != TUFF_OK) {
+        tuff__storage_release(made.storage);
+        tuff__free(made.made);
+        return status;
+    }
+    self->all[self->count++] = made;
+    self->size += whole_size(&made);
+    return TUFF_OK;
+}
+
+static tuff_status place(ground *self, launch_list *launches, int id, const chain_buffer *use)
+{
+    int root = id;
+    while (launches->buffers[root].parent >= 0) /* parts get their places when memory is planned */
+        root = launches->buffers[root].parent;
+    stretch *of = find(self, root);
+    if (of == NULL) {
+        TRY(add(self, launches, root));
+        of = &self->all[self->count - 1];
+    }
+    of->read |= use->read;
+    of->written |= use->written;
+    if (use->written && self->fusion->graph->nodes[root]->op == OP_ARRAY)
+        of->in_place = id;
+    launches->buffers[root].fixed = true;
+    launches->buffers[root].storage = of->storage;
+    launches->buffers[root].offset = GUARD + of->lead;
+    return TUFF_OK;
+}
+
+tuff_status tuff__ground_place(ground *self, launch_list *launches)
+{
+    for (int i = 0; i < launches->launch_count; ++i) {
+        const fused_chain *chain = &launches->launches[i].chain;
+        for (int k = 0; k < chain->buffer_count; ++k)
+            if (chain->buffers[k].id < self->fusion->graph->node_count)
+                TRY(place(self, launches, chain->buffers[k].id, &chain->buffers[k]));
+    }
+    return TUFF_OK;
+}
+
+/* Where a root's elements are: the buffer that is no part of another, and the first of them in it. */
+static int buffer_of(const struct fusion *fusion, const node *root, int64_t *start)
+{
+    int buffer = root->id;
+    *start = tuff__fusion_layout(fusion, root).offset;
+    while (fusion->facts[buffer].materialized && fusion->facts[buffer].placed != NULL) {
+        *start += fusion->facts[buffer].placed_at;
+        buffer = fusion->facts[buffer].placed->id;
+    }
+    return buffer;
+}
+
+static int64_t count_of(const stretch *of)
+{
+    return (int64_t)(of->size / tuff_dtype_size(of->dtype));
+}
+
+static void mark_own(const stretch *of, const view *layout, int axis, int64_t at)
+{
+    if (axis == layout->rank) {
+        if (at >= 0 && at < count_of(of))
+            of->own[at] = 1;
+        return;
+    }
+    for (int64_t i = 0; i < layout->extent[axis]; ++i)
+        mark_own(of, layout, axis + 1, at + i * layout->stride[axis]);
+}
+
+/* Which elements of a stretch are the task's. */
+static tuff_status find_own(const ground *self, stretch *of)
+{
+    const struct task *task = &self->fusion->tasks[self->task];
+    const int64_t count = count_of(of);
+    int64_t start;
+    of->knows_own = true;
+    for (int i = 0; i < task->root_count; ++i)
+        if (find(self, buffer_of(self->fusion, task->roots[i], &start)) == of &&
+            tuff_shape_count(task->roots[i]->outputs[0].shape) == count)
+            return TUFF_OK;
+    of->own = tuff__calloc((size_t)count + 1, 1);
+    if (of->own == NULL)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < task->root_count; ++i)
+        if (find(self, buffer_of(self->fusion, task->roots[i], &start)) == of) {
+            const view layout = tuff__fusion_layout(self->fusion, task->roots[i]);
+            mark_own(of, &layout, 0, start);
+        }
+    return TUFF_OK;
+}
+
+/* Whether what the task writes over is what it computes that from. */
+static bool is_updated(const ground *self, const stretch *of)
+{
+    const struct task *task = &self->fusion->tasks[self->task];
+    for (int i = 0; i < task->read_count && of->in_place >= 0; ++i)
+        if (task->reads[i]->id == of->id)
+            return true;
+    return false;
+}
+
+static bool is_poisoned(const ground *self, const stretch *of)
+{
+    return of->written && of->made != NULL && !is_updated(self, of);
+}
+
+/* What a stretch that is not the task's as a whole holds before a run: where others store, the same in every run. */
+static tuff_status make_image(const stretch *of, int turn, char **out)
+{
+    const size_t step = tuff_dtype_size(of->dtype);
+    char pattern[PERIOD * 8];
+    *out = tuff__alloc((size_t)of->size + sizeof(uint32_t));
+    if (*out == NULL)
+        return TUFF_E_OOM_HOST;
+    tuff__from_double(of->dtype, of->made, PERIOD, pattern);
+    for (int64_t i = 0; i < count_of(of); ++i) {
+        const uint32_t word = poison_words[of->own[i] ? turn : 0], twice[] = {word, word};
+        const size_t at = (size_t)i * step;
+        const bool is_data = !of->own[i] && of->read;
+        memcpy(*out + at, is_data ? pattern + (size_t)(i % PERIOD) * step : (const char *)twice + at % sizeof word,
+               step);
+    }
+    return TUFF_OK;
+}
+
+static tuff_status write_image(const ground *self, const stretch *of)
+{
+    char *image = NULL;
+    tuff_status status = make_image(of, self->turn, &image);
+    if (status == TUFF_OK)
+        status = tuff__storage_write(self->device, of->storage, GUARD + of->lead, image, of->size);
+    tuff__free(image);
+    return status;
+}
+
+tuff_status tuff__ground_poison(ground *self)
+{
+    self->turn = !self->turn;
+    const uint32_t *poison = &poison_words[self->turn];
+    for (int i = 0; i < self->count; ++i) {
+        stretch *of = &self->all[i];
+        if (of->in_place >= 0 && of->made != NULL && is_updated(self, of))
+            TRY(write_made(self, of));
+        if (!is_poisoned(self, of))
+            continue;
+        if (!of->knows_own)
+            TRY(find_own(self, of));
+        TRY(of->own != NULL ? write_image(self, of)
+                            : fill(self, of, GUARD + of->lead, (of->size + 3) / 4 * 4, poison, sizeof *poison));
+    }
+    return TUFF_OK;
+}
+
+/* Reads a stretch with its guards. */
+static tuff_status read_back(const ground *self, const stretch *of, void **out)
+{
+    const size_t size = (size_t)whole_size(of);
+    *out = tuff__alloc(size);
+    if (*out == NULL)
+        return TUFF_E_OOM_HOST;
+    return tuff__storage_read(self->device, of->storage, 0, *out, size);
+}
+
+tuff_status tuff__ground_keep(ground *self)
+{
+    for (int i = 0; i < self->count; ++i) {
+        stretch *of = &self->all[i];
+        if (!of->written)
+            continue;
+        tuff__free(of->right);
+        of->right = NULL;
+        TRY(read_back(self, of, &of->right));
+    }
+    self->kept_turn = self->turn;
+    return TUFF_OK;
+}
+
+tuff_status tuff__ground_is_kept(ground *self, bool *same)
+{
+    *same = true;
+    for (int i = 0; i < self->count && *same; ++i) {
+        const stretch *of = &self->all[i];
+        void *seen = NULL;
+        if (!of->written || of->right == NULL)
+            continue;
+        const tuff_status status = read_back(self, of, &seen);
+        *same = status == TUFF_OK &&
+                memcmp((char *)seen + GUARD + of->lead, (char *)of->right + GUARD + of->lead, of->size) == 0;
+        tuff__free(seen);
+        TRY(status);
+    }
+    return TUFF_OK;
+}
+
+static bool guards_hold(const stretch *of, const char *seen)
+{
+    const uint64_t behind = whole_size(of) - GUARD;
+    for (uint64_t i = 0; i < GUARD; i += 4) {
+        uint32_t before, after;
+        memcpy(&before, seen + i, 4);
+        memcpy(&after, seen + behind + i, 4);
+        if (before != GUARD_WORD || after != GUARD_WORD)
+            return false;
+    }
+    return true;
+}
+
+/* Terms that one element is the sum of, at most. */
+static double terms_of(const ground *self)
+{
+    const struct task *task = &self->fusion->tasks[self->task];
+    double terms = 1;
+    for (int i = 0; i < task->domain.rank; ++i)
+        if (task->kind != TASK_MATMUL && (task->kind == TASK_ATTENTION || (task->loop_axes >> i & 1) != 0))
+            terms *= (double)task->domain.extent[i];
+    return task->kind == TASK_SCATTER ? 64 : terms;
+}
+
+static double rounding_of(tuff_dtype dtype)
+{
+    return dtype == TUFF_F16 ? 0x1p-11 : dtype == TUFF_BF16 ? 0x1p-8 : 0x1p-24;
+}
+
+/* The root of the mean square of what is finite. */
+static double size_of_elements(tuff_dtype dtype, const char *data, int64_t count)
+{
+    double sum = 0;
+    int64_t finite = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        double value;
+        tuff__to_double(dtype, data + (size_t)i * tuff_dtype_size(dtype), 1, &value);
+        if (isfinite(value)) {
+            sum += value * value;
+            ++finite;
+        }
+    }
+    return finite == 0 ? 0 : sqrt(sum / (double)finite);
+}
+
+/* Whether an element, so many bytes from the first, holds the poison of a turn. */
+static bool is_poison(const char *element, uint64_t at, size_t step, int turn)
+{
+    const char *word = (const char *)&poison_words[turn];
+    for (size_t k = 0; k < step; ++k)
+        if (element[k] != word[(at + k) % sizeof *poison_words])
+            return false;
+    return true;
+}
+
+static void compare_elements(const ground *self, const stretch *of, const char *seen, char *wrong, size_t size)
+{
+    const size_t step = tuff_dtype_size(of->dtype);
+    const int64_t count = count_of(of);
+    const char *right = (const char *)of->right + GUARD + of->lead;
+    const bool floats = of->dtype == TUFF_F32 || of->dtype == TUFF_F16 || of->dtype == TUFF_BF16;
+    seen += GUARD + of->lead;
+    if (memcmp(seen, right, of->size) == 0)
+        return;
+    const double unit = rounding_of(of->dtype) + 0x1p-24 * sqrt(terms_of(self));
+    const double typical = floats ? size_of_elements(of->dtype, right, count) : 0;
+    for (int64_t i = 0; i < count; ++i) {
+        double is, should;
+        const char *at = seen + (size_t)i * step, *expected = right + (size_t)i * step;
+        if (memcmp(at, expected, step) == 0)
+            continue;
+        tuff__to_double(of->dtype, at, 1, &is);
+        tuff__to_double(of->dtype, expected, 1, &should);
+        const bool unwritten = step == 4 && (is_poison(at, 0, step, self->turn) || is_poison(at, 0, step, !self->turn));
+        const bool close =
+            floats && !unwritten && !self->is_exact &&
+            ((isnan(is) && isnan(should)) || fabs(is - should) <= 16 * unit * fmax(fabs(should), typical));
+        if (close)
+            continue;
+        if (unwritten)
+            snprintf(wrong, size, "element %lld is not written", (long long)i);
+        else
+            snprintf(wrong, size, "element %lld is %.9g, should be %.9g", (long long)i, is, should);
+        return;
+    }
+}
+
+static tuff_status compare(stretch *of, const ground *self, bool exactly, char *wrong, size_t size)
+{
+    void *seen = NULL;
+    const tuff_status status = read_back(self, of, &seen);
+    if (status != TUFF_OK) {
+        tuff__free(seen);
+        return status;
+    }
+    if (!guards_hold(of, seen))
+        snprintf(wrong, size, "it writes beyond a buffer");
+    else if (!exactly)
+        compare_elements(self, of, seen, wrong, size);
+    else if (of->last != NULL &&
+             memcmp((char *)seen + GUARD + of->lead, (char *)of->last + GUARD + of->lead, of->size) != 0)
+        snprintf(wrong, size, "two runs differ");
+    tuff__free(of->last);
+    of->last = seen;
+    return TUFF_OK;
+}
+
+tuff_status tuff__ground_compare(ground *self, bool exactly, char *wrong, size_t size)
+{
+    wrong[0] = '\0';
+    for (int i = 0; i < self->count && wrong[0] == '\0'; ++i)
+        if (self->all[i].written)
+            TRY(compare(&self->all[i], self, exactly, wrong, size));
+    return TUFF_OK;
+}
+
+/* What neither of two runs wrote of the task's own, and what the first wrote of others'. */
+static tuff_status look_through(const ground *self, const stretch *of, char *wrong, size_t size)
+{
+    const size_t step = tuff_dtype_size(of->dtype);
+    const char *kept = (const char *)of->right + GUARD + of->lead, *last = (const char *)of->last + GUARD + of->lead;
+    char *image = NULL;
+    if (of->own == NULL && memcmp(kept, last, of->size) == 0)
+        return TUFF_OK;
+    if (of->own != NULL)
+        TRY(make_image(of, self->kept_turn, &image));
+    for (int64_t i = 0; i < count_of(of) && wrong[0] == '\0'; ++i) {
+        const uint64_t at = (uint64_t)i * step;
+        if (of->own != NULL && !of->own[i] && memcmp(kept + at, image + at, step) != 0)
+            snprintf(wrong, size, "element %lld is written, which others store", (long long)i);
+        else if ((of->own == NULL || of->own[i]) && is_poison(kept + at, at, step, self->kept_turn) &&
+                 is_poison(last + at, at, step, self->turn))
+            snprintf(wrong, size, "element %lld is not written", (long long)i);
+    }
+    tuff__free(image);
+    return TUFF_OK;
+}
+
+tuff_status tuff__ground_look_through(const ground *self, char *wrong, size_t size)
+{
+    wrong[0] = '\0';
+    for (int i = 0; i < self->count && wrong[0] == '\0' && self->turn != self->kept_turn; ++i) {
+        const stretch *of = &self->all[i];
+        if (is_poisoned(self, of) && of->right != NULL && of->last != NULL)
+            TRY(look_through(self, of, wrong, size));
+    }
+    return TUFF_OK;
+}
+
+static const stretch *find_element(const ground *self, int buffer, int64_t at)
+{
+    const stretch *of = find(self, buffer);
+    return of != NULL && at >= 0 && at < count_of(of) ? of : NULL;
+}
+
+static void read_constant(const node *of, int64_t at, double *out)
+{
+    const op_attributes *with = &of->attributes;
+    const tuff_dtype dtype = of->outputs[0].dtype;
+    if (with->data == NULL)
+        *out = with->value;
+    else
+        tuff__to_double(dtype, (const char *)with->data + (size_t)at * tuff_dtype_size(dtype), 1, out);
+}
+
+/* Small constants are part of kernels' texts, and have no memory. */
+bool tuff__ground_input(const ground *self, int buffer, int64_t at, double *out)
+{
+    const tuff_graph *graph = self->fusion->graph;
+    if (buffer < graph->node_count && graph->nodes[buffer]->op == OP_CONSTANT) {
+        read_constant(graph->nodes[buffer], at, out);
+        return true;
+    }
+    const stretch *of = find_element(self, buffer, at);
+    if (of == NULL || (of->written && of->in_place < 0))
+        return false;
+    *out = of->made[at % PERIOD];
+    return true;
+}
+
+bool tuff__ground_right(const ground *self, int buffer, int64_t at, double *out)
+{
+    const stretch *of = find_element(self, buffer, at);
+    if (of == NULL || of->right == NULL)
+        return false;
+    tuff__to_double(of->dtype, (const char *)of->right + GUARD + of->lead + (size_t)at * tuff_dtype_size(of->dtype), 1,
+                    out);
+    return true;
+}
+
+/* A walk over the elements of a root, which notes every so many of what may have been left out: when it has noted too
+   many, every other one is dropped, so that one in the middle is always among them. */
+typedef struct suspects {
+    const stretch *of;
+    bool is_updated; /* the stretch is: what it held says something */
+    int64_t index, found, every, last;
+    int64_t noted[64];
+    int count;
+} suspects;
+
+static bool is_suspect(const suspects *with, int64_t at)
+{
+    static const char zero[8];
+    const stretch *of = with->of;
+    const size_t step = tuff_dtype_size(of->dtype);
+    const char *element = (const char *)of->right + GUARD + of->lead + (size_t)at * step;
+    double value;
+    if (at < 0 || at >= count_of(of))
+        return false;
+    if (!with->is_updated)
+        return memcmp(element, zero, step) == 0;
+    tuff__to_double(of->dtype, element, 1, &value);
+    return value == of->made[at % PERIOD];
+}
+
+static void note(suspects *with)
+{
+    enum { ROOM = sizeof with->noted / sizeof *with->noted };
+    with->last = with->index;
+    if (with->found++ % with->every != 0)
+        return;
+    if (with->count == ROOM) {
+        for (int i = 0; i < ROOM / 2; ++i)
+            with->noted[i] = with->noted[2 * i];
+        with->count = ROOM / 2;
+        with->every *= 2;
+        if ((with->found - 1) % with->every != 0)
+            return;
+    }
+    with->noted[with->count++] = with->index;
+}
+
+static void look_for_suspects(suspects *with, const view *layout, int axis, int64_t at)
+{
+    if (axis == layout->rank) {
+        if (is_suspect(with, at))
+            note(with);
+        ++with->index;
+        return;
+    }
+    for (int64_t i = 0; i < layout->extent[axis]; ++i)
+        look_for_suspects(with, layout, axis + 1, at + i * layout->stride[axis]);
+}
+
+/* False where nothing is kept of the root. */
+static bool begin_suspects(const ground *self, const node *root, bool changes_too, suspects *out)
+{
+    int64_t start;
+    const stretch *of = find(self, buffer_of(self->fusion, root, &start));
+    const view layout = tuff__fusion_layout(self->fusion, root);
+    if (of == NULL || of->right == NULL || of->made == NULL)
+        return false;
+    *out = (suspects){.of = of, .is_updated = changes_too && is_updated(self, of), .every = 1};
+    look_for_suspects(out, &layout, 0, start);
+    return true;
+}
+
+int tuff__ground_suspects(const ground *self, const node *root, int64_t out[MOST_SUSPECTS])
+{
+    suspects with;
+    if (!begin_suspects(self, root, true, &with))
+        return 0;
+    const int count = with.count < MOST_SUSPECTS - 1 ? with.count : MOST_SUSPECTS - 1;
+    for (int i = 0; i < count; ++i)
+        out[i] = with.noted[with.count * i / count];
+    if (count > 0)
+        out[count] = with.last;
+    return count > 0 ? count + 1 : 0;
+}
+
+bool tuff__ground_is_zero(const ground *self, const node *root)
+{
+    suspects with;
+    return begin_suspects(self, root, false, &with) && with.found > 0 && with.found == with.index;
+}

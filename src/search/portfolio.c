@@ -1,0 +1,58 @@
+/* Rows of a class and family stand together in the tables. */
+#include "search/portfolio.h"
+
+#include <stddef.h>
+#include <string.h>
+
+typedef enum row_class {
+    CLASS_opencl_cpu = KERNELS_OPENCL_CPU,
+    CLASS_vulkan_cpu = KERNELS_VULKAN_CPU,
+    CLASS_gpu = KERNELS_GPU
+} row_class;
+
+typedef struct row {
+    row_class class;
+    const char *family;
+} row;
+
+#define PORTFOLIO(class, family, candidate) {CLASS_##class, #family},
+static const row rows[] = {
+#include "search/portfolio.def"
+#include "search/portfolio_gpu.def"
+    {CLASS_gpu, NULL}};
+#undef PORTFOLIO
+
+#define PORTFOLIO(class, family, candidate) candidate,
+static const char *const candidates[] = {
+#include "search/portfolio.def"
+#include "search/portfolio_gpu.def"
+    NULL};
+#undef PORTFOLIO
+
+static bool is_of(const row *one, kernel_device class, const char *family)
+{
+    return one->family && (int)one->class == (int)class && strcmp(one->family, family) == 0;
+}
+
+int tuff__portfolio_of(kernel_device class, const char *family, const char *const **out)
+{
+    int first = 0, count = 0;
+    while (rows[first].family && !is_of(&rows[first], class, family))
+        first++;
+    while (is_of(&rows[first + count], class, family))
+        count++;
+    *out = &candidates[first];
+    return count < PORTFOLIO_MOST ? count : PORTFOLIO_MOST;
+}
+
+static kernel_device class_of(const tune_environment *environment)
+{
+    if (strcmp(environment->kind, "cpu") != 0)
+        return KERNELS_GPU;
+    return strcmp(environment->backend, "vulkan") == 0 ? KERNELS_VULKAN_CPU : KERNELS_OPENCL_CPU;
+}
+
+int tuff__portfolio_for(const tune_environment *environment, const char *family, const char *const **out)
+{
+    return tuff__portfolio_of(class_of(environment), family, out);
+}

@@ -1,0 +1,550 @@
+/* Times candidates one after the other and keeps the best, until a reason to stop. Few samples are spent on what is
+   slow, and nothing becomes the best that was not verified. */
+#include <assert.h>
+#include <string.h>
+
+#include "search/search_state.h"
+#include "search/times.h"
+
+enum { USUAL_PATIENCE = 16 };
+/* Of what was put aside, so many that gain nothing are tried when patience is over: who spills least, goes first. */
+enum { LATE_TURNS = 8 };
+/* Candidates between two looks at the clocks. */
+enum { PACE_INTERVAL = 8 };
+/* Two confirmations that the device allows no better. */
+enum { ROOFLINE_LOOKS = 2 };
+
+/* Samples are taken in stages; behind each, what is beyond so many times the best is left. */
+static const struct stage {
+    int count;
+    double cut;
+} stages[] = {{1, 2}, {2, 1.25}, {FULL_SAMPLES - 3, 0}, {0, 0}};
+
+const char *tuff__verdict_text(verdict of)
+{
+    static const char *const texts[] = {
+#define X(name, text) text,
+        VERDICT_MAP(X)
+#undef X
+    };
+    return (unsigned)of < VERDICT_COUNT ? texts[of] : "unknown";
+}
+
+void tuff__search_fail(search *self, tuff_status status)
+{
+    self->end = SEARCH_FAILED;
+    self->status = status;
+}
+
+bool tuff__search_is_over(search *self)
+{
+    if (!self->end && self->by.is_over && self->by.is_over(self->by.state))
+        self->end = SEARCH_STOPPED;
+    return self->end != SEARCH_GOES_ON;
+}
+
+/* What is no reason to leave a candidate out for good. What others spill may be more in the next search. */
+static bool is_passing(verdict found)
+{
+    return found == VERDICT_INVALID || found == VERDICT_BARRED || found == VERDICT_SPILLS || found == VERDICT_SLOW ||
+           found == VERDICT_TIMER || found == VERDICT_ROOM || found == VERDICT_FAILED;
+}
+
+bool tuff__search_accept(search *self, const choice *what, verdict found)
+{
+    if (found == VERDICT_GOOD)
+        return true;
+    assert((unsigned)found < VERDICT_COUNT);
+    self->counts.rejected[found]++;
+    self->verdict = found;
+    if (found == VERDICT_FAILED)
+        tuff__search_fail(self, tuff_last_status() ? tuff_last_status() : TUFF_E_USAGE);
+    if (found == VERDICT_LOST)
+        self->end = SEARCH_LOST;
+    if (!is_passing(found) && self->settings.rejected)
+        self->settings.rejected(self->settings.user, what, found);
+    return false;
+}
+
+void tuff__search_release(search *self, trial *of)
+{
+    if (of->who.slot < 0)
+        return;
+    self->by.release(self->by.state, &of->who);
+    self->slots[of->who.slot] = -1;
+    of->who.slot = -1;
+    of->compiled = false;
+}
+
+/* A slot: a free one, or that of the slowest of those that were tried, but the default and the best. */
+static int take_slot(search *self)
+{
+    trial *slowest = NULL;
+    for (int i = 0; i < SEARCH_SLOTS; i++) {
+        if (self->slots[i] < 0)
+            return i;
+        trial *one = &self->trials[self->slots[i]];
+        if (self->slots[i] != 0 && self->slots[i] != self->best && self->slots[i] < self->tried &&
+            (!slowest || one->nanoseconds > slowest->nanoseconds))
+            slowest = one;
+    }
+    assert(slowest);
+    const int slot = slowest->who.slot;
+    tuff__search_release(self, slowest);
+    return slot;
+}
+
+static void give_slot(search *self, trial *of)
+{
+    if (of->who.slot < 0) {
+        of->who.slot = take_slot(self);
+        self->slots[of->who.slot] = (int)(of - self->trials);
+    }
+}
+
+bool tuff__search_compile(search *self, trial *of)
+{
+    if (of->compiled)
+        return true;
+    if (tuff__search_is_over(self))
+        return false;
+    give_slot(self, of);
+    self->counts.compiled++;
+    of->compiled = tuff__search_accept(self, &of->who.what, self->by.compile(self->by.state, &of->who));
+    of->rejected = !of->compiled;
+    if (!of->compiled) {
+        self->slots[of->who.slot] = -1;
+        of->who.slot = -1;
+    } else if (self->by.spilled) {
+        of->spilled = self->by.spilled(self->by.state, &of->who);
+    }
+    return of->compiled;
+}
+
+static void drop(search *self, trial *of)
+{
+    of->rejected = true;
+    tuff__search_release(self, of);
+}
+
+bool tuff__search_verify(search *self, trial *of, bool thorough)
+{
+    if ((of->verified && !thorough) || of->rejected)
+        return !of->rejected;
+    if (tuff__search_is_over(self))
+        return false;
+    self->counts.verified++;
+    const verdict found = self->by.verify(self->by.state, &of->who, thorough);
+    of->verified = tuff__search_accept(self, &of->who.what, found);
+    if (!of->verified)
+        drop(self, of);
+    return of->verified;
+}
+
+/* A default that is faster than the peak allows says that this is no peak. */
+static void doubt_roofline(search *self, const trial *of, const uint64_t *times, int count)
+{
+    if (of == &self->trials[0] && tuff__times_median(times, count) < self->settings.roofline)
+        self->settings.roofline = 0;
+}
+
+/* Timers that answer 0, or a time that no device of this one's peak can need. */
+static bool are_believable(const search *self, const uint64_t *times, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!times[i] || times[i] < self->settings.roofline / 2)
+            return false;
+    return true;
+}
+
+bool tuff__search_sample(search *self, trial *of, int count, uint64_t limit, uint64_t *times)
+{
+    verdict found = VERDICT_TIMER;
+    for (int attempt = 0; attempt < 2 && found == VERDICT_TIMER; attempt++) {
+        if (tuff__search_is_over(self))
+            return false;
+        found = self->by.sample(self->by.state, &of->who, count, limit, times);
+        self->counts.samples += found == VERDICT_GOOD ? (uint64_t)count : 0;
+        if (found == VERDICT_GOOD)
+            doubt_roofline(self, of, times, count);
+        if (found == VERDICT_GOOD && !are_believable(self, times, count))
+            found = VERDICT_TIMER;
+    }
+    const bool is_good = tuff__search_accept(self, &of->who.what, found);
+    if (!is_good)
+        drop(self, of);
+    return is_good;
+}
+
+int tuff__search_least(const search *self, int without)
+{
+    int least = -1;
+    for (int i = 0; i < self->trial_count; i++) {
+        const trial *one = &self->trials[i];
+        if (i != without && !one->rejected && one->samples >= FULL_SAMPLES &&
+            (least < 0 || one->nanoseconds < self->trials[least].nanoseconds))
+            least = i;
+    }
+    return least;
+}
+
+/* Samples in stages; false where it was rejected, or cut as too slow. */
+static bool time_trial(search *self, trial *of)
+{
+    const uint64_t best = self->best < 0 ? 0 : self->trials[self->best].nanoseconds;
+    const double now = (double)best * self->pace;
+    uint64_t times[FULL_SAMPLES];
+    for (int i = 0; stages[i].count > 0; i++) {
+        if (!tuff__search_sample(self, of, stages[i].count, (uint64_t)(stages[0].cut * now), times + of->samples))
+            return false;
+        of->samples += stages[i].count;
+        const double median = (double)tuff__times_median(times, of->samples);
+        of->nanoseconds = (uint64_t)(median / self->pace);
+        if (best && stages[i].cut > 0 && median > stages[i].cut * now) {
+            self->counts.rejected[VERDICT_SLOW]++;
+            self->verdict = VERDICT_SLOW;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The best becomes another, or stays: how long ago it became 1 % better is what patience counts. */
+static void note_best(search *self, int index)
+{
+    const uint64_t time = self->trials[index].nanoseconds;
+    const bool is_better = self->best < 0 || time < self->trials[self->best].nanoseconds;
+    if (is_better) {
+        self->best = index;
+        self->last_move = self->trials[index].move;
+        self->near_roofline = 0;
+    }
+    self->since_gain++;
+    if (is_better && (double)time < 0.99 * (double)self->gained) {
+        self->since_gain = 0;
+        self->gained = time;
+    }
+}
+
+static bool is_least(const search *self, const trial *of)
+{
+    return self->best < 0 || of->nanoseconds < self->trials[self->best].nanoseconds;
+}
+
+/* What ended for another reason than the candidate was not tried. */
+static void report_trial(search *self, const trial *of, bool good)
+{
+    const search_settings *to = &self->settings;
+    if (to->tried && (good || self->verdict != VERDICT_GOOD))
+        to->tried(to->user, &of->who.what, good ? VERDICT_GOOD : self->verdict, of->samples ? of->nanoseconds : 0,
+                  of->samples);
+}
+
+/* Compiles it; false where it is not to be run, or not now. */
+static bool prepare(search *self, trial *of)
+{
+    if (!tuff__search_bears_spills(self, of))
+        return false;
+    self->compiled_again += of->had_turn;
+    return tuff__search_compile(self, of) && tuff__search_bears_spills(self, of) && !tuff__search_put_aside(self, of);
+}
+
+/* Compiles, times and verifies a trial. */
+static void try_one(search *self, int index)
+{
+    trial *of = &self->trials[index];
+    self->paced++;
+    self->verdict = VERDICT_GOOD;
+    bool good = prepare(self, of) && time_trial(self, of);
+    /* Of the default, too: all others are compared with it. */
+    if (good && is_least(self, of))
+        good = tuff__search_verify(self, of, false);
+    report_trial(self, of, good);
+    if (good)
+        note_best(self, is_least(self, of) ? index : self->best);
+    else
+        self->since_gain++;
+    if (!good)
+        tuff__search_release(self, of);
+    if (index == 0 && !good && !self->end)
+        self->end = SEARCH_UNUSABLE;
+}
+
+/* What was best failed when it ran again. */
+static void lose_best(search *self)
+{
+    if (self->best == 0 && !self->end)
+        self->end = SEARCH_UNUSABLE;
+    self->best = 0;
+    self->gained = self->trials[0].nanoseconds;
+}
+
+/* Times the default again: beyond 5 % the clocks have changed, and all later times are seen against that. The default's
+   first time stays the measure: one that moves with what was found would make each lucky time the next one's excuse. */
+static void update_pace(search *self)
+{
+    if (self->best < 0 || self->paced == 0)
+        return;
+    self->paced = 0;
+    uint64_t times[3];
+    trial *usual = &self->trials[0];
+    if (!tuff__search_sample(self, usual, 3, 0, times)) {
+        if (usual->rejected && !self->end)
+            self->end = SEARCH_UNUSABLE;
+        return;
+    }
+    const double now = (double)tuff__times_median(times, 3) / (double)usual->nanoseconds;
+    if (now > 1.05 * self->pace || now < 0.95 * self->pace)
+        self->pace = now;
+}
+
+/* At a look the best is timed again: a lucky sample is no roof. */
+static void look_at_roofline(search *self)
+{
+    const double roof = 1.1 * (double)self->settings.roofline;
+    uint64_t times[3];
+    while (!self->end && self->near_roofline < ROOFLINE_LOOKS) {
+        trial *best = &self->trials[self->best];
+        if ((double)best->nanoseconds > roof)
+            return;
+        if (!tuff__search_sample(self, best, 3, 0, times)) {
+            if (best->rejected)
+                lose_best(self);
+            return;
+        }
+        if ((double)tuff__times_median(times, 3) > roof)
+            return;
+        if (++self->near_roofline == ROOFLINE_LOOKS)
+            self->end = SEARCH_ROOFLINE;
+    }
+}
+
+/* Whether the next candidate is one of the list; where none waits, whether it may be. */
+static bool is_priming(const search *self)
+{
+    if (self->tried < self->trial_count)
+        return self->trials[self->tried].listed >= 0;
+    return !self->is_dry && self->next_listed < self->listed_count;
+}
+
+static int compiles_of(const search *self)
+{
+    return self->tried + self->compiled_again;
+}
+
+/* Whether the climb is over, but for so many turns of what was put aside. Patience is the climb's. */
+static bool is_patience_over(const search *self, int turns)
+{
+    const int patience = self->settings.patience ? self->settings.patience : USUAL_PATIENCE;
+    return patience > 0 && !is_priming(self) && self->since_gain >= patience + turns;
+}
+
+bool tuff__search_goes_on(search *self)
+{
+    const search_settings *by = &self->settings;
+    const search_progress now = tuff__search_progress(self);
+    if (by->progress && !by->progress(by->user, &now) && !self->end)
+        self->end = SEARCH_STOPPED;
+    return !self->end;
+}
+
+static void stop_if_due(search *self)
+{
+    const search_settings *by = &self->settings;
+    const int turns = is_patience_over(self, 0) && tuff__search_next_aside(self) >= 0 ? LATE_TURNS : 0;
+    if (!self->end && by->roofline && !self->near_roofline)
+        look_at_roofline(self);
+    if (!self->end && by->most_compiles && compiles_of(self) >= by->most_compiles)
+        self->end = SEARCH_COMPILES;
+    if (!self->end && is_patience_over(self, turns))
+        self->end = SEARCH_PATIENCE;
+    (void)tuff__search_goes_on(self);
+}
+
+/* Picks one more. */
+static bool queue_pick(search *self)
+{
+    trial next;
+    const int most = self->settings.most_compiles;
+    if (self->is_dry || (most && self->trial_count + self->compiled_again >= most) || !tuff__search_pick(self, &next))
+        return false;
+    if (!GROW(self->trials, self->trial_count, self->trial_capacity)) {
+        tuff__search_fail(self, TUFF_E_OOM_HOST);
+        return false;
+    }
+    self->trials[self->trial_count++] = next;
+    return true;
+}
+
+/* The next to try, and those expected behind it. Nothing is behind a default that was not tried. */
+static void fill_queue(search *self)
+{
+    const int wanted = self->settings.ahead < SEARCH_AHEAD ? self->settings.ahead : SEARCH_AHEAD;
+    while (!self->end && self->trial_count - self->tried <= (self->tried ? wanted : 0)) {
+        if (!queue_pick(self)) {
+            self->is_dry = true;
+            return;
+        }
+        trial *of = &self->trials[self->trial_count - 1];
+        if (self->trial_count - self->tried > 1 && self->by.expect) {
+            give_slot(self, of);
+            self->by.expect(self->by.state, &of->who);
+        }
+    }
+}
+
+/* The next candidate; what was put aside where nothing else is left, or nothing else gained for long. -1: none. */
+static int take_next(search *self)
+{
+    const bool is_late = is_patience_over(self, 0);
+    if (!is_late)
+        fill_queue(self);
+    if (self->end)
+        return -1;
+    if (!is_late && self->tried < self->trial_count)
+        return self->tried++;
+    const int index = tuff__search_next_aside(self);
+    if (index >= 0)
+        tuff__search_take_turn(self, index);
+    return index;
+}
+
+static void advance(search *self)
+{
+    if (self->paced >= PACE_INTERVAL)
+        update_pace(self);
+    const int index = take_next(self);
+    if (!self->end && index < 0)
+        self->end = SEARCH_EXHAUSTED;
+    if (self->end)
+        return;
+    try_one(self, index);
+    /* Patience is the climb's. */
+    if (is_priming(self))
+        self->since_gain = 0;
+    stop_if_due(self);
+}
+
+static tuff_status status_of(const search *self)
+{
+    return self->end == SEARCH_FAILED ? self->status : TUFF_OK;
+}
+
+tuff_status tuff__search_step(search *self, int compiles)
+{
+    if (!self->end)
+        update_pace(self);
+    for (const int before = compiles_of(self); !self->end && compiles_of(self) - before < compiles;)
+        advance(self);
+    return status_of(self);
+}
+
+tuff_status tuff__search_prime(search *self)
+{
+    /* What is left of the list may be nothing that can be lowered. */
+    for (fill_queue(self); !self->end && is_priming(self); fill_queue(self))
+        advance(self);
+    return status_of(self);
+}
+
+void tuff__search_narrow(search *self, int most_compiles)
+{
+    self->settings.no_climb = true;
+    self->settings.most_compiles = most_compiles;
+}
+
+/* Of what was tried last. */
+static search_stage stage_of(const search *self)
+{
+    const int listed = self->tried ? self->trials[self->tried - 1].listed : 0;
+    if (listed < 0)
+        return SEARCH_CLIMB;
+    if (listed < self->first_seed)
+        return listed ? SEARCH_CACHED : SEARCH_DEFAULT;
+    return listed < self->first_portfolio ? SEARCH_SEEDS : SEARCH_PORTFOLIO;
+}
+
+search_progress tuff__search_progress(const search *self)
+{
+    static const choice usual;
+    const trial *best = self->best < 0 ? NULL : &self->trials[self->best];
+    return (search_progress){
+        .stage = stage_of(self),
+        .end = self->end,
+        .best = best ? &best->who.what : &usual,
+        .default_nanoseconds = best ? self->trials[0].nanoseconds : 0,
+        .best_nanoseconds = best ? best->nanoseconds : 0,
+        .tried = compiles_of(self),
+        .since_gain = self->since_gain,
+        .counts = self->counts,
+    };
+}
+
+static void list(search *self, const choice *what, int count, int rank)
+{
+    for (int i = 0; i < count; i++) {
+        self->ranks[self->listed_count] = rank == RANK_PORTFOLIO ? rank + i : rank;
+        self->listed[self->listed_count++] = what[i];
+    }
+}
+
+/* Everything that is tried before the climb, the default first. */
+static bool make_list(search *self, const search_settings *settings)
+{
+    const choice usual = {0};
+    const size_t count = 2 + (size_t)settings->portfolio_count + (size_t)settings->seed_count;
+    self->listed = tuff__calloc(count, sizeof *self->listed);
+    self->ranks = tuff__calloc(count, sizeof *self->ranks);
+    if (!self->listed || !self->ranks)
+        return false;
+    list(self, &usual, 1, RANK_DEFAULT);
+    list(self, settings->cached, settings->cached ? 1 : 0, RANK_CACHED);
+    self->first_seed = self->listed_count;
+    list(self, settings->seeds, settings->seed_count, RANK_FOUND);
+    self->first_portfolio = self->listed_count;
+    list(self, settings->portfolio, settings->portfolio_count, RANK_PORTFOLIO);
+    return true;
+}
+
+tuff_status tuff__search_begin(const judge *by, const search_settings *settings, search **out)
+{
+    *out = NULL;
+    search *self = tuff__calloc(1, sizeof *self);
+    if (!self)
+        return TUFF_E_OOM_HOST;
+    *self = (search){.by = *by, .settings = *settings, .random = {settings->seed}, .best = -1, .pace = 1};
+    self->gained = UINT64_MAX;
+    self->last_move = -1;
+    for (int i = 0; i < SEARCH_SLOTS; i++)
+        self->slots[i] = -1;
+    for (int i = 0; i < FRONTIERS; i++)
+        self->frontiers[i].centre = -1;
+    if (!make_list(self, settings)) {
+        tuff__search_end(self);
+        return TUFF_E_OOM_HOST;
+    }
+    *out = self;
+    return TUFF_OK;
+}
+
+void tuff__search_end(search *self)
+{
+    if (!self)
+        return;
+    for (int i = 0; i < self->trial_count; i++)
+        tuff__search_release(self, &self->trials[i]);
+    for (int i = 0; i < FRONTIERS; i++)
+        tuff__free(self->frontiers[i].steps);
+    tuff__free(self->trials);
+    tuff__free(self->seen);
+    tuff__free(self->listed);
+    tuff__free(self->ranks);
+    tuff__free(self);
+}
+
+const char *tuff__search_end_text(const search_result *of)
+{
+    if (!of->is_final || of->end == SEARCH_STOPPED || of->end == SEARCH_GOES_ON || of->end == SEARCH_COMPILES)
+        return "budget";
+    return of->end == SEARCH_PATIENCE ? "patience" : "";
+}

@@ -1,0 +1,278 @@
+/* Which candidate a search tries next. */
+#include "search/search_state.h"
+
+/* Parts of a hundred of the climb's picks that are random points: neighbours alone get stuck. */
+enum { RANDOM_PERCENT = 30 };
+/* Random points that are drawn for one that lowering takes and that is new. */
+enum { RANDOM_DRAWS = 64 };
+/* New candidates that are lowered for one that is tried: the cheapest of them, by what lowering foresees; the others
+   may come again. tests/tune_recordings shows that it pays. */
+enum { RANDOM_OFFERS = 8, STEP_OFFERS = 4 };
+/* Spaces of so many points are looked through to the end where nothing else is left. */
+enum { SMALL_SPACE = 1 << 16 };
+
+/* What lowering made of a choice. */
+typedef enum novelty { NEW_PROGRAM, KNOWN_PROGRAM, NO_PROGRAM, NO_ANSWER } novelty;
+
+static const seen_choice *find_seen(const search *self, uint64_t hash)
+{
+    for (int i = 0; i < self->seen_count; i++)
+        if (self->seen[i].hash == hash)
+            return &self->seen[i];
+    return NULL;
+}
+
+static bool is_known_program(const search *self, uint64_t program)
+{
+    for (int i = 0; i < self->seen_count; i++)
+        if (self->seen[i].program == program)
+            return true;
+    return false;
+}
+
+static bool remember(search *self, uint64_t hash, uint64_t program)
+{
+    if (!GROW(self->seen, self->seen_count, self->seen_capacity)) {
+        tuff__search_fail(self, TUFF_E_OOM_HOST);
+        return false;
+    }
+    self->seen[self->seen_count++] = (seen_choice){hash, program};
+    return true;
+}
+
+/* Lowers a choice, unless that was done. *program is 0 where there is none. */
+static novelty lower(search *self, const choice *what, trial *out, uint64_t *program)
+{
+    const uint64_t hash = tuff__choice_hash(what);
+    const seen_choice *before = find_seen(self, hash);
+    *program = before ? before->program : 0;
+    if (before)
+        return before->program ? KNOWN_PROGRAM : NO_PROGRAM;
+    if (tuff__search_is_over(self))
+        return NO_ANSWER;
+    lowering made = {0};
+    const verdict found = self->by.lower(self->by.state, what, &made);
+    self->counts.lowered++;
+    if (!tuff__search_accept(self, what, found))
+        return self->end || !remember(self, hash, 0) ? NO_ANSWER : NO_PROGRAM;
+    *program = made.program ? made.program : 1;
+    const bool known = is_known_program(self, *program);
+    self->counts.duplicates += known;
+    (void)tuff__space_take(&self->space, &made.consulted);
+    if (!remember(self, hash, *program))
+        return NO_ANSWER;
+    *out = (trial){.who = {*what, *program, made.group_items, -1}, .rank = RANK_FOUND, .listed = -1, .move = -1};
+    out->hash = hash;
+    out->cost = made.cost;
+    tuff__choice_trim(&out->who.what, &made.consulted);
+    return known ? KNOWN_PROGRAM : NEW_PROGRAM;
+}
+
+/* The next of the list; what cannot be lowered as it is may fit the space. */
+static bool pick_listed(search *self, trial *out)
+{
+    while (self->next_listed < self->listed_count && !self->end) {
+        const int index = self->next_listed++;
+        choice what = self->listed[index];
+        uint64_t program;
+        novelty found = lower(self, &what, out, &program);
+        if (found == NO_PROGRAM && index > 0) {
+            tuff__space_fit(&self->space, &what);
+            found = lower(self, &what, out, &program);
+        }
+        out->rank = self->ranks[index];
+        out->listed = index;
+        if (found == NEW_PROGRAM)
+            return true;
+        /* Without its default a search has nothing to begin with. */
+        if (index == 0 && !self->end)
+            self->end = SEARCH_UNUSABLE;
+    }
+    return false;
+}
+
+/* Makes *out the cheaper one of it and the program that was just lowered, which is forgotten, so that it may come
+   again. Whether it became *out. */
+static bool keep_cheaper(search *self, const trial *one, int offers, trial *out)
+{
+    self->seen_count--;
+    if (offers > 0 && one->cost >= out->cost)
+        return false;
+    *out = *one;
+    return true;
+}
+
+/* Makes what was kept known again. */
+static bool take_kept(search *self, int offers, const trial *kept)
+{
+    return offers > 0 && !self->end && remember(self, kept->hash, kept->who.program);
+}
+
+static bool pick_random(search *self, int draws, trial *out)
+{
+    int offers = 0;
+    for (int i = 0; i < draws && offers < RANDOM_OFFERS && !self->end; i++) {
+        choice what;
+        uint64_t program;
+        trial one;
+        if (!self->by.draw)
+            tuff__space_random(&self->space, &self->random, &what);
+        else if (!self->by.draw(self->by.state, &self->random, &what))
+            break;
+        if (lower(self, &what, &one, &program) != NEW_PROGRAM)
+            continue;
+        (void)keep_cheaper(self, &one, offers, out);
+        offers = one.cost > 0 ? offers + 1 : RANDOM_OFFERS;
+    }
+    return take_kept(self, offers, out);
+}
+
+static bool add_step(search *self, frontier *of, int first, int second)
+{
+    if (!GROW(of->steps, of->count, of->capacity)) {
+        tuff__search_fail(self, TUFF_E_OOM_HOST);
+        return false;
+    }
+    of->steps[of->count++] = (step){(short)first, (short)second};
+    return true;
+}
+
+static void shuffle(dice *from, step *steps, int count)
+{
+    for (int i = count - 1; i > 0; i--) {
+        const int other = tuff__dice_below(from, i + 1);
+        const step moved = steps[i];
+        steps[i] = steps[other];
+        steps[other] = moved;
+    }
+}
+
+/* The move that made the centre good goes first: it may do so again. */
+static void put_first(frontier *of, int move)
+{
+    for (int i = 0; i < of->singles; i++)
+        if (of->steps[i].first == move) {
+            of->steps[i] = of->steps[0];
+            of->steps[0] = (step){(short)move, -1};
+        }
+}
+
+static bool make_frontier(search *self, frontier *of, int centre, int move)
+{
+    const int moves = tuff__space_moves(&self->space);
+    of->next = of->count = 0;
+    for (int first = 0; first < moves; first++)
+        if (!add_step(self, of, first, -1))
+            return false;
+    of->singles = of->count;
+    for (int first = 0; first < moves; first++)
+        for (int second = (first / 2 + 1) * 2; second < moves; second++)
+            if (!add_step(self, of, first, second))
+                return false;
+    shuffle(&self->random, of->steps, of->singles);
+    shuffle(&self->random, of->steps + of->singles, of->count - of->singles);
+    put_first(of, move);
+    of->centre = centre;
+    return true;
+}
+
+/* A single move goes on past what makes no kernel or the same one; a double one does not. */
+static novelty take_step(search *self, const trial *centre, step by, trial *out)
+{
+    choice what = centre->who.what;
+    const uint64_t from = centre->who.program;
+    uint64_t program;
+    novelty found;
+    do {
+        if (!tuff__space_move(&self->space, by.first, &what) ||
+            (by.second >= 0 && !tuff__space_move(&self->space, by.second, &what)))
+            return KNOWN_PROGRAM;
+        found = lower(self, &what, out, &program);
+    } while (by.second < 0 && (found == NO_PROGRAM || (found == KNOWN_PROGRAM && program == from)));
+    return found;
+}
+
+static void swap_steps(frontier *of, int first, int second)
+{
+    const step moved = of->steps[first];
+    of->steps[first] = of->steps[second];
+    of->steps[second] = moved;
+}
+
+/* What is not taken waits right behind what was: it is offered again. */
+static bool pick_step(search *self, frontier *of, int end, trial *out)
+{
+    const trial centre = self->trials[of->centre];
+    int offers = 0, chosen = -1;
+    for (int at = of->next; at < end && offers < STEP_OFFERS && !self->end; at++) {
+        const step by = of->steps[at];
+        trial one;
+        if (take_step(self, &centre, by, &one) != NEW_PROGRAM) {
+            swap_steps(of, at, of->next);
+            chosen = chosen == of->next ? at : chosen;
+            of->next++;
+            continue;
+        }
+        one.move = by.second < 0 ? by.first : -1;
+        if (keep_cheaper(self, &one, offers, out))
+            chosen = at;
+        offers = one.cost > 0 ? offers + 1 : STEP_OFFERS;
+    }
+    if (chosen >= 0)
+        swap_steps(of, chosen, of->next++);
+    return take_kept(self, offers, out);
+}
+
+/* Centres are the best two; another one has its moves shuffled anew, what was tried does not come again. */
+static bool update_frontiers(search *self)
+{
+    const int centres[FRONTIERS] = {self->best, tuff__search_least(self, self->best)};
+    for (int i = 0; i < FRONTIERS; i++) {
+        frontier *of = &self->frontiers[i];
+        if (centres[i] == of->centre)
+            continue;
+        of->centre = -1;
+        if (centres[i] >= 0 && !make_frontier(self, of, centres[i], i ? -1 : self->last_move))
+            return false;
+    }
+    return true;
+}
+
+/* Single moves of both centres before double ones, every third from the second best. */
+static bool pick_near(search *self, trial *out)
+{
+    if (!update_frontiers(self))
+        return false;
+    const int first = self->turn++ % 3 == 2;
+    for (int doubles = 0; doubles < 2; doubles++)
+        for (int i = 0; i < FRONTIERS; i++) {
+            frontier *of = &self->frontiers[first ^ i];
+            if (of->centre >= 0 && pick_step(self, of, doubles ? of->count : of->singles, out))
+                return true;
+        }
+    return false;
+}
+
+static bool pick_rest(search *self, trial *out)
+{
+    const uint64_t count = tuff__space_count(&self->space);
+    while (count <= SMALL_SPACE && self->swept < count && !self->end) {
+        choice what;
+        uint64_t program;
+        tuff__space_at(&self->space, self->swept++, &what);
+        if (lower(self, &what, out, &program) == NEW_PROGRAM)
+            return true;
+    }
+    return count > SMALL_SPACE && pick_random(self, 16 * RANDOM_DRAWS, out);
+}
+
+bool tuff__search_pick(search *self, trial *out)
+{
+    if (pick_listed(self, out))
+        return true;
+    if (self->end || self->settings.no_climb || self->best < 0)
+        return false;
+    if (tuff__dice_below(&self->random, 100) < RANDOM_PERCENT && pick_random(self, RANDOM_DRAWS, out))
+        return true;
+    return pick_near(self, out) || pick_rest(self, out);
+}

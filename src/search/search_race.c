@@ -1,0 +1,404 @@
+/* The end of a search: the best run against each other and against the default, in turns, because clocks change. Only
+   what is surely faster than the default replaces it. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "search/search_state.h"
+#include "search/times.h"
+
+enum { RACERS = 8, LEAST_ROUNDS = 10, MOST_ROUNDS = 20, EARLY_ROUNDS = 3, RETIMED_ROUNDS = 9 };
+/* Beyond these times the best: not raced, and left behind during the race. */
+static const double admitted = 1.25, dropped = 1.5;
+/* By which the winner's time may differ behind the race from that in it. */
+static const double steady = 0.05;
+/* What a winner must gain on the default; without a whole race more. */
+static const double least_gain = 0.01, provisional_gain = 0.05;
+
+/* Deviations by which a winner must lead the default in rounds. */
+static const double sure = 2;
+
+typedef struct racer {
+    trial *of;
+    bool is_in; /* still running, or finished */
+    int count;
+    uint64_t times[MOST_ROUNDS], quartiles[3];
+    double spread;
+} racer;
+
+typedef struct race {
+    racer racers[RACERS]; /* the first is the default */
+    int count;
+} race;
+
+static void add_racer(race *of, trial *one)
+{
+    for (int i = 0; i < of->count; i++)
+        if (of->racers[i].of == one)
+            return;
+    if (of->count < RACERS && !one->rejected)
+        of->racers[of->count++] = (racer){.of = one, .is_in = true};
+}
+
+/* The fully sampled trial with the least time that is not in the race yet; NULL where there is none near enough. */
+static trial *next_best(search *self, const race *of)
+{
+    trial *best = NULL;
+    const double limit = admitted * (double)self->trials[self->best].nanoseconds;
+    for (int i = 0; i < self->trial_count; i++) {
+        trial *one = &self->trials[i];
+        bool is_free = !one->rejected && one->samples >= FULL_SAMPLES && (double)one->nanoseconds <= limit;
+        for (int j = 0; j < of->count; j++)
+            is_free = is_free && of->racers[j].of != one;
+        if (is_free && (!best || one->nanoseconds < best->nanoseconds))
+            best = one;
+    }
+    return best;
+}
+
+static bool is_fit(search *self, trial *one)
+{
+    return tuff__search_compile(self, one) && tuff__search_verify(self, one, false);
+}
+
+static void add_cached(search *self, race *of)
+{
+    for (int i = 0; i < self->trial_count; i++) {
+        trial *one = &self->trials[i];
+        if (one->rank == RANK_CACHED && !one->rejected && one->samples >= FULL_SAMPLES && is_fit(self, one))
+            add_racer(of, one);
+    }
+}
+
+/* Compiled and verified racers; others make way for them. */
+static bool line_up(search *self, race *of)
+{
+    *of = (race){0};
+    add_racer(of, &self->trials[0]);
+    add_racer(of, &self->trials[self->best]);
+    add_cached(self, of);
+    for (trial *next; of->count < RACERS && (next = next_best(self, of));)
+        if (is_fit(self, next))
+            add_racer(of, next);
+        else if (self->end)
+            return false;
+    for (int i = 0; i < of->count; i++)
+        of->racers[i].is_in = tuff__search_compile(self, of->racers[i].of);
+    return !self->end && of->racers[0].is_in;
+}
+
+static bool run_once(search *self, racer *one, bool counts)
+{
+    uint64_t time;
+    one->is_in = one->of->compiled && tuff__search_sample(self, one->of, 1, 0, &time);
+    if (!one->is_in || !counts)
+        return one->is_in;
+    one->times[one->count++] = time;
+    tuff__times_quartiles(one->times, one->count, one->quartiles);
+    one->spread = tuff__times_spread(one->quartiles, one->count);
+    return true;
+}
+
+/* Of those that have a time. */
+static racer *fastest(race *of)
+{
+    racer *best = NULL;
+    for (int i = 0; i < of->count; i++) {
+        racer *one = &of->racers[i];
+        if (one->count && !one->of->rejected && (!best || one->quartiles[1] < best->quartiles[1]))
+            best = one;
+    }
+    return best;
+}
+
+/* By how much two medians may differ without meaning it. */
+static double band_of(const racer *a, const racer *b)
+{
+    return sqrt(a->spread * a->spread + b->spread * b->spread);
+}
+
+static bool are_within(const racer *a, const racer *b, double bands)
+{
+    const double first = (double)a->quartiles[1], second = (double)b->quartiles[1];
+    const double least = first < second ? first : second, band = band_of(a, b);
+    return fabs(first - second) <= bands * (band > least_gain * least ? band : least_gain * least);
+}
+
+/* Whether two medians may be the same one. */
+static bool are_tied(const racer *a, const racer *b)
+{
+    return are_within(a, b, 1);
+}
+
+/* Leaves the slow behind. Answers whether more rounds could change anything. */
+static bool thin_out(race *of, int rounds)
+{
+    const racer *best = fastest(of);
+    bool is_open = rounds < LEAST_ROUNDS;
+    for (int i = 0; best && i < of->count; i++) {
+        racer *one = &of->racers[i];
+        if (rounds >= EARLY_ROUNDS && (double)one->quartiles[1] > dropped * (double)best->quartiles[1])
+            one->is_in = false;
+        is_open = is_open || (one != best && one->is_in && are_tied(one, best));
+    }
+    return is_open;
+}
+
+/* One sample of each in turn, the first another one every time; a round that does not count wakes the clocks. False
+   where the search ended, or the default failed. */
+static bool run_rounds(search *self, race *of)
+{
+    for (int round = -1; round < MOST_ROUNDS; round++) {
+        for (int i = 0; i < of->count; i++) {
+            racer *one = &of->racers[(i + round + 1) % of->count];
+            if (one->is_in)
+                (void)run_once(self, one, round >= 0);
+            if (self->end || of->racers[0].of->rejected)
+                return false;
+        }
+        if (!tuff__search_goes_on(self))
+            return false;
+        if (round >= 0 && !thin_out(of, round + 1))
+            return true;
+    }
+    return true;
+}
+
+/* Between equals: where it comes from, then fewer work-items, then time. */
+static bool is_preferred(const racer *a, const racer *b)
+{
+    const trial *first = a->of, *second = b->of;
+    if (first->rank != second->rank)
+        return first->rank < second->rank;
+    if (first->who.group_items != second->who.group_items)
+        return first->who.group_items < second->who.group_items;
+    return a->quartiles[1] < b->quartiles[1];
+}
+
+/* The winner: at least the default, if that has a time. */
+static racer *choose(race *of, double gain)
+{
+    racer *best = fastest(of), *usual = &of->racers[0], *winner = best;
+    for (int i = 0; i < of->count; i++) {
+        racer *one = &of->racers[i];
+        if (one->count && !one->of->rejected && are_tied(one, best) && is_preferred(one, winner))
+            winner = one;
+    }
+    const bool gains = (double)winner->quartiles[1] < (1 - gain) * (double)usual->quartiles[1];
+    return gains && !are_tied(winner, usual) ? winner : usual;
+}
+
+/* Whether the first was faster in surely more of the rounds that both ran than chance makes of equals. Where a core has
+   two speeds, because others use it too, medians of equals may differ by far: each is one of these. */
+static bool leads(const racer *a, const racer *b)
+{
+    int lead = 0;
+    for (int i = 0; i < a->count && i < b->count; i++)
+        lead += (a->times[i] < b->times[i]) - (a->times[i] > b->times[i]);
+    return lead >= sure * sqrt((double)a->count);
+}
+
+/* The winner alone against the default once more, with fresh times: the least of several medians is less than the
+   truth. */
+typedef enum outcome { CONFIRMED, DRIFTED, NOT_FASTER, ENDED } outcome;
+
+static outcome confirm(search *self, race *of, const racer *winner)
+{
+    racer usual = {.of = of->racers[0].of, .is_in = true}, again = {.of = winner->of, .is_in = true};
+    const bool is_usual = usual.of == again.of;
+    bool is_open = true;
+    for (int round = 1; is_open && round <= MOST_ROUNDS; round++) {
+        racer *const turns[] = {round % 2 ? &again : &usual, round % 2 ? &usual : &again};
+        for (int i = 0; i < 2; i++)
+            if ((!is_usual || turns[i] == &again) && !run_once(self, turns[i], true))
+                return self->end || usual.of->rejected ? ENDED : NOT_FASTER;
+        if (!tuff__search_goes_on(self))
+            return ENDED;
+        /* To end at the first look that says so would be to choose the look. */
+        is_open = round < RETIMED_ROUNDS || (!is_usual && (are_within(&again, &usual, 2) || !leads(&again, &usual)));
+    }
+    const double before = (double)winner->quartiles[1], change = fabs((double)again.quartiles[1] - before);
+    if (change > steady * before && change > band_of(&again, winner))
+        return DRIFTED;
+    const bool gains = again.quartiles[1] < usual.quartiles[1] && !are_tied(&again, &usual) && leads(&again, &usual);
+    return is_usual || gains ? CONFIRMED : NOT_FASTER;
+}
+
+static void copy_racer(const racer *from, search_result *out)
+{
+    out->winner = from->of->who.what;
+    out->samples = from->count;
+    for (int i = 0; i < 3; i++)
+        out->nanoseconds[i] = from->quartiles[i];
+}
+
+/* The next best behind the winner; the default needs no remembering. */
+static void list_runners_up(race *of, const racer *winner, search_result *out)
+{
+    out->runner_up_count = 0;
+    const racer *taken[SEARCH_RUNNERS_UP] = {NULL};
+    for (int place = 0; place < SEARCH_RUNNERS_UP; place++) {
+        const racer *best = NULL;
+        for (int i = 1; i < of->count; i++) {
+            const racer *one = &of->racers[i];
+            bool is_free = one != winner && one->count && !one->of->rejected;
+            for (int j = 0; j < place; j++)
+                is_free = is_free && one != taken[j];
+            if (is_free && (!best || one->quartiles[1] < best->quartiles[1]))
+                best = one;
+        }
+        if (!best)
+            return;
+        taken[place] = best;
+        out->runners_up[place] = best->of->who.what;
+        out->runner_up_nanoseconds[place] = best->quartiles[1];
+        out->runner_up_count++;
+    }
+}
+
+/* Decides a race that was run to its end. A winner that fails its last checks leaves the field to the next. */
+static outcome decide(search *self, race *of, search_result *out)
+{
+    for (;;) {
+        const racer *winner = choose(of, least_gain), *usual = &of->racers[0];
+        if (winner != usual && !tuff__search_verify(self, winner->of, true)) {
+            if (self->end)
+                return ENDED;
+            continue;
+        }
+        outcome found = confirm(self, of, winner);
+        if (found == ENDED || found == DRIFTED)
+            return found;
+        if (winner->of->rejected)
+            continue;
+        if (found == NOT_FASTER)
+            winner = usual;
+        copy_racer(winner, out);
+        out->default_nanoseconds = usual->quartiles[1];
+        list_runners_up(of, winner, out);
+        return CONFIRMED;
+    }
+}
+
+/* What a candidate showed while it was searched, not in a race. */
+static void copy_trial(const trial *from, const trial *usual, search_result *out)
+{
+    out->winner = from->who.what;
+    out->samples = from->samples;
+    out->nanoseconds[0] = out->nanoseconds[1] = out->nanoseconds[2] = from->nanoseconds;
+    out->default_nanoseconds = usual->nanoseconds;
+}
+
+/* Without a whole race: the best by what is known, with a margin, if it was verified. */
+static void guess(const search *self, search_result *out)
+{
+    if (self->best < 0)
+        return;
+    const trial *best = &self->trials[self->best], *usual = &self->trials[0];
+    const double bar = (1 - provisional_gain) * (double)usual->nanoseconds;
+    const bool gains = best->verified && !best->rejected && (double)best->nanoseconds < bar;
+    const trial *winner = gains ? best : usual;
+    copy_trial(winner, usual, out);
+    out->is_final = false;
+}
+
+bool tuff__search_leader(const search *self, search_result *out)
+{
+    *out = (search_result){.end = SEARCH_STOPPED};
+    if (self->best < 1)
+        return false;
+    const trial *leader = &self->trials[self->best], *usual = &self->trials[0];
+    copy_trial(leader, usual, out);
+    return leader->verified && !leader->rejected && leader->nanoseconds < usual->nanoseconds;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    const uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
+    return (first > second) - (first < second);
+}
+
+/* How the times of all candidates lie; of very many, the first. */
+static void spread_out(const search *self, search_result *out)
+{
+    enum { MOST_TIMES = 1024 };
+    uint64_t times[MOST_TIMES];
+    int count = 0;
+    for (int i = 0; count < MOST_TIMES && i < self->trial_count; i++)
+        if (self->trials[i].samples > 0 && !self->trials[i].rejected)
+            times[count++] = self->trials[i].nanoseconds;
+    if (count > 0)
+        qsort(times, (size_t)count, sizeof *times, compare_times);
+    out->timed = count;
+    for (int i = 0; i < 5 && count > 0; i++)
+        out->spread[i] = times[(count - 1) * i / 4];
+}
+
+/* The next best behind the default, of those that were verified. */
+static void list_tried(const search *self, search_result *out)
+{
+    uint64_t least = 0;
+    while (out->runner_up_count < SEARCH_RUNNERS_UP) {
+        const trial *best = NULL;
+        for (int i = 1; i < self->trial_count; i++) {
+            const trial *one = &self->trials[i];
+            if (one->verified && !one->rejected && one->nanoseconds > least &&
+                (!best || one->nanoseconds < best->nanoseconds))
+                best = one;
+        }
+        if (!best)
+            return;
+        out->runners_up[out->runner_up_count] = best->who.what;
+        out->runner_up_nanoseconds[out->runner_up_count++] = least = best->nanoseconds;
+    }
+}
+
+static bool is_worth_racing(search *self)
+{
+    if (self->end == SEARCH_STOPPED && !(self->by.is_over && self->by.is_over(self->by.state)))
+        return self->best >= 0;
+    return self->best >= 0 && self->end != SEARCH_STOPPED && self->end < SEARCH_UNUSABLE;
+}
+
+static void run_races(search *self, search_result *out)
+{
+    for (int attempt = 0; attempt < 2; attempt++) {
+        race of;
+        if (!line_up(self, &of))
+            return;
+        self->counts.races++;
+        if (!run_rounds(self, &of))
+            return;
+        const outcome found = decide(self, &of, out);
+        out->is_final = found == CONFIRMED;
+        if (found != DRIFTED)
+            return;
+        self->counts.discarded++;
+    }
+}
+
+tuff_status tuff__search_finish(search *self, search_result *out)
+{
+    *out = (search_result){0};
+    guess(self, out);
+    if (is_worth_racing(self) && self->best == 0 && fabs(self->pace - 1) <= steady) {
+        /* Nothing seemed faster, by steady clocks: a race could only find luck. */
+        out->is_final = true;
+        list_tried(self, out);
+    } else if (is_worth_racing(self)) {
+        const search_end before = self->end;
+        self->end = SEARCH_GOES_ON;
+        run_races(self, out);
+        if (self->trials[0].rejected && !self->end)
+            self->end = SEARCH_UNUSABLE;
+        if (self->trials[self->best].rejected)
+            self->best = 0;
+        if (!out->is_final)
+            guess(self, out);
+        if (!self->end)
+            self->end = before;
+    }
+    spread_out(self, out);
+    out->end = self->end;
+    out->counts = self->counts;
+    return self->end == SEARCH_FAILED ? self->status : TUFF_OK;
+}

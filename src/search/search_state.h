@@ -1,0 +1,105 @@
+/* What the files of the search share: its state. search.c times candidates one by one, search_picks.c says which is
+   next, search_spills.c which must wait, search_race.c decides. */
+#ifndef TUFF_SEARCH_SEARCH_STATE_H
+#define TUFF_SEARCH_SEARCH_STATE_H
+
+#include "base/alloc.h"
+#include "search/search.h"
+
+enum { FULL_SAMPLES = 8 };
+
+/* Where a candidate comes from decides between equals: the less, the better. */
+enum { RANK_CACHED, RANK_DEFAULT, RANK_PORTFOLIO, RANK_FOUND = 1 << 20 };
+
+/* A candidate that was picked, and, unless it still waits, tried. */
+typedef struct trial {
+    contender who;        /* slot is -1 while it is neither expected nor compiled */
+    uint64_t nanoseconds; /* the median, at the pace of the clocks at the beginning */
+    int samples;          /* fewer than FULL_SAMPLES: it was cut */
+    int rank;
+    int listed, move; /* its place in the list, and the single move that led to it; -1: none */
+    uint64_t hash;    /* of the choice that was lowered */
+    double cost;      /* as lowering foresees it */
+    uint64_t spilled; /* as the judge said when it was compiled last */
+    bool compiled, verified, rejected;
+    bool is_aside, had_turn; /* it waits because it spills; it no longer does */
+} trial;
+
+/* A choice that was lowered, and its program; 0: refused. */
+typedef struct seen_choice {
+    uint64_t hash, program;
+} seen_choice;
+
+/* One or two moves of tuff__space_move(); second is -1 for one. */
+typedef struct step {
+    short first, second;
+} step;
+
+/* The untried moves from a centre, in random order: single ones first. */
+typedef struct frontier {
+    int centre; /* a trial, -1: none */
+    step *steps;
+    int next, singles, count, capacity;
+} frontier;
+
+enum { FRONTIERS = 2 };
+
+struct search {
+    judge by;
+    search_settings settings;
+    choice *listed; /* default, cached, seeds, portfolio */
+    int *ranks;
+    int listed_count, next_listed, first_seed, first_portfolio;
+    dice random;
+    tune_space space;
+    seen_choice *seen;
+    int seen_count, seen_capacity;
+    uint64_t swept; /* points of a small space that were looked at in order */
+    trial *trials;  /* the first is the default; those behind `tried` wait */
+    int trial_count, trial_capacity;
+    bool is_dry;             /* nothing is left to pick */
+    int slots[SEARCH_SLOTS]; /* trials, -1: free */
+    int best;                /* a trial, -1: none yet */
+    frontier frontiers[FRONTIERS];
+    int turn;        /* of picks */
+    int last_move;   /* which single move made the best one, -1: none */
+    double pace;     /* clocks now against the beginning: 1.1 is 10 % slower */
+    int paced;       /* candidates since that was measured */
+    uint64_t gained; /* nanoseconds of the best when it last became 1 % better */
+    int tried, since_gain, near_roofline;
+    int compiled_again; /* in their turn, of those that were put aside */
+    search_end end;
+    verdict verdict; /* the last that was not GOOD of the trial at hand */
+    tuff_status status;
+    search_counts counts;
+};
+
+/* Whether the search has ended, after asking is_over. */
+bool tuff__search_is_over(search *self);
+/* Whether it goes on, after asking the progress callback. */
+bool tuff__search_goes_on(search *self);
+/* Counts and reports a verdict and ends the search where it says so; whether it is GOOD. */
+bool tuff__search_accept(search *self, const choice *what, verdict found);
+/* Ends it as SEARCH_FAILED. */
+void tuff__search_fail(search *self, tuff_status status);
+
+/* The next candidate that was not tried, lowered; false where there is none or the search has ended. */
+bool tuff__search_pick(search *self, trial *out);
+
+/* Compiles a trial that is not, into a slot of its own. */
+bool tuff__search_compile(search *self, trial *of);
+void tuff__search_release(search *self, trial *of);
+bool tuff__search_verify(search *self, trial *of, bool thorough);
+/* Times that can be believed, as measured; false where the candidate was rejected or the search ended. */
+bool tuff__search_sample(search *self, trial *of, int count, uint64_t limit, uint64_t *times);
+/* False where a trial spills so far more than others that it is dropped. Nothing is known before its compilation. */
+bool tuff__search_bears_spills(search *self, trial *of);
+/* Puts a compiled trial aside, and releases it, where it spills more than the best and had no turn yet; whether so. */
+bool tuff__search_put_aside(search *self, trial *of);
+/* Of those put aside the one that spills least; -1 where there is none. */
+int tuff__search_next_aside(const search *self);
+void tuff__search_take_turn(search *self, int index);
+/* The trial with the least time that was sampled fully and not rejected, leaving out one; -1 where there is none. */
+int tuff__search_least(const search *self, int without);
+
+#endif

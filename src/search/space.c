@@ -1,0 +1,137 @@
+/* The points that a search may visit. */
+#include "search/space.h"
+
+#include <limits.h>
+#include <string.h>
+
+static bool is_candidate(tunable of, int value)
+{
+    const tunable_info *info = tuff__tunable_info(of);
+    if (value < info->least || value > info->most)
+        return false;
+    if (tuff__tunable_is_kind(of))
+        return true;
+    /* Of tiles 3, 6, 12, 24 too: three quarters of a power of two. */
+    return (value & (value - 1)) == 0 ||
+           (tuff__tunable_is_loop(of) && value % 3 == 0 && (value / 3 & (value / 3 - 1)) == 0);
+}
+
+/* The range ends at 65536: no step of the table skips a power of two above 64. */
+static int next_value(int value)
+{
+    return value < 64 ? value + 1 : value * 2;
+}
+
+static void make_axis(space_axis *self, tunable of, int usual)
+{
+    const tunable_info *info = tuff__tunable_info(of);
+    *self = (space_axis){.of = of, .usual = usual};
+    bool placed = false;
+    for (int value = info->least > 64 ? 64 : info->least; value <= info->most; value = next_value(value)) {
+        if (!placed && usual <= value) {
+            self->values[self->count++] = usual;
+            placed = true;
+        }
+        if (value != usual && is_candidate(of, value) && self->count < AXIS_VALUES - 1)
+            self->values[self->count++] = value;
+    }
+    if (!placed)
+        self->values[self->count++] = usual;
+}
+
+static const space_axis *find_axis(const tune_space *self, tunable of)
+{
+    for (int i = 0; i < self->count; i++)
+        if (self->axes[i].of == of)
+            return &self->axes[i];
+    return NULL;
+}
+
+int tuff__space_take(tune_space *self, const choice *consulted)
+{
+    const int before = self->count;
+    for (int of = 0; of < TUNABLE_COUNT; of++)
+        if (tuff__choice_has(consulted, (tunable)of) && !find_axis(self, (tunable)of))
+            make_axis(&self->axes[self->count++], (tunable)of, consulted->values[of]);
+    return self->count - before;
+}
+
+uint64_t tuff__space_count(const tune_space *self)
+{
+    uint64_t count = 1;
+    for (int i = 0; i < self->count; i++) {
+        const uint64_t values = (uint64_t)self->axes[i].count;
+        count = count > UINT64_MAX / values ? UINT64_MAX : count * values;
+    }
+    return count;
+}
+
+static void assign(const space_axis *axis, int value, choice *out)
+{
+    if (value == axis->usual)
+        tuff__choice_unset(out, axis->of);
+    else
+        tuff__choice_set(out, axis->of, value);
+}
+
+void tuff__space_at(const tune_space *self, uint64_t index, choice *out)
+{
+    *out = (choice){0};
+    for (int i = 0; i < self->count; i++) {
+        const uint64_t values = (uint64_t)self->axes[i].count;
+        assign(&self->axes[i], self->axes[i].values[index % values], out);
+        index /= values;
+    }
+}
+
+void tuff__space_random(const tune_space *self, dice *from, choice *out)
+{
+    *out = (choice){0};
+    for (int i = 0; i < self->count; i++) {
+        const space_axis *axis = &self->axes[i];
+        assign(axis, axis->values[tuff__dice_below(from, axis->count)], out);
+    }
+}
+
+static int nearest_value(const space_axis *axis, int value)
+{
+    int nearest = axis->values[0];
+    for (int i = 1; i < axis->count; i++) {
+        const int candidate = axis->values[i];
+        const int distance = candidate > value ? candidate - value : value - candidate;
+        const int best = nearest > value ? nearest - value : value - nearest;
+        if (distance < best)
+            nearest = candidate;
+    }
+    return nearest;
+}
+
+void tuff__space_fit(const tune_space *self, choice *of)
+{
+    const choice before = *of;
+    *of = (choice){0};
+    for (int i = 0; i < self->count; i++) {
+        const space_axis *axis = &self->axes[i];
+        if (tuff__choice_has(&before, axis->of))
+            assign(axis, nearest_value(axis, before.values[axis->of]), of);
+    }
+}
+
+int tuff__space_moves(const tune_space *self)
+{
+    return 2 * self->count;
+}
+
+bool tuff__space_move(const tune_space *self, int move, choice *of)
+{
+    const space_axis *axis = &self->axes[move / 2];
+    const int value = tuff__choice_value(of, axis->of, axis->usual);
+    const bool down = move % 2;
+    int i = down ? axis->count - 1 : 0;
+    while (i >= 0 && i < axis->count && (down ? axis->values[i] >= value : axis->values[i] <= value))
+        i += down ? -1 : 1;
+    if (i < 0 || i == axis->count)
+        return false;
+    assign(axis, axis->values[i], of);
+    return true;
+}

@@ -1,5 +1,0 @@
-/* What a watched process says of itself. */
-#include "tune/guard.h"
-
-atomic_bool tuff__tune_is_off;
-_Atomic uint64_t tuff__tune_step_begin;

@@ -1,0 +1,252 @@
+/* Opening all stores, asking them, and adding to them. */
+#include "tunedb/cache/cache.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/config.h"
+#include "tunedb/kernel_hash.h"
+#include "search/portfolio.h"
+#include "tunedb/store_state.h"
+
+bool tuff__text_contains(const char *whole, const char *part)
+{
+    const size_t length = strlen(part);
+    for (; *whole; whole++) {
+        size_t i = 0;
+        while (i < length && tolower((unsigned char)whole[i]) == tolower((unsigned char)part[i]))
+            i++;
+        if (i == length)
+            return true;
+    }
+    return length == 0;
+}
+
+bool tuff__cache_is_wanted(const char *wanted, const char *name, const char *environment)
+{
+    if (!wanted)
+        return true;
+    if (strncmp(wanted, "opencl:", 7) == 0 || strncmp(wanted, "vulkan:", 7) == 0)
+        return strncmp(environment, wanted, 6) == 0 && tuff__text_contains(environment, wanted + 7);
+    return tuff__text_contains(name, wanted) || tuff__text_contains(environment, wanted);
+}
+
+/* The first environment that the file describes is what it is of. */
+static const char *find_description(const tune_store *store, tune_environment *out)
+{
+    const tune_record *record;
+    for (int at = 0; (record = tuff__store_next(store, &at));)
+        if (record->kind == RECORD_ENVIRONMENT && tuff__environment_parse(record->op, out) == TUFF_OK)
+            return record->op;
+    return NULL;
+}
+
+/* The plain list is as long as there is room for files, so that nothing can fail between the two. */
+static bool make_room(tuff_cache *self)
+{
+    if (!GROW(self->files, self->count, self->capacity))
+        return false;
+    if (self->plain_capacity >= self->capacity)
+        return true;
+    const tune_store **longer = tuff__realloc_array((void *)self->plain, (size_t)self->capacity, sizeof *self->plain);
+    if (!longer)
+        return false;
+    self->plain = longer;
+    self->plain_capacity = self->capacity;
+    return true;
+}
+
+/* Puts an open store at its place in the list; the store is the cache's from here on, also where memory runs out.
+   environment: where the file itself need not say. */
+static tuff_status add_file(tuff_cache *self, tune_store *store, const char *path, bool is_shipped,
+                            const char *environment, int at)
+{
+    cache_file file = {.store = store, .is_shipped = is_shipped};
+    const char *found = find_description(store, &file.environment);
+    if (!found && environment && tuff__environment_parse(environment, &file.environment) == TUFF_OK)
+        found = environment;
+    file.is_described = found != NULL;
+    file.path = tuff__strdup(path);
+    file.text = tuff__strdup(found ? found : "");
+    if (!file.path || !file.text || !make_room(self)) {
+        tuff__store_close(store);
+        tuff__free(file.path);
+        tuff__free(file.text);
+        return TUFF_E_OOM_HOST;
+    }
+    const char *slash = strrchr(file.path, '/');
+    file.name = slash ? slash + 1 : file.path;
+    file.is_wanted = tuff__cache_is_wanted(self->wanted, file.name, file.text);
+    memmove(&self->files[at + 1], &self->files[at], (size_t)(self->count - at) * sizeof *self->files);
+    self->files[at] = file;
+    self->count++;
+    for (int i = 0; i < self->count; i++)
+        self->plain[i] = self->files[i].store;
+    return TUFF_OK;
+}
+
+/* A shipped file that cannot be read is an empty one that says why. */
+static tuff_status open_file(const char *path, bool is_shipped, void *state)
+{
+    tuff_cache *self = state;
+    tune_store *store = NULL;
+    tuff_status status = is_shipped ? tuff__store_load_shipped(path, &store) : tuff__store_open(path, &store);
+    if (status == TUFF_E_IO || status == TUFF_E_LIMIT) {
+        char why[TUFF_ERROR_SIZE];
+        (void)snprintf(why, sizeof why, "%s", tuff_error());
+        status = tuff__store_open(NULL, &store);
+        if (status == TUFF_OK)
+            tuff__store_note(store, why);
+    }
+    TRY(status);
+    return add_file(self, store, path, is_shipped, NULL, self->count);
+}
+
+tuff_status tuff__cache_open(const char *wanted, tuff_cache **out)
+{
+    tuff_cache *self = tuff__calloc(1, sizeof *self);
+    *out = NULL;
+    if (!self)
+        return TUFF_E_OOM_HOST;
+    self->wanted = wanted ? tuff__strdup(wanted) : NULL;
+    tuff_status status = wanted && !self->wanted ? TUFF_E_OOM_HOST : tuff__tune_visit(open_file, self);
+    if (status != TUFF_OK) {
+        tuff_cache_close(self);
+        return status;
+    }
+    *out = self;
+    return TUFF_OK;
+}
+
+void tuff_cache_close(tuff_cache *cache)
+{
+    if (!cache)
+        return;
+    for (int i = 0; i < cache->count; i++) {
+        tuff__store_close(cache->files[i].store);
+        tuff__free(cache->files[i].path);
+        tuff__free(cache->files[i].text);
+    }
+    tuff__free(cache->files);
+    tuff__free((void *)cache->plain);
+    tuff__free(cache->wanted);
+    tuff__free(cache->here);
+    tuff__free(cache);
+}
+
+const char *tuff__cache_environment(const tuff_cache *self, hash128 environment)
+{
+    const char *found = NULL;
+    for (int i = 0; i < self->count && !found; i++)
+        found = tuff__store_environment(self->files[i].store, environment);
+    return found;
+}
+
+likeness tuff__cache_likeness(const tuff_cache *self, const tune_environment *environment, bool with_stores)
+{
+    likeness best = LIKENESS_NONE;
+    for (int i = 0; i < self->here_count; i++) {
+        const likeness found = tuff__environment_compare(&self->here[i], environment);
+        best = found < best ? found : best;
+    }
+    for (int i = 0; with_stores && i < self->count; i++) {
+        const cache_file *file = &self->files[i];
+        if (file->is_shipped || !file->is_described)
+            continue;
+        const likeness found = tuff__environment_compare(&file->environment, environment);
+        best = found < best ? found : best;
+    }
+    return best;
+}
+
+tuff_status tuff__cache_own_file(tuff_cache *self, const char *environment, cache_file **out)
+{
+    char name[STORE_NAME_SIZE];
+    tune_store *store;
+    int ours = 0;
+    (void)tuff__tune_store_name(environment, name);
+    for (; ours < self->count && !self->files[ours].is_shipped; ours++)
+        if (strcmp(self->files[ours].name, name) == 0) {
+            *out = &self->files[ours];
+            return tuff__store_describe(self->files[ours].store, environment);
+        }
+    TRY(tuff__tune_open(environment, &store));
+    if (!tuff__store_file(store)[0]) {
+        const tuff_status status = FAIL(TUFF_E_IO, "%s", tuff__store_trouble(store));
+        tuff__store_close(store);
+        return status;
+    }
+    TRY(add_file(self, store, tuff__store_file(store), false, environment, ours));
+    *out = &self->files[ours];
+    return TUFF_OK;
+}
+
+tuff_status tuff__cache_add(tuff_cache *self, const char *environment, const tune_record *record)
+{
+    cache_file *file;
+    TRY(tuff__cache_own_file(self, environment, &file));
+    const char *trouble = tuff__store_trouble(file->store);
+    if (!trouble[0])
+        TRY(tuff__store_add(file->store, record));
+    trouble = tuff__store_trouble(file->store);
+    return trouble[0] ? FAIL(TUFF_E_IO, "%s", trouble) : TUFF_OK;
+}
+
+bool tuff__cache_knows(const cache_file *file, hash128 key)
+{
+    const tune_record *record;
+    for (int at = 0; (record = tuff__store_next(file->store, &at));)
+        if (record->kind != RECORD_ENVIRONMENT && tuff__is_same_hash(record->key, key))
+            return true;
+    return false;
+}
+
+static bool is_usable(const char *candidate, void *state)
+{
+    choice parsed;
+    (void)state;
+    return tuff__choice_parse(candidate, &parsed) == TUFF_OK;
+}
+
+tuff_status tuff__cache_ask(const tuff_cache *self, const tune_environment *environment, const char *op,
+                            tune_answer *out)
+{
+    tune_key key;
+    char generator[GENERATOR_SIZE];
+    const char *const *portfolio = NULL;
+    TRY(tuff__key_parse(op, &key));
+    const int portfolio_count = tuff__portfolio_for(environment, key.family, &portfolio);
+    tuff__tune_lookup(&(tune_question){.key = &key,
+                                       .environment = environment,
+                                       .generator = tuff__generator_of(key.family, generator),
+                                       .stores = self->plain,
+                                       .store_count = self->count,
+                                       .portfolio = portfolio,
+                                       .portfolio_count = portfolio_count,
+                                       .is_usable = is_usable},
+                      out);
+    return TUFF_OK;
+}
+
+const char *tuff__hash_digits(hash128 hash, int count, char *buffer)
+{
+    (void)snprintf(buffer, 33, "%016" PRIx64 "%016" PRIx64, hash.high, hash.low);
+    buffer[count < 32 ? count : 32] = 0;
+    return buffer;
+}
+
+double tuff__record_gain(const tune_record *win)
+{
+    return win->nanoseconds[1] > 0 ? (double)win->default_nanoseconds / (double)win->nanoseconds[1] : 0;
+}
+
+uint64_t tuff__store_newest(const tune_store *store)
+{
+    const tune_record *record;
+    uint64_t newest = 0;
+    for (int at = 0; (record = tuff__store_next(store, &at));)
+        newest = record->time > newest ? record->time : newest;
+    return newest;
+}

@@ -1,0 +1,128 @@
+/* Exported files put together. */
+#include <string.h>
+
+#include "base/file/file.h"
+#include "tunedb/cache/cache.h"
+
+typedef struct merging {
+    tune_store *out;
+    const char *wanted;
+    text unknown; /* lines of later versions */
+    conflict_listener told;
+    void *state;
+    tuff_cache_merged *counts;
+} merging;
+
+/* Better evidence: measured where it is used, with far more samples, later; and then anything that does not depend on
+   which file was first. */
+static bool is_better(const tune_record *a, const tune_record *b)
+{
+    if (tuff__record_is_weaker(a, b) || tuff__record_is_weaker(b, a))
+        return !tuff__record_is_weaker(a, b);
+    if (a->time != b->time)
+        return a->time > b->time;
+    if (a->samples != b->samples)
+        return a->samples > b->samples;
+    if (a->nanoseconds[1] != b->nanoseconds[1])
+        return a->nanoseconds[1] < b->nanoseconds[1];
+    return strcmp(a->candidate, b->candidate) < 0;
+}
+
+static tuff_status merge_record(merging *of, const tune_record *record)
+{
+    const tune_record *before = tuff__store_like(of->out, record);
+    if (record->kind == RECORD_ENVIRONMENT && before)
+        return TUFF_OK;
+    if (!before)
+        return tuff__store_add(of->out, record);
+    const bool better = is_better(record, before);
+    if (record->kind != RECORD_BAD && strcmp(record->candidate, before->candidate) != 0) {
+        of->counts->conflicts++;
+        if (of->told)
+            of->told(better ? record : before, better ? before : record, of->state);
+    }
+    return better ? tuff__store_add(of->out, record) : TUFF_OK;
+}
+
+static bool is_wanted(const merging *of, const tune_store *store, const tune_record *record)
+{
+    const char *environment = tuff__store_environment(store, record->environment);
+    return !of->wanted || (environment && tuff__cache_is_wanted(of->wanted, "", environment));
+}
+
+static tuff_status merge_file(merging *of, const char *path)
+{
+    tune_store *from = NULL;
+    const tune_record *record;
+    TRY(tuff__store_load(path, &from));
+    tuff_status status = TUFF_OK;
+    for (int at = 0; status == TUFF_OK && (record = tuff__store_next(from, &at));)
+        if (is_wanted(of, from, record))
+            status = merge_record(of, record);
+    const char *unknown = tuff__store_unknown(from);
+    tuff__text_add_bytes(&of->unknown, unknown, strlen(unknown));
+    of->counts->damaged += tuff__store_count(from).damaged;
+    tuff__store_close(from);
+    return status == TUFF_OK ? tuff__text_status(&of->unknown) : status;
+}
+
+static tuff_status write_merged(merging *of, const char *path)
+{
+    text lines = {0};
+    const tune_record *record;
+    tuff_status status = TUFF_OK;
+    for (int at = 0; status == TUFF_OK && (record = tuff__store_next(of->out, &at));) {
+        of->counts->winners += record->kind == RECORD_WIN;
+        status = tuff__record_write(record, &lines);
+    }
+    tuff__text_add_bytes(&lines, tuff__text_get(&of->unknown), of->unknown.length);
+    const file_part part = {tuff__text_get(&lines), lines.length};
+    if (status == TUFF_OK)
+        status = tuff__text_status(&lines);
+    if (status == TUFF_OK)
+        status = tuff__file_write(path, &part, 1, true, false);
+    tuff__text_free(&lines);
+    return status;
+}
+
+tuff_status tuff__cache_merge(const char *const *paths, int count, const char *wanted, const char *out,
+                              conflict_listener told, void *state, tuff_cache_merged *counts)
+{
+    merging of = {.wanted = wanted, .told = told, .state = state, .counts = counts};
+    *counts = (tuff_cache_merged){0};
+    tuff_status status = tuff__store_open(NULL, &of.out);
+    for (int i = 0; i < count && status == TUFF_OK; i++)
+        status = merge_file(&of, paths[i]);
+    if (status == TUFF_OK)
+        status = write_merged(&of, out);
+    tuff__text_free(&of.unknown);
+    tuff__store_close(of.out);
+    return status;
+}
+
+typedef struct listening {
+    tuff_cache_conflict conflict;
+    void *user;
+} listening;
+
+static void pass_on(const tune_record *kept, const tune_record *left_out, void *state)
+{
+    const listening *of = state;
+    tuff_cache_record records[2];
+    tuff__cache_show(NULL, kept, 0, &records[0]);
+    tuff__cache_show(NULL, left_out, 0, &records[1]);
+    of->conflict(of->user, &records[0], &records[1]);
+}
+
+tuff_status tuff_cache_merge(const char *const *paths, int count, const char *out, tuff_cache_conflict conflict,
+                             void *user, tuff_cache_merged *counts)
+{
+    listening of = {conflict, user};
+    tuff_cache_merged unused;
+    bool complete = paths && count > 0 && out;
+    for (int i = 0; complete && i < count; i++)
+        complete = paths[i] != NULL;
+    if (!complete)
+        return FAIL(TUFF_E_USAGE, "cache: merging needs at least one file, and a path for what comes of it");
+    return tuff__cache_merge(paths, count, NULL, out, conflict ? pass_on : NULL, &of, counts ? counts : &unused);
+}

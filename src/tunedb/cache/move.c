@@ -1,0 +1,242 @@
+/* Stores as one file for another machine, and back. */
+#include <string.h>
+
+#include "base/file/file.h"
+#include "tunedb/cache/cache.h"
+#include "tunedb/kernel_hash.h"
+
+typedef struct exporting {
+    tuff_cache_export_kind form;
+    text *lines;
+    tuff_cache_exported *counts;
+} exporting;
+
+static tuff_status put(exporting *to, const tune_record *record)
+{
+    enum { DAY = 24 * 60 * 60 };
+    tune_record copy = *record;
+    if (to->form == TUFF_CACHE_EXPORT_ANONYMOUS)
+        copy.time -= copy.time % DAY;
+    to->counts->winners += record->kind == RECORD_WIN;
+    to->counts->rejected += record->kind == RECORD_BAD;
+    to->counts->pins += record->kind == RECORD_PIN;
+    to->counts->environments += record->kind == RECORD_ENVIRONMENT;
+    return tuff__record_write(&copy, to->lines);
+}
+
+/* Pins say what one person wanted, and "user" may be a name one day; lines of later versions may say anything. */
+static tuff_status export_store(exporting *to, const tune_store *store)
+{
+    const tune_record *record;
+    for (int at = 0; (record = tuff__store_next(store, &at));)
+        if (to->form != TUFF_CACHE_EXPORT_ANONYMOUS || record->kind != RECORD_PIN)
+            TRY(put(to, record));
+    const char *unknown = tuff__store_unknown(store);
+    if (to->form != TUFF_CACHE_EXPORT_ANONYMOUS)
+        tuff__text_add_bytes(to->lines, unknown, strlen(unknown));
+    return TUFF_OK;
+}
+
+/* Whether a record says what its key runs with, rather than where a search begins. */
+static bool is_answer(const tune_record *record)
+{
+    return record->kind == RECORD_PIN || (record->kind == RECORD_WIN && !tuff__record_is_seed(record));
+}
+
+/* Whether an earlier store has said what the key runs with there. */
+static bool was_locked(const tuff_cache *self, int index, const tune_record *record)
+{
+    for (int i = 0; i < index; i++) {
+        const tune_store *store = self->files[i].store;
+        const tune_record *win = tuff__store_win(store, record->environment, record->key, NULL);
+        const bool is_pinned = tuff__store_pin(store, record->environment, record->key) != NULL;
+        if (self->files[i].is_wanted && (is_pinned || (win && is_answer(win))))
+            return true;
+    }
+    return false;
+}
+
+/* What the key of a record runs with today: its pin, its winner, or a runner-up of one that was rejected. False where
+   nothing that was measured for these kernels may run. */
+static bool runs_with(const tuff_cache *self, const tune_store *store, const tune_record *record, tune_answer *out)
+{
+    tune_environment parts;
+    const char *environment = tuff__store_environment(store, record->environment);
+    return environment && tuff__environment_parse(environment, &parts) == TUFF_OK &&
+           tuff__cache_ask(self, &parts, record->op, out) == TUFF_OK && out->tier <= TIER_SAME;
+}
+
+static tuff_status lock_key(exporting *to, const tuff_cache *self, const tune_store *store, const tune_record *record)
+{
+    char generator[GENERATOR_SIZE];
+    tune_key key;
+    tune_answer answer;
+    tune_record pin = *record;
+    if (!runs_with(self, store, record, &answer) || tuff__key_parse(record->op, &key) != TUFF_OK) {
+        to->counts->left_out++;
+        return TUFF_OK;
+    }
+    pin.generator = tuff__generator_of(key.family, generator);
+    pin.kind = RECORD_PIN;
+    pin.candidate = answer.candidate;
+    pin.reason = "lock";
+    pin.phase = "";
+    return put(to, &pin);
+}
+
+/* A manifest is pins alone: of every key that has a pin or a winner, what it runs with. */
+static tuff_status lock_store(exporting *to, const tuff_cache *self, int index)
+{
+    const tune_store *store = self->files[index].store;
+    const tune_record *record;
+    for (int at = 0; (record = tuff__store_next(store, &at));) {
+        const bool is_pinned = tuff__store_pin(store, record->environment, record->key) != NULL;
+        const bool is_newest =
+            record->kind == RECORD_PIN || tuff__store_win(store, record->environment, record->key, NULL) == record;
+        const bool counts = is_answer(record) && is_newest && (record->kind == RECORD_PIN || !is_pinned);
+        if (record->kind == RECORD_ENVIRONMENT)
+            TRY(put(to, record));
+        else if (counts && !was_locked(self, index, record))
+            TRY(lock_key(to, self, store, record));
+    }
+    return TUFF_OK;
+}
+
+tuff_status tuff__cache_export_text(const tuff_cache *self, tuff_cache_export_kind form, text *out,
+                                    tuff_cache_exported *counts)
+{
+    exporting to = {form, out, counts};
+    *counts = (tuff_cache_exported){0};
+    for (int i = 0; i < self->count; i++) {
+        const cache_file *file = &self->files[i];
+        if (file->is_wanted && form == TUFF_CACHE_EXPORT_MANIFEST)
+            TRY(lock_store(&to, self, i));
+        else if (file->is_wanted && !file->is_shipped)
+            TRY(export_store(&to, file->store));
+    }
+    return tuff__text_status(out);
+}
+
+tuff_status tuff_cache_export(const tuff_cache *cache, const char *path, tuff_cache_export_kind form,
+                              tuff_cache_exported *counts)
+{
+    tuff_cache_exported unused;
+    text lines = {0};
+    if (!cache || !path || (unsigned)form > TUFF_CACHE_EXPORT_MANIFEST)
+        return FAIL(TUFF_E_USAGE, "cache: an export needs a cache, a path and one of three forms");
+    tuff_status status = tuff__cache_export_text(cache, form, &lines, counts ? counts : &unused);
+    const file_part part = {tuff__text_get(&lines), lines.length};
+    if (status == TUFF_OK)
+        status = tuff__file_write(path, &part, 1, true, false);
+    tuff__text_free(&lines);
+    return status;
+}
+
+/* An environment of the file, and what is here to it before anything is imported. */
+typedef struct arrival {
+    hash128 hash;
+    const char *source; /* its text, the file's or one of ours; NULL: nobody knows it */
+    likeness like;
+} arrival;
+
+typedef struct importing {
+    tuff_cache *into;
+    tune_store *from;
+    bool as_seed;
+    tuff_cache_imported *counts;
+    arrival *all;
+    int count, capacity;
+} importing;
+
+/* Whether what is here of the same key is to be kept. */
+static bool is_newer_here(const tune_store *here, const tune_record *record)
+{
+    const tune_record *known = tuff__store_like(here, record);
+    if (record->kind == RECORD_PIN)
+        return known && known->time >= record->time;
+    if (record->kind == RECORD_BAD)
+        return known != NULL;
+    return known &&
+           (tuff__record_is_seed(record) || known->time >= record->time || tuff__record_is_weaker(record, known));
+}
+
+static tuff_status import_record(importing *of, const arrival *where, const tune_record *record)
+{
+    tune_record copy = *record;
+    cache_file *to;
+    if (record->kind == RECORD_ENVIRONMENT || (of->as_seed && record->kind != RECORD_WIN))
+        return TUFF_OK;
+    if (record->kind == RECORD_WIN && !tuff__record_is_seed(record))
+        copy.source = of->as_seed ? "seed" : "import";
+    TRY(tuff__cache_own_file(of->into, where->source, &to));
+    if (is_newer_here(to->store, &copy)) {
+        of->counts->skipped++;
+        return TUFF_OK;
+    }
+    TRY(tuff__cache_add(of->into, where->source, &copy));
+    const bool is_own = where->like == LIKENESS_SAME && !of->as_seed;
+    of->counts->imported += is_own;
+    of->counts->other_devices += !is_own && where->like > LIKENESS_OTHER_DRIVER;
+    of->counts->seeds += !is_own && where->like <= LIKENESS_OTHER_DRIVER;
+    return TUFF_OK;
+}
+
+/* All records of one environment into our store of it. */
+static tuff_status import_environment(importing *of, const arrival *where)
+{
+    const tune_record *record;
+    for (int at = 0; (record = tuff__store_next(of->from, &at));) {
+        if (record->kind == RECORD_ENVIRONMENT || !tuff__is_same_hash(record->environment, where->hash))
+            continue;
+        of->counts->unknown_environments += where->source == NULL;
+        if (where->source && tuff__cache_is_wanted(of->into->wanted, "", where->source))
+            TRY(import_record(of, where, record));
+    }
+    return TUFF_OK;
+}
+
+static bool was_seen(const importing *of, hash128 environment)
+{
+    for (int i = 0; i < of->count; i++)
+        if (tuff__is_same_hash(of->all[i].hash, environment))
+            return true;
+    return false;
+}
+
+/* Where the line of an environment was damaged, a store here may know its text. */
+static tuff_status find_arrivals(importing *of)
+{
+    const tune_record *record;
+    tune_environment parts;
+    for (int at = 0; (record = tuff__store_next(of->from, &at));) {
+        if (record->kind == RECORD_ENVIRONMENT || was_seen(of, record->environment))
+            continue;
+        if (!GROW(of->all, of->count, of->capacity))
+            return TUFF_E_OOM_HOST;
+        arrival *one = &of->all[of->count++];
+        *one = (arrival){record->environment, tuff__store_environment(of->from, record->environment), LIKENESS_NONE};
+        if (!one->source)
+            one->source = tuff__cache_environment(of->into, record->environment);
+        if (one->source && tuff__environment_parse(one->source, &parts) != TUFF_OK)
+            one->source = NULL;
+        if (one->source)
+            one->like = tuff__cache_likeness(of->into, &parts, true);
+    }
+    return TUFF_OK;
+}
+
+tuff_status tuff__cache_import(tuff_cache *cache, const char *path, bool as_seed, tuff_cache_imported *counts)
+{
+    importing of = {.into = cache, .as_seed = as_seed, .counts = counts};
+    *counts = (tuff_cache_imported){0};
+    TRY(tuff__store_load(path, &of.from));
+    const store_counts found = tuff__store_count(of.from);
+    counts->damaged = found.damaged;
+    counts->unknown = found.unknown;
+    tuff_status status = find_arrivals(&of);
+    for (int i = 0; i < of.count && status == TUFF_OK; i++)
+        status = import_environment(&of, &of.all[i]);
+    tuff__store_close(of.from);
+    tuff__free(of.all);
+    return status;
+}

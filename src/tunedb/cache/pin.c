@@ -1,0 +1,150 @@
+/* What a person, or a program, decides about keys. */
+#include <string.h>
+
+#include "tunedb/cache/cache.h"
+#include "kernels/config.h"
+#include "tunedb/kernel_hash.h"
+
+tuff_status tuff__cache_candidate(const char *source, text *out)
+{
+    choice parsed;
+    TRY(tuff__choice_parse(source, &parsed));
+    tuff__choice_format(&parsed, out);
+    return tuff__text_status(out);
+}
+
+/* What bars the pin today: not what other kernel texts did, nor what a default is suspected of. */
+static const tune_record *find_bad(const tuff_cache *self, const tune_record *pin)
+{
+    tune_key key;
+    char generator[GENERATOR_SIZE];
+    const bool is_key = tuff__key_parse(pin->op, &key) == TUFF_OK;
+    const char *const today = is_key ? tuff__generator_of(key.family, generator) : NULL;
+    for (int i = 0; i < self->count; i++) {
+        const tune_record *bad =
+            tuff__store_bad(self->files[i].store, pin->environment, pin->key, pin->candidate, today);
+        if (tuff__record_bars(bad, today))
+            return bad;
+    }
+    return NULL;
+}
+
+tuff_status tuff__cache_pin_in(tuff_cache *self, const char *environment, const char *op, const char *candidate)
+{
+    tune_record pin = tuff__record_of(RECORD_PIN, environment, op, candidate);
+    tune_environment parts;
+    pin.reason = "user";
+    const tune_record *bad = find_bad(self, &pin);
+    if (bad && tuff__environment_parse(environment, &parts) == TUFF_OK)
+        return FAIL(TUFF_E_UNSUPPORTED, "%s is not pinned on %s: it was rejected there, %s in %s",
+                    candidate[0] ? candidate : "default", parts.device, bad->reason,
+                    bad->phase[0] ? bad->phase : "use");
+    return tuff__cache_add(self, environment, &pin);
+}
+
+/* Whether an earlier wanted file of the same environment knows the key. */
+static bool was_done(const tuff_cache *self, int index, hash128 key)
+{
+    for (int i = 0; i < index; i++)
+        if (self->files[i].is_wanted && strcmp(self->files[i].text, self->files[index].text) == 0 &&
+            tuff__cache_knows(&self->files[i], key))
+            return true;
+    return false;
+}
+
+/* Where a file is after one was added. */
+static int find_file(const tuff_cache *self, const char *environment)
+{
+    int at = 0;
+    while (self->files[at].text != environment)
+        at++;
+    return at;
+}
+
+tuff_status tuff__cache_pin_known(tuff_cache *self, const char *op, const char *candidate, pin_listener told,
+                                  void *state, int *count)
+{
+    const hash128 key = tuff__hash_text(op);
+    *count = 0;
+    for (int i = 0; i < self->count; i++) {
+        const char *environment = self->files[i].text;
+        const cache_file *file = &self->files[i];
+        if (!file->is_wanted || !file->is_described || !tuff__cache_knows(file, key) || was_done(self, i, key))
+            continue;
+        TRY(tuff__cache_pin_in(self, environment, op, candidate));
+        i = find_file(self, environment);
+        if (told)
+            told(&self->files[i], state);
+        ++*count;
+    }
+    return TUFF_OK;
+}
+
+static bool is_chosen(const cache_drop *of, const tune_record *record)
+{
+    if (of->environment && !tuff__is_same_hash(*of->environment, record->environment))
+        return false;
+    for (int i = 0; i < of->key_count; i++)
+        if (tuff__is_same_hash(of->keys[i], record->key))
+            return true;
+    return false;
+}
+
+static bool drops(const tune_record *record, void *state)
+{
+    cache_drop *of = state;
+    const bool drop = record->kind == of->kind && is_chosen(of, record);
+    of->dropped += drop;
+    return drop;
+}
+
+/* Where it is about one environment, other files are not looked at; nor is what the cache was opened for. */
+static bool may_drop_from(const cache_file *file, const cache_drop *of)
+{
+    const bool is_meant =
+        of->environment ? tuff__is_same_hash(*of->environment, tuff__hash_text(file->text)) : file->is_wanted;
+    return is_meant && !file->is_shipped;
+}
+
+/* Rewrites those of our stores that have such a record. */
+tuff_status tuff__cache_drop_records(tuff_cache *self, cache_drop *of)
+{
+    for (int i = 0; i < self->count; i++) {
+        const cache_file *file = &self->files[i];
+        const tune_record *record;
+        bool concerned = false;
+        if (!may_drop_from(file, of))
+            continue;
+        if (tuff__store_trouble(file->store)[0])
+            return FAIL(TUFF_E_IO, "%s", tuff__store_trouble(file->store));
+        for (int at = 0; !concerned && (record = tuff__store_next(file->store, &at));)
+            concerned = record->kind == of->kind && is_chosen(of, record);
+        if (concerned)
+            TRY(tuff__store_compact(file->store, drops, of));
+    }
+    return TUFF_OK;
+}
+
+tuff_status tuff__cache_hide_shipped(tuff_cache *self, cache_drop *of)
+{
+    for (int i = 0; i < self->count; i++) {
+        const tune_store *store = self->files[i].store;
+        const int before = self->count; /* what is added stands before the shipped files */
+        const tune_record *record;
+        if (!self->files[i].is_wanted || !self->files[i].is_shipped || !self->files[i].is_described)
+            continue;
+        for (int at = 0; (record = tuff__store_next(store, &at));) {
+            if (record->kind != RECORD_WIN || !is_chosen(of, record))
+                continue;
+            const char *environment = tuff__store_environment(store, record->environment);
+            if (!environment)
+                continue;
+            tune_record seed = *record;
+            seed.source = "seed";
+            TRY(tuff__cache_add(self, environment, &seed));
+            of->dropped++;
+        }
+        i += self->count - before;
+    }
+    return TUFF_OK;
+}

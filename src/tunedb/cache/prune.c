@@ -1,0 +1,143 @@
+/* Dropping what is old, or too much, and what is damaged or superseded with it. Pins are never dropped. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "tunedb/cache/cache.h"
+#include "tunedb/kernel_hash.h"
+#include "tunedb/tidy.h"
+
+static bool is_ours(const cache_file *file)
+{
+    return file->is_wanted && !file->is_shipped;
+}
+
+/* Whether another file of ours has later records of the same device under another driver: only the driver of the
+   newest records is none of the old ones. */
+static bool has_old_driver(const tuff_cache *self, const cache_file *file)
+{
+    for (int i = 0; i < self->count && file->is_described; i++) {
+        const cache_file *other = &self->files[i];
+        if (!other->is_shipped && other->is_described &&
+            tuff__environment_compare(&file->environment, &other->environment) == LIKENESS_OTHER_DRIVER &&
+            tuff__store_newest(file->store) < tuff__store_newest(other->store))
+            return true;
+    }
+    return false;
+}
+
+static tuff_status find_old_drivers(const tuff_cache *self, pruning *of)
+{
+    for (int i = 0; i < self->count; i++) {
+        if (!is_ours(&self->files[i]) || !has_old_driver(self, &self->files[i]))
+            continue;
+        if (!GROW(of->old, of->old_count, of->old_capacity))
+            return TUFF_E_OOM_HOST;
+        of->old[of->old_count++] = tuff__hash_text(self->files[i].text);
+    }
+    return TUFF_OK;
+}
+
+/* Shipped files are none of ours to count. */
+static tuff_status find_size_cutoff(const tuff_cache *self, pruning *of)
+{
+    const tune_store **ours = tuff__calloc((size_t)self->count + 1, sizeof(tune_store *));
+    int count = 0;
+    if (!ours)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < self->count; i++)
+        if (is_ours(&self->files[i]))
+            ours[count++] = self->files[i].store;
+    const tuff_status status = tuff__tidy_cutoff(ours, count, of->options.max_bytes, &of->size_cutoff);
+    tuff__free((void *)ours);
+    return status;
+}
+
+tuff_status tuff__prune_begin(const tuff_cache *self, const tuff_cache_prune_options *options, pruning *out)
+{
+    const time_t now = time(NULL);
+    const uint64_t today = now > 0 ? (uint64_t)now : 0;
+    *out = (pruning){.options = *options};
+    out->cutoff = options->older_seconds > 0 && options->older_seconds < today ? today - options->older_seconds : 0;
+    tuff_status status = options->old_drivers ? find_old_drivers(self, out) : TUFF_OK;
+    if (status == TUFF_OK && options->max_bytes > 0)
+        status = find_size_cutoff(self, out);
+    if (status != TUFF_OK)
+        tuff__prune_end(out);
+    return status;
+}
+
+void tuff__prune_end(pruning *of)
+{
+    tuff__free(of->old);
+    of->old = NULL;
+}
+
+static bool is_stale(const tune_record *record)
+{
+    char family[32], today[GENERATOR_SIZE];
+    (void)snprintf(family, sizeof family, "%.*s", (int)strcspn(record->op, " "), record->op);
+    return strcmp(record->generator, tuff__generator_of(family, today)) != 0;
+}
+
+static bool is_old(const pruning *of, const tune_record *record)
+{
+    if (record->time < of->cutoff || (of->size_cutoff > 0 && record->time <= of->size_cutoff))
+        return true;
+    for (int i = 0; i < of->old_count; i++)
+        if (tuff__is_same_hash(of->old[i], record->environment))
+            return true;
+    return of->options.stale_kernels && is_stale(record);
+}
+
+static bool drops(const tune_record *record, void *state)
+{
+    pruning *of = state;
+    if (record->kind == RECORD_ENVIRONMENT)
+        return false;
+    const bool drop = record->kind != RECORD_PIN && is_old(of, record);
+    of->dropped += drop;
+    of->kept += !drop;
+    return drop;
+}
+
+tuff_status tuff__prune_file(tuff_cache *self, int index, pruning *of)
+{
+    tune_store *store = self->files[index].store;
+    const tune_record *record;
+    of->dropped = of->kept = 0;
+    if (!of->options.dry_run)
+        return tuff__store_compact(store, drops, of);
+    for (int at = 0; (record = tuff__store_next(store, &at));)
+        (void)drops(record, of);
+    return TUFF_OK;
+}
+
+tuff_status tuff_cache_prune(tuff_cache *cache, const tuff_cache_prune_options *options, tuff_cache_pruned *counts)
+{
+    static const tuff_cache_prune_options nothing;
+    tuff_cache_pruned sums = {0};
+    pruning of;
+    char why[TUFF_ERROR_SIZE] = "";
+    tuff_status first = TUFF_OK;
+    if (!cache)
+        return FAIL(TUFF_E_USAGE, "cache: the cache is NULL");
+    TRY(tuff__prune_begin(cache, options ? options : &nothing, &of));
+    for (int i = 0; i < cache->count; i++) {
+        if (!is_ours(&cache->files[i]))
+            continue;
+        sums.bytes_before += tuff__store_count(cache->files[i].store).bytes;
+        const tuff_status status = tuff__prune_file(cache, i, &of);
+        sums.bytes_after += tuff__store_count(cache->files[i].store).bytes;
+        sums.dropped += status == TUFF_OK ? of.dropped : 0;
+        sums.kept += status == TUFF_OK ? of.kept : 0;
+        if (status != TUFF_OK && first == TUFF_OK) {
+            first = status;
+            (void)snprintf(why, sizeof why, "%s", tuff_error());
+        }
+    }
+    tuff__prune_end(&of);
+    if (counts)
+        *counts = sums;
+    return first == TUFF_OK ? TUFF_OK : FAIL(first, "%s", why);
+}

@@ -1,0 +1,230 @@
+/* Names and folders of stores. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include "tunedb/folder.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file/list.h"
+#include "tunedb/environment.h"
+#include "tunedb/store_state.h"
+
+#ifndef TUFF_SHARE_FOLDER
+#define TUFF_SHARE_FOLDER "/usr/local/share/tuff"
+#endif
+
+/* Lower case, a dash for whatever is no letter or digit, none of them twice or last. */
+static size_t add_word(char *out, size_t used, size_t size, const char *word)
+{
+    for (; *word && used + 1 < size; word++) {
+        if (isalnum((unsigned char)*word))
+            out[used++] = (char)tolower((unsigned char)*word);
+        else if (used > 0 && out[used - 1] != '-')
+            out[used++] = '-';
+    }
+    out[used] = 0;
+    return used;
+}
+
+const char *tuff__tune_store_name(const char *environment, char *out)
+{
+    tune_environment parts;
+    const hash128 hash = tuff__hash_text(environment);
+    size_t used = 0;
+    if (tuff__environment_parse(environment, &parts) == TUFF_OK) {
+        used = add_word(out, 0, 16, parts.backend);
+        out[used++] = '-';
+        used = add_word(out, used, STORE_NAME_SIZE - 32, parts.device);
+    } else {
+        used = add_word(out, 0, STORE_NAME_SIZE - 32, "device");
+    }
+    used -= out[used - 1] == '-';
+    (void)snprintf(out + used, STORE_NAME_SIZE - used, "-%08" PRIx32 ".jsonl", (uint32_t)(hash.high >> 32));
+    return out;
+}
+
+tuff_status tuff__tune_folder(char *out, size_t size)
+{
+    return tuff__cache_subfolder("tune/v1", out, size);
+}
+
+static tuff_status join(char *folder, size_t size, const char *name)
+{
+    const size_t length = strlen(folder);
+    const int written = snprintf(folder + length, size - length, "/%s", name);
+    if (written < 0 || (size_t)written >= size - length)
+        return FAIL(TUFF_E_IO, "tune: the path of a store is longer than %zu bytes", size - 1);
+    return TUFF_OK;
+}
+
+tuff_status tuff__tune_store_path(const char *environment, char *out, size_t size)
+{
+    char name[STORE_NAME_SIZE];
+    TRY(tuff__tune_folder(out, size));
+    return join(out, size, tuff__tune_store_name(environment, name));
+}
+
+/* ../share/tuff beside the folder that the program lies in: where it was installed, also when that was moved since, or
+   the sources whose build folder it is in. False where there is none. */
+static bool find_beside_program(char *out, size_t size)
+{
+    static const char beside[] = "/../share/tuff";
+    struct stat there;
+    const ssize_t length = readlink("/proc/self/exe", out, size - 1);
+    if (length <= 0 || (size_t)length >= size - 1)
+        return false;
+    out[length] = 0;
+    char *end = strrchr(out, '/');
+    if (!end || (size_t)(end - out) + sizeof beside > size)
+        return false;
+    memcpy(end, beside, sizeof beside);
+    return stat(out, &there) == 0 && S_ISDIR(there.st_mode);
+}
+
+tuff_status tuff__tune_shipped_folder(char *out, size_t size)
+{
+    const char *chosen = getenv("TUFF_SHARE_DIR");
+    const bool is_chosen = chosen && chosen[0];
+    if (!is_chosen && find_beside_program(out, size))
+        return join(out, size, "tune");
+    if ((size_t)snprintf(out, size, "%s", is_chosen ? chosen : TUFF_SHARE_FOLDER) >= size)
+        return FAIL(TUFF_E_IO, "tune: the path of the shipped files is longer than %zu bytes", size - 1);
+    return join(out, size, "tune");
+}
+
+tuff_status tuff__tune_open(const char *environment, tune_store **out)
+{
+    char path[FOLDER_SIZE], reason[TUFF_ERROR_SIZE] = "";
+    const tuff_status found = tuff__tune_store_path(environment, path, sizeof path);
+    if (found != TUFF_OK)
+        snprintf(reason, sizeof reason, "%s", tuff_error());
+    TRY(tuff__store_open(found == TUFF_OK ? path : NULL, out));
+    if (found != TUFF_OK)
+        tuff__store_note(*out, reason);
+    const tuff_status status = tuff__store_describe(*out, environment);
+    if (status != TUFF_OK) {
+        tuff__store_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+typedef struct visit {
+    const char *folder;
+    bool is_shipped;
+    store_visitor visit;
+    void *state;
+} visit;
+
+static tuff_status visit_name(const char *name, void *state)
+{
+    static const char ending[] = ".jsonl";
+    const visit *of = state;
+    char path[FOLDER_SIZE];
+    const size_t length = strlen(name);
+    if (length < sizeof ending || strcmp(name + length - (sizeof ending - 1), ending) != 0)
+        return TUFF_OK;
+    if ((size_t)snprintf(path, sizeof path, "%s", of->folder) >= sizeof path)
+        return FAIL(TUFF_E_IO, "tune: the path %s is too long", of->folder);
+    TRY(join(path, sizeof path, name));
+    return of->visit(path, of->is_shipped, of->state);
+}
+
+static tuff_status visit_ours(store_visitor visitor, void *state)
+{
+    char folder[FOLDER_SIZE];
+    visit of = {.folder = folder, .visit = visitor, .state = state};
+    TRY(tuff__tune_folder(folder, sizeof folder));
+    return tuff__file_list(folder, "", visit_name, &of);
+}
+
+static tuff_status visit_shipped(store_visitor visitor, void *state)
+{
+    char folder[FOLDER_SIZE];
+    visit of = {.folder = folder, .is_shipped = true, .visit = visitor, .state = state};
+    TRY(tuff__tune_shipped_folder(folder, sizeof folder));
+    return tuff__file_list(folder, "", visit_name, &of);
+}
+
+tuff_status tuff__tune_visit(store_visitor visitor, void *state)
+{
+    TRY(visit_ours(visitor, state));
+    return visit_shipped(visitor, state);
+}
+
+typedef struct gathering {
+    char name[STORE_NAME_SIZE]; /* of the environment's store */
+    tune_stores *out;
+} gathering;
+
+static tuff_status append(tune_stores *stores, tune_store *store)
+{
+    if (!GROW(stores->items, stores->count, stores->capacity)) {
+        tuff__store_close(store);
+        return TUFF_E_OOM_HOST;
+    }
+    stores->items[stores->count++] = store;
+    return TUFF_OK;
+}
+
+/* Shipped ones of the device, whatever the driver; of ours all but the first, which is open. */
+static tuff_status gather_one(const char *path, bool is_shipped, void *state)
+{
+    gathering *of = state;
+    tune_store *store = NULL;
+    const char *name = strrchr(path, '/') + 1;
+    const size_t stem = (size_t)(strrchr(of->name, '-') - of->name) + 1;
+    if (is_shipped ? strncmp(name, of->name, stem) != 0 : strcmp(name, of->name) == 0)
+        return TUFF_OK;
+    const tuff_status status = is_shipped ? tuff__store_load_shipped(path, &store) : tuff__store_open(path, &store);
+    if (status != TUFF_OK)
+        return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
+    return append(of->out, store);
+}
+
+tuff_status tuff__tune_gather(const char *environment, bool is_wide, tune_stores *out)
+{
+    tune_store *first = NULL;
+    gathering of = {.out = out};
+    *out = (tune_stores){0};
+    (void)tuff__tune_store_name(environment, of.name);
+    tuff_status status = tuff__tune_open(environment, &first);
+    if (status == TUFF_OK)
+        status = append(out, first);
+    if (status == TUFF_OK)
+        status = visit_shipped(gather_one, &of);
+    if (is_wide && status != TUFF_E_OOM_HOST)
+        status = visit_ours(gather_one, &of);
+    if (status != TUFF_E_OOM_HOST)
+        return TUFF_OK;
+    tuff__tune_release(out);
+    return status;
+}
+
+void tuff__tune_release(tune_stores *stores)
+{
+    for (int i = 0; i < stores->count; i++)
+        tuff__store_close(stores->items[i]);
+    tuff__free(stores->items);
+    *stores = (tune_stores){0};
+}
+
+bool tuff__tune_lock_path(const tune_environment *of, char *out, size_t size)
+{
+    char folder[FOLDER_SIZE];
+    if (tuff__tune_folder(folder, sizeof folder) != TUFF_OK)
+        return false;
+    const hash128 name = tuff__hash_text(of->device);
+    const int length =
+        strcmp(of->kind, "cpu") == 0 ? snprintf(out, size, "%s/cpu.tune.lock", folder)
+        : of->device_id != 0
+            ? snprintf(out, size, "%s/gpu-%04" PRIx32 "-%04" PRIx32 ".tune.lock", folder, of->vendor, of->device_id)
+            : snprintf(out, size, "%s/gpu-%08" PRIx32 ".tune.lock", folder, (uint32_t)name.low);
+    return length > 0 && (size_t)length < size;
+}

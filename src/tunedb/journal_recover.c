@@ -1,0 +1,273 @@
+/* What processes that are gone were doing. A journal is told of before it is removed, so a reader that is killed in
+   between leaves it to the next one; a lock keeps others from telling of it meanwhile. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file/file.h"
+#include "base/file/error.h"
+#include "base/file/list.h"
+#include "tunedb/journal_format.h"
+
+/* A file that is being made has its name within moments: older ones are left over. */
+enum { TEMPORARY_SECONDS = 60 };
+
+typedef struct recovery {
+    const char *folder;
+    journal_visitor strike;
+    void *state;
+    journal_counts *counts;
+    tuff_status failed; /* what the visitor answered */
+    journal_owner self;
+    char own_name[JOURNAL_NAME];
+} recovery;
+
+typedef enum owner_state { OWNER_ALIVE, OWNER_DEAD } owner_state;
+
+/* Whether another process holds the lock: 1, 0, or -1 where that cannot be asked. */
+static int is_locked(int fd)
+{
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fcntl(fd, F_GETLK, &whole) != 0)
+        return -1;
+    return whole.l_type != F_UNLCK;
+}
+
+/* Without a lock: by number and start, which mean something on the same host since the same boot only. */
+static owner_state find_unlocked(const recovery *self, const journal_owner *owner)
+{
+    if (strcmp(owner->host, self->self.host) != 0)
+        return OWNER_ALIVE;
+    if (strcmp(owner->boot, self->self.boot) != 0)
+        return OWNER_DEAD;
+    if (getpgid((pid_t)owner->pid) < 0 && errno == ESRCH)
+        return OWNER_DEAD;
+    const uint64_t start = tuff__process_start(owner->pid);
+    return start && owner->start && start != owner->start ? OWNER_DEAD : OWNER_ALIVE;
+}
+
+static owner_state find_owner(const recovery *self, const journal_page *page, int fd)
+{
+    const int locked = is_locked(fd);
+    if (locked > 0)
+        return OWNER_ALIVE;
+    return locked == 0 && atomic_load(&page->locked) ? OWNER_DEAD : find_unlocked(self, &page->owner);
+}
+
+/* Three texts, each ended within what is filled. */
+static bool split_texts(const journal_page *page, const char *texts[3])
+{
+    if (page->filled > JOURNAL_TEXTS || page->check != tuff__journal_check(page))
+        return false;
+    const char *at = page->texts, *end = page->texts + page->filled;
+    for (int i = 0; i < 3; i++) {
+        const char *zero = at < end ? memchr(at, 0, (size_t)(end - at)) : NULL;
+        if (!zero)
+            return false;
+        texts[i] = at;
+        at = zero + 1;
+    }
+    return at == end;
+}
+
+/* A file that was read: `count` of its places are there. */
+typedef struct contents {
+    journal_place places[JOURNAL_PLACES];
+    int count;
+} contents;
+
+typedef enum place_state { PLACE_IDLE, PLACE_IN_FLIGHT, PLACE_DAMAGED } place_state;
+
+static place_state look_at(const journal_page *page, const char *texts[3])
+{
+    const uint32_t phase = atomic_load(&page->phase);
+    if (phase == JOURNAL_IDLE)
+        return PLACE_IDLE;
+    return phase < JOURNAL_PHASES && split_texts(page, texts) ? PLACE_IN_FLIGHT : PLACE_DAMAGED;
+}
+
+/* When the last of what was in flight began. */
+static uint64_t last_time(const contents *of)
+{
+    const char *texts[3];
+    uint64_t last = 0;
+    for (int i = 0; i < of->count; i++) {
+        const journal_page *page = &of->places[i].page;
+        if (look_at(page, texts) == PLACE_IN_FLIGHT && page->time > last)
+            last = page->time;
+    }
+    return last;
+}
+
+/* Of a dead owner. */
+static tuff_status tell(recovery *self, const contents *of)
+{
+    const bool rebooted = strcmp(of->places[0].page.owner.boot, self->self.boot) != 0;
+    const uint64_t time = last_time(of);
+    int told = 0, damaged = 0;
+    tuff_status status = TUFF_OK;
+    for (int i = 0; i < of->count && status == TUFF_OK; i++) {
+        const char *texts[3];
+        const place_state found = look_at(&of->places[i].page, texts);
+        damaged += found == PLACE_DAMAGED;
+        if (found != PLACE_IN_FLIGHT)
+            continue;
+        told++;
+        status = self->strike(&(journal_strike){.phase = (journal_phase)atomic_load(&of->places[i].page.phase),
+                                                .environment = texts[0],
+                                                .op = texts[1],
+                                                .candidate = texts[2],
+                                                .rebooted = rebooted,
+                                                .time = time},
+                              self->state);
+    }
+    self->counts->strikes += told;
+    self->counts->damaged += damaged > 0;
+    self->counts->idle += told + damaged == 0;
+    return status;
+}
+
+/* The places of a file of so many bytes, by its first page; 0: it is damaged. */
+static int count_places(const journal_page *page, size_t size)
+{
+    const bool is_alone = memcmp(page->magic, JOURNAL_MAGIC_ALONE, sizeof page->magic) == 0;
+    const size_t wanted = is_alone ? JOURNAL_PAGE : JOURNAL_SIZE;
+    const bool is_whole =
+        (is_alone || memcmp(page->magic, JOURNAL_MAGIC, sizeof page->magic) == 0) && page->size == wanted &&
+        size >= (is_alone ? sizeof *page : wanted) && page->owner_check == tuff__journal_owner_check(&page->owner) &&
+        memchr(page->owner.boot, 0, sizeof page->owner.boot) && memchr(page->owner.host, 0, sizeof page->owner.host);
+    return !is_whole ? 0 : is_alone ? 1 : JOURNAL_PLACES;
+}
+
+/* Journals of later versions say so in the magic's last digit; they are theirs. */
+static bool is_later(const journal_page *page)
+{
+    const size_t shared = sizeof page->magic - 1;
+    return memcmp(page->magic, JOURNAL_MAGIC, shared) == 0 && page->magic[shared] > JOURNAL_MAGIC[shared];
+}
+
+typedef enum page_state { PAGE_WHOLE, PAGE_DAMAGED, PAGE_LATER, PAGE_UNREAD } page_state;
+
+static page_state read_pages(int fd, contents *out)
+{
+    const journal_page *page = &out->places[0].page;
+    size_t filled = 0;
+    ssize_t got = 1;
+    while (got > 0 && filled < JOURNAL_SIZE) {
+        UNINTERRUPTED(got, tuff__file.pread(fd, (char *)out->places + filled, JOURNAL_SIZE - filled, (off_t)filled));
+        filled += got > 0 ? (size_t)got : 0;
+    }
+    if (got < 0)
+        return PAGE_UNREAD;
+    if (filled < sizeof *page)
+        return PAGE_DAMAGED;
+    out->count = count_places(page, filled);
+    return is_later(page) ? PAGE_LATER : out->count > 0 ? PAGE_WHOLE : PAGE_DAMAGED;
+}
+
+/* A regular file of ours that is still under its name. */
+static bool is_ours(int fd)
+{
+    struct stat found;
+    int result = -1;
+    UNINTERRUPTED(result, tuff__file.fstat(fd, &found));
+    return result == 0 && S_ISREG(found.st_mode) && found.st_uid == geteuid() && found.st_nlink == 1;
+}
+
+/* Whether it is for us to tell of: no other reader does, or did. Where there are no locks, several may. */
+static bool claim(int fd)
+{
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    const bool is_taken = fcntl(fd, F_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES);
+    return !is_taken && is_ours(fd);
+}
+
+static tuff_status read_open(recovery *self, const char *path, int fd, contents *of)
+{
+    page_state found = read_pages(fd, of);
+    if (found == PAGE_LATER || (found == PAGE_WHOLE && find_owner(self, &of->places[0].page, fd) == OWNER_ALIVE) ||
+        !claim(fd)) {
+        self->counts->alive++;
+        return TUFF_OK;
+    }
+    /* Once more: until it was found dead, the owner may have gone on. */
+    if (found == PAGE_WHOLE)
+        found = read_pages(fd, of);
+    if (found == PAGE_WHOLE)
+        self->failed = tell(self, of);
+    else
+        self->counts->damaged++;
+    /* Where it cannot be removed it is told of again, which does no harm. */
+    if (!self->failed && found != PAGE_UNREAD)
+        (void)tuff__file.unlink(path);
+    return self->failed;
+}
+
+static void sweep_temporary(const char *path)
+{
+    struct stat found;
+    int result = -1;
+    UNINTERRUPTED(result, tuff__file.lstat(path, &found));
+    if (result == 0 && S_ISREG(found.st_mode) && found.st_uid == geteuid() &&
+        found.st_mtime + TEMPORARY_SECONDS < time(NULL))
+        (void)tuff__file.unlink(path);
+}
+
+/* "<host>.<pid>.<start>", perhaps with more behind it: nothing else in the folder is read, or removed. */
+static bool is_journal_name(const char *name)
+{
+    int numbers = 0;
+    for (const char *at = strchr(name, '.'); at && numbers < 2; at = strchr(at + 1, '.')) {
+        const size_t digits = strspn(at + 1, "0123456789");
+        numbers = digits && (!at[1 + digits] || at[1 + digits] == '.') ? numbers + 1 : 0;
+    }
+    return name[0] != '.' && numbers == 2;
+}
+
+/* Our own: opening and closing them would end their locks. */
+static bool is_own_name(const recovery *self, const char *name)
+{
+    const size_t length = strlen(self->own_name);
+    return strncmp(name, self->own_name, length) == 0 && (!name[length] || name[length] == '.');
+}
+
+static tuff_status visit(const char *name, void *state)
+{
+    recovery *self = state;
+    char path[JOURNAL_PATH];
+    if (!is_journal_name(name) || is_own_name(self, name) || tuff__journal_path(self->folder, name, path) != TUFF_OK)
+        return TUFF_OK;
+    if (strstr(name, ".tmp-")) {
+        sweep_temporary(path);
+        return TUFF_OK;
+    }
+    const int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    int fd = -1;
+    UNINTERRUPTED(fd, tuff__file.open(path, O_RDWR | flags, 0));
+    if (fd < 0)
+        UNINTERRUPTED(fd, tuff__file.open(path, O_RDONLY | flags, 0));
+    if (fd < 0)
+        return TUFF_OK;
+    contents read;
+    const tuff_status status = is_ours(fd) ? read_open(self, path, fd, &read) : TUFF_OK;
+    (void)tuff__file.close(fd);
+    return status;
+}
+
+tuff_status tuff__journal_recover(const char *folder, journal_visitor strike, void *state, journal_counts *out)
+{
+    char path[JOURNAL_PATH];
+    recovery self = {.folder = folder, .strike = strike, .state = state, .counts = out};
+    *out = (journal_counts){0};
+    tuff__journal_owner(&self.self);
+    tuff__journal_name(&self.self, self.own_name, sizeof self.own_name);
+    if (tuff__journal_path(folder, "", path) != TUFF_OK || !tuff__journal_owns(path))
+        return TUFF_OK;
+    const tuff_status status = tuff__file_list(path, "", visit, &self);
+    return status == TUFF_E_OOM_HOST ? status : self.failed;
+}

@@ -1,0 +1,40 @@
+/* The op key: what a task is, as far as the best candidate depends on it. As text:
+
+     matmul 00c1f2e3a4b59687 | f16,f32,f16 | NT | 1024x3072x768 | a16 | fast
+
+   family and hash of the fused graph's structure, dtypes, layout, exact dims, the bytes that divide every address and
+   stride in use (from real values, at most 16), math mode. Its XXH3-128 is what records are found by. */
+#ifndef TUFF_TUNEDB_KEY_H
+#define TUFF_TUNEDB_KEY_H
+
+#include "base/hash.h"
+#include "base/status.h"
+
+enum { TUNE_KEY_DIMS = 8, TUNE_KEY_SIZE = 512 };
+
+/* Texts have no blanks and no '|'; an empty one is written as "-". */
+typedef struct tune_key {
+    char family[32];             /* never empty */
+    uint64_t structure;          /* what is computed around the family's core: the chain, the axes reduced */
+    char dtypes[96];             /* operands, accumulator, results */
+    char layout[96];             /* transposes, and the kind of stride of each axis */
+    int64_t dims[TUNE_KEY_DIMS]; /* all at least 1 */
+    int dim_count;
+    int alignment; /* a power of two up to 16 */
+    char math[16]; /* "strict", "fast" */
+} tune_key;
+
+/* The text into buffer, of TUNE_KEY_SIZE bytes, which is answered. */
+const char *tuff__key_text(const tune_key *key, char *buffer);
+#define KEY_TEXT(key) tuff__key_text((key), (char[TUNE_KEY_SIZE]){0})
+hash128 tuff__key_hash(const tune_key *key);
+/* TUFF_E_FORMAT where the text is no key. What is read gives the same text again. */
+tuff_status tuff__key_parse(const char *source, tune_key *out);
+
+/* Whether the keys differ in dims and alignment alone. */
+bool tuff__key_is_alike(const tune_key *a, const tune_key *b);
+/* How far the dims of alike keys are apart: the sum of the absolute binary logarithms of their ratios; negative where
+   one of them is more than twice the other. */
+double tuff__key_distance(const tune_key *a, const tune_key *b);
+
+#endif

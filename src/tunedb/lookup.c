@@ -1,0 +1,390 @@
+/* The tiers. Winners of this key in this environment are found by hash; what lies below needs one pass over all
+   records, which is made only where nothing above served. */
+#include "tunedb/lookup.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { KNOWN = 16, BARRED_SIZE = 160 };
+
+/* An environment of the stores, beside the question's. */
+typedef struct neighbour {
+    hash128 hash;
+    likeness like;
+    double apart; /* binary logarithm of the ratio of compute units */
+} neighbour;
+
+typedef struct seed {
+    const tune_record *record;
+    double rank; /* the lower the better */
+} seed;
+
+typedef struct lookup {
+    const tune_question *of;
+    tune_answer *out;
+    hash128 key, environment;
+    neighbour known[KNOWN];
+    int known_count;
+    const tune_record *other_driver, *nearest;
+    double distance; /* of nearest */
+    seed seeds[TUNE_SEEDS];
+    int seed_count;
+} lookup;
+
+const char *tuff__tier_text(tune_tier of)
+{
+    static const char *const texts[TIER_COUNT] = {"override", "same",      "other driver", "nearest",
+                                                  "seed",     "portfolio", "default"};
+    return texts[of];
+}
+
+#define SAY(self, tier, ...) (void)snprintf((self)->out->why[tier], TUNE_REASON_SIZE, __VA_ARGS__)
+
+static bool is_current(const lookup *self, const tune_record *record)
+{
+    return (!self->of->generator || strcmp(record->generator, self->of->generator) == 0) &&
+           !tuff__record_is_seed(record);
+}
+
+/* Why the candidate must not run here; "" where it may. */
+static bool may_run(const lookup *self, const char *candidate, char *why)
+{
+    for (int i = 0; i < self->of->store_count; i++) {
+        const tune_record *bad =
+            tuff__store_bad(self->of->stores[i], self->environment, self->key, candidate, self->of->generator);
+        if (tuff__record_bars(bad, self->of->generator)) {
+            (void)snprintf(why, BARRED_SIZE, "%.40s in %.40s", bad->reason, bad->phase[0] ? bad->phase : "use");
+            return false;
+        }
+    }
+    if (!self->of->is_usable || self->of->is_usable(candidate, self->of->state))
+        return true;
+    (void)snprintf(why, BARRED_SIZE, "%.150s", tuff_error());
+    return false;
+}
+
+/* The record's winner, or the first of its runners-up that may run; NULL where none may, with the winner's reason. */
+static const char *runnable(const lookup *self, const tune_record *record, char *why)
+{
+    char later[BARRED_SIZE];
+    why[0] = 0;
+    if (may_run(self, record->candidate, why))
+        return record->candidate;
+    for (int i = 0; i < RUNNERS_UP; i++)
+        if (record->runners_up[i][0] && may_run(self, record->runners_up[i], later))
+            return record->runners_up[i];
+    return NULL;
+}
+
+static void serve(lookup *self, tune_tier tier, const char *candidate, const tune_record *record)
+{
+    self->out->tier = tier;
+    self->out->candidate = candidate;
+    self->out->record = record;
+}
+
+static const neighbour *neighbour_of(lookup *self, const tune_store *store, hash128 environment, neighbour *room)
+{
+    tune_environment parts;
+    for (int i = 0; i < self->known_count; i++)
+        if (tuff__is_same_hash(self->known[i].hash, environment))
+            return &self->known[i];
+    neighbour *out = self->known_count < KNOWN ? &self->known[self->known_count++] : room;
+    *out = (neighbour){.hash = environment, .like = LIKENESS_NONE};
+    const char *source = tuff__store_environment(store, environment);
+    if (tuff__is_same_hash(environment, self->environment)) {
+        out->like = LIKENESS_SAME;
+    } else if (source && tuff__environment_parse(source, &parts) == TUFF_OK) {
+        out->like = tuff__environment_compare(self->of->environment, &parts);
+        if (parts.units > 0 && self->of->environment->units > 0)
+            out->apart = fabs(log2((double)parts.units / self->of->environment->units));
+    }
+    return out;
+}
+
+/* Keeps the best seeds, in order. The default is none: every search begins with it. */
+static void add_seed(lookup *self, const tune_record *record, double rank)
+{
+    int at = self->seed_count;
+    if (!record->candidate[0])
+        return;
+    while (at > 0 && self->seeds[at - 1].rank > rank)
+        at--;
+    if (at == TUNE_SEEDS)
+        return;
+    const int moved = self->seed_count < TUNE_SEEDS ? self->seed_count - at : TUNE_SEEDS - 1 - at;
+    memmove(&self->seeds[at + 1], &self->seeds[at], (size_t)moved * sizeof *self->seeds);
+    self->seeds[at] = (seed){record, rank};
+    self->seed_count += self->seed_count < TUNE_SEEDS;
+}
+
+/* Ranks of seeds, of which each leaves room for a distance below 1 times the number of dims. */
+enum { RANK_OLD_TEXTS, RANK_SEED, RANK_DRIVER, RANK_BACKEND, RANK_ARCHITECTURE, RANK_DIMS = 20 };
+
+static void weigh_same_key(lookup *self, const tune_record *record, const neighbour *from)
+{
+    switch (from->like) {
+    case LIKENESS_SAME:
+        if (!is_current(self, record))
+            add_seed(self, record, tuff__record_is_seed(record) ? RANK_SEED : RANK_OLD_TEXTS);
+        break;
+    case LIKENESS_OTHER_DRIVER:
+        if (is_current(self, record) && (!self->other_driver || record->time > self->other_driver->time))
+            self->other_driver = record;
+        add_seed(self, record, RANK_DRIVER);
+        break;
+    case LIKENESS_OTHER_BACKEND:
+        add_seed(self, record, RANK_BACKEND);
+        break;
+    case LIKENESS_ARCHITECTURE:
+        add_seed(self, record, RANK_ARCHITECTURE + fmin(from->apart, 9));
+        break;
+    case LIKENESS_NONE:
+        break;
+    }
+}
+
+static void weigh_other_key(lookup *self, const tune_record *record, const neighbour *from)
+{
+    tune_key key;
+    if (from->like > LIKENESS_OTHER_DRIVER || tuff__key_parse(record->op, &key) != TUFF_OK ||
+        !tuff__key_is_alike(self->of->key, &key))
+        return;
+    const double distance = tuff__key_distance(self->of->key, &key);
+    if (distance < 0 || key.alignment > self->of->key->alignment)
+        return;
+    if (from->like == LIKENESS_SAME && is_current(self, record) && (!self->nearest || distance < self->distance)) {
+        self->nearest = record;
+        self->distance = distance;
+    }
+    add_seed(self, record, RANK_DIMS + distance + (from->like == LIKENESS_SAME ? 0 : TUNE_KEY_DIMS));
+}
+
+static void weigh_all(lookup *self)
+{
+    neighbour room;
+    for (int i = 0; i < self->of->store_count; i++) {
+        const tune_record *record;
+        for (int at = 0; (record = tuff__store_next(self->of->stores[i], &at));) {
+            if (record->kind != RECORD_WIN)
+                continue;
+            const neighbour *from = neighbour_of(self, self->of->stores[i], record->environment, &room);
+            if (tuff__is_same_hash(record->key, self->key))
+                weigh_same_key(self, record, from);
+            else
+                weigh_other_key(self, record, from);
+        }
+    }
+}
+
+/* A pin of this environment, else the newest of the device's other drivers. */
+static const tune_record *find_pin(lookup *self)
+{
+    const tune_record *best = NULL, *record;
+    neighbour room;
+    for (int i = 0; i < self->of->store_count; i++)
+        if ((record = tuff__store_pin(self->of->stores[i], self->environment, self->key)))
+            return record;
+    for (int i = 0; i < self->of->store_count; i++)
+        for (int at = 0; (record = tuff__store_next(self->of->stores[i], &at));)
+            if (record->kind == RECORD_PIN && tuff__is_same_hash(record->key, self->key) &&
+                neighbour_of(self, self->of->stores[i], record->environment, &room)->like == LIKENESS_OTHER_DRIVER &&
+                (!best || record->time > best->time))
+                best = record;
+    return best;
+}
+
+/* A pin is meant, so that strikes do not undo it; one that no kernel can be made of does not stop the work. */
+static bool ask_override(lookup *self)
+{
+    if (self->of->override_candidate) {
+        serve(self, TIER_OVERRIDE, self->of->override_candidate, NULL);
+        SAY(self, TIER_OVERRIDE, "the caller asks for it");
+        return true;
+    }
+    const tune_record *pin = find_pin(self);
+    if (!pin) {
+        SAY(self, TIER_OVERRIDE, "no pin");
+        return false;
+    }
+    if (self->of->is_usable && !self->of->is_usable(pin->candidate, self->of->state)) {
+        SAY(self, TIER_OVERRIDE, "the pin cannot be used: %.200s", tuff_error());
+        self->out->ignores_pin = true;
+        return false;
+    }
+    serve(self, TIER_OVERRIDE, pin->candidate, pin);
+    SAY(self, TIER_OVERRIDE, "pinned by %.40s", pin->reason[0] ? pin->reason : "hand");
+    return true;
+}
+
+/* The manifest's word is the last: where it has none, or none that can be used, the default must not pass for it. */
+static void ask_manifest(lookup *self)
+{
+    const tune_record *pin = tuff__store_pin(self->of->manifest, self->environment, self->key);
+    const bool is_old =
+        pin && pin->generator[0] && self->of->generator && strcmp(pin->generator, self->of->generator) != 0;
+    if (pin && !is_old && (!self->of->is_usable || self->of->is_usable(pin->candidate, self->of->state))) {
+        serve(self, TIER_OVERRIDE, pin->candidate, pin);
+        SAY(self, TIER_OVERRIDE, "locked by the manifest");
+        return;
+    }
+    self->out->tier = TIER_OVERRIDE;
+    self->out->deviates = true;
+    if (is_old)
+        SAY(self, TIER_OVERRIDE, "the manifest was made for other kernel texts (%.32s, today's are %.32s)",
+            pin->generator, self->of->generator);
+    else if (pin)
+        SAY(self, TIER_OVERRIDE, "the manifest's candidate cannot be used: %.190s", tuff_error());
+    else
+        SAY(self, TIER_OVERRIDE, "the manifest does not have the key in this environment");
+}
+
+/* Ours before what was shipped, but for winners of other kernel texts: what came with tuff is of today's. */
+static const tune_record *find_same(const lookup *self)
+{
+    const tune_record *first = NULL;
+    for (int i = 0; i < self->of->store_count; i++) {
+        const tune_record *win =
+            tuff__store_win(self->of->stores[i], self->environment, self->key, self->of->generator);
+        if (win && (is_current(self, win) || tuff__record_is_seed(win)))
+            return win;
+        first = first ? first : win;
+    }
+    return first;
+}
+
+static const char *origin_of(const tune_record *win)
+{
+    return strcmp(win->source, "shipped") == 0  ? "it came with tuff"
+           : strcmp(win->source, "import") == 0 ? "imported"
+                                                : "measured here";
+}
+
+static bool ask_same(lookup *self)
+{
+    char why[BARRED_SIZE];
+    const tune_record *win = find_same(self);
+    if (!win) {
+        self->out->miss = MISS_UNKNOWN;
+        SAY(self, TIER_SAME, "no winner of this key in this environment");
+    } else if (tuff__record_is_seed(win)) {
+        self->out->miss = MISS_SEED;
+        SAY(self, TIER_SAME, "the winner is there as a seed only");
+    } else if (!is_current(self, win)) {
+        self->out->miss = MISS_OLD_TEXTS;
+        SAY(self, TIER_SAME, "the winner was measured with other kernel texts (%.32s, today's are %.32s)",
+            win->generator[0] ? win->generator : "unnamed", self->of->generator);
+    } else {
+        const char *candidate = runnable(self, win, why);
+        self->out->miss = candidate ? MISS_NONE : MISS_UNUSABLE;
+        if (candidate)
+            serve(self, TIER_SAME, candidate, win);
+        if (!candidate)
+            SAY(self, TIER_SAME, "neither the winner (%s) nor a runner-up may run", why);
+        else if (candidate != win->candidate)
+            SAY(self, TIER_SAME, "a runner-up, because of the winner: %s", why);
+        else
+            SAY(self, TIER_SAME, "%s, %" PRIu64 " samples", origin_of(win), win->samples);
+        return candidate != NULL;
+    }
+    return false;
+}
+
+static bool ask_driver(lookup *self)
+{
+    char why[BARRED_SIZE];
+    const tune_record *win = self->other_driver;
+    const char *candidate = win ? runnable(self, win, why) : NULL;
+    if (!win)
+        SAY(self, TIER_DRIVER, "no winner of this key under another driver of the device");
+    else if (!candidate)
+        SAY(self, TIER_DRIVER, "the other driver's winner may not run: %s", why);
+    else
+        SAY(self, TIER_DRIVER, "measured under another driver: to be raced again");
+    if (candidate)
+        serve(self, TIER_DRIVER, candidate, win);
+    return candidate != NULL;
+}
+
+static bool ask_nearest(lookup *self)
+{
+    char why[BARRED_SIZE];
+    const tune_record *win = self->nearest;
+    const char *candidate = win ? runnable(self, win, why) : NULL;
+    if (!win)
+        SAY(self, TIER_NEAREST, "no winner of the same task with each dim within twice ours");
+    else if (!candidate)
+        SAY(self, TIER_NEAREST, "the winner of the nearest dims may not run: %s", why);
+    else
+        SAY(self, TIER_NEAREST, "measured for %.200s", win->op);
+    if (candidate)
+        serve(self, TIER_NEAREST, candidate, win);
+    return candidate != NULL;
+}
+
+static void offer(lookup *self, const char *candidate)
+{
+    tune_answer *out = self->out;
+    char why[BARRED_SIZE];
+    for (int i = 0; i < out->seed_count; i++)
+        if (strcmp(out->seeds[i], candidate) == 0)
+            return;
+    if (out->seed_count < TUNE_SEEDS && may_run(self, candidate, why))
+        out->seeds[out->seed_count++] = candidate;
+}
+
+static void ask_rest(lookup *self)
+{
+    tune_answer *out = self->out;
+    for (int i = 0; i < self->seed_count; i++) {
+        const seed *one = &self->seeds[i];
+        offer(self, one->record->candidate);
+        for (int k = 0; k < RUNNERS_UP && i == 0 && one->rank < RANK_DIMS; k++)
+            if (one->record->runners_up[k][0])
+                offer(self, one->record->runners_up[k]);
+    }
+    const int seeds = out->seed_count;
+    for (int i = 0; i < self->of->portfolio_count; i++)
+        offer(self, self->of->portfolio[i]);
+    if (out->tier < TIER_SEED)
+        return;
+    out->candidate = "";
+    out->tier = seeds > 0 ? TIER_SEED : self->of->portfolio_count > 0 ? TIER_PORTFOLIO : TIER_DEFAULT;
+    if (seeds > 0) {
+        out->record = self->seeds[0].record;
+        SAY(self, TIER_SEED, "%d to begin a search with; the default until it is done", seeds);
+        return;
+    }
+    SAY(self, TIER_SEED, "no winner of this key on a device that is alike");
+    if (out->tier == TIER_PORTFOLIO)
+        SAY(self, TIER_PORTFOLIO, "%d candidates to begin a search with; the default until it is done",
+            self->of->portfolio_count);
+    else
+        SAY(self, TIER_PORTFOLIO, "none is known for the family");
+    if (out->tier == TIER_DEFAULT)
+        SAY(self, TIER_DEFAULT, "what lowering takes by itself");
+}
+
+void tuff__tune_lookup(const tune_question *question, tune_answer *out)
+{
+    const char *environment = ENVIRONMENT_TEXT(question->environment);
+    lookup self = {.of = question, .out = out, .key = tuff__key_hash(question->key)};
+    self.environment = tuff__hash_text(environment);
+    *out = (tune_answer){.tier = TIER_DEFAULT, .candidate = ""};
+    if (question->manifest) {
+        ask_manifest(&self);
+        return;
+    }
+    if (ask_override(&self) || ask_same(&self))
+        return;
+    if (question->only_same) {
+        SAY(&self, TIER_DEFAULT, "what lowering takes by itself: nothing else is asked");
+        return;
+    }
+    weigh_all(&self);
+    if (!ask_driver(&self))
+        (void)ask_nearest(&self);
+    ask_rest(&self);
+}

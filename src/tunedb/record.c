@@ -1,0 +1,350 @@
+/* Records to lines and back. What is read is not trusted: a line is taken whole or not at all. */
+#include "tunedb/record.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/crc.h"
+#include "io/json.h"
+#include "tuff/base.h"
+#include "tunedb/record_plain.h"
+
+enum { CHECK_DIGITS = 8, HASH_DIGITS = 32, LINE_LIMIT = 64 << 10 };
+
+static const char *const kinds[] = {"env", "win", "bad", "pin"};
+
+const tune_record tuff__empty_record = {.op = "",
+                                        .generator = "",
+                                        .candidate = "",
+                                        .runners_up = {"", "", ""},
+                                        .cold = "",
+                                        .end = "",
+                                        .source = "",
+                                        .library = "",
+                                        .reason = "",
+                                        .phase = ""};
+
+hash128 tuff__hash_text(const char *source)
+{
+    return tuff__hash(source, strlen(source));
+}
+
+bool tuff__is_same_hash(hash128 a, hash128 b)
+{
+    return a.low == b.low && a.high == b.high;
+}
+
+tune_record tuff__record_of(record_kind kind, const char *environment, const char *op, const char *candidate)
+{
+    tune_record out = tuff__empty_record;
+    const time_t now = time(NULL);
+    out.kind = kind;
+    out.environment = tuff__hash_text(environment);
+    out.key = tuff__hash_text(op);
+    out.op = op;
+    out.candidate = candidate;
+    out.time = now > 0 ? (uint64_t)now : 0;
+    if (kind == RECORD_WIN) {
+        out.source = "live";
+        out.library = tuff_version();
+    }
+    return out;
+}
+
+const char *const tuff__suspicions[SUSPICIONS] = {"suspected", "suspected twice"};
+
+bool tuff__record_is_suspicion(const tune_record *bad)
+{
+    for (int i = 0; i < SUSPICIONS; i++)
+        if (strcmp(bad->reason, tuff__suspicions[i]) == 0)
+            return true;
+    return false;
+}
+
+bool tuff__record_bars(const tune_record *bad, const char *generator)
+{
+    if (bad == NULL || tuff__record_is_suspicion(bad))
+        return false;
+    return generator == NULL || bad->generator[0] == '\0' || strcmp(bad->generator, generator) == 0;
+}
+
+/* An object in the making; failed: some part of it could not be made. */
+typedef struct builder {
+    json_t *object;
+    bool failed;
+} builder;
+
+static void set(builder *to, const char *name, json_t *value)
+{
+    to->failed |= json_object_set_new(to->object, name, value) != 0;
+}
+
+static void set_text(builder *to, const char *name, const char *value)
+{
+    if (value[0])
+        set(to, name, json_string(value));
+}
+
+static void set_number(builder *to, const char *name, uint64_t value)
+{
+    if (value > 0)
+        set(to, name, json_integer((json_int_t)value));
+}
+
+static void set_hash(builder *to, const char *name, hash128 value)
+{
+    char digits[HASH_DIGITS + 1];
+    snprintf(digits, sizeof digits, "%016" PRIx64 "%016" PRIx64, value.high, value.low);
+    set(to, name, json_string(digits));
+}
+
+static void set_spread(builder *to, const tune_record *record)
+{
+    json_t *all = json_array();
+    to->failed |= json_array_append_new(all, json_integer((json_int_t)record->timed)) != 0;
+    for (int i = 0; i < SPREAD; i++)
+        to->failed |= json_array_append_new(all, json_integer((json_int_t)record->spread[i])) != 0;
+    set(to, "all", all);
+}
+
+static void set_win(builder *to, const tune_record *record)
+{
+    json_t *quartiles = json_array(), *runners_up = json_array();
+    for (int i = 0; i < 3; i++)
+        to->failed |= json_array_append_new(quartiles, json_integer((json_int_t)record->nanoseconds[i])) != 0;
+    for (int i = 0; i < RUNNERS_UP; i++)
+        if (record->runners_up[i][0])
+            to->failed |= json_array_append_new(runners_up, json_string(record->runners_up[i])) != 0;
+    set(to, "ns", quartiles);
+    set_number(to, "n", record->samples);
+    set_number(to, "def", record->default_nanoseconds);
+    set(to, "top", runners_up);
+    set_text(to, "cold", record->cold);
+    set_number(to, "bud", record->budget_milliseconds);
+    set_text(to, "end", record->end);
+    set_text(to, "src", record->source);
+    set_text(to, "lib", record->library);
+    if (record->timed > 0)
+        set_spread(to, record);
+}
+
+static void build(builder *to, const tune_record *record)
+{
+    set_text(to, "t", kinds[record->kind]);
+    set_hash(to, "e", record->environment);
+    if (record->kind == RECORD_ENVIRONMENT) {
+        set_text(to, "text", record->op);
+        return;
+    }
+    set_hash(to, "k", record->key);
+    set_text(to, "op", record->op);
+    set_text(to, "kgen", record->generator);
+    set(to, "c", json_string(record->candidate));
+    if (record->kind == RECORD_WIN)
+        set_win(to, record);
+    set_text(to, record->kind == RECORD_PIN ? "by" : "why", record->reason);
+    set_text(to, "ph", record->phase);
+    set_number(to, "ts", record->time);
+}
+
+tuff_status tuff__record_write(const tune_record *record, text *out)
+{
+    text body = {0};
+    tuff__json_begin();
+    builder made = {.object = json_object()};
+    build(&made, record);
+    tuff_status status = TUFF_OK;
+    if (made.failed)
+        status = tuff__json_failure("tune: a text of a record is not valid UTF-8");
+    if (status == TUFF_OK)
+        status = tuff__json_print(made.object, &body);
+    json_decref(made.object);
+    if (status == TUFF_OK)
+        tuff__text_add(out, "%08" PRIx32 " %s\n", tuff__crc32(tuff__text_get(&body), body.length),
+                       tuff__text_get(&body));
+    tuff__text_free(&body);
+    return status == TUFF_OK ? tuff__text_status(out) : status;
+}
+
+/* What a line says; damaged: a member that must be there is not, or is of another type. */
+typedef struct reader {
+    const json_t *object;
+    arena *texts;
+    bool damaged, exhausted;
+} reader;
+
+/* Texts are printed: what moves a terminal's cursor has no place in them. In UTF-8 the second such range begins with
+   0xc2. */
+static bool has_controls(const char *found)
+{
+    for (; *found; found++) {
+        const unsigned char byte = (unsigned char)*found, next = (unsigned char)found[1];
+        if (byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0))
+            return true;
+    }
+    return false;
+}
+
+static const char *copy_text(reader *from, const json_t *value)
+{
+    const char *found = json_string_value(value);
+    from->damaged |= value && (!found || has_controls(found));
+    const char *copy = found ? tuff__arena_strdup(from->texts, found) : "";
+    from->exhausted |= !copy;
+    return copy ? copy : "";
+}
+
+static const char *get_text(reader *from, const char *name)
+{
+    return copy_text(from, json_object_get(from->object, name));
+}
+
+static uint64_t number_of(reader *from, const json_t *value)
+{
+    from->damaged |= value && !json_is_integer(value);
+    return (uint64_t)json_integer_value(value);
+}
+
+static uint64_t get_number(reader *from, const char *name)
+{
+    return number_of(from, json_object_get(from->object, name));
+}
+
+static hash128 get_hash(reader *from, const char *name)
+{
+    hash128 hash = {0};
+    const json_t *value = json_object_get(from->object, name);
+    from->damaged |= json_string_length(value) != HASH_DIGITS || !tuff__hash_read(json_string_value(value), &hash);
+    return hash;
+}
+
+static void read_win(reader *from, tune_record *out)
+{
+    const json_t *quartiles = json_object_get(from->object, "ns"), *top = json_object_get(from->object, "top");
+    from->damaged |= json_array_size(quartiles) != 3;
+    for (size_t i = 0; i < 3; i++)
+        out->nanoseconds[i] = number_of(from, json_array_get(quartiles, i));
+    for (size_t i = 0; i < RUNNERS_UP; i++)
+        out->runners_up[i] = copy_text(from, json_array_get(top, i));
+    out->samples = get_number(from, "n");
+    out->default_nanoseconds = get_number(from, "def");
+    out->cold = get_text(from, "cold");
+    out->budget_milliseconds = get_number(from, "bud");
+    out->end = get_text(from, "end");
+    out->source = get_text(from, "src");
+    out->library = get_text(from, "lib");
+    const json_t *all = json_object_get(from->object, "all");
+    from->damaged |= all && json_array_size(all) != 1 + SPREAD;
+    out->timed = number_of(from, json_array_get(all, 0));
+    for (size_t i = 0; i < SPREAD; i++)
+        out->spread[i] = number_of(from, json_array_get(all, 1 + i));
+}
+
+static void read_object(reader *from, tune_record *out)
+{
+    out->environment = get_hash(from, "e");
+    if (out->kind == RECORD_ENVIRONMENT) {
+        out->op = get_text(from, "text");
+        from->damaged |= !tuff__is_same_hash(out->environment, tuff__hash_text(out->op));
+        return;
+    }
+    out->key = get_hash(from, "k");
+    out->op = get_text(from, "op");
+    out->generator = get_text(from, "kgen");
+    out->candidate = get_text(from, "c");
+    from->damaged |= !json_object_get(from->object, "c");
+    out->reason = get_text(from, out->kind == RECORD_PIN ? "by" : "why");
+    out->phase = get_text(from, "ph");
+    out->time = get_number(from, "ts");
+    if (out->kind == RECORD_WIN)
+        read_win(from, out);
+    from->damaged |= !tuff__is_same_hash(out->key, tuff__hash_text(out->op));
+}
+
+static bool find_kind(const json_t *object, record_kind *out)
+{
+    const char *name = json_string_value(json_object_get(object, "t"));
+    for (int i = 0; name && i < (int)(sizeof kinds / sizeof *kinds); i++)
+        if (strcmp(name, kinds[i]) == 0) {
+            *out = (record_kind)i;
+            return true;
+        }
+    return false;
+}
+
+/* The JSON of a line whose check holds, or NULL. */
+static const char *checked_body(const char *line, size_t size)
+{
+    uint32_t check = 0;
+    if (size <= CHECK_DIGITS + 1 || size > LINE_LIMIT || line[CHECK_DIGITS] != ' ')
+        return NULL;
+    for (int i = 0; i < CHECK_DIGITS; i++) {
+        const char *digit = strchr("0123456789abcdef", line[i]);
+        if (!digit || !*digit)
+            return NULL;
+        check = check << 4 | (uint32_t)(digit - "0123456789abcdef");
+    }
+    const char *body = line + CHECK_DIGITS + 1;
+    return tuff__crc32(body, size - CHECK_DIGITS - 1) == check ? body : NULL;
+}
+
+/* Any JSON: lines of other versions, and of other hands. */
+static tuff_status read_json(const char *body, size_t size, arena *texts, tune_record *out, line_state *state)
+{
+    json_t *object = NULL;
+    *out = tuff__empty_record;
+    const tuff_status status = tuff__json_parse(body, size, &object);
+    if (status != TUFF_OK)
+        return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
+    reader from = {.object = object, .texts = texts};
+    if (find_kind(object, &out->kind)) {
+        read_object(&from, out);
+        *state = from.damaged ? LINE_MALFORMED : LINE_GOOD;
+    } else {
+        *state = LINE_UNKNOWN;
+    }
+    json_decref(object);
+    return from.exhausted ? TUFF_E_OOM_HOST : TUFF_OK;
+}
+
+tuff_status tuff__record_read(const char *line, size_t size, arena *texts, tune_record *out, line_state *state)
+{
+    const char *body = checked_body(line, size);
+    *state = LINE_DAMAGED;
+    *out = tuff__empty_record;
+    if (!body)
+        return TUFF_OK;
+    *state = LINE_MALFORMED;
+    size -= CHECK_DIGITS + 1;
+    char *copy = tuff__arena_alloc(texts, size + 1);
+    if (!copy)
+        return TUFF_E_OOM_HOST;
+    memcpy(copy, body, size);
+    if (!tuff__record_read_plain(copy, size, out))
+        return read_json(body, size, texts, out, state);
+    *state = LINE_GOOD;
+    return TUFF_OK;
+}
+
+bool tuff__record_is_seed(const tune_record *win)
+{
+    return strcmp(win->source, "seed") == 0;
+}
+
+static bool is_rival(const tune_record *later, const tune_record *earlier)
+{
+    return later->kind == RECORD_WIN && strcmp(later->generator, earlier->generator) == 0;
+}
+
+bool tuff__record_is_foreign(const tune_record *later, const tune_record *earlier)
+{
+    return is_rival(later, earlier) && strcmp(earlier->source, "live") == 0 && strcmp(later->source, "live") != 0;
+}
+
+bool tuff__record_is_weaker(const tune_record *later, const tune_record *earlier)
+{
+    return tuff__record_is_foreign(later, earlier) ||
+           (is_rival(later, earlier) && 2 * later->samples < earlier->samples);
+}

@@ -1,0 +1,183 @@
+/* Appending and compacting. */
+#include <string.h>
+
+#include "base/file/list.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "tunedb/store_state.h"
+
+#define PATIENCE 2000000000u /* nanoseconds that a lock is waited for */
+
+/* The shards of this process: a compaction removes them once it has read them, whichever of its stores writes there. */
+static mutex own_shards = MUTEX_INITIALIZER;
+
+static tuff_status lock(const tune_store *store, file_lock *out)
+{
+    char name[STORE_PATH];
+    out->fd = -1;
+    if (snprintf(name, sizeof name, "%s.lock", store->path) >= (int)sizeof name)
+        return FAIL(TUFF_E_IO, "tune: the path %s is too long", store->path);
+    return tuff__file_lock(name, PATIENCE, out);
+}
+
+/* To a file that no other process writes. */
+static tuff_status append_alone(const tune_store *store, const char *line, size_t size, bool durable)
+{
+    char name[STORE_PATH], process[160];
+    tuff__process_name(process, sizeof process);
+    if (snprintf(name, sizeof name, "%s.%s", store->path, process) >= (int)sizeof name)
+        return FAIL(TUFF_E_IO, "tune: the path %s is too long", store->path);
+    tuff__lock(&own_shards);
+    const tuff_status status = tuff__file_append(name, line, size, durable);
+    tuff__unlock(&own_shards);
+    return status;
+}
+
+static tuff_status append(tune_store *store, const char *line, size_t size, bool durable)
+{
+    file_lock held = {.fd = -1};
+    if (!store->is_alone) {
+        const tuff_status status = lock(store, &held);
+        store->is_alone = status == TUFF_E_TIMEOUT || status == TUFF_E_UNSUPPORTED;
+        if (status != TUFF_OK && !store->is_alone)
+            return status;
+    }
+    if (store->is_alone)
+        return append_alone(store, line, size, durable);
+    const tuff_status status = tuff__file_append(store->path, line, size, durable);
+    tuff__file_unlock(&held);
+    return status;
+}
+
+/* What was written is read again, so that memory has what another process would find. */
+static tuff_status remember_line(tune_store *store, const char *line, size_t size)
+{
+    tune_record record;
+    line_state state;
+    TRY(tuff__record_read(line, size - 1, &store->texts, &record, &state));
+    if (state != LINE_GOOD)
+        return FAIL(TUFF_E_USAGE, "tune: a record that cannot be read again");
+    return tuff__store_remember(store, &record);
+}
+
+static void warn(tune_store *store, const char *why)
+{
+    if (!store->has_warned)
+        tuff__log(TUFF_LOG_WARNING, "tune: results are not kept: %s", why);
+    store->has_warned = true;
+}
+
+static tuff_status add(tune_store *store, const tune_record *record)
+{
+    text line = {0};
+    tuff_status status = tuff__record_write(record, &line);
+    if (status == TUFF_OK)
+        status = remember_line(store, tuff__text_get(&line), line.length);
+    if (status == TUFF_OK && !store->path && store->trouble[0])
+        warn(store, store->trouble);
+    if (status == TUFF_OK && store->path) {
+        /* A crash that is not on the disk when the machine goes down would be met again. */
+        const tuff_status written = append(store, tuff__text_get(&line), line.length, record->kind == RECORD_BAD);
+        if (written == TUFF_E_OOM_HOST)
+            status = written;
+        else if (written != TUFF_OK)
+            warn(store, tuff_error());
+        if (written != TUFF_OK)
+            tuff__store_note(store, tuff_error());
+        store->counts.lines += written == TUFF_OK;
+        store->counts.bytes += written == TUFF_OK ? line.length : 0;
+    }
+    tuff__text_free(&line);
+    return status;
+}
+
+static tuff_status add_environment(tune_store *store, const char *environment)
+{
+    tune_record record = tuff__empty_record;
+    record.kind = RECORD_ENVIRONMENT;
+    record.environment = tuff__hash_text(environment);
+    record.op = environment;
+    if (tuff__store_environment(store, record.environment))
+        return TUFF_OK;
+    return add(store, &record);
+}
+
+tuff_status tuff__store_add(tune_store *store, const tune_record *record)
+{
+    if (store->environment && record->kind != RECORD_ENVIRONMENT)
+        TRY(add_environment(store, store->environment));
+    return add(store, record);
+}
+
+/* All living lines of the files as they are now. */
+static tuff_status collect(tune_store *store, record_filter drop, void *state, text *out)
+{
+    for (int i = 0; i < store->count; i++)
+        if (!store->states[i].is_dead && !(drop && drop(&store->records[i], state)))
+            TRY(tuff__record_write(&store->records[i], out));
+    tuff__text_add_bytes(out, tuff__text_get(&store->unknown), store->unknown.length);
+    return tuff__text_status(out);
+}
+
+/* A shard whose process may go on writing stays. Temporary files are those of compactions that were killed: who holds
+   the lock is alone. */
+static tuff_status remove_shard(const char *name, void *state)
+{
+    const tune_store *store = state;
+    char path[STORE_PATH], own[160];
+    const size_t length = strlen(tuff__store_file_name(store));
+    if (!tuff__store_path_of(store, name, path))
+        return TUFF_OK;
+    if (strncmp(name + length, ".tmp-", 5) == 0)
+        (void)tuff__file.unlink(path);
+    if (!tuff__store_is_shard(store, name))
+        return TUFF_OK;
+    const char *process = name + length + 1;
+    tuff__process_name(own, sizeof own);
+    if (strcmp(process, own) == 0 || !tuff__process_may_live(process))
+        (void)tuff__file.unlink(path);
+    return TUFF_OK;
+}
+
+static tuff_status rewrite(tune_store *store, record_filter drop, void *state)
+{
+    text lines = {0};
+    char folder[STORE_PATH];
+    tuff_status status = collect(store, drop, state, &lines);
+    const file_part part = {tuff__text_get(&lines), lines.length};
+    if (status == TUFF_OK)
+        status = tuff__file_write(store->path, &part, 1, true, false);
+    tuff__text_free(&lines);
+    if (status == TUFF_OK && tuff__store_path_of(store, ".", folder))
+        status = tuff__file_list(folder, tuff__store_file_name(store), remove_shard, store);
+    return status;
+}
+
+tuff_status tuff__store_compact(tune_store *store, record_filter drop, void *state)
+{
+    file_lock held;
+    tune_store *now = NULL;
+    if (!store->path)
+        return FAIL(TUFF_E_IO, "tune: the store has no file");
+    TRY(lock(store, &held));
+    tuff__lock(&own_shards);
+    tuff_status status = tuff__store_open(store->path, &now);
+    if (status == TUFF_OK && now->trouble[0])
+        status = FAIL(TUFF_E_IO, "%s", now->trouble);
+    if (status == TUFF_OK)
+        status = rewrite(now, drop, state);
+    tuff__unlock(&own_shards);
+    tuff__store_close(now);
+    tuff__file_unlock(&held);
+    TRY(status);
+    TRY(tuff__store_open(store->path, &now));
+    /* The caller's handle gets what the new one has read. */
+    tuff__store_clear(store);
+    char *path = store->path, *environment = store->environment, *same = now->path;
+    *store = *now;
+    store->path = path;
+    store->environment = environment;
+    tuff__free(same);
+    tuff__free(now);
+    return TUFF_OK;
+}

@@ -1,0 +1,362 @@
+/* The thread that tunes a plan in the background, how it begins and how it ends. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "worker/background_state.h"
+
+/* All that have a thread, for the end of the process. Threads of the background never take this lock. */
+static struct {
+    mutex lock;
+    background *first;
+    bool is_registered;
+    pid_t process;
+} all = {.lock = MUTEX_INITIALIZER};
+
+bool tuff__background_is_stopped(background *self)
+{
+    tuff__lock(&self->lock);
+    const bool stop = self->stop;
+    tuff__unlock(&self->lock);
+    return stop;
+}
+
+void tuff__background_sleep(background *self, uint64_t nanoseconds)
+{
+    const uint64_t until = tuff__nanoseconds() + nanoseconds, second = UINT64_C(1000000000);
+    const struct timespec deadline = {(time_t)(until / second), (long)(until % second)};
+    tuff__lock(&self->lock);
+    if (!self->stop)
+        (void)pthread_cond_timedwait(&self->changed, &self->lock, &deadline);
+    tuff__unlock(&self->lock);
+}
+
+void tuff__background_publish(background *self)
+{
+    tuff__lock(&self->lock);
+    self->stats = self->tuner.stats;
+    self->stats.nanoseconds = self->spent;
+    self->stats.background_keys_left = self->left;
+    tuff__unlock(&self->lock);
+}
+
+/* A key and about what it is of a run. */
+typedef struct weighted {
+    int subject;
+    double weight;
+} weighted;
+
+static int heavier_first(const void *a, const void *b)
+{
+    const weighted *x = a, *y = b;
+    if (x->weight != y->weight)
+        return x->weight < y->weight ? 1 : -1;
+    return x->subject - y->subject;
+}
+
+static int list_wanted(const background *self, weighted *out)
+{
+    const tuner *session = &self->tuner;
+    int count = 0;
+    for (int i = 0; i < session->subject_count; ++i)
+        if (session->subjects[i].wants_measuring)
+            out[count++] = (weighted){i, 1 + (double)session->subjects[i].calls * session->subjects[i].weight};
+    qsort(out, (size_t)count, sizeof *out, heavier_first);
+    return count;
+}
+
+/* Half of what is left of the budget goes by weight, half to all alike. */
+static uint64_t share_of(const background *self, const weighted *keys, int count, uint64_t whole)
+{
+    const uint64_t left = whole > self->spent ? whole - self->spent : 0;
+    double weight = 0;
+    for (int i = 0; i < count; ++i)
+        weight += keys[i].weight;
+    return (uint64_t)((double)left * (keys[0].weight / weight + 1.0 / count) / 2);
+}
+
+static bool is_due(const background *self)
+{
+    return tuff__nanoseconds() - self->offered >= BACKGROUND_AT_WORK * atomic_load(&tuff__background_idle);
+}
+
+static tuff_status measure(background *self, const weighted *keys, int count)
+{
+    tuner *of = &self->tuner;
+    const uint64_t whole = tuff__tune_budget(&self->tuning);
+    of->keys_wanted = count;
+    self->offered = tuff__nanoseconds();
+    for (int i = 0; i < count && !of->stopped && !of->lost && !tuff__worker_gave_up(self->worker); ++i) {
+        self->left = count - i;
+        if (!tuff__background_give_way(self, true) || !tuff__tuner_may_measure(of))
+            break;
+        const uint64_t share = share_of(self, keys + i, count - i, whole);
+        if (share == 0)
+            break;
+        of->later = whole > self->spent + share ? whole - self->spent - share : 0;
+        subject *next = &of->subjects[keys[i].subject];
+        const tuff_status status = tuff__worker_measure_task(self->worker, next, share);
+        self->spent += tuff__nanoseconds() - of->begin;
+        if (status == TUFF_E_OOM_HOST)
+            return status;
+        if (status != TUFF_OK)
+            tuff__log(TUFF_LOG_WARNING, "tune: a key is left out: %s", tuff_error());
+        self->left = i + 1 < count ? count - i - 1 : 1;
+        tuff__background_publish(self);
+        if (is_due(self) && !of->lost)
+            TRY(tuff__background_offer(self));
+    }
+    return tuff__background_is_stopped(self) || of->lost ? TUFF_OK : tuff__background_offer(self);
+}
+
+/* What the plan was compiled with: its keys are found in the same order here. */
+static tuff_status note_running(background *self)
+{
+    const tuff_plan *plan = self->plan;
+    const int count = self->tuner.subject_count;
+    self->running = tuff__calloc((size_t)count + 1, sizeof *self->running);
+    if (self->running == NULL)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < count && i < plan->keys.count; ++i)
+        (void)tuff__choice_parse(plan->keys.items[i].candidate, &self->running[i]);
+    return TUFF_OK;
+}
+
+static tuff_status tune_keys(background *self, weighted *keys)
+{
+    const int count = list_wanted(self, keys);
+    if (count == 0 && !tuff__background_is_other(self))
+        return TUFF_OK;
+    TRY(tuff__worker_start(self->worker));
+    return tuff__worker_is_running(self->worker) ? measure(self, keys, count) : TUFF_OK;
+}
+
+static tuff_status tune(background *self)
+{
+    tuner *of = &self->tuner;
+    TRY(tuff__tuner_look_up(of));
+    TRY(note_running(self));
+    weighted *keys = tuff__calloc((size_t)of->subject_count + 1, sizeof *keys);
+    if (keys == NULL)
+        return TUFF_E_OOM_HOST;
+    const tuff_status status = tune_keys(self, keys);
+    tuff__free(keys);
+    return status;
+}
+
+static void *work(void *state)
+{
+    background *self = state;
+    tuff_status status = TUFF_OK;
+    if (tuff__background_give_way(self, true))
+        status = tune(self);
+    if (status != TUFF_OK)
+        tuff__log(TUFF_LOG_WARNING, "tune: tuning in the background ended: %s", tuff_error());
+    tuff__background_leave_silicon(self);
+    tuff__worker_end(self->worker);
+    self->left = 0;
+    tuff__background_publish(self);
+    tuff__tuner_end(&self->tuner);
+    return NULL;
+}
+
+static void tell_to_stop(background *self)
+{
+    tuff__lock(&self->lock);
+    self->stop = true;
+    (void)pthread_cond_broadcast(&self->changed);
+    tuff__unlock(&self->lock);
+    if (self->worker != NULL)
+        tuff__worker_interrupt(self->worker);
+}
+
+/* The list's lock is held. */
+static void end_thread(background *self)
+{
+    if (self->is_joined || pthread_equal(self->thread, pthread_self()))
+        return;
+    tell_to_stop(self);
+    (void)pthread_join(self->thread, NULL);
+    self->is_joined = true;
+}
+
+/* At the end of the process: drivers are taken down next. A forked child has no such threads. */
+static void end_all(void)
+{
+    tuff__lock(&all.lock);
+    for (background *one = all.first; one != NULL && all.process == getpid(); one = one->next_one)
+        tell_to_stop(one);
+    for (background *one = all.first; one != NULL && all.process == getpid(); one = one->next_one)
+        end_thread(one);
+    tuff__unlock(&all.lock);
+}
+
+/* Signals are for the program's threads. */
+static int create_thread(background *self)
+{
+    sigset_t every, before;
+    (void)sigfillset(&every);
+    (void)pthread_sigmask(SIG_SETMASK, &every, &before);
+    const int error = pthread_create(&self->thread, NULL, work, self);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+/* Behind the opening of the device, so that what its driver has registered comes later. */
+static bool run_thread(background *self)
+{
+    tuff__lock(&all.lock);
+    all.is_registered = all.is_registered || atexit(end_all) == 0;
+    all.process = getpid();
+    const bool runs = all.is_registered && create_thread(self) == 0;
+    self->is_joined = !runs;
+    if (runs) {
+        self->next_one = all.first;
+        all.first = self;
+    }
+    tuff__unlock(&all.lock);
+    return runs;
+}
+
+static bool prepare(background *self)
+{
+    const bool good = tuff__condition_create(&self->changed) == 0;
+    if (good && tuff__mutex_create(&self->lock) != 0) {
+        (void)pthread_cond_destroy(&self->changed);
+        return false;
+    }
+    return good;
+}
+
+static void dismantle(background *self)
+{
+    (void)pthread_cond_destroy(&self->changed);
+    tuff__mutex_destroy(&self->lock);
+}
+
+static bool yield(void *state, bool is_between)
+{
+    return tuff__background_give_way(state, is_between);
+}
+
+static void publish(void *state)
+{
+    tuff__background_publish(state);
+}
+
+static bool is_stopped(void *state)
+{
+    return tuff__background_is_stopped(state);
+}
+
+static void unlock_device(void *state)
+{
+    tuff__background_leave_silicon(state);
+}
+
+static tuff_status fill(background *self, tuff_plan *plan, const tuff_compile_options *options)
+{
+    const worker_host host = {
+        .yield = yield, .publish = publish, .is_stopped = is_stopped, .unlock_device = unlock_device, .self = self};
+    self->plan = plan;
+    self->options = *options;
+    self->left = plan->tuning.background_keys_left;
+    self->stats = (tuff_tune_stats){.background_keys_left = self->left};
+    self->tuning = *tuff__tune_options(options); /* the caller's is gone by the time that this is used */
+    self->options.tuning = &self->tuning;
+    if (self->tuning.log != NULL) {
+        self->tuning.log = self->log = tuff__strdup(self->tuning.log);
+        if (self->log == NULL)
+            return TUFF_E_OOM_HOST;
+    }
+    self->tuner = (tuner){.fusion = &plan->fusion,
+                          .options = &self->options,
+                          .device = plan->device,
+                          .log = -1,
+                          .is_background = true,
+                          .user = self};
+    tuff__environment_of(tuff__device_info(plan->device), &self->tuner.environment);
+    TRY(tuff__worker_create(&self->tuner, &plan->passes.by, &host, &self->worker));
+    return TUFF_OK;
+}
+
+static void leave_list(background *self)
+{
+    for (background **at = &all.first; *at != NULL; at = &(*at)->next_one)
+        if (*at == self) {
+            *at = self->next_one;
+            return;
+        }
+}
+
+static void stop(void *state)
+{
+    background *self = state;
+    tell_to_stop(self);
+    tuff__lock(&all.lock);
+    leave_list(self);
+    tuff__unlock(&all.lock);
+    if (!self->is_joined)
+        (void)pthread_join(self->thread, NULL);
+    self->is_joined = true;
+    tuff__background_revoke(self);
+}
+
+static void free_all(void *state)
+{
+    background *self = state;
+    tuff__tuner_end(&self->tuner);
+    tuff__worker_destroy(self->worker);
+    tuff__free(self->running);
+    tuff__free(self->log);
+    dismantle(self);
+    tuff__free(self);
+}
+
+static void count(void *state, tuff_tune_stats *stats)
+{
+    background *self = state;
+    tuff__lock(&self->lock);
+    stats->swaps = self->swaps;
+    stats->background_keys_left = self->stats.background_keys_left;
+    tuff__tune_stats_add(stats, &self->stats);
+    tuff__unlock(&self->lock);
+}
+
+tuff_status tuff__background_start(tuff_plan *plan, const tuff_compile_options *options)
+{
+    if (plan->tuning.background_keys_left == 0)
+        return TUFF_OK;
+    if (tuff__tune_options(options)->isolation == TUFF_ISOLATE_OFF) {
+        tuff__log(TUFF_LOG_WARNING, "tune: nothing is measured in the background: that is for a worker process, which "
+                                    "TUFF_ISOLATE_OFF forbids");
+        plan->tuning.background_keys_left = 0;
+        return TUFF_OK;
+    }
+    background *self = tuff__calloc(1, sizeof *self);
+    if (self == NULL)
+        return TUFF_E_OOM_HOST;
+    if (!prepare(self)) {
+        tuff__free(self);
+        return FAIL(TUFF_E_OOM_HOST, "compile: no memory for a lock");
+    }
+    self->is_joined = true;
+    plan->observer.self = self;
+    plan->observer.stop = stop;
+    plan->observer.free = free_all;
+    plan->observer.count = count;
+    TRY(fill(self, plan, options));
+    plan->observer.before_run = tuff__background_swap;
+    if (!run_thread(self)) {
+        tuff__log(TUFF_LOG_WARNING, "tune: there is no thread to tune in the background");
+        self->stats.background_keys_left = 0;
+    }
+    return TUFF_OK;
+}

@@ -1,0 +1,123 @@
+/* The next plan: made ready by the background's thread, taken over by the program's at the beginning of a run. */
+#include <string.h>
+
+#include "base/log.h"
+#include "worker/background_state.h"
+
+bool tuff__background_is_other(const background *self)
+{
+    for (int i = 0; i < self->tuner.subject_count; ++i)
+        if (!tuff__choice_equal(&self->tuner.subjects[i].chosen, &self->running[i]))
+            return true;
+    return false;
+}
+
+/* Before the program's device is asked for a program: gives way, and lets the worker compile it and keep its bytes, so
+   that the device finds it on the disk. */
+static tuff_status compile_ahead(void *state, const program_request *what)
+{
+    background *self = state;
+    if (tuff__program_is_loaded(self->plan->device, what))
+        return TUFF_OK;
+    if (!tuff__background_give_way(self, false))
+        return FAIL(TUFF_E_TIMEOUT, "tune: the plan is not made ready: its tuner was stopped");
+    if (tuff__worker_is_running(self->worker))
+        tuff__worker_compile(self->worker, what);
+    return TUFF_OK;
+}
+
+static void drop(executable *made, plan_keys *keys)
+{
+    tuff__executable_free(made);
+    tuff__plan_keys_free(keys);
+}
+
+static tuff_status make_ready(background *self)
+{
+    executable *next = &self->next;
+    const recording_options recorded = {
+        .barrier_everywhere = self->plan->barrier_everywhere, .before_program = compile_ahead, .state = self};
+    const choice **choices;
+    bool any;
+    tuff_status status = tuff__tuner_choices(&self->tuner, &choices, &any);
+    if (status == TUFF_OK)
+        status = tuff__lower_like(&self->plan->executable.launches, &self->plan->fusion, &self->options, choices,
+                                  &next->launches);
+    tuff__free(choices);
+    TRY(status);
+    const uint64_t budget = self->options.memory_budget;
+    if (budget > 0 && next->launches.peak > budget)
+        return FAIL(TUFF_E_LIMIT, "tune: it would need %llu bytes of intermediates, more than it may",
+                    (unsigned long long)next->launches.peak);
+    TRY(tuff__executable_record(next, &recorded));
+    return tuff__tuner_list_keys(&self->tuner, &self->next_keys);
+}
+
+void tuff__background_revoke(background *self)
+{
+    tuff__lock(&self->lock);
+    self->is_ready = false;
+    tuff__unlock(&self->lock);
+    drop(&self->next, &self->next_keys);
+}
+
+tuff_status tuff__background_offer(background *self)
+{
+    if (!tuff__background_is_other(self))
+        return TUFF_OK;
+    tuff__background_revoke(self);
+    const tuff_status status = make_ready(self);
+    self->offered = tuff__nanoseconds();
+    if (status != TUFF_OK) {
+        drop(&self->next, &self->next_keys);
+        if (status != TUFF_E_OOM_HOST && !tuff__background_is_stopped(self))
+            tuff__log(TUFF_LOG_WARNING, "tune: the plan stays as it is: %s", tuff_error());
+        return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
+    }
+    for (int i = 0; i < self->tuner.subject_count; ++i)
+        self->running[i] = self->tuner.subjects[i].chosen;
+    tuff__lock(&self->lock);
+    self->is_ready = true;
+    tuff__unlock(&self->lock);
+    return TUFF_OK;
+}
+
+/* Times of the last profile, of launches that are what they were. */
+static void keep_times(const executable *before, executable *now)
+{
+    for (int i = 0; i < now->command_count && i < before->command_count; ++i) {
+        const task_record *old = &before->records[i];
+        task_record *made = &now->records[i];
+        const bool is_same = strcmp(old->label, made->label) == 0 && (old->source == NULL) == (made->source == NULL);
+        if (is_same && (made->source == NULL || strcmp(old->source, made->source) == 0))
+            made->nanoseconds = old->nanoseconds;
+    }
+}
+
+/* The storages of inputs and outputs, and their order, are the same in both. What takes over has made no copies yet:
+   its `versions` say so. */
+void tuff__background_swap(void *state, tuff_plan *plan)
+{
+    background *self = state;
+    if (tuff__device_rested(plan->device) == 0)
+        return;
+    executable old = {.parameters = NULL};
+    plan_keys old_keys = {.items = NULL};
+    tuff__lock(&self->lock);
+    const bool is_ready = self->is_ready;
+    if (is_ready) {
+        old = plan->executable;
+        old_keys = plan->keys;
+        plan->executable = self->next;
+        plan->keys = self->next_keys;
+        self->next = (executable){.parameters = NULL};
+        self->next_keys = (plan_keys){.items = NULL};
+        self->is_ready = false;
+        self->swaps++;
+    }
+    tuff__unlock(&self->lock);
+    if (!is_ready)
+        return;
+    keep_times(&old, &plan->executable);
+    drop(&old, &old_keys);
+}

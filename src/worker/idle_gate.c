@@ -1,0 +1,89 @@
+/* When a plan may be tuned beside its program: while the device was left alone for long enough, nobody else measures on
+   the silicon, and, where the program is at work, the thread has rested from its last step. */
+#include "worker/background_state.h"
+
+_Atomic uint64_t tuff__background_idle = UINT64_C(500000000);
+
+/* One tuner of a process at a time, where there is no file to lock too. */
+static atomic_flag turn = ATOMIC_FLAG_INIT;
+
+static bool take_silicon(background *self)
+{
+    if (self->holds_turn)
+        return true;
+    if (atomic_flag_test_and_set(&turn))
+        return false;
+    self->holds_turn = true;
+    if (!tuff__worker_is_running(self->worker) || tuff__worker_lock_device(self->worker))
+        return true;
+    tuff__background_leave_silicon(self);
+    return false;
+}
+
+void tuff__background_leave_silicon(background *self)
+{
+    if (!self->holds_turn)
+        return;
+    if (tuff__worker_is_running(self->worker))
+        tuff__worker_unlock_device(self->worker);
+    self->holds_turn = false;
+    atomic_flag_clear(&turn);
+}
+
+/* How long nothing may begin, by the device and by the share of time; 0: something may. */
+static uint64_t time_to_wait(const background *self)
+{
+    const uint64_t alone = tuff__device_rested(self->plan->device), now = tuff__nanoseconds();
+    const uint64_t idle = atomic_load(&tuff__background_idle), at_work = BACKGROUND_AT_WORK * idle;
+    if (alone < idle)
+        return idle - alone;
+    if (alone >= at_work || now >= self->rested)
+        return 0;
+    const uint64_t rest = self->rested - now, work = at_work - alone;
+    return rest < work ? rest : work;
+}
+
+/* Waits as long as it takes; false where the thread is to end. */
+static bool await_turn(background *self)
+{
+    const uint64_t slice = UINT64_C(500000000);
+    bool was_refused = false;
+    while (!tuff__background_is_stopped(self)) {
+        const uint64_t time = time_to_wait(self);
+        if (time == 0 && take_silicon(self))
+            return true;
+        if (time == 0 && !was_refused) {
+            self->tuner.stats.lock_waits++;
+            tuff__background_publish(self);
+        }
+        was_refused = time == 0;
+        if (!was_refused)
+            tuff__background_leave_silicon(self);
+        tuff__background_sleep(self, was_refused || time > slice ? slice : time);
+    }
+    return false;
+}
+
+bool tuff__background_give_way(background *self, bool is_between)
+{
+    tuner *of = &self->tuner;
+    const uint64_t now = tuff__nanoseconds();
+    const bool is_alone = tuff__device_rested(self->plan->device) >= atomic_load(&tuff__background_idle);
+    if (!is_between && is_alone && self->holds_turn && !tuff__background_is_stopped(self))
+        return true;
+    if (self->began > 0)
+        self->worked += now - self->began;
+    if (is_between) {
+        self->rested = now + BACKGROUND_REST * self->worked;
+        self->worked = 0;
+    }
+    const bool goes_on = time_to_wait(self) == 0 && self->holds_turn && !tuff__background_is_stopped(self);
+    of->stopped |= !goes_on && !await_turn(self);
+    self->began = tuff__nanoseconds();
+    if (!goes_on) {
+        of->begin += self->began - now;
+        of->limit += self->began - now;
+        of->warmed = NULL; /* idle clocks are low ones */
+    }
+    return !of->stopped;
+}

@@ -1,0 +1,65 @@
+/* What a program and the worker that tunes for it say to each other, over a socket: messages of a kind, each with its
+   length in front. The worker answers calls, and while it is at one it calls back. Both are of the same build, which
+   the first message proves. */
+#ifndef TUFF_WORKER_IPC_H
+#define TUFF_WORKER_IPC_H
+
+#include "base/bytes.h"
+#include "base/hash.h"
+
+/* Behind each: what it carries, in the order of the functions of base/bytes.h that write it. */
+typedef enum ipc_kind {
+    /* The worker's first word: a text, tuff__ipc_build's. */
+    IPC_HELLO,
+    /* From the program. BEGIN: worker_job (worker.h); READY answers it: an error's text, "" where there is none. */
+    IPC_BEGIN,
+    IPC_READY,
+    /* Takes the silicon: ANSWER is bool. LEAVE has no answer. */
+    IPC_TAKE,
+    IPC_LEAVE,
+    /* u32 subject, u64 nanoseconds for it and for those behind it, u32 keys wanted and done. */
+    IPC_MEASURE,
+    /* u32 status, text of an error, bool whether the device was lost, u32 keys done, bool whether measured, u32 tier,
+       text of the choice, stats. */
+    IPC_MEASURED,
+    /* All of the graph: u64 nanoseconds. MEASURED_ALL: u32 status, text of an error, bool whether the device was lost,
+       stats; then u32 keys, and for each u64, u64 its hash, bool whether measured, u32 tier, text of the choice. */
+    IPC_MEASURE_ALL,
+    IPC_MEASURED_ALL,
+    /* A program into the cache: text name, text, u32 buffers, words, local size, subgroup size; ANSWER is bool. */
+    IPC_COMPILE,
+    /* The worker ends in order. */
+    IPC_END,
+    IPC_ANSWER,
+    /* From the worker within a call. GIVE_WAY: bool is_between, stats. GO answers it once the device may be used: bool
+       whether there is anything to go on with, u64 nanoseconds that waiting took. */
+    IPC_GIVE_WAY,
+    IPC_GO,
+    /* u32 keys, done, double seconds left, text key, best, u64 default's and best's nanoseconds, u32 candidates,
+       rejected, text rejection; ANSWER is bool: false stops. */
+    IPC_PROGRESS,
+    /* Without an answer: u32 level and text; nothing at all. */
+    IPC_LOG,
+    IPC_ALIVE,
+    IPC_KINDS
+} ipc_kind;
+
+typedef struct ipc_message {
+    ipc_kind kind;
+    unsigned char *data; /* owned */
+    size_t size, capacity;
+} ipc_message;
+
+/* TUFF_E_IO where nobody is at the other end, or does not read. Never a signal. */
+tuff_status tuff__ipc_send(int fd, ipc_kind kind, const text *body);
+/* The next message, of at most so many bytes: TUFF_E_TIMEOUT after so many nanoseconds (UINT64_MAX: never), TUFF_E_IO
+   where the other end is closed, TUFF_E_FORMAT for what is no message. The buffer of *out is used again. */
+tuff_status tuff__ipc_receive(int fd, size_t most, uint64_t nanoseconds, ipc_message *out);
+byte_reader tuff__ipc_reader(const ipc_message *of);
+void tuff__ipc_free(ipc_message *of);
+
+/* "0.1.0 6f0e...": of what both ends must have in common. */
+enum { IPC_BUILD_SIZE = 64 };
+const char *tuff__ipc_build(char *out);
+
+#endif

@@ -1,0 +1,643 @@
+/* The program's side of a worker. Whatever goes wrong ends the worker, never the program. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include "worker/worker.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/file/file.h"
+#include "base/log.h"
+#include "compile/rewrite/passes.h"
+#include "graph/blob/blob.h"
+#include "worker/ipc.h"
+#include "autotune/crash_history.h"
+#include "worker/worker_process.h"
+
+#define SECOND UINT64_C(1000000000)
+enum { MAX_STARTS = 3, MAX_STARTS_WAITING = 8, MAX_MESSAGE = 1 << 24 };
+
+struct worker {
+    tuner *session;
+    choice passes;
+    worker_host host;
+    worker_process process;
+    ipc_message in;
+    tuff_tune_stats before; /* what was done when it was started */
+    uint64_t timeout;       /* without a sign of life */
+    bool has_cache;
+    int starts;
+    bool gave_up;
+    mutex lock; /* of what follows */
+    bool stop;
+    int fd; /* of the process's socket; -1: none */
+};
+
+/* The worker tells of itself several times a second, but not within a step that takes far too long. */
+static uint64_t timeout(void)
+{
+    const char *asked = getenv("TUFF_TUNE_WATCHDOG");
+    const double seconds = asked == NULL ? 0 : strtod(asked, NULL);
+    return seconds > 0 && seconds < 1e6 ? (uint64_t)(seconds * 1e9) : 30 * SECOND;
+}
+
+static bool is_stopped(worker *self)
+{
+    return self->host.is_stopped != NULL && self->host.is_stopped(self->host.self);
+}
+
+static void publish(worker *self)
+{
+    if (self->host.publish != NULL)
+        self->host.publish(self->host.self);
+}
+
+static void unlock_device(worker *self)
+{
+    if (self->host.unlock_device != NULL)
+        self->host.unlock_device(self->host.self);
+}
+
+static bool yield(worker *self, bool is_between)
+{
+    return self->host.yield == NULL || self->host.yield(self->host.self, is_between);
+}
+
+bool tuff__worker_is_running(const worker *self)
+{
+    return self->process.id != 0;
+}
+
+bool tuff__worker_gave_up(const worker *self)
+{
+    return self->gave_up;
+}
+
+void tuff__worker_interrupt(worker *self)
+{
+    tuff__lock(&self->lock);
+    self->stop = true;
+    if (self->fd >= 0)
+        (void)shutdown(self->fd, SHUT_RDWR); /* whoever waits for the process wakes, and so does that */
+    tuff__unlock(&self->lock);
+}
+
+/* The socket is closed under the lock too, so that tuff__worker_interrupt never shuts another file. */
+static int reap(worker *self, uint64_t grace)
+{
+    tuff__lock(&self->lock);
+    self->fd = -1;
+    tuff__unlock(&self->lock);
+    return tuff__worker_reap(&self->process, grace);
+}
+
+void tuff__worker_end(worker *self)
+{
+    const uint64_t in_order = 10 * SECOND, at_once = 2 * SECOND, begin = tuff__nanoseconds();
+    if (!tuff__worker_is_running(self))
+        return;
+    const int fd = self->process.fd;
+    bool goes_on = !is_stopped(self) && tuff__ipc_send(fd, IPC_END, NULL) == TUFF_OK;
+    while (goes_on && tuff__nanoseconds() - begin < in_order)
+        goes_on = tuff__ipc_receive(fd, MAX_MESSAGE, in_order, &self->in) == TUFF_OK;
+    (void)reap(self, at_once);
+}
+
+static void hear_stats(worker *self, byte_reader *from, tuff_tune_stats *out)
+{
+    size_t size;
+    const void *found = tuff__take_bytes(from, &size);
+    if (size != sizeof *out) {
+        from->failed = true;
+        return;
+    }
+    memcpy(out, found, sizeof *out);
+    self->session->stats = self->before;
+    tuff__tune_stats_add(&self->session->stats, out);
+}
+
+static tuff_status answer(const worker *self, bool yes)
+{
+    text body = {0};
+    tuff__put_u8(&body, yes);
+    const tuff_status status = tuff__ipc_send(self->process.fd, IPC_ANSWER, &body);
+    tuff__text_free(&body);
+    return status;
+}
+
+static tuff_status hear_log(byte_reader *from)
+{
+    char line[TUFF_ERROR_SIZE * 2];
+    const int level = tuff__take_below(from, TUFF_LOG_DEBUG + 1);
+    tuff__take_text(from, line, sizeof line);
+    TRY(tuff__reader_status(from, "the worker's message"));
+    tuff__log((tuff_log_level)level, "%s", line);
+    return TUFF_OK;
+}
+
+static tuff_status tell_progress(const worker *self, byte_reader *from)
+{
+    char key[TUNE_KEY_SIZE], best[4096], rejection[256];
+    tuff_tune_progress now = {.key = key, .best = best, .rejection = rejection};
+    now.key_count = (int)tuff__take_u32(from);
+    now.keys_done = (int)tuff__take_u32(from);
+    now.seconds_left = tuff__take_double(from);
+    tuff__take_text(from, key, sizeof key);
+    tuff__take_text(from, best, sizeof best);
+    now.default_nanoseconds = tuff__take_u64(from);
+    now.best_nanoseconds = tuff__take_u64(from);
+    now.candidates = (int)tuff__take_u32(from);
+    now.rejected = (int)tuff__take_u32(from);
+    tuff__take_text(from, rejection, sizeof rejection);
+    TRY(tuff__reader_status(from, "the worker's progress"));
+    const tuff_compile_options *options = self->session->options;
+    if (tuff__tune_options(options)->progress != NULL &&
+        !tuff__tune_options(options)->progress(tuff__tune_options(options)->user, &now))
+        self->session->stopped = true;
+    return answer(self, !self->session->stopped);
+}
+
+static tuff_status let_wait(worker *self, byte_reader *from);
+
+/* The next message that is not served here. */
+static tuff_status receive(worker *self, ipc_kind *kind)
+{
+    for (;;) {
+        TRY(tuff__ipc_receive(self->process.fd, MAX_MESSAGE, self->timeout, &self->in));
+        byte_reader from = tuff__ipc_reader(&self->in);
+        *kind = self->in.kind;
+        if (*kind == IPC_LOG)
+            TRY(hear_log(&from));
+        else if (*kind == IPC_PROGRESS)
+            TRY(tell_progress(self, &from));
+        else if (*kind == IPC_GIVE_WAY)
+            TRY(let_wait(self, &from));
+        else if (*kind != IPC_ALIVE)
+            return TUFF_OK;
+    }
+}
+
+static tuff_status expect(worker *self, ipc_kind wanted, byte_reader *out)
+{
+    ipc_kind kind;
+    TRY(receive(self, &kind));
+    if (kind != wanted)
+        return FAIL(TUFF_E_FORMAT, "the worker says something else than it was asked");
+    *out = tuff__ipc_reader(&self->in);
+    return TUFF_OK;
+}
+
+/* Between two steps of the worker, as between two of a tuner in this thread. */
+static tuff_status let_wait(worker *self, byte_reader *from)
+{
+    text body = {0};
+    tuff_tune_stats now;
+    const uint64_t before = self->session->begin;
+    const bool is_between = tuff__take_bool(from);
+    hear_stats(self, from, &now);
+    TRY(tuff__reader_status(from, "the worker's stats"));
+    if (is_between)
+        publish(self);
+    tuff__put_u8(&body, yield(self, is_between));
+    tuff__put_u64(&body, self->session->begin - before);
+    const tuff_status status = tuff__ipc_send(self->process.fd, IPC_GO, &body);
+    tuff__text_free(&body);
+    return status;
+}
+
+static tuff_status ask(worker *self, ipc_kind what, const text *body, bool *out)
+{
+    byte_reader from;
+    TRY(tuff__ipc_send(self->process.fd, what, body));
+    TRY(expect(self, IPC_ANSWER, &from));
+    *out = tuff__take_bool(&from);
+    return tuff__reader_status(&from, "the worker's answer");
+}
+
+/* A worker that is gone is noticed by what comes next. */
+bool tuff__worker_lock_device(worker *self)
+{
+    bool taken = true;
+    return ask(self, IPC_TAKE, NULL, &taken) != TUFF_OK || taken;
+}
+
+void tuff__worker_unlock_device(worker *self)
+{
+    (void)tuff__ipc_send(self->process.fd, IPC_LEAVE, NULL);
+}
+
+void tuff__worker_compile(worker *self, const program_request *what)
+{
+    text body = {0};
+    bool kept = false;
+    if (!self->has_cache)
+        return;
+    tuff__put_text(&body, what->name);
+    tuff__put_text(&body, what->text);
+    tuff__put_u32(&body, (uint32_t)what->buffer_count);
+    tuff__put_u32(&body, (uint32_t)what->word_count);
+    tuff__put_u32(&body, what->local_size);
+    tuff__put_u32(&body, what->subgroup_size);
+    if (ask(self, IPC_COMPILE, &body, &kept) != TUFF_OK || !kept)
+        tuff__log(TUFF_LOG_DEBUG, "tune: %s is not compiled ahead", what->name);
+    tuff__text_free(&body);
+}
+
+static tuff_status put_job(worker *self, text *graph, text *out)
+{
+    const tuner *session = self->session;
+    worker_job *job = tuff__calloc(1, sizeof *job);
+    if (job == NULL)
+        return TUFF_E_OOM_HOST;
+    self->has_cache = tuff__cache_folder(job->cache, sizeof job->cache) == TUFF_OK;
+    if (!self->has_cache)
+        job->cache[0] = '\0';
+    (void)snprintf(job->selector, sizeof job->selector, "%s", tuff__device_info(session->device)->selector);
+    (void)snprintf(job->environment, sizeof job->environment, "%s", session->environment_text);
+    job->options = *session->options;
+    job->buffer_limit = session->fusion->buffer_limit;
+    job->passes = self->passes;
+    job->compile_patience = tuff__compile_patience;
+    job->keys = tuff__worker_keys(session);
+    tuff_status status = tuff__graph_write(session->fusion->graph, graph);
+    job->graph = tuff__text_get(graph);
+    job->graph_size = graph->length;
+    if (status == TUFF_OK) {
+        tuff__worker_put_job(out, job);
+        status = tuff__text_status(out);
+    }
+    tuff__free(job);
+    return status;
+}
+
+static tuff_status begin(worker *self)
+{
+    text graph = {0}, body = {0};
+    byte_reader from;
+    char trouble[TUFF_ERROR_SIZE];
+    tuff_status status = put_job(self, &graph, &body);
+    tuff__text_free(&graph);
+    if (status == TUFF_OK)
+        status = tuff__ipc_send(self->process.fd, IPC_BEGIN, &body);
+    tuff__text_free(&body);
+    TRY(status);
+    self->gave_up = true; /* where it does not come back from the device, this process would not either */
+    TRY(expect(self, IPC_READY, &from));
+    tuff__take_text(&from, trouble, sizeof trouble);
+    TRY(tuff__reader_status(&from, "the worker's answer"));
+    self->gave_up = false;
+    return trouble[0] == '\0' ? TUFF_OK : FAIL(TUFF_E_IO, "%s", trouble);
+}
+
+static tuff_status greet(worker *self)
+{
+    byte_reader from;
+    char build[IPC_BUILD_SIZE], own[IPC_BUILD_SIZE];
+    TRY(expect(self, IPC_HELLO, &from));
+    tuff__take_text(&from, build, sizeof build);
+    TRY(tuff__reader_status(&from, "the worker's first word"));
+    if (strcmp(build, tuff__ipc_build(own)) != 0)
+        return FAIL(TUFF_E_FORMAT, "it is of another build than this library (%s)", build);
+    return begin(self);
+}
+
+/* Behind this a stop reaches whoever waits for the worker. */
+static bool show_socket(worker *self)
+{
+    tuff__lock(&self->lock);
+    const bool goes_on = !self->stop;
+    if (goes_on)
+        self->fd = self->process.fd;
+    tuff__unlock(&self->lock);
+    return goes_on;
+}
+
+static tuff_status start(worker *self, const char *file)
+{
+    self->process = (worker_process){.fd = -1};
+    self->before = self->session->stats;
+    self->timeout = timeout();
+    self->starts++;
+    tuff_status status = tuff__worker_spawn(file, &self->process);
+    if (status == TUFF_OK)
+        status = show_socket(self) ? greet(self) : FAIL(TUFF_E_TIMEOUT, "it was stopped");
+    if (status != TUFF_OK)
+        (void)reap(self, 0);
+    return status;
+}
+
+static const char *consequence(const worker *self)
+{
+    return tuff__tune_options(self->session->options)->background ? "nothing is measured in the background"
+                                                                  : "nothing is measured";
+}
+
+/* Devices that the application made cannot be opened by others. */
+tuff_status tuff__worker_start(worker *self)
+{
+    static atomic_flag was_told = ATOMIC_FLAG_INIT;
+    const bool is_asked_for = tuff__tune_options(self->session->options)->isolation == TUFF_ISOLATE_ON;
+    char file[4096];
+    if (strstr(tuff__device_info(self->session->device)->selector, ":wrapped") != NULL) {
+        tuff__log(TUFF_LOG_WARNING, "tune: no worker can open a device that the application made: %s",
+                  consequence(self));
+        return TUFF_OK;
+    }
+    if (!tuff__worker_find(file, sizeof file)) {
+        if (is_asked_for || !atomic_flag_test_and_set(&was_told))
+            tuff__log(TUFF_LOG_WARNING, "tune: there is no worker process to tune with (%s): %s",
+                      file[0] == '\0' ? "TUFF_WORKER is empty" : file, consequence(self));
+        return TUFF_OK;
+    }
+    unlock_device(self);
+    const tuff_status status = start(self, file);
+    if (status == TUFF_OK || status == TUFF_E_OOM_HOST || is_stopped(self))
+        return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
+    tuff__log(TUFF_LOG_WARNING, "tune: the worker %s is of no use: %s: %s", file, tuff_error(), consequence(self));
+    return TUFF_OK;
+}
+
+typedef struct finding {
+    tuff_status status;
+    bool lost;
+} finding;
+
+static tuff_status take_measured(worker *self, subject *task, byte_reader *from, finding *out)
+{
+    char error[TUFF_ERROR_SIZE], candidate[4096];
+    choice chosen;
+    tuff_tune_stats now;
+    out->status = (tuff_status)tuff__take_u32(from);
+    tuff__take_text(from, error, sizeof error);
+    out->lost = tuff__take_bool(from);
+    self->session->keys_done = (int)tuff__take_u32(from);
+    const bool was_measured = tuff__take_bool(from);
+    const int tier = tuff__take_below(from, TIER_DEFAULT + 1);
+    tuff__take_text(from, candidate, sizeof candidate);
+    hear_stats(self, from, &now);
+    TRY(tuff__reader_status(from, "what the worker found"));
+    TRY(tuff__choice_parse(candidate, &chosen));
+    task->chosen = chosen;
+    task->tier = (tune_tier)tier;
+    task->was_measured |= was_measured;
+    if (out->status != TUFF_OK)
+        (void)FAIL(out->status, "%s", error);
+    return TUFF_OK;
+}
+
+static tuff_status ask_to_measure(worker *self, subject *task, uint64_t budget, finding *out)
+{
+    byte_reader from;
+    text body = {0};
+    tuff__put_u32(&body, (uint32_t)(task - self->session->subjects));
+    tuff__put_u64(&body, budget);
+    tuff__put_u64(&body, self->session->later);
+    tuff__put_u32(&body, (uint32_t)self->session->keys_wanted);
+    tuff__put_u32(&body, (uint32_t)self->session->keys_done);
+    tuff_status status = tuff__ipc_send(self->process.fd, IPC_MEASURE, &body);
+    tuff__text_free(&body);
+    TRY(status);
+    TRY(expect(self, IPC_MEASURED, &from));
+    return take_measured(self, task, &from, out);
+}
+
+static void tell_of_end(const char *what, tuff_status why, int status)
+{
+    char how[64] = "ended";
+    if (why == TUFF_E_TIMEOUT)
+        (void)snprintf(how, sizeof how, "showed no sign of life");
+    else if (status != -1 && WIFSIGNALED(status))
+        (void)snprintf(how, sizeof how, "was ended by signal %d", WTERMSIG(status));
+    else if (status != -1 && WIFEXITED(status))
+        (void)snprintf(how, sizeof how, "ended with code %d", WEXITSTATUS(status));
+    tuff__log(TUFF_LOG_WARNING, "tune: the worker %s while it measured %s: what it was at is left out", how, what);
+}
+
+/* The process ended, or is to be ended, over `work`: blames the candidate it was at, so that the next worker leaves it
+   out. */
+static tuff_status report_death(worker *self, const char *work, tuff_status why)
+{
+    enum { CLOSING = 200000000 };
+    tuner *session = self->session;
+    int strikes;
+    const int status = reap(self, why == TUFF_E_TIMEOUT ? 0 : CLOSING);
+    unlock_device(self);
+    if (is_stopped(self))
+        return TUFF_OK;
+    tell_of_end(work, why, status);
+    TRY(tuff__strikes_recover(session->store, session->environment_text, &strikes));
+    session->stats.crashes += (uint64_t)strikes;
+    return TUFF_OK;
+}
+
+/* Another process; none, and gave_up set, where enough were started, or nothing may be measured any more. What was
+   struck by the worker itself is not known here yet. */
+static tuff_status start_again(worker *self)
+{
+    const bool is_background = tuff__tune_options(self->session->options)->background;
+    const bool may = self->starts < (is_background ? MAX_STARTS : MAX_STARTS_WAITING) && !is_stopped(self);
+    TRY(tuff__tuner_look_again(self->session));
+    if (!may || !tuff__tuner_may_measure(self->session)) {
+        if (!is_stopped(self))
+            tuff__log(TUFF_LOG_WARNING, "tune: %s ends after %d workers",
+                      is_background ? "tuning in the background" : "measuring", self->starts);
+        self->gave_up = true;
+        return TUFF_OK;
+    }
+    TRY(tuff__worker_start(self));
+    self->gave_up = !tuff__worker_is_running(self); /* after a crash this process takes no such risk */
+    return TUFF_OK;
+}
+
+/* For a worker whose device a candidate took down, which is struck already. */
+static tuff_status replace(worker *self)
+{
+    (void)reap(self, 0);
+    unlock_device(self);
+    return start_again(self);
+}
+
+tuff_status tuff__worker_measure_task(worker *self, subject *task, uint64_t budget)
+{
+    self->session->begin = tuff__nanoseconds();
+    for (;;) {
+        finding found = {.status = TUFF_OK};
+        const tuff_status status = ask_to_measure(self, task, budget, &found);
+        if (status == TUFF_E_OOM_HOST)
+            return status;
+        if (status == TUFF_OK && found.lost)
+            return replace(self);
+        if (status == TUFF_OK)
+            return found.status;
+        TRY(report_death(self, task->text, status));
+        TRY(start_again(self));
+        if (self->gave_up || !yield(self, true))
+            return TUFF_OK;
+        self->session->stats.measured -= self->session->stats.measured > 0; /* the same one again */
+    }
+}
+
+/* What a worker chose for a key. */
+typedef struct key_finding {
+    hash128 key;
+    bool was_measured;
+    tune_tier tier;
+    choice chosen;
+} key_finding;
+
+typedef struct report {
+    tuff_status status;
+    char error[TUFF_ERROR_SIZE];
+    bool lost;
+    tuff_tune_stats stats;
+    key_finding *all; /* owned */
+    int count;
+} report;
+
+static tuff_status take_finding(byte_reader *from, key_finding *out)
+{
+    char candidate[4096];
+    out->key.low = tuff__take_u64(from);
+    out->key.high = tuff__take_u64(from);
+    out->was_measured = tuff__take_bool(from);
+    out->tier = (tune_tier)tuff__take_below(from, TIER_DEFAULT + 1);
+    tuff__take_text(from, candidate, sizeof candidate);
+    return tuff__choice_parse(candidate, &out->chosen);
+}
+
+static tuff_status take_report(worker *self, byte_reader *from, report *out)
+{
+    enum { LEAST = 8 + 8 + 1 + 4 };
+    out->status = (tuff_status)tuff__take_u32(from);
+    tuff__take_text(from, out->error, sizeof out->error);
+    out->lost = tuff__take_bool(from);
+    hear_stats(self, from, &out->stats);
+    out->count = tuff__take_count(from, LEAST);
+    out->all = tuff__calloc((size_t)out->count + 1, sizeof *out->all);
+    if (out->all == NULL)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < out->count; ++i)
+        TRY(take_finding(from, &out->all[i]));
+    return tuff__reader_status(from, "what the worker found");
+}
+
+static tuff_status ask_to_measure_all(worker *self, uint64_t budget, report *out)
+{
+    byte_reader from;
+    text body = {0};
+    tuff__put_u64(&body, budget);
+    const tuff_status status = tuff__ipc_send(self->process.fd, IPC_MEASURE_ALL, &body);
+    tuff__text_free(&body);
+    TRY(status);
+    TRY(expect(self, IPC_MEASURED_ALL, &from));
+    return take_report(self, &from, out);
+}
+
+/* false where the worker does not know the key. */
+static bool choose(const report *from, subject *task)
+{
+    for (int i = 0; i < from->count; ++i) {
+        const key_finding *found = &from->all[i];
+        if (!tuff__is_same_hash(found->key, task->hash))
+            continue;
+        task->chosen = found->chosen;
+        task->tier = found->tier;
+        task->was_measured = found->was_measured;
+        task->wants_measuring = false;
+        return true;
+    }
+    return false;
+}
+
+static tuff_status take_over(tuner *of, const report *from)
+{
+    bool is_complete = true;
+    TRY(tuff__tuner_look_again(of));
+    for (int i = 0; i < of->subject_count; ++i)
+        is_complete &= choose(from, &of->subjects[i]);
+    if (is_complete) {
+        memcpy(of->stats.hits, from->stats.hits, sizeof of->stats.hits);
+        memcpy(of->stats.misses, from->stats.misses, sizeof of->stats.misses);
+    }
+    return TUFF_OK;
+}
+
+/* done: there is a report, and it was taken over. */
+static tuff_status measure_once(worker *self, uint64_t budget, bool *done)
+{
+    report found = {.all = NULL};
+    tuff_status status = ask_to_measure_all(self, budget, &found);
+    *done = status == TUFF_OK && !found.lost;
+    if (*done) {
+        status = take_over(self->session, &found);
+        if (found.status != TUFF_OK)
+            tuff__log(TUFF_LOG_WARNING, "tune: measuring ended: %s", found.error);
+    } else if (status == TUFF_OK) {
+        status = replace(self);
+    } else if (status != TUFF_E_OOM_HOST) {
+        status = report_death(self, "the graph", status);
+        if (status == TUFF_OK)
+            status = start_again(self);
+    }
+    tuff__free(found.all);
+    return status;
+}
+
+static tuff_status measure_all(worker *self)
+{
+    tuner *session = self->session;
+    bool done = false;
+    TRY(tuff__worker_start(self));
+    while (tuff__worker_is_running(self) && !done && !session->stopped) {
+        const uint64_t spent = tuff__nanoseconds() - session->begin;
+        if (spent >= session->budget)
+            break;
+        TRY(measure_once(self, session->budget - spent, &done));
+    }
+    /* What workers remembered before they were ended. */
+    return done || self->starts == 0 ? TUFF_OK : tuff__tuner_look_again(session);
+}
+
+tuff_status tuff__worker_create(tuner *session, const choice *passes, const worker_host *host, worker **out)
+{
+    static const worker_host nobody;
+    worker *self = tuff__calloc(1, sizeof *self);
+    *out = NULL;
+    if (self == NULL)
+        return TUFF_E_OOM_HOST;
+    if (tuff__mutex_create(&self->lock) != 0) {
+        tuff__free(self);
+        return FAIL(TUFF_E_OOM_HOST, "tune: no memory for a lock");
+    }
+    self->session = session;
+    self->passes = *passes;
+    self->host = host == NULL ? nobody : *host;
+    self->process.fd = self->fd = -1;
+    *out = self;
+    return TUFF_OK;
+}
+
+void tuff__worker_destroy(worker *self)
+{
+    if (self == NULL)
+        return;
+    tuff__worker_end(self);
+    tuff__ipc_free(&self->in);
+    tuff__mutex_destroy(&self->lock);
+    tuff__free(self);
+}
+
+tuff_status tuff__worker_measure(void *state, tuner *session)
+{
+    const pass_choices *passes = state;
+    worker *self;
+    TRY(tuff__worker_create(session, &passes->by, NULL, &self));
+    const tuff_status status = measure_all(self);
+    tuff__worker_destroy(self);
+    return status;
+}

@@ -1,0 +1,110 @@
+/* What a worker is to do, as bytes. */
+#include "worker/worker.h"
+
+#include <limits.h>
+
+#include "base/bytes.h"
+#include "kernels/tunables.h"
+
+hash128 tuff__worker_keys(const tuner *of)
+{
+    hash128 all = {0};
+    for (int i = 0; i < of->subject_count; ++i) {
+        const hash128 pair[] = {all, of->subjects[i].hash};
+        all = tuff__hash(pair, sizeof pair);
+    }
+    return all;
+}
+
+static void put_options(text *out, const tuff_compile_options *of)
+{
+    const tuff_tune_options *tuning = tuff__tune_options(of);
+    tuff__put_u32(out, of->fuse);
+    tuff__put_u32(out, of->family);
+    tuff__put_u32(out, of->matmul_library);
+    tuff__put_u8(out, of->barrier_everywhere);
+    tuff__put_u64(out, of->memory_budget);
+    tuff__put_u32(out, tuning->mode);
+    tuff__put_u32(out, tuning->milliseconds);
+    tuff__put_u8(out, tuning->background);
+    tuff__put_u32(out, tuning->seed);
+    tuff__put_u64(out, tuning->memory);
+    tuff__put_u8(out, tuning->progress != NULL);
+    tuff__put_u8(out, tuning->log != NULL);
+    tuff__put_text(out, tuning->log);
+}
+
+static void put_fusion(text *out, const worker_job *job)
+{
+    text passes = {0};
+    tuff__choice_format(&job->passes, &passes);
+    tuff__put_text(out, tuff__text_get(&passes));
+    tuff__text_free(&passes);
+}
+
+static void take_fusion(byte_reader *from, worker_job *out)
+{
+    char passes[512];
+    tuff__take_text(from, passes, sizeof passes);
+    from->failed = from->failed || tuff__choice_parse(passes, &out->passes) != TUFF_OK;
+}
+
+void tuff__worker_put_job(text *out, const worker_job *job)
+{
+    tuff__put_text(out, job->cache);
+    tuff__put_text(out, job->selector);
+    tuff__put_text(out, job->environment);
+    put_options(out, &job->options);
+    tuff__put_u32(out, (uint32_t)job->buffer_limit);
+    put_fusion(out, job);
+    tuff__put_u64(out, job->compile_patience);
+    tuff__put_u64(out, job->keys.low);
+    tuff__put_u64(out, job->keys.high);
+    tuff__put_bytes(out, job->graph, job->graph_size);
+}
+
+/* Stands for the program's, which whoever reads this replaces. */
+static bool go_on(void *user, const tuff_tune_progress *now)
+{
+    (void)user;
+    (void)now;
+    return true;
+}
+
+static void take_options(byte_reader *from, worker_job *job)
+{
+    tuff_compile_options *out = &job->options;
+    tuff_tune_options *tuning = &job->tuning;
+    out->tuning = tuning;
+    out->fuse = (tuff_fuse_mode)tuff__take_below(from, TUFF_FUSE_NONE + 1);
+    out->family = (tuff_family)tuff__take_below(from, FAMILY_COUNT);
+    out->matmul_library = (tuff_matmul_library)tuff__take_below(from, TUFF_MATMUL_CLBLAST + 1);
+    out->barrier_everywhere = tuff__take_bool(from);
+    out->memory_budget = tuff__take_u64(from);
+    tuning->mode = (tuff_tune_mode)tuff__take_below(from, TUFF_TUNE_MAX + 1);
+    tuning->milliseconds = tuff__take_u32(from);
+    tuning->background = tuff__take_bool(from);
+    tuning->seed = tuff__take_u32(from);
+    tuning->memory = tuff__take_u64(from);
+    tuning->progress = tuff__take_bool(from) ? go_on : NULL;
+    const bool has_log = tuff__take_bool(from);
+    tuff__take_text(from, job->log, sizeof job->log);
+    tuning->log = has_log ? job->log : NULL;
+    tuning->environment = TUFF_TUNE_ENVIRONMENT_NONE;
+}
+
+tuff_status tuff__worker_take_job(byte_reader *from, worker_job *out)
+{
+    *out = (worker_job){.buffer_limit = 0};
+    tuff__take_text(from, out->cache, sizeof out->cache);
+    tuff__take_text(from, out->selector, sizeof out->selector);
+    tuff__take_text(from, out->environment, sizeof out->environment);
+    take_options(from, out);
+    out->buffer_limit = tuff__take_below(from, INT_MAX);
+    take_fusion(from, out);
+    out->compile_patience = tuff__take_u64(from);
+    out->keys.low = tuff__take_u64(from);
+    out->keys.high = tuff__take_u64(from);
+    out->graph = tuff__take_bytes(from, &out->graph_size);
+    return tuff__reader_status(from, "the job");
+}
