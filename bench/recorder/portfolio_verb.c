@@ -104,7 +104,7 @@ const cli_verb recorder_portfolio = {
     .operand = "FOLDER",
     .summary = "Finds, for each family of kernels, the candidates that serve all recordings of a folder best.",
     .about =
-        "What it writes is src/search/portfolio.def. With --out it also prints, for each device, what the portfolio of\n"
-        "the other devices is worth there.",
+        "What it writes is src/search/portfolio.def. With --out it also prints, for each device, what the portfolio\n"
+        "of the other devices is worth there.",
     .run = run,
 };

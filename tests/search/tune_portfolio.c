@@ -167,7 +167,8 @@ static void what_is_compiled_in_is_what_was_recorded(void **state)
     assert_true(rows > PORTFOLIO_MOST);
     assert_int_equal(tuff__portfolio_of(KERNELS_GPU, "nothing", &none), 0);
     assert_int_equal(portfolio_print(&from, &expected), TUFF_OK);
-    assert_int_equal(tuff__file_read(TUFF_TEST_DATA "/../../src/search/portfolio.def", 1 << 20, &table, &size), TUFF_OK);
+    static const char path[] = TUFF_TEST_DATA "/../../src/search/portfolio.def";
+    assert_int_equal(tuff__file_read(path, 1 << 20, &table, &size), TUFF_OK);
     assert_string_equal((const char *)table, tuff__text_get(&expected));
     tuff__free(table);
     tuff__text_free(&expected);

@@ -1,7 +1,7 @@
 /* Records of the tuner are of the kernels that lowering and assembly wrote when they were measured. The texts of
    kernels and the tunables are in the hash of a family's generator by themselves; code is by PASSES_VERSION of
-   src/tunedb/kernel_hash.c, which a person raises. What kernels this version writes for a training step is known here, so
-   that nobody forgets: on devices that nobody has, so that it is the same everywhere. */
+   src/tunedb/kernel_hash.c, which a person raises. What kernels this version writes for a training step is known here,
+   so that nobody forgets: on devices that nobody has, so that it is the same everywhere. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>

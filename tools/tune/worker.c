@@ -1,5 +1,5 @@
-/* tuff tune worker: measures for a program (src/worker/worker.h), told and heard over a socket that is its input. It ends
-   with the program, at any moment; what it wrote to the cache by then stays. */
+/* tuff tune worker: measures for a program (src/worker/worker.h), which it talks to over a socket that is its standard
+   input. It ends with the program, at any moment; what it wrote to the cache by then stays. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif

@@ -103,7 +103,7 @@ tuff_status tuff__keep_defines(launch *kernel, text *defines);
 
 /* Equal kernels over equal grids have equal hashes. *items: of the largest work-group. */
 uint64_t tuff__launch_list_hash(const launch_list *list, uint32_t *items);
-/* Bytes that a run moves, an operation counted as an eighth of one: what tasks are weighed by before anything is timed. */
+/* Bytes that a run moves, an operation counted as an eighth of one: the weight of a task before anything is timed. */
 double tuff__launch_list_traffic(const launch_list *list);
 /* About how many cycles the launches of one task take (compile/schedule/cost.h); 0: not known, as for what a library
    computes. */
