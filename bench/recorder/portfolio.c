@@ -79,9 +79,9 @@ static bool is_of(const recording *space, const char *family, const char *withou
 }
 
 /* The speed of a candidate as a part of the best there is; 0 where it was not recorded, or is no good. */
-static double share_of(const recording *space, uint64_t best, const choice *candidate)
+static double share_of(const recording *space, uint64_t best, const tune_config *candidate)
 {
-    const choice reduced = recording_reduce(space, candidate);
+    const tune_config reduced = recording_reduce(space, candidate);
     const recorded_point *found = recording_find(space, &reduced);
     return found && found->found == VERDICT_GOOD && found->median > 0 ? (double)best / (double)found->median : 0;
 }
@@ -90,7 +90,7 @@ static double share_of(const recording *space, uint64_t best, const choice *cand
 typedef struct cover {
     const recording **of;
     int count, capacity;
-    choice *candidates;
+    tune_config *candidates;
     int candidate_count, candidate_capacity;
     double *shares; /* by candidate, by recording */
     double *reached, *weights;
@@ -107,7 +107,7 @@ static tuff_status collect(cover *self, const recordings *from, const char *fami
             return TUFF_E_OOM_HOST;
         self->of[self->count++] = one;
         for (int k = 0; k < one->count; k++) {
-            if (one->points[k].found != VERDICT_GOOD || tuff__choice_count(&one->points[k].what) == 0)
+            if (one->points[k].found != VERDICT_GOOD || tuff__config_count(&one->points[k].what) == 0)
                 continue;
             if (!GROW(self->candidates, self->candidate_count, self->candidate_capacity))
                 return TUFF_E_OOM_HOST;
@@ -128,7 +128,7 @@ static tuff_status collect(cover *self, const recordings *from, const char *fami
 
 static void weigh(cover *self)
 {
-    static const choice baseline;
+    static const tune_config baseline;
     for (int i = 0; i < self->count; i++) {
         const uint64_t best = recording_best(self->of[i]);
         self->reached[i] = share_of(self->of[i], best, &baseline);
@@ -163,7 +163,7 @@ static int pick(const cover *self)
     return best;
 }
 
-static int cover_all(cover *self, choice out[PORTFOLIO_SIZE])
+static int cover_all(cover *self, tune_config out[PORTFOLIO_SIZE])
 {
     int count = 0, next;
     weigh(self);
@@ -178,7 +178,7 @@ static int cover_all(cover *self, choice out[PORTFOLIO_SIZE])
 }
 
 int portfolio_make(const recordings *from, const char *family, const char *class, const char *without,
-                   choice out[PORTFOLIO_SIZE])
+                   tune_config out[PORTFOLIO_SIZE])
 {
     cover all = {0};
     const int count = collect(&all, from, family, class, without) == TUFF_OK ? cover_all(&all, out) : -1;
@@ -190,10 +190,10 @@ int portfolio_make(const recordings *from, const char *family, const char *class
     return count;
 }
 
-double portfolio_score(const recordings *from, const char *family, const char *device, const choice *portfolio,
+double portfolio_score(const recordings *from, const char *family, const char *device, const tune_config *portfolio,
                        int count)
 {
-    static const choice baseline;
+    static const tune_config baseline;
     double sum = 0;
     int found = 0;
     for (int i = 0; i < from->count; i++) {
@@ -231,13 +231,13 @@ typedef struct printing {
 
 static tuff_status print_class(const printing *state, const char *family, const char *class, const char *name)
 {
-    choice all[PORTFOLIO_SIZE];
+    tune_config all[PORTFOLIO_SIZE];
     const int count = portfolio_make(state->from, family, class, NULL, all);
     if (count < 0)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < count; i++) {
         tuff__text_add(state->out, "PORTFOLIO(%s, %s, \"", name, family);
-        tuff__choice_format(&all[i], state->out);
+        tuff__config_format(&all[i], state->out);
         tuff__text_add(state->out, "\")\n");
     }
     return TUFF_OK;

@@ -28,10 +28,10 @@ void recording_class(const recording *space, char *out, size_t size);
    there. Ends where nothing gains. without: a device that is left out; NULL: none. Returns how many; negative where
    memory ran out. */
 int portfolio_make(const recordings *from, const char *family, const char *class, const char *without,
-                   choice out[PORTFOLIO_SIZE]);
+                   tune_config out[PORTFOLIO_SIZE]);
 
 /* That mean, over the recordings of the family on one device, or on all (NULL); negative where there are none. */
-double portfolio_score(const recordings *from, const char *family, const char *device, const choice *portfolio,
+double portfolio_score(const recordings *from, const char *family, const char *device, const tune_config *portfolio,
                        int count);
 
 /* Calls visit for the name of every family, in order. */

@@ -32,7 +32,7 @@ static tuff_status score_family(const char *family, void *state)
 {
     scores *self = state;
     for (int i = 0; i < self->device_count; i++) {
-        choice others[PORTFOLIO_SIZE], all[PORTFOLIO_SIZE];
+        tune_config others[PORTFOLIO_SIZE], all[PORTFOLIO_SIZE];
         char class[32];
         recording_class(&(recording){.device = self->devices[i]}, class, sizeof class);
         const int count = portfolio_make(self->from, family, class, self->devices[i], others);

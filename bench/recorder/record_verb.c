@@ -26,14 +26,14 @@ typedef struct record_options {
 typedef struct wanted {
     const char *name, *device;
     int best; /* of each recording */
-    choice all[MAX_WANTED];
+    tune_config all[MAX_WANTED];
     int count;
 } wanted;
 
-static bool is_wanted(const wanted *self, const choice *candidate)
+static bool is_wanted(const wanted *self, const tune_config *candidate)
 {
     for (int i = 0; i < self->count; i++)
-        if (tuff__choice_equal(&self->all[i], candidate))
+        if (tuff__config_equal(&self->all[i], candidate))
             return true;
     return false;
 }
@@ -93,7 +93,7 @@ static tuff_status write_recording(const char *path, const recording *space)
 
 static void print_result(const char *name, const recording *space, const recorder_counts *counts, double seconds)
 {
-    const uint64_t baseline = recording_find(space, &(choice){0})->median;
+    const uint64_t baseline = recording_find(space, &(tune_config){0})->median;
     printf("%-32s %4d points, %d of them new, %d refused, %d impossible; default %.1f us, best %.3f of that; "
            "drift %.2f; %.1f s\n",
            name, space->count, counts->added, counts->refused, counts->impossible, (double)baseline * 1e-3,
@@ -102,10 +102,10 @@ static void print_result(const char *name, const recording *space, const recorde
 }
 
 /* Reads what is there, adds to it and writes it. */
-static tuff_status record_into(const record_options *options, const record_task *task, const judge *by,
+static tuff_status record_into(const record_options *options, const record_task *task, const evaluator *by,
                                const tune_environment *environment)
 {
-    static const choice nothing;
+    static const tune_config nothing;
     char device[512], path[PATH_SIZE];
     recording space = {0};
     recorder_counts counts;
@@ -143,28 +143,28 @@ static tuff_status record_into(const record_options *options, const record_task 
 }
 
 /* -1: the graph has no key of the family that can be tuned. */
-static int find_subject(const plan_subjects *all, const record_task *task)
+static int find_subject(const plan_tasks *all, const record_task *task)
 {
     int found = -1;
-    for (int i = 0; i < tuff__subjects_count(all); i++)
-        if (strcmp(tuff__subjects_key(all, i)->family, task->family) == 0 && (found < 0 || task->last))
+    for (int i = 0; i < tuff__plan_tasks_count(all); i++)
+        if (strcmp(tuff__plan_tasks_key(all, i)->family, task->family) == 0 && (found < 0 || task->last))
             found = i;
     return found;
 }
 
 static tuff_status record_plan(const record_options *options, const record_task *task, tuff_plan *plan)
 {
-    plan_subjects *all = NULL;
-    TRY(tuff__subjects_create(plan, &all));
+    plan_tasks *all = NULL;
+    TRY(tuff__plan_tasks_create(plan, &all));
     const int index = find_subject(all, task);
     tuff_status status = TUFF_OK;
     if (index >= 0) {
-        const judge by = tuff__subjects_judge(all, index);
-        status = record_into(options, task, &by, tuff__subjects_environment(all));
+        const evaluator by = tuff__plan_tasks_judge(all, index);
+        status = record_into(options, task, &by, tuff__plan_tasks_environment(all));
     } else {
         printf("%-32s nothing to tune here\n", task->name);
     }
-    tuff__subjects_destroy(all);
+    tuff__plan_tasks_destroy(all);
     return status;
 }
 

@@ -27,7 +27,7 @@ typedef struct runs {
 } runs;
 
 typedef struct entry {
-    choice what;
+    tune_config what;
     uint64_t program;
     uint32_t group_items;
     double cost;
@@ -46,13 +46,13 @@ typedef struct seen_choice {
 } seen_choice;
 
 typedef struct recorder {
-    judge by;
+    evaluator by;
     recorder_settings settings;
     recording *into;
     recorder_counts *counts;
     tune_space space;
-    choice usual;
-    dice random;
+    tune_config usual;
+    rng random;
     seen_choice *seen;
     int seen_count, seen_capacity;
     entry *all; /* the first is the default */
@@ -108,20 +108,20 @@ static entry *find_program(const recorder *self, uint64_t program)
 }
 
 /* Drops what lowering did not ask for, or has by default anyway; and learns what it asked for. */
-static void trim(recorder *self, choice *candidate, const choice *consulted)
+static void trim(recorder *self, tune_config *candidate, const tune_config *consulted)
 {
     (void)tuff__space_take(&self->space, consulted);
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const tunable one = (tunable)i;
-        if (tuff__choice_has(consulted, one) && !tuff__choice_has(&self->usual, one))
-            tuff__choice_set(&self->usual, one, consulted->values[one]);
-        if (tuff__choice_has(candidate, one) &&
-            (!tuff__choice_has(consulted, one) || consulted->values[one] == candidate->values[one]))
-            tuff__choice_unset(candidate, one);
+        if (tuff__config_has(consulted, one) && !tuff__config_has(&self->usual, one))
+            tuff__config_set(&self->usual, one, consulted->values[one]);
+        if (tuff__config_has(candidate, one) &&
+            (!tuff__config_has(consulted, one) || consulted->values[one] == candidate->values[one]))
+            tuff__config_unset(candidate, one);
     }
 }
 
-static uint64_t add_candidate(recorder *self, const choice *candidate, const lowering *made, bool drawn)
+static uint64_t add_candidate(recorder *self, const tune_config *candidate, const candidate_info *made, bool drawn)
 {
     const uint64_t program = made->program ? made->program : 1;
     entry one = {
@@ -140,11 +140,11 @@ static uint64_t add_candidate(recorder *self, const choice *candidate, const low
 }
 
 /* The number of its program, 0 where none can be made. A program that is new waits then. */
-static uint64_t offer(recorder *self, const choice *candidate, bool drawn)
+static uint64_t offer(recorder *self, const tune_config *candidate, bool drawn)
 {
-    const uint64_t hash = tuff__choice_hash(candidate);
+    const uint64_t hash = tuff__config_hash(candidate);
     const seen_choice *before = find_seen(self, hash);
-    lowering made = {0};
+    candidate_info made = {0};
     if (before)
         return before->program;
     const verdict found = self->by.lower(self->by.state, candidate, &made);
@@ -159,7 +159,7 @@ static bool compile(recorder *self, entry *one, int slot)
 {
     one->slot = slot;
     one->is_live = false;
-    const contender who = {one->what, one->program, one->group_items, slot};
+    const search_candidate who = {one->what, one->program, one->group_items, slot};
     one->found = self->by.compile(self->by.state, &who);
     if (one->found == VERDICT_FAILED || one->found == VERDICT_LOST)
         return fail(self, status_of_judge());
@@ -169,7 +169,7 @@ static bool compile(recorder *self, entry *one, int slot)
 
 static void release(recorder *self, entry *one)
 {
-    const contender who = {one->what, one->program, one->group_items, one->slot};
+    const search_candidate who = {one->what, one->program, one->group_items, one->slot};
     if (one->is_live)
         self->by.release(self->by.state, &who);
     one->is_live = false;
@@ -189,7 +189,7 @@ static bool accept(recorder *self, entry *one, verdict found)
 
 static bool sample(recorder *self, entry *one, uint64_t *time)
 {
-    const contender who = {one->what, one->program, one->group_items, one->slot};
+    const search_candidate who = {one->what, one->program, one->group_items, one->slot};
     verdict found = self->by.sample(self->by.state, &who, 1, 0, time);
     if (found == VERDICT_GOOD && !*time)
         found = VERDICT_TIMER;
@@ -198,7 +198,7 @@ static bool sample(recorder *self, entry *one, uint64_t *time)
 
 static bool verify(recorder *self, entry *one)
 {
-    const contender who = {one->what, one->program, one->group_items, one->slot};
+    const search_candidate who = {one->what, one->program, one->group_items, one->slot};
     return accept(self, one, self->by.verify(self->by.state, &who, false));
 }
 
@@ -377,7 +377,7 @@ static void offer_neighbours(recorder *self, int centre)
 {
     self->all[centre].is_expanded = true;
     for (int move = 0; move < tuff__space_moves(&self->space); move++) {
-        choice candidate = self->all[centre].what;
+        tune_config candidate = self->all[centre].what;
         uint64_t program = 0;
         while ((!program || program == self->all[centre].program) && !self->status &&
                tuff__space_move(&self->space, move, &candidate))
@@ -389,7 +389,7 @@ static void offer_random(recorder *self, int until)
 {
     for (int draws = 0; draws < DRAWS && self->count < until && !self->status; draws++) {
         const int before = self->count;
-        choice candidate;
+        tune_config candidate;
         tuff__space_random(&self->space, &self->random, &candidate);
         (void)offer(self, &candidate, true);
         draws = self->count > before ? 0 : draws;
@@ -468,7 +468,7 @@ static void measure_best(recorder *self)
 static void measure_wanted(recorder *self)
 {
     for (int i = 0; i < self->settings.also_count && !self->status; i++) {
-        choice candidate = self->settings.also[i];
+        tune_config candidate = self->settings.also[i];
         if (offer(self, &candidate, false))
             continue;
         tuff__space_fit(&self->space, &candidate);
@@ -489,7 +489,7 @@ static void measure_space(recorder *self)
 
 static void run(recorder *self)
 {
-    const choice usual = {0};
+    const tune_config usual = {0};
     if (!offer(self, &usual, true) || self->status || !begin_default(self)) {
         (void)fail(self, TUFF_E_NUMERIC);
         return;
@@ -520,7 +520,7 @@ static void take_known(recorder *self)
         self->counts->known++;
     }
     self->measured = self->count;
-    if (self->count && (tuff__choice_count(&self->all[0].what) || self->all[0].count < 2))
+    if (self->count && (tuff__config_count(&self->all[0].what) || self->all[0].count < 2))
         (void)fail(self, FAIL(TUFF_E_FORMAT, "record: the recording does not begin with the default's times"));
 }
 
@@ -551,7 +551,7 @@ static tuff_status write_down(const recorder *self)
     return TUFF_OK;
 }
 
-tuff_status recorder_run(const judge *by, const recorder_settings *settings, recording *into, recorder_counts *counts)
+tuff_status recorder_run(const evaluator *by, const recorder_settings *settings, recording *into, recorder_counts *counts)
 {
     recorder self = {.by = *by, .settings = *settings, .into = into, .counts = counts, .random = {settings->seed}};
     *counts = (recorder_counts){.drift = 1};

@@ -5,7 +5,7 @@
 
 #include "search/times.h"
 
-tuff_status recording_begin(recording *self, const char *name, const char *device, const choice *usual,
+tuff_status recording_begin(recording *self, const char *name, const char *device, const tune_config *usual,
                             uint64_t roofline)
 {
     *self = (recording){.usual = *usual, .roofline = roofline};
@@ -23,12 +23,12 @@ void recording_free(recording *self)
 }
 
 /* The place of a choice in the index, or the free one where it belongs. */
-static int *find_place(const recording *self, const choice *candidate)
+static int *find_place(const recording *self, const tune_config *candidate)
 {
-    const uint64_t hash = tuff__choice_hash(candidate), mask = (uint64_t)self->index_size - 1;
+    const uint64_t hash = tuff__config_hash(candidate), mask = (uint64_t)self->index_size - 1;
     for (uint64_t at = hash & mask;; at = (at + 1) & mask) {
         int *place = &self->index[at];
-        if (!*place || tuff__choice_equal(&self->points[*place - 1].what, candidate))
+        if (!*place || tuff__config_equal(&self->points[*place - 1].what, candidate))
             return place;
     }
 }
@@ -81,7 +81,7 @@ tuff_status recording_add(recording *self, const recorded_point *point)
     return TUFF_OK;
 }
 
-const recorded_point *recording_find(const recording *self, const choice *candidate)
+const recorded_point *recording_find(const recording *self, const tune_config *candidate)
 {
     if (!self->count)
         return NULL;
@@ -89,14 +89,14 @@ const recorded_point *recording_find(const recording *self, const choice *candid
     return found ? &self->points[found - 1] : NULL;
 }
 
-choice recording_reduce(const recording *self, const choice *candidate)
+tune_config recording_reduce(const recording *self, const tune_config *candidate)
 {
-    choice out = {0};
+    tune_config out = {0};
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const tunable one = (tunable)i;
-        if (tuff__choice_has(candidate, one) && tuff__choice_has(&self->usual, one) &&
+        if (tuff__config_has(candidate, one) && tuff__config_has(&self->usual, one) &&
             candidate->values[one] != self->usual.values[one])
-            tuff__choice_set(&out, one, candidate->values[one]);
+            tuff__config_set(&out, one, candidate->values[one]);
     }
     return out;
 }

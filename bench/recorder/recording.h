@@ -17,7 +17,7 @@
 #include "search/search.h"
 
 typedef struct recorded_point {
-    choice what;
+    tune_config what;
     uint64_t program; /* not 0 */
     uint32_t group_items;
     double cost;   /* 0: not known */
@@ -31,7 +31,7 @@ typedef struct recorded_point {
 /* Zero is empty. Texts and times belong to the recording. */
 typedef struct recording {
     const char *name, *device;
-    choice usual;
+    tune_config usual;
     uint64_t roofline; /* 0: not known */
     recorded_point *points;
     int count, capacity;
@@ -41,16 +41,16 @@ typedef struct recording {
 } recording;
 
 /* The header; texts are copied. */
-tuff_status recording_begin(recording *self, const char *name, const char *device, const choice *usual,
+tuff_status recording_begin(recording *self, const char *name, const char *device, const tune_config *usual,
                             uint64_t roofline);
 /* Copies a point and its times. TUFF_E_USAGE where the choice is there already. */
 tuff_status recording_add(recording *self, const recorded_point *point);
 void recording_free(recording *self);
 
 /* NULL where it was not recorded. */
-const recorded_point *recording_find(const recording *self, const choice *candidate);
+const recorded_point *recording_find(const recording *self, const tune_config *candidate);
 /* What a choice from elsewhere sets here: without what was not consulted, or is the usual value. */
-choice recording_reduce(const recording *self, const choice *candidate);
+tune_config recording_reduce(const recording *self, const tune_config *candidate);
 uint64_t recording_best(const recording *self); /* the least median */
 
 /* Appends the header's line, or a point's. */

@@ -21,10 +21,10 @@ static void print_text(const char *key, const char *value, text *out)
     tuff__text_add(out, "\"");
 }
 
-static void print_choice(const char *key, const choice *value, text *out)
+static void print_choice(const char *key, const tune_config *value, text *out)
 {
     tuff__text_add(out, ",\"%s\":\"", key);
-    tuff__choice_format(value, out);
+    tuff__config_format(value, out);
     tuff__text_add(out, "\"");
 }
 
@@ -69,12 +69,12 @@ static uint64_t read_number(const json_t *from, const char *key)
 
 static tuff_status read_header(const json_t *line, recording *out)
 {
-    choice usual;
+    tune_config usual;
     if (strcmp(read_text(line, "t"), "space") != 0)
         return FAIL(TUFF_E_FORMAT, "it does not begin with a space");
     if (read_number(line, "v") != 1)
         return FAIL(TUFF_E_UNSUPPORTED, "a recording of version %" PRIu64, read_number(line, "v"));
-    TRY(tuff__choice_parse(read_text(line, "usual"), &usual));
+    TRY(tuff__config_parse(read_text(line, "usual"), &usual));
     return recording_begin(out, read_text(line, "name"), read_text(line, "device"), &usual,
                            read_number(line, "roofline"));
 }
@@ -114,7 +114,7 @@ static tuff_status read_point(const json_t *line, recording *out)
     point.group_items = (uint32_t)read_number(line, "g");
     point.drawn = read_number(line, "d") != 0;
     point.cost = json_number_value(json_object_get(line, "e"));
-    TRY(tuff__choice_parse(read_text(line, "c"), &point.what));
+    TRY(tuff__config_parse(read_text(line, "c"), &point.what));
     if (json_object_get(line, "ns"))
         TRY(read_times(json_object_get(line, "ns"), times, &point.count));
     else if (!find_verdict(read_text(line, "why"), &point.found))
@@ -145,7 +145,7 @@ tuff_status recording_parse(const char *name, const char *source, size_t size, r
         }
         at += length + 1;
     }
-    if (!out->count || !recording_find(out, &(choice){0})) {
+    if (!out->count || !recording_find(out, &(tune_config){0})) {
         recording_free(out);
         return FAIL(TUFF_E_FORMAT, "%s: the default was not recorded", name);
     }

@@ -1,11 +1,11 @@
 /* A recording as a judge. */
 #include "bench/recorder/replay.h"
 
-static verdict lower(void *state, const choice *candidate, lowering *out)
+static verdict lower(void *state, const tune_config *candidate, candidate_info *out)
 {
     replay *self = state;
     self->calls++;
-    const choice reduced = recording_reduce(self->from, candidate);
+    const tune_config reduced = recording_reduce(self->from, candidate);
     const recorded_point *found = recording_find(self->from, &reduced);
     self->asked++;
     self->unrecorded += !found;
@@ -13,7 +13,7 @@ static verdict lower(void *state, const choice *candidate, lowering *out)
         (void)FAIL(TUFF_E_USAGE, "replay: not recorded");
         return VERDICT_INVALID;
     }
-    *out = (lowering){found->program, found->group_items, self->from->usual, found->cost};
+    *out = (candidate_info){found->program, found->group_items, self->from->usual, found->cost};
     return VERDICT_GOOD;
 }
 
@@ -24,7 +24,7 @@ static verdict broken(replay *self)
     return VERDICT_FAILED;
 }
 
-static verdict compile(void *state, const contender *who)
+static verdict compile(void *state, const search_candidate *who)
 {
     replay *self = state;
     self->calls++;
@@ -40,14 +40,14 @@ static verdict compile(void *state, const contender *who)
     return VERDICT_GOOD;
 }
 
-/* NULL where the contender is not the one in its slot. */
-static const recorded_point *find_live(const replay *self, const contender *who)
+/* NULL where the candidate is not the one in its slot. */
+static const recorded_point *find_live(const replay *self, const search_candidate *who)
 {
     const recorded_point *found = who->slot < 0 ? NULL : self->slots[who->slot].point;
     return found && found->program == who->program ? found : NULL;
 }
 
-static verdict sample(void *state, const contender *who, int count, uint64_t limit, uint64_t *nanoseconds)
+static verdict sample(void *state, const search_candidate *who, int count, uint64_t limit, uint64_t *nanoseconds)
 {
     (void)limit;
     replay *self = state;
@@ -61,12 +61,12 @@ static verdict sample(void *state, const contender *who, int count, uint64_t lim
     }
     for (int i = 0; i < count; i++) {
         const bool is_first = self->slots[who->slot].taken++ == 0 || point->count < 2;
-        nanoseconds[i] = point->nanoseconds[is_first ? 0 : 1 + tuff__dice_below(&self->random, point->count - 1)];
+        nanoseconds[i] = point->nanoseconds[is_first ? 0 : 1 + tuff__rng_below(&self->random, point->count - 1)];
     }
     return VERDICT_GOOD;
 }
 
-static verdict verify(void *state, const contender *who, bool thorough)
+static verdict verify(void *state, const search_candidate *who, bool thorough)
 {
     (void)thorough;
     replay *self = state;
@@ -74,7 +74,7 @@ static verdict verify(void *state, const contender *who, bool thorough)
     return find_live(self, who) ? VERDICT_GOOD : broken(self);
 }
 
-static void release(void *state, const contender *who)
+static void release(void *state, const search_candidate *who)
 {
     replay *self = state;
     if (!find_live(self, who))
@@ -83,10 +83,10 @@ static void release(void *state, const contender *who)
         self->slots[who->slot].point = NULL;
 }
 
-static bool draw(void *state, dice *from, choice *out)
+static bool draw(void *state, rng *from, tune_config *out)
 {
     const replay *self = state;
-    int left = tuff__dice_below(from, self->drawn);
+    int left = tuff__rng_below(from, self->drawn);
     for (int i = 0; i < self->from->count; i++)
         if (self->from->points[i].drawn && left-- == 0)
             *out = self->from->points[i].what;
@@ -99,12 +99,12 @@ static bool is_over(void *state)
     return self->calls_most && self->calls >= self->calls_most;
 }
 
-judge replay_begin(replay *self, const recording *from, uint64_t seed)
+evaluator replay_begin(replay *self, const recording *from, uint64_t seed)
 {
     *self = (replay){.from = from, .random = {seed}};
     for (int i = 0; i < from->count; i++)
         self->drawn += from->points[i].drawn;
-    return (judge){.state = self,
+    return (evaluator){.state = self,
                    .lower = lower,
                    .compile = compile,
                    .sample = sample,

@@ -9,7 +9,7 @@
 
 typedef struct replay {
     const recording *from;
-    dice random;
+    rng random;
     int drawn; /* points that are marked so */
     struct {
         const recorded_point *point; /* NULL: free */
@@ -22,7 +22,7 @@ typedef struct replay {
 } replay;
 
 /* The judge borrows the replay, which borrows the recording. */
-judge replay_begin(replay *self, const recording *from, uint64_t seed);
+evaluator replay_begin(replay *self, const recording *from, uint64_t seed);
 int replay_live(const replay *self); /* compiled and not released */
 
 #endif

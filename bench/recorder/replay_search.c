@@ -4,7 +4,7 @@
 
 #include "bench/recorder/replay.h"
 
-static const choice default_choice;
+static const tune_config default_choice;
 
 const recorded_point *recording_ranked(const recording *space, int better)
 {
@@ -30,7 +30,7 @@ static void add_seeds(const recordings *all, int index, replay_start *out)
     for (int i = 0; i < all->count && out->seed_count < REPLAY_SEEDS; i++) {
         const recorded_point *best = recording_ranked(&all->items[i], 0);
         if (i != index && strcmp(all->items[i].name, all->items[index].name) == 0 && best != NULL &&
-            tuff__choice_count(&best->what) > 0)
+            tuff__config_count(&best->what) > 0)
             out->seeds[out->seed_count++] = best->what;
     }
 }
@@ -56,7 +56,7 @@ static tuff_status search_once(const recording *space, const replay_start *start
 {
     replay device;
     search *self = NULL;
-    const judge by = replay_begin(&device, space, seed + 1);
+    const evaluator by = replay_begin(&device, space, seed + 1);
     const search_settings settings = {.portfolio = start->portfolio,
                                       .portfolio_count = start->portfolio_count,
                                       .seeds = start->seeds,

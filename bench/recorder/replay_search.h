@@ -9,7 +9,7 @@ enum { REPLAY_SEEDS = 8 };
 
 /* What searches begin with. Zero is nothing but the default. */
 typedef struct replay_start {
-    choice seeds[REPLAY_SEEDS], portfolio[PORTFOLIO_SIZE];
+    tune_config seeds[REPLAY_SEEDS], portfolio[PORTFOLIO_SIZE];
     int seed_count, portfolio_count;
 } replay_start;
 

@@ -12,7 +12,7 @@
 /* *out is set after a failure, too, where there is anything to destroy. */
 static tuff_status compile(tuff_graph *graph, const tuff_compile_options *options, tuff_plan **out)
 {
-    const choice passes = tuff__controls_passes();
+    const tune_config passes = tuff__controls_passes();
     const char *absence = tuff__device_library_absence(graph->device);
     if (options->matmul_library != TUFF_MATMUL_OWN && absence != NULL)
         return FAIL(TUFF_E_UNSUPPORTED, "compile: %s", absence);

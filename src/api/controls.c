@@ -73,15 +73,15 @@ static bool find_number(const char *name, uint32_t least, uint32_t most, atomic_
     return false;
 }
 
-choice tuff__controls_passes(void)
+tune_config tuff__controls_passes(void)
 {
     static atomic_flag warned = ATOMIC_FLAG_INIT;
-    const choice none = {.set = {0}};
+    const tune_config none = {.set = {0}};
     const char *value = find("TUFF_PASSES");
-    choice found = none;
-    bool is_legal = value == NULL || tuff__choice_parse(value, &found) == TUFF_OK;
+    tune_config found = none;
+    bool is_legal = value == NULL || tuff__config_parse(value, &found) == TUFF_OK;
     for (int i = 0; i < TUNABLE_COUNT; ++i)
-        is_legal = is_legal && (!tuff__choice_has(&found, (tunable)i) ||
+        is_legal = is_legal && (!tuff__config_has(&found, (tunable)i) ||
                                 strcmp(tuff__tunable_info((tunable)i)->kernel, "fusion") == 0);
     if (is_legal)
         return found;

@@ -10,6 +10,6 @@ void tuff__controls_apply(tuff_tune_options *options);
 
 /* The rewritings of TUFF_PASSES, a candidate of family "fusion" such as "fusion.columns=0;fusion.maps=0": for whoever
    looks for the rewriting that makes a result wrong. None where it is not set, or says something else. */
-choice tuff__controls_passes(void);
+tune_config tuff__controls_passes(void);
 
 #endif

@@ -40,7 +40,7 @@ typedef struct field {
     char op[TUNE_KEY_SIZE]; /* the race, as a key of the tuner's memory */
     journal *journal;
     int left_out;
-    file_lock locks[ENTRANTS_MOST]; /* of the silicon that races */
+    file_lock locks[ENTRANTS_MOST]; /* of the device that races */
     int lock_count;
 } field;
 
@@ -302,7 +302,7 @@ static entrant *run_race(field *self, tuff_device_race_result *result)
 static tuff_device *open_fastest(field *self, tuff_device_race_result *result)
 {
     name_race(self);
-    if (tuff__strikes_recover(NULL, NULL, NULL) != TUFF_OK || find_entrants(self) != TUFF_OK)
+    if (tuff__crash_history_recover(NULL, NULL, NULL) != TUFF_OK || find_entrants(self) != TUFF_OK)
         return NULL;
     result->left_out = self->left_out;
     if (self->count == 0) {

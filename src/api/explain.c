@@ -30,7 +30,7 @@ tuff_status tuff_plan_tune_stats(const tuff_plan *plan, tuff_tune_stats *stats)
     *stats = plan->tuning;
     if (plan->observer.count != NULL)
         plan->observer.count(plan->observer.self, stats);
-    return plan->has_uncounted_keys ? tuff__tuner_count(plan, stats) : TUFF_OK;
+    return plan->has_uncounted_keys ? tuff__session_count(plan, stats) : TUFF_OK;
 }
 
 tuff_status tuff_plan_task(const tuff_plan *plan, int index, tuff_task_info *info)

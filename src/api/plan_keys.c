@@ -12,7 +12,7 @@ int tuff_plan_key_count(tuff_plan *plan)
         (void)FAIL(TUFF_E_USAGE, "plan: the plan is NULL");
         return -1;
     }
-    if (tuff__tuner_list(plan) == TUFF_OK)
+    if (tuff__session_list(plan) == TUFF_OK)
         return plan->keys.count;
     tuff__plan_keys_free(&plan->keys);
     return -1;

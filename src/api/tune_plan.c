@@ -5,11 +5,11 @@
 #include "worker/worker.h"
 
 /* Lowers the plan by what was chosen; where it then needs more memory than it may, by the defaults. */
-static tuff_status apply(tuner *self, tuff_plan *plan)
+static tuff_status apply(tuning_session *self, tuff_plan *plan)
 {
-    const choice **choices;
+    const tune_config **choices;
     bool any;
-    TRY(tuff__tuner_choices(self, &choices, &any));
+    TRY(tuff__session_choices(self, &choices, &any));
     tuff_status status = TUFF_OK;
     if (any) {
         tuff__launch_list_free(&plan->executable.launches);
@@ -24,7 +24,7 @@ static tuff_status apply(tuner *self, tuff_plan *plan)
                       status == TUFF_OK ? "it would need more memory than it may" : tuff_error());
             tuff__launch_list_free(&plan->executable.launches);
             status = tuff__lower(self->device, &plan->fusion, self->options, NULL, &plan->executable.launches);
-            tuff__tuner_forget_choices(self);
+            tuff__session_forget_choices(self);
         }
     }
     tuff__free(choices);
@@ -32,7 +32,7 @@ static tuff_status apply(tuner *self, tuff_plan *plan)
 }
 
 /* What was found elsewhere, or under conditions that are others now, may be more than the driver takes. */
-static tuff_status record_usable(tuner *self, tuff_plan *plan)
+static tuff_status record_usable(tuning_session *self, tuff_plan *plan)
 {
     const recording_options options = {.barrier_everywhere = plan->barrier_everywhere};
     for (;;) {
@@ -40,7 +40,7 @@ static tuff_status record_usable(tuner *self, tuff_plan *plan)
         const int task = status == TUFF_E_COMPILE || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED
                              ? plan->executable.failed_task
                              : -1;
-        if (task < 0 || !tuff__tuner_give_up(self, task, status))
+        if (task < 0 || !tuff__session_give_up(self, task, status))
             return status;
         tuff__executable_free(&plan->executable);
         TRY(tuff__lower(self->device, &plan->fusion, self->options, NULL, &plan->executable.launches));
@@ -48,7 +48,7 @@ static tuff_status record_usable(tuner *self, tuff_plan *plan)
     }
 }
 
-static tuff_status record_plan(tuner *self, tuff_plan *plan)
+static tuff_status record_plan(tuning_session *self, tuff_plan *plan)
 {
     const uint64_t begin = tuff__nanoseconds();
     const tuff_status status = record_usable(self, plan);
@@ -57,7 +57,7 @@ static tuff_status record_plan(tuner *self, tuff_plan *plan)
 }
 
 /* How many keys the background is to measure. */
-static int count_left(const tuner *self)
+static int count_left(const tuning_session *self)
 {
     int count = 0;
     for (int i = 0; i < self->subject_count && tuff__tune_options(self->options)->background; ++i)
@@ -65,23 +65,23 @@ static int count_left(const tuner *self)
     return count;
 }
 
-static tuff_status tune(tuner *self, tuff_plan *plan)
+static tuff_status tune(tuning_session *self, tuff_plan *plan)
 {
-    TRY(tuff__tuner_open_stores(self));
-    if (tuff__tuner_knows_nothing(self) && !tuff__tuner_is_measuring(self) && self->manifest == NULL &&
+    TRY(tuff__session_open_stores(self));
+    if (tuff__session_knows_nothing(self) && !tuff__session_is_measuring(self) && self->manifest == NULL &&
         !tuff__tune_options(self->options)->background) {
-        self->stats.damaged_lines = tuff__tuner_count_damaged(self);
+        self->stats.damaged_lines = tuff__session_count_damaged(self);
         plan->has_uncounted_keys = true;
         return TUFF_OK;
     }
-    TRY(tuff__tuner_look_up_widely(self));
+    TRY(tuff__session_look_up_widely(self));
     self->stats.background_keys_left = count_left(self);
-    TRY(tuff__tuner_measure(self));
+    TRY(tuff__session_measure(self));
     if (self->lost && !self->had_bench)
         return FAIL(TUFF_E_DEVICE_LOST, "tune: a candidate took the device down; it will not be tried again");
     TRY(apply(self, plan));
     TRY(record_plan(self, plan));
-    return tuff__tuner_list_keys(self, &plan->keys);
+    return tuff__session_list_keys(self, &plan->keys);
 }
 
 static bool is_tunable(const tuff_compile_options *options)
@@ -90,33 +90,33 @@ static bool is_tunable(const tuff_compile_options *options)
            options->fuse == TUFF_FUSE_ALL;
 }
 
-tuff_status tuff__tuner_list(tuff_plan *plan)
+tuff_status tuff__session_list(tuff_plan *plan)
 {
     const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
-    tuner self = {.fusion = &plan->fusion, .options = &usual, .device = plan->device, .log = -1};
+    tuning_session self = {.fusion = &plan->fusion, .options = &usual, .device = plan->device, .log = -1};
     if (plan->keys.is_listed || !plan->is_tunable)
         return TUFF_OK;
-    tuff_status status = tuff__tuner_find(&self);
+    tuff_status status = tuff__session_find(&self);
     if (status == TUFF_OK)
-        status = tuff__tuner_list_keys(&self, &plan->keys);
-    tuff__tuner_end(&self);
+        status = tuff__session_list_keys(&self, &plan->keys);
+    tuff__session_end(&self);
     return status;
 }
 
-tuff_status tuff__tuner_count(const tuff_plan *plan, tuff_tune_stats *stats)
+tuff_status tuff__session_count(const tuff_plan *plan, tuff_tune_stats *stats)
 {
     const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
-    tuner self = {.fusion = &plan->fusion, .options = &usual, .device = plan->device, .log = -1};
-    const tuff_status status = tuff__tuner_find(&self);
+    tuning_session self = {.fusion = &plan->fusion, .options = &usual, .device = plan->device, .log = -1};
+    const tuff_status status = tuff__session_find(&self);
     stats->tasks = self.stats.tasks;
     stats->keys = stats->hits[TIER_DEFAULT] = stats->misses[TUFF_TUNE_MISS_UNKNOWN] = self.stats.keys;
-    tuff__tuner_end(&self);
+    tuff__session_end(&self);
     return status;
 }
 
 tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
 {
-    tuner self = {
+    tuning_session self = {
         .fusion = &plan->fusion, .options = options, .device = plan->device, .log = -1, .begin = tuff__nanoseconds()};
     plan->is_tunable = is_tunable(options);
     plan->observer.launch_failed = tuff__refused_launch;
@@ -131,8 +131,8 @@ tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
     self.survives_crashes = tuff__tune_options(options)->isolation == TUFF_ISOLATE_ON;
     self.apart = self.survives_crashes ? &in_worker : NULL;
     const tuff_status status = tune(&self, plan);
-    tuff__tuner_tidy(&self);
-    tuff__tuner_end(&self);
+    tuff__session_tidy(&self);
+    tuff__session_end(&self);
     self.stats.nanoseconds = tuff__nanoseconds() - self.begin - self.recording;
     plan->tuning = self.stats;
     return status;

@@ -9,8 +9,8 @@
    host memory and a device that is lost or does not come back. */
 tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options);
 /* Lists the keys of a plan that nothing was remembered for, or that was compiled without tuning. */
-tuff_status tuff__tuner_list(tuff_plan *plan);
+tuff_status tuff__session_list(tuff_plan *plan);
 /* Counts tasks and keys of a plan that nothing was remembered for, as keys that have their defaults. */
-tuff_status tuff__tuner_count(const tuff_plan *plan, tuff_tune_stats *stats);
+tuff_status tuff__session_count(const tuff_plan *plan, tuff_tune_stats *stats);
 
 #endif

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "autotune/session.h"
 
-void tuff__tuner_log_open(tuner *self)
+void tuff__session_log_open(tuning_session *self)
 {
     const char *where = tuff__tune_options(self->options)->log;
     self->log = -1;
@@ -25,7 +25,7 @@ void tuff__tuner_log_open(tuner *self)
         tuff__log(TUFF_LOG_WARNING, "tune: the log %.200s cannot be written: %s", where, strerror(errno));
 }
 
-void tuff__tuner_log_close(tuner *self)
+void tuff__session_log_close(tuning_session *self)
 {
     if (self->log >= 0)
         (void)tuff__file.close(self->log);
@@ -33,19 +33,19 @@ void tuff__tuner_log_close(tuner *self)
 }
 
 /* A line at once, so that those of several processes do not mix. */
-static void write_line(tuner *self, const text *line)
+static void write_line(tuning_session *self, const text *line)
 {
     const size_t size = line->length;
     if (tuff__file.write(self->log, tuff__text_get(line), size) == (ssize_t)size)
         return;
     tuff__log(TUFF_LOG_WARNING, "tune: the log %.200s is not written any further",
               tuff__tune_options(self->options)->log);
-    tuff__tuner_log_close(self);
+    tuff__session_log_close(self);
 }
 
-void tuff__tuner_log_add(const subject *of, const choice *what, verdict found, uint64_t nanoseconds, int samples)
+void tuff__session_log_add(const tuning_task *of, const tune_config *what, verdict found, uint64_t nanoseconds, int samples)
 {
-    tuner *self = of->of;
+    tuning_session *self = of->of;
     text name = {0}, line = {0};
     char reason[200] = "";
     if (self->log < 0)
@@ -53,7 +53,7 @@ void tuff__tuner_log_add(const subject *of, const choice *what, verdict found, u
     if (found != VERDICT_GOOD && found != VERDICT_SLOW)
         (void)snprintf(reason, sizeof reason, "%s", tuff_error());
     tuff__text_one_line(reason);
-    tuff__choice_format(what, &name);
+    tuff__config_format(what, &name);
     const double seconds = (double)(tuff__nanoseconds() - self->opened) * 1e-9;
     tuff__text_add(&line, "%.3f\t%s\t%" PRIu64 "\t%d\t%s\t%s\t%s\n", seconds, tuff__verdict_text(found), nanoseconds,
                    samples, name.length > 0 ? tuff__text_get(&name) : "default", of->text, reason);

@@ -16,14 +16,14 @@ enum { THREADS_MOST = JOURNAL_AHEAD };
 /* Between two looks of the thread that waits, while there is something to keep running, or to give up. */
 #define PAUSE UINT64_C(1000000)
 
-int tuff__ahead_threads = -1;
+int tuff__compile_pool_threads = -1;
 
 typedef enum job_state { JOB_QUEUED, JOB_AT_WORK, JOB_DONE } job_state;
 
-/* A job is its subject's and slot's until it is dropped; one that is at work then is its thread's. */
-struct ahead_job {
-    subject *of;
-    choice what;
+/* A job is its task's and slot's until it is dropped; one that is at work then is its thread's. */
+struct compile_job {
+    tuning_task *of;
+    tune_config what;
     job_state state;
     bool is_dropped, is_taken; /* is_taken: its candidate came to be compiled */
     _Atomic uint64_t begun;    /* when the program that is in the compiler went there; 0: none is */
@@ -32,30 +32,30 @@ struct ahead_job {
     int program_count;
     tuff_status status;
     char message[TUFF_ERROR_SIZE];
-    ahead_job *next;
+    compile_job *next;
 };
 
 /* Whom nobody else says it of: the search rejects those that were taken. */
 typedef struct hung_candidate {
-    subject *of;
-    choice what;
+    tuning_task *of;
+    tune_config what;
 } hung_candidate;
 
 typedef struct worker {
     ahead *of;
     int place; /* in the journal */
     pthread_t thread;
-    ahead_job *job; /* at work */
+    compile_job *job; /* at work */
 } worker;
 
 struct ahead {
-    tuner *of;
+    tuning_session *of;
     tuff_device *device;
     mutex lock; /* of all below, and of jobs */
     pthread_cond_t changed;
     worker workers[THREADS_MOST];
     int count;
-    ahead_job *first;
+    compile_job *first;
     bool stop;
     uint64_t limit; /* of a program's compilation, as it was last set */
     uint64_t compiled, in_vain, nanoseconds;
@@ -64,7 +64,7 @@ struct ahead {
 };
 
 /* Not with the lock: programs take the device's. */
-static void free_job(const ahead *self, ahead_job *job)
+static void free_job(const ahead *self, compile_job *job)
 {
     for (int i = 0; i < job->program_count; ++i)
         tuff__program_release(self->device, job->programs[i]);
@@ -73,13 +73,13 @@ static void free_job(const ahead *self, ahead_job *job)
 }
 
 /* Whether the compiler has had a job for longer than it may. Lock held. */
-static bool is_overdue(const ahead *self, const ahead_job *job)
+static bool is_overdue(const ahead *self, const compile_job *job)
 {
     const uint64_t begun = atomic_load(&job->begun);
     return begun > 0 && tuff__nanoseconds() - begun > self->limit;
 }
 
-static bool is_wanted(ahead *self, const ahead_job *job)
+static bool is_wanted(ahead *self, const compile_job *job)
 {
     tuff__lock(&self->lock);
     const bool answer = !job->is_dropped && !self->stop;
@@ -87,7 +87,7 @@ static bool is_wanted(ahead *self, const ahead_job *job)
     return answer;
 }
 
-static tuff_status compile_launch(ahead *self, ahead_job *job, const launch_list *with, launch *of)
+static tuff_status compile_launch(ahead *self, compile_job *job, const launch_list *with, launch *of)
 {
     char name[KERNEL_NAME];
     assembly made;
@@ -104,7 +104,7 @@ static tuff_status compile_launch(ahead *self, ahead_job *job, const launch_list
     return status;
 }
 
-static tuff_status compile_launches(ahead *self, ahead_job *job, launch_list *with)
+static tuff_status compile_launches(ahead *self, compile_job *job, launch_list *with)
 {
     tuff_status status = TUFF_OK;
     tuff__plan_placeholders(with);
@@ -117,9 +117,9 @@ static tuff_status compile_launches(ahead *self, ahead_job *job, launch_list *wi
     return status;
 }
 
-static tuff_status compile_task(ahead *self, ahead_job *job)
+static tuff_status compile_task(ahead *self, compile_job *job)
 {
-    const tuner *by = self->of;
+    const tuning_session *by = self->of;
     launch_list launches;
     TRY(tuff__lower_task(self->device, by->fusion, by->options, job->of->task, &job->what, NULL, &launches));
     const tuff_status status = compile_launches(self, job, &launches);
@@ -128,11 +128,11 @@ static tuff_status compile_task(ahead *self, ahead_job *job)
 }
 
 /* With the candidate in the journal: compilers that take the process down begin here. */
-static tuff_status compile(ahead *self, int place, ahead_job *job)
+static tuff_status compile(ahead *self, int place, compile_job *job)
 {
-    const tuner *by = self->of;
+    const tuning_session *by = self->of;
     text name = {0};
-    tuff__choice_format(&job->what, &name);
+    tuff__config_format(&job->what, &name);
     tuff_status status = tuff__text_status(&name);
     if (status == TUFF_OK)
         status = tuff__journal_enter_place(by->journal, place, JOURNAL_BESIDE, by->environment_text, job->of->text,
@@ -145,11 +145,11 @@ static tuff_status compile(ahead *self, int place, ahead_job *job)
 }
 
 /* The next job, or NULL at the end. Lock held. */
-static ahead_job *next_job(ahead *self, worker *by)
+static compile_job *next_job(ahead *self, worker *by)
 {
     while (!self->stop && self->first == NULL)
         (void)pthread_cond_wait(&self->changed, &self->lock);
-    ahead_job *job = self->stop ? NULL : self->first;
+    compile_job *job = self->stop ? NULL : self->first;
     by->job = job;
     if (job != NULL) {
         self->first = job->next;
@@ -159,7 +159,7 @@ static ahead_job *next_job(ahead *self, worker *by)
 }
 
 /* Lock held. */
-static void finish(ahead *self, ahead_job *job, tuff_status status, uint64_t nanoseconds)
+static void finish(ahead *self, compile_job *job, tuff_status status, uint64_t nanoseconds)
 {
     job->status = status;
     job->nanoseconds = nanoseconds;
@@ -177,7 +177,7 @@ static void *work(void *argument)
     worker *by = argument;
     ahead *self = by->of;
     tuff__lock(&self->lock);
-    for (ahead_job *job; (job = next_job(self, by)) != NULL;) {
+    for (compile_job *job; (job = next_job(self, by)) != NULL;) {
         tuff__unlock(&self->lock);
         const uint64_t begin = tuff__nanoseconds();
         const tuff_status status = compile(self, by->place, job);
@@ -196,14 +196,14 @@ static void *work(void *argument)
     return NULL;
 }
 
-static int wanted_threads(const tuner *of)
+static int wanted_threads(const tuning_session *of)
 {
     if (of->bench == NULL || of->give_way != NULL || !tuff__device_compiles_in_parallel(of->bench))
         return 0;
     const long others = sysconf(_SC_NPROCESSORS_ONLN) - 1;
-    long wanted = tuff__ahead_threads;
+    long wanted = tuff__compile_pool_threads;
     if (wanted < 0)
-        wanted = tuff__tuner_is_on_gpu(of) ? others : 0;
+        wanted = tuff__session_is_on_gpu(of) ? others : 0;
     return wanted > THREADS_MOST ? THREADS_MOST : wanted > 0 ? (int)wanted : 0;
 }
 
@@ -239,7 +239,7 @@ static void end(ahead *self)
     tuff__free(self);
 }
 
-void tuff__ahead_open(tuner *of)
+void tuff__compile_pool_open(tuning_session *of)
 {
     const int wanted = wanted_threads(of);
     ahead *self = wanted > 0 ? tuff__calloc(1, sizeof *self) : NULL;
@@ -259,23 +259,23 @@ void tuff__ahead_open(tuner *of)
         of->ahead = self;
 }
 
-int tuff__ahead_count(const ahead *self)
+int tuff__compile_pool_count(const ahead *self)
 {
     return self == NULL ? 0 : self->count;
 }
 
-void tuff__ahead_expect(subject *of, const contender *who)
+void tuff__compile_pool_expect(tuning_task *of, const search_candidate *who)
 {
     ahead *self = of->of->ahead;
-    ahead_job *job = self == NULL ? NULL : tuff__calloc(1, sizeof *job);
-    tuff__ahead_drop(of, who->slot);
+    compile_job *job = self == NULL ? NULL : tuff__calloc(1, sizeof *job);
+    tuff__compile_pool_drop(of, who->slot);
     if (job == NULL)
         return;
     job->of = of;
     job->what = who->what;
     of->coming[who->slot] = job;
     tuff__lock(&self->lock);
-    ahead_job **last = &self->first;
+    compile_job **last = &self->first;
     while (*last != NULL)
         last = &(*last)->next;
     *last = job;
@@ -284,18 +284,18 @@ void tuff__ahead_expect(subject *of, const contender *who)
 }
 
 /* Lock held. */
-static void leave_queue(ahead *self, const ahead_job *job)
+static void leave_queue(ahead *self, const compile_job *job)
 {
-    ahead_job **at = &self->first;
+    compile_job **at = &self->first;
     while (*at != job)
         at = &(*at)->next;
     *at = job->next;
 }
 
-void tuff__ahead_drop(subject *of, int slot)
+void tuff__compile_pool_drop(tuning_task *of, int slot)
 {
     ahead *self = of->of->ahead;
-    ahead_job *job = of->coming[slot];
+    compile_job *job = of->coming[slot];
     of->coming[slot] = NULL;
     if (job == NULL)
         return;
@@ -319,7 +319,7 @@ static void pause_for(ahead *self, uint64_t nanoseconds)
 }
 
 /* Until the job is done; keep is called without the lock. Lock held. */
-static void wait_for(ahead *self, ahead_job *job, void (*keep)(subject *of))
+static void wait_for(ahead *self, compile_job *job, void (*keep)(tuning_task *of))
 {
     while (job->state != JOB_DONE) {
         pause_for(self, keep != NULL ? PAUSE : 20 * PAUSE);
@@ -342,10 +342,10 @@ static bool is_final(tuff_status status)
            status == TUFF_E_DEVICE_LOST;
 }
 
-tuff_status tuff__ahead_await(subject *of, int slot, void (*keep)(subject *of), uint64_t *nanoseconds)
+tuff_status tuff__compile_pool_await(tuning_task *of, int slot, void (*keep)(tuning_task *of), uint64_t *nanoseconds)
 {
     ahead *self = of->of->ahead;
-    ahead_job *job = of->coming[slot];
+    compile_job *job = of->coming[slot];
     *nanoseconds = 0;
     if (job == NULL)
         return TUFF_OK;
@@ -359,7 +359,7 @@ tuff_status tuff__ahead_await(subject *of, int slot, void (*keep)(subject *of), 
     }
     tuff__unlock(&self->lock);
     if (is_queued)
-        tuff__ahead_drop(of, slot);
+        tuff__compile_pool_drop(of, slot);
     else if (is_final(job->status))
         return FAIL(job->status, "%s", job->message);
     return TUFF_OK;
@@ -372,7 +372,7 @@ static void settle(ahead *self)
         bool overdue = false;
         is_at_work = false;
         for (int i = 0; i < self->count; ++i) {
-            const ahead_job *job = self->workers[i].job;
+            const compile_job *job = self->workers[i].job;
             is_at_work |= job != NULL;
             overdue |= job != NULL && is_overdue(self, job);
         }
@@ -391,18 +391,18 @@ static void reject_hung(const ahead *self)
     for (int i = 0; i < self->hung_count; ++i) {
         self->of->lost = true;
         (void)FAIL(TUFF_E_DEVICE_LOST, "tune: a compiler did not come back");
-        tuff__tuner_reject(self->hung[i].of, &self->hung[i].what, VERDICT_HANG);
+        tuff__session_reject(self->hung[i].of, &self->hung[i].what, VERDICT_HANG);
     }
 }
 
-void tuff__ahead_close(tuner *of)
+void tuff__compile_pool_close(tuning_session *of)
 {
     ahead *self = of->ahead;
     if (self == NULL)
         return;
     for (int i = 0; i < of->subject_count; ++i)
         for (int k = 0; k < SEARCH_SLOTS; ++k)
-            tuff__ahead_drop(&of->subjects[i], k);
+            tuff__compile_pool_drop(&of->subjects[i], k);
     tuff__lock(&self->lock);
     self->stop = true;
     (void)pthread_cond_broadcast(&self->changed);

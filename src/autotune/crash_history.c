@@ -75,7 +75,7 @@ static tuff_status remember(const journal_strike *what, void *state)
     if (tuff__key_parse(what->op, &key) != TUFF_OK)
         return TUFF_OK;
     tune_record record = tuff__record_of(RECORD_BAD, what->environment, what->op, what->candidate);
-    record.generator = tuff__generator_of(key.family, generator);
+    record.generator = tuff__kernel_hash_of(key.family, generator);
     record.reason = what->rebooted ? "reboot" : "crash";
     record.phase = tuff__journal_phase_text(what->phase);
     record.time = what->time;
@@ -83,7 +83,7 @@ static tuff_status remember(const journal_strike *what, void *state)
     return add(self, what, is_meant(what, &key), &record);
 }
 
-tuff_status tuff__strikes_recover(tune_store *own, const char *own_environment, int *strikes)
+tuff_status tuff__crash_history_recover(tune_store *own, const char *own_environment, int *strikes)
 {
     recovering self = {.own = own, .own_environment = own_environment};
     char folder[FOLDER_SIZE];

@@ -12,6 +12,6 @@
    NULL, is an open store of ours, of an environment: strikes of that are added to it. A default that processes died of
    three times is struck like any candidate. *strikes, where not NULL, becomes how many there were. Only
    host memory can be lacking: what else fails is a warning. */
-tuff_status tuff__strikes_recover(tune_store *own, const char *own_environment, int *strikes);
+tuff_status tuff__crash_history_recover(tune_store *own, const char *own_environment, int *strikes);
 
 #endif

@@ -9,14 +9,14 @@
 #include "autotune/session.h"
 #include "autotune/guard.h"
 
-/* What all grounds of a graph may take of the device's memory, and at most, as graph.h says: a CPU's is everybody's. */
+/* What all test buffers of a graph may take of the device's memory, and at most, as graph.h says: a CPU's is everybody's. */
 enum { SHARE_OF_MEMORY = 4 };
 #define MOST_GROUND ((uint64_t)8 << 30)
 #define MOST_HOST_GROUND ((uint64_t)1 << 30)
 
-uint64_t tuff__judge_room(const tuner *of)
+uint64_t tuff__evaluator_room(const tuning_session *of)
 {
-    const tuff_device_info *info = tuff__device_info(tuff__tuner_bench(of));
+    const tuff_device_info *info = tuff__device_info(tuff__session_bench(of));
     const uint64_t share = info->memory_size / SHARE_OF_MEMORY;
     uint64_t most = info->device_class == TUFF_DEVICE_CPU ? MOST_HOST_GROUND : MOST_GROUND;
     if (tuff__tune_options(of->options)->memory > 0)
@@ -28,16 +28,16 @@ uint64_t tuff__judge_room(const tuner *of)
 }
 
 /* Whether what did not end in time ends at all: nothing may be measured beside it. */
-static bool comes_back(const tuner *of)
+static bool comes_back(const tuning_session *of)
 {
     enum { MOST_WAITS = 3 };
     for (int i = 0; i < MOST_WAITS; ++i)
-        if (tuff__wait(tuff__tuner_bench(of)) == TUFF_OK)
+        if (tuff__wait(tuff__session_bench(of)) == TUFF_OK)
             return true;
     return false;
 }
 
-verdict tuff__judge_verdict(tuner *of, tuff_status status)
+verdict tuff__evaluator_verdict(tuning_session *of, tuff_status status)
 {
     switch (status) {
     case TUFF_OK:
@@ -52,7 +52,7 @@ verdict tuff__judge_verdict(tuner *of, tuff_status status)
         return VERDICT_INVALID;
     case TUFF_E_DEVICE_LOST:
         of->lost = true;
-        return tuff__device_is_stuck(tuff__tuner_bench(of)) ? VERDICT_HANG : VERDICT_LOST;
+        return tuff__device_is_stuck(tuff__session_bench(of)) ? VERDICT_HANG : VERDICT_LOST;
     case TUFF_E_TIMEOUT:
         of->lost = !comes_back(of);
         return VERDICT_HANG;
@@ -61,10 +61,10 @@ verdict tuff__judge_verdict(tuner *of, tuff_status status)
     }
 }
 
-bool tuff__judge_bars(const subject *of, const choice *what)
+bool tuff__evaluator_bars(const tuning_task *of, const tune_config *what)
 {
     text name = {0};
-    tuff__choice_format(what, &name);
+    tuff__config_format(what, &name);
     const hash128 environment = tuff__hash_text(of->of->environment_text);
     bool bars = false;
     for (int i = 0; i < of->of->stores.count && !bars; ++i)
@@ -75,33 +75,33 @@ bool tuff__judge_bars(const subject *of, const choice *what)
     return bars;
 }
 
-static verdict lower_candidate(void *state, const choice *what, lowering *out)
+static verdict lower_candidate(void *state, const tune_config *what, candidate_info *out)
 {
-    subject *of = state;
+    tuning_task *of = state;
     task_estimate made;
     const tuff_status status =
         tuff__estimate_task(of->of->device, of->of->fusion, of->of->options, of->task, what, &made);
-    *out = (lowering){made.kernels, made.items, made.used_tunables, made.cost};
+    *out = (candidate_info){made.kernels, made.items, made.used_tunables, made.cost};
     if (status == TUFF_E_LIMIT)
         return VERDICT_INVALID;
     if (status != TUFF_OK)
-        return tuff__judge_verdict(of->of, status);
-    choice tried = *what;
-    tuff__choice_trim(&tried, &made.used_tunables);
-    return tuff__judge_bars(of, &tried) ? VERDICT_BARRED : VERDICT_GOOD;
+        return tuff__evaluator_verdict(of->of, status);
+    tune_config tried = *what;
+    tuff__config_trim(&tried, &made.used_tunables);
+    return tuff__evaluator_bars(of, &tried) ? VERDICT_BARRED : VERDICT_GOOD;
 }
 
-void tuff__judge_leave(const tuner *of)
+void tuff__evaluator_leave(const tuning_session *of)
 {
     tuff__journal_leave(of->journal);
     atomic_store(&tuff__tune_step_begin, 0);
 }
 
-tuff_status tuff__judge_announce(const subject *of, const contender *who, journal_phase phase, bool durable)
+tuff_status tuff__evaluator_announce(const tuning_task *of, const search_candidate *who, journal_phase phase, bool durable)
 {
     text name = {0};
     atomic_store(&tuff__tune_step_begin, tuff__nanoseconds());
-    tuff__choice_format(&who->what, &name);
+    tuff__config_format(&who->what, &name);
     tuff_status status = tuff__text_status(&name);
     if (status == TUFF_OK)
         status = tuff__journal_enter(of->of->journal, phase, of->of->environment_text, of->text, tuff__text_get(&name),
@@ -110,93 +110,93 @@ tuff_status tuff__judge_announce(const subject *of, const contender *who, journa
     return status == TUFF_E_IO ? TUFF_OK : status; /* a machine that goes down is not worth refusing to tune */
 }
 
-static tuff_status make_ground(subject *of)
+static tuff_status make_ground(tuning_task *of)
 {
     subgraph *whole;
-    tuner *self = of->of;
-    TRY(tuff__ground_create(tuff__tuner_bench(self), self->fusion, of->task, tuff__judge_room(self), &of->ground));
+    tuning_session *self = of->of;
+    TRY(tuff__test_buffers_create(tuff__session_bench(self), self->fusion, of->task, tuff__evaluator_room(self), &of->test_buffers));
     const tuff_status status = tuff__subgraph_create(self->fusion, of->task, &whole);
     if (status == TUFF_OK && tuff__subgraph_is_exact(whole))
-        tuff__ground_expect_exact(of->ground);
+        tuff__test_buffers_expect_exact(of->test_buffers);
     if (status == TUFF_OK)
         tuff__subgraph_destroy(whole);
     return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
 }
 
 /* Its memory is set aside for the first candidate; without, weights are warm. */
-static cold_pool *cold_pool_of(tuner *self)
+static cache_flush_pool *cold_pool_of(tuning_session *self)
 {
-    const uint64_t size = tuff__cold_pool_size(tuff__tuner_bench(self));
-    if (!self->has_pool && size <= tuff__judge_room(self) / 2)
+    const uint64_t size = tuff__cache_flush_pool_size(tuff__session_bench(self));
+    if (!self->has_pool && size <= tuff__evaluator_room(self) / 2)
         self->pool.size = size;
     self->has_pool = true;
     return &self->pool;
 }
 
-static void expect_candidate(void *state, const contender *who)
+static void expect_candidate(void *state, const search_candidate *who)
 {
-    tuff__ahead_expect(state, who);
+    tuff__compile_pool_expect(state, who);
 }
 
 /* The default runs while a GPU has nothing else to do: with nothing its clocks would fall. Only what is short. */
-static void keep_running(subject *of)
+static void keep_running(tuning_task *of)
 {
     const uint64_t short_run = UINT64_C(10000000);
-    const contender usual = {.slot = 0};
+    const search_candidate usual = {.slot = 0};
     for (int i = 0; i < SEARCH_SLOTS && of->default_nanoseconds < short_run; ++i)
         if (of->slots[i] != NULL && of->has_run[i]) {
-            if (tuff__judge_announce(of, &usual, JOURNAL_BENCH, false) == TUFF_OK)
-                (void)tuff__trial_run(of->slots[i]);
+            if (tuff__evaluator_announce(of, &usual, JOURNAL_BENCH, false) == TUFF_OK)
+                (void)tuff__candidate_run_run(of->slots[i]);
             tuff__journal_leave(of->of->journal);
             return;
         }
 }
 
-static verdict compile_candidate(void *state, const contender *who)
+static verdict compile_candidate(void *state, const search_candidate *who)
 {
-    subject *of = state;
-    tuner *self = of->of;
+    tuning_task *of = state;
+    tuning_session *self = of->of;
     const uint64_t begin = tuff__nanoseconds();
     uint64_t elsewhere;
     atomic_store(&tuff__tune_step_begin, begin);
-    tuff__tuner_limit_compile(of);
+    tuff__session_limit_compile(of);
     tuff_status status =
-        tuff__ahead_await(of, who->slot, tuff__tuner_is_on_gpu(self) ? keep_running : NULL, &elsewhere);
+        tuff__compile_pool_await(of, who->slot, tuff__session_is_on_gpu(self) ? keep_running : NULL, &elsewhere);
     if (status == TUFF_OK)
-        status = tuff__judge_announce(of, who, JOURNAL_COMPILE, true);
+        status = tuff__evaluator_announce(of, who, JOURNAL_COMPILE, true);
     of->has_run[who->slot] = false;
-    if (status == TUFF_OK && of->ground == NULL)
+    if (status == TUFF_OK && of->test_buffers == NULL)
         status = make_ground(of);
-    const uint64_t before = of->ground == NULL ? 0 : tuff__ground_size(of->ground);
+    const uint64_t before = of->test_buffers == NULL ? 0 : tuff__test_buffers_size(of->test_buffers);
     if (status == TUFF_OK)
-        status = tuff__trial_create(tuff__tuner_bench(self), self->fusion, self->options, of->task, &who->what,
-                                    of->ground, cold_pool_of(self), &of->slots[who->slot]);
-    tuff__ahead_drop(of, who->slot);
-    tuff__judge_leave(self);
+        status = tuff__candidate_run_create(tuff__session_bench(self), self->fusion, self->options, of->task, &who->what,
+                                    of->test_buffers, cold_pool_of(self), &of->slots[who->slot]);
+    tuff__compile_pool_drop(of, who->slot);
+    tuff__evaluator_leave(self);
     const uint64_t passed = tuff__nanoseconds() - begin;
     self->stats.compiles++;
     self->stats.compile_nanoseconds += passed;
-    tuff__tuner_note_compile(self, passed > elsewhere ? passed : elsewhere);
-    if (tuff__choice_count(&who->what) == 0)
+    tuff__session_note_compile(self, passed > elsewhere ? passed : elsewhere);
+    if (tuff__config_count(&who->what) == 0)
         of->default_compile = passed;
-    if (of->ground != NULL)
-        self->ground_size += tuff__ground_size(of->ground) - before;
-    of->lacks_room = status == TUFF_E_OOM_DEVICE && tuff__choice_count(&who->what) == 0;
-    return tuff__judge_verdict(self, status);
+    if (of->test_buffers != NULL)
+        self->ground_size += tuff__test_buffers_size(of->test_buffers) - before;
+    of->lacks_room = status == TUFF_E_OOM_DEVICE && tuff__config_count(&who->what) == 0;
+    return tuff__evaluator_verdict(self, status);
 }
 
-static uint64_t spilled_by_candidate(void *state, const contender *who)
+static uint64_t spilled_by_candidate(void *state, const search_candidate *who)
 {
-    const subject *of = state;
-    return tuff__trial_spilled(of->slots[who->slot]);
+    const tuning_task *of = state;
+    return tuff__candidate_run_spilled(of->slots[who->slot]);
 }
 
 /* The first launch of all is the one that takes machines down. */
-static tuff_status announce_run(subject *of, const contender *who, journal_phase phase)
+static tuff_status announce_run(tuning_task *of, const search_candidate *who, journal_phase phase)
 {
     const bool first = !of->has_run[who->slot];
     of->has_run[who->slot] = true;
-    return tuff__judge_announce(of, who, first ? JOURNAL_FIRST_RUN : phase, first);
+    return tuff__evaluator_announce(of, who, first ? JOURNAL_FIRST_RUN : phase, first);
 }
 
 /* From here on a run is slow beside a default of so many nanoseconds: eight times that, but at least 20 ms, and more
@@ -211,25 +211,25 @@ static uint64_t slow_from(uint64_t usual)
 }
 
 /* What would take far longer than the default is not run at all. */
-static tuff_status probe(subject *of, const contender *who, bool *is_slow)
+static tuff_status probe(tuning_task *of, const search_candidate *who, bool *is_slow)
 {
     uint64_t predicted;
-    TRY(tuff__trial_probe(of->slots[who->slot], of->default_nanoseconds, &predicted));
-    *is_slow = tuff__choice_count(&who->what) > 0 && of->default_nanoseconds > 0 &&
+    TRY(tuff__candidate_run_probe(of->slots[who->slot], of->default_nanoseconds, &predicted));
+    *is_slow = tuff__config_count(&who->what) > 0 && of->default_nanoseconds > 0 &&
                predicted > slow_from(of->default_nanoseconds);
     return TUFF_OK;
 }
 
 /* Before another key's candidates are timed: idle clocks are low ones. */
-static tuff_status warm_up(subject *of, trial *with)
+static tuff_status warm_up(tuning_task *of, trial *with)
 {
-    tuner *self = of->of;
-    const bool is_due = self->warmed != of && tuff__tuner_is_on_gpu(self);
+    tuning_session *self = of->of;
+    const bool is_due = self->warmed != of && tuff__session_is_on_gpu(self);
     self->warmed = of;
-    return is_due ? tuff__trial_warm(with, UINT64_C(150000000)) : TUFF_OK;
+    return is_due ? tuff__candidate_run_warm(with, UINT64_C(150000000)) : TUFF_OK;
 }
 
-static tuff_status take_samples(subject *of, const contender *who, int count, uint64_t limit, uint64_t *nanoseconds,
+static tuff_status take_samples(tuning_task *of, const search_candidate *who, int count, uint64_t limit, uint64_t *nanoseconds,
                                 verdict *found)
 {
     bool is_slow = false;
@@ -243,46 +243,46 @@ static tuff_status take_samples(subject *of, const contender *who, int count, ui
         return TUFF_OK;
     }
     TRY(warm_up(of, one));
-    TRY(tuff__trial_time(one, count, limit, nanoseconds));
+    TRY(tuff__candidate_run_time(one, count, limit, nanoseconds));
     for (int i = 0; i < count; ++i)
-        if (tuff__trial_is_too_fast(one, nanoseconds[i]))
+        if (tuff__candidate_run_is_too_fast(one, nanoseconds[i]))
             *found = VERDICT_TIMER;
-    if (tuff__choice_count(&who->what) == 0) {
+    if (tuff__config_count(&who->what) == 0) {
         of->default_nanoseconds = nanoseconds[0];
-        of->is_cold = tuff__trial_is_cold(one);
+        of->is_cold = tuff__candidate_run_is_cold(one);
     }
     return TUFF_OK;
 }
 
-static verdict sample_candidate(void *state, const contender *who, int count, uint64_t limit, uint64_t *nanoseconds)
+static verdict sample_candidate(void *state, const search_candidate *who, int count, uint64_t limit, uint64_t *nanoseconds)
 {
-    subject *of = state;
+    tuning_task *of = state;
     verdict found = VERDICT_GOOD;
     const uint64_t begin = tuff__nanoseconds();
     const tuff_status status = take_samples(of, who, count, limit, nanoseconds, &found);
-    tuff__judge_leave(of->of);
+    tuff__evaluator_leave(of->of);
     of->of->stats.launches += (uint64_t)count;
     of->of->stats.sample_nanoseconds += tuff__nanoseconds() - begin;
     if (found == VERDICT_TIMER)
         (void)FAIL(TUFF_E_NUMERIC, "tune: a time that no device needs so little of");
     if (found == VERDICT_SLOW)
         (void)FAIL(TUFF_E_NUMERIC, "tune: a part of it says that the whole takes far longer than the default");
-    return status == TUFF_OK ? found : tuff__judge_verdict(of->of, status);
+    return status == TUFF_OK ? found : tuff__evaluator_verdict(of->of, status);
 }
 
 /* One run over poisoned results. */
-static tuff_status run_clean(subject *of, const contender *who)
+static tuff_status run_clean(tuning_task *of, const search_candidate *who)
 {
-    TRY(tuff__ground_poison(of->ground));
+    TRY(tuff__test_buffers_poison(of->test_buffers));
     of->of->stats.launches++;
-    return tuff__trial_run(of->slots[who->slot]);
+    return tuff__candidate_run_run(of->slots[who->slot]);
 }
 
-/* By a task of other extents; those that there is none for stay as they were found. kept: as the referee has it. */
-static tuff_status check_ragged(subject *of, const contender *who, const ground *kept, char *wrong, size_t size)
+/* By a task of other extents; those that there is none for stay as they were found. kept: as the oracle has it. */
+static tuff_status check_ragged(tuning_task *of, const search_candidate *who, const test_buffers *kept, char *wrong, size_t size)
 {
-    tuner *self = of->of;
-    const tuff_status status = tuff__referee_ragged(tuff__tuner_bench(self), self->fusion, self->options, of->task,
+    tuning_session *self = of->of;
+    const tuff_status status = tuff__oracle_ragged(tuff__session_bench(self), self->fusion, self->options, of->task,
                                                     &who->what, kept, wrong, size);
     if (status != TUFF_E_UNSUPPORTED && status != TUFF_E_LIMIT && status != TUFF_E_OOM_DEVICE)
         return status;
@@ -291,30 +291,30 @@ static tuff_status check_ragged(subject *of, const contender *who, const ground 
 }
 
 /* What is kept as right, by the host. */
-static tuff_status check_kept(subject *of, const contender *who, char *wrong, size_t size)
+static tuff_status check_kept(tuning_task *of, const search_candidate *who, char *wrong, size_t size)
 {
-    const tuner *self = of->of;
+    const tuning_session *self = of->of;
     const tuff_status status =
-        tuff__referee_ground(tuff__tuner_bench(self), of->ground, self->fusion, of->task, wrong, size);
-    return status == TUFF_E_UNSUPPORTED ? check_ragged(of, who, of->ground, wrong, size) : status;
+        tuff__oracle_ground(tuff__session_bench(self), of->test_buffers, self->fusion, of->task, wrong, size);
+    return status == TUFF_E_UNSUPPORTED ? check_ragged(of, who, of->test_buffers, wrong, size) : status;
 }
 
-static tuff_status check(subject *of, const contender *who, bool is_baseline, char *wrong, size_t size, bool *differs)
+static tuff_status check(tuning_task *of, const search_candidate *who, bool is_baseline, char *wrong, size_t size, bool *differs)
 {
     *differs = false;
     TRY(run_clean(of, who));
     if (is_baseline)
-        TRY(tuff__ground_keep(of->ground));
-    TRY(tuff__ground_compare(of->ground, false, wrong, size));
+        TRY(tuff__test_buffers_keep(of->test_buffers));
+    TRY(tuff__test_buffers_compare(of->test_buffers, false, wrong, size));
     if (wrong[0] != '\0')
         return TUFF_OK;
     TRY(run_clean(of, who));
-    TRY(tuff__ground_compare(of->ground, true, wrong, size));
+    TRY(tuff__test_buffers_compare(of->test_buffers, true, wrong, size));
     *differs = wrong[0] != '\0';
     if (!is_baseline)
         return TUFF_OK;
     char left_out[128];
-    TRY(tuff__ground_look_through(of->ground, left_out, sizeof left_out));
+    TRY(tuff__test_buffers_look_through(of->test_buffers, left_out, sizeof left_out));
     if (left_out[0] != '\0') { /* poison differs from run to run: that is no race */
         snprintf(wrong, size, "%s", left_out);
         *differs = false;
@@ -322,7 +322,7 @@ static tuff_status check(subject *of, const contender *who, bool is_baseline, ch
     return wrong[0] == '\0' ? check_kept(of, who, wrong, size) : TUFF_OK;
 }
 
-static verdict verify(subject *of, const contender *who, bool is_baseline, bool thorough)
+static verdict verify(tuning_task *of, const search_candidate *who, bool is_baseline, bool thorough)
 {
     char wrong[128] = "";
     bool differs = false;
@@ -332,10 +332,10 @@ static verdict verify(subject *of, const contender *who, bool is_baseline, bool 
         status = check(of, who, is_baseline, wrong, sizeof wrong, &differs);
     else if (status == TUFF_OK)
         status = check_ragged(of, who, NULL, wrong, sizeof wrong);
-    tuff__judge_leave(of->of);
+    tuff__evaluator_leave(of->of);
     of->of->stats.verify_nanoseconds += tuff__nanoseconds() - begin;
     if (status != TUFF_OK)
-        return tuff__judge_verdict(of->of, status);
+        return tuff__evaluator_verdict(of->of, status);
     if (wrong[0] == '\0')
         return VERDICT_GOOD;
     (void)FAIL(TUFF_E_NUMERIC, "tune: %s%s", thorough ? "with other extents " : "", wrong);
@@ -343,35 +343,35 @@ static verdict verify(subject *of, const contender *who, bool is_baseline, bool 
 }
 
 /* Winners were verified before. */
-static verdict verify_candidate(void *state, const contender *who, bool thorough)
+static verdict verify_candidate(void *state, const search_candidate *who, bool thorough)
 {
-    return verify(state, who, tuff__choice_count(&who->what) == 0, thorough);
+    return verify(state, who, tuff__config_count(&who->what) == 0, thorough);
 }
 
-verdict tuff__judge_alone(subject *of, const contender *who)
+verdict tuff__evaluator_alone(tuning_task *of, const search_candidate *who)
 {
     return verify(of, who, true, false);
 }
 
-static void release_candidate(void *state, const contender *who)
+static void release_candidate(void *state, const search_candidate *who)
 {
-    subject *of = state;
-    tuff__ahead_drop(of, who->slot);
-    tuff__trial_destroy(of->slots[who->slot]);
+    tuning_task *of = state;
+    tuff__compile_pool_drop(of, who->slot);
+    tuff__candidate_run_destroy(of->slots[who->slot]);
     of->slots[who->slot] = NULL;
 }
 
 static bool is_over(void *state)
 {
-    tuner *of = ((subject *)state)->of;
+    tuning_session *of = ((tuning_task *)state)->of;
     if (of->give_way != NULL)
         of->give_way(of, false);
     return of->stopped || of->lost || tuff__nanoseconds() >= of->limit;
 }
 
-judge tuff__judge_of(subject *of)
+evaluator tuff__evaluator_of(tuning_task *of)
 {
-    return (judge){.state = of,
+    return (evaluator){.state = of,
                    .lower = lower_candidate,
                    .compile = compile_candidate,
                    .spilled = spilled_by_candidate,
@@ -382,15 +382,15 @@ judge tuff__judge_of(subject *of)
                    .is_over = is_over};
 }
 
-void tuff__judge_clear(subject *of)
+void tuff__evaluator_clear(tuning_task *of)
 {
     for (int i = 0; i < SEARCH_SLOTS; ++i) {
-        tuff__ahead_drop(of, i);
-        tuff__trial_destroy(of->slots[i]);
+        tuff__compile_pool_drop(of, i);
+        tuff__candidate_run_destroy(of->slots[i]);
     }
     memset(of->slots, 0, sizeof of->slots);
-    if (of->ground != NULL)
-        of->of->ground_size -= tuff__ground_size(of->ground);
-    tuff__ground_destroy(of->ground);
-    of->ground = NULL;
+    if (of->test_buffers != NULL)
+        of->of->ground_size -= tuff__test_buffers_size(of->test_buffers);
+    tuff__test_buffers_destroy(of->test_buffers);
+    of->test_buffers = NULL;
 }

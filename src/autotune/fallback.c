@@ -7,26 +7,26 @@
 const char *const tuff__fallbacks[] = {"task.family=1", "task.family=1;task.lanes=4", "task.family=2", NULL};
 
 /* What another kernel than the default is made of, if it can be. */
-static bool is_other_kernel(const subject *of, const choice *what)
+static bool is_other_kernel(const tuning_task *of, const tune_config *what)
 {
-    const tuner *self = of->of;
-    const choice none = {.set = {0}};
+    const tuning_session *self = of->of;
+    const tune_config none = {.set = {0}};
     task_estimate usual, other;
     return tuff__estimate_task(self->device, self->fusion, self->options, of->task, &none, &usual) == TUFF_OK &&
            tuff__estimate_task(self->device, self->fusion, self->options, of->task, what, &other) == TUFF_OK &&
            usual.kernels != other.kernels;
 }
 
-void tuff__tuner_avoid_default(subject *of)
+void tuff__session_avoid_default(tuning_task *of)
 {
     const hash128 environment = tuff__hash_text(of->of->environment_text);
     const tune_record *bad = tuff__store_bad(of->of->store, environment, of->hash, "", of->generator);
-    choice what;
-    if (tuff__choice_count(&of->chosen) > 0 || !tuff__record_bars(bad, of->generator) ||
+    tune_config what;
+    if (tuff__config_count(&of->chosen) > 0 || !tuff__record_bars(bad, of->generator) ||
         strcmp(bad->reason, "limits") == 0)
         return;
     for (int i = 0; tuff__fallbacks[i] != NULL; ++i)
-        if (tuff__choice_parse(tuff__fallbacks[i], &what) == TUFF_OK && is_other_kernel(of, &what)) {
+        if (tuff__config_parse(tuff__fallbacks[i], &what) == TUFF_OK && is_other_kernel(of, &what)) {
             of->chosen = what;
             return;
         }

@@ -9,33 +9,33 @@
 enum { SAMPLES = 5 };
 
 /* Whether a candidate is right by the host alone, with its quartiles. */
-static bool is_right(subject *of, const judge *by, contender *who, uint64_t quartiles[3])
+static bool is_right(tuning_task *of, const evaluator *by, search_candidate *who, uint64_t quartiles[3])
 {
     uint64_t times[SAMPLES];
     if (by->compile(by->state, who) != VERDICT_GOOD)
         return false;
     const bool right =
-        tuff__judge_alone(of, who) == VERDICT_GOOD && by->sample(by->state, who, SAMPLES, 0, times) == VERDICT_GOOD;
+        tuff__evaluator_alone(of, who) == VERDICT_GOOD && by->sample(by->state, who, SAMPLES, 0, times) == VERDICT_GOOD;
     by->release(by->state, who);
     if (right)
         tuff__times_quartiles(times, SAMPLES, quartiles);
     return right;
 }
 
-void tuff__tuner_take_safer(subject *of)
+void tuff__session_take_safer(tuning_task *of)
 {
-    const judge by = tuff__judge_of(of);
+    const evaluator by = tuff__evaluator_of(of);
     for (int i = 0; tuff__fallbacks[i] != NULL && !by.is_over(by.state); ++i) {
-        contender who = {.slot = 0};
-        lowering shown;
+        search_candidate who = {.slot = 0};
+        candidate_info shown;
         search_result found = {.samples = SAMPLES, .is_final = true, .end = SEARCH_EXHAUSTED};
-        if (tuff__choice_parse(tuff__fallbacks[i], &who.what) != TUFF_OK ||
+        if (tuff__config_parse(tuff__fallbacks[i], &who.what) != TUFF_OK ||
             by.lower(by.state, &who.what, &shown) != VERDICT_GOOD || !is_right(of, &by, &who, found.nanoseconds))
             continue;
         tuff__log(TUFF_LOG_WARNING, "tune: the usual kernel of %s is wrong on this device: %s is used for it", of->text,
                   tuff__fallbacks[i]);
         of->chosen = found.winner = who.what;
-        tuff__tuner_remember(of, &found);
+        tuff__session_remember(of, &found);
         return;
     }
     tuff__log(TUFF_LOG_WARNING,

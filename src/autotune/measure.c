@@ -15,21 +15,21 @@ enum { SLICE = 4 };
 /* At most so many where another driver's winner is raced again. */
 enum { RACE_COMPILES = 4 };
 
-static uint64_t elapsed(const tuner *self)
+static uint64_t elapsed(const tuning_session *self)
 {
     return tuff__nanoseconds() - self->begin;
 }
 
 static bool report(void *user, const search_progress *now)
 {
-    subject *of = user;
-    tuner *self = of->of;
+    tuning_task *of = user;
+    tuning_session *self = of->of;
     if (self->give_way != NULL)
         self->give_way(self, true);
     if (tuff__tune_options(self->options)->progress == NULL || self->stopped)
         return !self->stopped;
     text best = {0};
-    tuff__choice_format(now->best, &best);
+    tuff__config_format(now->best, &best);
     const uint64_t spent = elapsed(self), left = spent < self->budget ? self->budget - spent : 0;
     const tuff_tune_progress progress = {.key_count = self->keys_wanted,
                                          .keys_done = self->keys_done,
@@ -46,46 +46,46 @@ static bool report(void *user, const search_progress *now)
     return !self->stopped;
 }
 
-bool tuff__tuner_shows_progress(subject *of)
+bool tuff__session_shows_progress(tuning_task *of)
 {
     const search_progress now = tuff__search_progress(of->search);
     return report(of, &now);
 }
 
-static void log_trial(void *user, const choice *what, verdict found, uint64_t nanoseconds, int samples)
+static void log_trial(void *user, const tune_config *what, verdict found, uint64_t nanoseconds, int samples)
 {
-    subject *of = user;
+    tuning_task *of = user;
     of->of->stats.slow += found == VERDICT_SLOW;
     if (found == VERDICT_SPILLS)
-        tuff__tuner_leave_out(of, found);
-    tuff__tuner_log_add(user, what, found, nanoseconds, samples);
+        tuff__session_leave_out(of, found);
+    tuff__session_log_add(user, what, found, nanoseconds, samples);
 }
 
-static tuff_status begin(subject *of)
+static tuff_status begin(tuning_task *of)
 {
-    const judge by = tuff__judge_of(of);
+    const evaluator by = tuff__evaluator_of(of);
     /* What runs until the search is over was measured in less time, under another driver, or for other dims. */
-    const bool is_known = of->tier >= TIER_SAME && of->tier <= TIER_NEAREST && tuff__choice_count(&of->chosen) > 0;
+    const bool is_known = of->tier >= TIER_SAME && of->tier <= TIER_NEAREST && tuff__config_count(&of->chosen) > 0;
     const search_settings settings = {.seeds = of->seeds,
                                       .seed_count = of->seed_count,
                                       .portfolio = of->portfolio,
                                       .portfolio_count = of->portfolio_count,
                                       .cached = is_known ? &of->chosen : NULL,
                                       .no_climb = of->is_race,
-                                      .ahead = tuff__ahead_count(of->of->ahead),
+                                      .ahead = tuff__compile_pool_count(of->of->ahead),
                                       .most_compiles = of->is_race ? RACE_COMPILES : 0,
                                       .patience = tuff__tune_options(of->of->options)->mode == TUFF_TUNE_MAX ? 48 : 0,
-                                      .roofline = tuff__tuner_roofline(of),
+                                      .roofline = tuff__session_roofline(of),
                                       .seed = of->hash.low ^ tuff__tune_options(of->of->options)->seed,
                                       .tried = log_trial,
                                       .progress = report,
-                                      .rejected = tuff__tuner_reject,
+                                      .rejected = tuff__session_reject,
                                       .user = of};
     return tuff__search_begin(&by, &settings, &of->search);
 }
 
 /* Once; none that was left because somebody stopped it. */
-static void count_done(subject *of)
+static void count_done(tuning_task *of)
 {
     if (of->of->stopped || of->is_done)
         return;
@@ -93,27 +93,27 @@ static void count_done(subject *of)
     of->is_done = true;
 }
 
-static void spend(tuner *self, tune_budget *budget, int key)
+static void spend(tuning_session *self, tune_budget *budget, int key)
 {
-    subject *of = &self->subjects[key];
+    tuning_task *of = &self->subjects[key];
     const search_progress now = tuff__search_progress(of->search);
-    tuff__tuner_note_leader(of);
+    tuff__session_note_leader(of);
     if (now.end != SEARCH_GOES_ON)
         count_done(of);
     tuff__budget_spend(budget, key, elapsed(self), now.tried, now.best_nanoseconds, now.end != SEARCH_GOES_ON);
 }
 
 /* The default of a key, which weighs it; then what is listed for it, where it matters. */
-static tuff_status open_key(tuner *self, tune_budget *budget, int key)
+static tuff_status open_key(tuning_session *self, tune_budget *budget, int key)
 {
-    subject *of = &self->subjects[key];
+    tuning_task *of = &self->subjects[key];
     TRY(begin(of));
     TRY(tuff__search_step(of->search, 1));
     const search_progress now = tuff__search_progress(of->search);
     if (now.default_nanoseconds > 0)
         tuff__budget_weigh(budget, key, of->calls, now.default_nanoseconds);
     if (of->is_default_bad && now.end == SEARCH_UNUSABLE)
-        tuff__tuner_take_safer(of);
+        tuff__session_take_safer(of);
     if (tuff__budget_is_minor(budget, key))
         tuff__search_narrow(of->search, 2);
     return tuff__search_prime(of->search);
@@ -121,11 +121,11 @@ static tuff_status open_key(tuner *self, tune_budget *budget, int key)
 
 /* Slice by slice, to the key that promises most: a short time ends with the heavy keys of the graph, not with all of
    their defaults. */
-static tuff_status search_all(tuner *self, tune_budget *budget)
+static tuff_status search_all(tuning_session *self, tune_budget *budget)
 {
     for (int key = tuff__budget_next(budget); key >= 0 && !self->stopped && !self->lost;
          key = tuff__budget_next(budget)) {
-        subject *of = &self->subjects[key];
+        tuning_task *of = &self->subjects[key];
         if (of->search != NULL && elapsed(self) >= tuff__budget_search_end(budget))
             break;
         TRY(of->search == NULL ? open_key(self, budget, key) : tuff__search_step(of->search, SLICE));
@@ -137,19 +137,19 @@ static tuff_status search_all(tuner *self, tune_budget *budget)
 /* What no race settled may be noise: the default is run with, and the guess is where a later search begins. */
 static void distrust(search_result *found)
 {
-    if (tuff__choice_count(&found->winner) > 0) {
+    if (tuff__config_count(&found->winner) > 0) {
         found->runners_up[0] = found->winner;
         found->runner_up_nanoseconds[0] = found->nanoseconds[1];
         found->runner_up_count = 1;
     }
-    found->winner = (choice){.set = {0}};
+    found->winner = (tune_config){.set = {0}};
     for (int i = 0; i < 3; ++i)
         found->nanoseconds[i] = found->default_nanoseconds;
 }
 
 /* What was found elsewhere has had its race; without a winner the default runs, as it does at later starts. A plan that
    is in use is not exchanged for it. */
-static void take(subject *of, const search_result *found)
+static void take(tuning_task *of, const search_result *found)
 {
     if (!found->is_final && of->of->give_way != NULL)
         return;
@@ -158,7 +158,7 @@ static void take(subject *of, const search_result *found)
         of->tier = TIER_DEFAULT;
 }
 
-static tuff_status finish(subject *of)
+static tuff_status finish(tuning_task *of)
 {
     search_result found;
     if (of->of->give_way != NULL)
@@ -171,20 +171,20 @@ static tuff_status finish(subject *of)
     of->was_measured = found.is_final;
     /* A guess does not replace what a race found here. */
     if (!found.is_final && was_tried && of->tier == TIER_SAME) {
-        tuff__tuner_remember_again(of);
+        tuff__session_remember_again(of);
     } else if (found.is_final || was_tried) {
         take(of, &found);
-        tuff__tuner_remember(of, &found);
+        tuff__session_remember(of, &found);
     }
-    of->of->stats.improved += tuff__choice_count(&found.winner) > 0;
+    of->of->stats.improved += tuff__config_count(&found.winner) > 0;
     of->of->stats.skipped += found.end == SEARCH_UNUSABLE;
     count_done(of);
-    (void)tuff__tuner_shows_progress(of);
+    (void)tuff__session_shows_progress(of);
     return TUFF_OK;
 }
 
 /* The races, of the keys that matter most first: time may run out. */
-static tuff_status finish_all(tuner *self, tune_budget *budget)
+static tuff_status finish_all(tuning_session *self, tune_budget *budget)
 {
     for (int key = tuff__budget_next_race(budget); key >= 0; key = tuff__budget_next_race(budget)) {
         const uint64_t before = tuff__nanoseconds();
@@ -194,7 +194,7 @@ static tuff_status finish_all(tuner *self, tune_budget *budget)
     return TUFF_OK;
 }
 
-static int count_wanted(const tuner *self)
+static int count_wanted(const tuning_session *self)
 {
     int count = 0;
     for (int i = 0; i < self->subject_count; ++i)
@@ -202,19 +202,19 @@ static int count_wanted(const tuner *self)
     return count;
 }
 
-static void clear(subject *of)
+static void clear(tuning_task *of)
 {
     tuff__search_end(of->search);
     of->search = NULL;
-    tuff__judge_clear(of);
+    tuff__evaluator_clear(of);
 }
 
 /* Leaves those to be measured for which the others left no memory; how many they are. */
-static int take_squeezed(tuner *self)
+static int take_squeezed(tuning_session *self)
 {
     int count = 0;
     for (int i = 0; i < self->subject_count; ++i) {
-        subject *of = &self->subjects[i];
+        tuning_task *of = &self->subjects[i];
         clear(of);
         of->wants_measuring = of->lacks_room;
         of->lacks_room = false;
@@ -224,7 +224,7 @@ static int take_squeezed(tuner *self)
 }
 
 /* What a key is expected to take of the graph's time: by the bytes that its tasks move at least. */
-static void expect_all(const tuner *self, tune_budget *budget)
+static void expect_all(const tuning_session *self, tune_budget *budget)
 {
     for (int i = 0; i < self->subject_count; ++i)
         if (self->subjects[i].wants_measuring)
@@ -232,7 +232,7 @@ static void expect_all(const tuner *self, tune_budget *budget)
 }
 
 /* One pass: searches that failed for other reasons than memory end their key, not the compilation. */
-static tuff_status measure_once(tuner *self)
+static tuff_status measure_once(tuning_session *self)
 {
     tune_budget *budget;
     TRY(tuff__budget_create(self->budget, self->subject_count, &budget));
@@ -244,7 +244,7 @@ static tuff_status measure_once(tuner *self)
     return status;
 }
 
-static tuff_status measure(tuner *self)
+static tuff_status measure(tuning_session *self)
 {
     /* What begins before it ends within the budget, as a rule. */
     self->limit = self->begin + self->budget - self->budget / 50;
@@ -257,7 +257,7 @@ static tuff_status measure(tuner *self)
     return TUFF_OK;
 }
 
-tuff_status tuff__tuner_open_journal(tuner *self)
+tuff_status tuff__session_open_journal(tuning_session *self)
 {
     char folder[FOLDER_SIZE];
     if (tuff__tune_folder(folder, sizeof folder) != TUFF_OK)
@@ -265,28 +265,28 @@ tuff_status tuff__tuner_open_journal(tuner *self)
     return tuff__journal_open(folder[0] == '\0' ? NULL : folder, &self->journal);
 }
 
-tuff_status tuff__tuner_open(tuner *self)
+tuff_status tuff__session_open(tuning_session *self)
 {
-    TRY(tuff__tuner_open_journal(self));
+    TRY(tuff__session_open_journal(self));
     if (self->bench == NULL)
-        tuff__tuner_open_bench(self);
-    tuff__ahead_open(self);
-    tuff__tuner_log_open(self);
+        tuff__session_open_bench(self);
+    tuff__compile_pool_open(self);
+    tuff__session_log_open(self);
     return TUFF_OK;
 }
 
-void tuff__tuner_close(tuner *self)
+void tuff__session_close(tuning_session *self)
 {
-    tuff__tuner_log_close(self);
-    tuff__ahead_close(self);
+    tuff__session_log_close(self);
+    tuff__compile_pool_close(self);
     if (self->lost)
-        tuff__tuner_turn_off();
-    tuff__tuner_close_bench(self);
+        tuff__session_turn_off();
+    tuff__session_close_bench(self);
     tuff__journal_close(self->journal);
     self->journal = NULL;
 }
 
-static tuff_status measure_wanted(tuner *self)
+static tuff_status measure_wanted(tuning_session *self)
 {
     const tuff_status status = measure(self);
     for (int i = 0; i < self->subject_count; ++i)
@@ -294,9 +294,9 @@ static tuff_status measure_wanted(tuner *self)
     return status;
 }
 
-tuff_status tuff__tuner_measure_one(subject *of, uint64_t budget)
+tuff_status tuff__session_measure_one(tuning_task *of, uint64_t budget)
 {
-    tuner *self = of->of;
+    tuning_session *self = of->of;
     for (int i = 0; i < self->subject_count; ++i)
         self->subjects[i].wants_measuring = &self->subjects[i] == of;
     self->begin = tuff__nanoseconds();
@@ -305,28 +305,28 @@ tuff_status tuff__tuner_measure_one(subject *of, uint64_t budget)
     return measure_wanted(self);
 }
 
-tuff_status tuff__tuner_measure_all(tuner *self)
+tuff_status tuff__session_measure_all(tuning_session *self)
 {
     self->stats.measured = self->keys_wanted = count_wanted(self);
     return measure_wanted(self);
 }
 
-static tuff_status measure_here(tuner *self)
+static tuff_status measure_here(tuning_session *self)
 {
-    tuff_status status = tuff__tuner_open(self);
+    tuff_status status = tuff__session_open(self);
     if (status == TUFF_OK && !self->lost)
-        status = tuff__tuner_measure_all(self);
-    tuff__tuner_close(self);
+        status = tuff__session_measure_all(self);
+    tuff__session_close(self);
     return status;
 }
 
-tuff_status tuff__tuner_measure(tuner *self)
+tuff_status tuff__session_measure(tuning_session *self)
 {
     file_lock lock;
     bool waited;
-    if (count_wanted(self) == 0 || !tuff__tuner_may_measure(self) || !tuff__tuner_take_device(self, &lock, &waited))
+    if (count_wanted(self) == 0 || !tuff__session_may_measure(self) || !tuff__session_take_device(self, &lock, &waited))
         return TUFF_OK;
-    tuff_status status = waited ? tuff__tuner_look_again(self) : TUFF_OK;
+    tuff_status status = waited ? tuff__session_look_again(self) : TUFF_OK;
     if (waited)
         self->begin = tuff__nanoseconds(); /* the budget is for measuring */
     if (status == TUFF_OK && count_wanted(self) > 0)

@@ -13,26 +13,26 @@
 #include "autotune/guard.h"
 
 #define SECOND UINT64_C(1000000000)
-enum { SLOWEST = sizeof((tuner *)NULL)->slow_compiles / sizeof(uint64_t) };
+enum { SLOWEST = sizeof((tuning_session *)NULL)->slow_compiles / sizeof(uint64_t) };
 
 static atomic_bool was_told;
 
 uint64_t tuff__compile_patience = 30 * SECOND;
 
-tuff_device *tuff__tuner_bench(const tuner *self)
+tuff_device *tuff__session_bench(const tuning_session *self)
 {
     return self->bench != NULL ? self->bench : self->device;
 }
 
-bool tuff__tuner_is_on_gpu(const tuner *self)
+bool tuff__session_is_on_gpu(const tuning_session *self)
 {
-    const tuff_device_class class = tuff__device_info(tuff__tuner_bench(self))->device_class;
+    const tuff_device_class class = tuff__device_info(tuff__session_bench(self))->device_class;
     return class != TUFF_DEVICE_CPU && class != TUFF_DEVICE_OTHER;
 }
 
 /* Devices that the application made cannot be opened again, and one that poses as another is no device. Where the
    driver's compiler does not come back from the self-test, it would not from candidates: nothing is measured. */
-void tuff__tuner_open_bench(tuner *self)
+void tuff__session_open_bench(tuning_session *self)
 {
     const tuff_device_info *info = tuff__device_info(self->device);
     if (strstr(info->selector, ":wrapped") != NULL)
@@ -52,26 +52,26 @@ void tuff__tuner_open_bench(tuner *self)
     self->had_bench = true;
 }
 
-static void release_kept(tuner *self)
+static void release_kept(tuning_session *self)
 {
     for (int i = 0; i < self->kept_count; ++i)
-        tuff__program_release(tuff__tuner_bench(self), self->kept[i]);
+        tuff__program_release(tuff__session_bench(self), self->kept[i]);
     tuff__free(self->kept);
     self->kept = NULL;
     self->kept_count = 0;
 }
 
-void tuff__tuner_keep_programs(tuner *self, program **programs, int count)
+void tuff__session_keep_programs(tuning_session *self, program **programs, int count)
 {
     release_kept(self);
     self->kept = programs;
     self->kept_count = count;
 }
 
-void tuff__tuner_close_bench(tuner *self)
+void tuff__session_close_bench(tuning_session *self)
 {
     release_kept(self);
-    tuff__cold_pool_free(&self->pool);
+    tuff__cache_flush_pool_free(&self->pool);
     tuff_device_close(self->bench);
     self->bench = NULL;
 }
@@ -95,15 +95,15 @@ static tuff_status measure_rate(tuff_device *device, double *rate)
     return status;
 }
 
-uint64_t tuff__tuner_roofline(subject *of)
+uint64_t tuff__session_roofline(tuning_task *of)
 {
-    tuner *self = of->of;
+    tuning_session *self = of->of;
     const tune_key *key = &of->key;
     double operations = 2;
     if (strcmp(key->family, "matmul") != 0 || strncmp(key->dtypes, "f32,f32,", 8) != 0 ||
         strcmp(key->math, "strict") != 0)
         return 0;
-    if (self->rate == 0 && measure_rate(tuff__tuner_bench(self), &self->rate) != TUFF_OK) {
+    if (self->rate == 0 && measure_rate(tuff__session_bench(self), &self->rate) != TUFF_OK) {
         tuff__log(TUFF_LOG_DEBUG, "tune: the device's peak is not known: %s", tuff_error());
         self->rate = INFINITY;
     }
@@ -113,7 +113,7 @@ uint64_t tuff__tuner_roofline(subject *of)
 }
 
 /* Four times what nine in ten take, by the slowest of the first few dozen; 5 seconds at least. */
-void tuff__tuner_note_compile(tuner *self, uint64_t nanoseconds)
+void tuff__session_note_compile(tuning_session *self, uint64_t nanoseconds)
 {
     enum { ENOUGH = 10, RECENT = 10 * SLOWEST };
     if (self->compile_count++ >= RECENT || self->bench == NULL || self->lost)
@@ -131,9 +131,9 @@ void tuff__tuner_note_compile(tuner *self, uint64_t nanoseconds)
 }
 
 /* Whoever is given up takes the device with it: as long as there is time for it, a slow compiler is waited for. */
-void tuff__tuner_limit_compile(subject *of)
+void tuff__session_limit_compile(tuning_task *of)
 {
-    const tuner *self = of->of;
+    const tuning_session *self = of->of;
     const uint64_t now = tuff__nanoseconds(), left = self->limit > now ? self->limit - now : 0;
     const uint64_t own = 4 * of->default_compile;
     uint64_t limit = self->compile_limit > own ? self->compile_limit : own;
@@ -154,7 +154,7 @@ static bool is_strike(const tune_record *record, hash128 environment, uint64_t s
 enum { MOST_STRIKES = 2 };
 
 /* Of those that a process ended with, others than the first of them: compilations ahead have its time. */
-static bool is_beside(const tuner *self, const tune_record *strike, hash128 environment, uint64_t since)
+static bool is_beside(const tuning_session *self, const tune_record *strike, hash128 environment, uint64_t since)
 {
     int at = 0;
     bool before = true;
@@ -170,7 +170,7 @@ static bool is_beside(const tuner *self, const tune_record *strike, hash128 envi
 }
 
 /* Within a day. Candidates that were in flight together are one strike. */
-static int count_strikes(const tuner *self)
+static int count_strikes(const tuning_session *self)
 {
     enum { DAY = 24 * 60 * 60 };
     const hash128 environment = tuff__hash_text(self->environment_text);
@@ -181,7 +181,7 @@ static int count_strikes(const tuner *self)
     return strikes;
 }
 
-bool tuff__tuner_may_measure(const tuner *self)
+bool tuff__session_may_measure(const tuning_session *self)
 {
     if (atomic_load(&tuff__tune_is_off))
         return false;
@@ -205,7 +205,7 @@ static bool waits_for_others(void)
 }
 
 /* In slices, so that the caller may stop. */
-static bool wait_for_device(tuner *self, const char *place, file_lock *out)
+static bool wait_for_device(tuning_session *self, const char *place, file_lock *out)
 {
     const uint64_t slice = SECOND / 5, begin = tuff__nanoseconds(), most = 700 * SECOND;
     const tuff_tune_options *tuning = tuff__tune_options(self->options);
@@ -220,20 +220,20 @@ static bool wait_for_device(tuner *self, const char *place, file_lock *out)
 }
 
 /* place: of FOLDER_SIZE bytes; is set where the answer is false. */
-static bool try_device(const tuner *self, char *place, file_lock *out)
+static bool try_device(const tuning_session *self, char *place, file_lock *out)
 {
     out->fd = -1;
     return !tuff__tune_lock_path(&self->environment, place, FOLDER_SIZE) ||
            tuff__file_lock(place, 0, out) != TUFF_E_TIMEOUT;
 }
 
-bool tuff__tuner_try_device(const tuner *self, file_lock *out)
+bool tuff__session_try_device(const tuning_session *self, file_lock *out)
 {
     char place[FOLDER_SIZE];
     return try_device(self, place, out);
 }
 
-bool tuff__tuner_take_device(tuner *self, file_lock *out, bool *waited)
+bool tuff__session_take_device(tuning_session *self, file_lock *out, bool *waited)
 {
     char place[FOLDER_SIZE];
     *waited = false;
@@ -251,7 +251,7 @@ bool tuff__tuner_take_device(tuner *self, file_lock *out, bool *waited)
     return *waited;
 }
 
-void tuff__tuner_turn_off(void)
+void tuff__session_turn_off(void)
 {
     if (!atomic_exchange(&tuff__tune_is_off, true))
         tuff__log(TUFF_LOG_WARNING, "tune: nothing more is measured in this process: %s", tuff_error());

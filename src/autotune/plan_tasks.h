@@ -9,18 +9,18 @@
 #include "tunedb/key.h"
 #include "search/search.h"
 
-typedef struct plan_subjects plan_subjects;
+typedef struct plan_tasks plan_tasks;
 
 /* The plan must outlive them, and be one of a device that tunes: on the reference device there are none. */
-tuff_status tuff__subjects_create(tuff_plan *plan, plan_subjects **out);
-void tuff__subjects_destroy(plan_subjects *self); /* NULL is allowed */
+tuff_status tuff__plan_tasks_create(tuff_plan *plan, plan_tasks **out);
+void tuff__plan_tasks_destroy(plan_tasks *self); /* NULL is allowed */
 
-int tuff__subjects_count(const plan_subjects *self);
-const tune_key *tuff__subjects_key(const plan_subjects *self, int index);
-const tune_environment *tuff__subjects_environment(const plan_subjects *self);
-/* Valid as long as the subjects. What it compiles is released by its caller, or by clear. */
-judge tuff__subjects_judge(plan_subjects *self, int index);
+int tuff__plan_tasks_count(const plan_tasks *self);
+const tune_key *tuff__plan_tasks_key(const plan_tasks *self, int index);
+const tune_environment *tuff__plan_tasks_environment(const plan_tasks *self);
+/* Valid as long as the tasks. What it compiles is released by its caller, or by clear. */
+evaluator tuff__plan_tasks_judge(plan_tasks *self, int index);
 /* Gives back the memory that the trials of a key ran on. */
-void tuff__subjects_clear(plan_subjects *self, int index);
+void tuff__plan_tasks_clear(plan_tasks *self, int index);
 
 #endif

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "autotune/session.h"
 
-static tune_record record_of(record_kind kind, const subject *of, const text *name)
+static tune_record record_of(record_kind kind, const tuning_task *of, const text *name)
 {
     tune_record out = tuff__record_of(kind, of->of->environment_text, of->text, tuff__text_get(name));
     out.generator = of->generator;
@@ -40,45 +40,45 @@ static void count_rejection(tuff_tune_stats *stats, verdict why)
 
 /* The plan needs its default whatever the tuner does: one whose compiler was not waited for as long as for any is
    tried again by the next process. */
-static bool is_given_up(const subject *of, const choice *what)
+static bool is_given_up(const tuning_task *of, const tune_config *what)
 {
-    return tuff__choice_count(what) == 0 && of->compile_limit < tuff__compile_patience &&
-           tuff__device_is_stuck(tuff__tuner_bench(of->of));
+    return tuff__config_count(what) == 0 && of->compile_limit < tuff__compile_patience &&
+           tuff__device_is_stuck(tuff__session_bench(of->of));
 }
 
-void tuff__tuner_leave_out(subject *of, verdict why)
+void tuff__session_leave_out(tuning_task *of, verdict why)
 {
     of->rejected++;
     snprintf(of->rejection, sizeof of->rejection, "%.40s: %.80s", tuff__verdict_text(why), tuff_error());
     count_rejection(&of->of->stats, why);
 }
 
-void tuff__tuner_reject(void *user, const choice *what, verdict why)
+void tuff__session_reject(void *user, const tune_config *what, verdict why)
 {
-    subject *of = user;
+    tuning_task *of = user;
     text name = {0};
-    tuff__tuner_leave_out(of, why);
-    of->is_default_bad |= tuff__choice_count(what) == 0 && (why == VERDICT_WRONG || why == VERDICT_RACE);
+    tuff__session_leave_out(of, why);
+    of->is_default_bad |= tuff__config_count(what) == 0 && (why == VERDICT_WRONG || why == VERDICT_RACE);
     if (is_given_up(of, what))
         return;
-    tuff__choice_format(what, &name);
+    tuff__config_format(what, &name);
     tune_record record = record_of(RECORD_BAD, of, &name);
     record.reason = tuff__verdict_text(why);
     const bool at_compile =
-        why == VERDICT_COMPILE || why == VERDICT_LIMITS || tuff__device_is_stuck(tuff__tuner_bench(of->of));
+        why == VERDICT_COMPILE || why == VERDICT_LIMITS || tuff__device_is_stuck(tuff__session_bench(of->of));
     record.phase = at_compile ? "compile" : "verify";
     if (tuff__text_status(&name) == TUFF_OK && tuff__store_add(of->of->store, &record) != TUFF_OK)
         tuff__log(TUFF_LOG_WARNING, "tune: a rejected candidate is not remembered: %s", tuff_error());
     tuff__text_free(&name);
 }
 
-static void add(const subject *of, const tune_record *record)
+static void add(const tuning_task *of, const tune_record *record)
 {
     if (tuff__store_add(of->of->store, record) != TUFF_OK)
         tuff__log(TUFF_LOG_WARNING, "tune: a winner is not remembered: %s", tuff_error());
 }
 
-void tuff__tuner_remember_again(const subject *of)
+void tuff__session_remember_again(const tuning_task *of)
 {
     tune_record record = of->known;
     record.budget_milliseconds = tuff__tune_budget(tuff__tune_options(of->of->options)) / 1000000;
@@ -87,13 +87,13 @@ void tuff__tuner_remember_again(const subject *of)
     add(of, &record);
 }
 
-static void remember(const subject *of, const search_result *found, const char *source)
+static void remember(const tuning_task *of, const search_result *found, const char *source)
 {
     text names[1 + SEARCH_RUNNERS_UP] = {{0}};
-    tuff__choice_format(&found->winner, &names[0]);
+    tuff__config_format(&found->winner, &names[0]);
     tune_record record = record_of(RECORD_WIN, of, &names[0]);
     for (int i = 0; i < found->runner_up_count && i < RUNNERS_UP; ++i) {
-        tuff__choice_format(&found->runners_up[i], &names[1 + i]);
+        tuff__config_format(&found->runners_up[i], &names[1 + i]);
         record.runners_up[i] = tuff__text_get(&names[1 + i]);
     }
     record.source = source;
@@ -114,16 +114,16 @@ static void remember(const subject *of, const search_result *found, const char *
         tuff__text_free(&names[i]);
 }
 
-void tuff__tuner_remember(subject *of, const search_result *found)
+void tuff__session_remember(tuning_task *of, const search_result *found)
 {
     remember(of, found, "live");
 }
 
-void tuff__tuner_note_leader(subject *of)
+void tuff__session_note_leader(tuning_task *of)
 {
     search_result found;
     if (of->tier == TIER_SAME || !tuff__search_leader(of->search, &found) ||
-        tuff__choice_equal(&found.winner, &of->noted))
+        tuff__config_equal(&found.winner, &of->noted))
         return;
     of->noted = found.winner;
     remember(of, &found, "seed");

@@ -9,7 +9,7 @@
 #include "search/portfolio.h"
 #include "tunedb/tidy.h"
 
-static subject *find(const tuner *self, hash128 hash)
+static tuning_task *find(const tuning_session *self, hash128 hash)
 {
     for (int i = 0; i < self->subject_count; ++i)
         if (tuff__is_same_hash(self->subjects[i].hash, hash))
@@ -18,17 +18,17 @@ static subject *find(const tuner *self, hash128 hash)
 }
 
 /* A task that lowering asks no tunable for has nothing to tune. */
-static bool has_tunables(const tuner *self, int task, double *weight)
+static bool has_tunables(const tuning_session *self, int task, double *weight)
 {
-    const choice usual = {.set = {0}};
+    const tune_config usual = {.set = {0}};
     task_estimate made;
     if (tuff__estimate_task(self->device, self->fusion, self->options, task, &usual, &made) != TUFF_OK)
         return false;
     *weight = made.traffic;
-    return tuff__choice_count(&made.used_tunables) > 0;
+    return tuff__config_count(&made.used_tunables) > 0;
 }
 
-static tuff_status add_task(tuner *self, int task)
+static tuff_status add_task(tuning_session *self, int task)
 {
     tune_key key;
     self->subject_of[task] = -1;
@@ -36,7 +36,7 @@ static tuff_status add_task(tuner *self, int task)
     if (status != TUFF_OK)
         return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
     const hash128 hash = tuff__key_hash(&key);
-    subject *same = find(self, hash);
+    tuning_task *same = find(self, hash);
     if (same == NULL) {
         double weight;
         if (!has_tunables(self, task, &weight))
@@ -44,9 +44,9 @@ static tuff_status add_task(tuner *self, int task)
         if (!GROW(self->subjects, self->subject_count, self->subject_capacity))
             return TUFF_E_OOM_HOST;
         same = &self->subjects[self->subject_count++];
-        *same = (subject){.of = self, .key = key, .hash = hash, .task = task, .weight = weight, .tier = TIER_DEFAULT};
+        *same = (tuning_task){.of = self, .key = key, .hash = hash, .task = task, .weight = weight, .tier = TIER_DEFAULT};
         tuff__key_text(&key, same->text);
-        tuff__generator_of(key.family, same->generator);
+        tuff__kernel_hash_of(key.family, same->generator);
     }
     same->calls++;
     self->stats.tasks++;
@@ -54,10 +54,10 @@ static tuff_status add_task(tuner *self, int task)
     return TUFF_OK;
 }
 
-static bool is_refused(const subject *of, const choice *what)
+static bool is_refused(const tuning_task *of, const tune_config *what)
 {
     for (int i = 0; i < of->refused_count; ++i)
-        if (tuff__choice_equal(&of->refused[i], what))
+        if (tuff__config_equal(&of->refused[i], what))
             return true;
     return false;
 }
@@ -65,27 +65,27 @@ static bool is_refused(const subject *of, const choice *what)
 /* Whether a remembered candidate can be lowered here and now. */
 static bool is_usable(const char *candidate, void *state)
 {
-    const subject *of = state;
-    choice what;
+    const tuning_task *of = state;
+    tune_config what;
     task_estimate made;
-    if (tuff__choice_parse(candidate, &what) != TUFF_OK)
+    if (tuff__config_parse(candidate, &what) != TUFF_OK)
         return false;
     if (is_refused(of, &what)) {
         (void)FAIL(TUFF_E_COMPILE, "the driver refuses it");
         return false;
     }
     if (tuff__tune_options(of->of->options)->deterministic && of->of->manifest == NULL &&
-        !tuff__choice_keeps_bits(&what)) {
+        !tuff__config_keeps_bits(&what)) {
         (void)FAIL(TUFF_E_UNSUPPORTED, "it may add in another order than the default: not in deterministic mode");
         return false;
     }
-    if (tuff__choice_count(&what) == 0)
+    if (tuff__config_count(&what) == 0)
         return true; /* as it was lowered to find the key */
     return tuff__estimate_task(of->of->device, of->of->fusion, of->of->options, of->task, &what, &made) == TUFF_OK;
 }
 
 /* What is left to the background is measured by a tuner of its own. */
-bool tuff__tuner_is_measuring(const tuner *self)
+bool tuff__session_is_measuring(const tuning_session *self)
 {
     return tuff__tune_options(self->options)->mode >= TUFF_TUNE_QUICK &&
            !tuff__tune_options(self->options)->deterministic && self->manifest == NULL &&
@@ -93,15 +93,15 @@ bool tuff__tuner_is_measuring(const tuner *self)
 }
 
 /* Seeds by where they come from: of the portfolio those that lookup let through. */
-static void take_seeds(subject *of, const tune_answer *answer, const char *const *portfolio, int portfolio_count)
+static void take_seeds(tuning_task *of, const tune_answer *answer, const char *const *portfolio, int portfolio_count)
 {
     of->seed_count = of->portfolio_count = 0;
     for (int i = 0; i < answer->seed_count; ++i) {
-        choice what;
+        tune_config what;
         bool is_portfolio = false;
         for (int k = 0; k < portfolio_count; ++k)
             is_portfolio |= answer->seeds[i] == portfolio[k];
-        if (tuff__choice_parse(answer->seeds[i], &what) != TUFF_OK)
+        if (tuff__config_parse(answer->seeds[i], &what) != TUFF_OK)
             continue;
         if (is_portfolio)
             of->portfolio[of->portfolio_count++] = what;
@@ -110,15 +110,15 @@ static void take_seeds(subject *of, const tune_answer *answer, const char *const
     }
 }
 
-static void add_seed(subject *of, const char *candidate)
+static void add_seed(tuning_task *of, const char *candidate)
 {
-    choice what;
-    if (candidate[0] != '\0' && of->seed_count < TUNE_SEEDS && tuff__choice_parse(candidate, &what) == TUFF_OK)
+    tune_config what;
+    if (candidate[0] != '\0' && of->seed_count < TUNE_SEEDS && tuff__config_parse(candidate, &what) == TUFF_OK)
         of->seeds[of->seed_count++] = what;
 }
 
 /* What another driver found, and the next two, against the default: no more than that. */
-static void race_again(subject *of, const tune_record *found)
+static void race_again(tuning_task *of, const tune_record *found)
 {
     enum { RUNNERS = 2 };
     of->is_race = tuff__tune_options(of->of->options)->mode < TUFF_TUNE_MAX;
@@ -131,7 +131,7 @@ static void race_again(subject *of, const tune_record *found)
 }
 
 /* Whether a search of ours that time ended, or patience, is worth going on with: with much more of it. */
-static bool wants_more(const tuner *self, const tune_answer *answer)
+static bool wants_more(const tuning_session *self, const tune_answer *answer)
 {
     const tune_record *win = answer->record;
     if (answer->tier != TIER_SAME || win == NULL)
@@ -142,7 +142,7 @@ static bool wants_more(const tuner *self, const tune_answer *answer)
     return strcmp(win->end, "budget") == 0 && budget >= 2 * win->budget_milliseconds;
 }
 
-static void take_answer(subject *of, const tune_answer *answer)
+static void take_answer(tuning_task *of, const tune_answer *answer)
 {
     if (answer->tier == TIER_DRIVER)
         race_again(of, answer->record);
@@ -153,9 +153,9 @@ static void take_answer(subject *of, const tune_answer *answer)
         add_seed(of, of->known.runners_up[i]);
 }
 
-tuff_status tuff__tuner_ask(tuner *self, subject *of)
+tuff_status tuff__session_ask(tuning_session *self, tuning_task *of)
 {
-    const bool may_measure = tuff__tuner_is_measuring(self);
+    const bool may_measure = tuff__session_is_measuring(self);
     const char *const *portfolio = NULL;
     const int portfolio_count = may_measure ? tuff__portfolio_for(&self->environment, of->key.family, &portfolio) : 0;
     const tune_question question = {.key = &of->key,
@@ -180,8 +180,8 @@ tuff_status tuff__tuner_ask(tuner *self, subject *of)
     if (answer.miss != MISS_NONE)
         self->stats.misses[of->miss]++;
     of->is_pinned = answer.tier == TIER_OVERRIDE;
-    if (tuff__choice_parse(answer.candidate, &of->chosen) != TUFF_OK)
-        of->chosen = (choice){.set = {0}};
+    if (tuff__config_parse(answer.candidate, &of->chosen) != TUFF_OK)
+        of->chosen = (tune_config){.set = {0}};
     take_seeds(of, &answer, portfolio, portfolio_count);
     of->is_race = false;
     take_answer(of, &answer);
@@ -190,11 +190,11 @@ tuff_status tuff__tuner_ask(tuner *self, subject *of)
     of->was_told |= answer.why[TIER_OVERRIDE][0] != '\0';
     of->wants_measuring = may_measure && (answer.tier > TIER_SAME || wants_more(self, &answer));
     if (answer.tier > TIER_NEAREST)
-        tuff__tuner_avoid_default(of);
+        tuff__session_avoid_default(of);
     return TUFF_OK;
 }
 
-tuff_status tuff__tuner_find(tuner *self)
+tuff_status tuff__session_find(tuning_session *self)
 {
     const int count = self->fusion->task_count;
     self->subject_of = tuff__calloc((size_t)count + 1, sizeof *self->subject_of);
@@ -209,30 +209,30 @@ tuff_status tuff__tuner_find(tuner *self)
     return TUFF_OK;
 }
 
-tuff_status tuff__tuner_ask_all(tuner *self)
+tuff_status tuff__session_ask_all(tuning_session *self)
 {
     memset(self->stats.hits, 0, sizeof self->stats.hits);
     memset(self->stats.misses, 0, sizeof self->stats.misses);
     for (int i = 0; i < self->subject_count; ++i)
-        TRY(tuff__tuner_ask(self, &self->subjects[i]));
+        TRY(tuff__session_ask(self, &self->subjects[i]));
     return TUFF_OK;
 }
 
-tuff_status tuff__tuner_list_keys(const tuner *self, plan_keys *out)
+tuff_status tuff__session_list_keys(const tuning_session *self, plan_keys *out)
 {
     TRY(tuff__plan_keys_create(out, self->subject_count));
     for (int i = 0; i < self->subject_count; ++i) {
-        const subject *of = &self->subjects[i];
+        const tuning_task *of = &self->subjects[i];
         plan_key *key = &out->items[i];
         text candidate = {0};
-        tuff__choice_format(&of->chosen, &candidate);
+        tuff__config_format(&of->chosen, &candidate);
         key->text = tuff__strdup(of->text);
         key->candidate = tuff__strdup(tuff__text_get(&candidate));
         const tuff_status status = tuff__text_status(&candidate);
         tuff__text_free(&candidate);
         if (status != TUFF_OK || key->text == NULL || key->candidate == NULL)
             return TUFF_E_OOM_HOST;
-        const bool is_default = tuff__choice_count(&of->chosen) == 0 && of->tier > TIER_NEAREST;
+        const bool is_default = tuff__config_count(&of->chosen) == 0 && of->tier > TIER_NEAREST;
         key->origin = of->was_measured ? "measured" : tuff__tier_text(is_default ? TIER_DEFAULT : of->tier);
         key->task = of->task;
         key->calls = of->calls;
@@ -241,30 +241,30 @@ tuff_status tuff__tuner_list_keys(const tuner *self, plan_keys *out)
     return TUFF_OK;
 }
 
-void tuff__tuner_forget_choices(tuner *self)
+void tuff__session_forget_choices(tuning_session *self)
 {
     for (int i = 0; i < self->subject_count; ++i) {
-        self->subjects[i].chosen = (choice){.set = {0}};
+        self->subjects[i].chosen = (tune_config){.set = {0}};
         self->subjects[i].tier = TIER_DEFAULT;
         self->subjects[i].was_measured = false;
     }
 }
 
-tuff_status tuff__tuner_choices(const tuner *self, const choice ***out, bool *any)
+tuff_status tuff__session_choices(const tuning_session *self, const tune_config ***out, bool *any)
 {
     const int count = self->fusion->task_count;
-    const choice **choices = tuff__calloc((size_t)count + 1, sizeof(choice *));
+    const tune_config **choices = tuff__calloc((size_t)count + 1, sizeof(tune_config *));
     *any = false;
     *out = choices;
     for (int i = 0; i < count && choices != NULL; ++i)
-        if (self->subject_of[i] >= 0 && tuff__choice_count(&self->subjects[self->subject_of[i]].chosen) > 0) {
+        if (self->subject_of[i] >= 0 && tuff__config_count(&self->subjects[self->subject_of[i]].chosen) > 0) {
             choices[i] = &self->subjects[self->subject_of[i]].chosen;
             *any = true;
         }
     return choices == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
 }
 
-bool tuff__tuner_knows_nothing(const tuner *self)
+bool tuff__session_knows_nothing(const tuning_session *self)
 {
     for (int i = 0; i < self->stores.count; ++i) {
         int at = 0;
@@ -274,7 +274,7 @@ bool tuff__tuner_knows_nothing(const tuner *self)
     return true;
 }
 
-static tuff_status gather_widely(tuner *self)
+static tuff_status gather_widely(tuning_session *self)
 {
     tuff__tune_release(&self->stores);
     self->is_wide = true;
@@ -282,26 +282,26 @@ static tuff_status gather_widely(tuner *self)
 }
 
 /* What other drivers found is asked for where this one lacks something, and where searches want seeds. */
-static tuff_status gather(tuner *self)
+static tuff_status gather(tuning_session *self)
 {
-    self->is_wide = tuff__tuner_is_measuring(self);
+    self->is_wide = tuff__session_is_measuring(self);
     TRY(tuff__tune_gather(self->environment_text, self->is_wide, &self->stores));
-    if (!tuff__tuner_knows_nothing(self) || self->is_wide || self->manifest != NULL)
+    if (!tuff__session_knows_nothing(self) || self->is_wide || self->manifest != NULL)
         return TUFF_OK;
     return gather_widely(self);
 }
 
-tuff_status tuff__tuner_look_again(tuner *self)
+tuff_status tuff__session_look_again(tuning_session *self)
 {
     tuff__tune_release(&self->stores);
     TRY(gather(self));
     self->store = self->stores.items[0];
-    TRY(tuff__tuner_ask_all(self));
+    TRY(tuff__session_ask_all(self));
     return tuff__store_describe(self->store, self->environment_text);
 }
 
 /* What is remembered of the device. */
-tuff_status tuff__tuner_open_stores(tuner *self)
+tuff_status tuff__session_open_stores(tuning_session *self)
 {
     tuff__environment_of(tuff__device_info(self->device), &self->environment);
     tuff__environment_text(&self->environment, self->environment_text);
@@ -311,36 +311,36 @@ tuff_status tuff__tuner_open_stores(tuner *self)
     self->store = self->stores.items[0];
     TRY(tuff__store_describe(self->store, self->environment_text));
     int strikes;
-    TRY(tuff__strikes_recover(self->store, self->environment_text, &strikes));
+    TRY(tuff__crash_history_recover(self->store, self->environment_text, &strikes));
     self->stats.crashes += (uint64_t)strikes;
     return TUFF_OK;
 }
 
-tuff_status tuff__tuner_look_up(tuner *self)
+tuff_status tuff__session_look_up(tuning_session *self)
 {
-    TRY(tuff__tuner_open_stores(self));
-    TRY(tuff__tuner_find(self));
-    return tuff__tuner_ask_all(self);
+    TRY(tuff__session_open_stores(self));
+    TRY(tuff__session_find(self));
+    return tuff__session_ask_all(self);
 }
 
-bool tuff__tuner_give_up(tuner *self, int task, tuff_status why)
+bool tuff__session_give_up(tuning_session *self, int task, tuff_status why)
 {
-    subject *of = self->subject_of[task] >= 0 ? &self->subjects[self->subject_of[task]] : NULL;
-    if (of == NULL || self->manifest != NULL || tuff__choice_count(&of->chosen) == 0)
+    tuning_task *of = self->subject_of[task] >= 0 ? &self->subjects[self->subject_of[task]] : NULL;
+    if (of == NULL || self->manifest != NULL || tuff__config_count(&of->chosen) == 0)
         return false;
     tuff__log(TUFF_LOG_WARNING, "tune: %.300s is not run with what was found: %s", of->text, tuff_error());
     if (!of->is_pinned)
-        tuff__tuner_reject(of, &of->chosen, why == TUFF_E_LIMIT ? VERDICT_LIMITS : VERDICT_COMPILE);
-    if (of->refused_count < REFUSED)
+        tuff__session_reject(of, &of->chosen, why == TUFF_E_LIMIT ? VERDICT_LIMITS : VERDICT_COMPILE);
+    if (of->refused_count < MAX_REFUSED)
         of->refused[of->refused_count++] = of->chosen;
     self->stats.hits[of->tier]--;
     of->was_measured = false;
-    if (of->refused_count == REFUSED || tuff__tuner_ask(self, of) != TUFF_OK || is_refused(of, &of->chosen))
-        of->chosen = (choice){.set = {0}};
+    if (of->refused_count == MAX_REFUSED || tuff__session_ask(self, of) != TUFF_OK || is_refused(of, &of->chosen))
+        of->chosen = (tune_config){.set = {0}};
     return true;
 }
 
-static bool lacks_something(const tuner *self)
+static bool lacks_something(const tuning_session *self)
 {
     for (int i = 0; i < self->subject_count; ++i)
         if (self->subjects[i].tier > TIER_SAME)
@@ -348,7 +348,7 @@ static bool lacks_something(const tuner *self)
     return false;
 }
 
-uint64_t tuff__tuner_count_damaged(const tuner *self)
+uint64_t tuff__session_count_damaged(const tuning_session *self)
 {
     uint64_t lines = 0;
     for (int i = 0; i < self->stores.count; ++i)
@@ -356,21 +356,21 @@ uint64_t tuff__tuner_count_damaged(const tuner *self)
     return lines;
 }
 
-tuff_status tuff__tuner_look_up_widely(tuner *self)
+tuff_status tuff__session_look_up_widely(tuning_session *self)
 {
-    TRY(tuff__tuner_find(self));
-    TRY(tuff__tuner_ask_all(self));
+    TRY(tuff__session_find(self));
+    TRY(tuff__session_ask_all(self));
     if (!self->is_wide && self->manifest == NULL && lacks_something(self)) {
         TRY(gather_widely(self));
         self->store = self->stores.items[0];
         TRY(tuff__store_describe(self->store, self->environment_text));
-        TRY(tuff__tuner_ask_all(self));
+        TRY(tuff__session_ask_all(self));
     }
-    self->stats.damaged_lines = tuff__tuner_count_damaged(self);
+    self->stats.damaged_lines = tuff__session_count_damaged(self);
     return TUFF_OK;
 }
 
-void tuff__tuner_forget(tuner *self)
+void tuff__session_forget(tuning_session *self)
 {
     tuff__free(self->subjects);
     tuff__free(self->subject_of);
@@ -379,7 +379,7 @@ void tuff__tuner_forget(tuner *self)
     self->subject_count = self->subject_capacity = 0;
 }
 
-void tuff__tuner_tidy(const tuner *self)
+void tuff__session_tidy(const tuning_session *self)
 {
     if (self->stats.measured > 0 && tuff__store_tidy(self->store, TIDY_LIMIT) != TUFF_OK)
         tuff__log(TUFF_LOG_INFO, "tune: the cache was not compacted: %s", tuff_error());
@@ -387,10 +387,10 @@ void tuff__tuner_tidy(const tuner *self)
         tuff__cache_trim(CACHE_LIMIT);
 }
 
-void tuff__tuner_end(tuner *self)
+void tuff__session_end(tuning_session *self)
 {
     tuff__tune_release(&self->stores);
     tuff__store_close(self->manifest);
-    tuff__tuner_forget(self);
+    tuff__session_forget(self);
     self->manifest = self->store = NULL;
 }

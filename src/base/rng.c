@@ -1,7 +1,7 @@
 /* Random numbers that a seed repeats. */
 #include "base/rng.h"
 
-uint64_t tuff__dice_roll(dice *self)
+uint64_t tuff__rng_roll(rng *self)
 {
     uint64_t mixed = self->state += UINT64_C(0x9e3779b97f4a7c15);
     mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -9,12 +9,12 @@ uint64_t tuff__dice_roll(dice *self)
     return mixed ^ mixed >> 31;
 }
 
-int tuff__dice_below(dice *self, int bound)
+int tuff__rng_below(rng *self, int bound)
 {
-    return (int)((tuff__dice_roll(self) >> 32) * (uint64_t)bound >> 32);
+    return (int)((tuff__rng_roll(self) >> 32) * (uint64_t)bound >> 32);
 }
 
-double tuff__dice_share(dice *self)
+double tuff__rng_share(rng *self)
 {
-    return (double)(tuff__dice_roll(self) >> 11) * 0x1p-53;
+    return (double)(tuff__rng_roll(self) >> 11) * 0x1p-53;
 }

@@ -4,12 +4,12 @@
 
 #include <stdint.h>
 
-typedef struct dice {
+typedef struct rng {
     uint64_t state; /* the seed, to begin with */
-} dice;
+} rng;
 
-uint64_t tuff__dice_roll(dice *self);
-int tuff__dice_below(dice *self, int bound); /* 0 to bound - 1; bound is 1 or more */
-double tuff__dice_share(dice *self);         /* in [0, 1) */
+uint64_t tuff__rng_roll(rng *self);
+int tuff__rng_below(rng *self, int bound); /* 0 to bound - 1; bound is 1 or more */
+double tuff__rng_share(rng *self);         /* in [0, 1) */
 
 #endif

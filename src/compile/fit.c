@@ -35,7 +35,7 @@ static tuff_status prepare(fitting *self)
     *to->graph = tuff__simplify(self->source, false);
     if (*to->graph == NULL)
         return tuff_last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff_last_status();
-    to->passes->found = (choice){.set = {0}};
+    to->passes->found = (tune_config){.set = {0}};
     if (self->options->fuse == TUFF_FUSE_ALL)
         TRY(tuff__merge_matmuls(*to->graph, to->passes));
     TRY(tuff__fuse(*to->graph, self->options, self->bindings, to->passes, to->fusion));

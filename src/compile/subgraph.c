@@ -151,7 +151,7 @@ static int stretch_of(const axis_state *axis, int most, int64_t place)
 
 static tuff_status pick(subgraph *self, axis_state *axis, int most)
 {
-    dice from = {(uint64_t)axis->was};
+    rng from = {(uint64_t)axis->was};
     axis->places = tuff__arena_alloc(&self->arena, (size_t)most * sizeof *axis->places);
     if (axis->places == NULL)
         return TUFF_E_OOM_HOST;
@@ -159,7 +159,7 @@ static tuff_status pick(subgraph *self, axis_state *axis, int most)
     /* One of each of as many equal stretches, the very ends among them. */
     for (int i = 0; i < most; ++i) {
         const int64_t begin = axis->was * i / most, end = axis->was * (i + 1) / most;
-        axis->places[i] = begin + tuff__dice_below(&from, (int)(end - begin > INT32_MAX ? INT32_MAX : end - begin));
+        axis->places[i] = begin + tuff__rng_below(&from, (int)(end - begin > INT32_MAX ? INT32_MAX : end - begin));
     }
     axis->places[0] = 0;
     axis->places[most - 1] = axis->was - 1;

@@ -34,7 +34,7 @@ int64_t tuff__subgraph_place(const subgraph *self, const node *at, int axis, int
 bool tuff__subgraph_jumps(const subgraph *self);
 /* Whether what it reads may be of either sign, as none of its ops is partial. */
 bool tuff__subgraph_takes_signs(const subgraph *self);
-/* Whether sums of products of eighths between -1 and 1, which is what grounds hold, are all that it has: f32 keeps
+/* Whether sums of products of eighths between -1 and 1, which is what test buffers hold, are all that it has: f32 keeps
    each of them exactly, in whatever order they are added. */
 bool tuff__subgraph_is_exact(const subgraph *self);
 /* The smallest extent that indices among the inputs look up in; 0 where there are no indices. */

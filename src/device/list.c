@@ -117,15 +117,15 @@ static void describe_reference(tuff_device_info *info)
     snprintf(info->driver, sizeof info->driver, "tuff %s", tuff_version());
 }
 
-tuff_status tuff__device_describe(device_choice choice, tuff_device_info *info)
+tuff_status tuff__device_describe(device_choice tune_config, tuff_device_info *info)
 {
-    if (!choice.driver) {
+    if (!tune_config.driver) {
         describe_reference(info);
         return TUFF_OK;
     }
     memset(info, 0, sizeof *info);
-    TRY(choice.driver->describe(choice.index, info));
-    snprintf(info->selector, sizeof info->selector, "%s:%d", choice.driver->name, choice.index);
+    TRY(tune_config.driver->describe(tune_config.index, info));
+    snprintf(info->selector, sizeof info->selector, "%s:%d", tune_config.driver->name, tune_config.index);
     return TUFF_OK;
 }
 
@@ -197,10 +197,10 @@ typedef struct selection {
     const char *part; /* NULL: any */
 } selection;
 
-static bool allows(const selection *wanted, device_choice choice, const tuff_device_info *info)
+static bool allows(const selection *wanted, device_choice tune_config, const tuff_device_info *info)
 {
     if (wanted->index >= 0)
-        return choice.index == wanted->index;
+        return tune_config.index == wanted->index;
     return !wanted->part || contains(info->name, wanted->part) || contains(info->driver, wanted->part);
 }
 
@@ -268,7 +268,7 @@ typedef struct choices {
 } choices;
 
 /* Inserts by rank; among equals the order of the list stays. */
-static void insert(choices *self, device_choice choice, int rank)
+static void insert(choices *self, device_choice tune_config, int rank)
 {
     int at = self->count;
     while (at > 0 && self->ranks[at - 1] > rank)
@@ -280,22 +280,22 @@ static void insert(choices *self, device_choice choice, int rank)
         self->out[i] = self->out[i - 1];
         self->ranks[i] = self->ranks[i - 1];
     }
-    self->out[at] = choice;
+    self->out[at] = tune_config;
     self->ranks[at] = rank;
 }
 
 static tuff_status add_choices(choices *self, const api_row *api)
 {
     for (int i = 0; i < api->count; i++) {
-        const device_choice choice = {api->driver, i};
+        const device_choice tune_config = {api->driver, i};
         tuff_device_info info;
-        tuff_status status = tuff__device_describe(choice, &info);
+        tuff_status status = tuff__device_describe(tune_config, &info);
         if (status == TUFF_E_OOM_HOST)
             return status;
         if (status != TUFF_OK)
             tuff__log(TUFF_LOG_WARNING, "%s:%d is left out: %s", api->name, i, tuff_error());
-        else if (allows(self->wanted, choice, &info))
-            insert(self, choice, rank_of(info.device_class));
+        else if (allows(self->wanted, tune_config, &info))
+            insert(self, tune_config, rank_of(info.device_class));
     }
     return TUFF_OK;
 }

@@ -33,7 +33,7 @@ typedef struct probe {
     uint64_t groups;
     bool (*is_wanted)(const tuff_device_info *info); /* NULL: always */
     void (*fill)(uint32_t *a);
-    void (*judge)(const words *words, tuff_device_info *info);
+    void (*evaluator)(const words *words, tuff_device_info *info);
 } probe;
 
 static void fill_distinct(uint32_t *a)
@@ -301,7 +301,7 @@ static tuff_status run_probe(tuff_device *device, const probe *tested, words *go
     TRY(status);
     status = run_program(device, made, tested, got);
     if (status == TUFF_OK)
-        tested->judge(got, &device->info);
+        tested->evaluator(got, &device->info);
     tuff__program_release(device, made);
     return status;
 }

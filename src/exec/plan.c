@@ -25,7 +25,7 @@ static tuff_status make_reference(tuff_plan *self, tuff_graph *graph)
     return status;
 }
 
-tuff_status tuff__plan_create(tuff_graph *graph, const tuff_compile_options *options, const choice *passes,
+tuff_status tuff__plan_create(tuff_graph *graph, const tuff_compile_options *options, const tune_config *passes,
                               tuff_plan **out)
 {
     tuff_plan *self = tuff__calloc(1, sizeof *self);

@@ -59,7 +59,7 @@ struct tuff_plan {
 };
 
 /* A plan whose graph is fused and lowered with default configurations, passes apart; not recorded yet. */
-tuff_status tuff__plan_create(tuff_graph *graph, const tuff_compile_options *options, const choice *passes,
+tuff_status tuff__plan_create(tuff_graph *graph, const tuff_compile_options *options, const tune_config *passes,
                               tuff_plan **out);
 /* Records it, where that was not done, and lets the host write its inputs. */
 tuff_status tuff__plan_record(tuff_plan *plan);

@@ -6,60 +6,60 @@
 
 #include "base/hash.h"
 
-void tuff__choice_set(choice *self, tunable of, int value)
+void tuff__config_set(tune_config *self, tunable of, int value)
 {
     self->set[of / 64] |= UINT64_C(1) << of % 64;
     self->values[of] = value;
 }
 
-void tuff__choice_unset(choice *self, tunable of)
+void tuff__config_unset(tune_config *self, tunable of)
 {
     self->set[of / 64] &= ~(UINT64_C(1) << of % 64);
     self->values[of] = 0;
 }
 
-bool tuff__choice_has(const choice *self, tunable of)
+bool tuff__config_has(const tune_config *self, tunable of)
 {
     return self->set[of / 64] >> of % 64 & 1;
 }
 
-int tuff__choice_value(const choice *self, tunable of, int usual)
+int tuff__config_value(const tune_config *self, tunable of, int usual)
 {
-    return tuff__choice_has(self, of) ? self->values[of] : usual;
+    return tuff__config_has(self, of) ? self->values[of] : usual;
 }
 
-int tuff__choice_count(const choice *self)
+int tuff__config_count(const tune_config *self)
 {
     int count = 0;
     for (int of = 0; of < TUNABLE_COUNT; of++)
-        count += tuff__choice_has(self, (tunable)of);
+        count += tuff__config_has(self, (tunable)of);
     return count;
 }
 
-bool tuff__choice_keeps_bits(const choice *self)
+bool tuff__config_keeps_bits(const tune_config *self)
 {
     bool keeps = true;
     for (int of = 0; of < TUNABLE_COUNT; of++)
-        keeps = keeps && (!tuff__choice_has(self, (tunable)of) || tuff__tunable_keeps_bits((tunable)of));
+        keeps = keeps && (!tuff__config_has(self, (tunable)of) || tuff__tunable_keeps_bits((tunable)of));
     return keeps;
 }
 
-void tuff__choice_trim(choice *self, const choice *consulted)
+void tuff__config_trim(tune_config *self, const tune_config *consulted)
 {
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const tunable one = (tunable)i;
-        if (tuff__choice_has(self, one) &&
-            (!tuff__choice_has(consulted, one) || consulted->values[one] == self->values[one]))
-            tuff__choice_unset(self, one);
+        if (tuff__config_has(self, one) &&
+            (!tuff__config_has(consulted, one) || consulted->values[one] == self->values[one]))
+            tuff__config_unset(self, one);
     }
 }
 
-bool tuff__choice_equal(const choice *a, const choice *b)
+bool tuff__config_equal(const tune_config *a, const tune_config *b)
 {
     return memcmp(a->set, b->set, sizeof a->set) == 0 && memcmp(a->values, b->values, sizeof a->values) == 0;
 }
 
-uint64_t tuff__choice_hash(const choice *self)
+uint64_t tuff__config_hash(const tune_config *self)
 {
     return tuff__hash64(self->values, sizeof self->values, tuff__hash64(self->set, sizeof self->set, 0));
 }
@@ -77,12 +77,12 @@ static int compare_tunables(const void *a, const void *b)
     return compare_names(*(const tunable *)a, *(const tunable *)b);
 }
 
-void tuff__choice_format(const choice *self, text *out)
+void tuff__config_format(const tune_config *self, text *out)
 {
     tunable order[TUNABLE_COUNT];
     size_t count = 0;
     for (int of = 0; of < TUNABLE_COUNT; of++)
-        if (tuff__choice_has(self, (tunable)of))
+        if (tuff__config_has(self, (tunable)of))
             order[count++] = (tunable)of;
     qsort(order, count, sizeof *order, compare_tunables);
     for (size_t i = 0; i < count; i++) {
@@ -124,7 +124,7 @@ static int shown(size_t length)
 }
 
 /* Reads "kernel.name=value" up to its end, which *source is moved to. */
-static tuff_status parse_one(const char **source, choice *out)
+static tuff_status parse_one(const char **source, tune_config *out)
 {
     const char *name = *source;
     size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_.");
@@ -142,14 +142,14 @@ static tuff_status parse_one(const char **source, choice *out)
                     info->least, info->most);
     if (!tuff__tunable_takes((tunable)of, value))
         return FAIL(TUFF_E_LIMIT, "candidate: %s.%s=%d, but it is a power of two", info->kernel, info->name, value);
-    if (tuff__choice_has(out, (tunable)of))
+    if (tuff__config_has(out, (tunable)of))
         return FAIL(TUFF_E_FORMAT, "candidate: %s.%s is set twice", info->kernel, info->name);
-    tuff__choice_set(out, (tunable)of, value);
+    tuff__config_set(out, (tunable)of, value);
     *source = end;
     return TUFF_OK;
 }
 
-static tuff_status parse_all(const char *source, choice *out)
+static tuff_status parse_all(const char *source, tune_config *out)
 {
     if (!*source)
         return TUFF_OK;
@@ -161,11 +161,11 @@ static tuff_status parse_all(const char *source, choice *out)
     return TUFF_OK;
 }
 
-tuff_status tuff__choice_parse(const char *source, choice *out)
+tuff_status tuff__config_parse(const char *source, tune_config *out)
 {
-    *out = (choice){0};
+    *out = (tune_config){0};
     tuff_status status = parse_all(source, out);
     if (status)
-        *out = (choice){0};
+        *out = (tune_config){0};
     return status;
 }

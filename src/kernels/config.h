@@ -6,32 +6,32 @@
 #include "base/text.h"
 #include "kernels/tunables.h"
 
-enum { CHOICE_WORDS = (TUNABLE_COUNT + 63) / 64 };
+enum { CONFIG_WORDS = (TUNABLE_COUNT + 63) / 64 };
 
 /* Zero is the default. Values of what is not set are 0. */
-typedef struct choice {
-    uint64_t set[CHOICE_WORDS];
+typedef struct tune_config {
+    uint64_t set[CONFIG_WORDS];
     int values[TUNABLE_COUNT];
-} choice;
+} tune_config;
 
-void tuff__choice_set(choice *self, tunable of, int value);
-void tuff__choice_unset(choice *self, tunable of);
-bool tuff__choice_has(const choice *self, tunable of);
+void tuff__config_set(tune_config *self, tunable of, int value);
+void tuff__config_unset(tune_config *self, tunable of);
+bool tuff__config_has(const tune_config *self, tunable of);
 /* The value, or usual where the choice has none. */
-int tuff__choice_value(const choice *self, tunable of, int usual);
-int tuff__choice_count(const choice *self); /* of what is set */
+int tuff__config_value(const tune_config *self, tunable of, int usual);
+int tuff__config_count(const tune_config *self); /* of what is set */
 /* Drops what lowering did not ask for, or has by default anyway: what is left is the name that a candidate is tried and
    remembered by. consulted: what was asked for, with its usual values. */
-void tuff__choice_trim(choice *self, const choice *consulted);
-bool tuff__choice_equal(const choice *a, const choice *b);
+void tuff__config_trim(tune_config *self, const tune_config *consulted);
+bool tuff__config_equal(const tune_config *a, const tune_config *b);
 /* Whether nothing is set that may change results by more than nothing: tuff__tunable_keeps_bits of all. */
-bool tuff__choice_keeps_bits(const choice *self);
-uint64_t tuff__choice_hash(const choice *self); /* of this build: texts are for files */
+bool tuff__config_keeps_bits(const tune_config *self);
+uint64_t tuff__config_hash(const tune_config *self); /* of this build: texts are for files */
 
 /* Appends "matmul_register.local_size=4;matmul_register.tile_rows=8": sorted by name, nothing for the default. */
-void tuff__choice_format(const choice *self, text *out);
+void tuff__config_format(const tune_config *self, text *out);
 /* Reads such a text, in any order. TUFF_E_UNSUPPORTED: a tunable that this version does not have; TUFF_E_LIMIT: a value
    that it may not take; TUFF_E_FORMAT: no such text, or a name twice. *out is the default then. */
-tuff_status tuff__choice_parse(const char *source, choice *out);
+tuff_status tuff__config_parse(const char *source, tune_config *out);
 
 #endif

@@ -13,7 +13,7 @@ enum { GRAIN = 256 };
 
 typedef struct cold_weight weight;
 
-uint64_t tuff__cold_pool_size(const tuff_device *device)
+uint64_t tuff__cache_flush_pool_size(const tuff_device *device)
 {
     const tuff_device_info *info = tuff__device_info(device);
     const uint64_t most = (uint64_t)512 << 20;
@@ -27,13 +27,13 @@ uint64_t tuff__cold_pool_size(const tuff_device *device)
     return info->memory_size == 0 || wanted <= info->memory_size / 4 ? wanted : 0;
 }
 
-void tuff__cold_pool_free(cold_pool *self)
+void tuff__cache_flush_pool_free(cache_flush_pool *self)
 {
     tuff__storage_release(self->memory);
-    *self = (cold_pool){.memory = NULL};
+    *self = (cache_flush_pool){.memory = NULL};
 }
 
-tuff_status tuff__cold_pool_fill(tuff_device *device, cold_pool *self)
+tuff_status tuff__cache_flush_pool_fill(tuff_device *device, cache_flush_pool *self)
 {
     enum { AT_ONCE = 1 << 18 };
     /* 1 as f16, less than 0.01 as f32 and bf16. */
@@ -50,7 +50,7 @@ tuff_status tuff__cold_pool_fill(tuff_device *device, cold_pool *self)
         status = tuff__storage_write(device, self->memory, at, block, size - at < AT_ONCE ? size - at : AT_ONCE);
     tuff__free(block);
     if (status != TUFF_OK)
-        tuff__cold_pool_free(self);
+        tuff__cache_flush_pool_free(self);
     return status;
 }
 
@@ -93,7 +93,7 @@ static bool is_weight(const executable *self, const buffer_binding *of)
     return is_array(self, of->buffer) || is_written(self->commands, self->setup_count, of->buffer);
 }
 
-static const weight *find(const cold_weights *self, const buffer_binding *of)
+static const weight *find(const flushed_weights *self, const buffer_binding *of)
 {
     for (int i = 0; i < self->count; ++i)
         if (self->all[i].buffer == of->buffer && self->all[i].offset == of->offset && self->all[i].size == of->size)
@@ -101,9 +101,9 @@ static const weight *find(const cold_weights *self, const buffer_binding *of)
     return NULL;
 }
 
-void tuff__cold_find(const executable *self, cold_weights *out)
+void tuff__cache_flush_find(const executable *self, flushed_weights *out)
 {
-    *out = (cold_weights){.count = 0};
+    *out = (flushed_weights){.count = 0};
     for (int i = self->setup_count; i < self->command_count; ++i)
         for (int k = 0; k < self->commands[i].binding_count && out->count < MOST_WEIGHTS; ++k) {
             const buffer_binding *of = &self->commands[i].bindings[k];
@@ -114,20 +114,20 @@ void tuff__cold_find(const executable *self, cold_weights *out)
         }
 }
 
-int tuff__cold_places(const cold_weights *weights, const cold_pool *pool)
+int tuff__cache_flush_places(const flushed_weights *weights, const cache_flush_pool *pool)
 {
     const uint64_t places = pool == NULL || weights->size == 0 ? 1 : pool->size / weights->size;
     return places < 2 || places > COLD_PLACES ? 1 : (int)places;
 }
 
-int tuff__cold_take(cold_pool *self, int places, uint64_t size, int count)
+int tuff__cache_flush_take(cache_flush_pool *self, int places, uint64_t size, int count)
 {
     const uint64_t place = (self->next + size - 1) / size % (uint64_t)places;
     self->next = (place + (uint64_t)count) % (uint64_t)places * size;
     return (int)place;
 }
 
-void tuff__cold_bind(const cold_weights *weights, const cold_pool *pool, int place, command *commands, int count)
+void tuff__cache_flush_bind(const flushed_weights *weights, const cache_flush_pool *pool, int place, command *commands, int count)
 {
     for (int i = 0; i < count; ++i)
         for (int k = 0; k < commands[i].binding_count; ++k) {

@@ -16,8 +16,8 @@ struct trial {
     recording *timed[COLD_PLACES]; /* from each place on; made when it is needed */
     uint64_t *stamps;
     int command_count, repeats; /* of a timed recording */
-    cold_pool *pool;            /* borrowed */
-    cold_weights weights;
+    cache_flush_pool *pool;            /* borrowed */
+    flushed_weights weights;
     int places;        /* in the pool */
     uint64_t expected; /* nanoseconds of one run; 0: not known */
 };
@@ -30,7 +30,7 @@ static void forget_timed(trial *self)
     }
 }
 
-void tuff__trial_destroy(trial *self)
+void tuff__candidate_run_destroy(trial *self)
 {
     if (self == NULL)
         return;
@@ -51,7 +51,7 @@ static tuff_status record_from(trial *self, int place)
         command *one = all + (size_t)i * (size_t)count;
         memcpy(one, self->executable.commands + self->executable.setup_count, (size_t)count * sizeof *one);
         if (self->places > 1)
-            tuff__cold_bind(&self->weights, self->pool, (place + i) % self->places, one, count);
+            tuff__cache_flush_bind(&self->weights, self->pool, (place + i) % self->places, one, count);
     }
     const tuff_status status =
         tuff__recording_create(self->device, all, self->command_count, true, true, &self->timed[place]);
@@ -78,7 +78,7 @@ static tuff_status repeat(trial *self, int repeats)
 static tuff_status next_timed(trial *self, recording **out)
 {
     const int place =
-        self->places > 1 ? tuff__cold_take(self->pool, self->places, self->weights.size, self->repeats) : 0;
+        self->places > 1 ? tuff__cache_flush_take(self->pool, self->places, self->weights.size, self->repeats) : 0;
     if (self->timed[place] == NULL)
         TRY(record_from(self, place));
     *out = self->timed[place];
@@ -105,28 +105,28 @@ static tuff_status poison_scratch(const launch_list *of)
 }
 
 static tuff_status build(trial *self, const struct fusion *fusion, const tuff_compile_options *options, int task,
-                         const choice *what, ground *on)
+                         const tune_config *what, test_buffers *on)
 {
     self->fusion = fusion;
     TRY(tuff__lower_task(self->device, self->fusion, options, task, what, NULL, &self->executable.launches));
-    TRY(tuff__ground_place(on, &self->executable.launches));
+    TRY(tuff__test_buffers_place(on, &self->executable.launches));
     TRY(tuff__plan_memory(&self->executable.launches));
     TRY(poison_scratch(&self->executable.launches));
     TRY(tuff__executable_record(&self->executable, NULL));
     if (self->executable.setup != NULL)
         TRY(tuff__submit(self->device, self->executable.setup));
     self->places = 1;
-    tuff__cold_find(&self->executable, &self->weights);
-    self->places = tuff__cold_places(&self->weights, self->pool);
-    if (self->places > 1 && tuff__cold_pool_fill(self->device, self->pool) != TUFF_OK) {
+    tuff__cache_flush_find(&self->executable, &self->weights);
+    self->places = tuff__cache_flush_places(&self->weights, self->pool);
+    if (self->places > 1 && tuff__cache_flush_pool_fill(self->device, self->pool) != TUFF_OK) {
         tuff__log(TUFF_LOG_DEBUG, "tune: weights are timed as the caches have them: %s", tuff_error());
         self->places = 1;
     }
     return repeat(self, 1);
 }
 
-tuff_status tuff__trial_create(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                               int task, const choice *what, ground *on, cold_pool *pool, trial **out)
+tuff_status tuff__candidate_run_create(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
+                               int task, const tune_config *what, test_buffers *on, cache_flush_pool *pool, trial **out)
 {
     trial *self = tuff__calloc(1, sizeof *self);
     *out = NULL;
@@ -136,7 +136,7 @@ tuff_status tuff__trial_create(tuff_device *device, const struct fusion *fusion,
     self->pool = pool;
     const tuff_status status = build(self, fusion, options, task, what, on);
     if (status != TUFF_OK) {
-        tuff__trial_destroy(self);
+        tuff__candidate_run_destroy(self);
         return status;
     }
     *out = self;
@@ -223,7 +223,7 @@ static tuff_status time_part(trial *self, command *part, uint64_t *stamps, int c
     return timed == TUFF_E_UNSUPPORTED ? status : timed;
 }
 
-tuff_status tuff__trial_probe(trial *self, uint64_t usual, uint64_t *nanoseconds)
+tuff_status tuff__candidate_run_probe(trial *self, uint64_t usual, uint64_t *nanoseconds)
 {
     const int count = self->executable.command_count - self->executable.setup_count;
     *nanoseconds = 0;
@@ -249,7 +249,7 @@ tuff_status tuff__trial_probe(trial *self, uint64_t usual, uint64_t *nanoseconds
     return status;
 }
 
-tuff_status tuff__trial_warm(trial *self, uint64_t most)
+tuff_status tuff__candidate_run_warm(trial *self, uint64_t most)
 {
     enum { WINDOW = 10000000 };
     const uint64_t begin = tuff__nanoseconds();
@@ -270,12 +270,12 @@ tuff_status tuff__trial_warm(trial *self, uint64_t most)
     return TUFF_OK;
 }
 
-bool tuff__trial_is_cold(const trial *self)
+bool tuff__candidate_run_is_cold(const trial *self)
 {
     return self->places > 1;
 }
 
-bool tuff__trial_is_too_fast(const trial *self, uint64_t nanoseconds)
+bool tuff__candidate_run_is_too_fast(const trial *self, uint64_t nanoseconds)
 {
     const tuff_device_info *info = tuff__device_info(self->device);
     /* Operations of a unit in a nanosecond: several times what any has today. */
@@ -286,7 +286,7 @@ bool tuff__trial_is_too_fast(const trial *self, uint64_t nanoseconds)
     return info->compute_units > 0 && operations > unit * info->compute_units * (double)nanoseconds;
 }
 
-uint64_t tuff__trial_spilled(const trial *self)
+uint64_t tuff__candidate_run_spilled(const trial *self)
 {
     uint64_t most = 0;
     for (int i = 0; i < self->executable.command_count; ++i) {
@@ -297,7 +297,7 @@ uint64_t tuff__trial_spilled(const trial *self)
     return most;
 }
 
-tuff_status tuff__trial_time(trial *self, int count, uint64_t limit, uint64_t *nanoseconds)
+tuff_status tuff__candidate_run_time(trial *self, int count, uint64_t limit, uint64_t *nanoseconds)
 {
     for (int i = 0; i < count; ++i) {
         TRY(time_once(self, &nanoseconds[i]));
@@ -315,7 +315,7 @@ tuff_status tuff__trial_time(trial *self, int count, uint64_t limit, uint64_t *n
     return TUFF_OK;
 }
 
-tuff_status tuff__trial_run(trial *self)
+tuff_status tuff__candidate_run_run(trial *self)
 {
     set_patience(self, self->expected);
     TRY(tuff__submit(self->device, self->executable.recording));

@@ -1,4 +1,4 @@
-/* Trials: the kernels of one task by one choice, on a ground of their own. */
+/* Trials: the kernels of one task by one choice, on a test buffers of their own. */
 #ifndef TUFF_MEASURE_CANDIDATE_RUN_H
 #define TUFF_MEASURE_CANDIDATE_RUN_H
 
@@ -9,27 +9,27 @@ typedef struct trial trial;
 
 /* Compiles and records. pool: borrowed, filled where there are weights that are to be cold while runs are
    timed; NULL: nothing is. */
-tuff_status tuff__trial_create(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                               int task, const choice *what, ground *on, cold_pool *pool, trial **out);
-void tuff__trial_destroy(trial *self); /* NULL is allowed */
+tuff_status tuff__candidate_run_create(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
+                               int task, const tune_config *what, test_buffers *on, cache_flush_pool *pool, trial **out);
+void tuff__candidate_run_destroy(trial *self); /* NULL is allowed */
 
 /* One run after another, each timed by the device's clock (the host's, where that is none): count times. Short runs are
    repeated in one submission. Copies that are kept between runs do not count. limit, where not 0: after a run that
    takes longer the rest are given its time. */
-tuff_status tuff__trial_time(trial *self, int count, uint64_t limit, uint64_t *nanoseconds);
+tuff_status tuff__candidate_run_time(trial *self, int count, uint64_t limit, uint64_t *nanoseconds);
 /* The first run: of some of each kernel's groups alone, where the task's kernels can be run in part. Answers how long a
    whole run should take; 0 where that is not known. usual: what another candidate's takes, 0: not known. Patience goes
    by that, but where a library compiles meanwhile. */
-tuff_status tuff__trial_probe(trial *self, uint64_t usual, uint64_t *nanoseconds);
+tuff_status tuff__candidate_run_probe(trial *self, uint64_t usual, uint64_t *nanoseconds);
 /* Runs until two times agree within 2 %, which says that the clocks have settled, or so long at most. */
-tuff_status tuff__trial_warm(trial *self, uint64_t most);
+tuff_status tuff__candidate_run_warm(trial *self, uint64_t most);
 /* Whether its weights are cold when it is timed. */
-bool tuff__trial_is_cold(const trial *self);
+bool tuff__candidate_run_is_cold(const trial *self);
 /* Whether no device of this one's size could be so fast. */
-bool tuff__trial_is_too_fast(const trial *self, uint64_t nanoseconds);
+bool tuff__candidate_run_is_too_fast(const trial *self, uint64_t nanoseconds);
 /* Bytes of registers that a work-item keeps in memory, of that kernel of which it is most; 0: none, or not known. */
-uint64_t tuff__trial_spilled(const trial *self);
+uint64_t tuff__candidate_run_spilled(const trial *self);
 /* One run, waited for. */
-tuff_status tuff__trial_run(trial *self);
+tuff_status tuff__candidate_run_run(trial *self);
 
 #endif

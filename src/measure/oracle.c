@@ -104,9 +104,9 @@ static void judge_root(const hearing *self, int index, const double *got, char *
 }
 
 /* Calls for every element of a node in the excerpt, in order, with its place in the memory of the task. */
-typedef bool (*element_getter)(const ground *from, int buffer, int64_t at, double *out);
+typedef bool (*element_getter)(const test_buffers *from, int buffer, int64_t at, double *out);
 
-static tuff_status gather(const subgraph *of, const struct fusion *fusion, const node *at, const ground *from,
+static tuff_status gather(const subgraph *of, const struct fusion *fusion, const node *at, const test_buffers *from,
                           element_getter get, double *out)
 {
     const tuff_shape shape = tuff__subgraph_shape(of, at);
@@ -131,13 +131,13 @@ static tuff_status gather(const subgraph *of, const struct fusion *fusion, const
 }
 
 /* What a sample does not look at may have been left out: it takes some of what looks so. */
-static void want_suspects(subgraph *of, const ground *on)
+static void want_suspects(subgraph *of, const test_buffers *on)
 {
     for (int i = 0; i < tuff__subgraph_root_count(of); ++i) {
         const node *root = tuff__subgraph_root(of, i);
         const tuff_shape *shape = &root->outputs[0].shape;
         int64_t found[MOST_SUSPECTS], place[TUFF_MAX_RANK] = {0};
-        const int count = tuff__ground_suspects(on, root, found);
+        const int count = tuff__test_buffers_suspects(on, root, found);
         for (int k = 0; k < count; ++k) {
             for (int axis = shape->rank - 1; axis >= 0; --axis) {
                 place[axis] = found[k] % shape->extent[axis];
@@ -148,7 +148,7 @@ static void want_suspects(subgraph *of, const ground *on)
     }
 }
 
-static tuff_status write_reads(const hearing *self, const struct fusion *fusion, const ground *from)
+static tuff_status write_reads(const hearing *self, const struct fusion *fusion, const test_buffers *from)
 {
     char name[16];
     for (int i = 0; i < tuff__subgraph_read_count(self->of); ++i) {
@@ -157,7 +157,7 @@ static tuff_status write_reads(const hearing *self, const struct fusion *fusion,
         double *values = tuff__calloc((size_t)count + 1, sizeof *values);
         tuff_status status = values == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
         if (status == TUFF_OK)
-            status = gather(self->of, fusion, at, from, tuff__ground_input, values);
+            status = gather(self->of, fusion, at, from, tuff__test_buffers_input, values);
         if (status == TUFF_OK)
             status = tuff__reference_write_double(self->host, tuff__subgraph_name('r', i, name), values);
         tuff__free(values);
@@ -166,14 +166,14 @@ static tuff_status write_reads(const hearing *self, const struct fusion *fusion,
     return TUFF_OK;
 }
 
-static tuff_status compare_ground(const hearing *self, const struct fusion *fusion, const ground *with, char *wrong,
+static tuff_status compare_ground(const hearing *self, const struct fusion *fusion, const test_buffers *with, char *wrong,
                                   size_t size)
 {
     for (int i = 0; i < tuff__subgraph_root_count(self->of) && wrong[0] == '\0'; ++i) {
         double *got = tuff__calloc((size_t)self->roots[i].count + 1, sizeof *got);
         const tuff_status status =
             got == NULL ? TUFF_E_OOM_HOST
-                        : gather(self->of, fusion, tuff__subgraph_root(self->of, i), with, tuff__ground_right, got);
+                        : gather(self->of, fusion, tuff__subgraph_root(self->of, i), with, tuff__test_buffers_right, got);
         if (status == TUFF_OK)
             judge_root(self, i, got, wrong, size);
         tuff__free(got);
@@ -183,7 +183,7 @@ static tuff_status compare_ground(const hearing *self, const struct fusion *fusi
 }
 
 /* As much as the host computes in reasonable time. */
-static tuff_status sample(subgraph *of, const ground *on)
+static tuff_status sample(subgraph *of, const test_buffers *on)
 {
     static const int counts[] = {16, 8, 4, 3, 2};
     enum { COUNTS = sizeof counts / sizeof *counts };
@@ -198,7 +198,7 @@ static tuff_status sample(subgraph *of, const ground *on)
     return TUFF_OK;
 }
 
-static tuff_status hear_ground(hearing *self, tuff_device *device, const ground *with, const struct fusion *fusion,
+static tuff_status hear_ground(hearing *self, tuff_device *device, const test_buffers *with, const struct fusion *fusion,
                                int task, char *wrong, size_t size)
 {
     TRY(tuff__subgraph_create(fusion, task, &self->of));
@@ -209,7 +209,7 @@ static tuff_status hear_ground(hearing *self, tuff_device *device, const ground 
     return compare_ground(self, fusion, with, wrong, size);
 }
 
-tuff_status tuff__referee_ground(tuff_device *device, const ground *with, const struct fusion *fusion, int task,
+tuff_status tuff__oracle_ground(tuff_device *device, const test_buffers *with, const struct fusion *fusion, int task,
                                  char *wrong, size_t size)
 {
     hearing self = {.of = NULL};
@@ -219,15 +219,15 @@ tuff_status tuff__referee_ground(tuff_device *device, const ground *with, const 
     return status;
 }
 
-/* Eighths, as on grounds. */
+/* Eighths, as on test buffers. */
 static void make_up(const hearing *self, task_kind kind, const node *of, int64_t count, double *out)
 {
     const int64_t bound = tuff__subgraph_index_bound(self->of);
     const bool multiplies = kind == TASK_MATMUL || kind == TASK_ATTENTION,
                takes_signs = tuff__subgraph_takes_signs(self->of);
-    dice from = {(uint64_t)of->id + 1};
+    rng from = {(uint64_t)of->id + 1};
     for (int64_t i = 0; i < count; ++i) {
-        const int roll = tuff__dice_below(&from, 1 << 20);
+        const int roll = tuff__rng_below(&from, 1 << 20);
         if (tuff__dtype_is_float(of->outputs[0].dtype))
             out[i] = multiplies                       ? (roll % 17 - 8) / 8.0
                      : takes_signs && roll >> 19 != 0 ? -(1 + roll % 8) / 8.0
@@ -262,9 +262,9 @@ static tuff_status write_both(const hearing *self, tuff_plan *plan, task_kind ki
 }
 
 /* Lets all tasks of a kind have one choice. */
-static tuff_status lower_by(tuff_plan *plan, const tuff_compile_options *options, task_kind kind, const choice *what)
+static tuff_status lower_by(tuff_plan *plan, const tuff_compile_options *options, task_kind kind, const tune_config *what)
 {
-    const choice **choices = tuff__calloc((size_t)plan->fusion.task_count + 1, sizeof(choice *));
+    const tune_config **choices = tuff__calloc((size_t)plan->fusion.task_count + 1, sizeof(tune_config *));
     if (choices == NULL)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < plan->fusion.task_count; ++i)
@@ -298,7 +298,7 @@ static tuff_status compare_plan(const hearing *self, tuff_plan *plan, char *wron
 }
 
 static tuff_status run_both(hearing *self, tuff_plan *plan, const tuff_compile_options *options, task_kind kind,
-                            const choice *what, char *wrong, size_t size)
+                            const tune_config *what, char *wrong, size_t size)
 {
     TRY(lower_by(plan, options, kind, what));
     TRY(write_both(self, plan, kind));
@@ -323,7 +323,7 @@ static tuff_status shrink(subgraph *of)
 }
 
 static tuff_status hear_ragged(hearing *self, tuff_device *device, const struct fusion *fusion,
-                               const tuff_compile_options *options, int task, const choice *what, char *wrong,
+                               const tuff_compile_options *options, int task, const tune_config *what, char *wrong,
                                size_t size)
 {
     tuff_graph *graph;
@@ -345,20 +345,20 @@ static tuff_status hear_ragged(hearing *self, tuff_device *device, const struct 
 }
 
 /* Products and averages of what is not 0 are not all 0, whatever their number. */
-static void judge_zeros(const hearing *self, const ground *kept, char *wrong, size_t size)
+static void judge_zeros(const hearing *self, const test_buffers *kept, char *wrong, size_t size)
 {
     for (int i = 0; i < tuff__subgraph_root_count(self->of) && wrong[0] == '\0'; ++i) {
         const expectation *root = &self->roots[i];
         int64_t others = 0;
         for (int64_t k = 0; k < root->count; ++k)
             others += isfinite(root->values[k]) && fabs(root->values[k]) > SLACK * root->bounds[k];
-        if (2 * others > root->count && tuff__ground_is_zero(kept, tuff__subgraph_root(self->of, i)))
+        if (2 * others > root->count && tuff__test_buffers_is_zero(kept, tuff__subgraph_root(self->of, i)))
             snprintf(wrong, size, "all of a result is 0");
     }
 }
 
-tuff_status tuff__referee_ragged(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                                 int task, const choice *what, const ground *kept, char *wrong, size_t size)
+tuff_status tuff__oracle_ragged(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
+                                 int task, const tune_config *what, const test_buffers *kept, char *wrong, size_t size)
 {
     hearing self = {.of = NULL};
     const task_kind kind = fusion->tasks[task].kind;

@@ -17,7 +17,7 @@ static const uint32_t poison_words[] = {0x7FE1DEADu, 0xFFD2BEEFu};
 /* Data repeats after so many elements: a prime, so that no two rows are alike. */
 enum { PERIOD = 4093 };
 
-typedef struct stretch {
+typedef struct buffer_region {
     int id;        /* of the buffer, no part of another */
     uint64_t lead; /* bytes from the guard to the first element */
     uint64_t size; /* of the elements */
@@ -29,16 +29,16 @@ typedef struct stretch {
     void *right, *last; /* of what is written: as it should be, and as it was seen last */
     bool knows_own;
     uint8_t *own; /* by element, whether the task stores it, and no other one; NULL: it stores all of them */
-} stretch;
+} buffer_region;
 
-struct ground {
+struct test_buffers {
     tuff_device *device;
     const struct fusion *fusion;
     int task;
     uint64_t most, size;
     bool is_exact;  /* results do not depend on the order of sums */
     bool is_signed; /* so is what its task reads, which of products it always is */
-    stretch *all;
+    buffer_region *all;
     int count, capacity;
     bool is_rough;
     double scale;        /* of what is signed */
@@ -66,13 +66,13 @@ static tuff_status takes_signs(const struct fusion *fusion, int task, bool *out)
     return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
 }
 
-tuff_status tuff__ground_create(tuff_device *device, const struct fusion *fusion, int task, uint64_t most, ground **out)
+tuff_status tuff__test_buffers_create(tuff_device *device, const struct fusion *fusion, int task, uint64_t most, test_buffers **out)
 {
-    ground *self = tuff__calloc(1, sizeof *self);
+    test_buffers *self = tuff__calloc(1, sizeof *self);
     *out = self;
     if (self == NULL)
         return TUFF_E_OOM_HOST;
-    *self = (ground){
+    *self = (test_buffers){
         .device = device, .fusion = fusion, .task = task, .most = most, .scale = scale_of(&fusion->tasks[task])};
     const tuff_status status = takes_signs(fusion, task, &self->is_signed);
     if (status == TUFF_OK)
@@ -82,12 +82,12 @@ tuff_status tuff__ground_create(tuff_device *device, const struct fusion *fusion
     return status;
 }
 
-void tuff__ground_roughen(ground *self)
+void tuff__test_buffers_roughen(test_buffers *self)
 {
     self->is_rough = true;
 }
 
-void tuff__ground_destroy(ground *self)
+void tuff__test_buffers_destroy(test_buffers *self)
 {
     if (self == NULL)
         return;
@@ -102,23 +102,23 @@ void tuff__ground_destroy(ground *self)
     tuff__free(self);
 }
 
-void tuff__ground_expect_exact(ground *self)
+void tuff__test_buffers_expect_exact(test_buffers *self)
 {
     self->is_exact = true;
 }
 
-uint64_t tuff__ground_size(const ground *self)
+uint64_t tuff__test_buffers_size(const test_buffers *self)
 {
     return self->size;
 }
 
-static uint64_t whole_size(const stretch *of)
+static uint64_t whole_size(const buffer_region *of)
 {
     return GUARD + of->lead + (of->size + 3) / 4 * 4 + GUARD;
 }
 
 /* One past the largest index that lookups of the task's kernels find something at; 64 where there are none. */
-static int64_t index_bound(const ground *self, const launch_list *launches)
+static int64_t index_bound(const test_buffers *self, const launch_list *launches)
 {
     const struct task *task = &self->fusion->tasks[self->task];
     int64_t bound = 0;
@@ -134,7 +134,7 @@ static int64_t index_bound(const ground *self, const launch_list *launches)
 }
 
 /* Eighths, so that sums of products are exact in any order; where others are made of them, none is 0. */
-static double make_float(const ground *self, uint32_t roll)
+static double make_float(const test_buffers *self, uint32_t roll)
 {
     const task_kind kind = self->fusion->tasks[self->task].kind;
     const double share = (1 + roll % 0xFFFFFF) / 0x1p24, sign = self->is_signed && roll >> 30 ? -1 : 1;
@@ -143,7 +143,7 @@ static double make_float(const ground *self, uint32_t roll)
     return self->scale * (self->is_rough ? 2 * share - 1 : (int)(roll % 17) / 8.0 - 1.0);
 }
 
-static void make_elements(const ground *self, const stretch *of, int64_t bound, double *values)
+static void make_elements(const test_buffers *self, const buffer_region *of, int64_t bound, double *values)
 {
     uint64_t state = 0x9E3779B97F4A7C15u * (uint64_t)(of->id + 1);
     for (int i = 0; i < PERIOD; ++i) {
@@ -161,7 +161,7 @@ static void make_elements(const ground *self, const stretch *of, int64_t bound, 
 }
 
 /* Repeats a pattern over a stretch of device memory. */
-static tuff_status fill(const ground *self, const stretch *of, uint64_t start, uint64_t size, const void *pattern,
+static tuff_status fill(const test_buffers *self, const buffer_region *of, uint64_t start, uint64_t size, const void *pattern,
                         size_t period)
 {
     enum { AT_ONCE = 1 << 20 };
@@ -178,7 +178,7 @@ static tuff_status fill(const ground *self, const stretch *of, uint64_t start, u
     return status;
 }
 
-static tuff_status write_constant(const ground *self, const stretch *of, const node *at)
+static tuff_status write_constant(const test_buffers *self, const buffer_region *of, const node *at)
 {
     if (at->attributes.data != NULL)
         return tuff__storage_write(self->device, of->storage, GUARD + of->lead, at->attributes.data, of->size);
@@ -188,14 +188,14 @@ static tuff_status write_constant(const ground *self, const stretch *of, const n
     return fill(self, of, GUARD + of->lead, of->size, bytes, tuff_dtype_size(of->dtype));
 }
 
-static tuff_status write_made(const ground *self, const stretch *of)
+static tuff_status write_made(const test_buffers *self, const buffer_region *of)
 {
     char pattern[PERIOD * 8];
     tuff__from_double(of->dtype, of->made, PERIOD, pattern);
     return fill(self, of, GUARD + of->lead, of->size, pattern, PERIOD * tuff_dtype_size(of->dtype));
 }
 
-static tuff_status fill_elements(const ground *self, stretch *of, const launch_list *launches)
+static tuff_status fill_elements(const test_buffers *self, buffer_region *of, const launch_list *launches)
 {
     const tuff_graph *graph = self->fusion->graph;
     const uint32_t guard = GUARD_WORD;
@@ -213,7 +213,7 @@ static tuff_status fill_elements(const ground *self, stretch *of, const launch_l
     return write_made(self, of);
 }
 
-static stretch *find(const ground *self, int id)
+static buffer_region *find(const test_buffers *self, int id)
 {
     for (int i = 0; i < self->count; ++i)
         if (self->all[i].id == id || self->all[i].in_place == id)
@@ -221,10 +221,10 @@ static stretch *find(const ground *self, int id)
     return NULL;
 }
 
-static tuff_status add(ground *self, const launch_list *launches, int id)
+static tuff_status add(test_buffers *self, const launch_list *launches, int id)
 {
     const memory_buffer *buffer = &launches->buffers[id];
-    stretch made = {.id = id,
+    buffer_region made = {.id = id,
                     .lead = buffer->offset % GUARD,
                     .size = tuff__buffer_size(buffer),
                     .dtype = buffer->dtype,
@@ -245,12 +245,12 @@ static tuff_status add(ground *self, const launch_list *launches, int id)
     return TUFF_OK;
 }
 
-static tuff_status place(ground *self, launch_list *launches, int id, const chain_buffer *use)
+static tuff_status place(test_buffers *self, launch_list *launches, int id, const chain_buffer *use)
 {
     int root = id;
     while (launches->buffers[root].parent >= 0) /* parts get their places when memory is planned */
         root = launches->buffers[root].parent;
-    stretch *of = find(self, root);
+    buffer_region *of = find(self, root);
     if (of == NULL) {
         TRY(add(self, launches, root));
         of = &self->all[self->count - 1];
@@ -265,7 +265,7 @@ static tuff_status place(ground *self, launch_list *launches, int id, const chai
     return TUFF_OK;
 }
 
-tuff_status tuff__ground_place(ground *self, launch_list *launches)
+tuff_status tuff__test_buffers_place(test_buffers *self, launch_list *launches)
 {
     for (int i = 0; i < launches->launch_count; ++i) {
         const fused_chain *chain = &launches->launches[i].chain;
@@ -288,12 +288,12 @@ static int buffer_of(const struct fusion *fusion, const node *root, int64_t *sta
     return buffer;
 }
 
-static int64_t count_of(const stretch *of)
+static int64_t count_of(const buffer_region *of)
 {
     return (int64_t)(of->size / tuff_dtype_size(of->dtype));
 }
 
-static void mark_own(const stretch *of, const view *layout, int axis, int64_t at)
+static void mark_own(const buffer_region *of, const view *layout, int axis, int64_t at)
 {
     if (axis == layout->rank) {
         if (at >= 0 && at < count_of(of))
@@ -305,7 +305,7 @@ static void mark_own(const stretch *of, const view *layout, int axis, int64_t at
 }
 
 /* Which elements of a stretch are the task's. */
-static tuff_status find_own(const ground *self, stretch *of)
+static tuff_status find_own(const test_buffers *self, buffer_region *of)
 {
     const struct task *task = &self->fusion->tasks[self->task];
     const int64_t count = count_of(of);
@@ -327,7 +327,7 @@ static tuff_status find_own(const ground *self, stretch *of)
 }
 
 /* Whether what the task writes over is what it computes that from. */
-static bool is_updated(const ground *self, const stretch *of)
+static bool is_updated(const test_buffers *self, const buffer_region *of)
 {
     const struct task *task = &self->fusion->tasks[self->task];
     for (int i = 0; i < task->read_count && of->in_place >= 0; ++i)
@@ -336,13 +336,13 @@ static bool is_updated(const ground *self, const stretch *of)
     return false;
 }
 
-static bool is_poisoned(const ground *self, const stretch *of)
+static bool is_poisoned(const test_buffers *self, const buffer_region *of)
 {
     return of->written && of->made != NULL && !is_updated(self, of);
 }
 
 /* What a stretch that is not the task's as a whole holds before a run: where others store, the same in every run. */
-static tuff_status make_image(const stretch *of, int turn, char **out)
+static tuff_status make_image(const buffer_region *of, int turn, char **out)
 {
     const size_t step = tuff_dtype_size(of->dtype);
     char pattern[PERIOD * 8];
@@ -360,7 +360,7 @@ static tuff_status make_image(const stretch *of, int turn, char **out)
     return TUFF_OK;
 }
 
-static tuff_status write_image(const ground *self, const stretch *of)
+static tuff_status write_image(const test_buffers *self, const buffer_region *of)
 {
     char *image = NULL;
     tuff_status status = make_image(of, self->turn, &image);
@@ -370,12 +370,12 @@ static tuff_status write_image(const ground *self, const stretch *of)
     return status;
 }
 
-tuff_status tuff__ground_poison(ground *self)
+tuff_status tuff__test_buffers_poison(test_buffers *self)
 {
     self->turn = !self->turn;
     const uint32_t *poison = &poison_words[self->turn];
     for (int i = 0; i < self->count; ++i) {
-        stretch *of = &self->all[i];
+        buffer_region *of = &self->all[i];
         if (of->in_place >= 0 && of->made != NULL && is_updated(self, of))
             TRY(write_made(self, of));
         if (!is_poisoned(self, of))
@@ -389,7 +389,7 @@ tuff_status tuff__ground_poison(ground *self)
 }
 
 /* Reads a stretch with its guards. */
-static tuff_status read_back(const ground *self, const stretch *of, void **out)
+static tuff_status read_back(const test_buffers *self, const buffer_region *of, void **out)
 {
     const size_t size = (size_t)whole_size(of);
     *out = tuff__alloc(size);
@@ -398,10 +398,10 @@ static tuff_status read_back(const ground *self, const stretch *of, void **out)
     return tuff__storage_read(self->device, of->storage, 0, *out, size);
 }
 
-tuff_status tuff__ground_keep(ground *self)
+tuff_status tuff__test_buffers_keep(test_buffers *self)
 {
     for (int i = 0; i < self->count; ++i) {
-        stretch *of = &self->all[i];
+        buffer_region *of = &self->all[i];
         if (!of->written)
             continue;
         tuff__free(of->right);
@@ -412,11 +412,11 @@ tuff_status tuff__ground_keep(ground *self)
     return TUFF_OK;
 }
 
-tuff_status tuff__ground_is_kept(ground *self, bool *same)
+tuff_status tuff__test_buffers_is_kept(test_buffers *self, bool *same)
 {
     *same = true;
     for (int i = 0; i < self->count && *same; ++i) {
-        const stretch *of = &self->all[i];
+        const buffer_region *of = &self->all[i];
         void *seen = NULL;
         if (!of->written || of->right == NULL)
             continue;
@@ -429,7 +429,7 @@ tuff_status tuff__ground_is_kept(ground *self, bool *same)
     return TUFF_OK;
 }
 
-static bool guards_hold(const stretch *of, const char *seen)
+static bool guards_hold(const buffer_region *of, const char *seen)
 {
     const uint64_t behind = whole_size(of) - GUARD;
     for (uint64_t i = 0; i < GUARD; i += 4) {
@@ -443,7 +443,7 @@ static bool guards_hold(const stretch *of, const char *seen)
 }
 
 /* Terms that one element is the sum of, at most. */
-static double terms_of(const ground *self)
+static double terms_of(const test_buffers *self)
 {
     const struct task *task = &self->fusion->tasks[self->task];
     double terms = 1;
@@ -484,7 +484,7 @@ static bool is_poison(const char *element, uint64_t at, size_t step, int turn)
     return true;
 }
 
-static void compare_elements(const ground *self, const stretch *of, const char *seen, char *wrong, size_t size)
+static void compare_elements(const test_buffers *self, const buffer_region *of, const char *seen, char *wrong, size_t size)
 {
     const size_t step = tuff_dtype_size(of->dtype);
     const int64_t count = count_of(of);
@@ -516,7 +516,7 @@ static void compare_elements(const ground *self, const stretch *of, const char *
     }
 }
 
-static tuff_status compare(stretch *of, const ground *self, bool exactly, char *wrong, size_t size)
+static tuff_status compare(buffer_region *of, const test_buffers *self, bool exactly, char *wrong, size_t size)
 {
     void *seen = NULL;
     const tuff_status status = read_back(self, of, &seen);
@@ -536,7 +536,7 @@ static tuff_status compare(stretch *of, const ground *self, bool exactly, char *
     return TUFF_OK;
 }
 
-tuff_status tuff__ground_compare(ground *self, bool exactly, char *wrong, size_t size)
+tuff_status tuff__test_buffers_compare(test_buffers *self, bool exactly, char *wrong, size_t size)
 {
     wrong[0] = '\0';
     for (int i = 0; i < self->count && wrong[0] == '\0'; ++i)
@@ -546,7 +546,7 @@ tuff_status tuff__ground_compare(ground *self, bool exactly, char *wrong, size_t
 }
 
 /* What neither of two runs wrote of the task's own, and what the first wrote of others'. */
-static tuff_status look_through(const ground *self, const stretch *of, char *wrong, size_t size)
+static tuff_status look_through(const test_buffers *self, const buffer_region *of, char *wrong, size_t size)
 {
     const size_t step = tuff_dtype_size(of->dtype);
     const char *kept = (const char *)of->right + GUARD + of->lead, *last = (const char *)of->last + GUARD + of->lead;
@@ -567,20 +567,20 @@ static tuff_status look_through(const ground *self, const stretch *of, char *wro
     return TUFF_OK;
 }
 
-tuff_status tuff__ground_look_through(const ground *self, char *wrong, size_t size)
+tuff_status tuff__test_buffers_look_through(const test_buffers *self, char *wrong, size_t size)
 {
     wrong[0] = '\0';
     for (int i = 0; i < self->count && wrong[0] == '\0' && self->turn != self->kept_turn; ++i) {
-        const stretch *of = &self->all[i];
+        const buffer_region *of = &self->all[i];
         if (is_poisoned(self, of) && of->right != NULL && of->last != NULL)
             TRY(look_through(self, of, wrong, size));
     }
     return TUFF_OK;
 }
 
-static const stretch *find_element(const ground *self, int buffer, int64_t at)
+static const buffer_region *find_element(const test_buffers *self, int buffer, int64_t at)
 {
-    const stretch *of = find(self, buffer);
+    const buffer_region *of = find(self, buffer);
     return of != NULL && at >= 0 && at < count_of(of) ? of : NULL;
 }
 
@@ -595,23 +595,23 @@ static void read_constant(const node *of, int64_t at, double *out)
 }
 
 /* Small constants are part of kernels' texts, and have no memory. */
-bool tuff__ground_input(const ground *self, int buffer, int64_t at, double *out)
+bool tuff__test_buffers_input(const test_buffers *self, int buffer, int64_t at, double *out)
 {
     const tuff_graph *graph = self->fusion->graph;
     if (buffer < graph->node_count && graph->nodes[buffer]->op == OP_CONSTANT) {
         read_constant(graph->nodes[buffer], at, out);
         return true;
     }
-    const stretch *of = find_element(self, buffer, at);
+    const buffer_region *of = find_element(self, buffer, at);
     if (of == NULL || (of->written && of->in_place < 0))
         return false;
     *out = of->made[at % PERIOD];
     return true;
 }
 
-bool tuff__ground_right(const ground *self, int buffer, int64_t at, double *out)
+bool tuff__test_buffers_right(const test_buffers *self, int buffer, int64_t at, double *out)
 {
-    const stretch *of = find_element(self, buffer, at);
+    const buffer_region *of = find_element(self, buffer, at);
     if (of == NULL || of->right == NULL)
         return false;
     tuff__to_double(of->dtype, (const char *)of->right + GUARD + of->lead + (size_t)at * tuff_dtype_size(of->dtype), 1,
@@ -622,7 +622,7 @@ bool tuff__ground_right(const ground *self, int buffer, int64_t at, double *out)
 /* A walk over the elements of a root, which notes every so many of what may have been left out: when it has noted too
    many, every other one is dropped, so that one in the middle is always among them. */
 typedef struct suspects {
-    const stretch *of;
+    const buffer_region *of;
     bool is_updated; /* the stretch is: what it held says something */
     int64_t index, found, every, last;
     int64_t noted[64];
@@ -632,7 +632,7 @@ typedef struct suspects {
 static bool is_suspect(const suspects *with, int64_t at)
 {
     static const char zero[8];
-    const stretch *of = with->of;
+    const buffer_region *of = with->of;
     const size_t step = tuff_dtype_size(of->dtype);
     const char *element = (const char *)of->right + GUARD + of->lead + (size_t)at * step;
     double value;
@@ -674,10 +674,10 @@ static void look_for_suspects(suspects *with, const view *layout, int axis, int6
 }
 
 /* False where nothing is kept of the root. */
-static bool begin_suspects(const ground *self, const node *root, bool changes_too, suspects *out)
+static bool begin_suspects(const test_buffers *self, const node *root, bool changes_too, suspects *out)
 {
     int64_t start;
-    const stretch *of = find(self, buffer_of(self->fusion, root, &start));
+    const buffer_region *of = find(self, buffer_of(self->fusion, root, &start));
     const view layout = tuff__fusion_layout(self->fusion, root);
     if (of == NULL || of->right == NULL || of->made == NULL)
         return false;
@@ -686,7 +686,7 @@ static bool begin_suspects(const ground *self, const node *root, bool changes_to
     return true;
 }
 
-int tuff__ground_suspects(const ground *self, const node *root, int64_t out[MOST_SUSPECTS])
+int tuff__test_buffers_suspects(const test_buffers *self, const node *root, int64_t out[MOST_SUSPECTS])
 {
     suspects with;
     if (!begin_suspects(self, root, true, &with))
@@ -699,7 +699,7 @@ int tuff__ground_suspects(const ground *self, const node *root, int64_t out[MOST
     return count > 0 ? count + 1 : 0;
 }
 
-bool tuff__ground_is_zero(const ground *self, const node *root)
+bool tuff__test_buffers_is_zero(const test_buffers *self, const node *root)
 {
     suspects with;
     return begin_suspects(self, root, false, &with) && with.found > 0 && with.found == with.index;

@@ -50,7 +50,7 @@ static bool is_passing(verdict found)
            found == VERDICT_TIMER || found == VERDICT_ROOM || found == VERDICT_FAILED;
 }
 
-bool tuff__search_accept(search *self, const choice *what, verdict found)
+bool tuff__search_accept(search *self, const tune_config *what, verdict found)
 {
     if (found == VERDICT_GOOD)
         return true;
@@ -466,7 +466,7 @@ static search_stage stage_of(const search *self)
 
 search_progress tuff__search_progress(const search *self)
 {
-    static const choice usual;
+    static const tune_config usual;
     const trial *best = self->best < 0 ? NULL : &self->trials[self->best];
     return (search_progress){
         .stage = stage_of(self),
@@ -480,7 +480,7 @@ search_progress tuff__search_progress(const search *self)
     };
 }
 
-static void list(search *self, const choice *what, int count, int rank)
+static void list(search *self, const tune_config *what, int count, int rank)
 {
     for (int i = 0; i < count; i++) {
         self->ranks[self->listed_count] = rank == RANK_PORTFOLIO ? rank + i : rank;
@@ -491,7 +491,7 @@ static void list(search *self, const choice *what, int count, int rank)
 /* Everything that is tried before the climb, the default first. */
 static bool make_list(search *self, const search_settings *settings)
 {
-    const choice usual = {0};
+    const tune_config usual = {0};
     const size_t count = 2 + (size_t)settings->portfolio_count + (size_t)settings->seed_count;
     self->listed = tuff__calloc(count, sizeof *self->listed);
     self->ranks = tuff__calloc(count, sizeof *self->ranks);
@@ -506,7 +506,7 @@ static bool make_list(search *self, const search_settings *settings)
     return true;
 }
 
-tuff_status tuff__search_begin(const judge *by, const search_settings *settings, search **out)
+tuff_status tuff__search_begin(const evaluator *by, const search_settings *settings, search **out)
 {
     *out = NULL;
     search *self = tuff__calloc(1, sizeof *self);

@@ -36,46 +36,46 @@ typedef enum verdict {
 const char *tuff__verdict_text(verdict of);
 
 /* What lowering a candidate shows, without a compiler. */
-typedef struct lowering {
+typedef struct candidate_info {
     uint64_t program;     /* equal programs, equal numbers: only the first of them is compiled */
     uint32_t group_items; /* of a work-group, all dimensions; of equals, the least wins */
-    choice consulted;     /* the tunables that were asked for, with the values they have by default */
+    tune_config consulted;     /* the tunables that were asked for, with the values they have by default */
     double cost;          /* the less, the sooner it is tried; of one task and device; 0: not known */
-} lowering;
+} candidate_info;
 
 enum { SEARCH_SLOTS = 16, SEARCH_AHEAD = 6 };
 
 /* A candidate as the judge sees it. */
-typedef struct contender {
-    choice what;
+typedef struct search_candidate {
+    tune_config what;
     uint64_t program;
     uint32_t group_items;
     int slot; /* 0 to SEARCH_SLOTS - 1, its own from expect or compile to release: the place of what was compiled */
-} contender;
+} search_candidate;
 
 /* All calls come from the thread that steps the search. A verdict other than GOOD is explained by tuff_error(). After
    HANG and CRASH the search goes on, unless is_over says that the judge can not. */
-typedef struct judge {
+typedef struct evaluator {
     void *state;
-    verdict (*lower)(void *state, const choice *what, lowering *out);
+    verdict (*lower)(void *state, const tune_config *what, candidate_info *out);
     /* What is compiled here is kept until release; where it fails there is no release. */
-    verdict (*compile)(void *state, const contender *who);
+    verdict (*compile)(void *state, const search_candidate *who);
     /* May be NULL. Bytes of registers that a work-item of what was compiled keeps in memory; 0: none, or not known.
        What spills more than the best is tried last, what spills far more than all others not at all. */
-    uint64_t (*spilled)(void *state, const contender *who);
+    uint64_t (*spilled)(void *state, const search_candidate *who);
     /* May be NULL. Who will be compiled soon, in its slot: another thread may begin. compile follows, or release. */
-    void (*expect)(void *state, const contender *who);
+    void (*expect)(void *state, const search_candidate *who);
     /* count times of one run each. limit, where not 0: beyond it a run need not be finished, SLOW will do. */
-    verdict (*sample)(void *state, const contender *who, int count, uint64_t limit, uint64_t *nanoseconds);
+    verdict (*sample)(void *state, const search_candidate *who, int count, uint64_t limit, uint64_t *nanoseconds);
     /* Compares results with the baseline's; of the default: those with the host's. thorough: other shapes too, once
        for the winner. */
-    verdict (*verify)(void *state, const contender *who, bool thorough);
-    void (*release)(void *state, const contender *who);
+    verdict (*verify)(void *state, const search_candidate *who, bool thorough);
+    void (*release)(void *state, const search_candidate *who);
     /* May be NULL: then a point of the space. A random choice; false: there is none. For judges of few points. */
-    bool (*draw)(void *state, dice *from, choice *out);
+    bool (*draw)(void *state, rng *from, tune_config *out);
     /* Whether to stop at once: out of time, interrupted, or no longer able to. Asked between all other calls. */
     bool (*is_over)(void *state);
-} judge;
+} evaluator;
 
 typedef struct search_counts {
     uint64_t lowered, duplicates; /* duplicates: of a program that was tried */
@@ -102,7 +102,7 @@ typedef enum search_end {
 typedef struct search_progress {
     search_stage stage;
     search_end end;
-    const choice *best;           /* verified, or the default */
+    const tune_config *best;           /* verified, or the default */
     uint64_t default_nanoseconds; /* 0: not timed yet */
     uint64_t best_nanoseconds;
     int tried;      /* candidates compiled, default included; twice where they were put aside in between */
@@ -112,9 +112,9 @@ typedef struct search_progress {
 
 /* Zero is valid: no portfolio, no seeds, the usual patience. */
 typedef struct search_settings {
-    const choice *portfolio, *seeds; /* borrowed by begin alone */
+    const tune_config *portfolio, *seeds; /* borrowed by begin alone */
     int portfolio_count, seed_count;
-    const choice *cached; /* the winner of an earlier run, or NULL; borrowed like those */
+    const tune_config *cached; /* the winner of an earlier run, or NULL; borrowed like those */
     bool no_climb;        /* only what is listed */
     int ahead;            /* candidates that are expected beyond the one that is tried, at most SEARCH_AHEAD */
     int patience;      /* candidates in a row without a gain of 1 % that end the climb; 0: 16, negative: any number */
@@ -125,20 +125,20 @@ typedef struct search_settings {
     bool (*progress)(void *user, const search_progress *now);
     /* For every candidate that was compiled, or would not: its median time, 0 where it has none, and of how many
        samples. Before progress. */
-    void (*tried)(void *user, const choice *what, verdict found, uint64_t nanoseconds, int samples);
+    void (*tried)(void *user, const tune_config *what, verdict found, uint64_t nanoseconds, int samples);
     /* For every candidate that is never to be tried again; tuff_error() says more. */
-    void (*rejected)(void *user, const choice *what, verdict why);
+    void (*rejected)(void *user, const tune_config *what, verdict why);
     void *user;
 } search_settings;
 
 enum { SEARCH_RUNNERS_UP = 3 };
 
 typedef struct search_result {
-    choice winner;           /* the default where nothing is surely better */
+    tune_config winner;           /* the default where nothing is surely better */
     uint64_t nanoseconds[3]; /* its quartiles in the race */
     int samples;
     uint64_t default_nanoseconds; /* in the same race */
-    choice runners_up[SEARCH_RUNNERS_UP];
+    tune_config runners_up[SEARCH_RUNNERS_UP];
     uint64_t runner_up_nanoseconds[SEARCH_RUNNERS_UP];
     int runner_up_count;
     int timed;          /* candidates that have a time, those that were left early among them */
@@ -153,7 +153,7 @@ const char *tuff__search_end_text(const search_result *of);
 
 typedef struct search search;
 
-tuff_status tuff__search_begin(const judge *by, const search_settings *settings, search **out);
+tuff_status tuff__search_begin(const evaluator *by, const search_settings *settings, search **out);
 /* Compiles up to so many candidates; fewer where the search ends. Once it has ended this does nothing. TUFF_OK unless
    the end is SEARCH_FAILED. */
 tuff_status tuff__search_step(search *self, int compiles);

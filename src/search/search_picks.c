@@ -41,16 +41,16 @@ static bool remember(search *self, uint64_t hash, uint64_t program)
 }
 
 /* Lowers a choice, unless that was done. *program is 0 where there is none. */
-static novelty lower(search *self, const choice *what, trial *out, uint64_t *program)
+static novelty lower(search *self, const tune_config *what, trial *out, uint64_t *program)
 {
-    const uint64_t hash = tuff__choice_hash(what);
+    const uint64_t hash = tuff__config_hash(what);
     const seen_choice *before = find_seen(self, hash);
     *program = before ? before->program : 0;
     if (before)
         return before->program ? KNOWN_PROGRAM : NO_PROGRAM;
     if (tuff__search_is_over(self))
         return NO_ANSWER;
-    lowering made = {0};
+    candidate_info made = {0};
     const verdict found = self->by.lower(self->by.state, what, &made);
     self->counts.lowered++;
     if (!tuff__search_accept(self, what, found))
@@ -64,7 +64,7 @@ static novelty lower(search *self, const choice *what, trial *out, uint64_t *pro
     *out = (trial){.who = {*what, *program, made.group_items, -1}, .rank = RANK_FOUND, .listed = -1, .move = -1};
     out->hash = hash;
     out->cost = made.cost;
-    tuff__choice_trim(&out->who.what, &made.consulted);
+    tuff__config_trim(&out->who.what, &made.consulted);
     return known ? KNOWN_PROGRAM : NEW_PROGRAM;
 }
 
@@ -73,7 +73,7 @@ static bool pick_listed(search *self, trial *out)
 {
     while (self->next_listed < self->listed_count && !self->end) {
         const int index = self->next_listed++;
-        choice what = self->listed[index];
+        tune_config what = self->listed[index];
         uint64_t program;
         novelty found = lower(self, &what, out, &program);
         if (found == NO_PROGRAM && index > 0) {
@@ -112,7 +112,7 @@ static bool pick_random(search *self, int draws, trial *out)
 {
     int offers = 0;
     for (int i = 0; i < draws && offers < RANDOM_OFFERS && !self->end; i++) {
-        choice what;
+        tune_config what;
         uint64_t program;
         trial one;
         if (!self->by.draw)
@@ -137,10 +137,10 @@ static bool add_step(search *self, frontier *of, int first, int second)
     return true;
 }
 
-static void shuffle(dice *from, step *steps, int count)
+static void shuffle(rng *from, step *steps, int count)
 {
     for (int i = count - 1; i > 0; i--) {
-        const int other = tuff__dice_below(from, i + 1);
+        const int other = tuff__rng_below(from, i + 1);
         const step moved = steps[i];
         steps[i] = steps[other];
         steps[other] = moved;
@@ -179,7 +179,7 @@ static bool make_frontier(search *self, frontier *of, int centre, int move)
 /* A single move goes on past what makes no kernel or the same one; a double one does not. */
 static novelty take_step(search *self, const trial *centre, step by, trial *out)
 {
-    choice what = centre->who.what;
+    tune_config what = centre->who.what;
     const uint64_t from = centre->who.program;
     uint64_t program;
     novelty found;
@@ -257,7 +257,7 @@ static bool pick_rest(search *self, trial *out)
 {
     const uint64_t count = tuff__space_count(&self->space);
     while (count <= SMALL_SPACE && self->swept < count && !self->end) {
-        choice what;
+        tune_config what;
         uint64_t program;
         tuff__space_at(&self->space, self->swept++, &what);
         if (lower(self, &what, out, &program) == NEW_PROGRAM)
@@ -272,7 +272,7 @@ bool tuff__search_pick(search *self, trial *out)
         return true;
     if (self->end || self->settings.no_climb || self->best < 0)
         return false;
-    if (tuff__dice_below(&self->random, 100) < RANDOM_PERCENT && pick_random(self, RANDOM_DRAWS, out))
+    if (tuff__rng_below(&self->random, 100) < RANDOM_PERCENT && pick_random(self, RANDOM_DRAWS, out))
         return true;
     return pick_near(self, out) || pick_rest(self, out);
 }

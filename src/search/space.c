@@ -47,11 +47,11 @@ static const space_axis *find_axis(const tune_space *self, tunable of)
     return NULL;
 }
 
-int tuff__space_take(tune_space *self, const choice *consulted)
+int tuff__space_take(tune_space *self, const tune_config *consulted)
 {
     const int before = self->count;
     for (int of = 0; of < TUNABLE_COUNT; of++)
-        if (tuff__choice_has(consulted, (tunable)of) && !find_axis(self, (tunable)of))
+        if (tuff__config_has(consulted, (tunable)of) && !find_axis(self, (tunable)of))
             make_axis(&self->axes[self->count++], (tunable)of, consulted->values[of]);
     return self->count - before;
 }
@@ -66,17 +66,17 @@ uint64_t tuff__space_count(const tune_space *self)
     return count;
 }
 
-static void assign(const space_axis *axis, int value, choice *out)
+static void assign(const space_axis *axis, int value, tune_config *out)
 {
     if (value == axis->usual)
-        tuff__choice_unset(out, axis->of);
+        tuff__config_unset(out, axis->of);
     else
-        tuff__choice_set(out, axis->of, value);
+        tuff__config_set(out, axis->of, value);
 }
 
-void tuff__space_at(const tune_space *self, uint64_t index, choice *out)
+void tuff__space_at(const tune_space *self, uint64_t index, tune_config *out)
 {
-    *out = (choice){0};
+    *out = (tune_config){0};
     for (int i = 0; i < self->count; i++) {
         const uint64_t values = (uint64_t)self->axes[i].count;
         assign(&self->axes[i], self->axes[i].values[index % values], out);
@@ -84,12 +84,12 @@ void tuff__space_at(const tune_space *self, uint64_t index, choice *out)
     }
 }
 
-void tuff__space_random(const tune_space *self, dice *from, choice *out)
+void tuff__space_random(const tune_space *self, rng *from, tune_config *out)
 {
-    *out = (choice){0};
+    *out = (tune_config){0};
     for (int i = 0; i < self->count; i++) {
         const space_axis *axis = &self->axes[i];
-        assign(axis, axis->values[tuff__dice_below(from, axis->count)], out);
+        assign(axis, axis->values[tuff__rng_below(from, axis->count)], out);
     }
 }
 
@@ -106,13 +106,13 @@ static int nearest_value(const space_axis *axis, int value)
     return nearest;
 }
 
-void tuff__space_fit(const tune_space *self, choice *of)
+void tuff__space_fit(const tune_space *self, tune_config *of)
 {
-    const choice before = *of;
-    *of = (choice){0};
+    const tune_config before = *of;
+    *of = (tune_config){0};
     for (int i = 0; i < self->count; i++) {
         const space_axis *axis = &self->axes[i];
-        if (tuff__choice_has(&before, axis->of))
+        if (tuff__config_has(&before, axis->of))
             assign(axis, nearest_value(axis, before.values[axis->of]), of);
     }
 }
@@ -122,10 +122,10 @@ int tuff__space_moves(const tune_space *self)
     return 2 * self->count;
 }
 
-bool tuff__space_move(const tune_space *self, int move, choice *of)
+bool tuff__space_move(const tune_space *self, int move, tune_config *of)
 {
     const space_axis *axis = &self->axes[move / 2];
-    const int value = tuff__choice_value(of, axis->of, axis->usual);
+    const int value = tuff__config_value(of, axis->of, axis->usual);
     const bool down = move % 2;
     int i = down ? axis->count - 1 : 0;
     while (i >= 0 && i < axis->count && (down ? axis->values[i] >= value : axis->values[i] <= value))

@@ -35,7 +35,7 @@ tuff_status tuff__environment_parse(const char *source, tune_environment *out);
 typedef enum likeness {
     LIKENESS_SAME,
     LIKENESS_OTHER_DRIVER,  /* the same device and platform, another version */
-    LIKENESS_OTHER_BACKEND, /* the same silicon through another API or platform */
+    LIKENESS_OTHER_BACKEND, /* the same device through another API or platform */
     LIKENESS_ARCHITECTURE,  /* another device of the same architecture */
     LIKENESS_NONE
 } likeness;

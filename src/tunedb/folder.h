@@ -18,7 +18,7 @@ tuff_status tuff__tune_store_path(const char *environment, char *out, size_t siz
 /* TUFF_E_IO where no folder can be named; that it exists is not said. */
 tuff_status tuff__tune_shipped_folder(char *out, size_t size);
 
-/* The lock of who measures on the environment's silicon, "cpu.tune.lock", "gpu-1002-744c.tune.lock": one GPU has one
+/* The lock of who measures on the environment's device, "cpu.tune.lock", "gpu-1002-744c.tune.lock": one GPU has one
    name in all APIs, if its drivers say its number. False where there is no folder for it. */
 bool tuff__tune_lock_path(const tune_environment *of, char *out, size_t size);
 

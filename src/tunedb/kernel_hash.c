@@ -68,7 +68,7 @@ static uint64_t hash_tunables(const char *family, uint64_t hash)
     return hash;
 }
 
-const char *tuff__generator_of(const char *family, char *out)
+const char *tuff__kernel_hash_of(const char *family, char *out)
 {
     uint64_t hash = PASSES_VERSION;
     for (int i = 0; i < tuff__kernel_text_count; i++)

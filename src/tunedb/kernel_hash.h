@@ -7,6 +7,6 @@ enum { GENERATOR_SIZE = 9 };
 
 /* Eight hexadecimal digits over the family's bodies ("matmul": matmul_*.k and the packs), the texts that all kernels
    share and the version of the passes that write the rest. Answers out, of GENERATOR_SIZE bytes. */
-const char *tuff__generator_of(const char *family, char *out);
+const char *tuff__kernel_hash_of(const char *family, char *out);
 
 #endif

@@ -41,7 +41,7 @@ void tuff__background_sleep(background *self, uint64_t nanoseconds)
 void tuff__background_publish(background *self)
 {
     tuff__lock(&self->lock);
-    self->stats = self->tuner.stats;
+    self->stats = self->tuning_session.stats;
     self->stats.nanoseconds = self->spent;
     self->stats.background_keys_left = self->left;
     tuff__unlock(&self->lock);
@@ -49,7 +49,7 @@ void tuff__background_publish(background *self)
 
 /* A key and about what it is of a run. */
 typedef struct weighted {
-    int subject;
+    int tuning_task;
     double weight;
 } weighted;
 
@@ -58,12 +58,12 @@ static int heavier_first(const void *a, const void *b)
     const weighted *x = a, *y = b;
     if (x->weight != y->weight)
         return x->weight < y->weight ? 1 : -1;
-    return x->subject - y->subject;
+    return x->tuning_task - y->tuning_task;
 }
 
 static int list_wanted(const background *self, weighted *out)
 {
-    const tuner *session = &self->tuner;
+    const tuning_session *session = &self->tuning_session;
     int count = 0;
     for (int i = 0; i < session->subject_count; ++i)
         if (session->subjects[i].wants_measuring)
@@ -89,19 +89,19 @@ static bool is_due(const background *self)
 
 static tuff_status measure(background *self, const weighted *keys, int count)
 {
-    tuner *of = &self->tuner;
+    tuning_session *of = &self->tuning_session;
     const uint64_t whole = tuff__tune_budget(&self->tuning);
     of->keys_wanted = count;
     self->offered = tuff__nanoseconds();
     for (int i = 0; i < count && !of->stopped && !of->lost && !tuff__worker_gave_up(self->worker); ++i) {
         self->left = count - i;
-        if (!tuff__background_give_way(self, true) || !tuff__tuner_may_measure(of))
+        if (!tuff__background_give_way(self, true) || !tuff__session_may_measure(of))
             break;
         const uint64_t share = share_of(self, keys + i, count - i, whole);
         if (share == 0)
             break;
         of->later = whole > self->spent + share ? whole - self->spent - share : 0;
-        subject *next = &of->subjects[keys[i].subject];
+        tuning_task *next = &of->subjects[keys[i].tuning_task];
         const tuff_status status = tuff__worker_measure_task(self->worker, next, share);
         self->spent += tuff__nanoseconds() - of->begin;
         if (status == TUFF_E_OOM_HOST)
@@ -120,12 +120,12 @@ static tuff_status measure(background *self, const weighted *keys, int count)
 static tuff_status note_running(background *self)
 {
     const tuff_plan *plan = self->plan;
-    const int count = self->tuner.subject_count;
+    const int count = self->tuning_session.subject_count;
     self->running = tuff__calloc((size_t)count + 1, sizeof *self->running);
     if (self->running == NULL)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < count && i < plan->keys.count; ++i)
-        (void)tuff__choice_parse(plan->keys.items[i].candidate, &self->running[i]);
+        (void)tuff__config_parse(plan->keys.items[i].candidate, &self->running[i]);
     return TUFF_OK;
 }
 
@@ -140,8 +140,8 @@ static tuff_status tune_keys(background *self, weighted *keys)
 
 static tuff_status tune(background *self)
 {
-    tuner *of = &self->tuner;
-    TRY(tuff__tuner_look_up(of));
+    tuning_session *of = &self->tuning_session;
+    TRY(tuff__session_look_up(of));
     TRY(note_running(self));
     weighted *keys = tuff__calloc((size_t)of->subject_count + 1, sizeof *keys);
     if (keys == NULL)
@@ -163,7 +163,7 @@ static void *work(void *state)
     tuff__worker_end(self->worker);
     self->left = 0;
     tuff__background_publish(self);
-    tuff__tuner_end(&self->tuner);
+    tuff__session_end(&self->tuning_session);
     return NULL;
 }
 
@@ -276,14 +276,14 @@ static tuff_status fill(background *self, tuff_plan *plan, const tuff_compile_op
         if (self->log == NULL)
             return TUFF_E_OOM_HOST;
     }
-    self->tuner = (tuner){.fusion = &plan->fusion,
+    self->tuning_session = (tuning_session){.fusion = &plan->fusion,
                           .options = &self->options,
                           .device = plan->device,
                           .log = -1,
                           .is_background = true,
                           .user = self};
-    tuff__environment_of(tuff__device_info(plan->device), &self->tuner.environment);
-    TRY(tuff__worker_create(&self->tuner, &plan->passes.by, &host, &self->worker));
+    tuff__environment_of(tuff__device_info(plan->device), &self->tuning_session.environment);
+    TRY(tuff__worker_create(&self->tuning_session, &plan->passes.by, &host, &self->worker));
     return TUFF_OK;
 }
 
@@ -312,7 +312,7 @@ static void stop(void *state)
 static void free_all(void *state)
 {
     background *self = state;
-    tuff__tuner_end(&self->tuner);
+    tuff__session_end(&self->tuning_session);
     tuff__worker_destroy(self->worker);
     tuff__free(self->running);
     tuff__free(self->log);

@@ -18,9 +18,9 @@ struct background {
     tuff_compile_options options;
     tuff_tune_options tuning; /* what options.tuning points at */
     char *log;                /* of the options; owned */
-    tuner tuner;
+    tuning_session tuning_session;
     worker *worker;  /* that measures */
-    choice *running; /* by subject: what the plan runs with, or will when it takes over */
+    tune_config *running; /* by task: what the plan runs with, or will when it takes over */
     bool holds_turn;
     uint64_t began;   /* when the stretch of work at hand did */
     uint64_t worked;  /* before that, since the last rest */

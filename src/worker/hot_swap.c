@@ -6,8 +6,8 @@
 
 bool tuff__background_is_other(const background *self)
 {
-    for (int i = 0; i < self->tuner.subject_count; ++i)
-        if (!tuff__choice_equal(&self->tuner.subjects[i].chosen, &self->running[i]))
+    for (int i = 0; i < self->tuning_session.subject_count; ++i)
+        if (!tuff__config_equal(&self->tuning_session.subjects[i].chosen, &self->running[i]))
             return true;
     return false;
 }
@@ -37,9 +37,9 @@ static tuff_status make_ready(background *self)
     executable *next = &self->next;
     const recording_options recorded = {
         .barrier_everywhere = self->plan->barrier_everywhere, .before_program = compile_ahead, .state = self};
-    const choice **choices;
+    const tune_config **choices;
     bool any;
-    tuff_status status = tuff__tuner_choices(&self->tuner, &choices, &any);
+    tuff_status status = tuff__session_choices(&self->tuning_session, &choices, &any);
     if (status == TUFF_OK)
         status = tuff__lower_like(&self->plan->executable.launches, &self->plan->fusion, &self->options, choices,
                                   &next->launches);
@@ -50,7 +50,7 @@ static tuff_status make_ready(background *self)
         return FAIL(TUFF_E_LIMIT, "tune: it would need %llu bytes of intermediates, more than it may",
                     (unsigned long long)next->launches.peak);
     TRY(tuff__executable_record(next, &recorded));
-    return tuff__tuner_list_keys(&self->tuner, &self->next_keys);
+    return tuff__session_list_keys(&self->tuning_session, &self->next_keys);
 }
 
 void tuff__background_revoke(background *self)
@@ -74,8 +74,8 @@ tuff_status tuff__background_offer(background *self)
             tuff__log(TUFF_LOG_WARNING, "tune: the plan stays as it is: %s", tuff_error());
         return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
     }
-    for (int i = 0; i < self->tuner.subject_count; ++i)
-        self->running[i] = self->tuner.subjects[i].chosen;
+    for (int i = 0; i < self->tuning_session.subject_count; ++i)
+        self->running[i] = self->tuning_session.subjects[i].chosen;
     tuff__lock(&self->lock);
     self->is_ready = true;
     tuff__unlock(&self->lock);

@@ -1,5 +1,5 @@
 /* When a plan may be tuned beside its program: while the device was left alone for long enough, nobody else measures on
-   the silicon, and, where the program is at work, the thread has rested from its last step. */
+   the device, and, where the program is at work, the thread has rested from its last step. */
 #include "worker/background_state.h"
 
 _Atomic uint64_t tuff__background_idle = UINT64_C(500000000);
@@ -53,7 +53,7 @@ static bool await_turn(background *self)
         if (time == 0 && take_silicon(self))
             return true;
         if (time == 0 && !was_refused) {
-            self->tuner.stats.lock_waits++;
+            self->tuning_session.stats.lock_waits++;
             tuff__background_publish(self);
         }
         was_refused = time == 0;
@@ -66,7 +66,7 @@ static bool await_turn(background *self)
 
 bool tuff__background_give_way(background *self, bool is_between)
 {
-    tuner *of = &self->tuner;
+    tuning_session *of = &self->tuning_session;
     const uint64_t now = tuff__nanoseconds();
     const bool is_alone = tuff__device_rested(self->plan->device) >= atomic_load(&tuff__background_idle);
     if (!is_between && is_alone && self->holds_turn && !tuff__background_is_stopped(self))

@@ -14,10 +14,10 @@ typedef enum ipc_kind {
     /* From the program. BEGIN: worker_job (worker.h); READY answers it: an error's text, "" where there is none. */
     IPC_BEGIN,
     IPC_READY,
-    /* Takes the silicon: ANSWER is bool. LEAVE has no answer. */
+    /* Takes the device: ANSWER is bool. LEAVE has no answer. */
     IPC_TAKE,
     IPC_LEAVE,
-    /* u32 subject, u64 nanoseconds for it and for those behind it, u32 keys wanted and done. */
+    /* u32 task, u64 nanoseconds for it and for those behind it, u32 keys wanted and done. */
     IPC_MEASURE,
     /* u32 status, text of an error, bool whether the device was lost, u32 keys done, bool whether measured, u32 tier,
        text of the choice, stats. */

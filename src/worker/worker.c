@@ -23,8 +23,8 @@
 enum { MAX_STARTS = 3, MAX_STARTS_WAITING = 8, MAX_MESSAGE = 1 << 24 };
 
 struct worker {
-    tuner *session;
-    choice passes;
+    tuning_session *session;
+    tune_config passes;
     worker_host host;
     worker_process process;
     ipc_message in;
@@ -250,7 +250,7 @@ void tuff__worker_compile(worker *self, const program_request *what)
 
 static tuff_status put_job(worker *self, text *graph, text *out)
 {
-    const tuner *session = self->session;
+    const tuning_session *session = self->session;
     worker_job *job = tuff__calloc(1, sizeof *job);
     if (job == NULL)
         return TUFF_E_OOM_HOST;
@@ -367,10 +367,10 @@ typedef struct finding {
     bool lost;
 } finding;
 
-static tuff_status take_measured(worker *self, subject *task, byte_reader *from, finding *out)
+static tuff_status take_measured(worker *self, tuning_task *task, byte_reader *from, finding *out)
 {
     char error[TUFF_ERROR_SIZE], candidate[4096];
-    choice chosen;
+    tune_config chosen;
     tuff_tune_stats now;
     out->status = (tuff_status)tuff__take_u32(from);
     tuff__take_text(from, error, sizeof error);
@@ -381,7 +381,7 @@ static tuff_status take_measured(worker *self, subject *task, byte_reader *from,
     tuff__take_text(from, candidate, sizeof candidate);
     hear_stats(self, from, &now);
     TRY(tuff__reader_status(from, "what the worker found"));
-    TRY(tuff__choice_parse(candidate, &chosen));
+    TRY(tuff__config_parse(candidate, &chosen));
     task->chosen = chosen;
     task->tier = (tune_tier)tier;
     task->was_measured |= was_measured;
@@ -390,7 +390,7 @@ static tuff_status take_measured(worker *self, subject *task, byte_reader *from,
     return TUFF_OK;
 }
 
-static tuff_status ask_to_measure(worker *self, subject *task, uint64_t budget, finding *out)
+static tuff_status ask_to_measure(worker *self, tuning_task *task, uint64_t budget, finding *out)
 {
     byte_reader from;
     text body = {0};
@@ -423,14 +423,14 @@ static void tell_of_end(const char *what, tuff_status why, int status)
 static tuff_status report_death(worker *self, const char *work, tuff_status why)
 {
     enum { CLOSING = 200000000 };
-    tuner *session = self->session;
+    tuning_session *session = self->session;
     int strikes;
     const int status = reap(self, why == TUFF_E_TIMEOUT ? 0 : CLOSING);
     unlock_device(self);
     if (is_stopped(self))
         return TUFF_OK;
     tell_of_end(work, why, status);
-    TRY(tuff__strikes_recover(session->store, session->environment_text, &strikes));
+    TRY(tuff__crash_history_recover(session->store, session->environment_text, &strikes));
     session->stats.crashes += (uint64_t)strikes;
     return TUFF_OK;
 }
@@ -441,8 +441,8 @@ static tuff_status start_again(worker *self)
 {
     const bool is_background = tuff__tune_options(self->session->options)->background;
     const bool may = self->starts < (is_background ? MAX_STARTS : MAX_STARTS_WAITING) && !is_stopped(self);
-    TRY(tuff__tuner_look_again(self->session));
-    if (!may || !tuff__tuner_may_measure(self->session)) {
+    TRY(tuff__session_look_again(self->session));
+    if (!may || !tuff__session_may_measure(self->session)) {
         if (!is_stopped(self))
             tuff__log(TUFF_LOG_WARNING, "tune: %s ends after %d workers",
                       is_background ? "tuning in the background" : "measuring", self->starts);
@@ -462,7 +462,7 @@ static tuff_status replace(worker *self)
     return start_again(self);
 }
 
-tuff_status tuff__worker_measure_task(worker *self, subject *task, uint64_t budget)
+tuff_status tuff__worker_measure_task(worker *self, tuning_task *task, uint64_t budget)
 {
     self->session->begin = tuff__nanoseconds();
     for (;;) {
@@ -487,7 +487,7 @@ typedef struct key_finding {
     hash128 key;
     bool was_measured;
     tune_tier tier;
-    choice chosen;
+    tune_config chosen;
 } key_finding;
 
 typedef struct report {
@@ -507,7 +507,7 @@ static tuff_status take_finding(byte_reader *from, key_finding *out)
     out->was_measured = tuff__take_bool(from);
     out->tier = (tune_tier)tuff__take_below(from, TIER_DEFAULT + 1);
     tuff__take_text(from, candidate, sizeof candidate);
-    return tuff__choice_parse(candidate, &out->chosen);
+    return tuff__config_parse(candidate, &out->chosen);
 }
 
 static tuff_status take_report(worker *self, byte_reader *from, report *out)
@@ -539,7 +539,7 @@ static tuff_status ask_to_measure_all(worker *self, uint64_t budget, report *out
 }
 
 /* false where the worker does not know the key. */
-static bool choose(const report *from, subject *task)
+static bool choose(const report *from, tuning_task *task)
 {
     for (int i = 0; i < from->count; ++i) {
         const key_finding *found = &from->all[i];
@@ -554,10 +554,10 @@ static bool choose(const report *from, subject *task)
     return false;
 }
 
-static tuff_status take_over(tuner *of, const report *from)
+static tuff_status take_over(tuning_session *of, const report *from)
 {
     bool is_complete = true;
-    TRY(tuff__tuner_look_again(of));
+    TRY(tuff__session_look_again(of));
     for (int i = 0; i < of->subject_count; ++i)
         is_complete &= choose(from, &of->subjects[i]);
     if (is_complete) {
@@ -590,7 +590,7 @@ static tuff_status measure_once(worker *self, uint64_t budget, bool *done)
 
 static tuff_status measure_all(worker *self)
 {
-    tuner *session = self->session;
+    tuning_session *session = self->session;
     bool done = false;
     TRY(tuff__worker_start(self));
     while (tuff__worker_is_running(self) && !done && !session->stopped) {
@@ -600,10 +600,10 @@ static tuff_status measure_all(worker *self)
         TRY(measure_once(self, session->budget - spent, &done));
     }
     /* What workers remembered before they were ended. */
-    return done || self->starts == 0 ? TUFF_OK : tuff__tuner_look_again(session);
+    return done || self->starts == 0 ? TUFF_OK : tuff__session_look_again(session);
 }
 
-tuff_status tuff__worker_create(tuner *session, const choice *passes, const worker_host *host, worker **out)
+tuff_status tuff__worker_create(tuning_session *session, const tune_config *passes, const worker_host *host, worker **out)
 {
     static const worker_host nobody;
     worker *self = tuff__calloc(1, sizeof *self);
@@ -632,7 +632,7 @@ void tuff__worker_destroy(worker *self)
     tuff__free(self);
 }
 
-tuff_status tuff__worker_measure(void *state, tuner *session)
+tuff_status tuff__worker_measure(void *state, tuning_session *session)
 {
     const pass_choices *passes = state;
     worker *self;

@@ -32,21 +32,21 @@ typedef struct worker_job {
     tuff_tune_options tuning; /* of a job that was read: what options.tuning points at. progress is set, to nothing
                                  of use, where the program wants to hear */
     int buffer_limit;         /* as the graph was fused with */
-    choice passes;            /* likewise */
+    tune_config passes;            /* likewise */
     uint64_t compile_patience;
     hash128 keys; /* tuff__worker_keys of the program's */
     const void *graph;
     size_t graph_size;
 } worker_job;
 
-/* Of all subjects' keys, in their order. */
-hash128 tuff__worker_keys(const tuner *session);
+/* Of all tasks' keys, in their order. */
+hash128 tuff__worker_keys(const tuning_session *session);
 void tuff__worker_put_job(text *out, const worker_job *job);
 /* TUFF_E_FORMAT where it is none. */
 tuff_status tuff__worker_take_job(byte_reader *from, worker_job *out);
 
 /* For a tuner that has looked up its keys. passes: how its graph was rewritten. All are borrowed. */
-tuff_status tuff__worker_create(tuner *session, const choice *passes, const worker_host *host, worker **out);
+tuff_status tuff__worker_create(tuning_session *session, const tune_config *passes, const worker_host *host, worker **out);
 /* Ends the process. NULL is allowed. */
 void tuff__worker_destroy(worker *self);
 
@@ -65,10 +65,10 @@ bool tuff__worker_lock_device(worker *self);
 void tuff__worker_unlock_device(worker *self);
 /* A program into the cache folder; a failure is only logged. */
 void tuff__worker_compile(worker *self, const program_request *request);
-/* As tuff__tuner_measure_one. A worker that dies of it is started again, twice at most. */
-tuff_status tuff__worker_measure_task(worker *self, subject *task, uint64_t budget);
-/* As tuff__tuner_measure_all where the device is locked: a measurer's `measure` for a compilation that waits, self is
+/* As tuff__session_measure_one. A worker that dies of it is started again, twice at most. */
+tuff_status tuff__worker_measure_task(worker *self, tuning_task *task, uint64_t budget);
+/* As tuff__session_measure_all where the device is locked: a measurer's `measure` for a compilation that waits, self is
    its pass_choices. Without a worker nothing is measured, and a warning says so. Only host memory can be lacking. */
-tuff_status tuff__worker_measure(void *self, tuner *session);
+tuff_status tuff__worker_measure(void *self, tuning_session *session);
 
 #endif

@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "kernels/tunables.h"
 
-hash128 tuff__worker_keys(const tuner *of)
+hash128 tuff__worker_keys(const tuning_session *of)
 {
     hash128 all = {0};
     for (int i = 0; i < of->subject_count; ++i) {
@@ -37,7 +37,7 @@ static void put_options(text *out, const tuff_compile_options *of)
 static void put_fusion(text *out, const worker_job *job)
 {
     text passes = {0};
-    tuff__choice_format(&job->passes, &passes);
+    tuff__config_format(&job->passes, &passes);
     tuff__put_text(out, tuff__text_get(&passes));
     tuff__text_free(&passes);
 }
@@ -46,7 +46,7 @@ static void take_fusion(byte_reader *from, worker_job *out)
 {
     char passes[512];
     tuff__take_text(from, passes, sizeof passes);
-    from->failed = from->failed || tuff__choice_parse(passes, &out->passes) != TUFF_OK;
+    from->failed = from->failed || tuff__config_parse(passes, &out->passes) != TUFF_OK;
 }
 
 void tuff__worker_put_job(text *out, const worker_job *job)

@@ -43,33 +43,33 @@ tuff_array *make_weights(tuff_device *device)
     return make_array(device, TUFF_F32, INNER * COLUMNS, zeros);
 }
 
-void begin_tuner(tuner *self, tuff_plan *plan)
+void begin_tuner(tuning_session *self, tuff_plan *plan)
 {
-    *self = (tuner){
+    *self = (tuning_session){
         .fusion = &plan->fusion, .options = &ahead_quick, .device = plan->device, .log = -1, .limit = UINT64_MAX};
     self->begin = tuff__nanoseconds();
-    assert_int_equal(tuff__tuner_look_up(self), TUFF_OK);
-    assert_int_equal(tuff__tuner_open(self), TUFF_OK);
+    assert_int_equal(tuff__session_look_up(self), TUFF_OK);
+    assert_int_equal(tuff__session_open(self), TUFF_OK);
 }
 
-void end_tuner(tuner *self)
+void end_tuner(tuning_session *self)
 {
     for (int i = 0; i < self->subject_count; i++)
-        tuff__judge_clear(&self->subjects[i]);
-    tuff__tuner_close(self);
+        tuff__evaluator_clear(&self->subjects[i]);
+    tuff__session_close(self);
     assert_null(self->ahead);
-    tuff__tuner_end(self);
+    tuff__session_end(self);
 }
 
-int draw_candidates(subject *of, uint64_t usual, contender *out, int most)
+int draw_candidates(tuning_task *of, uint64_t usual, search_candidate *out, int most)
 {
-    const judge by = tuff__judge_of(of);
+    const evaluator by = tuff__evaluator_of(of);
     tune_space space = {0};
-    lowering made;
-    dice from = {of->hash.low};
+    candidate_info made;
+    rng from = {of->hash.low};
     int count = 0;
     for (int i = 0; i < 40 && count < most; i++) {
-        choice what = {.set = {0}};
+        tune_config what = {.set = {0}};
         if (i > 0)
             tuff__space_random(&space, &from, &what);
         const bool can_be = by.lower(of, &what, &made) == VERDICT_GOOD;
@@ -78,7 +78,7 @@ int draw_candidates(subject *of, uint64_t usual, contender *out, int most)
         for (int k = 0; k < count; k++)
             is_new = is_new && out[k].program != made.program;
         if (is_new)
-            out[count] = (contender){.what = what, .program = made.program, .slot = 1 + count};
+            out[count] = (search_candidate){.what = what, .program = made.program, .slot = 1 + count};
         count += is_new;
     }
     return count;

@@ -15,10 +15,10 @@ extern const tuff_compile_options ahead_off, ahead_quick;
 tuff_plan *compile_many(tuff_graph *graph, tuff_array *weights);
 tuff_array *make_weights(tuff_device *device);
 
-/* With tuff__ahead_threads threads. */
-void begin_tuner(tuner *self, tuff_plan *plan);
-void end_tuner(tuner *self);
+/* With tuff__compile_pool_threads threads. */
+void begin_tuner(tuning_session *self, tuff_plan *plan);
+void end_tuner(tuning_session *self);
 /* A few choices that can be lowered, in slots from 1 on, none with the kernels `usual`; how many there are. */
-int draw_candidates(subject *of, uint64_t usual, contender *out, int most);
+int draw_candidates(tuning_task *of, uint64_t usual, search_candidate *out, int most);
 
 #endif

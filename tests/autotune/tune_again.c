@@ -113,7 +113,7 @@ static void remember(record_kind kind, const char *environment, const char *key,
     tune_record made = tuff__record_of(kind, environment, key, candidates[0]);
     assert_int_equal(tuff__key_parse(key, &of), TUFF_OK);
     if (kind == RECORD_WIN) {
-        made.generator = tuff__generator_of(of.family, generator);
+        made.generator = tuff__kernel_hash_of(of.family, generator);
         for (int i = 0; i < RUNNERS_UP && candidates[i + 1]; i++)
             made.runners_up[i] = candidates[i + 1];
         made.samples = 4;

@@ -14,20 +14,20 @@
 #include "each_device.h"
 #include "small_plans.h"
 
-static uint64_t count_compiled(const tuner *of)
+static uint64_t count_compiled(const tuning_session *of)
 {
     tuff_device_counters counters;
-    assert_int_equal(tuff_device_counters_get(tuff__tuner_bench(of), &counters), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(tuff__session_bench(of), &counters), TUFF_OK);
     return counters.programs_compiled + counters.programs_from_disk;
 }
 
 /* The default, then a few others of which each was compiled before its turn came; how many. */
-static int find_compiled(subject *of)
+static int find_compiled(tuning_task *of)
 {
-    tuner *self = of->of;
-    const judge by = tuff__judge_of(of);
-    lowering made;
-    contender usual = {.slot = 0}, others[THREADS];
+    tuning_session *self = of->of;
+    const evaluator by = tuff__evaluator_of(of);
+    candidate_info made;
+    search_candidate usual = {.slot = 0}, others[THREADS];
     assert_int_equal(by.lower(of, &usual.what, &made), VERDICT_GOOD);
     assert_int_equal(by.compile(of, &usual), VERDICT_GOOD);
     const int count = draw_candidates(of, made.program, others, THREADS);
@@ -37,7 +37,7 @@ static int find_compiled(subject *of)
     uint64_t took[THREADS];
     of->compile_limit = tuff__compile_patience;
     for (int i = 0; i < count; i++)
-        (void)tuff__ahead_await(of, others[i].slot, NULL, &took[i]);
+        (void)tuff__compile_pool_await(of, others[i].slot, NULL, &took[i]);
     const uint64_t before = count_compiled(self);
     int found = 0;
     for (int i = 0; i < count; i++) {
@@ -60,10 +60,10 @@ static void look_for_programs(tuff_device *device)
     tuff_array *weights = make_weights(device);
     tuff_graph *graph = tuff_graph_create(device);
     tuff_plan *plan = compile_many(graph, weights);
-    tuner self;
+    tuning_session self;
     int found = 0;
     begin_tuner(&self, plan);
-    assert_int_equal(tuff__ahead_count(self.ahead), THREADS);
+    assert_int_equal(tuff__compile_pool_count(self.ahead), THREADS);
     for (int i = 0; i < self.subject_count; i++)
         found += find_compiled(&self.subjects[i]);
     print_message("    %d keys, %d candidates were there before their turn\n", self.subject_count, found);
@@ -78,7 +78,7 @@ static void every_program_is_found(void **state)
 {
     (void)state;
     use_folder("found");
-    tuff__ahead_threads = THREADS;
+    tuff__compile_pool_threads = THREADS;
     for_each_api(look_for_programs);
 }
 
@@ -89,12 +89,12 @@ static void drop_at_once(tuff_device *device)
     tuff_graph *graph = tuff_graph_create(device);
     tuff_plan *plan = compile_many(graph, weights);
     for (int round = 0; round < 3; round++) {
-        tuner self;
-        contender others[SEARCH_AHEAD];
+        tuning_session self;
+        search_candidate others[SEARCH_AHEAD];
         begin_tuner(&self, plan);
         for (int i = 0; i < self.subject_count; i++) {
-            subject *of = &self.subjects[i];
-            const judge by = tuff__judge_of(of);
+            tuning_task *of = &self.subjects[i];
+            const evaluator by = tuff__evaluator_of(of);
             const int count = draw_candidates(of, 0, others, SEARCH_AHEAD);
             for (int k = 0; k < count; k++)
                 by.expect(of, &others[k]);
@@ -114,7 +114,7 @@ static void what_is_expected_may_not_come(void **state)
 {
     (void)state;
     use_folder("dropped");
-    tuff__ahead_threads = THREADS;
+    tuff__compile_pool_threads = THREADS;
     for_each_api(drop_at_once);
 }
 
@@ -132,7 +132,7 @@ static void tune_with_threads(tuff_device *device)
         char name[64];
         (void)snprintf(name, sizeof name, "%d threads on %s", threads, tuff__device_info(device)->selector);
         use_folder(name);
-        tuff__ahead_threads = threads;
+        tuff__compile_pool_threads = threads;
         const tuff_tune_stats stats = run_softmax_of_product(device, &ahead_quick, &tuned);
         print_message("    %d threads: %.1f s, %d compiles, %d of them ahead\n", threads,
                       (double)stats.nanoseconds * 1e-9, (int)stats.compiles, (int)stats.prefetched);

@@ -44,7 +44,7 @@ static void die_of_two(void)
     if (!device)
         _exit(77);
     replace_creation(create_deadly);
-    tuff__ahead_threads = THREADS;
+    tuff__compile_pool_threads = THREADS;
     run_softmax_of_product(device, &ahead_quick, &out);
     _exit(1);
 }
@@ -65,7 +65,7 @@ static void all_in_flight_are_struck(void **state)
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
         skip();
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    assert_int_equal(tuff__strikes_recover(NULL, NULL, &strikes), TUFF_OK);
+    assert_int_equal(tuff__crash_history_recover(NULL, NULL, &strikes), TUFF_OK);
     print_message("    %d strikes\n", strikes);
     assert_in_range(strikes, 2, JOURNAL_PLACES);
     tuff_device *device = open_replaceable();
@@ -109,18 +109,18 @@ static void what_is_refused_is_not_asked_twice(void **state)
     if (!device)
         skip();
     use_folder("refused");
-    tuff__ahead_threads = THREADS;
+    tuff__compile_pool_threads = THREADS;
     tuff_array *weights = make_weights(device);
     tuff_graph *graph = tuff_graph_create(device);
     tuff_plan *plan = compile_many(graph, weights);
-    tuner self;
+    tuning_session self;
     begin_tuner(&self, plan);
     replace_creation(create_unless_refused);
     int refused = 0;
     for (int i = 0; i < self.subject_count; i++) {
-        subject *of = &self.subjects[i];
-        const judge by = tuff__judge_of(of);
-        contender others[SEARCH_AHEAD];
+        tuning_task *of = &self.subjects[i];
+        const evaluator by = tuff__evaluator_of(of);
+        search_candidate others[SEARCH_AHEAD];
         const int count = strcmp(of->key.family, "matmul") == 0 ? draw_candidates(of, 0, others, SEARCH_AHEAD) : 0;
         for (int k = 0; k < count; k++)
             by.expect(of, &others[k]);
@@ -151,7 +151,7 @@ static cl_program CL_API_CALL create_slowly(cl_context context, cl_uint count, c
     return real_creation(context, count, texts, sizes, error);
 }
 
-static subject *find_product(tuner *of)
+static tuning_task *find_product(tuning_session *of)
 {
     for (int i = 0; i < of->subject_count; i++)
         if (strcmp(of->subjects[i].key.family, "matmul") == 0)
@@ -161,24 +161,24 @@ static subject *find_product(tuner *of)
 }
 
 /* Submissions of a compile step that waits for a slow compiler. */
-static int count_while_waiting(tuner *self)
+static int count_while_waiting(tuning_session *self)
 {
-    subject *of = find_product(self);
-    const judge by = tuff__judge_of(of);
+    tuning_task *of = find_product(self);
+    const evaluator by = tuff__evaluator_of(of);
     tuff_device_counters before, after;
-    contender usual = {.slot = 0}, other;
+    search_candidate usual = {.slot = 0}, other;
     uint64_t time;
     assert_int_equal(by.compile(of, &usual), VERDICT_GOOD);
     assert_int_equal(by.sample(of, &usual, 1, 0, &time), VERDICT_GOOD);
-    lowering made;
+    candidate_info made;
     assert_int_equal(by.lower(of, &usual.what, &made), VERDICT_GOOD);
     assert_int_equal(draw_candidates(of, made.program, &other, 1), 1);
     replace_creation(create_slowly);
     by.expect(of, &other);
     tuff__sleep(20000000);
-    assert_int_equal(tuff_device_counters_get(tuff__tuner_bench(self), &before), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(tuff__session_bench(self), &before), TUFF_OK);
     assert_int_equal(by.compile(of, &other), VERDICT_GOOD);
-    assert_int_equal(tuff_device_counters_get(tuff__tuner_bench(self), &after), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(tuff__session_bench(self), &after), TUFF_OK);
     restore_creation();
     by.release(of, &other);
     by.release(of, &usual);
@@ -191,12 +191,12 @@ static void a_gpu_is_kept_running(void **state)
     tuff_device *device = open_replaceable();
     if (!device)
         skip();
-    tuff__ahead_threads = 1;
+    tuff__compile_pool_threads = 1;
     tuff_array *weights = make_weights(device);
     tuff_graph *graph = tuff_graph_create(device);
     tuff_plan *plan = compile_many(graph, weights);
     for (int is_gpu = 0; is_gpu < 2; is_gpu++) {
-        tuner self;
+        tuning_session self;
         use_folder(is_gpu ? "running" : "at rest");
         begin_tuner(&self, plan);
         if (is_gpu) /* or so it says */
@@ -223,13 +223,13 @@ static void slow_compilers_work_beside(void **state)
     int tried[2];
     for (int i = 0; i < 2; i++) {
         use_folder(i ? "hidden" : "waited for");
-        tuff__ahead_threads = i ? THREADS : 0;
+        tuff__compile_pool_threads = i ? THREADS : 0;
         replace_creation(create_slowly);
         const tuff_tune_stats stats = run_softmax_of_product(device, &ahead_quick, &tuned);
         restore_creation();
         tried[i] = (int)stats.compiles;
         assert_true(i == 0 ? stats.prefetched == 0 : stats.prefetched > 0);
-        print_message("    %d threads: %d candidates in %.1f s, %.1f s of them for compiling\n", tuff__ahead_threads,
+        print_message("    %d threads: %d candidates in %.1f s, %.1f s of them for compiling\n", tuff__compile_pool_threads,
                       tried[i], (double)stats.nanoseconds * 1e-9, (double)stats.compile_nanoseconds * 1e-9);
     }
     tuff_device_close(device);
@@ -247,7 +247,7 @@ static void a_compiler_that_hangs_ahead_is_left(void **state)
     use_folder("hang");
     run_softmax_of_product(device, &ahead_off, &plain);
     hang_creation(4, "tuff_matmul");
-    tuff__ahead_threads = THREADS;
+    tuff__compile_pool_threads = THREADS;
     const uint64_t patience = tuff__compile_patience, begin = tuff__nanoseconds();
     tuff__compile_patience = PATIENCE;
     const tuff_tune_stats stats = run_softmax_of_product(device, &ahead_quick, &tuned);
@@ -277,14 +277,14 @@ static void what_hangs_unasked_for_is_rejected(void **state)
     tuff_graph *graph = tuff_graph_create(device);
     tuff_plan *plan = compile_many(graph, weights);
     const uint64_t patience = tuff__compile_patience;
-    tuner self;
+    tuning_session self;
     tuff__compile_patience = PATIENCE;
     begin_tuner(&self, plan);
     hang_creation(1, "tuff_matmul");
     for (int i = 0; i < self.subject_count; i++) {
-        subject *of = &self.subjects[i];
-        const judge by = tuff__judge_of(of);
-        contender others[2];
+        tuning_task *of = &self.subjects[i];
+        const evaluator by = tuff__evaluator_of(of);
+        search_candidate others[2];
         const int count = strcmp(of->key.family, "matmul") == 0 ? draw_candidates(of, 0, others, 2) : 0;
         for (int k = 1; k < count; k++)
             by.expect(of, &others[k]);
@@ -292,10 +292,10 @@ static void what_hangs_unasked_for_is_rejected(void **state)
     tuff__sleep(200000000);
     const uint64_t begin = tuff__nanoseconds();
     for (int i = 0; i < self.subject_count; i++)
-        tuff__judge_clear(&self.subjects[i]);
+        tuff__evaluator_clear(&self.subjects[i]);
     assert_true(tuff__nanoseconds() - begin < 500000000);
-    tuff__ahead_close(&self);
-    assert_true(self.lost && tuff__device_is_stuck(tuff__tuner_bench(&self)));
+    tuff__compile_pool_close(&self);
+    assert_true(self.lost && tuff__device_is_stuck(tuff__session_bench(&self)));
     assert_int_equal(self.stats.hangs, 1);
     assert_non_null(find_store_record(self.store, RECORD_BAD, "hang"));
     tuff__compile_patience = patience;

@@ -129,9 +129,9 @@ typedef struct stage {
     tuff_device *device;
     tuff_graph *graph;
     tuff_plan *plan;
-    plan_subjects *subjects;
-    judge by;
-    contender usual, other;
+    plan_tasks *subjects;
+    evaluator by;
+    search_candidate usual, other;
 } stage;
 
 static void open_stage(tuff_device *device, tuff_graph *graph, const char *family, stage *out)
@@ -143,13 +143,13 @@ static void open_stage(tuff_device *device, tuff_graph *graph, const char *famil
     if (out->plan == NULL)
         fail_msg("%s", tuff_error());
     begin_play(device);
-    assert_int_equal(tuff__subjects_create(out->plan, &out->subjects), TUFF_OK);
-    for (int i = 0; i < tuff__subjects_count(out->subjects); i++)
-        if (strcmp(tuff__subjects_key(out->subjects, i)->family, family) == 0)
+    assert_int_equal(tuff__plan_tasks_create(out->plan, &out->subjects), TUFF_OK);
+    for (int i = 0; i < tuff__plan_tasks_count(out->subjects); i++)
+        if (strcmp(tuff__plan_tasks_key(out->subjects, i)->family, family) == 0)
             chosen = i;
     if (chosen < 0)
         fail_msg("no key of family %s", family);
-    out->by = tuff__subjects_judge(out->subjects, chosen);
+    out->by = tuff__plan_tasks_judge(out->subjects, chosen);
     if (out->by.compile(out->by.state, &out->usual) != VERDICT_GOOD)
         fail_msg("%s", tuff_error());
 }
@@ -157,7 +157,7 @@ static void open_stage(tuff_device *device, tuff_graph *graph, const char *famil
 static void close_stage(const stage *of)
 {
     of->by.release(of->by.state, &of->usual);
-    tuff__subjects_destroy(of->subjects);
+    tuff__plan_tasks_destroy(of->subjects);
     of->device->driver = &real;
     destroy_plan(of->plan, of->graph);
     of->device->driver = tuff__device_language(of->device)[0] == 'G' ? &tuff__driver_vulkan : &tuff__driver_opencl;
@@ -167,17 +167,17 @@ static void close_stage(const stage *of)
 static void compile_other(stage *of)
 {
     static const char *const kernels[] = {"task.family=2", "task.family=1;task.lanes=4", "task.family=1"};
-    lowering usual, made;
+    candidate_info usual, made;
     assert_int_equal(of->by.lower(of->by.state, &of->usual.what, &usual), VERDICT_GOOD);
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if (tuff__choice_parse(kernels[i], &of->other.what) == TUFF_OK &&
+        if (tuff__config_parse(kernels[i], &of->other.what) == TUFF_OK &&
             of->by.lower(of->by.state, &of->other.what, &made) == VERDICT_GOOD && made.program != usual.program &&
             of->by.compile(of->by.state, &of->other) == VERDICT_GOOD)
             return;
     fail_msg("no other kernel: %s", tuff_error());
 }
 
-static void expect_verdict(const stage *of, const contender *who, bool thorough, verdict expected, const char *says)
+static void expect_verdict(const stage *of, const search_candidate *who, bool thorough, verdict expected, const char *says)
 {
     const verdict found = of->by.verify(of->by.state, who, thorough);
     if (found != expected)

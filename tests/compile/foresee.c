@@ -16,7 +16,7 @@
 typedef struct product {
     tuff_graph *graph;
     tuff_plan *plan;
-    plan_subjects *subjects;
+    plan_tasks *subjects;
     int key; /* of the product: a long one of few rows and columns is split, and summed up by another task */
 } product;
 
@@ -29,25 +29,25 @@ static product begin(tuff_device *device, int64_t rows, int64_t columns, int64_t
     made.plan =
         tuff_compile(made.graph, &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}});
     assert_non_null(made.plan);
-    assert_int_equal(tuff__subjects_create(made.plan, &made.subjects), TUFF_OK);
-    while (strcmp(tuff__subjects_key(made.subjects, made.key)->family, "matmul") != 0)
-        assert_true(++made.key < tuff__subjects_count(made.subjects));
+    assert_int_equal(tuff__plan_tasks_create(made.plan, &made.subjects), TUFF_OK);
+    while (strcmp(tuff__plan_tasks_key(made.subjects, made.key)->family, "matmul") != 0)
+        assert_true(++made.key < tuff__plan_tasks_count(made.subjects));
     return made;
 }
 
 static void end(product *of)
 {
-    tuff__subjects_destroy(of->subjects);
+    tuff__plan_tasks_destroy(of->subjects);
     tuff_plan_destroy(of->plan);
     tuff_graph_destroy(of->graph);
 }
 
 static double cost_of(const product *of, const char *candidate)
 {
-    const judge by = tuff__subjects_judge(of->subjects, of->key);
-    choice what;
-    lowering made;
-    assert_int_equal(tuff__choice_parse(candidate, &what), TUFF_OK);
+    const evaluator by = tuff__plan_tasks_judge(of->subjects, of->key);
+    tune_config what;
+    candidate_info made;
+    assert_int_equal(tuff__config_parse(candidate, &what), TUFF_OK);
     assert_int_equal(by.lower(by.state, &what, &made), VERDICT_GOOD);
     assert_true(made.cost > 0);
     return made.cost;

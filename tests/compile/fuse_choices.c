@@ -18,14 +18,14 @@
 enum { MOST = 64, EVERY = 3 };
 
 typedef struct ways {
-    choice all[MOST]; /* that make other kernels than any before; the first is the default */
+    tune_config all[MOST]; /* that make other kernels than any before; the first is the default */
     uint64_t kernels[MOST];
     int count;
-    uint64_t seen[CHOICE_WORDS]; /* rewritings that any graph had a place for and that changed one */
+    uint64_t seen[CONFIG_WORDS]; /* rewritings that any graph had a place for and that changed one */
 } ways;
 
 /* The hash of the kernels that a graph becomes; *found: the rewritings that it has a place for. */
-static uint64_t kernels_of(tuff_graph *graph, const choice *passes, choice *found)
+static uint64_t kernels_of(tuff_graph *graph, const tune_config *passes, tune_config *found)
 {
     const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
     uint32_t items;
@@ -38,9 +38,9 @@ static uint64_t kernels_of(tuff_graph *graph, const choice *passes, choice *foun
     return kernels;
 }
 
-static void add_way(ways *self, tuff_graph *graph, const choice *passes)
+static void add_way(ways *self, tuff_graph *graph, const tune_config *passes)
 {
-    choice found;
+    tune_config found;
     const uint64_t kernels = kernels_of(graph, passes, &found);
     for (int i = 0; i < self->count; i++)
         if (self->kernels[i] == kernels)
@@ -53,33 +53,33 @@ static void add_way(ways *self, tuff_graph *graph, const choice *passes)
 /* Every rewriting at its other values, and all of them left out. */
 static void find_ways(tuff_graph *graph, ways *out)
 {
-    const choice usual = {.set = {0}};
-    choice none = {.set = {0}}, found;
+    const tune_config usual = {.set = {0}};
+    tune_config none = {.set = {0}}, found;
     (void)kernels_of(graph, &usual, &found);
     add_way(out, graph, &usual);
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const tunable one = (tunable)i;
-        if (!tuff__choice_has(&found, one))
+        if (!tuff__config_has(&found, one))
             continue;
         assert_string_equal(tuff__tunable_info(one)->kernel, "fusion");
         for (int value = 0; value <= tuff__tunable_info(one)->most; value++) {
-            choice by = {.set = {0}};
+            tune_config by = {.set = {0}};
             const int before = out->count;
-            tuff__choice_set(&by, one, value);
+            tuff__config_set(&by, one, value);
             if (value != 1)
                 add_way(out, graph, &by);
             if (out->count > before)
                 out->seen[i / 64] |= (uint64_t)1 << i % 64;
         }
-        tuff__choice_set(&none, one, 0);
+        tuff__config_set(&none, one, 0);
     }
     add_way(out, graph, &none);
 }
 
-static void set_passes(const choice *passes)
+static void set_passes(const tune_config *passes)
 {
     text name = {0};
-    tuff__choice_format(passes, &name);
+    tuff__config_format(passes, &name);
     assert_int_equal(setenv("TUFF_PASSES", tuff__text_get(&name), 1), 0);
     tuff__text_free(&name);
 }
@@ -120,7 +120,7 @@ static const hard_graph own_graphs[] = {{"made operands", made_operands, false},
                                         {"late reader", late_reader, false}};
 enum { OWN_GRAPHS = sizeof own_graphs / sizeof *own_graphs };
 
-static uint64_t seen[CHOICE_WORDS];
+static uint64_t seen[CONFIG_WORDS];
 static int number; /* of what takes turns over devices */
 
 static int64_t run_graph(tuff_device *device, const differential *of)
@@ -131,7 +131,7 @@ static int64_t run_graph(tuff_device *device, const differential *of)
     of->build(graph, of->context);
     assert_int_equal(tuff_graph_status(graph), TUFF_OK);
     find_ways(graph, &found);
-    for (int i = 0; i < CHOICE_WORDS; i++)
+    for (int i = 0; i < CONFIG_WORDS; i++)
         seen[i] |= found.seen[i];
     for (int i = 1; i < found.count; i++) {
         const int turn = number++;
@@ -143,7 +143,7 @@ static int64_t run_graph(tuff_device *device, const differential *of)
         const int64_t failed = differential_run(of, device, NULL);
         if (failed > 0) {
             text name = {0};
-            tuff__choice_format(&found.all[i], &name);
+            tuff__config_format(&found.all[i], &name);
             print_error("%s: by %s\n", of->name, tuff__text_get(&name));
             tuff__text_free(&name);
         }

@@ -389,7 +389,7 @@ static void respects_a_low_limit(void **state)
 static void refuse_choice(tuff_device *device)
 {
     const work few = {"attention", build_attention, {40, 200, 8, -1}, false};
-    choice large_blocks = {.set = {0}};
+    tune_config large_blocks = {.set = {0}};
     launch_list made;
     tuff_graph *graph = graph_of(&few, device);
     tuff_plan *plan = tuff_compile(graph, NULL);
@@ -398,8 +398,8 @@ static void refuse_choice(tuff_device *device)
         fail_msg("%s", tuff_error());
     while (plan->fusion.tasks[task].kind != TASK_ATTENTION)
         task++;
-    tuff__choice_set(&large_blocks, TUNABLE_task_family, TUFF_FAMILY_REGISTER);
-    tuff__choice_set(&large_blocks, TUNABLE_attention_register_block_rows, 64);
+    tuff__config_set(&large_blocks, TUNABLE_task_family, TUFF_FAMILY_REGISTER);
+    tuff__config_set(&large_blocks, TUNABLE_attention_register_block_rows, 64);
     assert_int_equal(tuff__lower_task(device, &plan->fusion, &(tuff_compile_options){.fuse = TUFF_FUSE_ALL}, task,
                                       &large_blocks, NULL, &made),
                      TUFF_E_LIMIT);

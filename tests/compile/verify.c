@@ -461,20 +461,20 @@ static void barriers_cover_random_commands(void **state)
     (void)state;
     enum { COMMANDS = 12, ROUNDS = 20000 };
     static char memory[6];
-    dice of = {1};
+    rng of = {1};
     int barriers = 0;
     for (int round = 0; round < ROUNDS; round++) {
         command commands[COMMANDS] = {{.binding_count = 0}};
         for (int i = 0; i < COMMANDS; i++) {
             static const command_kind kinds[] = {COMMAND_DISPATCH, COMMAND_DISPATCH, COMMAND_COPY, COMMAND_FILL_ZERO};
             command *made = &commands[i];
-            made->kind = kinds[tuff__dice_below(&of, 4)];
+            made->kind = kinds[tuff__rng_below(&of, 4)];
             made->binding_count = made->kind == COMMAND_COPY ? 2 : made->kind == COMMAND_FILL_ZERO ? 1 : 3;
             for (int k = 0; k < made->binding_count; k++)
                 made->bindings[k] =
-                    (buffer_binding){.buffer = (driver_buffer *)(void *)&memory[tuff__dice_below(&of, 6)],
-                                     .offset = 16 * (uint64_t)tuff__dice_below(&of, 4),
-                                     .size = 16 * (1 + (uint64_t)tuff__dice_below(&of, 3)),
+                    (buffer_binding){.buffer = (driver_buffer *)(void *)&memory[tuff__rng_below(&of, 6)],
+                                     .offset = 16 * (uint64_t)tuff__rng_below(&of, 4),
+                                     .size = 16 * (1 + (uint64_t)tuff__rng_below(&of, 3)),
                                      .written = made->kind == COMMAND_DISPATCH && k == 2};
         }
         tuff__hazards(commands, COMMANDS, false);

@@ -63,7 +63,7 @@ static void inputs_and_outputs_are_listed(void **state)
     for_each_device(list_values);
 }
 
-#define REFUSED(call, word)                                   \
+#define MAX_REFUSED(call, word)                                   \
     do {                                                      \
         assert_int_equal(call, TUFF_E_USAGE);                 \
         assert_int_equal(tuff_last_status(), TUFF_E_USAGE);   \
@@ -74,11 +74,11 @@ static void inputs_and_outputs_are_listed(void **state)
 static void find_wrongly(const tuff_plan *plan)
 {
     tuff_plan_value value;
-    REFUSED(tuff_plan_input_at(plan, 3, &value), "the plan has 3");
-    REFUSED(tuff_plan_input_at(plan, -1, &value), "input -1");
-    REFUSED(tuff_plan_output_at(plan, 3, &value), "output 3");
-    REFUSED(tuff_plan_input_at(NULL, 0, &value), "plan is NULL");
-    REFUSED(tuff_plan_output_at(plan, 0, NULL), "value is NULL");
+    MAX_REFUSED(tuff_plan_input_at(plan, 3, &value), "the plan has 3");
+    MAX_REFUSED(tuff_plan_input_at(plan, -1, &value), "input -1");
+    MAX_REFUSED(tuff_plan_output_at(plan, 3, &value), "output 3");
+    MAX_REFUSED(tuff_plan_input_at(NULL, 0, &value), "plan is NULL");
+    MAX_REFUSED(tuff_plan_output_at(plan, 0, NULL), "value is NULL");
     assert_int_equal(tuff_plan_input_count(NULL), -1);
     assert_int_equal(tuff_plan_output_count(NULL), -1);
     assert_int_equal(tuff_plan_find_input(plan, "total"), -1);
@@ -98,27 +98,27 @@ static void transfer_wrongly(tuff_device *device)
     build(graph);
     tuff_plan *plan = compile_plan(graph);
     find_wrongly(plan);
-    REFUSED(tuff_plan_write_at(plan, 3, 0, data, 4), "no input 3");
-    REFUSED(tuff_plan_write_at(plan, 0, 0, data, 28), "24 bytes");
-    REFUSED(tuff_plan_write_at(plan, 0, 24, data, 4), "from byte 24");
-    REFUSED(tuff_plan_write_at(plan, 0, UINT64_MAX - 3, data, 8), "24 bytes");
-    REFUSED(tuff_plan_write_at(plan, 0, 2, data, 4), "not whole elements of f32");
-    REFUSED(tuff_plan_write_at(plan, 2, 0, data, 1), "not whole elements of f16");
-    REFUSED(tuff_plan_write_at(plan, 0, 0, NULL, 4), "data is NULL");
-    REFUSED(tuff_plan_write_at(NULL, 0, 0, data, 4), "plan is NULL");
+    MAX_REFUSED(tuff_plan_write_at(plan, 3, 0, data, 4), "no input 3");
+    MAX_REFUSED(tuff_plan_write_at(plan, 0, 0, data, 28), "24 bytes");
+    MAX_REFUSED(tuff_plan_write_at(plan, 0, 24, data, 4), "from byte 24");
+    MAX_REFUSED(tuff_plan_write_at(plan, 0, UINT64_MAX - 3, data, 8), "24 bytes");
+    MAX_REFUSED(tuff_plan_write_at(plan, 0, 2, data, 4), "not whole elements of f32");
+    MAX_REFUSED(tuff_plan_write_at(plan, 2, 0, data, 1), "not whole elements of f16");
+    MAX_REFUSED(tuff_plan_write_at(plan, 0, 0, NULL, 4), "data is NULL");
+    MAX_REFUSED(tuff_plan_write_at(NULL, 0, 0, data, 4), "plan is NULL");
     /* None of these wrote anything, and nothing written is nothing. */
     assert_int_equal(tuff_plan_write_at(plan, 2, 0, &one, sizeof one), TUFF_OK);
     assert_int_equal(tuff_plan_write_at(plan, 1, 4, data, 8), TUFF_OK);
     assert_int_equal(tuff_plan_write_at(plan, 0, 24, NULL, 0), TUFF_OK);
-    REFUSED(tuff_plan_run(plan), "\"rows\"");
+    MAX_REFUSED(tuff_plan_run(plan), "\"rows\"");
     assert_int_equal(tuff_plan_write_at(plan, 0, 0, data, 4), TUFF_OK);
-    REFUSED(tuff_plan_read_at(plan, 0, 0, data, 4), "has not been run");
+    MAX_REFUSED(tuff_plan_read_at(plan, 0, 0, data, 4), "has not been run");
     run_plan(plan);
-    REFUSED(tuff_plan_read_at(plan, 3, 0, data, 4), "no output 3");
-    REFUSED(tuff_plan_read_at(plan, 1, 8, data, 6), "12 bytes");
-    REFUSED(tuff_plan_read_at(plan, 1, 1, data, 2), "not whole elements of f16");
-    REFUSED(tuff_plan_read_at(plan, 0, 0, NULL, 4), "data is NULL");
-    REFUSED(tuff_plan_read_at(NULL, 0, 0, data, 4), "plan is NULL");
+    MAX_REFUSED(tuff_plan_read_at(plan, 3, 0, data, 4), "no output 3");
+    MAX_REFUSED(tuff_plan_read_at(plan, 1, 8, data, 6), "12 bytes");
+    MAX_REFUSED(tuff_plan_read_at(plan, 1, 1, data, 2), "not whole elements of f16");
+    MAX_REFUSED(tuff_plan_read_at(plan, 0, 0, NULL, 4), "data is NULL");
+    MAX_REFUSED(tuff_plan_read_at(NULL, 0, 0, data, 4), "plan is NULL");
     assert_int_equal(tuff_plan_read_at(plan, 0, 24, NULL, 0), TUFF_OK);
     destroy_plan(plan, graph);
 }
@@ -174,7 +174,7 @@ static void write_nothing(tuff_device *device)
     tuff_output(graph, "sum", tuff_sum(x, (int[]){0, 1}, 2, false));
     tuff_output(graph, "same", tuff_add(x, x));
     tuff_plan *plan = compile_plan(graph);
-    REFUSED(tuff_plan_run(plan), "never written");
+    MAX_REFUSED(tuff_plan_run(plan), "never written");
     assert_int_equal(tuff_plan_write_at(plan, 0, 0, NULL, 0), TUFF_OK);
     run_plan(plan);
     expect_output(plan, "sum", &zero, sizeof zero);

@@ -7,25 +7,25 @@
 
 #include "ops/ops.h"
 
-void golden_row(golden_run *run, const char *subject, const char *quantity, double deviation, double bar)
+void golden_row(golden_run *run, const char *tuning_task, const char *quantity, double deviation, double bar)
 {
     const bool good = deviation <= bar;
-    printf("%-26s %-28s %10.3g of %-8.3g %s\n", subject, quantity, deviation, bar, good ? "ok" : "FAILED");
+    printf("%-26s %-28s %10.3g of %-8.3g %s\n", tuning_task, quantity, deviation, bar, good ? "ok" : "FAILED");
     if (good)
         run->passed++;
     else
         run->failed++;
 }
 
-void golden_broken(golden_run *run, const char *subject)
+void golden_broken(golden_run *run, const char *tuning_task)
 {
-    printf("%-26s FAILED: %s\n", subject, tuff_error());
+    printf("%-26s FAILED: %s\n", tuning_task, tuff_error());
     run->failed++;
 }
 
-void golden_skip(golden_run *run, const char *subject, const char *why)
+void golden_skip(golden_run *run, const char *tuning_task, const char *why)
 {
-    printf("%-26s skipped: %s\n", subject, why);
+    printf("%-26s skipped: %s\n", tuning_task, why);
     run->skipped++;
 }
 

@@ -13,11 +13,11 @@ typedef struct golden_run {
 } golden_run;
 
 /* One line: the deviation beside its bar; counts it. A deviation that is no number fails. */
-void golden_row(golden_run *run, const char *subject, const char *quantity, double deviation, double bar);
+void golden_row(golden_run *run, const char *tuning_task, const char *quantity, double deviation, double bar);
 /* One line for something that could not be computed, with the library's message. Counts a failure. */
-void golden_broken(golden_run *run, const char *subject);
+void golden_broken(golden_run *run, const char *tuning_task);
 /* One line for something that tuff has no op for. */
-void golden_skip(golden_run *run, const char *subject, const char *why);
+void golden_skip(golden_run *run, const char *tuning_task, const char *why);
 
 /* The larger of two deviations; NaN where either is. */
 double golden_worse(double a, double b);

@@ -34,13 +34,13 @@ static void fuse_copy(const tuff_plan *like, tuff_graph *graph, tuff_plan *out)
     const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
     *out = (tuff_plan){.device = like->device, .graph = graph, .is_tunable = true};
     assert_int_equal(tuff__fuse(graph, &options, like->fusion.buffer_limit, NULL, &out->fusion), TUFF_OK);
-    assert_int_equal(tuff__tuner_list(out), TUFF_OK);
+    assert_int_equal(tuff__session_list(out), TUFF_OK);
 }
 
 static void expect_same_kernels(const tuff_plan *a, const tuff_plan *b)
 {
     const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
-    const choice usual = {.set = {0}};
+    const tune_config usual = {.set = {0}};
     assert_int_equal(a->fusion.task_count, b->fusion.task_count);
     for (int i = 0; i < a->fusion.task_count; i++) {
         task_estimate x = {.kernels = 0}, y = {.kernels = 0};
@@ -52,7 +52,7 @@ static void expect_same_kernels(const tuff_plan *a, const tuff_plan *b)
 
 static void expect_same_keys(tuff_plan *a, const tuff_plan *b)
 {
-    assert_int_equal(tuff__tuner_list(a), TUFF_OK);
+    assert_int_equal(tuff__session_list(a), TUFF_OK);
     assert_int_equal(a->keys.count, b->keys.count);
     for (int i = 0; i < a->keys.count; i++) {
         assert_string_equal(a->keys.items[i].text, b->keys.items[i].text);
@@ -156,7 +156,7 @@ static bool is_read(tuff_device *device, const void *data, size_t size)
         const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
         tuff_plan plan = {.device = device, .graph = copy.graph, .is_tunable = true};
         if (tuff__fuse(copy.graph, &options, 8, NULL, &plan.fusion) == TUFF_OK)
-            (void)tuff__tuner_list(&plan);
+            (void)tuff__session_list(&plan);
         tuff__plan_keys_free(&plan.keys);
         tuff__fusion_free(&plan.fusion);
     } else {
@@ -176,19 +176,19 @@ static void give_sum(unsigned char *data, size_t size)
 }
 
 /* Without a right sum every damage is found; with one, what comes out must be a graph after all. */
-static int damage(tuff_device *device, const text *bytes, dice *from, int times)
+static int damage(tuff_device *device, const text *bytes, rng *from, int times)
 {
     unsigned char *data = malloc(bytes->length);
     int read = 0;
     assert_non_null(data);
     for (int i = 0; i < times; i++) {
         memcpy(data, bytes->data, bytes->length);
-        const int most = 1 + tuff__dice_below(from, 3);
+        const int most = 1 + tuff__rng_below(from, 3);
         for (int k = 0; k < most; k++) {
-            const size_t at = (size_t)tuff__dice_below(from, (int)bytes->length);
+            const size_t at = (size_t)tuff__rng_below(from, (int)bytes->length);
             static const unsigned char usual[] = {0, 1, 2, 3, 4, 0x7f, 0x80, 0xff};
-            const int flipped = data[at] ^ 1 << tuff__dice_below(from, 8);
-            data[at] = (unsigned char)(tuff__dice_below(from, 2) ? usual[tuff__dice_below(from, 8)] : flipped);
+            const int flipped = data[at] ^ 1 << tuff__rng_below(from, 8);
+            data[at] = (unsigned char)(tuff__rng_below(from, 2) ? usual[tuff__rng_below(from, 8)] : flipped);
         }
         if (memcmp(data, bytes->data, bytes->length) != 0)
             assert_false(is_read(device, data, bytes->length));
@@ -201,7 +201,7 @@ static int damage(tuff_device *device, const text *bytes, dice *from, int times)
 
 static void damage_built(tuff_device *device, graph_builder build, const void *context, int times)
 {
-    dice from = {11};
+    rng from = {11};
     tuff_graph *graph;
     text bytes;
     tuff_plan *plan = compile_built(device, build, context, &graph);

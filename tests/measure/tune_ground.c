@@ -24,7 +24,7 @@ static const tuff_compile_options usual_options = {.fuse = TUFF_FUSE_ALL};
 /* The results of a task of one output, where its kernels would write them. */
 typedef struct place {
     tuff_device *device;
-    ground *on;
+    test_buffers *on;
     const memory_buffer *results;
     float right[COUNT];
     int tasks;
@@ -39,14 +39,14 @@ static void write_at(const place *at, int64_t offset, const void *data, size_t s
 /* A run that does its work as it should; the caller changes something behind it. */
 static void play(const place *at)
 {
-    assert_int_equal(tuff__ground_poison(at->on), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_poison(at->on), TUFF_OK);
     write_at(at, 0, at->right, sizeof at->right);
 }
 
 static void expect(const place *at, bool exactly, const char *says)
 {
     char wrong[128] = "?";
-    assert_int_equal(tuff__ground_compare(at->on, exactly, wrong, sizeof wrong), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_compare(at->on, exactly, wrong, sizeof wrong), TUFF_OK);
     if (says == NULL ? wrong[0] != '\0' : strstr(wrong, says) == NULL)
         fail_msg("expected \"%s\", got \"%s\"", says == NULL ? "" : says, wrong);
 }
@@ -60,7 +60,7 @@ static void each_left_out_element_is_seen(const place *at)
         write_at(at, 4 * (int64_t)indices[i], &poison, sizeof poison);
         expect(at, false, "is not written");
     }
-    assert_int_equal(tuff__ground_poison(at->on), TUFF_OK); /* a kernel that does nothing */
+    assert_int_equal(tuff__test_buffers_poison(at->on), TUFF_OK); /* a kernel that does nothing */
     expect(at, false, "element 0 is not written");
 }
 
@@ -125,24 +125,24 @@ static void try_task(const struct fusion *fusion, int task, const char *key, voi
 {
     place *at = state;
     launch_list made;
-    const choice none = {.set = {0}};
+    const tune_config none = {.set = {0}};
     (void)key;
     at->tasks++;
-    assert_int_equal(tuff__ground_create(at->device, fusion, task, 1 << 20, &at->on), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_create(at->device, fusion, task, 1 << 20, &at->on), TUFF_OK);
     assert_int_equal(tuff__lower_task(at->device, fusion, &usual_options, task, &none, NULL, &made), TUFF_OK);
-    assert_int_equal(tuff__ground_place(at->on, &made), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_place(at->on, &made), TUFF_OK);
     at->results = &made.buffers[fusion->tasks[task].roots[0]->id];
     assert_int_equal(tuff__buffer_size(at->results), sizeof at->right);
     for (int i = 0; i < COUNT; i++)
         at->right[i] = (float)(i % 5 + 1) / 3;
     play(at);
-    assert_int_equal(tuff__ground_keep(at->on), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_keep(at->on), TUFF_OK);
     expect(at, false, NULL);
     each_left_out_element_is_seen(at);
     each_word_beyond_is_seen(at);
     runs_that_differ_are_seen(at);
     wrong_numbers_are_seen(at);
-    tuff__ground_destroy(at->on);
+    tuff__test_buffers_destroy(at->on);
     tuff__launch_list_free(&made);
 }
 
@@ -177,21 +177,21 @@ typedef struct data_seen {
 static void look_at_data(const struct fusion *fusion, int task, const char *key, void *state)
 {
     data_seen *seen = state;
-    ground *on;
+    test_buffers *on;
     launch_list made;
-    const choice none = {.set = {0}};
+    const tune_config none = {.set = {0}};
     (void)key;
-    assert_int_equal(tuff__ground_create(seen->device, fusion, task, 1 << 20, &on), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_create(seen->device, fusion, task, 1 << 20, &on), TUFF_OK);
     assert_int_equal(tuff__lower_task(seen->device, fusion, &usual_options, task, &none, NULL, &made), TUFF_OK);
-    assert_int_equal(tuff__ground_place(on, &made), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_place(on, &made), TUFF_OK);
     for (int i = 0; i < fusion->tasks[task].read_count; i++)
         for (int k = 0; k < COUNT; k++) {
             double value = 0;
-            assert_true(tuff__ground_input(on, fusion->tasks[task].reads[i]->id, k, &value));
+            assert_true(tuff__test_buffers_input(on, fusion->tasks[task].reads[i]->id, k, &value));
             seen->has_negative |= value < 0;
             seen->has_positive |= value > 0;
         }
-    tuff__ground_destroy(on);
+    tuff__test_buffers_destroy(on);
     tuff__launch_list_free(&made);
 }
 
@@ -219,19 +219,19 @@ static void kernels_meet_both_signs(void **state)
     for_each_api(look_at_signs);
 }
 
-/* A referee whose host memory runs out says so, and nothing of the kernel: n-th request, for all n. */
+/* A oracle whose host memory runs out says so, and nothing of the kernel: n-th request, for all n. */
 typedef tuff_status (*referee_call)(const place *at, const struct fusion *fusion, int task, char *wrong, size_t size);
 
 static tuff_status judge_as_it_is(const place *at, const struct fusion *fusion, int task, char *wrong, size_t size)
 {
-    return tuff__referee_ground(at->device, at->on, fusion, task, wrong, size);
+    return tuff__oracle_ground(at->device, at->on, fusion, task, wrong, size);
 }
 
 static tuff_status judge_at_odd_extents(const place *at, const struct fusion *fusion, int task, char *wrong,
                                         size_t size)
 {
-    const choice none = {.set = {0}};
-    return tuff__referee_ragged(at->device, fusion, &usual_options, task, &none, at->on, wrong, size);
+    const tune_config none = {.set = {0}};
+    return tuff__oracle_ragged(at->device, fusion, &usual_options, task, &none, at->on, wrong, size);
 }
 
 /* A driver whose every result is wrong: whoever says that all is well has not looked. */
@@ -245,7 +245,7 @@ static tuff_status read_nonsense(driver_device *device, driver_buffer *buffer, u
     return TUFF_OK;
 }
 
-/* Every request fails once. Of some nobody needs an answer: then the referee has looked all the same. */
+/* Every request fails once. Of some nobody needs an answer: then the oracle has looked all the same. */
 static void run_out(const place *at, const struct fusion *fusion, int task, referee_call call, bool is_wrong)
 {
     int failures = 0;
@@ -270,15 +270,15 @@ static void run_referee_out(const struct fusion *fusion, int task, const char *k
 {
     place *at = state;
     trial *one;
-    const choice none = {.set = {0}};
+    const tune_config none = {.set = {0}};
     char wrong[128];
     (void)key;
     at->tasks++;
-    assert_int_equal(tuff__ground_create(at->device, fusion, task, 64 << 20, &at->on), TUFF_OK);
-    assert_int_equal(tuff__trial_create(at->device, fusion, &usual_options, task, &none, at->on, NULL, &one), TUFF_OK);
-    assert_int_equal(tuff__ground_poison(at->on), TUFF_OK);
-    assert_int_equal(tuff__trial_run(one), TUFF_OK);
-    assert_int_equal(tuff__ground_keep(at->on), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_create(at->device, fusion, task, 64 << 20, &at->on), TUFF_OK);
+    assert_int_equal(tuff__candidate_run_create(at->device, fusion, &usual_options, task, &none, at->on, NULL, &one), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_poison(at->on), TUFF_OK);
+    assert_int_equal(tuff__candidate_run_run(one), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_keep(at->on), TUFF_OK);
     assert_int_equal(judge_at_odd_extents(at, fusion, task, wrong, sizeof wrong), TUFF_OK); /* compiles its programs */
     run_out(at, fusion, task, judge_as_it_is, false);
     const driver *const real = at->device->driver;
@@ -287,8 +287,8 @@ static void run_referee_out(const struct fusion *fusion, int task, const char *k
     at->device->driver = &lying;
     run_out(at, fusion, task, judge_at_odd_extents, true);
     at->device->driver = real;
-    tuff__trial_destroy(one);
-    tuff__ground_destroy(at->on);
+    tuff__candidate_run_destroy(one);
+    tuff__test_buffers_destroy(at->on);
 }
 
 /* So many elements that they are sampled. */

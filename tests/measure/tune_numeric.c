@@ -32,12 +32,12 @@ typedef struct place {
     tuff_device *device;
     const struct fusion *fusion;
     int task;
-    ground *on;
+    test_buffers *on;
     const char *key;
     tally *counts;
 } place;
 
-static bool foresee(const place *at, const choice *what, task_estimate *out)
+static bool foresee(const place *at, const tune_config *what, task_estimate *out)
 {
     const tuff_status status = tuff__estimate_task(at->device, at->fusion, &usual_options, at->task, what, out);
     assert_true(status == TUFF_OK || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED);
@@ -45,39 +45,39 @@ static bool foresee(const place *at, const choice *what, task_estimate *out)
 }
 
 /* False where no kernel can be made of it. */
-static bool run(const place *at, const choice *what)
+static bool run(const place *at, const tune_config *what)
 {
     trial *one = NULL;
     const tuff_status status =
-        tuff__trial_create(at->device, at->fusion, &usual_options, at->task, what, at->on, NULL, &one);
+        tuff__candidate_run_create(at->device, at->fusion, &usual_options, at->task, what, at->on, NULL, &one);
     assert_true(status == TUFF_OK || status == TUFF_E_LIMIT || status == TUFF_E_COMPILE || status == TUFF_E_OOM_DEVICE);
     tuff_status ran = status;
     if (status == TUFF_OK) {
-        assert_int_equal(tuff__ground_poison(at->on), TUFF_OK);
-        ran = tuff__trial_run(one);
+        assert_int_equal(tuff__test_buffers_poison(at->on), TUFF_OK);
+        ran = tuff__candidate_run_run(one);
     }
     /* lavapipe compiles in the first run, and takes its time for the largest tiles */
     for (int i = 0; i < 6 && ran == TUFF_E_TIMEOUT; i++)
         ran = tuff__wait(at->device);
     assert_true(ran == status);
-    tuff__trial_destroy(one);
+    tuff__candidate_run_destroy(one);
     return status == TUFF_OK;
 }
 
-static void try_value(const place *at, const choice *base, tunable of, int value, uint64_t base_kernels)
+static void try_value(const place *at, const tune_config *base, tunable of, int value, uint64_t base_kernels)
 {
-    choice what = *base;
+    tune_config what = *base;
     task_estimate made;
     bool same;
-    tuff__choice_set(&what, of, value);
+    tuff__config_set(&what, of, value);
     if (!foresee(at, &what, &made) || made.kernels == base_kernels || !run(at, &what))
         return;
-    assert_int_equal(tuff__ground_is_kept(at->on, &same), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_is_kept(at->on, &same), TUFF_OK);
     at->counts->tried[of]++;
     at->counts->differing[of] += !same;
     if (verbose)
         printf("      %s.%s=%d %s  %.20s family %d\n", tuff__tunable_info(of)->kernel, tuff__tunable_info(of)->name,
-               value, same ? "same" : "DIFFERS", at->key, tuff__choice_value(base, TUNABLE_task_family, 0));
+               value, same ? "same" : "DIFFERS", at->key, tuff__config_value(base, TUNABLE_task_family, 0));
     if (!tuff__tunable_keeps_bits(of)) {
         at->counts->changed += !same;
         return;
@@ -85,14 +85,14 @@ static void try_value(const place *at, const choice *base, tunable of, int value
     at->counts->same += same;
     if (!same) {
         text name = {0};
-        tuff__choice_format(&what, &name);
+        tuff__config_format(&what, &name);
         printf("    %s\n      %s changes bits\n", at->key, tuff__text_get(&name));
         tuff__text_free(&name);
     }
 }
 
 /* The values next to the usual one, and another each time. */
-static void try_axis(const place *at, const choice *base, const space_axis *axis, uint64_t kernels)
+static void try_axis(const place *at, const tune_config *base, const space_axis *axis, uint64_t kernels)
 {
     int usual = 0;
     while (usual + 1 < axis->count && axis->values[usual] != axis->usual)
@@ -104,35 +104,35 @@ static void try_axis(const place *at, const choice *base, const space_axis *axis
     }
 }
 
-static void try_base(const place *at, const choice *base)
+static void try_base(const place *at, const tune_config *base)
 {
     tune_space space = {.count = 0};
     task_estimate made;
     if (!foresee(at, base, &made) || !run(at, base))
         return;
     (void)tuff__space_take(&space, &made.used_tunables);
-    assert_int_equal(tuff__ground_keep(at->on), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_keep(at->on), TUFF_OK);
     at->counts->bases++;
     for (int i = 0; i < space.count; i++)
-        if (!tuff__choice_has(base, space.axes[i].of) && at->counts->tried[space.axes[i].of] < most_tries)
+        if (!tuff__config_has(base, space.axes[i].of) && at->counts->tried[space.axes[i].of] < most_tries)
             try_axis(at, base, &space.axes[i], made.kernels);
 }
 
 static void try_task(place *at)
 {
-    const choice none = {.set = {0}};
+    const tune_config none = {.set = {0}};
     task_estimate made;
-    if (!foresee(at, &none, &made) || tuff__choice_count(&made.used_tunables) == 0)
+    if (!foresee(at, &none, &made) || tuff__config_count(&made.used_tunables) == 0)
         return;
-    assert_int_equal(tuff__ground_create(at->device, at->fusion, at->task, MOST_BYTES, &at->on), TUFF_OK);
-    tuff__ground_roughen(at->on);
+    assert_int_equal(tuff__test_buffers_create(at->device, at->fusion, at->task, MOST_BYTES, &at->on), TUFF_OK);
+    tuff__test_buffers_roughen(at->on);
     try_base(at, &none);
-    for (int family = 1; family <= FAMILIES && tuff__choice_has(&made.used_tunables, TUNABLE_task_family); family++) {
-        choice base = none;
-        tuff__choice_set(&base, TUNABLE_task_family, family);
+    for (int family = 1; family <= FAMILIES && tuff__config_has(&made.used_tunables, TUNABLE_task_family); family++) {
+        tune_config base = none;
+        tuff__config_set(&base, TUNABLE_task_family, family);
         try_base(at, &base);
     }
-    tuff__ground_destroy(at->on);
+    tuff__test_buffers_destroy(at->on);
 }
 
 static uint64_t structure_of(const tune_key *key)

@@ -1,5 +1,5 @@
 /* Every variant of a kernel that the tuner may choose is right: random choices for the tasks of training steps, run on
-   grounds of their own and compared with the default's results. None of them may be rejected. Called with a number,
+   test buffers of their own and compared with the default's results. None of them may be rejected. Called with a number,
    that many choices a task are tried, with a second one they begin at that seed; called with the text of a choice, that
    one is, for every task. The default's results, and those of a choice at other extents, are what the host says. */
 #include <setjmp.h>
@@ -35,29 +35,29 @@ typedef struct tally {
                                             results it did not take; at other extents too */
 } tally;
 
-static bool run_and_compare(trial *one, ground *on, bool is_default, char *wrong, size_t size)
+static bool run_and_compare(trial *one, test_buffers *on, bool is_default, char *wrong, size_t size)
 {
-    assert_int_equal(tuff__ground_poison(on), TUFF_OK);
-    if (tuff__trial_run(one) != TUFF_OK) {
+    assert_int_equal(tuff__test_buffers_poison(on), TUFF_OK);
+    if (tuff__candidate_run_run(one) != TUFF_OK) {
         snprintf(wrong, size, "not run: %s", tuff_error());
         return false;
     }
     if (is_default)
-        assert_int_equal(tuff__ground_keep(on), TUFF_OK);
-    assert_int_equal(tuff__ground_compare(on, false, wrong, size), TUFF_OK);
+        assert_int_equal(tuff__test_buffers_keep(on), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_compare(on, false, wrong, size), TUFF_OK);
     if (wrong[0] != '\0')
         return false;
-    assert_int_equal(tuff__ground_poison(on), TUFF_OK);
-    assert_int_equal(tuff__trial_run(one), TUFF_OK);
-    assert_int_equal(tuff__ground_compare(on, true, wrong, size), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_poison(on), TUFF_OK);
+    assert_int_equal(tuff__candidate_run_run(one), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_compare(on, true, wrong, size), TUFF_OK);
     return wrong[0] == '\0';
 }
 
 /* Points of the space that grows while they are looked at: some tunables are asked for by some choices only. */
-static bool pick(tuff_device *device, const struct fusion *fusion, int task, tune_space *space, dice *from, choice *out)
+static bool pick(tuff_device *device, const struct fusion *fusion, int task, tune_space *space, rng *from, tune_config *out)
 {
     if (only_choice != NULL)
-        return tuff__choice_parse(only_choice, out) == TUFF_OK;
+        return tuff__config_parse(only_choice, out) == TUFF_OK;
     for (int attempt = 0; attempt < 40; attempt++) {
         task_estimate made;
         tuff__space_random(space, from, out);
@@ -71,12 +71,12 @@ static bool pick(tuff_device *device, const struct fusion *fusion, int task, tun
 }
 
 /* What the host says of a choice at other extents: true where it has nothing to say. */
-static bool is_right_ragged(tuff_device *device, const struct fusion *fusion, int task, const choice *what,
+static bool is_right_ragged(tuff_device *device, const struct fusion *fusion, int task, const tune_config *what,
                             const char *key, tally *counts)
 {
     char wrong[128] = "";
     const tuff_status status =
-        tuff__referee_ragged(device, fusion, &usual_options, task, what, NULL, wrong, sizeof wrong);
+        tuff__oracle_ragged(device, fusion, &usual_options, task, what, NULL, wrong, sizeof wrong);
     if (status != TUFF_OK && status != TUFF_E_UNSUPPORTED && status != TUFF_E_LIMIT && status != TUFF_E_OOM_DEVICE)
         fail_msg("%s: other extents: %s", key, tuff_error());
     counts->ragged += status == TUFF_OK;
@@ -86,12 +86,12 @@ static bool is_right_ragged(tuff_device *device, const struct fusion *fusion, in
 }
 
 /* The default, whose results are kept; then results that nobody computed. */
-static void ask_host(tuff_device *device, const struct fusion *fusion, int task, ground *on, const char *key,
+static void ask_host(tuff_device *device, const struct fusion *fusion, int task, test_buffers *on, const char *key,
                      tally *counts)
 {
     char wrong[128] = "";
-    const choice none = {.set = {0}};
-    const tuff_status status = tuff__referee_ground(device, on, fusion, task, wrong, sizeof wrong);
+    const tune_config none = {.set = {0}};
+    const tuff_status status = tuff__oracle_ground(device, on, fusion, task, wrong, sizeof wrong);
     if (status != TUFF_OK && status != TUFF_E_UNSUPPORTED)
         fail_msg("%s: the host: %s", key, tuff_error());
     if (status == TUFF_OK && wrong[0] != '\0')
@@ -100,32 +100,32 @@ static void ask_host(tuff_device *device, const struct fusion *fusion, int task,
     assert_true(is_right_ragged(device, fusion, task, &none, key, counts));
     if (status != TUFF_OK)
         return;
-    assert_int_equal(tuff__ground_poison(on), TUFF_OK);
-    assert_int_equal(tuff__ground_keep(on), TUFF_OK);
-    assert_int_equal(tuff__referee_ground(device, on, fusion, task, wrong, sizeof wrong), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_poison(on), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_keep(on), TUFF_OK);
+    assert_int_equal(tuff__oracle_ground(device, on, fusion, task, wrong, sizeof wrong), TUFF_OK);
     counts->caught += wrong[0] != '\0'; /* results that later kernels of the task add to are not poisoned */
 }
 
-static void expect_exact(const struct fusion *fusion, int task, ground *on, tally *counts)
+static void expect_exact(const struct fusion *fusion, int task, test_buffers *on, tally *counts)
 {
     subgraph *whole;
     if (tuff__subgraph_create(fusion, task, &whole) != TUFF_OK)
         return;
     if (tuff__subgraph_is_exact(whole)) {
-        tuff__ground_expect_exact(on);
+        tuff__test_buffers_expect_exact(on);
         counts->exact++;
     }
     tuff__subgraph_destroy(whole);
 }
 
-static void try_choice(tuff_device *device, const struct fusion *fusion, int task, const choice *what, ground *on,
+static void try_choice(tuff_device *device, const struct fusion *fusion, int task, const tune_config *what, test_buffers *on,
                        const char *key, tally *counts)
 {
     trial *one = NULL;
     char wrong[128] = "";
     text name = {0};
-    tuff__choice_format(what, &name);
-    const tuff_status status = tuff__trial_create(device, fusion, &usual_options, task, what, on, NULL, &one);
+    tuff__config_format(what, &name);
+    const tuff_status status = tuff__candidate_run_create(device, fusion, &usual_options, task, what, on, NULL, &one);
     counts->tried++;
     const bool asked_for = only_choice != NULL && status == TUFF_E_UNSUPPORTED;
     if (asked_for || status == TUFF_E_LIMIT || status == TUFF_E_COMPILE || status == TUFF_E_OOM_DEVICE) {
@@ -141,11 +141,11 @@ static void try_choice(tuff_device *device, const struct fusion *fusion, int tas
             counts->wrong++;
         }
     }
-    tuff__trial_destroy(one);
+    tuff__candidate_run_destroy(one);
     tuff__text_free(&name);
 }
 
-static int count_launches(tuff_device *device, const struct fusion *fusion, int task, const choice *what)
+static int count_launches(tuff_device *device, const struct fusion *fusion, int task, const tune_config *what)
 {
     launch_list launches;
     assert_int_equal(tuff__lower_task(device, fusion, &usual_options, task, what, NULL, &launches), TUFF_OK);
@@ -157,15 +157,15 @@ static int count_launches(tuff_device *device, const struct fusion *fusion, int 
 /* What is stored beside a product can be left to a pass of its own. */
 static void cut_epilogue(tuff_device *device, const struct fusion *fusion, int task, tally *counts)
 {
-    choice apart = {.set = {0}};
-    const choice none = {.set = {0}};
-    tuff__choice_set(&apart, TUNABLE_matmul_epilogue, 1);
+    tune_config apart = {.set = {0}};
+    const tune_config none = {.set = {0}};
+    tuff__config_set(&apart, TUNABLE_matmul_epilogue, 1);
     assert_int_equal(count_launches(device, fusion, task, &apart), count_launches(device, fusion, task, &none) + 1);
     counts->cut++;
 }
 
 /* Of the arrays of a group's items. */
-static int64_t stack_bytes(tuff_device *device, const struct fusion *fusion, int task, const choice *what)
+static int64_t stack_bytes(tuff_device *device, const struct fusion *fusion, int task, const tune_config *what)
 {
     launch_list launches;
     int64_t most = 0;
@@ -181,13 +181,13 @@ static int64_t stack_bytes(tuff_device *device, const struct fusion *fusion, int
 /* Whatever is chosen, lowering makes a kernel or says that there is none. largest: which of them takes most of a
    thread's stack; returns how much. */
 static int64_t lower_many(tuff_device *device, const struct fusion *fusion, int task, tune_space space, tally *counts,
-                          choice *largest)
+                          tune_config *largest)
 {
     enum { DRAWS = 400 };
     int64_t most = 0;
-    dice from = {.state = 77 + (uint64_t)task};
+    rng from = {.state = 77 + (uint64_t)task};
     for (int i = 0; i < DRAWS; i++) {
-        choice what;
+        tune_config what;
         task_estimate made;
         tuff__space_random(&space, &from, &what);
         const tuff_status status = tuff__estimate_task(device, fusion, &usual_options, task, &what, &made);
@@ -205,35 +205,35 @@ static int64_t lower_many(tuff_device *device, const struct fusion *fusion, int 
 
 static void try_task(tuff_device *device, const struct fusion *fusion, int task, const char *key, tally *counts)
 {
-    ground *on;
+    test_buffers *on;
     trial *usual;
-    const choice none = {.set = {0}};
+    const tune_config none = {.set = {0}};
     char wrong[128] = "";
     tune_space space = {.count = 0};
-    choice what;
+    tune_config what;
     task_estimate made;
-    dice from = {.state = first_seed + (uint64_t)task};
+    rng from = {.state = first_seed + (uint64_t)task};
     assert_int_equal(tuff__estimate_task(device, fusion, &usual_options, task, &none, &made), TUFF_OK);
     if (tuff__space_take(&space, &made.used_tunables) == 0)
         return;
-    assert_int_equal(tuff__ground_create(device, fusion, task, MOST_BYTES, &on), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_create(device, fusion, task, MOST_BYTES, &on), TUFF_OK);
     expect_exact(fusion, task, on, counts);
-    assert_int_equal(tuff__trial_create(device, fusion, &usual_options, task, &none, on, NULL, &usual), TUFF_OK);
+    assert_int_equal(tuff__candidate_run_create(device, fusion, &usual_options, task, &none, on, NULL, &usual), TUFF_OK);
     if (!run_and_compare(usual, on, true, wrong, sizeof wrong))
         fail_msg("%s: the default: %s", key, wrong);
-    tuff__trial_destroy(usual);
+    tuff__candidate_run_destroy(usual);
     counts->tasks++;
     if (only_choice == NULL && lower_many(device, fusion, task, space, counts, &what) >= LARGE_STACK) {
         try_choice(device, fusion, task, &what, on, key, counts);
         counts->large++;
     }
-    if (tuff__choice_has(&made.used_tunables, TUNABLE_matmul_epilogue))
+    if (tuff__config_has(&made.used_tunables, TUNABLE_matmul_epilogue))
         cut_epilogue(device, fusion, task, counts);
     for (int i = 0; i < choices_per_task; i++)
         if (pick(device, fusion, task, &space, &from, &what))
             try_choice(device, fusion, task, &what, on, key, counts);
     ask_host(device, fusion, task, on, key, counts);
-    tuff__ground_destroy(on);
+    tuff__test_buffers_destroy(on);
 }
 
 static uint64_t hash_of(const tune_key *key)
@@ -384,24 +384,24 @@ static tuff_graph *updating_graph(tuff_device *device, tuff_array *in_place, tuf
 static void visit_update(const struct fusion *fusion, int task, const char *key, void *state)
 {
     const visit *by = state;
-    const choice none = {.set = {0}};
-    ground *on;
+    const tune_config none = {.set = {0}};
+    test_buffers *on;
     trial *one;
     bool same;
     char wrong[128];
-    assert_int_equal(tuff__ground_create(by->device, fusion, task, MOST_BYTES, &on), TUFF_OK);
-    assert_int_equal(tuff__trial_create(by->device, fusion, &usual_options, task, &none, on, NULL, &one), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_create(by->device, fusion, task, MOST_BYTES, &on), TUFF_OK);
+    assert_int_equal(tuff__candidate_run_create(by->device, fusion, &usual_options, task, &none, on, NULL, &one), TUFF_OK);
     assert_true(run_and_compare(one, on, true, wrong, sizeof wrong));
-    assert_int_equal(tuff__referee_ground(by->device, on, fusion, task, wrong, sizeof wrong), TUFF_OK);
+    assert_int_equal(tuff__oracle_ground(by->device, on, fusion, task, wrong, sizeof wrong), TUFF_OK);
     assert_string_equal(wrong, "");
-    assert_int_equal(tuff__trial_run(one), TUFF_OK);
-    assert_int_equal(tuff__ground_is_kept(on, &same), TUFF_OK);
+    assert_int_equal(tuff__candidate_run_run(one), TUFF_OK);
+    assert_int_equal(tuff__test_buffers_is_kept(on, &same), TUFF_OK);
     by->counts->tried++;
     by->counts->lowered += !same;
     if (same != (strstr(key, "21000") == NULL))
         fail_msg("%s: the next run gives %s", key, same ? "the same" : "something else");
-    tuff__trial_destroy(one);
-    tuff__ground_destroy(on);
+    tuff__candidate_run_destroy(one);
+    tuff__test_buffers_destroy(on);
 }
 
 static void try_updates(tuff_device *device)

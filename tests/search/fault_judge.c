@@ -20,28 +20,28 @@ static const struct {
             {TUNABLE_row_register_parts, 1, 2}};
 enum { AXES = sizeof axes / sizeof *axes };
 
-static uint64_t hash_of(const fault_device *self, const choice *what)
+static uint64_t hash_of(const fault_device *self, const tune_config *what)
 {
     int values[AXES];
     for (int i = 0; i < AXES; i++)
-        values[i] = tuff__choice_value(what, axes[i].of, axes[i].usual);
+        values[i] = tuff__config_value(what, axes[i].of, axes[i].usual);
     return tuff__hash64(values, sizeof values, self->seed);
 }
 
-static bool is_default(const choice *what)
+static bool is_default(const tune_config *what)
 {
     for (int i = 0; i < AXES; i++)
-        if (tuff__choice_value(what, axes[i].of, axes[i].usual) != axes[i].usual)
+        if (tuff__config_value(what, axes[i].of, axes[i].usual) != axes[i].usual)
             return false;
     return true;
 }
 
-fault fault_of(const fault_device *self, const choice *what)
+fault fault_of(const fault_device *self, const tune_config *what)
 {
     if (is_default(what))
         return self->default_fault;
-    dice from = {hash_of(self, what) + 1};
-    double at = tuff__dice_share(&from);
+    rng from = {hash_of(self, what) + 1};
+    double at = tuff__rng_share(&from);
     for (int i = 0; i < FAULT_COUNT; i++) {
         if (i != SOUND && at < self->share[i])
             return (fault)i;
@@ -51,27 +51,27 @@ fault fault_of(const fault_device *self, const choice *what)
 }
 
 /* No single or double move leads from the default across the wall. */
-static double wall(const choice *what)
+static double wall(const tune_config *what)
 {
-    const int group = tuff__choice_value(what, axes[0].of, axes[0].usual);
-    const int rows = tuff__choice_value(what, axes[1].of, axes[1].usual);
+    const int group = tuff__config_value(what, axes[0].of, axes[0].usual);
+    const int rows = tuff__config_value(what, axes[1].of, axes[1].usual);
     return group == 16 ? 3 : group < 16 && rows >= 8 ? 0.4 : 1;
 }
 
-uint64_t fault_time(const fault_device *self, const choice *what)
+uint64_t fault_time(const fault_device *self, const tune_config *what)
 {
     double sum = 0;
     for (int i = 0; i < AXES; i++)
-        sum += fabs(log2(tuff__choice_value(what, axes[i].of, axes[i].usual)) - axes[i].best);
-    dice from = {hash_of(self, what)};
-    const double rough = 0.1 * tuff__dice_share(&from);
+        sum += fabs(log2(tuff__config_value(what, axes[i].of, axes[i].usual)) - axes[i].best);
+    rng from = {hash_of(self, what)};
+    const double rough = 0.1 * tuff__rng_share(&from);
     const double faulty = fault_of(self, what) != SOUND && self->faulty_speed > 0 ? self->faulty_speed : 1;
     const double others = is_default(what) || self->others <= 0 ? 1 : self->others;
     const double walled = self->walled ? wall(what) : 1;
     return (uint64_t)(1e6 * faulty * others * walled * exp((0.12 * sum + rough) * (1 - self->flatness)));
 }
 
-static verdict lower(void *state, const choice *what, lowering *out)
+static verdict lower(void *state, const tune_config *what, candidate_info *out)
 {
     const fault_device *self = state;
     const uint64_t hash = hash_of(self, what);
@@ -80,10 +80,10 @@ static verdict lower(void *state, const choice *what, lowering *out)
         return VERDICT_INVALID;
     }
     *out =
-        (lowering){.program = hash | 1, .group_items = (uint32_t)tuff__choice_value(what, axes[0].of, axes[0].usual)};
+        (candidate_info){.program = hash | 1, .group_items = (uint32_t)tuff__config_value(what, axes[0].of, axes[0].usual)};
     out->cost = self->foresight != 0 ? pow((double)fault_time(self, what), self->foresight) : 0;
     for (int i = 0; i < AXES; i++)
-        tuff__choice_set(&out->consulted, axes[i].of, axes[i].usual);
+        tuff__config_set(&out->consulted, axes[i].of, axes[i].usual);
     return VERDICT_GOOD;
 }
 
@@ -100,7 +100,7 @@ static verdict say(verdict what)
     return what;
 }
 
-static void expect(void *state, const contender *who)
+static void expect(void *state, const search_candidate *who)
 {
     fault_device *self = state;
     if (who->slot < 0 || who->slot >= SEARCH_SLOTS || self->is_live[who->slot] || self->is_expected[who->slot]) {
@@ -114,17 +114,17 @@ static void expect(void *state, const contender *who)
 }
 
 /* Of what was expected in a slot, or could have been. */
-static bool is_its_turn(fault_device *self, const contender *who)
+static bool is_its_turn(fault_device *self, const search_candidate *who)
 {
     if (who->slot < 0 || who->slot >= SEARCH_SLOTS || self->is_live[who->slot] || self->is_down)
         return false;
     const bool was_expected = self->is_expected[who->slot];
     self->is_expected[who->slot] = false;
     self->expected -= was_expected;
-    return !was_expected || tuff__choice_equal(&self->live[who->slot], &who->what);
+    return !was_expected || tuff__config_equal(&self->live[who->slot], &who->what);
 }
 
-static verdict compile(void *state, const contender *who)
+static verdict compile(void *state, const search_candidate *who)
 {
     fault_device *self = state;
     if (!is_its_turn(self, who))
@@ -143,7 +143,7 @@ static verdict compile(void *state, const contender *who)
     return VERDICT_GOOD;
 }
 
-static uint64_t spilled(void *state, const contender *who)
+static uint64_t spilled(void *state, const search_candidate *who)
 {
     fault_device *self = state;
     if (who->slot < 0 || who->slot >= SEARCH_SLOTS || !self->is_live[who->slot])
@@ -151,10 +151,10 @@ static uint64_t spilled(void *state, const contender *who)
     return self->spills(self, &who->what);
 }
 
-static bool is_right_slot(const fault_device *self, const contender *who)
+static bool is_right_slot(const fault_device *self, const search_candidate *who)
 {
     return who->slot >= 0 && who->slot < SEARCH_SLOTS && self->is_live[who->slot] && !self->is_down &&
-           tuff__choice_equal(&self->live[who->slot], &who->what);
+           tuff__config_equal(&self->live[who->slot], &who->what);
 }
 
 /* What ends a run instead of its results. A hang is waited for until the deadline, or the end of the budget. */
@@ -178,25 +178,25 @@ static verdict launch(fault_device *self, fault has)
     return VERDICT_GOOD;
 }
 
-static double bell(dice *from)
+static double bell(rng *from)
 {
     double sum = 0;
     for (int i = 0; i < 12; i++)
-        sum += tuff__dice_share(from);
+        sum += tuff__rng_share(from);
     return sum - 6;
 }
 
-static double time_now(fault_device *self, const choice *what)
+static double time_now(fault_device *self, const tune_config *what)
 {
     const int64_t taken = self->samples_taken++;
     const double slower =
         (1 + self->drift * (double)taken) * (self->step_at && taken >= self->step_at ? self->step_factor : 1);
     const double busy = self->burst > 0 && taken / 23 % 2 == 1 ? self->burst : 1;
-    const double shared = self->second > 0 && tuff__dice_share(&self->random) < 0.5 ? self->second : 1;
+    const double shared = self->second > 0 && tuff__rng_share(&self->random) < 0.5 ? self->second : 1;
     return (double)fault_time(self, what) * slower * busy * shared * (1 + self->scatter * bell(&self->random));
 }
 
-static verdict sample(void *state, const contender *who, int count, uint64_t limit, uint64_t *nanoseconds)
+static verdict sample(void *state, const search_candidate *who, int count, uint64_t limit, uint64_t *nanoseconds)
 {
     (void)limit;
     fault_device *self = state;
@@ -258,7 +258,7 @@ static verdict look(fault_device *self, fault has, int depth)
     return memcmp(expected, first, sizeof first) == 0 ? VERDICT_GOOD : say(VERDICT_WRONG);
 }
 
-static verdict verify(void *state, const contender *who, bool thorough)
+static verdict verify(void *state, const search_candidate *who, bool thorough)
 {
     fault_device *self = state;
     if (!is_right_slot(self, who))
@@ -279,7 +279,7 @@ static verdict verify(void *state, const contender *who, bool thorough)
     return found;
 }
 
-static void release(void *state, const contender *who)
+static void release(void *state, const search_candidate *who)
 {
     fault_device *self = state;
     if (who->slot < 0 || who->slot >= SEARCH_SLOTS || (!self->is_live[who->slot] && !self->is_expected[who->slot])) {
@@ -297,10 +297,10 @@ static bool is_over(void *state)
     return self->is_down || (self->budget && self->clock >= self->budget);
 }
 
-judge fault_begin(fault_device *self)
+evaluator fault_begin(fault_device *self)
 {
-    self->random = (dice){self->seed};
-    return (judge){.state = self,
+    self->random = (rng){self->seed};
+    return (evaluator){.state = self,
                    .lower = lower,
                    .compile = compile,
                    .spilled = self->spills ? spilled : NULL,

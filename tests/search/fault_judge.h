@@ -36,7 +36,7 @@ struct fault_device {
     double flatness;     /* 0: times vary as the formula has it, 1: all take the same */
     bool walled; /* small groups of tall tiles take less than half, but the groups between do three times as long */
     /* Bytes that a program spills; NULL: the judge cannot tell. */
-    uint64_t (*spills)(const fault_device *self, const choice *what);
+    uint64_t (*spills)(const fault_device *self, const tune_config *what);
     double foresight; /* lowering foresees times, 1: rightly, -1: the slower, the sooner; 0: not */
     double second;    /* every other sample, at random, takes so many times as long; 0: none */
     double drift;     /* by which the clock slows down with each sample */
@@ -53,18 +53,18 @@ struct fault_device {
     uint64_t compiled_log; /* a hash of all that was compiled, in order */
     int compiled, hangs, broken;
     bool is_down;
-    choice live[SEARCH_SLOTS];
+    tune_config live[SEARCH_SLOTS];
     bool is_live[SEARCH_SLOTS], is_expected[SEARCH_SLOTS];
     int expected, expected_most; /* and not compiled yet */
     int live_count, live_most;
     int runs;
-    dice random;
+    rng random;
     int32_t memory[FAULT_MATRIX * FAULT_MATRIX + 2 * FAULT_MATRIX]; /* canaries, the result, canaries */
 };
 
-judge fault_begin(fault_device *self);
-fault fault_of(const fault_device *self, const choice *what);
+evaluator fault_begin(fault_device *self);
+fault fault_of(const fault_device *self, const tune_config *what);
 /* Its time without noise or drift. */
-uint64_t fault_time(const fault_device *self, const choice *what);
+uint64_t fault_time(const fault_device *self, const tune_config *what);
 
 #endif

@@ -68,23 +68,23 @@ static const family families[SYNTHETIC_FAMILIES] = {
 static double hashed(int a, int b, int c, int d, int e)
 {
     const int all[] = {a, b, c, d, e};
-    dice from = {tuff__hash64(all, sizeof all, 3)};
-    return tuff__dice_share(&from);
+    rng from = {tuff__hash64(all, sizeof all, 3)};
+    return tuff__rng_share(&from);
 }
 
 /* Near enough to a normal one: variance 1. */
-static double bell(dice *from)
+static double bell(rng *from)
 {
     double sum = 0;
     for (int i = 0; i < 12; i++)
-        sum += tuff__dice_share(from);
+        sum += tuff__rng_share(from);
     return sum - 6;
 }
 
 static double hashed_bell(int a, int b, int c, int d, int e)
 {
     const int all[] = {a, b, c, d, e};
-    dice from = {tuff__hash64(all, sizeof all, 4)};
+    rng from = {tuff__hash64(all, sizeof all, 4)};
     return bell(&from);
 }
 
@@ -154,15 +154,15 @@ static double roughness(const place *at, uint64_t number)
 }
 
 /* 1 % of scatter, now and then a disturbance; the first sample is anything from 0.8 to 4 times the others. */
-static void make_times(double nanoseconds, dice *from, uint64_t *times)
+static void make_times(double nanoseconds, rng *from, uint64_t *times)
 {
     for (int i = 0; i < SAMPLES; i++) {
         double factor = 1 + 0.01 * bell(from);
-        if (tuff__dice_share(from) < 0.04)
-            factor += 0.5 * tuff__dice_share(from);
+        if (tuff__rng_share(from) < 0.04)
+            factor += 0.5 * tuff__rng_share(from);
         if (i == 0)
-            factor *= tuff__dice_share(from) < 0.85 ? 0.9 + 0.4 * tuff__dice_share(from)
-                                                    : 0.76 + 3.24 * tuff__dice_share(from);
+            factor *= tuff__rng_share(from) < 0.85 ? 0.9 + 0.4 * tuff__rng_share(from)
+                                                    : 0.76 + 3.24 * tuff__rng_share(from);
         times[i] = (uint64_t)(nanoseconds * factor);
     }
 }
@@ -175,14 +175,14 @@ static int index_of(const space_axis *axis, int value)
     return index;
 }
 
-static void find_place(const tune_space *space, const choice *what, place *at)
+static void find_place(const tune_space *space, const tune_config *what, place *at)
 {
     for (int i = 0; i < space->count; i++) {
         int k = 0;
         while (at->of->axes[k] != space->axes[i].of)
             k++;
         const space_axis *axis = &space->axes[i];
-        at->index[k] = index_of(axis, tuff__choice_value(what, axis->of, axis->usual));
+        at->index[k] = index_of(axis, tuff__config_value(what, axis->of, axis->usual));
         at->part[k] = (double)at->index[k] / (axis->count - 1);
         at->usual[k] = (double)index_of(axis, axis->usual) / (axis->count - 1);
     }
@@ -194,12 +194,12 @@ static void add_point(const tune_space *space, uint64_t number, int family_index
     recorded_point point = {.program = number + 1};
     tuff__space_at(space, number, &point.what);
     find_place(space, &point.what, &at);
-    const bool is_usual = tuff__choice_count(&point.what) == 0;
+    const bool is_usual = tuff__config_count(&point.what) == 0;
     /* What does not divide, of any three two; and what needs more local memory than there is. */
     if (!is_usual && (hashed(10, family_index, (int)number, 0, 0) < 0.6 || use_of(&at, 1) > at.of->valid))
         return;
     uint64_t times[SAMPLES];
-    dice from = {tuff__hash64(&number, sizeof number, (uint64_t)(family_index * 100 + device))};
+    rng from = {tuff__hash64(&number, sizeof number, (uint64_t)(family_index * 100 + device))};
     const double logarithm = valleys(&at) + pairs(&at) + cliffs(&at) + roughness(&at, number);
     make_times(at.of->nanoseconds * exp(logarithm), &from, times);
     point.group_items = 1U << (at.index[0] < 10 ? at.index[0] : 10);
@@ -211,9 +211,9 @@ static void add_point(const tune_space *space, uint64_t number, int family_index
 void synthetic_space(int family_index, int device, recording *out)
 {
     const family *of = &families[family_index];
-    choice usual = {0};
+    tune_config usual = {0};
     for (int i = 0; i < of->count; i++)
-        tuff__choice_set(&usual, of->axes[i], tuff__tunable_info(of->axes[i])->values[KERNELS_GPU]);
+        tuff__config_set(&usual, of->axes[i], tuff__tunable_info(of->axes[i])->values[KERNELS_GPU]);
     char name[32] = "device 0";
     name[7] = (char)('0' + device);
     assert_int_equal(recording_begin(out, of->name, name, &usual, 0), TUFF_OK);
@@ -224,7 +224,7 @@ void synthetic_space(int family_index, int device, recording *out)
 }
 
 /* The part of the best speed that a choice reaches; 0 where there is no kernel of it. */
-static double score(const recording *of, uint64_t best, const choice *what)
+static double score(const recording *of, uint64_t best, const tune_config *what)
 {
     const recorded_point *found = recording_find(of, what);
     return found ? (double)best / (double)found->median : 0;
@@ -245,7 +245,7 @@ static const recorded_point *next_fastest(const recording *of, uint64_t after)
 enum { BEST_OF_EACH = 12, POOL = BEST_OF_EACH * SYNTHETIC_DEVICES };
 
 /* The best of all recordings but one, and what each reaches on each of them. */
-static int make_pool(const recording *of, int count, int but, choice *pool, double (*scores)[SYNTHETIC_DEVICES])
+static int make_pool(const recording *of, int count, int but, tune_config *pool, double (*scores)[SYNTHETIC_DEVICES])
 {
     int size = 0;
     for (int i = 0; i < count; i++) {
@@ -264,9 +264,9 @@ static int make_pool(const recording *of, int count, int but, choice *pool, doub
     return size;
 }
 
-void synthetic_portfolio(const recording *of, int count, int but, choice *out)
+void synthetic_portfolio(const recording *of, int count, int but, tune_config *out)
 {
-    static choice pool[POOL];
+    static tune_config pool[POOL];
     static double scores[POOL][SYNTHETIC_DEVICES];
     const int size = make_pool(of, count, but, pool, scores);
     double covered[SYNTHETIC_DEVICES] = {0};

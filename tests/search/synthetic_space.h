@@ -13,6 +13,6 @@ enum { SYNTHETIC_FAMILIES = 3, SYNTHETIC_DEVICES = 5, SYNTHETIC_PORTFOLIO = 8 };
 /* The same for equal numbers. Families: 0 blocks in local memory, 1 tiles in registers, 2 bound by memory, flat. */
 void synthetic_space(int family, int device, recording *out);
 /* Eight choices that cover all recordings of a family but one: greedily, out of the best of each. */
-void synthetic_portfolio(const recording *of_family, int count, int but, choice *out);
+void synthetic_portfolio(const recording *of_family, int count, int but, tune_config *out);
 
 #endif

@@ -140,7 +140,7 @@ enum { KEYS = 14 };
 
 typedef struct graph {
     fault_device devices[KEYS];
-    judge judges[KEYS];
+    evaluator judges[KEYS];
     search *searches[KEYS];
     search_result results[KEYS];
     uint64_t calls[KEYS], clock, whole;
@@ -164,13 +164,13 @@ static uint64_t lend(graph *self, int key, uint64_t until)
 static void begin_graph(graph *self, uint64_t whole, uint64_t seed)
 {
     *self = (graph){.whole = whole};
-    dice from = {seed};
+    rng from = {seed};
     for (int i = 0; i < KEYS; i++) {
         self->devices[i] = (fault_device){
             .seed = seed * 100 + (uint64_t)i, .scatter = 0.01, .compile_cost = 60000000, .deadline = 2 * SECOND};
         self->devices[i].share[FAULT_HANGS] = 0.02;
         self->devices[i].share[FAULT_WRONG] = 0.05;
-        self->calls[i] = i < 3 ? 1 : UINT64_C(1) << (1 + tuff__dice_below(&from, 9));
+        self->calls[i] = i < 3 ? 1 : UINT64_C(1) << (1 + tuff__rng_below(&from, 9));
         self->judges[i] = fault_begin(&self->devices[i]);
         const search_settings settings = {.seed = seed + (uint64_t)i, .patience = 48};
         assert_int_equal(tuff__search_begin(&self->judges[i], &settings, &self->searches[i]), TUFF_OK);
@@ -204,7 +204,7 @@ static void finish(graph *self, tune_budget *on, int key)
 /* The graph's time with the winners, over that with the defaults. */
 static double time_of(const graph *self)
 {
-    static const choice usual;
+    static const tune_config usual;
     double winners = 0, defaults = 0;
     for (int i = 0; i < KEYS; i++) {
         const fault_device *device = &self->devices[i];
@@ -236,12 +236,12 @@ static double tune_shared(graph *self, uint64_t whole, uint64_t seed)
 /* Keys are met when their turn comes, by expectations that are off by a factor of two and more. */
 static double tune_expected(graph *self, uint64_t whole, uint64_t seed)
 {
-    static const choice usual;
+    static const tune_config usual;
     begin_graph(self, whole, seed);
-    dice from = {seed + 1000};
+    rng from = {seed + 1000};
     tune_budget *on = make(whole, KEYS);
     for (int i = 0; i < KEYS; i++) {
-        const double error = 0.4 + 0.2 * tuff__dice_below(&from, 11);
+        const double error = 0.4 + 0.2 * tuff__rng_below(&from, 11);
         const double weight = (double)self->calls[i] * (double)fault_time(&self->devices[i], &usual);
         tuff__budget_expect(on, i, error * weight);
     }

@@ -12,13 +12,13 @@
 #include "search/space.h"
 
 /* The text of a choice, in one of two buffers that take turns. */
-static const char *text_of(const choice *of)
+static const char *text_of(const tune_config *of)
 {
     static char buffers[2][4096];
     static int turn;
     char *buffer = buffers[turn++ % 2];
     text out = {0};
-    tuff__choice_format(of, &out);
+    tuff__config_format(of, &out);
     assert_int_equal(tuff__text_status(&out), TUFF_OK);
     assert_true(out.length < sizeof buffers[0]);
     memcpy(buffer, tuff__text_get(&out), out.length + 1);
@@ -29,47 +29,47 @@ static const char *text_of(const choice *of)
 static void texts_are_sorted_and_read_back(void **state)
 {
     (void)state;
-    choice of = {0}, again;
+    tune_config of = {0}, again;
     assert_string_equal(text_of(&of), "");
-    tuff__choice_set(&of, TUNABLE_matmul_register_tile_rows, 8);
-    tuff__choice_set(&of, TUNABLE_matmul_register_local_size, 4);
-    tuff__choice_set(&of, TUNABLE_attention_local_depth, 16);
-    tuff__choice_set(&of, TUNABLE_map_item_elements, 0);
+    tuff__config_set(&of, TUNABLE_matmul_register_tile_rows, 8);
+    tuff__config_set(&of, TUNABLE_matmul_register_local_size, 4);
+    tuff__config_set(&of, TUNABLE_attention_local_depth, 16);
+    tuff__config_set(&of, TUNABLE_map_item_elements, 0);
     assert_string_equal(text_of(&of), "attention_local.depth=16;map.item_elements=0;matmul_register.local_size=4;"
                                       "matmul_register.tile_rows=8");
-    assert_int_equal(tuff__choice_count(&of), 4);
-    assert_int_equal(tuff__choice_parse(text_of(&of), &again), TUFF_OK);
-    assert_true(tuff__choice_equal(&of, &again));
-    assert_true(tuff__choice_hash(&of) == tuff__choice_hash(&again));
-    tuff__choice_unset(&again, TUNABLE_map_item_elements);
-    assert_false(tuff__choice_equal(&of, &again));
-    assert_true(tuff__choice_hash(&of) != tuff__choice_hash(&again));
-    assert_int_equal(tuff__choice_value(&again, TUNABLE_matmul_register_tile_rows, 3), 8);
-    assert_int_equal(tuff__choice_value(&again, TUNABLE_map_item_elements, 3), 3);
-    assert_int_equal(tuff__choice_parse("matmul_register.tile_rows=8;map.local_size=2", &again), TUFF_OK);
+    assert_int_equal(tuff__config_count(&of), 4);
+    assert_int_equal(tuff__config_parse(text_of(&of), &again), TUFF_OK);
+    assert_true(tuff__config_equal(&of, &again));
+    assert_true(tuff__config_hash(&of) == tuff__config_hash(&again));
+    tuff__config_unset(&again, TUNABLE_map_item_elements);
+    assert_false(tuff__config_equal(&of, &again));
+    assert_true(tuff__config_hash(&of) != tuff__config_hash(&again));
+    assert_int_equal(tuff__config_value(&again, TUNABLE_matmul_register_tile_rows, 3), 8);
+    assert_int_equal(tuff__config_value(&again, TUNABLE_map_item_elements, 3), 3);
+    assert_int_equal(tuff__config_parse("matmul_register.tile_rows=8;map.local_size=2", &again), TUFF_OK);
     assert_string_equal(text_of(&again), "map.local_size=2;matmul_register.tile_rows=8");
-    assert_int_equal(tuff__choice_parse("", &again), TUFF_OK);
-    assert_int_equal(tuff__choice_count(&again), 0);
+    assert_int_equal(tuff__config_parse("", &again), TUFF_OK);
+    assert_int_equal(tuff__config_count(&again), 0);
 }
 
 /* A choice of everything, with random values, lives through its text. */
 static void every_tunable_has_a_text(void **state)
 {
     (void)state;
-    dice from = {7};
+    rng from = {7};
     for (int round = 0; round < 200; round++) {
-        choice of = {0}, again;
+        tune_config of = {0}, again;
         for (int i = 0; i < TUNABLE_COUNT; i++) {
             const tunable_info *info = tuff__tunable_info((tunable)i);
             int value;
             do
-                value = info->least + tuff__dice_below(&from, info->most - info->least + 1);
+                value = info->least + tuff__rng_below(&from, info->most - info->least + 1);
             while (!tuff__tunable_takes((tunable)i, value));
-            if (round == 0 || tuff__dice_below(&from, 2))
-                tuff__choice_set(&of, (tunable)i, value);
+            if (round == 0 || tuff__rng_below(&from, 2))
+                tuff__config_set(&of, (tunable)i, value);
         }
-        assert_int_equal(tuff__choice_parse(text_of(&of), &again), TUFF_OK);
-        assert_true(tuff__choice_equal(&of, &again));
+        assert_int_equal(tuff__config_parse(text_of(&of), &again), TUFF_OK);
+        assert_true(tuff__config_equal(&of, &again));
         assert_string_equal(text_of(&of), text_of(&again));
     }
 }
@@ -108,11 +108,11 @@ static void other_texts_are_refused(void **state)
         {"\xff", TUFF_E_FORMAT, "does not begin"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        choice out;
+        tune_config out;
         memset(&out, 1, sizeof out);
-        assert_int_equal(tuff__choice_parse(cases[i].source, &out), cases[i].status);
+        assert_int_equal(tuff__config_parse(cases[i].source, &out), cases[i].status);
         assert_non_null(strstr(tuff_error(), cases[i].message));
-        assert_int_equal(tuff__choice_count(&out), 0);
+        assert_int_equal(tuff__config_count(&out), 0);
     }
 }
 
@@ -128,12 +128,12 @@ static void damaged_texts_do_no_harm(void **state)
             memcpy(damaged, whole, sizeof whole);
             damaged[at] = (char)byte;
             damaged[sizeof whole - 1] = 0;
-            choice out, again;
-            if (tuff__choice_parse(damaged, &out))
+            tune_config out, again;
+            if (tuff__config_parse(damaged, &out))
                 continue;
             read++;
-            assert_int_equal(tuff__choice_parse(text_of(&out), &again), TUFF_OK);
-            assert_true(tuff__choice_equal(&out, &again));
+            assert_int_equal(tuff__config_parse(text_of(&out), &again), TUFF_OK);
+            assert_true(tuff__config_equal(&out, &again));
         }
     assert_true(read > 256);
 }
@@ -141,11 +141,11 @@ static void damaged_texts_do_no_harm(void **state)
 static void a_text_without_memory_says_so(void **state)
 {
     (void)state;
-    choice of = {0};
-    tuff__choice_set(&of, TUNABLE_map_local_size, 4);
+    tune_config of = {0};
+    tuff__config_set(&of, TUNABLE_map_local_size, 4);
     text out = {0};
     failing_memory_begin(1, true);
-    tuff__choice_format(&of, &out);
+    tuff__config_format(&of, &out);
     assert_int_equal(tuff__text_status(&out), TUFF_E_OOM_HOST);
     tuff__text_free(&out);
     assert_true(failing_memory_end());
@@ -170,11 +170,11 @@ static void assert_values(const space_axis *axis, int usual, const int *values, 
 
 static tune_space make_space(void)
 {
-    choice consulted = {0};
-    tuff__choice_set(&consulted, TUNABLE_matmul_register_tile_rows, 5);
-    tuff__choice_set(&consulted, TUNABLE_matmul_register_tile_columns, 2);
-    tuff__choice_set(&consulted, TUNABLE_matmul_register_local_size, 8);
-    tuff__choice_set(&consulted, TUNABLE_row_register_private_bytes, 49152);
+    tune_config consulted = {0};
+    tuff__config_set(&consulted, TUNABLE_matmul_register_tile_rows, 5);
+    tuff__config_set(&consulted, TUNABLE_matmul_register_tile_columns, 2);
+    tuff__config_set(&consulted, TUNABLE_matmul_register_local_size, 8);
+    tuff__config_set(&consulted, TUNABLE_row_register_private_bytes, 49152);
     tune_space space = {0};
     assert_int_equal(tuff__space_take(&space, &consulted), 4);
     return space;
@@ -197,9 +197,9 @@ static void axes_have_the_values_worth_trying(void **state)
     assert_int_equal(bytes->values[18], 65536);
     assert_true(tuff__space_count(&space) == 11 * 6 * 9 * 19);
     /* Known ones stay, new ones come. */
-    choice more = {0};
-    tuff__choice_set(&more, TUNABLE_matmul_register_tile_rows, 6);
-    tuff__choice_set(&more, TUNABLE_map_local_size, 64);
+    tune_config more = {0};
+    tuff__config_set(&more, TUNABLE_matmul_register_tile_rows, 6);
+    tuff__config_set(&more, TUNABLE_map_local_size, 64);
     assert_int_equal(tuff__space_take(&space, &more), 1);
     assert_int_equal(space.count, 5);
     assert_int_equal(axis_of(&space, TUNABLE_matmul_register_tile_rows)->usual, 5);
@@ -210,9 +210,9 @@ static void every_tunable_makes_an_axis(void **state)
 {
     (void)state;
     for (int kind = 0; kind < 3; kind++) {
-        choice all = {0};
+        tune_config all = {0};
         for (int i = 0; i < TUNABLE_COUNT; i++)
-            tuff__choice_set(&all, (tunable)i, tuff__tunable_info((tunable)i)->values[kind]);
+            tuff__config_set(&all, (tunable)i, tuff__tunable_info((tunable)i)->values[kind]);
         tune_space space = {0};
         assert_int_equal(tuff__space_take(&space, &all), TUNABLE_COUNT);
         assert_true(tuff__space_count(&space) == UINT64_MAX);
@@ -236,28 +236,28 @@ static void points_are_counted_and_all_differ(void **state)
 {
     (void)state;
     tune_space space = {0};
-    choice consulted = {0};
-    tuff__choice_set(&consulted, TUNABLE_matmul_local_block_rows, 64);
-    tuff__choice_set(&consulted, TUNABLE_matmul_local_step_k, 16);
-    tuff__choice_set(&consulted, TUNABLE_matmul_local_thread_rows, 4);
+    tune_config consulted = {0};
+    tuff__config_set(&consulted, TUNABLE_matmul_local_block_rows, 64);
+    tuff__config_set(&consulted, TUNABLE_matmul_local_step_k, 16);
+    tuff__config_set(&consulted, TUNABLE_matmul_local_thread_rows, 4);
     tuff__space_take(&space, &consulted);
     assert_true(tuff__space_count(&space) == 4 * 4 * 3);
-    choice points[48];
+    tune_config points[48];
     int defaults = 0;
     for (int i = 0; i < 48; i++) {
         tuff__space_at(&space, (uint64_t)i, &points[i]);
-        defaults += tuff__choice_count(&points[i]) == 0;
+        defaults += tuff__config_count(&points[i]) == 0;
         for (int j = 0; j < i; j++)
-            assert_false(tuff__choice_equal(&points[i], &points[j]));
+            assert_false(tuff__config_equal(&points[i], &points[j]));
     }
     assert_int_equal(defaults, 1);
     int hits[48] = {0};
-    dice from = {1};
+    rng from = {1};
     for (int i = 0; i < 4800; i++) {
-        choice random;
+        tune_config random;
         tuff__space_random(&space, &from, &random);
         int j = 0;
-        while (j < 48 && !tuff__choice_equal(&random, &points[j]))
+        while (j < 48 && !tuff__config_equal(&random, &points[j]))
             j++;
         assert_true(j < 48);
         hits[j]++;
@@ -274,18 +274,18 @@ static void moves_go_to_the_next_value(void **state)
     int axis = 0;
     while (space.axes[axis].of != TUNABLE_matmul_register_tile_rows)
         axis++;
-    choice of = {0};
+    tune_config of = {0};
     assert_true(tuff__space_move(&space, 2 * axis, &of));
     assert_string_equal(text_of(&of), "matmul_register.tile_rows=6");
     /* Back at the usual value nothing is set. */
     assert_true(tuff__space_move(&space, 2 * axis + 1, &of));
     assert_string_equal(text_of(&of), "");
-    tuff__choice_set(&of, TUNABLE_matmul_register_tile_rows, 20);
+    tuff__config_set(&of, TUNABLE_matmul_register_tile_rows, 20);
     assert_true(tuff__space_move(&space, 2 * axis + 1, &of));
     assert_string_equal(text_of(&of), "matmul_register.tile_rows=16");
-    tuff__choice_set(&of, TUNABLE_matmul_register_tile_rows, 32);
+    tuff__config_set(&of, TUNABLE_matmul_register_tile_rows, 32);
     assert_false(tuff__space_move(&space, 2 * axis, &of));
-    tuff__choice_set(&of, TUNABLE_matmul_register_tile_rows, 1);
+    tuff__config_set(&of, TUNABLE_matmul_register_tile_rows, 1);
     assert_false(tuff__space_move(&space, 2 * axis + 1, &of));
     assert_string_equal(text_of(&of), "matmul_register.tile_rows=1");
 }
@@ -294,11 +294,11 @@ static void choices_from_elsewhere_are_fitted(void **state)
 {
     (void)state;
     const tune_space space = make_space();
-    choice of;
+    tune_config of;
     assert_int_equal(
-        tuff__choice_parse("matmul_register.tile_rows=10;matmul_register.tile_columns=2;map.local_size=8", &of),
+        tuff__config_parse("matmul_register.tile_rows=10;matmul_register.tile_columns=2;map.local_size=8", &of),
         TUFF_OK);
-    tuff__choice_set(&of, TUNABLE_matmul_register_local_size, 200);
+    tuff__config_set(&of, TUNABLE_matmul_register_local_size, 200);
     tuff__space_fit(&space, &of);
     assert_string_equal(text_of(&of), "matmul_register.local_size=256;matmul_register.tile_rows=8");
 }

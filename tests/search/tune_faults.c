@@ -13,30 +13,30 @@
 #include "synthetic_space.h"
 #include "bench/recorder/replay.h"
 
-static const choice usual;
+static const tune_config usual;
 
 enum { REPORTED_MOST = 4096 };
 
 static struct {
-    choice what[REPORTED_MOST];
+    tune_config what[REPORTED_MOST];
     verdict why[REPORTED_MOST];
     int count;
 } reported;
 
-static void report(void *user, const choice *what, verdict why)
+static void report(void *user, const tune_config *what, verdict why)
 {
     (void)user;
     assert_true(reported.count < REPORTED_MOST);
     assert_true(tuff_error()[0] != 0);
     for (int i = 0; i < reported.count; i++)
-        assert_false(tuff__choice_equal(&reported.what[i], what));
+        assert_false(tuff__config_equal(&reported.what[i], what));
     reported.what[reported.count] = *what;
     reported.why[reported.count++] = why;
 }
 
 static search_result run(fault_device *device, const search_settings *settings)
 {
-    const judge by = fault_begin(device);
+    const evaluator by = fault_begin(device);
     search *self;
     search_result out;
     search_settings with = *settings;
@@ -45,14 +45,14 @@ static search_result run(fault_device *device, const search_settings *settings)
     reported.count = 0;
     assert_int_equal(tuff__search_begin(&by, &with, &self), TUFF_OK);
     assert_int_equal(tuff__search_step(self, 1 << 20), TUFF_OK);
-    const choice best = *tuff__search_progress(self).best;
+    const tune_config best = *tuff__search_progress(self).best;
     assert_int_equal(tuff__search_finish(self, &out), TUFF_OK);
     tuff__search_end(self);
     assert_int_equal(device->broken, 0);
     assert_int_equal(device->live_count + device->expected, 0);
     /* The best so far is one that would do for this shape; the winner for all. */
     const fault has = fault_of(device, &best);
-    assert_true(has == SOUND || has == FAULT_RAGGED || tuff__choice_equal(&best, &usual));
+    assert_true(has == SOUND || has == FAULT_RAGGED || tuff__config_equal(&best, &usual));
     return out;
 }
 
@@ -155,7 +155,7 @@ static void a_bad_default_ends_it(void **state)
         fault_device device = {.seed = 3, .default_fault = (fault)i};
         const search_result found = run(&device, &(search_settings){0});
         assert_int_equal(found.end, i == FAULT_LOSES ? SEARCH_LOST : SEARCH_UNUSABLE);
-        assert_int_equal(tuff__choice_count(&found.winner), 0);
+        assert_int_equal(tuff__config_count(&found.winner), 0);
         assert_int_equal(found.counts.compiled, 1);
         assert_false(found.is_final);
     }
@@ -248,7 +248,7 @@ static void it_can_be_interrupted_anywhere(void **state)
     int final = 0;
     for (int64_t calls = 1; calls <= 600; calls++) {
         replay device;
-        judge by = replay_begin(&device, &of, (uint64_t)calls);
+        evaluator by = replay_begin(&device, &of, (uint64_t)calls);
         device.calls_most = calls;
         search *self;
         search_result found;
@@ -273,7 +273,7 @@ static void a_stopped_search_is_raced_in_the_time_that_is_left(void **state)
 {
     (void)state;
     fault_device device = {.seed = 5, .compile_cost = 50000000, .budget = 2000000000};
-    const judge by = fault_begin(&device);
+    const evaluator by = fault_begin(&device);
     search *self;
     search_result found;
     assert_int_equal(tuff__search_begin(&by, &(search_settings){.patience = -1}, &self), TUFF_OK);

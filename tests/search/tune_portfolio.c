@@ -42,7 +42,7 @@ static int free_spaces(void **state)
 static tuff_status look_at_family(const char *family, void *state)
 {
     int *families = state;
-    choice all[PORTFOLIO_SIZE], others[PORTFOLIO_SIZE];
+    tune_config all[PORTFOLIO_SIZE], others[PORTFOLIO_SIZE];
     const int count = portfolio_make(&made_up, family, "", NULL, all);
     assert_true(count >= SYNTHETIC_DEVICES - 1 && count <= PORTFOLIO_SIZE);
     double before = portfolio_score(&made_up, family, NULL, NULL, 0);
@@ -89,25 +89,25 @@ static void the_first_serves_all(void **state)
     (void)state;
     static const int times[2][4] = {{100, 40, 90, 50}, {100, 90, 40, 50}};
     recordings two = {0};
-    choice out[PORTFOLIO_SIZE];
+    tune_config out[PORTFOLIO_SIZE];
     for (int device = 0; device < 2; device++) {
-        choice usual = {.set = {0}};
+        tune_config usual = {.set = {0}};
         assert_true(GROW(two.items, two.count, two.capacity));
         recording *of = &two.items[two.count++];
-        tuff__choice_set(&usual, TUNABLE_map_local_size, 1);
+        tuff__config_set(&usual, TUNABLE_map_local_size, 1);
         assert_int_equal(recording_begin(of, "map-small", device ? "b" : "a", &usual, 0), TUFF_OK);
         for (int i = 0; i < 4; i++) {
             const uint64_t taken[] = {(uint64_t)times[device][i], (uint64_t)times[device][i]};
             recorded_point point = {.program = (uint64_t)i + 1, .count = 2, .nanoseconds = taken};
             if (i > 0)
-                tuff__choice_set(&point.what, TUNABLE_map_local_size, 1 << i);
+                tuff__config_set(&point.what, TUNABLE_map_local_size, 1 << i);
             assert_int_equal(recording_add(of, &point), TUFF_OK);
         }
     }
     assert_int_equal(portfolio_make(&two, "map", "", NULL, out), 3);
-    assert_int_equal(tuff__choice_value(&out[0], TUNABLE_map_local_size, 1), 8);
+    assert_int_equal(tuff__config_value(&out[0], TUNABLE_map_local_size, 1), 8);
     assert_int_equal(portfolio_make(&two, "map", "", "b", out), 1);
-    assert_int_equal(tuff__choice_value(&out[0], TUNABLE_map_local_size, 1), 2);
+    assert_int_equal(tuff__config_value(&out[0], TUNABLE_map_local_size, 1), 2);
     assert_true(portfolio_score(&two, "map", "b", out, 1) < 0.5);
     assert_int_equal(portfolio_make(&two, "row", "", NULL, out), 0);
     recordings_free(&two);
@@ -117,7 +117,7 @@ static void memory_may_run_out_anywhere(void **state)
 {
     (void)state;
     int64_t failing = 1;
-    choice out[PORTFOLIO_SIZE];
+    tune_config out[PORTFOLIO_SIZE];
     char family[32];
     recording_family(&made_up.items[0], family, sizeof family);
     const int whole = portfolio_make(&made_up, family, "", NULL, out);
@@ -137,9 +137,9 @@ static int look_at_class(kernel_device class, const char *family)
     const int count = tuff__portfolio_of(class, family, &all);
     assert_true(count <= PORTFOLIO_MOST);
     for (int i = 0; i < count; i++) {
-        choice what;
-        assert_int_equal(tuff__choice_parse(all[i], &what), TUFF_OK);
-        assert_true(tuff__choice_count(&what) > 0);
+        tune_config what;
+        assert_int_equal(tuff__config_parse(all[i], &what), TUFF_OK);
+        assert_true(tuff__config_count(&what) > 0);
         for (int k = 0; k < i; k++)
             assert_string_not_equal(all[i], all[k]);
     }
@@ -184,22 +184,22 @@ typedef struct lowered_rows {
     int count;
 } lowered_rows;
 
-static void lower_rows(plan_subjects *subjects, lowered_rows *seen)
+static void lower_rows(plan_tasks *subjects, lowered_rows *seen)
 {
-    for (int i = 0; i < tuff__subjects_count(subjects); i++) {
+    for (int i = 0; i < tuff__plan_tasks_count(subjects); i++) {
         const char *const *all;
-        const judge by = tuff__subjects_judge(subjects, i);
-        const int count = tuff__portfolio_of(KERNELS_GPU, tuff__subjects_key(subjects, i)->family, &all);
+        const evaluator by = tuff__plan_tasks_judge(subjects, i);
+        const int count = tuff__portfolio_of(KERNELS_GPU, tuff__plan_tasks_key(subjects, i)->family, &all);
         for (int k = 0; k < count; k++) {
-            choice what;
-            lowering made;
+            tune_config what;
+            candidate_info made;
             int at = 0;
             while (at < seen->count && seen->rows[at] != all[k])
                 at++;
             assert_true(at < ROWS_MOST);
             seen->rows[at] = all[k];
             seen->count += at == seen->count;
-            assert_int_equal(tuff__choice_parse(all[k], &what), TUFF_OK);
+            assert_int_equal(tuff__config_parse(all[k], &what), TUFF_OK);
             seen->done[at] |= by.lower(by.state, &what, &made) == VERDICT_GOOD;
         }
     }
@@ -218,14 +218,14 @@ static void pose_as_gpu(tuff_device *device)
     tuff__device_pose(device, &as);
     for (const record_task *task = record_tasks; task->name; task++) {
         record_graph graph;
-        plan_subjects *subjects;
+        plan_tasks *subjects;
         assert_int_equal(record_graph_build(device, task, &graph), TUFF_OK);
         tuff_plan *plan =
             tuff_compile(graph.graph, &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}});
         assert_non_null(plan);
-        assert_int_equal(tuff__subjects_create(plan, &subjects), TUFF_OK);
+        assert_int_equal(tuff__plan_tasks_create(plan, &subjects), TUFF_OK);
         lower_rows(subjects, &seen);
-        tuff__subjects_destroy(subjects);
+        tuff__plan_tasks_destroy(subjects);
         tuff_plan_destroy(plan);
         record_graph_end(&graph);
     }

@@ -19,7 +19,7 @@ enum { SPACES = SYNTHETIC_FAMILIES * SYNTHETIC_DEVICES };
 static struct {
     recording all[SPACES]; /* family by family */
     uint64_t best[SPACES];
-    choice portfolio[SPACES][SYNTHETIC_PORTFOLIO];
+    tune_config portfolio[SPACES][SYNTHETIC_PORTFOLIO];
     int seeds;
 } spaces;
 
@@ -46,7 +46,7 @@ static int free_spaces(void **state)
     return 0;
 }
 
-static uint64_t median_of(const recording *of, const choice *what)
+static uint64_t median_of(const recording *of, const tune_config *what)
 {
     const recorded_point *found = recording_find(of, what);
     assert_non_null(found);
@@ -78,11 +78,11 @@ static void the_spaces_are_hard(void **state)
         assert_true(near < (is_flat ? 0.02 : 0.002) * of->count);
         assert_true((double)medians[of->count / 2] > (is_flat ? 1.3 : 2.3) * (double)medians[0]);
         free(medians);
-        dice from = {(uint64_t)i};
+        rng from = {(uint64_t)i};
         for (int trial = 0; trial < 50; trial++) {
             uint64_t best = UINT64_MAX;
             for (int n = 1; n <= 256; n++) {
-                const uint64_t time = of->points[tuff__dice_below(&from, of->count)].median;
+                const uint64_t time = of->points[tuff__rng_below(&from, of->count)].median;
                 best = time < best ? time : best;
                 random_8 += n == 8 ? (double)spaces.best[i] / (double)best / (50 * SPACES) : 0;
             }
@@ -102,10 +102,10 @@ typedef struct answer {
 } answer;
 
 /* The best median of the points that a search compiled; the judge below notes them. */
-static judge inner;
+static evaluator inner;
 static uint64_t best_tried;
 
-static verdict note_compile(void *state, const contender *who)
+static verdict note_compile(void *state, const search_candidate *who)
 {
     const replay *self = state;
     const uint64_t time = median_of(self->from, &who->what);
@@ -118,7 +118,7 @@ static answer search_with(int index, const search_settings *settings, uint64_t s
     const recording *of = &spaces.all[index];
     replay device;
     inner = replay_begin(&device, of, seed * 31 + 7);
-    judge by = inner;
+    evaluator by = inner;
     by.compile = note_compile;
     best_tried = UINT64_MAX;
     search *self;
@@ -133,7 +133,7 @@ static answer search_with(int index, const search_settings *settings, uint64_t s
     const double time = (double)median_of(of, &out.result.winner);
     out.share = (double)spaces.best[index] / time;
     out.regret = time / (double)best_tried - 1;
-    out.slower = time > (double)median_of(of, &(choice){0});
+    out.slower = time > (double)median_of(of, &(tune_config){0});
     return out;
 }
 
@@ -235,7 +235,7 @@ static void noise_costs_little(void **state)
 }
 
 /* The three best of a recording. */
-static void find_leaders(const recording *of, choice leaders[3])
+static void find_leaders(const recording *of, tune_config leaders[3])
 {
     uint64_t after = 0;
     for (int k = 0; k < 3; k++) {
@@ -256,7 +256,7 @@ static void winners_from_elsewhere_are_raced_again(void **state)
     double raced = 0, seeded = 0;
     for (int i = 0; i < SPACES; i++) {
         const int other = i - i % SYNTHETIC_DEVICES + (i + 1) % SYNTHETIC_DEVICES;
-        choice leaders[3];
+        tune_config leaders[3];
         find_leaders(&spaces.all[other], leaders);
         for (int seed = 0; seed < spaces.seeds; seed++) {
             search_settings settings = {.cached = &leaders[0],
@@ -288,7 +288,7 @@ static void one_seed_gives_one_search(void **state)
         const answer first = search_space(i, 40, -1, 5), again = search_space(i, 40, -1, 5);
         assert_memory_equal(&first.result.counts, &again.result.counts, sizeof first.result.counts);
         assert_memory_equal(first.result.nanoseconds, again.result.nanoseconds, sizeof first.result.nanoseconds);
-        assert_true(tuff__choice_equal(&first.result.winner, &again.result.winner));
+        assert_true(tuff__config_equal(&first.result.winner, &again.result.winner));
         const answer other = search_space(i, 40, -1, 6);
         differences += other.result.counts.lowered != first.result.counts.lowered;
     }
@@ -315,10 +315,10 @@ static void recordings_live_through_files(void **state)
     assert_int_equal(again.count, of->count);
     assert_string_equal(again.name, of->name);
     assert_string_equal(again.device, of->device);
-    assert_true(tuff__choice_equal(&again.usual, &of->usual));
+    assert_true(tuff__config_equal(&again.usual, &of->usual));
     for (int i = 0; i < of->count; i++) {
         const recorded_point *here = &of->points[i], *there = &again.points[i];
-        assert_true(tuff__choice_equal(&here->what, &there->what));
+        assert_true(tuff__config_equal(&here->what, &there->what));
         assert_int_equal(here->program, there->program);
         assert_int_equal(here->count, there->count);
         assert_memory_equal(here->nanoseconds, there->nanoseconds, (size_t)here->count * sizeof *here->nanoseconds);

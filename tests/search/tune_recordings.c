@@ -53,7 +53,7 @@ static double search_all(const recordings *all, double means[STEPS])
         random += search_one(of, &nothing, compiles[1], &(replay_counts){0}) / all->count;
         worst = shares[STEPS - 1] < worst ? shares[STEPS - 1] : worst;
         print_message("%-32s %3d points, default %.3f; %.3f after 8, %.3f after 32, %.3f after 128 (%.22s)\n", of->name,
-                      of->count, (double)recording_best(of) / (double)recording_find(of, &(choice){0})->median,
+                      of->count, (double)recording_best(of) / (double)recording_find(of, &(tune_config){0})->median,
                       shares[0], shares[1], shares[2], of->device);
     }
     print_message(
@@ -162,7 +162,7 @@ static void a_tune_for_one_driver_serves_another(void **state)
             replay_start from = {.seed_count = 0};
             for (int rank = 0; rank < OF_A_RECORD; rank++) {
                 const recorded_point *best = recording_ranked(&all.items[k], rank);
-                if (best != NULL && tuff__choice_count(&best->what) > 0)
+                if (best != NULL && tuff__config_count(&best->what) > 0)
                     from.seeds[from.seed_count++] = best->what;
             }
             const double share = search_one(&all.items[i], &from, COMPILES, &(replay_counts){0});

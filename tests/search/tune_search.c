@@ -13,29 +13,29 @@
 #include "fault_judge.h"
 #include "search/times.h"
 
-static const choice usual;
+static const tune_config usual;
 
-static choice parse(const char *source)
+static tune_config parse(const char *source)
 {
-    choice out;
-    assert_int_equal(tuff__choice_parse(source, &out), TUFF_OK);
+    tune_config out;
+    assert_int_equal(tuff__config_parse(source, &out), TUFF_OK);
     return out;
 }
 
-static const char *text_of(const choice *of)
+static const char *text_of(const tune_config *of)
 {
     static char buffers[2][1024];
     static int turn;
     char *buffer = buffers[turn++ % 2];
     text out = {0};
-    tuff__choice_format(of, &out);
+    tuff__config_format(of, &out);
     assert_true(out.length < sizeof buffers[0]);
     memcpy(buffer, tuff__text_get(&out), out.length + 1);
     tuff__text_free(&out);
     return buffer;
 }
 
-static search *begin(const judge *by, const search_settings *settings)
+static search *begin(const evaluator *by, const search_settings *settings)
 {
     search *self;
     assert_int_equal(tuff__search_begin(by, settings, &self), TUFF_OK);
@@ -44,7 +44,7 @@ static search *begin(const judge *by, const search_settings *settings)
 
 static search_result run(fault_device *device, const search_settings *settings)
 {
-    const judge by = fault_begin(device);
+    const evaluator by = fault_begin(device);
     search *self = begin(&by, settings);
     search_result out;
     assert_int_equal(tuff__search_step(self, 1 << 20), TUFF_OK);
@@ -86,9 +86,9 @@ static bool note(void *user, const search_progress *now)
     return seen.count != seen.stop_at;
 }
 
-static judge inner;
+static evaluator inner;
 
-static verdict note_compile(void *state, const contender *who)
+static verdict note_compile(void *state, const search_candidate *who)
 {
     strcat(strcat(seen.compiled, text_of(&who->what)), " ");
     return inner.compile(state, who);
@@ -99,14 +99,14 @@ static void the_list_is_tried_in_order(void **state)
     (void)state;
     fault_device device = {.seed = 3};
     inner = fault_begin(&device);
-    judge by = inner;
+    evaluator by = inner;
     by.compile = note_compile;
     memset(&seen, 0, sizeof seen);
     /* One that lowering does not ask for, one that is the default in other words, one that is there twice. */
-    const choice cached = parse("map.local_size=8;matmul_thin.step_k=4");
-    const choice portfolio[] = {parse("matmul_register.local_size=64"), parse("matmul_register.tile_rows=8"),
+    const tune_config cached = parse("map.local_size=8;matmul_thin.step_k=4");
+    const tune_config portfolio[] = {parse("matmul_register.local_size=64"), parse("matmul_register.tile_rows=8"),
                                 parse("matmul_thin.step_k=4"), parse("matmul_register.tile_rows=8;map.local_size=2")};
-    const choice seeds[] = {parse("row_register.parts=4")};
+    const tune_config seeds[] = {parse("row_register.parts=4")};
     search *self = begin(&by, &(search_settings){.cached = &cached,
                                                  .portfolio = portfolio,
                                                  .portfolio_count = 4,
@@ -116,7 +116,7 @@ static void the_list_is_tried_in_order(void **state)
                                                  .no_climb = true});
     search_progress now = tuff__search_progress(self);
     assert_true(now.stage == SEARCH_DEFAULT && now.end == SEARCH_GOES_ON && now.tried == 0);
-    assert_true(tuff__choice_equal(now.best, &usual));
+    assert_true(tuff__config_equal(now.best, &usual));
     assert_int_equal(tuff__search_prime(self), TUFF_OK);
     assert_string_equal(seen.compiled, " matmul_thin.step_k=4 row_register.parts=4 matmul_register.tile_rows=8 ");
     now = tuff__search_progress(self);
@@ -141,14 +141,14 @@ static void a_small_space_is_searched_whole(void **state)
         fault_device device = {.seed = seed, .foresight = (double)(seed % 3) - 1};
         const search_result found = run(&device, &(search_settings){.patience = -1, .seed = seed});
         assert_int_equal(found.end, SEARCH_EXHAUSTED);
-        lowering made = {0};
-        const judge by = fault_begin(&device);
+        candidate_info made = {0};
+        const evaluator by = fault_begin(&device);
         assert_int_equal(by.lower(&device, &usual, &made), VERDICT_GOOD);
         tune_space space = {0};
         tuff__space_take(&space, &made.consulted);
         uint64_t valid = 0, best = UINT64_MAX;
         for (uint64_t i = 0; i < tuff__space_count(&space); i++) {
-            choice what;
+            tune_config what;
             tuff__space_at(&space, i, &what);
             if (by.lower(&device, &what, &made) != VERDICT_GOOD)
                 continue;
@@ -192,7 +192,7 @@ static void searches_stop_when_it_is_time(void **state)
     assert_int_equal(found.end, SEARCH_PATIENCE);
     assert_int_equal(found.counts.compiled, 17);
     assert_int_equal(found.counts.races, 0);
-    assert_true(found.is_final && tuff__choice_count(&found.winner) == 0);
+    assert_true(found.is_final && tuff__config_count(&found.winner) == 0);
     device = (fault_device){.seed = 2, .flatness = 1};
     found = run(&device, &(search_settings){.patience = 5});
     assert_int_equal(found.counts.compiled, 6);
@@ -212,10 +212,10 @@ static void searches_stop_when_it_is_time(void **state)
     assert_true(device.clock < 1100000000);
 }
 
-static bool can_be_lowered(fault_device *device, const choice *what)
+static bool can_be_lowered(fault_device *device, const tune_config *what)
 {
-    const judge by = fault_begin(device);
-    lowering made = {0};
+    const evaluator by = fault_begin(device);
+    candidate_info made = {0};
     return by.lower(device, what, &made) == VERDICT_GOOD;
 }
 
@@ -224,7 +224,7 @@ static bool can_be_lowered(fault_device *device, const choice *what)
 static void noise_does_not_replace_the_default(void **state)
 {
     (void)state;
-    const choice portfolio[] = {parse("matmul_register.tile_rows=8"), parse("matmul_register.tile_rows=6")};
+    const tune_config portfolio[] = {parse("matmul_register.tile_rows=8"), parse("matmul_register.tile_rows=6")};
     static const double scatter[] = {0.005, 0.02, 0.1, 0.005}, second[] = {0, 0, 0, 1.9};
     static const int most[] = {0, 2, 10, 40}, most_final[] = {0, 0, 2, 4}, least[] = {200, 200, 180, 150};
     enum { SEEDS = 200 };
@@ -236,8 +236,8 @@ static void noise_does_not_replace_the_default(void **state)
             const search_settings settings = {
                 .portfolio = portfolio, .portfolio_count = 2, .cached = &portfolio[1], .seed = seed};
             const search_result found = run(&device, &settings);
-            replaced += tuff__choice_count(&found.winner) != 0;
-            remembered += found.is_final && tuff__choice_count(&found.winner) != 0;
+            replaced += tuff__config_count(&found.winner) != 0;
+            remembered += found.is_final && tuff__config_count(&found.winner) != 0;
             final += found.is_final;
         }
         print_message("%.1f %% of noise, second speed %.1f: %d of %d replaced, %d remembered, %d final\n",
@@ -251,9 +251,9 @@ static void noise_does_not_replace_the_default(void **state)
 static void equals_are_decided_by_where_they_come_from(void **state)
 {
     (void)state;
-    const choice portfolio[] = {parse("matmul_register.tile_rows=8"), parse("matmul_register.tile_rows=6")};
-    const choice cached = parse("matmul_register.tile_rows=12");
-    const choice seeds[] = {parse("matmul_register.local_size=32"), parse("matmul_register.local_size=16")};
+    const tune_config portfolio[] = {parse("matmul_register.tile_rows=8"), parse("matmul_register.tile_rows=6")};
+    const tune_config cached = parse("matmul_register.tile_rows=12");
+    const tune_config seeds[] = {parse("matmul_register.local_size=32"), parse("matmul_register.local_size=16")};
     int cases[3] = {0};
     for (uint64_t seed = 1; seed <= 60; seed++) {
         fault_device device = {.seed = seed, .flatness = 1, .scatter = 0.005, .others = 0.5};
@@ -283,7 +283,7 @@ static void equals_are_decided_by_where_they_come_from(void **state)
 static void a_clear_race_is_short(void **state)
 {
     (void)state;
-    const choice portfolio = parse("matmul_register.tile_rows=8");
+    const tune_config portfolio = parse("matmul_register.tile_rows=8");
     fault_device device = {.seed = 1, .flatness = 1, .others = 0.5};
     while (!can_be_lowered(&device, &portfolio))
         device.seed++;
@@ -324,7 +324,7 @@ static void random_points_cross_walls(void **state)
     for (uint64_t seed = 1; seed <= 40; seed++) {
         fault_device device = {.seed = seed, .walled = true};
         const search_result found = run(&device, &(search_settings){.seed = seed, .most_compiles = 80, .patience = -1});
-        crossed += tuff__choice_value(&found.winner, TUNABLE_matmul_register_local_size, 64) < 16;
+        crossed += tuff__config_value(&found.winner, TUNABLE_matmul_register_local_size, 64) < 16;
     }
     assert_true(crossed >= 38);
 }
@@ -342,8 +342,8 @@ static void runners_up_are_the_next(void **state)
         assert_in_range(found.samples, 10, 20);
         assert_true((double)found.nanoseconds[1] < 0.99 * (double)found.default_nanoseconds);
         for (int i = 0; i < SEARCH_RUNNERS_UP; i++) {
-            assert_false(tuff__choice_equal(&found.runners_up[i], &found.winner));
-            assert_false(tuff__choice_equal(&found.runners_up[i], &usual));
+            assert_false(tuff__config_equal(&found.runners_up[i], &found.winner));
+            assert_false(tuff__config_equal(&found.runners_up[i], &usual));
             assert_true(i == 0 || found.runner_up_nanoseconds[i] >= found.runner_up_nanoseconds[i - 1]);
         }
     }
@@ -357,7 +357,7 @@ static void a_search_can_be_resumed(void **state)
         const search_settings settings = {.seed = seed, .most_compiles = 50, .patience = -1};
         fault_device whole = {.seed = seed}, sliced = {.seed = seed};
         const search_result expected = run(&whole, &settings);
-        const judge by = fault_begin(&sliced);
+        const evaluator by = fault_begin(&sliced);
         search *self = begin(&by, &settings);
         search_result found;
         for (int i = 0; i < 50; i++) {
@@ -380,7 +380,7 @@ static void a_search_can_be_resumed(void **state)
 static void candidates_can_be_expected(void **state)
 {
     (void)state;
-    const choice portfolio[] = {parse("matmul_register.tile_rows=8"), parse("matmul_register.tile_rows=6")};
+    const tune_config portfolio[] = {parse("matmul_register.tile_rows=8"), parse("matmul_register.tile_rows=6")};
     for (int ahead = 0; ahead <= SEARCH_AHEAD + 2; ahead++)
         for (uint64_t seed = 1; seed <= 20; seed++) {
             fault_device device = {.seed = seed, .scatter = 0.01};
@@ -391,7 +391,7 @@ static void candidates_can_be_expected(void **state)
                                               .ahead = ahead,
                                               .patience = -1,
                                               .most_compiles = seed % 2 ? 0 : 40};
-            const judge by = fault_begin(&device);
+            const evaluator by = fault_begin(&device);
             search *self = begin(&by, &settings);
             search_result found;
             assert_int_equal(tuff__search_prime(self), TUFF_OK);
@@ -416,7 +416,7 @@ static void a_search_goes_on_behind_a_race(void **state)
 {
     (void)state;
     fault_device device = {.seed = 11, .scatter = 0.01};
-    const judge by = fault_begin(&device);
+    const evaluator by = fault_begin(&device);
     search *self = begin(&by, &(search_settings){.patience = -1});
     uint64_t last = UINT64_MAX;
     for (int i = 0; i < 6; i++) {
@@ -441,7 +441,7 @@ static void a_callback_can_stop_it(void **state)
         memset(&seen, 0, sizeof seen);
         seen.stop_at = stop;
         fault_device device = {.seed = 5, .scatter = 0.01};
-        const judge by = fault_begin(&device);
+        const evaluator by = fault_begin(&device);
         search *self = begin(&by, &(search_settings){.progress = note, .patience = -1, .ahead = stop % 4});
         assert_int_equal(tuff__search_step(self, 100), TUFF_OK);
         assert_int_equal(seen.count, stop);
@@ -464,13 +464,13 @@ static void a_race_can_be_stopped(void **state)
     for (int rounds = 1; rounds <= 100 && !was_final; rounds++) {
         memset(&seen, 0, sizeof seen);
         fault_device device = {.seed = 5, .scatter = 0.01};
-        const judge by = fault_begin(&device);
+        const evaluator by = fault_begin(&device);
         search *self = begin(&by, &(search_settings){.progress = note, .patience = -1});
         search_result found, leader;
         assert_false(tuff__search_leader(self, &leader));
         assert_int_equal(tuff__search_step(self, 60), TUFF_OK);
         assert_true(tuff__search_leader(self, &leader));
-        assert_true(tuff__choice_equal(&leader.winner, tuff__search_progress(self).best));
+        assert_true(tuff__config_equal(&leader.winner, tuff__search_progress(self).best));
         assert_true(leader.nanoseconds[1] < leader.default_nanoseconds);
         const int before = seen.count;
         seen.stop_at = before + rounds;
@@ -493,8 +493,8 @@ static void without_memory_there_is_still_an_answer(void **state)
     int64_t failing = 1;
     for (bool failed = true; failed; failing++) {
         fault_device device = {.seed = 5};
-        const judge by = fault_begin(&device);
-        const choice portfolio[] = {parse("matmul_register.tile_rows=8")};
+        const evaluator by = fault_begin(&device);
+        const tune_config portfolio[] = {parse("matmul_register.tile_rows=8")};
         const search_settings settings = {
             .portfolio = portfolio, .portfolio_count = 1, .most_compiles = 60, .ahead = 3};
         search_result found = {0};

@@ -10,33 +10,33 @@
 
 #include "fault_judge.h"
 
-static const choice usual;
+static const tune_config usual;
 
-static choice parse(const char *source)
+static tune_config parse(const char *source)
 {
-    choice out;
-    assert_int_equal(tuff__choice_parse(source, &out), TUFF_OK);
+    tune_config out;
+    assert_int_equal(tuff__config_parse(source, &out), TUFF_OK);
     return out;
 }
 
-static int rows_of(const choice *what)
+static int rows_of(const tune_config *what)
 {
-    return tuff__choice_value(what, TUNABLE_matmul_register_tile_rows, 4);
+    return tuff__config_value(what, TUNABLE_matmul_register_tile_rows, 4);
 }
 
 /* By the height of the tile; what a test fills in. */
 static uint64_t spilled_by_rows[64];
 
-static uint64_t by_rows(const fault_device *self, const choice *what)
+static uint64_t by_rows(const fault_device *self, const tune_config *what)
 {
     (void)self;
     return spilled_by_rows[rows_of(what)];
 }
 
-static uint64_t hash_of(const choice *what)
+static uint64_t hash_of(const tune_config *what)
 {
-    dice from = {tuff__choice_hash(what)};
-    return (uint64_t)(1000 * tuff__dice_share(&from));
+    rng from = {tuff__config_hash(what)};
+    return (uint64_t)(1000 * tuff__rng_share(&from));
 }
 
 /* What ran, in order, by the height of its tile, with what became of it. */
@@ -47,7 +47,7 @@ static struct {
     int count, rejected, stop_at;
 } seen;
 
-static void note(void *user, const choice *what, verdict found, uint64_t nanoseconds, int samples)
+static void note(void *user, const tune_config *what, verdict found, uint64_t nanoseconds, int samples)
 {
     (void)user;
     assert_true(found != VERDICT_SPILLS || (nanoseconds == 0 && samples == 0));
@@ -60,7 +60,7 @@ static void note(void *user, const choice *what, verdict found, uint64_t nanosec
     seen.count++;
 }
 
-static void note_rejection(void *user, const choice *what, verdict why)
+static void note_rejection(void *user, const tune_config *what, verdict why)
 {
     (void)user;
     (void)what;
@@ -70,7 +70,7 @@ static void note_rejection(void *user, const choice *what, verdict why)
 
 static search_result run(fault_device *device, search_settings settings)
 {
-    const judge by = fault_begin(device);
+    const evaluator by = fault_begin(device);
     search *self;
     search_result out;
     memset(&seen, 0, sizeof seen);
@@ -89,16 +89,16 @@ static search_result run(fault_device *device, search_settings settings)
 }
 
 /* A device without noise that makes a program of each of the choices; all take the same. */
-static fault_device flat_device(const choice *const *choices, int count)
+static fault_device flat_device(const tune_config *const *choices, int count)
 {
     fault_device device = {.flatness = 1, .spills = by_rows};
     bool all;
     do {
-        const judge by = fault_begin(&device);
+        const evaluator by = fault_begin(&device);
         device.seed++;
         all = true;
         for (int i = 0; i < count; i++) {
-            lowering made = {0};
+            candidate_info made = {0};
             all = all && by.lower(&device, choices[i], &made) == VERDICT_GOOD;
         }
     } while (!all);
@@ -110,9 +110,9 @@ enum { LISTED = 3 };
 /* A search of tiles of 8, 6 and 12 rows, in this order, beside the default's 4; spilling so much. */
 static search_result run_listed(uint64_t eight, uint64_t six, uint64_t twelve)
 {
-    const choice portfolio[LISTED] = {parse("matmul_register.tile_rows=8"), parse("matmul_register.tile_rows=6"),
+    const tune_config portfolio[LISTED] = {parse("matmul_register.tile_rows=8"), parse("matmul_register.tile_rows=6"),
                                       parse("matmul_register.tile_rows=12")};
-    const choice *const choices[LISTED] = {&portfolio[0], &portfolio[1], &portfolio[2]};
+    const tune_config *const choices[LISTED] = {&portfolio[0], &portfolio[1], &portfolio[2]};
     fault_device device = flat_device(choices, LISTED);
     spilled_by_rows[8] = eight;
     spilled_by_rows[6] = six;
@@ -191,8 +191,8 @@ static void the_default_and_what_was_remembered_are_run(void **state)
     memset(spilled_by_rows, 0, sizeof spilled_by_rows);
     spilled_by_rows[4] = 3000;
     spilled_by_rows[8] = 100000;
-    const choice cached = parse("matmul_register.tile_rows=8"), portfolio = parse("matmul_register.tile_rows=6");
-    fault_device device = flat_device((const choice *const[]){&cached, &portfolio}, 2);
+    const tune_config cached = parse("matmul_register.tile_rows=8"), portfolio = parse("matmul_register.tile_rows=6");
+    fault_device device = flat_device((const tune_config *const[]){&cached, &portfolio}, 2);
     const search_result found = run(
         &device, (search_settings){.cached = &cached, .portfolio = &portfolio, .portfolio_count = 1, .no_climb = true});
     expect_order((const int[]){4, 8, 6}, 3);
@@ -200,14 +200,14 @@ static void the_default_and_what_was_remembered_are_run(void **state)
     assert_true(found.default_nanoseconds > 0 && found.is_final);
 }
 
-static uint64_t nothing(const fault_device *self, const choice *what)
+static uint64_t nothing(const fault_device *self, const tune_config *what)
 {
     (void)self;
     (void)what;
     return 0;
 }
 
-static uint64_t all_alike(const fault_device *self, const choice *what)
+static uint64_t all_alike(const fault_device *self, const tune_config *what)
 {
     (void)self;
     (void)what;
@@ -226,36 +226,36 @@ static void without_spills_nothing_changes(void **state)
         for (int i = 1; i < 3; i++) {
             const search_result found = run(&devices[i], settings);
             assert_true(devices[i].compiled_log == devices[0].compiled_log);
-            assert_true(tuff__choice_equal(&found.winner, &expected.winner));
+            assert_true(tuff__config_equal(&found.winner, &expected.winner));
             assert_int_equal(found.counts.demoted, 0);
         }
     }
 }
 
 /* Between 1000 and 2000 bytes, the default least. */
-static uint64_t all_spill(const fault_device *self, const choice *what)
+static uint64_t all_spill(const fault_device *self, const tune_config *what)
 {
     (void)self;
-    return 1000 + (tuff__choice_count(what) == 0 ? 0 : hash_of(what));
+    return 1000 + (tuff__config_count(what) == 0 ? 0 : hash_of(what));
 }
 
-static uint64_t all_but_the_default(const fault_device *self, const choice *what)
+static uint64_t all_but_the_default(const fault_device *self, const tune_config *what)
 {
     (void)self;
-    return tuff__choice_count(what) == 0 ? 0 : 1000 + hash_of(what);
+    return tuff__config_count(what) == 0 ? 0 : 1000 + hash_of(what);
 }
 
 static uint64_t best_time(const fault_device *device)
 {
-    lowering made = {0};
+    candidate_info made = {0};
     fault_device copy = *device;
-    const judge by = fault_begin(&copy);
+    const evaluator by = fault_begin(&copy);
     assert_int_equal(by.lower(&copy, &usual, &made), VERDICT_GOOD);
     tune_space space = {0};
     tuff__space_take(&space, &made.consulted);
     uint64_t best = UINT64_MAX;
     for (uint64_t i = 0; i < tuff__space_count(&space); i++) {
-        choice what;
+        tune_config what;
         tuff__space_at(&space, i, &what);
         if (by.lower(&copy, &what, &made) == VERDICT_GOOD && fault_time(&copy, &what) < best)
             best = fault_time(&copy, &what);
@@ -301,7 +301,7 @@ static void patience_waits_for_what_was_put_aside(void **state)
     }
 }
 
-static uint64_t at_random(const fault_device *self, const choice *what)
+static uint64_t at_random(const fault_device *self, const tune_config *what)
 {
     (void)self;
     const uint64_t hash = hash_of(what);
@@ -321,7 +321,7 @@ static void limits_hold_for_what_was_put_aside(void **state)
         const search_result found = run(&whole, settings);
         assert_true(found.counts.demoted > 0);
         assert_true(found.end == SEARCH_COMPILES || (seed % 2 && found.end == SEARCH_PATIENCE));
-        const judge by = fault_begin(&sliced);
+        const evaluator by = fault_begin(&sliced);
         search *self;
         assert_int_equal(tuff__search_begin(&by, &settings, &self), TUFF_OK);
         for (int i = 0; !tuff__search_progress(self).end; i++) {

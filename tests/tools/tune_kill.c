@@ -203,7 +203,7 @@ static void kills_lose_nothing(void **state)
     (void)state;
     const char *asked = getenv("TUFF_TEST_KILLS");
     const int kills = asked ? atoi(asked) : 10;
-    dice from = {7};
+    rng from = {7};
     int most_bads = 0, most_wins = 0, early = 0;
     holdings last = {0};
     NEED_DEVICE();
@@ -211,7 +211,7 @@ static void kills_lose_nothing(void **state)
     for (int i = 0; i < kills; i++) {
         const pid_t child = start("on", "2");
         int status;
-        (void)usleep(50000 + (useconds_t)tuff__dice_below(&from, 3500000));
+        (void)usleep(50000 + (useconds_t)tuff__rng_below(&from, 3500000));
         kill_both(child);
         assert_int_equal(waitpid(child, &status, 0), child);
         if (WIFEXITED(status)) { /* nothing was left to tune */

@@ -15,16 +15,16 @@
 #include "bench/recorder/tasks.h"
 #include "tests/search/fault_judge.h"
 
-static const choice usual;
+static const tune_config usual;
 
 static void begin(recording *of)
 {
     assert_int_equal(recording_begin(of, "made-up", "a device", &usual, 0), TUFF_OK);
 }
 
-static recorder_counts record(fault_device *device, int points, const choice *also, int also_count, recording *into)
+static recorder_counts record(fault_device *device, int points, const tune_config *also, int also_count, recording *into)
 {
-    const judge by = fault_begin(device);
+    const evaluator by = fault_begin(device);
     const recorder_settings settings = {
         .points = points, .samples = 5, .seconds = 1e6, .also = also, .also_count = also_count, .seed = 3};
     recorder_counts counts;
@@ -61,8 +61,8 @@ static void times_are_those_of_the_device(void **state)
     assert_int_equal(counts.added, 120);
     assert_int_equal(counts.known + counts.refused, 0);
     assert_true(counts.impossible > 0);
-    assert_int_equal(tuff__choice_count(&of.points[0].what), 0);
-    assert_true(tuff__choice_count(&of.usual) == 5);
+    assert_int_equal(tuff__config_count(&of.points[0].what), 0);
+    assert_true(tuff__config_count(&of.usual) == 5);
     for (int i = 0; i < of.count; i++)
         assert_int_equal(of.points[i].count, 5);
     assert_true(worst_error(&device, &of) < 0.04);
@@ -106,7 +106,7 @@ static void a_wrong_default_ends_it(void **state)
 {
     (void)state;
     fault_device device = {.default_fault = FAULT_WRONG};
-    const judge by = fault_begin(&device);
+    const evaluator by = fault_begin(&device);
     const recorder_settings settings = {.points = 20, .samples = 5, .seconds = 1e6};
     recorder_counts counts;
     recording of;
@@ -131,7 +131,7 @@ static void what_a_search_climbs_is_in_it(void **state)
         replay table;
         search *self;
         search_result found;
-        const judge by = replay_begin(&table, &of, seed + 1);
+        const evaluator by = replay_begin(&table, &of, seed + 1);
         const search_settings settings = {.patience = -1, .most_compiles = 48, .seed = seed};
         assert_int_equal(tuff__search_begin(&by, &settings, &self), TUFF_OK);
         assert_int_equal(tuff__search_step(self, 48), TUFF_OK);
@@ -156,13 +156,13 @@ static void a_recording_is_added_to(void **state)
     fault_device fast = {.scatter = 0.005, .seed = 9}, slow = {.scatter = 0.005, .seed = 9, .step_factor = 3};
     slow.step_at = 1;
     recording of;
-    choice also[3] = {usual, usual, usual};
+    tune_config also[3] = {usual, usual, usual};
     begin(&of);
     record(&fast, 40, NULL, 0, &of);
     int count = 0;
     for (int rows = 2; rows <= 16 && count < 3; rows *= 2) {
-        tuff__choice_set(&also[count], TUNABLE_matmul_register_tile_rows, rows);
-        tuff__choice_set(&also[count], TUNABLE_matmul_thin_step_k, 4);
+        tuff__config_set(&also[count], TUNABLE_matmul_register_tile_rows, rows);
+        tuff__config_set(&also[count], TUNABLE_matmul_thin_step_k, 4);
         count += recording_find(&of, &also[count]) == NULL;
     }
     assert_int_equal(count, 3);
@@ -180,7 +180,7 @@ static void memory_may_run_out_anywhere(void **state)
     int64_t failing = 1;
     for (bool failed = true; failed; failing++) {
         fault_device device = {.seed = 10};
-        const judge by = fault_begin(&device);
+        const evaluator by = fault_begin(&device);
         const recorder_settings settings = {.points = 20, .samples = 2, .seconds = 1e6};
         recorder_counts counts;
         recording of;

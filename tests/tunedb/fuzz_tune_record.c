@@ -55,12 +55,12 @@ static void check_environment(const char *source)
 
 static void check_candidate(const char *source)
 {
-    choice read, again;
-    if (tuff__choice_parse(source, &read) != TUFF_OK)
+    tune_config read, again;
+    if (tuff__config_parse(source, &read) != TUFF_OK)
         return;
     text canonical = {0};
-    tuff__choice_format(&read, &canonical);
-    require(tuff__choice_parse(tuff__text_get(&canonical), &again) == TUFF_OK && tuff__choice_equal(&read, &again),
+    tuff__config_format(&read, &canonical);
+    require(tuff__config_parse(tuff__text_get(&canonical), &again) == TUFF_OK && tuff__config_equal(&read, &again),
             "a candidate does not come back");
     tuff__text_free(&canonical);
 }

@@ -32,14 +32,14 @@ typedef struct board {
     _Atomic bool done;
 } board;
 
-typedef struct tuner {
+typedef struct tuning_session {
     board *on;
     tune_store *store;
     journal *own;
     fault_device device;
-    judge inner;
+    evaluator inner;
     char op[32];
-} tuner;
+} tuning_session;
 
 static tune_record record_of(record_kind kind, const char *op, const char *candidate)
 {
@@ -48,16 +48,16 @@ static tune_record record_of(record_kind kind, const char *op, const char *candi
     return out;
 }
 
-static void print_choice(const choice *of, char out[1024])
+static void print_choice(const tune_config *of, char out[1024])
 {
     text printed = {0};
-    tuff__choice_format(of, &printed);
+    tuff__config_format(of, &printed);
     check(printed.length < 1024);
     memcpy(out, tuff__text_get(&printed), printed.length + 1);
     tuff__text_free(&printed);
 }
 
-static void add_bad(tuner *self, const char *op, const char *candidate, const char *reason, const char *phase)
+static void add_bad(tuning_session *self, const char *op, const char *candidate, const char *reason, const char *phase)
 {
     tune_record bad = record_of(RECORD_BAD, op, candidate);
     bad.reason = reason;
@@ -68,7 +68,7 @@ static void add_bad(tuner *self, const char *op, const char *candidate, const ch
 
 static tuff_status strike(const journal_strike *of, void *state)
 {
-    tuner *self = state;
+    tuning_session *self = state;
     check(strcmp(of->environment, environment) == 0);
     self->on->strikes++;
     add_bad(self, of->op, of->candidate, of->rebooted ? "reboot" : "crash", tuff__journal_phase_text(of->phase));
@@ -76,9 +76,9 @@ static tuff_status strike(const journal_strike *of, void *state)
 }
 
 /* A default cannot be left out. */
-static verdict guarded_lower(void *state, const choice *what, lowering *out)
+static verdict guarded_lower(void *state, const tune_config *what, candidate_info *out)
 {
-    tuner *self = state;
+    tuning_session *self = state;
     char candidate[1024];
     print_choice(what, candidate);
     const hash128 where = tuff__hash_text(environment), key = tuff__hash_text(self->op);
@@ -89,7 +89,7 @@ static verdict guarded_lower(void *state, const choice *what, lowering *out)
     return self->inner.lower(&self->device, what, out);
 }
 
-static void enter(tuner *self, journal_phase phase, const contender *who)
+static void enter(tuning_session *self, journal_phase phase, const search_candidate *who)
 {
     char candidate[1024];
     print_choice(&who->what, candidate);
@@ -99,12 +99,12 @@ static void enter(tuner *self, journal_phase phase, const contender *who)
 }
 
 /* The driver's compiler does not survive some. */
-static verdict guarded_compile(void *state, const contender *who)
+static verdict guarded_compile(void *state, const search_candidate *who)
 {
-    tuner *self = state;
+    tuning_session *self = state;
     enter(self, JOURNAL_COMPILE, who);
     if (fault_of(&self->device, &who->what) == FAULT_CRASHES) {
-        const uint64_t name = tuff__choice_hash(&who->what) ^ tuff__hash_text(self->op).low;
+        const uint64_t name = tuff__config_hash(&who->what) ^ tuff__hash_text(self->op).low;
         check(self->on->killer_count < KILLERS_MOST);
         self->on->killers[self->on->killer_count++] = name;
         (void)raise(SIGKILL);
@@ -114,41 +114,41 @@ static verdict guarded_compile(void *state, const contender *who)
     return found;
 }
 
-static verdict guarded_sample(void *state, const contender *who, int count, uint64_t limit, uint64_t *nanoseconds)
+static verdict guarded_sample(void *state, const search_candidate *who, int count, uint64_t limit, uint64_t *nanoseconds)
 {
-    tuner *self = state;
+    tuning_session *self = state;
     enter(self, JOURNAL_BENCH, who);
     const verdict found = self->inner.sample(&self->device, who, count, limit, nanoseconds);
     tuff__journal_leave(self->own);
     return found;
 }
 
-static verdict guarded_verify(void *state, const contender *who, bool thorough)
+static verdict guarded_verify(void *state, const search_candidate *who, bool thorough)
 {
-    tuner *self = state;
+    tuning_session *self = state;
     enter(self, JOURNAL_VERIFY, who);
     const verdict found = self->inner.verify(&self->device, who, thorough);
     tuff__journal_leave(self->own);
     return found;
 }
 
-static void guarded_release(void *state, const contender *who)
+static void guarded_release(void *state, const search_candidate *who)
 {
-    tuner *self = state;
+    tuning_session *self = state;
     self->inner.release(&self->device, who);
 }
 
-static void reject(void *user, const choice *what, verdict why)
+static void reject(void *user, const tune_config *what, verdict why)
 {
-    tuner *self = user;
+    tuning_session *self = user;
     char candidate[1024];
     print_choice(what, candidate);
     add_bad(self, self->op, candidate, tuff__verdict_text(why), "verify");
 }
 
-static void tune_key(tuner *self, int key, double killers)
+static void tune_key(tuning_session *self, int key, double killers)
 {
-    const judge by = {.state = self,
+    const evaluator by = {.state = self,
                       .lower = guarded_lower,
                       .compile = guarded_compile,
                       .sample = guarded_sample,
@@ -179,7 +179,7 @@ static void tune_key(tuner *self, int key, double killers)
 /* A process that tunes what is not tuned yet. */
 static void tune(board *on, int keys, double killers)
 {
-    tuner self = {.on = on};
+    tuning_session self = {.on = on};
     journal_counts found;
     check(tuff__store_open(scratch_path("store.jsonl"), &self.store) == TUFF_OK);
     check(tuff__store_describe(self.store, environment) == TUFF_OK);
@@ -219,11 +219,11 @@ static holdings look(void)
     assert_int_equal(tuff__store_open(scratch_path("store.jsonl"), &store), TUFF_OK);
     for (int at = 0;;) {
         const tune_record *one = tuff__store_next(store, &at);
-        choice what;
+        tune_config what;
         if (!one)
             break;
         if (one->kind == RECORD_WIN || one->kind == RECORD_BAD)
-            assert_int_equal(tuff__choice_parse(one->candidate, &what), TUFF_OK);
+            assert_int_equal(tuff__config_parse(one->candidate, &what), TUFF_OK);
         out.wins += one->kind == RECORD_WIN;
         out.bads += one->kind == RECORD_BAD;
     }
@@ -267,14 +267,14 @@ static void no_kill_loses_a_record(void **state)
     (void)state;
     enum { KILLS = 200 };
     board *on = share_memory(sizeof(board));
-    dice from = {3};
+    rng from = {3};
     int tuned = 0;
     for (int i = 0; i < KILLS; i++) {
         const int strikes = on->strikes;
-        on->kill_in = i % 2 ? 1 + tuff__dice_below(&from, 1000) : 0;
+        on->kill_in = i % 2 ? 1 + tuff__rng_below(&from, 1000) : 0;
         const pid_t child = begin(on, 1 << 20, 0);
         if (i % 2 == 0) {
-            (void)usleep((useconds_t)tuff__dice_below(&from, 8000));
+            (void)usleep((useconds_t)tuff__rng_below(&from, 8000));
             assert_int_equal(kill(child, SIGKILL), 0);
         }
         killed(child);

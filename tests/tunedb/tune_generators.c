@@ -42,9 +42,9 @@ static void add(tune_store *store, record_kind kind, const char *generator, int 
 
 static bool is_choice(const char *candidate, void *state)
 {
-    choice parsed;
+    tune_config parsed;
     (void)state;
-    return tuff__choice_parse(candidate, &parsed) == TUFF_OK;
+    return tuff__config_parse(candidate, &parsed) == TUFF_OK;
 }
 
 /* What a build with these kernels is answered: the rows of its own winner, 0 where it has none. */

@@ -133,7 +133,7 @@ static void no_kill_loses_a_strike(void **state)
 {
     (void)state;
     enum { KILLS = 300 };
-    dice from = {1};
+    rng from = {1};
     int strikes = 0, idle = 0;
     for (int i = 0; i < KILLS; i++) {
         board *on = share_memory(sizeof(board));
@@ -143,7 +143,7 @@ static void no_kill_loses_a_strike(void **state)
             work(on);
         while (!on->started && i % 10)
             (void)usleep(50);
-        (void)usleep((useconds_t)tuff__dice_below(&from, 1500));
+        (void)usleep((useconds_t)tuff__rng_below(&from, 1500));
         assert_int_equal(kill(child, SIGKILL), 0);
         killed(child);
         const journal_counts found = recover();

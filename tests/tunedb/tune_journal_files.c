@@ -195,7 +195,7 @@ static void leave_journals(void)
 static void racing_readers_lose_none(void **state)
 {
     (void)state;
-    dice from = {5};
+    rng from = {5};
     int twice = 0;
     for (int round = 0; round < 30; round++) {
         board *on = share_memory(sizeof(board));
@@ -214,7 +214,7 @@ static void racing_readers_lose_none(void **state)
             }
         }
         on->go = true;
-        (void)usleep((useconds_t)tuff__dice_below(&from, 3000));
+        (void)usleep((useconds_t)tuff__rng_below(&from, 3000));
         const int victims = round % 3 ? CHILDREN : 0;
         for (int i = 0; i < victims; i++)
             (void)kill(children[i], SIGKILL);

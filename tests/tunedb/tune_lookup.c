@@ -29,9 +29,9 @@ typedef struct scene {
 
 static bool is_choice(const char *candidate, void *state)
 {
-    choice parsed;
+    tune_config parsed;
     (void)state;
-    return tuff__choice_parse(candidate, &parsed) == TUFF_OK;
+    return tuff__config_parse(candidate, &parsed) == TUFF_OK;
 }
 
 static void begin(scene *self)

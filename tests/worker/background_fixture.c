@@ -148,7 +148,7 @@ static void add_winner(tune_store *store, const char *environment, const char *k
     tune_record win = tuff__record_of(RECORD_WIN, environment, key, candidate);
     tune_key of;
     assert_int_equal(tuff__key_parse(key, &of), TUFF_OK);
-    win.generator = tuff__generator_of(of.family, generator);
+    win.generator = tuff__kernel_hash_of(of.family, generator);
     win.samples = 10;
     win.default_nanoseconds = 2000;
     for (int i = 0; i < 3; i++)
@@ -183,9 +183,9 @@ void forget_stores(void)
 
 void take_silicon(tuff_device *device, file_lock *out)
 {
-    tuner of = {.device = device};
+    tuning_session of = {.device = device};
     tuff__environment_of(tuff__device_info(device), &of.environment);
-    assert_true(tuff__tuner_try_device(&of, out));
+    assert_true(tuff__session_try_device(&of, out));
     assert_true(out->fd >= 0);
 }
 

@@ -84,14 +84,14 @@ static tuff_status read_all(const char *folder, DIR *entries, tuned *all, int *c
 static const char *name_of_parameters(const char *kernel)
 {
     static const struct {
-        const char *tuner, *parameters;
+        const char *tuning_session, *parameters;
     } names[] = {
         {"CopyMatrixFast", "Copy"},           {"CopyPadMatrix", "Pad"},
         {"TransposeMatrixFast", "Transpose"}, {"TransposePadMatrix", "Padtranspose"},
         {"XgemmDirectTN", "XgemmDirect"},     {"gemm_kernel_selection", "GemmRoutine"},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(kernel, names[i].tuner) == 0)
+        if (strcmp(kernel, names[i].tuning_session) == 0)
             return names[i].parameters;
     return kernel;
 }

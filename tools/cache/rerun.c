@@ -19,7 +19,7 @@ typedef enum finding { FOUND_OK, FOUND_SLOWER, FOUND_WRONG, FOUND_GONE, FINDINGS
 
 /* A winner that is to be looked at. */
 typedef struct suspect {
-    plan_subjects *subjects;
+    plan_tasks *subjects;
     int index;
     const tune_record *win;
 } suspect;
@@ -28,7 +28,7 @@ typedef struct rerun {
     const cli_verb *verb;
     tuff_cache *cache;
     known_plans plans;
-    plan_subjects *subjects[KNOWN_COUNT];
+    plan_tasks *subjects[KNOWN_COUNT];
     suspect *all;
     int count, capacity;
     int found[FINDINGS];
@@ -38,7 +38,7 @@ typedef struct rerun {
 static const tune_record *find_win(const rerun *self, hash128 environment, const tune_key *key)
 {
     char generator[GENERATOR_SIZE];
-    const char *const today = tuff__generator_of(key->family, generator);
+    const char *const today = tuff__kernel_hash_of(key->family, generator);
     for (int i = 0; i < self->cache->count; i++) {
         const tune_record *win = tuff__store_win(self->cache->files[i].store, environment, tuff__key_hash(key), today);
         if (win && !tuff__record_is_seed(win) && strcmp(win->generator, today) == 0)
@@ -47,11 +47,11 @@ static const tune_record *find_win(const rerun *self, hash128 environment, const
     return NULL;
 }
 
-static tuff_status collect(rerun *self, plan_subjects *from)
+static tuff_status collect(rerun *self, plan_tasks *from)
 {
-    const hash128 environment = tuff__hash_text(ENVIRONMENT_TEXT(tuff__subjects_environment(from)));
-    for (int i = 0; i < tuff__subjects_count(from); i++) {
-        const tune_record *win = find_win(self, environment, tuff__subjects_key(from, i));
+    const hash128 environment = tuff__hash_text(ENVIRONMENT_TEXT(tuff__plan_tasks_environment(from)));
+    for (int i = 0; i < tuff__plan_tasks_count(from); i++) {
+        const tune_record *win = find_win(self, environment, tuff__plan_tasks_key(from, i));
         bool fresh = win != NULL;
         for (int k = 0; k < self->count && fresh; k++)
             fresh = self->all[k].win != win;
@@ -74,9 +74,9 @@ static int by_age(const void *a, const void *b)
 }
 
 /* Lowers, compiles and checks; what is compiled is to be released. */
-static verdict make(const judge *by, contender *who)
+static verdict make(const evaluator *by, search_candidate *who)
 {
-    lowering lowered;
+    candidate_info lowered;
     verdict found = by->lower(by->state, &who->what, &lowered);
     if (found != VERDICT_GOOD)
         return found;
@@ -92,12 +92,12 @@ static verdict make(const judge *by, contender *who)
 }
 
 /* Both in turns; the ratio of their medians, 0 where they were not timed. */
-static double race(const judge *by, const contender *baseline, const contender *winner)
+static double race(const evaluator *by, const search_candidate *baseline, const search_candidate *winner)
 {
     uint64_t times[2][ROUNDS];
     for (int i = -1; i < ROUNDS; i++)
         for (int k = 0; k < 2; k++) {
-            const contender *who = (i + k) % 2 != 0 ? winner : baseline;
+            const search_candidate *who = (i + k) % 2 != 0 ? winner : baseline;
             if (by->sample(by->state, who, 1, 0, &times[who == winner][i < 0 ? 0 : i]) != VERDICT_GOOD)
                 return 0;
         }
@@ -107,10 +107,10 @@ static double race(const judge *by, const contender *baseline, const contender *
 
 static finding examine(const suspect *suspected, char *why, size_t size)
 {
-    const judge by = tuff__subjects_judge(suspected->subjects, suspected->index);
-    contender baseline = {.slot = 0}, winner = {.slot = 1};
+    const evaluator by = tuff__plan_tasks_judge(suspected->subjects, suspected->index);
+    search_candidate baseline = {.slot = 0}, winner = {.slot = 1};
     finding out = FOUND_GONE;
-    if (tuff__choice_parse(suspected->win->candidate, &winner.what) != TUFF_OK) {
+    if (tuff__config_parse(suspected->win->candidate, &winner.what) != TUFF_OK) {
         (void)snprintf(why, size, "%s", tuff_error());
         return FOUND_GONE;
     }
@@ -133,7 +133,7 @@ static finding examine(const suspect *suspected, char *why, size_t size)
     }
     if (has_usual)
         by.release(by.state, &baseline);
-    tuff__subjects_clear(suspected->subjects, suspected->index);
+    tuff__plan_tasks_clear(suspected->subjects, suspected->index);
     return out;
 }
 
@@ -170,7 +170,7 @@ static int rerun_plans(rerun *self, int most)
 {
     tuff_status status = TUFF_OK;
     for (int i = 0; i < KNOWN_COUNT && status == TUFF_OK; i++) {
-        status = tuff__subjects_create(self->plans.items[i].plan, &self->subjects[i]);
+        status = tuff__plan_tasks_create(self->plans.items[i].plan, &self->subjects[i]);
         if (status == TUFF_OK)
             status = collect(self, self->subjects[i]);
     }
@@ -208,7 +208,7 @@ int cache_rerun(const cli_verb *verb, const char *name, const model_options *opt
                    ? rerun_plans(&self, most)
                    : cache_fail(verb, "compiling the model");
     for (int i = 0; i < KNOWN_COUNT; i++)
-        tuff__subjects_destroy(self.subjects[i]);
+        tuff__plan_tasks_destroy(self.subjects[i]);
     tuff__free(self.all);
     json_decref(self.list);
     known_plans_destroy(&self.plans);

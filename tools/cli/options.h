@@ -1,5 +1,5 @@
 /* Rows of option tables that several verbs have, so that one thing is spelled and explained in one way. Others are
-   beside their subject: MODEL_OPTIONS (tools/model/options.h), WORK_DEVICE_OPTION (tools/model/fastest.h),
+   beside their task: MODEL_OPTIONS (tools/model/options.h), WORK_DEVICE_OPTION (tools/model/fastest.h),
    TUNING_OPTIONS (tools/tune/tuning.h), ISOLATE_OPTION (tools/tune/supervise.h), CACHE_COMMON (tools/cache/cache.h). */
 #ifndef TUFF_TOOLS_CLI_OPTIONS_H
 #define TUFF_TOOLS_CLI_OPTIONS_H

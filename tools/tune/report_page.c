@@ -114,9 +114,9 @@ static scale scale_of(const json_t *key)
         out.high = fmax(out.high, times[i]);
     }
     /* What differs little is not to look like much. */
-    const double least = 1.5, stretch = out.high > 0 ? sqrt(fmax(least * out.low / out.high, 1)) : 1;
-    out.low /= stretch;
-    out.high *= stretch;
+    const double least = 1.5, buffer_region = out.high > 0 ? sqrt(fmax(least * out.low / out.high, 1)) : 1;
+    out.low /= buffer_region;
+    out.high *= buffer_region;
     return out;
 }
 

@@ -46,7 +46,7 @@ typedef struct serving {
     graph_copy graph;
     struct fusion fusion;
     pass_choices passes;
-    tuner of;
+    tuning_session of;
     file_lock silicon;
 } serving;
 
@@ -154,7 +154,7 @@ static void receive(serving *self)
 static void take_silicon(serving *self)
 {
     if (self->silicon.fd < 0)
-        answer(tuff__tuner_try_device(&self->of, &self->silicon));
+        answer(tuff__session_try_device(&self->of, &self->silicon));
     else
         answer(true);
 }
@@ -188,7 +188,7 @@ static byte_reader await(serving *self, ipc_kind wanted)
     return tuff__ipc_reader(&self->in);
 }
 
-static void give_way(tuner *of, bool is_between)
+static void give_way(tuning_session *of, bool is_between)
 {
     serving *self = of->user;
     text body = {0};
@@ -241,10 +241,10 @@ static tuff_status open_device(serving *self)
 /* The plan that the keys are of: as the program has it. */
 static tuff_status look_up_keys(serving *self)
 {
-    tuner *of = &self->of;
+    tuning_session *of = &self->of;
     self->passes.by = self->job.passes;
     TRY(tuff__fuse(self->graph.graph, of->options, self->job.buffer_limit, &self->passes, &self->fusion));
-    TRY(tuff__tuner_look_up(of));
+    TRY(tuff__session_look_up(of));
     if (!tuff__is_same_hash(tuff__worker_keys(of), self->job.keys))
         return FAIL(TUFF_E_FORMAT, "the plan has other keys there");
     return TUFF_OK;
@@ -252,12 +252,12 @@ static tuff_status look_up_keys(serving *self)
 
 static tuff_status find_keys(serving *self)
 {
-    tuner *of = &self->of;
+    tuning_session *of = &self->of;
     const tuff_compile_options *options = &self->job.options;
     TRY(tuff__graph_read(self->device, self->job.graph, self->job.graph_size, &self->graph));
     self->job.tuning.progress = self->job.tuning.progress ? ask_to_go_on : NULL;
     self->job.tuning.user = self;
-    *of = (tuner){.fusion = &self->fusion,
+    *of = (tuning_session){.fusion = &self->fusion,
                   .options = options,
                   .device = self->device,
                   .bench = self->device,
@@ -268,7 +268,7 @@ static tuff_status find_keys(serving *self)
                   .give_way = self->job.tuning.background ? give_way : NULL,
                   .user = self};
     TRY(look_up_keys(self));
-    TRY(tuff__tuner_open(of));
+    TRY(tuff__session_open(of));
     atomic_store(&shared.journal, of->journal);
     return TUFF_OK;
 }
@@ -292,7 +292,7 @@ static int answer_begin(serving *self)
 
 static void measure(serving *self)
 {
-    tuner *of = &self->of;
+    tuning_session *of = &self->of;
     byte_reader from = tuff__ipc_reader(&self->in);
     const int index = tuff__take_below(&from, (uint64_t)of->subject_count);
     const uint64_t budget = tuff__take_u64(&from);
@@ -301,10 +301,10 @@ static void measure(serving *self)
     of->keys_done = (int)tuff__take_u32(&from);
     if (from.failed)
         leave_at_once();
-    subject *one = &of->subjects[index];
-    const tuff_status status = tuff__tuner_measure_one(one, budget);
+    tuning_task *one = &of->subjects[index];
+    const tuff_status status = tuff__session_measure_one(one, budget);
     text body = {0}, chosen = {0};
-    tuff__choice_format(&one->chosen, &chosen);
+    tuff__config_format(&one->chosen, &chosen);
     tuff__put_u32(&body, status);
     tuff__put_text(&body, status == TUFF_OK ? "" : tuff_error());
     tuff__put_u8(&body, of->lost);
@@ -317,10 +317,10 @@ static void measure(serving *self)
     say_and_free(IPC_MEASURED, &body);
 }
 
-static void put_finding(text *out, const subject *of)
+static void put_finding(text *out, const tuning_task *of)
 {
     text chosen = {0};
-    tuff__choice_format(&of->chosen, &chosen);
+    tuff__config_format(&of->chosen, &chosen);
     tuff__put_u64(out, of->hash.low);
     tuff__put_u64(out, of->hash.high);
     tuff__put_u8(out, of->was_measured);
@@ -331,13 +331,13 @@ static void put_finding(text *out, const subject *of)
 
 static void measure_all(serving *self)
 {
-    tuner *of = &self->of;
+    tuning_session *of = &self->of;
     byte_reader from = tuff__ipc_reader(&self->in);
     of->budget = tuff__take_u64(&from);
     of->begin = tuff__nanoseconds();
     if (from.failed)
         leave_at_once();
-    const tuff_status status = tuff__tuner_measure_all(of);
+    const tuff_status status = tuff__session_measure_all(of);
     text body = {0};
     tuff__put_u32(&body, status);
     tuff__put_text(&body, status == TUFF_OK ? "" : tuff_error());
@@ -378,18 +378,18 @@ static void compile(serving *self)
 
 static void end(serving *self)
 {
-    tuner *of = &self->of;
+    tuning_session *of = &self->of;
     leave_silicon(self);
     tuff__fusion_free(&self->fusion);
     tuff__graph_copy_free(&self->graph);
     atomic_store(&shared.journal, NULL);
     if (of->bench)
-        tuff__tuner_close(of);
+        tuff__session_close(of);
     else
         tuff_device_close(self->device);
     if (of->store && of->stats.measured > 0 && tuff__store_tidy(of->store, TIDY_LIMIT) != TUFF_OK)
         tuff__log(TUFF_LOG_INFO, "tune: the cache was not compacted: %s", tuff_error());
-    tuff__tuner_end(of);
+    tuff__session_end(of);
     tuff__ipc_free(&self->in);
     tuff_set_log(NULL, NULL);
 }

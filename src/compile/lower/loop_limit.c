@@ -386,7 +386,7 @@ const launch *tuff__find_long_loop(const launch_list *list, int first)
     return NULL;
 }
 
-bool tuff__shorten_loops(int attempt, choice *defaults)
+bool tuff__shorten_loops(int attempt, tune_config *defaults)
 {
     enum { MAX_VALUES = 7 };
     static const struct {
@@ -407,10 +407,10 @@ bool tuff__shorten_loops(int attempt, choice *defaults)
     };
     if (attempt >= (int)(sizeof attempts / sizeof *attempts))
         return false;
-    *defaults = (choice){.set = {0}};
+    *defaults = (tune_config){.set = {0}};
     for (int i = 0; i < MAX_VALUES; ++i)
         if (attempts[attempt][i].name != TUNABLE_task_family || attempts[attempt][i].value != 0)
-            tuff__choice_set(defaults, attempts[attempt][i].name, attempts[attempt][i].value);
+            tuff__config_set(defaults, attempts[attempt][i].name, attempts[attempt][i].value);
     return true;
 }
 

@@ -326,7 +326,7 @@ static tuff_status check_groups(const launch_list *list, int first)
 typedef struct attempt_start {
     int launches, buffers, copies;
     uint64_t constant_size;
-    choice used_tunables;
+    tune_config used_tunables;
 } attempt_start;
 
 static attempt_start begin_attempt(const launch_list *list)
@@ -367,7 +367,7 @@ static tuff_status attempt_task(launch_list *list, int index, bool *too_long)
 static tuff_status shorten_task(launch_list *list, int index, const attempt_start *start)
 {
     char reason[400];
-    choice defaults;
+    tune_config defaults;
     tuff_status status = TUFF_E_LIMIT;
     (void)snprintf(reason, sizeof reason, "%s", tuff_error());
     for (int i = 0; status == TUFF_E_LIMIT && tuff__shorten_loops(i, &defaults); ++i) {
@@ -381,7 +381,7 @@ static tuff_status shorten_task(launch_list *list, int index, const attempt_star
 }
 
 /* Adds the launches of a task, by a configuration. */
-static tuff_status lower_into(launch_list *list, int index, const choice *config)
+static tuff_status lower_into(launch_list *list, int index, const tune_config *config)
 {
     const attempt_start start = begin_attempt(list);
     bool too_long = false;
@@ -410,7 +410,7 @@ static tuff_status move_setup_first(launch_list *list)
     return TUFF_OK;
 }
 
-static tuff_status lower(launch_list *list, const choice *const *choices)
+static tuff_status lower(launch_list *list, const tune_config *const *choices)
 {
     const tuff_graph *graph = list->fusion->graph;
     TRY(add_node_buffers(list));
@@ -440,7 +440,7 @@ static launch_list begin(tuff_device *device, const struct fusion *fusion, const
                          .budget = options->memory_budget == 0 ? UINT64_MAX : options->memory_budget};
 }
 
-static tuff_status lower_all(launch_list *list, const choice *const *choices)
+static tuff_status lower_all(launch_list *list, const tune_config *const *choices)
 {
     const tuff_status status = lower(list, choices);
     list->like = NULL;
@@ -450,14 +450,14 @@ static tuff_status lower_all(launch_list *list, const choice *const *choices)
 }
 
 tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                        const choice *const *choices, launch_list *out)
+                        const tune_config *const *choices, launch_list *out)
 {
     *out = begin(device, fusion, options);
     return lower_all(out, choices);
 }
 
 tuff_status tuff__lower_like(const launch_list *like, const struct fusion *fusion, const tuff_compile_options *options,
-                             const choice *const *choices, launch_list *out)
+                             const tune_config *const *choices, launch_list *out)
 {
     *out = begin(like->device, fusion, options);
     out->like = like;
@@ -490,7 +490,7 @@ static void share_with_array(launch_list *list, const node *assign)
         }
 }
 
-static tuff_status lower_one(launch_list *list, int task, const choice *config)
+static tuff_status lower_one(launch_list *list, int task, const tune_config *config)
 {
     TRY(add_node_buffers(list));
     for (int i = 0; i < list->fusion->graph->node_count; ++i) {
@@ -506,7 +506,7 @@ static tuff_status lower_one(launch_list *list, int task, const choice *config)
 }
 
 tuff_status tuff__lower_task(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                             int task, const choice *config, choice *used_tunables, launch_list *out)
+                             int task, const tune_config *config, tune_config *used_tunables, launch_list *out)
 {
     *out = begin(device, fusion, options);
     out->policy.used_tunables = used_tunables;
@@ -518,7 +518,7 @@ tuff_status tuff__lower_task(tuff_device *device, const struct fusion *fusion, c
 }
 
 tuff_status tuff__estimate_task(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                                int task, const choice *config, task_estimate *out)
+                                int task, const tune_config *config, task_estimate *out)
 {
     launch_list launches;
     *out = (task_estimate){.items = 1};

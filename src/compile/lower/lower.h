@@ -9,21 +9,21 @@
    peak is above the options' budget no temporary gets memory, and nothing but `peak` is of use. configs: by task, NULL
    where it has none; NULL: the defaults everywhere. */
 tuff_status tuff__lower(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                        const choice *const *configs, launch_list *out);
+                        const tune_config *const *configs, launch_list *out);
 /* The same by other configurations: inputs, outputs and constants are the storages of like, which was lowered from the
    same fusion, and temporaries get its blocks where these are large enough: runs of the two must not overlap. like is
    read while this works. */
 tuff_status tuff__lower_like(const launch_list *like, const struct fusion *fusion, const tuff_compile_options *options,
-                             const choice *const *configs, launch_list *out);
+                             const tune_config *const *configs, launch_list *out);
 /* Makes the launches of one task by a configuration, without memory: of what they read and write arrays alone have
    theirs. used_tunables, where not NULL, gets the tunables that were looked up, with their default values.
    TUFF_E_LIMIT, TUFF_E_UNSUPPORTED: there is no such kernel. out is valid only with TUFF_OK. */
 tuff_status tuff__lower_task(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                             int task, const choice *config, choice *used_tunables, launch_list *out);
+                             int task, const tune_config *config, tune_config *used_tunables, launch_list *out);
 
 /* What lowering a task by a configuration shows, without a compiler. */
 typedef struct task_estimate {
-    choice used_tunables; /* those that were looked up, with their default values; where there is no kernel, too */
+    tune_config used_tunables; /* those that were looked up, with their default values; where there is no kernel, too */
     uint64_t kernels;     /* equal kernels over equal grids have equal numbers */
     uint32_t items;       /* of the largest work-group */
     double cost;          /* as tuff__launch_list_cost says */
@@ -32,7 +32,7 @@ typedef struct task_estimate {
 
 /* TUFF_E_LIMIT, TUFF_E_UNSUPPORTED: there is no such kernel. */
 tuff_status tuff__estimate_task(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                                int task, const choice *config, task_estimate *out);
+                                int task, const tune_config *config, task_estimate *out);
 
 /* Places the temporaries of all launches in blocks, and allocates those where the budget allows it. */
 tuff_status tuff__plan_memory(launch_list *list);

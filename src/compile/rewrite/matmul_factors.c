@@ -131,7 +131,7 @@ int tuff__run_of_stack(const factor *factors, int count)
 }
 
 /* Elements start to start + length of the base's memory, as a vector; NULL where the memory ends before. */
-static tuff_tensor *stretch(rewriting *self, const factor *operand, int64_t start, int64_t length)
+static tuff_tensor *buffer_region(rewriting *self, const factor *operand, int64_t start, int64_t length)
 {
     const node *base = operand->base;
     const int64_t size = (int64_t)tuff_dtype_size(base->outputs[0].dtype);
@@ -160,10 +160,10 @@ static tuff_tensor *strided(rewriting *self, const factor *operand, int count, i
 {
     const int64_t pitch = pitch_of(operand), length = (count - 1) * distance + lines * pitch;
     int64_t before = 0;
-    tuff_tensor *flat = stretch(self, operand, operand->place.offset, count > 1 ? count * distance : length);
+    tuff_tensor *flat = buffer_region(self, operand, operand->place.offset, count > 1 ? count * distance : length);
     if (flat == NULL) {
         before = pitch - width < operand->place.offset ? pitch - width : operand->place.offset;
-        flat = stretch(self, operand, operand->place.offset - before, count > 1 ? count * distance : length);
+        flat = buffer_region(self, operand, operand->place.offset - before, count > 1 ? count * distance : length);
     }
     if (flat == NULL)
         return NULL;

@@ -9,8 +9,8 @@
 #define LATE_GAP 48
 
 typedef struct pass_choices {
-    choice by;    /* the default where nothing is set */
-    choice found; /* those that the graph has a place for, with their default values */
+    tune_config by;    /* the default where nothing is set */
+    tune_config found; /* those that the graph has a place for, with their default values */
 } pass_choices;
 
 /* At a place where a rewriting is possible: whether it is done. choices may be NULL: the defaults. */
@@ -18,8 +18,8 @@ static inline bool tuff__pass_decides(pass_choices *choices, tunable pass, bool 
 {
     if (choices == NULL)
         return pays;
-    tuff__choice_set(&choices->found, pass, 1);
-    const int value = tuff__choice_value(&choices->by, pass, 1);
+    tuff__config_set(&choices->found, pass, 1);
+    const int value = tuff__config_value(&choices->by, pass, 1);
     return value == 1 ? pays : value > 1;
 }
 

@@ -66,14 +66,14 @@ static view without_units(const view *old)
     return result;
 }
 
-static bool reshape(view *subject, const tuff_shape *shape)
+static bool reshape(view *tuning_task, const tuff_shape *shape)
 {
-    view out = {.rank = shape->rank, .offset = subject->offset};
+    view out = {.rank = shape->rank, .offset = tuning_task->offset};
     memcpy(out.extent, shape->extent, sizeof out.extent);
-    const view old = without_units(subject);
-    for (int i = 0; i < subject->rank; ++i)
-        if (subject->extent[i] == 0) {
-            *subject = tuff__view_contiguous(*shape);
+    const view old = without_units(tuning_task);
+    for (int i = 0; i < tuning_task->rank; ++i)
+        if (tuning_task->extent[i] == 0) {
+            *tuning_task = tuff__view_contiguous(*shape);
             return true;
         }
     int old_first = 0, new_first = 0;
@@ -94,41 +94,41 @@ static bool reshape(view *subject, const tuff_shape *shape)
         old_first = old_last + 1;
         new_first = new_last + 1;
     }
-    *subject = out;
+    *tuning_task = out;
     return true;
 }
 
-bool tuff__view_apply(view *subject, const path *step)
+bool tuff__view_apply(view *tuning_task, const path *step)
 {
     if (step->kind == STEP_RESHAPE)
-        return reshape(subject, &step->shape);
-    view out = {.rank = step->shape.rank, .offset = subject->offset};
+        return reshape(tuning_task, &step->shape);
+    view out = {.rank = step->shape.rank, .offset = tuning_task->offset};
     for (int i = 0; i < out.rank; ++i) {
         out.extent[i] = step->shape.extent[i];
         switch (step->kind) {
         case STEP_PERMUTE:
-            out.stride[i] = subject->stride[step->order[i]];
+            out.stride[i] = tuning_task->stride[step->order[i]];
             break;
         case STEP_EXPAND:
-            out.stride[i] = subject->extent[i] == out.extent[i] ? subject->stride[i] : 0;
+            out.stride[i] = tuning_task->extent[i] == out.extent[i] ? tuning_task->stride[i] : 0;
             break;
         case STEP_SLICE:
-            out.stride[i] = subject->stride[i] * step->step[i];
-            out.offset += subject->stride[i] * step->start[i];
+            out.stride[i] = tuning_task->stride[i] * step->step[i];
+            out.offset += tuning_task->stride[i] * step->start[i];
             break;
         default:
-            out.stride[i] = subject->stride[i];
-            out.offset -= subject->stride[i] * step->start[i];
+            out.stride[i] = tuning_task->stride[i];
+            out.offset -= tuning_task->stride[i] * step->start[i];
         }
     }
-    *subject = out;
+    *tuning_task = out;
     return true;
 }
 
-bool tuff__view_along(view *subject, const path *inner, const path **failed)
+bool tuff__view_along(view *tuning_task, const path *inner, const path **failed)
 {
     for (const path *step = inner; step != NULL; step = step->outer)
-        if (!tuff__view_apply(subject, step)) {
+        if (!tuff__view_apply(tuning_task, step)) {
             if (failed != NULL)
                 *failed = step;
             return false;

@@ -22,10 +22,10 @@ static int default_value(const kernel_policy *policy, tunable name)
 static int value_of(const kernel_policy *policy, tunable name, int by_default)
 {
     if (policy->defaults != NULL)
-        by_default = tuff__choice_value(policy->defaults, name, by_default);
-    if (policy->used_tunables != NULL && !tuff__choice_has(policy->used_tunables, name))
-        tuff__choice_set(policy->used_tunables, name, by_default);
-    return policy->config == NULL ? by_default : tuff__choice_value(policy->config, name, by_default);
+        by_default = tuff__config_value(policy->defaults, name, by_default);
+    if (policy->used_tunables != NULL && !tuff__config_has(policy->used_tunables, name))
+        tuff__config_set(policy->used_tunables, name, by_default);
+    return policy->config == NULL ? by_default : tuff__config_value(policy->config, name, by_default);
 }
 
 int tuff__tuned(const kernel_policy *policy, tunable name)

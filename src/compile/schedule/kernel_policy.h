@@ -11,9 +11,9 @@ typedef struct kernel_policy {
     target target;
     tuff_family family;
     tuff_matmul_library library;
-    const choice *config;   /* of the task; NULL: the defaults */
-    const choice *defaults; /* in place of those of the device, where these loop for too long; NULL: none */
-    choice *used_tunables;  /* where not NULL: gets the tunables that are asked for, with their default values */
+    const tune_config *config;   /* of the task; NULL: the defaults */
+    const tune_config *defaults; /* in place of those of the device, where these loop for too long; NULL: none */
+    tune_config *used_tunables;  /* where not NULL: gets the tunables that are asked for, with their default values */
 } kernel_policy;
 
 /* The value of a tunable; a CPU device that is asked for the local family gets a GPU's. */

@@ -16,34 +16,34 @@
 #ifdef MADV_HUGEPAGE
 
 /* At the end of what was mapped, since drivers may let go of it at any time and from any thread. */
-typedef struct stretch {
+typedef struct buffer_region {
     char *start;
     size_t size;
-} stretch;
+} buffer_region;
 
 static void CL_CALLBACK free_memory(cl_mem memory, void *of)
 {
-    const stretch all = *(stretch *)of;
+    const buffer_region all = *(buffer_region *)of;
     (void)memory;
     (void)munmap(all.start, all.size);
 }
 
 /* NULL where there is no such memory. */
-static stretch *map_stretch(size_t size)
+static buffer_region *map_stretch(size_t size)
 {
-    const stretch all = {.size = (size + sizeof(stretch) + 2 * PAGE - 1) / PAGE * PAGE};
+    const buffer_region all = {.size = (size + sizeof(buffer_region) + 2 * PAGE - 1) / PAGE * PAGE};
     char *start = mmap(NULL, all.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED)
         return NULL;
-    stretch *of = (stretch *)(void *)(start + all.size - sizeof *of);
-    *of = (stretch){start, all.size};
+    buffer_region *of = (buffer_region *)(void *)(start + all.size - sizeof *of);
+    *of = (buffer_region){start, all.size};
     return of;
 }
 
 cl_mem tuff__cl_create_huge(driver_device *device, size_t size)
 {
     cl_int error = CL_SUCCESS;
-    stretch *of = device->shares_memory && size >= LEAST_SIZE && size <= SIZE_MAX - 4 * PAGE ? map_stretch(size) : NULL;
+    buffer_region *of = device->shares_memory && size >= LEAST_SIZE && size <= SIZE_MAX - 4 * PAGE ? map_stretch(size) : NULL;
     if (of == NULL)
         return NULL;
     char *first = of->start + (PAGE - (size_t)of->start % PAGE) % PAGE;

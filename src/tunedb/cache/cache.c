@@ -205,9 +205,9 @@ bool tuff__cache_knows(const cache_file *file, hash128 key)
 
 static bool is_usable(const char *candidate, void *state)
 {
-    choice parsed;
+    tune_config parsed;
     (void)state;
-    return tuff__choice_parse(candidate, &parsed) == TUFF_OK;
+    return tuff__config_parse(candidate, &parsed) == TUFF_OK;
 }
 
 tuff_status tuff__cache_ask(const tuff_cache *self, const tune_environment *environment, const char *op,
@@ -220,7 +220,7 @@ tuff_status tuff__cache_ask(const tuff_cache *self, const tune_environment *envi
     const int portfolio_count = tuff__portfolio_for(environment, key.family, &portfolio);
     tuff__tune_lookup(&(tune_question){.key = &key,
                                        .environment = environment,
-                                       .generator = tuff__generator_of(key.family, generator),
+                                       .generator = tuff__kernel_hash_of(key.family, generator),
                                        .stores = self->plain,
                                        .store_count = self->count,
                                        .portfolio = portfolio,

@@ -60,7 +60,7 @@ uint64_t tuff__store_newest(const tune_store *store); /* the time of its last wi
 /* The first digits of 32, at most as many; buffer has 33 bytes. */
 const char *tuff__hash_digits(hash128 hash, int count, char *buffer);
 
-/* The canonical text of a candidate; errors as tuff__choice_parse. */
+/* The canonical text of a candidate; errors as tuff__config_parse. */
 tuff_status tuff__cache_candidate(const char *source, text *out);
 /* Pins in our file of one environment. TUFF_E_UNSUPPORTED: the candidate was rejected there. */
 tuff_status tuff__cache_pin_in(tuff_cache *self, const char *environment, const char *op, const char *candidate);

@@ -76,7 +76,7 @@ static tuff_status lock_key(exporting *to, const tuff_cache *self, const tune_st
         to->counts->left_out++;
         return TUFF_OK;
     }
-    pin.generator = tuff__generator_of(key.family, generator);
+    pin.generator = tuff__kernel_hash_of(key.family, generator);
     pin.kind = RECORD_PIN;
     pin.candidate = answer.candidate;
     pin.reason = "lock";

@@ -7,9 +7,9 @@
 
 tuff_status tuff__cache_candidate(const char *source, text *out)
 {
-    choice parsed;
-    TRY(tuff__choice_parse(source, &parsed));
-    tuff__choice_format(&parsed, out);
+    tune_config parsed;
+    TRY(tuff__config_parse(source, &parsed));
+    tuff__config_format(&parsed, out);
     return tuff__text_status(out);
 }
 
@@ -19,7 +19,7 @@ static const tune_record *find_bad(const tuff_cache *self, const tune_record *pi
     tune_key key;
     char generator[GENERATOR_SIZE];
     const bool is_key = tuff__key_parse(pin->op, &key) == TUFF_OK;
-    const char *const today = is_key ? tuff__generator_of(key.family, generator) : NULL;
+    const char *const today = is_key ? tuff__kernel_hash_of(key.family, generator) : NULL;
     for (int i = 0; i < self->count; i++) {
         const tune_record *bad =
             tuff__store_bad(self->files[i].store, pin->environment, pin->key, pin->candidate, today);

@@ -77,7 +77,7 @@ static bool is_stale(const tune_record *record)
 {
     char family[32], today[GENERATOR_SIZE];
     (void)snprintf(family, sizeof family, "%.*s", (int)strcspn(record->op, " "), record->op);
-    return strcmp(record->generator, tuff__generator_of(family, today)) != 0;
+    return strcmp(record->generator, tuff__kernel_hash_of(family, today)) != 0;
 }
 
 static bool is_old(const pruning *of, const tune_record *record)

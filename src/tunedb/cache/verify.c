@@ -25,12 +25,12 @@ static void find(checking *of, int line, const char *what, const char *detail)
 /* What this version cannot use of the record; NULL where all can be. */
 static const char *unusable(const tune_record *record)
 {
-    choice parsed;
+    tune_config parsed;
     tune_key key;
-    if (tuff__key_parse(record->op, &key) != TUFF_OK || tuff__choice_parse(record->candidate, &parsed) != TUFF_OK)
+    if (tuff__key_parse(record->op, &key) != TUFF_OK || tuff__config_parse(record->candidate, &parsed) != TUFF_OK)
         return "cannot be used";
     for (int i = 0; i < RUNNERS_UP; i++)
-        if (tuff__choice_parse(record->runners_up[i], &parsed) != TUFF_OK)
+        if (tuff__config_parse(record->runners_up[i], &parsed) != TUFF_OK)
             return "a runner-up cannot be used";
     return NULL;
 }
