@@ -28,7 +28,7 @@ static verdict compile(void *state, const search_candidate *who)
 {
     replay *self = state;
     self->calls++;
-    const recorded_point *found = recording_find(self->from, &who->what);
+    const recorded_point *found = recording_find(self->from, &who->config);
     if (!found || who->slot < 0 || who->slot >= SEARCH_SLOTS || self->slots[who->slot].point)
         return broken(self);
     if (found->found == VERDICT_LIMITS || found->found == VERDICT_COMPILE) {

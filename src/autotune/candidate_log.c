@@ -45,7 +45,7 @@ static void write_line(tuning_session *self, const text *line)
 
 void tuff__session_log_add(const tuning_task *of, const tune_config *what, verdict found, uint64_t nanoseconds, int samples)
 {
-    tuning_session *self = of->of;
+    tuning_session *self = of->session;
     text name = {0}, line = {0};
     char reason[200] = "";
     if (self->log < 0)

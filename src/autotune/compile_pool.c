@@ -266,13 +266,13 @@ int tuff__compile_pool_count(const ahead *self)
 
 void tuff__compile_pool_expect(tuning_task *of, const search_candidate *who)
 {
-    ahead *self = of->of->ahead;
+    ahead *self = of->session->ahead;
     compile_job *job = self == NULL ? NULL : tuff__calloc(1, sizeof *job);
     tuff__compile_pool_drop(of, who->slot);
     if (job == NULL)
         return;
     job->of = of;
-    job->what = who->what;
+    job->what = who->config;
     of->coming[who->slot] = job;
     tuff__lock(&self->lock);
     compile_job **last = &self->first;
@@ -294,7 +294,7 @@ static void leave_queue(ahead *self, const compile_job *job)
 
 void tuff__compile_pool_drop(tuning_task *of, int slot)
 {
-    ahead *self = of->of->ahead;
+    ahead *self = of->session->ahead;
     compile_job *job = of->coming[slot];
     of->coming[slot] = NULL;
     if (job == NULL)
@@ -344,7 +344,7 @@ static bool is_final(tuff_status status)
 
 tuff_status tuff__compile_pool_await(tuning_task *of, int slot, void (*keep)(tuning_task *of), uint64_t *nanoseconds)
 {
-    ahead *self = of->of->ahead;
+    ahead *self = of->session->ahead;
     compile_job *job = of->coming[slot];
     *nanoseconds = 0;
     if (job == NULL)

@@ -65,11 +65,11 @@ bool tuff__evaluator_bars(const tuning_task *of, const tune_config *what)
 {
     text name = {0};
     tuff__config_format(what, &name);
-    const hash128 environment = tuff__hash_text(of->of->environment_text);
+    const hash128 environment = tuff__hash_text(of->session->environment_text);
     bool bars = false;
-    for (int i = 0; i < of->of->stores.count && !bars; ++i)
+    for (int i = 0; i < of->session->stores.count && !bars; ++i)
         bars = tuff__record_bars(
-            tuff__store_bad(of->of->stores.items[i], environment, of->hash, tuff__text_get(&name), of->generator),
+            tuff__store_bad(of->session->stores.items[i], environment, of->hash, tuff__text_get(&name), of->generator),
             of->generator);
     tuff__text_free(&name);
     return bars;
@@ -80,12 +80,12 @@ static verdict lower_candidate(void *state, const tune_config *what, candidate_i
     tuning_task *of = state;
     task_estimate made;
     const tuff_status status =
-        tuff__estimate_task(of->of->device, of->of->fusion, of->of->options, of->task, what, &made);
+        tuff__estimate_task(of->session->device, of->session->fusion, of->session->options, of->task, what, &made);
     *out = (candidate_info){made.kernels, made.items, made.used_tunables, made.cost};
     if (status == TUFF_E_LIMIT)
         return VERDICT_INVALID;
     if (status != TUFF_OK)
-        return tuff__evaluator_verdict(of->of, status);
+        return tuff__evaluator_verdict(of->session, status);
     tune_config tried = *what;
     tuff__config_trim(&tried, &made.used_tunables);
     return tuff__evaluator_bars(of, &tried) ? VERDICT_BARRED : VERDICT_GOOD;
@@ -101,10 +101,10 @@ tuff_status tuff__evaluator_announce(const tuning_task *of, const search_candida
 {
     text name = {0};
     atomic_store(&tuff__tune_step_begin, tuff__nanoseconds());
-    tuff__config_format(&who->what, &name);
+    tuff__config_format(&who->config, &name);
     tuff_status status = tuff__text_status(&name);
     if (status == TUFF_OK)
-        status = tuff__journal_enter(of->of->journal, phase, of->of->environment_text, of->text, tuff__text_get(&name),
+        status = tuff__journal_enter(of->session->journal, phase, of->session->environment_text, of->text, tuff__text_get(&name),
                                      durable);
     tuff__text_free(&name);
     return status == TUFF_E_IO ? TUFF_OK : status; /* a machine that goes down is not worth refusing to tune */
@@ -113,7 +113,7 @@ tuff_status tuff__evaluator_announce(const tuning_task *of, const search_candida
 static tuff_status make_ground(tuning_task *of)
 {
     subgraph *whole;
-    tuning_session *self = of->of;
+    tuning_session *self = of->session;
     TRY(tuff__test_buffers_create(tuff__session_bench(self), self->fusion, of->task, tuff__evaluator_room(self), &of->test_buffers));
     const tuff_status status = tuff__subgraph_create(self->fusion, of->task, &whole);
     if (status == TUFF_OK && tuff__subgraph_is_exact(whole))
@@ -147,7 +147,7 @@ static void keep_running(tuning_task *of)
         if (of->slots[i] != NULL && of->has_run[i]) {
             if (tuff__evaluator_announce(of, &usual, JOURNAL_BENCH, false) == TUFF_OK)
                 (void)tuff__candidate_run_run(of->slots[i]);
-            tuff__journal_leave(of->of->journal);
+            tuff__journal_leave(of->session->journal);
             return;
         }
 }
@@ -155,7 +155,7 @@ static void keep_running(tuning_task *of)
 static verdict compile_candidate(void *state, const search_candidate *who)
 {
     tuning_task *of = state;
-    tuning_session *self = of->of;
+    tuning_session *self = of->session;
     const uint64_t begin = tuff__nanoseconds();
     uint64_t elsewhere;
     atomic_store(&tuff__tune_step_begin, begin);
@@ -169,7 +169,7 @@ static verdict compile_candidate(void *state, const search_candidate *who)
         status = make_ground(of);
     const uint64_t before = of->test_buffers == NULL ? 0 : tuff__test_buffers_size(of->test_buffers);
     if (status == TUFF_OK)
-        status = tuff__candidate_run_create(tuff__session_bench(self), self->fusion, self->options, of->task, &who->what,
+        status = tuff__candidate_run_create(tuff__session_bench(self), self->fusion, self->options, of->task, &who->config,
                                     of->test_buffers, cold_pool_of(self), &of->slots[who->slot]);
     tuff__compile_pool_drop(of, who->slot);
     tuff__evaluator_leave(self);
@@ -177,11 +177,11 @@ static verdict compile_candidate(void *state, const search_candidate *who)
     self->stats.compiles++;
     self->stats.compile_nanoseconds += passed;
     tuff__session_note_compile(self, passed > elsewhere ? passed : elsewhere);
-    if (tuff__config_count(&who->what) == 0)
+    if (tuff__config_count(&who->config) == 0)
         of->default_compile = passed;
     if (of->test_buffers != NULL)
         self->ground_size += tuff__test_buffers_size(of->test_buffers) - before;
-    of->lacks_room = status == TUFF_E_OOM_DEVICE && tuff__config_count(&who->what) == 0;
+    of->lacks_room = status == TUFF_E_OOM_DEVICE && tuff__config_count(&who->config) == 0;
     return tuff__evaluator_verdict(self, status);
 }
 
@@ -215,7 +215,7 @@ static tuff_status probe(tuning_task *of, const search_candidate *who, bool *is_
 {
     uint64_t predicted;
     TRY(tuff__candidate_run_probe(of->slots[who->slot], of->default_nanoseconds, &predicted));
-    *is_slow = tuff__config_count(&who->what) > 0 && of->default_nanoseconds > 0 &&
+    *is_slow = tuff__config_count(&who->config) > 0 && of->default_nanoseconds > 0 &&
                predicted > slow_from(of->default_nanoseconds);
     return TUFF_OK;
 }
@@ -223,7 +223,7 @@ static tuff_status probe(tuning_task *of, const search_candidate *who, bool *is_
 /* Before another key's candidates are timed: idle clocks are low ones. */
 static tuff_status warm_up(tuning_task *of, trial *with)
 {
-    tuning_session *self = of->of;
+    tuning_session *self = of->session;
     const bool is_due = self->warmed != of && tuff__session_is_on_gpu(self);
     self->warmed = of;
     return is_due ? tuff__candidate_run_warm(with, UINT64_C(150000000)) : TUFF_OK;
@@ -247,7 +247,7 @@ static tuff_status take_samples(tuning_task *of, const search_candidate *who, in
     for (int i = 0; i < count; ++i)
         if (tuff__candidate_run_is_too_fast(one, nanoseconds[i]))
             *found = VERDICT_TIMER;
-    if (tuff__config_count(&who->what) == 0) {
+    if (tuff__config_count(&who->config) == 0) {
         of->default_nanoseconds = nanoseconds[0];
         of->is_cold = tuff__candidate_run_is_cold(one);
     }
@@ -260,30 +260,30 @@ static verdict sample_candidate(void *state, const search_candidate *who, int co
     verdict found = VERDICT_GOOD;
     const uint64_t begin = tuff__nanoseconds();
     const tuff_status status = take_samples(of, who, count, limit, nanoseconds, &found);
-    tuff__evaluator_leave(of->of);
-    of->of->stats.launches += (uint64_t)count;
-    of->of->stats.sample_nanoseconds += tuff__nanoseconds() - begin;
+    tuff__evaluator_leave(of->session);
+    of->session->stats.launches += (uint64_t)count;
+    of->session->stats.sample_nanoseconds += tuff__nanoseconds() - begin;
     if (found == VERDICT_TIMER)
         (void)FAIL(TUFF_E_NUMERIC, "tune: a time that no device needs so little of");
     if (found == VERDICT_SLOW)
         (void)FAIL(TUFF_E_NUMERIC, "tune: a part of it says that the whole takes far longer than the default");
-    return status == TUFF_OK ? found : tuff__evaluator_verdict(of->of, status);
+    return status == TUFF_OK ? found : tuff__evaluator_verdict(of->session, status);
 }
 
 /* One run over poisoned results. */
 static tuff_status run_clean(tuning_task *of, const search_candidate *who)
 {
     TRY(tuff__test_buffers_poison(of->test_buffers));
-    of->of->stats.launches++;
+    of->session->stats.launches++;
     return tuff__candidate_run_run(of->slots[who->slot]);
 }
 
 /* By a task of other extents; those that there is none for stay as they were found. kept: as the oracle has it. */
 static tuff_status check_ragged(tuning_task *of, const search_candidate *who, const test_buffers *kept, char *wrong, size_t size)
 {
-    tuning_session *self = of->of;
+    tuning_session *self = of->session;
     const tuff_status status = tuff__oracle_ragged(tuff__session_bench(self), self->fusion, self->options, of->task,
-                                                    &who->what, kept, wrong, size);
+                                                    &who->config, kept, wrong, size);
     if (status != TUFF_E_UNSUPPORTED && status != TUFF_E_LIMIT && status != TUFF_E_OOM_DEVICE)
         return status;
     tuff__log(TUFF_LOG_DEBUG, "tune: %s is not looked at with other extents: %s", of->text, tuff_error());
@@ -293,7 +293,7 @@ static tuff_status check_ragged(tuning_task *of, const search_candidate *who, co
 /* What is kept as right, by the host. */
 static tuff_status check_kept(tuning_task *of, const search_candidate *who, char *wrong, size_t size)
 {
-    const tuning_session *self = of->of;
+    const tuning_session *self = of->session;
     const tuff_status status =
         tuff__oracle_ground(tuff__session_bench(self), of->test_buffers, self->fusion, of->task, wrong, size);
     return status == TUFF_E_UNSUPPORTED ? check_ragged(of, who, of->test_buffers, wrong, size) : status;
@@ -332,10 +332,10 @@ static verdict verify(tuning_task *of, const search_candidate *who, bool is_base
         status = check(of, who, is_baseline, wrong, sizeof wrong, &differs);
     else if (status == TUFF_OK)
         status = check_ragged(of, who, NULL, wrong, sizeof wrong);
-    tuff__evaluator_leave(of->of);
-    of->of->stats.verify_nanoseconds += tuff__nanoseconds() - begin;
+    tuff__evaluator_leave(of->session);
+    of->session->stats.verify_nanoseconds += tuff__nanoseconds() - begin;
     if (status != TUFF_OK)
-        return tuff__evaluator_verdict(of->of, status);
+        return tuff__evaluator_verdict(of->session, status);
     if (wrong[0] == '\0')
         return VERDICT_GOOD;
     (void)FAIL(TUFF_E_NUMERIC, "tune: %s%s", thorough ? "with other extents " : "", wrong);
@@ -345,7 +345,7 @@ static verdict verify(tuning_task *of, const search_candidate *who, bool is_base
 /* Winners were verified before. */
 static verdict verify_candidate(void *state, const search_candidate *who, bool thorough)
 {
-    return verify(state, who, tuff__config_count(&who->what) == 0, thorough);
+    return verify(state, who, tuff__config_count(&who->config) == 0, thorough);
 }
 
 verdict tuff__evaluator_alone(tuning_task *of, const search_candidate *who)
@@ -363,7 +363,7 @@ static void release_candidate(void *state, const search_candidate *who)
 
 static bool is_over(void *state)
 {
-    tuning_session *of = ((tuning_task *)state)->of;
+    tuning_session *of = ((tuning_task *)state)->session;
     if (of->give_way != NULL)
         of->give_way(of, false);
     return of->stopped || of->lost || tuff__nanoseconds() >= of->limit;
@@ -390,7 +390,7 @@ void tuff__evaluator_clear(tuning_task *of)
     }
     memset(of->slots, 0, sizeof of->slots);
     if (of->test_buffers != NULL)
-        of->of->ground_size -= tuff__test_buffers_size(of->test_buffers);
+        of->session->ground_size -= tuff__test_buffers_size(of->test_buffers);
     tuff__test_buffers_destroy(of->test_buffers);
     of->test_buffers = NULL;
 }

@@ -9,7 +9,7 @@ const char *const tuff__fallbacks[] = {"task.family=1", "task.family=1;task.lane
 /* What another kernel than the default is made of, if it can be. */
 static bool is_other_kernel(const tuning_task *of, const tune_config *what)
 {
-    const tuning_session *self = of->of;
+    const tuning_session *self = of->session;
     const tune_config none = {.set = {0}};
     task_estimate usual, other;
     return tuff__estimate_task(self->device, self->fusion, self->options, of->task, &none, &usual) == TUFF_OK &&
@@ -19,8 +19,8 @@ static bool is_other_kernel(const tuning_task *of, const tune_config *what)
 
 void tuff__session_avoid_default(tuning_task *of)
 {
-    const hash128 environment = tuff__hash_text(of->of->environment_text);
-    const tune_record *bad = tuff__store_bad(of->of->store, environment, of->hash, "", of->generator);
+    const hash128 environment = tuff__hash_text(of->session->environment_text);
+    const tune_record *bad = tuff__store_bad(of->session->store, environment, of->hash, "", of->generator);
     tune_config what;
     if (tuff__config_count(&of->chosen) > 0 || !tuff__record_bars(bad, of->generator) ||
         strcmp(bad->reason, "limits") == 0)

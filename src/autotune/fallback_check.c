@@ -29,12 +29,12 @@ void tuff__session_take_safer(tuning_task *of)
         search_candidate who = {.slot = 0};
         candidate_info shown;
         search_result found = {.samples = SAMPLES, .is_final = true, .end = SEARCH_EXHAUSTED};
-        if (tuff__config_parse(tuff__fallbacks[i], &who.what) != TUFF_OK ||
-            by.lower(by.state, &who.what, &shown) != VERDICT_GOOD || !is_right(of, &by, &who, found.nanoseconds))
+        if (tuff__config_parse(tuff__fallbacks[i], &who.config) != TUFF_OK ||
+            by.lower(by.state, &who.config, &shown) != VERDICT_GOOD || !is_right(of, &by, &who, found.nanoseconds))
             continue;
         tuff__log(TUFF_LOG_WARNING, "tune: the usual kernel of %s is wrong on this device: %s is used for it", of->text,
                   tuff__fallbacks[i]);
-        of->chosen = found.winner = who.what;
+        of->chosen = found.winner = who.config;
         tuff__session_remember(of, &found);
         return;
     }

@@ -23,7 +23,7 @@ static uint64_t elapsed(const tuning_session *self)
 static bool report(void *user, const search_progress *now)
 {
     tuning_task *of = user;
-    tuning_session *self = of->of;
+    tuning_session *self = of->session;
     if (self->give_way != NULL)
         self->give_way(self, true);
     if (tuff__tune_options(self->options)->progress == NULL || self->stopped)
@@ -55,7 +55,7 @@ bool tuff__session_shows_progress(tuning_task *of)
 static void log_trial(void *user, const tune_config *what, verdict found, uint64_t nanoseconds, int samples)
 {
     tuning_task *of = user;
-    of->of->stats.slow += found == VERDICT_SLOW;
+    of->session->stats.slow += found == VERDICT_SLOW;
     if (found == VERDICT_SPILLS)
         tuff__session_leave_out(of, found);
     tuff__session_log_add(user, what, found, nanoseconds, samples);
@@ -72,11 +72,11 @@ static tuff_status begin(tuning_task *of)
                                       .portfolio_count = of->portfolio_count,
                                       .cached = is_known ? &of->chosen : NULL,
                                       .no_climb = of->is_race,
-                                      .ahead = tuff__compile_pool_count(of->of->ahead),
+                                      .ahead = tuff__compile_pool_count(of->session->ahead),
                                       .most_compiles = of->is_race ? RACE_COMPILES : 0,
-                                      .patience = tuff__tune_options(of->of->options)->mode == TUFF_TUNE_MAX ? 48 : 0,
+                                      .patience = tuff__tune_options(of->session->options)->mode == TUFF_TUNE_MAX ? 48 : 0,
                                       .roofline = tuff__session_roofline(of),
-                                      .seed = of->hash.low ^ tuff__tune_options(of->of->options)->seed,
+                                      .seed = of->hash.low ^ tuff__tune_options(of->session->options)->seed,
                                       .tried = log_trial,
                                       .progress = report,
                                       .rejected = tuff__session_reject,
@@ -87,9 +87,9 @@ static tuff_status begin(tuning_task *of)
 /* Once; none that was left because somebody stopped it. */
 static void count_done(tuning_task *of)
 {
-    if (of->of->stopped || of->is_done)
+    if (of->session->stopped || of->is_done)
         return;
-    of->of->keys_done++;
+    of->session->keys_done++;
     of->is_done = true;
 }
 
@@ -151,7 +151,7 @@ static void distrust(search_result *found)
    is in use is not exchanged for it. */
 static void take(tuning_task *of, const search_result *found)
 {
-    if (!found->is_final && of->of->give_way != NULL)
+    if (!found->is_final && of->session->give_way != NULL)
         return;
     of->chosen = found->winner;
     if (!found->is_final)
@@ -161,11 +161,11 @@ static void take(tuning_task *of, const search_result *found)
 static tuff_status finish(tuning_task *of)
 {
     search_result found;
-    if (of->of->give_way != NULL)
-        of->of->give_way(of->of, true);
+    if (of->session->give_way != NULL)
+        of->session->give_way(of->session, true);
     TRY(tuff__search_finish(of->search, &found));
     /* Without a record every start would try again; who stopped this one may want that. */
-    const bool was_tried = found.default_nanoseconds > 0 && found.end < SEARCH_UNUSABLE && !of->of->stopped;
+    const bool was_tried = found.default_nanoseconds > 0 && found.end < SEARCH_UNUSABLE && !of->session->stopped;
     if (!found.is_final)
         distrust(&found);
     of->was_measured = found.is_final;
@@ -176,8 +176,8 @@ static tuff_status finish(tuning_task *of)
         take(of, &found);
         tuff__session_remember(of, &found);
     }
-    of->of->stats.improved += tuff__config_count(&found.winner) > 0;
-    of->of->stats.skipped += found.end == SEARCH_UNUSABLE;
+    of->session->stats.improved += tuff__config_count(&found.winner) > 0;
+    of->session->stats.skipped += found.end == SEARCH_UNUSABLE;
     count_done(of);
     (void)tuff__session_shows_progress(of);
     return TUFF_OK;
@@ -296,7 +296,7 @@ static tuff_status measure_wanted(tuning_session *self)
 
 tuff_status tuff__session_measure_one(tuning_task *of, uint64_t budget)
 {
-    tuning_session *self = of->of;
+    tuning_session *self = of->session;
     for (int i = 0; i < self->subject_count; ++i)
         self->subjects[i].wants_measuring = &self->subjects[i] == of;
     self->begin = tuff__nanoseconds();

@@ -97,7 +97,7 @@ static tuff_status measure_rate(tuff_device *device, double *rate)
 
 uint64_t tuff__session_roofline(tuning_task *of)
 {
-    tuning_session *self = of->of;
+    tuning_session *self = of->session;
     const tune_key *key = &of->key;
     double operations = 2;
     if (strcmp(key->family, "matmul") != 0 || strncmp(key->dtypes, "f32,f32,", 8) != 0 ||
@@ -133,7 +133,7 @@ void tuff__session_note_compile(tuning_session *self, uint64_t nanoseconds)
 /* Whoever is given up takes the device with it: as long as there is time for it, a slow compiler is waited for. */
 void tuff__session_limit_compile(tuning_task *of)
 {
-    const tuning_session *self = of->of;
+    const tuning_session *self = of->session;
     const uint64_t now = tuff__nanoseconds(), left = self->limit > now ? self->limit - now : 0;
     const uint64_t own = 4 * of->default_compile;
     uint64_t limit = self->compile_limit > own ? self->compile_limit : own;

@@ -7,7 +7,7 @@
 
 static tune_record record_of(record_kind kind, const tuning_task *of, const text *name)
 {
-    tune_record out = tuff__record_of(kind, of->of->environment_text, of->text, tuff__text_get(name));
+    tune_record out = tuff__record_of(kind, of->session->environment_text, of->text, tuff__text_get(name));
     out.generator = of->generator;
     return out;
 }
@@ -43,14 +43,14 @@ static void count_rejection(tuff_tune_stats *stats, verdict why)
 static bool is_given_up(const tuning_task *of, const tune_config *what)
 {
     return tuff__config_count(what) == 0 && of->compile_limit < tuff__compile_patience &&
-           tuff__device_is_stuck(tuff__session_bench(of->of));
+           tuff__device_is_stuck(tuff__session_bench(of->session));
 }
 
 void tuff__session_leave_out(tuning_task *of, verdict why)
 {
     of->rejected++;
     snprintf(of->rejection, sizeof of->rejection, "%.40s: %.80s", tuff__verdict_text(why), tuff_error());
-    count_rejection(&of->of->stats, why);
+    count_rejection(&of->session->stats, why);
 }
 
 void tuff__session_reject(void *user, const tune_config *what, verdict why)
@@ -65,24 +65,24 @@ void tuff__session_reject(void *user, const tune_config *what, verdict why)
     tune_record record = record_of(RECORD_BAD, of, &name);
     record.reason = tuff__verdict_text(why);
     const bool at_compile =
-        why == VERDICT_COMPILE || why == VERDICT_LIMITS || tuff__device_is_stuck(tuff__session_bench(of->of));
+        why == VERDICT_COMPILE || why == VERDICT_LIMITS || tuff__device_is_stuck(tuff__session_bench(of->session));
     record.phase = at_compile ? "compile" : "verify";
-    if (tuff__text_status(&name) == TUFF_OK && tuff__store_add(of->of->store, &record) != TUFF_OK)
+    if (tuff__text_status(&name) == TUFF_OK && tuff__store_add(of->session->store, &record) != TUFF_OK)
         tuff__log(TUFF_LOG_WARNING, "tune: a rejected candidate is not remembered: %s", tuff_error());
     tuff__text_free(&name);
 }
 
 static void add(const tuning_task *of, const tune_record *record)
 {
-    if (tuff__store_add(of->of->store, record) != TUFF_OK)
+    if (tuff__store_add(of->session->store, record) != TUFF_OK)
         tuff__log(TUFF_LOG_WARNING, "tune: a winner is not remembered: %s", tuff_error());
 }
 
 void tuff__session_remember_again(const tuning_task *of)
 {
     tune_record record = of->known;
-    record.budget_milliseconds = tuff__tune_budget(tuff__tune_options(of->of->options)) / 1000000;
-    if (tuff__tune_options(of->of->options)->mode == TUFF_TUNE_MAX && strcmp(record.end, "patience") == 0)
+    record.budget_milliseconds = tuff__tune_budget(tuff__tune_options(of->session->options)) / 1000000;
+    if (tuff__tune_options(of->session->options)->mode == TUFF_TUNE_MAX && strcmp(record.end, "patience") == 0)
         record.end = "";
     add(of, &record);
 }
@@ -101,7 +101,7 @@ static void remember(const tuning_task *of, const search_result *found, const ch
     record.samples = (uint64_t)found->samples;
     record.cold = of->is_cold ? "w" : "";
     record.default_nanoseconds = found->default_nanoseconds;
-    record.budget_milliseconds = tuff__tune_budget(tuff__tune_options(of->of->options)) / 1000000;
+    record.budget_milliseconds = tuff__tune_budget(tuff__tune_options(of->session->options)) / 1000000;
     record.end = tuff__search_end_text(found);
     record.timed = (uint64_t)found->timed;
     memcpy(record.spread, found->spread, sizeof record.spread);

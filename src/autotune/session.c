@@ -44,7 +44,7 @@ static tuff_status add_task(tuning_session *self, int task)
         if (!GROW(self->subjects, self->subject_count, self->subject_capacity))
             return TUFF_E_OOM_HOST;
         same = &self->subjects[self->subject_count++];
-        *same = (tuning_task){.of = self, .key = key, .hash = hash, .task = task, .weight = weight, .tier = TIER_DEFAULT};
+        *same = (tuning_task){.session = self, .key = key, .hash = hash, .task = task, .weight = weight, .tier = TIER_DEFAULT};
         tuff__key_text(&key, same->text);
         tuff__kernel_hash_of(key.family, same->generator);
     }
@@ -74,14 +74,14 @@ static bool is_usable(const char *candidate, void *state)
         (void)FAIL(TUFF_E_COMPILE, "the driver refuses it");
         return false;
     }
-    if (tuff__tune_options(of->of->options)->deterministic && of->of->manifest == NULL &&
+    if (tuff__tune_options(of->session->options)->deterministic && of->session->manifest == NULL &&
         !tuff__config_keeps_bits(&what)) {
         (void)FAIL(TUFF_E_UNSUPPORTED, "it may add in another order than the default: not in deterministic mode");
         return false;
     }
     if (tuff__config_count(&what) == 0)
         return true; /* as it was lowered to find the key */
-    return tuff__estimate_task(of->of->device, of->of->fusion, of->of->options, of->task, &what, &made) == TUFF_OK;
+    return tuff__estimate_task(of->session->device, of->session->fusion, of->session->options, of->task, &what, &made) == TUFF_OK;
 }
 
 /* What is left to the background is measured by a tuner of its own. */
@@ -121,7 +121,7 @@ static void add_seed(tuning_task *of, const char *candidate)
 static void race_again(tuning_task *of, const tune_record *found)
 {
     enum { RUNNERS = 2 };
-    of->is_race = tuff__tune_options(of->of->options)->mode < TUFF_TUNE_MAX;
+    of->is_race = tuff__tune_options(of->session->options)->mode < TUFF_TUNE_MAX;
     if (!of->is_race)
         return;
     of->seed_count = of->portfolio_count = 0;
@@ -204,7 +204,7 @@ tuff_status tuff__session_find(tuning_session *self)
     for (int i = 0; i < count; ++i)
         TRY(add_task(self, i));
     for (int i = 0; i < self->subject_count; ++i)
-        self->subjects[i].of = self;
+        self->subjects[i].session = self;
     self->stats.keys = self->subject_count;
     return TUFF_OK;
 }

@@ -29,7 +29,7 @@ enum { MAX_REFUSED = 8 };
 
 /* All tasks of one key. */
 typedef struct tuning_task {
-    struct tuning_session *of;
+    struct tuning_session *session;
     tune_key key;
     char text[TUNE_KEY_SIZE];
     hash128 hash;

@@ -110,7 +110,7 @@ bool tuff__search_compile(search *self, trial *of)
         return false;
     give_slot(self, of);
     self->counts.compiled++;
-    of->compiled = tuff__search_accept(self, &of->who.what, self->by.compile(self->by.state, &of->who));
+    of->compiled = tuff__search_accept(self, &of->who.config, self->by.compile(self->by.state, &of->who));
     of->rejected = !of->compiled;
     if (!of->compiled) {
         self->slots[of->who.slot] = -1;
@@ -135,7 +135,7 @@ bool tuff__search_verify(search *self, trial *of, bool thorough)
         return false;
     self->counts.verified++;
     const verdict found = self->by.verify(self->by.state, &of->who, thorough);
-    of->verified = tuff__search_accept(self, &of->who.what, found);
+    of->verified = tuff__search_accept(self, &of->who.config, found);
     if (!of->verified)
         drop(self, of);
     return of->verified;
@@ -170,7 +170,7 @@ bool tuff__search_sample(search *self, trial *of, int count, uint64_t limit, uin
         if (found == VERDICT_GOOD && !are_believable(self, times, count))
             found = VERDICT_TIMER;
     }
-    const bool is_good = tuff__search_accept(self, &of->who.what, found);
+    const bool is_good = tuff__search_accept(self, &of->who.config, found);
     if (!is_good)
         drop(self, of);
     return is_good;
@@ -236,7 +236,7 @@ static void report_trial(search *self, const trial *of, bool good)
 {
     const search_settings *to = &self->settings;
     if (to->tried && (good || self->verdict != VERDICT_GOOD))
-        to->tried(to->user, &of->who.what, good ? VERDICT_GOOD : self->verdict, of->samples ? of->nanoseconds : 0,
+        to->tried(to->user, &of->who.config, good ? VERDICT_GOOD : self->verdict, of->samples ? of->nanoseconds : 0,
                   of->samples);
 }
 
@@ -471,7 +471,7 @@ search_progress tuff__search_progress(const search *self)
     return (search_progress){
         .stage = stage_of(self),
         .end = self->end,
-        .best = best ? &best->who.what : &usual,
+        .best = best ? &best->who.config : &usual,
         .default_nanoseconds = best ? self->trials[0].nanoseconds : 0,
         .best_nanoseconds = best ? best->nanoseconds : 0,
         .tried = compiles_of(self),

@@ -47,7 +47,7 @@ enum { SEARCH_SLOTS = 16, SEARCH_AHEAD = 6 };
 
 /* A candidate as the judge sees it. */
 typedef struct search_candidate {
-    tune_config what;
+    tune_config config;
     uint64_t program;
     uint32_t group_items;
     int slot; /* 0 to SEARCH_SLOTS - 1, its own from expect or compile to release: the place of what was compiled */

@@ -64,7 +64,7 @@ static novelty lower(search *self, const tune_config *what, trial *out, uint64_t
     *out = (trial){.who = {*what, *program, made.group_items, -1}, .rank = RANK_FOUND, .listed = -1, .move = -1};
     out->hash = hash;
     out->cost = made.cost;
-    tuff__config_trim(&out->who.what, &made.consulted);
+    tuff__config_trim(&out->who.config, &made.consulted);
     return known ? KNOWN_PROGRAM : NEW_PROGRAM;
 }
 
@@ -179,7 +179,7 @@ static bool make_frontier(search *self, frontier *of, int centre, int move)
 /* A single move goes on past what makes no kernel or the same one; a double one does not. */
 static novelty take_step(search *self, const trial *centre, step by, trial *out)
 {
-    tune_config what = centre->who.what;
+    tune_config what = centre->who.config;
     const uint64_t from = centre->who.program;
     uint64_t program;
     novelty found;

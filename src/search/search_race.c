@@ -225,7 +225,7 @@ static outcome confirm(search *self, race *of, const racer *winner)
 
 static void copy_racer(const racer *from, search_result *out)
 {
-    out->winner = from->of->who.what;
+    out->winner = from->of->who.config;
     out->samples = from->count;
     for (int i = 0; i < 3; i++)
         out->nanoseconds[i] = from->quartiles[i];
@@ -249,7 +249,7 @@ static void list_runners_up(race *of, const racer *winner, search_result *out)
         if (!best)
             return;
         taken[place] = best;
-        out->runners_up[place] = best->of->who.what;
+        out->runners_up[place] = best->of->who.config;
         out->runner_up_nanoseconds[place] = best->quartiles[1];
         out->runner_up_count++;
     }
@@ -282,7 +282,7 @@ static outcome decide(search *self, race *of, search_result *out)
 /* What a candidate showed while it was searched, not in a race. */
 static void copy_trial(const trial *from, const trial *usual, search_result *out)
 {
-    out->winner = from->who.what;
+    out->winner = from->who.config;
     out->samples = from->samples;
     out->nanoseconds[0] = out->nanoseconds[1] = out->nanoseconds[2] = from->nanoseconds;
     out->default_nanoseconds = usual->nanoseconds;
@@ -347,7 +347,7 @@ static void list_tried(const search *self, search_result *out)
         }
         if (!best)
             return;
-        out->runners_up[out->runner_up_count] = best->who.what;
+        out->runners_up[out->runner_up_count] = best->who.config;
         out->runner_up_nanoseconds[out->runner_up_count++] = least = best->nanoseconds;
     }
 }

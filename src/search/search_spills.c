@@ -45,7 +45,7 @@ bool tuff__search_bears_spills(search *self, trial *of)
     (void)FAIL(TUFF_E_LIMIT,
                "tune: %" PRIu64 " bytes of a work-item's registers lie in memory, where others do with %" PRIu64,
                of->spilled, others);
-    (void)tuff__search_accept(self, &of->who.what, VERDICT_SPILLS);
+    (void)tuff__search_accept(self, &of->who.config, VERDICT_SPILLS);
     of->rejected = true;
     tuff__search_release(self, of);
     return false;

@@ -78,7 +78,7 @@ int draw_candidates(tuning_task *of, uint64_t usual, search_candidate *out, int 
         for (int k = 0; k < count; k++)
             is_new = is_new && out[k].program != made.program;
         if (is_new)
-            out[count] = (search_candidate){.what = what, .program = made.program, .slot = 1 + count};
+            out[count] = (search_candidate){.config = what, .program = made.program, .slot = 1 + count};
         count += is_new;
     }
     return count;

@@ -24,11 +24,11 @@ static uint64_t count_compiled(const tuning_session *of)
 /* The default, then a few others of which each was compiled before its turn came; how many. */
 static int find_compiled(tuning_task *of)
 {
-    tuning_session *self = of->of;
+    tuning_session *self = of->session;
     const evaluator by = tuff__evaluator_of(of);
     candidate_info made;
     search_candidate usual = {.slot = 0}, others[THREADS];
-    assert_int_equal(by.lower(of, &usual.what, &made), VERDICT_GOOD);
+    assert_int_equal(by.lower(of, &usual.config, &made), VERDICT_GOOD);
     assert_int_equal(by.compile(of, &usual), VERDICT_GOOD);
     const int count = draw_candidates(of, made.program, others, THREADS);
     for (int i = 0; i < count; i++)

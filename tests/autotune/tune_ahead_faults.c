@@ -171,7 +171,7 @@ static int count_while_waiting(tuning_session *self)
     assert_int_equal(by.compile(of, &usual), VERDICT_GOOD);
     assert_int_equal(by.sample(of, &usual, 1, 0, &time), VERDICT_GOOD);
     candidate_info made;
-    assert_int_equal(by.lower(of, &usual.what, &made), VERDICT_GOOD);
+    assert_int_equal(by.lower(of, &usual.config, &made), VERDICT_GOOD);
     assert_int_equal(draw_candidates(of, made.program, &other, 1), 1);
     replace_creation(create_slowly);
     by.expect(of, &other);

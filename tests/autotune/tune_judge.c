@@ -168,10 +168,10 @@ static void compile_other(stage *of)
 {
     static const char *const kernels[] = {"task.family=2", "task.family=1;task.lanes=4", "task.family=1"};
     candidate_info usual, made;
-    assert_int_equal(of->by.lower(of->by.state, &of->usual.what, &usual), VERDICT_GOOD);
+    assert_int_equal(of->by.lower(of->by.state, &of->usual.config, &usual), VERDICT_GOOD);
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if (tuff__config_parse(kernels[i], &of->other.what) == TUFF_OK &&
-            of->by.lower(of->by.state, &of->other.what, &made) == VERDICT_GOOD && made.program != usual.program &&
+        if (tuff__config_parse(kernels[i], &of->other.config) == TUFF_OK &&
+            of->by.lower(of->by.state, &of->other.config, &made) == VERDICT_GOOD && made.program != usual.program &&
             of->by.compile(of->by.state, &of->other) == VERDICT_GOOD)
             return;
     fail_msg("no other kernel: %s", tuff_error());

@@ -108,7 +108,7 @@ static void expect(void *state, const search_candidate *who)
         return;
     }
     self->is_expected[who->slot] = true;
-    self->live[who->slot] = who->what;
+    self->live[who->slot] = who->config;
     self->expected++;
     self->expected_most = self->expected > self->expected_most ? self->expected : self->expected_most;
 }
@@ -121,7 +121,7 @@ static bool is_its_turn(fault_device *self, const search_candidate *who)
     const bool was_expected = self->is_expected[who->slot];
     self->is_expected[who->slot] = false;
     self->expected -= was_expected;
-    return !was_expected || tuff__config_equal(&self->live[who->slot], &who->what);
+    return !was_expected || tuff__config_equal(&self->live[who->slot], &who->config);
 }
 
 static verdict compile(void *state, const search_candidate *who)
@@ -131,12 +131,12 @@ static verdict compile(void *state, const search_candidate *who)
         return broken(self);
     self->clock += self->compile_cost;
     self->compiled++;
-    const uint64_t name = hash_of(self, &who->what);
+    const uint64_t name = hash_of(self, &who->config);
     self->compiled_log = tuff__hash64(&name, sizeof name, self->compiled_log);
-    const fault has = fault_of(self, &who->what);
+    const fault has = fault_of(self, &who->config);
     if (has == FAULT_LIMITS || has == FAULT_COMPILE)
         return say(has == FAULT_LIMITS ? VERDICT_LIMITS : VERDICT_COMPILE);
-    self->live[who->slot] = who->what;
+    self->live[who->slot] = who->config;
     self->is_live[who->slot] = true;
     self->live_count++;
     self->live_most = self->live_count > self->live_most ? self->live_count : self->live_most;
@@ -148,13 +148,13 @@ static uint64_t spilled(void *state, const search_candidate *who)
     fault_device *self = state;
     if (who->slot < 0 || who->slot >= SEARCH_SLOTS || !self->is_live[who->slot])
         self->broken++;
-    return self->spills(self, &who->what);
+    return self->spills(self, &who->config);
 }
 
 static bool is_right_slot(const fault_device *self, const search_candidate *who)
 {
     return who->slot >= 0 && who->slot < SEARCH_SLOTS && self->is_live[who->slot] && !self->is_down &&
-           tuff__config_equal(&self->live[who->slot], &who->what);
+           tuff__config_equal(&self->live[who->slot], &who->config);
 }
 
 /* What ends a run instead of its results. A hang is waited for until the deadline, or the end of the budget. */
@@ -202,10 +202,10 @@ static verdict sample(void *state, const search_candidate *who, int count, uint6
     fault_device *self = state;
     if (!is_right_slot(self, who))
         return broken(self);
-    const fault has = fault_of(self, &who->what);
+    const fault has = fault_of(self, &who->config);
     const verdict found = launch(self, has);
     for (int i = 0; i < count && found == VERDICT_GOOD; i++) {
-        nanoseconds[i] = (uint64_t)time_now(self, &who->what);
+        nanoseconds[i] = (uint64_t)time_now(self, &who->config);
         self->clock += nanoseconds[i];
         if (has == FAULT_ZERO)
             nanoseconds[i] = 0;
@@ -263,10 +263,10 @@ static verdict verify(void *state, const search_candidate *who, bool thorough)
     fault_device *self = state;
     if (!is_right_slot(self, who))
         return broken(self);
-    const fault has = fault_of(self, &who->what);
+    const fault has = fault_of(self, &who->config);
     const bool is_caught = has >= FAULT_WRONG && has <= FAULT_OUTSIDE;
     const bool is_faulty = is_caught || (has == FAULT_RAGGED && thorough);
-    self->clock += 2 * fault_time(self, &who->what);
+    self->clock += 2 * fault_time(self, &who->config);
     verdict found = launch(self, has);
     if (found == VERDICT_GOOD)
         found = look(self, has, N);

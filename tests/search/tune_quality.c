@@ -108,7 +108,7 @@ static uint64_t best_tried;
 static verdict note_compile(void *state, const search_candidate *who)
 {
     const replay *self = state;
-    const uint64_t time = median_of(self->from, &who->what);
+    const uint64_t time = median_of(self->from, &who->config);
     best_tried = time < best_tried ? time : best_tried;
     return inner.compile(state, who);
 }

@@ -90,7 +90,7 @@ static evaluator inner;
 
 static verdict note_compile(void *state, const search_candidate *who)
 {
-    strcat(strcat(seen.compiled, text_of(&who->what)), " ");
+    strcat(strcat(seen.compiled, text_of(&who->config)), " ");
     return inner.compile(state, who);
 }
 

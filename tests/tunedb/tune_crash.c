@@ -92,7 +92,7 @@ static verdict guarded_lower(void *state, const tune_config *what, candidate_inf
 static void enter(tuning_session *self, journal_phase phase, const search_candidate *who)
 {
     char candidate[1024];
-    print_choice(&who->what, candidate);
+    print_choice(&who->config, candidate);
     check(tuff__journal_enter(self->own, phase, environment, self->op, candidate, false) == TUFF_OK);
     if (self->on->kill_in && --self->on->kill_in == 0)
         (void)raise(SIGKILL);
@@ -103,8 +103,8 @@ static verdict guarded_compile(void *state, const search_candidate *who)
 {
     tuning_session *self = state;
     enter(self, JOURNAL_COMPILE, who);
-    if (fault_of(&self->device, &who->what) == FAULT_CRASHES) {
-        const uint64_t name = tuff__config_hash(&who->what) ^ tuff__hash_text(self->op).low;
+    if (fault_of(&self->device, &who->config) == FAULT_CRASHES) {
+        const uint64_t name = tuff__config_hash(&who->config) ^ tuff__hash_text(self->op).low;
         check(self->on->killer_count < KILLERS_MOST);
         self->on->killers[self->on->killer_count++] = name;
         (void)raise(SIGKILL);

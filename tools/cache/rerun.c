@@ -77,7 +77,7 @@ static int by_age(const void *a, const void *b)
 static verdict make(const evaluator *by, search_candidate *who)
 {
     candidate_info lowered;
-    verdict found = by->lower(by->state, &who->what, &lowered);
+    verdict found = by->lower(by->state, &who->config, &lowered);
     if (found != VERDICT_GOOD)
         return found;
     who->program = lowered.program;
@@ -110,7 +110,7 @@ static finding examine(const suspect *suspected, char *why, size_t size)
     const evaluator by = tuff__plan_tasks_judge(suspected->subjects, suspected->index);
     search_candidate baseline = {.slot = 0}, winner = {.slot = 1};
     finding out = FOUND_GONE;
-    if (tuff__config_parse(suspected->win->candidate, &winner.what) != TUFF_OK) {
+    if (tuff__config_parse(suspected->win->candidate, &winner.config) != TUFF_OK) {
         (void)snprintf(why, size, "%s", tuff_error());
         return FOUND_GONE;
     }
