@@ -186,14 +186,14 @@ tuff_status tuff_cache_pin(tuff_cache *cache, const tuff_device *device, const c
 static tuff_status check_candidate(const tuff_plan *plan, int task, const char *candidate)
 {
     const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
-    tune_config what;
+    tune_config config;
     task_estimate made;
     uint64_t common = 0;
-    TRY(tuff__config_parse(candidate, &what));
-    TRY(tuff__estimate_task(plan->device, &plan->fusion, &usual, task, &what, &made));
+    TRY(tuff__config_parse(candidate, &config));
+    TRY(tuff__estimate_task(plan->device, &plan->fusion, &usual, task, &config, &made));
     for (int i = 0; i < CONFIG_WORDS; ++i)
-        common |= what.set[i] & made.used_tunables.set[i];
-    if (common == 0 && tuff__config_count(&what) > 0)
+        common |= config.set[i] & made.used_tunables.set[i];
+    if (common == 0 && tuff__config_count(&config) > 0)
         return FAIL(TUFF_E_UNSUPPORTED, "cache: nothing of %.300s is a tunable of this task", candidate);
     return TUFF_OK;
 }

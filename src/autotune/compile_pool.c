@@ -87,15 +87,15 @@ static bool is_wanted(ahead *self, const compile_job *job)
     return answer;
 }
 
-static tuff_status compile_launch(ahead *self, compile_job *job, const launch_list *with, launch *of)
+static tuff_status compile_launch(ahead *self, compile_job *job, const launch_list *list, launch *kernel)
 {
     char name[KERNEL_NAME];
     assembly made;
     program *built = NULL;
-    TRY(tuff__launch_assemble(with, of, name, &made));
+    TRY(tuff__launch_assemble(list, kernel, name, &made));
     tuff_status status = TUFF_OK;
     if (is_wanted(self, job)) {
-        const program_request request = tuff__launch_request(of, name, tuff__text_get(&made.source));
+        const program_request request = tuff__launch_request(kernel, name, tuff__text_get(&made.source));
         status = tuff__program_prepare(self->device, &request, &job->begun, &built);
     }
     tuff__assembly_free(&made);
@@ -104,24 +104,24 @@ static tuff_status compile_launch(ahead *self, compile_job *job, const launch_li
     return status;
 }
 
-static tuff_status compile_launches(ahead *self, compile_job *job, launch_list *with)
+static tuff_status compile_launches(ahead *self, compile_job *job, launch_list *list)
 {
     tuff_status status = TUFF_OK;
-    tuff__plan_placeholders(with);
-    job->programs = tuff__calloc((size_t)with->launch_count + 1, sizeof(program *));
+    tuff__plan_placeholders(list);
+    job->programs = tuff__calloc((size_t)list->launch_count + 1, sizeof(program *));
     if (job->programs == NULL)
         return TUFF_E_OOM_HOST;
-    for (int i = 0; i < with->launch_count && status == TUFF_OK; ++i)
-        if (with->launches[i].kind == LAUNCH_KERNEL && with->launches[i].groups > 0)
-            status = compile_launch(self, job, with, &with->launches[i]);
+    for (int i = 0; i < list->launch_count && status == TUFF_OK; ++i)
+        if (list->launches[i].kind == LAUNCH_KERNEL && list->launches[i].groups > 0)
+            status = compile_launch(self, job, list, &list->launches[i]);
     return status;
 }
 
 static tuff_status compile_task(ahead *self, compile_job *job)
 {
-    const tuning_session *by = self->of;
+    const tuning_session *session = self->of;
     launch_list launches;
-    TRY(tuff__lower_task(self->device, by->fusion, by->options, job->of->task, &job->what, NULL, &launches));
+    TRY(tuff__lower_task(self->device, session->fusion, session->options, job->of->task, &job->what, NULL, &launches));
     const tuff_status status = compile_launches(self, job, &launches);
     tuff__launch_list_free(&launches);
     return status;
@@ -130,16 +130,16 @@ static tuff_status compile_task(ahead *self, compile_job *job)
 /* With the candidate in the journal: compilers that take the process down begin here. */
 static tuff_status compile(ahead *self, int place, compile_job *job)
 {
-    const tuning_session *by = self->of;
+    const tuning_session *session = self->of;
     text name = {0};
     tuff__config_format(&job->what, &name);
     tuff_status status = tuff__text_status(&name);
     if (status == TUFF_OK)
-        status = tuff__journal_enter_place(by->journal, place, JOURNAL_BESIDE, by->environment_text, job->of->text,
-                                           tuff__text_get(&name), true);
+        status = tuff__journal_enter_place(session->journal, place, JOURNAL_BESIDE, session->environment_text,
+                                           job->of->text, tuff__text_get(&name), true);
     if (status == TUFF_OK || status == TUFF_E_IO)
         status = compile_task(self, job);
-    tuff__journal_leave_place(by->journal, place);
+    tuff__journal_leave_place(session->journal, place);
     tuff__text_free(&name);
     return status;
 }
@@ -196,14 +196,14 @@ static void *work(void *argument)
     return NULL;
 }
 
-static int wanted_threads(const tuning_session *of)
+static int wanted_threads(const tuning_session *session)
 {
-    if (of->bench == NULL || of->give_way != NULL || !tuff__device_compiles_in_parallel(of->bench))
+    if (session->bench == NULL || session->give_way != NULL || !tuff__device_compiles_in_parallel(session->bench))
         return 0;
     const long others = sysconf(_SC_NPROCESSORS_ONLN) - 1;
     long wanted = tuff__compile_pool_threads;
     if (wanted < 0)
-        wanted = tuff__session_is_on_gpu(of) ? others : 0;
+        wanted = tuff__session_is_on_gpu(session) ? others : 0;
     return wanted > THREADS_MOST ? THREADS_MOST : wanted > 0 ? (int)wanted : 0;
 }
 
@@ -239,14 +239,14 @@ static void end(ahead *self)
     tuff__free(self);
 }
 
-void tuff__compile_pool_open(tuning_session *of)
+void tuff__compile_pool_open(tuning_session *session)
 {
-    const int wanted = wanted_threads(of);
+    const int wanted = wanted_threads(session);
     ahead *self = wanted > 0 ? tuff__calloc(1, sizeof *self) : NULL;
     if (self == NULL)
         return;
-    self->of = of;
-    self->device = of->bench;
+    self->of = session;
+    self->device = session->bench;
     self->limit = tuff__compile_patience;
     if (!prepare(self)) {
         tuff__free(self);
@@ -256,7 +256,7 @@ void tuff__compile_pool_open(tuning_session *of)
     if (self->count == 0)
         end(self);
     else
-        of->ahead = self;
+        session->ahead = self;
 }
 
 int tuff__compile_pool_count(const ahead *self)
@@ -264,16 +264,16 @@ int tuff__compile_pool_count(const ahead *self)
     return self == NULL ? 0 : self->count;
 }
 
-void tuff__compile_pool_expect(tuning_task *of, const search_candidate *who)
+void tuff__compile_pool_expect(tuning_task *task, const search_candidate *candidate)
 {
-    ahead *self = of->session->ahead;
+    ahead *self = task->session->ahead;
     compile_job *job = self == NULL ? NULL : tuff__calloc(1, sizeof *job);
-    tuff__compile_pool_drop(of, who->slot);
+    tuff__compile_pool_drop(task, candidate->slot);
     if (job == NULL)
         return;
-    job->of = of;
-    job->what = who->config;
-    of->coming[who->slot] = job;
+    job->of = task;
+    job->what = candidate->config;
+    task->coming[candidate->slot] = job;
     tuff__lock(&self->lock);
     compile_job **last = &self->first;
     while (*last != NULL)
@@ -292,11 +292,11 @@ static void leave_queue(ahead *self, const compile_job *job)
     *at = job->next;
 }
 
-void tuff__compile_pool_drop(tuning_task *of, int slot)
+void tuff__compile_pool_drop(tuning_task *task, int slot)
 {
-    ahead *self = of->session->ahead;
-    compile_job *job = of->coming[slot];
-    of->coming[slot] = NULL;
+    ahead *self = task->session->ahead;
+    compile_job *job = task->coming[slot];
+    task->coming[slot] = NULL;
     if (job == NULL)
         return;
     tuff__lock(&self->lock);
@@ -319,7 +319,7 @@ static void pause_for(ahead *self, uint64_t nanoseconds)
 }
 
 /* Until the job is done; keep is called without the lock. Lock held. */
-static void wait_for(ahead *self, compile_job *job, void (*keep)(tuning_task *of))
+static void wait_for(ahead *self, compile_job *job, void (*keep)(tuning_task *task))
 {
     while (job->state != JOB_DONE) {
         pause_for(self, keep != NULL ? PAUSE : 20 * PAUSE);
@@ -395,14 +395,14 @@ static void reject_hung(const ahead *self)
     }
 }
 
-void tuff__compile_pool_close(tuning_session *of)
+void tuff__compile_pool_close(tuning_session *session)
 {
-    ahead *self = of->ahead;
+    ahead *self = session->ahead;
     if (self == NULL)
         return;
-    for (int i = 0; i < of->subject_count; ++i)
+    for (int i = 0; i < session->subject_count; ++i)
         for (int k = 0; k < SEARCH_SLOTS; ++k)
-            tuff__compile_pool_drop(&of->subjects[i], k);
+            tuff__compile_pool_drop(&session->subjects[i], k);
     tuff__lock(&self->lock);
     self->stop = true;
     (void)pthread_cond_broadcast(&self->changed);
@@ -411,9 +411,9 @@ void tuff__compile_pool_close(tuning_session *of)
     for (int i = 0; i < self->count; ++i)
         (void)pthread_join(self->workers[i].thread, NULL);
     reject_hung(self);
-    of->stats.compiles += self->in_vain;
-    of->stats.prefetched += self->compiled;
-    of->stats.prefetch_nanoseconds += self->nanoseconds;
-    of->ahead = NULL;
+    session->stats.compiles += self->in_vain;
+    session->stats.prefetched += self->compiled;
+    session->stats.prefetch_nanoseconds += self->nanoseconds;
+    session->ahead = NULL;
     end(self);
 }

@@ -18,20 +18,20 @@ extern int tuff__compile_pool_threads;
 /* Starts the threads of a tuner that has its bench and journal: the processors but one, 4 at most. None in the
    background, without a bench, on a CPU, where the driver cannot, or where there is no memory for it: of->ahead is then
    NULL. */
-void tuff__compile_pool_open(tuning_session *of);
+void tuff__compile_pool_open(tuning_session *session);
 /* Ends them, once what is in the compiler is done, or took too long: then the device is stuck, and the candidate
    rejected. */
-void tuff__compile_pool_close(tuning_session *of);
+void tuff__compile_pool_close(tuning_session *session);
 /* How many threads; NULL has none. */
 int tuff__compile_pool_count(const ahead *self);
 
 /* A candidate will come to be compiled in its slot. */
-void tuff__compile_pool_expect(tuning_task *of, const search_candidate *who);
+void tuff__compile_pool_expect(tuning_task *task, const search_candidate *candidate);
 /* At its compile step: waits until it is compiled, if that was begun; of->compile_limit is for each program. An error
    is the candidate's, as its compiler gave it; TUFF_OK where it is compiled, or is yet to be. *nanoseconds: that this
    took its thread, or 0. keep, where not NULL, is called over and over while it waits. */
 tuff_status tuff__compile_pool_await(tuning_task *of, int slot, void (*keep)(tuning_task *of), uint64_t *nanoseconds);
 /* Gives up what was expected in a slot, or held for it; nothing is fine too. Never waits for a compiler. */
-void tuff__compile_pool_drop(tuning_task *of, int slot);
+void tuff__compile_pool_drop(tuning_task *task, int slot);
 
 #endif

@@ -17,9 +17,9 @@ typedef struct recovering {
 
 /* The default is only suspected at first, since whoever ends a process at a bad moment should not pay for it for good;
    unless the whole machine went down. In a race it is not the default that is meant, but the device. */
-static bool is_meant(const journal_strike *what, const tune_key *key)
+static bool is_meant(const journal_strike *strike, const tune_key *key)
 {
-    return what->candidate[0] != '\0' || what->rebooted || strcmp(key->family, RACE_FAMILY) == 0;
+    return strike->candidate[0] != '\0' || strike->rebooted || strcmp(key->family, RACE_FAMILY) == 0;
 }
 
 /* What the next time makes of it. */
@@ -34,53 +34,53 @@ static const char *next_suspicion(const tune_store *store, const tune_record *re
     return "crash";
 }
 
-static void warn(const journal_strike *what, const char *reason)
+static void warn(const journal_strike *strike, const char *reason)
 {
     tune_key key;
-    if (tuff__key_parse(what->op, &key) == TUFF_OK && strcmp(key.family, RACE_FAMILY) == 0)
+    if (tuff__key_parse(strike->op, &key) == TUFF_OK && strcmp(key.family, RACE_FAMILY) == 0)
         tuff__log(TUFF_LOG_WARNING,
                   "fastest: a process ended while %.200s was in a race: it is left out of that race from now on. tuff "
                   "cache verify --retry allows it again",
-                  what->environment);
+                  strike->environment);
     else
         tuff__log(TUFF_LOG_WARNING, "tune: a process ended (%s) while it tried %s for %s: it is not tried again",
-                  reason, what->candidate[0] == '\0' ? "the default" : what->candidate, what->op);
+                  reason, strike->candidate[0] == '\0' ? "the default" : strike->candidate, strike->op);
 }
 
-static tuff_status add_to(tune_store *store, const journal_strike *what, bool is_certain, tune_record *record)
+static tuff_status add_to(tune_store *store, const journal_strike *strike, bool is_certain, tune_record *record)
 {
     if (!is_certain)
         record->reason = next_suspicion(store, record);
     if (!tuff__record_is_suspicion(record))
-        warn(what, record->reason);
+        warn(strike, record->reason);
     return tuff__store_add(store, record);
 }
 
-static tuff_status add(const recovering *self, const journal_strike *what, bool is_certain, tune_record *record)
+static tuff_status add(const recovering *self, const journal_strike *strike, bool is_certain, tune_record *record)
 {
     tune_store *store;
-    if (self->own != NULL && strcmp(what->environment, self->own_environment) == 0)
-        return add_to(self->own, what, is_certain, record);
-    TRY(tuff__tune_open(what->environment, &store));
-    const tuff_status status = add_to(store, what, is_certain, record);
+    if (self->own != NULL && strcmp(strike->environment, self->own_environment) == 0)
+        return add_to(self->own, strike, is_certain, record);
+    TRY(tuff__tune_open(strike->environment, &store));
+    const tuff_status status = add_to(store, strike, is_certain, record);
     tuff__store_close(store);
     return status;
 }
 
-static tuff_status remember(const journal_strike *what, void *state)
+static tuff_status remember(const journal_strike *strike, void *state)
 {
     recovering *self = state;
     tune_key key;
     char generator[GENERATOR_SIZE];
-    if (tuff__key_parse(what->op, &key) != TUFF_OK)
+    if (tuff__key_parse(strike->op, &key) != TUFF_OK)
         return TUFF_OK;
-    tune_record record = tuff__record_of(RECORD_BAD, what->environment, what->op, what->candidate);
+    tune_record record = tuff__record_of(RECORD_BAD, strike->environment, strike->op, strike->candidate);
     record.generator = tuff__kernel_hash_of(key.family, generator);
-    record.reason = what->rebooted ? "reboot" : "crash";
-    record.phase = tuff__journal_phase_text(what->phase);
-    record.time = what->time;
+    record.reason = strike->rebooted ? "reboot" : "crash";
+    record.phase = tuff__journal_phase_text(strike->phase);
+    record.time = strike->time;
     self->strikes++;
-    return add(self, what, is_meant(what, &key), &record);
+    return add(self, strike, is_meant(strike, &key), &record);
 }
 
 tuff_status tuff__crash_history_recover(tune_store *own, const char *own_environment, int *strikes)

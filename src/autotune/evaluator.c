@@ -14,30 +14,30 @@ enum { SHARE_OF_MEMORY = 4 };
 #define MOST_GROUND ((uint64_t)8 << 30)
 #define MOST_HOST_GROUND ((uint64_t)1 << 30)
 
-uint64_t tuff__evaluator_room(const tuning_session *of)
+uint64_t tuff__evaluator_room(const tuning_session *session)
 {
-    const tuff_device_info *info = tuff__device_info(tuff__session_bench(of));
+    const tuff_device_info *info = tuff__device_info(tuff__session_bench(session));
     const uint64_t share = info->memory_size / SHARE_OF_MEMORY;
     uint64_t most = info->device_class == TUFF_DEVICE_CPU ? MOST_HOST_GROUND : MOST_GROUND;
-    if (tuff__tune_options(of->options)->memory > 0)
-        most = tuff__tune_options(of->options)->memory;
+    if (tuff__tune_options(session->options)->memory > 0)
+        most = tuff__tune_options(session->options)->memory;
     if (share > 0 && share < most)
         most = share;
-    const uint64_t taken = of->ground_size + of->pool.size;
+    const uint64_t taken = session->ground_size + session->pool.size;
     return most > taken ? most - taken : 0;
 }
 
 /* Whether what did not end in time ends at all: nothing may be measured beside it. */
-static bool comes_back(const tuning_session *of)
+static bool comes_back(const tuning_session *session)
 {
     enum { MOST_WAITS = 3 };
     for (int i = 0; i < MOST_WAITS; ++i)
-        if (tuff__wait(tuff__session_bench(of)) == TUFF_OK)
+        if (tuff__wait(tuff__session_bench(session)) == TUFF_OK)
             return true;
     return false;
 }
 
-verdict tuff__evaluator_verdict(tuning_session *of, tuff_status status)
+verdict tuff__evaluator_verdict(tuning_session *session, tuff_status status)
 {
     switch (status) {
     case TUFF_OK:
@@ -51,73 +51,75 @@ verdict tuff__evaluator_verdict(tuning_session *of, tuff_status status)
     case TUFF_E_UNSUPPORTED:
         return VERDICT_INVALID;
     case TUFF_E_DEVICE_LOST:
-        of->lost = true;
-        return tuff__device_is_stuck(tuff__session_bench(of)) ? VERDICT_HANG : VERDICT_LOST;
+        session->lost = true;
+        return tuff__device_is_stuck(tuff__session_bench(session)) ? VERDICT_HANG : VERDICT_LOST;
     case TUFF_E_TIMEOUT:
-        of->lost = !comes_back(of);
+        session->lost = !comes_back(session);
         return VERDICT_HANG;
     default:
         return VERDICT_FAILED;
     }
 }
 
-bool tuff__evaluator_bars(const tuning_task *of, const tune_config *what)
+bool tuff__evaluator_bars(const tuning_task *task, const tune_config *config)
 {
     text name = {0};
-    tuff__config_format(what, &name);
-    const hash128 environment = tuff__hash_text(of->session->environment_text);
+    tuff__config_format(config, &name);
+    const hash128 environment = tuff__hash_text(task->session->environment_text);
     bool bars = false;
-    for (int i = 0; i < of->session->stores.count && !bars; ++i)
-        bars = tuff__record_bars(
-            tuff__store_bad(of->session->stores.items[i], environment, of->hash, tuff__text_get(&name), of->generator),
-            of->generator);
+    for (int i = 0; i < task->session->stores.count && !bars; ++i)
+        bars = tuff__record_bars(tuff__store_bad(task->session->stores.items[i], environment, task->hash,
+                                                 tuff__text_get(&name), task->generator),
+                                 task->generator);
     tuff__text_free(&name);
     return bars;
 }
 
-static verdict lower_candidate(void *state, const tune_config *what, candidate_info *out)
+static verdict lower_candidate(void *state, const tune_config *config, candidate_info *out)
 {
-    tuning_task *of = state;
+    tuning_task *task = state;
     task_estimate made;
-    const tuff_status status =
-        tuff__estimate_task(of->session->device, of->session->fusion, of->session->options, of->task, what, &made);
+    const tuff_status status = tuff__estimate_task(task->session->device, task->session->fusion, task->session->options,
+                                                   task->task, config, &made);
     *out = (candidate_info){made.kernels, made.items, made.used_tunables, made.cost};
     if (status == TUFF_E_LIMIT)
         return VERDICT_INVALID;
     if (status != TUFF_OK)
-        return tuff__evaluator_verdict(of->session, status);
-    tune_config tried = *what;
+        return tuff__evaluator_verdict(task->session, status);
+    tune_config tried = *config;
     tuff__config_trim(&tried, &made.used_tunables);
-    return tuff__evaluator_bars(of, &tried) ? VERDICT_BARRED : VERDICT_GOOD;
+    return tuff__evaluator_bars(task, &tried) ? VERDICT_BARRED : VERDICT_GOOD;
 }
 
-void tuff__evaluator_leave(const tuning_session *of)
+void tuff__evaluator_leave(const tuning_session *session)
 {
-    tuff__journal_leave(of->journal);
+    tuff__journal_leave(session->journal);
     atomic_store(&tuff__tune_step_begin, 0);
 }
 
-tuff_status tuff__evaluator_announce(const tuning_task *of, const search_candidate *who, journal_phase phase, bool durable)
+tuff_status tuff__evaluator_announce(const tuning_task *task, const search_candidate *candidate, journal_phase phase,
+                                     bool durable)
 {
     text name = {0};
     atomic_store(&tuff__tune_step_begin, tuff__nanoseconds());
-    tuff__config_format(&who->config, &name);
+    tuff__config_format(&candidate->config, &name);
     tuff_status status = tuff__text_status(&name);
     if (status == TUFF_OK)
-        status = tuff__journal_enter(of->session->journal, phase, of->session->environment_text, of->text, tuff__text_get(&name),
-                                     durable);
+        status = tuff__journal_enter(task->session->journal, phase, task->session->environment_text, task->text,
+                                     tuff__text_get(&name), durable);
     tuff__text_free(&name);
     return status == TUFF_E_IO ? TUFF_OK : status; /* a machine that goes down is not worth refusing to tune */
 }
 
-static tuff_status make_ground(tuning_task *of)
+static tuff_status make_ground(tuning_task *task)
 {
     subgraph *whole;
-    tuning_session *self = of->session;
-    TRY(tuff__test_buffers_create(tuff__session_bench(self), self->fusion, of->task, tuff__evaluator_room(self), &of->test_buffers));
-    const tuff_status status = tuff__subgraph_create(self->fusion, of->task, &whole);
+    tuning_session *self = task->session;
+    TRY(tuff__test_buffers_create(tuff__session_bench(self), self->fusion, task->task, tuff__evaluator_room(self),
+                                  &task->test_buffers));
+    const tuff_status status = tuff__subgraph_create(self->fusion, task->task, &whole);
     if (status == TUFF_OK && tuff__subgraph_is_exact(whole))
-        tuff__test_buffers_expect_exact(of->test_buffers);
+        tuff__test_buffers_expect_exact(task->test_buffers);
     if (status == TUFF_OK)
         tuff__subgraph_destroy(whole);
     return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
@@ -133,70 +135,71 @@ static cache_flush_pool *cold_pool_of(tuning_session *self)
     return &self->pool;
 }
 
-static void expect_candidate(void *state, const search_candidate *who)
+static void expect_candidate(void *state, const search_candidate *candidate)
 {
-    tuff__compile_pool_expect(state, who);
+    tuff__compile_pool_expect(state, candidate);
 }
 
 /* The default runs while a GPU has nothing else to do: with nothing its clocks would fall. Only what is short. */
-static void keep_running(tuning_task *of)
+static void keep_running(tuning_task *task)
 {
     const uint64_t short_run = UINT64_C(10000000);
     const search_candidate usual = {.slot = 0};
-    for (int i = 0; i < SEARCH_SLOTS && of->default_nanoseconds < short_run; ++i)
-        if (of->slots[i] != NULL && of->has_run[i]) {
-            if (tuff__evaluator_announce(of, &usual, JOURNAL_BENCH, false) == TUFF_OK)
-                (void)tuff__candidate_run_run(of->slots[i]);
-            tuff__journal_leave(of->session->journal);
+    for (int i = 0; i < SEARCH_SLOTS && task->default_nanoseconds < short_run; ++i)
+        if (task->slots[i] != NULL && task->has_run[i]) {
+            if (tuff__evaluator_announce(task, &usual, JOURNAL_BENCH, false) == TUFF_OK)
+                (void)tuff__candidate_run_run(task->slots[i]);
+            tuff__journal_leave(task->session->journal);
             return;
         }
 }
 
-static verdict compile_candidate(void *state, const search_candidate *who)
+static verdict compile_candidate(void *state, const search_candidate *candidate)
 {
-    tuning_task *of = state;
-    tuning_session *self = of->session;
+    tuning_task *task = state;
+    tuning_session *self = task->session;
     const uint64_t begin = tuff__nanoseconds();
     uint64_t elsewhere;
     atomic_store(&tuff__tune_step_begin, begin);
-    tuff__session_limit_compile(of);
-    tuff_status status =
-        tuff__compile_pool_await(of, who->slot, tuff__session_is_on_gpu(self) ? keep_running : NULL, &elsewhere);
+    tuff__session_limit_compile(task);
+    tuff_status status = tuff__compile_pool_await(task, candidate->slot,
+                                                  tuff__session_is_on_gpu(self) ? keep_running : NULL, &elsewhere);
     if (status == TUFF_OK)
-        status = tuff__evaluator_announce(of, who, JOURNAL_COMPILE, true);
-    of->has_run[who->slot] = false;
-    if (status == TUFF_OK && of->test_buffers == NULL)
-        status = make_ground(of);
-    const uint64_t before = of->test_buffers == NULL ? 0 : tuff__test_buffers_size(of->test_buffers);
+        status = tuff__evaluator_announce(task, candidate, JOURNAL_COMPILE, true);
+    task->has_run[candidate->slot] = false;
+    if (status == TUFF_OK && task->test_buffers == NULL)
+        status = make_ground(task);
+    const uint64_t before = task->test_buffers == NULL ? 0 : tuff__test_buffers_size(task->test_buffers);
     if (status == TUFF_OK)
-        status = tuff__candidate_run_create(tuff__session_bench(self), self->fusion, self->options, of->task, &who->config,
-                                    of->test_buffers, cold_pool_of(self), &of->slots[who->slot]);
-    tuff__compile_pool_drop(of, who->slot);
+        status = tuff__candidate_run_create(tuff__session_bench(self), self->fusion, self->options, task->task,
+                                            &candidate->config, task->test_buffers, cold_pool_of(self),
+                                            &task->slots[candidate->slot]);
+    tuff__compile_pool_drop(task, candidate->slot);
     tuff__evaluator_leave(self);
     const uint64_t passed = tuff__nanoseconds() - begin;
     self->stats.compiles++;
     self->stats.compile_nanoseconds += passed;
     tuff__session_note_compile(self, passed > elsewhere ? passed : elsewhere);
-    if (tuff__config_count(&who->config) == 0)
-        of->default_compile = passed;
-    if (of->test_buffers != NULL)
-        self->ground_size += tuff__test_buffers_size(of->test_buffers) - before;
-    of->lacks_room = status == TUFF_E_OOM_DEVICE && tuff__config_count(&who->config) == 0;
+    if (tuff__config_count(&candidate->config) == 0)
+        task->default_compile = passed;
+    if (task->test_buffers != NULL)
+        self->ground_size += tuff__test_buffers_size(task->test_buffers) - before;
+    task->lacks_room = status == TUFF_E_OOM_DEVICE && tuff__config_count(&candidate->config) == 0;
     return tuff__evaluator_verdict(self, status);
 }
 
-static uint64_t spilled_by_candidate(void *state, const search_candidate *who)
+static uint64_t spilled_by_candidate(void *state, const search_candidate *candidate)
 {
-    const tuning_task *of = state;
-    return tuff__candidate_run_spilled(of->slots[who->slot]);
+    const tuning_task *task = state;
+    return tuff__candidate_run_spilled(task->slots[candidate->slot]);
 }
 
 /* The first launch of all is the one that takes machines down. */
-static tuff_status announce_run(tuning_task *of, const search_candidate *who, journal_phase phase)
+static tuff_status announce_run(tuning_task *task, const search_candidate *candidate, journal_phase phase)
 {
-    const bool first = !of->has_run[who->slot];
-    of->has_run[who->slot] = true;
-    return tuff__evaluator_announce(of, who, first ? JOURNAL_FIRST_RUN : phase, first);
+    const bool first = !task->has_run[candidate->slot];
+    task->has_run[candidate->slot] = true;
+    return tuff__evaluator_announce(task, candidate, first ? JOURNAL_FIRST_RUN : phase, first);
 }
 
 /* From here on a run is slow beside a default of so many nanoseconds: eight times that, but at least 20 ms, and more
@@ -211,131 +214,134 @@ static uint64_t slow_from(uint64_t usual)
 }
 
 /* What would take far longer than the default is not run at all. */
-static tuff_status probe(tuning_task *of, const search_candidate *who, bool *is_slow)
+static tuff_status probe(tuning_task *task, const search_candidate *candidate, bool *is_slow)
 {
     uint64_t predicted;
-    TRY(tuff__candidate_run_probe(of->slots[who->slot], of->default_nanoseconds, &predicted));
-    *is_slow = tuff__config_count(&who->config) > 0 && of->default_nanoseconds > 0 &&
-               predicted > slow_from(of->default_nanoseconds);
+    TRY(tuff__candidate_run_probe(task->slots[candidate->slot], task->default_nanoseconds, &predicted));
+    *is_slow = tuff__config_count(&candidate->config) > 0 && task->default_nanoseconds > 0 &&
+               predicted > slow_from(task->default_nanoseconds);
     return TUFF_OK;
 }
 
 /* Before another key's candidates are timed: idle clocks are low ones. */
-static tuff_status warm_up(tuning_task *of, trial *with)
+static tuff_status warm_up(tuning_task *task, trial *with)
 {
-    tuning_session *self = of->session;
-    const bool is_due = self->warmed != of && tuff__session_is_on_gpu(self);
-    self->warmed = of;
+    tuning_session *self = task->session;
+    const bool is_due = self->warmed != task && tuff__session_is_on_gpu(self);
+    self->warmed = task;
     return is_due ? tuff__candidate_run_warm(with, UINT64_C(150000000)) : TUFF_OK;
 }
 
-static tuff_status take_samples(tuning_task *of, const search_candidate *who, int count, uint64_t limit, uint64_t *nanoseconds,
-                                verdict *found)
+static tuff_status take_samples(tuning_task *task, const search_candidate *candidate, int count, uint64_t limit,
+                                uint64_t *nanoseconds, verdict *found)
 {
     bool is_slow = false;
-    trial *one = of->slots[who->slot];
-    const bool first = !of->has_run[who->slot];
-    TRY(announce_run(of, who, JOURNAL_BENCH));
+    trial *one = task->slots[candidate->slot];
+    const bool first = !task->has_run[candidate->slot];
+    TRY(announce_run(task, candidate, JOURNAL_BENCH));
     if (first)
-        TRY(probe(of, who, &is_slow));
+        TRY(probe(task, candidate, &is_slow));
     if (is_slow) {
         *found = VERDICT_SLOW;
         return TUFF_OK;
     }
-    TRY(warm_up(of, one));
+    TRY(warm_up(task, one));
     TRY(tuff__candidate_run_time(one, count, limit, nanoseconds));
     for (int i = 0; i < count; ++i)
         if (tuff__candidate_run_is_too_fast(one, nanoseconds[i]))
             *found = VERDICT_TIMER;
-    if (tuff__config_count(&who->config) == 0) {
-        of->default_nanoseconds = nanoseconds[0];
-        of->is_cold = tuff__candidate_run_is_cold(one);
+    if (tuff__config_count(&candidate->config) == 0) {
+        task->default_nanoseconds = nanoseconds[0];
+        task->is_cold = tuff__candidate_run_is_cold(one);
     }
     return TUFF_OK;
 }
 
-static verdict sample_candidate(void *state, const search_candidate *who, int count, uint64_t limit, uint64_t *nanoseconds)
+static verdict sample_candidate(void *state, const search_candidate *candidate, int count, uint64_t limit,
+                                uint64_t *nanoseconds)
 {
-    tuning_task *of = state;
+    tuning_task *task = state;
     verdict found = VERDICT_GOOD;
     const uint64_t begin = tuff__nanoseconds();
-    const tuff_status status = take_samples(of, who, count, limit, nanoseconds, &found);
-    tuff__evaluator_leave(of->session);
-    of->session->stats.launches += (uint64_t)count;
-    of->session->stats.sample_nanoseconds += tuff__nanoseconds() - begin;
+    const tuff_status status = take_samples(task, candidate, count, limit, nanoseconds, &found);
+    tuff__evaluator_leave(task->session);
+    task->session->stats.launches += (uint64_t)count;
+    task->session->stats.sample_nanoseconds += tuff__nanoseconds() - begin;
     if (found == VERDICT_TIMER)
         (void)FAIL(TUFF_E_NUMERIC, "tune: a time that no device needs so little of");
     if (found == VERDICT_SLOW)
         (void)FAIL(TUFF_E_NUMERIC, "tune: a part of it says that the whole takes far longer than the default");
-    return status == TUFF_OK ? found : tuff__evaluator_verdict(of->session, status);
+    return status == TUFF_OK ? found : tuff__evaluator_verdict(task->session, status);
 }
 
 /* One run over poisoned results. */
-static tuff_status run_clean(tuning_task *of, const search_candidate *who)
+static tuff_status run_clean(tuning_task *task, const search_candidate *candidate)
 {
-    TRY(tuff__test_buffers_poison(of->test_buffers));
-    of->session->stats.launches++;
-    return tuff__candidate_run_run(of->slots[who->slot]);
+    TRY(tuff__test_buffers_poison(task->test_buffers));
+    task->session->stats.launches++;
+    return tuff__candidate_run_run(task->slots[candidate->slot]);
 }
 
 /* By a task of other extents; those that there is none for stay as they were found. kept: as the oracle has it. */
-static tuff_status check_ragged(tuning_task *of, const search_candidate *who, const test_buffers *kept, char *wrong, size_t size)
+static tuff_status check_ragged(tuning_task *task, const search_candidate *candidate, const test_buffers *kept,
+                                char *wrong, size_t size)
 {
-    tuning_session *self = of->session;
-    const tuff_status status = tuff__oracle_ragged(tuff__session_bench(self), self->fusion, self->options, of->task,
-                                                    &who->config, kept, wrong, size);
+    tuning_session *self = task->session;
+    const tuff_status status = tuff__oracle_ragged(tuff__session_bench(self), self->fusion, self->options, task->task,
+                                                   &candidate->config, kept, wrong, size);
     if (status != TUFF_E_UNSUPPORTED && status != TUFF_E_LIMIT && status != TUFF_E_OOM_DEVICE)
         return status;
-    tuff__log(TUFF_LOG_DEBUG, "tune: %s is not looked at with other extents: %s", of->text, tuff_error());
+    tuff__log(TUFF_LOG_DEBUG, "tune: %s is not looked at with other extents: %s", task->text, tuff_error());
     return TUFF_OK;
 }
 
 /* What is kept as right, by the host. */
-static tuff_status check_kept(tuning_task *of, const search_candidate *who, char *wrong, size_t size)
+static tuff_status check_kept(tuning_task *task, const search_candidate *candidate, char *wrong, size_t size)
 {
-    const tuning_session *self = of->session;
+    const tuning_session *self = task->session;
     const tuff_status status =
-        tuff__oracle_ground(tuff__session_bench(self), of->test_buffers, self->fusion, of->task, wrong, size);
-    return status == TUFF_E_UNSUPPORTED ? check_ragged(of, who, of->test_buffers, wrong, size) : status;
+        tuff__oracle_ground(tuff__session_bench(self), task->test_buffers, self->fusion, task->task, wrong, size);
+    return status == TUFF_E_UNSUPPORTED ? check_ragged(task, candidate, task->test_buffers, wrong, size) : status;
 }
 
-static tuff_status check(tuning_task *of, const search_candidate *who, bool is_baseline, char *wrong, size_t size, bool *differs)
+static tuff_status check(tuning_task *task, const search_candidate *candidate, bool is_baseline, char *wrong,
+                         size_t size, bool *differs)
 {
     *differs = false;
-    TRY(run_clean(of, who));
+    TRY(run_clean(task, candidate));
     if (is_baseline)
-        TRY(tuff__test_buffers_keep(of->test_buffers));
-    TRY(tuff__test_buffers_compare(of->test_buffers, false, wrong, size));
+        TRY(tuff__test_buffers_keep(task->test_buffers));
+    TRY(tuff__test_buffers_compare(task->test_buffers, false, wrong, size));
     if (wrong[0] != '\0')
         return TUFF_OK;
-    TRY(run_clean(of, who));
-    TRY(tuff__test_buffers_compare(of->test_buffers, true, wrong, size));
+    TRY(run_clean(task, candidate));
+    TRY(tuff__test_buffers_compare(task->test_buffers, true, wrong, size));
     *differs = wrong[0] != '\0';
     if (!is_baseline)
         return TUFF_OK;
     char left_out[128];
-    TRY(tuff__test_buffers_look_through(of->test_buffers, left_out, sizeof left_out));
+    TRY(tuff__test_buffers_look_through(task->test_buffers, left_out, sizeof left_out));
     if (left_out[0] != '\0') { /* poison differs from run to run: that is no race */
         snprintf(wrong, size, "%s", left_out);
         *differs = false;
     }
-    return wrong[0] == '\0' ? check_kept(of, who, wrong, size) : TUFF_OK;
+    return wrong[0] == '\0' ? check_kept(task, candidate, wrong, size) : TUFF_OK;
 }
 
-static verdict verify(tuning_task *of, const search_candidate *who, bool is_baseline, bool thorough)
+static verdict verify(tuning_task *task, const search_candidate *candidate, bool is_baseline, bool thorough)
 {
     char wrong[128] = "";
     bool differs = false;
     const uint64_t begin = tuff__nanoseconds();
-    tuff_status status = announce_run(of, who, JOURNAL_VERIFY);
+    tuff_status status = announce_run(task, candidate, JOURNAL_VERIFY);
     if (status == TUFF_OK && !thorough)
-        status = check(of, who, is_baseline, wrong, sizeof wrong, &differs);
+        status = check(task, candidate, is_baseline, wrong, sizeof wrong, &differs);
     else if (status == TUFF_OK)
-        status = check_ragged(of, who, NULL, wrong, sizeof wrong);
-    tuff__evaluator_leave(of->session);
-    of->session->stats.verify_nanoseconds += tuff__nanoseconds() - begin;
+        status = check_ragged(task, candidate, NULL, wrong, sizeof wrong);
+    tuff__evaluator_leave(task->session);
+    task->session->stats.verify_nanoseconds += tuff__nanoseconds() - begin;
     if (status != TUFF_OK)
-        return tuff__evaluator_verdict(of->session, status);
+        return tuff__evaluator_verdict(task->session, status);
     if (wrong[0] == '\0')
         return VERDICT_GOOD;
     (void)FAIL(TUFF_E_NUMERIC, "tune: %s%s", thorough ? "with other extents " : "", wrong);
@@ -343,54 +349,54 @@ static verdict verify(tuning_task *of, const search_candidate *who, bool is_base
 }
 
 /* Winners were verified before. */
-static verdict verify_candidate(void *state, const search_candidate *who, bool thorough)
+static verdict verify_candidate(void *state, const search_candidate *candidate, bool thorough)
 {
-    return verify(state, who, tuff__config_count(&who->config) == 0, thorough);
+    return verify(state, candidate, tuff__config_count(&candidate->config) == 0, thorough);
 }
 
-verdict tuff__evaluator_alone(tuning_task *of, const search_candidate *who)
+verdict tuff__evaluator_alone(tuning_task *task, const search_candidate *candidate)
 {
-    return verify(of, who, true, false);
+    return verify(task, candidate, true, false);
 }
 
-static void release_candidate(void *state, const search_candidate *who)
+static void release_candidate(void *state, const search_candidate *candidate)
 {
-    tuning_task *of = state;
-    tuff__compile_pool_drop(of, who->slot);
-    tuff__candidate_run_destroy(of->slots[who->slot]);
-    of->slots[who->slot] = NULL;
+    tuning_task *task = state;
+    tuff__compile_pool_drop(task, candidate->slot);
+    tuff__candidate_run_destroy(task->slots[candidate->slot]);
+    task->slots[candidate->slot] = NULL;
 }
 
 static bool is_over(void *state)
 {
-    tuning_session *of = ((tuning_task *)state)->session;
-    if (of->give_way != NULL)
-        of->give_way(of, false);
-    return of->stopped || of->lost || tuff__nanoseconds() >= of->limit;
+    tuning_session *session = ((tuning_task *)state)->session;
+    if (session->give_way != NULL)
+        session->give_way(session, false);
+    return session->stopped || session->lost || tuff__nanoseconds() >= session->limit;
 }
 
-evaluator tuff__evaluator_of(tuning_task *of)
+evaluator tuff__evaluator_of(tuning_task *task)
 {
-    return (evaluator){.state = of,
-                   .lower = lower_candidate,
-                   .compile = compile_candidate,
-                   .spilled = spilled_by_candidate,
-                   .expect = expect_candidate,
-                   .sample = sample_candidate,
-                   .verify = verify_candidate,
-                   .release = release_candidate,
-                   .is_over = is_over};
+    return (evaluator){.state = task,
+                       .lower = lower_candidate,
+                       .compile = compile_candidate,
+                       .spilled = spilled_by_candidate,
+                       .expect = expect_candidate,
+                       .sample = sample_candidate,
+                       .verify = verify_candidate,
+                       .release = release_candidate,
+                       .is_over = is_over};
 }
 
-void tuff__evaluator_clear(tuning_task *of)
+void tuff__evaluator_clear(tuning_task *task)
 {
     for (int i = 0; i < SEARCH_SLOTS; ++i) {
-        tuff__compile_pool_drop(of, i);
-        tuff__candidate_run_destroy(of->slots[i]);
+        tuff__compile_pool_drop(task, i);
+        tuff__candidate_run_destroy(task->slots[i]);
     }
-    memset(of->slots, 0, sizeof of->slots);
-    if (of->test_buffers != NULL)
-        of->session->ground_size -= tuff__test_buffers_size(of->test_buffers);
-    tuff__test_buffers_destroy(of->test_buffers);
-    of->test_buffers = NULL;
+    memset(task->slots, 0, sizeof task->slots);
+    if (task->test_buffers != NULL)
+        task->session->ground_size -= tuff__test_buffers_size(task->test_buffers);
+    tuff__test_buffers_destroy(task->test_buffers);
+    task->test_buffers = NULL;
 }

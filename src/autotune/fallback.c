@@ -7,27 +7,27 @@
 const char *const tuff__fallbacks[] = {"task.family=1", "task.family=1;task.lanes=4", "task.family=2", NULL};
 
 /* What another kernel than the default is made of, if it can be. */
-static bool is_other_kernel(const tuning_task *of, const tune_config *what)
+static bool is_other_kernel(const tuning_task *task, const tune_config *config)
 {
-    const tuning_session *self = of->session;
+    const tuning_session *self = task->session;
     const tune_config none = {.set = {0}};
     task_estimate usual, other;
-    return tuff__estimate_task(self->device, self->fusion, self->options, of->task, &none, &usual) == TUFF_OK &&
-           tuff__estimate_task(self->device, self->fusion, self->options, of->task, what, &other) == TUFF_OK &&
+    return tuff__estimate_task(self->device, self->fusion, self->options, task->task, &none, &usual) == TUFF_OK &&
+           tuff__estimate_task(self->device, self->fusion, self->options, task->task, config, &other) == TUFF_OK &&
            usual.kernels != other.kernels;
 }
 
-void tuff__session_avoid_default(tuning_task *of)
+void tuff__session_avoid_default(tuning_task *task)
 {
-    const hash128 environment = tuff__hash_text(of->session->environment_text);
-    const tune_record *bad = tuff__store_bad(of->session->store, environment, of->hash, "", of->generator);
-    tune_config what;
-    if (tuff__config_count(&of->chosen) > 0 || !tuff__record_bars(bad, of->generator) ||
+    const hash128 environment = tuff__hash_text(task->session->environment_text);
+    const tune_record *bad = tuff__store_bad(task->session->store, environment, task->hash, "", task->generator);
+    tune_config config;
+    if (tuff__config_count(&task->chosen) > 0 || !tuff__record_bars(bad, task->generator) ||
         strcmp(bad->reason, "limits") == 0)
         return;
     for (int i = 0; tuff__fallbacks[i] != NULL; ++i)
-        if (tuff__config_parse(tuff__fallbacks[i], &what) == TUFF_OK && is_other_kernel(of, &what)) {
-            of->chosen = what;
+        if (tuff__config_parse(tuff__fallbacks[i], &config) == TUFF_OK && is_other_kernel(task, &config)) {
+            task->chosen = config;
             return;
         }
 }

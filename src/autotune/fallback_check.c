@@ -9,37 +9,38 @@
 enum { SAMPLES = 5 };
 
 /* Whether a candidate is right by the host alone, with its quartiles. */
-static bool is_right(tuning_task *of, const evaluator *by, search_candidate *who, uint64_t quartiles[3])
+static bool is_right(tuning_task *task, const evaluator *by, search_candidate *candidate, uint64_t quartiles[3])
 {
     uint64_t times[SAMPLES];
-    if (by->compile(by->state, who) != VERDICT_GOOD)
+    if (by->compile(by->state, candidate) != VERDICT_GOOD)
         return false;
-    const bool right =
-        tuff__evaluator_alone(of, who) == VERDICT_GOOD && by->sample(by->state, who, SAMPLES, 0, times) == VERDICT_GOOD;
-    by->release(by->state, who);
+    const bool right = tuff__evaluator_alone(task, candidate) == VERDICT_GOOD &&
+                       by->sample(by->state, candidate, SAMPLES, 0, times) == VERDICT_GOOD;
+    by->release(by->state, candidate);
     if (right)
         tuff__times_quartiles(times, SAMPLES, quartiles);
     return right;
 }
 
-void tuff__session_take_safer(tuning_task *of)
+void tuff__session_take_safer(tuning_task *task)
 {
-    const evaluator by = tuff__evaluator_of(of);
+    const evaluator by = tuff__evaluator_of(task);
     for (int i = 0; tuff__fallbacks[i] != NULL && !by.is_over(by.state); ++i) {
-        search_candidate who = {.slot = 0};
+        search_candidate candidate = {.slot = 0};
         candidate_info shown;
         search_result found = {.samples = SAMPLES, .is_final = true, .end = SEARCH_EXHAUSTED};
-        if (tuff__config_parse(tuff__fallbacks[i], &who.config) != TUFF_OK ||
-            by.lower(by.state, &who.config, &shown) != VERDICT_GOOD || !is_right(of, &by, &who, found.nanoseconds))
+        if (tuff__config_parse(tuff__fallbacks[i], &candidate.config) != TUFF_OK ||
+            by.lower(by.state, &candidate.config, &shown) != VERDICT_GOOD ||
+            !is_right(task, &by, &candidate, found.nanoseconds))
             continue;
-        tuff__log(TUFF_LOG_WARNING, "tune: the usual kernel of %s is wrong on this device: %s is used for it", of->text,
-                  tuff__fallbacks[i]);
-        of->chosen = found.winner = who.config;
-        tuff__session_remember(of, &found);
+        tuff__log(TUFF_LOG_WARNING, "tune: the usual kernel of %s is wrong on this device: %s is used for it",
+                  task->text, tuff__fallbacks[i]);
+        task->chosen = found.winner = candidate.config;
+        tuff__session_remember(task, &found);
         return;
     }
     tuff__log(TUFF_LOG_WARNING,
               "tune: the usual kernel of %s is wrong on this device, and so is what could stand for it: do not trust "
               "its results, and please report it",
-              of->text);
+              task->text);
 }

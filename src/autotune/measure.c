@@ -22,8 +22,8 @@ static uint64_t elapsed(const tuning_session *self)
 
 static bool report(void *user, const search_progress *now)
 {
-    tuning_task *of = user;
-    tuning_session *self = of->session;
+    tuning_task *task = user;
+    tuning_session *self = task->session;
     if (self->give_way != NULL)
         self->give_way(self, true);
     if (tuff__tune_options(self->options)->progress == NULL || self->stopped)
@@ -34,89 +34,91 @@ static bool report(void *user, const search_progress *now)
     const tuff_tune_progress progress = {.key_count = self->keys_wanted,
                                          .keys_done = self->keys_done,
                                          .seconds_left = (double)(left + self->later) * 1e-9,
-                                         .key = of->text,
+                                         .key = task->text,
                                          .best = tuff__text_get(&best),
                                          .default_nanoseconds = now->default_nanoseconds,
                                          .best_nanoseconds = now->best_nanoseconds,
                                          .candidates = now->tried,
-                                         .rejected = of->rejected,
-                                         .rejection = of->rejection};
+                                         .rejected = task->rejected,
+                                         .rejection = task->rejection};
     self->stopped = !tuff__tune_options(self->options)->progress(tuff__tune_options(self->options)->user, &progress);
     tuff__text_free(&best);
     return !self->stopped;
 }
 
-bool tuff__session_shows_progress(tuning_task *of)
+bool tuff__session_shows_progress(tuning_task *task)
 {
-    const search_progress now = tuff__search_progress(of->search);
-    return report(of, &now);
+    const search_progress now = tuff__search_progress(task->search);
+    return report(task, &now);
 }
 
-static void log_trial(void *user, const tune_config *what, verdict found, uint64_t nanoseconds, int samples)
+static void log_trial(void *user, const tune_config *config, verdict found, uint64_t nanoseconds, int samples)
 {
-    tuning_task *of = user;
-    of->session->stats.slow += found == VERDICT_SLOW;
+    tuning_task *task = user;
+    task->session->stats.slow += found == VERDICT_SLOW;
     if (found == VERDICT_SPILLS)
-        tuff__session_leave_out(of, found);
-    tuff__session_log_add(user, what, found, nanoseconds, samples);
+        tuff__session_leave_out(task, found);
+    tuff__session_log_add(user, config, found, nanoseconds, samples);
 }
 
-static tuff_status begin(tuning_task *of)
+static tuff_status begin(tuning_task *task)
 {
-    const evaluator by = tuff__evaluator_of(of);
+    const evaluator by = tuff__evaluator_of(task);
     /* What runs until the search is over was measured in less time, under another driver, or for other dims. */
-    const bool is_known = of->tier >= TIER_SAME && of->tier <= TIER_NEAREST && tuff__config_count(&of->chosen) > 0;
-    const search_settings settings = {.seeds = of->seeds,
-                                      .seed_count = of->seed_count,
-                                      .portfolio = of->portfolio,
-                                      .portfolio_count = of->portfolio_count,
-                                      .cached = is_known ? &of->chosen : NULL,
-                                      .no_climb = of->is_race,
-                                      .ahead = tuff__compile_pool_count(of->session->ahead),
-                                      .most_compiles = of->is_race ? RACE_COMPILES : 0,
-                                      .patience = tuff__tune_options(of->session->options)->mode == TUFF_TUNE_MAX ? 48 : 0,
-                                      .roofline = tuff__session_roofline(of),
-                                      .seed = of->hash.low ^ tuff__tune_options(of->session->options)->seed,
+    const bool is_known =
+        task->tier >= TIER_SAME && task->tier <= TIER_NEAREST && tuff__config_count(&task->chosen) > 0;
+    const search_settings settings = {.seeds = task->seeds,
+                                      .seed_count = task->seed_count,
+                                      .portfolio = task->portfolio,
+                                      .portfolio_count = task->portfolio_count,
+                                      .cached = is_known ? &task->chosen : NULL,
+                                      .no_climb = task->is_race,
+                                      .ahead = tuff__compile_pool_count(task->session->ahead),
+                                      .most_compiles = task->is_race ? RACE_COMPILES : 0,
+                                      .patience =
+                                          tuff__tune_options(task->session->options)->mode == TUFF_TUNE_MAX ? 48 : 0,
+                                      .roofline = tuff__session_roofline(task),
+                                      .seed = task->hash.low ^ tuff__tune_options(task->session->options)->seed,
                                       .tried = log_trial,
                                       .progress = report,
                                       .rejected = tuff__session_reject,
-                                      .user = of};
-    return tuff__search_begin(&by, &settings, &of->search);
+                                      .user = task};
+    return tuff__search_begin(&by, &settings, &task->search);
 }
 
 /* Once; none that was left because somebody stopped it. */
-static void count_done(tuning_task *of)
+static void count_done(tuning_task *task)
 {
-    if (of->session->stopped || of->is_done)
+    if (task->session->stopped || task->is_done)
         return;
-    of->session->keys_done++;
-    of->is_done = true;
+    task->session->keys_done++;
+    task->is_done = true;
 }
 
 static void spend(tuning_session *self, tune_budget *budget, int key)
 {
-    tuning_task *of = &self->subjects[key];
-    const search_progress now = tuff__search_progress(of->search);
-    tuff__session_note_leader(of);
+    tuning_task *task = &self->subjects[key];
+    const search_progress now = tuff__search_progress(task->search);
+    tuff__session_note_leader(task);
     if (now.end != SEARCH_GOES_ON)
-        count_done(of);
+        count_done(task);
     tuff__budget_spend(budget, key, elapsed(self), now.tried, now.best_nanoseconds, now.end != SEARCH_GOES_ON);
 }
 
 /* The default of a key, which weighs it; then what is listed for it, where it matters. */
 static tuff_status open_key(tuning_session *self, tune_budget *budget, int key)
 {
-    tuning_task *of = &self->subjects[key];
-    TRY(begin(of));
-    TRY(tuff__search_step(of->search, 1));
-    const search_progress now = tuff__search_progress(of->search);
+    tuning_task *task = &self->subjects[key];
+    TRY(begin(task));
+    TRY(tuff__search_step(task->search, 1));
+    const search_progress now = tuff__search_progress(task->search);
     if (now.default_nanoseconds > 0)
-        tuff__budget_weigh(budget, key, of->calls, now.default_nanoseconds);
-    if (of->is_default_bad && now.end == SEARCH_UNUSABLE)
-        tuff__session_take_safer(of);
+        tuff__budget_weigh(budget, key, task->calls, now.default_nanoseconds);
+    if (task->is_default_bad && now.end == SEARCH_UNUSABLE)
+        tuff__session_take_safer(task);
     if (tuff__budget_is_minor(budget, key))
-        tuff__search_narrow(of->search, 2);
-    return tuff__search_prime(of->search);
+        tuff__search_narrow(task->search, 2);
+    return tuff__search_prime(task->search);
 }
 
 /* Slice by slice, to the key that promises most: a short time ends with the heavy keys of the graph, not with all of
@@ -125,10 +127,10 @@ static tuff_status search_all(tuning_session *self, tune_budget *budget)
 {
     for (int key = tuff__budget_next(budget); key >= 0 && !self->stopped && !self->lost;
          key = tuff__budget_next(budget)) {
-        tuning_task *of = &self->subjects[key];
-        if (of->search != NULL && elapsed(self) >= tuff__budget_search_end(budget))
+        tuning_task *task = &self->subjects[key];
+        if (task->search != NULL && elapsed(self) >= tuff__budget_search_end(budget))
             break;
-        TRY(of->search == NULL ? open_key(self, budget, key) : tuff__search_step(of->search, SLICE));
+        TRY(task->search == NULL ? open_key(self, budget, key) : tuff__search_step(task->search, SLICE));
         spend(self, budget, key);
     }
     return TUFF_OK;
@@ -149,37 +151,37 @@ static void distrust(search_result *found)
 
 /* What was found elsewhere has had its race; without a winner the default runs, as it does at later starts. A plan that
    is in use is not exchanged for it. */
-static void take(tuning_task *of, const search_result *found)
+static void take(tuning_task *task, const search_result *found)
 {
-    if (!found->is_final && of->session->give_way != NULL)
+    if (!found->is_final && task->session->give_way != NULL)
         return;
-    of->chosen = found->winner;
+    task->chosen = found->winner;
     if (!found->is_final)
-        of->tier = TIER_DEFAULT;
+        task->tier = TIER_DEFAULT;
 }
 
-static tuff_status finish(tuning_task *of)
+static tuff_status finish(tuning_task *task)
 {
     search_result found;
-    if (of->session->give_way != NULL)
-        of->session->give_way(of->session, true);
-    TRY(tuff__search_finish(of->search, &found));
+    if (task->session->give_way != NULL)
+        task->session->give_way(task->session, true);
+    TRY(tuff__search_finish(task->search, &found));
     /* Without a record every start would try again; who stopped this one may want that. */
-    const bool was_tried = found.default_nanoseconds > 0 && found.end < SEARCH_UNUSABLE && !of->session->stopped;
+    const bool was_tried = found.default_nanoseconds > 0 && found.end < SEARCH_UNUSABLE && !task->session->stopped;
     if (!found.is_final)
         distrust(&found);
-    of->was_measured = found.is_final;
+    task->was_measured = found.is_final;
     /* A guess does not replace what a race found here. */
-    if (!found.is_final && was_tried && of->tier == TIER_SAME) {
-        tuff__session_remember_again(of);
+    if (!found.is_final && was_tried && task->tier == TIER_SAME) {
+        tuff__session_remember_again(task);
     } else if (found.is_final || was_tried) {
-        take(of, &found);
-        tuff__session_remember(of, &found);
+        take(task, &found);
+        tuff__session_remember(task, &found);
     }
-    of->session->stats.improved += tuff__config_count(&found.winner) > 0;
-    of->session->stats.skipped += found.end == SEARCH_UNUSABLE;
-    count_done(of);
-    (void)tuff__session_shows_progress(of);
+    task->session->stats.improved += tuff__config_count(&found.winner) > 0;
+    task->session->stats.skipped += found.end == SEARCH_UNUSABLE;
+    count_done(task);
+    (void)tuff__session_shows_progress(task);
     return TUFF_OK;
 }
 
@@ -202,11 +204,11 @@ static int count_wanted(const tuning_session *self)
     return count;
 }
 
-static void clear(tuning_task *of)
+static void clear(tuning_task *task)
 {
-    tuff__search_end(of->search);
-    of->search = NULL;
-    tuff__evaluator_clear(of);
+    tuff__search_end(task->search);
+    task->search = NULL;
+    tuff__evaluator_clear(task);
 }
 
 /* Leaves those to be measured for which the others left no memory; how many they are. */
@@ -214,11 +216,11 @@ static int take_squeezed(tuning_session *self)
 {
     int count = 0;
     for (int i = 0; i < self->subject_count; ++i) {
-        tuning_task *of = &self->subjects[i];
-        clear(of);
-        of->wants_measuring = of->lacks_room;
-        of->lacks_room = false;
-        count += of->wants_measuring;
+        tuning_task *task = &self->subjects[i];
+        clear(task);
+        task->wants_measuring = task->lacks_room;
+        task->lacks_room = false;
+        count += task->wants_measuring;
     }
     return count;
 }
@@ -294,11 +296,11 @@ static tuff_status measure_wanted(tuning_session *self)
     return status;
 }
 
-tuff_status tuff__session_measure_one(tuning_task *of, uint64_t budget)
+tuff_status tuff__session_measure_one(tuning_task *task, uint64_t budget)
 {
-    tuning_session *self = of->session;
+    tuning_session *self = task->session;
     for (int i = 0; i < self->subject_count; ++i)
-        self->subjects[i].wants_measuring = &self->subjects[i] == of;
+        self->subjects[i].wants_measuring = &self->subjects[i] == task;
     self->begin = tuff__nanoseconds();
     self->budget = budget;
     self->stats.measured++;

@@ -95,10 +95,10 @@ static tuff_status measure_rate(tuff_device *device, double *rate)
     return status;
 }
 
-uint64_t tuff__session_roofline(tuning_task *of)
+uint64_t tuff__session_roofline(tuning_task *task)
 {
-    tuning_session *self = of->session;
-    const tune_key *key = &of->key;
+    tuning_session *self = task->session;
+    const tune_key *key = &task->key;
     double operations = 2;
     if (strcmp(key->family, "matmul") != 0 || strncmp(key->dtypes, "f32,f32,", 8) != 0 ||
         strcmp(key->math, "strict") != 0)
@@ -131,16 +131,16 @@ void tuff__session_note_compile(tuning_session *self, uint64_t nanoseconds)
 }
 
 /* Whoever is given up takes the device with it: as long as there is time for it, a slow compiler is waited for. */
-void tuff__session_limit_compile(tuning_task *of)
+void tuff__session_limit_compile(tuning_task *task)
 {
-    const tuning_session *self = of->session;
+    const tuning_session *self = task->session;
     const uint64_t now = tuff__nanoseconds(), left = self->limit > now ? self->limit - now : 0;
-    const uint64_t own = 4 * of->default_compile;
+    const uint64_t own = 4 * task->default_compile;
     uint64_t limit = self->compile_limit > own ? self->compile_limit : own;
     limit = left > limit ? left : limit;
-    of->compile_limit = self->compile_limit > 0 && limit < tuff__compile_patience ? limit : tuff__compile_patience;
+    task->compile_limit = self->compile_limit > 0 && limit < tuff__compile_patience ? limit : tuff__compile_patience;
     if (self->bench != NULL && !self->lost && self->compile_limit > 0)
-        tuff__device_limit_compiles(self->bench, of->compile_limit);
+        tuff__device_limit_compiles(self->bench, task->compile_limit);
 }
 
 static bool is_strike(const tune_record *record, hash128 environment, uint64_t since)

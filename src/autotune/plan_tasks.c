@@ -10,13 +10,13 @@ struct plan_tasks {
 
 static tuff_status begin(plan_tasks *self)
 {
-    tuning_session *of = &self->of;
-    tuff__environment_of(tuff__device_info(of->device), &of->environment);
-    tuff__environment_text(&of->environment, of->environment_text);
-    TRY(tuff__tune_gather(of->environment_text, false, &of->stores));
-    of->store = of->stores.items[0];
-    TRY(tuff__session_find(of));
-    return tuff__session_open_journal(of);
+    tuning_session *session = &self->of;
+    tuff__environment_of(tuff__device_info(session->device), &session->environment);
+    tuff__environment_text(&session->environment, session->environment_text);
+    TRY(tuff__tune_gather(session->environment_text, false, &session->stores));
+    session->store = session->stores.items[0];
+    TRY(tuff__session_find(session));
+    return tuff__session_open_journal(session);
 }
 
 tuff_status tuff__plan_tasks_create(tuff_plan *plan, plan_tasks **out)

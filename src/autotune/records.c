@@ -5,10 +5,10 @@
 #include "base/log.h"
 #include "autotune/session.h"
 
-static tune_record record_of(record_kind kind, const tuning_task *of, const text *name)
+static tune_record record_of(record_kind kind, const tuning_task *task, const text *name)
 {
-    tune_record out = tuff__record_of(kind, of->session->environment_text, of->text, tuff__text_get(name));
-    out.generator = of->generator;
+    tune_record out = tuff__record_of(kind, task->session->environment_text, task->text, tuff__text_get(name));
+    out.generator = task->generator;
     return out;
 }
 
@@ -40,58 +40,58 @@ static void count_rejection(tuff_tune_stats *stats, verdict why)
 
 /* The plan needs its default whatever the tuner does: one whose compiler was not waited for as long as for any is
    tried again by the next process. */
-static bool is_given_up(const tuning_task *of, const tune_config *what)
+static bool is_given_up(const tuning_task *task, const tune_config *config)
 {
-    return tuff__config_count(what) == 0 && of->compile_limit < tuff__compile_patience &&
-           tuff__device_is_stuck(tuff__session_bench(of->session));
+    return tuff__config_count(config) == 0 && task->compile_limit < tuff__compile_patience &&
+           tuff__device_is_stuck(tuff__session_bench(task->session));
 }
 
-void tuff__session_leave_out(tuning_task *of, verdict why)
+void tuff__session_leave_out(tuning_task *task, verdict why)
 {
-    of->rejected++;
-    snprintf(of->rejection, sizeof of->rejection, "%.40s: %.80s", tuff__verdict_text(why), tuff_error());
-    count_rejection(&of->session->stats, why);
+    task->rejected++;
+    snprintf(task->rejection, sizeof task->rejection, "%.40s: %.80s", tuff__verdict_text(why), tuff_error());
+    count_rejection(&task->session->stats, why);
 }
 
-void tuff__session_reject(void *user, const tune_config *what, verdict why)
+void tuff__session_reject(void *user, const tune_config *config, verdict why)
 {
-    tuning_task *of = user;
+    tuning_task *task = user;
     text name = {0};
-    tuff__session_leave_out(of, why);
-    of->is_default_bad |= tuff__config_count(what) == 0 && (why == VERDICT_WRONG || why == VERDICT_RACE);
-    if (is_given_up(of, what))
+    tuff__session_leave_out(task, why);
+    task->is_default_bad |= tuff__config_count(config) == 0 && (why == VERDICT_WRONG || why == VERDICT_RACE);
+    if (is_given_up(task, config))
         return;
-    tuff__config_format(what, &name);
-    tune_record record = record_of(RECORD_BAD, of, &name);
+    tuff__config_format(config, &name);
+    tune_record record = record_of(RECORD_BAD, task, &name);
     record.reason = tuff__verdict_text(why);
     const bool at_compile =
-        why == VERDICT_COMPILE || why == VERDICT_LIMITS || tuff__device_is_stuck(tuff__session_bench(of->session));
+        why == VERDICT_COMPILE || why == VERDICT_LIMITS || tuff__device_is_stuck(tuff__session_bench(task->session));
     record.phase = at_compile ? "compile" : "verify";
-    if (tuff__text_status(&name) == TUFF_OK && tuff__store_add(of->session->store, &record) != TUFF_OK)
+    if (tuff__text_status(&name) == TUFF_OK && tuff__store_add(task->session->store, &record) != TUFF_OK)
         tuff__log(TUFF_LOG_WARNING, "tune: a rejected candidate is not remembered: %s", tuff_error());
     tuff__text_free(&name);
 }
 
-static void add(const tuning_task *of, const tune_record *record)
+static void add(const tuning_task *task, const tune_record *record)
 {
-    if (tuff__store_add(of->session->store, record) != TUFF_OK)
+    if (tuff__store_add(task->session->store, record) != TUFF_OK)
         tuff__log(TUFF_LOG_WARNING, "tune: a winner is not remembered: %s", tuff_error());
 }
 
-void tuff__session_remember_again(const tuning_task *of)
+void tuff__session_remember_again(const tuning_task *task)
 {
-    tune_record record = of->known;
-    record.budget_milliseconds = tuff__tune_budget(tuff__tune_options(of->session->options)) / 1000000;
-    if (tuff__tune_options(of->session->options)->mode == TUFF_TUNE_MAX && strcmp(record.end, "patience") == 0)
+    tune_record record = task->known;
+    record.budget_milliseconds = tuff__tune_budget(tuff__tune_options(task->session->options)) / 1000000;
+    if (tuff__tune_options(task->session->options)->mode == TUFF_TUNE_MAX && strcmp(record.end, "patience") == 0)
         record.end = "";
-    add(of, &record);
+    add(task, &record);
 }
 
-static void remember(const tuning_task *of, const search_result *found, const char *source)
+static void remember(const tuning_task *task, const search_result *found, const char *source)
 {
     text names[1 + SEARCH_RUNNERS_UP] = {{0}};
     tuff__config_format(&found->winner, &names[0]);
-    tune_record record = record_of(RECORD_WIN, of, &names[0]);
+    tune_record record = record_of(RECORD_WIN, task, &names[0]);
     for (int i = 0; i < found->runner_up_count && i < RUNNERS_UP; ++i) {
         tuff__config_format(&found->runners_up[i], &names[1 + i]);
         record.runners_up[i] = tuff__text_get(&names[1 + i]);
@@ -99,9 +99,9 @@ static void remember(const tuning_task *of, const search_result *found, const ch
     record.source = source;
     memcpy(record.nanoseconds, found->nanoseconds, sizeof record.nanoseconds);
     record.samples = (uint64_t)found->samples;
-    record.cold = of->is_cold ? "w" : "";
+    record.cold = task->is_cold ? "w" : "";
     record.default_nanoseconds = found->default_nanoseconds;
-    record.budget_milliseconds = tuff__tune_budget(tuff__tune_options(of->session->options)) / 1000000;
+    record.budget_milliseconds = tuff__tune_budget(tuff__tune_options(task->session->options)) / 1000000;
     record.end = tuff__search_end_text(found);
     record.timed = (uint64_t)found->timed;
     memcpy(record.spread, found->spread, sizeof record.spread);
@@ -109,24 +109,24 @@ static void remember(const tuning_task *of, const search_result *found, const ch
     for (int i = 0; i < 1 + SEARCH_RUNNERS_UP; ++i)
         complete &= tuff__text_status(&names[i]) == TUFF_OK;
     if (complete)
-        add(of, &record);
+        add(task, &record);
     for (int i = 0; i < 1 + SEARCH_RUNNERS_UP; ++i)
         tuff__text_free(&names[i]);
 }
 
-void tuff__session_remember(tuning_task *of, const search_result *found)
+void tuff__session_remember(tuning_task *task, const search_result *found)
 {
-    remember(of, found, "live");
+    remember(task, found, "live");
 }
 
-void tuff__session_note_leader(tuning_task *of)
+void tuff__session_note_leader(tuning_task *task)
 {
     search_result found;
-    if (of->tier == TIER_SAME || !tuff__search_leader(of->search, &found) ||
-        tuff__config_equal(&found.winner, &of->noted))
+    if (task->tier == TIER_SAME || !tuff__search_leader(task->search, &found) ||
+        tuff__config_equal(&found.winner, &task->noted))
         return;
-    of->noted = found.winner;
-    remember(of, &found, "seed");
+    task->noted = found.winner;
+    remember(task, &found, "seed");
 }
 
 void tuff__tune_stats_add(tuff_tune_stats *to, const tuff_tune_stats *more)

@@ -44,7 +44,8 @@ static tuff_status add_task(tuning_session *self, int task)
         if (!GROW(self->subjects, self->subject_count, self->subject_capacity))
             return TUFF_E_OOM_HOST;
         same = &self->subjects[self->subject_count++];
-        *same = (tuning_task){.session = self, .key = key, .hash = hash, .task = task, .weight = weight, .tier = TIER_DEFAULT};
+        *same = (tuning_task){
+            .session = self, .key = key, .hash = hash, .task = task, .weight = weight, .tier = TIER_DEFAULT};
         tuff__key_text(&key, same->text);
         tuff__kernel_hash_of(key.family, same->generator);
     }
@@ -54,10 +55,10 @@ static tuff_status add_task(tuning_session *self, int task)
     return TUFF_OK;
 }
 
-static bool is_refused(const tuning_task *of, const tune_config *what)
+static bool is_refused(const tuning_task *task, const tune_config *config)
 {
-    for (int i = 0; i < of->refused_count; ++i)
-        if (tuff__config_equal(&of->refused[i], what))
+    for (int i = 0; i < task->refused_count; ++i)
+        if (tuff__config_equal(&task->refused[i], config))
             return true;
     return false;
 }
@@ -65,23 +66,24 @@ static bool is_refused(const tuning_task *of, const tune_config *what)
 /* Whether a remembered candidate can be lowered here and now. */
 static bool is_usable(const char *candidate, void *state)
 {
-    const tuning_task *of = state;
-    tune_config what;
+    const tuning_task *task = state;
+    tune_config config;
     task_estimate made;
-    if (tuff__config_parse(candidate, &what) != TUFF_OK)
+    if (tuff__config_parse(candidate, &config) != TUFF_OK)
         return false;
-    if (is_refused(of, &what)) {
+    if (is_refused(task, &config)) {
         (void)FAIL(TUFF_E_COMPILE, "the driver refuses it");
         return false;
     }
-    if (tuff__tune_options(of->session->options)->deterministic && of->session->manifest == NULL &&
-        !tuff__config_keeps_bits(&what)) {
+    if (tuff__tune_options(task->session->options)->deterministic && task->session->manifest == NULL &&
+        !tuff__config_keeps_bits(&config)) {
         (void)FAIL(TUFF_E_UNSUPPORTED, "it may add in another order than the default: not in deterministic mode");
         return false;
     }
-    if (tuff__config_count(&what) == 0)
+    if (tuff__config_count(&config) == 0)
         return true; /* as it was lowered to find the key */
-    return tuff__estimate_task(of->session->device, of->session->fusion, of->session->options, of->task, &what, &made) == TUFF_OK;
+    return tuff__estimate_task(task->session->device, task->session->fusion, task->session->options, task->task,
+                               &config, &made) == TUFF_OK;
 }
 
 /* What is left to the background is measured by a tuner of its own. */
@@ -93,41 +95,41 @@ bool tuff__session_is_measuring(const tuning_session *self)
 }
 
 /* Seeds by where they come from: of the portfolio those that lookup let through. */
-static void take_seeds(tuning_task *of, const tune_answer *answer, const char *const *portfolio, int portfolio_count)
+static void take_seeds(tuning_task *task, const tune_answer *answer, const char *const *portfolio, int portfolio_count)
 {
-    of->seed_count = of->portfolio_count = 0;
+    task->seed_count = task->portfolio_count = 0;
     for (int i = 0; i < answer->seed_count; ++i) {
-        tune_config what;
+        tune_config config;
         bool is_portfolio = false;
         for (int k = 0; k < portfolio_count; ++k)
             is_portfolio |= answer->seeds[i] == portfolio[k];
-        if (tuff__config_parse(answer->seeds[i], &what) != TUFF_OK)
+        if (tuff__config_parse(answer->seeds[i], &config) != TUFF_OK)
             continue;
         if (is_portfolio)
-            of->portfolio[of->portfolio_count++] = what;
+            task->portfolio[task->portfolio_count++] = config;
         else
-            of->seeds[of->seed_count++] = what;
+            task->seeds[task->seed_count++] = config;
     }
 }
 
-static void add_seed(tuning_task *of, const char *candidate)
+static void add_seed(tuning_task *task, const char *candidate)
 {
-    tune_config what;
-    if (candidate[0] != '\0' && of->seed_count < TUNE_SEEDS && tuff__config_parse(candidate, &what) == TUFF_OK)
-        of->seeds[of->seed_count++] = what;
+    tune_config config;
+    if (candidate[0] != '\0' && task->seed_count < TUNE_SEEDS && tuff__config_parse(candidate, &config) == TUFF_OK)
+        task->seeds[task->seed_count++] = config;
 }
 
 /* What another driver found, and the next two, against the default: no more than that. */
-static void race_again(tuning_task *of, const tune_record *found)
+static void race_again(tuning_task *task, const tune_record *found)
 {
     enum { RUNNERS = 2 };
-    of->is_race = tuff__tune_options(of->session->options)->mode < TUFF_TUNE_MAX;
-    if (!of->is_race)
+    task->is_race = tuff__tune_options(task->session->options)->mode < TUFF_TUNE_MAX;
+    if (!task->is_race)
         return;
-    of->seed_count = of->portfolio_count = 0;
-    add_seed(of, found->candidate);
+    task->seed_count = task->portfolio_count = 0;
+    add_seed(task, found->candidate);
     for (int i = 0; i < RUNNERS; ++i)
-        add_seed(of, found->runners_up[i]);
+        add_seed(task, found->runners_up[i]);
 }
 
 /* Whether a search of ours that time ended, or patience, is worth going on with: with much more of it. */
@@ -142,25 +144,25 @@ static bool wants_more(const tuning_session *self, const tune_answer *answer)
     return strcmp(win->end, "budget") == 0 && budget >= 2 * win->budget_milliseconds;
 }
 
-static void take_answer(tuning_task *of, const tune_answer *answer)
+static void take_answer(tuning_task *task, const tune_answer *answer)
 {
     if (answer->tier == TIER_DRIVER)
-        race_again(of, answer->record);
+        race_again(task, answer->record);
     if (answer->tier != TIER_SAME || answer->record == NULL)
         return;
-    of->known = *answer->record;
+    task->known = *answer->record;
     for (int i = 0; i < RUNNERS_UP; ++i)
-        add_seed(of, of->known.runners_up[i]);
+        add_seed(task, task->known.runners_up[i]);
 }
 
-tuff_status tuff__session_ask(tuning_session *self, tuning_task *of)
+tuff_status tuff__session_ask(tuning_session *self, tuning_task *task)
 {
     const bool may_measure = tuff__session_is_measuring(self);
     const char *const *portfolio = NULL;
-    const int portfolio_count = may_measure ? tuff__portfolio_for(&self->environment, of->key.family, &portfolio) : 0;
-    const tune_question question = {.key = &of->key,
+    const int portfolio_count = may_measure ? tuff__portfolio_for(&self->environment, task->key.family, &portfolio) : 0;
+    const tune_question question = {.key = &task->key,
                                     .environment = &self->environment,
-                                    .generator = of->generator,
+                                    .generator = task->generator,
                                     .manifest = self->manifest,
                                     .only_same = tuff__tune_options(self->options)->deterministic,
                                     .stores = (const tune_store *const *)self->stores.items,
@@ -168,29 +170,29 @@ tuff_status tuff__session_ask(tuning_session *self, tuning_task *of)
                                     .portfolio = portfolio,
                                     .portfolio_count = portfolio_count,
                                     .is_usable = is_usable,
-                                    .state = of};
+                                    .state = task};
     tune_answer answer;
     tuff__tune_lookup(&question, &answer);
     if (answer.deviates)
-        return FAIL(TUFF_E_UNSUPPORTED, "compile: %.300s: %s, of %.200s", answer.why[TIER_OVERRIDE], of->text,
+        return FAIL(TUFF_E_UNSUPPORTED, "compile: %.300s: %s, of %.200s", answer.why[TIER_OVERRIDE], task->text,
                     tuff__tune_options(self->options)->manifest);
-    of->tier = answer.tier;
+    task->tier = answer.tier;
     self->stats.hits[answer.tier]++;
-    of->miss = (int)answer.miss - (int)MISS_UNKNOWN;
+    task->miss = (int)answer.miss - (int)MISS_UNKNOWN;
     if (answer.miss != MISS_NONE)
-        self->stats.misses[of->miss]++;
-    of->is_pinned = answer.tier == TIER_OVERRIDE;
-    if (tuff__config_parse(answer.candidate, &of->chosen) != TUFF_OK)
-        of->chosen = (tune_config){.set = {0}};
-    take_seeds(of, &answer, portfolio, portfolio_count);
-    of->is_race = false;
-    take_answer(of, &answer);
-    if (answer.ignores_pin && !of->was_told)
-        tuff__log(TUFF_LOG_WARNING, "tune: %.300s: %s", of->text, answer.why[TIER_OVERRIDE]);
-    of->was_told |= answer.why[TIER_OVERRIDE][0] != '\0';
-    of->wants_measuring = may_measure && (answer.tier > TIER_SAME || wants_more(self, &answer));
+        self->stats.misses[task->miss]++;
+    task->is_pinned = answer.tier == TIER_OVERRIDE;
+    if (tuff__config_parse(answer.candidate, &task->chosen) != TUFF_OK)
+        task->chosen = (tune_config){.set = {0}};
+    take_seeds(task, &answer, portfolio, portfolio_count);
+    task->is_race = false;
+    take_answer(task, &answer);
+    if (answer.ignores_pin && !task->was_told)
+        tuff__log(TUFF_LOG_WARNING, "tune: %.300s: %s", task->text, answer.why[TIER_OVERRIDE]);
+    task->was_told |= answer.why[TIER_OVERRIDE][0] != '\0';
+    task->wants_measuring = may_measure && (answer.tier > TIER_SAME || wants_more(self, &answer));
     if (answer.tier > TIER_NEAREST)
-        tuff__session_avoid_default(of);
+        tuff__session_avoid_default(task);
     return TUFF_OK;
 }
 
@@ -222,21 +224,21 @@ tuff_status tuff__session_list_keys(const tuning_session *self, plan_keys *out)
 {
     TRY(tuff__plan_keys_create(out, self->subject_count));
     for (int i = 0; i < self->subject_count; ++i) {
-        const tuning_task *of = &self->subjects[i];
+        const tuning_task *task = &self->subjects[i];
         plan_key *key = &out->items[i];
         text candidate = {0};
-        tuff__config_format(&of->chosen, &candidate);
-        key->text = tuff__strdup(of->text);
+        tuff__config_format(&task->chosen, &candidate);
+        key->text = tuff__strdup(task->text);
         key->candidate = tuff__strdup(tuff__text_get(&candidate));
         const tuff_status status = tuff__text_status(&candidate);
         tuff__text_free(&candidate);
         if (status != TUFF_OK || key->text == NULL || key->candidate == NULL)
             return TUFF_E_OOM_HOST;
-        const bool is_default = tuff__config_count(&of->chosen) == 0 && of->tier > TIER_NEAREST;
-        key->origin = of->was_measured ? "measured" : tuff__tier_text(is_default ? TIER_DEFAULT : of->tier);
-        key->task = of->task;
-        key->calls = of->calls;
-        memcpy(key->generator, of->generator, sizeof key->generator);
+        const bool is_default = tuff__config_count(&task->chosen) == 0 && task->tier > TIER_NEAREST;
+        key->origin = task->was_measured ? "measured" : tuff__tier_text(is_default ? TIER_DEFAULT : task->tier);
+        key->task = task->task;
+        key->calls = task->calls;
+        memcpy(key->generator, task->generator, sizeof key->generator);
     }
     return TUFF_OK;
 }

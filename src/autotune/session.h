@@ -44,8 +44,8 @@ typedef struct tuning_task {
     tune_config seeds[TUNE_SEEDS], portfolio[TUNE_SEEDS];
     int seed_count, portfolio_count;
     bool wants_measuring;
-    tune_record known;       /* what is remembered of it here, where a search goes on */
-    bool is_race;            /* between what another driver found and the default */
+    tune_record known;                /* what is remembered of it here, where a search goes on */
+    bool is_race;                     /* between what another driver found and the default */
     tune_config refused[MAX_REFUSED]; /* by the driver, when the plan was to run with them */
     int refused_count;
     bool is_pinned, was_told; /* was_told: what the pin is worth */
@@ -57,7 +57,7 @@ typedef struct tuning_task {
     bool has_run[SEARCH_SLOTS];
     int rejected;
     char rejection[128];
-    tune_config noted;                 /* what led when that was last written down; none: nothing was */
+    tune_config noted;            /* what led when that was last written down; none: nothing was */
     bool is_done;                 /* it is counted in keys_done */
     bool is_default_bad;          /* its results are wrong */
     bool lacks_room;              /* memory for the default, beside what other keys have of it */
@@ -100,10 +100,10 @@ typedef struct tuning_session {
     tuff_device *bench;            /* where candidates run: a device of their own, NULL: the plan's */
     program **kept;                /* on the bench, until that is closed */
     int kept_count;
-    cache_flush_pool pool;            /* on the bench */
+    cache_flush_pool pool;     /* on the bench */
     bool has_pool;             /* or there can be none */
     struct ahead *ahead;       /* threads that compile on the bench; NULL: there are none */
-    const tuning_task *warmed;     /* whose candidates ran last */
+    const tuning_task *warmed; /* whose candidates ran last */
     uint64_t slow_compiles[4]; /* the longest ones, in falling order */
     int compile_count;
     uint64_t compile_limit; /* of any candidate; 0: not known yet */
@@ -112,7 +112,7 @@ typedef struct tuning_session {
 
 /* Nanoseconds that the bench needs for the multiplying of a task alone, at its peak; 0 where that is not known. Only
    products of f32 are counted this way: the peak is of those. */
-uint64_t tuff__session_roofline(tuning_task *of);
+uint64_t tuff__session_roofline(tuning_task *task);
 /* The device that candidates run on. */
 tuff_device *tuff__session_bench(const tuning_session *self);
 /* Whether that is no CPU, nor anything whose processors compile as well. */
@@ -126,7 +126,7 @@ void tuff__session_keep_programs(tuning_session *self, program **programs, int c
 void tuff__session_note_compile(tuning_session *self, uint64_t nanoseconds);
 /* Sets how long the next compilation of the task may take: longer where its default took long, and while there is
    time for it. */
-void tuff__session_limit_compile(tuning_task *of);
+void tuff__session_limit_compile(tuning_task *task);
 /* At most so long; tests put a shorter time here. */
 extern uint64_t tuff__compile_patience;
 /* Whether anything may be measured: not after a candidate took the device down in this process, nor where candidates
@@ -160,7 +160,7 @@ tuff_status tuff__session_look_up(tuning_session *self);
 tuff_status tuff__session_look_up_widely(tuning_session *self);
 void tuff__session_end(tuning_session *self);
 /* Asks what is remembered of one task, of all; forgets them. */
-tuff_status tuff__session_ask(tuning_session *self, tuning_task *of);
+tuff_status tuff__session_ask(tuning_session *self, tuning_task *task);
 tuff_status tuff__session_ask_all(tuning_session *self);
 void tuff__session_forget(tuning_session *self);
 
@@ -181,49 +181,51 @@ tuff_status tuff__session_measure(tuning_session *self);
 /* The same in parts: what measuring needs, a bench among it if one can be had; one task, to its end; and away with
    that. Status as of tuff__search_step. */
 tuff_status tuff__session_open(tuning_session *self);
-tuff_status tuff__session_measure_one(tuning_task *of, uint64_t budget);
+tuff_status tuff__session_measure_one(tuning_task *task, uint64_t budget);
 /* All that want it; begin and budget are set. */
 tuff_status tuff__session_measure_all(tuning_session *self);
 void tuff__session_close(tuning_session *self);
 /* Calls the progress callback while a candidate of the task takes long; false: it said to stop. */
-bool tuff__session_shows_progress(tuning_task *of);
+bool tuff__session_shows_progress(tuning_task *task);
 /* The log of candidates (tuner_log.c): opened where the options name one; what cannot be written
    is a warning. */
 void tuff__session_log_open(tuning_session *self);
 void tuff__session_log_close(tuning_session *self);
-void tuff__session_log_add(const tuning_task *of, const tune_config *what, verdict found, uint64_t nanoseconds, int samples);
+void tuff__session_log_add(const tuning_task *task, const tune_config *config, verdict found, uint64_t nanoseconds,
+                           int samples);
 /* Between judges. What a failure says about a candidate; bytes that more of them may take; whether an earlier run
    rejected one; to tell the journal what comes, so that a process that starts after a crash knows whom to blame, and
    that it is over. */
-verdict tuff__evaluator_verdict(tuning_session *of, tuff_status status);
-uint64_t tuff__evaluator_room(const tuning_session *of);
-bool tuff__evaluator_bars(const tuning_task *of, const tune_config *what);
-tuff_status tuff__evaluator_announce(const tuning_task *of, const search_candidate *who, journal_phase phase, bool durable);
-void tuff__evaluator_leave(const tuning_session *of);
+verdict tuff__evaluator_verdict(tuning_session *session, tuff_status status);
+uint64_t tuff__evaluator_room(const tuning_session *session);
+bool tuff__evaluator_bars(const tuning_task *task, const tune_config *config);
+tuff_status tuff__evaluator_announce(const tuning_task *task, const search_candidate *candidate, journal_phase phase,
+                                     bool durable);
+void tuff__evaluator_leave(const tuning_session *session);
 /* The judge of a task's candidates. */
-evaluator tuff__evaluator_of(tuning_task *of);
+evaluator tuff__evaluator_of(tuning_task *task);
 /* What the host says of a candidate that was compiled, whatever was kept as right: it is then. */
-verdict tuff__evaluator_alone(tuning_task *of, const search_candidate *who);
+verdict tuff__evaluator_alone(tuning_task *task, const search_candidate *candidate);
 /* Candidates in place of a default, from less to more careful: an item to itself, without local memory; with short
    vectors; a GPU's kernels. NULL ends them. */
 extern const char *const tuff__fallbacks[];
 /* Where the default's results are wrong: takes what is right instead, if anything is, and remembers it. */
-void tuff__session_take_safer(tuning_task *of);
+void tuff__session_take_safer(tuning_task *task);
 /* Where nothing is known but that the default is not to be run: chooses what is next. */
-void tuff__session_avoid_default(tuning_task *of);
+void tuff__session_avoid_default(tuning_task *task);
 /* What is written down (tuner_records.c). reject: as search_settings.rejected. */
-void tuff__session_reject(void *user, const tune_config *what, verdict why);
+void tuff__session_reject(void *user, const tune_config *config, verdict why);
 /* Counts and tells the same of a candidate that another search may try. */
-void tuff__session_leave_out(tuning_task *of, verdict why);
-void tuff__session_remember(tuning_task *of, const search_result *found);
+void tuff__session_leave_out(tuning_task *task, verdict why);
+void tuff__session_remember(tuning_task *task, const search_result *found);
 /* Writes what leads a search that goes on as where a later one begins, where that is other than when it was asked last:
    whoever stops or kills this one loses no more than it had in hand. */
-void tuff__session_note_leader(tuning_task *of);
+void tuff__session_note_leader(tuning_task *task);
 /* That more time found nothing that is sure. */
-void tuff__session_remember_again(const tuning_task *of);
+void tuff__session_remember_again(const tuning_task *task);
 /* Adds what counts work done. */
 void tuff__tune_stats_add(tuff_tune_stats *to, const tuff_tune_stats *more);
 /* Frees what its trials held. */
-void tuff__evaluator_clear(tuning_task *of);
+void tuff__evaluator_clear(tuning_task *task);
 
 #endif

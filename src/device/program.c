@@ -60,34 +60,34 @@ typedef struct making {
 } making;
 
 /* One attempt; the blobs are as in driver.program_create. */
-static tuff_status create(const making *of, blob cached, blob *made, driver_program **out)
+static tuff_status create(const making *self, blob cached, blob *made, driver_program **out)
 {
-    tuff_device *device = of->device;
+    tuff_device *device = self->device;
     const driver *calls = device->driver;
-    if (of->begun)
-        return tuff__create_beside(device, of->request, cached, of->begun, made, out);
+    if (self->begun)
+        return tuff__create_beside(device, self->request, cached, self->begun, made, out);
     if (device->compile_limit > 0)
-        return tuff__create_watched(device, of->request, cached, made, out);
-    tuff_status status = calls->program_create(device->handle, of->request, cached, made, out);
+        return tuff__create_watched(device, self->request, cached, made, out);
+    tuff_status status = calls->program_create(device->handle, self->request, cached, made, out);
     if (tuff__pool_relieves(device, status))
-        status = calls->program_create(device->handle, of->request, cached, made, out);
+        status = calls->program_create(device->handle, self->request, cached, made, out);
     return status;
 }
 
 /* TUFF_E_COMPILE where the cache has nothing that the driver takes. */
-static tuff_status create_from_disk(const making *of, program *shared)
+static tuff_status create_from_disk(const making *self, program *shared)
 {
-    cache_key entry = {"program", of->key};
+    cache_key entry = {"program", self->key};
     blob cached, made = {0};
     if (!tuff__cache_load(entry, &cached))
         return TUFF_E_COMPILE;
-    const tuff_status status = create(of, cached, &made, &shared->driver);
+    const tuff_status status = create(self, cached, &made, &shared->driver);
     tuff__free(cached.data);
     tuff__free(made.data);
     shared->is_from_disk = status == TUFF_OK;
     if (status == TUFF_OK)
         return TUFF_OK;
-    tuff__log(TUFF_LOG_WARNING, "kernel %s: the cached program is dropped: %s", of->request->name, tuff_error());
+    tuff__log(TUFF_LOG_WARNING, "kernel %s: the cached program is dropped: %s", self->request->name, tuff_error());
     tuff__cache_drop(entry);
     return status == TUFF_E_DEVICE_LOST ? status : TUFF_E_COMPILE;
 }
@@ -110,35 +110,35 @@ static bool meet(const char *key)
     return met;
 }
 
-static tuff_status create_from_text(const making *of, program *shared)
+static tuff_status create_from_text(const making *self, program *shared)
 {
     blob made = {0};
-    const tuff_status status = create(of, (blob){0}, of->costly ? NULL : &made, &shared->driver);
+    const tuff_status status = create(self, (blob){0}, self->costly ? NULL : &made, &shared->driver);
     if (status == TUFF_OK) {
         if (made.size > 0)
-            tuff__cache_store((cache_key){"program", of->key}, made);
-        shared->is_unkept = of->costly;
-        shared->was_met = of->costly && meet(of->key);
+            tuff__cache_store((cache_key){"program", self->key}, made);
+        shared->is_unkept = self->costly;
+        shared->was_met = self->costly && meet(self->key);
     }
     tuff__free(made.data);
     return status;
 }
 
 /* A program that is in nobody's memory yet, and in no list; takes over the key on success. */
-static tuff_status make(making *of, program **out)
+static tuff_status make(making *self, program **out)
 {
     program *shared = tuff__calloc(1, sizeof *shared);
     if (!shared)
         return TUFF_E_OOM_HOST;
-    tuff_status status = create_from_disk(of, shared);
+    tuff_status status = create_from_disk(self, shared);
     if (status == TUFF_E_COMPILE)
-        status = create_from_text(of, shared);
+        status = create_from_text(self, shared);
     if (status != TUFF_OK) {
         tuff__free(shared);
         return status;
     }
-    shared->key = of->key;
-    of->key = NULL;
+    shared->key = self->key;
+    self->key = NULL;
     *out = shared;
     return TUFF_OK;
 }
@@ -180,13 +180,13 @@ static tuff_status check_request(const tuff_device *device, const program_reques
 }
 
 /* Looks in memory: *out is one more reference, or NULL where it is to be made. Lock held. */
-static tuff_status begin_making(making *of, program **out)
+static tuff_status begin_making(making *self, program **out)
 {
-    of->key = key_text(of->device, of->request);
-    if (!of->key)
+    self->key = key_text(self->device, self->request);
+    if (!self->key)
         return TUFF_E_OOM_HOST;
-    of->costly = are_bytes_costly(of->device);
-    *out = find(of->device, of->key);
+    self->costly = are_bytes_costly(self->device);
+    *out = find(self->device, self->key);
     if (*out)
         (*out)->references++;
     return TUFF_OK;
@@ -194,19 +194,19 @@ static tuff_status begin_making(making *of, program **out)
 
 tuff_status tuff__program_get(tuff_device *device, const program_request *request, program **out)
 {
-    making of = {.device = device, .request = request};
+    making self = {.device = device, .request = request};
     *out = NULL;
     TRY(check_request(device, request));
     TRY(tuff__device_begin(device));
-    tuff_status status = begin_making(&of, out);
+    tuff_status status = begin_making(&self, out);
     if (status == TUFF_OK && !*out) {
-        status = make(&of, out);
+        status = make(&self, out);
         if (status == TUFF_OK) {
             list(device, *out);
             (*out)->references++;
         }
     }
-    tuff__free(of.key);
+    tuff__free(self.key);
     return tuff__device_end(device, status);
 }
 
@@ -231,20 +231,20 @@ static tuff_status bring(tuff_device *device, program *made, program **out)
 tuff_status tuff__program_prepare(tuff_device *device, const program_request *request, _Atomic uint64_t *begun,
                                   program **out)
 {
-    making of = {.device = device, .request = request, .begun = begun};
+    making self = {.device = device, .request = request, .begun = begun};
     program *made;
     *out = NULL;
     if (!tuff__device_compiles_in_parallel(device))
         return tuff__program_get(device, request, out);
     TRY(check_request(device, request));
     TRY(tuff__device_begin(device));
-    tuff_status status = tuff__device_end(device, begin_making(&of, out));
+    tuff_status status = tuff__device_end(device, begin_making(&self, out));
     if (status == TUFF_OK && !*out) {
-        status = make(&of, &made);
+        status = make(&self, &made);
         if (status == TUFF_OK)
             status = bring(device, made, out);
     }
-    tuff__free(of.key);
+    tuff__free(self.key);
     return status;
 }
 

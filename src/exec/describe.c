@@ -3,34 +3,34 @@
 
 #include "exec/executable.h"
 
-static const char *kind_of(const executable *self, const launch *of)
+static const char *kind_of(const executable *self, const launch *kernel)
 {
     static const char *const kinds[] = {"map", "row", "column", "matmul", "", "scatter", "attention", ""};
-    if (of->kind == LAUNCH_COPY)
+    if (kernel->kind == LAUNCH_COPY)
         return "copy";
-    if (of->task < 0)
+    if (kernel->task < 0)
         return "convert";
-    const task_kind kind = self->launches.fusion->tasks[of->task].kind;
-    if (kind == TASK_MATMUL && strncmp(of->body, "matmul", 6) != 0)
+    const task_kind kind = self->launches.fusion->tasks[kernel->task].kind;
+    if (kind == TASK_MATMUL && strncmp(kernel->body, "matmul", 6) != 0)
         return "pack";
-    if (kind == TASK_ATTENTION && strncmp(of->body, "attention", 9) != 0)
+    if (kind == TASK_ATTENTION && strncmp(kernel->body, "attention", 9) != 0)
         return "pack";
     if (kind == TASK_SCAN)
-        return tuff__op_info(self->launches.fusion->tasks[of->task].core->op)->name;
+        return tuff__op_info(self->launches.fusion->tasks[kernel->task].core->op)->name;
     return kinds[kind];
 }
 
 /* The ops of a chain in the order of the kernel, each run of equal ones once. */
-static void list_ops(const launch *of, text *out, int *count)
+static void list_ops(const launch *kernel, text *out, int *count)
 {
     const char *last = "";
-    for (int i = 0; i < of->chain.value_count; ++i) {
-        const chain_value *value = &of->chain.values[i];
+    for (int i = 0; i < kernel->chain.value_count; ++i) {
+        const chain_value *value = &kernel->chain.values[i];
         const char *name = value->kind == VALUE_OP       ? tuff__op_info(value->op)->name
                            : value->kind == VALUE_LOOKUP ? "gather"
                            : value->kind == VALUE_RANDOM ? "random"
-                           : value->kind == VALUE_RESULT && of->walk != WALK_MATMUL
-                               ? tuff__op_info(of->chain.reductions[value->index].op)->name
+                           : value->kind == VALUE_RESULT && kernel->walk != WALK_MATMUL
+                               ? tuff__op_info(kernel->chain.reductions[value->index].op)->name
                                : NULL;
         if (name == NULL)
             continue;
@@ -59,9 +59,9 @@ static int produced_count(const fused_chain *chain)
 
 /* What a launch reads or writes of one of its buffers: what its chain says, but no more than there is; all of it where
    the body moves through it by itself. */
-static uint64_t bytes_of(const executable *self, const launch *of, int buffer, bool written)
+static uint64_t bytes_of(const executable *self, const launch *kernel, int buffer, bool written)
 {
-    const fused_chain *chain = &of->chain;
+    const fused_chain *chain = &kernel->chain;
     const int id = chain->buffers[buffer].id;
     const memory_buffer *memory = &self->launches.buffers[id];
     const uint64_t size = tuff_dtype_size(memory->dtype);
@@ -82,25 +82,25 @@ static uint64_t bytes_of(const executable *self, const launch *of, int buffer, b
 
 tuff_status tuff__describe_launch(const executable *self, int index, task_record *out)
 {
-    const launch *of = &self->launches.launches[index];
+    const launch *kernel = &self->launches.launches[index];
     text label = {0};
-    out->kind = kind_of(self, of);
+    out->kind = kind_of(self, kernel);
     tuff__text_add(&label, "%s", out->kind);
-    out->op_count = strncmp(of->body, "matmul", 6) == 0 || strncmp(of->body, "attention", 9) == 0 ||
-                    of->walk == WALK_SCAN || of->kind == LAUNCH_COPY;
-    list_ops(of, &label, &out->op_count);
-    out->operations = of->operations;
+    out->op_count = strncmp(kernel->body, "matmul", 6) == 0 || strncmp(kernel->body, "attention", 9) == 0 ||
+                    kernel->walk == WALK_SCAN || kernel->kind == LAUNCH_COPY;
+    list_ops(kernel, &label, &out->op_count);
+    out->operations = kernel->operations;
     out->items = 1;
-    for (int i = 0; i < of->chain.rank; ++i)
-        out->items *= (uint64_t)of->chain.extent[i];
-    if (of->chain.rank == 0 && of->kind != LAUNCH_COPY)
-        out->items = of->groups * of->local_size;
-    for (int i = 0; i < of->chain.buffer_count; ++i) {
-        out->bytes_read += of->chain.buffers[i].read ? bytes_of(self, of, i, false) : 0;
-        out->bytes_written += of->chain.buffers[i].written ? bytes_of(self, of, i, true) : 0;
+    for (int i = 0; i < kernel->chain.rank; ++i)
+        out->items *= (uint64_t)kernel->chain.extent[i];
+    if (kernel->chain.rank == 0 && kernel->kind != LAUNCH_COPY)
+        out->items = kernel->groups * kernel->local_size;
+    for (int i = 0; i < kernel->chain.buffer_count; ++i) {
+        out->bytes_read += kernel->chain.buffers[i].read ? bytes_of(self, kernel, i, false) : 0;
+        out->bytes_written += kernel->chain.buffers[i].written ? bytes_of(self, kernel, i, true) : 0;
     }
-    if (of->kind == LAUNCH_COPY)
-        out->bytes_read = out->bytes_written = tuff__buffer_size(&self->launches.buffers[of->copy_to]);
+    if (kernel->kind == LAUNCH_COPY)
+        out->bytes_read = out->bytes_written = tuff__buffer_size(&self->launches.buffers[kernel->copy_to]);
     const tuff_status status = tuff__text_status(&label);
     if (status == TUFF_OK)
         out->label = tuff__strdup(tuff__text_get(&label));

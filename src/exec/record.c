@@ -18,13 +18,13 @@ static buffer_binding binding_of(const launch_list *list, const memory_buffer *m
         .buffer = tuff__storage_buffer(memory->storage), .offset = start, .size = (end > whole ? whole : end) - start};
 }
 
-static void bind(const executable *self, const launch *of, command *into)
+static void bind(const executable *self, const launch *kernel, command *into)
 {
     into->bindings[0] = (buffer_binding){.buffer = tuff__storage_buffer(self->parameters),
                                          .size = tuff__storage_size(self->parameters)};
     into->binding_count = 1;
-    for (int i = 0; i < of->chain.buffer_count; ++i) {
-        const chain_buffer *buffer = &of->chain.buffers[i];
+    for (int i = 0; i < kernel->chain.buffer_count; ++i) {
+        const chain_buffer *buffer = &kernel->chain.buffers[i];
         buffer_binding *made = &into->bindings[into->binding_count++];
         *made = binding_of(&self->launches, &self->launches.buffers[buffer->id]);
         made->written = buffer->written;
@@ -38,7 +38,7 @@ typedef struct parameter_block {
 } parameter_block;
 
 /* What the plan's hash is about, one launch after another. */
-static void hash_launch(executable *self, const launch *of, const char *source, const assembly *made)
+static void hash_launch(executable *self, const launch *kernel, const char *source, const assembly *made)
 {
     const hash128 own = tuff__hash(source, strlen(source));
     const uint64_t parts[] = {
@@ -46,10 +46,10 @@ static void hash_launch(executable *self, const launch *of, const char *source, 
         self->hash.high,
         own.low,
         own.high,
-        of->groups,
-        of->local_size,
-        of->setup,
-        of->subgroup_size,
+        kernel->groups,
+        kernel->local_size,
+        kernel->setup,
+        kernel->subgroup_size,
         made == NULL ? 0 : tuff__hash64(made->parameters, sizeof *made->parameters * (size_t)made->parameter_count, 0)};
     self->hash = tuff__hash(parts, sizeof parts);
 }
@@ -67,17 +67,17 @@ static tuff_status append_parameters(parameter_block *block, const assembly *mad
 /* All of a launch but its program. */
 static tuff_status build_launch(executable *self, int index, parameter_block *block)
 {
-    launch *of = &self->launches.launches[index];
+    launch *kernel = &self->launches.launches[index];
     command *into = &self->commands[index];
     task_record *record = &self->records[index];
     assembly made;
-    TRY(tuff__launch_assemble(&self->launches, of, record->name, &made));
+    TRY(tuff__launch_assemble(&self->launches, kernel, record->name, &made));
     into->kind = COMMAND_DISPATCH;
-    into->group_count = of->groups;
+    into->group_count = kernel->groups;
     into->word_count = 2;
     into->words[0] = (uint32_t)block->count;
     tuff_status status = append_parameters(block, &made);
-    hash_launch(self, of, tuff__text_get(&made.source), &made);
+    hash_launch(self, kernel, tuff__text_get(&made.source), &made);
     if (status == TUFF_OK && (record->source = tuff__strdup(tuff__text_get(&made.source))) == NULL)
         status = TUFF_E_OOM_HOST;
     tuff__assembly_free(&made);
@@ -133,15 +133,16 @@ static tuff_status get_programs(executable *self, const recording_options *optio
 
 static void build_product(executable *self, int index)
 {
-    const launch *of = &self->launches.launches[index];
+    const launch *kernel = &self->launches.launches[index];
     command *into = &self->commands[index];
-    const int buffers[] = {of->chain.operand_buffers[0], of->chain.operand_buffers[1], of->chain.outputs[0].buffer};
-    hash_launch(self, of, "clblast", NULL);
+    const int buffers[] = {kernel->chain.operand_buffers[0], kernel->chain.operand_buffers[1],
+                           kernel->chain.outputs[0].buffer};
+    hash_launch(self, kernel, "clblast", NULL);
     into->kind = COMMAND_PRODUCT;
-    into->product = of->product;
+    into->product = kernel->product;
     into->binding_count = 3;
     for (int i = 0; i < 3; ++i) {
-        const memory_buffer *memory = &self->launches.buffers[of->chain.buffers[buffers[i]].id];
+        const memory_buffer *memory = &self->launches.buffers[kernel->chain.buffers[buffers[i]].id];
         into->bindings[i] = (buffer_binding){.buffer = tuff__storage_buffer(memory->storage),
                                              .offset = memory->offset,
                                              .size = tuff__buffer_size(memory),
@@ -152,10 +153,11 @@ static void build_product(executable *self, int index)
 
 static void build_copy(executable *self, int index)
 {
-    const launch *of = &self->launches.launches[index];
+    const launch *kernel = &self->launches.launches[index];
     command *into = &self->commands[index];
-    const memory_buffer *ends[] = {&self->launches.buffers[of->copy_from], &self->launches.buffers[of->copy_to]};
-    hash_launch(self, of, "copy", NULL);
+    const memory_buffer *ends[] = {&self->launches.buffers[kernel->copy_from],
+                                   &self->launches.buffers[kernel->copy_to]};
+    hash_launch(self, kernel, "copy", NULL);
     into->kind = COMMAND_COPY;
     into->binding_count = 2;
     for (int i = 0; i < 2; ++i)
@@ -193,11 +195,11 @@ static int drop_empty(executable *self)
 {
     int kept = 0;
     for (int i = 0; i < self->launches.launch_count; ++i) {
-        launch *of = &self->launches.launches[i];
-        if (of->kind == LAUNCH_KERNEL && of->groups == 0)
-            tuff__chain_free(&of->chain);
+        launch *kernel = &self->launches.launches[i];
+        if (kernel->kind == LAUNCH_KERNEL && kernel->groups == 0)
+            tuff__chain_free(&kernel->chain);
         else
-            self->launches.launches[kept++] = *of;
+            self->launches.launches[kept++] = *kernel;
     }
     self->launches.launch_count = kept;
     return kept;

@@ -18,9 +18,9 @@ struct reference_plan {
     bool has_run;
 };
 
-static int64_t element_count(const node *of)
+static int64_t element_count(const node *at)
 {
-    return tuff_shape_count(of->outputs[0].shape);
+    return tuff_shape_count(at->outputs[0].shape);
 }
 
 static double *doubles(int64_t count)
@@ -29,9 +29,9 @@ static double *doubles(int64_t count)
 }
 
 /* Inputs, constants and outputs are kept from run to run; the rest is released after its last use. */
-static bool is_kept(const reference_plan *plan, const node *of)
+static bool is_kept(const reference_plan *plan, const node *at)
 {
-    return of->op == OP_INPUT || of->op == OP_CONSTANT || plan->values[of->id].last_use == plan->graph->node_count;
+    return at->op == OP_INPUT || at->op == OP_CONSTANT || plan->values[at->id].last_use == plan->graph->node_count;
 }
 
 static void release(held *values)
@@ -85,13 +85,13 @@ void tuff__reference_destroy(reference_plan *plan)
 }
 
 /* The block of a node's values, made where it is missing; the bounds' too where they are carried. */
-static tuff_status hold(reference_plan *plan, const node *of)
+static tuff_status hold(reference_plan *plan, const node *at)
 {
-    held *values = &plan->values[of->id];
+    held *values = &plan->values[at->id];
     if (!values->value)
-        values->value = doubles(element_count(of));
+        values->value = doubles(element_count(at));
     if (!values->error && plan->carries_bounds)
-        values->error = doubles(element_count(of));
+        values->error = doubles(element_count(at));
     return values->value && (values->error || !plan->carries_bounds) ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
@@ -202,18 +202,18 @@ static tuff_status inputs_are_written(const reference_plan *plan)
     return TUFF_OK;
 }
 
-static void load_array(const node *of, double *out)
+static void load_array(const node *at, double *out)
 {
-    const tuff_array *array = of->attributes.array;
+    const tuff_array *array = at->attributes.array;
     const unsigned char *bytes = tuff__storage_host(array->storage);
-    tuff__to_double(array->dtype, bytes + array->offset, element_count(of), out);
+    tuff__to_double(array->dtype, bytes + array->offset, element_count(at), out);
 }
 
 /* An assign's result is its value as the array keeps it. */
-static void round_value(const node *of, const held *from, held *to)
+static void round_value(const node *at, const held *from, held *to)
 {
-    for (int64_t i = 0; i < element_count(of); i++) {
-        to->value[i] = tuff__round_to(of->outputs[0].dtype, from->value[i]);
+    for (int64_t i = 0; i < element_count(at); i++) {
+        to->value[i] = tuff__round_to(at->outputs[0].dtype, from->value[i]);
         if (to->error)
             to->error[i] = from->error[i];
     }
@@ -222,36 +222,36 @@ static void round_value(const node *of, const held *from, held *to)
 #define MAX_FEW 8
 
 /* What tuff__evaluate wants of a node; the lists of inputs are short but for CONCAT's. */
-static tuff_status evaluate_node(reference_plan *plan, const node *of)
+static tuff_status evaluate_node(reference_plan *plan, const node *at)
 {
-    const size_t count = (size_t)of->input_count;
+    const size_t count = (size_t)at->input_count;
     const double *few_values[2 * MAX_FEW];
     tuff_shape few_shapes[MAX_FEW];
     tuff_dtype few_dtypes[MAX_FEW];
-    const bool many = of->input_count > MAX_FEW;
+    const bool many = at->input_count > MAX_FEW;
     const double **values = many ? tuff__calloc(2 * count, sizeof *values) : few_values;
     tuff_shape *shapes = many ? tuff__calloc(count, sizeof *shapes) : few_shapes;
     tuff_dtype *dtypes = many ? tuff__calloc(count, sizeof *dtypes) : few_dtypes;
     tuff_status status = TUFF_E_OOM_HOST;
     if (values && shapes && dtypes) {
         for (size_t i = 0; i < count; i++) {
-            const held *input = &plan->values[of->inputs[i]->node->id];
+            const held *input = &plan->values[at->inputs[i]->node->id];
             values[i] = input->value;
             values[count + i] = input->error;
-            shapes[i] = of->inputs[i]->shape;
-            dtypes[i] = of->inputs[i]->dtype;
+            shapes[i] = at->inputs[i]->shape;
+            dtypes[i] = at->inputs[i]->dtype;
         }
-        status = tuff__evaluate(&(evaluation){.op = of->op,
-                                              .attributes = &of->attributes,
-                                              .input_count = of->input_count,
+        status = tuff__evaluate(&(evaluation){.op = at->op,
+                                              .attributes = &at->attributes,
+                                              .input_count = at->input_count,
                                               .input_shapes = shapes,
                                               .input_dtypes = dtypes,
                                               .inputs = values,
                                               .input_errors = plan->carries_bounds ? values + count : NULL,
-                                              .dtype = of->outputs[0].dtype,
-                                              .shape = of->outputs[0].shape,
-                                              .value = plan->values[of->id].value,
-                                              .error = plan->values[of->id].error,
+                                              .dtype = at->outputs[0].dtype,
+                                              .shape = at->outputs[0].shape,
+                                              .value = plan->values[at->id].value,
+                                              .error = plan->values[at->id].error,
                                               .slack = plan->slack});
     }
     if (many) {
@@ -263,18 +263,18 @@ static tuff_status evaluate_node(reference_plan *plan, const node *of)
 }
 
 /* Inputs and constants keep their values from run to run. */
-static tuff_status run_node(reference_plan *plan, const node *of)
+static tuff_status run_node(reference_plan *plan, const node *at)
 {
-    const bool made_before = of->op == OP_INPUT || (of->op == OP_CONSTANT && plan->values[of->id].value);
-    TRY(hold(plan, of));
+    const bool made_before = at->op == OP_INPUT || (at->op == OP_CONSTANT && plan->values[at->id].value);
+    TRY(hold(plan, at));
     if (made_before)
         return TUFF_OK;
-    if (of->op == OP_ARRAY)
-        load_array(of, plan->values[of->id].value);
-    else if (of->op == OP_ASSIGN)
-        round_value(of, &plan->values[of->inputs[0]->node->id], &plan->values[of->id]);
+    if (at->op == OP_ARRAY)
+        load_array(at, plan->values[at->id].value);
+    else if (at->op == OP_ASSIGN)
+        round_value(at, &plan->values[at->inputs[0]->node->id], &plan->values[at->id]);
     else
-        return evaluate_node(plan, of);
+        return evaluate_node(plan, at);
     return TUFF_OK;
 }
 
@@ -293,10 +293,10 @@ static void release_finished(reference_plan *plan, const node *after)
 static void commit_assigns(reference_plan *plan)
 {
     for (int i = 0; i < plan->graph->assign_count; i++) {
-        const node *of = plan->graph->assigns[i];
-        const tuff_array *array = of->attributes.array;
+        const node *at = plan->graph->assigns[i];
+        const tuff_array *array = at->attributes.array;
         unsigned char *bytes = tuff__storage_host(array->storage);
-        tuff__from_double(array->dtype, plan->values[of->id].value, element_count(of), bytes + array->offset);
+        tuff__from_double(array->dtype, plan->values[at->id].value, element_count(at), bytes + array->offset);
         tuff__storage_touch(array->storage);
     }
 }

@@ -4,19 +4,19 @@
 #include <stdio.h>
 #include <string.h>
 
-uint64_t tuff__bound_offset(const launch_list *with, uint64_t offset)
+uint64_t tuff__bound_offset(const launch_list *list, uint64_t offset)
 {
-    if (!with->policy.target.binds_ranges)
+    if (!list->policy.target.binds_ranges)
         return 0;
-    return offset - offset % tuff__device_info(with->device)->offset_alignment;
+    return offset - offset % tuff__device_info(list->device)->offset_alignment;
 }
 
 /* Buffers of a chain that are the same memory (an array and what is assigned to it in place) become one binding. */
-static void unite_aliases(const launch_list *with, fused_chain *chain)
+static void unite_aliases(const launch_list *list, fused_chain *chain)
 {
     for (int i = 0; i < chain->buffer_count; ++i)
         for (int k = i + 1; k < chain->buffer_count; ++k) {
-            const memory_buffer *a = &with->buffers[chain->buffers[i].id], *b = &with->buffers[chain->buffers[k].id];
+            const memory_buffer *a = &list->buffers[chain->buffers[i].id], *b = &list->buffers[chain->buffers[k].id];
             if (a->storage != b->storage || a->offset != b->offset || a->dtype != b->dtype)
                 continue;
             if (tuff__buffer_size(b) > tuff__buffer_size(a))
@@ -28,49 +28,49 @@ static void unite_aliases(const launch_list *with, fused_chain *chain)
         }
 }
 
-static void find_offsets(const launch_list *with, launch *of)
+static void find_offsets(const launch_list *list, launch *kernel)
 {
-    for (int i = 0; i < of->chain.buffer_count; ++i) {
-        const memory_buffer *buffer = &with->buffers[of->chain.buffers[i].id];
-        const uint64_t rest = buffer->offset - tuff__bound_offset(with, buffer->offset);
-        of->chain.buffers[i].element_offset = (int64_t)(rest / tuff_dtype_size(of->chain.buffers[i].dtype));
+    for (int i = 0; i < kernel->chain.buffer_count; ++i) {
+        const memory_buffer *buffer = &list->buffers[kernel->chain.buffers[i].id];
+        const uint64_t rest = buffer->offset - tuff__bound_offset(list, buffer->offset);
+        kernel->chain.buffers[i].element_offset = (int64_t)(rest / tuff_dtype_size(kernel->chain.buffers[i].dtype));
     }
-    for (int i = 0; i < of->fixed_count; ++i)
-        if (of->fixed_buffer[i] >= 0)
-            of->fixed[i] += of->chain.buffers[of->fixed_buffer[i]].element_offset;
+    for (int i = 0; i < kernel->fixed_count; ++i)
+        if (kernel->fixed_buffer[i] >= 0)
+            kernel->fixed[i] += kernel->chain.buffers[kernel->fixed_buffer[i]].element_offset;
 }
 
-tuff_status tuff__launch_assemble(const launch_list *with, launch *of, char name[KERNEL_NAME], assembly *out)
+tuff_status tuff__launch_assemble(const launch_list *list, launch *kernel, char name[KERNEL_NAME], assembly *out)
 {
-    unite_aliases(with, &of->chain);
-    find_offsets(with, of);
-    assembly_request request = {.body = of->body,
+    unite_aliases(list, &kernel->chain);
+    find_offsets(list, kernel);
+    assembly_request request = {.body = kernel->body,
                                 .name = name,
-                                .chain = &of->chain,
-                                .walk = of->walk,
-                                .glsl = with->policy.target.language == KERNEL_GLSL,
-                                .narrow_storage = with->policy.target.info->proved_narrow_storage,
-                                .vec = of->vec,
-                                .local_size = of->local_size,
-                                .private_bytes = of->private_bytes,
-                                .asks_ahead = of->asks_ahead,
-                                .subgroup_size = of->subgroup_size,
-                                .cooperative = of->cooperative,
-                                .defines = of->defines,
-                                .buffers = of->chain.buffers,
-                                .buffer_count = of->chain.buffer_count,
-                                .fixed_count = of->fixed_count};
-    snprintf(name, KERNEL_NAME, "tuff_%s", of->body);
-    memcpy(request.fixed, of->fixed, sizeof request.fixed);
+                                .chain = &kernel->chain,
+                                .walk = kernel->walk,
+                                .glsl = list->policy.target.language == KERNEL_GLSL,
+                                .narrow_storage = list->policy.target.info->proved_narrow_storage,
+                                .vec = kernel->vec,
+                                .local_size = kernel->local_size,
+                                .private_bytes = kernel->private_bytes,
+                                .asks_ahead = kernel->asks_ahead,
+                                .subgroup_size = kernel->subgroup_size,
+                                .cooperative = kernel->cooperative,
+                                .defines = kernel->defines,
+                                .buffers = kernel->chain.buffers,
+                                .buffer_count = kernel->chain.buffer_count,
+                                .fixed_count = kernel->fixed_count};
+    snprintf(name, KERNEL_NAME, "tuff_%s", kernel->body);
+    memcpy(request.fixed, kernel->fixed, sizeof request.fixed);
     return tuff__assemble(&request, out);
 }
 
-program_request tuff__launch_request(const launch *of, const char *name, const char *source)
+program_request tuff__launch_request(const launch *kernel, const char *name, const char *source)
 {
     return (program_request){.name = name,
                              .text = source,
-                             .buffer_count = of->chain.buffer_count + 1,
+                             .buffer_count = kernel->chain.buffer_count + 1,
                              .word_count = 2,
-                             .local_size = of->local_size,
-                             .subgroup_size = of->subgroup_size};
+                             .local_size = kernel->local_size,
+                             .subgroup_size = kernel->subgroup_size};
 }

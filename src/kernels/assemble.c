@@ -89,20 +89,20 @@ static const text *text_named(const pass_texts *texts, const line *splice)
 }
 
 /* A matmul: the addresses of its operands, and all of the epilogue that does not depend on the element. */
-static tuff_status expand_operands(expansion *with, int indentation)
+static tuff_status expand_operands(expansion *self, int indentation)
 {
     text made = {0};
-    tuff__emit_coordinates(&with->emitter, "U_TO_I_1(batch)", &made);
+    tuff__emit_coordinates(&self->emitter, "U_TO_I_1(batch)", &made);
     for (int i = 0; i < 2; ++i)
-        tuff__emit_operand(&with->emitter, i, &made);
+        tuff__emit_operand(&self->emitter, i, &made);
     tuff_status status = TUFF_OK;
     for (int i = 0; i < 2 && status == TUFF_OK; ++i)
-        if (tuff__is_produced(with->request->chain, i))
-            status = tuff__add_producer(with->request, i, &with->emitter, &made, with->header);
-    if (status == TUFF_OK && with->request->chain->output_count > 0)
-        status = tuff__emit_pass(&with->emitter, 0, EMIT_BOTH, &with->consume);
-    add_indented(with->body, tuff__text_get(&made), indentation);
-    add_indented(with->body, tuff__text_get(&with->consume.row), indentation);
+        if (tuff__is_produced(self->request->chain, i))
+            status = tuff__add_producer(self->request, i, &self->emitter, &made, self->header);
+    if (status == TUFF_OK && self->request->chain->output_count > 0)
+        status = tuff__emit_pass(&self->emitter, 0, EMIT_BOTH, &self->consume);
+    add_indented(self->body, tuff__text_get(&made), indentation);
+    add_indented(self->body, tuff__text_get(&self->consume.row), indentation);
     if (status == TUFF_OK)
         status = tuff__text_status(&made);
     tuff__text_free(&made);
@@ -110,25 +110,25 @@ static tuff_status expand_operands(expansion *with, int indentation)
 }
 
 /* A splice outside of passes. */
-static tuff_status expand_splice(expansion *with, const line *splice)
+static tuff_status expand_splice(expansion *self, const line *splice)
 {
     if (starts(splice, "$operands"))
-        return expand_operands(with, splice->indentation);
+        return expand_operands(self, splice->indentation);
     if (starts(splice, "$consume_vector"))
-        add_indented(with->body, tuff__text_get(&with->consume.vector), splice->indentation);
+        add_indented(self->body, tuff__text_get(&self->consume.vector), splice->indentation);
     else if (starts(splice, "$consume_scalar"))
-        add_indented(with->body, tuff__text_get(&with->consume.scalar), splice->indentation);
+        add_indented(self->body, tuff__text_get(&self->consume.scalar), splice->indentation);
     else if (starts(splice, "$ask"))
-        add_indented(with->body, tuff__text_get(&with->consume.ask), splice->indentation);
+        add_indented(self->body, tuff__text_get(&self->consume.ask), splice->indentation);
     if (starts(splice, "$consume") || starts(splice, "$ask"))
         return TUFF_OK;
     text made = {0};
     tuff_status status = TUFF_OK;
     if (starts(splice, "$coordinates"))
-        tuff__emit_coordinates(&with->emitter, "row", &made);
+        tuff__emit_coordinates(&self->emitter, "row", &made);
     else
-        status = tuff__emit_finish(&with->emitter, starts(splice, "$finish_vector"), &made);
-    add_indented(with->body, tuff__text_get(&made), splice->indentation);
+        status = tuff__emit_finish(&self->emitter, starts(splice, "$finish_vector"), &made);
+    add_indented(self->body, tuff__text_get(&made), splice->indentation);
     if (status == TUFF_OK)
         status = tuff__text_status(&made);
     tuff__text_free(&made);
@@ -136,23 +136,23 @@ static tuff_status expand_splice(expansion *with, const line *splice)
 }
 
 /* The lines between @pass and @end, for one pass. */
-static tuff_status expand_pass(expansion *with, const char *from, const char *until, int pass, emit_mode mode)
+static tuff_status expand_pass(expansion *self, const char *from, const char *until, int pass, emit_mode mode)
 {
     pass_texts texts = {.row = {0}};
-    tuff_status status = tuff__emit_pass(&with->emitter, pass, mode, &texts);
+    tuff_status status = tuff__emit_pass(&self->emitter, pass, mode, &texts);
     for (const char *at = from; at < until && status == TUFF_OK;) {
         const line one = line_at(at);
         const text *named = text_named(&texts, &one);
         if (named != NULL) {
-            add_indented(with->body, tuff__text_get(named), one.indentation);
+            add_indented(self->body, tuff__text_get(named), one.indentation);
         } else if (starts(&one, "$loop")) {
             text loops = {0};
-            tuff__emit_loop_coordinates(&with->emitter, "run", &loops);
-            add_indented(with->body, tuff__text_get(&loops), one.indentation);
+            tuff__emit_loop_coordinates(&self->emitter, "run", &loops);
+            add_indented(self->body, tuff__text_get(&loops), one.indentation);
             status = tuff__text_status(&loops);
             tuff__text_free(&loops);
         } else {
-            tuff__text_add(with->body, "%*s%.*s\n", one.indentation, "", (int)one.length, one.start);
+            tuff__text_add(self->body, "%*s%.*s\n", one.indentation, "", (int)one.length, one.start);
         }
         at = one.next;
     }
@@ -161,23 +161,23 @@ static tuff_status expand_pass(expansion *with, const char *from, const char *un
 }
 
 /* Expands all passes of a section and answers where it ends. */
-static tuff_status expand_passes(expansion *with, const line *directive, const char **next)
+static tuff_status expand_passes(expansion *self, const line *directive, const char **next)
 {
     const char *end = strstr(directive->next, "@end\n");
     if (end == NULL)
-        return FAIL(TUFF_E_COMPILE, "kernels: %s.k: @pass without @end", with->request->body);
+        return FAIL(TUFF_E_COMPILE, "kernels: %s.k: @pass without @end", self->request->body);
     const emit_mode mode = starts(directive, "@pass vector")   ? EMIT_VECTOR
                            : starts(directive, "@pass scalar") ? EMIT_SCALAR
                                                                : EMIT_BOTH;
-    const int passes = tuff__emit_pass_count(&with->emitter);
+    const int passes = tuff__emit_pass_count(&self->emitter);
     for (int pass = 0; pass < passes; ++pass)
-        TRY(expand_pass(with, directive->next, end, pass, mode));
+        TRY(expand_pass(self, directive->next, end, pass, mode));
     *next = end + strlen("@end\n");
     return TUFF_OK;
 }
 
 /* `const int name = PARAM(i);` for each name of the directive; a body may have several. */
-static tuff_status expand_parameters(expansion *with, const line *directive)
+static tuff_status expand_parameters(expansion *self, const line *directive)
 {
     const char *c = directive->start + strlen("@parameters"), *end = directive->start + directive->length;
     while (c < end) {
@@ -188,49 +188,49 @@ static tuff_status expand_parameters(expansion *with, const line *directive)
             ++length;
         if (length == 0)
             break;
-        if (with->fixed_count >= with->request->fixed_count)
-            return FAIL(TUFF_E_COMPILE, "kernels: %s.k has more parameters than it was given", with->request->body);
-        const int number = tuff__emit_parameter(&with->emitter, with->request->fixed[with->fixed_count++]);
-        tuff__text_add(with->body, "    const int %.*s = PARAM(%d);\n", (int)length, c, number);
+        if (self->fixed_count >= self->request->fixed_count)
+            return FAIL(TUFF_E_COMPILE, "kernels: %s.k has more parameters than it was given", self->request->body);
+        const int number = tuff__emit_parameter(&self->emitter, self->request->fixed[self->fixed_count++]);
+        tuff__text_add(self->body, "    const int %.*s = PARAM(%d);\n", (int)length, c, number);
         c += length;
     }
     return TUFF_OK;
 }
 
-static void expand_shared(expansion *with, const line *directive)
+static void expand_shared(expansion *self, const line *directive)
 {
     const char *declaration = directive->start + strlen("@shared ");
     const int length = (int)(directive->length - strlen("@shared "));
-    if (with->request->glsl)
-        tuff__text_add(with->shared, "shared %.*s;\n", length, declaration);
+    if (self->request->glsl)
+        tuff__text_add(self->shared, "shared %.*s;\n", length, declaration);
     else
-        tuff__text_add(with->shared, "    __local %.*s;\n", length, declaration);
+        tuff__text_add(self->shared, "    __local %.*s;\n", length, declaration);
 }
 
-static tuff_status expand_body(expansion *with, const char *body)
+static tuff_status expand_body(expansion *self, const char *body)
 {
     bool inside = false;
     for (const char *at = body; *at != 0;) {
         const line one = line_at(at);
         at = one.next;
         if (starts(&one, "@parameters"))
-            TRY(expand_parameters(with, &one));
+            TRY(expand_parameters(self, &one));
         else if (starts(&one, "@shared"))
-            expand_shared(with, &one);
+            expand_shared(self, &one);
         else if (starts(&one, "@body"))
             inside = true;
         else if (starts(&one, "@pass"))
-            TRY(expand_passes(with, &one, &at));
+            TRY(expand_passes(self, &one, &at));
         else if (one.length > 0 && one.start[0] == '$')
-            TRY(expand_splice(with, &one));
+            TRY(expand_splice(self, &one));
         else
-            tuff__text_add(inside ? with->body : with->header, "%*s%.*s\n", one.indentation, "", (int)one.length,
+            tuff__text_add(inside ? self->body : self->header, "%*s%.*s\n", one.indentation, "", (int)one.length,
                            one.start);
     }
-    TRY(with->emitter.status);
-    TRY(tuff__text_status(with->header));
-    TRY(tuff__text_status(with->shared));
-    return tuff__text_status(with->body);
+    TRY(self->emitter.status);
+    TRY(tuff__text_status(self->header));
+    TRY(tuff__text_status(self->shared));
+    return tuff__text_status(self->body);
 }
 
 const char *tuff__memory_type(tuff_dtype dtype, const assembly_request *request)
@@ -302,9 +302,9 @@ static bool streams(const assembly_request *request)
     return any;
 }
 
-static tuff_status compose(const expansion *with, text *out)
+static tuff_status compose(const expansion *self, text *out)
 {
-    const assembly_request *request = with->request;
+    const assembly_request *request = self->request;
     const char *prelude = tuff__kernel_text(request->glsl ? "prelude.glsl" : "prelude.cl");
     if (prelude == NULL)
         return FAIL(TUFF_E_UNSUPPORTED, "kernels: this build has no kernels in %s",
@@ -319,20 +319,20 @@ static tuff_status compose(const expansion *with, text *out)
         add_glsl_buffers(request, out);
     tuff__text_add_bytes(out, prelude, strlen(prelude));
     text used = {0};
-    tuff__text_add(&used, "%s%s%s", tuff__text_get(with->header), tuff__text_get(with->body),
+    tuff__text_add(&used, "%s%s%s", tuff__text_get(self->header), tuff__text_get(self->body),
                    request->defines == NULL ? "" : request->defines);
     tuff_status status = tuff__text_status(&used);
     if (status == TUFF_OK)
         status = tuff__maths_add(tuff__text_get(&used), request->vec > 1, out);
     tuff__text_free(&used);
-    tuff__text_add(out, "%s", tuff__text_get(with->header));
+    tuff__text_add(out, "%s", tuff__text_get(self->header));
     if (request->glsl)
-        tuff__text_add(out, "%svoid main()\n{\n", tuff__text_get(with->shared));
+        tuff__text_add(out, "%svoid main()\n{\n", tuff__text_get(self->shared));
     else
         add_opencl_signature(request, out);
     if (!request->glsl)
-        tuff__text_add(out, "{\n%s", tuff__text_get(with->shared));
-    tuff__text_add(out, "%s}\n", tuff__text_get(with->body));
+        tuff__text_add(out, "{\n%s", tuff__text_get(self->shared));
+    tuff__text_add(out, "%s}\n", tuff__text_get(self->body));
     return status == TUFF_OK ? tuff__text_status(out) : status;
 }
 
@@ -346,27 +346,27 @@ tuff_status tuff__assemble(const assembly_request *request, assembly *out)
     if (body == NULL)
         return FAIL(TUFF_E_UNSUPPORTED, "kernels: there is no body %s", file);
     text texts[3] = {{0}};
-    expansion with = {.request = request, .header = &texts[0], .shared = &texts[1], .body = &texts[2]};
+    expansion self = {.request = request, .header = &texts[0], .shared = &texts[1], .body = &texts[2]};
     tuff_status status = tuff__emitter_create(request->chain == NULL ? &empty : request->chain, request->walk,
-                                              request->vec, request->glsl, &with.emitter);
-    with.emitter.asks_ahead = request->asks_ahead;
+                                              request->vec, request->glsl, &self.emitter);
+    self.emitter.asks_ahead = request->asks_ahead;
     if (status == TUFF_OK)
-        tuff__find_kept(&with.emitter, request->private_bytes);
+        tuff__find_kept(&self.emitter, request->private_bytes);
     if (status == TUFF_OK)
-        status = expand_body(&with, body);
+        status = expand_body(&self, body);
     if (status == TUFF_OK)
-        status = compose(&with, &out->source);
+        status = compose(&self, &out->source);
     if (status == TUFF_OK) {
-        out->parameters = with.emitter.parameters;
-        out->parameter_count = with.emitter.parameter_count;
-        with.emitter.parameters = NULL;
+        out->parameters = self.emitter.parameters;
+        out->parameter_count = self.emitter.parameter_count;
+        self.emitter.parameters = NULL;
     } else {
         tuff__assembly_free(out);
     }
     for (int i = 0; i < 3; ++i)
         tuff__text_free(&texts[i]);
-    tuff__pass_texts_free(&with.consume);
-    tuff__emitter_free(&with.emitter);
+    tuff__pass_texts_free(&self.consume);
+    tuff__emitter_free(&self.emitter);
     return status;
 }
 

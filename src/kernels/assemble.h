@@ -44,7 +44,7 @@ const char *tuff__memory_type(tuff_dtype dtype, const assembly_request *request)
    `PRODUCE_x(row, column)`, PRODUCEV_x for a vector of columns from there on, PRODUCEI_x for columns in an ivec, where
    x is the operand's name; each if the request's defines use it. into_body gets what is the same for all elements and
    known to the functions, into_header the functions. Parameters are added to `with`. */
-tuff_status tuff__add_producer(const assembly_request *request, int operand, emitter *with, text *into_body,
+tuff_status tuff__add_producer(const assembly_request *request, int operand, emitter *self, text *into_body,
                                text *into_header);
 
 /* The embedded text of a file, NULL where there is none. */

@@ -43,13 +43,13 @@ static tuff_status chain_of(const fused_chain *chain, int operand, fused_chain *
 
 /* What functions are handed, as parameters with types or as arguments: the buffers that they read, and the names of
    `const int a5 = ...;` lines. */
-static void list_captures(const assembly_request *request, const fused_chain *of, int begin, const char *lines,
+static void list_captures(const assembly_request *request, const fused_chain *chain, int begin, const char *lines,
                           bool types, text *out)
 {
     for (int i = 0; i < request->buffer_count && !request->glsl; ++i) {
         bool used = false;
-        for (int k = begin; k < of->value_count; ++k)
-            used |= of->values[k].buffer == i;
+        for (int k = begin; k < chain->value_count; ++k)
+            used |= chain->values[k].buffer == i;
         if (used && types)
             tuff__text_add(out, ", __global const %s *b%d", tuff__memory_type(request->buffers[i].dtype, request), i);
         else if (used)
@@ -79,17 +79,17 @@ typedef struct function {
     snippet result;
 } function;
 
-static void add_function(const assembly_request *request, const fused_chain *of, int operand, const form *as,
+static void add_function(const assembly_request *request, const fused_chain *chain, int operand, const form *as,
                          const function *made, const char *shared, text *out)
 {
     const char *name = request->chain->operand_names[operand];
     const int begin = request->chain->producers[operand].begin;
     tuff__text_add(out, "FUNCTION %s produce%s_%s(int row, %s column", as->type, as->suffix, name, as->column);
-    list_captures(request, of, begin, shared, true, out);
+    list_captures(request, chain, begin, shared, true, out);
     tuff__text_add(out, ")\n{\n%s    return %s;\n}\n", tuff__text_get(&made->statements), made->result.text);
     tuff__text_add(out, "#define PRODUCE%s_%s(row, column) produce%s_%s(row, column", as->suffix, name, as->suffix,
                    name);
-    list_captures(request, of, begin, shared, false, out);
+    list_captures(request, chain, begin, shared, false, out);
     tuff__text_add(out, ")\n");
 }
 
@@ -103,7 +103,7 @@ static bool is_used(const assembly_request *request, int operand, const form *of
 }
 
 /* Functions are written after all of them, since what they share grows with each. */
-static tuff_status add_functions(const assembly_request *request, int operand, emitter *with, text *into_body,
+static tuff_status add_functions(const assembly_request *request, int operand, emitter *self, text *into_body,
                                  text *into_header)
 {
     pass_texts texts = {.row = {0}};
@@ -113,14 +113,14 @@ static tuff_status add_functions(const assembly_request *request, int operand, e
         if (!is_used(request, operand, &forms[i]))
             continue;
         const int value = request->chain->producers[operand].value;
-        made[i].result = tuff__emit_form(with, value, forms[i].vector, forms[i].gathers, &texts);
+        made[i].result = tuff__emit_form(self, value, forms[i].vector, forms[i].gathers, &texts);
         text *statements = forms[i].vector ? &texts.vector : &texts.scalar;
         made[i].statements = *statements;
         *statements = (text){0};
     }
     for (int i = 0; i < FORMS; ++i) {
         if (is_used(request, operand, &forms[i]))
-            add_function(request, with->chain, operand, &forms[i], &made[i], tuff__text_get(&texts.row), into_header);
+            add_function(request, self->chain, operand, &forms[i], &made[i], tuff__text_get(&texts.row), into_header);
         if (status == TUFF_OK)
             status = tuff__text_status(&made[i].statements);
         tuff__text_free(&made[i].statements);
@@ -129,7 +129,7 @@ static tuff_status add_functions(const assembly_request *request, int operand, e
     if (status == TUFF_OK)
         status = tuff__text_status(&texts.row);
     tuff__pass_texts_free(&texts);
-    return status == TUFF_OK ? with->status : status;
+    return status == TUFF_OK ? self->status : status;
 }
 
 /* Number the parameters on from those that another emitter has. */
@@ -142,7 +142,7 @@ static void hand_over_parameters(emitter *from, emitter *to)
     from->parameter_count = from->parameter_capacity = 0;
 }
 
-tuff_status tuff__add_producer(const assembly_request *request, int operand, emitter *with, text *into_body,
+tuff_status tuff__add_producer(const assembly_request *request, int operand, emitter *self, text *into_body,
                                text *into_header)
 {
     fused_chain chain;
@@ -151,9 +151,9 @@ tuff_status tuff__add_producer(const assembly_request *request, int operand, emi
     if (status == TUFF_OK)
         status = tuff__emitter_create(&chain, WALK_MATMUL, request->vec, request->glsl, &own);
     if (status == TUFF_OK) {
-        hand_over_parameters(with, &own);
+        hand_over_parameters(self, &own);
         status = add_functions(request, operand, &own, into_body, into_header);
-        hand_over_parameters(&own, with);
+        hand_over_parameters(&own, self);
         tuff__emitter_free(&own);
     }
     tuff__chain_free(&chain);

@@ -25,10 +25,10 @@ static void each_address(fused_chain *chain, address_visitor visit, const int *a
 /* arguments: axis, extent of the axis after it. */
 static void can_merge(affine *address, const int *arguments, void *state)
 {
-    const fused_chain *of = ((void **)state)[0];
+    const fused_chain *chain = ((void **)state)[0];
     bool *possible = ((void **)state)[1];
     const int axis = arguments[0];
-    *possible &= address->stride[axis] == address->stride[axis + 1] * of->extent[axis + 1];
+    *possible &= address->stride[axis] == address->stride[axis + 1] * chain->extent[axis + 1];
 }
 
 static void remove_axis(affine *address, const int *arguments, void *state)

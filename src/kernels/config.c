@@ -6,26 +6,26 @@
 
 #include "base/hash.h"
 
-void tuff__config_set(tune_config *self, tunable of, int value)
+void tuff__config_set(tune_config *self, tunable parameter, int value)
 {
-    self->set[of / 64] |= UINT64_C(1) << of % 64;
-    self->values[of] = value;
+    self->set[parameter / 64] |= UINT64_C(1) << parameter % 64;
+    self->values[parameter] = value;
 }
 
-void tuff__config_unset(tune_config *self, tunable of)
+void tuff__config_unset(tune_config *self, tunable parameter)
 {
-    self->set[of / 64] &= ~(UINT64_C(1) << of % 64);
-    self->values[of] = 0;
+    self->set[parameter / 64] &= ~(UINT64_C(1) << parameter % 64);
+    self->values[parameter] = 0;
 }
 
-bool tuff__config_has(const tune_config *self, tunable of)
+bool tuff__config_has(const tune_config *self, tunable parameter)
 {
-    return self->set[of / 64] >> of % 64 & 1;
+    return self->set[parameter / 64] >> parameter % 64 & 1;
 }
 
-int tuff__config_value(const tune_config *self, tunable of, int usual)
+int tuff__config_value(const tune_config *self, tunable parameter, int usual)
 {
-    return tuff__config_has(self, of) ? self->values[of] : usual;
+    return tuff__config_has(self, parameter) ? self->values[parameter] : usual;
 }
 
 int tuff__config_count(const tune_config *self)

@@ -14,11 +14,11 @@ typedef struct tune_config {
     int values[TUNABLE_COUNT];
 } tune_config;
 
-void tuff__config_set(tune_config *self, tunable of, int value);
-void tuff__config_unset(tune_config *self, tunable of);
-bool tuff__config_has(const tune_config *self, tunable of);
+void tuff__config_set(tune_config *self, tunable parameter, int value);
+void tuff__config_unset(tune_config *self, tunable parameter);
+bool tuff__config_has(const tune_config *self, tunable parameter);
 /* The value, or usual where the choice has none. */
-int tuff__config_value(const tune_config *self, tunable of, int usual);
+int tuff__config_value(const tune_config *self, tunable parameter, int usual);
 int tuff__config_count(const tune_config *self); /* of what is set */
 /* Drops what lowering did not ask for, or has by default anyway: what is left is the name that a candidate is tried and
    remembered by. consulted: what was asked for, with its usual values. */

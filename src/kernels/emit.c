@@ -41,21 +41,21 @@ tuff_status tuff__emitter_create(const fused_chain *chain, walk order, int vec, 
     return TUFF_OK;
 }
 
-void tuff__emitter_free(emitter *with)
+void tuff__emitter_free(emitter *self)
 {
-    tuff__free(with->named);
-    tuff__free(with->placed);
-    tuff__free(with->uniform);
-    tuff__free(with->first_pass);
-    tuff__free(with->last_pass);
-    tuff__free(with->kept);
-    tuff__free(with->dear);
-    tuff__free(with->parameters);
-    *with = (emitter){.chain = NULL};
+    tuff__free(self->named);
+    tuff__free(self->placed);
+    tuff__free(self->uniform);
+    tuff__free(self->first_pass);
+    tuff__free(self->last_pass);
+    tuff__free(self->kept);
+    tuff__free(self->dear);
+    tuff__free(self->parameters);
+    *self = (emitter){.chain = NULL};
 }
 
 /* Splits the flat index `from` over the given axes, the innermost first. */
-static void split_index(emitter *with, const int *axes, int count, char letter, const char *from, text *out)
+static void split_index(emitter *self, const int *axes, int count, char letter, const char *from, text *out)
 {
     char rest[32];
     snprintf(rest, sizeof rest, "%s", from);
@@ -64,50 +64,50 @@ static void split_index(emitter *with, const int *axes, int count, char letter, 
             tuff__text_add(out, "const int %c%d = %s;\n", letter, axes[i], rest);
             break;
         }
-        const int extent = tuff__emit_parameter(with, with->chain->extent[axes[i]]);
+        const int extent = tuff__emit_parameter(self, self->chain->extent[axes[i]]);
         tuff__text_add(out, "const int %c%d = %s %% PARAM(%d);\n", letter, axes[i], rest, extent);
         tuff__text_add(out, "const int q%c%d = %s / PARAM(%d);\n", letter, i, rest, extent);
         snprintf(rest, sizeof rest, "q%c%d", letter, i);
     }
 }
 
-static void split_class(emitter *with, axis_class class, char letter, const char *from, text *out)
+static void split_class(emitter *self, axis_class class, char letter, const char *from, text *out)
 {
     int axes[TUFF_MAX_RANK], count = 0;
-    for (int i = 0; i < with->chain->rank; ++i)
-        if (with->chain->classes[i] == class && i != with->vector_axis)
+    for (int i = 0; i < self->chain->rank; ++i)
+        if (self->chain->classes[i] == class && i != self->vector_axis)
             axes[count++] = i;
-    split_index(with, axes, count, letter, from, out);
+    split_index(self, axes, count, letter, from, out);
 }
 
-void tuff__emit_coordinates(emitter *with, const char *from, text *out)
+void tuff__emit_coordinates(emitter *self, const char *from, text *out)
 {
-    split_class(with, AXIS_OUTER, 'c', from, out);
+    split_class(self, AXIS_OUTER, 'c', from, out);
 }
 
-void tuff__emit_loop_coordinates(emitter *with, const char *from, text *out)
+void tuff__emit_loop_coordinates(emitter *self, const char *from, text *out)
 {
-    split_class(with, AXIS_LOOP, 'l', from, out);
+    split_class(self, AXIS_LOOP, 'l', from, out);
 }
 
-void tuff__emit_operand(emitter *with, int index, text *out)
+void tuff__emit_operand(emitter *self, int index, text *out)
 {
-    const char *name = with->chain->operand_names[index];
-    const affine *address = &with->chain->extra[index];
-    const int64_t start = address->offset + with->chain->buffers[with->chain->operand_buffers[index]].element_offset;
-    tuff__text_add(out, "const int %s_base = PARAM(%d)", name, tuff__emit_parameter(with, start));
-    for (int i = 0; i < with->chain->rank; ++i)
-        if (with->chain->classes[i] == AXIS_OUTER && address->stride[i] != 0)
-            tuff__text_add(out, " + c%d * PARAM(%d)", i, tuff__emit_parameter(with, address->stride[i]));
+    const char *name = self->chain->operand_names[index];
+    const affine *address = &self->chain->extra[index];
+    const int64_t start = address->offset + self->chain->buffers[self->chain->operand_buffers[index]].element_offset;
+    tuff__text_add(out, "const int %s_base = PARAM(%d)", name, tuff__emit_parameter(self, start));
+    for (int i = 0; i < self->chain->rank; ++i)
+        if (self->chain->classes[i] == AXIS_OUTER && address->stride[i] != 0)
+            tuff__text_add(out, " + c%d * PARAM(%d)", i, tuff__emit_parameter(self, address->stride[i]));
     tuff__text_add(out, ";\n");
 }
 
-static void forget(emitter *with, unsigned places)
+static void forget(emitter *self, unsigned places)
 {
-    const int count = with->chain->value_count + with->chain->output_count;
+    const int count = self->chain->value_count + self->chain->output_count;
     for (int i = 0; i < count; ++i) {
-        with->named[i] &= (unsigned char)~places;
-        with->placed[i] &= (unsigned char)~places;
+        self->named[i] &= (unsigned char)~places;
+        self->placed[i] &= (unsigned char)~places;
     }
 }
 
@@ -131,9 +131,9 @@ static void accumulate(const chain_reduction *reduction, tuff_dtype dtype, bool 
 
 /* Rows in vectors: several partial results side by side (EACH_PART, OF_PART), so that no addition waits for the last.
    A maximum looks for NaN apart, among the bits: cheaper than in every comparison. */
-static void emit_row_reduction(emitter *with, const chain_reduction *reduction, const char *x)
+static void emit_row_reduction(emitter *self, const chain_reduction *reduction, const char *x)
 {
-    pass_texts *texts = with->texts;
+    pass_texts *texts = self->texts;
     const int n = reduction->result;
     if (reduction->op == OP_SUM) {
         tuff__text_add(&texts->vector, "part%d OF_PART = part%d OF_PART + %s;\n", n, n, x);
@@ -155,13 +155,13 @@ static void emit_row_reduction(emitter *with, const chain_reduction *reduction, 
 }
 
 /* The declarations around the loops: partial sums of at most a block of terms, totals, and the result. */
-static void emit_frame(emitter *with, const chain_reduction *reduction)
+static void emit_frame(emitter *self, const chain_reduction *reduction)
 {
-    pass_texts *texts = with->texts;
+    pass_texts *texts = self->texts;
     const int number = reduction->result;
-    const tuff_dtype dtype = with->chain->values[number].dtype;
+    const tuff_dtype dtype = self->chain->values[number].dtype;
     const char *start = start_value(reduction, dtype), *type = tuff__type_name(dtype, false);
-    const bool row = with->walk == WALK_ROW;
+    const bool row = self->walk == WALK_ROW;
     const char *total = row ? "tail" : "total";
     char part[32];
     snprintf(part, sizeof part, "part%d", number);
@@ -176,11 +176,11 @@ static void emit_frame(emitter *with, const chain_reduction *reduction)
 }
 
 /* The same for columns in vectors: arrays over the vectors that an item owns. */
-static void emit_column_frame(emitter *with, const chain_reduction *reduction)
+static void emit_column_frame(emitter *self, const chain_reduction *reduction)
 {
-    pass_texts *texts = with->texts;
+    pass_texts *texts = self->texts;
     const int number = reduction->result;
-    const tuff_dtype dtype = with->chain->values[number].dtype;
+    const tuff_dtype dtype = self->chain->values[number].dtype;
     const char *start = start_value(reduction, dtype), *type = tuff__type_name(dtype, true);
     tuff__text_add(&texts->declare, "%s totals%d VECTOR_ARRAY;\n%s parts%d VECTOR_ARRAY;\n", type, number, type,
                    number);
@@ -197,177 +197,177 @@ static void emit_column_frame(emitter *with, const chain_reduction *reduction)
 }
 
 /* What earlier passes reduced, for a vector of columns. */
-static void emit_column_results(emitter *with, int pass)
+static void emit_column_results(emitter *self, int pass)
 {
-    for (int i = 0; i < with->chain->reduction_count; ++i) {
-        const chain_reduction *reduction = &with->chain->reductions[i];
+    for (int i = 0; i < self->chain->reduction_count; ++i) {
+        const chain_reduction *reduction = &self->chain->reductions[i];
         const int number = reduction->result;
         if (reduction->stage < pass)
-            tuff__text_add(&with->texts->open, "%s v%d = totals%d OF_VECTOR;\n",
-                           tuff__type_name(with->chain->values[number].dtype, true), number, number);
+            tuff__text_add(&self->texts->open, "%s v%d = totals%d OF_VECTOR;\n",
+                           tuff__type_name(self->chain->values[number].dtype, true), number, number);
     }
 }
 
 /* Rows: the vector's lanes and the tail become one value, then the lanes of the group do (REDUCE_... of the body). */
-static void emit_row_result(emitter *with, const chain_reduction *reduction)
+static void emit_row_result(emitter *self, const chain_reduction *reduction)
 {
     const int number = reduction->result;
     const bool sum = reduction->op == OP_SUM;
-    const tuff_dtype dtype = with->chain->values[number].dtype;
-    text *out = &with->texts->combine;
+    const tuff_dtype dtype = self->chain->values[number].dtype;
+    text *out = &self->texts->combine;
     tuff__text_add(out, "%s v%d = tail%d;\n", tuff__type_name(dtype, false), number, number);
-    if (with->vec > 1 && sum)
+    if (self->vec > 1 && sum)
         tuff__text_add(out, "v%d = v%d + HSUM(total%d);\n", number, number, number);
-    else if (with->vec > 1)
+    else if (self->vec > 1)
         tuff__text_add(out, "v%d = MAX_1(v%d, HMAX(total%d));\n", number, number, number);
     if (dtype == TUFF_F32)
         tuff__text_add(out, "REDUCE_%s(v%d);\n", sum ? "SUM" : "MAX", number);
 }
 
-static void emit_reduction(emitter *with, const chain_reduction *reduction, bool vector)
+static void emit_reduction(emitter *self, const chain_reduction *reduction, bool vector)
 {
-    const tuff_dtype dtype = with->chain->values[reduction->result].dtype;
-    const snippet input = tuff__emit_value(with, reduction->input, vector);
-    if (vector && with->walk == WALK_ROW) {
-        emit_row_reduction(with, reduction, input.text);
+    const tuff_dtype dtype = self->chain->values[reduction->result].dtype;
+    const snippet input = tuff__emit_value(self, reduction->input, vector);
+    if (vector && self->walk == WALK_ROW) {
+        emit_row_reduction(self, reduction, input.text);
         return;
     }
     accumulate(reduction, dtype, vector, "part", reduction->result, input.text,
-               vector ? &with->texts->vector : &with->texts->scalar);
+               vector ? &self->texts->vector : &self->texts->scalar);
     if (vector)
-        emit_column_frame(with, reduction);
+        emit_column_frame(self, reduction);
     else
-        emit_frame(with, reduction);
+        emit_frame(self, reduction);
 }
 
-static bool is_stored_at_points(const emitter *with, int index, int pass)
+static bool is_stored_at_points(const emitter *self, int index, int pass)
 {
-    const chain_output *output = &with->chain->outputs[index];
-    return output->every_point && output->value != NO_VALUE && with->chain->values[output->value].stage == pass;
+    const chain_output *output = &self->chain->outputs[index];
+    return output->every_point && output->value != NO_VALUE && self->chain->values[output->value].stage == pass;
 }
 
 /* Where a map stores over elements that it reads, all that an item reads comes before all that it stores: what one
    result is stored over may be what another is made of. */
-static void emit_values_first(emitter *with, int pass)
+static void emit_values_first(emitter *self, int pass)
 {
     bool in_place = false;
-    for (int i = 0; i < with->chain->buffer_count; ++i)
-        in_place |= with->chain->buffers[i].read && with->chain->buffers[i].written;
-    for (int i = 0; i < with->chain->output_count && in_place; ++i)
-        if (is_stored_at_points(with, i, pass))
-            tuff__emit_stored_value(with, i);
+    for (int i = 0; i < self->chain->buffer_count; ++i)
+        in_place |= self->chain->buffers[i].read && self->chain->buffers[i].written;
+    for (int i = 0; i < self->chain->output_count && in_place; ++i)
+        if (is_stored_at_points(self, i, pass))
+            tuff__emit_stored_value(self, i);
 }
 
 /* Reductions and every-point stores of one pass in one width. */
-static void emit_points(emitter *with, int pass, bool vector)
+static void emit_points(emitter *self, int pass, bool vector)
 {
-    const fused_chain *chain = with->chain;
-    with->vector = vector;
-    if (vector && with->walk == WALK_COLUMN)
-        emit_column_results(with, pass);
+    const fused_chain *chain = self->chain;
+    self->vector = vector;
+    if (vector && self->walk == WALK_COLUMN)
+        emit_column_results(self, pass);
     for (int i = 0; i < chain->reduction_count; ++i)
-        if (tuff__reduces_in(with, i, pass) && with->walk != WALK_SCAN)
-            emit_reduction(with, &chain->reductions[i], vector);
-    if (with->walk == WALK_MAP)
-        emit_values_first(with, pass);
+        if (tuff__reduces_in(self, i, pass) && self->walk != WALK_SCAN)
+            emit_reduction(self, &chain->reductions[i], vector);
+    if (self->walk == WALK_MAP)
+        emit_values_first(self, pass);
     for (int i = 0; i < chain->output_count; ++i) {
         const chain_output *output = &chain->outputs[i];
-        if (output->in_columns && pass == tuff__emit_pass_count(with) - 1)
-            tuff__emit_column_sum(with, i, vector ? &with->texts->vector : &with->texts->scalar);
-        if (is_stored_at_points(with, i, pass))
-            tuff__emit_store(with, i, vector ? &with->texts->vector : &with->texts->scalar);
+        if (output->in_columns && pass == tuff__emit_pass_count(self) - 1)
+            tuff__emit_column_sum(self, i, vector ? &self->texts->vector : &self->texts->scalar);
+        if (is_stored_at_points(self, i, pass))
+            tuff__emit_store(self, i, vector ? &self->texts->vector : &self->texts->scalar);
     }
-    if (vector && with->walk == WALK_ROW)
-        tuff__emit_ahead(with, pass);
-    if (vector && with->walk == WALK_MATMUL)
-        tuff__emit_asks(with);
+    if (vector && self->walk == WALK_ROW)
+        tuff__emit_ahead(self, pass);
+    if (vector && self->walk == WALK_MATMUL)
+        tuff__emit_asks(self);
 }
 
 /* One running sum, stored at every element. */
-static void emit_scan(emitter *with)
+static void emit_scan(emitter *self)
 {
-    const chain_reduction *scan = &with->chain->reductions[0];
-    const chain_output *output = &with->chain->outputs[0];
-    const chain_buffer *buffer = &with->chain->buffers[output->buffer];
-    const tuff_dtype dtype = with->chain->values[scan->input].dtype;
-    text *out = &with->texts->scalar;
-    with->vector = false;
-    tuff__text_add(&with->texts->clear, "%s total = %s;\n", tuff__type_name(dtype, false), start_value(scan, dtype));
-    const snippet input = tuff__emit_value(with, scan->input, false);
+    const chain_reduction *scan = &self->chain->reductions[0];
+    const chain_output *output = &self->chain->outputs[0];
+    const chain_buffer *buffer = &self->chain->buffers[output->buffer];
+    const tuff_dtype dtype = self->chain->values[scan->input].dtype;
+    text *out = &self->texts->scalar;
+    self->vector = false;
+    tuff__text_add(&self->texts->clear, "%s total = %s;\n", tuff__type_name(dtype, false), start_value(scan, dtype));
+    const snippet input = tuff__emit_value(self, scan->input, false);
     tuff__text_add(out, "total = total + %s;\n", input.text);
-    const snippet where = tuff__emit_address(with, with->chain->value_count, &output->address, output->buffer);
+    const snippet where = tuff__emit_address(self, self->chain->value_count, &output->address, output->buffer);
     tuff__text_add(out, "STORE_%s(b%d, %s, total);\n", tuff_dtype_name(buffer->dtype), output->buffer, where.text);
 }
 
 enum { TEXT_COUNT = sizeof(pass_texts) / sizeof(text) };
 
 /* pass_texts holds nothing but texts. */
-static tuff_status texts_status(const emitter *with)
+static tuff_status texts_status(const emitter *self)
 {
-    const text *all = &with->texts->row;
+    const text *all = &self->texts->row;
     for (int i = 0; i < TEXT_COUNT; ++i)
         TRY(tuff__text_status(&all[i]));
-    return with->status;
+    return self->status;
 }
 
-tuff_status tuff__emit_pass(emitter *with, int pass, emit_mode mode, pass_texts *texts)
+tuff_status tuff__emit_pass(emitter *self, int pass, emit_mode mode, pass_texts *texts)
 {
-    with->texts = texts;
-    if (with->walk == WALK_SCAN) {
-        emit_scan(with);
-        return texts_status(with);
+    self->texts = texts;
+    if (self->walk == WALK_SCAN) {
+        emit_scan(self);
+        return texts_status(self);
     }
     /* Scalar columns keep what does not vary along rows for all passes; a vector of columns comes anew with each. */
-    const bool kept = with->walk == WALK_COLUMN && mode == EMIT_SCALAR && pass > 0;
-    forget(with, PLACE_ELEMENT | PLACE_LOOP | PLACE_FETCHED | (kept ? 0 : PLACE_RUN) |
+    const bool kept = self->walk == WALK_COLUMN && mode == EMIT_SCALAR && pass > 0;
+    forget(self, PLACE_ELEMENT | PLACE_LOOP | PLACE_FETCHED | (kept ? 0 : PLACE_RUN) |
                      (pass == 0 && mode == EMIT_SCALAR ? PLACE_ROW | PLACE_INVERSE : 0));
-    with->pass = pass;
+    self->pass = pass;
     /* A result narrower than a vector has none: its address does not even move along the vector axis. */
-    const bool narrow = with->walk == WALK_MATMUL && with->chain->extent[with->vector_axis] < with->vec;
-    if (mode != EMIT_SCALAR && with->vec > 1 && !narrow)
-        emit_points(with, pass, true);
-    forget(with, PLACE_ELEMENT);
+    const bool narrow = self->walk == WALK_MATMUL && self->chain->extent[self->vector_axis] < self->vec;
+    if (mode != EMIT_SCALAR && self->vec > 1 && !narrow)
+        emit_points(self, pass, true);
+    forget(self, PLACE_ELEMENT);
     if (mode != EMIT_VECTOR)
-        emit_points(with, pass, false);
-    for (int i = 0; i < with->chain->reduction_count && with->walk == WALK_ROW; ++i)
-        if (tuff__reduces_in(with, i, pass))
-            emit_row_result(with, &with->chain->reductions[i]);
-    return texts_status(with);
+        emit_points(self, pass, false);
+    for (int i = 0; i < self->chain->reduction_count && self->walk == WALK_ROW; ++i)
+        if (tuff__reduces_in(self, i, pass))
+            emit_row_result(self, &self->chain->reductions[i]);
+    return texts_status(self);
 }
 
-snippet tuff__emit_form(emitter *with, int value, bool vector, bool gathers, pass_texts *texts)
+snippet tuff__emit_form(emitter *self, int value, bool vector, bool gathers, pass_texts *texts)
 {
-    with->texts = texts;
-    with->vector = vector;
-    with->gathers = gathers;
+    self->texts = texts;
+    self->vector = vector;
+    self->gathers = gathers;
     if (gathers)
-        memset(with->uniform, 0, (size_t)with->chain->value_count * sizeof *with->uniform);
-    forget(with, PLACE_ELEMENT);
-    return tuff__emit_value(with, value, vector);
+        memset(self->uniform, 0, (size_t)self->chain->value_count * sizeof *self->uniform);
+    forget(self, PLACE_ELEMENT);
+    return tuff__emit_value(self, value, vector);
 }
 
-tuff_status tuff__emit_finish(emitter *with, bool vector, text *out)
+tuff_status tuff__emit_finish(emitter *self, bool vector, text *out)
 {
     pass_texts texts = {.row = {0}};
-    with->texts = &texts;
-    with->vector = vector;
-    const bool columns = vector && with->walk == WALK_COLUMN;
-    forget(with, PLACE_ELEMENT | (columns ? PLACE_RUN : 0));
+    self->texts = &texts;
+    self->vector = vector;
+    const bool columns = vector && self->walk == WALK_COLUMN;
+    forget(self, PLACE_ELEMENT | (columns ? PLACE_RUN : 0));
     if (columns)
-        emit_column_results(with, tuff__emit_pass_count(with));
+        emit_column_results(self, tuff__emit_pass_count(self));
     text stores = {0};
-    for (int i = 0; i < with->chain->output_count; ++i)
-        if (!with->chain->outputs[i].every_point && !with->chain->outputs[i].in_columns)
-            tuff__emit_store(with, i, &stores);
+    for (int i = 0; i < self->chain->output_count; ++i)
+        if (!self->chain->outputs[i].every_point && !self->chain->outputs[i].in_columns)
+            tuff__emit_store(self, i, &stores);
     tuff__text_add(out, "%s%s%s%s%s", tuff__text_get(&texts.open), tuff__text_get(&texts.row),
                    tuff__text_get(&texts.run), tuff__text_get(vector ? &texts.vector : &texts.scalar),
                    tuff__text_get(&stores));
-    tuff_status status = texts_status(with);
+    tuff_status status = texts_status(self);
     if (status == TUFF_OK)
         status = tuff__text_status(&stores);
     tuff__text_free(&stores);
     tuff__pass_texts_free(&texts);
-    with->texts = NULL;
+    self->texts = NULL;
     return status;
 }
 

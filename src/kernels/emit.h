@@ -54,31 +54,31 @@ typedef struct emitter {
 } emitter;
 
 tuff_status tuff__emitter_create(const fused_chain *chain, walk walk, int vec, bool aligned_only, emitter *out);
-void tuff__emitter_free(emitter *with);
+void tuff__emitter_free(emitter *self);
 
 /* Finds the values of a row that are dear, and needed in a later pass than the first: an item keeps them, as long as
    they fit private_bytes. */
-void tuff__find_kept(emitter *with, int private_bytes);
+void tuff__find_kept(emitter *self, int private_bytes);
 
 /* Has later passes over a row ask for what the first one over the next row will read. */
-void tuff__emit_ahead(emitter *with, int pass);
+void tuff__emit_ahead(emitter *self, int pass);
 /* Has a matmul's tile ask for what its epilogue will read. */
-void tuff__emit_asks(emitter *with);
+void tuff__emit_asks(emitter *self);
 
 /* Adds a parameter and answers its number. */
-int tuff__emit_parameter(emitter *with, int64_t value);
+int tuff__emit_parameter(emitter *self, int64_t value);
 /* Coordinates of the outer axes from the flat index in variable `from`. */
-void tuff__emit_coordinates(emitter *with, const char *from, text *out);
+void tuff__emit_coordinates(emitter *self, const char *from, text *out);
 /* Coordinates of the loop axes but the vector axis from the flat index in variable `from`. */
-void tuff__emit_loop_coordinates(emitter *with, const char *from, text *out);
+void tuff__emit_loop_coordinates(emitter *self, const char *from, text *out);
 /* The base address of extra operand number index, as `const int NAME_base`. */
-void tuff__emit_operand(emitter *with, int index, text *out);
+void tuff__emit_operand(emitter *self, int index, text *out);
 /* The number of passes: the highest stage and one. */
-int tuff__emit_pass_count(const emitter *with);
+int tuff__emit_pass_count(const emitter *self);
 /* Fills texts (zero, freed by tuff__pass_texts_free) with pass number pass. */
-tuff_status tuff__emit_pass(emitter *with, int pass, emit_mode mode, pass_texts *texts);
+tuff_status tuff__emit_pass(emitter *self, int pass, emit_mode mode, pass_texts *texts);
 /* The stores that happen once after the last pass. */
-tuff_status tuff__emit_finish(emitter *with, bool vector, text *out);
+tuff_status tuff__emit_finish(emitter *self, bool vector, text *out);
 void tuff__pass_texts_free(pass_texts *texts);
 
 #endif

@@ -14,35 +14,35 @@ static int row_axis(const fused_chain *chain)
 }
 
 /* Whether rows of this load lie one after another. */
-static bool is_worth_asking(const emitter *with, const chain_value *of, int axis)
+static bool is_worth_asking(const emitter *self, const chain_value *value, int axis)
 {
-    return of->kind == VALUE_LOAD && of->guard == NO_VALUE && of->address.stride[with->vector_axis] == 1 &&
-           of->address.stride[axis] >= with->chain->extent[with->vector_axis];
+    return value->kind == VALUE_LOAD && value->guard == NO_VALUE && value->address.stride[self->vector_axis] == 1 &&
+           value->address.stride[axis] >= self->chain->extent[self->vector_axis];
 }
 
-void tuff__emit_ahead(emitter *with, int pass)
+void tuff__emit_ahead(emitter *self, int pass)
 {
-    const fused_chain *chain = with->chain;
-    const int axis = row_axis(chain), shares = tuff__emit_pass_count(with) - 1;
-    if (!with->asks_ahead || axis < 0 || pass == 0)
+    const fused_chain *chain = self->chain;
+    const int axis = row_axis(chain), shares = tuff__emit_pass_count(self) - 1;
+    if (!self->asks_ahead || axis < 0 || pass == 0)
         return;
-    text *out = &with->texts->vector, *before = &with->texts->clear;
+    text *out = &self->texts->vector, *before = &self->texts->clear;
     bool open = false;
     for (int i = 0; i < chain->value_count; ++i) {
-        const chain_value *of = &chain->values[i];
-        if (!is_worth_asking(with, of, axis))
+        const chain_value *value = &chain->values[i];
+        if (!is_worth_asking(self, value, axis))
             continue;
-        const int64_t ahead = of->address.stride[axis];
-        const int64_t share = (chain->extent[with->vector_axis] + shares - 1) / shares;
+        const int64_t ahead = value->address.stride[axis];
+        const int64_t share = (chain->extent[self->vector_axis] + shares - 1) / shares;
         if (!open && shares > 1) {
             tuff__text_add(before, "const int share%d = PARAM(%d), from%d = share%d * %d;\n", pass,
-                           tuff__emit_parameter(with, share), pass, pass, pass - 1);
+                           tuff__emit_parameter(self, share), pass, pass, pass - 1);
             tuff__text_add(out, "if (ULESS_1(I_TO_U_1(i - from%d), I_TO_U_1(share%d))) {\n", pass, pass);
         }
         open = true;
-        tuff__text_add(before, "const int ahead%d_%d = PARAM(%d);\n", i, pass, tuff__emit_parameter(with, ahead));
-        tuff__text_add(out, "PREFETCH(b%d, %s + ahead%d_%d);\n", of->buffer,
-                       tuff__emit_address(with, i, &of->address, of->buffer).text, i, pass);
+        tuff__text_add(before, "const int ahead%d_%d = PARAM(%d);\n", i, pass, tuff__emit_parameter(self, ahead));
+        tuff__text_add(out, "PREFETCH(b%d, %s + ahead%d_%d);\n", value->buffer,
+                       tuff__emit_address(self, i, &value->address, value->buffer).text, i, pass);
     }
     if (open && shares > 1)
         tuff__text_add(out, "}\n");
@@ -55,27 +55,27 @@ static void mark_needed(const fused_chain *chain, bool *needed)
         if (chain->outputs[i].value != NO_VALUE)
             needed[chain->outputs[i].value] = true;
     for (int i = chain->value_count - 1; i >= 0; --i) {
-        const chain_value *of = &chain->values[i];
-        for (int k = 0; k < 3 && needed[i] && of->args[k] != NO_VALUE; ++k)
-            needed[of->args[k]] = true;
+        const chain_value *value = &chain->values[i];
+        for (int k = 0; k < 3 && needed[i] && value->args[k] != NO_VALUE; ++k)
+            needed[value->args[k]] = true;
     }
 }
 
-void tuff__emit_asks(emitter *with)
+void tuff__emit_asks(emitter *self)
 {
-    const fused_chain *chain = with->chain;
-    const int row = with->vector_axis - 1;
+    const fused_chain *chain = self->chain;
+    const int row = self->vector_axis - 1;
     bool *needed = tuff__calloc((size_t)chain->value_count + 1, sizeof *needed);
     if (needed == NULL) {
-        with->status = TUFF_E_OOM_HOST;
+        self->status = TUFF_E_OOM_HOST;
         return;
     }
     mark_needed(chain, needed);
     for (int i = 0; i < chain->value_count; ++i) {
-        const chain_value *of = &chain->values[i];
-        if (needed[i] && is_worth_asking(with, of, row))
-            tuff__text_add(&with->texts->ask, "PREFETCH(b%d, %s);\n", of->buffer,
-                           tuff__emit_address(with, i, &of->address, of->buffer).text);
+        const chain_value *value = &chain->values[i];
+        if (needed[i] && is_worth_asking(self, value, row))
+            tuff__text_add(&self->texts->ask, "PREFETCH(b%d, %s);\n", value->buffer,
+                           tuff__emit_address(self, i, &value->address, value->buffer).text);
     }
     tuff__free(needed);
 }

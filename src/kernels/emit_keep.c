@@ -4,55 +4,55 @@
 
 #include "kernels/emit_value.h"
 
-static bool is_element(const emitter *with, int index)
+static bool is_element(const emitter *self, int index)
 {
-    const chain_value *of = &with->chain->values[index];
-    return (of->varies >> with->vector_axis & 1) != 0 && !with->uniform[index];
+    const chain_value *value = &self->chain->values[index];
+    return (value->varies >> self->vector_axis & 1) != 0 && !self->uniform[index];
 }
 
 /* Which values take a dear op to compute for a vector; what a value is made of stands before it. */
-static void find_dear(emitter *with)
+static void find_dear(emitter *self)
 {
-    for (int index = 0; index < with->chain->value_count; ++index) {
-        const chain_value *of = &with->chain->values[index];
-        if (of->kind != VALUE_OP || !is_element(with, index))
+    for (int index = 0; index < self->chain->value_count; ++index) {
+        const chain_value *value = &self->chain->values[index];
+        if (value->kind != VALUE_OP || !is_element(self, index))
             continue;
-        bool dear = tuff__op_info(of->op)->cost >= COST_DIVISION;
-        for (int i = 0; i < 3 && of->args[i] != NO_VALUE; ++i)
-            dear |= with->dear[of->args[i]];
-        with->dear[index] = dear;
+        bool dear = tuff__op_info(value->op)->cost >= COST_DIVISION;
+        for (int i = 0; i < 3 && value->args[i] != NO_VALUE; ++i)
+            dear |= self->dear[value->args[i]];
+        self->dear[index] = dear;
     }
 }
 
-static void visit(emitter *with, int index, int pass)
+static void visit(emitter *self, int index, int pass)
 {
-    const chain_value *of = &with->chain->values[index];
-    if (!is_element(with, index) || with->last_pass[index] == pass || with->kept[index])
+    const chain_value *value = &self->chain->values[index];
+    if (!is_element(self, index) || self->last_pass[index] == pass || self->kept[index])
         return;
-    with->last_pass[index] = pass;
-    if (with->first_pass[index] >= 0 && of->dtype == TUFF_F32 && with->dear[index]) {
-        with->kept[index] = true;
+    self->last_pass[index] = pass;
+    if (self->first_pass[index] >= 0 && value->dtype == TUFF_F32 && self->dear[index]) {
+        self->kept[index] = true;
         return;
     }
-    if (with->first_pass[index] < 0)
-        with->first_pass[index] = pass;
-    const int sources[] = {of->args[0], of->args[1], of->args[2], of->guard};
+    if (self->first_pass[index] < 0)
+        self->first_pass[index] = pass;
+    const int sources[] = {value->args[0], value->args[1], value->args[2], value->guard};
     for (int i = 0; i < 4; ++i)
         if (sources[i] != NO_VALUE)
-            visit(with, sources[i], pass);
+            visit(self, sources[i], pass);
 }
 
-static void visit_pass(emitter *with, int pass)
+static void visit_pass(emitter *self, int pass)
 {
-    const fused_chain *chain = with->chain;
+    const fused_chain *chain = self->chain;
     for (int i = 0; i < chain->reduction_count; ++i)
-        if (tuff__reduces_in(with, i, pass) ||
-            (chain->reductions[i].in_columns && pass == tuff__emit_pass_count(with) - 1))
-            visit(with, chain->reductions[i].input, pass);
+        if (tuff__reduces_in(self, i, pass) ||
+            (chain->reductions[i].in_columns && pass == tuff__emit_pass_count(self) - 1))
+            visit(self, chain->reductions[i].input, pass);
     for (int i = 0; i < chain->output_count; ++i) {
         const chain_output *output = &chain->outputs[i];
         if (output->every_point && output->value != NO_VALUE && chain->values[output->value].stage == pass)
-            visit(with, output->value, pass);
+            visit(self, output->value, pass);
     }
 }
 
@@ -65,27 +65,27 @@ static int loop_axes(const fused_chain *chain)
 }
 
 /* Rounded up, so that rows of many lengths share a program. */
-int tuff__kept_vectors(const emitter *with)
+int tuff__kept_vectors(const emitter *self)
 {
     int vectors = 1;
-    while ((int64_t)vectors * with->vec < with->chain->extent[with->vector_axis])
+    while ((int64_t)vectors * self->vec < self->chain->extent[self->vector_axis])
         vectors *= 2;
     return vectors;
 }
 
-void tuff__find_kept(emitter *with, int private_bytes)
+void tuff__find_kept(emitter *self, int private_bytes)
 {
-    const fused_chain *chain = with->chain;
-    with->has_reciprocals = private_bytes > 0;
-    if (with->walk != WALK_ROW || with->vec == 1 || private_bytes == 0 || loop_axes(chain) != 1)
+    const fused_chain *chain = self->chain;
+    self->has_reciprocals = private_bytes > 0;
+    if (self->walk != WALK_ROW || self->vec == 1 || private_bytes == 0 || loop_axes(chain) != 1)
         return;
-    find_dear(with);
-    const int passes = tuff__emit_pass_count(with);
+    find_dear(self);
+    const int passes = tuff__emit_pass_count(self);
     for (int pass = 0; pass < passes; ++pass)
-        visit_pass(with, pass);
-    const int64_t each = (int64_t)tuff__kept_vectors(with) * with->vec * 4;
+        visit_pass(self, pass);
+    const int64_t each = (int64_t)tuff__kept_vectors(self) * self->vec * 4;
     for (int i = 0; i < chain->value_count; ++i) {
-        with->kept[i] &= each <= private_bytes;
-        private_bytes -= with->kept[i] ? (int)each : 0;
+        self->kept[i] &= each <= private_bytes;
+        private_bytes -= self->kept[i] ? (int)each : 0;
     }
 }

@@ -36,197 +36,197 @@ const char *tuff__prefix(tuff_dtype dtype)
     return dtype == TUFF_I32 ? "I" : dtype == TUFF_U32 ? "U" : dtype == TUFF_BOOL ? "B" : "";
 }
 
-static uint32_t loop_mask(const emitter *with)
+static uint32_t loop_mask(const emitter *self)
 {
     uint32_t mask = 0;
-    for (int i = 0; i < with->chain->rank; ++i)
-        if (with->chain->classes[i] == AXIS_LOOP && i != with->vector_axis)
+    for (int i = 0; i < self->chain->rank; ++i)
+        if (self->chain->classes[i] == AXIS_LOOP && i != self->vector_axis)
             mask |= 1u << i;
     return mask;
 }
 
-static bool varies_along_vector(const emitter *with, uint32_t varies)
+static bool varies_along_vector(const emitter *self, uint32_t varies)
 {
-    return with->vector_axis >= 0 && (varies >> with->vector_axis & 1) != 0;
+    return self->vector_axis >= 0 && (varies >> self->vector_axis & 1) != 0;
 }
 
-static bool walks(const emitter *with, const affine *address, int axis)
+static bool walks(const emitter *self, const affine *address, int axis)
 {
-    return axis != with->vector_axis && address->stride[axis] != 0 && with->chain->extent[axis] > 1;
+    return axis != self->vector_axis && address->stride[axis] != 0 && self->chain->extent[axis] > 1;
 }
 
-bool tuff__is_vector(const emitter *with, const chain_value *of)
+bool tuff__is_vector(const emitter *self, const chain_value *value)
 {
-    return with->vector && varies_along_vector(with, of->varies) && !with->uniform[of - with->chain->values];
+    return self->vector && varies_along_vector(self, value->varies) && !self->uniform[value - self->chain->values];
 }
 
 /* Whether vectors start at multiples of their width along the vector axis: tiles of a matmul are moved at edges. */
-static bool starts_at_multiples(const emitter *with)
+static bool starts_at_multiples(const emitter *self)
 {
-    return with->walk != WALK_MATMUL || with->chain->extent[with->vector_axis] % with->vec == 0;
+    return self->walk != WALK_MATMUL || self->chain->extent[self->vector_axis] % self->vec == 0;
 }
 
 /* Whether the bounds of low <= address < high lie between vectors. */
-static bool bounds_are_between_vectors(const emitter *with, const chain_value *inside)
+static bool bounds_are_between_vectors(const emitter *self, const chain_value *inside)
 {
     const affine *address = &inside->address;
-    if (address->stride[with->vector_axis] != 1 || !starts_at_multiples(with))
+    if (address->stride[self->vector_axis] != 1 || !starts_at_multiples(self))
         return false;
-    bool between = (inside->low - address->offset) % with->vec == 0 && (inside->high - inside->low) % with->vec == 0;
-    for (int i = 0; i < with->chain->rank; ++i)
-        if (walks(with, address, i))
-            between &= address->stride[i] % with->vec == 0;
+    bool between = (inside->low - address->offset) % self->vec == 0 && (inside->high - inside->low) % self->vec == 0;
+    for (int i = 0; i < self->chain->rank; ++i)
+        if (walks(self, address, i))
+            between &= address->stride[i] % self->vec == 0;
     return between;
 }
 
-void tuff__find_uniform(emitter *with)
+void tuff__find_uniform(emitter *self)
 {
-    const fused_chain *chain = with->chain;
-    for (int i = 0; i < chain->value_count && with->vec > 1; ++i) {
-        const chain_value *of = &chain->values[i];
-        if (!varies_along_vector(with, of->varies))
+    const fused_chain *chain = self->chain;
+    for (int i = 0; i < chain->value_count && self->vec > 1; ++i) {
+        const chain_value *value = &chain->values[i];
+        if (!varies_along_vector(self, value->varies))
             continue;
-        if (of->kind == VALUE_INSIDE)
-            with->uniform[i] = bounds_are_between_vectors(with, of);
-        if (of->kind == VALUE_LOAD)
-            with->uniform[i] = of->address.stride[with->vector_axis] == 0 && with->uniform[of->guard];
-        if (of->kind != VALUE_OP)
+        if (value->kind == VALUE_INSIDE)
+            self->uniform[i] = bounds_are_between_vectors(self, value);
+        if (value->kind == VALUE_LOAD)
+            self->uniform[i] = value->address.stride[self->vector_axis] == 0 && self->uniform[value->guard];
+        if (value->kind != VALUE_OP)
             continue;
-        with->uniform[i] = true;
-        for (int k = 0; k < 3 && of->args[k] != NO_VALUE; ++k)
-            with->uniform[i] &=
-                with->uniform[of->args[k]] || !varies_along_vector(with, chain->values[of->args[k]].varies);
+        self->uniform[i] = true;
+        for (int k = 0; k < 3 && value->args[k] != NO_VALUE; ++k)
+            self->uniform[i] &=
+                self->uniform[value->args[k]] || !varies_along_vector(self, chain->values[value->args[k]].varies);
     }
 }
 
-static int place_of(const emitter *with, uint32_t varies)
+static int place_of(const emitter *self, uint32_t varies)
 {
-    const bool in_loop = (varies & loop_mask(with)) != 0, along = varies_along_vector(with, varies);
-    switch (with->walk) {
+    const bool in_loop = (varies & loop_mask(self)) != 0, along = varies_along_vector(self, varies);
+    switch (self->walk) {
     case WALK_COLUMN:
-        if (with->vector && in_loop && !along)
+        if (self->vector && in_loop && !along)
             return PLACE_LOOP;
         return in_loop ? PLACE_ELEMENT : along ? PLACE_RUN : PLACE_ROW;
     case WALK_ROW:
         return along ? PLACE_ELEMENT : in_loop ? PLACE_RUN : PLACE_ROW;
     case WALK_MATMUL:
-        return (varies >> (with->chain->rank - 2)) != 0 ? PLACE_ELEMENT : PLACE_ROW;
+        return (varies >> (self->chain->rank - 2)) != 0 ? PLACE_ELEMENT : PLACE_ROW;
     default:
         return along || in_loop ? PLACE_ELEMENT : PLACE_ROW;
     }
 }
 
-static text *text_of(emitter *with, int place)
+static text *text_of(emitter *self, int place)
 {
     if (place == PLACE_ROW)
-        return &with->texts->row;
+        return &self->texts->row;
     if (place == PLACE_RUN)
-        return &with->texts->run;
+        return &self->texts->run;
     if (place == PLACE_LOOP)
-        return &with->texts->each_run;
-    return with->vector ? &with->texts->vector : &with->texts->scalar;
+        return &self->texts->each_run;
+    return self->vector ? &self->texts->vector : &self->texts->scalar;
 }
 
 /* Names of axes: cN for those that items are spread over, lN for loops; the row of a matmul is `row`. */
-static snippet coordinate(const emitter *with, int axis)
+static snippet coordinate(const emitter *self, int axis)
 {
-    if (with->chain->classes[axis] == AXIS_ROW)
+    if (self->chain->classes[axis] == AXIS_ROW)
         return tuff__format("row");
-    return tuff__format("%c%d", with->chain->classes[axis] == AXIS_LOOP ? 'l' : 'c', axis);
+    return tuff__format("%c%d", self->chain->classes[axis] == AXIS_LOOP ? 'l' : 'c', axis);
 }
 
 /* `const int aN`: the address without loops, rows of a matmul and the vector axis. */
-static void write_row_part(emitter *with, int number, const affine *address, int buffer)
+static void write_row_part(emitter *self, int number, const affine *address, int buffer)
 {
-    if (with->placed[number] & PLACE_ROW)
+    if (self->placed[number] & PLACE_ROW)
         return;
-    with->placed[number] |= PLACE_ROW;
-    const int64_t start = address->offset + (buffer >= 0 ? with->chain->buffers[buffer].element_offset : 0);
-    text *out = &with->texts->row;
+    self->placed[number] |= PLACE_ROW;
+    const int64_t start = address->offset + (buffer >= 0 ? self->chain->buffers[buffer].element_offset : 0);
+    text *out = &self->texts->row;
     snippet names[TUFF_MAX_RANK];
-    tuff__text_add(out, "const int a%d = PARAM(%d)", number, tuff__emit_parameter(with, start));
-    for (int i = 0; i < with->chain->rank; ++i)
-        if (walks(with, address, i) && with->chain->classes[i] == AXIS_OUTER)
-            tuff__text_add(out, " + %s * PARAM(%d)", coordinate(with, i).text,
-                           tuff__emit_parameter(with, address->stride[i]));
+    tuff__text_add(out, "const int a%d = PARAM(%d)", number, tuff__emit_parameter(self, start));
+    for (int i = 0; i < self->chain->rank; ++i)
+        if (walks(self, address, i) && self->chain->classes[i] == AXIS_OUTER)
+            tuff__text_add(out, " + %s * PARAM(%d)", coordinate(self, i).text,
+                           tuff__emit_parameter(self, address->stride[i]));
     tuff__text_add(out, ";\n");
-    for (int i = 0; i < with->chain->rank; ++i) {
+    for (int i = 0; i < self->chain->rank; ++i) {
         names[i] = tuff__format("s%d_%d", number, i);
-        const bool along = i == with->vector_axis && address->stride[i] != 0 && address->stride[i] != 1;
-        if (along || (walks(with, address, i) && with->chain->classes[i] != AXIS_OUTER))
+        const bool along = i == self->vector_axis && address->stride[i] != 0 && address->stride[i] != 1;
+        if (along || (walks(self, address, i) && self->chain->classes[i] != AXIS_OUTER))
             tuff__text_add(out, "const int %s = PARAM(%d);\n", names[i].text,
-                           tuff__emit_parameter(with, address->stride[i]));
+                           tuff__emit_parameter(self, address->stride[i]));
     }
 }
 
-snippet tuff__emit_base(emitter *with, int number, const affine *address, int buffer)
+snippet tuff__emit_base(emitter *self, int number, const affine *address, int buffer)
 {
-    write_row_part(with, number, address, buffer);
+    write_row_part(self, number, address, buffer);
     snippet sum = tuff__format("a%d", number);
     bool moves = false;
-    for (int i = 0; i < with->chain->rank; ++i)
-        if (walks(with, address, i) && with->chain->classes[i] != AXIS_OUTER) {
-            sum = tuff__format("%s + %s * s%d_%d", sum.text, coordinate(with, i).text, number, i);
+    for (int i = 0; i < self->chain->rank; ++i)
+        if (walks(self, address, i) && self->chain->classes[i] != AXIS_OUTER) {
+            sum = tuff__format("%s + %s * s%d_%d", sum.text, coordinate(self, i).text, number, i);
             moves = true;
         }
-    if (!moves || with->walk == WALK_MATMUL)
+    if (!moves || self->walk == WALK_MATMUL)
         return sum;
-    const int place = with->walk == WALK_ROW ? PLACE_RUN : with->loop_depth > 0 ? PLACE_LOOP : PLACE_ELEMENT;
-    if (!(with->placed[number] & place)) {
-        with->placed[number] |= (unsigned char)place;
-        tuff__text_add(text_of(with, place), "const int r%d = %s;\n", number, sum.text);
+    const int place = self->walk == WALK_ROW ? PLACE_RUN : self->loop_depth > 0 ? PLACE_LOOP : PLACE_ELEMENT;
+    if (!(self->placed[number] & place)) {
+        self->placed[number] |= (unsigned char)place;
+        tuff__text_add(text_of(self, place), "const int r%d = %s;\n", number, sum.text);
     }
     return tuff__format("r%d", number);
 }
 
-static int64_t vector_stride(const emitter *with, const affine *address)
+static int64_t vector_stride(const emitter *self, const affine *address)
 {
-    if (with->vector_axis < 0 || with->chain->extent[with->vector_axis] == 1)
+    if (self->vector_axis < 0 || self->chain->extent[self->vector_axis] == 1)
         return 0;
-    return address->stride[with->vector_axis];
+    return address->stride[self->vector_axis];
 }
 
-snippet tuff__emit_address(emitter *with, int number, const affine *address, int buffer)
+snippet tuff__emit_address(emitter *self, int number, const affine *address, int buffer)
 {
-    const snippet base = tuff__emit_base(with, number, address, buffer);
-    const char *along = with->walk == WALK_MATMUL ? "column" : "i";
-    const int64_t stride = vector_stride(with, address);
+    const snippet base = tuff__emit_base(self, number, address, buffer);
+    const char *along = self->walk == WALK_MATMUL ? "column" : "i";
+    const int64_t stride = vector_stride(self, address);
     if (stride == 0)
         return base;
     if (stride == 1)
         return tuff__format("%s + %s", base.text, along);
-    return tuff__format("%s + %s * s%d_%d", base.text, along, number, with->vector_axis);
+    return tuff__format("%s + %s * s%d_%d", base.text, along, number, self->vector_axis);
 }
 
 /* Whether every vector of this address starts at a multiple of four elements. */
-static bool is_aligned(const emitter *with, const affine *address, int buffer)
+static bool is_aligned(const emitter *self, const affine *address, int buffer)
 {
-    const chain_buffer *of = &with->chain->buffers[buffer];
-    if (!with->aligned_only)
+    const chain_buffer *of = &self->chain->buffers[buffer];
+    if (!self->aligned_only)
         return true;
     bool aligned = (address->offset + of->element_offset) % 4 == 0;
-    if (with->walk == WALK_MATMUL) /* tiles at an edge are moved back inside */
-        aligned &= with->chain->extent[with->vector_axis] % 4 == 0;
-    for (int i = 0; i < with->chain->rank; ++i)
-        if (walks(with, address, i))
+    if (self->walk == WALK_MATMUL) /* tiles at an edge are moved back inside */
+        aligned &= self->chain->extent[self->vector_axis] % 4 == 0;
+    for (int i = 0; i < self->chain->rank; ++i)
+        if (walks(self, address, i))
             aligned &= address->stride[i] % 4 == 0;
     return aligned;
 }
 
 /* The address as a vector of ints. */
-static snippet wide_address(emitter *with, int number, const affine *address, int buffer)
+static snippet wide_address(emitter *self, int number, const affine *address, int buffer)
 {
-    const int64_t stride = vector_stride(with, address);
-    if (with->gathers) {
-        const snippet base = tuff__emit_base(with, number, address, buffer);
+    const int64_t stride = vector_stride(self, address);
+    if (self->gathers) {
+        const snippet base = tuff__emit_base(self, number, address, buffer);
         return stride == 1
                    ? tuff__format("(ISPLAT(%s) + column)", base.text)
-                   : tuff__format("(ISPLAT(%s) + column * ISPLAT(s%d_%d))", base.text, number, with->vector_axis);
+                   : tuff__format("(ISPLAT(%s) + column * ISPLAT(s%d_%d))", base.text, number, self->vector_axis);
     }
-    const snippet start = tuff__emit_address(with, number, address, buffer);
+    const snippet start = tuff__emit_address(self, number, address, buffer);
     if (stride == 1)
         return tuff__format("(ISPLAT(%s) + LANES_V)", start.text);
-    return tuff__format("(ISPLAT(%s) + LANES_V * ISPLAT(s%d_%d))", start.text, number, with->vector_axis);
+    return tuff__format("(ISPLAT(%s) + LANES_V * ISPLAT(s%d_%d))", start.text, number, self->vector_axis);
 }
 
 static snippet literal(tuff_dtype dtype, double number)
@@ -306,13 +306,13 @@ static const char *cast_pattern(tuff_dtype from, tuff_dtype to)
 }
 
 /* Names like F_TO_I hold underscores: substitute() would split them, so casts are written whole. */
-static snippet write_cast(emitter *with, const chain_value *of, bool vector)
+static snippet write_cast(emitter *self, const chain_value *value, bool vector)
 {
-    const tuff_dtype from = with->chain->values[of->args[0]].dtype;
-    const snippet x = tuff__emit_value(with, of->args[0], vector);
+    const tuff_dtype from = self->chain->values[value->args[0]].dtype;
+    const snippet x = tuff__emit_value(self, value->args[0], vector);
     const snippet limit = from == TUFF_U32 ? tuff__format("2147483647u") : tuff__format("0");
     const snippet y = vector ? widen(from, limit) : limit;
-    const char *pattern = cast_pattern(from, of->cast_to);
+    const char *pattern = cast_pattern(from, value->cast_to);
     snippet out = {{0}};
     size_t at = 0;
     for (const char *c = pattern; *c != 0 && at + 1 < sizeof out.text; ++c) {
@@ -329,19 +329,19 @@ static snippet write_cast(emitter *with, const chain_value *of, bool vector)
 
 /* Makes sure of the reciprocal of a float divisor that a whole row shares. It is safe where neither it nor the divisor
    is denormal or beyond. */
-static bool knows_reciprocal(emitter *with, const chain_value *division, int number)
+static bool knows_reciprocal(emitter *self, const chain_value *division, int number)
 {
-    const chain_value *divisor = &with->chain->values[division->args[1]];
-    const int place = place_of(with, divisor->varies);
-    if (division->dtype != TUFF_F32 || divisor->kind == VALUE_CONSTANT || tuff__is_vector(with, divisor) ||
-        with->uniform[division->args[1]] || !(place == PLACE_ROW || (place == PLACE_RUN && with->walk == WALK_ROW)) ||
-        with->walk == WALK_MATMUL)
+    const chain_value *divisor = &self->chain->values[division->args[1]];
+    const int place = place_of(self, divisor->varies);
+    if (division->dtype != TUFF_F32 || divisor->kind == VALUE_CONSTANT || tuff__is_vector(self, divisor) ||
+        self->uniform[division->args[1]] || !(place == PLACE_ROW || (place == PLACE_RUN && self->walk == WALK_ROW)) ||
+        self->walk == WALK_MATMUL)
         return false;
-    if (with->named[number] & PLACE_INVERSE)
+    if (self->named[number] & PLACE_INVERSE)
         return true;
-    with->named[number] |= place == PLACE_ROW ? PLACE_INVERSE : 0;
-    const snippet y = tuff__emit_value(with, division->args[1], false);
-    text *out = text_of(with, place);
+    self->named[number] |= place == PLACE_ROW ? PLACE_INVERSE : 0;
+    const snippet y = tuff__emit_value(self, division->args[1], false);
+    text *out = text_of(self, place);
     tuff__text_add(out, "const float inverse%d = 1.0f / %s;\n", number, y.text);
     tuff__text_add(out, "const boolean safe%d = ULESS_1((BITS_1(%s) & 0x7fffffffu) - 0x00800000u, 0x7e000000u);\n",
                    number, y.text);
@@ -349,15 +349,15 @@ static bool knows_reciprocal(emitter *with, const chain_value *division, int num
 }
 
 /* Whether it is x less a maximum over x, perhaps a larger number still: 0 at most, or NaN. */
-static bool is_never_above_zero(const fused_chain *chain, const chain_value *of)
+static bool is_never_above_zero(const fused_chain *chain, const chain_value *value)
 {
-    if (of->kind != VALUE_OP || of->op != OP_SUB || of->dtype != TUFF_F32)
+    if (value->kind != VALUE_OP || value->op != OP_SUB || value->dtype != TUFF_F32)
         return false;
-    const chain_value *most = &chain->values[of->args[1]];
+    const chain_value *most = &chain->values[value->args[1]];
     if (most->kind == VALUE_OP && most->op == OP_MAX)
         most = &chain->values[most->args[0]];
     return most->kind == VALUE_RESULT && chain->reduction_count > 0 &&
-           chain->reductions[most->index].op == OP_REDUCE_MAX && chain->reductions[most->index].input == of->args[0];
+           chain->reductions[most->index].op == OP_REDUCE_MAX && chain->reductions[most->index].input == value->args[0];
 }
 
 /* e^x where x is 0 at most takes less than where it may be anything. */
@@ -367,218 +367,220 @@ static snippet write_falling_exp(const char *x, bool vector)
     return tuff__format("EXP_BELOW_%c(SELECT_%c(LESS_%c(%s, %s), %s, %s))", w, w, w, x, least, least, x);
 }
 
-static snippet write_op(emitter *with, const chain_value *of, bool vector)
+static snippet write_op(emitter *self, const chain_value *value, bool vector)
 {
-    if (of->op == OP_CAST)
-        return write_cast(with, of, vector);
+    if (value->op == OP_CAST)
+        return write_cast(self, value, vector);
     snippet operands[3] = {{{0}}, {{0}}, {{0}}};
-    for (int i = 0; i < 3 && of->args[i] != NO_VALUE; ++i)
-        operands[i] = tuff__emit_value(with, of->args[i], vector);
-    if (of->op == OP_WHERE)
-        return tuff__format("%sSELECT_%c(%s, %s, %s)", tuff__prefix(of->dtype), vector ? 'v' : '1', operands[0].text,
+    for (int i = 0; i < 3 && value->args[i] != NO_VALUE; ++i)
+        operands[i] = tuff__emit_value(self, value->args[i], vector);
+    if (value->op == OP_WHERE)
+        return tuff__format("%sSELECT_%c(%s, %s, %s)", tuff__prefix(value->dtype), vector ? 'v' : '1', operands[0].text,
                             operands[1].text, operands[2].text);
-    const int number = (int)(of - with->chain->values);
-    if (of->op == OP_DIV && vector && with->has_reciprocals && knows_reciprocal(with, of, number))
+    const int number = (int)(value - self->chain->values);
+    if (value->op == OP_DIV && vector && self->has_reciprocals && knows_reciprocal(self, value, number))
         return tuff__format("(safe%d ? %s * SPLAT(inverse%d) : %s / %s)", number, operands[0].text, number,
                             operands[0].text, operands[1].text);
-    if (of->op == OP_EXP && is_never_above_zero(with->chain, &with->chain->values[of->args[0]]))
+    if (value->op == OP_EXP && is_never_above_zero(self->chain, &self->chain->values[value->args[0]]))
         return write_falling_exp(operands[0].text, vector);
-    const tuff_dtype operand = with->chain->values[of->args[0]].dtype;
-    const op_info *info = tuff__op_info(of->op);
+    const tuff_dtype operand = self->chain->values[value->args[0]].dtype;
+    const op_info *info = tuff__op_info(value->op);
     const bool whole = operand == TUFF_I32 || operand == TUFF_U32;
     return substitute(whole ? info->integer_text : info->text, operands, vector, operand == TUFF_U32);
 }
 
 /* The elements at an address: the shortest form that the address allows. guard is an expression or NULL. */
-static snippet write_load(emitter *with, const chain_value *of, int number, bool vector)
+static snippet write_load(emitter *self, const chain_value *value, int number, bool vector)
 {
-    const chain_buffer *buffer = &with->chain->buffers[of->buffer];
+    const chain_buffer *buffer = &self->chain->buffers[value->buffer];
     const char *type = tuff_dtype_name(buffer->dtype);
-    const bool guarded = of->guard != NO_VALUE;
-    const int64_t stride = vector_stride(with, &of->address);
+    const bool guarded = value->guard != NO_VALUE;
+    const int64_t stride = vector_stride(self, &value->address);
     const bool each_lane =
-        vector && (with->gathers || (guarded && tuff__is_vector(with, &with->chain->values[of->guard])));
+        vector && (self->gathers || (guarded && tuff__is_vector(self, &self->chain->values[value->guard])));
     /* Where the guard forbids the address, the buffer's beginning is read: its end where lanes lie backwards. */
-    const int64_t start = buffer->element_offset + (vector && !each_lane && stride < 0 ? -stride * (with->vec - 1) : 0);
-    const snippet zero = guarded ? tuff__format("PARAM(%d)", tuff__emit_parameter(with, start)) : tuff__format("0");
+    const int64_t start = buffer->element_offset + (vector && !each_lane && stride < 0 ? -stride * (self->vec - 1) : 0);
+    const snippet zero = guarded ? tuff__format("PARAM(%d)", tuff__emit_parameter(self, start)) : tuff__format("0");
     if (each_lane && !guarded)
-        return tuff__format("LOADI_%s(b%d, %s)", type, of->buffer,
-                            wide_address(with, number, &of->address, of->buffer).text);
+        return tuff__format("LOADI_%s(b%d, %s)", type, value->buffer,
+                            wide_address(self, number, &value->address, value->buffer).text);
     if (each_lane) {
-        const snippet guard = tuff__emit_value(with, of->guard, true);
+        const snippet guard = tuff__emit_value(self, value->guard, true);
         const snippet where =
-            varies_along_vector(with, of->varies) && vector_stride(with, &of->address) != 0
-                ? wide_address(with, number, &of->address, of->buffer)
-                : tuff__format("ISPLAT(%s)", tuff__emit_address(with, number, &of->address, of->buffer).text);
-        return tuff__format("LOADI_%s(b%d, ISELECT_v(%s, %s, ISPLAT(%s)))", type, of->buffer, guard.text, where.text,
+            varies_along_vector(self, value->varies) && vector_stride(self, &value->address) != 0
+                ? wide_address(self, number, &value->address, value->buffer)
+                : tuff__format("ISPLAT(%s)", tuff__emit_address(self, number, &value->address, value->buffer).text);
+        return tuff__format("LOADI_%s(b%d, ISELECT_v(%s, %s, ISPLAT(%s)))", type, value->buffer, guard.text, where.text,
                             zero.text);
     }
-    snippet where = tuff__emit_address(with, number, &of->address, of->buffer);
+    snippet where = tuff__emit_address(self, number, &value->address, value->buffer);
     if (guarded)
-        where =
-            tuff__format("ISELECT_1(%s, %s, %s)", tuff__emit_value(with, of->guard, false).text, where.text, zero.text);
+        where = tuff__format("ISELECT_1(%s, %s, %s)", tuff__emit_value(self, value->guard, false).text, where.text,
+                             zero.text);
     if (!vector)
-        return tuff__format("LOAD_%s(b%d, %s)", type, of->buffer, where.text);
-    const bool aligned = is_aligned(with, &of->address, of->buffer) && (!guarded || buffer->element_offset % 4 == 0);
+        return tuff__format("LOAD_%s(b%d, %s)", type, value->buffer, where.text);
+    const bool aligned =
+        is_aligned(self, &value->address, value->buffer) && (!guarded || buffer->element_offset % 4 == 0);
     if (stride == 1)
-        return tuff__format("LOAD%c_%s(b%d, %s)", aligned ? 'V' : 'U', type, of->buffer, where.text);
-    return tuff__format("LOADS_%s(b%d, %s, s%d_%d)", type, of->buffer, where.text, number, with->vector_axis);
+        return tuff__format("LOAD%c_%s(b%d, %s)", aligned ? 'V' : 'U', type, value->buffer, where.text);
+    return tuff__format("LOADS_%s(b%d, %s, s%d_%d)", type, value->buffer, where.text, number, self->vector_axis);
 }
 
 /* An element whose index along one axis is itself a value. */
-static snippet write_lookup(emitter *with, const chain_value *of, int number, bool vector)
+static snippet write_lookup(emitter *self, const chain_value *value, int number, bool vector)
 {
-    const char *type = tuff_dtype_name(with->chain->buffers[of->buffer].dtype), w = vector ? 'v' : '1';
+    const char *type = tuff_dtype_name(self->chain->buffers[value->buffer].dtype), w = vector ? 'v' : '1';
     const char *splat = vector ? "ISPLAT" : "";
-    const int step = tuff__emit_parameter(with, of->step), extent = tuff__emit_parameter(with, of->extent);
-    const int zero = tuff__emit_parameter(with, with->chain->buffers[of->buffer].element_offset);
-    const snippet index = tuff__emit_value(with, of->args[0], vector);
+    const int step = tuff__emit_parameter(self, value->step), extent = tuff__emit_parameter(self, value->extent);
+    const int zero = tuff__emit_parameter(self, self->chain->buffers[value->buffer].element_offset);
+    const snippet index = tuff__emit_value(self, value->args[0], vector);
     snippet inside =
         tuff__format("ULESS_%c(I_TO_U_%c(%s), I_TO_U_%c(%s(PARAM(%d))))", w, w, index.text, w, splat, extent);
-    if (of->guard != NO_VALUE)
-        inside = tuff__format("AND_%c(%s, %s)", w, inside.text, tuff__emit_value(with, of->guard, vector).text);
-    text *out = text_of(with, place_of(with, of->varies));
+    if (value->guard != NO_VALUE)
+        inside = tuff__format("AND_%c(%s, %s)", w, inside.text, tuff__emit_value(self, value->guard, vector).text);
+    text *out = text_of(self, place_of(self, value->varies));
     tuff__text_add(out, "%s g%d = %s;\n", vector ? "bvec" : "boolean", number, inside.text);
-    snippet base = tuff__emit_address(with, number, &of->address, of->buffer);
+    snippet base = tuff__emit_address(self, number, &value->address, value->buffer);
     if (vector)
-        base = vector_stride(with, &of->address) != 0 ? wide_address(with, number, &of->address, of->buffer)
-                                                      : tuff__format("ISPLAT(%s)", base.text);
+        base = vector_stride(self, &value->address) != 0 ? wide_address(self, number, &value->address, value->buffer)
+                                                         : tuff__format("ISPLAT(%s)", base.text);
     tuff__text_add(out, "%s h%d = ISELECT_%c(g%d, %s + %s * %s(PARAM(%d)), %s(PARAM(%d)));\n", vector ? "ivec" : "int",
                    number, w, number, base.text, index.text, splat, step, splat, zero);
-    const snippet missing = of->dtype == TUFF_F32 ? tuff__format("FROM_BITS_1(0x7fc00000u)") : literal(of->dtype, 0);
-    return tuff__format("%sSELECT_%c(g%d, LOAD%s_%s(b%d, h%d), %s)", tuff__prefix(of->dtype), w, number,
-                        vector ? "I" : "", type, of->buffer, number,
-                        vector ? widen(of->dtype, missing).text : missing.text);
+    const snippet missing =
+        value->dtype == TUFF_F32 ? tuff__format("FROM_BITS_1(0x7fc00000u)") : literal(value->dtype, 0);
+    return tuff__format("%sSELECT_%c(g%d, LOAD%s_%s(b%d, h%d), %s)", tuff__prefix(value->dtype), w, number,
+                        vector ? "I" : "", type, value->buffer, number,
+                        vector ? widen(value->dtype, missing).text : missing.text);
 }
 
-static snippet write_inside(emitter *with, const chain_value *of, int number, bool vector)
+static snippet write_inside(emitter *self, const chain_value *value, int number, bool vector)
 {
-    const int low = tuff__emit_parameter(with, of->low), span = tuff__emit_parameter(with, of->high - of->low);
+    const int low = tuff__emit_parameter(self, value->low), span = tuff__emit_parameter(self, value->high - value->low);
     if (!vector)
         return tuff__format("ULESS_1(I_TO_U_1(%s - PARAM(%d)), I_TO_U_1(PARAM(%d)))",
-                            tuff__emit_address(with, number, &of->address, -1).text, low, span);
+                            tuff__emit_address(self, number, &value->address, -1).text, low, span);
     return tuff__format("ULESS_v(I_TO_U_v(%s - ISPLAT(PARAM(%d))), I_TO_U_v(ISPLAT(PARAM(%d))))",
-                        wide_address(with, number, &of->address, -1).text, low, span);
+                        wide_address(self, number, &value->address, -1).text, low, span);
 }
 
-static snippet write_random(emitter *with, const chain_value *of, int number, bool vector)
+static snippet write_random(emitter *self, const chain_value *value, int number, bool vector)
 {
-    const snippet step = tuff__emit_value(with, of->args[0], false);
-    const snippet index =
-        vector ? wide_address(with, number, &of->address, -1) : tuff__emit_address(with, number, &of->address, -1);
+    const snippet step = tuff__emit_value(self, value->args[0], false);
+    const snippet index = vector ? wide_address(self, number, &value->address, -1)
+                                 : tuff__emit_address(self, number, &value->address, -1);
     return tuff__format("RANDOM_%c(I_TO_U_%c(%s), I_TO_U_1(%s), %uu, %uu)", vector ? 'v' : '1', vector ? 'v' : '1',
-                        index.text, step.text, of->seed, of->ordinal);
+                        index.text, step.text, value->seed, value->ordinal);
 }
 
-static snippet write_kind(emitter *with, const chain_value *of, int number, bool vector)
+static snippet write_kind(emitter *self, const chain_value *value, int number, bool vector)
 {
-    switch (of->kind) {
+    switch (value->kind) {
     case VALUE_LOAD: {
-        const snippet load = write_load(with, of, number, vector);
-        const bool packed = of->dtype == TUFF_BOOL && with->chain->buffers[of->buffer].dtype == TUFF_U32;
+        const snippet load = write_load(self, value, number, vector);
+        const bool packed = value->dtype == TUFF_BOOL && self->chain->buffers[value->buffer].dtype == TUFF_U32;
         return packed ? tuff__format("U_TO_B_%c(%s)", vector ? 'v' : '1', load.text) : load;
     }
     case VALUE_LOOKUP:
-        return write_lookup(with, of, number, vector);
+        return write_lookup(self, value, number, vector);
     case VALUE_INSIDE:
-        return write_inside(with, of, number, vector);
+        return write_inside(self, value, number, vector);
     case VALUE_RANDOM:
-        return write_random(with, of, number, vector);
+        return write_random(self, value, number, vector);
     case VALUE_INDEX:
-        return vector ? wide_address(with, number, &of->address, -1)
-                      : tuff__emit_address(with, number, &of->address, -1);
+        return vector ? wide_address(self, number, &value->address, -1)
+                      : tuff__emit_address(self, number, &value->address, -1);
     default:
-        return write_op(with, of, vector);
+        return write_op(self, value, vector);
     }
 }
 
 /* Keeps a value of a row for the vectors of columns that follow; passes share a scope. */
-static void fetch(emitter *with, const chain_value *of, int index)
+static void fetch(emitter *self, const chain_value *value, int index)
 {
-    if (with->named[index] & PLACE_FETCHED)
+    if (self->named[index] & PLACE_FETCHED)
         return;
-    with->named[index] |= PLACE_FETCHED;
-    const char *type = tuff__type_name(of->dtype, false);
-    tuff__text_add(&with->texts->declare, "%s w%d_%d RUN_ARRAY;\n", type, index, with->pass);
-    tuff__text_add(&with->texts->each_run, "w%d_%d OF_RUN = v%d;\n", index, with->pass, index);
-    tuff__text_add(&with->texts->fetch, "%s v%d = w%d_%d OF_RUN;\n", type, index, index, with->pass);
+    self->named[index] |= PLACE_FETCHED;
+    const char *type = tuff__type_name(value->dtype, false);
+    tuff__text_add(&self->texts->declare, "%s w%d_%d RUN_ARRAY;\n", type, index, self->pass);
+    tuff__text_add(&self->texts->each_run, "w%d_%d OF_RUN = v%d;\n", index, self->pass, index);
+    tuff__text_add(&self->texts->fetch, "%s v%d = w%d_%d OF_RUN;\n", type, index, index, self->pass);
 }
 
-snippet tuff__emit_value(emitter *with, int index, bool wide)
+snippet tuff__emit_value(emitter *self, int index, bool wide)
 {
-    const chain_value *of = &with->chain->values[index];
-    const bool vector = tuff__is_vector(with, of), spread = wide && with->vector && !vector;
+    const chain_value *value = &self->chain->values[index];
+    const bool vector = tuff__is_vector(self, value), spread = wide && self->vector && !vector;
     snippet name = tuff__format("v%d", index);
-    if (of->kind == VALUE_CONSTANT) {
-        name = literal(of->dtype, of->constant);
-    } else if (of->kind == VALUE_RESULT && with->walk == WALK_MATMUL) {
+    if (value->kind == VALUE_CONSTANT) {
+        name = literal(value->dtype, value->constant);
+    } else if (value->kind == VALUE_RESULT && self->walk == WALK_MATMUL) {
         name = tuff__format("value");
-    } else if (of->kind != VALUE_RESULT) {
-        const int place = place_of(with, of->varies);
-        if (!(with->named[index] & place)) {
-            with->named[index] |= (unsigned char)place;
-            with->loop_depth += place == PLACE_LOOP;
-            const bool kept = with->kept[index] && vector;
-            const snippet expression = kept && with->pass > with->first_pass[index]
+    } else if (value->kind != VALUE_RESULT) {
+        const int place = place_of(self, value->varies);
+        if (!(self->named[index] & place)) {
+            self->named[index] |= (unsigned char)place;
+            self->loop_depth += place == PLACE_LOOP;
+            const bool kept = self->kept[index] && vector;
+            const snippet expression = kept && self->pass > self->first_pass[index]
                                            ? tuff__format("kept%d OF_KEPT", index)
-                                           : write_kind(with, of, index, vector);
-            with->loop_depth -= place == PLACE_LOOP;
-            tuff__text_add(text_of(with, place), "%s v%d = %s;\n", tuff__type_name(of->dtype, vector), index,
+                                           : write_kind(self, value, index, vector);
+            self->loop_depth -= place == PLACE_LOOP;
+            tuff__text_add(text_of(self, place), "%s v%d = %s;\n", tuff__type_name(value->dtype, vector), index,
                            expression.text);
-            if (kept && with->pass == with->first_pass[index]) {
-                tuff__text_add(&with->texts->clear, "vec kept%d[%d];\n", index, tuff__kept_vectors(with));
-                tuff__text_add(text_of(with, place), "kept%d OF_KEPT = v%d;\n", index, index);
+            if (kept && self->pass == self->first_pass[index]) {
+                tuff__text_add(&self->texts->clear, "vec kept%d[%d];\n", index, tuff__kept_vectors(self));
+                tuff__text_add(text_of(self, place), "kept%d OF_KEPT = v%d;\n", index, index);
             }
         }
-        if (place == PLACE_LOOP && with->loop_depth == 0)
-            fetch(with, of, index);
+        if (place == PLACE_LOOP && self->loop_depth == 0)
+            fetch(self, value, index);
     }
-    return spread ? widen(of->dtype, name) : name;
+    return spread ? widen(value->dtype, name) : name;
 }
 
-void tuff__emit_stored_value(emitter *with, int index)
+void tuff__emit_stored_value(emitter *self, int index)
 {
-    const chain_output *output = &with->chain->outputs[index];
-    (void)tuff__emit_value(with, output->value, with->vector && vector_stride(with, &output->address) != 0);
+    const chain_output *output = &self->chain->outputs[index];
+    (void)tuff__emit_value(self, output->value, self->vector && vector_stride(self, &output->address) != 0);
 }
 
-void tuff__emit_store(emitter *with, int index, text *out)
+void tuff__emit_store(emitter *self, int index, text *out)
 {
-    const chain_output *output = &with->chain->outputs[index];
-    const chain_value *of = &with->chain->values[output->value];
-    const chain_buffer *buffer = &with->chain->buffers[output->buffer];
-    const int number = with->chain->value_count + index;
-    const int64_t stride = vector_stride(with, &output->address);
-    const bool vector = with->vector && stride != 0;
+    const chain_output *output = &self->chain->outputs[index];
+    const chain_value *of = &self->chain->values[output->value];
+    const chain_buffer *buffer = &self->chain->buffers[output->buffer];
+    const int number = self->chain->value_count + index;
+    const int64_t stride = vector_stride(self, &output->address);
+    const bool vector = self->vector && stride != 0;
     const char *type = tuff_dtype_name(buffer->dtype);
-    snippet value = tuff__emit_value(with, output->value, vector);
+    snippet value = tuff__emit_value(self, output->value, vector);
     if (of->dtype == TUFF_BOOL && buffer->dtype == TUFF_U32)
         value = tuff__format("B_TO_U_%c(%s)", vector ? 'v' : '1', value.text);
-    const snippet where = tuff__emit_address(with, number, &output->address, output->buffer);
+    const snippet where = tuff__emit_address(self, number, &output->address, output->buffer);
     if (!vector)
         tuff__text_add(out, "STORE_%s(b%d, %s, %s);\n", type, output->buffer, where.text, value.text);
     else if (stride == 1 && buffer->streamed && !buffer->read && tuff_dtype_size(buffer->dtype) == 4)
         tuff__text_add(out, "STREAM_%s(b%d, %s, i, %s);\n", type, output->buffer,
-                       tuff__emit_base(with, number, &output->address, output->buffer).text, value.text);
+                       tuff__emit_base(self, number, &output->address, output->buffer).text, value.text);
     else if (stride == 1)
         tuff__text_add(out, "STORE%c_%s(b%d, %s, %s);\n",
-                       is_aligned(with, &output->address, output->buffer) ? 'V' : 'U', type, output->buffer, where.text,
+                       is_aligned(self, &output->address, output->buffer) ? 'V' : 'U', type, output->buffer, where.text,
                        value.text);
     else
         tuff__text_add(out, "STORES_%s(b%d, %s, s%d_%d, %s);\n", type, output->buffer, where.text, number,
-                       with->vector_axis, value.text);
+                       self->vector_axis, value.text);
 }
 
 /* The first row of an item stores, the others add. */
-void tuff__emit_column_sum(emitter *with, int index, text *out)
+void tuff__emit_column_sum(emitter *self, int index, text *out)
 {
-    const chain_output *output = &with->chain->outputs[index];
-    const chain_reduction *reduction = &with->chain->reductions[with->chain->values[output->value].index];
-    const int number = with->chain->value_count + index, buffer = output->buffer;
-    const snippet value = tuff__emit_value(with, reduction->input, true);
-    const snippet where = tuff__emit_address(with, number, &output->address, buffer);
-    const char *form = !with->vector ? "" : is_aligned(with, &output->address, buffer) ? "V" : "U";
-    tuff__text_add(out, "%s column%d = %s;\n", tuff__type_name(TUFF_F32, with->vector), index, value.text);
+    const chain_output *output = &self->chain->outputs[index];
+    const chain_reduction *reduction = &self->chain->reductions[self->chain->values[output->value].index];
+    const int number = self->chain->value_count + index, buffer = output->buffer;
+    const snippet value = tuff__emit_value(self, reduction->input, true);
+    const snippet where = tuff__emit_address(self, number, &output->address, buffer);
+    const char *form = !self->vector ? "" : is_aligned(self, &output->address, buffer) ? "V" : "U";
+    tuff__text_add(out, "%s column%d = %s;\n", tuff__type_name(TUFF_F32, self->vector), index, value.text);
     tuff__text_add(out, "if (row > first_row) column%d = LOAD%s_f32(b%d, %s) + column%d;\n", index, form, buffer,
                    where.text, index);
     tuff__text_add(out, "STORE%s_f32(b%d, %s, column%d);\n", form, buffer, where.text, index);

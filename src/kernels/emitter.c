@@ -3,34 +3,34 @@
 #include "base/alloc.h"
 #include "kernels/emit_value.h"
 
-int tuff__emit_parameter(emitter *with, int64_t value)
+int tuff__emit_parameter(emitter *self, int64_t value)
 {
     if (value > INT32_MAX || value < INT32_MIN) {
-        with->status = FAIL(TUFF_E_LIMIT, "compile: an index of %lld does not fit 32 bits", (long long)value);
+        self->status = FAIL(TUFF_E_LIMIT, "compile: an index of %lld does not fit 32 bits", (long long)value);
         return 0;
     }
-    if (!GROW(with->parameters, with->parameter_count, with->parameter_capacity)) {
-        with->status = TUFF_E_OOM_HOST;
+    if (!GROW(self->parameters, self->parameter_count, self->parameter_capacity)) {
+        self->status = TUFF_E_OOM_HOST;
         return 0;
     }
-    with->parameters[with->parameter_count] = (int32_t)value;
-    return with->parameter_count++;
+    self->parameters[self->parameter_count] = (int32_t)value;
+    return self->parameter_count++;
 }
 
-int tuff__emit_pass_count(const emitter *with)
+int tuff__emit_pass_count(const emitter *self)
 {
     int last = 0;
-    for (int i = 0; i < with->chain->reduction_count; ++i)
-        last = with->chain->reductions[i].stage > last ? with->chain->reductions[i].stage : last;
-    for (int i = 0; i < with->chain->output_count; ++i) {
-        const chain_output *output = &with->chain->outputs[i];
-        if (output->every_point && output->value != NO_VALUE && with->chain->values[output->value].stage > last)
-            last = with->chain->values[output->value].stage;
+    for (int i = 0; i < self->chain->reduction_count; ++i)
+        last = self->chain->reductions[i].stage > last ? self->chain->reductions[i].stage : last;
+    for (int i = 0; i < self->chain->output_count; ++i) {
+        const chain_output *output = &self->chain->outputs[i];
+        if (output->every_point && output->value != NO_VALUE && self->chain->values[output->value].stage > last)
+            last = self->chain->values[output->value].stage;
     }
     return last + 1;
 }
 
-bool tuff__reduces_in(const emitter *with, int reduction, int pass)
+bool tuff__reduces_in(const emitter *self, int reduction, int pass)
 {
-    return with->chain->reductions[reduction].stage == pass && !with->chain->reductions[reduction].in_columns;
+    return self->chain->reductions[reduction].stage == pass && !self->chain->reductions[reduction].in_columns;
 }

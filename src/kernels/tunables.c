@@ -29,7 +29,7 @@ const char *tuff__family_names(void)
 /* The column bits. */
 enum { BITS_ANY = false, BITS_SAME = true };
 
-const tunable_info *tuff__tunable_info(tunable of)
+const tunable_info *tuff__tunable_info(tunable parameter)
 {
     static const tunable_info all[] = {
 #define TUNABLE(kernel, name, opencl_cpu, vulkan_cpu, gpu, least, most, bits) \
@@ -43,7 +43,7 @@ const tunable_info *tuff__tunable_info(tunable of)
 #undef FOR_LANES
 #undef FAMILY
     };
-    return &all[of];
+    return &all[parameter];
 }
 
 const tunable_exception *tuff__tunable_exceptions(int *count)
@@ -63,45 +63,45 @@ const tunable_exception *tuff__tunable_exceptions(int *count)
     return all;
 }
 
-int tuff__tunable_usual(tunable of, kernel_device kind, unsigned which)
+int tuff__tunable_usual(tunable parameter, kernel_device kind, unsigned which)
 {
     int count;
     const tunable_exception *all = tuff__tunable_exceptions(&count);
     for (int i = 0; i < count; i++)
-        if (all[i].kind == kind && all[i].which == which && all[i].of == of)
+        if (all[i].kind == kind && all[i].which == which && all[i].of == parameter)
             return all[i].value;
-    return tuff__tunable_info(of)->values[kind];
+    return tuff__tunable_info(parameter)->values[kind];
 }
 
-bool tuff__tunable_is_kind(tunable of)
+bool tuff__tunable_is_kind(tunable parameter)
 {
     enum { FEW = 6 };
-    const tunable_info *info = tuff__tunable_info(of);
+    const tunable_info *info = tuff__tunable_info(parameter);
     return info->least == 0 && info->most < FEW;
 }
 
-bool tuff__tunable_is_loop(tunable of)
+bool tuff__tunable_is_loop(tunable parameter)
 {
-    const tunable_info *info = tuff__tunable_info(of);
+    const tunable_info *info = tuff__tunable_info(parameter);
     return strncmp(info->name, "tile_", 5) == 0 || strcmp(info->name, "packed_rows") == 0 ||
            strcmp(info->name, "rows") == 0;
 }
 
-bool tuff__tunable_takes(tunable of, int value)
+bool tuff__tunable_takes(tunable parameter, int value)
 {
     int count;
-    const tunable_info *info = tuff__tunable_info(of);
+    const tunable_info *info = tuff__tunable_info(parameter);
     const tunable_exception *all = tuff__tunable_exceptions(&count);
-    bool found = (value & (value - 1)) == 0 || tuff__tunable_is_loop(of) || tuff__tunable_is_kind(of) ||
+    bool found = (value & (value - 1)) == 0 || tuff__tunable_is_loop(parameter) || tuff__tunable_is_kind(parameter) ||
                  strcmp(info->name, "vectors") == 0;
     for (int kind = KERNELS_OPENCL_CPU; kind <= KERNELS_GPU; kind++)
         found = found || info->values[kind] == value;
     for (int i = 0; i < count; i++)
-        found = found || (all[i].of == of && all[i].value == value);
+        found = found || (all[i].of == parameter && all[i].value == value);
     return found && value >= info->least && value <= info->most;
 }
 
-bool tuff__tunable_keeps_bits(tunable of)
+bool tuff__tunable_keeps_bits(tunable parameter)
 {
-    return tuff__tunable_info(of)->keeps_bits;
+    return tuff__tunable_info(parameter)->keeps_bits;
 }

@@ -43,13 +43,13 @@ typedef struct tunable_info {
     bool keeps_bits;
 } tunable_info;
 
-const tunable_info *tuff__tunable_info(tunable of);
+const tunable_info *tuff__tunable_info(tunable parameter);
 /* Of kinds of things rather than sizes. */
-bool tuff__tunable_is_kind(tunable of);
+bool tuff__tunable_is_kind(tunable parameter);
 /* Of loops that are written out, which may be of any length: tiles. */
-bool tuff__tunable_is_loop(tunable of);
+bool tuff__tunable_is_loop(tunable parameter);
 /* Whether kernels can be made with a value: of a loop, a kind of thing, or a power of two; or a value of the table. */
-bool tuff__tunable_takes(tunable of, int value);
+bool tuff__tunable_takes(tunable parameter, int value);
 /* Another value than the table's. */
 typedef struct tunable_exception {
     kernel_device kind;
@@ -60,8 +60,8 @@ typedef struct tunable_exception {
 
 const tunable_exception *tuff__tunable_exceptions(int *count);
 /* The value for a kind of device, and those of it that an exception names. */
-int tuff__tunable_usual(tunable of, kernel_device kind, unsigned which);
+int tuff__tunable_usual(tunable parameter, kernel_device kind, unsigned which);
 /* Whether results are the same to the last bit whatever its value is: the order of sums does not depend on it. */
-bool tuff__tunable_keeps_bits(tunable of);
+bool tuff__tunable_keeps_bits(tunable parameter);
 
 #endif

@@ -84,19 +84,20 @@ static bool is_array(const executable *self, const driver_buffer *buffer)
     return found;
 }
 
-static bool is_weight(const executable *self, const buffer_binding *of)
+static bool is_weight(const executable *self, const buffer_binding *binding)
 {
     const command *runs = self->commands + self->setup_count;
-    if (of->buffer == tuff__storage_buffer(self->parameters) ||
-        is_written(runs, self->command_count - self->setup_count, of->buffer))
+    if (binding->buffer == tuff__storage_buffer(self->parameters) ||
+        is_written(runs, self->command_count - self->setup_count, binding->buffer))
         return false;
-    return is_array(self, of->buffer) || is_written(self->commands, self->setup_count, of->buffer);
+    return is_array(self, binding->buffer) || is_written(self->commands, self->setup_count, binding->buffer);
 }
 
-static const weight *find(const flushed_weights *self, const buffer_binding *of)
+static const weight *find(const flushed_weights *self, const buffer_binding *binding)
 {
     for (int i = 0; i < self->count; ++i)
-        if (self->all[i].buffer == of->buffer && self->all[i].offset == of->offset && self->all[i].size == of->size)
+        if (self->all[i].buffer == binding->buffer && self->all[i].offset == binding->offset &&
+            self->all[i].size == binding->size)
             return &self->all[i];
     return NULL;
 }
@@ -106,11 +107,11 @@ void tuff__cache_flush_find(const executable *self, flushed_weights *out)
     *out = (flushed_weights){.count = 0};
     for (int i = self->setup_count; i < self->command_count; ++i)
         for (int k = 0; k < self->commands[i].binding_count && out->count < MOST_WEIGHTS; ++k) {
-            const buffer_binding *of = &self->commands[i].bindings[k];
-            if (find(out, of) != NULL || !is_weight(self, of))
+            const buffer_binding *binding = &self->commands[i].bindings[k];
+            if (find(out, binding) != NULL || !is_weight(self, binding))
                 continue;
-            out->all[out->count++] = (weight){of->buffer, of->offset, of->size, out->size};
-            out->size += (of->size + GRAIN - 1) / GRAIN * GRAIN + GRAIN;
+            out->all[out->count++] = (weight){binding->buffer, binding->offset, binding->size, out->size};
+            out->size += (binding->size + GRAIN - 1) / GRAIN * GRAIN + GRAIN;
         }
 }
 
@@ -127,15 +128,16 @@ int tuff__cache_flush_take(cache_flush_pool *self, int places, uint64_t size, in
     return (int)place;
 }
 
-void tuff__cache_flush_bind(const flushed_weights *weights, const cache_flush_pool *pool, int place, command *commands, int count)
+void tuff__cache_flush_bind(const flushed_weights *weights, const cache_flush_pool *pool, int place, command *commands,
+                            int count)
 {
     for (int i = 0; i < count; ++i)
         for (int k = 0; k < commands[i].binding_count; ++k) {
-            buffer_binding *of = &commands[i].bindings[k];
-            const weight *found = find(weights, of);
+            buffer_binding *binding = &commands[i].bindings[k];
+            const weight *found = find(weights, binding);
             if (found == NULL)
                 continue;
-            of->offset = (uint64_t)place * weights->size + found->at + of->offset % GRAIN;
-            of->buffer = tuff__storage_buffer(pool->memory);
+            binding->offset = (uint64_t)place * weights->size + found->at + binding->offset % GRAIN;
+            binding->buffer = tuff__storage_buffer(pool->memory);
         }
 }

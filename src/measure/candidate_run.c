@@ -16,7 +16,7 @@ struct trial {
     recording *timed[COLD_PLACES]; /* from each place on; made when it is needed */
     uint64_t *stamps;
     int command_count, repeats; /* of a timed recording */
-    cache_flush_pool *pool;            /* borrowed */
+    cache_flush_pool *pool;     /* borrowed */
     flushed_weights weights;
     int places;        /* in the pool */
     uint64_t expected; /* nanoseconds of one run; 0: not known */
@@ -86,7 +86,7 @@ static tuff_status next_timed(trial *self, recording **out)
 }
 
 /* Scratch memory comes from others who used it before: what a kernel reads of it without having written it shows. */
-static tuff_status poison_scratch(const launch_list *of)
+static tuff_status poison_scratch(const launch_list *list)
 {
     enum { AT_ONCE = 1 << 16 };
     static const uint32_t poison = 0x7FE1DEAD;
@@ -94,21 +94,21 @@ static tuff_status poison_scratch(const launch_list *of)
     tuff_status status = block == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
     for (size_t i = 0; i < AT_ONCE / sizeof poison && block != NULL; ++i)
         block[i] = poison;
-    for (int i = 0; i < of->block_count && status == TUFF_OK; ++i) {
-        const uint64_t size = tuff__storage_size(of->blocks[i]);
+    for (int i = 0; i < list->block_count && status == TUFF_OK; ++i) {
+        const uint64_t size = tuff__storage_size(list->blocks[i]);
         for (uint64_t at = 0; at < size && status == TUFF_OK; at += AT_ONCE)
-            status =
-                tuff__storage_write(of->device, of->blocks[i], at, block, size - at < AT_ONCE ? size - at : AT_ONCE);
+            status = tuff__storage_write(list->device, list->blocks[i], at, block,
+                                         size - at < AT_ONCE ? size - at : AT_ONCE);
     }
     tuff__free(block);
     return status;
 }
 
 static tuff_status build(trial *self, const struct fusion *fusion, const tuff_compile_options *options, int task,
-                         const tune_config *what, test_buffers *on)
+                         const tune_config *config, test_buffers *on)
 {
     self->fusion = fusion;
-    TRY(tuff__lower_task(self->device, self->fusion, options, task, what, NULL, &self->executable.launches));
+    TRY(tuff__lower_task(self->device, self->fusion, options, task, config, NULL, &self->executable.launches));
     TRY(tuff__test_buffers_place(on, &self->executable.launches));
     TRY(tuff__plan_memory(&self->executable.launches));
     TRY(poison_scratch(&self->executable.launches));
@@ -125,8 +125,9 @@ static tuff_status build(trial *self, const struct fusion *fusion, const tuff_co
     return repeat(self, 1);
 }
 
-tuff_status tuff__candidate_run_create(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                               int task, const tune_config *what, test_buffers *on, cache_flush_pool *pool, trial **out)
+tuff_status tuff__candidate_run_create(tuff_device *device, const struct fusion *fusion,
+                                       const tuff_compile_options *options, int task, const tune_config *config,
+                                       test_buffers *on, cache_flush_pool *pool, trial **out)
 {
     trial *self = tuff__calloc(1, sizeof *self);
     *out = NULL;
@@ -134,7 +135,7 @@ tuff_status tuff__candidate_run_create(tuff_device *device, const struct fusion 
         return TUFF_E_OOM_HOST;
     self->device = device;
     self->pool = pool;
-    const tuff_status status = build(self, fusion, options, task, what, on);
+    const tuff_status status = build(self, fusion, options, task, config, on);
     if (status != TUFF_OK) {
         tuff__candidate_run_destroy(self);
         return status;

@@ -106,10 +106,10 @@ static void judge_root(const hearing *self, int index, const double *got, char *
 /* Calls for every element of a node in the excerpt, in order, with its place in the memory of the task. */
 typedef bool (*element_getter)(const test_buffers *from, int buffer, int64_t at, double *out);
 
-static tuff_status gather(const subgraph *of, const struct fusion *fusion, const node *at, const test_buffers *from,
+static tuff_status gather(const subgraph *part, const struct fusion *fusion, const node *at, const test_buffers *from,
                           element_getter get, double *out)
 {
-    const tuff_shape shape = tuff__subgraph_shape(of, at);
+    const tuff_shape shape = tuff__subgraph_shape(part, at);
     const view layout = tuff__fusion_layout(fusion, at);
     const int64_t count = tuff_shape_count(shape);
     int64_t start = layout.offset;
@@ -121,7 +121,7 @@ static tuff_status gather(const subgraph *of, const struct fusion *fusion, const
     for (int64_t i = 0; i < count; ++i) {
         int64_t rest = i, address = start;
         for (int axis = shape.rank - 1; axis >= 0; --axis) {
-            address += tuff__subgraph_place(of, at, axis, rest % shape.extent[axis]) * layout.stride[axis];
+            address += tuff__subgraph_place(part, at, axis, rest % shape.extent[axis]) * layout.stride[axis];
             rest /= shape.extent[axis];
         }
         if (!get(from, buffer, address, &out[i]))
@@ -131,10 +131,10 @@ static tuff_status gather(const subgraph *of, const struct fusion *fusion, const
 }
 
 /* What a sample does not look at may have been left out: it takes some of what looks so. */
-static void want_suspects(subgraph *of, const test_buffers *on)
+static void want_suspects(subgraph *part, const test_buffers *on)
 {
-    for (int i = 0; i < tuff__subgraph_root_count(of); ++i) {
-        const node *root = tuff__subgraph_root(of, i);
+    for (int i = 0; i < tuff__subgraph_root_count(part); ++i) {
+        const node *root = tuff__subgraph_root(part, i);
         const tuff_shape *shape = &root->outputs[0].shape;
         int64_t found[MOST_SUSPECTS], place[TUFF_MAX_RANK] = {0};
         const int count = tuff__test_buffers_suspects(on, root, found);
@@ -143,7 +143,7 @@ static void want_suspects(subgraph *of, const test_buffers *on)
                 place[axis] = found[k] % shape->extent[axis];
                 found[k] /= shape->extent[axis];
             }
-            tuff__subgraph_want(of, root, place);
+            tuff__subgraph_want(part, root, place);
         }
     }
 }
@@ -166,14 +166,14 @@ static tuff_status write_reads(const hearing *self, const struct fusion *fusion,
     return TUFF_OK;
 }
 
-static tuff_status compare_ground(const hearing *self, const struct fusion *fusion, const test_buffers *with, char *wrong,
-                                  size_t size)
+static tuff_status compare_ground(const hearing *self, const struct fusion *fusion, const test_buffers *buffers,
+                                  char *wrong, size_t size)
 {
     for (int i = 0; i < tuff__subgraph_root_count(self->of) && wrong[0] == '\0'; ++i) {
         double *got = tuff__calloc((size_t)self->roots[i].count + 1, sizeof *got);
-        const tuff_status status =
-            got == NULL ? TUFF_E_OOM_HOST
-                        : gather(self->of, fusion, tuff__subgraph_root(self->of, i), with, tuff__test_buffers_right, got);
+        const tuff_status status = got == NULL ? TUFF_E_OOM_HOST
+                                               : gather(self->of, fusion, tuff__subgraph_root(self->of, i), buffers,
+                                                        tuff__test_buffers_right, got);
         if (status == TUFF_OK)
             judge_root(self, i, got, wrong, size);
         tuff__free(got);
@@ -183,57 +183,57 @@ static tuff_status compare_ground(const hearing *self, const struct fusion *fusi
 }
 
 /* As much as the host computes in reasonable time. */
-static tuff_status sample(subgraph *of, const test_buffers *on)
+static tuff_status sample(subgraph *part, const test_buffers *on)
 {
     static const int counts[] = {16, 8, 4, 3, 2};
     enum { COUNTS = sizeof counts / sizeof *counts };
-    TRY(tuff__subgraph_sample(of, 0));
-    if (tuff__subgraph_cost(of) <= patience)
+    TRY(tuff__subgraph_sample(part, 0));
+    if (tuff__subgraph_cost(part) <= patience)
         return TUFF_OK;
-    want_suspects(of, on);
-    for (int i = 0; i < COUNTS && tuff__subgraph_cost(of) > patience; ++i)
-        TRY(tuff__subgraph_sample(of, counts[i]));
-    if (tuff__subgraph_cost(of) > patience)
+    want_suspects(part, on);
+    for (int i = 0; i < COUNTS && tuff__subgraph_cost(part) > patience; ++i)
+        TRY(tuff__subgraph_sample(part, counts[i]));
+    if (tuff__subgraph_cost(part) > patience)
         return FAIL(TUFF_E_UNSUPPORTED, "tune: a task that takes the host too long");
     return TUFF_OK;
 }
 
-static tuff_status hear_ground(hearing *self, tuff_device *device, const test_buffers *with, const struct fusion *fusion,
-                               int task, char *wrong, size_t size)
+static tuff_status hear_ground(hearing *self, tuff_device *device, const test_buffers *buffers,
+                               const struct fusion *fusion, int task, char *wrong, size_t size)
 {
     TRY(tuff__subgraph_create(fusion, task, &self->of));
-    TRY(sample(self->of, with));
+    TRY(sample(self->of, buffers));
     TRY(begin_host(self, device));
-    TRY(write_reads(self, fusion, with));
+    TRY(write_reads(self, fusion, buffers));
     TRY(run_host(self));
-    return compare_ground(self, fusion, with, wrong, size);
+    return compare_ground(self, fusion, buffers, wrong, size);
 }
 
-tuff_status tuff__oracle_ground(tuff_device *device, const test_buffers *with, const struct fusion *fusion, int task,
-                                 char *wrong, size_t size)
+tuff_status tuff__oracle_ground(tuff_device *device, const test_buffers *buffers, const struct fusion *fusion, int task,
+                                char *wrong, size_t size)
 {
     hearing self = {.of = NULL};
     wrong[0] = '\0';
-    const tuff_status status = hear_ground(&self, device, with, fusion, task, wrong, size);
+    const tuff_status status = hear_ground(&self, device, buffers, fusion, task, wrong, size);
     end(&self);
     return status;
 }
 
 /* Eighths, as on test buffers. */
-static void make_up(const hearing *self, task_kind kind, const node *of, int64_t count, double *out)
+static void make_up(const hearing *self, task_kind kind, const node *at, int64_t count, double *out)
 {
     const int64_t bound = tuff__subgraph_index_bound(self->of);
     const bool multiplies = kind == TASK_MATMUL || kind == TASK_ATTENTION,
                takes_signs = tuff__subgraph_takes_signs(self->of);
-    rng from = {(uint64_t)of->id + 1};
+    rng from = {(uint64_t)at->id + 1};
     for (int64_t i = 0; i < count; ++i) {
         const int roll = tuff__rng_below(&from, 1 << 20);
-        if (tuff__dtype_is_float(of->outputs[0].dtype))
+        if (tuff__dtype_is_float(at->outputs[0].dtype))
             out[i] = multiplies                       ? (roll % 17 - 8) / 8.0
                      : takes_signs && roll >> 19 != 0 ? -(1 + roll % 8) / 8.0
                                                       : (1 + roll % 8) / 8.0;
         else
-            out[i] = of->outputs[0].dtype == TUFF_BOOL ? roll % 2 : (double)(roll % (bound > 0 ? bound : 64) % 128);
+            out[i] = at->outputs[0].dtype == TUFF_BOOL ? roll % 2 : (double)(roll % (bound > 0 ? bound : 64) % 128);
     }
 }
 
@@ -262,13 +262,14 @@ static tuff_status write_both(const hearing *self, tuff_plan *plan, task_kind ki
 }
 
 /* Lets all tasks of a kind have one choice. */
-static tuff_status lower_by(tuff_plan *plan, const tuff_compile_options *options, task_kind kind, const tune_config *what)
+static tuff_status lower_by(tuff_plan *plan, const tuff_compile_options *options, task_kind kind,
+                            const tune_config *config)
 {
     const tune_config **choices = tuff__calloc((size_t)plan->fusion.task_count + 1, sizeof(tune_config *));
     if (choices == NULL)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < plan->fusion.task_count; ++i)
-        choices[i] = plan->fusion.tasks[i].kind == kind ? what : NULL;
+        choices[i] = plan->fusion.tasks[i].kind == kind ? config : NULL;
     tuff__launch_list_free(&plan->executable.launches);
     const tuff_status status = tuff__lower(plan->device, &plan->fusion, options, choices, &plan->executable.launches);
     tuff__free(choices);
@@ -298,9 +299,9 @@ static tuff_status compare_plan(const hearing *self, tuff_plan *plan, char *wron
 }
 
 static tuff_status run_both(hearing *self, tuff_plan *plan, const tuff_compile_options *options, task_kind kind,
-                            const tune_config *what, char *wrong, size_t size)
+                            const tune_config *config, char *wrong, size_t size)
 {
-    TRY(lower_by(plan, options, kind, what));
+    TRY(lower_by(plan, options, kind, config));
     TRY(write_both(self, plan, kind));
     TRY(run_host(self));
     TRY(tuff_plan_run(plan));
@@ -309,21 +310,21 @@ static tuff_status run_both(hearing *self, tuff_plan *plan, const tuff_compile_o
 }
 
 /* Extents beyond a few tiles, if the host is done with them in time. */
-static tuff_status shrink(subgraph *of)
+static tuff_status shrink(subgraph *part)
 {
     static const int64_t sizes[] = {259, 131, 67, 35, 19};
     enum { SIZES = sizeof sizes / sizeof *sizes };
     bool changed = true;
     for (int i = 0; i < SIZES && changed; ++i) {
-        TRY(tuff__subgraph_shrink(of, sizes[i], &changed));
-        if (changed && tuff__subgraph_cost(of) <= long_patience)
+        TRY(tuff__subgraph_shrink(part, sizes[i], &changed));
+        if (changed && tuff__subgraph_cost(part) <= long_patience)
             return TUFF_OK;
     }
     return FAIL(TUFF_E_UNSUPPORTED, "tune: a task that has no odd extents, or none that are small");
 }
 
 static tuff_status hear_ragged(hearing *self, tuff_device *device, const struct fusion *fusion,
-                               const tuff_compile_options *options, int task, const tune_config *what, char *wrong,
+                               const tuff_compile_options *options, int task, const tune_config *config, char *wrong,
                                size_t size)
 {
     tuff_graph *graph;
@@ -337,7 +338,7 @@ static tuff_status hear_ragged(hearing *self, tuff_device *device, const struct 
     tuff_status status = tuff__plan_create(graph, &plain, NULL, &plan);
     if (status == TUFF_OK) {
         plan->is_for_once = true;
-        status = run_both(self, plan, &plain, fusion->tasks[task].kind, what, wrong, size);
+        status = run_both(self, plan, &plain, fusion->tasks[task].kind, config, wrong, size);
     }
     tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);
@@ -358,12 +359,12 @@ static void judge_zeros(const hearing *self, const test_buffers *kept, char *wro
 }
 
 tuff_status tuff__oracle_ragged(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
-                                 int task, const tune_config *what, const test_buffers *kept, char *wrong, size_t size)
+                                int task, const tune_config *config, const test_buffers *kept, char *wrong, size_t size)
 {
     hearing self = {.of = NULL};
     const task_kind kind = fusion->tasks[task].kind;
     wrong[0] = '\0';
-    const tuff_status status = hear_ragged(&self, device, fusion, options, task, what, wrong, size);
+    const tuff_status status = hear_ragged(&self, device, fusion, options, task, config, wrong, size);
     if (status == TUFF_OK && kept != NULL && (kind == TASK_MATMUL || kind == TASK_ATTENTION))
         judge_zeros(&self, kept, wrong, size);
     end(&self);

@@ -59,14 +59,15 @@ static double scale_of(const struct task *task)
 /* What nothing can be said of is given what is positive. */
 static tuff_status takes_signs(const struct fusion *fusion, int task, bool *out)
 {
-    subgraph *of;
-    const tuff_status status = tuff__subgraph_create(fusion, task, &of);
-    *out = status == TUFF_OK && tuff__subgraph_takes_signs(of);
-    tuff__subgraph_destroy(of);
+    subgraph *part;
+    const tuff_status status = tuff__subgraph_create(fusion, task, &part);
+    *out = status == TUFF_OK && tuff__subgraph_takes_signs(part);
+    tuff__subgraph_destroy(part);
     return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
 }
 
-tuff_status tuff__test_buffers_create(tuff_device *device, const struct fusion *fusion, int task, uint64_t most, test_buffers **out)
+tuff_status tuff__test_buffers_create(tuff_device *device, const struct fusion *fusion, int task, uint64_t most,
+                                      test_buffers **out)
 {
     test_buffers *self = tuff__calloc(1, sizeof *self);
     *out = self;
@@ -112,9 +113,9 @@ uint64_t tuff__test_buffers_size(const test_buffers *self)
     return self->size;
 }
 
-static uint64_t whole_size(const buffer_region *of)
+static uint64_t whole_size(const buffer_region *region)
 {
-    return GUARD + of->lead + (of->size + 3) / 4 * 4 + GUARD;
+    return GUARD + region->lead + (region->size + 3) / 4 * 4 + GUARD;
 }
 
 /* One past the largest index that lookups of the task's kernels find something at; 64 where there are none. */
@@ -143,26 +144,26 @@ static double make_float(const test_buffers *self, uint32_t roll)
     return self->scale * (self->is_rough ? 2 * share - 1 : (int)(roll % 17) / 8.0 - 1.0);
 }
 
-static void make_elements(const test_buffers *self, const buffer_region *of, int64_t bound, double *values)
+static void make_elements(const test_buffers *self, const buffer_region *region, int64_t bound, double *values)
 {
-    uint64_t state = 0x9E3779B97F4A7C15u * (uint64_t)(of->id + 1);
+    uint64_t state = 0x9E3779B97F4A7C15u * (uint64_t)(region->id + 1);
     for (int i = 0; i < PERIOD; ++i) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         const uint32_t roll = (uint32_t)(state >> 33);
-        if (of->dtype == TUFF_F32 || of->dtype == TUFF_F16 || of->dtype == TUFF_BF16)
+        if (region->dtype == TUFF_F32 || region->dtype == TUFF_F16 || region->dtype == TUFF_BF16)
             values[i] = make_float(self, roll);
-        else if (of->dtype == TUFF_BOOL)
+        else if (region->dtype == TUFF_BOOL)
             values[i] = roll % 2;
         else
             values[i] = (double)(roll % (uint32_t)bound % 128);
-        if (of->dtype == TUFF_I32 || of->dtype == TUFF_U32)
+        if (region->dtype == TUFF_I32 || region->dtype == TUFF_U32)
             values[i] = (double)(roll % (uint32_t)(bound > INT32_MAX ? INT32_MAX : bound));
     }
 }
 
 /* Repeats a pattern over a stretch of device memory. */
-static tuff_status fill(const test_buffers *self, const buffer_region *of, uint64_t start, uint64_t size, const void *pattern,
-                        size_t period)
+static tuff_status fill(const test_buffers *self, const buffer_region *region, uint64_t start, uint64_t size,
+                        const void *pattern, size_t period)
 {
     enum { AT_ONCE = 1 << 20 };
     const uint64_t wanted = (size < AT_ONCE ? size : AT_ONCE) / period + 1;
@@ -172,45 +173,46 @@ static tuff_status fill(const test_buffers *self, const buffer_region *of, uint6
     for (uint64_t i = 0; i < wanted && block != NULL; ++i)
         memcpy(block + i * period, pattern, period);
     for (uint64_t at = 0; at < size && status == TUFF_OK; at += length)
-        status =
-            tuff__storage_write(self->device, of->storage, start + at, block, size - at < length ? size - at : length);
+        status = tuff__storage_write(self->device, region->storage, start + at, block,
+                                     size - at < length ? size - at : length);
     tuff__free(block);
     return status;
 }
 
-static tuff_status write_constant(const test_buffers *self, const buffer_region *of, const node *at)
+static tuff_status write_constant(const test_buffers *self, const buffer_region *region, const node *at)
 {
     if (at->attributes.data != NULL)
-        return tuff__storage_write(self->device, of->storage, GUARD + of->lead, at->attributes.data, of->size);
+        return tuff__storage_write(self->device, region->storage, GUARD + region->lead, at->attributes.data,
+                                   region->size);
     double number = at->attributes.value;
     char bytes[8];
-    tuff__from_double(of->dtype, &number, 1, bytes);
-    return fill(self, of, GUARD + of->lead, of->size, bytes, tuff_dtype_size(of->dtype));
+    tuff__from_double(region->dtype, &number, 1, bytes);
+    return fill(self, region, GUARD + region->lead, region->size, bytes, tuff_dtype_size(region->dtype));
 }
 
-static tuff_status write_made(const test_buffers *self, const buffer_region *of)
+static tuff_status write_made(const test_buffers *self, const buffer_region *region)
 {
     char pattern[PERIOD * 8];
-    tuff__from_double(of->dtype, of->made, PERIOD, pattern);
-    return fill(self, of, GUARD + of->lead, of->size, pattern, PERIOD * tuff_dtype_size(of->dtype));
+    tuff__from_double(region->dtype, region->made, PERIOD, pattern);
+    return fill(self, region, GUARD + region->lead, region->size, pattern, PERIOD * tuff_dtype_size(region->dtype));
 }
 
-static tuff_status fill_elements(const test_buffers *self, buffer_region *of, const launch_list *launches)
+static tuff_status fill_elements(const test_buffers *self, buffer_region *region, const launch_list *launches)
 {
     const tuff_graph *graph = self->fusion->graph;
     const uint32_t guard = GUARD_WORD;
-    const uint64_t behind = whole_size(of) - GUARD;
-    TRY(fill(self, of, 0, GUARD, &guard, sizeof guard));
-    TRY(fill(self, of, behind, GUARD, &guard, sizeof guard));
-    if (of->size == 0)
+    const uint64_t behind = whole_size(region) - GUARD;
+    TRY(fill(self, region, 0, GUARD, &guard, sizeof guard));
+    TRY(fill(self, region, behind, GUARD, &guard, sizeof guard));
+    if (region->size == 0)
         return TUFF_OK;
-    if (of->id < graph->node_count && graph->nodes[of->id]->op == OP_CONSTANT)
-        return write_constant(self, of, graph->nodes[of->id]);
-    of->made = tuff__alloc(PERIOD * sizeof *of->made);
-    if (of->made == NULL)
+    if (region->id < graph->node_count && graph->nodes[region->id]->op == OP_CONSTANT)
+        return write_constant(self, region, graph->nodes[region->id]);
+    region->made = tuff__alloc(PERIOD * sizeof *region->made);
+    if (region->made == NULL)
         return TUFF_E_OOM_HOST;
-    make_elements(self, of, index_bound(self, launches), of->made);
-    return write_made(self, of);
+    make_elements(self, region, index_bound(self, launches), region->made);
+    return write_made(self, region);
 }
 
 static buffer_region *find(const test_buffers *self, int id)
@@ -225,10 +227,10 @@ static tuff_status add(test_buffers *self, const launch_list *launches, int id)
 {
     const memory_buffer *buffer = &launches->buffers[id];
     buffer_region made = {.id = id,
-                    .lead = buffer->offset % GUARD,
-                    .size = tuff__buffer_size(buffer),
-                    .dtype = buffer->dtype,
-                    .in_place = -1};
+                          .lead = buffer->offset % GUARD,
+                          .size = tuff__buffer_size(buffer),
+                          .dtype = buffer->dtype,
+                          .in_place = -1};
     if (whole_size(&made) > self->most - self->size)
         return FAIL(TUFF_E_OOM_DEVICE, "tune: a task of more than %llu bytes", (unsigned long long)self->most);
     if (!GROW(self->all, self->count, self->capacity))
@@ -250,18 +252,18 @@ static tuff_status place(test_buffers *self, launch_list *launches, int id, cons
     int root = id;
     while (launches->buffers[root].parent >= 0) /* parts get their places when memory is planned */
         root = launches->buffers[root].parent;
-    buffer_region *of = find(self, root);
-    if (of == NULL) {
+    buffer_region *region = find(self, root);
+    if (region == NULL) {
         TRY(add(self, launches, root));
-        of = &self->all[self->count - 1];
+        region = &self->all[self->count - 1];
     }
-    of->read |= use->read;
-    of->written |= use->written;
+    region->read |= use->read;
+    region->written |= use->written;
     if (use->written && self->fusion->graph->nodes[root]->op == OP_ARRAY)
-        of->in_place = id;
+        region->in_place = id;
     launches->buffers[root].fixed = true;
-    launches->buffers[root].storage = of->storage;
-    launches->buffers[root].offset = GUARD + of->lead;
+    launches->buffers[root].storage = region->storage;
+    launches->buffers[root].offset = GUARD + region->lead;
     return TUFF_OK;
 }
 
@@ -288,84 +290,84 @@ static int buffer_of(const struct fusion *fusion, const node *root, int64_t *sta
     return buffer;
 }
 
-static int64_t count_of(const buffer_region *of)
+static int64_t count_of(const buffer_region *region)
 {
-    return (int64_t)(of->size / tuff_dtype_size(of->dtype));
+    return (int64_t)(region->size / tuff_dtype_size(region->dtype));
 }
 
-static void mark_own(const buffer_region *of, const view *layout, int axis, int64_t at)
+static void mark_own(const buffer_region *region, const view *layout, int axis, int64_t at)
 {
     if (axis == layout->rank) {
-        if (at >= 0 && at < count_of(of))
-            of->own[at] = 1;
+        if (at >= 0 && at < count_of(region))
+            region->own[at] = 1;
         return;
     }
     for (int64_t i = 0; i < layout->extent[axis]; ++i)
-        mark_own(of, layout, axis + 1, at + i * layout->stride[axis]);
+        mark_own(region, layout, axis + 1, at + i * layout->stride[axis]);
 }
 
 /* Which elements of a stretch are the task's. */
-static tuff_status find_own(const test_buffers *self, buffer_region *of)
+static tuff_status find_own(const test_buffers *self, buffer_region *region)
 {
     const struct task *task = &self->fusion->tasks[self->task];
-    const int64_t count = count_of(of);
+    const int64_t count = count_of(region);
     int64_t start;
-    of->knows_own = true;
+    region->knows_own = true;
     for (int i = 0; i < task->root_count; ++i)
-        if (find(self, buffer_of(self->fusion, task->roots[i], &start)) == of &&
+        if (find(self, buffer_of(self->fusion, task->roots[i], &start)) == region &&
             tuff_shape_count(task->roots[i]->outputs[0].shape) == count)
             return TUFF_OK;
-    of->own = tuff__calloc((size_t)count + 1, 1);
-    if (of->own == NULL)
+    region->own = tuff__calloc((size_t)count + 1, 1);
+    if (region->own == NULL)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < task->root_count; ++i)
-        if (find(self, buffer_of(self->fusion, task->roots[i], &start)) == of) {
+        if (find(self, buffer_of(self->fusion, task->roots[i], &start)) == region) {
             const view layout = tuff__fusion_layout(self->fusion, task->roots[i]);
-            mark_own(of, &layout, 0, start);
+            mark_own(region, &layout, 0, start);
         }
     return TUFF_OK;
 }
 
 /* Whether what the task writes over is what it computes that from. */
-static bool is_updated(const test_buffers *self, const buffer_region *of)
+static bool is_updated(const test_buffers *self, const buffer_region *region)
 {
     const struct task *task = &self->fusion->tasks[self->task];
-    for (int i = 0; i < task->read_count && of->in_place >= 0; ++i)
-        if (task->reads[i]->id == of->id)
+    for (int i = 0; i < task->read_count && region->in_place >= 0; ++i)
+        if (task->reads[i]->id == region->id)
             return true;
     return false;
 }
 
-static bool is_poisoned(const test_buffers *self, const buffer_region *of)
+static bool is_poisoned(const test_buffers *self, const buffer_region *region)
 {
-    return of->written && of->made != NULL && !is_updated(self, of);
+    return region->written && region->made != NULL && !is_updated(self, region);
 }
 
 /* What a stretch that is not the task's as a whole holds before a run: where others store, the same in every run. */
-static tuff_status make_image(const buffer_region *of, int turn, char **out)
+static tuff_status make_image(const buffer_region *region, int turn, char **out)
 {
-    const size_t step = tuff_dtype_size(of->dtype);
+    const size_t step = tuff_dtype_size(region->dtype);
     char pattern[PERIOD * 8];
-    *out = tuff__alloc((size_t)of->size + sizeof(uint32_t));
+    *out = tuff__alloc((size_t)region->size + sizeof(uint32_t));
     if (*out == NULL)
         return TUFF_E_OOM_HOST;
-    tuff__from_double(of->dtype, of->made, PERIOD, pattern);
-    for (int64_t i = 0; i < count_of(of); ++i) {
-        const uint32_t word = poison_words[of->own[i] ? turn : 0], twice[] = {word, word};
+    tuff__from_double(region->dtype, region->made, PERIOD, pattern);
+    for (int64_t i = 0; i < count_of(region); ++i) {
+        const uint32_t word = poison_words[region->own[i] ? turn : 0], twice[] = {word, word};
         const size_t at = (size_t)i * step;
-        const bool is_data = !of->own[i] && of->read;
+        const bool is_data = !region->own[i] && region->read;
         memcpy(*out + at, is_data ? pattern + (size_t)(i % PERIOD) * step : (const char *)twice + at % sizeof word,
                step);
     }
     return TUFF_OK;
 }
 
-static tuff_status write_image(const test_buffers *self, const buffer_region *of)
+static tuff_status write_image(const test_buffers *self, const buffer_region *region)
 {
     char *image = NULL;
-    tuff_status status = make_image(of, self->turn, &image);
+    tuff_status status = make_image(region, self->turn, &image);
     if (status == TUFF_OK)
-        status = tuff__storage_write(self->device, of->storage, GUARD + of->lead, image, of->size);
+        status = tuff__storage_write(self->device, region->storage, GUARD + region->lead, image, region->size);
     tuff__free(image);
     return status;
 }
@@ -375,38 +377,39 @@ tuff_status tuff__test_buffers_poison(test_buffers *self)
     self->turn = !self->turn;
     const uint32_t *poison = &poison_words[self->turn];
     for (int i = 0; i < self->count; ++i) {
-        buffer_region *of = &self->all[i];
-        if (of->in_place >= 0 && of->made != NULL && is_updated(self, of))
-            TRY(write_made(self, of));
-        if (!is_poisoned(self, of))
+        buffer_region *region = &self->all[i];
+        if (region->in_place >= 0 && region->made != NULL && is_updated(self, region))
+            TRY(write_made(self, region));
+        if (!is_poisoned(self, region))
             continue;
-        if (!of->knows_own)
-            TRY(find_own(self, of));
-        TRY(of->own != NULL ? write_image(self, of)
-                            : fill(self, of, GUARD + of->lead, (of->size + 3) / 4 * 4, poison, sizeof *poison));
+        if (!region->knows_own)
+            TRY(find_own(self, region));
+        TRY(region->own != NULL
+                ? write_image(self, region)
+                : fill(self, region, GUARD + region->lead, (region->size + 3) / 4 * 4, poison, sizeof *poison));
     }
     return TUFF_OK;
 }
 
 /* Reads a stretch with its guards. */
-static tuff_status read_back(const test_buffers *self, const buffer_region *of, void **out)
+static tuff_status read_back(const test_buffers *self, const buffer_region *region, void **out)
 {
-    const size_t size = (size_t)whole_size(of);
+    const size_t size = (size_t)whole_size(region);
     *out = tuff__alloc(size);
     if (*out == NULL)
         return TUFF_E_OOM_HOST;
-    return tuff__storage_read(self->device, of->storage, 0, *out, size);
+    return tuff__storage_read(self->device, region->storage, 0, *out, size);
 }
 
 tuff_status tuff__test_buffers_keep(test_buffers *self)
 {
     for (int i = 0; i < self->count; ++i) {
-        buffer_region *of = &self->all[i];
-        if (!of->written)
+        buffer_region *region = &self->all[i];
+        if (!region->written)
             continue;
-        tuff__free(of->right);
-        of->right = NULL;
-        TRY(read_back(self, of, &of->right));
+        tuff__free(region->right);
+        region->right = NULL;
+        TRY(read_back(self, region, &region->right));
     }
     self->kept_turn = self->turn;
     return TUFF_OK;
@@ -416,22 +419,22 @@ tuff_status tuff__test_buffers_is_kept(test_buffers *self, bool *same)
 {
     *same = true;
     for (int i = 0; i < self->count && *same; ++i) {
-        const buffer_region *of = &self->all[i];
+        const buffer_region *region = &self->all[i];
         void *seen = NULL;
-        if (!of->written || of->right == NULL)
+        if (!region->written || region->right == NULL)
             continue;
-        const tuff_status status = read_back(self, of, &seen);
-        *same = status == TUFF_OK &&
-                memcmp((char *)seen + GUARD + of->lead, (char *)of->right + GUARD + of->lead, of->size) == 0;
+        const tuff_status status = read_back(self, region, &seen);
+        *same = status == TUFF_OK && memcmp((char *)seen + GUARD + region->lead,
+                                            (char *)region->right + GUARD + region->lead, region->size) == 0;
         tuff__free(seen);
         TRY(status);
     }
     return TUFF_OK;
 }
 
-static bool guards_hold(const buffer_region *of, const char *seen)
+static bool guards_hold(const buffer_region *region, const char *seen)
 {
-    const uint64_t behind = whole_size(of) - GUARD;
+    const uint64_t behind = whole_size(region) - GUARD;
     for (uint64_t i = 0; i < GUARD; i += 4) {
         uint32_t before, after;
         memcpy(&before, seen + i, 4);
@@ -484,24 +487,25 @@ static bool is_poison(const char *element, uint64_t at, size_t step, int turn)
     return true;
 }
 
-static void compare_elements(const test_buffers *self, const buffer_region *of, const char *seen, char *wrong, size_t size)
+static void compare_elements(const test_buffers *self, const buffer_region *region, const char *seen, char *wrong,
+                             size_t size)
 {
-    const size_t step = tuff_dtype_size(of->dtype);
-    const int64_t count = count_of(of);
-    const char *right = (const char *)of->right + GUARD + of->lead;
-    const bool floats = of->dtype == TUFF_F32 || of->dtype == TUFF_F16 || of->dtype == TUFF_BF16;
-    seen += GUARD + of->lead;
-    if (memcmp(seen, right, of->size) == 0)
+    const size_t step = tuff_dtype_size(region->dtype);
+    const int64_t count = count_of(region);
+    const char *right = (const char *)region->right + GUARD + region->lead;
+    const bool floats = region->dtype == TUFF_F32 || region->dtype == TUFF_F16 || region->dtype == TUFF_BF16;
+    seen += GUARD + region->lead;
+    if (memcmp(seen, right, region->size) == 0)
         return;
-    const double unit = rounding_of(of->dtype) + 0x1p-24 * sqrt(terms_of(self));
-    const double typical = floats ? size_of_elements(of->dtype, right, count) : 0;
+    const double unit = rounding_of(region->dtype) + 0x1p-24 * sqrt(terms_of(self));
+    const double typical = floats ? size_of_elements(region->dtype, right, count) : 0;
     for (int64_t i = 0; i < count; ++i) {
         double is, should;
         const char *at = seen + (size_t)i * step, *expected = right + (size_t)i * step;
         if (memcmp(at, expected, step) == 0)
             continue;
-        tuff__to_double(of->dtype, at, 1, &is);
-        tuff__to_double(of->dtype, expected, 1, &should);
+        tuff__to_double(region->dtype, at, 1, &is);
+        tuff__to_double(region->dtype, expected, 1, &should);
         const bool unwritten = step == 4 && (is_poison(at, 0, step, self->turn) || is_poison(at, 0, step, !self->turn));
         const bool close =
             floats && !unwritten && !self->is_exact &&
@@ -516,23 +520,23 @@ static void compare_elements(const test_buffers *self, const buffer_region *of, 
     }
 }
 
-static tuff_status compare(buffer_region *of, const test_buffers *self, bool exactly, char *wrong, size_t size)
+static tuff_status compare(buffer_region *region, const test_buffers *self, bool exactly, char *wrong, size_t size)
 {
     void *seen = NULL;
-    const tuff_status status = read_back(self, of, &seen);
+    const tuff_status status = read_back(self, region, &seen);
     if (status != TUFF_OK) {
         tuff__free(seen);
         return status;
     }
-    if (!guards_hold(of, seen))
+    if (!guards_hold(region, seen))
         snprintf(wrong, size, "it writes beyond a buffer");
     else if (!exactly)
-        compare_elements(self, of, seen, wrong, size);
-    else if (of->last != NULL &&
-             memcmp((char *)seen + GUARD + of->lead, (char *)of->last + GUARD + of->lead, of->size) != 0)
+        compare_elements(self, region, seen, wrong, size);
+    else if (region->last != NULL && memcmp((char *)seen + GUARD + region->lead,
+                                            (char *)region->last + GUARD + region->lead, region->size) != 0)
         snprintf(wrong, size, "two runs differ");
-    tuff__free(of->last);
-    of->last = seen;
+    tuff__free(region->last);
+    region->last = seen;
     return TUFF_OK;
 }
 
@@ -546,20 +550,21 @@ tuff_status tuff__test_buffers_compare(test_buffers *self, bool exactly, char *w
 }
 
 /* What neither of two runs wrote of the task's own, and what the first wrote of others'. */
-static tuff_status look_through(const test_buffers *self, const buffer_region *of, char *wrong, size_t size)
+static tuff_status look_through(const test_buffers *self, const buffer_region *region, char *wrong, size_t size)
 {
-    const size_t step = tuff_dtype_size(of->dtype);
-    const char *kept = (const char *)of->right + GUARD + of->lead, *last = (const char *)of->last + GUARD + of->lead;
+    const size_t step = tuff_dtype_size(region->dtype);
+    const char *kept = (const char *)region->right + GUARD + region->lead,
+               *last = (const char *)region->last + GUARD + region->lead;
     char *image = NULL;
-    if (of->own == NULL && memcmp(kept, last, of->size) == 0)
+    if (region->own == NULL && memcmp(kept, last, region->size) == 0)
         return TUFF_OK;
-    if (of->own != NULL)
-        TRY(make_image(of, self->kept_turn, &image));
-    for (int64_t i = 0; i < count_of(of) && wrong[0] == '\0'; ++i) {
+    if (region->own != NULL)
+        TRY(make_image(region, self->kept_turn, &image));
+    for (int64_t i = 0; i < count_of(region) && wrong[0] == '\0'; ++i) {
         const uint64_t at = (uint64_t)i * step;
-        if (of->own != NULL && !of->own[i] && memcmp(kept + at, image + at, step) != 0)
+        if (region->own != NULL && !region->own[i] && memcmp(kept + at, image + at, step) != 0)
             snprintf(wrong, size, "element %lld is written, which others store", (long long)i);
-        else if ((of->own == NULL || of->own[i]) && is_poison(kept + at, at, step, self->kept_turn) &&
+        else if ((region->own == NULL || region->own[i]) && is_poison(kept + at, at, step, self->kept_turn) &&
                  is_poison(last + at, at, step, self->turn))
             snprintf(wrong, size, "element %lld is not written", (long long)i);
     }
@@ -571,17 +576,17 @@ tuff_status tuff__test_buffers_look_through(const test_buffers *self, char *wron
 {
     wrong[0] = '\0';
     for (int i = 0; i < self->count && wrong[0] == '\0' && self->turn != self->kept_turn; ++i) {
-        const buffer_region *of = &self->all[i];
-        if (is_poisoned(self, of) && of->right != NULL && of->last != NULL)
-            TRY(look_through(self, of, wrong, size));
+        const buffer_region *region = &self->all[i];
+        if (is_poisoned(self, region) && region->right != NULL && region->last != NULL)
+            TRY(look_through(self, region, wrong, size));
     }
     return TUFF_OK;
 }
 
 static const buffer_region *find_element(const test_buffers *self, int buffer, int64_t at)
 {
-    const buffer_region *of = find(self, buffer);
-    return of != NULL && at >= 0 && at < count_of(of) ? of : NULL;
+    const buffer_region *region = find(self, buffer);
+    return region != NULL && at >= 0 && at < count_of(region) ? region : NULL;
 }
 
 static void read_constant(const node *of, int64_t at, double *out)
@@ -602,19 +607,20 @@ bool tuff__test_buffers_input(const test_buffers *self, int buffer, int64_t at, 
         read_constant(graph->nodes[buffer], at, out);
         return true;
     }
-    const buffer_region *of = find_element(self, buffer, at);
-    if (of == NULL || (of->written && of->in_place < 0))
+    const buffer_region *region = find_element(self, buffer, at);
+    if (region == NULL || (region->written && region->in_place < 0))
         return false;
-    *out = of->made[at % PERIOD];
+    *out = region->made[at % PERIOD];
     return true;
 }
 
 bool tuff__test_buffers_right(const test_buffers *self, int buffer, int64_t at, double *out)
 {
-    const buffer_region *of = find_element(self, buffer, at);
-    if (of == NULL || of->right == NULL)
+    const buffer_region *region = find_element(self, buffer, at);
+    if (region == NULL || region->right == NULL)
         return false;
-    tuff__to_double(of->dtype, (const char *)of->right + GUARD + of->lead + (size_t)at * tuff_dtype_size(of->dtype), 1,
+    tuff__to_double(region->dtype,
+                    (const char *)region->right + GUARD + region->lead + (size_t)at * tuff_dtype_size(region->dtype), 1,
                     out);
     return true;
 }
@@ -629,59 +635,59 @@ typedef struct suspects {
     int count;
 } suspects;
 
-static bool is_suspect(const suspects *with, int64_t at)
+static bool is_suspect(const suspects *self, int64_t at)
 {
     static const char zero[8];
-    const buffer_region *of = with->of;
-    const size_t step = tuff_dtype_size(of->dtype);
-    const char *element = (const char *)of->right + GUARD + of->lead + (size_t)at * step;
+    const buffer_region *region = self->of;
+    const size_t step = tuff_dtype_size(region->dtype);
+    const char *element = (const char *)region->right + GUARD + region->lead + (size_t)at * step;
     double value;
-    if (at < 0 || at >= count_of(of))
+    if (at < 0 || at >= count_of(region))
         return false;
-    if (!with->is_updated)
+    if (!self->is_updated)
         return memcmp(element, zero, step) == 0;
-    tuff__to_double(of->dtype, element, 1, &value);
-    return value == of->made[at % PERIOD];
+    tuff__to_double(region->dtype, element, 1, &value);
+    return value == region->made[at % PERIOD];
 }
 
-static void note(suspects *with)
+static void note(suspects *self)
 {
-    enum { ROOM = sizeof with->noted / sizeof *with->noted };
-    with->last = with->index;
-    if (with->found++ % with->every != 0)
+    enum { ROOM = sizeof self->noted / sizeof *self->noted };
+    self->last = self->index;
+    if (self->found++ % self->every != 0)
         return;
-    if (with->count == ROOM) {
+    if (self->count == ROOM) {
         for (int i = 0; i < ROOM / 2; ++i)
-            with->noted[i] = with->noted[2 * i];
-        with->count = ROOM / 2;
-        with->every *= 2;
-        if ((with->found - 1) % with->every != 0)
+            self->noted[i] = self->noted[2 * i];
+        self->count = ROOM / 2;
+        self->every *= 2;
+        if ((self->found - 1) % self->every != 0)
             return;
     }
-    with->noted[with->count++] = with->index;
+    self->noted[self->count++] = self->index;
 }
 
-static void look_for_suspects(suspects *with, const view *layout, int axis, int64_t at)
+static void look_for_suspects(suspects *self, const view *layout, int axis, int64_t at)
 {
     if (axis == layout->rank) {
-        if (is_suspect(with, at))
-            note(with);
-        ++with->index;
+        if (is_suspect(self, at))
+            note(self);
+        ++self->index;
         return;
     }
     for (int64_t i = 0; i < layout->extent[axis]; ++i)
-        look_for_suspects(with, layout, axis + 1, at + i * layout->stride[axis]);
+        look_for_suspects(self, layout, axis + 1, at + i * layout->stride[axis]);
 }
 
 /* False where nothing is kept of the root. */
 static bool begin_suspects(const test_buffers *self, const node *root, bool changes_too, suspects *out)
 {
     int64_t start;
-    const buffer_region *of = find(self, buffer_of(self->fusion, root, &start));
+    const buffer_region *region = find(self, buffer_of(self->fusion, root, &start));
     const view layout = tuff__fusion_layout(self->fusion, root);
-    if (of == NULL || of->right == NULL || of->made == NULL)
+    if (region == NULL || region->right == NULL || region->made == NULL)
         return false;
-    *out = (suspects){.of = of, .is_updated = changes_too && is_updated(self, of), .every = 1};
+    *out = (suspects){.of = region, .is_updated = changes_too && is_updated(self, region), .every = 1};
     look_for_suspects(out, &layout, 0, start);
     return true;
 }

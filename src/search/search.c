@@ -20,14 +20,14 @@ static const struct stage {
     double cut;
 } stages[] = {{1, 2}, {2, 1.25}, {FULL_SAMPLES - 3, 0}, {0, 0}};
 
-const char *tuff__verdict_text(verdict of)
+const char *tuff__verdict_text(verdict reason)
 {
     static const char *const texts[] = {
 #define X(name, text) text,
         VERDICT_MAP(X)
 #undef X
     };
-    return (unsigned)of < VERDICT_COUNT ? texts[of] : "unknown";
+    return (unsigned)reason < VERDICT_COUNT ? texts[reason] : "unknown";
 }
 
 void tuff__search_fail(search *self, tuff_status status)
@@ -50,7 +50,7 @@ static bool is_passing(verdict found)
            found == VERDICT_TIMER || found == VERDICT_ROOM || found == VERDICT_FAILED;
 }
 
-bool tuff__search_accept(search *self, const tune_config *what, verdict found)
+bool tuff__search_accept(search *self, const tune_config *config, verdict found)
 {
     if (found == VERDICT_GOOD)
         return true;
@@ -62,7 +62,7 @@ bool tuff__search_accept(search *self, const tune_config *what, verdict found)
     if (found == VERDICT_LOST)
         self->end = SEARCH_LOST;
     if (!is_passing(found) && self->settings.rejected)
-        self->settings.rejected(self->settings.user, what, found);
+        self->settings.rejected(self->settings.user, config, found);
     return false;
 }
 
@@ -480,11 +480,11 @@ search_progress tuff__search_progress(const search *self)
     };
 }
 
-static void list(search *self, const tune_config *what, int count, int rank)
+static void list(search *self, const tune_config *config, int count, int rank)
 {
     for (int i = 0; i < count; i++) {
         self->ranks[self->listed_count] = rank == RANK_PORTFOLIO ? rank + i : rank;
-        self->listed[self->listed_count++] = what[i];
+        self->listed[self->listed_count++] = config[i];
     }
 }
 
@@ -542,9 +542,10 @@ void tuff__search_end(search *self)
     tuff__free(self);
 }
 
-const char *tuff__search_end_text(const search_result *of)
+const char *tuff__search_end_text(const search_result *result)
 {
-    if (!of->is_final || of->end == SEARCH_STOPPED || of->end == SEARCH_GOES_ON || of->end == SEARCH_COMPILES)
+    if (!result->is_final || result->end == SEARCH_STOPPED || result->end == SEARCH_GOES_ON ||
+        result->end == SEARCH_COMPILES)
         return "budget";
-    return of->end == SEARCH_PATIENCE ? "patience" : "";
+    return result->end == SEARCH_PATIENCE ? "patience" : "";
 }

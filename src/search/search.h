@@ -33,14 +33,14 @@ typedef enum verdict {
 #undef X
         VERDICT_COUNT
 } verdict;
-const char *tuff__verdict_text(verdict of);
+const char *tuff__verdict_text(verdict reason);
 
 /* What lowering a candidate shows, without a compiler. */
 typedef struct candidate_info {
-    uint64_t program;     /* equal programs, equal numbers: only the first of them is compiled */
-    uint32_t group_items; /* of a work-group, all dimensions; of equals, the least wins */
-    tune_config consulted;     /* the tunables that were asked for, with the values they have by default */
-    double cost;          /* the less, the sooner it is tried; of one task and device; 0: not known */
+    uint64_t program;      /* equal programs, equal numbers: only the first of them is compiled */
+    uint32_t group_items;  /* of a work-group, all dimensions; of equals, the least wins */
+    tune_config consulted; /* the tunables that were asked for, with the values they have by default */
+    double cost;           /* the less, the sooner it is tried; of one task and device; 0: not known */
 } candidate_info;
 
 enum { SEARCH_SLOTS = 16, SEARCH_AHEAD = 6 };
@@ -102,7 +102,7 @@ typedef enum search_end {
 typedef struct search_progress {
     search_stage stage;
     search_end end;
-    const tune_config *best;           /* verified, or the default */
+    const tune_config *best;      /* verified, or the default */
     uint64_t default_nanoseconds; /* 0: not timed yet */
     uint64_t best_nanoseconds;
     int tried;      /* candidates compiled, default included; twice where they were put aside in between */
@@ -115,8 +115,8 @@ typedef struct search_settings {
     const tune_config *portfolio, *seeds; /* borrowed by begin alone */
     int portfolio_count, seed_count;
     const tune_config *cached; /* the winner of an earlier run, or NULL; borrowed like those */
-    bool no_climb;        /* only what is listed */
-    int ahead;            /* candidates that are expected beyond the one that is tried, at most SEARCH_AHEAD */
+    bool no_climb;             /* only what is listed */
+    int ahead;                 /* candidates that are expected beyond the one that is tried, at most SEARCH_AHEAD */
     int patience;      /* candidates in a row without a gain of 1 % that end the climb; 0: 16, negative: any number */
     int most_compiles; /* 0: any number */
     uint64_t roofline; /* nanoseconds that the device would need at its peak; 0: not known */
@@ -134,7 +134,7 @@ typedef struct search_settings {
 enum { SEARCH_RUNNERS_UP = 3 };
 
 typedef struct search_result {
-    tune_config winner;           /* the default where nothing is surely better */
+    tune_config winner;      /* the default where nothing is surely better */
     uint64_t nanoseconds[3]; /* its quartiles in the race */
     int samples;
     uint64_t default_nanoseconds; /* in the same race */
@@ -149,7 +149,7 @@ typedef struct search_result {
 } search_result;
 
 /* As records say it: "budget" where more time might find more, "patience"; "" where nothing is left to try. */
-const char *tuff__search_end_text(const search_result *of);
+const char *tuff__search_end_text(const search_result *result);
 
 typedef struct search search;
 

@@ -41,9 +41,9 @@ static bool remember(search *self, uint64_t hash, uint64_t program)
 }
 
 /* Lowers a choice, unless that was done. *program is 0 where there is none. */
-static novelty lower(search *self, const tune_config *what, trial *out, uint64_t *program)
+static novelty lower(search *self, const tune_config *config, trial *out, uint64_t *program)
 {
-    const uint64_t hash = tuff__config_hash(what);
+    const uint64_t hash = tuff__config_hash(config);
     const seen_choice *before = find_seen(self, hash);
     *program = before ? before->program : 0;
     if (before)
@@ -51,9 +51,9 @@ static novelty lower(search *self, const tune_config *what, trial *out, uint64_t
     if (tuff__search_is_over(self))
         return NO_ANSWER;
     candidate_info made = {0};
-    const verdict found = self->by.lower(self->by.state, what, &made);
+    const verdict found = self->by.lower(self->by.state, config, &made);
     self->counts.lowered++;
-    if (!tuff__search_accept(self, what, found))
+    if (!tuff__search_accept(self, config, found))
         return self->end || !remember(self, hash, 0) ? NO_ANSWER : NO_PROGRAM;
     *program = made.program ? made.program : 1;
     const bool known = is_known_program(self, *program);
@@ -61,7 +61,7 @@ static novelty lower(search *self, const tune_config *what, trial *out, uint64_t
     (void)tuff__space_take(&self->space, &made.consulted);
     if (!remember(self, hash, *program))
         return NO_ANSWER;
-    *out = (trial){.who = {*what, *program, made.group_items, -1}, .rank = RANK_FOUND, .listed = -1, .move = -1};
+    *out = (trial){.who = {*config, *program, made.group_items, -1}, .rank = RANK_FOUND, .listed = -1, .move = -1};
     out->hash = hash;
     out->cost = made.cost;
     tuff__config_trim(&out->who.config, &made.consulted);
@@ -73,12 +73,12 @@ static bool pick_listed(search *self, trial *out)
 {
     while (self->next_listed < self->listed_count && !self->end) {
         const int index = self->next_listed++;
-        tune_config what = self->listed[index];
+        tune_config config = self->listed[index];
         uint64_t program;
-        novelty found = lower(self, &what, out, &program);
+        novelty found = lower(self, &config, out, &program);
         if (found == NO_PROGRAM && index > 0) {
-            tuff__space_fit(&self->space, &what);
-            found = lower(self, &what, out, &program);
+            tuff__space_fit(&self->space, &config);
+            found = lower(self, &config, out, &program);
         }
         out->rank = self->ranks[index];
         out->listed = index;
@@ -112,14 +112,14 @@ static bool pick_random(search *self, int draws, trial *out)
 {
     int offers = 0;
     for (int i = 0; i < draws && offers < RANDOM_OFFERS && !self->end; i++) {
-        tune_config what;
+        tune_config config;
         uint64_t program;
         trial one;
         if (!self->by.draw)
-            tuff__space_random(&self->space, &self->random, &what);
-        else if (!self->by.draw(self->by.state, &self->random, &what))
+            tuff__space_random(&self->space, &self->random, &config);
+        else if (!self->by.draw(self->by.state, &self->random, &config))
             break;
-        if (lower(self, &what, &one, &program) != NEW_PROGRAM)
+        if (lower(self, &config, &one, &program) != NEW_PROGRAM)
             continue;
         (void)keep_cheaper(self, &one, offers, out);
         offers = one.cost > 0 ? offers + 1 : RANDOM_OFFERS;
@@ -148,12 +148,12 @@ static void shuffle(rng *from, step *steps, int count)
 }
 
 /* The move that made the centre good goes first: it may do so again. */
-static void put_first(frontier *of, int move)
+static void put_first(frontier *self, int move)
 {
-    for (int i = 0; i < of->singles; i++)
-        if (of->steps[i].first == move) {
-            of->steps[i] = of->steps[0];
-            of->steps[0] = (step){(short)move, -1};
+    for (int i = 0; i < self->singles; i++)
+        if (self->steps[i].first == move) {
+            self->steps[i] = self->steps[0];
+            self->steps[0] = (step){(short)move, -1};
         }
 }
 
@@ -179,24 +179,24 @@ static bool make_frontier(search *self, frontier *of, int centre, int move)
 /* A single move goes on past what makes no kernel or the same one; a double one does not. */
 static novelty take_step(search *self, const trial *centre, step by, trial *out)
 {
-    tune_config what = centre->who.config;
+    tune_config config = centre->who.config;
     const uint64_t from = centre->who.program;
     uint64_t program;
     novelty found;
     do {
-        if (!tuff__space_move(&self->space, by.first, &what) ||
-            (by.second >= 0 && !tuff__space_move(&self->space, by.second, &what)))
+        if (!tuff__space_move(&self->space, by.first, &config) ||
+            (by.second >= 0 && !tuff__space_move(&self->space, by.second, &config)))
             return KNOWN_PROGRAM;
-        found = lower(self, &what, out, &program);
+        found = lower(self, &config, out, &program);
     } while (by.second < 0 && (found == NO_PROGRAM || (found == KNOWN_PROGRAM && program == from)));
     return found;
 }
 
-static void swap_steps(frontier *of, int first, int second)
+static void swap_steps(frontier *self, int first, int second)
 {
-    const step moved = of->steps[first];
-    of->steps[first] = of->steps[second];
-    of->steps[second] = moved;
+    const step moved = self->steps[first];
+    self->steps[first] = self->steps[second];
+    self->steps[second] = moved;
 }
 
 /* What is not taken waits right behind what was: it is offered again. */
@@ -257,10 +257,10 @@ static bool pick_rest(search *self, trial *out)
 {
     const uint64_t count = tuff__space_count(&self->space);
     while (count <= SMALL_SPACE && self->swept < count && !self->end) {
-        tune_config what;
+        tune_config config;
         uint64_t program;
-        tuff__space_at(&self->space, self->swept++, &what);
-        if (lower(self, &what, out, &program) == NEW_PROGRAM)
+        tuff__space_at(&self->space, self->swept++, &config);
+        if (lower(self, &config, out, &program) == NEW_PROGRAM)
             return true;
     }
     return count > SMALL_SPACE && pick_random(self, 16 * RANDOM_DRAWS, out);

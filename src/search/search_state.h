@@ -13,7 +13,7 @@ enum { RANK_CACHED, RANK_DEFAULT, RANK_PORTFOLIO, RANK_FOUND = 1 << 20 };
 
 /* A candidate that was picked, and, unless it still waits, tried. */
 typedef struct trial {
-    search_candidate who;        /* slot is -1 while it is neither expected nor compiled */
+    search_candidate who; /* slot is -1 while it is neither expected nor compiled */
     uint64_t nanoseconds; /* the median, at the pace of the clocks at the beginning */
     int samples;          /* fewer than FULL_SAMPLES: it was cut */
     int rank;
@@ -79,7 +79,7 @@ bool tuff__search_is_over(search *self);
 /* Whether it goes on, after asking the progress callback. */
 bool tuff__search_goes_on(search *self);
 /* Counts and reports a verdict and ends the search where it says so; whether it is GOOD. */
-bool tuff__search_accept(search *self, const tune_config *what, verdict found);
+bool tuff__search_accept(search *self, const tune_config *config, verdict found);
 /* Ends it as SEARCH_FAILED. */
 void tuff__search_fail(search *self, tuff_status status);
 

@@ -4,16 +4,16 @@
 #include <limits.h>
 #include <string.h>
 
-static bool is_candidate(tunable of, int value)
+static bool is_candidate(tunable parameter, int value)
 {
-    const tunable_info *info = tuff__tunable_info(of);
+    const tunable_info *info = tuff__tunable_info(parameter);
     if (value < info->least || value > info->most)
         return false;
-    if (tuff__tunable_is_kind(of))
+    if (tuff__tunable_is_kind(parameter))
         return true;
     /* Of tiles 3, 6, 12, 24 too: three quarters of a power of two. */
     return (value & (value - 1)) == 0 ||
-           (tuff__tunable_is_loop(of) && value % 3 == 0 && (value / 3 & (value / 3 - 1)) == 0);
+           (tuff__tunable_is_loop(parameter) && value % 3 == 0 && (value / 3 & (value / 3 - 1)) == 0);
 }
 
 /* The range ends at 65536: no step of the table skips a power of two above 64. */
@@ -22,27 +22,27 @@ static int next_value(int value)
     return value < 64 ? value + 1 : value * 2;
 }
 
-static void make_axis(space_axis *self, tunable of, int usual)
+static void make_axis(space_axis *self, tunable parameter, int usual)
 {
-    const tunable_info *info = tuff__tunable_info(of);
-    *self = (space_axis){.of = of, .usual = usual};
+    const tunable_info *info = tuff__tunable_info(parameter);
+    *self = (space_axis){.of = parameter, .usual = usual};
     bool placed = false;
     for (int value = info->least > 64 ? 64 : info->least; value <= info->most; value = next_value(value)) {
         if (!placed && usual <= value) {
             self->values[self->count++] = usual;
             placed = true;
         }
-        if (value != usual && is_candidate(of, value) && self->count < AXIS_VALUES - 1)
+        if (value != usual && is_candidate(parameter, value) && self->count < AXIS_VALUES - 1)
             self->values[self->count++] = value;
     }
     if (!placed)
         self->values[self->count++] = usual;
 }
 
-static const space_axis *find_axis(const tune_space *self, tunable of)
+static const space_axis *find_axis(const tune_space *self, tunable parameter)
 {
     for (int i = 0; i < self->count; i++)
-        if (self->axes[i].of == of)
+        if (self->axes[i].of == parameter)
             return &self->axes[i];
     return NULL;
 }
@@ -106,14 +106,14 @@ static int nearest_value(const space_axis *axis, int value)
     return nearest;
 }
 
-void tuff__space_fit(const tune_space *self, tune_config *of)
+void tuff__space_fit(const tune_space *self, tune_config *config)
 {
-    const tune_config before = *of;
-    *of = (tune_config){0};
+    const tune_config before = *config;
+    *config = (tune_config){0};
     for (int i = 0; i < self->count; i++) {
         const space_axis *axis = &self->axes[i];
         if (tuff__config_has(&before, axis->of))
-            assign(axis, nearest_value(axis, before.values[axis->of]), of);
+            assign(axis, nearest_value(axis, before.values[axis->of]), config);
     }
 }
 
@@ -122,16 +122,16 @@ int tuff__space_moves(const tune_space *self)
     return 2 * self->count;
 }
 
-bool tuff__space_move(const tune_space *self, int move, tune_config *of)
+bool tuff__space_move(const tune_space *self, int move, tune_config *config)
 {
     const space_axis *axis = &self->axes[move / 2];
-    const int value = tuff__config_value(of, axis->of, axis->usual);
+    const int value = tuff__config_value(config, axis->of, axis->usual);
     const bool down = move % 2;
     int i = down ? axis->count - 1 : 0;
     while (i >= 0 && i < axis->count && (down ? axis->values[i] >= value : axis->values[i] <= value))
         i += down ? -1 : 1;
     if (i < 0 || i == axis->count)
         return false;
-    assign(axis, axis->values[i], of);
+    assign(axis, axis->values[i], config);
     return true;
 }

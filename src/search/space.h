@@ -34,11 +34,11 @@ void tuff__space_random(const tune_space *self, rng *from, tune_config *out);
 
 /* Makes a choice from elsewhere one of the space's points: tunables that the space lacks go, values move to the nearest
    of the axis (the lesser of two), and what is the usual one is not set. */
-void tuff__space_fit(const tune_space *self, tune_config *of);
+void tuff__space_fit(const tune_space *self, tune_config *config);
 
 /* Moves number 0 to tuff__space_moves() - 1: axis move / 2 to its next value, up where move is even, else down. False
    where there is none. The value of the choice need not be one of the axis. */
 int tuff__space_moves(const tune_space *self);
-bool tuff__space_move(const tune_space *self, int move, tune_config *of);
+bool tuff__space_move(const tune_space *self, int move, tune_config *config);
 
 #endif

@@ -222,9 +222,9 @@ likeness tuff__environment_compare(const tune_environment *a, const tune_environ
     return first[0] && strcmp(first, second) == 0 ? LIKENESS_ARCHITECTURE : LIKENESS_NONE;
 }
 
-const char *tuff__likeness_text(likeness of)
+const char *tuff__likeness_text(likeness self)
 {
     static const char *const texts[] = {"same environment", "other driver", "other backend", "same architecture",
                                         "another device"};
-    return texts[of];
+    return texts[self];
 }

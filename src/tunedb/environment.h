@@ -40,7 +40,7 @@ typedef enum likeness {
     LIKENESS_NONE
 } likeness;
 likeness tuff__environment_compare(const tune_environment *a, const tune_environment *b);
-const char *tuff__likeness_text(likeness of); /* "same environment", "other driver" */
+const char *tuff__likeness_text(likeness self); /* "same environment", "other driver" */
 
 /* "gfx1100", "cpu", "10de:22" (vendor, and what its device numbers of one architecture begin with); "" where that is
    not known. */

@@ -176,31 +176,31 @@ static tuff_status append(tune_stores *stores, tune_store *store)
 /* Shipped ones of the device, whatever the driver; of ours all but the first, which is open. */
 static tuff_status gather_one(const char *path, bool is_shipped, void *state)
 {
-    gathering *of = state;
+    gathering *self = state;
     tune_store *store = NULL;
     const char *name = strrchr(path, '/') + 1;
-    const size_t stem = (size_t)(strrchr(of->name, '-') - of->name) + 1;
-    if (is_shipped ? strncmp(name, of->name, stem) != 0 : strcmp(name, of->name) == 0)
+    const size_t stem = (size_t)(strrchr(self->name, '-') - self->name) + 1;
+    if (is_shipped ? strncmp(name, self->name, stem) != 0 : strcmp(name, self->name) == 0)
         return TUFF_OK;
     const tuff_status status = is_shipped ? tuff__store_load_shipped(path, &store) : tuff__store_open(path, &store);
     if (status != TUFF_OK)
         return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
-    return append(of->out, store);
+    return append(self->out, store);
 }
 
 tuff_status tuff__tune_gather(const char *environment, bool is_wide, tune_stores *out)
 {
     tune_store *first = NULL;
-    gathering of = {.out = out};
+    gathering self = {.out = out};
     *out = (tune_stores){0};
-    (void)tuff__tune_store_name(environment, of.name);
+    (void)tuff__tune_store_name(environment, self.name);
     tuff_status status = tuff__tune_open(environment, &first);
     if (status == TUFF_OK)
         status = append(out, first);
     if (status == TUFF_OK)
-        status = visit_shipped(gather_one, &of);
+        status = visit_shipped(gather_one, &self);
     if (is_wide && status != TUFF_E_OOM_HOST)
-        status = visit_ours(gather_one, &of);
+        status = visit_ours(gather_one, &self);
     if (status != TUFF_E_OOM_HOST)
         return TUFF_OK;
     tuff__tune_release(out);
@@ -215,16 +215,16 @@ void tuff__tune_release(tune_stores *stores)
     *stores = (tune_stores){0};
 }
 
-bool tuff__tune_lock_path(const tune_environment *of, char *out, size_t size)
+bool tuff__tune_lock_path(const tune_environment *environment, char *out, size_t size)
 {
     char folder[FOLDER_SIZE];
     if (tuff__tune_folder(folder, sizeof folder) != TUFF_OK)
         return false;
-    const hash128 name = tuff__hash_text(of->device);
-    const int length =
-        strcmp(of->kind, "cpu") == 0 ? snprintf(out, size, "%s/cpu.tune.lock", folder)
-        : of->device_id != 0
-            ? snprintf(out, size, "%s/gpu-%04" PRIx32 "-%04" PRIx32 ".tune.lock", folder, of->vendor, of->device_id)
-            : snprintf(out, size, "%s/gpu-%08" PRIx32 ".tune.lock", folder, (uint32_t)name.low);
+    const hash128 name = tuff__hash_text(environment->device);
+    const int length = strcmp(environment->kind, "cpu") == 0 ? snprintf(out, size, "%s/cpu.tune.lock", folder)
+                       : environment->device_id != 0
+                           ? snprintf(out, size, "%s/gpu-%04" PRIx32 "-%04" PRIx32 ".tune.lock", folder,
+                                      environment->vendor, environment->device_id)
+                           : snprintf(out, size, "%s/gpu-%08" PRIx32 ".tune.lock", folder, (uint32_t)name.low);
     return length > 0 && (size_t)length < size;
 }

@@ -20,7 +20,7 @@ tuff_status tuff__tune_shipped_folder(char *out, size_t size);
 
 /* The lock of who measures on the environment's device, "cpu.tune.lock", "gpu-1002-744c.tune.lock": one GPU has one
    name in all APIs, if its drivers say its number. False where there is no folder for it. */
-bool tuff__tune_lock_path(const tune_environment *of, char *out, size_t size);
+bool tuff__tune_lock_path(const tune_environment *environment, char *out, size_t size);
 
 /* Opens our store of the environment. Where there is no folder for it, the store lives in memory and
    tuff__store_trouble says why. Only host memory can be lacking. */

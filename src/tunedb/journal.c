@@ -32,14 +32,14 @@ struct journal {
 
 const char *tuff__boot_id_path = "/proc/sys/kernel/random/boot_id";
 
-const char *tuff__journal_phase_text(journal_phase of)
+const char *tuff__journal_phase_text(journal_phase phase)
 {
     static const char *const texts[] = {
 #define X(name, text) text,
         JOURNAL_PHASE_MAP(X)
 #undef X
     };
-    return (unsigned)of < JOURNAL_PHASES ? texts[of] : "unknown";
+    return (unsigned)phase < JOURNAL_PHASES ? texts[phase] : "unknown";
 }
 
 /* The beginning of a small file of the system, whose size is not told; "" where there is none. */
@@ -87,9 +87,9 @@ void tuff__journal_owner(journal_owner *out)
             *at = '_';
 }
 
-uint64_t tuff__journal_owner_check(const journal_owner *of)
+uint64_t tuff__journal_owner_check(const journal_owner *owner)
 {
-    return tuff__hash64(of, sizeof *of, JOURNAL_PAGE);
+    return tuff__hash64(owner, sizeof *owner, JOURNAL_PAGE);
 }
 
 uint64_t tuff__journal_check(const journal_page *page)
@@ -97,9 +97,9 @@ uint64_t tuff__journal_check(const journal_page *page)
     return tuff__hash64(page->texts, sizeof page->texts, page->time ^ (uint64_t)page->filled << 48);
 }
 
-void tuff__journal_name(const journal_owner *of, char *out, size_t size)
+void tuff__journal_name(const journal_owner *owner, char *out, size_t size)
 {
-    (void)snprintf(out, size, "%s.%" PRIu64 ".%" PRIu64, of->host, of->pid, of->start);
+    (void)snprintf(out, size, "%s.%" PRIu64 ".%" PRIu64, owner->host, owner->pid, owner->start);
 }
 
 tuff_status tuff__journal_path(const char *folder, const char *name, char *out)

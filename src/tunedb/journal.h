@@ -22,7 +22,7 @@ typedef enum journal_phase {
 #undef X
         JOURNAL_PHASES
 } journal_phase;
-const char *tuff__journal_phase_text(journal_phase of);
+const char *tuff__journal_phase_text(journal_phase phase);
 
 /* Place 0 is the measuring thread's; the others are for threads that compile ahead of it. */
 enum { JOURNAL_AHEAD = 4, JOURNAL_PLACES = 1 + JOURNAL_AHEAD };

@@ -47,10 +47,10 @@ typedef union journal_place {
 void tuff__journal_owner(journal_owner *out);
 /* When the process of a number began, in ticks since the boot; 0 where that cannot be known, or there is none. */
 uint64_t tuff__process_start(uint64_t pid);
-uint64_t tuff__journal_owner_check(const journal_owner *of);
+uint64_t tuff__journal_owner_check(const journal_owner *owner);
 uint64_t tuff__journal_check(const journal_page *page);
 /* "<host>.<pid>.<start>" */
-void tuff__journal_name(const journal_owner *of, char *out, size_t size);
+void tuff__journal_name(const journal_owner *owner, char *out, size_t size);
 /* folder/inflight, or folder/inflight/name; TUFF_E_LIMIT where it does not fit JOURNAL_PATH bytes. */
 tuff_status tuff__journal_path(const char *folder, const char *name, char *out);
 /* Whether this is a folder, no link to one, that nobody but us can write to: files are removed in no other. */

@@ -33,11 +33,11 @@ typedef struct lookup {
     int seed_count;
 } lookup;
 
-const char *tuff__tier_text(tune_tier of)
+const char *tuff__tier_text(tune_tier tier)
 {
     static const char *const texts[TIER_COUNT] = {"override", "same",      "other driver", "nearest",
                                                   "seed",     "portfolio", "default"};
-    return texts[of];
+    return texts[tier];
 }
 
 #define SAY(self, tier, ...) (void)snprintf((self)->out->why[tier], TUNE_REASON_SIZE, __VA_ARGS__)

@@ -29,7 +29,7 @@ typedef enum tune_tier {
     TIER_DEFAULT = TUFF_TUNE_HIT_DEFAULT,
     TIER_COUNT = TUFF_TUNE_HIT_COUNT
 } tune_tier;
-const char *tuff__tier_text(tune_tier of); /* "override" */
+const char *tuff__tier_text(tune_tier tier); /* "override" */
 
 typedef struct tune_question {
     const tune_key *key;

@@ -89,31 +89,31 @@ static bool is_due(const background *self)
 
 static tuff_status measure(background *self, const weighted *keys, int count)
 {
-    tuning_session *of = &self->tuning_session;
+    tuning_session *session = &self->tuning_session;
     const uint64_t whole = tuff__tune_budget(&self->tuning);
-    of->keys_wanted = count;
+    session->keys_wanted = count;
     self->offered = tuff__nanoseconds();
-    for (int i = 0; i < count && !of->stopped && !of->lost && !tuff__worker_gave_up(self->worker); ++i) {
+    for (int i = 0; i < count && !session->stopped && !session->lost && !tuff__worker_gave_up(self->worker); ++i) {
         self->left = count - i;
-        if (!tuff__background_give_way(self, true) || !tuff__session_may_measure(of))
+        if (!tuff__background_give_way(self, true) || !tuff__session_may_measure(session))
             break;
         const uint64_t share = share_of(self, keys + i, count - i, whole);
         if (share == 0)
             break;
-        of->later = whole > self->spent + share ? whole - self->spent - share : 0;
-        tuning_task *next = &of->subjects[keys[i].tuning_task];
+        session->later = whole > self->spent + share ? whole - self->spent - share : 0;
+        tuning_task *next = &session->subjects[keys[i].tuning_task];
         const tuff_status status = tuff__worker_measure_task(self->worker, next, share);
-        self->spent += tuff__nanoseconds() - of->begin;
+        self->spent += tuff__nanoseconds() - session->begin;
         if (status == TUFF_E_OOM_HOST)
             return status;
         if (status != TUFF_OK)
             tuff__log(TUFF_LOG_WARNING, "tune: a key is left out: %s", tuff_error());
         self->left = i + 1 < count ? count - i - 1 : 1;
         tuff__background_publish(self);
-        if (is_due(self) && !of->lost)
+        if (is_due(self) && !session->lost)
             TRY(tuff__background_offer(self));
     }
-    return tuff__background_is_stopped(self) || of->lost ? TUFF_OK : tuff__background_offer(self);
+    return tuff__background_is_stopped(self) || session->lost ? TUFF_OK : tuff__background_offer(self);
 }
 
 /* What the plan was compiled with: its keys are found in the same order here. */
@@ -140,10 +140,10 @@ static tuff_status tune_keys(background *self, weighted *keys)
 
 static tuff_status tune(background *self)
 {
-    tuning_session *of = &self->tuning_session;
-    TRY(tuff__session_look_up(of));
+    tuning_session *session = &self->tuning_session;
+    TRY(tuff__session_look_up(session));
     TRY(note_running(self));
-    weighted *keys = tuff__calloc((size_t)of->subject_count + 1, sizeof *keys);
+    weighted *keys = tuff__calloc((size_t)session->subject_count + 1, sizeof *keys);
     if (keys == NULL)
         return TUFF_E_OOM_HOST;
     const tuff_status status = tune_keys(self, keys);
@@ -277,11 +277,11 @@ static tuff_status fill(background *self, tuff_plan *plan, const tuff_compile_op
             return TUFF_E_OOM_HOST;
     }
     self->tuning_session = (tuning_session){.fusion = &plan->fusion,
-                          .options = &self->options,
-                          .device = plan->device,
-                          .log = -1,
-                          .is_background = true,
-                          .user = self};
+                                            .options = &self->options,
+                                            .device = plan->device,
+                                            .log = -1,
+                                            .is_background = true,
+                                            .user = self};
     tuff__environment_of(tuff__device_info(plan->device), &self->tuning_session.environment);
     TRY(tuff__worker_create(&self->tuning_session, &plan->passes.by, &host, &self->worker));
     return TUFF_OK;

@@ -14,15 +14,15 @@ bool tuff__background_is_other(const background *self)
 
 /* Before the program's device is asked for a program: gives way, and lets the worker compile it and keep its bytes, so
    that the device finds it on the disk. */
-static tuff_status compile_ahead(void *state, const program_request *what)
+static tuff_status compile_ahead(void *state, const program_request *request)
 {
     background *self = state;
-    if (tuff__program_is_loaded(self->plan->device, what))
+    if (tuff__program_is_loaded(self->plan->device, request))
         return TUFF_OK;
     if (!tuff__background_give_way(self, false))
         return FAIL(TUFF_E_TIMEOUT, "tune: the plan is not made ready: its tuner was stopped");
     if (tuff__worker_is_running(self->worker))
-        tuff__worker_compile(self->worker, what);
+        tuff__worker_compile(self->worker, request);
     return TUFF_OK;
 }
 

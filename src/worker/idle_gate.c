@@ -66,7 +66,7 @@ static bool await_turn(background *self)
 
 bool tuff__background_give_way(background *self, bool is_between)
 {
-    tuning_session *of = &self->tuning_session;
+    tuning_session *session = &self->tuning_session;
     const uint64_t now = tuff__nanoseconds();
     const bool is_alone = tuff__device_rested(self->plan->device) >= atomic_load(&tuff__background_idle);
     if (!is_between && is_alone && self->holds_turn && !tuff__background_is_stopped(self))
@@ -78,12 +78,12 @@ bool tuff__background_give_way(background *self, bool is_between)
         self->worked = 0;
     }
     const bool goes_on = time_to_wait(self) == 0 && self->holds_turn && !tuff__background_is_stopped(self);
-    of->stopped |= !goes_on && !await_turn(self);
+    session->stopped |= !goes_on && !await_turn(self);
     self->began = tuff__nanoseconds();
     if (!goes_on) {
-        of->begin += self->began - now;
-        of->limit += self->began - now;
-        of->warmed = NULL; /* idle clocks are low ones */
+        session->begin += self->began - now;
+        session->limit += self->began - now;
+        session->warmed = NULL; /* idle clocks are low ones */
     }
-    return !of->stopped;
+    return !session->stopped;
 }

@@ -87,15 +87,15 @@ static tuff_status receive_all(int fd, unsigned char *data, size_t size, uint64_
     return TUFF_OK;
 }
 
-static tuff_status make_room(ipc_message *of, size_t size)
+static tuff_status make_room(ipc_message *message, size_t size)
 {
-    if (size < of->capacity)
+    if (size < message->capacity)
         return TUFF_OK;
-    unsigned char *data = tuff__realloc_array(of->data, size + 1, 1);
+    unsigned char *data = tuff__realloc_array(message->data, size + 1, 1);
     if (data == NULL)
         return TUFF_E_OOM_HOST;
-    of->data = data;
-    of->capacity = size + 1;
+    message->data = data;
+    message->capacity = size + 1;
     return TUFF_OK;
 }
 
@@ -117,15 +117,15 @@ tuff_status tuff__ipc_receive(int fd, size_t most, uint64_t nanoseconds, ipc_mes
     return TUFF_OK;
 }
 
-byte_reader tuff__ipc_reader(const ipc_message *of)
+byte_reader tuff__ipc_reader(const ipc_message *message)
 {
-    return (byte_reader){.data = of->data, .size = of->size};
+    return (byte_reader){.data = message->data, .size = message->size};
 }
 
-void tuff__ipc_free(ipc_message *of)
+void tuff__ipc_free(ipc_message *message)
 {
-    tuff__free(of->data);
-    *of = (ipc_message){0};
+    tuff__free(message->data);
+    *message = (ipc_message){0};
 }
 
 static hash128 hash_build(void)

@@ -55,8 +55,8 @@ tuff_status tuff__ipc_send(int fd, ipc_kind kind, const text *body);
 /* The next message, of at most so many bytes: TUFF_E_TIMEOUT after so many nanoseconds (UINT64_MAX: never), TUFF_E_IO
    where the other end is closed, TUFF_E_FORMAT for what is no message. The buffer of *out is used again. */
 tuff_status tuff__ipc_receive(int fd, size_t most, uint64_t nanoseconds, ipc_message *out);
-byte_reader tuff__ipc_reader(const ipc_message *of);
-void tuff__ipc_free(ipc_message *of);
+byte_reader tuff__ipc_reader(const ipc_message *message);
+void tuff__ipc_free(ipc_message *message);
 
 /* "0.1.0 6f0e...": of what both ends must have in common. */
 enum { IPC_BUILD_SIZE = 64 };

@@ -231,20 +231,20 @@ void tuff__worker_unlock_device(worker *self)
     (void)tuff__ipc_send(self->process.fd, IPC_LEAVE, NULL);
 }
 
-void tuff__worker_compile(worker *self, const program_request *what)
+void tuff__worker_compile(worker *self, const program_request *request)
 {
     text body = {0};
     bool kept = false;
     if (!self->has_cache)
         return;
-    tuff__put_text(&body, what->name);
-    tuff__put_text(&body, what->text);
-    tuff__put_u32(&body, (uint32_t)what->buffer_count);
-    tuff__put_u32(&body, (uint32_t)what->word_count);
-    tuff__put_u32(&body, what->local_size);
-    tuff__put_u32(&body, what->subgroup_size);
+    tuff__put_text(&body, request->name);
+    tuff__put_text(&body, request->text);
+    tuff__put_u32(&body, (uint32_t)request->buffer_count);
+    tuff__put_u32(&body, (uint32_t)request->word_count);
+    tuff__put_u32(&body, request->local_size);
+    tuff__put_u32(&body, request->subgroup_size);
     if (ask(self, IPC_COMPILE, &body, &kept) != TUFF_OK || !kept)
-        tuff__log(TUFF_LOG_DEBUG, "tune: %s is not compiled ahead", what->name);
+        tuff__log(TUFF_LOG_DEBUG, "tune: %s is not compiled ahead", request->name);
     tuff__text_free(&body);
 }
 
@@ -554,15 +554,15 @@ static bool choose(const report *from, tuning_task *task)
     return false;
 }
 
-static tuff_status take_over(tuning_session *of, const report *from)
+static tuff_status take_over(tuning_session *session, const report *from)
 {
     bool is_complete = true;
-    TRY(tuff__session_look_again(of));
-    for (int i = 0; i < of->subject_count; ++i)
-        is_complete &= choose(from, &of->subjects[i]);
+    TRY(tuff__session_look_again(session));
+    for (int i = 0; i < session->subject_count; ++i)
+        is_complete &= choose(from, &session->subjects[i]);
     if (is_complete) {
-        memcpy(of->stats.hits, from->stats.hits, sizeof of->stats.hits);
-        memcpy(of->stats.misses, from->stats.misses, sizeof of->stats.misses);
+        memcpy(session->stats.hits, from->stats.hits, sizeof session->stats.hits);
+        memcpy(session->stats.misses, from->stats.misses, sizeof session->stats.misses);
     }
     return TUFF_OK;
 }
@@ -603,7 +603,8 @@ static tuff_status measure_all(worker *self)
     return done || self->starts == 0 ? TUFF_OK : tuff__session_look_again(session);
 }
 
-tuff_status tuff__worker_create(tuning_session *session, const tune_config *passes, const worker_host *host, worker **out)
+tuff_status tuff__worker_create(tuning_session *session, const tune_config *passes, const worker_host *host,
+                                worker **out)
 {
     static const worker_host nobody;
     worker *self = tuff__calloc(1, sizeof *self);

@@ -6,24 +6,24 @@
 #include "base/bytes.h"
 #include "kernels/tunables.h"
 
-hash128 tuff__worker_keys(const tuning_session *of)
+hash128 tuff__worker_keys(const tuning_session *session)
 {
     hash128 all = {0};
-    for (int i = 0; i < of->subject_count; ++i) {
-        const hash128 pair[] = {all, of->subjects[i].hash};
+    for (int i = 0; i < session->subject_count; ++i) {
+        const hash128 pair[] = {all, session->subjects[i].hash};
         all = tuff__hash(pair, sizeof pair);
     }
     return all;
 }
 
-static void put_options(text *out, const tuff_compile_options *of)
+static void put_options(text *out, const tuff_compile_options *options)
 {
-    const tuff_tune_options *tuning = tuff__tune_options(of);
-    tuff__put_u32(out, of->fuse);
-    tuff__put_u32(out, of->family);
-    tuff__put_u32(out, of->matmul_library);
-    tuff__put_u8(out, of->barrier_everywhere);
-    tuff__put_u64(out, of->memory_budget);
+    const tuff_tune_options *tuning = tuff__tune_options(options);
+    tuff__put_u32(out, options->fuse);
+    tuff__put_u32(out, options->family);
+    tuff__put_u32(out, options->matmul_library);
+    tuff__put_u8(out, options->barrier_everywhere);
+    tuff__put_u64(out, options->memory_budget);
     tuff__put_u32(out, tuning->mode);
     tuff__put_u32(out, tuning->milliseconds);
     tuff__put_u8(out, tuning->background);

@@ -35,27 +35,28 @@ static buffer_region *map_stretch(size_t size)
     char *start = mmap(NULL, all.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED)
         return NULL;
-    buffer_region *of = (buffer_region *)(void *)(start + all.size - sizeof *of);
-    *of = (buffer_region){start, all.size};
-    return of;
+    buffer_region *region = (buffer_region *)(void *)(start + all.size - sizeof *region);
+    *region = (buffer_region){start, all.size};
+    return region;
 }
 
 cl_mem tuff__cl_create_huge(driver_device *device, size_t size)
 {
     cl_int error = CL_SUCCESS;
-    buffer_region *of = device->shares_memory && size >= LEAST_SIZE && size <= SIZE_MAX - 4 * PAGE ? map_stretch(size) : NULL;
-    if (of == NULL)
+    buffer_region *region =
+        device->shares_memory && size >= LEAST_SIZE && size <= SIZE_MAX - 4 * PAGE ? map_stretch(size) : NULL;
+    if (region == NULL)
         return NULL;
-    char *first = of->start + (PAGE - (size_t)of->start % PAGE) % PAGE;
+    char *first = region->start + (PAGE - (size_t)region->start % PAGE) % PAGE;
     (void)madvise(first, size / SMALL_PAGE * SMALL_PAGE, MADV_HUGEPAGE);
     cl_mem memory =
         tuff__cl.CreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, size, first, &error);
     if (error == CL_SUCCESS && memory != NULL &&
-        tuff__cl.SetMemObjectDestructorCallback(memory, free_memory, of) == CL_SUCCESS)
+        tuff__cl.SetMemObjectDestructorCallback(memory, free_memory, region) == CL_SUCCESS)
         return memory;
     if (error == CL_SUCCESS && memory != NULL)
         tuff__cl.ReleaseMemObject(memory);
-    free_memory(NULL, of);
+    free_memory(NULL, region);
     return NULL;
 }
 

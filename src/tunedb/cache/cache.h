@@ -103,7 +103,7 @@ typedef struct pruning {
     int dropped, kept; /* of the last file */
 } pruning;
 tuff_status tuff__prune_begin(const tuff_cache *self, const tuff_cache_prune_options *options, pruning *out);
-void tuff__prune_end(pruning *of);
+void tuff__prune_end(pruning *self);
 /* One file of ours. */
 tuff_status tuff__prune_file(tuff_cache *self, int index, pruning *of);
 

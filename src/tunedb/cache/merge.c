@@ -28,54 +28,54 @@ static bool is_better(const tune_record *a, const tune_record *b)
     return strcmp(a->candidate, b->candidate) < 0;
 }
 
-static tuff_status merge_record(merging *of, const tune_record *record)
+static tuff_status merge_record(merging *self, const tune_record *record)
 {
-    const tune_record *before = tuff__store_like(of->out, record);
+    const tune_record *before = tuff__store_like(self->out, record);
     if (record->kind == RECORD_ENVIRONMENT && before)
         return TUFF_OK;
     if (!before)
-        return tuff__store_add(of->out, record);
+        return tuff__store_add(self->out, record);
     const bool better = is_better(record, before);
     if (record->kind != RECORD_BAD && strcmp(record->candidate, before->candidate) != 0) {
-        of->counts->conflicts++;
-        if (of->told)
-            of->told(better ? record : before, better ? before : record, of->state);
+        self->counts->conflicts++;
+        if (self->told)
+            self->told(better ? record : before, better ? before : record, self->state);
     }
-    return better ? tuff__store_add(of->out, record) : TUFF_OK;
+    return better ? tuff__store_add(self->out, record) : TUFF_OK;
 }
 
-static bool is_wanted(const merging *of, const tune_store *store, const tune_record *record)
+static bool is_wanted(const merging *self, const tune_store *store, const tune_record *record)
 {
     const char *environment = tuff__store_environment(store, record->environment);
-    return !of->wanted || (environment && tuff__cache_is_wanted(of->wanted, "", environment));
+    return !self->wanted || (environment && tuff__cache_is_wanted(self->wanted, "", environment));
 }
 
-static tuff_status merge_file(merging *of, const char *path)
+static tuff_status merge_file(merging *self, const char *path)
 {
     tune_store *from = NULL;
     const tune_record *record;
     TRY(tuff__store_load(path, &from));
     tuff_status status = TUFF_OK;
     for (int at = 0; status == TUFF_OK && (record = tuff__store_next(from, &at));)
-        if (is_wanted(of, from, record))
-            status = merge_record(of, record);
+        if (is_wanted(self, from, record))
+            status = merge_record(self, record);
     const char *unknown = tuff__store_unknown(from);
-    tuff__text_add_bytes(&of->unknown, unknown, strlen(unknown));
-    of->counts->damaged += tuff__store_count(from).damaged;
+    tuff__text_add_bytes(&self->unknown, unknown, strlen(unknown));
+    self->counts->damaged += tuff__store_count(from).damaged;
     tuff__store_close(from);
-    return status == TUFF_OK ? tuff__text_status(&of->unknown) : status;
+    return status == TUFF_OK ? tuff__text_status(&self->unknown) : status;
 }
 
-static tuff_status write_merged(merging *of, const char *path)
+static tuff_status write_merged(merging *self, const char *path)
 {
     text lines = {0};
     const tune_record *record;
     tuff_status status = TUFF_OK;
-    for (int at = 0; status == TUFF_OK && (record = tuff__store_next(of->out, &at));) {
-        of->counts->winners += record->kind == RECORD_WIN;
+    for (int at = 0; status == TUFF_OK && (record = tuff__store_next(self->out, &at));) {
+        self->counts->winners += record->kind == RECORD_WIN;
         status = tuff__record_write(record, &lines);
     }
-    tuff__text_add_bytes(&lines, tuff__text_get(&of->unknown), of->unknown.length);
+    tuff__text_add_bytes(&lines, tuff__text_get(&self->unknown), self->unknown.length);
     const file_part part = {tuff__text_get(&lines), lines.length};
     if (status == TUFF_OK)
         status = tuff__text_status(&lines);
@@ -88,15 +88,15 @@ static tuff_status write_merged(merging *of, const char *path)
 tuff_status tuff__cache_merge(const char *const *paths, int count, const char *wanted, const char *out,
                               conflict_listener told, void *state, tuff_cache_merged *counts)
 {
-    merging of = {.wanted = wanted, .told = told, .state = state, .counts = counts};
+    merging self = {.wanted = wanted, .told = told, .state = state, .counts = counts};
     *counts = (tuff_cache_merged){0};
-    tuff_status status = tuff__store_open(NULL, &of.out);
+    tuff_status status = tuff__store_open(NULL, &self.out);
     for (int i = 0; i < count && status == TUFF_OK; i++)
-        status = merge_file(&of, paths[i]);
+        status = merge_file(&self, paths[i]);
     if (status == TUFF_OK)
-        status = write_merged(&of, out);
-    tuff__text_free(&of.unknown);
-    tuff__store_close(of.out);
+        status = write_merged(&self, out);
+    tuff__text_free(&self.unknown);
+    tuff__store_close(self.out);
     return status;
 }
 

@@ -160,83 +160,83 @@ static bool is_newer_here(const tune_store *here, const tune_record *record)
            (tuff__record_is_seed(record) || known->time >= record->time || tuff__record_is_weaker(record, known));
 }
 
-static tuff_status import_record(importing *of, const arrival *where, const tune_record *record)
+static tuff_status import_record(importing *self, const arrival *where, const tune_record *record)
 {
     tune_record copy = *record;
     cache_file *to;
-    if (record->kind == RECORD_ENVIRONMENT || (of->as_seed && record->kind != RECORD_WIN))
+    if (record->kind == RECORD_ENVIRONMENT || (self->as_seed && record->kind != RECORD_WIN))
         return TUFF_OK;
     if (record->kind == RECORD_WIN && !tuff__record_is_seed(record))
-        copy.source = of->as_seed ? "seed" : "import";
-    TRY(tuff__cache_own_file(of->into, where->source, &to));
+        copy.source = self->as_seed ? "seed" : "import";
+    TRY(tuff__cache_own_file(self->into, where->source, &to));
     if (is_newer_here(to->store, &copy)) {
-        of->counts->skipped++;
+        self->counts->skipped++;
         return TUFF_OK;
     }
-    TRY(tuff__cache_add(of->into, where->source, &copy));
-    const bool is_own = where->like == LIKENESS_SAME && !of->as_seed;
-    of->counts->imported += is_own;
-    of->counts->other_devices += !is_own && where->like > LIKENESS_OTHER_DRIVER;
-    of->counts->seeds += !is_own && where->like <= LIKENESS_OTHER_DRIVER;
+    TRY(tuff__cache_add(self->into, where->source, &copy));
+    const bool is_own = where->like == LIKENESS_SAME && !self->as_seed;
+    self->counts->imported += is_own;
+    self->counts->other_devices += !is_own && where->like > LIKENESS_OTHER_DRIVER;
+    self->counts->seeds += !is_own && where->like <= LIKENESS_OTHER_DRIVER;
     return TUFF_OK;
 }
 
 /* All records of one environment into our store of it. */
-static tuff_status import_environment(importing *of, const arrival *where)
+static tuff_status import_environment(importing *self, const arrival *where)
 {
     const tune_record *record;
-    for (int at = 0; (record = tuff__store_next(of->from, &at));) {
+    for (int at = 0; (record = tuff__store_next(self->from, &at));) {
         if (record->kind == RECORD_ENVIRONMENT || !tuff__is_same_hash(record->environment, where->hash))
             continue;
-        of->counts->unknown_environments += where->source == NULL;
-        if (where->source && tuff__cache_is_wanted(of->into->wanted, "", where->source))
-            TRY(import_record(of, where, record));
+        self->counts->unknown_environments += where->source == NULL;
+        if (where->source && tuff__cache_is_wanted(self->into->wanted, "", where->source))
+            TRY(import_record(self, where, record));
     }
     return TUFF_OK;
 }
 
-static bool was_seen(const importing *of, hash128 environment)
+static bool was_seen(const importing *self, hash128 environment)
 {
-    for (int i = 0; i < of->count; i++)
-        if (tuff__is_same_hash(of->all[i].hash, environment))
+    for (int i = 0; i < self->count; i++)
+        if (tuff__is_same_hash(self->all[i].hash, environment))
             return true;
     return false;
 }
 
 /* Where the line of an environment was damaged, a store here may know its text. */
-static tuff_status find_arrivals(importing *of)
+static tuff_status find_arrivals(importing *self)
 {
     const tune_record *record;
     tune_environment parts;
-    for (int at = 0; (record = tuff__store_next(of->from, &at));) {
-        if (record->kind == RECORD_ENVIRONMENT || was_seen(of, record->environment))
+    for (int at = 0; (record = tuff__store_next(self->from, &at));) {
+        if (record->kind == RECORD_ENVIRONMENT || was_seen(self, record->environment))
             continue;
-        if (!GROW(of->all, of->count, of->capacity))
+        if (!GROW(self->all, self->count, self->capacity))
             return TUFF_E_OOM_HOST;
-        arrival *one = &of->all[of->count++];
-        *one = (arrival){record->environment, tuff__store_environment(of->from, record->environment), LIKENESS_NONE};
+        arrival *one = &self->all[self->count++];
+        *one = (arrival){record->environment, tuff__store_environment(self->from, record->environment), LIKENESS_NONE};
         if (!one->source)
-            one->source = tuff__cache_environment(of->into, record->environment);
+            one->source = tuff__cache_environment(self->into, record->environment);
         if (one->source && tuff__environment_parse(one->source, &parts) != TUFF_OK)
             one->source = NULL;
         if (one->source)
-            one->like = tuff__cache_likeness(of->into, &parts, true);
+            one->like = tuff__cache_likeness(self->into, &parts, true);
     }
     return TUFF_OK;
 }
 
 tuff_status tuff__cache_import(tuff_cache *cache, const char *path, bool as_seed, tuff_cache_imported *counts)
 {
-    importing of = {.into = cache, .as_seed = as_seed, .counts = counts};
+    importing self = {.into = cache, .as_seed = as_seed, .counts = counts};
     *counts = (tuff_cache_imported){0};
-    TRY(tuff__store_load(path, &of.from));
-    const store_counts found = tuff__store_count(of.from);
+    TRY(tuff__store_load(path, &self.from));
+    const store_counts found = tuff__store_count(self.from);
     counts->damaged = found.damaged;
     counts->unknown = found.unknown;
-    tuff_status status = find_arrivals(&of);
-    for (int i = 0; i < of.count && status == TUFF_OK; i++)
-        status = import_environment(&of, &of.all[i]);
-    tuff__store_close(of.from);
-    tuff__free(of.all);
+    tuff_status status = find_arrivals(&self);
+    for (int i = 0; i < self.count && status == TUFF_OK; i++)
+        status = import_environment(&self, &self.all[i]);
+    tuff__store_close(self.from);
+    tuff__free(self.all);
     return status;
 }

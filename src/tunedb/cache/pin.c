@@ -80,29 +80,29 @@ tuff_status tuff__cache_pin_known(tuff_cache *self, const char *op, const char *
     return TUFF_OK;
 }
 
-static bool is_chosen(const cache_drop *of, const tune_record *record)
+static bool is_chosen(const cache_drop *self, const tune_record *record)
 {
-    if (of->environment && !tuff__is_same_hash(*of->environment, record->environment))
+    if (self->environment && !tuff__is_same_hash(*self->environment, record->environment))
         return false;
-    for (int i = 0; i < of->key_count; i++)
-        if (tuff__is_same_hash(of->keys[i], record->key))
+    for (int i = 0; i < self->key_count; i++)
+        if (tuff__is_same_hash(self->keys[i], record->key))
             return true;
     return false;
 }
 
 static bool drops(const tune_record *record, void *state)
 {
-    cache_drop *of = state;
-    const bool drop = record->kind == of->kind && is_chosen(of, record);
-    of->dropped += drop;
+    cache_drop *self = state;
+    const bool drop = record->kind == self->kind && is_chosen(self, record);
+    self->dropped += drop;
     return drop;
 }
 
 /* Where it is about one environment, other files are not looked at; nor is what the cache was opened for. */
-static bool may_drop_from(const cache_file *file, const cache_drop *of)
+static bool may_drop_from(const cache_file *file, const cache_drop *self)
 {
     const bool is_meant =
-        of->environment ? tuff__is_same_hash(*of->environment, tuff__hash_text(file->text)) : file->is_wanted;
+        self->environment ? tuff__is_same_hash(*self->environment, tuff__hash_text(file->text)) : file->is_wanted;
     return is_meant && !file->is_shipped;
 }
 

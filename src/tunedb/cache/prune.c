@@ -67,10 +67,10 @@ tuff_status tuff__prune_begin(const tuff_cache *self, const tuff_cache_prune_opt
     return status;
 }
 
-void tuff__prune_end(pruning *of)
+void tuff__prune_end(pruning *self)
 {
-    tuff__free(of->old);
-    of->old = NULL;
+    tuff__free(self->old);
+    self->old = NULL;
 }
 
 static bool is_stale(const tune_record *record)
@@ -80,24 +80,24 @@ static bool is_stale(const tune_record *record)
     return strcmp(record->generator, tuff__kernel_hash_of(family, today)) != 0;
 }
 
-static bool is_old(const pruning *of, const tune_record *record)
+static bool is_old(const pruning *self, const tune_record *record)
 {
-    if (record->time < of->cutoff || (of->size_cutoff > 0 && record->time <= of->size_cutoff))
+    if (record->time < self->cutoff || (self->size_cutoff > 0 && record->time <= self->size_cutoff))
         return true;
-    for (int i = 0; i < of->old_count; i++)
-        if (tuff__is_same_hash(of->old[i], record->environment))
+    for (int i = 0; i < self->old_count; i++)
+        if (tuff__is_same_hash(self->old[i], record->environment))
             return true;
-    return of->options.stale_kernels && is_stale(record);
+    return self->options.stale_kernels && is_stale(record);
 }
 
 static bool drops(const tune_record *record, void *state)
 {
-    pruning *of = state;
+    pruning *self = state;
     if (record->kind == RECORD_ENVIRONMENT)
         return false;
-    const bool drop = record->kind != RECORD_PIN && is_old(of, record);
-    of->dropped += drop;
-    of->kept += !drop;
+    const bool drop = record->kind != RECORD_PIN && is_old(self, record);
+    self->dropped += drop;
+    self->kept += !drop;
     return drop;
 }
 
@@ -117,26 +117,26 @@ tuff_status tuff_cache_prune(tuff_cache *cache, const tuff_cache_prune_options *
 {
     static const tuff_cache_prune_options nothing;
     tuff_cache_pruned sums = {0};
-    pruning of;
+    pruning self;
     char why[TUFF_ERROR_SIZE] = "";
     tuff_status first = TUFF_OK;
     if (!cache)
         return FAIL(TUFF_E_USAGE, "cache: the cache is NULL");
-    TRY(tuff__prune_begin(cache, options ? options : &nothing, &of));
+    TRY(tuff__prune_begin(cache, options ? options : &nothing, &self));
     for (int i = 0; i < cache->count; i++) {
         if (!is_ours(&cache->files[i]))
             continue;
         sums.bytes_before += tuff__store_count(cache->files[i].store).bytes;
-        const tuff_status status = tuff__prune_file(cache, i, &of);
+        const tuff_status status = tuff__prune_file(cache, i, &self);
         sums.bytes_after += tuff__store_count(cache->files[i].store).bytes;
-        sums.dropped += status == TUFF_OK ? of.dropped : 0;
-        sums.kept += status == TUFF_OK ? of.kept : 0;
+        sums.dropped += status == TUFF_OK ? self.dropped : 0;
+        sums.kept += status == TUFF_OK ? self.kept : 0;
         if (status != TUFF_OK && first == TUFF_OK) {
             first = status;
             (void)snprintf(why, sizeof why, "%s", tuff_error());
         }
     }
-    tuff__prune_end(&of);
+    tuff__prune_end(&self);
     if (counts)
         *counts = sums;
     return first == TUFF_OK ? TUFF_OK : FAIL(first, "%s", why);

@@ -16,10 +16,10 @@ typedef struct checking {
     tuff_cache_verify_result found;
 } checking;
 
-static void find(checking *of, int line, const char *what, const char *detail)
+static void find(checking *self, int line, const char *what, const char *detail)
 {
-    if (of->to->finding)
-        of->to->finding(of->to->user, of->path, line, what, detail);
+    if (self->to->finding)
+        self->to->finding(self->to->user, self->path, line, what, detail);
 }
 
 /* What this version cannot use of the record; NULL where all can be. */
@@ -35,65 +35,65 @@ static const char *unusable(const tune_record *record)
     return NULL;
 }
 
-static void check_environment(checking *of, int line, const tune_record *record)
+static void check_environment(checking *self, int line, const tune_record *record)
 {
     tune_environment environment;
     const bool whole = tuff__environment_parse(record->op, &environment) == TUFF_OK;
-    of->found.ok += whole;
-    of->found.invalid += !whole;
+    self->found.ok += whole;
+    self->found.invalid += !whole;
     if (!whole)
-        find(of, line, "environment", tuff_error());
+        find(self, line, "environment", tuff_error());
 }
 
-static void check_record(checking *of, int line, const tune_record *record)
+static void check_record(checking *self, int line, const tune_record *record)
 {
     const tune_record *bad;
     const char *what, *generator = record->generator[0] ? record->generator : NULL;
     if (record->kind == RECORD_ENVIRONMENT) {
-        check_environment(of, line, record);
+        check_environment(self, line, record);
     } else if ((what = unusable(record))) {
-        of->found.invalid++;
-        find(of, line, what, tuff_error());
-    } else if (!tuff__store_environment(of->store, record->environment)) {
-        of->found.orphans++;
-        find(of, line, "of an environment that no line describes", record->op);
+        self->found.invalid++;
+        find(self, line, what, tuff_error());
+    } else if (!tuff__store_environment(self->store, record->environment)) {
+        self->found.orphans++;
+        find(self, line, "of an environment that no line describes", record->op);
     } else if ((record->kind == RECORD_WIN || record->kind == RECORD_PIN) &&
-               (bad = tuff__store_bad(of->store, record->environment, record->key, record->candidate, generator)) &&
+               (bad = tuff__store_bad(self->store, record->environment, record->key, record->candidate, generator)) &&
                tuff__record_bars(bad, generator)) {
-        of->found.rejected++;
-        find(of, line, record->kind == RECORD_WIN ? "a winner that was rejected" : "a pin that was rejected",
+        self->found.rejected++;
+        find(self, line, record->kind == RECORD_WIN ? "a winner that was rejected" : "a pin that was rejected",
              bad->reason);
     } else {
-        of->found.ok++;
+        self->found.ok++;
     }
 }
 
-static tuff_status check_line(checking *of, int number, const char *line, size_t size)
+static tuff_status check_line(checking *self, int number, const char *line, size_t size)
 {
     tune_record record;
     line_state state;
-    TRY(tuff__record_read(line, size, &of->texts, &record, &state));
+    TRY(tuff__record_read(line, size, &self->texts, &record, &state));
     switch (state) {
     case LINE_GOOD:
-        check_record(of, number, &record);
+        check_record(self, number, &record);
         break;
     case LINE_DAMAGED:
-        of->found.damaged++;
-        find(of, number, "damaged", "the check of the line does not hold");
+        self->found.damaged++;
+        find(self, number, "damaged", "the check of the line does not hold");
         break;
     case LINE_MALFORMED:
-        of->found.malformed++;
-        find(of, number, "malformed", "the line is whole, and no record");
+        self->found.malformed++;
+        find(self, number, "malformed", "the line is whole, and no record");
         break;
     case LINE_UNKNOWN:
-        of->found.unknown++;
-        find(of, number, "of a later version", "");
+        self->found.unknown++;
+        find(self, number, "of a later version", "");
         break;
     }
     return TUFF_OK;
 }
 
-static tuff_status check_lines(checking *of, const char *data, size_t size)
+static tuff_status check_lines(checking *self, const char *data, size_t size)
 {
     int number = 0;
     for (size_t at = 0; at < size;) {
@@ -101,7 +101,7 @@ static tuff_status check_lines(checking *of, const char *data, size_t size)
         const size_t length = end ? (size_t)(end - data) - at : size - at;
         number++;
         if (length > 0)
-            TRY(check_line(of, number, data + at, length));
+            TRY(check_line(self, number, data + at, length));
         at += length + 1;
     }
     return TUFF_OK;
@@ -112,18 +112,18 @@ int tuff__verdict_findings(const tuff_cache_verify_result *of)
     return of->damaged + of->malformed + of->unknown + of->invalid + of->orphans + of->rejected;
 }
 
-static tuff_status check_file(checking *of, bool is_part)
+static tuff_status check_file(checking *self, bool is_part)
 {
     void *data = NULL;
     size_t size = 0;
     tune_store *store = NULL;
-    TRY(is_part ? tuff__cache_read(of->path, FILE_LIMIT, &data, &size)
-                : tuff__file_read(of->path, FILE_LIMIT, &data, &size));
-    tuff_status status = is_part ? TUFF_OK : tuff__store_load(of->path, &store);
+    TRY(is_part ? tuff__cache_read(self->path, FILE_LIMIT, &data, &size)
+                : tuff__file_read(self->path, FILE_LIMIT, &data, &size));
+    tuff_status status = is_part ? TUFF_OK : tuff__store_load(self->path, &store);
     if (store)
-        of->store = store;
+        self->store = store;
     if (status == TUFF_OK)
-        status = check_lines(of, data, size);
+        status = check_lines(self, data, size);
     tuff__store_close(store);
     tuff__free(data);
     return status;
@@ -132,15 +132,15 @@ static tuff_status check_file(checking *of, bool is_part)
 /* part_of: the store of ours that the file is a part of, which nobody else may be able to write; NULL for others. */
 static tuff_status verify_path(const char *path, const tune_store *part_of, const verify_listener *to)
 {
-    checking of = {.path = path, .to = to, .store = part_of};
+    checking self = {.path = path, .to = to, .store = part_of};
     if (to->begin)
         to->begin(path, to->user);
-    const tuff_status status = check_file(&of, part_of != NULL);
+    const tuff_status status = check_file(&self, part_of != NULL);
     if (status == TUFF_OK && to->heard)
-        to->heard(path, &of.found, to->user);
+        to->heard(path, &self.found, to->user);
     if (status != TUFF_OK && to->failed)
         to->failed(path, to->user);
-    tuff__arena_free(&of.texts);
+    tuff__arena_free(&self.texts);
     return status;
 }
 
@@ -157,25 +157,25 @@ typedef struct verifying {
     char why[TUFF_ERROR_SIZE];
 } verifying;
 
-static void take(verifying *of, tuff_status status)
+static void take(verifying *self, tuff_status status)
 {
-    if (status == TUFF_OK || of->first != TUFF_OK)
+    if (status == TUFF_OK || self->first != TUFF_OK)
         return;
-    of->first = status;
-    (void)snprintf(of->why, sizeof of->why, "%s", tuff_error());
+    self->first = status;
+    (void)snprintf(self->why, sizeof self->why, "%s", tuff_error());
 }
 
-static tuff_status give(const verifying *of)
+static tuff_status give(const verifying *self)
 {
-    return of->first == TUFF_OK ? TUFF_OK : FAIL(of->first, "%s", of->why);
+    return self->first == TUFF_OK ? TUFF_OK : FAIL(self->first, "%s", self->why);
 }
 
 static tuff_status verify_shard(const char *name, void *state)
 {
-    verifying *of = state;
+    verifying *self = state;
     char path[STORE_PATH];
-    if (tuff__store_is_shard(of->store, name) && tuff__store_path_of(of->store, name, path))
-        take(of, verify_path(path, of->store, of->to));
+    if (tuff__store_is_shard(self->store, name) && tuff__store_path_of(self->store, name, path))
+        take(self, verify_path(path, self->store, self->to));
     return TUFF_OK;
 }
 
@@ -222,15 +222,15 @@ tuff_status tuff_cache_verify(const tuff_cache *cache, tuff_cache_finding findin
 {
     telling told = {.finding = finding, .user = user};
     const verify_listener to = {.finding = pass_on, .heard = add_up, .user = &told};
-    verifying of = {.first = TUFF_OK};
+    verifying self = {.first = TUFF_OK};
     if (!cache)
         return FAIL(TUFF_E_USAGE, "cache: the cache is NULL");
     for (int i = 0; i < cache->count; i++)
         if (cache->files[i].is_wanted)
-            take(&of, tuff__cache_verify_one(cache, i, &to));
+            take(&self, tuff__cache_verify_one(cache, i, &to));
     if (out)
         *out = told.sum;
-    return give(&of);
+    return give(&self);
 }
 
 tuff_status tuff_cache_verify_file(const char *path, tuff_cache_finding finding, void *user,
