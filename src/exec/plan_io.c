@@ -170,7 +170,7 @@ tuff_status tuff_plan_read_at(tuff_plan *plan, int index, uint64_t offset, void 
 
 tuff_status tuff_plan_write(tuff_plan *plan, const char *name, const void *data, size_t size)
 {
-    int index;
+    int index = 0;
     TRY(check_data(plan, INPUT, data, size));
     TRY(find_whole(plan, INPUT, name, size, &index));
     return tuff_plan_write_at(plan, index, 0, data, size);
@@ -178,7 +178,7 @@ tuff_status tuff_plan_write(tuff_plan *plan, const char *name, const void *data,
 
 tuff_status tuff_plan_read(tuff_plan *plan, const char *name, void *data, size_t size)
 {
-    int index;
+    int index = 0;
     TRY(check_data(plan, OUTPUT, data, size));
     TRY(find_whole(plan, OUTPUT, name, size, &index));
     return tuff_plan_read_at(plan, index, 0, data, size);
