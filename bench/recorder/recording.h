@@ -5,11 +5,11 @@
      {"t":"point","c":CANDIDATE,"g":GROUP_ITEMS,"p":PROGRAM,"e":COST,"ns":[NS...]}
      {"t":"point","c":CANDIDATE,"g":GROUP_ITEMS,"p":PROGRAM,"d":1,"why":VERDICT}
 
-   usual has every tunable that was consulted, with the value it has by default; the others as in kernels/config.h. ns
-   are times of single runs in the order they were taken in, the first one right behind the compiling. PROGRAM is a number
-   that candidates of equal programs share. COST: what lowering foresaw, as schedule/cost.h says. why: what was found
-   instead of times. d: the point was drawn at random; where a recording has some of a space only, the others are near
-   good ones, and luck would find them less often. */
+   usual has every tunable that was consulted, with the value it has by default; the others as in kernels/config.h.
+   ns are times of single runs in the order they were taken in, the first one right behind the compiling. PROGRAM is a
+   number that candidates of equal programs share. COST: what lowering foresaw, as schedule/cost.h says. why: what was
+   found instead of times. d: the point was drawn at random; where a recording has some of a space only, the others
+   are near good ones, and luck would find them less often. */
 #ifndef TUFF_BENCH_RECORDER_RECORDING_H
 #define TUFF_BENCH_RECORDER_RECORDING_H
 

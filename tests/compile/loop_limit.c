@@ -250,6 +250,7 @@ typedef struct results {
     int count;
 } results;
 
+static bool has_expected; /* made for the first device, so that nothing is held where all are skipped */
 static results expected[MAX_WORKS];
 
 static void free_results(results *freed)
@@ -335,6 +336,9 @@ static void check_work(const work *tried, tuff_device *device, const results *wa
 
 static void expect_works(const work *works, int count, int64_t least)
 {
+    if (has_expected)
+        return;
+    has_expected = true;
     tuff_device *device = tuff_device_open("reference");
     assert_non_null(device);
     for (int i = 0; i < count; i++) {
@@ -352,10 +356,12 @@ static void forget_works(int count)
 {
     for (int i = 0; i < count; i++)
         free_results(&expected[i]);
+    has_expected = false;
 }
 
 static void run_long_works(tuff_device *device)
 {
+    expect_works(long_works, LONG_WORKS, 40000);
     for (int i = 0; i < LONG_WORKS; i++)
         check_work(&long_works[i], device, &expected[i], 40000);
 }
@@ -363,13 +369,13 @@ static void run_long_works(tuff_device *device)
 static void walks_long_loops_to_their_end(void **state)
 {
     (void)state;
-    expect_works(long_works, LONG_WORKS, 40000);
     for_each_driver(run_long_works);
     forget_works(LONG_WORKS);
 }
 
 static void run_short_works(tuff_device *device)
 {
+    expect_works(short_works, SHORT_WORKS, 800);
     const uint32_t own = device->info.loop_limit;
     device->info.loop_limit = LOW_LIMIT;
     for (int i = 0; i < SHORT_WORKS; i++)
@@ -380,7 +386,6 @@ static void run_short_works(tuff_device *device)
 static void respects_a_low_limit(void **state)
 {
     (void)state;
-    expect_works(short_works, SHORT_WORKS, 800);
     for_each_api(run_short_works);
     forget_works(SHORT_WORKS);
 }

@@ -198,7 +198,15 @@ static void finish(graph *self, tune_budget *on, int key)
     if (on)
         tuff__budget_raced(on, key, self->clock, self->clock - clock);
     tuff__search_end(self->searches[key]);
+    self->searches[key] = NULL;
     assert_int_equal(self->devices[key].broken, 0);
+}
+
+/* Those of keys that no race was for. */
+static void end_searches(graph *self)
+{
+    for (int i = 0; i < KEYS; i++)
+        tuff__search_end(self->searches[i]);
 }
 
 /* The graph's time with the winners, over that with the defaults. */
@@ -229,6 +237,7 @@ static double tune_shared(graph *self, uint64_t whole, uint64_t seed)
     }
     for (int key; (key = tuff__budget_next_race(on)) >= 0;)
         finish(self, on, key);
+    end_searches(self);
     tuff__budget_destroy(on);
     return time_of(self);
 }
@@ -249,9 +258,7 @@ static double tune_expected(graph *self, uint64_t whole, uint64_t seed)
         spend(self, on, key, self->slices[key] ? 4 : 1, tuff__budget_search_end(on));
     for (int key; (key = tuff__budget_next_race(on)) >= 0;)
         finish(self, on, key);
-    for (int i = 0; i < KEYS; i++)
-        if (self->slices[i] == 0)
-            tuff__search_end(self->searches[i]);
+    end_searches(self);
     tuff__budget_destroy(on);
     return time_of(self);
 }
