@@ -551,7 +551,8 @@ static tuff_status write_down(const recorder *self)
     return TUFF_OK;
 }
 
-tuff_status recorder_run(const evaluator *by, const recorder_settings *settings, recording *into, recorder_counts *counts)
+tuff_status recorder_run(const evaluator *by, const recorder_settings *settings, recording *into,
+                         recorder_counts *counts)
 {
     recorder self = {.by = *by, .settings = *settings, .into = into, .counts = counts, .random = {settings->seed}};
     *counts = (recorder_counts){.drift = 1};

@@ -22,9 +22,9 @@
 enum { RECORDER_SAMPLES = 16 };
 
 typedef struct recorder_settings {
-    int points;         /* at most, with what is there; what is asked for goes beyond */
-    int samples;        /* kept of a point, 2 to RECORDER_SAMPLES */
-    double seconds;     /* no batch begins after so many */
+    int points;              /* at most, with what is there; what is asked for goes beyond */
+    int samples;             /* kept of a point, 2 to RECORDER_SAMPLES */
+    double seconds;          /* no batch begins after so many */
     const tune_config *also; /* what is asked for, borrowed; where it cannot be lowered, the nearest that can */
     int also_count;
     uint64_t seed;
@@ -41,6 +41,7 @@ typedef struct recorder_counts {
 
 /* Adds to `into`, which has a name and perhaps points. TUFF_E_NUMERIC where the default is rejected; TUFF_E_DEVICE_LOST
    and whatever the judge failed with: nothing is added then. */
-tuff_status recorder_run(const evaluator *by, const recorder_settings *settings, recording *into, recorder_counts *counts);
+tuff_status recorder_run(const evaluator *by, const recorder_settings *settings, recording *into,
+                         recorder_counts *counts);
 
 #endif

@@ -105,13 +105,13 @@ evaluator replay_begin(replay *self, const recording *from, uint64_t seed)
     for (int i = 0; i < from->count; i++)
         self->drawn += from->points[i].drawn;
     return (evaluator){.state = self,
-                   .lower = lower,
-                   .compile = compile,
-                   .sample = sample,
-                   .verify = verify,
-                   .release = release,
-                   .draw = self->drawn ? draw : NULL,
-                   .is_over = is_over};
+                       .lower = lower,
+                       .compile = compile,
+                       .sample = sample,
+                       .verify = verify,
+                       .release = release,
+                       .draw = self->drawn ? draw : NULL,
+                       .is_over = is_over};
 }
 
 int replay_live(const replay *self)

@@ -9,7 +9,8 @@
 #include "autotune/session.h"
 #include "autotune/guard.h"
 
-/* What all test buffers of a graph may take of the device's memory, and at most, as graph.h says: a CPU's is everybody's. */
+/* What all test buffers of a graph may take of the device's memory, and at most, as tune.h says: a CPU's is the
+   machine's. */
 enum { SHARE_OF_MEMORY = 4 };
 #define MOST_GROUND ((uint64_t)8 << 30)
 #define MOST_HOST_GROUND ((uint64_t)1 << 30)

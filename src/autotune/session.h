@@ -1,6 +1,6 @@
-/* Between the files of the tuner: tuner.c finds keys and what is remembered of them, tuner_measure.c spends the budget,
-   judge.c tells searches about candidates, ahead.c compiles those that are expected, tasks.c hands keys
-   to tools, background.c tunes plans that are in use. */
+/* The tuner of a graph from the inside: a session has a task for every key. session.c finds keys and looks up what is
+   remembered of them, measure.c spends the budget, evaluator.c tells searches about candidates, compile_pool.c compiles
+   those that are expected, records.c writes what was found. worker/ measures a session in another process. */
 #ifndef TUFF_AUTOTUNE_SESSION_H
 #define TUFF_AUTOTUNE_SESSION_H
 
@@ -187,7 +187,7 @@ tuff_status tuff__session_measure_all(tuning_session *self);
 void tuff__session_close(tuning_session *self);
 /* Calls the progress callback while a candidate of the task takes long; false: it said to stop. */
 bool tuff__session_shows_progress(tuning_task *task);
-/* The log of candidates (tuner_log.c): opened where the options name one; what cannot be written
+/* The log of candidates (candidate_log.c): opened where the options name one; what cannot be written
    is a warning. */
 void tuff__session_log_open(tuning_session *self);
 void tuff__session_log_close(tuning_session *self);
@@ -213,7 +213,7 @@ extern const char *const tuff__fallbacks[];
 void tuff__session_take_safer(tuning_task *task);
 /* Where nothing is known but that the default is not to be run: chooses what is next. */
 void tuff__session_avoid_default(tuning_task *task);
-/* What is written down (tuner_records.c). reject: as search_settings.rejected. */
+/* What is written down (records.c). reject: as search_settings.rejected. */
 void tuff__session_reject(void *user, const tune_config *config, verdict why);
 /* Counts and tells the same of a candidate that another search may try. */
 void tuff__session_leave_out(tuning_task *task, verdict why);

@@ -41,7 +41,8 @@ static tuff_status connect(tuff_device *device, device_choice tune_config, const
     return TUFF_OK;
 }
 
-static tuff_status make_device(device_choice tune_config, const void *handles, uint64_t compile_limit, tuff_device **out)
+static tuff_status make_device(device_choice tune_config, const void *handles, uint64_t compile_limit,
+                               tuff_device **out)
 {
     tuff_device *device = tuff__calloc(1, sizeof *device);
     if (!device)

@@ -3,20 +3,19 @@
 #ifndef TUFF_DEVICE_PROBES_H
 #define TUFF_DEVICE_PROBES_H
 
-#define OPENCL_PROBE(first, body)                                                                                  \
-    "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void probe(__global const " first                    \
-    " *a, __global " first " *b, __global ushort *c, uint base)\n"                                                 \
-    "{\n"                                                                                                          \
+#define OPENCL_PROBE(first, body)                                                                                      \
+    "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void probe(__global const " first " *a, __global " first \
+    " *b, __global ushort *c, uint base)\n"                                                                            \
+    "{\n"                                                                                                              \
     "    uint i = get_local_id(0), g = get_group_id(0);\n" body "}\n"
 
-#define GLSL_PROBE(first, second, third, shared_text, body)                    \
-    "layout(local_size_x = 64) in;\n"                                          \
-    "layout(std430, set = 0, binding = 0) readonly buffer A { " first " a[]; };\n" \
-    "layout(std430, set = 0, binding = 1) buffer B { " second " b[]; };\n"     \
-    "layout(std430, set = 0, binding = 2) buffer C { " third " c[]; };\n"      \
-    "layout(push_constant) uniform P { uint base; };\n" shared_text            \
-    "void main()\n"                                                            \
-    "{\n"                                                                      \
+#define GLSL_PROBE(first, second, third, shared_text, body)                         \
+    "layout(local_size_x = 64) in;\n"                                               \
+    "layout(std430, set = 0, binding = 0) readonly buffer A { " first " a[]; };\n"  \
+    "layout(std430, set = 0, binding = 1) buffer B { " second " b[]; };\n"          \
+    "layout(std430, set = 0, binding = 2) buffer C { " third " c[]; };\n"           \
+    "layout(push_constant) uniform P { uint base; };\n" shared_text "void main()\n" \
+    "{\n"                                                                           \
     "    uint i = gl_LocalInvocationID.x, g = gl_WorkGroupID.x;\n" body "}\n"
 
 /* The first item walks a loop of a[0] + 57655 steps, which is longer than some drivers allow: c = what a generator of
@@ -33,13 +32,11 @@
     "    }\n"
 
 /* b = the group's words in reverse order, each plus their sum, through local memory and barriers. */
-#define BARRIER_BODY(barrier)                        \
-    "    tile[i] = a[g * 64u + i];\n" barrier        \
-    "    uint mirrored = tile[63u - i];\n" barrier   \
-    "    for (uint s = 32u; s > 0u; s >>= 1) {\n"    \
-    "        if (i < s)\n"                           \
-    "            tile[i] += tile[i + s];\n" barrier  \
-    "    }\n"                                        \
+#define BARRIER_BODY(barrier)                                                                \
+    "    tile[i] = a[g * 64u + i];\n" barrier "    uint mirrored = tile[63u - i];\n" barrier \
+    "    for (uint s = 32u; s > 0u; s >>= 1) {\n"                                            \
+    "        if (i < s)\n"                                                                   \
+    "            tile[i] += tile[i + s];\n" barrier "    }\n"                                \
     "    b[g * 64u + i] = mirrored + tile[0];\n"
 
 static const char barrier_opencl[] =
@@ -49,11 +46,11 @@ static const char barrier_glsl[] = "#version 450\n" GLSL_PROBE("uint", "uint", "
                                                                BARRIER_BODY("    barrier();\n") LOOP_BODY("c"));
 
 /* b = a copied, a times the one in a[62], a plus itself, a times the half in a[63]. */
-#define FLOATS_BODY                    \
-    "    float x = a[i];\n"            \
-    "    b[i] = x;\n"                  \
-    "    b[64u + i] = x * a[62];\n"    \
-    "    b[128u + i] = x + x;\n"       \
+#define FLOATS_BODY                 \
+    "    float x = a[i];\n"         \
+    "    b[i] = x;\n"               \
+    "    b[64u + i] = x * a[62];\n" \
+    "    b[128u + i] = x + x;\n"    \
     "    b[192u + i] = x * a[63];\n"
 
 static const char floats_opencl[] = "#pragma OPENCL FP_CONTRACT OFF\n" OPENCL_PROBE("float", FLOATS_BODY);
@@ -63,49 +60,50 @@ static const char floats_glsl[] = "#version 450\n" GLSL_PROBE("float", "float", 
 static const char narrow_opencl[] = OPENCL_PROBE("uint", "    ((__global uchar *)b)[i] = (uchar)a[i];\n"
                                                          "    c[i] = (ushort)(a[i] * 257u);\n");
 static const char narrow_glsl[] =
-    "#version 450\n#extension GL_EXT_shader_16bit_storage : require\n#extension GL_EXT_shader_8bit_storage : require\n"
-    GLSL_PROBE("uint", "uint8_t", "uint16_t", "", "    b[i] = uint8_t(a[i]);\n    c[i] = uint16_t(a[i] * 257u);\n");
+    "#version 450\n#extension GL_EXT_shader_16bit_storage : require\n#extension GL_EXT_shader_8bit_storage : "
+    "require\n" GLSL_PROBE("uint", "uint8_t", "uint16_t", "",
+                           "    b[i] = uint8_t(a[i]);\n    c[i] = uint16_t(a[i] * 257u);\n");
 
 /* b = x·y + z in 16-bit floats, from small integers, which are exact. */
 static const char half_opencl[] = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n" OPENCL_PROBE(
     "uint", "    half x = (half)(float)a[i], y = (half)(float)a[64u + i], z = (half)(float)i;\n"
             "    b[i] = (uint)(float)(x * y + z);\n");
 static const char half_glsl[] =
-    "#version 450\n#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n"
-    GLSL_PROBE("uint", "uint", "uint", "",
-               "    float16_t x = float16_t(float(a[i])), y = float16_t(float(a[64u + i])), z = float16_t(float(i));\n"
-               "    b[i] = uint(float(x * y + z));\n");
+    "#version 450\n#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n" GLSL_PROBE(
+        "uint", "uint", "uint", "",
+        "    float16_t x = float16_t(float(a[i])), y = float16_t(float(a[64u + i])), z = float16_t(float(i));\n"
+        "    b[i] = uint(float(x * y + z));\n");
 
 /* b = the low words, then the high words of 64-bit products. */
 static const char int64_opencl[] = OPENCL_PROBE("uint", "    ulong product = (ulong)a[i] * a[64u + i];\n"
                                                         "    b[i] = (uint)product;\n"
                                                         "    b[64u + i] = (uint)(product >> 32);\n");
 static const char int64_glsl[] =
-    "#version 450\n#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n"
-    GLSL_PROBE("uint", "uint", "uint", "",
-               "    uint64_t product = uint64_t(a[i]) * uint64_t(a[64u + i]);\n"
-               "    b[i] = uint(product);\n    b[64u + i] = uint(product >> 32);\n");
+    "#version 450\n#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n" GLSL_PROBE(
+        "uint", "uint", "uint", "",
+        "    uint64_t product = uint64_t(a[i]) * uint64_t(a[64u + i]);\n"
+        "    b[i] = uint(product);\n    b[64u + i] = uint(product >> 32);\n");
 
 /* b = the lanes that an item sees in its subgroup, then the lowest item among them. */
-static const char subgroup_opencl[] = "#pragma OPENCL EXTENSION cl_khr_subgroups : enable\n"
-                                      "#pragma OPENCL EXTENSION cl_intel_subgroups : enable\n" OPENCL_PROBE(
-    "uint", "    b[i] = (uint)sub_group_reduce_add(1);\n    b[64u + i] = (uint)sub_group_reduce_min((int)i);\n");
+static const char subgroup_opencl[] =
+    "#pragma OPENCL EXTENSION cl_khr_subgroups : enable\n"
+    "#pragma OPENCL EXTENSION cl_intel_subgroups : enable\n" OPENCL_PROBE(
+        "uint", "    b[i] = (uint)sub_group_reduce_add(1);\n    b[64u + i] = (uint)sub_group_reduce_min((int)i);\n");
 static const char subgroup_glsl[] =
     "#version 450\n#extension GL_KHR_shader_subgroup_ballot : require\n"
-    "#extension GL_KHR_shader_subgroup_arithmetic : require\n"
-    GLSL_PROBE("uint", "uint", "uint", "",
-               "    b[i] = subgroupBallotBitCount(subgroupBallot(true));\n    b[64u + i] = subgroupMin(i);\n");
+    "#extension GL_KHR_shader_subgroup_arithmetic : require\n" GLSL_PROBE(
+        "uint", "uint", "uint", "",
+        "    b[i] = subgroupBallotBitCount(subgroupBallot(true));\n    b[64u + i] = subgroupMin(i);\n");
 
 /* b = the item that a lane exchanged numbers with, then the item's lane; c = the width. */
 static const char shuffle_opencl[] = "#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle : enable\n" OPENCL_PROBE(
     "uint", "    uint width = get_sub_group_size(), lane = get_sub_group_local_id();\n"
             "    b[i] = sub_group_shuffle(i, width - 1u - lane);\n"
             "    b[64u + i] = lane;\n    c[2u * i] = (ushort)width;\n    c[2u * i + 1u] = 0;\n");
-static const char shuffle_glsl[] =
-    "#version 450\n#extension GL_KHR_shader_subgroup_shuffle : require\n"
-    GLSL_PROBE("uint", "uint", "uint", "",
-               "    b[i] = subgroupShuffle(i, gl_SubgroupSize - 1u - gl_SubgroupInvocationID);\n"
-               "    b[64u + i] = gl_SubgroupInvocationID;\n    c[i] = gl_SubgroupSize;\n");
+static const char shuffle_glsl[] = "#version 450\n#extension GL_KHR_shader_subgroup_shuffle : require\n" GLSL_PROBE(
+    "uint", "uint", "uint", "",
+    "    b[i] = subgroupShuffle(i, gl_SubgroupSize - 1u - gl_SubgroupInvocationID);\n"
+    "    b[64u + i] = gl_SubgroupInvocationID;\n    c[i] = gl_SubgroupSize;\n");
 
 /* b = the product of two blocks of 16 by 16: a, and a from its end backwards, each plus one. All subgroups compute it,
    one stores. */

@@ -42,6 +42,7 @@ int tuff__cache_flush_places(const flushed_weights *weights, const cache_flush_p
 /* The place for the next run; so many are taken. */
 int tuff__cache_flush_take(cache_flush_pool *self, int places, uint64_t size, int count);
 /* Lets commands, copies of the plan's, read their weights at a place. */
-void tuff__cache_flush_bind(const flushed_weights *weights, const cache_flush_pool *pool, int place, command *commands, int count);
+void tuff__cache_flush_bind(const flushed_weights *weights, const cache_flush_pool *pool, int place, command *commands,
+                            int count);
 
 #endif

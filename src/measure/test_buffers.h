@@ -1,5 +1,5 @@
-/* The test buffers that trials of one task run on: memory for what the task reads and writes, apart from everybody else's,
-   with made-up data in it, and the results that its kernels should give. */
+/* The memory that candidates of one task run on: for what the task reads and writes, apart from everybody else's, with
+   made-up data in it, and the results that its kernels should give. */
 #ifndef TUFF_MEASURE_TEST_BUFFERS_H
 #define TUFF_MEASURE_TEST_BUFFERS_H
 
@@ -9,15 +9,15 @@ typedef struct test_buffers test_buffers;
 
 /* most: bytes that may be taken. */
 tuff_status tuff__test_buffers_create(tuff_device *device, const struct fusion *fusion, int task, uint64_t most,
-                                test_buffers **out);
+                                      test_buffers **out);
 void tuff__test_buffers_destroy(test_buffers *self); /* NULL is allowed */
 uint64_t tuff__test_buffers_size(const test_buffers *self);
 
 /* Before the first place: data with whole significands, so that results depend on the order of their terms. */
 void tuff__test_buffers_roughen(test_buffers *self);
 
-/* Gives the launches of the task their memory; what none had yet is made and filled. TUFF_E_LIMIT: more than the test buffers
-   may have. */
+/* Gives the launches of the task their memory; what none had yet is made and filled. TUFF_E_LIMIT: more than the test
+   buffers may have. */
 tuff_status tuff__test_buffers_place(test_buffers *self, launch_list *launches);
 
 /* Whether results must be equal to the last bit whatever the order of sums: see tuff__subgraph_is_exact. */

@@ -22,7 +22,7 @@
     X(SPILLS, "spills")   /* far more of its registers lie in memory than others' */ \
     X(SLOW, "slow")       /* so much slower than the best that timing it is waste */ \
     X(TIMER, "timer")     /* no time that can be believed */                         \
-    X(CRASH, "crash")     /* a helper process ended */                               \
+    X(CRASH, "crash")     /* a worker process ended */                               \
     X(HANG, "hang")       /* no end by the deadline */                               \
     X(LOST, "lost")       /* the device is gone: the search ends */                  \
     X(FAILED, "failed")   /* the judge could not, and says nothing of the candidate: the search ends */

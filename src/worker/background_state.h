@@ -1,5 +1,5 @@
-/* Between the files of the background: background.c has the thread and its end, background_rest.c says when it may
-   work, background_swap.c makes plans ready and exchanges them.
+/* Between the files of the background: background.c has the thread and its end, idle_gate.c says when it may
+   work, hot_swap.c makes plans ready and exchanges them.
 
    Who may touch what: the program's plan is its thread's; this one reads of it what never changes (device, graph, the
    facts of fusion) and, while nothing is ready, what only an exchange changes (lowered, keys). The next plan and the
@@ -19,7 +19,7 @@ struct background {
     tuff_tune_options tuning; /* what options.tuning points at */
     char *log;                /* of the options; owned */
     tuning_session tuning_session;
-    worker *worker;  /* that measures */
+    worker *worker;       /* that measures */
     tune_config *running; /* by task: what the plan runs with, or will when it takes over */
     bool holds_turn;
     uint64_t began;   /* when the stretch of work at hand did */

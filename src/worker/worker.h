@@ -32,7 +32,7 @@ typedef struct worker_job {
     tuff_tune_options tuning; /* of a job that was read: what options.tuning points at. progress is set, to nothing
                                  of use, where the program wants to hear */
     int buffer_limit;         /* as the graph was fused with */
-    tune_config passes;            /* likewise */
+    tune_config passes;       /* likewise */
     uint64_t compile_patience;
     hash128 keys; /* tuff__worker_keys of the program's */
     const void *graph;
@@ -46,7 +46,8 @@ void tuff__worker_put_job(text *out, const worker_job *job);
 tuff_status tuff__worker_take_job(byte_reader *from, worker_job *out);
 
 /* For a tuner that has looked up its keys. passes: how its graph was rewritten. All are borrowed. */
-tuff_status tuff__worker_create(tuning_session *session, const tune_config *passes, const worker_host *host, worker **out);
+tuff_status tuff__worker_create(tuning_session *session, const tune_config *passes, const worker_host *host,
+                                worker **out);
 /* Ends the process. NULL is allowed. */
 void tuff__worker_destroy(worker *self);
 

@@ -229,8 +229,9 @@ static void slow_compilers_work_beside(void **state)
         restore_creation();
         tried[i] = (int)stats.compiles;
         assert_true(i == 0 ? stats.prefetched == 0 : stats.prefetched > 0);
-        print_message("    %d threads: %d candidates in %.1f s, %.1f s of them for compiling\n", tuff__compile_pool_threads,
-                      tried[i], (double)stats.nanoseconds * 1e-9, (double)stats.compile_nanoseconds * 1e-9);
+        print_message("    %d threads: %d candidates in %.1f s, %.1f s of them for compiling\n",
+                      tuff__compile_pool_threads, tried[i], (double)stats.nanoseconds * 1e-9,
+                      (double)stats.compile_nanoseconds * 1e-9);
     }
     tuff_device_close(device);
 }

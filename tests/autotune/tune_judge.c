@@ -177,7 +177,8 @@ static void compile_other(stage *of)
     fail_msg("no other kernel: %s", tuff_error());
 }
 
-static void expect_verdict(const stage *of, const search_candidate *who, bool thorough, verdict expected, const char *says)
+static void expect_verdict(const stage *of, const search_candidate *who, bool thorough, verdict expected,
+                           const char *says)
 {
     const verdict found = of->by.verify(of->by.state, who, thorough);
     if (found != expected)

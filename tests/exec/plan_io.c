@@ -63,7 +63,7 @@ static void inputs_and_outputs_are_listed(void **state)
     for_each_device(list_values);
 }
 
-#define MAX_REFUSED(call, word)                                   \
+#define MAX_REFUSED(call, word)                               \
     do {                                                      \
         assert_int_equal(call, TUFF_E_USAGE);                 \
         assert_int_equal(tuff_last_status(), TUFF_E_USAGE);   \

@@ -1,6 +1,6 @@
 /* Every variant of a kernel that the tuner may choose is right: random choices for the tasks of training steps, run on
-   test buffers of their own and compared with the default's results. None of them may be rejected. Called with a number,
-   that many choices a task are tried, with a second one they begin at that seed; called with the text of a choice, that
+   memory of their own and compared with the default's results. None of them may be rejected. Called with a number, that
+   many choices a task are tried, with a second one they begin at that seed; called with the text of a choice, that
    one is, for every task. The default's results, and those of a choice at other extents, are what the host says. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,7 +54,8 @@ static bool run_and_compare(trial *one, test_buffers *on, bool is_default, char 
 }
 
 /* Points of the space that grows while they are looked at: some tunables are asked for by some choices only. */
-static bool pick(tuff_device *device, const struct fusion *fusion, int task, tune_space *space, rng *from, tune_config *out)
+static bool pick(tuff_device *device, const struct fusion *fusion, int task, tune_space *space, rng *from,
+                 tune_config *out)
 {
     if (only_choice != NULL)
         return tuff__config_parse(only_choice, out) == TUFF_OK;
@@ -118,8 +119,8 @@ static void expect_exact(const struct fusion *fusion, int task, test_buffers *on
     tuff__subgraph_destroy(whole);
 }
 
-static void try_choice(tuff_device *device, const struct fusion *fusion, int task, const tune_config *what, test_buffers *on,
-                       const char *key, tally *counts)
+static void try_choice(tuff_device *device, const struct fusion *fusion, int task, const tune_config *what,
+                       test_buffers *on, const char *key, tally *counts)
 {
     trial *one = NULL;
     char wrong[128] = "";
@@ -218,7 +219,8 @@ static void try_task(tuff_device *device, const struct fusion *fusion, int task,
         return;
     assert_int_equal(tuff__test_buffers_create(device, fusion, task, MOST_BYTES, &on), TUFF_OK);
     expect_exact(fusion, task, on, counts);
-    assert_int_equal(tuff__candidate_run_create(device, fusion, &usual_options, task, &none, on, NULL, &usual), TUFF_OK);
+    assert_int_equal(tuff__candidate_run_create(device, fusion, &usual_options, task, &none, on, NULL, &usual),
+                     TUFF_OK);
     if (!run_and_compare(usual, on, true, wrong, sizeof wrong))
         fail_msg("%s: the default: %s", key, wrong);
     tuff__candidate_run_destroy(usual);
@@ -390,7 +392,8 @@ static void visit_update(const struct fusion *fusion, int task, const char *key,
     bool same;
     char wrong[128];
     assert_int_equal(tuff__test_buffers_create(by->device, fusion, task, MOST_BYTES, &on), TUFF_OK);
-    assert_int_equal(tuff__candidate_run_create(by->device, fusion, &usual_options, task, &none, on, NULL, &one), TUFF_OK);
+    assert_int_equal(tuff__candidate_run_create(by->device, fusion, &usual_options, task, &none, on, NULL, &one),
+                     TUFF_OK);
     assert_true(run_and_compare(one, on, true, wrong, sizeof wrong));
     assert_int_equal(tuff__oracle_ground(by->device, on, fusion, task, wrong, sizeof wrong), TUFF_OK);
     assert_string_equal(wrong, "");

@@ -79,8 +79,8 @@ static verdict lower(void *state, const tune_config *what, candidate_info *out)
         (void)FAIL(TUFF_E_USAGE, "fault judge: it does not divide");
         return VERDICT_INVALID;
     }
-    *out =
-        (candidate_info){.program = hash | 1, .group_items = (uint32_t)tuff__config_value(what, axes[0].of, axes[0].usual)};
+    *out = (candidate_info){.program = hash | 1,
+                            .group_items = (uint32_t)tuff__config_value(what, axes[0].of, axes[0].usual)};
     out->cost = self->foresight != 0 ? pow((double)fault_time(self, what), self->foresight) : 0;
     for (int i = 0; i < AXES; i++)
         tuff__config_set(&out->consulted, axes[i].of, axes[i].usual);
@@ -301,12 +301,12 @@ evaluator fault_begin(fault_device *self)
 {
     self->random = (rng){self->seed};
     return (evaluator){.state = self,
-                   .lower = lower,
-                   .compile = compile,
-                   .spilled = self->spills ? spilled : NULL,
-                   .expect = expect,
-                   .sample = sample,
-                   .verify = verify,
-                   .release = release,
-                   .is_over = is_over};
+                       .lower = lower,
+                       .compile = compile,
+                       .spilled = self->spills ? spilled : NULL,
+                       .expect = expect,
+                       .sample = sample,
+                       .verify = verify,
+                       .release = release,
+                       .is_over = is_over};
 }

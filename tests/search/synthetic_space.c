@@ -161,8 +161,8 @@ static void make_times(double nanoseconds, rng *from, uint64_t *times)
         if (tuff__rng_share(from) < 0.04)
             factor += 0.5 * tuff__rng_share(from);
         if (i == 0)
-            factor *= tuff__rng_share(from) < 0.85 ? 0.9 + 0.4 * tuff__rng_share(from)
-                                                    : 0.76 + 3.24 * tuff__rng_share(from);
+            factor *=
+                tuff__rng_share(from) < 0.85 ? 0.9 + 0.4 * tuff__rng_share(from) : 0.76 + 3.24 * tuff__rng_share(from);
         times[i] = (uint64_t)(nanoseconds * factor);
     }
 }

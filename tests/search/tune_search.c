@@ -105,7 +105,8 @@ static void the_list_is_tried_in_order(void **state)
     /* One that lowering does not ask for, one that is the default in other words, one that is there twice. */
     const tune_config cached = parse("map.local_size=8;matmul_thin.step_k=4");
     const tune_config portfolio[] = {parse("matmul_register.local_size=64"), parse("matmul_register.tile_rows=8"),
-                                parse("matmul_thin.step_k=4"), parse("matmul_register.tile_rows=8;map.local_size=2")};
+                                     parse("matmul_thin.step_k=4"),
+                                     parse("matmul_register.tile_rows=8;map.local_size=2")};
     const tune_config seeds[] = {parse("row_register.parts=4")};
     search *self = begin(&by, &(search_settings){.cached = &cached,
                                                  .portfolio = portfolio,

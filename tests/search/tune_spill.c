@@ -111,7 +111,7 @@ enum { LISTED = 3 };
 static search_result run_listed(uint64_t eight, uint64_t six, uint64_t twelve)
 {
     const tune_config portfolio[LISTED] = {parse("matmul_register.tile_rows=8"), parse("matmul_register.tile_rows=6"),
-                                      parse("matmul_register.tile_rows=12")};
+                                           parse("matmul_register.tile_rows=12")};
     const tune_config *const choices[LISTED] = {&portfolio[0], &portfolio[1], &portfolio[2]};
     fault_device device = flat_device(choices, LISTED);
     spilled_by_rows[8] = eight;

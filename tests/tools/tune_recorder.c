@@ -22,7 +22,8 @@ static void begin(recording *of)
     assert_int_equal(recording_begin(of, "made-up", "a device", &usual, 0), TUFF_OK);
 }
 
-static recorder_counts record(fault_device *device, int points, const tune_config *also, int also_count, recording *into)
+static recorder_counts record(fault_device *device, int points, const tune_config *also, int also_count,
+                              recording *into)
 {
     const evaluator by = fault_begin(device);
     const recorder_settings settings = {

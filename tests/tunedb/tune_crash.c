@@ -114,7 +114,8 @@ static verdict guarded_compile(void *state, const search_candidate *who)
     return found;
 }
 
-static verdict guarded_sample(void *state, const search_candidate *who, int count, uint64_t limit, uint64_t *nanoseconds)
+static verdict guarded_sample(void *state, const search_candidate *who, int count, uint64_t limit,
+                              uint64_t *nanoseconds)
 {
     tuning_session *self = state;
     enter(self, JOURNAL_BENCH, who);
@@ -149,11 +150,11 @@ static void reject(void *user, const tune_config *what, verdict why)
 static void tune_key(tuning_session *self, int key, double killers)
 {
     const evaluator by = {.state = self,
-                      .lower = guarded_lower,
-                      .compile = guarded_compile,
-                      .sample = guarded_sample,
-                      .verify = guarded_verify,
-                      .release = guarded_release};
+                          .lower = guarded_lower,
+                          .compile = guarded_compile,
+                          .sample = guarded_sample,
+                          .verify = guarded_verify,
+                          .release = guarded_release};
     search *of;
     search_result found;
     self->device = (fault_device){.seed = (uint64_t)key + 1, .scatter = 0.01};

@@ -79,12 +79,12 @@ static line_state read_body(const char *body, arena *texts, tune_record *out)
 
 static void expect_same(const tune_record *a, const tune_record *b)
 {
-    const char *const first[] = {a->op,           a->generator,     a->candidate,     a->cold,
-                                 a->end,          a->source,        a->library,       a->reason,
-                                 a->phase,        a->runners_up[0], a->runners_up[1], a->runners_up[2]};
-    const char *const second[] = {b->op,           b->generator,     b->candidate,     b->cold,
-                                  b->end,          b->source,        b->library,       b->reason,
-                                  b->phase,        b->runners_up[0], b->runners_up[1], b->runners_up[2]};
+    const char *const first[] = {a->op,    a->generator,     a->candidate,     a->cold,
+                                 a->end,   a->source,        a->library,       a->reason,
+                                 a->phase, a->runners_up[0], a->runners_up[1], a->runners_up[2]};
+    const char *const second[] = {b->op,    b->generator,     b->candidate,     b->cold,
+                                  b->end,   b->source,        b->library,       b->reason,
+                                  b->phase, b->runners_up[0], b->runners_up[1], b->runners_up[2]};
     for (size_t i = 0; i < sizeof first / sizeof *first; i++)
         assert_string_equal(first[i], second[i]);
     assert_int_equal(a->kind, b->kind);

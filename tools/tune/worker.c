@@ -258,15 +258,15 @@ static tuff_status find_keys(serving *self)
     self->job.tuning.progress = self->job.tuning.progress ? ask_to_go_on : NULL;
     self->job.tuning.user = self;
     *of = (tuning_session){.fusion = &self->fusion,
-                  .options = options,
-                  .device = self->device,
-                  .bench = self->device,
-                  .had_bench = true,
-                  .log = -1,
-                  .is_background = self->job.tuning.background,
-                  .survives_crashes = !self->job.tuning.background,
-                  .give_way = self->job.tuning.background ? give_way : NULL,
-                  .user = self};
+                           .options = options,
+                           .device = self->device,
+                           .bench = self->device,
+                           .had_bench = true,
+                           .log = -1,
+                           .is_background = self->job.tuning.background,
+                           .survives_crashes = !self->job.tuning.background,
+                           .give_way = self->job.tuning.background ? give_way : NULL,
+                           .user = self};
     TRY(look_up_keys(self));
     TRY(tuff__session_open(of));
     atomic_store(&shared.journal, of->journal);

@@ -24,10 +24,10 @@ tuff_status tuff__lower_task(tuff_device *device, const struct fusion *fusion, c
 /* What lowering a task by a configuration shows, without a compiler. */
 typedef struct task_estimate {
     tune_config used_tunables; /* those that were looked up, with their default values; where there is no kernel, too */
-    uint64_t kernels;     /* equal kernels over equal grids have equal numbers */
-    uint32_t items;       /* of the largest work-group */
-    double cost;          /* as tuff__launch_list_cost says */
-    double traffic;       /* as tuff__launch_list_traffic says */
+    uint64_t kernels;          /* equal kernels over equal grids have equal numbers */
+    uint32_t items;            /* of the largest work-group */
+    double cost;               /* as tuff__launch_list_cost says */
+    double traffic;            /* as tuff__launch_list_traffic says */
 } task_estimate;
 
 /* TUFF_E_LIMIT, TUFF_E_UNSUPPORTED: there is no such kernel. */
