@@ -166,7 +166,7 @@ bool is_turn_of_api(const tuff_device *device, int number)
     return is_thorough() || is_device_chosen() || first == 0 || second == 0 || drawn_turn("API", number, 2) == own;
 }
 
-typedef enum tune_config { ALL_DEVICES, ALL_DRIVERS, DRAWN_DRIVERS, LAST_DRIVERS } tune_config;
+typedef enum device_set { ALL_DEVICES, ALL_DRIVERS, DRAWN_DRIVERS, LAST_DRIVERS } device_set;
 
 static bool is_left_out;
 
@@ -177,7 +177,7 @@ void leave_out_device(const char *reason)
 }
 
 /* Programs that one test has compiled serve the next: all of a program's tests run on the same driver of an API. */
-static bool is_among(tune_config which, const tuff_device_info *info)
+static bool is_among(device_set which, const tuff_device_info *info)
 {
     if (info->device_class == TUFF_DEVICE_REFERENCE)
         return which == ALL_DEVICES;
@@ -187,7 +187,7 @@ static bool is_among(tune_config which, const tuff_device_info *info)
 }
 
 /* turn: of APIs; -1: all have it. */
-static void for_each(void (*test)(tuff_device *device), tune_config which, int turn)
+static void for_each(void (*test)(tuff_device *device), device_set which, int turn)
 {
     int ran = 0;
     for (int i = 0; i < tuff_device_count(); i++) {
