@@ -12,6 +12,14 @@ if(NOT TUFF_SHADERC OR tuff_has_shaderc_module)
   list(REMOVE_ITEM tuff_sources ${tuff_shaderc_source})
 endif()
 
+# What api/untuned.c stands for. The portfolio is a table that looking into a cache shows.
+if(TUFF_AUTOTUNE)
+  list(FILTER tuff_sources EXCLUDE REGEX "/src/api/untuned\\.c$")
+else()
+  list(FILTER tuff_sources EXCLUDE REGEX "/src/(autotune|worker)/|/src/measure/(candidate_run|test_buffers|oracle|cache_flush)\\.c$|/src/api/(tune_plan|launch_failure|device_race)\\.c$")
+  list(FILTER tuff_sources EXCLUDE REGEX "/src/search/(budget|search[a-z_]*|space|times)\\.c$")
+endif()
+
 add_library(tuff_objects OBJECT ${tuff_sources} ${tuff_kernel_texts_source})
 set_target_properties(tuff_objects PROPERTIES
   POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden C_STANDARD 11 C_EXTENSIONS OFF)
@@ -22,6 +30,7 @@ target_include_directories(tuff_objects SYSTEM PRIVATE
   $<$<BOOL:${TUFF_OPENCL}>:${TUFF_OPENCL_INCLUDE}> $<$<BOOL:${TUFF_VULKAN}>:${TUFF_VULKAN_INCLUDE}>)
 set(tuff_definitions
   TUFF_WITH_OPENCL=$<BOOL:${TUFF_OPENCL}> TUFF_WITH_VULKAN=$<BOOL:${TUFF_VULKAN}>
+  TUFF_WITH_AUTOTUNE=$<BOOL:${TUFF_AUTOTUNE}>
   TUFF_WITH_SHADERC=$<AND:$<BOOL:${TUFF_VULKAN}>,$<BOOL:${TUFF_SHADERC}>>)
 target_compile_definitions(tuff_objects PRIVATE ${tuff_definitions})
 # Where what other machines found is looked for; TUFF_SHARE_DIR says otherwise at run time.

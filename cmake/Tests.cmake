@@ -12,6 +12,13 @@ endif()
 file(GLOB_RECURSE tuff_test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.c)
 file(GLOB_RECURSE tuff_test_scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.sh)
 list(FILTER tuff_test_sources EXCLUDE REGEX "/fuzz_[^/]*$")
+# Tests of the tuner, and those that tune.
+if(NOT TUFF_AUTOTUNE)
+  set(tuned "/tests/(autotune|search|measure|worker)/|/tests/api/(tune_[a-z]*|fastest|cache_plans|cache_api)\\.c$")
+  string(APPEND tuned "|/tests/tools/(tune_[a-z]*\\.c|(record|report|rerun|cache)_cli\\.sh|tool\\.sh)$|/tests/compile/foresee\\.c$|/tests/tunedb/tune_crash\\.c$")
+  list(FILTER tuff_test_sources EXCLUDE REGEX "${tuned}")
+  list(FILTER tuff_test_scripts EXCLUDE REGEX "${tuned}")
+endif()
 set(tuff_test_programs)
 set(tuff_test_parts)
 foreach(source IN LISTS tuff_test_sources)
@@ -29,7 +36,7 @@ target_include_directories(tuff_test_base SYSTEM INTERFACE
   ${TUFF_CMOCKA_INCLUDE} ${TUFF_JANSSON_INCLUDE} ${TUFF_XXHASH_INCLUDE}
   $<$<BOOL:${TUFF_OPENCL}>:${TUFF_OPENCL_INCLUDE}> $<$<BOOL:${TUFF_VULKAN}>:${TUFF_VULKAN_INCLUDE}>)
 target_compile_definitions(tuff_test_base INTERFACE TUFF_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
-target_link_libraries(tuff_test_base INTERFACE tuff_recorder_parts tuff_tool_parts ${TUFF_CMOCKA_LIBRARY})
+target_link_libraries(tuff_test_base INTERFACE $<$<BOOL:${TUFF_AUTOTUNE}>:tuff_recorder_parts> tuff_tool_parts ${TUFF_CMOCKA_LIBRARY})
 # See tests/support/skipping.h.
 target_link_options(tuff_test_base INTERFACE LINKER:--wrap=_skip,--wrap=_cmocka_run_group_tests)
 if(tuff_test_parts)

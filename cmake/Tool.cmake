@@ -3,6 +3,13 @@
 file(GLOB_RECURSE tuff_tool_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.c)
 list(REMOVE_ITEM tuff_tool_sources ${PROJECT_SOURCE_DIR}/tools/tuff.c ${PROJECT_SOURCE_DIR}/tools/vendors/pipelines.c)
 
+# Verbs that measure kernels are for the tuner.
+if(TUFF_AUTOTUNE)
+  list(FILTER tuff_tool_sources EXCLUDE REGEX "/tools/cache/rerun_untuned\\.c$")
+else()
+  list(FILTER tuff_tool_sources EXCLUDE REGEX "/tools/tune/(tune|warm|worker|measure|report[a-z_]*)\\.c$|/tools/cache/rerun\\.c$")
+endif()
+
 if(tuff_tool_sources)
   add_library(tuff_tool_parts STATIC ${tuff_tool_sources})
   set_target_properties(tuff_tool_parts PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)

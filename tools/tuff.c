@@ -5,11 +5,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "worker/worker_process.h"
 #include "tools/verbs.h"
+#include "worker/worker_process.h"
 
-static const cli_verb *const verbs[] = {&verb_devices, &verb_verify, &verb_train, &verb_generate, &verb_plan,
-                                        &verb_kernel,  &verb_bench,  &verb_cache, &verb_tune};
+static const cli_verb *const verbs[] = {
+    &verb_devices, &verb_verify, &verb_train, &verb_generate, &verb_plan, &verb_kernel, &verb_bench, &verb_cache,
+#if TUFF_WITH_AUTOTUNE
+    &verb_tune,
+#endif
+};
 
 static const cli_group tuff = {
     .name = "tuff",
@@ -18,6 +22,7 @@ static const cli_group tuff = {
     .verb_count = sizeof verbs / sizeof *verbs,
 };
 
+#if TUFF_WITH_AUTOTUNE
 /* The tool tunes in the background for programs, and so it does for itself. */
 static void name_worker(void)
 {
@@ -26,11 +31,14 @@ static void name_worker(void)
     if (length > 0)
         tuff__worker_own = own;
 }
+#endif
 
 int main(int count, char **arguments)
 {
     const char *name = count > 1 ? arguments[1] : "";
+#if TUFF_WITH_AUTOTUNE
     name_worker();
+#endif
     cli_show_warnings();
     if (strcmp(name, "--version") == 0) {
         printf("tuff %s\n", tuff_version());

@@ -3,7 +3,7 @@
 #include "kernels/tunables.h"
 #include "worker/background.h"
 #include "api/controls.h"
-#include "autotune/options.h"
+#include "exec/tune_options.h"
 #include "exec/plan.h"
 #include "api/tuner.h"
 

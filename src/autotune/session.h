@@ -7,7 +7,7 @@
 #include "base/file/lock.h"
 #include "compile/task_key.h"
 #include "measure/candidate_run.h"
-#include "autotune/options.h"
+#include "exec/tune_options.h"
 #include "exec/plan.h"
 #include "tunedb/environment.h"
 #include "tunedb/folder.h"

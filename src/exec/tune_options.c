@@ -1,7 +1,7 @@
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
-#include "autotune/options.h"
+#include "exec/tune_options.h"
 
 #include <unistd.h>
 

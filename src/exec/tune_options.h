@@ -1,6 +1,6 @@
 /* What the options of a compilation say of tuning. */
-#ifndef TUFF_AUTOTUNE_OPTIONS_H
-#define TUFF_AUTOTUNE_OPTIONS_H
+#ifndef TUFF_EXEC_TUNE_OPTIONS_H
+#define TUFF_EXEC_TUNE_OPTIONS_H
 
 #include "tuff/graph.h"
 

@@ -1,0 +1,49 @@
+/* What a library without its tuner (TUFF_AUTOTUNE=OFF) has in its place: every task runs with its default. Compiling and
+   running know the tuner by these functions alone. */
+#include "api/tuner.h"
+#include "base/log.h"
+#include "exec/tune_options.h"
+#include "worker/background.h"
+
+static tuff_status fail(const char *action)
+{
+    return FAIL(TUFF_E_UNSUPPORTED, "%s: this library was built without its tuner", action);
+}
+
+tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
+{
+    const tuff_tune_options *tuning = tuff__tune_options(options);
+    plan->is_tunable = false;
+    if (tuning->manifest != NULL)
+        return fail("compile: a manifest names configurations");
+    if (tuning->mode >= TUFF_TUNE_QUICK)
+        tuff__log(TUFF_LOG_WARNING, "tune: nothing is measured: this library was built without its tuner");
+    return TUFF_OK;
+}
+
+tuff_status tuff__session_list(tuff_plan *plan)
+{
+    return tuff__plan_keys_create(&plan->keys, 0);
+}
+
+tuff_status tuff__session_count(const tuff_plan *plan, tuff_tune_stats *stats)
+{
+    (void)plan;
+    stats->tasks = stats->keys = 0;
+    return TUFF_OK;
+}
+
+tuff_status tuff__background_start(tuff_plan *plan, const tuff_compile_options *options)
+{
+    (void)plan;
+    (void)options;
+    return TUFF_OK;
+}
+
+tuff_device *tuff_device_open_fastest(const tuff_device_race *race, tuff_device_race_result *result)
+{
+    (void)race;
+    (void)result;
+    (void)fail("devices cannot race");
+    return NULL;
+}

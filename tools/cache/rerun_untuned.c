@@ -1,0 +1,19 @@
+/* In place of rerun.c where the library has no tuner (TUFF_AUTOTUNE=OFF). */
+#include "tools/cache/rerun.h"
+
+static int refuse(const cli_verb *verb)
+{
+    return cli_fail(verb, CACHE_TROUBLE, "nothing can be measured: tuff was built without its tuner");
+}
+
+int cache_rerun(const cli_verb *verb, const char *device, const model_options *options, int most, bool json)
+{
+    (void)device, (void)options, (void)most, (void)json;
+    return refuse(verb);
+}
+
+int cache_measure(const cli_verb *verb, const char *device, const model_options *options, tuff_tune_mode mode)
+{
+    (void)device, (void)options, (void)mode;
+    return refuse(verb);
+}
