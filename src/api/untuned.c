@@ -1,5 +1,5 @@
-/* What a library without its tuner (TUFF_AUTOTUNE=OFF) has in its place: every task runs with its default. Compiling and
-   running know the tuner by these functions alone. */
+/* What a library without its tuner (TUFF_AUTOTUNE=OFF) has in its place: every task runs with its default. Compiling
+   and running know the tuner by these functions alone. */
 #include "api/tuner.h"
 #include "base/log.h"
 #include "exec/tune_options.h"
