@@ -4,29 +4,42 @@
 #include "api/launch_failure.h"
 #include "worker/worker.h"
 
+static tuff_status lower(const tuning_session *self, tuff_plan *plan, const tune_config *const *choices)
+{
+    tuff__launch_list_free(&plan->executable.launches);
+    return tuff__lower(self->device, &plan->fusion, self->options, choices, &plan->executable.launches);
+}
+
 /* Lowers the plan by what was chosen; where it then needs more memory than it may, by the defaults. */
+static tuff_status lower_by(tuning_session *self, tuff_plan *plan, const tune_config *const *choices)
+{
+    tuff_status status = lower(self, plan, choices);
+    const uint64_t budget = self->options->memory_budget, peak = plan->executable.launches.peak;
+    const bool fits = budget == 0 || peak <= budget;
+    if (status == TUFF_E_OOM_HOST || (status == TUFF_OK && fits))
+        return status;
+    if (self->manifest != NULL)
+        return status != TUFF_OK
+                   ? status
+                   : FAIL(TUFF_E_LIMIT, "compile: by the manifest the plan needs %llu bytes, more than it may",
+                          (unsigned long long)peak);
+    tuff__log(TUFF_LOG_WARNING, "tune: the plan is made without what was found: %s",
+              status == TUFF_OK ? "it would need more memory than it may" : tuff_error());
+    status = lower(self, plan, NULL);
+    tuff__session_forget_choices(self);
+    return status;
+}
+
+/* A plan that is lowered already is so by the defaults. */
 static tuff_status apply(tuning_session *self, tuff_plan *plan)
 {
     const tune_config **choices;
     bool any;
-    TRY(tuff__session_choices(self, &choices, &any));
-    tuff_status status = TUFF_OK;
-    if (any) {
-        tuff__launch_list_free(&plan->executable.launches);
-        status = tuff__lower(self->device, &plan->fusion, self->options, choices, &plan->executable.launches);
-        const bool fits =
-            self->options->memory_budget == 0 || plan->executable.launches.peak <= self->options->memory_budget;
-        if (self->manifest != NULL && status == TUFF_OK && !fits)
-            status = FAIL(TUFF_E_LIMIT, "compile: by the manifest the plan needs %llu bytes, more than it may",
-                          (unsigned long long)plan->executable.launches.peak);
-        else if (self->manifest == NULL && status != TUFF_E_OOM_HOST && (status != TUFF_OK || !fits)) {
-            tuff__log(TUFF_LOG_WARNING, "tune: the plan is made without what was found: %s",
-                      status == TUFF_OK ? "it would need more memory than it may" : tuff_error());
-            tuff__launch_list_free(&plan->executable.launches);
-            status = tuff__lower(self->device, &plan->fusion, self->options, NULL, &plan->executable.launches);
-            tuff__session_forget_choices(self);
-        }
-    }
+    tuff_status status = tuff__session_choices(self, &choices, &any);
+    if (status == TUFF_OK && any)
+        status = lower_by(self, plan, choices);
+    else if (status == TUFF_OK && plan->executable.launches.device == NULL)
+        status = lower(self, plan, NULL);
     tuff__free(choices);
     return status;
 }
@@ -43,7 +56,6 @@ static tuff_status record_usable(tuning_session *self, tuff_plan *plan)
         if (task < 0 || !tuff__session_give_up(self, task, status))
             return status;
         tuff__executable_free(&plan->executable);
-        TRY(tuff__lower(self->device, &plan->fusion, self->options, NULL, &plan->executable.launches));
         TRY(apply(self, plan));
     }
 }

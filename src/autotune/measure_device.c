@@ -52,25 +52,8 @@ void tuff__session_open_bench(tuning_session *self)
     self->had_bench = true;
 }
 
-static void release_kept(tuning_session *self)
-{
-    for (int i = 0; i < self->kept_count; ++i)
-        tuff__program_release(tuff__session_bench(self), self->kept[i]);
-    tuff__free(self->kept);
-    self->kept = NULL;
-    self->kept_count = 0;
-}
-
-void tuff__session_keep_programs(tuning_session *self, program **programs, int count)
-{
-    release_kept(self);
-    self->kept = programs;
-    self->kept_count = count;
-}
-
 void tuff__session_close_bench(tuning_session *self)
 {
-    release_kept(self);
     tuff__cache_flush_pool_free(&self->pool);
     tuff_device_close(self->bench);
     self->bench = NULL;

@@ -98,13 +98,11 @@ typedef struct tuning_session {
     void *user;
     bool stopped, lost, had_bench; /* had_bench: what was lost is not the plan's device */
     tuff_device *bench;            /* where candidates run: a device of their own, NULL: the plan's */
-    program **kept;                /* on the bench, until that is closed */
-    int kept_count;
-    cache_flush_pool pool;     /* on the bench */
-    bool has_pool;             /* or there can be none */
-    struct ahead *ahead;       /* threads that compile on the bench; NULL: there are none */
-    const tuning_task *warmed; /* whose candidates ran last */
-    uint64_t slow_compiles[4]; /* the longest ones, in falling order */
+    cache_flush_pool pool;         /* on the bench */
+    bool has_pool;                 /* or there can be none */
+    struct ahead *ahead;           /* threads that compile on the bench; NULL: there are none */
+    const tuning_task *warmed;     /* whose candidates ran last */
+    uint64_t slow_compiles[4];     /* the longest ones, in falling order */
     int compile_count;
     uint64_t compile_limit; /* of any candidate; 0: not known yet */
     double rate;            /* operations on f32 in a nanosecond, of the bench; 0: not measured, or in vain */
@@ -120,8 +118,6 @@ bool tuff__session_is_on_gpu(const tuning_session *self);
 /* Opens one of its own, so that a candidate that takes it down takes nothing else with it; and closes it. */
 void tuff__session_open_bench(tuning_session *self);
 void tuff__session_close_bench(tuning_session *self);
-/* Takes over the array and its programs, NULL among them, so that candidates on the bench find them compiled. */
-void tuff__session_keep_programs(tuning_session *self, program **programs, int count);
 /* A compilation took so long: how long later ones may take follows from that. */
 void tuff__session_note_compile(tuning_session *self, uint64_t nanoseconds);
 /* Sets how long the next compilation of the task may take: longer where its default took long, and while there is

@@ -62,3 +62,8 @@ tuff_status tuff_last_status(void)
 {
     return last_status;
 }
+
+tuff_status tuff__failure_status(void)
+{
+    return last_status == TUFF_OK ? TUFF_E_OOM_HOST : last_status;
+}

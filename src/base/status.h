@@ -13,9 +13,12 @@
 #define PRINTF_LIKE(text, first)
 #endif
 
-/* Sets tuff_error() of this thread, cut at TUFF_ERROR_SIZE - 1 bytes, and answers status. */
+/* Sets tuff_error() of this thread, cut at TUFF_ERROR_SIZE - 1 bytes, and returns status. */
 tuff_status tuff__fail(tuff_status status, const char *format, ...) PRINTF_LIKE(2, 3);
 tuff_status tuff__fail_list(tuff_status status, const char *format, va_list list);
+
+/* Of a call that returned NULL: the thread's last status, or TUFF_E_OOM_HOST where none was set. */
+tuff_status tuff__failure_status(void);
 
 #define FAIL(...) tuff__fail(__VA_ARGS__)
 #define TRY(call)                             \

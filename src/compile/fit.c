@@ -34,7 +34,7 @@ static tuff_status prepare(fitting *self)
     tuff_graph_destroy(*to->graph);
     *to->graph = tuff__simplify(self->source, false);
     if (*to->graph == NULL)
-        return tuff_last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff_last_status();
+        return tuff__failure_status();
     to->passes->found = (tune_config){.set = {0}};
     if (self->options->fuse == TUFF_FUSE_ALL)
         TRY(tuff__merge_matmuls(*to->graph, to->passes));

@@ -73,12 +73,6 @@ tuff_array *tuff_array_view(tuff_array *array, int64_t offset, tuff_shape shape)
     return make_array(array->device, array->storage, array->offset + bytes, array->dtype, shape);
 }
 
-tuff_array *tuff__array_like(const tuff_array *array, tuff_device *device, storage *memory)
-{
-    tuff__storage_retain(memory);
-    return make_array(device, memory, array->offset, array->dtype, array->shape);
-}
-
 tuff_array *tuff_array_import(tuff_device *device, void *buffer, uint64_t offset, tuff_dtype dtype, tuff_shape shape)
 {
     uint64_t size = 0;

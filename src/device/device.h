@@ -21,8 +21,6 @@ struct tuff_array {
 uint64_t tuff__array_end(const tuff_array *array);
 /* Whether two arrays have elements in common. */
 bool tuff__arrays_overlap(const tuff_array *a, const tuff_array *b);
-/* The same part of another storage. NULL where memory ran out. */
-tuff_array *tuff__array_like(const tuff_array *array, tuff_device *device, storage *memory);
 
 /* True for the reference device: it has no driver, and arrays live in host memory. */
 bool tuff__device_is_reference(const tuff_device *device);
@@ -64,8 +62,7 @@ void *tuff__storage_host(storage *storage);            /* the bytes on the refer
 uint64_t tuff__storage_size(const storage *storage);
 uint64_t tuff__storage_version(const storage *storage);
 bool tuff__storage_is_imported(const storage *storage); /* the application may write it unseen */
-bool tuff__storage_is_stand_in(const storage *storage);
-void tuff__storage_touch(storage *storage); /* raises the version */
+void tuff__storage_touch(storage *storage);             /* raises the version */
 tuff_status tuff__storage_write(tuff_device *device, storage *storage, uint64_t offset, const void *data,
                                 uint64_t size);
 tuff_status tuff__storage_read(tuff_device *device, storage *storage, uint64_t offset, void *data, uint64_t size);

@@ -282,11 +282,6 @@ bool tuff__storage_is_imported(const storage *memory)
     return memory->imported;
 }
 
-bool tuff__storage_is_stand_in(const storage *memory)
-{
-    return memory->stands_in;
-}
-
 void tuff__storage_touch(storage *memory)
 {
     atomic_fetch_add(&memory->version, 1);

@@ -4,11 +4,6 @@
 #include "compile/rewrite/simplify.h"
 #include "compile/fit.h"
 
-static tuff_status last_status(void)
-{
-    return tuff_last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff_last_status();
-}
-
 static fit_result in_plan(tuff_plan *self)
 {
     return (fit_result){&self->graph, &self->fusion, &self->passes, &self->executable.launches};
@@ -18,7 +13,7 @@ static tuff_status make_reference(tuff_plan *self, tuff_graph *graph)
 {
     self->graph = tuff__simplify(graph, true);
     if (self->graph == NULL)
-        return last_status();
+        return tuff__failure_status();
     const tuff_status status = tuff__reference_create(self->graph, &self->reference);
     if (status == TUFF_OK)
         self->graph = NULL; /* the executor owns it now */

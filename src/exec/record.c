@@ -270,8 +270,8 @@ void tuff__executable_free(executable *self)
     tuff__launch_list_free(&self->launches);
 }
 
-/* Copies kept between runs whose sources changed since are to be made again. */
-static bool copies_are_stale(executable *self)
+/* Notes the versions that kept copies are of after the next submission; whether any is to be made again for that. */
+static bool note_stale_copies(executable *self)
 {
     bool is_stale = false;
     for (int i = 0; i < self->launches.copy_count && self->setup != NULL; ++i) {
@@ -290,7 +290,7 @@ static bool copies_are_stale(executable *self)
 tuff_status tuff__executable_submit(executable *self, const recording **failed)
 {
     *failed = self->setup;
-    if (copies_are_stale(self)) {
+    if (note_stale_copies(self)) {
         const tuff_status status = tuff__submit(self->launches.device, self->setup);
         for (int i = 0; i < self->launches.copy_count && status != TUFF_OK; ++i)
             self->versions[i] = 0;

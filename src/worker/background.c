@@ -38,6 +38,15 @@ void tuff__background_sleep(background *self, uint64_t nanoseconds)
     tuff__unlock(&self->lock);
 }
 
+static void end_all(void);
+
+/* A compiler may make objects at its first use, and take them down before what was registered earlier: that use can be
+   this thread's, since programs come from the disk. So the end is registered once more behind it. */
+void tuff__background_register_end(background *self)
+{
+    self->is_behind = self->is_behind || atexit(end_all) == 0;
+}
+
 void tuff__background_publish(background *self)
 {
     tuff__lock(&self->lock);

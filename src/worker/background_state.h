@@ -30,6 +30,7 @@ struct background {
     int left;         /* keys that are yet to be measured; 1 at least until all is over */
 
     pthread_t thread;
+    bool is_behind; /* the end of the process finds its thread before it takes the compiler down */
     bool is_joined; /* guarded by the list's lock, like next_one */
     struct background *next_one;
     mutex lock; /* of what follows */
@@ -41,6 +42,8 @@ struct background {
 
 /* Shows what was done so far to those who ask. */
 void tuff__background_publish(background *self);
+/* The program's device may have compiled in this thread for the first time. */
+void tuff__background_register_end(background *self);
 /* Whether the thread is to end. */
 bool tuff__background_is_stopped(background *self);
 /* Sleeps so long, or until it is to end. */

@@ -49,7 +49,9 @@ static tuff_status make_ready(background *self)
     if (budget > 0 && next->launches.peak > budget)
         return FAIL(TUFF_E_LIMIT, "tune: it would need %llu bytes of intermediates, more than it may",
                     (unsigned long long)next->launches.peak);
-    TRY(tuff__executable_record(next, &recorded));
+    const tuff_status recorded_status = tuff__executable_record(next, &recorded);
+    tuff__background_register_end(self);
+    TRY(recorded_status);
     return tuff__session_list_keys(&self->tuning_session, &self->next_keys);
 }
 

@@ -38,14 +38,6 @@ struct worker {
     int fd; /* of the process's socket; -1: none */
 };
 
-/* The worker tells of itself several times a second, but not within a step that takes far too long. */
-static uint64_t timeout(void)
-{
-    const char *asked = getenv("TUFF_TUNE_WATCHDOG");
-    const double seconds = asked == NULL ? 0 : strtod(asked, NULL);
-    return seconds > 0 && seconds < 1e6 ? (uint64_t)(seconds * 1e9) : 30 * SECOND;
-}
-
 static bool is_stopped(worker *self)
 {
     return self->host.is_stopped != NULL && self->host.is_stopped(self->host.self);
@@ -321,7 +313,8 @@ static tuff_status start(worker *self, const char *file)
 {
     self->process = (worker_process){.fd = -1};
     self->before = self->session->stats;
-    self->timeout = timeout();
+    /* The worker tells of itself several times a second, but not within a step that takes far too long. */
+    self->timeout = tuff__worker_watchdog(30 * SECOND);
     self->starts++;
     tuff_status status = tuff__worker_spawn(file, &self->process);
     if (status == TUFF_OK)

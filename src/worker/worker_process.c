@@ -149,3 +149,10 @@ int tuff__worker_reap(worker_process *self, uint64_t grace)
     *self = (worker_process){.fd = -1};
     return found > 0 ? status : -1;
 }
+
+uint64_t tuff__worker_watchdog(uint64_t usual)
+{
+    const char *asked = getenv("TUFF_TUNE_WATCHDOG");
+    const double seconds = asked == NULL ? 0 : strtod(asked, NULL);
+    return seconds > 0 && seconds < 1e6 ? (uint64_t)(seconds * 1e9) : usual;
+}

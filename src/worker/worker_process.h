@@ -22,7 +22,10 @@ extern const char *tuff__worker_own;
    where that cannot be. */
 tuff_status tuff__worker_spawn(const char *path, worker_process *out);
 /* Closes the socket, waits so long for the process to end, kills it otherwise, and takes it off the list of processes.
-   Answers its status as of waitpid; -1 where somebody else took that. Nothing where there is none. */
+   Returns its status as of waitpid; -1 where somebody else took that. Nothing where there is none. */
 int tuff__worker_reap(worker_process *self, uint64_t grace);
+
+/* Nanoseconds that TUFF_TUNE_WATCHDOG allows without a sign of life, or for one step; `usual` where it says nothing. */
+uint64_t tuff__worker_watchdog(uint64_t usual);
 
 #endif

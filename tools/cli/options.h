@@ -1,9 +1,10 @@
 /* Rows of option tables that several verbs have, so that one thing is spelled and explained in one way. Others are
    beside their task: MODEL_OPTIONS (tools/model/options.h), WORK_DEVICE_OPTION (tools/model/fastest.h),
-   TUNING_OPTIONS (tools/tune/tuning.h), ISOLATE_OPTION (tools/tune/supervise.h), CACHE_COMMON (tools/cache/cache.h). */
+   TUNING_OPTIONS and TUNING_ISOLATE_OPTION (tools/tune/tuning.h), CACHE_COMMON (tools/cache/cache.h). */
 #ifndef TUFF_TOOLS_CLI_OPTIONS_H
 #define TUFF_TOOLS_CLI_OPTIONS_H
 
+#include "kernels/tunables.h"
 #include "tools/cli/cli.h"
 
 /* const char *: for cli_open_device. */
@@ -28,7 +29,7 @@
 /* int: a tuff_family. */
 #define FAMILY_OPTION(family)                                                                                         \
     {                                                                                                                 \
-        "--family", CLI_CHOICE, (family), "device|register|local|subgroup|cooperative",                               \
+        "--family", CLI_CHOICE, (family), tuff__family_names(),                                                       \
             "kernels as for CPUs (register), as for GPUs (local), with subgroups, or on matrix units (cooperative); " \
             "device: by the kind of device",                                                                          \
             0, 0, NULL                                                                                                \

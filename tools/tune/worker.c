@@ -23,6 +23,7 @@
 #include "graph/blob/blob.h"
 #include "worker/ipc.h"
 #include "worker/worker.h"
+#include "worker/worker_process.h"
 #include "tools/tune/verbs.h"
 #include "autotune/guard.h"
 #include "tunedb/tidy.h"
@@ -100,17 +101,10 @@ static void forward_log(void *user, tuff_log_level level, const char *line)
     tuff__text_free(&body);
 }
 
-static uint64_t watchdog(void)
-{
-    const char *asked = getenv("TUFF_TUNE_WATCHDOG");
-    const double seconds = asked ? strtod(asked, NULL) : 0;
-    return seconds > 0 && seconds < 1e6 ? (uint64_t)(seconds * 1e9) : 60 * SECOND;
-}
-
 /* Tells of itself while the main thread is at work, and ends the process with the program. */
 static void *watch(void *argument)
 {
-    const uint64_t limit = watchdog();
+    const uint64_t limit = tuff__worker_watchdog(60 * SECOND);
     (void)argument;
     for (;;) {
         struct pollfd from = {.fd = SOCKET, .events = POLLRDHUP};
