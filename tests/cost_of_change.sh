@@ -66,10 +66,12 @@ check_all() {
     check "composite op (layer_norm): prototype, function, test" 3 "(tuff_)?layer_norm" \
         src include $(find tools tests -name suite_composites.c) || wrong=$((wrong + 1))
     check "optimizer (adamw): enumerator, rule" 2 "TUFF_ADAMW|adamw|update_adamw" src include || wrong=$((wrong + 1))
-    check "kernel body (matmul_dot): tunables, text, tiles, lowering, loops" 5 "(TUNABLE_)?matmul_dot(_[a-z_]*)?|MATMUL_DOT" \
+    check "kernel family (subgroup): rows, text, lowering" 3 "FAMILY\\(SUBGROUP|(TUNABLE_)?matmul_subgroup(_[a-z_]*)?" \
         $(find src include -type f ! -name 'portfolio*.def') || wrong=$((wrong + 1))
-    check "  that programs may ask for (subgroup): enumerator, calls" 7 \
-        "FAMILY\\(SUBGROUP|TUFF_FAMILY_SUBGROUP|tuff__lower_subgroup|(TUNABLE_)?matmul_subgroup(_[a-z_]*)?" \
+    check "  that programs may ask for: an enumerator" 4 \
+        "TUFF_FAMILY_SUBGROUP|FAMILY\\(SUBGROUP|(TUNABLE_)?matmul_subgroup(_[a-z_]*)?" \
+        $(find src include -type f ! -name 'portfolio*.def') || wrong=$((wrong + 1))
+    check "  whose tiles fusion needs to know (matmul_dot): schedule" 4 "(TUNABLE_)?matmul_dot(_[a-z_]*)?" \
         $(find src include -type f ! -name 'portfolio*.def') || wrong=$((wrong + 1))
     check "driver (opencl) outside of its folder: row" 1 "tuff__driver_opencl|DRIVER\\(opencl" \
         $(find src include -type f ! -path 'src/device/opencl/*') || wrong=$((wrong + 1))

@@ -5,13 +5,9 @@
 
 #include "tuff/graph.h"
 
-#define TUNABLE(...)
-#define FOR_VENDOR(...)
-#define FOR_LANES(...)
 #define FAMILY(code, name) \
     _Static_assert((int)FAMILY_##code == (int)TUFF_FAMILY_##code, "kernels.def and tuff_family differ: " #name);
 #include "kernels/kernels.def"
-#undef FAMILY
 
 const char *tuff__family_names(void)
 {
@@ -19,12 +15,8 @@ const char *tuff__family_names(void)
     static const char names[] =
 #include "kernels/kernels.def"
         ;
-#undef FAMILY
     return names + 1;
 }
-#undef TUNABLE
-#undef FOR_VENDOR
-#undef FOR_LANES
 
 /* The column bits. */
 enum { BITS_ANY = false, BITS_SAME = true };
@@ -34,14 +26,7 @@ const tunable_info *tuff__tunable_info(tunable parameter)
     static const tunable_info all[] = {
 #define TUNABLE(kernel, name, opencl_cpu, vulkan_cpu, gpu, least, most, bits) \
     {#kernel, #name, {opencl_cpu, vulkan_cpu, gpu}, least, most, BITS_##bits},
-#define FOR_VENDOR(...)
-#define FOR_LANES(...)
-#define FAMILY(...)
 #include "kernels/kernels.def"
-#undef TUNABLE
-#undef FOR_VENDOR
-#undef FOR_LANES
-#undef FAMILY
     };
     return &all[parameter];
 }
@@ -49,15 +34,9 @@ const tunable_info *tuff__tunable_info(tunable parameter)
 const tunable_exception *tuff__tunable_exceptions(int *count)
 {
     static const tunable_exception all[] = {
-#define TUNABLE(...)
 #define FOR_VENDOR(vendor, kernel, name, value) {KERNELS_GPU, vendor, TUNABLE_##kernel##_##name, value},
 #define FOR_LANES(lanes, kernel, name, value) {KERNELS_OPENCL_CPU, lanes, TUNABLE_##kernel##_##name, value},
-#define FAMILY(...)
 #include "kernels/kernels.def"
-#undef TUNABLE
-#undef FOR_VENDOR
-#undef FOR_LANES
-#undef FAMILY
     };
     *count = (int)(sizeof all / sizeof *all);
     return all;

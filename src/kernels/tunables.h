@@ -5,29 +5,15 @@
 #include <stdbool.h>
 
 typedef enum tunable {
-#define FAMILY(code, name)
 #define TUNABLE(kernel, name, ...) TUNABLE_##kernel##_##name,
-#define FOR_VENDOR(vendor, kernel, name, value)
-#define FOR_LANES(lanes, kernel, name, value)
 #include "kernels/kernels.def"
-#undef TUNABLE
-#undef FOR_VENDOR
-#undef FOR_LANES
-#undef FAMILY
     TUNABLE_COUNT
 } tunable;
 
 /* The families that a program may ask for, numbered as tuff_family. */
 enum {
-#define TUNABLE(...)
-#define FOR_VENDOR(...)
-#define FOR_LANES(...)
 #define FAMILY(code, name) FAMILY_##code,
 #include "kernels/kernels.def"
-#undef TUNABLE
-#undef FOR_VENDOR
-#undef FOR_LANES
-#undef FAMILY
     FAMILY_COUNT
 };
 /* "device|register|...": the names that the tool takes. */

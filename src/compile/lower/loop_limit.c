@@ -1,57 +1,13 @@
-/* How often the loops of a launch go round, for drivers that end loops early (tuff_device_info.loop_limit). Counted are
-   the steps of all loops of an item together, as such a driver does: each time round, and once more for the end of a
-   loop. That is for the item that has most to do; lanes in lockstep end loops together. Only loops that the kernels'
-   texts ask compilers to unroll do not count. Each count reads the parameters in the order in which its body names
-   them. */
+/* What happens on drivers that end loops early (tuff_device_info.loop_limit), and the counts of the bodies that are not
+   matmuls; loop_count.h says how loops are counted. */
 #include "compile/lower/loop_limit.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/checked.h"
+#include "compile/lower/loop_count.h"
 
-enum { BLOCK = 128, LANES = 4 }; /* terms of a block of sums; elements of a vector in what is behind a tile */
-
-static double divide_up(double a, double b)
-{
-    return (double)tuff__divide_up((int64_t)a, (int64_t)b);
-}
-
-static double quotient(double a, double b)
-{
-    return (double)((int64_t)a / (int64_t)b);
-}
-
-static double remainder_of(double a, double b)
-{
-    return (double)((int64_t)a % (int64_t)b);
-}
-
-static double lesser(double a, double b)
-{
-    return a < b ? a : b;
-}
-
-static double greater(double a, double b)
-{
-    return a > b ? a : b;
-}
-
-/* The number that a launch defines by that name; 0 where it does not. */
-static double defined(const launch *kernel, const char *name)
-{
-    char line[64];
-    int value = 0;
-    (void)snprintf(line, sizeof line, "#define %s ", name);
-    const char *found = strstr(kernel->defines, line);
-    return found != NULL && sscanf(found + strlen(line), "%d", &value) == 1 ? value : 0;
-}
-
-static double parameter(const launch *kernel, int index)
-{
-    return index < kernel->fixed_count ? (double)kernel->fixed[index] : 0;
-}
+enum { BLOCK = 128 }; /* terms of a block of sums */
 
 static double passes_of(const fused_chain *chain)
 {
@@ -61,12 +17,6 @@ static double passes_of(const fused_chain *chain)
     for (int i = 0; i < chain->value_count; ++i)
         last = chain->values[i].stage > last ? chain->values[i].stage : last;
     return last + 1;
-}
-
-/* A loop whose body has loops of `inner` steps: a step for each time round, and one for its end. */
-static double loop(double times, double inner)
-{
-    return 1 + times * (1 + inner);
 }
 
 /* `count` terms one after another, in blocks. */
@@ -84,7 +34,7 @@ static double tree(double lanes)
     return loop(times, 0);
 }
 
-static double count_row(const launch *kernel)
+double tuff__loops_row(const launch *kernel)
 {
     const bool local = strcmp(kernel->body, "row_local") == 0;
     const double rows = lesser(parameter(kernel, 3), parameter(kernel, 0)), columns = parameter(kernel, 1);
@@ -95,7 +45,7 @@ static double count_row(const launch *kernel)
     return loop(rows, passes_of(&kernel->chain) * loop(runs, run) + joins);
 }
 
-static double count_column_register(const launch *kernel)
+double tuff__loops_column_register(const launch *kernel)
 {
     const double columns = parameter(kernel, 1), runs = parameter(kernel, 3), passes = passes_of(&kernel->chain);
     const double vectors = defined(kernel, "COLUMN_VECTORS"), at_once = defined(kernel, "ROWS_AT_ONCE");
@@ -108,7 +58,7 @@ static double count_column_register(const launch *kernel)
     return passes * by_vectors + sums + loop(single, passes * in_blocks(runs));
 }
 
-static double count_column_local(const launch *kernel)
+double tuff__loops_column_local(const launch *kernel)
 {
     enum { COLUMNS = 32 };
     const double lanes = (double)kernel->local_size / COLUMNS;
@@ -116,105 +66,49 @@ static double count_column_local(const launch *kernel)
            kernel->chain.reduction_count * tree(lanes);
 }
 
-static double count_scan(const launch *kernel)
+double tuff__loops_scan(const launch *kernel)
 {
     return loop(parameter(kernel, 1), 0);
 }
 
-static double count_map(const launch *kernel)
+double tuff__loops_map(const launch *kernel)
 {
     const double tile = lesser(parameter(kernel, 3), parameter(kernel, 1));
     return loop(lesser(parameter(kernel, 4), parameter(kernel, 0)),
                 loop(divide_up(tile, kernel->vec), 0) + loop(kernel->vec, 0));
 }
 
-static double count_pack_lines(const launch *kernel)
+double tuff__loops_pack_lines(const launch *kernel)
 {
     return loop(defined(kernel, "PANELS"), loop(defined(kernel, "TERMS"), loop(defined(kernel, "PANEL"), 0)));
 }
 
-static double count_pack(const launch *kernel)
+double tuff__loops_pack(const launch *kernel)
 {
     enum { MAX_IN_A_WORD = 4 };
     (void)kernel;
     return loop(MAX_IN_A_WORD, 0);
 }
 
-static double count_scatter_count(const launch *kernel)
+double tuff__loops_scatter_count(const launch *kernel)
 {
     return loop(parameter(kernel, 3), 0) + loop(parameter(kernel, 1), 0);
 }
 
-static double count_scatter_offsets(const launch *kernel)
+double tuff__loops_scatter_offsets(const launch *kernel)
 {
     return loop(parameter(kernel, 1), 0);
 }
 
-static double count_scatter_starts(const launch *kernel)
+double tuff__loops_scatter_starts(const launch *kernel)
 {
     return loop(parameter(kernel, 0), 0);
 }
 
 /* Every index of the list may be the same; launch.k says how many there are. */
-static double count_scatter_sum(const launch *kernel)
+double tuff__loops_scatter_sum(const launch *kernel)
 {
     return loop(lesser(parameter(kernel, 3), parameter(kernel, 1)), in_blocks(kernel->k));
-}
-
-/* What is behind a tile, where partial vectors are written element by element. */
-static double count_elements(const launch *kernel, const char *rows, const char *columns)
-{
-    return greater(defined(kernel, rows), 1) * greater(defined(kernel, columns), 1) *
-           loop(greater(kernel->vec, LANES), 0);
-}
-
-static double count_matmul_register(const launch *kernel)
-{
-    const double inner = parameter(kernel, 2), width = kernel->subgroup_size > 0 ? kernel->subgroup_size : 1;
-    const double rest = width > 1 ? loop(remainder_of(inner, width), 0) : 0;
-    return loop(quotient(inner, width), 0) + rest + count_elements(kernel, "TILE_ROWS", "TILE_COLUMNS");
-}
-
-static double count_matmul_thin(const launch *kernel)
-{
-    const double inner = parameter(kernel, 1), step = greater(defined(kernel, "STEP_K"), 1),
-                 span = defined(kernel, "SPAN");
-    return (1 + quotient(inner, step) + remainder_of(inner, step)) * (1 + loop(span, 0)) + 2 * loop(span, 0) +
-           count_elements(kernel, "TILE_ROWS", "SPAN");
-}
-
-static double count_matmul_dot(const launch *kernel)
-{
-    return loop(quotient(parameter(kernel, 2), kernel->vec), 0) +
-           loop(remainder_of(parameter(kernel, 2), kernel->vec), 0);
-}
-
-static double count_matmul_local(const launch *kernel)
-{
-    return loop(divide_up(parameter(kernel, 2), greater(defined(kernel, "STEP_K"), 1)), 0) +
-           count_elements(kernel, "THREAD_ROWS", "THREAD_COLUMNS");
-}
-
-/* Terms that lanes hand to each other are unrolled where a subgroup stands in one row and they are few. */
-static double count_matmul_subgroup(const launch *kernel)
-{
-    enum { MAX_UNROLLED = 16 };
-    const double inner = parameter(kernel, 2), rows = greater(defined(kernel, "LANE_ROWS"), 1);
-    const double step =
-        defined(kernel, "A_ROW_CONTIGUOUS") != 0 ? 1 : greater(quotient(kernel->subgroup_size, rows), 1);
-    const double handed = rows == 1 && step <= MAX_UNROLLED ? 0 : loop(step, 0);
-    return loop(quotient(inner, step), handed) + loop(remainder_of(inner, step), 0) +
-           count_elements(kernel, "TILE_ROWS", "TILE_COLUMNS");
-}
-
-static double count_matmul_cooperative(const launch *kernel)
-{
-    enum { SIDE = 16 };
-    const double step = defined(kernel, "STEP_K"), size = kernel->local_size;
-    const double rows = SIDE * defined(kernel, "SUBGROUP_ROWS") * defined(kernel, "TILE_ROWS");
-    const double columns = SIDE * defined(kernel, "SUBGROUP_COLUMNS") * defined(kernel, "TILE_COLUMNS");
-    const double loads = loop(divide_up(step * rows, size), 0) + loop(divide_up(step * columns, size), 0);
-    return loop(divide_up(parameter(kernel, 2), greater(step, 1)), loads) + rows * columns;
 }
 
 /* Of `count` queries or keys those that the band lets an item with `own` of the others see. */
@@ -236,7 +130,7 @@ static double grow(double width, double vec, double columns, double rows, double
            loop(remainder_of(width, vec), rows * loop(terms, 0));
 }
 
-static double count_attention_register(const launch *kernel)
+double tuff__loops_attention_register(const launch *kernel)
 {
     const double rows = defined(kernel, "TILE_ROWS"), block = defined(kernel, "BLOCK_ROWS"), vec = kernel->vec;
     const double panel = defined(kernel, "PANEL_VECTORS") * vec, key_width = parameter(kernel, 4),
@@ -280,7 +174,7 @@ static double visit_of(const launch *kernel, double seen)
                 loop(divide_up(block, rows), scores) + (dk || dv ? loop(divide_up(panel, keys), gradients) : 0));
 }
 
-static double count_backward_register(const launch *kernel)
+double tuff__loops_attention_backward_register(const launch *kernel)
 {
     enum { BATCHES = 12, FIRST = 13, LAST = 14, DB_BATCHES = 54 };
     const double vec = kernel->vec, panel = defined(kernel, "PANEL_VECTORS") * vec, rows = defined(kernel, "TILE_ROWS");
@@ -307,10 +201,10 @@ static double grow_local(const launch *kernel, double columns)
 {
     const double block = defined(kernel, "BLOCK"), depth = greater(defined(kernel, "DEPTH"), 1);
     return loop(divide_up(block, depth),
-                loop(divide_up(depth * columns * block / LANES, kernel->local_size), 0) + loop(depth, 0));
+                loop(divide_up(depth * columns * block / VECTOR_LANES, kernel->local_size), 0) + loop(depth, 0));
 }
 
-static double count_attention_local(const launch *kernel)
+double tuff__loops_attention_local(const launch *kernel)
 {
     const double block = greater(defined(kernel, "BLOCK"), 1), own_keys = block * block / kernel->local_size;
     const double panels = divide_up(seen_of(kernel, parameter(kernel, 1), block, 9, 10), block) + 1;
@@ -318,7 +212,7 @@ static double count_attention_local(const launch *kernel)
                             grow_local(kernel, defined(kernel, "COLUMNS")));
 }
 
-static double count_backward_local(const launch *kernel)
+double tuff__loops_attention_backward_local(const launch *kernel)
 {
     enum { FIRST = 9, LAST = 10, DB_BATCHES = 52, DB_ROWS = 54 };
     const double block = greater(defined(kernel, "BLOCK"), 1);
@@ -333,7 +227,7 @@ static double count_backward_local(const launch *kernel)
            loop(block, 0);
 }
 
-static double count_nothing(const launch *kernel)
+double tuff__loops_none(const launch *kernel)
 {
     (void)kernel;
     return 0;
@@ -343,30 +237,8 @@ static const struct {
     const char *body;
     double (*count)(const launch *kernel);
 } counts[] = {
-    {"map", count_map},
-    {"row_register", count_row},
-    {"row_local", count_row},
-    {"column_register", count_column_register},
-    {"column_local", count_column_local},
-    {"scan", count_scan},
-    {"pack", count_pack},
-    {"pack_transpose", count_nothing},
-    {"pack_lines", count_pack_lines},
-    {"scatter_count", count_scatter_count},
-    {"scatter_place", count_scatter_offsets},
-    {"scatter_offsets", count_scatter_offsets},
-    {"scatter_starts", count_scatter_starts},
-    {"scatter_sum", count_scatter_sum},
-    {"matmul_register", count_matmul_register},
-    {"matmul_thin", count_matmul_thin},
-    {"matmul_dot", count_matmul_dot},
-    {"matmul_local", count_matmul_local},
-    {"matmul_subgroup", count_matmul_subgroup},
-    {"matmul_cooperative", count_matmul_cooperative},
-    {"attention_register", count_attention_register},
-    {"attention_backward_register", count_backward_register},
-    {"attention_local", count_attention_local},
-    {"attention_backward_local", count_backward_local},
+#define BODY(name, loops) {#name, tuff__loops_##loops},
+#include "kernels/kernels.def"
 };
 
 double tuff__loop_steps(const launch *kernel)

@@ -1,5 +1,6 @@
 /* Launches of matmuls on matrix units: for devices whose self-test multiplied a block right. */
 #include "base/checked.h"
+#include "compile/lower/loop_count.h"
 #include "compile/lower/lower_matmul.h"
 
 enum { SIDE = 16 };
@@ -48,23 +49,33 @@ static tuff_status finish(const launch_list *list, launch *kernel, int64_t inner
     return define(list, kernel);
 }
 
-tuff_status tuff__check_matrix_units(const launch_list *list)
+/* Operands must be f16 in memory. */
+static tuff_status suits_matrix_units(const launch_list *list, const fused_chain *chain, int64_t inner, bool *suits)
 {
+    (void)inner;
     if (!list->policy.target.has_subgroup_matrices)
         return FAIL(TUFF_E_UNSUPPORTED, "compile: %s is not proved to have matrix units",
                     list->policy.target.info->selector);
+    *suits = !tuff__is_produced(chain, 0) && !tuff__is_produced(chain, 1) &&
+             chain->buffers[chain->operand_buffers[0]].dtype == TUFF_F16 &&
+             chain->buffers[chain->operand_buffers[1]].dtype == TUFF_F16;
     return TUFF_OK;
 }
 
-bool tuff__suits_matrix_units(const fused_chain *chain)
-{
-    return !tuff__is_produced(chain, 0) && !tuff__is_produced(chain, 1) &&
-           chain->buffers[chain->operand_buffers[0]].dtype == TUFF_F16 &&
-           chain->buffers[chain->operand_buffers[1]].dtype == TUFF_F16;
-}
-
-tuff_status tuff__lower_cooperative(launch_list *list, int index, fused_chain *chain, int64_t inner)
+static tuff_status lower_cooperative(launch_list *list, int index, fused_chain *chain, int64_t inner)
 {
     launch *kernel = tuff__matmul_launch(list, "matmul_cooperative", index, chain, inner);
     return kernel == NULL ? TUFF_E_OOM_HOST : finish(list, kernel, inner);
+}
+
+const matmul_form tuff__matmul_cooperative = {
+    .family = TUFF_FAMILY_COOPERATIVE, .suits = suits_matrix_units, .lower = lower_cooperative};
+
+double tuff__loops_matmul_cooperative(const launch *kernel)
+{
+    const double step = defined(kernel, "STEP_K"), size = kernel->local_size;
+    const double rows = SIDE * defined(kernel, "SUBGROUP_ROWS") * defined(kernel, "TILE_ROWS");
+    const double columns = SIDE * defined(kernel, "SUBGROUP_COLUMNS") * defined(kernel, "TILE_COLUMNS");
+    const double loads = loop(divide_up(step * rows, size), 0) + loop(divide_up(step * columns, size), 0);
+    return loop(divide_up(parameter(kernel, 2), greater(step, 1)), loads) + rows * columns;
 }

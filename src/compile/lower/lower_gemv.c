@@ -1,5 +1,6 @@
 /* Matmuls of few rows or few columns: long stretches of columns, or inner products. No copies are made. */
 #include "base/checked.h"
+#include "compile/lower/loop_count.h"
 #include "compile/lower/lower_matmul.h"
 
 static tuff_status define_gemv(launch *kernel, int rows, int columns, int step)
@@ -66,7 +67,15 @@ static tuff_status finish_dots(const launch_list *list, launch *kernel, int64_t 
     return define_gemv(kernel, tile_rows, tile_columns, 0);
 }
 
-tuff_status tuff__lower_gemv(launch_list *list, int index, fused_chain *chain, int64_t inner)
+/* On CPU devices whose items are scalar code. */
+static tuff_status suits_gemv(const launch_list *list, const fused_chain *chain, int64_t inner, bool *suits)
+{
+    *suits = tuff__uses_registers(&list->policy) && !list->policy.target.items_are_lanes &&
+             tuff__gemv_form(&list->policy, list->fusion->graph, chain, inner) != GEMV_NONE;
+    return TUFF_OK;
+}
+
+static tuff_status lower_gemv(launch_list *list, int index, fused_chain *chain, int64_t inner)
 {
     const bool dots = tuff__gemv_form(&list->policy, list->fusion->graph, chain, inner) == GEMV_DOTS;
     launch *kernel = tuff__matmul_launch(list, dots ? "matmul_dot" : "matmul_thin", index, chain, inner);
@@ -74,4 +83,20 @@ tuff_status tuff__lower_gemv(launch_list *list, int index, fused_chain *chain, i
         return TUFF_E_OOM_HOST;
     kernel->vec = tuff__native_lanes(&list->policy);
     return dots ? finish_dots(list, kernel, inner) : finish_spans(list, kernel, inner);
+}
+
+const matmul_form tuff__matmul_gemv = {.suits = suits_gemv, .lower = lower_gemv};
+
+double tuff__loops_matmul_thin(const launch *kernel)
+{
+    const double inner = parameter(kernel, 1), step = greater(defined(kernel, "STEP_K"), 1),
+                 span = defined(kernel, "SPAN");
+    return (1 + quotient(inner, step) + remainder_of(inner, step)) * (1 + loop(span, 0)) + 2 * loop(span, 0) +
+           count_elements(kernel, "TILE_ROWS", "SPAN");
+}
+
+double tuff__loops_matmul_dot(const launch *kernel)
+{
+    return loop(quotient(parameter(kernel, 2), kernel->vec), 0) +
+           loop(remainder_of(parameter(kernel, 2), kernel->vec), 0);
 }

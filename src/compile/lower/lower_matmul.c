@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/checked.h"
+#include "compile/lower/loop_count.h"
 #include "compile/lower/lower_matmul.h"
 
 /* Loads of both operands; aligned: whole vectors of the second start at multiples of four elements; gathers: others are
@@ -174,39 +175,65 @@ static tuff_status lower_local(launch_list *list, int index, fused_chain *chain,
     return kernel == NULL ? TUFF_E_OOM_HOST : finish_local(list, kernel, inner);
 }
 
-typedef enum matmul_form { BY_LIBRARY, BY_SUBGROUPS, BY_MATRIX_UNITS, BY_GEMV, BY_REGISTERS, BY_LOCAL } matmul_form;
-
-/* Which kernel computes the matmul; *product: the library's, where it does. TUFF_E_UNSUPPORTED: what is asked for is
-   not there. */
-static tuff_status choose_form(const launch_list *list, const fused_chain *chain, int64_t inner, matmul_form *form,
-                               library_product *product)
+static tuff_status suits_registers(const launch_list *list, const fused_chain *chain, int64_t inner, bool *suits)
 {
-    const bool registers = tuff__uses_registers(&list->policy);
+    (void)chain, (void)inner;
+    *suits = tuff__uses_registers(&list->policy);
+    return TUFF_OK;
+}
+
+static tuff_status suits_local(const launch_list *list, const fused_chain *chain, int64_t inner, bool *suits)
+{
+    (void)list, (void)chain, (void)inner;
+    *suits = true;
+    return TUFF_OK;
+}
+
+const matmul_form tuff__matmul_register = {.suits = suits_registers, .lower = lower_registers};
+const matmul_form tuff__matmul_local = {.suits = suits_local, .lower = lower_local};
+
+double tuff__loops_matmul_register(const launch *kernel)
+{
+    const double inner = parameter(kernel, 2), width = kernel->subgroup_size > 0 ? kernel->subgroup_size : 1;
+    const double rest = width > 1 ? loop(remainder_of(inner, width), 0) : 0;
+    return loop(quotient(inner, width), 0) + rest + count_elements(kernel, "TILE_ROWS", "TILE_COLUMNS");
+}
+
+double tuff__loops_matmul_local(const launch *kernel)
+{
+    return loop(divide_up(parameter(kernel, 2), greater(defined(kernel, "STEP_K"), 1)), 0) +
+           count_elements(kernel, "THREAD_ROWS", "THREAD_COLUMNS");
+}
+
+/* The library computes the matmul. TUFF_E_UNSUPPORTED where it is asked for and missing. */
+static tuff_status find_library(const launch_list *list, const fused_chain *chain, int64_t inner,
+                                library_product *product, bool *found)
+{
+    *found = false;
+    if (tuff__library(&list->policy) != TUFF_MATMUL_CLBLAST)
+        return TUFF_OK;
+    const char *absence = tuff__device_library_absence(list->device);
+    if (absence != NULL)
+        return FAIL(TUFF_E_UNSUPPORTED, "compile: %s", absence);
+    *found = tuff__find_library_gemm(list, chain, inner, product);
+    return TUFF_OK;
+}
+
+/* The first form of kernels.def that suits. One that has a family of its own is left out unless it is asked for. */
+static tuff_status choose_form(const launch_list *list, const fused_chain *chain, int64_t inner,
+                               const matmul_form **form)
+{
+    static const matmul_form *const forms[] = {
+#define MATMUL(name) &tuff__matmul_##name,
+#include "kernels/kernels.def"
+    };
     const tuff_family family = tuff__family(&list->policy);
-    *form = registers ? BY_REGISTERS : BY_LOCAL;
-    if (tuff__library(&list->policy) == TUFF_MATMUL_CLBLAST) {
-        const char *absence = tuff__device_library_absence(list->device);
-        if (absence != NULL)
-            return FAIL(TUFF_E_UNSUPPORTED, "compile: %s", absence);
-        if (tuff__find_library_gemm(list, chain, inner, product)) {
-            *form = BY_LIBRARY;
-            return TUFF_OK;
-        }
+    bool suits = false;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms && !suits; ++i) {
+        *form = forms[i];
+        if (forms[i]->family == TUFF_FAMILY_DEVICE || forms[i]->family == family)
+            TRY(forms[i]->suits(list, chain, inner, &suits));
     }
-    if (family == TUFF_FAMILY_SUBGROUP) {
-        *form = BY_SUBGROUPS;
-        return tuff__check_subgroups(list);
-    }
-    if (family == TUFF_FAMILY_COOPERATIVE) {
-        TRY(tuff__check_matrix_units(list));
-        if (tuff__suits_matrix_units(chain)) {
-            *form = BY_MATRIX_UNITS;
-            return TUFF_OK;
-        }
-    }
-    if (registers && !list->policy.target.items_are_lanes &&
-        tuff__gemv_form(&list->policy, list->fusion->graph, chain, inner) != GEMV_NONE)
-        *form = BY_GEMV;
     return TUFF_OK;
 }
 
@@ -215,26 +242,17 @@ static tuff_status lower_whole(launch_list *list, int index, fused_chain *chain)
 {
     const tuff_shape *operand = &list->fusion->tasks[index].core->inputs[0]->shape;
     const int64_t inner = operand->extent[operand->rank - 1];
-    matmul_form form;
+    const matmul_form *form;
     library_product product;
+    bool by_library;
     if (!tuff__uses_registers(&list->policy) || tuff__library(&list->policy) == TUFF_MATMUL_CLBLAST ||
-        tuff__family(&list->policy) >= TUFF_FAMILY_SUBGROUP)
+        tuff__family(&list->policy) > TUFF_FAMILY_LOCAL)
         TRY(write_produced(list, index, chain, inner));
-    TRY(choose_form(list, chain, inner, &form, &product));
-    switch (form) {
-    case BY_LIBRARY:
+    TRY(find_library(list, chain, inner, &product, &by_library));
+    if (by_library)
         return lower_by_library(list, index, chain, inner, &product);
-    case BY_SUBGROUPS:
-        return tuff__lower_subgroup(list, index, chain, inner);
-    case BY_MATRIX_UNITS:
-        return tuff__lower_cooperative(list, index, chain, inner);
-    case BY_GEMV:
-        return tuff__lower_gemv(list, index, chain, inner);
-    case BY_REGISTERS:
-        return lower_registers(list, index, chain, inner);
-    default:
-        return lower_local(list, index, chain, inner);
-    }
+    TRY(choose_form(list, chain, inner, &form));
+    return form->lower(list, index, chain, inner);
 }
 
 /* The product and its epilogue as kernels of their own. */

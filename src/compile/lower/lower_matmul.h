@@ -36,16 +36,18 @@ bool tuff__find_library_gemm(const launch_list *list, const fused_chain *chain, 
 bool tuff__operand_is_aligned(const launch_list *list, const fused_chain *chain, int operand, int rank,
                               int64_t line_stride);
 
-/* The kinds of kernels. Each leaves *chain empty where its launch took it. */
-/* Lanes that share registers. TUFF_E_UNSUPPORTED where the device was not proved to let them. */
-tuff_status tuff__check_subgroups(const launch_list *list);
-tuff_status tuff__lower_subgroup(launch_list *list, int index, fused_chain *chain, int64_t inner);
-/* Matrix units. TUFF_E_UNSUPPORTED where the device was not proved to have them; operands must be f16 in memory. */
-tuff_status tuff__check_matrix_units(const launch_list *list);
-bool tuff__suits_matrix_units(const fused_chain *chain);
-tuff_status tuff__lower_cooperative(launch_list *list, int index, fused_chain *chain, int64_t inner);
-/* Few rows or columns, where tuff__gemv_form finds a form. */
-tuff_status tuff__lower_gemv(launch_list *list, int index, fused_chain *chain, int64_t inner);
+/* One kind of kernels of matmuls: the rows MATMUL of kernels.def, in the order in which they are tried. */
+typedef struct matmul_form {
+    tuff_family family; /* that asks for it; TUFF_FAMILY_DEVICE: it is tried for all of them */
+    /* Whether it computes this matmul. TUFF_E_UNSUPPORTED where its family was asked for and the device lacks what it
+       needs. */
+    tuff_status (*suits)(const launch_list *list, const fused_chain *chain, int64_t inner, bool *suits);
+    /* Adds the launches. Leaves *chain empty where a launch took it. */
+    tuff_status (*lower)(launch_list *list, int index, fused_chain *chain, int64_t inner);
+} matmul_form;
+
+#define MATMUL(name) extern const matmul_form tuff__matmul_##name;
+#include "kernels/kernels.def"
 
 /* Whether more is stored than the product itself. */
 bool tuff__has_epilogue(const fused_chain *chain);

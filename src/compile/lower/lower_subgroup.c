@@ -1,5 +1,6 @@
 /* Launches of matmuls whose lanes share registers: for devices whose self-test proved that they can. */
 #include "base/checked.h"
+#include "compile/lower/loop_count.h"
 #include "compile/lower/lower_matmul.h"
 
 /* How a subgroup's lanes and their accumulators cover the result. */
@@ -76,17 +77,19 @@ static tuff_status finish(const launch_list *list, launch *kernel, const struct 
     return define(list, kernel, lanes, packed);
 }
 
-tuff_status tuff__check_subgroups(const launch_list *list)
+static tuff_status suits_subgroups(const launch_list *list, const fused_chain *chain, int64_t inner, bool *suits)
 {
+    (void)chain, (void)inner;
     const tuff_device_info *info = list->policy.target.info;
     const uint32_t width = info->proved_subgroup_size;
     if (!info->subgroup_shuffle || width < 2 || (width & (width - 1)) != 0)
         return FAIL(TUFF_E_UNSUPPORTED, "compile: %s is not proved to have subgroups whose lanes share registers",
                     info->selector);
+    *suits = true;
     return TUFF_OK;
 }
 
-tuff_status tuff__lower_subgroup(launch_list *list, int index, fused_chain *chain, int64_t inner)
+static tuff_status lower_subgroup(launch_list *list, int index, fused_chain *chain, int64_t inner)
 {
     const int64_t columns = chain->extent[chain->rank - 1];
     const struct lanes lanes = choose_lanes(list, (int)list->policy.target.info->proved_subgroup_size,
@@ -96,4 +99,19 @@ tuff_status tuff__lower_subgroup(launch_list *list, int index, fused_chain *chai
         TRY(tuff__pack_operand(list, index, chain, 1, inner, columns_of(&lanes), 4));
     launch *kernel = tuff__matmul_launch(list, "matmul_subgroup", index, chain, inner);
     return kernel == NULL ? TUFF_E_OOM_HOST : finish(list, kernel, &lanes, inner, packed);
+}
+
+const matmul_form tuff__matmul_subgroup = {
+    .family = TUFF_FAMILY_SUBGROUP, .suits = suits_subgroups, .lower = lower_subgroup};
+
+/* Terms that lanes hand to each other are unrolled where a subgroup stands in one row and they are few. */
+double tuff__loops_matmul_subgroup(const launch *kernel)
+{
+    enum { MAX_UNROLLED = 16 };
+    const double inner = parameter(kernel, 2), rows = greater(defined(kernel, "LANE_ROWS"), 1);
+    const double step =
+        defined(kernel, "A_ROW_CONTIGUOUS") != 0 ? 1 : greater(quotient(kernel->subgroup_size, rows), 1);
+    const double handed = rows == 1 && step <= MAX_UNROLLED ? 0 : loop(step, 0);
+    return loop(quotient(inner, step), handed) + loop(remainder_of(inner, step), 0) +
+           count_elements(kernel, "TILE_ROWS", "TILE_COLUMNS");
 }

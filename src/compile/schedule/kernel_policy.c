@@ -38,13 +38,13 @@ tuff_family tuff__family(const kernel_policy *policy)
     if (policy->family != TUFF_FAMILY_DEVICE)
         return policy->family;
     const int wanted = value_of(policy, TUNABLE_task_family, TUFF_FAMILY_DEVICE);
-    return wanted > TUFF_FAMILY_COOPERATIVE ? TUFF_FAMILY_DEVICE : (tuff_family)wanted;
+    return wanted >= FAMILY_COUNT ? TUFF_FAMILY_DEVICE : (tuff_family)wanted;
 }
 
 tuff_matmul_library tuff__library(const kernel_policy *policy)
 {
     const bool wanted = policy->family == TUFF_FAMILY_DEVICE &&
-                        value_of(policy, TUNABLE_task_family, TUFF_FAMILY_DEVICE) > TUFF_FAMILY_COOPERATIVE;
+                        value_of(policy, TUNABLE_task_family, TUFF_FAMILY_DEVICE) >= FAMILY_COUNT;
     return wanted ? TUFF_MATMUL_CLBLAST : policy->library;
 }
 
