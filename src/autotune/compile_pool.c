@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "autotune/lowered.h"
 #include "base/log.h"
 #include "exec/texts.h"
 
@@ -22,8 +23,9 @@ typedef enum job_state { JOB_QUEUED, JOB_AT_WORK, JOB_DONE } job_state;
 
 /* A job is its task's and slot's until it is dropped; one that is at work then is its thread's. */
 struct compile_job {
-    tuning_task *of;
-    tune_config what;
+    tuning_task *task;
+    tune_config config;
+    lowered_candidate *lowered; /* a thread's while the job is at work */
     job_state state;
     bool is_dropped, is_taken; /* is_taken: its candidate came to be compiled */
     _Atomic uint64_t begun;    /* when the program that is in the compiler went there; 0: none is */
@@ -37,8 +39,8 @@ struct compile_job {
 
 /* Whom nobody else says it of: the search rejects those that were taken. */
 typedef struct hung_candidate {
-    tuning_task *of;
-    tune_config what;
+    tuning_task *task;
+    tune_config config;
 } hung_candidate;
 
 typedef struct worker {
@@ -68,6 +70,7 @@ static void free_job(const ahead *self, compile_job *job)
 {
     for (int i = 0; i < job->program_count; ++i)
         tuff__program_release(self->device, job->programs[i]);
+    tuff__lowered_free(job->lowered);
     tuff__free(job->programs);
     tuff__free(job);
 }
@@ -87,7 +90,8 @@ static bool is_wanted(ahead *self, const compile_job *job)
     return answer;
 }
 
-static tuff_status compile_launch(ahead *self, compile_job *job, const launch_list *list, launch *kernel)
+/* kernel: a copy of its own. */
+static tuff_status compile_copy(ahead *self, compile_job *job, const launch_list *list, launch *kernel)
 {
     char name[KERNEL_NAME];
     assembly made;
@@ -104,26 +108,32 @@ static tuff_status compile_launch(ahead *self, compile_job *job, const launch_li
     return status;
 }
 
-static tuff_status compile_launches(ahead *self, compile_job *job, launch_list *list)
+/* Assembling writes to a launch which of its buffers are the same memory; the candidate's run finds that out for its
+   own memory. */
+static tuff_status compile_launch(ahead *self, compile_job *job, const launch_list *list, const launch *kernel)
 {
-    tuff_status status = TUFF_OK;
-    tuff__plan_placeholders(list);
-    job->programs = tuff__calloc((size_t)list->launch_count + 1, sizeof(program *));
-    if (job->programs == NULL)
+    launch copy = *kernel;
+    const size_t size = (size_t)copy.chain.value_count * sizeof *copy.chain.values;
+    copy.chain.values = tuff__memdup(kernel->chain.values, size);
+    if (copy.chain.values == NULL)
         return TUFF_E_OOM_HOST;
-    for (int i = 0; i < list->launch_count && status == TUFF_OK; ++i)
-        if (list->launches[i].kind == LAUNCH_KERNEL && list->launches[i].groups > 0)
-            status = compile_launch(self, job, list, &list->launches[i]);
+    const tuff_status status = compile_copy(self, job, list, &copy);
+    tuff__chain_free(&copy.chain);
     return status;
 }
 
-static tuff_status compile_task(ahead *self, compile_job *job)
+static tuff_status compile_launches(ahead *self, compile_job *job)
 {
-    const tuning_session *session = self->of;
-    launch_list launches;
-    TRY(tuff__lower_task(self->device, session->fusion, session->options, job->of->task, &job->what, NULL, &launches));
-    const tuff_status status = compile_launches(self, job, &launches);
-    tuff__launch_list_free(&launches);
+    launch_list list = job->lowered->launches; /* with memory of its own for where buffers lie */
+    list.buffers = tuff__memdup(list.buffers, (size_t)list.buffer_count * sizeof *list.buffers);
+    job->programs = tuff__calloc((size_t)list.launch_count + 1, sizeof(program *));
+    tuff_status status = list.buffers == NULL || job->programs == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+    if (status == TUFF_OK)
+        tuff__plan_placeholders(&list);
+    for (int i = 0; i < list.launch_count && status == TUFF_OK; ++i)
+        if (list.launches[i].kind == LAUNCH_KERNEL && list.launches[i].groups > 0)
+            status = compile_launch(self, job, &list, &list.launches[i]);
+    tuff__free(list.buffers);
     return status;
 }
 
@@ -132,13 +142,13 @@ static tuff_status compile(ahead *self, int place, compile_job *job)
 {
     const tuning_session *session = self->of;
     text name = {0};
-    tuff__config_format(&job->what, &name);
+    tuff__config_format(&job->config, &name);
     tuff_status status = tuff__text_status(&name);
     if (status == TUFF_OK)
         status = tuff__journal_enter_place(session->journal, place, JOURNAL_BESIDE, session->environment_text,
-                                           job->of->text, tuff__text_get(&name), true);
+                                           job->task->text, tuff__text_get(&name), true);
     if (status == TUFF_OK || status == TUFF_E_IO)
-        status = compile_task(self, job);
+        status = compile_launches(self, job);
     tuff__journal_leave_place(session->journal, place);
     tuff__text_free(&name);
     return status;
@@ -168,7 +178,7 @@ static void finish(ahead *self, compile_job *job, tuff_status status, uint64_t n
     self->nanoseconds += nanoseconds;
     /* Its compiler was given up, after its time. */
     if (status == TUFF_E_DEVICE_LOST && is_overdue(self, job) && !job->is_taken && self->hung_count < THREADS_MOST)
-        self->hung[self->hung_count++] = (hung_candidate){job->of, job->what};
+        self->hung[self->hung_count++] = (hung_candidate){job->task, job->config};
     (void)pthread_cond_broadcast(&self->changed);
 }
 
@@ -271,8 +281,12 @@ void tuff__compile_pool_expect(tuning_task *task, const search_candidate *candid
     tuff__compile_pool_drop(task, candidate->slot);
     if (job == NULL)
         return;
-    job->of = task;
-    job->what = candidate->config;
+    if (tuff__lowered_take(task, &candidate->config, &job->lowered) != TUFF_OK) { /* its compile step says why */
+        tuff__free(job);
+        return;
+    }
+    job->task = task;
+    job->config = candidate->config;
     task->coming[candidate->slot] = job;
     tuff__lock(&self->lock);
     compile_job **last = &self->first;
@@ -330,7 +344,7 @@ static void wait_for(ahead *self, compile_job *job, void (*keep)(tuning_task *ta
         if (overdue)
             (void)tuff__device_give_up_compiles(self->device);
         else if (keep != NULL)
-            keep(job->of);
+            keep(job->task);
         tuff__lock(&self->lock);
     }
 }
@@ -342,26 +356,34 @@ static bool is_final(tuff_status status)
            status == TUFF_E_DEVICE_LOST;
 }
 
-tuff_status tuff__compile_pool_await(tuning_task *of, int slot, void (*keep)(tuning_task *of), uint64_t *nanoseconds)
+tuff_status tuff__compile_pool_await(tuning_task *task, int slot, void (*keep)(tuning_task *task),
+                                     uint64_t *nanoseconds, lowered_candidate **lowered)
 {
-    ahead *self = of->session->ahead;
-    compile_job *job = of->coming[slot];
+    ahead *self = task->session->ahead;
+    compile_job *job = task->coming[slot];
     *nanoseconds = 0;
+    *lowered = NULL;
     if (job == NULL)
         return TUFF_OK;
     tuff__lock(&self->lock);
-    self->limit = of->compile_limit;
+    self->limit = task->compile_limit;
     const bool is_queued = job->state == JOB_QUEUED;
+    if (is_queued)
+        leave_queue(self, job);
     if (!is_queued) {
         job->is_taken = true;
         wait_for(self, job, keep);
         *nanoseconds = job->nanoseconds;
     }
     tuff__unlock(&self->lock);
-    if (is_queued)
-        tuff__compile_pool_drop(of, slot);
-    else if (is_final(job->status))
+    *lowered = job->lowered;
+    job->lowered = NULL;
+    if (is_queued) {
+        task->coming[slot] = NULL;
+        free_job(self, job);
+    } else if (is_final(job->status)) {
         return FAIL(job->status, "%s", job->message);
+    }
     return TUFF_OK;
 }
 
@@ -391,7 +413,7 @@ static void reject_hung(const ahead *self)
     for (int i = 0; i < self->hung_count; ++i) {
         self->of->lost = true;
         (void)FAIL(TUFF_E_DEVICE_LOST, "tune: a compiler did not come back");
-        tuff__session_reject(self->hung[i].of, &self->hung[i].what, VERDICT_HANG);
+        tuff__session_reject(self->hung[i].task, &self->hung[i].config, VERDICT_HANG);
     }
 }
 

@@ -1,8 +1,9 @@
 /* Compiling ahead: a few threads make the programs of candidates that a search expects, while the one thread that
    measures is at work with others. Only on GPUs: a CPU's drivers compile where kernels run, so that both would suffer.
 
-   These threads lower, assemble and compile, and nothing else: no buffer, recording or launch is theirs. What they made
-   lies in the bench's list of programs, held until its candidate's compile step, which finds it there. They never wait
+   These threads assemble and compile what the measuring thread lowered, and nothing else: no buffer or recording is
+   theirs. A job owns its candidate's launches until the candidate's turn comes. What the threads made lies in the
+   bench's list of programs, held until its candidate's compile step, which finds it there. They never wait
    for the measuring thread. A compiler that does not come back is that thread's to notice, when it comes to wait. */
 #ifndef TUFF_AUTOTUNE_COMPILE_POOL_H
 #define TUFF_AUTOTUNE_COMPILE_POOL_H
@@ -27,10 +28,12 @@ int tuff__compile_pool_count(const ahead *self);
 
 /* A candidate will come to be compiled in its slot. */
 void tuff__compile_pool_expect(tuning_task *task, const search_candidate *candidate);
-/* At its compile step: waits until it is compiled, if that was begun; of->compile_limit is for each program. An error
+/* At its compile step: waits until it is compiled, if that was begun; task->compile_limit is for each program. An error
    is the candidate's, as its compiler gave it; TUFF_OK where it is compiled, or is yet to be. *nanoseconds: that this
-   took its thread, or 0. keep, where not NULL, is called over and over while it waits. */
-tuff_status tuff__compile_pool_await(tuning_task *of, int slot, void (*keep)(tuning_task *of), uint64_t *nanoseconds);
+   took its thread, or 0. *lowered: the candidate's launches, for the caller to free; NULL where it was not expected.
+   keep, where not NULL, is called over and over while it waits. */
+tuff_status tuff__compile_pool_await(tuning_task *task, int slot, void (*keep)(tuning_task *task),
+                                     uint64_t *nanoseconds, struct lowered_candidate **lowered);
 /* Gives up what was expected in a slot, or held for it; nothing is fine too. Never waits for a compiler. */
 void tuff__compile_pool_drop(tuning_task *task, int slot);
 

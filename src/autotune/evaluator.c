@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "autotune/compile_pool.h"
+#include "autotune/lowered.h"
 #include "compile/subgraph.h"
 #include "measure/oracle.h"
 #include "autotune/session.h"
@@ -80,8 +81,7 @@ static verdict lower_candidate(void *state, const tune_config *config, candidate
 {
     tuning_task *task = state;
     task_estimate made;
-    const tuff_status status = tuff__estimate_task(task->session->device, task->session->fusion, task->session->options,
-                                                   task->task, config, &made);
+    const tuff_status status = tuff__lowered_estimate(task, config, &made);
     *out = (candidate_info){made.kernels, made.items, made.used_tunables, made.cost};
     if (status == TUFF_E_LIMIT)
         return VERDICT_INVALID;
@@ -136,6 +136,11 @@ static cache_flush_pool *cold_pool_of(tuning_session *self)
     return &self->pool;
 }
 
+static void forget_candidate(void *state, const tune_config *config)
+{
+    tuff__lowered_drop(state, config);
+}
+
 static void expect_candidate(void *state, const search_candidate *candidate)
 {
     tuff__compile_pool_expect(state, candidate);
@@ -155,26 +160,41 @@ static void keep_running(tuning_task *task)
         }
 }
 
+/* Places the launches on the task's test buffers, compiles what no thread did, and records the run; takes lowered, NULL:
+   nobody has it yet. */
+static tuff_status create_run(tuning_task *task, const search_candidate *candidate, lowered_candidate *lowered)
+{
+    tuff_status status = task->test_buffers == NULL ? make_ground(task) : TUFF_OK;
+    const uint64_t before = task->test_buffers == NULL ? 0 : tuff__test_buffers_size(task->test_buffers);
+    if (status == TUFF_OK && lowered == NULL)
+        status = tuff__lowered_take(task, &candidate->config, &lowered);
+    if (status == TUFF_OK)
+        status = tuff__candidate_run_create(&lowered->launches, task->test_buffers, cold_pool_of(task->session),
+                                            &task->slots[candidate->slot]);
+    tuff__lowered_free(lowered);
+    if (task->test_buffers != NULL)
+        task->session->ground_size += tuff__test_buffers_size(task->test_buffers) - before;
+    return status;
+}
+
 static verdict compile_candidate(void *state, const search_candidate *candidate)
 {
     tuning_task *task = state;
     tuning_session *self = task->session;
     const uint64_t begin = tuff__nanoseconds();
     uint64_t elsewhere;
+    lowered_candidate *lowered;
     atomic_store(&tuff__tune_step_begin, begin);
     tuff__session_limit_compile(task);
-    tuff_status status = tuff__compile_pool_await(task, candidate->slot,
-                                                  tuff__session_is_on_gpu(self) ? keep_running : NULL, &elsewhere);
+    tuff_status status = tuff__compile_pool_await(
+        task, candidate->slot, tuff__session_is_on_gpu(self) ? keep_running : NULL, &elsewhere, &lowered);
     if (status == TUFF_OK)
         status = tuff__evaluator_announce(task, candidate, JOURNAL_COMPILE, true);
     task->has_run[candidate->slot] = false;
-    if (status == TUFF_OK && task->test_buffers == NULL)
-        status = make_ground(task);
-    const uint64_t before = task->test_buffers == NULL ? 0 : tuff__test_buffers_size(task->test_buffers);
     if (status == TUFF_OK)
-        status = tuff__candidate_run_create(tuff__session_bench(self), self->fusion, self->options, task->task,
-                                            &candidate->config, task->test_buffers, cold_pool_of(self),
-                                            &task->slots[candidate->slot]);
+        status = create_run(task, candidate, lowered);
+    else
+        tuff__lowered_free(lowered);
     tuff__compile_pool_drop(task, candidate->slot);
     tuff__evaluator_leave(self);
     const uint64_t passed = tuff__nanoseconds() - begin;
@@ -183,8 +203,6 @@ static verdict compile_candidate(void *state, const search_candidate *candidate)
     tuff__session_note_compile(self, passed > elsewhere ? passed : elsewhere);
     if (tuff__config_count(&candidate->config) == 0)
         task->default_compile = passed;
-    if (task->test_buffers != NULL)
-        self->ground_size += tuff__test_buffers_size(task->test_buffers) - before;
     task->lacks_room = status == TUFF_E_OOM_DEVICE && tuff__config_count(&candidate->config) == 0;
     return tuff__evaluator_verdict(self, status);
 }
@@ -382,6 +400,7 @@ evaluator tuff__evaluator_of(tuning_task *task)
                        .lower = lower_candidate,
                        .compile = compile_candidate,
                        .spilled = spilled_by_candidate,
+                       .forget = forget_candidate,
                        .expect = expect_candidate,
                        .sample = sample_candidate,
                        .verify = verify_candidate,
@@ -395,6 +414,7 @@ void tuff__evaluator_clear(tuning_task *task)
         tuff__compile_pool_drop(task, i);
         tuff__candidate_run_destroy(task->slots[i]);
     }
+    tuff__lowered_clear(task);
     memset(task->slots, 0, sizeof task->slots);
     if (task->test_buffers != NULL)
         task->session->ground_size -= tuff__test_buffers_size(task->test_buffers);

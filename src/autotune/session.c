@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "device/program_cache.h"
 #include "autotune/crash_history.h"
+#include "autotune/lowered.h"
 #include "search/portfolio.h"
 #include "tunedb/tidy.h"
 
@@ -391,6 +392,8 @@ void tuff__session_tidy(const tuning_session *self)
 
 void tuff__session_end(tuning_session *self)
 {
+    for (int i = 0; i < self->subject_count; ++i)
+        tuff__lowered_clear(&self->subjects[i]);
     tuff__tune_release(&self->stores);
     tuff__store_close(self->manifest);
     tuff__session_forget(self);

@@ -24,6 +24,10 @@ typedef struct measurer {
     void *self;
 } measurer;
 
+/* Candidates whose launches wait to be compiled. A search has at most SEARCH_AHEAD waiting for their turn, and picked
+   each from a few. */
+enum { MAX_LOWERED = 32 };
+
 /* Candidates of a key that a plan tries to be made with before it takes the default. */
 enum { MAX_REFUSED = 8 };
 
@@ -96,13 +100,16 @@ typedef struct tuning_session {
        what waiting took is added to begin and limit. is_between: no step is under way. */
     void (*give_way)(struct tuning_session *self, bool is_between);
     void *user;
-    bool stopped, lost, had_bench; /* had_bench: what was lost is not the plan's device */
-    tuff_device *bench;            /* where candidates run: a device of their own, NULL: the plan's */
-    cache_flush_pool pool;         /* on the bench */
-    bool has_pool;                 /* or there can be none */
-    struct ahead *ahead;           /* threads that compile on the bench; NULL: there are none */
-    const tuning_task *warmed;     /* whose candidates ran last */
-    uint64_t slow_compiles[4];     /* the longest ones, in falling order */
+    bool stopped, lost, had_bench;                  /* had_bench: what was lost is not the plan's device */
+    tuff_device *bench;                             /* where candidates run: a device of their own, NULL: the plan's */
+    cache_flush_pool pool;                          /* on the bench */
+    bool has_pool;                                  /* or there can be none */
+    struct lowered_candidate *lowered[MAX_LOWERED]; /* lowered.h; the most recently used first */
+    int lowered_count;
+    uint64_t lowerings;        /* of candidates, so far */
+    struct ahead *ahead;       /* threads that compile on the bench; NULL: there are none */
+    const tuning_task *warmed; /* whose candidates ran last */
+    uint64_t slow_compiles[4]; /* the longest ones, in falling order */
     int compile_count;
     uint64_t compile_limit; /* of any candidate; 0: not known yet */
     double rate;            /* operations on f32 in a nanosecond, of the bench; 0: not measured, or in vain */

@@ -104,12 +104,9 @@ static tuff_status poison_scratch(const launch_list *list)
     return status;
 }
 
-static tuff_status build(trial *self, const struct fusion *fusion, const tuff_compile_options *options, int task,
-                         const tune_config *config, test_buffers *on)
+static tuff_status build(trial *self, test_buffers *buffers)
 {
-    self->fusion = fusion;
-    TRY(tuff__lower_task(self->device, self->fusion, options, task, config, NULL, &self->executable.launches));
-    TRY(tuff__test_buffers_place(on, &self->executable.launches));
+    TRY(tuff__test_buffers_place(buffers, &self->executable.launches));
     TRY(tuff__plan_memory(&self->executable.launches));
     TRY(poison_scratch(&self->executable.launches));
     TRY(tuff__executable_record(&self->executable, NULL));
@@ -125,17 +122,21 @@ static tuff_status build(trial *self, const struct fusion *fusion, const tuff_co
     return repeat(self, 1);
 }
 
-tuff_status tuff__candidate_run_create(tuff_device *device, const struct fusion *fusion,
-                                       const tuff_compile_options *options, int task, const tune_config *config,
-                                       test_buffers *on, cache_flush_pool *pool, trial **out)
+tuff_status tuff__candidate_run_create(launch_list *launches, test_buffers *buffers, cache_flush_pool *pool,
+                                       trial **out)
 {
     trial *self = tuff__calloc(1, sizeof *self);
     *out = NULL;
-    if (self == NULL)
+    if (self == NULL) {
+        tuff__launch_list_free(launches);
         return TUFF_E_OOM_HOST;
-    self->device = device;
+    }
+    self->device = launches->device;
+    self->fusion = launches->fusion;
     self->pool = pool;
-    const tuff_status status = build(self, fusion, options, task, config, on);
+    self->executable.launches = *launches;
+    *launches = (launch_list){.device = NULL};
+    const tuff_status status = build(self, buffers);
     if (status != TUFF_OK) {
         tuff__candidate_run_destroy(self);
         return status;

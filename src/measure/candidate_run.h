@@ -7,11 +7,10 @@
 
 typedef struct trial trial;
 
-/* Compiles and records. pool: borrowed, filled where there are weights that are to be cold while runs are
-   timed; NULL: nothing is. */
-tuff_status tuff__candidate_run_create(tuff_device *device, const struct fusion *fusion,
-                                       const tuff_compile_options *options, int task, const tune_config *config,
-                                       test_buffers *on, cache_flush_pool *pool, trial **out);
+/* Compiles and records launches that tuff__lower_task made, and takes them: the list is empty then, after a failure too.
+   pool: borrowed, filled where there are weights that are to be cold while runs are timed; NULL: none are. */
+tuff_status tuff__candidate_run_create(launch_list *launches, test_buffers *buffers, cache_flush_pool *pool,
+                                       trial **out);
 void tuff__candidate_run_destroy(trial *self); /* NULL is allowed */
 
 /* One run after another, each timed by the device's clock (the host's, where that is none): count times. Short runs are

@@ -57,7 +57,10 @@ typedef struct search_candidate {
    HANG and CRASH the search goes on, unless is_over says that the judge can not. */
 typedef struct evaluator {
     void *state;
+    /* What lowering makes is kept until compile, as long as there is room for it. */
     verdict (*lower)(void *state, const tune_config *what, candidate_info *out);
+    /* May be NULL. What lower was asked for is not going to be tried, as far as is known: it need not be kept. */
+    void (*forget)(void *state, const tune_config *what);
     /* What is compiled here is kept until release; where it fails there is no release. */
     verdict (*compile)(void *state, const search_candidate *who);
     /* May be NULL. Bytes of registers that a work-item of what was compiled keeps in memory; 0: none, or not known.

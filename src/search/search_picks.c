@@ -40,6 +40,13 @@ static bool remember(search *self, uint64_t hash, uint64_t program)
     return true;
 }
 
+/* The evaluator need not keep what it lowered. */
+static void forget(search *self, const tune_config *config)
+{
+    if (self->by.forget)
+        self->by.forget(self->by.state, config);
+}
+
 /* Lowers a choice, unless that was done. *program is 0 where there is none. */
 static novelty lower(search *self, const tune_config *config, trial *out, uint64_t *program)
 {
@@ -58,6 +65,8 @@ static novelty lower(search *self, const tune_config *config, trial *out, uint64
     *program = made.program ? made.program : 1;
     const bool known = is_known_program(self, *program);
     self->counts.duplicates += known;
+    if (known)
+        forget(self, config);
     (void)tuff__space_take(&self->space, &made.consulted);
     if (!remember(self, hash, *program))
         return NO_ANSWER;
@@ -111,6 +120,7 @@ static bool take_kept(search *self, int offers, const trial *kept)
 static bool pick_random(search *self, int draws, trial *out)
 {
     int offers = 0;
+    tune_config kept;
     for (int i = 0; i < draws && offers < RANDOM_OFFERS && !self->end; i++) {
         tune_config config;
         uint64_t program;
@@ -121,7 +131,10 @@ static bool pick_random(search *self, int draws, trial *out)
             break;
         if (lower(self, &config, &one, &program) != NEW_PROGRAM)
             continue;
-        (void)keep_cheaper(self, &one, offers, out);
+        const bool is_kept = keep_cheaper(self, &one, offers, out);
+        if (offers > 0)
+            forget(self, is_kept ? &kept : &config);
+        kept = is_kept ? config : kept;
         offers = one.cost > 0 ? offers + 1 : RANDOM_OFFERS;
     }
     return take_kept(self, offers, out);

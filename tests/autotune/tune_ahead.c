@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "ahead_fixture.h"
+#include "autotune/lowered.h"
 #include "each_device.h"
 #include "small_plans.h"
 
@@ -36,8 +37,11 @@ static int find_compiled(tuning_task *of)
     tuff__sleep(30000000);
     uint64_t took[THREADS];
     of->compile_limit = tuff__compile_patience;
-    for (int i = 0; i < count; i++)
-        (void)tuff__compile_pool_await(of, others[i].slot, NULL, &took[i]);
+    for (int i = 0; i < count; i++) {
+        lowered_candidate *lowered;
+        (void)tuff__compile_pool_await(of, others[i].slot, NULL, &took[i], &lowered);
+        tuff__lowered_free(lowered);
+    }
     const uint64_t before = count_compiled(self);
     int found = 0;
     for (int i = 0; i < count; i++) {

@@ -275,8 +275,7 @@ static void run_referee_out(const struct fusion *fusion, int task, const char *k
     (void)key;
     at->tasks++;
     assert_int_equal(tuff__test_buffers_create(at->device, fusion, task, 64 << 20, &at->on), TUFF_OK);
-    assert_int_equal(tuff__candidate_run_create(at->device, fusion, &usual_options, task, &none, at->on, NULL, &one),
-                     TUFF_OK);
+    assert_int_equal(lower_and_create(at->device, fusion, task, &none, at->on, &one), TUFF_OK);
     assert_int_equal(tuff__test_buffers_poison(at->on), TUFF_OK);
     assert_int_equal(tuff__candidate_run_run(one), TUFF_OK);
     assert_int_equal(tuff__test_buffers_keep(at->on), TUFF_OK);

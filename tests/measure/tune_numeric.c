@@ -49,8 +49,7 @@ static bool foresee(const place *at, const tune_config *what, task_estimate *out
 static bool run(const place *at, const tune_config *what)
 {
     trial *one = NULL;
-    const tuff_status status =
-        tuff__candidate_run_create(at->device, at->fusion, &usual_options, at->task, what, at->on, NULL, &one);
+    const tuff_status status = lower_and_create(at->device, at->fusion, at->task, what, at->on, &one);
     assert_true(status == TUFF_OK || status == TUFF_E_LIMIT || status == TUFF_E_COMPILE || status == TUFF_E_OOM_DEVICE);
     tuff_status ran = status;
     if (status == TUFF_OK) {

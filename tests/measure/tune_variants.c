@@ -126,7 +126,7 @@ static void try_choice(tuff_device *device, const struct fusion *fusion, int tas
     char wrong[128] = "";
     text name = {0};
     tuff__config_format(what, &name);
-    const tuff_status status = tuff__candidate_run_create(device, fusion, &usual_options, task, what, on, NULL, &one);
+    const tuff_status status = lower_and_create(device, fusion, task, what, on, &one);
     counts->tried++;
     const bool asked_for = only_choice != NULL && status == TUFF_E_UNSUPPORTED;
     if (asked_for || status == TUFF_E_LIMIT || status == TUFF_E_COMPILE || status == TUFF_E_OOM_DEVICE) {
@@ -219,8 +219,7 @@ static void try_task(tuff_device *device, const struct fusion *fusion, int task,
         return;
     assert_int_equal(tuff__test_buffers_create(device, fusion, task, MOST_BYTES, &on), TUFF_OK);
     expect_exact(fusion, task, on, counts);
-    assert_int_equal(tuff__candidate_run_create(device, fusion, &usual_options, task, &none, on, NULL, &usual),
-                     TUFF_OK);
+    assert_int_equal(lower_and_create(device, fusion, task, &none, on, &usual), TUFF_OK);
     if (!run_and_compare(usual, on, true, wrong, sizeof wrong))
         fail_msg("%s: the default: %s", key, wrong);
     tuff__candidate_run_destroy(usual);
@@ -392,8 +391,7 @@ static void visit_update(const struct fusion *fusion, int task, const char *key,
     bool same;
     char wrong[128];
     assert_int_equal(tuff__test_buffers_create(by->device, fusion, task, MOST_BYTES, &on), TUFF_OK);
-    assert_int_equal(tuff__candidate_run_create(by->device, fusion, &usual_options, task, &none, on, NULL, &one),
-                     TUFF_OK);
+    assert_int_equal(lower_and_create(by->device, fusion, task, &none, on, &one), TUFF_OK);
     assert_true(run_and_compare(one, on, true, wrong, sizeof wrong));
     assert_int_equal(tuff__oracle_ground(by->device, on, fusion, task, wrong, sizeof wrong), TUFF_OK);
     assert_string_equal(wrong, "");
