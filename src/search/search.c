@@ -1,6 +1,7 @@
 /* Times candidates one after the other and keeps the best, until a reason to stop. Few samples are spent on what is
    slow, and nothing becomes the best that was not verified. */
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "search/search_state.h"
@@ -9,6 +10,11 @@
 enum { USUAL_PATIENCE = 16 };
 /* Of what was put aside, so many that gain nothing are tried when patience is over: who spills least, goes first. */
 enum { LATE_TURNS = 8 };
+/* Bytes of a work-item, 64 registers: a quarter of the 255 or 256 that a GPU gives it at most. So little beside none is
+   a matter of a few instructions, which caches serve, and no reason to leave a candidate out. */
+#define HARMLESS UINT64_C(256)
+/* A candidate that spills more than so many times what others do is left out. */
+enum { TIMES_OTHERS = 2 };
 /* Candidates between two looks at the clocks. */
 enum { PACE_INTERVAL = 8 };
 /* Two confirmations that the device allows no better. */
@@ -188,6 +194,81 @@ int tuff__search_least(const search *self, int without)
     return least;
 }
 
+/* Candidates that spill: the driver found no registers for all that a work-item has, and keeps the rest in memory. As a
+   rule that is slow, but not always: such a candidate is put aside, and has its turn when nothing better is left to try.
+   It keeps nothing meanwhile but its place among the candidates: the driver's cache and ours make its second
+   compilation a cheap one. */
+
+/* What was remembered won already. The default needs no word: when it is tried, there are no others. */
+static bool is_exempt(const trial *of)
+{
+    return of->rank == RANK_CACHED;
+}
+
+/* The most that any spills of those whose times were worth taking to the end; *any: whether there is one beside the
+   default, which alone says little about what others need. */
+static uint64_t most_of_others(const search *self, bool *any)
+{
+    uint64_t most = 0;
+    *any = false;
+    for (int i = 0; i < self->trial_count; i++) {
+        const trial *one = &self->trials[i];
+        if (one->rejected || one->samples < FULL_SAMPLES)
+            continue;
+        *any = *any || i > 0;
+        most = one->spilled > most ? one->spilled : most;
+    }
+    return most;
+}
+
+/* False where a candidate spills so far more than others that it is dropped. Nothing is known before it is compiled. */
+static bool bears_spills(search *self, trial *of)
+{
+    bool any;
+    if (of->spilled <= HARMLESS || is_exempt(of))
+        return true;
+    const uint64_t others = most_of_others(self, &any);
+    if (!any || of->spilled <= TIMES_OTHERS * others)
+        return true;
+    (void)FAIL(TUFF_E_LIMIT,
+               "tune: %" PRIu64 " bytes of a work-item's registers lie in memory, where others do with %" PRIu64,
+               of->spilled, others);
+    (void)tuff__search_accept(self, &of->who.config, VERDICT_SPILLS);
+    of->rejected = true;
+    tuff__search_release(self, of);
+    return false;
+}
+
+/* Puts a compiled candidate aside, and releases it, where it spills more than the best and had no turn yet; whether it
+   did. */
+static bool put_aside(search *self, trial *of)
+{
+    if (self->best < 0 || of->had_turn || is_exempt(of) || of->spilled <= self->trials[self->best].spilled)
+        return false;
+    self->counts.demoted++;
+    of->is_aside = true;
+    tuff__search_release(self, of);
+    return true;
+}
+
+/* Of those put aside the one that spills least; -1 where there is none. */
+static int next_aside(const search *self)
+{
+    int least = -1;
+    for (int i = 0; i < self->tried; i++) {
+        const trial *one = &self->trials[i];
+        if (one->is_aside && (least < 0 || one->spilled < self->trials[least].spilled))
+            least = i;
+    }
+    return least;
+}
+
+static void take_turn(search *self, int index)
+{
+    self->trials[index].is_aside = false;
+    self->trials[index].had_turn = true;
+}
+
 /* Samples in stages; false where it was rejected, or cut as too slow. */
 static bool time_trial(search *self, trial *of)
 {
@@ -243,10 +324,10 @@ static void report_trial(search *self, const trial *of, bool good)
 /* Compiles it; false where it is not to be run, or not now. */
 static bool prepare(search *self, trial *of)
 {
-    if (!tuff__search_bears_spills(self, of))
+    if (!bears_spills(self, of))
         return false;
     self->compiled_again += of->had_turn;
-    return tuff__search_compile(self, of) && tuff__search_bears_spills(self, of) && !tuff__search_put_aside(self, of);
+    return tuff__search_compile(self, of) && bears_spills(self, of) && !put_aside(self, of);
 }
 
 /* Compiles, times and verifies a trial. */
@@ -351,7 +432,7 @@ bool tuff__search_goes_on(search *self)
 static void stop_if_due(search *self)
 {
     const search_settings *by = &self->settings;
-    const int turns = is_patience_over(self, 0) && tuff__search_next_aside(self) >= 0 ? LATE_TURNS : 0;
+    const int turns = is_patience_over(self, 0) && next_aside(self) >= 0 ? LATE_TURNS : 0;
     if (!self->end && by->roofline && !self->near_roofline)
         look_at_roofline(self);
     if (!self->end && by->most_compiles && compiles_of(self) >= by->most_compiles)
@@ -403,9 +484,9 @@ static int take_next(search *self)
         return -1;
     if (!is_late && self->tried < self->trial_count)
         return self->tried++;
-    const int index = tuff__search_next_aside(self);
+    const int index = next_aside(self);
     if (index >= 0)
-        tuff__search_take_turn(self, index);
+        take_turn(self, index);
     return index;
 }
 

@@ -1,5 +1,5 @@
 /* What the files of the search share: its state. search.c times candidates one by one, search_picks.c says which is
-   next, search_spills.c which must wait, search_race.c decides. */
+   next, search_race.c decides. */
 #ifndef TUFF_SEARCH_SEARCH_STATE_H
 #define TUFF_SEARCH_SEARCH_STATE_H
 
@@ -92,13 +92,6 @@ void tuff__search_release(search *self, trial *of);
 bool tuff__search_verify(search *self, trial *of, bool thorough);
 /* Times that can be believed, as measured; false where the candidate was rejected or the search ended. */
 bool tuff__search_sample(search *self, trial *of, int count, uint64_t limit, uint64_t *times);
-/* False where a trial spills so far more than others that it is dropped. Nothing is known before its compilation. */
-bool tuff__search_bears_spills(search *self, trial *of);
-/* Puts a compiled trial aside, and releases it, where it spills more than the best and had no turn yet; whether so. */
-bool tuff__search_put_aside(search *self, trial *of);
-/* Of those put aside the one that spills least; -1 where there is none. */
-int tuff__search_next_aside(const search *self);
-void tuff__search_take_turn(search *self, int index);
 /* The trial with the least time that was sampled fully and not rejected, leaving out one; -1 where there is none. */
 int tuff__search_least(const search *self, int without);
 
