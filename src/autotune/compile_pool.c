@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "exec/texts.h"
 
-enum { THREADS_MOST = JOURNAL_AHEAD };
+enum { THREADS_MOST = JOURNAL_PREFETCH };
 /* Between two looks of the thread that waits, while there is something to keep running, or to give up. */
 #define PAUSE UINT64_C(1000000)
 
@@ -44,14 +44,14 @@ typedef struct hung_candidate {
 } hung_candidate;
 
 typedef struct worker {
-    ahead *of;
+    compile_pool *pool;
     int place; /* in the journal */
     pthread_t thread;
     compile_job *job; /* at work */
 } worker;
 
-struct ahead {
-    tuning_session *of;
+struct compile_pool {
+    tuning_session *session;
     tuff_device *device;
     mutex lock; /* of all below, and of jobs */
     pthread_cond_t changed;
@@ -66,7 +66,7 @@ struct ahead {
 };
 
 /* Not with the lock: programs take the device's. */
-static void free_job(const ahead *self, compile_job *job)
+static void free_job(const compile_pool *self, compile_job *job)
 {
     for (int i = 0; i < job->program_count; ++i)
         tuff__program_release(self->device, job->programs[i]);
@@ -76,13 +76,13 @@ static void free_job(const ahead *self, compile_job *job)
 }
 
 /* Whether the compiler has had a job for longer than it may. Lock held. */
-static bool is_overdue(const ahead *self, const compile_job *job)
+static bool is_overdue(const compile_pool *self, const compile_job *job)
 {
     const uint64_t begun = atomic_load(&job->begun);
     return begun > 0 && tuff__nanoseconds() - begun > self->limit;
 }
 
-static bool is_wanted(ahead *self, const compile_job *job)
+static bool is_wanted(compile_pool *self, const compile_job *job)
 {
     tuff__lock(&self->lock);
     const bool answer = !job->is_dropped && !self->stop;
@@ -91,7 +91,7 @@ static bool is_wanted(ahead *self, const compile_job *job)
 }
 
 /* kernel: a copy of its own. */
-static tuff_status compile_copy(ahead *self, compile_job *job, const launch_list *list, launch *kernel)
+static tuff_status compile_copy(compile_pool *self, compile_job *job, const launch_list *list, launch *kernel)
 {
     char name[KERNEL_NAME];
     assembly made;
@@ -110,7 +110,7 @@ static tuff_status compile_copy(ahead *self, compile_job *job, const launch_list
 
 /* Assembling writes to a launch which of its buffers are the same memory; the candidate's run finds that out for its
    own memory. */
-static tuff_status compile_launch(ahead *self, compile_job *job, const launch_list *list, const launch *kernel)
+static tuff_status compile_launch(compile_pool *self, compile_job *job, const launch_list *list, const launch *kernel)
 {
     launch copy = *kernel;
     const size_t size = (size_t)copy.chain.value_count * sizeof *copy.chain.values;
@@ -122,7 +122,7 @@ static tuff_status compile_launch(ahead *self, compile_job *job, const launch_li
     return status;
 }
 
-static tuff_status compile_launches(ahead *self, compile_job *job)
+static tuff_status compile_launches(compile_pool *self, compile_job *job)
 {
     launch_list list = job->lowered->launches; /* with memory of its own for where buffers lie */
     list.buffers = tuff__memdup(list.buffers, (size_t)list.buffer_count * sizeof *list.buffers);
@@ -138,9 +138,9 @@ static tuff_status compile_launches(ahead *self, compile_job *job)
 }
 
 /* With the candidate in the journal: compilers that take the process down begin here. */
-static tuff_status compile(ahead *self, int place, compile_job *job)
+static tuff_status compile(compile_pool *self, int place, compile_job *job)
 {
-    const tuning_session *session = self->of;
+    const tuning_session *session = self->session;
     text name = {0};
     tuff__config_format(&job->config, &name);
     tuff_status status = tuff__text_status(&name);
@@ -155,7 +155,7 @@ static tuff_status compile(ahead *self, int place, compile_job *job)
 }
 
 /* The next job, or NULL at the end. Lock held. */
-static compile_job *next_job(ahead *self, worker *by)
+static compile_job *next_job(compile_pool *self, worker *by)
 {
     while (!self->stop && self->first == NULL)
         (void)pthread_cond_wait(&self->changed, &self->lock);
@@ -169,7 +169,7 @@ static compile_job *next_job(ahead *self, worker *by)
 }
 
 /* Lock held. */
-static void finish(ahead *self, compile_job *job, tuff_status status, uint64_t nanoseconds)
+static void finish(compile_pool *self, compile_job *job, tuff_status status, uint64_t nanoseconds)
 {
     job->status = status;
     job->nanoseconds = nanoseconds;
@@ -185,7 +185,7 @@ static void finish(ahead *self, compile_job *job, tuff_status status, uint64_t n
 static void *work(void *argument)
 {
     worker *by = argument;
-    ahead *self = by->of;
+    compile_pool *self = by->pool;
     tuff__lock(&self->lock);
     for (compile_job *job; (job = next_job(self, by)) != NULL;) {
         tuff__unlock(&self->lock);
@@ -218,21 +218,21 @@ static int wanted_threads(const tuning_session *session)
 }
 
 /* Signals are for the program's threads. */
-static void start(ahead *self, int wanted)
+static void start(compile_pool *self, int wanted)
 {
     sigset_t every, before;
     (void)sigfillset(&every);
     (void)pthread_sigmask(SIG_SETMASK, &every, &before);
     for (; self->count < wanted; ++self->count) {
         worker *one = &self->workers[self->count];
-        *one = (worker){.of = self, .place = 1 + self->count};
+        *one = (worker){.pool = self, .place = 1 + self->count};
         if (pthread_create(&one->thread, NULL, work, one) != 0)
             break;
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static bool prepare(ahead *self)
+static bool prepare(compile_pool *self)
 {
     if (tuff__mutex_create(&self->lock) != 0)
         return false;
@@ -242,7 +242,7 @@ static bool prepare(ahead *self)
     return false;
 }
 
-static void end(ahead *self)
+static void end(compile_pool *self)
 {
     (void)pthread_cond_destroy(&self->changed);
     tuff__mutex_destroy(&self->lock);
@@ -252,10 +252,10 @@ static void end(ahead *self)
 void tuff__compile_pool_open(tuning_session *session)
 {
     const int wanted = wanted_threads(session);
-    ahead *self = wanted > 0 ? tuff__calloc(1, sizeof *self) : NULL;
+    compile_pool *self = wanted > 0 ? tuff__calloc(1, sizeof *self) : NULL;
     if (self == NULL)
         return;
-    self->of = session;
+    self->session = session;
     self->device = session->bench;
     self->limit = tuff__compile_patience;
     if (!prepare(self)) {
@@ -266,17 +266,17 @@ void tuff__compile_pool_open(tuning_session *session)
     if (self->count == 0)
         end(self);
     else
-        session->ahead = self;
+        session->compile_pool = self;
 }
 
-int tuff__compile_pool_count(const ahead *self)
+int tuff__compile_pool_count(const compile_pool *self)
 {
     return self == NULL ? 0 : self->count;
 }
 
 void tuff__compile_pool_expect(tuning_task *task, const search_candidate *candidate)
 {
-    ahead *self = task->session->ahead;
+    compile_pool *self = task->session->compile_pool;
     compile_job *job = self == NULL ? NULL : tuff__calloc(1, sizeof *job);
     tuff__compile_pool_drop(task, candidate->slot);
     if (job == NULL)
@@ -298,7 +298,7 @@ void tuff__compile_pool_expect(tuning_task *task, const search_candidate *candid
 }
 
 /* Lock held. */
-static void leave_queue(ahead *self, const compile_job *job)
+static void leave_queue(compile_pool *self, const compile_job *job)
 {
     compile_job **at = &self->first;
     while (*at != job)
@@ -308,7 +308,7 @@ static void leave_queue(ahead *self, const compile_job *job)
 
 void tuff__compile_pool_drop(tuning_task *task, int slot)
 {
-    ahead *self = task->session->ahead;
+    compile_pool *self = task->session->compile_pool;
     compile_job *job = task->coming[slot];
     task->coming[slot] = NULL;
     if (job == NULL)
@@ -326,14 +326,14 @@ void tuff__compile_pool_drop(tuning_task *task, int slot)
 }
 
 /* Waits for a change, so long at most. Lock held. */
-static void pause_for(ahead *self, uint64_t nanoseconds)
+static void pause_for(compile_pool *self, uint64_t nanoseconds)
 {
     const struct timespec until = tuff__time_after(nanoseconds);
     (void)pthread_cond_timedwait(&self->changed, &self->lock, &until);
 }
 
 /* Until the job is done; keep is called without the lock. Lock held. */
-static void wait_for(ahead *self, compile_job *job, void (*keep)(tuning_task *task))
+static void wait_for(compile_pool *self, compile_job *job, void (*keep)(tuning_task *task))
 {
     while (job->state != JOB_DONE) {
         pause_for(self, keep != NULL ? PAUSE : 20 * PAUSE);
@@ -359,7 +359,7 @@ static bool is_final(tuff_status status)
 tuff_status tuff__compile_pool_await(tuning_task *task, int slot, void (*keep)(tuning_task *task),
                                      uint64_t *nanoseconds, lowered_candidate **lowered)
 {
-    ahead *self = task->session->ahead;
+    compile_pool *self = task->session->compile_pool;
     compile_job *job = task->coming[slot];
     *nanoseconds = 0;
     *lowered = NULL;
@@ -388,7 +388,7 @@ tuff_status tuff__compile_pool_await(tuning_task *task, int slot, void (*keep)(t
 }
 
 /* Waits until nothing is in the compiler any more, or ends that where it takes too long. Lock held. */
-static void settle(ahead *self)
+static void settle(compile_pool *self)
 {
     for (bool is_at_work = true; is_at_work;) {
         bool overdue = false;
@@ -408,23 +408,23 @@ static void settle(ahead *self)
     }
 }
 
-static void reject_hung(const ahead *self)
+static void reject_hung(const compile_pool *self)
 {
     for (int i = 0; i < self->hung_count; ++i) {
-        self->of->lost = true;
+        self->session->lost = true;
         (void)FAIL(TUFF_E_DEVICE_LOST, "tune: a compiler did not come back");
-        tuff__session_reject(self->hung[i].task, &self->hung[i].config, VERDICT_HANG);
+        tuff__session_reject(self->hung[i].task, &self->hung[i].config, EVALUATION_HANG);
     }
 }
 
 void tuff__compile_pool_close(tuning_session *session)
 {
-    ahead *self = session->ahead;
+    compile_pool *self = session->compile_pool;
     if (self == NULL)
         return;
-    for (int i = 0; i < session->subject_count; ++i)
+    for (int i = 0; i < session->task_count; ++i)
         for (int k = 0; k < SEARCH_SLOTS; ++k)
-            tuff__compile_pool_drop(&session->subjects[i], k);
+            tuff__compile_pool_drop(&session->tasks[i], k);
     tuff__lock(&self->lock);
     self->stop = true;
     (void)pthread_cond_broadcast(&self->changed);
@@ -436,6 +436,6 @@ void tuff__compile_pool_close(tuning_session *session)
     session->stats.compiles += self->in_vain;
     session->stats.prefetched += self->compiled;
     session->stats.prefetch_nanoseconds += self->nanoseconds;
-    session->ahead = NULL;
+    session->compile_pool = NULL;
     end(self);
 }

@@ -10,21 +10,21 @@
 
 #include "autotune/session.h"
 
-typedef struct ahead ahead;
+typedef struct compile_pool compile_pool;
 typedef struct compile_job compile_job;
 
 /* So many threads, whatever the device; negative: as many as are good for it. Tests put a number here. */
 extern int tuff__compile_pool_threads;
 
 /* Starts the threads of a tuner that has its bench and journal: the processors but one, 4 at most. None in the
-   background, without a bench, on a CPU, where the driver cannot, or where there is no memory for it: of->ahead is then
+   background, without a bench, on a CPU, where the driver cannot, or where there is no memory for it: session->compile_pool is then
    NULL. */
 void tuff__compile_pool_open(tuning_session *session);
 /* Ends them, once what is in the compiler is done, or took too long: then the device is stuck, and the candidate
    rejected. */
 void tuff__compile_pool_close(tuning_session *session);
 /* How many threads; NULL has none. */
-int tuff__compile_pool_count(const ahead *self);
+int tuff__compile_pool_count(const compile_pool *self);
 
 /* A candidate will come to be compiled in its slot. */
 void tuff__compile_pool_expect(tuning_task *task, const search_candidate *candidate);

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "ahead_fixture.h"
+#include "compile_pool_fixture.h"
 #include "autotune/lowered.h"
 #include "each_device.h"
 #include "small_plans.h"
@@ -33,11 +33,11 @@ static int find(const tune_config *all, int count, const tune_config *config)
     return -1;
 }
 
-static verdict lower_counting(void *state, const tune_config *config, candidate_info *out)
+static tune_evaluation lower_counting(void *state, const tune_config *config, candidate_info *out)
 {
     counting *self = state;
     const uint64_t before = self->session->lowerings;
-    const verdict found = self->inner.lower(self->inner.state, config, out);
+    const tune_evaluation found = self->inner.lower(self->inner.state, config, out);
     const bool is_known = find(self->asked, self->asked_count, config) >= 0;
     const uint64_t lowered = self->session->lowerings - before;
     assert_true(lowered == 0 || (lowered == 1 && !is_known));
@@ -68,11 +68,11 @@ static void expect_counting(void *state, const search_candidate *candidate)
     self->expected++;
 }
 
-static verdict compile_counting(void *state, const search_candidate *candidate)
+static tune_evaluation compile_counting(void *state, const search_candidate *candidate)
 {
     counting *self = state;
     const uint64_t before = self->session->lowerings;
-    const verdict found = self->inner.compile(self->inner.state, candidate);
+    const tune_evaluation found = self->inner.compile(self->inner.state, candidate);
     const bool is_first = find(self->compiled, self->compiled_count, &candidate->config) < 0;
     assert_int_equal(self->session->lowerings - before, is_first ? 0 : 1);
     if (is_first && self->compiled_count < COMPILES)
@@ -80,14 +80,14 @@ static verdict compile_counting(void *state, const search_candidate *candidate)
     return found;
 }
 
-static verdict sample_counting(void *state, const search_candidate *candidate, int count, uint64_t limit,
-                               uint64_t *nanoseconds)
+static tune_evaluation sample_counting(void *state, const search_candidate *candidate, int count, uint64_t limit,
+                                       uint64_t *nanoseconds)
 {
     const counting *self = state;
     return self->inner.sample(self->inner.state, candidate, count, limit, nanoseconds);
 }
 
-static verdict verify_counting(void *state, const search_candidate *candidate, bool thorough)
+static tune_evaluation verify_counting(void *state, const search_candidate *candidate, bool thorough)
 {
     const counting *self = state;
     return self->inner.verify(self->inner.state, candidate, thorough);
@@ -117,8 +117,9 @@ static void search_task(tuning_task *task, counting *self)
                           .verify = verify_counting,
                           .release = release_counting,
                           .is_over = is_over};
-    const search_settings settings = {
-        .ahead = tuff__compile_pool_count(task->session->ahead), .most_compiles = COMPILES, .seed = task->hash.low};
+    const search_settings settings = {.prefetch = tuff__compile_pool_count(task->session->compile_pool),
+                                      .most_compiles = COMPILES,
+                                      .seed = task->hash.low};
     search *searching;
     assert_int_equal(tuff__search_begin(&by, &settings, &searching), TUFF_OK);
     assert_int_equal(tuff__search_step(searching, COMPILES), TUFF_OK);
@@ -139,8 +140,8 @@ static void search_all(tuff_device *device)
         static counting one;
         tuff__compile_pool_threads = threads;
         begin_tuner(&session, plan);
-        for (int i = 0; i < session.subject_count; i += EVERY) {
-            search_task(&session.subjects[i], &one);
+        for (int i = 0; i < session.task_count; i += EVERY) {
+            search_task(&session.tasks[i], &one);
             compiled += one.compiled_count;
             expected += one.expected;
             again += one.again;
@@ -150,7 +151,7 @@ static void search_all(tuff_device *device)
             "    %d threads: %d lowerings, %d candidates compiled, %d expected, %d asked for again, at most %d "
             "kept\n",
             threads, (int)session.lowerings, compiled, expected, again, most_kept);
-        assert_true(compiled >= session.subject_count);
+        assert_true(compiled >= session.task_count);
         assert_true(threads == 0 ? expected == 0 : expected > 0);
         assert_true(again > 0 && most_kept <= MAX_LOWERED);
         end_tuner(&session);
@@ -177,7 +178,7 @@ static void keep_few(tuff_device *device)
     tuning_session session;
     tuff__compile_pool_threads = 0;
     begin_tuner(&session, plan);
-    tuning_task *task = &session.subjects[0];
+    tuning_task *task = &session.tasks[0];
     tune_config config = {.set = {0}};
     task_estimate estimate;
     for (int i = 0; i < MANY; i++) {

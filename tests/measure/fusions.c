@@ -52,7 +52,7 @@ void for_each_task(tuff_graph *graph, const tuff_compile_options *options, uint6
 }
 
 tuff_status lower_and_create(tuff_device *device, const struct fusion *fusion, int task, const tune_config *config,
-                             test_buffers *buffers, trial **out)
+                             test_buffers *buffers, candidate_run **out)
 {
     const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
     launch_list launches;

@@ -16,6 +16,6 @@ void for_each_task(tuff_graph *graph, const tuff_compile_options *options, uint6
 
 /* Lowers a task by a configuration, all ops fused, and makes its run on those buffers, with warm weights. */
 tuff_status lower_and_create(tuff_device *device, const struct fusion *fusion, int task, const tune_config *config,
-                             test_buffers *buffers, trial **out);
+                             test_buffers *buffers, candidate_run **out);
 
 #endif

@@ -269,7 +269,7 @@ static void run_out(const place *at, const struct fusion *fusion, int task, refe
 static void run_referee_out(const struct fusion *fusion, int task, const char *key, void *state)
 {
     place *at = state;
-    trial *one;
+    candidate_run *one;
     const tune_config none = {.set = {0}};
     char wrong[128];
     (void)key;
