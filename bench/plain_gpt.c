@@ -28,7 +28,7 @@ typedef struct activations {
 } activations;
 
 struct plain_gpt {
-    plain_gpt_options of;
+    plain_gpt_options options;
     size_t rows, parameter_count, decayed; /* rows: tokens of a step */
     float *slab, *gradient_slab, *first_moment, *second_moment;
     weights w, g;
@@ -51,9 +51,9 @@ static float *take(plain_gpt *self, size_t count)
     return made;
 }
 
-static size_t part_size(const plain_gpt_options *of, int part)
+static size_t part_size(const plain_gpt_options *model, int part)
 {
-    const size_t c = (size_t)of->width;
+    const size_t c = (size_t)model->width;
     const size_t sizes[BLOCK_PARTS] = {c, c, 3 * c * c, 3 * c, c * c, c, c, c, 4 * c * c, 4 * c, 4 * c * c, c};
     return sizes[part];
 }
@@ -64,14 +64,14 @@ static int is_matrix(int part)
 }
 
 /* Lays the parameters out, the matrices first, which alone decay. slab NULL: only counts. */
-static size_t lay_out(const plain_gpt_options *of, float *slab, weights *out, size_t *decayed)
+static size_t lay_out(const plain_gpt_options *model, float *slab, weights *out, size_t *decayed)
 {
-    const size_t c = (size_t)of->width, parts = (size_t)of->layers * BLOCK_PARTS;
+    const size_t c = (size_t)model->width, parts = (size_t)model->layers * BLOCK_PARTS;
     size_t at = 0;
     out->wte = slab + at;
-    at += (size_t)of->vocabulary * c;
+    at += (size_t)model->vocabulary * c;
     out->wpe = slab + at;
-    at += (size_t)of->context * c;
+    at += (size_t)model->context * c;
     for (int matrices = 1; matrices >= 0; matrices--) {
         for (size_t i = 0; i < parts; i++) {
             const int part = (int)(i % BLOCK_PARTS);
@@ -79,7 +79,7 @@ static size_t lay_out(const plain_gpt_options *of, float *slab, weights *out, si
                 continue;
             if (out->blocks)
                 out->blocks[i] = slab + at;
-            at += part_size(of, part);
+            at += part_size(model, part);
         }
         if (matrices)
             *decayed = at;
@@ -91,13 +91,13 @@ static size_t lay_out(const plain_gpt_options *of, float *slab, weights *out, si
 
 static void take_activations(plain_gpt *self, activations *a)
 {
-    const size_t n = self->rows, c = (size_t)self->of.width, t = (size_t)self->of.context;
+    const size_t n = self->rows, c = (size_t)self->options.width, t = (size_t)self->options.context;
     a->x = take(self, n * c);
     a->ln1 = take(self, n * c);
     a->mean1 = take(self, n);
     a->scale1 = take(self, n);
     a->qkv = take(self, n * 3 * c);
-    a->probabilities = take(self, n * (size_t)self->of.heads * t);
+    a->probabilities = take(self, n * (size_t)self->options.heads * t);
     a->mixed = take(self, n * c);
     a->middle = take(self, n * c);
     a->ln2 = take(self, n * c);
@@ -109,19 +109,19 @@ static void take_activations(plain_gpt *self, activations *a)
 
 static void take_rest(plain_gpt *self)
 {
-    const size_t n = self->rows, c = (size_t)self->of.width;
+    const size_t n = self->rows, c = (size_t)self->options.width;
     self->last = take(self, n * c);
     self->normed = take(self, n * c);
     self->mean = take(self, n);
     self->scale = take(self, n);
-    self->logits = take(self, n * (size_t)self->of.vocabulary);
+    self->logits = take(self, n * (size_t)self->options.vocabulary);
     self->dx = take(self, n * c);
     self->zeros = take(self, c);
     self->dnormed = take(self, n * c);
     self->dmixed = take(self, n * c);
     self->dqkv = take(self, n * 3 * c);
     self->dup = take(self, n * 4 * c);
-    self->dscores = take(self, n * (size_t)self->of.heads);
+    self->dscores = take(self, n * (size_t)self->options.heads);
 }
 
 plain_gpt *plain_gpt_create(const plain_gpt_options *options)
@@ -129,7 +129,7 @@ plain_gpt *plain_gpt_create(const plain_gpt_options *options)
     plain_gpt *self = calloc(1, sizeof *self);
     if (!self)
         return NULL;
-    self->of = *options;
+    self->options = *options;
     self->rows = (size_t)options->batch * (size_t)options->context;
     const size_t parts = (size_t)options->layers * BLOCK_PARTS;
     self->w.blocks = calloc(parts, sizeof *self->w.blocks);
@@ -170,13 +170,13 @@ void plain_gpt_destroy(plain_gpt *self)
 
 float *plain_gpt_parameter(plain_gpt *self, const char *name, size_t *count)
 {
-    const size_t c = (size_t)self->of.width;
+    const size_t c = (size_t)self->options.width;
     const struct {
         const char *name;
         float *at;
         size_t count;
-    } single[] = {{"wte", self->w.wte, (size_t)self->of.vocabulary * c},
-                  {"wpe", self->w.wpe, (size_t)self->of.context * c},
+    } single[] = {{"wte", self->w.wte, (size_t)self->options.vocabulary * c},
+                  {"wpe", self->w.wpe, (size_t)self->options.context * c},
                   {"ln_f.gain", self->w.lnf_gain, c},
                   {"ln_f.bias", self->w.lnf_bias, c}};
     for (int i = 0; i < 4; i++)
@@ -184,11 +184,11 @@ float *plain_gpt_parameter(plain_gpt *self, const char *name, size_t *count)
             *count = single[i].count;
             return single[i].at;
         }
-    for (int i = 0; i < self->of.layers * BLOCK_PARTS; i++) {
+    for (int i = 0; i < self->options.layers * BLOCK_PARTS; i++) {
         char full[64];
         snprintf(full, sizeof full, "h.%d.%s", i / BLOCK_PARTS, part_names[i % BLOCK_PARTS]);
         if (strcmp(name, full) == 0) {
-            *count = part_size(&self->of, i % BLOCK_PARTS);
+            *count = part_size(&self->options, i % BLOCK_PARTS);
             return self->w.blocks[i];
         }
     }
@@ -320,7 +320,7 @@ static void norm_backward(float *restrict dx, float *restrict dgain, float *rest
 /* One query of one head: probabilities over the keys up to its own position, and their mix of the values. */
 static void attend(const plain_gpt *self, const float *qkv, float *probabilities, float *mixed, size_t t, size_t h)
 {
-    const size_t c = (size_t)self->of.width, width = c / (size_t)self->of.heads;
+    const size_t c = (size_t)self->options.width, width = c / (size_t)self->options.heads;
     const float *q = qkv + t * 3 * c + h * width, factor = 1 / sqrtf((float)width);
     float largest = -1e30f, sum = 0;
     for (size_t k = 0; k <= t; k++) {
@@ -346,8 +346,9 @@ static void attend(const plain_gpt *self, const float *qkv, float *probabilities
 
 static void attention_forward(const plain_gpt *self, activations *a)
 {
-    const size_t c = (size_t)self->of.width, t = (size_t)self->of.context, heads = (size_t)self->of.heads;
-    const size_t pairs = (size_t)self->of.batch * heads;
+    const size_t c = (size_t)self->options.width, t = (size_t)self->options.context,
+                 heads = (size_t)self->options.heads;
+    const size_t pairs = (size_t)self->options.batch * heads;
 #pragma omp parallel for
     for (size_t pair = 0; pair < pairs; pair++) {
         const size_t b = pair / heads, h = pair % heads;
@@ -360,7 +361,7 @@ static void attention_forward(const plain_gpt *self, activations *a)
 static void attend_backward(const plain_gpt *self, const float *qkv, const float *probabilities, const float *dmixed,
                             float *dqkv, float *dscores, size_t t, size_t h)
 {
-    const size_t c = (size_t)self->of.width, width = c / (size_t)self->of.heads;
+    const size_t c = (size_t)self->options.width, width = c / (size_t)self->options.heads;
     const float *q = qkv + t * 3 * c + h * width, *d = dmixed + t * c + h * width;
     const float factor = 1 / sqrtf((float)width);
     float *dq = dqkv + t * 3 * c + h * width, mean = 0;
@@ -386,8 +387,9 @@ static void attend_backward(const plain_gpt *self, const float *qkv, const float
 
 static void attention_backward(plain_gpt *self, const activations *a)
 {
-    const size_t c = (size_t)self->of.width, t = (size_t)self->of.context, heads = (size_t)self->of.heads;
-    const size_t pairs = (size_t)self->of.batch * heads;
+    const size_t c = (size_t)self->options.width, t = (size_t)self->options.context,
+                 heads = (size_t)self->options.heads;
+    const size_t pairs = (size_t)self->options.batch * heads;
     memset(self->dqkv, 0, self->rows * 3 * c * sizeof(float));
 #pragma omp parallel for
     for (size_t pair = 0; pair < pairs; pair++) {
@@ -432,7 +434,7 @@ static void block_forward(plain_gpt *self, int layer, float *out)
 {
     activations *a = &self->blocks[layer];
     float *const *w = self->w.blocks + (size_t)layer * BLOCK_PARTS;
-    const size_t n = self->rows, c = (size_t)self->of.width;
+    const size_t n = self->rows, c = (size_t)self->options.width;
     norm_forward(a->ln1, a->mean1, a->scale1, a->x, w[LN1_GAIN], w[LN1_BIAS], n, c);
     matmul_forward(a->qkv, a->ln1, w[QKV_W], w[QKV_B], n, c, 3 * c);
     attention_forward(self, a);
@@ -451,7 +453,7 @@ static void block_backward(plain_gpt *self, int layer)
     const activations *a = &self->blocks[layer];
     float *const *w = self->w.blocks + (size_t)layer * BLOCK_PARTS;
     float *const *g = self->g.blocks + (size_t)layer * BLOCK_PARTS;
-    const size_t n = self->rows, c = (size_t)self->of.width;
+    const size_t n = self->rows, c = (size_t)self->options.width;
     matmul_weights(g[DOWN_W], a->gelu, self->dx, n, 4 * c, c);
     add_rows(g[DOWN_B], self->dx, n, c);
     matmul_transposed(self->dup, self->dx, w[DOWN_W], n, 4 * c, c);
@@ -472,7 +474,7 @@ static void block_backward(plain_gpt *self, int layer)
 
 static void embed(plain_gpt *self, const int32_t *windows)
 {
-    const size_t c = (size_t)self->of.width, t = (size_t)self->of.context;
+    const size_t c = (size_t)self->options.width, t = (size_t)self->options.context;
     for (size_t r = 0; r < self->rows; r++) {
         const float *token = self->w.wte + (size_t)windows[r / t * (t + 1) + r % t] * c,
                     *place = self->w.wpe + r % t * c;
@@ -483,7 +485,7 @@ static void embed(plain_gpt *self, const int32_t *windows)
 
 static void embed_backward(plain_gpt *self, const int32_t *windows)
 {
-    const size_t c = (size_t)self->of.width, t = (size_t)self->of.context;
+    const size_t c = (size_t)self->options.width, t = (size_t)self->options.context;
     for (size_t r = 0; r < self->rows; r++) {
         float *token = self->g.wte + (size_t)windows[r / t * (t + 1) + r % t] * c, *place = self->g.wpe + r % t * c;
         for (size_t j = 0; j < c; j++) {
@@ -496,7 +498,7 @@ static void embed_backward(plain_gpt *self, const int32_t *windows)
 /* The mean cross-entropy; the logits become their gradient. */
 static float loss_and_gradient(plain_gpt *self, const int32_t *windows)
 {
-    const size_t v = (size_t)self->of.vocabulary, t = (size_t)self->of.context;
+    const size_t v = (size_t)self->options.vocabulary, t = (size_t)self->options.context;
     double loss = 0;
 #pragma omp parallel for reduction(+ : loss)
     for (size_t r = 0; r < self->rows; r++) {
@@ -516,10 +518,10 @@ static float loss_and_gradient(plain_gpt *self, const int32_t *windows)
 
 static float forward(plain_gpt *self, const int32_t *windows)
 {
-    const size_t n = self->rows, c = (size_t)self->of.width, v = (size_t)self->of.vocabulary;
+    const size_t n = self->rows, c = (size_t)self->options.width, v = (size_t)self->options.vocabulary;
     embed(self, windows);
-    for (int i = 0; i < self->of.layers; i++)
-        block_forward(self, i, i + 1 < self->of.layers ? self->blocks[i + 1].x : self->last);
+    for (int i = 0; i < self->options.layers; i++)
+        block_forward(self, i, i + 1 < self->options.layers ? self->blocks[i + 1].x : self->last);
     norm_forward(self->normed, self->mean, self->scale, self->last, self->w.lnf_gain, self->w.lnf_bias, n, c);
     matmul_transposed(self->logits, self->normed, self->w.wte, n, v, c);
     return loss_and_gradient(self, windows);
@@ -527,36 +529,36 @@ static float forward(plain_gpt *self, const int32_t *windows)
 
 static void backward(plain_gpt *self, const int32_t *windows)
 {
-    const size_t n = self->rows, c = (size_t)self->of.width, v = (size_t)self->of.vocabulary;
+    const size_t n = self->rows, c = (size_t)self->options.width, v = (size_t)self->options.vocabulary;
     memset(self->gradient_slab, 0, self->parameter_count * sizeof(float));
     memset(self->dx, 0, n * c * sizeof(float));
     matmul_weights(self->g.wte, self->logits, self->normed, n, v, c);
     matmul_forward(self->dnormed, self->logits, self->w.wte, self->zeros, n, v, c);
     norm_backward(self->dx, self->g.lnf_gain, self->g.lnf_bias, self->dnormed, self->last, self->mean, self->scale,
                   self->w.lnf_gain, n, c);
-    for (int i = self->of.layers - 1; i >= 0; i--)
+    for (int i = self->options.layers - 1; i >= 0; i--)
         block_backward(self, i);
     embed_backward(self, windows);
 }
 
 static void update(plain_gpt *self)
 {
-    const plain_gpt_options *of = &self->of;
+    const plain_gpt_options *model = &self->options;
     double squares = 0;
 #pragma omp parallel for reduction(+ : squares)
     for (size_t i = 0; i < self->parameter_count; i++)
         squares += (double)self->gradient_slab[i] * (double)self->gradient_slab[i];
-    const float factor = fminf(1, of->clip_norm / ((float)sqrt(squares) + 1e-6f));
+    const float factor = fminf(1, model->clip_norm / ((float)sqrt(squares) + 1e-6f));
     self->step++;
-    const float first = 1 - powf(of->beta1, (float)self->step), second = 1 - powf(of->beta2, (float)self->step);
+    const float first = 1 - powf(model->beta1, (float)self->step), second = 1 - powf(model->beta2, (float)self->step);
 #pragma omp parallel for
     for (size_t i = 0; i < self->parameter_count; i++) {
         const float g = self->gradient_slab[i] * factor;
         float *m = &self->first_moment[i], *s = &self->second_moment[i], *w = &self->slab[i];
-        *m = of->beta1 * *m + (1 - of->beta1) * g;
-        *s = of->beta2 * *s + (1 - of->beta2) * g * g;
-        const float decay = i < self->decayed ? of->weight_decay * *w : 0;
-        *w -= of->learning_rate * (*m / first / (sqrtf(*s / second) + of->epsilon) + decay);
+        *m = model->beta1 * *m + (1 - model->beta1) * g;
+        *s = model->beta2 * *s + (1 - model->beta2) * g * g;
+        const float decay = i < self->decayed ? model->weight_decay * *w : 0;
+        *w -= model->learning_rate * (*m / first / (sqrtf(*s / second) + model->epsilon) + decay);
     }
 }
 

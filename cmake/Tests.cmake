@@ -15,7 +15,7 @@ list(FILTER tuff_test_sources EXCLUDE REGEX "/fuzz_[^/]*$")
 # Tests of the tuner, and those that tune.
 if(NOT TUFF_AUTOTUNE)
   set(tuned "/tests/(autotune|search|measure|worker)/|/tests/api/(tune_[a-z]*|fastest|cache_plans|cache_api)\\.c$")
-  string(APPEND tuned "|/tests/tools/(tune_[a-z]*\\.c|(record|report|rerun|cache)_cli\\.sh|tool\\.sh)$|/tests/compile/foresee\\.c$|/tests/tunedb/tune_crash\\.c$")
+  string(APPEND tuned "|/tests/tools/(tune_[a-z]*\\.c|(record|report|rerun|cache)_cli\\.sh|tool\\.sh)$|/tests/compile/cost\\.c$|/tests/tunedb/tune_crash\\.c$")
   list(FILTER tuff_test_sources EXCLUDE REGEX "${tuned}")
   list(FILTER tuff_test_scripts EXCLUDE REGEX "${tuned}")
 endif()

@@ -20,13 +20,13 @@ typedef struct reading {
 
 static tuff_status read_one(const char *file, void *state)
 {
-    const reading *of = state;
-    recordings *out = of->out;
+    const reading *input = state;
+    recordings *out = input->out;
     char path[PATH_SIZE];
     const size_t length = strlen(file);
     if (length < 6 || strcmp(file + length - 6, ".jsonl") != 0)
         return TUFF_OK;
-    if (snprintf(path, sizeof path, "%s/%s", of->folder, file) >= (int)sizeof path)
+    if (snprintf(path, sizeof path, "%s/%s", input->folder, file) >= (int)sizeof path)
         return FAIL(TUFF_E_IO, "recordings: the path of %s is too long", file);
     if (!GROW(out->items, out->count, out->capacity))
         return TUFF_E_OOM_HOST;
@@ -44,9 +44,9 @@ static int compare(const void *a, const void *b)
 
 tuff_status recordings_read(const char *folder, recordings *out)
 {
-    reading of = {folder, out};
+    reading state = {folder, out};
     *out = (recordings){0};
-    TRY(tuff__file_list(folder, "", read_one, &of));
+    TRY(tuff__file_list(folder, "", read_one, &state));
     if (out->count > 0)
         qsort(out->items, (size_t)out->count, sizeof *out->items, compare);
     return TUFF_OK;
@@ -83,12 +83,12 @@ static double share_of(const recording *space, uint64_t best, const tune_config 
 {
     const tune_config reduced = recording_reduce(space, candidate);
     const recorded_point *found = recording_find(space, &reduced);
-    return found && found->found == VERDICT_GOOD && found->median > 0 ? (double)best / (double)found->median : 0;
+    return found && found->found == EVALUATION_GOOD && found->median > 0 ? (double)best / (double)found->median : 0;
 }
 
 /* Of all candidates of a family on all of its recordings. */
 typedef struct cover {
-    const recording **of;
+    const recording **recordings;
     int count, capacity;
     tune_config *candidates;
     int candidate_count, candidate_capacity;
@@ -103,15 +103,15 @@ static tuff_status collect(cover *self, const recordings *from, const char *fami
         const recording *one = &from->items[i];
         if (!is_of(one, family, without))
             continue;
-        if (!GROW(self->of, self->count, self->capacity))
+        if (!GROW(self->recordings, self->count, self->capacity))
             return TUFF_E_OOM_HOST;
-        self->of[self->count++] = one;
+        self->recordings[self->count++] = one;
         for (int k = 0; k < one->count; k++) {
-            if (one->points[k].found != VERDICT_GOOD || tuff__config_count(&one->points[k].what) == 0)
+            if (one->points[k].found != EVALUATION_GOOD || tuff__config_count(&one->points[k].config) == 0)
                 continue;
             if (!GROW(self->candidates, self->candidate_count, self->candidate_capacity))
                 return TUFF_E_OOM_HOST;
-            self->candidates[self->candidate_count++] = one->points[k].what;
+            self->candidates[self->candidate_count++] = one->points[k].config;
         }
     }
     const size_t count = (size_t)self->count;
@@ -120,7 +120,7 @@ static tuff_status collect(cover *self, const recordings *from, const char *fami
     self->weights = tuff__calloc(count + 1, sizeof *self->weights);
     for (int i = 0; i < self->count && self->weights; i++) {
         char own[CLASS_SIZE];
-        recording_class(self->of[i], own, sizeof own);
+        recording_class(self->recordings[i], own, sizeof own);
         self->weights[i] = strcmp(own, class) == 0 ? 1 : other_class;
     }
     return self->shares && self->reached && self->weights ? TUFF_OK : TUFF_E_OOM_HOST;
@@ -130,10 +130,10 @@ static void weigh(cover *self)
 {
     static const tune_config baseline;
     for (int i = 0; i < self->count; i++) {
-        const uint64_t best = recording_best(self->of[i]);
-        self->reached[i] = share_of(self->of[i], best, &baseline);
+        const uint64_t best = recording_best(self->recordings[i]);
+        self->reached[i] = share_of(self->recordings[i], best, &baseline);
         for (int k = 0; k < self->candidate_count; k++)
-            self->shares[k * self->count + i] = share_of(self->of[i], best, &self->candidates[k]);
+            self->shares[k * self->count + i] = share_of(self->recordings[i], best, &self->candidates[k]);
     }
 }
 
@@ -182,7 +182,7 @@ int portfolio_make(const recordings *from, const char *family, const char *class
 {
     cover all = {0};
     const int count = collect(&all, from, family, class, without) == TUFF_OK ? cover_all(&all, out) : -1;
-    tuff__free(all.of);
+    tuff__free(all.recordings);
     tuff__free(all.candidates);
     tuff__free(all.shares);
     tuff__free(all.reached);

@@ -16,7 +16,7 @@
 enum { MAX_WANTED = 128, PATH_SIZE = 4096 };
 
 typedef struct record_options {
-    const char *device, *out, *with;
+    const char *device, *out, *measured_folder;
     cli_texts tasks; /* none: all */
     int64_t points, samples, seed, best;
     double seconds;
@@ -45,11 +45,11 @@ static void want_best(wanted *self, const recording *space)
         const recorded_point *best = NULL;
         for (int i = 0; i < space->count; i++) {
             const recorded_point *one = &space->points[i];
-            if (one->median && (!best || one->median < best->median) && !is_wanted(self, &one->what))
+            if (one->median && (!best || one->median < best->median) && !is_wanted(self, &one->config))
                 best = one;
         }
         if (best)
-            self->all[self->count++] = best->what;
+            self->all[self->count++] = best->config;
     }
 }
 
@@ -124,7 +124,7 @@ static tuff_status record_into(const record_options *options, const record_task 
     } else {
         TRY(recording_begin(&space, task->name, device, &nothing, 0));
     }
-    tuff_status status = options->with ? want_all(options->with, &asked) : TUFF_OK;
+    tuff_status status = options->measured_folder ? want_all(options->measured_folder, &asked) : TUFF_OK;
     const recorder_settings settings = {.points = (int)options->points,
                                         .samples = (int)options->samples,
                                         .seconds = options->seconds,
@@ -159,7 +159,7 @@ static tuff_status record_plan(const record_options *options, const record_task 
     const int index = find_subject(all, task);
     tuff_status status = TUFF_OK;
     if (index >= 0) {
-        const evaluator by = tuff__plan_tasks_judge(all, index);
+        const evaluator by = tuff__plan_tasks_evaluator(all, index);
         status = record_into(options, task, &by, tuff__plan_tasks_environment(all));
     } else {
         printf("%-32s nothing to tune here\n", task->name);
@@ -244,8 +244,8 @@ static int run(int count, char **arguments)
         {"--points", CLI_WHOLE, &self.points, "N", "candidates per task", 1, 100000, NULL},
         {"--samples", CLI_WHOLE, &self.samples, "N", "times kept of each candidate", 2, RECORDER_SAMPLES, NULL},
         {"--seconds", CLI_NUMBER, &self.seconds, "S", "about how long a task may take at most", 0, 1e6, NULL},
-        {"--with", CLI_TEXT, &self.with, "FOLDER", "also measure the best candidates of the recordings in FOLDER", 0, 0,
-         NULL},
+        {"--with", CLI_TEXT, &self.measured_folder, "FOLDER",
+         "also measure the best candidates of the recordings in FOLDER", 0, 0, NULL},
         {"--best", CLI_WHOLE, &self.best, "N", "how many of each recording of --with", 1, 16, NULL},
         SEED_OPTION(&self.seed, "of the random candidates", NULL),
     };

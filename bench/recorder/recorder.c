@@ -27,11 +27,11 @@ typedef struct runs {
 } runs;
 
 typedef struct entry {
-    tune_config what;
+    tune_config config;
     uint64_t program;
     uint32_t group_items;
     double cost;
-    verdict found;
+    tune_evaluation found;
     bool drawn, is_expanded, is_live, is_raced;
     int slot;
     runs raw;         /* of the batch it is in, at the default's pace but for the first */
@@ -70,7 +70,7 @@ static bool fail(recorder *self, tuff_status status)
     return false;
 }
 
-static tuff_status status_of_judge(void)
+static tuff_status status_of_evaluator(void)
 {
     return tuff_last_status() ? tuff_last_status() : TUFF_E_DEVICE_LOST;
 }
@@ -125,8 +125,8 @@ static uint64_t add_candidate(recorder *self, const tune_config *candidate, cons
 {
     const uint64_t program = made->program ? made->program : 1;
     entry one = {
-        .what = *candidate, .program = program, .group_items = made->group_items, .cost = made->cost, .drawn = drawn};
-    trim(self, &one.what, &made->consulted);
+        .config = *candidate, .program = program, .group_items = made->group_items, .cost = made->cost, .drawn = drawn};
+    trim(self, &one.config, &made->consulted);
     entry *same = find_program(self, program);
     if (same)
         same->drawn = same->drawn || drawn;
@@ -147,11 +147,11 @@ static uint64_t offer(recorder *self, const tune_config *candidate, bool drawn)
     candidate_info made = {0};
     if (before)
         return before->program;
-    const verdict found = self->by.lower(self->by.state, candidate, &made);
-    if (found == VERDICT_FAILED || found == VERDICT_LOST)
-        (void)fail(self, status_of_judge());
-    self->counts->impossible += found != VERDICT_GOOD;
-    const uint64_t program = found == VERDICT_GOOD ? add_candidate(self, candidate, &made, drawn) : 0;
+    const tune_evaluation found = self->by.lower(self->by.state, candidate, &made);
+    if (found == EVALUATION_FAILED || found == EVALUATION_LOST)
+        (void)fail(self, status_of_evaluator());
+    self->counts->impossible += found != EVALUATION_GOOD;
+    const uint64_t program = found == EVALUATION_GOOD ? add_candidate(self, candidate, &made, drawn) : 0;
     return remember(self, hash, program) ? program : 0;
 }
 
@@ -159,47 +159,47 @@ static bool compile(recorder *self, entry *one, int slot)
 {
     one->slot = slot;
     one->is_live = false;
-    const search_candidate who = {one->what, one->program, one->group_items, slot};
-    one->found = self->by.compile(self->by.state, &who);
-    if (one->found == VERDICT_FAILED || one->found == VERDICT_LOST)
-        return fail(self, status_of_judge());
-    one->is_live = one->found == VERDICT_GOOD;
+    const search_candidate candidate = {one->config, one->program, one->group_items, slot};
+    one->found = self->by.compile(self->by.state, &candidate);
+    if (one->found == EVALUATION_FAILED || one->found == EVALUATION_LOST)
+        return fail(self, status_of_evaluator());
+    one->is_live = one->found == EVALUATION_GOOD;
     return one->is_live;
 }
 
 static void release(recorder *self, entry *one)
 {
-    const search_candidate who = {one->what, one->program, one->group_items, one->slot};
+    const search_candidate candidate = {one->config, one->program, one->group_items, one->slot};
     if (one->is_live)
-        self->by.release(self->by.state, &who);
+        self->by.release(self->by.state, &candidate);
     one->is_live = false;
 }
 
-/* What was found against it ends it; what the judge failed with ends everything. */
-static bool accept(recorder *self, entry *one, verdict found)
+/* What was found against it ends it; what the evaluator failed with ends everything. */
+static bool accept(recorder *self, entry *one, tune_evaluation found)
 {
-    if (found == VERDICT_GOOD)
+    if (found == EVALUATION_GOOD)
         return true;
     one->found = found;
     release(self, one);
-    if (found == VERDICT_FAILED || found == VERDICT_LOST)
-        (void)fail(self, status_of_judge());
+    if (found == EVALUATION_FAILED || found == EVALUATION_LOST)
+        (void)fail(self, status_of_evaluator());
     return false;
 }
 
 static bool sample(recorder *self, entry *one, uint64_t *time)
 {
-    const search_candidate who = {one->what, one->program, one->group_items, one->slot};
-    verdict found = self->by.sample(self->by.state, &who, 1, 0, time);
-    if (found == VERDICT_GOOD && !*time)
-        found = VERDICT_TIMER;
+    const search_candidate candidate = {one->config, one->program, one->group_items, one->slot};
+    tune_evaluation found = self->by.sample(self->by.state, &candidate, 1, 0, time);
+    if (found == EVALUATION_GOOD && !*time)
+        found = EVALUATION_TIMER;
     return accept(self, one, found);
 }
 
 static bool verify(recorder *self, entry *one)
 {
-    const search_candidate who = {one->what, one->program, one->group_items, one->slot};
-    return accept(self, one, self->by.verify(self->by.state, &who, false));
+    const search_candidate candidate = {one->config, one->program, one->group_items, one->slot};
+    return accept(self, one, self->by.verify(self->by.state, &candidate, false));
 }
 
 static void note_run(runs *self, uint64_t time)
@@ -300,9 +300,9 @@ static void compile_batch(recorder *self, entry **batch, int count)
 /* What there was no time for keeps what it has. */
 static void conclude(const recorder *self, entry *one)
 {
-    if (one->found == VERDICT_GOOD && one->raw.count < 2)
+    if (one->found == EVALUATION_GOOD && one->raw.count < 2)
         return;
-    one->count = one->found == VERDICT_GOOD ? keep(&one->raw, self->settings.samples, one->times) : 0;
+    one->count = one->found == EVALUATION_GOOD ? keep(&one->raw, self->settings.samples, one->times) : 0;
     one->median = median_of(one->times, one->count);
 }
 
@@ -349,7 +349,7 @@ static bool measure_batch(recorder *self, entry **batch, int count, int runs_for
     for (int i = 0; i < count; i++) {
         release(self, batch[i]);
         conclude(self, batch[i]);
-        self->counts->refused += batch[i]->found != VERDICT_GOOD;
+        self->counts->refused += batch[i]->found != EVALUATION_GOOD;
     }
     conclude(self, &self->all[0]);
     note_drift(self, &paces);
@@ -377,7 +377,7 @@ static void offer_neighbours(recorder *self, int centre)
 {
     self->all[centre].is_expanded = true;
     for (int move = 0; move < tuff__space_moves(&self->space); move++) {
-        tune_config candidate = self->all[centre].what;
+        tune_config candidate = self->all[centre].config;
         uint64_t program = 0;
         while ((!program || program == self->all[centre].program) && !self->status &&
                tuff__space_move(&self->space, move, &candidate))
@@ -415,7 +415,7 @@ static int best_centre(const recorder *self)
     int best = -1;
     for (int i = 0; i < self->measured; i++) {
         const entry *one = &self->all[i];
-        if (one->found == VERDICT_GOOD && !one->is_expanded && one->count > 0 &&
+        if (one->found == EVALUATION_GOOD && !one->is_expanded && one->count > 0 &&
             (best < 0 || one->median < self->all[best].median))
             best = i;
     }
@@ -437,7 +437,7 @@ static entry *next_best(const recorder *self, entry *const *taken, int count)
     entry *best = NULL;
     for (int i = 1; i < self->measured; i++) {
         entry *one = &self->all[i];
-        bool is_free = one->found == VERDICT_GOOD && one->count > 1 && one->median < 2 * self->reference;
+        bool is_free = one->found == EVALUATION_GOOD && one->count > 1 && one->median < 2 * self->reference;
         for (int k = 0; k < count; k++)
             is_free = is_free && taken[k] != one;
         if (is_free && (!best || one->median < best->median))
@@ -508,7 +508,7 @@ static void take_known(recorder *self)
     for (int i = 0; i < self->into->count && !self->status; i++) {
         const recorded_point *one = &self->into->points[i];
         const int before = self->count;
-        (void)offer(self, &one->what, one->drawn);
+        (void)offer(self, &one->config, one->drawn);
         if (self->count == before)
             continue;
         entry *made = &self->all[before];
@@ -520,7 +520,7 @@ static void take_known(recorder *self)
         self->counts->known++;
     }
     self->measured = self->count;
-    if (self->count && (tuff__config_count(&self->all[0].what) || self->all[0].count < 2))
+    if (self->count && (tuff__config_count(&self->all[0].config) || self->all[0].count < 2))
         (void)fail(self, FAIL(TUFF_E_FORMAT, "record: the recording does not begin with the default's times"));
 }
 
@@ -532,14 +532,14 @@ static tuff_status write_down(const recorder *self)
     tuff_status status = TUFF_OK;
     for (int i = 0; i < self->measured; i++) {
         const entry *one = &self->all[i];
-        if (!status && (one->found != VERDICT_GOOD || one->count > 1))
-            status = recording_add(&out, &(recorded_point){.what = one->what,
+        if (!status && (one->found != EVALUATION_GOOD || one->count > 1))
+            status = recording_add(&out, &(recorded_point){.config = one->config,
                                                            .program = (uint64_t)i + 1,
                                                            .group_items = one->group_items,
                                                            .cost = one->cost,
                                                            .found = one->found,
                                                            .drawn = one->drawn,
-                                                           .count = one->found == VERDICT_GOOD ? one->count : 0,
+                                                           .count = one->found == EVALUATION_GOOD ? one->count : 0,
                                                            .nanoseconds = one->times});
     }
     if (status) {

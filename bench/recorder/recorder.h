@@ -1,4 +1,4 @@
-/* Records the space of one key: asks a judge about many candidates and writes down what they took.
+/* Records the space of one key: asks an evaluator about many candidates and writes down what they took.
 
    Which: those that are asked for; the default and its neighbours; random points; then the neighbours of the best, of
    the next best, and so on, so that the hill that a search climbs is in the table, and the whole space where it is
@@ -40,7 +40,7 @@ typedef struct recorder_counts {
 } recorder_counts;
 
 /* Adds to `into`, which has a name and perhaps points. TUFF_E_NUMERIC where the default is rejected; TUFF_E_DEVICE_LOST
-   and whatever the judge failed with: nothing is added then. */
+   and whatever the evaluator failed with: nothing is added then. */
 tuff_status recorder_run(const evaluator *by, const recorder_settings *settings, recording *into,
                          recorder_counts *counts);
 

@@ -28,7 +28,7 @@ static int *find_place(const recording *self, const tune_config *candidate)
     const uint64_t hash = tuff__config_hash(candidate), mask = (uint64_t)self->index_size - 1;
     for (uint64_t at = hash & mask;; at = (at + 1) & mask) {
         int *place = &self->index[at];
-        if (!*place || tuff__config_equal(&self->points[*place - 1].what, candidate))
+        if (!*place || tuff__config_equal(&self->points[*place - 1].config, candidate))
             return place;
     }
 }
@@ -46,7 +46,7 @@ static tuff_status make_room(recording *self)
     self->index = fresh;
     self->index_size = size;
     for (int i = 0; i < self->count; i++)
-        *find_place(self, &self->points[i].what) = i + 1;
+        *find_place(self, &self->points[i].config) = i + 1;
     return TUFF_OK;
 }
 
@@ -61,7 +61,7 @@ static uint64_t median_of(const recorded_point *point)
 tuff_status recording_add(recording *self, const recorded_point *point)
 {
     TRY(make_room(self));
-    int *place = find_place(self, &point->what);
+    int *place = find_place(self, &point->config);
     if (*place)
         return FAIL(TUFF_E_USAGE, "recording: candidate %d is there again", *place);
     recorded_point copy = *point;

@@ -40,19 +40,19 @@ void recording_print_header(const recording *self, text *out)
 void recording_print_point(const recorded_point *point, text *out)
 {
     tuff__text_add(out, "{\"t\":\"point\"");
-    print_choice("c", &point->what, out);
+    print_choice("c", &point->config, out);
     tuff__text_add(out, ",\"g\":%" PRIu32 ",\"p\":%" PRIu64, point->group_items, point->program);
     if (point->cost > 0)
         tuff__text_add(out, ",\"e\":%.4g", point->cost);
     if (point->drawn)
         tuff__text_add(out, ",\"d\":1");
-    if (point->found == VERDICT_GOOD) {
+    if (point->found == EVALUATION_GOOD) {
         tuff__text_add(out, ",\"ns\":[");
         for (int i = 0; i < point->count; i++)
             tuff__text_add(out, "%s%" PRIu64, i ? "," : "", point->nanoseconds[i]);
         tuff__text_add(out, "]}\n");
     } else
-        tuff__text_add(out, ",\"why\":\"%s\"}\n", tuff__verdict_text(point->found));
+        tuff__text_add(out, ",\"why\":\"%s\"}\n", tuff__evaluation_text(point->found));
 }
 
 static const char *read_text(const json_t *from, const char *key)
@@ -79,12 +79,12 @@ static tuff_status read_header(const json_t *line, recording *out)
                            read_number(line, "roofline"));
 }
 
-static bool find_verdict(const char *source, verdict *out)
+static bool find_verdict(const char *source, tune_evaluation *out)
 {
-    for (int i = 0; i < VERDICT_COUNT; i++)
-        if (strcmp(source, tuff__verdict_text((verdict)i)) == 0) {
-            *out = (verdict)i;
-            return i != VERDICT_GOOD;
+    for (int i = 0; i < EVALUATION_COUNT; i++)
+        if (strcmp(source, tuff__evaluation_text((tune_evaluation)i)) == 0) {
+            *out = (tune_evaluation)i;
+            return i != EVALUATION_GOOD;
         }
     return false;
 }
@@ -114,11 +114,11 @@ static tuff_status read_point(const json_t *line, recording *out)
     point.group_items = (uint32_t)read_number(line, "g");
     point.drawn = read_number(line, "d") != 0;
     point.cost = json_number_value(json_object_get(line, "e"));
-    TRY(tuff__config_parse(read_text(line, "c"), &point.what));
+    TRY(tuff__config_parse(read_text(line, "c"), &point.config));
     if (json_object_get(line, "ns"))
         TRY(read_times(json_object_get(line, "ns"), times, &point.count));
     else if (!find_verdict(read_text(line, "why"), &point.found))
-        return FAIL(TUFF_E_FORMAT, "neither times nor a verdict");
+        return FAIL(TUFF_E_FORMAT, "neither times nor an evaluation");
     return recording_add(out, &point);
 }
 

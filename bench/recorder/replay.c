@@ -1,7 +1,7 @@
-/* A recording as a judge. */
+/* A recording as an evaluator. */
 #include "bench/recorder/replay.h"
 
-static verdict lower(void *state, const tune_config *candidate, candidate_info *out)
+static tune_evaluation lower(void *state, const tune_config *candidate, candidate_info *out)
 {
     replay *self = state;
     self->calls++;
@@ -9,78 +9,79 @@ static verdict lower(void *state, const tune_config *candidate, candidate_info *
     const recorded_point *found = recording_find(self->from, &reduced);
     self->asked++;
     self->unrecorded += !found;
-    if (!found || found->found == VERDICT_INVALID) {
+    if (!found || found->found == EVALUATION_INVALID) {
         (void)FAIL(TUFF_E_USAGE, "replay: not recorded");
-        return VERDICT_INVALID;
+        return EVALUATION_INVALID;
     }
     *out = (candidate_info){found->program, found->group_items, self->from->usual, found->cost};
-    return VERDICT_GOOD;
+    return EVALUATION_GOOD;
 }
 
-static verdict broken(replay *self)
+static tune_evaluation broken(replay *self)
 {
     self->broken++;
     (void)FAIL(TUFF_E_USAGE, "replay: a call out of order");
-    return VERDICT_FAILED;
+    return EVALUATION_FAILED;
 }
 
-static verdict compile(void *state, const search_candidate *who)
+static tune_evaluation compile(void *state, const search_candidate *candidate)
 {
     replay *self = state;
     self->calls++;
-    const recorded_point *found = recording_find(self->from, &who->config);
-    if (!found || who->slot < 0 || who->slot >= SEARCH_SLOTS || self->slots[who->slot].point)
+    const recorded_point *found = recording_find(self->from, &candidate->config);
+    if (!found || candidate->slot < 0 || candidate->slot >= SEARCH_SLOTS || self->slots[candidate->slot].point)
         return broken(self);
-    if (found->found == VERDICT_LIMITS || found->found == VERDICT_COMPILE) {
+    if (found->found == EVALUATION_LIMITS || found->found == EVALUATION_COMPILE) {
         (void)FAIL(TUFF_E_COMPILE, "replay: it did not compile");
         return found->found;
     }
-    self->slots[who->slot].point = found;
-    self->slots[who->slot].taken = 0;
-    return VERDICT_GOOD;
+    self->slots[candidate->slot].point = found;
+    self->slots[candidate->slot].taken = 0;
+    return EVALUATION_GOOD;
 }
 
 /* NULL where the candidate is not the one in its slot. */
-static const recorded_point *find_live(const replay *self, const search_candidate *who)
+static const recorded_point *find_live(const replay *self, const search_candidate *candidate)
 {
-    const recorded_point *found = who->slot < 0 ? NULL : self->slots[who->slot].point;
-    return found && found->program == who->program ? found : NULL;
+    const recorded_point *found = candidate->slot < 0 ? NULL : self->slots[candidate->slot].point;
+    return found && found->program == candidate->program ? found : NULL;
 }
 
-static verdict sample(void *state, const search_candidate *who, int count, uint64_t limit, uint64_t *nanoseconds)
+static tune_evaluation sample(void *state, const search_candidate *candidate, int count, uint64_t limit,
+                              uint64_t *nanoseconds)
 {
     (void)limit;
     replay *self = state;
     self->calls++;
-    const recorded_point *point = find_live(self, who);
+    const recorded_point *point = find_live(self, candidate);
     if (!point)
         return broken(self);
-    if (point->found != VERDICT_GOOD) {
-        (void)FAIL(TUFF_E_USAGE, "replay: %s", tuff__verdict_text(point->found));
+    if (point->found != EVALUATION_GOOD) {
+        (void)FAIL(TUFF_E_USAGE, "replay: %s", tuff__evaluation_text(point->found));
         return point->found;
     }
     for (int i = 0; i < count; i++) {
-        const bool is_first = self->slots[who->slot].taken++ == 0 || point->count < 2;
+        const bool is_first = self->slots[candidate->slot].taken++ == 0 || point->count < 2;
         nanoseconds[i] = point->nanoseconds[is_first ? 0 : 1 + tuff__rng_below(&self->random, point->count - 1)];
     }
-    return VERDICT_GOOD;
+    return EVALUATION_GOOD;
 }
 
-static verdict verify(void *state, const search_candidate *who, bool thorough)
+static tune_evaluation verify(void *state, const search_candidate *candidate, bool thorough)
 {
     (void)thorough;
     replay *self = state;
     self->calls++;
-    return find_live(self, who) ? VERDICT_GOOD : broken(self);
+    return find_live(self, candidate) ? EVALUATION_GOOD : broken(self);
 }
 
-static void release(void *state, const search_candidate *who)
+static void release(void *state, const search_candidate *candidate)
 {
     replay *self = state;
-    if (!find_live(self, who))
+    if (!find_live(self, candidate))
         self->broken++;
     else
-        self->slots[who->slot].point = NULL;
+        self->slots[candidate->slot].point = NULL;
 }
 
 static bool draw(void *state, rng *from, tune_config *out)
@@ -89,7 +90,7 @@ static bool draw(void *state, rng *from, tune_config *out)
     int left = tuff__rng_below(from, self->drawn);
     for (int i = 0; i < self->from->count; i++)
         if (self->from->points[i].drawn && left-- == 0)
-            *out = self->from->points[i].what;
+            *out = self->from->points[i].config;
     return true;
 }
 

@@ -18,10 +18,10 @@ typedef struct replay {
     int64_t calls;             /* of everything but is_over */
     int64_t asked, unrecorded; /* lowerings, and those of them that were not recorded */
     int64_t calls_most;        /* is_over from then on; 0: never */
-    int broken;                /* calls that the contract of judge does not allow */
+    int broken;                /* calls that the contract of evaluator does not allow */
 } replay;
 
-/* The judge borrows the replay, which borrows the recording. */
+/* The evaluator borrows the replay, which borrows the recording. */
 evaluator replay_begin(replay *self, const recording *from, uint64_t seed);
 int replay_live(const replay *self); /* compiled and not released */
 

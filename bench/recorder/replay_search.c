@@ -30,8 +30,8 @@ static void add_seeds(const recordings *all, int index, replay_start *out)
     for (int i = 0; i < all->count && out->seed_count < REPLAY_SEEDS; i++) {
         const recorded_point *best = recording_ranked(&all->items[i], 0);
         if (i != index && strcmp(all->items[i].name, all->items[index].name) == 0 && best != NULL &&
-            tuff__config_count(&best->what) > 0)
-            out->seeds[out->seed_count++] = best->what;
+            tuff__config_count(&best->config) > 0)
+            out->seeds[out->seed_count++] = best->config;
     }
 }
 

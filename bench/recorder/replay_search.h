@@ -17,7 +17,7 @@ typedef struct replay_start {
 typedef struct replay_counts {
     int64_t asked, unrecorded; /* choices, and those of them that the recordings do not have */
     int64_t runs, slower;      /* searches, and those whose winner is slower than the default by more than 1 % */
-    int64_t broken;            /* calls that the contract of judge does not allow */
+    int64_t broken;            /* calls that the contract of evaluator does not allow */
 } replay_counts;
 
 /* The point with the least median but `better` ones; NULL where there are not as many. */

@@ -44,7 +44,7 @@ static tuff_tensor *number(record_graph *self, double value)
 }
 
 /* The gradients of the sum of y times something, by `with`. */
-static void backward(record_graph *self, tuff_tensor *y, tuff_tensor *const *with, int count)
+static void backward(record_graph *self, tuff_tensor *y, tuff_tensor *const *wrt, int count)
 {
     enum { MOST = 4 };
     tuff_tensor *gradients[MOST];
@@ -55,7 +55,7 @@ static void backward(record_graph *self, tuff_tensor *y, tuff_tensor *const *wit
         axes[i] = i;
     if (rank > 0)
         y = tuff_sum(tuff_mul(y, input(self, TUFF_F32, tuff_tensor_shape(y))), axes, rank, false);
-    const tuff_status status = tuff_gradients(y, with, count, gradients);
+    const tuff_status status = tuff_gradients(y, wrt, count, gradients);
     if (status && !self->status)
         self->status = status;
     for (int i = 0; i < count && !status; i++) {

@@ -33,7 +33,7 @@ typedef struct entrant {
 } entrant;
 
 typedef struct field {
-    const tuff_device_race *of;
+    const tuff_device_race *race;
     entrant *all;
     int count;
     char path[PATH_MOST];   /* of the answer; "": there is no cache */
@@ -48,7 +48,7 @@ typedef struct field {
 static void name_race(field *self)
 {
     tune_key key = {.family = RACE_FAMILY, .dims = {1}, .dim_count = 1, .alignment = 1};
-    key.structure = tuff__hash64(self->of->name, strlen(self->of->name), 0);
+    key.structure = tuff__hash64(self->race->name, strlen(self->race->name), 0);
     tuff__key_text(&key, self->op);
 }
 
@@ -101,7 +101,7 @@ static tuff_status name_answer(field *self)
     for (int i = 0; i < self->count; ++i)
         environments[i] = self->all[i].environment;
     qsort(environments, (size_t)self->count, sizeof *environments, compare_texts);
-    tuff__text_add(&key, "%s\n%s\n", tuff_version(), self->of->name);
+    tuff__text_add(&key, "%s\n%s\n", tuff_version(), self->race->name);
     for (int i = 0; i < self->count; ++i)
         tuff__text_add(&key, "%s\n", environments[i]);
     const tuff_status status = tuff__text_status(&key);
@@ -175,7 +175,7 @@ static void admit(const field *self, entrant *one)
     enter(self, JOURNAL_FIRST_RUN, one);
     one->device = tuff_device_open(one->info.selector);
     if (one->device != NULL)
-        one->plan = self->of->setup(one->device, self->of->user, &one->entry);
+        one->plan = self->race->setup(one->device, self->race->user, &one->entry);
     one->runs =
         one->plan != NULL && run_once(one, &one->nanoseconds) == TUFF_OK && run_once(one, &one->nanoseconds) == TUFF_OK;
     tuff__journal_leave(self->journal);
@@ -189,7 +189,7 @@ static void drop(const field *self, entrant *one, bool and_device)
         return;
     enter(self, JOURNAL_BENCH, one);
     if (one->plan != NULL || one->entry != NULL)
-        self->of->teardown(one->plan, self->of->user, one->entry);
+        self->race->teardown(one->plan, self->race->user, one->entry);
     one->plan = NULL;
     one->entry = NULL;
     if (and_device) {
@@ -334,7 +334,7 @@ tuff_device *tuff_device_open_fastest(const tuff_device_race *race, tuff_device_
         FAIL(TUFF_E_USAGE, "fastest: a race needs a name, setup and teardown");
         return NULL;
     }
-    field self = {.of = race, .all = tuff__calloc(ENTRANTS_MOST, sizeof *self.all)};
+    field self = {.race = race, .all = tuff__calloc(ENTRANTS_MOST, sizeof *self.all)};
     if (self.all == NULL)
         return NULL;
     tuff_device *device = open_fastest(&self, result);

@@ -44,9 +44,9 @@ static bool is_told(const plan_key *key)
     return strcmp(key->origin, tuff__tier_text(TIER_OVERRIDE)) == 0;
 }
 
-tuff_status tuff__refused_launch(const tuff_plan *plan, const recording *of, int first, tuff_status why)
+tuff_status tuff__refused_launch(const tuff_plan *plan, const recording *recorded, int first, tuff_status why)
 {
-    const int refused = tuff__refused_dispatch(plan->device, of);
+    const int refused = tuff__refused_dispatch(plan->device, recorded);
     const plan_key *key = refused < 0 ? NULL : find_key(plan, first + refused);
     if (key == NULL)
         return why;

@@ -72,8 +72,8 @@ static tuff_status record_plan(tuning_session *self, tuff_plan *plan)
 static int count_left(const tuning_session *self)
 {
     int count = 0;
-    for (int i = 0; i < self->subject_count && tuff__tune_options(self->options)->background; ++i)
-        count += self->subjects[i].tier > TIER_SAME;
+    for (int i = 0; i < self->task_count && tuff__tune_options(self->options)->background; ++i)
+        count += self->tasks[i].tier > TIER_SAME;
     return count;
 }
 

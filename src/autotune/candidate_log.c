@@ -43,20 +43,20 @@ static void write_line(tuning_session *self, const text *line)
     tuff__session_log_close(self);
 }
 
-void tuff__session_log_add(const tuning_task *task, const tune_config *config, verdict found, uint64_t nanoseconds,
-                           int samples)
+void tuff__session_log_add(const tuning_task *task, const tune_config *config, tune_evaluation found,
+                           uint64_t nanoseconds, int samples)
 {
     tuning_session *self = task->session;
     text name = {0}, line = {0};
     char reason[200] = "";
     if (self->log < 0)
         return;
-    if (found != VERDICT_GOOD && found != VERDICT_SLOW)
+    if (found != EVALUATION_GOOD && found != EVALUATION_SLOW)
         (void)snprintf(reason, sizeof reason, "%s", tuff_error());
     tuff__text_one_line(reason);
     tuff__config_format(config, &name);
     const double seconds = (double)(tuff__nanoseconds() - self->opened) * 1e-9;
-    tuff__text_add(&line, "%.3f\t%s\t%" PRIu64 "\t%d\t%s\t%s\t%s\n", seconds, tuff__verdict_text(found), nanoseconds,
+    tuff__text_add(&line, "%.3f\t%s\t%" PRIu64 "\t%d\t%s\t%s\t%s\n", seconds, tuff__evaluation_text(found), nanoseconds,
                    samples, name.length > 0 ? tuff__text_get(&name) : "default", task->text, reason);
     if (tuff__text_status(&line) == TUFF_OK)
         write_line(self, &line);

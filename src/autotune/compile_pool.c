@@ -9,10 +9,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "autotune/lowered.h"
 #include "base/log.h"
 #include "exec/texts.h"
 
-enum { THREADS_MOST = JOURNAL_AHEAD };
+enum { THREADS_MOST = JOURNAL_PREFETCH };
 /* Between two looks of the thread that waits, while there is something to keep running, or to give up. */
 #define PAUSE UINT64_C(1000000)
 
@@ -22,8 +23,9 @@ typedef enum job_state { JOB_QUEUED, JOB_AT_WORK, JOB_DONE } job_state;
 
 /* A job is its task's and slot's until it is dropped; one that is at work then is its thread's. */
 struct compile_job {
-    tuning_task *of;
-    tune_config what;
+    tuning_task *task;
+    tune_config config;
+    lowered_candidate *lowered; /* a thread's while the job is at work */
     job_state state;
     bool is_dropped, is_taken; /* is_taken: its candidate came to be compiled */
     _Atomic uint64_t begun;    /* when the program that is in the compiler went there; 0: none is */
@@ -37,19 +39,19 @@ struct compile_job {
 
 /* Whom nobody else says it of: the search rejects those that were taken. */
 typedef struct hung_candidate {
-    tuning_task *of;
-    tune_config what;
+    tuning_task *task;
+    tune_config config;
 } hung_candidate;
 
 typedef struct worker {
-    ahead *of;
+    compile_pool *pool;
     int place; /* in the journal */
     pthread_t thread;
     compile_job *job; /* at work */
 } worker;
 
-struct ahead {
-    tuning_session *of;
+struct compile_pool {
+    tuning_session *session;
     tuff_device *device;
     mutex lock; /* of all below, and of jobs */
     pthread_cond_t changed;
@@ -64,22 +66,23 @@ struct ahead {
 };
 
 /* Not with the lock: programs take the device's. */
-static void free_job(const ahead *self, compile_job *job)
+static void free_job(const compile_pool *self, compile_job *job)
 {
     for (int i = 0; i < job->program_count; ++i)
         tuff__program_release(self->device, job->programs[i]);
+    tuff__lowered_free(job->lowered);
     tuff__free(job->programs);
     tuff__free(job);
 }
 
 /* Whether the compiler has had a job for longer than it may. Lock held. */
-static bool is_overdue(const ahead *self, const compile_job *job)
+static bool is_overdue(const compile_pool *self, const compile_job *job)
 {
     const uint64_t begun = atomic_load(&job->begun);
     return begun > 0 && tuff__nanoseconds() - begun > self->limit;
 }
 
-static bool is_wanted(ahead *self, const compile_job *job)
+static bool is_wanted(compile_pool *self, const compile_job *job)
 {
     tuff__lock(&self->lock);
     const bool answer = !job->is_dropped && !self->stop;
@@ -87,7 +90,8 @@ static bool is_wanted(ahead *self, const compile_job *job)
     return answer;
 }
 
-static tuff_status compile_launch(ahead *self, compile_job *job, const launch_list *list, launch *kernel)
+/* kernel: a copy of its own. */
+static tuff_status compile_copy(compile_pool *self, compile_job *job, const launch_list *list, launch *kernel)
 {
     char name[KERNEL_NAME];
     assembly made;
@@ -104,48 +108,54 @@ static tuff_status compile_launch(ahead *self, compile_job *job, const launch_li
     return status;
 }
 
-static tuff_status compile_launches(ahead *self, compile_job *job, launch_list *list)
+/* Assembling writes to a launch which of its buffers are the same memory; the candidate's run finds that out for its
+   own memory. */
+static tuff_status compile_launch(compile_pool *self, compile_job *job, const launch_list *list, const launch *kernel)
 {
-    tuff_status status = TUFF_OK;
-    tuff__plan_placeholders(list);
-    job->programs = tuff__calloc((size_t)list->launch_count + 1, sizeof(program *));
-    if (job->programs == NULL)
+    launch copy = *kernel;
+    const size_t size = (size_t)copy.chain.value_count * sizeof *copy.chain.values;
+    copy.chain.values = tuff__memdup(kernel->chain.values, size);
+    if (copy.chain.values == NULL)
         return TUFF_E_OOM_HOST;
-    for (int i = 0; i < list->launch_count && status == TUFF_OK; ++i)
-        if (list->launches[i].kind == LAUNCH_KERNEL && list->launches[i].groups > 0)
-            status = compile_launch(self, job, list, &list->launches[i]);
+    const tuff_status status = compile_copy(self, job, list, &copy);
+    tuff__chain_free(&copy.chain);
     return status;
 }
 
-static tuff_status compile_task(ahead *self, compile_job *job)
+static tuff_status compile_launches(compile_pool *self, compile_job *job)
 {
-    const tuning_session *session = self->of;
-    launch_list launches;
-    TRY(tuff__lower_task(self->device, session->fusion, session->options, job->of->task, &job->what, NULL, &launches));
-    const tuff_status status = compile_launches(self, job, &launches);
-    tuff__launch_list_free(&launches);
+    launch_list list = job->lowered->launches; /* with memory of its own for where buffers lie */
+    list.buffers = tuff__memdup(list.buffers, (size_t)list.buffer_count * sizeof *list.buffers);
+    job->programs = tuff__calloc((size_t)list.launch_count + 1, sizeof(program *));
+    tuff_status status = list.buffers == NULL || job->programs == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+    if (status == TUFF_OK)
+        tuff__plan_placeholders(&list);
+    for (int i = 0; i < list.launch_count && status == TUFF_OK; ++i)
+        if (list.launches[i].kind == LAUNCH_KERNEL && list.launches[i].groups > 0)
+            status = compile_launch(self, job, &list, &list.launches[i]);
+    tuff__free(list.buffers);
     return status;
 }
 
 /* With the candidate in the journal: compilers that take the process down begin here. */
-static tuff_status compile(ahead *self, int place, compile_job *job)
+static tuff_status compile(compile_pool *self, int place, compile_job *job)
 {
-    const tuning_session *session = self->of;
+    const tuning_session *session = self->session;
     text name = {0};
-    tuff__config_format(&job->what, &name);
+    tuff__config_format(&job->config, &name);
     tuff_status status = tuff__text_status(&name);
     if (status == TUFF_OK)
         status = tuff__journal_enter_place(session->journal, place, JOURNAL_BESIDE, session->environment_text,
-                                           job->of->text, tuff__text_get(&name), true);
+                                           job->task->text, tuff__text_get(&name), true);
     if (status == TUFF_OK || status == TUFF_E_IO)
-        status = compile_task(self, job);
+        status = compile_launches(self, job);
     tuff__journal_leave_place(session->journal, place);
     tuff__text_free(&name);
     return status;
 }
 
 /* The next job, or NULL at the end. Lock held. */
-static compile_job *next_job(ahead *self, worker *by)
+static compile_job *next_job(compile_pool *self, worker *by)
 {
     while (!self->stop && self->first == NULL)
         (void)pthread_cond_wait(&self->changed, &self->lock);
@@ -159,7 +169,7 @@ static compile_job *next_job(ahead *self, worker *by)
 }
 
 /* Lock held. */
-static void finish(ahead *self, compile_job *job, tuff_status status, uint64_t nanoseconds)
+static void finish(compile_pool *self, compile_job *job, tuff_status status, uint64_t nanoseconds)
 {
     job->status = status;
     job->nanoseconds = nanoseconds;
@@ -168,14 +178,14 @@ static void finish(ahead *self, compile_job *job, tuff_status status, uint64_t n
     self->nanoseconds += nanoseconds;
     /* Its compiler was given up, after its time. */
     if (status == TUFF_E_DEVICE_LOST && is_overdue(self, job) && !job->is_taken && self->hung_count < THREADS_MOST)
-        self->hung[self->hung_count++] = (hung_candidate){job->of, job->what};
+        self->hung[self->hung_count++] = (hung_candidate){job->task, job->config};
     (void)pthread_cond_broadcast(&self->changed);
 }
 
 static void *work(void *argument)
 {
     worker *by = argument;
-    ahead *self = by->of;
+    compile_pool *self = by->pool;
     tuff__lock(&self->lock);
     for (compile_job *job; (job = next_job(self, by)) != NULL;) {
         tuff__unlock(&self->lock);
@@ -208,21 +218,21 @@ static int wanted_threads(const tuning_session *session)
 }
 
 /* Signals are for the program's threads. */
-static void start(ahead *self, int wanted)
+static void start(compile_pool *self, int wanted)
 {
     sigset_t every, before;
     (void)sigfillset(&every);
     (void)pthread_sigmask(SIG_SETMASK, &every, &before);
     for (; self->count < wanted; ++self->count) {
         worker *one = &self->workers[self->count];
-        *one = (worker){.of = self, .place = 1 + self->count};
+        *one = (worker){.pool = self, .place = 1 + self->count};
         if (pthread_create(&one->thread, NULL, work, one) != 0)
             break;
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static bool prepare(ahead *self)
+static bool prepare(compile_pool *self)
 {
     if (tuff__mutex_create(&self->lock) != 0)
         return false;
@@ -232,7 +242,7 @@ static bool prepare(ahead *self)
     return false;
 }
 
-static void end(ahead *self)
+static void end(compile_pool *self)
 {
     (void)pthread_cond_destroy(&self->changed);
     tuff__mutex_destroy(&self->lock);
@@ -242,10 +252,10 @@ static void end(ahead *self)
 void tuff__compile_pool_open(tuning_session *session)
 {
     const int wanted = wanted_threads(session);
-    ahead *self = wanted > 0 ? tuff__calloc(1, sizeof *self) : NULL;
+    compile_pool *self = wanted > 0 ? tuff__calloc(1, sizeof *self) : NULL;
     if (self == NULL)
         return;
-    self->of = session;
+    self->session = session;
     self->device = session->bench;
     self->limit = tuff__compile_patience;
     if (!prepare(self)) {
@@ -256,23 +266,27 @@ void tuff__compile_pool_open(tuning_session *session)
     if (self->count == 0)
         end(self);
     else
-        session->ahead = self;
+        session->compile_pool = self;
 }
 
-int tuff__compile_pool_count(const ahead *self)
+int tuff__compile_pool_count(const compile_pool *self)
 {
     return self == NULL ? 0 : self->count;
 }
 
 void tuff__compile_pool_expect(tuning_task *task, const search_candidate *candidate)
 {
-    ahead *self = task->session->ahead;
+    compile_pool *self = task->session->compile_pool;
     compile_job *job = self == NULL ? NULL : tuff__calloc(1, sizeof *job);
     tuff__compile_pool_drop(task, candidate->slot);
     if (job == NULL)
         return;
-    job->of = task;
-    job->what = candidate->config;
+    if (tuff__lowered_take(task, &candidate->config, &job->lowered) != TUFF_OK) { /* its compile step says why */
+        tuff__free(job);
+        return;
+    }
+    job->task = task;
+    job->config = candidate->config;
     task->coming[candidate->slot] = job;
     tuff__lock(&self->lock);
     compile_job **last = &self->first;
@@ -284,7 +298,7 @@ void tuff__compile_pool_expect(tuning_task *task, const search_candidate *candid
 }
 
 /* Lock held. */
-static void leave_queue(ahead *self, const compile_job *job)
+static void leave_queue(compile_pool *self, const compile_job *job)
 {
     compile_job **at = &self->first;
     while (*at != job)
@@ -294,7 +308,7 @@ static void leave_queue(ahead *self, const compile_job *job)
 
 void tuff__compile_pool_drop(tuning_task *task, int slot)
 {
-    ahead *self = task->session->ahead;
+    compile_pool *self = task->session->compile_pool;
     compile_job *job = task->coming[slot];
     task->coming[slot] = NULL;
     if (job == NULL)
@@ -312,14 +326,14 @@ void tuff__compile_pool_drop(tuning_task *task, int slot)
 }
 
 /* Waits for a change, so long at most. Lock held. */
-static void pause_for(ahead *self, uint64_t nanoseconds)
+static void pause_for(compile_pool *self, uint64_t nanoseconds)
 {
     const struct timespec until = tuff__time_after(nanoseconds);
     (void)pthread_cond_timedwait(&self->changed, &self->lock, &until);
 }
 
 /* Until the job is done; keep is called without the lock. Lock held. */
-static void wait_for(ahead *self, compile_job *job, void (*keep)(tuning_task *task))
+static void wait_for(compile_pool *self, compile_job *job, void (*keep)(tuning_task *task))
 {
     while (job->state != JOB_DONE) {
         pause_for(self, keep != NULL ? PAUSE : 20 * PAUSE);
@@ -330,7 +344,7 @@ static void wait_for(ahead *self, compile_job *job, void (*keep)(tuning_task *ta
         if (overdue)
             (void)tuff__device_give_up_compiles(self->device);
         else if (keep != NULL)
-            keep(job->of);
+            keep(job->task);
         tuff__lock(&self->lock);
     }
 }
@@ -342,31 +356,39 @@ static bool is_final(tuff_status status)
            status == TUFF_E_DEVICE_LOST;
 }
 
-tuff_status tuff__compile_pool_await(tuning_task *of, int slot, void (*keep)(tuning_task *of), uint64_t *nanoseconds)
+tuff_status tuff__compile_pool_await(tuning_task *task, int slot, void (*keep)(tuning_task *task),
+                                     uint64_t *nanoseconds, lowered_candidate **lowered)
 {
-    ahead *self = of->session->ahead;
-    compile_job *job = of->coming[slot];
+    compile_pool *self = task->session->compile_pool;
+    compile_job *job = task->coming[slot];
     *nanoseconds = 0;
+    *lowered = NULL;
     if (job == NULL)
         return TUFF_OK;
     tuff__lock(&self->lock);
-    self->limit = of->compile_limit;
+    self->limit = task->compile_limit;
     const bool is_queued = job->state == JOB_QUEUED;
+    if (is_queued)
+        leave_queue(self, job);
     if (!is_queued) {
         job->is_taken = true;
         wait_for(self, job, keep);
         *nanoseconds = job->nanoseconds;
     }
     tuff__unlock(&self->lock);
-    if (is_queued)
-        tuff__compile_pool_drop(of, slot);
-    else if (is_final(job->status))
+    *lowered = job->lowered;
+    job->lowered = NULL;
+    if (is_queued) {
+        task->coming[slot] = NULL;
+        free_job(self, job);
+    } else if (is_final(job->status)) {
         return FAIL(job->status, "%s", job->message);
+    }
     return TUFF_OK;
 }
 
 /* Waits until nothing is in the compiler any more, or ends that where it takes too long. Lock held. */
-static void settle(ahead *self)
+static void settle(compile_pool *self)
 {
     for (bool is_at_work = true; is_at_work;) {
         bool overdue = false;
@@ -386,23 +408,23 @@ static void settle(ahead *self)
     }
 }
 
-static void reject_hung(const ahead *self)
+static void reject_hung(const compile_pool *self)
 {
     for (int i = 0; i < self->hung_count; ++i) {
-        self->of->lost = true;
+        self->session->lost = true;
         (void)FAIL(TUFF_E_DEVICE_LOST, "tune: a compiler did not come back");
-        tuff__session_reject(self->hung[i].of, &self->hung[i].what, VERDICT_HANG);
+        tuff__session_reject(self->hung[i].task, &self->hung[i].config, EVALUATION_HANG);
     }
 }
 
 void tuff__compile_pool_close(tuning_session *session)
 {
-    ahead *self = session->ahead;
+    compile_pool *self = session->compile_pool;
     if (self == NULL)
         return;
-    for (int i = 0; i < session->subject_count; ++i)
+    for (int i = 0; i < session->task_count; ++i)
         for (int k = 0; k < SEARCH_SLOTS; ++k)
-            tuff__compile_pool_drop(&session->subjects[i], k);
+            tuff__compile_pool_drop(&session->tasks[i], k);
     tuff__lock(&self->lock);
     self->stop = true;
     (void)pthread_cond_broadcast(&self->changed);
@@ -414,6 +436,6 @@ void tuff__compile_pool_close(tuning_session *session)
     session->stats.compiles += self->in_vain;
     session->stats.prefetched += self->compiled;
     session->stats.prefetch_nanoseconds += self->nanoseconds;
-    session->ahead = NULL;
+    session->compile_pool = NULL;
     end(self);
 }

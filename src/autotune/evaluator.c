@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "autotune/compile_pool.h"
+#include "autotune/lowered.h"
 #include "compile/subgraph.h"
 #include "measure/oracle.h"
 #include "autotune/session.h"
@@ -38,27 +39,27 @@ static bool comes_back(const tuning_session *session)
     return false;
 }
 
-verdict tuff__evaluator_verdict(tuning_session *session, tuff_status status)
+tune_evaluation tuff__evaluation_of(tuning_session *session, tuff_status status)
 {
     switch (status) {
     case TUFF_OK:
-        return VERDICT_GOOD;
+        return EVALUATION_GOOD;
     case TUFF_E_COMPILE:
-        return VERDICT_COMPILE;
+        return EVALUATION_COMPILE;
     case TUFF_E_LIMIT:
-        return VERDICT_LIMITS;
+        return EVALUATION_LIMITS;
     case TUFF_E_OOM_DEVICE:
-        return VERDICT_ROOM;
+        return EVALUATION_ROOM;
     case TUFF_E_UNSUPPORTED:
-        return VERDICT_INVALID;
+        return EVALUATION_INVALID;
     case TUFF_E_DEVICE_LOST:
         session->lost = true;
-        return tuff__device_is_stuck(tuff__session_bench(session)) ? VERDICT_HANG : VERDICT_LOST;
+        return tuff__device_is_stuck(tuff__session_bench(session)) ? EVALUATION_HANG : EVALUATION_LOST;
     case TUFF_E_TIMEOUT:
         session->lost = !comes_back(session);
-        return VERDICT_HANG;
+        return EVALUATION_HANG;
     default:
-        return VERDICT_FAILED;
+        return EVALUATION_FAILED;
     }
 }
 
@@ -76,20 +77,19 @@ bool tuff__evaluator_bars(const tuning_task *task, const tune_config *config)
     return bars;
 }
 
-static verdict lower_candidate(void *state, const tune_config *config, candidate_info *out)
+static tune_evaluation lower_candidate(void *state, const tune_config *config, candidate_info *out)
 {
     tuning_task *task = state;
     task_estimate made;
-    const tuff_status status = tuff__estimate_task(task->session->device, task->session->fusion, task->session->options,
-                                                   task->task, config, &made);
+    const tuff_status status = tuff__lowered_estimate(task, config, &made);
     *out = (candidate_info){made.kernels, made.items, made.used_tunables, made.cost};
     if (status == TUFF_E_LIMIT)
-        return VERDICT_INVALID;
+        return EVALUATION_INVALID;
     if (status != TUFF_OK)
-        return tuff__evaluator_verdict(task->session, status);
+        return tuff__evaluation_of(task->session, status);
     tune_config tried = *config;
     tuff__config_trim(&tried, &made.used_tunables);
-    return tuff__evaluator_bars(task, &tried) ? VERDICT_BARRED : VERDICT_GOOD;
+    return tuff__evaluator_bars(task, &tried) ? EVALUATION_BARRED : EVALUATION_GOOD;
 }
 
 void tuff__evaluator_leave(const tuning_session *session)
@@ -136,6 +136,11 @@ static cache_flush_pool *cold_pool_of(tuning_session *self)
     return &self->pool;
 }
 
+static void forget_candidate(void *state, const tune_config *config)
+{
+    tuff__lowered_drop(state, config);
+}
+
 static void expect_candidate(void *state, const search_candidate *candidate)
 {
     tuff__compile_pool_expect(state, candidate);
@@ -155,26 +160,41 @@ static void keep_running(tuning_task *task)
         }
 }
 
-static verdict compile_candidate(void *state, const search_candidate *candidate)
+/* Places the launches on the task's test buffers, compiles what no thread did, and records the run; takes lowered, NULL:
+   nobody has it yet. */
+static tuff_status create_run(tuning_task *task, const search_candidate *candidate, lowered_candidate *lowered)
+{
+    tuff_status status = task->test_buffers == NULL ? make_ground(task) : TUFF_OK;
+    const uint64_t before = task->test_buffers == NULL ? 0 : tuff__test_buffers_size(task->test_buffers);
+    if (status == TUFF_OK && lowered == NULL)
+        status = tuff__lowered_take(task, &candidate->config, &lowered);
+    if (status == TUFF_OK)
+        status = tuff__candidate_run_create(&lowered->launches, task->test_buffers, cold_pool_of(task->session),
+                                            &task->slots[candidate->slot]);
+    tuff__lowered_free(lowered);
+    if (task->test_buffers != NULL)
+        task->session->ground_size += tuff__test_buffers_size(task->test_buffers) - before;
+    return status;
+}
+
+static tune_evaluation compile_candidate(void *state, const search_candidate *candidate)
 {
     tuning_task *task = state;
     tuning_session *self = task->session;
     const uint64_t begin = tuff__nanoseconds();
     uint64_t elsewhere;
+    lowered_candidate *lowered;
     atomic_store(&tuff__tune_step_begin, begin);
     tuff__session_limit_compile(task);
-    tuff_status status = tuff__compile_pool_await(task, candidate->slot,
-                                                  tuff__session_is_on_gpu(self) ? keep_running : NULL, &elsewhere);
+    tuff_status status = tuff__compile_pool_await(
+        task, candidate->slot, tuff__session_is_on_gpu(self) ? keep_running : NULL, &elsewhere, &lowered);
     if (status == TUFF_OK)
         status = tuff__evaluator_announce(task, candidate, JOURNAL_COMPILE, true);
     task->has_run[candidate->slot] = false;
-    if (status == TUFF_OK && task->test_buffers == NULL)
-        status = make_ground(task);
-    const uint64_t before = task->test_buffers == NULL ? 0 : tuff__test_buffers_size(task->test_buffers);
     if (status == TUFF_OK)
-        status = tuff__candidate_run_create(tuff__session_bench(self), self->fusion, self->options, task->task,
-                                            &candidate->config, task->test_buffers, cold_pool_of(self),
-                                            &task->slots[candidate->slot]);
+        status = create_run(task, candidate, lowered);
+    else
+        tuff__lowered_free(lowered);
     tuff__compile_pool_drop(task, candidate->slot);
     tuff__evaluator_leave(self);
     const uint64_t passed = tuff__nanoseconds() - begin;
@@ -183,10 +203,8 @@ static verdict compile_candidate(void *state, const search_candidate *candidate)
     tuff__session_note_compile(self, passed > elsewhere ? passed : elsewhere);
     if (tuff__config_count(&candidate->config) == 0)
         task->default_compile = passed;
-    if (task->test_buffers != NULL)
-        self->ground_size += tuff__test_buffers_size(task->test_buffers) - before;
     task->lacks_room = status == TUFF_E_OOM_DEVICE && tuff__config_count(&candidate->config) == 0;
-    return tuff__evaluator_verdict(self, status);
+    return tuff__evaluation_of(self, status);
 }
 
 static uint64_t spilled_by_candidate(void *state, const search_candidate *candidate)
@@ -225,32 +243,32 @@ static tuff_status probe(tuning_task *task, const search_candidate *candidate, b
 }
 
 /* Before another key's candidates are timed: idle clocks are low ones. */
-static tuff_status warm_up(tuning_task *task, trial *with)
+static tuff_status warm_up(tuning_task *task, candidate_run *run)
 {
     tuning_session *self = task->session;
     const bool is_due = self->warmed != task && tuff__session_is_on_gpu(self);
     self->warmed = task;
-    return is_due ? tuff__candidate_run_warm(with, UINT64_C(150000000)) : TUFF_OK;
+    return is_due ? tuff__candidate_run_warm(run, UINT64_C(150000000)) : TUFF_OK;
 }
 
 static tuff_status take_samples(tuning_task *task, const search_candidate *candidate, int count, uint64_t limit,
-                                uint64_t *nanoseconds, verdict *found)
+                                uint64_t *nanoseconds, tune_evaluation *found)
 {
     bool is_slow = false;
-    trial *one = task->slots[candidate->slot];
+    candidate_run *one = task->slots[candidate->slot];
     const bool first = !task->has_run[candidate->slot];
     TRY(announce_run(task, candidate, JOURNAL_BENCH));
     if (first)
         TRY(probe(task, candidate, &is_slow));
     if (is_slow) {
-        *found = VERDICT_SLOW;
+        *found = EVALUATION_SLOW;
         return TUFF_OK;
     }
     TRY(warm_up(task, one));
     TRY(tuff__candidate_run_time(one, count, limit, nanoseconds));
     for (int i = 0; i < count; ++i)
         if (tuff__candidate_run_is_too_fast(one, nanoseconds[i]))
-            *found = VERDICT_TIMER;
+            *found = EVALUATION_TIMER;
     if (tuff__config_count(&candidate->config) == 0) {
         task->default_nanoseconds = nanoseconds[0];
         task->is_cold = tuff__candidate_run_is_cold(one);
@@ -258,21 +276,21 @@ static tuff_status take_samples(tuning_task *task, const search_candidate *candi
     return TUFF_OK;
 }
 
-static verdict sample_candidate(void *state, const search_candidate *candidate, int count, uint64_t limit,
-                                uint64_t *nanoseconds)
+static tune_evaluation sample_candidate(void *state, const search_candidate *candidate, int count, uint64_t limit,
+                                        uint64_t *nanoseconds)
 {
     tuning_task *task = state;
-    verdict found = VERDICT_GOOD;
+    tune_evaluation found = EVALUATION_GOOD;
     const uint64_t begin = tuff__nanoseconds();
     const tuff_status status = take_samples(task, candidate, count, limit, nanoseconds, &found);
     tuff__evaluator_leave(task->session);
     task->session->stats.launches += (uint64_t)count;
     task->session->stats.sample_nanoseconds += tuff__nanoseconds() - begin;
-    if (found == VERDICT_TIMER)
+    if (found == EVALUATION_TIMER)
         (void)FAIL(TUFF_E_NUMERIC, "tune: a time that no device needs so little of");
-    if (found == VERDICT_SLOW)
+    if (found == EVALUATION_SLOW)
         (void)FAIL(TUFF_E_NUMERIC, "tune: a part of it says that the whole takes far longer than the default");
-    return status == TUFF_OK ? found : tuff__evaluator_verdict(task->session, status);
+    return status == TUFF_OK ? found : tuff__evaluation_of(task->session, status);
 }
 
 /* One run over poisoned results. */
@@ -329,7 +347,7 @@ static tuff_status check(tuning_task *task, const search_candidate *candidate, b
     return wrong[0] == '\0' ? check_kept(task, candidate, wrong, size) : TUFF_OK;
 }
 
-static verdict verify(tuning_task *task, const search_candidate *candidate, bool is_baseline, bool thorough)
+static tune_evaluation verify(tuning_task *task, const search_candidate *candidate, bool is_baseline, bool thorough)
 {
     char wrong[128] = "";
     bool differs = false;
@@ -342,20 +360,20 @@ static verdict verify(tuning_task *task, const search_candidate *candidate, bool
     tuff__evaluator_leave(task->session);
     task->session->stats.verify_nanoseconds += tuff__nanoseconds() - begin;
     if (status != TUFF_OK)
-        return tuff__evaluator_verdict(task->session, status);
+        return tuff__evaluation_of(task->session, status);
     if (wrong[0] == '\0')
-        return VERDICT_GOOD;
+        return EVALUATION_GOOD;
     (void)FAIL(TUFF_E_NUMERIC, "tune: %s%s", thorough ? "with other extents " : "", wrong);
-    return differs ? VERDICT_RACE : VERDICT_WRONG;
+    return differs ? EVALUATION_RACE : EVALUATION_WRONG;
 }
 
 /* Winners were verified before. */
-static verdict verify_candidate(void *state, const search_candidate *candidate, bool thorough)
+static tune_evaluation verify_candidate(void *state, const search_candidate *candidate, bool thorough)
 {
     return verify(state, candidate, tuff__config_count(&candidate->config) == 0, thorough);
 }
 
-verdict tuff__evaluator_alone(tuning_task *task, const search_candidate *candidate)
+tune_evaluation tuff__evaluator_alone(tuning_task *task, const search_candidate *candidate)
 {
     return verify(task, candidate, true, false);
 }
@@ -382,6 +400,7 @@ evaluator tuff__evaluator_of(tuning_task *task)
                        .lower = lower_candidate,
                        .compile = compile_candidate,
                        .spilled = spilled_by_candidate,
+                       .forget = forget_candidate,
                        .expect = expect_candidate,
                        .sample = sample_candidate,
                        .verify = verify_candidate,
@@ -395,6 +414,7 @@ void tuff__evaluator_clear(tuning_task *task)
         tuff__compile_pool_drop(task, i);
         tuff__candidate_run_destroy(task->slots[i]);
     }
+    tuff__lowered_clear(task);
     memset(task->slots, 0, sizeof task->slots);
     if (task->test_buffers != NULL)
         task->session->ground_size -= tuff__test_buffers_size(task->test_buffers);

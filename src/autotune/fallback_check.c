@@ -12,10 +12,10 @@ enum { SAMPLES = 5 };
 static bool is_right(tuning_task *task, const evaluator *by, search_candidate *candidate, uint64_t quartiles[3])
 {
     uint64_t times[SAMPLES];
-    if (by->compile(by->state, candidate) != VERDICT_GOOD)
+    if (by->compile(by->state, candidate) != EVALUATION_GOOD)
         return false;
-    const bool right = tuff__evaluator_alone(task, candidate) == VERDICT_GOOD &&
-                       by->sample(by->state, candidate, SAMPLES, 0, times) == VERDICT_GOOD;
+    const bool right = tuff__evaluator_alone(task, candidate) == EVALUATION_GOOD &&
+                       by->sample(by->state, candidate, SAMPLES, 0, times) == EVALUATION_GOOD;
     by->release(by->state, candidate);
     if (right)
         tuff__times_quartiles(times, SAMPLES, quartiles);
@@ -30,7 +30,7 @@ void tuff__session_take_safer(tuning_task *task)
         candidate_info shown;
         search_result found = {.samples = SAMPLES, .is_final = true, .end = SEARCH_EXHAUSTED};
         if (tuff__config_parse(tuff__fallbacks[i], &candidate.config) != TUFF_OK ||
-            by.lower(by.state, &candidate.config, &shown) != VERDICT_GOOD ||
+            by.lower(by.state, &candidate.config, &shown) != EVALUATION_GOOD ||
             !is_right(task, &by, &candidate, found.nanoseconds))
             continue;
         tuff__log(TUFF_LOG_WARNING, "tune: the usual kernel of %s is wrong on this device: %s is used for it",

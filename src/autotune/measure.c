@@ -52,11 +52,12 @@ bool tuff__session_shows_progress(tuning_task *task)
     return report(task, &now);
 }
 
-static void log_trial(void *user, const tune_config *config, verdict found, uint64_t nanoseconds, int samples)
+static void log_candidate(void *user, const tune_config *config, tune_evaluation found, uint64_t nanoseconds,
+                          int samples)
 {
     tuning_task *task = user;
-    task->session->stats.slow += found == VERDICT_SLOW;
-    if (found == VERDICT_SPILLS)
+    task->session->stats.slow += found == EVALUATION_SLOW;
+    if (found == EVALUATION_SPILLS)
         tuff__session_leave_out(task, found);
     tuff__session_log_add(user, config, found, nanoseconds, samples);
 }
@@ -73,13 +74,13 @@ static tuff_status begin(tuning_task *task)
                                       .portfolio_count = task->portfolio_count,
                                       .cached = is_known ? &task->chosen : NULL,
                                       .no_climb = task->is_race,
-                                      .ahead = tuff__compile_pool_count(task->session->ahead),
+                                      .prefetch = tuff__compile_pool_count(task->session->compile_pool),
                                       .most_compiles = task->is_race ? RACE_COMPILES : 0,
                                       .patience =
                                           tuff__tune_options(task->session->options)->mode == TUFF_TUNE_MAX ? 48 : 0,
                                       .roofline = tuff__session_roofline(task),
                                       .seed = task->hash.low ^ tuff__tune_options(task->session->options)->seed,
-                                      .tried = log_trial,
+                                      .tried = log_candidate,
                                       .progress = report,
                                       .rejected = tuff__session_reject,
                                       .user = task};
@@ -97,7 +98,7 @@ static void count_done(tuning_task *task)
 
 static void spend(tuning_session *self, tune_budget *budget, int key)
 {
-    tuning_task *task = &self->subjects[key];
+    tuning_task *task = &self->tasks[key];
     const search_progress now = tuff__search_progress(task->search);
     tuff__session_note_leader(task);
     if (now.end != SEARCH_GOES_ON)
@@ -108,7 +109,7 @@ static void spend(tuning_session *self, tune_budget *budget, int key)
 /* The default of a key, which weighs it; then what is listed for it, where it matters. */
 static tuff_status open_key(tuning_session *self, tune_budget *budget, int key)
 {
-    tuning_task *task = &self->subjects[key];
+    tuning_task *task = &self->tasks[key];
     TRY(begin(task));
     TRY(tuff__search_step(task->search, 1));
     const search_progress now = tuff__search_progress(task->search);
@@ -127,7 +128,7 @@ static tuff_status search_all(tuning_session *self, tune_budget *budget)
 {
     for (int key = tuff__budget_next(budget); key >= 0 && !self->stopped && !self->lost;
          key = tuff__budget_next(budget)) {
-        tuning_task *task = &self->subjects[key];
+        tuning_task *task = &self->tasks[key];
         if (task->search != NULL && elapsed(self) >= tuff__budget_search_end(budget))
             break;
         TRY(task->search == NULL ? open_key(self, budget, key) : tuff__search_step(task->search, SLICE));
@@ -190,7 +191,7 @@ static tuff_status finish_all(tuning_session *self, tune_budget *budget)
 {
     for (int key = tuff__budget_next_race(budget); key >= 0; key = tuff__budget_next_race(budget)) {
         const uint64_t before = tuff__nanoseconds();
-        TRY(finish(&self->subjects[key]));
+        TRY(finish(&self->tasks[key]));
         tuff__budget_raced(budget, key, elapsed(self), tuff__nanoseconds() - before);
     }
     return TUFF_OK;
@@ -199,8 +200,8 @@ static tuff_status finish_all(tuning_session *self, tune_budget *budget)
 static int count_wanted(const tuning_session *self)
 {
     int count = 0;
-    for (int i = 0; i < self->subject_count; ++i)
-        count += self->subjects[i].wants_measuring;
+    for (int i = 0; i < self->task_count; ++i)
+        count += self->tasks[i].wants_measuring;
     return count;
 }
 
@@ -215,8 +216,8 @@ static void clear(tuning_task *task)
 static int take_squeezed(tuning_session *self)
 {
     int count = 0;
-    for (int i = 0; i < self->subject_count; ++i) {
-        tuning_task *task = &self->subjects[i];
+    for (int i = 0; i < self->task_count; ++i) {
+        tuning_task *task = &self->tasks[i];
         clear(task);
         task->wants_measuring = task->lacks_room;
         task->lacks_room = false;
@@ -228,16 +229,16 @@ static int take_squeezed(tuning_session *self)
 /* What a key is expected to take of the graph's time: by the bytes that its tasks move at least. */
 static void expect_all(const tuning_session *self, tune_budget *budget)
 {
-    for (int i = 0; i < self->subject_count; ++i)
-        if (self->subjects[i].wants_measuring)
-            tuff__budget_expect(budget, i, 1 + (double)self->subjects[i].calls * self->subjects[i].weight);
+    for (int i = 0; i < self->task_count; ++i)
+        if (self->tasks[i].wants_measuring)
+            tuff__budget_expect(budget, i, 1 + (double)self->tasks[i].calls * self->tasks[i].weight);
 }
 
 /* One pass: searches that failed for other reasons than memory end their key, not the compilation. */
 static tuff_status measure_once(tuning_session *self)
 {
     tune_budget *budget;
-    TRY(tuff__budget_create(self->budget, self->subject_count, &budget));
+    TRY(tuff__budget_create(self->budget, self->task_count, &budget));
     expect_all(self, budget);
     tuff_status status = search_all(self, budget);
     if (status == TUFF_OK)
@@ -291,16 +292,16 @@ void tuff__session_close(tuning_session *self)
 static tuff_status measure_wanted(tuning_session *self)
 {
     const tuff_status status = measure(self);
-    for (int i = 0; i < self->subject_count; ++i)
-        clear(&self->subjects[i]);
+    for (int i = 0; i < self->task_count; ++i)
+        clear(&self->tasks[i]);
     return status;
 }
 
 tuff_status tuff__session_measure_one(tuning_task *task, uint64_t budget)
 {
     tuning_session *self = task->session;
-    for (int i = 0; i < self->subject_count; ++i)
-        self->subjects[i].wants_measuring = &self->subjects[i] == task;
+    for (int i = 0; i < self->task_count; ++i)
+        self->tasks[i].wants_measuring = &self->tasks[i] == task;
     self->begin = tuff__nanoseconds();
     self->budget = budget;
     self->stats.measured++;

@@ -4,13 +4,13 @@
 #include "autotune/session.h"
 
 struct plan_tasks {
-    tuning_session of;
+    tuning_session session;
     tuff_compile_options options;
 };
 
 static tuff_status begin(plan_tasks *self)
 {
-    tuning_session *session = &self->of;
+    tuning_session *session = &self->session;
     tuff__environment_of(tuff__device_info(session->device), &session->environment);
     tuff__environment_text(&session->environment, session->environment_text);
     TRY(tuff__tune_gather(session->environment_text, false, &session->stores));
@@ -28,9 +28,9 @@ tuff_status tuff__plan_tasks_create(tuff_plan *plan, plan_tasks **out)
     if (self == NULL)
         return TUFF_E_OOM_HOST;
     self->options = (tuff_compile_options){.fuse = TUFF_FUSE_ALL};
-    self->of = (tuning_session){
+    self->session = (tuning_session){
         .fusion = &plan->fusion, .options = &self->options, .device = plan->device, .log = -1, .limit = UINT64_MAX};
-    self->of.begin = tuff__nanoseconds();
+    self->session.begin = tuff__nanoseconds();
     const tuff_status status = begin(self);
     if (status != TUFF_OK) {
         tuff__plan_tasks_destroy(self);
@@ -44,36 +44,36 @@ void tuff__plan_tasks_destroy(plan_tasks *self)
 {
     if (self == NULL)
         return;
-    for (int i = 0; i < self->of.subject_count; ++i)
-        tuff__evaluator_clear(&self->of.subjects[i]);
-    tuff__journal_close(self->of.journal);
-    tuff__tune_release(&self->of.stores);
-    tuff__free(self->of.subjects);
-    tuff__free(self->of.subject_of);
+    for (int i = 0; i < self->session.task_count; ++i)
+        tuff__evaluator_clear(&self->session.tasks[i]);
+    tuff__journal_close(self->session.journal);
+    tuff__tune_release(&self->session.stores);
+    tuff__free(self->session.tasks);
+    tuff__free(self->session.task_of);
     tuff__free(self);
 }
 
 int tuff__plan_tasks_count(const plan_tasks *self)
 {
-    return self->of.subject_count;
+    return self->session.task_count;
 }
 
 const tune_key *tuff__plan_tasks_key(const plan_tasks *self, int index)
 {
-    return &self->of.subjects[index].key;
+    return &self->session.tasks[index].key;
 }
 
 const tune_environment *tuff__plan_tasks_environment(const plan_tasks *self)
 {
-    return &self->of.environment;
+    return &self->session.environment;
 }
 
-evaluator tuff__plan_tasks_judge(plan_tasks *self, int index)
+evaluator tuff__plan_tasks_evaluator(plan_tasks *self, int index)
 {
-    return tuff__evaluator_of(&self->of.subjects[index]);
+    return tuff__evaluator_of(&self->session.tasks[index]);
 }
 
 void tuff__plan_tasks_clear(plan_tasks *self, int index)
 {
-    tuff__evaluator_clear(&self->of.subjects[index]);
+    tuff__evaluator_clear(&self->session.tasks[index]);
 }

@@ -1,4 +1,4 @@
-/* The keys of a compiled plan, with a judge for each: for tools that ask about candidates themselves. Winners are
+/* The keys of a compiled plan, with an evaluator for each: for tools that ask about candidates themselves. Winners are
    neither looked up nor remembered; candidates that were rejected on this device stay barred, and the journal is kept,
    so that one that takes the process down is not tried again. */
 #ifndef TUFF_AUTOTUNE_PLAN_TASKS_H
@@ -19,8 +19,8 @@ int tuff__plan_tasks_count(const plan_tasks *self);
 const tune_key *tuff__plan_tasks_key(const plan_tasks *self, int index);
 const tune_environment *tuff__plan_tasks_environment(const plan_tasks *self);
 /* Valid as long as the tasks. What it compiles is released by its caller, or by clear. */
-evaluator tuff__plan_tasks_judge(plan_tasks *self, int index);
-/* Gives back the memory that the trials of a key ran on. */
+evaluator tuff__plan_tasks_evaluator(plan_tasks *self, int index);
+/* Gives back the memory that the runs of a key ran on. */
 void tuff__plan_tasks_clear(plan_tasks *self, int index);
 
 #endif

@@ -12,25 +12,25 @@ static tune_record record_of(record_kind kind, const tuning_task *task, const te
     return out;
 }
 
-static void count_rejection(tuff_tune_stats *stats, verdict why)
+static void count_rejection(tuff_tune_stats *stats, tune_evaluation why)
 {
     switch (why) {
-    case VERDICT_WRONG:
+    case EVALUATION_WRONG:
         stats->wrong++;
         break;
-    case VERDICT_RACE:
+    case EVALUATION_RACE:
         stats->races++;
         break;
-    case VERDICT_SPILLS:
+    case EVALUATION_SPILLS:
         stats->spills++;
         break;
-    case VERDICT_SLOW:
+    case EVALUATION_SLOW:
         stats->slow++;
         break;
-    case VERDICT_HANG:
+    case EVALUATION_HANG:
         stats->hangs++;
         break;
-    case VERDICT_CRASH:
+    case EVALUATION_CRASH:
         stats->crashes++;
         break;
     default:
@@ -46,26 +46,26 @@ static bool is_given_up(const tuning_task *task, const tune_config *config)
            tuff__device_is_stuck(tuff__session_bench(task->session));
 }
 
-void tuff__session_leave_out(tuning_task *task, verdict why)
+void tuff__session_leave_out(tuning_task *task, tune_evaluation why)
 {
     task->rejected++;
-    snprintf(task->rejection, sizeof task->rejection, "%.40s: %.80s", tuff__verdict_text(why), tuff_error());
+    snprintf(task->rejection, sizeof task->rejection, "%.40s: %.80s", tuff__evaluation_text(why), tuff_error());
     count_rejection(&task->session->stats, why);
 }
 
-void tuff__session_reject(void *user, const tune_config *config, verdict why)
+void tuff__session_reject(void *user, const tune_config *config, tune_evaluation why)
 {
     tuning_task *task = user;
     text name = {0};
     tuff__session_leave_out(task, why);
-    task->is_default_bad |= tuff__config_count(config) == 0 && (why == VERDICT_WRONG || why == VERDICT_RACE);
+    task->is_default_bad |= tuff__config_count(config) == 0 && (why == EVALUATION_WRONG || why == EVALUATION_RACE);
     if (is_given_up(task, config))
         return;
     tuff__config_format(config, &name);
     tune_record record = record_of(RECORD_BAD, task, &name);
-    record.reason = tuff__verdict_text(why);
-    const bool at_compile =
-        why == VERDICT_COMPILE || why == VERDICT_LIMITS || tuff__device_is_stuck(tuff__session_bench(task->session));
+    record.reason = tuff__evaluation_text(why);
+    const bool at_compile = why == EVALUATION_COMPILE || why == EVALUATION_LIMITS ||
+                            tuff__device_is_stuck(tuff__session_bench(task->session));
     record.phase = at_compile ? "compile" : "verify";
     if (tuff__text_status(&name) == TUFF_OK && tuff__store_add(task->session->store, &record) != TUFF_OK)
         tuff__log(TUFF_LOG_WARNING, "tune: a rejected candidate is not remembered: %s", tuff_error());

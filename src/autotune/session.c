@@ -6,14 +6,15 @@
 #include "base/log.h"
 #include "device/program_cache.h"
 #include "autotune/crash_history.h"
+#include "autotune/lowered.h"
 #include "search/portfolio.h"
 #include "tunedb/tidy.h"
 
 static tuning_task *find(const tuning_session *self, hash128 hash)
 {
-    for (int i = 0; i < self->subject_count; ++i)
-        if (tuff__is_same_hash(self->subjects[i].hash, hash))
-            return &self->subjects[i];
+    for (int i = 0; i < self->task_count; ++i)
+        if (tuff__is_same_hash(self->tasks[i].hash, hash))
+            return &self->tasks[i];
     return NULL;
 }
 
@@ -31,7 +32,7 @@ static bool has_tunables(const tuning_session *self, int task, double *weight)
 static tuff_status add_task(tuning_session *self, int task)
 {
     tune_key key;
-    self->subject_of[task] = -1;
+    self->task_of[task] = -1;
     const tuff_status status = tuff__task_key(self->fusion, task, &key);
     if (status != TUFF_OK)
         return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
@@ -41,9 +42,9 @@ static tuff_status add_task(tuning_session *self, int task)
         double weight;
         if (!has_tunables(self, task, &weight))
             return TUFF_OK;
-        if (!GROW(self->subjects, self->subject_count, self->subject_capacity))
+        if (!GROW(self->tasks, self->task_count, self->task_capacity))
             return TUFF_E_OOM_HOST;
-        same = &self->subjects[self->subject_count++];
+        same = &self->tasks[self->task_count++];
         *same = (tuning_task){
             .session = self, .key = key, .hash = hash, .task = task, .weight = weight, .tier = TIER_DEFAULT};
         tuff__key_text(&key, same->text);
@@ -51,7 +52,7 @@ static tuff_status add_task(tuning_session *self, int task)
     }
     same->calls++;
     self->stats.tasks++;
-    self->subject_of[task] = (int)(same - self->subjects);
+    self->task_of[task] = (int)(same - self->tasks);
     return TUFF_OK;
 }
 
@@ -199,15 +200,15 @@ tuff_status tuff__session_ask(tuning_session *self, tuning_task *task)
 tuff_status tuff__session_find(tuning_session *self)
 {
     const int count = self->fusion->task_count;
-    self->subject_of = tuff__calloc((size_t)count + 1, sizeof *self->subject_of);
-    if (self->subject_of == NULL)
+    self->task_of = tuff__calloc((size_t)count + 1, sizeof *self->task_of);
+    if (self->task_of == NULL)
         return TUFF_E_OOM_HOST;
     self->stats.tasks = 0;
     for (int i = 0; i < count; ++i)
         TRY(add_task(self, i));
-    for (int i = 0; i < self->subject_count; ++i)
-        self->subjects[i].session = self;
-    self->stats.keys = self->subject_count;
+    for (int i = 0; i < self->task_count; ++i)
+        self->tasks[i].session = self;
+    self->stats.keys = self->task_count;
     return TUFF_OK;
 }
 
@@ -215,16 +216,16 @@ tuff_status tuff__session_ask_all(tuning_session *self)
 {
     memset(self->stats.hits, 0, sizeof self->stats.hits);
     memset(self->stats.misses, 0, sizeof self->stats.misses);
-    for (int i = 0; i < self->subject_count; ++i)
-        TRY(tuff__session_ask(self, &self->subjects[i]));
+    for (int i = 0; i < self->task_count; ++i)
+        TRY(tuff__session_ask(self, &self->tasks[i]));
     return TUFF_OK;
 }
 
 tuff_status tuff__session_list_keys(const tuning_session *self, plan_keys *out)
 {
-    TRY(tuff__plan_keys_create(out, self->subject_count));
-    for (int i = 0; i < self->subject_count; ++i) {
-        const tuning_task *task = &self->subjects[i];
+    TRY(tuff__plan_keys_create(out, self->task_count));
+    for (int i = 0; i < self->task_count; ++i) {
+        const tuning_task *task = &self->tasks[i];
         plan_key *key = &out->items[i];
         text candidate = {0};
         tuff__config_format(&task->chosen, &candidate);
@@ -245,10 +246,10 @@ tuff_status tuff__session_list_keys(const tuning_session *self, plan_keys *out)
 
 void tuff__session_forget_choices(tuning_session *self)
 {
-    for (int i = 0; i < self->subject_count; ++i) {
-        self->subjects[i].chosen = (tune_config){.set = {0}};
-        self->subjects[i].tier = TIER_DEFAULT;
-        self->subjects[i].was_measured = false;
+    for (int i = 0; i < self->task_count; ++i) {
+        self->tasks[i].chosen = (tune_config){.set = {0}};
+        self->tasks[i].tier = TIER_DEFAULT;
+        self->tasks[i].was_measured = false;
     }
 }
 
@@ -259,8 +260,8 @@ tuff_status tuff__session_choices(const tuning_session *self, const tune_config 
     *any = false;
     *out = choices;
     for (int i = 0; i < count && choices != NULL; ++i)
-        if (self->subject_of[i] >= 0 && tuff__config_count(&self->subjects[self->subject_of[i]].chosen) > 0) {
-            choices[i] = &self->subjects[self->subject_of[i]].chosen;
+        if (self->task_of[i] >= 0 && tuff__config_count(&self->tasks[self->task_of[i]].chosen) > 0) {
+            choices[i] = &self->tasks[self->task_of[i]].chosen;
             *any = true;
         }
     return choices == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
@@ -327,25 +328,27 @@ tuff_status tuff__session_look_up(tuning_session *self)
 
 bool tuff__session_give_up(tuning_session *self, int task, tuff_status why)
 {
-    tuning_task *of = self->subject_of[task] >= 0 ? &self->subjects[self->subject_of[task]] : NULL;
-    if (of == NULL || self->manifest != NULL || tuff__config_count(&of->chosen) == 0)
+    tuning_task *subject_task = self->task_of[task] >= 0 ? &self->tasks[self->task_of[task]] : NULL;
+    if (subject_task == NULL || self->manifest != NULL || tuff__config_count(&subject_task->chosen) == 0)
         return false;
-    tuff__log(TUFF_LOG_WARNING, "tune: %.300s is not run with what was found: %s", of->text, tuff_error());
-    if (!of->is_pinned)
-        tuff__session_reject(of, &of->chosen, why == TUFF_E_LIMIT ? VERDICT_LIMITS : VERDICT_COMPILE);
-    if (of->refused_count < MAX_REFUSED)
-        of->refused[of->refused_count++] = of->chosen;
-    self->stats.hits[of->tier]--;
-    of->was_measured = false;
-    if (of->refused_count == MAX_REFUSED || tuff__session_ask(self, of) != TUFF_OK || is_refused(of, &of->chosen))
-        of->chosen = (tune_config){.set = {0}};
+    tuff__log(TUFF_LOG_WARNING, "tune: %.300s is not run with what was found: %s", subject_task->text, tuff_error());
+    if (!subject_task->is_pinned)
+        tuff__session_reject(subject_task, &subject_task->chosen,
+                             why == TUFF_E_LIMIT ? EVALUATION_LIMITS : EVALUATION_COMPILE);
+    if (subject_task->refused_count < MAX_REFUSED)
+        subject_task->refused[subject_task->refused_count++] = subject_task->chosen;
+    self->stats.hits[subject_task->tier]--;
+    subject_task->was_measured = false;
+    if (subject_task->refused_count == MAX_REFUSED || tuff__session_ask(self, subject_task) != TUFF_OK ||
+        is_refused(subject_task, &subject_task->chosen))
+        subject_task->chosen = (tune_config){.set = {0}};
     return true;
 }
 
 static bool lacks_something(const tuning_session *self)
 {
-    for (int i = 0; i < self->subject_count; ++i)
-        if (self->subjects[i].tier > TIER_SAME)
+    for (int i = 0; i < self->task_count; ++i)
+        if (self->tasks[i].tier > TIER_SAME)
             return true;
     return false;
 }
@@ -374,11 +377,11 @@ tuff_status tuff__session_look_up_widely(tuning_session *self)
 
 void tuff__session_forget(tuning_session *self)
 {
-    tuff__free(self->subjects);
-    tuff__free(self->subject_of);
-    self->subjects = NULL;
-    self->subject_of = NULL;
-    self->subject_count = self->subject_capacity = 0;
+    tuff__free(self->tasks);
+    tuff__free(self->task_of);
+    self->tasks = NULL;
+    self->task_of = NULL;
+    self->task_count = self->task_capacity = 0;
 }
 
 void tuff__session_tidy(const tuning_session *self)
@@ -391,6 +394,8 @@ void tuff__session_tidy(const tuning_session *self)
 
 void tuff__session_end(tuning_session *self)
 {
+    for (int i = 0; i < self->task_count; ++i)
+        tuff__lowered_clear(&self->tasks[i]);
     tuff__tune_release(&self->stores);
     tuff__store_close(self->manifest);
     tuff__session_forget(self);

@@ -24,6 +24,10 @@ typedef struct measurer {
     void *self;
 } measurer;
 
+/* Candidates whose launches wait to be compiled. A search has at most SEARCH_PREFETCH waiting for their turn, and picked
+   each from a few. */
+enum { MAX_LOWERED = 32 };
+
 /* Candidates of a key that a plan tries to be made with before it takes the default. */
 enum { MAX_REFUSED = 8 };
 
@@ -52,7 +56,7 @@ typedef struct tuning_task {
     /* While it is measured: */
     test_buffers *test_buffers;
     search *search;
-    trial *slots[SEARCH_SLOTS];
+    candidate_run *slots[SEARCH_SLOTS];
     struct compile_job *coming[SEARCH_SLOTS]; /* what is compiled ahead for a slot; NULL: nothing is */
     bool has_run[SEARCH_SLOTS];
     int rejected;
@@ -79,9 +83,9 @@ typedef struct tuning_session {
     tune_store *manifest;
     journal *journal; /* while there is measuring */
     int log;          /* a file that gets a line for every candidate; -1: none */
-    tuning_task *subjects;
-    int subject_count, subject_capacity;
-    int *subject_of; /* by task; -1: it has none */
+    tuning_task *tasks;
+    int task_count, task_capacity;
+    int *task_of; /* by task; -1: it has none */
     tuff_tune_stats stats;
     uint64_t begin, budget, limit; /* of the clock; limit: nothing may begin after */
     uint64_t opened;               /* when tuning began, for the log */
@@ -96,13 +100,16 @@ typedef struct tuning_session {
        what waiting took is added to begin and limit. is_between: no step is under way. */
     void (*give_way)(struct tuning_session *self, bool is_between);
     void *user;
-    bool stopped, lost, had_bench; /* had_bench: what was lost is not the plan's device */
-    tuff_device *bench;            /* where candidates run: a device of their own, NULL: the plan's */
-    cache_flush_pool pool;         /* on the bench */
-    bool has_pool;                 /* or there can be none */
-    struct ahead *ahead;           /* threads that compile on the bench; NULL: there are none */
-    const tuning_task *warmed;     /* whose candidates ran last */
-    uint64_t slow_compiles[4];     /* the longest ones, in falling order */
+    bool stopped, lost, had_bench;                  /* had_bench: what was lost is not the plan's device */
+    tuff_device *bench;                             /* where candidates run: a device of their own, NULL: the plan's */
+    cache_flush_pool pool;                          /* on the bench */
+    bool has_pool;                                  /* or there can be none */
+    struct lowered_candidate *lowered[MAX_LOWERED]; /* lowered.h; the most recently used first */
+    int lowered_count;
+    uint64_t lowerings;                /* of candidates, so far */
+    struct compile_pool *compile_pool; /* threads that compile on the bench; NULL: there are none */
+    const tuning_task *warmed;         /* whose candidates ran last */
+    uint64_t slow_compiles[4];         /* the longest ones, in falling order */
     int compile_count;
     uint64_t compile_limit; /* of any candidate; 0: not known yet */
     double rate;            /* operations on f32 in a nanosecond, of the bench; 0: not measured, or in vain */
@@ -187,21 +194,21 @@ bool tuff__session_shows_progress(tuning_task *task);
    is a warning. */
 void tuff__session_log_open(tuning_session *self);
 void tuff__session_log_close(tuning_session *self);
-void tuff__session_log_add(const tuning_task *task, const tune_config *config, verdict found, uint64_t nanoseconds,
-                           int samples);
-/* Between judges. What a failure says about a candidate; bytes that more of them may take; whether an earlier run
+void tuff__session_log_add(const tuning_task *task, const tune_config *config, tune_evaluation found,
+                           uint64_t nanoseconds, int samples);
+/* Between evaluators. What a failure says about a candidate; bytes that more of them may take; whether an earlier run
    rejected one; to tell the journal what comes, so that a process that starts after a crash knows whom to blame, and
    that it is over. */
-verdict tuff__evaluator_verdict(tuning_session *session, tuff_status status);
+tune_evaluation tuff__evaluation_of(tuning_session *session, tuff_status status);
 uint64_t tuff__evaluator_room(const tuning_session *session);
 bool tuff__evaluator_bars(const tuning_task *task, const tune_config *config);
 tuff_status tuff__evaluator_announce(const tuning_task *task, const search_candidate *candidate, journal_phase phase,
                                      bool durable);
 void tuff__evaluator_leave(const tuning_session *session);
-/* The judge of a task's candidates. */
+/* The evaluator of a task's candidates. */
 evaluator tuff__evaluator_of(tuning_task *task);
 /* What the host says of a candidate that was compiled, whatever was kept as right: it is then. */
-verdict tuff__evaluator_alone(tuning_task *task, const search_candidate *candidate);
+tune_evaluation tuff__evaluator_alone(tuning_task *task, const search_candidate *candidate);
 /* Candidates in place of a default, from less to more careful: an item to itself, without local memory; with short
    vectors; a GPU's kernels. NULL ends them. */
 extern const char *const tuff__fallbacks[];
@@ -210,9 +217,9 @@ void tuff__session_take_safer(tuning_task *task);
 /* Where nothing is known but that the default is not to be run: chooses what is next. */
 void tuff__session_avoid_default(tuning_task *task);
 /* What is written down (records.c). reject: as search_settings.rejected. */
-void tuff__session_reject(void *user, const tune_config *config, verdict why);
+void tuff__session_reject(void *user, const tune_config *config, tune_evaluation why);
 /* Counts and tells the same of a candidate that another search may try. */
-void tuff__session_leave_out(tuning_task *task, verdict why);
+void tuff__session_leave_out(tuning_task *task, tune_evaluation why);
 void tuff__session_remember(tuning_task *task, const search_result *found);
 /* Writes what leads a search that goes on as where a later one begins, where that is other than when it was asked last:
    whoever stops or kills this one loses no more than it had in hand. */
@@ -221,7 +228,7 @@ void tuff__session_note_leader(tuning_task *task);
 void tuff__session_remember_again(const tuning_task *task);
 /* Adds what counts work done. */
 void tuff__tune_stats_add(tuff_tune_stats *to, const tuff_tune_stats *more);
-/* Frees what its trials held. */
+/* Frees what its runs held. */
 void tuff__evaluator_clear(tuning_task *task);
 
 #endif

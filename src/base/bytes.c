@@ -45,9 +45,9 @@ void tuff__put_bytes(text *out, const void *data, size_t size)
     tuff__text_add_bytes(out, data, size);
 }
 
-void tuff__put_text(text *out, const char *what)
+void tuff__put_text(text *out, const char *subject)
 {
-    tuff__put_bytes(out, what, what == NULL ? 0 : strlen(what));
+    tuff__put_bytes(out, subject, subject == NULL ? 0 : strlen(subject));
 }
 
 static uint64_t take(byte_reader *from, size_t size)
@@ -145,11 +145,11 @@ int tuff__take_count(byte_reader *from, size_t least)
     return 0;
 }
 
-tuff_status tuff__reader_status(const byte_reader *from, const char *what)
+tuff_status tuff__reader_status(const byte_reader *from, const char *subject)
 {
     if (from->failed)
-        return FAIL(TUFF_E_FORMAT, "%s: damaged at byte %zu of %zu", what, from->at, from->size);
+        return FAIL(TUFF_E_FORMAT, "%s: damaged at byte %zu of %zu", subject, from->at, from->size);
     if (from->at != from->size)
-        return FAIL(TUFF_E_FORMAT, "%s: %zu bytes too many", what, from->size - from->at);
+        return FAIL(TUFF_E_FORMAT, "%s: %zu bytes too many", subject, from->size - from->at);
     return TUFF_OK;
 }

@@ -13,7 +13,7 @@ void tuff__put_i64(text *out, int64_t value);
 void tuff__put_double(text *out, double value);
 /* With its length in front. */
 void tuff__put_bytes(text *out, const void *data, size_t size);
-void tuff__put_text(text *out, const char *what); /* NULL is written as "" */
+void tuff__put_text(text *out, const char *subject); /* NULL is written as "" */
 
 typedef struct byte_reader {
     const unsigned char *data;
@@ -36,6 +36,6 @@ void tuff__take_text(byte_reader *from, char *out, size_t size);
    for, so that the count can be trusted with memory. */
 int tuff__take_count(byte_reader *from, size_t least);
 /* TUFF_E_FORMAT where something failed, or bytes are left. what: "the graph". */
-tuff_status tuff__reader_status(const byte_reader *from, const char *what);
+tuff_status tuff__reader_status(const byte_reader *from, const char *subject);
 
 #endif

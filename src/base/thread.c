@@ -16,14 +16,14 @@ int tuff__mutex_create(mutex *lock)
 
 int tuff__condition_create(pthread_cond_t *condition)
 {
-    pthread_condattr_t with;
-    int error = pthread_condattr_init(&with);
+    pthread_condattr_t attributes;
+    int error = pthread_condattr_init(&attributes);
     if (error != 0)
         return error;
-    error = pthread_condattr_setclock(&with, CLOCK_MONOTONIC);
+    error = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     if (error == 0)
-        error = pthread_cond_init(condition, &with);
-    (void)pthread_condattr_destroy(&with);
+        error = pthread_cond_init(condition, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
     return error;
 }
 
@@ -85,12 +85,12 @@ static struct {
 
 static void prepare_announcements(void)
 {
-    pthread_condattr_t with;
-    if (pthread_condattr_init(&with) != 0)
+    pthread_condattr_t attributes;
+    if (pthread_condattr_init(&attributes) != 0)
         return;
-    announcements.works =
-        pthread_condattr_setclock(&with, CLOCK_MONOTONIC) == 0 && pthread_cond_init(&announcements.changed, &with) == 0;
-    (void)pthread_condattr_destroy(&with);
+    announcements.works = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
+                          pthread_cond_init(&announcements.changed, &attributes) == 0;
+    (void)pthread_condattr_destroy(&attributes);
 }
 
 void tuff__announce(void)

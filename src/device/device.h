@@ -107,7 +107,7 @@ tuff_status tuff__recording_create(tuff_device *device, command *commands, int c
 void tuff__recording_destroy(tuff_device *device, recording *recording);
 tuff_status tuff__submit(tuff_device *device, recording *recording);
 /* Behind a submission that failed: the index of the dispatch that the driver would not launch; -1: none, or unknown. */
-int tuff__refused_dispatch(tuff_device *device, const recording *of);
+int tuff__refused_dispatch(tuff_device *device, const recording *recorded);
 tuff_status tuff__wait(tuff_device *device);
 tuff_status tuff__timestamps(tuff_device *device, recording *recording, uint64_t *nanoseconds);
 

@@ -153,11 +153,11 @@ static void list(tuff_device *device, program *shared)
         device->counters.programs_compiled++;
 }
 
-static void destroy(tuff_device *device, program *of)
+static void destroy(tuff_device *device, program *compiled_program)
 {
-    device->driver->program_destroy(device->handle, of->driver);
-    tuff__free(of->key);
-    tuff__free(of);
+    device->driver->program_destroy(device->handle, compiled_program->driver);
+    tuff__free(compiled_program->key);
+    tuff__free(compiled_program);
 }
 
 static tuff_status check_request(const tuff_device *device, const program_request *request)

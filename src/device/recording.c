@@ -39,10 +39,10 @@ static tuff_status check_transfer(const command *work, int index)
 
 static tuff_status check_product(const command *work, int index)
 {
-    const library_product *of = &work->product;
+    const library_product *gemm = &work->product;
     if (work->binding_count != 3)
         return FAIL(TUFF_E_USAGE, "command %d: a product with %d bindings", index, work->binding_count);
-    if (of->rows <= 0 || of->columns <= 0 || of->inner <= 0 || of->batches <= 0)
+    if (gemm->rows <= 0 || gemm->columns <= 0 || gemm->inner <= 0 || gemm->batches <= 0)
         return FAIL(TUFF_E_USAGE, "command %d: an empty product", index);
     return TUFF_OK;
 }
@@ -128,12 +128,12 @@ tuff_status tuff__submit(tuff_device *device, recording *record)
     return tuff__device_end_work(device, status);
 }
 
-int tuff__refused_dispatch(tuff_device *device, const recording *of)
+int tuff__refused_dispatch(tuff_device *device, const recording *recorded)
 {
-    if (!of->driver || !device->driver->refused_dispatch)
+    if (!recorded->driver || !device->driver->refused_dispatch)
         return -1;
     tuff__lock(&device->lock);
-    const int refused = device->driver->refused_dispatch(of->driver);
+    const int refused = device->driver->refused_dispatch(recorded->driver);
     tuff__unlock(&device->lock);
     return refused;
 }

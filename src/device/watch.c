@@ -183,11 +183,11 @@ static void close_nothing(driver_device *handle)
     keep(handle);
 }
 
-static void keep_job(job *of)
+static void keep_job(job *task_job)
 {
     (void)pthread_mutex_lock(&abandoned.lock);
-    of->next = abandoned.first;
-    abandoned.first = of;
+    task_job->next = abandoned.first;
+    abandoned.first = task_job;
     (void)pthread_mutex_unlock(&abandoned.lock);
 }
 
@@ -196,13 +196,13 @@ static int abandon_all(tuff_device *device)
 {
     int count = 0;
     for (job **at = &device->under_way; *at;) {
-        job *of = *at;
-        if (!abandon(of)) {
-            at = &of->next;
+        job *task_job = *at;
+        if (!abandon(task_job)) {
+            at = &task_job->next;
             continue;
         }
-        *at = of->next;
-        keep_job(of);
+        *at = task_job->next;
+        keep_job(task_job);
         count++;
     }
     return count;

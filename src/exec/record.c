@@ -279,7 +279,7 @@ static bool note_stale_copies(executable *self)
         uint64_t version = 1; /* none goes back, so that their sum tells whether one went on */
         for (int k = 0; k < copy->source_count; ++k)
             version += tuff__storage_version(self->launches.buffers[copy->sources[k]].storage);
-        if (copy->kept == NULL || self->versions[i] == version)
+        if (!copy->is_kept || self->versions[i] == version)
             continue;
         is_stale = true;
         self->versions[i] = version;

@@ -146,13 +146,13 @@ static int find_output(const reference_plan *plan, const char *name)
     return -1;
 }
 
-static tuff_status size_matches(const char *what, const char *name, const tuff_tensor *tensor, size_t size)
+static tuff_status size_matches(const char *subject, const char *name, const tuff_tensor *tensor, size_t size)
 {
     const size_t whole = (size_t)tuff_shape_count(tensor->shape) * tuff_dtype_size(tensor->dtype);
     if (size == whole)
         return TUFF_OK;
-    return FAIL(TUFF_E_USAGE, "%s: \"%.200s\" is %s %s, %zu bytes, not %zu", what, name, tuff_dtype_name(tensor->dtype),
-                SHAPE_TEXT(tensor->shape), whole, size);
+    return FAIL(TUFF_E_USAGE, "%s: \"%.200s\" is %s %s, %zu bytes, not %zu", subject, name,
+                tuff_dtype_name(tensor->dtype), SHAPE_TEXT(tensor->shape), whole, size);
 }
 
 static tuff_status write_part(reference_plan *plan, const node *input, uint64_t offset, const void *data, size_t size)

@@ -1,4 +1,4 @@
-/* A trial is an executable of one task, recorded with timestamps. */
+/* A candidate_run is an executable of one task, recorded with timestamps. */
 #include "measure/candidate_run.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 /* Timers are trusted for runs of this length; shorter ones are repeated. */
 enum { LEAST_NANOSECONDS = 200000, MOST_REPEATS = 64 };
 
-struct trial {
+struct candidate_run {
     tuff_device *device;
     const struct fusion *fusion; /* borrowed */
     executable executable;
@@ -22,7 +22,7 @@ struct trial {
     uint64_t expected; /* nanoseconds of one run; 0: not known */
 };
 
-static void forget_timed(trial *self)
+static void forget_timed(candidate_run *self)
 {
     for (int i = 0; i < COLD_PLACES; ++i) {
         tuff__recording_destroy(self->device, self->timed[i]);
@@ -30,7 +30,7 @@ static void forget_timed(trial *self)
     }
 }
 
-void tuff__candidate_run_destroy(trial *self)
+void tuff__candidate_run_destroy(candidate_run *self)
 {
     if (self == NULL)
         return;
@@ -41,7 +41,7 @@ void tuff__candidate_run_destroy(trial *self)
 }
 
 /* The steps of a run as often as they are repeated, the weights of each at a place further on. */
-static tuff_status record_from(trial *self, int place)
+static tuff_status record_from(candidate_run *self, int place)
 {
     const int count = self->executable.command_count - self->executable.setup_count;
     command *all = tuff__calloc((size_t)self->command_count + 1, sizeof *all);
@@ -60,7 +60,7 @@ static tuff_status record_from(trial *self, int place)
 }
 
 /* Lets a submission have so many runs. */
-static tuff_status repeat(trial *self, int repeats)
+static tuff_status repeat(candidate_run *self, int repeats)
 {
     const int count = (self->executable.command_count - self->executable.setup_count) * repeats;
     uint64_t *stamps = tuff__calloc((size_t)count + 1, sizeof *stamps);
@@ -75,7 +75,7 @@ static tuff_status repeat(trial *self, int repeats)
 }
 
 /* What is to be submitted now. */
-static tuff_status next_timed(trial *self, recording **out)
+static tuff_status next_timed(candidate_run *self, recording **out)
 {
     const int place =
         self->places > 1 ? tuff__cache_flush_take(self->pool, self->places, self->weights.size, self->repeats) : 0;
@@ -104,12 +104,9 @@ static tuff_status poison_scratch(const launch_list *list)
     return status;
 }
 
-static tuff_status build(trial *self, const struct fusion *fusion, const tuff_compile_options *options, int task,
-                         const tune_config *config, test_buffers *on)
+static tuff_status build(candidate_run *self, test_buffers *buffers)
 {
-    self->fusion = fusion;
-    TRY(tuff__lower_task(self->device, self->fusion, options, task, config, NULL, &self->executable.launches));
-    TRY(tuff__test_buffers_place(on, &self->executable.launches));
+    TRY(tuff__test_buffers_place(buffers, &self->executable.launches));
     TRY(tuff__plan_memory(&self->executable.launches));
     TRY(poison_scratch(&self->executable.launches));
     TRY(tuff__executable_record(&self->executable, NULL));
@@ -125,17 +122,21 @@ static tuff_status build(trial *self, const struct fusion *fusion, const tuff_co
     return repeat(self, 1);
 }
 
-tuff_status tuff__candidate_run_create(tuff_device *device, const struct fusion *fusion,
-                                       const tuff_compile_options *options, int task, const tune_config *config,
-                                       test_buffers *on, cache_flush_pool *pool, trial **out)
+tuff_status tuff__candidate_run_create(launch_list *launches, test_buffers *buffers, cache_flush_pool *pool,
+                                       candidate_run **out)
 {
-    trial *self = tuff__calloc(1, sizeof *self);
+    candidate_run *self = tuff__calloc(1, sizeof *self);
     *out = NULL;
-    if (self == NULL)
+    if (self == NULL) {
+        tuff__launch_list_free(launches);
         return TUFF_E_OOM_HOST;
-    self->device = device;
+    }
+    self->device = launches->device;
+    self->fusion = launches->fusion;
     self->pool = pool;
-    const tuff_status status = build(self, fusion, options, task, config, on);
+    self->executable.launches = *launches;
+    *launches = (launch_list){.device = NULL};
+    const tuff_status status = build(self, buffers);
     if (status != TUFF_OK) {
         tuff__candidate_run_destroy(self);
         return status;
@@ -146,7 +147,7 @@ tuff_status tuff__candidate_run_create(tuff_device *device, const struct fusion 
 
 /* How long runs that should take so long may show no sign of life; 0: not known. CPUs do not hang, but others may need
    them. */
-static void set_patience(const trial *self, uint64_t expected)
+static void set_patience(const candidate_run *self, uint64_t expected)
 {
     const uint64_t least =
         tuff__device_info(self->device)->device_class == TUFF_DEVICE_CPU ? UINT64_C(10000000000) : UINT64_C(2000000000);
@@ -155,7 +156,7 @@ static void set_patience(const trial *self, uint64_t expected)
 }
 
 /* The time of one of the repeats. A device without a clock leaves it to the host's. */
-static tuff_status time_once(trial *self, uint64_t *nanoseconds)
+static tuff_status time_once(candidate_run *self, uint64_t *nanoseconds)
 {
     recording *timed;
     TRY(next_timed(self, &timed));
@@ -176,7 +177,7 @@ static tuff_status time_once(trial *self, uint64_t *nanoseconds)
 }
 
 /* Scatters look for places in what earlier kernels counted: those must be whole. */
-static bool can_run_in_part(const trial *self)
+static bool can_run_in_part(const candidate_run *self)
 {
     for (int i = 0; i < self->executable.launches.launch_count; ++i) {
         const int task = self->executable.launches.launches[i].task;
@@ -187,7 +188,7 @@ static bool can_run_in_part(const trial *self)
 }
 
 /* A library compiles its kernels in its first call. */
-static bool has_product(const trial *self)
+static bool has_product(const candidate_run *self)
 {
     for (int i = self->executable.setup_count; i < self->executable.command_count; ++i)
         if (self->executable.commands[i].kind == COMMAND_PRODUCT)
@@ -196,7 +197,7 @@ static bool has_product(const trial *self)
 }
 
 /* A sixteenth of a kernel's groups, but enough for every unit to have some. */
-static uint64_t part_of(const trial *self, uint64_t groups)
+static uint64_t part_of(const candidate_run *self, uint64_t groups)
 {
     enum { SHARE = 16, A_UNIT = 2 };
     const uint64_t wave = (uint64_t)tuff__device_info(self->device)->compute_units * A_UNIT;
@@ -204,7 +205,7 @@ static uint64_t part_of(const trial *self, uint64_t groups)
     return part > wave ? part : wave < groups ? wave : groups;
 }
 
-static tuff_status time_part(trial *self, command *part, uint64_t *stamps, int count, double *predicted)
+static tuff_status time_part(candidate_run *self, command *part, uint64_t *stamps, int count, double *predicted)
 {
     recording *made = NULL;
     const command *whole = self->executable.commands + self->executable.setup_count;
@@ -224,7 +225,7 @@ static tuff_status time_part(trial *self, command *part, uint64_t *stamps, int c
     return timed == TUFF_E_UNSUPPORTED ? status : timed;
 }
 
-tuff_status tuff__candidate_run_probe(trial *self, uint64_t usual, uint64_t *nanoseconds)
+tuff_status tuff__candidate_run_probe(candidate_run *self, uint64_t usual, uint64_t *nanoseconds)
 {
     const int count = self->executable.command_count - self->executable.setup_count;
     *nanoseconds = 0;
@@ -250,7 +251,7 @@ tuff_status tuff__candidate_run_probe(trial *self, uint64_t usual, uint64_t *nan
     return status;
 }
 
-tuff_status tuff__candidate_run_warm(trial *self, uint64_t most)
+tuff_status tuff__candidate_run_warm(candidate_run *self, uint64_t most)
 {
     enum { WINDOW = 10000000 };
     const uint64_t begin = tuff__nanoseconds();
@@ -271,12 +272,12 @@ tuff_status tuff__candidate_run_warm(trial *self, uint64_t most)
     return TUFF_OK;
 }
 
-bool tuff__candidate_run_is_cold(const trial *self)
+bool tuff__candidate_run_is_cold(const candidate_run *self)
 {
     return self->places > 1;
 }
 
-bool tuff__candidate_run_is_too_fast(const trial *self, uint64_t nanoseconds)
+bool tuff__candidate_run_is_too_fast(const candidate_run *self, uint64_t nanoseconds)
 {
     const tuff_device_info *info = tuff__device_info(self->device);
     /* Operations of a unit in a nanosecond: several times what any has today. */
@@ -287,7 +288,7 @@ bool tuff__candidate_run_is_too_fast(const trial *self, uint64_t nanoseconds)
     return info->compute_units > 0 && operations > unit * info->compute_units * (double)nanoseconds;
 }
 
-uint64_t tuff__candidate_run_spilled(const trial *self)
+uint64_t tuff__candidate_run_spilled(const candidate_run *self)
 {
     uint64_t most = 0;
     for (int i = 0; i < self->executable.command_count; ++i) {
@@ -298,7 +299,7 @@ uint64_t tuff__candidate_run_spilled(const trial *self)
     return most;
 }
 
-tuff_status tuff__candidate_run_time(trial *self, int count, uint64_t limit, uint64_t *nanoseconds)
+tuff_status tuff__candidate_run_time(candidate_run *self, int count, uint64_t limit, uint64_t *nanoseconds)
 {
     for (int i = 0; i < count; ++i) {
         TRY(time_once(self, &nanoseconds[i]));
@@ -316,7 +317,7 @@ tuff_status tuff__candidate_run_time(trial *self, int count, uint64_t limit, uin
     return TUFF_OK;
 }
 
-tuff_status tuff__candidate_run_run(trial *self)
+tuff_status tuff__candidate_run_run(candidate_run *self)
 {
     set_patience(self, self->expected);
     TRY(tuff__submit(self->device, self->executable.recording));

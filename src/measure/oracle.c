@@ -25,7 +25,7 @@ typedef struct expectation {
 } expectation;
 
 typedef struct hearing {
-    subgraph *of;
+    subgraph *part;
     reference_plan *host;
     expectation roots[MAX_OUTPUTS];
 } hearing;
@@ -37,13 +37,13 @@ static void end(hearing *self)
         tuff__free(self->roots[i].bounds);
     }
     tuff__reference_destroy(self->host);
-    tuff__subgraph_destroy(self->of);
+    tuff__subgraph_destroy(self->part);
 }
 
 static tuff_status begin_host(hearing *self, tuff_device *device)
 {
     tuff_graph *graph;
-    TRY(tuff__subgraph_graph(self->of, device, &graph));
+    TRY(tuff__subgraph_graph(self->part, device, &graph));
     const tuff_status status = tuff__reference_create(graph, &self->host);
     if (status != TUFF_OK)
         tuff_graph_destroy(graph);
@@ -57,9 +57,9 @@ static tuff_status run_host(hearing *self)
 {
     char name[16];
     TRY(tuff__reference_run(self->host));
-    for (int i = 0; i < tuff__subgraph_root_count(self->of); ++i) {
+    for (int i = 0; i < tuff__subgraph_root_count(self->part); ++i) {
         expectation *root = &self->roots[i];
-        root->count = tuff_shape_count(tuff__subgraph_shape(self->of, tuff__subgraph_root(self->of, i)));
+        root->count = tuff_shape_count(tuff__subgraph_shape(self->part, tuff__subgraph_root(self->part, i)));
         root->values = tuff__calloc((size_t)root->count + 1, sizeof *root->values);
         root->bounds = tuff__calloc((size_t)root->count + 1, sizeof *root->bounds);
         if (root->values == NULL || root->bounds == NULL)
@@ -92,12 +92,12 @@ static bool is_right(tuff_dtype dtype, double got, double value, double bound)
 static void judge_root(const hearing *self, int index, const double *got, char *wrong, size_t size)
 {
     const expectation *root = &self->roots[index];
-    const tuff_dtype dtype = tuff__subgraph_root(self->of, index)->outputs[0].dtype;
+    const tuff_dtype dtype = tuff__subgraph_root(self->part, index)->outputs[0].dtype;
     int64_t failures = 0, first = -1;
     for (int64_t i = 0; i < root->count; ++i)
         if (!is_right(dtype, got[i], root->values[i], root->bounds[i]) && failures++ == 0)
             first = i;
-    if (failures == 0 || (tuff__subgraph_jumps(self->of) && failures <= root->count / JUMPS))
+    if (failures == 0 || (tuff__subgraph_jumps(self->part) && failures <= root->count / JUMPS))
         return;
     snprintf(wrong, size, "%lld of %lld are wrong: %.9g, on the host %.9g within %.2g", (long long)failures,
              (long long)root->count, got[first], root->values[first], SLACK * root->bounds[first]);
@@ -151,13 +151,13 @@ static void want_suspects(subgraph *part, const test_buffers *on)
 static tuff_status write_reads(const hearing *self, const struct fusion *fusion, const test_buffers *from)
 {
     char name[16];
-    for (int i = 0; i < tuff__subgraph_read_count(self->of); ++i) {
-        const node *at = tuff__subgraph_read(self->of, i);
-        const int64_t count = tuff_shape_count(tuff__subgraph_shape(self->of, at));
+    for (int i = 0; i < tuff__subgraph_read_count(self->part); ++i) {
+        const node *at = tuff__subgraph_read(self->part, i);
+        const int64_t count = tuff_shape_count(tuff__subgraph_shape(self->part, at));
         double *values = tuff__calloc((size_t)count + 1, sizeof *values);
         tuff_status status = values == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
         if (status == TUFF_OK)
-            status = gather(self->of, fusion, at, from, tuff__test_buffers_input, values);
+            status = gather(self->part, fusion, at, from, tuff__test_buffers_input, values);
         if (status == TUFF_OK)
             status = tuff__reference_write_double(self->host, tuff__subgraph_name('r', i, name), values);
         tuff__free(values);
@@ -169,10 +169,10 @@ static tuff_status write_reads(const hearing *self, const struct fusion *fusion,
 static tuff_status compare_ground(const hearing *self, const struct fusion *fusion, const test_buffers *buffers,
                                   char *wrong, size_t size)
 {
-    for (int i = 0; i < tuff__subgraph_root_count(self->of) && wrong[0] == '\0'; ++i) {
+    for (int i = 0; i < tuff__subgraph_root_count(self->part) && wrong[0] == '\0'; ++i) {
         double *got = tuff__calloc((size_t)self->roots[i].count + 1, sizeof *got);
         const tuff_status status = got == NULL ? TUFF_E_OOM_HOST
-                                               : gather(self->of, fusion, tuff__subgraph_root(self->of, i), buffers,
+                                               : gather(self->part, fusion, tuff__subgraph_root(self->part, i), buffers,
                                                         tuff__test_buffers_right, got);
         if (status == TUFF_OK)
             judge_root(self, i, got, wrong, size);
@@ -201,8 +201,8 @@ static tuff_status sample(subgraph *part, const test_buffers *on)
 static tuff_status hear_ground(hearing *self, tuff_device *device, const test_buffers *buffers,
                                const struct fusion *fusion, int task, char *wrong, size_t size)
 {
-    TRY(tuff__subgraph_create(fusion, task, &self->of));
-    TRY(sample(self->of, buffers));
+    TRY(tuff__subgraph_create(fusion, task, &self->part));
+    TRY(sample(self->part, buffers));
     TRY(begin_host(self, device));
     TRY(write_reads(self, fusion, buffers));
     TRY(run_host(self));
@@ -212,7 +212,7 @@ static tuff_status hear_ground(hearing *self, tuff_device *device, const test_bu
 tuff_status tuff__oracle_ground(tuff_device *device, const test_buffers *buffers, const struct fusion *fusion, int task,
                                 char *wrong, size_t size)
 {
-    hearing self = {.of = NULL};
+    hearing self = {.part = NULL};
     wrong[0] = '\0';
     const tuff_status status = hear_ground(&self, device, buffers, fusion, task, wrong, size);
     end(&self);
@@ -222,9 +222,9 @@ tuff_status tuff__oracle_ground(tuff_device *device, const test_buffers *buffers
 /* Eighths, as on test buffers. */
 static void make_up(const hearing *self, task_kind kind, const node *at, int64_t count, double *out)
 {
-    const int64_t bound = tuff__subgraph_index_bound(self->of);
+    const int64_t bound = tuff__subgraph_index_bound(self->part);
     const bool multiplies = kind == TASK_MATMUL || kind == TASK_ATTENTION,
-               takes_signs = tuff__subgraph_takes_signs(self->of);
+               takes_signs = tuff__subgraph_takes_signs(self->part);
     rng from = {(uint64_t)at->id + 1};
     for (int64_t i = 0; i < count; ++i) {
         const int roll = tuff__rng_below(&from, 1 << 20);
@@ -240,9 +240,9 @@ static void make_up(const hearing *self, task_kind kind, const node *at, int64_t
 static tuff_status write_both(const hearing *self, tuff_plan *plan, task_kind kind)
 {
     char name[16];
-    for (int i = 0; i < tuff__subgraph_read_count(self->of); ++i) {
-        const node *at = tuff__subgraph_read(self->of, i);
-        const int64_t count = tuff_shape_count(tuff__subgraph_shape(self->of, at));
+    for (int i = 0; i < tuff__subgraph_read_count(self->part); ++i) {
+        const node *at = tuff__subgraph_read(self->part, i);
+        const int64_t count = tuff_shape_count(tuff__subgraph_shape(self->part, at));
         const size_t bytes = (size_t)count * tuff_dtype_size(at->outputs[0].dtype);
         double *values = tuff__calloc((size_t)count + 1, sizeof *values);
         void *data = tuff__alloc(bytes);
@@ -279,8 +279,8 @@ static tuff_status lower_by(tuff_plan *plan, const tuff_compile_options *options
 static tuff_status compare_plan(const hearing *self, tuff_plan *plan, char *wrong, size_t size)
 {
     char name[16];
-    for (int i = 0; i < tuff__subgraph_root_count(self->of) && wrong[0] == '\0'; ++i) {
-        const tuff_dtype dtype = tuff__subgraph_root(self->of, i)->outputs[0].dtype;
+    for (int i = 0; i < tuff__subgraph_root_count(self->part) && wrong[0] == '\0'; ++i) {
+        const tuff_dtype dtype = tuff__subgraph_root(self->part, i)->outputs[0].dtype;
         const size_t count = (size_t)self->roots[i].count, bytes = count * tuff_dtype_size(dtype);
         double *got = tuff__calloc(count + 1, sizeof *got);
         void *data = tuff__alloc(bytes);
@@ -328,10 +328,10 @@ static tuff_status hear_ragged(hearing *self, tuff_device *device, const struct 
                                size_t size)
 {
     tuff_graph *graph;
-    TRY(tuff__subgraph_create(fusion, task, &self->of));
-    TRY(shrink(self->of));
+    TRY(tuff__subgraph_create(fusion, task, &self->part));
+    TRY(shrink(self->part));
     TRY(begin_host(self, device));
-    TRY(tuff__subgraph_graph(self->of, device, &graph));
+    TRY(tuff__subgraph_graph(self->part, device, &graph));
     tuff_compile_options plain = *options;
     plain.memory_budget = 0;
     tuff_plan *plan;
@@ -346,14 +346,14 @@ static tuff_status hear_ragged(hearing *self, tuff_device *device, const struct 
 }
 
 /* Products and averages of what is not 0 are not all 0, whatever their number. */
-static void judge_zeros(const hearing *self, const test_buffers *kept, char *wrong, size_t size)
+static void check_zeros(const hearing *self, const test_buffers *kept, char *wrong, size_t size)
 {
-    for (int i = 0; i < tuff__subgraph_root_count(self->of) && wrong[0] == '\0'; ++i) {
+    for (int i = 0; i < tuff__subgraph_root_count(self->part) && wrong[0] == '\0'; ++i) {
         const expectation *root = &self->roots[i];
         int64_t others = 0;
         for (int64_t k = 0; k < root->count; ++k)
             others += isfinite(root->values[k]) && fabs(root->values[k]) > SLACK * root->bounds[k];
-        if (2 * others > root->count && tuff__test_buffers_is_zero(kept, tuff__subgraph_root(self->of, i)))
+        if (2 * others > root->count && tuff__test_buffers_is_zero(kept, tuff__subgraph_root(self->part, i)))
             snprintf(wrong, size, "all of a result is 0");
     }
 }
@@ -361,12 +361,12 @@ static void judge_zeros(const hearing *self, const test_buffers *kept, char *wro
 tuff_status tuff__oracle_ragged(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
                                 int task, const tune_config *config, const test_buffers *kept, char *wrong, size_t size)
 {
-    hearing self = {.of = NULL};
+    hearing self = {.part = NULL};
     const task_kind kind = fusion->tasks[task].kind;
     wrong[0] = '\0';
     const tuff_status status = hear_ragged(&self, device, fusion, options, task, config, wrong, size);
     if (status == TUFF_OK && kept != NULL && (kind == TASK_MATMUL || kind == TASK_ATTENTION))
-        judge_zeros(&self, kept, wrong, size);
+        check_zeros(&self, kept, wrong, size);
     end(&self);
     return status;
 }

@@ -1,4 +1,4 @@
-/* Memory for trials: one stretch for every buffer of the task, between two guards. */
+/* Memory for runs: one stretch for every buffer of the task, between two guards. */
 #include "measure/test_buffers.h"
 
 #include <math.h>
@@ -589,14 +589,14 @@ static const buffer_region *find_element(const test_buffers *self, int buffer, i
     return region != NULL && at >= 0 && at < count_of(region) ? region : NULL;
 }
 
-static void read_constant(const node *of, int64_t at, double *out)
+static void read_constant(const node *source, int64_t at, double *out)
 {
-    const op_attributes *with = &of->attributes;
-    const tuff_dtype dtype = of->outputs[0].dtype;
-    if (with->data == NULL)
-        *out = with->value;
+    const op_attributes *given = &source->attributes;
+    const tuff_dtype dtype = source->outputs[0].dtype;
+    if (given->data == NULL)
+        *out = given->value;
     else
-        tuff__to_double(dtype, (const char *)with->data + (size_t)at * tuff_dtype_size(dtype), 1, out);
+        tuff__to_double(dtype, (const char *)given->data + (size_t)at * tuff_dtype_size(dtype), 1, out);
 }
 
 /* Small constants are part of kernels' texts, and have no memory. */
@@ -628,7 +628,7 @@ bool tuff__test_buffers_right(const test_buffers *self, int buffer, int64_t at, 
 /* A walk over the elements of a root, which notes every so many of what may have been left out: when it has noted too
    many, every other one is dropped, so that one in the middle is always among them. */
 typedef struct suspects {
-    const buffer_region *of;
+    const buffer_region *region;
     bool is_updated; /* the stretch is: what it held says something */
     int64_t index, found, every, last;
     int64_t noted[64];
@@ -638,7 +638,7 @@ typedef struct suspects {
 static bool is_suspect(const suspects *self, int64_t at)
 {
     static const char zero[8];
-    const buffer_region *region = self->of;
+    const buffer_region *region = self->region;
     const size_t step = tuff_dtype_size(region->dtype);
     const char *element = (const char *)region->right + GUARD + region->lead + (size_t)at * step;
     double value;
@@ -687,26 +687,26 @@ static bool begin_suspects(const test_buffers *self, const node *root, bool chan
     const view layout = tuff__fusion_layout(self->fusion, root);
     if (region == NULL || region->right == NULL || region->made == NULL)
         return false;
-    *out = (suspects){.of = region, .is_updated = changes_too && is_updated(self, region), .every = 1};
+    *out = (suspects){.region = region, .is_updated = changes_too && is_updated(self, region), .every = 1};
     look_for_suspects(out, &layout, 0, start);
     return true;
 }
 
 int tuff__test_buffers_suspects(const test_buffers *self, const node *root, int64_t out[MOST_SUSPECTS])
 {
-    suspects with;
-    if (!begin_suspects(self, root, true, &with))
+    suspects found;
+    if (!begin_suspects(self, root, true, &found))
         return 0;
-    const int count = with.count < MOST_SUSPECTS - 1 ? with.count : MOST_SUSPECTS - 1;
+    const int count = found.count < MOST_SUSPECTS - 1 ? found.count : MOST_SUSPECTS - 1;
     for (int i = 0; i < count; ++i)
-        out[i] = with.noted[with.count * i / count];
+        out[i] = found.noted[found.count * i / count];
     if (count > 0)
-        out[count] = with.last;
+        out[count] = found.last;
     return count > 0 ? count + 1 : 0;
 }
 
 bool tuff__test_buffers_is_zero(const test_buffers *self, const node *root)
 {
-    suspects with;
-    return begin_suspects(self, root, false, &with) && with.found > 0 && with.found == with.index;
+    suspects collected;
+    return begin_suspects(self, root, false, &collected) && collected.found > 0 && collected.found == collected.index;
 }

@@ -149,8 +149,8 @@ int tuff__budget_next(const tune_budget *self)
 
 static double estimate(const tune_budget *self, int key)
 {
-    const budget_key *of = key_of(self, key);
-    const double run = (double)(of->best_nanoseconds > LEAST_RUN ? of->best_nanoseconds : LEAST_RUN);
+    const budget_key *one = key_of(self, key);
+    const double run = (double)(one->best_nanoseconds > LEAST_RUN ? one->best_nanoseconds : LEAST_RUN);
     return RACE_OVERHEAD + (tuff__budget_is_minor(self, key) ? MINOR_RACE_RUNS : RACE_RUNS) * run;
 }
 

@@ -1,6 +1,7 @@
 /* Times candidates one after the other and keeps the best, until a reason to stop. Few samples are spent on what is
    slow, and nothing becomes the best that was not verified. */
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "search/search_state.h"
@@ -9,6 +10,11 @@
 enum { USUAL_PATIENCE = 16 };
 /* Of what was put aside, so many that gain nothing are tried when patience is over: who spills least, goes first. */
 enum { LATE_TURNS = 8 };
+/* Bytes of a work-item, 64 registers: a quarter of the 255 or 256 that a GPU gives it at most. So little beside none is
+   a matter of a few instructions, which caches serve, and no reason to leave a candidate out. */
+#define HARMLESS UINT64_C(256)
+/* A candidate that spills more than so many times what others do is left out. */
+enum { TIMES_OTHERS = 2 };
 /* Candidates between two looks at the clocks. */
 enum { PACE_INTERVAL = 8 };
 /* Two confirmations that the device allows no better. */
@@ -20,14 +26,14 @@ static const struct stage {
     double cut;
 } stages[] = {{1, 2}, {2, 1.25}, {FULL_SAMPLES - 3, 0}, {0, 0}};
 
-const char *tuff__verdict_text(verdict reason)
+const char *tuff__evaluation_text(tune_evaluation reason)
 {
     static const char *const texts[] = {
 #define X(name, text) text,
-        VERDICT_MAP(X)
+        EVALUATION_MAP(X)
 #undef X
     };
-    return (unsigned)reason < VERDICT_COUNT ? texts[reason] : "unknown";
+    return (unsigned)reason < EVALUATION_COUNT ? texts[reason] : "unknown";
 }
 
 void tuff__search_fail(search *self, tuff_status status)
@@ -44,107 +50,108 @@ bool tuff__search_is_over(search *self)
 }
 
 /* What is no reason to leave a candidate out for good. What others spill may be more in the next search. */
-static bool is_passing(verdict found)
+static bool is_passing(tune_evaluation found)
 {
-    return found == VERDICT_INVALID || found == VERDICT_BARRED || found == VERDICT_SPILLS || found == VERDICT_SLOW ||
-           found == VERDICT_TIMER || found == VERDICT_ROOM || found == VERDICT_FAILED;
+    return found == EVALUATION_INVALID || found == EVALUATION_BARRED || found == EVALUATION_SPILLS ||
+           found == EVALUATION_SLOW || found == EVALUATION_TIMER || found == EVALUATION_ROOM ||
+           found == EVALUATION_FAILED;
 }
 
-bool tuff__search_accept(search *self, const tune_config *config, verdict found)
+bool tuff__search_accept(search *self, const tune_config *config, tune_evaluation found)
 {
-    if (found == VERDICT_GOOD)
+    if (found == EVALUATION_GOOD)
         return true;
-    assert((unsigned)found < VERDICT_COUNT);
+    assert((unsigned)found < EVALUATION_COUNT);
     self->counts.rejected[found]++;
-    self->verdict = found;
-    if (found == VERDICT_FAILED)
+    self->evaluation = found;
+    if (found == EVALUATION_FAILED)
         tuff__search_fail(self, tuff_last_status() ? tuff_last_status() : TUFF_E_USAGE);
-    if (found == VERDICT_LOST)
+    if (found == EVALUATION_LOST)
         self->end = SEARCH_LOST;
     if (!is_passing(found) && self->settings.rejected)
         self->settings.rejected(self->settings.user, config, found);
     return false;
 }
 
-void tuff__search_release(search *self, trial *of)
+void tuff__search_release(search *self, candidate *one)
 {
-    if (of->who.slot < 0)
+    if (one->handle.slot < 0)
         return;
-    self->by.release(self->by.state, &of->who);
-    self->slots[of->who.slot] = -1;
-    of->who.slot = -1;
-    of->compiled = false;
+    self->by.release(self->by.state, &one->handle);
+    self->slots[one->handle.slot] = -1;
+    one->handle.slot = -1;
+    one->compiled = false;
 }
 
 /* A slot: a free one, or that of the slowest of those that were tried, but the default and the best. */
 static int take_slot(search *self)
 {
-    trial *slowest = NULL;
+    candidate *slowest = NULL;
     for (int i = 0; i < SEARCH_SLOTS; i++) {
         if (self->slots[i] < 0)
             return i;
-        trial *one = &self->trials[self->slots[i]];
+        candidate *one = &self->candidates[self->slots[i]];
         if (self->slots[i] != 0 && self->slots[i] != self->best && self->slots[i] < self->tried &&
             (!slowest || one->nanoseconds > slowest->nanoseconds))
             slowest = one;
     }
     assert(slowest);
-    const int slot = slowest->who.slot;
+    const int slot = slowest->handle.slot;
     tuff__search_release(self, slowest);
     return slot;
 }
 
-static void give_slot(search *self, trial *of)
+static void give_slot(search *self, candidate *one)
 {
-    if (of->who.slot < 0) {
-        of->who.slot = take_slot(self);
-        self->slots[of->who.slot] = (int)(of - self->trials);
+    if (one->handle.slot < 0) {
+        one->handle.slot = take_slot(self);
+        self->slots[one->handle.slot] = (int)(one - self->candidates);
     }
 }
 
-bool tuff__search_compile(search *self, trial *of)
+bool tuff__search_compile(search *self, candidate *one)
 {
-    if (of->compiled)
+    if (one->compiled)
         return true;
     if (tuff__search_is_over(self))
         return false;
-    give_slot(self, of);
+    give_slot(self, one);
     self->counts.compiled++;
-    of->compiled = tuff__search_accept(self, &of->who.config, self->by.compile(self->by.state, &of->who));
-    of->rejected = !of->compiled;
-    if (!of->compiled) {
-        self->slots[of->who.slot] = -1;
-        of->who.slot = -1;
+    one->compiled = tuff__search_accept(self, &one->handle.config, self->by.compile(self->by.state, &one->handle));
+    one->rejected = !one->compiled;
+    if (!one->compiled) {
+        self->slots[one->handle.slot] = -1;
+        one->handle.slot = -1;
     } else if (self->by.spilled) {
-        of->spilled = self->by.spilled(self->by.state, &of->who);
+        one->spilled = self->by.spilled(self->by.state, &one->handle);
     }
-    return of->compiled;
+    return one->compiled;
 }
 
-static void drop(search *self, trial *of)
+static void drop(search *self, candidate *one)
 {
-    of->rejected = true;
-    tuff__search_release(self, of);
+    one->rejected = true;
+    tuff__search_release(self, one);
 }
 
-bool tuff__search_verify(search *self, trial *of, bool thorough)
+bool tuff__search_verify(search *self, candidate *one, bool thorough)
 {
-    if ((of->verified && !thorough) || of->rejected)
-        return !of->rejected;
+    if ((one->verified && !thorough) || one->rejected)
+        return !one->rejected;
     if (tuff__search_is_over(self))
         return false;
     self->counts.verified++;
-    const verdict found = self->by.verify(self->by.state, &of->who, thorough);
-    of->verified = tuff__search_accept(self, &of->who.config, found);
-    if (!of->verified)
-        drop(self, of);
-    return of->verified;
+    const tune_evaluation found = self->by.verify(self->by.state, &one->handle, thorough);
+    one->verified = tuff__search_accept(self, &one->handle.config, found);
+    if (!one->verified)
+        drop(self, one);
+    return one->verified;
 }
 
 /* A default that is faster than the peak allows says that this is no peak. */
-static void doubt_roofline(search *self, const trial *of, const uint64_t *times, int count)
+static void doubt_roofline(search *self, const candidate *one, const uint64_t *times, int count)
 {
-    if (of == &self->trials[0] && tuff__times_median(times, count) < self->settings.roofline)
+    if (one == &self->candidates[0] && tuff__times_median(times, count) < self->settings.roofline)
         self->settings.roofline = 0;
 }
 
@@ -157,52 +164,127 @@ static bool are_believable(const search *self, const uint64_t *times, int count)
     return true;
 }
 
-bool tuff__search_sample(search *self, trial *of, int count, uint64_t limit, uint64_t *times)
+bool tuff__search_sample(search *self, candidate *one, int count, uint64_t limit, uint64_t *times)
 {
-    verdict found = VERDICT_TIMER;
-    for (int attempt = 0; attempt < 2 && found == VERDICT_TIMER; attempt++) {
+    tune_evaluation found = EVALUATION_TIMER;
+    for (int attempt = 0; attempt < 2 && found == EVALUATION_TIMER; attempt++) {
         if (tuff__search_is_over(self))
             return false;
-        found = self->by.sample(self->by.state, &of->who, count, limit, times);
-        self->counts.samples += found == VERDICT_GOOD ? (uint64_t)count : 0;
-        if (found == VERDICT_GOOD)
-            doubt_roofline(self, of, times, count);
-        if (found == VERDICT_GOOD && !are_believable(self, times, count))
-            found = VERDICT_TIMER;
+        found = self->by.sample(self->by.state, &one->handle, count, limit, times);
+        self->counts.samples += found == EVALUATION_GOOD ? (uint64_t)count : 0;
+        if (found == EVALUATION_GOOD)
+            doubt_roofline(self, one, times, count);
+        if (found == EVALUATION_GOOD && !are_believable(self, times, count))
+            found = EVALUATION_TIMER;
     }
-    const bool is_good = tuff__search_accept(self, &of->who.config, found);
+    const bool is_good = tuff__search_accept(self, &one->handle.config, found);
     if (!is_good)
-        drop(self, of);
+        drop(self, one);
     return is_good;
 }
 
 int tuff__search_least(const search *self, int without)
 {
     int least = -1;
-    for (int i = 0; i < self->trial_count; i++) {
-        const trial *one = &self->trials[i];
+    for (int i = 0; i < self->candidate_count; i++) {
+        const candidate *one = &self->candidates[i];
         if (i != without && !one->rejected && one->samples >= FULL_SAMPLES &&
-            (least < 0 || one->nanoseconds < self->trials[least].nanoseconds))
+            (least < 0 || one->nanoseconds < self->candidates[least].nanoseconds))
             least = i;
     }
     return least;
 }
 
-/* Samples in stages; false where it was rejected, or cut as too slow. */
-static bool time_trial(search *self, trial *of)
+/* Candidates that spill: the driver found no registers for all that a work-item has, and keeps the rest in memory. As a
+   rule that is slow, but not always: such a candidate is put aside, and has its turn when nothing better is left to try.
+   It keeps nothing meanwhile but its place among the candidates: the driver's cache and ours make its second
+   compilation a cheap one. */
+
+/* What was remembered won already. The default needs no word: when it is tried, there are no others. */
+static bool is_exempt(const candidate *one)
 {
-    const uint64_t best = self->best < 0 ? 0 : self->trials[self->best].nanoseconds;
+    return one->rank == RANK_CACHED;
+}
+
+/* The most that any spills of those whose times were worth taking to the end; *any: whether there is one beside the
+   default, which alone says little about what others need. */
+static uint64_t most_of_others(const search *self, bool *any)
+{
+    uint64_t most = 0;
+    *any = false;
+    for (int i = 0; i < self->candidate_count; i++) {
+        const candidate *one = &self->candidates[i];
+        if (one->rejected || one->samples < FULL_SAMPLES)
+            continue;
+        *any = *any || i > 0;
+        most = one->spilled > most ? one->spilled : most;
+    }
+    return most;
+}
+
+/* False where a candidate spills so far more than others that it is dropped. Nothing is known before it is compiled. */
+static bool bears_spills(search *self, candidate *one)
+{
+    bool any;
+    if (one->spilled <= HARMLESS || is_exempt(one))
+        return true;
+    const uint64_t others = most_of_others(self, &any);
+    if (!any || one->spilled <= TIMES_OTHERS * others)
+        return true;
+    (void)FAIL(TUFF_E_LIMIT,
+               "tune: %" PRIu64 " bytes of a work-item's registers lie in memory, where others do with %" PRIu64,
+               one->spilled, others);
+    (void)tuff__search_accept(self, &one->handle.config, EVALUATION_SPILLS);
+    one->rejected = true;
+    tuff__search_release(self, one);
+    return false;
+}
+
+/* Puts a compiled candidate aside, and releases it, where it spills more than the best and had no turn yet; whether it
+   did. */
+static bool put_aside(search *self, candidate *one)
+{
+    if (self->best < 0 || one->had_turn || is_exempt(one) || one->spilled <= self->candidates[self->best].spilled)
+        return false;
+    self->counts.demoted++;
+    one->is_aside = true;
+    tuff__search_release(self, one);
+    return true;
+}
+
+/* Of those put aside the one that spills least; -1 where there is none. */
+static int next_aside(const search *self)
+{
+    int least = -1;
+    for (int i = 0; i < self->tried; i++) {
+        const candidate *one = &self->candidates[i];
+        if (one->is_aside && (least < 0 || one->spilled < self->candidates[least].spilled))
+            least = i;
+    }
+    return least;
+}
+
+static void take_turn(search *self, int index)
+{
+    self->candidates[index].is_aside = false;
+    self->candidates[index].had_turn = true;
+}
+
+/* Samples in stages; false where it was rejected, or cut as too slow. */
+static bool time_candidate(search *self, candidate *one)
+{
+    const uint64_t best = self->best < 0 ? 0 : self->candidates[self->best].nanoseconds;
     const double now = (double)best * self->pace;
     uint64_t times[FULL_SAMPLES];
     for (int i = 0; stages[i].count > 0; i++) {
-        if (!tuff__search_sample(self, of, stages[i].count, (uint64_t)(stages[0].cut * now), times + of->samples))
+        if (!tuff__search_sample(self, one, stages[i].count, (uint64_t)(stages[0].cut * now), times + one->samples))
             return false;
-        of->samples += stages[i].count;
-        const double median = (double)tuff__times_median(times, of->samples);
-        of->nanoseconds = (uint64_t)(median / self->pace);
+        one->samples += stages[i].count;
+        const double median = (double)tuff__times_median(times, one->samples);
+        one->nanoseconds = (uint64_t)(median / self->pace);
         if (best && stages[i].cut > 0 && median > stages[i].cut * now) {
-            self->counts.rejected[VERDICT_SLOW]++;
-            self->verdict = VERDICT_SLOW;
+            self->counts.rejected[EVALUATION_SLOW]++;
+            self->evaluation = EVALUATION_SLOW;
             return false;
         }
     }
@@ -212,11 +294,11 @@ static bool time_trial(search *self, trial *of)
 /* The best becomes another, or stays: how long ago it became 1 % better is what patience counts. */
 static void note_best(search *self, int index)
 {
-    const uint64_t time = self->trials[index].nanoseconds;
-    const bool is_better = self->best < 0 || time < self->trials[self->best].nanoseconds;
+    const uint64_t time = self->candidates[index].nanoseconds;
+    const bool is_better = self->best < 0 || time < self->candidates[self->best].nanoseconds;
     if (is_better) {
         self->best = index;
-        self->last_move = self->trials[index].move;
+        self->last_move = self->candidates[index].move;
         self->near_roofline = 0;
     }
     self->since_gain++;
@@ -226,46 +308,46 @@ static void note_best(search *self, int index)
     }
 }
 
-static bool is_least(const search *self, const trial *of)
+static bool is_least(const search *self, const candidate *one)
 {
-    return self->best < 0 || of->nanoseconds < self->trials[self->best].nanoseconds;
+    return self->best < 0 || one->nanoseconds < self->candidates[self->best].nanoseconds;
 }
 
 /* What ended for another reason than the candidate was not tried. */
-static void report_trial(search *self, const trial *of, bool good)
+static void report_candidate(search *self, const candidate *one, bool good)
 {
     const search_settings *to = &self->settings;
-    if (to->tried && (good || self->verdict != VERDICT_GOOD))
-        to->tried(to->user, &of->who.config, good ? VERDICT_GOOD : self->verdict, of->samples ? of->nanoseconds : 0,
-                  of->samples);
+    if (to->tried && (good || self->evaluation != EVALUATION_GOOD))
+        to->tried(to->user, &one->handle.config, good ? EVALUATION_GOOD : self->evaluation,
+                  one->samples ? one->nanoseconds : 0, one->samples);
 }
 
 /* Compiles it; false where it is not to be run, or not now. */
-static bool prepare(search *self, trial *of)
+static bool prepare(search *self, candidate *one)
 {
-    if (!tuff__search_bears_spills(self, of))
+    if (!bears_spills(self, one))
         return false;
-    self->compiled_again += of->had_turn;
-    return tuff__search_compile(self, of) && tuff__search_bears_spills(self, of) && !tuff__search_put_aside(self, of);
+    self->compiled_again += one->had_turn;
+    return tuff__search_compile(self, one) && bears_spills(self, one) && !put_aside(self, one);
 }
 
-/* Compiles, times and verifies a trial. */
+/* Compiles, times and verifies a candidate. */
 static void try_one(search *self, int index)
 {
-    trial *of = &self->trials[index];
+    candidate *one = &self->candidates[index];
     self->paced++;
-    self->verdict = VERDICT_GOOD;
-    bool good = prepare(self, of) && time_trial(self, of);
+    self->evaluation = EVALUATION_GOOD;
+    bool good = prepare(self, one) && time_candidate(self, one);
     /* Of the default, too: all others are compared with it. */
-    if (good && is_least(self, of))
-        good = tuff__search_verify(self, of, false);
-    report_trial(self, of, good);
+    if (good && is_least(self, one))
+        good = tuff__search_verify(self, one, false);
+    report_candidate(self, one, good);
     if (good)
-        note_best(self, is_least(self, of) ? index : self->best);
+        note_best(self, is_least(self, one) ? index : self->best);
     else
         self->since_gain++;
     if (!good)
-        tuff__search_release(self, of);
+        tuff__search_release(self, one);
     if (index == 0 && !good && !self->end)
         self->end = SEARCH_UNUSABLE;
 }
@@ -276,7 +358,7 @@ static void lose_best(search *self)
     if (self->best == 0 && !self->end)
         self->end = SEARCH_UNUSABLE;
     self->best = 0;
-    self->gained = self->trials[0].nanoseconds;
+    self->gained = self->candidates[0].nanoseconds;
 }
 
 /* Times the default again: beyond 5 % the clocks have changed, and all later times are seen against that. The default's
@@ -287,7 +369,7 @@ static void update_pace(search *self)
         return;
     self->paced = 0;
     uint64_t times[3];
-    trial *usual = &self->trials[0];
+    candidate *usual = &self->candidates[0];
     if (!tuff__search_sample(self, usual, 3, 0, times)) {
         if (usual->rejected && !self->end)
             self->end = SEARCH_UNUSABLE;
@@ -304,7 +386,7 @@ static void look_at_roofline(search *self)
     const double roof = 1.1 * (double)self->settings.roofline;
     uint64_t times[3];
     while (!self->end && self->near_roofline < ROOFLINE_LOOKS) {
-        trial *best = &self->trials[self->best];
+        candidate *best = &self->candidates[self->best];
         if ((double)best->nanoseconds > roof)
             return;
         if (!tuff__search_sample(self, best, 3, 0, times)) {
@@ -322,8 +404,8 @@ static void look_at_roofline(search *self)
 /* Whether the next candidate is one of the list; where none waits, whether it may be. */
 static bool is_priming(const search *self)
 {
-    if (self->tried < self->trial_count)
-        return self->trials[self->tried].listed >= 0;
+    if (self->tried < self->candidate_count)
+        return self->candidates[self->tried].listed >= 0;
     return !self->is_dry && self->next_listed < self->listed_count;
 }
 
@@ -351,7 +433,7 @@ bool tuff__search_goes_on(search *self)
 static void stop_if_due(search *self)
 {
     const search_settings *by = &self->settings;
-    const int turns = is_patience_over(self, 0) && tuff__search_next_aside(self) >= 0 ? LATE_TURNS : 0;
+    const int turns = is_patience_over(self, 0) && next_aside(self) >= 0 ? LATE_TURNS : 0;
     if (!self->end && by->roofline && !self->near_roofline)
         look_at_roofline(self);
     if (!self->end && by->most_compiles && compiles_of(self) >= by->most_compiles)
@@ -364,31 +446,32 @@ static void stop_if_due(search *self)
 /* Picks one more. */
 static bool queue_pick(search *self)
 {
-    trial next;
+    candidate next;
     const int most = self->settings.most_compiles;
-    if (self->is_dry || (most && self->trial_count + self->compiled_again >= most) || !tuff__search_pick(self, &next))
+    if (self->is_dry || (most && self->candidate_count + self->compiled_again >= most) ||
+        !tuff__search_pick(self, &next))
         return false;
-    if (!GROW(self->trials, self->trial_count, self->trial_capacity)) {
+    if (!GROW(self->candidates, self->candidate_count, self->candidate_capacity)) {
         tuff__search_fail(self, TUFF_E_OOM_HOST);
         return false;
     }
-    self->trials[self->trial_count++] = next;
+    self->candidates[self->candidate_count++] = next;
     return true;
 }
 
 /* The next to try, and those expected behind it. Nothing is behind a default that was not tried. */
 static void fill_queue(search *self)
 {
-    const int wanted = self->settings.ahead < SEARCH_AHEAD ? self->settings.ahead : SEARCH_AHEAD;
-    while (!self->end && self->trial_count - self->tried <= (self->tried ? wanted : 0)) {
+    const int wanted = self->settings.prefetch < SEARCH_PREFETCH ? self->settings.prefetch : SEARCH_PREFETCH;
+    while (!self->end && self->candidate_count - self->tried <= (self->tried ? wanted : 0)) {
         if (!queue_pick(self)) {
             self->is_dry = true;
             return;
         }
-        trial *of = &self->trials[self->trial_count - 1];
-        if (self->trial_count - self->tried > 1 && self->by.expect) {
-            give_slot(self, of);
-            self->by.expect(self->by.state, &of->who);
+        candidate *one = &self->candidates[self->candidate_count - 1];
+        if (self->candidate_count - self->tried > 1 && self->by.expect) {
+            give_slot(self, one);
+            self->by.expect(self->by.state, &one->handle);
         }
     }
 }
@@ -401,11 +484,11 @@ static int take_next(search *self)
         fill_queue(self);
     if (self->end)
         return -1;
-    if (!is_late && self->tried < self->trial_count)
+    if (!is_late && self->tried < self->candidate_count)
         return self->tried++;
-    const int index = tuff__search_next_aside(self);
+    const int index = next_aside(self);
     if (index >= 0)
-        tuff__search_take_turn(self, index);
+        take_turn(self, index);
     return index;
 }
 
@@ -456,7 +539,7 @@ void tuff__search_narrow(search *self, int most_compiles)
 /* Of what was tried last. */
 static search_stage stage_of(const search *self)
 {
-    const int listed = self->tried ? self->trials[self->tried - 1].listed : 0;
+    const int listed = self->tried ? self->candidates[self->tried - 1].listed : 0;
     if (listed < 0)
         return SEARCH_CLIMB;
     if (listed < self->first_seed)
@@ -467,12 +550,12 @@ static search_stage stage_of(const search *self)
 search_progress tuff__search_progress(const search *self)
 {
     static const tune_config usual;
-    const trial *best = self->best < 0 ? NULL : &self->trials[self->best];
+    const candidate *best = self->best < 0 ? NULL : &self->candidates[self->best];
     return (search_progress){
         .stage = stage_of(self),
         .end = self->end,
-        .best = best ? &best->who.config : &usual,
-        .default_nanoseconds = best ? self->trials[0].nanoseconds : 0,
+        .best = best ? &best->handle.config : &usual,
+        .default_nanoseconds = best ? self->candidates[0].nanoseconds : 0,
         .best_nanoseconds = best ? best->nanoseconds : 0,
         .tried = compiles_of(self),
         .since_gain = self->since_gain,
@@ -531,11 +614,11 @@ void tuff__search_end(search *self)
 {
     if (!self)
         return;
-    for (int i = 0; i < self->trial_count; i++)
-        tuff__search_release(self, &self->trials[i]);
+    for (int i = 0; i < self->candidate_count; i++)
+        tuff__search_release(self, &self->candidates[i]);
     for (int i = 0; i < FRONTIERS; i++)
         tuff__free(self->frontiers[i].steps);
-    tuff__free(self->trials);
+    tuff__free(self->candidates);
     tuff__free(self->seen);
     tuff__free(self->listed);
     tuff__free(self->ranks);

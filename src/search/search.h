@@ -1,5 +1,5 @@
 /* The search for the best candidate of one key: the default, what an earlier run found, seeds, a portfolio, then hill
-   climbing with random points in between; at the end a race of the best, default included. It knows no device: a judge
+   climbing with random points in between; at the end a race of the best, default included. It knows no device: an evaluator
    lowers, compiles, times and verifies, and may as well be a table of recorded times.
 
    A search is stepped: a few candidates of one key, then of another, as search/budget.h says. What was found so far is
@@ -9,8 +9,8 @@
 
 #include "search/space.h"
 
-/* What a judge says of a candidate. Texts are those of records. */
-#define VERDICT_MAP(X)                                                               \
+/* What an evaluator says of a candidate. Texts are those of records. */
+#define EVALUATION_MAP(X)                                                            \
     X(GOOD, "good")                                                                  \
     X(INVALID, "invalid") /* lower: no kernel can be made of it */                   \
     X(BARRED, "barred")   /* lower: it was rejected in an earlier run */             \
@@ -25,15 +25,15 @@
     X(CRASH, "crash")     /* a worker process ended */                               \
     X(HANG, "hang")       /* no end by the deadline */                               \
     X(LOST, "lost")       /* the device is gone: the search ends */                  \
-    X(FAILED, "failed")   /* the judge could not, and says nothing of the candidate: the search ends */
+    X(FAILED, "failed")   /* the evaluator could not, and says nothing of the candidate: the search ends */
 
-typedef enum verdict {
-#define X(name, text) VERDICT_##name,
-    VERDICT_MAP(X)
+typedef enum tune_evaluation {
+#define X(name, text) EVALUATION_##name,
+    EVALUATION_MAP(X)
 #undef X
-        VERDICT_COUNT
-} verdict;
-const char *tuff__verdict_text(verdict reason);
+        EVALUATION_COUNT
+} tune_evaluation;
+const char *tuff__evaluation_text(tune_evaluation reason);
 
 /* What lowering a candidate shows, without a compiler. */
 typedef struct candidate_info {
@@ -43,9 +43,9 @@ typedef struct candidate_info {
     double cost;           /* the less, the sooner it is tried; of one task and device; 0: not known */
 } candidate_info;
 
-enum { SEARCH_SLOTS = 16, SEARCH_AHEAD = 6 };
+enum { SEARCH_SLOTS = 16, SEARCH_PREFETCH = 6 };
 
-/* A candidate as the judge sees it. */
+/* A candidate as the evaluator sees it. */
 typedef struct search_candidate {
     tune_config config;
     uint64_t program;
@@ -53,25 +53,29 @@ typedef struct search_candidate {
     int slot; /* 0 to SEARCH_SLOTS - 1, its own from expect or compile to release: the place of what was compiled */
 } search_candidate;
 
-/* All calls come from the thread that steps the search. A verdict other than GOOD is explained by tuff_error(). After
-   HANG and CRASH the search goes on, unless is_over says that the judge can not. */
+/* All calls come from the thread that steps the search. An evaluation other than GOOD is explained by tuff_error(). After
+   HANG and CRASH the search goes on, unless is_over says that the evaluator can not. */
 typedef struct evaluator {
     void *state;
-    verdict (*lower)(void *state, const tune_config *what, candidate_info *out);
+    /* What lowering makes is kept until compile, as long as there is room for it. */
+    tune_evaluation (*lower)(void *state, const tune_config *config, candidate_info *out);
+    /* May be NULL. What lower was asked for is not going to be tried, as far as is known: it need not be kept. */
+    void (*forget)(void *state, const tune_config *config);
     /* What is compiled here is kept until release; where it fails there is no release. */
-    verdict (*compile)(void *state, const search_candidate *who);
+    tune_evaluation (*compile)(void *state, const search_candidate *candidate);
     /* May be NULL. Bytes of registers that a work-item of what was compiled keeps in memory; 0: none, or not known.
        What spills more than the best is tried last, what spills far more than all others not at all. */
-    uint64_t (*spilled)(void *state, const search_candidate *who);
+    uint64_t (*spilled)(void *state, const search_candidate *candidate);
     /* May be NULL. Who will be compiled soon, in its slot: another thread may begin. compile follows, or release. */
-    void (*expect)(void *state, const search_candidate *who);
+    void (*expect)(void *state, const search_candidate *candidate);
     /* count times of one run each. limit, where not 0: beyond it a run need not be finished, SLOW will do. */
-    verdict (*sample)(void *state, const search_candidate *who, int count, uint64_t limit, uint64_t *nanoseconds);
+    tune_evaluation (*sample)(void *state, const search_candidate *candidate, int count, uint64_t limit,
+                              uint64_t *nanoseconds);
     /* Compares results with the baseline's; of the default: those with the host's. thorough: other shapes too, once
        for the winner. */
-    verdict (*verify)(void *state, const search_candidate *who, bool thorough);
-    void (*release)(void *state, const search_candidate *who);
-    /* May be NULL: then a point of the space. A random choice; false: there is none. For judges of few points. */
+    tune_evaluation (*verify)(void *state, const search_candidate *candidate, bool thorough);
+    void (*release)(void *state, const search_candidate *candidate);
+    /* May be NULL: then a point of the space. A random choice; false: there is none. For evaluators of few points. */
     bool (*draw)(void *state, rng *from, tune_config *out);
     /* Whether to stop at once: out of time, interrupted, or no longer able to. Asked between all other calls. */
     bool (*is_over)(void *state);
@@ -81,7 +85,7 @@ typedef struct search_counts {
     uint64_t lowered, duplicates; /* duplicates: of a program that was tried */
     uint64_t compiled, samples, verified;
     uint64_t demoted; /* put aside because they spill; compiled once more when they had their turn */
-    uint64_t rejected[VERDICT_COUNT];
+    uint64_t rejected[EVALUATION_COUNT];
     uint64_t races, discarded; /* discarded: because clocks drifted meanwhile */
 } search_counts;
 
@@ -96,7 +100,7 @@ typedef enum search_end {
     SEARCH_STOPPED,   /* is_over, or the progress callback */
     SEARCH_UNUSABLE,  /* the default itself is rejected: there is nothing to compare with */
     SEARCH_LOST,      /* the device */
-    SEARCH_FAILED     /* the judge, or memory */
+    SEARCH_FAILED     /* the evaluator, or memory */
 } search_end;
 
 typedef struct search_progress {
@@ -116,7 +120,7 @@ typedef struct search_settings {
     int portfolio_count, seed_count;
     const tune_config *cached; /* the winner of an earlier run, or NULL; borrowed like those */
     bool no_climb;             /* only what is listed */
-    int ahead;                 /* candidates that are expected beyond the one that is tried, at most SEARCH_AHEAD */
+    int prefetch;              /* candidates that are expected beyond the one that is tried, at most SEARCH_PREFETCH */
     int patience;      /* candidates in a row without a gain of 1 % that end the climb; 0: 16, negative: any number */
     int most_compiles; /* 0: any number */
     uint64_t roofline; /* nanoseconds that the device would need at its peak; 0: not known */
@@ -125,9 +129,9 @@ typedef struct search_settings {
     bool (*progress)(void *user, const search_progress *now);
     /* For every candidate that was compiled, or would not: its median time, 0 where it has none, and of how many
        samples. Before progress. */
-    void (*tried)(void *user, const tune_config *what, verdict found, uint64_t nanoseconds, int samples);
+    void (*tried)(void *user, const tune_config *config, tune_evaluation found, uint64_t nanoseconds, int samples);
     /* For every candidate that is never to be tried again; tuff_error() says more. */
-    void (*rejected)(void *user, const tune_config *what, verdict why);
+    void (*rejected)(void *user, const tune_config *config, tune_evaluation why);
     void *user;
 } search_settings;
 

@@ -14,7 +14,7 @@ enum { SMALL_SPACE = 1 << 16 };
 /* What lowering made of a choice. */
 typedef enum novelty { NEW_PROGRAM, KNOWN_PROGRAM, NO_PROGRAM, NO_ANSWER } novelty;
 
-static const seen_choice *find_seen(const search *self, uint64_t hash)
+static const seen_config *find_seen(const search *self, uint64_t hash)
 {
     for (int i = 0; i < self->seen_count; i++)
         if (self->seen[i].hash == hash)
@@ -36,40 +36,50 @@ static bool remember(search *self, uint64_t hash, uint64_t program)
         tuff__search_fail(self, TUFF_E_OOM_HOST);
         return false;
     }
-    self->seen[self->seen_count++] = (seen_choice){hash, program};
+    self->seen[self->seen_count++] = (seen_config){hash, program};
     return true;
 }
 
+/* The evaluator need not keep what it lowered. */
+static void forget(search *self, const tune_config *config)
+{
+    if (self->by.forget)
+        self->by.forget(self->by.state, config);
+}
+
 /* Lowers a choice, unless that was done. *program is 0 where there is none. */
-static novelty lower(search *self, const tune_config *config, trial *out, uint64_t *program)
+static novelty lower(search *self, const tune_config *config, candidate *out, uint64_t *program)
 {
     const uint64_t hash = tuff__config_hash(config);
-    const seen_choice *before = find_seen(self, hash);
+    const seen_config *before = find_seen(self, hash);
     *program = before ? before->program : 0;
     if (before)
         return before->program ? KNOWN_PROGRAM : NO_PROGRAM;
     if (tuff__search_is_over(self))
         return NO_ANSWER;
     candidate_info made = {0};
-    const verdict found = self->by.lower(self->by.state, config, &made);
+    const tune_evaluation found = self->by.lower(self->by.state, config, &made);
     self->counts.lowered++;
     if (!tuff__search_accept(self, config, found))
         return self->end || !remember(self, hash, 0) ? NO_ANSWER : NO_PROGRAM;
     *program = made.program ? made.program : 1;
     const bool known = is_known_program(self, *program);
     self->counts.duplicates += known;
+    if (known)
+        forget(self, config);
     (void)tuff__space_take(&self->space, &made.consulted);
     if (!remember(self, hash, *program))
         return NO_ANSWER;
-    *out = (trial){.who = {*config, *program, made.group_items, -1}, .rank = RANK_FOUND, .listed = -1, .move = -1};
+    *out =
+        (candidate){.handle = {*config, *program, made.group_items, -1}, .rank = RANK_FOUND, .listed = -1, .move = -1};
     out->hash = hash;
     out->cost = made.cost;
-    tuff__config_trim(&out->who.config, &made.consulted);
+    tuff__config_trim(&out->handle.config, &made.consulted);
     return known ? KNOWN_PROGRAM : NEW_PROGRAM;
 }
 
 /* The next of the list; what cannot be lowered as it is may fit the space. */
-static bool pick_listed(search *self, trial *out)
+static bool pick_listed(search *self, candidate *out)
 {
     while (self->next_listed < self->listed_count && !self->end) {
         const int index = self->next_listed++;
@@ -93,7 +103,7 @@ static bool pick_listed(search *self, trial *out)
 
 /* Makes *out the cheaper one of it and the program that was just lowered, which is forgotten, so that it may come
    again. Whether it became *out. */
-static bool keep_cheaper(search *self, const trial *one, int offers, trial *out)
+static bool keep_cheaper(search *self, const candidate *one, int offers, candidate *out)
 {
     self->seen_count--;
     if (offers > 0 && one->cost >= out->cost)
@@ -103,37 +113,41 @@ static bool keep_cheaper(search *self, const trial *one, int offers, trial *out)
 }
 
 /* Makes what was kept known again. */
-static bool take_kept(search *self, int offers, const trial *kept)
+static bool take_kept(search *self, int offers, const candidate *kept)
 {
-    return offers > 0 && !self->end && remember(self, kept->hash, kept->who.program);
+    return offers > 0 && !self->end && remember(self, kept->hash, kept->handle.program);
 }
 
-static bool pick_random(search *self, int draws, trial *out)
+static bool pick_random(search *self, int draws, candidate *out)
 {
     int offers = 0;
+    tune_config kept;
     for (int i = 0; i < draws && offers < RANDOM_OFFERS && !self->end; i++) {
         tune_config config;
         uint64_t program;
-        trial one;
+        candidate one;
         if (!self->by.draw)
             tuff__space_random(&self->space, &self->random, &config);
         else if (!self->by.draw(self->by.state, &self->random, &config))
             break;
         if (lower(self, &config, &one, &program) != NEW_PROGRAM)
             continue;
-        (void)keep_cheaper(self, &one, offers, out);
+        const bool is_kept = keep_cheaper(self, &one, offers, out);
+        if (offers > 0)
+            forget(self, is_kept ? &kept : &config);
+        kept = is_kept ? config : kept;
         offers = one.cost > 0 ? offers + 1 : RANDOM_OFFERS;
     }
     return take_kept(self, offers, out);
 }
 
-static bool add_step(search *self, frontier *of, int first, int second)
+static bool add_step(search *self, frontier *moves, int first, int second)
 {
-    if (!GROW(of->steps, of->count, of->capacity)) {
+    if (!GROW(moves->steps, moves->count, moves->capacity)) {
         tuff__search_fail(self, TUFF_E_OOM_HOST);
         return false;
     }
-    of->steps[of->count++] = (step){(short)first, (short)second};
+    moves->steps[moves->count++] = (step){(short)first, (short)second};
     return true;
 }
 
@@ -157,30 +171,31 @@ static void put_first(frontier *self, int move)
         }
 }
 
-static bool make_frontier(search *self, frontier *of, int centre, int move)
+static bool make_frontier(search *self, frontier *frontier_used, int centre, int move)
 {
     const int moves = tuff__space_moves(&self->space);
-    of->next = of->count = 0;
+    frontier_used->next = frontier_used->count = 0;
     for (int first = 0; first < moves; first++)
-        if (!add_step(self, of, first, -1))
+        if (!add_step(self, frontier_used, first, -1))
             return false;
-    of->singles = of->count;
+    frontier_used->singles = frontier_used->count;
     for (int first = 0; first < moves; first++)
         for (int second = (first / 2 + 1) * 2; second < moves; second++)
-            if (!add_step(self, of, first, second))
+            if (!add_step(self, frontier_used, first, second))
                 return false;
-    shuffle(&self->random, of->steps, of->singles);
-    shuffle(&self->random, of->steps + of->singles, of->count - of->singles);
-    put_first(of, move);
-    of->centre = centre;
+    shuffle(&self->random, frontier_used->steps, frontier_used->singles);
+    shuffle(&self->random, frontier_used->steps + frontier_used->singles,
+            frontier_used->count - frontier_used->singles);
+    put_first(frontier_used, move);
+    frontier_used->centre = centre;
     return true;
 }
 
 /* A single move goes on past what makes no kernel or the same one; a double one does not. */
-static novelty take_step(search *self, const trial *centre, step by, trial *out)
+static novelty take_step(search *self, const candidate *centre, step by, candidate *out)
 {
-    tune_config config = centre->who.config;
-    const uint64_t from = centre->who.program;
+    tune_config config = centre->handle.config;
+    const uint64_t from = centre->handle.program;
     uint64_t program;
     novelty found;
     do {
@@ -200,17 +215,17 @@ static void swap_steps(frontier *self, int first, int second)
 }
 
 /* What is not taken waits right behind what was: it is offered again. */
-static bool pick_step(search *self, frontier *of, int end, trial *out)
+static bool pick_step(search *self, frontier *moves, int end, candidate *out)
 {
-    const trial centre = self->trials[of->centre];
+    const candidate centre = self->candidates[moves->centre];
     int offers = 0, chosen = -1;
-    for (int at = of->next; at < end && offers < STEP_OFFERS && !self->end; at++) {
-        const step by = of->steps[at];
-        trial one;
+    for (int at = moves->next; at < end && offers < STEP_OFFERS && !self->end; at++) {
+        const step by = moves->steps[at];
+        candidate one;
         if (take_step(self, &centre, by, &one) != NEW_PROGRAM) {
-            swap_steps(of, at, of->next);
-            chosen = chosen == of->next ? at : chosen;
-            of->next++;
+            swap_steps(moves, at, moves->next);
+            chosen = chosen == moves->next ? at : chosen;
+            moves->next++;
             continue;
         }
         one.move = by.second < 0 ? by.first : -1;
@@ -219,7 +234,7 @@ static bool pick_step(search *self, frontier *of, int end, trial *out)
         offers = one.cost > 0 ? offers + 1 : STEP_OFFERS;
     }
     if (chosen >= 0)
-        swap_steps(of, chosen, of->next++);
+        swap_steps(moves, chosen, moves->next++);
     return take_kept(self, offers, out);
 }
 
@@ -228,32 +243,32 @@ static bool update_frontiers(search *self)
 {
     const int centres[FRONTIERS] = {self->best, tuff__search_least(self, self->best)};
     for (int i = 0; i < FRONTIERS; i++) {
-        frontier *of = &self->frontiers[i];
-        if (centres[i] == of->centre)
+        frontier *moves = &self->frontiers[i];
+        if (centres[i] == moves->centre)
             continue;
-        of->centre = -1;
-        if (centres[i] >= 0 && !make_frontier(self, of, centres[i], i ? -1 : self->last_move))
+        moves->centre = -1;
+        if (centres[i] >= 0 && !make_frontier(self, moves, centres[i], i ? -1 : self->last_move))
             return false;
     }
     return true;
 }
 
 /* Single moves of both centres before double ones, every third from the second best. */
-static bool pick_near(search *self, trial *out)
+static bool pick_near(search *self, candidate *out)
 {
     if (!update_frontiers(self))
         return false;
     const int first = self->turn++ % 3 == 2;
     for (int doubles = 0; doubles < 2; doubles++)
         for (int i = 0; i < FRONTIERS; i++) {
-            frontier *of = &self->frontiers[first ^ i];
-            if (of->centre >= 0 && pick_step(self, of, doubles ? of->count : of->singles, out))
+            frontier *moves = &self->frontiers[first ^ i];
+            if (moves->centre >= 0 && pick_step(self, moves, doubles ? moves->count : moves->singles, out))
                 return true;
         }
     return false;
 }
 
-static bool pick_rest(search *self, trial *out)
+static bool pick_rest(search *self, candidate *out)
 {
     const uint64_t count = tuff__space_count(&self->space);
     while (count <= SMALL_SPACE && self->swept < count && !self->end) {
@@ -266,7 +281,7 @@ static bool pick_rest(search *self, trial *out)
     return count > SMALL_SPACE && pick_random(self, 16 * RANDOM_DRAWS, out);
 }
 
-bool tuff__search_pick(search *self, trial *out)
+bool tuff__search_pick(search *self, candidate *out)
 {
     if (pick_listed(self, out))
         return true;

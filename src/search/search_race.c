@@ -18,7 +18,7 @@ static const double least_gain = 0.01, provisional_gain = 0.05;
 static const double sure = 2;
 
 typedef struct racer {
-    trial *of;
+    candidate *candidate;
     bool is_in; /* still running, or finished */
     int count;
     uint64_t times[MOST_ROUNDS], quartiles[3];
@@ -30,66 +30,66 @@ typedef struct race {
     int count;
 } race;
 
-static void add_racer(race *of, trial *one)
+static void add_racer(race *contest, candidate *one)
 {
-    for (int i = 0; i < of->count; i++)
-        if (of->racers[i].of == one)
+    for (int i = 0; i < contest->count; i++)
+        if (contest->racers[i].candidate == one)
             return;
-    if (of->count < RACERS && !one->rejected)
-        of->racers[of->count++] = (racer){.of = one, .is_in = true};
+    if (contest->count < RACERS && !one->rejected)
+        contest->racers[contest->count++] = (racer){.candidate = one, .is_in = true};
 }
 
-/* The fully sampled trial with the least time that is not in the race yet; NULL where there is none near enough. */
-static trial *next_best(search *self, const race *of)
+/* The fully sampled candidate with the least time that is not in the race yet; NULL where there is none near enough. */
+static candidate *next_best(search *self, const race *contest)
 {
-    trial *best = NULL;
-    const double limit = admitted * (double)self->trials[self->best].nanoseconds;
-    for (int i = 0; i < self->trial_count; i++) {
-        trial *one = &self->trials[i];
+    candidate *best = NULL;
+    const double limit = admitted * (double)self->candidates[self->best].nanoseconds;
+    for (int i = 0; i < self->candidate_count; i++) {
+        candidate *one = &self->candidates[i];
         bool is_free = !one->rejected && one->samples >= FULL_SAMPLES && (double)one->nanoseconds <= limit;
-        for (int j = 0; j < of->count; j++)
-            is_free = is_free && of->racers[j].of != one;
+        for (int j = 0; j < contest->count; j++)
+            is_free = is_free && contest->racers[j].candidate != one;
         if (is_free && (!best || one->nanoseconds < best->nanoseconds))
             best = one;
     }
     return best;
 }
 
-static bool is_fit(search *self, trial *one)
+static bool is_fit(search *self, candidate *one)
 {
     return tuff__search_compile(self, one) && tuff__search_verify(self, one, false);
 }
 
-static void add_cached(search *self, race *of)
+static void add_cached(search *self, race *contest)
 {
-    for (int i = 0; i < self->trial_count; i++) {
-        trial *one = &self->trials[i];
+    for (int i = 0; i < self->candidate_count; i++) {
+        candidate *one = &self->candidates[i];
         if (one->rank == RANK_CACHED && !one->rejected && one->samples >= FULL_SAMPLES && is_fit(self, one))
-            add_racer(of, one);
+            add_racer(contest, one);
     }
 }
 
 /* Compiled and verified racers; others make way for them. */
-static bool line_up(search *self, race *of)
+static bool line_up(search *self, race *contest)
 {
-    *of = (race){0};
-    add_racer(of, &self->trials[0]);
-    add_racer(of, &self->trials[self->best]);
-    add_cached(self, of);
-    for (trial *next; of->count < RACERS && (next = next_best(self, of));)
+    *contest = (race){0};
+    add_racer(contest, &self->candidates[0]);
+    add_racer(contest, &self->candidates[self->best]);
+    add_cached(self, contest);
+    for (candidate *next; contest->count < RACERS && (next = next_best(self, contest));)
         if (is_fit(self, next))
-            add_racer(of, next);
+            add_racer(contest, next);
         else if (self->end)
             return false;
-    for (int i = 0; i < of->count; i++)
-        of->racers[i].is_in = tuff__search_compile(self, of->racers[i].of);
-    return !self->end && of->racers[0].is_in;
+    for (int i = 0; i < contest->count; i++)
+        contest->racers[i].is_in = tuff__search_compile(self, contest->racers[i].candidate);
+    return !self->end && contest->racers[0].is_in;
 }
 
 static bool run_once(search *self, racer *one, bool counts)
 {
     uint64_t time;
-    one->is_in = one->of->compiled && tuff__search_sample(self, one->of, 1, 0, &time);
+    one->is_in = one->candidate->compiled && tuff__search_sample(self, one->candidate, 1, 0, &time);
     if (!one->is_in || !counts)
         return one->is_in;
     one->times[one->count++] = time;
@@ -99,12 +99,12 @@ static bool run_once(search *self, racer *one, bool counts)
 }
 
 /* Of those that have a time. */
-static racer *fastest(race *of)
+static racer *fastest(race *contest)
 {
     racer *best = NULL;
-    for (int i = 0; i < of->count; i++) {
-        racer *one = &of->racers[i];
-        if (one->count && !one->of->rejected && (!best || one->quartiles[1] < best->quartiles[1]))
+    for (int i = 0; i < contest->count; i++) {
+        racer *one = &contest->racers[i];
+        if (one->count && !one->candidate->rejected && (!best || one->quartiles[1] < best->quartiles[1]))
             best = one;
     }
     return best;
@@ -130,12 +130,12 @@ static bool are_tied(const racer *a, const racer *b)
 }
 
 /* Leaves the slow behind. Answers whether more rounds could change anything. */
-static bool thin_out(race *of, int rounds)
+static bool thin_out(race *contest, int rounds)
 {
-    const racer *best = fastest(of);
+    const racer *best = fastest(contest);
     bool is_open = rounds < LEAST_ROUNDS;
-    for (int i = 0; best && i < of->count; i++) {
-        racer *one = &of->racers[i];
+    for (int i = 0; best && i < contest->count; i++) {
+        racer *one = &contest->racers[i];
         if (rounds >= EARLY_ROUNDS && (double)one->quartiles[1] > dropped * (double)best->quartiles[1])
             one->is_in = false;
         is_open = is_open || (one != best && one->is_in && are_tied(one, best));
@@ -145,19 +145,19 @@ static bool thin_out(race *of, int rounds)
 
 /* One sample of each in turn, the first another one every time; a round that does not count wakes the clocks. False
    where the search ended, or the default failed. */
-static bool run_rounds(search *self, race *of)
+static bool run_rounds(search *self, race *contest)
 {
     for (int round = -1; round < MOST_ROUNDS; round++) {
-        for (int i = 0; i < of->count; i++) {
-            racer *one = &of->racers[(i + round + 1) % of->count];
+        for (int i = 0; i < contest->count; i++) {
+            racer *one = &contest->racers[(i + round + 1) % contest->count];
             if (one->is_in)
                 (void)run_once(self, one, round >= 0);
-            if (self->end || of->racers[0].of->rejected)
+            if (self->end || contest->racers[0].candidate->rejected)
                 return false;
         }
         if (!tuff__search_goes_on(self))
             return false;
-        if (round >= 0 && !thin_out(of, round + 1))
+        if (round >= 0 && !thin_out(contest, round + 1))
             return true;
     }
     return true;
@@ -166,21 +166,21 @@ static bool run_rounds(search *self, race *of)
 /* Between equals: where it comes from, then fewer work-items, then time. */
 static bool is_preferred(const racer *a, const racer *b)
 {
-    const trial *first = a->of, *second = b->of;
+    const candidate *first = a->candidate, *second = b->candidate;
     if (first->rank != second->rank)
         return first->rank < second->rank;
-    if (first->who.group_items != second->who.group_items)
-        return first->who.group_items < second->who.group_items;
+    if (first->handle.group_items != second->handle.group_items)
+        return first->handle.group_items < second->handle.group_items;
     return a->quartiles[1] < b->quartiles[1];
 }
 
 /* The winner: at least the default, if that has a time. */
-static racer *choose(race *of, double gain)
+static racer *choose(race *contest, double gain)
 {
-    racer *best = fastest(of), *usual = &of->racers[0], *winner = best;
-    for (int i = 0; i < of->count; i++) {
-        racer *one = &of->racers[i];
-        if (one->count && !one->of->rejected && are_tied(one, best) && is_preferred(one, winner))
+    racer *best = fastest(contest), *usual = &contest->racers[0], *winner = best;
+    for (int i = 0; i < contest->count; i++) {
+        racer *one = &contest->racers[i];
+        if (one->count && !one->candidate->rejected && are_tied(one, best) && is_preferred(one, winner))
             winner = one;
     }
     const bool gains = (double)winner->quartiles[1] < (1 - gain) * (double)usual->quartiles[1];
@@ -201,16 +201,17 @@ static bool leads(const racer *a, const racer *b)
    truth. */
 typedef enum outcome { CONFIRMED, DRIFTED, NOT_FASTER, ENDED } outcome;
 
-static outcome confirm(search *self, race *of, const racer *winner)
+static outcome confirm(search *self, race *contest, const racer *winner)
 {
-    racer usual = {.of = of->racers[0].of, .is_in = true}, again = {.of = winner->of, .is_in = true};
-    const bool is_usual = usual.of == again.of;
+    racer usual = {.candidate = contest->racers[0].candidate, .is_in = true},
+          again = {.candidate = winner->candidate, .is_in = true};
+    const bool is_usual = usual.candidate == again.candidate;
     bool is_open = true;
     for (int round = 1; is_open && round <= MOST_ROUNDS; round++) {
         racer *const turns[] = {round % 2 ? &again : &usual, round % 2 ? &usual : &again};
         for (int i = 0; i < 2; i++)
             if ((!is_usual || turns[i] == &again) && !run_once(self, turns[i], true))
-                return self->end || usual.of->rejected ? ENDED : NOT_FASTER;
+                return self->end || usual.candidate->rejected ? ENDED : NOT_FASTER;
         if (!tuff__search_goes_on(self))
             return ENDED;
         /* To end at the first look that says so would be to choose the look. */
@@ -225,22 +226,22 @@ static outcome confirm(search *self, race *of, const racer *winner)
 
 static void copy_racer(const racer *from, search_result *out)
 {
-    out->winner = from->of->who.config;
+    out->winner = from->candidate->handle.config;
     out->samples = from->count;
     for (int i = 0; i < 3; i++)
         out->nanoseconds[i] = from->quartiles[i];
 }
 
 /* The next best behind the winner; the default needs no remembering. */
-static void list_runners_up(race *of, const racer *winner, search_result *out)
+static void list_runners_up(race *contest, const racer *winner, search_result *out)
 {
     out->runner_up_count = 0;
     const racer *taken[SEARCH_RUNNERS_UP] = {NULL};
     for (int place = 0; place < SEARCH_RUNNERS_UP; place++) {
         const racer *best = NULL;
-        for (int i = 1; i < of->count; i++) {
-            const racer *one = &of->racers[i];
-            bool is_free = one != winner && one->count && !one->of->rejected;
+        for (int i = 1; i < contest->count; i++) {
+            const racer *one = &contest->racers[i];
+            bool is_free = one != winner && one->count && !one->candidate->rejected;
             for (int j = 0; j < place; j++)
                 is_free = is_free && one != taken[j];
             if (is_free && (!best || one->quartiles[1] < best->quartiles[1]))
@@ -249,40 +250,40 @@ static void list_runners_up(race *of, const racer *winner, search_result *out)
         if (!best)
             return;
         taken[place] = best;
-        out->runners_up[place] = best->of->who.config;
+        out->runners_up[place] = best->candidate->handle.config;
         out->runner_up_nanoseconds[place] = best->quartiles[1];
         out->runner_up_count++;
     }
 }
 
 /* Decides a race that was run to its end. A winner that fails its last checks leaves the field to the next. */
-static outcome decide(search *self, race *of, search_result *out)
+static outcome decide(search *self, race *contest, search_result *out)
 {
     for (;;) {
-        const racer *winner = choose(of, least_gain), *usual = &of->racers[0];
-        if (winner != usual && !tuff__search_verify(self, winner->of, true)) {
+        const racer *winner = choose(contest, least_gain), *usual = &contest->racers[0];
+        if (winner != usual && !tuff__search_verify(self, winner->candidate, true)) {
             if (self->end)
                 return ENDED;
             continue;
         }
-        outcome found = confirm(self, of, winner);
+        outcome found = confirm(self, contest, winner);
         if (found == ENDED || found == DRIFTED)
             return found;
-        if (winner->of->rejected)
+        if (winner->candidate->rejected)
             continue;
         if (found == NOT_FASTER)
             winner = usual;
         copy_racer(winner, out);
         out->default_nanoseconds = usual->quartiles[1];
-        list_runners_up(of, winner, out);
+        list_runners_up(contest, winner, out);
         return CONFIRMED;
     }
 }
 
 /* What a candidate showed while it was searched, not in a race. */
-static void copy_trial(const trial *from, const trial *usual, search_result *out)
+static void copy_candidate(const candidate *from, const candidate *usual, search_result *out)
 {
-    out->winner = from->who.config;
+    out->winner = from->handle.config;
     out->samples = from->samples;
     out->nanoseconds[0] = out->nanoseconds[1] = out->nanoseconds[2] = from->nanoseconds;
     out->default_nanoseconds = usual->nanoseconds;
@@ -293,11 +294,11 @@ static void guess(const search *self, search_result *out)
 {
     if (self->best < 0)
         return;
-    const trial *best = &self->trials[self->best], *usual = &self->trials[0];
+    const candidate *best = &self->candidates[self->best], *usual = &self->candidates[0];
     const double bar = (1 - provisional_gain) * (double)usual->nanoseconds;
     const bool gains = best->verified && !best->rejected && (double)best->nanoseconds < bar;
-    const trial *winner = gains ? best : usual;
-    copy_trial(winner, usual, out);
+    const candidate *winner = gains ? best : usual;
+    copy_candidate(winner, usual, out);
     out->is_final = false;
 }
 
@@ -306,8 +307,8 @@ bool tuff__search_leader(const search *self, search_result *out)
     *out = (search_result){.end = SEARCH_STOPPED};
     if (self->best < 1)
         return false;
-    const trial *leader = &self->trials[self->best], *usual = &self->trials[0];
-    copy_trial(leader, usual, out);
+    const candidate *leader = &self->candidates[self->best], *usual = &self->candidates[0];
+    copy_candidate(leader, usual, out);
     return leader->verified && !leader->rejected && leader->nanoseconds < usual->nanoseconds;
 }
 
@@ -323,9 +324,9 @@ static void spread_out(const search *self, search_result *out)
     enum { MOST_TIMES = 1024 };
     uint64_t times[MOST_TIMES];
     int count = 0;
-    for (int i = 0; count < MOST_TIMES && i < self->trial_count; i++)
-        if (self->trials[i].samples > 0 && !self->trials[i].rejected)
-            times[count++] = self->trials[i].nanoseconds;
+    for (int i = 0; count < MOST_TIMES && i < self->candidate_count; i++)
+        if (self->candidates[i].samples > 0 && !self->candidates[i].rejected)
+            times[count++] = self->candidates[i].nanoseconds;
     if (count > 0)
         qsort(times, (size_t)count, sizeof *times, compare_times);
     out->timed = count;
@@ -338,16 +339,16 @@ static void list_tried(const search *self, search_result *out)
 {
     uint64_t least = 0;
     while (out->runner_up_count < SEARCH_RUNNERS_UP) {
-        const trial *best = NULL;
-        for (int i = 1; i < self->trial_count; i++) {
-            const trial *one = &self->trials[i];
+        const candidate *best = NULL;
+        for (int i = 1; i < self->candidate_count; i++) {
+            const candidate *one = &self->candidates[i];
             if (one->verified && !one->rejected && one->nanoseconds > least &&
                 (!best || one->nanoseconds < best->nanoseconds))
                 best = one;
         }
         if (!best)
             return;
-        out->runners_up[out->runner_up_count] = best->who.config;
+        out->runners_up[out->runner_up_count] = best->handle.config;
         out->runner_up_nanoseconds[out->runner_up_count++] = least = best->nanoseconds;
     }
 }
@@ -362,13 +363,13 @@ static bool is_worth_racing(search *self)
 static void run_races(search *self, search_result *out)
 {
     for (int attempt = 0; attempt < 2; attempt++) {
-        race of;
-        if (!line_up(self, &of))
+        race contest;
+        if (!line_up(self, &contest))
             return;
         self->counts.races++;
-        if (!run_rounds(self, &of))
+        if (!run_rounds(self, &contest))
             return;
-        const outcome found = decide(self, &of, out);
+        const outcome found = decide(self, &contest, out);
         out->is_final = found == CONFIRMED;
         if (found != DRIFTED)
             return;
@@ -388,9 +389,9 @@ tuff_status tuff__search_finish(search *self, search_result *out)
         const search_end before = self->end;
         self->end = SEARCH_GOES_ON;
         run_races(self, out);
-        if (self->trials[0].rejected && !self->end)
+        if (self->candidates[0].rejected && !self->end)
             self->end = SEARCH_UNUSABLE;
-        if (self->trials[self->best].rejected)
+        if (self->candidates[self->best].rejected)
             self->best = 0;
         if (!out->is_final)
             guess(self, out);

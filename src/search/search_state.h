@@ -1,5 +1,5 @@
 /* What the files of the search share: its state. search.c times candidates one by one, search_picks.c says which is
-   next, search_spills.c which must wait, search_race.c decides. */
+   next, search_race.c decides. */
 #ifndef TUFF_SEARCH_SEARCH_STATE_H
 #define TUFF_SEARCH_SEARCH_STATE_H
 
@@ -12,23 +12,23 @@ enum { FULL_SAMPLES = 8 };
 enum { RANK_CACHED, RANK_DEFAULT, RANK_PORTFOLIO, RANK_FOUND = 1 << 20 };
 
 /* A candidate that was picked, and, unless it still waits, tried. */
-typedef struct trial {
-    search_candidate who; /* slot is -1 while it is neither expected nor compiled */
-    uint64_t nanoseconds; /* the median, at the pace of the clocks at the beginning */
-    int samples;          /* fewer than FULL_SAMPLES: it was cut */
+typedef struct candidate {
+    search_candidate handle; /* slot is -1 while it is neither expected nor compiled */
+    uint64_t nanoseconds;    /* the median, at the pace of the clocks at the beginning */
+    int samples;             /* fewer than FULL_SAMPLES: it was cut */
     int rank;
     int listed, move; /* its place in the list, and the single move that led to it; -1: none */
     uint64_t hash;    /* of the choice that was lowered */
     double cost;      /* as lowering foresees it */
-    uint64_t spilled; /* as the judge said when it was compiled last */
+    uint64_t spilled; /* as the evaluator said when it was compiled last */
     bool compiled, verified, rejected;
     bool is_aside, had_turn; /* it waits because it spills; it no longer does */
-} trial;
+} candidate;
 
 /* A choice that was lowered, and its program; 0: refused. */
-typedef struct seen_choice {
+typedef struct seen_config {
     uint64_t hash, program;
-} seen_choice;
+} seen_config;
 
 /* One or two moves of tuff__space_move(); second is -1 for one. */
 typedef struct step {
@@ -37,7 +37,7 @@ typedef struct step {
 
 /* The untried moves from a centre, in random order: single ones first. */
 typedef struct frontier {
-    int centre; /* a trial, -1: none */
+    int centre; /* a candidate, -1: none */
     step *steps;
     int next, singles, count, capacity;
 } frontier;
@@ -52,14 +52,14 @@ struct search {
     int listed_count, next_listed, first_seed, first_portfolio;
     rng random;
     tune_space space;
-    seen_choice *seen;
+    seen_config *seen;
     int seen_count, seen_capacity;
-    uint64_t swept; /* points of a small space that were looked at in order */
-    trial *trials;  /* the first is the default; those behind `tried` wait */
-    int trial_count, trial_capacity;
+    uint64_t swept;        /* points of a small space that were looked at in order */
+    candidate *candidates; /* the first is the default; those behind `tried` wait */
+    int candidate_count, candidate_capacity;
     bool is_dry;             /* nothing is left to pick */
-    int slots[SEARCH_SLOTS]; /* trials, -1: free */
-    int best;                /* a trial, -1: none yet */
+    int slots[SEARCH_SLOTS]; /* candidates, -1: free */
+    int best;                /* a candidate, -1: none yet */
     frontier frontiers[FRONTIERS];
     int turn;        /* of picks */
     int last_move;   /* which single move made the best one, -1: none */
@@ -69,7 +69,7 @@ struct search {
     int tried, since_gain, near_roofline;
     int compiled_again; /* in their turn, of those that were put aside */
     search_end end;
-    verdict verdict; /* the last that was not GOOD of the trial at hand */
+    tune_evaluation evaluation; /* the last that was not GOOD of the candidate at hand */
     tuff_status status;
     search_counts counts;
 };
@@ -78,28 +78,21 @@ struct search {
 bool tuff__search_is_over(search *self);
 /* Whether it goes on, after asking the progress callback. */
 bool tuff__search_goes_on(search *self);
-/* Counts and reports a verdict and ends the search where it says so; whether it is GOOD. */
-bool tuff__search_accept(search *self, const tune_config *config, verdict found);
+/* Counts and reports an evaluation and ends the search where it says so; whether it is GOOD. */
+bool tuff__search_accept(search *self, const tune_config *config, tune_evaluation found);
 /* Ends it as SEARCH_FAILED. */
 void tuff__search_fail(search *self, tuff_status status);
 
 /* The next candidate that was not tried, lowered; false where there is none or the search has ended. */
-bool tuff__search_pick(search *self, trial *out);
+bool tuff__search_pick(search *self, candidate *out);
 
-/* Compiles a trial that is not, into a slot of its own. */
-bool tuff__search_compile(search *self, trial *of);
-void tuff__search_release(search *self, trial *of);
-bool tuff__search_verify(search *self, trial *of, bool thorough);
+/* Compiles a candidate that is not, into a slot of its own. */
+bool tuff__search_compile(search *self, candidate *one);
+void tuff__search_release(search *self, candidate *one);
+bool tuff__search_verify(search *self, candidate *one, bool thorough);
 /* Times that can be believed, as measured; false where the candidate was rejected or the search ended. */
-bool tuff__search_sample(search *self, trial *of, int count, uint64_t limit, uint64_t *times);
-/* False where a trial spills so far more than others that it is dropped. Nothing is known before its compilation. */
-bool tuff__search_bears_spills(search *self, trial *of);
-/* Puts a compiled trial aside, and releases it, where it spills more than the best and had no turn yet; whether so. */
-bool tuff__search_put_aside(search *self, trial *of);
-/* Of those put aside the one that spills least; -1 where there is none. */
-int tuff__search_next_aside(const search *self);
-void tuff__search_take_turn(search *self, int index);
-/* The trial with the least time that was sampled fully and not rejected, leaving out one; -1 where there is none. */
+bool tuff__search_sample(search *self, candidate *one, int count, uint64_t limit, uint64_t *times);
+/* The candidate with the least time that was sampled fully and not rejected, leaving out one; -1 where there is none. */
 int tuff__search_least(const search *self, int without);
 
 #endif

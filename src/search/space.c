@@ -25,7 +25,7 @@ static int next_value(int value)
 static void make_axis(space_axis *self, tunable parameter, int usual)
 {
     const tunable_info *info = tuff__tunable_info(parameter);
-    *self = (space_axis){.of = parameter, .usual = usual};
+    *self = (space_axis){.parameter = parameter, .usual = usual};
     bool placed = false;
     for (int value = info->least > 64 ? 64 : info->least; value <= info->most; value = next_value(value)) {
         if (!placed && usual <= value) {
@@ -42,7 +42,7 @@ static void make_axis(space_axis *self, tunable parameter, int usual)
 static const space_axis *find_axis(const tune_space *self, tunable parameter)
 {
     for (int i = 0; i < self->count; i++)
-        if (self->axes[i].of == parameter)
+        if (self->axes[i].parameter == parameter)
             return &self->axes[i];
     return NULL;
 }
@@ -50,9 +50,9 @@ static const space_axis *find_axis(const tune_space *self, tunable parameter)
 int tuff__space_take(tune_space *self, const tune_config *consulted)
 {
     const int before = self->count;
-    for (int of = 0; of < TUNABLE_COUNT; of++)
-        if (tuff__config_has(consulted, (tunable)of) && !find_axis(self, (tunable)of))
-            make_axis(&self->axes[self->count++], (tunable)of, consulted->values[of]);
+    for (int index = 0; index < TUNABLE_COUNT; index++)
+        if (tuff__config_has(consulted, (tunable)index) && !find_axis(self, (tunable)index))
+            make_axis(&self->axes[self->count++], (tunable)index, consulted->values[index]);
     return self->count - before;
 }
 
@@ -69,9 +69,9 @@ uint64_t tuff__space_count(const tune_space *self)
 static void assign(const space_axis *axis, int value, tune_config *out)
 {
     if (value == axis->usual)
-        tuff__config_unset(out, axis->of);
+        tuff__config_unset(out, axis->parameter);
     else
-        tuff__config_set(out, axis->of, value);
+        tuff__config_set(out, axis->parameter, value);
 }
 
 void tuff__space_at(const tune_space *self, uint64_t index, tune_config *out)
@@ -112,8 +112,8 @@ void tuff__space_fit(const tune_space *self, tune_config *config)
     *config = (tune_config){0};
     for (int i = 0; i < self->count; i++) {
         const space_axis *axis = &self->axes[i];
-        if (tuff__config_has(&before, axis->of))
-            assign(axis, nearest_value(axis, before.values[axis->of]), config);
+        if (tuff__config_has(&before, axis->parameter))
+            assign(axis, nearest_value(axis, before.values[axis->parameter]), config);
     }
 }
 
@@ -125,7 +125,7 @@ int tuff__space_moves(const tune_space *self)
 bool tuff__space_move(const tune_space *self, int move, tune_config *config)
 {
     const space_axis *axis = &self->axes[move / 2];
-    const int value = tuff__config_value(config, axis->of, axis->usual);
+    const int value = tuff__config_value(config, axis->parameter, axis->usual);
     const bool down = move % 2;
     int i = down ? axis->count - 1 : 0;
     while (i >= 0 && i < axis->count && (down ? axis->values[i] >= value : axis->values[i] <= value))

@@ -9,7 +9,7 @@
 enum { AXIS_VALUES = 24 };
 
 typedef struct space_axis {
-    tunable of;
+    tunable parameter;
     int usual;               /* the value that lowering takes by itself */
     int count;               /* of the values; 1: nothing to vary */
     int values[AXIS_VALUES]; /* rising; usual is among them */

@@ -39,9 +39,9 @@ static void copy_platform(char *out, size_t size, const char *driver)
     snprintf(out, size, "%.*s", (int)length, driver);
 }
 
-static const char *kind_of(tuff_device_class of)
+static const char *kind_of(tuff_device_class class)
 {
-    switch (of) {
+    switch (class) {
     case TUFF_DEVICE_CPU:
         return "cpu";
     case TUFF_DEVICE_REFERENCE:

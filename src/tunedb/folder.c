@@ -125,31 +125,31 @@ typedef struct visit {
 static tuff_status visit_name(const char *name, void *state)
 {
     static const char ending[] = ".jsonl";
-    const visit *of = state;
+    const visit *visited = state;
     char path[FOLDER_SIZE];
     const size_t length = strlen(name);
     if (length < sizeof ending || strcmp(name + length - (sizeof ending - 1), ending) != 0)
         return TUFF_OK;
-    if ((size_t)snprintf(path, sizeof path, "%s", of->folder) >= sizeof path)
-        return FAIL(TUFF_E_IO, "tune: the path %s is too long", of->folder);
+    if ((size_t)snprintf(path, sizeof path, "%s", visited->folder) >= sizeof path)
+        return FAIL(TUFF_E_IO, "tune: the path %s is too long", visited->folder);
     TRY(join(path, sizeof path, name));
-    return of->visit(path, of->is_shipped, of->state);
+    return visited->visit(path, visited->is_shipped, visited->state);
 }
 
 static tuff_status visit_ours(store_visitor visitor, void *state)
 {
     char folder[FOLDER_SIZE];
-    visit of = {.folder = folder, .visit = visitor, .state = state};
+    visit visited = {.folder = folder, .visit = visitor, .state = state};
     TRY(tuff__tune_folder(folder, sizeof folder));
-    return tuff__file_list(folder, "", visit_name, &of);
+    return tuff__file_list(folder, "", visit_name, &visited);
 }
 
 static tuff_status visit_shipped(store_visitor visitor, void *state)
 {
     char folder[FOLDER_SIZE];
-    visit of = {.folder = folder, .is_shipped = true, .visit = visitor, .state = state};
+    visit visited = {.folder = folder, .is_shipped = true, .visit = visitor, .state = state};
     TRY(tuff__tune_shipped_folder(folder, sizeof folder));
-    return tuff__file_list(folder, "", visit_name, &of);
+    return tuff__file_list(folder, "", visit_name, &visited);
 }
 
 tuff_status tuff__tune_visit(store_visitor visitor, void *state)

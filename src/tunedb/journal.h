@@ -25,7 +25,7 @@ typedef enum journal_phase {
 const char *tuff__journal_phase_text(journal_phase phase);
 
 /* Place 0 is the measuring thread's; the others are for threads that compile ahead of it. */
-enum { JOURNAL_AHEAD = 4, JOURNAL_PLACES = 1 + JOURNAL_AHEAD };
+enum { JOURNAL_PREFETCH = 4, JOURNAL_PLACES = 1 + JOURNAL_PREFETCH };
 
 typedef struct journal journal;
 

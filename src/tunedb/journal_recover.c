@@ -92,12 +92,12 @@ static place_state look_at(const journal_page *page, const char *texts[3])
 }
 
 /* When the last of what was in flight began. */
-static uint64_t last_time(const contents *of)
+static uint64_t last_time(const contents *contents_found)
 {
     const char *texts[3];
     uint64_t last = 0;
-    for (int i = 0; i < of->count; i++) {
-        const journal_page *page = &of->places[i].page;
+    for (int i = 0; i < contents_found->count; i++) {
+        const journal_page *page = &contents_found->places[i].page;
         if (look_at(page, texts) == PLACE_IN_FLIGHT && page->time > last)
             last = page->time;
     }
@@ -105,26 +105,27 @@ static uint64_t last_time(const contents *of)
 }
 
 /* Of a dead owner. */
-static tuff_status tell(recovery *self, const contents *of)
+static tuff_status tell(recovery *self, const contents *contents_found)
 {
-    const bool rebooted = strcmp(of->places[0].page.owner.boot, self->self.boot) != 0;
-    const uint64_t time = last_time(of);
+    const bool rebooted = strcmp(contents_found->places[0].page.owner.boot, self->self.boot) != 0;
+    const uint64_t time = last_time(contents_found);
     int told = 0, damaged = 0;
     tuff_status status = TUFF_OK;
-    for (int i = 0; i < of->count && status == TUFF_OK; i++) {
+    for (int i = 0; i < contents_found->count && status == TUFF_OK; i++) {
         const char *texts[3];
-        const place_state found = look_at(&of->places[i].page, texts);
+        const place_state found = look_at(&contents_found->places[i].page, texts);
         damaged += found == PLACE_DAMAGED;
         if (found != PLACE_IN_FLIGHT)
             continue;
         told++;
-        status = self->strike(&(journal_strike){.phase = (journal_phase)atomic_load(&of->places[i].page.phase),
-                                                .environment = texts[0],
-                                                .op = texts[1],
-                                                .candidate = texts[2],
-                                                .rebooted = rebooted,
-                                                .time = time},
-                              self->state);
+        status =
+            self->strike(&(journal_strike){.phase = (journal_phase)atomic_load(&contents_found->places[i].page.phase),
+                                           .environment = texts[0],
+                                           .op = texts[1],
+                                           .candidate = texts[2],
+                                           .rebooted = rebooted,
+                                           .time = time},
+                         self->state);
     }
     self->counts->strikes += told;
     self->counts->damaged += damaged > 0;
@@ -187,19 +188,19 @@ static bool claim(int fd)
     return !is_taken && is_ours(fd);
 }
 
-static tuff_status read_open(recovery *self, const char *path, int fd, contents *of)
+static tuff_status read_open(recovery *self, const char *path, int fd, contents *contents_found)
 {
-    page_state found = read_pages(fd, of);
-    if (found == PAGE_LATER || (found == PAGE_WHOLE && find_owner(self, &of->places[0].page, fd) == OWNER_ALIVE) ||
-        !claim(fd)) {
+    page_state found = read_pages(fd, contents_found);
+    if (found == PAGE_LATER ||
+        (found == PAGE_WHOLE && find_owner(self, &contents_found->places[0].page, fd) == OWNER_ALIVE) || !claim(fd)) {
         self->counts->alive++;
         return TUFF_OK;
     }
     /* Once more: until it was found dead, the owner may have gone on. */
     if (found == PAGE_WHOLE)
-        found = read_pages(fd, of);
+        found = read_pages(fd, contents_found);
     if (found == PAGE_WHOLE)
-        self->failed = tell(self, of);
+        self->failed = tell(self, contents_found);
     else
         self->counts->damaged++;
     /* Where it cannot be removed it is told of again, which does no harm. */

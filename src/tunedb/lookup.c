@@ -22,7 +22,7 @@ typedef struct seed {
 } seed;
 
 typedef struct lookup {
-    const tune_question *of;
+    const tune_question *question;
     tune_answer *out;
     hash128 key, environment;
     neighbour known[KNOWN];
@@ -44,22 +44,22 @@ const char *tuff__tier_text(tune_tier tier)
 
 static bool is_current(const lookup *self, const tune_record *record)
 {
-    return (!self->of->generator || strcmp(record->generator, self->of->generator) == 0) &&
+    return (!self->question->generator || strcmp(record->generator, self->question->generator) == 0) &&
            !tuff__record_is_seed(record);
 }
 
 /* Why the candidate must not run here; "" where it may. */
 static bool may_run(const lookup *self, const char *candidate, char *why)
 {
-    for (int i = 0; i < self->of->store_count; i++) {
-        const tune_record *bad =
-            tuff__store_bad(self->of->stores[i], self->environment, self->key, candidate, self->of->generator);
-        if (tuff__record_bars(bad, self->of->generator)) {
+    for (int i = 0; i < self->question->store_count; i++) {
+        const tune_record *bad = tuff__store_bad(self->question->stores[i], self->environment, self->key, candidate,
+                                                 self->question->generator);
+        if (tuff__record_bars(bad, self->question->generator)) {
             (void)snprintf(why, BARRED_SIZE, "%.40s in %.40s", bad->reason, bad->phase[0] ? bad->phase : "use");
             return false;
         }
     }
-    if (!self->of->is_usable || self->of->is_usable(candidate, self->of->state))
+    if (!self->question->is_usable || self->question->is_usable(candidate, self->question->state))
         return true;
     (void)snprintf(why, BARRED_SIZE, "%.150s", tuff_error());
     return false;
@@ -97,9 +97,9 @@ static const neighbour *neighbour_of(lookup *self, const tune_store *store, hash
     if (tuff__is_same_hash(environment, self->environment)) {
         out->like = LIKENESS_SAME;
     } else if (source && tuff__environment_parse(source, &parts) == TUFF_OK) {
-        out->like = tuff__environment_compare(self->of->environment, &parts);
-        if (parts.units > 0 && self->of->environment->units > 0)
-            out->apart = fabs(log2((double)parts.units / self->of->environment->units));
+        out->like = tuff__environment_compare(self->question->environment, &parts);
+        if (parts.units > 0 && self->question->environment->units > 0)
+            out->apart = fabs(log2((double)parts.units / self->question->environment->units));
     }
     return out;
 }
@@ -150,10 +150,10 @@ static void weigh_other_key(lookup *self, const tune_record *record, const neigh
 {
     tune_key key;
     if (from->like > LIKENESS_OTHER_DRIVER || tuff__key_parse(record->op, &key) != TUFF_OK ||
-        !tuff__key_is_alike(self->of->key, &key))
+        !tuff__key_is_alike(self->question->key, &key))
         return;
-    const double distance = tuff__key_distance(self->of->key, &key);
-    if (distance < 0 || key.alignment > self->of->key->alignment)
+    const double distance = tuff__key_distance(self->question->key, &key);
+    if (distance < 0 || key.alignment > self->question->key->alignment)
         return;
     if (from->like == LIKENESS_SAME && is_current(self, record) && (!self->nearest || distance < self->distance)) {
         self->nearest = record;
@@ -165,12 +165,12 @@ static void weigh_other_key(lookup *self, const tune_record *record, const neigh
 static void weigh_all(lookup *self)
 {
     neighbour room;
-    for (int i = 0; i < self->of->store_count; i++) {
+    for (int i = 0; i < self->question->store_count; i++) {
         const tune_record *record;
-        for (int at = 0; (record = tuff__store_next(self->of->stores[i], &at));) {
+        for (int at = 0; (record = tuff__store_next(self->question->stores[i], &at));) {
             if (record->kind != RECORD_WIN)
                 continue;
-            const neighbour *from = neighbour_of(self, self->of->stores[i], record->environment, &room);
+            const neighbour *from = neighbour_of(self, self->question->stores[i], record->environment, &room);
             if (tuff__is_same_hash(record->key, self->key))
                 weigh_same_key(self, record, from);
             else
@@ -184,13 +184,14 @@ static const tune_record *find_pin(lookup *self)
 {
     const tune_record *best = NULL, *record;
     neighbour room;
-    for (int i = 0; i < self->of->store_count; i++)
-        if ((record = tuff__store_pin(self->of->stores[i], self->environment, self->key)))
+    for (int i = 0; i < self->question->store_count; i++)
+        if ((record = tuff__store_pin(self->question->stores[i], self->environment, self->key)))
             return record;
-    for (int i = 0; i < self->of->store_count; i++)
-        for (int at = 0; (record = tuff__store_next(self->of->stores[i], &at));)
+    for (int i = 0; i < self->question->store_count; i++)
+        for (int at = 0; (record = tuff__store_next(self->question->stores[i], &at));)
             if (record->kind == RECORD_PIN && tuff__is_same_hash(record->key, self->key) &&
-                neighbour_of(self, self->of->stores[i], record->environment, &room)->like == LIKENESS_OTHER_DRIVER &&
+                neighbour_of(self, self->question->stores[i], record->environment, &room)->like ==
+                    LIKENESS_OTHER_DRIVER &&
                 (!best || record->time > best->time))
                 best = record;
     return best;
@@ -199,8 +200,8 @@ static const tune_record *find_pin(lookup *self)
 /* A pin is meant, so that strikes do not undo it; one that no kernel can be made of does not stop the work. */
 static bool ask_override(lookup *self)
 {
-    if (self->of->override_candidate) {
-        serve(self, TIER_OVERRIDE, self->of->override_candidate, NULL);
+    if (self->question->override_candidate) {
+        serve(self, TIER_OVERRIDE, self->question->override_candidate, NULL);
         SAY(self, TIER_OVERRIDE, "the caller asks for it");
         return true;
     }
@@ -209,7 +210,7 @@ static bool ask_override(lookup *self)
         SAY(self, TIER_OVERRIDE, "no pin");
         return false;
     }
-    if (self->of->is_usable && !self->of->is_usable(pin->candidate, self->of->state)) {
+    if (self->question->is_usable && !self->question->is_usable(pin->candidate, self->question->state)) {
         SAY(self, TIER_OVERRIDE, "the pin cannot be used: %.200s", tuff_error());
         self->out->ignores_pin = true;
         return false;
@@ -222,10 +223,11 @@ static bool ask_override(lookup *self)
 /* The manifest's word is the last: where it has none, or none that can be used, the default must not pass for it. */
 static void ask_manifest(lookup *self)
 {
-    const tune_record *pin = tuff__store_pin(self->of->manifest, self->environment, self->key);
+    const tune_record *pin = tuff__store_pin(self->question->manifest, self->environment, self->key);
     const bool is_old =
-        pin && pin->generator[0] && self->of->generator && strcmp(pin->generator, self->of->generator) != 0;
-    if (pin && !is_old && (!self->of->is_usable || self->of->is_usable(pin->candidate, self->of->state))) {
+        pin && pin->generator[0] && self->question->generator && strcmp(pin->generator, self->question->generator) != 0;
+    if (pin && !is_old &&
+        (!self->question->is_usable || self->question->is_usable(pin->candidate, self->question->state))) {
         serve(self, TIER_OVERRIDE, pin->candidate, pin);
         SAY(self, TIER_OVERRIDE, "locked by the manifest");
         return;
@@ -234,7 +236,7 @@ static void ask_manifest(lookup *self)
     self->out->deviates = true;
     if (is_old)
         SAY(self, TIER_OVERRIDE, "the manifest was made for other kernel texts (%.32s, today's are %.32s)",
-            pin->generator, self->of->generator);
+            pin->generator, self->question->generator);
     else if (pin)
         SAY(self, TIER_OVERRIDE, "the manifest's candidate cannot be used: %.190s", tuff_error());
     else
@@ -245,9 +247,9 @@ static void ask_manifest(lookup *self)
 static const tune_record *find_same(const lookup *self)
 {
     const tune_record *first = NULL;
-    for (int i = 0; i < self->of->store_count; i++) {
+    for (int i = 0; i < self->question->store_count; i++) {
         const tune_record *win =
-            tuff__store_win(self->of->stores[i], self->environment, self->key, self->of->generator);
+            tuff__store_win(self->question->stores[i], self->environment, self->key, self->question->generator);
         if (win && (is_current(self, win) || tuff__record_is_seed(win)))
             return win;
         first = first ? first : win;
@@ -275,7 +277,7 @@ static bool ask_same(lookup *self)
     } else if (!is_current(self, win)) {
         self->out->miss = MISS_OLD_TEXTS;
         SAY(self, TIER_SAME, "the winner was measured with other kernel texts (%.32s, today's are %.32s)",
-            win->generator[0] ? win->generator : "unnamed", self->of->generator);
+            win->generator[0] ? win->generator : "unnamed", self->question->generator);
     } else {
         const char *candidate = runnable(self, win, why);
         self->out->miss = candidate ? MISS_NONE : MISS_UNUSABLE;
@@ -346,12 +348,12 @@ static void ask_rest(lookup *self)
                 offer(self, one->record->runners_up[k]);
     }
     const int seeds = out->seed_count;
-    for (int i = 0; i < self->of->portfolio_count; i++)
-        offer(self, self->of->portfolio[i]);
+    for (int i = 0; i < self->question->portfolio_count; i++)
+        offer(self, self->question->portfolio[i]);
     if (out->tier < TIER_SEED)
         return;
     out->candidate = "";
-    out->tier = seeds > 0 ? TIER_SEED : self->of->portfolio_count > 0 ? TIER_PORTFOLIO : TIER_DEFAULT;
+    out->tier = seeds > 0 ? TIER_SEED : self->question->portfolio_count > 0 ? TIER_PORTFOLIO : TIER_DEFAULT;
     if (seeds > 0) {
         out->record = self->seeds[0].record;
         SAY(self, TIER_SEED, "%d to begin a search with; the default until it is done", seeds);
@@ -360,7 +362,7 @@ static void ask_rest(lookup *self)
     SAY(self, TIER_SEED, "no winner of this key on a device that is alike");
     if (out->tier == TIER_PORTFOLIO)
         SAY(self, TIER_PORTFOLIO, "%d candidates to begin a search with; the default until it is done",
-            self->of->portfolio_count);
+            self->question->portfolio_count);
     else
         SAY(self, TIER_PORTFOLIO, "none is known for the family");
     if (out->tier == TIER_DEFAULT)
@@ -370,7 +372,7 @@ static void ask_rest(lookup *self)
 void tuff__tune_lookup(const tune_question *question, tune_answer *out)
 {
     const char *environment = ENVIRONMENT_TEXT(question->environment);
-    lookup self = {.of = question, .out = out, .key = tuff__key_hash(question->key)};
+    lookup self = {.question = question, .out = out, .key = tuff__key_hash(question->key)};
     self.environment = tuff__hash_text(environment);
     *out = (tune_answer){.tier = TIER_DEFAULT, .candidate = ""};
     if (question->manifest) {

@@ -71,10 +71,10 @@ static int *find_generator(const tune_store *store, int *newest, const tune_reco
 /* at: where the number of a living record is. */
 static void bury(tune_store *store, int *at)
 {
-    record_state *of = &store->states[*at - 1];
-    of->is_dead = true;
-    *at = of->older;
-    of->older = 0;
+    record_state *state = &store->states[*at - 1];
+    state->is_dead = true;
+    *at = state->older;
+    state->older = 0;
     store->counts.superseded++;
 }
 

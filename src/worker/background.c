@@ -74,9 +74,9 @@ static int list_wanted(const background *self, weighted *out)
 {
     const tuning_session *session = &self->tuning_session;
     int count = 0;
-    for (int i = 0; i < session->subject_count; ++i)
-        if (session->subjects[i].wants_measuring)
-            out[count++] = (weighted){i, 1 + (double)session->subjects[i].calls * session->subjects[i].weight};
+    for (int i = 0; i < session->task_count; ++i)
+        if (session->tasks[i].wants_measuring)
+            out[count++] = (weighted){i, 1 + (double)session->tasks[i].calls * session->tasks[i].weight};
     qsort(out, (size_t)count, sizeof *out, heavier_first);
     return count;
 }
@@ -110,7 +110,7 @@ static tuff_status measure(background *self, const weighted *keys, int count)
         if (share == 0)
             break;
         session->later = whole > self->spent + share ? whole - self->spent - share : 0;
-        tuning_task *next = &session->subjects[keys[i].tuning_task];
+        tuning_task *next = &session->tasks[keys[i].tuning_task];
         const tuff_status status = tuff__worker_measure_task(self->worker, next, share);
         self->spent += tuff__nanoseconds() - session->begin;
         if (status == TUFF_E_OOM_HOST)
@@ -129,7 +129,7 @@ static tuff_status measure(background *self, const weighted *keys, int count)
 static tuff_status note_running(background *self)
 {
     const tuff_plan *plan = self->plan;
-    const int count = self->tuning_session.subject_count;
+    const int count = self->tuning_session.task_count;
     self->running = tuff__calloc((size_t)count + 1, sizeof *self->running);
     if (self->running == NULL)
         return TUFF_E_OOM_HOST;
@@ -152,7 +152,7 @@ static tuff_status tune(background *self)
     tuning_session *session = &self->tuning_session;
     TRY(tuff__session_look_up(session));
     TRY(note_running(self));
-    weighted *keys = tuff__calloc((size_t)session->subject_count + 1, sizeof *keys);
+    weighted *keys = tuff__calloc((size_t)session->task_count + 1, sizeof *keys);
     if (keys == NULL)
         return TUFF_E_OOM_HOST;
     const tuff_status status = tune_keys(self, keys);

@@ -6,8 +6,8 @@
 
 bool tuff__background_is_other(const background *self)
 {
-    for (int i = 0; i < self->tuning_session.subject_count; ++i)
-        if (!tuff__config_equal(&self->tuning_session.subjects[i].chosen, &self->running[i]))
+    for (int i = 0; i < self->tuning_session.task_count; ++i)
+        if (!tuff__config_equal(&self->tuning_session.tasks[i].chosen, &self->running[i]))
             return true;
     return false;
 }
@@ -76,8 +76,8 @@ tuff_status tuff__background_offer(background *self)
             tuff__log(TUFF_LOG_WARNING, "tune: the plan stays as it is: %s", tuff_error());
         return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
     }
-    for (int i = 0; i < self->tuning_session.subject_count; ++i)
-        self->running[i] = self->tuning_session.subjects[i].chosen;
+    for (int i = 0; i < self->tuning_session.task_count; ++i)
+        self->running[i] = self->tuning_session.tasks[i].chosen;
     tuff__lock(&self->lock);
     self->is_ready = true;
     tuff__unlock(&self->lock);

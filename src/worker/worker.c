@@ -202,10 +202,10 @@ static tuff_status let_wait(worker *self, byte_reader *from)
     return status;
 }
 
-static tuff_status ask(worker *self, ipc_kind what, const text *body, bool *out)
+static tuff_status ask(worker *self, ipc_kind kind, const text *body, bool *out)
 {
     byte_reader from;
-    TRY(tuff__ipc_send(self->process.fd, what, body));
+    TRY(tuff__ipc_send(self->process.fd, kind, body));
     TRY(expect(self, IPC_ANSWER, &from));
     *out = tuff__take_bool(&from);
     return tuff__reader_status(&from, "the worker's answer");
@@ -387,7 +387,7 @@ static tuff_status ask_to_measure(worker *self, tuning_task *task, uint64_t budg
 {
     byte_reader from;
     text body = {0};
-    tuff__put_u32(&body, (uint32_t)(task - self->session->subjects));
+    tuff__put_u32(&body, (uint32_t)(task - self->session->tasks));
     tuff__put_u64(&body, budget);
     tuff__put_u64(&body, self->session->later);
     tuff__put_u32(&body, (uint32_t)self->session->keys_wanted);
@@ -399,7 +399,7 @@ static tuff_status ask_to_measure(worker *self, tuning_task *task, uint64_t budg
     return take_measured(self, task, &from, out);
 }
 
-static void tell_of_end(const char *what, tuff_status why, int status)
+static void tell_of_end(const char *subject, tuff_status why, int status)
 {
     char how[64] = "ended";
     if (why == TUFF_E_TIMEOUT)
@@ -408,7 +408,7 @@ static void tell_of_end(const char *what, tuff_status why, int status)
         (void)snprintf(how, sizeof how, "was ended by signal %d", WTERMSIG(status));
     else if (status != -1 && WIFEXITED(status))
         (void)snprintf(how, sizeof how, "ended with code %d", WEXITSTATUS(status));
-    tuff__log(TUFF_LOG_WARNING, "tune: the worker %s while it measured %s: what it was at is left out", how, what);
+    tuff__log(TUFF_LOG_WARNING, "tune: the worker %s while it measured %s: what it was at is left out", how, subject);
 }
 
 /* The process ended, or is to be ended, over `work`: blames the candidate it was at, so that the next worker leaves it
@@ -551,8 +551,8 @@ static tuff_status take_over(tuning_session *session, const report *from)
 {
     bool is_complete = true;
     TRY(tuff__session_look_again(session));
-    for (int i = 0; i < session->subject_count; ++i)
-        is_complete &= choose(from, &session->subjects[i]);
+    for (int i = 0; i < session->task_count; ++i)
+        is_complete &= choose(from, &session->tasks[i]);
     if (is_complete) {
         memcpy(session->stats.hits, from->stats.hits, sizeof session->stats.hits);
         memcpy(session->stats.misses, from->stats.misses, sizeof session->stats.misses);

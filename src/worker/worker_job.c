@@ -9,8 +9,8 @@
 hash128 tuff__worker_keys(const tuning_session *session)
 {
     hash128 all = {0};
-    for (int i = 0; i < session->subject_count; ++i) {
-        const hash128 pair[] = {all, session->subjects[i].hash};
+    for (int i = 0; i < session->task_count; ++i) {
+        const hash128 pair[] = {all, session->tasks[i].hash};
         all = tuff__hash(pair, sizeof pair);
     }
     return all;

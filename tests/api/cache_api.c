@@ -247,10 +247,10 @@ typedef struct conflict {
 
 static void note_conflict(void *user, const tuff_cache_record *kept, const tuff_cache_record *left_out)
 {
-    conflict *of = user;
-    of->count++;
-    of->kept = kept->nanoseconds[1];
-    of->left_out = left_out->nanoseconds[1];
+    conflict *conflict_found = user;
+    conflict_found->count++;
+    conflict_found->kept = kept->nanoseconds[1];
+    conflict_found->left_out = left_out->nanoseconds[1];
 }
 
 static void better_evidence_is_kept(void **state)
@@ -316,17 +316,17 @@ static void what_is_old_goes(void **state)
 
 typedef struct hearing {
     int count, line;
-    char what[64];
+    char subject[64];
 } hearing;
 
-static void note_finding(void *user, const char *path, int line, const char *what, const char *detail)
+static void note_finding(void *user, const char *path, int line, const char *subject, const char *detail)
 {
-    hearing *of = user;
+    hearing *host = user;
     assert_non_null(detail);
     assert_true(path[0] != '\0');
-    of->count++;
-    of->line = line;
-    (void)snprintf(of->what, sizeof of->what, "%s", what);
+    host->count++;
+    host->line = line;
+    (void)snprintf(host->subject, sizeof host->subject, "%s", subject);
 }
 
 static void every_line_is_checked(void **state)
@@ -343,7 +343,7 @@ static void every_line_is_checked(void **state)
     add_record(BOARD("24.3"), RECORD_WIN, KEY(1024), ROWS(9), 900, 0);
     assert_int_equal(tuff_cache_verify(cache, note_finding, &seen, &found), TUFF_OK);
     assert_true(seen.count == 1 && found.rejected == 1);
-    assert_string_equal(seen.what, "a winner that was rejected");
+    assert_string_equal(seen.subject, "a winner that was rejected");
     tuff_cache_close(cache);
     cache = open_cache("24.3");
     assert_int_equal(tuff_cache_file(cache, 0, &info), TUFF_OK);

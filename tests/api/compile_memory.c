@@ -262,23 +262,23 @@ static bool is_expected(tuff_status status)
 }
 
 /* Request number failing fails; false where the script makes fewer requests. */
-static bool fail_one(const attempt *with, int64_t failing, bool sticky)
+static bool fail_one(const attempt *one, int64_t failing, bool sticky)
 {
     unsigned char results[RESULT_SIZE];
-    const char *name = scripts[with->script].name;
+    const char *name = scripts[one->script].name;
     failing_memory_rearm(failing, sticky);
-    const tuff_status status = run_script(with->script, with->device, results);
+    const tuff_status status = run_script(one->script, one->device, results);
     const bool hit = failing_memory_hit();
     failing_memory_rearm(0, false);
-    if (status == TUFF_OK && memcmp(results, with->expected, RESULT_SIZE) != 0)
+    if (status == TUFF_OK && memcmp(results, one->expected, RESULT_SIZE) != 0)
         fail_msg("%s, request %lld: wrong results", name, (long long)failing);
     if (status != TUFF_OK && (!hit || !is_expected(status)))
         fail_msg("%s, request %lld: %s: %s", name, (long long)failing, tuff_status_name(status), tuff_error());
     if (!hit)
         return false;
-    if (run_script(with->script, with->device, results) != TUFF_OK)
+    if (run_script(one->script, one->device, results) != TUFF_OK)
         fail_msg("%s, after request %lld: %s", name, (long long)failing, tuff_error());
-    if (memcmp(results, with->expected, RESULT_SIZE) != 0)
+    if (memcmp(results, one->expected, RESULT_SIZE) != 0)
         fail_msg("%s, after request %lld: wrong results", name, (long long)failing);
     return true;
 }
@@ -286,17 +286,17 @@ static bool fail_one(const attempt *with, int64_t failing, bool sticky)
 /* Every request of a script fails in turn. */
 static void fail_script(int script, tuff_device *device)
 {
-    attempt with = {.script = script, .device = device};
+    attempt one = {.script = script, .device = device};
     unsigned char again[RESULT_SIZE];
     for (int i = 0; i < 2; i++)
-        if (run_script(script, device, i == 0 ? with.expected : again) != TUFF_OK)
+        if (run_script(script, device, i == 0 ? one.expected : again) != TUFF_OK)
             fail_msg("%s: %s", scripts[script].name, tuff_error());
-    assert_memory_equal(again, with.expected, RESULT_SIZE);
+    assert_memory_equal(again, one.expected, RESULT_SIZE);
     int64_t failing = 1;
-    while (fail_one(&with, failing, false))
+    while (fail_one(&one, failing, false))
         failing++;
     for (int64_t i = 1; i < failing; i++)
-        assert_true(fail_one(&with, i, true));
+        assert_true(fail_one(&one, i, true));
     assert_true(failing > 20);
     print_message("    %s: %lld requests\n", scripts[script].name, (long long)failing - 1);
 }

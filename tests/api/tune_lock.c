@@ -185,12 +185,12 @@ static void a_manifest_is_the_same_everywhere(void **state)
     for_each_api(lock_and_repeat);
 }
 
-static void expect_deviation(tuff_device *device, const tuff_compile_options *options, const char *what)
+static void expect_deviation(tuff_device *device, const tuff_compile_options *options, const char *subject)
 {
     tuff_graph *graph = make_graph(device);
     assert_null(tuff_compile(graph, options));
-    if (!strstr(tuff_error(), what))
-        fail_msg("\"%s\" does not say \"%s\"", tuff_error(), what);
+    if (!strstr(tuff_error(), subject))
+        fail_msg("\"%s\" does not say \"%s\"", tuff_error(), subject);
     tuff_graph_destroy(graph);
 }
 

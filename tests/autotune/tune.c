@@ -279,7 +279,7 @@ static bool find_win(const tune_store *store, const char *family, char *key, siz
     return false;
 }
 
-static bool has_source(tuff_device *device, const char *what)
+static bool has_source(tuff_device *device, const char *subject)
 {
     bool found = false;
     tuff_plan_info info;
@@ -290,7 +290,7 @@ static bool has_source(tuff_device *device, const char *what)
     for (int i = 0; i < info.task_count; i++) {
         tuff_task_info task;
         assert_int_equal(tuff_plan_task(plan, i, &task), TUFF_OK);
-        found = found || (task.source && strstr(task.source, what));
+        found = found || (task.source && strstr(task.source, subject));
     }
     destroy_plan(plan, graph);
     return found;

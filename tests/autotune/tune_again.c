@@ -107,13 +107,13 @@ static void remember(record_kind kind, const char *environment, const char *key,
                      const char *end)
 {
     tune_store *store;
-    tune_key of;
+    tune_key parsed;
     char generator[GENERATOR_SIZE];
     assert_int_equal(tuff__tune_open(environment, &store), TUFF_OK);
     tune_record made = tuff__record_of(kind, environment, key, candidates[0]);
-    assert_int_equal(tuff__key_parse(key, &of), TUFF_OK);
+    assert_int_equal(tuff__key_parse(key, &parsed), TUFF_OK);
     if (kind == RECORD_WIN) {
-        made.generator = tuff__kernel_hash_of(of.family, generator);
+        made.generator = tuff__kernel_hash_of(parsed.family, generator);
         for (int i = 0; i < RUNNERS_UP && candidates[i + 1]; i++)
             made.runners_up[i] = candidates[i + 1];
         made.samples = 4;

@@ -141,10 +141,10 @@ static void change_nothing(tuff_device *device)
     const tuff_plan_info without = info_of(device, NULL);
     const uint64_t budgets[] = {0, without.memory_peak, UINT64_MAX};
     for (int i = 0; i < 3; i++) {
-        const tuff_plan_info with = info_of(device, &(tuff_compile_options){.memory_budget = budgets[i]});
-        assert_int_equal(with.memory_peak, without.memory_peak);
-        assert_int_equal(with.task_count, without.task_count);
-        assert_int_equal(with.node_count, without.node_count);
+        const tuff_plan_info info = info_of(device, &(tuff_compile_options){.memory_budget = budgets[i]});
+        assert_int_equal(info.memory_peak, without.memory_peak);
+        assert_int_equal(info.task_count, without.task_count);
+        assert_int_equal(info.node_count, without.node_count);
     }
 }
 

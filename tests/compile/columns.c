@@ -41,12 +41,12 @@ static int check_pairs(const struct fusion *fusion)
     int fits = 0;
     for (int row = 0; row < fusion->task_count; row++)
         for (int column = 0; column < fusion->task_count; column++) {
-            const struct task *of = &fusion->tasks[column];
+            const struct task *task_at = &fusion->tasks[column];
             int64_t rows = 7919;
-            const column_fit fit = tuff__fit_columns(fusion, &fusion->tasks[row], of, &rows);
+            const column_fit fit = tuff__fit_columns(fusion, &fusion->tasks[row], task_at, &rows);
             fits += fit != COLUMNS_DO_NOT_FIT;
-            for (int i = 0; i < of->reduction_count && fit == COLUMNS_FIT_IN_BLOCKS; i++)
-                assert_true(rows > 0 && cut_extent(of->reductions[i]) % rows == 0);
+            for (int i = 0; i < task_at->reduction_count && fit == COLUMNS_FIT_IN_BLOCKS; i++)
+                assert_true(rows > 0 && cut_extent(task_at->reductions[i]) % rows == 0);
         }
     return fits;
 }

@@ -123,12 +123,12 @@ enum { OWN_GRAPHS = sizeof own_graphs / sizeof *own_graphs };
 static uint64_t seen[CONFIG_WORDS];
 static int number; /* of what takes turns over devices */
 
-static int64_t run_graph(tuff_device *device, const differential *of)
+static int64_t run_graph(tuff_device *device, const differential *comparison)
 {
     ways found = {.count = 0};
     int64_t failures = 0;
     tuff_graph *graph = tuff_graph_create(device);
-    of->build(graph, of->context);
+    comparison->build(graph, comparison->context);
     assert_int_equal(tuff_graph_status(graph), TUFF_OK);
     find_ways(graph, &found);
     for (int i = 0; i < CONFIG_WORDS; i++)
@@ -140,11 +140,11 @@ static int64_t run_graph(tuff_device *device, const differential *of)
         if (!is_turn_of_api(device, turn / EVERY) || !is_its_turn(device, turn / EVERY / 2))
             continue;
         set_passes(&found.all[i]);
-        const int64_t failed = differential_run(of, device, NULL);
+        const int64_t failed = differential_run(comparison, device, NULL);
         if (failed > 0) {
             text name = {0};
             tuff__config_format(&found.all[i], &name);
-            print_error("%s: by %s\n", of->name, tuff__text_get(&name));
+            print_error("%s: by %s\n", comparison->name, tuff__text_get(&name));
             tuff__text_free(&name);
         }
         failures += failed;
@@ -161,8 +161,8 @@ static void run_all(tuff_device *device)
     number = 0;
     for (int i = 0; i < hard_graph_count + OWN_GRAPHS; i++) {
         differential graph;
-        const hard_graph *of = i < hard_graph_count ? &hard_graphs[i] : &own_graphs[i - hard_graph_count];
-        differential_create(&graph, of->name, of->build, NULL, (uint64_t)i);
+        const hard_graph *hard = i < hard_graph_count ? &hard_graphs[i] : &own_graphs[i - hard_graph_count];
+        differential_create(&graph, hard->name, hard->build, NULL, (uint64_t)i);
         failures += run_graph(device, &graph);
         differential_destroy(&graph);
     }

@@ -41,12 +41,12 @@ static weights make_weights(tuff_graph *graph)
 
 /* A residual block: products, activations, dropout, two heads of attention with dropout too. No norm: bounds would grow
    too wide. */
-static tuff_tensor *block(tuff_tensor *x, const weights *with)
+static tuff_tensor *block(tuff_tensor *x, const weights *made)
 {
     const tuff_shape whole = tuff_tensor_shape(x), heads = TUFF_SHAPE(whole.extent[0], whole.extent[1], 2, WIDTH / 2);
-    tuff_tensor *normed = tuff_mul(tuff_sigmoid(x), with->gain);
-    tuff_tensor *hidden = tuff_dropout(tuff_gelu_tanh(tuff_matmul(normed, with->up)), 0.25);
-    tuff_tensor *part = tuff_reshape(tuff_matmul(hidden, with->down), heads);
+    tuff_tensor *normed = tuff_mul(tuff_sigmoid(x), made->gain);
+    tuff_tensor *hidden = tuff_dropout(tuff_gelu_tanh(tuff_matmul(normed, made->up)), 0.25);
+    tuff_tensor *part = tuff_reshape(tuff_matmul(hidden, made->down), heads);
     tuff_tensor *mixed = tuff_attention(part, part, part, &(tuff_attention_options){.causal = true, .dropout = 0.2});
     return tuff_add(x, tuff_reshape(mixed, whole));
 }
@@ -54,40 +54,40 @@ static tuff_tensor *block(tuff_tensor *x, const weights *with)
 static void row_of_segments(tuff_graph *graph, const void *context)
 {
     tuff_tensor *x = float_input(graph, TUFF_SHAPE(2, 9, WIDTH)), *y = x;
-    const weights with = make_weights(graph);
+    const weights made = make_weights(graph);
     for (int i = 0; i < 3; i++) {
-        tuff_tensor *result = block(y, &with);
+        tuff_tensor *result = block(y, &made);
         y = mark(context, result, &y, 1);
     }
-    add_with_gradients(graph, y, (tuff_tensor *[]){x, with.gain, with.up, with.down}, 4);
+    add_with_gradients(graph, y, (tuff_tensor *[]){x, made.gain, made.up, made.down}, 4);
 }
 
 static void nested_segments(tuff_graph *graph, const void *context)
 {
     tuff_tensor *x = float_input(graph, TUFF_SHAPE(2, 5, WIDTH));
-    const weights with = make_weights(graph);
-    tuff_tensor *before = tuff_tanh(tuff_matmul(x, with.up));
-    tuff_tensor *start = tuff_matmul(before, with.down), *first = block(start, &with);
+    const weights made = make_weights(graph);
+    tuff_tensor *before = tuff_tanh(tuff_matmul(x, made.up));
+    tuff_tensor *start = tuff_matmul(before, made.down), *first = block(start, &made);
     first = mark(context, first, &start, 1);
-    tuff_tensor *second = block(first, &with);
+    tuff_tensor *second = block(first, &made);
     second = mark(context, second, &first, 1);
     tuff_tensor *y = mark(context, tuff_exp(tuff_sigmoid(second)), &x, 1);
-    add_with_gradients(graph, y, (tuff_tensor *[]){x, with.gain, with.up, with.down}, 4);
+    add_with_gradients(graph, y, (tuff_tensor *[]){x, made.gain, made.up, made.down}, 4);
 }
 
 /* The results and a value from inside are outputs too; the results share what comes before. */
 static void shared_segments(tuff_graph *graph, const void *context)
 {
     tuff_tensor *x = float_input(graph, TUFF_SHAPE(7, WIDTH)), *z = float_input(graph, TUFF_SHAPE(7, 20));
-    const weights with = make_weights(graph);
-    tuff_tensor *trunk = tuff_softmax(tuff_mul(tuff_matmul(x, with.up), z), 1);
-    tuff_tensor *left = tuff_exp(tuff_matmul(trunk, with.down)), *right = tuff_cumsum(tuff_tanh(trunk), 0);
+    const weights made = make_weights(graph);
+    tuff_tensor *trunk = tuff_softmax(tuff_mul(tuff_matmul(x, made.up), z), 1);
+    tuff_tensor *left = tuff_exp(tuff_matmul(trunk, made.down)), *right = tuff_cumsum(tuff_tanh(trunk), 0);
     left = mark(context, left, (tuff_tensor *[]){x, z}, 2);
     right = mark(context, right, (tuff_tensor *[]){x, z}, 2);
     add_output(graph, trunk);
     add_output(graph, left);
     tuff_tensor *joined = tuff_concat((tuff_tensor *[]){left, right, left}, 3, 1);
-    add_with_gradients(graph, joined, (tuff_tensor *[]){x, z, with.up, with.down}, 4);
+    add_with_gradients(graph, joined, (tuff_tensor *[]){x, z, made.up, made.down}, 4);
 }
 
 /* Ops whose gradients read their own results, indices, constants, views; no inputs named at all. */

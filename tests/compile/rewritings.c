@@ -44,11 +44,11 @@ static void pads(tuff_graph *graph, const void *context)
     (void)context;
     const int64_t none[] = {0, 0};
     tuff_tensor *x = float_input(graph, TUFF_SHAPE(4, 6)), *y = float_input(graph, TUFF_SHAPE(4, 5)),
-                *wide = float_input(graph, TUFF_SHAPE(4, 11)), *with[] = {x, y};
+                *wide = float_input(graph, TUFF_SHAPE(4, 11)), *wrt[] = {x, y};
     add_output(graph, tuff_mul(wide, sum_of_pads(x, y, 11, 0)));
     add_output(graph, tuff_mul(wide, sum_of_pads(x, y, 11, 0.5)));
-    add_with_gradients(graph, tuff_tanh(sum_of_pads(x, y, 13, 0)), with, 2);
-    add_with_gradients(graph, tuff_tanh(sum_of_pads(x, y, 9, 0)), with, 2);
+    add_with_gradients(graph, tuff_tanh(sum_of_pads(x, y, 13, 0)), wrt, 2);
+    add_with_gradients(graph, tuff_tanh(sum_of_pads(x, y, 9, 0)), wrt, 2);
     tuff_tensor *early =
         tuff_add(tuff_pad(x, none, (int64_t[]){0, 7}, 0), tuff_pad(y, (int64_t[]){0, 6}, (int64_t[]){0, 2}, 0));
     add_output(graph, tuff_exp(early));
@@ -81,13 +81,13 @@ static void permutations(tuff_graph *graph, const void *context)
     (void)context;
     const int turn[] = {1, 2, 0}, swap[] = {0, 2, 1};
     tuff_tensor *x = float_input(graph, TUFF_SHAPE(2, 3, 5)), *y = float_input(graph, TUFF_SHAPE(5, 2, 3)),
-                *w = float_input(graph, TUFF_SHAPE(2, 7)), *with[] = {x, y, w};
+                *w = float_input(graph, TUFF_SHAPE(2, 7)), *wrt[] = {x, y, w};
     tuff_tensor *both = tuff_permute(tuff_permute(x, turn), swap);
     add_output(graph, tuff_mul(both, tuff_exp(tuff_permute(tuff_permute(x, swap), (int[]){2, 0, 1}))));
     add_output(graph, tuff_sin(tuff_permute(tuff_permute(x, swap), turn)));
     tuff_tensor *e = tuff_permute(tuff_exp(x), turn), *n = tuff_permute(tuff_neg(x), turn);
     tuff_tensor *pair = tuff_reshape(tuff_concat((tuff_tensor *[]){e, n}, 2, 1), TUFF_SHAPE(15, 4));
-    add_with_gradients(graph, tuff_matmul(pair, tuff_concat((tuff_tensor *[]){w, w}, 2, 0)), with, 3);
+    add_with_gradients(graph, tuff_matmul(pair, tuff_concat((tuff_tensor *[]){w, w}, 2, 0)), wrt, 3);
     tuff_tensor *five[] = {e, tuff_sin(e), n, tuff_cos(n), tuff_permute(tuff_sin(x), turn)};
     add_output(graph, tuff_concat(five, 5, 0));
     add_output(graph, tuff_permute(tuff_exp(y), (int[]){1, 2, 0}));
@@ -199,14 +199,14 @@ static void scattered(tuff_graph *graph, const void *context)
 {
     (void)context;
     enum { LIST = 523 };
-    tuff_tensor *x = float_input(graph, TUFF_SHAPE(3, 5, 4)), *with[] = {x, NULL};
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(3, 5, 4)), *wrt[] = {x, NULL};
     for (int axis = 0; axis < 3; axis++) {
         const tuff_shape shape = tuff_tensor_shape(x);
         tuff_shape listed = shape;
         listed.extent[axis] = LIST;
         tuff_tensor *indices = ranged_input(graph, TUFF_I32, TUFF_SHAPE(LIST), -1, (double)shape.extent[axis]);
-        with[1] = ranged_input(graph, TUFF_F32, listed, -0.01, 0.01);
-        add_with_gradients(graph, tuff_scatter_add_rows(x, indices, with[1], axis), with, 2);
+        wrt[1] = ranged_input(graph, TUFF_F32, listed, -0.01, 0.01);
+        add_with_gradients(graph, tuff_scatter_add_rows(x, indices, wrt[1], axis), wrt, 2);
     }
     tuff_tensor *each = ranged_input(graph, TUFF_I32, TUFF_SHAPE(3, 9, 4), -1, 5),
                 *y = float_input(graph, TUFF_SHAPE(3, 9, 4));
@@ -279,13 +279,13 @@ static void run_all(tuff_device *device)
 {
     int64_t failures = 0;
     for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
-        differential of;
+        differential comparison;
         if (graphs[i].denormals && !tuff__device_info(device)->proved_denormals)
             continue;
-        differential_create(&of, graphs[i].name, graphs[i].build, NULL, i + 1);
-        failures += differential_run(&of, device,
+        differential_create(&comparison, graphs[i].name, graphs[i].build, NULL, i + 1);
+        failures += differential_run(&comparison, device,
                                      &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}});
-        differential_destroy(&of);
+        differential_destroy(&comparison);
     }
     assert_int_equal(failures, 0);
 }

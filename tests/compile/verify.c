@@ -67,12 +67,12 @@ static bool drop_launch(patient *in, int place)
     return true;
 }
 
-static bool reads(const launch *of, int id)
+static bool reads(const launch *kernel, int id)
 {
-    for (int i = 0; i < of->chain.buffer_count; i++)
-        if (of->chain.buffers[i].id == id && of->chain.buffers[i].read)
+    for (int i = 0; i < kernel->chain.buffer_count; i++)
+        if (kernel->chain.buffers[i].id == id && kernel->chain.buffers[i].read)
             return true;
-    return of->kind == LAUNCH_COPY && of->copy_from == id;
+    return kernel->kind == LAUNCH_COPY && kernel->copy_from == id;
 }
 
 static bool depends(const launch *later, const launch *earlier)
@@ -85,12 +85,12 @@ static bool depends(const launch *later, const launch *earlier)
 
 static bool swap_launches(patient *in, int place)
 {
-    launch *of = in->made->launches;
-    if (place + 1 == in->made->launch_count || !depends(&of[place + 1], &of[place]))
+    launch *kernel = in->made->launches;
+    if (place + 1 == in->made->launch_count || !depends(&kernel[place + 1], &kernel[place]))
         return false;
-    const launch first = of[place];
-    of[place] = of[place + 1];
-    of[place + 1] = first;
+    const launch first = kernel[place];
+    kernel[place] = kernel[place + 1];
+    kernel[place + 1] = first;
     return true;
 }
 
@@ -100,81 +100,81 @@ static bool no_groups(patient *in, int place)
     return in->made->launches[place].kind == LAUNCH_KERNEL;
 }
 
-static bool has_stores(const launch *of)
+static bool has_stores(const launch *kernel)
 {
-    return of->kind == LAUNCH_KERNEL && of->chain.output_count > 0;
+    return kernel->kind == LAUNCH_KERNEL && kernel->chain.output_count > 0;
 }
 
 /* The axis of the launch that its first store walks; -1 where it walks none. */
-static int stored_axis(const launch *of)
+static int stored_axis(const launch *kernel)
 {
-    for (int i = of->chain.rank - 1; i >= 0; i--)
-        if (of->chain.outputs[0].address.stride[i] != 0 && of->chain.extent[i] > 1)
+    for (int i = kernel->chain.rank - 1; i >= 0; i--)
+        if (kernel->chain.outputs[0].address.stride[i] != 0 && kernel->chain.extent[i] > 1)
             return i;
     return -1;
 }
 
 /* Scratch may have room that nobody fills. */
-static bool stores_a_node(const patient *in, const launch *of)
+static bool stores_a_node(const patient *in, const launch *kernel)
 {
-    return has_stores(of) && stored_axis(of) >= 0 &&
-           of->chain.buffers[of->chain.outputs[0].buffer].id < in->made->fusion->graph->node_count;
+    return has_stores(kernel) && stored_axis(kernel) >= 0 &&
+           kernel->chain.buffers[kernel->chain.outputs[0].buffer].id < in->made->fusion->graph->node_count;
 }
 
 static bool no_items(patient *in, int place)
 {
-    launch *of = &in->made->launches[place];
-    if (!stores_a_node(in, of))
+    launch *kernel = &in->made->launches[place];
+    if (!stores_a_node(in, kernel))
         return false;
-    of->chain.extent[stored_axis(of)] = 0;
+    kernel->chain.extent[stored_axis(kernel)] = 0;
     return true;
 }
 
 static bool short_write(patient *in, int place)
 {
-    launch *of = &in->made->launches[place];
-    if (!stores_a_node(in, of))
+    launch *kernel = &in->made->launches[place];
+    if (!stores_a_node(in, kernel))
         return false;
-    of->chain.extent[stored_axis(of)]--;
+    kernel->chain.extent[stored_axis(kernel)]--;
     return true;
 }
 
 static bool long_write(patient *in, int place)
 {
-    launch *of = &in->made->launches[place];
-    if (!stores_a_node(in, of))
+    launch *kernel = &in->made->launches[place];
+    if (!stores_a_node(in, kernel))
         return false;
-    of->chain.extent[stored_axis(of)]++;
+    kernel->chain.extent[stored_axis(kernel)]++;
     return true;
 }
 
 static bool stuck_store(patient *in, int place)
 {
-    launch *of = &in->made->launches[place];
-    if (!stores_a_node(in, of))
+    launch *kernel = &in->made->launches[place];
+    if (!stores_a_node(in, kernel))
         return false;
-    of->chain.outputs[0].address.stride[stored_axis(of)] = 0;
+    kernel->chain.outputs[0].address.stride[stored_axis(kernel)] = 0;
     return true;
 }
 
 static bool shifted_store(patient *in, int place)
 {
-    launch *of = &in->made->launches[place];
-    if (!stores_a_node(in, of))
+    launch *kernel = &in->made->launches[place];
+    if (!stores_a_node(in, kernel))
         return false;
-    of->chain.outputs[0].address.offset++;
+    kernel->chain.outputs[0].address.offset++;
     return true;
 }
 
 static bool wild_load(patient *in, int place)
 {
-    launch *of = &in->made->launches[place];
-    for (int i = 0; i < of->chain.value_count; i++) {
-        chain_value *value = &of->chain.values[i];
-        const bool made = (i >= of->chain.producers[0].begin && i < of->chain.producers[0].end) ||
-                          (i >= of->chain.producers[1].begin && i < of->chain.producers[1].end);
+    launch *kernel = &in->made->launches[place];
+    for (int i = 0; i < kernel->chain.value_count; i++) {
+        chain_value *value = &kernel->chain.values[i];
+        const bool made = (i >= kernel->chain.producers[0].begin && i < kernel->chain.producers[0].end) ||
+                          (i >= kernel->chain.producers[1].begin && i < kernel->chain.producers[1].end);
         if (value->kind == VALUE_LOAD && value->guard == NO_VALUE && !made) {
-            value->address.offset += in->made->buffers[of->chain.buffers[value->buffer].id].count;
+            value->address.offset += in->made->buffers[kernel->chain.buffers[value->buffer].id].count;
             return true;
         }
     }
@@ -183,9 +183,9 @@ static bool wild_load(patient *in, int place)
 
 static bool wild_lookup(patient *in, int place)
 {
-    launch *of = &in->made->launches[place];
-    for (int i = 0; i < of->chain.value_count; i++) {
-        chain_value *value = &of->chain.values[i];
+    launch *kernel = &in->made->launches[place];
+    for (int i = 0; i < kernel->chain.value_count; i++) {
+        chain_value *value = &kernel->chain.values[i];
         if (value->kind == VALUE_LOOKUP && value->guard == NO_VALUE) {
             value->extent++;
             return true;
@@ -196,24 +196,24 @@ static bool wild_lookup(patient *in, int place)
 
 static bool few_groups(patient *in, int place)
 {
-    launch *of = &in->made->launches[place];
-    of->groups -= of->groups > 0;
-    return strcmp(of->body, "map") == 0;
+    launch *kernel = &in->made->launches[place];
+    kernel->groups -= kernel->groups > 0;
+    return strcmp(kernel->body, "map") == 0;
 }
 
 /* What is written lies where the host wrote, after all that reads it: the next run would read it again. */
 static bool lost_source(patient *in, int place)
 {
     const tuff_graph *graph = in->made->fusion->graph;
-    const launch *of = &in->made->launches[place];
-    for (int w = 0; w < of->chain.buffer_count; w++) {
-        memory_buffer *to = &in->made->buffers[of->chain.buffers[w].id];
+    const launch *kernel = &in->made->launches[place];
+    for (int w = 0; w < kernel->chain.buffer_count; w++) {
+        memory_buffer *to = &in->made->buffers[kernel->chain.buffers[w].id];
         for (int s = 0; s < graph->node_count; s++) {
             const memory_buffer *from = &in->made->buffers[s];
             bool is_read = false;
             for (int i = place; i < in->made->launch_count; i++)
                 is_read |= reads(&in->made->launches[i], s);
-            if (is_read || !of->chain.buffers[w].written || to->fixed || to->parent >= 0 ||
+            if (is_read || !kernel->chain.buffers[w].written || to->fixed || to->parent >= 0 ||
                 (graph->nodes[s]->op != OP_INPUT && graph->nodes[s]->op != OP_CONSTANT) || from->storage == NULL ||
                 from->offset + tuff__buffer_size(to) > tuff__storage_size(from->storage))
                 continue;
@@ -228,12 +228,12 @@ static bool lost_source(patient *in, int place)
 /* What a launch reads lies where it writes. */
 static bool overlapping_memory(patient *in, int place)
 {
-    const launch *of = &in->made->launches[place];
-    for (int w = 0; w < of->chain.buffer_count; w++)
-        for (int r = 0; r < of->chain.buffer_count; r++) {
-            memory_buffer *to = &in->made->buffers[of->chain.buffers[w].id];
-            const memory_buffer *from = &in->made->buffers[of->chain.buffers[r].id];
-            if (w == r || !of->chain.buffers[w].written || of->chain.buffers[r].written || to->fixed ||
+    const launch *kernel = &in->made->launches[place];
+    for (int w = 0; w < kernel->chain.buffer_count; w++)
+        for (int r = 0; r < kernel->chain.buffer_count; r++) {
+            memory_buffer *to = &in->made->buffers[kernel->chain.buffers[w].id];
+            const memory_buffer *from = &in->made->buffers[kernel->chain.buffers[r].id];
+            if (w == r || !kernel->chain.buffers[w].written || kernel->chain.buffers[r].written || to->fixed ||
                 to->parent >= 0 || from->fixed || from->count < 2 || to->count < 2)
                 continue;
             to->storage = from->storage;
@@ -245,10 +245,10 @@ static bool overlapping_memory(patient *in, int place)
 
 static bool memory_beyond_its_storage(patient *in, int place)
 {
-    const launch *of = &in->made->launches[place];
-    if (of->kind == LAUNCH_COPY || of->chain.buffer_count == 0)
+    const launch *kernel = &in->made->launches[place];
+    if (kernel->kind == LAUNCH_COPY || kernel->chain.buffer_count == 0)
         return false;
-    memory_buffer *at = &in->made->buffers[of->chain.buffers[0].id];
+    memory_buffer *at = &in->made->buffers[kernel->chain.buffers[0].id];
     at->offset = tuff__storage_size(at->storage);
     return at->count > 0;
 }
@@ -297,11 +297,11 @@ static bool lost_assign(patient *in, int place)
 static bool second_task(patient *in, int place)
 {
     launch_list *made = in->made;
-    launch *of = &made->launches[place];
-    if (of->kind != LAUNCH_KERNEL || place + 1 == made->launch_count || of->setup)
+    launch *kernel = &made->launches[place];
+    if (kernel->kind != LAUNCH_KERNEL || place + 1 == made->launch_count || kernel->setup)
         return false;
-    made->launches[place + 1] = *of;
-    made->launches[place + 1].task = of->task + 1000;
+    made->launches[place + 1] = *kernel;
+    made->launches[place + 1].task = kernel->task + 1000;
     return true;
 }
 
@@ -350,13 +350,13 @@ static void put_back(launch_list *made, const snapshot *from)
                    (size_t)made->launches[i].chain.value_count * sizeof(chain_value));
 }
 
-static void forget(snapshot *of)
+static void forget(snapshot *saved)
 {
-    for (int i = 0; i < of->launch_count; i++)
-        free(of->values[i]);
-    free(of->values);
-    free(of->launches);
-    free(of->buffers);
+    for (int i = 0; i < saved->launch_count; i++)
+        free(saved->values[i]);
+    free(saved->values);
+    free(saved->launches);
+    free(saved->buffers);
 }
 
 static const struct {
@@ -461,20 +461,20 @@ static void barriers_cover_random_commands(void **state)
     (void)state;
     enum { COMMANDS = 12, ROUNDS = 20000 };
     static char memory[6];
-    rng of = {1};
+    rng random = {1};
     int barriers = 0;
     for (int round = 0; round < ROUNDS; round++) {
         command commands[COMMANDS] = {{.binding_count = 0}};
         for (int i = 0; i < COMMANDS; i++) {
             static const command_kind kinds[] = {COMMAND_DISPATCH, COMMAND_DISPATCH, COMMAND_COPY, COMMAND_FILL_ZERO};
             command *made = &commands[i];
-            made->kind = kinds[tuff__rng_below(&of, 4)];
+            made->kind = kinds[tuff__rng_below(&random, 4)];
             made->binding_count = made->kind == COMMAND_COPY ? 2 : made->kind == COMMAND_FILL_ZERO ? 1 : 3;
             for (int k = 0; k < made->binding_count; k++)
                 made->bindings[k] =
-                    (buffer_binding){.buffer = (driver_buffer *)(void *)&memory[tuff__rng_below(&of, 6)],
-                                     .offset = 16 * (uint64_t)tuff__rng_below(&of, 4),
-                                     .size = 16 * (1 + (uint64_t)tuff__rng_below(&of, 3)),
+                    (buffer_binding){.buffer = (driver_buffer *)(void *)&memory[tuff__rng_below(&random, 6)],
+                                     .offset = 16 * (uint64_t)tuff__rng_below(&random, 4),
+                                     .size = 16 * (1 + (uint64_t)tuff__rng_below(&random, 3)),
                                      .written = made->kind == COMMAND_DISPATCH && k == 2};
         }
         tuff__hazards(commands, COMMANDS, false);

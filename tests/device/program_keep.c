@@ -30,10 +30,10 @@ static bool say_costly(driver_device *device)
     return true;
 }
 
-static tuff_status count_bytes(driver_device *device, driver_program *of, blob *made)
+static tuff_status count_bytes(driver_device *device, driver_program *compiled, blob *made)
 {
     (void)device;
-    (void)of;
+    (void)compiled;
     asked++;
     *made = (blob){tuff__strdup("bytes"), 5};
     return made->data ? TUFF_OK : TUFF_E_OOM_HOST;

@@ -21,10 +21,10 @@ typedef struct worker {
     char failure[256];
 } worker;
 
-static tuff_status note(worker *self, const char *what)
+static tuff_status note(worker *self, const char *subject)
 {
     if (!self->failure[0])
-        snprintf(self->failure, sizeof self->failure, "thread %d: %s: %.180s", self->number, what, tuff_error());
+        snprintf(self->failure, sizeof self->failure, "thread %d: %s: %.180s", self->number, subject, tuff_error());
     return TUFF_E_USAGE;
 }
 

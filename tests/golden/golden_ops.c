@@ -101,7 +101,7 @@ static bool add_inputs(golden_case *self)
 /* Adds outputs grad.NAME for every input that the file has a gradient of. */
 static void add_gradients(golden_case *self, tuff_tensor *result)
 {
-    tuff_tensor *with[GOLDEN_INPUTS_MAX], *gradients[GOLDEN_INPUTS_MAX];
+    tuff_tensor *wrt[GOLDEN_INPUTS_MAX], *gradients[GOLDEN_INPUTS_MAX];
     char names[GOLDEN_INPUTS_MAX][80];
     int count = 0, axes[TUFF_MAX_RANK];
     tuff_file_tensor upstream, tensor;
@@ -110,13 +110,13 @@ static void add_gradients(golden_case *self, tuff_tensor *result)
     for (int i = 0; i < self->input_count; i++) {
         snprintf(names[count], sizeof names[count], "grad.%s", self->inputs[i].name);
         if (golden_find(self->run->file, self->prefix, names[count], &tensor))
-            with[count++] = self->inputs[i].raw;
+            wrt[count++] = self->inputs[i].raw;
     }
     for (int i = 0; i < TUFF_MAX_RANK; i++)
         axes[i] = i;
     tuff_tensor *weighted = tuff_mul(result, tuff_input(self->graph, "g", TUFF_F32, upstream.shape));
     tuff_tensor *target = tuff_sum(weighted, axes, tuff_tensor_shape(weighted).rank, false);
-    if (tuff_gradients(target, with, count, gradients) != TUFF_OK)
+    if (tuff_gradients(target, wrt, count, gradients) != TUFF_OK)
         return;
     for (int i = 0; i < count; i++)
         tuff_output(self->graph, names[i], gradients[i]);

@@ -9,7 +9,7 @@
 #include "train/train.h"
 
 typedef struct optimizer_case {
-    golden_case *of;
+    golden_case *golden;
     tuff_optimizer_options options;
     tuff_parameters *parameters;
     tuff_optimizer *optimizer;
@@ -58,12 +58,12 @@ static int input_index(const golden_case *c, const char *name)
 
 static bool make_parameters(optimizer_case *self, tuff_parameter_spec *specs)
 {
-    self->parameters = tuff_parameters_create(self->of->run->device, specs, self->count);
+    self->parameters = tuff_parameters_create(self->golden->run->device, specs, self->count);
     self->optimizer = self->parameters ? tuff_optimizer_create(self->parameters, &self->options) : NULL;
     for (int i = 0; self->optimizer && i < self->count; i++) {
         if (self->weight[i] < 0)
             continue;
-        const tuff_file_tensor *first = &self->of->inputs[self->weight[i]].wanted;
+        const tuff_file_tensor *first = &self->golden->inputs[self->weight[i]].wanted;
         tuff_array *array = tuff_parameters_at(self->parameters, i, NULL);
         if (tuff_array_write(array, first->data, (size_t)first->size) != TUFF_OK)
             return false;
@@ -74,7 +74,7 @@ static bool make_parameters(optimizer_case *self, tuff_parameter_spec *specs)
 /* The inputs of the case's graph hold all steps; this graph takes the gradients of one. */
 static bool make_plan(optimizer_case *self, const tuff_parameter_spec *specs)
 {
-    tuff_graph *graph = tuff_graph_create(self->of->run->device);
+    tuff_graph *graph = tuff_graph_create(self->golden->run->device);
     tuff_tensor *loss = tuff_constant(graph, TUFF_F32, 0);
     tuff_optimizer_tensors made;
     for (int i = 0; i < self->count; i++) {
@@ -87,7 +87,7 @@ static bool make_plan(optimizer_case *self, const tuff_parameter_spec *specs)
     }
     if (tuff_optimizer_apply(self->optimizer, loss, &made) == TUFF_OK) {
         tuff_output(graph, "norm", made.gradient_norm);
-        self->plan = tuff_compile(graph, &self->of->run->compile);
+        self->plan = tuff_compile(graph, &self->golden->run->compile);
     }
     tuff_graph_destroy(graph);
     return self->plan != NULL;
@@ -96,7 +96,7 @@ static bool make_plan(optimizer_case *self, const tuff_parameter_spec *specs)
 static bool run_step(optimizer_case *self, const tuff_parameter_spec *specs, int step)
 {
     for (int i = 0; i < self->count; i++) {
-        const tuff_file_tensor *all = &self->of->inputs[self->gradient[i]].wanted;
+        const tuff_file_tensor *all = &self->golden->inputs[self->gradient[i]].wanted;
         const size_t size = (size_t)tuff_shape_count(specs[i].shape) * sizeof(float);
         const char *from = (const char *)all->data + (size_t)step * size;
         if (tuff_plan_write(self->plan, specs[i].name, from, size) != TUFF_OK)
@@ -112,7 +112,7 @@ static void compare(optimizer_case *self, tuff_array *array, const char *quantit
     float *raw = tuff__calloc((size_t)count, sizeof *raw);
     double *got = tuff__calloc((size_t)count, sizeof *got);
     tuff_file_tensor wanted;
-    const bool good = raw && got && golden_find(self->of->run->file, self->of->prefix, quantity, &wanted) &&
+    const bool good = raw && got && golden_find(self->golden->run->file, self->golden->prefix, quantity, &wanted) &&
                       golden_count(&wanted) == parts * count &&
                       tuff_array_read(array, raw, (size_t)count * sizeof *raw) == TUFF_OK;
     if (good) {
@@ -120,9 +120,10 @@ static void compare(optimizer_case *self, tuff_array *array, const char *quantit
             got[i] = sign * (double)raw[i];
         wanted.data = (const char *)wanted.data + (size_t)(part * count) * tuff_dtype_size(wanted.dtype);
         wanted.shape = TUFF_SHAPE(count);
-        golden_row(self->of->run, self->of->name, quantity, golden_excess(self->of, quantity, &wanted, got), 1);
+        golden_row(self->golden->run, self->golden->name, quantity, golden_excess(self->golden, quantity, &wanted, got),
+                   1);
     } else {
-        golden_broken(self->of->run, self->of->name);
+        golden_broken(self->golden->run, self->golden->name);
     }
     tuff__free(raw);
     tuff__free(got);
@@ -148,7 +149,7 @@ static void compare_moments(optimizer_case *self, const tuff_parameter_spec *spe
             if (view)
                 compare(self, view, quantity, 0, 1, 1);
             else
-                golden_broken(self->of->run, self->of->name);
+                golden_broken(self->golden->run, self->golden->name);
             tuff_array_destroy(view);
         }
 }
@@ -156,7 +157,7 @@ static void compare_moments(optimizer_case *self, const tuff_parameter_spec *spe
 static void run_rule(optimizer_case *self)
 {
     tuff_parameter_spec specs[GOLDEN_INPUTS_MAX];
-    const golden_case *c = self->of;
+    const golden_case *c = self->golden;
     for (int i = 0; i < c->input_count; i++) {
         char gradient[80];
         snprintf(gradient, sizeof gradient, "grad_%s", c->inputs[i].name);
@@ -183,7 +184,7 @@ static void run_rule(optimizer_case *self)
 static void run_clipping(optimizer_case *self)
 {
     tuff_parameter_spec specs[GOLDEN_INPUTS_MAX];
-    const golden_case *c = self->of;
+    const golden_case *c = self->golden;
     float norm = 0;
     tuff_file_tensor wanted;
     for (self->count = 0; self->count < c->input_count; self->count++) {
@@ -208,14 +209,14 @@ static void run_clipping(optimizer_case *self)
     }
 }
 
-bool golden_optimizer(golden_case *of)
+bool golden_optimizer(golden_case *one)
 {
-    optimizer_case self = {.of = of};
-    if (strcmp(golden_text(of, "op"), "clip_global_norm") == 0) {
-        self.options =
-            (tuff_optimizer_options){.kind = TUFF_SGD, .learning_rate = 1, .clip_norm = golden_real(of, "max_norm", 1)};
+    optimizer_case self = {.golden = one};
+    if (strcmp(golden_text(one, "op"), "clip_global_norm") == 0) {
+        self.options = (tuff_optimizer_options){
+            .kind = TUFF_SGD, .learning_rate = 1, .clip_norm = golden_real(one, "max_norm", 1)};
         run_clipping(&self);
-    } else if (read_rule(of, &self.options)) {
+    } else if (read_rule(one, &self.options)) {
         run_rule(&self);
     } else {
         return false;

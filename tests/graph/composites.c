@@ -33,19 +33,19 @@ static tuff_tensor *flatten(tuff_tensor *x)
 }
 
 /* The composite whose index is the parameter, and the gradients of the sum of its squares, in one row. */
-static tuff_tensor *build_with_gradients(const suite_case *of, tuff_graph *graph, tuff_tensor *const *x)
+static tuff_tensor *build_with_gradients(const suite_case *one, tuff_graph *graph, tuff_tensor *const *x)
 {
     static const int axes[] = {0, 1, 2, 3, 4, 5, 6, 7};
     suite_case inner;
-    tuff_tensor *with[SUITE_MAX_OPERANDS], *parts[SUITE_MAX_OPERANDS + 1], *gradients[SUITE_MAX_OPERANDS];
+    tuff_tensor *wrt[SUITE_MAX_OPERANDS], *parts[SUITE_MAX_OPERANDS + 1], *gradients[SUITE_MAX_OPERANDS];
     int count = 0;
-    assert_true(suite_composite_at(of->parameter, of->dtype, &inner));
+    assert_true(suite_composite_at(one->parameter, one->dtype, &inner));
     tuff_tensor *result = inner.build(&inner, graph, x);
     tuff_tensor *target = tuff_sum(tuff_mul(result, result), axes, tuff_tensor_shape(result).rank, false);
-    for (int i = 0; i < of->operand_count; i++)
-        if (of->operands[i].dtype == of->dtype)
-            with[count++] = x[i];
-    if (tuff_gradients(target, with, count, gradients) != TUFF_OK)
+    for (int i = 0; i < one->operand_count; i++)
+        if (one->operands[i].dtype == one->dtype)
+            wrt[count++] = x[i];
+    if (tuff_gradients(target, wrt, count, gradients) != TUFF_OK)
         return result;
     parts[0] = flatten(result);
     for (int i = 0; i < count; i++)
@@ -57,13 +57,13 @@ static void run_device(tuff_device *device, const tuff_device_info *info)
 {
     static const tuff_dtype dtypes[] = {TUFF_F16, TUFF_BF16};
     suite_result result = {0};
-    suite_case of;
-    for (int index = 0; suite_composite_at(index, TUFF_F16, &of); index++)
-        for (size_t i = 0; is_wanted(of.name) && i < sizeof dtypes / sizeof dtypes[0]; i++) {
-            suite_composite_at(index, dtypes[i], &of);
-            of.parameter = index;
-            of.build = build_with_gradients;
-            suite_run_case(device, &of, NULL, &result);
+    suite_case one;
+    for (int index = 0; suite_composite_at(index, TUFF_F16, &one); index++)
+        for (size_t i = 0; is_wanted(one.name) && i < sizeof dtypes / sizeof dtypes[0]; i++) {
+            suite_composite_at(index, dtypes[i], &one);
+            one.parameter = index;
+            one.build = build_with_gradients;
+            suite_run_case(device, &one, NULL, &result);
         }
     assert_int_equal(result.case_count, 2 * sizeof wanted / sizeof wanted[0]);
     assert_true(result.element_count > 500);

@@ -17,10 +17,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t limit, unsigned seed);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t limit);
 
-static void require(bool holds, const char *what)
+static void require(bool holds, const char *subject)
 {
     if (!holds) {
-        fprintf(stderr, "fuzz_safetensors: %s; last error: %s\n", what, tuff_error());
+        fprintf(stderr, "fuzz_safetensors: %s; last error: %s\n", subject, tuff_error());
         abort();
     }
 }

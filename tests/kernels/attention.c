@@ -67,23 +67,23 @@ typedef tuff_tensor *(*attention_builder)(tuff_tensor *q, tuff_tensor *k, tuff_t
                                           const tuff_attention_options *options);
 
 /* Part number index of a [B,T,3·H·D] as [B,T,H,D]. */
-static tuff_tensor *part_of(const shape *of, tuff_tensor *whole, int index)
+static tuff_tensor *part_of(const shape *sizes, tuff_tensor *whole, int index)
 {
-    const int64_t width = of->heads * of->key_width;
+    const int64_t width = sizes->heads * sizes->key_width;
     tuff_tensor *part = tuff_slice(whole, (int64_t[]){0, 0, index * width},
-                                   (int64_t[]){of->batch, of->queries, (index + 1) * width}, NULL);
-    return tuff_reshape(part, TUFF_SHAPE(of->batch, of->queries, of->heads, of->key_width));
+                                   (int64_t[]){sizes->batch, sizes->queries, (index + 1) * width}, NULL);
+    return tuff_reshape(part, TUFF_SHAPE(sizes->batch, sizes->queries, sizes->heads, sizes->key_width));
 }
 
 /* The bias, made of the input *given; NULL where there is none. */
-static tuff_tensor *make_bias(tuff_graph *graph, const shape *of, tuff_tensor **given)
+static tuff_tensor *make_bias(tuff_graph *graph, const shape *sizes, tuff_tensor **given)
 {
-    const int64_t *extent = of->bias;
+    const int64_t *extent = sizes->bias;
     const tuff_shape whole = TUFF_SHAPE(extent[0], extent[1], extent[2], extent[3]), rows = TUFF_SHAPE(1, extent[2], 1);
     if (extent[0] == 0)
         return NULL;
     *given = float_input(graph, whole);
-    if (!of->hides)
+    if (!sizes->hides)
         return *given;
     tuff_tensor *row = tuff_iota(graph, rows, 1), *three = tuff_constant(graph, TUFF_I32, 3);
     tuff_tensor *rest = tuff_sub(row, tuff_mul(tuff_div(row, three), three));
@@ -93,31 +93,32 @@ static tuff_tensor *make_bias(tuff_graph *graph, const shape *of, tuff_tensor **
 }
 
 /* An input [B,T,heads,width], seen through a permute where elements lie apart. */
-static tuff_tensor *operand(tuff_graph *graph, const shape *of, int64_t rows, int64_t heads, int64_t width)
+static tuff_tensor *operand(tuff_graph *graph, const shape *sizes, int64_t rows, int64_t heads, int64_t width)
 {
-    if (!of->turned)
-        return float_input(graph, TUFF_SHAPE(of->batch, rows, heads, width));
-    return tuff_permute(float_input(graph, TUFF_SHAPE(of->batch, rows, width, heads)), (int[]){0, 1, 3, 2});
+    if (!sizes->turned)
+        return float_input(graph, TUFF_SHAPE(sizes->batch, rows, heads, width));
+    return tuff_permute(float_input(graph, TUFF_SHAPE(sizes->batch, rows, width, heads)), (int[]){0, 1, 3, 2});
 }
 
-static void build_with(tuff_graph *graph, const shape *of, attention_builder build)
+static void build_with(tuff_graph *graph, const shape *sizes, attention_builder build)
 {
-    tuff_tensor *given = NULL, *bias = make_bias(graph, of, &given);
-    const tuff_attention_options options = {.causal = of->causal,
-                                            .window = of->window,
-                                            .scale = of->scale,
-                                            .no_softmax = of->no_softmax,
+    tuff_tensor *given = NULL, *bias = make_bias(graph, sizes, &given);
+    const tuff_attention_options options = {.causal = sizes->causal,
+                                            .window = sizes->window,
+                                            .scale = sizes->scale,
+                                            .no_softmax = sizes->no_softmax,
                                             .bias = bias,
-                                            .dropout = of->dropout};
-    if (of->packed) {
-        tuff_tensor *x = float_input(graph, TUFF_SHAPE(of->batch, of->queries, 3 * of->heads * of->key_width));
-        tuff_tensor *y = build(part_of(of, x, 0), part_of(of, x, 1), part_of(of, x, 2), &options);
+                                            .dropout = sizes->dropout};
+    if (sizes->packed) {
+        tuff_tensor *x =
+            float_input(graph, TUFF_SHAPE(sizes->batch, sizes->queries, 3 * sizes->heads * sizes->key_width));
+        tuff_tensor *y = build(part_of(sizes, x, 0), part_of(sizes, x, 1), part_of(sizes, x, 2), &options);
         add_with_gradients(graph, y, (tuff_tensor *[]){x, given}, given ? 2 : 1);
         return;
     }
-    tuff_tensor *x[4] = {operand(graph, of, of->queries, of->heads, of->key_width),
-                         operand(graph, of, of->keys, of->groups, of->key_width),
-                         operand(graph, of, of->keys, of->groups, of->value_width), given};
+    tuff_tensor *x[4] = {operand(graph, sizes, sizes->queries, sizes->heads, sizes->key_width),
+                         operand(graph, sizes, sizes->keys, sizes->groups, sizes->key_width),
+                         operand(graph, sizes, sizes->keys, sizes->groups, sizes->value_width), given};
     add_with_gradients(graph, build(x[0], x[1], x[2], &options), x, given ? 4 : 3);
 }
 
@@ -212,12 +213,12 @@ static void run_shapes(tuff_device *device)
     static const tuff_compile_options families[] = {{.family = TUFF_FAMILY_REGISTER}, {.family = TUFF_FAMILY_LOCAL}};
     int64_t failures = 0;
     for (int i = 0; i < SHAPE_COUNT; i++) {
-        differential of;
-        differential_create(&of, shapes[i].name, build_attention, &shapes[i], 7);
+        differential comparison;
+        differential_create(&comparison, shapes[i].name, build_attention, &shapes[i], 7);
         for (int family = 0; family < 2; family++)
             if (is_drawn(device, i, family))
-                failures += differential_run(&of, device, &families[family]);
-        differential_destroy(&of);
+                failures += differential_run(&comparison, device, &families[family]);
+        differential_destroy(&comparison);
     }
     assert_int_equal(failures, 0);
 }
@@ -232,15 +233,15 @@ static void every_family_is_within_its_bounds(void **state)
 static void gradients_of_the_bias_are_the_same_in_each_run(tuff_device *device)
 {
     size_t size;
-    differential of;
+    differential comparison;
     for (int i = 0; i < SHAPE_COUNT; i++) {
         if (strcmp(shapes[i].name, "a bias of keys") != 0)
             continue;
-        differential_create(&of, shapes[i].name, build_attention, &shapes[i], 11);
-        unsigned char *bytes = differential_bytes(&of, device, NULL, 3, &size);
+        differential_create(&comparison, shapes[i].name, build_attention, &shapes[i], 11);
+        unsigned char *bytes = differential_bytes(&comparison, device, NULL, 3, &size);
         assert_non_null(bytes);
         free(bytes);
-        differential_destroy(&of);
+        differential_destroy(&comparison);
     }
 }
 

@@ -134,23 +134,23 @@ static float flushed(float x)
     return is_denormal(x) ? copysignf(0, x) : x;
 }
 
-static bool passes(const function *of, float x, float got, bool has_denormals)
+static bool passes(const function *tested, float x, float got, bool has_denormals)
 {
-    double value = of->value(x), other = of->value(flushed(x));
-    if (is_within(got, value, of->ulps, of->absolute))
+    double value = tested->value(x), other = tested->value(flushed(x));
+    if (is_within(got, value, tested->ulps, tested->absolute))
         return true;
     return !has_denormals &&
-           (may_flush(got, value) || (is_denormal(x) && is_within(got, other, of->ulps, of->absolute)));
+           (may_flush(got, value) || (is_denormal(x) && is_within(got, other, tested->ulps, tested->absolute)));
 }
 
-static bool passes_of_two(const function_of_two *of, float x, float y, float got, bool has_denormals)
+static bool passes_of_two(const function_of_two *tested, float x, float y, float got, bool has_denormals)
 {
-    double value = of->value(x, y);
-    if (is_within(got, value, of->ulps, 0))
+    double value = tested->value(x, y);
+    if (is_within(got, value, tested->ulps, 0))
         return true;
     return !has_denormals &&
-           (may_flush(got, value) ||
-            ((is_denormal(x) || is_denormal(y)) && is_within(got, of->value(flushed(x), flushed(y)), of->ulps, 0)));
+           (may_flush(got, value) || ((is_denormal(x) || is_denormal(y)) &&
+                                      is_within(got, tested->value(flushed(x), flushed(y)), tested->ulps, 0)));
 }
 
 static float *make_floats(void)
@@ -172,18 +172,19 @@ static void run_graph(tuff_graph *graph, const char *name, const float *x, const
     tuff_plan_destroy(plan);
 }
 
-static void check_function(tuff_device *device, const function *of, bool has_denormals)
+static void check_function(tuff_device *device, const function *tested, bool has_denormals)
 {
     float *x = make_floats(), *z = make_floats();
     for (int i = 0; i < SAMPLE_COUNT; i++)
-        x[i] = sample(i, of->low, of->high);
+        x[i] = sample(i, tested->low, tested->high);
     tuff_graph *graph = tuff_graph_create(device);
-    tuff_output(graph, "z", of->build(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(SAMPLE_COUNT))));
-    run_graph(graph, of->name, x, NULL, z);
+    tuff_output(graph, "z", tested->build(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(SAMPLE_COUNT))));
+    run_graph(graph, tested->name, x, NULL, z);
     tuff_graph_destroy(graph);
     for (int i = 0; i < SAMPLE_COUNT; i++)
-        if (!passes(of, x[i], z[i], has_denormals))
-            fail_msg("%s(%.9g) is %.9g, not %.9g", of->name, (double)x[i], (double)z[i], of->value((double)x[i]));
+        if (!passes(tested, x[i], z[i], has_denormals))
+            fail_msg("%s(%.9g) is %.9g, not %.9g", tested->name, (double)x[i], (double)z[i],
+                     tested->value((double)x[i]));
     free(x);
     free(z);
 }
@@ -209,20 +210,20 @@ static void sample_of_two(int i, float *x, float *y)
     }
 }
 
-static void check_function_of_two(tuff_device *device, const function_of_two *of, bool has_denormals)
+static void check_function_of_two(tuff_device *device, const function_of_two *tested, bool has_denormals)
 {
     float *x = make_floats(), *y = make_floats(), *z = make_floats();
     for (int i = 0; i < SAMPLE_COUNT; i++)
         sample_of_two(i, &x[i], &y[i]);
     tuff_graph *graph = tuff_graph_create(device);
     tuff_tensor *first = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(SAMPLE_COUNT));
-    tuff_output(graph, "z", of->build(first, tuff_input(graph, "y", TUFF_F32, TUFF_SHAPE(SAMPLE_COUNT))));
-    run_graph(graph, of->name, x, y, z);
+    tuff_output(graph, "z", tested->build(first, tuff_input(graph, "y", TUFF_F32, TUFF_SHAPE(SAMPLE_COUNT))));
+    run_graph(graph, tested->name, x, y, z);
     tuff_graph_destroy(graph);
     for (int i = 0; i < SAMPLE_COUNT; i++)
-        if (!passes_of_two(of, x[i], y[i], z[i], has_denormals))
-            fail_msg("%s(%.9g, %.9g) is %.9g, not %.9g", of->name, (double)x[i], (double)y[i], (double)z[i],
-                     of->value((double)x[i], (double)y[i]));
+        if (!passes_of_two(tested, x[i], y[i], z[i], has_denormals))
+            fail_msg("%s(%.9g, %.9g) is %.9g, not %.9g", tested->name, (double)x[i], (double)y[i], (double)z[i],
+                     tested->value((double)x[i], (double)y[i]));
     free(x);
     free(y);
     free(z);
@@ -264,14 +265,15 @@ static void a_planted_error_is_caught_for_each_function(void **state)
 {
     (void)state;
     for (int i = 0; i < COUNT_OF(functions); i++) {
-        const function *of = &functions[i];
-        float x = 0.75f, right = (float)of->value(x), wrong = right;
-        for (int step = 0; step <= of->ulps || fabs(wrong - of->value(x)) <= of->absolute; step++)
+        const function *tested = &functions[i];
+        float x = 0.75f, right = (float)tested->value(x), wrong = right;
+        for (int step = 0; step <= tested->ulps || fabs(wrong - tested->value(x)) <= tested->absolute; step++)
             wrong = nextafterf(wrong, INFINITY);
-        assert_true(passes(of, x, right, true));
-        assert_false(passes(of, x, wrong, true) || passes(of, x, wrong, false));
-        assert_false(passes(of, x, NAN, false) || passes(of, x, INFINITY, false) || passes(of, NAN, 1, false));
-        assert_false(passes(of, x, 0, false));
+        assert_true(passes(tested, x, right, true));
+        assert_false(passes(tested, x, wrong, true) || passes(tested, x, wrong, false));
+        assert_false(passes(tested, x, NAN, false) || passes(tested, x, INFINITY, false) ||
+                     passes(tested, NAN, 1, false));
+        assert_false(passes(tested, x, 0, false));
     }
     const function *expm1_row = &functions[2];
     assert_true(passes(expm1_row, -0.0f, -0.0f, true));

@@ -132,61 +132,65 @@ typedef struct trial {
     tuff_plan *plan;
 } trial;
 
-static double element(const trial *of, int64_t batch, int64_t row, int64_t column, double *magnitude)
+static double element(const trial *problem, int64_t batch, int64_t row, int64_t column, double *magnitude)
 {
     double sum = 0;
     *magnitude = 0;
-    for (int64_t k = 0; k < of->one->inner; k++) {
-        const double term = of->x_numbers[batch * of->x.strides[0] + row * of->x.strides[1] + k * of->x.strides[2]] *
-                            of->y_numbers[batch * of->y.strides[0] + k * of->y.strides[1] + column * of->y.strides[2]];
+    for (int64_t k = 0; k < problem->one->inner; k++) {
+        const double term =
+            problem
+                ->x_numbers[batch * problem->x.strides[0] + row * problem->x.strides[1] + k * problem->x.strides[2]] *
+            problem
+                ->y_numbers[batch * problem->y.strides[0] + k * problem->y.strides[1] + column * problem->y.strides[2]];
         sum += term;
         *magnitude += fabs(term);
     }
     return sum;
 }
 
-static void fill_x(trial *of)
+static void fill_x(trial *one)
 {
-    free(of->x_numbers);
-    of->x_numbers = random_numbers(of->x_count);
-    void *bytes = stored(of->x_dtype, of->x_numbers, of->x_count);
-    const size_t size = (size_t)of->x_count * tuff_dtype_size(of->x_dtype);
-    assert_int_equal(tuff_plan_write(of->plan, "x", bytes, size), TUFF_OK);
+    free(one->x_numbers);
+    one->x_numbers = random_numbers(one->x_count);
+    void *bytes = stored(one->x_dtype, one->x_numbers, one->x_count);
+    const size_t size = (size_t)one->x_count * tuff_dtype_size(one->x_dtype);
+    assert_int_equal(tuff_plan_write(one->plan, "x", bytes, size), TUFF_OK);
     free(bytes);
 }
 
-static void fill_y(trial *of)
+static void fill_y(trial *problem)
 {
-    free(of->y_numbers);
-    of->y_numbers = random_numbers(of->y_count);
-    void *bytes = stored(of->one->dtype, of->y_numbers, of->y_count);
-    const size_t size = (size_t)of->y_count * tuff_dtype_size(of->one->dtype);
-    assert_int_equal(of->array ? tuff_array_write(of->array, bytes, size) : tuff_plan_write(of->plan, "y", bytes, size),
+    free(problem->y_numbers);
+    problem->y_numbers = random_numbers(problem->y_count);
+    void *bytes = stored(problem->one->dtype, problem->y_numbers, problem->y_count);
+    const size_t size = (size_t)problem->y_count * tuff_dtype_size(problem->one->dtype);
+    assert_int_equal(problem->array ? tuff_array_write(problem->array, bytes, size)
+                                    : tuff_plan_write(problem->plan, "y", bytes, size),
                      TUFF_OK);
     free(bytes);
 }
 
 /* Runs and compares the elements of what build makes: all, or of large sums every so many. */
-static void check(const trial *of, bool epilogue, const char *device, const char *when)
+static void check(const trial *problem, bool epilogue, const char *device, const char *when)
 {
-    const shape_case *one = of->one;
-    const size_t size = (size_t)of->result_count * sizeof(float);
+    const shape_case *one = problem->one;
+    const size_t size = (size_t)problem->result_count * sizeof(float);
     float *result = malloc(size), *plain = malloc(size);
     assert_true(result && plain);
-    if (tuff_plan_run(of->plan) != TUFF_OK || tuff_plan_read(of->plan, "result", result, size) != TUFF_OK)
+    if (tuff_plan_run(problem->plan) != TUFF_OK || tuff_plan_read(problem->plan, "result", result, size) != TUFF_OK)
         fail_msg("%s: %s", device, tuff_error());
-    assert_int_equal(tuff_plan_read(of->plan, epilogue ? "plain" : "result", plain, size), TUFF_OK);
-    const int64_t step = 1 + of->result_count * one->inner / 4000000 * 7;
-    for (int64_t i = 0; i < of->result_count; i += step) {
+    assert_int_equal(tuff_plan_read(problem->plan, epilogue ? "plain" : "result", plain, size), TUFF_OK);
+    const int64_t step = 1 + problem->result_count * one->inner / 4000000 * 7;
+    for (int64_t i = 0; i < problem->result_count; i += step) {
         const int64_t column = i % one->columns, row = i / one->columns % one->rows;
         double magnitude;
-        const double exact = element(of, i / one->columns / one->rows, row, column, &magnitude);
+        const double exact = element(problem, i / one->columns / one->rows, row, column, &magnitude);
         const double wanted = epilogue ? fmax(exact, 0) * 0.5 + (double)column : exact;
         const double bar = ((double)one->inner + 3) * ldexp(magnitude + fabs(wanted), -24) + 1e-30;
         if (!(fabs(result[i] - wanted) <= bar && fabs(plain[i] - exact) <= bar))
             fail_msg("%s: %lldx%lldx%lld, batches %lld, form %d, y %s%s%s, %s: element %lld is %.9g, not %.9g", device,
                      (long long)one->rows, (long long)one->columns, (long long)one->inner, (long long)one->batches,
-                     (int)one->form, tuff_dtype_name(one->dtype), of->array ? " in an array" : "",
+                     (int)one->form, tuff_dtype_name(one->dtype), problem->array ? " in an array" : "",
                      epilogue ? ", epilogue" : "", when, (long long)i, (double)result[i], wanted);
     }
     free(result);
@@ -194,11 +198,12 @@ static void check(const trial *of, bool epilogue, const char *device, const char
 }
 
 /* half of relu(x y) + the column's number, beside x y itself. */
-static void build(trial *of, tuff_graph *graph, bool epilogue)
+static void build(trial *problem, tuff_graph *graph, bool epilogue)
 {
-    const shape_case *one = of->one;
-    tuff_tensor *x = tuff_input(graph, "x", of->x_dtype, of->x.shape);
-    tuff_tensor *y = of->array ? tuff_array_tensor(graph, of->array) : tuff_input(graph, "y", one->dtype, of->y.shape);
+    const shape_case *one = problem->one;
+    tuff_tensor *x = tuff_input(graph, "x", problem->x_dtype, problem->x.shape);
+    tuff_tensor *y = problem->array ? tuff_array_tensor(graph, problem->array)
+                                    : tuff_input(graph, "y", one->dtype, problem->y.shape);
     tuff_tensor *product = tuff_matmul(as_matrix(one, false, x), as_matrix(one, true, y));
     if (!epilogue) {
         tuff_output(graph, "result", product);
@@ -213,31 +218,31 @@ static void build(trial *of, tuff_graph *graph, bool epilogue)
 static void try_case(tuff_device *device, const char *name, const shape_case *one, bool epilogue, bool array,
                      const tuff_compile_options *options)
 {
-    trial of = {.one = one, .x = layout_of(one, false), .y = layout_of(one, true), .x_dtype = TUFF_F32};
+    trial problem = {.one = one, .x = layout_of(one, false), .y = layout_of(one, true), .x_dtype = TUFF_F32};
     if (options && options->family == TUFF_FAMILY_COOPERATIVE)
-        of.x_dtype = TUFF_F16;
-    of.x_count = tuff_shape_count(of.x.shape);
-    of.y_count = tuff_shape_count(of.y.shape);
-    of.result_count = one->batches * one->rows * one->columns;
-    of.array = array ? tuff_array_create(device, one->dtype, of.y.shape) : NULL;
+        problem.x_dtype = TUFF_F16;
+    problem.x_count = tuff_shape_count(problem.x.shape);
+    problem.y_count = tuff_shape_count(problem.y.shape);
+    problem.result_count = one->batches * one->rows * one->columns;
+    problem.array = array ? tuff_array_create(device, one->dtype, problem.y.shape) : NULL;
     tuff_graph *graph = tuff_graph_create(device);
     assert_non_null(graph);
-    build(&of, graph, epilogue);
-    of.plan = tuff_compile(graph, options);
-    if (!of.plan)
+    build(&problem, graph, epilogue);
+    problem.plan = tuff_compile(graph, options);
+    if (!problem.plan)
         fail_msg("%s", tuff_error());
-    fill_x(&of);
-    fill_y(&of);
-    check(&of, epilogue, name, "first run");
-    fill_x(&of);
-    check(&of, epilogue, name, "another x");
-    fill_y(&of);
-    check(&of, epilogue, name, "another y");
-    tuff_plan_destroy(of.plan);
+    fill_x(&problem);
+    fill_y(&problem);
+    check(&problem, epilogue, name, "first run");
+    fill_x(&problem);
+    check(&problem, epilogue, name, "another x");
+    fill_y(&problem);
+    check(&problem, epilogue, name, "another y");
+    tuff_plan_destroy(problem.plan);
     tuff_graph_destroy(graph);
-    tuff_array_destroy(of.array);
-    free(of.x_numbers);
-    free(of.y_numbers);
+    tuff_array_destroy(problem.array);
+    free(problem.x_numbers);
+    free(problem.y_numbers);
 }
 
 static void check_device(tuff_device *device)

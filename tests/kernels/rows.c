@@ -45,11 +45,11 @@ static tuff_tensor *steep_softmax(tuff_tensor *x, tuff_tensor *gain, tuff_tensor
 
 static void build_rows(tuff_graph *graph, const void *context)
 {
-    const row_graph *of = context;
-    const int64_t columns = of->shape.extent[of->shape.rank - 1];
-    tuff_tensor *x = float_input(graph, of->shape), *gain = float_input(graph, TUFF_SHAPE(columns));
+    const row_graph *made = context;
+    const int64_t columns = made->shape.extent[made->shape.rank - 1];
+    tuff_tensor *x = float_input(graph, made->shape), *gain = float_input(graph, TUFF_SHAPE(columns));
     tuff_tensor *bias = float_input(graph, TUFF_SHAPE(columns));
-    add_with_gradients(graph, of->build(x, gain, bias), (tuff_tensor *[]){x, gain, bias}, 3);
+    add_with_gradients(graph, made->build(x, gain, bias), (tuff_tensor *[]){x, gain, bias}, 3);
 }
 
 /* Small ones are one item's work; of 360 rows a divisor makes blocks; 509 is prime: they stay apart. */

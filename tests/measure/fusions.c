@@ -50,3 +50,13 @@ void for_each_task(tuff_graph *graph, const tuff_compile_options *options, uint6
     tuff_graph_destroy(simple);
     tuff_graph_destroy(graph);
 }
+
+tuff_status lower_and_create(tuff_device *device, const struct fusion *fusion, int task, const tune_config *config,
+                             test_buffers *buffers, candidate_run **out)
+{
+    const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
+    launch_list launches;
+    *out = NULL;
+    TRY(tuff__lower_task(device, fusion, &options, task, config, NULL, &launches));
+    return tuff__candidate_run_create(&launches, buffers, NULL, out);
+}

@@ -3,6 +3,7 @@
 #define TESTS_FUSIONS_H
 
 #include "compile/fuse/fuse.h"
+#include "measure/candidate_run.h"
 #include "tunedb/key.h"
 
 /* A task of a fused graph; key is the text of its key, state the caller's. */
@@ -12,5 +13,9 @@ typedef void (*key_visitor)(const struct fusion *fusion, int task, const char *k
    of its key. */
 void for_each_task(tuff_graph *graph, const tuff_compile_options *options, uint64_t (*number)(const tune_key *key),
                    key_visitor visit, void *state);
+
+/* Lowers a task by a configuration, all ops fused, and makes its run on those buffers, with warm weights. */
+tuff_status lower_and_create(tuff_device *device, const struct fusion *fusion, int task, const tune_config *config,
+                             test_buffers *buffers, candidate_run **out);
 
 #endif

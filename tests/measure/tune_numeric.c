@@ -38,19 +38,18 @@ typedef struct place {
     tally *counts;
 } place;
 
-static bool foresee(const place *at, const tune_config *what, task_estimate *out)
+static bool foresee(const place *at, const tune_config *config, task_estimate *out)
 {
-    const tuff_status status = tuff__estimate_task(at->device, at->fusion, &usual_options, at->task, what, out);
+    const tuff_status status = tuff__estimate_task(at->device, at->fusion, &usual_options, at->task, config, out);
     assert_true(status == TUFF_OK || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED);
     return status == TUFF_OK;
 }
 
 /* False where no kernel can be made of it. */
-static bool run(const place *at, const tune_config *what)
+static bool run(const place *at, const tune_config *config)
 {
-    trial *one = NULL;
-    const tuff_status status =
-        tuff__candidate_run_create(at->device, at->fusion, &usual_options, at->task, what, at->on, NULL, &one);
+    candidate_run *one = NULL;
+    const tuff_status status = lower_and_create(at->device, at->fusion, at->task, config, at->on, &one);
     assert_true(status == TUFF_OK || status == TUFF_E_LIMIT || status == TUFF_E_COMPILE || status == TUFF_E_OOM_DEVICE);
     tuff_status ran = status;
     if (status == TUFF_OK) {
@@ -65,28 +64,29 @@ static bool run(const place *at, const tune_config *what)
     return status == TUFF_OK;
 }
 
-static void try_value(const place *at, const tune_config *base, tunable of, int value, uint64_t base_kernels)
+static void try_value(const place *at, const tune_config *base, tunable parameter, int value, uint64_t base_kernels)
 {
-    tune_config what = *base;
+    tune_config config = *base;
     task_estimate made;
     bool same;
-    tuff__config_set(&what, of, value);
-    if (!foresee(at, &what, &made) || made.kernels == base_kernels || !run(at, &what))
+    tuff__config_set(&config, parameter, value);
+    if (!foresee(at, &config, &made) || made.kernels == base_kernels || !run(at, &config))
         return;
     assert_int_equal(tuff__test_buffers_is_kept(at->on, &same), TUFF_OK);
-    at->counts->tried[of]++;
-    at->counts->differing[of] += !same;
+    at->counts->tried[parameter]++;
+    at->counts->differing[parameter] += !same;
     if (verbose)
-        printf("      %s.%s=%d %s  %.20s family %d\n", tuff__tunable_info(of)->kernel, tuff__tunable_info(of)->name,
-               value, same ? "same" : "DIFFERS", at->key, tuff__config_value(base, TUNABLE_task_family, 0));
-    if (!tuff__tunable_keeps_bits(of)) {
+        printf("      %s.%s=%d %s  %.20s family %d\n", tuff__tunable_info(parameter)->kernel,
+               tuff__tunable_info(parameter)->name, value, same ? "same" : "DIFFERS", at->key,
+               tuff__config_value(base, TUNABLE_task_family, 0));
+    if (!tuff__tunable_keeps_bits(parameter)) {
         at->counts->changed += !same;
         return;
     }
     at->counts->same += same;
     if (!same) {
         text name = {0};
-        tuff__config_format(&what, &name);
+        tuff__config_format(&config, &name);
         printf("    %s\n      %s changes bits\n", at->key, tuff__text_get(&name));
         tuff__text_free(&name);
     }
@@ -99,9 +99,9 @@ static void try_axis(const place *at, const tune_config *base, const space_axis 
     while (usual + 1 < axis->count && axis->values[usual] != axis->usual)
         usual++;
     for (int i = 0; i < 3; i++) {
-        const int picks[] = {usual - 1, usual + 1, at->counts->looked[axis->of]++ % axis->count};
+        const int picks[] = {usual - 1, usual + 1, at->counts->looked[axis->parameter]++ % axis->count};
         if (picks[i] >= 0 && picks[i] < axis->count && picks[i] != usual)
-            try_value(at, base, axis->of, axis->values[picks[i]], kernels);
+            try_value(at, base, axis->parameter, axis->values[picks[i]], kernels);
     }
 }
 
@@ -115,7 +115,7 @@ static void try_base(const place *at, const tune_config *base)
     assert_int_equal(tuff__test_buffers_keep(at->on), TUFF_OK);
     at->counts->bases++;
     for (int i = 0; i < space.count; i++)
-        if (!tuff__config_has(base, space.axes[i].of) && at->counts->tried[space.axes[i].of] < most_tries)
+        if (!tuff__config_has(base, space.axes[i].parameter) && at->counts->tried[space.axes[i].parameter] < most_tries)
             try_axis(at, base, &space.axes[i], made.kernels);
 }
 

@@ -35,7 +35,7 @@ typedef struct tally {
                                             results it did not take; at other extents too */
 } tally;
 
-static bool run_and_compare(trial *one, test_buffers *on, bool is_default, char *wrong, size_t size)
+static bool run_and_compare(candidate_run *one, test_buffers *on, bool is_default, char *wrong, size_t size)
 {
     assert_int_equal(tuff__test_buffers_poison(on), TUFF_OK);
     if (tuff__candidate_run_run(one) != TUFF_OK) {
@@ -72,12 +72,12 @@ static bool pick(tuff_device *device, const struct fusion *fusion, int task, tun
 }
 
 /* What the host says of a choice at other extents: true where it has nothing to say. */
-static bool is_right_ragged(tuff_device *device, const struct fusion *fusion, int task, const tune_config *what,
+static bool is_right_ragged(tuff_device *device, const struct fusion *fusion, int task, const tune_config *config,
                             const char *key, tally *counts)
 {
     char wrong[128] = "";
     const tuff_status status =
-        tuff__oracle_ragged(device, fusion, &usual_options, task, what, NULL, wrong, sizeof wrong);
+        tuff__oracle_ragged(device, fusion, &usual_options, task, config, NULL, wrong, sizeof wrong);
     if (status != TUFF_OK && status != TUFF_E_UNSUPPORTED && status != TUFF_E_LIMIT && status != TUFF_E_OOM_DEVICE)
         fail_msg("%s: other extents: %s", key, tuff_error());
     counts->ragged += status == TUFF_OK;
@@ -119,14 +119,14 @@ static void expect_exact(const struct fusion *fusion, int task, test_buffers *on
     tuff__subgraph_destroy(whole);
 }
 
-static void try_choice(tuff_device *device, const struct fusion *fusion, int task, const tune_config *what,
+static void try_choice(tuff_device *device, const struct fusion *fusion, int task, const tune_config *config,
                        test_buffers *on, const char *key, tally *counts)
 {
-    trial *one = NULL;
+    candidate_run *one = NULL;
     char wrong[128] = "";
     text name = {0};
-    tuff__config_format(what, &name);
-    const tuff_status status = tuff__candidate_run_create(device, fusion, &usual_options, task, what, on, NULL, &one);
+    tuff__config_format(config, &name);
+    const tuff_status status = lower_and_create(device, fusion, task, config, on, &one);
     counts->tried++;
     const bool asked_for = only_choice != NULL && status == TUFF_E_UNSUPPORTED;
     if (asked_for || status == TUFF_E_LIMIT || status == TUFF_E_COMPILE || status == TUFF_E_OOM_DEVICE) {
@@ -137,7 +137,7 @@ static void try_choice(tuff_device *device, const struct fusion *fusion, int tas
         if (!run_and_compare(one, on, false, wrong, sizeof wrong)) {
             printf("    %s\n      %s\n      is wrong: %s\n", key, tuff__text_get(&name), wrong);
             counts->wrong++;
-        } else if (counts->tried % 4 == 0 && !is_right_ragged(device, fusion, task, what, key, counts)) {
+        } else if (counts->tried % 4 == 0 && !is_right_ragged(device, fusion, task, config, key, counts)) {
             printf("      %s\n", tuff__text_get(&name));
             counts->wrong++;
         }
@@ -146,10 +146,10 @@ static void try_choice(tuff_device *device, const struct fusion *fusion, int tas
     tuff__text_free(&name);
 }
 
-static int count_launches(tuff_device *device, const struct fusion *fusion, int task, const tune_config *what)
+static int count_launches(tuff_device *device, const struct fusion *fusion, int task, const tune_config *config)
 {
     launch_list launches;
-    assert_int_equal(tuff__lower_task(device, fusion, &usual_options, task, what, NULL, &launches), TUFF_OK);
+    assert_int_equal(tuff__lower_task(device, fusion, &usual_options, task, config, NULL, &launches), TUFF_OK);
     const int count = launches.launch_count;
     tuff__launch_list_free(&launches);
     return count;
@@ -166,11 +166,11 @@ static void cut_epilogue(tuff_device *device, const struct fusion *fusion, int t
 }
 
 /* Of the arrays of a group's items. */
-static int64_t stack_bytes(tuff_device *device, const struct fusion *fusion, int task, const tune_config *what)
+static int64_t stack_bytes(tuff_device *device, const struct fusion *fusion, int task, const tune_config *config)
 {
     launch_list launches;
     int64_t most = 0;
-    assert_int_equal(tuff__lower_task(device, fusion, &usual_options, task, what, NULL, &launches), TUFF_OK);
+    assert_int_equal(tuff__lower_task(device, fusion, &usual_options, task, config, NULL, &launches), TUFF_OK);
     for (int i = 0; i < launches.launch_count; i++) {
         const int64_t bytes = launches.launches[i].array_bytes * launches.launches[i].local_size;
         most = bytes > most ? bytes : most;
@@ -188,17 +188,17 @@ static int64_t lower_many(tuff_device *device, const struct fusion *fusion, int 
     int64_t most = 0;
     rng from = {.state = 77 + (uint64_t)task};
     for (int i = 0; i < DRAWS; i++) {
-        tune_config what;
+        tune_config config;
         task_estimate made;
-        tuff__space_random(&space, &from, &what);
-        const tuff_status status = tuff__estimate_task(device, fusion, &usual_options, task, &what, &made);
+        tuff__space_random(&space, &from, &config);
+        const tuff_status status = tuff__estimate_task(device, fusion, &usual_options, task, &config, &made);
         assert_true(status == TUFF_OK || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED);
         counts->lowered += status == TUFF_OK;
         (void)tuff__space_take(&space, &made.used_tunables);
-        const int64_t bytes = status == TUFF_OK ? stack_bytes(device, fusion, task, &what) : 0;
+        const int64_t bytes = status == TUFF_OK ? stack_bytes(device, fusion, task, &config) : 0;
         if (bytes > most) {
             most = bytes;
-            *largest = what;
+            *largest = config;
         }
     }
     return most;
@@ -207,11 +207,11 @@ static int64_t lower_many(tuff_device *device, const struct fusion *fusion, int 
 static void try_task(tuff_device *device, const struct fusion *fusion, int task, const char *key, tally *counts)
 {
     test_buffers *on;
-    trial *usual;
+    candidate_run *usual;
     const tune_config none = {.set = {0}};
     char wrong[128] = "";
     tune_space space = {.count = 0};
-    tune_config what;
+    tune_config config;
     task_estimate made;
     rng from = {.state = first_seed + (uint64_t)task};
     assert_int_equal(tuff__estimate_task(device, fusion, &usual_options, task, &none, &made), TUFF_OK);
@@ -219,21 +219,20 @@ static void try_task(tuff_device *device, const struct fusion *fusion, int task,
         return;
     assert_int_equal(tuff__test_buffers_create(device, fusion, task, MOST_BYTES, &on), TUFF_OK);
     expect_exact(fusion, task, on, counts);
-    assert_int_equal(tuff__candidate_run_create(device, fusion, &usual_options, task, &none, on, NULL, &usual),
-                     TUFF_OK);
+    assert_int_equal(lower_and_create(device, fusion, task, &none, on, &usual), TUFF_OK);
     if (!run_and_compare(usual, on, true, wrong, sizeof wrong))
         fail_msg("%s: the default: %s", key, wrong);
     tuff__candidate_run_destroy(usual);
     counts->tasks++;
-    if (only_choice == NULL && lower_many(device, fusion, task, space, counts, &what) >= LARGE_STACK) {
-        try_choice(device, fusion, task, &what, on, key, counts);
+    if (only_choice == NULL && lower_many(device, fusion, task, space, counts, &config) >= LARGE_STACK) {
+        try_choice(device, fusion, task, &config, on, key, counts);
         counts->large++;
     }
     if (tuff__config_has(&made.used_tunables, TUNABLE_matmul_epilogue))
         cut_epilogue(device, fusion, task, counts);
     for (int i = 0; i < choices_per_task; i++)
-        if (pick(device, fusion, task, &space, &from, &what))
-            try_choice(device, fusion, task, &what, on, key, counts);
+        if (pick(device, fusion, task, &space, &from, &config))
+            try_choice(device, fusion, task, &config, on, key, counts);
     ask_host(device, fusion, task, on, key, counts);
     tuff__test_buffers_destroy(on);
 }
@@ -388,12 +387,11 @@ static void visit_update(const struct fusion *fusion, int task, const char *key,
     const visit *by = state;
     const tune_config none = {.set = {0}};
     test_buffers *on;
-    trial *one;
+    candidate_run *one;
     bool same;
     char wrong[128];
     assert_int_equal(tuff__test_buffers_create(by->device, fusion, task, MOST_BYTES, &on), TUFF_OK);
-    assert_int_equal(tuff__candidate_run_create(by->device, fusion, &usual_options, task, &none, on, NULL, &one),
-                     TUFF_OK);
+    assert_int_equal(lower_and_create(by->device, fusion, task, &none, on, &one), TUFF_OK);
     assert_true(run_and_compare(one, on, true, wrong, sizeof wrong));
     assert_int_equal(tuff__oracle_ground(by->device, on, fusion, task, wrong, sizeof wrong), TUFF_OK);
     assert_string_equal(wrong, "");

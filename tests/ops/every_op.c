@@ -35,26 +35,26 @@ static bool is_shape_elsewhere(op_code op, int index)
 
 /* Unfused, the kernels of a case are those that it has fused, but for views and for what is done in steps, whose maps
    are kernels of their own: their dtype makes a difference for sums alone. */
-static bool is_other_unfused(const suite_case *of, int index)
+static bool is_other_unfused(const suite_case *one, int index)
 {
-    if (of->op == OP_SUM || of->op == OP_CUMSUM || of->op == OP_IOTA) /* which has no f32 */
+    if (one->op == OP_SUM || one->op == OP_CUMSUM || one->op == OP_IOTA) /* which has no f32 */
         return true;
-    return of->dtype == TUFF_F32 && (!tuff__op_is_attention(of->op) || index == 1 || of->view != VIEW_NONE);
+    return one->dtype == TUFF_F32 && (!tuff__op_is_attention(one->op) || index == 1 || one->view != VIEW_NONE);
 }
 
 /* Whether a case is run: of a short run's, casts and each op's first two in f32 and first in other dtypes on every
    device, the others in turns. The reference device compiles no programs and leaves nothing out. */
-static bool is_wanted_case(const tuff_device *device, const suite_case *of, int index, bool is_fused)
+static bool is_wanted_case(const tuff_device *device, const suite_case *one, int index, bool is_fused)
 {
     if (is_thorough() || tuff__device_is_reference(device))
         return true;
-    if (!suite_is_telling(of->op, of->dtype, index) || (!is_fused && !is_other_unfused(of, index)))
+    if (!suite_is_telling(one->op, one->dtype, index) || (!is_fused && !is_other_unfused(one, index)))
         return false;
-    if (of->op == OP_CAST || index == 0 || (of->dtype == TUFF_F32 && index == 1))
+    if (one->op == OP_CAST || index == 0 || (one->dtype == TUFF_F32 && index == 1))
         return true;
-    if (of->dtype != TUFF_F32)
-        return is_its_turn(device, index + (int)of->op + (int)of->dtype);
-    return !is_shape_elsewhere(of->op, index) && is_its_turn(device, index + (int)of->op);
+    if (one->dtype != TUFF_F32)
+        return is_its_turn(device, index + (int)one->op + (int)one->dtype);
+    return !is_shape_elsewhere(one->op, index) && is_its_turn(device, index + (int)one->op);
 }
 
 /* Runs one op in all dtypes; the number of failed elements, each first one told. */
@@ -63,10 +63,10 @@ static int64_t run_op(tuff_device *device, op_code op, const suite_options *opti
     int64_t failures = 0;
     for (tuff_dtype dtype = TUFF_F32; dtype <= TUFF_BOOL; dtype++) {
         suite_result result = {.op = op, .dtype = dtype};
-        suite_case of;
-        for (int index = 0; suite_case_at(op, dtype, index, &of); index++)
-            if (is_wanted_case(device, &of, index, options->compile.fuse == TUFF_FUSE_ALL))
-                suite_run_case(device, &of, options, &result);
+        suite_case one;
+        for (int index = 0; suite_case_at(op, dtype, index, &one); index++)
+            if (is_wanted_case(device, &one, index, options->compile.fuse == TUFF_FUSE_ALL))
+                suite_run_case(device, &one, options, &result);
         (*rows) += result.case_count > 0;
         failures += result.failure_count;
         if (result.failure_count > 0)
@@ -126,33 +126,33 @@ static void every_op_is_within_its_bars_unfused(void **state)
 
 static suite_case first_case(op_code op, tuff_dtype dtype)
 {
-    suite_case of;
-    assert_true(suite_case_at(op, dtype, 0, &of));
-    return of;
+    suite_case one;
+    assert_true(suite_case_at(op, dtype, 0, &one));
+    return one;
 }
 
 static void results_beyond_their_bars_are_seen(void **state)
 {
     (void)state;
     const double ulp = ldexp(1, -23);
-    suite_case of = first_case(OP_ADD, TUFF_F32);
-    assert_true(suite_error_ratio(&of, TUFF_F32, true, 1 + ulp, 1, ulp / 2) <= 1);
-    assert_false(suite_error_ratio(&of, TUFF_F32, true, 1 + 2 * ulp, 1, ulp / 2) <= 1);
-    assert_false(suite_error_ratio(&of, TUFF_F32, true, NAN, 1, ulp / 2) <= 1);
-    assert_false(suite_error_ratio(&of, TUFF_F32, true, 1, NAN, 0) <= 1);
-    assert_false(suite_error_ratio(&of, TUFF_F32, true, INFINITY, 1e38, 1e31) <= 1);
-    assert_false(suite_error_ratio(&of, TUFF_F32, true, INFINITY, -INFINITY, 0) <= 1);
-    assert_true(suite_error_ratio(&of, TUFF_F32, true, INFINITY, 1e39, 1e32) <= 1);
-    assert_true(suite_error_ratio(&of, TUFF_F32, false, 0, 1e-39, 0) <= 1);
-    assert_false(suite_error_ratio(&of, TUFF_F32, true, 0, 1e-39, 0) <= 1);
-    of = first_case(OP_SUM, TUFF_F16);
-    assert_true(suite_error_ratio(&of, TUFF_F16, true, 2048, 2049, 0.01) <= 1);
-    assert_false(suite_error_ratio(&of, TUFF_F16, true, 2046, 2049, 0.01) <= 1);
-    of = first_case(OP_PERMUTE, TUFF_F32);
-    assert_false(suite_error_ratio(&of, TUFF_F32, true, 0, -0.0, 0) <= 1);
-    assert_false(suite_error_ratio(&of, TUFF_F32, false, 0, 1e-45, 0) <= 1);
-    of = first_case(OP_ADD, TUFF_I32);
-    assert_false(suite_error_ratio(&of, TUFF_I32, true, 7, 8, 0) <= 1);
+    suite_case one = first_case(OP_ADD, TUFF_F32);
+    assert_true(suite_error_ratio(&one, TUFF_F32, true, 1 + ulp, 1, ulp / 2) <= 1);
+    assert_false(suite_error_ratio(&one, TUFF_F32, true, 1 + 2 * ulp, 1, ulp / 2) <= 1);
+    assert_false(suite_error_ratio(&one, TUFF_F32, true, NAN, 1, ulp / 2) <= 1);
+    assert_false(suite_error_ratio(&one, TUFF_F32, true, 1, NAN, 0) <= 1);
+    assert_false(suite_error_ratio(&one, TUFF_F32, true, INFINITY, 1e38, 1e31) <= 1);
+    assert_false(suite_error_ratio(&one, TUFF_F32, true, INFINITY, -INFINITY, 0) <= 1);
+    assert_true(suite_error_ratio(&one, TUFF_F32, true, INFINITY, 1e39, 1e32) <= 1);
+    assert_true(suite_error_ratio(&one, TUFF_F32, false, 0, 1e-39, 0) <= 1);
+    assert_false(suite_error_ratio(&one, TUFF_F32, true, 0, 1e-39, 0) <= 1);
+    one = first_case(OP_SUM, TUFF_F16);
+    assert_true(suite_error_ratio(&one, TUFF_F16, true, 2048, 2049, 0.01) <= 1);
+    assert_false(suite_error_ratio(&one, TUFF_F16, true, 2046, 2049, 0.01) <= 1);
+    one = first_case(OP_PERMUTE, TUFF_F32);
+    assert_false(suite_error_ratio(&one, TUFF_F32, true, 0, -0.0, 0) <= 1);
+    assert_false(suite_error_ratio(&one, TUFF_F32, false, 0, 1e-45, 0) <= 1);
+    one = first_case(OP_ADD, TUFF_I32);
+    assert_false(suite_error_ratio(&one, TUFF_I32, true, 7, 8, 0) <= 1);
 }
 
 int main(void)

@@ -90,7 +90,7 @@ static double hashed_bell(int a, int b, int c, int d, int e)
 
 typedef struct place {
     int family, device;
-    const struct family *of;
+    const struct family *rules;
     int index[AXES_MOST];                     /* of values */
     double part[AXES_MOST], usual[AXES_MOST]; /* of the way along each axis; and that of the default */
 } place;
@@ -106,17 +106,17 @@ static double optimum(const place *at, int axis)
 static double valleys(const place *at)
 {
     double sum = 0;
-    for (int i = 0; i < at->of->count; i++) {
+    for (int i = 0; i < at->rules->count; i++) {
         const double away = fabs(at->part[i] - optimum(at, i));
         sum += (0.4 + 1.2 * hashed(3, at->family, i, 0, 0)) * pow(away, 1.4);
     }
-    return at->of->valley * sum;
+    return at->rules->valley * sum;
 }
 
 static double pairs(const place *at)
 {
     double ridges = 0, rough = 0;
-    for (int i = 0; i < at->of->count; i++)
+    for (int i = 0; i < at->rules->count; i++)
         for (int j = 0; j < i; j++) {
             const double target = optimum(at, i) + optimum(at, j);
             const double away = at->part[i] + at->part[j] - target;
@@ -126,14 +126,14 @@ static double pairs(const place *at)
             rough += 0.85 * hashed_bell(5, at->family, one, other, 0);
             rough += 0.53 * hashed_bell(6, at->family, one, other, at->device + 1);
         }
-    return at->of->ridge * ridges + at->of->pair_roughness * rough;
+    return at->rules->ridge * ridges + at->rules->pair_roughness * rough;
 }
 
 /* How much of a resource is used, 0 to 1. */
 static double use_of(const place *at, int resource)
 {
     double sum = 0, most = 0;
-    for (int i = 0; i < at->of->count; i++) {
+    for (int i = 0; i < at->rules->count; i++) {
         const double weight = hashed(7, at->family, i, resource, 0);
         sum += weight * at->part[i];
         most += weight;
@@ -145,12 +145,12 @@ static double use_of(const place *at, int resource)
 static double cliffs(const place *at)
 {
     const double limit = 0.5 + 0.2 * hashed(8, at->family, at->device, 0, 0), use = use_of(at, 0);
-    return use > limit ? at->of->cliff * (1 + 2 * (use - limit)) : 0;
+    return use > limit ? at->rules->cliff * (1 + 2 * (use - limit)) : 0;
 }
 
 static double roughness(const place *at, uint64_t number)
 {
-    return at->of->roughness * hashed_bell(9, at->family, at->device, (int)number, 0);
+    return at->rules->roughness * hashed_bell(9, at->family, at->device, (int)number, 0);
 }
 
 /* 1 % of scatter, now and then a disturbance; the first sample is anything from 0.8 to 4 times the others. */
@@ -175,14 +175,14 @@ static int index_of(const space_axis *axis, int value)
     return index;
 }
 
-static void find_place(const tune_space *space, const tune_config *what, place *at)
+static void find_place(const tune_space *space, const tune_config *config, place *at)
 {
     for (int i = 0; i < space->count; i++) {
         int k = 0;
-        while (at->of->axes[k] != space->axes[i].of)
+        while (at->rules->axes[k] != space->axes[i].parameter)
             k++;
         const space_axis *axis = &space->axes[i];
-        at->index[k] = index_of(axis, tuff__config_value(what, axis->of, axis->usual));
+        at->index[k] = index_of(axis, tuff__config_value(config, axis->parameter, axis->usual));
         at->part[k] = (double)at->index[k] / (axis->count - 1);
         at->usual[k] = (double)index_of(axis, axis->usual) / (axis->count - 1);
     }
@@ -190,18 +190,18 @@ static void find_place(const tune_space *space, const tune_config *what, place *
 
 static void add_point(const tune_space *space, uint64_t number, int family_index, int device, recording *out)
 {
-    place at = {.family = family_index, .device = device, .of = &families[family_index]};
+    place at = {.family = family_index, .device = device, .rules = &families[family_index]};
     recorded_point point = {.program = number + 1};
-    tuff__space_at(space, number, &point.what);
-    find_place(space, &point.what, &at);
-    const bool is_usual = tuff__config_count(&point.what) == 0;
+    tuff__space_at(space, number, &point.config);
+    find_place(space, &point.config, &at);
+    const bool is_usual = tuff__config_count(&point.config) == 0;
     /* What does not divide, of any three two; and what needs more local memory than there is. */
-    if (!is_usual && (hashed(10, family_index, (int)number, 0, 0) < 0.6 || use_of(&at, 1) > at.of->valid))
+    if (!is_usual && (hashed(10, family_index, (int)number, 0, 0) < 0.6 || use_of(&at, 1) > at.rules->valid))
         return;
     uint64_t times[SAMPLES];
     rng from = {tuff__hash64(&number, sizeof number, (uint64_t)(family_index * 100 + device))};
     const double logarithm = valleys(&at) + pairs(&at) + cliffs(&at) + roughness(&at, number);
-    make_times(at.of->nanoseconds * exp(logarithm), &from, times);
+    make_times(at.rules->nanoseconds * exp(logarithm), &from, times);
     point.group_items = 1U << (at.index[0] < 10 ? at.index[0] : 10);
     point.count = SAMPLES;
     point.nanoseconds = times;
@@ -210,13 +210,13 @@ static void add_point(const tune_space *space, uint64_t number, int family_index
 
 void synthetic_space(int family_index, int device, recording *out)
 {
-    const family *of = &families[family_index];
+    const family *one = &families[family_index];
     tune_config usual = {0};
-    for (int i = 0; i < of->count; i++)
-        tuff__config_set(&usual, of->axes[i], tuff__tunable_info(of->axes[i])->values[KERNELS_GPU]);
+    for (int i = 0; i < one->count; i++)
+        tuff__config_set(&usual, one->axes[i], tuff__tunable_info(one->axes[i])->values[KERNELS_GPU]);
     char name[32] = "device 0";
     name[7] = (char)('0' + device);
-    assert_int_equal(recording_begin(out, of->name, name, &usual, 0), TUFF_OK);
+    assert_int_equal(recording_begin(out, one->name, name, &usual, 0), TUFF_OK);
     tune_space space = {0};
     tuff__space_take(&space, &usual);
     for (uint64_t number = 0; number < tuff__space_count(&space); number++)
@@ -224,20 +224,20 @@ void synthetic_space(int family_index, int device, recording *out)
 }
 
 /* The part of the best speed that a choice reaches; 0 where there is no kernel of it. */
-static double score(const recording *of, uint64_t best, const tune_config *what)
+static double score(const recording *recorded, uint64_t best, const tune_config *config)
 {
-    const recorded_point *found = recording_find(of, what);
+    const recorded_point *found = recording_find(recorded, config);
     return found ? (double)best / (double)found->median : 0;
 }
 
 /* The fastest of a recording that are slower than `after`. */
-static const recorded_point *next_fastest(const recording *of, uint64_t after)
+static const recorded_point *next_fastest(const recording *recorded, uint64_t after)
 {
     const recorded_point *best = NULL;
-    for (int i = 0; i < of->count; i++) {
-        const uint64_t time = of->points[i].median;
+    for (int i = 0; i < recorded->count; i++) {
+        const uint64_t time = recorded->points[i].median;
         if (time > after && (!best || time < best->median))
-            best = &of->points[i];
+            best = &recorded->points[i];
     }
     return best;
 }
@@ -245,30 +245,31 @@ static const recorded_point *next_fastest(const recording *of, uint64_t after)
 enum { BEST_OF_EACH = 12, POOL = BEST_OF_EACH * SYNTHETIC_DEVICES };
 
 /* The best of all recordings but one, and what each reaches on each of them. */
-static int make_pool(const recording *of, int count, int but, tune_config *pool, double (*scores)[SYNTHETIC_DEVICES])
+static int make_pool(const recording *recorded, int count, int but, tune_config *pool,
+                     double (*scores)[SYNTHETIC_DEVICES])
 {
     int size = 0;
     for (int i = 0; i < count; i++) {
         uint64_t after = 0;
         for (int j = 0; j < BEST_OF_EACH && i != but; j++) {
-            const recorded_point *next = next_fastest(&of[i], after);
+            const recorded_point *next = next_fastest(&recorded[i], after);
             after = next->median;
-            pool[size++] = next->what;
+            pool[size++] = next->config;
         }
     }
     for (int j = 0; j < count; j++) {
-        const uint64_t best = recording_best(&of[j]);
+        const uint64_t best = recording_best(&recorded[j]);
         for (int i = 0; i < size; i++)
-            scores[i][j] = j == but ? 0 : score(&of[j], best, &pool[i]);
+            scores[i][j] = j == but ? 0 : score(&recorded[j], best, &pool[i]);
     }
     return size;
 }
 
-void synthetic_portfolio(const recording *of, int count, int but, tune_config *out)
+void synthetic_portfolio(const recording *recorded, int count, int but, tune_config *out)
 {
     static tune_config pool[POOL];
     static double scores[POOL][SYNTHETIC_DEVICES];
-    const int size = make_pool(of, count, but, pool, scores);
+    const int size = make_pool(recorded, count, but, pool, scores);
     double covered[SYNTHETIC_DEVICES] = {0};
     for (int k = 0; k < SYNTHETIC_PORTFOLIO; k++) {
         int best = 0;

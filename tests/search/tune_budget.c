@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "failing_memory.h"
-#include "fault_judge.h"
+#include "fault_evaluator.h"
 #include "search/budget.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -140,7 +140,7 @@ enum { KEYS = 14 };
 
 typedef struct graph {
     fault_device devices[KEYS];
-    evaluator judges[KEYS];
+    evaluator evaluators[KEYS];
     search *searches[KEYS];
     search_result results[KEYS];
     uint64_t calls[KEYS], clock, whole;
@@ -171,9 +171,9 @@ static void begin_graph(graph *self, uint64_t whole, uint64_t seed)
         self->devices[i].share[FAULT_HANGS] = 0.02;
         self->devices[i].share[FAULT_WRONG] = 0.05;
         self->calls[i] = i < 3 ? 1 : UINT64_C(1) << (1 + tuff__rng_below(&from, 9));
-        self->judges[i] = fault_begin(&self->devices[i]);
+        self->evaluators[i] = fault_begin(&self->devices[i]);
         const search_settings settings = {.seed = seed + (uint64_t)i, .patience = 48};
-        assert_int_equal(tuff__search_begin(&self->judges[i], &settings, &self->searches[i]), TUFF_OK);
+        assert_int_equal(tuff__search_begin(&self->evaluators[i], &settings, &self->searches[i]), TUFF_OK);
     }
 }
 

@@ -12,13 +12,13 @@
 #include "search/space.h"
 
 /* The text of a choice, in one of two buffers that take turns. */
-static const char *text_of(const tune_config *of)
+static const char *text_of(const tune_config *config)
 {
     static char buffers[2][4096];
     static int turn;
     char *buffer = buffers[turn++ % 2];
     text out = {0};
-    tuff__config_format(of, &out);
+    tuff__config_format(config, &out);
     assert_int_equal(tuff__text_status(&out), TUFF_OK);
     assert_true(out.length < sizeof buffers[0]);
     memcpy(buffer, tuff__text_get(&out), out.length + 1);
@@ -29,21 +29,21 @@ static const char *text_of(const tune_config *of)
 static void texts_are_sorted_and_read_back(void **state)
 {
     (void)state;
-    tune_config of = {0}, again;
-    assert_string_equal(text_of(&of), "");
-    tuff__config_set(&of, TUNABLE_matmul_register_tile_rows, 8);
-    tuff__config_set(&of, TUNABLE_matmul_register_local_size, 4);
-    tuff__config_set(&of, TUNABLE_attention_local_depth, 16);
-    tuff__config_set(&of, TUNABLE_map_item_elements, 0);
-    assert_string_equal(text_of(&of), "attention_local.depth=16;map.item_elements=0;matmul_register.local_size=4;"
-                                      "matmul_register.tile_rows=8");
-    assert_int_equal(tuff__config_count(&of), 4);
-    assert_int_equal(tuff__config_parse(text_of(&of), &again), TUFF_OK);
-    assert_true(tuff__config_equal(&of, &again));
-    assert_true(tuff__config_hash(&of) == tuff__config_hash(&again));
+    tune_config config = {0}, again;
+    assert_string_equal(text_of(&config), "");
+    tuff__config_set(&config, TUNABLE_matmul_register_tile_rows, 8);
+    tuff__config_set(&config, TUNABLE_matmul_register_local_size, 4);
+    tuff__config_set(&config, TUNABLE_attention_local_depth, 16);
+    tuff__config_set(&config, TUNABLE_map_item_elements, 0);
+    assert_string_equal(text_of(&config), "attention_local.depth=16;map.item_elements=0;matmul_register.local_size=4;"
+                                          "matmul_register.tile_rows=8");
+    assert_int_equal(tuff__config_count(&config), 4);
+    assert_int_equal(tuff__config_parse(text_of(&config), &again), TUFF_OK);
+    assert_true(tuff__config_equal(&config, &again));
+    assert_true(tuff__config_hash(&config) == tuff__config_hash(&again));
     tuff__config_unset(&again, TUNABLE_map_item_elements);
-    assert_false(tuff__config_equal(&of, &again));
-    assert_true(tuff__config_hash(&of) != tuff__config_hash(&again));
+    assert_false(tuff__config_equal(&config, &again));
+    assert_true(tuff__config_hash(&config) != tuff__config_hash(&again));
     assert_int_equal(tuff__config_value(&again, TUNABLE_matmul_register_tile_rows, 3), 8);
     assert_int_equal(tuff__config_value(&again, TUNABLE_map_item_elements, 3), 3);
     assert_int_equal(tuff__config_parse("matmul_register.tile_rows=8;map.local_size=2", &again), TUFF_OK);
@@ -58,7 +58,7 @@ static void every_tunable_has_a_text(void **state)
     (void)state;
     rng from = {7};
     for (int round = 0; round < 200; round++) {
-        tune_config of = {0}, again;
+        tune_config config = {0}, again;
         for (int i = 0; i < TUNABLE_COUNT; i++) {
             const tunable_info *info = tuff__tunable_info((tunable)i);
             int value;
@@ -66,11 +66,11 @@ static void every_tunable_has_a_text(void **state)
                 value = info->least + tuff__rng_below(&from, info->most - info->least + 1);
             while (!tuff__tunable_takes((tunable)i, value));
             if (round == 0 || tuff__rng_below(&from, 2))
-                tuff__config_set(&of, (tunable)i, value);
+                tuff__config_set(&config, (tunable)i, value);
         }
-        assert_int_equal(tuff__config_parse(text_of(&of), &again), TUFF_OK);
-        assert_true(tuff__config_equal(&of, &again));
-        assert_string_equal(text_of(&of), text_of(&again));
+        assert_int_equal(tuff__config_parse(text_of(&config), &again), TUFF_OK);
+        assert_true(tuff__config_equal(&config, &again));
+        assert_string_equal(text_of(&config), text_of(&again));
     }
 }
 
@@ -141,20 +141,20 @@ static void damaged_texts_do_no_harm(void **state)
 static void a_text_without_memory_says_so(void **state)
 {
     (void)state;
-    tune_config of = {0};
-    tuff__config_set(&of, TUNABLE_map_local_size, 4);
+    tune_config config = {0};
+    tuff__config_set(&config, TUNABLE_map_local_size, 4);
     text out = {0};
     failing_memory_begin(1, true);
-    tuff__config_format(&of, &out);
+    tuff__config_format(&config, &out);
     assert_int_equal(tuff__text_status(&out), TUFF_E_OOM_HOST);
     tuff__text_free(&out);
     assert_true(failing_memory_end());
 }
 
-static const space_axis *axis_of(const tune_space *space, tunable of)
+static const space_axis *axis_of(const tune_space *space, tunable parameter)
 {
     for (int i = 0; i < space->count; i++)
-        if (space->axes[i].of == of)
+        if (space->axes[i].parameter == parameter)
             return &space->axes[i];
     fail_msg("no such axis");
     return NULL;
@@ -218,7 +218,7 @@ static void every_tunable_makes_an_axis(void **state)
         assert_true(tuff__space_count(&space) == UINT64_MAX);
         for (int i = 0; i < TUNABLE_COUNT; i++) {
             const space_axis *axis = &space.axes[i];
-            const tunable_info *info = tuff__tunable_info(axis->of);
+            const tunable_info *info = tuff__tunable_info(axis->parameter);
             bool has_usual = false;
             for (int j = 0; j < axis->count; j++) {
                 assert_in_range(axis->values[j], info->least, info->most);
@@ -272,35 +272,35 @@ static void moves_go_to_the_next_value(void **state)
     const tune_space space = make_space();
     assert_int_equal(tuff__space_moves(&space), 8);
     int axis = 0;
-    while (space.axes[axis].of != TUNABLE_matmul_register_tile_rows)
+    while (space.axes[axis].parameter != TUNABLE_matmul_register_tile_rows)
         axis++;
-    tune_config of = {0};
-    assert_true(tuff__space_move(&space, 2 * axis, &of));
-    assert_string_equal(text_of(&of), "matmul_register.tile_rows=6");
+    tune_config config = {0};
+    assert_true(tuff__space_move(&space, 2 * axis, &config));
+    assert_string_equal(text_of(&config), "matmul_register.tile_rows=6");
     /* Back at the usual value nothing is set. */
-    assert_true(tuff__space_move(&space, 2 * axis + 1, &of));
-    assert_string_equal(text_of(&of), "");
-    tuff__config_set(&of, TUNABLE_matmul_register_tile_rows, 20);
-    assert_true(tuff__space_move(&space, 2 * axis + 1, &of));
-    assert_string_equal(text_of(&of), "matmul_register.tile_rows=16");
-    tuff__config_set(&of, TUNABLE_matmul_register_tile_rows, 32);
-    assert_false(tuff__space_move(&space, 2 * axis, &of));
-    tuff__config_set(&of, TUNABLE_matmul_register_tile_rows, 1);
-    assert_false(tuff__space_move(&space, 2 * axis + 1, &of));
-    assert_string_equal(text_of(&of), "matmul_register.tile_rows=1");
+    assert_true(tuff__space_move(&space, 2 * axis + 1, &config));
+    assert_string_equal(text_of(&config), "");
+    tuff__config_set(&config, TUNABLE_matmul_register_tile_rows, 20);
+    assert_true(tuff__space_move(&space, 2 * axis + 1, &config));
+    assert_string_equal(text_of(&config), "matmul_register.tile_rows=16");
+    tuff__config_set(&config, TUNABLE_matmul_register_tile_rows, 32);
+    assert_false(tuff__space_move(&space, 2 * axis, &config));
+    tuff__config_set(&config, TUNABLE_matmul_register_tile_rows, 1);
+    assert_false(tuff__space_move(&space, 2 * axis + 1, &config));
+    assert_string_equal(text_of(&config), "matmul_register.tile_rows=1");
 }
 
 static void choices_from_elsewhere_are_fitted(void **state)
 {
     (void)state;
     const tune_space space = make_space();
-    tune_config of;
+    tune_config config;
     assert_int_equal(
-        tuff__config_parse("matmul_register.tile_rows=10;matmul_register.tile_columns=2;map.local_size=8", &of),
+        tuff__config_parse("matmul_register.tile_rows=10;matmul_register.tile_columns=2;map.local_size=8", &config),
         TUFF_OK);
-    tuff__config_set(&of, TUNABLE_matmul_register_local_size, 200);
-    tuff__space_fit(&space, &of);
-    assert_string_equal(text_of(&of), "matmul_register.local_size=256;matmul_register.tile_rows=8");
+    tuff__config_set(&config, TUNABLE_matmul_register_local_size, 200);
+    tuff__space_fit(&space, &config);
+    assert_string_equal(text_of(&config), "matmul_register.local_size=256;matmul_register.tile_rows=8");
 }
 
 int main(void)

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "fault_judge.h"
+#include "fault_evaluator.h"
 #include "synthetic_space.h"
 #include "bench/recorder/replay.h"
 
@@ -18,19 +18,19 @@ static const tune_config usual;
 enum { REPORTED_MOST = 4096 };
 
 static struct {
-    tune_config what[REPORTED_MOST];
-    verdict why[REPORTED_MOST];
+    tune_config configs[REPORTED_MOST];
+    tune_evaluation why[REPORTED_MOST];
     int count;
 } reported;
 
-static void report(void *user, const tune_config *what, verdict why)
+static void report(void *user, const tune_config *config, tune_evaluation why)
 {
     (void)user;
     assert_true(reported.count < REPORTED_MOST);
     assert_true(tuff_error()[0] != 0);
     for (int i = 0; i < reported.count; i++)
-        assert_false(tuff__config_equal(&reported.what[i], what));
-    reported.what[reported.count] = *what;
+        assert_false(tuff__config_equal(&reported.configs[i], config));
+    reported.configs[reported.count] = *config;
     reported.why[reported.count++] = why;
 }
 
@@ -39,11 +39,11 @@ static search_result run(fault_device *device, const search_settings *settings)
     const evaluator by = fault_begin(device);
     search *self;
     search_result out;
-    search_settings with = *settings;
-    with.rejected = report;
-    with.ahead = (int)(settings->seed % 4);
+    search_settings varied = *settings;
+    varied.rejected = report;
+    varied.prefetch = (int)(settings->seed % 4);
     reported.count = 0;
-    assert_int_equal(tuff__search_begin(&by, &with, &self), TUFF_OK);
+    assert_int_equal(tuff__search_begin(&by, &varied, &self), TUFF_OK);
     assert_int_equal(tuff__search_step(self, 1 << 20), TUFF_OK);
     const tune_config best = *tuff__search_progress(self).best;
     assert_int_equal(tuff__search_finish(self, &out), TUFF_OK);
@@ -64,11 +64,11 @@ static void assert_usable(const fault_device *device, const search_result *found
 
 static const struct {
     fault has;
-    verdict why;
-} kinds[] = {{FAULT_WRONG, VERDICT_WRONG},   {FAULT_RACES, VERDICT_RACE},    {FAULT_PARTIAL, VERDICT_WRONG},
-             {FAULT_OUTSIDE, VERDICT_WRONG}, {FAULT_RAGGED, VERDICT_WRONG},  {FAULT_HANGS, VERDICT_HANG},
-             {FAULT_CRASHES, VERDICT_CRASH}, {FAULT_LIMITS, VERDICT_LIMITS}, {FAULT_COMPILE, VERDICT_COMPILE},
-             {FAULT_ZERO, VERDICT_TIMER}};
+    tune_evaluation why;
+} kinds[] = {{FAULT_WRONG, EVALUATION_WRONG},   {FAULT_RACES, EVALUATION_RACE},    {FAULT_PARTIAL, EVALUATION_WRONG},
+             {FAULT_OUTSIDE, EVALUATION_WRONG}, {FAULT_RAGGED, EVALUATION_WRONG},  {FAULT_HANGS, EVALUATION_HANG},
+             {FAULT_CRASHES, EVALUATION_CRASH}, {FAULT_LIMITS, EVALUATION_LIMITS}, {FAULT_COMPILE, EVALUATION_COMPILE},
+             {FAULT_ZERO, EVALUATION_TIMER}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* Three in ten programs have the fault, and take a third of the time. */
@@ -87,12 +87,12 @@ static void no_fault_wins(void **state)
                 const fault has = fault_of(&device, &found.runners_up[i]);
                 assert_true(has == SOUND || has == FAULT_RAGGED);
             }
-            for (int i = 0; i < VERDICT_COUNT; i++)
-                assert_true(found.counts.rejected[i] == 0 || i == (int)kinds[kind].why || i == VERDICT_SLOW ||
-                            i == VERDICT_INVALID);
+            for (int i = 0; i < EVALUATION_COUNT; i++)
+                assert_true(found.counts.rejected[i] == 0 || i == (int)kinds[kind].why || i == EVALUATION_SLOW ||
+                            i == EVALUATION_INVALID);
             for (int i = 0; i < reported.count; i++) {
                 assert_int_equal(reported.why[i], kinds[kind].why);
-                assert_int_equal(fault_of(&device, &reported.what[i]), kinds[kind].has);
+                assert_int_equal(fault_of(&device, &reported.configs[i]), kinds[kind].has);
             }
             found_so += found.counts.rejected[kinds[kind].why];
             assert_int_equal(device.passed_faulty, 0);
@@ -138,7 +138,7 @@ static void a_lost_device_leaves_an_answer(void **state)
             assert_true(is_lost == device.is_down);
             assert_true(is_lost != found.is_final);
             assert_int_equal(reported.count, is_lost);
-            assert_true(!is_lost || fault_of(&device, &reported.what[0]) == ends[i]);
+            assert_true(!is_lost || fault_of(&device, &reported.configs[0]) == ends[i]);
             ended += is_lost;
         }
         assert_in_range(ended, 30, 60);
@@ -232,7 +232,7 @@ static void times_beyond_the_roof_are_not_believed(void **state)
         fault_device device = {.seed = seed, .faulty_speed = 0.1};
         device.share[FAULT_RAGGED] = 0.3; /* sound for this shape, and ten times as fast */
         const search_result found = run(&device, &(search_settings){.roofline = 900000, .most_compiles = 40});
-        assert_true(found.counts.rejected[VERDICT_TIMER] > 0);
+        assert_true(found.counts.rejected[EVALUATION_TIMER] > 0);
         assert_true(found.nanoseconds[1] >= 450000);
         assert_int_equal(fault_of(&device, &found.winner), SOUND);
     }
@@ -242,13 +242,13 @@ static void times_beyond_the_roof_are_not_believed(void **state)
 static void it_can_be_interrupted_anywhere(void **state)
 {
     (void)state;
-    recording of;
-    synthetic_space(2, 0, &of);
-    const uint64_t before = recording_find(&of, &usual)->median;
+    recording recorded;
+    synthetic_space(2, 0, &recorded);
+    const uint64_t before = recording_find(&recorded, &usual)->median;
     int final = 0;
     for (int64_t calls = 1; calls <= 600; calls++) {
         replay device;
-        evaluator by = replay_begin(&device, &of, (uint64_t)calls);
+        evaluator by = replay_begin(&device, &recorded, (uint64_t)calls);
         device.calls_most = calls;
         search *self;
         search_result found;
@@ -257,7 +257,7 @@ static void it_can_be_interrupted_anywhere(void **state)
         assert_int_equal(tuff__search_step(self, 30), TUFF_OK);
         assert_int_equal(tuff__search_finish(self, &found), TUFF_OK);
         tuff__search_end(self);
-        assert_true(recording_find(&of, &found.winner)->median <= before);
+        assert_true(recording_find(&recorded, &found.winner)->median <= before);
         assert_true(device.calls <= calls);
         assert_int_equal(found.end == SEARCH_STOPPED, !found.is_final);
         assert_int_equal(device.broken, 0);
@@ -265,7 +265,7 @@ static void it_can_be_interrupted_anywhere(void **state)
         final += found.is_final;
     }
     assert_in_range(final, 100, 500);
-    recording_free(&of);
+    recording_free(&recorded);
 }
 
 /* Time is up for trying, but some was kept for the race. */

@@ -93,15 +93,15 @@ static void the_first_serves_all(void **state)
     for (int device = 0; device < 2; device++) {
         tune_config usual = {.set = {0}};
         assert_true(GROW(two.items, two.count, two.capacity));
-        recording *of = &two.items[two.count++];
+        recording *recorded = &two.items[two.count++];
         tuff__config_set(&usual, TUNABLE_map_local_size, 1);
-        assert_int_equal(recording_begin(of, "map-small", device ? "b" : "a", &usual, 0), TUFF_OK);
+        assert_int_equal(recording_begin(recorded, "map-small", device ? "b" : "a", &usual, 0), TUFF_OK);
         for (int i = 0; i < 4; i++) {
             const uint64_t taken[] = {(uint64_t)times[device][i], (uint64_t)times[device][i]};
             recorded_point point = {.program = (uint64_t)i + 1, .count = 2, .nanoseconds = taken};
             if (i > 0)
-                tuff__config_set(&point.what, TUNABLE_map_local_size, 1 << i);
-            assert_int_equal(recording_add(of, &point), TUFF_OK);
+                tuff__config_set(&point.config, TUNABLE_map_local_size, 1 << i);
+            assert_int_equal(recording_add(recorded, &point), TUFF_OK);
         }
     }
     assert_int_equal(portfolio_make(&two, "map", "", NULL, out), 3);
@@ -137,9 +137,9 @@ static int look_at_class(kernel_device class, const char *family)
     const int count = tuff__portfolio_of(class, family, &all);
     assert_true(count <= PORTFOLIO_MOST);
     for (int i = 0; i < count; i++) {
-        tune_config what;
-        assert_int_equal(tuff__config_parse(all[i], &what), TUFF_OK);
-        assert_true(tuff__config_count(&what) > 0);
+        tune_config config;
+        assert_int_equal(tuff__config_parse(all[i], &config), TUFF_OK);
+        assert_true(tuff__config_count(&config) > 0);
         for (int k = 0; k < i; k++)
             assert_string_not_equal(all[i], all[k]);
     }
@@ -184,14 +184,14 @@ typedef struct lowered_rows {
     int count;
 } lowered_rows;
 
-static void lower_rows(plan_tasks *subjects, lowered_rows *seen)
+static void lower_rows(plan_tasks *tasks, lowered_rows *seen)
 {
-    for (int i = 0; i < tuff__plan_tasks_count(subjects); i++) {
+    for (int i = 0; i < tuff__plan_tasks_count(tasks); i++) {
         const char *const *all;
-        const evaluator by = tuff__plan_tasks_judge(subjects, i);
-        const int count = tuff__portfolio_of(KERNELS_GPU, tuff__plan_tasks_key(subjects, i)->family, &all);
+        const evaluator by = tuff__plan_tasks_evaluator(tasks, i);
+        const int count = tuff__portfolio_of(KERNELS_GPU, tuff__plan_tasks_key(tasks, i)->family, &all);
         for (int k = 0; k < count; k++) {
-            tune_config what;
+            tune_config config;
             candidate_info made;
             int at = 0;
             while (at < seen->count && seen->rows[at] != all[k])
@@ -199,8 +199,8 @@ static void lower_rows(plan_tasks *subjects, lowered_rows *seen)
             assert_true(at < ROWS_MOST);
             seen->rows[at] = all[k];
             seen->count += at == seen->count;
-            assert_int_equal(tuff__config_parse(all[k], &what), TUFF_OK);
-            seen->done[at] |= by.lower(by.state, &what, &made) == VERDICT_GOOD;
+            assert_int_equal(tuff__config_parse(all[k], &config), TUFF_OK);
+            seen->done[at] |= by.lower(by.state, &config, &made) == EVALUATION_GOOD;
         }
     }
 }
@@ -218,14 +218,14 @@ static void pose_as_gpu(tuff_device *device)
     tuff__device_pose(device, &as);
     for (const record_task *task = record_tasks; task->name; task++) {
         record_graph graph;
-        plan_tasks *subjects;
+        plan_tasks *tasks;
         assert_int_equal(record_graph_build(device, task, &graph), TUFF_OK);
         tuff_plan *plan =
             tuff_compile(graph.graph, &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}});
         assert_non_null(plan);
-        assert_int_equal(tuff__plan_tasks_create(plan, &subjects), TUFF_OK);
-        lower_rows(subjects, &seen);
-        tuff__plan_tasks_destroy(subjects);
+        assert_int_equal(tuff__plan_tasks_create(plan, &tasks), TUFF_OK);
+        lower_rows(tasks, &seen);
+        tuff__plan_tasks_destroy(tasks);
         tuff_plan_destroy(plan);
         record_graph_end(&graph);
     }

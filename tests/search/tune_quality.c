@@ -46,9 +46,9 @@ static int free_spaces(void **state)
     return 0;
 }
 
-static uint64_t median_of(const recording *of, const tune_config *what)
+static uint64_t median_of(const recording *recorded, const tune_config *config)
 {
-    const recorded_point *found = recording_find(of, what);
+    const recorded_point *found = recording_find(recorded, config);
     assert_non_null(found);
     return found->median;
 }
@@ -65,24 +65,24 @@ static void the_spaces_are_hard(void **state)
     (void)state;
     double random_8 = 0, random_256 = 0;
     for (int i = 0; i < SPACES; i++) {
-        const recording *of = &spaces.all[i];
-        uint64_t *medians = malloc((size_t)of->count * sizeof *medians);
+        const recording *recorded = &spaces.all[i];
+        uint64_t *medians = malloc((size_t)recorded->count * sizeof *medians);
         assert_non_null(medians);
-        for (int j = 0; j < of->count; j++)
-            medians[j] = of->points[j].median;
-        qsort(medians, (size_t)of->count, sizeof *medians, compare_times);
+        for (int j = 0; j < recorded->count; j++)
+            medians[j] = recorded->points[j].median;
+        qsort(medians, (size_t)recorded->count, sizeof *medians, compare_times);
         int near = 0;
         while ((double)medians[near] < 1.05 * (double)medians[0])
             near++;
         const bool is_flat = i / SYNTHETIC_DEVICES == 2;
-        assert_true(near < (is_flat ? 0.02 : 0.002) * of->count);
-        assert_true((double)medians[of->count / 2] > (is_flat ? 1.3 : 2.3) * (double)medians[0]);
+        assert_true(near < (is_flat ? 0.02 : 0.002) * recorded->count);
+        assert_true((double)medians[recorded->count / 2] > (is_flat ? 1.3 : 2.3) * (double)medians[0]);
         free(medians);
         rng from = {(uint64_t)i};
         for (int trial = 0; trial < 50; trial++) {
             uint64_t best = UINT64_MAX;
             for (int n = 1; n <= 256; n++) {
-                const uint64_t time = of->points[tuff__rng_below(&from, of->count)].median;
+                const uint64_t time = recorded->points[tuff__rng_below(&from, recorded->count)].median;
                 best = time < best ? time : best;
                 random_8 += n == 8 ? (double)spaces.best[i] / (double)best / (50 * SPACES) : 0;
             }
@@ -101,23 +101,23 @@ typedef struct answer {
     search_result result;
 } answer;
 
-/* The best median of the points that a search compiled; the judge below notes them. */
+/* The best median of the points that a search compiled; the evaluator below notes them. */
 static evaluator inner;
 static uint64_t best_tried;
 
-static verdict note_compile(void *state, const search_candidate *who)
+static tune_evaluation note_compile(void *state, const search_candidate *candidate)
 {
     const replay *self = state;
-    const uint64_t time = median_of(self->from, &who->config);
+    const uint64_t time = median_of(self->from, &candidate->config);
     best_tried = time < best_tried ? time : best_tried;
-    return inner.compile(state, who);
+    return inner.compile(state, candidate);
 }
 
 static answer search_with(int index, const search_settings *settings, uint64_t seed)
 {
-    const recording *of = &spaces.all[index];
+    const recording *recorded = &spaces.all[index];
     replay device;
-    inner = replay_begin(&device, of, seed * 31 + 7);
+    inner = replay_begin(&device, recorded, seed * 31 + 7);
     evaluator by = inner;
     by.compile = note_compile;
     best_tried = UINT64_MAX;
@@ -130,15 +130,15 @@ static answer search_with(int index, const search_settings *settings, uint64_t s
     tuff__search_end(self);
     assert_int_equal(device.broken, 0);
     assert_int_equal(replay_live(&device), 0);
-    const double time = (double)median_of(of, &out.result.winner);
+    const double time = (double)median_of(recorded, &out.result.winner);
     out.share = (double)spaces.best[index] / time;
     out.regret = time / (double)best_tried - 1;
-    out.slower = time > (double)median_of(of, &(tune_config){0});
+    out.slower = time > (double)median_of(recorded, &(tune_config){0});
     return out;
 }
 
 /* How many candidates searches expect. */
-static int ahead;
+static int prefetch;
 
 /* With the portfolio of the other devices. */
 static answer search_space(int index, int compiles, int patience, uint64_t seed)
@@ -147,7 +147,7 @@ static answer search_space(int index, int compiles, int patience, uint64_t seed)
                                       .portfolio_count = SYNTHETIC_PORTFOLIO,
                                       .patience = patience,
                                       .most_compiles = compiles,
-                                      .ahead = ahead,
+                                      .prefetch = prefetch,
                                       .seed = seed * 977 + (uint64_t)index};
     return search_with(index, &settings, seed);
 }
@@ -190,10 +190,10 @@ static void thirty_two_compiles_find_95_percent(void **state)
 static void candidates_compiled_ahead_cost_little(void **state)
 {
     (void)state;
-    ahead = 3;
+    prefetch = 3;
     check_compiles(32, 0.95, 0);
     check_compiles(128, 0.97, 0);
-    ahead = 0;
+    prefetch = 0;
 }
 
 static void many_compiles_find_97_percent(void **state)
@@ -235,15 +235,15 @@ static void noise_costs_little(void **state)
 }
 
 /* The three best of a recording. */
-static void find_leaders(const recording *of, tune_config leaders[3])
+static void find_leaders(const recording *recorded, tune_config leaders[3])
 {
     uint64_t after = 0;
     for (int k = 0; k < 3; k++) {
         const recorded_point *best = NULL;
-        for (int i = 0; i < of->count; i++)
-            if (of->points[i].median > after && (!best || of->points[i].median < best->median))
-                best = &of->points[i];
-        leaders[k] = best->what;
+        for (int i = 0; i < recorded->count; i++)
+            if (recorded->points[i].median > after && (!best || recorded->points[i].median < best->median))
+                best = &recorded->points[i];
+        leaders[k] = best->config;
         after = best->median;
     }
 }
@@ -298,12 +298,12 @@ static void one_seed_gives_one_search(void **state)
 static void recordings_live_through_files(void **state)
 {
     (void)state;
-    const recording *of = &spaces.all[SPACES - 1];
+    const recording *recorded = &spaces.all[SPACES - 1];
     text lines = {0};
-    recording_print_header(of, &lines);
-    for (int i = 0; i < of->count; i++)
-        recording_print_point(&of->points[i], &lines);
-    recording_print_point(&(recorded_point){.program = 9, .found = VERDICT_LIMITS}, &lines);
+    recording_print_header(recorded, &lines);
+    for (int i = 0; i < recorded->count; i++)
+        recording_print_point(&recorded->points[i], &lines);
+    recording_print_point(&(recorded_point){.program = 9, .found = EVALUATION_LIMITS}, &lines);
     assert_int_equal(tuff__text_status(&lines), TUFF_OK);
     recording again;
     /* The last line has the default once more. */
@@ -312,13 +312,13 @@ static void recordings_live_through_files(void **state)
     while (lines.data[lines.length - 2] != '\n')
         lines.length--;
     assert_int_equal(recording_parse("made", lines.data, lines.length - 1, &again), TUFF_OK);
-    assert_int_equal(again.count, of->count);
-    assert_string_equal(again.name, of->name);
-    assert_string_equal(again.device, of->device);
-    assert_true(tuff__config_equal(&again.usual, &of->usual));
-    for (int i = 0; i < of->count; i++) {
-        const recorded_point *here = &of->points[i], *there = &again.points[i];
-        assert_true(tuff__config_equal(&here->what, &there->what));
+    assert_int_equal(again.count, recorded->count);
+    assert_string_equal(again.name, recorded->name);
+    assert_string_equal(again.device, recorded->device);
+    assert_true(tuff__config_equal(&again.usual, &recorded->usual));
+    for (int i = 0; i < recorded->count; i++) {
+        const recorded_point *here = &recorded->points[i], *there = &again.points[i];
+        assert_true(tuff__config_equal(&here->config, &there->config));
         assert_int_equal(here->program, there->program);
         assert_int_equal(here->count, there->count);
         assert_memory_equal(here->nanoseconds, there->nanoseconds, (size_t)here->count * sizeof *here->nanoseconds);

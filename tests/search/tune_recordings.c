@@ -41,20 +41,21 @@ static double search_all(const recordings *all, double means[STEPS])
     replay_counts counts = {0};
     memset(means, 0, STEPS * sizeof *means);
     for (int i = 0; i < all->count; i++) {
-        const recording *of = &all->items[i];
+        const recording *recorded = &all->items[i];
         const replay_start nothing = {.seed_count = 0};
         replay_start from;
         double shares[STEPS];
         assert_int_equal(replay_start_without(all, i, &from), TUFF_OK);
         for (int k = 0; k < STEPS; k++) {
-            shares[k] = search_one(of, &from, compiles[k], &counts);
+            shares[k] = search_one(recorded, &from, compiles[k], &counts);
             means[k] += shares[k] / all->count;
         }
-        random += search_one(of, &nothing, compiles[1], &(replay_counts){0}) / all->count;
+        random += search_one(recorded, &nothing, compiles[1], &(replay_counts){0}) / all->count;
         worst = shares[STEPS - 1] < worst ? shares[STEPS - 1] : worst;
-        print_message("%-32s %3d points, default %.3f; %.3f after 8, %.3f after 32, %.3f after 128 (%.22s)\n", of->name,
-                      of->count, (double)recording_best(of) / (double)recording_find(of, &(tune_config){0})->median,
-                      shares[0], shares[1], shares[2], of->device);
+        print_message("%-32s %3d points, default %.3f; %.3f after 8, %.3f after 32, %.3f after 128 (%.22s)\n",
+                      recorded->name, recorded->count,
+                      (double)recording_best(recorded) / (double)recording_find(recorded, &(tune_config){0})->median,
+                      shares[0], shares[1], shares[2], recorded->device);
     }
     print_message(
         "all: %.3f after 8, %.3f after 32, %.3f after 128, %.3f after 256, worst of these %.3f; without seeds "
@@ -77,18 +78,18 @@ static void made_up_recordings_are_searched(void **state)
     (void)state;
     recordings all;
     for (int device = 0; device < 3; device++) {
-        recording of;
+        recording recorded;
         text lines = {0};
         char name[32];
-        synthetic_space(2, device, &of);
-        recording_print_header(&of, &lines);
-        for (int i = 0; i < of.count; i++)
-            recording_print_point(&of.points[i], &lines);
+        synthetic_space(2, device, &recorded);
+        recording_print_header(&recorded, &lines);
+        for (int i = 0; i < recorded.count; i++)
+            recording_print_point(&recorded.points[i], &lines);
         assert_int_equal(tuff__text_status(&lines), TUFF_OK);
         (void)snprintf(name, sizeof name, "%d.jsonl", device);
         scratch_write(name, lines.data, lines.length);
         tuff__text_free(&lines);
-        recording_free(&of);
+        recording_free(&recorded);
     }
     assert_int_equal(recordings_read(scratch_folder(), &all), TUFF_OK);
     assert_int_equal(all.count, 3);
@@ -114,11 +115,11 @@ static void recordings_of_kernels_are_searched(void **state)
 }
 
 /* Pairs of drawn points that differ by a quarter or more, and how many of them the lesser cost names the faster. */
-static void count_pairs(const recording *of, int64_t *pairs, int64_t *right)
+static void count_pairs(const recording *recorded, int64_t *pairs, int64_t *right)
 {
-    for (int i = 0; i < of->count; i++)
-        for (int k = 0; k < of->count; k++) {
-            const recorded_point *fast = &of->points[i], *slow = &of->points[k];
+    for (int i = 0; i < recorded->count; i++)
+        for (int k = 0; k < recorded->count; k++) {
+            const recorded_point *fast = &recorded->points[i], *slow = &recorded->points[k];
             const bool counts = fast->drawn && slow->drawn && fast->median > 0 && fast->cost > 0 && slow->cost > 0 &&
                                 (double)slow->median >= 1.25 * (double)fast->median && fast->cost != slow->cost;
             *pairs += counts;
@@ -162,8 +163,8 @@ static void a_tune_for_one_driver_serves_another(void **state)
             replay_start from = {.seed_count = 0};
             for (int rank = 0; rank < OF_A_RECORD; rank++) {
                 const recorded_point *best = recording_ranked(&all.items[k], rank);
-                if (best != NULL && tuff__config_count(&best->what) > 0)
-                    from.seeds[from.seed_count++] = best->what;
+                if (best != NULL && tuff__config_count(&best->config) > 0)
+                    from.seeds[from.seed_count++] = best->config;
             }
             const double share = search_one(&all.items[i], &from, COMPILES, &(replay_counts){0});
             sum += share;

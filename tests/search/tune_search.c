@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "failing_memory.h"
-#include "fault_judge.h"
+#include "fault_evaluator.h"
 #include "search/times.h"
 
 static const tune_config usual;
@@ -22,13 +22,13 @@ static tune_config parse(const char *source)
     return out;
 }
 
-static const char *text_of(const tune_config *of)
+static const char *text_of(const tune_config *config)
 {
     static char buffers[2][1024];
     static int turn;
     char *buffer = buffers[turn++ % 2];
     text out = {0};
-    tuff__config_format(of, &out);
+    tuff__config_format(config, &out);
     assert_true(out.length < sizeof buffers[0]);
     memcpy(buffer, tuff__text_get(&out), out.length + 1);
     tuff__text_free(&out);
@@ -88,10 +88,10 @@ static bool note(void *user, const search_progress *now)
 
 static evaluator inner;
 
-static verdict note_compile(void *state, const search_candidate *who)
+static tune_evaluation note_compile(void *state, const search_candidate *candidate)
 {
-    strcat(strcat(seen.compiled, text_of(&who->config)), " ");
-    return inner.compile(state, who);
+    strcat(strcat(seen.compiled, text_of(&candidate->config)), " ");
+    return inner.compile(state, candidate);
 }
 
 static void the_list_is_tried_in_order(void **state)
@@ -144,19 +144,19 @@ static void a_small_space_is_searched_whole(void **state)
         assert_int_equal(found.end, SEARCH_EXHAUSTED);
         candidate_info made = {0};
         const evaluator by = fault_begin(&device);
-        assert_int_equal(by.lower(&device, &usual, &made), VERDICT_GOOD);
+        assert_int_equal(by.lower(&device, &usual, &made), EVALUATION_GOOD);
         tune_space space = {0};
         tuff__space_take(&space, &made.consulted);
         uint64_t valid = 0, best = UINT64_MAX;
         for (uint64_t i = 0; i < tuff__space_count(&space); i++) {
-            tune_config what;
-            tuff__space_at(&space, i, &what);
-            if (by.lower(&device, &what, &made) != VERDICT_GOOD)
+            tune_config config;
+            tuff__space_at(&space, i, &config);
+            if (by.lower(&device, &config, &made) != EVALUATION_GOOD)
                 continue;
             valid++;
-            best = fault_time(&device, &what) < best ? fault_time(&device, &what) : best;
+            best = fault_time(&device, &config) < best ? fault_time(&device, &config) : best;
         }
-        assert_int_equal(found.counts.rejected[VERDICT_INVALID] + valid, tuff__space_count(&space));
+        assert_int_equal(found.counts.rejected[EVALUATION_INVALID] + valid, tuff__space_count(&space));
         assert_int_equal(found.counts.compiled, valid);
         /* What was not the cheapest is lowered again when it comes again. */
         if (device.foresight == 0)
@@ -213,11 +213,11 @@ static void searches_stop_when_it_is_time(void **state)
     assert_true(device.clock < 1100000000);
 }
 
-static bool can_be_lowered(fault_device *device, const tune_config *what)
+static bool can_be_lowered(fault_device *device, const tune_config *config)
 {
     const evaluator by = fault_begin(device);
     candidate_info made = {0};
-    return by.lower(device, what, &made) == VERDICT_GOOD;
+    return by.lower(device, config, &made) == EVALUATION_GOOD;
 }
 
 /* Everything else is a little slower than the default, by less than the noise: it stays, whatever was remembered. The
@@ -382,14 +382,14 @@ static void candidates_can_be_expected(void **state)
 {
     (void)state;
     const tune_config portfolio[] = {parse("matmul_register.tile_rows=8"), parse("matmul_register.tile_rows=6")};
-    for (int ahead = 0; ahead <= SEARCH_AHEAD + 2; ahead++)
+    for (int ahead = 0; ahead <= SEARCH_PREFETCH + 2; ahead++)
         for (uint64_t seed = 1; seed <= 20; seed++) {
             fault_device device = {.seed = seed, .scatter = 0.01};
             device.share[FAULT_WRONG] = device.share[FAULT_COMPILE] = 0.1;
             const search_settings settings = {.portfolio = portfolio,
                                               .portfolio_count = 2,
                                               .seed = seed,
-                                              .ahead = ahead,
+                                              .prefetch = ahead,
                                               .patience = -1,
                                               .most_compiles = seed % 2 ? 0 : 40};
             const evaluator by = fault_begin(&device);
@@ -406,7 +406,7 @@ static void candidates_can_be_expected(void **state)
             assert_true(found.is_final);
             tuff__search_end(self);
             /* The next to try is among them until it is compiled. */
-            const int most = ahead < SEARCH_AHEAD ? ahead : SEARCH_AHEAD;
+            const int most = ahead < SEARCH_PREFETCH ? ahead : SEARCH_PREFETCH;
             assert_int_equal(device.expected_most, most ? most + 1 : 0);
             assert_int_equal(device.broken + device.live_count + device.expected, 0);
         }
@@ -443,7 +443,7 @@ static void a_callback_can_stop_it(void **state)
         seen.stop_at = stop;
         fault_device device = {.seed = 5, .scatter = 0.01};
         const evaluator by = fault_begin(&device);
-        search *self = begin(&by, &(search_settings){.progress = note, .patience = -1, .ahead = stop % 4});
+        search *self = begin(&by, &(search_settings){.progress = note, .patience = -1, .prefetch = stop % 4});
         assert_int_equal(tuff__search_step(self, 100), TUFF_OK);
         assert_int_equal(seen.count, stop);
         assert_int_equal(device.compiled, stop);
@@ -497,7 +497,7 @@ static void without_memory_there_is_still_an_answer(void **state)
         const evaluator by = fault_begin(&device);
         const tune_config portfolio[] = {parse("matmul_register.tile_rows=8")};
         const search_settings settings = {
-            .portfolio = portfolio, .portfolio_count = 1, .most_compiles = 60, .ahead = 3};
+            .portfolio = portfolio, .portfolio_count = 1, .most_compiles = 60, .prefetch = 3};
         search_result found = {0};
         search *self;
         failing_memory_begin(failing, failing % 2);

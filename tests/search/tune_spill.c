@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "fault_judge.h"
+#include "fault_evaluator.h"
 
 static const tune_config usual;
 
@@ -19,51 +19,51 @@ static tune_config parse(const char *source)
     return out;
 }
 
-static int rows_of(const tune_config *what)
+static int rows_of(const tune_config *config)
 {
-    return tuff__config_value(what, TUNABLE_matmul_register_tile_rows, 4);
+    return tuff__config_value(config, TUNABLE_matmul_register_tile_rows, 4);
 }
 
 /* By the height of the tile; what a test fills in. */
 static uint64_t spilled_by_rows[64];
 
-static uint64_t by_rows(const fault_device *self, const tune_config *what)
+static uint64_t by_rows(const fault_device *self, const tune_config *config)
 {
     (void)self;
-    return spilled_by_rows[rows_of(what)];
+    return spilled_by_rows[rows_of(config)];
 }
 
-static uint64_t hash_of(const tune_config *what)
+static uint64_t hash_of(const tune_config *config)
 {
-    rng from = {tuff__config_hash(what)};
+    rng from = {tuff__config_hash(config)};
     return (uint64_t)(1000 * tuff__rng_share(&from));
 }
 
 /* What ran, in order, by the height of its tile, with what became of it. */
 static struct {
     int rows[64];
-    verdict found[64];
+    tune_evaluation found[64];
     char error[256];
     int count, rejected, stop_at;
 } seen;
 
-static void note(void *user, const tune_config *what, verdict found, uint64_t nanoseconds, int samples)
+static void note(void *user, const tune_config *config, tune_evaluation found, uint64_t nanoseconds, int samples)
 {
     (void)user;
-    assert_true(found != VERDICT_SPILLS || (nanoseconds == 0 && samples == 0));
-    if (found == VERDICT_SPILLS)
+    assert_true(found != EVALUATION_SPILLS || (nanoseconds == 0 && samples == 0));
+    if (found == EVALUATION_SPILLS)
         strncpy(seen.error, tuff_error(), sizeof seen.error - 1);
     if (seen.count < 64) {
-        seen.rows[seen.count] = rows_of(what);
+        seen.rows[seen.count] = rows_of(config);
         seen.found[seen.count] = found;
     }
     seen.count++;
 }
 
-static void note_rejection(void *user, const tune_config *what, verdict why)
+static void note_rejection(void *user, const tune_config *config, tune_evaluation why)
 {
     (void)user;
-    (void)what;
+    (void)config;
     (void)why;
     seen.rejected++;
 }
@@ -99,7 +99,7 @@ static fault_device flat_device(const tune_config *const *choices, int count)
         all = true;
         for (int i = 0; i < count; i++) {
             candidate_info made = {0};
-            all = all && by.lower(&device, choices[i], &made) == VERDICT_GOOD;
+            all = all && by.lower(&device, choices[i], &made) == EVALUATION_GOOD;
         }
     } while (!all);
     return device;
@@ -136,7 +136,7 @@ static void what_spills_is_tried_last_and_the_least_first(void **state)
     assert_int_equal(found.end, SEARCH_EXHAUSTED);
     assert_int_equal(found.counts.demoted, 2);
     assert_int_equal(found.counts.compiled, 6);
-    assert_int_equal(found.counts.rejected[VERDICT_SPILLS], 0);
+    assert_int_equal(found.counts.rejected[EVALUATION_SPILLS], 0);
     assert_int_equal(found.timed, 4);
     /* As much as the best is no more. */
     spilled_by_rows[4] = 64;
@@ -152,11 +152,11 @@ static void far_more_than_others_is_never_run(void **state)
     memset(spilled_by_rows, 0, sizeof spilled_by_rows);
     search_result found = run_listed(0, 257, 256);
     expect_order((const int[]){4, 8, 6, 12}, 4);
-    const verdict verdicts[] = {VERDICT_GOOD, VERDICT_GOOD, VERDICT_SPILLS, VERDICT_GOOD};
-    assert_memory_equal(seen.found, verdicts, sizeof verdicts);
+    const tune_evaluation evaluations[] = {EVALUATION_GOOD, EVALUATION_GOOD, EVALUATION_SPILLS, EVALUATION_GOOD};
+    assert_memory_equal(seen.found, evaluations, sizeof evaluations);
     assert_non_null(strstr(seen.error, "257 bytes"));
-    assert_string_equal(tuff__verdict_text(VERDICT_SPILLS), "spills");
-    assert_int_equal(found.counts.rejected[VERDICT_SPILLS], 1);
+    assert_string_equal(tuff__evaluation_text(EVALUATION_SPILLS), "spills");
+    assert_int_equal(found.counts.rejected[EVALUATION_SPILLS], 1);
     assert_int_equal(found.counts.compiled, 5);
     assert_int_equal(found.timed, 3);
     assert_int_equal(seen.rejected, 0); /* another search may try it */
@@ -170,18 +170,18 @@ static void others_say_how_much_is_too_much(void **state)
     memset(spilled_by_rows, 0, sizeof spilled_by_rows);
     search_result found = run_listed(1201, 600, 300);
     expect_order((const int[]){4, 12, 6, 8}, 4);
-    assert_int_equal(seen.found[1] + seen.found[2], VERDICT_GOOD);
-    assert_int_equal(seen.found[3], VERDICT_SPILLS);
+    assert_int_equal(seen.found[1] + seen.found[2], EVALUATION_GOOD);
+    assert_int_equal(seen.found[3], EVALUATION_SPILLS);
     assert_int_equal(found.counts.compiled, 6);
     found = run_listed(1200, 600, 300);
-    assert_int_equal(seen.found[3], VERDICT_GOOD);
-    assert_int_equal(found.counts.rejected[VERDICT_SPILLS], 0);
+    assert_int_equal(seen.found[3], EVALUATION_GOOD);
+    assert_int_equal(found.counts.rejected[EVALUATION_SPILLS], 0);
     /* The default is one of the others. */
     spilled_by_rows[4] = 200;
     found = run_listed(0, 400, 401);
     expect_order((const int[]){4, 8, 12, 6}, 4);
-    assert_int_equal(seen.found[2], VERDICT_SPILLS);
-    assert_int_equal(seen.found[3], VERDICT_GOOD);
+    assert_int_equal(seen.found[2], EVALUATION_SPILLS);
+    assert_int_equal(seen.found[3], EVALUATION_GOOD);
 }
 
 /* Neither waits, however much it spills: all others are compared with the one, and the other won before. */
@@ -200,17 +200,17 @@ static void the_default_and_what_was_remembered_are_run(void **state)
     assert_true(found.default_nanoseconds > 0 && found.is_final);
 }
 
-static uint64_t nothing(const fault_device *self, const tune_config *what)
+static uint64_t nothing(const fault_device *self, const tune_config *config)
 {
     (void)self;
-    (void)what;
+    (void)config;
     return 0;
 }
 
-static uint64_t all_alike(const fault_device *self, const tune_config *what)
+static uint64_t all_alike(const fault_device *self, const tune_config *config)
 {
     (void)self;
-    (void)what;
+    (void)config;
     return 5000;
 }
 
@@ -219,7 +219,7 @@ static void without_spills_nothing_changes(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        const search_settings settings = {.seed = seed, .most_compiles = 60, .ahead = (int)seed % 4};
+        const search_settings settings = {.seed = seed, .most_compiles = 60, .prefetch = (int)seed % 4};
         fault_device devices[] = {
             {.seed = seed}, {.seed = seed, .spills = nothing}, {.seed = seed, .spills = all_alike}};
         const search_result expected = run(&devices[0], settings);
@@ -233,16 +233,16 @@ static void without_spills_nothing_changes(void **state)
 }
 
 /* Between 1000 and 2000 bytes, the default least. */
-static uint64_t all_spill(const fault_device *self, const tune_config *what)
+static uint64_t all_spill(const fault_device *self, const tune_config *config)
 {
     (void)self;
-    return 1000 + (tuff__config_count(what) == 0 ? 0 : hash_of(what));
+    return 1000 + (tuff__config_count(config) == 0 ? 0 : hash_of(config));
 }
 
-static uint64_t all_but_the_default(const fault_device *self, const tune_config *what)
+static uint64_t all_but_the_default(const fault_device *self, const tune_config *config)
 {
     (void)self;
-    return tuff__config_count(what) == 0 ? 0 : 1000 + hash_of(what);
+    return tuff__config_count(config) == 0 ? 0 : 1000 + hash_of(config);
 }
 
 static uint64_t best_time(const fault_device *device)
@@ -250,15 +250,15 @@ static uint64_t best_time(const fault_device *device)
     candidate_info made = {0};
     fault_device copy = *device;
     const evaluator by = fault_begin(&copy);
-    assert_int_equal(by.lower(&copy, &usual, &made), VERDICT_GOOD);
+    assert_int_equal(by.lower(&copy, &usual, &made), EVALUATION_GOOD);
     tune_space space = {0};
     tuff__space_take(&space, &made.consulted);
     uint64_t best = UINT64_MAX;
     for (uint64_t i = 0; i < tuff__space_count(&space); i++) {
-        tune_config what;
-        tuff__space_at(&space, i, &what);
-        if (by.lower(&copy, &what, &made) == VERDICT_GOOD && fault_time(&copy, &what) < best)
-            best = fault_time(&copy, &what);
+        tune_config config;
+        tuff__space_at(&space, i, &config);
+        if (by.lower(&copy, &config, &made) == EVALUATION_GOOD && fault_time(&copy, &config) < best)
+            best = fault_time(&copy, &config);
     }
     return best;
 }
@@ -273,7 +273,7 @@ static void where_all_spill_the_best_is_found(void **state)
         const search_result found = run(&device, (search_settings){.patience = -1, .seed = seed});
         assert_int_equal(found.end, SEARCH_EXHAUSTED);
         assert_true(found.counts.demoted > 0);
-        assert_int_equal(found.counts.rejected[VERDICT_SPILLS], 0);
+        assert_int_equal(found.counts.rejected[EVALUATION_SPILLS], 0);
         assert_true((double)fault_time(&device, &found.winner) <= 1.01 * (double)best);
     }
 }
@@ -301,10 +301,10 @@ static void patience_waits_for_what_was_put_aside(void **state)
     }
 }
 
-static uint64_t at_random(const fault_device *self, const tune_config *what)
+static uint64_t at_random(const fault_device *self, const tune_config *config)
 {
     (void)self;
-    const uint64_t hash = hash_of(what);
+    const uint64_t hash = hash_of(config);
     return hash < 400 ? 0 : hash;
 }
 
@@ -314,7 +314,7 @@ static void limits_hold_for_what_was_put_aside(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         const search_settings settings = {
-            .seed = seed, .ahead = (int)seed % 4, .most_compiles = 40, .patience = seed % 2 ? 6 : -1};
+            .seed = seed, .prefetch = (int)seed % 4, .most_compiles = 40, .patience = seed % 2 ? 6 : -1};
         fault_device whole = {.seed = seed, .scatter = 0.01, .spills = at_random}, sliced;
         whole.share[FAULT_WRONG] = whole.share[FAULT_COMPILE] = whole.share[FAULT_ZERO] = 0.1;
         sliced = whole;

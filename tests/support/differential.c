@@ -41,7 +41,7 @@ void add_output(tuff_graph *graph, tuff_tensor *tensor)
     tuff_output(graph, name, tensor);
 }
 
-void add_with_gradients(tuff_graph *graph, tuff_tensor *value, tuff_tensor *const *with, int count)
+void add_with_gradients(tuff_graph *graph, tuff_tensor *value, tuff_tensor *const *wrt, int count)
 {
     tuff_tensor *gradients[DIFFERENTIAL_MAX];
     int axes[TUFF_MAX_RANK];
@@ -50,7 +50,7 @@ void add_with_gradients(tuff_graph *graph, tuff_tensor *value, tuff_tensor *cons
         axes[i] = i;
     add_output(graph, value);
     tuff_tensor *target = tuff_sum(tuff_tanh(value), axes, shape.rank, false);
-    if (tuff_gradients(target, with, count, gradients) != TUFF_OK)
+    if (tuff_gradients(target, wrt, count, gradients) != TUFF_OK)
         fail_msg("gradients: %s", tuff_error());
     for (int i = 0; i < count; i++)
         add_output(graph, gradients[i]);
@@ -183,7 +183,7 @@ double differential_ratio(tuff_dtype dtype, double got, double value, double bou
 }
 
 static int64_t tell(const differential *self, tuff_device *device, const tuff_compile_options *options,
-                    const char *what)
+                    const char *subject)
 {
     tuff_device_info info;
     static const char *const families[] = {"", ", register", ", local"};
@@ -191,7 +191,7 @@ static int64_t tell(const differential *self, tuff_device *device, const tuff_co
     options = options ? options : &usual;
     assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     print_message("%s on %s%s%s: %s\n", self->name, info.selector,
-                  options->fuse == TUFF_FUSE_NONE ? ", unfused" : ", fused", families[options->family], what);
+                  options->fuse == TUFF_FUSE_NONE ? ", unfused" : ", fused", families[options->family], subject);
     return 1;
 }
 

@@ -14,7 +14,7 @@ tuff_tensor *float_input(tuff_graph *graph, tuff_shape shape); /* f32 between -1
 /* Outputs get their names from their order. */
 void add_output(tuff_graph *graph, tuff_tensor *tensor);
 /* Outputs value, and the gradients of the sum of tanh of it by count tensors. */
-void add_with_gradients(tuff_graph *graph, tuff_tensor *value, tuff_tensor *const *with, int count);
+void add_with_gradients(tuff_graph *graph, tuff_tensor *value, tuff_tensor *const *wrt, int count);
 
 #define DIFFERENTIAL_MAX 48
 

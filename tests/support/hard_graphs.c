@@ -47,11 +47,11 @@ static void biased_attention(tuff_graph *graph, const void *context)
     (void)context;
     const tuff_shape whole = TUFF_SHAPE(2, 9, 4, 8), shared = TUFF_SHAPE(2, 9, 2, 8), square = TUFF_SHAPE(9, 9);
     tuff_tensor *x = float_input(graph, whole), *k = float_input(graph, shared), *v = float_input(graph, shared);
-    tuff_tensor *slopes = float_input(graph, TUFF_SHAPE(4, 1, 1)), *with[] = {x, k, v, slopes};
+    tuff_tensor *slopes = float_input(graph, TUFF_SHAPE(4, 1, 1)), *wrt[] = {x, k, v, slopes};
     tuff_tensor *distance = tuff_sub(tuff_iota(graph, square, 1), tuff_iota(graph, square, 0));
     tuff_tensor *bias = tuff_mul(slopes, tuff_cast(distance, TUFF_F32));
     tuff_tensor *y = tuff_attention(x, k, v, &(tuff_attention_options){.causal = true, .bias = bias, .dropout = 0.25});
-    add_with_gradients(graph, tuff_add(x, y), with, 4);
+    add_with_gradients(graph, tuff_add(x, y), wrt, 4);
 }
 
 /* More parts than one kernel would compute, some of them equal, sources, or views. */
@@ -263,7 +263,7 @@ static void stacked_siblings(tuff_graph *graph, const void *context)
     const int64_t inner = 13, columns = 19, size = inner * columns;
     tuff_tensor *x = float_input(graph, TUFF_SHAPE(2, 5, inner)), *mixed = NULL;
     tuff_tensor *slab = ranged_input(graph, TUFF_F32, TUFF_SHAPE(6 * size + 11), -0.3, 0.3);
-    tuff_tensor *bias = float_input(graph, TUFF_SHAPE(3, columns)), *with[] = {x, slab, bias};
+    tuff_tensor *bias = float_input(graph, TUFF_SHAPE(3, columns)), *wrt[] = {x, slab, bias};
     for (int64_t i = 0; i < 3; i++) {
         tuff_tensor *own = tuff_slice(bias, (int64_t[]){i, 0}, (int64_t[]){i + 1, columns}, NULL);
         tuff_tensor *y = tuff_linear(x, in_slab(slab, 3 + i * size, inner, columns), tuff_reshape(own, TUFF_SHAPE(-1)));
@@ -279,7 +279,7 @@ static void stacked_siblings(tuff_graph *graph, const void *context)
         tuff_tensor *y = tuff_matmul(rows, in_slab(slab, 3 + i * size, inner, columns));
         add_output(graph, i < 2 ? tuff_neg(y) : y);
     }
-    add_with_gradients(graph, mixed, with, 3);
+    add_with_gradients(graph, mixed, wrt, 3);
 }
 
 /* Products of one x with rows of one matrix, of different lengths, transposed; the gradient by x is a sum that has
@@ -290,7 +290,7 @@ static void transposed_siblings(tuff_graph *graph, const void *context)
     const int64_t inner = 21, columns[] = {17, 5, 33, 8};
     const int turn[] = {1, 0};
     tuff_tensor *x = float_input(graph, TUFF_SHAPE(11, inner)), *parts[4];
-    tuff_tensor *slab = ranged_input(graph, TUFF_F32, TUFF_SHAPE(63 * inner), -0.25, 0.25), *with[] = {x, slab};
+    tuff_tensor *slab = ranged_input(graph, TUFF_F32, TUFF_SHAPE(63 * inner), -0.25, 0.25), *wrt[] = {x, slab};
     tuff_tensor *scale = float_input(graph, TUFF_SCALAR);
     int64_t start = 0;
     for (int i = 0; i < 4; i++) {
@@ -301,7 +301,7 @@ static void transposed_siblings(tuff_graph *graph, const void *context)
     add_output(graph, tuff_matmul(x, tuff_permute(in_slab(slab, 22 * inner, 33, inner), turn)));
     tuff_tensor *joined = tuff_concat((tuff_tensor *[]){parts[2], tuff_exp(parts[0]), parts[3], parts[1]}, 4, 1);
     tuff_tensor *sums = tuff_sum(tuff_mul(joined, joined), (int[]){1}, 1, true);
-    add_with_gradients(graph, tuff_add(tuff_mul(x, sums), x), with, 2);
+    add_with_gradients(graph, tuff_add(tuff_mul(x, sums), x), wrt, 2);
 }
 
 /* Queries, keys and values by columns of one matrix taken apart, the last with a pad of columns that nothing reads, and
@@ -311,7 +311,7 @@ static void sliced_siblings(tuff_graph *graph, const void *context)
     (void)context;
     const int64_t batch = 2, time = 7, width = 16;
     tuff_tensor *x = float_input(graph, TUFF_SHAPE(batch, time, width)), *part[3];
-    tuff_tensor *w = ranged_input(graph, TUFF_F32, TUFF_SHAPE(width, 4 * width - 3), -0.3, 0.3), *with[] = {x, w};
+    tuff_tensor *w = ranged_input(graph, TUFF_F32, TUFF_SHAPE(width, 4 * width - 3), -0.3, 0.3), *wrt[] = {x, w};
     tuff_tensor *half = ranged_input(graph, TUFF_F16, TUFF_SHAPE(2, width, 24), -0.3, 0.3), *gated[2];
     for (int64_t i = 0; i < 3; i++) {
         tuff_tensor *own = tuff_slice(w, (int64_t[]){0, width * i}, (int64_t[]){width, width * (i + 1)}, NULL);
@@ -325,7 +325,7 @@ static void sliced_siblings(tuff_graph *graph, const void *context)
         gated[i] = tuff_matmul(y, tuff_cast(tuff_reshape(own, TUFF_SHAPE(width, 24)), TUFF_F32));
     }
     add_output(graph, tuff_swiglu(gated[0], gated[1]));
-    add_with_gradients(graph, y, with, 2);
+    add_with_gradients(graph, y, wrt, 2);
 }
 
 /* Values used twice at every one of many levels, alike and transposed: there are 2^30 ways down. */

@@ -21,41 +21,41 @@ typedef struct generator {
     bool smooth; /* gradients will be taken: no kinks */
 } generator;
 
-static int64_t pick(generator *with, int64_t count)
+static int64_t pick(generator *random, int64_t count)
 {
-    return (int64_t)(random_bits(with->key, with->drawn++) % (uint64_t)count);
+    return (int64_t)(random_bits(random->key, random->drawn++) % (uint64_t)count);
 }
 
-static bool chance(generator *with, int percent)
+static bool chance(generator *random, int percent)
 {
-    return pick(with, 100) < percent;
+    return pick(random, 100) < percent;
 }
 
-static tuff_tensor *add_to_pool(generator *with, tuff_tensor *made, double size)
+static tuff_tensor *add_to_pool(generator *random, tuff_tensor *made, double size)
 {
     if (size > LARGEST) {
-        made = chance(with, 50) ? tuff_mul(made, tuff_constant(with->graph, TUFF_F32, 1 / size)) : tuff_sin(made);
+        made = chance(random, 50) ? tuff_mul(made, tuff_constant(random->graph, TUFF_F32, 1 / size)) : tuff_sin(made);
         size = 1;
     }
-    if (with->count < POOL && tuff_shape_count(tuff_tensor_shape(made)) <= MOST_ELEMENTS) {
-        with->pool[with->count] = made;
-        with->size[with->count++] = size;
+    if (random->count < POOL && tuff_shape_count(tuff_tensor_shape(made)) <= MOST_ELEMENTS) {
+        random->pool[random->count] = made;
+        random->size[random->count++] = size;
     }
     return made;
 }
 
 /* Extents that kernels trip over: ones, primes, one past a vector. */
-static int64_t some_extent(generator *with)
+static int64_t some_extent(generator *random)
 {
     static const int64_t extents[] = {1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 33};
-    return extents[pick(with, (int64_t)(sizeof extents / sizeof extents[0]))];
+    return extents[pick(random, (int64_t)(sizeof extents / sizeof extents[0]))];
 }
 
-static tuff_shape some_shape(generator *with, int rank)
+static tuff_shape some_shape(generator *random, int rank)
 {
     tuff_shape shape = {.rank = rank};
     for (int i = 0; i < rank; i++) {
-        shape.extent[i] = some_extent(with);
+        shape.extent[i] = some_extent(random);
         while (tuff_shape_count((tuff_shape){
                    i + 1, {shape.extent[0], shape.extent[1], shape.extent[2], shape.extent[3]}}) > MOST_ELEMENTS)
             shape.extent[i] = (shape.extent[i] + 1) / 2;
@@ -63,116 +63,117 @@ static tuff_shape some_shape(generator *with, int rank)
     return shape;
 }
 
-static tuff_tensor *new_input(generator *with, tuff_shape shape)
+static tuff_tensor *new_input(generator *random, tuff_shape shape)
 {
-    tuff_tensor *made = float_input(with->graph, shape);
-    if (with->input_count < POOL)
-        with->inputs[with->input_count++] = made;
+    tuff_tensor *made = float_input(random->graph, shape);
+    if (random->input_count < POOL)
+        random->inputs[random->input_count++] = made;
     return made;
 }
 
 /* Later tensors are more likely, so that chains grow long. */
-static int some_index(generator *with)
+static int some_index(generator *random)
 {
-    const int64_t a = pick(with, with->count), b = pick(with, with->count);
+    const int64_t a = pick(random, random->count), b = pick(random, random->count);
     const int index = (int)(a > b ? a : b);
-    with->read[index] = true;
+    random->read[index] = true;
     return index;
 }
 
-static void add_unary(generator *with)
+static void add_unary(generator *random)
 {
     static tuff_tensor *(*const bounded[])(tuff_tensor *) = {tuff_tanh, tuff_sigmoid, tuff_sin, tuff_cos, tuff_erf};
     static tuff_tensor *(*const linear[])(tuff_tensor *) = {tuff_neg, tuff_gelu, tuff_silu, tuff_gelu_tanh};
     static tuff_tensor *(*const kinked[])(tuff_tensor *) = {tuff_abs, tuff_relu};
-    const int at = some_index(with);
-    tuff_tensor *x = with->pool[at], *one = tuff_constant(with->graph, TUFF_F32, 1);
-    switch (pick(with, 6)) {
+    const int at = some_index(random);
+    tuff_tensor *x = random->pool[at], *one = tuff_constant(random->graph, TUFF_F32, 1);
+    switch (pick(random, 6)) {
     case 0:
-        add_to_pool(with, bounded[pick(with, 5)](x), 1);
+        add_to_pool(random, bounded[pick(random, 5)](x), 1);
         break;
     case 1:
-        add_to_pool(with, linear[pick(with, 4)](x), with->size[at]);
+        add_to_pool(random, linear[pick(random, 4)](x), random->size[at]);
         break;
     case 2:
-        add_to_pool(with, with->smooth ? tuff_erfc(x) : kinked[pick(with, 2)](x), fmax(with->size[at], 2));
+        add_to_pool(random, random->smooth ? tuff_erfc(x) : kinked[pick(random, 2)](x), fmax(random->size[at], 2));
         break;
     case 3:
-        add_to_pool(with, tuff_sqrt(tuff_fma(x, x, one)), with->size[at] + 1);
+        add_to_pool(random, tuff_sqrt(tuff_fma(x, x, one)), random->size[at] + 1);
         break;
     case 4:
-        add_to_pool(with, tuff_exp(tuff_sin(x)), exp(1));
+        add_to_pool(random, tuff_exp(tuff_sin(x)), exp(1));
         break;
     default:
-        add_to_pool(with, tuff_log1p(tuff_mul(x, x)), with->size[at]);
+        add_to_pool(random, tuff_log1p(tuff_mul(x, x)), random->size[at]);
     }
 }
 
 /* A partner of x's shape, of a shape that broadcasts to it, or of a shape that x broadcasts to. */
-static tuff_tensor *some_partner(generator *with, tuff_tensor *x, double *size)
+static tuff_tensor *some_partner(generator *random, tuff_tensor *x, double *size)
 {
     tuff_shape shape = tuff_tensor_shape(x);
     *size = 1;
     for (int tries = 0; tries < 4; tries++) {
-        const int at = some_index(with);
-        if (tuff_shape_equal(tuff_tensor_shape(with->pool[at]), shape)) {
-            *size = with->size[at];
-            return with->pool[at];
+        const int at = some_index(random);
+        if (tuff_shape_equal(tuff_tensor_shape(random->pool[at]), shape)) {
+            *size = random->size[at];
+            return random->pool[at];
         }
     }
     for (int i = 0; i < shape.rank; i++)
-        if (chance(with, 40))
+        if (chance(random, 40))
             shape.extent[i] = 1;
-    return new_input(with, shape);
+    return new_input(random, shape);
 }
 
-static void add_binary(generator *with)
+static void add_binary(generator *random)
 {
-    const int at = some_index(with);
-    tuff_tensor *x = with->pool[at], *one = tuff_constant(with->graph, TUFF_F32, 1);
+    const int at = some_index(random);
+    tuff_tensor *x = random->pool[at], *one = tuff_constant(random->graph, TUFF_F32, 1);
     double size;
-    tuff_tensor *y = some_partner(with, x, &size);
-    switch (pick(with, with->smooth ? 4 : 7)) {
+    tuff_tensor *y = some_partner(random, x, &size);
+    switch (pick(random, random->smooth ? 4 : 7)) {
     case 0:
-        add_to_pool(with, tuff_add(x, y), with->size[at] + size);
+        add_to_pool(random, tuff_add(x, y), random->size[at] + size);
         break;
     case 1:
-        add_to_pool(with, tuff_sub(x, y), with->size[at] + size);
+        add_to_pool(random, tuff_sub(x, y), random->size[at] + size);
         break;
     case 2:
-        add_to_pool(with, tuff_mul(x, y), with->size[at] * size);
+        add_to_pool(random, tuff_mul(x, y), random->size[at] * size);
         break;
     case 3:
-        add_to_pool(with, tuff_div(x, tuff_fma(y, y, one)), with->size[at]);
+        add_to_pool(random, tuff_div(x, tuff_fma(y, y, one)), random->size[at]);
         break;
     case 4:
-        add_to_pool(with, tuff_max(x, y), fmax(with->size[at], size));
+        add_to_pool(random, tuff_max(x, y), fmax(random->size[at], size));
         break;
     case 5:
-        add_to_pool(with, tuff_min(x, y), fmax(with->size[at], size));
+        add_to_pool(random, tuff_min(x, y), fmax(random->size[at], size));
         break;
     default:
         add_to_pool(
-            with,
-            tuff_where(tuff_less(new_input(with, tuff_tensor_shape(y)), tuff_constant(with->graph, TUFF_F32, 0)), x, y),
-            fmax(with->size[at], size));
+            random,
+            tuff_where(tuff_less(new_input(random, tuff_tensor_shape(y)), tuff_constant(random->graph, TUFF_F32, 0)), x,
+                       y),
+            fmax(random->size[at], size));
     }
 }
 
-static void add_reduction(generator *with)
+static void add_reduction(generator *random)
 {
-    const int at = some_index(with);
-    tuff_tensor *x = with->pool[at];
+    const int at = some_index(random);
+    tuff_tensor *x = random->pool[at];
     const tuff_shape shape = tuff_tensor_shape(x);
-    const bool keep = chance(with, 60);
+    const bool keep = chance(random, 60);
     int axes[TUFF_MAX_RANK], count = 0;
     for (int i = 0; i < shape.rank; i++)
-        if (chance(with, 50))
+        if (chance(random, 50))
             axes[count++] = i;
     if (count == 0)
         return;
     tuff_tensor *made;
-    switch (pick(with, with->smooth ? 2 : 4)) {
+    switch (pick(random, random->smooth ? 2 : 4)) {
     case 0:
         made = tuff_mean(x, axes, count, keep);
         break;
@@ -185,46 +186,46 @@ static void add_reduction(generator *with)
     default:
         made = tuff_reduce_min(x, axes, count, keep);
     }
-    made = add_to_pool(with, made, fmax(with->size[at], with->size[at] * with->size[at]));
-    if (keep && chance(with, 70))
-        add_to_pool(with, tuff_sub(x, made), 2 * LARGEST);
+    made = add_to_pool(random, made, fmax(random->size[at], random->size[at] * random->size[at]));
+    if (keep && chance(random, 70))
+        add_to_pool(random, tuff_sub(x, made), 2 * LARGEST);
 }
 
-static void add_normalisation(generator *with)
+static void add_normalisation(generator *random)
 {
-    const int at = some_index(with);
-    tuff_tensor *x = with->pool[at];
+    const int at = some_index(random);
+    tuff_tensor *x = random->pool[at];
     const tuff_shape shape = tuff_tensor_shape(x);
     if (shape.rank == 0)
         return;
-    const int axis = (int)pick(with, shape.rank);
+    const int axis = (int)pick(random, shape.rank);
     const tuff_shape last = TUFF_SHAPE(shape.extent[shape.rank - 1]);
-    switch (pick(with, 5)) {
+    switch (pick(random, 5)) {
     case 0:
-        add_to_pool(with, tuff_softmax(x, axis), 1);
+        add_to_pool(random, tuff_softmax(x, axis), 1);
         break;
     case 1:
-        add_to_pool(with, tuff_log_softmax(x, axis), LARGEST);
+        add_to_pool(random, tuff_log_softmax(x, axis), LARGEST);
         break;
     case 2:
-        add_to_pool(with, tuff_layer_norm(x, new_input(with, last), new_input(with, last), 1, 0.1), LARGEST);
+        add_to_pool(random, tuff_layer_norm(x, new_input(random, last), new_input(random, last), 1, 0.1), LARGEST);
         break;
     case 3:
-        add_to_pool(with, tuff_rms_norm(x, NULL, 1, 0.1), LARGEST);
+        add_to_pool(random, tuff_rms_norm(x, NULL, 1, 0.1), LARGEST);
         break;
     default:
-        add_to_pool(with, tuff_cumsum(tuff_mul(x, tuff_constant(with->graph, TUFF_F32, 0.125)), axis), LARGEST);
+        add_to_pool(random, tuff_cumsum(tuff_mul(x, tuff_constant(random->graph, TUFF_F32, 0.125)), axis), LARGEST);
     }
 }
 
-static tuff_tensor *sliced(generator *with, tuff_tensor *x)
+static tuff_tensor *sliced(generator *random, tuff_tensor *x)
 {
     const tuff_shape shape = tuff_tensor_shape(x);
     int64_t start[TUFF_MAX_RANK], stop[TUFF_MAX_RANK], step[TUFF_MAX_RANK];
     for (int i = 0; i < shape.rank; i++) {
-        const int64_t first = pick(with, shape.extent[i]), last = first + pick(with, shape.extent[i] - first);
-        const bool backwards = chance(with, 40);
-        step[i] = 1 + (chance(with, 30) ? pick(with, 3) : 0);
+        const int64_t first = pick(random, shape.extent[i]), last = first + pick(random, shape.extent[i] - first);
+        const bool backwards = chance(random, 40);
+        step[i] = 1 + (chance(random, 30) ? pick(random, 3) : 0);
         start[i] = backwards ? last : first;
         stop[i] = backwards ? first - 1 : last + 1;
         step[i] = backwards ? -step[i] : step[i];
@@ -232,22 +233,22 @@ static tuff_tensor *sliced(generator *with, tuff_tensor *x)
     return tuff_slice(x, start, stop, step);
 }
 
-static tuff_tensor *padded(generator *with, tuff_tensor *x)
+static tuff_tensor *padded(generator *random, tuff_tensor *x)
 {
     int64_t before[TUFF_MAX_RANK], after[TUFF_MAX_RANK];
     for (int i = 0; i < tuff_tensor_shape(x).rank; i++) {
-        before[i] = pick(with, 3);
-        after[i] = pick(with, 3);
+        before[i] = pick(random, 3);
+        after[i] = pick(random, 3);
     }
-    return tuff_pad(x, before, after, chance(with, 50) ? 0 : 0.5);
+    return tuff_pad(x, before, after, chance(random, 50) ? 0 : 0.5);
 }
 
-static tuff_tensor *permuted(generator *with, tuff_tensor *x)
+static tuff_tensor *permuted(generator *random, tuff_tensor *x)
 {
     const int rank = tuff_tensor_shape(x).rank;
     int order[TUFF_MAX_RANK];
     for (int i = 0; i < rank; i++) {
-        const int k = (int)pick(with, i + 1);
+        const int k = (int)pick(random, i + 1);
         order[i] = order[k];
         order[k] = i;
     }
@@ -255,19 +256,19 @@ static tuff_tensor *permuted(generator *with, tuff_tensor *x)
 }
 
 /* Joins an axis with the next, splits one, or flattens all. */
-static tuff_tensor *reshaped(generator *with, tuff_tensor *x)
+static tuff_tensor *reshaped(generator *random, tuff_tensor *x)
 {
     const tuff_shape from = tuff_tensor_shape(x);
     tuff_shape to = {.rank = 0};
-    const int axis = from.rank > 1 ? (int)pick(with, from.rank - 1) : 0;
-    if (from.rank < 2 || chance(with, 20))
+    const int axis = from.rank > 1 ? (int)pick(random, from.rank - 1) : 0;
+    if (from.rank < 2 || chance(random, 20))
         return tuff_reshape(x, TUFF_SHAPE(-1));
     for (int i = 0; i < from.rank; i++)
         if (i == axis + 1)
             to.extent[to.rank - 1] *= from.extent[i];
         else
             to.extent[to.rank++] = from.extent[i];
-    for (int64_t factor = 2; factor < 5 && to.rank < 5 && chance(with, 50); factor++)
+    for (int64_t factor = 2; factor < 5 && to.rank < 5 && chance(random, 50); factor++)
         if (to.extent[to.rank - 1] % factor == 0) {
             to.extent[to.rank - 1] /= factor;
             to.extent[to.rank++] = factor;
@@ -275,209 +276,212 @@ static tuff_tensor *reshaped(generator *with, tuff_tensor *x)
     return tuff_reshape(x, to);
 }
 
-static void add_movement(generator *with)
+static void add_movement(generator *random)
 {
-    const int at = some_index(with);
-    tuff_tensor *x = with->pool[at];
-    switch (pick(with, 4)) {
+    const int at = some_index(random);
+    tuff_tensor *x = random->pool[at];
+    switch (pick(random, 4)) {
     case 0:
-        add_to_pool(with, sliced(with, x), with->size[at]);
+        add_to_pool(random, sliced(random, x), random->size[at]);
         break;
     case 1:
-        add_to_pool(with, padded(with, x), fmax(with->size[at], 0.5));
+        add_to_pool(random, padded(random, x), fmax(random->size[at], 0.5));
         break;
     case 2:
-        add_to_pool(with, permuted(with, x), with->size[at]);
+        add_to_pool(random, permuted(random, x), random->size[at]);
         break;
     default:
-        add_to_pool(with, reshaped(with, x), with->size[at]);
+        add_to_pool(random, reshaped(random, x), random->size[at]);
     }
 }
 
-static void add_concat(generator *with)
+static void add_concat(generator *random)
 {
-    const int at = some_index(with), part_count = 2 + (int)pick(with, 3);
-    tuff_tensor *parts[4] = {with->pool[at]};
+    const int at = some_index(random), part_count = 2 + (int)pick(random, 3);
+    tuff_tensor *parts[4] = {random->pool[at]};
     const tuff_shape shape = tuff_tensor_shape(parts[0]);
-    double size = with->size[at];
+    double size = random->size[at];
     if (shape.rank == 0)
         return;
     for (int i = 1; i < part_count; i++) {
         double other;
-        parts[i] = some_partner(with, parts[0], &other);
+        parts[i] = some_partner(random, parts[0], &other);
         if (!tuff_shape_equal(tuff_tensor_shape(parts[i]), shape))
             parts[i] = tuff_expand(parts[i], shape);
         size = fmax(size, other);
     }
-    add_to_pool(with, tuff_concat(parts, part_count, (int)pick(with, shape.rank)), size);
+    add_to_pool(random, tuff_concat(parts, part_count, (int)pick(random, shape.rank)), size);
 }
 
 /* What a product may compute where it loads the tensor. */
-static tuff_tensor *prepared(generator *with, tuff_tensor *x)
+static tuff_tensor *prepared(generator *random, tuff_tensor *x)
 {
     const tuff_shape shape = tuff_tensor_shape(x);
-    switch (pick(with, 7)) {
+    switch (pick(random, 7)) {
     case 0:
-        return tuff_mul(x, tuff_constant(with->graph, TUFF_F32, 0.75));
+        return tuff_mul(x, tuff_constant(random->graph, TUFF_F32, 0.75));
     case 1:
-        return tuff_mul(x, tuff_sigmoid(new_input(with, shape)));
+        return tuff_mul(x, tuff_sigmoid(new_input(random, shape)));
     case 2:
-        return tuff_sin(tuff_mul(x, new_input(with, TUFF_SHAPE(shape.extent[shape.rank - 1]))));
+        return tuff_sin(tuff_mul(x, new_input(random, TUFF_SHAPE(shape.extent[shape.rank - 1]))));
     case 3:
-        return tuff_mul(x, tuff_cast(ranged_input(with->graph, TUFF_F16, TUFF_SHAPE(1), 0.25, 1), TUFF_F32));
+        return tuff_mul(x, tuff_cast(ranged_input(random->graph, TUFF_F16, TUFF_SHAPE(1), 0.25, 1), TUFF_F32));
     default:
         return x;
     }
 }
 
-static void add_matmul(generator *with)
+static void add_matmul(generator *random)
 {
-    const int at = some_index(with);
-    tuff_tensor *x = with->pool[at];
+    const int at = some_index(random);
+    tuff_tensor *x = random->pool[at];
     const tuff_shape shape = tuff_tensor_shape(x);
     if (shape.rank < 2)
         return;
-    const int64_t k = shape.extent[shape.rank - 1], n = some_extent(with);
-    tuff_tensor *y = chance(with, 50) ? prepared(with, new_input(with, TUFF_SHAPE(k, n)))
-                                      : tuff_permute(prepared(with, new_input(with, TUFF_SHAPE(n, k))), (int[]){1, 0});
-    x = prepared(with, x);
-    add_to_pool(with, tuff_matmul(x, y), with->size[at] * (double)k);
+    const int64_t k = shape.extent[shape.rank - 1], n = some_extent(random);
+    tuff_tensor *y = chance(random, 50)
+                         ? prepared(random, new_input(random, TUFF_SHAPE(k, n)))
+                         : tuff_permute(prepared(random, new_input(random, TUFF_SHAPE(n, k))), (int[]){1, 0});
+    x = prepared(random, x);
+    add_to_pool(random, tuff_matmul(x, y), random->size[at] * (double)k);
 }
 
-static void add_lookup(generator *with)
+static void add_lookup(generator *random)
 {
-    const int at = some_index(with);
-    tuff_tensor *x = with->pool[at];
+    const int at = some_index(random);
+    tuff_tensor *x = random->pool[at];
     const tuff_shape shape = tuff_tensor_shape(x);
     if (shape.rank == 0)
         return;
-    const int axis = (int)pick(with, shape.rank);
+    const int axis = (int)pick(random, shape.rank);
     tuff_shape rows = shape;
-    const int64_t count = some_extent(with);
-    tuff_tensor *indices = ranged_input(with->graph, TUFF_I32, TUFF_SHAPE(count), 0, (double)(shape.extent[axis] - 1));
-    if (chance(with, 50)) {
-        add_to_pool(with, tuff_gather_rows(x, indices, axis), with->size[at]);
+    const int64_t count = some_extent(random);
+    tuff_tensor *indices =
+        ranged_input(random->graph, TUFF_I32, TUFF_SHAPE(count), 0, (double)(shape.extent[axis] - 1));
+    if (chance(random, 50)) {
+        add_to_pool(random, tuff_gather_rows(x, indices, axis), random->size[at]);
         return;
     }
     rows.extent[axis] = count;
     if (tuff_shape_count(rows) <= MOST_ELEMENTS)
-        add_to_pool(with, tuff_scatter_add_rows(x, indices, new_input(with, rows), axis),
-                    with->size[at] + (double)count);
+        add_to_pool(random, tuff_scatter_add_rows(x, indices, new_input(random, rows), axis),
+                    random->size[at] + (double)count);
 }
 
 /* Products of one value with slices of one matrix, neighbours or overlapping: apart, with a vector each, or added up.
    The slices are columns, or rows of it transposed. */
-static void add_siblings(generator *with)
+static void add_siblings(generator *random)
 {
-    const int at = some_index(with), count = 2 + (int)pick(with, 2);
-    tuff_tensor *x = with->pool[at], *sum = NULL;
+    const int at = some_index(random), count = 2 + (int)pick(random, 2);
+    tuff_tensor *x = random->pool[at], *sum = NULL;
     const tuff_shape shape = tuff_tensor_shape(x);
     if (shape.rank < 2)
         return;
-    const int64_t k = shape.extent[shape.rank - 1], n = some_extent(with), step = chance(with, 70) ? n : (n + 1) / 2;
+    const int64_t k = shape.extent[shape.rank - 1], n = some_extent(random),
+                  step = chance(random, 70) ? n : (n + 1) / 2;
     const int64_t columns = (count - 1) * step + n;
-    const bool transposed = chance(with, 40), adds = chance(with, 50), biased = chance(with, 50);
-    const double size = with->size[at] * (double)k;
-    tuff_tensor *matrix = new_input(with, transposed ? TUFF_SHAPE(columns, k) : TUFF_SHAPE(k, columns));
+    const bool transposed = chance(random, 40), adds = chance(random, 50), biased = chance(random, 50);
+    const double size = random->size[at] * (double)k;
+    tuff_tensor *matrix = new_input(random, transposed ? TUFF_SHAPE(columns, k) : TUFF_SHAPE(k, columns));
     for (int i = 0; i < count; i++) {
         const int64_t first = i * step, start[] = {transposed ? first : 0, transposed ? 0 : first};
         const int64_t stop[] = {transposed ? first + n : k, transposed ? k : first + n};
         tuff_tensor *y = tuff_slice(matrix, start, stop, NULL);
         y = tuff_matmul(x, transposed ? tuff_permute(y, (int[]){1, 0}) : y);
         if (biased)
-            y = tuff_add(y, chance(with, 80) || sum == NULL ? new_input(with, TUFF_SHAPE(n))
-                                                            : tuff_mean(sum, (int[]){0}, 1, true));
+            y = tuff_add(y, chance(random, 80) || sum == NULL ? new_input(random, TUFF_SHAPE(n))
+                                                              : tuff_mean(sum, (int[]){0}, 1, true));
         sum = sum == NULL || !adds ? y : tuff_add(sum, y);
         if (!adds)
-            add_to_pool(with, y, size + 1);
+            add_to_pool(random, y, size + 1);
     }
     if (adds)
-        add_to_pool(with, sum, count * (size + 1));
+        add_to_pool(random, sum, count * (size + 1));
 }
 
 /* Along a new axis, the last or the first: of values as they are, or turned around. */
-static void add_stack(generator *with)
+static void add_stack(generator *random)
 {
-    const int at = some_index(with), count = 2 + (int)pick(with, 2);
-    const tuff_shape shape = tuff_tensor_shape(with->pool[at]);
+    const int at = some_index(random), count = 2 + (int)pick(random, 2);
+    const tuff_shape shape = tuff_tensor_shape(random->pool[at]);
     tuff_shape column = shape;
     tuff_tensor *parts[3];
-    double size = with->size[at];
+    double size = random->size[at];
     if (shape.rank == 0 || shape.rank > 4)
         return;
     column.extent[column.rank++] = 1;
     for (int i = 0; i < count; i++) {
-        double other = with->size[at];
-        parts[i] = i == 0 || chance(with, 20) ? with->pool[at] : some_partner(with, with->pool[at], &other);
+        double other = random->size[at];
+        parts[i] = i == 0 || chance(random, 20) ? random->pool[at] : some_partner(random, random->pool[at], &other);
         if (!tuff_shape_equal(tuff_tensor_shape(parts[i]), shape))
             parts[i] = tuff_expand(parts[i], shape);
         size = fmax(size, other);
         parts[i] = tuff_reshape(parts[i], column);
     }
-    add_to_pool(with, tuff_concat(parts, count, shape.rank), size);
+    add_to_pool(random, tuff_concat(parts, count, shape.rank), size);
 }
 
-static tuff_tensor *attention_operand(generator *with, tuff_shape shape)
+static tuff_tensor *attention_operand(generator *random, tuff_shape shape)
 {
     for (int i = 0; i < 3; i++) {
-        const int at = some_index(with);
-        if (tuff_shape_count(tuff_tensor_shape(with->pool[at])) == tuff_shape_count(shape) && with->size[at] <= 2)
-            return tuff_reshape(with->pool[at], shape);
+        const int at = some_index(random);
+        if (tuff_shape_count(tuff_tensor_shape(random->pool[at])) == tuff_shape_count(shape) && random->size[at] <= 2)
+            return tuff_reshape(random->pool[at], shape);
     }
-    tuff_tensor *made = chance(with, 50) ? tuff_sin(new_input(with, shape)) : new_input(with, shape);
-    add_to_pool(with, made, 1);
+    tuff_tensor *made = chance(random, 50) ? tuff_sin(new_input(random, shape)) : new_input(random, shape);
+    add_to_pool(random, made, 1);
     return made;
 }
 
-static void add_attention(generator *with)
+static void add_attention(generator *random)
 {
-    const int64_t heads = 1 + pick(with, 2), length = some_extent(with), width = some_extent(with);
-    const tuff_shape shape = TUFF_SHAPE(1 + pick(with, 2), length, heads, width);
+    const int64_t heads = 1 + pick(random, 2), length = some_extent(random), width = some_extent(random);
+    const tuff_shape shape = TUFF_SHAPE(1 + pick(random, 2), length, heads, width);
     if (tuff_shape_count(shape) > MOST_ELEMENTS)
         return;
-    tuff_tensor *q = attention_operand(with, shape), *k = attention_operand(with, shape),
-                *v = attention_operand(with, shape);
-    add_to_pool(with, tuff_attention(q, k, v, &(tuff_attention_options){.causal = chance(with, 50)}), 2);
+    tuff_tensor *q = attention_operand(random, shape), *k = attention_operand(random, shape),
+                *v = attention_operand(random, shape);
+    add_to_pool(random, tuff_attention(q, k, v, &(tuff_attention_options){.causal = chance(random, 50)}), 2);
 }
 
-static void add_op(generator *with)
+static void add_op(generator *random)
 {
     static void (*const kinds[])(generator *) = {
         add_unary,  add_unary,  add_binary,   add_binary,    add_reduction, add_normalisation, add_movement, add_concat,
         add_matmul, add_lookup, add_movement, add_reduction, add_siblings,  add_stack,         add_attention};
-    kinds[pick(with, (int64_t)(sizeof kinds / sizeof kinds[0]))](with);
+    kinds[pick(random, (int64_t)(sizeof kinds / sizeof kinds[0]))](random);
 }
 
 /* What no op reads would be dead: all of it is output, and the last value in any case, joined to one target where
    gradients are wanted. */
-static void add_outputs(generator *with)
+static void add_outputs(generator *random)
 {
-    tuff_tensor *target = tuff_constant(with->graph, TUFF_F32, 0);
+    tuff_tensor *target = tuff_constant(random->graph, TUFF_F32, 0);
     tuff_tensor *gradients[POOL];
-    for (int i = 0; i < with->count; i++) {
-        const tuff_shape shape = tuff_tensor_shape(with->pool[i]);
+    for (int i = 0; i < random->count; i++) {
+        const tuff_shape shape = tuff_tensor_shape(random->pool[i]);
         const int axes[TUFF_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
-        if (with->read[i] && i < with->count - 1 && !chance(with, 10))
+        if (random->read[i] && i < random->count - 1 && !chance(random, 10))
             continue;
-        add_output(with->graph, with->pool[i]);
-        target = tuff_add(target, tuff_mean(tuff_tanh(with->pool[i]), axes, shape.rank, false));
+        add_output(random->graph, random->pool[i]);
+        target = tuff_add(target, tuff_mean(tuff_tanh(random->pool[i]), axes, shape.rank, false));
     }
-    if (!with->smooth)
+    if (!random->smooth)
         return;
-    const int count = with->input_count > 8 ? 8 : with->input_count;
-    if (tuff_gradients(target, with->inputs, count, gradients) == TUFF_OK)
+    const int count = random->input_count > 8 ? 8 : random->input_count;
+    if (tuff_gradients(target, random->inputs, count, gradients) == TUFF_OK)
         for (int i = 0; i < count; i++)
-            add_output(with->graph, gradients[i]);
+            add_output(random->graph, gradients[i]);
 }
 
 void random_graph(tuff_graph *graph, const void *seed)
 {
-    generator with = {.graph = graph, .key = random_key_number(*(const uint64_t *)seed, 1)};
-    with.smooth = chance(&with, 50);
+    generator rng_state = {.graph = graph, .key = random_key_number(*(const uint64_t *)seed, 1)};
+    rng_state.smooth = chance(&rng_state, 50);
     for (int i = 0; i < 2; i++)
-        add_to_pool(&with, new_input(&with, some_shape(&with, 1 + (int)pick(&with, 4))), 1);
-    const int64_t steps = 3 + pick(&with, 8);
-    for (int64_t i = 0; i < steps && with.count < POOL - 2 && with.input_count < 24; i++)
-        add_op(&with);
-    add_outputs(&with);
+        add_to_pool(&rng_state, new_input(&rng_state, some_shape(&rng_state, 1 + (int)pick(&rng_state, 4))), 1);
+    const int64_t steps = 3 + pick(&rng_state, 8);
+    for (int64_t i = 0; i < steps && rng_state.count < POOL - 2 && rng_state.input_count < 24; i++)
+        add_op(&rng_state);
+    add_outputs(&rng_state);
 }

@@ -36,10 +36,10 @@ const tune_environment fixture_board = {.backend = "opencl",
 
 tune_store *open_device_store(tuff_device *device, char *environment)
 {
-    tune_environment of;
+    tune_environment device_environment;
     tune_store *store;
-    tuff__environment_of(tuff__device_info(device), &of);
-    tuff__environment_text(&of, environment);
+    tuff__environment_of(tuff__device_info(device), &device_environment);
+    tuff__environment_text(&device_environment, environment);
     assert_int_equal(tuff__tune_open(environment, &store), TUFF_OK);
     return store;
 }

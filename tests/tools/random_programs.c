@@ -31,13 +31,14 @@ static uint64_t first_seed(void)
     return seed;
 }
 
-static void print_failure(void *user, const program_failure *what)
+static void print_failure(void *user, const program_failure *reported)
 {
     char line[LINE_SIZE], smallest[LINE_SIZE];
-    program_describe(&what->recipe, line, sizeof line);
-    program_describe(&what->smallest, smallest, sizeof smallest);
+    program_describe(&reported->recipe, line, sizeof line);
+    program_describe(&reported->smallest, smallest, sizeof smallest);
     print_error("%s, %s: --program \"%s\"\n    %s\n  the smallest that fails: --program \"%s\"\n    %s\n",
-                (const char *)user, what->check, line, what->found.failure, smallest, what->smallest_found.failure);
+                (const char *)user, reported->check, line, reported->found.failure, smallest,
+                reported->smallest_found.failure);
 }
 
 static program_totals totals;
@@ -102,9 +103,9 @@ static void relations_hold_on_the_reference(void **state)
     assert_non_null(reference);
     program_bench bench = {.device = reference, .reference = reference};
     for (uint64_t i = 0; i < COUNT; i++) {
-        const program_recipe of = program_draw(first_seed() + i * PROGRAM_FAMILY);
+        const program_recipe recipe = program_draw(first_seed() + i * PROGRAM_FAMILY);
         const int check = 1 + (int)(i % (uint64_t)(program_check_count - 1));
-        program_check_one(&bench, &of, check, &all, print_failure, "reference");
+        program_check_one(&bench, &recipe, check, &all, print_failure, "reference");
     }
     program_bench_clear(&bench);
     tuff_device_close(reference);
@@ -118,14 +119,14 @@ static void lines_say_all(void **state)
     (void)state;
     enum { COUNT = 1000 };
     for (uint64_t seed = 0; seed < COUNT; seed++) {
-        const program_recipe of = program_draw(seed);
+        const program_recipe recipe = program_draw(seed);
         program_recipe again;
         char line[LINE_SIZE];
-        program_describe(&of, line, sizeof line);
+        program_describe(&recipe, line, sizeof line);
         assert_true(strlen(line) + 1 < sizeof line);
         assert_int_equal(program_parse(line, &again), TUFF_OK);
-        assert_memory_equal(of.at, again.at, sizeof of.at);
-        assert_true(of.seed == again.seed);
+        assert_memory_equal(recipe.at, again.at, sizeof recipe.at);
+        assert_true(recipe.seed == again.seed);
     }
     program_recipe none;
     assert_int_equal(program_parse("seed=7 form=mlp width=4000", &none), TUFF_E_USAGE);
@@ -133,23 +134,23 @@ static void lines_say_all(void **state)
 }
 
 /* Fails where a sequence is long and there is a bias, whatever else. */
-static bool is_long_with_bias(void *state, const program_recipe *of)
+static bool is_long_with_bias(void *state, const program_recipe *recipe)
 {
     ++*(int *)state;
-    return program_size(of, FIELD_LENGTH) >= 13 && program_choice(of, FIELD_BIAS) != 0;
+    return program_size(recipe, FIELD_LENGTH) >= 13 && program_choice(recipe, FIELD_BIAS) != 0;
 }
 
 static void failures_shrink_to_what_matters(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 200; seed++) {
-        program_recipe of = program_draw(seed);
+        program_recipe recipe = program_draw(seed);
         int tries = 0;
-        if (!is_long_with_bias(&tries, &of))
+        if (!is_long_with_bias(&tries, &recipe))
             continue;
-        program_shrink(&of, is_long_with_bias, &tries, 400);
+        program_shrink(&recipe, is_long_with_bias, &tries, 400);
         char line[LINE_SIZE], wanted[64];
-        program_describe(&of, line, sizeof line);
+        program_describe(&recipe, line, sizeof line);
         snprintf(wanted, sizeof wanted, "seed=%" PRIu64 " length=13 bias=yes", seed);
         assert_string_equal(line, wanted);
         assert_true(tries < 400);
@@ -157,25 +158,25 @@ static void failures_shrink_to_what_matters(void **state)
 }
 
 /* Fuses and lowers a graph, which verifies it, and compiles no kernel; it is destroyed. */
-static void plan_graph(tuff_graph *graph, const tuff_compile_options *options, const char *what)
+static void plan_graph(tuff_graph *graph, const tuff_compile_options *options, const char *subject)
 {
     tuff_plan *plan;
     assert_non_null(graph);
     if (tuff__plan_create(graph, options, NULL, &plan) != TUFF_OK)
-        fail_msg("%s: %s", what, tuff_error());
+        fail_msg("%s: %s", subject, tuff_error());
     tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);
 }
 
 static void plan_program(tuff_device *device, uint64_t seed, const tuff_compile_options *options)
 {
-    const program_recipe of = program_draw(seed * PROGRAM_FAMILY);
-    program_state with;
+    const program_recipe recipe = program_draw(seed * PROGRAM_FAMILY);
+    program_state state;
     char line[LINE_SIZE];
-    program_describe(&of, line, sizeof line);
-    assert_int_equal(program_state_make(&of, device, &with), TUFF_OK);
-    plan_graph(program_graph(&of, device, &with), options, line);
-    program_state_free(&with);
+    program_describe(&recipe, line, sizeof line);
+    assert_int_equal(program_state_make(&recipe, device, &state), TUFF_OK);
+    plan_graph(program_graph(&recipe, device, &state), options, line);
+    program_state_free(&state);
 }
 
 /* Programs and random graphs by turns, every fourth unfused. */

@@ -249,13 +249,13 @@ static pid_t await_child(pid_t parent)
     return 0;
 }
 
-static bool log_says(const char *what)
+static bool log_says(const char *subject)
 {
     char line[400];
     bool found = false;
     FILE *log = fopen(log_path, "r");
     while (log && fgets(line, sizeof line, log))
-        found = found || strstr(line, what);
+        found = found || strstr(line, subject);
     if (log)
         (void)fclose(log);
     return found;

@@ -13,13 +13,13 @@
 #include "bench/recorder/recorder.h"
 #include "bench/recorder/replay.h"
 #include "bench/recorder/tasks.h"
-#include "tests/search/fault_judge.h"
+#include "tests/search/fault_evaluator.h"
 
 static const tune_config usual;
 
-static void begin(recording *of)
+static void begin(recording *recorded)
 {
-    assert_int_equal(recording_begin(of, "made-up", "a device", &usual, 0), TUFF_OK);
+    assert_int_equal(recording_begin(recorded, "made-up", "a device", &usual, 0), TUFF_OK);
 }
 
 static recorder_counts record(fault_device *device, int points, const tune_config *also, int also_count,
@@ -37,15 +37,15 @@ static recorder_counts record(fault_device *device, int points, const tune_confi
 }
 
 /* The largest part by which a recorded median is off what the device takes, against the default. */
-static double worst_error(const fault_device *device, const recording *of)
+static double worst_error(const fault_device *device, const recording *recorded)
 {
-    const double here = (double)recording_find(of, &usual)->median, there = (double)fault_time(device, &usual);
+    const double here = (double)recording_find(recorded, &usual)->median, there = (double)fault_time(device, &usual);
     double worst = 0;
-    for (int i = 0; i < of->count; i++) {
-        const recorded_point *one = &of->points[i];
-        if (one->found != VERDICT_GOOD)
+    for (int i = 0; i < recorded->count; i++) {
+        const recorded_point *one = &recorded->points[i];
+        if (one->found != EVALUATION_GOOD)
             continue;
-        const double error = (double)one->median / here / ((double)fault_time(device, &one->what) / there) - 1;
+        const double error = (double)one->median / here / ((double)fault_time(device, &one->config) / there) - 1;
         worst = error > worst ? error : -error > worst ? -error : worst;
     }
     return worst;
@@ -55,19 +55,19 @@ static void times_are_those_of_the_device(void **state)
 {
     (void)state;
     fault_device device = {.scatter = 0.01, .seed = 5};
-    recording of;
-    begin(&of);
-    const recorder_counts counts = record(&device, 120, NULL, 0, &of);
-    assert_int_equal(of.count, 120);
+    recording recorded;
+    begin(&recorded);
+    const recorder_counts counts = record(&device, 120, NULL, 0, &recorded);
+    assert_int_equal(recorded.count, 120);
     assert_int_equal(counts.added, 120);
     assert_int_equal(counts.known + counts.refused, 0);
     assert_true(counts.impossible > 0);
-    assert_int_equal(tuff__config_count(&of.points[0].what), 0);
-    assert_true(tuff__config_count(&of.usual) == 5);
-    for (int i = 0; i < of.count; i++)
-        assert_int_equal(of.points[i].count, 5);
-    assert_true(worst_error(&device, &of) < 0.04);
-    recording_free(&of);
+    assert_int_equal(tuff__config_count(&recorded.points[0].config), 0);
+    assert_true(tuff__config_count(&recorded.usual) == 5);
+    for (int i = 0; i < recorded.count; i++)
+        assert_int_equal(recorded.points[i].count, 5);
+    assert_true(worst_error(&device, &recorded) < 0.04);
+    recording_free(&recorded);
 }
 
 /* A device that becomes twice as slow in the midst, and whose clock then goes down bit by bit. */
@@ -75,32 +75,32 @@ static void drift_is_taken_out(void **state)
 {
     (void)state;
     fault_device device = {.scatter = 0.01, .seed = 6, .step_at = 900, .step_factor = 2, .drift = 1e-5};
-    recording of;
-    begin(&of);
-    const recorder_counts counts = record(&device, 120, NULL, 0, &of);
+    recording recorded;
+    begin(&recorded);
+    const recorder_counts counts = record(&device, 120, NULL, 0, &recorded);
     assert_true(counts.drift > 1.8);
-    assert_true(worst_error(&device, &of) < 0.08);
-    recording_free(&of);
+    assert_true(worst_error(&device, &recorded) < 0.08);
+    recording_free(&recorded);
 }
 
 static void rejected_ones_are_written_with_the_reason(void **state)
 {
     (void)state;
     fault_device device = {.seed = 7, .share = {[FAULT_WRONG] = 0.1, [FAULT_RACES] = 0.1, [FAULT_COMPILE] = 0.1}};
-    recording of;
-    int found[VERDICT_COUNT] = {0};
-    begin(&of);
-    const recorder_counts counts = record(&device, 150, NULL, 0, &of);
-    for (int i = 0; i < of.count; i++) {
-        static const verdict expected[FAULT_COUNT] = {
-            [FAULT_WRONG] = VERDICT_WRONG, [FAULT_RACES] = VERDICT_RACE, [FAULT_COMPILE] = VERDICT_COMPILE};
-        assert_int_equal(of.points[i].found, expected[fault_of(&device, &of.points[i].what)]);
-        assert_int_equal(of.points[i].count > 0, of.points[i].found == VERDICT_GOOD);
-        found[of.points[i].found]++;
+    recording recorded;
+    int found[EVALUATION_COUNT] = {0};
+    begin(&recorded);
+    const recorder_counts counts = record(&device, 150, NULL, 0, &recorded);
+    for (int i = 0; i < recorded.count; i++) {
+        static const tune_evaluation expected[FAULT_COUNT] = {
+            [FAULT_WRONG] = EVALUATION_WRONG, [FAULT_RACES] = EVALUATION_RACE, [FAULT_COMPILE] = EVALUATION_COMPILE};
+        assert_int_equal(recorded.points[i].found, expected[fault_of(&device, &recorded.points[i].config)]);
+        assert_int_equal(recorded.points[i].count > 0, recorded.points[i].found == EVALUATION_GOOD);
+        found[recorded.points[i].found]++;
     }
-    assert_true(found[VERDICT_WRONG] > 2 && found[VERDICT_RACE] > 2 && found[VERDICT_COMPILE] > 2);
-    assert_int_equal(counts.refused, of.count - found[VERDICT_GOOD]);
-    recording_free(&of);
+    assert_true(found[EVALUATION_WRONG] > 2 && found[EVALUATION_RACE] > 2 && found[EVALUATION_COMPILE] > 2);
+    assert_int_equal(counts.refused, recorded.count - found[EVALUATION_GOOD]);
+    recording_free(&recorded);
 }
 
 static void a_wrong_default_ends_it(void **state)
@@ -110,12 +110,12 @@ static void a_wrong_default_ends_it(void **state)
     const evaluator by = fault_begin(&device);
     const recorder_settings settings = {.points = 20, .samples = 5, .seconds = 1e6};
     recorder_counts counts;
-    recording of;
-    begin(&of);
-    assert_int_equal(recorder_run(&by, &settings, &of, &counts), TUFF_E_NUMERIC);
-    assert_int_equal(of.count, 0);
+    recording recorded;
+    begin(&recorded);
+    assert_int_equal(recorder_run(&by, &settings, &recorded, &counts), TUFF_E_NUMERIC);
+    assert_int_equal(recorded.count, 0);
     assert_int_equal(device.live_count, 0);
-    recording_free(&of);
+    recording_free(&recorded);
 }
 
 /* A search over the recording comes as near to its best as one over the device. */
@@ -123,23 +123,23 @@ static void what_a_search_climbs_is_in_it(void **state)
 {
     (void)state;
     fault_device device = {.scatter = 0.01, .seed = 8};
-    recording of;
-    begin(&of);
-    record(&device, 150, NULL, 0, &of);
+    recording recorded;
+    begin(&recorded);
+    record(&device, 150, NULL, 0, &recorded);
     double share = 0;
     int64_t asked = 0, unrecorded = 0;
     for (uint64_t seed = 0; seed < 10; seed++) {
         replay table;
         search *self;
         search_result found;
-        const evaluator by = replay_begin(&table, &of, seed + 1);
+        const evaluator by = replay_begin(&table, &recorded, seed + 1);
         const search_settings settings = {.patience = -1, .most_compiles = 48, .seed = seed};
         assert_int_equal(tuff__search_begin(&by, &settings, &self), TUFF_OK);
         assert_int_equal(tuff__search_step(self, 48), TUFF_OK);
         assert_int_equal(tuff__search_finish(self, &found), TUFF_OK);
         tuff__search_end(self);
         assert_int_equal(table.broken + replay_live(&table), 0);
-        share += (double)recording_best(&of) / (double)recording_find(&of, &found.winner)->median / 10;
+        share += (double)recording_best(&recorded) / (double)recording_find(&recorded, &found.winner)->median / 10;
         asked += table.asked;
         unrecorded += table.unrecorded;
     }
@@ -147,7 +147,7 @@ static void what_a_search_climbs_is_in_it(void **state)
                   (long long)asked);
     assert_true(share > 0.95);
     assert_true(unrecorded > 0 && unrecorded < asked);
-    recording_free(&of);
+    recording_free(&recorded);
 }
 
 /* What is there stays, and what is new is comparable with it though the device has become slower. */
@@ -156,23 +156,23 @@ static void a_recording_is_added_to(void **state)
     (void)state;
     fault_device fast = {.scatter = 0.005, .seed = 9}, slow = {.scatter = 0.005, .seed = 9, .step_factor = 3};
     slow.step_at = 1;
-    recording of;
+    recording recorded;
     tune_config also[3] = {usual, usual, usual};
-    begin(&of);
-    record(&fast, 40, NULL, 0, &of);
+    begin(&recorded);
+    record(&fast, 40, NULL, 0, &recorded);
     int count = 0;
     for (int rows = 2; rows <= 16 && count < 3; rows *= 2) {
         tuff__config_set(&also[count], TUNABLE_matmul_register_tile_rows, rows);
         tuff__config_set(&also[count], TUNABLE_matmul_thin_step_k, 4);
-        count += recording_find(&of, &also[count]) == NULL;
+        count += recording_find(&recorded, &also[count]) == NULL;
     }
     assert_int_equal(count, 3);
-    const recorder_counts counts = record(&slow, 40, also, count, &of);
+    const recorder_counts counts = record(&slow, 40, also, count, &recorded);
     assert_int_equal(counts.known, 40);
     assert_true(counts.added > 0 && counts.added <= 3);
-    assert_int_equal(of.count, 40 + counts.added);
-    assert_true(worst_error(&fast, &of) < 0.05);
-    recording_free(&of);
+    assert_int_equal(recorded.count, 40 + counts.added);
+    assert_true(worst_error(&fast, &recorded) < 0.05);
+    recording_free(&recorded);
 }
 
 static void memory_may_run_out_anywhere(void **state)
@@ -184,20 +184,20 @@ static void memory_may_run_out_anywhere(void **state)
         const evaluator by = fault_begin(&device);
         const recorder_settings settings = {.points = 20, .samples = 2, .seconds = 1e6};
         recorder_counts counts;
-        recording of;
-        begin(&of);
+        recording recorded;
+        begin(&recorded);
         failing_memory_begin(failing, failing % 2);
-        const tuff_status status = recorder_run(&by, &settings, &of, &counts);
-        recording made = of;
+        const tuff_status status = recorder_run(&by, &settings, &recorded, &counts);
+        recording made = recorded;
         failed = failing_memory_hit();
         assert_int_equal(status, failed ? TUFF_E_OOM_HOST : TUFF_OK);
         assert_int_equal(made.count > 0, !failed);
         assert_int_equal(device.live_count, 0);
         if (!failed)
-            recording_free(&of);
+            recording_free(&recorded);
         (void)failing_memory_end();
         if (failed)
-            recording_free(&of);
+            recording_free(&recorded);
     }
     assert_true(failing > 5);
 }

@@ -13,10 +13,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void require(bool holds, const char *what)
+static void require(bool holds, const char *subject)
 {
     if (!holds) {
-        fprintf(stderr, "fuzz_tune_record: %s; last error: %s\n", what, tuff_error());
+        fprintf(stderr, "fuzz_tune_record: %s; last error: %s\n", subject, tuff_error());
         abort();
     }
 }

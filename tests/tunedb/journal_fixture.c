@@ -63,12 +63,12 @@ journal_counts recover(void)
     return out;
 }
 
-void assert_counts(journal_counts of, int strikes, int idle, int alive, int damaged)
+void assert_counts(journal_counts counts, int strikes, int idle, int alive, int damaged)
 {
-    assert_int_equal(of.strikes, strikes);
-    assert_int_equal(of.idle, idle);
-    assert_int_equal(of.alive, alive);
-    assert_int_equal(of.damaged, damaged);
+    assert_int_equal(counts.strikes, strikes);
+    assert_int_equal(counts.idle, idle);
+    assert_int_equal(counts.alive, alive);
+    assert_int_equal(counts.damaged, damaged);
 }
 
 int count_files(void)

@@ -24,7 +24,7 @@ extern told_strike last;
 tuff_status note(const journal_strike *strike, void *state);
 /* Reads the journals of the scratch folder; `last` is told anew. */
 journal_counts recover(void);
-void assert_counts(journal_counts of, int strikes, int idle, int alive, int damaged);
+void assert_counts(journal_counts counts, int strikes, int idle, int alive, int damaged);
 
 int count_files(void); /* in inflight/ */
 void clear_files(void);

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "tests/search/fault_judge.h"
+#include "tests/search/fault_evaluator.h"
 #include "journal_fixture.h"
 #include "scratch_folder.h"
 #include "tunedb/store.h"
@@ -48,10 +48,10 @@ static tune_record record_of(record_kind kind, const char *op, const char *candi
     return out;
 }
 
-static void print_choice(const tune_config *of, char out[1024])
+static void print_choice(const tune_config *config, char out[1024])
 {
     text printed = {0};
-    tuff__config_format(of, &printed);
+    tuff__config_format(config, &printed);
     check(printed.length < 1024);
     memcpy(out, tuff__text_get(&printed), printed.length + 1);
     tuff__text_free(&printed);
@@ -66,85 +66,85 @@ static void add_bad(tuning_session *self, const char *op, const char *candidate,
     self->on->bads++;
 }
 
-static tuff_status strike(const journal_strike *of, void *state)
+static tuff_status strike(const journal_strike *one, void *state)
 {
     tuning_session *self = state;
-    check(strcmp(of->environment, environment) == 0);
+    check(strcmp(one->environment, environment) == 0);
     self->on->strikes++;
-    add_bad(self, of->op, of->candidate, of->rebooted ? "reboot" : "crash", tuff__journal_phase_text(of->phase));
+    add_bad(self, one->op, one->candidate, one->rebooted ? "reboot" : "crash", tuff__journal_phase_text(one->phase));
     return TUFF_OK;
 }
 
 /* A default cannot be left out. */
-static verdict guarded_lower(void *state, const tune_config *what, candidate_info *out)
+static tune_evaluation guarded_lower(void *state, const tune_config *config, candidate_info *out)
 {
     tuning_session *self = state;
     char candidate[1024];
-    print_choice(what, candidate);
+    print_choice(config, candidate);
     const hash128 where = tuff__hash_text(environment), key = tuff__hash_text(self->op);
     if (candidate[0] && tuff__store_bad(self->store, where, key, candidate, NULL)) {
         (void)tuff__fail(TUFF_E_USAGE, "it is known to be bad");
-        return VERDICT_BARRED;
+        return EVALUATION_BARRED;
     }
-    return self->inner.lower(&self->device, what, out);
+    return self->inner.lower(&self->device, config, out);
 }
 
-static void enter(tuning_session *self, journal_phase phase, const search_candidate *who)
+static void enter(tuning_session *self, journal_phase phase, const search_candidate *one)
 {
     char candidate[1024];
-    print_choice(&who->config, candidate);
+    print_choice(&one->config, candidate);
     check(tuff__journal_enter(self->own, phase, environment, self->op, candidate, false) == TUFF_OK);
     if (self->on->kill_in && --self->on->kill_in == 0)
         (void)raise(SIGKILL);
 }
 
 /* The driver's compiler does not survive some. */
-static verdict guarded_compile(void *state, const search_candidate *who)
+static tune_evaluation guarded_compile(void *state, const search_candidate *candidate)
 {
     tuning_session *self = state;
-    enter(self, JOURNAL_COMPILE, who);
-    if (fault_of(&self->device, &who->config) == FAULT_CRASHES) {
-        const uint64_t name = tuff__config_hash(&who->config) ^ tuff__hash_text(self->op).low;
+    enter(self, JOURNAL_COMPILE, candidate);
+    if (fault_of(&self->device, &candidate->config) == FAULT_CRASHES) {
+        const uint64_t name = tuff__config_hash(&candidate->config) ^ tuff__hash_text(self->op).low;
         check(self->on->killer_count < KILLERS_MOST);
         self->on->killers[self->on->killer_count++] = name;
         (void)raise(SIGKILL);
     }
-    const verdict found = self->inner.compile(&self->device, who);
+    const tune_evaluation found = self->inner.compile(&self->device, candidate);
     tuff__journal_leave(self->own);
     return found;
 }
 
-static verdict guarded_sample(void *state, const search_candidate *who, int count, uint64_t limit,
-                              uint64_t *nanoseconds)
+static tune_evaluation guarded_sample(void *state, const search_candidate *candidate, int count, uint64_t limit,
+                                      uint64_t *nanoseconds)
 {
     tuning_session *self = state;
-    enter(self, JOURNAL_BENCH, who);
-    const verdict found = self->inner.sample(&self->device, who, count, limit, nanoseconds);
+    enter(self, JOURNAL_BENCH, candidate);
+    const tune_evaluation found = self->inner.sample(&self->device, candidate, count, limit, nanoseconds);
     tuff__journal_leave(self->own);
     return found;
 }
 
-static verdict guarded_verify(void *state, const search_candidate *who, bool thorough)
+static tune_evaluation guarded_verify(void *state, const search_candidate *candidate, bool thorough)
 {
     tuning_session *self = state;
-    enter(self, JOURNAL_VERIFY, who);
-    const verdict found = self->inner.verify(&self->device, who, thorough);
+    enter(self, JOURNAL_VERIFY, candidate);
+    const tune_evaluation found = self->inner.verify(&self->device, candidate, thorough);
     tuff__journal_leave(self->own);
     return found;
 }
 
-static void guarded_release(void *state, const search_candidate *who)
+static void guarded_release(void *state, const search_candidate *candidate)
 {
     tuning_session *self = state;
-    self->inner.release(&self->device, who);
+    self->inner.release(&self->device, candidate);
 }
 
-static void reject(void *user, const tune_config *what, verdict why)
+static void reject(void *user, const tune_config *config, tune_evaluation why)
 {
     tuning_session *self = user;
     char candidate[1024];
-    print_choice(what, candidate);
-    add_bad(self, self->op, candidate, tuff__verdict_text(why), "verify");
+    print_choice(config, candidate);
+    add_bad(self, self->op, candidate, tuff__evaluation_text(why), "verify");
 }
 
 static void tune_key(tuning_session *self, int key, double killers)
@@ -155,17 +155,17 @@ static void tune_key(tuning_session *self, int key, double killers)
                           .sample = guarded_sample,
                           .verify = guarded_verify,
                           .release = guarded_release};
-    search *of;
+    search *searching;
     search_result found;
     self->device = (fault_device){.seed = (uint64_t)key + 1, .scatter = 0.01};
     self->device.share[FAULT_CRASHES] = killers;
     self->device.share[FAULT_WRONG] = 0.05;
     self->inner = fault_begin(&self->device);
     const search_settings settings = {.seed = 1, .rejected = reject, .user = self, .patience = killers > 0 ? 60 : 16};
-    check(tuff__search_begin(&by, &settings, &of) == TUFF_OK);
-    check(tuff__search_step(of, 1 << 20) == TUFF_OK);
-    check(tuff__search_finish(of, &found) == TUFF_OK);
-    tuff__search_end(of);
+    check(tuff__search_begin(&by, &settings, &searching) == TUFF_OK);
+    check(tuff__search_step(searching, 1 << 20) == TUFF_OK);
+    check(tuff__search_finish(searching, &found) == TUFF_OK);
+    tuff__search_end(searching);
     check(found.is_final && self->device.broken == 0 && fault_of(&self->device, &found.winner) == SOUND);
     char candidate[1024];
     print_choice(&found.winner, candidate);
@@ -220,11 +220,11 @@ static holdings look(void)
     assert_int_equal(tuff__store_open(scratch_path("store.jsonl"), &store), TUFF_OK);
     for (int at = 0;;) {
         const tune_record *one = tuff__store_next(store, &at);
-        tune_config what;
+        tune_config config;
         if (!one)
             break;
         if (one->kind == RECORD_WIN || one->kind == RECORD_BAD)
-            assert_int_equal(tuff__config_parse(one->candidate, &what), TUFF_OK);
+            assert_int_equal(tuff__config_parse(one->candidate, &config), TUFF_OK);
         out.wins += one->kind == RECORD_WIN;
         out.bads += one->kind == RECORD_BAD;
     }

@@ -82,9 +82,9 @@ static void a_damaged_place_spoils_no_other(void **state)
         whole[bad].page.texts[4] = 'x';
         scratch_write("inflight/dead.1.2", whole, size);
         const bool is_idle = bad == 0;
-        assert_counts(recover(), JOURNAL_AHEAD - !is_idle, 0, 0, !is_idle);
+        assert_counts(recover(), JOURNAL_PREFETCH - !is_idle, 0, 0, !is_idle);
         /* All of one end have the time of the last. */
-        assert_int_equal(last.time, bad == JOURNAL_AHEAD ? JOURNAL_AHEAD - 1 : JOURNAL_AHEAD);
+        assert_int_equal(last.time, bad == JOURNAL_PREFETCH ? JOURNAL_PREFETCH - 1 : JOURNAL_PREFETCH);
         whole[bad].page.texts[4] = (char)('0' + bad);
     }
     free(whole);

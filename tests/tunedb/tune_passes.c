@@ -55,10 +55,11 @@ static tuff_graph *make_step(tuff_device *device)
     return graph;
 }
 
-static bool is_of_family(const tuff_plan *plan, const launch *of, const char *family)
+static bool is_of_family(const tuff_plan *plan, const launch *kernel, const char *family)
 {
     tune_key key;
-    return of->task >= 0 && tuff__task_key(&plan->fusion, of->task, &key) == TUFF_OK && strcmp(key.family, family) == 0;
+    return kernel->task >= 0 && tuff__task_key(&plan->fusion, kernel->task, &key) == TUFF_OK &&
+           strcmp(key.family, family) == 0;
 }
 
 static uint64_t hash_family(const tuff_plan *plan, const char *family, int *count)
@@ -67,9 +68,9 @@ static uint64_t hash_family(const tuff_plan *plan, const char *family, int *coun
     *count = 0;
     for (int i = 0; i < plan->executable.command_count; i++) {
         const char *source = plan->executable.records[i].source;
-        const launch *of = &plan->executable.launches.launches[i];
-        const uint64_t sizes[] = {of->groups, of->local_size, of->setup, of->subgroup_size};
-        if (!source || !is_of_family(plan, of, family))
+        const launch *kernel = &plan->executable.launches.launches[i];
+        const uint64_t sizes[] = {kernel->groups, kernel->local_size, kernel->setup, kernel->subgroup_size};
+        if (!source || !is_of_family(plan, kernel, family))
             continue;
         hash = tuff__hash64(source, strlen(source), tuff__hash64(sizes, sizeof sizes, hash));
         ++*count;

@@ -146,9 +146,9 @@ static void add_winner(tune_store *store, const char *environment, const char *k
 {
     char generator[GENERATOR_SIZE];
     tune_record win = tuff__record_of(RECORD_WIN, environment, key, candidate);
-    tune_key of;
-    assert_int_equal(tuff__key_parse(key, &of), TUFF_OK);
-    win.generator = tuff__kernel_hash_of(of.family, generator);
+    tune_key parsed;
+    assert_int_equal(tuff__key_parse(key, &parsed), TUFF_OK);
+    win.generator = tuff__kernel_hash_of(parsed.family, generator);
     win.samples = 10;
     win.default_nanoseconds = 2000;
     for (int i = 0; i < 3; i++)
@@ -183,9 +183,9 @@ void forget_stores(void)
 
 void take_silicon(tuff_device *device, file_lock *out)
 {
-    tuning_session of = {.device = device};
-    tuff__environment_of(tuff__device_info(device), &of.environment);
-    assert_true(tuff__session_try_device(&of, out));
+    tuning_session session = {.device = device};
+    tuff__environment_of(tuff__device_info(device), &session.environment);
+    assert_true(tuff__session_try_device(&session, out));
     assert_true(out->fd >= 0);
 }
 

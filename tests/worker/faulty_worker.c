@@ -76,10 +76,10 @@ static void *fall_ill(void *argument)
     return NULL;
 }
 
-static void say_text(ipc_kind kind, const char *what)
+static void say_text(ipc_kind kind, const char *subject)
 {
     text body = {0};
-    tuff__put_text(&body, what);
+    tuff__put_text(&body, subject);
     (void)tuff__ipc_send(STDIN_FILENO, kind, &body);
     tuff__text_free(&body);
 }
@@ -170,24 +170,24 @@ void hear_line(void *user, tuff_log_level level, const char *line)
     tuff__unlock(&heard.lock);
 }
 
-static int count_heard(const char *what)
+static int count_heard(const char *subject)
 {
     int count = 0;
     tuff__lock(&heard.lock);
     for (int i = 0; i < heard.count; i++)
-        count += strstr(heard.lines[i], what) != NULL;
+        count += strstr(heard.lines[i], subject) != NULL;
     tuff__unlock(&heard.lock);
     return count;
 }
 
-void expect_heard(const char *what, int times)
+void expect_heard(const char *subject, int times)
 {
-    const int count = count_heard(what);
+    const int count = count_heard(subject);
     if (count == times)
         return;
     for (int i = 0; i < heard.count; i++)
         print_message("    heard: %s\n", heard.lines[i]);
-    fail_msg("\"%s\" was said %d times, not %d", what, count, times);
+    fail_msg("\"%s\" was said %d times, not %d", subject, count, times);
 }
 
 static void remove_marks(void)

@@ -26,7 +26,7 @@ void set_variable(const char *name, const char *value); /* NULL takes it out of 
 /* For tuff_set_log: keeps what is said there, since begin_with_worker. */
 void hear_line(void *user, tuff_log_level level, const char *line);
 /* Fails where a line with these words was said more or less often. */
-void expect_heard(const char *what, int times);
+void expect_heard(const char *subject, int times);
 /* Candidates that a process died of, by the device's store. */
 int count_strikes(tuff_device *device);
 

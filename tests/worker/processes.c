@@ -17,11 +17,11 @@
 
 #include <cmocka.h>
 
-static pid_t parent_of(pid_t of, char *state)
+static pid_t parent_of(pid_t child, char *state)
 {
     char path[64], line[512];
     int parent = 0;
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)of);
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)child);
     FILE *file = fopen(path, "r");
     const bool read = file && fgets(line, sizeof line, file);
     if (file)

@@ -19,7 +19,7 @@ typedef enum finding { FOUND_OK, FOUND_SLOWER, FOUND_WRONG, FOUND_GONE, FINDINGS
 
 /* A winner that is to be looked at. */
 typedef struct suspect {
-    plan_tasks *subjects;
+    plan_tasks *tasks;
     int index;
     const tune_record *win;
 } suspect;
@@ -28,7 +28,7 @@ typedef struct rerun {
     const cli_verb *verb;
     tuff_cache *cache;
     known_plans plans;
-    plan_tasks *subjects[KNOWN_COUNT];
+    plan_tasks *tasks[KNOWN_COUNT];
     suspect *all;
     int count, capacity;
     int found[FINDINGS];
@@ -74,19 +74,19 @@ static int by_age(const void *a, const void *b)
 }
 
 /* Lowers, compiles and checks; what is compiled is to be released. */
-static verdict make(const evaluator *by, search_candidate *who)
+static tune_evaluation make(const evaluator *by, search_candidate *who)
 {
     candidate_info lowered;
-    verdict found = by->lower(by->state, &who->config, &lowered);
-    if (found != VERDICT_GOOD)
+    tune_evaluation found = by->lower(by->state, &who->config, &lowered);
+    if (found != EVALUATION_GOOD)
         return found;
     who->program = lowered.program;
     who->group_items = lowered.group_items;
     found = by->compile(by->state, who);
-    if (found != VERDICT_GOOD)
+    if (found != EVALUATION_GOOD)
         return found;
     found = by->verify(by->state, who, who->slot > 0);
-    if (found != VERDICT_GOOD)
+    if (found != EVALUATION_GOOD)
         by->release(by->state, who);
     return found;
 }
@@ -98,7 +98,7 @@ static double race(const evaluator *by, const search_candidate *baseline, const 
     for (int i = -1; i < ROUNDS; i++)
         for (int k = 0; k < 2; k++) {
             const search_candidate *who = (i + k) % 2 != 0 ? winner : baseline;
-            if (by->sample(by->state, who, 1, 0, &times[who == winner][i < 0 ? 0 : i]) != VERDICT_GOOD)
+            if (by->sample(by->state, who, 1, 0, &times[who == winner][i < 0 ? 0 : i]) != EVALUATION_GOOD)
                 return 0;
         }
     const uint64_t median = tuff__times_median(times[0], ROUNDS);
@@ -107,33 +107,33 @@ static double race(const evaluator *by, const search_candidate *baseline, const 
 
 static finding examine(const suspect *suspected, char *why, size_t size)
 {
-    const evaluator by = tuff__plan_tasks_judge(suspected->subjects, suspected->index);
+    const evaluator by = tuff__plan_tasks_evaluator(suspected->tasks, suspected->index);
     search_candidate baseline = {.slot = 0}, winner = {.slot = 1};
     finding out = FOUND_GONE;
     if (tuff__config_parse(suspected->win->candidate, &winner.config) != TUFF_OK) {
         (void)snprintf(why, size, "%s", tuff_error());
         return FOUND_GONE;
     }
-    verdict found = make(&by, &baseline);
-    const bool has_usual = found == VERDICT_GOOD;
+    tune_evaluation found = make(&by, &baseline);
+    const bool has_usual = found == EVALUATION_GOOD;
     if (has_usual && suspected->win->candidate[0])
         found = make(&by, &winner);
-    if (found == VERDICT_WRONG || found == VERDICT_RACE)
+    if (found == EVALUATION_WRONG || found == EVALUATION_RACE)
         out = FOUND_WRONG;
-    if (found != VERDICT_GOOD)
-        (void)snprintf(why, size, "%s: %s", tuff__verdict_text(found), tuff_error());
-    if (found == VERDICT_GOOD && suspected->win->candidate[0]) {
+    if (found != EVALUATION_GOOD)
+        (void)snprintf(why, size, "%s: %s", tuff__evaluation_text(found), tuff_error());
+    if (found == EVALUATION_GOOD && suspected->win->candidate[0]) {
         const double ratio = race(&by, &baseline, &winner);
         out = ratio == 0 ? FOUND_GONE : ratio > slower ? FOUND_SLOWER : FOUND_OK;
         (void)snprintf(why, size, "%.2f times the default's time", ratio);
         by.release(by.state, &winner);
-    } else if (found == VERDICT_GOOD) {
+    } else if (found == EVALUATION_GOOD) {
         out = FOUND_OK;
         (void)snprintf(why, size, "the default");
     }
     if (has_usual)
         by.release(by.state, &baseline);
-    tuff__plan_tasks_clear(suspected->subjects, suspected->index);
+    tuff__plan_tasks_clear(suspected->tasks, suspected->index);
     return out;
 }
 
@@ -170,9 +170,9 @@ static int rerun_plans(rerun *self, int most)
 {
     tuff_status status = TUFF_OK;
     for (int i = 0; i < KNOWN_COUNT && status == TUFF_OK; i++) {
-        status = tuff__plan_tasks_create(self->plans.items[i].plan, &self->subjects[i]);
+        status = tuff__plan_tasks_create(self->plans.items[i].plan, &self->tasks[i]);
         if (status == TUFF_OK)
-            status = collect(self, self->subjects[i]);
+            status = collect(self, self->tasks[i]);
     }
     if (status != TUFF_OK)
         return cache_fail(self->verb, "the keys of the model");
@@ -208,7 +208,7 @@ int cache_rerun(const cli_verb *verb, const char *name, const model_options *opt
                    ? rerun_plans(&self, most)
                    : cache_fail(verb, "compiling the model");
     for (int i = 0; i < KNOWN_COUNT; i++)
-        tuff__plan_tasks_destroy(self.subjects[i]);
+        tuff__plan_tasks_destroy(self.tasks[i]);
     tuff__free(self.all);
     json_decref(self.list);
     known_plans_destroy(&self.plans);

@@ -30,20 +30,19 @@ static void find(void *user, const char *path, int line, const char *what, const
         printf("%s:%d: %s%s%s\n", path, line, what, detail[0] ? ": " : "", detail);
 }
 
-static void report(const char *path, const tuff_cache_verify_result *verdict, void *user)
+static void report(const char *path, const tuff_cache_verify_result *counts, void *user)
 {
     hearing *to = user;
     if (to->files)
         (void)json_array_append_new(
-            to->files, json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:O}", "path", cache_json_text(path), "ok",
-                                 verdict->ok, "damaged", verdict->damaged, "malformed", verdict->malformed, "later",
-                                 verdict->unknown, "invalid", verdict->invalid, "orphans", verdict->orphans, "rejected",
-                                 verdict->rejected, "findings", to->list));
+            to->files,
+            json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:O}", "path", cache_json_text(path), "ok", counts->ok,
+                      "damaged", counts->damaged, "malformed", counts->malformed, "later", counts->unknown, "invalid",
+                      counts->invalid, "orphans", counts->orphans, "rejected", counts->rejected, "findings", to->list));
     else
-        printf("%s: ok %d  damaged %d  malformed %d  later %d  invalid %d  orphans %d  rejected %d\n", path,
-               verdict->ok, verdict->damaged, verdict->malformed, verdict->unknown, verdict->invalid, verdict->orphans,
-               verdict->rejected);
-    if (tuff__verdict_findings(verdict) > 0 && to->code == CACHE_OK)
+        printf("%s: ok %d  damaged %d  malformed %d  later %d  invalid %d  orphans %d  rejected %d\n", path, counts->ok,
+               counts->damaged, counts->malformed, counts->unknown, counts->invalid, counts->orphans, counts->rejected);
+    if (tuff__verify_result_findings(counts) > 0 && to->code == CACHE_OK)
         to->code = CACHE_FINDINGS;
 }
 

@@ -288,14 +288,14 @@ static void measure(serving *self)
 {
     tuning_session *of = &self->of;
     byte_reader from = tuff__ipc_reader(&self->in);
-    const int index = tuff__take_below(&from, (uint64_t)of->subject_count);
+    const int index = tuff__take_below(&from, (uint64_t)of->task_count);
     const uint64_t budget = tuff__take_u64(&from);
     of->later = tuff__take_u64(&from);
     of->keys_wanted = (int)tuff__take_u32(&from);
     of->keys_done = (int)tuff__take_u32(&from);
     if (from.failed)
         leave_at_once();
-    tuning_task *one = &of->subjects[index];
+    tuning_task *one = &of->tasks[index];
     const tuff_status status = tuff__session_measure_one(one, budget);
     text body = {0}, chosen = {0};
     tuff__config_format(&one->chosen, &chosen);
@@ -337,9 +337,9 @@ static void measure_all(serving *self)
     tuff__put_text(&body, status == TUFF_OK ? "" : tuff_error());
     tuff__put_u8(&body, of->lost);
     tuff__put_bytes(&body, &of->stats, sizeof of->stats);
-    tuff__put_u32(&body, (uint32_t)of->subject_count);
-    for (int i = 0; i < of->subject_count; i++)
-        put_finding(&body, &of->subjects[i]);
+    tuff__put_u32(&body, (uint32_t)of->task_count);
+    for (int i = 0; i < of->task_count; i++)
+        put_finding(&body, &of->tasks[i]);
     say_and_free(IPC_MEASURED_ALL, &body);
 }
 

@@ -60,7 +60,8 @@ typedef struct packed_copy {
     int sources[MAX_CHAIN_BUFFERS], source_count; /* buffers that it is made from */
     int64_t lines, inner, width, line_stride, inner_stride;
     affine from, to;
-    storage *kept; /* owned, where the copy outlives a run; else NULL */
+    bool is_kept;  /* it outlives a run */
+    storage *kept; /* owned; its memory then, from when memory is planned */
 } packed_copy;
 
 typedef struct named_buffer {

@@ -517,15 +517,20 @@ tuff_status tuff__lower_task(tuff_device *device, const struct fusion *fusion, c
     return status;
 }
 
+void tuff__estimate_launches(const launch_list *launches, task_estimate *out)
+{
+    out->kernels = tuff__launch_list_hash(launches, &out->items);
+    out->cost = tuff__launch_list_cost(launches);
+    out->traffic = tuff__launch_list_traffic(launches);
+}
+
 tuff_status tuff__estimate_task(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
                                 int task, const tune_config *config, task_estimate *out)
 {
     launch_list launches;
     *out = (task_estimate){.items = 1};
     TRY(tuff__lower_task(device, fusion, options, task, config, &out->used_tunables, &launches));
-    out->kernels = tuff__launch_list_hash(&launches, &out->items);
-    out->cost = tuff__launch_list_cost(&launches);
-    out->traffic = tuff__launch_list_traffic(&launches);
+    tuff__estimate_launches(&launches, out);
     tuff__launch_list_free(&launches);
     return TUFF_OK;
 }

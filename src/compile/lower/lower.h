@@ -30,6 +30,8 @@ typedef struct task_estimate {
     double traffic;            /* as tuff__launch_list_traffic says */
 } task_estimate;
 
+/* Fills in all but used_tunables, by the launches of one task. */
+void tuff__estimate_launches(const launch_list *launches, task_estimate *out);
 /* TUFF_E_LIMIT, TUFF_E_UNSUPPORTED: there is no such kernel. */
 tuff_status tuff__estimate_task(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
                                 int task, const tune_config *config, task_estimate *out);

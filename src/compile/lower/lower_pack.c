@@ -308,15 +308,13 @@ static bool is_same_copy(const packed_copy *a, const packed_copy *b)
            memcmp(&a->from, &b->from, sizeof a->from) == 0 && memcmp(&a->to, &b->to, sizeof a->to) == 0;
 }
 
-/* Memory of its own for a copy that outlives a run. */
-static tuff_status keep_copy(launch_list *list, packed_copy *copy)
+/* A copy that outlives a run is to have memory of its own, which is made when memory is planned. */
+static void keep_copy(launch_list *list, packed_copy *copy)
 {
     memory_buffer *buffer = &list->buffers[copy->target];
-    TRY(tuff__storage_create(list->device, tuff__buffer_size(buffer), false, &copy->kept));
-    buffer->storage = copy->kept;
+    copy->is_kept = true;
     buffer->fixed = true;
     list->constant_size += tuff__buffer_size(buffer);
-    return TUFF_OK;
 }
 
 /* Launches the copy; its entry is in the list already. */
@@ -328,14 +326,14 @@ static tuff_status make_copy(launch_list *list, int index, const fused_chain *ma
         vec /= 2;
     const int first = list->launch_count;
     if (tuff__operand_is_steady(list->fusion->graph, matmul, shape->operand))
-        TRY(keep_copy(list, copy));
+        keep_copy(list, copy);
     const bool transposes = shape->inner_stride == 1 && shape->inner > 1 && shape->width % vec == 0;
     const bool copies_lines = shape->line_stride == 1 && shape->lines >= vec && !list->policy.target.items_are_lanes &&
                               !tuff__is_produced(matmul, shape->operand);
     TRY(transposes || copies_lines ? pack_blocks(list, index, matmul, shape, copy->target, vec, transposes)
                                    : pack_strided(list, index, matmul, shape, copy->target));
     for (int i = first; i < list->launch_count; ++i)
-        list->launches[i].setup = copy->kept != NULL;
+        list->launches[i].setup = copy->is_kept;
     return TUFF_OK;
 }
 

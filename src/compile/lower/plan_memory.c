@@ -207,6 +207,18 @@ static storage *block_of_other(const launch_list *list, uint64_t block, uint64_t
     return fits ? like->blocks[block] : NULL;
 }
 
+static tuff_status allocate_kept(launch_list *list)
+{
+    for (int i = 0; i < list->copy_count; ++i) {
+        packed_copy *copy = &list->copies[i];
+        if (!copy->is_kept)
+            continue;
+        TRY(tuff__storage_create(list->device, tuff__buffer_size(&list->buffers[copy->target]), false, &copy->kept));
+        list->buffers[copy->target].storage = copy->kept;
+    }
+    return TUFF_OK;
+}
+
 static tuff_status allocate_blocks(launch_list *list, const placement *all, int count, uint64_t block_count)
 {
     list->blocks = tuff__calloc((size_t)block_count + 1, sizeof(storage *));
@@ -255,6 +267,7 @@ static tuff_status plan(planner *self)
     const uint64_t block_count = measure_blocks(list, self->all, self->count);
     if (list->peak > list->budget)
         return TUFF_OK;
+    TRY(allocate_kept(list));
     TRY(allocate_blocks(list, self->all, self->count, block_count));
     for (int i = 0; i < self->count; ++i)
         resolve_whole(list, &list->buffers[self->all[i].id]);

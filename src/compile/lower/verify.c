@@ -501,7 +501,7 @@ static tuff_status check_next_run(const verifier *self)
         if (is_from_the_host(self, i) && self->contents[i].destroyed_by >= 0 && !is_assigned(self, i))
             return wrong(self, self->contents[i].destroyed_by, i, "is overwritten, and read in the next run");
     for (int i = 0; i < list->copy_count; ++i) {
-        if (list->copies[i].kept == NULL)
+        if (!list->copies[i].is_kept)
             continue;
         TRY(check_content(self, -1, list->copies[i].target));
         for (int k = 0; k < list->copies[i].source_count; ++k) {

@@ -21,9 +21,9 @@ typedef struct buffer_region {
     size_t size;
 } buffer_region;
 
-static void CL_CALLBACK free_memory(cl_mem memory, void *of)
+static void CL_CALLBACK free_memory(cl_mem memory, void *user)
 {
-    const buffer_region all = *(buffer_region *)of;
+    const buffer_region all = *(buffer_region *)user;
     (void)memory;
     (void)munmap(all.start, all.size);
 }

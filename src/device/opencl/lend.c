@@ -65,18 +65,18 @@ static void *serve(void *lent)
 static int start_thread(lent_thread *self)
 {
     enum { STACK_SIZE = 8 << 20 };
-    pthread_attr_t with;
+    pthread_attr_t attributes;
     sigset_t all, before;
-    int error = pthread_attr_init(&with);
+    int error = pthread_attr_init(&attributes);
     if (error != 0)
         return error;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_attr_setstacksize(&with, STACK_SIZE);
+    error = pthread_attr_setstacksize(&attributes, STACK_SIZE);
     if (error == 0)
-        error = pthread_create(&self->thread, &with, serve, self);
+        error = pthread_create(&self->thread, &attributes, serve, self);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&with);
+    (void)pthread_attr_destroy(&attributes);
     return error;
 }
 

@@ -59,18 +59,18 @@ static operand operand_of(const command *work, int index)
 }
 
 /* A matrix of width 1, or the transpose of one of a single line, as a vector: from element to element. */
-static size_t step_along(const operand *of, int lengthwise)
+static size_t step_along(const operand *side, int lengthwise)
 {
-    return of->form == lengthwise ? 1 : of->line;
+    return side->form == lengthwise ? 1 : side->line;
 }
 
 /* The result is one row or one column whose elements lie together: matrix · vector, `m` lines of `n` elements in
    memory. */
-static int multiply_vector(const library_product *of, const operand *x, const operand *y, const operand *result,
+static int multiply_vector(const library_product *product, const operand *x, const operand *y, const operand *result,
                            cl_command_queue *queue, cl_event *event)
 {
-    const size_t rows = (size_t)of->rows, columns = (size_t)of->columns, inner = (size_t)of->inner;
-    const bool row = of->rows == 1;
+    const size_t rows = (size_t)product->rows, columns = (size_t)product->columns, inner = (size_t)product->inner;
+    const bool row = product->rows == 1;
     const operand *matrix = row ? y : x, *vector = row ? x : y;
     const size_t length = row ? columns : rows;
     const bool results_are_lines = row == (matrix->form == TRANSPOSE);
@@ -91,16 +91,16 @@ static int clear(const operand *result, size_t count, cl_command_queue queue)
 
 static int multiply(const command *work, cl_command_queue *queue, cl_event *event)
 {
-    const library_product *of = &work->product;
+    const library_product *gemm = &work->product;
     const operand x = operand_of(work, 0), y = operand_of(work, 1), result = operand_of(work, 2);
-    const size_t m = (size_t)of->rows, n = (size_t)of->columns, k = (size_t)of->inner;
-    if (of->batches > 1)
+    const size_t m = (size_t)gemm->rows, n = (size_t)gemm->columns, k = (size_t)gemm->inner;
+    if (gemm->batches > 1)
         return tuff__clblast.sgemm_batched(ROW_MAJOR, x.form, y.form, m, n, k, 1, x.memory, x.start, x.line, x.step,
                                            y.memory, y.start, y.line, y.step, 0, result.memory, result.start,
-                                           result.line, result.step, (size_t)of->batches, queue, event);
+                                           result.line, result.step, (size_t)gemm->batches, queue, event);
     if (m == 1 || (n == 1 && result.line == 1)) {
         const int error = clear(&result, m * n, *queue);
-        return error != CL_SUCCESS ? error : multiply_vector(of, &x, &y, &result, queue, event);
+        return error != CL_SUCCESS ? error : multiply_vector(gemm, &x, &y, &result, queue, event);
     }
     return tuff__clblast.sgemm(ROW_MAJOR, x.form, y.form, m, n, k, 1, x.memory, x.start, x.line, y.memory, y.start,
                                y.line, 0, result.memory, result.start, result.line, queue, event);
@@ -108,7 +108,7 @@ static int multiply(const command *work, cl_command_queue *queue, cl_event *even
 
 tuff_status tuff__cl_library_enqueue(const command *work, cl_command_queue queue, cl_event *event)
 {
-    const library_product *of = &work->product;
+    const library_product *gemm = &work->product;
     if (event)
         *event = NULL;
     const int error = multiply(work, &queue, event);
@@ -116,7 +116,7 @@ tuff_status tuff__cl_library_enqueue(const command *work, cl_command_queue queue
     if (error != 0 && error > -1000)
         return tuff__cl_fail(error, "CLBlast");
     if (error != 0 || (event && !*event))
-        return FAIL(TUFF_E_UNSUPPORTED, "CLBlast: a product %lld x %lld x %lld answers %d%s", (long long)of->rows,
-                    (long long)of->columns, (long long)of->inner, error, error ? "" : " and no event");
+        return FAIL(TUFF_E_UNSUPPORTED, "CLBlast: a product %lld x %lld x %lld answers %d%s", (long long)gemm->rows,
+                    (long long)gemm->columns, (long long)gemm->inner, error, error ? "" : " and no event");
     return TUFF_OK;
 }

@@ -26,35 +26,35 @@ static int device_count;
 
 cl_ulong tuff__cl_group_limit;
 
-static tuff_status device_value(cl_device_id id, cl_device_info what, void *out, size_t size)
+static tuff_status device_value(cl_device_id id, cl_device_info parameter, void *out, size_t size)
 {
-    CL_TRY(GetDeviceInfo, (id, what, size, out, NULL));
+    CL_TRY(GetDeviceInfo, (id, parameter, size, out, NULL));
     return TUFF_OK;
 }
 
 /* The text is cut at the buffer's size, which some drivers refuse to do themselves. */
-static tuff_status device_text(cl_device_id id, cl_device_info what, char *out, size_t size)
+static tuff_status device_text(cl_device_id id, cl_device_info parameter, char *out, size_t size)
 {
     size_t needed = 0;
-    CL_TRY(GetDeviceInfo, (id, what, 0, NULL, &needed));
+    CL_TRY(GetDeviceInfo, (id, parameter, 0, NULL, &needed));
     char *whole = tuff__calloc(needed + 1, 1);
     if (!whole)
         return TUFF_E_OOM_HOST;
-    cl_int error = tuff__cl.GetDeviceInfo(id, what, needed, whole, NULL);
+    cl_int error = tuff__cl.GetDeviceInfo(id, parameter, needed, whole, NULL);
     if (error == CL_SUCCESS)
         snprintf(out, size, "%s", whole);
     tuff__free(whole);
     return error == CL_SUCCESS ? TUFF_OK : tuff__cl_fail(error, "clGetDeviceInfo");
 }
 
-static tuff_status platform_text(cl_platform_id id, cl_platform_info what, char *out, size_t size)
+static tuff_status platform_text(cl_platform_id id, cl_platform_info parameter, char *out, size_t size)
 {
     size_t needed = 0;
-    CL_TRY(GetPlatformInfo, (id, what, 0, NULL, &needed));
+    CL_TRY(GetPlatformInfo, (id, parameter, 0, NULL, &needed));
     char *whole = tuff__calloc(needed + 1, 1);
     if (!whole)
         return TUFF_E_OOM_HOST;
-    cl_int error = tuff__cl.GetPlatformInfo(id, what, needed, whole, NULL);
+    cl_int error = tuff__cl.GetPlatformInfo(id, parameter, needed, whole, NULL);
     if (error == CL_SUCCESS)
         snprintf(out, size, "%s", whole);
     tuff__free(whole);

@@ -77,9 +77,9 @@ typedef struct cache_drop {
     const hash128 *environment; /* NULL: any */
     int dropped;
 } cache_drop;
-tuff_status tuff__cache_drop_records(tuff_cache *self, cache_drop *of);
+tuff_status tuff__cache_drop_records(tuff_cache *self, cache_drop *dropped);
 /* A shipped winner cannot be dropped: a seed in our store stands before it. */
-tuff_status tuff__cache_hide_shipped(tuff_cache *self, cache_drop *of);
+tuff_status tuff__cache_hide_shipped(tuff_cache *self, cache_drop *dropped);
 
 /* The lines of an exported file. */
 tuff_status tuff__cache_export_text(const tuff_cache *self, tuff_cache_export_kind form, text *out,
@@ -105,7 +105,7 @@ typedef struct pruning {
 tuff_status tuff__prune_begin(const tuff_cache *self, const tuff_cache_prune_options *options, pruning *out);
 void tuff__prune_end(pruning *self);
 /* One file of ours. */
-tuff_status tuff__prune_file(tuff_cache *self, int index, pruning *of);
+tuff_status tuff__prune_file(tuff_cache *self, int index, pruning *state);
 
 /* A file of ours with its shards, or a shipped one; heard, where not NULL, is called for each file that could be read,
    failed for each that could not. The counts are of each file. */
@@ -118,6 +118,6 @@ typedef struct verify_listener {
 } verify_listener;
 tuff_status tuff__cache_verify_one(const tuff_cache *self, int index, const verify_listener *to);
 tuff_status tuff__cache_verify_path(const char *path, const verify_listener *to);
-int tuff__verdict_findings(const tuff_cache_verify_result *of);
+int tuff__verify_result_findings(const tuff_cache_verify_result *result);
 
 #endif

@@ -107,22 +107,23 @@ typedef struct listening {
 
 static void pass_on(const tune_record *kept, const tune_record *left_out, void *state)
 {
-    const listening *of = state;
+    const listening *listener_state = state;
     tuff_cache_record records[2];
     tuff__cache_show(NULL, kept, 0, &records[0]);
     tuff__cache_show(NULL, left_out, 0, &records[1]);
-    of->conflict(of->user, &records[0], &records[1]);
+    listener_state->conflict(listener_state->user, &records[0], &records[1]);
 }
 
 tuff_status tuff_cache_merge(const char *const *paths, int count, const char *out, tuff_cache_conflict conflict,
                              void *user, tuff_cache_merged *counts)
 {
-    listening of = {conflict, user};
+    listening listener_state = {conflict, user};
     tuff_cache_merged unused;
     bool complete = paths && count > 0 && out;
     for (int i = 0; complete && i < count; i++)
         complete = paths[i] != NULL;
     if (!complete)
         return FAIL(TUFF_E_USAGE, "cache: merging needs at least one file, and a path for what comes of it");
-    return tuff__cache_merge(paths, count, NULL, out, conflict ? pass_on : NULL, &of, counts ? counts : &unused);
+    return tuff__cache_merge(paths, count, NULL, out, conflict ? pass_on : NULL, &listener_state,
+                             counts ? counts : &unused);
 }

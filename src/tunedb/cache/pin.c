@@ -107,25 +107,25 @@ static bool may_drop_from(const cache_file *file, const cache_drop *self)
 }
 
 /* Rewrites those of our stores that have such a record. */
-tuff_status tuff__cache_drop_records(tuff_cache *self, cache_drop *of)
+tuff_status tuff__cache_drop_records(tuff_cache *self, cache_drop *dropped)
 {
     for (int i = 0; i < self->count; i++) {
         const cache_file *file = &self->files[i];
         const tune_record *record;
         bool concerned = false;
-        if (!may_drop_from(file, of))
+        if (!may_drop_from(file, dropped))
             continue;
         if (tuff__store_trouble(file->store)[0])
             return FAIL(TUFF_E_IO, "%s", tuff__store_trouble(file->store));
         for (int at = 0; !concerned && (record = tuff__store_next(file->store, &at));)
-            concerned = record->kind == of->kind && is_chosen(of, record);
+            concerned = record->kind == dropped->kind && is_chosen(dropped, record);
         if (concerned)
-            TRY(tuff__store_compact(file->store, drops, of));
+            TRY(tuff__store_compact(file->store, drops, dropped));
     }
     return TUFF_OK;
 }
 
-tuff_status tuff__cache_hide_shipped(tuff_cache *self, cache_drop *of)
+tuff_status tuff__cache_hide_shipped(tuff_cache *self, cache_drop *one)
 {
     for (int i = 0; i < self->count; i++) {
         const tune_store *store = self->files[i].store;
@@ -134,7 +134,7 @@ tuff_status tuff__cache_hide_shipped(tuff_cache *self, cache_drop *of)
         if (!self->files[i].is_wanted || !self->files[i].is_shipped || !self->files[i].is_described)
             continue;
         for (int at = 0; (record = tuff__store_next(store, &at));) {
-            if (record->kind != RECORD_WIN || !is_chosen(of, record))
+            if (record->kind != RECORD_WIN || !is_chosen(one, record))
                 continue;
             const char *environment = tuff__store_environment(store, record->environment);
             if (!environment)
@@ -142,7 +142,7 @@ tuff_status tuff__cache_hide_shipped(tuff_cache *self, cache_drop *of)
             tune_record seed = *record;
             seed.source = "seed";
             TRY(tuff__cache_add(self, environment, &seed));
-            of->dropped++;
+            one->dropped++;
         }
         i += self->count - before;
     }

@@ -26,20 +26,20 @@ static bool has_old_driver(const tuff_cache *self, const cache_file *file)
     return false;
 }
 
-static tuff_status find_old_drivers(const tuff_cache *self, pruning *of)
+static tuff_status find_old_drivers(const tuff_cache *self, pruning *state)
 {
     for (int i = 0; i < self->count; i++) {
         if (!is_ours(&self->files[i]) || !has_old_driver(self, &self->files[i]))
             continue;
-        if (!GROW(of->old, of->old_count, of->old_capacity))
+        if (!GROW(state->old, state->old_count, state->old_capacity))
             return TUFF_E_OOM_HOST;
-        of->old[of->old_count++] = tuff__hash_text(self->files[i].text);
+        state->old[state->old_count++] = tuff__hash_text(self->files[i].text);
     }
     return TUFF_OK;
 }
 
 /* Shipped files are none of ours to count. */
-static tuff_status find_size_cutoff(const tuff_cache *self, pruning *of)
+static tuff_status find_size_cutoff(const tuff_cache *self, pruning *state)
 {
     const tune_store **ours = tuff__calloc((size_t)self->count + 1, sizeof(tune_store *));
     int count = 0;
@@ -48,7 +48,7 @@ static tuff_status find_size_cutoff(const tuff_cache *self, pruning *of)
     for (int i = 0; i < self->count; i++)
         if (is_ours(&self->files[i]))
             ours[count++] = self->files[i].store;
-    const tuff_status status = tuff__tidy_cutoff(ours, count, of->options.max_bytes, &of->size_cutoff);
+    const tuff_status status = tuff__tidy_cutoff(ours, count, state->options.max_bytes, &state->size_cutoff);
     tuff__free((void *)ours);
     return status;
 }
@@ -101,15 +101,15 @@ static bool drops(const tune_record *record, void *state)
     return drop;
 }
 
-tuff_status tuff__prune_file(tuff_cache *self, int index, pruning *of)
+tuff_status tuff__prune_file(tuff_cache *self, int index, pruning *state)
 {
     tune_store *store = self->files[index].store;
     const tune_record *record;
-    of->dropped = of->kept = 0;
-    if (!of->options.dry_run)
-        return tuff__store_compact(store, drops, of);
+    state->dropped = state->kept = 0;
+    if (!state->options.dry_run)
+        return tuff__store_compact(store, drops, state);
     for (int at = 0; (record = tuff__store_next(store, &at));)
-        (void)drops(record, of);
+        (void)drops(record, state);
     return TUFF_OK;
 }
 

@@ -16,10 +16,10 @@ typedef struct checking {
     tuff_cache_verify_result found;
 } checking;
 
-static void find(checking *self, int line, const char *what, const char *detail)
+static void find(checking *self, int line, const char *subject, const char *detail)
 {
     if (self->to->finding)
-        self->to->finding(self->to->user, self->path, line, what, detail);
+        self->to->finding(self->to->user, self->path, line, subject, detail);
 }
 
 /* What this version cannot use of the record; NULL where all can be. */
@@ -48,12 +48,12 @@ static void check_environment(checking *self, int line, const tune_record *recor
 static void check_record(checking *self, int line, const tune_record *record)
 {
     const tune_record *bad;
-    const char *what, *generator = record->generator[0] ? record->generator : NULL;
+    const char *subject, *generator = record->generator[0] ? record->generator : NULL;
     if (record->kind == RECORD_ENVIRONMENT) {
         check_environment(self, line, record);
-    } else if ((what = unusable(record))) {
+    } else if ((subject = unusable(record))) {
         self->found.invalid++;
-        find(self, line, what, tuff_error());
+        find(self, line, subject, tuff_error());
     } else if (!tuff__store_environment(self->store, record->environment)) {
         self->found.orphans++;
         find(self, line, "of an environment that no line describes", record->op);
@@ -107,9 +107,9 @@ static tuff_status check_lines(checking *self, const char *data, size_t size)
     return TUFF_OK;
 }
 
-int tuff__verdict_findings(const tuff_cache_verify_result *of)
+int tuff__verify_result_findings(const tuff_cache_verify_result *result)
 {
-    return of->damaged + of->malformed + of->unknown + of->invalid + of->orphans + of->rejected;
+    return result->damaged + result->malformed + result->unknown + result->invalid + result->orphans + result->rejected;
 }
 
 static tuff_status check_file(checking *self, bool is_part)
@@ -183,11 +183,11 @@ tuff_status tuff__cache_verify_one(const tuff_cache *self, int index, const veri
 {
     const cache_file *file = &self->files[index];
     char folder[STORE_PATH];
-    verifying of = {.store = file->store, .to = to};
-    take(&of, verify_path(file->path, file->is_shipped ? NULL : file->store, to));
+    verifying state = {.store = file->store, .to = to};
+    take(&state, verify_path(file->path, file->is_shipped ? NULL : file->store, to));
     if (!file->is_shipped && tuff__store_path_of(file->store, ".", folder))
-        take(&of, tuff__file_list(folder, file->name, verify_shard, &of));
-    return give(&of);
+        take(&state, tuff__file_list(folder, file->name, verify_shard, &state));
+    return give(&state);
 }
 
 /* What programs are told. */
@@ -197,24 +197,24 @@ typedef struct telling {
     tuff_cache_verify_result sum;
 } telling;
 
-static void pass_on(void *user, const char *path, int line, const char *what, const char *detail)
+static void pass_on(void *user, const char *path, int line, const char *subject, const char *detail)
 {
-    const telling *of = user;
-    if (of->finding)
-        of->finding(of->user, path, line, what, detail);
+    const telling *state = user;
+    if (state->finding)
+        state->finding(state->user, path, line, subject, detail);
 }
 
 static void add_up(const char *path, const tuff_cache_verify_result *found, void *user)
 {
-    telling *of = user;
+    telling *state = user;
     (void)path;
-    of->sum.ok += found->ok;
-    of->sum.damaged += found->damaged;
-    of->sum.malformed += found->malformed;
-    of->sum.unknown += found->unknown;
-    of->sum.invalid += found->invalid;
-    of->sum.orphans += found->orphans;
-    of->sum.rejected += found->rejected;
+    state->sum.ok += found->ok;
+    state->sum.damaged += found->damaged;
+    state->sum.malformed += found->malformed;
+    state->sum.unknown += found->unknown;
+    state->sum.invalid += found->invalid;
+    state->sum.orphans += found->orphans;
+    state->sum.rejected += found->rejected;
 }
 
 tuff_status tuff_cache_verify(const tuff_cache *cache, tuff_cache_finding finding, void *user,

@@ -340,10 +340,10 @@ static void listing_survives_failures(void **state)
 
 static cl_int told_state;
 
-static cl_int CL_API_CALL tell_state(cl_event event, cl_event_info what, size_t size, void *value, size_t *needed)
+static cl_int CL_API_CALL tell_state(cl_event event, cl_event_info parameter, size_t size, void *value, size_t *needed)
 {
-    if (what != CL_EVENT_COMMAND_EXECUTION_STATUS)
-        return faults.real.GetEventInfo(event, what, size, value, needed);
+    if (parameter != CL_EVENT_COMMAND_EXECUTION_STATUS)
+        return faults.real.GetEventInfo(event, parameter, size, value, needed);
     memcpy(value, &told_state, sizeof told_state);
     return CL_SUCCESS;
 }

@@ -17,15 +17,15 @@
 static cl_kernel_work_group_info lied_about;
 static cl_ulong answer;
 
-typedef cl_int CL_API_CALL info_call(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what, size_t size,
-                                     void *out, size_t *needed);
+typedef cl_int CL_API_CALL info_call(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info parameter,
+                                     size_t size, void *out, size_t *needed);
 static info_call *real_info;
 
-static cl_int CL_API_CALL lie(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what, size_t size,
+static cl_int CL_API_CALL lie(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info parameter, size_t size,
                               void *out, size_t *needed)
 {
-    const cl_int error = real_info(kernel, device, what, size, out, needed);
-    if (error == CL_SUCCESS && what == lied_about)
+    const cl_int error = real_info(kernel, device, parameter, size, out, needed);
+    if (error == CL_SUCCESS && parameter == lied_about)
         memcpy(out, &answer, size); /* a cl_ulong, or the size_t of the same bytes */
     return error;
 }

@@ -18,28 +18,29 @@ static const driver *const opencl = &tuff__driver_opencl;
 static const char *extensions; /* that the device says it has */
 static opencl_api truth;
 
-static cl_int CL_API_CALL gpu_info(cl_device_id device, cl_device_info what, size_t size, void *out, size_t *needed)
+static cl_int CL_API_CALL gpu_info(cl_device_id device, cl_device_info parameter, size_t size, void *out,
+                                   size_t *needed)
 {
     const cl_device_type gpu = CL_DEVICE_TYPE_GPU;
-    if (what == CL_DEVICE_TYPE)
+    if (parameter == CL_DEVICE_TYPE)
         memcpy(out, &gpu, sizeof gpu);
-    else if (what == CL_DEVICE_EXTENSIONS && out)
+    else if (parameter == CL_DEVICE_EXTENSIONS && out)
         memcpy(out, extensions, strlen(extensions) + 1);
-    else if (what != CL_DEVICE_EXTENSIONS)
-        return truth.GetDeviceInfo(device, what, size, out, needed);
+    else if (parameter != CL_DEVICE_EXTENSIONS)
+        return truth.GetDeviceInfo(device, parameter, size, out, needed);
     if (needed)
-        *needed = what == CL_DEVICE_TYPE ? sizeof gpu : strlen(extensions) + 1;
+        *needed = parameter == CL_DEVICE_TYPE ? sizeof gpu : strlen(extensions) + 1;
     return CL_SUCCESS;
 }
 
 enum { PRIVATE_BYTES = 1600, INTEL_BYTES = 24, SPILL_MEM_SIZE_INTEL = 0x4109 };
 
-static cl_int CL_API_CALL kernel_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
+static cl_int CL_API_CALL kernel_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info parameter,
                                       size_t size, void *out, size_t *needed)
 {
-    const cl_ulong bytes = what == CL_KERNEL_PRIVATE_MEM_SIZE ? PRIVATE_BYTES : INTEL_BYTES;
-    if (what != CL_KERNEL_PRIVATE_MEM_SIZE && what != SPILL_MEM_SIZE_INTEL)
-        return truth.GetKernelWorkGroupInfo(kernel, device, what, size, out, needed);
+    const cl_ulong bytes = parameter == CL_KERNEL_PRIVATE_MEM_SIZE ? PRIVATE_BYTES : INTEL_BYTES;
+    if (parameter != CL_KERNEL_PRIVATE_MEM_SIZE && parameter != SPILL_MEM_SIZE_INTEL)
+        return truth.GetKernelWorkGroupInfo(kernel, device, parameter, size, out, needed);
     assert_int_equal(size, sizeof bytes);
     memcpy(out, &bytes, sizeof bytes);
     return CL_SUCCESS;

@@ -1,6 +1,6 @@
 /* A made-up device. Its programs have five tunables; which combinations are no kernel, and which have a fault, is a
    matter of hashes. */
-#include "fault_judge.h"
+#include "fault_evaluator.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 enum { N = FAULT_MATRIX, CANARY = 0x5ca1ab1e, POISON = 0x7fc0dead };
 
 static const struct {
-    tunable of;
+    tunable parameter;
     int usual;
     double best; /* logarithm of base 2 */
 } axes[] = {{TUNABLE_matmul_register_local_size, 64, 5},
@@ -20,27 +20,27 @@ static const struct {
             {TUNABLE_row_register_parts, 1, 2}};
 enum { AXES = sizeof axes / sizeof *axes };
 
-static uint64_t hash_of(const fault_device *self, const tune_config *what)
+static uint64_t hash_of(const fault_device *self, const tune_config *config)
 {
     int values[AXES];
     for (int i = 0; i < AXES; i++)
-        values[i] = tuff__config_value(what, axes[i].of, axes[i].usual);
+        values[i] = tuff__config_value(config, axes[i].parameter, axes[i].usual);
     return tuff__hash64(values, sizeof values, self->seed);
 }
 
-static bool is_default(const tune_config *what)
+static bool is_default(const tune_config *config)
 {
     for (int i = 0; i < AXES; i++)
-        if (tuff__config_value(what, axes[i].of, axes[i].usual) != axes[i].usual)
+        if (tuff__config_value(config, axes[i].parameter, axes[i].usual) != axes[i].usual)
             return false;
     return true;
 }
 
-fault fault_of(const fault_device *self, const tune_config *what)
+fault fault_of(const fault_device *self, const tune_config *config)
 {
-    if (is_default(what))
+    if (is_default(config))
         return self->default_fault;
-    rng from = {hash_of(self, what) + 1};
+    rng from = {hash_of(self, config) + 1};
     double at = tuff__rng_share(&from);
     for (int i = 0; i < FAULT_COUNT; i++) {
         if (i != SOUND && at < self->share[i])
@@ -51,131 +51,132 @@ fault fault_of(const fault_device *self, const tune_config *what)
 }
 
 /* No single or double move leads from the default across the wall. */
-static double wall(const tune_config *what)
+static double wall(const tune_config *config)
 {
-    const int group = tuff__config_value(what, axes[0].of, axes[0].usual);
-    const int rows = tuff__config_value(what, axes[1].of, axes[1].usual);
+    const int group = tuff__config_value(config, axes[0].parameter, axes[0].usual);
+    const int rows = tuff__config_value(config, axes[1].parameter, axes[1].usual);
     return group == 16 ? 3 : group < 16 && rows >= 8 ? 0.4 : 1;
 }
 
-uint64_t fault_time(const fault_device *self, const tune_config *what)
+uint64_t fault_time(const fault_device *self, const tune_config *config)
 {
     double sum = 0;
     for (int i = 0; i < AXES; i++)
-        sum += fabs(log2(tuff__config_value(what, axes[i].of, axes[i].usual)) - axes[i].best);
-    rng from = {hash_of(self, what)};
+        sum += fabs(log2(tuff__config_value(config, axes[i].parameter, axes[i].usual)) - axes[i].best);
+    rng from = {hash_of(self, config)};
     const double rough = 0.1 * tuff__rng_share(&from);
-    const double faulty = fault_of(self, what) != SOUND && self->faulty_speed > 0 ? self->faulty_speed : 1;
-    const double others = is_default(what) || self->others <= 0 ? 1 : self->others;
-    const double walled = self->walled ? wall(what) : 1;
+    const double faulty = fault_of(self, config) != SOUND && self->faulty_speed > 0 ? self->faulty_speed : 1;
+    const double others = is_default(config) || self->others <= 0 ? 1 : self->others;
+    const double walled = self->walled ? wall(config) : 1;
     return (uint64_t)(1e6 * faulty * others * walled * exp((0.12 * sum + rough) * (1 - self->flatness)));
 }
 
-static verdict lower(void *state, const tune_config *what, candidate_info *out)
+static tune_evaluation lower(void *state, const tune_config *config, candidate_info *out)
 {
     const fault_device *self = state;
-    const uint64_t hash = hash_of(self, what);
-    if (hash % 4 == 0 && !is_default(what)) {
-        (void)FAIL(TUFF_E_USAGE, "fault judge: it does not divide");
-        return VERDICT_INVALID;
+    const uint64_t hash = hash_of(self, config);
+    if (hash % 4 == 0 && !is_default(config)) {
+        (void)FAIL(TUFF_E_USAGE, "fault evaluator: it does not divide");
+        return EVALUATION_INVALID;
     }
     *out = (candidate_info){.program = hash | 1,
-                            .group_items = (uint32_t)tuff__config_value(what, axes[0].of, axes[0].usual)};
-    out->cost = self->foresight != 0 ? pow((double)fault_time(self, what), self->foresight) : 0;
+                            .group_items = (uint32_t)tuff__config_value(config, axes[0].parameter, axes[0].usual)};
+    out->cost = self->foresight != 0 ? pow((double)fault_time(self, config), self->foresight) : 0;
     for (int i = 0; i < AXES; i++)
-        tuff__config_set(&out->consulted, axes[i].of, axes[i].usual);
-    return VERDICT_GOOD;
+        tuff__config_set(&out->consulted, axes[i].parameter, axes[i].usual);
+    return EVALUATION_GOOD;
 }
 
-static verdict broken(fault_device *self)
+static tune_evaluation broken(fault_device *self)
 {
     self->broken++;
-    (void)FAIL(TUFF_E_USAGE, "fault judge: a call out of order");
-    return VERDICT_FAILED;
+    (void)FAIL(TUFF_E_USAGE, "fault evaluator: a call out of order");
+    return EVALUATION_FAILED;
 }
 
-static verdict say(verdict what)
+static tune_evaluation say(tune_evaluation found)
 {
-    (void)FAIL(TUFF_E_COMPILE, "fault judge: %s", tuff__verdict_text(what));
-    return what;
+    (void)FAIL(TUFF_E_COMPILE, "fault evaluator: %s", tuff__evaluation_text(found));
+    return found;
 }
 
-static void expect(void *state, const search_candidate *who)
+static void expect(void *state, const search_candidate *candidate)
 {
     fault_device *self = state;
-    if (who->slot < 0 || who->slot >= SEARCH_SLOTS || self->is_live[who->slot] || self->is_expected[who->slot]) {
+    if (candidate->slot < 0 || candidate->slot >= SEARCH_SLOTS || self->is_live[candidate->slot] ||
+        self->is_expected[candidate->slot]) {
         self->broken++;
         return;
     }
-    self->is_expected[who->slot] = true;
-    self->live[who->slot] = who->config;
+    self->is_expected[candidate->slot] = true;
+    self->live[candidate->slot] = candidate->config;
     self->expected++;
     self->expected_most = self->expected > self->expected_most ? self->expected : self->expected_most;
 }
 
 /* Of what was expected in a slot, or could have been. */
-static bool is_its_turn(fault_device *self, const search_candidate *who)
+static bool is_its_turn(fault_device *self, const search_candidate *candidate)
 {
-    if (who->slot < 0 || who->slot >= SEARCH_SLOTS || self->is_live[who->slot] || self->is_down)
+    if (candidate->slot < 0 || candidate->slot >= SEARCH_SLOTS || self->is_live[candidate->slot] || self->is_down)
         return false;
-    const bool was_expected = self->is_expected[who->slot];
-    self->is_expected[who->slot] = false;
+    const bool was_expected = self->is_expected[candidate->slot];
+    self->is_expected[candidate->slot] = false;
     self->expected -= was_expected;
-    return !was_expected || tuff__config_equal(&self->live[who->slot], &who->config);
+    return !was_expected || tuff__config_equal(&self->live[candidate->slot], &candidate->config);
 }
 
-static verdict compile(void *state, const search_candidate *who)
+static tune_evaluation compile(void *state, const search_candidate *candidate)
 {
     fault_device *self = state;
-    if (!is_its_turn(self, who))
+    if (!is_its_turn(self, candidate))
         return broken(self);
     self->clock += self->compile_cost;
     self->compiled++;
-    const uint64_t name = hash_of(self, &who->config);
+    const uint64_t name = hash_of(self, &candidate->config);
     self->compiled_log = tuff__hash64(&name, sizeof name, self->compiled_log);
-    const fault has = fault_of(self, &who->config);
+    const fault has = fault_of(self, &candidate->config);
     if (has == FAULT_LIMITS || has == FAULT_COMPILE)
-        return say(has == FAULT_LIMITS ? VERDICT_LIMITS : VERDICT_COMPILE);
-    self->live[who->slot] = who->config;
-    self->is_live[who->slot] = true;
+        return say(has == FAULT_LIMITS ? EVALUATION_LIMITS : EVALUATION_COMPILE);
+    self->live[candidate->slot] = candidate->config;
+    self->is_live[candidate->slot] = true;
     self->live_count++;
     self->live_most = self->live_count > self->live_most ? self->live_count : self->live_most;
-    return VERDICT_GOOD;
+    return EVALUATION_GOOD;
 }
 
-static uint64_t spilled(void *state, const search_candidate *who)
+static uint64_t spilled(void *state, const search_candidate *candidate)
 {
     fault_device *self = state;
-    if (who->slot < 0 || who->slot >= SEARCH_SLOTS || !self->is_live[who->slot])
+    if (candidate->slot < 0 || candidate->slot >= SEARCH_SLOTS || !self->is_live[candidate->slot])
         self->broken++;
-    return self->spills(self, &who->config);
+    return self->spills(self, &candidate->config);
 }
 
-static bool is_right_slot(const fault_device *self, const search_candidate *who)
+static bool is_right_slot(const fault_device *self, const search_candidate *candidate)
 {
-    return who->slot >= 0 && who->slot < SEARCH_SLOTS && self->is_live[who->slot] && !self->is_down &&
-           tuff__config_equal(&self->live[who->slot], &who->config);
+    return candidate->slot >= 0 && candidate->slot < SEARCH_SLOTS && self->is_live[candidate->slot] && !self->is_down &&
+           tuff__config_equal(&self->live[candidate->slot], &candidate->config);
 }
 
 /* What ends a run instead of its results. A hang is waited for until the deadline, or the end of the budget. */
-static verdict launch(fault_device *self, fault has)
+static tune_evaluation launch(fault_device *self, fault has)
 {
     if (has == FAULT_HANGS) {
         const uint64_t left = self->budget > self->clock ? self->budget - self->clock : 0;
         self->clock += self->budget && left < self->deadline ? left : self->deadline;
         self->hangs++;
         self->is_down = self->no_hang_recovery;
-        return say(VERDICT_HANG);
+        return say(EVALUATION_HANG);
     }
     if (has == FAULT_CRASHES) {
         self->is_down = self->no_hang_recovery;
-        return say(VERDICT_CRASH);
+        return say(EVALUATION_CRASH);
     }
     if (has == FAULT_LOSES) {
         self->is_down = true;
-        return say(VERDICT_LOST);
+        return say(EVALUATION_LOST);
     }
-    return VERDICT_GOOD;
+    return EVALUATION_GOOD;
 }
 
 static double bell(rng *from)
@@ -186,26 +187,27 @@ static double bell(rng *from)
     return sum - 6;
 }
 
-static double time_now(fault_device *self, const tune_config *what)
+static double time_now(fault_device *self, const tune_config *config)
 {
     const int64_t taken = self->samples_taken++;
     const double slower =
         (1 + self->drift * (double)taken) * (self->step_at && taken >= self->step_at ? self->step_factor : 1);
     const double busy = self->burst > 0 && taken / 23 % 2 == 1 ? self->burst : 1;
     const double shared = self->second > 0 && tuff__rng_share(&self->random) < 0.5 ? self->second : 1;
-    return (double)fault_time(self, what) * slower * busy * shared * (1 + self->scatter * bell(&self->random));
+    return (double)fault_time(self, config) * slower * busy * shared * (1 + self->scatter * bell(&self->random));
 }
 
-static verdict sample(void *state, const search_candidate *who, int count, uint64_t limit, uint64_t *nanoseconds)
+static tune_evaluation sample(void *state, const search_candidate *candidate, int count, uint64_t limit,
+                              uint64_t *nanoseconds)
 {
     (void)limit;
     fault_device *self = state;
-    if (!is_right_slot(self, who))
+    if (!is_right_slot(self, candidate))
         return broken(self);
-    const fault has = fault_of(self, &who->config);
-    const verdict found = launch(self, has);
-    for (int i = 0; i < count && found == VERDICT_GOOD; i++) {
-        nanoseconds[i] = (uint64_t)time_now(self, &who->config);
+    const fault has = fault_of(self, &candidate->config);
+    const tune_evaluation found = launch(self, has);
+    for (int i = 0; i < count && found == EVALUATION_GOOD; i++) {
+        nanoseconds[i] = (uint64_t)time_now(self, &candidate->config);
         self->clock += nanoseconds[i];
         if (has == FAULT_ZERO)
             nanoseconds[i] = 0;
@@ -239,7 +241,7 @@ static void prepare(fault_device *self)
         self->memory[i] = i < N || i >= N * N + N ? CANARY : POISON;
 }
 
-static verdict look(fault_device *self, fault has, int depth)
+static tune_evaluation look(fault_device *self, fault has, int depth)
 {
     int32_t expected[N * N], first[N * N];
     prepare(self);
@@ -250,45 +252,46 @@ static verdict look(fault_device *self, fault has, int depth)
         run(self, has, depth);
         for (int i = 0; i < N; i++)
             if (self->memory[i] != CANARY || self->memory[N * N + N + i] != CANARY)
-                return say(VERDICT_WRONG);
+                return say(EVALUATION_WRONG);
         if (turn && memcmp(first, self->memory + N, sizeof first) != 0)
-            return say(VERDICT_RACE);
+            return say(EVALUATION_RACE);
         memcpy(first, self->memory + N, sizeof first);
     }
-    return memcmp(expected, first, sizeof first) == 0 ? VERDICT_GOOD : say(VERDICT_WRONG);
+    return memcmp(expected, first, sizeof first) == 0 ? EVALUATION_GOOD : say(EVALUATION_WRONG);
 }
 
-static verdict verify(void *state, const search_candidate *who, bool thorough)
+static tune_evaluation verify(void *state, const search_candidate *candidate, bool thorough)
 {
     fault_device *self = state;
-    if (!is_right_slot(self, who))
+    if (!is_right_slot(self, candidate))
         return broken(self);
-    const fault has = fault_of(self, &who->config);
+    const fault has = fault_of(self, &candidate->config);
     const bool is_caught = has >= FAULT_WRONG && has <= FAULT_OUTSIDE;
     const bool is_faulty = is_caught || (has == FAULT_RAGGED && thorough);
-    self->clock += 2 * fault_time(self, &who->config);
-    verdict found = launch(self, has);
-    if (found == VERDICT_GOOD)
+    self->clock += 2 * fault_time(self, &candidate->config);
+    tune_evaluation found = launch(self, has);
+    if (found == EVALUATION_GOOD)
         found = look(self, has, N);
-    if (found == VERDICT_GOOD && thorough)
+    if (found == EVALUATION_GOOD && thorough)
         found = look(self, has, N - 3);
     self->verified_faulty += is_faulty;
     self->verified_sound += has == SOUND;
-    self->passed_faulty += is_faulty && found == VERDICT_GOOD;
-    self->refused_sound += has == SOUND && found != VERDICT_GOOD;
+    self->passed_faulty += is_faulty && found == EVALUATION_GOOD;
+    self->refused_sound += has == SOUND && found != EVALUATION_GOOD;
     return found;
 }
 
-static void release(void *state, const search_candidate *who)
+static void release(void *state, const search_candidate *candidate)
 {
     fault_device *self = state;
-    if (who->slot < 0 || who->slot >= SEARCH_SLOTS || (!self->is_live[who->slot] && !self->is_expected[who->slot])) {
+    if (candidate->slot < 0 || candidate->slot >= SEARCH_SLOTS ||
+        (!self->is_live[candidate->slot] && !self->is_expected[candidate->slot])) {
         self->broken++;
         return;
     }
-    self->expected -= self->is_expected[who->slot];
-    self->live_count -= self->is_live[who->slot];
-    self->is_expected[who->slot] = self->is_live[who->slot] = false;
+    self->expected -= self->is_expected[candidate->slot];
+    self->live_count -= self->is_live[candidate->slot];
+    self->is_expected[candidate->slot] = self->is_live[candidate->slot] = false;
 }
 
 static bool is_over(void *state)

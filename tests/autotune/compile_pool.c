@@ -10,48 +10,52 @@
 
 #include <cmocka.h>
 
-#include "ahead_fixture.h"
+#include "compile_pool_fixture.h"
+#include "autotune/lowered.h"
 #include "each_device.h"
 #include "small_plans.h"
 
-static uint64_t count_compiled(const tuning_session *of)
+static uint64_t count_compiled(const tuning_session *session)
 {
     tuff_device_counters counters;
-    assert_int_equal(tuff_device_counters_get(tuff__session_bench(of), &counters), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(tuff__session_bench(session), &counters), TUFF_OK);
     return counters.programs_compiled + counters.programs_from_disk;
 }
 
 /* The default, then a few others of which each was compiled before its turn came; how many. */
-static int find_compiled(tuning_task *of)
+static int find_compiled(tuning_task *task)
 {
-    tuning_session *self = of->session;
-    const evaluator by = tuff__evaluator_of(of);
+    tuning_session *self = task->session;
+    const evaluator by = tuff__evaluator_of(task);
     candidate_info made;
     search_candidate usual = {.slot = 0}, others[THREADS];
-    assert_int_equal(by.lower(of, &usual.config, &made), VERDICT_GOOD);
-    assert_int_equal(by.compile(of, &usual), VERDICT_GOOD);
-    const int count = draw_candidates(of, made.program, others, THREADS);
+    assert_int_equal(by.lower(task, &usual.config, &made), EVALUATION_GOOD);
+    assert_int_equal(by.compile(task, &usual), EVALUATION_GOOD);
+    const int count = draw_candidates(task, made.program, others, THREADS);
     for (int i = 0; i < count; i++)
-        by.expect(of, &others[i]);
+        by.expect(task, &others[i]);
     tuff__sleep(30000000);
     uint64_t took[THREADS];
-    of->compile_limit = tuff__compile_patience;
-    for (int i = 0; i < count; i++)
-        (void)tuff__compile_pool_await(of, others[i].slot, NULL, &took[i]);
+    task->compile_limit = tuff__compile_patience;
+    for (int i = 0; i < count; i++) {
+        lowered_candidate *lowered;
+        (void)tuff__compile_pool_await(task, others[i].slot, NULL, &took[i], &lowered);
+        tuff__lowered_free(lowered);
+    }
     const uint64_t before = count_compiled(self);
     int found = 0;
     for (int i = 0; i < count; i++) {
         assert_true(took[i] > 0);
-        const verdict said = by.compile(of, &others[i]);
-        found += said == VERDICT_GOOD;
-        if (said != VERDICT_GOOD)
-            print_message("    %s: %s\n", of->text, tuff_error());
-        if (said == VERDICT_GOOD)
-            by.release(of, &others[i]);
+        const tune_evaluation said = by.compile(task, &others[i]);
+        found += said == EVALUATION_GOOD;
+        if (said != EVALUATION_GOOD)
+            print_message("    %s: %s\n", task->text, tuff_error());
+        if (said == EVALUATION_GOOD)
+            by.release(task, &others[i]);
     }
     if (count_compiled(self) != before)
-        fail_msg("%s: compiled twice", of->text);
-    by.release(of, &usual);
+        fail_msg("%s: compiled twice", task->text);
+    by.release(task, &usual);
     return found;
 }
 
@@ -63,11 +67,11 @@ static void look_for_programs(tuff_device *device)
     tuning_session self;
     int found = 0;
     begin_tuner(&self, plan);
-    assert_int_equal(tuff__compile_pool_count(self.ahead), THREADS);
-    for (int i = 0; i < self.subject_count; i++)
-        found += find_compiled(&self.subjects[i]);
-    print_message("    %d keys, %d candidates were there before their turn\n", self.subject_count, found);
-    assert_true(self.subject_count > 5 && found > self.subject_count);
+    assert_int_equal(tuff__compile_pool_count(self.compile_pool), THREADS);
+    for (int i = 0; i < self.task_count; i++)
+        found += find_compiled(&self.tasks[i]);
+    print_message("    %d keys, %d candidates were there before their turn\n", self.task_count, found);
+    assert_true(self.task_count > 5 && found > self.task_count);
     end_tuner(&self);
     assert_true(self.stats.prefetched >= (uint64_t)found && self.stats.prefetch_nanoseconds > 0);
     destroy_plan(plan, graph);
@@ -90,18 +94,18 @@ static void drop_at_once(tuff_device *device)
     tuff_plan *plan = compile_many(graph, weights);
     for (int round = 0; round < 3; round++) {
         tuning_session self;
-        search_candidate others[SEARCH_AHEAD];
+        search_candidate others[SEARCH_PREFETCH];
         begin_tuner(&self, plan);
-        for (int i = 0; i < self.subject_count; i++) {
-            tuning_task *of = &self.subjects[i];
-            const evaluator by = tuff__evaluator_of(of);
-            const int count = draw_candidates(of, 0, others, SEARCH_AHEAD);
+        for (int i = 0; i < self.task_count; i++) {
+            tuning_task *task = &self.tasks[i];
+            const evaluator by = tuff__evaluator_of(task);
+            const int count = draw_candidates(task, 0, others, SEARCH_PREFETCH);
             for (int k = 0; k < count; k++)
-                by.expect(of, &others[k]);
+                by.expect(task, &others[k]);
             if (round == 1)
                 tuff__sleep(2000000);
             for (int k = 0; k < count && round < 2; k++)
-                by.release(of, &others[k]);
+                by.release(task, &others[k]);
         }
         end_tuner(&self);
         assert_int_equal(self.stats.hangs, 0);
@@ -127,13 +131,13 @@ static bool count_down(void *user, const tuff_tune_progress *now)
 static void tune_with_threads(tuff_device *device)
 {
     static product_result plain, tuned;
-    run_softmax_of_product(device, &ahead_off, &plain);
+    run_softmax_of_product(device, &untuned, &plain);
     for (int threads = 0; threads <= THREADS; threads += THREADS) {
         char name[64];
         (void)snprintf(name, sizeof name, "%d threads on %s", threads, tuff__device_info(device)->selector);
         use_folder(name);
         tuff__compile_pool_threads = threads;
-        const tuff_tune_stats stats = run_softmax_of_product(device, &ahead_quick, &tuned);
+        const tuff_tune_stats stats = run_softmax_of_product(device, &tuned_quickly, &tuned);
         print_message("    %d threads: %.1f s, %d compiles, %d of them ahead\n", threads,
                       (double)stats.nanoseconds * 1e-9, (int)stats.compiles, (int)stats.prefetched);
         assert_true(stats.measured >= 1);
@@ -148,7 +152,7 @@ static void tune_with_threads(tuff_device *device)
         char name[64];
         (void)snprintf(name, sizeof name, "%d candidates on %s", most, tuff__device_info(device)->selector);
         use_folder(name);
-        tuff_tune_options stopping = *ahead_quick.tuning;
+        tuff_tune_options stopping = *tuned_quickly.tuning;
         stopping.progress = count_down;
         stopping.user = &left;
         run_softmax_of_product(device, &(tuff_compile_options){.tuning = &stopping}, &tuned);

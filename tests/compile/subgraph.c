@@ -92,29 +92,29 @@ static void compile(compiled *out)
     compile_as(make_graph, out);
 }
 
-static void discard(compiled *of)
+static void discard(compiled *one)
 {
-    tuff__fusion_free(&of->fusion);
-    tuff_graph_destroy(of->simple);
-    tuff_graph_destroy(of->source);
-    tuff_device_close(of->device);
+    tuff__fusion_free(&one->fusion);
+    tuff_graph_destroy(one->simple);
+    tuff_graph_destroy(one->source);
+    tuff_device_close(one->device);
 }
 
 /* The same number for an element of a node wherever it is asked for; an index finds something. */
-static double element(const node *of, int64_t at)
+static double element(const node *source, int64_t at)
 {
-    if (of->outputs[0].dtype == TUFF_I32)
-        return (double)((uint64_t)(at * 7919 + of->id * 104729) % 17);
-    return (double)((uint64_t)(at * 7919 + of->id * 104729) % 17) / 8 - 1;
+    if (source->outputs[0].dtype == TUFF_I32)
+        return (double)((uint64_t)(at * 7919 + source->id * 104729) % 17);
+    return (double)((uint64_t)(at * 7919 + source->id * 104729) % 17) / 8 - 1;
 }
 
 /* The place of element i of the excerpt in the node as a whole. */
-static int64_t place_of(const subgraph *self, const node *of, int64_t i)
+static int64_t place_of(const subgraph *self, const node *source, int64_t i)
 {
-    const tuff_shape shape = tuff__subgraph_shape(self, of), whole = of->outputs[0].shape;
+    const tuff_shape shape = tuff__subgraph_shape(self, source), whole = source->outputs[0].shape;
     int64_t at = 0, stride = 1;
     for (int axis = shape.rank - 1; axis >= 0; axis--) {
-        at += tuff__subgraph_place(self, of, axis, i % shape.extent[axis]) * stride;
+        at += tuff__subgraph_place(self, source, axis, i % shape.extent[axis]) * stride;
         i /= shape.extent[axis];
         stride *= whole.extent[axis];
     }
@@ -135,11 +135,11 @@ static tuff_status evaluate(const subgraph *self, tuff_device *device, double **
     }
     tuff_status status = TUFF_OK;
     for (int i = 0; i < tuff__subgraph_read_count(self) && status == TUFF_OK; i++) {
-        const node *of = tuff__subgraph_read(self, i);
-        const int64_t count = tuff_shape_count(tuff__subgraph_shape(self, of));
+        const node *at = tuff__subgraph_read(self, i);
+        const int64_t count = tuff_shape_count(tuff__subgraph_shape(self, at));
         double *values = malloc(((size_t)count + 1) * sizeof *values);
         for (int64_t k = 0; k < count; k++)
-            values[k] = element(of, place_of(self, of, k));
+            values[k] = element(at, place_of(self, at, k));
         status = tuff__reference_write_double(plan, tuff__subgraph_name('r', i, name), values);
         free(values);
     }
@@ -159,12 +159,12 @@ static void expect_sample(const subgraph *self, tuff_device *device, double *con
     double *some[MAX_OUTPUTS] = {NULL};
     assert_int_equal(evaluate(self, device, some), TUFF_OK);
     for (int i = 0; i < tuff__subgraph_root_count(self); i++) {
-        const node *of = tuff__subgraph_root(self, i);
-        const int64_t count = tuff_shape_count(tuff__subgraph_shape(self, of));
+        const node *at = tuff__subgraph_root(self, i);
+        const int64_t count = tuff_shape_count(tuff__subgraph_shape(self, at));
         for (int64_t k = 0; k < count; k++) {
-            const double expected = whole[i][place_of(self, of, k)];
+            const double expected = whole[i][place_of(self, at, k)];
             if (!(fabs(some[i][k] - expected) <= 1e-12 * fmax(1, fabs(expected))))
-                fail_msg("%%%d, element %lld: %.17g, not %.17g", of->id, (long long)k, some[i][k], expected);
+                fail_msg("%%%d, element %lld: %.17g, not %.17g", at->id, (long long)k, some[i][k], expected);
         }
         free(some[i]);
     }
@@ -173,35 +173,35 @@ static void expect_sample(const subgraph *self, tuff_device *device, double *con
 static void samples_are_of_the_whole(void **state)
 {
     (void)state;
-    compiled of;
+    compiled one;
     int smaller = 0;
-    compile(&of);
-    for (int task = 0; task < of.fusion.task_count; task++) {
+    compile(&one);
+    for (int task = 0; task < one.fusion.task_count; task++) {
         subgraph *self;
         double *whole[MAX_OUTPUTS] = {NULL};
-        assert_int_equal(tuff__subgraph_create(&of.fusion, task, &self), TUFF_OK);
+        assert_int_equal(tuff__subgraph_create(&one.fusion, task, &self), TUFF_OK);
         const double cost = tuff__subgraph_cost(self);
-        assert_int_equal(evaluate(self, of.device, whole), TUFF_OK);
+        assert_int_equal(evaluate(self, one.device, whole), TUFF_OK);
         for (int most = 16; most > 1; most /= 2) {
             assert_int_equal(tuff__subgraph_sample(self, most), TUFF_OK);
             assert_true(tuff__subgraph_cost(self) <= cost);
-            expect_sample(self, of.device, whole);
+            expect_sample(self, one.device, whole);
         }
         smaller += tuff__subgraph_cost(self) < cost / 2;
         for (int i = 0; i < MAX_OUTPUTS; i++)
             free(whole[i]);
         tuff__subgraph_destroy(self);
     }
-    print_message("%d of %d tasks can be sampled\n", smaller, of.fusion.task_count);
-    assert_true(smaller > of.fusion.task_count / 2);
-    discard(&of);
+    print_message("%d of %d tasks can be sampled\n", smaller, one.fusion.task_count);
+    assert_true(smaller > one.fusion.task_count / 2);
+    discard(&one);
 }
 
-static bool has_place(const subgraph *self, const node *of, int axis, int64_t place)
+static bool has_place(const subgraph *self, const node *at, int axis, int64_t place)
 {
-    const int64_t count = tuff__subgraph_shape(self, of).extent[axis];
+    const int64_t count = tuff__subgraph_shape(self, at).extent[axis];
     for (int64_t i = 0; i < count; i++)
-        if (tuff__subgraph_place(self, of, axis, i) == place)
+        if (tuff__subgraph_place(self, at, axis, i) == place)
             return true;
     return false;
 }
@@ -210,13 +210,13 @@ static bool has_place(const subgraph *self, const node *of, int axis, int64_t pl
 static void samples_have_what_they_should(void **state)
 {
     (void)state;
-    compiled of;
+    compiled one;
     int sampled = 0;
-    compile(&of);
-    for (int task = 0; task < of.fusion.task_count; task++)
+    compile(&one);
+    for (int task = 0; task < one.fusion.task_count; task++)
         for (int most = 16; most > 1; most /= 2) {
             subgraph *self;
-            assert_int_equal(tuff__subgraph_create(&of.fusion, task, &self), TUFF_OK);
+            assert_int_equal(tuff__subgraph_create(&one.fusion, task, &self), TUFF_OK);
             const node *root = tuff__subgraph_root(self, 0);
             const tuff_shape shape = root->outputs[0].shape;
             assert_int_equal(tuff__subgraph_sample(self, most), TUFF_OK);
@@ -235,23 +235,23 @@ static void samples_have_what_they_should(void **state)
             tuff__subgraph_destroy(self);
         }
     assert_true(sampled > 20);
-    discard(&of);
+    discard(&one);
 }
 
 static void extents_shrink_together(void **state)
 {
     (void)state;
-    compiled of;
+    compiled one;
     int smaller = 0;
-    compile(&of);
-    for (int task = 0; task < of.fusion.task_count; task++) {
+    compile(&one);
+    for (int task = 0; task < one.fusion.task_count; task++) {
         subgraph *self;
         bool changed;
         double *out[MAX_OUTPUTS] = {NULL};
-        assert_int_equal(tuff__subgraph_create(&of.fusion, task, &self), TUFF_OK);
+        assert_int_equal(tuff__subgraph_create(&one.fusion, task, &self), TUFF_OK);
         assert_int_equal(tuff__subgraph_shrink(self, 19, &changed), TUFF_OK);
         smaller += changed;
-        assert_int_equal(evaluate(self, of.device, out), TUFF_OK); /* builders would refuse shapes that do not fit */
+        assert_int_equal(evaluate(self, one.device, out), TUFF_OK); /* builders would refuse shapes that do not fit */
         for (int i = 0; i < tuff__subgraph_root_count(self); i++) {
             const tuff_shape shape = tuff__subgraph_shape(self, tuff__subgraph_root(self, i));
             for (int axis = 0; axis < shape.rank; axis++)
@@ -260,8 +260,8 @@ static void extents_shrink_together(void **state)
         }
         tuff__subgraph_destroy(self);
     }
-    assert_true(smaller > of.fusion.task_count / 2);
-    discard(&of);
+    assert_true(smaller > one.fusion.task_count / 2);
+    discard(&one);
 }
 
 /* An embedding of GPT's and its gradient, and a bias of long sequences: nothing that the host could do as a whole. */
@@ -283,14 +283,14 @@ static tuff_graph *make_large(tuff_device *device)
 static void what_is_large_can_be_judged(void **state)
 {
     (void)state;
-    compiled of;
+    compiled one;
     int sampled = 0, ragged = 0;
-    compile_as(make_large, &of);
-    for (int task = 0; task < of.fusion.task_count; task++) {
-        const task_kind kind = of.fusion.tasks[task].kind;
+    compile_as(make_large, &one);
+    for (int task = 0; task < one.fusion.task_count; task++) {
+        const task_kind kind = one.fusion.tasks[task].kind;
         subgraph *self;
         bool changed;
-        assert_int_equal(tuff__subgraph_create(&of.fusion, task, &self), TUFF_OK);
+        assert_int_equal(tuff__subgraph_create(&one.fusion, task, &self), TUFF_OK);
         assert_int_equal(tuff__subgraph_sample(self, 4), TUFF_OK); /* of the columns; all that adds to those */
         sampled += kind != TASK_ATTENTION && tuff__subgraph_cost(self) < 3e6;
         assert_int_equal(tuff__subgraph_shrink(self, 67, &changed), TUFF_OK);
@@ -298,19 +298,19 @@ static void what_is_large_can_be_judged(void **state)
         tuff__subgraph_destroy(self);
     }
     assert_int_equal(sampled, 2);
-    assert_int_equal(ragged, of.fusion.task_count);
-    discard(&of);
+    assert_int_equal(ragged, one.fusion.task_count);
+    discard(&one);
 }
 
-static tuff_status go_through(const compiled *of, int task)
+static tuff_status go_through(const compiled *one, int task)
 {
     subgraph *self;
     tuff_graph *graph = NULL;
     bool changed;
-    TRY(tuff__subgraph_create(&of->fusion, task, &self));
+    TRY(tuff__subgraph_create(&one->fusion, task, &self));
     tuff_status status = tuff__subgraph_sample(self, 4);
     if (status == TUFF_OK)
-        status = tuff__subgraph_graph(self, of->device, &graph);
+        status = tuff__subgraph_graph(self, one->device, &graph);
     if (status == TUFF_OK) {
         tuff_graph_destroy(graph);
         status = tuff__subgraph_shrink(self, 19, &changed);
@@ -322,13 +322,13 @@ static tuff_status go_through(const compiled *of, int task)
 static void memory_may_run_out(void **state)
 {
     (void)state;
-    compiled of;
-    compile(&of);
+    compiled one;
+    compile(&one);
     int failures = 0;
-    for (int task = 0; task < of.fusion.task_count; task++)
+    for (int task = 0; task < one.fusion.task_count; task++)
         for (int64_t failing = 1;; failing++) {
             failing_memory_begin(failing, failing % 2);
-            const tuff_status status = go_through(&of, task);
+            const tuff_status status = go_through(&one, task);
             const bool hit = failing_memory_end();
             assert_int_equal(status, hit ? TUFF_E_OOM_HOST : TUFF_OK);
             if (!hit)
@@ -337,7 +337,7 @@ static void memory_may_run_out(void **state)
         }
     print_message("%d requests failed\n", failures);
     assert_true(failures > 50);
-    discard(&of);
+    discard(&one);
 }
 
 /* Reshapes of what has no elements: extents say nothing of which axes go together. */
@@ -354,16 +354,16 @@ static tuff_graph *make_empty(tuff_device *device)
 static void what_is_empty_has_excerpts(void **state)
 {
     (void)state;
-    compiled of;
-    compile_as(make_empty, &of);
-    assert_true(of.fusion.task_count > 0);
-    for (int task = 0; task < of.fusion.task_count; task++) {
+    compiled one;
+    compile_as(make_empty, &one);
+    assert_true(one.fusion.task_count > 0);
+    for (int task = 0; task < one.fusion.task_count; task++) {
         subgraph *self;
-        assert_int_equal(tuff__subgraph_create(&of.fusion, task, &self), TUFF_OK);
+        assert_int_equal(tuff__subgraph_create(&one.fusion, task, &self), TUFF_OK);
         assert_int_equal(tuff__subgraph_sample(self, 4), TUFF_OK);
         tuff__subgraph_destroy(self);
     }
-    discard(&of);
+    discard(&one);
 }
 
 int main(void)

@@ -160,15 +160,17 @@ static tuff_tensor *operand(tuff_graph *graph, producer make, int64_t batches, i
 /* Producers of x beside a plain y, of y beside a plain x, and of both. */
 static void build_products(tuff_graph *graph, const void *context)
 {
-    const product_case *of = context;
+    const product_case *shapes = context;
     for (int i = 0; i < 3; i++) {
-        const producer left = producers[(of->first + i) % PRODUCERS],
-                       right = producers[(of->first + 2 * i) % PRODUCERS];
-        tuff_tensor *x = operand(graph, i == 1 ? float_input : left, of->batches, of->rows, of->inner, of->x_turned);
-        tuff_tensor *y =
-            operand(graph, i == 0 ? float_input : right, of->batches, of->inner, of->columns, of->y_turned);
+        const producer left = producers[(shapes->first + i) % PRODUCERS],
+                       right = producers[(shapes->first + 2 * i) % PRODUCERS];
+        tuff_tensor *x =
+            operand(graph, i == 1 ? float_input : left, shapes->batches, shapes->rows, shapes->inner, shapes->x_turned);
+        tuff_tensor *y = operand(graph, i == 0 ? float_input : right, shapes->batches, shapes->inner, shapes->columns,
+                                 shapes->y_turned);
         tuff_tensor *product = tuff_matmul(x, y);
-        add_output(graph, i == 2 ? tuff_add(tuff_relu(product), float_input(graph, TUFF_SHAPE(of->columns))) : product);
+        add_output(graph,
+                   i == 2 ? tuff_add(tuff_relu(product), float_input(graph, TUFF_SHAPE(shapes->columns))) : product);
     }
 }
 

@@ -1,4 +1,4 @@
-/* What the tuner's judge sees of kernels that do their work otherwise than they should, on a device of each API. The
+/* What the tuner's evaluator sees of kernels that do their work otherwise than they should, on a device of each API. The
    driver's table is replaced: what a run leaves in memory is changed behind it, so that the kernels of a task, whatever
    they are, leave elements out, store zeros, write into others' parts, differ from run to run, or are wrong at other
    extents alone. */
@@ -25,7 +25,7 @@ typedef enum deed {
 } deed;
 
 static struct {
-    deed what;
+    deed deed;
     uint64_t first, count;   /* elements of four bytes, from the result's first; behind its end: nothing happens */
     uint64_t least, most;    /* bytes of the results it happens to; most 0: any */
     int64_t beside;          /* bytes from the result to where it happens */
@@ -35,7 +35,7 @@ static struct {
 } play;
 
 typedef struct noted {
-    driver_recording *of;
+    driver_recording *recorded;
     buffer_binding result;
     uint64_t groups;
     int commands;
@@ -45,10 +45,10 @@ static driver real, played;
 static noted recordings[512];
 static int recording_count;
 
-static noted *find_recording(const driver_recording *of)
+static noted *find_recording(const driver_recording *recorded)
 {
     for (int i = recording_count - 1; i >= 0; i--)
-        if (recordings[i].of == of)
+        if (recordings[i].recorded == recorded)
             return &recordings[i];
     return NULL;
 }
@@ -57,57 +57,57 @@ static tuff_status record_noting(driver_device *device, const command *commands,
                                  driver_recording **out)
 {
     const tuff_status status = real.recording_create(device, commands, count, timed, out);
-    noted of = {.of = status == TUFF_OK ? *out : NULL, .commands = count};
+    noted entry = {.recorded = status == TUFF_OK ? *out : NULL, .commands = count};
     for (int i = 0; i < count; i++)
         for (int k = 0; k < commands[i].binding_count && commands[i].kind == COMMAND_DISPATCH; k++) {
-            of.groups += k == 0 ? commands[i].group_count : 0;
-            if (commands[i].bindings[k].written && commands[i].bindings[k].size >= of.result.size)
-                of.result = commands[i].bindings[k];
+            entry.groups += k == 0 ? commands[i].group_count : 0;
+            if (commands[i].bindings[k].written && commands[i].bindings[k].size >= entry.result.size)
+                entry.result = commands[i].bindings[k];
         }
-    if (of.of != NULL && of.result.size > 0)
-        recordings[recording_count++ % (int)(sizeof recordings / sizeof *recordings)] = of;
+    if (entry.recorded != NULL && entry.result.size > 0)
+        recordings[recording_count++ % (int)(sizeof recordings / sizeof *recordings)] = entry;
     return status;
 }
 
-static tuff_status change(driver_device *device, driver_recording *of_run, const noted *of)
+static tuff_status change(driver_device *device, driver_recording *of_run, const noted *entry)
 {
-    const uint64_t start = of->result.offset + (uint64_t)play.beside + 4 * play.first;
+    const uint64_t start = entry->result.offset + (uint64_t)play.beside + 4 * play.first;
     const size_t size = 4 * (size_t)play.count;
     char *bytes = calloc(1, size);
     assert_non_null(bytes);
     tuff_status status =
-        play.what == LEAVE_OUT ? real.buffer_read(device, of->result.buffer, start, bytes, size) : TUFF_OK;
+        play.deed == LEAVE_OUT ? real.buffer_read(device, entry->result.buffer, start, bytes, size) : TUFF_OK;
     if (status == TUFF_OK)
         status = real.submit(device, of_run);
-    if (status == TUFF_OK && play.what == DIFFER)
-        status = real.buffer_read(device, of->result.buffer, start, bytes, size);
-    for (size_t i = 0; i < size && play.what == DIFFER; i += 4)
+    if (status == TUFF_OK && play.deed == DIFFER)
+        status = real.buffer_read(device, entry->result.buffer, start, bytes, size);
+    for (size_t i = 0; i < size && play.deed == DIFFER; i += 4)
         bytes[i] ^= (char)(play.submissions % 2);
     if (status == TUFF_OK)
-        status = real.buffer_write(device, of->result.buffer, start, bytes, size);
+        status = real.buffer_write(device, entry->result.buffer, start, bytes, size);
     free(bytes);
     return status;
 }
 
 static tuff_status submit_playing(driver_device *device, driver_recording *of_run)
 {
-    const noted *of = find_recording(of_run);
-    if (of == NULL)
+    const noted *entry = find_recording(of_run);
+    if (entry == NULL)
         return real.submit(device, of_run);
     if (play.submissions++ == 0)
-        play.groups = of->groups;
-    play.wholes += of->groups > play.groups;
-    const bool is_hit = play.what != NOTHING && of->result.size >= play.least &&
-                        (play.most == 0 || of->result.size <= play.most) &&
-                        4 * (play.first + play.count) <= of->result.size;
-    return is_hit ? change(device, of_run, of) : real.submit(device, of_run);
+        play.groups = entry->groups;
+    play.wholes += entry->groups > play.groups;
+    const bool is_hit = play.deed != NOTHING && entry->result.size >= play.least &&
+                        (play.most == 0 || entry->result.size <= play.most) &&
+                        4 * (play.first + play.count) <= entry->result.size;
+    return is_hit ? change(device, of_run, entry) : real.submit(device, of_run);
 }
 
 static tuff_status tell_times(driver_device *device, driver_recording *of_run, uint64_t *nanoseconds)
 {
-    const noted *of = find_recording(of_run);
+    const noted *entry = find_recording(of_run);
     const tuff_status status = real.timestamps(device, of_run, nanoseconds);
-    for (int i = 0; of != NULL && i < of->commands && play.slow_part > 0 && of->groups <= play.groups; i++)
+    for (int i = 0; entry != NULL && i < entry->commands && play.slow_part > 0 && entry->groups <= play.groups; i++)
         nanoseconds[i] = play.slow_part;
     return play.slow_part > 0 ? TUFF_OK : status;
 }
@@ -124,12 +124,12 @@ static void begin_play(tuff_device *device)
     device->driver = &played;
 }
 
-/* The judge of one task of a graph, with its default compiled. */
+/* The evaluator of one task of a graph, with its default compiled. */
 typedef struct stage {
     tuff_device *device;
     tuff_graph *graph;
     tuff_plan *plan;
-    plan_tasks *subjects;
+    plan_tasks *tasks;
     evaluator by;
     search_candidate usual, other;
 } stage;
@@ -143,53 +143,54 @@ static void open_stage(tuff_device *device, tuff_graph *graph, const char *famil
     if (out->plan == NULL)
         fail_msg("%s", tuff_error());
     begin_play(device);
-    assert_int_equal(tuff__plan_tasks_create(out->plan, &out->subjects), TUFF_OK);
-    for (int i = 0; i < tuff__plan_tasks_count(out->subjects); i++)
-        if (strcmp(tuff__plan_tasks_key(out->subjects, i)->family, family) == 0)
+    assert_int_equal(tuff__plan_tasks_create(out->plan, &out->tasks), TUFF_OK);
+    for (int i = 0; i < tuff__plan_tasks_count(out->tasks); i++)
+        if (strcmp(tuff__plan_tasks_key(out->tasks, i)->family, family) == 0)
             chosen = i;
     if (chosen < 0)
         fail_msg("no key of family %s", family);
-    out->by = tuff__plan_tasks_judge(out->subjects, chosen);
-    if (out->by.compile(out->by.state, &out->usual) != VERDICT_GOOD)
+    out->by = tuff__plan_tasks_evaluator(out->tasks, chosen);
+    if (out->by.compile(out->by.state, &out->usual) != EVALUATION_GOOD)
         fail_msg("%s", tuff_error());
 }
 
-static void close_stage(const stage *of)
+static void close_stage(const stage *scene)
 {
-    of->by.release(of->by.state, &of->usual);
-    tuff__plan_tasks_destroy(of->subjects);
-    of->device->driver = &real;
-    destroy_plan(of->plan, of->graph);
-    of->device->driver = tuff__device_language(of->device)[0] == 'G' ? &tuff__driver_vulkan : &tuff__driver_opencl;
+    scene->by.release(scene->by.state, &scene->usual);
+    tuff__plan_tasks_destroy(scene->tasks);
+    scene->device->driver = &real;
+    destroy_plan(scene->plan, scene->graph);
+    scene->device->driver =
+        tuff__device_language(scene->device)[0] == 'G' ? &tuff__driver_vulkan : &tuff__driver_opencl;
 }
 
 /* Some other kernel than the default. */
-static void compile_other(stage *of)
+static void compile_other(stage *scene)
 {
     static const char *const kernels[] = {"task.family=2", "task.family=1;task.lanes=4", "task.family=1"};
     candidate_info usual, made;
-    assert_int_equal(of->by.lower(of->by.state, &of->usual.config, &usual), VERDICT_GOOD);
+    assert_int_equal(scene->by.lower(scene->by.state, &scene->usual.config, &usual), EVALUATION_GOOD);
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if (tuff__config_parse(kernels[i], &of->other.config) == TUFF_OK &&
-            of->by.lower(of->by.state, &of->other.config, &made) == VERDICT_GOOD && made.program != usual.program &&
-            of->by.compile(of->by.state, &of->other) == VERDICT_GOOD)
+        if (tuff__config_parse(kernels[i], &scene->other.config) == TUFF_OK &&
+            scene->by.lower(scene->by.state, &scene->other.config, &made) == EVALUATION_GOOD &&
+            made.program != usual.program && scene->by.compile(scene->by.state, &scene->other) == EVALUATION_GOOD)
             return;
     fail_msg("no other kernel: %s", tuff_error());
 }
 
-static void expect_verdict(const stage *of, const search_candidate *who, bool thorough, verdict expected,
-                           const char *says)
+static void expect_verdict(const stage *scene, const search_candidate *candidate, bool thorough,
+                           tune_evaluation expected, const char *says)
 {
-    const verdict found = of->by.verify(of->by.state, who, thorough);
+    const tune_evaluation found = scene->by.verify(scene->by.state, candidate, thorough);
     if (found != expected)
-        fail_msg("%s, not %s: %s", tuff__verdict_text(found), tuff__verdict_text(expected), tuff_error());
+        fail_msg("%s, not %s: %s", tuff__evaluation_text(found), tuff__evaluation_text(expected), tuff_error());
     if (says != NULL && strstr(tuff_error(), says) == NULL)
         fail_msg("\"%s\" says nothing of \"%s\"", tuff_error(), says);
 }
 
-static void expect_default(const stage *of, verdict expected, const char *says)
+static void expect_default(const stage *scene, tune_evaluation expected, const char *says)
 {
-    expect_verdict(of, &of->usual, false, expected, says);
+    expect_verdict(scene, &scene->usual, false, expected, says);
 }
 
 /* So many elements that the host looks at some of them only, and a place that it has no reason to look at. */
@@ -207,20 +208,20 @@ static void leave_out(tuff_device *device)
 {
     stage on;
     open_stage(device, make_map(device), "map", &on);
-    expect_default(&on, VERDICT_GOOD, NULL);
-    play.what = LEAVE_OUT;
+    expect_default(&on, EVALUATION_GOOD, NULL);
+    play.deed = LEAVE_OUT;
     static const uint64_t places[][2] = {{ASIDE, 1}, {ASIDE, HOLE}, {ROWS * COLUMNS / 2, ROWS * COLUMNS / 3}};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         play.first = places[i][0];
         play.count = places[i][1];
-        expect_default(&on, VERDICT_WRONG, "is not written");
+        expect_default(&on, EVALUATION_WRONG, "is not written");
     }
-    play.what = ZERO;
+    play.deed = ZERO;
     play.first = ASIDE;
     play.count = HOLE;
-    expect_default(&on, VERDICT_WRONG, "on the host");
-    play.what = NOTHING;
-    expect_default(&on, VERDICT_GOOD, NULL);
+    expect_default(&on, EVALUATION_WRONG, "on the host");
+    play.deed = NOTHING;
+    expect_default(&on, EVALUATION_GOOD, NULL);
     close_stage(&on);
 }
 
@@ -240,11 +241,11 @@ static void leave_out_in_place(tuff_device *device)
     tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, whole);
     tuff_assign(graph, w, tuff_sub(tuff_array_tensor(graph, w), tuff_mul(x, x)));
     open_stage(device, graph, "map", &on);
-    expect_default(&on, VERDICT_GOOD, NULL);
-    play.what = LEAVE_OUT;
+    expect_default(&on, EVALUATION_GOOD, NULL);
+    play.deed = LEAVE_OUT;
     play.first = ASIDE;
     play.count = HOLE;
-    expect_default(&on, VERDICT_WRONG, "on the host");
+    expect_default(&on, EVALUATION_WRONG, "on the host");
     close_stage(&on);
     tuff_array_destroy(w);
 }
@@ -263,10 +264,10 @@ static void store_zeros(tuff_device *device)
     tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, whole);
     tuff_output(graph, "y", tuff_less(tuff_constant(graph, TUFF_F32, 0.9), x));
     open_stage(device, graph, "map", &on);
-    expect_default(&on, VERDICT_GOOD, NULL);
-    play.what = ZERO;
+    expect_default(&on, EVALUATION_GOOD, NULL);
+    play.deed = ZERO;
     play.count = ROWS * COLUMNS;
-    expect_default(&on, VERDICT_WRONG, "are wrong");
+    expect_default(&on, EVALUATION_WRONG, "are wrong");
     close_stage(&on);
 }
 
@@ -286,11 +287,11 @@ static void store_no_product(tuff_device *device)
                 *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(INNER, SIDE));
     tuff_output(graph, "y", tuff_mul(tuff_matmul(x, w), tuff_random(graph, TUFF_SHAPE(SIDE, SIDE))));
     open_stage(device, graph, "matmul", &on);
-    expect_default(&on, VERDICT_GOOD, NULL);
-    play.what = ZERO;
+    expect_default(&on, EVALUATION_GOOD, NULL);
+    play.deed = ZERO;
     play.count = SIDE * SIDE;
     play.least = 4 * SIDE * SIDE;
-    expect_default(&on, VERDICT_WRONG, "all of a result is 0");
+    expect_default(&on, EVALUATION_WRONG, "all of a result is 0");
     close_stage(&on);
 }
 
@@ -314,15 +315,15 @@ static void write_beside(tuff_device *device)
     tuff_output(graph, "y", tuff_matmul(joined, x));
     tuff_output(graph, "z", joined);
     open_stage(device, graph, "row", &on);
-    expect_default(&on, VERDICT_GOOD, NULL);
+    expect_default(&on, EVALUATION_GOOD, NULL);
     play.count = 1;
-    play.what = ZERO;
+    play.deed = ZERO;
     play.first = HALF + 3;
-    expect_default(&on, VERDICT_WRONG, "which others store");
-    play.what = LEAVE_OUT;
-    expect_default(&on, VERDICT_GOOD, NULL);
+    expect_default(&on, EVALUATION_WRONG, "which others store");
+    play.deed = LEAVE_OUT;
+    expect_default(&on, EVALUATION_GOOD, NULL);
     play.first = SIDE + 3;
-    expect_default(&on, VERDICT_WRONG, "is not written");
+    expect_default(&on, EVALUATION_WRONG, "is not written");
     close_stage(&on);
 }
 
@@ -340,11 +341,11 @@ static void be_wrong_where_it_compares(tuff_device *device)
     tuff_graph *graph = tuff_graph_create(device);
     tuff_output(graph, "y", tuff_softmax(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(SIDE, SIDE)), 1));
     open_stage(device, graph, "row", &on);
-    expect_default(&on, VERDICT_GOOD, NULL);
-    play.what = ZERO;
+    expect_default(&on, EVALUATION_GOOD, NULL);
+    play.deed = ZERO;
     play.count = SIDE;
     play.first = 20 * SIDE;
-    expect_default(&on, VERDICT_WRONG, "on the host");
+    expect_default(&on, EVALUATION_WRONG, "on the host");
     close_stage(&on);
 }
 
@@ -359,16 +360,16 @@ static void differ(tuff_device *device)
 {
     stage on;
     open_stage(device, make_map(device), "map", &on);
-    play.what = DIFFER;
+    play.deed = DIFFER;
     play.first = ASIDE;
     play.count = 1;
-    expect_default(&on, VERDICT_RACE, "two runs differ");
-    play.what = NOTHING;
-    expect_default(&on, VERDICT_GOOD, NULL);
+    expect_default(&on, EVALUATION_RACE, "two runs differ");
+    play.deed = NOTHING;
+    expect_default(&on, EVALUATION_GOOD, NULL);
     compile_other(&on);
-    expect_verdict(&on, &on.other, false, VERDICT_GOOD, NULL);
-    play.what = DIFFER;
-    expect_verdict(&on, &on.other, false, VERDICT_RACE, "two runs differ");
+    expect_verdict(&on, &on.other, false, EVALUATION_GOOD, NULL);
+    play.deed = DIFFER;
+    expect_verdict(&on, &on.other, false, EVALUATION_RACE, "two runs differ");
     on.by.release(on.by.state, &on.other);
     close_stage(&on);
 }
@@ -384,15 +385,15 @@ static void be_wrong(tuff_device *device)
 {
     stage on;
     open_stage(device, make_map(device), "map", &on);
-    expect_default(&on, VERDICT_GOOD, NULL);
+    expect_default(&on, EVALUATION_GOOD, NULL);
     compile_other(&on);
-    expect_verdict(&on, &on.other, false, VERDICT_GOOD, NULL);
-    play.what = ZERO;
+    expect_verdict(&on, &on.other, false, EVALUATION_GOOD, NULL);
+    play.deed = ZERO;
     play.first = ASIDE;
     play.count = 1;
-    expect_verdict(&on, &on.other, false, VERDICT_WRONG, "should be");
-    play.what = LEAVE_OUT;
-    expect_verdict(&on, &on.other, false, VERDICT_WRONG, "is not written");
+    expect_verdict(&on, &on.other, false, EVALUATION_WRONG, "should be");
+    play.deed = LEAVE_OUT;
+    expect_verdict(&on, &on.other, false, EVALUATION_WRONG, "is not written");
     on.by.release(on.by.state, &on.other);
     close_stage(&on);
 }
@@ -408,15 +409,15 @@ static void be_wrong_elsewhere(tuff_device *device)
 {
     stage on;
     open_stage(device, make_map(device), "map", &on);
-    expect_default(&on, VERDICT_GOOD, NULL);
+    expect_default(&on, EVALUATION_GOOD, NULL);
     compile_other(&on);
-    play.what = ZERO;
+    play.deed = ZERO;
     play.count = 100;
     play.most = 4 * ROWS * COLUMNS - 4;
-    expect_verdict(&on, &on.other, false, VERDICT_GOOD, NULL);
-    expect_verdict(&on, &on.other, true, VERDICT_WRONG, "with other extents");
-    play.what = NOTHING;
-    expect_verdict(&on, &on.other, true, VERDICT_GOOD, NULL);
+    expect_verdict(&on, &on.other, false, EVALUATION_GOOD, NULL);
+    expect_verdict(&on, &on.other, true, EVALUATION_WRONG, "with other extents");
+    play.deed = NOTHING;
+    expect_verdict(&on, &on.other, true, EVALUATION_GOOD, NULL);
     on.by.release(on.by.state, &on.other);
     close_stage(&on);
 }
@@ -432,12 +433,12 @@ static void run_a_part_first(tuff_device *device)
     stage on;
     uint64_t time;
     open_stage(device, make_map(device), "map", &on);
-    assert_int_equal(on.by.sample(on.by.state, &on.usual, 1, 0, &time), VERDICT_GOOD);
+    assert_int_equal(on.by.sample(on.by.state, &on.usual, 1, 0, &time), EVALUATION_GOOD);
     assert_true(play.wholes > 0); /* more groups than the first run had */
     compile_other(&on);
     play.submissions = play.wholes = 0;
     play.slow_part = UINT64_C(60000000000);
-    assert_int_equal(on.by.sample(on.by.state, &on.other, 1, 0, &time), VERDICT_SLOW);
+    assert_int_equal(on.by.sample(on.by.state, &on.other, 1, 0, &time), EVALUATION_SLOW);
     assert_int_equal(play.submissions, 1);
     assert_int_equal(play.wholes, 0);
     on.by.release(on.by.state, &on.other);

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "ahead_fixture.h"
+#include "compile_pool_fixture.h"
 #include "device/state.h"
 #include "each_device.h"
 #include "opencl_replaced.h"
@@ -45,7 +45,7 @@ static void die_of_two(void)
         _exit(77);
     replace_creation(create_deadly);
     tuff__compile_pool_threads = THREADS;
-    run_softmax_of_product(device, &ahead_quick, &out);
+    run_softmax_of_product(device, &tuned_quickly, &out);
     _exit(1);
 }
 
@@ -69,8 +69,8 @@ static void all_in_flight_are_struck(void **state)
     print_message("    %d strikes\n", strikes);
     assert_in_range(strikes, 2, JOURNAL_PLACES);
     tuff_device *device = open_replaceable();
-    run_softmax_of_product(device, &ahead_off, &plain);
-    assert_true(run_softmax_of_product(device, &ahead_quick, &tuned).measured >= 1);
+    run_softmax_of_product(device, &untuned, &plain);
+    assert_true(run_softmax_of_product(device, &tuned_quickly, &tuned).measured >= 1);
     assert_true(are_close(&plain, &tuned));
     tuff_device_close(device);
 }
@@ -117,21 +117,22 @@ static void what_is_refused_is_not_asked_twice(void **state)
     begin_tuner(&self, plan);
     replace_creation(create_unless_refused);
     int refused = 0;
-    for (int i = 0; i < self.subject_count; i++) {
-        tuning_task *of = &self.subjects[i];
-        const evaluator by = tuff__evaluator_of(of);
-        search_candidate others[SEARCH_AHEAD];
-        const int count = strcmp(of->key.family, "matmul") == 0 ? draw_candidates(of, 0, others, SEARCH_AHEAD) : 0;
+    for (int i = 0; i < self.task_count; i++) {
+        tuning_task *task = &self.tasks[i];
+        const evaluator by = tuff__evaluator_of(task);
+        search_candidate others[SEARCH_PREFETCH];
+        const int count =
+            strcmp(task->key.family, "matmul") == 0 ? draw_candidates(task, 0, others, SEARCH_PREFETCH) : 0;
         for (int k = 0; k < count; k++)
-            by.expect(of, &others[k]);
+            by.expect(task, &others[k]);
         for (int k = 0; k < count; k++) {
-            const verdict said = by.compile(of, &others[k]);
-            assert_true(said == VERDICT_GOOD || said == VERDICT_COMPILE);
-            if (said == VERDICT_COMPILE)
+            const tune_evaluation said = by.compile(task, &others[k]);
+            assert_true(said == EVALUATION_GOOD || said == EVALUATION_COMPILE);
+            if (said == EVALUATION_COMPILE)
                 assert_non_null(strstr(tuff_error(), "tuff_matmul"));
             else
-                by.release(of, &others[k]);
-            refused += said == VERDICT_COMPILE;
+                by.release(task, &others[k]);
+            refused += said == EVALUATION_COMPILE;
         }
     }
     restore_creation();
@@ -151,11 +152,11 @@ static cl_program CL_API_CALL create_slowly(cl_context context, cl_uint count, c
     return real_creation(context, count, texts, sizes, error);
 }
 
-static tuning_task *find_product(tuning_session *of)
+static tuning_task *find_product(tuning_session *session)
 {
-    for (int i = 0; i < of->subject_count; i++)
-        if (strcmp(of->subjects[i].key.family, "matmul") == 0)
-            return &of->subjects[i];
+    for (int i = 0; i < session->task_count; i++)
+        if (strcmp(session->tasks[i].key.family, "matmul") == 0)
+            return &session->tasks[i];
     fail_msg("no product");
     return NULL;
 }
@@ -163,25 +164,25 @@ static tuning_task *find_product(tuning_session *of)
 /* Submissions of a compile step that waits for a slow compiler. */
 static int count_while_waiting(tuning_session *self)
 {
-    tuning_task *of = find_product(self);
-    const evaluator by = tuff__evaluator_of(of);
+    tuning_task *task = find_product(self);
+    const evaluator by = tuff__evaluator_of(task);
     tuff_device_counters before, after;
     search_candidate usual = {.slot = 0}, other;
     uint64_t time;
-    assert_int_equal(by.compile(of, &usual), VERDICT_GOOD);
-    assert_int_equal(by.sample(of, &usual, 1, 0, &time), VERDICT_GOOD);
+    assert_int_equal(by.compile(task, &usual), EVALUATION_GOOD);
+    assert_int_equal(by.sample(task, &usual, 1, 0, &time), EVALUATION_GOOD);
     candidate_info made;
-    assert_int_equal(by.lower(of, &usual.config, &made), VERDICT_GOOD);
-    assert_int_equal(draw_candidates(of, made.program, &other, 1), 1);
+    assert_int_equal(by.lower(task, &usual.config, &made), EVALUATION_GOOD);
+    assert_int_equal(draw_candidates(task, made.program, &other, 1), 1);
     replace_creation(create_slowly);
-    by.expect(of, &other);
+    by.expect(task, &other);
     tuff__sleep(20000000);
     assert_int_equal(tuff_device_counters_get(tuff__session_bench(self), &before), TUFF_OK);
-    assert_int_equal(by.compile(of, &other), VERDICT_GOOD);
+    assert_int_equal(by.compile(task, &other), EVALUATION_GOOD);
     assert_int_equal(tuff_device_counters_get(tuff__session_bench(self), &after), TUFF_OK);
     restore_creation();
-    by.release(of, &other);
-    by.release(of, &usual);
+    by.release(task, &other);
+    by.release(task, &usual);
     return (int)(after.submissions - before.submissions);
 }
 
@@ -225,7 +226,7 @@ static void slow_compilers_work_beside(void **state)
         use_folder(i ? "hidden" : "waited for");
         tuff__compile_pool_threads = i ? THREADS : 0;
         replace_creation(create_slowly);
-        const tuff_tune_stats stats = run_softmax_of_product(device, &ahead_quick, &tuned);
+        const tuff_tune_stats stats = run_softmax_of_product(device, &tuned_quickly, &tuned);
         restore_creation();
         tried[i] = (int)stats.compiles;
         assert_true(i == 0 ? stats.prefetched == 0 : stats.prefetched > 0);
@@ -246,12 +247,12 @@ static void a_compiler_that_hangs_ahead_is_left(void **state)
     if (!device)
         skip();
     use_folder("hang");
-    run_softmax_of_product(device, &ahead_off, &plain);
+    run_softmax_of_product(device, &untuned, &plain);
     hang_creation(4, "tuff_matmul");
     tuff__compile_pool_threads = THREADS;
     const uint64_t patience = tuff__compile_patience, begin = tuff__nanoseconds();
     tuff__compile_patience = PATIENCE;
-    const tuff_tune_stats stats = run_softmax_of_product(device, &ahead_quick, &tuned);
+    const tuff_tune_stats stats = run_softmax_of_product(device, &tuned_quickly, &tuned);
     const double seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
     tuff__compile_patience = patience;
     print_message("    back after %.1f s\n", seconds);
@@ -261,7 +262,7 @@ static void a_compiler_that_hangs_ahead_is_left(void **state)
     tune_store *store = open_device_store(device, environment);
     assert_non_null(find_store_record(store, RECORD_BAD, "hang"));
     tuff__store_close(store);
-    assert_int_equal(run_softmax_of_product(device, &ahead_quick, &tuned).measured, 0);
+    assert_int_equal(run_softmax_of_product(device, &tuned_quickly, &tuned).measured, 0);
     let_creation_go();
     tuff_device_close(device);
 }
@@ -282,18 +283,18 @@ static void what_hangs_unasked_for_is_rejected(void **state)
     tuff__compile_patience = PATIENCE;
     begin_tuner(&self, plan);
     hang_creation(1, "tuff_matmul");
-    for (int i = 0; i < self.subject_count; i++) {
-        tuning_task *of = &self.subjects[i];
-        const evaluator by = tuff__evaluator_of(of);
+    for (int i = 0; i < self.task_count; i++) {
+        tuning_task *task = &self.tasks[i];
+        const evaluator by = tuff__evaluator_of(task);
         search_candidate others[2];
-        const int count = strcmp(of->key.family, "matmul") == 0 ? draw_candidates(of, 0, others, 2) : 0;
+        const int count = strcmp(task->key.family, "matmul") == 0 ? draw_candidates(task, 0, others, 2) : 0;
         for (int k = 1; k < count; k++)
-            by.expect(of, &others[k]);
+            by.expect(task, &others[k]);
     }
     tuff__sleep(200000000);
     const uint64_t begin = tuff__nanoseconds();
-    for (int i = 0; i < self.subject_count; i++)
-        tuff__evaluator_clear(&self.subjects[i]);
+    for (int i = 0; i < self.task_count; i++)
+        tuff__evaluator_clear(&self.tasks[i]);
     assert_true(tuff__nanoseconds() - begin < 500000000);
     tuff__compile_pool_close(&self);
     assert_true(self.lost && tuff__device_is_stuck(tuff__session_bench(&self)));

@@ -1,8 +1,8 @@
 /* A made-up device with made-up faults, for searches: times follow a formula over the choice, a clock of its own tells
    what everything costs, and programs compute a small product on the host, into poisoned memory between canaries, so
    that what is wrong with them is found by looking, not by being told. */
-#ifndef TESTS_FAULT_JUDGE_H
-#define TESTS_FAULT_JUDGE_H
+#ifndef TESTS_FAULT_EVALUATOR_H
+#define TESTS_FAULT_EVALUATOR_H
 
 #include "search/search.h"
 
@@ -35,7 +35,7 @@ struct fault_device {
     double scatter;      /* of times, one standard deviation */
     double flatness;     /* 0: times vary as the formula has it, 1: all take the same */
     bool walled; /* small groups of tall tiles take less than half, but the groups between do three times as long */
-    /* Bytes that a program spills; NULL: the judge cannot tell. */
+    /* Bytes that a program spills; NULL: the evaluator cannot tell. */
     uint64_t (*spills)(const fault_device *self, const tune_config *what);
     double foresight; /* lowering foresees times, 1: rightly, -1: the slower, the sooner; 0: not */
     double second;    /* every other sample, at random, takes so many times as long; 0: none */
@@ -63,8 +63,8 @@ struct fault_device {
 };
 
 evaluator fault_begin(fault_device *self);
-fault fault_of(const fault_device *self, const tune_config *what);
+fault fault_of(const fault_device *self, const tune_config *config);
 /* Its time without noise or drift. */
-uint64_t fault_time(const fault_device *self, const tune_config *what);
+uint64_t fault_time(const fault_device *self, const tune_config *config);
 
 #endif

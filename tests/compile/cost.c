@@ -16,7 +16,7 @@
 typedef struct product {
     tuff_graph *graph;
     tuff_plan *plan;
-    plan_tasks *subjects;
+    plan_tasks *tasks;
     int key; /* of the product: a long one of few rows and columns is split, and summed up by another task */
 } product;
 
@@ -29,26 +29,26 @@ static product begin(tuff_device *device, int64_t rows, int64_t columns, int64_t
     made.plan =
         tuff_compile(made.graph, &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}});
     assert_non_null(made.plan);
-    assert_int_equal(tuff__plan_tasks_create(made.plan, &made.subjects), TUFF_OK);
-    while (strcmp(tuff__plan_tasks_key(made.subjects, made.key)->family, "matmul") != 0)
-        assert_true(++made.key < tuff__plan_tasks_count(made.subjects));
+    assert_int_equal(tuff__plan_tasks_create(made.plan, &made.tasks), TUFF_OK);
+    while (strcmp(tuff__plan_tasks_key(made.tasks, made.key)->family, "matmul") != 0)
+        assert_true(++made.key < tuff__plan_tasks_count(made.tasks));
     return made;
 }
 
-static void end(product *of)
+static void end(product *matmul)
 {
-    tuff__plan_tasks_destroy(of->subjects);
-    tuff_plan_destroy(of->plan);
-    tuff_graph_destroy(of->graph);
+    tuff__plan_tasks_destroy(matmul->tasks);
+    tuff_plan_destroy(matmul->plan);
+    tuff_graph_destroy(matmul->graph);
 }
 
-static double cost_of(const product *of, const char *candidate)
+static double cost_of(const product *matmul, const char *candidate)
 {
-    const evaluator by = tuff__plan_tasks_judge(of->subjects, of->key);
-    tune_config what;
+    const evaluator by = tuff__plan_tasks_evaluator(matmul->tasks, matmul->key);
+    tune_config config;
     candidate_info made;
-    assert_int_equal(tuff__config_parse(candidate, &what), TUFF_OK);
-    assert_int_equal(by.lower(by.state, &what, &made), VERDICT_GOOD);
+    assert_int_equal(tuff__config_parse(candidate, &config), TUFF_OK);
+    assert_int_equal(by.lower(by.state, &config, &made), EVALUATION_GOOD);
     assert_true(made.cost > 0);
     return made.cost;
 }
@@ -60,14 +60,15 @@ static void tiles_in_registers(tuff_device *device)
         leave_out_device("no CPU");
         return;
     }
-    product of = begin(device, 1024, 1024, 1024);
+    product matmul = begin(device, 1024, 1024, 1024);
     /* Loads for every sum; more sums than registers; twice the work is twice the cost. */
-    assert_true(cost_of(&of, "matmul_register.rows=1;matmul_register.vectors=1") > 2 * cost_of(&of, good));
-    assert_true(cost_of(&of, "matmul_register.rows=32;matmul_register.vectors=2") > 1.2 * cost_of(&of, good));
+    assert_true(cost_of(&matmul, "matmul_register.rows=1;matmul_register.vectors=1") > 2 * cost_of(&matmul, good));
+    assert_true(cost_of(&matmul, "matmul_register.rows=32;matmul_register.vectors=2") > 1.2 * cost_of(&matmul, good));
     product twice = begin(device, 1024, 1024, 2048);
-    assert_true(cost_of(&twice, good) > 1.8 * cost_of(&of, good) && cost_of(&twice, good) < 2.2 * cost_of(&of, good));
+    assert_true(cost_of(&twice, good) > 1.8 * cost_of(&matmul, good) &&
+                cost_of(&twice, good) < 2.2 * cost_of(&matmul, good));
     end(&twice);
-    end(&of);
+    end(&matmul);
 }
 
 static void blocks_in_local_memory(tuff_device *device)
@@ -102,10 +103,10 @@ static void terms_in_many_pages(tuff_device *device)
     for (int wide = 0; wide < 2; wide++) {
         as.vector_width = wide ? 16 : 8;
         tuff__device_pose(device, &as);
-        product of = begin(device, 1024, 384, 1536);
-        assert_true(cost_of(&of, "matmul.copy_y=1") > (wide ? 1.01 : 1.1) * cost_of(&of, ""));
-        assert_true(cost_of(&of, "matmul.copy_y=2") == cost_of(&of, ""));
-        end(&of);
+        product matmul = begin(device, 1024, 384, 1536);
+        assert_true(cost_of(&matmul, "matmul.copy_y=1") > (wide ? 1.01 : 1.1) * cost_of(&matmul, ""));
+        assert_true(cost_of(&matmul, "matmul.copy_y=2") == cost_of(&matmul, ""));
+        end(&matmul);
     }
 }
 

@@ -1,6 +1,6 @@
 /* See the header. */
 #define _POSIX_C_SOURCE 200809L
-#include "ahead_fixture.h"
+#include "compile_pool_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,9 +14,9 @@
 #include "each_device.h"
 #include "small_plans.h"
 
-const tuff_compile_options ahead_off = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}},
-                           ahead_quick = {.tuning =
-                                              &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 6000}};
+const tuff_compile_options untuned = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}},
+                           tuned_quickly = {.tuning =
+                                                &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 6000}};
 
 tuff_plan *compile_many(tuff_graph *graph, tuff_array *weights)
 {
@@ -31,7 +31,7 @@ tuff_plan *compile_many(tuff_graph *graph, tuff_array *weights)
     tuff_output(graph, "sorted", tuff_scatter_add_rows(x, rows, tuff_neg(x), 0));
     tuff_tensor *heads = tuff_reshape(y, TUFF_SHAPE(1, 2, ROWS, COLUMNS / 2));
     tuff_output(graph, "attended", tuff_attention(heads, heads, heads, NULL));
-    tuff_plan *plan = tuff_compile(graph, &ahead_off);
+    tuff_plan *plan = tuff_compile(graph, &untuned);
     if (!plan)
         fail_msg("%s", tuff_error());
     return plan;
@@ -46,7 +46,7 @@ tuff_array *make_weights(tuff_device *device)
 void begin_tuner(tuning_session *self, tuff_plan *plan)
 {
     *self = (tuning_session){
-        .fusion = &plan->fusion, .options = &ahead_quick, .device = plan->device, .log = -1, .limit = UINT64_MAX};
+        .fusion = &plan->fusion, .options = &tuned_quickly, .device = plan->device, .log = -1, .limit = UINT64_MAX};
     self->begin = tuff__nanoseconds();
     assert_int_equal(tuff__session_look_up(self), TUFF_OK);
     assert_int_equal(tuff__session_open(self), TUFF_OK);
@@ -54,31 +54,31 @@ void begin_tuner(tuning_session *self, tuff_plan *plan)
 
 void end_tuner(tuning_session *self)
 {
-    for (int i = 0; i < self->subject_count; i++)
-        tuff__evaluator_clear(&self->subjects[i]);
+    for (int i = 0; i < self->task_count; i++)
+        tuff__evaluator_clear(&self->tasks[i]);
     tuff__session_close(self);
-    assert_null(self->ahead);
+    assert_null(self->compile_pool);
     tuff__session_end(self);
 }
 
-int draw_candidates(tuning_task *of, uint64_t usual, search_candidate *out, int most)
+int draw_candidates(tuning_task *task, uint64_t usual, search_candidate *out, int most)
 {
-    const evaluator by = tuff__evaluator_of(of);
+    const evaluator by = tuff__evaluator_of(task);
     tune_space space = {0};
     candidate_info made;
-    rng from = {of->hash.low};
+    rng from = {task->hash.low};
     int count = 0;
     for (int i = 0; i < 40 && count < most; i++) {
-        tune_config what = {.set = {0}};
+        tune_config tried = {.set = {0}};
         if (i > 0)
-            tuff__space_random(&space, &from, &what);
-        const bool can_be = by.lower(of, &what, &made) == VERDICT_GOOD;
+            tuff__space_random(&space, &from, &tried);
+        const bool can_be = by.lower(task, &tried, &made) == EVALUATION_GOOD;
         tuff__space_take(&space, &made.consulted);
         bool is_new = can_be && made.program != usual;
         for (int k = 0; k < count; k++)
             is_new = is_new && out[k].program != made.program;
         if (is_new)
-            out[count] = (search_candidate){.config = what, .program = made.program, .slot = 1 + count};
+            out[count] = (search_candidate){.config = tried, .program = made.program, .slot = 1 + count};
         count += is_new;
     }
     return count;

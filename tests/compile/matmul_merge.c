@@ -33,7 +33,7 @@ static void fill(tuff_array *array, int seed, float *copy)
 
 /* Three projections of one x. */
 typedef struct projections {
-    const char *what;
+    const char *description;
     bool transposed, in_slab, with_bias, first_is_output;
     int64_t inner, columns[PROJECTIONS];
     int matmuls; /* that must be left */
@@ -56,23 +56,23 @@ typedef struct weights {
     float values[PROJECTIONS][MOST];
 } weights;
 
-static void make_weights(tuff_device *device, const projections *of, weights *out)
+static void make_weights(tuff_device *device, const projections *layer, weights *out)
 {
     tuff_parameter_spec specs[PROJECTIONS];
     char names[PROJECTIONS][8];
     *out = (weights){.slab = NULL};
     for (int i = 0; i < PROJECTIONS; i++) {
         snprintf(names[i], sizeof names[i], "w%d", i);
-        const tuff_shape shape =
-            of->transposed ? TUFF_SHAPE(of->columns[i], of->inner) : TUFF_SHAPE(of->inner, of->columns[i]);
+        const tuff_shape shape = layer->transposed ? TUFF_SHAPE(layer->columns[i], layer->inner)
+                                                   : TUFF_SHAPE(layer->inner, layer->columns[i]);
         specs[i] = (tuff_parameter_spec){.name = names[i], .shape = shape};
-        if (!of->in_slab)
+        if (!layer->in_slab)
             out->own[i] = tuff_array_create(device, TUFF_F32, shape);
     }
-    if (of->in_slab)
+    if (layer->in_slab)
         out->slab = tuff_parameters_create(device, specs, PROJECTIONS);
     for (int i = 0; i < PROJECTIONS; i++) {
-        out->arrays[i] = of->in_slab ? tuff_parameters_at(out->slab, i, NULL) : out->own[i];
+        out->arrays[i] = layer->in_slab ? tuff_parameters_at(out->slab, i, NULL) : out->own[i];
         assert_non_null(out->arrays[i]);
         fill(out->arrays[i], i, out->values[i]);
     }
@@ -86,32 +86,32 @@ static void destroy_weights(weights *made)
 }
 
 /* 2 · (x · w + column number) where there is a bias; the first as it is where it is an output. */
-static tuff_tensor *project(tuff_graph *graph, const projections *of, tuff_tensor *x, tuff_array *w, bool plain)
+static tuff_tensor *project(tuff_graph *graph, const projections *layer, tuff_tensor *x, tuff_array *w, bool plain)
 {
     tuff_tensor *factor = tuff_array_tensor(graph, w);
-    if (of->transposed)
+    if (layer->transposed)
         factor = tuff_permute(factor, (int[]){1, 0});
     tuff_tensor *y = tuff_matmul(x, factor);
-    if (!of->with_bias || plain)
+    if (!layer->with_bias || plain)
         return y;
     const int64_t columns = tuff_tensor_shape(y).extent[1];
     tuff_tensor *bias = tuff_cast(tuff_iota(graph, TUFF_SHAPE(columns), 0), TUFF_F32);
     return tuff_mul(tuff_add(y, bias), tuff_constant(graph, TUFF_F32, 2));
 }
 
-static void expect_projection(tuff_plan *plan, const projections *of, const weights *made, const float *x, int which)
+static void expect_projection(tuff_plan *plan, const projections *layer, const weights *made, const float *x, int which)
 {
     char name[8];
     float expected[64] = {0};
-    const int64_t columns = of->columns[which];
+    const int64_t columns = layer->columns[which];
     for (int64_t i = 0; i < ROWS * columns; i++) {
         const int64_t row = i / columns, column = i % columns;
-        for (int64_t k = 0; k < of->inner; k++)
-            expected[i] += x[row * of->inner + k] *
-                           made->values[which][of->transposed ? column * of->inner + k : k * columns + column];
-        if (of->with_bias && !(which == 0 && of->first_is_output))
+        for (int64_t k = 0; k < layer->inner; k++)
+            expected[i] += x[row * layer->inner + k] *
+                           made->values[which][layer->transposed ? column * layer->inner + k : k * columns + column];
+        if (layer->with_bias && !(which == 0 && layer->first_is_output))
             expected[i] = 2 * (expected[i] + (float)column);
-        if (!(which == 0 && of->first_is_output))
+        if (!(which == 0 && layer->first_is_output))
             expected[i] = expected[i] < 0 ? -expected[i] : expected[i];
     }
     snprintf(name, sizeof name, "y%d", which);
@@ -126,29 +126,29 @@ static tuff_tensor *read_elsewhere(tuff_tensor *y)
     return tuff_slice(tuff_abs(tuff_slice(y, start, stop, step)), start, stop, step);
 }
 
-static void run_case(tuff_device *device, const projections *of)
+static void run_case(tuff_device *device, const projections *layer)
 {
     weights made;
     float data[ROWS * 16];
     tuff_graph *graph = tuff_graph_create(device);
-    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, of->inner));
-    make_weights(device, of, &made);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, layer->inner));
+    make_weights(device, layer, &made);
     for (int i = 0; i < PROJECTIONS; i++) {
-        const bool plain = i == 0 && of->first_is_output;
-        tuff_tensor *y = project(graph, of, x, made.arrays[i], plain);
+        const bool plain = i == 0 && layer->first_is_output;
+        tuff_tensor *y = project(graph, layer, x, made.arrays[i], plain);
         char name[8];
         snprintf(name, sizeof name, "y%d", i);
         tuff_output(graph, name, plain ? y : read_elsewhere(y));
     }
     tuff_plan *plan = compile_plan(graph);
-    if (count_tasks(plan, "matmul", NULL) != of->matmuls)
-        fail_msg("%s: %d matmuls, not %d", of->what, count_tasks(plan, "matmul", NULL), of->matmuls);
-    for (int64_t i = 0; i < ROWS * of->inner; i++)
+    if (count_tasks(plan, "matmul", NULL) != layer->matmuls)
+        fail_msg("%s: %d matmuls, not %d", layer->description, count_tasks(plan, "matmul", NULL), layer->matmuls);
+    for (int64_t i = 0; i < ROWS * layer->inner; i++)
         data[i] = number(7, i);
-    assert_int_equal(tuff_plan_write(plan, "x", data, (size_t)(ROWS * of->inner) * sizeof *data), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "x", data, (size_t)(ROWS * layer->inner) * sizeof *data), TUFF_OK);
     run_plan(plan);
     for (int i = 0; i < PROJECTIONS; i++)
-        expect_projection(plan, of, &made, data, i);
+        expect_projection(plan, layer, &made, data, i);
     destroy_plan(plan, graph);
     destroy_weights(&made);
 }

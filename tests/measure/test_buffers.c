@@ -269,14 +269,13 @@ static void run_out(const place *at, const struct fusion *fusion, int task, refe
 static void run_referee_out(const struct fusion *fusion, int task, const char *key, void *state)
 {
     place *at = state;
-    trial *one;
+    candidate_run *one;
     const tune_config none = {.set = {0}};
     char wrong[128];
     (void)key;
     at->tasks++;
     assert_int_equal(tuff__test_buffers_create(at->device, fusion, task, 64 << 20, &at->on), TUFF_OK);
-    assert_int_equal(tuff__candidate_run_create(at->device, fusion, &usual_options, task, &none, at->on, NULL, &one),
-                     TUFF_OK);
+    assert_int_equal(lower_and_create(at->device, fusion, task, &none, at->on, &one), TUFF_OK);
     assert_int_equal(tuff__test_buffers_poison(at->on), TUFF_OK);
     assert_int_equal(tuff__candidate_run_run(one), TUFF_OK);
     assert_int_equal(tuff__test_buffers_keep(at->on), TUFF_OK);

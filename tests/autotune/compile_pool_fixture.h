@@ -1,6 +1,6 @@
 /* What tests of compiling ahead share: graphs, a tuner that is driven by hand, and candidates for it. */
-#ifndef TESTS_AHEAD_FIXTURE_H
-#define TESTS_AHEAD_FIXTURE_H
+#ifndef TESTS_COMPILE_POOL_FIXTURE_H
+#define TESTS_COMPILE_POOL_FIXTURE_H
 
 #include "product_runs.h"
 #include "autotune/compile_pool.h"
@@ -8,7 +8,7 @@
 enum { THREADS = 3 };
 
 /* off: nothing is measured; quick: for a few seconds. */
-extern const tuff_compile_options ahead_off, ahead_quick;
+extern const tuff_compile_options untuned, tuned_quickly;
 
 /* A plan with tasks of many kinds: products, what is behind and before them, rows, columns, updates in place, sorted
    sums; not tuned. The array of zeros that it updates is the caller's, too. */
@@ -19,6 +19,6 @@ tuff_array *make_weights(tuff_device *device);
 void begin_tuner(tuning_session *self, tuff_plan *plan);
 void end_tuner(tuning_session *self);
 /* A few choices that can be lowered, in slots from 1 on, none with the kernels `usual`; how many there are. */
-int draw_candidates(tuning_task *of, uint64_t usual, search_candidate *out, int most);
+int draw_candidates(tuning_task *task, uint64_t usual, search_candidate *out, int most);
 
 #endif
