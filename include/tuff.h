@@ -5,6 +5,7 @@
 
 #include "tuff/base.h"
 #include "tuff/cache.h"
+#include "tuff/checkpoint.h"
 #include "tuff/data.h"
 #include "tuff/device.h"
 #include "tuff/graph.h"
