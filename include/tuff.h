@@ -5,6 +5,8 @@
 
 #include "tuff/base.h"
 #include "tuff/cache.h"
+#include "tuff/checkpoint.h"
+#include "tuff/data.h"
 #include "tuff/device.h"
 #include "tuff/graph.h"
 #include "tuff/io.h"

@@ -174,6 +174,11 @@ TUFF_API tuff_status tuff_array_write(tuff_array *array, const void *data, size_
 /* Waits for everything enqueued before, then copies size bytes, which must be the array's size, to data. */
 TUFF_API tuff_status tuff_array_read(tuff_array *array, void *data, size_t size);
 
+/* Copies all elements of an array to another one on the same device, with the same dtype and number of elements, on the
+   device: behind everything enqueued before, and returns without waiting. Later runs, copies and reads see the new
+   elements. TUFF_E_USAGE where the arrays share elements, TUFF_E_DTYPE, TUFF_E_SHAPE. */
+TUFF_API tuff_status tuff_array_copy(tuff_array *to, tuff_array *from);
+
 /* Where an array's elements lie. */
 typedef struct tuff_buffer_handle {
     void *opencl;          /* the cl_mem; NULL on Vulkan */

@@ -146,6 +146,22 @@ tuff_status tuff_array_read(tuff_array *array, void *data, size_t size)
     return tuff__storage_read(array->device, array->storage, array->offset, data, size);
 }
 
+tuff_status tuff_array_copy(tuff_array *to, tuff_array *from)
+{
+    if (!to || !from)
+        return FAIL(TUFF_E_USAGE, "tuff_array_copy: an array is NULL");
+    if (to->device != from->device)
+        return FAIL(TUFF_E_USAGE, "tuff_array_copy: the arrays are on different devices");
+    if (to->dtype != from->dtype)
+        return FAIL(TUFF_E_DTYPE, "tuff_array_copy: from %s to %s", tuff_dtype_name(from->dtype),
+                    tuff_dtype_name(to->dtype));
+    if (tuff_array_size(to) != tuff_array_size(from))
+        return FAIL(TUFF_E_SHAPE, "tuff_array_copy: from %s to %s", SHAPE_TEXT(from->shape), SHAPE_TEXT(to->shape));
+    if (tuff__arrays_overlap(to, from))
+        return FAIL(TUFF_E_USAGE, "tuff_array_copy: the arrays share elements");
+    return tuff__storage_copy(to->device, from->storage, from->offset, to->storage, to->offset, tuff_array_size(to));
+}
+
 uint64_t tuff__array_end(const tuff_array *array)
 {
     return array->offset + (uint64_t)tuff_shape_count(array->shape) * tuff_dtype_size(array->dtype);

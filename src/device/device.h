@@ -67,6 +67,26 @@ tuff_status tuff__storage_write(tuff_device *device, storage *storage, uint64_t 
                                 uint64_t size);
 tuff_status tuff__storage_read(tuff_device *device, storage *storage, uint64_t offset, void *data, uint64_t size);
 
+/* Enqueues a copy of device memory behind everything submitted earlier; ranges of one storage do not overlap. */
+tuff_status tuff__storage_copy(tuff_device *device, storage *from, uint64_t from_offset, storage *to,
+                               uint64_t to_offset, uint64_t size);
+
+/* Memory of the host that the device copies from and to while the host goes on. One user at a time. */
+typedef struct staging staging;
+typedef struct staging_move {
+    storage *storage;
+    uint64_t offset, staging_offset, size; /* bytes; a size of 0 is nothing to do */
+} staging_move;
+tuff_status tuff__staging_create(tuff_device *device, uint64_t size, staging **out);
+void tuff__staging_destroy(staging *staging); /* NULL is allowed; waits, within bounds, for copies under way */
+void *tuff__staging_memory(staging *staging);
+/* Enqueue copies, of which the last series must be known to be done (tuff__staging_poll), and return: ordered after
+   everything submitted earlier, before everything later. At most MAX_STAGED_COPIES. */
+tuff_status tuff__staging_upload(staging *staging, const staging_move *moves, int count);
+tuff_status tuff__staging_download(staging *staging, const staging_move *moves, int count);
+/* Whether the copies enqueued last are done; true where there were none. Does not wait. */
+tuff_status tuff__staging_poll(staging *staging, bool *done);
+
 /* The program for a request: shared in memory by equal text, then from disk, then compiled. Release when done. */
 typedef struct program program;
 tuff_status tuff__program_get(tuff_device *device, const program_request *request, program **out);

@@ -12,6 +12,7 @@ typedef struct driver_device driver_device;
 typedef struct driver_buffer driver_buffer;
 typedef struct driver_program driver_program;
 typedef struct driver_recording driver_recording;
+typedef struct driver_staging driver_staging;
 
 typedef struct blob {
     void *data; /* tuff__free */
@@ -35,6 +36,14 @@ typedef struct buffer_binding {
                               buffer: the kernel gets the offset as data */
     bool written;
 } buffer_binding;
+
+/* A copy between staging memory and a buffer. */
+typedef struct staged_copy {
+    driver_buffer *buffer;
+    uint64_t offset, staging_offset, size;
+} staged_copy;
+
+#define MAX_STAGED_COPIES 32
 
 #define MAX_BINDINGS 32
 #define MAX_WORDS 8
@@ -93,6 +102,21 @@ typedef struct driver {
     /* Waits for earlier submissions. */
     tuff_status (*buffer_read)(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data,
                                uint64_t size);
+
+    /* Enqueues a copy between buffers, ordered as a write; ranges of one buffer do not overlap. */
+    tuff_status (*buffer_copy)(driver_device *device, driver_buffer *from, uint64_t from_offset, driver_buffer *to,
+                               uint64_t to_offset, uint64_t size);
+
+    /* Memory of the host, pinned where the API can do that, from and to which the device copies while the host goes on.
+       *memory: size bytes, valid until staging_destroy, which waits, within bounds, for copies under way. */
+    tuff_status (*staging_create)(driver_device *device, uint64_t size, driver_staging **staging, void **memory);
+    void (*staging_destroy)(driver_device *device, driver_staging *staging);
+    /* Enqueues copies to buffers where `upload`, else from them, and returns: ordered after earlier submissions and
+       before later ones. count is 1 to MAX_STAGED_COPIES; the staging's earlier copies are known to be done. */
+    tuff_status (*staging_copy)(driver_device *device, driver_staging *staging, const staged_copy *copies, int count,
+                                bool upload);
+    /* Whether these copies are done, without waiting; then the host sees what they brought. Fails where they did. */
+    tuff_status (*staging_poll)(driver_device *device, driver_staging *staging, bool *done);
 
     /* cached: the bytes that an earlier call gave in *made, proved undamaged; an empty blob compiles the text. made:
        gets the bytes to keep, empty where there is nothing worth keeping. A cached blob that the driver refuses is an

@@ -331,3 +331,20 @@ tuff_status tuff__storage_read(tuff_device *device, storage *memory, uint64_t of
     }
     return tuff__device_end_work(device, status);
 }
+
+tuff_status tuff__storage_copy(tuff_device *device, storage *from, uint64_t from_offset, storage *to,
+                               uint64_t to_offset, uint64_t size)
+{
+    TRY(check_range(from, from_offset, size));
+    TRY(check_range(to, to_offset, size));
+    if (size == 0)
+        return TUFF_OK;
+    TRY(tuff__device_begin_work(device));
+    tuff_status status = TUFF_OK;
+    if (device->driver)
+        status = device->driver->buffer_copy(device->handle, from->buffer, from_offset, to->buffer, to_offset, size);
+    else
+        memcpy((unsigned char *)to->host + to_offset, (const unsigned char *)from->host + from_offset, (size_t)size);
+    tuff__storage_touch(to);
+    return tuff__device_end_work(device, status);
+}

@@ -64,6 +64,9 @@ tuff_status tuff__plan_create(tuff_graph *graph, const tuff_compile_options *opt
 /* Records it, where that was not done, and lets the host write its inputs. */
 tuff_status tuff__plan_record(tuff_plan *plan);
 
+/* Where an input's elements are, from offset 0 on; not of plans of the reference device. */
+storage *tuff__plan_input_storage(const tuff_plan *plan, int index);
+
 /* Makes room for so many keys; all texts are NULL. */
 tuff_status tuff__plan_keys_create(plan_keys *self, int count);
 void tuff__plan_keys_free(plan_keys *self);

@@ -137,6 +137,12 @@ static tuff_status check_part(const tuff_plan_value *value, direction which, uin
     return TUFF_OK;
 }
 
+storage *tuff__plan_input_storage(const tuff_plan *plan, int index)
+{
+    const launch_list *made = &plan->executable.launches;
+    return made->buffers[made->inputs[index].buffer].storage;
+}
+
 tuff_status tuff_plan_write_at(tuff_plan *plan, int index, uint64_t offset, const void *data, size_t size)
 {
     TRY(check_data(plan, INPUT, data, size));
@@ -148,8 +154,7 @@ tuff_status tuff_plan_write_at(tuff_plan *plan, int index, uint64_t offset, cons
     if (plan->reference != NULL)
         return tuff__reference_write_at(plan->reference, index, offset, data, size);
     /* The memory of inputs is zeros at first. */
-    const launch_list *made = &plan->executable.launches;
-    TRY(tuff__storage_write(plan->device, made->buffers[made->inputs[index].buffer].storage, offset, data, size));
+    TRY(tuff__storage_write(plan->device, tuff__plan_input_storage(plan, index), offset, data, size));
     plan->written[index] = true;
     return TUFF_OK;
 }

@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 #include "base/text.h"
-#include "train/train.h"
+#include "train/checkpoint.h"
 #include "tuff/io.h"
 
 #define KEY_FORMAT "tuff.format"
@@ -144,8 +144,9 @@ static tuff_status save_snapshot(snapshot *self, const char *path, const tuff_pa
     return tuff_file_save(path, tensors, count, metadata->keys, metadata->texts, metadata->count);
 }
 
-static tuff_status save(snapshot *self, const char *path, tuff_parameters *parameters, tuff_optimizer *optimizer,
-                        const char *const *keys, const char *const *texts, int metadata_count)
+static tuff_status save(snapshot *self, const char *path, const tuff_parameters *parameters,
+                        const tuff_optimizer *optimizer, const char *const *keys, const char *const *texts,
+                        int metadata_count)
 {
     const size_t room = (size_t)metadata_count + OWN_METADATA_MAX;
     metadata_list metadata = {.keys = tuff__arena_alloc(&self->arena, room * sizeof(char *)),
@@ -158,8 +159,6 @@ static tuff_status save(snapshot *self, const char *path, tuff_parameters *param
                         keys[i] ? keys[i] : "NULL");
         add_metadata(&metadata, keys[i], texts[i]);
     }
-    TRY(snapshot_create(self, parameters, optimizer));
-    TRY(read_device(self, optimizer));
     return save_snapshot(self, path, parameters, optimizer, &metadata);
 }
 
@@ -179,9 +178,61 @@ tuff_status tuff_checkpoint_save(const char *path, tuff_parameters *parameters, 
     if (metadata_count < 0 || (metadata_count > 0 && (!keys || !texts)))
         return FAIL(TUFF_E_USAGE, "checkpoint: %d rows of metadata without keys or texts", metadata_count);
     snapshot state = {0};
-    const tuff_status status = save(&state, path, parameters, optimizer, keys, texts, metadata_count);
+    tuff_status status = snapshot_create(&state, parameters, optimizer);
+    if (status == TUFF_OK)
+        status = read_device(&state, optimizer);
+    if (status == TUFF_OK)
+        status = save(&state, path, parameters, optimizer, keys, texts, metadata_count);
     snapshot_free(&state);
     return status;
+}
+
+struct checkpoint_state {
+    snapshot snapshot;
+    tuff_parameters *parameters;
+    tuff_optimizer *optimizer;
+};
+
+tuff_status tuff__checkpoint_open(tuff_parameters *parameters, tuff_optimizer *optimizer, checkpoint_state **out)
+{
+    *out = NULL;
+    TRY(check_arguments("", parameters, optimizer));
+    checkpoint_state *self = tuff__calloc(1, sizeof *self);
+    if (!self)
+        return TUFF_E_OOM_HOST;
+    self->parameters = parameters;
+    self->optimizer = optimizer;
+    const tuff_status status = snapshot_create(&self->snapshot, parameters, optimizer);
+    if (status == TUFF_OK)
+        *out = self;
+    else
+        tuff__checkpoint_close(self);
+    return status;
+}
+
+void tuff__checkpoint_close(checkpoint_state *self)
+{
+    if (self)
+        snapshot_free(&self->snapshot);
+    tuff__free(self);
+}
+
+int tuff__checkpoint_array_count(const checkpoint_state *self)
+{
+    return self->snapshot.slab_count + (self->optimizer != NULL);
+}
+
+checkpoint_array tuff__checkpoint_array(checkpoint_state *self, int index)
+{
+    if (index == self->snapshot.slab_count)
+        return (checkpoint_array){self->optimizer->counter, &self->snapshot.counter};
+    return (checkpoint_array){self->snapshot.arrays[index], self->snapshot.slabs[index]};
+}
+
+tuff_status tuff__checkpoint_store(checkpoint_state *self, const char *path, const char *const *keys,
+                                   const char *const *texts, int metadata_count)
+{
+    return save(&self->snapshot, path, self->parameters, self->optimizer, keys, texts, metadata_count);
 }
 
 /* The hash covers names and contents of all tensors, whatever their order. */

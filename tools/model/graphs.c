@@ -9,17 +9,22 @@ static void add_report(tuff_graph *graph, tuff_tensor *loss, const tuff_optimize
     tuff_output(graph, "report", tuff_concat(parts, 3, 0));
 }
 
-tuff_graph *train_graph(tuff_device *device, language_model *model, tuff_optimizer *optimizer, int64_t batch)
+void train_on_windows(tuff_graph *graph, language_model *model, tuff_optimizer *optimizer, tuff_tensor *windows)
 {
-    tuff_graph *graph = tuff_graph_create(device);
     tuff_optimizer_tensors made;
-    if (!graph)
-        return NULL;
-    tuff_graph_step(graph, tuff_optimizer_counter(optimizer));
-    tuff_tensor *windows = tuff_input(graph, "windows", TUFF_I32, TUFF_SHAPE(batch, model->config.context + 1));
     tuff_tensor *loss = model_loss(model, graph, windows, NULL);
     if (tuff_optimizer_apply(optimizer, loss, &made) == TUFF_OK)
         add_report(graph, loss, &made);
+}
+
+tuff_graph *train_graph(tuff_device *device, language_model *model, tuff_optimizer *optimizer, int64_t batch)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    if (!graph)
+        return NULL;
+    tuff_graph_step(graph, tuff_optimizer_counter(optimizer));
+    train_on_windows(graph, model, optimizer,
+                     tuff_input(graph, "windows", TUFF_I32, TUFF_SHAPE(batch, model->config.context + 1)));
     return graph;
 }
 

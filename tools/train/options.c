@@ -20,7 +20,7 @@ static const run_settings defaults = {
 
 /* Which of the settings the command line gave. */
 typedef struct given_settings {
-    bool layers, heads, width, context, steps, batch, seed, learning_rate;
+    bool layers, heads, width, context, steps, batch, seed, learning_rate, resident;
 } given_settings;
 
 static cli_end parse(const cli_verb *verb, int count, char **arguments, train_options *self, given_settings *given)
@@ -40,6 +40,10 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
         {"--batch", CLI_WHOLE, &settings->batch, "N", "sequences per step", 1, 1 << 20, &given->batch},
         {"--learning-rate", CLI_NUMBER, &settings->learning_rate, "R",
          "the peak; warm-up, then cosine decay to a tenth", 1e-12, 100, &given->learning_rate},
+        {"--workers", CLI_WHOLE, &self->workers, "N", "threads that prepare batches; their number changes no result", 1,
+         256, NULL},
+        {"--resident", CLI_SWITCH, &settings->resident, NULL,
+         "keep the text in device memory and draw windows there: other windows than without", 0, 0, &given->resident},
         FUSE_OPTION(&self->fuse),
         MATMUL_OPTION(&self->matmul),
         RECOMPUTE_OPTION(&self->recompute),
@@ -118,6 +122,8 @@ static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *give
     say_changed("--batch", given->batch, (double)asked->batch, (double)kept.batch);
     say_changed("--seed", given->seed, (double)asked->seed, (double)kept.seed);
     say_changed("--learning-rate", given->learning_rate, asked->learning_rate, kept.learning_rate);
+    say_changed("--resident", given->resident, 1, (double)kept.resident);
+    kept.resident = given->resident || kept.resident;
     kept.steps = given->steps ? asked->steps : kept.steps;
     kept.batch = given->batch ? asked->batch : kept.batch;
     kept.seed = given->seed ? asked->seed : kept.seed;
@@ -129,7 +135,7 @@ static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *give
 cli_end train_options_read(const cli_verb *verb, int count, char **arguments, train_options *out)
 {
     given_settings given = {0};
-    *out = (train_options){.settings = defaults, .prompt = "\n", .sample = 300};
+    *out = (train_options){.settings = defaults, .prompt = "\n", .sample = 300, .workers = 1};
     cli_end end = parse(verb, count, arguments, out, &given);
     if (end.now)
         return end;

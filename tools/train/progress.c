@@ -73,6 +73,7 @@ static bool log_line(progress *self, int64_t step, const step_report *report, do
     log_number(self->log, "tokens_per_second", recent, ", ");
     log_number(self->log, "seconds", seconds, ", ");
     log_number(self->log, "average_tokens_per_second", average, ", ");
+    log_number(self->log, "loader_wait_seconds", self->waited, ", ");
     log_number(self->log, "learning_rate", (double)report->learning_rate, ", ");
     log_number(self->log, "gradient_norm", (double)report->gradient_norm, "}\n");
     return fflush(self->log) == 0 && !ferror(self->log);

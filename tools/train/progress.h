@@ -21,6 +21,7 @@ typedef struct progress {
     int64_t line_step;      /* of the last line */
     uint64_t begin, line_time;
     bool terminal;
+    double waited; /* seconds that steps waited for their batches so far; set before progress_line */
 } progress;
 
 /* Opens the log (appending where append is set); path may be NULL. Message and EXIT_FAILED where it cannot be

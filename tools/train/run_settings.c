@@ -24,6 +24,7 @@ static tuff_status read_training(const char *path, const json_t *object, run_set
     const json_t *rate = json_object_get(object, "learning_rate");
     out->learning_rate = json_is_number(rate) ? json_number_value(rate) : 0;
     out->text_hash = hash ? strtoull(hash, NULL, 16) : 0;
+    out->resident = json_is_true(json_object_get(object, "resident"));
     if (!read_whole(object, "steps", 1, 1 << 24, &out->steps) ||
         !read_whole(object, "batch", 1, 1 << 20, &out->batch) ||
         !read_whole(object, "seed", 0, INT64_MAX, &out->seed) || !(out->learning_rate > 0))
@@ -64,8 +65,9 @@ tuff_status run_settings_save(const char *path, const run_settings *settings, la
     char training[256];
     snprintf(training, sizeof training,
              "{\"steps\": %" PRId64 ", \"batch\": %" PRId64 ", \"seed\": %" PRId64
-             ", \"learning_rate\": %.17g, \"text_hash\": \"%016" PRIx64 "\"}",
-             settings->steps, settings->batch, settings->seed, settings->learning_rate, settings->text_hash);
+             ", \"learning_rate\": %.17g, \"text_hash\": \"%016" PRIx64 "\", \"resident\": %s}",
+             settings->steps, settings->batch, settings->seed, settings->learning_rate, settings->text_hash,
+             settings->resident ? "true" : "false");
     char *config = model_config_text(&settings->model);
     if (!config)
         return TUFF_E_OOM_HOST;

@@ -10,6 +10,7 @@ typedef struct run_settings {
     int64_t steps, batch, seed;
     double learning_rate;
     uint64_t text_hash; /* of the training text */
+    bool resident;      /* the device draws the windows */
 } run_settings;
 
 /* Reads the settings of a checkpoint; everything is checked. */

@@ -6,11 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/file/file.h"
 #include "base/thread.h"
 #include "tools/model/fastest.h"
-#include "tools/model/graphs.h"
+#include "tools/train/batches.h"
 #include "tools/train/progress.h"
 #include "tools/train/sampler.h"
 #include "tools/train/text.h"
@@ -25,17 +24,11 @@ typedef struct training {
     tuff_optimizer *optimizer;
     tuff_graph *graph;
     tuff_plan *plan;
-    int32_t *windows;
-    int64_t window;     /* bytes of one: the context and the byte after it */
+    batches batches;
     int64_t done, last; /* steps: done, and where this run ends */
     int64_t saved;      /* the step of the last checkpoint written, -1 before */
     progress progress;
 } training;
-
-static size_t windows_size(const training *self)
-{
-    return (size_t)(self->options.settings.batch * self->window) * sizeof(int32_t);
-}
 
 static tuff_compile_options compile_options(training *self)
 {
@@ -102,14 +95,20 @@ static int make_weights(training *self)
     return EXIT_DONE;
 }
 
+static int make_batches(training *self)
+{
+    if (batches_open(&self->batches, self->device, &self->text, &self->options.settings, self->options.workers) !=
+            TUFF_OK ||
+        batches_seek(&self->batches, self->done, NULL) != TUFF_OK)
+        return cli_fail_library(&verb_train, "the windows of text");
+    return EXIT_DONE;
+}
+
 static int make_plan(training *self)
 {
     const tuff_compile_options options = compile_options(self);
-    self->windows = tuff__alloc(windows_size(self));
-    if (!self->windows)
-        return cli_fail_library(&verb_train, "the windows of text");
     self->model.recompute = self->options.recompute;
-    self->graph = train_graph(self->device, &self->model, self->optimizer, self->options.settings.batch);
+    self->graph = batches_graph(&self->batches, self->device, &self->model, self->optimizer);
     self->plan = self->graph ? tuff_compile(self->graph, &options) : NULL;
     if (!self->plan) {
         const int code = cli_fail_library(&verb_train, "compiling the model");
@@ -124,8 +123,7 @@ static int make_plan(training *self)
 static int read_text(training *self)
 {
     run_settings *settings = &self->options.settings;
-    self->window = settings->model.context + 1;
-    if (corpus_read(&self->options.data, self->window, &self->text) != TUFF_OK)
+    if (corpus_read(&self->options.data, settings->model.context + 1, &self->text) != TUFF_OK)
         return cli_fail(&verb_train, EXIT_FAILED, "%s", tuff_error());
     if (self->options.resume && settings->text_hash != self->text.hash)
         fputs("the text is not the one that the checkpoint was trained on\n", stderr);
@@ -138,6 +136,7 @@ static int report(training *self)
     step_report numbers;
     if (tuff_plan_read(self->plan, "report", &numbers, sizeof numbers) != TUFF_OK)
         return cli_fail_library(&verb_train, "reading the loss");
+    self->progress.waited = batches_waited(&self->batches);
     const bool logged = progress_line(&self->progress, self->done, &numbers);
     if (!isfinite(numbers.loss) || !isfinite(numbers.gradient_norm)) {
         progress_end(&self->progress);
@@ -169,10 +168,7 @@ static int save(training *self)
 
 static int step(training *self)
 {
-    const run_settings *settings = &self->options.settings;
-    corpus_batch(&self->text, (uint64_t)settings->seed, self->done, settings->batch, self->window, self->windows);
-    if (tuff_plan_write(self->plan, "windows", self->windows, windows_size(self)) != TUFF_OK ||
-        tuff_plan_run(self->plan) != TUFF_OK)
+    if (batches_next(&self->batches, self->plan) != TUFF_OK || tuff_plan_run(self->plan) != TUFF_OK)
         return cli_fail_library(&verb_train, "a training step");
     self->done++;
     return EXIT_DONE;
@@ -277,7 +273,7 @@ static int run(training *self)
 /* Everything that can be wrong with what the user gave comes before the work. */
 static int prepare(training *self)
 {
-    int (*const stages[])(training *) = {read_text, open_device, make_model, make_weights, make_plan};
+    int (*const stages[])(training *) = {read_text, open_device, make_model, make_weights, make_batches, make_plan};
     int code = check_save_path(self->options.save);
     for (size_t i = 0; i < sizeof stages / sizeof *stages && code == EXIT_DONE; i++)
         code = stages[i](self);
@@ -291,12 +287,12 @@ static void clean_up(training *self)
     progress_close(&self->progress);
     tuff_plan_destroy(self->plan);
     tuff_graph_destroy(self->graph);
+    batches_close(&self->batches);
     tuff_optimizer_destroy(self->optimizer);
     model_destroy(&self->model);
     tuff_device_close(self->device);
     corpus_free(&self->text);
     cli_texts_free(&self->options.data);
-    tuff__free(self->windows);
 }
 
 static int train(int count, char **arguments)

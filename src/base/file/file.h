@@ -52,6 +52,12 @@ typedef struct file_part {
    at path is refused. */
 tuff_status tuff__file_write(const char *path, const file_part *parts, int count, bool durable, bool keep_previous);
 
+/* Gives a file a second name, replacing what has it: a link, or a copy where the file system has no links. At any time
+   the name is the old file or the whole new one. durable: as tuff__file_write's. */
+tuff_status tuff__file_keep_as(const char *path, const char *name, bool durable);
+/* Removes a file; one that is not there is removed. */
+tuff_status tuff__file_remove(const char *path);
+
 /* The folder for programs and device records: $TUFF_CACHE_DIR, else $XDG_CACHE_HOME/tuff, else $HOME/.cache/tuff; made
    with mode 0700 if it is missing, parents too. TUFF_E_IO where others could write to it (owner, mode, symbolic link,
    set-uid process, somebody else's HOME) or it cannot be made, or where TUFF_CACHE_DIR is empty (off): the caller goes

@@ -145,20 +145,27 @@ static tuff_status link_previous(text *name, const char *path, bool durable)
     return tuff__fail_errno("keep the previous", path);
 }
 
-static tuff_status keep_previous_file(const char *path, bool durable)
+static tuff_status keep_as(const char *path, const char *other, bool durable)
 {
-    text name = {0}, previous = {0};
-    tuff__text_add(&previous, "%s.prev", path);
-    tuff_status status = tuff__text_status(&previous);
-    if (status == TUFF_OK)
-        status = link_previous(&name, path, durable);
+    text name = {0};
+    tuff_status status = link_previous(&name, path, durable);
     if (status == TUFF_OK) {
-        status = replace(tuff__text_get(&name), tuff__text_get(&previous));
+        status = replace(tuff__text_get(&name), other);
         /* Renaming between two names of one file does nothing: then both are still there. */
         (void)tuff__file.unlink(tuff__text_get(&name));
     }
-    tuff__text_free(&previous);
     tuff__text_free(&name);
+    return status;
+}
+
+static tuff_status keep_previous_file(const char *path, bool durable)
+{
+    text previous = {0};
+    tuff__text_add(&previous, "%s.prev", path);
+    tuff_status status = tuff__text_status(&previous);
+    if (status == TUFF_OK)
+        status = keep_as(path, tuff__text_get(&previous), durable);
+    tuff__text_free(&previous);
     return status;
 }
 
@@ -232,4 +239,26 @@ tuff_status tuff__file_write(const char *path, const file_part *parts, int count
     }
     tuff__text_free(&name);
     return status;
+}
+
+tuff_status tuff__file_keep_as(const char *path, const char *name, bool durable)
+{
+    int folder = -1;
+    bool exists;
+    TRY(examine_target(name, &exists));
+    if (durable)
+        TRY(open_folder(name, &folder));
+    tuff_status status = keep_as(path, name, durable);
+    if (status == TUFF_OK && durable)
+        status = flush_folder(folder, name);
+    if (folder >= 0)
+        (void)tuff__file.close(folder);
+    return status;
+}
+
+tuff_status tuff__file_remove(const char *path)
+{
+    int result = -1;
+    UNINTERRUPTED(result, tuff__file.unlink(path));
+    return result < 0 && errno != ENOENT ? tuff__fail_errno("remove", path) : TUFF_OK;
 }

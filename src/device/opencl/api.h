@@ -33,6 +33,8 @@
     X(EnqueueReadBuffer)              \
     X(EnqueueCopyBuffer)              \
     X(EnqueueFillBuffer)              \
+    X(EnqueueMapBuffer)               \
+    X(EnqueueUnmapMemObject)          \
     X(EnqueueNDRangeKernel)           \
     X(EnqueueMarkerWithWaitList)      \
     X(CreateProgramWithSource)        \
@@ -184,6 +186,16 @@ tuff_status tuff__cl_buffer_write(driver_device *device, driver_buffer *buffer, 
 tuff_status tuff__cl_buffer_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data,
                                  uint64_t size);
 
+tuff_status tuff__cl_buffer_copy(driver_device *device, driver_buffer *from, uint64_t from_offset, driver_buffer *to,
+                                 uint64_t to_offset, uint64_t size);
+
+/* staging.c */
+tuff_status tuff__cl_staging_create(driver_device *device, uint64_t size, driver_staging **staging, void **memory);
+void tuff__cl_staging_destroy(driver_device *device, driver_staging *staging);
+tuff_status tuff__cl_staging_copy(driver_device *device, driver_staging *staging, const staged_copy *copies, int count,
+                                  bool upload);
+tuff_status tuff__cl_staging_poll(driver_device *device, driver_staging *staging, bool *done);
+
 /* program.c */
 tuff_status tuff__cl_program_create(driver_device *device, const program_request *request, blob cached, blob *made,
                                     driver_program **program);
@@ -223,6 +235,8 @@ tuff_status tuff__cl_wait(driver_device *device);
 tuff_status tuff__cl_make_room(driver_device *device, size_t staged_limit);
 /* After tuff__cl_make_room: takes over event, and block (may be NULL), which is freed when the event is complete. */
 void tuff__cl_track(driver_device *device, cl_event event, void *block, size_t size);
+/* *done where the event is complete; an event that ended in an error is done and fails. */
+tuff_status tuff__cl_poll_event(cl_event event, bool *done, cl_int *state);
 /* Waits, within bounds, for one event that need not be in the ring. */
 tuff_status tuff__cl_wait_event(const driver_device *device, cl_event event);
 /* Gives up all tracking. */

@@ -89,3 +89,15 @@ tuff_status tuff__cl_buffer_read(driver_device *device, driver_buffer *buffer, u
            (device->queue, buffer->memory, CL_TRUE, (size_t)offset, (size_t)size, data, 0, NULL, NULL));
     return TUFF_OK;
 }
+
+tuff_status tuff__cl_buffer_copy(driver_device *device, driver_buffer *from, uint64_t from_offset, driver_buffer *to,
+                                 uint64_t to_offset, uint64_t size)
+{
+    cl_event event = NULL;
+    TRY(tuff__cl_make_room(device, SIZE_MAX));
+    CL_TRY(EnqueueCopyBuffer, (device->queue, from->memory, to->memory, (size_t)from_offset, (size_t)to_offset,
+                               (size_t)size, 0, NULL, &event));
+    tuff__cl_track(device, event, NULL, 0);
+    CL_TRY(Flush, (device->queue));
+    return TUFF_OK;
+}

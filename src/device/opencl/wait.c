@@ -11,8 +11,7 @@
 
 uint64_t tuff__cl_patience = 30ull * SECOND;
 
-/* *done where the event is complete; an event that ended in an error is done and fails. */
-static tuff_status poll_event(cl_event event, bool *done, cl_int *state)
+tuff_status tuff__cl_poll_event(cl_event event, bool *done, cl_int *state)
 {
     CL_TRY(GetEventInfo, (event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof *state, state, NULL));
     *done = *state <= CL_COMPLETE;
@@ -49,7 +48,7 @@ tuff_status tuff__cl_wait_event(const driver_device *device, cl_event event)
     for (;;) {
         bool done = false;
         const uint64_t seen = tuff__announced();
-        TRY(poll_event(event, &done, &state));
+        TRY(tuff__cl_poll_event(event, &done, &state));
         if (done)
             return TUFF_OK;
         const uint64_t now = tuff__nanoseconds();
@@ -83,7 +82,7 @@ static tuff_status wait_first(driver_device *device)
     bool done = false;
     cl_event event = device->pending[device->pending_first].event;
     tuff_status status = tuff__cl_wait_event(device, event);
-    if (status == TUFF_OK || (poll_event(event, &done, &state) != TUFF_OK && done))
+    if (status == TUFF_OK || (tuff__cl_poll_event(event, &done, &state) != TUFF_OK && done))
         drop_first(device);
     return status;
 }

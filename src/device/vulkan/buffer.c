@@ -153,3 +153,15 @@ tuff_status tuff__vulkan_read(driver_device *device, driver_buffer *buffer, uint
             TRY(get(device, &range));
     return TUFF_OK;
 }
+
+/* By the command buffer of a staging slot. */
+tuff_status tuff__vulkan_copy(driver_device *device, driver_buffer *from, uint64_t from_offset, driver_buffer *to,
+                              uint64_t to_offset, uint64_t size)
+{
+    uint32_t slot;
+    TRY(take_slot(device, &slot));
+    VkBufferCopy region = {.srcOffset = from_offset, .dstOffset = to_offset, .size = size};
+    TRY(copy_slot(device, slot, from->handle, to->handle, region));
+    from->last_use = to->last_use = device->submitted;
+    return TUFF_OK;
+}

@@ -124,22 +124,32 @@ static VkMappedMemoryRange atoms(const driver_device *device, const driver_buffe
     };
 }
 
-tuff_status tuff__vulkan_poke(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
-                              uint64_t size)
+tuff_status tuff__vulkan_flush(driver_device *device, const driver_buffer *buffer, uint64_t offset, uint64_t size)
 {
-    memcpy((char *)buffer->memory.mapped + offset, data, size);
     if (buffer->memory.coherent)
         return TUFF_OK;
     VkMappedMemoryRange range = atoms(device, buffer, offset, size);
     return VULKAN(vkFlushMappedMemoryRanges, device->handle, 1, &range);
 }
 
+tuff_status tuff__vulkan_invalidate(driver_device *device, const driver_buffer *buffer, uint64_t offset, uint64_t size)
+{
+    if (buffer->memory.coherent)
+        return TUFF_OK;
+    VkMappedMemoryRange range = atoms(device, buffer, offset, size);
+    return VULKAN(vkInvalidateMappedMemoryRanges, device->handle, 1, &range);
+}
+
+tuff_status tuff__vulkan_poke(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
+                              uint64_t size)
+{
+    memcpy((char *)buffer->memory.mapped + offset, data, size);
+    return tuff__vulkan_flush(device, buffer, offset, size);
+}
+
 tuff_status tuff__vulkan_peek(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size)
 {
-    if (!buffer->memory.coherent) {
-        VkMappedMemoryRange range = atoms(device, buffer, offset, size);
-        TRY(VULKAN(vkInvalidateMappedMemoryRanges, device->handle, 1, &range));
-    }
+    TRY(tuff__vulkan_invalidate(device, buffer, offset, size));
     memcpy(data, (const char *)buffer->memory.mapped + offset, size);
     return TUFF_OK;
 }

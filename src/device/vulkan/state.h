@@ -133,6 +133,10 @@ void tuff__vulkan_buffer_release(driver_device *device, driver_buffer *buffer); 
 tuff_status tuff__vulkan_poke(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
                               uint64_t size);
 tuff_status tuff__vulkan_peek(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size);
+/* Makes what the host wrote to a mapped range visible to later submissions; and what finished ones wrote, to the host.
+   */
+tuff_status tuff__vulkan_flush(driver_device *device, const driver_buffer *buffer, uint64_t offset, uint64_t size);
+tuff_status tuff__vulkan_invalidate(driver_device *device, const driver_buffer *buffer, uint64_t offset, uint64_t size);
 
 /* glsl.c */
 /* Compiles GLSL to SPIR-V for Vulkan 1.1. TUFF_E_UNSUPPORTED where tuff was built without a compiler, TUFF_E_IO where
@@ -150,6 +154,13 @@ void tuff__vulkan_buffer_unwrap(const driver_buffer *buffer, tuff_buffer_handle 
 tuff_status tuff__vulkan_write(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
                                uint64_t size);
 tuff_status tuff__vulkan_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size);
+tuff_status tuff__vulkan_copy(driver_device *device, driver_buffer *from, uint64_t from_offset, driver_buffer *to,
+                              uint64_t to_offset, uint64_t size);
+tuff_status tuff__vulkan_staging_create(driver_device *device, uint64_t size, driver_staging **staging, void **memory);
+void tuff__vulkan_staging_destroy(driver_device *device, driver_staging *staging);
+tuff_status tuff__vulkan_staging_copy(driver_device *device, driver_staging *staging, const staged_copy *copies,
+                                      int count, bool upload);
+tuff_status tuff__vulkan_staging_poll(driver_device *device, driver_staging *staging, bool *done);
 tuff_status tuff__vulkan_new_program(driver_device *device, const program_request *request, blob cached, blob *made,
                                      driver_program **program);
 void tuff__vulkan_drop_program(driver_device *device, driver_program *program);

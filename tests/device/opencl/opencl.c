@@ -48,6 +48,7 @@ enum { COUNT = 3000, LARGE = 5 << 20 };
 typedef struct script {
     tuff_device *device;
     storage *words, *copy, *large;
+    staging *staged;
     program *compiled, *from_disk;
     recording *recorded, *timed;
 } script;
@@ -117,6 +118,35 @@ static tuff_status submit_all(script *run)
     return tuff__timestamps(run->device, run->timed, nanoseconds);
 }
 
+static tuff_status wait_staged(script *run)
+{
+    bool done = false;
+    while (!done) {
+        TRY(tuff__staging_poll(run->staged, &done));
+        tuff__sleep(done ? 0 : 100000);
+    }
+    return TUFF_OK;
+}
+
+/* Up and down again, behind each other on the queue. */
+static tuff_status move_staged(script *run)
+{
+    TRY(tuff__staging_create(run->device, 512, &run->staged));
+    unsigned char *bytes = tuff__staging_memory(run->staged);
+    for (int i = 0; i < 256; i++)
+        bytes[i] = (unsigned char)(i ^ 5);
+    const staging_move up[] = {{run->large, 1000, 0, 100}, {run->large, 5000, 100, 156}};
+    const staging_move down[] = {{run->large, 1000, 256, 100}, {run->large, 5000, 356, 156}};
+    TRY(tuff__submit(run->device, run->recorded));
+    TRY(tuff__storage_copy(run->device, run->copy, 0, run->large, 1000, 300));
+    TRY(tuff__staging_upload(run->staged, up, 2));
+    TRY(wait_staged(run));
+    TRY(tuff__staging_download(run->staged, down, 2));
+    TRY(wait_staged(run));
+    assert_memory_equal(bytes, bytes + 256, 256);
+    return TUFF_OK;
+}
+
 static tuff_status check_result(script *run)
 {
     uint32_t words[COUNT];
@@ -132,11 +162,13 @@ static tuff_status run_steps(script *run)
     TRY(make_programs(run));
     TRY(make_recordings(run));
     TRY(submit_all(run));
-    return check_result(run);
+    TRY(check_result(run));
+    return move_staged(run);
 }
 
 static void end_script(script *run)
 {
+    tuff__staging_destroy(run->staged);
     tuff__recording_destroy(run->device, run->timed);
     tuff__recording_destroy(run->device, run->recorded);
     tuff__program_release(run->device, run->compiled);

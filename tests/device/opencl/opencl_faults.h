@@ -33,6 +33,8 @@
       (cl_command_queue a, cl_mem b, const void *c, size_t d, size_t e, size_t f, cl_uint g, const cl_event *h,      \
        cl_event *i),                                                                                                 \
       (a, b, c, d, e, f, g, h, i))                                                                                   \
+    X(EnqueueUnmapMemObject, (cl_command_queue a, cl_mem b, void *c, cl_uint d, const cl_event *e, cl_event *f),     \
+      (a, b, c, d, e, f))                                                                                            \
     X(EnqueueNDRangeKernel,                                                                                          \
       (cl_command_queue a, cl_kernel b, cl_uint c, const size_t *d, const size_t *e, const size_t *f, cl_uint g,     \
        const cl_event *h, cl_event *i),                                                                              \
@@ -95,13 +97,15 @@ enum fault_site {
 #define X(name, ...) SITE_##name,
     PLAIN_CALLS(X) WRAP_CALLS(X) MAKERS(X) RELEASERS(X)
 #undef X
-        SITE_COUNT
+        SITE_EnqueueMapBuffer,
+    SITE_COUNT
 };
 
 static const char *const site_names[SITE_COUNT] = {
 #define X(name, ...) "cl" #name,
     PLAIN_CALLS(X) WRAP_CALLS(X) MAKERS(X) RELEASERS(X)
 #undef X
+        "clEnqueueMapBuffer",
 };
 
 /* calls: of each function since the last reset. From call armed_call (from 1) of armed_site on, armed_count calls
@@ -135,6 +139,7 @@ static void count_event(const cl_event *event)
 #define EVENT_OF_EnqueueReadBuffer count_event(i)
 #define EVENT_OF_EnqueueCopyBuffer count_event(i)
 #define EVENT_OF_EnqueueFillBuffer count_event(i)
+#define EVENT_OF_EnqueueUnmapMemObject count_event(f)
 #define EVENT_OF_EnqueueNDRangeKernel count_event(i)
 #define EVENT_OF_EnqueueMarkerWithWaitList count_event(d)
 #define EVENT_OF_GetPlatformIDs (void)0
@@ -177,6 +182,16 @@ PLAIN_CALLS(X)
 WRAP_CALLS(X)
 #undef X
 
+static void *CL_API_CALL faulty_EnqueueMapBuffer(cl_command_queue a, cl_mem b, cl_bool c, cl_map_flags d, size_t e,
+                                                 size_t f, cl_uint g, const cl_event *h, cl_event *i, cl_int *error)
+{
+    if (fails(SITE_EnqueueMapBuffer)) {
+        *error = faults.armed_error;
+        return NULL;
+    }
+    return faults.real.EnqueueMapBuffer(a, b, c, d, e, f, g, h, i, error);
+}
+
 #define X(name, object, parameters, arguments)         \
     static object CL_API_CALL faulty_##name parameters \
     {                                                  \
@@ -211,8 +226,11 @@ static void install_faults(void)
 {
     faults.real = tuff__cl;
 #define X(name, ...) tuff__cl.name = faulty_##name;
-    PLAIN_CALLS(X) WRAP_CALLS(X) MAKERS(X) RELEASERS(X)
+    PLAIN_CALLS(X)
+    WRAP_CALLS(X)
+    MAKERS(X) RELEASERS(X)
 #undef X
+        tuff__cl.EnqueueMapBuffer = faulty_EnqueueMapBuffer;
 }
 
 static void remove_faults(void)

@@ -147,10 +147,34 @@ typedef struct script {
     driver_buffer *in, *out, *kept;
     driver_program *program;
     driver_recording *recording;
+    driver_staging *staged;
     blob made;
 } script;
 
 #define SCRIPT_COUNT 2000u
+
+static tuff_status copy_staged(script *run, const staged_copy *work, bool upload)
+{
+    bool done = false;
+    TRY(vulkan->staging_copy(run->device, run->staged, work, 1, upload));
+    while (!done)
+        TRY(vulkan->staging_poll(run->device, run->staged, &done));
+    return TUFF_OK;
+}
+
+static tuff_status move_staged(script *run)
+{
+    void *memory;
+    TRY(vulkan->staging_create(run->device, 200, &run->staged, &memory));
+    unsigned char *bytes = memory;
+    for (int i = 0; i < 100; i++)
+        bytes[i] = (unsigned char)(i + 50);
+    TRY(copy_staged(run, &(staged_copy){run->kept, 300, 0, 100}, true));
+    TRY(vulkan->buffer_copy(run->device, run->kept, 300, run->out, 5, 100));
+    TRY(copy_staged(run, &(staged_copy){run->out, 5, 100, 100}, false));
+    assert_memory_equal(bytes, bytes + 100, 100);
+    return TUFF_OK;
+}
 
 static tuff_status run_steps(script *run, int index, blob spirv)
 {
@@ -182,13 +206,15 @@ static tuff_status run_steps(script *run, int index, blob spirv)
     TRY(vulkan->buffer_read(run->device, run->kept, 0, y, sizeof y));
     for (uint32_t i = 0; i < SCRIPT_COUNT; i++)
         assert_true(y[i] == 2 * x[i] + 1);
-    return TUFF_OK;
+    return move_staged(run);
 }
 
 static tuff_status run_script(int index, blob spirv)
 {
     script run = {0};
     tuff_status status = run_steps(&run, index, spirv);
+    if (run.staged)
+        vulkan->staging_destroy(run.device, run.staged);
     if (run.recording)
         vulkan->recording_destroy(run.device, run.recording);
     if (run.program)

@@ -1,0 +1,126 @@
+/* A loader from the inside. Batches have numbers, counted over all epochs; number n is made in slot n % ring. Workers
+   take units, a few samples of a batch each, in order; whoever ends the last unit of a batch packs it and copies it to
+   staging memory. Sources write to memory that belongs to the loader alone, never to the device's: one that hangs may
+   still write when the device is closed.
+
+   The lock guards everything that changes but the contents of a slot, which belong to the workers while it is FILLING
+   and to the program's thread while it is TAKEN. */
+#ifndef TUFF_DATA_LOADER_H
+#define TUFF_DATA_LOADER_H
+
+#include <stdatomic.h>
+
+#include "base/alloc.h"
+#include "base/file/file.h"
+#include "device/device.h"
+#include "tuff/data.h"
+
+#define FIELDS_MAX 16
+#define PARTS_MAX (2 * FIELDS_MAX)
+#define PART_ALIGNMENT 64
+#define MESSAGE_SIZE 512
+#define WORKERS_MAX 256
+#define RING_MAX 1024
+
+_Static_assert(PARTS_MAX <= MAX_STAGED_COPIES, "a batch is uploaded in one series of copies");
+
+/* What becomes one input: a field's elements, or its lengths. */
+typedef struct batch_part {
+    const char *name;
+    tuff_dtype dtype;
+    tuff_shape shape;
+    uint64_t offset, size; /* bytes, in a slot's memory */
+} batch_part;
+
+typedef struct batch_field {
+    tuff_field given;       /* names owned */
+    int part, lengths_part; /* lengths_part is -1 where they are no input */
+    int64_t rows_max;       /* of a sample; 1 for STACK, whose row is the sample */
+    uint64_t row_size, sample_size;
+    uint64_t room;         /* offset of sample 0's room in a slot's memory: the part, but for CONCAT */
+    uint64_t lengths;      /* offset of i32 [batch_size]; part or not */
+    unsigned char fill[8]; /* one element of padding */
+} batch_field;
+
+/* Offsets of everything in the memory of a slot. */
+typedef struct batch_layout {
+    batch_field fields[FIELDS_MAX];
+    int field_count;
+    batch_part parts[PARTS_MAX];
+    int part_count;
+    int64_t batch_size;
+    uint64_t upload_size; /* parts come first */
+    uint64_t size;
+} batch_layout;
+
+typedef enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_TAKEN } slot_state;
+
+typedef struct loader_slot {
+    slot_state state;
+    int64_t number, epoch, index, count;
+    int64_t next_sample, samples_done; /* units taken and ended so far, in samples; batches: all at once */
+    unsigned char *memory;
+    int64_t *indices; /* [batch_size] */
+    int64_t *rows;    /* [field][batch_size] */
+    staging *staging; /* NULL: nothing is uploaded */
+    tuff_status status;
+    int64_t failed_sample; /* the first in order that failed */
+    char message[MESSAGE_SIZE];
+    uint64_t held_from, held_to; /* when its staging memory was waited for */
+    const void *data[FIELDS_MAX];
+    const int32_t *lengths[FIELDS_MAX];
+} loader_slot;
+
+typedef struct loader_worker {
+    tuff_loader *loader;
+    pthread_t thread;
+    bool is_started, has_ended;
+    bool is_in_source; /* may be there for ever */
+} loader_worker;
+
+struct tuff_loader {
+    tuff_loader_options options; /* the defaults filled in; fields and path are not used */
+    batch_layout layout;
+    tuff_device *device;               /* NULL: the host */
+    int64_t sample_count, batch_count; /* of an epoch; 0: endless */
+    int64_t unit;                      /* samples that a worker takes at a time */
+    char *path;
+    file_reader file; /* fd -1: none */
+
+    mutex lock;
+    pthread_cond_t work, done; /* a slot became free, or it ends; a batch is ready, or a worker is idle */
+    loader_slot *slots;
+    int64_t issued, taken; /* numbers of the batch to take units of, and of the one that the program gets next */
+    int busy;              /* workers beyond taking a unit */
+    atomic_bool is_paused, is_stopping;
+    bool is_abandoned; /* the last worker frees it */
+    loader_worker *workers;
+    int living;
+    tuff_loader_counters counters;
+    bool has_lock, has_work, has_done;
+};
+
+/* layout.c */
+tuff_status tuff__batch_layout(const tuff_loader_options *options, batch_layout *out);
+void tuff__batch_layout_free(batch_layout *self);
+/* A batch that is filled: checks the rows, pads, moves rows together, writes lengths. */
+tuff_status tuff__batch_pack(const batch_layout *self, loader_slot *slot);
+
+/* records.c */
+/* Opens the file; sample_count 0 becomes what it holds. */
+tuff_status tuff__records_open(tuff_loader *self);
+tuff_status tuff__records_read(const tuff_loader *self, int64_t index, void *const *data);
+
+/* workers.c */
+tuff_status tuff__workers_start(tuff_loader *self);
+/* False where sources did not return in time: the loader then belongs to the workers. */
+bool tuff__workers_stop(tuff_loader *self);
+/* With the lock held: between these no worker touches a slot. Where pausing fails the loader stays paused. */
+tuff_status tuff__workers_pause(tuff_loader *self);
+void tuff__workers_go_on(tuff_loader *self);
+
+/* loader.c */
+/* Memory, locks and file; stagings are gone already. */
+void tuff__loader_free(tuff_loader *self);
+
+#endif

@@ -1,0 +1,43 @@
+/* Orders of epochs that are computed instead of stored: a permutation by a Feistel network, for sets of any size. */
+#include "data/loader.h"
+
+enum { ROUNDS = 6 };
+
+/* The finalizer of SplitMix64 (Steele, Lea, Flood 2014). */
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+/* A bijection of 0 .. 4^half_bits - 1. */
+static uint64_t permute(uint64_t key, uint64_t value, int half_bits)
+{
+    const uint64_t mask = (UINT64_C(1) << half_bits) - 1;
+    uint64_t left = value >> half_bits, right = value & mask;
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        const uint64_t next = left ^ (mix(key + mix(right + (round + 1) * UINT64_C(0x9e3779b97f4a7c15))) & mask);
+        left = right;
+        right = next;
+    }
+    return left << half_bits | right;
+}
+
+/* Values outside of the set are permuted again: on such a walk every one inside is met by one beginning inside. */
+int64_t tuff_shuffled_index(uint64_t seed, int64_t epoch, int64_t index, int64_t count)
+{
+    if (index < 0 || index >= count)
+        return -1;
+    int half_bits = 1;
+    while (half_bits < 31 && UINT64_C(1) << 2 * half_bits < (uint64_t)count)
+        half_bits++;
+    if (UINT64_C(1) << 2 * half_bits < (uint64_t)count)
+        half_bits = 32;
+    const uint64_t key = mix(mix(seed + UINT64_C(0x9e3779b97f4a7c15)) + (uint64_t)epoch);
+    uint64_t value = (uint64_t)index;
+    do
+        value = permute(key, value, half_bits);
+    while (value >= (uint64_t)count);
+    return (int64_t)value;
+}

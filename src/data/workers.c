@@ -1,0 +1,324 @@
+/* The loader's threads: they take units of the batch that is due, call the source without the lock, and whoever ends a
+   batch packs it and copies it to staging memory. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "data/loader.h"
+
+#define MILLISECOND UINT64_C(1000000)
+/* How long staging memory is asked whether it is free before the device is waited for, which finds out if it hangs. */
+#define POLLED (30000 * MILLISECOND)
+
+typedef struct unit {
+    loader_slot *slot;
+    int64_t first, count; /* samples */
+} unit;
+
+static void begin_batch(tuff_loader *self, loader_slot *slot)
+{
+    slot->state = SLOT_FILLING;
+    slot->number = self->issued;
+    slot->epoch = self->batch_count > 0 ? slot->number / self->batch_count : 0;
+    slot->index = self->batch_count > 0 ? slot->number % self->batch_count : slot->number;
+    slot->count = self->layout.batch_size;
+    const int64_t first = slot->index * slot->count;
+    if (self->sample_count > 0 && self->sample_count - first < slot->count)
+        slot->count = self->sample_count - first;
+    slot->next_sample = slot->samples_done = 0;
+    slot->status = TUFF_OK;
+    slot->failed_sample = INT64_MAX;
+    slot->message[0] = 0;
+    slot->held_from = slot->held_to = 0;
+}
+
+static bool take_unit(tuff_loader *self, unit *out)
+{
+    loader_slot *slot = &self->slots[self->issued % self->options.ring];
+    if (self->is_paused)
+        return false;
+    if (slot->state == SLOT_FREE)
+        begin_batch(self, slot);
+    else if (slot->state != SLOT_FILLING || slot->number != self->issued)
+        return false;
+    const int64_t left = slot->count - slot->next_sample;
+    *out = (unit){slot, slot->next_sample, left < self->unit ? left : self->unit};
+    slot->next_sample += out->count;
+    self->issued += slot->next_sample == slot->count;
+    return true;
+}
+
+static int64_t sample_index(const tuff_loader *self, const loader_slot *slot, int64_t sample)
+{
+    const int64_t index = slot->index * self->layout.batch_size + sample;
+    return self->options.shuffle ? tuff_shuffled_index(self->options.seed, slot->epoch, index, self->sample_count)
+                                 : index;
+}
+
+/* What a source says of its failure, else what the library said in this thread, else the status. */
+static void note_failure(tuff_status status, char *message)
+{
+    if (message[0] == 0 && tuff_last_status() == status)
+        snprintf(message, MESSAGE_SIZE, "%.400s", tuff_error());
+    if (message[0] == 0)
+        snprintf(message, MESSAGE_SIZE, "the source returned %s", tuff_status_name(status));
+}
+
+static tuff_status fill_sample(const tuff_loader *self, const loader_slot *slot, int64_t sample, char *message)
+{
+    const batch_layout *layout = &self->layout;
+    void *data[FIELDS_MAX];
+    int64_t rows[FIELDS_MAX];
+    for (int f = 0; f < layout->field_count; f++) {
+        const batch_field *field = &layout->fields[f];
+        data[f] = slot->memory + field->room + (uint64_t)sample * field->sample_size;
+        rows[f] = field->rows_max;
+    }
+    tuff_sample filled = {.index = slot->indices[sample],
+                          .epoch = slot->epoch,
+                          .data = data,
+                          .rows = rows,
+                          .message = message,
+                          .message_size = MESSAGE_SIZE};
+    const tuff_status status =
+        self->path ? tuff__records_read(self, filled.index, data) : self->options.sample(self->options.user, &filled);
+    for (int f = 0; f < layout->field_count; f++)
+        slot->rows[f * layout->batch_size + sample] = rows[f];
+    return status;
+}
+
+static tuff_status fill_batch(const tuff_loader *self, const loader_slot *slot, char *message)
+{
+    const batch_layout *layout = &self->layout;
+    void *data[FIELDS_MAX];
+    int64_t *rows[FIELDS_MAX];
+    for (int f = 0; f < layout->field_count; f++) {
+        data[f] = slot->memory + layout->fields[f].room;
+        rows[f] = slot->rows + f * layout->batch_size;
+        for (int64_t i = 0; i < slot->count; i++)
+            rows[f][i] = layout->fields[f].rows_max;
+    }
+    tuff_batch_room room = {.number = slot->number,
+                            .epoch = slot->epoch,
+                            .count = slot->count,
+                            .indices = self->sample_count > 0 ? slot->indices : NULL,
+                            .data = data,
+                            .rows = rows,
+                            .message = message,
+                            .message_size = MESSAGE_SIZE};
+    return self->options.batch(self->options.user, &room);
+}
+
+/* *failed: the sample at which it ended, where it did. */
+static tuff_status fill_unit(const tuff_loader *self, const unit *work, int64_t *failed, char *message)
+{
+    const loader_slot *slot = work->slot;
+    for (int64_t i = work->first; i < work->first + work->count && self->sample_count > 0; i++)
+        slot->indices[i] = sample_index(self, slot, i);
+    *failed = work->first;
+    if (self->options.batch)
+        return fill_batch(self, slot, message);
+    for (int64_t i = work->first; i < work->first + work->count && !self->is_stopping; i++) {
+        *failed = i;
+        TRY(fill_sample(self, slot, i, message));
+    }
+    return TUFF_OK;
+}
+
+static bool is_wanted(const tuff_loader *self)
+{
+    return !self->is_stopping && !self->is_paused;
+}
+
+/* Until the device has taken up what the slot's staging memory held before, or nobody wants the batch any more. */
+static tuff_status wait_for_staging(const tuff_loader *self, loader_slot *slot)
+{
+    bool done = false;
+    uint64_t pause = MILLISECOND / 20;
+    slot->held_from = tuff__nanoseconds();
+    for (;;) {
+        TRY(tuff__staging_poll(slot->staging, &done));
+        slot->held_to = tuff__nanoseconds();
+        if (done || !is_wanted(self))
+            return TUFF_OK;
+        if (slot->held_to - slot->held_from > POLLED)
+            TRY(tuff__wait(self->device));
+        tuff__sleep(pause);
+        pause = pause < MILLISECOND ? pause * 5 / 4 : pause;
+    }
+}
+
+static tuff_status finish_batch(const tuff_loader *self, loader_slot *slot)
+{
+    TRY(tuff__batch_pack(&self->layout, slot));
+    if (!slot->staging)
+        return TUFF_OK;
+    TRY(wait_for_staging(self, slot));
+    if (is_wanted(self))
+        memcpy(tuff__staging_memory(slot->staging), slot->memory, (size_t)self->layout.upload_size);
+    return TUFF_OK;
+}
+
+/* Of the units that failed, the first in order is reported, whichever failed first in time. */
+static void end_unit(tuff_loader *self, const unit *work, tuff_status status, int64_t failed, const char *message)
+{
+    loader_slot *slot = work->slot;
+    if (status != TUFF_OK && failed < slot->failed_sample) {
+        slot->status = status;
+        slot->failed_sample = failed;
+        memcpy(slot->message, message, MESSAGE_SIZE);
+    }
+    slot->samples_done += work->count;
+    if (slot->samples_done < slot->count)
+        return;
+    if (slot->status == TUFF_OK) {
+        tuff__unlock(&self->lock);
+        const tuff_status finished = finish_batch(self, slot);
+        if (finished != TUFF_OK)
+            snprintf(slot->message, MESSAGE_SIZE, "%.400s", tuff_error());
+        tuff__lock(&self->lock);
+        slot->status = finished;
+    }
+    slot->state = SLOT_READY;
+}
+
+/* The lock is held on entry and return. */
+static void do_unit(loader_worker *worker, const unit *work)
+{
+    tuff_loader *self = worker->loader;
+    char message[MESSAGE_SIZE] = "";
+    int64_t failed = 0;
+    self->busy++;
+    worker->is_in_source = true;
+    tuff__unlock(&self->lock);
+    const tuff_status status = fill_unit(self, work, &failed, message);
+    message[MESSAGE_SIZE - 1] = 0;
+    if (status != TUFF_OK)
+        note_failure(status, message);
+    tuff__lock(&self->lock);
+    worker->is_in_source = false;
+    if (!self->is_stopping)
+        end_unit(self, work, status, failed, message);
+    self->busy--;
+    (void)pthread_cond_broadcast(&self->done);
+    (void)pthread_cond_broadcast(&self->work);
+}
+
+static void *run_worker(void *state)
+{
+    loader_worker *worker = state;
+    tuff_loader *self = worker->loader;
+    unit work;
+    tuff__lock(&self->lock);
+    while (!self->is_stopping)
+        if (take_unit(self, &work))
+            do_unit(worker, &work);
+        else
+            (void)pthread_cond_wait(&self->work, &self->lock);
+    worker->has_ended = true;
+    const bool is_last = --self->living == 0 && self->is_abandoned;
+    (void)pthread_cond_broadcast(&self->done);
+    tuff__unlock(&self->lock);
+    if (is_last)
+        tuff__loader_free(self);
+    return NULL;
+}
+
+tuff_status tuff__workers_start(tuff_loader *self)
+{
+    sigset_t every, before;
+    int error = 0;
+    (void)sigfillset(&every);
+    (void)pthread_sigmask(SIG_SETMASK, &every, &before); /* signals are for the program's threads */
+    for (int i = 0; i < self->options.workers && error == 0; i++) {
+        self->workers[i].loader = self;
+        tuff__lock(&self->lock);
+        error = pthread_create(&self->workers[i].thread, NULL, run_worker, &self->workers[i]);
+        self->workers[i].is_started = error == 0;
+        self->living += error == 0;
+        tuff__unlock(&self->lock);
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    /* Fewer threads than wanted make the same batches. */
+    return self->living > 0 ? TUFF_OK
+                            : FAIL(TUFF_E_OOM_HOST, "loader: no thread could be started: %s", strerror(error));
+}
+
+/* Waits until the time is over; false then. */
+static bool wait_done(tuff_loader *self, const struct timespec *until)
+{
+    return pthread_cond_timedwait(&self->done, &self->lock, until) == 0;
+}
+
+static struct timespec patience_end(const tuff_loader *self)
+{
+    return tuff__time_after((uint64_t)(self->options.patience * 1e9));
+}
+
+static int in_source(const tuff_loader *self)
+{
+    int count = 0;
+    for (int i = 0; i < self->options.workers; i++)
+        count += self->workers[i].is_in_source;
+    return count;
+}
+
+/* Workers that are not in a source end soon, if need be once the device let go of them. */
+static void wait_for_end(tuff_loader *self)
+{
+    struct timespec until = patience_end(self);
+    while (self->living > 0)
+        if (!wait_done(self, &until)) {
+            if (in_source(self) == self->living)
+                return;
+            until = tuff__time_after(10 * MILLISECOND);
+        }
+}
+
+bool tuff__workers_stop(tuff_loader *self)
+{
+    bool ended[WORKERS_MAX];
+    tuff__lock(&self->lock);
+    self->is_stopping = true;
+    (void)pthread_cond_broadcast(&self->work);
+    wait_for_end(self);
+    const int hanging = self->living;
+    self->is_abandoned = hanging > 0;
+    pthread_t threads[WORKERS_MAX];
+    const int count = self->options.workers;
+    for (int i = 0; i < count; i++) {
+        ended[i] = self->workers[i].has_ended || !self->workers[i].is_started;
+        threads[i] = self->workers[i].thread;
+        if (!ended[i])
+            (void)pthread_detach(threads[i]);
+        else if (!self->workers[i].is_started)
+            threads[i] = pthread_self();
+    }
+    tuff__unlock(&self->lock);
+    /* From here on an abandoned loader may be gone. */
+    for (int i = 0; i < count; i++)
+        if (ended[i] && !pthread_equal(threads[i], pthread_self()))
+            (void)pthread_join(threads[i], NULL);
+    return hanging == 0;
+}
+
+tuff_status tuff__workers_pause(tuff_loader *self)
+{
+    const struct timespec until = patience_end(self);
+    self->is_paused = true;
+    while (self->busy > 0)
+        if (!wait_done(self, &until) && self->busy > 0)
+            return FAIL(TUFF_E_TIMEOUT, "loader: a source has not returned for %g s", self->options.patience);
+    return TUFF_OK;
+}
+
+void tuff__workers_go_on(tuff_loader *self)
+{
+    self->is_paused = false;
+    (void)pthread_cond_broadcast(&self->work);
+}

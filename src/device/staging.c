@@ -1,0 +1,136 @@
+/* Staging memory at the front door: what loaders upload from and checkpoints download to. The reference device, whose
+   memory is the host's, copies at once. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "device/state.h"
+
+struct staging {
+    tuff_device *device;
+    driver_staging *driver; /* NULL on the reference device */
+    void *memory;
+    uint64_t size;
+};
+
+static tuff_status make_memory(staging *self)
+{
+    tuff_device *device = self->device;
+    if (!device->driver) {
+        self->memory = self->size <= SIZE_MAX ? tuff__calloc((size_t)self->size, 1) : NULL;
+        return self->memory ? TUFF_OK : TUFF_E_OOM_HOST;
+    }
+    TRY(tuff__device_begin(device));
+    tuff_status status = device->driver->staging_create(device->handle, self->size, &self->driver, &self->memory);
+    if (tuff__pool_relieves(device, status))
+        status = device->driver->staging_create(device->handle, self->size, &self->driver, &self->memory);
+    return tuff__device_end(device, status);
+}
+
+tuff_status tuff__staging_create(tuff_device *device, uint64_t size, staging **out)
+{
+    *out = NULL;
+    staging *self = tuff__calloc(1, sizeof *self);
+    if (!self)
+        return TUFF_E_OOM_HOST;
+    self->device = device;
+    self->size = size > 0 ? size : 1;
+    const tuff_status status = make_memory(self);
+    if (status == TUFF_OK)
+        *out = self;
+    else
+        tuff__free(self);
+    return status;
+}
+
+void tuff__staging_destroy(staging *self)
+{
+    if (!self)
+        return;
+    if (self->driver) {
+        tuff__lock(&self->device->lock);
+        self->device->driver->staging_destroy(self->device->handle, self->driver);
+        tuff__unlock(&self->device->lock);
+    } else {
+        tuff__free(self->memory);
+    }
+    tuff__free(self);
+}
+
+void *tuff__staging_memory(staging *self)
+{
+    return self->memory;
+}
+
+static tuff_status check_moves(const staging *self, const staging_move *moves, int count)
+{
+    if (count < 0 || count > MAX_STAGED_COPIES)
+        return FAIL(TUFF_E_LIMIT, "%d staged copies; at most %d", count, MAX_STAGED_COPIES);
+    for (int i = 0; i < count; i++) {
+        const staging_move *move = &moves[i];
+        const uint64_t size = tuff__storage_size(move->storage);
+        if (move->offset > size || move->size > size - move->offset || move->staging_offset > self->size ||
+            move->size > self->size - move->staging_offset)
+            return FAIL(TUFF_E_USAGE, "a staged copy of %llu bytes does not lie within its memory",
+                        (unsigned long long)move->size);
+    }
+    return TUFF_OK;
+}
+
+static void copy_now(const staging *self, const staging_move *move, bool upload)
+{
+    unsigned char *host = (unsigned char *)tuff__storage_host(move->storage) + move->offset;
+    unsigned char *memory = (unsigned char *)self->memory + move->staging_offset;
+    memcpy(upload ? host : memory, upload ? memory : host, (size_t)move->size);
+}
+
+static tuff_status enqueue(staging *self, const staging_move *moves, int count, bool upload)
+{
+    staged_copy copies[MAX_STAGED_COPIES];
+    int used = 0;
+    for (int i = 0; i < count; i++)
+        if (moves[i].size > 0)
+            copies[used++] = (staged_copy){tuff__storage_buffer(moves[i].storage), moves[i].offset,
+                                           moves[i].staging_offset, moves[i].size};
+    if (used == 0)
+        return TUFF_OK;
+    tuff_device *device = self->device;
+    TRY(tuff__device_begin_work(device));
+    const tuff_status status = device->driver->staging_copy(device->handle, self->driver, copies, used, upload);
+    if (status == TUFF_OK && upload)
+        device->counters.writes += (uint64_t)used;
+    else if (status == TUFF_OK)
+        device->counters.reads += (uint64_t)used;
+    return tuff__device_end_work(device, status);
+}
+
+static tuff_status move_all(staging *self, const staging_move *moves, int count, bool upload)
+{
+    TRY(check_moves(self, moves, count));
+    for (int i = 0; i < count && upload; i++)
+        tuff__storage_touch(moves[i].storage);
+    if (self->driver)
+        return enqueue(self, moves, count, upload);
+    for (int i = 0; i < count; i++)
+        if (moves[i].size > 0)
+            copy_now(self, &moves[i], upload);
+    return TUFF_OK;
+}
+
+tuff_status tuff__staging_upload(staging *self, const staging_move *moves, int count)
+{
+    return move_all(self, moves, count, true);
+}
+
+tuff_status tuff__staging_download(staging *self, const staging_move *moves, int count)
+{
+    return move_all(self, moves, count, false);
+}
+
+tuff_status tuff__staging_poll(staging *self, bool *done)
+{
+    *done = !self->driver;
+    if (*done)
+        return TUFF_OK;
+    TRY(tuff__device_begin(self->device));
+    return tuff__device_end(self->device, self->device->driver->staging_poll(self->device->handle, self->driver, done));
+}

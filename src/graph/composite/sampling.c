@@ -1,0 +1,21 @@
+/* Places in a data set, drawn on the device. */
+#include "graph/builder.h"
+#include "tuff/data.h"
+#include "tuff/ops.h"
+
+/* tuff_random has 24 random bits, which are exact in f32: 24 of one and 7 of another make a number below 2^31, and
+   integers do the rest. */
+tuff_tensor *tuff_random_index(tuff_graph *graph, tuff_shape shape, int64_t count)
+{
+    tuff_tensor *answer;
+    if (!tuff__enter_graph("random_index", graph, &answer))
+        return answer;
+    if (count < 1 || count > INT32_MAX)
+        return tuff__graph_fail(graph, TUFF_E_USAGE, "random_index: one of 1 to %d numbers can be drawn, not of %lld",
+                                INT32_MAX, (long long)count);
+    tuff_tensor *high = tuff_cast(tuff__scale(tuff_random(graph, shape), 0x1p24), TUFF_I32);
+    tuff_tensor *low = tuff_cast(tuff__scale(tuff_random(graph, shape), 0x1p7), TUFF_I32);
+    tuff_tensor *bits = tuff_add(tuff__scale(high, 0x1p7), low);
+    tuff_tensor *limit = tuff_constant(graph, TUFF_I32, (double)count);
+    return tuff_sub(bits, tuff_mul(tuff_div(bits, limit), limit));
+}

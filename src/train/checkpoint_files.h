@@ -1,0 +1,13 @@
+/* Further names of checkpoints. */
+#ifndef TUFF_TRAIN_CHECKPOINT_FILES_H
+#define TUFF_TRAIN_CHECKPOINT_FILES_H
+
+#include "base/status.h"
+
+struct tuff_checkpoint_options;
+tuff_status tuff__check_checkpoint_options(const struct tuff_checkpoint_options *options);
+
+/* Gives the checkpoint at path the names that tuff_checkpoint_options says, and removes old ones. */
+tuff_status tuff__checkpoint_names(const char *path, int64_t step, int keep, bool best);
+
+#endif

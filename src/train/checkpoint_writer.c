@@ -1,0 +1,263 @@
+/* Saving beside the training: the device copies the state behind the runs enqueued so far, and a thread brings the copy
+   to the host piece by piece, through staging memory that it asks without holding the device, while later runs go on.
+   The thread lives from one save to its end. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/thread.h"
+#include "device/device.h"
+#include "train/checkpoint.h"
+#include "train/checkpoint_files.h"
+#include "tuff/checkpoint.h"
+
+#define MILLISECOND UINT64_C(1000000)
+/* Of one piece: large enough that a transfer is worth its trouble, small enough that runs do not wait for it. */
+#define PIECE_SIZE (UINT64_C(16) << 20)
+/* How long a piece is asked for before the device is waited for, which finds out whether it hangs. */
+#define POLLED (30000 * MILLISECOND)
+
+struct tuff_checkpoint_writer {
+    tuff_parameters *parameters;
+    tuff_optimizer *optimizer;
+    tuff_array **copies; /* of the arrays of the state */
+    int copy_count;
+    staging *pieces[2];
+    uint64_t piece_size;
+    /* The save under way. The thread has all of it from its start to its end. */
+    pthread_t thread;
+    bool is_saving;
+    checkpoint_state *state;
+    char *path, **keys, **texts;
+    int metadata_count;
+    tuff_checkpoint_options options; /* keys and texts are not used */
+    tuff_status status;
+    char message[1024];
+};
+
+static tuff_status wait_for_piece(const tuff_checkpoint_writer *self, staging *piece)
+{
+    const uint64_t begin = tuff__nanoseconds();
+    uint64_t pause = MILLISECOND / 20;
+    for (bool done = false; !done;) {
+        TRY(tuff__staging_poll(piece, &done));
+        if (!done && tuff__nanoseconds() - begin > POLLED)
+            TRY(tuff__wait(self->parameters->device));
+        if (!done)
+            tuff__sleep(pause);
+        pause = pause < 2 * MILLISECOND ? pause * 5 / 4 : pause;
+    }
+    return TUFF_OK;
+}
+
+/* Piece `number` of so many bytes goes to one staging while the host empties the other. */
+static tuff_status ask_for(tuff_checkpoint_writer *self, const tuff_array *copy, uint64_t number)
+{
+    const uint64_t begin = number * self->piece_size, left = tuff_array_size(copy) - begin;
+    const staging_move move = {copy->storage, copy->offset + begin, 0,
+                               left < self->piece_size ? left : self->piece_size};
+    return tuff__staging_download(self->pieces[number % 2], &move, 1);
+}
+
+static tuff_status download(tuff_checkpoint_writer *self, const tuff_array *copy, void *host)
+{
+    const uint64_t size = tuff_array_size(copy);
+    const uint64_t count = (size + self->piece_size - 1) / self->piece_size;
+    if (count > 0)
+        TRY(ask_for(self, copy, 0));
+    for (uint64_t number = 0; number < count; number++) {
+        staging *piece = self->pieces[number % 2];
+        const uint64_t begin = number * self->piece_size, left = size - begin;
+        if (number + 1 < count)
+            TRY(ask_for(self, copy, number + 1));
+        TRY(wait_for_piece(self, piece));
+        memcpy((unsigned char *)host + begin, tuff__staging_memory(piece),
+               (size_t)(left < self->piece_size ? left : self->piece_size));
+    }
+    return TUFF_OK;
+}
+
+static tuff_status save_state(tuff_checkpoint_writer *self)
+{
+    for (int i = 0; i < self->copy_count; i++)
+        TRY(download(self, self->copies[i], tuff__checkpoint_array(self->state, i).host));
+    TRY(tuff__checkpoint_store(self->state, self->path, (const char *const *)self->keys,
+                               (const char *const *)self->texts, self->metadata_count));
+    return tuff__checkpoint_names(self->path, self->options.step, self->options.keep, self->options.best);
+}
+
+static void *run_save(void *user)
+{
+    tuff_checkpoint_writer *self = user;
+    self->status = save_state(self);
+    if (self->status != TUFF_OK)
+        snprintf(self->message, sizeof self->message, "%.1000s", tuff_error());
+    return NULL;
+}
+
+static void forget_request(tuff_checkpoint_writer *self)
+{
+    tuff__checkpoint_close(self->state);
+    for (int i = 0; i < self->metadata_count; i++) {
+        tuff__free(self->keys[i]);
+        tuff__free(self->texts[i]);
+    }
+    tuff__free(self->keys);
+    tuff__free(self->texts);
+    tuff__free(self->path);
+    self->state = NULL;
+    self->keys = self->texts = NULL;
+    self->path = NULL;
+    self->metadata_count = 0;
+}
+
+static void drop_pieces(tuff_checkpoint_writer *self)
+{
+    for (int i = 0; i < 2; i++) {
+        tuff__staging_destroy(self->pieces[i]);
+        self->pieces[i] = NULL;
+    }
+}
+
+static tuff_status make_pieces(tuff_checkpoint_writer *self)
+{
+    for (int i = 0; i < 2; i++)
+        if (!self->pieces[i])
+            TRY(tuff__staging_create(self->parameters->device, self->piece_size, &self->pieces[i]));
+    return TUFF_OK;
+}
+
+static tuff_status make_copies(tuff_checkpoint_writer *self)
+{
+    checkpoint_state *state;
+    TRY(tuff__checkpoint_open(self->parameters, self->optimizer, &state));
+    const int count = tuff__checkpoint_array_count(state);
+    uint64_t largest = 1;
+    tuff_status status = TUFF_OK;
+    self->copies = tuff__calloc((size_t)count, sizeof(tuff_array *));
+    for (int i = 0; i < count && self->copies && status == TUFF_OK; i++) {
+        const tuff_array *array = tuff__checkpoint_array(state, i).array;
+        self->copies[i] = tuff_array_create(array->device, array->dtype, array->shape);
+        self->copy_count += self->copies[i] != NULL;
+        if (!self->copies[i])
+            status = tuff_last_status();
+        else if (tuff_array_size(array) > largest)
+            largest = tuff_array_size(array);
+    }
+    tuff__checkpoint_close(state);
+    self->piece_size = largest < PIECE_SIZE ? largest : PIECE_SIZE;
+    return self->copies ? status : TUFF_E_OOM_HOST;
+}
+
+tuff_checkpoint_writer *tuff_checkpoint_writer_create(tuff_parameters *parameters, tuff_optimizer *optimizer)
+{
+    tuff_checkpoint_writer *self = tuff__calloc(1, sizeof *self);
+    if (!self)
+        return NULL;
+    self->parameters = parameters;
+    self->optimizer = optimizer;
+    if (make_copies(self) != TUFF_OK || make_pieces(self) != TUFF_OK) {
+        (void)tuff_checkpoint_writer_destroy(self);
+        return NULL;
+    }
+    return self;
+}
+
+tuff_status tuff_checkpoint_writer_destroy(tuff_checkpoint_writer *self)
+{
+    if (!self)
+        return TUFF_OK;
+    const tuff_status status = tuff_checkpoint_writer_wait(self);
+    drop_pieces(self);
+    for (int i = 0; i < self->copy_count; i++)
+        tuff_array_destroy(self->copies[i]);
+    tuff__free(self->copies);
+    tuff__free(self);
+    return status;
+}
+
+static tuff_status copy_metadata(tuff_checkpoint_writer *self, const tuff_checkpoint_options *options)
+{
+    const size_t count = (size_t)options->metadata_count;
+    self->keys = tuff__calloc(count, sizeof(char *));
+    self->texts = tuff__calloc(count, sizeof(char *));
+    if (!self->keys || !self->texts)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < options->metadata_count; i++) {
+        if (!options->keys[i] || !options->texts[i])
+            return FAIL(TUFF_E_USAGE, "checkpoint: a key or a text of the metadata is NULL");
+        self->metadata_count = i + 1;
+        self->keys[i] = tuff__strdup(options->keys[i]);
+        self->texts[i] = tuff__strdup(options->texts[i]);
+        if (!self->keys[i] || !self->texts[i])
+            return TUFF_E_OOM_HOST;
+    }
+    return TUFF_OK;
+}
+
+static tuff_status note_request(tuff_checkpoint_writer *self, const char *path, const tuff_checkpoint_options *options)
+{
+    TRY(tuff__check_checkpoint_options(options));
+    self->options = *options;
+    self->path = tuff__strdup(path);
+    if (!self->path)
+        return TUFF_E_OOM_HOST;
+    TRY(copy_metadata(self, options));
+    return tuff__checkpoint_open(self->parameters, self->optimizer, &self->state);
+}
+
+/* Without a thread the save is made at once. */
+static void start_thread(tuff_checkpoint_writer *self)
+{
+    sigset_t every, before;
+    (void)sigfillset(&every);
+    (void)pthread_sigmask(SIG_SETMASK, &every, &before); /* signals are for the program's threads */
+    self->is_saving = pthread_create(&self->thread, NULL, run_save, self) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!self->is_saving)
+        (void)run_save(self);
+}
+
+static tuff_status begin_save(tuff_checkpoint_writer *self, const char *path, const tuff_checkpoint_options *options)
+{
+    TRY(note_request(self, path, options));
+    TRY(make_pieces(self));
+    for (int i = 0; i < self->copy_count; i++)
+        TRY(tuff_array_copy(self->copies[i], tuff__checkpoint_array(self->state, i).array));
+    self->status = TUFF_OK;
+    start_thread(self);
+    return self->is_saving ? TUFF_OK : tuff_checkpoint_writer_wait(self);
+}
+
+tuff_status tuff_checkpoint_writer_save(tuff_checkpoint_writer *self, const char *path,
+                                        const tuff_checkpoint_options *options)
+{
+    static const tuff_checkpoint_options defaults = {0};
+    if (!self || !path)
+        return FAIL(TUFF_E_USAGE, "checkpoint: the %s is NULL", self ? "path" : "writer");
+    TRY(tuff_checkpoint_writer_wait(self));
+    const tuff_status status = begin_save(self, path, options ? options : &defaults);
+    if (status != TUFF_OK)
+        forget_request(self);
+    return status;
+}
+
+tuff_status tuff_checkpoint_writer_wait(tuff_checkpoint_writer *self)
+{
+    if (!self)
+        return FAIL(TUFF_E_USAGE, "checkpoint: the writer is NULL");
+    if (self->is_saving)
+        (void)pthread_join(self->thread, NULL);
+    self->is_saving = false;
+    forget_request(self);
+    const tuff_status status = self->status;
+    self->status = TUFF_OK;
+    if (status == TUFF_OK)
+        return TUFF_OK;
+    drop_pieces(self); /* what is still under way into them must not meet the next save */
+    return FAIL(status, "%s", self->message);
+}

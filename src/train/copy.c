@@ -1,0 +1,41 @@
+/* Sets of parameters that are copies of others, made on the device. */
+#include <string.h>
+
+#include "train/train.h"
+#include "tuff/checkpoint.h"
+
+tuff_status tuff_parameters_copy(tuff_parameters *to, tuff_parameters *from)
+{
+    if (!to || !from)
+        return FAIL(TUFF_E_USAGE, "parameters: a set to copy is NULL");
+    if (to->count != from->count)
+        return FAIL(TUFF_E_USAGE, "parameters: a copy of %d in a set of %d", from->count, to->count);
+    for (int i = 0; i < from->count; i++)
+        if (strcmp(to->items[i].name, from->items[i].name) != 0 ||
+            !tuff_shape_equal(to->items[i].shape, from->items[i].shape))
+            return FAIL(TUFF_E_USAGE, "parameters: a copy of \"%s\" in the place of \"%s\"", from->items[i].name,
+                        to->items[i].name);
+    for (int i = 0; i < from->count; i++)
+        TRY(tuff_array_copy(to->items[i].array, from->items[i].array));
+    return TUFF_OK;
+}
+
+tuff_parameters *tuff_parameters_clone(tuff_parameters *parameters)
+{
+    if (!parameters) {
+        FAIL(TUFF_E_USAGE, "parameters: the set to clone is NULL");
+        return NULL;
+    }
+    tuff_parameter_spec *specs = tuff__calloc((size_t)parameters->count, sizeof *specs);
+    if (!specs)
+        return NULL;
+    for (int i = 0; i < parameters->count; i++)
+        specs[i] = (tuff_parameter_spec){parameters->items[i].name, parameters->items[i].shape};
+    tuff_parameters *clone = tuff_parameters_create(parameters->device, specs, parameters->count);
+    tuff__free(specs);
+    if (clone && tuff_parameters_copy(clone, parameters) != TUFF_OK) {
+        tuff_parameters_destroy(clone);
+        return NULL;
+    }
+    return clone;
+}

@@ -1,0 +1,96 @@
+/* Batches for training. Which windows a step gets depends on seed and step alone, so that a run that is resumed sees
+   the same, with any number of threads. Windows that the device draws are others than those of a loader: it has no
+   integers of 64 bits. */
+#include "tools/train/batches.h"
+
+#include "tools/model/graphs.h"
+
+static tuff_status fill(void *user, tuff_batch_room *room)
+{
+    const batches *self = user;
+    corpus_batch(self->text, self->seed, room->number, self->batch, self->window, room->data[0]);
+    return TUFF_OK;
+}
+
+static tuff_status open_loader(batches *self, tuff_device *device, int64_t workers)
+{
+    const tuff_field windows = {.name = "windows", .dtype = TUFF_I32, .shape = {.rank = 1, .extent = {self->window}}};
+    self->loader = tuff_loader_create(device, &(tuff_loader_options){.fields = &windows,
+                                                                     .field_count = 1,
+                                                                     .batch_size = self->batch,
+                                                                     .seed = self->seed,
+                                                                     .workers = (int)workers,
+                                                                     .ring = workers < 2 ? 2 : (int)workers + 1,
+                                                                     .batch = fill,
+                                                                     .user = self});
+    return self->loader ? TUFF_OK : tuff_last_status();
+}
+
+static tuff_status copy_text(batches *self, tuff_device *device)
+{
+    self->resident = tuff_array_create(device, TUFF_U8, TUFF_SHAPE((int64_t)self->text->size));
+    return self->resident ? tuff_array_write(self->resident, self->text->bytes, self->text->size) : tuff_last_status();
+}
+
+tuff_status batches_open(batches *self, tuff_device *device, const corpus *text, const run_settings *settings,
+                         int64_t workers)
+{
+    *self = (batches){.text = text,
+                      .seed = (uint64_t)settings->seed,
+                      .batch = settings->batch,
+                      .window = settings->model.context + 1};
+    return settings->resident ? copy_text(self, device) : open_loader(self, device, workers);
+}
+
+void batches_close(batches *self)
+{
+    (void)tuff_loader_destroy(self->loader);
+    tuff_array_destroy(self->resident);
+    self->loader = NULL;
+    self->resident = NULL;
+}
+
+/* i32 [batch, window] out of the text on the device: a place for each window, and the bytes from there on. */
+static tuff_tensor *draw_windows(const batches *self, tuff_graph *graph)
+{
+    tuff_graph_seed(graph, (uint32_t)(self->seed ^ self->seed >> 32));
+    tuff_tensor *places =
+        tuff_random_index(graph, TUFF_SHAPE(self->batch, 1), (int64_t)self->text->size - self->window + 1);
+    tuff_tensor *positions = tuff_add(places, tuff_iota(graph, TUFF_SHAPE(self->batch, self->window), 1));
+    tuff_tensor *list = tuff_reshape(positions, TUFF_SHAPE(self->batch * self->window));
+    tuff_tensor *bytes = tuff_gather(tuff_array_tensor(graph, self->resident), list, 0);
+    return tuff_cast(tuff_reshape(bytes, TUFF_SHAPE(self->batch, self->window)), TUFF_I32);
+}
+
+tuff_graph *batches_graph(const batches *self, tuff_device *device, language_model *model, tuff_optimizer *optimizer)
+{
+    if (!self->resident)
+        return train_graph(device, model, optimizer, self->batch);
+    tuff_graph *graph = tuff_graph_create(device);
+    if (!graph)
+        return NULL;
+    tuff_graph_step(graph, tuff_optimizer_counter(optimizer));
+    train_on_windows(graph, model, optimizer, draw_windows(self, graph));
+    return graph;
+}
+
+/* A position that fits is of the same settings; where they were changed, the step alone says where to go on. */
+tuff_status batches_seek(batches *self, int64_t step, const char *saved)
+{
+    if (!self->loader || (saved && tuff_loader_restore(self->loader, saved) == TUFF_OK))
+        return TUFF_OK;
+    return tuff_loader_seek(self->loader, (tuff_loader_position){.batch = step});
+}
+
+tuff_status batches_next(batches *self, tuff_plan *plan)
+{
+    return self->loader ? tuff_loader_next(self->loader, plan, NULL) : TUFF_OK;
+}
+
+double batches_waited(const batches *self)
+{
+    tuff_loader_counters counters = {0};
+    if (self->loader)
+        (void)tuff_loader_counters_get(self->loader, &counters);
+    return (double)counters.waited * 1e-9;
+}

@@ -1,0 +1,32 @@
+/* Where the batches of a training run come from: windows of the text that a loader prepares, or that the device draws
+   from a copy of the text in its memory. */
+#ifndef TUFF_TOOLS_TRAIN_BATCHES_H
+#define TUFF_TOOLS_TRAIN_BATCHES_H
+
+#include "tools/train/run_settings.h"
+#include "tools/train/text.h"
+#include "tuff/data.h"
+
+typedef struct batches {
+    const corpus *text;
+    uint64_t seed;
+    int64_t batch, window;
+    tuff_loader *loader;  /* NULL: the text is on the device */
+    tuff_array *resident; /* u8 [bytes of text]; NULL: a loader has it */
+} batches;
+
+/* text must outlive it. workers: threads that prepare windows. Free it whatever is returned. */
+tuff_status batches_open(batches *self, tuff_device *device, const corpus *text, const run_settings *settings,
+                         int64_t workers);
+void batches_close(batches *self);
+
+/* The training graph of the model, with the input or the array that the windows come from. */
+tuff_graph *batches_graph(const batches *self, tuff_device *device, language_model *model, tuff_optimizer *optimizer);
+/* Goes on behind so many steps. saved: the loader's position as a checkpoint has it; NULL: none, or another one. */
+tuff_status batches_seek(batches *self, int64_t step, const char *saved);
+/* Gives the plan's next run its windows. */
+tuff_status batches_next(batches *self, tuff_plan *plan);
+/* Seconds that steps waited for windows so far. */
+double batches_waited(const batches *self);
+
+#endif
