@@ -33,7 +33,11 @@ typedef struct tuff_task_info {
     uint64_t bytes_read, bytes_written;
     double operations;    /* floating-point operations of matmuls; 0 for others */
     uint64_t nanoseconds; /* of the last tuff_plan_profile; 0 before */
-    uint64_t reserved[8];
+    uint64_t start;   /* nanoseconds from the start of the first task to this one's, by the device's clock; likewise */
+    tuff_phase phase; /* of a task that several phases share: of its matmul, attention or scatter where it has one,
+                             else the latest of what it stores */
+    uint32_t reserved32;
+    uint64_t reserved[6];
 } tuff_task_info;
 /* Describes a task; index is 0 to task_count - 1, TUFF_E_USAGE where it is not. Strings are valid as long as the plan;
    with background tuning until its next run. */

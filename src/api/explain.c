@@ -47,7 +47,9 @@ tuff_status tuff_plan_task(const tuff_plan *plan, int index, tuff_task_info *inf
                              .bytes_read = record->bytes_read,
                              .bytes_written = record->bytes_written,
                              .operations = record->operations,
-                             .nanoseconds = record->nanoseconds};
+                             .nanoseconds = record->nanoseconds,
+                             .start = record->start,
+                             .phase = record->phase};
     return TUFF_OK;
 }
 
@@ -60,7 +62,7 @@ static tuff_status warm_up(tuff_plan *plan)
     return tuff__wait(plan->device);
 }
 
-static tuff_status run_timed(tuff_plan *plan, recording *timed, uint64_t *nanoseconds)
+static tuff_status run_timed(tuff_plan *plan, recording *timed, uint64_t *times)
 {
     const uint64_t begin = tuff__nanoseconds();
     const tuff_status submitted = tuff__submit(plan->device, timed);
@@ -68,9 +70,13 @@ static tuff_status run_timed(tuff_plan *plan, recording *timed, uint64_t *nanose
     TRY(submitted);
     TRY(tuff__wait(plan->device));
     plan->profiled = tuff__nanoseconds() - begin;
-    TRY(tuff__timestamps(plan->device, timed, nanoseconds));
-    for (int i = plan->executable.setup_count; i < plan->executable.command_count; ++i)
-        plan->executable.records[i].nanoseconds = nanoseconds[i - plan->executable.setup_count];
+    const int first = plan->executable.setup_count, end = plan->executable.command_count;
+    TRY(tuff__timestamps(plan->device, timed, times));
+    for (int i = first; i < end; ++i)
+        plan->executable.records[i].nanoseconds = times[i - first];
+    TRY(tuff__start_times(plan->device, timed, times));
+    for (int i = first; i < end; ++i)
+        plan->executable.records[i].start = times[i - first];
     return TUFF_OK;
 }
 
@@ -88,9 +94,9 @@ tuff_status tuff_plan_profile(tuff_plan *plan)
     TRY(warm_up(plan)); /* whose run may change the commands */
     TRY(tuff__recording_create(plan->device, plan->executable.commands + plan->executable.setup_count,
                                plan->executable.command_count - plan->executable.setup_count, true, true, &timed));
-    uint64_t *nanoseconds = tuff__calloc((size_t)plan->executable.command_count, sizeof *nanoseconds);
-    const tuff_status status = nanoseconds == NULL ? TUFF_E_OOM_HOST : run_timed(plan, timed, nanoseconds);
-    tuff__free(nanoseconds);
+    uint64_t *times = tuff__calloc((size_t)plan->executable.command_count, sizeof *times);
+    const tuff_status status = times == NULL ? TUFF_E_OOM_HOST : run_timed(plan, timed, times);
+    tuff__free(times);
     tuff__recording_destroy(plan->device, timed);
     return status;
 }

@@ -5,25 +5,38 @@
 
 enum { SLICES = 8 };
 
-static uint32_t tables[SLICES][256];
+/* A polynomial, its highest power left out and its bits in reverse, and its tables: tables[k][b] is what byte b does to the
+   rest, k zero bytes later. */
+typedef struct crc_code {
+    uint32_t polynomial;
+    uint32_t tables[SLICES][256];
+} crc_code;
+
+static crc_code ieee = {.polynomial = 0xedb88320u}, castagnoli = {.polynomial = 0x82f63b78u};
 static pthread_once_t made = PTHREAD_ONCE_INIT;
 
-/* tables[k][b]: what byte b does to the rest, k zero bytes later. */
-static void make_tables(void)
+static void make_table(crc_code *self)
 {
     for (uint32_t b = 0; b < 256; b++) {
         uint32_t rest = b;
         for (int bit = 0; bit < 8; bit++)
-            rest = rest >> 1 ^ (rest & 1 ? 0xedb88320u : 0);
-        tables[0][b] = rest;
+            rest = rest >> 1 ^ (rest & 1 ? self->polynomial : 0);
+        self->tables[0][b] = rest;
     }
     for (int k = 1; k < SLICES; k++)
         for (int b = 0; b < 256; b++)
-            tables[k][b] = tables[k - 1][b] >> 8 ^ tables[0][tables[k - 1][b] & 255];
+            self->tables[k][b] = self->tables[k - 1][b] >> 8 ^ self->tables[0][self->tables[k - 1][b] & 255];
 }
 
-uint32_t tuff__crc32(const void *data, size_t size)
+static void make_tables(void)
 {
+    make_table(&ieee);
+    make_table(&castagnoli);
+}
+
+static uint32_t crc_of(const crc_code *self, const void *data, size_t size)
+{
+    const uint32_t(*tables)[256] = (const uint32_t(*)[256])self->tables;
     const unsigned char *bytes = data;
     uint32_t rest = 0xffffffffu;
     tuff__once(&made, make_tables);
@@ -37,4 +50,14 @@ uint32_t tuff__crc32(const void *data, size_t size)
     for (; size > 0; bytes++, size--)
         rest = rest >> 8 ^ tables[0][(rest ^ *bytes) & 255];
     return ~rest;
+}
+
+uint32_t tuff__crc32(const void *data, size_t size)
+{
+    return crc_of(&ieee, data, size);
+}
+
+uint32_t tuff__crc32c(const void *data, size_t size)
+{
+    return crc_of(&castagnoli, data, size);
 }

@@ -6,5 +6,7 @@
 #include <stdint.h>
 
 uint32_t tuff__crc32(const void *data, size_t size);
+/* The same with Castagnoli's polynomial, as iSCSI (RFC 3720) and TFRecord have it. */
+uint32_t tuff__crc32c(const void *data, size_t size);
 
 #endif

@@ -130,6 +130,8 @@ tuff_status tuff__submit(tuff_device *device, recording *recording);
 int tuff__refused_dispatch(tuff_device *device, const recording *recorded);
 tuff_status tuff__wait(tuff_device *device);
 tuff_status tuff__timestamps(tuff_device *device, recording *recording, uint64_t *nanoseconds);
+/* When each command began, in nanoseconds since the first one did. */
+tuff_status tuff__start_times(tuff_device *device, recording *recording, uint64_t *nanoseconds);
 
 /* From the read and write sets of the commands: which must wait for earlier ones. */
 void tuff__hazards(command *commands, int count, bool everywhere);

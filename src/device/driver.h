@@ -155,6 +155,8 @@ typedef struct driver {
     void (*set_patience)(driver_device *device, uint64_t nanoseconds);
     /* After wait: nanoseconds of each command of the last submission of a timed recording. */
     tuff_status (*timestamps)(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
+    /* Likewise, when each of them began, by a clock of the driver's. */
+    tuff_status (*start_times)(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
 
     /* Both may be NULL, where an application's own objects cannot be used. wrap: like describe and open; handles is the
        tuff_opencl_handles or tuff_vulkan_handles of the API. buffer_import: *size gets the buffer's bytes. */

@@ -144,12 +144,34 @@ tuff_status tuff__wait(tuff_device *device)
     return tuff__device_end_work(device, device->driver ? tuff__device_drain(device) : TUFF_OK);
 }
 
+static tuff_status check_timed(const recording *record)
+{
+    if (record->timed && record->submission > 0)
+        return TUFF_OK;
+    return FAIL(TUFF_E_USAGE, "timestamps of a recording that was not %s",
+                record->timed ? "submitted" : "recorded for timing");
+}
+
 tuff_status tuff__timestamps(tuff_device *device, recording *record, uint64_t *nanoseconds)
 {
-    if (!record->timed || record->submission == 0)
-        return record->count == 0 ? TUFF_OK
-                                  : FAIL(TUFF_E_USAGE, "timestamps of a recording that was not %s",
-                                         record->timed ? "submitted" : "recorded for timing");
+    if (record->count == 0)
+        return TUFF_OK;
+    TRY(check_timed(record));
     TRY(tuff__device_begin(device));
     return tuff__device_end(device, device->driver->timestamps(device->handle, record->driver, nanoseconds));
+}
+
+tuff_status tuff__start_times(tuff_device *device, recording *record, uint64_t *nanoseconds)
+{
+    if (record->count == 0)
+        return TUFF_OK;
+    TRY(check_timed(record));
+    TRY(tuff__device_begin(device));
+    TRY(tuff__device_end(device, device->driver->start_times(device->handle, record->driver, nanoseconds)));
+    uint64_t first = UINT64_MAX;
+    for (int i = 0; i < record->count; i++)
+        first = nanoseconds[i] < first ? nanoseconds[i] : first;
+    for (int i = 0; i < record->count; i++)
+        nanoseconds[i] -= first;
+    return TUFF_OK;
 }

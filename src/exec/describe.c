@@ -80,11 +80,33 @@ static uint64_t bytes_of(const executable *self, const launch *kernel, int buffe
     return (count == 0 || count > whole ? whole : count) * size;
 }
 
+/* The work of a task with a core is the core's; the others are there for what they store. */
+static tuff_phase phase_of_task(const struct task *task)
+{
+    tuff_phase phase = TUFF_PHASE_FORWARD;
+    if (task->core != NULL)
+        return task->core->phase;
+    for (int i = 0; i < task->root_count; ++i)
+        phase = task->roots[i]->phase > phase ? task->roots[i]->phase : phase;
+    return phase;
+}
+
+/* A launch without a task brings a node's value to an output or to an array. */
+static tuff_phase phase_of(const executable *self, const launch *kernel)
+{
+    const struct fusion *fusion = self->launches.fusion;
+    if (kernel->task >= 0)
+        return phase_of_task(&fusion->tasks[kernel->task]);
+    const int from = kernel->kind == LAUNCH_COPY ? kernel->copy_from : kernel->chain.buffers[0].id;
+    return from < fusion->graph->node_count ? fusion->graph->nodes[from]->phase : TUFF_PHASE_FORWARD;
+}
+
 tuff_status tuff__describe_launch(const executable *self, int index, task_record *out)
 {
     const launch *kernel = &self->launches.launches[index];
     text label = {0};
     out->kind = kind_of(self, kernel);
+    out->phase = phase_of(self, kernel);
     tuff__text_add(&label, "%s", out->kind);
     out->op_count = strncmp(kernel->body, "matmul", 6) == 0 || strncmp(kernel->body, "attention", 9) == 0 ||
                     kernel->walk == WALK_SCAN || kernel->kind == LAUNCH_COPY;

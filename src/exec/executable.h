@@ -13,8 +13,9 @@ typedef struct task_record {
     char name[KERNEL_NAME];
     const char *kind;
     int op_count;
-    uint64_t items, bytes_read, bytes_written, nanoseconds;
+    uint64_t items, bytes_read, bytes_written, nanoseconds, start;
     double operations;
+    tuff_phase phase;
 } task_record;
 
 typedef struct executable {

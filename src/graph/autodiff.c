@@ -118,10 +118,12 @@ tuff_status tuff_gradients(tuff_tensor *target, tuff_tensor *const *wrt, int cou
         return fail_all(&graph->failed, count, gradients);
     adjoint *adjoints = tuff__calloc((size_t)graph->node_count, sizeof *adjoints);
     recomputation segments;
+    const tuff_phase before = tuff_graph_phase(graph, TUFF_PHASE_BACKWARD);
     if (tuff__recomputation_begin(graph, &segments) != TUFF_OK || !adjoints)
         tuff__graph_fail(graph, TUFF_E_OOM_HOST, "gradients: out of host memory for %d nodes", graph->node_count);
     else
         differentiate(target, wrt, count, adjoints, &segments, gradients);
+    graph->phase = before;
     tuff__recomputation_end(&segments);
     tuff__free(adjoints);
     return graph->status == TUFF_OK ? TUFF_OK : fail_all(&graph->failed, count, gradients);

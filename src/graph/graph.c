@@ -104,19 +104,44 @@ tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, 
     /* So that shapes can be compared and hashed as bytes. */
     for (int axis = shape.rank; axis < TUFF_MAX_RANK; axis++)
         output->shape.extent[axis] = 0;
-    for (int i = 0; i < input_count; i++)
+    tuff_phase phase = graph->phase;
+    for (int i = 0; i < input_count; i++) {
         list[i] = inputs[i];
+        phase = inputs[i]->node->phase > phase ? inputs[i]->node->phase : phase;
+    }
     *made = (node){.op = op,
                    .id = graph->node_count,
                    .input_count = input_count,
                    .output_count = 1,
                    .inputs = list,
                    .outputs = output,
-                   .copy = graph->copy};
+                   .copy = graph->copy,
+                   .phase = phase};
     if (attributes)
         made->attributes = *attributes;
     graph->nodes[graph->node_count++] = made;
     return output;
+}
+
+void tuff__make_like(tuff_graph *graph, const node *model)
+{
+    graph->copy = model ? model->copy : 0;
+    graph->phase = model ? model->phase : TUFF_PHASE_FORWARD;
+}
+
+tuff_phase tuff_graph_phase(tuff_graph *graph, tuff_phase phase)
+{
+    if (!graph)
+        return TUFF_PHASE_FORWARD;
+    const tuff_phase before = graph->phase;
+    graph->phase = phase;
+    return before;
+}
+
+const char *tuff_phase_name(tuff_phase phase)
+{
+    static const char *const names[] = {"forward", "backward", "optimizer"};
+    return (unsigned)phase < sizeof names / sizeof *names ? names[phase] : "unknown";
 }
 
 bool tuff__is_sound(const tuff_tensor *tensor)

@@ -31,6 +31,7 @@ struct node {
     bool stops_gradient; /* tuff_gradients treats the value as a constant */
     bool is_late_copy;   /* made by compile: computes an earlier node's value once more, near its late readers */
     int copy;            /* the recomputation that it is part of, never one node with an equal one outside; 0: none */
+    tuff_phase phase;    /* not before that of an input */
 };
 
 /* A segment whose values gradients do not keep. */
@@ -58,6 +59,7 @@ struct tuff_graph {
     int segment_count, segment_capacity;
     int copy_count;     /* recomputations so far */
     int copy;           /* of the nodes being made */
+    tuff_phase phase;   /* likewise */
     tuff_tensor failed; /* what builders return when they cannot make a node */
     tuff_status status; /* the first error */
     char message[TUFF_ERROR_SIZE];
@@ -70,6 +72,9 @@ struct tuff_graph {
    carries the error where memory runs out. No checks: builders made them. */
 tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_shape shape,
                                tuff_tensor *const *inputs, int input_count, const op_attributes *attributes);
+
+/* Nodes made from here on belong to the recomputation and the phase of model; NULL: to none, and to the forward pass. */
+void tuff__make_like(tuff_graph *graph, const node *model);
 
 /* Puts the nodes into another order, a topological one that may lack old nodes and have new ones, and drops what
    nothing needs; inputs stay. */

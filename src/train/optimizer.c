@@ -192,14 +192,13 @@ static void assign_all(tuff_optimizer *optimizer, tuff_tensor *gradients, tuff_t
         tuff_assign(graph, optimizer->moments[i], moments[i]);
 }
 
-tuff_status tuff_optimizer_apply(tuff_optimizer *optimizer, tuff_tensor *loss, tuff_optimizer_tensors *made)
+static tuff_status apply(tuff_optimizer *optimizer, tuff_tensor *loss, tuff_optimizer_tensors *made)
 {
-    if (!optimizer || !loss || !tuff_tensor_graph(loss))
-        return FAIL(TUFF_E_USAGE, "optimizer: the %s is NULL", optimizer ? "loss" : "optimizer");
     tuff_graph *graph = tuff_tensor_graph(loss);
     tuff_tensor *gradients = derive(optimizer->parameters, loss);
     if (!gradients)
         return tuff_last_status();
+    (void)tuff_graph_phase(graph, TUFF_PHASE_OPTIMIZER);
     tuff_tensor *counter = tuff_array_tensor(graph, optimizer->counter);
     tuff_tensor *step = tuff_cast(counter, TUFF_F32);
     tuff_tensor *norm = norm_of(gradients, optimizer->parameters->total);
@@ -211,4 +210,15 @@ tuff_status tuff_optimizer_apply(tuff_optimizer *optimizer, tuff_tensor *loss, t
     if (made)
         *made = (tuff_optimizer_tensors){.gradient_norm = norm, .learning_rate = rate};
     return TUFF_OK;
+}
+
+tuff_status tuff_optimizer_apply(tuff_optimizer *optimizer, tuff_tensor *loss, tuff_optimizer_tensors *made)
+{
+    if (!optimizer || !loss || !tuff_tensor_graph(loss))
+        return FAIL(TUFF_E_USAGE, "optimizer: the %s is NULL", optimizer ? "loss" : "optimizer");
+    tuff_graph *graph = tuff_tensor_graph(loss);
+    const tuff_phase before = tuff_graph_phase(graph, TUFF_PHASE_BACKWARD);
+    const tuff_status status = apply(optimizer, loss, made);
+    (void)tuff_graph_phase(graph, before);
+    return status;
 }

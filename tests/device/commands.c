@@ -291,6 +291,11 @@ static void check_timestamps(tuff_device *device)
         fail_msg("%s", tuff_error());
     assert_true(nanoseconds[0] > 0);
     assert_true(nanoseconds[0] < 10000000000u);
+    const uint64_t first = nanoseconds[0];
+    assert_int_equal(tuff__start_times(device, recorded, nanoseconds), TUFF_OK);
+    assert_int_equal(nanoseconds[0], 0);
+    assert_true(nanoseconds[1] + 2000 >= first); /* to the clock's resolution, behind a barrier */
+    assert_true(nanoseconds[2] >= nanoseconds[1]);
     read_words(device, memory, words, COUNT);
     assert_int_equal(words[0], 0);
     /* Two runs of a hundred steps each for words of the first command only. */
@@ -301,6 +306,7 @@ static void check_timestamps(tuff_device *device)
     assert_int_equal(tuff__recording_create(device, commands, 1, false, false, &plain), TUFF_OK);
     assert_int_equal(tuff__submit(device, plain), TUFF_OK);
     assert_int_equal(tuff__timestamps(device, plain, nanoseconds), TUFF_E_USAGE);
+    assert_int_equal(tuff__start_times(device, plain, nanoseconds), TUFF_E_USAGE);
     tuff__recording_destroy(device, plain);
     tuff__recording_destroy(device, recorded);
     tuff__program_release(device, busy.program);

@@ -172,6 +172,8 @@ class Checker:
             return [*words, *device]
         if verb == "plan" and self.device != "reference":
             return [*words, *TINY_MODEL.split(), *device, "--tune-budget", "0.1"]
+        if verb == "profile" and self.device != "reference":
+            return [*words, *TINY_MODEL.split(), *device, "--runs", "1", "--tune-budget", "0.1"]
         if verb == "tune" and self.device != "reference":
             short = [*words, *TINY_MODEL.split(), *device]
             return short + (["--tune-budget", "0.1"] if words[1:2] == ["warm"] else [])

@@ -128,6 +128,11 @@ static ssize_t faulty_pread(int fd, void *data, size_t size, off_t offset)
     return allowed <= 0 ? allowed : real.pread(fd, data, (size_t)allowed, offset);
 }
 
+static int faulty_ftruncate(int fd, off_t size)
+{
+    return fails("ftruncate", 'z') ? -1 : real.ftruncate(fd, size);
+}
+
 void faulty_files_begin(fault_kind kind, int failing, bool sticky)
 {
     if (!installed)
@@ -152,7 +157,8 @@ void faulty_files_begin(fault_kind kind, int failing, bool sticky)
                                    .mkdir = faulty_mkdir,
                                    .lstat = faulty_lstat,
                                    .flock = faulty_flock,
-                                   .pread = faulty_pread};
+                                   .pread = faulty_pread,
+                                   .ftruncate = faulty_ftruncate};
 }
 
 bool faulty_files_end(void)

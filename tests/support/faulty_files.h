@@ -23,7 +23,7 @@ int faulty_files_count(void); /* operations since begin */
 int faulty_files_open(void);  /* descriptors not closed */
 const char *faulty_files_log(
     void); /* the operations since begin, one letter each: o r w s(fstat) f(sync) c m(rename) l u k(mkdir) t(lstat)
-             x(flock) p(pread) */
+             x(flock) p(pread) z(ftruncate) */
 const char *faulty_files_hit(void); /* the name of the first operation that went wrong; "" before */
 
 #endif

@@ -39,7 +39,8 @@ typedef struct model_options {
         "--batch", CLI_WHOLE, &(of)->batch, "N", "sequences per step", 1, 1 << 20, &(of)->given                    \
     }
 
-/* What a Llama has beside what a GPT has; then the check of the whole. */
+/* form: the index of the choice. What a Llama has beside what a GPT has; then the check of the whole. */
+tuff_status model_config_complete(model_config *model, int form);
 tuff_status model_options_complete(model_options *self);
 
 #endif

@@ -4,6 +4,7 @@
 #include "tools/train/options.h"
 
 #include "tools/model/fastest.h"
+#include "tools/model/options.h"
 
 #include <stdio.h>
 
@@ -20,7 +21,7 @@ static const run_settings defaults = {
 
 /* Which of the settings the command line gave. */
 typedef struct given_settings {
-    bool layers, heads, width, context, steps, batch, seed, learning_rate, resident;
+    bool form, layers, heads, key_value_heads, width, hidden, context, steps, batch, seed, learning_rate, resident;
 } given_settings;
 
 static cli_end parse(const cli_verb *verb, int count, char **arguments, train_options *self, given_settings *given)
@@ -33,9 +34,14 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
         {"--steps", CLI_WHOLE, &settings->steps, "N", "steps of the whole schedule", 1, 1 << 24, &given->steps},
         WORK_DEVICE_OPTION(&self->device),
         SEED_OPTION(&settings->seed, "of initial weights and batches; the same on every device", &given->seed),
+        {"--form", CLI_CHOICE, &self->form, "gpt|llama", "architecture of the model", 0, 0, &given->form},
         {"--layers", CLI_WHOLE, &model->layers, "N", "transformer blocks", 1, 1000, &given->layers},
         {"--heads", CLI_WHOLE, &model->heads, "N", "attention heads; must divide the width", 1, 1 << 20, &given->heads},
+        {"--key-value-heads", CLI_WHOLE, &model->key_value_heads, "N",
+         "llama: key and value heads; 0: as many as heads", 0, 1 << 20, &given->key_value_heads},
         {"--width", CLI_WHOLE, &model->width, "N", "width of the residual stream", 1, 1 << 20, &given->width},
+        {"--hidden", CLI_WHOLE, &model->hidden, "N", "llama: hidden size of the MLP; 0: 8/3 of the width", 0, 1 << 20,
+         &given->hidden},
         {"--context", CLI_WHOLE, &model->context, "N", "context length in bytes", 1, 1 << 20, &given->context},
         {"--batch", CLI_WHOLE, &settings->batch, "N", "sequences per step", 1, 1 << 20, &given->batch},
         {"--learning-rate", CLI_NUMBER, &settings->learning_rate, "R",
@@ -81,9 +87,10 @@ static cli_end check_same(const cli_verb *verb, const char *option, bool given, 
                              option, (long long)wanted, (long long)kept));
 }
 
-static cli_end check_model(const cli_verb *verb, const given_settings *given, const model_config *asked,
+static cli_end check_model(const cli_verb *verb, const given_settings *given, int form, const model_config *asked,
                            const model_config *kept)
 {
+    static const char *const forms[] = {[MODEL_GPT] = "gpt", [MODEL_LLAMA] = "llama"};
     const struct {
         const char *option;
         bool given;
@@ -91,9 +98,14 @@ static cli_end check_model(const cli_verb *verb, const given_settings *given, co
     } sizes[] = {
         {"--layers", given->layers, asked->layers, kept->layers},
         {"--heads", given->heads, asked->heads, kept->heads},
+        {"--key-value-heads", given->key_value_heads, asked->key_value_heads, kept->key_value_heads},
         {"--width", given->width, asked->width, kept->width},
+        {"--hidden", given->hidden, asked->hidden, kept->hidden},
         {"--context", given->context, asked->context, kept->context},
     };
+    if (given->form && form != (int)kept->form)
+        return end_with(cli_fail(verb, EXIT_FAILED, "--form %s: the checkpoint's model is a %s; leave the option out",
+                                 forms[form], forms[kept->form]));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const cli_end end = check_same(verb, sizes[i].option, sizes[i].given, sizes[i].asked, sizes[i].kept);
         if (end.now)
@@ -115,7 +127,7 @@ static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *give
     run_settings kept, *asked = &self->settings;
     if (run_settings_read(self->resume, &kept) != TUFF_OK)
         return end_with(cli_fail_library(verb, "reading the checkpoint"));
-    const cli_end end = check_model(verb, given, &asked->model, &kept.model);
+    const cli_end end = check_model(verb, given, self->form, &asked->model, &kept.model);
     if (end.now)
         return end;
     say_changed("--steps", given->steps, (double)asked->steps, (double)kept.steps);
@@ -147,7 +159,8 @@ cli_end train_options_read(const cli_verb *verb, int count, char **arguments, tr
         return end_with(cli_fail(verb, EXIT_WRONG_USE, "--prompt is empty: the model needs a byte to begin with"));
     if (out->resume)
         end = merge_checkpoint(verb, &given, out);
-    if (!end.now && model_check(&out->settings.model) != TUFF_OK)
+    const int form = out->resume ? (int)out->settings.model.form : out->form;
+    if (!end.now && model_config_complete(&out->settings.model, form) != TUFF_OK)
         return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s", tuff_error()));
     return end;
 }

@@ -11,7 +11,7 @@ typedef struct train_options {
     run_settings settings;
     const char *device, *log, *save, *resume, *prompt;
     int64_t save_every, stop_after, log_every, sample, memory_budget, workers;
-    int fuse, matmul;
+    int form, fuse, matmul; /* form: an index, as in model_options */
     bool recompute;
     tuning tune;
 } train_options;

@@ -1,5 +1,5 @@
-/* tuff train: trains a byte-level GPT on text files. A step is one run of one plan; the host writes the next windows
-   and reads nothing back but the report of a step that gets a line. Ctrl-C ends the loop between two steps and
+/* tuff train: trains a byte-level GPT or Llama on text files. A step is one run of one plan; the host writes the next
+   windows and reads nothing back but the report of a step that gets a line. Ctrl-C ends the loop between two steps and
    saves. */
 #include <inttypes.h>
 #include <math.h>
@@ -196,10 +196,10 @@ static void say_begin(const training *self, const tuff_device_info *info)
     const model_config *config = &settings->model;
     fprintf(stderr, "%s (%s), %s\n", info->name, info->selector, info->api);
     fprintf(stderr,
-            "%" PRId64 " layers, %" PRId64 " heads, width %" PRId64 ", context %" PRId64 ": %" PRId64
+            "%s of %" PRId64 " layers, %" PRId64 " heads, width %" PRId64 ", context %" PRId64 ": %" PRId64
             " parameters; %zu bytes of text, %" PRId64 " windows a step\n",
-            config->layers, config->heads, config->width, config->context, model_parameter_count(config),
-            self->text.size, settings->batch);
+            config->form == MODEL_GPT ? "GPT" : "Llama", config->layers, config->heads, config->width, config->context,
+            model_parameter_count(config), self->text.size, settings->batch);
     tuff_plan_info plan;
     if (tuff_plan_describe(self->plan, &plan) == TUFF_OK && plan.memory_peak > 0)
         fprintf(stderr, "%s of intermediates at the peak\n", BYTES_TEXT(plan.memory_peak));
@@ -311,7 +311,7 @@ static int train(int count, char **arguments)
 
 const cli_verb verb_train = {
     .name = "train",
-    .summary = "Trains a small GPT on a text, saves it and prints a sample.",
+    .summary = "Trains a small GPT or Llama on a text, saves it and prints a sample.",
     .about =
         "Progress goes to the error stream, the sample to the output. Ctrl-C saves the last whole step (with --save)\n"
         "and ends; --resume goes on from there to the same bits as an uninterrupted run.",

@@ -34,6 +34,7 @@ file_operations tuff__file = {
     .lstat = lstat,
     .flock = flock,
     .pread = pread,
+    .ftruncate = ftruncate,
 };
 
 tuff_status tuff__fail_errno(const char *action, const char *path)

@@ -21,6 +21,7 @@ typedef struct file_operations {
     int (*lstat)(const char *path, struct stat *out);
     int (*flock)(int fd, int operation);
     ssize_t (*pread)(int fd, void *data, size_t size, off_t offset);
+    int (*ftruncate)(int fd, off_t size);
 } file_operations;
 
 /* The table in use; tests may replace entries. */

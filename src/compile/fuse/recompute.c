@@ -129,6 +129,7 @@ static tuff_tensor *copy_of(rewrite *self, node *at, const node *value, int late
 static tuff_status redirect(rewrite *self, node *value, int late)
 {
     memset(self->copy, 0, (size_t)self->original_count * sizeof *self->copy);
+    self->graph->phase = self->graph->nodes[late]->phase;
     for (int i = late; i < self->original_count; ++i) {
         node *at = self->graph->nodes[i];
         if (stands_for(self, at, value))

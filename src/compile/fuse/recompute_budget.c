@@ -353,6 +353,7 @@ static tuff_status rewrite_all(rewrite *self)
     for (int i = 0; i < self->original_count; ++i) {
         node *at = graph->nodes[i];
         const int before = graph->node_count;
+        graph->phase = at->phase;
         for (int k = 0; k < at->input_count && i >= first; ++k)
             if ((at->inputs[k] = late_value(self, at->inputs[k], i)) == NULL)
                 return TUFF_E_OOM_HOST;

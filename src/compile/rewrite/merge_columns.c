@@ -317,7 +317,7 @@ tuff_status tuff__merge_columns(rewriting *self)
                 members[count++] = at;
             }
         }
-        self->graph->copy = first->copy;
+        tuff__make_like(self->graph, first);
         if (count > 1)
             merge_readers(self, members, factors, count);
     }

@@ -79,7 +79,7 @@ static tuff_tensor *join(rewriting *self, const run_of_parts *run)
     const int turn[] = {1, 0};
     for (int i = 0; i < run->count; ++i)
         y[i] = run->products[i]->inputs[1];
-    self->graph->copy = run->products[0]->copy;
+    tuff__make_like(self->graph, run->products[0]);
     tuff_tensor *right = tuff__place_together(self, y, run->count, run->turned ? 1 : 0);
     if (self->graph->status != TUFF_OK)
         return right;

@@ -111,7 +111,7 @@ tuff_status tuff__merge_terms(rewriting *self)
         tuff_tensor *sum = NULL;
         if (!is_whole_sum(self, at) || at->outputs[0].dtype != TUFF_F32)
             continue;
-        self->graph->copy = at->copy;
+        tuff__make_like(self->graph, at);
         add_term(self, at->inputs[0], &found);
         add_term(self, at->inputs[1], &found);
         if (!found.complete || found.product_count < 2 || !join_products(self, &found, at->outputs[0].shape, &sum))

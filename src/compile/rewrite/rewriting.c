@@ -208,7 +208,7 @@ static tuff_status sort(const rewriting *self)
 
 tuff_status tuff__rewriting_end(rewriting *self, tuff_status status)
 {
-    self->graph->copy = 0;
+    tuff__make_like(self->graph, NULL);
     if (status == TUFF_OK)
         status = self->graph->status;
     if (status == TUFF_OK && self->graph->node_count > self->original_count) {

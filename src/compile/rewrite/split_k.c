@@ -86,7 +86,7 @@ tuff_status tuff__split_k(rewriting *self)
         if (split.pieces <= 1)
             continue;
         const int axis = at->outputs[0].shape.rank - 2;
-        self->graph->copy = at->copy;
+        tuff__make_like(self->graph, at);
         tuff_tensor *parts = tuff_matmul(cut(at->inputs[0], at->inputs[0]->shape.rank - 1, &split),
                                          cut(at->inputs[1], at->inputs[1]->shape.rank - 2, &split));
         self->now[i] = tuff_sum(parts, &axis, 1, false);

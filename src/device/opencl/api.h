@@ -211,6 +211,7 @@ void tuff__cl_recording_destroy(driver_device *device, driver_recording *recordi
 tuff_status tuff__cl_submit(driver_device *device, driver_recording *recording);
 int tuff__cl_refused_dispatch(const driver_recording *recording);
 tuff_status tuff__cl_timestamps(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
+tuff_status tuff__cl_start_times(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
 
 /* library.c */
 const char *tuff__cl_library_absence(driver_device *device);

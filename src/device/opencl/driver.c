@@ -37,6 +37,7 @@ const driver tuff__driver_opencl = {
     .wait = tuff__cl_wait,
     .set_patience = set_patience,
     .timestamps = tuff__cl_timestamps,
+    .start_times = tuff__cl_start_times,
     .wrap = tuff__cl_wrap,
     .buffer_import = tuff__cl_buffer_import,
     .unwrap = tuff__cl_unwrap,

@@ -276,6 +276,29 @@ int tuff__cl_refused_dispatch(const driver_recording *record)
     return record->refused;
 }
 
+static tuff_status start_of(const step *part, cl_ulong *begin)
+{
+    if (!part->event)
+        return FAIL(TUFF_E_USAGE, "the recording was not submitted");
+    if (part->before)
+        CL_TRY(GetEventProfilingInfo, (part->before, CL_PROFILING_COMMAND_END, sizeof *begin, begin, NULL));
+    else
+        CL_TRY(GetEventProfilingInfo, (part->event, CL_PROFILING_COMMAND_START, sizeof *begin, begin, NULL));
+    return TUFF_OK;
+}
+
+/* A command that was split begins with its first step. */
+tuff_status tuff__cl_start_times(driver_device *device, driver_recording *record, uint64_t *nanoseconds)
+{
+    (void)device;
+    for (int i = record->count - 1; i >= 0; i--) {
+        cl_ulong begin = 0;
+        TRY(start_of(&record->steps[i], &begin));
+        nanoseconds[record->steps[i].command] = begin;
+    }
+    return TUFF_OK;
+}
+
 tuff_status tuff__cl_timestamps(driver_device *device, driver_recording *record, uint64_t *nanoseconds)
 {
     (void)device;
@@ -284,12 +307,7 @@ tuff_status tuff__cl_timestamps(driver_device *device, driver_recording *record,
     for (int i = 0; i < record->count; i++) {
         const step *part = &record->steps[i];
         cl_ulong begin = 0, end = 0;
-        if (!part->event)
-            return FAIL(TUFF_E_USAGE, "the recording was not submitted");
-        if (part->before)
-            CL_TRY(GetEventProfilingInfo, (part->before, CL_PROFILING_COMMAND_END, sizeof begin, &begin, NULL));
-        else
-            CL_TRY(GetEventProfilingInfo, (part->event, CL_PROFILING_COMMAND_START, sizeof begin, &begin, NULL));
+        TRY(start_of(part, &begin));
         CL_TRY(GetEventProfilingInfo, (part->event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL));
         nanoseconds[part->command] += end > begin ? end - begin : 0;
     }

@@ -258,6 +258,7 @@ const driver tuff__driver_vulkan = {
     .wait = wait_for_all,
     .set_patience = set_patience,
     .timestamps = tuff__vulkan_timestamps,
+    .start_times = tuff__vulkan_start_times,
     .unwrap = unwrap,
     .buffer_unwrap = tuff__vulkan_buffer_unwrap,
 };

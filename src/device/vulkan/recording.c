@@ -308,21 +308,47 @@ static uint64_t to_nanoseconds(const vulkan_physical *physical, uint64_t begin, 
     return (uint64_t)((double)((end - begin) & mask) * (double)physical->properties.properties.limits.timestampPeriod);
 }
 
+/* The two ticks around a command. */
+static tuff_status read_ticks(driver_device *device, driver_recording *recording, uint32_t index, uint64_t ticks[2])
+{
+    VkResult result = tuff__vk.vkGetQueryPoolResults(device->handle, recording->queries, 2 * index, 2,
+                                                     2 * sizeof *ticks, ticks, sizeof *ticks, VK_QUERY_RESULT_64_BIT);
+    TRY(tuff__vulkan_check(result, "vkGetQueryPoolResults"));
+    return result == VK_SUCCESS ? TUFF_OK : FAIL(TUFF_E_UNSUPPORTED, "vulkan: the driver kept no timestamps");
+}
+
+static tuff_status wait_for_ticks(driver_device *device, driver_recording *recording)
+{
+    if (!recording->queries || !recording->last_use)
+        return FAIL(TUFF_E_USAGE, "vulkan: timestamps of a recording that is not timed or was never submitted");
+    return tuff__vulkan_wait_until(device, recording->last_use);
+}
+
 tuff_status tuff__vulkan_timestamps(driver_device *device, driver_recording *recording, uint64_t *nanoseconds)
 {
     if (!recording->command_count)
         return TUFF_OK;
-    if (!recording->queries || !recording->last_use)
-        return FAIL(TUFF_E_USAGE, "vulkan: timestamps of a recording that is not timed or was never submitted");
-    TRY(tuff__vulkan_wait_until(device, recording->last_use));
+    TRY(wait_for_ticks(device, recording));
     for (uint32_t i = 0; i < recording->command_count; i++) {
-        uint64_t pair[2];
-        VkResult result = tuff__vk.vkGetQueryPoolResults(device->handle, recording->queries, 2 * i, 2, sizeof pair,
-                                                         pair, sizeof *pair, VK_QUERY_RESULT_64_BIT);
-        TRY(tuff__vulkan_check(result, "vkGetQueryPoolResults"));
-        if (result != VK_SUCCESS)
-            return FAIL(TUFF_E_UNSUPPORTED, "vulkan: the driver kept no timestamps");
-        nanoseconds[i] = to_nanoseconds(&device->physical, pair[0], pair[1]);
+        uint64_t ticks[2];
+        TRY(read_ticks(device, recording, i, ticks));
+        nanoseconds[i] = to_nanoseconds(&device->physical, ticks[0], ticks[1]);
+    }
+    return TUFF_OK;
+}
+
+/* Counted from the first command, so that a clock of few bits may turn over meanwhile. */
+tuff_status tuff__vulkan_start_times(driver_device *device, driver_recording *recording, uint64_t *nanoseconds)
+{
+    uint64_t first[2];
+    if (!recording->command_count)
+        return TUFF_OK;
+    TRY(wait_for_ticks(device, recording));
+    TRY(read_ticks(device, recording, 0, first));
+    for (uint32_t i = 0; i < recording->command_count; i++) {
+        uint64_t ticks[2];
+        TRY(read_ticks(device, recording, i, ticks));
+        nanoseconds[i] = to_nanoseconds(&device->physical, first[0], ticks[0]);
     }
     return TUFF_OK;
 }

@@ -171,4 +171,5 @@ tuff_status tuff__vulkan_record(driver_device *device, const command *commands, 
 void tuff__vulkan_drop_recording(driver_device *device, driver_recording *recording);
 tuff_status tuff__vulkan_replay(driver_device *device, driver_recording *recording);
 tuff_status tuff__vulkan_timestamps(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
+tuff_status tuff__vulkan_start_times(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
 #endif

@@ -1,0 +1,175 @@
+/* Tasks become kernels here: medians over runs, grouped, sorted by time. */
+#include "tools/profile/kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure/peak.h"
+
+static int compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, compare_doubles);
+    return count % 2 == 1 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
+}
+
+/* Copies and kernels of other libraries have no text. */
+static bool is_same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* Tasks of one kernel run one text for the same ops over as much. */
+static bool is_of_kernel(const tuff_plan *plan, const kernel_profile *kernel, const tuff_task_info *task)
+{
+    tuff_task_info first;
+    return tuff_plan_task(plan, kernel->first_task, &first) == TUFF_OK && first.phase == task->phase &&
+           first.items == task->items && first.operations == task->operations && first.bytes_read == task->bytes_read &&
+           first.bytes_written == task->bytes_written && strcmp(first.label, task->label) == 0 &&
+           strcmp(first.program, task->program) == 0 && is_same_text(first.source, task->source);
+}
+
+static kernel_profile *find_kernel(plan_profile *self, const tuff_plan *plan, const tuff_task_info *task)
+{
+    for (int i = 0; i < self->count; i++)
+        if (is_of_kernel(plan, &self->kernels[i], task))
+            return &self->kernels[i];
+    return NULL;
+}
+
+static tuff_status add_task(plan_profile *self, const tuff_plan *plan, int index, double seconds)
+{
+    tuff_task_info info;
+    TRY(tuff_plan_task(plan, index, &info));
+    const tuff_task_info *task = &info;
+    kernel_profile *kernel = find_kernel(self, plan, task);
+    if (!kernel) {
+        kernel = &self->kernels[self->count];
+        *kernel = (kernel_profile){.program = tuff__arena_strdup(&self->names, task->program),
+                                   .kind = tuff__arena_strdup(&self->names, task->kind),
+                                   .label = tuff__arena_strdup(&self->names, task->label),
+                                   .phase = task->phase,
+                                   .items = task->items,
+                                   .first_task = index};
+        if (!kernel->program || !kernel->kind || !kernel->label)
+            return TUFF_E_OOM_HOST;
+        self->count++;
+    }
+    kernel->calls++;
+    kernel->seconds += seconds;
+    kernel->operations += task->operations;
+    kernel->bytes += (double)(task->bytes_read + task->bytes_written);
+    self->seconds += seconds;
+    self->phases[task->phase] += seconds;
+    return TUFF_OK;
+}
+
+static int compare_kernels(const void *a, const void *b)
+{
+    const kernel_profile *x = a, *y = b;
+    if (x->seconds != y->seconds)
+        return x->seconds < y->seconds ? 1 : -1;
+    return strcmp(x->program, y->program);
+}
+
+/* samples: seconds by task, runs of them each, and behind all tasks those of the runs. */
+static tuff_status gather(plan_profile *self, const tuff_plan *plan, double *samples)
+{
+    self->kernels = tuff__calloc((size_t)self->task_count + 1, sizeof *self->kernels);
+    if (!self->kernels)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < self->task_count; i++) {
+        const double seconds = median(&samples[i * self->runs], self->runs);
+        if (seconds > 0) /* 0: a copy that is kept between runs, and was not made again */
+            TRY(add_task(self, plan, i, seconds));
+    }
+    self->run_seconds = median(&samples[self->task_count * self->runs], self->runs);
+    qsort(self->kernels, (size_t)self->count, sizeof *self->kernels, compare_kernels);
+    return TUFF_OK;
+}
+
+static tuff_status take_sample(const plan_profile *self, const tuff_plan *plan, int run, double *samples)
+{
+    tuff_plan_info info;
+    TRY(tuff_plan_describe(plan, &info));
+    for (int i = 0; i < self->task_count; i++) {
+        tuff_task_info task;
+        TRY(tuff_plan_task(plan, i, &task));
+        samples[i * self->runs + run] = (double)task.nanoseconds * 1e-9;
+    }
+    samples[self->task_count * self->runs + run] = (double)info.run_nanoseconds * 1e-9;
+    return TUFF_OK;
+}
+
+/* to_run: NULL where the run that was profiled last is the only one. */
+static tuff_status sample(const tuff_plan *plan, tuff_plan *to_run, int runs, plan_profile *out)
+{
+    tuff_plan_info info;
+    *out = (plan_profile){.runs = runs};
+    TRY(tuff_plan_describe(plan, &info));
+    out->task_count = info.task_count;
+    double *samples = tuff__calloc(((size_t)info.task_count + 1) * (size_t)runs, sizeof *samples);
+    tuff_status status = samples ? TUFF_OK : TUFF_E_OOM_HOST;
+    for (int i = 0; i < runs && status == TUFF_OK; i++) {
+        status = to_run ? tuff_plan_profile(to_run) : TUFF_OK;
+        if (status == TUFF_OK)
+            status = take_sample(out, plan, i, samples);
+    }
+    if (status == TUFF_OK)
+        status = gather(out, plan, samples);
+    tuff__free(samples);
+    return status;
+}
+
+tuff_status profile_run(tuff_plan *plan, int runs, plan_profile *out)
+{
+    return sample(plan, plan, runs, out);
+}
+
+tuff_status profile_collect(const tuff_plan *plan, plan_profile *out)
+{
+    return sample(plan, NULL, 1, out);
+}
+
+void profile_free(plan_profile *self)
+{
+    tuff__free(self->kernels);
+    tuff__arena_free(&self->names);
+    *self = (plan_profile){.kernels = NULL};
+}
+
+/* The best of a few runs: what slows one down is no limit of the device. */
+static double measure_peak(tuff_device *device, peak_kind kind)
+{
+    enum { RUNS = 5 };
+    peak *limit;
+    uint64_t least = 0;
+    if (tuff__peak_create(device, kind, &limit) != TUFF_OK)
+        return 0;
+    for (int i = 0; i < RUNS; i++) {
+        uint64_t nanoseconds = 0;
+        if (tuff__peak_time(limit, &nanoseconds) == TUFF_OK && nanoseconds > 0 && (least == 0 || nanoseconds < least))
+            least = nanoseconds;
+    }
+    const double work = tuff__peak_work(limit);
+    tuff__peak_destroy(limit);
+    return least > 0 ? work / ((double)least * 1e-9) : 0;
+}
+
+void peaks_measure(tuff_device *device, device_peaks *out)
+{
+    out->operations = measure_peak(device, PEAK_OPERATIONS);
+    out->bytes = measure_peak(device, PEAK_BYTES);
+}
+
+double kernel_fraction(const kernel_profile *kernel, const device_peaks *peaks)
+{
+    const double arithmetic = peaks->operations > 0 ? kernel->operations / peaks->operations : 0;
+    const double memory = peaks->bytes > 0 ? kernel->bytes / peaks->bytes : 0;
+    return (arithmetic > memory ? arithmetic : memory) / kernel->seconds;
+}

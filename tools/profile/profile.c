@@ -1,0 +1,253 @@
+/* tuff profile: how long each kernel of a language model's training step and next token takes, and how near to the
+   device's limits that is. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "tools/cli/options.h"
+#include "tools/model/fastest.h"
+#include "tools/model/options.h"
+#include "tools/model/random.h"
+#include "tools/profile/kernels.h"
+#include "tools/profile/trace.h"
+#include "tools/tune/tuning.h"
+#include "tools/verbs.h"
+
+typedef struct profile_options {
+    model_options description;
+    int64_t memory_budget, runs;
+    const char *device, *trace_path;
+    int fuse, matmul, plan; /* plan: 0 both, else 1 more than its index among the known ones */
+    bool json, recompute;
+    tuning tune;
+} profile_options;
+
+typedef struct profiling {
+    const profile_options *options;
+    tuff_device_info device;
+    device_peaks peaks;
+    known_plans plans;
+    trace trace;
+} profiling;
+
+static double percent(double part, double whole)
+{
+    return whole > 0 ? 100 * part / whole : 0;
+}
+
+/* A rate, or a dash where there is none. */
+static const char *rate_text(double amount, double seconds, char *buffer, size_t size)
+{
+    (void)snprintf(buffer, size, amount > 0 ? "%.1f" : "-", amount / seconds * 1e-9);
+    return buffer;
+}
+#define RATE_TEXT(amount, seconds) rate_text((amount), (seconds), (char[32]){0}, 32)
+
+static void print_kernel(const profiling *self, const kernel_profile *kernel, const plan_profile *profile)
+{
+    char fraction[32] = "-";
+    if (kernel_fraction(kernel, &self->peaks) > 0)
+        (void)snprintf(fraction, sizeof fraction, "%.0f %%", 100 * kernel_fraction(kernel, &self->peaks));
+    printf("%5.1f %% %10.3f ms %5d  %-9s %9s %7s %8s %9" PRIu64 "  %s\n", percent(kernel->seconds, profile->seconds),
+           1e3 * kernel->seconds, kernel->calls, tuff_phase_name(kernel->phase),
+           RATE_TEXT(kernel->operations, kernel->seconds), RATE_TEXT(kernel->bytes, kernel->seconds), fraction,
+           kernel->items, kernel->label);
+}
+
+static void print_text(const profiling *self, const char *name, const plan_profile *profile)
+{
+    printf("%s, median of %d runs: %.3f ms in kernels:", name, profile->runs, 1e3 * profile->seconds);
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        if (profile->phases[phase] > 0)
+            printf(" %s %.3f ms (%.0f %%),", tuff_phase_name((tuff_phase)phase), 1e3 * profile->phases[phase],
+                   percent(profile->phases[phase], profile->seconds));
+    printf(" %.3f ms for a whole run\n", 1e3 * profile->run_seconds);
+    printf("  share          time calls  phase       GFLOP/s    GB/s  of peak     items  ops\n");
+    for (int i = 0; i < profile->count; i++)
+        print_kernel(self, &profile->kernels[i], profile);
+    putchar('\n');
+}
+
+static void print_json_kernel(const profiling *self, const kernel_profile *kernel, const plan_profile *profile)
+{
+    printf("      {\"program\": ");
+    cli_print_json_text(kernel->program);
+    printf(", \"kind\": ");
+    cli_print_json_text(kernel->kind);
+    printf(", \"ops\": ");
+    cli_print_json_text(kernel->label);
+    printf(", \"phase\": \"%s\", \"calls\": %d, \"items\": %" PRIu64
+           ", \"seconds\": %.9g, \"share\": %.6g, \"operations\": %.0f, "
+           "\"bytes\": %.0f, \"operations_per_second\": %.6g, \"bytes_per_second\": %.6g, \"of_peak\": %.4g}",
+           tuff_phase_name(kernel->phase), kernel->calls, kernel->items, kernel->seconds,
+           profile->seconds > 0 ? kernel->seconds / profile->seconds : 0, kernel->operations, kernel->bytes,
+           kernel->operations / kernel->seconds, kernel->bytes / kernel->seconds,
+           kernel_fraction(kernel, &self->peaks));
+}
+
+static void print_json(const profiling *self, const char *name, const plan_profile *profile)
+{
+    printf(
+        "    {\"name\": \"%s\", \"runs\": %d, \"tasks\": %d, \"seconds\": %.9g, \"run_seconds\": %.9g, \"phases\": {",
+        name, profile->runs, profile->task_count, profile->seconds, profile->run_seconds);
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        printf("%s\"%s\": %.9g", phase > 0 ? ", " : "", tuff_phase_name((tuff_phase)phase), profile->phases[phase]);
+    printf("},\n    \"kernels\": [\n");
+    for (int i = 0; i < profile->count; i++) {
+        print_json_kernel(self, &profile->kernels[i], profile);
+        fputs(i + 1 < profile->count ? ",\n" : "\n", stdout);
+    }
+    printf("    ]}");
+}
+
+/* Tokens of all kinds: where all were one, the gradient of the embedding would be a single row's. */
+static tuff_status write_tokens(tuff_plan *plan, const char *name, int64_t count, int64_t vocabulary)
+{
+    int32_t *tokens = tuff__calloc((size_t)count, sizeof *tokens);
+    if (!tokens)
+        return TUFF_E_OOM_HOST;
+    for (int64_t i = 0; i < count; i++)
+        tokens[i] = (int32_t)(random_bits(random_key(1, "profile"), (uint64_t)i) % (uint64_t)vocabulary);
+    const tuff_status status = tuff_plan_write(plan, name, tokens, (size_t)count * sizeof *tokens);
+    tuff__free(tokens);
+    return status;
+}
+
+static tuff_status write_inputs(const known_plans *plans, int index)
+{
+    const model_config *config = &plans->model.config;
+    tuff_plan *plan = plans->items[index].plan;
+    const int32_t last = (int32_t)config->context - 1;
+    if (index == KNOWN_TRAIN)
+        return write_tokens(plan, "windows", plans->batch * (config->context + 1), config->vocabulary);
+    TRY(write_tokens(plan, "tokens", config->context, config->vocabulary));
+    return tuff_plan_write(plan, "position", &last, sizeof last);
+}
+
+static int show_plan(profiling *self, int index, bool first)
+{
+    const known_plan *known = &self->plans.items[index];
+    plan_profile profile = {.count = 0};
+    int code = EXIT_DONE;
+    if (write_inputs(&self->plans, index) != TUFF_OK ||
+        profile_run(known->plan, (int)self->options->runs, &profile) != TUFF_OK) {
+        code = cli_fail_library(&verb_profile, "timing the plan");
+    } else {
+        fputs(self->options->json && !first ? ",\n" : "", stdout);
+        (self->options->json ? print_json : print_text)(self, known->name, &profile);
+        if (self->options->trace_path)
+            trace_add(&self->trace, known->plan, known->name);
+    }
+    profile_free(&profile);
+    return code;
+}
+
+static int show(profiling *self)
+{
+    const int wanted = self->options->plan - 1;
+    int code = EXIT_DONE;
+    bool first = true;
+    if (self->options->json) {
+        printf("{\"device\": ");
+        cli_print_json_text(self->device.name);
+        printf(", \"selector\": ");
+        cli_print_json_text(self->device.selector);
+        printf(", \"peak\": {\"operations_per_second\": %.6g, \"bytes_per_second\": %.6g},\n  \"plans\": [\n",
+               self->peaks.operations, self->peaks.bytes);
+    }
+    if (!self->options->json && self->peaks.operations > 0 && self->peaks.bytes > 0)
+        printf("%s (%s): at most %.1f GFLOP/s and %.1f GB/s, measured now\n\n", self->device.name,
+               self->device.selector, 1e-9 * self->peaks.operations, 1e-9 * self->peaks.bytes);
+    for (int i = 0; i < KNOWN_COUNT && code == EXIT_DONE; i++) {
+        if (wanted >= 0 && wanted != i)
+            continue;
+        code = show_plan(self, i, first);
+        first = false;
+    }
+    fputs(self->options->json ? "\n  ]}\n" : "", stdout);
+    if (code == EXIT_DONE && self->options->trace_path &&
+        trace_write(&self->trace, self->options->trace_path) != TUFF_OK)
+        code = cli_fail_library(&verb_profile, "--trace");
+    return code;
+}
+
+static int compile_and_show(tuff_device *device, profile_options *options)
+{
+    tuff_compile_options asked = {.fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+                                  .matmul_library = (tuff_matmul_library)options->matmul,
+                                  .memory_budget = (uint64_t)options->memory_budget};
+    profiling self = {.options = options};
+    int code;
+    tuning_apply(&options->tune, &asked);
+    tuff_status status = known_plans_create(device, &options->description.model, options->description.batch,
+                                            options->recompute, &asked, &self.plans);
+    bool saved = true;
+    for (int i = 0; i < KNOWN_COUNT; i++)
+        saved = tuning_end(&options->tune, self.plans.items[i].plan) && saved;
+    if (status == TUFF_OK)
+        status = model_initialize(&self.plans.model, 1);
+    if (status == TUFF_OK)
+        status = tuff_device_describe(device, &self.device);
+    if (!saved) {
+        code = EXIT_FAILED;
+    } else if (status != TUFF_OK) {
+        code = cli_fail_library(&verb_profile, "compiling the model");
+    } else {
+        if (self.device.device_class != TUFF_DEVICE_REFERENCE)
+            peaks_measure(device, &self.peaks);
+        code = show(&self);
+    }
+    trace_free(&self.trace);
+    known_plans_destroy(&self.plans);
+    return code;
+}
+
+static cli_end parse(int count, char **arguments, profile_options *self)
+{
+    const cli_option options[] = {
+        {"--plan", CLI_CHOICE, &self->plan, "both|train|generate",
+         "a training step, or the forward pass for the next token", 0, 0, NULL},
+        WORK_DEVICE_OPTION(&self->device),
+        MODEL_OPTIONS(&self->description),
+        FUSE_OPTION(&self->fuse),
+        MATMUL_OPTION(&self->matmul),
+        RECOMPUTE_OPTION(&self->recompute),
+        MEMORY_BUDGET_OPTION(&self->memory_budget),
+        TUNING_OPTIONS(&self->tune),
+        {"--runs", CLI_WHOLE, &self->runs, "N", "profiled runs, of which each task counts with its median; default 5",
+         1, 1000, NULL},
+        {"--trace", CLI_TEXT, &self->trace_path, "FILE", "write the last run's timeline, for ui.perfetto.dev", 0, 0,
+         NULL},
+        JSON_OPTION(&self->json, "one object with the plans and their kernels"),
+    };
+    return cli_parse(&verb_profile, options, sizeof options / sizeof *options, count, arguments, NULL);
+}
+
+static int profile(int count, char **arguments)
+{
+    profile_options self = {.description = MODEL_OPTIONS_DEFAULT, .runs = 5};
+    const cli_end end = parse(count, arguments, &self);
+    if (end.now)
+        return end.code;
+    if (model_options_complete(&self.description) != TUFF_OK)
+        return cli_fail(&verb_profile, EXIT_WRONG_USE, "%s", tuff_error());
+    int code = EXIT_FAILED;
+    tuff_device *device = cli_open_device_for(
+        &verb_profile, self.device,
+        &(fastest_work){.model = &self.description.model, .batch = self.description.batch, .recompute = self.recompute},
+        &code);
+    if (!device)
+        return code;
+    code = compile_and_show(device, &self);
+    tuff_device_close(device);
+    return code;
+}
+
+const cli_verb verb_profile = {
+    .name = "profile",
+    .summary = "Times each kernel of a GPT's or Llama's training step and next token.",
+    .about =
+        "Kernels are sorted by time. \"of peak\" is the least time that the kernel's arithmetic and memory traffic\n"
+        "need, at what a loop of multiply-adds and a large copy reach on the device, as a fraction of its time:\n"
+        "above 100 % where its memory stays in caches.",
+    .run = profile,
+};

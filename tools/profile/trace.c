@@ -1,0 +1,125 @@
+/* Events are "complete" ones (ph X) of the Trace Event Format, in microseconds; rows are its threads. */
+#include "tools/profile/trace.h"
+
+#include <inttypes.h>
+
+#include "base/file/file.h"
+
+enum { ROW_TASKS, ROW_PHASES };
+
+/* The thread that a row is: not 0, and no two of a trace are equal, because readers know threads by their number. */
+static int thread_of(const trace *self, int row)
+{
+    return 10 * self->process_count + row;
+}
+
+static void add_text(text *out, const char *source)
+{
+    tuff__text_add(out, "\"");
+    for (; *source; source++)
+        if ((unsigned char)*source < 0x20 || *source == '"' || *source == '\\')
+            tuff__text_add(out, "\\u%04x", (unsigned)(unsigned char)*source);
+        else
+            tuff__text_add_bytes(out, source, 1);
+    tuff__text_add(out, "\"");
+}
+
+static void begin_event(trace *self)
+{
+    tuff__text_add(&self->events, "%s    {", self->events.length > 0 ? ",\n" : "");
+}
+
+/* The name of a process, or of a row of it. */
+static void add_name(trace *self, const char *kind, int row, const char *name)
+{
+    begin_event(self);
+    tuff__text_add(&self->events, "\"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"name\": \"%s\", \"args\": {\"name\": ",
+                   self->process_count, thread_of(self, row), kind);
+    add_text(&self->events, name);
+    tuff__text_add(&self->events, "}}");
+}
+
+static void begin_span(trace *self, int row, const char *name, double start, double duration)
+{
+    begin_event(self);
+    tuff__text_add(&self->events, "\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f, \"name\": ",
+                   self->process_count, thread_of(self, row), start, duration);
+    add_text(&self->events, name);
+}
+
+static void add_task(trace *self, const tuff_task_info *task, double start, double duration)
+{
+    const double seconds = (double)task->nanoseconds * 1e-9;
+    begin_span(self, ROW_TASKS, task->label, start, duration);
+    tuff__text_add(&self->events,
+                   ", \"cat\": \"%s\", \"args\": {\"phase\": \"%s\", \"program\": ", tuff_phase_name(task->phase),
+                   tuff_phase_name(task->phase));
+    add_text(&self->events, task->program);
+    tuff__text_add(&self->events,
+                   ", \"ops\": %d, \"items\": %" PRIu64 ", \"bytes_read\": %" PRIu64 ", \"bytes_written\": %" PRIu64
+                   ", \"GB/s\": %.3f, \"GFLOP/s\": %.3f}}",
+                   task->op_count, task->items, task->bytes_read, task->bytes_written,
+                   (double)(task->bytes_read + task->bytes_written) / seconds * 1e-9,
+                   task->operations / seconds * 1e-9);
+}
+
+/* A time in which all tasks are of one phase. */
+typedef struct stretch {
+    tuff_phase phase;
+    double start, end; /* microseconds; end 0: none is open */
+} stretch;
+
+static void close_stretch(trace *self, const stretch *open)
+{
+    if (open->end <= 0)
+        return;
+    begin_span(self, ROW_PHASES + (int)open->phase, tuff_phase_name(open->phase), open->start, open->end - open->start);
+    tuff__text_add(&self->events, "}");
+}
+
+static void add_tasks(trace *self, const tuff_plan *plan, int count)
+{
+    const double base = self->end;
+    stretch open = {.end = 0};
+    for (int i = 0; i < count; i++) {
+        tuff_task_info task;
+        if (tuff_plan_task(plan, i, &task) != TUFF_OK || task.nanoseconds == 0)
+            continue;
+        const double start = base + (double)task.start * 1e-3, duration = (double)task.nanoseconds * 1e-3;
+        add_task(self, &task, start, duration);
+        if (open.end <= 0 || open.phase != task.phase) {
+            close_stretch(self, &open);
+            open = (stretch){.phase = task.phase, .start = start};
+        }
+        open.end = start + duration;
+        self->end = open.end > self->end ? open.end : self->end;
+    }
+    close_stretch(self, &open);
+}
+
+void trace_add(trace *self, const tuff_plan *plan, const char *name)
+{
+    tuff_plan_info info = {0};
+    (void)tuff_plan_describe(plan, &info);
+    self->process_count++;
+    add_name(self, "process_name", ROW_TASKS, name);
+    add_name(self, "thread_name", ROW_TASKS, "tasks");
+    for (int phase = TUFF_PHASE_FORWARD; phase <= TUFF_PHASE_OPTIMIZER; phase++)
+        add_name(self, "thread_name", ROW_PHASES + phase, tuff_phase_name((tuff_phase)phase));
+    add_tasks(self, plan, info.task_count);
+}
+
+tuff_status trace_write(const trace *self, const char *path)
+{
+    static const char head[] = "{\"displayTimeUnit\": \"ns\",\n  \"traceEvents\": [\n", tail[] = "\n  ]}\n";
+    TRY(tuff__text_status(&self->events));
+    const file_part parts[] = {
+        {head, sizeof head - 1}, {tuff__text_get(&self->events), self->events.length}, {tail, sizeof tail - 1}};
+    return tuff__file_write(path, parts, 3, false, false);
+}
+
+void trace_free(trace *self)
+{
+    tuff__text_free(&self->events);
+    *self = (trace){.process_count = 0};
+}
