@@ -86,6 +86,41 @@ typedef struct tuff_attention_options {
 TUFF_API tuff_tensor *tuff_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor *v,
                                      const tuff_attention_options *options);
 
+/* Pairs are rows, then columns. Zero is default. */
+typedef struct tuff_conv2d_options {
+    int64_t stride[2], dilation[2]; /* 0: 1 */
+    int64_t padding[2];             /* zeros on both sides */
+    int64_t groups;                 /* 0: 1 */
+    uint32_t reserved[8];
+} tuff_conv2d_options;
+/* Cross-correlation of images x [N,C,H,W] with weight [O,C/groups,KH,KW], plus bias [O] or nothing -> [N,O,OH,OW] with
+   OH = (H + 2 padding - dilation (KH - 1) - 1) / stride + 1, rounded down. Group g of the outputs reads group g of the
+   channels; groups divides C and O. options may be NULL: the defaults. */
+TUFF_API tuff_tensor *tuff_conv2d(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bias,
+                                  const tuff_conv2d_options *options);
+/* The patches of image [B,C,H,W], each times weight [D,C,P,Q] plus bias [D] or NULL -> [B,H/P·W/Q,D], patches in
+   row-major order of the image. H is a multiple of P, W of Q. */
+TUFF_API tuff_tensor *tuff_patch_embed(tuff_tensor *image, tuff_tensor *weight, tuff_tensor *bias);
+
+/* Pairs are rows, then columns. Zero is default, but for size. */
+typedef struct tuff_pool2d_options {
+    int64_t size[2];
+    int64_t stride[2];    /* 0: size */
+    int64_t padding[2];   /* on both sides, less than size */
+    bool without_padding; /* an average is over the elements of the image alone */
+    uint32_t reserved[8];
+} tuff_pool2d_options;
+/* Floats x [N,C,H,W] -> [N,C,OH,OW], where OH = (H + 2 padding - size) / stride + 1, rounded down. Padding counts as
+   -inf for the maximum and as 0 for the average. Equal maxima of a window share its gradient evenly; NaN is a maximum. */
+TUFF_API tuff_tensor *tuff_max_pool2d(tuff_tensor *x, const tuff_pool2d_options *options);
+TUFF_API tuff_tensor *tuff_avg_pool2d(tuff_tensor *x, const tuff_pool2d_options *options);
+
+/* The k largest elements along axis, largest first: the shape of x, of floats, i32 or u32, with extent k there, 1 to that
+   of x. *indices, unless indices is NULL, becomes their positions, i32. A NaN counts as largest; of equals the first
+   comes first. The gradient goes to the elements that were chosen. Work grows with the extent times 4 k, or times 64
+   where that is more. */
+TUFF_API tuff_tensor *tuff_top_k(tuff_tensor *x, int64_t k, int axis, tuff_tensor **indices);
+
 /* logits [N, V], targets [N] i32 -> rank 0: the mean, over targets other than ignore_index, of (1 - smoothing) · -log
    p(target) + smoothing · (mean of -log p over all classes). Any other target outside 0 .. V-1 gives NaN. */
 TUFF_API tuff_tensor *tuff_cross_entropy(tuff_tensor *logits, tuff_tensor *targets, int64_t ignore_index,

@@ -80,6 +80,9 @@ TUFF_API tuff_tensor *tuff_expand(tuff_tensor *x, tuff_shape shape);  /* broadca
 TUFF_API tuff_tensor *tuff_slice(tuff_tensor *x, const int64_t *start, const int64_t *stop, const int64_t *step);
 /* Adds before[i] and after[i] elements of value to axis i. */
 TUFF_API tuff_tensor *tuff_pad(tuff_tensor *x, const int64_t *before, const int64_t *after, double value);
+/* Windows of size elements along axis, dilation apart, the next one step further, as many as fit: the axis becomes two,
+   [.., windows, size, ..], whose element (i, j) is x[.., i * step + j * dilation, ..]. */
+TUFF_API tuff_tensor *tuff_unfold(tuff_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation);
 /* count tensors, at least one, with equal extents except along axis. */
 TUFF_API tuff_tensor *tuff_concat(tuff_tensor *const *parts, int count, int axis);
 

@@ -94,6 +94,18 @@ static tuff_status unite_moved(subgraph *self, const node *at)
     return TUFF_OK;
 }
 
+/* The axis that moves is fixed with what becomes of it. */
+static tuff_status unite_unfolded(subgraph *self, const node *at)
+{
+    const node *from = at->inputs[0]->node;
+    const int along = at->attributes.axis;
+    for (int i = 0; i < from->outputs[0].shape.rank; ++i)
+        if (i != along)
+            unite(self, at, i < along ? i : i + 1, from, i);
+    class_of(self, from, along)->fixed = class_of(self, at, along)->fixed = class_of(self, at, along + 1)->fixed = true;
+    return TUFF_OK;
+}
+
 static tuff_status unite_joined(subgraph *self, const node *at)
 {
     for (int k = 0; k < at->input_count; ++k)
@@ -295,8 +307,8 @@ static tuff_status unite_node(subgraph *self, const node *at)
         [AXES_JOINED] = unite_joined,       [AXES_CONTRACTED] = unite_product,
         [AXES_GATHERED] = unite_gathered,   [AXES_SCATTERED] = unite_scattered,
         [AXES_ATTENTION] = unite_attention, [AXES_COUNTED] = mark_along,
-        [AXES_DRAWN] = mark_all,            [AXES_CONSTANT] = fix_data,
-        [AXES_FIXED] = fix_all};
+        [AXES_UNFOLDED] = unite_unfolded,   [AXES_DRAWN] = mark_all,
+        [AXES_CONSTANT] = fix_data,         [AXES_FIXED] = fix_all};
     return rules[tuff__op_info(at->op)->axes](self, at);
 }
 

@@ -1,6 +1,8 @@
 /* Reverse-mode differentiation: walks the nodes backwards from the target and adds ordinary nodes that compute
    gradients. The gradient of each op is its column of ops.def, made a function in gradients.c; values that are
    recomputed instead of kept are segment.c's. */
+#include <string.h>
+
 #include "graph/builder.h"
 #include "graph/segment.h"
 
@@ -33,6 +35,8 @@ static void mark_dependence(const tuff_graph *graph, tuff_tensor *const *wrt, in
 /* The sign is wrong on purpose for the op that tests mutate. */
 static tuff_tensor *input_gradient(const node *n, tuff_tensor *upstream, int input)
 {
+    if (n->own)
+        return n->own->gradient(n->inputs, n->own->options, upstream, input);
     tuff_tensor *gradient = tuff__op_gradient(n, upstream, input);
     return gradient && n->op == tuff__mutated_gradient ? tuff_neg(gradient) : gradient;
 }
@@ -41,17 +45,37 @@ static tuff_tensor *input_gradient(const node *n, tuff_tensor *upstream, int inp
    of several contributions the same, bit by bit. */
 static void propagate(const node *n, tuff_tensor *upstream, adjoint *adjoints, recomputation *segments)
 {
-    node seen;
-    if (!tuff__as_recomputed(segments, n, &seen))
+    node seen, whole = *n;
+    if (n->own) { /* the parts between are passed over */
+        whole.inputs = n->own->inputs;
+        whole.input_count = n->own->input_count;
+    }
+    if (!tuff__as_recomputed(segments, &whole, &seen))
         return;
-    for (int input = 0; input < n->input_count; input++) {
-        adjoint *to = &adjoints[n->inputs[input]->node->id];
-        if (!to->depends || !tuff__dtype_is_float(n->inputs[input]->dtype))
+    for (int input = 0; input < whole.input_count; input++) {
+        adjoint *to = &adjoints[whole.inputs[input]->node->id];
+        if (!to->depends || !tuff__dtype_is_float(whole.inputs[input]->dtype))
             continue;
         tuff_tensor *gradient = input_gradient(&seen, upstream, input);
         if (gradient)
             to->gradient = to->gradient ? tuff_add(to->gradient, gradient) : gradient;
     }
+}
+
+tuff_tensor *tuff__with_own_gradient(tuff_tensor *result, const own_gradient *of)
+{
+    if (!tuff__is_sound(result))
+        return result;
+    tuff_graph *graph = result->graph;
+    own_gradient *kept = tuff__arena_alloc(&graph->arena, sizeof *kept);
+    tuff_tensor **inputs = tuff__arena_alloc(&graph->arena, (size_t)of->input_count * sizeof(tuff_tensor *));
+    if (!kept || !inputs)
+        return tuff__graph_out_of_memory(graph);
+    memcpy(inputs, of->inputs, (size_t)of->input_count * sizeof(tuff_tensor *));
+    *kept = *of;
+    kept->inputs = inputs;
+    result->node->own = kept;
+    return result;
 }
 
 /* The target must be a scalar: its gradient with respect to itself is 1, where the walk begins. */

@@ -46,6 +46,10 @@ tuff_tensor *tuff__shift(tuff_tensor *x, double term);
 tuff_shape tuff__with_extent(tuff_shape shape, int axis, int64_t extent);
 /* Elements start to stop along one axis, the others whole. */
 tuff_tensor *tuff__slice_axis(tuff_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
+/* Puts step - 1 zeros between the elements along axis. */
+tuff_tensor *tuff__dilate(tuff_tensor *x, int axis, int64_t step);
+/* The gradient of UNFOLD: adds up what windows have of each element. */
+tuff_tensor *tuff__fold_windows(const node *n, tuff_tensor *upstream);
 /* Exchanges two axes. */
 tuff_tensor *tuff__swap_axes(tuff_tensor *x, int a, int b);
 
@@ -55,6 +59,10 @@ tuff_tensor *tuff__shifted_logits(const char *op, tuff_tensor *x, int axis, tuff
 
 /* Marks a value that nothing else uses yet: tuff_gradients treats it as a constant. Returns it. */
 tuff_tensor *tuff__stop_gradient(tuff_tensor *tensor);
+
+/* Makes the result of a composite, which nothing else uses yet, pass its gradient straight to the inputs of the
+   composite (autodiff.c). of is copied, with its inputs; options must live as long as the graph. Returns result. */
+tuff_tensor *tuff__with_own_gradient(tuff_tensor *result, const own_gradient *of);
 
 /* What attention works on; bias, of four axes, may be NULL. */
 typedef struct attention_operands {

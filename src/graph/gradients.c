@@ -39,24 +39,6 @@ static tuff_tensor *sum_of_copies(const node *n, tuff_tensor *g)
     return tuff_sum(g, axes, count, true);
 }
 
-/* Puts step - 1 zeros between the elements along axis. The axes before and behind are merged meanwhile, so that the
-   rank stays legal. */
-static tuff_tensor *dilate(tuff_tensor *g, int axis, int64_t step)
-{
-    const tuff_shape shape = g->shape;
-    const int64_t extent = shape.extent[axis];
-    int64_t outer = 1, inner = 1;
-    for (int i = 0; i < axis; i++)
-        outer *= shape.extent[i];
-    for (int i = axis + 1; i < shape.rank; i++)
-        inner *= shape.extent[i];
-    g = tuff_reshape(g, TUFF_SHAPE(outer, extent, 1, inner));
-    g = tuff_pad(g, (int64_t[]){0, 0, 0, 0}, (int64_t[]){0, 0, step - 1, 0}, 0);
-    g = tuff_reshape(g, TUFF_SHAPE(outer, extent * step, inner));
-    g = tuff__slice_axis(g, 1, 0, (extent - 1) * step + 1, 1);
-    return tuff_reshape(g, tuff__with_extent(shape, axis, (extent - 1) * step + 1));
-}
-
 /* SLICE, undone axis by axis: reversed, spread out, then padded to the whole. */
 static tuff_tensor *spread_slice(const node *n, tuff_tensor *g)
 {
@@ -70,7 +52,7 @@ static tuff_tensor *spread_slice(const node *n, tuff_tensor *g)
         if (step < 0)
             g = tuff__slice_axis(g, axis, extent - 1, -1, -1);
         if (magnitude > 1)
-            g = dilate(g, axis, magnitude);
+            g = tuff__dilate(g, axis, magnitude);
         before[axis] = step < 0 ? start + (extent - 1) * step : start;
         after[axis] = whole.extent[axis] - before[axis] - ((extent - 1) * magnitude + 1);
         if (!tuff__is_sound(g))

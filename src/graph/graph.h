@@ -20,6 +20,15 @@ struct tuff_tensor {
     tuff_shape shape;
 };
 
+/* A composite whose gradient is not that of its parts: what it was made of, and the gradient of its result with respect
+   to inputs[input], given the upstream gradient; inputs may be copies (tuff_recompute). options are the composite's. */
+typedef struct own_gradient {
+    tuff_tensor **inputs;
+    int input_count;
+    const void *options;
+    tuff_tensor *(*gradient)(tuff_tensor *const *inputs, const void *options, tuff_tensor *upstream, int input);
+} own_gradient;
+
 /* Inputs come from earlier nodes. Every op of today has one output. */
 struct node {
     op_code op;
@@ -28,10 +37,11 @@ struct node {
     tuff_tensor **inputs;
     tuff_tensor *outputs; /* array of output_count */
     op_attributes attributes;
-    bool stops_gradient; /* tuff_gradients treats the value as a constant */
-    bool is_late_copy;   /* made by compile: computes an earlier node's value once more, near its late readers */
-    int copy;            /* the recomputation that it is part of, never one node with an equal one outside; 0: none */
-    tuff_phase phase;    /* not before that of an input */
+    const own_gradient *own; /* where the node is the result of such a composite; else NULL */
+    bool stops_gradient;     /* tuff_gradients treats the value as a constant */
+    bool is_late_copy;       /* made by compile: computes an earlier node's value once more, near its late readers */
+    int copy;         /* the recomputation that it is part of, never one node with an equal one outside; 0: none */
+    tuff_phase phase; /* not before that of an input */
 };
 
 /* A segment whose values gradients do not keep. */

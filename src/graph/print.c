@@ -37,6 +37,10 @@ static void print_attribute(const node *n, text *out)
     case ATTRIBUTE_BEFORE:
         print_axes(n, attribute, out);
         break;
+    case ATTRIBUTE_WINDOWS:
+        tuff__text_add(out, " axis %d step %lld dilation %lld", n->attributes.axis, (long long)n->attributes.step[0],
+                       (long long)n->attributes.step[1]);
+        break;
     case ATTRIBUTE_NONE:
     case ATTRIBUTE_ARRAY:
         break;

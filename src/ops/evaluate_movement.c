@@ -100,11 +100,25 @@ tuff_status tuff__evaluate_pad(const evaluation *e, int64_t count)
     return TUFF_OK;
 }
 
+/* One axis as two: from window to window, and inside of one. */
+static layout windows_layout(const evaluation *e, const layout *input)
+{
+    layout result = *input;
+    const int along = e->attributes->axis;
+    for (int axis = along + 1; axis < e->shape.rank; axis++)
+        result.stride[axis] = input->stride[axis - 1];
+    result.stride[along] *= e->attributes->step[0];
+    result.stride[along + 1] *= e->attributes->step[1];
+    return result;
+}
+
 /* The layout of a view's result in its input's elements. */
 static layout view_layout(const evaluation *e)
 {
     const layout input = tuff__row_major(e->op == OP_RESHAPE ? e->shape : e->input_shapes[0]);
     layout result = input;
+    if (e->op == OP_UNFOLD)
+        return windows_layout(e, &input);
     for (int axis = 0; axis < e->shape.rank; axis++) {
         if (e->op == OP_PERMUTE)
             result.stride[axis] = input.stride[e->attributes->order[axis]];

@@ -65,6 +65,7 @@ typedef enum op_axes {
     AXES_SCATTERED,  /* in order; the whole of attributes.axis is needed */
     AXES_ATTENTION,
     AXES_COUNTED,  /* no operands: the value is the index along attributes.axis */
+    AXES_UNFOLDED, /* in order, one more behind attributes.axis, which moves */
     AXES_DRAWN,    /* the value depends on the index along each axis */
     AXES_CONSTANT, /* data has elements for all of them, one number for none */
     AXES_FIXED     /* nothing is known */
@@ -79,8 +80,9 @@ typedef enum op_attribute {
     ATTRIBUTE_AXES,
     ATTRIBUTE_AXIS,
     ATTRIBUTE_ORDER,
-    ATTRIBUTE_STEPS, /* start and step */
-    ATTRIBUTE_BEFORE /* start: elements before */
+    ATTRIBUTE_STEPS,  /* start and step */
+    ATTRIBUTE_BEFORE, /* start: elements before */
+    ATTRIBUTE_WINDOWS /* axis, step[0] and step[1] */
 } op_attribute;
 
 /* Arithmetic for one element, in ascending order. */
@@ -114,7 +116,7 @@ bool tuff__op_has_text(op_code op);
 bool tuff__op_accepts(op_code op, tuff_dtype dtype);
 /* Every elementwise op: the rows of the table, WHERE and CAST. */
 bool tuff__op_is_elementwise(op_code op);
-/* RESHAPE, PERMUTE, EXPAND, SLICE: expressible as a strided view (a reshape not always). */
+/* RESHAPE, PERMUTE, EXPAND, SLICE, UNFOLD: expressible as a strided view (a reshape not always). */
 bool tuff__op_is_view(op_code op);
 /* INPUT, ARRAY, CONSTANT: memory holds the value before anything runs. */
 bool tuff__op_is_source(op_code op);
@@ -147,7 +149,7 @@ typedef struct op_attributes {
     int axis;                     /* of the ops whose column attributes says AXIS */
     int order[TUFF_MAX_RANK];     /* PERMUTE */
     int64_t start[TUFF_MAX_RANK]; /* SLICE: first element; PAD: elements before; ATTENTION: [0] <= key - query <= [1] */
-    int64_t step[TUFF_MAX_RANK];  /* SLICE: may be negative */
+    int64_t step[TUFF_MAX_RANK];  /* SLICE: may be negative; UNFOLD: [0] from window to window, [1] inside of one */
     double value;                 /* PAD: the fill; CONSTANT: a scalar's value; ATTENTION: the scale */
     const void *data;             /* CONSTANT: elements of its dtype, row-major; NULL: all are value */
     tuff_array *array;            /* ARRAY, ASSIGN */

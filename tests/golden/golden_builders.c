@@ -246,6 +246,45 @@ static tuff_tensor *build_rope(const golden_case *c)
                      golden_whole(c, "offset", 0), NULL);
 }
 
+static tuff_tensor *build_conv2d(const golden_case *c)
+{
+    const int64_t stride = golden_whole(c, "stride", 1), padding = golden_whole(c, "padding", 0);
+    const tuff_conv2d_options options = {.stride = {stride, stride}, .padding = {padding, padding}};
+    return tuff_conv2d(input_x(c), golden_input(c, "weight"), golden_input(c, "bias"), &options);
+}
+
+static tuff_tensor *build_patch_embed(const golden_case *c)
+{
+    return tuff_patch_embed(golden_input(c, "image"), golden_input(c, "weight"), golden_input(c, "bias"));
+}
+
+static tuff_pool2d_options pool_of(const golden_case *c)
+{
+    const int64_t size = golden_whole(c, "size", 0), stride = golden_whole(c, "stride", 0);
+    return (tuff_pool2d_options){.size = {size, size}, .stride = {stride, stride}};
+}
+
+static tuff_tensor *build_avg_pool(const golden_case *c)
+{
+    const tuff_pool2d_options options = pool_of(c);
+    return tuff_avg_pool2d(input_x(c), &options);
+}
+
+static tuff_tensor *build_max_pool(const golden_case *c)
+{
+    const tuff_pool2d_options options = pool_of(c);
+    return tuff_max_pool2d(input_x(c), &options);
+}
+
+/* The result proper is the values; the indices are an output beside it. */
+static tuff_tensor *build_top_k(const golden_case *c)
+{
+    tuff_tensor *indices, *values = tuff_top_k(input_x(c), golden_whole(c, "k", 0), axis_of(c), &indices);
+    tuff_output(c->graph, "out.values", values);
+    tuff_output(c->graph, "out.indices", indices);
+    return values;
+}
+
 static tuff_tensor *build_attention(const golden_case *c)
 {
     const tuff_attention_options options = {.scale = golden_real(c, "scale", 0),
@@ -264,8 +303,10 @@ static const struct {
     {"add", build_add},
     {"argmax", build_argmax},
     {"attention", build_attention},
+    {"avg_pool", build_avg_pool},
     {"clamp", build_clamp},
     {"concat", build_concat},
+    {"conv2d", build_conv2d},
     {"cos", build_cos},
     {"cross_entropy", build_cross_entropy},
     {"cumsum", build_cumsum},
@@ -288,6 +329,7 @@ static const struct {
     {"matmul", build_matmul},
     {"matmul_middle_batch", build_matmul_middle_batch},
     {"max", build_max},
+    {"max_pool", build_max_pool},
     {"maximum", build_maximum},
     {"mean", build_mean},
     {"min", build_min},
@@ -295,6 +337,7 @@ static const struct {
     {"mse", build_mse},
     {"mul", build_mul},
     {"pad", build_pad},
+    {"patch_embed", build_patch_embed},
     {"permute", build_permute},
     {"pow", build_pow},
     {"pow_scalar", build_pow_scalar},
@@ -316,6 +359,7 @@ static const struct {
     {"sum", build_sum},
     {"swiglu", build_swiglu},
     {"tanh", build_tanh},
+    {"top_k", build_top_k},
     {"variance", build_variance},
     {"where", build_where},
 };

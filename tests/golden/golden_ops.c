@@ -157,7 +157,13 @@ static void compare(const golden_case *self, tuff_plan *plan, const char *quanti
 
 static void compare_all(const golden_case *self, tuff_plan *plan, tuff_dtype dtype)
 {
-    compare(self, plan, "out", dtype);
+    tuff_file_tensor indices;
+    if (golden_find(self->run->file, self->prefix, "out.indices", &indices)) {
+        compare(self, plan, "out.values", dtype);
+        compare(self, plan, "out.indices", TUFF_I32);
+    } else {
+        compare(self, plan, "out", dtype);
+    }
     for (int i = 0; i < self->input_count; i++) {
         char quantity[80];
         tuff_file_tensor wanted;

@@ -113,6 +113,16 @@ BUILD(pad)
     return tuff_pad(x[0], before[test->parameter], after[test->parameter], test->dtype == TUFF_BOOL ? 1 : 3);
 }
 
+/* Axis, size, step, dilation: windows that overlap, that are wider apart than wide, side by side, spread, one, many. */
+BUILD(unfold)
+{
+    static const int64_t variants[8][4] = {{1, 3, 1, 1}, {0, 2, 3, 1}, {1, 4, 4, 1}, {1, 3, 2, 5},
+                                           {0, 5, 1, 1}, {1, 1, 3, 1}, {1, 12, 1, 1}, {1, 5, 2, 1}};
+    UNUSED;
+    const int64_t *is = variants[test->parameter];
+    return tuff_unfold(x[0], (int)is[0], is[1], is[2], is[3]);
+}
+
 BUILD(concat)
 {
     UNUSED;
@@ -258,6 +268,16 @@ static bool movement_row(int index, special_row *out)
         ROW(PAD, 1, pad, 1, EDGES(S(13, 13))),
         ROW(PAD, 0, pad, 1, VALUES(S(0, 7))),
         VIEWED(PAD, 1, pad, 1, VIEW_FLIPPED, VALUES(S(5, 33))),
+        ROW(UNFOLD, 0, unfold, 1, VALUES(S(5, 37))),
+        ROW(UNFOLD, 1, unfold, 1, VALUES(S(5, 7))),
+        ROW(UNFOLD, 2, unfold, 1, EDGES(S(13, 13))),
+        ROW(UNFOLD, 3, unfold, 1, EDGES(S(13, 13))),
+        ROW(UNFOLD, 4, unfold, 1, VALUES(S(5, 37))),
+        ROW(UNFOLD, 5, unfold, 1, VALUES(S(5, 37))),
+        ROW(UNFOLD, 6, unfold, 1, VALUES(S(3, 33))),
+        ROW(UNFOLD, 7, unfold, 1, VALUES(S(2, 9, 1))),
+        VIEWED(UNFOLD, 3, unfold, 1, VIEW_PERMUTED, VALUES(S(5, 37))),
+        VIEWED(UNFOLD, 7, unfold, 1, VIEW_FLIPPED, VALUES(S(2, 8, 5))),
         ROW(CONCAT, 0, concat, 2, VALUES(S(3, 5)), VALUES(S(4, 5))),
         ROW(CONCAT, 1, concat, 3, VALUES(S(5, 1)), VALUES(S(5, 31)), EDGES(S(5, 7))),
         ROW(CONCAT, 1, concat, 3, VALUES(S(5, 3)), VALUES(S(5, 0)), VALUES(S(5, 2))),

@@ -55,6 +55,26 @@ COMPOSITE(attention_key_bias, tuff_attention(x[0], x[0], x[1], &(tuff_attention_
 COMPOSITE(cross_entropy, tuff_cross_entropy(x[0], x[1], -100, 0))
 COMPOSITE(cross_entropy_smoothed, tuff_cross_entropy(x[0], x[1], 2, 0.1))
 COMPOSITE(mse, tuff_mse(x[0], x[1]))
+#define CONV2D(name, ...) \
+    COMPOSITE(name, tuff_conv2d(x[0], x[1], test->operand_count > 2 ? x[2] : NULL, &(tuff_conv2d_options){__VA_ARGS__}))
+CONV2D(conv2d, .padding = {1, 1})
+CONV2D(conv2d_strided, .stride = {2, 3}, .padding = {1, 2})
+CONV2D(conv2d_dilated, .dilation = {2, 1}, .padding = {2, 0})
+CONV2D(conv2d_spread, .stride = {2, 1}, .dilation = {3, 2}, .padding = {1, 1})
+CONV2D(conv2d_groups, .groups = 2, .stride = {1, 2}, .padding = {0, 1})
+CONV2D(conv2d_depthwise, .groups = 3, .stride = {2, 1}, .padding = {1, 1})
+CONV2D(conv2d_points, .stride = {2, 2})
+COMPOSITE(patch_embed, tuff_patch_embed(x[0], x[1], x[2]))
+COMPOSITE(max_pool2d, tuff_max_pool2d(x[0], &(tuff_pool2d_options){.size = {2, 3}}))
+COMPOSITE(max_pool2d_padded,
+          tuff_max_pool2d(x[0], &(tuff_pool2d_options){.size = {3, 3}, .stride = {2, 1}, .padding = {1, 2}}))
+COMPOSITE(avg_pool2d,
+          tuff_avg_pool2d(x[0], &(tuff_pool2d_options){.size = {3, 2}, .stride = {2, 1}, .padding = {1, 1}}))
+COMPOSITE(avg_pool2d_inside, tuff_avg_pool2d(x[0], &(tuff_pool2d_options){
+                                                       .size = {3, 2}, .padding = {2, 0}, .without_padding = true}))
+COMPOSITE(top_k, tuff_top_k(x[0], 3, -1, NULL))
+COMPOSITE(top_k_outer, tuff_top_k(x[0], 2, 0, NULL))
+COMPOSITE(top_k_blocks, tuff_top_k(x[0], 1, 1, NULL))
 COMPOSITE(many_uses, tuff_add(tuff_mul(x[0], x[0]), tuff_mul(tuff_exp(x[0]), tuff_sum(x[0], (int[]){0}, 1, true))))
 
 
@@ -90,6 +110,14 @@ bool suite_composite_at(int index, tuff_dtype dtype, suite_case *out)
         ROW(attention_bias, 3, F(1, 3, 4, 2), F(1, 3, 2, 2), F(4, 3, 3)),
         ROW(attention_key_bias, 3, F(2, 4, 2, 3), F(2, 4, 2, 2), F(2, 1, 1, 4)),
         ROW(cross_entropy, 2, F(4, 5), I(0, 4, 4)), ROW(cross_entropy_smoothed, 2, F(6, 5), I(0, 4, 6)),
+        ROW(conv2d, 3, F(2, 2, 4, 5), F(3, 2, 3, 2), F(3)), ROW(conv2d_strided, 2, F(2, 2, 5, 6), F(2, 2, 3, 4)),
+        ROW(conv2d_dilated, 2, F(1, 2, 5, 4), F(3, 2, 3, 2)), ROW(conv2d_spread, 2, F(1, 2, 7, 5), F(2, 2, 2, 3)),
+        ROW(conv2d_groups, 3, F(2, 4, 3, 5), F(6, 2, 2, 3), F(6)),
+        ROW(conv2d_depthwise, 2, F(2, 3, 4, 5), F(6, 1, 3, 2)), ROW(conv2d_points, 2, F(2, 3, 5, 4), F(4, 3, 1, 1)),
+        ROW(patch_embed, 3, F(2, 2, 4, 6), F(3, 2, 2, 3), F(3)), ROW(max_pool2d, 1, F(2, 2, 5, 6)),
+        ROW(max_pool2d_padded, 1, F(1, 2, 5, 4)), ROW(avg_pool2d, 1, F(2, 1, 5, 4)),
+        ROW(avg_pool2d_inside, 1, F(1, 2, 5, 4)), ROW(top_k, 1, F(3, 7)), ROW(top_k_outer, 1, F(5, 3)),
+        ROW(top_k_blocks, 1, F(1, 150)),
         ROW(mse, 2, F(3, 4), F(3, 4)), ROW(many_uses, 1, F(4)),
     };
     if (index < 0 || index >= (int)(sizeof rows / sizeof rows[0]))

@@ -98,10 +98,27 @@ static bool reshape(view *tuning_task, const tuff_shape *shape)
     return true;
 }
 
+/* One axis becomes two. */
+static void unfold(view *tuning_task, const path *step)
+{
+    const view old = *tuning_task;
+    tuning_task->rank = step->shape.rank;
+    for (int i = 0; i < step->shape.rank; ++i) {
+        tuning_task->extent[i] = step->shape.extent[i];
+        tuning_task->stride[i] = old.stride[i <= step->axis ? i : i - 1];
+    }
+    tuning_task->stride[step->axis] *= step->step[0];
+    tuning_task->stride[step->axis + 1] *= step->step[1];
+}
+
 bool tuff__view_apply(view *tuning_task, const path *step)
 {
     if (step->kind == STEP_RESHAPE)
         return reshape(tuning_task, &step->shape);
+    if (step->kind == STEP_UNFOLD) {
+        unfold(tuning_task, step);
+        return true;
+    }
     view out = {.rank = step->shape.rank, .offset = tuning_task->offset};
     for (int i = 0; i < out.rank; ++i) {
         out.extent[i] = step->shape.extent[i];
@@ -164,13 +181,12 @@ path tuff__path_reshape(tuff_shape shape, const path *outer)
 
 path tuff__path_of(const node *movement, const path *outer)
 {
-    static const step_kind kinds[OP_COUNT] = {[OP_RESHAPE] = STEP_RESHAPE,
-                                              [OP_PERMUTE] = STEP_PERMUTE,
-                                              [OP_EXPAND] = STEP_EXPAND,
-                                              [OP_SLICE] = STEP_SLICE,
-                                              [OP_PAD] = STEP_PAD};
+    static const step_kind kinds[OP_COUNT] = {
+        [OP_RESHAPE] = STEP_RESHAPE, [OP_PERMUTE] = STEP_PERMUTE, [OP_EXPAND] = STEP_EXPAND,
+        [OP_SLICE] = STEP_SLICE,     [OP_PAD] = STEP_PAD,         [OP_UNFOLD] = STEP_UNFOLD};
     path step = {.kind = kinds[movement->op], .shape = movement->outputs[0].shape, .outer = outer};
     step.source = movement->inputs[0]->node;
+    step.axis = movement->attributes.axis;
     memcpy(step.order, movement->attributes.order, sizeof step.order);
     memcpy(step.start, movement->attributes.start, sizeof step.start);
     memcpy(step.step, movement->attributes.step, sizeof step.step);

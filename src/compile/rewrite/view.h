@@ -13,7 +13,7 @@ typedef struct view {
     int64_t offset;
 } view;
 
-typedef enum step_kind { STEP_RESHAPE, STEP_PERMUTE, STEP_EXPAND, STEP_SLICE, STEP_PAD } step_kind;
+typedef enum step_kind { STEP_RESHAPE, STEP_PERMUTE, STEP_EXPAND, STEP_SLICE, STEP_PAD, STEP_UNFOLD } step_kind;
 
 /* One movement. PAD extends an axis by elements that no address stands for: whoever reads there guards the read. */
 typedef struct path path;
@@ -22,7 +22,8 @@ struct path {
     tuff_shape shape;             /* of the result */
     int order[TUFF_MAX_RANK];     /* PERMUTE */
     int64_t start[TUFF_MAX_RANK]; /* SLICE: first element; PAD: elements before */
-    int64_t step[TUFF_MAX_RANK];  /* SLICE */
+    int64_t step[TUFF_MAX_RANK];  /* SLICE; UNFOLD: as in op_attributes */
+    int axis;                     /* UNFOLD */
     const node *source;           /* the node whose value is moved, for whoever must give up on the path; may be NULL */
     const path *outer;            /* the next step towards the domain; NULL: this was the last */
 };
@@ -40,7 +41,7 @@ bool tuff__view_along(view *view, const path *inner, const path **failed);
 int64_t tuff__view_span(const view *view);
 bool tuff__view_equal(const view *a, const view *b); /* as address functions: strides of extent 1 do not count */
 
-/* The step that a movement node stands for (RESHAPE, PERMUTE, EXPAND, SLICE, PAD), in front of outer. */
+/* The step that a movement node stands for (RESHAPE, PERMUTE, EXPAND, SLICE, PAD, UNFOLD), in front of outer. */
 path tuff__path_of(const node *movement, const path *outer);
 /* A reshape to shape in front of outer. */
 path tuff__path_reshape(tuff_shape shape, const path *outer);

@@ -143,6 +143,21 @@ static bool is_padding(const node *n)
     return true;
 }
 
+/* One axis becomes two, whose last element lies in the operand. */
+static bool is_unfolding(const node *n)
+{
+    const tuff_shape *from = input_shape(n, 0), *to = shape_of(n);
+    const int axis = n->attributes.axis;
+    const int64_t step = n->attributes.step[0], dilation = n->attributes.step[1];
+    if (axis < 0 || axis >= from->rank || to->rank != from->rank + 1 || step < 1 || step > INT32_MAX || dilation < 1 ||
+        dilation > INT32_MAX || to->extent[axis] < 1 || to->extent[axis + 1] < 1)
+        return false;
+    for (int i = 0; i < from->rank; i++)
+        if (i != axis && to->extent[i < axis ? i : i + 1] != from->extent[i])
+            return false;
+    return (to->extent[axis] - 1) * step + (to->extent[axis + 1] - 1) * dilation < from->extent[axis];
+}
+
 /* The extents of the parts add up along the axis, and are equal beside it. */
 static bool is_concatenation(const node *n)
 {

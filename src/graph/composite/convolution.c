@@ -1,0 +1,273 @@
+/* Convolutions as products of patches. The convolution is one, and so are its gradients: with respect to the image a
+   correlation of the upstream gradient with the kernels turned around, with respect to the kernels a product of patches
+   of the image. They are written here, for the gradients of the parts would store a matrix of patches and add it up. */
+#include "graph/builder.h"
+#include "tuff/nn.h"
+
+/* Pairs are rows, then columns. */
+typedef struct geometry {
+    int64_t stride[2], dilation[2], padding[2], groups;
+} geometry;
+
+/* Zeros around rows and columns; where they are fewer than none, elements are left out. */
+static tuff_tensor *frame(tuff_tensor *x, const int64_t *before, const int64_t *after)
+{
+    for (int i = 0; i < 2; i++) {
+        if (!tuff__is_sound(x))
+            return x;
+        const int axis = 2 + i;
+        int64_t starts[TUFF_MAX_RANK] = {0}, ends[TUFF_MAX_RANK] = {0};
+        const int64_t first = before[i] < 0 ? -before[i] : 0, left = after[i] < 0 ? -after[i] : 0;
+        starts[axis] = before[i] > 0 ? before[i] : 0;
+        ends[axis] = after[i] > 0 ? after[i] : 0;
+        x = tuff__slice_axis(x, axis, first, x->shape.extent[axis] - left, 1);
+        x = tuff_pad(x, starts, ends, 0);
+    }
+    return x;
+}
+
+/* x [N,C,H,W] as its patches [N,G,C/G,KH,KW,OH,OW]: a view behind the padding. */
+static tuff_tensor *patches(tuff_tensor *x, const geometry *of, const int64_t *size)
+{
+    x = frame(x, of->padding, of->padding);
+    x = tuff_unfold(x, 2, size[0], of->stride[0], of->dilation[0]);
+    x = tuff_unfold(x, 4, size[1], of->stride[1], of->dilation[1]);
+    if (!tuff__is_sound(x))
+        return x;
+    const int64_t *e = x->shape.extent;
+    x = tuff_reshape(x, TUFF_SHAPE(e[0], of->groups, e[1] / of->groups, e[2], e[3], e[4], e[5]));
+    return tuff_permute(x, (int[]){0, 1, 2, 4, 6, 3, 5});
+}
+
+/* Whether each group is of one channel: its products are so thin that sums of columns are the better kernel. */
+static bool is_thin(const tuff_tensor *x, const geometry *of)
+{
+    return of->groups > 1 && x->shape.extent[1] == of->groups;
+}
+
+/* The sum over channels and places of patches [N,G,C,KH,KW,OH,OW] times kernels [G,O,C,KH,KW]: [N,G·O,OH,OW]. */
+static tuff_tensor *multiply(tuff_tensor *seen, tuff_tensor *kernels, bool thin)
+{
+    if (!tuff__is_sound(seen) || !tuff__is_sound(kernels))
+        return tuff__is_sound(seen) ? kernels : seen;
+    const int64_t *p = seen->shape.extent, *k = kernels->shape.extent;
+    const int64_t terms = k[2] * k[3] * k[4], points = p[5] * p[6];
+    tuff_tensor *result;
+    if (thin) {
+        seen = tuff_reshape(seen, TUFF_SHAPE(p[0], p[1], 1, terms, points));
+        tuff_tensor *products = tuff_mul(seen, tuff_reshape(kernels, TUFF_SHAPE(p[1], k[1], terms, 1)));
+        result = tuff_sum(products, (int[]){3}, 1, false);
+    } else {
+        result = tuff_matmul(tuff_reshape(kernels, TUFF_SHAPE(p[1], k[1], terms)),
+                             tuff_reshape(seen, TUFF_SHAPE(p[0], p[1], terms, points)));
+    }
+    return tuff_reshape(result, TUFF_SHAPE(p[0], p[1] * k[1], p[5], p[6]));
+}
+
+/* The place of an axis' elements in the gradient with respect to the image. Rows q·step + r of the padded image are made
+   of those of the upstream gradient from q back on, `taps` of them, reach apart: phase r has every step-th tap of the
+   kernel. step is the stride, or 1 where the gradient is spread out before. */
+typedef struct phases {
+    int64_t step, taps, reach, margin, rows;
+} phases;
+
+static phases phases_of(const geometry *of, int i, int64_t size, int64_t rows)
+{
+    const bool spread = of->dilation[i] > 1 && of->stride[i] > 1;
+    phases made = {.step = spread ? 1 : of->stride[i], .reach = of->dilation[i]};
+    made.taps = (size + made.step - 1) / made.step;
+    made.margin = (made.taps - 1) * made.reach;
+    made.rows = (spread ? (rows - 1) * of->stride[i] + 1 : rows) + made.margin;
+    return made;
+}
+
+/* x with the axis the other way round. */
+static tuff_tensor *turned(tuff_tensor *x, int axis)
+{
+    return tuff__is_sound(x) ? tuff__slice_axis(x, axis, x->shape.extent[axis] - 1, -1, -1) : x;
+}
+
+/* Kernels [G·O,C,KH,KW] as those of the gradient [G,C·phases,O,KH',KW']: the taps of each phase, last first. */
+static tuff_tensor *turned_kernels(tuff_tensor *weight, int64_t groups, const phases *of)
+{
+    const int64_t *w = weight->shape.extent, per_group = w[0] / groups, channels = w[1];
+    weight =
+        frame(weight, (int64_t[]){0, 0}, (int64_t[]){of[0].taps * of[0].step - w[2], of[1].taps * of[1].step - w[3]});
+    weight =
+        tuff_reshape(weight, TUFF_SHAPE(groups, per_group, channels, of[0].taps, of[0].step, of[1].taps, of[1].step));
+    weight = turned(turned(weight, 3), 5);
+    weight = tuff_permute(weight, (int[]){0, 2, 4, 6, 1, 3, 5});
+    return tuff_reshape(weight,
+                        TUFF_SHAPE(groups, channels * of[0].step * of[1].step, per_group, of[0].taps, of[1].taps));
+}
+
+/* With respect to the image: blocks of step × step elements of it side by side, put in their places. */
+static tuff_tensor *image_gradient(tuff_tensor *x, tuff_tensor *weight, const geometry *of, tuff_tensor *g)
+{
+    const tuff_shape image = x->shape;
+    phases along[2];
+    for (int i = 0; i < 2; i++) {
+        const int64_t rows = g->shape.extent[2 + i];
+        along[i] = phases_of(of, i, weight->shape.extent[2 + i], rows);
+        if (along[i].step < of->stride[i] && rows > 1)
+            g = tuff__dilate(g, 2 + i, of->stride[i]);
+        if (!tuff__is_sound(g))
+            return g;
+    }
+    const geometry backwards = {.stride = {1, 1},
+                                .dilation = {along[0].reach, along[1].reach},
+                                .padding = {along[0].margin, along[1].margin},
+                                .groups = of->groups};
+    const int64_t taps[2] = {along[0].taps, along[1].taps};
+    g = multiply(patches(g, &backwards, taps), turned_kernels(weight, of->groups, along), is_thin(x, of));
+    g = tuff_reshape(
+        g, TUFF_SHAPE(image.extent[0], image.extent[1], along[0].step, along[1].step, along[0].rows, along[1].rows));
+    g = tuff_permute(g, (int[]){0, 1, 4, 2, 5, 3});
+    const int64_t rows = along[0].rows * along[0].step, columns = along[1].rows * along[1].step;
+    g = tuff_reshape(g, TUFF_SHAPE(image.extent[0], image.extent[1], rows, columns));
+    return frame(g, (int64_t[]){-of->padding[0], -of->padding[1]},
+                 (int64_t[]){image.extent[2] + of->padding[0] - rows, image.extent[3] + of->padding[1] - columns});
+}
+
+/* With respect to the kernels: over all images at once, a sum of N·OH·OW terms for each element. */
+static tuff_tensor *kernel_gradient(tuff_tensor *x, tuff_tensor *weight, const geometry *of, tuff_tensor *g)
+{
+    const int64_t *w = weight->shape.extent;
+    tuff_tensor *seen = patches(x, of, w + 2);
+    if (!tuff__is_sound(seen))
+        return seen;
+    const int64_t *p = seen->shape.extent, points = p[5] * p[6], terms = w[1] * w[2] * w[3];
+    const int64_t per_group = w[0] / of->groups;
+    if (is_thin(x, of)) {
+        g = tuff_reshape(g, TUFF_SHAPE(p[0], p[1], per_group, 1, points));
+        g = tuff_mul(g, tuff_reshape(seen, TUFF_SHAPE(p[0], p[1], 1, terms, points)));
+        return tuff_reshape(tuff_sum(g, (int[]){0, 4}, 2, false), weight->shape);
+    }
+    g = tuff_permute(tuff_reshape(g, TUFF_SHAPE(p[0], p[1], per_group, points)), (int[]){1, 2, 0, 3});
+    g = tuff_reshape(g, TUFF_SHAPE(of->groups, per_group, p[0] * points));
+    seen = tuff_reshape(tuff_permute(seen, (int[]){1, 2, 3, 4, 0, 5, 6}), TUFF_SHAPE(of->groups, terms, p[0] * points));
+    return tuff_reshape(tuff_matmul(g, tuff__is_sound(seen) ? tuff__swap_axes(seen, 1, 2) : seen), weight->shape);
+}
+
+static tuff_tensor *correlation_gradient(tuff_tensor *const *inputs, const void *options, tuff_tensor *g, int input)
+{
+    return input == 0 ? image_gradient(inputs[0], inputs[1], options, g)
+                      : kernel_gradient(inputs[0], inputs[1], options, g);
+}
+
+static tuff_tensor *correlate(tuff_tensor *x, tuff_tensor *weight, const geometry *of)
+{
+    const int64_t *w = weight->shape.extent;
+    geometry *kept = tuff__arena_alloc(&x->graph->arena, sizeof *kept);
+    if (!kept)
+        return tuff__graph_out_of_memory(x->graph);
+    *kept = *of;
+    tuff_tensor *kernels = tuff_reshape(weight, TUFF_SHAPE(of->groups, w[0] / of->groups, w[1], w[2], w[3]));
+    return tuff__with_own_gradient(multiply(patches(x, of, w + 2), kernels, is_thin(x, of)),
+                                   &(own_gradient){.inputs = (tuff_tensor *[]){x, weight},
+                                                   .input_count = 2,
+                                                   .options = kept,
+                                                   .gradient = correlation_gradient});
+}
+
+/* Floats of rank 4 with elements, of one dtype. */
+static bool operands_fit(const char *op, tuff_tensor *x, tuff_tensor *weight)
+{
+    if (x->shape.rank != 4 || weight->shape.rank != 4)
+        tuff__graph_fail(x->graph, TUFF_E_SHAPE, "%s: %s with kernels %s: both must have rank 4", op,
+                         SHAPE_TEXT(x->shape), SHAPE_TEXT(weight->shape));
+    else if (x->dtype != weight->dtype || !tuff__dtype_is_float(x->dtype))
+        tuff__graph_fail(
+            x->graph, TUFF_E_DTYPE, "%s: %s %s with kernels %s %s: takes one of f32, f16 and bf16 for both", op,
+            tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape), tuff_dtype_name(weight->dtype), SHAPE_TEXT(weight->shape));
+    else if (tuff_shape_count(x->shape) == 0 || tuff_shape_count(weight->shape) == 0)
+        tuff__graph_fail(x->graph, TUFF_E_SHAPE, "%s: %s with kernels %s: an extent is 0", op, SHAPE_TEXT(x->shape),
+                         SHAPE_TEXT(weight->shape));
+    else
+        return true;
+    return false;
+}
+
+static bool bias_fits(const char *op, tuff_tensor *weight, tuff_tensor *bias)
+{
+    tuff_tensor *answer;
+    if (!bias)
+        return true;
+    if (!tuff__enter(op, (tuff_tensor *[]){weight, bias}, 2, &answer))
+        return false;
+    if (bias->shape.rank == 1 && bias->shape.extent[0] == weight->shape.extent[0])
+        return true;
+    tuff__graph_fail(weight->graph, TUFF_E_SHAPE, "%s: the bias %s has not one element for each of the kernels %s", op,
+                     SHAPE_TEXT(bias->shape), SHAPE_TEXT(weight->shape));
+    return false;
+}
+
+/* The options with defaults in place, where the operands fit them. */
+static bool read_options(tuff_tensor *x, tuff_tensor *weight, const tuff_conv2d_options *options, geometry *out)
+{
+    static const tuff_conv2d_options defaults = {.groups = 0};
+    const tuff_conv2d_options *from = options ? options : &defaults;
+    const int64_t *w = weight->shape.extent, channels = x->shape.extent[1];
+    *out = (geometry){.groups = from->groups ? from->groups : 1};
+    if (out->groups < 1 || channels % out->groups != 0 || w[0] % out->groups != 0 || w[1] != channels / out->groups) {
+        tuff__graph_fail(x->graph, TUFF_E_SHAPE,
+                         "conv2d: %s with kernels %s in %lld groups: the kernels must have 1/groups of the channels, "
+                         "and groups must divide both",
+                         SHAPE_TEXT(x->shape), SHAPE_TEXT(weight->shape), (long long)out->groups);
+        return false;
+    }
+    for (int i = 0; i < 2; i++) {
+        out->stride[i] = from->stride[i] ? from->stride[i] : 1;
+        out->dilation[i] = from->dilation[i] ? from->dilation[i] : 1;
+        out->padding[i] = from->padding[i];
+        const int64_t extent = x->shape.extent[2 + i], limit = INT32_MAX / 4;
+        const bool legal = out->stride[i] >= 1 && out->dilation[i] >= 1 && out->padding[i] >= 0 &&
+                           out->stride[i] <= limit && out->dilation[i] <= limit && out->padding[i] <= limit;
+        if (legal && (w[2 + i] - 1) * out->dilation[i] < extent + 2 * out->padding[i])
+            continue;
+        tuff__graph_fail(x->graph, TUFF_E_SHAPE,
+                         "conv2d: %s with kernels %s: stride %lld, dilation %lld and padding %lld along %s %s",
+                         SHAPE_TEXT(x->shape), SHAPE_TEXT(weight->shape), (long long)out->stride[i],
+                         (long long)out->dilation[i], (long long)out->padding[i], i ? "columns" : "rows",
+                         legal ? "leave no place for a kernel" : "are out of range");
+        return false;
+    }
+    return true;
+}
+
+tuff_tensor *tuff_conv2d(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bias, const tuff_conv2d_options *options)
+{
+    tuff_tensor *answer;
+    geometry of;
+    tuff_graph *graph = tuff__enter("conv2d", (tuff_tensor *[]){x, weight}, 2, &answer);
+    if (!graph)
+        return answer;
+    if (!operands_fit("conv2d", x, weight) || !bias_fits("conv2d", weight, bias) ||
+        !read_options(x, weight, options, &of))
+        return &graph->failed;
+    tuff_tensor *result = correlate(x, weight, &of);
+    return bias ? tuff_add(result, tuff_reshape(bias, TUFF_SHAPE(weight->shape.extent[0], 1, 1))) : result;
+}
+
+/* A patch is read once, so that this is a linear map of a view, and its gradients are those of the parts. */
+tuff_tensor *tuff_patch_embed(tuff_tensor *image, tuff_tensor *weight, tuff_tensor *bias)
+{
+    tuff_tensor *answer;
+    tuff_graph *graph = tuff__enter("patch_embed", (tuff_tensor *[]){image, weight}, 2, &answer);
+    if (!graph)
+        return answer;
+    if (!operands_fit("patch_embed", image, weight) || !bias_fits("patch_embed", weight, bias))
+        return &graph->failed;
+    const int64_t *e = image->shape.extent, *w = weight->shape.extent;
+    if (w[1] != e[1] || e[2] % w[2] != 0 || e[3] % w[3] != 0)
+        return tuff__graph_fail(
+            graph, TUFF_E_SHAPE,
+            "patch_embed: %s in patches of the kernels %s: the channels must be equal, and rows and "
+            "columns multiples of those of a patch",
+            SHAPE_TEXT(image->shape), SHAPE_TEXT(weight->shape));
+    const int64_t rows = e[2] / w[2], columns = e[3] / w[3], terms = w[1] * w[2] * w[3], batch = e[0], width = w[0];
+    tuff_tensor *seen = tuff_reshape(image, TUFF_SHAPE(batch, w[1], rows, w[2], columns, w[3]));
+    seen = tuff_reshape(tuff_permute(seen, (int[]){0, 2, 4, 1, 3, 5}), TUFF_SHAPE(batch, rows * columns, terms));
+    weight = tuff_reshape(weight, TUFF_SHAPE(width, terms));
+    return tuff_linear(seen, tuff__is_sound(weight) ? tuff__swap_axes(weight, 0, 1) : weight, bias);
+}

@@ -1,0 +1,74 @@
+/* Pooling: windows of an image, reduced. Windows that do not overlap are a reshape, others a view (UNFOLD). */
+#include <math.h>
+
+#include "graph/builder.h"
+#include "tuff/nn.h"
+
+/* The options with defaults in place; NULL with *answer set where x does not fit them. */
+static tuff_graph *read_options(const char *op, tuff_tensor *x, const tuff_pool2d_options *options,
+                                tuff_pool2d_options *out, tuff_tensor **answer)
+{
+    tuff_graph *graph = tuff__enter(op, &x, 1, answer);
+    if (!graph)
+        return NULL;
+    *answer = &graph->failed;
+    if (!options)
+        tuff__graph_fail(graph, TUFF_E_USAGE, "%s: the options are NULL: they hold the size of a window", op);
+    else if (!tuff__dtype_is_float(x->dtype))
+        tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: takes f32, f16 or bf16", op, tuff_dtype_name(x->dtype),
+                         SHAPE_TEXT(x->shape));
+    else if (x->shape.rank != 4 || tuff_shape_count(x->shape) == 0)
+        tuff__graph_fail(graph, TUFF_E_SHAPE, "%s: %s: takes images [N,C,H,W] with elements", op, SHAPE_TEXT(x->shape));
+    if (graph->status != TUFF_OK)
+        return NULL;
+    *out = *options;
+    for (int i = 0; i < 2; i++) {
+        out->stride[i] = out->stride[i] ? out->stride[i] : out->size[i];
+        const int64_t extent = x->shape.extent[2 + i], size = out->size[i], padding = out->padding[i];
+        if (size >= 1 && out->stride[i] >= 1 && padding >= 0 && padding < size && padding <= INT32_MAX / 4 &&
+            size <= extent + 2 * padding)
+            continue;
+        tuff__graph_fail(graph, TUFF_E_SHAPE,
+                         "%s: %s: windows of %lld %s, %lld apart, with padding %lld: both must be at least 1, the "
+                         "padding less than a window, and a window no larger than the padded image",
+                         op, SHAPE_TEXT(x->shape), (long long)size, i ? "columns" : "rows", (long long)out->stride[i],
+                         (long long)padding);
+        return NULL;
+    }
+    return graph;
+}
+
+/* x [N,C,H,W] as [N,C,PH,PW,OH,OW], padded with fill. */
+static tuff_tensor *windows(tuff_tensor *x, const tuff_pool2d_options *of, double fill)
+{
+    const int64_t around[] = {0, 0, of->padding[0], of->padding[1]};
+    x = tuff_pad(x, around, around, fill);
+    x = tuff_unfold(x, 2, of->size[0], of->stride[0], 1);
+    x = tuff_unfold(x, 4, of->size[1], of->stride[1], 1);
+    return tuff_permute(x, (int[]){0, 1, 3, 5, 2, 4});
+}
+
+tuff_tensor *tuff_max_pool2d(tuff_tensor *x, const tuff_pool2d_options *options)
+{
+    tuff_tensor *answer;
+    tuff_pool2d_options of;
+    if (!read_options("max_pool2d", x, options, &of, &answer))
+        return answer;
+    return tuff_reduce_max(windows(x, &of, -INFINITY), (int[]){2, 3}, 2, false);
+}
+
+/* Times the reciprocal of the count: a constant, or where only elements of the image count one for each window. */
+tuff_tensor *tuff_avg_pool2d(tuff_tensor *x, const tuff_pool2d_options *options)
+{
+    tuff_tensor *answer;
+    tuff_pool2d_options of;
+    tuff_graph *graph = read_options("avg_pool2d", x, options, &of, &answer);
+    if (!graph)
+        return answer;
+    tuff_tensor *sum = tuff_sum(windows(x, &of, 0), (int[]){2, 3}, 2, false);
+    if (!of.without_padding || (of.padding[0] == 0 && of.padding[1] == 0))
+        return tuff__is_sound(sum) ? tuff__scale(sum, 1.0 / (double)of.size[0] / (double)of.size[1]) : sum;
+    const tuff_shape image = TUFF_SHAPE(1, 1, x->shape.extent[2], x->shape.extent[3]);
+    tuff_tensor *count = tuff_sum(windows(tuff__filled(graph, x->dtype, image, 1), &of, 0), (int[]){2, 3}, 2, false);
+    return tuff_div(sum, count);
+}

@@ -1,0 +1,122 @@
+/* The largest elements of rows, made of reductions. A row is cut into blocks. In a block each element's rank is counted:
+   the elements that come before it. The first k ranks of all blocks are the next row, until one block is left. Blocks
+   have 4 k elements, so that rows become four times shorter each time; ranks take 4 k comparisons for each element. All
+   of it is sums of integers: exact, and in loops that are as short as a block. k rounds of argmax would take 2 k passes
+   over a row, one after another. */
+#include <math.h>
+
+#include "graph/builder.h"
+#include "tuff/nn.h"
+
+enum { LEAST_BLOCK = 64 };
+
+/* Rows under choice, and where their elements are in the whole rows. */
+typedef struct candidates {
+    tuff_tensor *elements;  /* [R, n] */
+    tuff_tensor *positions; /* [R, n] i32 */
+} candidates;
+
+/* What comes before no element of the dtype, as long as it stands behind all of them. */
+static double least(tuff_dtype dtype)
+{
+    return dtype == TUFF_I32 ? (double)INT32_MIN : dtype == TUFF_U32 ? 0 : -INFINITY;
+}
+
+/* Rows [R, n] as blocks [R, blocks, block], the last one filled up. */
+static tuff_tensor *in_blocks(tuff_tensor *rows, int64_t block, double fill)
+{
+    if (!tuff__is_sound(rows))
+        return rows;
+    const int64_t count = rows->shape.extent[0], extent = rows->shape.extent[1], blocks = (extent + block - 1) / block;
+    rows = tuff_pad(rows, (int64_t[]){0, 0}, (int64_t[]){0, blocks * block - extent}, fill);
+    return tuff_reshape(rows, TUFF_SHAPE(count, blocks, block));
+}
+
+/* [R, B, n] -> [R, B, n] i32: how many elements of its block come before each. Among equals it is those before; a NaN
+   comes before all numbers, as an infinity from before the block. */
+static tuff_tensor *ranks(tuff_tensor *x)
+{
+    const tuff_shape shape = x->shape;
+    const int64_t *e = shape.extent;
+    tuff_tensor *order = tuff_iota(x->graph, shape, 2);
+    if (tuff__dtype_is_float(x->dtype)) {
+        tuff_tensor *is_number = tuff_equal(x, x);
+        order = tuff_where(is_number, order, tuff_sub(order, tuff_constant(x->graph, TUFF_I32, (double)e[2])));
+        x = tuff_where(is_number, x, tuff__scalar(x, INFINITY));
+    }
+    const tuff_shape each = TUFF_SHAPE(e[0], e[1], e[2], 1), others = TUFF_SHAPE(e[0], e[1], 1, e[2]);
+    tuff_tensor *mine = tuff_reshape(x, each), *other = tuff_reshape(x, others);
+    tuff_tensor *is_earlier = tuff_less(tuff_reshape(order, others), tuff_reshape(order, each));
+    tuff_tensor *is_before = tuff_or(tuff_less(mine, other), tuff_and(tuff_equal(mine, other), is_earlier));
+    return tuff_sum(tuff_cast(is_before, TUFF_I32), (int[]){3}, 1, false);
+}
+
+/* [R, B, n] ranks -> [R, B, k] i32: where in its block the element of each rank below k is. */
+static tuff_tensor *places(tuff_tensor *rank, int64_t k)
+{
+    if (!tuff__is_sound(rank))
+        return rank;
+    const int64_t *e = rank->shape.extent;
+    tuff_tensor *wanted = tuff_iota(rank->graph, TUFF_SHAPE(1, 1, k, 1), 2);
+    tuff_tensor *place = tuff_iota(rank->graph, TUFF_SHAPE(1, 1, 1, e[2]), 3);
+    tuff_tensor *found = tuff_equal(tuff_reshape(rank, TUFF_SHAPE(e[0], e[1], 1, e[2])), wanted);
+    return tuff_sum(tuff_where(found, place, tuff_constant(rank->graph, TUFF_I32, 0)), (int[]){3}, 1, false);
+}
+
+/* The first k of each block side by side. */
+static candidates choose(const candidates *rows, int64_t block, int64_t k)
+{
+    tuff_tensor *elements = in_blocks(rows->elements, block, least(rows->elements->dtype));
+    tuff_tensor *positions = in_blocks(rows->positions, block, 0);
+    if (!tuff__is_sound(elements) || !tuff__is_sound(positions))
+        return *rows;
+    tuff_tensor *place = places(ranks(elements), k);
+    const tuff_shape shape = TUFF_SHAPE(elements->shape.extent[0], elements->shape.extent[1] * k);
+    return (candidates){.elements = tuff_reshape(tuff_gather(elements, place, 2), shape),
+                        .positions = tuff_reshape(tuff_gather(positions, place, 2), shape)};
+}
+
+/* The positions [R, k] of the largest elements of rows [R, n]. */
+static tuff_tensor *largest(tuff_tensor *rows, int64_t k)
+{
+    const tuff_graph *graph = rows->graph;
+    const int64_t block = 4 * k > LEAST_BLOCK ? 4 * k : LEAST_BLOCK;
+    candidates left = {.elements = rows, .positions = tuff_iota(rows->graph, rows->shape, 1)};
+    while (graph->status == TUFF_OK && left.elements->shape.extent[1] > 2 * block)
+        left = choose(&left, block, k);
+    if (graph->status == TUFF_OK)
+        left = choose(&left, left.elements->shape.extent[1], k);
+    return graph->status == TUFF_OK ? left.positions : &rows->graph->failed;
+}
+
+tuff_tensor *tuff_top_k(tuff_tensor *x, int64_t k, int axis, tuff_tensor **indices)
+{
+    tuff_tensor *answer, *unused;
+    tuff_graph *graph = tuff__enter("top_k", &x, 1, &answer);
+    indices = indices ? indices : &unused;
+    *indices = answer;
+    if (!graph)
+        return answer;
+    *indices = &graph->failed;
+    if (!tuff__axis("top_k", x, axis, &axis))
+        return &graph->failed;
+    if (!tuff__op_accepts(OP_REDUCE_MAX, x->dtype))
+        return tuff__graph_fail(graph, TUFF_E_DTYPE, "top_k: %s %s: takes f32, f16, bf16, i32 or u32",
+                                tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
+    const int last = x->shape.rank - 1;
+    const int64_t extent = x->shape.extent[axis];
+    if (k < 1 || k > extent)
+        return tuff__graph_fail(graph, TUFF_E_SHAPE,
+                                "top_k: %s: axis %d has %lld elements: k must be 1 to that, not %lld",
+                                SHAPE_TEXT(x->shape), axis, (long long)extent, (long long)k);
+    tuff_tensor *rows = tuff__swap_axes(x, axis, last);
+    if (!tuff__is_sound(rows))
+        return rows;
+    const tuff_shape shape = tuff__with_extent(rows->shape, last, k);
+    rows = tuff_reshape(rows, TUFF_SHAPE(tuff_shape_count(x->shape) / extent, extent));
+    tuff_tensor *chosen = tuff_reshape(tuff__is_sound(rows) ? largest(rows, k) : rows, shape);
+    if (!tuff__is_sound(chosen))
+        return chosen;
+    *indices = tuff__swap_axes(chosen, axis, last);
+    return tuff_gather(x, *indices, axis);
+}

@@ -1,0 +1,125 @@
+/* Windows along an axis: the builder of UNFOLD and its gradient, which is made of other movement ops. Windows side by
+   side are a reshape, which is a view of memory even where the elements are computed. */
+#include "graph/builder.h"
+
+/* shape with `axis` replaced by two. */
+static tuff_shape with_windows(tuff_shape shape, int axis, int64_t count, int64_t size)
+{
+    for (int i = shape.rank++; i > axis + 1; i--)
+        shape.extent[i] = shape.extent[i - 1];
+    shape.extent[axis] = count;
+    shape.extent[axis + 1] = size;
+    return shape;
+}
+
+tuff_tensor *tuff_unfold(tuff_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation)
+{
+    tuff_tensor *answer;
+    tuff_graph *graph = tuff__enter("unfold", &x, 1, &answer);
+    if (!graph)
+        return answer;
+    if (!tuff__axis("unfold", x, axis, &axis))
+        return &graph->failed;
+    const int64_t extent = x->shape.extent[axis];
+    if (size < 1 || step < 1 || dilation < 1)
+        return tuff__graph_fail(graph, TUFF_E_SHAPE,
+                                "unfold: %s: size %lld, step %lld and dilation %lld must be at least 1",
+                                SHAPE_TEXT(x->shape), (long long)size, (long long)step, (long long)dilation);
+    if (size > extent || (size > 1 && dilation > (extent - 1) / (size - 1)))
+        return tuff__graph_fail(graph, TUFF_E_SHAPE,
+                                "unfold: %s: no window of %lld elements, %lld apart, fits axis %d of %lld elements",
+                                SHAPE_TEXT(x->shape), (long long)size, (long long)dilation, axis, (long long)extent);
+    if (x->shape.rank == TUFF_MAX_RANK)
+        return tuff__graph_fail(graph, TUFF_E_LIMIT, "unfold: %s: the rank would pass the limit", SHAPE_TEXT(x->shape));
+    const int64_t span = (size - 1) * dilation + 1, count = (extent - span) / step + 1;
+    const tuff_shape shape = with_windows(x->shape, axis, count, size);
+    if (!tuff__shape_is_legal(graph, "unfold", shape))
+        return &graph->failed;
+    if (size == 1)
+        return tuff_reshape(tuff__slice_axis(x, axis, 0, (count - 1) * step + 1, step), shape);
+    if (count == 1)
+        return tuff_reshape(tuff__slice_axis(x, axis, 0, span, dilation), shape);
+    if (step == size && dilation == 1)
+        return tuff_reshape(tuff__slice_axis(x, axis, 0, count * size, 1), shape);
+    return tuff__node_create(graph, OP_UNFOLD, x->dtype, shape, &x, 1,
+                             &(op_attributes){.axis = axis, .step = {step, dilation}});
+}
+
+/* The axes before and behind are merged meanwhile, so that the rank stays legal. */
+tuff_tensor *tuff__dilate(tuff_tensor *x, int axis, int64_t step)
+{
+    const tuff_shape shape = x->shape;
+    const int64_t extent = shape.extent[axis];
+    int64_t outer = 1, inner = 1;
+    for (int i = 0; i < axis; i++)
+        outer *= shape.extent[i];
+    for (int i = axis + 1; i < shape.rank; i++)
+        inner *= shape.extent[i];
+    x = tuff_reshape(x, TUFF_SHAPE(outer, extent, 1, inner));
+    x = tuff_pad(x, (int64_t[]){0, 0, 0, 0}, (int64_t[]){0, 0, step - 1, 0}, 0);
+    x = tuff_reshape(x, TUFF_SHAPE(outer, extent * step, inner));
+    x = tuff__slice_axis(x, 1, 0, (extent - 1) * step + 1, 1);
+    return tuff_reshape(x, tuff__with_extent(shape, axis, (extent - 1) * step + 1));
+}
+
+/* Zeros around one axis. */
+static tuff_tensor *pad_axis(tuff_tensor *x, int axis, int64_t before, int64_t after)
+{
+    int64_t starts[TUFF_MAX_RANK] = {0}, ends[TUFF_MAX_RANK] = {0};
+    starts[axis] = before;
+    ends[axis] = after;
+    return tuff_pad(x, starts, ends, 0);
+}
+
+/* [O, I, T, M] -> [O, I + (T-1)·shift, M]: the sum over t of the t-th part, moved by t·shift. Few parts are padded and
+   added; many are skewed by reshapes, since rows that are shift elements longer, cut at the old length, move. */
+static tuff_tensor *add_shifted(tuff_tensor *g, int64_t shift)
+{
+    enum { FEW = 8 };
+    const int64_t outer = g->shape.extent[0], count = g->shape.extent[1], parts = g->shape.extent[2];
+    const int64_t inner = g->shape.extent[3], whole = count + (parts - 1) * shift;
+    tuff_tensor *sum = NULL;
+    for (int64_t t = 0; t < parts && parts <= FEW; t++) {
+        tuff_tensor *part = tuff_reshape(tuff__slice_axis(g, 2, t, t + 1, 1), TUFF_SHAPE(outer, count, inner));
+        part = pad_axis(part, 1, t * shift, (parts - 1 - t) * shift);
+        sum = sum ? tuff_add(sum, part) : part;
+    }
+    if (sum)
+        return sum;
+    g = pad_axis(tuff_permute(g, (int[]){0, 2, 1, 3}), 2, 0, whole + shift - count);
+    g = tuff_reshape(g, TUFF_SHAPE(outer, parts * (whole + shift), inner));
+    g = tuff_reshape(tuff__slice_axis(g, 1, 0, parts * whole, 1), TUFF_SHAPE(outer, parts, whole, inner));
+    return tuff_sum(g, (int[]){1}, 1, false);
+}
+
+/* Element p of the whole is in window i at place j where p = i·step + j·dilation. Where places lie side by side, they
+   are cut into runs of step: each run is a block of the whole. Otherwise windows are first spread out by step. */
+tuff_tensor *tuff__fold_windows(const node *n, tuff_tensor *g)
+{
+    const tuff_shape whole = n->inputs[0]->shape, windows = n->outputs[0].shape;
+    const int axis = n->attributes.axis;
+    const int64_t extent = whole.extent[axis], dilation = n->attributes.step[1], size = windows.extent[axis + 1];
+    int64_t step = n->attributes.step[0], count = windows.extent[axis], outer = 1, inner = 1;
+    for (int i = 0; i < axis; i++)
+        outer *= whole.extent[i];
+    for (int i = axis + 1; i < whole.rank; i++)
+        inner *= whole.extent[i];
+    g = tuff_reshape(g, TUFF_SHAPE(outer, count, size, inner));
+    if (!tuff__is_sound(g) || outer == 0 || inner == 0)
+        return tuff__is_sound(g) ? tuff__filled(g->graph, g->dtype, whole, 0) : g;
+    if (dilation > 1 && step > 1) {
+        g = tuff__dilate(g, 1, step);
+        count = (count - 1) * step + 1;
+        step = 1;
+    }
+    const int64_t runs = (size + step - 1) / step;
+    g = tuff_reshape(pad_axis(g, 2, 0, runs * step - size), TUFF_SHAPE(outer, count, runs, step * inner));
+    if (!tuff__is_sound(g))
+        return g;
+    g = add_shifted(g, dilation);
+    const int64_t reached = (count + (runs - 1) * dilation) * step;
+    g = tuff_reshape(g, TUFF_SHAPE(outer, reached, inner));
+    if (reached > extent)
+        g = tuff__slice_axis(g, 1, 0, extent, 1);
+    return tuff_reshape(reached < extent ? pad_axis(g, 1, 0, extent - reached) : g, whole);
+}
