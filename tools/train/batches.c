@@ -77,9 +77,15 @@ tuff_graph *batches_graph(const batches *self, tuff_device *device, language_mod
 /* A position that fits is of the same settings; where they were changed, the step alone says where to go on. */
 tuff_status batches_seek(batches *self, int64_t step, const char *saved)
 {
-    if (!self->loader || (saved && tuff_loader_restore(self->loader, saved) == TUFF_OK))
+    if (!self->loader || (saved[0] && tuff_loader_restore(self->loader, saved) == TUFF_OK))
         return TUFF_OK;
     return tuff_loader_seek(self->loader, (tuff_loader_position){.batch = step});
+}
+
+tuff_status batches_tell(const batches *self, char *out, size_t size)
+{
+    out[0] = 0;
+    return self->loader ? tuff_loader_save(self->loader, out, size) : TUFF_OK;
 }
 
 tuff_status batches_next(batches *self, tuff_plan *plan)

@@ -22,8 +22,10 @@ void batches_close(batches *self);
 
 /* The training graph of the model, with the input or the array that the windows come from. */
 tuff_graph *batches_graph(const batches *self, tuff_device *device, language_model *model, tuff_optimizer *optimizer);
-/* Goes on behind so many steps. saved: the loader's position as a checkpoint has it; NULL: none, or another one. */
+/* Goes on behind so many steps. saved: the loader's position as a checkpoint has it; "": it has none. */
 tuff_status batches_seek(batches *self, int64_t step, const char *saved);
+/* The position as a text for a checkpoint; "" where the device draws the windows, for the step says it all. */
+tuff_status batches_tell(const batches *self, char *out, size_t size);
 /* Gives the plan's next run its windows. */
 tuff_status batches_next(batches *self, tuff_plan *plan);
 /* Seconds that steps waited for windows so far. */
