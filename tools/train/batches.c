@@ -62,15 +62,19 @@ static tuff_tensor *draw_windows(const batches *self, tuff_graph *graph)
     return tuff_cast(tuff_reshape(bytes, TUFF_SHAPE(self->batch, self->window)), TUFF_I32);
 }
 
+tuff_tensor *batches_windows(const batches *self, tuff_graph *graph)
+{
+    return self->resident ? draw_windows(self, graph)
+                          : tuff_input(graph, "windows", TUFF_I32, TUFF_SHAPE(self->batch, self->window));
+}
+
 tuff_graph *batches_graph(const batches *self, tuff_device *device, language_model *model, tuff_optimizer *optimizer)
 {
-    if (!self->resident)
-        return train_graph(device, model, optimizer, self->batch);
     tuff_graph *graph = tuff_graph_create(device);
     if (!graph)
         return NULL;
     tuff_graph_step(graph, tuff_optimizer_counter(optimizer));
-    train_on_windows(graph, model, optimizer, draw_windows(self, graph));
+    train_on_windows(graph, model, optimizer, batches_windows(self, graph));
     return graph;
 }
 
