@@ -22,10 +22,11 @@ tuff_status saving_check_path(const char *path)
     return tuff__file_remove(probe);
 }
 
-tuff_status saving_open(saving *self, const char *path, int64_t keep, language_model *model, tuff_optimizer *optimizer)
+tuff_status saving_open(saving *self, const char *path, int64_t keep, bool beside, language_model *model,
+                        tuff_optimizer *optimizer)
 {
     *self = (saving){.path = path, .keep = keep, .model = model, .optimizer = optimizer, .saved = -1, .begun = -1};
-    if (!path)
+    if (!path || !beside)
         return TUFF_OK;
     self->writer = tuff_checkpoint_writer_create(model->parameters, optimizer);
     return self->writer || tuff_last_status() == TUFF_E_OOM_DEVICE ? TUFF_OK : tuff_last_status();

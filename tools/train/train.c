@@ -134,7 +134,9 @@ static int make_validation(training *self)
 
 static int make_saving(training *self)
 {
-    if (saving_open(&self->saving, self->options.save, self->options.keep, &self->model, self->optimizer) != TUFF_OK)
+    const train_options *options = &self->options;
+    const bool beside = options->save_every > 0 || options->settings.validate[0];
+    if (saving_open(&self->saving, options->save, options->keep, beside, &self->model, self->optimizer) != TUFF_OK)
         return cli_fail_library(&verb_train, "the checkpoint");
     return EXIT_DONE;
 }
