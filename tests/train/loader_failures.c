@@ -33,7 +33,7 @@ static void expect_error(tuff_status status, tuff_status expected, const char *p
 
 /* How a source of 40 samples goes wrong. */
 typedef struct plot {
-    int64_t fails_at[2];
+    _Atomic int64_t fails_at[2];
     tuff_status status;
     const char *message; /* NULL: none */
     bool by_library;     /* it fails in a call of the library's */
