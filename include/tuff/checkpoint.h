@@ -21,7 +21,8 @@ TUFF_API tuff_status tuff_checkpoint_writer_destroy(tuff_checkpoint_writer *writ
 
 /* What is saved, and under which names. Zero is the default of every field. Texts are copied. */
 typedef struct tuff_checkpoint_options {
-    const char *const *keys, *const *texts; /* metadata, as in tuff_checkpoint_save */
+    const char *const *keys;  /* of the metadata, as in tuff_checkpoint_save */
+    const char *const *texts; /* behind these keys */
     int metadata_count;
     int64_t step; /* for names; not negative */
     /* > 0: the checkpoint is also PATH.step-<step>, and of the files PATH.step-<n> with n <= step the `keep` with the

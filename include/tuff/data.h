@@ -55,6 +55,7 @@ typedef struct tuff_batch_room {
     size_t message_size;
     uint64_t reserved[4];
 } tuff_batch_room;
+/* The same for a whole batch: called for several batches at once where there are several workers. */
 typedef tuff_status (*tuff_batch_source)(void *user, tuff_batch_room *room);
 
 /* Zero is the default of every field that says so. Exactly one of sample, batch and path is the source. */
@@ -113,6 +114,7 @@ TUFF_API tuff_status tuff_loader_next(tuff_loader *loader, tuff_plan *plan, tuff
 typedef struct tuff_loader_position {
     int64_t epoch, batch; /* batch: within the epoch */
 } tuff_loader_position;
+/* Writes the position to *position. */
 TUFF_API tuff_status tuff_loader_tell(const tuff_loader *loader, tuff_loader_position *position);
 /* Goes on from there, as if every batch before had been taken. TUFF_E_USAGE where there is no such batch,
    TUFF_E_TIMEOUT where a source does not return within `patience`: the loader then takes nothing but another seek. */
@@ -138,6 +140,7 @@ typedef struct tuff_loader_counters {
     uint64_t held_back;
     uint64_t reserved[4];
 } tuff_loader_counters;
+/* Copies the counters' present values. */
 TUFF_API tuff_status tuff_loader_counters_get(const tuff_loader *loader, tuff_loader_counters *counters);
 
 /* Element `index` of the permutation of 0 .. count - 1 that seed and epoch choose: a Feistel network of six rounds over

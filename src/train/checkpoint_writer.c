@@ -39,12 +39,12 @@ struct tuff_checkpoint_writer {
     char message[1024];
 };
 
-static tuff_status wait_for_piece(const tuff_checkpoint_writer *self, staging *piece)
+static tuff_status wait_for_piece(const tuff_checkpoint_writer *self, staging *staged)
 {
     const uint64_t begin = tuff__nanoseconds();
     uint64_t pause = MILLISECOND / 20;
     for (bool done = false; !done;) {
-        TRY(tuff__staging_poll(piece, &done));
+        TRY(tuff__staging_poll(staged, &done));
         if (!done && tuff__nanoseconds() - begin > POLLED)
             TRY(tuff__wait(self->parameters->device));
         if (!done)
@@ -70,12 +70,12 @@ static tuff_status download(tuff_checkpoint_writer *self, const tuff_array *copy
     if (count > 0)
         TRY(ask_for(self, copy, 0));
     for (uint64_t number = 0; number < count; number++) {
-        staging *piece = self->pieces[number % 2];
+        staging *staged = self->pieces[number % 2];
         const uint64_t begin = number * self->piece_size, left = size - begin;
         if (number + 1 < count)
             TRY(ask_for(self, copy, number + 1));
-        TRY(wait_for_piece(self, piece));
-        memcpy((unsigned char *)host + begin, tuff__staging_memory(piece),
+        TRY(wait_for_piece(self, staged));
+        memcpy((unsigned char *)host + begin, tuff__staging_memory(staged),
                (size_t)(left < self->piece_size ? left : self->piece_size));
     }
     return TUFF_OK;

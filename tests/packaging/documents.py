@@ -193,7 +193,8 @@ class Checker:
         if short is None:
             return
         self.counts["commands"] += 1
-        done = subprocess.run([str(self.tool), *short], capture_output=True, text=True, cwd=self.work,
+        # What a model of bytes writes need not be text.
+        done = subprocess.run([str(self.tool), *short], capture_output=True, text=True, errors="replace", cwd=self.work,
                               env=self.environment, timeout=600)
         allowed = (0, 1) if short[0] == "cache" else (0,)
         if done.returncode not in allowed:

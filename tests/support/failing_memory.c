@@ -1,4 +1,5 @@
-/* The counters are plain variables: tests that make requests fail run on one thread. */
+/* The counters are atomic, for some tests have threads that free and ask for memory. Which request fails is certain only
+   where one thread at a time asks. */
 #include "failing_memory.h"
 
 #include <setjmp.h>
@@ -10,16 +11,17 @@
 
 #include "base/status.h"
 
-static int64_t failing, requests, live;
-static uint64_t bytes;
-static bool sticky, hit;
+static _Atomic int64_t failing, requests, live;
+static _Atomic uint64_t bytes;
+static _Atomic bool sticky, hit;
 
 static bool fails(size_t size)
 {
-    requests++;
+    const int64_t request = ++requests;
     bytes += size;
-    bool now = failing && (requests == failing || (sticky && requests > failing));
-    hit = hit || now;
+    const bool now = failing && (request == failing || (sticky && request > failing));
+    if (now)
+        hit = true;
     return now;
 }
 

@@ -35,6 +35,10 @@ expect 2 "--fuse takes on|off" "$tuff" train --data text --fuse maybe
 expect 2 "--learning-rate takes a number" "$tuff" train --data text --learning-rate nan
 expect 2 "no multiple of 3 heads" "$tuff" train --data text --width 32 --heads 3
 expect 2 "--save-every needs --save" "$tuff" train --data text --save-every 3
+expect 2 "--keep needs --save" "$tuff" train --data text --keep 3
+expect 2 "--patience needs --validate" "$tuff" train --data text --patience 3
+expect 2 "--validate-every needs --validate" "$tuff" train --data text --validate-every 3
+expect 2 "--workers takes a whole number" "$tuff" train --data text --workers 0
 expect 2 "give the model" "$tuff" generate
 expect 2 "there is no op" "$tuff" verify nothing --device reference
 expect 0 "reference" "$tuff" devices
@@ -56,6 +60,9 @@ echo short >short
 mkdir folder
 expect 1 "empty" "$tuff" train --data empty
 expect 1 "one window" "$tuff" train --data short
+expect 1 "missing" "$tuff" train --data text --validate missing
+expect 1 "the file is empty" "$tuff" train --data text --validate empty
+expect 1 "to train on" "$tuff" train --data text --validate 0.99
 expect 1 "missing" "$tuff" train --data missing
 expect 1 "folder" "$tuff" train --data folder
 expect 1 "quantum" "$tuff" train --data text --device quantum:7
@@ -164,6 +171,50 @@ go_through() {
     [ -z "$(ls | grep tmp)" ] || fail "$device: a full disk left $(ls)"
 }
 
+# load_and_validate DEVICE: the number of threads changes no bit; the device can draw the windows; held-out text, its best
+# weights, early ends, and checkpoints that are kept. All of it resumes to the same bits.
+load_and_validate() {
+    device=$1
+    rm -f ./*.safetensors* log*
+    expect 0 "done after step 12" train_on "$device" --steps 12 --save whole.safetensors
+    expect 0 "done after step 12" train_on "$device" --steps 12 --save threads.safetensors --workers 5
+    cmp -s whole.safetensors threads.safetensors || fail "$device: five threads make other bits than one"
+    expect 0 "done after step 12" train_on "$device" --steps 12 --save resident.safetensors --resident
+    cmp -s whole.safetensors resident.safetensors && fail "$device: --resident changes nothing"
+    expect 0 "stopped after step 5" train_on "$device" --steps 12 --resident --stop-after 5 --save half.safetensors
+    expect 0 "done after step 12" "$tuff" train --data text --device "$device" --resume half.safetensors \
+        --save rest.safetensors --sample 0
+    cmp -s resident.safetensors rest.safetensors || fail "$device: a resumed --resident run ends with other bits"
+
+    validate="--steps 12 --validate 0.2 --validate-every 2 --patience 9 --save-every 3 --keep 2"
+    expect 0 "best validation loss" train_on "$device" $validate --save whole.safetensors --log log
+    grep -q '^{"step": 4, "validation_loss": [0-9.]*, "best_validation_loss": [0-9.]*}$' log ||
+        fail "$device: the log has no validation: $(cat log)"
+    [ "$(echo whole.safetensors*)" = \
+        "whole.safetensors whole.safetensors.best whole.safetensors.prev whole.safetensors.step-10 whole.safetensors.step-12" ] ||
+        fail "$device: of the checkpoints there are $(echo whole.safetensors*)"
+    expect 0 "stopped after step 5" train_on "$device" $validate --stop-after 5 --save half.safetensors
+    expect 0 "going on after step 5" "$tuff" train --data text --device "$device" --resume half.safetensors \
+        --save half.safetensors --sample 0
+    cmp -s whole.safetensors half.safetensors || fail "$device: a resumed run with validation ends with other bits"
+    cmp -s whole.safetensors.best half.safetensors.best || fail "$device: its best weights are others"
+    rm half.safetensors.best
+    cp whole.safetensors.step-10 half.safetensors
+    expect 0 "done after step 12" "$tuff" train --data text --device "$device" --resume half.safetensors --sample 0 \
+        --save half.safetensors
+
+    # What is learned makes this one worse.
+    printf '~^~^|~^~^|' >strange
+    early="--steps 60 --learning-rate 0.1 --validate strange --validate-every 3 --patience 2 --save early.safetensors"
+    expect 0 "no gain in 2 validations: the training ends early" train_on "$device" $early
+    grep -q "^stopped after step" out || fail "$device: the early end says $(cat out)"
+    step=$(sed -n 's/^best validation loss .* after step \([0-9]*\);.*/\1/p' out)
+    expect 0 "after step $step;" "$tuff" train --data text --device "$device" --resume early.safetensors --sample 0
+    expect 0 "" "$tuff" generate --checkpoint early.safetensors.best --device "$device" --tokens 4
+    rm early.safetensors.best
+    expect 1 "early.safetensors.best" "$tuff" train --data text --device "$device" --resume early.safetensors --sample 0
+}
+
 # interrupt DEVICE: Ctrl-C in the middle saves the last whole step, and the rest gives the same bits.
 interrupt() {
     device=$1
@@ -189,6 +240,7 @@ interrupt() {
 first=$("$tuff" devices --json | sed -n 's/.*"selector": "\([^"]*\)".*/\1/p' | head -n 1)
 for device in $first reference; do
     go_through "$device"
+    load_and_validate "$device"
     interrupt "$device"
     [ "$first" = reference ] && break
 done

@@ -62,24 +62,34 @@ static tuff_tensor *draw_windows(const batches *self, tuff_graph *graph)
     return tuff_cast(tuff_reshape(bytes, TUFF_SHAPE(self->batch, self->window)), TUFF_I32);
 }
 
+tuff_tensor *batches_windows(const batches *self, tuff_graph *graph)
+{
+    return self->resident ? draw_windows(self, graph)
+                          : tuff_input(graph, "windows", TUFF_I32, TUFF_SHAPE(self->batch, self->window));
+}
+
 tuff_graph *batches_graph(const batches *self, tuff_device *device, language_model *model, tuff_optimizer *optimizer)
 {
-    if (!self->resident)
-        return train_graph(device, model, optimizer, self->batch);
     tuff_graph *graph = tuff_graph_create(device);
     if (!graph)
         return NULL;
     tuff_graph_step(graph, tuff_optimizer_counter(optimizer));
-    train_on_windows(graph, model, optimizer, draw_windows(self, graph));
+    train_on_windows(graph, model, optimizer, batches_windows(self, graph));
     return graph;
 }
 
 /* A position that fits is of the same settings; where they were changed, the step alone says where to go on. */
 tuff_status batches_seek(batches *self, int64_t step, const char *saved)
 {
-    if (!self->loader || (saved && tuff_loader_restore(self->loader, saved) == TUFF_OK))
+    if (!self->loader || (saved[0] && tuff_loader_restore(self->loader, saved) == TUFF_OK))
         return TUFF_OK;
     return tuff_loader_seek(self->loader, (tuff_loader_position){.batch = step});
+}
+
+tuff_status batches_tell(const batches *self, char *out, size_t size)
+{
+    out[0] = 0;
+    return self->loader ? tuff_loader_save(self->loader, out, size) : TUFF_OK;
 }
 
 tuff_status batches_next(batches *self, tuff_plan *plan)

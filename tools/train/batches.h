@@ -20,10 +20,15 @@ tuff_status batches_open(batches *self, tuff_device *device, const corpus *text,
                          int64_t workers);
 void batches_close(batches *self);
 
-/* The training graph of the model, with the input or the array that the windows come from. */
+/* The windows of a step, i32 [batch, context + 1], in a graph whose step is set: the input that a loader fills, or a
+   drawing. */
+tuff_tensor *batches_windows(const batches *self, tuff_graph *graph);
+/* The training graph of the model over these windows. */
 tuff_graph *batches_graph(const batches *self, tuff_device *device, language_model *model, tuff_optimizer *optimizer);
-/* Goes on behind so many steps. saved: the loader's position as a checkpoint has it; NULL: none, or another one. */
+/* Goes on behind so many steps. saved: the loader's position as a checkpoint has it; "": it has none. */
 tuff_status batches_seek(batches *self, int64_t step, const char *saved);
+/* The position as a text for a checkpoint; "" where the device draws the windows, for the step says it all. */
+tuff_status batches_tell(const batches *self, char *out, size_t size);
 /* Gives the plan's next run its windows. */
 tuff_status batches_next(batches *self, tuff_plan *plan);
 /* Seconds that steps waited for windows so far. */

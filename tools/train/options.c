@@ -7,6 +7,7 @@
 #include "tools/model/options.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "tools/verbs.h"
 
@@ -22,6 +23,8 @@ static const run_settings defaults = {
 /* Which of the settings the command line gave. */
 typedef struct given_settings {
     bool form, layers, heads, key_value_heads, width, hidden, context, steps, batch, seed, learning_rate, resident;
+    bool validate_every, patience;
+    const char *validate; /* NULL: not given */
 } given_settings;
 
 static cli_end parse(const cli_verb *verb, int count, char **arguments, train_options *self, given_settings *given)
@@ -63,6 +66,16 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
         {"--save", CLI_TEXT, &self->save, "FILE",
          "write a checkpoint at the end and on Ctrl-C; the previous one becomes FILE.prev", 0, 0, NULL},
         {"--save-every", CLI_WHOLE, &self->save_every, "N", "also save every N steps", 1, 1 << 24, NULL},
+        {"--keep", CLI_WHOLE, &self->keep, "N", "also keep the last N checkpoints, as FILE.step-<step>; 0: none", 0,
+         1 << 20, NULL},
+        {"--validate", CLI_TEXT, &given->validate, "FILE|FRACTION",
+         "a text, or the last part of the text, that is not trained on but measured; FILE.best is the best checkpoint, "
+         "and the sample is of its weights",
+         0, 0, NULL},
+        {"--validate-every", CLI_WHOLE, &settings->validate_every, "N", "steps between validations; a tenth of them", 1,
+         1 << 24, &given->validate_every},
+        {"--patience", CLI_WHOLE, &settings->patience, "N", "end after N validations without a lower loss; 0: never", 0,
+         1 << 24, &given->patience},
         {"--resume", CLI_TEXT, &self->resume, "FILE", "continue from a checkpoint, with its settings", 0, 0, NULL},
         {"--stop-after", CLI_WHOLE, &self->stop_after, "N", "stop after step N, as Ctrl-C would; the schedule stays", 1,
          1 << 24, NULL},
@@ -121,6 +134,24 @@ static void say_changed(const char *option, bool given, double asked, double kep
                 asked, kept);
 }
 
+static cli_end note_validation(const cli_verb *verb, const given_settings *given, run_settings *settings)
+{
+    const size_t length = given->validate ? strlen(given->validate) : 0;
+    if (length >= sizeof settings->validate)
+        return end_with(cli_fail(verb, EXIT_WRONG_USE, "--validate: the path is too long"));
+    if (given->validate && settings->validate[0] && strcmp(settings->validate, given->validate) != 0)
+        fprintf(stderr, "--validate %s instead of the checkpoint's %s: the run differs from an uninterrupted one\n",
+                given->validate, settings->validate);
+    if (given->validate)
+        memcpy(settings->validate, given->validate, length + 1);
+    if (!settings->validate[0] && (given->validate_every || given->patience))
+        return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s needs --validate FILE or FRACTION",
+                                 given->patience ? "--patience" : "--validate-every"));
+    if (settings->validate_every == 0)
+        settings->validate_every = settings->steps < 10 ? 1 : settings->steps / 10;
+    return (cli_end){0};
+}
+
 /* Settings that the command line did not give are the checkpoint's. */
 static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *given, train_options *self)
 {
@@ -140,6 +171,8 @@ static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *give
     kept.batch = given->batch ? asked->batch : kept.batch;
     kept.seed = given->seed ? asked->seed : kept.seed;
     kept.learning_rate = given->learning_rate ? asked->learning_rate : kept.learning_rate;
+    kept.validate_every = given->validate_every ? asked->validate_every : kept.validate_every;
+    kept.patience = given->patience ? asked->patience : kept.patience;
     *asked = kept;
     return (cli_end){0};
 }
@@ -157,8 +190,12 @@ cli_end train_options_read(const cli_verb *verb, int count, char **arguments, tr
         return end_with(cli_fail(verb, EXIT_WRONG_USE, "--save-every needs --save FILE"));
     if (!out->prompt[0])
         return end_with(cli_fail(verb, EXIT_WRONG_USE, "--prompt is empty: the model needs a byte to begin with"));
+    if (out->keep > 0 && !out->save)
+        return end_with(cli_fail(verb, EXIT_WRONG_USE, "--keep needs --save FILE"));
     if (out->resume)
         end = merge_checkpoint(verb, &given, out);
+    if (!end.now)
+        end = note_validation(verb, &given, &out->settings);
     const int form = out->resume ? (int)out->settings.model.form : out->form;
     if (!end.now && model_config_complete(&out->settings.model, form) != TUFF_OK)
         return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s", tuff_error()));

@@ -121,3 +121,15 @@ void progress_close(progress *self)
         fclose(self->log);
     self->log = NULL;
 }
+
+bool progress_validation(progress *self, int64_t step, double loss, double best, bool is_best)
+{
+    fprintf(stderr, "%sstep %" PRId64 "  validation loss %.4f%s\n", self->terminal ? "\r\033[K" : "", step, loss,
+            is_best ? ", the best so far" : "");
+    if (!self->log)
+        return true;
+    fprintf(self->log, "{\"step\": %" PRId64 ", ", step);
+    log_number(self->log, "validation_loss", loss, ", ");
+    log_number(self->log, "best_validation_loss", best, "}\n");
+    return fflush(self->log) == 0 && !ferror(self->log);
+}

@@ -34,6 +34,9 @@ void progress_begin(progress *self, int64_t first, int64_t last, int64_t total, 
 bool progress_is_due(const progress *self, int64_t step);
 /* Prints and logs the report of the last step. Returns false where the log could not be written. */
 bool progress_line(progress *self, int64_t step, const step_report *report);
+/* Prints and logs the loss of a validation after step; best: the lowest one so far, which this one is where is_best.
+   Returns false where the log could not be written. */
+bool progress_validation(progress *self, int64_t step, double loss, double best, bool is_best);
 /* Leaves the progress line, so that other text may follow. */
 void progress_end(progress *self);
 void progress_close(progress *self);

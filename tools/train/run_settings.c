@@ -1,21 +1,40 @@
-/* The settings of a training run as JSON in a checkpoint's metadata. */
+/* The settings and the state of a training run as JSON in a checkpoint's metadata. */
 #include "tools/train/run_settings.h"
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
+#include "io/json.h"
 
 #define KEY_MODEL "model"
 #define KEY_TRAINING "training"
+#define KEY_STATE "state"
 
 static bool read_whole(const json_t *object, const char *name, int64_t low, int64_t high, int64_t *out)
 {
     const json_t *value = json_object_get(object, name);
     *out = json_is_integer(value) ? (int64_t)json_integer_value(value) : low - 1;
     return *out >= low && *out <= high;
+}
+
+/* Numbers that older checkpoints lack are 0. */
+static bool read_whole_or_0(const json_t *object, const char *name, int64_t high, int64_t *out)
+{
+    *out = 0;
+    return !json_object_get(object, name) || read_whole(object, name, 0, high, out);
+}
+
+static bool read_text(const json_t *object, const char *name, char *out, size_t size)
+{
+    const json_t *value = json_object_get(object, name);
+    const char *found = value ? json_string_value(value) : "";
+    const int length = found ? snprintf(out, size, "%s", found) : -1;
+    return length >= 0 && (size_t)length < size;
 }
 
 static tuff_status read_training(const char *path, const json_t *object, run_settings *out)
@@ -27,14 +46,30 @@ static tuff_status read_training(const char *path, const json_t *object, run_set
     out->resident = json_is_true(json_object_get(object, "resident"));
     if (!read_whole(object, "steps", 1, 1 << 24, &out->steps) ||
         !read_whole(object, "batch", 1, 1 << 20, &out->batch) ||
-        !read_whole(object, "seed", 0, INT64_MAX, &out->seed) || !(out->learning_rate > 0))
+        !read_whole(object, "seed", 0, INT64_MAX, &out->seed) || !(out->learning_rate > 0) ||
+        !read_text(object, "validate", out->validate, sizeof out->validate) ||
+        !read_whole_or_0(object, "validate_every", 1 << 24, &out->validate_every) ||
+        !read_whole_or_0(object, "patience", 1 << 24, &out->patience) || (out->validate[0] && out->validate_every == 0))
         return FAIL(TUFF_E_FORMAT, "%s: its metadata do not say how it is trained", path);
+    return TUFF_OK;
+}
+
+static tuff_status read_state(const char *path, const json_t *object, run_state *out)
+{
+    const json_t *loss = json_object_get(object, "best_loss");
+    out->has_best = loss != NULL;
+    out->best_loss = json_is_number(loss) ? json_number_value(loss) : (double)NAN;
+    if (!read_text(object, "loader", out->loader, sizeof out->loader) || (out->has_best && isnan(out->best_loss)) ||
+        !read_whole_or_0(object, "best_step", 1 << 24, &out->best_step) ||
+        !read_whole_or_0(object, "without_gain", 1 << 24, &out->without_gain))
+        return FAIL(TUFF_E_FORMAT, "%s: its metadata do not say how far the training is", path);
     return TUFF_OK;
 }
 
 static tuff_status read_metadata(const char *path, const tuff_file *file, run_settings *out)
 {
     const char *model = tuff_file_metadata(file, KEY_MODEL), *training = tuff_file_metadata(file, KEY_TRAINING);
+    const char *state = tuff_file_metadata(file, KEY_STATE);
     if (!model || !training)
         return FAIL(TUFF_E_FORMAT, "%s: no checkpoint of tuff train: its metadata lack \"%s\"", path,
                     model ? KEY_TRAINING : KEY_MODEL);
@@ -43,7 +78,12 @@ static tuff_status read_metadata(const char *path, const tuff_file *file, run_se
         return FAIL(TUFF_E_UNSUPPORTED, "%s: its model has %" PRId64 " tokens: only bytes, 256, are supported", path,
                     out->model.vocabulary);
     json_t *object = json_loads(training, JSON_REJECT_DUPLICATES, NULL);
-    const tuff_status status = read_training(path, object, out);
+    tuff_status status = read_training(path, object, out);
+    json_decref(object);
+    if (status != TUFF_OK || !state)
+        return status;
+    object = json_loads(state, JSON_REJECT_DUPLICATES, NULL);
+    status = read_state(path, object, &out->state);
     json_decref(object);
     return status;
 }
@@ -59,20 +99,55 @@ tuff_status run_settings_read(const char *path, run_settings *out)
     return status;
 }
 
-tuff_status run_settings_save(const char *path, const run_settings *settings, language_model *model,
-                              tuff_optimizer *optimizer)
+/* Releases the object. NULL where memory ran out. */
+static char *print(json_t *object)
 {
-    char training[256];
-    snprintf(training, sizeof training,
-             "{\"steps\": %" PRId64 ", \"batch\": %" PRId64 ", \"seed\": %" PRId64
-             ", \"learning_rate\": %.17g, \"text_hash\": \"%016" PRIx64 "\", \"resident\": %s}",
-             settings->steps, settings->batch, settings->seed, settings->learning_rate, settings->text_hash,
-             settings->resident ? "true" : "false");
-    char *config = model_config_text(&settings->model);
-    if (!config)
-        return TUFF_E_OOM_HOST;
-    const char *const keys[] = {KEY_MODEL, KEY_TRAINING}, *const texts[] = {config, training};
-    const tuff_status status = tuff_checkpoint_save(path, model->parameters, optimizer, keys, texts, 2);
-    tuff__free(config);
-    return status;
+    char *printed = object ? json_dumps(object, JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(object);
+    return printed;
+}
+
+static char *training_text(const run_settings *settings)
+{
+    char hash[17];
+    snprintf(hash, sizeof hash, "%016" PRIx64, settings->text_hash);
+    json_t *object = json_pack("{s:I,s:I,s:I,s:f,s:s,s:b}", "steps", (json_int_t)settings->steps, "batch",
+                               (json_int_t)settings->batch, "seed", (json_int_t)settings->seed, "learning_rate",
+                               settings->learning_rate, "text_hash", hash, "resident", (int)settings->resident);
+    if (object && settings->validate[0]) {
+        (void)json_object_set_new(object, "validate", json_string(settings->validate));
+        (void)json_object_set_new(object, "validate_every", json_integer(settings->validate_every));
+        (void)json_object_set_new(object, "patience", json_integer(settings->patience));
+    }
+    return print(object);
+}
+
+static char *state_text(const run_state *state)
+{
+    json_t *object = json_pack("{s:s}", "loader", state->loader);
+    if (object && state->has_best) {
+        (void)json_object_set_new(object, "best_loss", json_real(state->best_loss));
+        (void)json_object_set_new(object, "best_step", json_integer(state->best_step));
+    }
+    if (object)
+        (void)json_object_set_new(object, "without_gain", json_integer(state->without_gain));
+    return print(object);
+}
+
+tuff_status run_settings_metadata(const run_settings *settings, run_metadata *out)
+{
+    tuff__json_begin(); /* its memory is tuff's */
+    *out = (run_metadata){
+        .keys = {KEY_MODEL, KEY_TRAINING, KEY_STATE},
+        .texts = {model_config_text(&settings->model), training_text(settings), state_text(&settings->state)}};
+    for (int i = 0; i < RUN_METADATA_COUNT; i++)
+        if (!out->texts[i])
+            return FAIL(TUFF_E_OOM_HOST, "no memory for the metadata of a checkpoint");
+    return TUFF_OK;
+}
+
+void run_metadata_free(run_metadata *self)
+{
+    for (int i = 0; i < RUN_METADATA_COUNT; i++)
+        tuff__free(self->texts[i]);
 }

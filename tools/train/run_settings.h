@@ -1,23 +1,39 @@
-/* What a checkpoint of the tool says beside its tensors: the model, and how it is trained, so that training can go
-   on to the same bits. */
+/* What a checkpoint of the tool says beside its tensors: the model, how it is trained, and how far the training is, so
+   that it can go on to the same bits. */
 #ifndef TUFF_TOOLS_TRAIN_RUN_SETTINGS_H
 #define TUFF_TOOLS_TRAIN_RUN_SETTINGS_H
 
 #include "tools/model/model.h"
 
+/* What changes during a run, beside tensors. */
+typedef struct run_state {
+    char loader[192]; /* the loader's position; "": none */
+    bool has_best;    /* a validation had a loss */
+    double best_loss;
+    int64_t best_step, without_gain; /* validations since the best one */
+} run_state;
+
 typedef struct run_settings {
     model_config model;
     int64_t steps, batch, seed;
     double learning_rate;
-    uint64_t text_hash; /* of the training text */
-    bool resident;      /* the device draws the windows */
+    uint64_t text_hash;               /* of the training text */
+    bool resident;                    /* the device draws the windows */
+    char validate[512];               /* a file, or the fraction of the text that is held out; "": no validation */
+    int64_t validate_every, patience; /* steps; validations without gain until the end, 0: none */
+    run_state state;
 } run_settings;
 
 /* Reads the settings of a checkpoint; everything is checked. */
 tuff_status run_settings_read(const char *path, run_settings *out);
 
-/* Saves model and optimizer with the settings. */
-tuff_status run_settings_save(const char *path, const run_settings *settings, language_model *model,
-                              tuff_optimizer *optimizer);
+/* The settings as metadata of a checkpoint. Free it whatever is returned. */
+enum { RUN_METADATA_COUNT = 3 };
+typedef struct run_metadata {
+    const char *keys[RUN_METADATA_COUNT];
+    char *texts[RUN_METADATA_COUNT];
+} run_metadata;
+tuff_status run_settings_metadata(const run_settings *settings, run_metadata *out);
+void run_metadata_free(run_metadata *self);
 
 #endif

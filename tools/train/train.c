@@ -6,19 +6,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file/file.h"
 #include "base/thread.h"
 #include "tools/model/fastest.h"
 #include "tools/train/batches.h"
 #include "tools/train/progress.h"
 #include "tools/train/sampler.h"
+#include "tools/train/saving.h"
 #include "tools/train/text.h"
 #include "tools/train/options.h"
+#include "tools/train/validation.h"
 #include "tools/verbs.h"
 
 typedef struct training {
     train_options options;
-    corpus text;
+    corpus text, held_out;
     tuff_device *device;
     language_model model;
     tuff_optimizer *optimizer;
@@ -26,7 +27,8 @@ typedef struct training {
     tuff_plan *plan;
     batches batches;
     int64_t done, last; /* steps: done, and where this run ends */
-    int64_t saved;      /* the step of the last checkpoint written, -1 before */
+    saving saving;
+    validation validation;
     progress progress;
 } training;
 
@@ -37,24 +39,6 @@ static tuff_compile_options compile_options(training *self)
                                     .memory_budget = (uint64_t)self->options.memory_budget};
     tuning_apply(&self->options.tune, &options);
     return options;
-}
-
-/* Fails now rather than after the training: the folder must take a file, and the path must not be a folder. */
-static int check_save_path(const char *path)
-{
-    struct stat entry;
-    char probe[1024];
-    if (!path)
-        return EXIT_DONE;
-    if (tuff__file.lstat(path, &entry) == 0 && S_ISDIR(entry.st_mode))
-        return cli_fail(&verb_train, EXIT_FAILED, "--save %s: this is a folder", path);
-    const int length = snprintf(probe, sizeof probe, "%s.probe", path);
-    if (length < 0 || (size_t)length >= sizeof probe)
-        return cli_fail(&verb_train, EXIT_FAILED, "--save: the path is too long");
-    if (tuff__file_write(probe, NULL, 0, false, false) != TUFF_OK)
-        return cli_fail_library(&verb_train, "the checkpoint could not be saved");
-    remove(probe);
-    return EXIT_DONE;
 }
 
 static int open_device(training *self)
@@ -99,7 +83,7 @@ static int make_batches(training *self)
 {
     if (batches_open(&self->batches, self->device, &self->text, &self->options.settings, self->options.workers) !=
             TUFF_OK ||
-        batches_seek(&self->batches, self->done, NULL) != TUFF_OK)
+        batches_seek(&self->batches, self->done, self->options.settings.state.loader) != TUFF_OK)
         return cli_fail_library(&verb_train, "the windows of text");
     return EXIT_DONE;
 }
@@ -128,6 +112,32 @@ static int read_text(training *self)
     if (self->options.resume && settings->text_hash != self->text.hash)
         fputs("the text is not the one that the checkpoint was trained on\n", stderr);
     settings->text_hash = self->text.hash;
+    if (settings->validate[0] && validation_split(&self->validation, settings->validate, &self->text, &self->held_out,
+                                                  settings->model.context + 1) != TUFF_OK)
+        return cli_fail(&verb_train, EXIT_FAILED, "%s", tuff_error());
+    return EXIT_DONE;
+}
+
+/* Behind the weights, of which it keeps a copy. */
+static int make_validation(training *self)
+{
+    const run_settings *settings = &self->options.settings;
+    const tuff_compile_options options = compile_options(self);
+    if (!settings->validate[0])
+        return EXIT_DONE;
+    if (validation_open(&self->validation, self->device, &self->model, &self->held_out, settings, &options) != TUFF_OK)
+        return cli_fail_library(&verb_train, "the validation");
+    if (self->options.resume && validation_resume(&self->validation, self->options.resume, self->done) != TUFF_OK)
+        return cli_fail_library(&verb_train, "the best weights so far");
+    return EXIT_DONE;
+}
+
+static int make_saving(training *self)
+{
+    const train_options *options = &self->options;
+    const bool beside = options->save_every > 0 || options->settings.validate[0];
+    if (saving_open(&self->saving, options->save, options->keep, beside, &self->model, self->optimizer) != TUFF_OK)
+        return cli_fail_library(&verb_train, "the checkpoint");
     return EXIT_DONE;
 }
 
@@ -149,20 +159,50 @@ static int report(training *self)
     return EXIT_DONE;
 }
 
-/* Looks at the loss first: a checkpoint whose numbers are not finite is worth nothing. */
-static int save(training *self)
+/* A save that fails says so and lets the training go on: what it would save next is worth more. */
+static int say_not_saved(training *self)
 {
-    if (self->saved == self->done)
+    progress_end(&self->progress);
+    return cli_fail(&verb_train, EXIT_FAILED, "step %" PRId64 " could not be saved: %s; %s is as it was before",
+                    self->saving.failed, tuff_error(), self->options.save);
+}
+
+/* Looks at the loss first: a checkpoint whose numbers are not finite is worth nothing. */
+static int save(training *self, bool is_best)
+{
+    run_state *state = &self->options.settings.state;
+    if (self->saving.begun == self->done && !is_best)
         return EXIT_DONE;
-    const int code = self->progress.line_step == self->done ? EXIT_DONE : report(self);
+    int code = self->progress.line_step == self->done ? EXIT_DONE : report(self);
     if (code != EXIT_DONE)
         return code;
-    if (run_settings_save(self->options.save, &self->options.settings, &self->model, self->optimizer) != TUFF_OK) {
-        progress_end(&self->progress);
-        return cli_fail(&verb_train, EXIT_FAILED, "step %" PRId64 " could not be saved: %s; %s is as it was before",
-                        self->done, tuff_error(), self->options.save);
-    }
-    self->saved = self->done;
+    if (saving_wait(&self->saving) != TUFF_OK)
+        code = say_not_saved(self);
+    if (batches_tell(&self->batches, state->loader, sizeof state->loader) != TUFF_OK)
+        return cli_fail_library(&verb_train, "the position in the text");
+    if (saving_begin(&self->saving, &self->options.settings, self->done, is_best, self->validation.best) != TUFF_OK)
+        code = say_not_saved(self);
+    return code;
+}
+
+static int save_last(training *self)
+{
+    const int code = save(self, false);
+    return saving_wait(&self->saving) == TUFF_OK ? code : say_not_saved(self);
+}
+
+static int validate(training *self, bool *is_best)
+{
+    run_state *state = &self->options.settings.state;
+    double loss;
+    *is_best = false;
+    if (!validation_is_due(&self->validation, self->done))
+        return EXIT_DONE;
+    if (validation_loss(&self->validation, &loss) != TUFF_OK ||
+        validation_judge(&self->validation, state, self->done, loss, is_best) != TUFF_OK)
+        return cli_fail_library(&verb_train, "the validation");
+    if (!progress_validation(&self->progress, self->done, loss, state->best_loss, *is_best))
+        return cli_fail(&verb_train, EXIT_FAILED, "%s: the log could not be written", self->options.log);
     return EXIT_DONE;
 }
 
@@ -174,17 +214,20 @@ static int step(training *self)
     return EXIT_DONE;
 }
 
-/* A periodic save that fails says so and lets the training go on: what it would save next is worth more. */
 static int loop(training *self)
 {
     const int64_t every = self->options.save_every;
-    while (self->done < self->last && !cli_is_interrupted()) {
+    while (self->done < self->last && !cli_is_interrupted() && !validation_is_over(&self->validation)) {
+        bool is_best = false;
         int code = step(self);
         if (code == EXIT_DONE && progress_is_due(&self->progress, self->done))
             code = report(self);
+        if (code == EXIT_DONE)
+            code = validate(self, &is_best);
         if (code != EXIT_DONE)
             return code;
-        if (every > 0 && self->done % every == 0 && self->done < self->last && save(self) != EXIT_DONE)
+        const bool is_due = every > 0 && self->done % every == 0 && self->done < self->last;
+        if (self->options.save && (is_due || is_best) && save(self, is_best) != EXIT_DONE)
             fputs("the training goes on\n", stderr);
     }
     return EXIT_DONE;
@@ -211,7 +254,13 @@ static void say_end(const training *self, int64_t first)
 {
     const double seconds = (double)(tuff__nanoseconds() - self->progress.begin) * 1e-9;
     const double tokens = (double)(self->done - first) * (double)self->progress.tokens_per_step;
+    const run_state *state = &self->options.settings.state;
     const bool early = self->done < self->options.settings.steps;
+    if (validation_is_over(&self->validation))
+        fprintf(stderr, "no gain in %" PRId64 " validations: the training ends early\n", state->without_gain);
+    if (state->has_best)
+        fprintf(stderr, "best validation loss %.4f, after step %" PRId64 "; the sample is of these weights\n",
+                state->best_loss, state->best_step);
     fprintf(stderr, "%s after step %" PRId64 ": %s, %.0f tokens/s%s%s\n", early ? "stopped" : "done", self->done,
             TIME_TEXT(seconds), tokens / fmax(seconds, 1e-9),
             self->options.save ? ", saved to " : "; not saved: no --save",
@@ -252,7 +301,6 @@ static int run(training *self)
     tuff_device_info info;
     if (tuff_device_describe(self->device, &info) == TUFF_OK)
         say_begin(self, &info);
-    self->saved = -1;
     self->last = self->options.stop_after > 0 && self->options.stop_after < settings->steps ? self->options.stop_after
                                                                                             : settings->steps;
     cli_catch_interrupt();
@@ -262,7 +310,9 @@ static int run(training *self)
         code = cli_fail_library(&verb_train, "a training step");
     progress_end(&self->progress);
     if (code == EXIT_DONE && self->options.save)
-        code = save(self);
+        code = save_last(self);
+    if (code == EXIT_DONE && self->validation.plan && validation_restore(&self->validation) != TUFF_OK)
+        code = cli_fail_library(&verb_train, "the best weights");
     if (code == EXIT_DONE && self->options.tune.background && !tuning_end(&self->options.tune, self->plan))
         code = EXIT_FAILED;
     if (code == EXIT_DONE)
@@ -273,8 +323,11 @@ static int run(training *self)
 /* Everything that can be wrong with what the user gave comes before the work. */
 static int prepare(training *self)
 {
-    int (*const stages[])(training *) = {read_text, open_device, make_model, make_weights, make_batches, make_plan};
-    int code = check_save_path(self->options.save);
+    int (*const stages[])(training *) = {read_text,    open_device, make_model,      make_weights,
+                                         make_batches, make_plan,   make_validation, make_saving};
+    int code = EXIT_DONE;
+    if (saving_check_path(self->options.save) != TUFF_OK)
+        code = cli_fail_library(&verb_train, "the checkpoint could not be saved");
     for (size_t i = 0; i < sizeof stages / sizeof *stages && code == EXIT_DONE; i++)
         code = stages[i](self);
     if (code == EXIT_DONE)
@@ -287,6 +340,8 @@ static void clean_up(training *self)
     progress_close(&self->progress);
     tuff_plan_destroy(self->plan);
     tuff_graph_destroy(self->graph);
+    saving_close(&self->saving);
+    validation_close(&self->validation);
     batches_close(&self->batches);
     tuff_optimizer_destroy(self->optimizer);
     model_destroy(&self->model);

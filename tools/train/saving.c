@@ -1,0 +1,101 @@
+/* Saving a run. The copy that the device makes needs as much memory as the state; where that is not to be had, steps
+   wait until a checkpoint is written, as they would without a copy. */
+#include "tools/train/saving.h"
+
+#include <stdio.h>
+
+#include "base/file/file.h"
+#include "base/status.h"
+
+tuff_status saving_check_path(const char *path)
+{
+    struct stat entry;
+    char probe[1024];
+    if (!path)
+        return TUFF_OK;
+    if (tuff__file.lstat(path, &entry) == 0 && S_ISDIR(entry.st_mode))
+        return FAIL(TUFF_E_IO, "--save %s: this is a folder", path);
+    const int length = snprintf(probe, sizeof probe, "%s.probe", path);
+    if (length < 0 || (size_t)length >= sizeof probe)
+        return FAIL(TUFF_E_USAGE, "--save: the path is too long");
+    TRY(tuff__file_write(probe, NULL, 0, false, false));
+    return tuff__file_remove(probe);
+}
+
+tuff_status saving_open(saving *self, const char *path, int64_t keep, bool beside, language_model *model,
+                        tuff_optimizer *optimizer)
+{
+    *self = (saving){.path = path, .keep = keep, .model = model, .optimizer = optimizer, .saved = -1, .begun = -1};
+    if (!path || !beside)
+        return TUFF_OK;
+    self->writer = tuff_checkpoint_writer_create(model->parameters, optimizer);
+    return self->writer || tuff_last_status() == TUFF_E_OOM_DEVICE ? TUFF_OK : tuff_last_status();
+}
+
+static tuff_status save(saving *self, const run_metadata *metadata, int64_t step, bool is_best, tuff_parameters *best)
+{
+    char best_path[1024];
+    const tuff_checkpoint_options options = {.keys = metadata->keys,
+                                             .texts = (const char *const *)metadata->texts,
+                                             .metadata_count = RUN_METADATA_COUNT,
+                                             .step = step,
+                                             .keep = (int)self->keep,
+                                             .best = is_best};
+    if (self->lacks_best && !is_best && best) {
+        TRY(saving_best_path(self->path, best_path, sizeof best_path));
+        TRY(tuff_checkpoint_save(best_path, best, NULL, options.keys, options.texts, options.metadata_count));
+        self->lacks_best = false;
+    }
+    if (self->writer)
+        return tuff_checkpoint_writer_save(self->writer, self->path, &options);
+    return tuff_checkpoint_save_as(self->path, self->model->parameters, self->optimizer, &options);
+}
+
+static tuff_status note_failure(saving *self, int64_t step, bool is_best, tuff_status status)
+{
+    self->failed = step;
+    self->lacks_best = self->lacks_best || is_best;
+    return status;
+}
+
+tuff_status saving_begin(saving *self, const run_settings *settings, int64_t step, bool is_best, tuff_parameters *best)
+{
+    run_metadata metadata;
+    if (self->saved == step && !is_best)
+        return TUFF_OK;
+    tuff_status status = run_settings_metadata(settings, &metadata);
+    if (status == TUFF_OK)
+        status = save(self, &metadata, step, is_best, best);
+    run_metadata_free(&metadata);
+    if (status != TUFF_OK)
+        return note_failure(self, step, is_best, status);
+    self->begun = step;
+    self->is_best = is_best;
+    return TUFF_OK;
+}
+
+tuff_status saving_wait(saving *self)
+{
+    const tuff_status status = self->writer ? tuff_checkpoint_writer_wait(self->writer) : TUFF_OK;
+    const int64_t step = self->begun;
+    self->begun = -1;
+    if (status != TUFF_OK)
+        return note_failure(self, step, self->is_best, status);
+    if (step >= 0) {
+        self->saved = step;
+        self->lacks_best = self->lacks_best && !self->is_best;
+    }
+    return TUFF_OK;
+}
+
+void saving_close(saving *self)
+{
+    (void)tuff_checkpoint_writer_destroy(self->writer);
+    self->writer = NULL;
+}
+
+tuff_status saving_best_path(const char *path, char *out, size_t size)
+{
+    const int length = snprintf(out, size, "%s.best", path);
+    return length >= 0 && (size_t)length < size ? TUFF_OK : FAIL(TUFF_E_USAGE, "%.200s...: the path is too long", path);
+}

@@ -1,0 +1,35 @@
+/* The checkpoints of a training run: written beside the steps, some kept, the best one under a name of its own. */
+#ifndef TUFF_TOOLS_TRAIN_SAVING_H
+#define TUFF_TOOLS_TRAIN_SAVING_H
+
+#include "tools/train/run_settings.h"
+#include "tuff/checkpoint.h"
+
+typedef struct saving {
+    const char *path; /* NULL: nothing is saved */
+    int64_t keep;     /* checkpoints of their own names; 0: none */
+    language_model *model;
+    tuff_optimizer *optimizer;
+    tuff_checkpoint_writer *writer; /* NULL: saves are waited for */
+    int64_t saved, begun, failed;   /* steps: of the checkpoint that is written, of the one under way, and of the one
+                                     that failed last; -1 */
+    bool is_best, lacks_best;       /* the one under way is the best one; a best one could not be saved since */
+} saving;
+
+/* Fails now rather than after the training: the folder must take a file, and the path must not be a folder. */
+tuff_status saving_check_path(const char *path);
+/* model and optimizer must outlive it. beside: more is saved than the last step, so that a copy of the state is worth
+   its memory. */
+tuff_status saving_open(saving *self, const char *path, int64_t keep, bool beside, language_model *model,
+                        tuff_optimizer *optimizer);
+/* Begins to save the state after `step` steps, unless that is saved already; is_best: as the best one, too. best: the
+   best weights so far, which are saved by themselves where their own checkpoint failed; NULL: there are none. */
+tuff_status saving_begin(saving *self, const run_settings *settings, int64_t step, bool is_best, tuff_parameters *best);
+/* Waits for the save under way, and returns its failure, that of step `failed`. To be called before saving_begin. */
+tuff_status saving_wait(saving *self);
+void saving_close(saving *self);
+
+/* Name of the best checkpoint beside the one at path. */
+tuff_status saving_best_path(const char *path, char *out, size_t size);
+
+#endif

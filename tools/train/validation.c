@@ -1,0 +1,186 @@
+/* Validation. The held-out text is cut into windows that do not overlap, the last one shorter; padding has targets that
+   the loss ignores. Losses and tokens are summed on the device, and read once. */
+#include "tools/train/validation.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tools/train/saving.h"
+
+static tuff_status fill(void *user, tuff_sample *sample)
+{
+    const validation *self = user;
+    const size_t begin = (size_t)(sample->index * self->context), left = self->held_out->size - begin;
+    const int64_t count = left < (size_t)self->context + 1 ? (int64_t)left : self->context + 1;
+    int32_t *tokens = sample->data[0];
+    for (int64_t i = 0; i < count; i++)
+        tokens[i] = self->held_out->bytes[begin + (size_t)i];
+    sample->rows[0] = count;
+    return TUFF_OK;
+}
+
+/* "0.1" and the like; a file of such a name is "./0.1". */
+static bool is_fraction(const char *from, double *fraction)
+{
+    char *end;
+    *fraction = strtod(from, &end);
+    return end != from && *end == 0 && *fraction > 0 && *fraction < 1;
+}
+
+tuff_status validation_split(validation *self, const char *from, corpus *training, corpus *held_out, int64_t window)
+{
+    double fraction;
+    if (!is_fraction(from, &fraction)) {
+        TRY(corpus_read(&(cli_texts){.items = &from, .count = 1}, 2, &self->text));
+        *held_out = self->text;
+        return TUFF_OK;
+    }
+    const size_t size = (size_t)ceil(fraction * (double)training->size);
+    if (size < 2 || training->size - size < (size_t)window)
+        return FAIL(TUFF_E_USAGE, "--validate %s: %zu of %zu bytes leave %zu to train on, and a window takes %lld",
+                    from, size, training->size, training->size - size, (long long)window);
+    training->size -= size;
+    *held_out = (corpus){.bytes = training->bytes + training->size, .size = size};
+    return TUFF_OK;
+}
+
+/* sums += [loss · tokens, tokens] of windows i32 [batch, context + 1], padded with -1. */
+static void add_sums(tuff_graph *graph, language_model *model, tuff_array *sums, tuff_tensor *windows)
+{
+    const tuff_shape shape = tuff_tensor_shape(windows);
+    const int64_t batch = shape.extent[0], length = shape.extent[1] - 1;
+    const int64_t first[] = {0, 0}, last[] = {batch, length}, second[] = {0, 1}, end[] = {batch, length + 1};
+    const int axis = 0;
+    tuff_tensor *zero = tuff_constant(graph, TUFF_I32, 0);
+    tuff_tensor *tokens = tuff_max(tuff_slice(windows, first, last, NULL), zero);
+    tuff_tensor *targets = tuff_reshape(tuff_slice(windows, second, end, NULL), TUFF_SHAPE(batch * length));
+    tuff_tensor *logits = model_logits(model, graph, tokens);
+    tuff_tensor *rows = tuff_reshape(logits, TUFF_SHAPE(batch * length, model->config.vocabulary));
+    tuff_tensor *loss = tuff_cross_entropy(rows, targets, -1, 0);
+    tuff_tensor *is_padding = tuff_cast(tuff_less(targets, zero), TUFF_F32);
+    tuff_tensor *padded = tuff_sum(is_padding, &axis, 1, false);
+    tuff_tensor *count = tuff_sub(tuff_constant(graph, TUFF_F32, (double)(batch * length)), padded);
+    tuff_tensor *parts[] = {tuff_reshape(tuff_mul(loss, count), TUFF_SHAPE(1)), tuff_reshape(count, TUFF_SHAPE(1))};
+    tuff_assign(graph, sums, tuff_add(tuff_array_tensor(graph, sums), tuff_concat(parts, 2, 0)));
+}
+
+static tuff_status make_plan(validation *self, tuff_device *device, language_model *model,
+                             const tuff_compile_options *options)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    if (!graph)
+        return tuff_last_status();
+    add_sums(graph, model, self->sums,
+             tuff_input(graph, "windows", TUFF_I32, TUFF_SHAPE(self->settings->batch, self->context + 1)));
+    self->plan = tuff_compile(graph, options);
+    tuff_graph_destroy(graph);
+    return self->plan ? TUFF_OK : tuff_last_status();
+}
+
+static tuff_status make_loader(validation *self, tuff_device *device)
+{
+    const tuff_field windows = {.name = "windows",
+                                .dtype = TUFF_I32,
+                                .shape = {.rank = 1, .extent = {self->context + 1}},
+                                .collate = TUFF_COLLATE_PAD,
+                                .fill = -1};
+    /* A window ends with the byte that the next one begins with: it is a target here and known there. */
+    const int64_t targets = (int64_t)self->held_out->size - 1;
+    self->loader =
+        tuff_loader_create(device, &(tuff_loader_options){.fields = &windows,
+                                                          .field_count = 1,
+                                                          .batch_size = self->settings->batch,
+                                                          .sample_count = (targets + self->context - 1) / self->context,
+                                                          .keep_last = true,
+                                                          .sample = fill,
+                                                          .user = self});
+    return self->loader ? TUFF_OK : tuff_last_status();
+}
+
+tuff_status validation_open(validation *self, tuff_device *device, language_model *model, const corpus *held_out,
+                            const run_settings *settings, const tuff_compile_options *options)
+{
+    self->held_out = held_out;
+    self->settings = settings;
+    self->context = settings->model.context;
+    self->parameters = model->parameters;
+    self->best = tuff_parameters_clone(model->parameters);
+    self->sums = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(2));
+    if (!self->best || !self->sums)
+        return tuff_last_status();
+    TRY(make_plan(self, device, model, options));
+    return make_loader(self, device);
+}
+
+void validation_close(validation *self)
+{
+    (void)tuff_loader_destroy(self->loader);
+    tuff_plan_destroy(self->plan);
+    tuff_array_destroy(self->sums);
+    tuff_parameters_destroy(self->best);
+    corpus_free(&self->text);
+    *self = (validation){0};
+}
+
+/* A run that was killed between writing a checkpoint and naming it the best goes on from the best one. */
+tuff_status validation_resume(validation *self, const char *path, int64_t step)
+{
+    const run_state *state = &self->settings->state;
+    run_settings found;
+    char best[1024];
+    if (!state->has_best || state->best_step == step)
+        return TUFF_OK;
+    TRY(saving_best_path(path, best, sizeof best));
+    TRY(run_settings_read(best, &found));
+    if (!found.state.has_best || found.state.best_step != state->best_step)
+        return FAIL(TUFF_E_FORMAT, "%s: these are not the best weights of the run, which are those of step %lld", best,
+                    (long long)state->best_step);
+    return tuff_checkpoint_load(best, self->best, NULL);
+}
+
+/* Not where a run is stopped: it would differ from one that goes on. */
+bool validation_is_due(const validation *self, int64_t step)
+{
+    const run_settings *settings = self->settings;
+    return self->plan && (step % settings->validate_every == 0 || step == settings->steps);
+}
+
+tuff_status validation_loss(validation *self, double *loss)
+{
+    float sums[2] = {0, 0};
+    TRY(tuff_array_write(self->sums, sums, sizeof sums));
+    TRY(tuff_loader_seek(self->loader, (tuff_loader_position){0}));
+    for (int64_t i = 0; i < tuff_loader_batch_count(self->loader); i++) {
+        TRY(tuff_loader_next(self->loader, self->plan, NULL));
+        TRY(tuff_plan_run(self->plan));
+    }
+    TRY(tuff_array_read(self->sums, sums, sizeof sums));
+    *loss = (double)sums[0] / (double)sums[1];
+    return TUFF_OK;
+}
+
+tuff_status validation_judge(validation *self, run_state *state, int64_t step, double loss, bool *best)
+{
+    *best = isfinite(loss) && (!state->has_best || loss < state->best_loss);
+    state->without_gain++;
+    if (!*best)
+        return TUFF_OK;
+    state->has_best = true;
+    state->best_loss = loss;
+    state->best_step = step;
+    state->without_gain = 0;
+    return tuff_parameters_copy(self->best, self->parameters);
+}
+
+bool validation_is_over(const validation *self)
+{
+    const run_settings *settings = self->settings;
+    return self->plan && settings->patience > 0 && settings->state.without_gain >= settings->patience;
+}
+
+tuff_status validation_restore(validation *self)
+{
+    return self->settings->state.has_best ? tuff_parameters_copy(self->parameters, self->best) : TUFF_OK;
+}
