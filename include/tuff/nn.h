@@ -111,12 +111,12 @@ typedef struct tuff_pool2d_options {
     uint32_t reserved[8];
 } tuff_pool2d_options;
 /* Floats x [N,C,H,W] -> [N,C,OH,OW], where OH = (H + 2 padding - size) / stride + 1, rounded down. Padding counts as
-   -inf for the maximum and as 0 for the average. Equal maxima of a window share its gradient evenly; NaN is a maximum. */
+   -inf for the maximum and as 0 for the average. Equal maxima of a window share its gradient; NaN is a maximum. */
 TUFF_API tuff_tensor *tuff_max_pool2d(tuff_tensor *x, const tuff_pool2d_options *options);
 TUFF_API tuff_tensor *tuff_avg_pool2d(tuff_tensor *x, const tuff_pool2d_options *options);
 
-/* The k largest elements along axis, largest first: the shape of x, of floats, i32 or u32, with extent k there, 1 to that
-   of x. *indices, unless indices is NULL, becomes their positions, i32. A NaN counts as largest; of equals the first
+/* The k largest elements along axis, largest first: the shape of x, of floats, i32 or u32, with extent k there, 1 to
+   that of x. *indices, unless indices is NULL, becomes their positions, i32. A NaN counts as largest; of equals the first
    comes first. The gradient goes to the elements that were chosen. Work grows with the extent times 4 k, or times 64
    where that is more. */
 TUFF_API tuff_tensor *tuff_top_k(tuff_tensor *x, int64_t k, int axis, tuff_tensor **indices);

@@ -48,6 +48,8 @@ tuff_shape tuff__with_extent(tuff_shape shape, int axis, int64_t extent);
 tuff_tensor *tuff__slice_axis(tuff_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
 /* Puts step - 1 zeros between the elements along axis. */
 tuff_tensor *tuff__dilate(tuff_tensor *x, int axis, int64_t step);
+/* tuff_unfold as an UNFOLD node even where a reshape would do: the compiler knows patches of an image by it. */
+tuff_tensor *tuff__windows(tuff_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation);
 /* The gradient of UNFOLD: adds up what windows have of each element. */
 tuff_tensor *tuff__fold_windows(const node *n, tuff_tensor *upstream);
 /* Exchanges two axes. */

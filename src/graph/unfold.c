@@ -12,37 +12,56 @@ static tuff_shape with_windows(tuff_shape shape, int axis, int64_t count, int64_
     return shape;
 }
 
-tuff_tensor *tuff_unfold(tuff_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation)
+/* Whether windows fit the axis; false with the graph's error set. */
+static bool windows_fit(const tuff_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation)
+{
+    const int64_t extent = x->shape.extent[axis];
+    if (size < 1 || step < 1 || dilation < 1)
+        tuff__graph_fail(x->graph, TUFF_E_SHAPE,
+                         "unfold: %s: size %lld, step %lld and dilation %lld must be at least 1", SHAPE_TEXT(x->shape),
+                         (long long)size, (long long)step, (long long)dilation);
+    else if (size > extent || (size > 1 && dilation > (extent - 1) / (size - 1)))
+        tuff__graph_fail(x->graph, TUFF_E_SHAPE,
+                         "unfold: %s: no window of %lld elements, %lld apart, fits axis %d of %lld elements",
+                         SHAPE_TEXT(x->shape), (long long)size, (long long)dilation, axis, (long long)extent);
+    else if (x->shape.rank == TUFF_MAX_RANK)
+        tuff__graph_fail(x->graph, TUFF_E_LIMIT, "unfold: %s: the rank would pass the limit", SHAPE_TEXT(x->shape));
+    else
+        return true;
+    return false;
+}
+
+tuff_tensor *tuff__windows(tuff_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation)
 {
     tuff_tensor *answer;
     tuff_graph *graph = tuff__enter("unfold", &x, 1, &answer);
     if (!graph)
         return answer;
-    if (!tuff__axis("unfold", x, axis, &axis))
+    if (!tuff__axis("unfold", x, axis, &axis) || !windows_fit(x, axis, size, step, dilation))
         return &graph->failed;
-    const int64_t extent = x->shape.extent[axis];
-    if (size < 1 || step < 1 || dilation < 1)
-        return tuff__graph_fail(graph, TUFF_E_SHAPE,
-                                "unfold: %s: size %lld, step %lld and dilation %lld must be at least 1",
-                                SHAPE_TEXT(x->shape), (long long)size, (long long)step, (long long)dilation);
-    if (size > extent || (size > 1 && dilation > (extent - 1) / (size - 1)))
-        return tuff__graph_fail(graph, TUFF_E_SHAPE,
-                                "unfold: %s: no window of %lld elements, %lld apart, fits axis %d of %lld elements",
-                                SHAPE_TEXT(x->shape), (long long)size, (long long)dilation, axis, (long long)extent);
-    if (x->shape.rank == TUFF_MAX_RANK)
-        return tuff__graph_fail(graph, TUFF_E_LIMIT, "unfold: %s: the rank would pass the limit", SHAPE_TEXT(x->shape));
-    const int64_t span = (size - 1) * dilation + 1, count = (extent - span) / step + 1;
+    const int64_t count = (x->shape.extent[axis] - (size - 1) * dilation - 1) / step + 1;
     const tuff_shape shape = with_windows(x->shape, axis, count, size);
     if (!tuff__shape_is_legal(graph, "unfold", shape))
         return &graph->failed;
+    /* Where there is one window, or one element in each, its step is never taken. */
+    const op_attributes attributes = {.axis = axis, .step = {count > 1 ? step : 1, size > 1 ? dilation : 1}};
+    return tuff__node_create(graph, OP_UNFOLD, x->dtype, shape, &x, 1, &attributes);
+}
+
+tuff_tensor *tuff_unfold(tuff_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation)
+{
+    tuff_tensor *seen = tuff__windows(x, axis, size, step, dilation);
+    if (!tuff__is_sound(seen))
+        return seen;
+    axis = seen->node->attributes.axis;
+    const int64_t count = seen->shape.extent[axis];
     if (size == 1)
-        return tuff_reshape(tuff__slice_axis(x, axis, 0, (count - 1) * step + 1, step), shape);
+        return tuff_reshape(tuff__slice_axis(x, axis, 0, (count - 1) * step + 1, step), seen->shape);
     if (count == 1)
-        return tuff_reshape(tuff__slice_axis(x, axis, 0, span, dilation), shape);
+        return tuff_reshape(tuff__slice_axis(x, axis, 0, (size - 1) * dilation + 1, dilation), seen->shape);
     if (step == size && dilation == 1)
-        return tuff_reshape(tuff__slice_axis(x, axis, 0, count * size, 1), shape);
-    return tuff__node_create(graph, OP_UNFOLD, x->dtype, shape, &x, 1,
-                             &(op_attributes){.axis = axis, .step = {step, dilation}});
+        return tuff_reshape(tuff__slice_axis(x, axis, 0, count * size, 1), seen->shape);
+    return seen;
 }
 
 /* The axes before and behind are merged meanwhile, so that the rank stays legal. */

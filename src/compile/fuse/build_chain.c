@@ -2,6 +2,7 @@
    guard under which reads are legal. Equal values are written once. */
 #include <string.h>
 
+#include "compile/fuse/coordinates.h"
 #include "compile/fuse/fuse.h"
 
 /* A value that was built: a node's, seen along a path, under a guard. */
@@ -22,6 +23,7 @@ typedef struct builder {
     tuff_shape kept;     /* the domain with its loop axes at extent 1 */
     const node *give_up; /* must be materialised first */
     bool impossible;
+    bool computes; /* coordinates where strides cannot say an address: of an operand made of patches */
     tuff_status status;
     seen_value *seen; /* hashed by what they are of; at is NULL where there is none */
     int seen_count, seen_capacity;
@@ -122,9 +124,60 @@ static int buffer_of(builder *self, int id, tuff_dtype dtype, bool written)
     return i;
 }
 
+static int add_to_builder(void *self, const chain_value *value)
+{
+    return add(self, value);
+}
+
+/* Whether the path to a layout must be computed. */
+static bool needs_coordinates(const builder *self, view layout, const path *along)
+{
+    return self->computes && !tuff__view_along(&layout, along, NULL);
+}
+
+/* Finds coordinates; where there are none, the source of the path's first step must be materialised. */
+static bool find_coordinates(builder *self, tuff_shape shape, const path *along, value_sink *sink, coordinate *out)
+{
+    *sink = (value_sink){.state = self, .add = add_to_builder};
+    if (tuff__coordinates_along(sink, shape, along, out))
+        return true;
+    if (self->status == TUFF_OK && along->source != NULL)
+        give_up(self, along->source);
+    self->impossible |= along->source == NULL;
+    return false;
+}
+
+/* A load at a computed index: the matrices of a batch follow each other by a stride, what is inside of one is looked up.
+   The bounds of the lookup hold for whatever the coordinates are outside of a padding's guard. */
+static int build_computed_load(builder *self, const node *leaf, const view *layout, const path *along)
+{
+    coordinate all[TUFF_MAX_RANK], sum = {.walked = {.offset = layout->offset}};
+    value_sink sink;
+    if (!find_coordinates(self, leaf->outputs[0].shape, along, &sink, all))
+        return NO_VALUE;
+    for (int i = 0; i < layout->rank; ++i)
+        if (!tuff__coordinate_add(&sum, &all[i], layout->stride[i]))
+            return give_up(self, leaf);
+    const tuff_dtype dtype = leaf->outputs[0].dtype;
+    chain_value load = blank(VALUE_LOOKUP, tuff__compute_dtype(dtype));
+    load.extent = tuff__view_span(layout) + layout->offset;
+    for (int i = 0; i < self->chain->rank - 2; ++i)
+        if (sum.walked.stride[i] > 0) {
+            load.address.stride[i] = sum.walked.stride[i];
+            load.extent -= (self->chain->extent[i] - 1) * sum.walked.stride[i];
+            sum.walked.stride[i] = 0;
+        }
+    load.buffer = buffer_of(self, leaf->id, dtype, false);
+    load.args[0] = tuff__coordinate_value(&sink, &sum);
+    load.step = 1;
+    return load.args[0] == NO_VALUE ? NO_VALUE : add(self, &load);
+}
+
 static int build_load(builder *self, const node *leaf, const path *along, int guard)
 {
     view layout = tuff__fusion_layout(self->fusion, leaf);
+    if (needs_coordinates(self, layout, along))
+        return build_computed_load(self, leaf, &layout, along);
     if (!reach(self, &layout, along))
         return NO_VALUE;
     const tuff_dtype dtype = leaf->outputs[0].dtype;
@@ -213,12 +266,28 @@ static int build_op(builder *self, op_code op, tuff_dtype dtype, int x, int y, i
     return failed(self) ? NO_VALUE : add(self, &value);
 }
 
+/* The same of a computed coordinate: one comparison of the distance from low, which wraps below. */
+static int build_computed_inside(builder *self, tuff_shape shape, int axis, const path *along, int64_t low,
+                                 int64_t high)
+{
+    coordinate all[TUFF_MAX_RANK];
+    value_sink sink;
+    if (!find_coordinates(self, shape, along, &sink, all))
+        return NO_VALUE;
+    all[axis].walked.offset -= low;
+    const int distance = tuff__coordinate_value(&sink, &all[axis]);
+    return tuff__index_op(&sink, OP_LESS, TUFF_BOOL, tuff__index_op(&sink, OP_CAST, TUFF_U32, distance, NO_VALUE),
+                          tuff__index_constant(&sink, TUFF_U32, high - low));
+}
+
 /* bool: low <= the coordinate along axis of a tensor of this shape < high. */
 static int build_inside(builder *self, tuff_shape shape, int axis, const path *along, int64_t low, int64_t high)
 {
     view layout = tuff__view_contiguous(shape);
     memset(layout.stride, 0, sizeof layout.stride);
     layout.stride[axis] = 1;
+    if (needs_coordinates(self, layout, along))
+        return build_computed_inside(self, shape, axis, along, low, high);
     if (!reach(self, &layout, along))
         return NO_VALUE;
     chain_value inside = blank(VALUE_INSIDE, TUFF_BOOL);
@@ -520,7 +589,7 @@ static void begin_values(builder *self)
 }
 
 /* The operand as values over its own rows and columns; where it is in memory its address is built already. */
-static void build_producer(builder *self, int operand)
+static void build_producer(builder *self, int operand, bool computes)
 {
     fused_chain *chain = self->chain;
     const tuff_tensor *tensor = self->task->core->inputs[operand];
@@ -529,7 +598,9 @@ static void build_producer(builder *self, int operand)
     made->axis = tensor->shape.rank - 2;
     memcpy(made->extent, tensor->shape.extent + made->axis, sizeof made->extent);
     made->begin = chain->value_count;
+    self->computes = computes;
     made->value = build(self, tensor->node, NULL, NO_VALUE);
+    self->computes = false;
     made->end = chain->value_count;
     begin_values(self);
     if (!failed(self))
@@ -564,7 +635,7 @@ static void build_operands(builder *self)
         chain->operand_names[i] = i == 0 ? "a" : "b";
         chain->extra_count = i + 1;
         if (produced)
-            build_producer(self, i);
+            build_producer(self, i, self->fusion->facts[base->id].patches);
     }
 }
 

@@ -41,6 +41,7 @@ typedef struct node_facts {
     bool kept;           /* because it is an output or assigned */
     bool alone;          /* a matmul that takes nothing into its epilogue */
     bool prologue_fused; /* has none, though a matmul's operand: computed where that is loaded */
+    bool patches;        /* so are the patches of a convolution, for each matmul that reads them */
     bool in_rows;        /* must be laid out row by row, because a chain cannot address it otherwise */
     bool ordered;        /* its memory is laid out as `layout` says, not row by row */
     view layout;

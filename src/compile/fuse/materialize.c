@@ -2,6 +2,7 @@
    than a pass over memory as long as chains stay short and nothing expensive is repeated for each element of a
    broadcast. */
 #include "compile/fuse/fuse.h"
+#include "compile/schedule/kernel_policy.h"
 
 #define CHAIN_OPS 40   /* elementwise ops inlined into one node at most */
 #define CHAIN_LEAVES 8 /* buffers read by one node's inlined chain at most */
@@ -55,6 +56,40 @@ const node *tuff__factor_view(const struct fusion *fusion, const tuff_tensor *op
     return descend(fusion, operand->node, true, out, give_up);
 }
 
+/* What windows are of: the first node behind views, paddings and casts. */
+static const node *behind_windows(const node *at, bool *found)
+{
+    *found = false;
+    for (;;) {
+        *found |= at->op == OP_UNFOLD;
+        if (!tuff__op_is_view(at->op) && at->op != OP_PAD && at->op != OP_CAST)
+            return at;
+        at = at->inputs[0]->node;
+    }
+}
+
+/* Patches of an image, of which an operand is a view that strides cannot say, are made where kernels for GPUs load them,
+   for each matmul that reads them: each element of the image is in several. The image itself then has memory. */
+static bool makes_patches(struct fusion *fusion, const node *at)
+{
+    const kernel_policy policy = {.target = tuff__device_target(fusion->graph->device), .family = fusion->family};
+    bool found;
+    while (at->op == OP_PERMUTE || at->op == OP_EXPAND || at->op == OP_CAST)
+        at = at->inputs[0]->node;
+    node_facts *facts = &fusion->facts[at->id];
+    const node *image = behind_windows(at, &found);
+    if (!found || facts->materialized || facts->forced || facts->kept || fusion->mode != TUFF_FUSE_ALL ||
+        fusion->by_library || fusion->family == TUFF_FAMILY_COOPERATIVE || tuff__uses_registers(&policy))
+        return false;
+    facts->prologue_fused = facts->patches = true;
+    if (!tuff__op_is_source(image->op) && !fusion->facts[image->id].materialized) {
+        fusion->facts[image->id].materialized = true;
+        if (image->op == OP_CONCAT)
+            tuff__place_parts(fusion, image);
+    }
+    return true;
+}
+
 /* Materialises whatever keeps the operand from being a strided view of memory. */
 static void need_operand(struct fusion *fusion, const tuff_tensor *operand, bool is_factor)
 {
@@ -67,6 +102,8 @@ static void need_operand(struct fusion *fusion, const tuff_tensor *operand, bool
             tuff__operand_view(fusion, operand, &layout, &missing);
         if (missing == NULL || fusion->facts[missing->id].materialized)
             return;
+        if (is_factor && makes_patches(fusion, operand->node))
+            continue;
         fusion->facts[missing->id].materialized = true;
         if (missing->op == OP_CONCAT)
             tuff__place_parts(fusion, missing);

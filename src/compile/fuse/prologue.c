@@ -18,7 +18,8 @@ static bool is_alone(const struct fusion *fusion, const node *at)
 static const node *find_producer(const struct fusion *fusion, const tuff_tensor *operand)
 {
     const node *at = operand->node;
-    while (tuff__op_is_view(at->op) && !fusion->facts[at->id].materialized && is_alone(fusion, at))
+    while (tuff__op_is_view(at->op) && !fusion->facts[at->id].materialized && !fusion->facts[at->id].prologue_fused &&
+           is_alone(fusion, at))
         at = at->inputs[0]->node;
     const node_facts *facts = &fusion->facts[at->id];
     if (!tuff__op_is_elementwise(at->op) || !facts->materialized || facts->ordered || !is_alone(fusion, at))

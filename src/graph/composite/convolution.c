@@ -30,8 +30,8 @@ static tuff_tensor *frame(tuff_tensor *x, const int64_t *before, const int64_t *
 static tuff_tensor *patches(tuff_tensor *x, const geometry *of, const int64_t *size)
 {
     x = frame(x, of->padding, of->padding);
-    x = tuff_unfold(x, 2, size[0], of->stride[0], of->dilation[0]);
-    x = tuff_unfold(x, 4, size[1], of->stride[1], of->dilation[1]);
+    x = tuff__windows(x, 2, size[0], of->stride[0], of->dilation[0]);
+    x = tuff__windows(x, 4, size[1], of->stride[1], of->dilation[1]);
     if (!tuff__is_sound(x))
         return x;
     const int64_t *e = x->shape.extent;
@@ -64,11 +64,12 @@ static tuff_tensor *multiply(tuff_tensor *seen, tuff_tensor *kernels, bool thin)
     return tuff_reshape(result, TUFF_SHAPE(p[0], p[1] * k[1], p[5], p[6]));
 }
 
-/* The place of an axis' elements in the gradient with respect to the image. Rows q·step + r of the padded image are made
-   of those of the upstream gradient from q back on, `taps` of them, reach apart: phase r has every step-th tap of the
-   kernel. step is the stride, or 1 where the gradient is spread out before. */
+/* The place of an axis' elements in the gradient with respect to the image. Rows q·step + r of the padded image are
+   made of those of the upstream gradient from q back on, `taps` of them, reach apart: phase r has every step-th tap of
+   the kernel. step is the stride, or 1 where the gradient is spread out before. With stride 1 the padding is left out
+   from the start, in the margin around the upstream gradient. */
 typedef struct phases {
-    int64_t step, taps, reach, margin, rows;
+    int64_t step, taps, reach, margin, rows, padding;
 } phases;
 
 static phases phases_of(const geometry *of, int i, int64_t size, int64_t rows)
@@ -76,8 +77,10 @@ static phases phases_of(const geometry *of, int i, int64_t size, int64_t rows)
     const bool spread = of->dilation[i] > 1 && of->stride[i] > 1;
     phases made = {.step = spread ? 1 : of->stride[i], .reach = of->dilation[i]};
     made.taps = (size + made.step - 1) / made.step;
-    made.margin = (made.taps - 1) * made.reach;
-    made.rows = (spread ? (rows - 1) * of->stride[i] + 1 : rows) + made.margin;
+    const int64_t before = (made.taps - 1) * made.reach;
+    made.padding = of->stride[i] == 1 ? 0 : of->padding[i];
+    made.margin = of->stride[i] == 1 ? before - of->padding[i] : before;
+    made.rows = (spread ? (rows - 1) * of->stride[i] + 1 : rows) + 2 * made.margin - before;
     return made;
 }
 
@@ -125,8 +128,8 @@ static tuff_tensor *image_gradient(tuff_tensor *x, tuff_tensor *weight, const ge
     g = tuff_permute(g, (int[]){0, 1, 4, 2, 5, 3});
     const int64_t rows = along[0].rows * along[0].step, columns = along[1].rows * along[1].step;
     g = tuff_reshape(g, TUFF_SHAPE(image.extent[0], image.extent[1], rows, columns));
-    return frame(g, (int64_t[]){-of->padding[0], -of->padding[1]},
-                 (int64_t[]){image.extent[2] + of->padding[0] - rows, image.extent[3] + of->padding[1] - columns});
+    return frame(g, (int64_t[]){-along[0].padding, -along[1].padding},
+                 (int64_t[]){image.extent[2] + along[0].padding - rows, image.extent[3] + along[1].padding - columns});
 }
 
 /* With respect to the kernels: over all images at once, a sum of N·OH·OW terms for each element. */
@@ -266,7 +269,7 @@ tuff_tensor *tuff_patch_embed(tuff_tensor *image, tuff_tensor *weight, tuff_tens
             "columns multiples of those of a patch",
             SHAPE_TEXT(image->shape), SHAPE_TEXT(weight->shape));
     const int64_t rows = e[2] / w[2], columns = e[3] / w[3], terms = w[1] * w[2] * w[3], batch = e[0], width = w[0];
-    tuff_tensor *seen = tuff_reshape(image, TUFF_SHAPE(batch, w[1], rows, w[2], columns, w[3]));
+    tuff_tensor *seen = tuff__windows(tuff__windows(image, 2, w[2], w[2], 1), 4, w[3], w[3], 1);
     seen = tuff_reshape(tuff_permute(seen, (int[]){0, 2, 4, 1, 3, 5}), TUFF_SHAPE(batch, rows * columns, terms));
     weight = tuff_reshape(weight, TUFF_SHAPE(width, terms));
     return tuff_linear(seen, tuff__is_sound(weight) ? tuff__swap_axes(weight, 0, 1) : weight, bias);
