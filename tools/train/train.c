@@ -11,10 +11,9 @@
 #include "base/thread.h"
 #include "tools/model/fastest.h"
 #include "tools/model/graphs.h"
-#include "tools/train/progress.h"
+#include "tools/train/report.h"
 #include "tools/train/sampler.h"
 #include "tools/train/text.h"
-#include "tools/train/options.h"
 #include "tools/verbs.h"
 
 typedef struct training {
@@ -30,6 +29,7 @@ typedef struct training {
     int64_t done, last; /* steps: done, and where this run ends */
     int64_t saved;      /* the step of the last checkpoint written, -1 before */
     progress progress;
+    step_profile profile;
 } training;
 
 static size_t windows_size(const training *self)
@@ -47,19 +47,19 @@ static tuff_compile_options compile_options(training *self)
 }
 
 /* Fails now rather than after the training: the folder must take a file, and the path must not be a folder. */
-static int check_save_path(const char *path)
+static int check_target(const char *option, const char *path)
 {
     struct stat entry;
     char probe[1024];
     if (!path)
         return EXIT_DONE;
     if (tuff__file.lstat(path, &entry) == 0 && S_ISDIR(entry.st_mode))
-        return cli_fail(&verb_train, EXIT_FAILED, "--save %s: this is a folder", path);
+        return cli_fail(&verb_train, EXIT_FAILED, "%s %s: this is a folder", option, path);
     const int length = snprintf(probe, sizeof probe, "%s.probe", path);
     if (length < 0 || (size_t)length >= sizeof probe)
-        return cli_fail(&verb_train, EXIT_FAILED, "--save: the path is too long");
+        return cli_fail(&verb_train, EXIT_FAILED, "%s: the path is too long", option);
     if (tuff__file_write(probe, NULL, 0, false, false) != TUFF_OK)
-        return cli_fail_library(&verb_train, "the checkpoint could not be saved");
+        return cli_fail_library(&verb_train, option);
     remove(probe);
     return EXIT_DONE;
 }
@@ -138,15 +138,13 @@ static int report(training *self)
     step_report numbers;
     if (tuff_plan_read(self->plan, "report", &numbers, sizeof numbers) != TUFF_OK)
         return cli_fail_library(&verb_train, "reading the loss");
-    const bool logged = progress_line(&self->progress, self->done, &numbers);
+    progress_line(&self->progress, self->done, &numbers);
     if (!isfinite(numbers.loss) || !isfinite(numbers.gradient_norm)) {
         progress_end(&self->progress);
         return cli_fail(&verb_train, EXIT_FAILED,
                         "the loss is not finite at step %" PRId64 ", so nothing more is saved: lower --learning-rate",
                         self->done);
     }
-    if (!logged)
-        return cli_fail(&verb_train, EXIT_FAILED, "%s: the log could not be written", self->options.log);
     return EXIT_DONE;
 }
 
@@ -172,7 +170,7 @@ static int step(training *self)
     const run_settings *settings = &self->options.settings;
     corpus_batch(&self->text, (uint64_t)settings->seed, self->done, settings->batch, self->window, self->windows);
     if (tuff_plan_write(self->plan, "windows", self->windows, windows_size(self)) != TUFF_OK ||
-        tuff_plan_run(self->plan) != TUFF_OK)
+        step_profile_run(&self->profile, self->plan, self->done + 1) != TUFF_OK)
         return cli_fail_library(&verb_train, "a training step");
     self->done++;
     return EXIT_DONE;
@@ -225,6 +223,38 @@ static void say_end(const training *self, int64_t first)
         fputs("what was compiled is kept for later starts; Ctrl-C again leaves without it\n", stderr);
 }
 
+/* The kernels of the steps that were profiled, by phase. */
+static void say_profile(const training *self)
+{
+    const step_profile *profile = &self->profile;
+    if (!self->options.profile)
+        return;
+    if (!profile->taken) {
+        fprintf(stderr, "no profile: %s\n", profile->absence[0] ? profile->absence : "the run had one step only");
+        return;
+    }
+    fprintf(stderr, "%.3f ms of a step in kernels, median of %d:", 1e3 * profile->kernels.seconds,
+            profile->kernels.runs);
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        fprintf(stderr, "%s %s %.3f ms (%.0f %%)", phase > 0 ? "," : "", tuff_phase_name((tuff_phase)phase),
+                1e3 * profile->kernels.phases[phase], 100 * profile->kernels.phases[phase] / profile->kernels.seconds);
+    fputc('\n', stderr);
+}
+
+static int write_report(training *self, int64_t first)
+{
+    const run_report report = {.device = self->device,
+                               .plan = self->plan,
+                               .options = &self->options,
+                               .progress = &self->progress,
+                               .profile = &self->profile,
+                               .first = first,
+                               .done = self->done};
+    if (!self->options.report || report_write(&report, self->options.report) == TUFF_OK)
+        return EXIT_DONE;
+    return cli_fail_library(&verb_train, "--report");
+}
+
 static int print_sample(training *self)
 {
     const sampler_options options = {.prompt = self->options.prompt,
@@ -260,6 +290,9 @@ static int run(training *self)
     self->last = self->options.stop_after > 0 && self->options.stop_after < settings->steps ? self->options.stop_after
                                                                                             : settings->steps;
     cli_catch_interrupt();
+    self->profile.wanted = self->options.profile || self->options.report;
+    self->progress.device = self->device;
+    self->progress.plot = self->options.force_plot ? PLOT_ALWAYS : self->options.plot ? PLOT_ON_TERMINAL : PLOT_NONE;
     progress_begin(&self->progress, self->done, self->last, settings->steps, tokens, self->options.log_every);
     int code = loop(self);
     if (code == EXIT_DONE && tuff_plan_wait(self->plan) != TUFF_OK)
@@ -269,26 +302,35 @@ static int run(training *self)
         code = save(self);
     if (code == EXIT_DONE && self->options.tune.background && !tuning_end(&self->options.tune, self->plan))
         code = EXIT_FAILED;
-    if (code == EXIT_DONE)
+    if (code == EXIT_DONE) {
         say_end(self, first);
-    return code == EXIT_DONE ? print_sample(self) : code;
+        step_profile_finish(&self->profile, self->plan);
+        say_profile(self);
+        code = write_report(self, first);
+    }
+    if (code == EXIT_DONE)
+        code = print_sample(self);
+    return code;
 }
 
 /* Everything that can be wrong with what the user gave comes before the work. */
 static int prepare(training *self)
 {
     int (*const stages[])(training *) = {read_text, open_device, make_model, make_weights, make_plan};
-    int code = check_save_path(self->options.save);
+    int code = check_target("--save", self->options.save);
+    if (code == EXIT_DONE)
+        code = check_target("--report", self->options.report);
     for (size_t i = 0; i < sizeof stages / sizeof *stages && code == EXIT_DONE; i++)
         code = stages[i](self);
+    const char *const files[MONITOR_COUNT] = {self->options.log, self->options.csv, self->options.tensorboard};
     if (code == EXIT_DONE)
-        code = progress_open(&self->progress, &verb_train, self->options.log, self->options.resume != NULL);
+        code = progress_open(&self->progress, &verb_train, files, self->options.resume != NULL, self->done);
     return code;
 }
 
 static void clean_up(training *self)
 {
-    progress_close(&self->progress);
+    step_profile_free(&self->profile);
     tuff_plan_destroy(self->plan);
     tuff_graph_destroy(self->graph);
     tuff_optimizer_destroy(self->optimizer);
@@ -309,6 +351,8 @@ static int train(int count, char **arguments)
         if (code == EXIT_DONE)
             code = run(&self);
     }
+    if (!progress_close(&self.progress) && code == EXIT_DONE)
+        code = EXIT_FAILED;
     clean_up(&self);
     return code;
 }
