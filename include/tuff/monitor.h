@@ -31,7 +31,7 @@ typedef struct tuff_monitor_options {
     uint64_t reserved[6];
 } tuff_monitor_options;
 
-typedef struct tuff_monitor tuff_monitor;
+typedef struct tuff_monitor tuff_monitor; /* an open file of records */
 /* NULL on failure: TUFF_E_IO, TUFF_E_FORMAT, TUFF_E_USAGE where a name is missing, given twice, empty, longer than 200
    bytes or has control characters. */
 TUFF_API tuff_monitor *tuff_monitor_open(const tuff_monitor_options *options);
