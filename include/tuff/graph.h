@@ -44,9 +44,9 @@ TUFF_API void tuff_output(tuff_graph *graph, const char *name, tuff_tensor *tens
    overlapping ranges are an error. array must outlive the graph's plans. */
 TUFF_API tuff_tensor *tuff_assign(tuff_graph *graph, tuff_array *array, tuff_tensor *value);
 
-/* The part of a training step that a node belongs to, for profiles (tuff_task_info.phase). tuff_gradients makes nodes of
-   the backward pass, tuff_optimizer_apply those of the optimizer behind it; all others are of the phase that the graph
-   is in, at first the forward pass. A node that reads a value of a later phase belongs to that phase. */
+/* The part of a training step that a node belongs to, for profiles (tuff_task_info.phase). tuff_gradients makes nodes
+   of the backward pass, tuff_optimizer_apply those of the optimizer behind it; all others are of the phase that the
+   graph is in, at first the forward pass. A node that reads a value of a later phase belongs to that phase. */
 typedef enum tuff_phase { TUFF_PHASE_FORWARD, TUFF_PHASE_BACKWARD, TUFF_PHASE_OPTIMIZER } tuff_phase;
 /* Nodes that are built from now on belong to phase, for programs that write their own update with tuff_assign. Returns
    the phase before, so that it can be put back. */

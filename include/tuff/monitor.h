@@ -1,6 +1,6 @@
-/* Monitoring: named numbers by step, such as a loss, a learning rate or a throughput, written as CSV, as JSON Lines or as
-   event files for TensorBoard. Everything here is about files on the host; where the numbers come from is the program's
-   matter. A monitor is used by one thread at a time. */
+/* Monitoring: named numbers by step, such as a loss, a learning rate or a throughput, written as CSV, as JSON Lines or
+   as event files for TensorBoard. Everything here is about files on the host; where the numbers come from is the
+   program's matter. A monitor is used by one thread at a time. */
 #ifndef TUFF_MONITOR_H
 #define TUFF_MONITOR_H
 
@@ -18,8 +18,8 @@ typedef enum tuff_monitor_format {
 
 typedef struct tuff_monitor_options {
     tuff_monitor_format format;
-    /* Of the file, which is made or emptied. TensorBoard: of a folder, made with its parents where it is missing, in which
-       every monitor makes a file of its own. */
+    /* Of the file, which is made or emptied. TensorBoard: of a folder, made with its parents where it is missing, in
+       which every monitor makes a file of its own. */
     const char *path;
     const char *const *names; /* of all scalars there will be, count of them; copied */
     int count;
@@ -31,7 +31,7 @@ typedef struct tuff_monitor_options {
     uint64_t reserved[6];
 } tuff_monitor_options;
 
-typedef struct tuff_monitor tuff_monitor;
+typedef struct tuff_monitor tuff_monitor; /* an open file of records */
 /* NULL on failure: TUFF_E_IO, TUFF_E_FORMAT, TUFF_E_USAGE where a name is missing, given twice, empty, longer than 200
    bytes or has control characters. */
 TUFF_API tuff_monitor *tuff_monitor_open(const tuff_monitor_options *options);

@@ -54,11 +54,12 @@ tuff_status tuff_plan_task(const tuff_plan *plan, int index, tuff_task_info *inf
 }
 
 /* Whatever a driver leaves for a kernel's first run, and pages that nobody touched before, are no part of a profile: a
-   plan that never ran runs once before. */
+   plan that never ran runs once before. What it keeps copies of may have changed since its last run. */
 static tuff_status warm_up(tuff_plan *plan)
 {
     if (!plan->has_run)
         TRY(tuff_plan_run(plan));
+    TRY(tuff__executable_refresh(&plan->executable));
     return tuff__wait(plan->device);
 }
 

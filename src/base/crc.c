@@ -5,8 +5,8 @@
 
 enum { SLICES = 8 };
 
-/* A polynomial, its highest power left out and its bits in reverse, and its tables: tables[k][b] is what byte b does to the
-   rest, k zero bytes later. */
+/* A polynomial, its highest power left out and its bits in reverse, and its tables: tables[k][b] is what byte b does to
+   the rest, k zero bytes later. */
 typedef struct crc_code {
     uint32_t polynomial;
     uint32_t tables[SLICES][256];

@@ -46,8 +46,9 @@ void tuff__executable_unrecord(executable *self);
 /* The launches, too. */
 void tuff__executable_free(executable *self);
 
-/* Makes the kept copies anew where what they were made from changed since, then submits the commands. *failed: the
-   recording that a failure is of. */
+/* Makes the kept copies anew where what they were made from changed since. */
+tuff_status tuff__executable_refresh(executable *self);
+/* The same, then submits the commands. *failed: the recording that a failure is of. */
 tuff_status tuff__executable_submit(executable *self, const recording **failed);
 /* Describes a launch for people: its ops in order, its bytes and operations. */
 tuff_status tuff__describe_launch(const executable *self, int index, task_record *out);

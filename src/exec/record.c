@@ -287,15 +287,20 @@ static bool note_stale_copies(executable *self)
     return is_stale;
 }
 
+tuff_status tuff__executable_refresh(executable *self)
+{
+    if (!note_stale_copies(self))
+        return TUFF_OK;
+    const tuff_status status = tuff__submit(self->launches.device, self->setup);
+    for (int i = 0; i < self->launches.copy_count && status != TUFF_OK; ++i)
+        self->versions[i] = 0;
+    return status;
+}
+
 tuff_status tuff__executable_submit(executable *self, const recording **failed)
 {
     *failed = self->setup;
-    if (note_stale_copies(self)) {
-        const tuff_status status = tuff__submit(self->launches.device, self->setup);
-        for (int i = 0; i < self->launches.copy_count && status != TUFF_OK; ++i)
-            self->versions[i] = 0;
-        TRY(status);
-    }
+    TRY(tuff__executable_refresh(self));
     *failed = self->recording;
     return self->recording == NULL ? TUFF_OK : tuff__submit(self->launches.device, self->recording);
 }

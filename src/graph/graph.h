@@ -83,7 +83,8 @@ struct tuff_graph {
 tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_shape shape,
                                tuff_tensor *const *inputs, int input_count, const op_attributes *attributes);
 
-/* Nodes made from here on belong to the recomputation and the phase of model; NULL: to none, and to the forward pass. */
+/* Nodes made from here on belong to the recomputation and the phase of model; NULL: to none, and to the forward pass.
+   */
 void tuff__make_like(tuff_graph *graph, const node *model);
 
 /* Puts the nodes into another order, a topological one that may lack old nodes and have new ones, and drops what

@@ -18,8 +18,8 @@ void tuff__monitor_begin(tuff_monitor_format format, const monitor_names *names,
 void tuff__monitor_record(tuff_monitor_format format, const monitor_names *names, int64_t step,
                           const tuff_scalar *scalars, int count, text *out);
 
-/* Where the lines of steps after first_step begin, or a last line that was not written whole: what to cut a file of this
-   format off at. */
+/* Where the lines of steps after first_step begin, or a last line that was not written whole: what to cut a file of
+   this format off at. */
 size_t tuff__monitor_cut(tuff_monitor_format format, const char *data, size_t size, int64_t first_step);
 
 #endif

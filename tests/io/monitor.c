@@ -1,5 +1,5 @@
-/* Monitors: what the files hold, read back by a reader of its own; going on after a resumed run; disks that are full at any
-   moment. */
+/* Monitors: what the files hold, read back by a reader of its own; going on after a resumed run; disks that are full at
+   any moment. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <setjmp.h>

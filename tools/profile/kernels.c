@@ -77,67 +77,62 @@ static int compare_kernels(const void *a, const void *b)
     return strcmp(x->program, y->program);
 }
 
-/* samples: seconds by task, runs of them each, and behind all tasks those of the runs. */
-static tuff_status gather(plan_profile *self, const tuff_plan *plan, double *samples)
+/* The median over the runs of what stands at an index of each run's samples. */
+static double median_of(const plan_profile *self, int index, double *scratch)
 {
-    self->kernels = tuff__calloc((size_t)self->task_count + 1, sizeof *self->kernels);
-    if (!self->kernels)
-        return TUFF_E_OOM_HOST;
+    for (int run = 0; run < self->runs; run++)
+        scratch[run] = self->samples[run * (self->task_count + 1) + index];
+    return median(scratch, self->runs);
+}
+
+static tuff_status gather(plan_profile *self, const tuff_plan *plan, double *scratch)
+{
     for (int i = 0; i < self->task_count; i++) {
-        const double seconds = median(&samples[i * self->runs], self->runs);
+        const double seconds = median_of(self, i, scratch);
         if (seconds > 0) /* 0: a copy that is kept between runs, and was not made again */
             TRY(add_task(self, plan, i, seconds));
     }
-    self->run_seconds = median(&samples[self->task_count * self->runs], self->runs);
+    self->run_seconds = median_of(self, self->task_count, scratch);
     qsort(self->kernels, (size_t)self->count, sizeof *self->kernels, compare_kernels);
     return TUFF_OK;
 }
 
-static tuff_status take_sample(const plan_profile *self, const tuff_plan *plan, int run, double *samples)
+tuff_status profile_finish(plan_profile *self, const tuff_plan *plan)
 {
-    tuff_plan_info info;
-    TRY(tuff_plan_describe(plan, &info));
-    for (int i = 0; i < self->task_count; i++) {
-        tuff_task_info task;
-        TRY(tuff_plan_task(plan, i, &task));
-        samples[i * self->runs + run] = (double)task.nanoseconds * 1e-9;
-    }
-    samples[self->task_count * self->runs + run] = (double)info.run_nanoseconds * 1e-9;
-    return TUFF_OK;
-}
-
-/* to_run: NULL where the run that was profiled last is the only one. */
-static tuff_status sample(const tuff_plan *plan, tuff_plan *to_run, int runs, plan_profile *out)
-{
-    tuff_plan_info info;
-    *out = (plan_profile){.runs = runs};
-    TRY(tuff_plan_describe(plan, &info));
-    out->task_count = info.task_count;
-    double *samples = tuff__calloc(((size_t)info.task_count + 1) * (size_t)runs, sizeof *samples);
-    tuff_status status = samples ? TUFF_OK : TUFF_E_OOM_HOST;
-    for (int i = 0; i < runs && status == TUFF_OK; i++) {
-        status = to_run ? tuff_plan_profile(to_run) : TUFF_OK;
-        if (status == TUFF_OK)
-            status = take_sample(out, plan, i, samples);
-    }
-    if (status == TUFF_OK)
-        status = gather(out, plan, samples);
-    tuff__free(samples);
+    double *scratch = tuff__calloc((size_t)self->runs + 1, sizeof *scratch);
+    self->kernels = tuff__calloc((size_t)self->task_count + 1, sizeof *self->kernels);
+    const tuff_status status = scratch && self->kernels ? gather(self, plan, scratch) : TUFF_E_OOM_HOST;
+    tuff__free(scratch);
     return status;
 }
 
-tuff_status profile_run(tuff_plan *plan, int runs, plan_profile *out)
+/* Where background tuning gave the plan other tasks, the runs before count no longer. */
+tuff_status profile_add_run(plan_profile *self, const tuff_plan *plan)
 {
-    return sample(plan, plan, runs, out);
-}
-
-tuff_status profile_collect(const tuff_plan *plan, plan_profile *out)
-{
-    return sample(plan, NULL, 1, out);
+    tuff_plan_info info;
+    TRY(tuff_plan_describe(plan, &info));
+    if (info.task_count != self->task_count)
+        self->runs = 0;
+    self->task_count = info.task_count;
+    const size_t row = (size_t)info.task_count + 1;
+    double *samples = tuff__realloc_array(self->samples, ((size_t)self->runs + 1) * row, sizeof *samples);
+    if (!samples)
+        return TUFF_E_OOM_HOST;
+    self->samples = samples;
+    samples += (size_t)self->runs * row;
+    for (int i = 0; i < info.task_count; i++) {
+        tuff_task_info task;
+        TRY(tuff_plan_task(plan, i, &task));
+        samples[i] = (double)task.nanoseconds * 1e-9;
+    }
+    samples[info.task_count] = (double)info.run_nanoseconds * 1e-9;
+    self->runs++;
+    return TUFF_OK;
 }
 
 void profile_free(plan_profile *self)
 {
+    tuff__free(self->samples);
     tuff__free(self->kernels);
     tuff__arena_free(&self->names);
     *self = (plan_profile){.kernels = NULL};

@@ -22,18 +22,18 @@ typedef struct plan_profile {
     kernel_profile *kernels; /* that take longest first */
     int count;
     int task_count, runs;
+    double *samples;            /* seconds: of each task in each run, and behind all tasks of each run */
     double phases[PHASE_COUNT]; /* seconds of their kernels */
     double seconds;             /* of all kernels */
     double run_seconds; /* of a profiled run by the host's clock: with the gaps between kernels, and the waiting */
     arena names;
 } plan_profile;
 
-/* Profiles a plan so many times; each task counts with its median. Every run is one of the plan's: a training step
-   trains. TUFF_E_UNSUPPORTED where there is nothing on a device to time. profile_free frees *out, after a failure
-   too. */
-tuff_status profile_run(tuff_plan *plan, int runs, plan_profile *out);
-/* The same of the profiled run that the plan did last. */
-tuff_status profile_collect(const tuff_plan *plan, plan_profile *out);
+/* Takes in the profiled run that the plan did last. Zero is a profile of no runs; profile_free frees it, after a
+   failure too. */
+tuff_status profile_add_run(plan_profile *self, const tuff_plan *plan);
+/* After the last run: fills in the kernels; each task counts with its median over the runs. */
+tuff_status profile_finish(plan_profile *self, const tuff_plan *plan);
 void profile_free(plan_profile *self);
 
 /* What the device can do at most in a second, measured now; 0 where that could not be measured. */

@@ -123,13 +123,22 @@ static tuff_status write_inputs(const known_plans *plans, int index)
     return tuff_plan_write(plan, "position", &last, sizeof last);
 }
 
+static tuff_status run_profiled(tuff_plan *plan, int64_t runs, plan_profile *out)
+{
+    for (int64_t i = 0; i < runs; i++) {
+        TRY(tuff_plan_profile(plan));
+        TRY(profile_add_run(out, plan));
+    }
+    return profile_finish(out, plan);
+}
+
 static int show_plan(profiling *self, int index, bool first)
 {
     const known_plan *known = &self->plans.items[index];
     plan_profile profile = {.count = 0};
     int code = EXIT_DONE;
     if (write_inputs(&self->plans, index) != TUFF_OK ||
-        profile_run(known->plan, (int)self->options->runs, &profile) != TUFF_OK) {
+        run_profiled(known->plan, self->options->runs, &profile) != TUFF_OK) {
         code = cli_fail_library(&verb_profile, "timing the plan");
     } else {
         fputs(self->options->json && !first ? ",\n" : "", stdout);

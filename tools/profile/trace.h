@@ -12,8 +12,8 @@ typedef struct trace {
     double end; /* of the last event, in microseconds */
 } trace;
 
-/* Adds the plan's last profiled run: a row with its tasks on the device's clock, and a row for each phase with the times in
-   which the device was at it. Failures show in trace_write. */
+/* Adds the plan's last profiled run: a row with its tasks on the device's clock, and a row for each phase with the
+   times in which the device was at it. Failures show in trace_write. */
 void trace_add(trace *self, const tuff_plan *plan, const char *name);
 /* Writes the file, atomically. */
 tuff_status trace_write(const trace *self, const char *path);

@@ -9,15 +9,11 @@
 
 #include "base/thread.h"
 
-int progress_open(progress *self, const cli_verb *verb, const char *path, bool append)
+int progress_open(progress *self, const cli_verb *verb, const char *const paths[MONITOR_COUNT], bool resumed,
+                  int64_t first_step)
 {
-    *self = (progress){.log_path = path, .terminal = cli_is_terminal()};
-    if (!path)
-        return EXIT_DONE;
-    self->log = fopen(path, append ? "a" : "w");
-    if (!self->log)
-        return cli_fail(verb, EXIT_FAILED, "%s: the log cannot be written: %s", path, strerror(errno));
-    return EXIT_DONE;
+    *self = (progress){.terminal = cli_is_terminal()};
+    return monitors_open(&self->files, verb, paths, resumed, first_step);
 }
 
 void progress_begin(progress *self, int64_t first, int64_t last, int64_t total, int64_t tokens_per_step,
@@ -54,31 +50,6 @@ const char *progress_time(double seconds, char *buffer, size_t size)
     return buffer;
 }
 
-/* JSON has no NaN and no infinity. */
-static void log_number(FILE *log, const char *key, double value, const char *end)
-{
-    if (isfinite(value))
-        fprintf(log, "\"%s\": %.9g%s", key, value, end);
-    else
-        fprintf(log, "\"%s\": null%s", key, end);
-}
-
-static bool log_line(progress *self, int64_t step, const step_report *report, double recent, double average,
-                     double seconds)
-{
-    if (!self->log)
-        return true;
-    fprintf(self->log, "{\"step\": %" PRId64 ", ", step);
-    log_number(self->log, "loss", (double)report->loss, ", ");
-    log_number(self->log, "tokens_per_second", recent, ", ");
-    log_number(self->log, "seconds", seconds, ", ");
-    log_number(self->log, "average_tokens_per_second", average, ", ");
-    log_number(self->log, "loader_wait_seconds", self->waited, ", ");
-    log_number(self->log, "learning_rate", (double)report->learning_rate, ", ");
-    log_number(self->log, "gradient_norm", (double)report->gradient_norm, "}\n");
-    return fflush(self->log) == 0 && !ferror(self->log);
-}
-
 /* Doubles at most, so that one slow line does not silence the next ones. */
 static void adapt(progress *self, int64_t steps, double seconds)
 {
@@ -89,47 +60,85 @@ static void adapt(progress *self, int64_t steps, double seconds)
         self->interval = 1;
 }
 
-bool progress_line(progress *self, int64_t step, const step_report *report)
+static uint64_t memory_peak(const progress *self)
+{
+    tuff_device_counters counters;
+    return self->device && tuff_device_counters_get(self->device, &counters) == TUFF_OK ? counters.bytes_peak : 0;
+}
+
+/* On a terminal over the last drawing; elsewhere, where it is wanted there, ten times in a run. */
+static void draw_plot(progress *self, int64_t step)
+{
+    enum { PLOTS = 10 };
+    const bool wanted = self->plot == PLOT_ALWAYS || (self->plot == PLOT_ON_TERMINAL && self->terminal);
+    text drawing = {0};
+    if (!wanted || (!self->terminal && (step - self->first) * PLOTS < (self->last - self->first) * (self->plots + 1)))
+        return;
+    const plot_size size = plot_size_here(self->last);
+    plot_draw(&self->lines, &size, &drawing);
+    if (self->terminal && self->plot_lines > 0)
+        fprintf(stderr, "\r\033[%dA\033[J", self->plot_lines);
+    else if (self->terminal)
+        fputs("\r\033[K", stderr);
+    fputs(tuff__text_get(&drawing), stderr);
+    self->plot_lines = self->terminal && drawing.length > 0 ? size.rows + 1 : 0;
+    self->plots++;
+    tuff__text_free(&drawing);
+}
+
+static void begin_message(void *user)
+{
+    progress_end(user);
+}
+
+void progress_line(progress *self, int64_t step, const step_report *report)
 {
     const uint64_t now = tuff__nanoseconds();
     const double line = (double)(now - self->line_time) * 1e-9, whole = (double)(now - self->begin) * 1e-9;
     const double tokens = (double)self->tokens_per_step;
-    const double recent = tokens * (double)(step - self->line_step) / fmax(line, 1e-9);
-    const double average = tokens * (double)(step - self->first) / fmax(whole, 1e-9);
-    const double left = tokens * (double)(self->last - step) / fmax(recent, 1e-9);
+    const line_numbers numbers = {.step = step,
+                                  .loss = (double)report->loss,
+                                  .learning_rate = (double)report->learning_rate,
+                                  .gradient_norm = (double)report->gradient_norm,
+                                  .recent = tokens * (double)(step - self->line_step) / fmax(line, 1e-9),
+                                  .average = tokens * (double)(step - self->first) / fmax(whole, 1e-9),
+                                  .seconds = whole,
+                                  .waited = self->waited,
+                                  .memory_peak = memory_peak(self)};
+    const double left = tokens * (double)(self->last - step) / fmax(numbers.recent, 1e-9);
+    history_add(&self->lines, &numbers);
+    draw_plot(self, step);
     fprintf(stderr, "%sstep %" PRId64 "/%" PRId64 "  loss %.4f  %.0f tokens/s (average %.0f)  %s left%s",
-            self->terminal ? "\r\033[K" : "", step, self->total, (double)report->loss, recent, average, TIME_TEXT(left),
-            self->terminal ? "" : "\n");
+            self->terminal ? "\r\033[K" : "", step, self->total, numbers.loss, numbers.recent, numbers.average,
+            TIME_TEXT(left), self->terminal ? "" : "\n");
     fflush(stderr);
-    const bool logged = log_line(self, step, report, recent, average, whole);
+    self->is_open = self->terminal;
+    monitors_write(&self->files, &numbers, begin_message, self);
     if (self->fixed_interval == 0)
         adapt(self, step - self->line_step, line);
     self->line_step = step;
     self->line_time = now;
-    return logged;
 }
 
 void progress_end(progress *self)
 {
-    if (self->terminal && self->line_step > self->first)
+    if (self->is_open)
         fputc('\n', stderr);
+    self->is_open = false;
+    self->plot_lines = 0;
 }
 
-void progress_close(progress *self)
+bool progress_close(progress *self)
 {
-    if (self->log)
-        fclose(self->log);
-    self->log = NULL;
+    history_free(&self->lines);
+    return monitors_close(&self->files);
 }
 
-bool progress_validation(progress *self, int64_t step, double loss, double best, bool is_best)
+void progress_validation(progress *self, int64_t step, double loss, double best, bool is_best)
 {
     fprintf(stderr, "%sstep %" PRId64 "  validation loss %.4f%s\n", self->terminal ? "\r\033[K" : "", step, loss,
             is_best ? ", the best so far" : "");
-    if (!self->log)
-        return true;
-    fprintf(self->log, "{\"step\": %" PRId64 ", ", step);
-    log_number(self->log, "validation_loss", loss, ", ");
-    log_number(self->log, "best_validation_loss", best, "}\n");
-    return fflush(self->log) == 0 && !ferror(self->log);
+    self->is_open = false;
+    self->plot_lines = 0;
+    monitors_write_validation(&self->files, step, loss, best, begin_message, self);
 }

@@ -7,17 +7,17 @@
 #include "base/file/file.h"
 #include "base/status.h"
 
-tuff_status saving_check_path(const char *path)
+tuff_status saving_check_path(const char *option, const char *path)
 {
     struct stat entry;
     char probe[1024];
     if (!path)
         return TUFF_OK;
     if (tuff__file.lstat(path, &entry) == 0 && S_ISDIR(entry.st_mode))
-        return FAIL(TUFF_E_IO, "--save %s: this is a folder", path);
+        return FAIL(TUFF_E_IO, "%s %s: this is a folder", option, path);
     const int length = snprintf(probe, sizeof probe, "%s.probe", path);
     if (length < 0 || (size_t)length >= sizeof probe)
-        return FAIL(TUFF_E_USAGE, "--save: the path is too long");
+        return FAIL(TUFF_E_USAGE, "%s: the path is too long", option);
     TRY(tuff__file_write(probe, NULL, 0, false, false));
     return tuff__file_remove(probe);
 }

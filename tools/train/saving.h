@@ -16,8 +16,9 @@ typedef struct saving {
     bool is_best, lacks_best;       /* the one under way is the best one; a best one could not be saved since */
 } saving;
 
-/* Fails now rather than after the training: the folder must take a file, and the path must not be a folder. */
-tuff_status saving_check_path(const char *path);
+/* Fails now rather than after the training: the folder must take a file, and the path, if not NULL, must not be a
+   folder. option names it in the message. */
+tuff_status saving_check_path(const char *option, const char *path);
 /* model and optimizer must outlive it. beside: more is saved than the last step, so that a copy of the state is worth
    its memory. */
 tuff_status saving_open(saving *self, const char *path, int64_t keep, bool beside, language_model *model,

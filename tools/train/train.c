@@ -9,11 +9,10 @@
 #include "base/thread.h"
 #include "tools/model/fastest.h"
 #include "tools/train/batches.h"
-#include "tools/train/progress.h"
+#include "tools/train/report.h"
 #include "tools/train/sampler.h"
 #include "tools/train/saving.h"
 #include "tools/train/text.h"
-#include "tools/train/options.h"
 #include "tools/train/validation.h"
 #include "tools/verbs.h"
 
@@ -30,6 +29,7 @@ typedef struct training {
     saving saving;
     validation validation;
     progress progress;
+    step_profile profile;
 } training;
 
 static tuff_compile_options compile_options(training *self)
@@ -147,15 +147,13 @@ static int report(training *self)
     if (tuff_plan_read(self->plan, "report", &numbers, sizeof numbers) != TUFF_OK)
         return cli_fail_library(&verb_train, "reading the loss");
     self->progress.waited = batches_waited(&self->batches);
-    const bool logged = progress_line(&self->progress, self->done, &numbers);
+    progress_line(&self->progress, self->done, &numbers);
     if (!isfinite(numbers.loss) || !isfinite(numbers.gradient_norm)) {
         progress_end(&self->progress);
         return cli_fail(&verb_train, EXIT_FAILED,
                         "the loss is not finite at step %" PRId64 ", so nothing more is saved: lower --learning-rate",
                         self->done);
     }
-    if (!logged)
-        return cli_fail(&verb_train, EXIT_FAILED, "%s: the log could not be written", self->options.log);
     return EXIT_DONE;
 }
 
@@ -201,14 +199,14 @@ static int validate(training *self, bool *is_best)
     if (validation_loss(&self->validation, &loss) != TUFF_OK ||
         validation_judge(&self->validation, state, self->done, loss, is_best) != TUFF_OK)
         return cli_fail_library(&verb_train, "the validation");
-    if (!progress_validation(&self->progress, self->done, loss, state->best_loss, *is_best))
-        return cli_fail(&verb_train, EXIT_FAILED, "%s: the log could not be written", self->options.log);
+    progress_validation(&self->progress, self->done, loss, state->best_loss, *is_best);
     return EXIT_DONE;
 }
 
 static int step(training *self)
 {
-    if (batches_next(&self->batches, self->plan) != TUFF_OK || tuff_plan_run(self->plan) != TUFF_OK)
+    if (batches_next(&self->batches, self->plan) != TUFF_OK ||
+        step_profile_run(&self->profile, self->plan, self->done + 1) != TUFF_OK)
         return cli_fail_library(&verb_train, "a training step");
     self->done++;
     return EXIT_DONE;
@@ -270,6 +268,38 @@ static void say_end(const training *self, int64_t first)
         fputs("what was compiled is kept for later starts; Ctrl-C again leaves without it\n", stderr);
 }
 
+/* The kernels of the steps that were profiled, by phase. */
+static void say_profile(const training *self)
+{
+    const step_profile *profile = &self->profile;
+    if (!self->options.profile)
+        return;
+    if (!profile->taken) {
+        fprintf(stderr, "no profile: %s\n", profile->absence[0] ? profile->absence : "the run had one step only");
+        return;
+    }
+    fprintf(stderr, "%.3f ms of a step in kernels, median of %d:", 1e3 * profile->kernels.seconds,
+            profile->kernels.runs);
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        fprintf(stderr, "%s %s %.3f ms (%.0f %%)", phase > 0 ? "," : "", tuff_phase_name((tuff_phase)phase),
+                1e3 * profile->kernels.phases[phase], 100 * profile->kernels.phases[phase] / profile->kernels.seconds);
+    fputc('\n', stderr);
+}
+
+static int write_report(training *self, int64_t first)
+{
+    const run_report report = {.device = self->device,
+                               .plan = self->plan,
+                               .options = &self->options,
+                               .progress = &self->progress,
+                               .profile = &self->profile,
+                               .first = first,
+                               .done = self->done};
+    if (!self->options.report || report_write(&report, self->options.report) == TUFF_OK)
+        return EXIT_DONE;
+    return cli_fail_library(&verb_train, "--report");
+}
+
 static int print_sample(training *self)
 {
     const sampler_options options = {.prompt = self->options.prompt,
@@ -304,6 +334,9 @@ static int run(training *self)
     self->last = self->options.stop_after > 0 && self->options.stop_after < settings->steps ? self->options.stop_after
                                                                                             : settings->steps;
     cli_catch_interrupt();
+    self->profile.wanted = self->options.profile || self->options.report;
+    self->progress.device = self->device;
+    self->progress.plot = self->options.force_plot ? PLOT_ALWAYS : self->options.plot ? PLOT_ON_TERMINAL : PLOT_NONE;
     progress_begin(&self->progress, self->done, self->last, settings->steps, tokens, self->options.log_every);
     int code = loop(self);
     if (code == EXIT_DONE && tuff_plan_wait(self->plan) != TUFF_OK)
@@ -315,9 +348,15 @@ static int run(training *self)
         code = cli_fail_library(&verb_train, "the best weights");
     if (code == EXIT_DONE && self->options.tune.background && !tuning_end(&self->options.tune, self->plan))
         code = EXIT_FAILED;
-    if (code == EXIT_DONE)
+    if (code == EXIT_DONE) {
         say_end(self, first);
-    return code == EXIT_DONE ? print_sample(self) : code;
+        step_profile_finish(&self->profile, self->plan);
+        say_profile(self);
+        code = write_report(self, first);
+    }
+    if (code == EXIT_DONE)
+        code = print_sample(self);
+    return code;
 }
 
 /* Everything that can be wrong with what the user gave comes before the work. */
@@ -326,18 +365,20 @@ static int prepare(training *self)
     int (*const stages[])(training *) = {read_text,    open_device, make_model,      make_weights,
                                          make_batches, make_plan,   make_validation, make_saving};
     int code = EXIT_DONE;
-    if (saving_check_path(self->options.save) != TUFF_OK)
-        code = cli_fail_library(&verb_train, "the checkpoint could not be saved");
+    if (saving_check_path("--save", self->options.save) != TUFF_OK ||
+        saving_check_path("--report", self->options.report) != TUFF_OK)
+        code = cli_fail_library(&verb_train, "the run's files");
     for (size_t i = 0; i < sizeof stages / sizeof *stages && code == EXIT_DONE; i++)
         code = stages[i](self);
+    const char *const files[MONITOR_COUNT] = {self->options.log, self->options.csv, self->options.tensorboard};
     if (code == EXIT_DONE)
-        code = progress_open(&self->progress, &verb_train, self->options.log, self->options.resume != NULL);
+        code = progress_open(&self->progress, &verb_train, files, self->options.resume != NULL, self->done);
     return code;
 }
 
 static void clean_up(training *self)
 {
-    progress_close(&self->progress);
+    step_profile_free(&self->profile);
     tuff_plan_destroy(self->plan);
     tuff_graph_destroy(self->graph);
     saving_close(&self->saving);
@@ -360,6 +401,8 @@ static int train(int count, char **arguments)
         if (code == EXIT_DONE)
             code = run(&self);
     }
+    if (!progress_close(&self.progress) && code == EXIT_DONE)
+        code = EXIT_FAILED;
     clean_up(&self);
     return code;
 }

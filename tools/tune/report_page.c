@@ -1,29 +1,14 @@
 /* The page of a report: HTML with its style and its drawings in it, no scripts, nothing from elsewhere. Every text of a
    store is escaped. */
-#define _POSIX_C_SOURCE 200809L
 #include "tools/tune/report_data.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <time.h>
+
+#include "tools/cli/page.h"
 
 static const char style[] =
-    ":root{color-scheme:light "
-    "dark;--ground:#fbfaf8;--card:#fff;--ink:#1d2329;--soft:#66717c;--line:#dcdfe3;--box:#c3d2e3;"
-    "--mark:#5d6b7a;--win:#0b7a53;--warn:#9a4b00}\n"
-    "@media "
-    "(prefers-color-scheme:dark){:root{--ground:#14181c;--card:#1c2228;--ink:#e6eaee;--soft:#98a4b0;--line:#323b44;"
-    "--box:#34506c;--mark:#a9b6c3;--win:#4cc795;--warn:#f0a35e}}\n"
-    "*{box-sizing:border-box}body{margin:0 auto;max-width:70rem;padding:1.5rem 1rem 4rem;background:var(--ground);"
-    "color:var(--ink);font:16px/1.45 system-ui,sans-serif}\n"
-    "h1{font-size:1.5rem;margin:0}h2{font-size:1.15rem;margin:2.5rem 0 "
-    ".25rem}h3{font-size:1rem;margin:0}p{margin:.25rem "
-    "0}\n.soft{color:var(--soft);font-size:.875rem}.win{color:var(--win)}.warn{color:var(--warn)}code{font:.8125rem/"
-    "1.5 "
-    "ui-monospace,monospace;overflow-wrap:anywhere}\n"
-    ".tiles{display:flex;flex-wrap:wrap;gap:.75rem;margin:1rem 0}.tile{background:var(--card);border:1px solid "
-    "var(--line);border-radius:.5rem;padding:.6rem .9rem;flex:1 1 10rem}.tile b{display:block;font-size:1.25rem}\n"
     ".key{background:var(--card);border:1px solid var(--line);border-radius:.5rem;padding:.8rem .9rem;margin:.6rem 0;"
     "display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1.5fr) 11rem;gap:.25rem 1.25rem;align-items:center}\n"
     ".key>details{grid-column:1/-1}.key svg{display:block;width:100%;height:2.5rem}.times{text-align:right}"
@@ -34,25 +19,9 @@ static const char style[] =
     ".ends{display:flex;justify-content:space-between;gap:.5rem}.ends "
     "span:nth-child(2){text-align:center}.legend{display:flex;flex-wrap:wrap;gap:.25rem "
     "1.25rem;align-items:center}.legend svg{width:1.5rem;height:1rem;vertical-align:middle;margin-right:.35rem}\n"
-    "summary{cursor:pointer;color:var(--soft);font-size:.875rem}dl{display:grid;grid-template-columns:max-content "
-    "minmax(0,1fr);gap:.15rem .9rem;margin:.5rem 0 0;font-size:.875rem}dt{color:var(--soft)}dd{margin:0}\n"
-    ".bar{height:.35rem;border-radius:.2rem;background:var(--line);margin-top:.3rem}.bar i{display:block;height:100%;"
-    "border-radius:.2rem;background:var(--win)}\n"
+    "summary{cursor:pointer;color:var(--soft);font-size:.875rem}\n"
     "@media (max-width:44rem){.key{grid-template-columns:minmax(0,1fr)}.times{text-align:left}dl{grid-template-columns:"
     "minmax(0,1fr)}dt{margin-top:.4rem}}\n";
-
-static void add_escaped(text *out, const char *source)
-{
-    for (; source && *source; source++) {
-        const char *name = *source == '&'    ? "&amp;"
-                           : *source == '<'  ? "&lt;"
-                           : *source == '>'  ? "&gt;"
-                           : *source == '"'  ? "&quot;"
-                           : *source == '\'' ? "&#39;"
-                                             : NULL;
-        tuff__text_add_bytes(out, name ? name : source, name ? strlen(name) : 1);
-    }
-}
 
 static const char *text_of(const json_t *object, const char *name)
 {
@@ -69,21 +38,6 @@ static double item_of(const json_t *object, const char *name, size_t index)
 {
     return json_number_value(json_array_get(json_object_get(object, name), index));
 }
-
-/* "412 us" of nanoseconds: three digits that count. */
-static const char *duration(double nanoseconds, char *out, size_t size)
-{
-    static const char *const units[] = {"ns", "\xc2\xb5s", "ms", "s"};
-    int unit = 0;
-    while (nanoseconds >= 999.5 && unit < 3) {
-        nanoseconds /= 1000;
-        unit++;
-    }
-    const int digits = nanoseconds >= 99.95 ? 0 : nanoseconds >= 9.995 ? 1 : 2;
-    (void)snprintf(out, size, "%.*f\xc2\xa0%s", unit == 0 ? 0 : digits, nanoseconds, units[unit]);
-    return out;
-}
-#define DURATION(nanoseconds) duration((nanoseconds), (char[32]){0}, 32)
 
 static bool is_improved(const json_t *key)
 {
@@ -189,7 +143,7 @@ static void add_times(text *out, const json_t *key, const json_t *steps)
 static void add_candidate(text *out, const char *candidate)
 {
     tuff__text_add(out, "<code>");
-    add_escaped(out, candidate[0] ? candidate : "default");
+    page_add_escaped(out, candidate[0] ? candidate : "default");
     tuff__text_add(out, "</code>");
 }
 
@@ -212,7 +166,7 @@ static void add_winner(text *out, const json_t *key)
     }
     tuff__text_add(out, json_array_size(runners_up) > 0 ? "</dd>" : "");
     tuff__text_add(out, "<dt>measured</dt><dd>%s ago, ", AGE_TEXT((uint64_t)number_of(key, "time")));
-    add_escaped(out, text_of(key, "source"));
+    page_add_escaped(out, text_of(key, "source"));
     tuff__text_add(out, "%s</dd>",
                    json_is_true(json_object_get(key, "current"))
                        ? ""
@@ -229,7 +183,7 @@ static void add_details(text *out, const json_t *key, const json_t *steps)
         tuff__text_add(out, " \xc2\xb7 <span class=\"warn\">%zu rejected</span>", json_array_size(rejected));
     tuff__text_add(out, "%s</summary><dl><dt>key</dt><dd><code>",
                    json_is_string(pin) ? " \xc2\xb7 <span class=\"warn\">pinned</span>" : "");
-    add_escaped(out, text_of(key, "op"));
+    page_add_escaped(out, text_of(key, "op"));
     tuff__text_add(out, "</code></dd>");
     json_array_foreach(steps, index, one) if (item_of(key, "calls", index) > 0)
         tuff__text_add(out, "<dt>calls</dt><dd>%.0f in %s</dd>", item_of(key, "calls", index), text_of(one, "name"));
@@ -243,9 +197,9 @@ static void add_details(text *out, const json_t *key, const json_t *steps)
     json_array_foreach(rejected, index, one)
     {
         tuff__text_add(out, "<dt class=\"warn\">");
-        add_escaped(out, text_of(one, "why"));
+        page_add_escaped(out, text_of(one, "why"));
         tuff__text_add(out, text_of(one, "phase")[0] ? " in " : "");
-        add_escaped(out, text_of(one, "phase"));
+        page_add_escaped(out, text_of(one, "phase"));
         tuff__text_add(out, "</dt><dd>");
         add_candidate(out, text_of(one, "candidate"));
         tuff__text_add(out, "</dd>");
@@ -256,20 +210,15 @@ static void add_details(text *out, const json_t *key, const json_t *steps)
 static void add_key(text *out, const json_t *key, const json_t *steps)
 {
     tuff__text_add(out, "<article class=\"key\"><div><h3>");
-    add_escaped(out, text_of(key, "family"));
+    page_add_escaped(out, text_of(key, "family"));
     tuff__text_add(out, "</h3><div class=\"soft\">");
-    add_escaped(out, text_of(key, "dims"));
+    page_add_escaped(out, text_of(key, "dims"));
     tuff__text_add(out, "</div></div><div>");
     draw_spread(out, key);
     tuff__text_add(out, "</div>");
     add_times(out, key, steps);
     add_details(out, key, steps);
     tuff__text_add(out, "</article>\n");
-}
-
-static void add_tile(text *out, const char *what, const char *value)
-{
-    tuff__text_add(out, "<div class=\"tile\"><b>%s</b><span class=\"soft\">%s</span></div>", value, what);
 }
 
 static void add_step(text *out, const json_t *step)
@@ -282,7 +231,7 @@ static void add_step(text *out, const json_t *step)
         (void)snprintf(value, sizeof value, "%s", baseline > 0 ? DURATION(baseline) : "not measured");
     (void)snprintf(what, sizeof what, "kernels of %s: %.2f\xc3\x97, %.0f of %.0f keys known", text_of(step, "name"),
                    tuned > 0 ? baseline / tuned : 1.0, number_of(step, "known"), number_of(step, "keys"));
-    add_tile(out, what, value);
+    page_add_tile(out, what, value);
 }
 
 static void add_tiles(text *out, const json_t *environment)
@@ -301,11 +250,11 @@ static void add_tiles(text *out, const json_t *environment)
     tuff__text_add(out, "<div class=\"tiles\">");
     json_array_foreach(json_object_get(environment, "steps"), index, one) add_step(out, one);
     (void)snprintf(value, sizeof value, "%zu of %zu", improved, known);
-    add_tile(out, "keys with a winner that beats the default", value);
+    page_add_tile(out, "keys with a winner that beats the default", value);
     (void)snprintf(value, sizeof value, "%.2f\xc3\x97", best);
-    add_tile(out, "the most that one gained", value);
+    page_add_tile(out, "the most that one gained", value);
     (void)snprintf(value, sizeof value, "%zu", rejected);
-    add_tile(out, "candidates rejected", value);
+    page_add_tile(out, "candidates rejected", value);
     tuff__text_add(out, "</div>\n");
 }
 
@@ -314,11 +263,11 @@ static void add_environment(text *out, const json_t *environment)
     size_t index;
     json_t *key;
     tuff__text_add(out, "<section><h2>");
-    add_escaped(out, text_of(environment, "device"));
+    page_add_escaped(out, text_of(environment, "device"));
     tuff__text_add(out, "</h2><p class=\"soft\">");
-    add_escaped(out, text_of(environment, "backend"));
+    page_add_escaped(out, text_of(environment, "backend"));
     tuff__text_add(out, " \xc2\xb7 ");
-    add_escaped(out, text_of(environment, "driver"));
+    page_add_escaped(out, text_of(environment, "driver"));
     tuff__text_add(out, "</p>\n");
     add_tiles(out, environment);
     json_array_foreach(json_object_get(environment, "keys"), index, key)
@@ -342,22 +291,14 @@ tuff_status report_page(const json_t *data, text *out)
 {
     size_t index;
     json_t *environment;
-    char day[32] = "";
-    const time_t now = (time_t)number_of(data, "time");
-    struct tm parts;
-    if (gmtime_r(&now, &parts))
-        (void)strftime(day, sizeof day, "%Y-%m-%d %H:%M UTC", &parts);
-    tuff__text_add(out,
-                   "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
-                   "content=\"width=device-width,initial-scale=1\"><title>tuff: what was tuned</title>\n<style>\n%s"
-                   "</style></head><body>\n<h1>What was tuned</h1><p class=\"soft\">tuff ",
-                   style);
-    add_escaped(out, text_of(data, "version"));
-    tuff__text_add(out, " \xc2\xb7 %s</p>\n", day);
+    page_begin(out, "what was tuned", style);
+    tuff__text_add(out, "<h1>What was tuned</h1><p class=\"soft\">tuff ");
+    page_add_escaped(out, text_of(data, "version"));
+    tuff__text_add(out, " \xc2\xb7 %s</p>\n", page_day((int64_t)number_of(data, "time"), (char[32]){0}, 32));
     add_legend(out);
     json_array_foreach(json_object_get(data, "environments"), index, environment) add_environment(out, environment);
     if (json_array_size(json_object_get(data, "environments")) == 0)
         tuff__text_add(out, "<p>Nothing is remembered: <code>tuff tune warm</code> measures a model.</p>\n");
-    tuff__text_add(out, "</body></html>\n");
+    page_end(out);
     return tuff__text_status(out);
 }

@@ -1,0 +1,16 @@
+/* Grows with the lines of a run, which come about once a second. */
+#include "tools/train/history.h"
+
+#include "base/alloc.h"
+
+void history_add(history *self, const line_numbers *numbers)
+{
+    if (GROW(self->lines, self->count, self->capacity))
+        self->lines[self->count++] = *numbers;
+}
+
+void history_free(history *self)
+{
+    tuff__free(self->lines);
+    *self = (history){.lines = NULL};
+}

@@ -1,0 +1,270 @@
+/* The page holds all that it needs. Its numbers are those of the run's lines; a kernel's are of the few steps that were
+   run with timestamps. */
+#include "tools/train/report.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/file/file.h"
+#include "tools/cli/page.h"
+#include "tools/train/chart.h"
+
+enum { MOST_KERNELS = 40 };
+
+static const char style[] =
+    ".charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(20rem,100%),1fr));gap:0 .75rem}"
+    ".table{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.875rem;margin-top:.6rem}"
+    "th,td{padding:.3rem .6rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}"
+    "th{color:var(--soft);font-weight:normal}th:last-child,td:last-child,.left{text-align:left}"
+    "td:last-child{white-space:normal;min-width:14rem}td .bar{width:5rem;margin:0}\n"
+    ".phases{display:flex;height:1.6rem;border-radius:.3rem;overflow:hidden;margin:.6rem 0 .3rem}"
+    ".phases i{display:block}.forward{background:var(--win)}.backward{background:var(--mark)}"
+    ".optimizer{background:var(--warn)}.swatch{display:inline-block;width:.8rem;height:.8rem;border-radius:.15rem;"
+    "margin-right:.35rem;vertical-align:-.05rem}.keys{display:flex;flex-wrap:wrap;gap:.25rem 1.25rem}\n";
+
+static double loss(const line_numbers *line)
+{
+    return line->loss;
+}
+
+static double learning_rate(const line_numbers *line)
+{
+    return line->learning_rate;
+}
+
+static double recent(const line_numbers *line)
+{
+    return line->recent;
+}
+
+static double average(const line_numbers *line)
+{
+    return line->average;
+}
+
+static double gradient_norm(const line_numbers *line)
+{
+    return line->gradient_norm;
+}
+
+static double memory(const line_numbers *line)
+{
+    return (double)line->memory_peak / (1 << 20);
+}
+
+static void add_charts(text *out, const history *lines)
+{
+    static const chart_series losses[] = {{"loss", "one", loss, false}, {"learning rate", "two", learning_rate, true}};
+    static const chart_series rates[] = {{"recent", "one", recent, false}, {"average", "two", average, false}};
+    static const chart_series norms[] = {{"before clipping", "one", gradient_norm, false}};
+    static const chart_series sizes[] = {{"MiB at most", "one", memory, false}};
+    static const chart whole = {"Loss", losses, 2, .width = 800};
+    static const chart charts[] = {{"Tokens a second", rates, 2, true, 400},
+                                   {"Norm of the gradients", norms, 1, true, 400},
+                                   {"Device memory", sizes, 1, true, 400}};
+    chart_draw(&whole, lines, out);
+    tuff__text_add(out, "<div class=\"charts\">");
+    for (size_t i = 0; i < sizeof charts / sizeof *charts; i++)
+        chart_draw(&charts[i], lines, out);
+    tuff__text_add(out, "</div>\n");
+}
+
+static const char *count_text(double value, char *buffer, size_t size)
+{
+    (void)snprintf(buffer, size,
+                   value >= 1e9   ? "%.2f G"
+                   : value >= 1e6 ? "%.2f M"
+                   : value >= 1e4 ? "%.1f k"
+                                  : "%.0f",
+                   value >= 1e9   ? value * 1e-9
+                   : value >= 1e6 ? value * 1e-6
+                   : value >= 1e4 ? value * 1e-3
+                                  : value);
+    return buffer;
+}
+#define COUNT_TEXT(value) count_text((value), (char[32]){0}, 32)
+
+static void add_tiles(text *out, const run_report *self)
+{
+    const history *lines = &self->progress->lines;
+    char value[96];
+    tuff__text_add(out, "<div class=\"tiles\">");
+    if (lines->count > 0) {
+        const line_numbers *last = &lines->lines[lines->count - 1];
+        (void)snprintf(value, sizeof value, "%.4f", last->loss);
+        page_add_tile(out, "loss at the end", value);
+        (void)snprintf(value, sizeof value, "%" PRId64 " of %" PRId64, self->done, self->options->settings.steps);
+        page_add_tile(out, self->first > 0 ? "steps, with those before this run" : "steps", value);
+        page_add_tile(out, "tokens a second on average", COUNT_TEXT(last->average));
+        page_add_tile(out, "time of the run", TIME_TEXT(last->seconds));
+        page_add_tile(out, "device memory at most", BYTES_TEXT(last->memory_peak));
+    }
+    page_add_tile(out, "parameters", COUNT_TEXT((double)model_parameter_count(&self->options->settings.model)));
+    tuff__text_add(out, "</div>\n");
+}
+
+static void add_phases(text *out, const plan_profile *kernels)
+{
+    tuff__text_add(out, "<div class=\"phases\">");
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        tuff__text_add(out, "<i class=\"%s\" style=\"width:%.2f%%\"></i>", tuff_phase_name((tuff_phase)phase),
+                       100 * kernels->phases[phase] / kernels->seconds);
+    tuff__text_add(out, "</div><p class=\"keys soft\">");
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        tuff__text_add(out, "<span><i class=\"swatch %s\"></i>%s %s, %.1f\xc2\xa0%%</span>",
+                       tuff_phase_name((tuff_phase)phase), tuff_phase_name((tuff_phase)phase),
+                       DURATION(1e9 * kernels->phases[phase]), 100 * kernels->phases[phase] / kernels->seconds);
+    tuff__text_add(out, "</p>\n");
+}
+
+/* A rate, or a dash where there is none. */
+static void add_rate(text *out, double amount, double seconds)
+{
+    tuff__text_add(out, amount > 0 ? "<td>%.1f</td>" : "<td>\xe2\x80\x93</td>", amount / seconds * 1e-9);
+}
+
+static void add_kernel(text *out, const kernel_profile *kernel, double whole, double longest, const device_peaks *peaks)
+{
+    const double share = 100 * kernel->seconds / whole, fraction = kernel_fraction(kernel, peaks);
+    tuff__text_add(out,
+                   "<tr><td>%.1f\xc2\xa0%%</td><td><div class=\"bar\"><i style=\"width:%.1f%%\"></i></div></td>"
+                   "<td>%s</td><td>%d</td><td class=\"left\">%s</td>",
+                   share, 100 * kernel->seconds / longest, DURATION(1e9 * kernel->seconds), kernel->calls,
+                   tuff_phase_name(kernel->phase));
+    add_rate(out, kernel->operations, kernel->seconds);
+    add_rate(out, kernel->bytes, kernel->seconds);
+    tuff__text_add(out, fraction > 0 ? "<td>%.0f\xc2\xa0%%</td><td><code>" : "<td>\xe2\x80\x93</td><td><code>",
+                   100 * fraction);
+    page_add_escaped(out, kernel->label);
+    tuff__text_add(out, "</code></td></tr>\n");
+}
+
+static void add_table(text *out, const plan_profile *profile, const device_peaks *peaks)
+{
+    const int shown = profile->count > MOST_KERNELS ? MOST_KERNELS : profile->count;
+    double rest = 0;
+    tuff__text_add(out, "<div class=\"table\"><table><thead><tr><th colspan=\"2\">share</th><th>time</th><th>calls</th>"
+                        "<th class=\"left\">phase</th><th>GFLOP/s</th><th>GB/s</th><th>of peak</th><th>ops</th></tr>"
+                        "</thead><tbody>\n");
+    for (int i = 0; i < profile->count; i++)
+        if (i < shown)
+            add_kernel(out, &profile->kernels[i], profile->seconds, profile->kernels[0].seconds, peaks);
+        else
+            rest += profile->kernels[i].seconds;
+    tuff__text_add(out, "</tbody></table></div>\n");
+    if (shown < profile->count)
+        tuff__text_add(out, "<p class=\"soft\">and %d more, %s together</p>\n", profile->count - shown,
+                       DURATION(1e9 * rest));
+}
+
+static void add_profile(text *out, const run_report *self)
+{
+    const step_profile *profile = self->profile;
+    device_peaks peaks;
+    tuff__text_add(out, "<h2>Time of a step</h2>");
+    if (!profile->taken) {
+        tuff__text_add(out, "<p class=\"soft\">Not measured: ");
+        page_add_escaped(out, profile->absence[0] ? profile->absence : "the run had one step only");
+        tuff__text_add(out, "</p>\n");
+        return;
+    }
+    peaks_measure(self->device, &peaks);
+    tuff__text_add(out,
+                   "<p class=\"soft\">Kernels by their medians over %d steps up to step %" PRId64
+                   ", which ran with timestamps: %s in %d kernels. At most the device reached %.1f GFLOP/s and %.1f "
+                   "GB/s.</p>",
+                   profile->kernels.runs, profile->last, DURATION(1e9 * profile->kernels.seconds),
+                   profile->kernels.task_count, 1e-9 * peaks.operations, 1e-9 * peaks.bytes);
+    add_phases(out, &profile->kernels);
+    add_table(out, &profile->kernels, &peaks);
+}
+
+static void add_fact(text *out, const char *name, const char *value)
+{
+    tuff__text_add(out, "<dt>%s</dt><dd>", name);
+    page_add_escaped(out, value);
+    tuff__text_add(out, "</dd>");
+}
+
+static void add_number(text *out, const char *name, double value)
+{
+    char shown[32];
+    (void)snprintf(shown, sizeof shown, "%.10g", value);
+    add_fact(out, name, shown);
+}
+
+static void add_memory(text *out, const run_report *self)
+{
+    const history *lines = &self->progress->lines;
+    tuff_plan_info info;
+    tuff__text_add(out, "<h2>Memory</h2><dl>");
+    if (lines->count > 0)
+        add_fact(out, "device memory at most", BYTES_TEXT(lines->lines[lines->count - 1].memory_peak));
+    if (tuff_plan_describe(self->plan, &info) == TUFF_OK && info.memory_peak > 0) {
+        add_fact(out, "intermediates at the peak", BYTES_TEXT(info.memory_peak));
+        add_fact(out, "if none shared memory", BYTES_TEXT(info.memory_unplanned));
+        add_fact(out, "constants", BYTES_TEXT(info.constant_size));
+    }
+    add_fact(out, "parameters as f32", BYTES_TEXT(4 * (uint64_t)model_parameter_count(&self->options->settings.model)));
+    tuff__text_add(out, "</dl>\n");
+}
+
+static void add_settings(text *out, const run_report *self, const tuff_device_info *device)
+{
+    const run_settings *settings = &self->options->settings;
+    const model_config *model = &settings->model;
+    tuff__text_add(out, "<h2>Settings</h2><dl>");
+    add_fact(out, "device", device->name);
+    add_fact(out, "driver", device->driver);
+    add_fact(out, "form", model->form == MODEL_GPT ? "GPT" : "Llama");
+    add_number(out, "layers", (double)model->layers);
+    add_number(out, "heads", (double)model->heads);
+    if (model->form == MODEL_LLAMA) {
+        add_number(out, "key and value heads", (double)model->key_value_heads);
+        add_number(out, "hidden", (double)model->hidden);
+    }
+    add_number(out, "width", (double)model->width);
+    add_number(out, "context", (double)model->context);
+    add_number(out, "batch", (double)settings->batch);
+    add_number(out, "steps", (double)settings->steps);
+    add_number(out, "learning rate at the peak", settings->learning_rate);
+    add_number(out, "seed", (double)settings->seed);
+    for (int i = 0; i < self->options->data.count; i++)
+        add_fact(out, "data", self->options->data.items[i]);
+    if (self->options->save)
+        add_fact(out, "saved to", self->options->save);
+    tuff__text_add(out, "</dl>\n");
+}
+
+static void write_page(text *out, const run_report *self, const tuff_device_info *device)
+{
+    const model_config *model = &self->options->settings.model;
+    char styles[4096];
+    (void)snprintf(styles, sizeof styles, "%s%s", chart_style, style);
+    page_begin(out, "a training", styles);
+    tuff__text_add(out, "<h1>Training of a %s</h1><p class=\"soft\">", model->form == MODEL_GPT ? "GPT" : "Llama");
+    page_add_escaped(out, device->name);
+    tuff__text_add(out, " \xc2\xb7 %s \xc2\xb7 tuff %s \xc2\xb7 %s</p>\n", device->api, tuff_version(),
+                   page_day((int64_t)time(NULL), (char[32]){0}, 32));
+    add_tiles(out, self);
+    add_charts(out, &self->progress->lines);
+    add_profile(out, self);
+    add_memory(out, self);
+    add_settings(out, self, device);
+    page_end(out);
+}
+
+tuff_status report_write(const run_report *self, const char *path)
+{
+    text page = {0};
+    tuff_device_info device;
+    TRY(tuff_device_describe(self->device, &device));
+    write_page(&page, self, &device);
+    tuff_status status = tuff__text_status(&page);
+    const file_part part = {tuff__text_get(&page), page.length};
+    if (status == TUFF_OK)
+        status = tuff__file_write(path, &part, 1, false, false);
+    tuff__text_free(&page);
+    return status;
+}
