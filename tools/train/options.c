@@ -21,6 +21,7 @@ static const run_settings defaults = {
 /* Which of the settings the command line gave. */
 typedef struct given_settings {
     bool layers, heads, width, context, steps, batch, seed, learning_rate;
+    optimizer_given optimizer;
 } given_settings;
 
 static cli_end parse(const cli_verb *verb, int count, char **arguments, train_options *self, given_settings *given)
@@ -40,6 +41,7 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
         {"--batch", CLI_WHOLE, &settings->batch, "N", "sequences per step", 1, 1 << 20, &given->batch},
         {"--learning-rate", CLI_NUMBER, &settings->learning_rate, "R",
          "the peak; warm-up, then cosine decay to a tenth", 1e-12, 100, &given->learning_rate},
+        OPTIMIZER_OPTIONS(&settings->optimizer, &given->optimizer),
         FUSE_OPTION(&self->fuse),
         MATMUL_OPTION(&self->matmul),
         RECOMPUTE_OPTION(&self->recompute),
@@ -122,15 +124,17 @@ static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *give
     kept.batch = given->batch ? asked->batch : kept.batch;
     kept.seed = given->seed ? asked->seed : kept.seed;
     kept.learning_rate = given->learning_rate ? asked->learning_rate : kept.learning_rate;
+    optimizer_flags_merge(&given->optimizer, &kept.optimizer, &asked->optimizer);
+    kept.optimizer = asked->optimizer;
     *asked = kept;
     return (cli_end){0};
 }
 
-cli_end train_options_read(const cli_verb *verb, int count, char **arguments, train_options *out)
+static cli_end read_all(const cli_verb *verb, int count, char **arguments, given_settings *given, train_options *out)
 {
-    given_settings given = {0};
-    *out = (train_options){.settings = defaults, .prompt = "\n", .sample = 300};
-    cli_end end = parse(verb, count, arguments, out, &given);
+    cli_end end = parse(verb, count, arguments, out, given);
+    if (!end.now)
+        end = optimizer_flags_check(verb, &given->optimizer, &out->settings.optimizer);
     if (end.now)
         return end;
     if (out->data.count == 0)
@@ -140,8 +144,18 @@ cli_end train_options_read(const cli_verb *verb, int count, char **arguments, tr
     if (!out->prompt[0])
         return end_with(cli_fail(verb, EXIT_WRONG_USE, "--prompt is empty: the model needs a byte to begin with"));
     if (out->resume)
-        end = merge_checkpoint(verb, &given, out);
+        end = merge_checkpoint(verb, given, out);
     if (!end.now && model_check(&out->settings.model) != TUFF_OK)
         return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s", tuff_error()));
+    return end;
+}
+
+cli_end train_options_read(const cli_verb *verb, int count, char **arguments, train_options *out)
+{
+    given_settings given = {0};
+    *out = (train_options){.settings = defaults, .prompt = "\n", .sample = 300};
+    out->settings.optimizer = optimizer_flags_default();
+    const cli_end end = read_all(verb, count, arguments, &given, out);
+    optimizer_given_free(&given.optimizer);
     return end;
 }

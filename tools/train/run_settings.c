@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 
@@ -26,7 +27,8 @@ static tuff_status read_training(const char *path, const json_t *object, run_set
     out->text_hash = hash ? strtoull(hash, NULL, 16) : 0;
     if (!read_whole(object, "steps", 1, 1 << 24, &out->steps) ||
         !read_whole(object, "batch", 1, 1 << 20, &out->batch) ||
-        !read_whole(object, "seed", 0, INT64_MAX, &out->seed) || !(out->learning_rate > 0))
+        !read_whole(object, "seed", 0, INT64_MAX, &out->seed) || !(out->learning_rate > 0) ||
+        !optimizer_flags_parse(json_object_get(object, "optimizer"), &out->optimizer))
         return FAIL(TUFF_E_FORMAT, "%s: its metadata do not say how it is trained", path);
     return TUFF_OK;
 }
@@ -58,19 +60,36 @@ tuff_status run_settings_read(const char *path, run_settings *out)
     return status;
 }
 
+/* As JSON text, freed with tuff__free; NULL where memory ran out. */
+static char *training_text(const run_settings *settings)
+{
+    char *optimizer = NULL, *text = NULL;
+    json_t *object = optimizer_flags_json(&settings->optimizer);
+    if (object)
+        optimizer = json_dumps(object, JSON_REAL_PRECISION(17));
+    json_decref(object);
+    const size_t size = 256 + (optimizer ? strlen(optimizer) : 0);
+    if (optimizer)
+        text = tuff__alloc(size);
+    if (text)
+        snprintf(text, size,
+                 "{\"steps\": %" PRId64 ", \"batch\": %" PRId64 ", \"seed\": %" PRId64
+                 ", \"learning_rate\": %.17g, \"text_hash\": \"%016" PRIx64 "\", \"optimizer\": %s}",
+                 settings->steps, settings->batch, settings->seed, settings->learning_rate, settings->text_hash,
+                 optimizer);
+    free(optimizer);
+    return text;
+}
+
 tuff_status run_settings_save(const char *path, const run_settings *settings, language_model *model,
                               tuff_optimizer *optimizer)
 {
-    char training[256];
-    snprintf(training, sizeof training,
-             "{\"steps\": %" PRId64 ", \"batch\": %" PRId64 ", \"seed\": %" PRId64
-             ", \"learning_rate\": %.17g, \"text_hash\": \"%016" PRIx64 "\"}",
-             settings->steps, settings->batch, settings->seed, settings->learning_rate, settings->text_hash);
-    char *config = model_config_text(&settings->model);
-    if (!config)
-        return TUFF_E_OOM_HOST;
+    char *training = training_text(settings), *config = model_config_text(&settings->model);
     const char *const keys[] = {KEY_MODEL, KEY_TRAINING}, *const texts[] = {config, training};
-    const tuff_status status = tuff_checkpoint_save(path, model->parameters, optimizer, keys, texts, 2);
+    const tuff_status status = training && config
+                                   ? tuff_checkpoint_save(path, model->parameters, optimizer, keys, texts, 2)
+                                   : FAIL(TUFF_E_OOM_HOST, "the settings of a run");
     tuff__free(config);
+    tuff__free(training);
     return status;
 }

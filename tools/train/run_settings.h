@@ -4,11 +4,13 @@
 #define TUFF_TOOLS_TRAIN_RUN_SETTINGS_H
 
 #include "tools/model/model.h"
+#include "tools/train/optimizer_flags.h"
 
 typedef struct run_settings {
     model_config model;
     int64_t steps, batch, seed;
     double learning_rate;
+    optimizer_flags optimizer;
     uint64_t text_hash; /* of the training text */
 } run_settings;
 
