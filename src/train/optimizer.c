@@ -114,6 +114,32 @@ static tuff_status make_averages(tuff_optimizer *self)
     return TUFF_OK;
 }
 
+static tuff_status make_parts(tuff_optimizer *self)
+{
+    const tuff_parameters *parameters = self->parameters;
+    if (!self->rule->state_parts)
+        return TUFF_OK;
+    self->parts = tuff__calloc((size_t)parameters->count * STATE_PARTS_MAX, sizeof(tuff_array *));
+    if (!self->parts)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < parameters->count; i++) {
+        state_part parts[STATE_PARTS_MAX];
+        const piece *of = tuff__piece_of(self, &parameters->items[i]);
+        if (!of || parameters->items[i].count == 0)
+            continue;
+        int64_t offset = tuff__factors_offset(self, of, i);
+        const int count = of->rule->state_parts(&parameters->items[i], parts);
+        for (int k = 0; k < count; k++) {
+            tuff_array **view = &self->parts[i * STATE_PARTS_MAX + k];
+            *view = tuff_array_view(of->factors, offset, parts[k].shape);
+            if (!*view)
+                return tuff_last_status();
+            offset += tuff__aligned_count(parts[k].shape);
+        }
+    }
+    return TUFF_OK;
+}
+
 /* What is counted, and what runs between two steps. */
 static tuff_status make_scalars(tuff_optimizer *self)
 {
@@ -144,6 +170,7 @@ static tuff_status make_state(tuff_optimizer *self, const tuff_optimizer_options
     for (int i = 0; i < self->piece_count; i++)
         TRY(make_piece_arrays(self, &self->pieces[i]));
     TRY(make_averages(self));
+    TRY(make_parts(self));
     return make_scalars(self);
 }
 
@@ -180,6 +207,8 @@ void tuff_optimizer_destroy(tuff_optimizer *optimizer)
         return;
     for (int i = 0; i < optimizer->parameters->count && optimizer->averages; i++)
         tuff_array_destroy(optimizer->averages[i]);
+    for (int i = 0; i < optimizer->parameters->count * STATE_PARTS_MAX && optimizer->parts; i++)
+        tuff_array_destroy(optimizer->parts[i]);
     for (int i = 0; i < optimizer->piece_count; i++)
         destroy_piece(&optimizer->pieces[i]);
     for (int i = 0; i < optimizer->parameters->slab_count && optimizer->ranges; i++)
@@ -191,6 +220,7 @@ void tuff_optimizer_destroy(tuff_optimizer *optimizer)
     tuff_array_destroy(optimizer->scale);
     tuff_array_destroy(optimizer->scale_counts);
     tuff__free(optimizer->averages);
+    tuff__free(optimizer->parts);
     tuff__free(optimizer->pieces);
     tuff__free(optimizer->ranges);
     tuff__free(optimizer);

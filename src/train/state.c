@@ -15,7 +15,7 @@ const piece *tuff__piece_of(const tuff_optimizer *optimizer, const parameter *it
     return NULL;
 }
 
-static int64_t aligned(tuff_shape shape)
+int64_t tuff__aligned_count(tuff_shape shape)
 {
     return (tuff_shape_count(shape) + SLAB_ALIGNMENT - 1) / SLAB_ALIGNMENT * SLAB_ALIGNMENT;
 }
@@ -29,7 +29,7 @@ int64_t tuff__factors_size(const piece *of, const parameter *item)
         return 0;
     const int count = of->rule->state_parts(item, parts);
     for (int i = 0; i < count; i++)
-        size += aligned(parts[i].shape);
+        size += tuff__aligned_count(parts[i].shape);
     return size;
 }
 
@@ -90,7 +90,7 @@ static tuff_status add_parameter_state(state_list *self, const tuff_optimizer *o
     const int count = of->rule->state_parts(item, parts);
     for (int i = 0; i < count; i++) {
         TRY(add(self, parts[i].name, item->name, of->factors, offset, parts[i].shape));
-        offset += aligned(parts[i].shape);
+        offset += tuff__aligned_count(parts[i].shape);
     }
     return TUFF_OK;
 }

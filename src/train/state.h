@@ -8,6 +8,8 @@
 const piece *tuff__piece_of(const tuff_optimizer *optimizer, const parameter *item);
 /* Elements of factors that a parameter's state_parts take; 0 where the piece does not hold it. */
 int64_t tuff__factors_size(const piece *of, const parameter *item);
+/* Elements of a shape, up to a multiple of SLAB_ALIGNMENT. */
+int64_t tuff__aligned_count(tuff_shape shape);
 /* Where in the piece's factors they begin. */
 int64_t tuff__factors_offset(const tuff_optimizer *optimizer, const piece *of, int index);
 

@@ -168,6 +168,12 @@ static tuff_tensor *clip_norms(step *self)
     return norm;
 }
 
+static tuff_tensor *keep_small(const step *self, tuff_tensor *gradients)
+{
+    const double most = self->optimizer->options.clip_value;
+    return most > 0 ? tuff_clamp(gradients, -most, most) : gradients;
+}
+
 /* The gradients of a piece as its rule wants them: no longer scaled, and clipped. */
 static tuff_tensor *piece_gradients(const step *self, const update *of)
 {
@@ -183,8 +189,7 @@ static tuff_tensor *piece_gradients(const step *self, const update *of)
     }
     if (self->factors[regions[0].group] || clips_groups(self->optimizer))
         gradients = tuff_mul(gradients, clips_groups(self->optimizer) ? tuff__select_by_region(of, values) : values[0]);
-    const double most = self->optimizer->options.clip_value;
-    return most > 0 ? tuff_clamp(gradients, -most, most) : gradients;
+    return keep_small(self, gradients);
 }
 
 /* New elements, or the old ones bit for bit where the step is skipped. */
@@ -194,41 +199,82 @@ static void assign(const step *self, tuff_array *array, tuff_tensor *before, tuf
 }
 
 /* The first step has no average to go on from. */
-static void assign_average(const step *self, const piece *of, tuff_tensor *weights)
+static void assign_average(const step *self, tuff_array *into, tuff_tensor *weights)
 {
     const double decay = self->optimizer->options.average_decay;
-    tuff_tensor *average = tuff_array_tensor(self->graph, of->average);
+    tuff_tensor *average = tuff_array_tensor(self->graph, into);
     tuff_tensor *blended = tuff_add(tuff__times(average, decay), tuff__times(weights, 1 - decay));
     tuff_tensor *is_first = tuff_equal(self->done, tuff__f32(self->done, 0));
-    assign(self, of->average, average, tuff_where(is_first, weights, blended));
+    assign(self, into, average, tuff_where(is_first, weights, blended));
 }
 
 /* Parameters and moments are read before any of them is assigned: a plan assigns at its end. */
-static tuff_status update_piece(const step *self, const piece *of)
+static tuff_status update_slab(const step *self, update *made)
 {
-    const tuff_optimizer *optimizer = self->optimizer;
-    tuff_graph *graph = self->graph;
+    const piece *of = made->piece;
     tuff_tensor *moments[MOMENTS_MAX] = {NULL};
-    update made = {.optimizer = optimizer, .piece = of, .step = self->done, .rate = self->rate};
-    if (of->rule != optimizer->rule && optimizer->options.elementwise_rate != optimizer->options.learning_rate)
-        made.rate = tuff__times(made.rate, optimizer->options.elementwise_rate / optimizer->options.learning_rate);
     for (int i = 0; i < MOMENTS_MAX && of->moments[i]; i++)
-        moments[i] = made.moments[i] = tuff_array_tensor(graph, of->moments[i]);
-    tuff_tensor *factors = of->factors ? tuff_array_tensor(graph, of->factors) : NULL;
-    tuff_tensor *weights = tuff_array_tensor(graph, of->weights);
-    made.factors = factors;
-    made.weights = weights;
-    made.gradients = piece_gradients(self, &made);
-    tuff_tensor *after = of->rule->update(&made);
-    if (!after || (factors && !made.factors))
+        moments[i] = made->moments[i] = tuff_array_tensor(self->graph, of->moments[i]);
+    tuff_tensor *weights = made->weights = tuff_array_tensor(self->graph, of->weights);
+    made->gradients = piece_gradients(self, made);
+    tuff_tensor *after = of->rule->update(made);
+    if (!after)
         return TUFF_E_OOM_HOST;
     assign(self, of->weights, weights, after);
     for (int i = 0; i < MOMENTS_MAX && of->moments[i]; i++)
-        assign(self, of->moments[i], moments[i], made.moments[i]);
-    if (factors)
-        assign(self, of->factors, factors, made.factors);
+        assign(self, of->moments[i], moments[i], made->moments[i]);
     if (of->average)
-        assign_average(self, of, after);
+        assign_average(self, of->average, after);
+    return TUFF_OK;
+}
+
+static const region *region_of(const tuff_optimizer *self, const piece *of, const parameter *item)
+{
+    int at = of->region;
+    while (at + 1 < of->region_end && item->offset >= self->parameters->regions[at].end)
+        at++;
+    return &self->parameters->regions[at];
+}
+
+/* A rule with a state of its own kind has every parameter for itself. */
+static tuff_status update_tensor(const step *self, update *made, int index)
+{
+    const parameter *item = &self->optimizer->parameters->items[index];
+    tuff_array *const *states = &self->optimizer->parts[index * STATE_PARTS_MAX];
+    tuff_tensor *parts[STATE_PARTS_MAX] = {NULL};
+    for (int i = 0; i < STATE_PARTS_MAX && states[i]; i++)
+        parts[i] = made->parts[i] = tuff_array_tensor(self->graph, states[i]);
+    made->region = region_of(self->optimizer, made->piece, item);
+    tuff_tensor *weights = made->weights = tuff_array_tensor(self->graph, item->array);
+    tuff_tensor *factor = self->factors[item->group];
+    made->gradients =
+        tuff__slab_part(self->slabs[item->slab], item->offset - self->optimizer->ranges[item->slab].begin, item->shape);
+    made->gradients = keep_small(self, product(made->gradients, factor));
+    tuff_tensor *after = made->piece->rule->update(made);
+    if (!after)
+        return TUFF_E_OOM_HOST;
+    assign(self, item->array, weights, after);
+    for (int i = 0; i < STATE_PARTS_MAX && states[i]; i++)
+        assign(self, states[i], parts[i], made->parts[i]);
+    if (self->optimizer->averages)
+        assign_average(self, self->optimizer->averages[index], after);
+    return TUFF_OK;
+}
+
+static tuff_status update_piece(const step *self, const piece *of)
+{
+    const tuff_optimizer *optimizer = self->optimizer;
+    const tuff_parameters *parameters = optimizer->parameters;
+    update made = {.optimizer = optimizer, .piece = of, .step = self->done, .rate = self->rate};
+    if (of->rule != optimizer->rule && optimizer->options.elementwise_rate != optimizer->options.learning_rate)
+        made.rate = tuff__times(made.rate, optimizer->options.elementwise_rate / optimizer->options.learning_rate);
+    if (!of->rule->state_parts)
+        return update_slab(self, &made);
+    for (int i = parameters->slabs[of->slab].first; i < parameters->slabs[of->slab].last; i++) {
+        const parameter *item = &parameters->items[parameters->order[i]];
+        if (item->offset >= of->begin && item->offset < of->end && item->count > 0)
+            TRY(update_tensor(self, &made, parameters->order[i]));
+    }
     return TUFF_OK;
 }
 

@@ -67,10 +67,11 @@ struct optimizer_rule {
     const char *moments[MOMENTS_MAX]; /* names of the slabs it keeps, NULL where there is none */
     /* False for options with which it keeps none of them; NULL: it always does. */
     bool (*keeps_moments)(const tuff_optimizer_options *options);
-    /* State that is not laid out as the parameters: the tensors that it keeps of one; how many. NULL: none. */
-    int (*state_parts)(const parameter *item, state_part *parts);
-    /* Builds the new parameters of a piece; replaces moments and factors. */
+    /* Builds the new parameters of a piece; replaces moments. NULL where memory ran out. */
     tuff_tensor *(*update)(update *self);
+    /* Instead of moments: the tensors that it keeps of a parameter, not laid out as it is; how many. update is then
+       called for one parameter after the other and replaces parts. */
+    int (*state_parts)(const parameter *item, state_part *parts);
     const optimizer_rule *others;           /* of parameters of rank < 2; NULL: this one */
     double beta1, beta2, epsilon, momentum; /* where the options have 0 */
 };
@@ -87,11 +88,12 @@ typedef struct piece {
     tuff_array *average;              /* [end - begin], or NULL */
 } piece;
 
-/* What a rule sees: all slabs are [end - begin] of the piece. */
+/* What a rule sees: all slabs are [end - begin] of the piece. With state_parts, tensors are those of one parameter. */
 struct update {
     const tuff_optimizer *optimizer;
     const piece *piece;
-    tuff_tensor *weights, *gradients, *moments[MOMENTS_MAX], *factors;
+    const region *region; /* of the parameter, with state_parts */
+    tuff_tensor *weights, *gradients, *moments[MOMENTS_MAX], *parts[STATE_PARTS_MAX];
     tuff_tensor *rate, *step; /* f32 scalars; step: the number of steps done before */
 };
 
@@ -111,6 +113,7 @@ struct tuff_optimizer {
     int piece_count, piece_capacity;
     gradient_range *ranges; /* one for each slab */
     tuff_array **averages;  /* views, one for each parameter; NULL without average_decay */
+    tuff_array **parts;     /* views of factors, STATE_PARTS_MAX for each parameter; NULL without state_parts */
     tuff_array *counter;
     tuff_array *batches;      /* NULL: counter */
     tuff_array *rate;         /* of TUFF_SCHEDULE_PROGRAM, or NULL */
