@@ -57,6 +57,7 @@ TUFF_API tuff_tensor *tuff_fma(tuff_tensor *x, tuff_tensor *y, tuff_tensor *z); 
 /* To bool: x < y, x == y; false where either is NaN. */
 TUFF_API tuff_tensor *tuff_less(tuff_tensor *x, tuff_tensor *y);
 TUFF_API tuff_tensor *tuff_equal(tuff_tensor *x, tuff_tensor *y);
+TUFF_API tuff_tensor *tuff_is_finite(tuff_tensor *x); /* to bool: false for infinities and NaN, by their bits */
 /* Of bool. */
 TUFF_API tuff_tensor *tuff_and(tuff_tensor *x, tuff_tensor *y);
 TUFF_API tuff_tensor *tuff_or(tuff_tensor *x, tuff_tensor *y);

@@ -9,107 +9,22 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "train/checkpoint.h"
+#include "train/state.h"
 #include "tuff/io.h"
 
 #define KEY_FORMAT "tuff.format"
 #define KEY_OPTIMIZER "tuff.optimizer"
 #define KEY_HASH "tuff.hash"
 #define FORMAT "tuff-checkpoint-1"
+
 #define COUNTER_NAME "optimizer.step"
+#define BATCHES_NAME "optimizer.batches"
 #define OWN_METADATA_MAX 3
-#define SLABS_MAX (1 + MOMENTS_MAX)
-
-/* A checkpoint in host memory: slabs with the parameters first, then the moments. */
-typedef struct snapshot {
-    arena arena;
-    float *slabs[SLABS_MAX];
-    tuff_array *arrays[SLABS_MAX];
-    const char *prefixes[SLABS_MAX]; /* of the names in the file: "", "optimizer.m." */
-    int slab_count;
-    int32_t counter;
-} snapshot;
-
-static void snapshot_free(snapshot *self)
-{
-    for (int i = 0; i < SLABS_MAX; i++)
-        tuff__free(self->slabs[i]);
-    tuff__arena_free(&self->arena);
-}
-
-static const char *join(arena *owner, const char *prefix, const char *name)
-{
-    const size_t size = strlen(prefix) + strlen(name) + 1;
-    char *joined = tuff__arena_alloc(owner, size);
-    if (joined)
-        snprintf(joined, size, "%s%s", prefix, name);
-    return joined;
-}
-
-static tuff_status add_slab(snapshot *self, int64_t total, tuff_array *array, const char *prefix)
-{
-    const int i = self->slab_count;
-    self->arrays[i] = array;
-    self->prefixes[i] = prefix;
-    self->slabs[i] = tuff__calloc((size_t)total, sizeof(float));
-    self->slab_count += self->slabs[i] != NULL;
-    return self->slabs[i] && prefix ? TUFF_OK : TUFF_E_OOM_HOST;
-}
-
-/* Room for all slabs, and the prefixes of their names. */
-static tuff_status snapshot_create(snapshot *self, tuff_parameters *parameters, const tuff_optimizer *optimizer)
-{
-    TRY(add_slab(self, parameters->total, parameters->slab, ""));
-    for (int i = 0; optimizer && i < MOMENTS_MAX && optimizer->moments[i]; i++) {
-        char prefix[64];
-        snprintf(prefix, sizeof prefix, "optimizer.%s.", optimizer->rule->moments[i]);
-        TRY(add_slab(self, parameters->total, optimizer->moments[i], tuff__arena_strdup(&self->arena, prefix)));
-    }
-    return TUFF_OK;
-}
-
-/* Slabs as a whole: a few transfers, however many tensors. */
-static tuff_status read_device(snapshot *self, const tuff_optimizer *optimizer)
-{
-    for (int i = 0; i < self->slab_count; i++)
-        TRY(tuff_array_read(self->arrays[i], self->slabs[i], (size_t)tuff_array_size(self->arrays[i])));
-    return optimizer ? tuff_array_read(optimizer->counter, &self->counter, sizeof self->counter) : TUFF_OK;
-}
-
-static tuff_status write_device(snapshot *self, tuff_optimizer *optimizer)
-{
-    for (int i = 0; i < self->slab_count; i++)
-        TRY(tuff_array_write(self->arrays[i], self->slabs[i], (size_t)tuff_array_size(self->arrays[i])));
-    return optimizer ? tuff_array_write(optimizer->counter, &self->counter, sizeof self->counter) : TUFF_OK;
-}
 
 /* Does not depend on the order of tensors in the file. */
 static void add_to_hash(uint64_t *hash, const tuff_file_tensor *tensor)
 {
     *hash ^= tuff__hash64(tensor->data, (size_t)tensor->size, tuff__hash64(tensor->name, strlen(tensor->name), 0));
-}
-
-static tuff_status list_tensors(snapshot *self, const tuff_parameters *parameters, bool with_counter,
-                                tuff_file_tensor *tensors, int *count)
-{
-    for (int slab = 0; slab < self->slab_count; slab++)
-        for (int i = 0; i < parameters->count; i++) {
-            const parameter *item = &parameters->items[i];
-            tuff_file_tensor *tensor = &tensors[(*count)++];
-            *tensor = (tuff_file_tensor){.name = join(&self->arena, self->prefixes[slab], item->name),
-                                         .dtype = TUFF_F32,
-                                         .shape = item->shape,
-                                         .data = self->slabs[slab] + item->offset,
-                                         .size = (uint64_t)item->count * sizeof(float)};
-            if (!tensor->name)
-                return TUFF_E_OOM_HOST;
-        }
-    if (with_counter)
-        tensors[(*count)++] = (tuff_file_tensor){.name = COUNTER_NAME,
-                                                 .dtype = TUFF_I32,
-                                                 .shape = TUFF_SCALAR,
-                                                 .data = &self->counter,
-                                                 .size = sizeof self->counter};
-    return TUFF_OK;
 }
 
 typedef struct metadata_list {
@@ -123,30 +38,49 @@ static void add_metadata(metadata_list *self, const char *key, const char *value
     self->texts[self->count++] = value;
 }
 
-static tuff_status save_snapshot(snapshot *self, const char *path, const tuff_parameters *parameters,
-                                 const tuff_optimizer *optimizer, metadata_list *metadata)
+static tuff_status save_list(state_list *self, const char *path, const tuff_optimizer *optimizer,
+                             metadata_list *metadata)
 {
-    const size_t room = (size_t)self->slab_count * (size_t)parameters->count + 1;
-    tuff_file_tensor *tensors = tuff__arena_alloc(&self->arena, room * sizeof *tensors);
-    int count = 0;
+    tuff_file_tensor *tensors = tuff__arena_alloc(&self->arena, (size_t)self->tensor_count * sizeof *tensors);
     if (!tensors)
         return TUFF_E_OOM_HOST;
-    TRY(list_tensors(self, parameters, optimizer != NULL, tensors, &count));
     uint64_t hash = 0;
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < self->tensor_count; i++) {
+        const state_tensor *of = &self->tensors[i];
+        tensors[i] = (tuff_file_tensor){.name = of->name,
+                                        .dtype = of->dtype,
+                                        .shape = of->shape,
+                                        .data = of->data,
+                                        .size = (uint64_t)tuff_shape_count(of->shape) * tuff_dtype_size(of->dtype)};
         add_to_hash(&hash, &tensors[i]);
+    }
     char hash_text[17];
     snprintf(hash_text, sizeof hash_text, "%016" PRIx64, hash);
     add_metadata(metadata, KEY_FORMAT, FORMAT);
     add_metadata(metadata, KEY_HASH, hash_text);
     if (optimizer)
         add_metadata(metadata, KEY_OPTIMIZER, optimizer->rule->name);
-    return tuff_file_save(path, tensors, count, metadata->keys, metadata->texts, metadata->count);
+    return tuff_file_save(path, tensors, self->tensor_count, metadata->keys, metadata->texts, metadata->count);
 }
 
-static tuff_status save(snapshot *self, const char *path, const tuff_parameters *parameters,
-                        const tuff_optimizer *optimizer, const char *const *keys, const char *const *texts,
-                        int metadata_count)
+/* What was accumulated for a step that is not done is in no file. */
+static tuff_status check_whole_step(const state_list *self, const tuff_optimizer *optimizer)
+{
+    int32_t batches = 0;
+    if (!optimizer || optimizer->options.accumulate <= 1)
+        return TUFF_OK;
+    for (int i = 0; i < self->tensor_count; i++)
+        if (strcmp(self->tensors[i].name, BATCHES_NAME) == 0)
+            memcpy(&batches, self->tensors[i].data, sizeof batches);
+    if (batches % optimizer->options.accumulate != 0)
+        return FAIL(TUFF_E_USAGE, "checkpoint: %" PRId32 " batches are no whole steps of %" PRId32, batches,
+                    optimizer->options.accumulate);
+    return TUFF_OK;
+}
+
+/* Writes what the list's host memory holds. */
+static tuff_status save(state_list *self, const char *path, const tuff_optimizer *optimizer, const char *const *keys,
+                        const char *const *texts, int metadata_count)
 {
     const size_t room = (size_t)metadata_count + OWN_METADATA_MAX;
     metadata_list metadata = {.keys = tuff__arena_alloc(&self->arena, room * sizeof(char *)),
@@ -159,7 +93,8 @@ static tuff_status save(snapshot *self, const char *path, const tuff_parameters 
                         keys[i] ? keys[i] : "NULL");
         add_metadata(&metadata, keys[i], texts[i]);
     }
-    return save_snapshot(self, path, parameters, optimizer, &metadata);
+    TRY(check_whole_step(self, optimizer));
+    return save_list(self, path, optimizer, &metadata);
 }
 
 static tuff_status check_arguments(const char *path, const tuff_parameters *parameters, const tuff_optimizer *optimizer)
@@ -177,19 +112,18 @@ tuff_status tuff_checkpoint_save(const char *path, tuff_parameters *parameters, 
     TRY(check_arguments(path, parameters, optimizer));
     if (metadata_count < 0 || (metadata_count > 0 && (!keys || !texts)))
         return FAIL(TUFF_E_USAGE, "checkpoint: %d rows of metadata without keys or texts", metadata_count);
-    snapshot state = {0};
-    tuff_status status = snapshot_create(&state, parameters, optimizer);
+    state_list state;
+    tuff_status status = tuff__state_list(parameters, optimizer, &state);
     if (status == TUFF_OK)
-        status = read_device(&state, optimizer);
+        status = tuff__state_read(&state);
     if (status == TUFF_OK)
-        status = save(&state, path, parameters, optimizer, keys, texts, metadata_count);
-    snapshot_free(&state);
+        status = save(&state, path, optimizer, keys, texts, metadata_count);
+    tuff__state_free(&state);
     return status;
 }
 
 struct checkpoint_state {
-    snapshot snapshot;
-    tuff_parameters *parameters;
+    state_list list;
     tuff_optimizer *optimizer;
 };
 
@@ -200,9 +134,8 @@ tuff_status tuff__checkpoint_open(tuff_parameters *parameters, tuff_optimizer *o
     checkpoint_state *self = tuff__calloc(1, sizeof *self);
     if (!self)
         return TUFF_E_OOM_HOST;
-    self->parameters = parameters;
     self->optimizer = optimizer;
-    const tuff_status status = snapshot_create(&self->snapshot, parameters, optimizer);
+    const tuff_status status = tuff__state_list(parameters, optimizer, &self->list);
     if (status == TUFF_OK)
         *out = self;
     else
@@ -213,26 +146,24 @@ tuff_status tuff__checkpoint_open(tuff_parameters *parameters, tuff_optimizer *o
 void tuff__checkpoint_close(checkpoint_state *self)
 {
     if (self)
-        snapshot_free(&self->snapshot);
+        tuff__state_free(&self->list);
     tuff__free(self);
 }
 
 int tuff__checkpoint_array_count(const checkpoint_state *self)
 {
-    return self->snapshot.slab_count + (self->optimizer != NULL);
+    return self->list.array_count;
 }
 
 checkpoint_array tuff__checkpoint_array(checkpoint_state *self, int index)
 {
-    if (index == self->snapshot.slab_count)
-        return (checkpoint_array){self->optimizer->counter, &self->snapshot.counter};
-    return (checkpoint_array){self->snapshot.arrays[index], self->snapshot.slabs[index]};
+    return (checkpoint_array){self->list.arrays[index].array, self->list.arrays[index].host};
 }
 
 tuff_status tuff__checkpoint_store(checkpoint_state *self, const char *path, const char *const *keys,
                                    const char *const *texts, int metadata_count)
 {
-    return save(&self->snapshot, path, self->parameters, self->optimizer, keys, texts, metadata_count);
+    return save(&self->list, path, self->optimizer, keys, texts, metadata_count);
 }
 
 /* The hash covers names and contents of all tensors, whatever their order. */
@@ -294,40 +225,34 @@ static tuff_status check_no_more(const char *path, const tuff_file *file, tuff_p
     return TUFF_OK;
 }
 
-static tuff_status read_file(snapshot *self, const char *path, const tuff_file *file, tuff_parameters *parameters,
-                             const tuff_optimizer *optimizer)
+static tuff_status read_file(state_list *self, const char *path, const tuff_file *file)
 {
     tuff_file_tensor tensor;
-    for (int slab = 0; slab < self->slab_count; slab++)
-        for (int i = 0; i < parameters->count; i++) {
-            const parameter *item = &parameters->items[i];
-            const char *name = join(&self->arena, self->prefixes[slab], item->name);
-            if (!name)
-                return TUFF_E_OOM_HOST;
-            TRY(find_tensor(path, file, name, TUFF_F32, item->shape, &tensor));
-            if (tensor.size > 0)
-                memcpy(self->slabs[slab] + item->offset, tensor.data, (size_t)tensor.size);
-        }
-    if (!optimizer)
-        return TUFF_OK;
-    TRY(find_tensor(path, file, COUNTER_NAME, TUFF_I32, TUFF_SCALAR, &tensor));
-    memcpy(&self->counter, tensor.data, sizeof self->counter);
-    if (self->counter < 0)
-        return FAIL(TUFF_E_FORMAT, "%s: its step is %" PRId32, path, self->counter);
+    for (int i = 0; i < self->tensor_count; i++) {
+        const state_tensor *into = &self->tensors[i];
+        TRY(find_tensor(path, file, into->name, into->dtype, into->shape, &tensor));
+        if (tensor.size > 0)
+            memcpy(into->data, tensor.data, (size_t)tensor.size);
+        int32_t counter = 0;
+        if (strcmp(into->name, COUNTER_NAME) == 0 || strcmp(into->name, BATCHES_NAME) == 0)
+            memcpy(&counter, tensor.data, sizeof counter);
+        if (counter < 0)
+            return FAIL(TUFF_E_FORMAT, "%s: its %s is %" PRId32, path, into->name, counter);
+    }
     return TUFF_OK;
 }
 
 /* Nothing on the device changes before the whole file was found sound. */
-static tuff_status load(snapshot *self, const char *path, const tuff_file *file, tuff_parameters *parameters,
+static tuff_status load(state_list *self, const char *path, const tuff_file *file, tuff_parameters *parameters,
                         tuff_optimizer *optimizer)
 {
     TRY(check_format(path, file));
     if (optimizer)
         TRY(check_optimizer(path, file, optimizer));
     TRY(check_no_more(path, file, parameters));
-    TRY(snapshot_create(self, parameters, optimizer));
-    TRY(read_file(self, path, file, parameters, optimizer));
-    return write_device(self, optimizer);
+    TRY(tuff__state_list(parameters, optimizer, self));
+    TRY(read_file(self, path, file));
+    return tuff__state_write(self);
 }
 
 tuff_status tuff_checkpoint_load(const char *path, tuff_parameters *parameters, tuff_optimizer *optimizer)
@@ -336,9 +261,9 @@ tuff_status tuff_checkpoint_load(const char *path, tuff_parameters *parameters, 
     tuff_file *file = tuff_file_open(path);
     if (!file)
         return tuff_last_status();
-    snapshot state = {0};
+    state_list state = {0};
     const tuff_status status = load(&state, path, file, parameters, optimizer);
-    snapshot_free(&state);
+    tuff__state_free(&state);
     tuff_file_close(file);
     return status;
 }

@@ -1,9 +1,10 @@
-/* The parameters of a model in one slab. Their places are decided once, at creation; everything that works on all of
-   them at once (optimizer, norm, checkpoint) works on the slab. Parameters of rank 2 and more come first: they are the
-   ones that decay, so that decay is a range of elements. */
+/* The parameters of a model in one slab, or in as few as the device's bindings allow. Their places are decided once, at
+   creation; everything that works on all of them at once (optimizer, norm, checkpoint) works on slabs. What is treated
+   alike lies together: group by group, and in each the parameters of rank 2 and more, which decay, before the others,
+   so that decay and rates are ranges of elements. */
 #include <string.h>
 
-#include "base/checked.h"
+#include "base/text.h"
 #include "train/train.h"
 
 #define NAME_LENGTH_MAX 200
@@ -25,44 +26,152 @@ static tuff_status check_name(const tuff_parameter_spec *specs, int index)
     return TUFF_OK;
 }
 
-/* A slab is addressed by 32-bit indices on the device, and so is everything in it. */
-static tuff_status check_count(const char *name, int64_t total)
-{
-    if (total > INT32_MAX - SLAB_CHUNK)
-        return FAIL(TUFF_E_LIMIT, "parameters: with \"%s\" there are more than %d elements", name,
-                    INT32_MAX - SLAB_CHUNK);
-    return TUFF_OK;
-}
-
 static int64_t align_to(int64_t count, int64_t alignment)
 {
     return (count + alignment - 1) / alignment * alignment;
 }
 
-/* Each begins where vectors may begin, so that no load of a parameter straddles two. */
-static tuff_status place(tuff_parameters *self, int index, int *placed)
+/* A slab is addressed by 32-bit indices on the device, and a kernel sees no more than the largest binding of it. */
+static int64_t slab_limit(tuff_device *device)
+{
+    tuff_device_info info;
+    int64_t limit = INT32_MAX - SLAB_CHUNK;
+    if (tuff_device_describe(device, &info) != TUFF_OK)
+        return limit;
+    const uint64_t size = info.max_binding < info.max_allocation ? info.max_binding : info.max_allocation;
+    if (size / sizeof(float) < (uint64_t)limit)
+        limit = (int64_t)(size / sizeof(float));
+    return limit / SLAB_CHUNK * SLAB_CHUNK;
+}
+
+/* Ends the last slab, if there is one. */
+static void close_slab(tuff_parameters *self, int placed)
+{
+    if (self->slab_count == 0)
+        return;
+    parameter_slab *last = &self->slabs[self->slab_count - 1];
+    last->total = last->total > 0 ? align_to(last->total, SLAB_CHUNK) : SLAB_CHUNK;
+    last->last = placed;
+    last->region_end = self->region_count;
+    if (last->region_end > last->region)
+        self->regions[last->region_end - 1].end = last->total;
+}
+
+static tuff_status open_slab(tuff_parameters *self, int placed)
+{
+    close_slab(self, placed);
+    if (!GROW(self->slabs, self->slab_count, self->slab_capacity))
+        return TUFF_E_OOM_HOST;
+    self->slabs[self->slab_count++] = (parameter_slab){.first = placed, .region = self->region_count};
+    return TUFF_OK;
+}
+
+/* Begins a region at the end of the last slab: of another group at a whole chunk, so that norms of groups are sums of
+   whole chunks and a frozen group can be cut off. */
+static tuff_status open_region(tuff_parameters *self, int group, bool matrices)
+{
+    parameter_slab *into = &self->slabs[self->slab_count - 1];
+    region *before = self->region_count > into->region ? &self->regions[self->region_count - 1] : NULL;
+    into->total = align_to(into->total, before && before->group != group ? SLAB_CHUNK : SLAB_ALIGNMENT);
+    if (before)
+        before->end = into->total;
+    if (!GROW(self->regions, self->region_count, self->region_capacity))
+        return TUFF_E_OOM_HOST;
+    self->regions[self->region_count++] =
+        (region){.slab = self->slab_count - 1, .group = group, .matrices = matrices, .begin = into->total};
+    return TUFF_OK;
+}
+
+/* Each begins where vectors may begin, so that no load of a parameter straddles two, and lies in one slab. */
+static tuff_status place(tuff_parameters *self, int index, int64_t limit, int *placed)
 {
     parameter *item = &self->items[index];
-    item->offset = align_to(self->total, SLAB_ALIGNMENT);
-    TRY(check_count(item->name, item->count));
-    self->total = item->offset + item->count;
-    TRY(check_count(item->name, self->total));
+    const bool matrix = item->shape.rank >= 2;
+    if (item->count > limit)
+        return FAIL(TUFF_E_LIMIT, "parameters: \"%s\" %s has more than %lld elements, what the device can bind",
+                    item->name, SHAPE_TEXT(item->shape), (long long)limit);
+    parameter_slab *into = &self->slabs[self->slab_count - 1];
+    bool begins = self->region_count == into->region || self->regions[self->region_count - 1].group != item->group ||
+                  self->regions[self->region_count - 1].matrices != matrix;
+    if (align_to(into->total, begins ? SLAB_CHUNK : SLAB_ALIGNMENT) + item->count > limit && into->total > 0) {
+        TRY(open_slab(self, *placed));
+        begins = true;
+    }
+    if (begins)
+        TRY(open_region(self, item->group, matrix));
+    into = &self->slabs[self->slab_count - 1];
+    item->slab = self->slab_count - 1;
+    item->offset = align_to(into->total, SLAB_ALIGNMENT);
+    into->total = item->offset + item->count;
     self->order[(*placed)++] = index;
     return TUFF_OK;
 }
 
-/* The total is a multiple of a chunk, for sums over the slab go in two even stages. */
-static tuff_status place_all(tuff_parameters *self)
+static tuff_status place_all(tuff_parameters *self, int64_t limit)
 {
     int placed = 0;
-    for (int i = 0; i < self->count; i++)
-        if (self->items[i].shape.rank >= 2)
-            TRY(place(self, i, &placed));
-    self->decayed_total = align_to(self->total, SLAB_ALIGNMENT);
-    for (int i = 0; i < self->count; i++)
-        if (self->items[i].shape.rank < 2)
-            TRY(place(self, i, &placed));
-    self->total = self->total > 0 ? align_to(self->total, SLAB_CHUNK) : SLAB_CHUNK;
+    TRY(open_slab(self, 0));
+    for (int group = 0; group < self->group_count; group++)
+        for (int low_rank = 0; low_rank < 2; low_rank++)
+            for (int i = 0; i < self->count; i++)
+                if (self->items[i].group == group && (self->items[i].shape.rank < 2) == (low_rank == 1))
+                    TRY(place(self, i, limit, &placed));
+    close_slab(self, placed);
+    return TUFF_OK;
+}
+
+/* Whether a name is that of a pattern's part, up to end. After a star everything is tried again one character later. */
+static bool matches_part(const char *part, const char *end, const char *name)
+{
+    const char *star = NULL, *retry = NULL;
+    while (*name) {
+        if (part < end && *part == '*') {
+            star = ++part;
+            retry = name;
+        } else if (part < end && *part == *name) {
+            part++;
+            name++;
+        } else if (star) {
+            part = star;
+            name = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (part < end && *part == '*')
+        part++;
+    return part == end;
+}
+
+static bool matches(const char *pattern, const char *name)
+{
+    for (const char *part = pattern;; part++) {
+        const char *end = part + strcspn(part, ",");
+        if (matches_part(part, end, name))
+            return true;
+        if (!*end)
+            return false;
+        part = end;
+    }
+}
+
+static tuff_status choose_groups(tuff_parameters *self, const char *const *patterns, int pattern_count)
+{
+    if (pattern_count < 0 || pattern_count >= TUFF_MAX_GROUPS || (pattern_count > 0 && !patterns))
+        return FAIL(TUFF_E_USAGE, "parameters: %d patterns of groups, of at most %d", pattern_count,
+                    TUFF_MAX_GROUPS - 1);
+    self->group_count = 1 + pattern_count;
+    for (int group = pattern_count; group > 0; group--) { /* the first that matches has the last word */
+        bool any = false;
+        for (int i = 0; i < self->count && patterns[group - 1]; i++)
+            if (matches(patterns[group - 1], self->items[i].name)) {
+                self->items[i].group = group;
+                any = true;
+            }
+        if (!any)
+            return FAIL(TUFF_E_USAGE, "parameters: no name matches \"%.200s\"",
+                        patterns[group - 1] ? patterns[group - 1] : "NULL");
+    }
     return TUFF_OK;
 }
 
@@ -87,42 +196,56 @@ static tuff_status copy_specs(tuff_parameters *self, const tuff_parameter_spec *
     return TUFF_OK;
 }
 
-/* Parameters are views: training writes the slab, and they follow. */
+/* Parameters are views: training writes the slabs, and they follow. */
 static tuff_status make_arrays(tuff_parameters *self)
 {
-    self->slab = tuff_array_create(self->device, TUFF_F32, TUFF_SHAPE(self->total));
-    if (!self->slab)
-        return tuff_last_status();
+    for (int i = 0; i < self->slab_count; i++) {
+        self->slabs[i].array = tuff_array_create(self->device, TUFF_F32, TUFF_SHAPE(self->slabs[i].total));
+        if (!self->slabs[i].array)
+            return tuff_last_status();
+    }
     for (int i = 0; i < self->count; i++) {
-        self->items[i].array = tuff_array_view(self->slab, self->items[i].offset, self->items[i].shape);
-        if (!self->items[i].array)
+        parameter *item = &self->items[i];
+        item->array = tuff_array_view(self->slabs[item->slab].array, item->offset, item->shape);
+        if (!item->array)
             return tuff_last_status();
     }
     return TUFF_OK;
 }
 
-static tuff_status build(tuff_parameters *self, const tuff_parameter_spec *specs, int count)
+tuff_parameters *tuff__parameters_create(tuff_device *device, const tuff_parameter_spec *specs, int count,
+                                         const char *const *patterns, int pattern_count, int64_t limit)
 {
-    TRY(copy_specs(self, specs, count));
-    TRY(place_all(self));
-    return make_arrays(self);
+    tuff_parameters *self = tuff__calloc(1, sizeof *self);
+    if (!self)
+        return NULL;
+    self->device = device;
+    tuff_status status = copy_specs(self, specs, count);
+    if (status == TUFF_OK)
+        status = choose_groups(self, patterns, pattern_count);
+    if (status == TUFF_OK)
+        status = place_all(self, limit);
+    if (status == TUFF_OK)
+        status = make_arrays(self);
+    if (status == TUFF_OK)
+        return self;
+    tuff_parameters_destroy(self);
+    return NULL;
 }
 
-tuff_parameters *tuff_parameters_create(tuff_device *device, const tuff_parameter_spec *specs, int count)
+tuff_parameters *tuff_parameters_create_grouped(tuff_device *device, const tuff_parameter_spec *specs, int count,
+                                                const char *const *patterns, int pattern_count)
 {
     if (!device || !specs || count <= 0) {
         FAIL(TUFF_E_USAGE, "parameters: needs a device and at least one parameter, got %d", specs ? count : 0);
         return NULL;
     }
-    tuff_parameters *self = tuff__calloc(1, sizeof *self);
-    if (!self)
-        return NULL;
-    self->device = device;
-    if (build(self, specs, count) != TUFF_OK) {
-        tuff_parameters_destroy(self);
-        return NULL;
-    }
-    return self;
+    return tuff__parameters_create(device, specs, count, patterns, pattern_count, slab_limit(device));
+}
+
+tuff_parameters *tuff_parameters_create(tuff_device *device, const tuff_parameter_spec *specs, int count)
+{
+    return tuff_parameters_create_grouped(device, specs, count, NULL, 0);
 }
 
 void tuff_parameters_destroy(tuff_parameters *parameters)
@@ -133,7 +256,10 @@ void tuff_parameters_destroy(tuff_parameters *parameters)
         tuff_array_destroy(parameters->items[i].array);
         tuff__free(parameters->items[i].name);
     }
-    tuff_array_destroy(parameters->slab);
+    for (int i = 0; i < parameters->slab_count; i++)
+        tuff_array_destroy(parameters->slabs[i].array);
+    tuff__free(parameters->slabs);
+    tuff__free(parameters->regions);
     tuff__free(parameters->items);
     tuff__free(parameters->order);
     tuff__free(parameters);

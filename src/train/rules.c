@@ -1,82 +1,150 @@
-/* Optimizers as descriptors: a rule is the names of its moments and the formula of its update, elementwise over whole
-   slabs, so that a step is one dispatch whatever the number of tensors. Scalars of a step are made first, once. Another
-   optimizer is an enumerator of tuff_optimizer_kind (include/tuff/train.h), and here its update and its row of `rules`:
-   state, checkpoints and the check of options follow from the row. Read next: optimizer.c, which calls them. */
+/* Optimizers as descriptors: a rule is the names of what it keeps and the formula of its update. Those in this file are
+   elementwise over whole slabs, so that a step is one dispatch whatever the number of tensors; rules_matrix.c has those
+   that look at one tensor after the other. Scalars of a step are made first, once. Another optimizer is an enumerator
+   of tuff_optimizer_kind (include/tuff/train.h), and here its update and its row of `rules`: state, checkpoints and the
+   check of options follow from the row. Read next: step.c, which calls them. */
 #include <math.h>
 
 #include "train/rules.h"
 
-/* A constant in the graph of another tensor. */
-static tuff_tensor *number(tuff_tensor *beside, double value)
+tuff_tensor *tuff__f32(tuff_tensor *beside, double value)
 {
     return tuff_constant(tuff_tensor_graph(beside), TUFF_F32, value);
 }
 
-static tuff_tensor *scaled(tuff_tensor *x, double factor)
+tuff_tensor *tuff__times(tuff_tensor *x, double factor)
 {
-    return tuff_mul(x, number(x, factor));
+    return tuff_mul(x, tuff__f32(x, factor));
 }
 
-/* factor for every element that decays, else 0. The slab begins with the parameters that decay. */
-static tuff_tensor *decay_factor(const tuff_optimizer *optimizer, tuff_tensor *factor)
+/* x itself where the factor is 1, and a plain 0 where it is 0. */
+static tuff_tensor *share_of(tuff_tensor *x, double factor)
 {
-    const tuff_parameters *parameters = optimizer->parameters;
-    if (optimizer->options.decay_all || parameters->decayed_total >= parameters->total)
-        return factor;
-    tuff_graph *graph = tuff_tensor_graph(factor);
-    tuff_tensor *place = tuff_iota(graph, TUFF_SHAPE(parameters->total), 0);
-    tuff_tensor *end = tuff_constant(graph, TUFF_I32, (double)parameters->decayed_total);
-    return tuff_where(tuff_less(place, end), factor, number(factor, 0));
+    return factor == 1 ? x : factor == 0 ? tuff__f32(x, 0) : tuff__times(x, factor);
+}
+
+tuff_tensor *tuff__select_by_region(const update *self, tuff_tensor *const *values)
+{
+    const region *regions = self->optimizer->parameters->regions;
+    const int first = self->piece->region;
+    int at = self->piece->region_end - 1;
+    tuff_tensor *value = values[at - first], *result = value, *place = NULL;
+    for (at--; at >= first; at--) {
+        if (values[at - first] == value)
+            continue;
+        value = values[at - first];
+        tuff_graph *graph = tuff_tensor_graph(value);
+        const int64_t end = regions[at].end - self->piece->begin;
+        if (!place)
+            place = tuff_iota(graph, TUFF_SHAPE(self->piece->end - self->piece->begin), 0);
+        tuff_tensor *within = tuff_less(place, tuff_constant(graph, TUFF_I32, (double)end));
+        result = tuff_where(within, value, result);
+    }
+    return result;
+}
+
+tuff_tensor *tuff__by_region(const update *self, tuff_tensor *scalar, region_factor factor)
+{
+    const region *regions = self->optimizer->parameters->regions + self->piece->region;
+    const int count = self->piece->region_end - self->piece->region;
+    tuff_tensor *values[PIECE_REGIONS_MAX];
+    for (int i = 0; i < count; i++) {
+        const double share = factor(self->optimizer, &regions[i]);
+        const bool same = i > 0 && share == factor(self->optimizer, &regions[i - 1]);
+        values[i] = same ? values[i - 1] : share_of(scalar, share);
+    }
+    return tuff__select_by_region(self, values);
+}
+
+double tuff__region_rate(const tuff_optimizer *optimizer, const region *at)
+{
+    return optimizer->groups[at->group].rate_factor;
+}
+
+static double region_decay(const tuff_optimizer *optimizer, const region *at)
+{
+    return at->matrices || optimizer->options.decay_all ? optimizer->groups[at->group].weight_decay : 0;
+}
+
+double tuff__region_rate_decay(const tuff_optimizer *optimizer, const region *at)
+{
+    return tuff__region_rate(optimizer, at) * region_decay(optimizer, at);
+}
+
+static bool decays(const update *self)
+{
+    for (int i = self->piece->region; i < self->piece->region_end; i++)
+        if (region_decay(self->optimizer, &self->optimizer->parameters->regions[i]) > 0)
+            return true;
+    return false;
+}
+
+tuff_tensor *tuff__decoupled_decay(const update *self)
+{
+    if (!decays(self))
+        return self->weights;
+    tuff_tensor *factor = tuff__by_region(self, self->rate, tuff__region_rate_decay);
+    return tuff_sub(self->weights, tuff_mul(factor, self->weights));
+}
+
+/* The gradient with decay as the slope of a penalty. */
+static tuff_tensor *decayed_gradient(const update *self)
+{
+    if (!decays(self))
+        return self->gradients;
+    tuff_tensor *factor = tuff__by_region(self, tuff__f32(self->weights, 1), region_decay);
+    return tuff_add(self->gradients, tuff_mul(factor, self->weights));
 }
 
 /* moment = beta · moment + (1 - beta) · sample */
 static tuff_tensor *blend(tuff_tensor *moment, double beta, tuff_tensor *sample)
 {
-    return tuff_add(scaled(moment, beta), scaled(sample, 1 - beta));
+    return tuff_add(tuff__times(moment, beta), tuff__times(sample, 1 - beta));
 }
 
 /* 1 - beta^t for the first step t = 1: through expm1, because beta^t is near 1 at first. */
 static tuff_tensor *bias_correction(double beta, tuff_tensor *t)
 {
-    return tuff_neg(tuff_expm1(scaled(t, log(beta))));
+    return tuff_neg(tuff_expm1(tuff__times(t, log(beta))));
 }
 
-/* Loshchilov & Hutter 2019: decay is decoupled from the gradient, epsilon is outside of the root. */
-static tuff_tensor *update_adamw(const tuff_optimizer *optimizer, tuff_tensor *weights, tuff_tensor *gradients,
-                                 tuff_tensor **moments, tuff_tensor *rate, tuff_tensor *step)
+/* Kingma & Ba 2015, with epsilon outside of the root. */
+static tuff_tensor *adam_step(update *self, tuff_tensor *weights, tuff_tensor *gradients)
 {
-    const tuff_optimizer_options *options = &optimizer->options;
-    tuff_tensor *t = tuff_add(step, number(step, 1));
+    const tuff_optimizer_options *options = &self->optimizer->options;
+    tuff_tensor **moments = self->moments, *step = self->step;
+    tuff_tensor *t = tuff_add(step, tuff__f32(step, 1));
     tuff_tensor *first_correction = bias_correction(options->beta1, t);
     tuff_tensor *second_correction = bias_correction(options->beta2, t);
-    tuff_tensor *step_size = tuff_div(rate, first_correction);
+    tuff_tensor *step_size = tuff_div(self->rate, first_correction);
     moments[0] = blend(moments[0], options->beta1, gradients);
     moments[1] = blend(moments[1], options->beta2, tuff_mul(gradients, gradients));
-    if (options->weight_decay > 0) {
-        tuff_tensor *factor = decay_factor(optimizer, scaled(rate, options->weight_decay));
-        weights = tuff_sub(weights, tuff_mul(factor, weights));
-    }
     tuff_tensor *root = tuff_sqrt(tuff_div(moments[1], second_correction));
-    tuff_tensor *change = tuff_div(moments[0], tuff_add(root, number(root, options->epsilon)));
-    return tuff_sub(weights, tuff_mul(step_size, change));
+    tuff_tensor *change = tuff_div(moments[0], tuff_add(root, tuff__f32(root, options->epsilon)));
+    return tuff_sub(weights, tuff_mul(tuff__by_region(self, step_size, tuff__region_rate), change));
 }
 
-/* Decay is added to the gradient (L2); momentum as in PyTorch: m = momentum · m + change. */
-static tuff_tensor *update_sgd(const tuff_optimizer *optimizer, tuff_tensor *weights, tuff_tensor *gradients,
-                               tuff_tensor **moments, tuff_tensor *rate, tuff_tensor *step)
+static tuff_tensor *update_adamw(update *self)
 {
-    (void)step;
-    const tuff_optimizer_options *options = &optimizer->options;
-    tuff_tensor *change = gradients;
-    if (options->weight_decay > 0) {
-        tuff_tensor *factor = decay_factor(optimizer, number(weights, options->weight_decay));
-        change = tuff_add(change, tuff_mul(factor, weights));
-    }
+    return adam_step(self, tuff__decoupled_decay(self), self->gradients);
+}
+
+static tuff_tensor *update_adam(update *self)
+{
+    return adam_step(self, self->weights, decayed_gradient(self));
+}
+
+/* Momentum as in PyTorch: m = momentum · m + change. */
+static tuff_tensor *update_sgd(update *self)
+{
+    const tuff_optimizer_options *options = &self->optimizer->options;
+    tuff_tensor *change = decayed_gradient(self);
     if (options->momentum > 0) {
-        moments[0] = tuff_add(scaled(moments[0], options->momentum), change);
-        change = options->nesterov ? tuff_add(change, scaled(moments[0], options->momentum)) : moments[0];
+        self->moments[0] = tuff_add(tuff__times(self->moments[0], options->momentum), change);
+        change =
+            options->nesterov ? tuff_add(change, tuff__times(self->moments[0], options->momentum)) : self->moments[0];
     }
-    return tuff_sub(weights, tuff_mul(rate, change));
+    return tuff_sub(self->weights, tuff_mul(tuff__by_region(self, self->rate, tuff__region_rate), change));
 }
 
 /* Plain SGD keeps no state but the step counter. */
@@ -85,9 +153,33 @@ static bool sgd_keeps_moments(const tuff_optimizer_options *options)
     return options->momentum > 0;
 }
 
+/* The sign of 0 is 0. */
+static tuff_tensor *sign(tuff_tensor *x)
+{
+    tuff_tensor *zero = tuff__f32(x, 0);
+    return tuff_where(tuff_less(zero, x), tuff__f32(x, 1), tuff_where(tuff_less(x, zero), tuff__f32(x, -1), zero));
+}
+
+static tuff_tensor *update_lion(update *self)
+{
+    const tuff_optimizer_options *options = &self->optimizer->options;
+    tuff_tensor *change = sign(blend(self->moments[0], options->beta1, self->gradients));
+    self->moments[0] = blend(self->moments[0], options->beta2, self->gradients);
+    return tuff_sub(tuff__decoupled_decay(self),
+                    tuff_mul(tuff__by_region(self, self->rate, tuff__region_rate), change));
+}
+
 static const optimizer_rule rules[] = {
     [TUFF_ADAMW] = {.name = "adamw", .moments = {"m", "v"}, .update = update_adamw},
     [TUFF_SGD] = {.name = "sgd", .moments = {"m"}, .keeps_moments = sgd_keeps_moments, .update = update_sgd},
+    [TUFF_ADAM] = {.name = "adam", .moments = {"m", "v"}, .update = update_adam},
+    [TUFF_LION] = {.name = "lion", .moments = {"m"}, .update = update_lion, .beta2 = 0.99},
+    [TUFF_ADAFACTOR] = {.name = "adafactor",
+                        .state_parts = tuff__adafactor_parts,
+                        .update = tuff__update_adafactor,
+                        .epsilon = 1e-30},
+    [TUFF_MUON] =
+        {.name = "muon", .moments = {"m"}, .update = tuff__update_muon, .others = &rules[TUFF_ADAMW], .momentum = 0.95},
 };
 
 const optimizer_rule *tuff__optimizer_rule(int kind)

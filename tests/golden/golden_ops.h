@@ -41,7 +41,7 @@ golden_builder golden_find_builder(const char *op);
 /* Largest error over its bar among the elements of got; a bar of no tolerance makes every difference infinite. */
 double golden_excess(const golden_case *self, const char *quantity, const tuff_file_tensor *wanted, const double *got);
 
-/* Cases whose op is optimizer or clip_global_norm, by tuff's optimizers. Answers false where tuff lacks the rule. */
+/* Cases of optimizers, clipping and loss scaling, by tuff's optimizers. Returns false for another op. */
 bool golden_optimizer(golden_case *self);
 
 #endif

@@ -2,11 +2,12 @@
    what makes any gradient out of a loss. */
 #include "golden_optimizers.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "train/train.h"
+#include "train/state.h"
 
 typedef struct optimizer_case {
     golden_case *golden;
@@ -30,22 +31,34 @@ static bool has_hyper(const golden_case *c, const char *name)
     return json_object_get(json_object_get(c->attributes, "hyper"), name) != NULL;
 }
 
-/* False where tuff has no such rule: Adam with L2, Lion, Adafactor, Muon. */
-static bool read_rule(const golden_case *c, tuff_optimizer_options *out)
+/* The rule, by the numbers that the case gives. */
+static tuff_optimizer_kind kind_of(const golden_case *c)
 {
-    *out = (tuff_optimizer_options){.learning_rate = hyper(c, "lr"), .decay_all = true};
-    out->weight_decay = hyper(c, "weight_decay");
-    if (has_hyper(c, "nesterov")) {
-        out->kind = TUFF_SGD;
-        out->momentum = hyper(c, "momentum");
-        out->nesterov = json_is_true(json_object_get(json_object_get(c->attributes, "hyper"), "nesterov"));
-        return true;
-    }
-    out->beta1 = hyper(c, "beta1");
-    out->beta2 = hyper(c, "beta2");
-    out->epsilon = hyper(c, "eps");
-    const bool decoupled = json_is_true(json_object_get(json_object_get(c->attributes, "hyper"), "decoupled"));
-    return has_hyper(c, "beta1") && has_hyper(c, "eps") && (decoupled || out->weight_decay == 0);
+    if (has_hyper(c, "nesterov"))
+        return TUFF_SGD;
+    if (has_hyper(c, "clip_threshold"))
+        return TUFF_ADAFACTOR;
+    if (has_hyper(c, "momentum"))
+        return TUFF_MUON;
+    if (!has_hyper(c, "eps"))
+        return TUFF_LION;
+    const json_t *decoupled = json_object_get(json_object_get(c->attributes, "hyper"), "decoupled");
+    return decoupled && !json_is_true(decoupled) ? TUFF_ADAM : TUFF_ADAMW;
+}
+
+static tuff_optimizer_options read_rule(const golden_case *c)
+{
+    return (tuff_optimizer_options){
+        .kind = kind_of(c),
+        .learning_rate = hyper(c, "lr"),
+        .decay_all = true,
+        .weight_decay = hyper(c, "weight_decay"),
+        .momentum = hyper(c, "momentum"),
+        .nesterov = json_is_true(json_object_get(json_object_get(c->attributes, "hyper"), "nesterov")),
+        .beta1 = hyper(c, "beta1"),
+        .beta2 = hyper(c, "beta2"),
+        .epsilon = has_hyper(c, "eps1") ? hyper(c, "eps1") : hyper(c, "eps"),
+    };
 }
 
 static int input_index(const golden_case *c, const char *name)
@@ -105,16 +118,14 @@ static bool run_step(optimizer_case *self, const tuff_parameter_spec *specs, int
     return tuff_plan_run(self->plan) == TUFF_OK;
 }
 
-/* Compares the elements of an array, times sign, with a part of the file's tensor. */
-static void compare(optimizer_case *self, tuff_array *array, const char *quantity, int part, int parts, double sign)
+/* Compares floats, times sign, with a part of the file's tensor. */
+static void compare_floats(optimizer_case *self, const float *raw, int64_t count, const char *quantity, int part,
+                           int parts, double sign)
 {
-    const int64_t count = tuff_shape_count(tuff_array_shape(array));
-    float *raw = tuff__calloc((size_t)count, sizeof *raw);
     double *got = tuff__calloc((size_t)count, sizeof *got);
     tuff_file_tensor wanted;
     const bool good = raw && got && golden_find(self->golden->run->file, self->golden->prefix, quantity, &wanted) &&
-                      golden_count(&wanted) == parts * count &&
-                      tuff_array_read(array, raw, (size_t)count * sizeof *raw) == TUFF_OK;
+                      golden_count(&wanted) == parts * count;
     if (good) {
         for (int64_t i = 0; i < count; i++)
             got[i] = sign * (double)raw[i];
@@ -125,8 +136,18 @@ static void compare(optimizer_case *self, tuff_array *array, const char *quantit
     } else {
         golden_broken(self->golden->run, self->golden->name);
     }
-    tuff__free(raw);
     tuff__free(got);
+}
+
+static void compare(optimizer_case *self, tuff_array *array, const char *quantity, int part, int parts, double sign)
+{
+    const int64_t count = tuff_shape_count(tuff_array_shape(array));
+    float *raw = tuff__calloc((size_t)count, sizeof *raw);
+    if (raw && tuff_array_read(array, raw, (size_t)count * sizeof *raw) == TUFF_OK)
+        compare_floats(self, raw, count, quantity, part, parts, sign);
+    else
+        golden_broken(self->golden->run, self->golden->name);
+    tuff__free(raw);
 }
 
 static void compare_weights(optimizer_case *self, const tuff_parameter_spec *specs, int step)
@@ -138,19 +159,36 @@ static void compare_weights(optimizer_case *self, const tuff_parameter_spec *spe
     }
 }
 
-static void compare_moments(optimizer_case *self, const tuff_parameter_spec *specs)
+/* A tensor of the optimizer's state: what follows NAME in "out.NAME.m" is what precedes it in "optimizer.m.NAME". */
+static void compare_state(optimizer_case *self, const char *name, const char *kind)
 {
-    char quantity[80];
-    for (int moment = 0; moment < MOMENTS_MAX && self->optimizer->moments[moment]; moment++)
-        for (int i = 0; i < self->count; i++) {
-            tuff_array *view =
-                tuff_array_view(self->optimizer->moments[moment], self->parameters->items[i].offset, specs[i].shape);
-            snprintf(quantity, sizeof quantity, "out.%s.%s", specs[i].name, self->optimizer->rule->moments[moment]);
-            if (view)
-                compare(self, view, quantity, 0, 1, 1);
-            else
-                golden_broken(self->golden->run, self->golden->name);
-            tuff_array_destroy(view);
+    char quantity[80], wanted[160];
+    state_list list;
+    snprintf(quantity, sizeof quantity, "out.%s.%s", name, kind);
+    snprintf(wanted, sizeof wanted, "optimizer.%s.%s", kind, name);
+    bool found = tuff__state_list(self->parameters, self->optimizer, &list) == TUFF_OK;
+    found = found && tuff__state_read(&list) == TUFF_OK;
+    const state_tensor *tensor = NULL;
+    for (int i = 0; found && i < list.tensor_count; i++)
+        if (strcmp(list.tensors[i].name, wanted) == 0)
+            tensor = &list.tensors[i];
+    if (tensor)
+        compare_floats(self, tensor->data, tuff_shape_count(tensor->shape), quantity, 0, 1, 1);
+    else
+        golden_broken(self->golden->run, self->golden->name);
+    tuff__state_free(&list);
+}
+
+static void compare_states(optimizer_case *self, const tuff_parameter_spec *specs)
+{
+    static const char *const kinds[] = {"m", "v", "row", "column"};
+    for (int i = 0; i < self->count; i++)
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            char quantity[80];
+            tuff_file_tensor wanted;
+            snprintf(quantity, sizeof quantity, "out.%s.%s", specs[i].name, kinds[k]);
+            if (golden_find(self->golden->run->file, self->golden->prefix, quantity, &wanted))
+                compare_state(self, specs[i].name, kinds[k]);
         }
 }
 
@@ -175,7 +213,7 @@ static void run_rule(optimizer_case *self)
             compare_weights(self, specs, step);
     }
     if (good)
-        compare_moments(self, specs);
+        compare_states(self, specs);
     else
         golden_broken(c->run, c->name);
 }
@@ -209,14 +247,100 @@ static void run_clipping(optimizer_case *self)
     }
 }
 
-bool golden_optimizer(golden_case *one)
+/* The scale, and where the file has it the count, before step `at`. */
+static bool compare_scale(optimizer_case *self, int at)
 {
-    optimizer_case self = {.golden = one};
-    if (strcmp(golden_text(one, "op"), "clip_global_norm") == 0) {
+    tuff_file_tensor scales, counts;
+    float scale;
+    int32_t got[3];
+    if (!golden_find(self->golden->run->file, self->golden->prefix, "out.scale", &scales) ||
+        tuff_array_read(self->optimizer->scale, &scale, sizeof scale) != TUFF_OK ||
+        tuff_array_read(self->optimizer->scale_counts, got, sizeof got) != TUFF_OK)
+        return false;
+    golden_row(self->golden->run, self->golden->name, "out.scale", fabs((double)scale - golden_element(&scales, at)),
+               0);
+    if (golden_find(self->golden->run->file, self->golden->prefix, "out.count", &counts))
+        golden_row(self->golden->run, self->golden->name, "out.count", fabs(got[0] - golden_element(&counts, at)), 0);
+    return true;
+}
+
+/* The flags as gradients of the only parameter: infinity where one was found. */
+static bool run_found(optimizer_case *self, tuff_parameter_spec *spec)
+{
+    tuff_file_tensor flags;
+    *spec = (tuff_parameter_spec){.name = "w", .shape = TUFF_SHAPE(3)};
+    self->count = 1;
+    self->weight[0] = -1;
+    if (!golden_find(self->golden->run->file, self->golden->prefix, "in.found_inf", &flags) ||
+        !make_parameters(self, spec) || !make_plan(self, spec))
+        return false;
+    self->steps = (int)golden_count(&flags);
+    bool good = true;
+    for (int step = 0; good && step < self->steps; step++) {
+        const bool found = golden_element(&flags, step) != 0;
+        const float gradient[3] = {1, found && step % 2 == 0 ? -INFINITY : 2, found && step % 2 == 1 ? NAN : 3};
+        good = compare_scale(self, step) && tuff_plan_write(self->plan, "w", gradient, sizeof gradient) == TUFF_OK &&
+               tuff_plan_run(self->plan) == TUFF_OK;
+    }
+    return good && compare_scale(self, self->steps);
+}
+
+/* The file's gradients are scaled already, which the loss's are not: what is divided out here comes back exactly, for
+   the scale is a power of two. */
+static bool run_scaled(optimizer_case *self, tuff_parameter_spec *spec)
+{
+    const golden_case *c = self->golden;
+    tuff_file_tensor scales;
+    self->weight[0] = input_index(c, "w");
+    self->gradient[0] = input_index(c, "grad_w");
+    self->count = 1;
+    if (self->weight[0] < 0 || self->gradient[0] < 0 || !golden_find(c->run->file, c->prefix, "out.scale", &scales))
+        return false;
+    *spec = (tuff_parameter_spec){.name = "w", .shape = c->inputs[self->weight[0]].wanted.shape};
+    const tuff_file_tensor *all = &c->inputs[self->gradient[0]].wanted;
+    self->steps = (int)all->shape.extent[0];
+    bool good = make_parameters(self, spec) && make_plan(self, spec);
+    for (int step = 0; good && step < self->steps; step++) {
+        float gradient[64];
+        const int64_t count = tuff_shape_count(spec->shape);
+        for (int64_t i = 0; i < count; i++)
+            gradient[i] = (float)(golden_element(all, step * count + i) / golden_element(&scales, step));
+        good = compare_scale(self, step) &&
+               tuff_plan_write(self->plan, "w", gradient, (size_t)count * sizeof *gradient) == TUFF_OK &&
+               tuff_plan_run(self->plan) == TUFF_OK;
+        compare_weights(self, spec, step);
+    }
+    return good && compare_scale(self, self->steps);
+}
+
+static void run_loss_scale(optimizer_case *self, const char *op)
+{
+    const golden_case *c = self->golden;
+    const tuff_loss_scaling scaling = {.initial = golden_real(c, "init", 0),
+                                       .growth = golden_real(c, "growth", 0),
+                                       .backoff = golden_real(c, "backoff", 0),
+                                       .interval = golden_whole(c, "interval", 0),
+                                       .low = golden_real(c, "low", 0x1p-100),
+                                       .high = golden_real(c, "high", 0x1p100)};
+    tuff_parameter_spec spec;
+    self->options = read_rule(c);
+    self->options.loss_scaling = &scaling;
+    if (!(strcmp(op, "loss_scale") == 0 ? run_found(self, &spec) : run_scaled(self, &spec)))
+        golden_broken(c->run, c->name);
+}
+
+bool golden_optimizer(golden_case *golden)
+{
+    optimizer_case self = {.golden = golden};
+    const char *op = golden_text(golden, "op");
+    if (strcmp(op, "clip_global_norm") == 0) {
         self.options = (tuff_optimizer_options){
-            .kind = TUFF_SGD, .learning_rate = 1, .clip_norm = golden_real(one, "max_norm", 1)};
+            .kind = TUFF_SGD, .learning_rate = 1, .clip_norm = golden_real(golden, "max_norm", 1)};
         run_clipping(&self);
-    } else if (read_rule(one, &self.options)) {
+    } else if (strncmp(op, "loss_scale", 10) == 0) {
+        run_loss_scale(&self, op);
+    } else if (strcmp(op, "optimizer") == 0) {
+        self.options = read_rule(golden);
         run_rule(&self);
     } else {
         return false;

@@ -227,7 +227,7 @@ static bool is_differentiable(op_code op)
     static const op_code without[] = {OP_FLOOR,        OP_LESS,         OP_EQUAL,         OP_AND,
                                       OP_OR,           OP_INPUT,        OP_ARRAY,         OP_CONSTANT,
                                       OP_IOTA,         OP_RANDOM,       OP_ATTENTION_LSE, OP_ATTENTION_DQ,
-                                      OP_ATTENTION_DK, OP_ATTENTION_DV, OP_ATTENTION_DB};
+                                      OP_ATTENTION_DK, OP_ATTENTION_DV, OP_ATTENTION_DB,  OP_FINITE};
     for (size_t i = 0; i < sizeof without / sizeof without[0]; i++)
         if (op == without[i])
             return false;

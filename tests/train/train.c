@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/file/file.h"
 #include "each_device.h"
-#include "train/train.h"
+#include "train/state.h"
 #include "tuff/io.h"
 
 /* Sizes that are no multiples of anything, a vector before a matrix, and an empty one. */
@@ -58,7 +58,9 @@ static void check_places(tuff_device *device)
 {
     tuff_parameters *parameters = make_parameters(device);
     assert_int_equal(tuff_parameters_count(parameters), SPEC_COUNT);
-    assert_int_equal(parameters->total % SLAB_CHUNK, 0);
+    assert_int_equal(parameters->slab_count, 1);
+    assert_int_equal(parameters->slabs[0].total % SLAB_CHUNK, 0);
+    assert_int_equal(parameters->region_count, 2);
     for (int i = 0; i < SPEC_COUNT; i++) {
         const char *name;
         float values[ELEMENTS_MAX];
@@ -67,7 +69,7 @@ static void check_places(tuff_device *device)
         assert_ptr_equal(array, tuff_parameters_find(parameters, name));
         assert_true(tuff_shape_equal(tuff_array_shape(array), specs[i].shape));
         assert_int_equal(parameters->items[i].offset % SLAB_ALIGNMENT, 0);
-        assert_int_equal(parameters->items[i].offset < parameters->decayed_total || parameters->items[i].count == 0,
+        assert_int_equal(parameters->items[i].offset < parameters->regions[0].end || parameters->items[i].count == 0,
                          specs[i].shape.rank >= 2);
         read_floats(array, values);
         for (int64_t j = 0; j < tuff_shape_count(specs[i].shape); j++)
@@ -292,24 +294,29 @@ static void check_rules(tuff_device *device)
 static const tuff_optimizer_options usual = {
     .learning_rate = 0.01, .weight_decay = 0.1, .clip_norm = 1, .warmup_steps = 2, .total_steps = 12};
 
-/* Everything that a device holds of a bench: parameters, moments, counter. */
-static void *all_bits(const bench *self, size_t *size)
+/* Everything that a device holds of a bench: parameters, moments, counters and so on. */
+static char *all_bits(const bench *self, size_t *size)
 {
-    const size_t slab = (size_t)tuff_array_size(self->parameters->slab);
-    char *bits = malloc(3 * slab + sizeof(int32_t));
-    assert_non_null(bits);
-    tuff_array *const slabs[] = {self->parameters->slab, self->optimizer->moments[0], self->optimizer->moments[1]};
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(tuff_array_read(slabs[i], bits + (size_t)i * slab, slab), TUFF_OK);
-    assert_int_equal(tuff_array_read(self->optimizer->counter, bits + 3 * slab, sizeof(int32_t)), TUFF_OK);
-    *size = 3 * slab + sizeof(int32_t);
+    state_list list;
+    char *bits = NULL;
+    *size = 0;
+    assert_int_equal(tuff__state_list(self->parameters, self->optimizer, &list), TUFF_OK);
+    assert_int_equal(tuff__state_read(&list), TUFF_OK);
+    for (int i = 0; i < list.array_count; i++) {
+        const size_t more = (size_t)tuff_array_size(list.arrays[i].array);
+        bits = realloc(bits, *size + more);
+        assert_non_null(bits);
+        memcpy(bits + *size, list.arrays[i].host, more);
+        *size += more;
+    }
+    tuff__state_free(&list);
     return bits;
 }
 
 static void assert_same_bits(const bench *a, const bench *b, bool same)
 {
     size_t size_a, size_b;
-    void *bits_a = all_bits(a, &size_a), *bits_b = all_bits(b, &size_b);
+    char *bits_a = all_bits(a, &size_a), *bits_b = all_bits(b, &size_b);
     assert_int_equal(size_a, size_b);
     assert_int_equal(memcmp(bits_a, bits_b, size_a) == 0, same);
     free(bits_a);

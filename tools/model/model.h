@@ -29,6 +29,9 @@ typedef struct language_model {
 } language_model;
 
 tuff_status model_create(tuff_device *device, const model_config *config, language_model *out);
+/* With groups of parameters, as of tuff_parameters_create_grouped. */
+tuff_status model_create_grouped(tuff_device *device, const model_config *config, const char *const *patterns,
+                                 int pattern_count, language_model *out);
 void model_destroy(language_model *self);
 
 /* Writes the initial weights: normal with deviation 0.02, less for the projections that end in the residual stream,

@@ -186,19 +186,25 @@ static tuff_status add_spec(void *user, const model_config *config, const parame
     return TUFF_OK;
 }
 
-tuff_status model_create(tuff_device *device, const model_config *config, language_model *out)
+tuff_status model_create_grouped(tuff_device *device, const model_config *config, const char *const *patterns,
+                                 int pattern_count, language_model *out)
 {
     *out = (language_model){.config = *config};
     TRY(model_check(config));
     spec_list list = {0};
     tuff_status status = visit_all(config, add_spec, &list);
     if (status == TUFF_OK) {
-        out->parameters = tuff_parameters_create(device, list.items, list.count);
+        out->parameters = tuff_parameters_create_grouped(device, list.items, list.count, patterns, pattern_count);
         status = out->parameters ? TUFF_OK : tuff_last_status();
     }
     tuff__free(list.items);
     tuff__arena_free(&list.names);
     return status;
+}
+
+tuff_status model_create(tuff_device *device, const model_config *config, language_model *out)
+{
+    return model_create_grouped(device, config, NULL, 0, out);
 }
 
 void model_destroy(language_model *self)

@@ -25,6 +25,7 @@ typedef struct given_settings {
     bool form, layers, heads, key_value_heads, width, hidden, context, steps, batch, seed, learning_rate, resident;
     bool validate_every, patience;
     const char *validate; /* NULL: not given */
+    optimizer_given optimizer;
 } given_settings;
 
 static cli_end parse(const cli_verb *verb, int count, char **arguments, train_options *self, given_settings *given)
@@ -53,6 +54,7 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
          256, NULL},
         {"--resident", CLI_SWITCH, &settings->resident, NULL,
          "keep the text in device memory and draw windows there: other windows than without", 0, 0, &given->resident},
+        OPTIMIZER_OPTIONS(&settings->optimizer, &given->optimizer),
         FUSE_OPTION(&self->fuse),
         MATMUL_OPTION(&self->matmul),
         RECOMPUTE_OPTION(&self->recompute),
@@ -183,15 +185,17 @@ static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *give
     kept.learning_rate = given->learning_rate ? asked->learning_rate : kept.learning_rate;
     kept.validate_every = given->validate_every ? asked->validate_every : kept.validate_every;
     kept.patience = given->patience ? asked->patience : kept.patience;
+    optimizer_flags_merge(&given->optimizer, &kept.optimizer, &asked->optimizer);
+    kept.optimizer = asked->optimizer;
     *asked = kept;
     return (cli_end){0};
 }
 
-cli_end train_options_read(const cli_verb *verb, int count, char **arguments, train_options *out)
+static cli_end read_all(const cli_verb *verb, int count, char **arguments, given_settings *given, train_options *out)
 {
-    given_settings given = {0};
-    *out = (train_options){.settings = defaults, .prompt = "\n", .sample = 300, .workers = 1};
-    cli_end end = parse(verb, count, arguments, out, &given);
+    cli_end end = parse(verb, count, arguments, out, given);
+    if (!end.now)
+        end = optimizer_flags_check(verb, &given->optimizer, &out->settings.optimizer);
     if (end.now)
         return end;
     if (out->data.count == 0)
@@ -203,11 +207,21 @@ cli_end train_options_read(const cli_verb *verb, int count, char **arguments, tr
     if (out->keep > 0 && !out->save)
         return end_with(cli_fail(verb, EXIT_WRONG_USE, "--keep needs --save FILE"));
     if (out->resume)
-        end = merge_checkpoint(verb, &given, out);
+        end = merge_checkpoint(verb, given, out);
     if (!end.now)
-        end = note_validation(verb, &given, &out->settings);
+        end = note_validation(verb, given, &out->settings);
     const int form = out->resume ? (int)out->settings.model.form : out->form;
     if (!end.now && model_config_complete(&out->settings.model, form) != TUFF_OK)
         return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s", tuff_error()));
+    return end;
+}
+
+cli_end train_options_read(const cli_verb *verb, int count, char **arguments, train_options *out)
+{
+    given_settings given = {0};
+    *out = (train_options){.settings = defaults, .prompt = "\n", .sample = 300, .workers = 1};
+    out->settings.optimizer = optimizer_flags_default();
+    const cli_end end = read_all(verb, count, arguments, &given, out);
+    optimizer_given_free(&given.optimizer);
     return end;
 }

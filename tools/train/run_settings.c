@@ -49,7 +49,9 @@ static tuff_status read_training(const char *path, const json_t *object, run_set
         !read_whole(object, "seed", 0, INT64_MAX, &out->seed) || !(out->learning_rate > 0) ||
         !read_text(object, "validate", out->validate, sizeof out->validate) ||
         !read_whole_or_0(object, "validate_every", 1 << 24, &out->validate_every) ||
-        !read_whole_or_0(object, "patience", 1 << 24, &out->patience) || (out->validate[0] && out->validate_every == 0))
+        !read_whole_or_0(object, "patience", 1 << 24, &out->patience) ||
+        (out->validate[0] && out->validate_every == 0) ||
+        !optimizer_flags_parse(json_object_get(object, "optimizer"), &out->optimizer))
         return FAIL(TUFF_E_FORMAT, "%s: its metadata do not say how it is trained", path);
     return TUFF_OK;
 }
@@ -114,6 +116,8 @@ static char *training_text(const run_settings *settings)
     json_t *object = json_pack("{s:I,s:I,s:I,s:f,s:s,s:b}", "steps", (json_int_t)settings->steps, "batch",
                                (json_int_t)settings->batch, "seed", (json_int_t)settings->seed, "learning_rate",
                                settings->learning_rate, "text_hash", hash, "resident", (int)settings->resident);
+    if (object)
+        (void)json_object_set_new(object, "optimizer", optimizer_flags_json(&settings->optimizer));
     if (object && settings->validate[0]) {
         (void)json_object_set_new(object, "validate", json_string(settings->validate));
         (void)json_object_set_new(object, "validate_every", json_integer(settings->validate_every));

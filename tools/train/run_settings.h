@@ -4,6 +4,7 @@
 #define TUFF_TOOLS_TRAIN_RUN_SETTINGS_H
 
 #include "tools/model/model.h"
+#include "tools/train/optimizer_flags.h"
 
 /* What changes during a run, beside tensors. */
 typedef struct run_state {
@@ -17,6 +18,7 @@ typedef struct run_settings {
     model_config model;
     int64_t steps, batch, seed;
     double learning_rate;
+    optimizer_flags optimizer;
     uint64_t text_hash;               /* of the training text */
     bool resident;                    /* the device draws the windows */
     char validate[512];               /* a file, or the fraction of the text that is held out; "": no validation */

@@ -13,6 +13,7 @@
 #include "tools/train/sampler.h"
 #include "tools/train/saving.h"
 #include "tools/train/text.h"
+#include "tools/train/step_graphs.h"
 #include "tools/train/validation.h"
 #include "tools/verbs.h"
 
@@ -21,9 +22,12 @@ typedef struct training {
     corpus text, held_out;
     tuff_device *device;
     language_model model;
+    optimizer_setup setup;
     tuff_optimizer *optimizer;
     tuff_graph *graph;
     tuff_plan *plan;
+    tuff_graph *update_graph;
+    tuff_plan *update; /* ends a step whose parts are runs of plan; NULL: a run of plan is a step */
     batches batches;
     int64_t done, last; /* steps: done, and where this run ends */
     saving saving;
@@ -55,10 +59,11 @@ static int open_device(training *self)
 static int make_model(training *self)
 {
     const run_settings *settings = &self->options.settings;
-    if (model_create(self->device, &settings->model, &self->model) != TUFF_OK)
+    optimizer_setup_make(&settings->optimizer, settings->learning_rate, settings->steps, &self->setup);
+    if (model_create_grouped(self->device, &settings->model, self->setup.patterns, self->setup.pattern_count,
+                             &self->model) != TUFF_OK)
         return cli_fail_library(&verb_train, "making the model");
-    const tuff_optimizer_options options = model_optimizer_options(settings->learning_rate, settings->steps);
-    self->optimizer = tuff_optimizer_create(self->model.parameters, &options);
+    self->optimizer = tuff_optimizer_create(self->model.parameters, &self->setup.options);
     if (!self->optimizer)
         return cli_fail_library(&verb_train, "making the optimizer");
     return EXIT_DONE;
@@ -73,28 +78,47 @@ static int make_weights(training *self)
         return EXIT_DONE;
     }
     if (tuff_checkpoint_load(self->options.resume, self->model.parameters, self->optimizer) != TUFF_OK ||
-        tuff_array_read(tuff_optimizer_counter(self->optimizer), &counter, sizeof counter) != TUFF_OK)
+        tuff_array_read(tuff_optimizer_batches(self->optimizer), &counter, sizeof counter) != TUFF_OK)
         return cli_fail_library(&verb_train, "loading the checkpoint");
-    self->done = counter;
+    self->done = counter / self->options.settings.optimizer.accumulate;
     return EXIT_DONE;
 }
 
 static int make_batches(training *self)
 {
-    if (batches_open(&self->batches, self->device, &self->text, &self->options.settings, self->options.workers) !=
-            TUFF_OK ||
-        batches_seek(&self->batches, self->done, self->options.settings.state.loader) != TUFF_OK)
+    const run_settings *settings = &self->options.settings;
+    if (batches_open(&self->batches, self->device, &self->text, settings, self->options.workers) != TUFF_OK ||
+        batches_seek(&self->batches, self->done * settings->optimizer.accumulate, settings->state.loader) != TUFF_OK)
         return cli_fail_library(&verb_train, "the windows of text");
     return EXIT_DONE;
+}
+
+/* Plain steps have the plan that other verbs know. */
+static tuff_graph *make_graph(training *self)
+{
+    if (self->setup.options.accumulate > 1)
+        return accumulate_graph(self->device, &self->batches, &self->model, self->optimizer);
+    return self->setup.options.loss_scaling
+               ? scaled_train_graph(self->device, &self->batches, &self->model, self->optimizer)
+               : batches_graph(&self->batches, self->device, &self->model, self->optimizer);
+}
+
+static int make_update(training *self, const tuff_compile_options *options)
+{
+    if (self->setup.options.accumulate <= 1)
+        return EXIT_DONE;
+    self->update_graph = update_graph(self->device, self->optimizer);
+    self->update = self->update_graph ? tuff_compile(self->update_graph, options) : NULL;
+    return self->update ? EXIT_DONE : cli_fail_library(&verb_train, "compiling the update");
 }
 
 static int make_plan(training *self)
 {
     const tuff_compile_options options = compile_options(self);
     self->model.recompute = self->options.recompute;
-    self->graph = batches_graph(&self->batches, self->device, &self->model, self->optimizer);
+    self->graph = make_graph(self);
     self->plan = self->graph ? tuff_compile(self->graph, &options) : NULL;
-    if (!self->plan) {
+    if (!self->plan || make_update(self, &options) != EXIT_DONE) {
         const int code = cli_fail_library(&verb_train, "compiling the model");
         (void)tuning_end(&self->options.tune, NULL);
         return code;
@@ -141,14 +165,24 @@ static int make_saving(training *self)
     return EXIT_DONE;
 }
 
+static tuff_plan *reporting_plan(const training *self)
+{
+    return self->update ? self->update : self->plan;
+}
+
 static int report(training *self)
 {
     step_report numbers;
-    if (tuff_plan_read(self->plan, "report", &numbers, sizeof numbers) != TUFF_OK)
+    const bool may_skip = self->setup.options.loss_scaling != NULL;
+    if (tuff_plan_read(reporting_plan(self), "report", &numbers, sizeof numbers) != TUFF_OK)
         return cli_fail_library(&verb_train, "reading the loss");
     self->progress.waited = batches_waited(&self->batches);
     progress_line(&self->progress, self->done, &numbers);
-    if (!isfinite(numbers.loss) || !isfinite(numbers.gradient_norm)) {
+    if (may_skip && tuff_optimizer_check(self->optimizer) != TUFF_OK) {
+        progress_end(&self->progress);
+        return cli_fail_library(&verb_train, "a training step");
+    }
+    if (!may_skip && (!isfinite(numbers.loss) || !isfinite(numbers.gradient_norm))) {
         progress_end(&self->progress);
         return cli_fail(&verb_train, EXIT_FAILED,
                         "the loss is not finite at step %" PRId64 ", so nothing more is saved: lower --learning-rate",
@@ -205,8 +239,12 @@ static int validate(training *self, bool *is_best)
 
 static int step(training *self)
 {
-    if (batches_next(&self->batches, self->plan) != TUFF_OK ||
-        step_profile_run(&self->profile, self->plan, self->done + 1) != TUFF_OK)
+    const int64_t parts = self->options.settings.optimizer.accumulate;
+    for (int64_t i = 0; i < parts; i++)
+        if (batches_next(&self->batches, self->plan) != TUFF_OK ||
+            step_profile_run(&self->profile, self->plan, self->done + 1) != TUFF_OK)
+            return cli_fail_library(&verb_train, "a training step");
+    if (self->update && tuff_plan_run(self->update) != TUFF_OK)
         return cli_fail_library(&verb_train, "a training step");
     self->done++;
     return EXIT_DONE;
@@ -263,6 +301,10 @@ static void say_end(const training *self, int64_t first)
             TIME_TEXT(seconds), tokens / fmax(seconds, 1e-9),
             self->options.save ? ", saved to " : "; not saved: no --save",
             self->options.save ? self->options.save : "");
+    float scaling[2];
+    if (self->setup.options.loss_scaling && self->done > first &&
+        tuff_plan_read(reporting_plan(self), "scaling", scaling, sizeof scaling) == TUFF_OK)
+        fprintf(stderr, "%.0f steps skipped, the loss scale is %g\n", (double)scaling[1], (double)scaling[0]);
     /* PoCL makes the binary of a kernel in a compilation of its own. */
     if (cli_is_interrupted())
         fputs("what was compiled is kept for later starts; Ctrl-C again leaves without it\n", stderr);
@@ -327,14 +369,17 @@ static int print_sample(training *self)
 static int run(training *self)
 {
     const run_settings *settings = &self->options.settings;
-    const int64_t first = self->done, tokens = settings->batch * settings->model.context;
+    const int64_t first = self->done,
+                  tokens = settings->batch * settings->model.context * settings->optimizer.accumulate;
     tuff_device_info info;
     if (tuff_device_describe(self->device, &info) == TUFF_OK)
         say_begin(self, &info);
     self->last = self->options.stop_after > 0 && self->options.stop_after < settings->steps ? self->options.stop_after
                                                                                             : settings->steps;
     cli_catch_interrupt();
-    self->profile.wanted = self->options.profile || self->options.report;
+    self->profile.wanted = (self->options.profile || self->options.report) && !self->update;
+    if (self->update)
+        snprintf(self->profile.absence, sizeof self->profile.absence, "a step of several batches is several plans");
     self->progress.device = self->device;
     self->progress.plot = self->options.force_plot ? PLOT_ALWAYS : self->options.plot ? PLOT_ON_TERMINAL : PLOT_NONE;
     progress_begin(&self->progress, self->done, self->last, settings->steps, tokens, self->options.log_every);
@@ -379,6 +424,8 @@ static int prepare(training *self)
 static void clean_up(training *self)
 {
     step_profile_free(&self->profile);
+    tuff_plan_destroy(self->update);
+    tuff_graph_destroy(self->update_graph);
     tuff_plan_destroy(self->plan);
     tuff_graph_destroy(self->graph);
     saving_close(&self->saving);

@@ -11,13 +11,13 @@
 
 tuff_array *program_slab(const program_state *state, int index)
 {
-    return index == 0 ? state->parameters->slab : state->optimizer->moments[index - 1];
+    return index == 0 ? state->parameters->slabs[0].array : state->optimizer->pieces[0].moments[index - 1];
 }
 
 int program_slab_count(const program_state *state)
 {
     int count = 1;
-    while (count < MAX_SLABS && state->optimizer->moments[count - 1] != NULL)
+    while (count < MAX_SLABS && state->optimizer->pieces[0].moments[count - 1] != NULL)
         count++;
     return count;
 }
@@ -125,7 +125,7 @@ static tuff_status expect_step(program_expectation *self, const program_recipe *
 
 static void note_tensors(program_expectation *self, const program_state *state)
 {
-    self->total = state->parameters->total;
+    self->total = state->parameters->slabs[0].total;
     self->slab_count = program_slab_count(state);
     self->options = state->optimizer->options;
     for (int i = 0; i < state->parameters->count; i++) {

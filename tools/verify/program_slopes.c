@@ -28,12 +28,12 @@ static void end_slopes(slopes *self)
 static tuff_status begin_slopes(slopes *self, tuff_device *reference)
 {
     TRY(program_state_make(&self->recipe, reference, &self->state));
-    self->total = self->state.parameters->total;
+    self->total = self->state.parameters->slabs[0].total;
     TRY(program_reference(&self->recipe, reference, &self->state, &self->plan, &self->graph));
     self->moved = malloc((size_t)self->total * sizeof *self->moved + 1);
     if (self->moved == NULL)
         return FAIL(TUFF_E_OOM_HOST, "random program: a slab");
-    return program_read_slab(self->state.parameters->slab, self->total, &self->begin);
+    return program_read_slab(self->state.parameters->slabs[0].array, self->total, &self->begin);
 }
 
 /* The loss where every element of a tensor is moved by so much times a sign of its own, and by how much each was. */
@@ -46,7 +46,7 @@ static tuff_status loss_at(slopes *self, const tensor_place *place, double by, d
         const bool moves = i >= place->offset && i < place->offset + place->count;
         self->moved[i] = (float)(self->begin[i] + (!moves ? 0 : random_bits(key, (uint64_t)i) % 2 == 0 ? by : -by));
     }
-    TRY(tuff_array_write(self->state.parameters->slab, self->moved, size));
+    TRY(tuff_array_write(self->state.parameters->slabs[0].array, self->moved, size));
     TRY(tuff_array_write(tuff_optimizer_counter(self->state.optimizer), &first,
                          sizeof first)); /* dropout draws alike */
     TRY(program_write_inputs(&self->recipe, self->graph, 0, program_write_to_reference, self->plan));

@@ -1,0 +1,134 @@
+/* Rules that look at one tensor after the other: Adafactor, whose second moments of a matrix are a row and a column,
+   and Muon, which makes the momentum of a matrix orthogonal. What is elementwise stays a whole slab. */
+#include "train/rules.h"
+#include "train/slab.h"
+
+#include <math.h>
+
+static tuff_tensor *sum_of_squares(tuff_tensor *x)
+{
+    const int all = 0;
+    tuff_tensor *flat = tuff_reshape(x, TUFF_SHAPE(tuff_shape_count(tuff_tensor_shape(x))));
+    return tuff_sum(tuff_mul(flat, flat), &all, 1, false);
+}
+
+static tuff_tensor *root_mean_square(tuff_tensor *x)
+{
+    return tuff_sqrt(tuff__times(sum_of_squares(x), 1 / (double)tuff_shape_count(tuff_tensor_shape(x))));
+}
+
+/* Rows and columns of the last two axes; of tensors of rank < 2 the whole. */
+int tuff__adafactor_parts(const parameter *item, state_part *parts)
+{
+    const int rank = item->shape.rank;
+    if (rank < 2) {
+        parts[0] = (state_part){.name = "v", .shape = item->shape};
+        return 1;
+    }
+    parts[0] = (state_part){.name = "row", .shape = item->shape};
+    parts[1] = (state_part){.name = "column", .shape = item->shape};
+    parts[0].shape.rank = parts[1].shape.rank = rank - 1;
+    parts[1].shape.extent[rank - 2] = item->shape.extent[rank - 1];
+    return 2;
+}
+
+/* What Adafactor makes of a step for all tensors. */
+typedef struct adafactor {
+    update *update;
+    tuff_tensor *fresh, *kept; /* 1 - beta2 and beta2 */
+} adafactor;
+
+/* The state's next value, with a sample of its shape. */
+static tuff_tensor *adafactor_state(const adafactor *self, int part, tuff_tensor *sample)
+{
+    tuff_tensor **state = &self->update->parts[part];
+    *state = tuff_add(tuff_mul(*state, self->kept), tuff_mul(sample, self->fresh));
+    return *state;
+}
+
+static tuff_tensor *with_axis(tuff_tensor *x, int axis)
+{
+    tuff_shape shape = tuff_tensor_shape(x);
+    for (int i = shape.rank++; i > axis; i--)
+        shape.extent[i] = shape.extent[i - 1];
+    shape.extent[axis] = 1;
+    return tuff_reshape(x, shape);
+}
+
+/* The gradient divided by the root of its second moment. The root is taken of rows, relative to their mean, and of
+   columns, not of their product, which would underflow where a gradient was always 0. */
+static tuff_tensor *adafactor_direction(const adafactor *self)
+{
+    tuff_tensor *gradient = self->update->gradients;
+    const int rank = tuff_tensor_shape(gradient).rank, last = rank - 1, before = rank - 2;
+    tuff_tensor *squares =
+        tuff_add(tuff_mul(gradient, gradient), tuff__f32(gradient, self->update->optimizer->options.epsilon));
+    if (rank < 2)
+        return tuff_mul(gradient, tuff_rsqrt(adafactor_state(self, 0, squares)));
+    tuff_tensor *row = adafactor_state(self, 0, tuff_mean(squares, &last, 1, false));
+    tuff_tensor *column = adafactor_state(self, 1, tuff_mean(squares, &before, 1, false));
+    tuff_tensor *relative = tuff_div(row, tuff_mean(row, &before, 1, true));
+    return tuff_mul(tuff_mul(gradient, with_axis(tuff_rsqrt(relative), last)), with_axis(tuff_rsqrt(column), before));
+}
+
+/* Shazeer & Stern 2018. The decay 1 - t^-0.8 forgets the zeros before the first step. */
+tuff_tensor *tuff__update_adafactor(update *self)
+{
+    tuff_tensor *t = tuff_add(self->step, tuff__f32(self->step, 1)), *one = tuff__f32(t, 1);
+    tuff_tensor *fresh = tuff_exp(tuff__times(tuff_log(t), -0.8));
+    const adafactor state = {.update = self, .fresh = fresh, .kept = tuff_sub(one, fresh)};
+    const double decay = tuff__region_rate_decay(self->optimizer, self->region);
+    tuff_tensor *direction = adafactor_direction(&state), *weights = self->weights;
+    tuff_tensor *rate =
+        tuff__times(tuff_min(self->rate, tuff_rsqrt(t)), tuff__region_rate(self->optimizer, self->region));
+    tuff_tensor *clipped = tuff_div(rate, tuff_max(one, root_mean_square(direction)));
+    tuff_tensor *size = tuff_mul(clipped, tuff_max(tuff__f32(t, 1e-3), root_mean_square(weights)));
+    if (decay > 0)
+        weights = tuff_mul(weights, tuff_sub(one, tuff__times(self->rate, decay)));
+    return tuff_sub(weights, tuff_mul(size, direction));
+}
+
+/* The orthogonal matrix nearest to x, about: a polynomial that takes all singular values, at most 1 at first, near 1.
+   The square matrices have the smaller side; x is never turned, so that the last product is written where it stays. */
+static tuff_tensor *orthogonal(tuff_tensor *x)
+{
+    enum { STEPS = 5 };
+    static const double a = 3.4445, b = -4.7750, c = 2.0315;
+    const int turned[] = {1, 0};
+    const tuff_shape shape = tuff_tensor_shape(x);
+    const bool is_tall = shape.extent[0] > shape.extent[1];
+    tuff_tensor *norm = tuff_sqrt(sum_of_squares(x));
+    x = tuff_div(x, tuff_add(norm, tuff__f32(x, 1e-7)));
+    for (int i = 0; i < STEPS; i++) {
+        tuff_tensor *other = tuff_permute(x, turned);
+        tuff_tensor *square = is_tall ? tuff_matmul(other, x) : tuff_matmul(x, other);
+        tuff_tensor *factor = tuff_add(tuff__times(square, b), tuff__times(tuff_matmul(square, square), c));
+        x = tuff_add(tuff__times(x, a), is_tall ? tuff_matmul(x, factor) : tuff_matmul(factor, x));
+    }
+    return x;
+}
+
+/* Jordan 2024: the momentum and the update are elementwise, what lies between is done matrix by matrix. */
+tuff_tensor *tuff__update_muon(update *self)
+{
+    tuff_graph *graph = tuff_tensor_graph(self->weights);
+    const tuff_parameters *parameters = self->optimizer->parameters;
+    const parameter_slab *within = &parameters->slabs[self->piece->slab];
+    const double momentum = self->optimizer->options.momentum;
+    slab_builder changes = {.graph = graph};
+    self->moments[0] = tuff_add(tuff__times(self->moments[0], momentum), self->gradients);
+    tuff_tensor *ahead = tuff_add(self->gradients, tuff__times(self->moments[0], momentum));
+    for (int i = within->first; i < within->last; i++) {
+        const parameter *item = &parameters->items[parameters->order[i]];
+        const int64_t at = item->offset - self->piece->begin;
+        if (at < 0 || item->offset >= self->piece->end || item->count == 0)
+            continue;
+        const int64_t rows = item->shape.extent[0], columns = item->count / rows;
+        tuff_tensor *matrix = orthogonal(tuff__slab_part(ahead, at, TUFF_SHAPE(rows, columns)));
+        const double factor = sqrt(rows > columns ? (double)rows / (double)columns : 1);
+        tuff__slab_add(&changes, factor != 1 ? tuff__times(matrix, factor) : matrix, at, item->count);
+    }
+    tuff_tensor *change = tuff__slab_join(&changes, self->piece->end - self->piece->begin);
+    tuff_tensor *rate = tuff__by_region(self, self->rate, tuff__region_rate);
+    return change ? tuff_sub(tuff__decoupled_decay(self), tuff_mul(rate, change)) : NULL;
+}

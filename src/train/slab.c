@@ -1,0 +1,44 @@
+/* Slabs in graphs: joined from parts, which the compiler writes there in the first place, and cut into parts, which are
+   views. */
+#include "train/slab.h"
+
+static void push(slab_builder *self, tuff_tensor *part)
+{
+    if (!self->failed && GROW(self->parts, self->count, self->capacity))
+        self->parts[self->count++] = part;
+    else
+        self->failed = true;
+}
+
+static void fill_to(slab_builder *self, int64_t at)
+{
+    if (at > self->end)
+        push(self, tuff_expand(tuff_constant(self->graph, TUFF_F32, 0), TUFF_SHAPE(at - self->end)));
+    self->end = at;
+}
+
+void tuff__slab_add(slab_builder *self, tuff_tensor *part, int64_t at, int64_t count)
+{
+    if (count == 0)
+        return;
+    fill_to(self, at);
+    push(self, tuff_reshape(part, TUFF_SHAPE(count)));
+    self->end = at + count;
+}
+
+tuff_tensor *tuff__slab_join(slab_builder *self, int64_t total)
+{
+    fill_to(self, total);
+    tuff_tensor *joined = self->failed ? NULL : tuff_concat(self->parts, self->count, 0);
+    tuff__free(self->parts);
+    *self = (slab_builder){.graph = self->graph};
+    return joined;
+}
+
+tuff_tensor *tuff__slab_part(tuff_tensor *whole, int64_t at, tuff_shape shape)
+{
+    const int64_t count = tuff_shape_count(shape), stop = at + count;
+    if (count != tuff_shape_count(tuff_tensor_shape(whole)))
+        whole = tuff_slice(whole, &at, &stop, NULL);
+    return tuff_reshape(whole, shape);
+}

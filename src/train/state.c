@@ -1,0 +1,146 @@
+/* The state of a training as tensors with names. Slabs and their padding are not in it, so that other programs can read
+   a checkpoint and the layout may change. */
+#include "train/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const piece *tuff__piece_of(const tuff_optimizer *optimizer, const parameter *item)
+{
+    for (int i = 0; i < optimizer->piece_count && tuff__is_trained(optimizer, item); i++) {
+        const piece *of = &optimizer->pieces[i];
+        if (of->slab == item->slab && item->offset >= of->begin && item->offset + item->count <= of->end)
+            return of;
+    }
+    return NULL;
+}
+
+int64_t tuff__aligned_count(tuff_shape shape)
+{
+    return (tuff_shape_count(shape) + SLAB_ALIGNMENT - 1) / SLAB_ALIGNMENT * SLAB_ALIGNMENT;
+}
+
+int64_t tuff__factors_size(const piece *of, const parameter *item)
+{
+    state_part parts[STATE_PARTS_MAX];
+    int64_t size = 0;
+    if (!of->rule->state_parts || item->count == 0 || item->slab != of->slab || item->offset < of->begin ||
+        item->offset >= of->end)
+        return 0;
+    const int count = of->rule->state_parts(item, parts);
+    for (int i = 0; i < count; i++)
+        size += tuff__aligned_count(parts[i].shape);
+    return size;
+}
+
+int64_t tuff__factors_offset(const tuff_optimizer *optimizer, const piece *of, int index)
+{
+    const tuff_parameters *parameters = optimizer->parameters;
+    int64_t offset = 0;
+    for (int i = parameters->slabs[of->slab].first; parameters->order[i] != index; i++)
+        offset += tuff__factors_size(of, &parameters->items[parameters->order[i]]);
+    return offset;
+}
+
+/* The host's copy of an array, made where it is first asked for; NULL where memory ran out. */
+static char *host_of(state_list *self, tuff_array *array)
+{
+    for (int i = 0; i < self->array_count; i++)
+        if (self->arrays[i].array == array)
+            return self->arrays[i].host;
+    if (!GROW(self->arrays, self->array_count, self->array_capacity))
+        return NULL;
+    char *host = tuff__calloc((size_t)tuff_array_size(array), 1);
+    if (host)
+        self->arrays[self->array_count++] = (state_array){.array = array, .host = host};
+    return host;
+}
+
+/* Adds "optimizer.KIND.NAME", or what is not NULL of these. */
+static tuff_status add(state_list *self, const char *kind, const char *name, tuff_array *array, int64_t offset,
+                       tuff_shape shape)
+{
+    const tuff_dtype dtype = tuff_array_dtype(array);
+    char *host = host_of(self, array);
+    const size_t size = 16 + (kind ? strlen(kind) : 0) + (name ? strlen(name) : 0);
+    char *whole = tuff__arena_alloc(&self->arena, size);
+    if (!host || !whole || !GROW(self->tensors, self->tensor_count, self->tensor_capacity))
+        return TUFF_E_OOM_HOST;
+    snprintf(whole, size, "%s%s%s%s", kind ? "optimizer." : "", kind ? kind : "", kind && name ? "." : "",
+             name ? name : "");
+    self->tensors[self->tensor_count++] = (state_tensor){
+        .name = whole, .dtype = dtype, .shape = shape, .data = host + (size_t)offset * tuff_dtype_size(dtype)};
+    return TUFF_OK;
+}
+
+static tuff_status add_parameter_state(state_list *self, const tuff_optimizer *optimizer, int index)
+{
+    const parameter *item = &optimizer->parameters->items[index];
+    const piece *of = tuff__piece_of(optimizer, item);
+    state_part parts[STATE_PARTS_MAX];
+    if (!of)
+        return TUFF_OK;
+    for (int i = 0; i < MOMENTS_MAX && of->moments[i]; i++)
+        TRY(add(self, of->rule->moments[i], item->name, of->moments[i], item->offset - of->begin, item->shape));
+    if (of->average)
+        TRY(add(self, "average", item->name, of->average, item->offset - of->begin, item->shape));
+    if (!of->factors || item->count == 0)
+        return TUFF_OK;
+    int64_t offset = tuff__factors_offset(optimizer, of, index);
+    const int count = of->rule->state_parts(item, parts);
+    for (int i = 0; i < count; i++) {
+        TRY(add(self, parts[i].name, item->name, of->factors, offset, parts[i].shape));
+        offset += tuff__aligned_count(parts[i].shape);
+    }
+    return TUFF_OK;
+}
+
+static tuff_status add_scalars(state_list *self, const tuff_optimizer *optimizer)
+{
+    TRY(add(self, "step", NULL, optimizer->counter, 0, TUFF_SCALAR));
+    if (optimizer->batches)
+        TRY(add(self, "batches", NULL, optimizer->batches, 0, TUFF_SCALAR));
+    if (optimizer->rate)
+        TRY(add(self, "rate", NULL, optimizer->rate, 0, TUFF_SCALAR));
+    if (!optimizer->scale)
+        return TUFF_OK;
+    TRY(add(self, "loss_scale", NULL, optimizer->scale, 0, TUFF_SCALAR));
+    return add(self, "loss_scale_counts", NULL, optimizer->scale_counts, 0, TUFF_SHAPE(3));
+}
+
+tuff_status tuff__state_list(tuff_parameters *parameters, tuff_optimizer *optimizer, state_list *out)
+{
+    *out = (state_list){0};
+    for (int i = 0; i < parameters->count; i++) {
+        const parameter *item = &parameters->items[i];
+        TRY(add(out, NULL, item->name, parameters->slabs[item->slab].array, item->offset, item->shape));
+        if (optimizer)
+            TRY(add_parameter_state(out, optimizer, i));
+    }
+    return optimizer ? add_scalars(out, optimizer) : TUFF_OK;
+}
+
+void tuff__state_free(state_list *self)
+{
+    for (int i = 0; i < self->array_count; i++)
+        tuff__free(self->arrays[i].host);
+    tuff__free(self->arrays);
+    tuff__free(self->tensors);
+    tuff__arena_free(&self->arena);
+}
+
+tuff_status tuff__state_read(state_list *self)
+{
+    for (int i = 0; i < self->array_count; i++)
+        TRY(tuff_array_read(self->arrays[i].array, self->arrays[i].host,
+                            (size_t)tuff_array_size(self->arrays[i].array)));
+    return TUFF_OK;
+}
+
+tuff_status tuff__state_write(state_list *self)
+{
+    for (int i = 0; i < self->array_count; i++)
+        TRY(tuff_array_write(self->arrays[i].array, self->arrays[i].host,
+                             (size_t)tuff_array_size(self->arrays[i].array)));
+    return TUFF_OK;
+}

@@ -1,0 +1,451 @@
+/* The part of a graph that turns a loss into an update. Gradients are gathered in slabs like the parameters' (the
+   compiler writes them there in the first place), so that norm, clipping and update are a few dispatches over whole
+   slabs. A step is either one graph or two: gradients that are accumulated by one plan are what another one begins
+   with. */
+#include "train/rules.h"
+#include "train/scaling.h"
+#include "train/slab.h"
+
+typedef struct step {
+    tuff_optimizer *optimizer;
+    tuff_graph *graph;
+    tuff_phase phase;     /* of the graph before */
+    tuff_tensor **slabs;  /* gradients of each slab's range, times the loss scale; NULL where all of it is frozen */
+    tuff_tensor *unscale; /* what they are multiplied by to be gradients; NULL: nothing */
+    tuff_tensor *skip;    /* bool; NULL: never */
+    tuff_tensor *done, *rate;
+    tuff_tensor *squares[TUFF_MAX_GROUPS]; /* sums over the groups; the first is that of all where none is asked for */
+    tuff_tensor *factors[TUFF_MAX_GROUPS]; /* of the gradients of a group; NULL: 1 */
+} step;
+
+static bool clips_groups(const tuff_optimizer *self)
+{
+    for (int i = 0; i < self->options.group_count; i++)
+        if (self->groups[i].clip_norm > 0)
+            return true;
+    return false;
+}
+
+static int norm_groups(const tuff_optimizer *self)
+{
+    return clips_groups(self) || self->options.tensor_norms ? self->options.group_count : 1;
+}
+
+/* The gradients of a slab's range, in the order of elements, as one tensor. NULL where memory ran out. */
+static tuff_tensor *gradient_slab(const step *self, int index, tuff_tensor *const *gradients)
+{
+    const tuff_parameters *parameters = self->optimizer->parameters;
+    const gradient_range *range = &self->optimizer->ranges[index];
+    slab_builder made = {.graph = self->graph};
+    for (int i = parameters->slabs[index].first; i < parameters->slabs[index].last; i++) {
+        const parameter *item = &parameters->items[parameters->order[i]];
+        if (tuff__is_trained(self->optimizer, item))
+            tuff__slab_add(&made, gradients[parameters->order[i]], item->offset - range->begin, item->count);
+    }
+    return tuff__slab_join(&made, range->end - range->begin);
+}
+
+static bool has_gradients(const tuff_optimizer *self, int slab_index)
+{
+    return self->ranges[slab_index].end > self->ranges[slab_index].begin;
+}
+
+/* What the loss is multiplied by before gradients are taken. */
+static tuff_tensor *scaled_loss(const tuff_optimizer *optimizer, tuff_tensor *loss)
+{
+    tuff_graph *graph = tuff_tensor_graph(loss);
+    if (optimizer->options.accumulate > 1)
+        loss = tuff__times(loss, 1.0 / optimizer->options.accumulate);
+    return optimizer->scale ? tuff_mul(loss, tuff_array_tensor(graph, optimizer->scale)) : loss;
+}
+
+/* Derives the loss by all parameters that are not frozen; with has room for twice the parameters. */
+static tuff_status derive_into(step *self, tuff_tensor *loss, tuff_tensor **with)
+{
+    const tuff_parameters *parameters = self->optimizer->parameters;
+    tuff_tensor **gradients = with + parameters->count;
+    int count = 0;
+    for (int i = 0; i < parameters->count; i++)
+        if (tuff__is_trained(self->optimizer, &parameters->items[i]))
+            with[count++] = tuff_array_tensor(self->graph, parameters->items[i].array);
+    TRY(tuff_gradients(scaled_loss(self->optimizer, loss), with, count, gradients));
+    for (int i = parameters->count - 1; i >= 0; i--) /* from places among the derived to places among all */
+        if (tuff__is_trained(self->optimizer, &parameters->items[i]))
+            gradients[i] = gradients[--count];
+    for (int i = 0; i < parameters->slab_count; i++) {
+        if (!has_gradients(self->optimizer, i))
+            continue;
+        self->slabs[i] = gradient_slab(self, i, gradients);
+        if (!self->slabs[i])
+            return TUFF_E_OOM_HOST;
+    }
+    return TUFF_OK;
+}
+
+static tuff_status derive(step *self, tuff_tensor *loss)
+{
+    tuff_tensor **room = tuff__calloc(2 * (size_t)self->optimizer->parameters->count, sizeof *room);
+    if (!room)
+        return TUFF_E_OOM_HOST;
+    const tuff_status status = derive_into(self, loss, room);
+    tuff__free(room);
+    return status;
+}
+
+static tuff_tensor *unscaled(const step *self, tuff_tensor *x)
+{
+    return self->unscale ? tuff_mul(x, self->unscale) : x;
+}
+
+/* Adds a term where there is one already. */
+static void add_to(tuff_tensor **sum, tuff_tensor *term)
+{
+    *sum = *sum ? tuff_add(*sum, term) : term;
+}
+
+/* Sums of squares, of all or of each group. In two stages, so that the first has a row for every chunk to work on side
+   by side; groups begin at whole chunks. */
+static void sum_squares(step *self)
+{
+    const tuff_optimizer *optimizer = self->optimizer;
+    const tuff_parameters *parameters = optimizer->parameters;
+    const int last = 1, first = 0, groups = norm_groups(optimizer);
+    for (int i = 0; i < parameters->slab_count; i++) {
+        const gradient_range *range = &optimizer->ranges[i];
+        if (!has_gradients(optimizer, i))
+            continue;
+        const int64_t chunks = (range->end - range->begin) / SLAB_CHUNK;
+        tuff_tensor *rows = unscaled(self, tuff_reshape(self->slabs[i], TUFF_SHAPE(chunks, SLAB_CHUNK)));
+        tuff_tensor *sums = tuff_sum(tuff_mul(rows, rows), &last, 1, false);
+        if (groups == 1)
+            add_to(&self->squares[0], tuff_sum(sums, &first, 1, false));
+        for (int k = parameters->slabs[i].region; k < parameters->slabs[i].region_end && groups > 1; k++) {
+            const region *at = &parameters->regions[k];
+            int64_t end = at->end; /* a group's regions lie together and end at a whole chunk */
+            while (k + 1 < parameters->slabs[i].region_end && parameters->regions[k + 1].group == at->group)
+                end = parameters->regions[++k].end;
+            if (!optimizer->groups[at->group].frozen && end > at->begin)
+                add_to(&self->squares[at->group],
+                       tuff_sum(tuff__slab_part(sums, (at->begin - range->begin) / SLAB_CHUNK,
+                                                TUFF_SHAPE((end - at->begin) / SLAB_CHUNK)),
+                                &first, 1, false));
+        }
+    }
+}
+
+/* The epsilon keeps a norm of 0 from dividing by 0; with it the factor is 1 wherever the norm is small enough. */
+static tuff_tensor *clip_factor(double limit, tuff_tensor *norm)
+{
+    tuff_tensor *factor = tuff_div(tuff__f32(norm, limit), tuff_add(norm, tuff__f32(norm, 1e-6)));
+    return tuff_min(factor, tuff__f32(norm, 1));
+}
+
+static tuff_tensor *product(tuff_tensor *x, tuff_tensor *y)
+{
+    return !x ? y : !y ? x : tuff_mul(x, y);
+}
+
+/* Decides what gradients are multiplied by; the norm of all before anything is clipped. */
+static tuff_tensor *clip_norms(step *self)
+{
+    const tuff_optimizer *optimizer = self->optimizer;
+    tuff_tensor *before = NULL, *after = NULL, *of_all = NULL;
+    for (int i = 0; i < norm_groups(optimizer); i++) {
+        tuff_tensor *squares = self->squares[i];
+        if (!squares)
+            continue;
+        add_to(&before, squares);
+        if (optimizer->groups[i].clip_norm > 0) {
+            self->factors[i] = clip_factor(optimizer->groups[i].clip_norm, tuff_sqrt(squares));
+            squares = tuff_mul(squares, tuff_mul(self->factors[i], self->factors[i]));
+        }
+        add_to(&after, squares);
+    }
+    tuff_tensor *norm = tuff_sqrt(before);
+    if (optimizer->options.clip_norm > 0)
+        of_all = clip_factor(optimizer->options.clip_norm, after == before ? norm : tuff_sqrt(after));
+    for (int i = 0; i < optimizer->options.group_count; i++)
+        self->factors[i] = product(product(self->factors[i], of_all), self->unscale);
+    return norm;
+}
+
+static tuff_tensor *keep_small(const step *self, tuff_tensor *gradients)
+{
+    const double most = self->optimizer->options.clip_value;
+    return most > 0 ? tuff_clamp(gradients, -most, most) : gradients;
+}
+
+/* The gradients of a piece as its rule wants them: no longer scaled, and clipped. */
+static tuff_tensor *piece_gradients(const step *self, const update *of)
+{
+    const gradient_range *range = &self->optimizer->ranges[of->piece->slab];
+    const region *regions = self->optimizer->parameters->regions + of->piece->region;
+    tuff_tensor *gradients = tuff__slab_part(self->slabs[of->piece->slab], of->piece->begin - range->begin,
+                                             TUFF_SHAPE(of->piece->end - of->piece->begin));
+    tuff_tensor *values[PIECE_REGIONS_MAX];
+    for (int i = 0; i < of->piece->region_end - of->piece->region; i++) {
+        tuff_tensor *const *factor = &self->factors[regions[i].group];
+        const bool same = i > 0 && regions[i].group == regions[i - 1].group;
+        values[i] = same ? values[i - 1] : *factor ? *factor : tuff_constant(self->graph, TUFF_F32, 1);
+    }
+    if (self->factors[regions[0].group] || clips_groups(self->optimizer))
+        gradients = tuff_mul(gradients, clips_groups(self->optimizer) ? tuff__select_by_region(of, values) : values[0]);
+    return keep_small(self, gradients);
+}
+
+/* New elements, or the old ones bit for bit where the step is skipped. */
+static void assign(const step *self, tuff_array *array, tuff_tensor *before, tuff_tensor *after)
+{
+    tuff_assign(self->graph, array, self->skip ? tuff_where(self->skip, before, after) : after);
+}
+
+/* The first step has no average to go on from. */
+static void assign_average(const step *self, tuff_array *into, tuff_tensor *weights)
+{
+    const double decay = self->optimizer->options.average_decay;
+    tuff_tensor *average = tuff_array_tensor(self->graph, into);
+    tuff_tensor *blended = tuff_add(tuff__times(average, decay), tuff__times(weights, 1 - decay));
+    tuff_tensor *is_first = tuff_equal(self->done, tuff__f32(self->done, 0));
+    assign(self, into, average, tuff_where(is_first, weights, blended));
+}
+
+/* Parameters and moments are read before any of them is assigned: a plan assigns at its end. */
+static tuff_status update_slab(const step *self, update *made)
+{
+    const piece *of = made->piece;
+    tuff_tensor *moments[MOMENTS_MAX] = {NULL};
+    for (int i = 0; i < MOMENTS_MAX && of->moments[i]; i++)
+        moments[i] = made->moments[i] = tuff_array_tensor(self->graph, of->moments[i]);
+    tuff_tensor *weights = made->weights = tuff_array_tensor(self->graph, of->weights);
+    made->gradients = piece_gradients(self, made);
+    tuff_tensor *after = of->rule->update(made);
+    if (!after)
+        return TUFF_E_OOM_HOST;
+    assign(self, of->weights, weights, after);
+    for (int i = 0; i < MOMENTS_MAX && of->moments[i]; i++)
+        assign(self, of->moments[i], moments[i], made->moments[i]);
+    if (of->average)
+        assign_average(self, of->average, after);
+    return TUFF_OK;
+}
+
+static const region *region_of(const tuff_optimizer *self, const piece *of, const parameter *item)
+{
+    int at = of->region;
+    while (at + 1 < of->region_end && item->offset >= self->parameters->regions[at].end)
+        at++;
+    return &self->parameters->regions[at];
+}
+
+/* A rule with a state of its own kind has every parameter for itself. */
+static tuff_status update_tensor(const step *self, update *made, int index)
+{
+    const parameter *item = &self->optimizer->parameters->items[index];
+    tuff_array *const *states = &self->optimizer->parts[index * STATE_PARTS_MAX];
+    tuff_tensor *parts[STATE_PARTS_MAX] = {NULL};
+    for (int i = 0; i < STATE_PARTS_MAX && states[i]; i++)
+        parts[i] = made->parts[i] = tuff_array_tensor(self->graph, states[i]);
+    made->region = region_of(self->optimizer, made->piece, item);
+    tuff_tensor *weights = made->weights = tuff_array_tensor(self->graph, item->array);
+    tuff_tensor *factor = self->factors[item->group];
+    made->gradients =
+        tuff__slab_part(self->slabs[item->slab], item->offset - self->optimizer->ranges[item->slab].begin, item->shape);
+    made->gradients = keep_small(self, product(made->gradients, factor));
+    tuff_tensor *after = made->piece->rule->update(made);
+    if (!after)
+        return TUFF_E_OOM_HOST;
+    assign(self, item->array, weights, after);
+    for (int i = 0; i < STATE_PARTS_MAX && states[i]; i++)
+        assign(self, states[i], parts[i], made->parts[i]);
+    if (self->optimizer->averages)
+        assign_average(self, self->optimizer->averages[index], after);
+    return TUFF_OK;
+}
+
+static tuff_status update_piece(const step *self, const piece *of)
+{
+    const tuff_optimizer *optimizer = self->optimizer;
+    const tuff_parameters *parameters = optimizer->parameters;
+    update made = {.optimizer = optimizer, .piece = of, .step = self->done, .rate = self->rate};
+    if (of->rule != optimizer->rule && optimizer->options.elementwise_rate != optimizer->options.learning_rate)
+        made.rate = tuff__times(made.rate, optimizer->options.elementwise_rate / optimizer->options.learning_rate);
+    if (!of->rule->state_parts)
+        return update_slab(self, &made);
+    for (int i = parameters->slabs[of->slab].first; i < parameters->slabs[of->slab].last; i++) {
+        const parameter *item = &parameters->items[parameters->order[i]];
+        if (item->offset >= of->begin && item->offset < of->end && item->count > 0)
+            TRY(update_tensor(self, &made, parameters->order[i]));
+    }
+    return TUFF_OK;
+}
+
+static void raise(const step *self, tuff_array *counter, bool also_skipped)
+{
+    tuff_tensor *count = tuff_array_tensor(self->graph, counter);
+    tuff_tensor *next = tuff_add(count, tuff_constant(self->graph, TUFF_I32, 1));
+    if (also_skipped)
+        tuff_assign(self->graph, counter, next);
+    else
+        assign(self, counter, count, next);
+}
+
+/* [n] of n scalars. */
+static tuff_tensor *list_of(const step *self, tuff_tensor *const *squares, int count)
+{
+    slab_builder made = {.graph = self->graph};
+    for (int i = 0; i < count; i++)
+        if (squares[i])
+            tuff__slab_add(&made, tuff_sqrt(squares[i]), i, 1);
+    return tuff__slab_join(&made, count);
+}
+
+static tuff_status list_norms(const step *self, tuff_optimizer_tensors *made)
+{
+    const tuff_parameters *parameters = self->optimizer->parameters;
+    const int first = 0;
+    tuff_tensor **squares = tuff__calloc((size_t)parameters->count, sizeof *squares);
+    if (!squares)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < parameters->count; i++) {
+        const parameter *item = &parameters->items[i];
+        if (!tuff__is_trained(self->optimizer, item) || item->count == 0)
+            continue;
+        tuff_tensor *part = tuff__slab_part(
+            self->slabs[item->slab], item->offset - self->optimizer->ranges[item->slab].begin, TUFF_SHAPE(item->count));
+        part = unscaled(self, part);
+        squares[i] = tuff_sum(tuff_mul(part, part), &first, 1, false);
+    }
+    made->tensor_norms = list_of(self, squares, parameters->count);
+    made->group_norms = list_of(self, self->squares, self->optimizer->options.group_count);
+    tuff__free(squares);
+    return made->tensor_norms && made->group_norms ? TUFF_OK : TUFF_E_OOM_HOST;
+}
+
+static void begin_scaling(step *self, tuff_optimizer_tensors *made)
+{
+    tuff_optimizer *optimizer = self->optimizer;
+    made->loss_scale = tuff_constant(self->graph, TUFF_F32, 1);
+    made->skipped = made->skipped_in_row = tuff_constant(self->graph, TUFF_I32, 0);
+    if (!optimizer->scale)
+        return;
+    self->unscale = tuff_div(tuff_constant(self->graph, TUFF_F32, 1), tuff_array_tensor(self->graph, optimizer->scale));
+    self->skip = tuff__any_not_finite(self->graph, self->slabs, optimizer->parameters->slab_count);
+    tuff__scale_update(optimizer, self->skip, made);
+}
+
+/* All that follows the gradients. */
+static tuff_status finish(step *self, tuff_optimizer_tensors *made)
+{
+    tuff_optimizer *optimizer = self->optimizer;
+    tuff_graph *graph = self->graph;
+    (void)tuff_graph_phase(graph, TUFF_PHASE_OPTIMIZER);
+    begin_scaling(self, made);
+    sum_squares(self);
+    made->gradient_norm = clip_norms(self);
+    self->done = tuff_cast(tuff_array_tensor(graph, optimizer->counter), TUFF_F32);
+    self->rate = optimizer->rate ? tuff_array_tensor(graph, optimizer->rate)
+                                 : tuff__learning_rate(&optimizer->options, self->done);
+    made->learning_rate = self->rate;
+    for (int i = 0; i < optimizer->piece_count; i++)
+        TRY(update_piece(self, &optimizer->pieces[i]));
+    raise(self, optimizer->counter, false);
+    if (optimizer->options.tensor_norms)
+        TRY(list_norms(self, made));
+    return TUFF_OK;
+}
+
+static tuff_status begin(step *self, tuff_optimizer *optimizer, tuff_graph *graph)
+{
+    *self = (step){.optimizer = optimizer, .graph = graph};
+    self->slabs = tuff__calloc((size_t)optimizer->parameters->slab_count, sizeof *self->slabs);
+    if (!self->slabs)
+        return TUFF_E_OOM_HOST;
+    self->phase = tuff_graph_phase(graph, TUFF_PHASE_BACKWARD);
+    return TUFF_OK;
+}
+
+/* The status of what was built, or of the graph, which keeps its own errors. */
+static tuff_status end(step *self, tuff_status status)
+{
+    tuff__free(self->slabs);
+    (void)tuff_graph_phase(self->graph, self->phase);
+    TRY(status);
+    if (tuff_graph_status(self->graph) != TUFF_OK)
+        return FAIL(tuff_graph_status(self->graph), "%s", tuff_graph_error(self->graph));
+    return TUFF_OK;
+}
+
+static tuff_status check_arguments(const tuff_optimizer *optimizer, const void *graph, bool accumulates)
+{
+    if (!optimizer || !graph)
+        return FAIL(TUFF_E_USAGE, "optimizer: the %s is NULL", optimizer ? "loss or graph" : "optimizer");
+    if (accumulates != (optimizer->options.accumulate > 1))
+        return FAIL(TUFF_E_USAGE, "optimizer: with accumulate %d a step is built by %s",
+                    (int)optimizer->options.accumulate,
+                    accumulates ? "tuff_optimizer_apply" : "tuff_optimizer_accumulate and tuff_optimizer_update");
+    return TUFF_OK;
+}
+
+tuff_status tuff_optimizer_apply(tuff_optimizer *optimizer, tuff_tensor *loss, tuff_optimizer_tensors *tensors)
+{
+    step self;
+    tuff_optimizer_tensors made = {.loss = loss};
+    TRY(check_arguments(optimizer, loss ? tuff_tensor_graph(loss) : NULL, false));
+    TRY(begin(&self, optimizer, tuff_tensor_graph(loss)));
+    tuff_status status = derive(&self, loss);
+    if (status == TUFF_OK)
+        status = finish(&self, &made);
+    if (status == TUFF_OK && optimizer->batches)
+        raise(&self, optimizer->batches, true);
+    TRY(end(&self, status));
+    if (tensors)
+        *tensors = made;
+    return TUFF_OK;
+}
+
+/* The first part of a step writes, the others add. */
+static void accumulate_all(const step *self, tuff_tensor *loss)
+{
+    tuff_optimizer *optimizer = self->optimizer;
+    tuff_tensor *batches = tuff_array_tensor(self->graph, optimizer->batches);
+    tuff_tensor *parts = tuff_constant(self->graph, TUFF_I32, optimizer->options.accumulate);
+    tuff_tensor *begun = tuff_mul(tuff_div(batches, parts), parts);
+    tuff_tensor *is_first = tuff_equal(batches, begun);
+    for (int i = 0; i < optimizer->parameters->slab_count; i++) {
+        tuff_array *into = optimizer->ranges[i].accumulated;
+        if (!into)
+            continue;
+        tuff_tensor *sum = tuff_add(tuff_array_tensor(self->graph, into), self->slabs[i]);
+        tuff_assign(self->graph, into, tuff_where(is_first, self->slabs[i], sum));
+    }
+    tuff_tensor *share = tuff__times(loss, 1.0 / optimizer->options.accumulate);
+    tuff_tensor *sum = tuff_add(tuff_array_tensor(self->graph, optimizer->loss), share);
+    tuff_assign(self->graph, optimizer->loss, tuff_where(is_first, share, sum));
+    raise(self, optimizer->batches, true);
+}
+
+tuff_status tuff_optimizer_accumulate(tuff_optimizer *optimizer, tuff_tensor *loss)
+{
+    step self;
+    TRY(check_arguments(optimizer, loss ? tuff_tensor_graph(loss) : NULL, true));
+    TRY(begin(&self, optimizer, tuff_tensor_graph(loss)));
+    const tuff_status status = derive(&self, loss);
+    if (status == TUFF_OK)
+        accumulate_all(&self, loss);
+    return end(&self, status);
+}
+
+tuff_status tuff_optimizer_update(tuff_optimizer *optimizer, tuff_graph *graph, tuff_optimizer_tensors *tensors)
+{
+    step self;
+    TRY(check_arguments(optimizer, graph, true));
+    tuff_optimizer_tensors made = {.loss = tuff_array_tensor(graph, optimizer->loss)};
+    TRY(begin(&self, optimizer, graph));
+    for (int i = 0; i < optimizer->parameters->slab_count; i++)
+        if (optimizer->ranges[i].accumulated)
+            self.slabs[i] = tuff_array_tensor(graph, optimizer->ranges[i].accumulated);
+    TRY(end(&self, finish(&self, &made)));
+    if (tensors)
+        *tensors = made;
+    return TUFF_OK;
+}

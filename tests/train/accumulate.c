@@ -1,0 +1,207 @@
+/* Gradients over several runs, averages of weights, and schedules, on every device found, against plain C in double. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "each_device.h"
+#include "scratch_folder.h"
+#include "train_fixture.h"
+
+static const tuff_parameter_spec specs[] = {
+    {"bias", {.rank = 1, .extent = {7}}}, {"weight", {.rank = 2, .extent = {31, 43}}}, {"scale", {.rank = 0}}};
+enum { SPEC_COUNT = sizeof specs / sizeof *specs, PARTS = 3, STEPS = 4 };
+static const double decay = 0.75;
+
+static tuff_optimizer_options usual(const tuff_loss_scaling *scaling)
+{
+    return (tuff_optimizer_options){.kind = TUFF_SGD,
+                                    .learning_rate = 0.1,
+                                    .momentum = 0.9,
+                                    .accumulate = PARTS,
+                                    .average_decay = decay,
+                                    .loss_scaling = scaling};
+}
+
+static trainer make(tuff_device *device, const tuff_optimizer_options *options)
+{
+    return trainer_make(device, specs, SPEC_COUNT, &(trainer_options){.optimizer = options});
+}
+
+/* An element and its average after so many steps. */
+static void plain_run(int index, int64_t at, int steps, double *w, double *average)
+{
+    double m = 0;
+    *w = (double)(float)trainer_value(index, at, 0);
+    for (int step = 0; step < steps; step++) {
+        double g = 0;
+        for (int part = 0; part < PARTS; part++)
+            g += trainer_value(index, at, step * PARTS + part + 1) / PARTS;
+        m = 0.9 * m + g;
+        *w -= 0.1 * m;
+        *average = step == 0 ? *w : decay * *average + (1 - decay) * *w;
+    }
+}
+
+static void compare(trainer *self, int steps)
+{
+    for (int index = 0; index < SPEC_COUNT; index++) {
+        const int64_t count = tuff_shape_count(specs[index].shape);
+        const size_t size = (size_t)count * sizeof(float);
+        float *weights = trainer_weights(self, index), *averages = malloc(size);
+        assert_non_null(averages);
+        tuff_array *array = tuff_optimizer_average(self->optimizer, index);
+        assert_true(tuff_shape_equal(tuff_array_shape(array), specs[index].shape));
+        assert_int_equal(tuff_array_read(array, averages, size), TUFF_OK);
+        for (int64_t i = 0; i < count; i++) {
+            double w, average = 0;
+            plain_run(index, i, steps, &w, &average);
+            assert_true(fabs((double)weights[i] - w) <= 2e-6 * (fabs(w) + 0.5));
+            assert_true(fabs((double)averages[i] - average) <= 2e-6 * (fabs(average) + 0.5));
+        }
+        free(weights);
+        free(averages);
+    }
+    assert_null(tuff_optimizer_average(self->optimizer, SPEC_COUNT));
+}
+
+static int32_t read_count(tuff_array *array)
+{
+    int32_t count;
+    assert_int_equal(tuff_array_read(array, &count, sizeof count), TUFF_OK);
+    return count;
+}
+
+/* loss = sum(w · g) before the step. */
+static double plain_loss(int step)
+{
+    double sum = 0;
+    for (int index = 0; index < SPEC_COUNT; index++)
+        for (int64_t i = 0; i < tuff_shape_count(specs[index].shape); i++) {
+            double w, average = 0;
+            plain_run(index, i, step, &w, &average);
+            for (int part = 0; part < PARTS; part++)
+                sum += w * trainer_value(index, i, step * PARTS + part + 1) / PARTS;
+        }
+    return sum;
+}
+
+static void check_means(tuff_device *device)
+{
+    const tuff_optimizer_options options = usual(NULL);
+    trainer self = make(device, &options);
+    for (int step = 0; step < STEPS; step++) {
+        trainer_step(&self, step);
+        assert_true(fabs((double)trainer_float(&self, "loss") - plain_loss(step)) <= 1e-3);
+    }
+    compare(&self, STEPS);
+    assert_int_equal(read_count(tuff_optimizer_counter(self.optimizer)), STEPS);
+    assert_int_equal(read_count(tuff_optimizer_batches(self.optimizer)), STEPS * PARTS);
+    trainer_drop(&self);
+}
+
+/* One part that overflows costs its whole step, and the next step does not see it. */
+static void check_skips(tuff_device *device)
+{
+    const tuff_loss_scaling scaling = {.initial = 256};
+    const tuff_optimizer_options options = usual(&scaling);
+    trainer self = make(device, &options);
+    const float bad = INFINITY;
+    trainer_step(&self, 0);
+    for (int part = 0; part < PARTS; part++) {
+        trainer_write_gradients(&self, part);
+        if (part == 1)
+            assert_int_equal(tuff_plan_write(self.plan, "scale", &bad, sizeof bad), TUFF_OK);
+        assert_int_equal(tuff_plan_run(self.plan), TUFF_OK);
+    }
+    assert_int_equal(tuff_plan_run(self.update), TUFF_OK);
+    assert_true(trainer_float(&self, "scale") == 128);
+    compare(&self, 1);
+    trainer_step(&self, 1);
+    compare(&self, 2);
+    assert_int_equal(read_count(tuff_optimizer_counter(self.optimizer)), 2);
+    assert_int_equal(read_count(tuff_optimizer_batches(self.optimizer)), 3 * PARTS);
+    trainer_drop(&self);
+}
+
+static void check_checkpoint(tuff_device *device)
+{
+    const char *path = scratch_path("accumulated");
+    const tuff_optimizer_options options = usual(&(tuff_loss_scaling){0});
+    trainer whole = make(device, &options), rest = make(device, &options);
+    trainer_step(&whole, 0);
+    trainer_write_gradients(&whole, 5);
+    assert_int_equal(tuff_checkpoint_save(path, whole.parameters, whole.optimizer, NULL, NULL, 0), TUFF_OK);
+    assert_int_equal(tuff_plan_run(whole.plan), TUFF_OK);
+    assert_int_equal(tuff_checkpoint_save(path, whole.parameters, whole.optimizer, NULL, NULL, 0), TUFF_E_USAGE);
+    assert_int_equal(tuff_checkpoint_load(path, whole.parameters, whole.optimizer), TUFF_OK);
+    assert_int_equal(tuff_checkpoint_load(path, rest.parameters, rest.optimizer), TUFF_OK);
+    for (int step = 1; step < STEPS; step++) {
+        trainer_step(&whole, step);
+        trainer_step(&rest, step);
+    }
+    assert_true(trainer_same_bits(&whole, &rest, false));
+    compare(&rest, STEPS);
+    trainer_drop(&whole);
+    trainer_drop(&rest);
+}
+
+static void check_refusals(tuff_device *device)
+{
+    tuff_parameters *parameters = tuff_parameters_create(device, specs, SPEC_COUNT);
+    tuff_optimizer *parts = tuff_optimizer_create(parameters, &(tuff_optimizer_options){.accumulate = 2});
+    tuff_optimizer *plain = tuff_optimizer_create(parameters, NULL);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *loss = tuff_constant(graph, TUFF_F32, 1);
+    assert_int_equal(tuff_optimizer_apply(parts, loss, NULL), TUFF_E_USAGE);
+    assert_int_equal(tuff_optimizer_accumulate(plain, loss), TUFF_E_USAGE);
+    assert_int_equal(tuff_optimizer_update(plain, graph, NULL), TUFF_E_USAGE);
+    assert_int_equal(tuff_optimizer_update(parts, NULL, NULL), TUFF_E_USAGE);
+    assert_null(tuff_optimizer_create(parameters, &(tuff_optimizer_options){.accumulate = -1}));
+    assert_null(tuff_optimizer_create(parameters, &(tuff_optimizer_options){.average_decay = 1}));
+    assert_null(tuff_optimizer_average(plain, 0));
+    assert_null(tuff_optimizer_rate(plain));
+    tuff_graph_destroy(graph);
+    tuff_optimizer_destroy(parts);
+    tuff_optimizer_destroy(plain);
+    tuff_parameters_destroy(parameters);
+}
+
+static void steps_of_parts_take_the_mean_and_averages_follow(void **state)
+{
+    (void)state;
+    for_each_device(check_means);
+}
+
+static void a_part_that_overflows_skips_its_step(void **state)
+{
+    (void)state;
+    for_each_device(check_skips);
+}
+
+static void checkpoints_are_written_between_steps(void **state)
+{
+    (void)state;
+    for_each_device(check_checkpoint);
+}
+
+static void the_wrong_function_is_refused(void **state)
+{
+    (void)state;
+    for_each_device(check_refusals);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_of_parts_take_the_mean_and_averages_follow),
+        cmocka_unit_test(a_part_that_overflows_skips_its_step),
+        cmocka_unit_test_setup_teardown(checkpoints_are_written_between_steps, scratch_folder_make,
+                                        scratch_folder_remove),
+        cmocka_unit_test(the_wrong_function_is_refused),
+    };
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}

@@ -1,0 +1,107 @@
+/* The options of tuff train that are about the optimizer: read from the command line, kept in a checkpoint, and made to
+   what the library takes. */
+#ifndef TUFF_TOOLS_TRAIN_OPTIMIZER_FLAGS_H
+#define TUFF_TOOLS_TRAIN_OPTIMIZER_FLAGS_H
+
+#include <jansson.h>
+
+#include "tools/cli/cli.h"
+
+/* Of every number 0 is the default, which a kind of optimizer may have of its own. */
+typedef struct optimizer_flags {
+    int kind, schedule; /* choices, in the order of tuff_optimizer_kind and of the schedules below */
+    double weight_decay, momentum, clip, clip_value, average, final_fraction;
+    int64_t warmup, accumulate;
+    char loss_scale[32]; /* "off", "auto" or a number */
+    char groups[512];    /* "PATTERN:rate=0.1,decay=0;..." */
+} optimizer_flags;
+
+/* Which the command line gave; loss_scale and group are the texts. */
+typedef struct optimizer_given {
+    bool kind, schedule, weight_decay, momentum, clip, clip_value, average, final_fraction, warmup, accumulate;
+    const char *loss_scale;
+    cli_texts groups;
+} optimizer_given;
+
+/* What tuff train has always done: AdamW, decay 0.1, norms clipped at 1, a cosine to a tenth. */
+optimizer_flags optimizer_flags_default(void);
+
+/* Rows of the verb's table of options. */
+#define OPTIMIZER_OPTIONS(flags, given)                                                                               \
+    {"--optimizer", CLI_CHOICE, &(flags)->kind, "adamw|sgd|adam|lion|adafactor|muon", "rule of the updates", 0, 0,    \
+     &(given)->kind},                                                                                                 \
+        {"--weight-decay",      CLI_NUMBER, &(flags)->weight_decay, "R", "of matrices; default 0.1", 0, 100,          \
+         &(given)->weight_decay},                                                                                     \
+        {"--momentum", CLI_NUMBER,        &(flags)->momentum, "R", "of sgd and muon; default 0.9 and 0.95", 0,        \
+         0.9999,       &(given)->momentum},                                                                           \
+        {"--clip", CLI_NUMBER, &(flags)->clip, "R", "norm of all gradients at most; 0: any; default 1",               \
+         0,        1e9,        &(given)->clip},                                                                       \
+        {"--clip-value",      CLI_NUMBER, &(flags)->clip_value, "R", "elements of gradients at most; 0: any", 0, 1e9, \
+         &(given)->clip_value},                                                                                       \
+        {"--schedule",                                                                                                \
+         CLI_CHOICE,                                                                                                  \
+         &(flags)->schedule,                                                                                          \
+         "cosine|constant|linear|one_cycle",                                                                          \
+         "of the learning rate, after the warm-up",                                                                   \
+         0,                                                                                                           \
+         0,                                                                                                           \
+         &(given)->schedule},                                                                                         \
+        {"--warmup", CLI_WHOLE, &(flags)->warmup, "N", "steps in which the rate rises; default a tenth, at most 100", \
+         0,          1 << 24,   &(given)->warmup},                                                                    \
+        {"--final-rate",                                                                                              \
+         CLI_NUMBER,                                                                                                  \
+         &(flags)->final_fraction,                                                                                    \
+         "R",                                                                                                         \
+         "part of the rate at the end; default 0.1",                                                                  \
+         0,                                                                                                           \
+         1,                                                                                                           \
+         &(given)->final_fraction},                                                                                   \
+        {"--accumulate",                                                                                              \
+         CLI_WHOLE,                                                                                                   \
+         &(flags)->accumulate,                                                                                        \
+         "N",                                                                                                         \
+         "batches whose gradients make a step; default 1",                                                            \
+         1,                                                                                                           \
+         1 << 16,                                                                                                     \
+         &(given)->accumulate},                                                                                       \
+        {"--ema", CLI_NUMBER,  &(flags)->average, "D", "keep an average of the weights, which decays by D a step",    \
+         0,       0.999999999, &(given)->average},                                                                    \
+        {"--loss-scale",                                                                                              \
+         CLI_TEXT,                                                                                                    \
+         &(given)->loss_scale,                                                                                        \
+         "auto|off|N",                                                                                                \
+         "scale the loss, by a fixed N or as gradients allow, and skip steps that overflow; default off",             \
+         0,                                                                                                           \
+         0,                                                                                                           \
+         NULL},                                                                                                       \
+    {                                                                                                                 \
+        "--group", CLI_TEXTS, &(given)->groups, "NAMES:SETTINGS",                                                     \
+            "treat parameters otherwise, as in '*.bias,*.gain:rate=0.5,decay=0'; settings are rate=FACTOR, decay=R, " \
+            "clip=NORM, frozen, elementwise; may be given several times",                                             \
+            0, 0, NULL                                                                                                \
+    }
+
+/* Takes over texts that were given, and checks all. EXIT_WRONG_USE with a message where a text means nothing. */
+cli_end optimizer_flags_check(const cli_verb *verb, const optimizer_given *given, optimizer_flags *flags);
+/* What was not given is as in `kept`; says on the error stream what differs from it. */
+void optimizer_flags_merge(const optimizer_given *given, const optimizer_flags *kept, optimizer_flags *flags);
+void optimizer_given_free(optimizer_given *given);
+
+/* As a JSON object: a new reference; NULL where memory ran out. */
+json_t *optimizer_flags_json(const optimizer_flags *flags);
+/* What is absent has its default: checkpoints of earlier versions lack it. False where something is malformed. */
+bool optimizer_flags_parse(const json_t *object, optimizer_flags *out);
+
+/* Options of the library, and what they point to. */
+typedef struct optimizer_setup {
+    tuff_optimizer_options options;
+    tuff_loss_scaling scaling;
+    tuff_parameter_group groups[TUFF_MAX_GROUPS];
+    const char *patterns[TUFF_MAX_GROUPS];
+    int pattern_count;
+    char text[512];
+} optimizer_setup;
+/* Fills out, which must not be moved afterwards. */
+void optimizer_setup_make(const optimizer_flags *flags, double learning_rate, int64_t steps, optimizer_setup *out);
+
+#endif

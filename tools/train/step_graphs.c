@@ -1,0 +1,51 @@
+#include "tools/train/step_graphs.h"
+
+static tuff_tensor *loss_of(tuff_graph *graph, const batches *batches, language_model *model, tuff_optimizer *optimizer)
+{
+    tuff_graph_step(graph, tuff_optimizer_batches(optimizer));
+    return model_loss(model, graph, batches_windows(batches, graph), NULL);
+}
+
+static tuff_tensor *list_of(tuff_tensor *const *scalars, int count)
+{
+    tuff_tensor *parts[3];
+    for (int i = 0; i < count; i++)
+        parts[i] = tuff_reshape(scalars[i], TUFF_SHAPE(1));
+    return tuff_concat(parts, count, 0);
+}
+
+static void add_reports(tuff_graph *graph, const tuff_optimizer_tensors *made)
+{
+    tuff_tensor *const report[] = {made->loss, made->gradient_norm, made->learning_rate};
+    tuff_tensor *const scaling[] = {made->loss_scale, tuff_cast(made->skipped, TUFF_F32)};
+    tuff_output(graph, "report", list_of(report, 3));
+    tuff_output(graph, "scaling", list_of(scaling, 2));
+}
+
+tuff_graph *scaled_train_graph(tuff_device *device, const batches *batches, language_model *model,
+                               tuff_optimizer *optimizer)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_optimizer_tensors made;
+    if (graph && tuff_optimizer_apply(optimizer, loss_of(graph, batches, model, optimizer), &made) == TUFF_OK)
+        add_reports(graph, &made);
+    return graph;
+}
+
+tuff_graph *accumulate_graph(tuff_device *device, const batches *batches, language_model *model,
+                             tuff_optimizer *optimizer)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    if (graph) /* its errors stay in the graph */
+        (void)tuff_optimizer_accumulate(optimizer, loss_of(graph, batches, model, optimizer));
+    return graph;
+}
+
+tuff_graph *update_graph(tuff_device *device, tuff_optimizer *optimizer)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_optimizer_tensors made;
+    if (graph && tuff_optimizer_update(optimizer, graph, &made) == TUFF_OK)
+        add_reports(graph, &made);
+    return graph;
+}
