@@ -36,6 +36,7 @@ static bool options_are_legal(const tuff_compile_options *options)
     return (options->fuse == TUFF_FUSE_ALL || options->fuse == TUFF_FUSE_NONE) &&
            (unsigned)options->family < FAMILY_COUNT &&
            (options->matmul_library == TUFF_MATMUL_OWN || options->matmul_library == TUFF_MATMUL_CLBLAST) &&
+           options->precision >= TUFF_PRECISION_F32 && options->precision <= TUFF_PRECISION_BF16 &&
            tuning_is_legal(options->tuning);
 }
 
@@ -53,9 +54,9 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
     tuff_tune_options tuning = *tuff__tune_options(&asked);
     asked.tuning = &tuning;
     if (graph == NULL || !options_are_legal(&asked)) {
-        FAIL(TUFF_E_USAGE, graph == NULL
-                               ? "compile: the graph is NULL"
-                               : "compile: unknown fuse mode, kernel family, library, tune mode or isolation");
+        FAIL(TUFF_E_USAGE,
+             graph == NULL ? "compile: the graph is NULL"
+                           : "compile: unknown fuse mode, kernel family, library, precision, tune mode or isolation");
         return NULL;
     }
     if (tuning.background && !may_tune_later(&tuning)) {

@@ -42,6 +42,7 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
          "the peak; warm-up, then cosine decay to a tenth", 1e-12, 100, &given->learning_rate},
         FUSE_OPTION(&self->fuse),
         MATMUL_OPTION(&self->matmul),
+        PRECISION_OPTION(&self->precision),
         RECOMPUTE_OPTION(&self->recompute),
         MEMORY_BUDGET_OPTION(&self->memory_budget),
         TUNING_OPTIONS(&self->tune),

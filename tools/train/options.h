@@ -11,7 +11,7 @@ typedef struct train_options {
     run_settings settings;
     const char *device, *log, *save, *resume, *prompt;
     int64_t save_every, stop_after, log_every, sample, memory_budget;
-    int fuse, matmul;
+    int fuse, matmul, precision;
     bool recompute;
     tuning tune;
 } train_options;

@@ -487,6 +487,9 @@ tuff_status tuff__lower_attention(launch_list *list, int index)
         find_upstream(&job);
     if (!tuff__uses_registers(&list->policy))
         return tuff__lower_attention_local(&job);
+    for (int i = 0; i < task->root_count; ++i)
+        if (tuff_dtype_size(list->buffers[task->roots[i]->id].dtype) < 4)
+            return FAIL(TUFF_E_LIMIT, "compile: attention in registers adds up its results in memory, in f32");
     job.vec = choose_vector(list, forward ? job.v.width : job.q.width, job.v.width);
     return forward ? lower_forward(&job) : lower_backward(&job);
 }
