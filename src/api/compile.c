@@ -1,5 +1,7 @@
 /* tuff_compile: from a graph to a plan that is recorded, with the configurations that the tuner has for its tasks. */
+#include "base/log.h"
 #include "device/device.h"
+#include "device/target.h"
 #include "kernels/tunables.h"
 #include "worker/background.h"
 #include "api/controls.h"
@@ -19,6 +21,10 @@ static tuff_status compile(tuff_graph *graph, const tuff_compile_options *option
     TRY(tuff__plan_create(graph, options, &passes, out));
     if ((*out)->reference != NULL)
         return TUFF_OK;
+    if (options->precision != TUFF_PRECISION_F32 && !tuff__device_target(graph->device).stores_narrow)
+        tuff__log(TUFF_LOG_WARNING,
+                  "compile: %s cannot store 16 bits: values are rounded to them, and take 32 bits in memory",
+                  tuff__device_info(graph->device)->selector);
     TRY(tuff__tune(*out, options));
     TRY(tuff__plan_record(*out));
     return tuff__tune_options(options)->background ? tuff__background_start(*out, options) : TUFF_OK;

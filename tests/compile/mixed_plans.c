@@ -60,59 +60,128 @@ static void drop_step(step *self)
     model_destroy(&self->model);
 }
 
-static void dump(const tuff_plan *plan)
+/* 6 layers of 384 as `tuff plan --layers 6 --width 384` has them. */
+static const model_config models[] = {
+    {.form = MODEL_GPT, .layers = 6, .heads = 4, .width = 384, .context = 128, .vocabulary = 256},
+    {.form = MODEL_LLAMA,
+     .layers = 6,
+     .heads = 6,
+     .width = 384,
+     .context = 128,
+     .vocabulary = 256,
+     .key_value_heads = 2,
+     .hidden = 1024},
+};
+enum { MODELS = sizeof models / sizeof *models };
+
+/* Kernels that do nothing but store with other bits what another kernel has stored. */
+static int count_conversions(const tuff_plan *plan)
 {
     const launch_list *list = &plan->executable.launches;
-    for (int i = 0; i < list->launch_count; i++) {
-        const launch *kernel = &list->launches[i];
-        printf("%d %s %s:", i, kernel->body, plan->executable.records[i].label);
-        for (int k = 0; k < kernel->chain.buffer_count; k++) {
-            const chain_buffer *b = &kernel->chain.buffers[k];
-            const memory_buffer *m = &list->buffers[b->id];
-            printf(" %s%s%d:%s[%lld]%s", b->read ? "r" : "", b->written ? "w" : "", b->id, tuff_dtype_name(m->dtype),
-                   (long long)m->count, m->fixed ? "F" : "");
-        }
-        printf("\n");
-    }
+    int count = 0;
+    for (int i = 0; i < list->launch_count; i++)
+        count += list->launches[i].kind == LAUNCH_KERNEL && list->launches[i].task < 0;
+    return count;
 }
 
-static const model_config configs[] = {
-    {.form = MODEL_GPT, .layers = 6, .heads = 4, .width = 384, .context = 128, .vocabulary = 256},
-    {.form = MODEL_GPT, .layers = 6, .heads = 6, .width = 384, .context = 256, .vocabulary = 256},
-    {.form = MODEL_LLAMA, .layers = 6, .heads = 6, .width = 384, .context = 128, .vocabulary = 256, .key_value_heads=2, .hidden=1024}};
-static void measure_step(tuff_device *device)
+/* Nine of ten matmuls read both operands with 16 bits, three fifths of the memory are enough, and there are at most
+   two copies of weights for each sixth of them. */
+static void check_step(tuff_device *device, const model_config *model, const tuff_plan_info *plain,
+                       const tuff_compile_options *options)
 {
+    tuff_plan_info info;
+    step mixed = make_step(device, model, options);
+    assert_int_equal(tuff_plan_describe(mixed.plan, &info), TUFF_OK);
+    const bool units = options->family != TUFF_FAMILY_COOPERATIVE || options->precision == TUFF_PRECISION_F16;
+    print_message("    family %d, precision %d: %d of %d matmuls, %.3f of the memory, %d launches more\n",
+                  (int)options->family, (int)options->precision, info.narrow_matmul_count, info.matmul_count,
+                  (double)info.memory_peak / (double)plain->memory_peak, info.dispatch_count - plain->dispatch_count);
+    assert_true(10 * info.narrow_matmul_count >= 9 * info.matmul_count);
+    assert_true(10 * info.memory_peak <= 6 * plain->memory_peak);
+    assert_int_equal(count_conversions(mixed.plan), 0);
+    for (int i = 0; i < mixed.plan->executable.launches.launch_count && units; i++) {
+        const launch *kernel = &mixed.plan->executable.launches.launches[i];
+        if (options->family == TUFF_FAMILY_COOPERATIVE && strncmp(kernel->body, "matmul", strlen("matmul")) == 0)
+            assert_string_equal(kernel->body, "matmul_cooperative");
+    }
+    drop_step(&mixed);
+}
+
+static void check_steps(tuff_device *device)
+{
+    static const tuff_family families[] = {TUFF_FAMILY_DEVICE, TUFF_FAMILY_SUBGROUP, TUFF_FAMILY_COOPERATIVE};
+    const bool has_units = tuff__device_takes_glsl(device);
     pose_as_gpu(device);
-    for (int c = 0; c < 3; c++) {
-    const model_config six_layers = configs[c];
-    step plain = make_step(device, &six_layers, &(tuff_compile_options){.fuse = TUFF_FUSE_ALL});
-    tuff_plan_info of_plain, info;
-    assert_int_equal(tuff_plan_describe(plain.plan, &of_plain), TUFF_OK);
-    static const tuff_family families[] = {TUFF_FAMILY_DEVICE, TUFF_FAMILY_LOCAL, TUFF_FAMILY_SUBGROUP, TUFF_FAMILY_COOPERATIVE};
-    for (int i = 0; i < 4; i++)
-        for (int p = TUFF_PRECISION_F16; p <= TUFF_PRECISION_BF16; p++) {
-            step mixed = make_step(device, &six_layers, &(tuff_compile_options){.family = families[i], .precision = (tuff_precision)p});
-            assert_int_equal(tuff_plan_describe(mixed.plan, &info), TUFF_OK);
-            printf("family %d precision %d: %d of %d, %llu of %llu, tasks %d of %d\n", families[i], p, info.narrow_matmul_count, info.matmul_count,
-                   (unsigned long long)info.memory_peak, (unsigned long long)of_plain.memory_peak, info.task_count, of_plain.task_count);
-            if (i == 0 && p == 1)
-                (void)dump;
-            drop_step(&mixed);
-        }
-    drop_step(&plain);
+    for (int i = 0; i < MODELS; i++) {
+        tuff_plan_info plain;
+        step usual = make_step(device, &models[i], &(tuff_compile_options){.fuse = TUFF_FUSE_ALL});
+        assert_int_equal(tuff_plan_describe(usual.plan, &plain), TUFF_OK);
+        assert_int_equal(plain.narrow_matmul_count, 0);
+        drop_step(&usual);
+        for (int family = 0; family < (has_units ? 3 : 2); family++)
+            for (int precision = TUFF_PRECISION_F16; precision <= TUFF_PRECISION_BF16; precision++)
+                check_step(device, &models[i], &plain,
+                           &(tuff_compile_options){.family = families[family], .precision = (tuff_precision)precision});
     }
 }
 
 static void a_training_step_is_stored_with_16_bits(void **state)
 {
     (void)state;
-    for_each_driver(measure_step);
+    for_drawn_drivers(check_steps);
+}
+
+/* The dtype in which the first value of an op that has memory lies there. */
+static tuff_dtype stored(const tuff_plan *plan, op_code op)
+{
+    const tuff_graph *graph = plan->fusion.graph;
+    for (int i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i]->op == op && plan->fusion.facts[i].materialized)
+            return plan->executable.launches.buffers[i].dtype;
+    fail_msg("no %s has memory", tuff__op_info(op)->name);
+    return TUFF_F32;
+}
+
+/* A product that two tasks read has 16 bits; reductions, outputs and what is assigned have 32. */
+static void keep_bits(tuff_device *device)
+{
+    tuff_device_info as = *tuff__device_info(device);
+    as.narrow_storage = as.proved_narrow_storage = true;
+    tuff__device_pose(device, &as);
+    tuff_array *w = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(40, 48)),
+               *sums = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(48));
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(32, 40));
+    tuff_tensor *y = tuff_matmul(x, tuff_array_tensor(graph, w));
+    tuff_tensor *means = tuff_mean(y, (int[]){0}, 1, false);
+    tuff_assign(graph, sums,
+                tuff_add(tuff_mul(tuff_array_tensor(graph, sums), tuff_constant(graph, TUFF_F32, 0.9)), means));
+    tuff_output(graph, "scaled", tuff_exp(tuff_matmul(y, tuff_permute(y, (int[]){1, 0}))));
+    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.precision = TUFF_PRECISION_BF16});
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    assert_int_equal(stored(plan, OP_MATMUL), TUFF_BF16);
+    assert_int_equal(stored(plan, OP_CAST), TUFF_BF16);
+    assert_int_equal(stored(plan, OP_EXP), TUFF_F32);
+    tuff_plan_destroy(plan);
+    assert_null(tuff_compile(graph, &(tuff_compile_options){.precision = (tuff_precision)3}));
+    assert_int_equal(tuff_last_status(), TUFF_E_USAGE);
+    tuff_graph_destroy(graph);
+    tuff_array_destroy(sums);
+    tuff_array_destroy(w);
+}
+
+static void what_must_be_exact_keeps_32_bits(void **state)
+{
+    (void)state;
+    for_each_driver(keep_bits);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_training_step_is_stored_with_16_bits, use_fresh_cache, drop_cache),
+        cmocka_unit_test_setup_teardown(what_must_be_exact_keeps_32_bits, use_fresh_cache, drop_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,13 +27,13 @@ static bool is_statistic(const choice *self, const node *at)
     return statistic;
 }
 
-/* The matmul that computes a sum's terms, in pieces along its inner axis. */
-static const node *split_product(const node *sum)
+/* The matmul that computes a sum's terms, in pieces along its inner axis, for nobody else; NULL where there is none. */
+static const node *split_product(const struct fusion *fusion, const node *sum)
 {
     const node *at = sum->op == OP_SUM ? sum->inputs[0]->node : sum;
-    while (at != sum && tuff__op_is_view(at->op))
+    while (at != sum && tuff__op_is_view(at->op) && fusion->facts[at->id].consumer_count == 1)
         at = at->inputs[0]->node;
-    return at->op == OP_MATMUL ? at : NULL;
+    return at->op == OP_MATMUL && fusion->facts[at->id].consumer_count == 1 ? at : NULL;
 }
 
 /* What assigned values are computed from element by element, and put together from. */
@@ -46,7 +46,7 @@ static void find_precise(const choice *self)
             tuff__op_is_elementwise(at->op) || tuff__op_is_view(at->op) || at->op == OP_PAD || at->op == OP_CONCAT;
         for (int k = 0; k < at->input_count && (at->op == OP_ASSIGN || (passes && self->precise[i])); ++k)
             self->precise[at->inputs[k]->node->id] = true;
-        const node *product = self->precise[i] ? split_product(at) : NULL;
+        const node *product = self->precise[i] ? split_product(self->fusion, at) : NULL;
         if (product != NULL)
             self->precise[product->id] = true;
     }
