@@ -80,17 +80,16 @@ static int64_t failures;
 
 static void run_programs(tuff_device *device)
 {
-    static const tuff_family families[] = {TUFF_FAMILY_DEVICE, TUFF_FAMILY_LOCAL};
+    enum { FUSED, LOCAL, UNFUSED, WAYS };
     for (int i = 0; i < PROGRAMS; i++)
         for (int precision = 0; precision < 2; precision++)
-            for (int family = 0; family < 2; family++)
-                for (int fuse = 0; fuse < 2; fuse++) {
-                    const tuff_compile_options options = {.fuse = (tuff_fuse_mode)fuse,
-                                                          .family = families[family],
-                                                          .precision = (tuff_precision)(precision + 1)};
-                    if (is_its_turn(device, ((i * 2 + precision) * 2 + family) * 2 + fuse))
-                        failures += differential_run(&expected[i][precision], device, &options);
-                }
+            for (int way = FUSED; way < (i == 0 ? WAYS : UNFUSED); way++) {
+                const tuff_compile_options options = {.fuse = way == UNFUSED ? TUFF_FUSE_NONE : TUFF_FUSE_ALL,
+                                                      .family = way == LOCAL ? TUFF_FAMILY_LOCAL : TUFF_FAMILY_DEVICE,
+                                                      .precision = (tuff_precision)(precision + 1)};
+                if (is_its_turn(device, (i * 2 + precision) * WAYS + way))
+                    failures += differential_run(&expected[i][precision], device, &options);
+            }
 }
 
 static void results_are_within_the_roundings(void **state)
