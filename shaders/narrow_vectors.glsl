@@ -1,5 +1,5 @@
-// Behind prelude.glsl in kernels that have vectors of 16-bit elements: four of them are two words of the alias b_v, read
-// and written at once where vectors begin at multiples of four elements. Rounding is that of single elements.
+// Behind prelude.glsl in kernels that have vectors of 16-bit elements: four of them are two words of the alias b_v,
+// read and written at once where vectors begin at multiples of four elements. Rounding is that of single elements.
 vec4 F16_VECTOR(uvec2 words)
 {
     return vec4(F16_FROM_BITS(words.x & 0xffffu), F16_FROM_BITS(words.x >> 16), F16_FROM_BITS(words.y & 0xffffu),

@@ -1,8 +1,8 @@
-/* Mixed precision: inputs, arrays and constants of dtype f32 that matmuls read get a copy of 16 bits. It is a cast like
-   any other, whose result has memory, so that everything behind this pass knows it: the matmuls read views of it. Arrays
-   that lie beside each other in one storage, as parameters do, share a copy, which is one dispatch. The copies of a
-   model would take half as much memory as its parameters if all were alive at once: there are several, and matmuls
-   that come much later, in the backward pass, get a second one. */
+/* Mixed precision: inputs, arrays and constants of dtype f32 that matmuls read get a copy of 16 bits. It is a cast
+   like any other, whose result has memory, so that everything behind this pass knows it: the matmuls read views of it.
+   Arrays that lie beside each other in one storage, as parameters do, share a copy, which is one dispatch. The copies
+   of a model would take half as much memory as its parameters if all were alive at once: there are several, and
+   matmuls that come much later, in the backward pass, get a second one. */
 #include "compile/rewrite/narrow_sources.h"
 
 #include <stdlib.h>
