@@ -138,12 +138,14 @@ static tuff_status add_copy(launch_list *list, int from, int to)
     return TUFF_OK;
 }
 
-/* Brings a node's value to a fixed buffer: by conversion where the dtype is narrow, else by a copy. */
+/* Brings a node's value to a fixed buffer: by a copy, or element by element where the dtype differs or is narrow, for
+   copies go by whole words. */
 static tuff_status bring(launch_list *list, int from, int to)
 {
+    const tuff_dtype dtype = list->buffers[to].dtype;
     if (list->buffers[to].count == 0)
         return TUFF_OK;
-    if (list->buffers[from].dtype != list->buffers[to].dtype)
+    if (list->buffers[from].dtype != dtype || tuff_dtype_size(dtype) < 4)
         return tuff__lower_convert(list, from, to);
     return add_copy(list, from, to);
 }
