@@ -99,6 +99,22 @@ typedef enum tuff_matmul_library {
                            compiles its kernels in the first run and may allocate device memory in every run. */
 } tuff_matmul_library;
 
+/* What values are stored with between kernels: the precision of a plan, whatever the dtypes of its graph. Arithmetic is
+   f32 in all of them, and so are sums, whatever they are of. */
+typedef enum tuff_precision {
+    TUFF_PRECISION_F32, /* the default: as the graph's dtypes say */
+    /* Mixed precision (Micikevicius et al. 2018): intermediates of dtype f32 are stored as f16, and f32 inputs, arrays
+       and constants that a matmul reads get one f16 copy a run, so that matmuls and attention read 16 bits. What stays
+       f32 in memory: inputs, outputs and arrays; what tuff_assign stores, and the gradients that it is computed from
+       elementwise; scalars, results of reductions and of scatters, and what is computed from them at their own shape
+       (losses, statistics of norms and of softmax). Stores round to nearest even; what is too large for f16 becomes an
+       infinity, and what is below 2^-24 may become 0: scale losses (tuff/train.h). Where a device cannot store 16 bits,
+       values are rounded alike and stored with 32; the log (tuff_set_log) says so. The reference device ignores
+       precision. */
+    TUFF_PRECISION_F16,
+    TUFF_PRECISION_BF16 /* the same in bf16: the range of f32, 8 bits of significand */
+} tuff_precision;
+
 /* How a graph is compiled. Zero every field that you do not set: zero is the default of each. tuff_compile copies what
    it needs. */
 typedef struct tuff_compile_options {
@@ -115,7 +131,8 @@ typedef struct tuff_compile_options {
     /* How kernels are tuned to the device; NULL: TUFF_TUNE_CACHED and the defaults of tuff/tune.h. Nothing is tuned
        with TUFF_FUSE_NONE or a family or library other than the default. */
     const tuff_tune_options *tuning;
-    uint32_t reserved[16];
+    tuff_precision precision;
+    uint32_t reserved[15];
 } tuff_compile_options;
 
 /* Compiles the graph for its device. options may be NULL: the defaults. Returns NULL on failure; tuff_last_status() and

@@ -3,7 +3,8 @@
    NULL: see tuff_graph_status.
 
    Float ops compute in f32 whatever their storage type. Values passed from op to op stay f32; they are rounded to f16
-   or bf16 at tuff_cast, at inputs and outputs of the graph, and at tuff_assign. */
+   or bf16 at tuff_cast, at inputs and outputs of the graph, and at tuff_assign; where the precision of
+   tuff_compile_options is not f32, also where the plan stores them. */
 #ifndef TUFF_OPS_H
 #define TUFF_OPS_H
 

@@ -18,7 +18,9 @@ typedef struct tuff_plan_info {
     uint64_t memory_unplanned; /* bytes if every intermediate had memory of its own */
     uint64_t constant_size;    /* bytes of folded constants and of repacked copies of weights kept between runs */
     uint64_t run_nanoseconds;  /* wall clock of the last tuff_plan_profile; 0 before */
-    uint64_t reserved[7];
+    int matmul_count;          /* kernels of matmuls per run */
+    int narrow_matmul_count;   /* those that read 16-bit elements of both operands */
+    uint64_t reserved[6];
 } tuff_plan_info;
 /* TUFF_E_USAGE where plan or info is NULL. On the reference device all fields are 0. */
 TUFF_API tuff_status tuff_plan_describe(const tuff_plan *plan, tuff_plan_info *info);

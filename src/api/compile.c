@@ -1,5 +1,7 @@
 /* tuff_compile: from a graph to a plan that is recorded, with the configurations that the tuner has for its tasks. */
+#include "base/log.h"
 #include "device/device.h"
+#include "device/target.h"
 #include "kernels/tunables.h"
 #include "worker/background.h"
 #include "api/controls.h"
@@ -19,6 +21,10 @@ static tuff_status compile(tuff_graph *graph, const tuff_compile_options *option
     TRY(tuff__plan_create(graph, options, &passes, out));
     if ((*out)->reference != NULL)
         return TUFF_OK;
+    if (options->precision != TUFF_PRECISION_F32 && !tuff__device_target(graph->device).stores_narrow)
+        tuff__log(TUFF_LOG_WARNING,
+                  "compile: %s cannot store 16 bits: values are rounded to them, and take 32 bits in memory",
+                  tuff__device_info(graph->device)->selector);
     TRY(tuff__tune(*out, options));
     TRY(tuff__plan_record(*out));
     return tuff__tune_options(options)->background ? tuff__background_start(*out, options) : TUFF_OK;
@@ -36,6 +42,7 @@ static bool options_are_legal(const tuff_compile_options *options)
     return (options->fuse == TUFF_FUSE_ALL || options->fuse == TUFF_FUSE_NONE) &&
            (unsigned)options->family < FAMILY_COUNT &&
            (options->matmul_library == TUFF_MATMUL_OWN || options->matmul_library == TUFF_MATMUL_CLBLAST) &&
+           options->precision >= TUFF_PRECISION_F32 && options->precision <= TUFF_PRECISION_BF16 &&
            tuning_is_legal(options->tuning);
 }
 
@@ -53,9 +60,9 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
     tuff_tune_options tuning = *tuff__tune_options(&asked);
     asked.tuning = &tuning;
     if (graph == NULL || !options_are_legal(&asked)) {
-        FAIL(TUFF_E_USAGE, graph == NULL
-                               ? "compile: the graph is NULL"
-                               : "compile: unknown fuse mode, kernel family, library, tune mode or isolation");
+        FAIL(TUFF_E_USAGE,
+             graph == NULL ? "compile: the graph is NULL"
+                           : "compile: unknown fuse mode, kernel family, library, precision, tune mode or isolation");
         return NULL;
     }
     if (tuning.background && !may_tune_later(&tuning)) {

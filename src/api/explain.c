@@ -1,5 +1,25 @@
 /* What a plan consists of, for people and tests. */
+#include <string.h>
+
 #include "api/tuner.h"
+
+/* Producers compute an operand's elements, of whatever they read. */
+static bool reads_narrow(const launch_list *list, const fused_chain *chain, int operand)
+{
+    const int id = chain->buffers[chain->operand_buffers[operand]].id;
+    return !tuff__is_produced(chain, operand) && tuff_dtype_size(list->buffers[id].dtype) == 2;
+}
+
+static void count_matmuls(const launch_list *list, tuff_plan_info *info)
+{
+    for (int i = 0; i < list->launch_count; ++i) {
+        const launch *kernel = &list->launches[i];
+        if (strncmp(kernel->body, "matmul", strlen("matmul")) != 0)
+            continue;
+        ++info->matmul_count;
+        info->narrow_matmul_count += reads_narrow(list, &kernel->chain, 0) && reads_narrow(list, &kernel->chain, 1);
+    }
+}
 
 tuff_status tuff_plan_describe(const tuff_plan *plan, tuff_plan_info *info)
 {
@@ -15,6 +35,7 @@ tuff_status tuff_plan_describe(const tuff_plan *plan, tuff_plan_info *info)
             fresh = plan->executable.programs[k] != plan->executable.programs[i];
         info->program_count += fresh;
     }
+    count_matmuls(&plan->executable.launches, info);
     info->node_count = plan->graph == NULL ? 0 : plan->graph->node_count;
     info->memory_peak = plan->executable.launches.peak;
     info->memory_unplanned = plan->executable.launches.unplanned;

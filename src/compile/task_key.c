@@ -92,6 +92,13 @@ static int alignment_of_chain(const struct fusion *fusion, const fused_chain *ch
     return alignment;
 }
 
+/* Of a node's elements in memory. Integers and bools have one form there. */
+static tuff_dtype stored_dtype(const struct fusion *fusion, const node *at)
+{
+    const tuff_dtype dtype = at->outputs[0].dtype;
+    return tuff__op_is_source(at->op) || !tuff__dtype_is_float(dtype) ? dtype : fusion->facts[at->id].storage;
+}
+
 static void add_text(char *out, size_t size, const char *word)
 {
     const size_t length = strlen(out);
@@ -131,6 +138,8 @@ static tuff_status describe_chain(const struct fusion *fusion, const struct task
     TRY(tuff__chain_build(fusion, task, &chain, &give_up, &impossible));
     if (give_up != NULL || impossible)
         return FAIL(TUFF_E_UNSUPPORTED, "tune: a task that cannot be addressed");
+    for (int i = 0; i < chain.buffer_count; ++i)
+        chain.buffers[i].dtype = stored_dtype(fusion, fusion->graph->nodes[chain.buffers[i].id]);
     tuff__chain_collapse(&chain);
     tuff__chain_analyse(&chain);
     out->structure = hash_chain(&chain);
@@ -157,7 +166,8 @@ static void add_operand(const struct fusion *fusion, const tuff_tensor *operand,
     const node *missing = NULL;
     const node *base = tuff__operand_view(fusion, operand, &layout, &missing);
     affine address = {.offset = layout.offset};
-    add_text(out->dtypes, sizeof out->dtypes, tuff_dtype_name(operand->dtype));
+    add_text(out->dtypes, sizeof out->dtypes,
+             tuff_dtype_name(base == NULL || missing != NULL ? operand->dtype : stored_dtype(fusion, base)));
     if (base == NULL || missing != NULL)
         return;
     for (int i = 0; i < layout.rank; ++i)

@@ -1,5 +1,6 @@
 /* The executor of the reference device: evaluates the nodes in building order, each value a block of doubles that lives
    from its node to its last use. Arrays are read when a run starts and assigned when it ends. */
+#include <math.h>
 #include <string.h>
 
 #include "exec/reference.h"
@@ -14,7 +15,8 @@ struct reference_plan {
     tuff_graph *graph;
     held *values; /* one a node */
     bool carries_bounds;
-    double slack; /* as evaluations have it */
+    double slack;       /* as evaluations have it */
+    tuff_dtype storage; /* the rounding that bounds allow of each value; f32: none beyond that of its op */
     bool has_run;
 };
 
@@ -262,19 +264,32 @@ static tuff_status evaluate_node(reference_plan *plan, const node *at)
     return status;
 }
 
+/* The bound of a value that a plan of 16 bits may have rounded; what underflows is off by half of the least number. */
+static void allow_rounding(const reference_plan *plan, const node *at)
+{
+    const held *of = &plan->values[at->id];
+    const bool narrow = plan->storage == TUFF_F16 || plan->storage == TUFF_BF16;
+    if (!of->error || !narrow || tuff__op_is_view(at->op) || !tuff__dtype_is_float(at->outputs[0].dtype))
+        return;
+    const double unit = plan->storage == TUFF_F16 ? 0x1p-11 : 0x1p-8, least = plan->storage == TUFF_F16 ? 0x1p-25 : 0;
+    for (int64_t i = 0; i < element_count(at); i++)
+        of->error[i] += unit * (fabs(of->value[i]) + of->error[i]) + least;
+}
+
 /* Inputs and constants keep their values from run to run. */
 static tuff_status run_node(reference_plan *plan, const node *at)
 {
     const bool made_before = at->op == OP_INPUT || (at->op == OP_CONSTANT && plan->values[at->id].value);
     TRY(hold(plan, at));
-    if (made_before)
-        return TUFF_OK;
     if (at->op == OP_ARRAY)
         load_array(at, plan->values[at->id].value);
     else if (at->op == OP_ASSIGN)
         round_value(at, &plan->values[at->inputs[0]->node->id], &plan->values[at->id]);
-    else
-        return evaluate_node(plan, at);
+    else if (!made_before)
+        TRY(evaluate_node(plan, at));
+    if (made_before && plan->values[at->id].error)
+        memset(plan->values[at->id].error, 0, (size_t)element_count(at) * sizeof(double));
+    allow_rounding(plan, at);
     return TUFF_OK;
 }
 
@@ -369,6 +384,11 @@ void tuff__reference_carry_bounds(reference_plan *plan, bool carry)
         tuff__free(plan->values[i].error);
         plan->values[i].error = NULL;
     }
+}
+
+void tuff__reference_set_storage(reference_plan *plan, tuff_dtype dtype)
+{
+    plan->storage = dtype;
 }
 
 void tuff__reference_set_slack(reference_plan *plan, double slack)

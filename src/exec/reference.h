@@ -31,6 +31,8 @@ tuff_status tuff__reference_read_at(reference_plan *plan, int index, uint64_t of
 tuff_status tuff__reference_write_double(reference_plan *plan, const char *name, const double *values);
 tuff_status tuff__reference_read_double(reference_plan *plan, const char *name, double *values);
 void tuff__reference_carry_bounds(reference_plan *plan, bool carry);
+/* Bounds allow that any float value was rounded to this dtype, f16 or bf16, as plans of that precision round some. */
+void tuff__reference_set_storage(reference_plan *plan, tuff_dtype dtype);
 /* Whoever allows so many times the bounds lets steps, such as a comparison's, be crossed by as much. */
 void tuff__reference_set_slack(reference_plan *plan, double slack);
 tuff_status tuff__reference_read_bounds(reference_plan *plan, const char *name, double *bounds);

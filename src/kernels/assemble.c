@@ -242,6 +242,22 @@ const char *tuff__memory_type(tuff_dtype dtype, const assembly_request *request)
     return tuff_dtype_size(dtype) < 4 && !request->narrow_storage ? "uint" : glsl[dtype];
 }
 
+/* Four elements of a buffer at once; NULL where they cannot be had so. */
+static const char *glsl_vector(const assembly_request *request, tuff_dtype dtype)
+{
+    if (request->vec == 1 || tuff_dtype_size(dtype) == 1)
+        return NULL;
+    return dtype == TUFF_F32 ? "vec4" : dtype == TUFF_I32 ? "ivec4" : dtype == TUFF_U32 ? "uvec4" : "uvec2";
+}
+
+static bool has_narrow_vectors(const assembly_request *request)
+{
+    bool any = false;
+    for (int i = 0; i < request->buffer_count; ++i)
+        any |= request->glsl && request->vec > 1 && tuff_dtype_size(request->buffers[i].dtype) == 2;
+    return any;
+}
+
 static void add_glsl_buffers(const assembly_request *request, text *out)
 {
     tuff__text_add(out, "layout(std430, set = 0, binding = 0) readonly buffer P_ { int p[]; };\n");
@@ -250,13 +266,10 @@ static void add_glsl_buffers(const assembly_request *request, text *out)
         const char *access = buffer->written ? "" : "readonly ";
         tuff__text_add(out, "layout(std430, set = 0, binding = %d) %sbuffer B%d_ { %s b%d[]; };\n", i + 1, access, i,
                        tuff__memory_type(buffer->dtype, request), i);
-        if (request->vec > 1 && tuff_dtype_size(buffer->dtype) == 4)
+        const char *vector = glsl_vector(request, buffer->dtype);
+        if (vector != NULL)
             tuff__text_add(out, "layout(std430, set = 0, binding = %d) %sbuffer B%dv_ { %s b%d_v[]; };\n", i + 1,
-                           access, i,
-                           buffer->dtype == TUFF_F32   ? "vec4"
-                           : buffer->dtype == TUFF_I32 ? "ivec4"
-                                                       : "uvec4",
-                           i);
+                           access, i, vector, i);
     }
     tuff__text_add(out, "layout(push_constant) uniform Words_ { uint param_base, group_base; };\n");
 }
@@ -318,6 +331,8 @@ static tuff_status compose(const expansion *self, text *out)
     if (request->glsl)
         add_glsl_buffers(request, out);
     tuff__text_add_bytes(out, prelude, strlen(prelude));
+    if (has_narrow_vectors(request))
+        tuff__text_add(out, "%s", tuff__kernel_text("narrow_vectors.glsl"));
     text used = {0};
     tuff__text_add(&used, "%s%s%s", tuff__text_get(self->header), tuff__text_get(self->body),
                    request->defines == NULL ? "" : request->defines);

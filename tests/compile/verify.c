@@ -25,9 +25,10 @@ typedef struct patient {
     launch_list *made;
 } patient;
 
-static void admit(tuff_device *device, patient *out)
+static void admit(tuff_device *device, tuff_precision precision, patient *out)
 {
-    const tuff_compile_options options = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
+    const tuff_compile_options options = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF},
+                                          .precision = precision};
     const model_config config = {.layers = 2, .heads = 2, .width = 18, .context = 13, .vocabulary = 31};
     const tuff_optimizer_options rule = model_optimizer_options(1e-3, 100);
     patient in = {.graph = NULL};
@@ -280,6 +281,30 @@ static bool other_part(patient *in, int place)
     return at->parent >= 0 && at->used;
 }
 
+/* Memory and kernels agree on fewer bits than the value needs: by number of a node. */
+static bool lost_bits(patient *in, int place)
+{
+    const tuff_graph *graph = in->made->fusion->graph;
+    memory_buffer *at = &in->made->buffers[place];
+    if (place >= graph->node_count || !at->used || tuff__op_is_source(graph->nodes[place]->op))
+        return false;
+    at->dtype = TUFF_BF16;
+    for (int i = 0; i < in->made->launch_count; i++)
+        for (int k = 0; k < in->made->launches[i].chain.buffer_count; k++)
+            if (in->made->launches[i].chain.buffers[k].id == place)
+                in->made->launches[i].chain.buffers[k].dtype = TUFF_BF16;
+    return true;
+}
+
+static bool other_type(patient *in, int place)
+{
+    launch *of = &in->made->launches[place];
+    if (of->kind == LAUNCH_COPY || of->chain.buffer_count == 0)
+        return false;
+    of->chain.buffers[0].dtype = of->chain.buffers[0].dtype == TUFF_F16 ? TUFF_BF16 : TUFF_F16;
+    return true;
+}
+
 /* By number of an assigned array: its new value lies elsewhere. */
 static bool lost_assign(patient *in, int place)
 {
@@ -380,20 +405,22 @@ static const struct {
     {"a part is an element late", wrong_part},
     {"a part lies where another does", moved_part},
     {"a part is of another type than its whole", other_part},
+    {"a value has too few bits in memory", lost_bits},
+    {"a kernel takes elements for another type", other_type},
     {"an assigned array is not written", lost_assign},
     {"two tasks write one result", second_task},
     {"what runs once comes after what runs every time", late_setup},
 };
 
-static void plant_all(tuff_device *device)
+static void plant_all(tuff_device *device, tuff_precision precision)
 {
     patient in;
-    admit(device, &in);
+    admit(device, precision, &in);
     snapshot healthy = take(in.made);
     const int places = in.made->buffer_count > in.made->launch_count ? in.made->buffer_count : in.made->launch_count;
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
-        const bool of_buffers =
-            faults[i].plant == wrong_part || faults[i].plant == moved_part || faults[i].plant == other_part;
+        const bool of_buffers = faults[i].plant == wrong_part || faults[i].plant == moved_part ||
+                                faults[i].plant == other_part || faults[i].plant == lost_bits;
         int planted = 0, missed = 0, last = 0;
         for (int place = 0; place < (of_buffers ? places : in.made->launch_count); place++) {
             if (faults[i].plant(&in, place)) {
@@ -414,17 +441,23 @@ static void plant_all(tuff_device *device)
     discharge(&in);
 }
 
+static void plant_in_both(tuff_device *device)
+{
+    plant_all(device, TUFF_PRECISION_F32);
+    plant_all(device, TUFF_PRECISION_F16);
+}
+
 static void faults_of_plans_are_found(void **state)
 {
     (void)state;
-    for_drawn_drivers(plant_all);
+    for_drawn_drivers(plant_in_both);
 }
 
 /* Every barrier of a recording is needed by something, and so is what it waits for. */
 static void drop_barriers(tuff_device *device)
 {
     patient in;
-    admit(device, &in);
+    admit(device, TUFF_PRECISION_F32, &in);
     command *commands = in.plan->executable.commands;
     const int count = in.plan->executable.command_count;
     int barriers = 0;
@@ -490,7 +523,7 @@ static void barriers_cover_random_commands(void **state)
 static void break_nodes(tuff_device *device)
 {
     patient in;
-    admit(device, &in);
+    admit(device, TUFF_PRECISION_F32, &in);
     const tuff_graph *graph = in.made->fusion->graph;
     int broken = 0;
     for (int i = 0; i < graph->node_count; i++) {

@@ -126,9 +126,8 @@ static bool has_narrow_bounds(const differential *self)
     return wide * 10 <= all;
 }
 
-bool differential_prepare(differential *self, const char *name, graph_builder build, const void *context, uint64_t seed)
+static bool prepare(differential *self, uint64_t seed)
 {
-    *self = (differential){.name = name, .build = build, .context = context};
     tuff_device *device = tuff_device_open("reference");
     assert_non_null(device);
     tuff_graph *built = build_graph(self, device);
@@ -137,6 +136,8 @@ bool differential_prepare(differential *self, const char *name, graph_builder bu
     assert_non_null(graph);
     assert_int_equal(tuff__reference_create(graph, &plan), TUFF_OK);
     tuff__reference_carry_bounds(plan, true);
+    if (self->precision != TUFF_PRECISION_F32)
+        tuff__reference_set_storage(plan, self->precision == TUFF_PRECISION_F16 ? TUFF_F16 : TUFF_BF16);
     for (int i = 0; i < graph->node_count; i++)
         if (graph->nodes[i]->op == OP_INPUT) {
             draw_input(self, &graph->nodes[i]->outputs[0], graph->nodes[i]->attributes.name, seed);
@@ -151,7 +152,20 @@ bool differential_prepare(differential *self, const char *name, graph_builder bu
     tuff__reference_destroy(plan);
     tuff_graph_destroy(built);
     tuff_device_close(device);
-    return has_narrow_bounds(self);
+    return self->precision != TUFF_PRECISION_F32 || has_narrow_bounds(self);
+}
+
+bool differential_prepare(differential *self, const char *name, graph_builder build, const void *context, uint64_t seed)
+{
+    *self = (differential){.name = name, .build = build, .context = context};
+    return prepare(self, seed);
+}
+
+void differential_create_mixed(differential *self, const char *name, graph_builder build, const void *context,
+                               uint64_t seed, tuff_precision precision)
+{
+    *self = (differential){.name = name, .build = build, .context = context, .precision = precision};
+    assert_true(prepare(self, seed));
 }
 
 void differential_create(differential *self, const char *name, graph_builder build, const void *context, uint64_t seed)
@@ -186,12 +200,14 @@ static int64_t tell(const differential *self, tuff_device *device, const tuff_co
                     const char *subject)
 {
     tuff_device_info info;
-    static const char *const families[] = {"", ", register", ", local"};
+    static const char *const families[] = {"", ", register", ", local", ", subgroup", ", cooperative"};
+    static const char *const precisions[] = {"", ", f16", ", bf16"};
     const tuff_compile_options usual = {.fuse = TUFF_FUSE_ALL};
     options = options ? options : &usual;
     assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
-    print_message("%s on %s%s%s: %s\n", self->name, info.selector,
-                  options->fuse == TUFF_FUSE_NONE ? ", unfused" : ", fused", families[options->family], subject);
+    print_message("%s on %s%s%s%s: %s\n", self->name, info.selector,
+                  options->fuse == TUFF_FUSE_NONE ? ", unfused" : ", fused", families[options->family],
+                  precisions[options->precision], subject);
     return 1;
 }
 
@@ -215,6 +231,31 @@ static int64_t compare(const differential *self, int index, const unsigned char 
     }
     free(got);
     return failures;
+}
+
+/* Bounds of 16 bits are wide, for errors seldom add up as they may: their root mean square must be small as well, held
+   against that of the values. */
+static bool is_close_on_average(const differential *self, int index, const unsigned char *bytes, tuff_device *device,
+                                const tuff_compile_options *options)
+{
+    enum { ROUNDINGS = 16 };
+    const int64_t count = self->outputs[index].count;
+    const double unit = self->precision == TUFF_PRECISION_F16 ? 0x1p-11 : 0x1p-8;
+    double errors = 0, values = 0, *got = calloc((size_t)count + 1, sizeof *got);
+    char line[160];
+    assert_non_null(got);
+    tuff__to_double(self->outputs[index].dtype, bytes, count, got);
+    for (int64_t i = 0; i < count; i++) {
+        errors += (got[i] - self->outputs[index].values[i]) * (got[i] - self->outputs[index].values[i]);
+        values += self->outputs[index].values[i] * self->outputs[index].values[i];
+    }
+    free(got);
+    if (sqrt(errors) <= ROUNDINGS * unit * sqrt(values))
+        return true;
+    snprintf(line, sizeof line, "%s is off by %.2g of its norm, more than %.2g", self->outputs[index].name,
+             sqrt(errors / values), ROUNDINGS * unit);
+    tell(self, device, options, line);
+    return false;
 }
 
 static size_t output_size(const differential *self, int index)
@@ -274,6 +315,8 @@ int64_t differential_run(const differential *self, tuff_device *device, const tu
         return 1;
     for (int i = 0; i < self->output_count; i++) {
         failures += compare(self, i, bytes + at, device, options);
+        if (self->precision != TUFF_PRECISION_F32)
+            failures += !is_close_on_average(self, i, bytes + at, device, options);
         at += output_size(self, i);
     }
     free(bytes);

@@ -23,6 +23,7 @@ typedef struct differential {
     const char *name;
     graph_builder build;
     const void *context;
+    tuff_precision precision; /* that the bounds are for */
     int input_count, output_count;
     struct {
         char name[64];
@@ -40,6 +41,9 @@ typedef struct differential {
 /* Runs the reference. Fails the test where the graph has an error, or where the bounds are so wide that a comparison
    within them means little. */
 void differential_create(differential *self, const char *name, graph_builder build, const void *context, uint64_t seed);
+/* The same with bounds for plans of a precision, however wide: those of 16 bits are held to the average error too. */
+void differential_create_mixed(differential *self, const char *name, graph_builder build, const void *context,
+                               uint64_t seed, tuff_precision precision);
 /* The same for a graph that nobody chose: false where its bounds are so wide. */
 bool differential_prepare(differential *self, const char *name, graph_builder build, const void *context,
                           uint64_t seed);

@@ -26,6 +26,13 @@
         "--matmul", CLI_CHOICE, (library), "own|clblast", "whose kernels to use for matmuls", 0, 0, NULL \
     }
 
+/* int: a tuff_precision; given: bool, or NULL. */
+#define PRECISION_OPTION(precision, given)                                                                        \
+    {                                                                                                             \
+        "--precision", CLI_CHOICE, (precision), "f32|f16|bf16",                                                   \
+            "what intermediates are stored with; f16 and bf16: mixed precision, with f32 weights and sums", 0, 0, \
+            (given)                                                                                               \
+    }
 /* int: a tuff_family. */
 #define FAMILY_OPTION(family)                                                                                         \
     {                                                                                                                 \

@@ -12,7 +12,7 @@ typedef struct plan_options {
     model_options description;
     int64_t memory_budget;
     const char *device;
-    int fuse, matmul;
+    int fuse, matmul, family, precision;
     bool json, profile, summary, recompute;
     tuning tune;
 } plan_options;
@@ -100,10 +100,11 @@ static void print_json_plan(const known_plan *known, const tuff_plan_info *info,
     printf("    \"tasks\": %d, \"dispatches\": %d, \"copies\": %d, \"nodes\": %d, "
            "\"programs\": %d, "
            "\"memory_peak\": %" PRIu64 ", \"memory_unplanned\": %" PRIu64 ", \"constant_size\": %" PRIu64
-           ", \"dispatches_unfused\": %d,\n"
+           ", \"dispatches_unfused\": %d, \"matmuls\": %d, \"narrow_matmuls\": %d,\n"
            "    \"task_list\": [\n",
            info->task_count, info->dispatch_count, info->copy_count, info->node_count, info->program_count,
-           info->memory_peak, info->memory_unplanned, info->constant_size, unfused->dispatch_count);
+           info->memory_peak, info->memory_unplanned, info->constant_size, unfused->dispatch_count, info->matmul_count,
+           info->narrow_matmul_count);
 }
 
 static void print_plan(const known_plan *known, const tuff_plan_info *info, const tuff_plan_info *unfused)
@@ -116,6 +117,8 @@ static void print_plan(const known_plan *known, const tuff_plan_info *info, cons
            (double)unfused->dispatch_count / (info->dispatch_count > 0 ? info->dispatch_count : 1),
            BYTES_TEXT(info->memory_peak), BYTES_TEXT(info->memory_unplanned), BYTES_TEXT(info->constant_size),
            info->program_count);
+    if (info->narrow_matmul_count > 0)
+        printf("%d of %d matmuls read both operands with 16 bits\n", info->narrow_matmul_count, info->matmul_count);
     if (PLAN_DIGITS(known->plan)[0])
         printf("plan hash %s\n", PLAN_DIGITS(known->plan));
 }
@@ -150,7 +153,9 @@ static int compile_and_show(tuff_device *device, plan_options *options)
 {
     tuff_compile_options asked = {.fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
                                   .matmul_library = (tuff_matmul_library)options->matmul,
-                                  .memory_budget = (uint64_t)options->memory_budget};
+                                  .family = (tuff_family)options->family,
+                                  .memory_budget = (uint64_t)options->memory_budget,
+                                  .precision = (tuff_precision)options->precision};
     const tuff_compile_options single = {.fuse = TUFF_FUSE_NONE};
     known_plans plans = {0}, unfused = {0};
     int code;
@@ -179,6 +184,8 @@ static cli_end parse(int count, char **arguments, plan_options *self)
         MODEL_OPTIONS(&self->description),
         FUSE_OPTION(&self->fuse),
         MATMUL_OPTION(&self->matmul),
+        FAMILY_OPTION(&self->family),
+        PRECISION_OPTION(&self->precision, NULL),
         RECOMPUTE_OPTION(&self->recompute),
         MEMORY_BUDGET_OPTION(&self->memory_budget),
         TUNING_OPTIONS(&self->tune),

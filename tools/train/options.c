@@ -23,7 +23,7 @@ static const run_settings defaults = {
 /* Which of the settings the command line gave. */
 typedef struct given_settings {
     bool form, layers, heads, key_value_heads, width, hidden, context, steps, batch, seed, learning_rate, resident;
-    bool validate_every, patience;
+    bool validate_every, patience, precision;
     const char *validate; /* NULL: not given */
     optimizer_given optimizer;
 } given_settings;
@@ -57,6 +57,7 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
         OPTIMIZER_OPTIONS(&settings->optimizer, &given->optimizer),
         FUSE_OPTION(&self->fuse),
         MATMUL_OPTION(&self->matmul),
+        PRECISION_OPTION(&settings->precision, &given->precision),
         RECOMPUTE_OPTION(&self->recompute),
         MEMORY_BUDGET_OPTION(&self->memory_budget),
         TUNING_OPTIONS(&self->tune),
@@ -177,8 +178,12 @@ static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *give
     say_changed("--batch", given->batch, (double)asked->batch, (double)kept.batch);
     say_changed("--seed", given->seed, (double)asked->seed, (double)kept.seed);
     say_changed("--learning-rate", given->learning_rate, asked->learning_rate, kept.learning_rate);
+    if (given->precision && asked->precision != kept.precision)
+        fprintf(stderr, "--precision %s instead of the checkpoint's %s: the run differs from an uninterrupted one\n",
+                run_precision_name(asked->precision), run_precision_name(kept.precision));
     say_changed("--resident", given->resident, 1, (double)kept.resident);
     kept.resident = given->resident || kept.resident;
+    kept.precision = given->precision ? asked->precision : kept.precision;
     kept.steps = given->steps ? asked->steps : kept.steps;
     kept.batch = given->batch ? asked->batch : kept.batch;
     kept.seed = given->seed ? asked->seed : kept.seed;

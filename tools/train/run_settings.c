@@ -29,6 +29,24 @@ static bool read_whole_or_0(const json_t *object, const char *name, int64_t high
     return !json_object_get(object, name) || read_whole(object, name, 0, high, out);
 }
 
+static const char *const precisions[] = {"f32", "f16", "bf16"};
+
+const char *run_precision_name(int precision)
+{
+    return precisions[precision];
+}
+
+/* Older checkpoints lack it: they are f32. */
+static bool read_precision(const json_t *object, int *out)
+{
+    const json_t *value = json_object_get(object, "precision");
+    const char *name = value ? json_string_value(value) : precisions[0];
+    for (*out = 0; *out < (int)(sizeof precisions / sizeof *precisions); ++*out)
+        if (name && strcmp(name, precisions[*out]) == 0)
+            return true;
+    return false;
+}
+
 static bool read_text(const json_t *object, const char *name, char *out, size_t size)
 {
     const json_t *value = json_object_get(object, name);
@@ -47,6 +65,7 @@ static tuff_status read_training(const char *path, const json_t *object, run_set
     if (!read_whole(object, "steps", 1, 1 << 24, &out->steps) ||
         !read_whole(object, "batch", 1, 1 << 20, &out->batch) ||
         !read_whole(object, "seed", 0, INT64_MAX, &out->seed) || !(out->learning_rate > 0) ||
+        !read_precision(object, &out->precision) ||
         !read_text(object, "validate", out->validate, sizeof out->validate) ||
         !read_whole_or_0(object, "validate_every", 1 << 24, &out->validate_every) ||
         !read_whole_or_0(object, "patience", 1 << 24, &out->patience) ||
@@ -116,6 +135,8 @@ static char *training_text(const run_settings *settings)
     json_t *object = json_pack("{s:I,s:I,s:I,s:f,s:s,s:b}", "steps", (json_int_t)settings->steps, "batch",
                                (json_int_t)settings->batch, "seed", (json_int_t)settings->seed, "learning_rate",
                                settings->learning_rate, "text_hash", hash, "resident", (int)settings->resident);
+    if (object && settings->precision != TUFF_PRECISION_F32)
+        (void)json_object_set_new(object, "precision", json_string(precisions[settings->precision]));
     if (object)
         (void)json_object_set_new(object, "optimizer", optimizer_flags_json(&settings->optimizer));
     if (object && settings->validate[0]) {

@@ -20,12 +20,15 @@ typedef struct run_settings {
     double learning_rate;
     optimizer_flags optimizer;
     uint64_t text_hash;               /* of the training text */
+    int precision;                    /* a tuff_precision */
     bool resident;                    /* the device draws the windows */
     char validate[512];               /* a file, or the fraction of the text that is held out; "": no validation */
     int64_t validate_every, patience; /* steps; validations without gain until the end, 0: none */
     run_state state;
 } run_settings;
 
+/* "f32", "f16" or "bf16" of a tuff_precision. */
+const char *run_precision_name(int precision);
 /* Reads the settings of a checkpoint; everything is checked. */
 tuff_status run_settings_read(const char *path, run_settings *out);
 

@@ -536,6 +536,20 @@ static void build_reduction(builder *self, int index)
     self->chain->reduction_count = index + 1;
 }
 
+/* A root's value as its memory keeps it where that is wider than what it is rounded to. */
+static int build_stored(builder *self, const node *root, const path *along)
+{
+    const tuff_dtype rounding = self->fusion->facts[root->id].rounding;
+    const int value = build(self, root, along, NO_VALUE);
+    if (rounding == TUFF_F32 || failed(self))
+        return value;
+    chain_value rounded = blank(VALUE_OP, TUFF_F32);
+    rounded.op = OP_CAST;
+    rounded.cast_to = rounding;
+    rounded.args[0] = value;
+    return add(self, &rounded);
+}
+
 static void build_output(builder *self, const node *root)
 {
     chain_output *output = &self->chain->outputs[self->chain->output_count];
@@ -548,7 +562,7 @@ static void build_output(builder *self, const node *root)
     if (output->in_columns)
         output->value = self->chain->reductions[reduction].result;
     else
-        output->value = self->task->kind == TASK_SCAN ? NO_VALUE : build(self, root, along, NO_VALUE);
+        output->value = self->task->kind == TASK_SCAN ? NO_VALUE : build_stored(self, root, along);
     output->address = affine_of(&layout);
     output->buffer = buffer_of(self, root->id, root->outputs[0].dtype, true);
     self->chain->buffers[output->buffer].read |= output->in_columns;

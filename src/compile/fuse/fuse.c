@@ -278,6 +278,7 @@ tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, i
     *out = (struct fusion){.graph = graph,
                            .mode = options->fuse,
                            .family = options->family,
+                           .precision = options->precision,
                            .by_library = options->matmul_library != TUFF_MATMUL_OWN,
                            .buffer_limit = buffer_limit,
                            .passes = passes};
@@ -289,6 +290,8 @@ tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, i
         status = tuff__merge_tasks(out);
     if (status == TUFF_OK && options->fuse == TUFF_FUSE_ALL)
         status = tuff__fuse_prologues(out);
+    if (status == TUFF_OK)
+        status = tuff__choose_storage(out);
     if (status == TUFF_OK)
         status = tuff__order_tasks(out);
     if (status != TUFF_OK)

@@ -48,6 +48,8 @@ typedef struct node_facts {
     int task;             /* that stores or computes it; -1 */
     int consumer_count;   /* uses by live nodes, outputs and assigns */
     const node *consumer; /* one of them */
+    tuff_dtype storage;   /* of its elements in memory, where it has any and is no source */
+    tuff_dtype rounding;  /* f16 or bf16: what values are rounded to before they are stored as f32; f32: not at all */
     const node *placed;   /* the concat whose memory it is written into, or NULL */
     int64_t placed_at;    /* its first element, counted in that; `layout` says where the others are */
 } node_facts;
@@ -60,6 +62,7 @@ struct fusion {
     int task_count, task_capacity;
     tuff_fuse_mode mode;
     tuff_family family;
+    tuff_precision precision;
     bool by_library;      /* a library computes matmuls: they have no prologues and epilogues */
     int buffer_limit;     /* of one kernel */
     int *copy_begins;     /* by number of a recomputation: the id of its first node */
@@ -112,6 +115,8 @@ const node *tuff__factor_view(const struct fusion *fusion, const tuff_tensor *op
 bool tuff__task_is_empty(const struct task *task);
 /* Fills in what a task reads: sources, and nodes that other tasks store. */
 tuff_status tuff__task_find_reads(struct fusion *fusion, struct task *task);
+/* Decides with which dtype the values that have memory lie there (facts storage and rounding). */
+tuff_status tuff__choose_storage(struct fusion *fusion);
 /* Decides which nodes have memory. Called again after a chain gave up on a node (its fact `forced` is then set). */
 tuff_status tuff__choose_materialized(struct fusion *fusion);
 /* Where a concat has memory, or more parts than one kernel should walk: has its parts written straight into it. */

@@ -106,9 +106,16 @@ static tuff_status try_prologue(struct fusion *fusion, struct task *task, const 
     return tuff__task_find_reads(fusion, task);
 }
 
+/* Whether operands must lie in memory with 16 bits: where matrix units may read them. */
+static bool reads_narrow(const struct fusion *fusion)
+{
+    const kernel_policy policy = {.target = tuff__device_target(fusion->graph->device), .family = fusion->family};
+    return fusion->precision != TUFF_PRECISION_F32 && !tuff__uses_registers(&policy);
+}
+
 tuff_status tuff__fuse_prologues(struct fusion *fusion)
 {
-    if (fusion->by_library || fusion->family == TUFF_FAMILY_COOPERATIVE)
+    if (fusion->by_library || fusion->family == TUFF_FAMILY_COOPERATIVE || reads_narrow(fusion))
         return TUFF_OK;
     for (int i = 0; i < fusion->task_count; ++i)
         for (int k = 0; k < 2 && fusion->tasks[i].kind == TASK_MATMUL; ++k) {

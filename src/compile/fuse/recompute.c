@@ -147,9 +147,18 @@ static tuff_status redirect(rewrite *self, node *value, int late)
     return TUFF_OK;
 }
 
+/* The copies of 16 bits that mixed precision makes of sources, once a run. */
+static bool is_narrow_copy(const node *at)
+{
+    return at->op == OP_CAST && tuff_dtype_size(at->outputs[0].dtype) < 4 &&
+           tuff__op_is_source(at->inputs[0]->node->op);
+}
+
 static bool is_candidate(const rewrite *self, const node *at)
 {
     const node_facts *facts = &self->fusion->facts[at->id];
+    if (is_narrow_copy(at))
+        return false;
     return facts->materialized && !facts->kept && facts->placed == NULL && tuff__op_is_elementwise(at->op) &&
            4 * tuff_shape_count(at->outputs[0].shape) >= MIN_BYTES;
 }

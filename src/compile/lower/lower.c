@@ -10,13 +10,6 @@
 #include "compile/lower/loop_limit.h"
 #include "compile/lower/verify.h"
 
-/* The dtype in which a temporary is stored. Values between tasks stay 32-bit, so that fused and unfused plans agree. */
-static tuff_dtype temporary_dtype(tuff_dtype dtype)
-{
-    const tuff_dtype computed = tuff__compute_dtype(dtype);
-    return computed == TUFF_BOOL ? TUFF_U32 : computed;
-}
-
 /* The dtype in which a source is stored. A scalar constant may be the folded result of others, which a narrow dtype
    need not represent. */
 static tuff_dtype source_dtype(const node *at)
@@ -35,7 +28,7 @@ static tuff_status add_node_buffers(launch_list *list)
     for (int i = 0; i < graph->node_count; ++i) {
         const node *at = graph->nodes[i];
         const tuff_tensor *value = &at->outputs[0];
-        const tuff_dtype dtype = tuff__op_is_source(at->op) ? source_dtype(at) : temporary_dtype(value->dtype);
+        const tuff_dtype dtype = tuff__op_is_source(at->op) ? source_dtype(at) : list->fusion->facts[i].storage;
         if (tuff__buffer_add(list, dtype, tuff_shape_count(value->shape)) < 0)
             return TUFF_E_OOM_HOST;
     }
@@ -134,11 +127,6 @@ static tuff_status add_sources(launch_list *list)
     return add_constants(list);
 }
 
-static bool is_narrow(tuff_dtype dtype)
-{
-    return tuff_dtype_size(dtype) < 4;
-}
-
 static tuff_status add_copy(launch_list *list, int from, int to)
 {
     launch *kernel = tuff__launch_add(list, "copy", WALK_MAP, -1);
@@ -150,12 +138,14 @@ static tuff_status add_copy(launch_list *list, int from, int to)
     return TUFF_OK;
 }
 
-/* Brings a node's value to a fixed buffer: by conversion where the dtype is narrow, else by a copy. */
+/* Brings a node's value to a fixed buffer: by a copy, or element by element where the dtype differs or is narrow, for
+   copies go by whole words. */
 static tuff_status bring(launch_list *list, int from, int to)
 {
+    const tuff_dtype dtype = list->buffers[to].dtype;
     if (list->buffers[to].count == 0)
         return TUFF_OK;
-    if (list->buffers[from].dtype != list->buffers[to].dtype)
+    if (list->buffers[from].dtype != dtype || tuff_dtype_size(dtype) < 4)
         return tuff__lower_convert(list, from, to);
     return add_copy(list, from, to);
 }
@@ -173,7 +163,7 @@ static tuff_status add_output(launch_list *list, const graph_output *output)
         (named_buffer){.name = output->name, .buffer = to, .dtype = value->dtype, .shape = value->shape};
     fix(list, to, made, 0);
     memory_buffer *node_buffer = &list->buffers[from];
-    if (is_narrow(value->dtype) || node_buffer->fixed || node_buffer->parent >= 0)
+    if (node_buffer->dtype != value->dtype || node_buffer->fixed || node_buffer->parent >= 0)
         return bring(list, from, to);
     fix(list, from, made, 0);
     return TUFF_OK;
@@ -240,7 +230,7 @@ static bool keeps_alignment(const launch_list *list, const tuff_array *array)
 static bool is_in_place(const launch_list *list, const node *assign)
 {
     const memory_buffer *from = &list->buffers[assign->inputs[0]->node->id];
-    return keeps_alignment(list, assign->attributes.array) && !is_narrow(assign->attributes.array->dtype) &&
+    return keeps_alignment(list, assign->attributes.array) && from->dtype == assign->attributes.array->dtype &&
            !from->fixed && from->parent < 0 && can_write_in_place(list, assign);
 }
 

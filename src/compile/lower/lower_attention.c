@@ -81,6 +81,16 @@ static bool is_aligned(const launch_list *list, const attention_rows *rows)
     return start % 4 == 0 && rows->batch % 4 == 0 && rows->row % 4 == 0 && rows->head % 4 == 0;
 }
 
+/* What is stored of x: rounded where the device cannot store as few bits as the plan asks for. */
+static void find_rounding(const launch_list *list, int id, const char **scalar, const char **vector)
+{
+    if (id >= list->fusion->graph->node_count || list->fusion->facts[id].rounding == TUFF_F32)
+        return;
+    const bool half = list->fusion->facts[id].rounding == TUFF_F16;
+    *scalar = half ? "ROUND_F16_1(x)" : "ROUND_BF16_1(x)";
+    *vector = half ? "ROUND_F16_v(x)" : "ROUND_BF16_v(x)";
+}
+
 void tuff__attention_rows(const launch_list *list, launch *kernel, const attention_rows *operand, const char *letter,
                           bool written, text *defines)
 {
@@ -91,10 +101,13 @@ void tuff__attention_rows(const launch_list *list, launch *kernel, const attenti
     tuff__attention_parameters(kernel, (int64_t[]){operand->batch, operand->row, operand->head}, 3);
     tuff__text_add(defines, "#define LOAD_%s(i) LOAD_%s(b%d, i)\n#define LOADV_%s(i) LOAD%s_%s(b%d, i)\n", letter,
                    dtype, buffer, letter, form, dtype, buffer);
-    if (written)
-        tuff__text_add(defines,
-                       "#define STORE_%s(i, x) STORE_%s(b%d, i, x)\n#define STOREV_%s(i, x) STORE%s_%s(b%d, i, x)\n",
-                       letter, dtype, buffer, letter, form, dtype, buffer);
+    if (!written)
+        return;
+    const char *scalar = "x", *vector = "x";
+    find_rounding(list, operand->id, &scalar, &vector);
+    tuff__text_add(defines,
+                   "#define STORE_%s(i, x) STORE_%s(b%d, i, %s)\n#define STOREV_%s(i, x) STORE%s_%s(b%d, i, %s)\n",
+                   letter, dtype, buffer, scalar, letter, form, dtype, buffer, vector);
 }
 
 void tuff__attention_whole(const launch_list *list, launch *kernel, int id, int64_t width, const char *letter,
@@ -487,6 +500,9 @@ tuff_status tuff__lower_attention(launch_list *list, int index)
         find_upstream(&job);
     if (!tuff__uses_registers(&list->policy))
         return tuff__lower_attention_local(&job);
+    for (int i = 0; i < task->root_count; ++i)
+        if (tuff_dtype_size(list->buffers[task->roots[i]->id].dtype) < 4)
+            return FAIL(TUFF_E_LIMIT, "compile: attention in registers adds up its results in memory, in f32");
     job.vec = choose_vector(list, forward ? job.v.width : job.q.width, job.v.width);
     return forward ? lower_forward(&job) : lower_backward(&job);
 }

@@ -13,12 +13,26 @@ struct packing {
     int64_t line_stride, inner_stride; /* of the operand */
     affine target;                     /* where each batch's panels start */
     int64_t count;                     /* elements of the copy */
+    tuff_dtype dtype;                  /* of them in memory */
 };
 
-static struct packing packing_of(const fused_chain *matmul, int operand, int64_t inner, int64_t width)
+/* Panels keep 16 bits where GPUs read them; on a CPU device they spare the product the conversion of each load. */
+static tuff_dtype dtype_of_panels(const launch_list *list, const fused_chain *matmul, int operand)
+{
+    const tuff_dtype dtype = matmul->buffers[matmul->operand_buffers[operand]].dtype;
+    const bool on_cpu = tuff__uses_registers(&list->policy) && tuff__family(&list->policy) < TUFF_FAMILY_SUBGROUP;
+    return tuff__is_produced(matmul, operand) || on_cpu || !list->policy.target.stores_narrow ? TUFF_F32 : dtype;
+}
+
+static struct packing packing_of(const launch_list *list, const fused_chain *matmul, int operand, int64_t inner,
+                                 int64_t width)
 {
     const int64_t *strides = matmul->operand_strides[operand];
-    struct packing out = {.operand = operand, .batch_rank = matmul->rank - 2, .inner = inner, .width = width};
+    struct packing out = {.operand = operand,
+                          .batch_rank = matmul->rank - 2,
+                          .inner = inner,
+                          .width = width,
+                          .dtype = dtype_of_panels(list, matmul, operand)};
     out.lines = matmul->extent[operand == 0 ? matmul->rank - 2 : matmul->rank - 1];
     out.line_stride = strides[operand == 0 ? 0 : 1];
     out.inner_stride = strides[operand == 0 ? 1 : 0];
@@ -46,12 +60,12 @@ static tuff_status add_value(fused_chain *chain, chain_value value)
     return TUFF_OK;
 }
 
-static void set_buffers(const fused_chain *matmul, int operand, int target_id, fused_chain *out)
+static void set_buffers(const fused_chain *matmul, const struct packing *shape, int target_id, fused_chain *out)
 {
-    out->buffers[0] = matmul->buffers[matmul->operand_buffers[operand]];
+    out->buffers[0] = matmul->buffers[matmul->operand_buffers[shape->operand]];
     out->buffers[0].written = false;
     out->buffers[0].read = true;
-    out->buffers[1] = (chain_buffer){.id = target_id, .dtype = TUFF_F32, .written = true};
+    out->buffers[1] = (chain_buffer){.id = target_id, .dtype = shape->dtype, .written = true};
     out->buffer_count = 2;
 }
 
@@ -166,7 +180,7 @@ static tuff_status build_copy(const fused_chain *matmul, const struct packing *s
     if (tuff__is_produced(matmul, shape->operand))
         copy_buffers(matmul, target_id, out);
     else
-        set_buffers(matmul, shape->operand, target_id, out);
+        set_buffers(matmul, shape, target_id, out);
     if (shape->lines % shape->width != 0) {
         chain_value inside = plain_value(VALUE_INSIDE, TUFF_BOOL), zero = plain_value(VALUE_CONSTANT, TUFF_F32);
         inside.address.stride[out->rank - 3] = shape->width;
@@ -221,12 +235,12 @@ tuff_status tuff__finish_transpose(const launch_list *list, launch *kernel, int 
     tuff__define_load(chain, 0, "LOADV_B", aligned ? "LOADV" : "LOADU", &defines);
     if (inner < vec)
         tuff__define_load(chain, 0, "LOADI_B", "LOADI", &defines);
-    tuff__text_add(&defines,
-                   "#define STOREV_PACKED(i, x) STOREV_f32(b%d, i, x)\n#define PANEL %d\n#define INNER_TAIL %d\n",
-                   chain->operand_buffers[1], (int)width,
-                   inner % vec == 0 ? 0
-                   : inner >= vec   ? 1
-                                    : 2);
+    tuff__text_add(
+        &defines, "#define STOREV_PACKED(i, x) STOREV_%s(b%d, i, x)\n#define PANEL %d\n#define INNER_TAIL %d\n",
+        tuff_dtype_name(chain->buffers[chain->operand_buffers[1]].dtype), chain->operand_buffers[1], (int)width,
+        inner % vec == 0 ? 0
+        : inner >= vec   ? 1
+                         : 2);
     return tuff__keep_defines(kernel, &defines);
 }
 
@@ -264,11 +278,11 @@ static tuff_status finish_lines(const launch_list *list, launch *kernel, int vec
     text defines = {0};
     tuff__define_load(chain, 0, "LOADV_B", "LOADU", &defines);
     tuff__define_load(chain, 0, "LOAD_B", "LOAD", &defines);
-    tuff__text_add(
-        &defines,
-        "#define STOREV_PACKED(i, x) STOREV_f32(b%d, i, x)\n#define STORE_PACKED(i, x) STORE_f32(b%d, i, x)\n"
-        "#define PANEL %d\n#define TERMS %d\n#define PANELS %d\n",
-        chain->operand_buffers[1], chain->operand_buffers[1], (int)packing->width, terms, panels);
+    tuff__text_add(&defines,
+                   "#define STOREV_PACKED(i, x) STOREV_%s(b%d, i, x)\n#define STORE_PACKED(i, x) STORE_%s(b%d, i, x)\n"
+                   "#define PANEL %d\n#define TERMS %d\n#define PANELS %d\n",
+                   tuff_dtype_name(packing->dtype), chain->operand_buffers[1], tuff_dtype_name(packing->dtype),
+                   chain->operand_buffers[1], (int)packing->width, terms, panels);
     return tuff__keep_defines(kernel, &defines);
 }
 
@@ -293,7 +307,7 @@ static tuff_status pack_blocks(launch_list *list, int index, const fused_chain *
     if (tuff__is_produced(matmul, packing->operand)) {
         TRY(take_producer(matmul, packing, destination, chain));
     } else {
-        set_buffers(matmul, packing->operand, destination, chain);
+        set_buffers(matmul, packing, destination, chain);
         chain->operand_buffers[1] = 1;
     }
     return transposed ? tuff__finish_transpose(list, kernel, vec, packing->lines, packing->inner, packing->width,
@@ -338,9 +352,9 @@ static tuff_status make_copy(launch_list *list, int index, const fused_chain *ma
 }
 
 /* Makes the matmul read the copy instead of the operand. */
-static void replace_operand(fused_chain *matmul, int operand, int destination)
+static void replace_operand(fused_chain *matmul, int operand, int destination, tuff_dtype dtype)
 {
-    matmul->buffers[matmul->buffer_count++] = (chain_buffer){.id = destination, .dtype = TUFF_F32, .read = true};
+    matmul->buffers[matmul->buffer_count++] = (chain_buffer){.id = destination, .dtype = dtype, .read = true};
     matmul->operand_buffers[operand] = matmul->buffer_count - 1;
     tuff__chain_drop_producer(matmul, operand);
     tuff__chain_drop_buffers(matmul);
@@ -365,7 +379,7 @@ static void find_sources(const fused_chain *matmul, int operand, packed_copy *co
 tuff_status tuff__pack_operand(launch_list *list, int index, fused_chain *matmul, int operand, int64_t inner,
                                int64_t width, int vec)
 {
-    const struct packing shape = packing_of(matmul, operand, inner, width);
+    const struct packing shape = packing_of(list, matmul, operand, inner, width);
     packed_copy wanted = {.source = matmul->buffers[matmul->operand_buffers[operand]].id,
                           .produced = tuff__is_produced(matmul, operand),
                           .lines = shape.lines,
@@ -377,17 +391,18 @@ tuff_status tuff__pack_operand(launch_list *list, int index, fused_chain *matmul
                           .to = shape.target};
     int found = 0;
     while (found < list->copy_count && !(is_same_copy(&list->copies[found], &wanted) &&
-                                         list->buffers[list->copies[found].target].count == shape.count))
+                                         list->buffers[list->copies[found].target].count == shape.count &&
+                                         list->buffers[list->copies[found].target].dtype == shape.dtype))
         ++found; /* strides do not tell how many matrices were copied */
     if (found == list->copy_count) {
-        wanted.target = tuff__buffer_add(list, TUFF_F32, shape.count);
+        wanted.target = tuff__buffer_add(list, shape.dtype, shape.count);
         if (wanted.target < 0 || !GROW(list->copies, list->copy_count, list->copy_capacity))
             return TUFF_E_OOM_HOST;
         find_sources(matmul, operand, &wanted);
         list->copies[list->copy_count++] = wanted;
         TRY(make_copy(list, index, matmul, &shape, vec));
     }
-    replace_operand(matmul, operand, list->copies[found].target);
+    replace_operand(matmul, operand, list->copies[found].target, shape.dtype);
     matmul->extra[operand] = shape.target;
     matmul->operand_strides[operand][operand == 0 ? 0 : 1] = 1;
     matmul->operand_strides[operand][operand == 0 ? 1 : 0] = width;

@@ -84,6 +84,49 @@ static tuff_status check_place(const verifier *self, int index, int id)
     return TUFF_OK;
 }
 
+/* Whether a node must keep all its bits in memory, whatever the plan's precision: by the op and by who needs it. */
+static bool keeps_bits(const verifier *self, const node *at)
+{
+    const op_pattern pattern = tuff__op_info(at->op)->pattern;
+    bool keeps = at->outputs[0].shape.rank == 0 || pattern == PATTERN_REDUCTION || pattern == PATTERN_SCAN ||
+                 pattern == PATTERN_SCATTER || at->op == OP_ATTENTION_LSE;
+    for (int i = 0; i < self->graph->output_count; ++i)
+        keeps |= self->graph->outputs[i].tensor->node == at;
+    for (int i = 0; i < self->graph->assign_count; ++i)
+        keeps |= self->graph->assigns[i]->inputs[0]->node == at;
+    return keeps;
+}
+
+/* That elements have the size in memory that the node's dtype and the plan's precision ask for. */
+static tuff_status check_storage(const verifier *self, int id)
+{
+    static const tuff_dtype precisions[] = {TUFF_F32, TUFF_F16, TUFF_BF16};
+    const node *at = self->graph->nodes[id];
+    const tuff_dtype dtype = at->outputs[0].dtype, stored = self->list->buffers[id].dtype;
+    if (tuff__op_is_source(at->op) || !self->list->buffers[id].used || stored == dtype)
+        return TUFF_OK;
+    if (!tuff__dtype_is_float(dtype))
+        return tuff_dtype_size(stored) == 4 ? TUFF_OK : wrong(self, -1, id, "has too few bits in memory");
+    if (stored == TUFF_F32)
+        return TUFF_OK;
+    if (stored != precisions[self->list->fusion->precision] || dtype != TUFF_F32 || keeps_bits(self, at))
+        return wrong(self, -1, id, "has too few bits in memory");
+    return TUFF_OK;
+}
+
+/* That kernels load and store elements as they lie in memory; what packs words of narrow elements sees the words. */
+static tuff_status check_dtypes(const verifier *self, int index)
+{
+    const launch *kernel = &self->list->launches[index];
+    for (int i = 0; i < kernel->chain.buffer_count; ++i) {
+        const chain_buffer *buffer = &kernel->chain.buffers[i];
+        const bool words = buffer->written && strcmp(kernel->body, "pack") == 0;
+        if (buffer->dtype != self->list->buffers[buffer->id].dtype && !words)
+            return wrong(self, index, buffer->id, "is used as another type than it has in memory");
+    }
+    return TUFF_OK;
+}
+
 /* The axes that an address walks, one after the other: those of the launch, without the loop axes where it is walked
    once for them. */
 typedef struct walked {
@@ -419,6 +462,7 @@ static tuff_status check_kernel(verifier *self, int index)
     const fused_chain *chain = &kernel->chain;
     for (int i = 0; i < chain->buffer_count; ++i)
         TRY(check_place(self, index, chain->buffers[i].id));
+    TRY(check_dtypes(self, index));
     TRY(check_reads(self, index));
     TRY(check_loads(self, index));
     TRY(check_sharing(self, index));
@@ -548,6 +592,8 @@ static tuff_status check_graph(const tuff_graph *graph)
 static tuff_status verify(verifier *self)
 {
     TRY(check_graph(self->graph));
+    for (int i = 0; i < self->graph->node_count; ++i)
+        TRY(check_storage(self, i));
     bool in_step = false; /* a launch of every step has come */
     for (int i = 0; i < self->list->buffer_count; ++i)
         self->contents[i] = (contents){.task = NOBODY, .written_by = -1, .destroyed_by = -1};

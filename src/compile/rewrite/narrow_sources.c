@@ -1,0 +1,241 @@
+/* Mixed precision: inputs, arrays and constants of dtype f32 that matmuls read get a copy of 16 bits. It is a cast
+   like any other, whose result has memory, so that everything behind this pass knows it: the matmuls read views of it.
+   Arrays that lie beside each other in one storage, as parameters do, share a copy, which is one dispatch. The copies
+   of a model would take half as much memory as its parameters if all were alive at once: there are several, and
+   matmuls that come much later, in the backward pass, get a second one. */
+#include "compile/rewrite/narrow_sources.h"
+
+#include <stdlib.h>
+
+#include "compile/rewrite/passes.h"
+#include "graph/graph.h"
+
+enum { SHARES = 6 }; /* one copy has so large a part of all that is copied, unless a single array is larger */
+
+/* Sources that one copy is made of. */
+typedef struct group {
+    int first, count; /* of the sources */
+    uint64_t end;     /* of arrays: the byte of their storage behind the last */
+    tuff_tensor *copy;
+    int reader; /* of the copy: the last one so far */
+} group;
+
+typedef struct narrowing {
+    tuff_graph *graph;
+    int original_count; /* nodes beyond are new */
+    tuff_dtype to;
+    const node **sources; /* that matmuls read, arrays by their place in memory */
+    int source_count;
+    group *groups;
+    int group_count;
+    int *group_of; /* by node; -1: no source that is read */
+    int *before;   /* by new node: the original node that it comes in front of */
+    int before_count, before_capacity;
+} narrowing;
+
+/* The source of dtype f32 behind an operand's views; NULL where there is none. */
+static const node *source_of(const tuff_tensor *operand)
+{
+    const node *at = operand->node;
+    while (tuff__op_is_view(at->op))
+        at = at->inputs[0]->node;
+    const bool scalar = at->op == OP_CONSTANT && at->attributes.data == NULL;
+    const bool is_source = tuff__op_is_source(at->op) && !scalar && at->outputs[0].dtype == TUFF_F32;
+    return is_source && tuff_shape_count(at->outputs[0].shape) > 0 ? at : NULL;
+}
+
+/* Other sources by age, then arrays by their place in memory. */
+static int by_place(const void *a, const void *b)
+{
+    const node *x = *(const node *const *)a, *y = *(const node *const *)b;
+    if ((x->op == OP_ARRAY) != (y->op == OP_ARRAY))
+        return x->op == OP_ARRAY ? 1 : -1;
+    if (x->op == OP_ARRAY) {
+        const tuff_array *first = x->attributes.array, *second = y->attributes.array;
+        if (first->storage != second->storage)
+            return (uintptr_t)first->storage < (uintptr_t)second->storage ? -1 : 1;
+        if (first->offset != second->offset)
+            return first->offset < second->offset ? -1 : 1;
+    }
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void find_sources(narrowing *self)
+{
+    for (int i = 0; i < self->original_count; ++i)
+        self->group_of[i] = -1;
+    for (int i = 0; i < self->original_count; ++i)
+        for (int k = 0; k < 2 && self->graph->nodes[i]->op == OP_MATMUL; ++k) {
+            const node *source = source_of(self->graph->nodes[i]->inputs[k]);
+            if (source == NULL || self->group_of[source->id] >= 0)
+                continue;
+            self->group_of[source->id] = 0;
+            self->sources[self->source_count++] = source;
+        }
+    qsort(self->sources, (size_t)self->source_count, sizeof(node *), by_place);
+}
+
+static uint64_t bytes_of(const node *source)
+{
+    return (uint64_t)tuff_shape_count(source->outputs[0].shape) * sizeof(float);
+}
+
+/* Whether the copy of a group may be of the next source too: arrays of one storage, between which little lies that no
+   matmul reads. read: bytes of the group's sources. */
+static bool may_join(const narrowing *self, const group *to, const node *next, uint64_t read, uint64_t most)
+{
+    const node *first = self->sources[to->first];
+    if (first->op != OP_ARRAY || next->op != OP_ARRAY ||
+        first->attributes.array->storage != next->attributes.array->storage)
+        return false;
+    const uint64_t begin = first->attributes.array->offset, start = next->attributes.array->offset;
+    const uint64_t gap = start > to->end ? start - to->end : 0;
+    return 4 * gap <= read + bytes_of(next) && tuff__array_end(next->attributes.array) - begin <= most &&
+           (start - begin) % sizeof(float) == 0;
+}
+
+static void find_groups(narrowing *self)
+{
+    const uint64_t binding = tuff__device_info(self->graph->device)->max_binding;
+    uint64_t all = 0, read = 0;
+    for (int i = 0; i < self->source_count; ++i)
+        all += bytes_of(self->sources[i]);
+    const uint64_t most = all / SHARES < binding ? all / SHARES : binding;
+    for (int i = 0; i < self->source_count; ++i) {
+        const node *source = self->sources[i];
+        group *last = self->group_count == 0 ? NULL : &self->groups[self->group_count - 1];
+        if (last == NULL || !may_join(self, last, source, read, most)) {
+            last = &self->groups[self->group_count++];
+            *last = (group){.first = i};
+            read = 0;
+        }
+        ++last->count;
+        read += bytes_of(source);
+        if (source->op == OP_ARRAY && tuff__array_end(source->attributes.array) > last->end)
+            last->end = tuff__array_end(source->attributes.array);
+        self->group_of[source->id] = self->group_count - 1;
+    }
+}
+
+/* Places what was built since in front of a node. */
+static tuff_status place(narrowing *self, int before)
+{
+    TRY(self->graph->status);
+    while (self->original_count + self->before_count < self->graph->node_count) {
+        if (!GROW(self->before, self->before_count, self->before_capacity))
+            return TUFF_E_OOM_HOST;
+        self->before[self->before_count++] = before;
+    }
+    return TUFF_OK;
+}
+
+/* The elements that a group's arrays lie among, as one array. */
+static tuff_tensor *stretch_of(narrowing *self, const group *from)
+{
+    const tuff_array *first = self->sources[from->first]->attributes.array;
+    tuff_array *joined = tuff__arena_alloc(&self->graph->arena, sizeof *joined);
+    if (joined == NULL)
+        return tuff__graph_out_of_memory(self->graph);
+    *joined = *first;
+    joined->shape = TUFF_SHAPE((int64_t)((from->end - first->offset) / sizeof(float)));
+    return tuff_array_tensor(self->graph, joined);
+}
+
+/* A group's copy for a reader: the one that there is, unless that would have to be kept for long. */
+static tuff_tensor *copy_for(narrowing *self, group *from, int reader)
+{
+    const bool late = from->copy != NULL && reader - from->reader > LATE_GAP;
+    from->reader = reader;
+    if (from->copy != NULL && !late)
+        return from->copy;
+    const node *first = self->sources[from->first];
+    from->copy = tuff_cast(from->count > 1 ? stretch_of(self, from) : (tuff_tensor *)&first->outputs[0], self->to);
+    if (from->copy->node != NULL)
+        from->copy->node->is_late_copy = late;
+    return from->copy;
+}
+
+/* A source's elements in the copy of its group. */
+static tuff_tensor *narrowed(narrowing *self, const node *source, int reader)
+{
+    group *from = &self->groups[self->group_of[source->id]];
+    tuff_tensor *copy = copy_for(self, from, reader);
+    if (from->count == 1)
+        return copy;
+    const uint64_t begin = self->sources[from->first]->attributes.array->offset;
+    const int64_t start = (int64_t)((source->attributes.array->offset - begin) / sizeof(float));
+    const int64_t stop = start + tuff_shape_count(source->outputs[0].shape);
+    return tuff_reshape(tuff_slice(copy, &start, &stop, NULL), source->outputs[0].shape);
+}
+
+/* The operand's views, of the copy. */
+static tuff_tensor *view_of_copy(narrowing *self, const node *at, int reader)
+{
+    if (!tuff__op_is_view(at->op))
+        return narrowed(self, at, reader);
+    tuff_tensor *inner = view_of_copy(self, at->inputs[0]->node, reader);
+    return inner->node == NULL
+               ? inner
+               : tuff__node_create(self->graph, at->op, self->to, at->outputs[0].shape, &inner, 1, &at->attributes);
+}
+
+static tuff_status narrow_matmul(narrowing *self, node *matmul)
+{
+    for (int i = 0; i < 2; ++i) {
+        if (source_of(matmul->inputs[i]) == NULL)
+            continue;
+        tuff_tensor *operand = tuff_cast(view_of_copy(self, matmul->inputs[i]->node, matmul->id), TUFF_F32);
+        TRY(place(self, matmul->id));
+        matmul->inputs[i] = operand;
+    }
+    return TUFF_OK;
+}
+
+/* Every original node, in order, and in front of it what was built for it. */
+static tuff_status sort(narrowing *self)
+{
+    tuff_graph *graph = self->graph;
+    node **sorted = tuff__calloc((size_t)graph->node_count + 1, sizeof(node *));
+    int count = 0, next = 0;
+    if (sorted == NULL)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < self->original_count; ++i) {
+        for (; next < self->before_count && self->before[next] == i; ++next)
+            sorted[count++] = graph->nodes[self->original_count + next];
+        sorted[count++] = graph->nodes[i];
+    }
+    const tuff_status status = tuff__graph_reorder(graph, sorted, count);
+    tuff__free(sorted);
+    return status;
+}
+
+static tuff_status narrow(narrowing *self)
+{
+    const size_t count = (size_t)self->original_count + 1;
+    self->sources = tuff__calloc(count, sizeof(node *));
+    self->groups = tuff__calloc(count, sizeof *self->groups);
+    self->group_of = tuff__calloc(count, sizeof *self->group_of);
+    if (self->sources == NULL || self->groups == NULL || self->group_of == NULL)
+        return TUFF_E_OOM_HOST;
+    find_sources(self);
+    find_groups(self);
+    for (int i = 0; i < self->original_count; ++i)
+        if (self->graph->nodes[i]->op == OP_MATMUL)
+            TRY(narrow_matmul(self, self->graph->nodes[i]));
+    return sort(self);
+}
+
+tuff_status tuff__narrow_sources(tuff_graph *graph, tuff_precision precision)
+{
+    narrowing self = {.graph = graph,
+                      .original_count = graph->node_count,
+                      .to = precision == TUFF_PRECISION_F16 ? TUFF_F16 : TUFF_BF16};
+    if (precision == TUFF_PRECISION_F32)
+        return TUFF_OK;
+    const tuff_status status = narrow(&self);
+    tuff__free(self.sources);
+    tuff__free(self.groups);
+    tuff__free(self.group_of);
+    tuff__free(self.before);
+    return status;
+}

@@ -1,0 +1,115 @@
+/* Plans of 16 bits against the float64 reference, whose bounds allow a rounding of every value: each kind of task, with
+   extents that fill no tile, on every driver. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "differential.h"
+#include "each_device.h"
+#include "exec/plan.h"
+#include "small_plans.h"
+
+/* A map whose result two others read, and a matmul of it by f32 weights. */
+static void map_and_matmul(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(7, 33)), *w = float_input(graph, TUFF_SHAPE(33, 17));
+    tuff_tensor *y = tuff_tanh(tuff_add(x, tuff_mul(x, x)));
+    add_output(graph, tuff_matmul(y, w));
+    add_output(graph, tuff_sum(y, (int[]){0}, 1, false));
+}
+
+/* Norms, an activation and both gradients of two layers. */
+static void layers(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(13, 24)),
+                *gain = ranged_input(graph, TUFF_F32, TUFF_SHAPE(24), 0.5, 1.5);
+    tuff_tensor *up = float_input(graph, TUFF_SHAPE(24, 37)), *down = float_input(graph, TUFF_SHAPE(37, 24));
+    tuff_tensor *normed = tuff_rms_norm(x, gain, 1, 1e-5);
+    tuff_tensor *hidden = tuff_gelu(tuff_matmul(normed, tuff_mul(up, tuff_constant(graph, TUFF_F32, 0.25))));
+    tuff_tensor *y = tuff_add(x, tuff_mul(tuff_matmul(hidden, down), tuff_constant(graph, TUFF_F32, 0.25)));
+    add_with_gradients(graph, y, (tuff_tensor *[]){x, gain, up, down}, 4);
+}
+
+static void attention(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(2, 19, 24)), *w = float_input(graph, TUFF_SHAPE(24, 72));
+    tuff_tensor *projected = tuff_mul(tuff_matmul(x, w), tuff_constant(graph, TUFF_F32, 0.25)), *parts[3];
+    for (int i = 0; i < 3; i++) {
+        tuff_tensor *part = tuff_slice(projected, (int64_t[]){0, 0, 24 * i}, (int64_t[]){2, 19, 24 * i + 24}, NULL);
+        parts[i] = tuff_reshape(part, TUFF_SHAPE(2, 19, 3, 8));
+    }
+    tuff_tensor *y = tuff_attention(parts[0], parts[1], parts[2], &(tuff_attention_options){.causal = true});
+    add_with_gradients(graph, y, (tuff_tensor *[]){x, w}, 2);
+}
+
+/* Rows by index and their gradient, a scan, columns, concats of parts, and a loss. */
+static void words(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *table = float_input(graph, TUFF_SHAPE(11, 20));
+    tuff_tensor *tokens = ranged_input(graph, TUFF_I32, TUFF_SHAPE(29), 0, 10);
+    tuff_tensor *x = tuff_embedding(table, tokens);
+    tuff_tensor *wide = tuff_concat((tuff_tensor *[]){tuff_sin(x), tuff_cumsum(x, 0)}, 2, 1);
+    tuff_tensor *mixed = tuff_matmul(wide, tuff_permute(wide, (int[]){1, 0}));
+    tuff_tensor *logits =
+        tuff_mul(tuff_slice(mixed, (int64_t[]){0, 0}, (int64_t[]){29, 11}, NULL), tuff_constant(graph, TUFF_F32, 0.02));
+    tuff_tensor *loss = tuff_cross_entropy(logits, tokens, -1, 0), *gradient;
+    add_output(graph, loss);
+    if (tuff_gradients(loss, &table, 1, &gradient) != TUFF_OK)
+        fail_msg("%s", tuff_error());
+    add_output(graph, gradient);
+}
+
+static const struct {
+    const char *name;
+    graph_builder build;
+} programs[] = {{"map_and_matmul", map_and_matmul}, {"layers", layers}, {"attention", attention}, {"words", words}};
+enum { PROGRAMS = sizeof programs / sizeof *programs };
+
+static differential expected[PROGRAMS][2];
+
+static int64_t failures;
+
+static void run_programs(tuff_device *device)
+{
+    enum { FUSED, LOCAL, UNFUSED, WAYS };
+    for (int i = 0; i < PROGRAMS; i++)
+        for (int precision = 0; precision < 2; precision++)
+            for (int way = FUSED; way < (i == 0 ? WAYS : UNFUSED); way++) {
+                const tuff_compile_options options = {.fuse = way == UNFUSED ? TUFF_FUSE_NONE : TUFF_FUSE_ALL,
+                                                      .family = way == LOCAL ? TUFF_FAMILY_LOCAL : TUFF_FAMILY_DEVICE,
+                                                      .precision = (tuff_precision)(precision + 1)};
+                if (is_its_turn(device, (i * 2 + precision) * WAYS + way))
+                    failures += differential_run(&expected[i][precision], device, &options);
+            }
+}
+
+static void results_are_within_the_roundings(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PROGRAMS; i++)
+        for (int precision = 0; precision < 2; precision++)
+            differential_create_mixed(&expected[i][precision], programs[i].name, programs[i].build, NULL, 1,
+                                      (tuff_precision)(precision + 1));
+    for_each_driver(run_programs);
+    for (int i = 0; i < PROGRAMS; i++)
+        for (int precision = 0; precision < 2; precision++)
+            differential_destroy(&expected[i][precision]);
+    assert_int_equal(failures, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(results_are_within_the_roundings, use_fresh_cache, drop_cache),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
