@@ -1,5 +1,6 @@
 /* The optimizer alone: clipping and AdamW over all parameters of the GPT, with gradients that lie in memory. Counted
-   are the parameters and both moments, read and written, and the gradients, read once. */
+   are the parameters and both moments, read and written, and the gradients, read once. Then AdamW as a single pass over
+   124 million. */
 #include "tools/bench/training.h"
 
 static tuff_status add_forms(bench *self, bench_work *work, const bench_job *job)
@@ -18,5 +19,9 @@ tuff_status bench_optimizer(bench *self)
         work.bytes = 7 * 4 * (double)model_parameter_count(&job.config);
         TRY(bench_do(self, &work, add_forms(self, &work, &job)));
     }
-    return TUFF_OK;
+    bench_work work;
+    if (!bench_begin(self, &work, "optimizer", "AdamW %.3g M", (double)bench_adamw_parameters(self) * 1e-6))
+        return TUFF_OK;
+    work.bytes = 7 * 4 * (double)bench_adamw_parameters(self);
+    return bench_do(self, &work, bench_adamw_add(self, &work));
 }

@@ -46,5 +46,8 @@ tuff_status bench_training_add(bench *self, bench_work *work, const bench_job *j
 /* Adds the optimizer's part: clipping and update, for gradients that lie in memory. */
 tuff_status bench_update_add(bench *self, bench_work *work, const bench_job *job, const char *name,
                              tuff_fuse_mode fuse);
+/* Adds AdamW alone, without clipping; over how many parameters. */
+tuff_status bench_adamw_add(bench *self, bench_work *work);
+int64_t bench_adamw_parameters(const bench *self);
 
 #endif
