@@ -1,6 +1,6 @@
-/* Convolutions and pools on every device, with their gradients, against the reference: ragged extents, strides, dilation,
-   groups, padding; that kernels for GPUs store no patches; and what the builders refuse. TUFF_DEVICE chooses one device;
-   TUFF_SUITE=thorough leaves nothing out. */
+/* Convolutions and pools on every device, with their gradients, against the reference: ragged extents, strides,
+   dilation, groups, padding; that kernels for GPUs store no patches; and what the builders refuse. TUFF_DEVICE chooses
+   one device; TUFF_SUITE=thorough leaves nothing out. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

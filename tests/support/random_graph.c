@@ -444,11 +444,61 @@ static void add_attention(generator *random)
     add_to_pool(random, tuff_attention(q, k, v, &(tuff_attention_options){.causal = chance(random, 50)}), 2);
 }
 
+/* As images, whatever the axes mean: what is behind the third is columns. */
+static tuff_tensor *as_images(generator *random, int *at)
+{
+    *at = some_index(random);
+    tuff_tensor *x = random->pool[*at];
+    const tuff_shape shape = tuff_tensor_shape(x);
+    const int64_t count = tuff_shape_count(shape);
+    const int64_t channels = shape.rank > 1 ? shape.extent[0] : 1, rows = shape.rank > 2 ? shape.extent[1] : 1;
+    return count == 0 ? NULL : tuff_reshape(x, TUFF_SHAPE(1, channels, rows, count / channels / rows));
+}
+
+static void add_convolution(generator *random)
+{
+    int at;
+    tuff_tensor *x = as_images(random, &at);
+    if (x == NULL)
+        return;
+    const tuff_shape shape = tuff_tensor_shape(x);
+    const bool grouped = chance(random, 20);
+    const int64_t channels = shape.extent[1], kernels = grouped ? channels : some_extent(random);
+    const int64_t rows = 1 + pick(random, 3), columns = 1 + pick(random, 4);
+    const tuff_conv2d_options options = {.stride = {1 + pick(random, 2), 1 + pick(random, 3)},
+                                         .dilation = {1, 1 + pick(random, 2)},
+                                         .padding = {rows / 2, columns},
+                                         .groups = grouped ? channels : 1};
+    if (shape.extent[2] + 2 * (rows / 2) < rows || kernels * channels * rows * columns > MOST_ELEMENTS)
+        return;
+    const double terms = (double)(rows * columns * (grouped ? 1 : channels));
+    tuff_tensor *w = new_input(random, TUFF_SHAPE(kernels, grouped ? 1 : channels, rows, columns));
+    add_to_pool(random, tuff_conv2d(x, w, chance(random, 50) ? new_input(random, TUFF_SHAPE(kernels)) : NULL, &options),
+                random->size[at] * terms + 1);
+}
+
+static void add_pool(generator *random)
+{
+    int at;
+    tuff_tensor *x = as_images(random, &at);
+    if (x == NULL)
+        return;
+    const tuff_shape shape = tuff_tensor_shape(x);
+    const int64_t rows = 1 + pick(random, shape.extent[2] < 3 ? shape.extent[2] : 3);
+    const int64_t columns = 1 + pick(random, shape.extent[3] < 4 ? shape.extent[3] : 4);
+    const tuff_pool2d_options options = {.size = {rows, columns},
+                                         .stride = {1 + pick(random, 3), 1 + pick(random, 3)},
+                                         .padding = {pick(random, rows), pick(random, columns)}};
+    const bool average = random->smooth || chance(random, 50);
+    add_to_pool(random, average ? tuff_avg_pool2d(x, &options) : tuff_max_pool2d(x, &options), random->size[at]);
+}
+
 static void add_op(generator *random)
 {
     static void (*const kinds[])(generator *) = {
-        add_unary,  add_unary,  add_binary,   add_binary,    add_reduction, add_normalisation, add_movement, add_concat,
-        add_matmul, add_lookup, add_movement, add_reduction, add_siblings,  add_stack,         add_attention};
+        add_unary,    add_unary,  add_binary,    add_binary,      add_reduction, add_normalisation,
+        add_movement, add_concat, add_matmul,    add_lookup,      add_movement,  add_reduction,
+        add_siblings, add_stack,  add_attention, add_convolution, add_pool};
     kinds[pick(random, (int64_t)(sizeof kinds / sizeof kinds[0]))](random);
 }
 

@@ -40,11 +40,15 @@ typedef enum program_field {
     FIELD_STEPS,
     FIELD_FUSE,
     FIELD_FAMILY,
+    FIELD_STRIDE, /* of convolutions of images */
+    FIELD_POOL,   /* behind them */
     FIELD_COUNT
 } program_field;
 
 /* Choices of the fields whose values are words, in the order of the table. */
-typedef enum program_form { FORM_MLP, FORM_CONVOLUTION, FORM_TRANSFORMER } program_form;
+/* A convolution is made of slices, images are convolved by tuff_conv2d. */
+typedef enum program_form { FORM_MLP, FORM_CONVOLUTION, FORM_TRANSFORMER, FORM_IMAGES } program_form;
+typedef enum program_pool { POOL_NONE, POOL_MAX, POOL_AVERAGE, POOL_OVERLAPPING } program_pool;
 typedef enum program_mask { MASK_CAUSAL, MASK_NONE, MASK_WINDOW, MASK_LENGTHS, MASK_SEGMENTS } program_mask;
 typedef enum program_positions {
     POSITIONS_NONE,

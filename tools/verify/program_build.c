@@ -184,6 +184,37 @@ static tuff_tensor *convolution_layer(builder *b, tuff_tensor *x)
     return adds ? tuff_add(x, y) : y;
 }
 
+/* x [B, C, H, W]: windows of two, where there is room for one, or of three around every point. */
+static tuff_tensor *pool(const builder *b, tuff_tensor *x)
+{
+    const tuff_shape shape = tuff_tensor_shape(x);
+    const int kind = program_choice(b->recipe, FIELD_POOL);
+    const bool has_room = shape.extent[2] >= 2 && shape.extent[3] >= 2;
+    if (kind == POOL_OVERLAPPING)
+        return tuff_max_pool2d(x, &(tuff_pool2d_options){.size = {3, 3}, .stride = {2, 1}, .padding = {1, 1}});
+    if (kind == POOL_NONE || !has_room)
+        return x;
+    const tuff_pool2d_options options = {.size = {2, 2}};
+    return kind == POOL_MAX ? tuff_max_pool2d(x, &options) : tuff_avg_pool2d(x, &options);
+}
+
+/* x [B, C, H, W]. As many groups as there would be heads, where channels can be dealt out. */
+static tuff_tensor *image_layer(builder *b, tuff_tensor *x)
+{
+    const int to_last[] = {0, 2, 3, 1}, back[] = {0, 3, 1, 2};
+    const int64_t k = program_size(b->recipe, FIELD_PATCH), stride = program_size(b->recipe, FIELD_STRIDE);
+    const int64_t width = program_size(b->recipe, FIELD_WIDTH), heads = program_size(b->recipe, FIELD_HEADS);
+    const int64_t channels = tuff_tensor_shape(x).extent[1];
+    const int64_t groups = channels % heads == 0 && width % heads == 0 ? heads : 1;
+    const tuff_conv2d_options options = {.stride = {stride, 1}, .padding = {k / 2, k / 2}, .groups = groups};
+    tuff_tensor *kernels = layer_weight(b, "kernel.weight", TUFF_SHAPE(width, channels / groups, k, k));
+    tuff_tensor *bias =
+        program_choice(b->recipe, FIELD_BIAS) != 0 ? layer_weight(b, "kernel.bias", TUFF_SHAPE(width)) : NULL;
+    tuff_tensor *y = tuff_conv2d(x, kernels, bias, &options);
+    y = tuff_permute(image_norm(b, tuff_permute(y, to_last)), back);
+    return pool(b, dropout(b, activation(b, y)));
+}
+
 /* [B, T, columns], columns from first on, as [B, T, heads, columns / heads]. */
 static tuff_tensor *heads_of(tuff_tensor *x, int64_t first, int64_t columns, int64_t heads)
 {
@@ -356,6 +387,19 @@ static tuff_tensor *convolution(builder *b)
     return linear(b, x, "classes", program_classes(b->recipe));
 }
 
+/* One class for each image: of the means of its channels, or of all that is left of it. */
+static tuff_tensor *images(builder *b)
+{
+    const int points[] = {2, 3};
+    tuff_tensor *x = layers(b, input(b, "x"), image_layer);
+    const tuff_shape shape = tuff_tensor_shape(x);
+    b->layer = (int)program_size(b->recipe, FIELD_LAYERS);
+    x = program_choice(b->recipe, FIELD_READOUT) == READOUT_LAST
+            ? tuff_reshape(x, TUFF_SHAPE(shape.extent[0], shape.extent[1] * shape.extent[2] * shape.extent[3]))
+            : tuff_mean(x, points, 2, false);
+    return linear(b, x, "classes", program_classes(b->recipe));
+}
+
 static tuff_tensor *mlp(builder *b)
 {
     b->layer = -1;
@@ -368,7 +412,7 @@ static tuff_tensor *mlp(builder *b)
 static tuff_tensor *loss_of_part(builder *b)
 {
     static tuff_tensor *(*const forms[])(builder *) = {
-        [FORM_MLP] = mlp, [FORM_CONVOLUTION] = convolution, [FORM_TRANSFORMER] = transformer};
+        [FORM_MLP] = mlp, [FORM_CONVOLUTION] = convolution, [FORM_TRANSFORMER] = transformer, [FORM_IMAGES] = images};
     tuff_tensor *y = forms[program_choice(b->recipe, FIELD_FORM)](b), *targets = input(b, "targets");
     const int64_t classes = program_classes(b->recipe);
     const int64_t count = tuff_shape_count(tuff_tensor_shape(y)) / classes;

@@ -119,7 +119,9 @@ static tuff_status add_targets(const program_recipe *recipe, int step, program_d
     const int64_t batch = program_size(recipe, FIELD_BATCH), length = program_length(recipe);
     const bool each = program_choice(recipe, FIELD_READOUT) == READOUT_TOKENS;
     const int form = program_choice(recipe, FIELD_FORM);
-    const int64_t points = !each || form == FORM_MLP ? 1 : form == FORM_CONVOLUTION ? length * length : length;
+    const int64_t points = !each || form == FORM_MLP || form == FORM_IMAGES ? 1
+                           : form == FORM_CONVOLUTION                       ? length * length
+                                                                            : length;
     if (program_choice(recipe, FIELD_LOSS) == LOSS_SQUARES)
         return add_input(recipe, step, to, "targets", TUFF_F32, TUFF_SHAPE(batch, points, program_classes(recipe)));
     return add_input(recipe, step, to, "targets", TUFF_I32, TUFF_SHAPE(batch, points));
@@ -134,6 +136,7 @@ static tuff_status add_all(const program_recipe *recipe, int step, program_data 
         TRY(add_input(recipe, step, to, "x", TUFF_F32, TUFF_SHAPE(batch, inputs)));
         break;
     case FORM_CONVOLUTION:
+    case FORM_IMAGES:
         TRY(add_input(recipe, step, to, "x", TUFF_F32, TUFF_SHAPE(batch, inputs, length, length)));
         break;
     default:

@@ -21,7 +21,7 @@ typedef struct field_row {
 } field_row;
 
 static const field_row rows[FIELD_COUNT] = {
-    [FIELD_FORM] = {"form", {"mlp", "convolution", "transformer"}, {5, 2, 4}, false},
+    [FIELD_FORM] = {"form", {"mlp", "convolution", "transformer", "images"}, {5, 2, 4, 2}, false},
     [FIELD_LAYERS] = {"layers", {"1", "2", "3"}, {12, 3, 1}, false},
     [FIELD_BATCH] = {"batch",
                      {"1", "2", "3", "4", "5", "7", "8", "13", "17", "33"},
@@ -65,6 +65,8 @@ static const field_row rows[FIELD_COUNT] = {
     [FIELD_STEPS] = {"steps", {"1", "2", "3"}, {1, 2, 1}, true},
     [FIELD_FUSE] = {"fuse", {"all", "none"}, {9, 1}, false},
     [FIELD_FAMILY] = {"family", {"device", "register", "local"}, {6, 1, 1}, false},
+    [FIELD_STRIDE] = {"stride", {"1", "2"}, {2, 1}, false},
+    [FIELD_POOL] = {"pool", {"none", "max", "average", "overlapping"}, {2, 2, 1, 1}, false},
 };
 
 static int count_of(program_field field)
@@ -124,6 +126,7 @@ static double cost(const program_recipe *recipe)
     case FORM_MLP:
         return 3 * batch * (inputs * width + layers * width * width + width * classes);
     case FORM_CONVOLUTION:
+    case FORM_IMAGES:
         return 3 * batch * length * length * patch * patch * width * (inputs + (layers - 1) * width);
     default:
         return 3 * batch * length *

@@ -147,8 +147,8 @@ static bool find_coordinates(builder *self, tuff_shape shape, const path *along,
     return false;
 }
 
-/* A load at a computed index: the matrices of a batch follow each other by a stride, what is inside of one is looked up.
-   The bounds of the lookup hold for whatever the coordinates are outside of a padding's guard. */
+/* A load at a computed index: the matrices of a batch follow each other by a stride, what is inside of one is looked
+   up. The bounds of the lookup hold for whatever the coordinates are outside of a padding's guard. */
 static int build_computed_load(builder *self, const node *leaf, const view *layout, const path *along)
 {
     coordinate all[TUFF_MAX_RANK], sum = {.walked = {.offset = layout->offset}};

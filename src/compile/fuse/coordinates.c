@@ -1,5 +1,5 @@
-/* Coordinates along a path, from the domain inwards: the steps of a path backwards. Most are sums again; a reshape of one
-   axis into several divides. */
+/* Coordinates along a path, from the domain inwards: the steps of a path backwards. Most are sums again; a reshape of
+   one axis into several divides. */
 #include "compile/fuse/coordinates.h"
 
 enum { MAX_STEPS = 32 };

@@ -1,5 +1,5 @@
-/* Addresses that strides cannot say: where a reshape joins axes that do not follow each other in memory, as the patches of
-   a convolution do, coordinates are quotients and remainders of the domain's. build_chain.c makes them values of a
+/* Addresses that strides cannot say: where a reshape joins axes that do not follow each other in memory, as the patches
+   of a convolution do, coordinates are quotients and remainders of the domain's. build_chain.c makes them values of a
    chain. */
 #ifndef TUFF_COMPILE_FUSE_COORDINATES_H
 #define TUFF_COMPILE_FUSE_COORDINATES_H

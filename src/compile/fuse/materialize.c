@@ -68,8 +68,8 @@ static const node *behind_windows(const node *at, bool *found)
     }
 }
 
-/* Patches of an image, of which an operand is a view that strides cannot say, are made where kernels for GPUs load them,
-   for each matmul that reads them: each element of the image is in several. The image itself then has memory. */
+/* Patches of an image, of which an operand is a view that strides cannot say, are made where kernels for GPUs load
+   them, for each matmul that reads them: each element of the image is in several. The image itself then has memory. */
 static bool makes_patches(struct fusion *fusion, const node *at)
 {
     const kernel_policy policy = {.target = tuff__device_target(fusion->graph->device), .family = fusion->family};

@@ -1,8 +1,8 @@
 /* The largest elements of rows, made of reductions. A row is cut into blocks. In a block each element's rank is
-   counted: the elements that come before it. The first k ranks of all blocks are the next row, until one block is left. Blocks
-   have 4 k elements, so that rows become four times shorter each time; ranks take 4 k comparisons for each element. All
-   of it is sums of integers: exact, and in loops that are as short as a block. k rounds of argmax would take 2 k passes
-   over a row, one after another. */
+   counted: the elements that come before it. The first k ranks of all blocks are the next row, until one block is left.
+   Blocks have 4 k elements, so that rows become four times shorter each time; ranks take 4 k comparisons for each
+   element. All of it is sums of integers: exact, and in loops that are as short as a block. k rounds of argmax would
+   take 2 k passes over a row, one after another. */
 #include <math.h>
 
 #include "graph/builder.h"
