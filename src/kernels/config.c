@@ -91,18 +91,27 @@ void tuff__config_format(const tune_config *self, text *out)
     }
 }
 
-static bool is_called(const tunable_info *info, const char *name, size_t length)
+/* Whether a text of so many characters is "kernel.tunable". */
+static bool names(const char *source, size_t length, const char *kernel, const char *tunable_name)
 {
-    size_t kernel = strlen(info->kernel);
-    return length == kernel + 1 + strlen(info->name) && memcmp(name, info->kernel, kernel) == 0 &&
-           name[kernel] == '.' && memcmp(name + kernel + 1, info->name, length - kernel - 1) == 0;
+    const size_t before = strlen(kernel);
+    return length == before + 1 + strlen(tunable_name) && memcmp(source, kernel, before) == 0 &&
+           source[before] == '.' && memcmp(source + before + 1, tunable_name, length - before - 1) == 0;
+}
+
+static bool is_called(tunable parameter, const char *source, size_t length)
+{
+    const tunable_info *info = tuff__tunable_info(parameter);
+    const former_name *former = tuff__tunable_former(parameter);
+    return names(source, length, info->kernel, info->name) ||
+           (former != NULL && names(source, length, former->kernel, former->name));
 }
 
 /* TUNABLE_COUNT where there is none of the name. */
 static int find_tunable(const char *name, size_t length)
 {
     int of = 0;
-    while (of < TUNABLE_COUNT && !is_called(tuff__tunable_info((tunable)of), name, length))
+    while (of < TUNABLE_COUNT && !is_called((tunable)of, name, length))
         of++;
     return of;
 }

@@ -83,7 +83,7 @@ tuff_status tuff__record_write(const tune_record *record, text *out);
 /* LINE_DAMAGED: its check does not hold; LINE_MALFORMED: it holds, but the line says what no record says;
    LINE_UNKNOWN: whole, but of a kind that this version does not know. */
 typedef enum line_state { LINE_GOOD, LINE_DAMAGED, LINE_MALFORMED, LINE_UNKNOWN } line_state;
-/* Reads a line without its newline; texts are copied to the arena. TUFF_E_OOM_HOST is the only failure. */
+/* Reads a line without its newline; texts are copied to the arena. The candidate has today's names of tunables. TUFF_E_OOM_HOST is the only failure. */
 tuff_status tuff__record_read(const char *line, size_t size, arena *texts, tune_record *out, line_state *state);
 
 #endif

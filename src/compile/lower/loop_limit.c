@@ -175,7 +175,7 @@ static double count_matmul_register(const launch *kernel)
     return loop(quotient(inner, width), 0) + rest + count_elements(kernel, "TILE_ROWS", "TILE_COLUMNS");
 }
 
-static double count_matmul_thin(const launch *kernel)
+static double count_matmul_gemv(const launch *kernel)
 {
     const double inner = parameter(kernel, 1), step = greater(defined(kernel, "STEP_K"), 1),
                  span = defined(kernel, "SPAN");
@@ -358,7 +358,7 @@ static const struct {
     {"scatter_starts", count_scatter_starts},
     {"scatter_sum", count_scatter_sum},
     {"matmul_register", count_matmul_register},
-    {"matmul_thin", count_matmul_thin},
+    {"matmul_gemv", count_matmul_gemv},
     {"matmul_dot", count_matmul_dot},
     {"matmul_local", count_matmul_local},
     {"matmul_subgroup", count_matmul_subgroup},

@@ -27,9 +27,9 @@ static tuff_status finish_spans(const launch_list *list, launch *kernel, int64_t
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
     const int64_t span = tuff__gemv_span(&list->policy, chain, kernel->vec);
     const int64_t tiles = tuff__divide_up(columns, span * kernel->vec);
-    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_matmul_thin_local_size);
+    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_matmul_gemv_local_size);
     kernel->groups = (uint64_t)tuff__divide_up(tiles * batches, kernel->local_size);
-    const int step = tuff__tuned(&list->policy, TUNABLE_matmul_thin_step_k);
+    const int step = tuff__tuned(&list->policy, TUNABLE_matmul_gemv_step_k);
     kernel->array_bytes = (int64_t)sizeof(float) * kernel->vec * rows * (span + step + 1);
     tuff__set_fixed(kernel,
                     (int64_t[]){columns, inner, tiles, batches, chain->operand_strides[0][0],
@@ -69,7 +69,7 @@ static tuff_status finish_dots(const launch_list *list, launch *kernel, int64_t 
 tuff_status tuff__lower_gemv(launch_list *list, int index, fused_chain *chain, int64_t inner)
 {
     const bool dots = tuff__gemv_form(&list->policy, list->fusion->graph, chain, inner) == GEMV_DOTS;
-    launch *kernel = tuff__matmul_launch(list, dots ? "matmul_dot" : "matmul_thin", index, chain, inner);
+    launch *kernel = tuff__matmul_launch(list, dots ? "matmul_dot" : "matmul_gemv", index, chain, inner);
     if (kernel == NULL)
         return TUFF_E_OOM_HOST;
     kernel->vec = tuff__native_lanes(&list->policy);
