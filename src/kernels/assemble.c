@@ -37,9 +37,9 @@ static line line_at(const char *at)
     return result;
 }
 
-static bool starts(const line *of, const char *word)
+static bool starts(const line *parsed, const char *word)
 {
-    return of->length >= strlen(word) && strncmp(of->start, word, strlen(word)) == 0;
+    return parsed->length >= strlen(word) && strncmp(parsed->start, word, strlen(word)) == 0;
 }
 
 /* Adds statements, one a line, with the indentation of the splice they replace. */
@@ -370,9 +370,9 @@ tuff_status tuff__assemble(const assembly_request *request, assembly *out)
     return status;
 }
 
-void tuff__assembly_free(assembly *of)
+void tuff__assembly_free(assembly *made)
 {
-    tuff__text_free(&of->source);
-    tuff__free(of->parameters);
-    *of = (assembly){.parameters = NULL};
+    tuff__text_free(&made->source);
+    tuff__free(made->parameters);
+    *made = (assembly){.parameters = NULL};
 }

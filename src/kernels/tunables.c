@@ -106,7 +106,7 @@ int tuff__tunable_usual(tunable parameter, kernel_device kind, unsigned which)
     int count;
     const tunable_exception *all = tuff__tunable_exceptions(&count);
     for (int i = 0; i < count; i++)
-        if (all[i].kind == kind && all[i].which == which && all[i].of == parameter)
+        if (all[i].kind == kind && all[i].which == which && all[i].parameter == parameter)
             return all[i].value;
     return tuff__tunable_info(parameter)->values[kind];
 }
@@ -135,7 +135,7 @@ bool tuff__tunable_takes(tunable parameter, int value)
     for (int kind = KERNELS_OPENCL_CPU; kind <= KERNELS_GPU; kind++)
         found = found || info->values[kind] == value;
     for (int i = 0; i < count; i++)
-        found = found || (all[i].of == parameter && all[i].value == value);
+        found = found || (all[i].parameter == parameter && all[i].value == value);
     return found && value >= info->least && value <= info->most;
 }
 

@@ -68,7 +68,7 @@ bool tuff__tunable_takes(tunable parameter, int value);
 typedef struct tunable_exception {
     kernel_device kind;
     unsigned which; /* GPUs: the vendor; CPU devices: lanes of a vector */
-    tunable of;
+    tunable parameter;
     int value;
 } tunable_exception;
 

@@ -57,11 +57,11 @@ static uint64_t hash_exceptions(const char *family, uint64_t hash)
     int count;
     const tunable_exception *all = tuff__tunable_exceptions(&count);
     for (int i = 0; i < count; i++) {
-        const tunable_info *one = tuff__tunable_info(all[i].of);
+        const tunable_info *one = tuff__tunable_info(all[i].parameter);
         const int values[] = {(int)all[i].kind, (int)all[i].which, all[i].value};
         if (!is_tuned_by(one->kernel, family))
             continue;
-        hash = hash_name(all[i].of, hash);
+        hash = hash_name(all[i].parameter, hash);
         hash = tuff__hash64(values, sizeof values, hash);
     }
     return hash;
