@@ -1,4 +1,7 @@
-/* What a search is told about the candidates of a task, by lowering, compiling, running and timing them. */
+/* The evaluator of a task's candidates: what search.h calls to lower, compile, time and verify them, on the session's
+   bench device. It owns the runs in the task's slots and the task's test buffers. lowered.c keeps launches until they
+   are compiled, compile_pool.c compiles ahead, src/measure runs and checks. Every step that may crash is announced to
+   the journal first. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,8 +13,8 @@
 #include "autotune/session.h"
 #include "autotune/guard.h"
 
-/* What all test buffers of a graph may take of the device's memory, and at most, as tune.h says: a CPU's is the
-   machine's. */
+/* The part of the device's memory that all test buffers of a graph may take, and the maximum (tuff/tune.h): less on a
+   CPU, where it is the machine's memory. */
 enum { SHARE_OF_MEMORY = 4 };
 #define MOST_GROUND ((uint64_t)8 << 30)
 #define MOST_HOST_GROUND ((uint64_t)1 << 30)
@@ -29,7 +32,7 @@ uint64_t tuff__evaluator_room(const tuning_session *session)
     return most > taken ? most - taken : 0;
 }
 
-/* Whether what did not end in time ends at all: nothing may be measured beside it. */
+/* Whether a run that exceeded its time ends after all. Until then nothing else can be measured. */
 static bool comes_back(const tuning_session *session)
 {
     enum { MOST_WAITS = 3 };
@@ -126,7 +129,7 @@ static tuff_status make_ground(tuning_task *task)
     return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
 }
 
-/* Its memory is set aside for the first candidate; without, weights are warm. */
+/* Memory for it is reserved when the first candidate comes; without memory, weights stay in the caches. */
 static cache_flush_pool *cold_pool_of(tuning_session *self)
 {
     const uint64_t size = tuff__cache_flush_pool_size(tuff__session_bench(self));
@@ -146,7 +149,7 @@ static void expect_candidate(void *state, const search_candidate *candidate)
     tuff__compile_pool_expect(state, candidate);
 }
 
-/* The default runs while a GPU has nothing else to do: with nothing its clocks would fall. Only what is short. */
+/* Runs the default while a GPU waits for a compiler, so that its clocks do not drop. Only short runs. */
 static void keep_running(tuning_task *task)
 {
     const uint64_t short_run = UINT64_C(10000000);
@@ -160,8 +163,8 @@ static void keep_running(tuning_task *task)
         }
 }
 
-/* Places the launches on the task's test buffers, compiles what no thread did, and records the run; takes lowered, NULL:
-   nobody has it yet. */
+/* Places the launches on the task's test buffers, compiles what no thread did, and records the run; takes lowered,
+   NULL: nobody has it yet. */
 static tuff_status create_run(tuning_task *task, const search_candidate *candidate, lowered_candidate *lowered)
 {
     tuff_status status = task->test_buffers == NULL ? make_ground(task) : TUFF_OK;
@@ -213,7 +216,7 @@ static uint64_t spilled_by_candidate(void *state, const search_candidate *candid
     return tuff__candidate_run_spilled(task->slots[candidate->slot]);
 }
 
-/* The first launch of all is the one that takes machines down. */
+/* It is the first launch that takes machines down: the journal must survive that. */
 static tuff_status announce_run(tuning_task *task, const search_candidate *candidate, journal_phase phase)
 {
     const bool first = !task->has_run[candidate->slot];
@@ -221,8 +224,8 @@ static tuff_status announce_run(tuning_task *task, const search_candidate *candi
     return tuff__evaluator_announce(task, candidate, first ? JOURNAL_FIRST_RUN : phase, first);
 }
 
-/* From here on a run is slow beside a default of so many nanoseconds: eight times that, but at least 20 ms, and more
-   than 100 ms, after which systems begin to think that a GPU hangs, only where the default takes as long. */
+/* The time from which a run counts as slow, given the default's: eight times that, but at least 20 ms. At most 100 ms,
+   since operating systems take a GPU that is busy for longer as hung, unless the default itself takes about as long. */
 static uint64_t slow_from(uint64_t usual)
 {
     enum { TIMES = 8 };
@@ -232,7 +235,7 @@ static uint64_t slow_from(uint64_t usual)
     return usual + usual / 2 > most ? usual + usual / 2 : most;
 }
 
-/* What would take far longer than the default is not run at all. */
+/* Runs a part of the groups first: what would take far longer than the default is not run in whole. */
 static tuff_status probe(tuning_task *task, const search_candidate *candidate, bool *is_slow)
 {
     uint64_t predicted;
@@ -242,7 +245,7 @@ static tuff_status probe(tuning_task *task, const search_candidate *candidate, b
     return TUFF_OK;
 }
 
-/* Before another key's candidates are timed: idle clocks are low ones. */
+/* Raises the clocks of an idle GPU before candidates of another key are timed. */
 static tuff_status warm_up(tuning_task *task, candidate_run *run)
 {
     tuning_session *self = task->session;
@@ -293,7 +296,7 @@ static tune_evaluation sample_candidate(void *state, const search_candidate *can
     return status == TUFF_OK ? found : tuff__evaluation_of(task->session, status);
 }
 
-/* One run over poisoned results. */
+/* One run, with results filled by a pattern before, so that elements that are not written show. */
 static tuff_status run_clean(tuning_task *task, const search_candidate *candidate)
 {
     TRY(tuff__test_buffers_poison(task->test_buffers));
@@ -314,7 +317,7 @@ static tuff_status check_ragged(tuning_task *task, const search_candidate *candi
     return TUFF_OK;
 }
 
-/* What is kept as right, by the host. */
+/* Compares the results that are kept as right with the host's. */
 static tuff_status check_kept(tuning_task *task, const search_candidate *candidate, char *wrong, size_t size)
 {
     const tuning_session *self = task->session;

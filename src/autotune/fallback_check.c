@@ -1,4 +1,5 @@
-/* What runs where the default of a task is wrong on a device: the first of a few plain kernels that is right there. */
+/* Chooses a kernel for a task whose default gives wrong results on the device: the first of the plain kernels of
+   fallback.c that gives right ones. */
 #include <stdio.h>
 #include <string.h>
 

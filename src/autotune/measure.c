@@ -1,5 +1,6 @@
-/* Measuring within a budget: the default of every key first, which says what each is worth; then slices of search where
-   they promise most; at the end the races, and what they found is remembered. */
+/* Measures the keys of a session within its budget. Slice by slice the key that promises most is searched
+   (search/budget.h), beginning with its default, which shows how much time it takes. At the end come the races, and
+   their results are recorded (records.c). evaluator.c does the work on a candidate. */
 #include <limits.h>
 #include <stdio.h>
 

@@ -1,4 +1,6 @@
-/* Keys of a graph's tasks, and what is remembered of them. */
+/* A session's keys: finding the tasks of a graph and their keys, looking up what is remembered of each
+   (tunedb/lookup.h), and handing out the chosen configurations. measure.c goes on from here where something is to be
+   measured. */
 #include "autotune/session.h"
 
 #include <string.h>

@@ -1,4 +1,6 @@
-/* Comparisons with the reference executor, on excerpts of tasks. */
+/* Compares a task's results with the reference executor's. Large tasks are sampled: a subgraph of a few elements along
+   independent axes (compile/subgraph.h) is computed instead. For odd extents a task of the same structure is built,
+   compiled and run. */
 #include "measure/oracle.h"
 
 #include <float.h>

@@ -1,4 +1,6 @@
-/* Memory for runs: one stretch for every buffer of the task, between two guards. */
+/* The memory that candidates of a task run on: a region per buffer of the task, with guards before and behind it,
+   made-up inputs, and the results that are kept as right. The comparison allows what rounding of sums in another order
+   may do. */
 #include "measure/test_buffers.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
-/* Environments from what drivers say, to text and back. Drivers spell names with versions in them, which are taken out
-   where devices are compared. */
+/* Environment keys: made from what a driver reports, written as text, parsed, and compared. Device names of some
+   drivers contain versions; comparing leaves those out, so that a driver update does not look like another device. The
+   text's form is in environment.h; tunedb/lookup.h says what likeness is good for. */
 #include "tunedb/environment.h"
 
 #include <ctype.h>

@@ -1,4 +1,5 @@
-/* Names and folders of stores. */
+/* Where stores lie on disk: the user's cache folder, the shipped folder, file names, and the file that locks a device
+   for measuring. Owns no memory but the list of stores of one lookup. What a store contains is in tunedb/store.h. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif

@@ -1,5 +1,6 @@
-/* The texts and the table of tunables are embedded in the library, so that the answer is the same wherever this version
-   runs. */
+/* Hashes what the kernels of a family are made from: texts and table of tunables. Both are embedded in the library, so
+   that one version of tuff has the same hashes everywhere. Names of kernels and tunables enter by what they were called
+   at first (kernels/tunables.h): to rename one makes no record stale. */
 #include "tunedb/kernel_hash.h"
 
 #include <inttypes.h>

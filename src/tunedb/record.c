@@ -1,5 +1,6 @@
 /* Records to lines and back. What is read is not trusted: a line is taken whole or not at all. Lines as this version
-   writes them have a parser of their own, because a start reads a thousand of them; all others go to the JSON parser. */
+   writes them have a parser of their own, because a start reads a thousand of them; all others go to the JSON
+   parser. */
 #include "tunedb/record.h"
 
 #include <inttypes.h>

@@ -1,4 +1,6 @@
-/* Reading and asking. Records lie in the order of the files; an index by identity finds the living one. */
+/* A store in memory: reading its files, and finding records. Records are kept in the order of the files; a hash index
+   over what identifies a record (kind, environment, key, candidate, generator) finds the newest one. store_write.c
+   appends and compacts, store_state.h has what the two share. */
 #include "tunedb/store.h"
 
 #include <string.h>

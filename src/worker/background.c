@@ -1,4 +1,5 @@
-/* The thread that tunes a plan in the background, how it begins and how it ends. */
+/* The thread that tunes a plan in the background: starting it, its loop over keys and compilations, ending it with the
+   plan or the process. idle_gate.c decides when it may work, hot_swap.c puts its results to use. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif

@@ -1,4 +1,5 @@
-/* The next plan: made ready by the background's thread, taken over by the program's at the beginning of a run. */
+/* The next executable of a plan: prepared by the background thread, swapped in by the program's thread at the beginning
+   of a run. The plan's buffers stay where they are, so the swap changes nothing that the program sees. */
 #include <string.h>
 
 #include "base/log.h"

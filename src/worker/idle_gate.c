@@ -1,5 +1,5 @@
-/* When a plan may be tuned beside its program: while the device was left alone for long enough, nobody else measures on
-   the device, and, where the program is at work, the thread has rested from its last step. */
+/* Decides when the background thread may use the device: after the device was idle for long enough, while no other
+   process measures on it, and, if the program is active, after a pause in proportion to the last step. */
 #include "worker/background_state.h"
 
 _Atomic uint64_t tuff__background_idle = UINT64_C(500000000);
