@@ -19,7 +19,8 @@ enum { SHARE_OF_MEMORY = 4 };
 #define MOST_GROUND ((uint64_t)8 << 30)
 #define MOST_HOST_GROUND ((uint64_t)1 << 30)
 
-uint64_t tuff__evaluator_room(const tuning_session *session)
+/* Bytes that more test buffers may take. */
+static uint64_t room_for_buffers(const tuning_session *session)
 {
     const tuff_device_info *info = tuff__device_info(tuff__session_bench(session));
     const uint64_t share = info->memory_size / SHARE_OF_MEMORY;
@@ -42,7 +43,8 @@ static bool comes_back(const tuning_session *session)
     return false;
 }
 
-tune_evaluation tuff__evaluation_of(tuning_session *session, tuff_status status)
+/* What a failure says about a candidate. */
+static tune_evaluation evaluation_of(tuning_session *session, tuff_status status)
 {
     switch (status) {
     case TUFF_OK:
@@ -66,7 +68,8 @@ tune_evaluation tuff__evaluation_of(tuning_session *session, tuff_status status)
     }
 }
 
-bool tuff__evaluator_bars(const tuning_task *task, const tune_config *config)
+/* Whether an earlier run rejected a candidate. */
+static bool is_barred(const tuning_task *task, const tune_config *config)
 {
     text name = {0};
     tuff__config_format(config, &name);
@@ -89,20 +92,21 @@ static tune_evaluation lower_candidate(void *state, const tune_config *config, c
     if (status == TUFF_E_LIMIT)
         return EVALUATION_INVALID;
     if (status != TUFF_OK)
-        return tuff__evaluation_of(task->session, status);
+        return evaluation_of(task->session, status);
     tune_config tried = *config;
     tuff__config_trim(&tried, &made.used_tunables);
-    return tuff__evaluator_bars(task, &tried) ? EVALUATION_BARRED : EVALUATION_GOOD;
+    return is_barred(task, &tried) ? EVALUATION_BARRED : EVALUATION_GOOD;
 }
 
-void tuff__evaluator_leave(const tuning_session *session)
+static void end_step(const tuning_session *session)
 {
     tuff__journal_leave(session->journal);
     atomic_store(&tuff__tune_step_begin, 0);
 }
 
-tuff_status tuff__evaluator_announce(const tuning_task *task, const search_candidate *candidate, journal_phase phase,
-                                     bool durable)
+/* Tells the journal what begins, so that a process that starts after a crash knows whom to blame. */
+static tuff_status announce(const tuning_task *task, const search_candidate *candidate, journal_phase phase,
+                            bool durable)
 {
     text name = {0};
     atomic_store(&tuff__tune_step_begin, tuff__nanoseconds());
@@ -119,7 +123,7 @@ static tuff_status make_ground(tuning_task *task)
 {
     subgraph *whole;
     tuning_session *self = task->session;
-    TRY(tuff__test_buffers_create(tuff__session_bench(self), self->fusion, task->task, tuff__evaluator_room(self),
+    TRY(tuff__test_buffers_create(tuff__session_bench(self), self->fusion, task->task, room_for_buffers(self),
                                   &task->test_buffers));
     const tuff_status status = tuff__subgraph_create(self->fusion, task->task, &whole);
     if (status == TUFF_OK && tuff__subgraph_is_exact(whole))
@@ -133,7 +137,7 @@ static tuff_status make_ground(tuning_task *task)
 static cache_flush_pool *cold_pool_of(tuning_session *self)
 {
     const uint64_t size = tuff__cache_flush_pool_size(tuff__session_bench(self));
-    if (!self->has_pool && size <= tuff__evaluator_room(self) / 2)
+    if (!self->has_pool && size <= room_for_buffers(self) / 2)
         self->pool.size = size;
     self->has_pool = true;
     return &self->pool;
@@ -156,7 +160,7 @@ static void keep_running(tuning_task *task)
     const search_candidate usual = {.slot = 0};
     for (int i = 0; i < SEARCH_SLOTS && task->default_nanoseconds < short_run; ++i)
         if (task->slots[i] != NULL && task->has_run[i]) {
-            if (tuff__evaluator_announce(task, &usual, JOURNAL_BENCH, false) == TUFF_OK)
+            if (announce(task, &usual, JOURNAL_BENCH, false) == TUFF_OK)
                 (void)tuff__candidate_run_run(task->slots[i]);
             tuff__journal_leave(task->session->journal);
             return;
@@ -192,14 +196,14 @@ static tune_evaluation compile_candidate(void *state, const search_candidate *ca
     tuff_status status = tuff__compile_pool_await(
         task, candidate->slot, tuff__session_is_on_gpu(self) ? keep_running : NULL, &elsewhere, &lowered);
     if (status == TUFF_OK)
-        status = tuff__evaluator_announce(task, candidate, JOURNAL_COMPILE, true);
+        status = announce(task, candidate, JOURNAL_COMPILE, true);
     task->has_run[candidate->slot] = false;
     if (status == TUFF_OK)
         status = create_run(task, candidate, lowered);
     else
         tuff__lowered_free(lowered);
     tuff__compile_pool_drop(task, candidate->slot);
-    tuff__evaluator_leave(self);
+    end_step(self);
     const uint64_t passed = tuff__nanoseconds() - begin;
     self->stats.compiles++;
     self->stats.compile_nanoseconds += passed;
@@ -207,7 +211,7 @@ static tune_evaluation compile_candidate(void *state, const search_candidate *ca
     if (tuff__config_count(&candidate->config) == 0)
         task->default_compile = passed;
     task->lacks_room = status == TUFF_E_OOM_DEVICE && tuff__config_count(&candidate->config) == 0;
-    return tuff__evaluation_of(self, status);
+    return evaluation_of(self, status);
 }
 
 static uint64_t spilled_by_candidate(void *state, const search_candidate *candidate)
@@ -221,7 +225,7 @@ static tuff_status announce_run(tuning_task *task, const search_candidate *candi
 {
     const bool first = !task->has_run[candidate->slot];
     task->has_run[candidate->slot] = true;
-    return tuff__evaluator_announce(task, candidate, first ? JOURNAL_FIRST_RUN : phase, first);
+    return announce(task, candidate, first ? JOURNAL_FIRST_RUN : phase, first);
 }
 
 /* The time from which a run counts as slow, given the default's: eight times that, but at least 20 ms. At most 100 ms,
@@ -286,14 +290,14 @@ static tune_evaluation sample_candidate(void *state, const search_candidate *can
     tune_evaluation found = EVALUATION_GOOD;
     const uint64_t begin = tuff__nanoseconds();
     const tuff_status status = take_samples(task, candidate, count, limit, nanoseconds, &found);
-    tuff__evaluator_leave(task->session);
+    end_step(task->session);
     task->session->stats.launches += (uint64_t)count;
     task->session->stats.sample_nanoseconds += tuff__nanoseconds() - begin;
     if (found == EVALUATION_TIMER)
         (void)FAIL(TUFF_E_NUMERIC, "tune: a time that no device needs so little of");
     if (found == EVALUATION_SLOW)
         (void)FAIL(TUFF_E_NUMERIC, "tune: a part of it says that the whole takes far longer than the default");
-    return status == TUFF_OK ? found : tuff__evaluation_of(task->session, status);
+    return status == TUFF_OK ? found : evaluation_of(task->session, status);
 }
 
 /* One run, with results filled by a pattern before, so that elements that are not written show. */
@@ -360,10 +364,10 @@ static tune_evaluation verify(tuning_task *task, const search_candidate *candida
         status = check(task, candidate, is_baseline, wrong, sizeof wrong, &differs);
     else if (status == TUFF_OK)
         status = check_ragged(task, candidate, NULL, wrong, sizeof wrong);
-    tuff__evaluator_leave(task->session);
+    end_step(task->session);
     task->session->stats.verify_nanoseconds += tuff__nanoseconds() - begin;
     if (status != TUFF_OK)
-        return tuff__evaluation_of(task->session, status);
+        return evaluation_of(task->session, status);
     if (wrong[0] == '\0')
         return EVALUATION_GOOD;
     (void)FAIL(TUFF_E_NUMERIC, "tune: %s%s", thorough ? "with other extents " : "", wrong);

@@ -47,7 +47,7 @@ static bool report(void *user, const search_progress *now)
     return !self->stopped;
 }
 
-bool tuff__session_shows_progress(tuning_task *task)
+static bool report_progress(tuning_task *task)
 {
     const search_progress now = tuff__search_progress(task->search);
     return report(task, &now);
@@ -183,7 +183,7 @@ static tuff_status finish(tuning_task *task)
     task->session->stats.improved += tuff__config_count(&found.winner) > 0;
     task->session->stats.skipped += found.end == SEARCH_UNUSABLE;
     count_done(task);
-    (void)tuff__session_shows_progress(task);
+    (void)report_progress(task);
     return TUFF_OK;
 }
 

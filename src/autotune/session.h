@@ -165,10 +165,6 @@ tuff_status tuff__session_look_up(tuning_session *self);
 /* The same with stores that are open; where something is missing, also by the stores of other environments. */
 tuff_status tuff__session_look_up_widely(tuning_session *self);
 void tuff__session_end(tuning_session *self);
-/* Looks up one task, or all; drops all tasks. */
-tuff_status tuff__session_ask(tuning_session *self, tuning_task *task);
-tuff_status tuff__session_ask_all(tuning_session *self);
-void tuff__session_forget(tuning_session *self);
 
 /* The chosen configurations by task, NULL for the default. *any: whether one differs from the default. The caller frees
    *out, even after a failure. */
@@ -191,22 +187,11 @@ tuff_status tuff__session_measure_one(tuning_task *task, uint64_t budget);
 /* All that want it; begin and budget are set. */
 tuff_status tuff__session_measure_all(tuning_session *self);
 void tuff__session_close(tuning_session *self);
-/* Calls the progress callback; false: it returned that tuning should stop. */
-bool tuff__session_shows_progress(tuning_task *task);
 /* The log of candidates (candidate_log.c), if the options name one. Failing to write it is only logged. */
 void tuff__session_log_open(tuning_session *self);
 void tuff__session_log_close(tuning_session *self);
 void tuff__session_log_add(const tuning_task *task, const tune_config *config, tune_evaluation found,
                            uint64_t nanoseconds, int samples);
-/* Between evaluators. What a failure says about a candidate; bytes that more of them may take; whether an earlier run
-   rejected one; to tell the journal what comes, so that a process that starts after a crash knows whom to blame, and
-   that it is over. */
-tune_evaluation tuff__evaluation_of(tuning_session *session, tuff_status status);
-uint64_t tuff__evaluator_room(const tuning_session *session);
-bool tuff__evaluator_bars(const tuning_task *task, const tune_config *config);
-tuff_status tuff__evaluator_announce(const tuning_task *task, const search_candidate *candidate, journal_phase phase,
-                                     bool durable);
-void tuff__evaluator_leave(const tuning_session *session);
 /* The evaluator of a task's candidates. */
 evaluator tuff__evaluator_of(tuning_task *task);
 /* Verifies a compiled candidate against the host alone. Its results replace those that were kept as right. */

@@ -75,7 +75,7 @@ bool tuff__search_accept(search *self, const tune_config *config, tune_evaluatio
     return false;
 }
 
-void tuff__search_release(search *self, candidate *one)
+static void release(search *self, candidate *one)
 {
     if (one->handle.slot < 0)
         return;
@@ -99,7 +99,7 @@ static int take_slot(search *self)
     }
     assert(slowest);
     const int slot = slowest->handle.slot;
-    tuff__search_release(self, slowest);
+    release(self, slowest);
     return slot;
 }
 
@@ -133,7 +133,7 @@ bool tuff__search_compile(search *self, candidate *one)
 static void drop(search *self, candidate *one)
 {
     one->rejected = true;
-    tuff__search_release(self, one);
+    release(self, one);
 }
 
 bool tuff__search_verify(search *self, candidate *one, bool thorough)
@@ -238,7 +238,7 @@ static bool bears_spills(search *self, candidate *one)
                one->spilled, others);
     (void)tuff__search_accept(self, &one->handle.config, EVALUATION_SPILLS);
     one->rejected = true;
-    tuff__search_release(self, one);
+    release(self, one);
     return false;
 }
 
@@ -250,7 +250,7 @@ static bool put_aside(search *self, candidate *one)
         return false;
     self->counts.demoted++;
     one->is_aside = true;
-    tuff__search_release(self, one);
+    release(self, one);
     return true;
 }
 
@@ -349,7 +349,7 @@ static void try_one(search *self, int index)
     else
         self->since_gain++;
     if (!good)
-        tuff__search_release(self, one);
+        release(self, one);
     if (index == 0 && !good && !self->end)
         self->end = SEARCH_UNUSABLE;
 }
@@ -617,7 +617,7 @@ void tuff__search_end(search *self)
     if (!self)
         return;
     for (int i = 0; i < self->candidate_count; i++)
-        tuff__search_release(self, &self->candidates[i]);
+        release(self, &self->candidates[i]);
     for (int i = 0; i < FRONTIERS; i++)
         tuff__free(self->frontiers[i].steps);
     tuff__free(self->candidates);

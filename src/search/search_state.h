@@ -88,7 +88,6 @@ bool tuff__search_pick(search *self, candidate *out);
 
 /* Compiles a candidate that is not, into a slot of its own. */
 bool tuff__search_compile(search *self, candidate *one);
-void tuff__search_release(search *self, candidate *one);
 bool tuff__search_verify(search *self, candidate *one, bool thorough);
 /* Times that can be believed, as measured; false where the candidate was rejected or the search ended. */
 bool tuff__search_sample(search *self, candidate *one, int count, uint64_t limit, uint64_t *times);

@@ -191,7 +191,9 @@ static bool is_same_silicon(const tune_environment *a, const tune_environment *b
     return strcmp(a->kind, "cpu") == 0 || (a->vendor == b->vendor && a->device_id == b->device_id && a->device_id != 0);
 }
 
-void tuff__environment_architecture(const tune_environment *environment, char *out, size_t size)
+/* "gfx1100", "cpu", or "10de:22": the vendor and the leading digits that its devices of one architecture share; "" if
+   unknown. */
+static void architecture_of(const tune_environment *environment, char *out, size_t size)
 {
     char name[128];
     size_t length = 0;
@@ -218,14 +220,7 @@ likeness tuff__environment_compare(const tune_environment *a, const tune_environ
         return LIKENESS_OTHER_DRIVER;
     if (is_same_silicon(a, b))
         return LIKENESS_OTHER_BACKEND;
-    tuff__environment_architecture(a, first, sizeof first);
-    tuff__environment_architecture(b, second, sizeof second);
+    architecture_of(a, first, sizeof first);
+    architecture_of(b, second, sizeof second);
     return first[0] && strcmp(first, second) == 0 ? LIKENESS_ARCHITECTURE : LIKENESS_NONE;
-}
-
-const char *tuff__likeness_text(likeness self)
-{
-    static const char *const texts[] = {"same environment", "other driver", "other backend", "same architecture",
-                                        "another device"};
-    return texts[self];
 }

@@ -41,10 +41,5 @@ typedef enum likeness {
     LIKENESS_NONE
 } likeness;
 likeness tuff__environment_compare(const tune_environment *a, const tune_environment *b);
-const char *tuff__likeness_text(likeness self); /* "same environment", "other driver" */
-
-/* "gfx1100", "cpu", or "10de:22": the vendor and the leading digits that its devices of one architecture share; "" if
-   unknown. */
-void tuff__environment_architecture(const tune_environment *environment, char *out, size_t size);
 
 #endif

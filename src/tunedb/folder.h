@@ -16,8 +16,6 @@ const char *tuff__tune_store_name(const char *environment, char *out);
 /* Our folder, created if it is missing. TUFF_E_IO as tuff__cache_folder. */
 tuff_status tuff__tune_folder(char *out, size_t size);
 tuff_status tuff__tune_store_path(const char *environment, char *out, size_t size);
-/* TUFF_E_IO if no folder can be named. The folder need not exist. */
-tuff_status tuff__tune_shipped_folder(char *out, size_t size);
 
 /* The path of the lock that a process holds while it measures on the environment's device: "cpu.tune.lock",
    "gpu-1002-744c.tune.lock". A GPU has the same name in all APIs, if its drivers report the PCI number. False if there

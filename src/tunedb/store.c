@@ -160,7 +160,7 @@ static tuff_status take(tune_store *store, void *data, size_t size)
     return status;
 }
 
-tuff_status tuff__store_read(tune_store *store, const char *path)
+static tuff_status read_file(tune_store *store, const char *path)
 {
     void *data = NULL;
     size_t size = 0;
@@ -192,7 +192,7 @@ static tuff_status read_shard(const char *name, void *state)
     if (!tuff__store_is_shard(store, name) || !tuff__store_path_of(store, name, path))
         return TUFF_OK;
     store->counts.shards++;
-    return tuff__store_read(store, path);
+    return read_file(store, path);
 }
 
 const char *tuff__store_file_name(const tune_store *store)
@@ -210,7 +210,7 @@ bool tuff__store_path_of(const tune_store *store, const char *name, char *out)
 static tuff_status read_all(tune_store *store)
 {
     char folder[STORE_PATH];
-    TRY(tuff__store_read(store, store->path));
+    TRY(read_file(store, store->path));
     if (!tuff__store_path_of(store, ".", folder))
         return TUFF_OK;
     const tuff_status status = tuff__file_list(folder, tuff__store_file_name(store), read_shard, store);

@@ -36,7 +36,6 @@ struct tune_store {
 
 /* Adds a record to memory alone; its texts must outlive the store. */
 tuff_status tuff__store_remember(tune_store *store, const tune_record *record);
-tuff_status tuff__store_read(tune_store *store, const char *path);
 /* Sets the reason that tuff__store_trouble returns, unless there is one already. */
 void tuff__store_note(tune_store *store, const char *why);
 const char *tuff__store_file_name(const tune_store *store);
