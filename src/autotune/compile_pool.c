@@ -209,7 +209,7 @@ static void *work(void *argument)
 
 static int wanted_threads(const tuning_session *session)
 {
-    if (session->bench == NULL || session->give_way != NULL || !tuff__device_compiles_in_parallel(session->bench))
+    if (session->bench == NULL || session->yield != NULL || !tuff__device_compiles_in_parallel(session->bench))
         return 0;
     const long others = sysconf(_SC_NPROCESSORS_ONLN) - 1;
     long wanted = tuff__compile_pool_threads;

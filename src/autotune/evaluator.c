@@ -16,20 +16,20 @@
 /* The part of the device's memory that all test buffers of a graph may take, and the maximum (tuff/tune.h): less on a
    CPU, where it is the machine's memory. */
 enum { SHARE_OF_MEMORY = 4 };
-#define MOST_GROUND ((uint64_t)8 << 30)
-#define MOST_HOST_GROUND ((uint64_t)1 << 30)
+#define MAX_TEST_BUFFERS ((uint64_t)8 << 30)
+#define MAX_HOST_TEST_BUFFERS ((uint64_t)1 << 30)
 
 /* Bytes that more test buffers may take. */
 static uint64_t room_for_buffers(const tuning_session *session)
 {
     const tuff_device_info *info = tuff__device_info(tuff__session_bench(session));
     const uint64_t share = info->memory_size / SHARE_OF_MEMORY;
-    uint64_t most = info->device_class == TUFF_DEVICE_CPU ? MOST_HOST_GROUND : MOST_GROUND;
+    uint64_t most = info->device_class == TUFF_DEVICE_CPU ? MAX_HOST_TEST_BUFFERS : MAX_TEST_BUFFERS;
     if (tuff__tune_options(session->options)->memory > 0)
         most = tuff__tune_options(session->options)->memory;
     if (share > 0 && share < most)
         most = share;
-    const uint64_t taken = session->ground_size + session->pool.size;
+    const uint64_t taken = session->test_buffers_size + session->pool.size;
     return most > taken ? most - taken : 0;
 }
 
@@ -119,7 +119,7 @@ static tuff_status announce(const tuning_task *task, const search_candidate *can
     return status == TUFF_E_IO ? TUFF_OK : status; /* a machine that goes down is not worth refusing to tune */
 }
 
-static tuff_status make_ground(tuning_task *task)
+static tuff_status make_test_buffers(tuning_task *task)
 {
     subgraph *whole;
     tuning_session *self = task->session;
@@ -134,7 +134,7 @@ static tuff_status make_ground(tuning_task *task)
 }
 
 /* Memory for it is reserved when the first candidate comes; without memory, weights stay in the caches. */
-static cache_flush_pool *cold_pool_of(tuning_session *self)
+static cache_flush_pool *flush_pool_of(tuning_session *self)
 {
     const uint64_t size = tuff__cache_flush_pool_size(tuff__session_bench(self));
     if (!self->has_pool && size <= room_for_buffers(self) / 2)
@@ -171,16 +171,16 @@ static void keep_running(tuning_task *task)
    NULL: nobody has it yet. */
 static tuff_status create_run(tuning_task *task, const search_candidate *candidate, lowered_candidate *lowered)
 {
-    tuff_status status = task->test_buffers == NULL ? make_ground(task) : TUFF_OK;
+    tuff_status status = task->test_buffers == NULL ? make_test_buffers(task) : TUFF_OK;
     const uint64_t before = task->test_buffers == NULL ? 0 : tuff__test_buffers_size(task->test_buffers);
     if (status == TUFF_OK && lowered == NULL)
         status = tuff__lowered_take(task, &candidate->config, &lowered);
     if (status == TUFF_OK)
-        status = tuff__candidate_run_create(&lowered->launches, task->test_buffers, cold_pool_of(task->session),
+        status = tuff__candidate_run_create(&lowered->launches, task->test_buffers, flush_pool_of(task->session),
                                             &task->slots[candidate->slot]);
     tuff__lowered_free(lowered);
     if (task->test_buffers != NULL)
-        task->session->ground_size += tuff__test_buffers_size(task->test_buffers) - before;
+        task->session->test_buffers_size += tuff__test_buffers_size(task->test_buffers) - before;
     return status;
 }
 
@@ -326,7 +326,7 @@ static tuff_status check_kept(tuning_task *task, const search_candidate *candida
 {
     const tuning_session *self = task->session;
     const tuff_status status =
-        tuff__oracle_ground(tuff__session_bench(self), task->test_buffers, self->fusion, task->task, wrong, size);
+        tuff__oracle_check(tuff__session_bench(self), task->test_buffers, self->fusion, task->task, wrong, size);
     return status == TUFF_E_UNSUPPORTED ? check_ragged(task, candidate, task->test_buffers, wrong, size) : status;
 }
 
@@ -396,8 +396,8 @@ static void release_candidate(void *state, const search_candidate *candidate)
 static bool is_over(void *state)
 {
     tuning_session *session = ((tuning_task *)state)->session;
-    if (session->give_way != NULL)
-        session->give_way(session, false);
+    if (session->yield != NULL)
+        session->yield(session, false);
     return session->stopped || session->lost || tuff__nanoseconds() >= session->limit;
 }
 
@@ -424,7 +424,7 @@ void tuff__evaluator_clear(tuning_task *task)
     tuff__lowered_clear(task);
     memset(task->slots, 0, sizeof task->slots);
     if (task->test_buffers != NULL)
-        task->session->ground_size -= tuff__test_buffers_size(task->test_buffers);
+        task->session->test_buffers_size -= tuff__test_buffers_size(task->test_buffers);
     tuff__test_buffers_destroy(task->test_buffers);
     task->test_buffers = NULL;
 }

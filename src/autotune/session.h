@@ -92,14 +92,14 @@ typedef struct tuning_session {
     uint64_t opened;               /* when tuning began, for the log */
     uint64_t recording;            /* what compiling the plan with what was found took */
     uint64_t later;                /* of the whole budget, for what comes behind `budget` */
-    uint64_t ground_size;          /* of all tasks */
+    uint64_t test_buffers_size;    /* of all tasks */
     int keys_wanted, keys_done;
     const measurer *apart; /* measures instead of this process; NULL: this process does */
     bool is_background;    /* the plan that it is for is in use */
     bool survives_crashes; /* a worker measures while a compilation waits: crashes are no reason to stop */
     /* Set in a worker that measures for a plan in use, else NULL. Returns when the device may be used, or with
        `stopped` set; adds the time that it waited to begin and limit. is_between: no step is under way. */
-    void (*give_way)(struct tuning_session *self, bool is_between);
+    void (*yield)(struct tuning_session *self, bool is_between);
     void *user;
     bool stopped, lost, had_bench;                  /* had_bench: what was lost is not the plan's device */
     tuff_device *bench;                             /* where candidates run: a device of their own, NULL: the plan's */
@@ -200,7 +200,7 @@ tune_evaluation tuff__evaluator_alone(tuning_task *task, const search_candidate 
    vectors, kernels as for a GPU. */
 extern const char *const tuff__fallbacks[];
 /* The default's results are wrong: chooses a fallback that gives right ones, if any does, and records it. */
-void tuff__session_take_safer(tuning_task *task);
+void tuff__session_take_fallback(tuning_task *task);
 /* The default must not run and nothing else is known: chooses the first fallback. */
 void tuff__session_avoid_default(tuning_task *task);
 /* Recording (records.c). reject: as search_settings.rejected. */

@@ -85,7 +85,7 @@ tuff_status tuff__test_buffers_create(tuff_device *device, const struct fusion *
     return status;
 }
 
-void tuff__test_buffers_roughen(test_buffers *self)
+void tuff__test_buffers_use_full_significands(test_buffers *self)
 {
     self->is_rough = true;
 }

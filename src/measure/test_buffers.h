@@ -15,7 +15,7 @@ uint64_t tuff__test_buffers_size(const test_buffers *self);
 
 /* Call this before the first place: fills inputs with numbers that use their full significands, so that results depend
    on the order of sums. */
-void tuff__test_buffers_roughen(test_buffers *self);
+void tuff__test_buffers_use_full_significands(test_buffers *self);
 
 /* Gives the launches of the task their memory; regions that no earlier launches had are created and filled.
    TUFF_E_OOM_DEVICE: more than `most` bytes. */

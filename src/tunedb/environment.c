@@ -184,7 +184,7 @@ static bool is_same_device(const tune_environment *a, const tune_environment *b)
 }
 
 /* Processors have no number that all drivers agree on: those of one kind of system count as one. */
-static bool is_same_silicon(const tune_environment *a, const tune_environment *b)
+static bool is_same_hardware(const tune_environment *a, const tune_environment *b)
 {
     if (strcmp(a->kind, b->kind) != 0 || strcmp(a->system, b->system) != 0)
         return false;
@@ -218,7 +218,7 @@ likeness tuff__environment_compare(const tune_environment *a, const tune_environ
         return LIKENESS_SAME;
     if (is_same_device(a, b))
         return LIKENESS_OTHER_DRIVER;
-    if (is_same_silicon(a, b))
+    if (is_same_hardware(a, b))
         return LIKENESS_OTHER_BACKEND;
     architecture_of(a, first, sizeof first);
     architecture_of(b, second, sizeof second);

@@ -71,7 +71,7 @@ static int *find_generator(const tune_store *store, int *newest, const tune_reco
 }
 
 /* at: where the number of a living record is. */
-static void bury(tune_store *store, int *at)
+static void report_worker_death(tune_store *store, int *at)
 {
     record_state *state = &store->states[*at - 1];
     state->is_dead = true;
@@ -86,7 +86,7 @@ static void keep_few(tune_store *store, int *newest)
     for (int i = 0; i<MOST_GENERATORS && * at> 0; i++)
         at = &store->states[*at - 1].older;
     while (*at > 0)
-        bury(store, at);
+        report_worker_death(store, at);
 }
 
 tuff_status tuff__store_remember(tune_store *store, const tune_record *record)
@@ -109,7 +109,7 @@ tuff_status tuff__store_remember(tune_store *store, const tune_record *record)
     if (foreign)
         return TUFF_OK;
     if (*before > 0)
-        bury(store, before);
+        report_worker_death(store, before);
     state->older = *newest;
     *newest = store->count;
     keep_few(store, newest);

@@ -50,9 +50,9 @@ bool tuff__background_is_stopped(background *self);
 /* Sleeps so long, or until it is to end. */
 void tuff__background_sleep(background *self, uint64_t nanoseconds);
 /* As worker_host.yield. Takes the device's lock, which is kept until it has to wait. */
-bool tuff__background_give_way(background *self, bool is_between);
+bool tuff__background_yield(background *self, bool is_between);
 /* Others may have it. */
-void tuff__background_leave_silicon(background *self);
+void tuff__background_unlock_device(background *self);
 /* Whether the tuner chose otherwise than the plan runs. */
 bool tuff__background_is_other(const background *self);
 /* Makes the next plan ready by what the tuner chose, where the plan does not run with that already. Only host memory

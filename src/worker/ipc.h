@@ -31,9 +31,9 @@ typedef enum ipc_kind {
     /* The worker ends in order. */
     IPC_END,
     IPC_ANSWER,
-    /* From the worker during a call. GIVE_WAY: bool is_between, stats. The reply GO comes when the device may be used:
+    /* From the worker during a call. YIELD: bool is_between, stats. The reply GO comes when the device may be used:
        bool whether to continue, u64 nanoseconds that waiting took. */
-    IPC_GIVE_WAY,
+    IPC_YIELD,
     IPC_GO,
     /* u32 keys, done, double seconds left, text key, best, u64 default's and best's nanoseconds, u32 candidates,
        rejected, text rejection; ANSWER is bool: false stops. */

@@ -169,7 +169,7 @@ static tuff_status receive(worker *self, ipc_kind *kind)
             TRY(hear_log(&from));
         else if (*kind == IPC_PROGRESS)
             TRY(tell_progress(self, &from));
-        else if (*kind == IPC_GIVE_WAY)
+        else if (*kind == IPC_YIELD)
             TRY(let_wait(self, &from));
         else if (*kind != IPC_ALIVE)
             return TUFF_OK;

@@ -48,7 +48,7 @@ typedef struct serving {
     struct fusion fusion;
     pass_choices passes;
     tuning_session session;
-    file_lock silicon;
+    file_lock device_lock;
 } serving;
 
 /* A candidate that is under way when the program goes is not to blame. */
@@ -145,27 +145,27 @@ static void receive(serving *self)
         leave_at_once();
 }
 
-static void take_silicon(serving *self)
+static void lock_device(serving *self)
 {
-    if (self->silicon.fd < 0)
-        answer(tuff__session_try_device(&self->session, &self->silicon));
+    if (self->device_lock.fd < 0)
+        answer(tuff__session_try_device(&self->session, &self->device_lock));
     else
         answer(true);
 }
 
-static void leave_silicon(serving *self)
+static void unlock_device(serving *self)
 {
-    tuff__file_unlock(&self->silicon);
-    self->silicon.fd = -1;
+    tuff__file_unlock(&self->device_lock);
+    self->device_lock.fd = -1;
 }
 
 /* What the program may say at any time. */
-static bool serve_silicon(serving *self)
+static bool serve_device_lock(serving *self)
 {
     if (self->in.kind == IPC_TAKE)
-        take_silicon(self);
+        lock_device(self);
     else if (self->in.kind == IPC_LEAVE)
-        leave_silicon(self);
+        unlock_device(self);
     else
         return false;
     return true;
@@ -176,19 +176,19 @@ static byte_reader await(serving *self, ipc_kind wanted)
 {
     do
         receive(self);
-    while (serve_silicon(self));
+    while (serve_device_lock(self));
     if (self->in.kind != wanted)
         leave_at_once();
     return tuff__ipc_reader(&self->in);
 }
 
-static void give_way(tuning_session *session, bool is_between)
+static void yield(tuning_session *session, bool is_between)
 {
     serving *self = session->user;
     text body = {0};
     tuff__put_u8(&body, is_between);
     tuff__put_bytes(&body, &session->stats, sizeof session->stats);
-    say_and_free(IPC_GIVE_WAY, &body);
+    say_and_free(IPC_YIELD, &body);
     byte_reader from = await(self, IPC_GO);
     session->stopped |= !tuff__take_bool(&from);
     const uint64_t waited = tuff__take_u64(&from);
@@ -259,7 +259,7 @@ static tuff_status find_keys(serving *self)
                                 .log = -1,
                                 .is_background = self->job.tuning.background,
                                 .survives_crashes = !self->job.tuning.background,
-                                .give_way = self->job.tuning.background ? give_way : NULL,
+                                .yield = self->job.tuning.background ? yield : NULL,
                                 .user = self};
     TRY(look_up_keys(self));
     TRY(tuff__session_open(session));
@@ -373,7 +373,7 @@ static void compile(serving *self)
 static void end(serving *self)
 {
     tuning_session *session = &self->session;
-    leave_silicon(self);
+    unlock_device(self);
     tuff__fusion_free(&self->fusion);
     tuff__graph_copy_free(&self->graph);
     atomic_store(&shared.journal, NULL);
@@ -391,7 +391,7 @@ static void end(serving *self)
 static void serve(serving *self)
 {
     for (receive(self); self->in.kind != IPC_END; receive(self)) {
-        if (serve_silicon(self))
+        if (serve_device_lock(self))
             continue;
         if (self->in.kind == IPC_MEASURE)
             measure(self);
@@ -431,7 +431,7 @@ static int run(int count, char **arguments)
     serving *self = tuff__calloc(1, sizeof *self);
     if (!self || !stand_alone())
         return EXIT_FAILED;
-    self->silicon.fd = -1;
+    self->device_lock.fd = -1;
     const int code = work(self);
     tuff__free(self);
     return code;
