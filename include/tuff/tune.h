@@ -79,7 +79,7 @@ typedef struct tuff_tune_options {
     tuff_tune_callback progress; /* may be NULL */
     void *user;                  /* passed to progress */
     /* A file to which one line per candidate is appended; "-": the error stream; NULL: none. Fields are separated by
-       tabs: seconds since tuning began, verdict, nanoseconds of one run, samples, candidate, key, reason for
+       tabs: seconds since tuning began, evaluation, nanoseconds of one run, samples, candidate, key, reason for
        rejection. */
     const char *log;
     uint32_t seed; /* of the random choices of searches: another seed, another order of candidates */

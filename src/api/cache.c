@@ -1,4 +1,4 @@
-/* The tuner's memory as far as it has to do with devices and plans. */
+/* The functions of tuff/cache.h that need a device or a plan; the others are in tunedb/cache. */
 #include "api/cache.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* tuff_compile: from a graph to a plan that is recorded, with the configurations that the tuner has for its tasks. */
+/* tuff_compile: from a graph to a recorded plan, with the tuner's configurations for its tasks. The stages are in
+   compile/fit.h; tune_plan.c joins plan and tuner. */
 #include "base/log.h"
 #include "device/device.h"
 #include "device/target.h"

@@ -1,4 +1,4 @@
-/* Environment variables that steer the tuner, for people who cannot change the program. */
+/* Environment variables that override tuning options, for users who cannot change the program (docs/tuning.md). */
 #include "api/controls.h"
 
 #include <stdatomic.h>

@@ -1,4 +1,5 @@
-/* Devices that race in a program's own work, and the memory of who won, and of those that no process came back from. */
+/* tuff_fastest_device: runs a program's own work on each device and remembers the winner, and the devices on which a
+   process died. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What a plan consists of, for people and tests. */
+/* Describes a compiled plan, its launches and their times, as text, for people and tests. */
 #include <string.h>
 
 #include "api/tuner.h"

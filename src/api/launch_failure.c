@@ -1,4 +1,4 @@
-/* A candidate that was compiled, and that its driver will not launch: a plan that is compiled later goes without it. */
+/* Records a candidate that compiles but that its driver refuses to launch, so that later plans do not use it. */
 #include <string.h>
 
 #include "base/log.h"

@@ -1,4 +1,4 @@
-/* What a plan runs with, for those who compare runs or lock them: its keys, its hash, its manifest. */
+/* A plan's keys, hash and manifest: for programs that compare runs, or that fix what later runs use. */
 #include <string.h>
 
 #include "base/file/file.h"

@@ -1,5 +1,5 @@
-/* The tuner as compiling and running know it: a plan's tasks get their configurations, the plan is lowered and recorded
-   by them, and goes without those that its driver refuses. */
+/* Joins a plan and the tuner: begins a session for the plan's graph, lowers and records the plan by the configurations
+   that it chose, and replaces those that the driver refuses. untuned.c stands in for this file without a tuner. */
 #include "base/log.h"
 #include "api/launch_failure.h"
 #include "worker/worker.h"

@@ -1,4 +1,5 @@
-/* The log of candidates: what was tried, for people who ask why something won. */
+/* The log of candidates (TUFF_TUNE_LOG, tuff_tune_options.log): a line for every candidate that was tried, for people
+   who want to know why one won. tuff/tune.h documents the columns. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif

@@ -1,4 +1,5 @@
-/* The threads that compile ahead, the queue before them, and the jobs in it. */
+/* The threads of the compile pool, their queue and its jobs. One mutex protects the queue and the state of jobs; the
+   compiler runs without it. A job's launches belong to the job, so a thread needs nothing of the search. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -14,14 +15,14 @@
 #include "exec/texts.h"
 
 enum { THREADS_MOST = JOURNAL_PREFETCH };
-/* Between two looks of the thread that waits, while there is something to keep running, or to give up. */
+/* How often a waiting thread wakes up to keep the device busy, or to give a compiler up. */
 #define PAUSE UINT64_C(1000000)
 
 int tuff__compile_pool_threads = -1;
 
 typedef enum job_state { JOB_QUEUED, JOB_AT_WORK, JOB_DONE } job_state;
 
-/* A job is its task's and slot's until it is dropped; one that is at work then is its thread's. */
+/* Owned by its task and slot until it is dropped. A job that is at work when it is dropped is freed by its thread. */
 struct compile_job {
     tuning_task *task;
     tune_config config;
@@ -37,7 +38,7 @@ struct compile_job {
     compile_job *next;
 };
 
-/* Whom nobody else says it of: the search rejects those that were taken. */
+/* Candidates whose compiler hung although the search never waited for them: the search itself rejects the others. */
 typedef struct hung_candidate {
     tuning_task *task;
     tune_config config;
@@ -137,7 +138,7 @@ static tuff_status compile_launches(compile_pool *self, compile_job *job)
     return status;
 }
 
-/* With the candidate in the journal: compilers that take the process down begin here. */
+/* Enters the candidate in the journal first: its compiler may take the process down. */
 static tuff_status compile(compile_pool *self, int place, compile_job *job)
 {
     const tuning_session *session = self->session;
@@ -208,7 +209,7 @@ static void *work(void *argument)
 
 static int wanted_threads(const tuning_session *session)
 {
-    if (session->bench == NULL || session->give_way != NULL || !tuff__device_compiles_in_parallel(session->bench))
+    if (session->bench == NULL || session->yield != NULL || !tuff__device_compiles_in_parallel(session->bench))
         return 0;
     const long others = sysconf(_SC_NPROCESSORS_ONLN) - 1;
     long wanted = tuff__compile_pool_threads;
@@ -349,7 +350,8 @@ static void wait_for(compile_pool *self, compile_job *job, void (*keep)(tuning_t
     }
 }
 
-/* What is the candidate's fault, or the end of everything; for what else went wrong it is compiled once more. */
+/* Errors that are the candidate's fault, or the device's end. After other errors the candidate is compiled once more,
+   by the measuring thread. */
 static bool is_final(tuff_status status)
 {
     return status == TUFF_E_COMPILE || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED ||
@@ -387,7 +389,7 @@ tuff_status tuff__compile_pool_await(tuning_task *task, int slot, void (*keep)(t
     return TUFF_OK;
 }
 
-/* Waits until nothing is in the compiler any more, or ends that where it takes too long. Lock held. */
+/* Waits until no thread is in the compiler, or gives compilers up that take too long. Lock held. */
 static void settle(compile_pool *self)
 {
     for (bool is_at_work = true; is_at_work;) {

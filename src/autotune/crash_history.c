@@ -1,4 +1,5 @@
-/* Strikes are written where a lookup of their environment asks first, whoever finds the journal. */
+/* Turns journals of dead processes into BAD records, in the stores of the environments that the candidates ran in: the
+   first ones that a lookup for them reads, whichever process found the journal. */
 #include "autotune/crash_history.h"
 
 #include <stdio.h>

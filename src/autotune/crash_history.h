@@ -1,17 +1,17 @@
-/* What earlier processes died of, from their journals (tunedb/journal.h) into the stores of what they ran on. */
+/* What earlier processes died of: journals (tunedb/journal.h) become records, so that no candidate kills twice. */
 #ifndef TUFF_AUTOTUNE_CRASH_HISTORY_H
 #define TUFF_AUTOTUNE_CRASH_HISTORY_H
 
 #include "tunedb/journal.h"
 #include "tunedb/store.h"
 
-/* The family of keys that stand for a race of devices (fastest.c): a strike there is the device's. */
+/* The family of keys for races of devices (api/device_race.c), where a strike counts against the device. */
 #define RACE_FAMILY "race"
 
-/* Remembers candidates, and devices in races, that the processes of journals in our folder died of. own, where not
-   NULL, is an open store of ours, of an environment: strikes of that are added to it. A default that processes died of
-   three times is struck like any candidate. *strikes, where not NULL, becomes how many there were. Only
-   host memory can be lacking: what else fails is a warning. */
+/* Records the candidates, and the devices in races, that processes with a journal in our folder died of. own (may be
+   NULL) is our open store of own_environment, which strikes of that environment are added to. A default is struck only
+   after three processes died of it. *strikes (may be NULL): how many there were. The only error is TUFF_E_OOM_HOST;
+   other failures are logged. */
 tuff_status tuff__crash_history_recover(tune_store *own, const char *own_environment, int *strikes);
 
 #endif

@@ -1,4 +1,7 @@
-/* What a search is told about the candidates of a task, by lowering, compiling, running and timing them. */
+/* The evaluator of a task's candidates: what search.h calls to lower, compile, time and verify them, on the session's
+   bench device. It owns the runs in the task's slots and the task's test buffers. lowered.c keeps launches until they
+   are compiled, compile_pool.c compiles ahead, src/measure runs and checks. Every step that may crash is announced to
+   the journal first. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,26 +13,27 @@
 #include "autotune/session.h"
 #include "autotune/guard.h"
 
-/* What all test buffers of a graph may take of the device's memory, and at most, as tune.h says: a CPU's is the
-   machine's. */
+/* The part of the device's memory that all test buffers of a graph may take, and the maximum (tuff/tune.h): less on a
+   CPU, where it is the machine's memory. */
 enum { SHARE_OF_MEMORY = 4 };
-#define MOST_GROUND ((uint64_t)8 << 30)
-#define MOST_HOST_GROUND ((uint64_t)1 << 30)
+#define MAX_TEST_BUFFERS ((uint64_t)8 << 30)
+#define MAX_HOST_TEST_BUFFERS ((uint64_t)1 << 30)
 
-uint64_t tuff__evaluator_room(const tuning_session *session)
+/* Bytes that more test buffers may take. */
+static uint64_t room_for_buffers(const tuning_session *session)
 {
     const tuff_device_info *info = tuff__device_info(tuff__session_bench(session));
     const uint64_t share = info->memory_size / SHARE_OF_MEMORY;
-    uint64_t most = info->device_class == TUFF_DEVICE_CPU ? MOST_HOST_GROUND : MOST_GROUND;
+    uint64_t most = info->device_class == TUFF_DEVICE_CPU ? MAX_HOST_TEST_BUFFERS : MAX_TEST_BUFFERS;
     if (tuff__tune_options(session->options)->memory > 0)
         most = tuff__tune_options(session->options)->memory;
     if (share > 0 && share < most)
         most = share;
-    const uint64_t taken = session->ground_size + session->pool.size;
+    const uint64_t taken = session->test_buffers_size + session->pool.size;
     return most > taken ? most - taken : 0;
 }
 
-/* Whether what did not end in time ends at all: nothing may be measured beside it. */
+/* Whether a run that exceeded its time ends after all. Until then nothing else can be measured. */
 static bool comes_back(const tuning_session *session)
 {
     enum { MOST_WAITS = 3 };
@@ -39,7 +43,8 @@ static bool comes_back(const tuning_session *session)
     return false;
 }
 
-tune_evaluation tuff__evaluation_of(tuning_session *session, tuff_status status)
+/* What a failure says about a candidate. */
+static tune_evaluation evaluation_of(tuning_session *session, tuff_status status)
 {
     switch (status) {
     case TUFF_OK:
@@ -63,7 +68,8 @@ tune_evaluation tuff__evaluation_of(tuning_session *session, tuff_status status)
     }
 }
 
-bool tuff__evaluator_bars(const tuning_task *task, const tune_config *config)
+/* Whether an earlier run rejected a candidate. */
+static bool is_barred(const tuning_task *task, const tune_config *config)
 {
     text name = {0};
     tuff__config_format(config, &name);
@@ -86,20 +92,21 @@ static tune_evaluation lower_candidate(void *state, const tune_config *config, c
     if (status == TUFF_E_LIMIT)
         return EVALUATION_INVALID;
     if (status != TUFF_OK)
-        return tuff__evaluation_of(task->session, status);
+        return evaluation_of(task->session, status);
     tune_config tried = *config;
     tuff__config_trim(&tried, &made.used_tunables);
-    return tuff__evaluator_bars(task, &tried) ? EVALUATION_BARRED : EVALUATION_GOOD;
+    return is_barred(task, &tried) ? EVALUATION_BARRED : EVALUATION_GOOD;
 }
 
-void tuff__evaluator_leave(const tuning_session *session)
+static void end_step(const tuning_session *session)
 {
     tuff__journal_leave(session->journal);
     atomic_store(&tuff__tune_step_begin, 0);
 }
 
-tuff_status tuff__evaluator_announce(const tuning_task *task, const search_candidate *candidate, journal_phase phase,
-                                     bool durable)
+/* Tells the journal what begins, so that a process that starts after a crash knows whom to blame. */
+static tuff_status announce(const tuning_task *task, const search_candidate *candidate, journal_phase phase,
+                            bool durable)
 {
     text name = {0};
     atomic_store(&tuff__tune_step_begin, tuff__nanoseconds());
@@ -112,11 +119,11 @@ tuff_status tuff__evaluator_announce(const tuning_task *task, const search_candi
     return status == TUFF_E_IO ? TUFF_OK : status; /* a machine that goes down is not worth refusing to tune */
 }
 
-static tuff_status make_ground(tuning_task *task)
+static tuff_status make_test_buffers(tuning_task *task)
 {
     subgraph *whole;
     tuning_session *self = task->session;
-    TRY(tuff__test_buffers_create(tuff__session_bench(self), self->fusion, task->task, tuff__evaluator_room(self),
+    TRY(tuff__test_buffers_create(tuff__session_bench(self), self->fusion, task->task, room_for_buffers(self),
                                   &task->test_buffers));
     const tuff_status status = tuff__subgraph_create(self->fusion, task->task, &whole);
     if (status == TUFF_OK && tuff__subgraph_is_exact(whole))
@@ -126,11 +133,11 @@ static tuff_status make_ground(tuning_task *task)
     return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
 }
 
-/* Its memory is set aside for the first candidate; without, weights are warm. */
-static cache_flush_pool *cold_pool_of(tuning_session *self)
+/* Memory for it is reserved when the first candidate comes; without memory, weights stay in the caches. */
+static cache_flush_pool *flush_pool_of(tuning_session *self)
 {
     const uint64_t size = tuff__cache_flush_pool_size(tuff__session_bench(self));
-    if (!self->has_pool && size <= tuff__evaluator_room(self) / 2)
+    if (!self->has_pool && size <= room_for_buffers(self) / 2)
         self->pool.size = size;
     self->has_pool = true;
     return &self->pool;
@@ -146,34 +153,34 @@ static void expect_candidate(void *state, const search_candidate *candidate)
     tuff__compile_pool_expect(state, candidate);
 }
 
-/* The default runs while a GPU has nothing else to do: with nothing its clocks would fall. Only what is short. */
+/* Runs the default while a GPU waits for a compiler, so that its clocks do not drop. Only short runs. */
 static void keep_running(tuning_task *task)
 {
     const uint64_t short_run = UINT64_C(10000000);
     const search_candidate usual = {.slot = 0};
     for (int i = 0; i < SEARCH_SLOTS && task->default_nanoseconds < short_run; ++i)
         if (task->slots[i] != NULL && task->has_run[i]) {
-            if (tuff__evaluator_announce(task, &usual, JOURNAL_BENCH, false) == TUFF_OK)
+            if (announce(task, &usual, JOURNAL_BENCH, false) == TUFF_OK)
                 (void)tuff__candidate_run_run(task->slots[i]);
             tuff__journal_leave(task->session->journal);
             return;
         }
 }
 
-/* Places the launches on the task's test buffers, compiles what no thread did, and records the run; takes lowered, NULL:
-   nobody has it yet. */
+/* Places the launches on the task's test buffers, compiles what no thread did, and records the run; takes lowered,
+   NULL: nobody has it yet. */
 static tuff_status create_run(tuning_task *task, const search_candidate *candidate, lowered_candidate *lowered)
 {
-    tuff_status status = task->test_buffers == NULL ? make_ground(task) : TUFF_OK;
+    tuff_status status = task->test_buffers == NULL ? make_test_buffers(task) : TUFF_OK;
     const uint64_t before = task->test_buffers == NULL ? 0 : tuff__test_buffers_size(task->test_buffers);
     if (status == TUFF_OK && lowered == NULL)
         status = tuff__lowered_take(task, &candidate->config, &lowered);
     if (status == TUFF_OK)
-        status = tuff__candidate_run_create(&lowered->launches, task->test_buffers, cold_pool_of(task->session),
+        status = tuff__candidate_run_create(&lowered->launches, task->test_buffers, flush_pool_of(task->session),
                                             &task->slots[candidate->slot]);
     tuff__lowered_free(lowered);
     if (task->test_buffers != NULL)
-        task->session->ground_size += tuff__test_buffers_size(task->test_buffers) - before;
+        task->session->test_buffers_size += tuff__test_buffers_size(task->test_buffers) - before;
     return status;
 }
 
@@ -189,14 +196,14 @@ static tune_evaluation compile_candidate(void *state, const search_candidate *ca
     tuff_status status = tuff__compile_pool_await(
         task, candidate->slot, tuff__session_is_on_gpu(self) ? keep_running : NULL, &elsewhere, &lowered);
     if (status == TUFF_OK)
-        status = tuff__evaluator_announce(task, candidate, JOURNAL_COMPILE, true);
+        status = announce(task, candidate, JOURNAL_COMPILE, true);
     task->has_run[candidate->slot] = false;
     if (status == TUFF_OK)
         status = create_run(task, candidate, lowered);
     else
         tuff__lowered_free(lowered);
     tuff__compile_pool_drop(task, candidate->slot);
-    tuff__evaluator_leave(self);
+    end_step(self);
     const uint64_t passed = tuff__nanoseconds() - begin;
     self->stats.compiles++;
     self->stats.compile_nanoseconds += passed;
@@ -204,7 +211,7 @@ static tune_evaluation compile_candidate(void *state, const search_candidate *ca
     if (tuff__config_count(&candidate->config) == 0)
         task->default_compile = passed;
     task->lacks_room = status == TUFF_E_OOM_DEVICE && tuff__config_count(&candidate->config) == 0;
-    return tuff__evaluation_of(self, status);
+    return evaluation_of(self, status);
 }
 
 static uint64_t spilled_by_candidate(void *state, const search_candidate *candidate)
@@ -213,16 +220,16 @@ static uint64_t spilled_by_candidate(void *state, const search_candidate *candid
     return tuff__candidate_run_spilled(task->slots[candidate->slot]);
 }
 
-/* The first launch of all is the one that takes machines down. */
+/* It is the first launch that takes machines down: the journal must survive that. */
 static tuff_status announce_run(tuning_task *task, const search_candidate *candidate, journal_phase phase)
 {
     const bool first = !task->has_run[candidate->slot];
     task->has_run[candidate->slot] = true;
-    return tuff__evaluator_announce(task, candidate, first ? JOURNAL_FIRST_RUN : phase, first);
+    return announce(task, candidate, first ? JOURNAL_FIRST_RUN : phase, first);
 }
 
-/* From here on a run is slow beside a default of so many nanoseconds: eight times that, but at least 20 ms, and more
-   than 100 ms, after which systems begin to think that a GPU hangs, only where the default takes as long. */
+/* The time from which a run counts as slow, given the default's: eight times that, but at least 20 ms. At most 100 ms,
+   since operating systems take a GPU that is busy for longer as hung, unless the default itself takes about as long. */
 static uint64_t slow_from(uint64_t usual)
 {
     enum { TIMES = 8 };
@@ -232,7 +239,7 @@ static uint64_t slow_from(uint64_t usual)
     return usual + usual / 2 > most ? usual + usual / 2 : most;
 }
 
-/* What would take far longer than the default is not run at all. */
+/* Runs a part of the groups first: what would take far longer than the default is not run in whole. */
 static tuff_status probe(tuning_task *task, const search_candidate *candidate, bool *is_slow)
 {
     uint64_t predicted;
@@ -242,7 +249,7 @@ static tuff_status probe(tuning_task *task, const search_candidate *candidate, b
     return TUFF_OK;
 }
 
-/* Before another key's candidates are timed: idle clocks are low ones. */
+/* Raises the clocks of an idle GPU before candidates of another key are timed. */
 static tuff_status warm_up(tuning_task *task, candidate_run *run)
 {
     tuning_session *self = task->session;
@@ -283,17 +290,17 @@ static tune_evaluation sample_candidate(void *state, const search_candidate *can
     tune_evaluation found = EVALUATION_GOOD;
     const uint64_t begin = tuff__nanoseconds();
     const tuff_status status = take_samples(task, candidate, count, limit, nanoseconds, &found);
-    tuff__evaluator_leave(task->session);
+    end_step(task->session);
     task->session->stats.launches += (uint64_t)count;
     task->session->stats.sample_nanoseconds += tuff__nanoseconds() - begin;
     if (found == EVALUATION_TIMER)
         (void)FAIL(TUFF_E_NUMERIC, "tune: a time that no device needs so little of");
     if (found == EVALUATION_SLOW)
         (void)FAIL(TUFF_E_NUMERIC, "tune: a part of it says that the whole takes far longer than the default");
-    return status == TUFF_OK ? found : tuff__evaluation_of(task->session, status);
+    return status == TUFF_OK ? found : evaluation_of(task->session, status);
 }
 
-/* One run over poisoned results. */
+/* One run, with results filled by a pattern before, so that elements that are not written show. */
 static tuff_status run_clean(tuning_task *task, const search_candidate *candidate)
 {
     TRY(tuff__test_buffers_poison(task->test_buffers));
@@ -314,12 +321,12 @@ static tuff_status check_ragged(tuning_task *task, const search_candidate *candi
     return TUFF_OK;
 }
 
-/* What is kept as right, by the host. */
+/* Compares the results that are kept as right with the host's. */
 static tuff_status check_kept(tuning_task *task, const search_candidate *candidate, char *wrong, size_t size)
 {
     const tuning_session *self = task->session;
     const tuff_status status =
-        tuff__oracle_ground(tuff__session_bench(self), task->test_buffers, self->fusion, task->task, wrong, size);
+        tuff__oracle_check(tuff__session_bench(self), task->test_buffers, self->fusion, task->task, wrong, size);
     return status == TUFF_E_UNSUPPORTED ? check_ragged(task, candidate, task->test_buffers, wrong, size) : status;
 }
 
@@ -357,10 +364,10 @@ static tune_evaluation verify(tuning_task *task, const search_candidate *candida
         status = check(task, candidate, is_baseline, wrong, sizeof wrong, &differs);
     else if (status == TUFF_OK)
         status = check_ragged(task, candidate, NULL, wrong, sizeof wrong);
-    tuff__evaluator_leave(task->session);
+    end_step(task->session);
     task->session->stats.verify_nanoseconds += tuff__nanoseconds() - begin;
     if (status != TUFF_OK)
-        return tuff__evaluation_of(task->session, status);
+        return evaluation_of(task->session, status);
     if (wrong[0] == '\0')
         return EVALUATION_GOOD;
     (void)FAIL(TUFF_E_NUMERIC, "tune: %s%s", thorough ? "with other extents " : "", wrong);
@@ -389,8 +396,8 @@ static void release_candidate(void *state, const search_candidate *candidate)
 static bool is_over(void *state)
 {
     tuning_session *session = ((tuning_task *)state)->session;
-    if (session->give_way != NULL)
-        session->give_way(session, false);
+    if (session->yield != NULL)
+        session->yield(session, false);
     return session->stopped || session->lost || tuff__nanoseconds() >= session->limit;
 }
 
@@ -417,7 +424,7 @@ void tuff__evaluator_clear(tuning_task *task)
     tuff__lowered_clear(task);
     memset(task->slots, 0, sizeof task->slots);
     if (task->test_buffers != NULL)
-        task->session->ground_size -= tuff__test_buffers_size(task->test_buffers);
+        task->session->test_buffers_size -= tuff__test_buffers_size(task->test_buffers);
     tuff__test_buffers_destroy(task->test_buffers);
     task->test_buffers = NULL;
 }

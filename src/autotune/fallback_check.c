@@ -1,4 +1,5 @@
-/* What runs where the default of a task is wrong on a device: the first of a few plain kernels that is right there. */
+/* Chooses a kernel for a task whose default gives wrong results on the device: the first of the plain kernels of
+   fallback.c that gives right ones. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ static bool is_right(tuning_task *task, const evaluator *by, search_candidate *c
     return right;
 }
 
-void tuff__session_take_safer(tuning_task *task)
+void tuff__session_take_fallback(tuning_task *task)
 {
     const evaluator by = tuff__evaluator_of(task);
     for (int i = 0; tuff__fallbacks[i] != NULL && !by.is_over(by.state); ++i) {

@@ -1,4 +1,4 @@
-/* What a watched process says of itself. */
+/* The two flags of guard.h. */
 #include "autotune/guard.h"
 
 atomic_bool tuff__tune_is_off;

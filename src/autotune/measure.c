@@ -1,5 +1,6 @@
-/* Measuring within a budget: the default of every key first, which says what each is worth; then slices of search where
-   they promise most; at the end the races, and what they found is remembered. */
+/* Measures the keys of a session within its budget. Slice by slice the key that promises most is searched
+   (search/budget.h), beginning with its default, which shows how much time it takes. At the end come the races, and
+   their results are recorded (records.c). evaluator.c does the work on a candidate. */
 #include <limits.h>
 #include <stdio.h>
 
@@ -24,8 +25,8 @@ static bool report(void *user, const search_progress *now)
 {
     tuning_task *task = user;
     tuning_session *self = task->session;
-    if (self->give_way != NULL)
-        self->give_way(self, true);
+    if (self->yield != NULL)
+        self->yield(self, true);
     if (tuff__tune_options(self->options)->progress == NULL || self->stopped)
         return !self->stopped;
     text best = {0};
@@ -46,7 +47,7 @@ static bool report(void *user, const search_progress *now)
     return !self->stopped;
 }
 
-bool tuff__session_shows_progress(tuning_task *task)
+static bool report_progress(tuning_task *task)
 {
     const search_progress now = tuff__search_progress(task->search);
     return report(task, &now);
@@ -116,7 +117,7 @@ static tuff_status open_key(tuning_session *self, tune_budget *budget, int key)
     if (now.default_nanoseconds > 0)
         tuff__budget_weigh(budget, key, task->calls, now.default_nanoseconds);
     if (task->is_default_bad && now.end == SEARCH_UNUSABLE)
-        tuff__session_take_safer(task);
+        tuff__session_take_fallback(task);
     if (tuff__budget_is_minor(budget, key))
         tuff__search_narrow(task->search, 2);
     return tuff__search_prime(task->search);
@@ -154,7 +155,7 @@ static void distrust(search_result *found)
    is in use is not exchanged for it. */
 static void take(tuning_task *task, const search_result *found)
 {
-    if (!found->is_final && task->session->give_way != NULL)
+    if (!found->is_final && task->session->yield != NULL)
         return;
     task->chosen = found->winner;
     if (!found->is_final)
@@ -164,8 +165,8 @@ static void take(tuning_task *task, const search_result *found)
 static tuff_status finish(tuning_task *task)
 {
     search_result found;
-    if (task->session->give_way != NULL)
-        task->session->give_way(task->session, true);
+    if (task->session->yield != NULL)
+        task->session->yield(task->session, true);
     TRY(tuff__search_finish(task->search, &found));
     /* Without a record every start would try again; who stopped this one may want that. */
     const bool was_tried = found.default_nanoseconds > 0 && found.end < SEARCH_UNUSABLE && !task->session->stopped;
@@ -182,7 +183,7 @@ static tuff_status finish(tuning_task *task)
     task->session->stats.improved += tuff__config_count(&found.winner) > 0;
     task->session->stats.skipped += found.end == SEARCH_UNUSABLE;
     count_done(task);
-    (void)tuff__session_shows_progress(task);
+    (void)report_progress(task);
     return TUFF_OK;
 }
 

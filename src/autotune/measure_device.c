@@ -1,4 +1,5 @@
-/* Where candidates run, and when none may. */
+/* The device that candidates run on: opening one of its own, its peak, limits for compilers, the lock between
+   processes, and when measuring is forbidden because candidates crashed before. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

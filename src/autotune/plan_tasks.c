@@ -1,4 +1,4 @@
-/* A tuner that decides nothing. */
+/* A session without searches and stores of winners, for tools that choose candidates themselves. */
 #include "autotune/plan_tasks.h"
 
 #include "autotune/session.h"

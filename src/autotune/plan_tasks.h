@@ -1,6 +1,6 @@
-/* The keys of a compiled plan, with an evaluator for each: for tools that ask about candidates themselves. Winners are
-   neither looked up nor remembered; candidates that were rejected on this device stay barred, and the journal is kept,
-   so that one that takes the process down is not tried again. */
+/* The keys of a compiled plan, with an evaluator for each, for tools that choose candidates themselves. Winners are
+   neither looked up nor recorded. Candidates that were rejected on this device stay barred, and the journal is written,
+   so that one that kills the process is not tried again. */
 #ifndef TUFF_AUTOTUNE_PLAN_TASKS_H
 #define TUFF_AUTOTUNE_PLAN_TASKS_H
 
@@ -20,7 +20,7 @@ const tune_key *tuff__plan_tasks_key(const plan_tasks *self, int index);
 const tune_environment *tuff__plan_tasks_environment(const plan_tasks *self);
 /* Valid as long as the tasks. What it compiles is released by its caller, or by clear. */
 evaluator tuff__plan_tasks_evaluator(plan_tasks *self, int index);
-/* Gives back the memory that the runs of a key ran on. */
+/* Frees the runs of a key and their memory. */
 void tuff__plan_tasks_clear(plan_tasks *self, int index);
 
 #endif

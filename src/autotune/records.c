@@ -1,4 +1,4 @@
-/* What the tuner writes down: winners, candidates that are never to be tried again, those that a process died of. */
+/* Writes results of a session to its store: winners, leaders of unfinished searches, rejected candidates. */
 #include <stdio.h>
 #include <string.h>
 

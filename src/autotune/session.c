@@ -1,4 +1,6 @@
-/* Keys of a graph's tasks, and what is remembered of them. */
+/* A session's keys: finding the tasks of a graph and their keys, looking up what is remembered of each
+   (tunedb/lookup.h), and handing out the chosen configurations. measure.c goes on from here where something is to be
+   measured. */
 #include "autotune/session.h"
 
 #include <string.h>
@@ -156,7 +158,7 @@ static void take_answer(tuning_task *task, const tune_answer *answer)
         add_seed(task, task->known.runners_up[i]);
 }
 
-tuff_status tuff__session_ask(tuning_session *self, tuning_task *task)
+static tuff_status look_up_task(tuning_session *self, tuning_task *task)
 {
     const bool may_measure = tuff__session_is_measuring(self);
     const char *const *portfolio = NULL;
@@ -212,12 +214,12 @@ tuff_status tuff__session_find(tuning_session *self)
     return TUFF_OK;
 }
 
-tuff_status tuff__session_ask_all(tuning_session *self)
+static tuff_status look_up_all(tuning_session *self)
 {
     memset(self->stats.hits, 0, sizeof self->stats.hits);
     memset(self->stats.misses, 0, sizeof self->stats.misses);
     for (int i = 0; i < self->task_count; ++i)
-        TRY(tuff__session_ask(self, &self->tasks[i]));
+        TRY(look_up_task(self, &self->tasks[i]));
     return TUFF_OK;
 }
 
@@ -299,7 +301,7 @@ tuff_status tuff__session_look_again(tuning_session *self)
     tuff__tune_release(&self->stores);
     TRY(gather(self));
     self->store = self->stores.items[0];
-    TRY(tuff__session_ask_all(self));
+    TRY(look_up_all(self));
     return tuff__store_describe(self->store, self->environment_text);
 }
 
@@ -323,7 +325,7 @@ tuff_status tuff__session_look_up(tuning_session *self)
 {
     TRY(tuff__session_open_stores(self));
     TRY(tuff__session_find(self));
-    return tuff__session_ask_all(self);
+    return look_up_all(self);
 }
 
 bool tuff__session_give_up(tuning_session *self, int task, tuff_status why)
@@ -339,7 +341,7 @@ bool tuff__session_give_up(tuning_session *self, int task, tuff_status why)
         subject_task->refused[subject_task->refused_count++] = subject_task->chosen;
     self->stats.hits[subject_task->tier]--;
     subject_task->was_measured = false;
-    if (subject_task->refused_count == MAX_REFUSED || tuff__session_ask(self, subject_task) != TUFF_OK ||
+    if (subject_task->refused_count == MAX_REFUSED || look_up_task(self, subject_task) != TUFF_OK ||
         is_refused(subject_task, &subject_task->chosen))
         subject_task->chosen = (tune_config){.set = {0}};
     return true;
@@ -364,18 +366,18 @@ uint64_t tuff__session_count_damaged(const tuning_session *self)
 tuff_status tuff__session_look_up_widely(tuning_session *self)
 {
     TRY(tuff__session_find(self));
-    TRY(tuff__session_ask_all(self));
+    TRY(look_up_all(self));
     if (!self->is_wide && self->manifest == NULL && lacks_something(self)) {
         TRY(gather_widely(self));
         self->store = self->stores.items[0];
         TRY(tuff__store_describe(self->store, self->environment_text));
-        TRY(tuff__session_ask_all(self));
+        TRY(look_up_all(self));
     }
     self->stats.damaged_lines = tuff__session_count_damaged(self);
     return TUFF_OK;
 }
 
-void tuff__session_forget(tuning_session *self)
+static void drop_tasks(tuning_session *self)
 {
     tuff__free(self->tasks);
     tuff__free(self->task_of);
@@ -398,6 +400,6 @@ void tuff__session_end(tuning_session *self)
         tuff__lowered_clear(&self->tasks[i]);
     tuff__tune_release(&self->stores);
     tuff__store_close(self->manifest);
-    tuff__session_forget(self);
+    drop_tasks(self);
     self->manifest = self->store = NULL;
 }

@@ -1,6 +1,7 @@
-/* The tuner of a graph from the inside: a session has a task for every key. session.c finds keys and looks up what is
-   remembered of them, measure.c spends the budget, evaluator.c tells searches about candidates, compile_pool.c compiles
-   those that are expected, records.c writes what was found. worker/ measures a session in another process. */
+/* A tuning session: the tuner of one graph, with a tuning_task for every key. session.c finds the keys and looks up
+   what is remembered of them, measure.c spends the budget, evaluator.c works on candidates for the searches,
+   compile_pool.c compiles ahead, records.c writes results. api/tune_plan.c begins sessions; worker/ measures one in
+   another process. */
 #ifndef TUFF_AUTOTUNE_SESSION_H
 #define TUFF_AUTOTUNE_SESSION_H
 
@@ -18,17 +19,17 @@
 
 struct tuning_session;
 
-/* Who measures all keys of a session that want it, within its budget. */
+/* Measures all keys of a session that want it, within its budget: a worker, for example. */
 typedef struct measurer {
     tuff_status (*measure)(void *self, struct tuning_session *session);
     void *self;
 } measurer;
 
-/* Candidates whose launches wait to be compiled. A search has at most SEARCH_PREFETCH waiting for their turn, and picked
-   each from a few. */
+/* Candidates whose launches wait to be compiled. A search has at most SEARCH_PREFETCH waiting for their turn, and
+   picked each from a few. */
 enum { MAX_LOWERED = 32 };
 
-/* Candidates of a key that a plan tries to be made with before it takes the default. */
+/* So many candidates of a key may be refused by the driver before the plan takes the default. */
 enum { MAX_REFUSED = 8 };
 
 /* All tasks of one key. */
@@ -49,10 +50,10 @@ typedef struct tuning_task {
     int seed_count, portfolio_count;
     bool wants_measuring;
     tune_record known;                /* what is remembered of it here, where a search goes on */
-    bool is_race;                     /* between what another driver found and the default */
+    bool is_race;                     /* only what another driver found is measured, against the default */
     tune_config refused[MAX_REFUSED]; /* by the driver, when the plan was to run with them */
     int refused_count;
-    bool is_pinned, was_told; /* was_told: what the pin is worth */
+    bool is_pinned, was_told; /* was_told: a warning about the pin was logged */
     /* While it is measured: */
     test_buffers *test_buffers;
     search *search;
@@ -61,10 +62,10 @@ typedef struct tuning_task {
     bool has_run[SEARCH_SLOTS];
     int rejected;
     char rejection[128];
-    tune_config noted;            /* what led when that was last written down; none: nothing was */
+    tune_config noted;            /* the leader that was last recorded; none: nothing was */
     bool is_done;                 /* it is counted in keys_done */
     bool is_default_bad;          /* its results are wrong */
-    bool lacks_room;              /* memory for the default, beside what other keys have of it */
+    bool lacks_room;              /* no memory for the default while other keys hold theirs */
     bool is_cold;                 /* the default was timed with its weights out of the caches */
     uint64_t default_nanoseconds; /* about; 0: not known yet */
     uint64_t default_compile;     /* nanoseconds that its programs took */
@@ -91,14 +92,14 @@ typedef struct tuning_session {
     uint64_t opened;               /* when tuning began, for the log */
     uint64_t recording;            /* what compiling the plan with what was found took */
     uint64_t later;                /* of the whole budget, for what comes behind `budget` */
-    uint64_t ground_size;          /* of all tasks */
+    uint64_t test_buffers_size;    /* of all tasks */
     int keys_wanted, keys_done;
-    const measurer *apart; /* who measures instead of this process; NULL: nobody */
+    const measurer *apart; /* measures instead of this process; NULL: this process does */
     bool is_background;    /* the plan that it is for is in use */
     bool survives_crashes; /* a worker measures while a compilation waits: crashes are no reason to stop */
-    /* In a worker that measures for a plan in use, else NULL: returns once the device may be used, or with stopped set;
-       what waiting took is added to begin and limit. is_between: no step is under way. */
-    void (*give_way)(struct tuning_session *self, bool is_between);
+    /* Set in a worker that measures for a plan in use, else NULL. Returns when the device may be used, or with
+       `stopped` set; adds the time that it waited to begin and limit. is_between: no step is under way. */
+    void (*yield)(struct tuning_session *self, bool is_between);
     void *user;
     bool stopped, lost, had_bench;                  /* had_bench: what was lost is not the plan's device */
     tuff_device *bench;                             /* where candidates run: a device of their own, NULL: the plan's */
@@ -115,120 +116,106 @@ typedef struct tuning_session {
     double rate;            /* operations on f32 in a nanosecond, of the bench; 0: not measured, or in vain */
 } tuning_session;
 
-/* Nanoseconds that the bench needs for the multiplying of a task alone, at its peak; 0 where that is not known. Only
-   products of f32 are counted this way: the peak is of those. */
+/* Nanoseconds that the bench needs for a task's multiply-adds at its peak rate; 0 if unknown. Known only for matmuls in
+   f32, in which the peak is measured. */
 uint64_t tuff__session_roofline(tuning_task *task);
 /* The device that candidates run on. */
 tuff_device *tuff__session_bench(const tuning_session *self);
-/* Whether that is no CPU, nor anything whose processors compile as well. */
+/* Whether that is a GPU, so that compiling does not disturb it. */
 bool tuff__session_is_on_gpu(const tuning_session *self);
-/* Opens one of its own, so that a candidate that takes it down takes nothing else with it; and closes it. */
+/* Opens a device of its own for candidates, so that one that takes it down does not take the plan's with it; closes
+   it. */
 void tuff__session_open_bench(tuning_session *self);
 void tuff__session_close_bench(tuning_session *self);
-/* A compilation took so long: how long later ones may take follows from that. */
+/* Notes how long a compilation took, from which the limit of later ones follows. */
 void tuff__session_note_compile(tuning_session *self, uint64_t nanoseconds);
-/* Sets how long the next compilation of the task may take: longer where its default took long, and while there is
-   time for it. */
+/* Sets how long the next compilation of the task may take: longer if its default took long, and as long as the budget
+   allows it. */
 void tuff__session_limit_compile(tuning_task *task);
-/* At most so long; tests put a shorter time here. */
+/* The maximum; tests set a shorter time. */
 extern uint64_t tuff__compile_patience;
-/* Whether anything may be measured: not after a candidate took the device down in this process, nor where candidates
-   did so twice within a day. Says why not, once. */
+/* Whether anything may be measured: not after a candidate took the device down in this process, nor after that happened
+   twice within a day in any process. Logs the reason once. */
 bool tuff__session_may_measure(const tuning_session *self);
-/* Makes this the process that measures on the device's device: on a CPU its drivers would disturb each other. Where
-   another process is that, waits with TUFF_TUNE_WAIT=1 (*waited: what that one found is yet to be looked up); else
-   returns false at once. True too where there are no locks to be had. The lock ends with tuff__file_unlock. */
+/* Takes the lock for measuring on the device, because processes that measure would disturb each other. If another
+   process has it, waits with TUFF_TUNE_WAIT=1 (*waited: look up again what that one found), else returns false at once.
+   True also if no lock file can be made. Release it with tuff__file_unlock. */
 bool tuff__session_take_device(tuning_session *self, file_lock *out, bool *waited);
-/* The same at once: false where another has it. */
+/* The same without waiting: false if another process has it. */
 bool tuff__session_try_device(const tuning_session *self, file_lock *out);
-/* Reads the stores once more, and what they know of the tasks. */
+/* Reads the stores again and looks the tasks up in them. */
 tuff_status tuff__session_look_again(tuning_session *self);
-/* Nothing is measured any more in this process. */
+/* From now on nothing is measured in this process. */
 void tuff__session_turn_off(void);
 
-/* Behind measuring: compacts the store, and keeps the programs in the cache within their limit. */
+/* Call this after measuring: compacts the store, and prunes the cache of programs to its limit. */
 void tuff__session_tidy(const tuning_session *self);
 
 /* The keys of the plan's tasks: tasks with their defaults, nothing looked up. */
 tuff_status tuff__session_find(tuning_session *self);
 /* Opens the stores; what was opened is closed by tuff__session_end. */
 tuff_status tuff__session_open_stores(tuning_session *self);
-/* Whether nothing at all is remembered of the device; whether this tuner is to measure; damaged lines of the stores. */
+/* Whether nothing is remembered of the device; whether this session may measure; the number of damaged lines in
+   stores. */
 bool tuff__session_knows_nothing(const tuning_session *self);
 bool tuff__session_is_measuring(const tuning_session *self);
 uint64_t tuff__session_count_damaged(const tuning_session *self);
 /* Opens the stores, finds the keys, and what is remembered of them. */
 tuff_status tuff__session_look_up(tuning_session *self);
-/* The same with stores that are open, and with what other drivers found where something is missing. */
+/* The same with stores that are open; where something is missing, also by the stores of other environments. */
 tuff_status tuff__session_look_up_widely(tuning_session *self);
 void tuff__session_end(tuning_session *self);
-/* Asks what is remembered of one task, of all; forgets them. */
-tuff_status tuff__session_ask(tuning_session *self, tuning_task *task);
-tuff_status tuff__session_ask_all(tuning_session *self);
-void tuff__session_forget(tuning_session *self);
 
-/* What was chosen, by task; NULL where that is the default. any: whether something else is. The caller frees *out,
-   after a failure too. */
+/* The chosen configurations by task, NULL for the default. *any: whether one differs from the default. The caller frees
+   *out, even after a failure. */
 tuff_status tuff__session_choices(const tuning_session *self, const tune_config ***out, bool *any);
-/* What the keys are, and what they run with. */
+/* The keys and their chosen configurations. */
 tuff_status tuff__session_list_keys(const tuning_session *self, plan_keys *out);
-/* All tasks have their defaults again. */
+/* Sets all tasks back to their defaults. */
 void tuff__session_forget_choices(tuning_session *self);
-/* The driver refuses what a task was to run with: it gets the next best that is remembered, or its default. False where
-   it had that already, or by a manifest no other. */
+/* The driver refused a task's configuration: it gets the next best that is remembered, else its default. False if it
+   had the default already, or if a manifest allows no other. */
 bool tuff__session_give_up(tuning_session *self, int task, tuff_status why);
 /* Only host memory can be lacking. */
 tuff_status tuff__session_open_journal(tuning_session *self);
 /* Measures the tasks that want it, within the budget. */
 tuff_status tuff__session_measure(tuning_session *self);
-/* The same in parts: what measuring needs, a bench among it if one can be had; one task, to its end; and away with
-   that. Status as of tuff__search_step. */
+/* The same in parts. Open what measuring needs, including a bench device if possible; measure one task to its end;
+   close all. Status as of tuff__search_step. */
 tuff_status tuff__session_open(tuning_session *self);
 tuff_status tuff__session_measure_one(tuning_task *task, uint64_t budget);
 /* All that want it; begin and budget are set. */
 tuff_status tuff__session_measure_all(tuning_session *self);
 void tuff__session_close(tuning_session *self);
-/* Calls the progress callback while a candidate of the task takes long; false: it said to stop. */
-bool tuff__session_shows_progress(tuning_task *task);
-/* The log of candidates (candidate_log.c): opened where the options name one; what cannot be written
-   is a warning. */
+/* The log of candidates (candidate_log.c), if the options name one. Failing to write it is only logged. */
 void tuff__session_log_open(tuning_session *self);
 void tuff__session_log_close(tuning_session *self);
 void tuff__session_log_add(const tuning_task *task, const tune_config *config, tune_evaluation found,
                            uint64_t nanoseconds, int samples);
-/* Between evaluators. What a failure says about a candidate; bytes that more of them may take; whether an earlier run
-   rejected one; to tell the journal what comes, so that a process that starts after a crash knows whom to blame, and
-   that it is over. */
-tune_evaluation tuff__evaluation_of(tuning_session *session, tuff_status status);
-uint64_t tuff__evaluator_room(const tuning_session *session);
-bool tuff__evaluator_bars(const tuning_task *task, const tune_config *config);
-tuff_status tuff__evaluator_announce(const tuning_task *task, const search_candidate *candidate, journal_phase phase,
-                                     bool durable);
-void tuff__evaluator_leave(const tuning_session *session);
 /* The evaluator of a task's candidates. */
 evaluator tuff__evaluator_of(tuning_task *task);
-/* What the host says of a candidate that was compiled, whatever was kept as right: it is then. */
+/* Verifies a compiled candidate against the host alone. Its results replace those that were kept as right. */
 tune_evaluation tuff__evaluator_alone(tuning_task *task, const search_candidate *candidate);
-/* Candidates in place of a default, from less to more careful: an item to itself, without local memory; with short
-   vectors; a GPU's kernels. NULL ends them. */
+/* Plain configurations to replace a wrong default, ending with NULL: kernels without local memory, the same with short
+   vectors, kernels as for a GPU. */
 extern const char *const tuff__fallbacks[];
-/* Where the default's results are wrong: takes what is right instead, if anything is, and remembers it. */
-void tuff__session_take_safer(tuning_task *task);
-/* Where nothing is known but that the default is not to be run: chooses what is next. */
+/* The default's results are wrong: chooses a fallback that gives right ones, if any does, and records it. */
+void tuff__session_take_fallback(tuning_task *task);
+/* The default must not run and nothing else is known: chooses the first fallback. */
 void tuff__session_avoid_default(tuning_task *task);
-/* What is written down (records.c). reject: as search_settings.rejected. */
+/* Recording (records.c). reject: as search_settings.rejected. */
 void tuff__session_reject(void *user, const tune_config *config, tune_evaluation why);
-/* Counts and tells the same of a candidate that another search may try. */
+/* Counts and reports a rejected candidate without recording it: another search may try it. */
 void tuff__session_leave_out(tuning_task *task, tune_evaluation why);
 void tuff__session_remember(tuning_task *task, const search_result *found);
-/* Writes what leads a search that goes on as where a later one begins, where that is other than when it was asked last:
-   whoever stops or kills this one loses no more than it had in hand. */
+/* Records the leader of a search that goes on as a seed for a later one, if it changed since the last call: if this
+   process is stopped or killed, only the candidate at hand is lost. */
 void tuff__session_note_leader(tuning_task *task);
-/* That more time found nothing that is sure. */
+/* Records that another search found nothing that is better beyond doubt. */
 void tuff__session_remember_again(const tuning_task *task);
-/* Adds what counts work done. */
+/* Adds the counters of work done. */
 void tuff__tune_stats_add(tuff_tune_stats *to, const tuff_tune_stats *more);
-/* Frees what its runs held. */
+/* Frees the task's runs, launches and test buffers. */
 void tuff__evaluator_clear(tuning_task *task);
 
 #endif

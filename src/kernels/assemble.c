@@ -37,9 +37,9 @@ static line line_at(const char *at)
     return result;
 }
 
-static bool starts(const line *of, const char *word)
+static bool starts(const line *parsed, const char *word)
 {
-    return of->length >= strlen(word) && strncmp(of->start, word, strlen(word)) == 0;
+    return parsed->length >= strlen(word) && strncmp(parsed->start, word, strlen(word)) == 0;
 }
 
 /* Adds statements, one a line, with the indentation of the splice they replace. */
@@ -119,7 +119,7 @@ static tuff_status expand_splice(expansion *self, const line *splice)
     else if (starts(splice, "$consume_scalar"))
         add_indented(self->body, tuff__text_get(&self->consume.scalar), splice->indentation);
     else if (starts(splice, "$ask"))
-        add_indented(self->body, tuff__text_get(&self->consume.ask), splice->indentation);
+        add_indented(self->body, tuff__text_get(&self->consume.prefetch), splice->indentation);
     if (starts(splice, "$consume") || starts(splice, "$ask"))
         return TUFF_OK;
     text made = {0};
@@ -364,7 +364,7 @@ tuff_status tuff__assemble(const assembly_request *request, assembly *out)
     expansion self = {.request = request, .header = &texts[0], .shared = &texts[1], .body = &texts[2]};
     tuff_status status = tuff__emitter_create(request->chain == NULL ? &empty : request->chain, request->walk,
                                               request->vec, request->glsl, &self.emitter);
-    self.emitter.asks_ahead = request->asks_ahead;
+    self.emitter.prefetches = request->prefetches;
     if (status == TUFF_OK)
         tuff__find_kept(&self.emitter, request->private_bytes);
     if (status == TUFF_OK)
@@ -385,9 +385,9 @@ tuff_status tuff__assemble(const assembly_request *request, assembly *out)
     return status;
 }
 
-void tuff__assembly_free(assembly *of)
+void tuff__assembly_free(assembly *made)
 {
-    tuff__text_free(&of->source);
-    tuff__free(of->parameters);
-    *of = (assembly){.parameters = NULL};
+    tuff__text_free(&made->source);
+    tuff__free(made->parameters);
+    *made = (assembly){.parameters = NULL};
 }

@@ -18,21 +18,21 @@ static const form forms[] = {
 /* The chain with the operand's rows and columns in the place of the result's, or turned; values keep their numbers. */
 static tuff_status chain_of(const fused_chain *chain, int operand, fused_chain *out)
 {
-    const chain_producer *of = &chain->producers[operand];
+    const chain_producer *producer = &chain->producers[operand];
     *out = *chain;
     out->output_count = out->reduction_count = out->extra_count = 0;
-    out->values = tuff__alloc((size_t)of->end * sizeof *out->values);
-    out->value_count = out->value_capacity = of->end;
+    out->values = tuff__alloc((size_t)producer->end * sizeof *out->values);
+    out->value_count = out->value_capacity = producer->end;
     if (out->values == NULL)
         return TUFF_E_OOM_HOST;
-    memcpy(out->values, chain->values, (size_t)of->end * sizeof *out->values);
-    out->rank = of->axis + 2;
+    memcpy(out->values, chain->values, (size_t)producer->end * sizeof *out->values);
+    out->rank = producer->axis + 2;
     for (int i = 0; i < 2; ++i) {
-        out->classes[of->axis + i] = i == 0 ? AXIS_ROW : AXIS_COLUMN;
-        out->extent[of->axis + i] = of->extent[of->turned ? 1 - i : i];
+        out->classes[producer->axis + i] = i == 0 ? AXIS_ROW : AXIS_COLUMN;
+        out->extent[producer->axis + i] = producer->extent[producer->turned ? 1 - i : i];
     }
-    for (int i = of->begin; i < of->end && of->turned; ++i) {
-        int64_t *strides = out->values[i].address.stride + of->axis;
+    for (int i = producer->begin; i < producer->end && producer->turned; ++i) {
+        int64_t *strides = out->values[i].address.stride + producer->axis;
         const int64_t first = strides[0];
         strides[0] = strides[1];
         strides[1] = first;
@@ -95,10 +95,10 @@ static void add_function(const assembly_request *request, const fused_chain *cha
 
 enum { FORMS = sizeof forms / sizeof forms[0] };
 
-static bool is_used(const assembly_request *request, int operand, const form *of)
+static bool is_used(const assembly_request *request, int operand, const form *shape_form)
 {
     char macro[32];
-    snprintf(macro, sizeof macro, "PRODUCE%s_%s(", of->suffix, request->chain->operand_names[operand]);
+    snprintf(macro, sizeof macro, "PRODUCE%s_%s(", shape_form->suffix, request->chain->operand_names[operand]);
     return request->defines != NULL && strstr(request->defines, macro) != NULL;
 }
 

@@ -140,11 +140,11 @@ bool tuff__is_produced(const fused_chain *chain, int operand)
 
 void tuff__chain_lead(fused_chain *chain, int operand)
 {
-    const chain_producer *of = &chain->producers[operand];
+    const chain_producer *producer = &chain->producers[operand];
     bool found = false;
-    for (int i = of->begin; i < of->end; ++i) {
+    for (int i = producer->begin; i < producer->end; ++i) {
         const chain_value *value = &chain->values[i];
-        const int64_t *strides = value->address.stride + of->axis;
+        const int64_t *strides = value->address.stride + producer->axis;
         const bool whole = value->kind == VALUE_LOAD && strides[0] != 0 && strides[1] != 0;
         if (value->buffer < 0 || (found && !whole))
             continue;

@@ -31,16 +31,16 @@ int tuff__config_value(const tune_config *self, tunable parameter, int usual)
 int tuff__config_count(const tune_config *self)
 {
     int count = 0;
-    for (int of = 0; of < TUNABLE_COUNT; of++)
-        count += tuff__config_has(self, (tunable)of);
+    for (int index = 0; index < TUNABLE_COUNT; index++)
+        count += tuff__config_has(self, (tunable)index);
     return count;
 }
 
 bool tuff__config_keeps_bits(const tune_config *self)
 {
     bool keeps = true;
-    for (int of = 0; of < TUNABLE_COUNT; of++)
-        keeps = keeps && (!tuff__config_has(self, (tunable)of) || tuff__tunable_keeps_bits((tunable)of));
+    for (int index = 0; index < TUNABLE_COUNT; index++)
+        keeps = keeps && (!tuff__config_has(self, (tunable)index) || tuff__tunable_keeps_bits((tunable)index));
     return keeps;
 }
 
@@ -81,9 +81,9 @@ void tuff__config_format(const tune_config *self, text *out)
 {
     tunable order[TUNABLE_COUNT];
     size_t count = 0;
-    for (int of = 0; of < TUNABLE_COUNT; of++)
-        if (tuff__config_has(self, (tunable)of))
-            order[count++] = (tunable)of;
+    for (int index = 0; index < TUNABLE_COUNT; index++)
+        if (tuff__config_has(self, (tunable)index))
+            order[count++] = (tunable)index;
     qsort(order, count, sizeof *order, compare_tunables);
     for (size_t i = 0; i < count; i++) {
         const tunable_info *info = tuff__tunable_info(order[i]);
@@ -91,20 +91,29 @@ void tuff__config_format(const tune_config *self, text *out)
     }
 }
 
-static bool is_called(const tunable_info *info, const char *name, size_t length)
+/* Whether a text of so many characters is "kernel.tunable". */
+static bool names(const char *source, size_t length, const char *kernel, const char *tunable_name)
 {
-    size_t kernel = strlen(info->kernel);
-    return length == kernel + 1 + strlen(info->name) && memcmp(name, info->kernel, kernel) == 0 &&
-           name[kernel] == '.' && memcmp(name + kernel + 1, info->name, length - kernel - 1) == 0;
+    const size_t before = strlen(kernel);
+    return length == before + 1 + strlen(tunable_name) && memcmp(source, kernel, before) == 0 &&
+           source[before] == '.' && memcmp(source + before + 1, tunable_name, length - before - 1) == 0;
+}
+
+static bool is_called(tunable parameter, const char *source, size_t length)
+{
+    const tunable_info *info = tuff__tunable_info(parameter);
+    const former_name *former = tuff__tunable_former(parameter);
+    return names(source, length, info->kernel, info->name) ||
+           (former != NULL && names(source, length, former->kernel, former->name));
 }
 
 /* TUNABLE_COUNT where there is none of the name. */
 static int find_tunable(const char *name, size_t length)
 {
-    int of = 0;
-    while (of < TUNABLE_COUNT && !is_called(tuff__tunable_info((tunable)of), name, length))
-        of++;
-    return of;
+    int index = 0;
+    while (index < TUNABLE_COUNT && !is_called((tunable)index, name, length))
+        index++;
+    return index;
 }
 
 /* At most seven digits, the first of several no 0: a text that was not written so is damaged. Answers how many. */
@@ -133,18 +142,18 @@ static tuff_status parse_one(const char **source, tune_config *out)
     const char *end = name + length + 1 + digits;
     if (!digits || (*end && *end != ';'))
         return FAIL(TUFF_E_FORMAT, "candidate: '%.80s' does not begin with kernel.name=value", name);
-    int of = find_tunable(name, length);
-    if (of == TUNABLE_COUNT)
+    int index = find_tunable(name, length);
+    if (index == TUNABLE_COUNT)
         return FAIL(TUFF_E_UNSUPPORTED, "candidate: no tunable is called '%.*s'", shown(length), name);
-    const tunable_info *info = tuff__tunable_info((tunable)of);
+    const tunable_info *info = tuff__tunable_info((tunable)index);
     if (value < info->least || value > info->most)
         return FAIL(TUFF_E_LIMIT, "candidate: %s.%s=%d, but it is %d to %d", info->kernel, info->name, value,
                     info->least, info->most);
-    if (!tuff__tunable_takes((tunable)of, value))
+    if (!tuff__tunable_takes((tunable)index, value))
         return FAIL(TUFF_E_LIMIT, "candidate: %s.%s=%d, but it is a power of two", info->kernel, info->name, value);
-    if (tuff__config_has(out, (tunable)of))
+    if (tuff__config_has(out, (tunable)index))
         return FAIL(TUFF_E_FORMAT, "candidate: %s.%s is set twice", info->kernel, info->name);
-    tuff__config_set(out, (tunable)of, value);
+    tuff__config_set(out, (tunable)index, value);
     *source = end;
     return TUFF_OK;
 }

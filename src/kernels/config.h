@@ -30,8 +30,9 @@ uint64_t tuff__config_hash(const tune_config *self); /* of this build: texts are
 
 /* Appends "matmul_register.local_size=4;matmul_register.tile_rows=8": sorted by name, nothing for the default. */
 void tuff__config_format(const tune_config *self, text *out);
-/* Reads such a text, in any order. TUFF_E_UNSUPPORTED: a tunable that this version does not have; TUFF_E_LIMIT: a value
-   that it may not take; TUFF_E_FORMAT: no such text, or a name twice. *out is the default then. */
+/* Reads such a text, in any order, with the names of earlier versions too. TUFF_E_UNSUPPORTED: a tunable that this
+   version does not have; TUFF_E_LIMIT: a value that it may not take; TUFF_E_FORMAT: no such text, or a name twice. *out
+   is the default then. */
 tuff_status tuff__config_parse(const char *source, tune_config *out);
 
 #endif

@@ -278,7 +278,7 @@ static void emit_points(emitter *self, int pass, bool vector)
             tuff__emit_store(self, i, vector ? &self->texts->vector : &self->texts->scalar);
     }
     if (vector && self->walk == WALK_ROW)
-        tuff__emit_ahead(self, pass);
+        tuff__emit_prefetch(self, pass);
     if (vector && self->walk == WALK_MATMUL)
         tuff__emit_asks(self);
 }

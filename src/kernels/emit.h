@@ -23,7 +23,7 @@ typedef struct pass_texts {
        alone, once a row; what each vector needs of both, and hands back. */
     text declare, each_run, open, fetch, close;
     text clear, reset_vector, reset_scalar, add_vector, add_scalar, combine;
-    text ask; /* of a matmul: asks for what a vector of its epilogue reads */
+    text prefetch; /* of a matmul: asks for what a vector of its epilogue reads */
 } pass_texts;
 
 typedef enum emit_mode { EMIT_BOTH, EMIT_VECTOR, EMIT_SCALAR } emit_mode;
@@ -38,7 +38,7 @@ typedef struct emitter {
     bool *kept;           /* per value: kept from its first pass for later ones */
     bool *dear;           /* per value of a row in vectors: worth keeping */
     bool has_reciprocals; /* x / y as x times 1/y where many x meet one y */
-    bool asks_ahead;      /* a row asks for the elements of the next one */
+    bool prefetches;      /* a row asks for the elements of the next one */
     int pass;
     int vector_axis;     /* -1 where the domain has none */
     int32_t *parameters; /* what PARAM(i) gives */
@@ -61,7 +61,7 @@ void tuff__emitter_free(emitter *self);
 void tuff__find_kept(emitter *self, int private_bytes);
 
 /* Has later passes over a row ask for what the first one over the next row will read. */
-void tuff__emit_ahead(emitter *self, int pass);
+void tuff__emit_prefetch(emitter *self, int pass);
 /* Has a matmul's tile ask for what its epilogue will read. */
 void tuff__emit_asks(emitter *self);
 

@@ -201,10 +201,10 @@ snippet tuff__emit_address(emitter *self, int number, const affine *address, int
 /* Whether every vector of this address starts at a multiple of four elements. */
 static bool is_aligned(const emitter *self, const affine *address, int buffer)
 {
-    const chain_buffer *of = &self->chain->buffers[buffer];
+    const chain_buffer *entry = &self->chain->buffers[buffer];
     if (!self->aligned_only)
         return true;
-    bool aligned = (address->offset + of->element_offset) % 4 == 0;
+    bool aligned = (address->offset + entry->element_offset) % 4 == 0;
     if (self->walk == WALK_MATMUL) /* tiles at an edge are moved back inside */
         aligned &= self->chain->extent[self->vector_axis] % 4 == 0;
     for (int i = 0; i < self->chain->rank; ++i)
@@ -547,14 +547,14 @@ void tuff__emit_stored_value(emitter *self, int index)
 void tuff__emit_store(emitter *self, int index, text *out)
 {
     const chain_output *output = &self->chain->outputs[index];
-    const chain_value *of = &self->chain->values[output->value];
+    const chain_value *entry = &self->chain->values[output->value];
     const chain_buffer *buffer = &self->chain->buffers[output->buffer];
     const int number = self->chain->value_count + index;
     const int64_t stride = vector_stride(self, &output->address);
     const bool vector = self->vector && stride != 0;
     const char *type = tuff_dtype_name(buffer->dtype);
     snippet value = tuff__emit_value(self, output->value, vector);
-    if (of->dtype == TUFF_BOOL && buffer->dtype == TUFF_U32)
+    if (entry->dtype == TUFF_BOOL && buffer->dtype == TUFF_U32)
         value = tuff__format("B_TO_U_%c(%s)", vector ? 'v' : '1', value.text);
     const snippet where = tuff__emit_address(self, number, &output->address, output->buffer);
     if (!vector)

@@ -31,6 +31,44 @@ const tunable_info *tuff__tunable_info(tunable parameter)
     return &all[parameter];
 }
 
+static const former_name former_names[] = {
+    {TUNABLE_fusion_split_k, "fusion", "pieces"},
+    {TUNABLE_map_nontemporal_mib, "map", "stream_mebibytes"},
+    {TUNABLE_row_register_prefetch_bytes, "row_register", "ahead_bytes"},
+    {TUNABLE_attention_register_key_unroll, "attention_register", "keys_at_once"},
+    {TUNABLE_matmul_gemv_span, "matmul_thin", "span"},
+    {TUNABLE_matmul_gemv_step_k, "matmul_thin", "step_k"},
+    {TUNABLE_matmul_gemv_local_size, "matmul_thin", "local_size"},
+};
+enum { FORMER_COUNT = sizeof former_names / sizeof *former_names };
+
+const former_name *tuff__tunable_former(tunable parameter)
+{
+    for (int i = 0; i < FORMER_COUNT; i++)
+        if (former_names[i].parameter == parameter)
+            return &former_names[i];
+    return NULL;
+}
+
+const char *tuff__kernel_former(const char *kernel)
+{
+    for (int i = 0; i < FORMER_COUNT; i++)
+        if (strcmp(tuff__tunable_info(former_names[i].parameter)->kernel, kernel) == 0)
+            return former_names[i].kernel;
+    return kernel;
+}
+
+bool tuff__has_former_name(const char *source)
+{
+    for (int i = 0; i < FORMER_COUNT; i++) {
+        const former_name *one = &former_names[i];
+        const bool is_kernel = strcmp(tuff__tunable_info(one->parameter)->kernel, one->kernel) != 0;
+        if (strstr(source, is_kernel ? one->kernel : one->name) != NULL)
+            return true;
+    }
+    return false;
+}
+
 const tunable_exception *tuff__tunable_exceptions(int *count)
 {
     static const tunable_exception all[] = {
@@ -47,7 +85,7 @@ int tuff__tunable_usual(tunable parameter, kernel_device kind, unsigned which)
     int count;
     const tunable_exception *all = tuff__tunable_exceptions(&count);
     for (int i = 0; i < count; i++)
-        if (all[i].kind == kind && all[i].which == which && all[i].of == parameter)
+        if (all[i].kind == kind && all[i].which == which && all[i].parameter == parameter)
             return all[i].value;
     return tuff__tunable_info(parameter)->values[kind];
 }
@@ -76,7 +114,7 @@ bool tuff__tunable_takes(tunable parameter, int value)
     for (int kind = KERNELS_OPENCL_CPU; kind <= KERNELS_GPU; kind++)
         found = found || info->values[kind] == value;
     for (int i = 0; i < count; i++)
-        found = found || (all[i].of == parameter && all[i].value == value);
+        found = found || (all[i].parameter == parameter && all[i].value == value);
     return found && value >= info->least && value <= info->most;
 }
 

@@ -30,6 +30,20 @@ typedef struct tunable_info {
 } tunable_info;
 
 const tunable_info *tuff__tunable_info(tunable parameter);
+
+/* What earlier versions called a kernel or a tunable. Texts with those names are still read (config.c), and hashes of
+   kernels go on using them (kernel_hash.c): another name makes no record stale. */
+typedef struct former_name {
+    tunable parameter;
+    const char *kernel, *name;
+} former_name;
+
+/* The former name, or NULL. */
+const former_name *tuff__tunable_former(tunable parameter);
+/* The former name of a kernel's text, or the name itself. */
+const char *tuff__kernel_former(const char *kernel);
+/* Whether a text has a former name in it. */
+bool tuff__has_former_name(const char *source);
 /* Of kinds of things rather than sizes. */
 bool tuff__tunable_is_kind(tunable parameter);
 /* Of loops that are written out, which may be of any length: tiles. */
@@ -40,7 +54,7 @@ bool tuff__tunable_takes(tunable parameter, int value);
 typedef struct tunable_exception {
     kernel_device kind;
     unsigned which; /* GPUs: the vendor; CPU devices: lanes of a vector */
-    tunable of;
+    tunable parameter;
     int value;
 } tunable_exception;
 

@@ -1,4 +1,4 @@
-/* Weights are found by the memory that commands are bound to. */
+/* Finds a run's weights by the memory that its commands are bound to, and rebinds them to places of the pool. */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE
 #endif

@@ -1,7 +1,7 @@
-/* Weights as a program meets them: gone from the caches since the last step. What a plan's runs read and never write,
-   and what is an array or was made of arrays before the first run, is read from another place in a pool each time; when
-   the first place comes again, at least twice what the caches hold was read in between. Values do not change how long a
-   kernel takes; all of the pool are the same small number. */
+/* Cold weights: in a program, weights are out of the caches again by the next step, so they must be when a candidate is
+   timed. Weights are what a run reads and never writes, and what is an array or was made from arrays by the setup. Each
+   run reads them at another place in a pool. When the first place comes again, at least twice the size of the caches
+   was read in between. The values do not matter for the time: all of the pool is one small number. */
 #ifndef TUFF_MEASURE_CACHE_FLUSH_H
 #define TUFF_MEASURE_CACHE_FLUSH_H
 
@@ -22,8 +22,7 @@ typedef struct flushed_weights {
 /* Walks over the whole plan: once for each. */
 void tuff__cache_flush_find(const executable *self, flushed_weights *out);
 
-/* Bytes that a pool should have: twice the caches, as far as they are known, at most 512 MiB and a quarter of the
-   memory; 0: too little for the caches. */
+/* Bytes for the pool: twice the known caches, at most 512 MiB and a quarter of the memory; 0: that is too little. */
 uint64_t tuff__cache_flush_pool_size(const tuff_device *device);
 /* Where all candidates of a device read their weights, one behind the other: also those of one round of a race. Zeroed
    but for its size it is one, whose memory is made where it is needed first. */
@@ -36,8 +35,8 @@ typedef struct cache_flush_pool {
 tuff_status tuff__cache_flush_pool_fill(tuff_device *device, cache_flush_pool *self);
 void tuff__cache_flush_pool_free(cache_flush_pool *self);
 
-/* How many places the pool has for weights; 1: they stay where they are, because there are none, so few that what they
-   take does not matter, or more than the caches hold anyway. pool may be NULL. */
+/* How many places the pool has for weights. 1: they stay where they are, because there are none, too few to matter, or
+   more than the caches hold anyway. pool may be NULL. */
 int tuff__cache_flush_places(const flushed_weights *weights, const cache_flush_pool *pool);
 /* The place for the next run; so many are taken. */
 int tuff__cache_flush_take(cache_flush_pool *self, int places, uint64_t size, int count);

@@ -1,4 +1,5 @@
-/* A candidate_run is an executable of one task, recorded with timestamps. */
+/* A candidate_run owns an executable of one task over test buffers, and recordings of it with timestamps: one for each
+   place in the pool of cold weights. Short runs are repeated within a recording, because timers are coarse. */
 #include "measure/candidate_run.h"
 
 #include <string.h>
@@ -74,7 +75,7 @@ static tuff_status repeat(candidate_run *self, int repeats)
     return TUFF_OK;
 }
 
-/* What is to be submitted now. */
+/* The recording for the next place in the pool; made on first use. */
 static tuff_status next_timed(candidate_run *self, recording **out)
 {
     const int place =
@@ -85,7 +86,8 @@ static tuff_status next_timed(candidate_run *self, recording **out)
     return TUFF_OK;
 }
 
-/* Scratch memory comes from others who used it before: what a kernel reads of it without having written it shows. */
+/* Memory of the pool may hold old results. With a pattern in it, a kernel that reads what it never wrote gives wrong
+   results. */
 static tuff_status poison_scratch(const launch_list *list)
 {
     enum { AT_ONCE = 1 << 16 };
@@ -145,8 +147,8 @@ tuff_status tuff__candidate_run_create(launch_list *launches, test_buffers *buff
     return TUFF_OK;
 }
 
-/* How long runs that should take so long may show no sign of life; 0: not known. CPUs do not hang, but others may need
-   them. */
+/* Sets the timeout for runs that should take `expected` nanoseconds; 0: unknown. Longer on CPUs, which do not hang but
+   may be busy with other processes. */
 static void set_patience(const candidate_run *self, uint64_t expected)
 {
     const uint64_t least =
@@ -176,7 +178,7 @@ static tuff_status time_once(candidate_run *self, uint64_t *nanoseconds)
     return TUFF_OK;
 }
 
-/* Scatters look for places in what earlier kernels counted: those must be whole. */
+/* The kernels of a scatter use counts of the kernels before, which must be complete. */
 static bool can_run_in_part(const candidate_run *self)
 {
     for (int i = 0; i < self->executable.launches.launch_count; ++i) {

@@ -1,4 +1,6 @@
-/* Comparisons with the reference executor, on excerpts of tasks. */
+/* Compares a task's results with the reference executor's. Large tasks are sampled: a subgraph of a few elements along
+   independent axes (compile/subgraph.h) is computed instead. For odd extents a task of the same structure is built,
+   compiled and run. */
 #include "measure/oracle.h"
 
 #include <float.h>
@@ -24,13 +26,13 @@ typedef struct expectation {
     int64_t count;
 } expectation;
 
-typedef struct hearing {
+typedef struct comparison {
     subgraph *part;
     reference_plan *host;
     expectation roots[MAX_OUTPUTS];
-} hearing;
+} comparison;
 
-static void end(hearing *self)
+static void end(comparison *self)
 {
     for (int i = 0; i < MAX_OUTPUTS; ++i) {
         tuff__free(self->roots[i].values);
@@ -40,7 +42,7 @@ static void end(hearing *self)
     tuff__subgraph_destroy(self->part);
 }
 
-static tuff_status begin_host(hearing *self, tuff_device *device)
+static tuff_status begin_host(comparison *self, tuff_device *device)
 {
     tuff_graph *graph;
     TRY(tuff__subgraph_graph(self->part, device, &graph));
@@ -53,7 +55,7 @@ static tuff_status begin_host(hearing *self, tuff_device *device)
     return TUFF_OK;
 }
 
-static tuff_status run_host(hearing *self)
+static tuff_status run_host(comparison *self)
 {
     char name[16];
     TRY(tuff__reference_run(self->host));
@@ -89,7 +91,7 @@ static bool is_right(tuff_dtype dtype, double got, double value, double bound)
 }
 
 /* Of one root; got has its elements in order. */
-static void judge_root(const hearing *self, int index, const double *got, char *wrong, size_t size)
+static void judge_root(const comparison *self, int index, const double *got, char *wrong, size_t size)
 {
     const expectation *root = &self->roots[index];
     const tuff_dtype dtype = tuff__subgraph_root(self->part, index)->outputs[0].dtype;
@@ -148,7 +150,7 @@ static void want_suspects(subgraph *part, const test_buffers *on)
     }
 }
 
-static tuff_status write_reads(const hearing *self, const struct fusion *fusion, const test_buffers *from)
+static tuff_status write_reads(const comparison *self, const struct fusion *fusion, const test_buffers *from)
 {
     char name[16];
     for (int i = 0; i < tuff__subgraph_read_count(self->part); ++i) {
@@ -166,8 +168,8 @@ static tuff_status write_reads(const hearing *self, const struct fusion *fusion,
     return TUFF_OK;
 }
 
-static tuff_status compare_ground(const hearing *self, const struct fusion *fusion, const test_buffers *buffers,
-                                  char *wrong, size_t size)
+static tuff_status compare_kept(const comparison *self, const struct fusion *fusion, const test_buffers *buffers,
+                                char *wrong, size_t size)
 {
     for (int i = 0; i < tuff__subgraph_root_count(self->part) && wrong[0] == '\0'; ++i) {
         double *got = tuff__calloc((size_t)self->roots[i].count + 1, sizeof *got);
@@ -198,29 +200,29 @@ static tuff_status sample(subgraph *part, const test_buffers *on)
     return TUFF_OK;
 }
 
-static tuff_status hear_ground(hearing *self, tuff_device *device, const test_buffers *buffers,
-                               const struct fusion *fusion, int task, char *wrong, size_t size)
+static tuff_status check_kept_results(comparison *self, tuff_device *device, const test_buffers *buffers,
+                                      const struct fusion *fusion, int task, char *wrong, size_t size)
 {
     TRY(tuff__subgraph_create(fusion, task, &self->part));
     TRY(sample(self->part, buffers));
     TRY(begin_host(self, device));
     TRY(write_reads(self, fusion, buffers));
     TRY(run_host(self));
-    return compare_ground(self, fusion, buffers, wrong, size);
+    return compare_kept(self, fusion, buffers, wrong, size);
 }
 
-tuff_status tuff__oracle_ground(tuff_device *device, const test_buffers *buffers, const struct fusion *fusion, int task,
-                                char *wrong, size_t size)
+tuff_status tuff__oracle_check(tuff_device *device, const test_buffers *buffers, const struct fusion *fusion, int task,
+                               char *wrong, size_t size)
 {
-    hearing self = {.part = NULL};
+    comparison self = {.part = NULL};
     wrong[0] = '\0';
-    const tuff_status status = hear_ground(&self, device, buffers, fusion, task, wrong, size);
+    const tuff_status status = check_kept_results(&self, device, buffers, fusion, task, wrong, size);
     end(&self);
     return status;
 }
 
 /* Eighths, as on test buffers. */
-static void make_up(const hearing *self, task_kind kind, const node *at, int64_t count, double *out)
+static void make_up(const comparison *self, task_kind kind, const node *at, int64_t count, double *out)
 {
     const int64_t bound = tuff__subgraph_index_bound(self->part);
     const bool multiplies = kind == TASK_MATMUL || kind == TASK_ATTENTION,
@@ -237,7 +239,7 @@ static void make_up(const hearing *self, task_kind kind, const node *at, int64_t
     }
 }
 
-static tuff_status write_both(const hearing *self, tuff_plan *plan, task_kind kind)
+static tuff_status write_both(const comparison *self, tuff_plan *plan, task_kind kind)
 {
     char name[16];
     for (int i = 0; i < tuff__subgraph_read_count(self->part); ++i) {
@@ -276,7 +278,7 @@ static tuff_status lower_by(tuff_plan *plan, const tuff_compile_options *options
     return status == TUFF_OK ? tuff__plan_record(plan) : status;
 }
 
-static tuff_status compare_plan(const hearing *self, tuff_plan *plan, char *wrong, size_t size)
+static tuff_status compare_plan(const comparison *self, tuff_plan *plan, char *wrong, size_t size)
 {
     char name[16];
     for (int i = 0; i < tuff__subgraph_root_count(self->part) && wrong[0] == '\0'; ++i) {
@@ -298,7 +300,7 @@ static tuff_status compare_plan(const hearing *self, tuff_plan *plan, char *wron
     return TUFF_OK;
 }
 
-static tuff_status run_both(hearing *self, tuff_plan *plan, const tuff_compile_options *options, task_kind kind,
+static tuff_status run_both(comparison *self, tuff_plan *plan, const tuff_compile_options *options, task_kind kind,
                             const tune_config *config, char *wrong, size_t size)
 {
     TRY(lower_by(plan, options, kind, config));
@@ -323,7 +325,7 @@ static tuff_status shrink(subgraph *part)
     return FAIL(TUFF_E_UNSUPPORTED, "tune: a task that has no odd extents, or none that are small");
 }
 
-static tuff_status hear_ragged(hearing *self, tuff_device *device, const struct fusion *fusion,
+static tuff_status hear_ragged(comparison *self, tuff_device *device, const struct fusion *fusion,
                                const tuff_compile_options *options, int task, const tune_config *config, char *wrong,
                                size_t size)
 {
@@ -346,7 +348,7 @@ static tuff_status hear_ragged(hearing *self, tuff_device *device, const struct 
 }
 
 /* Products and averages of what is not 0 are not all 0, whatever their number. */
-static void check_zeros(const hearing *self, const test_buffers *kept, char *wrong, size_t size)
+static void check_zeros(const comparison *self, const test_buffers *kept, char *wrong, size_t size)
 {
     for (int i = 0; i < tuff__subgraph_root_count(self->part) && wrong[0] == '\0'; ++i) {
         const expectation *root = &self->roots[i];
@@ -361,7 +363,7 @@ static void check_zeros(const hearing *self, const test_buffers *kept, char *wro
 tuff_status tuff__oracle_ragged(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
                                 int task, const tune_config *config, const test_buffers *kept, char *wrong, size_t size)
 {
-    hearing self = {.part = NULL};
+    comparison self = {.part = NULL};
     const task_kind kind = fusion->tasks[task].kind;
     wrong[0] = '\0';
     const tuff_status status = hear_ragged(&self, device, fusion, options, task, config, wrong, size);

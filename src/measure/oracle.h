@@ -1,19 +1,18 @@
-/* Who says what is right when the tuner looks at kernels: the host's arithmetic in float64, with bounds on what
-   rounding may do. */
+/* The oracle for the results of kernels: the host's arithmetic in float64, with bounds on rounding. */
 #ifndef TUFF_MEASURE_ORACLE_H
 #define TUFF_MEASURE_ORACLE_H
 
 #include "measure/test_buffers.h"
 
-/* Compares what the test buffers keeps as right with what the host computes, at all places, or at some where they are
-   many. *wrong is a line about the first difference, "" where there is none. TUFF_E_UNSUPPORTED: the host would need
-   too long, or cannot: nothing is said. */
-tuff_status tuff__oracle_ground(tuff_device *device, const test_buffers *buffers, const struct fusion *fusion, int task,
-                                char *wrong, size_t size);
-/* Runs a task of the same structure, but of odd extents, by a choice, and compares all it stores with the host's.
-   kept: the test buffers of a task that the host cannot do as it is: a product or attention whose kept results are 0
-   throughout is wrong where the host has others here; NULL: there is none.
-   TUFF_E_UNSUPPORTED, TUFF_E_LIMIT: there is no such task, or this choice is not for it. */
+/* Compares the results that the test buffers keep as right with the host's: all elements, or a sample if they are many.
+   *wrong becomes a line about the first difference, "" if there is none. TUFF_E_UNSUPPORTED: the host cannot compute
+   the task, or would take too long. */
+tuff_status tuff__oracle_check(tuff_device *device, const test_buffers *buffers, const struct fusion *fusion, int task,
+                               char *wrong, size_t size);
+/* Runs a task of the same structure with odd extents by a configuration, and compares all results with the host's.
+   kept: test buffers of a task that is too large for the host, or NULL. If that is a matmul or attention, its kept
+   results are all 0, and those of the host for odd extents are not, they are wrong. TUFF_E_UNSUPPORTED, TUFF_E_LIMIT:
+   there is no such task, or the configuration does not fit it. */
 tuff_status tuff__oracle_ragged(tuff_device *device, const struct fusion *fusion, const tuff_compile_options *options,
                                 int task, const tune_config *config, const test_buffers *kept, char *wrong,
                                 size_t size);

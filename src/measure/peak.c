@@ -1,4 +1,4 @@
-/* The kernels of the two limits. */
+/* The kernels that measure a device's limits, and running them. */
 #include "measure/peak.h"
 
 #include "base/alloc.h"

@@ -1,5 +1,5 @@
-/* What a device can do at most: a loop of independent fused multiply-adds, and a copy of 64 MiB, through the device's
-   own driver. */
+/* A device's peak rates: operations, by a loop of independent fused multiply-adds, and bandwidth, by a copy of 64 MiB,
+   both through its driver. For the roofline of a search and for `tuff bench`. */
 #ifndef TUFF_MEASURE_PEAK_H
 #define TUFF_MEASURE_PEAK_H
 

@@ -1,4 +1,6 @@
-/* Memory for runs: one stretch for every buffer of the task, between two guards. */
+/* The memory that candidates of a task run on: a region per buffer of the task, with guards before and behind it,
+   made-up inputs, and the results that are kept as right. The comparison allows what rounding of sums in another order
+   may do. */
 #include "measure/test_buffers.h"
 
 #include <math.h>
@@ -83,7 +85,7 @@ tuff_status tuff__test_buffers_create(tuff_device *device, const struct fusion *
     return status;
 }
 
-void tuff__test_buffers_roughen(test_buffers *self)
+void tuff__test_buffers_use_full_significands(test_buffers *self)
 {
     self->is_rough = true;
 }

@@ -1,4 +1,4 @@
-/* The shares of keys in a graph's tuning time. */
+/* The tuning time of a graph, shared among its keys: see budget.h for the rules. autotune/measure.c spends it. */
 #include "search/budget.h"
 
 #include <assert.h>

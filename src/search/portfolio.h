@@ -1,7 +1,6 @@
-/* What searches of a family begin with on a device that nobody measured: a few candidates that, between them, did well
-   wherever the family's kernels were recorded on devices of the class (bench/recorder/portfolio.h makes the table; that
-   of GPUs, portfolio_gpu.def, is written by hand). They are seeds, no answers: many of them need a check whether they
-   can be lowered here. */
+/* The portfolio: a few candidates per family and class of device, from which a search starts on a device that nobody
+   has measured. Together they did well on all devices of the class that were recorded (bench/recorder/portfolio.h makes
+   portfolio.def; portfolio_gpu.def is written by hand). They are only seeds: some cannot be lowered on every device. */
 #ifndef TUFF_SEARCH_PORTFOLIO_H
 #define TUFF_SEARCH_PORTFOLIO_H
 
@@ -10,9 +9,9 @@
 
 enum { PORTFOLIO_MOST = 8 };
 
-/* The most useful first; answers how many, 0 where the family has none. */
+/* The most useful first. Returns how many there are, 0 if the family has none. */
 int tuff__portfolio_of(kernel_device class, const char *family, const char *const **out);
-/* The same for the class of an environment's device. */
+/* The same by an environment, for the class of its device. */
 int tuff__portfolio_for(const tune_environment *environment, const char *family, const char *const **out);
 
 #endif

@@ -1,5 +1,6 @@
-/* Times candidates one after the other and keeps the best, until a reason to stop. Few samples are spent on what is
-   slow, and nothing becomes the best that was not verified. */
+/* The steps of a search: compile a candidate, time it in stages, verify it if it would become the best, and stop when
+   nothing is left, patience or the budget is over, or the device allows no more. Slow candidates get few samples; only
+   verified ones become the best. Candidates that spill registers are deferred. */
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
@@ -8,7 +9,8 @@
 #include "search/times.h"
 
 enum { USUAL_PATIENCE = 16 };
-/* Of what was put aside, so many that gain nothing are tried when patience is over: who spills least, goes first. */
+/* When patience is over, deferred candidates still get so many turns without a gain; those that spill least go
+   first. */
 enum { LATE_TURNS = 8 };
 /* Bytes of a work-item, 64 registers: a quarter of the 255 or 256 that a GPU gives it at most. So little beside none is
    a matter of a few instructions, which caches serve, and no reason to leave a candidate out. */
@@ -17,7 +19,7 @@ enum { LATE_TURNS = 8 };
 enum { TIMES_OTHERS = 2 };
 /* Candidates between two looks at the clocks. */
 enum { PACE_INTERVAL = 8 };
-/* Two confirmations that the device allows no better. */
+/* The best must be this often within 10 % of the roofline before the search ends. */
 enum { ROOFLINE_LOOKS = 2 };
 
 /* Samples are taken in stages; behind each, what is beyond so many times the best is left. */
@@ -49,7 +51,7 @@ bool tuff__search_is_over(search *self)
     return self->end != SEARCH_GOES_ON;
 }
 
-/* What is no reason to leave a candidate out for good. What others spill may be more in the next search. */
+/* Evaluations that do not reject a candidate for good. In a later search the others may spill more. */
 static bool is_passing(tune_evaluation found)
 {
     return found == EVALUATION_INVALID || found == EVALUATION_BARRED || found == EVALUATION_SPILLS ||
@@ -73,7 +75,7 @@ bool tuff__search_accept(search *self, const tune_config *config, tune_evaluatio
     return false;
 }
 
-void tuff__search_release(search *self, candidate *one)
+static void release(search *self, candidate *one)
 {
     if (one->handle.slot < 0)
         return;
@@ -97,7 +99,7 @@ static int take_slot(search *self)
     }
     assert(slowest);
     const int slot = slowest->handle.slot;
-    tuff__search_release(self, slowest);
+    release(self, slowest);
     return slot;
 }
 
@@ -131,7 +133,7 @@ bool tuff__search_compile(search *self, candidate *one)
 static void drop(search *self, candidate *one)
 {
     one->rejected = true;
-    tuff__search_release(self, one);
+    release(self, one);
 }
 
 bool tuff__search_verify(search *self, candidate *one, bool thorough)
@@ -148,14 +150,14 @@ bool tuff__search_verify(search *self, candidate *one, bool thorough)
     return one->verified;
 }
 
-/* A default that is faster than the peak allows says that this is no peak. */
+/* If the default is faster than the peak allows, the measured peak is wrong. */
 static void doubt_roofline(search *self, const candidate *one, const uint64_t *times, int count)
 {
     if (one == &self->candidates[0] && tuff__times_median(times, count) < self->settings.roofline)
         self->settings.roofline = 0;
 }
 
-/* Timers that answer 0, or a time that no device of this one's peak can need. */
+/* False for times of 0, and for times that the device's peak does not allow. */
 static bool are_believable(const search *self, const uint64_t *times, int count)
 {
     for (int i = 0; i < count; i++)
@@ -196,8 +198,8 @@ int tuff__search_least(const search *self, int without)
 }
 
 /* Candidates that spill: the driver found no registers for all that a work-item has, and keeps the rest in memory. As a
-   rule that is slow, but not always: such a candidate is put aside, and has its turn when nothing better is left to try.
-   It keeps nothing meanwhile but its place among the candidates: the driver's cache and ours make its second
+   rule that is slow, but not always: such a candidate is put aside, and has its turn when nothing better is left to
+   try. It keeps nothing meanwhile but its place among the candidates: the driver's cache and ours make its second
    compilation a cheap one. */
 
 /* What was remembered won already. The default needs no word: when it is tried, there are no others. */
@@ -236,7 +238,7 @@ static bool bears_spills(search *self, candidate *one)
                one->spilled, others);
     (void)tuff__search_accept(self, &one->handle.config, EVALUATION_SPILLS);
     one->rejected = true;
-    tuff__search_release(self, one);
+    release(self, one);
     return false;
 }
 
@@ -248,7 +250,7 @@ static bool put_aside(search *self, candidate *one)
         return false;
     self->counts.demoted++;
     one->is_aside = true;
-    tuff__search_release(self, one);
+    release(self, one);
     return true;
 }
 
@@ -347,7 +349,7 @@ static void try_one(search *self, int index)
     else
         self->since_gain++;
     if (!good)
-        tuff__search_release(self, one);
+        release(self, one);
     if (index == 0 && !good && !self->end)
         self->end = SEARCH_UNUSABLE;
 }
@@ -615,7 +617,7 @@ void tuff__search_end(search *self)
     if (!self)
         return;
     for (int i = 0; i < self->candidate_count; i++)
-        tuff__search_release(self, &self->candidates[i]);
+        release(self, &self->candidates[i]);
     for (int i = 0; i < FRONTIERS; i++)
         tuff__free(self->frontiers[i].steps);
     tuff__free(self->candidates);

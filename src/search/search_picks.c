@@ -1,17 +1,19 @@
-/* Which candidate a search tries next. */
+/* Picks the next candidate of a search: first the list (default, cached, seeds, portfolio), then random points and
+   neighbours of the best two. A strategy is a function that lowers configurations until one makes a new program; of
+   several such offers the one with the least estimated cost is taken. */
 #include "search/search_state.h"
 
-/* Parts of a hundred of the climb's picks that are random points: neighbours alone get stuck. */
+/* Percentage of the climb's picks that are random points: neighbours alone get stuck in local minima. */
 enum { RANDOM_PERCENT = 30 };
 /* Random points that are drawn for one that lowering takes and that is new. */
 enum { RANDOM_DRAWS = 64 };
-/* New candidates that are lowered for one that is tried: the cheapest of them, by what lowering foresees; the others
-   may come again. tests/tune_recordings shows that it pays. */
+/* New candidates that are lowered for each one that is tried, which is the cheapest by the cost model; the others may
+   come again. tests/search/tune_recordings.c shows that this pays. */
 enum { RANDOM_OFFERS = 8, STEP_OFFERS = 4 };
-/* Spaces of so many points are looked through to the end where nothing else is left. */
+/* Spaces of at most so many points are enumerated when nothing else is left. */
 enum { SMALL_SPACE = 1 << 16 };
 
-/* What lowering made of a choice. */
+/* What a configuration was lowered to. */
 typedef enum novelty { NEW_PROGRAM, KNOWN_PROGRAM, NO_PROGRAM, NO_ANSWER } novelty;
 
 static const seen_config *find_seen(const search *self, uint64_t hash)
@@ -47,7 +49,7 @@ static void forget(search *self, const tune_config *config)
         self->by.forget(self->by.state, config);
 }
 
-/* Lowers a choice, unless that was done. *program is 0 where there is none. */
+/* Lowers a configuration, unless that was done before. *program is 0 if there is none. */
 static novelty lower(search *self, const tune_config *config, candidate *out, uint64_t *program)
 {
     const uint64_t hash = tuff__config_hash(config);

@@ -1,5 +1,7 @@
-/* The end of a search: the best run against each other and against the default, in turns, because clocks change. Only
-   what is surely faster than the default replaces it. */
+/* The race at the end of a search: the best candidates and the default run in turns, so that changes of the clocks hit
+   all of them alike. A candidate replaces the default only if it is faster beyond doubt: in the race by the medians'
+   confidence intervals, then once more alone against the default, with fresh samples and a sign test over the
+   rounds. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -7,14 +9,14 @@
 #include "search/times.h"
 
 enum { RACERS = 8, LEAST_ROUNDS = 10, MOST_ROUNDS = 20, EARLY_ROUNDS = 3, RETIMED_ROUNDS = 9 };
-/* Beyond these times the best: not raced, and left behind during the race. */
+/* Candidates that take more than so many times as long as the best do not enter; those that do drop out of the race. */
 static const double admitted = 1.25, dropped = 1.5;
-/* By which the winner's time may differ behind the race from that in it. */
+/* By how much the winner's time after the race may differ from that in the race. */
 static const double steady = 0.05;
-/* What a winner must gain on the default; without a whole race more. */
+/* What a winner must gain on the default; the second is for guesses without a whole race. */
 static const double least_gain = 0.01, provisional_gain = 0.05;
 
-/* Deviations by which a winner must lead the default in rounds. */
+/* Standard deviations of a fair coin by which a winner must lead the default in rounds. */
 static const double sure = 2;
 
 typedef struct racer {
@@ -110,7 +112,7 @@ static racer *fastest(race *contest)
     return best;
 }
 
-/* By how much two medians may differ without meaning it. */
+/* The difference of two medians that is within their confidence intervals. */
 static double band_of(const racer *a, const racer *b)
 {
     return sqrt(a->spread * a->spread + b->spread * b->spread);
@@ -129,7 +131,7 @@ static bool are_tied(const racer *a, const racer *b)
     return are_within(a, b, 1);
 }
 
-/* Leaves the slow behind. Answers whether more rounds could change anything. */
+/* Drops slow candidates. Returns whether more rounds could change the result. */
 static bool thin_out(race *contest, int rounds)
 {
     const racer *best = fastest(contest);

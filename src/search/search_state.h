@@ -1,5 +1,5 @@
-/* What the files of the search share: its state. search.c times candidates one by one, search_picks.c says which is
-   next, search_race.c decides. */
+/* The state of a search, shared by its files: search.c runs the steps (compile, time and verify a candidate; stop when
+   due), search_picks.c chooses the next candidate, search_race.c decides between the best at the end. */
 #ifndef TUFF_SEARCH_SEARCH_STATE_H
 #define TUFF_SEARCH_SEARCH_STATE_H
 
@@ -8,24 +8,24 @@
 
 enum { FULL_SAMPLES = 8 };
 
-/* Where a candidate comes from decides between equals: the less, the better. */
+/* Where a candidate comes from decides between equally fast ones: the lower rank wins. */
 enum { RANK_CACHED, RANK_DEFAULT, RANK_PORTFOLIO, RANK_FOUND = 1 << 20 };
 
-/* A candidate that was picked, and, unless it still waits, tried. */
+/* A candidate that was picked; those that no longer wait were tried. */
 typedef struct candidate {
-    search_candidate handle; /* slot is -1 while it is neither expected nor compiled */
-    uint64_t nanoseconds;    /* the median, at the pace of the clocks at the beginning */
-    int samples;             /* fewer than FULL_SAMPLES: it was cut */
+    search_candidate handle; /* its slot is -1 while it is neither expected nor compiled */
+    uint64_t nanoseconds;    /* the median, scaled to the clocks of the beginning */
+    int samples;             /* fewer than FULL_SAMPLES: it was cut as too slow */
     int rank;
-    int listed, move; /* its place in the list, and the single move that led to it; -1: none */
-    uint64_t hash;    /* of the choice that was lowered */
-    double cost;      /* as lowering foresees it */
-    uint64_t spilled; /* as the evaluator said when it was compiled last */
+    int listed, move; /* its index in the list, and the single move that led to it; -1: none */
+    uint64_t hash;    /* of the configuration that was lowered */
+    double cost;      /* candidate_info.cost */
+    uint64_t spilled; /* as the evaluator said when it was last compiled */
     bool compiled, verified, rejected;
-    bool is_aside, had_turn; /* it waits because it spills; it no longer does */
+    bool is_aside, had_turn; /* it waits because it spills; its turn came */
 } candidate;
 
-/* A choice that was lowered, and its program; 0: refused. */
+/* A configuration that was lowered, and its program; 0: it was refused. */
 typedef struct seen_config {
     uint64_t hash, program;
 } seen_config;
@@ -54,7 +54,7 @@ struct search {
     tune_space space;
     seen_config *seen;
     int seen_count, seen_capacity;
-    uint64_t swept;        /* points of a small space that were looked at in order */
+    uint64_t swept;        /* points of a small space that were enumerated so far */
     candidate *candidates; /* the first is the default; those behind `tried` wait */
     int candidate_count, candidate_capacity;
     bool is_dry;             /* nothing is left to pick */
@@ -63,7 +63,7 @@ struct search {
     frontier frontiers[FRONTIERS];
     int turn;        /* of picks */
     int last_move;   /* which single move made the best one, -1: none */
-    double pace;     /* clocks now against the beginning: 1.1 is 10 % slower */
+    double pace;     /* the default's time now by its first time: 1.1 is 10 % slower */
     int paced;       /* candidates since that was measured */
     uint64_t gained; /* nanoseconds of the best when it last became 1 % better */
     int tried, since_gain, near_roofline;
@@ -88,11 +88,11 @@ bool tuff__search_pick(search *self, candidate *out);
 
 /* Compiles a candidate that is not, into a slot of its own. */
 bool tuff__search_compile(search *self, candidate *one);
-void tuff__search_release(search *self, candidate *one);
 bool tuff__search_verify(search *self, candidate *one, bool thorough);
 /* Times that can be believed, as measured; false where the candidate was rejected or the search ended. */
 bool tuff__search_sample(search *self, candidate *one, int count, uint64_t limit, uint64_t *times);
-/* The candidate with the least time that was sampled fully and not rejected, leaving out one; -1 where there is none. */
+/* The candidate with the least time that was sampled fully and not rejected, leaving out one; -1 where there is
+   none. */
 int tuff__search_least(const search *self, int without);
 
 #endif

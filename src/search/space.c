@@ -1,4 +1,4 @@
-/* The points that a search may visit. */
+/* The search space of a key: the values of each axis, and enumerating, drawing, fitting and moving points. */
 #include "search/space.h"
 
 #include <limits.h>

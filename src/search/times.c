@@ -1,4 +1,4 @@
-/* Statistics of a few measured times. */
+/* Quartiles, medians and the spread of a few measured times. */
 #include "search/times.h"
 
 #include <assert.h>

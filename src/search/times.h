@@ -1,4 +1,4 @@
-/* Statistics of a few measured times. */
+/* Statistics of a few measured times, for searches and races. */
 #ifndef TUFF_SEARCH_TIMES_H
 #define TUFF_SEARCH_TIMES_H
 
@@ -6,11 +6,11 @@
 
 enum { TIMES_MOST = 64 };
 
-/* q25, median, q75 of 1 to TIMES_MOST times, between neighbours where they fall there. */
+/* q25, median and q75 of 1 to TIMES_MOST times, interpolated between neighbours. */
 void tuff__times_quartiles(const uint64_t *times, int count, uint64_t quartiles[3]);
 uint64_t tuff__times_median(const uint64_t *times, int count);
-/* Half the width of the 95 % interval of the median of so many times: 1.57 times the distance of the quartiles over the
-   root of the count (McGill, Tukey, Larsen 1978). */
+/* Half the width of the 95 % confidence interval of the median: 1.57 (q75 - q25) / sqrt(count) (McGill, Tukey and
+   Larsen 1978, Variations of Box Plots). */
 double tuff__times_spread(const uint64_t quartiles[3], int count);
 
 #endif

@@ -1,5 +1,6 @@
-/* Environments from what drivers say, to text and back. Drivers spell names with versions in them, which are taken out
-   where devices are compared. */
+/* Environment keys: made from what a driver reports, written as text, parsed, and compared. Device names of some
+   drivers contain versions; comparing leaves those out, so that a driver update does not look like another device. The
+   text's form is in environment.h; tunedb/lookup.h says what likeness is good for. */
 #include "tunedb/environment.h"
 
 #include <ctype.h>
@@ -183,14 +184,16 @@ static bool is_same_device(const tune_environment *a, const tune_environment *b)
 }
 
 /* Processors have no number that all drivers agree on: those of one kind of system count as one. */
-static bool is_same_silicon(const tune_environment *a, const tune_environment *b)
+static bool is_same_hardware(const tune_environment *a, const tune_environment *b)
 {
     if (strcmp(a->kind, b->kind) != 0 || strcmp(a->system, b->system) != 0)
         return false;
     return strcmp(a->kind, "cpu") == 0 || (a->vendor == b->vendor && a->device_id == b->device_id && a->device_id != 0);
 }
 
-void tuff__environment_architecture(const tune_environment *environment, char *out, size_t size)
+/* "gfx1100", "cpu", or "10de:22": the vendor and the leading digits that its devices of one architecture share; "" if
+   unknown. */
+static void architecture_of(const tune_environment *environment, char *out, size_t size)
 {
     char name[128];
     size_t length = 0;
@@ -215,16 +218,9 @@ likeness tuff__environment_compare(const tune_environment *a, const tune_environ
         return LIKENESS_SAME;
     if (is_same_device(a, b))
         return LIKENESS_OTHER_DRIVER;
-    if (is_same_silicon(a, b))
+    if (is_same_hardware(a, b))
         return LIKENESS_OTHER_BACKEND;
-    tuff__environment_architecture(a, first, sizeof first);
-    tuff__environment_architecture(b, second, sizeof second);
+    architecture_of(a, first, sizeof first);
+    architecture_of(b, second, sizeof second);
     return first[0] && strcmp(first, second) == 0 ? LIKENESS_ARCHITECTURE : LIKENESS_NONE;
-}
-
-const char *tuff__likeness_text(likeness self)
-{
-    static const char *const texts[] = {"same environment", "other driver", "other backend", "same architecture",
-                                        "another device"};
-    return texts[self];
 }

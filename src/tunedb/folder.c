@@ -1,4 +1,5 @@
-/* Names and folders of stores. */
+/* Where stores lie on disk: the user's cache folder, the shipped folder, file names, and the file that locks a device
+   for measuring. Owns no memory but the list of stores of one lookup. What a store contains is in tunedb/store.h. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -87,7 +88,8 @@ static bool find_beside_program(char *out, size_t size)
     return stat(out, &there) == 0 && S_ISDIR(there.st_mode);
 }
 
-tuff_status tuff__tune_shipped_folder(char *out, size_t size)
+/* TUFF_E_IO if no folder can be named. The folder need not exist. */
+static tuff_status shipped_folder(char *out, size_t size)
 {
     const char *chosen = getenv("TUFF_SHARE_DIR");
     const bool is_chosen = chosen && chosen[0];
@@ -148,7 +150,7 @@ static tuff_status visit_shipped(store_visitor visitor, void *state)
 {
     char folder[FOLDER_SIZE];
     visit visited = {.folder = folder, .is_shipped = true, .visit = visitor, .state = state};
-    TRY(tuff__tune_shipped_folder(folder, sizeof folder));
+    TRY(shipped_folder(folder, sizeof folder));
     return tuff__file_list(folder, "", visit_name, &visited);
 }
 

@@ -1,5 +1,6 @@
-/* The journal as its owner keeps it. A store to the mapped pages survives the process, however it ends; it takes a
-   write to the disk to survive the machine. */
+/* The journal as the process that owns it writes it. A store to the mapped pages survives the process, however it ends;
+   to survive a crash of the machine, the page must be written to the disk (msync). The layout is in journal_format.h;
+   journal_recover.c reads the journals of other processes. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif

@@ -1,7 +1,7 @@
-/* What this process is doing with which candidates, in a file that outlives it: `inflight/<host>.<pid>.<start>` in the
-   tuner's folder, mapped, with a page for each of a few places, so that several threads can have a candidate each. The
-   next process that starts there learns which candidate killed a process, or the
-   machine, and never runs it again. */
+/* The journal: which candidates this process is working on, in a file that outlives it. From the journal of a process
+   that died, the next process learns which candidate killed it, or the machine, and never runs that again. The file is
+   `inflight/<host>.<pid>.<start>` in the tuner's folder. It is mapped, and has a page per place, so that several
+   threads can each enter a candidate. */
 #ifndef TUFF_TUNEDB_JOURNAL_H
 #define TUFF_TUNEDB_JOURNAL_H
 
@@ -29,22 +29,22 @@ enum { JOURNAL_PREFETCH = 4, JOURNAL_PLACES = 1 + JOURNAL_PREFETCH };
 
 typedef struct journal journal;
 
-/* The folder is the tuner's, or NULL; inflight/ is made in it. Where that cannot be written there is no file, entries
-   go nowhere and tuff__journal_trouble says why. Only host memory can be lacking. */
+/* folder: the tuner's, in which inflight/ is created, or NULL. If it cannot be written, there is no file, entries are
+   lost, and tuff__journal_trouble says why. The only error is TUFF_E_OOM_HOST. */
 tuff_status tuff__journal_open(const char *folder, journal **out);
 void tuff__journal_close(journal *self);                /* removes the file; NULL is allowed */
-const char *tuff__journal_trouble(const journal *self); /* "" where the journal is kept */
+const char *tuff__journal_trouble(const journal *self); /* "" if there is a file */
 
-/* Before a step: what is stored at once survives this process. durable: on return it survives the machine too; for the
-   first compile and the first launch of a candidate. In place 0. TUFF_E_LIMIT where the texts do not fit a page (the
-   candidate is not to be tried), TUFF_E_IO where durable was not reached. */
+/* Call this before a step; uses place 0. The entry survives this process at once. With durable it also survives a crash
+   of the machine, which is for the first compile and the first launch of a candidate. TUFF_E_LIMIT: the texts do not
+   fit a page, so the candidate must not be tried. TUFF_E_IO: durable was not achieved. */
 tuff_status tuff__journal_enter(journal *self, journal_phase phase, const char *environment, const char *op,
                                 const char *candidate, bool durable);
 /* The same candidate's next phase: a store of a few bytes. */
 void tuff__journal_move(journal *self, journal_phase phase);
 /* After the last step. */
 void tuff__journal_leave(journal *self);
-/* The same in any place: each may be another thread's, at once with all others. */
+/* The same for any place. Threads may use different places at the same time. */
 tuff_status tuff__journal_enter_place(journal *self, int place, journal_phase phase, const char *environment,
                                       const char *op, const char *candidate, bool durable);
 void tuff__journal_leave_place(journal *self, int place);
@@ -57,14 +57,14 @@ typedef struct journal_strike {
 } journal_strike;
 
 typedef struct journal_counts {
-    int strikes;              /* that were told of: several of a process that had several candidates in flight */
-    int idle, alive, damaged; /* files that told of nothing; are in use; were no use, in whole or in part */
+    int strikes;              /* reported: several for a process that had several candidates in flight */
+    int idle, alive, damaged; /* files without an entry; of living processes; damaged in whole or in part */
 } journal_counts;
 
-/* Reads the journals of processes that are gone, calls `strike` for each candidate that was within a step, then removes
-   them. A visitor that fails keeps that file, and ends the call with its status. Of several processes that do this at
-   once each strike reaches at least one; more only if one is killed in between, or the file system has no locks. A
-   folder that is missing, cannot be read, or others could write to has no journals. */
+/* Reads the journals of processes that ended, calls `strike` for each candidate that was within a step, then removes
+   the files. If the visitor fails, its file stays, and its status is returned. When several processes do this at once,
+   each strike reaches at least one of them, and more than one only if a process is killed in between or the file system
+   has no locks. A folder that is missing, unreadable, or writable by others counts as empty. */
 typedef tuff_status (*journal_visitor)(const journal_strike *strike, void *state);
 tuff_status tuff__journal_recover(const char *folder, journal_visitor strike, void *state, journal_counts *out);
 

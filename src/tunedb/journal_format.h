@@ -1,6 +1,6 @@
-/* The pages of a journal, which its owner writes (journal.c) and the next process reads (journal_recover.c). Both run
-   on one machine, so they have that machine's byte order. The first is the owner's and what its first place is doing;
-   each other place has one more, of which only the fields from phase on are used. */
+/* The pages of a journal, written by its owner (journal.c) and read by a later process (journal_recover.c). Both run on
+   one machine, so the byte order is that machine's. The first page describes the owner and place 0; every other place
+   has a page of its own, of which only the fields from `phase` on are used. */
 #ifndef TUFF_TUNEDB_JOURNAL_FORMAT_H
 #define TUFF_TUNEDB_JOURNAL_FORMAT_H
 
@@ -37,7 +37,7 @@ typedef struct journal_page {
     char texts[JOURNAL_TEXTS]; /* environment, op, candidate, each with its 0 */
 } journal_page;
 
-/* Whole pages, so that threads store, and write to the disk, nothing of each other's. */
+/* A whole page per place: threads neither store to nor flush each other's pages. */
 typedef union journal_place {
     journal_page page;
     char bytes[JOURNAL_PAGE];

@@ -1,5 +1,6 @@
-/* What processes that are gone were doing. A journal is told of before it is removed, so a reader that is killed in
-   between leaves it to the next one; a lock keeps others from telling of it meanwhile. */
+/* Reads the journals of processes that ended, to find the candidates that they died of. A journal is reported before it
+   is removed: a reader that is killed in between leaves it to the next one. A lock prevents two readers from reporting
+   the same journal at once. What a report leads to is in autotune/crash_history.c. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif

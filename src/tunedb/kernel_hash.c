@@ -1,10 +1,12 @@
-/* The texts and the table of tunables are embedded in the library, so that the answer is the same wherever this version
-   runs. */
+/* Hashes what the kernels of a family are made from: texts and table of tunables. Both are embedded in the library, so
+   that one version of tuff has the same hashes everywhere. Names of kernels and tunables enter by what they were called
+   at first (kernels/tunables.h): to rename one makes no record stale. */
 #include "tunedb/kernel_hash.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -14,6 +16,8 @@
 /* Raised whenever lowering or assembly write other kernels from the same texts and tunables: tests/tune_passes sees to
    it. */
 #define PASSES_VERSION 1
+
+enum { MAX_TEXTS = 64 }; /* of a family */
 
 static bool begins_with(const char *name, const char *word)
 {
@@ -50,16 +54,24 @@ static bool is_tuned_by(const char *kernel, const char *family)
            strcmp(kernel, "task") == 0;
 }
 
+/* By the names that it had at first: see tuff__tunable_former. */
+static uint64_t hash_name(tunable parameter, uint64_t hash)
+{
+    const former_name *former = tuff__tunable_former(parameter);
+    const char *name = former != NULL ? former->name : tuff__tunable_info(parameter)->name;
+    return tuff__hash64(name, strlen(name), hash);
+}
+
 static uint64_t hash_exceptions(const char *family, uint64_t hash)
 {
     int count;
     const tunable_exception *all = tuff__tunable_exceptions(&count);
     for (int i = 0; i < count; i++) {
-        const tunable_info *one = tuff__tunable_info(all[i].of);
+        const tunable_info *one = tuff__tunable_info(all[i].parameter);
         const int values[] = {(int)all[i].kind, (int)all[i].which, all[i].value};
         if (!is_tuned_by(one->kernel, family))
             continue;
-        hash = tuff__hash64(one->name, strlen(one->name), hash);
+        hash = hash_name(all[i].parameter, hash);
         hash = tuff__hash64(values, sizeof values, hash);
     }
     return hash;
@@ -71,20 +83,53 @@ static uint64_t hash_tunables(const char *family, uint64_t hash)
         const tunable_info *one = tuff__tunable_info((tunable)i);
         if (!is_tuned_by(one->kernel, family))
             continue;
-        hash = tuff__hash64(one->name, strlen(one->name), hash);
+        hash = hash_name((tunable)i, hash);
         hash = tuff__hash64(one->values, sizeof one->values, hash);
     }
     return hash;
 }
 
+/* A text under the name that it had at first. */
+typedef struct named_text {
+    char name[64];
+    const char *text;
+} named_text;
+
+/* Preludes first. */
+static int compare_texts(const void *a, const void *b)
+{
+    const char *first = ((const named_text *)a)->name, *second = ((const named_text *)b)->name;
+    const int is_prelude = begins_with(first, "prelude"), is_other = begins_with(second, "prelude");
+    return is_prelude != is_other ? is_other - is_prelude : strcmp(first, second);
+}
+
+static int list_texts(const char *family, named_text out[MAX_TEXTS])
+{
+    int count = 0;
+    for (int i = 0; i < tuff__kernel_text_count && count < MAX_TEXTS; i++) {
+        const char *name = tuff__kernel_texts[i].name;
+        char kernel[sizeof out->name] = "";
+        if (!belongs_to(name, family))
+            continue;
+        if (is_body(name))
+            (void)snprintf(kernel, sizeof kernel, "%.*s", (int)strlen(name) - 2, name);
+        (void)snprintf(out[count].name, sizeof out->name, "%s%s", is_body(name) ? tuff__kernel_former(kernel) : name,
+                       is_body(name) ? ".k" : "");
+        out[count++].text = tuff__kernel_texts[i].text;
+    }
+    qsort(out, (size_t)count, sizeof *out, compare_texts);
+    return count;
+}
+
 const char *tuff__kernel_hash_of(const char *family, char *out)
 {
+    named_text texts[MAX_TEXTS];
     uint64_t hash = PASSES_VERSION;
-    for (int i = 0; i < tuff__kernel_text_count; i++)
-        if (belongs_to(tuff__kernel_texts[i].name, family)) {
-            hash = tuff__hash64(tuff__kernel_texts[i].name, strlen(tuff__kernel_texts[i].name), hash);
-            hash = tuff__hash64(tuff__kernel_texts[i].text, strlen(tuff__kernel_texts[i].text), hash);
-        }
+    const int count = list_texts(family, texts);
+    for (int i = 0; i < count; i++) {
+        hash = tuff__hash64(texts[i].name, strlen(texts[i].name), hash);
+        hash = tuff__hash64(texts[i].text, strlen(texts[i].text), hash);
+    }
     hash = hash_exceptions(family, hash_tunables(family, hash));
     (void)snprintf(out, GENERATOR_SIZE, "%08" PRIx32, (uint32_t)(hash ^ hash >> 32));
     return out;

@@ -1,4 +1,5 @@
-/* Keys to text and back. Texts come from files, so nothing in them is trusted. */
+/* Op keys as text, and back. Texts come from files, so parsing trusts nothing: a key is accepted only if it formats to
+   the same text. compile/task_key.c makes the key of a task. */
 #include "tunedb/key.h"
 
 #include <inttypes.h>

@@ -24,17 +24,17 @@ typedef struct tune_key {
     char math[16]; /* "strict", "fast" */
 } tune_key;
 
-/* The text into buffer, of TUNE_KEY_SIZE bytes, which is answered. */
+/* Writes the text to buffer, of TUNE_KEY_SIZE bytes, and returns buffer. */
 const char *tuff__key_text(const tune_key *key, char *buffer);
 #define KEY_TEXT(key) tuff__key_text((key), (char[TUNE_KEY_SIZE]){0})
 hash128 tuff__key_hash(const tune_key *key);
-/* TUFF_E_FORMAT where the text is no key. What is read gives the same text again. */
+/* TUFF_E_FORMAT if the text is no key. A parsed key formats to the same text. */
 tuff_status tuff__key_parse(const char *source, tune_key *out);
 
 /* Whether the keys differ in dims and alignment alone. */
 bool tuff__key_is_alike(const tune_key *a, const tune_key *b);
-/* How far the dims of alike keys are apart: the sum of the absolute binary logarithms of their ratios; negative where
-   one of them is more than twice the other. */
+/* The distance of the dims of alike keys: the sum over dims of |log2(a / b)|; negative if any two dims differ by more
+   than a factor of two. */
 double tuff__key_distance(const tune_key *a, const tune_key *b);
 
 #endif

@@ -1,5 +1,6 @@
-/* The tiers. Winners of this key in this environment are found by hash; what lies below needs one pass over all
-   records, which is made only where nothing above served. */
+/* Lookup, tier by tier. Winners of this key in this environment are found by hash. The tiers below need a pass over all
+   records, which is made only if the first tiers had nothing. For each tier it also writes down the reason, which `tuff
+   cache explain` prints. */
 #include "tunedb/lookup.h"
 
 #include <inttypes.h>

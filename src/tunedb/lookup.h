@@ -1,16 +1,17 @@
-/* Which candidate a task runs with, from what stores remember. A pure function: it reads stores and changes nothing.
+/* Lookup: which candidate a task runs with, by what stores remember. A pure function of its question: it reads stores
+   and changes nothing. autotune/session.c calls it for every key of a graph.
 
-   The tiers, asked in this order:
+   The tiers, in the order in which they are tried:
      T0 override   by the caller, or a pin of this environment or of the same device under another driver
      T1 same       a winner of this key in this environment
      T2 driver     a winner of this key on the same device under another driver: to be measured again when there is time
-     T3 nearest    a winner of this environment for the same task at nearby dims, for no better alignment than ours
-     T4 seed       a winner of this key elsewhere, or of older kernel texts: where a search begins
-     T5 portfolio  the family's candidates: where a search begins
-     T6 default    what lowering takes by itself
-   A manifest is asked alone, and only what it says of today's kernel texts holds.
+     T3 nearest    a winner of this environment for the same task with nearby dims, that needs no better alignment
+     T4 seed       a winner of this key elsewhere, or of older kernel texts: a search starts from it
+     T5 portfolio  the family's candidates: a search starts from them
+     T6 default    the configuration that lowering chooses by itself
+   With a manifest nothing else is used, and of the manifest only entries for today's kernel texts.
 
-   T0 to T3 are run with at once; below them the default is, until something is measured. */
+   A task runs at once with what T0 to T3 give; below them it runs with the default until something is measured. */
 #ifndef TUFF_TUNEDB_LOOKUP_H
 #define TUFF_TUNEDB_LOOKUP_H
 
@@ -34,11 +35,11 @@ const char *tuff__tier_text(tune_tier tier); /* "override" */
 typedef struct tune_question {
     const tune_key *key;
     const tune_environment *environment;
-    const char *generator;           /* of today's kernels; NULL: whatever */
-    const tune_store *manifest;      /* of tuff cache export --manifest: nothing else is asked; NULL: none */
-    bool only_same;                  /* nothing below T1 is asked, but for the default */
+    const char *generator;           /* of today's kernels (kernel_hash.h); NULL: any */
+    const tune_store *manifest;      /* from tuff cache export --manifest: nothing else is used; NULL: none */
+    bool only_same;                  /* nothing below T1 but the default */
     const char *override_candidate;  /* NULL: none */
-    const tune_store *const *stores; /* what an earlier one knows, wins: ours, then shipped ones */
+    const tune_store *const *stores; /* an earlier one takes precedence: ours, then shipped ones */
     int store_count;
     const char *const *portfolio;
     int portfolio_count;
@@ -48,7 +49,7 @@ typedef struct tune_question {
 
 enum { TUNE_SEEDS = 8, TUNE_REASON_SIZE = 256 };
 
-/* Why there is nothing at T0 and T1: one more than tuff_tune_miss. */
+/* Why T0 and T1 have nothing; each is tuff_tune_miss + 1. */
 typedef enum tune_miss {
     MISS_NONE,
     MISS_UNKNOWN = 1 + TUFF_TUNE_MISS_UNKNOWN,
@@ -58,15 +59,15 @@ typedef enum tune_miss {
 } tune_miss;
 
 typedef struct tune_answer {
-    tune_tier tier;                /* the first that has something */
-    bool deviates;                 /* the manifest does not say what the key runs with: why[TIER_OVERRIDE] */
-    bool ignores_pin;              /* no kernel can be made of it: why[TIER_OVERRIDE] */
-    tune_miss miss;                /* NONE at T0 and T1 */
-    const char *candidate;         /* to run with at once: "" (the default) below T3. The question's or a store's */
-    const tune_record *record;     /* that it, or the best seed, comes from; NULL where none does */
-    const char *seeds[TUNE_SEEDS]; /* for a search, best first, portfolio included; none twice, never "" */
+    tune_tier tier;            /* the first that has something */
+    bool deviates;             /* the manifest has no usable entry: see why[TIER_OVERRIDE] */
+    bool ignores_pin;          /* no kernel can be made of the pin: see why[TIER_OVERRIDE] */
+    tune_miss miss;            /* NONE at T0 and T1 */
+    const char *candidate;     /* to run with at once: "" (the default) below T3. Owned by the question or a store */
+    const tune_record *record; /* of the candidate or the best seed; NULL: of neither */
+    const char *seeds[TUNE_SEEDS]; /* for a search, best first, portfolio included; no duplicates, no "" */
     int seed_count;
-    char why[TIER_COUNT][TUNE_REASON_SIZE]; /* what each tier up to `tier` says; "" below */
+    char why[TIER_COUNT][TUNE_REASON_SIZE]; /* why each tier up to `tier` was taken or not; "" below */
 } tune_answer;
 
 void tuff__tune_lookup(const tune_question *question, tune_answer *out);

@@ -1,5 +1,6 @@
 /* Records to lines and back. What is read is not trusted: a line is taken whole or not at all. Lines as this version
-   writes them have a parser of their own, because a start reads a thousand of them; all others go to the JSON parser. */
+   writes them have a parser of their own, because a start reads a thousand of them; all others go to the JSON
+   parser. */
 #include "tunedb/record.h"
 
 #include <inttypes.h>
@@ -9,6 +10,7 @@
 
 #include "base/crc.h"
 #include "io/json.h"
+#include "kernels/config.h"
 #include "tuff/base.h"
 
 enum { CHECK_DIGITS = 8, HASH_DIGITS = 32, NUMBER_DIGITS = 18, LINE_LIMIT = 64 << 10 };
@@ -463,6 +465,23 @@ static bool read_plain(char *body, size_t size, tune_record *out)
     return !from.other && from.at == body + size;
 }
 
+/* Candidates are compared as texts: one with names of an earlier version is written with today's. */
+static tuff_status rename_candidate(arena *texts, tune_record *out)
+{
+    tune_config config;
+    text name = {0};
+    if (!tuff__has_former_name(out->candidate) || tuff__config_parse(out->candidate, &config) != TUFF_OK)
+        return TUFF_OK;
+    tuff__config_format(&config, &name);
+    const tuff_status status = tuff__text_status(&name);
+    const char *copy = status == TUFF_OK ? tuff__arena_strdup(texts, tuff__text_get(&name)) : NULL;
+    tuff__text_free(&name);
+    if (copy == NULL)
+        return TUFF_E_OOM_HOST;
+    out->candidate = copy;
+    return TUFF_OK;
+}
+
 tuff_status tuff__record_read(const char *line, size_t size, arena *texts, tune_record *out, line_state *state)
 {
     const char *body = checked_body(line, size);
@@ -476,10 +495,11 @@ tuff_status tuff__record_read(const char *line, size_t size, arena *texts, tune_
     if (!copy)
         return TUFF_E_OOM_HOST;
     memcpy(copy, body, size);
-    if (!read_plain(copy, size, out))
-        return read_json(body, size, texts, out, state);
-    *state = LINE_GOOD;
-    return TUFF_OK;
+    if (read_plain(copy, size, out))
+        *state = LINE_GOOD;
+    else
+        TRY(read_json(body, size, texts, out, state));
+    return rename_candidate(texts, out);
 }
 
 bool tuff__record_is_seed(const tune_record *win)

@@ -1,4 +1,6 @@
-/* Reading and asking. Records lie in the order of the files; an index by identity finds the living one. */
+/* A store in memory: reading its files, and finding records. Records are kept in the order of the files; a hash index
+   over what identifies a record (kind, environment, key, candidate, generator) finds the newest one. store_write.c
+   appends and compacts, store_state.h has what the two share. */
 #include "tunedb/store.h"
 
 #include <string.h>
@@ -69,7 +71,7 @@ static int *find_generator(const tune_store *store, int *newest, const tune_reco
 }
 
 /* at: where the number of a living record is. */
-static void bury(tune_store *store, int *at)
+static void report_worker_death(tune_store *store, int *at)
 {
     record_state *state = &store->states[*at - 1];
     state->is_dead = true;
@@ -84,7 +86,7 @@ static void keep_few(tune_store *store, int *newest)
     for (int i = 0; i<MOST_GENERATORS && * at> 0; i++)
         at = &store->states[*at - 1].older;
     while (*at > 0)
-        bury(store, at);
+        report_worker_death(store, at);
 }
 
 tuff_status tuff__store_remember(tune_store *store, const tune_record *record)
@@ -107,7 +109,7 @@ tuff_status tuff__store_remember(tune_store *store, const tune_record *record)
     if (foreign)
         return TUFF_OK;
     if (*before > 0)
-        bury(store, before);
+        report_worker_death(store, before);
     state->older = *newest;
     *newest = store->count;
     keep_few(store, newest);
@@ -158,7 +160,7 @@ static tuff_status take(tune_store *store, void *data, size_t size)
     return status;
 }
 
-tuff_status tuff__store_read(tune_store *store, const char *path)
+static tuff_status read_file(tune_store *store, const char *path)
 {
     void *data = NULL;
     size_t size = 0;
@@ -190,7 +192,7 @@ static tuff_status read_shard(const char *name, void *state)
     if (!tuff__store_is_shard(store, name) || !tuff__store_path_of(store, name, path))
         return TUFF_OK;
     store->counts.shards++;
-    return tuff__store_read(store, path);
+    return read_file(store, path);
 }
 
 const char *tuff__store_file_name(const tune_store *store)
@@ -208,7 +210,7 @@ bool tuff__store_path_of(const tune_store *store, const char *name, char *out)
 static tuff_status read_all(tune_store *store)
 {
     char folder[STORE_PATH];
-    TRY(tuff__store_read(store, store->path));
+    TRY(read_file(store, store->path));
     if (!tuff__store_path_of(store, ".", folder))
         return TUFF_OK;
     const tuff_status status = tuff__file_list(folder, tuff__store_file_name(store), read_shard, store);

@@ -1,6 +1,7 @@
-/* The tuner's memory of one device: an append-only file of records (record.h), private files of processes that could
-   not lock it ("shards"), and what they say in memory. Nothing here ends a program: what cannot be read counts as not
-   there, what cannot be written is remembered by this process alone, and says why. */
+/* A store: what the tuner remembers of one environment. On disk it is an append-only file of records (record.h), and a
+   private file ("shard") of each process that could not lock that file; in memory, the records of all of them. No
+   trouble with files is an error for the caller: what cannot be read is taken as absent, what cannot be written stays
+   in this process's memory, and tuff__store_trouble says why. lookup.h chooses among stores. */
 #ifndef TUFF_TUNEDB_STORE_H
 #define TUFF_TUNEDB_STORE_H
 
@@ -8,54 +9,56 @@
 
 typedef struct tune_store tune_store;
 
-/* What the files hold. */
+/* What is in the files. */
 typedef struct store_counts {
     uint64_t lines, damaged, unknown; /* of all files; unknown: whole, of a later version */
     uint64_t superseded;              /* by a later or better one of the same key */
     uint64_t bytes, shards;
 } store_counts;
 
-/* Reads path and its shards; a missing file is an empty store, and so is a path of NULL: no file at all. Only host
-   memory can be lacking. */
+/* Reads path and its shards. A missing file is an empty store. path NULL is a store without a file. The only error is
+   TUFF_E_OOM_HOST. */
 tuff_status tuff__store_open(const char *path, tune_store **out);
-/* Reads a file of anybody's, without shards, into a store that has no file: what is added stays in memory.
-   TUFF_E_IO and TUFF_E_LIMIT where it cannot be read. */
+/* Reads any file, without shards, into a store that has no file of its own: records that are added stay in memory.
+   TUFF_E_IO or TUFF_E_LIMIT if it cannot be read. */
 tuff_status tuff__store_load(const char *path, tune_store **out);
-/* The same of a file that came with tuff, whatever its winners were to those who measured them. */
+/* The same for a file that was shipped with tuff: its winners count as shipped, whatever their records say. */
 tuff_status tuff__store_load_shipped(const char *path, tune_store **out);
 void tuff__store_close(tune_store *store); /* NULL is allowed */
-/* The environment that the store is of: before the first record that is added, its text is, unless it is there. */
+/* Sets the environment that the store is for. Its text is written before the first record that is added, unless the
+   file has it already. */
 tuff_status tuff__store_describe(tune_store *store, const char *environment);
 
-/* Remembers a record and appends it to the file; its texts are copied. Only host memory can be lacking. */
+/* Adds a record and appends it to the file; texts are copied. The only error is TUFF_E_OOM_HOST. */
 tuff_status tuff__store_add(tune_store *store, const tune_record *record);
 
-/* The living record, or NULL. Winners and rejections may be there for several generators: the one of this generator,
-   else, or where that is NULL, the newest; a rejection by no named generator comes before that. */
+/* The current record, or NULL. There may be winners and rejections of several generators (kernel_hash.h): these return
+   the one of the given generator, else the newest one, which is also returned for NULL. A rejection without a generator
+   comes before the newest. */
 const tune_record *tuff__store_win(const tune_store *store, hash128 environment, hash128 key, const char *generator);
 const tune_record *tuff__store_pin(const tune_store *store, hash128 environment, hash128 key);
 const tune_record *tuff__store_bad(const tune_store *store, hash128 environment, hash128 key, const char *candidate,
                                    const char *generator);
-/* The living record that this one would replace; NULL where there is none. */
+/* The current record that this one would replace, or NULL. */
 const tune_record *tuff__store_like(const tune_store *store, const tune_record *record);
 
-/* All living records, in the order of the files: *at begins with 0 and is moved on; NULL at the end. */
+/* Iterates over the current records in the order of the files: start with *at = 0; NULL at the end. */
 const tune_record *tuff__store_next(const tune_store *store, int *at);
 /* The text of an environment of this hash, or NULL. */
 const char *tuff__store_environment(const tune_store *store, hash128 environment);
 store_counts tuff__store_count(const tune_store *store);
 /* Whole lines of later versions, each with its newline. */
 const char *tuff__store_unknown(const tune_store *store);
-/* Why the file cannot be read, or was not written; "" where it can and was. */
+/* Why the file could not be read or written; "" if it could. */
 const char *tuff__store_trouble(const tune_store *store);
-const char *tuff__store_file(const tune_store *store); /* its path; "" where it has none */
+const char *tuff__store_file(const tune_store *store); /* its path; "" if it has none */
 
-/* Rewrites the file without what is damaged or superseded, and takes in the shards of dead processes; lines of later
-   versions stay. drop, where not NULL, leaves out living records that it answers true for. The store is as if opened
-   anew afterwards. TUFF_E_TIMEOUT, TUFF_E_UNSUPPORTED, TUFF_E_IO: the files are as before. */
+/* Rewrites the file without damaged and superseded lines, and takes in the shards of dead processes; lines of later
+   versions stay. Current records for which drop (may be NULL) returns true are left out. Afterwards the store is as if
+   it had just been opened. TUFF_E_TIMEOUT, TUFF_E_UNSUPPORTED, TUFF_E_IO: the files are unchanged. */
 typedef bool (*record_filter)(const tune_record *record, void *state);
 tuff_status tuff__store_compact(tune_store *store, record_filter drop, void *state);
-/* Whether most of the file is of no use and it is large enough for that to matter. */
+/* Whether most of the file is of no use, and the file is large enough for that to matter. */
 bool tuff__store_wants_compaction(const tune_store *store);
 
 #endif

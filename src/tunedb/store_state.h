@@ -1,4 +1,4 @@
-/* Between the files of the store: store.c reads and answers, store_write.c appends and compacts. */
+/* What the files of the store share: store.c reads and finds records, store_write.c appends and compacts. */
 #ifndef TUFF_TUNEDB_STORE_STATE_H
 #define TUFF_TUNEDB_STORE_STATE_H
 
@@ -10,8 +10,8 @@
 
 #define STORE_PATH 4200
 
-/* Winners and rejections of a key, and whatever else it is told apart by, are kept for the last few generators of
-   kernels: builds of tuff that take turns on a device leave each other what they found. */
+/* Winners and rejections are kept for the last few generators of kernels, so that builds of tuff that take turns on a
+   device do not delete each other's results. */
 enum { MOST_GENERATORS = 3 };
 typedef struct record_state {
     bool is_dead; /* superseded */
@@ -34,13 +34,12 @@ struct tune_store {
     bool has_warned; /* that nothing is kept */
 };
 
-/* Takes a record whose texts outlive the store's. */
+/* Adds a record to memory alone; its texts must outlive the store. */
 tuff_status tuff__store_remember(tune_store *store, const tune_record *record);
-tuff_status tuff__store_read(tune_store *store, const char *path);
-/* Keeps the first reason of all. */
+/* Sets the reason that tuff__store_trouble returns, unless there is one already. */
 void tuff__store_note(tune_store *store, const char *why);
 const char *tuff__store_file_name(const tune_store *store);
-/* Another name in the file's folder; false where the path would be too long. out has STORE_PATH bytes. */
+/* The path of another name in the file's folder; false if it is too long. out has STORE_PATH bytes. */
 bool tuff__store_path_of(const tune_store *store, const char *name, char *out);
 bool tuff__store_is_shard(const tune_store *store, const char *name);
 /* Frees what was read. */

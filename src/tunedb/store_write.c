@@ -1,4 +1,5 @@
-/* Appending and compacting. */
+/* Writing a store's file: appending a record under the file's lock, or to a file of this process ("shard") if the lock
+   cannot be had; and compacting, which rewrites the file without superseded records and takes the shards in. */
 #include <string.h>
 
 #include "base/file/list.h"

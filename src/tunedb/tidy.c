@@ -1,4 +1,5 @@
-/* The age of a record is when it was measured: a store does not note when it is read. */
+/* Keeps stores below a size: chooses a time before which records are dropped. The age of a record is counted from when
+   it was measured, because a store does not note when a record is used. */
 #include "tunedb/tidy.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Keeping stores small. */
+/* Keeps stores small; called after measuring (autotune/session.c) and by tuff_cache_prune. */
 #ifndef TUFF_TUNEDB_TIDY_H
 #define TUFF_TUNEDB_TIDY_H
 
@@ -6,12 +6,12 @@
 
 #define TIDY_LIMIT ((uint64_t)16 << 20) /* bytes of a store */
 
-/* Up to which time winners and rejected candidates must go, so that what stays of the stores together takes at most
-   so many bytes; pins and environments always stay. 0: all may stay. */
+/* *out: the time up to which winners and rejected candidates must be dropped for the rest of the stores to take at most
+   so many bytes together; 0: nothing has to go. Pins and environments always stay. */
 tuff_status tuff__tidy_cutoff(const tune_store *const *stores, int count, uint64_t most, uint64_t *out);
-/* For the last moment of a store: compacts it where most of the file is of no use, or drops the oldest where it is
-   larger than the limit; otherwise does nothing. Records that were answered before are gone. Errors as of
-   tuff__store_compact: the files are as before. */
+/* Call this right before closing a store. Compacts it if most of the file is of no use; drops its oldest records if it
+   is larger than the limit; else does nothing. Pointers to records are invalid afterwards. Errors are those of
+   tuff__store_compact, and leave the files as they were. */
 tuff_status tuff__store_tidy(tune_store *store, uint64_t limit);
 
 #endif

@@ -1,4 +1,5 @@
-/* The thread that tunes a plan in the background, how it begins and how it ends. */
+/* The thread that tunes a plan in the background: starting it, its loop over keys and compilations, ending it with the
+   plan or the process. idle_gate.c decides when it may work, hot_swap.c puts its results to use. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -104,7 +105,7 @@ static tuff_status measure(background *self, const weighted *keys, int count)
     self->offered = tuff__nanoseconds();
     for (int i = 0; i < count && !session->stopped && !session->lost && !tuff__worker_gave_up(self->worker); ++i) {
         self->left = count - i;
-        if (!tuff__background_give_way(self, true) || !tuff__session_may_measure(session))
+        if (!tuff__background_yield(self, true) || !tuff__session_may_measure(session))
             break;
         const uint64_t share = share_of(self, keys + i, count - i, whole);
         if (share == 0)
@@ -164,11 +165,11 @@ static void *work(void *state)
 {
     background *self = state;
     tuff_status status = TUFF_OK;
-    if (tuff__background_give_way(self, true))
+    if (tuff__background_yield(self, true))
         status = tune(self);
     if (status != TUFF_OK)
         tuff__log(TUFF_LOG_WARNING, "tune: tuning in the background ended: %s", tuff_error());
-    tuff__background_leave_silicon(self);
+    tuff__background_unlock_device(self);
     tuff__worker_end(self->worker);
     self->left = 0;
     tuff__background_publish(self);
@@ -252,7 +253,7 @@ static void dismantle(background *self)
 
 static bool yield(void *state, bool is_between)
 {
-    return tuff__background_give_way(state, is_between);
+    return tuff__background_yield(state, is_between);
 }
 
 static void publish(void *state)
@@ -267,7 +268,7 @@ static bool is_stopped(void *state)
 
 static void unlock_device(void *state)
 {
-    tuff__background_leave_silicon(state);
+    tuff__background_unlock_device(state);
 }
 
 static tuff_status fill(background *self, tuff_plan *plan, const tuff_compile_options *options)

@@ -1,6 +1,6 @@
-/* Tuning in the background: a thread of a plan's own measures the plan's keys while the program leaves the device
-   alone, and makes the plan ready by what it found. The program's thread takes that over at the beginning of a run.
-   What users are told of it stands in tuff/tune.h. */
+/* Tuning in the background. A thread per plan has a worker measure the plan's keys while the program leaves the device
+   idle, and prepares a new executable with what was found. The program's thread swaps that in at the beginning of a
+   run. tuff/tune.h documents it for users; background_state.h says which thread owns what. */
 #ifndef TUFF_WORKER_BACKGROUND_H
 #define TUFF_WORKER_BACKGROUND_H
 
@@ -10,11 +10,11 @@
 
 typedef struct background background;
 
-/* Begins to tune a plan that is compiled, where it has keys that want it; the plan's `background` is set then. Only
-   host memory can be lacking: without a thread, a warning is all. */
+/* Starts tuning a compiled plan if it has keys to measure, and sets the plan's `background`. The only error is
+   TUFF_E_OOM_HOST; if no thread can be started there is just a warning. */
 tuff_status tuff__background_start(tuff_plan *plan, const tuff_compile_options *options);
-/* For how long a device must have been left alone, in nanoseconds; tests put a shorter time here. A program is at work
-   until so many times that have passed since it last used the device. */
+/* How long a device must have been idle, in nanoseconds; tests set a shorter time. A program counts as active until
+   BACKGROUND_AT_WORK times as long have passed since it last used the device. */
 extern _Atomic uint64_t tuff__background_idle;
 enum { BACKGROUND_AT_WORK = 20, BACKGROUND_REST = 19 };
 

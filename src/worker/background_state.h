@@ -1,9 +1,10 @@
-/* Between the files of the background: background.c has the thread and its end, idle_gate.c says when it may
-   work, hot_swap.c makes plans ready and exchanges them.
+/* The state of background tuning, shared by its files: background.c has the thread, idle_gate.c decides when it may
+   work, hot_swap.c prepares executables and swaps them in.
 
-   Who may touch what: the program's plan is its thread's; this one reads of it what never changes (device, graph, the
-   facts of fusion) and, while nothing is ready, what only an exchange changes (lowered, keys). The next plan and the
-   tuner are the background's alone until the next plan is ready, and again once that is revoked or was taken. */
+   Ownership: the plan belongs to the program's thread. The background thread reads those parts of it that never change
+   (device, graph, fusion), and, while no executable is ready, those that only a swap changes (launches, keys). The next
+   executable and the session belong to the background thread, except between the moment when the next executable is
+   ready and when it was taken or revoked. */
 #ifndef TUFF_WORKER_BACKGROUND_STATE_H
 #define TUFF_WORKER_BACKGROUND_STATE_H
 
@@ -49,9 +50,9 @@ bool tuff__background_is_stopped(background *self);
 /* Sleeps so long, or until it is to end. */
 void tuff__background_sleep(background *self, uint64_t nanoseconds);
 /* As worker_host.yield. Takes the device's lock, which is kept until it has to wait. */
-bool tuff__background_give_way(background *self, bool is_between);
+bool tuff__background_yield(background *self, bool is_between);
 /* Others may have it. */
-void tuff__background_leave_silicon(background *self);
+void tuff__background_unlock_device(background *self);
 /* Whether the tuner chose otherwise than the plan runs. */
 bool tuff__background_is_other(const background *self);
 /* Makes the next plan ready by what the tuner chose, where the plan does not run with that already. Only host memory

@@ -1,4 +1,5 @@
-/* The next plan: made ready by the background's thread, taken over by the program's at the beginning of a run. */
+/* The next executable of a plan: prepared by the background thread, swapped in by the program's thread at the beginning
+   of a run. The plan's buffers stay where they are, so the swap changes nothing that the program sees. */
 #include <string.h>
 
 #include "base/log.h"
@@ -19,7 +20,7 @@ static tuff_status compile_ahead(void *state, const program_request *request)
     background *self = state;
     if (tuff__program_is_loaded(self->plan->device, request))
         return TUFF_OK;
-    if (!tuff__background_give_way(self, false))
+    if (!tuff__background_yield(self, false))
         return FAIL(TUFF_E_TIMEOUT, "tune: the plan is not made ready: its tuner was stopped");
     if (tuff__worker_is_running(self->worker))
         tuff__worker_compile(self->worker, request);

@@ -1,5 +1,5 @@
-/* When a plan may be tuned beside its program: while the device was left alone for long enough, nobody else measures on
-   the device, and, where the program is at work, the thread has rested from its last step. */
+/* Decides when the background thread may use the device: after the device was idle for long enough, while no other
+   process measures on it, and, if the program is active, after a pause in proportion to the last step. */
 #include "worker/background_state.h"
 
 _Atomic uint64_t tuff__background_idle = UINT64_C(500000000);
@@ -7,7 +7,7 @@ _Atomic uint64_t tuff__background_idle = UINT64_C(500000000);
 /* One tuner of a process at a time, where there is no file to lock too. */
 static atomic_flag turn = ATOMIC_FLAG_INIT;
 
-static bool take_silicon(background *self)
+static bool lock_device(background *self)
 {
     if (self->holds_turn)
         return true;
@@ -16,11 +16,11 @@ static bool take_silicon(background *self)
     self->holds_turn = true;
     if (!tuff__worker_is_running(self->worker) || tuff__worker_lock_device(self->worker))
         return true;
-    tuff__background_leave_silicon(self);
+    tuff__background_unlock_device(self);
     return false;
 }
 
-void tuff__background_leave_silicon(background *self)
+void tuff__background_unlock_device(background *self)
 {
     if (!self->holds_turn)
         return;
@@ -50,7 +50,7 @@ static bool await_turn(background *self)
     bool was_refused = false;
     while (!tuff__background_is_stopped(self)) {
         const uint64_t time = time_to_wait(self);
-        if (time == 0 && take_silicon(self))
+        if (time == 0 && lock_device(self))
             return true;
         if (time == 0 && !was_refused) {
             self->tuning_session.stats.lock_waits++;
@@ -58,13 +58,13 @@ static bool await_turn(background *self)
         }
         was_refused = time == 0;
         if (!was_refused)
-            tuff__background_leave_silicon(self);
+            tuff__background_unlock_device(self);
         tuff__background_sleep(self, was_refused || time > slice ? slice : time);
     }
     return false;
 }
 
-bool tuff__background_give_way(background *self, bool is_between)
+bool tuff__background_yield(background *self, bool is_between)
 {
     tuning_session *session = &self->tuning_session;
     const uint64_t now = tuff__nanoseconds();

@@ -1,4 +1,4 @@
-/* Messages over a socket. */
+/* Sending and receiving messages over a socket, with deadlines. ipc.h lists the kinds. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif

@@ -1,20 +1,20 @@
-/* What a program and the worker that tunes for it say to each other, over a socket: messages of a kind, each with its
-   length in front. The worker answers calls, and while it is at one it calls back. Both are of the same build, which
-   the first message proves. */
+/* The protocol between a program and the worker that tunes for it: messages over a socket, each with a kind and a
+   length. The program makes calls, the worker replies, and during a call the worker may call back. Both must be of the
+   same build, which the first message proves. */
 #ifndef TUFF_WORKER_IPC_H
 #define TUFF_WORKER_IPC_H
 
 #include "base/bytes.h"
 #include "base/hash.h"
 
-/* Behind each: what it carries, in the order of the functions of base/bytes.h that write it. */
+/* The comment of each kind lists its contents, in the order in which base/bytes.h writes them. */
 typedef enum ipc_kind {
-    /* The worker's first word: a text, tuff__ipc_build's. */
+    /* The worker's first message: the text of tuff__ipc_build. */
     IPC_HELLO,
-    /* From the program. BEGIN: worker_job (worker.h); READY answers it: an error's text, "" where there is none. */
+    /* From the program. BEGIN: worker_job (worker.h). The reply is READY: an error's text, "" if there is none. */
     IPC_BEGIN,
     IPC_READY,
-    /* Takes the device: ANSWER is bool. LEAVE has no answer. */
+    /* Locks the device: ANSWER is bool. LEAVE unlocks it and has no reply. */
     IPC_TAKE,
     IPC_LEAVE,
     /* u32 task, u64 nanoseconds for it and for those behind it, u32 keys wanted and done. */
@@ -31,14 +31,14 @@ typedef enum ipc_kind {
     /* The worker ends in order. */
     IPC_END,
     IPC_ANSWER,
-    /* From the worker within a call. GIVE_WAY: bool is_between, stats. GO answers it once the device may be used: bool
-       whether there is anything to go on with, u64 nanoseconds that waiting took. */
-    IPC_GIVE_WAY,
+    /* From the worker during a call. YIELD: bool is_between, stats. The reply GO comes when the device may be used:
+       bool whether to continue, u64 nanoseconds that waiting took. */
+    IPC_YIELD,
     IPC_GO,
     /* u32 keys, done, double seconds left, text key, best, u64 default's and best's nanoseconds, u32 candidates,
        rejected, text rejection; ANSWER is bool: false stops. */
     IPC_PROGRESS,
-    /* Without an answer: u32 level and text; nothing at all. */
+    /* Without a reply. LOG: u32 level and text. ALIVE: empty. */
     IPC_LOG,
     IPC_ALIVE,
     IPC_KINDS
@@ -50,15 +50,15 @@ typedef struct ipc_message {
     size_t size, capacity;
 } ipc_message;
 
-/* TUFF_E_IO where nobody is at the other end, or does not read. Never a signal. */
+/* TUFF_E_IO if the other end is closed or does not read. Raises no signal. */
 tuff_status tuff__ipc_send(int fd, ipc_kind kind, const text *body);
-/* The next message, of at most so many bytes: TUFF_E_TIMEOUT after so many nanoseconds (UINT64_MAX: never), TUFF_E_IO
-   where the other end is closed, TUFF_E_FORMAT for what is no message. The buffer of *out is used again. */
+/* Receives the next message, of at most so many bytes. TUFF_E_TIMEOUT after so many nanoseconds (UINT64_MAX: never),
+   TUFF_E_IO if the other end is closed, TUFF_E_FORMAT if it is no message. Reuses the buffer of *out. */
 tuff_status tuff__ipc_receive(int fd, size_t most, uint64_t nanoseconds, ipc_message *out);
 byte_reader tuff__ipc_reader(const ipc_message *message);
 void tuff__ipc_free(ipc_message *message);
 
-/* "0.1.0 6f0e...": of what both ends must have in common. */
+/* "0.1.0 6f0e...": version and a hash of everything in which both ends must agree. */
 enum { IPC_BUILD_SIZE = 64 };
 const char *tuff__ipc_build(char *out);
 

@@ -1,4 +1,6 @@
-/* The program's side of a worker. Whatever goes wrong ends the worker, never the program. */
+/* The program's side of a worker: starting it, sending calls, serving its call-backs, restarting it after a crash and
+   blaming the candidate that was in flight. Whatever goes wrong ends the worker, never the program. The worker's side
+   is tools/tune/worker.c. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -167,7 +169,7 @@ static tuff_status receive(worker *self, ipc_kind *kind)
             TRY(hear_log(&from));
         else if (*kind == IPC_PROGRESS)
             TRY(tell_progress(self, &from));
-        else if (*kind == IPC_GIVE_WAY)
+        else if (*kind == IPC_YIELD)
             TRY(let_wait(self, &from));
         else if (*kind != IPC_ALIVE)
             return TUFF_OK;

@@ -1,7 +1,7 @@
-/* Measuring in another process, the worker: what a driver does not survive ends that process and never the program.
-   This is the program's side: it starts the worker (tools/tune/worker.c), tells it which keys of a graph to measure,
-   and takes over what it found. The one mechanism of isolation: compilations with TUFF_TUNE_ISOLATE=on, `tuff tune
-   warm` and tuning in the background use it. */
+/* Measuring in another process, the worker, so that a driver's crash ends that process and not the program. This is the
+   program's side: it starts the worker (tools/tune/worker.c), tells it which keys of a graph to measure, and takes over
+   the results. It is the only mechanism of isolation; compilations with TUFF_TUNE_ISOLATE=on, `tuff tune warm` and
+   background tuning all use it. */
 #ifndef TUFF_WORKER_WORKER_H
 #define TUFF_WORKER_WORKER_H
 
@@ -11,26 +11,26 @@
 
 typedef struct worker worker;
 
-/* Who waits for a worker. All functions may be NULL: a compilation that waits has nothing else to do. */
+/* Callbacks of whoever waits for a worker. Each may be NULL; a compilation that just waits needs none. */
 typedef struct worker_host {
-    /* Between two steps of the worker: returns once it may use the device, with the time that took added to the tuner's
-       clocks; false: it is to stop. is_between: no candidate is under way. */
+    /* Between two steps of the worker: returns when the worker may use the device, after adding the time that it waited
+       to the session's deadlines; false: the worker must stop. is_between: no candidate is under way. */
     bool (*yield)(void *self, bool is_between);
-    /* What was done so far can be shown. */
+    /* The session's statistics changed. */
     void (*publish)(void *self);
     bool (*is_stopped)(void *self);
-    /* The worker that held the device's lock is gone, or another is to be started. */
+    /* The worker that held the device's lock is gone, or is about to be replaced. */
     void (*unlock_device)(void *self);
     void *self;
 } worker_host;
 
-/* What a worker is to do. Texts are where the message is. */
+/* A worker's task, as the message BEGIN carries it. Pointers of a received job point into the message. */
 typedef struct worker_job {
     char cache[FOLDER_SIZE]; /* "": none */
     char selector[128], environment[ENVIRONMENT_SIZE], log[FOLDER_SIZE];
     tuff_compile_options options;
-    tuff_tune_options tuning; /* of a job that was read: what options.tuning points at. progress is set, to nothing
-                                 of use, where the program wants to hear */
+    tuff_tune_options tuning; /* of a received job: what options.tuning points at. progress is a dummy that
+                                 is set if the program wants to be told */
     int buffer_limit;         /* as the graph was fused with */
     tune_config passes;       /* likewise */
     uint64_t compile_patience;
@@ -45,31 +45,32 @@ void tuff__worker_put_job(text *out, const worker_job *job);
 /* TUFF_E_FORMAT where it is none. */
 tuff_status tuff__worker_take_job(byte_reader *from, worker_job *out);
 
-/* For a tuner that has looked up its keys. passes: how its graph was rewritten. All are borrowed. */
+/* For a session that has looked up its keys. passes: the choices that its graph was rewritten by. All are borrowed. */
 tuff_status tuff__worker_create(tuning_session *session, const tune_config *passes, const worker_host *host,
                                 worker **out);
 /* Ends the process. NULL is allowed. */
 void tuff__worker_destroy(worker *self);
 
-/* Starts a process where one can be had; else nothing but a message. Only host memory can be lacking. */
+/* Starts a process, or logs why it cannot. The only error is TUFF_E_OOM_HOST. */
 tuff_status tuff__worker_start(worker *self);
-/* Ends it, in order where the program goes on. */
+/* Ends the process, asking it first if it responds. */
 void tuff__worker_end(worker *self);
 bool tuff__worker_is_running(const worker *self);
-/* Whether no process is started any more: enough were, or one did not come back from opening the device. */
+/* Whether no process will be started any more: too many died, or one hung when it opened the device. */
 bool tuff__worker_gave_up(const worker *self);
-/* From another thread: whoever waits for the process stops waiting. */
+/* From another thread: the thread that waits for the process stops waiting. */
 void tuff__worker_interrupt(worker *self);
 
-/* The lock of the device is the worker's, as of now; false where another process has it. */
+/* Has the worker take the device's lock; false if another process has it. */
 bool tuff__worker_lock_device(worker *self);
 void tuff__worker_unlock_device(worker *self);
-/* A program into the cache folder; a failure is only logged. */
+/* Has the worker compile a program into the cache folder. A failure is only logged. */
 void tuff__worker_compile(worker *self, const program_request *request);
-/* As tuff__session_measure_one. A worker that dies of it is started again, twice at most. */
+/* As tuff__session_measure_one. A worker that dies is started again, at most twice. */
 tuff_status tuff__worker_measure_task(worker *self, tuning_task *task, uint64_t budget);
-/* As tuff__session_measure_all where the device is locked: a measurer's `measure` for a compilation that waits, self is
-   its pass_choices. Without a worker nothing is measured, and a warning says so. Only host memory can be lacking. */
+/* As tuff__session_measure_all, with the device locked: the `measure` of a measurer for a compilation that waits; self
+   is the compilation's pass choices. Without a worker nothing is measured, and a warning is logged. The only error is
+   TUFF_E_OOM_HOST. */
 tuff_status tuff__worker_measure(void *self, tuning_session *session);
 
 #endif

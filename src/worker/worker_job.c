@@ -1,4 +1,5 @@
-/* What a worker is to do, as bytes. */
+/* worker_job to bytes and back, for the message BEGIN; and the hash by which both sides check that they found the same
+   keys. */
 #include "worker/worker.h"
 
 #include <limits.h>

@@ -1,4 +1,5 @@
-/* Neither the application's signals nor its other children are touched: one process is waited for, by its number. */
+/* The worker's process: finding the program, spawning it with a socket, reaping it. Neither the application's signal
+   handlers nor its other children are touched: only this process is waited for, by its number. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif

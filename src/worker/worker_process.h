@@ -1,4 +1,4 @@
-/* The process that tunes for a program: found, started, ended. */
+/* The process that tunes for a program: finding its executable file, starting and ending it. worker.h talks to it. */
 #ifndef TUFF_WORKER_WORKER_PROCESS_H
 #define TUFF_WORKER_WORKER_PROCESS_H
 
@@ -11,21 +11,21 @@ typedef struct worker_process {
     int fd;   /* a socket to it */
 } worker_process;
 
-/* The program that is run with the words "tune worker": TUFF_WORKER where the environment has it (empty: none), else
-   tuff__worker_own where it is not NULL, else the tool beside a shared library, else where the tool is installed. False
-   where there is none; the text then says what was looked for. */
+/* Finds the program that is run as `PROGRAM tune worker`: TUFF_WORKER if the environment has it (empty: none), else
+   tuff__worker_own if it is not NULL, else the tool beside a shared library, else the installed tool. False if there is
+   none; out then says where it was looked for. */
 bool tuff__worker_find(char *out, size_t size);
-/* The file of the tool itself, which is its own worker. */
+/* Set by the tool, which is its own worker: its file. */
 extern const char *tuff__worker_own;
 
-/* Starts it in a group of its own, with a socket as its input, no output, and the program's error stream. TUFF_E_IO
-   where that cannot be. */
+/* Starts it in a process group of its own, with a socket as stdin, no stdout, and the program's stderr. TUFF_E_IO if
+   that fails. */
 tuff_status tuff__worker_spawn(const char *path, worker_process *out);
-/* Closes the socket, waits so long for the process to end, kills it otherwise, and takes it off the list of processes.
-   Returns its status as of waitpid; -1 where somebody else took that. Nothing where there is none. */
+/* Closes the socket, waits up to grace nanoseconds for the process to end, then kills it, and reaps it. Returns the
+   status that waitpid gave; -1 if someone else reaped it. Does nothing if there is no process. */
 int tuff__worker_reap(worker_process *self, uint64_t grace);
 
-/* Nanoseconds that TUFF_TUNE_WATCHDOG allows without a sign of life, or for one step; `usual` where it says nothing. */
+/* The limit of TUFF_TUNE_WATCHDOG in nanoseconds, for silence and for a single step; `usual` if it is not set. */
 uint64_t tuff__worker_watchdog(uint64_t usual);
 
 #endif

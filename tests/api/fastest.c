@@ -113,7 +113,7 @@ static void the_fastest_is_remembered(void **state)
 }
 
 /* The lock of what the first device computes with. */
-static void lock_silicon(file_lock *out)
+static void lock_device(file_lock *out)
 {
     tuff_device_info info;
     tune_environment parts;
@@ -134,7 +134,7 @@ static void a_disturbed_race_is_not_remembered(void **state)
     int entered;
     file_lock others;
     const int count = count_devices(first, sizeof first);
-    lock_silicon(&others);
+    lock_device(&others);
     assert_true(hold("disturbed work", NULL, true, &entered).nanoseconds > 0);
     tuff__file_unlock(&others);
     assert_false(hold("disturbed work", NULL, true, &entered).remembered);

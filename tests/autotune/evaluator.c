@@ -1,7 +1,7 @@
-/* What the tuner's evaluator sees of kernels that do their work otherwise than they should, on a device of each API. The
-   driver's table is replaced: what a run leaves in memory is changed behind it, so that the kernels of a task, whatever
-   they are, leave elements out, store zeros, write into others' parts, differ from run to run, or are wrong at other
-   extents alone. */
+/* What the tuner's evaluator sees of kernels that do their work otherwise than they should, on a device of each API.
+   The driver's table is replaced: what a run leaves in memory is changed behind it, so that the kernels of a task,
+   whatever they are, leave elements out, store zeros, write into others' parts, differ from run to run, or are wrong at
+   other extents alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* A candidate is lowered once: when a search asks for it. Its compilation ahead of its turn and its run take over the
-   launches that this made. Searches of several kinds of tasks run on a device of each API, with and without threads that
-   compile ahead, through an evaluator that counts. */
+   launches that this made. Searches of several kinds of tasks run on a device of each API, with and without threads
+   that compile ahead, through an evaluator that counts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

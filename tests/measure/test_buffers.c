@@ -220,11 +220,11 @@ static void kernels_meet_both_signs(void **state)
 }
 
 /* A oracle whose host memory runs out says so, and nothing of the kernel: n-th request, for all n. */
-typedef tuff_status (*referee_call)(const place *at, const struct fusion *fusion, int task, char *wrong, size_t size);
+typedef tuff_status (*oracle_call)(const place *at, const struct fusion *fusion, int task, char *wrong, size_t size);
 
 static tuff_status judge_as_it_is(const place *at, const struct fusion *fusion, int task, char *wrong, size_t size)
 {
-    return tuff__oracle_ground(at->device, at->on, fusion, task, wrong, size);
+    return tuff__oracle_check(at->device, at->on, fusion, task, wrong, size);
 }
 
 static tuff_status judge_at_odd_extents(const place *at, const struct fusion *fusion, int task, char *wrong,
@@ -246,7 +246,7 @@ static tuff_status read_nonsense(driver_device *device, driver_buffer *buffer, u
 }
 
 /* Every request fails once. Of some nobody needs an answer: then the oracle has looked all the same. */
-static void run_out(const place *at, const struct fusion *fusion, int task, referee_call call, bool is_wrong)
+static void run_out(const place *at, const struct fusion *fusion, int task, oracle_call call, bool is_wrong)
 {
     int failures = 0;
     for (int64_t failing = 1;; failing++) {
@@ -266,7 +266,7 @@ static void run_out(const place *at, const struct fusion *fusion, int task, refe
     assert_true(failures > 20);
 }
 
-static void run_referee_out(const struct fusion *fusion, int task, const char *key, void *state)
+static void run_oracle_out_of_memory(const struct fusion *fusion, int task, const char *key, void *state)
 {
     place *at = state;
     candidate_run *one;
@@ -299,11 +299,11 @@ static void run_out_on(tuff_device *device)
     const tuff_shape shape = TUFF_SHAPE(1024, 640);
     tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, shape), *y = tuff_input(graph, "y", TUFF_F32, shape);
     tuff_output(graph, "z", tuff_mul(tuff_exp(x), tuff_reshape(y, shape)));
-    for_each_task(graph, &usual_options, structure_of, run_referee_out, &at);
+    for_each_task(graph, &usual_options, structure_of, run_oracle_out_of_memory, &at);
     assert_int_equal(at.tasks, 1);
 }
 
-static void memory_of_the_referee_may_run_out(void **state)
+static void memory_of_the_oracle_may_run_out(void **state)
 {
     (void)state;
     for_each_api(run_out_on);
@@ -314,7 +314,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_wrong_with_a_run_is_seen),
         cmocka_unit_test(kernels_meet_both_signs),
-        cmocka_unit_test(memory_of_the_referee_may_run_out),
+        cmocka_unit_test(memory_of_the_oracle_may_run_out),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

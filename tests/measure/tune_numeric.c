@@ -126,7 +126,7 @@ static void try_task(place *at)
     if (!foresee(at, &none, &made) || tuff__config_count(&made.used_tunables) == 0)
         return;
     assert_int_equal(tuff__test_buffers_create(at->device, at->fusion, at->task, MOST_BYTES, &at->on), TUFF_OK);
-    tuff__test_buffers_roughen(at->on);
+    tuff__test_buffers_use_full_significands(at->on);
     try_base(at, &none);
     for (int family = 1; family <= FAMILIES && tuff__config_has(&made.used_tunables, TUNABLE_task_family); family++) {
         tune_config base = none;

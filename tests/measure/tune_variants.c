@@ -30,8 +30,8 @@ static const tuff_compile_options usual_options = {.fuse = TUFF_FUSE_ALL};
 
 typedef struct tally {
     int visited, tasks, lowered, tried, impossible, wrong, cut;
-    int large;                           /* choices whose arrays fill a thread's stack as far as lowering lets them */
-    int exact, refereed, caught, ragged; /* tasks: of exact sums; whose default the host judged, and whose poisoned
+    int large;                          /* choices whose arrays fill a thread's stack as far as lowering lets them */
+    int exact, checked, caught, ragged; /* tasks: of exact sums; whose default the host judged, and whose poisoned
                                             results it did not take; at other extents too */
 } tally;
 
@@ -92,18 +92,18 @@ static void ask_host(tuff_device *device, const struct fusion *fusion, int task,
 {
     char wrong[128] = "";
     const tune_config none = {.set = {0}};
-    const tuff_status status = tuff__oracle_ground(device, on, fusion, task, wrong, sizeof wrong);
+    const tuff_status status = tuff__oracle_check(device, on, fusion, task, wrong, sizeof wrong);
     if (status != TUFF_OK && status != TUFF_E_UNSUPPORTED)
         fail_msg("%s: the host: %s", key, tuff_error());
     if (status == TUFF_OK && wrong[0] != '\0')
         fail_msg("%s: the default, by the host: %s", key, wrong);
-    counts->refereed += status == TUFF_OK;
+    counts->checked += status == TUFF_OK;
     assert_true(is_right_ragged(device, fusion, task, &none, key, counts));
     if (status != TUFF_OK)
         return;
     assert_int_equal(tuff__test_buffers_poison(on), TUFF_OK);
     assert_int_equal(tuff__test_buffers_keep(on), TUFF_OK);
-    assert_int_equal(tuff__oracle_ground(device, on, fusion, task, wrong, sizeof wrong), TUFF_OK);
+    assert_int_equal(tuff__oracle_check(device, on, fusion, task, wrong, sizeof wrong), TUFF_OK);
     counts->caught += wrong[0] != '\0'; /* results that later kernels of the task add to are not poisoned */
 }
 
@@ -321,9 +321,9 @@ static void try_lookups(tuff_device *device)
     tally counts = {0};
     try_graph(device, lookup_graph(device), &counts);
     printf("    lookups and biases: %d tasks, judged by the host: %d, poison seen: %d; at other extents: %d\n",
-           counts.tasks, counts.refereed, counts.caught, counts.ragged);
+           counts.tasks, counts.checked, counts.caught, counts.ragged);
     assert_true(counts.tasks >= 4);
-    assert_int_equal(counts.refereed, counts.tasks);
+    assert_int_equal(counts.checked, counts.tasks);
     assert_true(counts.ragged >= counts.tasks);
     assert_int_equal(counts.wrong, 0);
 }
@@ -358,9 +358,9 @@ static void try_models(tuff_device *device)
     printf("    %d tasks, %d choices lowered, %d run, %d with large arrays, %d of those impossible, %d wrong\n",
            counts.tasks, counts.lowered, counts.tried, counts.large, counts.impossible, counts.wrong);
     printf("    exact: %d; judged by the host: %d, poison seen: %d; at other extents: %d\n", counts.exact,
-           counts.refereed, counts.caught, counts.ragged);
-    assert_true(counts.caught > counts.refereed * 3 / 4);
-    assert_true(counts.exact > 0 && counts.refereed > counts.tasks / 2 && counts.ragged > counts.tasks / 2);
+           counts.checked, counts.caught, counts.ragged);
+    assert_true(counts.caught > counts.checked * 3 / 4);
+    assert_true(counts.exact > 0 && counts.checked > counts.tasks / 2 && counts.ragged > counts.tasks / 2);
     assert_true(counts.tried > counts.impossible);
     assert_true(only_choice != NULL || counts.lowered > 100 * counts.tasks);
     assert_true(only_choice != NULL || counts.large > 10);
@@ -393,7 +393,7 @@ static void visit_update(const struct fusion *fusion, int task, const char *key,
     assert_int_equal(tuff__test_buffers_create(by->device, fusion, task, MOST_BYTES, &on), TUFF_OK);
     assert_int_equal(lower_and_create(by->device, fusion, task, &none, on, &one), TUFF_OK);
     assert_true(run_and_compare(one, on, true, wrong, sizeof wrong));
-    assert_int_equal(tuff__oracle_ground(by->device, on, fusion, task, wrong, sizeof wrong), TUFF_OK);
+    assert_int_equal(tuff__oracle_check(by->device, on, fusion, task, wrong, sizeof wrong), TUFF_OK);
     assert_string_equal(wrong, "");
     assert_int_equal(tuff__candidate_run_run(one), TUFF_OK);
     assert_int_equal(tuff__test_buffers_is_kept(on, &same), TUFF_OK);

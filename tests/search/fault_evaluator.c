@@ -16,7 +16,7 @@ static const struct {
 } axes[] = {{TUNABLE_matmul_register_local_size, 64, 5},
             {TUNABLE_matmul_register_tile_rows, 4, 3},
             {TUNABLE_matmul_register_tile_columns, 1, 1.6},
-            {TUNABLE_matmul_thin_step_k, 8, 2},
+            {TUNABLE_matmul_gemv_step_k, 8, 2},
             {TUNABLE_row_register_parts, 1, 2}};
 enum { AXES = sizeof axes / sizeof *axes };
 

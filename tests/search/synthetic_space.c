@@ -42,7 +42,7 @@ static const family families[SYNTHETIC_FAMILIES] = {
     {.name = "tiles",
      .axes = {TUNABLE_matmul_register_local_size, TUNABLE_matmul_register_tile_rows,
               TUNABLE_matmul_register_tile_columns, TUNABLE_matmul_register_packed_rows, TUNABLE_row_register_parts,
-              TUNABLE_matmul_thin_step_k},
+              TUNABLE_matmul_gemv_step_k},
      .count = 6,
      .valley = 0.35,
      .ridge = 0.2,

@@ -74,6 +74,32 @@ static void every_tunable_has_a_text(void **state)
     }
 }
 
+/* Names of an earlier version are read, and written as they are called today. */
+static void former_names_are_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *former, *now;
+    } cases[] = {
+        {"fusion.pieces=0", "fusion.split_k=0"},
+        {"map.stream_mebibytes=16;map.local_size=8", "map.local_size=8;map.nontemporal_mib=16"},
+        {"row_register.ahead_bytes=4096", "row_register.prefetch_bytes=4096"},
+        {"attention_register.keys_at_once=2", "attention_register.key_unroll=2"},
+        {"matmul_thin.local_size=8;matmul_thin.span=256;matmul_thin.step_k=4",
+         "matmul_gemv.local_size=8;matmul_gemv.span=256;matmul_gemv.step_k=4"},
+    };
+    tune_config former, now;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(tuff__config_parse(cases[i].former, &former), TUFF_OK);
+        assert_int_equal(tuff__config_parse(cases[i].now, &now), TUFF_OK);
+        assert_true(tuff__config_equal(&former, &now));
+        assert_string_equal(text_of(&former), cases[i].now);
+        assert_true(tuff__has_former_name(cases[i].former) && !tuff__has_former_name(cases[i].now));
+    }
+    assert_int_equal(tuff__config_parse("fusion.pieces=0;fusion.split_k=0", &now), TUFF_E_FORMAT);
+    assert_int_equal(tuff__config_parse("map.span=4", &now), TUFF_E_UNSUPPORTED);
+}
+
 static void other_texts_are_refused(void **state)
 {
     (void)state;
@@ -306,11 +332,17 @@ static void choices_from_elsewhere_are_fitted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_are_sorted_and_read_back), cmocka_unit_test(every_tunable_has_a_text),
-        cmocka_unit_test(other_texts_are_refused),        cmocka_unit_test(damaged_texts_do_no_harm),
-        cmocka_unit_test(a_text_without_memory_says_so),  cmocka_unit_test(axes_have_the_values_worth_trying),
-        cmocka_unit_test(every_tunable_makes_an_axis),    cmocka_unit_test(points_are_counted_and_all_differ),
-        cmocka_unit_test(moves_go_to_the_next_value),     cmocka_unit_test(choices_from_elsewhere_are_fitted),
+        cmocka_unit_test(texts_are_sorted_and_read_back),
+        cmocka_unit_test(every_tunable_has_a_text),
+        cmocka_unit_test(former_names_are_read),
+        cmocka_unit_test(other_texts_are_refused),
+        cmocka_unit_test(damaged_texts_do_no_harm),
+        cmocka_unit_test(a_text_without_memory_says_so),
+        cmocka_unit_test(axes_have_the_values_worth_trying),
+        cmocka_unit_test(every_tunable_makes_an_axis),
+        cmocka_unit_test(points_are_counted_and_all_differ),
+        cmocka_unit_test(moves_go_to_the_next_value),
+        cmocka_unit_test(choices_from_elsewhere_are_fitted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

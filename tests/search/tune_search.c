@@ -103,9 +103,9 @@ static void the_list_is_tried_in_order(void **state)
     by.compile = note_compile;
     memset(&seen, 0, sizeof seen);
     /* One that lowering does not ask for, one that is the default in other words, one that is there twice. */
-    const tune_config cached = parse("map.local_size=8;matmul_thin.step_k=4");
+    const tune_config cached = parse("map.local_size=8;matmul_gemv.step_k=4");
     const tune_config portfolio[] = {parse("matmul_register.local_size=64"), parse("matmul_register.tile_rows=8"),
-                                     parse("matmul_thin.step_k=4"),
+                                     parse("matmul_gemv.step_k=4"),
                                      parse("matmul_register.tile_rows=8;map.local_size=2")};
     const tune_config seeds[] = {parse("row_register.parts=4")};
     search *self = begin(&by, &(search_settings){.cached = &cached,
@@ -119,7 +119,7 @@ static void the_list_is_tried_in_order(void **state)
     assert_true(now.stage == SEARCH_DEFAULT && now.end == SEARCH_GOES_ON && now.tried == 0);
     assert_true(tuff__config_equal(now.best, &usual));
     assert_int_equal(tuff__search_prime(self), TUFF_OK);
-    assert_string_equal(seen.compiled, " matmul_thin.step_k=4 row_register.parts=4 matmul_register.tile_rows=8 ");
+    assert_string_equal(seen.compiled, " matmul_gemv.step_k=4 row_register.parts=4 matmul_register.tile_rows=8 ");
     now = tuff__search_progress(self);
     assert_int_equal(now.end, SEARCH_GOES_ON);
     assert_int_equal(now.tried, 4);

@@ -163,7 +163,7 @@ static void a_recording_is_added_to(void **state)
     int count = 0;
     for (int rows = 2; rows <= 16 && count < 3; rows *= 2) {
         tuff__config_set(&also[count], TUNABLE_matmul_register_tile_rows, rows);
-        tuff__config_set(&also[count], TUNABLE_matmul_thin_step_k, 4);
+        tuff__config_set(&also[count], TUNABLE_matmul_gemv_step_k, 4);
         count += recording_find(&recorded, &also[count]) == NULL;
     }
     assert_int_equal(count, 3);

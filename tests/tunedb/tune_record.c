@@ -186,6 +186,27 @@ static void older_lines_are_read(void **state)
     tuff__arena_free(&texts);
 }
 
+/* Candidates that an earlier version called otherwise have today's names: what is remembered is compared by them. */
+static void former_candidates_have_todays_names(void **state)
+{
+    (void)state;
+    for (record_kind kind = RECORD_WIN; kind <= RECORD_PIN; kind++) {
+        tune_record record = record_of(kind), found;
+        text line = {0};
+        arena texts = {0};
+        record.candidate = "map.stream_mebibytes=16;map.local_size=8";
+        assert_int_equal(tuff__record_write(&record, &line), TUFF_OK);
+        char body[2048];
+        (void)snprintf(body, sizeof body, "%s", tuff__text_get(&line) + 9);
+        body[strcspn(body, "\n")] = 0;
+        assert_int_equal(read_body(body, &texts, &found), LINE_GOOD);
+        assert_string_equal(found.candidate, "map.local_size=8;map.nontemporal_mib=16");
+        assert_true(expect_agreement(body));
+        tuff__text_free(&line);
+        tuff__arena_free(&texts);
+    }
+}
+
 static void texts_that_move_the_cursor_are_refused(void **state)
 {
     (void)state;
@@ -223,6 +244,7 @@ int main(void)
         cmocka_unit_test(records_come_back_whole),
         cmocka_unit_test(both_parsers_agree),
         cmocka_unit_test(older_lines_are_read),
+        cmocka_unit_test(former_candidates_have_todays_names),
         cmocka_unit_test(texts_that_move_the_cursor_are_refused),
     };
     return cmocka_run_group_tests_name("tune_record", tests, NULL, NULL);

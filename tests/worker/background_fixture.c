@@ -181,7 +181,7 @@ void forget_stores(void)
     assert_int_equal(system(line), 0);
 }
 
-void take_silicon(tuff_device *device, file_lock *out)
+void lock_device(tuff_device *device, file_lock *out)
 {
     tuning_session session = {.device = device};
     tuff__environment_of(tuff__device_info(device), &session.environment);

@@ -41,7 +41,7 @@ void plan_remember(subject_plan *self);
 void forget_stores(void);
 
 /* Takes the device: nothing is measured until it is given back. */
-void take_silicon(tuff_device *device, file_lock *out);
+void lock_device(tuff_device *device, file_lock *out);
 /* How long a device must be left alone. */
 void set_idle(uint64_t nanoseconds);
 

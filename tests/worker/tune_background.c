@@ -194,7 +194,7 @@ static void run_for(subject_plan *self, int *count, uint64_t nanoseconds)
 }
 
 /* While runs follow each other nothing is measured, neither before the first candidate nor after. */
-static void give_way(tuff_device *device)
+static void yield(tuff_device *device)
 {
     subject_plan self;
     int count = 0;
@@ -225,7 +225,7 @@ static void give_way(tuff_device *device)
 static void busy_programs_are_left_alone(void **state)
 {
     (void)state;
-    for_each_api(give_way);
+    for_each_api(yield);
 }
 
 /* Of a program that pauses for long enough, but not for long: before a step begins, those before it were a twentieth of
@@ -266,7 +266,7 @@ static void be_locked_out(tuff_device *device)
     file_lock lock;
     forget_stores();
     set_idle(2 * MILLISECOND);
-    take_silicon(device, &lock);
+    lock_device(device, &lock);
     compile(&self, device, &in_background);
     while (plan_stats(&self).lock_waits == 0)
         tuff__sleep(MILLISECOND);

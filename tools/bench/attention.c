@@ -29,9 +29,9 @@ static tuff_tensor *write_out(bench_plan *self, tuff_tensor *const *qkv, int64_t
     return swap_axes(tuff_matmul(tuff_softmax(scores, -1), v), 1, 2);
 }
 
-static void build_attention(bench_plan *self, const void *what)
+static void build_attention(bench_plan *self, const void *problem)
 {
-    const attention_work *work = what;
+    const attention_work *work = problem;
     const tuff_shape shape = TUFF_SHAPE(work->batch, work->length, work->heads, work->width);
     tuff_tensor *qkv[3];
     for (int i = 0; i < 3; i++)

@@ -44,22 +44,22 @@ static tuff_tensor *scaled_gelu(bench_plan *self, tuff_tensor *const *x)
     return tuff_mul(tuff_gelu_tanh(tuff_add(tuff_mul(x[0], scale), x[1])), x[2]);
 }
 
-static void build_chain(bench_plan *self, const void *what)
+static void build_chain(bench_plan *self, const void *problem)
 {
-    const chain *of = what;
+    const chain *links = problem;
     tuff_tensor *x[4];
-    for (int i = 0; i < of->operands; i++)
-        x[i] = bench_input(self, TUFF_F32, TUFF_SHAPE(of->count), (uint32_t)i + 1);
-    self->result = of->build(self, x);
+    for (int i = 0; i < links->operands; i++)
+        x[i] = bench_input(self, TUFF_F32, TUFF_SHAPE(links->count), (uint32_t)i + 1);
+    self->result = links->build(self, x);
 }
 
-static tuff_status one_chain(bench *self, const chain *of, bool backward)
+static tuff_status one_chain(bench *self, const chain *links, bool backward)
 {
     bench_work work;
-    if (!bench_begin(self, &work, "elementwise", "%s %d KiB", of->name, (int)(of->count / 256)))
+    if (!bench_begin(self, &work, "elementwise", "%s %d KiB", links->name, (int)(links->count / 256)))
         return TUFF_OK;
-    work.bytes = 4.0 * (double)of->count * (of->operands + 1 + backward);
-    return bench_do(self, &work, bench_plan_add_both(self, &work, build_chain, of));
+    work.bytes = 4.0 * (double)links->count * (links->operands + 1 + backward);
+    return bench_do(self, &work, bench_plan_add_both(self, &work, build_chain, links));
 }
 
 tuff_status bench_elementwise(bench *self)
@@ -72,11 +72,11 @@ tuff_status bench_elementwise(bench *self)
                                    {"gelu(1.5 x + y) z", 3, scaled_gelu, 1 << 24},
                                    {"gelu tanh backward", 1, gelu_backward, 1 << 24}};
     for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
-        chain of = chains[i];
-        if (self->quick && of.count > 1 << 24)
+        chain links = chains[i];
+        if (self->quick && links.count > 1 << 24)
             continue;
-        of.count = self->quick ? 1 << 12 : of.count;
-        TRY(one_chain(self, &of, of.build == gelu_backward));
+        links.count = self->quick ? 1 << 12 : links.count;
+        TRY(one_chain(self, &links, links.build == gelu_backward));
     }
     return TUFF_OK;
 }

@@ -2,9 +2,9 @@
    runs and with a wait after each. */
 #include "tools/bench/plan.h"
 
-static void build_links(bench_plan *self, const void *what)
+static void build_links(bench_plan *self, const void *problem)
 {
-    const int *count = what;
+    const int *count = problem;
     tuff_tensor *x = bench_input(self, TUFF_F32, TUFF_SHAPE(16), 1);
     for (int i = 0; i < *count; i++)
         x = tuff_sin(x);

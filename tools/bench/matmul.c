@@ -14,9 +14,9 @@ static tuff_tensor *transposed_if(tuff_tensor *x, bool transposed)
     return transposed ? tuff_permute(x, order) : x;
 }
 
-static void build_product(bench_plan *self, const void *what)
+static void build_product(bench_plan *self, const void *problem)
 {
-    const product_work *work = what;
+    const product_work *work = problem;
     const bench_product *product = &work->product;
     const tuff_shape a_shape =
         product->a_transposed ? TUFF_SHAPE(product->k, product->m) : TUFF_SHAPE(product->m, product->k);

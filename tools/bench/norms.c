@@ -42,26 +42,27 @@ static tuff_tensor *cross_entropy(tuff_tensor *x, tuff_tensor *gain, tuff_tensor
     return tuff_cross_entropy(x, targets, -1, 0);
 }
 
-static void build_rows(bench_plan *self, const void *what)
+static void build_rows(bench_plan *self, const void *problem)
 {
-    const row_work *work = what;
+    const row_work *work = problem;
     const row_op *op = work->op;
-    tuff_tensor *with[3] = {bench_input(self, TUFF_F32, TUFF_SHAPE(work->rows, work->columns), 1)};
+    tuff_tensor *wrt[3] = {bench_input(self, TUFF_F32, TUFF_SHAPE(work->rows, work->columns), 1)};
     for (int i = 1; i <= op->parameters; i++)
-        with[i] = bench_weight(self, TUFF_F32, TUFF_SHAPE(work->columns), (uint32_t)i + 1);
+        wrt[i] = bench_weight(self, TUFF_F32, TUFF_SHAPE(work->columns), (uint32_t)i + 1);
     tuff_tensor *targets = op->has_targets ? bench_indices(self, TUFF_SHAPE(work->rows), work->columns, 7) : NULL;
-    tuff_tensor *y = op->build(with[0], with[1], with[2], targets);
-    self->result = work->backward ? bench_backward(self, y, with, 1 + op->parameters) : y;
+    tuff_tensor *y = op->build(wrt[0], wrt[1], wrt[2], targets);
+    self->result = work->backward ? bench_backward(self, y, wrt, 1 + op->parameters) : y;
 }
 
-static tuff_status one_work(bench *self, const row_work *of)
+static tuff_status one_work(bench *self, const row_work *one)
 {
     bench_work work;
-    if (!bench_begin(self, &work, "norms", "%s%s %dx%d", of->op->name, of->backward ? " backward" : "", (int)of->rows,
-                     (int)of->columns))
+    if (!bench_begin(self, &work, "norms", "%s%s %dx%d", one->op->name, one->backward ? " backward" : "",
+                     (int)one->rows, (int)one->columns))
         return TUFF_OK;
-    work.bytes = 4.0 * (double)of->rows * (double)of->columns * (of->backward ? of->op->backward : of->op->forward);
-    return bench_do(self, &work, bench_plan_add_both(self, &work, build_rows, of));
+    work.bytes =
+        4.0 * (double)one->rows * (double)one->columns * (one->backward ? one->op->backward : one->op->forward);
+    return bench_do(self, &work, bench_plan_add_both(self, &work, build_rows, one));
 }
 
 tuff_status bench_norms(bench *self)

@@ -6,7 +6,7 @@
 #include "tools/bench/bench.h"
 
 typedef struct bench_peak {
-    peak *of;
+    peak *loop;
     bench_kind kind;
     const char *name;
 } bench_peak;
@@ -15,7 +15,7 @@ static void peak_destroy(bench_peak *self)
 {
     if (!self)
         return;
-    tuff__peak_destroy(self->of);
+    tuff__peak_destroy(self->loop);
     tuff__free(self);
 }
 
@@ -23,7 +23,7 @@ static tuff_status peak_run(void *object, int count, bench_sample *sample)
 {
     const bench_peak *self = object;
     (void)sample;
-    return tuff__peak_run(self->of, count);
+    return tuff__peak_run(self->loop, count);
 }
 
 static tuff_status peak_create(bench *self, bench_kind kind, bench_peak **out)
@@ -33,7 +33,7 @@ static tuff_status peak_create(bench *self, bench_kind kind, bench_peak **out)
         return TUFF_E_OOM_HOST;
     made->kind = kind;
     made->name = kind == BENCH_FLOPS ? "peak: FMA loop" : "peak: copy 64 MiB";
-    return tuff__peak_create(self->device, kind == BENCH_FLOPS ? PEAK_OPERATIONS : PEAK_BYTES, &made->of);
+    return tuff__peak_create(self->device, kind == BENCH_FLOPS ? PEAK_OPERATIONS : PEAK_BYTES, &made->loop);
 }
 
 tuff_status bench_peaks_create(bench *self)
@@ -62,7 +62,7 @@ tuff_status bench_peaks_add(bench *self, bench_work *work)
             continue;
         item->self = peaks[i];
         item->run = peak_run;
-        *(peaks[i]->kind == BENCH_FLOPS ? &item->operations : &item->bytes) = tuff__peak_work(peaks[i]->of);
+        *(peaks[i]->kind == BENCH_FLOPS ? &item->operations : &item->bytes) = tuff__peak_work(peaks[i]->loop);
     }
     return TUFF_OK;
 }

@@ -82,7 +82,7 @@ tuff_tensor *bench_weight(bench_plan *self, tuff_dtype dtype, tuff_shape shape, 
     return tuff_array_tensor(self->graph, array);
 }
 
-tuff_tensor *bench_backward(bench_plan *self, tuff_tensor *y, tuff_tensor *const *with, int count)
+tuff_tensor *bench_backward(bench_plan *self, tuff_tensor *y, tuff_tensor *const *wrt, int count)
 {
     tuff_tensor *gradients[BENCH_OPERANDS];
     char name[32];
@@ -92,7 +92,7 @@ tuff_tensor *bench_backward(bench_plan *self, tuff_tensor *y, tuff_tensor *const
         axes[i] = i;
     if (rank > 0)
         y = tuff_sum(tuff_mul(y, bench_input(self, TUFF_F32, tuff_tensor_shape(y), 99)), axes, rank, false);
-    const tuff_status status = tuff_gradients(y, with, count, gradients);
+    const tuff_status status = tuff_gradients(y, wrt, count, gradients);
     if (status != TUFF_OK) {
         self->status = status;
         return y;
@@ -148,12 +148,12 @@ static tuff_status write_inputs(bench_plan *self)
     return TUFF_OK;
 }
 
-static tuff_status make(bench_plan *self, const tuff_compile_options *options, bench_builder build, const void *what)
+static tuff_status make(bench_plan *self, const tuff_compile_options *options, bench_builder build, const void *problem)
 {
     self->graph = tuff_graph_create(self->device);
     if (!self->graph)
         return tuff_last_status();
-    build(self, what);
+    build(self, problem);
     TRY(self->status);
     tuff_output(self->graph, "result", self->result);
     self->plan = tuff_compile(self->graph, options);
@@ -161,7 +161,7 @@ static tuff_status make(bench_plan *self, const tuff_compile_options *options, b
 }
 
 static tuff_status add(bench *self, bench_work *work, bench_contestant *item, const tuff_compile_options *options,
-                       bench_builder build, const void *what)
+                       bench_builder build, const void *problem)
 {
     bench_plan *made = item ? tuff__calloc(1, sizeof *made) : NULL;
     if (!made)
@@ -171,17 +171,17 @@ static tuff_status add(bench *self, bench_work *work, bench_contestant *item, co
     item->read = plan_read;
     item->destroy = plan_destroy;
     made->device = self->device;
-    TRY(make(made, options, build, what));
+    TRY(make(made, options, build, problem));
     if (work->result_count == 0)
         work->result_count = tuff_shape_count(tuff_tensor_shape(made->result));
     return TUFF_OK;
 }
 
 tuff_status bench_plan_add(bench *self, bench_work *work, const char *name, tuff_fuse_mode fuse, bench_builder build,
-                           const void *what)
+                           const void *problem)
 {
     const tuff_compile_options options = {.fuse = fuse, .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
-    return add(self, work, bench_add(work, BENCH_OURS, name), &options, build, what);
+    return add(self, work, bench_add(work, BENCH_OURS, name), &options, build, problem);
 }
 
 const char *bench_clblast_absence(const bench *self)
@@ -189,12 +189,12 @@ const char *bench_clblast_absence(const bench *self)
     return tuff__device_library_absence(self->device);
 }
 
-tuff_status bench_plan_add_clblast(bench *self, bench_work *work, bench_builder build, const void *what)
+tuff_status bench_plan_add_clblast(bench *self, bench_work *work, bench_builder build, const void *problem)
 {
     const tuff_compile_options options = {.matmul_library = TUFF_MATMUL_CLBLAST};
     if (bench_clblast_absence(self))
         return TUFF_OK;
-    return add(self, work, bench_add(work, BENCH_PEER, "CLBlast"), &options, build, what);
+    return add(self, work, bench_add(work, BENCH_PEER, "CLBlast"), &options, build, problem);
 }
 
 tuff_status bench_plan_compare(bench_work *work, const tuff_plan *baseline, const tuff_plan *tuned)
@@ -206,13 +206,13 @@ tuff_status bench_plan_compare(bench_work *work, const tuff_plan *baseline, cons
     return TUFF_OK;
 }
 
-tuff_status bench_plan_add_tuned(bench *self, bench_work *work, bench_builder build, const void *what)
+tuff_status bench_plan_add_tuned(bench *self, bench_work *work, bench_builder build, const void *problem)
 {
     tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
     if (self->tune.mode < TUFF_TUNE_QUICK)
         return TUFF_OK;
     tuning_apply(&self->tune, &options);
-    const tuff_status status = add(self, work, bench_add(work, BENCH_OURS, "tuff, tuned"), &options, build, what);
+    const tuff_status status = add(self, work, bench_add(work, BENCH_OURS, "tuff, tuned"), &options, build, problem);
     if (status != TUFF_OK)
         return status;
     const bench_plan *baseline = work->items[work->count - 2].self, *tuned = work->items[work->count - 1].self;
@@ -234,9 +234,9 @@ tuff_status bench_plan_facts(bench_work *work)
     return TUFF_OK;
 }
 
-tuff_status bench_plan_add_both(bench *self, bench_work *work, bench_builder build, const void *what)
+tuff_status bench_plan_add_both(bench *self, bench_work *work, bench_builder build, const void *problem)
 {
-    TRY(bench_plan_add(self, work, "tuff", TUFF_FUSE_ALL, build, what));
-    TRY(bench_plan_add_tuned(self, work, build, what));
-    return bench_plan_add(self, work, "tuff, unfused", TUFF_FUSE_NONE, build, what);
+    TRY(bench_plan_add(self, work, "tuff", TUFF_FUSE_ALL, build, problem));
+    TRY(bench_plan_add_tuned(self, work, build, problem));
+    return bench_plan_add(self, work, "tuff, unfused", TUFF_FUSE_NONE, build, problem);
 }

@@ -36,9 +36,9 @@ const cli_verb verb_cache = {
     .run = cache,
 };
 
-int cache_fail(const cli_verb *verb, const char *what)
+int cache_fail(const cli_verb *verb, const char *subject)
 {
-    (void)cli_fail_library(verb, what);
+    (void)cli_fail_library(verb, subject);
     return CACHE_TROUBLE;
 }
 

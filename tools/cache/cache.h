@@ -60,7 +60,7 @@ void cache_free_keys(cache_keys *keys);
 
 /* Prints a message; returns CACHE_TROUBLE. The second: with what went wrong in the library. */
 #define CACHE_REFUSE(verb, ...) (cli_fail((verb), CACHE_FINDINGS, __VA_ARGS__), (int)CACHE_TROUBLE)
-int cache_fail(const cli_verb *verb, const char *what);
+int cache_fail(const cli_verb *verb, const char *subject);
 /* Prints what the verb has built for programs, and releases it. Returns code, or CACHE_TROUBLE where memory ran out. */
 int cache_print_json(const cli_verb *verb, json_t *value, int code);
 json_t *cache_json_text(const char *source); /* bytes that are no ASCII become '?' */

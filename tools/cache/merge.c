@@ -104,16 +104,16 @@ static bool find_environment(const tune_store *store, hash128 *out)
     return found;
 }
 
-static void tell(difference *diff, const char *what, const tune_record *a, const tune_record *b)
+static void tell(difference *diff, const char *subject, const tune_record *a, const tune_record *b)
 {
     const tune_record *any = a ? a : b;
     if (diff->list) {
         (void)json_array_append_new(diff->list,
-                                    json_pack("{s:s, s:o?, s:o?}", "what", what, "a", a ? cache_json_record(a) : NULL,
-                                              "b", b ? cache_json_record(b) : NULL));
+                                    json_pack("{s:s, s:o?, s:o?}", "what", subject, "a",
+                                              a ? cache_json_record(a) : NULL, "b", b ? cache_json_record(b) : NULL));
         return;
     }
-    printf("%s %s %s\n", what, KEY_DIGITS(any->key), any->op);
+    printf("%s %s %s\n", subject, KEY_DIGITS(any->key), any->op);
     for (int i = 0; i < 2; i++) {
         const tune_record *one = i ? b : a;
         if (one)

@@ -6,13 +6,13 @@
 #include "tools/cache/cache.h"
 #include "tools/cache/rerun.h"
 
-static int report(const cli_verb *verb, const cache_common *common, const char *what, int count)
+static int report(const cli_verb *verb, const cache_common *common, const char *subject, int count)
 {
     if (common->json) {
         tuff__json_begin();
-        return cache_print_json(verb, json_pack("{s:i}", what, count), CACHE_OK);
+        return cache_print_json(verb, json_pack("{s:i}", subject, count), CACHE_OK);
     }
-    printf("%s %d\n", what, count);
+    printf("%s %d\n", subject, count);
     return CACHE_OK;
 }
 
@@ -97,20 +97,20 @@ const cli_verb cache_verb_pin = {
 static int drop_keys(const cli_verb *verb, tuff_cache *cache, const cache_keys *keys, record_kind kind, int *dropped)
 {
     hash128 *hashes = tuff__calloc((size_t)keys->count + 1, sizeof *hashes);
-    cache_drop of = {.kind = kind, .keys = hashes, .key_count = keys->count};
+    cache_drop one = {.kind = kind, .keys = hashes, .key_count = keys->count};
     for (int i = 0; hashes && i < keys->count; i++)
         hashes[i] = keys->items[i].hash;
-    tuff_status status = hashes ? tuff__cache_drop_records(cache, &of) : TUFF_E_OOM_HOST;
+    tuff_status status = hashes ? tuff__cache_drop_records(cache, &one) : TUFF_E_OOM_HOST;
     if (status == TUFF_OK && kind == RECORD_WIN)
-        status = tuff__cache_hide_shipped(cache, &of);
+        status = tuff__cache_hide_shipped(cache, &one);
     tuff__free(hashes);
-    *dropped = of.dropped;
+    *dropped = one.dropped;
     return status == TUFF_OK ? CACHE_OK : cache_fail(verb, "the stores");
 }
 
 /* Both verbs drop a kind of record of the chosen keys. */
 static int drop_chosen(const cli_verb *verb, record_kind kind, const cache_common *common, const cache_selection *which,
-                       const char *what)
+                       const char *subject)
 {
     tuff_cache *cache;
     cache_keys keys;
@@ -121,7 +121,7 @@ static int drop_chosen(const cli_verb *verb, record_kind kind, const cache_commo
     if (code == CACHE_OK) {
         code = drop_keys(verb, cache, &keys, kind, &dropped);
         if (code == CACHE_OK)
-            code = report(verb, common, what, dropped);
+            code = report(verb, common, subject, dropped);
         cache_free_keys(&keys);
     }
     tuff_cache_close(cache);

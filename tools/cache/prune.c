@@ -68,7 +68,7 @@ static int prune(int count, char **arguments)
 {
     cache_common common = {0};
     tuff_cache *cache;
-    tuff_cache_prune_options of = {0};
+    tuff_cache_prune_options asked = {0};
     const char *older = NULL;
     int64_t most = 0;
     int driver = 0, texts = 0;
@@ -84,13 +84,13 @@ static int prune(int count, char **arguments)
          .value = &driver,
          .placeholder = "old",
          .help = "records of a driver of which a newer version has been measured",
-         .given = &of.old_drivers},
+         .given = &asked.old_drivers},
         {.name = "--kgen",
          .kind = CLI_CHOICE,
          .value = &texts,
          .placeholder = "stale",
          .help = "records of other kernel texts than this version's",
-         .given = &of.stale_kernels},
+         .given = &asked.stale_kernels},
         {.name = "--max",
          .kind = CLI_BYTES,
          .value = &most,
@@ -98,20 +98,20 @@ static int prune(int count, char **arguments)
          .help = "the oldest records, until the stores together take no more than BYTES, as in 16M",
          .low = 1,
          .high = 1e15},
-        {.name = "--dry-run", .kind = CLI_SWITCH, .value = &of.dry_run, .help = "only say what would go"}};
+        {.name = "--dry-run", .kind = CLI_SWITCH, .value = &asked.dry_run, .help = "only say what would go"}};
     const cli_end end = cache_parse(&cache_verb_prune, options, sizeof options / sizeof *options, count, arguments,
                                     NULL, NULL, &common);
     if (end.now)
         return end.code;
-    of.older_seconds = older ? read_age(older) : 0;
-    of.max_bytes = (uint64_t)most;
-    if (older && of.older_seconds == 0)
+    asked.older_seconds = older ? read_age(older) : 0;
+    asked.max_bytes = (uint64_t)most;
+    if (older && asked.older_seconds == 0)
         return cli_fail(&cache_verb_prune, EXIT_WRONG_USE,
                         "--older takes an age, as in 36h, 90d, 12w or 1y, not \"%s\"", older);
     int code = cache_open(&cache_verb_prune, common.device, &cache);
     if (code != CACHE_OK)
         return code;
-    code = prune_all(cache, &of, &common);
+    code = prune_all(cache, &asked, &common);
     tuff_cache_close(cache);
     return code;
 }

@@ -74,20 +74,20 @@ static int by_age(const void *a, const void *b)
 }
 
 /* Lowers, compiles and checks; what is compiled is to be released. */
-static tune_evaluation make(const evaluator *by, search_candidate *who)
+static tune_evaluation make(const evaluator *by, search_candidate *candidate)
 {
     candidate_info lowered;
-    tune_evaluation found = by->lower(by->state, &who->config, &lowered);
+    tune_evaluation found = by->lower(by->state, &candidate->config, &lowered);
     if (found != EVALUATION_GOOD)
         return found;
-    who->program = lowered.program;
-    who->group_items = lowered.group_items;
-    found = by->compile(by->state, who);
+    candidate->program = lowered.program;
+    candidate->group_items = lowered.group_items;
+    found = by->compile(by->state, candidate);
     if (found != EVALUATION_GOOD)
         return found;
-    found = by->verify(by->state, who, who->slot > 0);
+    found = by->verify(by->state, candidate, candidate->slot > 0);
     if (found != EVALUATION_GOOD)
-        by->release(by->state, who);
+        by->release(by->state, candidate);
     return found;
 }
 
@@ -97,8 +97,8 @@ static double race(const evaluator *by, const search_candidate *baseline, const 
     uint64_t times[2][ROUNDS];
     for (int i = -1; i < ROUNDS; i++)
         for (int k = 0; k < 2; k++) {
-            const search_candidate *who = (i + k) % 2 != 0 ? winner : baseline;
-            if (by->sample(by->state, who, 1, 0, &times[who == winner][i < 0 ? 0 : i]) != EVALUATION_GOOD)
+            const search_candidate *candidate = (i + k) % 2 != 0 ? winner : baseline;
+            if (by->sample(by->state, candidate, 1, 0, &times[candidate == winner][i < 0 ? 0 : i]) != EVALUATION_GOOD)
                 return 0;
         }
     const uint64_t median = tuff__times_median(times[0], ROUNDS);

@@ -20,14 +20,14 @@ static void begin(const char *path, void *user)
     to->list = to->files ? json_array() : NULL;
 }
 
-static void find(void *user, const char *path, int line, const char *what, const char *detail)
+static void find(void *user, const char *path, int line, const char *subject, const char *detail)
 {
     const hearing *to = user;
     if (to->list)
         (void)json_array_append_new(to->list, json_pack("{s:o, s:i, s:s, s:o}", "path", cache_json_text(path), "line",
-                                                        line, "what", what, "detail", cache_json_text(detail)));
+                                                        line, "what", subject, "detail", cache_json_text(detail)));
     else
-        printf("%s:%d: %s%s%s\n", path, line, what, detail[0] ? ": " : "", detail);
+        printf("%s:%d: %s%s%s\n", path, line, subject, detail[0] ? ": " : "", detail);
 }
 
 static void report(const char *path, const tuff_cache_verify_result *counts, void *user)
@@ -66,26 +66,26 @@ static int forget_strikes(tuff_cache *cache, bool json)
 static int verify_all(const cli_texts *paths, const cache_common *common, bool retry)
 {
     tuff_cache *cache = NULL;
-    hearing of = {.code = paths->count > 0 ? CACHE_OK : cache_open(&cache_verb_verify, common->device, &cache)};
-    if (of.code != CACHE_OK)
-        return of.code;
+    hearing host = {.code = paths->count > 0 ? CACHE_OK : cache_open(&cache_verb_verify, common->device, &cache)};
+    if (host.code != CACHE_OK)
+        return host.code;
     if (retry)
-        of.code = forget_strikes(cache, common->json);
+        host.code = forget_strikes(cache, common->json);
     tuff__json_begin();
-    of.files = common->json ? json_array() : NULL;
-    const verify_listener to = {.finding = find, .begin = begin, .heard = report, .failed = complain, .user = &of};
+    host.files = common->json ? json_array() : NULL;
+    const verify_listener to = {.finding = find, .begin = begin, .heard = report, .failed = complain, .user = &host};
     for (int i = 0; cache && i < cache->count; i++)
         if (cache->files[i].is_wanted)
             (void)tuff__cache_verify_one(cache, i, &to);
     for (int i = 0; i < paths->count; i++)
         (void)tuff__cache_verify_path(paths->items[i], &to);
-    json_decref(of.list);
-    if (of.files)
-        of.code = cache_print_json(&cache_verb_verify, of.files, of.code);
+    json_decref(host.list);
+    if (host.files)
+        host.code = cache_print_json(&cache_verb_verify, host.files, host.code);
     else if (paths->count == 0 && tuff_cache_file_count(cache) == 0)
         puts("no stores");
     tuff_cache_close(cache);
-    return of.code;
+    return host.code;
 }
 
 static int verify(int count, char **arguments)

@@ -34,9 +34,9 @@ int cli_fail(const cli_verb *verb, int code, const char *format, ...)
     return code;
 }
 
-int cli_fail_library(const cli_verb *verb, const char *what)
+int cli_fail_library(const cli_verb *verb, const char *subject)
 {
-    return cli_fail(verb, EXIT_FAILED, "%s: %s", what, tuff_error());
+    return cli_fail(verb, EXIT_FAILED, "%s: %s", subject, tuff_error());
 }
 
 static int wrong_use(const cli_verb *verb, const char *option, const char *wanted, const char *got)

@@ -76,7 +76,7 @@ cli_end cli_parse_all(const cli_verb *verb, const cli_option *options, int optio
 /* "tuff VERB: " and the text on the error stream; returns the code. */
 int cli_fail(const cli_verb *verb, int code, const char *format, ...);
 /* The same with the library's last message behind what. Returns EXIT_FAILED. */
-int cli_fail_library(const cli_verb *verb, const char *what);
+int cli_fail_library(const cli_verb *verb, const char *subject);
 
 /* Prints what the library warns of on the error stream. */
 void cli_show_warnings(void);

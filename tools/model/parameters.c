@@ -247,12 +247,12 @@ static tuff_status write_initial(void *user, const model_config *config, const p
     float *values = tuff__calloc((size_t)count, sizeof *values);
     if (!values)
         return TUFF_E_OOM_HOST;
-    filling of = {.key = random_key(self->seed, name), .deviation = 0.02, .initial = row->initial};
+    filling fill = {.key = random_key(self->seed, name), .deviation = 0.02, .initial = row->initial};
     if (row->initial == NORMAL_RESIDUAL)
-        of.deviation = 0.02 / sqrt(2.0 * (double)config->layers);
-    of.values = values;
-    of.count = count;
-    tuff__parallel((int)((count + PART - 1) / PART), fill_part, &of);
+        fill.deviation = 0.02 / sqrt(2.0 * (double)config->layers);
+    fill.values = values;
+    fill.count = count;
+    tuff__parallel((int)((count + PART - 1) / PART), fill_part, &fill);
     tuff_array *array = tuff_parameters_find(self->model->parameters, name);
     const tuff_status status = tuff_array_write(array, values, (size_t)count * sizeof *values);
     tuff__free(values);

@@ -49,10 +49,10 @@ typedef struct scale {
     double low, high;
 } scale;
 
-static double place(const scale *of, double nanoseconds)
+static double place(const scale *scaling, double nanoseconds)
 {
-    const double width = log(of->high / of->low);
-    return width > 0 ? 4 + 392 * log(nanoseconds / of->low) / width : 200;
+    const double width = log(scaling->high / scaling->low);
+    return width > 0 ? 4 + 392 * log(nanoseconds / scaling->low) / width : 200;
 }
 
 static scale scale_of(const json_t *key)
@@ -82,26 +82,28 @@ static void draw_line(text *out, const char *kind, double from, double to, doubl
 
 static void draw_spread(text *out, const json_t *key)
 {
-    const scale of = scale_of(key);
+    const scale scaling = scale_of(key);
     const double baseline = number_of(key, "default_nanoseconds"), winner = item_of(key, "nanoseconds", 1);
-    if (!(of.high > 0))
+    if (!(scaling.high > 0))
         return;
     tuff__text_add(out,
                    "<svg viewBox=\"0 0 400 40\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"default %s, "
                    "winner %s, candidates from %s to %s\">",
-                   DURATION(baseline), DURATION(winner), DURATION(of.low), DURATION(of.high));
+                   DURATION(baseline), DURATION(winner), DURATION(scaling.low), DURATION(scaling.high));
     if (number_of(key, "timed") > 1) {
-        const double left = place(&of, item_of(key, "spread", 1)), right = place(&of, item_of(key, "spread", 3)),
-                     median = place(&of, item_of(key, "spread", 2));
-        draw_line(out, "least", place(&of, item_of(key, "spread", 0)), place(&of, item_of(key, "spread", 4)), 20, 20);
+        const double left = place(&scaling, item_of(key, "spread", 1)),
+                     right = place(&scaling, item_of(key, "spread", 3)),
+                     median = place(&scaling, item_of(key, "spread", 2));
+        draw_line(out, "least", place(&scaling, item_of(key, "spread", 0)), place(&scaling, item_of(key, "spread", 4)),
+                  20, 20);
         tuff__text_add(out, "<rect class=\"box\" x=\"%.1f\" y=\"11\" width=\"%.1f\" height=\"18\"/>", left,
                        fmax(right - left, 1));
         draw_line(out, "median", median, median, 11, 29);
     }
     if (baseline > 0)
-        draw_line(out, "usual", place(&of, baseline), place(&of, baseline), 2, 38);
+        draw_line(out, "usual", place(&scaling, baseline), place(&scaling, baseline), 2, 38);
     if (winner > 0 && is_improved(key))
-        draw_line(out, "winner", place(&of, winner), place(&of, winner), 5, 35);
+        draw_line(out, "winner", place(&scaling, winner), place(&scaling, winner), 5, 35);
     tuff__text_add(out, "</svg>");
     if (number_of(key, "timed") > 1)
         tuff__text_add(
@@ -223,15 +225,15 @@ static void add_key(text *out, const json_t *key, const json_t *steps)
 
 static void add_step(text *out, const json_t *step)
 {
-    char value[96], what[128];
+    char value[96], name[128];
     const double baseline = number_of(step, "default_nanoseconds"), tuned = number_of(step, "nanoseconds");
     if (baseline > 0 && tuned < baseline)
         (void)snprintf(value, sizeof value, "%s\xc2\xa0\xe2\x86\x92\xc2\xa0%s", DURATION(baseline), DURATION(tuned));
     else
         (void)snprintf(value, sizeof value, "%s", baseline > 0 ? DURATION(baseline) : "not measured");
-    (void)snprintf(what, sizeof what, "kernels of %s: %.2f\xc3\x97, %.0f of %.0f keys known", text_of(step, "name"),
+    (void)snprintf(name, sizeof name, "kernels of %s: %.2f\xc3\x97, %.0f of %.0f keys known", text_of(step, "name"),
                    tuned > 0 ? baseline / tuned : 1.0, number_of(step, "known"), number_of(step, "keys"));
-    page_add_tile(out, what, value);
+    page_add_tile(out, name, value);
 }
 
 static void add_tiles(text *out, const json_t *environment)

@@ -47,8 +47,8 @@ typedef struct serving {
     graph_copy graph;
     struct fusion fusion;
     pass_choices passes;
-    tuning_session of;
-    file_lock silicon;
+    tuning_session session;
+    file_lock device_lock;
 } serving;
 
 /* A candidate that is under way when the program goes is not to blame. */
@@ -145,27 +145,27 @@ static void receive(serving *self)
         leave_at_once();
 }
 
-static void take_silicon(serving *self)
+static void lock_device(serving *self)
 {
-    if (self->silicon.fd < 0)
-        answer(tuff__session_try_device(&self->of, &self->silicon));
+    if (self->device_lock.fd < 0)
+        answer(tuff__session_try_device(&self->session, &self->device_lock));
     else
         answer(true);
 }
 
-static void leave_silicon(serving *self)
+static void unlock_device(serving *self)
 {
-    tuff__file_unlock(&self->silicon);
-    self->silicon.fd = -1;
+    tuff__file_unlock(&self->device_lock);
+    self->device_lock.fd = -1;
 }
 
 /* What the program may say at any time. */
-static bool serve_silicon(serving *self)
+static bool serve_device_lock(serving *self)
 {
     if (self->in.kind == IPC_TAKE)
-        take_silicon(self);
+        lock_device(self);
     else if (self->in.kind == IPC_LEAVE)
-        leave_silicon(self);
+        unlock_device(self);
     else
         return false;
     return true;
@@ -176,26 +176,26 @@ static byte_reader await(serving *self, ipc_kind wanted)
 {
     do
         receive(self);
-    while (serve_silicon(self));
+    while (serve_device_lock(self));
     if (self->in.kind != wanted)
         leave_at_once();
     return tuff__ipc_reader(&self->in);
 }
 
-static void give_way(tuning_session *of, bool is_between)
+static void yield(tuning_session *session, bool is_between)
 {
-    serving *self = of->user;
+    serving *self = session->user;
     text body = {0};
     tuff__put_u8(&body, is_between);
-    tuff__put_bytes(&body, &of->stats, sizeof of->stats);
-    say_and_free(IPC_GIVE_WAY, &body);
+    tuff__put_bytes(&body, &session->stats, sizeof session->stats);
+    say_and_free(IPC_YIELD, &body);
     byte_reader from = await(self, IPC_GO);
-    of->stopped |= !tuff__take_bool(&from);
+    session->stopped |= !tuff__take_bool(&from);
     const uint64_t waited = tuff__take_u64(&from);
     if (waited > 0) {
-        of->begin += waited;
-        of->limit += waited;
-        of->warmed = NULL; /* idle clocks are low ones */
+        session->begin += waited;
+        session->limit += waited;
+        session->warmed = NULL; /* idle clocks are low ones */
     }
 }
 
@@ -219,15 +219,15 @@ static bool ask_to_go_on(void *user, const tuff_tune_progress *now)
 
 static tuff_status open_device(serving *self)
 {
-    tune_environment of;
+    tune_environment device_environment;
     tuff__compile_patience = self->job.compile_patience;
     if (setenv("TUFF_CACHE_DIR", self->job.cache, 1) != 0)
         return TUFF_E_OOM_HOST;
     self->device = tuff__device_open_limited(self->job.selector, tuff__compile_patience);
     if (!self->device)
         return tuff_last_status();
-    tuff__environment_of(tuff__device_info(self->device), &of);
-    if (strcmp(ENVIRONMENT_TEXT(&of), self->job.environment) != 0)
+    tuff__environment_of(tuff__device_info(self->device), &device_environment);
+    if (strcmp(ENVIRONMENT_TEXT(&device_environment), self->job.environment) != 0)
         return FAIL(TUFF_E_UNSUPPORTED, "%s is another device there", self->job.selector);
     return TUFF_OK;
 }
@@ -235,35 +235,35 @@ static tuff_status open_device(serving *self)
 /* The plan that the keys are of: as the program has it. */
 static tuff_status look_up_keys(serving *self)
 {
-    tuning_session *of = &self->of;
+    tuning_session *session = &self->session;
     self->passes.by = self->job.passes;
-    TRY(tuff__fuse(self->graph.graph, of->options, self->job.buffer_limit, &self->passes, &self->fusion));
-    TRY(tuff__session_look_up(of));
-    if (!tuff__is_same_hash(tuff__worker_keys(of), self->job.keys))
+    TRY(tuff__fuse(self->graph.graph, session->options, self->job.buffer_limit, &self->passes, &self->fusion));
+    TRY(tuff__session_look_up(session));
+    if (!tuff__is_same_hash(tuff__worker_keys(session), self->job.keys))
         return FAIL(TUFF_E_FORMAT, "the plan has other keys there");
     return TUFF_OK;
 }
 
 static tuff_status find_keys(serving *self)
 {
-    tuning_session *of = &self->of;
+    tuning_session *session = &self->session;
     const tuff_compile_options *options = &self->job.options;
     TRY(tuff__graph_read(self->device, self->job.graph, self->job.graph_size, &self->graph));
     self->job.tuning.progress = self->job.tuning.progress ? ask_to_go_on : NULL;
     self->job.tuning.user = self;
-    *of = (tuning_session){.fusion = &self->fusion,
-                           .options = options,
-                           .device = self->device,
-                           .bench = self->device,
-                           .had_bench = true,
-                           .log = -1,
-                           .is_background = self->job.tuning.background,
-                           .survives_crashes = !self->job.tuning.background,
-                           .give_way = self->job.tuning.background ? give_way : NULL,
-                           .user = self};
+    *session = (tuning_session){.fusion = &self->fusion,
+                                .options = options,
+                                .device = self->device,
+                                .bench = self->device,
+                                .had_bench = true,
+                                .log = -1,
+                                .is_background = self->job.tuning.background,
+                                .survives_crashes = !self->job.tuning.background,
+                                .yield = self->job.tuning.background ? yield : NULL,
+                                .user = self};
     TRY(look_up_keys(self));
-    TRY(tuff__session_open(of));
-    atomic_store(&shared.journal, of->journal);
+    TRY(tuff__session_open(session));
+    atomic_store(&shared.journal, session->journal);
     return TUFF_OK;
 }
 
@@ -286,60 +286,60 @@ static int answer_begin(serving *self)
 
 static void measure(serving *self)
 {
-    tuning_session *of = &self->of;
+    tuning_session *session = &self->session;
     byte_reader from = tuff__ipc_reader(&self->in);
-    const int index = tuff__take_below(&from, (uint64_t)of->task_count);
+    const int index = tuff__take_below(&from, (uint64_t)session->task_count);
     const uint64_t budget = tuff__take_u64(&from);
-    of->later = tuff__take_u64(&from);
-    of->keys_wanted = (int)tuff__take_u32(&from);
-    of->keys_done = (int)tuff__take_u32(&from);
+    session->later = tuff__take_u64(&from);
+    session->keys_wanted = (int)tuff__take_u32(&from);
+    session->keys_done = (int)tuff__take_u32(&from);
     if (from.failed)
         leave_at_once();
-    tuning_task *one = &of->tasks[index];
+    tuning_task *one = &session->tasks[index];
     const tuff_status status = tuff__session_measure_one(one, budget);
     text body = {0}, chosen = {0};
     tuff__config_format(&one->chosen, &chosen);
     tuff__put_u32(&body, status);
     tuff__put_text(&body, status == TUFF_OK ? "" : tuff_error());
-    tuff__put_u8(&body, of->lost);
-    tuff__put_u32(&body, (uint32_t)of->keys_done);
+    tuff__put_u8(&body, session->lost);
+    tuff__put_u32(&body, (uint32_t)session->keys_done);
     tuff__put_u8(&body, one->was_measured);
     tuff__put_u32(&body, one->tier);
     tuff__put_text(&body, tuff__text_get(&chosen));
-    tuff__put_bytes(&body, &of->stats, sizeof of->stats);
+    tuff__put_bytes(&body, &session->stats, sizeof session->stats);
     tuff__text_free(&chosen);
     say_and_free(IPC_MEASURED, &body);
 }
 
-static void put_finding(text *out, const tuning_task *of)
+static void put_finding(text *out, const tuning_task *task)
 {
     text chosen = {0};
-    tuff__config_format(&of->chosen, &chosen);
-    tuff__put_u64(out, of->hash.low);
-    tuff__put_u64(out, of->hash.high);
-    tuff__put_u8(out, of->was_measured);
-    tuff__put_u32(out, of->tier);
+    tuff__config_format(&task->chosen, &chosen);
+    tuff__put_u64(out, task->hash.low);
+    tuff__put_u64(out, task->hash.high);
+    tuff__put_u8(out, task->was_measured);
+    tuff__put_u32(out, task->tier);
     tuff__put_text(out, tuff__text_get(&chosen));
     tuff__text_free(&chosen);
 }
 
 static void measure_all(serving *self)
 {
-    tuning_session *of = &self->of;
+    tuning_session *session = &self->session;
     byte_reader from = tuff__ipc_reader(&self->in);
-    of->budget = tuff__take_u64(&from);
-    of->begin = tuff__nanoseconds();
+    session->budget = tuff__take_u64(&from);
+    session->begin = tuff__nanoseconds();
     if (from.failed)
         leave_at_once();
-    const tuff_status status = tuff__session_measure_all(of);
+    const tuff_status status = tuff__session_measure_all(session);
     text body = {0};
     tuff__put_u32(&body, status);
     tuff__put_text(&body, status == TUFF_OK ? "" : tuff_error());
-    tuff__put_u8(&body, of->lost);
-    tuff__put_bytes(&body, &of->stats, sizeof of->stats);
-    tuff__put_u32(&body, (uint32_t)of->task_count);
-    for (int i = 0; i < of->task_count; i++)
-        put_finding(&body, &of->tasks[i]);
+    tuff__put_u8(&body, session->lost);
+    tuff__put_bytes(&body, &session->stats, sizeof session->stats);
+    tuff__put_u32(&body, (uint32_t)session->task_count);
+    for (int i = 0; i < session->task_count; i++)
+        put_finding(&body, &session->tasks[i]);
     say_and_free(IPC_MEASURED_ALL, &body);
 }
 
@@ -372,18 +372,18 @@ static void compile(serving *self)
 
 static void end(serving *self)
 {
-    tuning_session *of = &self->of;
-    leave_silicon(self);
+    tuning_session *session = &self->session;
+    unlock_device(self);
     tuff__fusion_free(&self->fusion);
     tuff__graph_copy_free(&self->graph);
     atomic_store(&shared.journal, NULL);
-    if (of->bench)
-        tuff__session_close(of);
+    if (session->bench)
+        tuff__session_close(session);
     else
         tuff_device_close(self->device);
-    if (of->store && of->stats.measured > 0 && tuff__store_tidy(of->store, TIDY_LIMIT) != TUFF_OK)
+    if (session->store && session->stats.measured > 0 && tuff__store_tidy(session->store, TIDY_LIMIT) != TUFF_OK)
         tuff__log(TUFF_LOG_INFO, "tune: the cache was not compacted: %s", tuff_error());
-    tuff__session_end(of);
+    tuff__session_end(session);
     tuff__ipc_free(&self->in);
     tuff_set_log(NULL, NULL);
 }
@@ -391,7 +391,7 @@ static void end(serving *self)
 static void serve(serving *self)
 {
     for (receive(self); self->in.kind != IPC_END; receive(self)) {
-        if (serve_silicon(self))
+        if (serve_device_lock(self))
             continue;
         if (self->in.kind == IPC_MEASURE)
             measure(self);
@@ -431,7 +431,7 @@ static int run(int count, char **arguments)
     serving *self = tuff__calloc(1, sizeof *self);
     if (!self || !stand_alone())
         return EXIT_FAILED;
-    self->silicon.fd = -1;
+    self->device_lock.fd = -1;
     const int code = work(self);
     tuff__free(self);
     return code;

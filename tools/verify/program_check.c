@@ -129,7 +129,7 @@ static bool is_right(const comparison *self, int index, int64_t at, float got, d
 
 static void compare_tensor(const comparison *self, int index, const tensor_place *place, const float *got)
 {
-    static const char *const what[] = {"", "first moment of ", "second moment of "};
+    static const char *const prefixes[] = {"", "first moment of ", "second moment of "};
     const slab_step *slab = &self->expected->steps[self->step][index];
     const double largest = largest_of(slab, index, place->offset, place->count);
     const allowance by = allowance_of(self, index, place);
@@ -147,7 +147,7 @@ static void compare_tensor(const comparison *self, int index, const tensor_place
     snprintf(line, sizeof line,
              "step %d: %lld of %lld elements of %s%s are wrong: element %lld is %.9g, on the host %.9g, %.2g allowed, "
              "the largest is %.2g",
-             self->step + 1, (long long)wrong, (long long)place->count, what[index], place->name,
+             self->step + 1, (long long)wrong, (long long)place->count, prefixes[index], place->name,
              (long long)(first - place->offset), (double)got[first], slab->value[first],
              allowed(self, index, &by, first), largest);
     program_fail(self->report, "%s", line);
@@ -164,10 +164,10 @@ static int64_t count_set(const float *elements, int64_t begin, int64_t count)
 /* What lies between parameters in a slab stays 0. */
 static void compare_gaps(const comparison *self, const float *got)
 {
-    const program_expectation *of = self->expected;
-    int64_t others = count_set(got, 0, of->total); /* that are not 0 and no parameter's */
-    for (int i = 0; i < of->tensor_count; i++)
-        others -= count_set(got, of->tensors[i].offset, of->tensors[i].count);
+    const program_expectation *one = self->expected;
+    int64_t others = count_set(got, 0, one->total); /* that are not 0 and no parameter's */
+    for (int i = 0; i < one->tensor_count; i++)
+        others -= count_set(got, one->tensors[i].offset, one->tensors[i].count);
     if (others > 0)
         program_fail(self->report, "%s", "elements between the parameters of a slab are not 0 any more");
 }

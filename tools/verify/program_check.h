@@ -35,7 +35,7 @@ void program_try(program_bench *bench, const program_recipe *recipe, const progr
 /* What can be checked of a program. */
 typedef struct program_kind_of_check {
     const char *name;
-    void (*check)(program_bench *bench, const program_recipe *of, program_report *report);
+    void (*check)(program_bench *bench, const program_recipe *recipe, program_report *report);
 } program_kind_of_check;
 /* The first compares with the reference. The others need none, because a change of the program leaves its results as
    they are, or says how they change: these compare with the program as it was; one that does not hold for a program

@@ -91,7 +91,7 @@ static bool tune_first(const program_recipe *recipe, program_recipe *base, progr
     return true;
 }
 
-typedef bool (*relation)(const program_recipe *of, program_recipe *base, program_recipe *changed);
+typedef bool (*relation)(const program_recipe *recipe, program_recipe *base, program_recipe *changed);
 
 /* The changed program on the device, and the other on the reference. */
 static void check(relation holds, program_bench *bench, const program_recipe *recipe, program_report *report)
@@ -114,10 +114,10 @@ static bool nothing_changes(const program_recipe *recipe, program_recipe *base, 
     return true;
 }
 
-#define CHECK(relation)                                                                                  \
-    static void check_##relation(program_bench *bench, const program_recipe *of, program_report *report) \
-    {                                                                                                    \
-        check(relation, bench, of, report);                                                              \
+#define CHECK(relation)                                                                                      \
+    static void check_##relation(program_bench *bench, const program_recipe *recipe, program_report *report) \
+    {                                                                                                        \
+        check(relation, bench, recipe, report);                                                              \
     }
 CHECK(nothing_changes)
 CHECK(permute_batch)
@@ -166,9 +166,9 @@ typedef struct shrinking {
 
 static bool still_fails(void *state, const program_recipe *recipe)
 {
-    const shrinking *with = state;
+    const shrinking *shrunk = state;
     program_report report = {.failures = 0};
-    check_twice(with->bench, recipe, with->check, &report);
+    check_twice(shrunk->bench, recipe, shrunk->check, &report);
     return report.failures > 0;
 }
 
@@ -185,8 +185,8 @@ void program_check_one(program_bench *bench, const program_recipe *recipe, int c
     if (failure.found.failures == 0)
         return;
     totals->failed++;
-    shrinking with = {bench, check};
-    program_shrink(&failure.smallest, still_fails, &with, TRIES);
+    shrinking state = {bench, check};
+    program_shrink(&failure.smallest, still_fails, &state, TRIES);
     program_checks[check].check(bench, &failure.smallest, &failure.smallest_found);
     failed(user, &failure);
 }

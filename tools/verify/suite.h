@@ -36,7 +36,7 @@ struct suite_case {
     suite_view view;
     int parameter; /* what the op needs besides operands: a mask of axes, an axis, a dtype, a variant */
     /* Adds the op to a graph; operands have the shapes above. */
-    tuff_tensor *(*build)(const suite_case *of, tuff_graph *graph, tuff_tensor *const *operands);
+    tuff_tensor *(*build)(const suite_case *tried, tuff_graph *graph, tuff_tensor *const *operands);
 };
 
 /* Writes case index (from 0) of an op in a dtype; false where there are no more, or none at all: the op does not take

@@ -194,13 +194,12 @@ static tuff_tensor *attend(const suite_case *test, tuff_tensor *const *x)
 {
     static const int64_t windows[4] = {0, 0, 5, 3};
     const int variant = test->parameter & 3;
-    const tuff_attention_options options = {
-        .causal = variant % 2 == 0,
-        .window = windows[variant],
-        .scale = test->parameter & 4 ? 5 : 0,
-        .no_softmax = (test->parameter & 8) != 0,
-        .bias = test->operand_count > 3 ? x[3] : NULL,
-        .dropout = test->parameter & 16 ? 0.3 : 0};
+    const tuff_attention_options options = {.causal = variant % 2 == 0,
+                                            .window = windows[variant],
+                                            .scale = test->parameter & 4 ? 5 : 0,
+                                            .no_softmax = (test->parameter & 8) != 0,
+                                            .bias = test->operand_count > 3 ? x[3] : NULL,
+                                            .dropout = test->parameter & 16 ? 0.3 : 0};
     return tuff__primitive_attention(x[0], x[1], x[2], &options);
 }
 
@@ -224,17 +223,41 @@ BUILD(attention_gradient)
     tuff_tensor *result = attend(test, x), *gradient;
     tuff_tensor *half = tuff_constant(graph, tuff_tensor_dtype(result), 0.5);
     tuff_tensor *target = tuff_sum(tuff_mul(tuff_mul(result, result), half), (int[]){0, 1, 2, 3}, 4, false);
-    tuff_tensor *with = x[test->op - OP_ATTENTION_DQ];
-    return tuff_gradients(target, &with, 1, &gradient) == TUFF_OK ? gradient : target;
+    tuff_tensor *wrt = x[test->op - OP_ATTENTION_DQ];
+    return tuff_gradients(target, &wrt, 1, &gradient) == TUFF_OK ? gradient : target;
 }
 
 #define S(...) TUFF_SHAPE(__VA_ARGS__)
-#define ROW(code, parameter, name, count, ...) {OP_##code, parameter, count, VIEW_NONE, build_##name, {__VA_ARGS__}}
-#define VIEWED(code, parameter, name, count, view, ...) {OP_##code, parameter, count, view, build_##name, {__VA_ARGS__}}
-#define VALUES(shape) {SAME, shape, -4, 4, FILL_RANDOM}
-#define EDGES(shape) {SAME, shape, -4, 4, FILL_EDGES}
-#define FLAGS(shape) {TUFF_BOOL, shape, 0, 1, FILL_RANDOM}
-#define INDEX(shape, low, high) {TUFF_I32, shape, low, high, FILL_RANDOM}
+#define ROW(code, parameter, name, count, ...)                \
+    {                                                         \
+        OP_##code, parameter, count, VIEW_NONE, build_##name, \
+        {                                                     \
+            __VA_ARGS__                                       \
+        }                                                     \
+    }
+#define VIEWED(code, parameter, name, count, view, ...)  \
+    {                                                    \
+        OP_##code, parameter, count, view, build_##name, \
+        {                                                \
+            __VA_ARGS__                                  \
+        }                                                \
+    }
+#define VALUES(shape)                   \
+    {                                   \
+        SAME, shape, -4, 4, FILL_RANDOM \
+    }
+#define EDGES(shape)                   \
+    {                                  \
+        SAME, shape, -4, 4, FILL_EDGES \
+    }
+#define FLAGS(shape)                        \
+    {                                       \
+        TUFF_BOOL, shape, 0, 1, FILL_RANDOM \
+    }
+#define INDEX(shape, low, high)                 \
+    {                                           \
+        TUFF_I32, shape, low, high, FILL_RANDOM \
+    }
 
 /* Functions rather than a table, for compound literals of shapes are no constants. */
 static bool movement_row(int index, special_row *out)
@@ -379,10 +402,8 @@ static bool contraction_row(int index, special_row *out)
 static bool other_row(int index, special_row *out)
 {
     const special_row rows[] = {
-        ROW(IOTA, 0, iota, 0, VALUES(S(33))),
-        ROW(IOTA, 1, iota, 0, VALUES(S(5, 7, 3))),
-        ROW(RANDOM, 0, random, 0, VALUES(S(1))),
-        ROW(RANDOM, 0, random, 0, VALUES(S(31, 33))),
+        ROW(IOTA, 0, iota, 0, VALUES(S(33))),           ROW(IOTA, 1, iota, 0, VALUES(S(5, 7, 3))),
+        ROW(RANDOM, 0, random, 0, VALUES(S(1))),        ROW(RANDOM, 0, random, 0, VALUES(S(31, 33))),
         ROW(CAST, TUFF_F32, cast, 1, VALUES(S(7, 33))),
     };
     const int sources = (int)(sizeof rows / sizeof rows[0]), target = index - sources;
@@ -399,30 +420,27 @@ static bool other_row(int index, special_row *out)
 
 /* One list for the result, the log-sum-exp and the gradients: ragged lengths around the edges of tiles and panels, one
    query, one key, more keys than queries and fewer, shared heads, widths that differ or fill no vector. */
-#define ATTENTIONS(code, name)                                                                                    \
-    ATTENTION(code, name, 0, 2, 7, 7, 2, 2, 8, 8), ATTENTION(code, name, 0, 1, 33, 33, 2, 1, 20, 36),             \
-        ATTENTION(code, name, 4, 1, 100, 100, 1, 1, 64, 32), ATTENTION(code, name, 1, 1, 1, 70, 4, 2, 16, 16),    \
-        ATTENTION(code, name, 1, 2, 40, 1, 1, 1, 5, 3), ATTENTION(code, name, 2, 1, 70, 35, 3, 1, 4, 16),         \
-        ATTENTION(code, name, 2, 1, 35, 131, 2, 2, 32, 48), ATTENTION(code, name, 3, 1, 65, 66, 2, 1, 12, 8),     \
-        VIEWED(code, 0, name, 3, VIEW_PERMUTED, VALUES(S(2, 9, 4, 8)), VALUES(S(2, 9, 2, 8)),                     \
-               VALUES(S(2, 9, 2, 8))),                                                                            \
+#define ATTENTIONS(code, name)                                                                                        \
+    ATTENTION(code, name, 0, 2, 7, 7, 2, 2, 8, 8), ATTENTION(code, name, 0, 1, 33, 33, 2, 1, 20, 36),                 \
+        ATTENTION(code, name, 4, 1, 100, 100, 1, 1, 64, 32), ATTENTION(code, name, 1, 1, 1, 70, 4, 2, 16, 16),        \
+        ATTENTION(code, name, 1, 2, 40, 1, 1, 1, 5, 3), ATTENTION(code, name, 2, 1, 70, 35, 3, 1, 4, 16),             \
+        ATTENTION(code, name, 2, 1, 35, 131, 2, 2, 32, 48), ATTENTION(code, name, 3, 1, 65, 66, 2, 1, 12, 8),         \
+        VIEWED(code, 0, name, 3, VIEW_PERMUTED, VALUES(S(2, 9, 4, 8)), VALUES(S(2, 9, 2, 8)), VALUES(S(2, 9, 2, 8))), \
         ATTENTION(code, name, 0, 1, 3, 3, 1, 1, 3, 1), BIASED(code, name)
 
 /* The same with a bias: of its own for each score, shared by heads, by batches and heads, and by queries too. */
-#define WITH_BIAS(code, name, parameter, b, t, s, h, g, d, e, ...)                                      \
+#define WITH_BIAS(code, name, parameter, b, t, s, h, g, d, e, ...)                                     \
     ROW(code, parameter, name, 4, VALUES(S(b, t, h, d)), VALUES(S(b, s, g, d)), VALUES(S(b, s, g, e)), \
         VALUES(S(__VA_ARGS__)))
-#define BIASED(code, name)                                                 \
-    WITH_BIAS(code, name, 0, 2, 7, 7, 2, 2, 8, 8, 2, 2, 7, 7),             \
-        WITH_BIAS(code, name, 1, 2, 3, 5, 4, 2, 2, 3, 4, 3, 5),            \
-        WITH_BIAS(code, name, 2, 1, 35, 131, 2, 2, 8, 4, 1, 35, 131),      \
-        WITH_BIAS(code, name, 0, 2, 33, 64, 2, 1, 5, 3, 2, 1, 1, 64),      \
-        WITH_BIAS(code, name, 3, 2, 66, 40, 2, 1, 4, 4, 40),               \
-        WITH_BIAS(code, name, 16, 2, 3, 5, 4, 2, 2, 3, 4, 3, 5)
+#define BIASED(code, name)                                                                                             \
+    WITH_BIAS(code, name, 0, 2, 7, 7, 2, 2, 8, 8, 2, 2, 7, 7), WITH_BIAS(code, name, 1, 2, 3, 5, 4, 2, 2, 3, 4, 3, 5), \
+        WITH_BIAS(code, name, 2, 1, 35, 131, 2, 2, 8, 4, 1, 35, 131),                                                  \
+        WITH_BIAS(code, name, 0, 2, 33, 64, 2, 1, 5, 3, 2, 1, 1, 64),                                                  \
+        WITH_BIAS(code, name, 3, 2, 66, 40, 2, 1, 4, 4, 40), WITH_BIAS(code, name, 16, 2, 3, 5, 4, 2, 2, 3, 4, 3, 5)
 
 /* Without softmax, with dropout, with both. */
-#define VARIED(code, name)                                                                                    \
-    ATTENTION(code, name, 8, 2, 3, 4, 4, 2, 3, 4), ATTENTION(code, name, 16, 1, 4, 4, 2, 2, 4, 5),            \
+#define VARIED(code, name)                                                                         \
+    ATTENTION(code, name, 8, 2, 3, 4, 4, 2, 3, 4), ATTENTION(code, name, 16, 1, 4, 4, 2, 2, 4, 5), \
         ATTENTION(code, name, 26, 2, 37, 70, 4, 2, 16, 20)
 
 static bool attention_row(int index, special_row *out)
@@ -448,8 +466,8 @@ static bool attention_row(int index, special_row *out)
 /* Rows of one op in order, whichever function holds them. */
 static bool special_row_at(op_code op, int index, special_row *out)
 {
-    static bool (*const tables[])(int, special_row *) = {movement_row, reduction_row, contraction_row,
-                                                            attention_row, other_row};
+    static bool (*const tables[])(int, special_row *) = {movement_row, reduction_row, contraction_row, attention_row,
+                                                         other_row};
     for (size_t table = 0; table < sizeof tables / sizeof tables[0]; table++)
         for (int i = 0; tables[table](i, out); i++)
             if (out->op == op && index-- == 0)
@@ -511,8 +529,8 @@ static bool elementwise_case(op_code op, tuff_dtype dtype, int index, suite_case
     const op_info *info = tuff__op_info(op);
     tuff_shape shapes[SUITE_MAX_OPERANDS];
     suite_fill fill;
-    *out = (suite_case){.op = op, .name = info->name, .dtype = dtype, .operand_count = info->input_count,
-                        .build = build_elementwise};
+    *out = (suite_case){
+        .op = op, .name = info->name, .dtype = dtype, .operand_count = info->input_count, .build = build_elementwise};
     if (!tuff__op_accepts(op, dtype) || !elementwise_shapes(index, shapes, &fill, &out->view))
         return false;
     for (int i = 0; i < info->input_count; i++)

@@ -94,7 +94,7 @@ static uint64_t hash_launch(const launch *kernel, uint64_t seed)
 {
     const uint64_t numbers[] = {
         kernel->kind,       (uint64_t)kernel->vec, kernel->local_size,           (uint64_t)kernel->private_bytes,
-        kernel->asks_ahead, kernel->subgroup_size, kernel->cooperative,          kernel->groups,
+        kernel->prefetches, kernel->subgroup_size, kernel->cooperative,          kernel->groups,
         kernel->setup,      kernel->walk,          (uint64_t)kernel->fixed_count};
     seed = tuff__hash64(numbers, sizeof numbers, seed);
     seed = tuff__hash64(kernel->body, strlen(kernel->body), seed);

@@ -35,7 +35,7 @@ typedef struct launch {
     int private_bytes;      /* of a row that an item may keep, as assemble.h says */
     int64_t array_bytes;    /* of an item's own arrays, where a choice makes them large; of whole vectors */
     int64_t unrolled;       /* values computed behind a matmul's tile in registers, each written out */
-    bool asks_ahead;        /* as assemble.h says */
+    bool prefetches;        /* as assemble.h says */
     uint32_t subgroup_size; /* that the body needs; 0: any */
     uint32_t cooperative;   /* form of matrix units, as tuff_device_info says; 0: none */
     char defines[3072];

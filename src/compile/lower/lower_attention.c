@@ -447,7 +447,7 @@ static tuff_status lower_backward(const attention *job)
     const int64_t tile_rows = tuff__tuned(&list->policy, TUNABLE_attention_register_tile_rows);
     backward use = {.rows = job->q.count < tile_rows ? job->q.count : tile_rows,
                     .panel = tuff__tuned(&list->policy, TUNABLE_attention_register_panel),
-                    .tile_keys = tuff__tuned(&list->policy, TUNABLE_attention_register_keys_at_once),
+                    .tile_keys = tuff__tuned(&list->policy, TUNABLE_attention_register_key_unroll),
                     .owners = job->batches * job->k.heads,
                     .key_parts = 1,
                     .query_parts = 1,

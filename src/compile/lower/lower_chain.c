@@ -54,7 +54,7 @@ static void stream_results(const launch_list *list, launch *kernel)
 {
     if (!list->policy.target.has_memory_hints)
         return;
-    const uint64_t least = (uint64_t)tuff__tuned(&list->policy, TUNABLE_map_stream_mebibytes) << 20;
+    const uint64_t least = (uint64_t)tuff__tuned(&list->policy, TUNABLE_map_nontemporal_mib) << 20;
     for (int i = 0; i < kernel->chain.buffer_count && least > 0; ++i) {
         chain_buffer *buffer = &kernel->chain.buffers[i];
         buffer->streamed = buffer->written && tuff__buffer_size(&list->buffers[buffer->id]) >= least;
@@ -123,8 +123,8 @@ static void lower_row(launch_list *list, launch *kernel)
     kernel->private_bytes = local ? 0 : (int)(kept < most ? kept : most);
     kernel->array_bytes = kernel->private_bytes;
     const bool hints = list->policy.target.has_memory_hints;
-    const int64_t ahead = hints ? tuff__tuned(&list->policy, TUNABLE_row_register_ahead_bytes) : 0;
-    kernel->asks_ahead = !local && ahead > 0 && columns * (int64_t)sizeof(float) >= ahead;
+    const int64_t prefetched = hints ? tuff__tuned(&list->policy, TUNABLE_row_register_prefetch_bytes) : 0;
+    kernel->prefetches = !local && prefetched > 0 && columns * (int64_t)sizeof(float) >= prefetched;
     snprintf(kernel->defines, sizeof kernel->defines, "#define COLUMN_TAIL %d\n#define PARTS %d\n#define ONE_RUN %d\n",
              columns % kernel->vec != 0, local ? 1 : row_parts(list, columns, kernel->vec), runs == 1);
     tuff__set_fixed(kernel, (int64_t[]){rows, columns, runs, item_rows}, 4);

@@ -28,9 +28,9 @@ static tuff_status finish_spans(const launch_list *list, launch *kernel, int64_t
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
     const int64_t span = tuff__gemv_span(&list->policy, chain, kernel->vec);
     const int64_t tiles = tuff__divide_up(columns, span * kernel->vec);
-    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_matmul_thin_local_size);
+    kernel->local_size = (uint32_t)tuff__tuned(&list->policy, TUNABLE_matmul_gemv_local_size);
     kernel->groups = (uint64_t)tuff__divide_up(tiles * batches, kernel->local_size);
-    const int step = tuff__tuned(&list->policy, TUNABLE_matmul_thin_step_k);
+    const int step = tuff__tuned(&list->policy, TUNABLE_matmul_gemv_step_k);
     kernel->array_bytes = (int64_t)sizeof(float) * kernel->vec * rows * (span + step + 1);
     tuff__set_fixed(kernel,
                     (int64_t[]){columns, inner, tiles, batches, chain->operand_strides[0][0],
@@ -78,7 +78,7 @@ static tuff_status suits_gemv(const launch_list *list, const fused_chain *chain,
 static tuff_status lower_gemv(launch_list *list, int index, fused_chain *chain, int64_t inner)
 {
     const bool dots = tuff__gemv_form(&list->policy, list->fusion->graph, chain, inner) == GEMV_DOTS;
-    launch *kernel = tuff__matmul_launch(list, dots ? "matmul_dot" : "matmul_thin", index, chain, inner);
+    launch *kernel = tuff__matmul_launch(list, dots ? "matmul_dot" : "matmul_gemv", index, chain, inner);
     if (kernel == NULL)
         return TUFF_E_OOM_HOST;
     kernel->vec = tuff__native_lanes(&list->policy);
@@ -87,7 +87,7 @@ static tuff_status lower_gemv(launch_list *list, int index, fused_chain *chain, 
 
 const matmul_form tuff__matmul_gemv = {.suits = suits_gemv, .lower = lower_gemv};
 
-double tuff__loops_matmul_thin(const launch *kernel)
+double tuff__loops_matmul_gemv(const launch *kernel)
 {
     const double inner = parameter(kernel, 1), step = greater(defined(kernel, "STEP_K"), 1),
                  span = defined(kernel, "SPAN");

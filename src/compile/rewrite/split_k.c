@@ -74,7 +74,7 @@ static inner_split choose_split(const rewriting *self, const node *at)
     if (limit > 0 && inner > limit - limit / MARGIN)
         return at->outputs[0].shape.rank == TUFF_MAX_RANK ? whole : split_by_limit(inner, limit);
     const int64_t pieces = best_count(self, at);
-    const bool wanted = pieces > 1 && tuff__pass_decides(self->passes, TUNABLE_fusion_pieces, true);
+    const bool wanted = pieces > 1 && tuff__pass_decides(self->passes, TUNABLE_fusion_split_k, true);
     return wanted ? (inner_split){pieces, inner / pieces} : whole;
 }
 

@@ -288,7 +288,7 @@ int64_t tuff__gemv_span(const kernel_policy *policy, const fused_chain *chain, i
 {
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t wanted = tuff__divide_up(wanted_items(policy), tuff__batch_count(chain, chain->rank - 2));
-    const int64_t most = tuff__tuned(policy, TUNABLE_matmul_thin_span) / rows, share = columns / vec / wanted;
+    const int64_t most = tuff__tuned(policy, TUNABLE_matmul_gemv_span) / rows, share = columns / vec / wanted;
     const int64_t span = share < most ? share : most;
     return span < 1 ? 1 : span;
 }

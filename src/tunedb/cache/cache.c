@@ -1,4 +1,5 @@
-/* Opening all stores, asking them, and adding to them. */
+/* struct tuff_cache: all stores of this machine, opened; looking up and adding records. The public functions of
+   tuff/cache.h that need a device or a plan are in api/cache.c. */
 #include "tunedb/cache/cache.h"
 
 #include <ctype.h>

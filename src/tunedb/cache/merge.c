@@ -1,4 +1,5 @@
-/* Exported files put together. */
+/* tuff_cache_merge: exported files of several machines become one file. Of two winners of one key and environment the
+   better measured one stays. */
 #include <string.h>
 
 #include "base/file/file.h"

@@ -1,4 +1,4 @@
-/* Stores as one file for another machine, and back. */
+/* Export and import: the wanted records as one file for another machine, or as a manifest of pins; and back. */
 #include <string.h>
 
 #include "base/file/file.h"

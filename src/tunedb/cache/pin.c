@@ -1,4 +1,4 @@
-/* What a person, or a program, decides about keys. */
+/* Pins: candidates that a person or a program set for a key, and dropping records by key. */
 #include <string.h>
 
 #include "tunedb/cache/cache.h"

@@ -1,4 +1,5 @@
-/* Dropping what is old, or too much, and what is damaged or superseded with it. Pins are never dropped. */
+/* tuff_cache_prune: drops records that are too old, or of an old driver, or exceed the size; compacting drops damaged
+   and superseded ones at the same time. Pins are never dropped. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-/* Files and records of the cache, for programs. */
+/* Fills in the public structs that describe files and records (tuff/cache.h). */
 #include <string.h>
 
 #include "tunedb/cache/cache.h"

@@ -1,4 +1,5 @@
-/* Reading files line by line and saying what is wrong with which. */
+/* tuff_cache_verify: reads every file line by line and reports damaged lines, records that today's kernels cannot use,
+   and winners that were rejected later. */
 #include <string.h>
 
 #include "base/file/list.h"

@@ -20,11 +20,11 @@ static bool is_worth_asking(const emitter *self, const chain_value *value, int a
            value->address.stride[axis] >= self->chain->extent[self->vector_axis];
 }
 
-void tuff__emit_ahead(emitter *self, int pass)
+void tuff__emit_prefetch(emitter *self, int pass)
 {
     const fused_chain *chain = self->chain;
     const int axis = row_axis(chain), shares = tuff__emit_pass_count(self) - 1;
-    if (!self->asks_ahead || axis < 0 || pass == 0)
+    if (!self->prefetches || axis < 0 || pass == 0)
         return;
     text *out = &self->texts->vector, *before = &self->texts->clear;
     bool open = false;
@@ -74,7 +74,7 @@ void tuff__emit_asks(emitter *self)
     for (int i = 0; i < chain->value_count; ++i) {
         const chain_value *value = &chain->values[i];
         if (needed[i] && is_worth_asking(self, value, row))
-            tuff__text_add(&self->texts->ask, "PREFETCH(b%d, %s);\n", value->buffer,
+            tuff__text_add(&self->texts->prefetch, "PREFETCH(b%d, %s);\n", value->buffer,
                            tuff__emit_address(self, i, &value->address, value->buffer).text);
     }
     tuff__free(needed);
