@@ -1,9 +1,9 @@
 #include "tools/train/step_graphs.h"
 
-static tuff_tensor *loss_of(tuff_graph *graph, const batches *batches, language_model *model, tuff_optimizer *optimizer)
+static tuff_tensor *loss_of(tuff_graph *graph, const batches *source, language_model *model, tuff_optimizer *optimizer)
 {
     tuff_graph_step(graph, tuff_optimizer_batches(optimizer));
-    return model_loss(model, graph, batches_windows(batches, graph), NULL);
+    return model_loss(model, graph, batches_windows(source, graph), NULL);
 }
 
 static tuff_tensor *list_of(tuff_tensor *const *scalars, int count)
@@ -22,22 +22,22 @@ static void add_reports(tuff_graph *graph, const tuff_optimizer_tensors *made)
     tuff_output(graph, "scaling", list_of(scaling, 2));
 }
 
-tuff_graph *scaled_train_graph(tuff_device *device, const batches *batches, language_model *model,
+tuff_graph *scaled_train_graph(tuff_device *device, const batches *source, language_model *model,
                                tuff_optimizer *optimizer)
 {
     tuff_graph *graph = tuff_graph_create(device);
     tuff_optimizer_tensors made;
-    if (graph && tuff_optimizer_apply(optimizer, loss_of(graph, batches, model, optimizer), &made) == TUFF_OK)
+    if (graph && tuff_optimizer_apply(optimizer, loss_of(graph, source, model, optimizer), &made) == TUFF_OK)
         add_reports(graph, &made);
     return graph;
 }
 
-tuff_graph *accumulate_graph(tuff_device *device, const batches *batches, language_model *model,
+tuff_graph *accumulate_graph(tuff_device *device, const batches *source, language_model *model,
                              tuff_optimizer *optimizer)
 {
     tuff_graph *graph = tuff_graph_create(device);
     if (graph) /* its errors stay in the graph */
-        (void)tuff_optimizer_accumulate(optimizer, loss_of(graph, batches, model, optimizer));
+        (void)tuff_optimizer_accumulate(optimizer, loss_of(graph, source, model, optimizer));
     return graph;
 }
 

@@ -6,11 +6,11 @@
 
 /* As batches_graph, with an output more: scaling f32 [2], the loss scale of the next step and the number of skipped
    ones. */
-tuff_graph *scaled_train_graph(tuff_device *device, const batches *batches, language_model *model,
+tuff_graph *scaled_train_graph(tuff_device *device, const batches *source, language_model *model,
                                tuff_optimizer *optimizer);
 
 /* No outputs: a part of a step. */
-tuff_graph *accumulate_graph(tuff_device *device, const batches *batches, language_model *model,
+tuff_graph *accumulate_graph(tuff_device *device, const batches *source, language_model *model,
                              tuff_optimizer *optimizer);
 /* What ends a step of parts: no inputs, outputs report and scaling. */
 tuff_graph *update_graph(tuff_device *device, tuff_optimizer *optimizer);
