@@ -105,7 +105,7 @@ typedef struct clblast_api {
 } clblast_api;
 extern clblast_api tuff__clblast;
 
-/* Enqueued work that nobody has seen finished yet; block is what it reads from, freed with it. */
+/* Enqueued work that nobody has seen finished yet; block is what it reads from, given back with it. */
 typedef struct pending {
     cl_event event;
     void *block;
@@ -113,6 +113,12 @@ typedef struct pending {
 } pending;
 
 #define PENDING_COUNT 256
+
+/* Memory for data on its way to the device. */
+typedef struct staged_block {
+    void *memory;
+    size_t size;
+} staged_block;
 
 enum { SUBGROUP_SIZES = 16 };
 
@@ -137,8 +143,11 @@ struct driver_device {
     size_t subgroup_sizes[SUBGROUP_SIZES]; /* that a kernel can require; zeros where there are no more */
     pending pending[PENDING_COUNT];        /* a ring, in order of the queue */
     int pending_first, pending_count;
-    size_t staged_size; /* bytes of the blocks in it */
-    uint64_t patience;  /* of waits, as tuff__cl_patience; 0: that */
+    size_t staged_size;                 /* bytes of the blocks in it */
+    staged_block spares[PENDING_COUNT]; /* that the device has read, for writes of the same size */
+    int spare_count;
+    size_t spare_size; /* bytes of them */
+    uint64_t patience; /* of waits, as tuff__cl_patience; 0: that */
 };
 
 struct driver_buffer {
@@ -235,6 +244,10 @@ tuff_status tuff__cl_wait(driver_device *device);
 /* Waits, within bounds, until the ring has room for one more event and at most staged_limit bytes are staged. */
 tuff_status tuff__cl_make_room(driver_device *device, size_t staged_limit);
 /* After tuff__cl_make_room: takes over event, and block (may be NULL), which is freed when the event is complete. */
+/* A block for a write: one that is spare, or new memory; NULL where that ran out. And back; NULL is allowed. */
+void *tuff__cl_take_block(driver_device *device, size_t size);
+void tuff__cl_give_back_block(driver_device *device, void *memory, size_t size);
+void tuff__cl_free_blocks(driver_device *device);
 void tuff__cl_track(driver_device *device, cl_event event, void *block, size_t size);
 /* *done where the event is complete; an event that ended in an error is done and fails. */
 tuff_status tuff__cl_poll_event(cl_event event, bool *done, cl_int *state);

@@ -1,4 +1,6 @@
 /* Buffers, and the host's writes to and reads from them. */
+#include <string.h>
+
 #include "base/alloc.h"
 #include "device/opencl/api.h"
 
@@ -6,6 +8,7 @@
 #define STAGED_SIZE ((size_t)1 << 20)
 /* Bytes that may be staged at a time. */
 #define STAGED_LIMIT ((size_t)32 << 20)
+#define SPARE_LIMIT ((size_t)8 << 20) /* bytes of blocks that wait for another write */
 
 /* Many drivers allocate at first use, where a failure comes too late; the migration makes them do it here. */
 static tuff_status make_resident(driver_device *device, cl_mem memory)
@@ -48,18 +51,51 @@ void tuff__cl_buffer_destroy(driver_device *device, driver_buffer *buffer)
     tuff__free(buffer);
 }
 
+/* A loop that writes inputs of the same sizes again and again asks for memory only until enough of it is on its way. */
+void *tuff__cl_take_block(driver_device *device, size_t size)
+{
+    for (int i = device->spare_count - 1; i >= 0; i--)
+        if (device->spares[i].size == size) {
+            void *memory = device->spares[i].memory;
+            device->spares[i] = device->spares[--device->spare_count];
+            device->spare_size -= size;
+            return memory;
+        }
+    return tuff__alloc(size);
+}
+
+void tuff__cl_give_back_block(driver_device *device, void *memory, size_t size)
+{
+    if (!memory)
+        return;
+    if (device->spare_count == PENDING_COUNT || device->spare_size + size > SPARE_LIMIT) {
+        tuff__free(memory);
+        return;
+    }
+    device->spares[device->spare_count++] = (staged_block){memory, size};
+    device->spare_size += size;
+}
+
+void tuff__cl_free_blocks(driver_device *device)
+{
+    while (device->spare_count > 0)
+        tuff__free(device->spares[--device->spare_count].memory);
+    device->spare_size = 0;
+}
+
 static tuff_status write_staged(driver_device *device, driver_buffer *buffer, size_t offset, const void *data,
                                 size_t size)
 {
     cl_event event = NULL;
     TRY(tuff__cl_make_room(device, STAGED_LIMIT));
-    void *block = tuff__memdup(data, size);
+    void *block = tuff__cl_take_block(device, size);
     if (!block)
         return TUFF_E_OOM_HOST;
+    memcpy(block, data, size);
     cl_int error =
         tuff__cl.EnqueueWriteBuffer(device->queue, buffer->memory, CL_FALSE, offset, size, block, 0, NULL, &event);
     if (error != CL_SUCCESS) {
-        tuff__free(block);
+        tuff__cl_give_back_block(device, block, size);
         return tuff__cl_fail(error, "clEnqueueWriteBuffer");
     }
     tuff__cl_track(device, event, block, size);

@@ -368,6 +368,7 @@ void tuff__cl_close(driver_device *device)
         (void)tuff__cl_wait(device);
     tuff__cl_take_back(device);
     tuff__cl_forget(device);
+    tuff__cl_free_blocks(device);
     tuff__cl_library_forget(device);
     if (device->timed_queue)
         tuff__cl.ReleaseCommandQueue(device->timed_queue);

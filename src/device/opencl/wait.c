@@ -68,7 +68,7 @@ static void drop_first(driver_device *device)
 {
     pending *first = &device->pending[device->pending_first];
     tuff__cl.ReleaseEvent(first->event);
-    tuff__free(first->block);
+    tuff__cl_give_back_block(device, first->block, first->size);
     device->staged_size -= first->size;
     device->pending_first = (device->pending_first + 1) % PENDING_COUNT;
     device->pending_count--;
