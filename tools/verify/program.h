@@ -40,6 +40,7 @@ typedef enum program_field {
     FIELD_STEPS,
     FIELD_FUSE,
     FIELD_FAMILY,
+    FIELD_SCALING, /* of the loss */
     FIELD_COUNT
 } program_field;
 
@@ -70,7 +71,9 @@ typedef enum program_optimizer {
     OPTIMIZER_SGD,
     OPTIMIZER_NESTEROV,
     OPTIMIZER_ADAMW,
-    OPTIMIZER_SMOOTH_ADAMW
+    OPTIMIZER_SMOOTH_ADAMW,
+    OPTIMIZER_SMOOTH_ADAM,
+    OPTIMIZER_LION
 } program_optimizer;
 
 /* Changes under which the results of a program stay what they are; all zero: none. */
