@@ -12,6 +12,12 @@ static tuff_tensor *sum_of_squares(tuff_tensor *x)
     return tuff_sum(tuff_mul(flat, flat), &all, 1, false);
 }
 
+static tuff_tensor *mean_along(tuff_tensor *x, int axis, bool keep)
+{
+    const int64_t terms = tuff_tensor_shape(x).extent[axis];
+    return tuff__times(tuff_sum(x, &axis, 1, keep), 1 / (double)terms);
+}
+
 static tuff_tensor *root_mean_square(tuff_tensor *x)
 {
     return tuff_sqrt(tuff__times(sum_of_squares(x), 1 / (double)tuff_shape_count(tuff_tensor_shape(x))));
@@ -65,9 +71,9 @@ static tuff_tensor *adafactor_direction(const adafactor *self)
         tuff_add(tuff_mul(gradient, gradient), tuff__f32(gradient, self->update->optimizer->options.epsilon));
     if (rank < 2)
         return tuff_mul(gradient, tuff_rsqrt(adafactor_state(self, 0, squares)));
-    tuff_tensor *row = adafactor_state(self, 0, tuff_mean(squares, &last, 1, false));
-    tuff_tensor *column = adafactor_state(self, 1, tuff_mean(squares, &before, 1, false));
-    tuff_tensor *relative = tuff_div(row, tuff_mean(row, &before, 1, true));
+    tuff_tensor *row = adafactor_state(self, 0, mean_along(squares, last, false));
+    tuff_tensor *column = adafactor_state(self, 1, mean_along(squares, before, false));
+    tuff_tensor *relative = tuff_div(row, mean_along(row, before, true));
     return tuff_mul(tuff_mul(gradient, with_axis(tuff_rsqrt(relative), last)), with_axis(tuff_rsqrt(column), before));
 }
 

@@ -172,7 +172,9 @@ static tuff_tensor *clip_norms(step *self)
 static tuff_tensor *keep_small(const step *self, tuff_tensor *gradients)
 {
     const double most = self->optimizer->options.clip_value;
-    return most > 0 ? tuff_clamp(gradients, -most, most) : gradients;
+    if (most <= 0)
+        return gradients;
+    return tuff_max(tuff_min(gradients, tuff__f32(gradients, most)), tuff__f32(gradients, -most));
 }
 
 /* The gradients of a piece as its rule wants them: no longer scaled, and clipped. */

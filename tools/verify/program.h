@@ -42,6 +42,7 @@ typedef enum program_field {
     FIELD_FAMILY,
     FIELD_STRIDE, /* of convolutions of images */
     FIELD_POOL,   /* behind them */
+    FIELD_SCALING, /* of the loss */
     FIELD_COUNT
 } program_field;
 
@@ -74,7 +75,9 @@ typedef enum program_optimizer {
     OPTIMIZER_SGD,
     OPTIMIZER_NESTEROV,
     OPTIMIZER_ADAMW,
-    OPTIMIZER_SMOOTH_ADAMW
+    OPTIMIZER_SMOOTH_ADAMW,
+    OPTIMIZER_SMOOTH_ADAM,
+    OPTIMIZER_LION
 } program_optimizer;
 
 /* Changes under which the results of a program stay what they are; all zero: none. */

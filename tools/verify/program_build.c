@@ -449,6 +449,10 @@ static tuff_optimizer_options optimizer_options(const program_recipe *recipe)
     if (kind == OPTIMIZER_ADAMW || kind == OPTIMIZER_SMOOTH_ADAMW) {
         made.learning_rate = 1e-3;
         made.epsilon = kind == OPTIMIZER_SMOOTH_ADAMW ? 1e-2 : 0;
+    } else if (kind == OPTIMIZER_SMOOTH_ADAM || kind == OPTIMIZER_LION) {
+        made.kind = kind == OPTIMIZER_LION ? TUFF_LION : TUFF_ADAM;
+        made.learning_rate = 1e-3;
+        made.epsilon = 1e-2;
     } else {
         made.kind = TUFF_SGD;
         made.momentum = kind == OPTIMIZER_SGD ? 0 : 0.9;
@@ -457,6 +461,11 @@ static tuff_optimizer_options optimizer_options(const program_recipe *recipe)
     made.weight_decay = program_choice(recipe, FIELD_DECAY) != 0 ? 0.1 : 0;
     made.decay_all = program_choice(recipe, FIELD_DECAY) == 2;
     made.clip_norm = program_number(recipe, FIELD_CLIP);
+    static const tuff_loss_scaling scaling = {.initial = 0x1p12};
+    static const tuff_schedule schedules[] = {TUFF_SCHEDULE_CONSTANT, TUFF_SCHEDULE_COSINE, TUFF_SCHEDULE_LINEAR,
+                                              TUFF_SCHEDULE_ONE_CYCLE};
+    made.loss_scaling = program_choice(recipe, FIELD_SCALING) != 0 ? &scaling : NULL;
+    made.schedule = schedules[program_choice(recipe, FIELD_SCHEDULE)];
     if (program_choice(recipe, FIELD_SCHEDULE) != 0) {
         made.warmup_steps = 1;
         made.total_steps = 4;

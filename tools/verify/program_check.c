@@ -66,13 +66,18 @@ static double largest_of(const slab_step *step, int index, int64_t begin, int64_
     return largest;
 }
 
+static bool is_lion(const comparison *self)
+{
+    return self->expected->options.kind == TUFF_LION;
+}
+
 /* The error that a gradient may have, by what is allowed of the first moment. */
 static double gradient_error(const comparison *self, const tensor_place *place)
 {
     const slab_step *slab = &self->expected->steps[self->step][1];
     return (self->bar * largest_of(slab, 1, place->offset, place->count) +
             FLOOR * largest_of(slab, 1, 0, self->expected->total)) /
-           (1 - self->expected->options.beta1);
+           (1 - (is_lion(self) ? self->expected->options.beta2 : self->expected->options.beta1));
 }
 
 /* Adam divides by the root of the second moment: how far the error of a gradient moves an element of the parameters. */
@@ -85,9 +90,21 @@ static double adam_error(const comparison *self, int64_t at, double gradient)
     return 2 * rule->learning_rate * fmin(share * gradient / root, 1 / (1 - rule->beta1));
 }
 
+/* Lion takes the sign of a blend: where the error of a gradient may turn it, an element goes the other way. */
+static double lion_error(const comparison *self, int64_t at, double gradient)
+{
+    const tuff_optimizer_options *rule = &self->expected->options;
+    const slab_step *moment = &self->expected->steps[self->step][1];
+    const double before = (double)moment->begin[at];
+    const double sample = (moment->value[at] - rule->beta2 * before) / (1 - rule->beta2);
+    const double blend = rule->beta1 * before + (1 - rule->beta1) * sample;
+    const double rounding = 0x1p-22 * (fabs(before) + fabs(sample));
+    return fabs(blend) <= gradient + rounding ? 2 * rule->learning_rate : 0;
+}
+
 static bool is_adam(const comparison *self)
 {
-    return self->expected->options.kind == TUFF_ADAMW;
+    return self->expected->options.kind == TUFF_ADAMW || self->expected->options.kind == TUFF_ADAM;
 }
 
 /* What every element of a tensor may be off by: part of it, and what Adam adds, differs from element to element. */
@@ -101,7 +118,7 @@ static allowance allowance_of(const comparison *self, int index, const tensor_pl
     const double largest = largest_of(slab, index, place->offset, place->count),
                  of_all = largest_of(slab, index, 0, self->expected->total);
     allowance made = {.all = self->bar * largest + FLOOR * of_all};
-    if (is_adam(self) && index != 1)
+    if ((is_adam(self) || is_lion(self)) && index != 1)
         made.gradient = gradient_error(self, place);
     if (index == 2) { /* of squares: (g + e)^2 - g^2 = 2 g e + e^2 */
         const double share = 1 - self->expected->options.beta2;
@@ -112,8 +129,11 @@ static allowance allowance_of(const comparison *self, int index, const tensor_pl
 
 static double allowed(const comparison *self, int index, const allowance *by, int64_t at)
 {
-    const double adam = index == 0 && is_adam(self) ? adam_error(self, at, by->gradient) : 0;
-    return self->steps_run * (by->all + adam);
+    const double of_rule = index != 0      ? 0
+                           : is_adam(self) ? adam_error(self, at, by->gradient)
+                           : is_lion(self) ? lion_error(self, at, by->gradient)
+                                           : 0;
+    return self->steps_run * (by->all + of_rule);
 }
 
 /* Whether an element is as it should be. */
@@ -269,7 +289,8 @@ static tuff_status try_steps(kept_program *kept, const program_recipe *recipe, c
                              program_report *report)
 {
     /* Adam's step is a sign where a gradient is small: it says nothing of the next one. */
-    const bool begins_anew = program_choice(recipe, FIELD_OPTIMIZER) == OPTIMIZER_ADAMW;
+    const int optimizer = program_choice(recipe, FIELD_OPTIMIZER);
+    const bool begins_anew = optimizer == OPTIMIZER_ADAMW || optimizer == OPTIMIZER_LION;
     comparison compared = {.recipe = recipe, .expected = expected, .report = report};
     for (int step = 0; step < expected->step_count && report->failures == 0; step++) {
         if (kept->plan == NULL || recipe->variant.several_plans)

@@ -58,15 +58,19 @@ static const field_row rows[FIELD_COUNT] = {
     [FIELD_LOSS] = {"loss", {"cross_entropy", "smoothed", "squares"}, {4, 1, 2}, true},
     [FIELD_PARTS] = {"parts", {"1", "2", "3"}, {8, 1, 1}, false},
     [FIELD_RECOMPUTE] = {"recompute", {"no", "yes"}, {4, 1}, true},
-    [FIELD_OPTIMIZER] = {"optimizer", {"momentum", "sgd", "nesterov", "adamw", "smooth_adamw"}, {2, 1, 1, 2, 2}, true},
+    [FIELD_OPTIMIZER] = {"optimizer",
+                         {"momentum", "sgd", "nesterov", "adamw", "smooth_adamw", "smooth_adam", "lion"},
+                         {2, 1, 1, 2, 2, 1, 1},
+                         true},
     [FIELD_DECAY] = {"decay", {"0", "0.1", "all"}, {2, 1, 1}, true},
     [FIELD_CLIP] = {"clip", {"0", "0.5"}, {1, 1}, true},
-    [FIELD_SCHEDULE] = {"schedule", {"constant", "cosine"}, {2, 1}, true},
+    [FIELD_SCHEDULE] = {"schedule", {"constant", "cosine", "linear", "one_cycle"}, {6, 1, 1, 1}, true},
     [FIELD_STEPS] = {"steps", {"1", "2", "3"}, {1, 2, 1}, true},
     [FIELD_FUSE] = {"fuse", {"all", "none"}, {9, 1}, false},
     [FIELD_FAMILY] = {"family", {"device", "register", "local"}, {6, 1, 1}, false},
     [FIELD_STRIDE] = {"stride", {"1", "2"}, {2, 1}, false},
     [FIELD_POOL] = {"pool", {"none", "max", "average", "overlapping"}, {2, 2, 1, 1}, false},
+    [FIELD_SCALING] = {"scaling", {"no", "yes"}, {3, 1}, true},
 };
 
 static int count_of(program_field field)

@@ -1,0 +1,55 @@
+#!/bin/sh
+# The options of tuff train that are about the optimizer: each trains, a resumed run has them all from the checkpoint and
+# ends with the same bits, and what means nothing is refused before any work. On the reference device and on one driver.
+# Called: train_options.sh BUILD
+set -u
+. "$(dirname "$0")/script_checks"
+enter "$1"
+train() {
+    device=$1
+    shift
+    "$tuff" train --data text --device "$device" --layers 1 --heads 1 --width 8 --context 8 --batch 2 --sample 0 "$@"
+}
+
+i=0
+while [ $i -lt 40 ]; do
+    echo "$i words of text that nobody reads but a model"
+    i=$((i + 1))
+done >text
+
+for wrong in "--loss-scale much" "--loss-scale -1" "--group *.bias" "--group *.bias:slow" "--group *.bias:rate=" \
+    "--group :frozen" "--group *.bias:rate=1;wte:frozen"; do
+    set -f
+    expect 2 "means nothing" train reference --steps 2 $wrong
+    set +f
+done
+expect 2 "adamw|sgd|adam|lion|adafactor|muon" train reference --steps 2 --optimizer newton
+expect 1 "no name matches \"nobody\"" train reference --steps 2 --group nobody:frozen
+expect 1 "5 steps of warm-up leave none of 4" train reference --steps 4 --warmup 5
+
+for optimizer in adamw sgd adam lion adafactor muon; do
+    expect 0 "done after step 3" train reference --steps 3 --optimizer $optimizer --weight-decay 0.01
+done
+expect 0 "loss scale is 1024" train reference --steps 3 --loss-scale 1024
+expect 0 "loss scale is 65536" train reference --steps 3 --loss-scale auto --schedule linear
+
+# everything DEVICE: the same bits, run through or stopped and resumed.
+everything() {
+    device=$1
+    set -- --steps 6 --optimizer muon --accumulate 2 --ema 0.9 --loss-scale auto --schedule one_cycle --warmup 2 \
+        --final-rate 0.05 --clip 0.5 --clip-value 0.05 --weight-decay 0.05 --group '*.bias,*.gain:rate=0.5,decay=0.01' \
+        --group 'wte,wpe:elementwise,clip=1'
+    expect 0 "done after step 6" train "$device" "$@" --save whole.safetensors
+    expect 0 "stopped after step 2" train "$device" "$@" --stop-after 2 --save half.safetensors
+    expect 0 "going on after step 2" "$tuff" train --data text --device "$device" --resume half.safetensors \
+        --save rest.safetensors --sample 0
+    cmp -s whole.safetensors rest.safetensors || fail "$device: the resumed run ends with other bits"
+    expect 0 "--ema is not the checkpoint's" "$tuff" train --data text --device "$device" --resume half.safetensors \
+        --sample 0 --ema 0.5
+    expect 1 "holds the state of muon, not of adam" "$tuff" train --data text --device "$device" \
+        --resume half.safetensors --sample 0 --optimizer adam
+}
+everything reference
+driver=$("$tuff" devices --json | sed -n 's/.*"selector": "\([^"]*\)".*/\1/p' | grep -v '^reference$' | head -n 1)
+[ -z "$driver" ] || everything "$driver"
+[ "$failures" -eq 0 ]
