@@ -28,6 +28,42 @@ typedef struct given_settings {
     optimizer_given optimizer;
 } given_settings;
 
+/* Rows of the table: what follows a run, and what it keeps. */
+/* clang-format off */
+#define FOLLOWING_OPTIONS(self) \
+    {"--log", CLI_TEXT, &(self)->log, "FILE", "JSON Lines: step, loss, tokens_per_second, seconds and more", 0, 0, \
+     NULL}, \
+    {"--csv", CLI_TEXT, &(self)->csv, "FILE", "the same as CSV", 0, 0, NULL}, \
+    {"--tensorboard", CLI_TEXT, &(self)->tensorboard, "FOLDER", "the same as an event file for TensorBoard", 0, 0, \
+     NULL}, \
+    {"--report", CLI_TEXT, &(self)->report, "FILE", "write a page with curves and kernel times (HTML) at the end", 0, \
+     0, NULL}, \
+    {"--profile", CLI_SWITCH, &(self)->profile, NULL, "time the kernels of a few steps, and print the phases", 0, 0, \
+     NULL}, \
+    {"--plot", CLI_SWITCH, &(self)->plot, NULL, "draw the loss above the progress line, on a terminal", 0, 0, NULL}, \
+    {"--force-plot", CLI_SWITCH, &(self)->force_plot, NULL, "draw it anywhere: ten times in a run without a terminal", \
+     0, 0, NULL}, \
+    {"--log-every", CLI_WHOLE, &(self)->log_every, "N", "steps between lines; 0: about one line per second", 0, \
+     1 << 24, NULL}
+#define KEEPING_OPTIONS(self, settings, given) \
+    {"--save", CLI_TEXT, &(self)->save, "FILE", \
+     "write a checkpoint at the end and on Ctrl-C; the previous one becomes FILE.prev", 0, 0, NULL}, \
+    {"--save-every", CLI_WHOLE, &(self)->save_every, "N", "also save every N steps", 1, 1 << 24, NULL}, \
+    {"--keep", CLI_WHOLE, &(self)->keep, "N", "also keep the last N checkpoints, as FILE.step-<step>; 0: none", 0, \
+     1 << 20, NULL}, \
+    {"--validate", CLI_TEXT, &(given)->validate, "FILE|FRACTION", \
+     "a text, or the last part of the text, that is not trained on but measured; FILE.best is the best checkpoint, " \
+     "and the sample is of its weights", \
+     0, 0, NULL}, \
+    {"--validate-every", CLI_WHOLE, &(settings)->validate_every, "N", "steps between validations; a tenth of them", 1, \
+     1 << 24, &(given)->validate_every}, \
+    {"--patience", CLI_WHOLE, &(settings)->patience, "N", "end after N validations without a lower loss; 0: never", 0, \
+     1 << 24, &(given)->patience}, \
+    {"--resume", CLI_TEXT, &(self)->resume, "FILE", "continue from a checkpoint, with its settings", 0, 0, NULL}, \
+    {"--stop-after", CLI_WHOLE, &(self)->stop_after, "N", "stop after step N, as Ctrl-C would; the schedule stays", 1, \
+     1 << 24, NULL}
+/* clang-format on */
+
 static cli_end parse(const cli_verb *verb, int count, char **arguments, train_options *self, given_settings *given)
 {
     run_settings *settings = &self->settings;
@@ -62,36 +98,8 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
         MEMORY_BUDGET_OPTION(&self->memory_budget),
         TUNING_OPTIONS(&self->tune),
         TUNING_BACKGROUND_OPTION(&self->tune),
-        {"--log", CLI_TEXT, &self->log, "FILE", "JSON Lines: step, loss, tokens_per_second, seconds and more", 0, 0,
-         NULL},
-        {"--csv", CLI_TEXT, &self->csv, "FILE", "the same as CSV", 0, 0, NULL},
-        {"--tensorboard", CLI_TEXT, &self->tensorboard, "FOLDER", "the same as an event file for TensorBoard", 0, 0,
-         NULL},
-        {"--report", CLI_TEXT, &self->report, "FILE", "write a page with curves and kernel times (HTML) at the end", 0,
-         0, NULL},
-        {"--profile", CLI_SWITCH, &self->profile, NULL, "time the kernels of a few steps, and print the phases", 0, 0,
-         NULL},
-        {"--plot", CLI_SWITCH, &self->plot, NULL, "draw the loss above the progress line, on a terminal", 0, 0, NULL},
-        {"--force-plot", CLI_SWITCH, &self->force_plot, NULL, "draw it anywhere: ten times in a run without a terminal",
-         0, 0, NULL},
-        {"--log-every", CLI_WHOLE, &self->log_every, "N", "steps between lines; 0: about one line per second", 0,
-         1 << 24, NULL},
-        {"--save", CLI_TEXT, &self->save, "FILE",
-         "write a checkpoint at the end and on Ctrl-C; the previous one becomes FILE.prev", 0, 0, NULL},
-        {"--save-every", CLI_WHOLE, &self->save_every, "N", "also save every N steps", 1, 1 << 24, NULL},
-        {"--keep", CLI_WHOLE, &self->keep, "N", "also keep the last N checkpoints, as FILE.step-<step>; 0: none", 0,
-         1 << 20, NULL},
-        {"--validate", CLI_TEXT, &given->validate, "FILE|FRACTION",
-         "a text, or the last part of the text, that is not trained on but measured; FILE.best is the best checkpoint, "
-         "and the sample is of its weights",
-         0, 0, NULL},
-        {"--validate-every", CLI_WHOLE, &settings->validate_every, "N", "steps between validations; a tenth of them", 1,
-         1 << 24, &given->validate_every},
-        {"--patience", CLI_WHOLE, &settings->patience, "N", "end after N validations without a lower loss; 0: never", 0,
-         1 << 24, &given->patience},
-        {"--resume", CLI_TEXT, &self->resume, "FILE", "continue from a checkpoint, with its settings", 0, 0, NULL},
-        {"--stop-after", CLI_WHOLE, &self->stop_after, "N", "stop after step N, as Ctrl-C would; the schedule stays", 1,
-         1 << 24, NULL},
+        FOLLOWING_OPTIONS(self),
+        KEEPING_OPTIONS(self, settings, given),
         {"--sample", CLI_WHOLE, &self->sample, "N", "bytes of text to generate after training; 0: none", 0, 1 << 24,
          NULL},
         {"--prompt", CLI_TEXT, &self->prompt, "TEXT", "text that the sample continues; default: a new line", 0, 0,

@@ -20,7 +20,7 @@ struct packing {
 static tuff_dtype dtype_of_panels(const launch_list *list, const fused_chain *matmul, int operand)
 {
     const tuff_dtype dtype = matmul->buffers[matmul->operand_buffers[operand]].dtype;
-    const bool on_cpu = tuff__uses_registers(&list->policy) && tuff__family(&list->policy) < TUFF_FAMILY_SUBGROUP;
+    const bool on_cpu = tuff__uses_registers(&list->policy) && tuff__family(&list->policy) <= TUFF_FAMILY_LOCAL;
     return tuff__is_produced(matmul, operand) || on_cpu || !list->policy.target.stores_narrow ? TUFF_F32 : dtype;
 }
 
