@@ -19,6 +19,7 @@ typedef struct generator {
     bool read[POOL];
     int count, input_count;
     bool smooth; /* gradients will be taken: no kinks */
+    bool has_images;
 } generator;
 
 static int64_t pick(generator *random, int64_t count)
@@ -493,13 +494,16 @@ static void add_pool(generator *random)
     add_to_pool(random, average ? tuff_avg_pool2d(x, &options) : tuff_max_pool2d(x, &options), random->size[at]);
 }
 
+/* The kinds that are for images come last. */
 static void add_op(generator *random)
 {
+    enum { IMAGE_KINDS = 2 };
     static void (*const kinds[])(generator *) = {
         add_unary,    add_unary,  add_binary,    add_binary,      add_reduction, add_normalisation,
         add_movement, add_concat, add_matmul,    add_lookup,      add_movement,  add_reduction,
         add_siblings, add_stack,  add_attention, add_convolution, add_pool};
-    kinds[pick(random, (int64_t)(sizeof kinds / sizeof kinds[0]))](random);
+    const int64_t count = (int64_t)(sizeof kinds / sizeof kinds[0]);
+    kinds[pick(random, random->has_images ? count : count - IMAGE_KINDS)](random);
 }
 
 /* What no op reads would be dead: all of it is output, and the last value in any case, joined to one target where
@@ -526,8 +530,9 @@ static void add_outputs(generator *random)
 
 void random_graph(tuff_graph *graph, const void *seed)
 {
-    generator rng_state = {.graph = graph, .key = random_key_number(*(const uint64_t *)seed, 1)};
-    rng_state.smooth = chance(&rng_state, 50);
+    generator random = {.graph = graph, .key = random_key_number(*(const uint64_t *)seed, 1)};
+    random.smooth = chance(&random, 50);
+    random.has_images = *(const uint64_t *)seed % 4 == 3; /* the graphs of other seeds stay as they are known */
     for (int i = 0; i < 2; i++)
         add_to_pool(&rng_state, new_input(&rng_state, some_shape(&rng_state, 1 + (int)pick(&rng_state, 4))), 1);
     const int64_t steps = 3 + pick(&rng_state, 8);
