@@ -530,9 +530,9 @@ static void add_outputs(generator *random)
 
 void random_graph(tuff_graph *graph, const void *seed)
 {
-    generator random = {.graph = graph, .key = random_key_number(*(const uint64_t *)seed, 1)};
-    random.smooth = chance(&random, 50);
-    random.has_images = *(const uint64_t *)seed % 4 == 3; /* the graphs of other seeds stay as they are known */
+    generator rng_state = {.graph = graph, .key = random_key_number(*(const uint64_t *)seed, 1)};
+    rng_state.smooth = chance(&rng_state, 50);
+    rng_state.has_images = *(const uint64_t *)seed % 4 == 3; /* the graphs of other seeds stay as they are known */
     for (int i = 0; i < 2; i++)
         add_to_pool(&rng_state, new_input(&rng_state, some_shape(&rng_state, 1 + (int)pick(&rng_state, 4))), 1);
     const int64_t steps = 3 + pick(&rng_state, 8);
