@@ -1,7 +1,7 @@
 #!/bin/sh
-# The options of tuff train that are about the optimizer: each trains, a resumed run has them all from the checkpoint and
-# ends with the same bits, and what means nothing is refused before any work. On the reference device and on one driver.
-# Called: train_options.sh BUILD
+# The options of tuff train about the optimizer, with precision and validation: each trains, a resumed run has them all from
+# the checkpoint and ends with the same bits, and what means nothing is refused before any work. On the reference device
+# and on one driver. Called: train_options.sh BUILD
 set -u
 . "$(dirname "$0")/script_checks"
 enter "$1"
@@ -38,7 +38,7 @@ everything() {
     device=$1
     set -- --steps 6 --optimizer muon --accumulate 2 --ema 0.9 --loss-scale auto --schedule one_cycle --warmup 2 \
         --final-rate 0.05 --clip 0.5 --clip-value 0.05 --weight-decay 0.05 --group '*.bias,*.gain:rate=0.5,decay=0.01' \
-        --group 'wte,wpe:elementwise,clip=1'
+        --group 'wte,wpe:elementwise,clip=1' --precision f16 --validate 0.2 --validate-every 2
     expect 0 "done after step 6" train "$device" "$@" --save whole.safetensors
     expect 0 "stopped after step 2" train "$device" "$@" --stop-after 2 --save half.safetensors
     expect 0 "going on after step 2" "$tuff" train --data text --device "$device" --resume half.safetensors \
@@ -46,6 +46,8 @@ everything() {
     cmp -s whole.safetensors rest.safetensors || fail "$device: the resumed run ends with other bits"
     expect 0 "--ema is not the checkpoint's" "$tuff" train --data text --device "$device" --resume half.safetensors \
         --sample 0 --ema 0.5
+    expect 0 "--precision bf16 instead of the checkpoint's f16" "$tuff" train --data text --device "$device" \
+        --resume half.safetensors --sample 0 --precision bf16
     expect 1 "holds the state of muon, not of adam" "$tuff" train --data text --device "$device" \
         --resume half.safetensors --sample 0 --optimizer adam
 }

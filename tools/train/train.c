@@ -411,9 +411,10 @@ static int prepare(training *self)
     int (*const stages[])(training *) = {read_text,    open_device, make_model,      make_weights,
                                          make_batches, make_plan,   make_validation, make_saving};
     int code = EXIT_DONE;
-    if (saving_check_path("--save", self->options.save) != TUFF_OK ||
-        saving_check_path("--report", self->options.report) != TUFF_OK)
-        code = cli_fail_library(&verb_train, "the run's files");
+    if (saving_check_path("--save", self->options.save) != TUFF_OK)
+        code = cli_fail_library(&verb_train, "the checkpoint could not be saved");
+    else if (saving_check_path("--report", self->options.report) != TUFF_OK)
+        code = cli_fail_library(&verb_train, "--report");
     for (size_t i = 0; i < sizeof stages / sizeof *stages && code == EXIT_DONE; i++)
         code = stages[i](self);
     const char *const files[MONITOR_COUNT] = {self->options.log, self->options.csv, self->options.tensorboard};

@@ -181,6 +181,7 @@ static tuff_tensor *view_of_copy(narrowing *self, const node *at, int reader)
 
 static tuff_status narrow_matmul(narrowing *self, node *matmul)
 {
+    (void)tuff_graph_phase(self->graph, matmul->phase);
     for (int i = 0; i < 2; ++i) {
         if (source_of(matmul->inputs[i]) == NULL)
             continue;
@@ -222,6 +223,7 @@ static tuff_status narrow(narrowing *self)
     for (int i = 0; i < self->original_count; ++i)
         if (self->graph->nodes[i]->op == OP_MATMUL)
             TRY(narrow_matmul(self, self->graph->nodes[i]));
+    (void)tuff_graph_phase(self->graph, TUFF_PHASE_FORWARD);
     return sort(self);
 }
 
