@@ -106,6 +106,8 @@ static void check_positions(tuff_device *device)
 static void check_rules(tuff_device *device)
 {
     for (int kind = TUFF_ADAMW; kind <= TUFF_MUON; kind++) {
+        if (!tuff__device_is_reference(device) && !is_its_turn(device, kind))
+            continue;
         trainer self = make(device, (tuff_optimizer_kind)kind, &(tuff_loss_scaling){0});
         size_t size, now_size;
         trainer_step(&self, 0);
