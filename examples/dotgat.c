@@ -187,8 +187,9 @@ static tuff_tensor *attention_in_steps(example_build *b, tuff_tensor *const qkv[
     static const int heads_first[] = {0, 2, 1, 3}, transposed[] = {0, 1, 3, 2};
     const tuff_shape shape = tuff_tensor_shape(qkv[0]); /* [rows, length, n, Dh] */
     const int64_t length = shape.extent[1];
-    tuff_tensor *q = tuff_permute(qkv[0], heads_first), *k = tuff_permute(qkv[1], heads_first),
-                *v = tuff_permute(qkv[2], heads_first);
+    tuff_tensor *q = example_copy(b, tuff_permute(qkv[0], heads_first));
+    tuff_tensor *k = example_copy(b, tuff_permute(qkv[1], heads_first));
+    tuff_tensor *v = example_copy(b, tuff_permute(qkv[2], heads_first));
     tuff_tensor *scale = tuff_constant(b->graph, TUFF_F32, 1 / sqrt((double)shape.extent[3]));
     tuff_tensor *scores = tuff_mul(tuff_matmul(q, tuff_permute(k, transposed)), scale);
     if (bias)
@@ -199,7 +200,7 @@ static tuff_tensor *attention_in_steps(example_build *b, tuff_tensor *const qkv[
         scores = tuff_where(tuff_less(i, j), tuff_constant(b->graph, TUFF_F32, -INFINITY), scores);
     }
     tuff_tensor *probabilities = example_dropout(b, tuff_softmax(scores, 3));
-    return tuff_permute(tuff_matmul(probabilities, v), heads_first);
+    return example_copy(b, tuff_permute(tuff_matmul(probabilities, v), heads_first));
 }
 
 /* Attention of heads over the second axis: q, k, v [rows, length, H] -> the same. */
