@@ -82,6 +82,18 @@ void example_metric(example_build *self, const char *name, tuff_tensor *value)
     self->metrics[self->metric_count++] = value;
 }
 
+tuff_tensor *example_slice(tuff_tensor *x, int axis, int64_t first, int64_t count)
+{
+    const tuff_shape shape = tuff_tensor_shape(x);
+    int64_t start[TUFF_MAX_RANK] = {0}, stop[TUFF_MAX_RANK];
+    memcpy(stop, shape.extent, sizeof stop);
+    if (axis >= 0 && axis < shape.rank) {
+        start[axis] = first;
+        stop[axis] = first + count;
+    }
+    return tuff_slice(x, start, stop, NULL);
+}
+
 static const char name_of_one[] = "one";
 
 tuff_tensor *example_copy(example_build *self, tuff_tensor *x)

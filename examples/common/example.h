@@ -143,6 +143,8 @@ tuff_tensor *example_show(example_build *self, tuff_tensor *value, const char *n
     __attribute__((format(printf, 3, 4)));
 /* A number of rank 0 whose mean is printed and logged. name is static. At most EXAMPLE_MAX_METRICS. */
 void example_metric(example_build *self, const char *name, tuff_tensor *value);
+/* count slices of x along axis, from `first` on. */
+tuff_tensor *example_slice(tuff_tensor *x, int axis, int64_t first, int64_t count);
 /* x, written to memory where it stands: in the baseline form, for copies that the published program makes and that a
    compiler would leave out. It is a product with an input that holds 1. */
 tuff_tensor *example_copy(example_build *self, tuff_tensor *x);
