@@ -60,6 +60,7 @@ tuff_status training_validate(training *self, example_line *line)
 {
     const int64_t batches = self->options->validation_batches > 0 ? self->options->validation_batches : 4;
     tuff_status status = TUFF_OK;
+    self->run.validation_samples = batches * self->run.settings->batch;
     for (int64_t i = 0; i < batches && status == TUFF_OK; i++) {
         status = example_write_batch(&self->held_out, self->run.validation, -1 - i);
         if (status == TUFF_OK)

@@ -6,20 +6,39 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "each_device.h"
+#include "golden_common.h"
 #include "workload.h"
 
-extern const example dotgat_example;
+extern const example dotgat_example, route_cost_example;
 
 static void configure_dotgat(const tuff_file *file, void *config)
 {
     const char *shared = tuff_file_metadata(file, "shared_v"), *loss = tuff_file_metadata(file, "loss");
     assert_true(example_set(&dotgat_example, config, "own_values", shared && strcmp(shared, "false") == 0));
     assert_true(example_set(&dotgat_example, config, "argmax", loss && strcmp(loss, "mse") != 0));
+}
+
+/* The numbers of schedules, and the actions of the greedy rollout, which ends before all of its steps. */
+static bool bind_route_cost(const tuff_file *file, const void *config, const char *name, void *values, size_t size)
+{
+    const char *metadata = tuff_file_metadata(file, name);
+    tuff_file_tensor tensor;
+    (void)config;
+    if (metadata && size == sizeof(float)) {
+        const float number = strtof(metadata, NULL);
+        memcpy(values, &number, sizeof number);
+        return true;
+    }
+    if (strcmp(name, "greedy_actions") != 0 || !golden_find(file, "greedy.", "actions", &tensor) || tensor.size != size)
+        return false;
+    memcpy(values, tensor.data, size);
+    return true;
 }
 
 #define BARS_OF_MOST                                                                                                 \
@@ -29,6 +48,23 @@ static void configure_dotgat(const tuff_file *file, void *config)
     }
 static const workload rows[] = {
     {.file = "1_dotgat", .model = &dotgat_example, .prefix = "", .configure = configure_dotgat, .bars = BARS_OF_MOST},
+    {.file = "4_route_cost",
+     .model = &route_cost_example,
+     .prefix = "",
+     .bind = bind_route_cost,
+     .also = "greedy.",
+     .zero_endings = ".k.bias,.head_bias,.p2.bias",
+     .zero_parts = 1,
+     .bars = {.out = 5e-5,
+              .gradient = 5e-5,
+              .loss = 1e-5,
+              .norm = 1e-4,
+              .noise = 1e-6,
+              .threshold = 1e-3,
+              .close1 = 0.01,
+              .far1 = 2.1,
+              .close10 = 0.02,
+              .far10 = 21}},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
