@@ -1,5 +1,5 @@
-/* The check against the reference device. Deviations are in units of the largest element of a tensor; what cancels out is
-   measured by all gradients together. */
+/* The check against the reference device. Deviations are in units of the largest element of a tensor; what cancels out
+   is measured by all gradients together. */
 #include "check.h"
 
 #include <inttypes.h>

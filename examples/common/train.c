@@ -1,6 +1,6 @@
 /* The training loop. Between lines of output the host reads nothing from the device: the loss and the metrics are added
-   up there. The published form of a program that reads its loss in every step does so here as well, and fills its batches
-   when it needs them instead of ahead. */
+   up there. The published form of a program that reads its loss in every step does so here as well, and fills its
+   batches when it needs them instead of ahead. */
 #include "train.h"
 
 #include <math.h>
