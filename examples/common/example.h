@@ -168,9 +168,11 @@ typedef struct example_run {
     void *data;            /* what `open` returned */
     int64_t step;          /* steps done */
     double validation_loss, first_validation_loss, best_validation_loss; /* NaN: none yet */
-    double validation_metrics[EXAMPLE_MAX_METRICS];                      /* of the last validation, in building order */
-    int64_t validation_samples;                                          /* of a validation */
 } example_run;
+
+/* The means of the loss and the metrics over `count` held-out batches, those with the numbers -1 - first, -2 - first
+   and so on; reads the device. metrics has room for EXAMPLE_MAX_METRICS. TUFF_E_USAGE where run->validation is NULL. */
+tuff_status example_validate(example_run *run, int64_t first, int64_t count, double *loss, double *metrics);
 
 typedef struct example {
     const char *name, *summary;
@@ -197,13 +199,15 @@ typedef struct example {
 
     /* Hooks, each of which may be NULL. */
     void *(*open)(tuff_device *device, const void *config,
-                  uint64_t seed); /* the data set; NULL: failed, tuff_error() */
-    void (*close)(void *data);
-    double (*items)(const void *config);                                    /* of a sample; 1 where NULL */
+                  uint64_t seed);        /* the data set; NULL: failed, tuff_error() */
+    void (*close)(void *data);           /* frees plans of the example's own as well: the parameters are still there */
+    double (*items)(const void *config); /* of a sample; 1 where NULL */
     void (*optimizer)(const void *config, tuff_optimizer_options *options); /* changes the defaults */
     tuff_status (*before_step)(example_run *run);
     /* After a validation; *stop ends the training. */
     tuff_status (*validated)(example_run *run, bool *stop);
+    /* After the last step: prints rows of the final table. */
+    tuff_status (*finished)(example_run *run);
 } example;
 
 /* Of a configuration, by name; false where there is none. */

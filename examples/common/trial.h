@@ -30,8 +30,8 @@ double example_distance(const float *got, const float *wanted, int64_t count);
 /* The largest |value| below 1e8: infinities, and what stands for them in masks, do not count. */
 double example_largest(const float *values, int64_t count);
 
-/* How far weights may be off after some steps of Adam, which divides a gradient by its own size, so that it makes steps of
-   up to the rate of mere rounding noise. */
+/* How far weights may be off after some steps of Adam, which divides a gradient by its own size, so that it makes steps
+   of up to the rate of mere rounding noise. */
 typedef struct example_weight_bars {
     double rate;
     double threshold;  /* a gradient that counts as more than noise */
