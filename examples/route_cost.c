@@ -398,7 +398,6 @@ typedef struct steps {
 /* Decoding step t. */
 static void decode_step(policy *p, int t, state *now, rollout *sums, steps *all)
 {
-    const int64_t B = p->B;
     tuff_tensor *zero = number(p, 0), *mask = routes_mask(&now->at), *z = sense(p, now);
     tuff_tensor *s = example_linear(p->b, z, "state.lin2"); /* the optimized form shows it only */
     tuff_tensor *raw = p->b->optimized ? point_folded(p, now, z, t > 0) : point_in_steps(p, now, s, t > 0);
