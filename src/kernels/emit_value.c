@@ -468,8 +468,11 @@ static snippet write_random(emitter *self, const chain_value *value, int number,
     const snippet step = tuff__emit_value(self, value->args[0], false);
     const snippet index = vector ? wide_address(self, number, &value->address, -1)
                                  : tuff__emit_address(self, number, &value->address, -1);
-    return tuff__format("RANDOM_%c(I_TO_U_%c(%s), I_TO_U_1(%s), %uu, %uu)", vector ? 'v' : '1', vector ? 'v' : '1',
-                        index.text, step.text, value->seed, value->ordinal);
+    /* Parameters, so that all dropouts of a graph have one kernel. */
+    const int seed = tuff__emit_parameter(self, (int32_t)value->seed);
+    const int ordinal = tuff__emit_parameter(self, (int32_t)value->ordinal);
+    return tuff__format("RANDOM_%c(I_TO_U_%c(%s), I_TO_U_1(%s), I_TO_U_1(PARAM(%d)), I_TO_U_1(PARAM(%d)))",
+                        vector ? 'v' : '1', vector ? 'v' : '1', index.text, step.text, seed, ordinal);
 }
 
 static snippet write_kind(emitter *self, const chain_value *value, int number, bool vector)
