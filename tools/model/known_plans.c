@@ -71,6 +71,7 @@ static tuff_status open_file(tuff_device *device, const model_options *described
         return tuff_last_status();
     name_file(out, file.name);
     const tuff_compile_options merged = merge(described, options, &file, &tuning);
+    out->file_precision = merged.precision;
     return compile(&out->items[0], out->file_name, graph, &merged);
 }
 

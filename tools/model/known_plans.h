@@ -21,6 +21,7 @@ typedef struct known_plans {
     int count; /* of the items */
     int64_t batch;
     bool is_file;
+    tuff_precision file_precision; /* what the file was compiled with */
     char file_name[TUFF_GRAPH_NAME_SIZE];
 } known_plans;
 
