@@ -27,7 +27,8 @@ typedef struct tuff_graph_save_options {
        is a matter of the machine. */
     const tuff_compile_options *compile;
     /* Names of arrays of the graph, such as those of tuff_parameters_at; array_count of each. An array that the graph
-       does not use is passed over; one without a name can only be found by its index. No two may have one name. */
+       does not use is passed over; one without a name can only be found by its index; those of a loaded graph keep
+       theirs. No two may have one name. */
     tuff_array *const *arrays;
     const char *const *names;
     int array_count;

@@ -50,9 +50,10 @@ static tuff_status make_storage(reading *self, uint64_t size, bool is_imported, 
     if (self->memory == GRAPH_STAND_INS)
         return tuff__storage_stand_in(self->device, size, is_imported, out);
     const tuff_device_info *info = tuff__device_info(self->device);
-    if (size > info->memory_size || *all > info->memory_size - size)
+    const uint64_t limit = info->memory_size > 0 ? info->memory_size : info->max_allocation;
+    if (size > limit || *all > limit - size)
         return FAIL(TUFF_E_LIMIT, "the graph: its arrays take more than the %llu bytes of %s",
-                    (unsigned long long)info->memory_size, info->selector);
+                    (unsigned long long)limit, info->selector);
     *all += size;
     TRY(tuff__storage_create(self->device, size, true, out));
     if (is_imported)

@@ -17,6 +17,7 @@ typedef struct listing {
     storage **storages;
     int storage_count, storage_capacity;
     const array_names *names;
+    const tuff_graph *graph;
     int ops[OP_COUNT]; /* positions among the ops that occur */
     int op_count;
 } listing;
@@ -29,11 +30,15 @@ static int find_array(const listing *in, const tuff_array *array)
     return -1;
 }
 
+/* As given, or as it was read with. */
 static const char *name_of(const listing *in, const tuff_array *array)
 {
     for (int i = 0; in->names != NULL && i < in->names->count; i++)
         if (in->names->arrays[i] == array)
             return in->names->names[i];
+    for (int i = 0; i < in->graph->array_count; i++)
+        if (in->graph->arrays[i].array == array)
+            return in->graph->arrays[i].name;
     return "";
 }
 
@@ -244,7 +249,7 @@ static tuff_status check_names(const tuff_graph *graph, const listing *listed)
 
 tuff_status tuff__graph_put(const tuff_graph *graph, const array_names *names, text *out)
 {
-    listing listed = {.names = names};
+    listing listed = {.names = names, .graph = graph};
     tuff_status status = list_all(graph, &listed);
     if (status == TUFF_OK)
         status = check_names(graph, &listed);
