@@ -17,8 +17,8 @@ struct tuff_array {
     tuff_shape shape;
 };
 
-/* An array over a part of a storage, which nobody checks. Takes over the caller's reference to it, and gives it up where
-   there is no memory: NULL. Destroyed with tuff_array_destroy. */
+/* An array over a part of a storage, which nobody checks. Takes over the caller's reference to it, and gives it up
+   where there is no memory: NULL. Destroyed with tuff_array_destroy. */
 tuff_array *tuff__array_over(tuff_device *device, storage *memory, uint64_t offset, tuff_dtype dtype, tuff_shape shape);
 /* The first byte of the storage behind the array's elements. */
 uint64_t tuff__array_end(const tuff_array *array);

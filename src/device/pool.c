@@ -18,10 +18,10 @@ struct storage {
     uint64_t capacity;     /* of the buffer */
     _Atomic uint32_t references;
     _Atomic uint64_t version;
-    bool imported;  /* the application's: not for the pool, and not counted */
-    bool poses_imported;
-    bool stands_in; /* for memory that is elsewhere: neither */
-    storage *next;  /* in the pool */
+    bool imported;       /* the application's: not for the pool, and not counted */
+    bool poses_imported; /* the compiler takes it for such */
+    bool stands_in;      /* for memory that is elsewhere: neither */
+    storage *next;       /* in the pool */
 };
 
 static void count_bytes(tuff_device *device, uint64_t size)

@@ -1,5 +1,5 @@
-/* tuff kernel: the source of kernels as the driver of a device sees it: those of a GPT's plans or of a graph file, or of a
-   small graph around one op. */
+/* tuff kernel: the source of kernels as the driver of a device sees it: those of a GPT's plans or of a graph file, or of
+   a small graph around one op. */
 #include <stdio.h>
 #include <string.h>
 
@@ -140,8 +140,8 @@ static tuff_plan *compile_named(tuff_device *device, const char *name, const tuf
     return NULL;
 }
 
-/* Kernels of the graph file, or of a GPT first; those of a graph of one primitive or composite where the GPT has none of
-   the name. */
+/* Kernels of the graph file, or of a GPT first; those of a graph of one primitive or composite where the GPT has none
+   of the name. */
 static int search(kernel_list *self, tuff_device *device, const tuff_compile_options *options)
 {
     model_options described = MODEL_OPTIONS_DEFAULT;

@@ -50,10 +50,10 @@ typedef struct model_options {
 
 /* form: the index of the choice. What a Llama has beside what a GPT has; then the check of the whole. */
 tuff_status model_config_complete(model_config *model, int form);
-/* TUFF_E_USAGE where there is a file, too. */
+/* TUFF_E_USAGE where the command line has both a file and options of a model, too. */
 tuff_status model_options_complete(model_options *self);
-/* Whether a word of the command line is meant as a graph file: it has a dot or a slash, which no name of a kernel, an op
-   or a suite has, or it is the path of such a file. */
+/* Whether a word of the command line is meant as a graph file: it has a dot or a slash, which no name of a kernel, an
+   op or a suite has, or it is the path of such a file. */
 bool is_graph_file(const char *word);
 
 #endif

@@ -1,5 +1,5 @@
-/* tuff profile: how long each kernel of a language model's training step and next token, or of a program's graph, takes,
-   and how near to the device's limits that is. */
+/* tuff profile: how long each kernel of a language model's training step and next token, or of a program's graph,
+   takes, and how near to the device's limits that is. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -6,8 +6,8 @@
 #include "tools/model/options.h"
 #include "tools/tune/tuning.h"
 
-/* Compiles the plans of the model, or of the graph file, as `tune` says, says on the error stream what that did, and leaves them in *plans
-   for known_plans_destroy. Returns EXIT_DONE, or EXIT_FAILED after a message. */
+/* Compiles the plans of the model, or of the graph file, as `tune` says, says on the error stream what that did, and
+   leaves them in *plans for known_plans_destroy. Returns EXIT_DONE, or EXIT_FAILED after a message. */
 int measure_model(const cli_verb *verb, tuff_device *device, const model_options *options, tuning *tune,
                   known_plans *plans);
 

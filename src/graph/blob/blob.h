@@ -1,7 +1,7 @@
-/* Graphs as bytes: nodes, names, the data of constants; of arrays what kernels depend on, which is shape, dtype and which
-   of them share memory, but not a single element. A graph that is read back compiles to the same tasks as the one that
-   was written. Worker processes get the bytes of tuff__graph_write; files (file.c) have the same behind a head of their
-   own. */
+/* Graphs as bytes: nodes, names, the data of constants; of arrays what kernels depend on, which is shape, dtype and
+   which of them share memory, but not a single element. A graph that is read back compiles to the same tasks as the one
+   that was written. Worker processes get the bytes of tuff__graph_write; files (file.c) have the same behind a head of
+   their own. */
 #ifndef TUFF_GRAPH_BLOB_BLOB_H
 #define TUFF_GRAPH_BLOB_BLOB_H
 
@@ -31,8 +31,8 @@ typedef enum graph_memory {
 } graph_memory;
 
 /* Reads what tuff__graph_put wrote, up to the reader's last byte; the graph owns its arrays. TUFF_E_FORMAT: damaged, or
-   no graph that builders could have made; TUFF_E_UNSUPPORTED: it has ops that this version lacks; with GRAPH_ARRAYS also
-   TUFF_E_LIMIT and TUFF_E_OOM_DEVICE. *out is NULL after a failure. */
+   no graph that builders could have made; TUFF_E_UNSUPPORTED: it has ops that this version lacks; with GRAPH_ARRAYS
+   also TUFF_E_LIMIT and TUFF_E_OOM_DEVICE. *out is NULL after a failure. */
 tuff_status tuff__graph_take(tuff_device *device, byte_reader *from, graph_memory memory, tuff_graph **out);
 /* The same for what tuff__graph_write wrote; TUFF_E_FORMAT for another version, too. The arrays are stand-ins. */
 tuff_status tuff__graph_read(tuff_device *device, const void *data, size_t size, tuff_graph **out);

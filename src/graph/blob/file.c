@@ -1,6 +1,6 @@
 /* Graph files, little-endian: 8 bytes of magic, u32 format, u32 zero, u64 length of the body, 16 bytes of XXH3-128 over
-   the body; then the body: the notes, which are name and compile options, and the graph as
-   tuff__graph_put writes it. A later format may change all that follows the format's number. */
+   the body; then the body: the notes, which are name and compile options, and the graph as tuff__graph_put writes it. A
+   later format may change all that follows the format's number. */
 #include "graph/blob/file.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "graph/blob/blob.h"
 
-enum { FORMAT = 1, FORMAT_AT = 8, ZERO_AT = 12, LENGTH_AT = 16, HASH_AT = 24, HASH_SIZE = 16, BODY_AT = 40 };
+enum { FORMAT = 1, FORMAT_AT = 8, HASH_AT = 24, HASH_SIZE = 16, BODY_AT = 40 };
 static const uint64_t file_limit = UINT64_C(1) << 30;
 static const unsigned char magic[FORMAT_AT] = {'t', 'u', 'f', 'f', 0x8f, 'g', 0x0d, 0x0a};
 
