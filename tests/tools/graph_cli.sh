@@ -91,7 +91,7 @@ EOF
         "$tuff" tune report step.graph --device "$device" --json
     expect 0 "wrong 0  gone 0" "$tuff" cache verify --rerun 1 step.graph --device "$device"
     expect 2 "--rerun is by itself" "$tuff" cache verify --rerun 1 step.graph other.graph
-    expect 2 "a model or a graph is for --now" "$tuff" cache retune --all --graph step.graph
+    expect 2 "a graph is for --now" "$tuff" cache retune --all --graph step.graph
     TUFF_TUNE_BUDGET_MS=300 expect 0 "dropped" "$tuff" cache retune --all --now --graph step.graph --device "$device"
 fi
 [ $failures -eq 0 ] || echo "$failures checks failed" >&2

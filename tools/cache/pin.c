@@ -175,7 +175,8 @@ static int retune(int count, char **arguments)
     if (now != (model.given || model.file))
         return cli_fail(&cache_verb_retune, EXIT_WRONG_USE,
                         now ? "--now needs the model whose keys are measured: --layers and the like, or --graph FILE"
-                            : "a model or a graph is for --now");
+                        : model.file ? "a graph is for --now"
+                                     : "a model is for --now");
     if (now && model_options_complete(&model) != TUFF_OK)
         return cli_fail(&cache_verb_retune, EXIT_WRONG_USE, "%s", tuff_error());
     const int code = drop_chosen(&cache_verb_retune, RECORD_WIN, &common, &which, "dropped");

@@ -1,5 +1,5 @@
-/* tuff kernel: the source of kernels as the driver of a device sees it: those of a GPT's plans or of a graph file, or of
-   a small graph around one op. */
+/* tuff kernel: the source of kernels as the driver of a device sees it: those of a GPT's plans or of a graph file, or
+   of a small graph around one op. */
 #include <stdio.h>
 #include <string.h>
 
