@@ -215,6 +215,44 @@ static void arrays_share_what_they_shared(void **state)
     tuff_device_close(device);
 }
 
+/* Adds noise · tanh(w)² to the graph, and runs its gradient by w. */
+static void finish(tuff_graph *graph, tuff_array *weights, float *out)
+{
+    tuff_tensor *w = tuff_array_tensor(graph, weights), *gradient;
+    tuff_tensor *y = tuff_tanh(w);
+    tuff_tensor *loss = tuff_sum(tuff_mul(y, tuff_mul(y, tuff_random(graph, TUFF_SHAPE(4)))), (int[]){0}, 1, false);
+    assert_int_equal(tuff_gradients(loss, &w, 1, &gradient), TUFF_OK);
+    tuff_output(graph, "gradient", gradient);
+    assert_int_equal(tuff_array_write(weights, (float[]){-1, 0.5f, 0.25f, 2}, 16), TUFF_OK);
+    tuff_plan *plan = tuff_compile(graph, NULL);
+    if (!plan || tuff_plan_run(plan) || tuff_plan_read(plan, "gradient", out, 16))
+        fail_msg("%s", tuff_error());
+    tuff_plan_destroy(plan);
+}
+
+static void a_loaded_graph_can_be_extended(void **state)
+{
+    (void)state;
+    float wanted[4], got[4];
+    tuff_device *device = reference();
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_array *weights = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(4));
+    tuff_tensor *noise = tuff_random(graph, TUFF_SHAPE(4)); /* the next random op is the second one */
+    tuff_output(graph, "tanh", tuff_add(noise, tuff_tanh(tuff_array_tensor(graph, weights))));
+    const tuff_graph_save_options options = {.arrays = &weights, .names = (const char *[]){"w"}, .array_count = 1};
+    assert_int_equal(tuff_graph_save(graph, scratch_path("graph"), &options), TUFF_OK);
+    tuff_graph *loaded = load(device, scratch_path("graph"), NULL);
+    finish(graph, weights, wanted);
+    finish(loaded, tuff_graph_find_array(loaded, "w"), got);
+    assert_memory_equal(wanted, got, sizeof wanted);
+    tuff_output(loaded, "tanh", tuff_array_tensor(loaded, tuff_graph_find_array(loaded, "w")));
+    assert_int_equal(tuff_graph_status(loaded), TUFF_E_USAGE); /* the name is taken */
+    tuff_graph_destroy(loaded);
+    tuff_graph_destroy(graph);
+    tuff_array_destroy(weights);
+    tuff_device_close(device);
+}
+
 /* A graph with most of what a file has, in few bytes. */
 static tuff_graph *small_graph(tuff_device *device)
 {
@@ -490,17 +528,12 @@ static void memory_that_runs_out_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(a_loaded_graph_is_the_same),
-        IN_FOLDER(it_is_the_same_on_the_reference_device),
-        IN_FOLDER(arrays_share_what_they_shared),
-        IN_FOLDER(a_part_of_a_file_is_an_error),
-        IN_FOLDER(every_flipped_bit_is_found),
-        IN_FOLDER(what_is_made_up_is_harmless),
-        IN_FOLDER(other_formats_say_what_they_are),
-        IN_FOLDER(arrays_beyond_the_device_are_refused),
-        IN_FOLDER(wrong_use_is_told),
-        IN_FOLDER(files_that_fail_leave_what_was),
-        IN_FOLDER(memory_that_runs_out_is_told),
+        IN_FOLDER(a_loaded_graph_is_the_same),           IN_FOLDER(it_is_the_same_on_the_reference_device),
+        IN_FOLDER(arrays_share_what_they_shared),        IN_FOLDER(a_loaded_graph_can_be_extended),
+        IN_FOLDER(a_part_of_a_file_is_an_error),         IN_FOLDER(every_flipped_bit_is_found),
+        IN_FOLDER(what_is_made_up_is_harmless),          IN_FOLDER(other_formats_say_what_they_are),
+        IN_FOLDER(arrays_beyond_the_device_are_refused), IN_FOLDER(wrong_use_is_told),
+        IN_FOLDER(files_that_fail_leave_what_was),       IN_FOLDER(memory_that_runs_out_is_told),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }
