@@ -259,7 +259,7 @@ static void count_small_products(tuff_device *device)
 static void a_producer_is_no_task(void **state)
 {
     (void)state;
-    for_each_driver(count_small_products);
+    for_drawn_drivers(count_small_products);
 }
 
 static void count_what_stays(tuff_device *device)
@@ -292,7 +292,7 @@ static void count_what_stays(tuff_device *device)
 static void what_others_read_stays_a_task(void **state)
 {
     (void)state;
-    for_each_driver(count_what_stays);
+    for_drawn_drivers(count_what_stays);
 }
 
 enum { LINES = 24, TERMS = 40, COLUMNS = 48 };
@@ -354,7 +354,7 @@ static void change_weights(tuff_device *device)
 static void finished_weights_follow_their_sources(void **state)
 {
     (void)state;
-    for_each_driver(change_weights);
+    for_drawn_drivers(change_weights);
 }
 
 enum { MANY = 256, DEEP = 1100 };
@@ -392,7 +392,7 @@ static void copy_rows(tuff_device *device)
 static void rows_are_finished_in_their_copies(void **state)
 {
     (void)state;
-    for_each_driver(copy_rows);
+    for_drawn_drivers(copy_rows);
 }
 
 enum { SIDE = 24 };
@@ -431,7 +431,7 @@ static void halve_weights(tuff_device *device)
 static void weights_change_after_they_were_read(void **state)
 {
     (void)state;
-    for_each_driver(halve_weights);
+    for_drawn_drivers(halve_weights);
 }
 
 int main(void)
