@@ -201,7 +201,7 @@ static bool is_drawn(const tuff_device *device, int index, int family)
     static const struct {
         const char *question;
         int share[2]; /* of OpenCL and of Vulkan: one shape of so many */
-    } draws[] = {{"register kernels of a shape", {4, 3}}, {"local kernels of a shape", {24, 6}}};
+    } draws[] = {{"register kernels of a shape", {6, 6}}, {"local kernels of a shape", {24, 12}}};
     const bool is_glsl = strcmp(tuff__device_language(device), "GLSL") == 0;
     if (is_thorough())
         return true;
