@@ -17,6 +17,9 @@ struct tuff_array {
     tuff_shape shape;
 };
 
+/* An array over a part of a storage, which nobody checks. Takes over the caller's reference to it, and gives it up
+   where there is no memory: NULL. Destroyed with tuff_array_destroy. */
+tuff_array *tuff__array_over(tuff_device *device, storage *memory, uint64_t offset, tuff_dtype dtype, tuff_shape shape);
 /* The first byte of the storage behind the array's elements. */
 uint64_t tuff__array_end(const tuff_array *array);
 /* Whether two arrays have elements in common. */
@@ -62,7 +65,9 @@ void *tuff__storage_host(storage *storage);            /* the bytes on the refer
 uint64_t tuff__storage_size(const storage *storage);
 uint64_t tuff__storage_version(const storage *storage);
 bool tuff__storage_is_imported(const storage *storage); /* the application may write it unseen */
-void tuff__storage_touch(storage *storage);             /* raises the version */
+/* For graphs from files: from here on the storage counts as imported, as the one that it was made after. */
+void tuff__storage_pose_imported(storage *storage);
+void tuff__storage_touch(storage *storage); /* raises the version */
 tuff_status tuff__storage_write(tuff_device *device, storage *storage, uint64_t offset, const void *data,
                                 uint64_t size);
 tuff_status tuff__storage_read(tuff_device *device, storage *storage, uint64_t offset, void *data, uint64_t size);

@@ -59,6 +59,8 @@ typedef struct given_settings {
      1 << 24, &(given)->validate_every}, \
     {"--patience", CLI_WHOLE, &(settings)->patience, "N", "end after N validations without a lower loss; 0: never", 0, \
      1 << 24, &(given)->patience}, \
+    {"--save-graph", CLI_TEXT, &(self)->save_graph, "FILE", \
+     "write the graph of a step to FILE, for tuff plan, profile, bench and tune warm", 0, 0, NULL}, \
     {"--resume", CLI_TEXT, &(self)->resume, "FILE", "continue from a checkpoint, with its settings", 0, 0, NULL}, \
     {"--stop-after", CLI_WHOLE, &(self)->stop_after, "N", "stop after step N, as Ctrl-C would; the schedule stays", 1, \
      1 << 24, NULL}
