@@ -175,6 +175,9 @@ TUFF_API tuff_status tuff_checkpoint_save(const char *path, tuff_parameters *par
 /* Loads what tuff_checkpoint_save wrote. If names or shapes differ, the result is TUFF_E_FORMAT or TUFF_E_SHAPE and
    nothing is changed. optimizer may be NULL: its state in the file is then ignored. */
 TUFF_API tuff_status tuff_checkpoint_load(const char *path, tuff_parameters *parameters, tuff_optimizer *optimizer);
+/* Loads the averages of the parameters (average_decay) instead of the parameters, as what a trained model is run with;
+   frozen parameters, which have none, are as they are. TUFF_E_FORMAT where the file holds no averages. */
+TUFF_API tuff_status tuff_checkpoint_load_average(const char *path, tuff_parameters *parameters);
 
 #ifdef __cplusplus
 }

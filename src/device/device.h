@@ -85,10 +85,10 @@ void *tuff__staging_memory(staging *staging);
    everything submitted earlier, before everything later. At most MAX_STAGED_COPIES. */
 tuff_status tuff__staging_upload(staging *staging, const staging_move *moves, int count);
 tuff_status tuff__staging_download(staging *staging, const staging_move *moves, int count);
-/* Enqueues the copy of the first size bytes of the memory to the device, beside the kernels where the device has a queue
-   for that, and returns; the last series of copies must be known to be done. The next tuff__staging_upload then only
-   moves them on the device, ordered as ever: it is what a caller does early, for that to be short. What was sent and not
-   uploaded is lost when the next is sent. Nothing on the reference device. */
+/* Enqueues the copy of the first size bytes of the memory to the device, beside the kernels where there is a queue for
+   that, and returns; the last series of copies must be known to be done. The next tuff__staging_upload then only moves
+   them on the device, ordered as ever, which is short. What was sent and not uploaded is lost when the next is sent.
+   Nothing on the reference device. */
 tuff_status tuff__staging_send(staging *staging, uint64_t size);
 /* Whether the device has a queue for that beside the one that computes, and whether sending pays there: where the
    device has memory of its own. */

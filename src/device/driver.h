@@ -123,7 +123,7 @@ typedef struct driver {
     tuff_status (*staging_send)(driver_device *device, driver_staging *staging, uint64_t size);
     /* Whether that queue is another than the one that computes. */
     bool (*has_upload_queue)(driver_device *device);
-    /* Whether all these copies are done, without waiting; then the host sees what they brought. Fails where they did. */
+    /* Whether all of these are done, without waiting; then the host sees what they brought. Fails where they did. */
     tuff_status (*staging_poll)(driver_device *device, driver_staging *staging, bool *done);
 
     /* cached: the bytes that an earlier call gave in *made, proved undamaged; an empty blob compiles the text. made:

@@ -49,7 +49,7 @@ typedef struct given_settings {
     {"--workers", CLI_WHOLE, &(self)->workers, "N", "threads that prepare batches; their number changes no result", 1, \
      256, NULL}, \
     {"--upload", CLI_CHOICE, &(self)->upload, "auto|in-order|ahead", \
-     "when batches go to the device: ahead is beside the steps before, on a queue of its own; changes no result", 0, 0, \
+     "when batches go to the device: ahead is beside earlier steps, on a queue of its own; changes no result", 0, 0, \
      NULL}
 #define KEEPING_OPTIONS(self, settings, given) \
     {"--save", CLI_TEXT, &(self)->save, "FILE", \

@@ -1,5 +1,5 @@
-/* The order of work on the queue that computes, and of uploads beside it: numbered submissions, bounded waits, and the barriers that make
-   submissions follow each other. */
+/* The order of work on the queue that computes, and of uploads beside it: numbered submissions, bounded waits, and the
+   barriers that make submissions follow each other. */
 #include "base/thread.h"
 #include "device/vulkan/state.h"
 

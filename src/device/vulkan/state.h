@@ -149,7 +149,7 @@ tuff_status tuff__vulkan_end(VkCommandBuffer commands);
 void tuff__vulkan_barrier(VkCommandBuffer commands, VkPipelineStageFlags from);
 
 /* memory.c */
-/* Creates a buffer for storage and copies. host: the memory must be mapped. shared: the queue of uploads uses it too. */
+/* Creates a buffer for storage and copies. host: the memory must be mapped. shared: uploads use it too. */
 tuff_status tuff__vulkan_buffer_create(driver_device *device, uint64_t size, bool host, bool shared,
                                        driver_buffer *buffer);
 void tuff__vulkan_buffer_release(driver_device *device, driver_buffer *buffer); /* a buffer of zeros is allowed */

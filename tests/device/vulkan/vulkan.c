@@ -607,7 +607,7 @@ static void wait_for_staging(driver_device *device, driver_staging *staged)
         ok(vulkan->staging_poll(device, staged, &done));
 }
 
-/* Batches sent ahead beside kernels that read the former ones, in turns of two, now and then in vain, under the layer. */
+/* Batches sent ahead beside kernels that read the former ones, in turns of two, now and then in vain. */
 static void check_uploads(driver_device *device)
 {
     enum { COUNT = 3001, SIZE = COUNT * 4, ROUNDS = 12 };
