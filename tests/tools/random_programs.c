@@ -175,7 +175,8 @@ static void plan_program(tuff_device *device, uint64_t seed, const tuff_compile_
     char line[LINE_SIZE];
     program_describe(&recipe, line, sizeof line);
     assert_int_equal(program_state_make(&recipe, device, &state), TUFF_OK);
-    plan_graph(program_graph(&recipe, device, &state), options, line);
+    for (int i = 0; i < program_graph_count(&recipe); i++)
+        plan_graph(program_graph(&recipe, device, &state, i), options, line);
     program_state_free(&state);
 }
 
