@@ -91,7 +91,8 @@ void program_check_slopes(program_bench *bench, const program_recipe *recipe, pr
     /* What has kinks has no slope near them. */
     if (program_choice(recipe, FIELD_ACTIVATION) == ACTIVATION_RELU)
         self.recipe.at[FIELD_ACTIVATION] = ACTIVATION_SILU;
-    if (program_choice(recipe, FIELD_POOL) == POOL_MAX)
+    const int pool = program_choice(recipe, FIELD_POOL);
+    if (pool == POOL_MAX || pool == POOL_OVERLAPPING)
         self.recipe.at[FIELD_POOL] = POOL_AVERAGE;
     program_expectation *expected = NULL;
     tuff_status status = program_expect(&self.recipe, bench->reference, &expected);
