@@ -96,6 +96,13 @@ typedef enum program_groups {
     GROUPS_FROZEN_BIASES
 } program_groups;
 
+/* Faults that a program is given on purpose, to see that they are found. */
+typedef enum program_fault {
+    FAULT_NONE,
+    FAULT_BIAS,  /* values lack the biases of the first layer, whose gradients are as they should be */
+    FAULT_SAMPLE /* the last sample of a batch has the targets of the first */
+} program_fault;
+
 /* Changes under which the results of a program stay what they are; all zero: none. */
 typedef struct program_variant {
     bool reversed;       /* the samples of a batch in another order */
@@ -103,6 +110,7 @@ typedef struct program_variant {
     double scale;        /* of the loss; 0: 1 */
     bool several_plans;  /* a plan of its own for every step */
     tuff_tune_mode tune; /* TUFF_TUNE_QUICK: kernels are tuned first, for a moment; else TUFF_TUNE_OFF */
+    program_fault fault; /* under which they do not */
 } program_variant;
 
 typedef struct program_recipe {

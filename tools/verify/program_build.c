@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "graph/builder.h"
 #include "tools/model/random.h"
 #include "train/train.h"
 
@@ -84,6 +85,8 @@ static tuff_tensor *linear(builder *b, tuff_tensor *x, const char *part, int64_t
     tuff_tensor *matrix = layer_weight(b, name, TUFF_SHAPE(last_extent(x), columns));
     snprintf(name, sizeof name, "%s.bias", part);
     tuff_tensor *bias = program_choice(b->recipe, FIELD_BIAS) != 0 ? layer_weight(b, name, TUFF_SHAPE(columns)) : NULL;
+    if (bias != NULL && b->layer == 0 && b->recipe->variant.fault == FAULT_BIAS)
+        bias = tuff_add(bias, tuff__stop_gradient(tuff_neg(bias)));
     return tuff_linear(x, matrix, bias);
 }
 
@@ -487,16 +490,16 @@ static tuff_status fill_parameters(const program_recipe *recipe, tuff_parameters
     return TUFF_OK;
 }
 
-/* Of the patterns that are used here: the first layer's, and those of vectors. */
+/* Whether a pattern, one of those that are used here, matches some names but not all. */
 static bool is_found(const program_names *names, const char *pattern)
 {
+    int found = 0;
     for (int i = 0; i < names->count; i++) {
         const char *name = names->names[i], *end = strrchr(name, '.');
-        const bool is_vector = strcmp(end, ".bias") == 0 || strcmp(end, ".gain") == 0;
-        if (strcmp(pattern, PROGRAM_LAYER) == 0 ? strncmp(name, "0.", 2) == 0 : is_vector)
-            return true;
+        const bool is_vector = end != NULL && (strcmp(end, ".bias") == 0 || strcmp(end, ".gain") == 0);
+        found += strcmp(pattern, PROGRAM_LAYER) == 0 ? strncmp(name, "0.", 2) == 0 : is_vector;
     }
-    return false;
+    return found > 0 && found < names->count;
 }
 
 tuff_status program_build_parameters(const program_recipe *recipe, tuff_device *device, const char **patterns,

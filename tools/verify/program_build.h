@@ -31,7 +31,7 @@ enum { PROGRAM_GROUPS = 2 };
 #define PROGRAM_LAYER "0.*"
 
 /* The parameters with their first values. Of patterns, one for each group but the first, NULL where there is none,
-   those that no name matches become NULL. */
+   those that match no name, or all of them, become NULL. */
 tuff_status program_build_parameters(const program_recipe *recipe, tuff_device *device, const char **patterns,
                                      tuff_parameters **out);
 /* Adds the loss of all samples to a graph, which keeps its own errors. */
